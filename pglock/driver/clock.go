@@ -1,0 +1,30 @@
+package driver
+
+import (
+	"math"
+	"time"
+)
+
+// Instant is a point in time on a clock that never jumps and, on Linux, goes on while the machine sleeps (Go's own
+// monotonic clock stops then). Instants mean nothing outside the process.
+type Instant int64
+
+// Never is later than every instant.
+const Never Instant = math.MaxInt64
+
+var start = time.Now()
+
+// Now reads the clock. It is Go's monotonic clock plus the time that the machine was suspended, so that it follows
+// the fake clock of testing/synctest.
+func Now() Instant { return Instant(time.Since(start) + suspended()) }
+
+// Add returns the instant d after i.
+func (i Instant) Add(d time.Duration) Instant {
+	if i == Never {
+		return Never
+	}
+	return i + Instant(d)
+}
+
+// Sub returns the time from j to i.
+func (i Instant) Sub(j Instant) time.Duration { return time.Duration(i - j) }

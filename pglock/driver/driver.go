@@ -1,0 +1,104 @@
+// Package driver is the contract between package pglock and the servers that keep its locks, as database/sql/driver
+// is for databases. Import it to write a backend; to use locks, import package pglock.
+//
+// The front end (package pglock) owns everything that is the same on every server: the queue among the goroutines of
+// a process, deadlines, contexts, options and error texts. A backend owns sessions and wires: it takes a set of keys,
+// gives them back, says what it knows of their holders, and calls out when it lost them.
+//
+// The package is unstable before v1.
+package driver
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Backend keeps locks on some server. All methods may be called from many goroutines at once.
+type Backend interface {
+	// Start is called once, before anything else and without a context: it must not touch the network. It refuses
+	// settings that the backend cannot honour with an error that matches [ErrUnsupported].
+	Start(env Env) error
+
+	// Ping reaches the server, dialling if it must, and runs the backend's guards: an error says that locks cannot be
+	// taken and why ([ErrUnavailable], [ErrPooler], [ErrStandby], [ErrUnsupported], [ErrSchemaMissing]).
+	Ping(ctx context.Context) error
+
+	// Acquire takes all of r.Keys or none of them. With r.Wait it waits for its turn until ctx ends, and then returns
+	// the context's error; without, it answers at once, with [ErrNotAcquired] when another holder is in the way.
+	//
+	// When it returns an error, nothing is held, and nothing will be: if a grant and the end of ctx meet, Acquire
+	// either returns the grant or gives it back before it returns. A server that cannot be reached is reported as
+	// [ErrUnavailable] after one fresh attempt, never waited for.
+	Acquire(ctx context.Context, r Request) (Grant, error)
+
+	// Release gives up g. It returns an error that matches [ErrLost] when the lock had already been lost; whatever it
+	// returns, the backend no longer holds g when the server can be reached. The front end calls it once for a grant,
+	// with a context that has a deadline of its own.
+	Release(ctx context.Context, g Grant) error
+
+	// Check asks the server whether g is still held: nil, an error that matches [ErrLost], or [ErrUnavailable] when
+	// there was no answer.
+	Check(ctx context.Context, g Grant) error
+
+	// Holders lists who holds k now, whichever process that is; it is empty when k is free.
+	Holders(ctx context.Context, k Key) ([]Holder, error)
+
+	// Close ends every session. The front end has released all grants by then, or given them up.
+	Close(ctx context.Context) error
+}
+
+// Fencer is implemented by backends that can number the holders of a lock.
+type Fencer interface {
+	// Fence returns a number that is larger than that of every earlier holder of any of g's keys. [ErrSchemaMissing]
+	// says that the server lacks what that needs.
+	Fence(ctx context.Context, g Grant) (int64, error)
+}
+
+// Env is what the front end gives a backend at its start.
+type Env struct {
+	// Lease is how long a silent client keeps its locks. Zero means the backend's default.
+	Lease time.Duration
+	// Logger is never nil.
+	Logger *slog.Logger
+	// RecordNames asks the backend to make the names of the keys it locks known to whoever watches the server.
+	RecordNames bool
+}
+
+// Request says what to acquire.
+type Request struct {
+	// Keys are valid, distinct, in the order of [Key.Compare], and at least one. The backend must not keep the slice.
+	Keys []Key
+	// Shared asks for shared locks, of which a key may have many at once.
+	Shared bool
+	// Wait asks to wait for the turn of this request; otherwise the answer comes at once.
+	Wait bool
+	// Token is unique per acquisition, or what the caller chose. Backends whose server stores a token store this one.
+	Token string
+	// Lost is called at most once, and only for a grant that was not released, when the backend knows or must assume
+	// that it is gone. It may be called before Acquire has returned, from any goroutine, and does not block.
+	Lost func(why Reason, err error)
+}
+
+// Grant is a set of keys that a backend holds. Its dynamic type belongs to the backend.
+type Grant interface {
+	// Deadline is the instant until which the grant can be trusted without hearing from the server again; it moves
+	// while the server answers. [Never] means that the backend has no lease.
+	Deadline() Instant
+}
+
+// Holder is a session that holds a lock, as far as the server tells; what it does not tell is left zero.
+type Holder struct {
+	// Shared says whether the lock is held shared.
+	Shared bool
+	// Token is the holder's token where the server stores one, or where the holder is this process.
+	Token string
+	// PID is the process ID of the PostgreSQL backend; 0 for a prepared transaction.
+	PID int32
+	// Prepared is the global identifier of the prepared transaction that holds the lock.
+	Prepared string
+	// User, Application and Client describe the session: role, application_name and network address.
+	User, Application, Client string
+	// SessionSince is when the session started. PostgreSQL does not record when a lock was granted.
+	SessionSince time.Time
+}

@@ -1,0 +1,49 @@
+package driver
+
+import "errors"
+
+// The sentinels of package pglock, which documents them; they live here so that backends can return them.
+var (
+	ErrNotAcquired   = errors.New("lock not acquired")
+	ErrLost          = errors.New("lock lost")
+	ErrUnlocked      = errors.New("lock already unlocked")
+	ErrUnavailable   = errors.New("lock server unavailable")
+	ErrTooManyLocks  = errors.New("too many locks")
+	ErrInvalidKey    = errors.New("invalid lock key")
+	ErrClosed        = errors.New("locker closed")
+	ErrUnsupported   = errors.New("not supported")
+	ErrPooler        = errors.New("a proxy is between client and server")
+	ErrStandby       = errors.New("server is a hot standby")
+	ErrStaleSnapshot = errors.New("transaction snapshot is older than the lock")
+	ErrSchemaMissing = errors.New("schema pglock is not installed")
+)
+
+// Reason says why a lock was lost; package pglock calls it LostReason.
+type Reason string
+
+const (
+	// ReasonSession: the server session that held the lock ended: it was terminated, the server restarted, or the
+	// connection broke.
+	ReasonSession Reason = "session"
+	// ReasonLease: the server was not heard from for so long that it may have given the lock to somebody else.
+	ReasonLease Reason = "lease"
+	// ReasonMaxHold: the lock was held for as long as its MaxHold allowed.
+	ReasonMaxHold Reason = "max-hold"
+	// ReasonClosed: the Locker was closed while the lock was held.
+	ReasonClosed Reason = "closed"
+)
+
+// String says the reason in words that complete "the lock was lost because …".
+func (r Reason) String() string {
+	switch r {
+	case ReasonSession:
+		return "its server session ended"
+	case ReasonLease:
+		return "its lease ran out before the server answered"
+	case ReasonMaxHold:
+		return "it was held for as long as MaxHold allows"
+	case ReasonClosed:
+		return "the Locker was closed"
+	}
+	return string(r)
+}

@@ -1,0 +1,51 @@
+package driver
+
+import "cmp"
+
+// Space is one of PostgreSQL's two spaces of advisory keys; its value is the objsubid that pg_locks shows for it
+// (https://www.postgresql.org/docs/current/view-pg-locks.html).
+type Space int16
+
+const (
+	// Bigint is the space of keys of one bigint.
+	Bigint Space = 1
+	// Pair is the space of keys of two integers. It does not overlap with Bigint.
+	Pair Space = 2
+)
+
+// KeyID identifies a lock: two keys are the same lock exactly when their KeyIDs are equal. The zero KeyID is no key.
+type KeyID struct {
+	Space Space
+	// Number is the bigint, or a pair packed as class<<32 | uint32(object).
+	Number int64
+}
+
+// PairID packs a pair of integers.
+func PairID(class, object int32) KeyID {
+	return KeyID{Pair, int64(class)<<32 | int64(uint32(object))}
+}
+
+// Pair unpacks what [PairID] packed; ok is false for keys of the other space.
+func (id KeyID) Pair() (class, object int32, ok bool) {
+	if id.Space != Pair {
+		return 0, 0, false
+	}
+	return int32(id.Number >> 32), int32(id.Number), true
+}
+
+// Valid reports whether id names a lock.
+func (id KeyID) Valid() bool { return id.Space == Bigint || id.Space == Pair }
+
+// Compare orders keys by space, then number. Everything that takes several locks takes them in this order, in every
+// process and on every path, so that no two of them can deadlock.
+func (id KeyID) Compare(other KeyID) int {
+	return cmp.Or(cmp.Compare(id.Space, other.Space), cmp.Compare(id.Number, other.Number))
+}
+
+// Key is a lock's identity and, when it was made from one, its name.
+type Key struct {
+	KeyID
+	// Name is the name that was hashed to Number, when Named.
+	Name  string
+	Named bool
+}

@@ -1,0 +1,162 @@
+package pglock
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Key names a lock. It is a small immutable value; make one with [NewKey], [Int64Key], [PairKey] or [ParseKey]. The
+// zero Key is invalid, and whatever takes a Key answers it with [ErrInvalidKey].
+//
+// PostgreSQL knows advisory locks by number only, in two spaces that do not overlap: one bigint, or two integers
+// (https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS). Two Keys with different names can be
+// the same lock, so Keys do not compare with ==: use [Key.Equal], and [Key.ID] as a map key.
+type Key struct {
+	_ [0]func() // not comparable
+	k driver.Key
+}
+
+// KeyID is a key's identity, its space and number. It is comparable, and the zero KeyID is no key.
+type KeyID = driver.KeyID
+
+// NewKey returns the key of a name: the bigint made of the first 8 bytes, big-endian, of the name's SHA-256. The
+// function pglock.key(text) computes the same number in SQL, and this mapping never changes.
+//
+// Every string is a name, the empty one too. With 64 bits a collision is likely only among billions of names (a chance
+// of one in a million at six million names). Names that contain NUL or invalid UTF-8 work, but PostgreSQL's text type
+// cannot store them, so the monitor shows their number only. NewKey does not allocate.
+func NewKey(name string) Key {
+	// Sum256 reads its argument and keeps nothing of it, so it may look at the string's own bytes.
+	sum := sha256.Sum256(unsafe.Slice(unsafe.StringData(name), len(name)))
+	number := int64(binary.BigEndian.Uint64(sum[:8]))
+	return Key{k: driver.Key{KeyID: KeyID{Space: driver.Bigint, Number: number}, Name: name, Named: true}}
+}
+
+// Int64Key returns the key that PostgreSQL's one-argument functions know as n.
+func Int64Key(n int64) Key {
+	return Key{k: driver.Key{KeyID: KeyID{Space: driver.Bigint, Number: n}}}
+}
+
+// PairKey returns the key that PostgreSQL's two-argument functions know as (class, object). It differs from every
+// bigint key.
+func PairKey(class, object int32) Key {
+	return Key{k: driver.Key{KeyID: driver.PairID(class, object)}}
+}
+
+// ParseKey reads a key as people write it on a command line or in a configuration file:
+//
+//	invoice:42              the name "invoice:42"
+//	@6688477336110245193    the bigint 6688477336110245193
+//	@7/-42                  the pair (7, -42)
+//	@@home                  the name "@home"
+//
+// Numbers are decimal, without a plus sign or leading zeros. The empty string and anything else after a single @ match
+// [ErrInvalidKey].
+func ParseKey(s string) (Key, error) {
+	rest, at := strings.CutPrefix(s, "@")
+	switch {
+	case s == "":
+		return Key{}, fmt.Errorf("pglock: %w: empty (a key is a name, @BIGINT, or @CLASS/OBJECT)", ErrInvalidKey)
+	case !at:
+		return NewKey(s), nil
+	case strings.HasPrefix(rest, "@"):
+		return NewKey(rest), nil
+	}
+	if class, object, pair := strings.Cut(rest, "/"); pair {
+		c, errC := parseNumber(class, 32)
+		o, errO := parseNumber(object, 32)
+		if errC != nil || errO != nil {
+			return Key{}, malformed(s)
+		}
+		return PairKey(int32(c), int32(o)), nil
+	}
+	n, err := parseNumber(rest, 64)
+	if err != nil {
+		return Key{}, malformed(s)
+	}
+	return Int64Key(n), nil
+}
+
+// parseNumber reads what strconv.FormatInt writes, and nothing else, so that every raw key has one spelling.
+func parseNumber(s string, bits int) (int64, error) {
+	n, err := strconv.ParseInt(s, 10, bits)
+	if err == nil && strconv.FormatInt(n, 10) != s {
+		err = strconv.ErrSyntax
+	}
+	return n, err
+}
+
+func malformed(s string) error {
+	return fmt.Errorf("pglock: %w: %q (want @BIGINT or @CLASS/OBJECT in plain decimal; "+
+		"a name that begins with @ is written with two: %q)", ErrInvalidKey, s, "@"+s)
+}
+
+// ID returns the key's identity, for maps and ==.
+func (k Key) ID() KeyID { return k.k.KeyID }
+
+// Equal reports whether both are the same lock in PostgreSQL, whatever their names. (On Redis a lock's identity is its
+// name: there a named key and the raw key of the same number are two locks.)
+func (k Key) Equal(other Key) bool { return k.ID() == other.ID() }
+
+// Name returns the name the key was made from; it is empty for raw keys.
+func (k Key) Name() string { return k.k.Name }
+
+// Int64 returns the number that the lock has in its space; a pair packs as class<<32 | uint32(object).
+func (k Key) Int64() int64 { return k.k.Number }
+
+// Pair returns the two integers of a pair key; ok is false for bigint keys.
+func (k Key) Pair() (class, object int32, ok bool) { return k.k.Pair() }
+
+// String returns the form that [ParseKey] reads back as an equal key, with the same name. The empty name, which
+// ParseKey refuses, comes out as its number. The zero Key comes out as "@invalid", which ParseKey refuses too.
+func (k Key) String() string {
+	if k.k.Name != "" {
+		if strings.HasPrefix(k.k.Name, "@") {
+			return "@" + k.k.Name
+		}
+		return k.k.Name
+	}
+	if class, object, ok := k.Pair(); ok {
+		return fmt.Sprintf("@%d/%d", class, object)
+	}
+	if !k.k.Valid() {
+		return "@invalid"
+	}
+	return "@" + strconv.FormatInt(k.k.Number, 10)
+}
+
+// MarshalText implements [encoding.TextMarshaler] with [Key.String]; the zero Key is an error.
+func (k Key) MarshalText() ([]byte, error) {
+	if err := k.check(); err != nil {
+		return nil, err
+	}
+	return []byte(k.String()), nil
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler] with [ParseKey].
+func (k *Key) UnmarshalText(text []byte) error {
+	parsed, err := ParseKey(string(text))
+	if err != nil {
+		return err
+	}
+	*k = parsed
+	return nil
+}
+
+// LogValue implements [slog.LogValuer]: a key is logged as its text.
+func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }
+
+// check refuses the zero Key.
+func (k Key) check() error {
+	if !k.k.Valid() {
+		return fmt.Errorf("pglock: %w: the zero Key (make keys with NewKey, Int64Key, PairKey or ParseKey)", ErrInvalidKey)
+	}
+	return nil
+}
