@@ -1,0 +1,152 @@
+//go:build unix
+
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/pglock-toolkit/pglock/internal/guard"
+)
+
+const childEnv = "PGLOCK_GUARD_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		if err := runUntilKilled(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// runUntilKilled is the process that gets no chance to clean up. Its command shares its standard output.
+func runUntilKilled() error {
+	g, err := guard.New("pglock-guard-test-")
+	if err != nil {
+		return err
+	}
+	cmd := g.Command(context.Background(), "/bin/sh", "-c", "echo "+g.Dir()+"; sleep 1000; true")
+	cmd.Stdout = os.Stdout
+	return cmd.Run()
+}
+
+func TestNothingOutlivesAKilledProcess(t *testing.T) {
+	t.Parallel()
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), childEnv+"=1")
+	child.Stderr = os.Stderr
+	output, err := child.StdoutPipe()
+	check(t, err)
+	check(t, child.Start())
+	var dir string
+	_, err = fmt.Fscanln(output, &dir)
+	check(t, err)
+	if _, err := os.Stat(dir); err != nil {
+		t.Fatalf("the directory is not there while its owner runs: %v", err)
+	}
+
+	check(t, child.Process.Kill())
+
+	// The end of the output is the end of everything that held it: the child, its command, and the command's own child.
+	if rest, err := io.ReadAll(output); err != nil || len(rest) > 0 {
+		t.Errorf("after the kill the output was %q, %v; want its end", rest, err)
+	}
+	if err := child.Wait(); err == nil {
+		t.Error("the child was not killed")
+	}
+	waitUntilGone(t, dir)
+}
+
+func TestCloseEndsACommandThat(t *testing.T) {
+	t.Parallel()
+	for does, script := range map[string]string{
+		"only waits":       "echo up; sleep 1000; true",
+		"is stopped":       "echo up; kill -STOP $$; sleep 1000",
+		"ignores SIGQUIT":  "trap '' QUIT; echo up; sleep 1000 & wait",
+		"has ended before": "echo up",
+	} {
+		t.Run(does, func(t *testing.T) {
+			t.Parallel()
+			g := newGuard(t)
+			cmd := g.Command(t.Context(), "/bin/sh", "-c", script)
+			output, err := cmd.StdoutPipe()
+			check(t, err)
+			check(t, cmd.Start())
+			var word string
+			_, err = fmt.Fscanln(output, &word)
+			check(t, err)
+
+			check(t, g.Close())
+
+			if _, err := io.ReadAll(output); err != nil {
+				t.Error(err)
+			}
+			if err := cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+				t.Error(err)
+			}
+			if _, err := os.Stat(g.Dir()); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the directory is still there: %v", err)
+			}
+			check(t, g.Close())
+		})
+	}
+}
+
+func TestACommandIsNeitherRootNorRedirected(t *testing.T) {
+	t.Setenv("PGDATA", "/elsewhere")
+	t.Setenv("LC_MESSAGES", "de_DE.UTF-8")
+	g := newGuard(t)
+	path, err := g.WriteFile("secret", "for the command alone")
+	check(t, err)
+
+	output, err := g.Command(t.Context(), "/bin/sh", "-c", `id -u; pwd; cat "$0"; echo; env`, path).Output()
+
+	check(t, err)
+	check(t, g.Close())
+	lines := strings.Split(string(output), "\n")
+	if lines[0] == "0" || lines[1] != g.Dir() || lines[2] != "for the command alone" {
+		t.Errorf("user, directory and file of the command are %q", lines[:3])
+	}
+	for _, line := range lines[3:] {
+		if strings.HasPrefix(line, "PGDATA=") || strings.HasPrefix(line, "LC_MESSAGES=") {
+			t.Errorf("the command inherited %s", line)
+		}
+	}
+}
+
+func newGuard(t *testing.T) *guard.Guard {
+	t.Helper()
+	g, err := guard.New("pglock-guard-test-")
+	check(t, err)
+	t.Cleanup(func() { check(t, g.Close()) })
+	return g
+}
+
+func waitUntilGone(t *testing.T, dir string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+	}
+	t.Errorf("%s is still there", dir)
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

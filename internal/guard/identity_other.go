@@ -1,0 +1,22 @@
+//go:build !unix
+
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+)
+
+type identity struct{ other bool }
+
+func serverIdentity() (identity, error) {
+	return identity{}, fmt.Errorf("throw-away servers need a Unix system, not %s: %w", runtime.GOOS, errors.ErrUnsupported)
+}
+
+func (identity) own(string) error { return errors.ErrUnsupported }
+
+func (identity) lead(*exec.Cmd) {}
+
+func (identity) join(*exec.Cmd, int) {}

@@ -1,0 +1,124 @@
+package pgserver
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// BinariesVariable is the environment variable that names the directory of PostgreSQL's programs.
+const BinariesVariable = "PGLOCK_POSTGRES_BIN"
+
+// ErrNoBinaries says that the programs of a PostgreSQL server were not found. The errors that match it say what to do.
+var ErrNoBinaries = errors.New("no PostgreSQL server programs found")
+
+const howToInstall = `install PostgreSQL 13 or newer (nothing of it needs to run):
+  Debian, Ubuntu:  apt-get install postgresql
+  Fedora, RHEL:    dnf install postgresql-server
+  macOS:           brew install postgresql@17
+or set ` + BinariesVariable + ` to the directory that holds initdb and postgres`
+
+// usualPlaces are where packages put what they do not put on the PATH.
+var usualPlaces = []string{
+	"/usr/lib/postgresql/*/bin",
+	"/usr/pgsql-*/bin",
+	"/usr/local/pgsql/bin",
+	"/opt/homebrew/opt/postgresql*/bin",
+	"/usr/local/opt/postgresql*/bin",
+	"/Applications/Postgres.app/Contents/Versions/*/bin",
+}
+
+// Binaries are the programs of one PostgreSQL installation.
+type Binaries struct {
+	// Dir holds initdb, postgres and, for [Server.Standby], pg_basebackup.
+	Dir string
+	// Version is the server's, such as "17.5" or "18beta1".
+	Version string
+	// Major is the first number of Version.
+	Major int
+}
+
+// Find looks for PostgreSQL's programs in the directory that PGLOCK_POSTGRES_BIN names, and if that is not set on the
+// PATH and then, for the newest version, where packages usually put them. Its error matches [ErrNoBinaries].
+func Find() (Binaries, error) {
+	if dir := os.Getenv(BinariesVariable); dir != "" {
+		found, err := BinariesIn(dir)
+		if err != nil {
+			return Binaries{}, fmt.Errorf("%s: %w", BinariesVariable, err)
+		}
+		return found, nil
+	}
+	if found, ok := onPath(); ok {
+		return found, nil
+	}
+	if found, ok := newestIn(usualPlaces); ok {
+		return found, nil
+	}
+	return Binaries{}, fmt.Errorf("%w on the PATH or in the usual places: %s", ErrNoBinaries, howToInstall)
+}
+
+func onPath() (Binaries, bool) {
+	path, err := exec.LookPath("postgres")
+	if err != nil {
+		return Binaries{}, false
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil { // not every program may have been linked to
+		return Binaries{}, false
+	}
+	found, err := BinariesIn(filepath.Dir(path))
+	return found, err == nil
+}
+
+func newestIn(places []string) (newest Binaries, ok bool) {
+	for _, place := range places {
+		dirs, err := filepath.Glob(place)
+		if err != nil {
+			continue
+		}
+		for _, dir := range dirs {
+			if found, err := BinariesIn(dir); err == nil && found.Major > newest.Major {
+				newest, ok = found, true
+			}
+		}
+	}
+	return newest, ok
+}
+
+// BinariesIn returns the programs in dir after asking for their version. Its error matches [ErrNoBinaries] and says
+// what is wrong with dir.
+func BinariesIn(dir string) (Binaries, error) {
+	if _, err := exec.LookPath(filepath.Join(dir, "initdb")); err != nil {
+		return Binaries{}, fmt.Errorf("%w in %s: %w", ErrNoBinaries, dir, err)
+	}
+	output, err := exec.Command(filepath.Join(dir, "postgres"), "--version").Output()
+	if err != nil {
+		return Binaries{}, fmt.Errorf("%w in %s: ask for the version: %w", ErrNoBinaries, dir, err)
+	}
+	version, major, err := parseVersion(string(output))
+	if err != nil {
+		return Binaries{}, fmt.Errorf("%w in %s: %w", ErrNoBinaries, dir, err)
+	}
+	return Binaries{Dir: dir, Version: version, Major: major}, nil
+}
+
+// versionLine matches what src/backend/main/main.c prints: "postgres (PostgreSQL) 15.13 (Debian 15.13-0+deb12u1)".
+var versionLine = regexp.MustCompile(`^postgres \(PostgreSQL\) ((\d+)\S*)`)
+
+func parseVersion(line string) (version string, major int, err error) {
+	match := versionLine.FindStringSubmatch(line)
+	if match == nil {
+		return "", 0, fmt.Errorf("%q is no PostgreSQL version", strings.TrimSpace(line))
+	}
+	major, err = strconv.Atoi(match[2])
+	return match[1], major, err
+}
+
+func (b Binaries) program(name string) string { return filepath.Join(b.Dir, name) }
+
+// String is for people: "PostgreSQL 15.13 in /usr/lib/postgresql/15/bin".
+func (b Binaries) String() string { return fmt.Sprintf("PostgreSQL %s in %s", b.Version, b.Dir) }

@@ -1,0 +1,72 @@
+package pgserver
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// initialize makes the data directory.
+func (s *Server) initialize(ctx context.Context, settings map[string]string) error {
+	passwordFile, err := s.guard.WriteFile("password", s.password+"\n")
+	if err != nil {
+		return err
+	}
+	initdb := s.guard.Command(ctx, s.binaries.program("initdb"), "--pgdata="+s.dataDir(), "--no-sync",
+		"--encoding=UTF8", "--locale=C", "--username="+Superuser, "--auth=scram-sha-256", "--pwfile="+passwordFile)
+	if err := run(initdb); err != nil {
+		return err
+	}
+	return s.configure(settings)
+}
+
+func (s *Server) dataDir() string { return s.guard.Path("data") }
+
+// configure appends to postgresql.conf, of which the last line for a setting counts.
+func (s *Server) configure(settings map[string]string) error {
+	conf, err := os.OpenFile(s.guard.Path("data/postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = conf.WriteString(configuration(settings))
+	if closeErr := conf.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+func configuration(settings map[string]string) string {
+	all := map[string]string{"fsync": "off", "log_line_prefix": "%m [%p] %q%u@%d %a "}
+	maps.Copy(all, settings)
+	var lines strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(&lines, "%s = '%s'\n", name, escape.Replace(all[name]))
+	}
+	return lines.String()
+}
+
+// escape makes a value that DeescapeQuotedString in src/backend/utils/misc/guc-file.l reads back.
+var escape = strings.NewReplacer(`'`, `''`, `\`, `\\`, "\n", `\n`)
+
+// run runs one of PostgreSQL's programs to its end. The error ends with what it said.
+func run(cmd *exec.Cmd) error {
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", cmd.Path, err, lastLines(output.String()))
+	}
+	return nil
+}
+
+// lastLines is the end of what a program said, indented to stand below an error.
+func lastLines(text string) string {
+	const most = 15
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	lines = lines[max(0, len(lines)-most):]
+	return "  " + strings.Join(lines, "\n  ")
+}

@@ -1,0 +1,257 @@
+//go:build unix
+
+package pgserver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/goleak"
+
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
+)
+
+const childEnv = "PGLOCK_PGSERVER_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		if err := serveUntilKilled(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// serveUntilKilled is a process that starts a server and gets no chance to stop it.
+func serveUntilKilled() error {
+	server, err := pgserver.Start(context.Background(), pgserver.Options{})
+	if err != nil {
+		return err
+	}
+	fmt.Println(server.ConnString("postgres"), server.SocketDir())
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+func TestAServerDoesNotOutliveAKilledProcess(t *testing.T) {
+	t.Parallel()
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), childEnv+"=1")
+	child.Stderr = os.Stderr
+	_, err := child.StdinPipe()
+	check(t, err)
+	output, err := child.StdoutPipe()
+	check(t, err)
+	check(t, child.Start())
+	var connString, dir string
+	_, err = fmt.Fscanln(output, &connString, &dir)
+	check(t, err)
+	conn, err := pgx.Connect(t.Context(), connString)
+	check(t, err)
+	defer conn.Close(context.Background())
+
+	check(t, child.Process.Kill())
+
+	if err := child.Wait(); err == nil {
+		t.Error("the child was not killed")
+	}
+	waitUntil(t, "the directory is removed", func() bool {
+		_, err := os.Stat(dir)
+		return errors.Is(err, fs.ErrNotExist)
+	})
+	if err := conn.Ping(t.Context()); err == nil {
+		t.Error("the session has outlived the server's owner")
+	}
+	if conn, err := pgx.Connect(t.Context(), connString); err == nil {
+		check(t, conn.Close(t.Context()))
+		t.Error("the server has outlived its owner")
+	}
+}
+
+func TestAServerHasItsSettings(t *testing.T) {
+	t.Parallel()
+	want := `it's a "quoted\value` + "\nof two lines"
+	server := start(t, map[string]string{"max_connections": "17", "cluster_name": "seventeen", "pglock.test": want})
+	conn := connect(t, server)
+	for name, want := range map[string]string{
+		"max_connections": "17", "cluster_name": "seventeen", "pglock.test": want,
+		"fsync": "off", "listen_addresses": "127.0.0.1", "server_encoding": "UTF8",
+	} {
+		var got string
+		check(t, conn.QueryRow(t.Context(), "SELECT current_setting($1)", name).Scan(&got))
+		if got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestARefusedSettingIsNamedInTheError(t *testing.T) {
+	t.Parallel()
+	server, err := pgserver.Start(t.Context(),
+		pgserver.Options{Settings: map[string]string{"max_connections": "many"}})
+	if err == nil {
+		check(t, server.Stop())
+		t.Fatal("the server started")
+	}
+	if !strings.Contains(err.Error(), `invalid value for parameter "max_connections": "many"`) {
+		t.Errorf("the error does not show the server's own: %v", err)
+	}
+}
+
+func TestAPasswordIsNeeded(t *testing.T) {
+	t.Parallel()
+	server := start(t, nil)
+	config, err := pgx.ParseConfig(server.ConnString("postgres"))
+	check(t, err)
+	right := config.Password
+	config.Password = "wrong"
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	if err == nil {
+		check(t, conn.Close(t.Context()))
+		t.Fatal("a wrong password was accepted")
+	}
+	if !strings.Contains(err.Error(), "password authentication failed") {
+		t.Errorf("the error is %v", err)
+	}
+	log, err := os.ReadFile(server.LogFile())
+	check(t, err)
+	if strings.Contains(string(log), right) {
+		t.Error("the log contains the password")
+	}
+}
+
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	for name, mode := range map[string]pgserver.Mode{"fast": pgserver.Fast, "immediate": pgserver.Immediate} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := start(t, nil)
+			conn := connect(t, server)
+			_, err := conn.Exec(t.Context(), "CREATE TABLE kept AS SELECT 42 AS answer; CHECKPOINT")
+			check(t, err)
+			pid, target := server.PID(), server.ConnString("postgres")
+
+			check(t, server.Down(t.Context(), mode))
+			if got := server.PID(); got != 0 {
+				t.Errorf("the PID of a server that is down is %d", got)
+			}
+			if err := conn.Ping(t.Context()); err == nil {
+				t.Error("a session survived the shutdown")
+			}
+			if err := server.Down(t.Context(), mode); err == nil {
+				t.Error("a server that is down could be shut down")
+			}
+			check(t, server.Up(t.Context()))
+
+			if got := server.ConnString("postgres"); got != target {
+				t.Errorf("the target changed")
+			}
+			if got := server.PID(); got == 0 || got == pid {
+				t.Errorf("the PID is %d after the restart and was %d before", got, pid)
+			}
+			var answer int
+			check(t, connect(t, server).QueryRow(t.Context(), "SELECT answer FROM kept").Scan(&answer))
+			if err := server.Up(t.Context()); err == nil {
+				t.Error("a running server could be started")
+			}
+		})
+	}
+}
+
+func TestAPausedServerAnswersNobodyNew(t *testing.T) {
+	t.Parallel()
+	server := start(t, nil)
+	check(t, server.Pause())
+	impatient, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if conn, err := pgx.Connect(impatient, server.ConnString("postgres")); err == nil {
+		check(t, conn.Close(t.Context()))
+		t.Error("the paused server accepted a connection")
+	}
+	check(t, server.Resume())
+	connect(t, server)
+}
+
+func TestAStandbyFollows(t *testing.T) {
+	t.Parallel()
+	primary := start(t, map[string]string{"max_connections": "30"})
+	standby, err := primary.Standby(t.Context())
+	check(t, err)
+	t.Cleanup(func() { check(t, standby.Stop()) })
+	_, err = connect(t, primary).Exec(t.Context(), "CREATE TABLE written_on_the_primary ()")
+	check(t, err)
+
+	conn := connect(t, standby)
+	var recovering bool
+	check(t, conn.QueryRow(t.Context(), "SELECT pg_is_in_recovery()").Scan(&recovering))
+	if !recovering {
+		t.Error("the standby is not in recovery")
+	}
+	waitUntil(t, "the table reaches the standby", func() bool {
+		var there bool
+		err := conn.QueryRow(t.Context(), "SELECT to_regclass('written_on_the_primary') IS NOT NULL").Scan(&there)
+		check(t, err)
+		return there
+	})
+}
+
+func TestWithoutProgramsTheErrorSaysWhatToInstall(t *testing.T) {
+	t.Setenv(pgserver.BinariesVariable, t.TempDir())
+	_, err := pgserver.Start(t.Context(), pgserver.Options{})
+	if !errors.Is(err, pgserver.ErrNoBinaries) || !strings.Contains(err.Error(), pgserver.BinariesVariable) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func start(t *testing.T, settings map[string]string) *pgserver.Server {
+	t.Helper()
+	server, err := pgserver.Start(t.Context(), pgserver.Options{Settings: settings})
+	check(t, err)
+	t.Cleanup(func() {
+		check(t, server.Stop())
+		check(t, server.Stop())
+		if _, err := os.Stat(server.SocketDir()); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is still there: %v", server.SocketDir(), err)
+		}
+	})
+	return server
+}
+
+func connect(t *testing.T, server *pgserver.Server) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), server.ConnString("postgres"))
+	check(t, err)
+	t.Cleanup(func() {
+		if err := conn.Close(context.Background()); err != nil && !conn.IsClosed() {
+			t.Error(err)
+		}
+	})
+	return conn
+}
+
+func waitUntil(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if done() {
+			return
+		}
+	}
+	t.Fatalf("after a minute it is not so that %s", what)
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

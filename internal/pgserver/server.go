@@ -1,0 +1,158 @@
+// Package pgserver starts throw-away PostgreSQL servers from the programs found on this machine, for the tests and for
+// the demonstration that the pglock command gives. A server keeps its files in a directory of its own, listens on
+// loopback and on a Unix socket there, asks for a password, and is gone with this process, however that ends.
+//
+// It is not for data: nothing is ever flushed to disk.
+package pgserver
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/guard"
+)
+
+// Superuser is the role that [Server.ConnString] connects as.
+const Superuser = "postgres"
+
+// startTimeout bounds a start when the caller's context does not. A loaded machine may take long to recover a crash.
+const startTimeout = 2 * time.Minute
+
+// Options say how to start a server. The zero value is fine.
+type Options struct {
+	// Binaries are the programs to run; those that [Find] finds if zero.
+	Binaries Binaries
+	// Settings are lines for postgresql.conf, unquoted: {"max_connections": "300"}. The addresses that the server
+	// listens on are not among them.
+	Settings map[string]string
+}
+
+// Server is a throw-away PostgreSQL server. Its methods may be called from many goroutines at once; those that start
+// and end the server wait for each other.
+type Server struct {
+	binaries Binaries
+	guard    *guard.Guard
+	password string
+
+	starting sync.Mutex // held while the server is brought up or down
+
+	mu       sync.Mutex // guards what follows
+	port     int
+	instance *instance // nil while the server is down
+}
+
+// Start makes a new server and returns when it accepts connections. ctx bounds the start alone; without a deadline it
+// is given up after two minutes. The caller must call [Server.Stop].
+//
+// The error matches [ErrNoBinaries] when there is nothing to start, and otherwise ends with the server's last words.
+func Start(ctx context.Context, options Options) (*Server, error) {
+	s, err := newServer(options.Binaries, rand.Text())
+	if err != nil {
+		return nil, fmt.Errorf("start a PostgreSQL server: %w", err)
+	}
+	if err := s.create(ctx, options.Settings); err != nil {
+		return nil, errors.Join(fmt.Errorf("start %s: %w", s.binaries, err), s.Stop())
+	}
+	return s, nil
+}
+
+func newServer(binaries Binaries, password string) (*Server, error) {
+	if binaries.Dir == "" {
+		found, err := Find()
+		if err != nil {
+			return nil, err
+		}
+		binaries = found
+	}
+	g, err := guard.New("pglock-pg-")
+	if err != nil {
+		return nil, err
+	}
+	return &Server{binaries: binaries, guard: g, password: password}, nil
+}
+
+func (s *Server) create(ctx context.Context, settings map[string]string) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := s.initialize(ctx, settings); err != nil {
+		return err
+	}
+	return s.startOnFreePort(ctx)
+}
+
+// Binaries are the programs that the server runs.
+func (s *Server) Binaries() Binaries { return s.binaries }
+
+// ConnString is a URL that connects to database as the superuser over TCP. It contains the password.
+func (s *Server) ConnString(database string) string {
+	return (&url.URL{
+		Scheme:   "postgres",
+		User:     url.UserPassword(Superuser, s.password),
+		Host:     net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port())),
+		Path:     "/" + database,
+		RawQuery: "sslmode=disable",
+	}).String()
+}
+
+// Port is the TCP port on 127.0.0.1. It stays the same for the life of the server.
+func (s *Server) Port() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.port
+}
+
+// SocketDir is the directory of the Unix socket: what libpq and pgx take as a host.
+func (s *Server) SocketDir() string { return s.guard.Dir() }
+
+// LogFile is the path of the server's log.
+func (s *Server) LogFile() string { return s.guard.Path("log") }
+
+// PID is the process ID of the postmaster, or 0 while the server is down.
+func (s *Server) PID() int {
+	if running := s.current(); running != nil {
+		return running.cmd.Process.Pid
+	}
+	return 0
+}
+
+// Stop ends the server at once, as by [Immediate], and removes its files. The Server is of no use afterwards. Calling
+// Stop again does nothing.
+func (s *Server) Stop() error {
+	err := s.guard.Close()
+	if running := s.setInstance(nil); running != nil {
+		<-running.done
+	}
+	if err != nil {
+		return fmt.Errorf("stop %s: %w", s.binaries, err)
+	}
+	return nil
+}
+
+func (s *Server) current() *instance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.instance != nil && s.instance.ended() {
+		return nil
+	}
+	return s.instance
+}
+
+func (s *Server) setInstance(next *instance) (previous *instance) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	previous, s.instance = s.instance, next
+	return previous
+}
+
+func (s *Server) setPort(port int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.port = port
+}

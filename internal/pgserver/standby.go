@@ -1,0 +1,56 @@
+package pgserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Standby makes a hot standby of s, with the same settings and password, and returns when it is streaming. It is a
+// Server of its own: [Server.Stop] must be called on both, in whichever order.
+func (s *Server) Standby(ctx context.Context) (*Server, error) {
+	standby, err := newServer(s.binaries, s.password)
+	if err != nil {
+		return nil, fmt.Errorf("start a standby: %w", err)
+	}
+	if err := standby.follow(ctx, s); err != nil {
+		return nil, errors.Join(fmt.Errorf("start a standby of %s: %w", s.binaries, err), standby.Stop())
+	}
+	return standby, nil
+}
+
+func (s *Server) follow(ctx context.Context, primary *Server) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	backup := s.guard.Command(ctx, s.binaries.program("pg_basebackup"), "--pgdata="+s.dataDir(),
+		"--host="+primary.SocketDir(), "--port="+strconv.Itoa(primary.Port()), "--username="+Superuser, "--no-password",
+		"--checkpoint=fast", "--no-sync", "--wal-method=stream", "--write-recovery-conf")
+	backup.Env = append(backup.Env, "PGPASSWORD="+s.password)
+	if err := run(backup); err != nil {
+		return err
+	}
+	if err := s.startOnFreePort(ctx); err != nil {
+		return err
+	}
+	return s.withConn(ctx, func(conn *pgx.Conn) error { return awaitStreaming(ctx, conn) })
+}
+
+func awaitStreaming(ctx context.Context, conn *pgx.Conn) error {
+	for {
+		var streaming bool
+		err := conn.QueryRow(ctx,
+			"SELECT EXISTS (SELECT FROM pg_catalog.pg_stat_wal_receiver WHERE status = 'streaming')").Scan(&streaming)
+		if err != nil || streaming {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w while waiting for it to stream", context.Cause(ctx))
+		case <-time.After(pollInterval):
+		}
+	}
+}
