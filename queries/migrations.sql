@@ -1,0 +1,33 @@
+-- What package migrations asks before and while it runs the migrations. All of it is in one transaction, so that it is
+-- right through a transaction pooler too.
+
+-- The schema is recognised by the name of a primary key, which a dump without comments keeps.
+-- name: InspectSchema :one
+SELECT current_user::text AS role,
+       pg_catalog.current_database()::text AS database,
+       pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')::bool AS may_create,
+       pg_catalog.pg_is_in_recovery()::bool AS standby,
+       coalesce(pg_catalog.pg_get_userbyid(n.nspowner), '')::text AS owner,
+       EXISTS (
+           SELECT FROM pg_catalog.pg_constraint AS c
+           JOIN pg_catalog.pg_class AS t ON t.oid = c.conrelid
+           WHERE t.relnamespace = n.oid AND t.relname = 'schema_migrations'
+             AND c.conname = 'pglock_toolkit_schema_migrations'
+       ) AS ours
+FROM (SELECT 1) AS one
+LEFT JOIN pg_catalog.pg_namespace AS n ON n.nspname = 'pglock';
+
+-- name: SchemaVersion :one
+SELECT m.version, m.dirty FROM pglock.schema_migrations AS m ORDER BY m.version DESC LIMIT 1;
+
+-- Tried and not waited for: a statement that waits keeps its snapshot, and CREATE INDEX CONCURRENTLY waits for that.
+-- name: TryLockMigrations :one
+SELECT pg_catalog.pg_try_advisory_xact_lock(@number::bigint);
+
+-- name: MigrationsLockHolders :many
+SELECT l.pid, coalesce(a.usename, '')::text AS role, coalesce(a.application_name, '')::text AS application
+FROM pg_catalog.pg_locks AS l
+LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = l.pid
+WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+  AND ((l.classid::bigint << 32) | l.objid::bigint) = @number::bigint
+  AND l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database());
