@@ -1,0 +1,38 @@
+// Package migrations installs schema pglock, which plain locks do not need. It gives names to the locks that people
+// see, numbers to fencing, and the same locks to psql, triggers and other languages:
+//
+//	pglock.key(text)       the lock number of a name: SELECT pg_advisory_xact_lock(pglock.key('invoice:42'))
+//	pglock.register(…)     records names, so that they can be shown; at most 1024 bytes each
+//	pglock.names           the names that were recorded
+//	pglock.fence           the sequence of fencing tokens
+//	pglock.locks           who holds which advisory lock of this database, and who waits
+//	pglock.waits           who waits for whom
+//
+// [Up] installs or upgrades, [Down] removes, [Version] tells. They run golang-migrate's files in one transaction that
+// holds a lock of pglock's own: everything happens or nothing does, any number of processes may call Up at once, they
+// work through a transaction pooler, and need one connection. What they recorded is in pglock.schema_migrations; a
+// schema_migrations table of yours is not touched. They must run on the primary.
+//
+// With another tool (goose, Atlas, tern, psql) run the files of [FS] in order, or what [Print] writes, each in a
+// transaction. They keep the version themselves, so Up and Version know them as applied. No statement contains a
+// semicolon, so tools that split at semicolons need no annotations.
+//
+// # Rights
+//
+// Installing needs the right to create a schema (GRANT CREATE ON DATABASE), upgrading and removing need the role that
+// owns it. Nobody else may do anything in the schema at first. A role that takes locks needs these grants, which
+// [LockerGrants] returns for any role, to fence, to record names and to compute keys:
+//
+//	GRANT USAGE ON SCHEMA pglock TO "app";
+//	GRANT EXECUTE ON FUNCTION pglock.key(text), pglock.register(text[]) TO "app";
+//	GRANT USAGE ON SEQUENCE pglock.fence TO "app";
+//	GRANT SELECT ON TABLE pglock.schema_migrations TO "app";
+//
+// A role that watches needs these ([WatcherGrants]). PostgreSQL shows it the state and address of other roles' sessions
+// when it is a member of pg_read_all_stats too:
+//
+//	GRANT USAGE ON SCHEMA pglock TO "watcher";
+//	GRANT SELECT ON TABLE pglock.locks, pglock.waits, pglock.names, pglock.schema_migrations TO "watcher";
+//
+// pglock.schema_migrations is among them so that Up, when there is nothing to do, and Version work for these roles.
+package migrations

@@ -1,0 +1,28 @@
+package migrations
+
+import (
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const lockerGrants = `GRANT USAGE ON SCHEMA pglock TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.key(text), pglock.register(text[]) TO %[1]s;
+GRANT USAGE ON SEQUENCE pglock.fence TO %[1]s;
+GRANT SELECT ON TABLE pglock.schema_migrations TO %[1]s;
+`
+
+const watcherGrants = `GRANT USAGE ON SCHEMA pglock TO %[1]s;
+GRANT SELECT ON TABLE pglock.locks, pglock.waits, pglock.names, pglock.schema_migrations TO %[1]s;
+`
+
+// LockerGrants returns the SQL that gives role what taking locks needs of the schema: to compute keys, record names
+// and draw fencing tokens. It lets the role neither read the names nor see who holds what through the schema's views.
+// The schema's owner must run it.
+func LockerGrants(role string) string { return fmt.Sprintf(lockerGrants, quote(role)) }
+
+// WatcherGrants returns the SQL that lets role read the views and the names, and change nothing. The schema's owner
+// must run it.
+func WatcherGrants(role string) string { return fmt.Sprintf(watcherGrants, quote(role)) }
+
+func quote(identifier string) string { return pgx.Identifier{identifier}.Sanitize() }

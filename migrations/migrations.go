@@ -1,0 +1,188 @@
+package migrations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/golang-migrate/migrate/v4/database"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Up installs schema pglock, or brings it to version [Latest]. It does nothing, and needs no right to, when the schema
+// is as new or newer; then it does not wait for anybody either.
+//
+// It may be called from any number of processes at once: one works, the others wait until ctx ends and then find
+// nothing to do. An error of a wait that ctx ended matches [driver.ErrNotAcquired] and the context's error and names
+// the session in the way. After any other error the schema is as it was before, except that when the connection was
+// lost while the transaction was committed all may have happened; calling Up again is always right.
+//
+// Errors match [ErrForeignSchema] where something else owns the name, and [driver.ErrStandby] on a hot standby.
+// A missing right is named in the error.
+func Up(ctx context.Context, pool *pgxpool.Pool) error {
+	if err := exclusively(ctx, pool, up); err != nil {
+		return fmt.Errorf("migrations: up: %w", err)
+	}
+	return nil
+}
+
+// Down removes schema pglock with everything that the migrations made: the names, and the state of the fencing
+// sequence, which starts again at 1 when the schema is installed again. Without a schema it does nothing.
+//
+// It never removes anything else: an object that somebody put into the schema, or made to depend on something in it,
+// is an error that names it, and nothing is changed then. So is a schema that is newer than [Latest]. For the rest Down
+// is like [Up].
+func Down(ctx context.Context, pool *pgxpool.Pool) error {
+	if err := exclusively(ctx, pool, down); err != nil {
+		return fmt.Errorf("migrations: down: %w", err)
+	}
+	return nil
+}
+
+// Version returns the version of the schema, which is larger than [Latest] when a newer pglock installed it. An error
+// matches [driver.ErrSchemaMissing] when there is no schema and [ErrForeignSchema] when it is not ours. No migration is
+// ever half applied.
+func Version(ctx context.Context, pool *pgxpool.Pool) (uint, error) {
+	s, err := look(ctx, pool)
+	if err == nil && !s.installed() {
+		err = s.missing()
+	}
+	if err != nil {
+		return 0, fmt.Errorf("migrations: version: %w", err)
+	}
+	return uint(s.version), nil
+}
+
+// operation is what Up and Down differ in.
+type operation struct {
+	pending func(schema) (bool, error)
+	target  int // the version to reach
+	step    int // towards it
+}
+
+var (
+	up = operation{
+		pending: func(s schema) (bool, error) { return s.version < latest, nil },
+		target:  latest,
+		step:    1,
+	}
+	down = operation{
+		pending: func(s schema) (bool, error) {
+			if s.version > latest {
+				return false, fmt.Errorf("schema pglock in database %q has version %d, and this pglock knows %d: "+
+					"use the one that installed it, or a newer one", s.Database, s.version, latest)
+			}
+			return s.installed(), nil
+		},
+		target: database.NilVersion,
+		step:   -1,
+	}
+)
+
+// LockName names the advisory lock that [Up] and [Down] hold while they change the schema.
+const LockName = "pglock:migrations"
+
+// lockNumber is the number of LockName.
+const lockNumber = -8541530951781162844
+
+// The pauses between two tries for the lock, before the random part that keeps processes apart.
+const (
+	firstPause = 50 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// exclusively carries out op under the lock if there is anything to do.
+func exclusively(ctx context.Context, pool *pgxpool.Pool, op operation) error {
+	s, err := look(ctx, pool)
+	if err != nil {
+		return err
+	}
+	if pending, err := op.pending(s); err != nil || !pending {
+		return err
+	}
+	if s.Standby {
+		return fmt.Errorf("database %q: %w (connect to the primary)", s.Database, driver.ErrStandby)
+	}
+	var holder *busyError
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		locked, err := attempt(ctx, pool, op)
+		busy, isBusy := errors.AsType[*busyError](err)
+		switch {
+		case isBusy:
+			holder = busy
+		case locked || holder == nil || ctx.Err() == nil:
+			return err
+		}
+		select {
+		case <-time.After(pause/2 + rand.N(pause)):
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", holder, ctx.Err())
+		}
+	}
+}
+
+// attempt tries for the lock and carries out op in the transaction that has it. Somebody else may have been faster, so
+// it looks again first; READ COMMITTED lets it see what they committed.
+func attempt(ctx context.Context, pool *pgxpool.Pool, op operation) (locked bool, err error) {
+	options := pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
+	err = pgx.BeginTxFunc(ctx, pool, options, func(tx pgx.Tx) error {
+		if err := tryLock(ctx, lockdb.New(unprepared{tx})); err != nil {
+			return err
+		}
+		locked = true
+		s, err := inspect(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if pending, err := op.pending(s); err != nil || !pending {
+			return err
+		}
+		return s.explain(run(ctx, tx, s.version, op))
+	})
+	return locked, err
+}
+
+func tryLock(ctx context.Context, queries *lockdb.Queries) error {
+	locked, err := queries.TryLockMigrations(ctx, lockNumber)
+	if err != nil {
+		return fmt.Errorf("lock the migrations: %w", err)
+	}
+	if locked {
+		return nil
+	}
+	holders, err := queries.MigrationsLockHolders(ctx, lockNumber)
+	if err != nil {
+		return fmt.Errorf("ask who migrates: %w", err)
+	}
+	return &busyError{holders}
+}
+
+// busyError says that others hold the lock, or did a moment ago.
+type busyError struct {
+	holders []lockdb.MigrationsLockHoldersRow
+}
+
+func (e *busyError) Error() string {
+	var who strings.Builder
+	for _, h := range e.holders {
+		fmt.Fprintf(&who, " (pid %d, role %q, application %q)", h.Pid.Int32, h.Role, h.Application)
+	}
+	return fmt.Sprintf("another session migrates%s: %v", &who, driver.ErrNotAcquired)
+}
+
+func (e *busyError) Unwrap() error { return driver.ErrNotAcquired }
+
+// look inspects the schema without a transaction.
+func look(ctx context.Context, pool *pgxpool.Pool) (schema, error) {
+	if pool == nil {
+		return schema{}, errors.New("the pool is nil")
+	}
+	return inspect(ctx, pool)
+}

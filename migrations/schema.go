@@ -1,0 +1,111 @@
+package migrations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/golang-migrate/migrate/v4/database"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// ErrForeignSchema says that the database has a schema pglock that these migrations did not make, such as that of an
+// extension. Nothing in it was changed.
+var ErrForeignSchema = errors.New("schema pglock is not ours")
+
+// schema is what a database has under the name pglock.
+type schema struct {
+	lockdb.InspectSchemaRow
+	version int // database.NilVersion when there is no such schema
+}
+
+func (s schema) installed() bool { return s.version != database.NilVersion }
+
+// inspect looks at the schema of the database. Without a transaction around it the answer can be old at once.
+func inspect(ctx context.Context, db lockdb.DBTX) (schema, error) {
+	queries := lockdb.New(unprepared{db})
+	row, err := queries.InspectSchema(ctx)
+	s := schema{row, database.NilVersion}
+	switch {
+	case err != nil:
+		return schema{}, fmt.Errorf("look for schema pglock: %w", err)
+	case s.Owner == "":
+		return s, nil
+	case !s.Ours:
+		return schema{}, fmt.Errorf("%w: database %q has one that belongs to role %q and was made by something else "+
+			"(pglock cannot share it: rename that one or use another database)", ErrForeignSchema, s.Database, s.Owner)
+	}
+	recorded, err := queries.SchemaVersion(ctx)
+	switch {
+	case sqlState(err) == insufficientPrivilege:
+		return schema{}, fmt.Errorf("role %q may not read the version of schema pglock in database %q: %w "+
+			"(have role %q run the grants for %[1]q)", s.Role, s.Database, err, s.Owner)
+	case errors.Is(err, pgx.ErrNoRows):
+		return schema{}, fmt.Errorf("pglock.schema_migrations in database %q is empty: %w", s.Database, err)
+	case err != nil:
+		return schema{}, fmt.Errorf("read the version of schema pglock: %w", err)
+	case recorded.Dirty:
+		return schema{}, fmt.Errorf("pglock.schema_migrations in database %q is marked dirty at version %d, which only "+
+			"another tool can have done: finish what it began, then set dirty to false", s.Database, recorded.Version)
+	}
+	s.version = int(recorded.Version)
+	return s, nil
+}
+
+// missing is the error of a database without the schema.
+func (s schema) missing() error {
+	return fmt.Errorf("%w in database %q (migrations.Up or \"pglock migrate up\" installs it)",
+		driver.ErrSchemaMissing, s.Database)
+}
+
+// explain says what to do about an error of the server's.
+func (s schema) explain(err error) error {
+	switch state := sqlState(err); {
+	case state == insufficientPrivilege && !s.installed() && !s.MayCreate:
+		return fmt.Errorf("role %q may not create schema pglock in database %q: %w (GRANT CREATE ON DATABASE %s TO %s, "+
+			"or run the migrations as a role that has that right)", s.Role, s.Database, err, quote(s.Database), quote(s.Role))
+	case state == insufficientPrivilege:
+		return fmt.Errorf("role %q may not change schema pglock in database %q: %w (run as role %q, which owns it)",
+			s.Role, s.Database, err, s.Owner)
+	case state == dependentObjectsStillExist:
+		return fmt.Errorf("something that pglock did not make is in the way: %w: %s (drop it or move it first)",
+			err, detail(err))
+	}
+	return err
+}
+
+// SQLSTATEs (https://www.postgresql.org/docs/current/errcodes-appendix.html).
+const (
+	dependentObjectsStillExist = "2BP01"
+	insufficientPrivilege      = "42501"
+)
+
+func sqlState(err error) string {
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return pgErr.Code
+	}
+	return ""
+}
+
+func detail(err error) string {
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return pgErr.Detail
+	}
+	return ""
+}
+
+// unprepared sends statements without preparing them by name, which a transaction pooler may not allow, whatever the
+// pool is configured to do.
+type unprepared struct{ lockdb.DBTX }
+
+func (u unprepared) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	return u.DBTX.Query(ctx, sql, append([]any{pgx.QueryExecModeExec}, args...)...)
+}
+
+func (u unprepared) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	return u.DBTX.QueryRow(ctx, sql, append([]any{pgx.QueryExecModeExec}, args...)...)
+}
