@@ -46,6 +46,7 @@ type Guard struct {
 	leash    *os.File // held by this process alone
 	alive    *os.File // held by this process and by every command
 	stderr   bytes.Buffer
+	waits    sync.WaitGroup // for the processes started in the background
 	close    func() error
 }
 
@@ -122,7 +123,7 @@ func (g *Guard) Path(name string) string { return filepath.Join(g.dir, name) }
 // Command prepares a command that runs in the guarded directory and ends with the guard; its descendants do if they
 // stay in its process group. Its environment is this process's without what would redirect a PostgreSQL program (the
 // PG… variables) or translate its messages. It is killed when ctx ends, as by [exec.CommandContext]; its standard
-// streams are for the caller to set before it is started. It must be waited for.
+// streams are for the caller to set before it is started. It must be waited for, as [Guard.Start] does.
 func (g *Guard) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = g.dir
@@ -154,6 +155,7 @@ func (g *Guard) Close() error { return g.close() }
 
 func (g *Guard) end() error {
 	err := errors.Join(g.leash.Close(), g.alive.Close())
+	g.waits.Wait()
 	if waitErr := g.shell.Wait(); g.shell.ProcessState == nil {
 		return errors.Join(err, fmt.Errorf("wait for the guard of %s: %w", g.dir, waitErr))
 	}

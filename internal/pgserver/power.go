@@ -58,27 +58,26 @@ func (s *Server) Restart(ctx context.Context, mode Mode) error {
 
 // Signal sends a signal to the postmaster.
 func (s *Server) Signal(signal os.Signal) error {
-	running := s.current()
-	if running == nil {
+	postmaster := s.running()
+	if postmaster == nil {
 		return fmt.Errorf("send %s to %s: %w", signal, s.binaries, errDown)
 	}
-	if err := running.cmd.Process.Signal(signal); err != nil {
+	if err := postmaster.Signal(signal); err != nil {
 		return fmt.Errorf("send %s to %s: %w", signal, s.binaries, err)
 	}
 	return nil
 }
 
 func (s *Server) shutDown(ctx context.Context, mode Mode) error {
-	running := s.current()
-	if running == nil {
+	postmaster := s.running()
+	if postmaster == nil {
 		return errDown
 	}
-	if err := running.cmd.Process.Signal(mode.signal()); err != nil {
+	if err := postmaster.Signal(mode.signal()); err != nil {
 		return err
 	}
 	select {
-	case <-running.done:
-		s.setInstance(nil)
+	case <-postmaster.Done():
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -87,7 +86,7 @@ func (s *Server) shutDown(ctx context.Context, mode Mode) error {
 
 // startAgain tries for a while to get its port back, should another program have taken it for a moment.
 func (s *Server) startAgain(ctx context.Context) error {
-	if s.current() != nil {
+	if s.running() != nil {
 		return errors.New("it is running")
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)

@@ -43,9 +43,9 @@ type Server struct {
 
 	starting sync.Mutex // held while the server is brought up or down
 
-	mu       sync.Mutex // guards what follows
-	port     int
-	instance *instance // nil while the server is down
+	mu         sync.Mutex // guards what follows
+	port       int
+	postmaster *guard.Process // nil, or ended, while the server is down
 }
 
 // Start makes a new server and returns when it accepts connections. ctx bounds the start alone; without a deadline it
@@ -116,8 +116,8 @@ func (s *Server) LogFile() string { return s.guard.Path("log") }
 
 // PID is the process ID of the postmaster, or 0 while the server is down.
 func (s *Server) PID() int {
-	if running := s.current(); running != nil {
-		return running.cmd.Process.Pid
+	if postmaster := s.running(); postmaster != nil {
+		return postmaster.PID()
 	}
 	return 0
 }
@@ -125,30 +125,26 @@ func (s *Server) PID() int {
 // Stop ends the server at once, as by [Immediate], and removes its files. The Server is of no use afterwards. Calling
 // Stop again does nothing.
 func (s *Server) Stop() error {
-	err := s.guard.Close()
-	if running := s.setInstance(nil); running != nil {
-		<-running.done
-	}
-	if err != nil {
+	if err := s.guard.Close(); err != nil {
 		return fmt.Errorf("stop %s: %w", s.binaries, err)
 	}
 	return nil
 }
 
-func (s *Server) current() *instance {
+// running is nil while the server is down.
+func (s *Server) running() *guard.Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.instance != nil && s.instance.ended() {
+	if s.postmaster == nil || s.postmaster.Ended() {
 		return nil
 	}
-	return s.instance
+	return s.postmaster
 }
 
-func (s *Server) setInstance(next *instance) (previous *instance) {
+func (s *Server) setPostmaster(postmaster *guard.Process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	previous, s.instance = s.instance, next
-	return previous
+	s.postmaster = postmaster
 }
 
 func (s *Server) setPort(port int) {

@@ -1,0 +1,185 @@
+package testenv
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
+)
+
+// DB is a database of a test's own. Its methods may be called from many goroutines at once.
+type DB struct {
+	name   string
+	admin  string           // connects to another database of the same server
+	server *pgserver.Server // nil when the server is shared or not ours
+
+	mu    sync.Mutex
+	roles []role
+}
+
+type role struct{ name, password string }
+
+// Database makes a new, empty database on the shared server. When the test ends, after the cleanups that it has
+// registered since, the database is dropped; the test fails if an advisory lock, held or waited for, a session or a
+// prepared transaction is left in it.
+func Database(t testing.TB) *DB {
+	t.Helper()
+	admin, err := shared.connString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newDatabase(t, admin, nil)
+}
+
+// On is [Database] on a server of the test's own. If that is down when the test ends, there is nothing left to check.
+func On(t testing.TB, server *pgserver.Server) *DB {
+	t.Helper()
+	return newDatabase(t, server.ConnString(pgserver.Superuser), server)
+}
+
+func newDatabase(t testing.TB, admin string, server *pgserver.Server) *DB {
+	t.Helper()
+	db := &DB{name: databaseName(t.Name()), admin: admin, server: server}
+	// template1 cannot be copied while somebody is connected to it; nobody can connect to template0.
+	if err := db.asAdmin(execute("CREATE DATABASE " + db.name + " TEMPLATE template0")); err != nil {
+		t.Fatalf("make a database for the test: %v", err)
+	}
+	t.Cleanup(func() { db.cleanUp(t) })
+	return db
+}
+
+var unnameable = regexp.MustCompile(`[^a-z0-9]+`)
+
+// databaseName makes a unique name that needs no quotes and shows which test it is of, within the 63 bytes that
+// PostgreSQL keeps.
+func databaseName(test string) string {
+	const longest = 40
+	test = unnameable.ReplaceAllString(strings.ToLower(test), "_")
+	return "pglock_" + test[:min(len(test), longest)] + "_" + suffix()
+}
+
+func suffix() string { return strings.ToLower(rand.Text()[:12]) }
+
+// Name is the name of the database.
+func (db *DB) Name() string { return db.name }
+
+// ConnString connects to the database as the role that owns it.
+func (db *DB) ConnString() string { return withDatabase(db.admin, db.name) }
+
+// withDatabase changes the database in a connection string of either form. The last of two equal keywords counts.
+func withDatabase(connString, name string) string {
+	target, err := url.Parse(connString)
+	if err != nil || target.Scheme == "" {
+		return connString + " dbname=" + name
+	}
+	target.Path = "/" + name
+	return target.String()
+}
+
+// Config is the configuration of a pool for the database, for the caller to change. Its sessions are named after the
+// test.
+func (db *DB) Config(t testing.TB) *pgxpool.Config {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(db.ConnString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ConnConfig.RuntimeParams["application_name"] = t.Name()
+	return config
+}
+
+// Pool is a pool of connections to the database that is closed when the test ends.
+func (db *DB) Pool(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.NewWithConfig(context.Background(), db.Config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// Connect is a connection to the database that is closed when the test ends.
+func (db *DB) Connect(t testing.TB) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.ConnectConfig(context.Background(), db.Config(t).ConnConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeConn(t, conn) })
+	return conn
+}
+
+// closeConn has nothing to say about a connection that the test has broken.
+func closeConn(t testing.TB, conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := conn.Close(ctx); err != nil && ctx.Err() != nil {
+		t.Errorf("close a connection: %v", err)
+	}
+}
+
+// Role makes a role that can log in and has no rights but those that everybody has, and returns a connection string
+// of it. Its name begins with prefix. It is dropped after the database, with whatever it owned there.
+func (db *DB) Role(t testing.TB, prefix string) (connString string) {
+	t.Helper()
+	made := role{name: prefix + "_" + suffix(), password: rand.Text()}
+	create := fmt.Sprintf("CREATE ROLE %s LOGIN PASSWORD '%s'", identifier(made.name), made.password)
+	if err := db.asAdmin(execute(create)); err != nil {
+		t.Fatalf("make role %s: %v", made.name, err)
+	}
+	db.mu.Lock()
+	db.roles = append(db.roles, made)
+	db.mu.Unlock()
+	return db.connStringAs(t, made)
+}
+
+func (db *DB) connStringAs(t testing.TB, r role) string {
+	t.Helper()
+	config := db.Config(t).ConnConfig
+	return connString(config.Host, config.Port, db.name, r)
+}
+
+// connString is for a server on loopback or in the neighbourhood: without TLS.
+func connString(host string, port uint16, database string, r role) string {
+	query := url.Values{"host": {host}, "port": {fmt.Sprint(port)}, "sslmode": {"prefer"}}
+	return (&url.URL{
+		Scheme: "postgres", User: url.UserPassword(r.name, r.password), Path: "/" + database, RawQuery: query.Encode(),
+	}).String()
+}
+
+func identifier(name string) string { return pgx.Identifier{name}.Sanitize() }
+
+// asAdmin runs do on a new connection to another database of the server: it is no session of the test's own database,
+// and needs none that may have been broken.
+func (db *DB) asAdmin(do func(context.Context, *pgx.Conn) error) error {
+	return connected(db.admin, do)
+}
+
+func connected(connString string, do func(context.Context, *pgx.Conn) error) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, connString)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	return do(ctx, conn)
+}
+
+func execute(statement string) func(context.Context, *pgx.Conn) error {
+	return func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, statement)
+		return err
+	}
+}

@@ -1,0 +1,109 @@
+package testenv
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// grace is how long a backend may take to notice that its client has left.
+const grace = 10 * time.Second
+
+// cleanUp fails the test for what it left behind, and drops the database.
+func (db *DB) cleanUp(t testing.TB) {
+	if db.server != nil && db.server.PID() == 0 {
+		return
+	}
+	left, err := db.leftovers()
+	if err != nil {
+		t.Errorf("look for what the test has left in its database: %v", err)
+	}
+	if len(left) > 0 {
+		t.Errorf("the test has left in its database:\n  %s", strings.Join(left, "\n  "))
+	}
+	if err := db.drop(); err != nil {
+		t.Errorf("drop the database of the test: %v", err)
+	}
+}
+
+const selectSessions = `
+SELECT format('session %s of %s (application %s, %s): %s', pid, usename, application_name, state, query)
+FROM pg_catalog.pg_stat_activity
+WHERE datname = $1 AND backend_type = 'client backend' ORDER BY pid`
+
+const selectPrepared = `
+SELECT format('prepared transaction %s', gid) FROM pg_catalog.pg_prepared_xacts WHERE database = $1 ORDER BY gid`
+
+// leftovers waits until nothing is left, or for the grace, and says what is left then.
+func (db *DB) leftovers() (left []string, err error) {
+	err = db.asAdmin(func(ctx context.Context, conn *pgx.Conn) (err error) {
+		poll(grace, func() bool {
+			left, err = db.lookForLeftovers(ctx, conn)
+			return err != nil || len(left) == 0
+		})
+		return err
+	})
+	return left, err
+}
+
+func (db *DB) lookForLeftovers(ctx context.Context, conn *pgx.Conn) ([]string, error) {
+	locks, err := db.advisoryLocks(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	left := make([]string, 0, len(locks))
+	for _, lock := range locks {
+		left = append(left, lock.String())
+	}
+	for _, query := range []string{selectSessions, selectPrepared} {
+		rows, err := conn.Query(ctx, query, db.name)
+		if err != nil {
+			return nil, err
+		}
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return nil, err
+		}
+		left = append(left, lines...)
+	}
+	return left, nil
+}
+
+// drop drops the database, which prepared transactions would prevent, and then the roles, which objects in it would.
+func (db *DB) drop() error {
+	if err := connected(db.ConnString(), rollBackPrepared); err != nil {
+		return err
+	}
+	if err := db.asAdmin(execute("DROP DATABASE " + db.name + " WITH (FORCE)")); err != nil {
+		return err
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	for _, role := range db.roles {
+		if err := db.asAdmin(execute("DROP ROLE " + identifier(role.name))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func rollBackPrepared(ctx context.Context, conn *pgx.Conn) error {
+	rows, err := conn.Query(ctx, "SELECT gid FROM pg_catalog.pg_prepared_xacts WHERE database = current_database()")
+	if err != nil {
+		return err
+	}
+	gids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	for _, gid := range gids {
+		if _, err := conn.Exec(ctx, fmt.Sprintf("ROLLBACK PREPARED '%s'", strings.ReplaceAll(gid, "'", "''"))); err != nil {
+			return err
+		}
+	}
+	return nil
+}

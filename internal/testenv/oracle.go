@@ -1,0 +1,89 @@
+package testenv
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Lock is a row of pg_locks: an advisory lock that somebody holds or waits for.
+type Lock struct {
+	// Key is the bigint, or for a pair its class in the upper half and its object in the lower.
+	Key int64
+	// ObjSubID is 1 for a bigint and 2 for a pair.
+	ObjSubID int16
+	// Mode is "ExclusiveLock" or "ShareLock".
+	Mode string
+	// Granted is false for who waits.
+	Granted bool
+	// PID is the backend's, and 0 for a prepared transaction.
+	PID int32
+}
+
+// String is for the messages of tests.
+func (l Lock) String() string {
+	state := "waited for"
+	if l.Granted {
+		state = "held"
+	}
+	return fmt.Sprintf("advisory lock %d (objsubid %d) in %s, %s by %d", l.Key, l.ObjSubID, l.Mode, state, l.PID)
+}
+
+const selectLocks = `
+SELECT l.classid::bigint << 32 | l.objid::bigint AS key, l.objsubid, l.mode, l.granted, coalesce(l.pid, 0) AS pid
+FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_database d ON d.oid = l.database
+WHERE l.locktype = 'advisory' AND d.datname = $1
+ORDER BY key, l.objsubid, l.granted DESC, l.mode, pid`
+
+// AdvisoryLocks is what PostgreSQL itself says of the locks in the database now, ordered by key, holders first.
+func (db *DB) AdvisoryLocks(t testing.TB) []Lock {
+	t.Helper()
+	var locks []Lock
+	err := db.asAdmin(func(ctx context.Context, conn *pgx.Conn) (err error) {
+		locks, err = db.advisoryLocks(ctx, conn)
+		return err
+	})
+	if err != nil {
+		t.Fatalf("read pg_locks: %v", err)
+	}
+	return locks
+}
+
+func (db *DB) advisoryLocks(ctx context.Context, conn *pgx.Conn) ([]Lock, error) {
+	rows, err := conn.Query(ctx, selectLocks, db.name)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Lock])
+}
+
+// WaitForWaiters polls until exactly n advisory locks of the database are waited for, and fails the test when that
+// takes more than a minute.
+func (db *DB) WaitForWaiters(t testing.TB, n int) {
+	t.Helper()
+	var locks []Lock
+	err := db.asAdmin(func(ctx context.Context, conn *pgx.Conn) (err error) {
+		poll(patience, func() bool {
+			locks, err = db.advisoryLocks(ctx, conn)
+			return err != nil || waiters(locks) == n
+		})
+		return err
+	})
+	if err != nil {
+		t.Fatalf("wait for %d waiters: %v; last seen: %v", n, err, locks)
+	}
+	if got := waiters(locks); got != n {
+		t.Fatalf("after %s there are %d waiters, want %d: %v", patience, got, n, locks)
+	}
+}
+
+func waiters(locks []Lock) (n int) {
+	for _, lock := range locks {
+		if !lock.Granted {
+			n++
+		}
+	}
+	return n
+}

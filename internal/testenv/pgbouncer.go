@@ -1,0 +1,151 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/guard"
+)
+
+// Pooling is when PgBouncer takes a server connection away from a client: its pool_mode.
+type Pooling string
+
+// The modes that matter to locks.
+const (
+	TransactionPooling Pooling = "transaction"
+	SessionPooling     Pooling = "session"
+)
+
+// PgBouncer starts a real PgBouncer in front of db and returns a connection string that goes through it. It knows the
+// database's owner and the roles made by [DB.Role] before, and stops when the test ends.
+func PgBouncer(t testing.TB, db *DB, mode Pooling) (connString string) {
+	t.Helper()
+	program, err := findPgBouncer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := guard.New("pglock-pgbouncer-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bouncer := &pgBouncer{program: program, guard: g, server: db.Config(t).ConnConfig, roles: db.knownRoles(), mode: mode}
+	t.Cleanup(func() {
+		if err := g.Close(); err != nil {
+			t.Errorf("stop PgBouncer: %v", err)
+		}
+	})
+	if err := bouncer.startOnFreePort(); err != nil {
+		t.Fatalf("start PgBouncer: %v", err)
+	}
+	return bouncer.connString()
+}
+
+func (db *DB) knownRoles() []role {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return append([]role(nil), db.roles...)
+}
+
+// findPgBouncer also looks where Debian puts it, which is not on everybody's PATH.
+func findPgBouncer() (string, error) {
+	for _, name := range []string{"pgbouncer", "/usr/sbin/pgbouncer"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errors.New("no pgbouncer on the PATH or in /usr/sbin: " +
+		"install it (apt-get install pgbouncer, dnf install pgbouncer, brew install pgbouncer)")
+}
+
+type pgBouncer struct {
+	program string
+	guard   *guard.Guard
+	server  *pgx.ConnConfig
+	roles   []role
+	mode    Pooling
+
+	port int
+}
+
+var errPortTaken = errors.New("the port is taken")
+
+func (b *pgBouncer) startOnFreePort() (err error) {
+	for {
+		if b.port, err = guard.FreePort(); err != nil {
+			return err
+		}
+		if err = b.start(); !errors.Is(err, errPortTaken) {
+			return err
+		}
+	}
+}
+
+func (b *pgBouncer) start() error {
+	iniFile, err := b.configure()
+	if err != nil {
+		return err
+	}
+	process, err := b.guard.Start(b.guard.Command(context.Background(), b.program, iniFile), b.guard.Path("log"))
+	if err != nil {
+		return err
+	}
+	if err := b.awaitConnection(process); err != nil {
+		return fmt.Errorf("%w; it said:\n%s", err, process.Said())
+	}
+	return nil
+}
+
+// awaitConnection also tries the way on from PgBouncer to the server.
+func (b *pgBouncer) awaitConnection(process *guard.Process) error {
+	var lastErr error
+	poll(patience, func() bool {
+		lastErr = connected(b.connString(), func(context.Context, *pgx.Conn) error { return nil })
+		return lastErr == nil || process.Ended()
+	})
+	if lastErr == nil || !process.Ended() {
+		return lastErr
+	}
+	if strings.Contains(process.Said(), "nowhere to listen on") {
+		return errPortTaken
+	}
+	return process.Err()
+}
+
+func (b *pgBouncer) configure() (iniFile string, err error) {
+	usersFile, err := b.guard.WriteFile("users.txt", b.users())
+	if err != nil {
+		return "", err
+	}
+	return b.guard.WriteFile("pgbouncer.ini", fmt.Sprintf(`
+[databases]
+%s = host=%s port=%d
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = %d
+unix_socket_dir =
+pool_mode = %s
+auth_type = scram-sha-256
+auth_file = %s
+max_client_conn = 1000
+default_pool_size = 20
+`, b.server.Database, b.server.Host, b.server.Port, b.port, b.mode, usersFile))
+}
+
+// users has the passwords as they are: PgBouncer needs them to log in to the server with SCRAM.
+func (b *pgBouncer) users() string {
+	lines := fmt.Sprintf("%q %q\n", b.server.User, b.server.Password)
+	for _, role := range b.roles {
+		lines += fmt.Sprintf("%q %q\n", role.name, role.password)
+	}
+	return lines
+}
+
+func (b *pgBouncer) connString() string {
+	return connString("127.0.0.1", uint16(b.port), b.server.Database, role{b.server.User, b.server.Password})
+}

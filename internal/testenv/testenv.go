@@ -1,0 +1,63 @@
+// Package testenv gives a test real servers: a database of its own on a real PostgreSQL, a PostgreSQL of its own to
+// break, a PgBouncer in front of it. It watches that a test leaves no lock and no session behind, and no goroutine.
+//
+// The PostgreSQL is the one that PGLOCK_TEST_DATABASE_URL names, or else one that is started from the programs on this
+// machine, once for each test binary. Where that cannot be had the test fails and says what to install; nothing is
+// ever skipped.
+//
+// It is for tests alone and imports package testing. What it starts, and what anything else may start too, is in
+// package pgserver.
+package testenv
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+const (
+	// patience is how long something that must happen may take. It is generous, since slow machines exist.
+	patience = time.Minute
+	// pollInterval is the pause between two looks.
+	pollInterval = 10 * time.Millisecond
+)
+
+// Main is what a TestMain calls: it runs the tests, stops the servers, looks for goroutines that are still there, and
+// exits.
+func Main(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	code := m.Run()
+	err := errors.Join(examples.end(), shared.stop())
+	if code == 0 {
+		err = errors.Join(err, goleak.Find())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testenv:", err)
+		return max(code, 1)
+	}
+	return code
+}
+
+// WaitUntil polls until done, and fails the test when that takes more than a minute. what completes "it is not so that".
+func WaitUntil(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	if !poll(patience, done) {
+		t.Fatalf("after %s it is not so that %s", patience, what)
+	}
+}
+
+func poll(atMost time.Duration, done func() bool) bool {
+	for deadline := time.Now().Add(atMost); !done(); time.Sleep(pollInterval) {
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+	return true
+}

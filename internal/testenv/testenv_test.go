@@ -1,0 +1,252 @@
+package testenv_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// recorder is a test within the test: it keeps its failures and runs its cleanups when told to.
+type recorder struct {
+	testing.TB
+	cleanups []func()
+	failures []string
+}
+
+func (r *recorder) Cleanup(f func()) { r.cleanups = append(r.cleanups, f) }
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.failures = append(r.failures, fmt.Sprintf(format, args...))
+}
+
+func (r *recorder) end() string {
+	for _, cleanup := range slices.Backward(r.cleanups) {
+		cleanup()
+	}
+	return strings.Join(r.failures, "\n")
+}
+
+func TestATestThatCleansUpPasses(t *testing.T) {
+	t.Parallel()
+	inner := &recorder{TB: t}
+	db := testenv.Database(inner)
+	conn, pool := db.Connect(inner), db.Pool(inner)
+	_, err := conn.Exec(t.Context(), "SELECT pg_advisory_lock(1)")
+	check(t, err)
+	check(t, pool.Ping(t.Context()))
+	role := db.Role(inner, "pglock_test")
+
+	if failures := inner.end(); failures != "" {
+		t.Errorf("it failed: %s", failures)
+	}
+	if exists(t, "pg_database", "datname", db.Name()) {
+		t.Error("the database is still there")
+	}
+	if config, err := pgx.ParseConfig(role); err != nil || exists(t, "pg_roles", "rolname", config.User) {
+		t.Errorf("the role is still there, or %v", err)
+	}
+}
+
+func TestATestFailsThatLeaves(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		statement string
+		want      []string
+	}{
+		"a session": {
+			"SELECT 'the last query'",
+			[]string{"session ", "application forgetful, idle", "the last query"},
+		},
+		"a lock": {
+			"SELECT pg_advisory_lock(-2, 3)",
+			[]string{"advisory lock -8589934589 (objsubid 2) in ExclusiveLock, held by"},
+		},
+		"a prepared transaction": {
+			"BEGIN; SELECT pg_advisory_xact_lock_shared(7); PREPARE TRANSACTION 'it''s prepared " + t.Name() + "'",
+			[]string{"prepared transaction it's prepared", "advisory lock 7 (objsubid 1) in ShareLock, held by 0"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inner := &recorder{TB: t}
+			db := testenv.Database(inner)
+			conn, err := pgx.Connect(t.Context(), db.ConnString()+"&application_name=forgetful")
+			check(t, err)
+			_, err = conn.Exec(t.Context(), test.statement)
+			check(t, err)
+
+			failures := inner.end()
+
+			for _, want := range test.want {
+				if !strings.Contains(failures, want) {
+					t.Errorf("the failures do not contain %q: %s", want, failures)
+				}
+			}
+			if exists(t, "pg_database", "datname", db.Name()) {
+				t.Error("the database is still there")
+			}
+			if err := conn.Ping(t.Context()); err == nil {
+				t.Error("the session is still there")
+			}
+			check(t, conn.Close(context.Background()))
+		})
+	}
+}
+
+func TestAdvisoryLocksShowsHoldersAndWaiters(t *testing.T) {
+	t.Parallel()
+	db, other := testenv.Database(t), testenv.Database(t)
+	holder, waiter, elsewhere := db.Connect(t), db.Connect(t), other.Connect(t)
+	for conn, statement := range map[*pgx.Conn]string{
+		holder:    "SELECT pg_advisory_lock(6688477336110245193), pg_advisory_lock_shared(7, -42)",
+		elsewhere: "SELECT pg_advisory_lock(6688477336110245193)",
+	} {
+		_, err := conn.Exec(t.Context(), statement)
+		check(t, err)
+	}
+	waiting, waited := context.WithCancel(t.Context())
+	defer waited()
+	var group sync.WaitGroup
+	group.Go(func() {
+		if _, err := waiter.Exec(waiting, "SELECT pg_advisory_lock(6688477336110245193)"); err == nil {
+			t.Error("two sessions hold the lock")
+		}
+	})
+	db.WaitForWaiters(t, 1)
+
+	want := []testenv.Lock{
+		{Key: 7<<32 | (1<<32 - 42), ObjSubID: 2, Mode: "ShareLock", Granted: true, PID: pid(holder)},
+		{Key: 6688477336110245193, ObjSubID: 1, Mode: "ExclusiveLock", Granted: true, PID: pid(holder)},
+		{Key: 6688477336110245193, ObjSubID: 1, Mode: "ExclusiveLock", Granted: false, PID: pid(waiter)},
+	}
+	if got := db.AdvisoryLocks(t); !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	waited()
+	group.Wait()
+	db.WaitForWaiters(t, 0)
+}
+
+func TestARoleHasNoRights(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	_, err := db.Connect(t).Exec(t.Context(), "CREATE TABLE secret ()")
+	check(t, err)
+	conn, err := pgx.Connect(t.Context(), db.Role(t, "pglock_poor"))
+	check(t, err)
+	defer func() { check(t, conn.Close(context.Background())) }()
+	var user, database string
+	check(t, conn.QueryRow(t.Context(), "SELECT current_user, current_database()").Scan(&user, &database))
+	if !strings.HasPrefix(user, "pglock_poor_") || database != db.Name() {
+		t.Errorf("the role is %s in database %s", user, database)
+	}
+	if _, err := conn.Exec(t.Context(), "SELECT FROM secret"); err == nil {
+		t.Error("the role can read")
+	}
+}
+
+func TestADatabaseOnAServerOfTheTestsOwn(t *testing.T) {
+	t.Parallel()
+	server := testenv.NewServer(t, map[string]string{"max_connections": "21"})
+	db := testenv.On(t, server)
+	var max string
+	check(t, db.Pool(t).QueryRow(t.Context(), "SELECT current_setting('max_connections')").Scan(&max))
+	if max != "21" {
+		t.Errorf("max_connections is %s", max)
+	}
+	check(t, server.Restart(t.Context(), pgserver.Immediate))
+	check(t, db.Connect(t).Ping(t.Context()))
+}
+
+func TestAServerMayBeDownInTheEnd(t *testing.T) {
+	t.Parallel()
+	server := testenv.NewServer(t, nil)
+	testenv.On(t, server).Connect(t)
+	check(t, server.Down(t.Context(), pgserver.Fast))
+}
+
+func TestPgBouncerPools(t *testing.T) {
+	t.Parallel()
+	for mode, keepsSessions := range map[testenv.Pooling]bool{
+		testenv.TransactionPooling: false, testenv.SessionPooling: true,
+	} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			db := testenv.Database(t)
+			db.Role(t, "pglock_pooled")
+			conn, err := pgx.Connect(t.Context(), testenv.PgBouncer(t, db, mode))
+			check(t, err)
+			defer func() { check(t, conn.Close(context.Background())) }()
+			direct := db.Connect(t)
+			if got := backend(t, conn) == pid(conn); got {
+				t.Error("the client has been told the server's PID: there is no PgBouncer")
+			}
+			// The server connection is marked, and the client comes back to it in either mode, since it is alone. A
+			// second client gets the same one only if the first gave it back.
+			second, err := pgx.ConnectConfig(t.Context(), conn.Config())
+			check(t, err)
+			defer func() { check(t, second.Close(context.Background())) }()
+			if shared := backend(t, conn) == backend(t, second); shared == keepsSessions {
+				t.Errorf("two clients share a session: %t", shared)
+			}
+			check(t, direct.Ping(t.Context()))
+		})
+	}
+}
+
+func TestWaitUntilReturnsWhenItIsSo(t *testing.T) {
+	t.Parallel()
+	n := 0
+	testenv.WaitUntil(t, "three looks were made", func() bool { n++; return n == 3 })
+}
+
+func TestTheExamplesShareADatabase(t *testing.T) {
+	if testenv.ForExamples() != testenv.ForExamples() {
+		t.Error("there are two databases")
+	}
+	if err := connected(t, testenv.ForExamples().ConnString()); err != nil {
+		t.Error(err)
+	}
+}
+
+func connected(t *testing.T, connString string) error {
+	conn, err := pgx.Connect(t.Context(), connString)
+	if err != nil {
+		return err
+	}
+	return conn.Close(t.Context())
+}
+
+// pid is what the server said when the session began; behind a PgBouncer, what that made up.
+func pid(conn *pgx.Conn) int32 { return int32(conn.PgConn().PID()) }
+
+func backend(t *testing.T, conn *pgx.Conn) (pid int32) {
+	t.Helper()
+	check(t, conn.QueryRow(t.Context(), "SELECT pg_backend_pid()", pgx.QueryExecModeExec).Scan(&pid))
+	return pid
+}
+
+func exists(t *testing.T, table, column, value string) (found bool) {
+	t.Helper()
+	conn := testenv.Database(t).Connect(t)
+	query := fmt.Sprintf("SELECT EXISTS (SELECT FROM pg_catalog.%s WHERE %s = $1)", table, column)
+	check(t, conn.QueryRow(t.Context(), query, value).Scan(&found))
+	return found
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
