@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"regexp"
 	"strings"
@@ -150,12 +151,19 @@ func (db *DB) connStringAs(t testing.TB, r role) string {
 	return connString(config.Host, config.Port, db.name, r)
 }
 
-// connString is for a server on loopback or in the neighbourhood: without TLS.
+// connString is for a server on loopback or in the neighbourhood: TLS if it can be had. A host that is a directory
+// fits into a URL only as a parameter.
 func connString(host string, port uint16, database string, r role) string {
-	query := url.Values{"host": {host}, "port": {fmt.Sprint(port)}, "sslmode": {"prefer"}}
-	return (&url.URL{
-		Scheme: "postgres", User: url.UserPassword(r.name, r.password), Path: "/" + database, RawQuery: query.Encode(),
-	}).String()
+	target := url.URL{Scheme: "postgres", User: url.UserPassword(r.name, r.password), Path: "/" + database}
+	query := url.Values{"sslmode": {"prefer"}}
+	if strings.HasPrefix(host, "/") {
+		query.Set("host", host)
+		query.Set("port", fmt.Sprint(port))
+	} else {
+		target.Host = net.JoinHostPort(host, fmt.Sprint(port))
+	}
+	target.RawQuery = query.Encode()
+	return target.String()
 }
 
 func identifier(name string) string { return pgx.Identifier{name}.Sanitize() }

@@ -3,6 +3,8 @@ package testenv_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -57,48 +59,70 @@ func TestATestThatCleansUpPasses(t *testing.T) {
 	}
 }
 
-func TestATestFailsThatLeaves(t *testing.T) {
+func TestATestFailsForWhatItLeaves(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		statement string
-		want      []string
-	}{
-		"a session": {
-			"SELECT 'the last query'",
-			[]string{"session ", "application forgetful, idle", "the last query"},
-		},
-		"a lock": {
-			"SELECT pg_advisory_lock(-2, 3)",
-			[]string{"advisory lock -8589934589 (objsubid 2) in ExclusiveLock, held by"},
-		},
-		"a prepared transaction": {
-			"BEGIN; SELECT pg_advisory_xact_lock_shared(7); PREPARE TRANSACTION 'it''s prepared " + t.Name() + "'",
-			[]string{"prepared transaction it's prepared", "advisory lock 7 (objsubid 1) in ShareLock, held by 0"},
-		},
+	inner := &recorder{TB: t}
+	db := testenv.Database(inner)
+	config := db.Config(inner).ConnConfig
+	config.RuntimeParams["application_name"] = "forgetful"
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	check(t, err)
+	for _, statement := range []string{
+		"BEGIN; SELECT pg_advisory_xact_lock_shared(7); PREPARE TRANSACTION 'it''s prepared in " + db.Name() + "'",
+		"SELECT pg_advisory_lock(-2, 3) -- the last query",
 	} {
-		t.Run(name, func(t *testing.T) {
+		_, err = conn.Exec(t.Context(), statement)
+		check(t, err)
+	}
+
+	failures := inner.end()
+
+	for _, want := range []string{
+		"prepared transaction it's prepared in",
+		"advisory lock 7 (objsubid 1) in ShareLock, held by 0",
+		"advisory lock -8589934589 (objsubid 2) in ExclusiveLock, held by",
+		fmt.Sprintf("session %d of ", pid(conn)),
+		"(application forgetful, idle): SELECT pg_advisory_lock(-2, 3) -- the last query",
+	} {
+		if !strings.Contains(failures, want) {
+			t.Errorf("the failures do not contain %q: %s", want, failures)
+		}
+	}
+	if exists(t, "pg_database", "datname", db.Name()) {
+		t.Error("the database is still there")
+	}
+	if err := conn.Ping(t.Context()); err == nil {
+		t.Error("the session is still there")
+	}
+	check(t, conn.Close(context.Background()))
+}
+
+// TestAForgetfulBinary passes, and leaves behind what its binary must fail for.
+func TestAForgetfulBinary(t *testing.T) {
+	switch os.Getenv(forgetEnv) {
+	case "a goroutine":
+		go func() { select {} }()
+	case "a session":
+		_, err := pgx.Connect(t.Context(), testenv.ForExamples().ConnString())
+		check(t, err)
+	}
+}
+
+const forgetEnv = "PGLOCK_TESTENV_TEST_FORGET"
+
+func TestMainFailsForWhatTestsLeave(t *testing.T) {
+	t.Parallel()
+	for forgotten, want := range map[string]string{
+		"a goroutine": "found unexpected goroutines", "a session": "the test has left in its database", "": "PASS",
+	} {
+		t.Run("forgotten "+forgotten, func(t *testing.T) {
 			t.Parallel()
-			inner := &recorder{TB: t}
-			db := testenv.Database(inner)
-			conn, err := pgx.Connect(t.Context(), db.ConnString()+"&application_name=forgetful")
-			check(t, err)
-			_, err = conn.Exec(t.Context(), test.statement)
-			check(t, err)
-
-			failures := inner.end()
-
-			for _, want := range test.want {
-				if !strings.Contains(failures, want) {
-					t.Errorf("the failures do not contain %q: %s", want, failures)
-				}
+			binary := exec.Command(os.Args[0], "-test.run=^TestAForgetfulBinary$")
+			binary.Env = append(os.Environ(), forgetEnv+"="+forgotten)
+			output, err := binary.CombinedOutput()
+			if failed := err != nil; failed != (forgotten != "") || !strings.Contains(string(output), want) {
+				t.Errorf("it ended with %v: %s", err, output)
 			}
-			if exists(t, "pg_database", "datname", db.Name()) {
-				t.Error("the database is still there")
-			}
-			if err := conn.Ping(t.Context()); err == nil {
-				t.Error("the session is still there")
-			}
-			check(t, conn.Close(context.Background()))
 		})
 	}
 }
