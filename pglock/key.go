@@ -135,7 +135,7 @@ func (k Key) String() string {
 // MarshalText implements [encoding.TextMarshaler] with [Key.String]; the zero Key is an error.
 func (k Key) MarshalText() ([]byte, error) {
 	if err := k.check(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("pglock: marshal key: %w", err)
 	}
 	return []byte(k.String()), nil
 }
@@ -156,7 +156,7 @@ func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }
 // check refuses the zero Key.
 func (k Key) check() error {
 	if !k.k.Valid() {
-		return fmt.Errorf("pglock: %w: the zero Key (make keys with NewKey, Int64Key, PairKey or ParseKey)", ErrInvalidKey)
+		return fmt.Errorf("%w: the zero Key (make keys with NewKey, Int64Key, PairKey or ParseKey)", ErrInvalidKey)
 	}
 	return nil
 }

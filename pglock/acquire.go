@@ -1,0 +1,292 @@
+package pglock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Lock takes the lock, waiting until it is free, ctx ends, or [MaxWait] has passed; in the latter cases the error is a
+// *[WaitError]. ctx bounds the wait and nothing else: the lock lives on when it ends. Run the work under
+// [Lock.Context], and call [Lock.Unlock] when it is done.
+//
+// When Lock returns an error nothing is held, and nothing will be later, however the end of ctx and the grant met. (A
+// server that has become unreachable may hold the lock until the lease is over.) A server that cannot be reached is
+// [ErrUnavailable] after one fresh attempt to connect, whatever ctx and MaxWait allow.
+//
+// Locks that are held by one process on several sessions can deadlock without PostgreSQL noticing: who needs several
+// keys takes them with [Locker.LockAll], or bounds the wait.
+func (l *Locker) Lock(ctx context.Context, key Key, opts ...LockOption) (*Lock, error) {
+	return l.acquire(ctx, []Key{key}, false, opts)
+}
+
+// TryLock takes the lock if it is free, and otherwise returns a *[WaitError], which matches [ErrNotAcquired], at once;
+// ctx bounds the conversation with the server. MaxWait is an error here.
+func (l *Locker) TryLock(ctx context.Context, key Key, opts ...LockOption) (*Lock, error) {
+	return l.acquire(ctx, []Key{key}, true, opts)
+}
+
+// LockAll takes all the locks or none of them, as one Lock. Every call, in every process, takes them in one fixed
+// order, so that calls which name the same keys in different orders cannot deadlock with each other. The same key twice
+// is harmless; no keys at all are an error that matches [ErrInvalidKey].
+func (l *Locker) LockAll(ctx context.Context, keys []Key, opts ...LockOption) (*Lock, error) {
+	return l.acquire(ctx, inOrder(keys), false, opts)
+}
+
+// TryLockAll takes all the locks if they are free, and otherwise none of them, at once, as [Locker.TryLock] does.
+func (l *Locker) TryLockAll(ctx context.Context, keys []Key, opts ...LockOption) (*Lock, error) {
+	return l.acquire(ctx, inOrder(keys), true, opts)
+}
+
+// acquire takes keys, which are in order.
+func (l *Locker) acquire(ctx context.Context, keys []Key, try bool, opts []LockOption) (*Lock, error) {
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("pglock: lock: %w: no keys", ErrInvalidKey)
+	}
+	c, err := newLockConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	wait, err := c.wait(try)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		if err := key.check(); err != nil {
+			return nil, failed("lock", key, 0, err)
+		}
+	}
+	if c.token == "" {
+		c.token = l.tokens.next()
+	}
+	r := &request{keys: keys, try: !wait, config: c}
+	start := driver.Now()
+	if wait && c.bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, c.maxWait, errMaxWait)
+		defer cancel()
+	}
+	lock, err := l.take(ctx, r)
+	if err != nil {
+		return nil, l.explain(ctx, r, err, driver.Now().Sub(start))
+	}
+	lock.limit(c.maxHold)
+	return lock, nil
+}
+
+func newLockConfig(opts []LockOption) (lockConfig, error) {
+	var c lockConfig
+	for _, opt := range opts {
+		if opt == nil {
+			return c, errors.New("pglock: a LockOption is nil")
+		}
+		if err := opt.applyLock(&c); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// take passes r through the queues of this process and then through the backend's.
+func (l *Locker) take(ctx context.Context, r *request) (*Lock, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err := l.register(r); err != nil {
+		return nil, err
+	}
+	if err := l.passQueues(ctx, r); err != nil {
+		l.unregister(r)
+		return nil, err
+	}
+	if r.lock != nil {
+		return r.lock, nil
+	}
+	return l.ask(ctx, r)
+}
+
+// register counts r, unless that is one too many.
+func (l *Locker) register(r *request) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
+	if n := l.inUse + len(r.keys); l.config.maxHeld > 0 && n > l.config.maxHeld {
+		return fmt.Errorf("%w: %d keys would be held or waited for, and WithMaxHeld allows %d", ErrTooManyLocks, n, l.config.maxHeld)
+	}
+	l.inUse += len(r.keys)
+	l.counts.Waiting++
+	return nil
+}
+
+// unregister undoes register for a request that got nothing.
+func (l *Locker) unregister(r *request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counts.Waiting--
+	l.forget(len(r.keys))
+}
+
+// forget counts keys that are not in use any more. It runs under mu.
+func (l *Locker) forget(keys int) {
+	l.inUse -= keys
+	if l.closed && l.inUse == 0 {
+		close(l.drained)
+	}
+}
+
+// passQueues brings r through the entries of its keys. Afterwards r is busy at all of them, or has a Lock, or
+// there is an error and it is at none.
+func (l *Locker) passQueues(ctx context.Context, r *request) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for r.at = 0; r.at < len(r.keys); r.at++ {
+		if l.closed {
+			r.err = ErrClosed
+		} else if l.enter(r) {
+			l.await(ctx, r)
+		}
+		if r.err != nil {
+			l.leave(r, r.at)
+			return r.err
+		}
+	}
+	return nil
+}
+
+// await waits, with mu released, until r may go on or has an error.
+//
+// The end of ctx can meet the moment at which r's turn comes: both are decided under mu, and what came first holds. A
+// turn that came first is used, since nothing has been lost: the backend looks at ctx again, and a hold that was passed
+// on is a lock like any other.
+func (l *Locker) await(ctx context.Context, r *request) {
+	l.mu.Unlock()
+	select {
+	case <-r.ready:
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	select {
+	case <-r.ready:
+		return
+	default:
+	}
+	r.err = context.Cause(ctx)
+	id := r.keys[r.at].ID()
+	l.entries[id].dequeue(r)
+	l.pump(id)
+}
+
+// ask gets the locks from the backend, for r that is busy at all its entries.
+func (l *Locker) ask(ctx context.Context, r *request) (*Lock, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if err := l.startAsking(r, cancel); err != nil {
+		return nil, l.stopAsking(r, err)
+	}
+	for {
+		h := &hold{keys: r.keys, shared: r.config.shared}
+		grant, err := l.backend.Acquire(ctx, driver.Request{
+			Keys: plain(r.keys), Shared: r.config.shared, Wait: !r.try, Token: r.config.token,
+			Lost: func(why LostReason, err error) { l.lose(h, why, err) },
+		})
+		if err != nil {
+			return nil, l.stopAsking(r, err)
+		}
+		if lock := l.granted(r, h, grant); lock != nil {
+			return lock, nil
+		}
+		// The grant was lost again before it was returned: nobody has seen it, so it is asked for again.
+	}
+}
+
+func (l *Locker) startAsking(r *request, cancel func(error)) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
+	r.cancel = cancel
+	l.asking[r] = struct{}{}
+	return nil
+}
+
+// stopAsking ends a request that got nothing from the backend.
+func (l *Locker) stopAsking(r *request, err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.asking, r)
+	l.leave(r, len(r.keys))
+	l.counts.Waiting--
+	l.forget(len(r.keys))
+	return err
+}
+
+// granted makes a Lock of the backend's grant; nil when it is gone already.
+func (l *Locker) granted(r *request, h *hold, grant driver.Grant) *Lock {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h.over { // lose came first
+		return nil
+	}
+	h.grant, h.since = grant, driver.Now()
+	delete(l.asking, r)
+	l.holds[h] = struct{}{}
+	l.admit(r, h)
+	lock := l.addLock(r, h)
+	for _, key := range r.keys { // others may join it
+		l.pump(key.ID())
+	}
+	return lock
+}
+
+// explain makes the error of a failed acquisition. Only here, where it has failed anyway, is the server asked who was
+// in the way.
+func (l *Locker) explain(ctx context.Context, r *request, err error, waited time.Duration) error {
+	key, more := r.keys[0], len(r.keys)-1
+	bounded := errors.Is(err, errMaxWait)
+	ended := ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
+	switch {
+	case errors.Is(err, ErrClosed):
+		return failed("lock", key, more, ErrClosed)
+	case r.try && errors.Is(err, ErrNotAcquired):
+		return &WaitError{Key: key, More: more}
+	case r.try || errors.Is(err, ErrUnavailable) || !bounded && !ended:
+		return failed("lock", key, more, err)
+	}
+	wait := &WaitError{Key: key, More: more, Waited: waited}
+	if !bounded {
+		wait.Err = contextError(ctx, err)
+	}
+	if !errors.Is(wait.Err, context.Canceled) { // whoever cancelled does not want to know
+		wait.Holders = l.whoHolds(ctx, r.keys)
+	}
+	return wait
+}
+
+// contextError makes sure that a cause of the caller's own also matches the context's error.
+func contextError(ctx context.Context, err error) error {
+	if ctxErr := ctx.Err(); ctxErr != nil && !errors.Is(err, ctxErr) {
+		return fmt.Errorf("%w: %w", ctxErr, err)
+	}
+	return err
+}
+
+// whoHolds returns the holders of the first of keys that has any, as far as they can be had in a short time.
+func (l *Locker) whoHolds(ctx context.Context, keys []Key) []Holder {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holdersWithin)
+	defer cancel()
+	for _, key := range keys {
+		if holders, err := l.backend.Holders(ctx, key.k); err != nil || len(holders) > 0 {
+			return holders
+		}
+	}
+	return nil
+}
+
+// errMaxWait is the cause of a context that MaxWait has ended.
+var errMaxWait = errors.New("MaxWait has passed")

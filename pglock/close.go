@@ -1,0 +1,95 @@
+package pglock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Close closes the Locker: new acquires and waiting ones fail with [ErrClosed], and Close waits until the locks that are
+// held have been unlocked. When ctx ends before that it ends them itself: their Contexts end, Err is a *[LostError] with
+// reason closed, holders get a grace of up to a second to notice and to call Unlock, and then the locks are released.
+// The error says how many locks were ended so, and matches the context's error.
+//
+// A second Close returns nil at once.
+func (l *Locker) Close(ctx context.Context) error {
+	if !l.refuse() {
+		return nil
+	}
+	var err error
+	select {
+	case <-l.drained:
+	case <-ctx.Done():
+		err = l.endAll(context.Cause(ctx))
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockWithin)
+	defer cancel()
+	if closeErr := l.backend.Close(ctx); closeErr != nil {
+		err = errors.Join(err, fmt.Errorf("pglock: close: %w", closeErr))
+	}
+	return err
+}
+
+// refuse turns away whoever waits and whoever will come, and reports false when that has been done before.
+func (l *Locker) refuse() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.closed = true
+	if l.inUse == 0 {
+		close(l.drained)
+	}
+	for r := range l.asking {
+		r.cancel(ErrClosed)
+	}
+	for _, e := range l.entries {
+		for _, r := range e.queue {
+			r.err = ErrClosed
+			close(r.ready)
+		}
+		e.queue, e.writers = nil, 0
+	}
+	return true
+}
+
+// endAll ends the locks that are still held, gives their holders a moment, and releases them.
+func (l *Locker) endAll(cause error) error {
+	ended, noticed := l.endHeld(cause)
+	grace, cancel := context.WithTimeout(context.Background(), graceWhenClosed)
+	defer cancel()
+	for _, holder := range noticed {
+		select {
+		case <-holder:
+		case <-grace.Done():
+		}
+	}
+	if len(ended) == 0 { // the last one was unlocked just then
+		return nil
+	}
+	err := fmt.Errorf("pglock: close: %d locks were still held and have been ended: %w", len(ended), cause)
+	for _, k := range ended {
+		err = errors.Join(err, l.drop(context.Background(), k))
+	}
+	return err
+}
+
+// endHeld ends all locks, and returns those that it did end, each with a channel that its holder's Unlock closes.
+func (l *Locker) endHeld(cause error) (ended []*Lock, noticed []<-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for h := range l.holds {
+		for _, k := range h.locks {
+			notice := k.expectNotice()
+			if k.end(k.lostError(LostClosed, cause)) {
+				ended, noticed = append(ended, k), append(noticed, notice)
+			}
+		}
+	}
+	l.counts.Lost += int64(len(ended))
+	return ended, noticed
+}
+
+const graceWhenClosed = time.Second

@@ -1,0 +1,37 @@
+package pglock
+
+import (
+	"context"
+	"errors"
+)
+
+// Do takes the lock as [Locker.Lock] does, runs fn, and unlocks, also when fn panics or calls [runtime.Goexit]. fn's
+// context ends with ctx or with the lock. If the lock was lost meanwhile the error matches [ErrLost], joined with fn's
+// own error: what fn did may have overlapped with another holder. Otherwise the error is fn's, or that of a lock that
+// was not acquired, or of an unlock that the server did not confirm, joined with fn's. fn may unlock earlier.
+func (l *Locker) Do(ctx context.Context, key Key, fn func(ctx context.Context, k *Lock) error, opts ...LockOption) error {
+	lock, err := l.Lock(ctx, key, opts...)
+	if err != nil {
+		return err
+	}
+	return lock.run(ctx, fn)
+}
+
+// TryDo is [Locker.Do] with [Locker.TryLock]: when the lock is held by somebody else it returns an error that matches
+// [ErrNotAcquired] at once, and fn is not run.
+func (l *Locker) TryDo(ctx context.Context, key Key, fn func(ctx context.Context, k *Lock) error, opts ...LockOption) error {
+	lock, err := l.TryLock(ctx, key, opts...)
+	if err != nil {
+		return err
+	}
+	return lock.run(ctx, fn)
+}
+
+func (k *Lock) run(ctx context.Context, fn func(context.Context, *Lock) error) (err error) {
+	defer func() {
+		if unlockErr := k.Unlock(ctx); unlockErr != nil && !errors.Is(unlockErr, ErrUnlocked) {
+			err = errors.Join(unlockErr, err)
+		}
+	}()
+	return fn(k.Context(ctx), k)
+}

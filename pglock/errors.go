@@ -1,0 +1,191 @@
+package pglock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Errors to match with [errors.Is]. Contended, lost and unreachable are three different things:
+var (
+	// ErrNotAcquired: somebody else holds the lock, or waits for it ahead of us; after a wait it comes as a *[WaitError].
+	ErrNotAcquired = driver.ErrNotAcquired
+	// ErrLost: the lock was held and is not any more, though nobody unlocked it; it comes as a *[LostError].
+	ErrLost = driver.ErrLost
+	// ErrUnlocked: the lock has been unlocked already.
+	ErrUnlocked = driver.ErrUnlocked
+	// ErrUnavailable: the server cannot be reached, or refuses the connection. It says nothing about who holds the lock.
+	ErrUnavailable = driver.ErrUnavailable
+	// ErrTooManyLocks: one more lock would exceed a bound, WithMaxHeld's or the server's.
+	ErrTooManyLocks = driver.ErrTooManyLocks
+	// ErrInvalidKey: the zero Key, or text that is no key.
+	ErrInvalidKey = driver.ErrInvalidKey
+	// ErrClosed: the Locker has been closed.
+	ErrClosed = driver.ErrClosed
+	// ErrUnsupported: this backend or server cannot do that at all.
+	ErrUnsupported = driver.ErrUnsupported
+	// ErrPooler: a proxy between client and server may give the session to somebody else between two statements, so a
+	// lock of that session would be orphaned. Connect directly, or see [AllowPooler].
+	ErrPooler = driver.ErrPooler
+	// ErrStandby: the server is a hot standby, whose advisory locks exclude nobody on any other server. Connect to the
+	// primary, or see [AllowStandby].
+	ErrStandby = driver.ErrStandby
+	// ErrStaleSnapshot: the transaction is REPEATABLE READ or SERIALIZABLE, so it would go on to read from a snapshot
+	// that is older than the lock. Use READ COMMITTED, or see [AllowStaleSnapshot].
+	ErrStaleSnapshot = driver.ErrStaleSnapshot
+	// ErrSchemaMissing: this needs the schema pglock, which is not installed in the database; the error text names the
+	// command that installs it.
+	ErrSchemaMissing = driver.ErrSchemaMissing
+)
+
+// Holder is a session that holds a lock, as far as its server tells; what it does not tell is zero.
+type Holder = driver.Holder
+
+// LostReason says why a lock was lost: session, lease, max-hold or closed.
+type LostReason = driver.Reason
+
+// The reasons of a [LostError].
+const (
+	LostSession = driver.ReasonSession // the server session that held the lock ended
+	LostLease   = driver.ReasonLease   // the server was not heard from for as long as the lease
+	LostMaxHold = driver.ReasonMaxHold // the lock was held for as long as [MaxHold] allows
+	LostClosed  = driver.ReasonClosed  // the Locker was closed
+)
+
+// WaitError says that a lock was not acquired, and who was in the way. It matches [ErrNotAcquired], and the context's
+// error when that ended the wait.
+type WaitError struct {
+	// Key is the lock that was asked for; of several, the first.
+	Key Key
+	// More is how many other keys were asked for together with Key.
+	More int
+	// Waited is how long the call waited; zero for one that does not wait.
+	Waited time.Duration
+	// Holders are the sessions that held the lock when the wait had ended, as far as they could be seen. It is empty
+	// for calls that do not wait, which ask nobody; [Locker.Holders] does.
+	Holders []Holder
+	// Err is what ended the wait; nil when a bound of ours did, or when there was none.
+	Err error
+}
+
+func (e *WaitError) Error() string {
+	var b strings.Builder
+	b.WriteString("pglock: lock ")
+	if e.Key.check() == nil {
+		b.WriteString(keyText(e.Key, e.More) + " ")
+	}
+	b.WriteString("not acquired")
+	if e.Waited > 0 {
+		fmt.Fprintf(&b, " after %v", roundForPeople(e.Waited))
+	}
+	switch {
+	case len(e.Holders) > 0:
+		fmt.Fprintf(&b, ": held by %s", holderText(e.Holders[0]))
+		if more := len(e.Holders) - 1; more > 0 {
+			fmt.Fprintf(&b, " and %d more", more)
+		}
+	case e.Waited == 0 && e.Err == nil:
+		b.WriteString(": held by somebody else")
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	return b.String()
+}
+
+// Unwrap makes the error match [ErrNotAcquired] and what ended the wait.
+func (e *WaitError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{ErrNotAcquired}
+	}
+	return []error{ErrNotAcquired, e.Err}
+}
+
+// LostError says which lock was lost and why. It matches [ErrLost], and Err.
+type LostError struct {
+	// Key is the lock that was lost; of several, the first.
+	Key Key
+	// More is how many other keys were lost together with Key.
+	More int
+	// Reason says what kind of end it was.
+	Reason LostReason
+	// Err is what was seen to happen; nil when there is nothing to add to Reason.
+	Err error
+}
+
+func (e *LostError) Error() string {
+	text := fmt.Sprintf("pglock: lock %s lost: %s", keyText(e.Key, e.More), e.Reason)
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Unwrap makes the error match [ErrLost] and its cause.
+func (e *LostError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{ErrLost}
+	}
+	return []error{ErrLost, e.Err}
+}
+
+// failed says what was attempted on which lock. It leaves alone what says so itself.
+func failed(attempt string, key Key, more int, err error) error {
+	if wait, lost := (*WaitError)(nil), (*LostError)(nil); errors.As(err, &wait) || errors.As(err, &lost) {
+		return err
+	}
+	return fmt.Errorf("pglock: %s %s: %w", attempt, keyText(key, more), err)
+}
+
+func keyText(key Key, more int) string {
+	text := fmt.Sprintf("%q", key.String())
+	if more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func holderText(h Holder) string {
+	if h.Prepared != "" {
+		return fmt.Sprintf("prepared transaction %q", h.Prepared)
+	}
+	parts := make([]string, 0, 5)
+	if h.PID != 0 {
+		parts = append(parts, fmt.Sprintf("pid %d", h.PID))
+	}
+	if h.Application != "" {
+		parts = append(parts, fmt.Sprintf("application %q", h.Application))
+	}
+	if h.User != "" {
+		parts = append(parts, "user "+h.User)
+	}
+	if h.Client != "" {
+		parts = append(parts, "client "+h.Client)
+	}
+	if !h.SessionSince.IsZero() {
+		parts = append(parts, "session since "+h.SessionSince.UTC().Format(time.RFC3339))
+	}
+	if h.PID == 0 && h.Token != "" {
+		parts = append(parts, fmt.Sprintf("token %q", h.Token))
+	}
+	if len(parts) == 0 {
+		return "somebody unknown"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// roundForPeople keeps three or four digits of a duration.
+func roundForPeople(d time.Duration) time.Duration {
+	switch {
+	case d >= 10*time.Second:
+		return d.Round(100 * time.Millisecond)
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond)
+	case d >= time.Millisecond:
+		return d.Round(100 * time.Microsecond)
+	}
+	return d
+}

@@ -1,0 +1,356 @@
+// Package postgres is the PostgreSQL backend of package pglock: it keeps locks with the session-scoped advisory
+// functions on connections of its own.
+//
+// A session carries one grant at a time, so what PostgreSQL says of a session is what it says of a grant. The session
+// is a lease (see session). Queues among goroutines, deadlines and contexts are the front end's.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Config says how to reach the server.
+type Config struct {
+	// Conn is the connection configuration; the backend takes a copy.
+	Conn *pgx.ConnConfig
+	// BeforeConnect may change the copy that each new connection is made with, as [pgxpool.Config] has it.
+	BeforeConnect func(context.Context, *pgx.ConnConfig) error
+	Options
+}
+
+// Options are the settings that only this backend has.
+type Options struct {
+	ApplicationName           string
+	AllowPooler, AllowStandby bool
+	// MaxSessions bounds the sessions; 0 is a quarter of what the server accepts, [Unbounded] is no bound.
+	MaxSessions int
+}
+
+// Unbounded is a MaxSessions.
+const Unbounded = -1
+
+// Backend implements [driver.Backend] and [driver.Fencer].
+type Backend struct {
+	config Config
+	env    driver.Env
+	names  *recorder
+
+	mu       sync.Mutex
+	closed   bool
+	sessions map[*session]struct{} // all that are open
+	pending  int                   // being dialled
+	idle     []*session            // open, carrying nothing; the most recently used last
+	limit    int                   // of sessions; learned from the server when not configured
+}
+
+// New returns a backend that has not dialled yet.
+func New(config Config) *Backend {
+	config.Conn = lockSessionConfig(config)
+	return &Backend{config: config, sessions: map[*session]struct{}{}, limit: config.MaxSessions}
+}
+
+// Start implements [driver.Backend].
+func (b *Backend) Start(env driver.Env) error {
+	if env.Lease == 0 {
+		env.Lease = DefaultLease
+	}
+	b.env = env
+	if env.RecordNames {
+		b.names = newRecorder(b.config, env.Logger)
+	}
+	return nil
+}
+
+// Ping implements [driver.Backend]. It keeps the session that it dialled for the first lock.
+func (b *Backend) Ping(ctx context.Context) error {
+	s, err := b.take(ctx)
+	if err != nil {
+		return err
+	}
+	err = s.use(ctx, func(db *lockdb.Queries) error { return db.Heartbeat(ctx) })
+	if s.isDead() {
+		if s, err = b.dial(ctx); err != nil { // an idle session had died; the fresh one has just been spoken with
+			return err
+		}
+	}
+	if err == nil && b.names != nil {
+		err = s.use(ctx, func(db *lockdb.Queries) error { return checkRegistry(ctx, db) })
+	}
+	b.giveBack(s)
+	return classify(err)
+}
+
+// Acquire implements [driver.Backend].
+func (b *Backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, error) {
+	if b.names != nil {
+		b.names.note(r.Keys)
+	}
+	s, err := b.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for attempt := 0; ; attempt++ {
+		g, err := b.acquireOn(ctx, s, r)
+		if err == nil || !s.isDead() {
+			if err != nil {
+				b.giveBack(s)
+				return nil, err
+			}
+			return g, nil
+		}
+		// The session has ended, and whatever it held with it. An idle one may have ended long ago, and one that waits
+		// can be ended at any time: either way the answer is to ask again on a new one, as long as the server lets us
+		// have one and the caller wants to wait.
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if attempt > 0 && (!r.Wait || !pause(ctx, backoff(attempt))) {
+			return nil, classify(err)
+		}
+		if s, err = b.dial(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// acquireOn asks for the locks on s. When it fails s holds nothing: it is clean, or dead.
+func (b *Backend) acquireOn(ctx context.Context, s *session, r driver.Request) (*grant, error) {
+	g := newGrant(s, r)
+	var err error
+	if r.Wait {
+		err = s.lock(ctx, g)
+	} else {
+		err = s.tryLock(ctx, g)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// Release implements [driver.Backend].
+func (b *Backend) Release(ctx context.Context, held driver.Grant) error {
+	g, err := ours(held)
+	if err != nil {
+		return err
+	}
+	err = g.session.unlock(ctx, g)
+	b.giveBack(g.session)
+	return err
+}
+
+// Check implements [driver.Backend].
+func (b *Backend) Check(ctx context.Context, held driver.Grant) error {
+	g, err := ours(held)
+	if err != nil {
+		return err
+	}
+	return g.session.check(ctx, g)
+}
+
+// Fence implements [driver.Fencer] on the lock's own session, so that a number can only be had while it is alive.
+func (b *Backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
+	g, err := ours(held)
+	if err != nil {
+		return 0, err
+	}
+	var number int64
+	err = g.session.use(ctx, func(db *lockdb.Queries) error {
+		number, err = db.NextFence(ctx)
+		return err
+	})
+	return number, g.session.explain(err)
+}
+
+// Holders implements [driver.Backend].
+func (b *Backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder, error) {
+	var found []driver.Holder
+	s, err := b.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ask := func() error {
+		return s.do(ctx, func(conn *pgx.Conn) error {
+			found, err = Holders(ctx, conn, []driver.Key{key})
+			return err
+		})
+	}
+	if err = ask(); err != nil && s.isDead() && ctx.Err() == nil {
+		if s, err = b.dial(ctx); err != nil {
+			return nil, err
+		}
+		err = ask()
+	}
+	b.giveBack(s)
+	return found, classify(err)
+}
+
+// Close implements [driver.Backend].
+func (b *Backend) Close(ctx context.Context) error {
+	b.mu.Lock()
+	b.closed = true
+	open := make([]*session, 0, len(b.sessions))
+	for s := range b.sessions {
+		open = append(open, s)
+	}
+	b.idle = nil
+	b.mu.Unlock()
+
+	var err error
+	if b.names != nil {
+		err = b.names.close(ctx)
+	}
+	for _, s := range open {
+		err = errors.Join(err, s.close(ctx))
+	}
+	return err
+}
+
+// take returns an idle session, or dials one.
+func (b *Backend) take(ctx context.Context) (*session, error) {
+	b.mu.Lock()
+	for len(b.idle) > 0 {
+		s := b.idle[len(b.idle)-1]
+		b.idle = b.idle[:len(b.idle)-1]
+		if s.claim() {
+			b.mu.Unlock()
+			return s, nil
+		}
+	}
+	b.mu.Unlock()
+	return b.dial(ctx)
+}
+
+// dial opens one more session.
+func (b *Backend) dial(ctx context.Context) (*session, error) {
+	if err := b.reserve(); err != nil {
+		return nil, err
+	}
+	s, facts, err := open(ctx, b)
+	if err == nil {
+		s.attend()
+	}
+	b.mu.Lock()
+	b.pending--
+	if err == nil {
+		if b.limit == 0 {
+			b.limit = max(1, facts.connections/4)
+		}
+		b.sessions[s] = struct{}{}
+	}
+	closed := b.closed
+	b.mu.Unlock()
+	switch {
+	case err != nil && ctx.Err() != nil:
+		// The caller gave up. That the server would have answered is not known either, so say both.
+		return nil, fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	case err != nil:
+		return nil, err
+	case closed: // Close has not seen this session
+		return nil, errors.Join(driver.ErrClosed, s.close(ctx))
+	}
+	if s.isDead() {
+		b.forget(s) // it may have died before it was remembered
+	}
+	return s, nil
+}
+
+func (b *Backend) reserve() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return driver.ErrClosed
+	}
+	if open := len(b.sessions) + b.pending; b.limit > 0 && open >= b.limit {
+		return fmt.Errorf("%w: %d sessions are open, and each lock that is held or waited for takes one of the server's "+
+			"connections (see WithMaxHeld)", driver.ErrTooManyLocks, open)
+	}
+	b.pending++
+	return nil
+}
+
+// giveBack keeps a session for the next lock. A dead one has been forgotten already.
+func (b *Backend) giveBack(s *session) {
+	b.mu.Lock()
+	keep := !b.closed && len(b.idle) < maxIdle && s.rest()
+	if keep {
+		b.idle = append(b.idle, s)
+	}
+	b.mu.Unlock()
+	if !keep {
+		s.dismiss()
+	}
+}
+
+// retire takes a session that has been idle for long away from the idle ones, and reports whether it did.
+func (b *Backend) retire(s *session) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !s.expired() {
+		return false
+	}
+	b.idle = slices.DeleteFunc(b.idle, func(other *session) bool { return other == s })
+	return s.claim()
+}
+
+// forget is called once by a session that has ended.
+func (b *Backend) forget(s *session) {
+	b.mu.Lock()
+	delete(b.sessions, s)
+	b.mu.Unlock()
+}
+
+const (
+	// DefaultLease is the lease of sessions when the front end sets none.
+	DefaultLease = 15 * time.Second
+	maxIdle      = 8                // idle sessions kept for the next locks
+	idleFor      = 30 * time.Second // after which a kept session is closed
+)
+
+// pause waits for d, and reports whether ctx lasted that long.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+func backoff(attempt int) time.Duration {
+	return min(time.Second, 50*time.Millisecond<<min(attempt, 10))
+}
+
+// ours returns the grant behind held.
+func ours(held driver.Grant) (*grant, error) {
+	if g, ok := held.(*grant); ok {
+		return g, nil
+	}
+	return nil, fmt.Errorf("a grant of type %T is not of the PostgreSQL backend", held)
+}
+
+var _ interface {
+	driver.Backend
+	driver.Fencer
+} = (*Backend)(nil)
+
+// serverCode returns the SQLSTATE of a server's error.
+func serverCode(err error) string {
+	if server := (*pgconn.PgError)(nil); errors.As(err, &server) {
+		return server.Code
+	}
+	return ""
+}

@@ -1,0 +1,138 @@
+package postgres
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// lockSessionConfig derives the configuration of lock sessions from the caller's. What reaches the server stays (address,
+// TLS, DialFunc, credentials, ValidateConnect); what observes or prepares the caller's own connections does not.
+func lockSessionConfig(config Config) *pgx.ConnConfig {
+	c := config.Conn.Copy()
+	c.Tracer = nil
+	c.AfterConnect = nil
+	c.OnNotice = nil
+	c.OnNotification = nil
+	if c.DefaultQueryExecMode != pgx.QueryExecModeSimpleProtocol {
+		c.DefaultQueryExecMode = pgx.QueryExecModeExec // one round trip, and nothing prepared that a proxy could lose
+	}
+	c.StatementCacheCapacity, c.DescriptionCacheCapacity = 0, 0
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = defaultConnectTimeout
+	}
+	name := config.ApplicationName
+	if name == "" {
+		name = "pglock"
+		if own := c.RuntimeParams["application_name"]; own != "" {
+			name = own + " (pglock)"
+		}
+	}
+	c.RuntimeParams["application_name"] = name
+	return c
+}
+
+// connect dials with a copy of the configuration that BeforeConnect has seen.
+func connect(ctx context.Context, config Config, watcher func(*pgconn.PgConn) ctxwatch.Handler) (*pgx.Conn, error) {
+	c := config.Conn.Copy()
+	if config.BeforeConnect != nil {
+		if err := config.BeforeConnect(ctx, c); err != nil {
+			return nil, fmt.Errorf("%w: BeforeConnect: %w", driver.ErrUnavailable, err)
+		}
+	}
+	if watcher != nil {
+		c.BuildContextWatcherHandler = watcher
+	}
+	conn, err := pgx.ConnectConfig(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
+	}
+	return conn, nil
+}
+
+// facts are what a new session learns of its server.
+type facts struct{ connections int }
+
+// open dials a session, refuses servers that cannot lock, and sets it up.
+func open(ctx context.Context, b *Backend) (*session, facts, error) {
+	s := &session{backend: b, turn: make(chan struct{}, 1)}
+	s.turn <- struct{}{}
+	conn, err := connect(ctx, b.config, func(pg *pgconn.PgConn) ctxwatch.Handler {
+		s.pg = pg
+		return s
+	})
+	if err != nil {
+		return nil, facts{}, err
+	}
+	s.conn, s.pg = conn, conn.PgConn()
+	if !b.config.AllowPooler {
+		s.pid = int32(s.pg.PID())
+	}
+	found, err := s.setUp(ctx)
+	if err != nil {
+		s.hangUp(ctx)
+		return nil, facts{}, err
+	}
+	return s, found, nil
+}
+
+func (s *session) setUp(ctx context.Context) (facts, error) {
+	if version := s.pg.ParameterStatus("crdb_version"); version != "" {
+		return facts{}, fmt.Errorf("%w: the server is CockroachDB (%s), whose advisory locks do nothing", driver.ErrUnsupported, version)
+	}
+	keepAlive := keepAliveWithin(s.lease())
+	if err := watchSocket(s.pg.Conn(), keepAlive); err != nil {
+		return facts{}, fmt.Errorf("%w: set TCP keepalives: %w", driver.ErrUnavailable, err)
+	}
+	sent := driver.Now()
+	row, err := lockdb.New(s.conn).SetUpSession(ctx, lockdb.SetUpSessionParams{
+		LeaseMs:           milliseconds(s.lease()),
+		CheckMs:           milliseconds(s.heartbeatEvery()),
+		KeepaliveIdle:     seconds(keepAlive.Idle),
+		KeepaliveInterval: seconds(keepAlive.Interval),
+		KeepaliveCount:    strconv.Itoa(keepAlive.Count),
+		Pid:               s.pid,
+		AllowStandby:      s.backend.config.AllowStandby,
+	})
+	if err != nil {
+		return facts{}, fmt.Errorf("%w: set up a lock session: %w", driver.ErrUnavailable, err)
+	}
+	s.trustSince(sent)
+	return facts{connections: int(row.Connections)}, refusal(row.Outcome)
+}
+
+// keepAliveWithin returns keepalive settings with which a silent peer is noticed within the lease, or within two
+// seconds for a shorter one: TCP counts in whole seconds.
+func keepAliveWithin(lease time.Duration) net.KeepAliveConfig {
+	every := max(time.Second, (lease / 5).Truncate(time.Second))
+	count := max(1, min(3, int((lease-every)/every)))
+	return net.KeepAliveConfig{Enable: true, Idle: every, Interval: every, Count: count}
+}
+
+// watchSocket sets the client's side of it. What is not TCP (a Unix socket, a caller's own DialFunc) tells by itself.
+func watchSocket(conn net.Conn, config net.KeepAliveConfig) error {
+	if secured, ok := conn.(*tls.Conn); ok {
+		conn = secured.NetConn()
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		return tcp.SetKeepAliveConfig(config)
+	}
+	return nil
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+func seconds(d time.Duration) string      { return strconv.FormatInt(int64(d.Seconds()), 10) }
+
+// defaultConnectTimeout is for configurations that set none: a server that does not answer must not be waited for as if
+// it were a held lock.
+const defaultConnectTimeout = 10 * time.Second

@@ -1,0 +1,88 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Codes of https://www.postgresql.org/docs/current/errcodes-appendix.html.
+const (
+	codeQueryCanceled         = "57014"
+	codeOutOfMemory           = "53200" // among others, the shared lock table is full
+	codeUndefinedTable        = "42P01"
+	codeUndefinedFunction     = "42883"
+	codeInvalidSchemaName     = "3F000"
+	codeInsufficientPrivilege = "42501"
+)
+
+// refusal turns the outcome of a guarded statement (queries/sessions.sql) into an error.
+func refusal(outcome string) error {
+	switch outcome {
+	case "granted":
+		return nil
+	case "pglock_pooler":
+		return fmt.Errorf("%w: the server process is not the one that the connection was made to "+
+			"(connect directly; if the proxy keeps one server session for each client, use AllowPooler)", driver.ErrPooler)
+	case "pglock_standby":
+		return fmt.Errorf("%w: its advisory locks exclude nobody on another server "+
+			"(connect to the primary, or use AllowStandby)", driver.ErrStandby)
+	}
+	return fmt.Errorf("unexpected answer %q from the server", outcome)
+}
+
+// classify makes an error of a statement match this library's sentinels.
+func classify(err error) error {
+	if err == nil || isClassified(err) {
+		return err
+	}
+	server := (*pgconn.PgError)(nil)
+	if !errors.As(err, &server) {
+		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err) // no answer, so it is the connection
+	}
+	switch code := server.Code; {
+	case code == codeOutOfMemory:
+		return fmt.Errorf("%w: the server's lock table is full (raise max_locks_per_transaction): %w", driver.ErrTooManyLocks, err)
+	case code == codeUndefinedTable, code == codeUndefinedFunction, code == codeInvalidSchemaName:
+		return fmt.Errorf("%w (install it with: pglock migrate up): %w", driver.ErrSchemaMissing, err)
+	case code == codeInsufficientPrivilege:
+		return fmt.Errorf("the role lacks a right on schema pglock (see the grants that \"pglock migrate print\" shows): %w", err)
+	case strings.HasPrefix(code, "08"), strings.HasPrefix(code, "57P"), code == "53300":
+		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
+	}
+	return err
+}
+
+func isClassified(err error) bool {
+	for _, sentinel := range []error{
+		context.Canceled, context.DeadlineExceeded, driver.ErrNotAcquired, driver.ErrLost, driver.ErrUnavailable,
+		driver.ErrTooManyLocks, driver.ErrClosed, driver.ErrUnsupported, driver.ErrPooler, driver.ErrStandby,
+		driver.ErrSchemaMissing,
+	} {
+		if errors.Is(err, sentinel) {
+			return true
+		}
+	}
+	return false
+}
+
+// ended says why a session cannot be used any more.
+func ended(why driver.Reason, err error) error {
+	if err == nil {
+		return fmt.Errorf("the lock session was ended: %v", why)
+	}
+	return fmt.Errorf("the lock session ended: %w", err)
+}
+
+// lostBecause makes err match ErrLost, and not, at the same time, another of the sentinels.
+func lostBecause(err error) error {
+	if errors.Is(err, driver.ErrLost) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", driver.ErrLost, err)
+}

@@ -1,0 +1,245 @@
+package pglock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Lock is a lock that is held, until it is unlocked or lost. It ends at most once. All methods may be called
+// concurrently, and by other goroutines than the one that acquired it.
+//
+// A Lock is not proof of anything by itself: between looking at it and acting on it, it may be lost. Work should run
+// under [Lock.Context], and effects that must not happen without the lock need [Lock.Fence].
+type Lock struct {
+	locker *Locker
+	hold   *hold
+	keys   []Key
+	token  string
+	done   chan struct{}
+
+	mu       sync.Mutex
+	err      error          // why it has ended
+	expires  driver.Instant // when MaxHold ends it; 0 is never
+	timer    *time.Timer    // looks at expires
+	contexts map[*lockContext]struct{}
+	noticed  chan struct{} // made by a Close that ends the lock, closed by the holder's Unlock
+	fence    int64         // 0 until it is asked for
+	fencing  sync.Mutex
+}
+
+// Key returns the key of the lock; for a LockAll of several it is the zero Key.
+func (k *Lock) Key() Key {
+	if len(k.keys) > 1 {
+		return Key{}
+	}
+	return k.keys[0]
+}
+
+// Keys returns all keys of the lock, without duplicates, in the order in which they were locked.
+func (k *Lock) Keys() []Key { return slices.Clone(k.keys) }
+
+// Token returns what identifies this acquisition among all of all processes, or what [WithToken] set.
+func (k *Lock) Token() string { return k.token }
+
+// Done returns a channel that is closed when the lock has ended, however that came about.
+func (k *Lock) Done() <-chan struct{} { return k.done }
+
+// Err returns nil while the lock is held. Then it is [ErrUnlocked], or a *[LostError], which matches [ErrLost]. It
+// compares the clock itself and does not rely on timers, so a process that was frozen beyond the lease, or beyond
+// MaxHold, learns of it with its first look.
+func (k *Lock) Err() error {
+	k.mu.Lock()
+	err, expires := k.err, k.expires
+	k.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	now := driver.Now()
+	switch {
+	case expires != 0 && now >= expires:
+		k.expire()
+	case now >= k.hold.grant.Deadline():
+		k.locker.lapse(k.hold)
+	default:
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.err
+}
+
+// Verify asks the server whether the lock is still held: nil, or an error that matches [ErrLost] or, after an Unlock,
+// [ErrUnlocked]. [ErrUnavailable] says that there was no answer, and the lock may still be held. A nil is true of the
+// moment at which the server answered, and of no later one.
+func (k *Lock) Verify(ctx context.Context) error {
+	if err := k.Err(); err != nil {
+		return k.ended("verify", err)
+	}
+	err := k.locker.backend.Check(ctx, k.hold.grant)
+	if err == nil {
+		return nil
+	}
+	return k.failed("verify", err)
+}
+
+// Fence returns a fencing token: a number that is strictly larger than that of every earlier holder of the key, to be
+// sent along to whatever the lock protects, which refuses numbers smaller than the largest it has seen. Every call on
+// one Lock returns the same number.
+//
+// On PostgreSQL it needs the schema pglock ([ErrSchemaMissing]), and it is not monotonic across a failover that loses
+// the last transactions of the old primary. Shared holders get different numbers, whose order means nothing. A lost
+// lock has no number unless it was asked for before: the error matches [ErrLost] or [ErrUnlocked]. Backends without
+// fencing return [ErrUnsupported].
+func (k *Lock) Fence(ctx context.Context) (int64, error) {
+	k.fencing.Lock()
+	defer k.fencing.Unlock()
+	if k.fence != 0 {
+		return k.fence, nil
+	}
+	if err := k.Err(); err != nil {
+		return 0, k.ended("fence", err)
+	}
+	fencer, ok := k.locker.backend.(driver.Fencer)
+	if !ok {
+		return 0, k.failed("fence", fmt.Errorf("%w by this backend", ErrUnsupported))
+	}
+	number, err := fencer.Fence(ctx, k.hold.grant)
+	if err != nil {
+		return 0, k.failed("fence", err)
+	}
+	k.fence = number
+	return number, nil
+}
+
+// Extend moves the deadline that [MaxHold] set, or sets one, to d from now. It only concerns this process: nothing is
+// sent. A d that is not positive is an error; when the lock has ended the error matches [ErrLost] or [ErrUnlocked].
+func (k *Lock) Extend(d time.Duration) error {
+	if d <= 0 {
+		return k.failed("extend", fmt.Errorf("the duration %v is not positive", d))
+	}
+	if err := k.Err(); err != nil {
+		return k.ended("extend", err)
+	}
+	k.limit(d)
+	return nil
+}
+
+// Unlock gives the lock up. It returns nil when the lock had been held until then; an error that matches [ErrLost] when
+// it had been lost before, so that the work may have overlapped with another holder's; and [ErrUnlocked] when it is
+// called again. Another error says that the server did not confirm in time; the session is then ended, which frees the
+// lock too, at the latest after the lease.
+//
+// It does not depend on ctx, from which it takes values only: the work's context may have ended long ago. It waits for
+// at most five seconds for the server.
+func (k *Lock) Unlock(ctx context.Context) error {
+	if k.Err() != nil || !k.end(ErrUnlocked) {
+		k.notice()
+		return k.ended("unlock", k.Err())
+	}
+	return k.locker.drop(context.WithoutCancel(ctx), k)
+}
+
+// end makes the lock end with err, and reports false when it had ended before. Of Unlock, MaxHold, Close and a loss that
+// meet, the first one here decides.
+func (k *Lock) end(err error) bool {
+	k.mu.Lock()
+	if k.err != nil {
+		k.mu.Unlock()
+		return false
+	}
+	k.err = err
+	if k.timer != nil {
+		k.timer.Stop()
+	}
+	contexts := k.contexts
+	k.contexts = nil
+	close(k.done)
+	k.mu.Unlock()
+	for c := range contexts {
+		c.cancel(err)
+	}
+	return true
+}
+
+// expectNotice returns a channel that the holder's Unlock closes.
+func (k *Lock) expectNotice() <-chan struct{} {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.noticed = make(chan struct{})
+	return k.noticed
+}
+
+// notice tells a Close that waits for it that the holder knows.
+func (k *Lock) notice() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.noticed != nil {
+		close(k.noticed)
+		k.noticed = nil
+	}
+}
+
+// limit ends the lock d from now; 0 is no limit.
+func (k *Lock) limit(d time.Duration) {
+	if d == 0 {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.expires = driver.Now().Add(d)
+	if k.err != nil {
+		return
+	}
+	if k.timer == nil {
+		k.timer = time.AfterFunc(d, k.expireInTime)
+	} else {
+		k.timer.Reset(d)
+	}
+}
+
+// expireInTime is what the timer runs. Extend may have moved the deadline just then.
+func (k *Lock) expireInTime() {
+	k.mu.Lock()
+	early := k.expires.Sub(driver.Now())
+	if early > 0 && k.err == nil {
+		k.timer.Reset(early)
+	}
+	k.mu.Unlock()
+	if early <= 0 {
+		k.expire()
+	}
+}
+
+// expire ends a lock whose MaxHold is over, and gives it back although its holder may not have finished.
+func (k *Lock) expire() {
+	if k.end(k.lostError(LostMaxHold, nil)) {
+		k.locker.countLost(1)
+		go func() { _ = k.locker.drop(context.Background(), k) }() // in the background: the holder must not wait for it
+	}
+}
+
+func (k *Lock) lostError(why LostReason, err error) *LostError {
+	return &LostError{Key: k.keys[0], More: len(k.keys) - 1, Reason: why, Err: err}
+}
+
+// failed explains an error of the backend. One that says that the lock is gone is the lock's end.
+func (k *Lock) failed(attempt string, err error) error {
+	if errors.Is(err, ErrLost) {
+		k.locker.lose(k.hold, LostSession, err)
+		if ended := k.Err(); ended != nil {
+			return k.ended(attempt, ended)
+		}
+	}
+	return failed(attempt, k.keys[0], len(k.keys)-1, err)
+}
+
+// ended is the error of a call that came after the lock's end.
+func (k *Lock) ended(attempt string, err error) error {
+	return failed(attempt, k.keys[0], len(k.keys)-1, err)
+}

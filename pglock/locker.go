@@ -1,0 +1,212 @@
+package pglock
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres"
+)
+
+// Locker holds locks across transactions and processes. Make one for each database and process, share it among all
+// goroutines, and close it at the end. All methods may be called concurrently.
+//
+// Locks of one Locker exclude each other like those of two processes: no lock is reentrant, so a goroutine that asks
+// again for what it holds waits for itself, and TryLock of it fails. Waiters of one process are served first come,
+// first served; among processes the server's queue decides. A lock may be passed on to the next waiter of this process
+// without asking the server, within [WithHandoffLimit].
+type Locker struct {
+	backend driver.Backend
+	config  lockerConfig
+	tokens  tokens
+
+	mu      sync.Mutex
+	closed  bool
+	drained chan struct{}         // closed when closed and nothing is held or asked for any more
+	entries map[KeyID]*entry      // keys that are held, asked for or waited for here
+	asking  map[*request]struct{} // requests that the backend is working on, to be cancelled by Close
+	holds   map[*hold]struct{}    // what the backend has granted
+	inUse   int                   // keys held, asked for or waited for
+	counts  Stats
+}
+
+type lockerConfig struct {
+	env        driver.Env
+	postgres   postgres.Options
+	handoffs   int
+	handoffFor time.Duration
+	maxHeld    int // 0: no bound
+}
+
+const (
+	minLease          = time.Second
+	defaultHandoffs   = 64
+	defaultHandoffFor = 50 * time.Millisecond
+	unlockWithin      = 5 * time.Second // how long Unlock waits for the server, whatever its context
+	holdersWithin     = time.Second     // how long a failed wait asks for who was in the way
+)
+
+// New returns a Locker on the server of pool. It uses the pool's configuration only: the Locker dials sessions of its
+// own, on top of the pool's MaxConns, so that holders and waiters never take connections away from queries.
+// BeforeConnect, TLS and DialFunc are honoured; AfterConnect and tracers are not. It does not dial yet; see
+// [Locker.Ping].
+func New(pool *pgxpool.Pool, opts ...Option) (*Locker, error) {
+	if pool == nil {
+		return nil, errors.New("pglock: the pool is nil")
+	}
+	return NewWithConfig(pool.Config(), opts...)
+}
+
+// NewWithConfig is [New] for a configuration without a pool, for example a direct address beside a pooled one. The
+// configuration must come from [pgxpool.ParseConfig].
+func NewWithConfig(cfg *pgxpool.Config, opts ...Option) (*Locker, error) {
+	if cfg == nil || cfg.ConnConfig == nil {
+		return nil, errors.New("pglock: the configuration is nil")
+	}
+	config, err := newLockerConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	if config.maxHeld > 0 {
+		config.postgres.MaxSessions = postgres.Unbounded // held and awaited keys are bounded here already
+	}
+	return newLocker(postgres.New(postgres.Config{
+		Conn: cfg.ConnConfig, BeforeConnect: cfg.BeforeConnect, Options: config.postgres,
+	}), config)
+}
+
+// Open parses connString as [pgxpool.ParseConfig] does, makes a Locker and pings the server. When the ping fails the
+// Locker is closed again.
+func Open(ctx context.Context, connString string, opts ...Option) (*Locker, error) {
+	cfg, err := pgxpool.ParseConfig(connString)
+	if err != nil {
+		return nil, fmt.Errorf("pglock: %w", err) // pgx leaves passwords out of it
+	}
+	l, err := NewWithConfig(cfg, opts...)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.Ping(ctx); err != nil {
+		return nil, errors.Join(err, l.Close(ctx))
+	}
+	return l, nil
+}
+
+// NewWithBackend returns a Locker on a backend other than PostgreSQL. Options that only PostgreSQL has are errors that
+// match [ErrUnsupported].
+func NewWithBackend(b driver.Backend, opts ...Option) (*Locker, error) {
+	if b == nil {
+		return nil, errors.New("pglock: the backend is nil")
+	}
+	config, err := newLockerConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	if config.postgres != (postgres.Options{}) {
+		return nil, fmt.Errorf("pglock: %w: an option that is for PostgreSQL only", ErrUnsupported)
+	}
+	return newLocker(b, config)
+}
+
+func newLockerConfig(opts []Option) (lockerConfig, error) {
+	c := lockerConfig{handoffs: defaultHandoffs, handoffFor: defaultHandoffFor}
+	c.env.Logger = slog.New(slog.DiscardHandler)
+	for _, opt := range opts {
+		if opt == nil {
+			return c, errors.New("pglock: an Option is nil")
+		}
+		if err := opt.applyLocker(&c); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+func newLocker(b driver.Backend, config lockerConfig) (*Locker, error) {
+	if err := b.Start(config.env); err != nil {
+		return nil, fmt.Errorf("pglock: %w", err)
+	}
+	return &Locker{
+		backend: b, config: config, tokens: newTokens(),
+		drained: make(chan struct{}),
+		entries: map[KeyID]*entry{}, asking: map[*request]struct{}{}, holds: map[*hold]struct{}{},
+	}, nil
+}
+
+// Ping reaches the server, dialling if it must, and finds out whether locks can be taken there: it returns errors that
+// match [ErrUnavailable], [ErrPooler], [ErrStandby] or [ErrUnsupported], and [ErrSchemaMissing] when [WithNames] was
+// given and there is no registry of names.
+func (l *Locker) Ping(ctx context.Context) error {
+	if err := l.checkOpen(); err != nil {
+		return fmt.Errorf("pglock: ping: %w", err)
+	}
+	if err := l.backend.Ping(ctx); err != nil {
+		return fmt.Errorf("pglock: ping: %w", err)
+	}
+	return nil
+}
+
+// Holders asks the server who holds the key now, in any process. It is empty when the key is free. By the time it
+// returns that may have changed.
+func (l *Locker) Holders(ctx context.Context, key Key) ([]Holder, error) {
+	err := key.check()
+	if err == nil {
+		err = l.checkOpen()
+	}
+	if err != nil {
+		return nil, failed("holders of", key, 0, err)
+	}
+	holders, err := l.backend.Holders(ctx, key.k)
+	if err != nil {
+		return nil, failed("holders of", key, 0, err)
+	}
+	return holders, nil
+}
+
+// Stats are the counters of a Locker.
+type Stats struct {
+	// Held is the number of Locks held now, Waiting of calls that wait for one, in this process.
+	Held, Waiting int
+	// Acquired counts the Locks granted so far; HandedOff those of them that were passed on or joined in this process
+	// without asking the server.
+	Acquired, HandedOff int64
+	// Lost counts the Locks that ended without being unlocked.
+	Lost int64
+}
+
+// Stats returns the Locker's counters.
+func (l *Locker) Stats() Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counts
+}
+
+func (l *Locker) checkOpen() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
+	return nil
+}
+
+// tokens makes tokens that are unique among all processes.
+type tokens struct {
+	prefix string
+	last   *atomic.Uint64
+}
+
+func newTokens() tokens { return tokens{rand.Text() + "-", new(atomic.Uint64)} }
+
+func (t tokens) next() string {
+	return string(strconv.AppendUint(append(make([]byte, 0, 48), t.prefix...), t.last.Add(1), 10))
+}

@@ -1,0 +1,240 @@
+package pglock
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Option configures a [Locker].
+type Option interface{ applyLocker(*lockerConfig) error }
+
+// LockOption configures one acquisition by a [Locker]: Lock, TryLock, LockAll, TryLockAll, Do and TryDo.
+type LockOption interface{ applyLock(*lockConfig) error }
+
+// TxOption configures one lock of a transaction: LockTx, TryLockTx, LockAllTx, QueueLockTx and BeginFunc.
+type TxOption interface{ applyTx(*txConfig) error }
+
+// AcquireOption fits wherever a lock is acquired, in a transaction or by a [Locker].
+type AcquireOption interface {
+	LockOption
+	TxOption
+}
+
+// Shared asks for a shared lock: any number of shared holders together, but none beside an exclusive one. A waiting
+// exclusive request is not overtaken by later shared ones.
+func Shared() AcquireOption {
+	return acquireOption(func(a *acquisition) error {
+		a.shared = true
+		return nil
+	})
+}
+
+// MaxWait bounds the wait for a lock to d, after which the call returns a *[WaitError]. The default is to wait for as
+// long as the context lasts. In a transaction d counts in whole milliseconds, rounded up, and the transaction can go on
+// after it (but see [QueueLockTx]); there it also takes the place of the session's own lock_timeout for this one wait.
+//
+// Zero does not wait, as TryLock (LockAllTx and QueueLockTx wait for a millisecond). A negative d is an error, and so is MaxWait given to a call that never waits.
+func MaxWait(d time.Duration) AcquireOption {
+	return acquireOption(func(a *acquisition) error {
+		if d < 0 {
+			return fmt.Errorf("pglock: MaxWait(%v): the duration is negative", d)
+		}
+		a.maxWait, a.bounded = d, true
+		return nil
+	})
+}
+
+// MaxHold ends the lock d after it was acquired, whether or not its holder has finished: its Context and Done end, Err
+// is a *[LostError] with reason max-hold, and the lock is released for others. [Lock.Extend] moves that moment. The
+// default is no bound. A d that is not positive is an error.
+func MaxHold(d time.Duration) LockOption {
+	return lockOption(func(c *lockConfig) error {
+		if d <= 0 {
+			return fmt.Errorf("pglock: MaxHold(%v): the duration is not positive", d)
+		}
+		c.maxHold = d
+		return nil
+	})
+}
+
+// WithToken names the acquisition instead of the random token that it gets otherwise. Backends whose server stores a
+// token (Redis) store this one; in any case [Lock.Token] returns it. The empty token is an error. Uniqueness is the
+// caller's business.
+func WithToken(token string) LockOption {
+	return lockOption(func(c *lockConfig) error {
+		if token == "" {
+			return errors.New("pglock: WithToken: the token is empty")
+		}
+		c.token = token
+		return nil
+	})
+}
+
+// AllowStaleSnapshot lets a REPEATABLE READ or SERIALIZABLE transaction take the lock. What such a transaction reads
+// afterwards may be older than what the lock's last holder committed, because its snapshot is taken before the lock is
+// granted (https://www.postgresql.org/docs/current/transaction-iso.html). Use it for locks that protect something
+// outside the database, or where serialization failures are retried anyway.
+func AllowStaleSnapshot() TxOption {
+	return txOption(func(c *txConfig) error {
+		c.allowStale = true
+		return nil
+	})
+}
+
+// StandbyOption is what [AllowStandby] returns: it fits a [Locker] and a lock of a transaction.
+type StandbyOption interface {
+	Option
+	TxOption
+}
+
+// AllowStandby lets locks be taken on a hot standby. They exclude the other sessions of that one server, and nobody on
+// the primary or on another standby.
+func AllowStandby() StandbyOption { return allowStandby{} }
+
+type allowStandby struct{}
+
+func (allowStandby) applyLocker(c *lockerConfig) error { c.postgres.AllowStandby = true; return nil }
+func (allowStandby) applyTx(c *txConfig) error         { c.allowStandby = true; return nil }
+
+// AllowPooler says that the proxy between client and server keeps one server session for each client session, as
+// PgBouncer does with pool_mode = session. It removes the guard against proxies ([ErrPooler]); behind one that does not
+// keep sessions, locks would be orphaned and shared with strangers.
+func AllowPooler() Option {
+	return lockerOption(func(c *lockerConfig) error {
+		c.postgres.AllowPooler = true
+		return nil
+	})
+}
+
+// WithLogger makes the Locker log to l: lost locks and names that could not be recorded as warnings, sessions that
+// were opened and closed as debug messages. The default discards. A nil logger is an error.
+func WithLogger(l *slog.Logger) Option {
+	return lockerOption(func(c *lockerConfig) error {
+		if l == nil {
+			return errors.New("pglock: WithLogger: the logger is nil")
+		}
+		c.env.Logger = l
+		return nil
+	})
+}
+
+// WithLease sets how long a client that has fallen silent keeps its locks: the server frees them when it has heard
+// nothing for d, and the client stops trusting them a little earlier. The default is 15 s; less than 1 s is an error.
+// A short lease frees the locks of a dead client sooner and survives shorter interruptions of the network.
+func WithLease(d time.Duration) Option {
+	return lockerOption(func(c *lockerConfig) error {
+		if d < minLease {
+			return fmt.Errorf("pglock: WithLease(%v): the lease must be at least %v", d, minLease)
+		}
+		c.env.Lease = d
+		return nil
+	})
+}
+
+// WithNames records the names of the keys that this Locker locks in the table pglock.names, so that whoever watches the
+// server sees names instead of numbers. Names are written in the background on a connection of its own, once for each
+// name and process; a name shows up in the monitor some moments after its first lock. It needs the schema pglock:
+// [Locker.Ping] says so with [ErrSchemaMissing]; locks work regardless. Locks of transactions (LockTx and the like) are
+// not recorded: their names can be registered once, with select pglock.register('name', …).
+func WithNames() Option {
+	return lockerOption(func(c *lockerConfig) error {
+		c.env.RecordNames = true
+		return nil
+	})
+}
+
+// WithHandoffLimit bounds how far a lock is passed on among the goroutines of this process without asking the server:
+// at most n times, and for at most d, after which it is given back so that other processes get their turn. The default
+// is 64 times and 50 ms. n = 0 turns it off. A negative n or d is an error.
+func WithHandoffLimit(n int, d time.Duration) Option {
+	return lockerOption(func(c *lockerConfig) error {
+		if n < 0 || d < 0 {
+			return fmt.Errorf("pglock: WithHandoffLimit(%d, %v): a limit is negative", n, d)
+		}
+		c.handoffs, c.handoffFor = n, d
+		return nil
+	})
+}
+
+// WithMaxHeld bounds how many keys this Locker holds or waits for at once; one more is [ErrTooManyLocks]. A backend may
+// have a lower bound of its own. The default is no other bound than the backend's. An n below 1 is an error.
+func WithMaxHeld(n int) Option {
+	return lockerOption(func(c *lockerConfig) error {
+		if n < 1 {
+			return fmt.Errorf("pglock: WithMaxHeld(%d): the bound must be at least 1", n)
+		}
+		c.maxHeld = n
+		return nil
+	})
+}
+
+// WithApplicationName sets the application_name of the Locker's own sessions, by which pg_stat_activity and the monitor
+// show them. The default is the application name of the connection's configuration with " (pglock)" behind it, or
+// "pglock". PostgreSQL cuts it at 63 bytes.
+func WithApplicationName(name string) Option {
+	return lockerOption(func(c *lockerConfig) error {
+		if name == "" {
+			return errors.New("pglock: WithApplicationName: the name is empty")
+		}
+		c.postgres.ApplicationName = name
+		return nil
+	})
+}
+
+type lockerOption func(*lockerConfig) error
+
+func (o lockerOption) applyLocker(c *lockerConfig) error { return o(c) }
+
+type lockOption func(*lockConfig) error
+
+func (o lockOption) applyLock(c *lockConfig) error { return o(c) }
+
+type txOption func(*txConfig) error
+
+func (o txOption) applyTx(c *txConfig) error { return o(c) }
+
+type acquireOption func(*acquisition) error
+
+func (o acquireOption) applyLock(c *lockConfig) error { return o(&c.acquisition) }
+func (o acquireOption) applyTx(c *txConfig) error     { return o(&c.acquisition) }
+
+// acquisition is what locks of transactions and of Lockers have in common.
+type acquisition struct {
+	shared  bool
+	maxWait time.Duration
+	bounded bool // maxWait was given
+}
+
+// wait reports whether the call may wait; try is whether it is one that never does.
+func (a acquisition) wait(try bool) (bool, error) {
+	if try && a.bounded {
+		return false, errors.New("pglock: MaxWait contradicts a call that never waits (use Lock with MaxWait instead)")
+	}
+	return !try && !(a.bounded && a.maxWait == 0), nil
+}
+
+type lockConfig struct {
+	acquisition
+	maxHold time.Duration
+	token   string
+}
+
+type txConfig struct {
+	acquisition
+	allowStale, allowStandby bool
+}
+
+func newTxConfig(opts []TxOption) (txConfig, error) {
+	var c txConfig
+	for _, opt := range opts {
+		if opt == nil {
+			return c, errors.New("pglock: a TxOption is nil")
+		}
+		if err := opt.applyTx(&c); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}

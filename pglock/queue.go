@@ -1,0 +1,211 @@
+package pglock
+
+import (
+	"slices"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// This file is the queue among the goroutines of one process. Everything in it runs under Locker.mu.
+//
+// Each key that is in use here has an entry. A request passes through the entries of its keys in the keys' order. At
+// each it waits, first come first served, until nothing that this process holds or asks for is in its way. Then it may
+// ask the backend, where other processes are met; or, if it wants one key only, it may get a hold that this process has
+// already: passed on by the last holder, or joined while others share it.
+//
+// So at most one exclusive request of a process asks for a key at a time, and those behind it cost the server nothing.
+
+// entry is the state of one key in this process.
+type entry struct {
+	queue   []*request // waiting here, in the order of their arrival
+	writers int        // exclusive ones among them
+
+	// What is in the way of later requests: Locks that are held, requests that ask the backend, and holds that are
+	// being given back to it. They are all shared, or there is one exclusive.
+	held, busy int
+	exclusive  bool
+
+	joinable *hold // the last shared hold granted; more may join it
+}
+
+// request is one call of Lock or its kin.
+type request struct {
+	keys   []Key
+	try    bool // never waits
+	config lockConfig
+	cancel func(error) // ends the wait for the backend, when Close does
+
+	at    int           // the key whose entry the request is at
+	ready chan struct{} // closed when the wait at that entry is over
+	lock  *Lock         // what it got there, if it need not ask the backend
+	err   error         // or why it got nothing
+}
+
+// hold is what the backend granted for one request, and the Locks that live on it: several when they are shared.
+type hold struct {
+	grant  driver.Grant
+	keys   []Key
+	shared bool
+	since  driver.Instant
+	passed int // how often it was passed on or joined
+	locks  []*Lock
+	over   bool // lost, or given back
+}
+
+// verdict is what an entry says to a request.
+type verdict int
+
+const (
+	waitHere verdict = iota
+	askBackend
+	useHold
+)
+
+// judge says what r, which has nobody before it in the queue, may do.
+func (l *Locker) judge(e *entry, r *request) verdict {
+	switch {
+	case e.held+e.busy == 0:
+		return askBackend
+	case e.exclusive || !r.config.shared:
+		return waitHere
+	case len(r.keys) == 1 && e.joinable != nil && len(e.joinable.locks) > 0 && l.mayPassOn(e.joinable):
+		return useHold
+	case e.busy > 0 && !r.try:
+		return waitHere // for the shared hold that is being asked for, to join it
+	}
+	return askBackend
+}
+
+// enter brings r to the entry of its next key and reports whether r must wait there. A request that does not wait (try)
+// fails when anybody whom it would have to wait for is there.
+func (l *Locker) enter(r *request) (wait bool) {
+	id := r.keys[r.at].ID()
+	e := l.entries[id]
+	if e == nil {
+		e = &entry{}
+		l.entries[id] = e
+	}
+	blocked := len(e.queue) > 0 && !(r.try && r.config.shared && e.writers == 0)
+	v := waitHere
+	if !blocked {
+		v = l.judge(e, r)
+	}
+	switch {
+	case v != waitHere:
+		l.settle(e, r, v)
+		return false
+	case r.try:
+		r.err = ErrNotAcquired
+		return false
+	}
+	r.ready = make(chan struct{})
+	e.queue = append(e.queue, r)
+	if !r.config.shared {
+		e.writers++
+	}
+	return true
+}
+
+// settle carries out a verdict other than waitHere.
+func (l *Locker) settle(e *entry, r *request, v verdict) {
+	if v == useHold {
+		e.held++
+		l.share(e.joinable, r)
+		return
+	}
+	e.busy++
+	e.exclusive = !r.config.shared
+}
+
+// pump lets requests go on that need not wait at the entry any more, and forgets an entry that nobody needs.
+func (l *Locker) pump(id KeyID) {
+	e := l.entries[id]
+	for len(e.queue) > 0 {
+		r := e.queue[0]
+		v := l.judge(e, r)
+		if v == waitHere {
+			return
+		}
+		e.dequeue(r)
+		l.settle(e, r, v)
+		close(r.ready)
+	}
+	if e.held+e.busy == 0 {
+		delete(l.entries, id)
+	}
+}
+
+// dequeue takes r out of the queue, and reports whether it was there.
+func (e *entry) dequeue(r *request) bool {
+	i := slices.Index(e.queue, r)
+	if i < 0 {
+		return false
+	}
+	e.queue = slices.Delete(e.queue, i, i+1)
+	if !r.config.shared {
+		e.writers--
+	}
+	return true
+}
+
+// leave frees the places that r occupies at its first n entries, in which it was busy.
+func (l *Locker) leave(r *request, n int) {
+	for _, key := range r.keys[:n] {
+		l.entries[key.ID()].busy--
+		l.pump(key.ID())
+	}
+}
+
+// admit turns r, which was busy at all its entries, into the first holder of h.
+func (l *Locker) admit(r *request, h *hold) {
+	for _, key := range r.keys {
+		e := l.entries[key.ID()]
+		e.busy--
+		e.held++
+		if h.shared && len(h.keys) == 1 {
+			e.joinable = h
+		}
+	}
+}
+
+// mayPassOn reports whether h may get one more Lock without asking the server.
+func (l *Locker) mayPassOn(h *hold) bool {
+	return !h.over && !l.closed && h.passed < l.config.handoffs && driver.Now().Sub(h.since) < l.config.handoffFor
+}
+
+// successor returns the request that h can be passed on to when its last Lock ends.
+func (l *Locker) successor(h *hold) *request {
+	if len(h.keys) != 1 || h.shared || !l.mayPassOn(h) {
+		return nil
+	}
+	e := l.entries[h.keys[0].ID()]
+	if len(e.queue) == 0 || e.queue[0].config.shared || len(e.queue[0].keys) != 1 {
+		return nil
+	}
+	return e.queue[0]
+}
+
+// passOn gives h to r, which takes the place of the Lock that has ended.
+func (l *Locker) passOn(h *hold, r *request) {
+	l.entries[h.keys[0].ID()].dequeue(r)
+	l.share(h, r)
+	close(r.ready)
+}
+
+// share makes r a Lock on a hold that this process has already. It exists from this moment on, so that a loss of the
+// hold finds it, even if the waiting call has not returned it yet.
+func (l *Locker) share(h *hold, r *request) {
+	h.passed++
+	l.counts.HandedOff++
+	r.lock = l.addLock(r, h)
+}
+
+// addLock makes r a Lock on h.
+func (l *Locker) addLock(r *request, h *hold) *Lock {
+	k := &Lock{locker: l, hold: h, keys: r.keys, token: r.config.token, done: make(chan struct{})}
+	h.locks = append(h.locks, k)
+	l.counts.Waiting--
+	l.counts.Held++
+	l.counts.Acquired++
+	return k
+}

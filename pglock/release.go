@@ -1,0 +1,145 @@
+package pglock
+
+import (
+	"context"
+	"errors"
+	"slices"
+)
+
+// drop takes a Lock that has ended off its hold. The last one passes the hold on to the next waiter of this process, or
+// gives it back to the backend. It returns what the backend said; while that is asked, the key stays busy.
+func (l *Locker) drop(ctx context.Context, k *Lock) error {
+	h := k.hold
+	l.mu.Lock()
+	if !h.remove(k) { // lost while it was being unlocked: lose has counted it
+		l.mu.Unlock()
+		return k.lostError(LostSession, nil)
+	}
+	l.counts.Held--
+	next := l.successor(h)
+	switch {
+	case len(h.locks) > 0:
+		l.letGo(h, 1)
+	case next != nil:
+		l.passOn(h, next)
+	default:
+		l.retire(h)
+		l.mu.Unlock()
+		err := l.giveBack(ctx, h)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.forget(len(k.keys))
+		return k.lossDuringUnlock(err)
+	}
+	l.forget(len(k.keys))
+	l.mu.Unlock()
+	return nil
+}
+
+// retire makes h's keys busy in place of held. It runs under mu, and giveBack must follow.
+func (l *Locker) retire(h *hold) {
+	h.over = true
+	delete(l.holds, h)
+	for _, key := range h.keys {
+		e := l.entries[key.ID()]
+		e.held--
+		e.busy++
+	}
+}
+
+// giveBack releases a retired hold, and lets others go on with its keys.
+func (l *Locker) giveBack(ctx context.Context, h *hold) error {
+	ctx, cancel := context.WithTimeout(ctx, unlockWithin)
+	defer cancel()
+	err := l.backend.Release(ctx, h.grant)
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, key := range h.keys {
+		l.entries[key.ID()].busy--
+		l.pump(key.ID())
+	}
+	return err
+}
+
+// letGo counts n Locks less at h's keys. It runs under mu.
+func (l *Locker) letGo(h *hold, n int) {
+	for _, key := range h.keys {
+		l.entries[key.ID()].held -= n
+		l.pump(key.ID())
+	}
+}
+
+// remove takes k off, and reports false when it was not on any more.
+func (h *hold) remove(k *Lock) bool {
+	i := slices.Index(h.locks, k)
+	if i < 0 {
+		return false
+	}
+	h.locks = slices.Delete(h.locks, i, i+1)
+	return true
+}
+
+// lose ends every Lock on h, which is gone on the server. A backend may call it before Acquire has returned.
+func (l *Locker) lose(h *hold, why LostReason, err error) { l.abandon(h, why, err) }
+
+// lapse ends every Lock on h, whose deadline has passed. The backend may not have noticed yet, or may even just have
+// heard from the server after all: so h is given back as well, or it would be held by nobody.
+func (l *Locker) lapse(h *hold) {
+	if l.abandon(h, LostLease, nil) {
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), unlockWithin)
+			defer cancel()
+			_ = l.backend.Release(ctx, h.grant) // most likely it says that the lock was lost, which is known
+		}()
+	}
+}
+
+func (l *Locker) abandon(h *hold, why LostReason, err error) (first bool) {
+	l.mu.Lock()
+	if h.over {
+		l.mu.Unlock()
+		return false
+	}
+	h.over = true
+	delete(l.holds, h)
+	locks := h.locks
+	h.locks = nil
+	l.counts.Held -= len(locks)
+	for _, k := range locks {
+		l.forget(len(k.keys))
+	}
+	// The holders are told before anybody in this process gets the keys.
+	lost := 0
+	for _, k := range locks {
+		if k.end(k.lostError(why, err)) {
+			lost++
+		}
+	}
+	l.counts.Lost += int64(lost)
+	if len(locks) > 0 {
+		l.letGo(h, len(locks))
+	}
+	l.mu.Unlock()
+	if lost > 0 {
+		l.config.env.Logger.Warn("lock lost", "key", h.keys[0], "reason", string(why), "error", err)
+	}
+	return true
+}
+
+func (l *Locker) countLost(n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counts.Lost += n
+}
+
+// lossDuringUnlock explains what the backend said to a release.
+func (k *Lock) lossDuringUnlock(err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, ErrLost) {
+		return k.lostError(LostSession, err)
+	}
+	return failed("unlock", k.keys[0], len(k.keys)-1, err)
+}

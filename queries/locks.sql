@@ -1,0 +1,153 @@
+-- Locks in a transaction that the caller already has.
+--
+-- A key travels as its space (1 bigint, 2 pair; the objsubid of pg_locks) and its number (a pair packed as
+-- class << 32 | object). The guards sit in the same statement as the lock and before it, inside a CASE, so that a
+-- refused lock was never taken and costs no round trip of its own:
+--
+--   pglock_standby         a hot standby keeps its own locks, which exclude nobody elsewhere
+--   pglock_stale_snapshot  above READ COMMITTED the transaction reads from a snapshot that is older than the lock
+--
+-- Where the caller reads the statement's result the refusal is its value, and the transaction goes on. In a batch it is
+-- raised, so that nothing behind it is carried out: current_setting of a name that does not exist is an error with that
+-- name in it (42704), and since the name has no dot nobody can create the setting.
+
+-- name: LockTx :one
+SELECT (CASE
+        WHEN guard.refusal IS NOT NULL THEN guard.refusal
+        WHEN CASE
+            WHEN @wait::bool AND @shared::bool THEN
+                CASE k.space WHEN 1 THEN pg_catalog.pg_advisory_xact_lock_shared(k.number)
+                             ELSE pg_catalog.pg_advisory_xact_lock_shared(k.class, k.object) END IS NOT NULL
+            WHEN @wait::bool THEN
+                CASE k.space WHEN 1 THEN pg_catalog.pg_advisory_xact_lock(k.number)
+                             ELSE pg_catalog.pg_advisory_xact_lock(k.class, k.object) END IS NOT NULL
+            WHEN @shared::bool THEN
+                CASE k.space WHEN 1 THEN pg_catalog.pg_try_advisory_xact_lock_shared(k.number)
+                             ELSE pg_catalog.pg_try_advisory_xact_lock_shared(k.class, k.object) END
+            ELSE
+                CASE k.space WHEN 1 THEN pg_catalog.pg_try_advisory_xact_lock(k.number)
+                             ELSE pg_catalog.pg_try_advisory_xact_lock(k.class, k.object) END
+        END THEN 'granted'
+        ELSE 'held' END)::text AS outcome
+FROM (SELECT @space::int2 AS space, @number::int8 AS number,
+             (@number::int8 >> 32)::int4 AS class, (@number::int8 << 32 >> 32)::int4 AS object) AS k,
+     (SELECT CASE
+                 WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+                 WHEN NOT @allow_stale::bool
+                     AND pg_catalog.current_setting('transaction_isolation') IN ('repeatable read', 'serializable')
+                     THEN 'pglock_stale_snapshot'
+             END AS refusal) AS guard;
+
+-- One statement that takes many locks, in the order of the arrays.
+-- name: LockAllTx :one
+SELECT coalesce(max(guard.refusal), 'granted')::text AS outcome,
+       count(CASE
+           WHEN guard.refusal IS NOT NULL THEN NULL
+           WHEN @shared::bool THEN
+               CASE (@spaces::int2[])[i]
+                   WHEN 1 THEN pg_catalog.pg_advisory_xact_lock_shared((@numbers::int8[])[i])
+                   ELSE pg_catalog.pg_advisory_xact_lock_shared(
+                       ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4) END
+           ELSE
+               CASE (@spaces::int2[])[i]
+                   WHEN 1 THEN pg_catalog.pg_advisory_xact_lock((@numbers::int8[])[i])
+                   ELSE pg_catalog.pg_advisory_xact_lock(
+                       ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4) END
+       END) AS granted
+FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i,
+     (SELECT CASE
+                 WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+                 WHEN NOT @allow_stale::bool
+                     AND pg_catalog.current_setting('transaction_isolation') IN ('repeatable read', 'serializable')
+                     THEN 'pglock_stale_snapshot'
+             END AS refusal) AS guard;
+
+-- The lock that rides in a caller's batch. lock_timeout is read when a wait begins (ProcSleep in proc.c), so setting it
+-- in the middle of the statement works; the statement puts it back when the lock is granted, and the abort of the
+-- transaction does when it is not. max_wait '' keeps the caller's own.
+-- name: QueueLockTx :exec
+SELECT CASE
+    WHEN guard.refusal IS NOT NULL THEN pg_catalog.current_setting(guard.refusal)
+    WHEN CASE WHEN @max_wait::text <> '' THEN pg_catalog.set_config('lock_timeout', @max_wait::text, true) END = '' THEN NULL
+    WHEN CASE
+        WHEN @shared::bool THEN
+            CASE k.space WHEN 1 THEN pg_catalog.pg_advisory_xact_lock_shared(k.number)
+                         ELSE pg_catalog.pg_advisory_xact_lock_shared(k.class, k.object) END
+        ELSE
+            CASE k.space WHEN 1 THEN pg_catalog.pg_advisory_xact_lock(k.number)
+                         ELSE pg_catalog.pg_advisory_xact_lock(k.class, k.object) END
+    END IS NOT NULL THEN
+        CASE WHEN @max_wait::text <> '' THEN pg_catalog.set_config('lock_timeout', before.lock_timeout, true) END
+    END
+FROM (SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout OFFSET 0) AS before,
+     (SELECT @space::int2 AS space, @number::int8 AS number,
+             (@number::int8 >> 32)::int4 AS class, (@number::int8 << 32 >> 32)::int4 AS object) AS k,
+     (SELECT CASE
+                 WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+                 WHEN NOT @allow_stale::bool
+                     AND pg_catalog.current_setting('transaction_isolation') IN ('repeatable read', 'serializable')
+                     THEN 'pglock_stale_snapshot'
+             END AS refusal) AS guard;
+
+-- The next three are sent as one simple-protocol message: a bounded wait after which the transaction can go on. Only
+-- an exception block (a subtransaction) survives the error of lock_timeout, and a DO block is the only one that needs
+-- nothing installed. It takes no parameters and returns nothing, so both travel in settings local to the transaction,
+-- and the outcome comes back as the number of rows of the last statement: 0 granted, 1 not in time, 2 and 3 the
+-- refusals. The settings are read before the first lock is asked for.
+
+-- name: BeginBoundedWait :exec
+SELECT pg_catalog.set_config('pglock.spaces', (@spaces::int2[])::text, true),
+       pg_catalog.set_config('pglock.numbers', (@numbers::int8[])::text, true),
+       pg_catalog.set_config('pglock.shared', (@shared::bool)::text, true),
+       pg_catalog.set_config('pglock.max_wait', (@max_wait_ms::int8)::text, true),
+       pg_catalog.set_config('pglock.allow_standby', (@allow_standby::bool)::text, true),
+       pg_catalog.set_config('pglock.allow_stale', (@allow_stale::bool)::text, true);
+
+-- name: BoundedWait :exec
+DO $pglock$
+DECLARE
+    spaces int2[] := pg_catalog.current_setting('pglock.spaces');
+    numbers int8[] := pg_catalog.current_setting('pglock.numbers');
+    shared bool := pg_catalog.current_setting('pglock.shared');
+    deadline timestamptz := pg_catalog.clock_timestamp()
+        + pg_catalog.current_setting('pglock.max_wait')::int8 * interval '1 millisecond';
+    remaining int8;
+    lock_timeout_before text := pg_catalog.current_setting('lock_timeout');
+    outcome int := 0;
+    class int4;
+    object int4;
+BEGIN
+    IF NOT pg_catalog.current_setting('pglock.allow_standby')::bool AND pg_catalog.pg_is_in_recovery() THEN
+        outcome := 2;
+    ELSIF NOT pg_catalog.current_setting('pglock.allow_stale')::bool
+        AND pg_catalog.current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        outcome := 3;
+    ELSE
+        BEGIN
+            FOR i IN 1 .. pg_catalog.array_length(numbers, 1) LOOP
+                remaining := (extract(epoch FROM deadline - pg_catalog.clock_timestamp()) * 1000)::int8;
+                PERFORM pg_catalog.set_config('lock_timeout', greatest(remaining, 1)::text, true);
+                class := numbers[i] >> 32;
+                object := numbers[i] << 32 >> 32;
+                IF spaces[i] = 1 AND shared THEN
+                    PERFORM pg_catalog.pg_advisory_xact_lock_shared(numbers[i]);
+                ELSIF spaces[i] = 1 THEN
+                    PERFORM pg_catalog.pg_advisory_xact_lock(numbers[i]);
+                ELSIF shared THEN
+                    PERFORM pg_catalog.pg_advisory_xact_lock_shared(class, object);
+                ELSE
+                    PERFORM pg_catalog.pg_advisory_xact_lock(class, object);
+                END IF;
+            END LOOP;
+            PERFORM pg_catalog.set_config('lock_timeout', lock_timeout_before, true);
+        EXCEPTION WHEN lock_not_available THEN
+            -- The subtransaction's end has put lock_timeout back and freed what this block had locked.
+            outcome := 1;
+        END;
+    END IF;
+    PERFORM pg_catalog.set_config('pglock.outcome', outcome::text, true);
+END
+$pglock$;
+
+-- name: EndBoundedWait :exec
+SELECT FROM pg_catalog.generate_series(1, pg_catalog.current_setting('pglock.outcome')::int4);
