@@ -20,9 +20,8 @@ import (
 
 // DB is a database of a test's own. Its methods may be called from many goroutines at once.
 type DB struct {
-	name   string
-	admin  string           // connects to another database of the same server
-	server *pgserver.Server // nil when the server is shared or not ours
+	host host
+	name string
 
 	mu    sync.Mutex
 	roles []role
@@ -35,25 +34,25 @@ type role struct{ name, password string }
 // prepared transaction is left in it.
 func Database(t testing.TB) *DB {
 	t.Helper()
-	admin, err := shared.connString()
+	on, err := shared.host()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newDatabase(t, admin, nil)
+	return newDatabase(t, on)
 }
 
 // On is [Database] on a server of the test's own. If that is down when the test ends, there is nothing left to check.
 func On(t testing.TB, server *pgserver.Server) *DB {
 	t.Helper()
-	return newDatabase(t, server.ConnString(pgserver.Superuser), server)
+	return newDatabase(t, hostOn(server))
 }
 
-func newDatabase(t testing.TB, admin string, server *pgserver.Server) *DB {
+func newDatabase(t testing.TB, on host) *DB {
 	t.Helper()
-	db := &DB{name: databaseName(t.Name()), admin: admin, server: server}
+	db := &DB{host: on, name: databaseName(t.Name())}
 	// template1 cannot be copied while somebody is connected to it; nobody can connect to template0.
 	if err := db.asAdmin(execute("CREATE DATABASE " + db.name + " TEMPLATE template0")); err != nil {
-		t.Fatalf("make a database for the test: %v", err)
+		t.Fatalf("make a database for the test on %s: %v", on.what, err)
 	}
 	t.Cleanup(func() { db.cleanUp(t) })
 	return db
@@ -75,7 +74,7 @@ func suffix() string { return strings.ToLower(rand.Text()[:12]) }
 func (db *DB) Name() string { return db.name }
 
 // ConnString connects to the database as the role that owns it.
-func (db *DB) ConnString() string { return withDatabase(db.admin, db.name) }
+func (db *DB) ConnString() string { return withDatabase(db.host.admin, db.name) }
 
 // withDatabase changes the database in a connection string of either form. The last of two equal keywords counts.
 func withDatabase(connString, name string) string {
@@ -171,7 +170,7 @@ func identifier(name string) string { return pgx.Identifier{name}.Sanitize() }
 // asAdmin runs do on a new connection to another database of the server: it is no session of the test's own database,
 // and needs none that may have been broken.
 func (db *DB) asAdmin(do func(context.Context, *pgx.Conn) error) error {
-	return connected(db.admin, do)
+	return connected(db.host.admin, do)
 }
 
 func connected(connString string, do func(context.Context, *pgx.Conn) error) (err error) {

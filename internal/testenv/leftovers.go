@@ -15,7 +15,7 @@ const grace = 10 * time.Second
 
 // cleanUp fails the test for what it left behind, and drops the database.
 func (db *DB) cleanUp(t testing.TB) {
-	if db.server != nil && db.server.PID() == 0 {
+	if db.host.server != nil && db.host.server.PID() == 0 {
 		return
 	}
 	left, err := db.leftovers()

@@ -22,6 +22,17 @@ var settings = map[string]string{
 	"max_prepared_transactions": "20",
 }
 
+// host is a server that tests can have databases on.
+type host struct {
+	what   string           // for messages
+	admin  string           // connects to a database where others can be created
+	server *pgserver.Server // nil when the environment names the server
+}
+
+func hostOn(server *pgserver.Server) host {
+	return host{what: server.Binaries().String(), admin: server.ConnString(pgserver.Superuser), server: server}
+}
+
 // NewServer starts a PostgreSQL of the test's own, to restart, break and pause, with more settings than the usual ones
 // or none. It is stopped when the test ends.
 func NewServer(t testing.TB, more map[string]string) *pgserver.Server {
@@ -53,16 +64,15 @@ type sharedServer struct {
 	err    error
 }
 
-// connString connects to a database of the server where others can be created.
-func (s *sharedServer) connString() (string, error) {
+func (s *sharedServer) host() (host, error) {
 	if external := os.Getenv(DatabaseVariable); external != "" {
-		return external, nil
+		return host{what: "the server that " + DatabaseVariable + " names", admin: external}, nil
 	}
 	s.once.Do(func() { s.server, s.err = startServer(nil) })
 	if s.err != nil {
-		return "", fmt.Errorf("%w\n(or set %s to the URL of a server)", s.err, DatabaseVariable)
+		return host{}, fmt.Errorf("%w\n(or set %s to the URL of a server)", s.err, DatabaseVariable)
 	}
-	return s.server.ConnString(pgserver.Superuser), nil
+	return hostOn(s.server), nil
 }
 
 func (s *sharedServer) stop() error {
