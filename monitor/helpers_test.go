@@ -1,0 +1,216 @@
+package monitor_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+var queryModes = []pgx.QueryExecMode{
+	pgx.QueryExecModeCacheStatement,
+	pgx.QueryExecModeCacheDescribe,
+	pgx.QueryExecModeDescribeExec,
+	pgx.QueryExecModeExec,
+	pgx.QueryExecModeSimpleProtocol,
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// take takes a snapshot where that must work.
+func take(t testing.TB, db monitor.DBTX) *monitor.Snapshot {
+	t.Helper()
+	snapshot, err := monitor.Take(t.Context(), db)
+	check(t, err)
+	return snapshot
+}
+
+// find returns a lock that must be there.
+func find(t testing.TB, s *monitor.Snapshot, key pglock.Key) monitor.Lock {
+	t.Helper()
+	lock, ok := s.Find(key)
+	if !ok {
+		t.Fatalf("no lock %v in the snapshot", key)
+	}
+	return lock
+}
+
+// session is a connection to db that has carried out statements and stays.
+func session(t testing.TB, db *testenv.DB, statements ...string) *pgx.Conn {
+	t.Helper()
+	conn := db.Connect(t)
+	execute(t, conn, statements...)
+	return conn
+}
+
+func execute(t testing.TB, db monitor.DBTX, statements ...string) {
+	t.Helper()
+	for _, statement := range statements {
+		if _, err := db.Exec(context.Background(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+// queue lets one more session wait for what statement locks, behind those that wait already, until the test ends.
+func queue(t testing.TB, db *testenv.DB, statement string) (pid int32) {
+	t.Helper()
+	conn := db.Connect(t)
+	queueOn(t, db, conn, statement)
+	return pidOf(conn)
+}
+
+func queueOn(t testing.TB, db *testenv.DB, conn *pgx.Conn, statement string) {
+	t.Helper()
+	waiting := len(slices.DeleteFunc(db.AdvisoryLocks(t), func(l testenv.Lock) bool { return l.Granted }))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() {
+		_, err := conn.Exec(ctx, statement)
+		done <- err
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil && ctx.Err() == nil {
+			t.Errorf("%s: %v", statement, err)
+		}
+	})
+	db.WaitForWaiters(t, waiting+1)
+}
+
+func pidOf(conn *pgx.Conn) int32 { return int32(conn.PgConn().PID()) }
+
+// connectAs is a connection as another role.
+func connectAs(t testing.TB, connString string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), connString)
+	check(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // may be broken by the test
+	return conn
+}
+
+// poolIn is a pool whose connections use a query mode.
+func poolIn(t testing.TB, db *testenv.DB, mode pgx.QueryExecMode) *pgxpool.Pool {
+	t.Helper()
+	config := db.Config(t)
+	config.ConnConfig.DefaultQueryExecMode = mode
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	check(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// migrate installs schema pglock and registers names.
+func migrate(t testing.TB, db *testenv.DB, names ...string) {
+	t.Helper()
+	pool := db.Pool(t)
+	check(t, migrations.Up(t.Context(), pool))
+	_, err := pool.Exec(t.Context(), "SELECT pglock.register(VARIADIC $1)", names)
+	check(t, err)
+}
+
+// requireTruth compares a snapshot of db's own locks with what pg_locks and pg_blocking_pids say to somebody else.
+func requireTruth(t testing.TB, db *testenv.DB, s *monitor.Snapshot) {
+	t.Helper()
+	requireEqual(t, "locks", locksOf(db, s), lines(db.AdvisoryLocks(t)))
+	requireEqual(t, "edges of the wait graph", edgesOf(db, s), trueEdges(t, db))
+}
+
+func requireEqual(t testing.TB, what string, got, want []string) {
+	t.Helper()
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("%s of the snapshot:\n  %s\nwant, from the server:\n  %s",
+			what, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+func lines[T fmt.Stringer](values []T) []string {
+	texts := make([]string, len(values))
+	for i, value := range values {
+		texts[i] = value.String()
+	}
+	return texts
+}
+
+// locksOf turns a snapshot back into the rows of pg_locks.
+func locksOf(db *testenv.DB, s *monitor.Snapshot) []string {
+	lockmode := map[monitor.Mode]string{monitor.Shared: "ShareLock", monitor.Exclusive: "ExclusiveLock"}
+	var rows []testenv.Lock
+	for _, lock := range s.Locks {
+		if lock.Database != db.Name() {
+			continue
+		}
+		for _, h := range lock.Holders {
+			rows = append(rows, testenv.Lock{
+				Key: lock.Number, ObjSubID: lock.Objsubid, Mode: lockmode[h.Mode], Granted: true, PID: h.PID})
+		}
+		for _, w := range lock.Waiters {
+			rows = append(rows, testenv.Lock{
+				Key: lock.Number, ObjSubID: lock.Objsubid, Mode: lockmode[w.Mode], PID: w.PID})
+		}
+	}
+	return lines(rows)
+}
+
+type edge struct {
+	Waiter, Blocker int32
+	Hard            bool
+}
+
+func (e edge) String() string {
+	kind := monitor.Soft
+	if e.Hard {
+		kind = monitor.Hard
+	}
+	return fmt.Sprintf("%d waits for %d (%s)", e.Waiter, e.Blocker, kind)
+}
+
+func edgesOf(db *testenv.DB, s *monitor.Snapshot) []string {
+	var edges []edge
+	for lock, waiter := range s.Waiters() {
+		for _, blocker := range waiter.BlockedBy {
+			if lock.Database == db.Name() {
+				edges = append(edges, edge{waiter.PID, blocker.PID, blocker.Kind == monitor.Hard})
+			}
+		}
+	}
+	return slices.Compact(lines(edges)) // a pid of 0 can stand for several prepared transactions
+}
+
+// An exclusive lock conflicts with every other, and two shared ones do not.
+const selectEdges = `
+SELECT w.pid, b.pid, EXISTS (
+    SELECT FROM pg_locks h
+    WHERE h.locktype = 'advisory' AND h.granted AND coalesce(h.pid, 0) = b.pid
+      AND (h.database, h.classid, h.objid, h.objsubid) = (w.database, w.classid, w.objid, w.objsubid)
+      AND 'ExclusiveLock' IN (h.mode, w.mode)) AS hard
+FROM pg_locks w JOIN pg_database d ON d.oid = w.database,
+     LATERAL (SELECT DISTINCT unnest(pg_blocking_pids(w.pid)) AS pid) b
+WHERE w.locktype = 'advisory' AND NOT w.granted AND d.datname = $1`
+
+func trueEdges(t testing.TB, db *testenv.DB) []string {
+	t.Helper()
+	rows, err := db.Pool(t).Query(t.Context(), selectEdges, db.Name())
+	check(t, err)
+	edges, err := pgx.CollectRows(rows, pgx.RowToStructByPos[edge])
+	check(t, err)
+	return lines(edges)
+}

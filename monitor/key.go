@@ -1,0 +1,61 @@
+package monitor
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// identity is what makes two rows of pg_locks the same advisory lock. Leaving out any of it would mix up locks.
+type identity struct {
+	database uint32
+	objsubid int16
+	number   int64
+}
+
+// identify decodes a row: the two halves of the key are in classid and objid, as unsigned numbers, and the space is in
+// objsubid (https://www.postgresql.org/docs/current/view-pg-locks.html).
+func identify(database, classid, objid pgtype.Uint32, objsubid pgtype.Int2) identity {
+	return identity{database.Uint32, objsubid.Int16, int64(classid.Uint32)<<32 | int64(objid.Uint32)}
+}
+
+// halves are the two integers that number is made of.
+func (id identity) halves() (class, object int32) {
+	return int32(id.number >> 32), int32(id.number)
+}
+
+func (id identity) space() Space {
+	switch driver.Space(id.objsubid) {
+	case driver.Bigint:
+		return Bigint
+	case driver.Pair:
+		return Pair
+	}
+	return Other
+}
+
+// text writes the key by its names or, without one, by its number.
+func (id identity) text(names []string) string {
+	class, object := id.halves()
+	switch {
+	case len(names) > 0:
+		return notation(names)
+	case id.space() == Bigint:
+		return pglock.Int64Key(id.number).String()
+	case id.space() == Pair:
+		return pglock.PairKey(class, object).String()
+	}
+	return fmt.Sprintf("%v#%d", pglock.PairKey(class, object), id.objsubid)
+}
+
+func notation(names []string) string {
+	texts := make([]string, len(names))
+	for i, name := range names {
+		texts[i] = pglock.NewKey(name).String()
+	}
+	return strings.Join(texts, " | ")
+}

@@ -1,0 +1,48 @@
+package monitor
+
+import "slices"
+
+// Mode is how a lock is held or wanted: [Shared] or [Exclusive]. Extensions can use PostgreSQL's other lock modes on
+// keys of their own; these appear as pg_locks writes them, such as "RowExclusiveLock".
+type Mode string
+
+const (
+	// Shared is what pg_advisory_lock_shared takes; many can hold it at once. pg_locks calls it ShareLock.
+	Shared Mode = "shared"
+	// Exclusive is what pg_advisory_lock takes. pg_locks calls it ExclusiveLock.
+	Exclusive Mode = "exclusive"
+)
+
+// modeOf translates the mode of a row of pg_locks.
+func modeOf(lockmode string) Mode {
+	switch lockmode {
+	case "ShareLock":
+		return Shared
+	case "ExclusiveLock":
+		return Exclusive
+	}
+	return Mode(lockmode)
+}
+
+// PostgreSQL's table of conflicting lock modes, rows and columns alike in the order of modes
+// (https://www.postgresql.org/docs/current/explicit-locking.html#TABLE-LOCK-COMPATIBILITY).
+var (
+	modes = []Mode{"AccessShareLock", "RowShareLock", "RowExclusiveLock", "ShareUpdateExclusiveLock",
+		Shared, "ShareRowExclusiveLock", Exclusive, "AccessExclusiveLock"}
+	conflicts = []string{
+		".......x",
+		"......xx",
+		"....xxxx",
+		"...xxxxx",
+		"..xx.xxx",
+		"..xxxxxx",
+		".xxxxxxx",
+		"xxxxxxxx",
+	}
+)
+
+// conflictsWith reports whether two sessions cannot hold a lock in these modes at once.
+func (m Mode) conflictsWith(other Mode) bool {
+	row, column := slices.Index(modes, m), slices.Index(modes, other)
+	return row >= 0 && column >= 0 && conflicts[row][column] == 'x'
+}

@@ -1,0 +1,101 @@
+// Package monitor shows the advisory locks of a PostgreSQL server: who holds which, who waits for whom, and since when.
+//
+// [Take] reads one [Snapshot]; [Watch] takes them again and again. A snapshot holds every advisory lock of the server,
+// whoever took it: programs that use package pglock, other libraries, a hand at psql. Keys have names where the name
+// registry of schema pglock knows them. Nothing has to be installed or granted for the rest: what the server does not
+// tell a role is labelled as hidden, and no lock is left out.
+//
+// The types are made to be printed as JSON; their field names are a stable format. Every text in them comes from
+// somebody else (names, application names, queries): escape control characters before you write them to a terminal.
+//
+// What does not live here: taking locks (package pglock), tables and colours (the command pglock), and the views
+// pglock.locks and pglock.waits for people in psql (package migrations). PostgreSQL does not record when a lock was
+// granted, how often its session took it, nor whether it ends with the session or with the transaction, so no snapshot
+// says so.
+package monitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// DBTX is what a pgx pool, connection and transaction have in common. A wrapper that has only these methods will do; it
+// costs a round trip more, to find out whether it stands in a transaction.
+type DBTX interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
+}
+
+// Take reads the server's advisory locks as they are now. It works with every role, on a primary and on a hot standby
+// (whose locks are its own), in every query execution mode of pgx, and behind a transaction pooler.
+//
+// It takes one round trip, and another for the names when there are any to look up. A statement is cancelled after two
+// seconds, or when it waits half a second for a lock on a table, unless the connection's own limits are tighter; these
+// limits end with Take. Inside a transaction of the caller Take works under a savepoint, at the cost of two round trips
+// for each of the two: whatever it returns, the transaction goes on with the settings it had, except that
+// pg_stat_clear_snapshot has been called, and that pgx closes the connection when ctx ends in the middle of a
+// statement.
+//
+// The lock table does not stand still while it is read. Locks, sessions and blockers are read one after the other and
+// can contradict each other: a waiter without blockers was granted its lock in between, or gave up; a blocker can be a
+// session that the snapshot does not have; the session of a lock can be gone already, or new ([Session.Hidden] names
+// what is unknown then). Nothing is left out to make the picture consistent.
+//
+// Take may be called from many goroutines at once where db allows that, as a pool does. How long the network may take
+// is for ctx to say.
+func Take(ctx context.Context, db DBTX) (*Snapshot, error) {
+	if db == nil {
+		return nil, errors.New("monitor: cannot read advisory locks: no connection (db is nil)")
+	}
+	snapshot, err := take(ctx, db)
+	if err != nil {
+		return nil, fmt.Errorf("monitor: cannot read advisory locks%s: %w%s", place(db), err, advice(err))
+	}
+	return snapshot, nil
+}
+
+func take(ctx context.Context, db DBTX) (*Snapshot, error) {
+	inside, err := inTransaction(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	r := reader{db: db, inTransaction: inside}
+	t, err := r.tables(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names, err := r.names(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return newSnapshot(t, names), nil
+}
+
+// place says which server was asked, as far as db tells.
+func place(db DBTX) string {
+	var config *pgx.ConnConfig
+	if pool, ok := db.(*pgxpool.Pool); ok {
+		config = pool.Config().ConnConfig
+	} else if conn := connection(db); conn != nil {
+		config = conn.Config()
+	} else {
+		return ""
+	}
+	return fmt.Sprintf(" of %s, port %d, database %q", config.Host, config.Port, config.Database)
+}
+
+// advice explains the errors that the monitor's own limits cause.
+func advice(err error) string {
+	if refusal := refused(err); refusal != nil && (refusal.Code == queryCanceled || refusal.Code == lockNotAvailable) {
+		return fmt.Sprintf(" (the monitor gives a statement %s, and %s to wait for a lock on a table, "+
+			"so as not to burden a server in trouble; try again)", statementTimeout, lockTimeout)
+	}
+	return ""
+}

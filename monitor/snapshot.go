@@ -1,0 +1,202 @@
+package monitor
+
+import (
+	"iter"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Snapshot is what the server told about its advisory locks at one moment. It is plain data: nobody changes it after
+// [Take] has returned it, and it may be read from many goroutines.
+//
+// As JSON every field is always present; lists are never null, times are in UTC, and null says that there is none or
+// that it is unknown.
+type Snapshot struct {
+	// TakenAt is the server's clock when it began to answer; compare the other times with it, not with your own clock.
+	TakenAt time.Time `json:"taken_at"`
+	// ServerVersion is the server's version as it writes it, such as "15.4" or "16.1 (Debian 16.1-1)".
+	ServerVersion string `json:"server_version"`
+	// Database is the database that was connected to. Names are known for its locks only.
+	Database string `json:"database"`
+	// Role is the role that looked.
+	Role string `json:"role"`
+
+	// NamesMissing says why no lock has a name, and what to do; it is empty when the name registry could be read.
+	NamesMissing string `json:"names_missing"`
+	// DetailsHidden says why fields of some sessions are hidden, and what to do; it is empty when none are.
+	DetailsHidden string `json:"details_hidden"`
+	// BlockersMissing says why no waiter has blockers; it is empty when they could be read.
+	BlockersMissing string `json:"blockers_missing"`
+
+	// Locks are the locks that are held or waited for: those of Database first, then by database, space and number.
+	Locks []Lock `json:"locks"`
+}
+
+// Lock is one advisory lock of one database, with everybody who holds it or waits for it.
+type Lock struct {
+	// Key is how pglock writes the key: the name where it is known, else @NUMBER or @CLASS/OBJECT, all of which
+	// [pglock.ParseKey] reads. Two exceptions it does not read as this lock: the names of a collision, joined by " | ",
+	// and @CLASS/OBJECT#OBJSUBID in spaces that no SQL function can reach.
+	Key string `json:"key"`
+	// Names are the registered names, sorted. Without one it is empty; more than one is a collision of their hashes.
+	Names []string `json:"names"`
+
+	// Space says what kind of key it is.
+	Space Space `json:"space"`
+	// Objsubid is the space as pg_locks shows it: 1 bigint, 2 pair, others belong to extensions.
+	Objsubid int16 `json:"objsubid"`
+	// Number is the bigint; of other spaces it is class<<32 | uint32(object), as [pglock.Key.Int64] packs pairs. In
+	// JSON it is a string, since most readers of JSON silently round integers beyond 2^53.
+	Number int64 `json:"number,string"`
+	// Class and Object are the two integers of a pair, and the halves of a bigint.
+	Class  int32 `json:"class"`
+	Object int32 `json:"object"`
+
+	// DatabaseOID and Database are where the lock is: the same key in two databases is two locks. Database is empty
+	// when the database was dropped as the snapshot was taken.
+	DatabaseOID uint32 `json:"database_oid"`
+	Database    string `json:"database"`
+
+	// Holders hold the lock, in the order of their process IDs. A session that holds it in two modes is there twice.
+	Holders []Holder `json:"holders"`
+	// Waiters wait for it, those that have waited longest first, those just come last.
+	Waiters []Waiter `json:"waiters"`
+}
+
+// Space is a kind of advisory key.
+type Space string
+
+const (
+	// Bigint is the space of keys of one bigint, which names hash to.
+	Bigint Space = "bigint"
+	// Pair is the space of keys of two integers.
+	Pair Space = "pair"
+	// Other is every space that only extensions use, such as Citus; [Lock.Objsubid] says which.
+	Other Space = "other"
+)
+
+// ID returns the lock's identity in its database, for maps and ==.
+func (l Lock) ID() pglock.KeyID {
+	return pglock.KeyID{Space: driver.Space(l.Objsubid), Number: l.Number}
+}
+
+// Holder is a session or prepared transaction that holds a lock.
+type Holder struct {
+	// Mode is how it holds the lock.
+	Mode Mode `json:"mode"`
+	Session
+}
+
+// Waiter is a session that waits for a lock.
+type Waiter struct {
+	// Mode is how it wants to hold the lock.
+	Mode Mode `json:"mode"`
+	// WaitingSince is when it began to wait. PostgreSQL 13 does not tell, and newer versions not in the first instant.
+	WaitingSince *time.Time `json:"waiting_since"`
+	Session
+	// BlockedBy are the sessions that have to go ahead of this one, in the order of their process IDs: exactly those
+	// that pg_blocking_pids names, each once.
+	BlockedBy []Blocker `json:"blocked_by"`
+}
+
+// Session is a server session, or a prepared transaction, which outlives its session.
+type Session struct {
+	// PID is the process ID of the session's backend; 0 for a prepared transaction.
+	PID int32 `json:"pid"`
+	// GID is the identifier of a prepared transaction, which COMMIT PREPARED and ROLLBACK PREPARED take. It is empty
+	// for sessions, and for a transaction that was ended as the snapshot was taken.
+	GID string `json:"gid"`
+	// PreparedAt is when a transaction was prepared.
+	PreparedAt *time.Time `json:"prepared_at"`
+
+	// User, Database and Application are the session's role, database and application_name; of a prepared transaction,
+	// its owner and database.
+	User        string `json:"user"`
+	Database    string `json:"database"`
+	Application string `json:"application"`
+	// Client is the client's address and port, such as "192.0.2.7:49152", or "[local]" for a Unix socket.
+	Client string `json:"client"`
+	// State is what the session does, as pg_stat_activity writes it: "active", "idle", "idle in transaction"; "disabled"
+	// when track_activities is off.
+	State string `json:"state"`
+	// StateSince is when State last changed.
+	StateSince *time.Time `json:"state_since"`
+	// Query is the statement that runs, or else the last one; the server cuts it at track_activity_query_size bytes.
+	Query string `json:"query"`
+	// Since is when the session began. Together with PID it identifies the session for ever.
+	Since *time.Time `json:"session_since"`
+	// TransactionSince is when its transaction began; nil outside of one.
+	TransactionSince *time.Time `json:"transaction_since"`
+	// WaitEventType and WaitEvent say what the backend itself waits for, as in pg_stat_activity.
+	WaitEventType string `json:"wait_event_type"`
+	WaitEvent     string `json:"wait_event"`
+
+	// Hidden names, as JSON does, the fields of this session that the server did not tell, which is not the same as
+	// empty: the role may not see them ([Snapshot.DetailsHidden]), or, when "user" is among them, the session began or
+	// ended just then and was not found.
+	Hidden []string `json:"hidden"`
+}
+
+// Prepared reports whether this is a prepared transaction.
+func (s Session) Prepared() bool { return s.PID == 0 }
+
+// Blocker is an edge of the wait graph: whom a waiter waits for.
+type Blocker struct {
+	// PID is the process ID of the session in the way; 0 for a prepared transaction.
+	PID int32 `json:"pid"`
+	// GID is the prepared transaction's identifier; empty for a session, and when the transaction has ended since.
+	GID string `json:"gid"`
+	// Kind says why it is in the way.
+	Kind BlockKind `json:"kind"`
+}
+
+// BlockKind says why a session is in the way of a waiter.
+type BlockKind string
+
+const (
+	// Hard: it holds the lock in a mode that conflicts with what the waiter wants.
+	Hard BlockKind = "hard"
+	// Soft: it does not hold the lock so, but waits for it in a conflicting mode, ahead in the queue. A blocker whose
+	// lock was not seen any more is called soft too.
+	Soft BlockKind = "soft"
+)
+
+// Find returns the lock of key in the connected database; false says that nobody holds it or waits for it.
+func (s *Snapshot) Find(key pglock.Key) (Lock, bool) {
+	for _, lock := range s.Locks {
+		if lock.Database == s.Database && lock.ID() == key.ID() {
+			return lock, true
+		}
+	}
+	return Lock{}, false
+}
+
+// HeldBy returns the locks that the session with this process ID holds, in the order of Locks: what would be freed if
+// it ended.
+func (s *Snapshot) HeldBy(pid int32) []Lock {
+	var held []Lock
+	for _, lock := range s.Locks {
+		for _, holder := range lock.Holders {
+			if holder.PID == pid {
+				held = append(held, lock)
+				break
+			}
+		}
+	}
+	return held
+}
+
+// Waiters returns an iterator over everybody who waits, with the lock.
+func (s *Snapshot) Waiters() iter.Seq2[Lock, Waiter] {
+	return func(yield func(Lock, Waiter) bool) {
+		for _, lock := range s.Locks {
+			for _, waiter := range lock.Waiters {
+				if !yield(lock, waiter) {
+					return
+				}
+			}
+		}
+	}
+}

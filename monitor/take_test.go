@@ -1,0 +1,192 @@
+package monitor_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+func TestAServerWithoutLocksHasAnEmptySnapshot(t *testing.T) {
+	db := testenv.Database(t)
+	s := take(t, db.Pool(t))
+	requireTruth(t, db, s)
+	if s.Database != db.Name() || s.TakenAt.IsZero() || s.ServerVersion == "" || s.Role == "" || s.Locks == nil {
+		t.Errorf("the snapshot does not say where it comes from: %+v", s)
+	}
+}
+
+func TestKeysAreDecodedInBothSpaces(t *testing.T) {
+	db := testenv.Database(t)
+	keys := map[string]pglock.Key{
+		"@0":                    pglock.Int64Key(0),
+		"@-1":                   pglock.Int64Key(-1),
+		"@-9223372036854775808": pglock.Int64Key(math.MinInt64),
+		"@9223372036854775807":  pglock.Int64Key(math.MaxInt64),
+		"@6688477336110245193":  pglock.NewKey("invoice:42"),
+		"@30064771030":          pglock.Int64Key(7<<32 - 42),
+		"@7/-42":                pglock.PairKey(7, -42),
+		"@-7/42":                pglock.PairKey(-7, 42),
+		"@-1/-1":                pglock.PairKey(-1, -1),
+		"@0/0":                  pglock.PairKey(0, 0),
+	}
+	holder := db.Connect(t)
+	for _, key := range keys {
+		if class, object, pair := key.Pair(); pair {
+			execute(t, holder, fmt.Sprintf("SELECT pg_advisory_lock(%d, %d)", class, object))
+		} else {
+			execute(t, holder, fmt.Sprintf("SELECT pg_advisory_lock(%d)", key.Int64()))
+		}
+	}
+
+	s := take(t, db.Pool(t))
+	requireTruth(t, db, s)
+	if len(s.HeldBy(pidOf(holder))) != len(keys) {
+		t.Errorf("the session holds %d locks, want %d", len(s.HeldBy(pidOf(holder))), len(keys))
+	}
+	for text, key := range keys {
+		lock := find(t, s, key)
+		class, object, pair := key.Pair()
+		if lock.Key != text || lock.ID() != key.ID() || lock.Number != key.Int64() ||
+			(lock.Space == monitor.Pair) != pair || (pair && (lock.Class != class || lock.Object != object)) {
+			t.Errorf("%s was decoded to %+v", text, lock)
+		}
+	}
+	if _, ok := s.Find(pglock.Int64Key(42)); ok {
+		t.Error("found a lock that nobody holds")
+	}
+}
+
+func TestAQueueOfTenWaiters(t *testing.T) {
+	db := testenv.Database(t)
+	holder := session(t, db, "SELECT pg_advisory_lock(-5)")
+	var pids []int32
+	for range 10 {
+		pids = append(pids, queue(t, db, "SELECT pg_advisory_lock(-5)"))
+	}
+
+	s := take(t, db.Pool(t))
+	requireTruth(t, db, s)
+	lock := find(t, s, pglock.Int64Key(-5))
+	if len(lock.Holders) != 1 || lock.Holders[0].PID != pidOf(holder) || lock.Holders[0].Mode != monitor.Exclusive {
+		t.Errorf("holders: %+v", lock.Holders)
+	}
+	for i, waiter := range lock.Waiters {
+		if waiter.PID != pids[i] || len(waiter.BlockedBy) != i+1 {
+			t.Errorf("waiter %d is %d, blocked by %v; want %d and %d blockers", i, waiter.PID, waiter.BlockedBy, pids[i], i+1)
+		}
+		if waiter.WaitingSince == nil || waiter.WaitingSince.After(s.TakenAt) {
+			t.Errorf("waiter %d has been waiting since %v, seen at %v", i, waiter.WaitingSince, s.TakenAt)
+		}
+	}
+}
+
+func TestCompatibleHoldersAreNotBlamed(t *testing.T) {
+	db := testenv.Database(t)
+	first := session(t, db, "SELECT pg_advisory_lock_shared(9)")
+	second := session(t, db, "SELECT pg_advisory_lock_shared(9)")
+	writer := queue(t, db, "SELECT pg_advisory_lock(9)")
+	reader := queue(t, db, "SELECT pg_advisory_lock_shared(9)")
+
+	s := take(t, db.Pool(t))
+	requireTruth(t, db, s)
+	lock := find(t, s, pglock.Int64Key(9))
+	if len(lock.Holders) != 2 || lock.Holders[0].Mode != monitor.Shared || lock.Holders[1].Mode != monitor.Shared {
+		t.Errorf("holders: %+v", lock.Holders)
+	}
+	requireBlockers(t, lock, writer,
+		monitor.Blocker{PID: pidOf(first), Kind: monitor.Hard}, monitor.Blocker{PID: pidOf(second), Kind: monitor.Hard})
+	requireBlockers(t, lock, reader, monitor.Blocker{PID: writer, Kind: monitor.Soft})
+}
+
+func TestAHolderThatWaitsForAStrongerMode(t *testing.T) {
+	db := testenv.Database(t)
+	other := session(t, db, "SELECT pg_advisory_lock_shared(9)")
+	upgrader := session(t, db, "SELECT pg_advisory_lock_shared(9)")
+	queueOn(t, db, upgrader, "SELECT pg_advisory_lock(9)")
+	reader := queue(t, db, "SELECT pg_advisory_lock_shared(9)")
+
+	s := take(t, db.Pool(t))
+	requireTruth(t, db, s)
+	lock := find(t, s, pglock.Int64Key(9))
+	requireBlockers(t, lock, pidOf(upgrader), monitor.Blocker{PID: pidOf(other), Kind: monitor.Hard})
+	// It holds the lock in a mode that does not conflict and is in the way only because it waits.
+	requireBlockers(t, lock, reader, monitor.Blocker{PID: pidOf(upgrader), Kind: monitor.Soft})
+}
+
+func TestPreparedTransactionsHoldLocks(t *testing.T) {
+	db := testenv.Database(t)
+	gids := []string{db.Name() + " a", db.Name() + " b"} // the server has one namespace for them
+	for _, gid := range gids {
+		session(t, db, "BEGIN", "SAVEPOINT s", "CREATE TABLE \""+gid+"\" ()", "SELECT pg_advisory_xact_lock_shared(3, 4)",
+			"PREPARE TRANSACTION '"+gid+"'")
+	}
+	t.Cleanup(func() {
+		for _, gid := range gids {
+			execute(t, db.Connect(t), "ROLLBACK PREPARED '"+gid+"'")
+		}
+	})
+	waiter := queue(t, db, "SELECT pg_advisory_lock(3, 4)")
+
+	s := take(t, db.Pool(t))
+	requireTruth(t, db, s)
+	lock := find(t, s, pglock.PairKey(3, 4))
+	if len(lock.Holders) != 2 {
+		t.Fatalf("holders: %+v", lock.Holders)
+	}
+	for i, holder := range lock.Holders {
+		if !holder.Prepared() || holder.GID != gids[i] || holder.PreparedAt == nil || holder.User != s.Role ||
+			holder.Database != db.Name() || len(holder.Hidden) != 0 {
+			t.Errorf("holder %d: %+v", i, holder)
+		}
+	}
+	requireBlockers(t, lock, waiter,
+		monitor.Blocker{GID: gids[0], Kind: monitor.Hard}, monitor.Blocker{GID: gids[1], Kind: monitor.Hard})
+}
+
+func requireBlockers(t *testing.T, lock monitor.Lock, pid int32, want ...monitor.Blocker) {
+	t.Helper()
+	for _, waiter := range lock.Waiters {
+		if waiter.PID == pid {
+			requireEqual(t, fmt.Sprintf("blockers of %d", pid), texts(waiter.BlockedBy), texts(want))
+			return
+		}
+	}
+	t.Errorf("%d is not among the waiters %+v", pid, lock.Waiters)
+}
+
+func texts[T any](values []T) []string {
+	var all []string
+	for _, value := range values {
+		all = append(all, fmt.Sprintf("%+v", value))
+	}
+	return all
+}
+
+func TestTheSameKeyInTwoDatabasesIsTwoLocks(t *testing.T) {
+	here, there := testenv.Database(t), testenv.Database(t)
+	migrate(t, here, "job")
+	key := pglock.NewKey("job")
+	lock := fmt.Sprintf("SELECT pg_advisory_lock(%d)", key.Int64())
+	session(t, here, lock)
+	holder := session(t, there, lock)
+	queue(t, there, lock)
+
+	s := take(t, here.Pool(t))
+	requireTruth(t, here, s)
+	requireTruth(t, there, s)
+	if found := find(t, s, key); found.Key != "job" || found.Database != here.Name() || len(found.Waiters) != 0 {
+		t.Errorf("here: %+v", found)
+	}
+	held := s.HeldBy(pidOf(holder))
+	if len(held) != 1 || held[0].Key != pglock.Int64Key(key.Int64()).String() || held[0].Database != there.Name() ||
+		held[0].Holders[0].Database != there.Name() || len(held[0].Waiters) != 1 {
+		t.Errorf("there: %+v", held)
+	}
+	if first := s.Locks[0]; first.Database != here.Name() {
+		t.Errorf("the first lock is of database %s, want those of the connected database first", first.Database)
+	}
+}
