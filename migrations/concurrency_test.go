@@ -1,0 +1,198 @@
+package migrations_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+func TestTenProcessesMayCallUpAtOnce(t *testing.T) {
+	db := testenv.Database(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	processes := make([]*exec.Cmd, 10)
+	outputs := make([]bytes.Buffer, len(processes))
+	for i := range processes {
+		processes[i] = exec.Command(self)
+		processes[i].Env = append(os.Environ(), upOn+"="+db.ConnString())
+		processes[i].Stderr = &outputs[i]
+		if err := processes[i].Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, process := range processes {
+		if err := process.Wait(); err != nil {
+			t.Errorf("process %d: %v\n%s", i, err, &outputs[i])
+		}
+	}
+	wantVersion(t, db.Pool(t), migrations.Latest())
+}
+
+func TestUpAndDownAtOnceDoOneAfterTheOther(t *testing.T) {
+	db := testenv.Database(t)
+	single := db.Config(t)
+	single.MaxConns = 1
+	var wg sync.WaitGroup
+	for i := range 4 {
+		pool, err := pgxpool.NewWithConfig(t.Context(), single.Copy())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(pool.Close)
+		for range 3 { // that share a pool of one connection
+			wg.Go(func() {
+				for range 3 {
+					migrate := migrations.Up
+					if i == 0 {
+						migrate = migrations.Down
+					}
+					if err := migrate(t.Context(), pool); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	pool := db.Pool(t)
+	mustUp(t, pool)
+	wantVersion(t, pool, migrations.Latest())
+}
+
+// holdLock holds the migrations' lock until the returned function is called, without a transaction.
+func holdLock(t *testing.T, db *testenv.DB) (pid uint32, release func()) {
+	t.Helper()
+	conn := db.Connect(t)
+	execute(t, conn, "SELECT pg_advisory_lock($1)", number(migrations.LockName))
+	return conn.PgConn().PID(), func() {
+		execute(t, conn, "SELECT pg_advisory_unlock($1)", number(migrations.LockName))
+	}
+}
+
+func TestTheContextBoundsTheWaitAndTheErrorNamesTheHolder(t *testing.T) {
+	for name, test := range map[string]struct {
+		migrate func(context.Context, *pgxpool.Pool) error
+		version int
+	}{
+		"up": {migrations.Up, 0}, "upgrade": {migrations.Up, 2}, "down": {migrations.Down, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := testenv.Database(t)
+			installUpTo(t, db.Connect(t), test.version)
+			pid, release := holdLock(t, db)
+			pool := db.Pool(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			result := make(chan error, 1)
+			go func() { result <- test.migrate(ctx, pool) }()
+			waitUntilRefused(t, pool)
+			cancel()
+			err := <-result
+			if !errors.Is(err, context.Canceled) || !errors.Is(err, driver.ErrNotAcquired) {
+				t.Errorf("the context ended while another session held the lock: %v", err)
+			}
+			wantMentioned(t, err, fmt.Sprintf("pid %d", pid), t.Name())
+			release()
+			mustUp(t, pool)
+			wantVersion(t, pool, migrations.Latest())
+		})
+	}
+}
+
+// waitUntilRefused waits until a call of Up or Down that uses the pool alone has found the lock taken: it takes a
+// connection at most twice to look and then one for each try.
+func waitUntilRefused(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	testenv.WaitUntil(t, "the lock was tried for twice", func() bool { return pool.Stat().AcquireCount() >= 4 })
+}
+
+func TestAWaitingUpIsNotInTheWayOfCreateIndexConcurrently(t *testing.T) {
+	db := testenv.Database(t)
+	conn := db.Connect(t)
+	execute(t, conn, "CREATE TABLE public.big (id int)")
+	_, release := holdLock(t, db)
+	pool := db.Pool(t)
+	result := make(chan error, 1)
+	go func() { result <- migrations.Up(t.Context(), pool) }()
+	waitUntilRefused(t, pool)
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := conn.Exec(ctx, "CREATE INDEX CONCURRENTLY ON public.big (id)"); err != nil {
+		t.Errorf("beside a waiting Up: %v", err)
+	}
+	release()
+	if err := <-result; err != nil {
+		t.Error(err)
+	}
+	wantVersion(t, pool, migrations.Latest())
+}
+
+// stuckUp has Up stop in the middle, after it has applied a migration and before it records that, until resume.
+func stuckUp(t *testing.T, ctx context.Context, db *testenv.DB) (pool *pgxpool.Pool, result <-chan error, resume func()) {
+	t.Helper()
+	conn := db.Connect(t)
+	installUpTo(t, conn, 3)
+	execute(t, conn, "BEGIN; LOCK TABLE pglock.schema_migrations IN SHARE MODE")
+	pool = db.Pool(t)
+	returned := make(chan error, 1)
+	go func() { returned <- migrations.Up(ctx, pool) }()
+	watcher := db.Connect(t)
+	testenv.WaitUntil(t, "Up is stuck in a migration", func() bool {
+		return one[bool](t, watcher, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'pglock.schema_migrations'::regclass
+			AND NOT granted)`)
+	})
+	return pool, returned, func() { execute(t, conn, "COMMIT") }
+}
+
+func TestTheContextEndsAMigrationThatIsStuck(t *testing.T) {
+	db := testenv.Database(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	pool, result, resume := stuckUp(t, ctx, db)
+	cancel()
+	if err := <-result; !errors.Is(err, context.Canceled) || errors.Is(err, driver.ErrNotAcquired) {
+		t.Errorf("the context ended in the middle of a migration: %v", err)
+	}
+	wantVersion(t, pool, 3)
+	resume()
+	mustUp(t, pool)
+	wantVersion(t, pool, migrations.Latest())
+}
+
+func TestAnUpWhoseSessionIsTerminatedLeavesNothingBehind(t *testing.T) {
+	db := testenv.Database(t)
+	pool, result, resume := stuckUp(t, t.Context(), db)
+	conn := db.Connect(t)
+	before := catalog(t, conn)
+	execute(t, conn, `SELECT pg_terminate_backend(pid) FROM pg_locks
+		WHERE relation = 'pglock.schema_migrations'::regclass AND NOT granted`)
+	err := <-result
+	wantState(t, err, "57P01")
+	wantMentioned(t, err, "migrate from version 3")
+	if after := catalog(t, conn); after != before {
+		t.Errorf("the catalog was\n%s\nand is\n%s", before, after)
+	}
+	resume()
+	mustUp(t, pool)
+	wantVersion(t, pool, migrations.Latest())
+}
+
+func TestUpDoesNotWaitWhenThereIsNothingToDo(t *testing.T) {
+	db, pool := installed(t)
+	_, release := holdLock(t, db)
+	mustUp(t, pool)
+	release()
+}

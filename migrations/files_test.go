@@ -1,0 +1,207 @@
+package migrations_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+)
+
+func TestFilesAreNumberedFromOneToLatestEachWithItsWayDown(t *testing.T) {
+	ups, err := fs.Glob(migrations.FS, "*.up.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(ups) != int(migrations.Latest()) {
+		t.Fatalf("%d up migrations, Latest is %d", len(ups), migrations.Latest())
+	}
+	for i, up := range ups {
+		if want := fmt.Sprintf("%06d_", i+1); !strings.HasPrefix(up, want) {
+			t.Errorf("migration %d is %s", i+1, up)
+		}
+		for _, file := range []string{up, strings.Replace(up, ".up.", ".down.", 1)} {
+			if sql := readFile(t, file); !strings.HasSuffix(sql, "\n") {
+				t.Errorf("%s does not end with a newline", file)
+			}
+		}
+	}
+}
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	sql, err := migrations.FS.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(sql)
+}
+
+// file is the SQL of a migration in one direction.
+func file(t *testing.T, version int, direction string) string {
+	t.Helper()
+	names, err := fs.Glob(migrations.FS, fmt.Sprintf("%06d_*.%s.sql", version, direction))
+	if err != nil || len(names) != 1 {
+		t.Fatalf("migration %d %s is %v, %v", version, direction, names, err)
+	}
+	return readFile(t, names[0])
+}
+
+// installUpTo runs the first migrations as another tool would.
+func installUpTo(t *testing.T, db execer, version int) {
+	t.Helper()
+	for v := 1; v <= version; v++ {
+		execute(t, db, file(t, v, "up"))
+	}
+}
+
+func TestEveryMigrationRecordsItsVersionAndIsUndoneByItsWayDown(t *testing.T) {
+	conn := testenv.Database(t).Connect(t)
+	latest := int(migrations.Latest())
+	states := []string{catalog(t, conn)}
+	for version := 1; version <= latest; version++ {
+		execute(t, conn, file(t, version, "up"))
+		if got := one[int](t, conn, "SELECT version FROM pglock.schema_migrations"); got != version {
+			t.Errorf("migration %d records version %d", version, got)
+		}
+		states = append(states, catalog(t, conn))
+	}
+	for version := latest; version >= 1; version-- {
+		if before, now := states[version], catalog(t, conn); before != now {
+			t.Errorf("down to version %d: the catalog was\n%s\nand is now\n%s", version, before, now)
+		}
+		execute(t, conn, file(t, version, "down"))
+	}
+	if now := catalog(t, conn); now != states[0] {
+		t.Errorf("at the end the catalog has\n%s", now)
+	}
+}
+
+// catalog lists all that this database has of its own, with comments, privileges and the recorded version.
+func catalog(t *testing.T, conn *pgx.Conn) string {
+	t.Helper()
+	version := ""
+	if one[bool](t, conn, "SELECT to_regclass('pglock.schema_migrations') IS NOT NULL") {
+		version = one[string](t, conn, "SELECT string_agg(m::text, ' ') FROM pglock.schema_migrations AS m")
+	}
+	return version + "\n" + one[string](t, conn, selectCatalog)
+}
+
+// Objects of the system have lower OIDs than 16384. Those for out-of-line storage are named after numbers.
+const selectCatalog = `
+WITH object (class, oid, sub, acl) AS (
+	SELECT 'pg_class'::regclass, oid, 0, relacl FROM pg_class
+	UNION ALL SELECT 'pg_class'::regclass, attrelid, attnum, attacl FROM pg_attribute WHERE attnum > 0
+	UNION ALL SELECT 'pg_proc'::regclass, oid, 0, proacl FROM pg_proc
+	UNION ALL SELECT 'pg_type'::regclass, oid, 0, typacl FROM pg_type
+	UNION ALL SELECT 'pg_namespace'::regclass, oid, 0, nspacl FROM pg_namespace
+	UNION ALL SELECT 'pg_constraint'::regclass, oid, 0, NULL FROM pg_constraint
+)
+SELECT coalesce(string_agg(line, E'\n' ORDER BY line), '') FROM (
+	SELECT concat_ws(' ', o.type, o.identity, object.acl, d.description) AS line
+	FROM object
+	CROSS JOIN LATERAL pg_identify_object(object.class, object.oid, object.sub) AS o
+	LEFT JOIN pg_description AS d ON d.classoid = object.class AND d.objoid = object.oid AND d.objsubid = object.sub
+	WHERE object.oid >= 16384 AND o.identity !~ 'pg_toast_[0-9]'
+) AS lines`
+
+func TestPrintedSQLIsWhatUpWouldDo(t *testing.T) {
+	t.Run("as one script", func(t *testing.T) {
+		db := testenv.Database(t)
+		execute(t, db.Connect(t), printed(t))
+		wantNothingToDo(t, db)
+	})
+	t.Run("statement by statement, split at semicolons, with nothing on the search path", func(t *testing.T) {
+		db := testenv.Database(t)
+		err := pgx.BeginFunc(t.Context(), db.Connect(t), func(tx pgx.Tx) error {
+			execute(t, tx, "SET LOCAL search_path = ''")
+			for statement := range strings.SplitSeq(printed(t), ";") {
+				execute(t, tx, statement)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantNothingToDo(t, db)
+	})
+	t.Run("by psql", func(t *testing.T) {
+		db := testenv.Database(t)
+		script := filepath.Join(t.TempDir(), "pglock.sql")
+		if err := os.WriteFile(script, []byte(printed(t)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(psql(t), "--no-psqlrc", "--set=ON_ERROR_STOP=1", "--single-transaction",
+			"--file="+script, db.ConnString())
+		if output, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("psql: %v\n%s", err, output)
+		}
+		wantNothingToDo(t, db)
+	})
+}
+
+// psql is a client that every installation of PostgreSQL has, though perhaps in another package than its server.
+func psql(t *testing.T) string {
+	t.Helper()
+	if path, err := exec.LookPath("psql"); err == nil {
+		return path
+	}
+	binaries, err := pgserver.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(binaries.Dir, "psql")
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("no psql on the PATH or beside the server: install it (apt-get install postgresql-client): %v", err)
+	}
+	return path
+}
+
+func printed(t *testing.T) string {
+	t.Helper()
+	var out strings.Builder
+	if err := migrations.Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// wantNothingToDo checks that Up knows the schema as its own and as complete, and that it is what Up makes.
+func wantNothingToDo(t *testing.T, db *testenv.DB) {
+	t.Helper()
+	conn, pool := db.Connect(t), db.Pool(t)
+	wantVersion(t, pool, migrations.Latest())
+	before := catalog(t, conn)
+	mustUp(t, pool)
+	if after := catalog(t, conn); after != before {
+		t.Errorf("Up changed\n%s\nto\n%s", before, after)
+	}
+	other := testenv.Database(t)
+	mustUp(t, other.Pool(t))
+	if ours := catalog(t, other.Connect(t)); before != ours {
+		t.Errorf("the printed SQL makes\n%s\nand Up\n%s", before, ours)
+	}
+	execute(t, pool, "SELECT pglock.register('a')")
+	if err := migrations.Down(t.Context(), pool); err != nil {
+		t.Error(err)
+	}
+}
+
+type failingWriter struct{ err error }
+
+func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
+
+func TestPrintReportsTheWritersError(t *testing.T) {
+	if err := migrations.Print(failingWriter{os.ErrClosed}); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("Print = %v", err)
+	}
+}

@@ -1,0 +1,130 @@
+package migrations_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+)
+
+// upOn makes the test binary a program that migrates the database that the variable names.
+const upOn = "PGLOCK_TEST_MIGRATE_UP"
+
+func TestMain(m *testing.M) {
+	if connString := os.Getenv(upOn); connString != "" {
+		if err := migrate(connString); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	testenv.Main(m)
+}
+
+func migrate(connString string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	pool, err := pgxpool.New(ctx, connString)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	return migrations.Up(ctx, pool)
+}
+
+// installed returns a pool for a new database that has the schema.
+func installed(t *testing.T) (*testenv.DB, *pgxpool.Pool) {
+	t.Helper()
+	db := testenv.Database(t)
+	pool := db.Pool(t)
+	mustUp(t, pool)
+	return db, pool
+}
+
+func mustUp(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	if err := migrations.Up(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantVersion(t *testing.T, pool *pgxpool.Pool, want uint) {
+	t.Helper()
+	got, err := migrations.Version(t.Context(), pool)
+	if err != nil || got != want {
+		t.Fatalf("Version = %d, %v; want %d", got, err, want)
+	}
+}
+
+// poolAs connects as another role, or through something.
+func poolAs(t *testing.T, connString string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), connString)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func user(pool *pgxpool.Pool) string { return pool.Config().ConnConfig.User }
+
+type execer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// execute runs SQL, of several statements when it has no arguments.
+func execute(t *testing.T, db execer, sql string, args ...any) {
+	t.Helper()
+	if _, err := db.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// one returns the single value of the single row.
+func one[T any](t *testing.T, db querier, sql string, args ...any) T {
+	t.Helper()
+	rows, err := db.Query(t.Context(), sql, args...)
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	value, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return value
+}
+
+// all returns all rows, each as T by its field names.
+func all[T any](t *testing.T, db querier, sql string, args ...any) []T {
+	t.Helper()
+	rows, err := db.Query(t.Context(), sql, args...)
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[T])
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return list
+}
+
+// number is the definition of a name's lock number.
+func number(name string) int64 {
+	sum := sha256.Sum256([]byte(name))
+	return int64(binary.BigEndian.Uint64(sum[:8]))
+}

@@ -1,0 +1,286 @@
+package migrations_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+func TestUpInstallsOnceAndDownLeavesNoTrace(t *testing.T) {
+	db := testenv.Database(t)
+	pool, conn := db.Pool(t), db.Connect(t)
+	before := catalog(t, conn)
+	for range 2 {
+		wantMissing(t, pool, db)
+		for range 2 {
+			mustUp(t, pool)
+			wantVersion(t, pool, migrations.Latest())
+		}
+		if err := migrations.Down(t.Context(), pool); err != nil {
+			t.Fatal(err)
+		}
+		if after := catalog(t, conn); after != before {
+			t.Errorf("Down left\n%s", after)
+		}
+		if err := migrations.Down(t.Context(), pool); err != nil {
+			t.Errorf("Down without a schema: %v", err)
+		}
+	}
+}
+
+func wantMissing(t *testing.T, pool *pgxpool.Pool, db *testenv.DB) {
+	t.Helper()
+	_, err := migrations.Version(t.Context(), pool)
+	if !errors.Is(err, driver.ErrSchemaMissing) {
+		t.Fatalf("Version without a schema: %v", err)
+	}
+	wantMentioned(t, err, db.Name(), "pglock migrate up")
+}
+
+// wantMentioned checks what an error says.
+func wantMentioned(t *testing.T, err error, what ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error; want one that mentions %q", what)
+	}
+	for _, w := range what {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%q is not mentioned in: %v", w, err)
+		}
+	}
+}
+
+func TestUpLeavesTheUsersOwnSchemaMigrationsAlone(t *testing.T) {
+	db := testenv.Database(t)
+	pool, conn := db.Pool(t), db.Connect(t)
+	execute(t, conn, `
+		CREATE TABLE public.schema_migrations (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL);
+		INSERT INTO public.schema_migrations VALUES (20240101, true)`)
+	before := catalog(t, conn)
+	mustUp(t, pool)
+	if err := migrations.Down(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	if row := one[string](t, conn, "SELECT s::text FROM public.schema_migrations AS s"); row != "(20240101,t)" {
+		t.Errorf("public.schema_migrations has %s", row)
+	}
+	if after := catalog(t, conn); after != before {
+		t.Errorf("the catalog was\n%s\nand is\n%s", before, after)
+	}
+}
+
+func TestUpDoesNotDependOnTheSearchPathOrOtherSettings(t *testing.T) {
+	db := testenv.Database(t)
+	config := db.Config(t)
+	for name, value := range map[string]string{
+		"search_path":                   "",
+		"default_transaction_isolation": "serializable",
+		"default_transaction_read_only": "on",
+		"standard_conforming_strings":   "off",
+		"DateStyle":                     "German",
+	} {
+		config.ConnConfig.RuntimeParams[name] = value
+	}
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	mustUp(t, pool)
+	wantVersion(t, pool, migrations.Latest())
+}
+
+func TestAForeignSchemaIsRefusedAndLeftAlone(t *testing.T) {
+	for name, sql := range map[string]string{
+		"empty":        `CREATE SCHEMA pglock`,
+		"an extension": `CREATE SCHEMA pglock; CREATE FUNCTION pglock.key(text) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'`,
+		"the table of a migration tool": `CREATE SCHEMA pglock;
+			CREATE TABLE pglock.schema_migrations (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL);
+			INSERT INTO pglock.schema_migrations VALUES (1, false)`,
+		"our comment": `CREATE SCHEMA pglock;
+			COMMENT ON SCHEMA pglock IS 'Advisory locks by name (github.com/pglock-toolkit/pglock)'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := testenv.Database(t)
+			pool, conn := db.Pool(t), db.Connect(t)
+			execute(t, conn, sql)
+			before := catalog(t, conn)
+			_, versionErr := migrations.Version(t.Context(), pool)
+			for _, err := range []error{
+				migrations.Up(t.Context(), pool), migrations.Down(t.Context(), pool), versionErr,
+			} {
+				if !errors.Is(err, migrations.ErrForeignSchema) || errors.Is(err, driver.ErrSchemaMissing) {
+					t.Errorf("a foreign schema: %v", err)
+				}
+				wantMentioned(t, err, db.Name())
+			}
+			if after := catalog(t, conn); after != before {
+				t.Errorf("the catalog was\n%s\nand is\n%s", before, after)
+			}
+		})
+	}
+}
+
+// A dump without comments or privileges is still ours.
+func TestASchemaWithoutItsCommentsIsKnown(t *testing.T) {
+	_, pool := installed(t)
+	execute(t, pool, "COMMENT ON SCHEMA pglock IS NULL; COMMENT ON TABLE pglock.schema_migrations IS NULL")
+	mustUp(t, pool)
+	wantVersion(t, pool, migrations.Latest())
+}
+
+func TestDownNamesWhatOthersMadeAndChangesNothing(t *testing.T) {
+	for name, test := range map[string]struct{ sql, object string }{
+		"a table in the schema":      {"CREATE TABLE pglock.mine (id int)", "table pglock.mine"},
+		"a view on one of its views": {"CREATE VIEW public.mine AS SELECT key FROM pglock.locks", "view mine"},
+		"a default from its sequence": {"CREATE TABLE public.mine (fence bigint DEFAULT nextval('pglock.fence'))",
+			"column fence of table mine"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, pool := installed(t)
+			conn := db.Connect(t)
+			execute(t, conn, test.sql)
+			before := catalog(t, conn)
+			wantMentioned(t, migrations.Down(t.Context(), pool), test.object)
+			if after := catalog(t, conn); after != before {
+				t.Errorf("the catalog was\n%s\nand is\n%s", before, after)
+			}
+		})
+	}
+}
+
+func TestANewerSchemaIsFineForUpAndRefusedByDown(t *testing.T) {
+	_, pool := installed(t)
+	execute(t, pool, "UPDATE pglock.schema_migrations SET version = version + 1")
+	mustUp(t, pool)
+	wantVersion(t, pool, migrations.Latest()+1)
+	wantMentioned(t, migrations.Down(t.Context(), pool), "has version 7", "knows 6")
+	wantVersion(t, pool, migrations.Latest()+1)
+}
+
+func TestBookkeepingThatSomebodySpoiledIsReported(t *testing.T) {
+	for name, test := range map[string]struct{ sql, mention string }{
+		"dirty": {"UPDATE pglock.schema_migrations SET dirty = true", "dirty at version 6"},
+		"empty": {"DELETE FROM pglock.schema_migrations", "is empty"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, pool := installed(t)
+			execute(t, pool, test.sql)
+			_, versionErr := migrations.Version(t.Context(), pool)
+			for _, err := range []error{
+				migrations.Up(t.Context(), pool), migrations.Down(t.Context(), pool), versionErr,
+			} {
+				wantMentioned(t, err, test.mention, db.Name())
+			}
+		})
+	}
+}
+
+func TestAFailedMigrationLeavesEverythingAsItWas(t *testing.T) {
+	db := testenv.Database(t)
+	pool, conn := db.Pool(t), db.Connect(t)
+	installUpTo(t, conn, 3)
+	execute(t, conn, "CREATE TABLE pglock.waits (id int)")
+	before := catalog(t, conn)
+
+	wantMentioned(t, migrations.Up(t.Context(), pool), "migrate from version 5", `relation "waits" already exists`)
+	if after := catalog(t, conn); after != before {
+		t.Errorf("the catalog was\n%s\nand is\n%s", before, after)
+	}
+	wantVersion(t, pool, 3)
+
+	execute(t, conn, "DROP TABLE pglock.waits")
+	mustUp(t, pool)
+	wantVersion(t, pool, migrations.Latest())
+}
+
+func TestMisuseIsAnError(t *testing.T) {
+	_, versionErr := migrations.Version(t.Context(), nil)
+	for _, err := range []error{migrations.Up(t.Context(), nil), migrations.Down(t.Context(), nil), versionErr} {
+		wantMentioned(t, err, "the pool is nil")
+	}
+}
+
+func TestAnUnreachableServerIsAnErrorWithoutThePassword(t *testing.T) {
+	pool := poolAs(t, "postgres://somebody:s3cret@127.0.0.1:1/db?sslmode=disable")
+	_, versionErr := migrations.Version(t.Context(), pool)
+	for _, err := range []error{migrations.Up(t.Context(), pool), migrations.Down(t.Context(), pool), versionErr} {
+		wantMentioned(t, err, "127.0.0.1", "somebody")
+		if strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("the password is in: %v", err)
+		}
+	}
+}
+
+func TestUpNeedsThePrimary(t *testing.T) {
+	primary := testenv.NewServer(t, nil)
+	standby, err := primary.Standby(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := standby.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	onPrimary := poolAs(t, primary.ConnString(pgserver.Superuser))
+	onStandby := poolAs(t, standby.ConnString(pgserver.Superuser))
+
+	if err := migrations.Up(t.Context(), onStandby); !errors.Is(err, driver.ErrStandby) {
+		t.Errorf("Up on a hot standby: %v", err)
+	}
+	mustUp(t, onPrimary)
+	testenv.WaitUntil(t, "the schema has reached the standby", func() bool {
+		version, err := migrations.Version(t.Context(), onStandby)
+		return err == nil && version == migrations.Latest()
+	})
+	mustUp(t, onStandby)
+	if err := migrations.Down(t.Context(), onStandby); !errors.Is(err, driver.ErrStandby) {
+		t.Errorf("Down on a hot standby: %v", err)
+	}
+}
+
+func TestUpWorksThroughATransactionPooler(t *testing.T) {
+	db := testenv.Database(t)
+	pool := poolAs(t, testenv.PgBouncer(t, db, testenv.TransactionPooling))
+	for range 2 {
+		mustUp(t, pool)
+		wantVersion(t, pool, migrations.Latest())
+		if err := migrations.Down(t.Context(), pool); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestEndedContextEndsUp(t *testing.T) {
+	db := testenv.Database(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	pool := db.Pool(t)
+	_, versionErr := migrations.Version(ctx, pool)
+	for _, err := range []error{migrations.Up(ctx, pool), migrations.Down(ctx, pool), versionErr} {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("with an ended context: %v", err)
+		}
+	}
+	wantMissing(t, pool, db)
+}
+
+// sqlState checks which error of the server's it was.
+func wantState(t *testing.T, err error, state string) {
+	t.Helper()
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); !ok || pgErr.Code != state {
+		t.Errorf("want SQLSTATE %s, got: %v", state, err)
+	}
+}
