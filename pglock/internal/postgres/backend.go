@@ -252,11 +252,8 @@ func (b *Backend) dial(ctx context.Context) (*session, error) {
 	closed := b.closed
 	b.mu.Unlock()
 	switch {
-	case err != nil && ctx.Err() != nil:
-		// The caller gave up. That the server would have answered is not known either, so say both.
-		return nil, fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	case err != nil:
-		return nil, err
+		return nil, dialError(ctx, err)
 	case closed: // Close has not seen this session
 		return nil, errors.Join(driver.ErrClosed, s.close(ctx))
 	}
@@ -264,6 +261,21 @@ func (b *Backend) dial(ctx context.Context) (*session, error) {
 		b.forget(s) // it may have died before it was remembered
 	}
 	return s, nil
+}
+
+// dialError says what a failed dial means to a caller whose context may have ended. One that cancelled learns nothing of
+// the server; one that ran out of time could not reach it.
+func dialError(ctx context.Context, err error) error {
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		<-ctx.Done() // the dial's own timer may have been a moment faster than the context's
+	}
+	switch ctx.Err() {
+	case nil:
+		return err
+	case context.Canceled:
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 }
 
 func (b *Backend) reserve() error {

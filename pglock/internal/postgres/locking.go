@@ -20,7 +20,8 @@ func (s *session) lock(ctx context.Context, g *grant) error {
 	return s.do(ctx, func(conn *pgx.Conn) error {
 		sent := driver.Now()
 		row, err := s.waitFor(ctx, conn, g)
-		if err != nil && s.late(err) && ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil && s.late(err) {
+			s.cleanUp(conn)
 			row, err = s.waitFor(ctx, conn, g)
 		}
 		if err != nil {
@@ -121,10 +122,20 @@ func (s *session) unlock(ctx context.Context, g *grant) error {
 		return lostBecause(s.deathCause())
 	}
 	var released int64
-	err := s.use(ctx, func(db *lockdb.Queries) (err error) {
-		released, err = db.UnlockSession(ctx, lockdb.UnlockSessionParams{
+	err := s.do(ctx, func(conn *pgx.Conn) (err error) {
+		sent := driver.Now()
+		released, err = lockdb.New(conn).UnlockSession(ctx, lockdb.UnlockSessionParams{
 			Shared: g.shared, Spaces: g.spaces, Numbers: g.numbers,
 		})
+		if err != nil && s.late(err) {
+			// The statement may have done its work before the late cancel request ended it. The session holds nothing
+			// but this grant, so giving back everything settles it.
+			released = g.size()
+			err = lockdb.New(conn).UnlockAllSession(ctx)
+		}
+		if err == nil {
+			s.trustSince(sent)
+		}
 		return err
 	})
 	switch {

@@ -125,7 +125,8 @@ func (s *session) do(ctx context.Context, fn func(*pgx.Conn) error) error {
 	return s.run(fn)
 }
 
-// use is do for one statement of sqlc's that proves, when it is answered, that the session was alive when it was sent.
+// use is do for one statement of sqlc's, which may run twice. Its answer proves that the session was alive when the
+// statement was sent.
 func (s *session) use(ctx context.Context, fn func(*lockdb.Queries) error) error {
 	return s.do(ctx, func(conn *pgx.Conn) error {
 		sent := driver.Now()

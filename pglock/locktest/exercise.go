@@ -1,0 +1,149 @@
+package locktest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// Opener returns one more Locker on the server under test, closed when the test ends at the latest. Each stands for one
+// process: what two Lockers do to each other is what two processes do.
+type Opener func(t testing.TB, opts ...pglock.Option) *pglock.Locker
+
+// Exercise runs the conformance suite: what package pglock promises of every backend. All Lockers that open returns must
+// be on one server, on which nobody else uses the keys, whose names begin with the test's. Capabilities that a backend
+// may lack (Fence) are logged when they are missing.
+func Exercise(t *testing.T, open Opener) {
+	for _, test := range []struct {
+		name string
+		run  func(*suite)
+	}{
+		{"ALockIsHeldUntilItIsUnlocked", (*suite).lockAndUnlock},
+		{"LocksAreNotReentrant", (*suite).notReentrant},
+		{"SharedLocksAreShared", (*suite).shared},
+		{"ReadersDoNotStarveAWriter", (*suite).writerNotStarved},
+		{"WaitersOfAProcessAreServedInOrder", (*suite).firstComeFirstServed},
+		{"TheContextBoundsTheWaitOnly", (*suite).contextBoundsTheWait},
+		{"ACancelledWaitLeavesNothing", (*suite).cancelledWait},
+		{"MaxWaitEndsTheWait", (*suite).maxWait},
+		{"LockAllTakesAllOrNone", (*suite).lockAll},
+		{"LockAllCannotDeadlock", (*suite).lockAllOrder},
+		{"MaxHoldEndsTheLock", (*suite).maxHold},
+		{"UnlockTellsTheTruth", (*suite).unlock},
+		{"TheLocksContextEndsWithTheLock", (*suite).lockContext},
+		{"DoReleasesWhateverHappens", (*suite).do},
+		{"HoldersAreListed", (*suite).holders},
+		{"FencesGrow", (*suite).fence},
+		{"AnotherProcessGetsItsTurn", (*suite).handoffLimit},
+		{"NobodyIsInsideTogether", (*suite).mutualExclusion},
+		{"CancelsThatMeetGrantsLeaveNothing", (*suite).cancelStorm},
+		{"CloseFailsWaitersAndWaitsForHolders", (*suite).close},
+		{"CloseEndsLocksWhenItsContextEnds", (*suite).closeForced},
+		{"MisuseIsAnError", (*suite).misuse},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			test.run(&suite{T: t, ctx: ctx, open: func(opts ...pglock.Option) *pglock.Locker { return open(t, opts...) }})
+		})
+	}
+}
+
+// patience is how long the suite waits for what must happen. Reaching it is a failure; no test expects to.
+const patience = 2 * time.Minute
+
+// suite is one test.
+type suite struct {
+	*testing.T
+	ctx  context.Context
+	open func(...pglock.Option) *pglock.Locker
+}
+
+// key returns a key of this test's own.
+func (s *suite) key(name string) pglock.Key { return pglock.NewKey(s.Name() + "/" + name) }
+
+// must fails the test on an error.
+func (s *suite) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *suite) lock(l *pglock.Locker, key pglock.Key, opts ...pglock.LockOption) *pglock.Lock {
+	s.Helper()
+	lock, err := l.Lock(s.ctx, key, opts...)
+	s.must(err)
+	return lock
+}
+
+func (s *suite) unlock1(lock *pglock.Lock) {
+	s.Helper()
+	s.must(lock.Unlock(s.ctx))
+}
+
+// attempt is a Lock that runs in the background.
+type attempt struct {
+	done chan struct{}
+	lock *pglock.Lock
+	err  error
+}
+
+func (s *suite) start(ctx context.Context, l *pglock.Locker, key pglock.Key, opts ...pglock.LockOption) *attempt {
+	a := &attempt{done: make(chan struct{})}
+	go func() {
+		defer close(a.done)
+		a.lock, a.err = l.Lock(ctx, key, opts...)
+	}()
+	return a
+}
+
+// waiting waits until l has n calls waiting.
+func (s *suite) waiting(l *pglock.Locker, n int) {
+	s.Helper()
+	s.until("there are waiters", func() bool { return l.Stats().Waiting == n })
+}
+
+func (s *suite) until(what string, done func() bool) {
+	s.Helper()
+	for !done() {
+		select {
+		case <-s.ctx.Done():
+			s.Fatalf("waited in vain until %s", what)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// got waits for a lock that was asked for in the background.
+func (s *suite) got(a *attempt) *pglock.Lock {
+	s.Helper()
+	s.ended(a)
+	s.must(a.err)
+	return a.lock
+}
+
+func (s *suite) ended(a *attempt) {
+	s.Helper()
+	select {
+	case <-a.done:
+	case <-s.ctx.Done():
+		s.Fatal("waited in vain for a call of Lock to return")
+	}
+}
+
+// free fails the test unless every key can be locked at once by a process of its own.
+func (s *suite) free(keys ...pglock.Key) {
+	s.Helper()
+	l := s.open()
+	for _, key := range keys {
+		lock, err := l.TryLock(s.ctx, key)
+		if err != nil {
+			s.Errorf("the key should be free: %v", err)
+			continue
+		}
+		s.unlock1(lock)
+	}
+}
