@@ -26,7 +26,7 @@ const (
 // database's owner and the roles made by [DB.Role] before, and stops when the test ends.
 func PgBouncer(t testing.TB, db *DB, mode Pooling) (connString string) {
 	t.Helper()
-	program, err := findPgBouncer()
+	program, err := FindPgBouncer()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,8 +52,9 @@ func (db *DB) knownRoles() []role {
 	return append([]role(nil), db.roles...)
 }
 
-// findPgBouncer also looks where Debian puts it, which is not on everybody's PATH.
-func findPgBouncer() (string, error) {
+// FindPgBouncer returns the path of the program. It also looks where Debian puts it, which is not on everybody's PATH;
+// the error says what to install.
+func FindPgBouncer() (string, error) {
 	for _, name := range []string{"pgbouncer", "/usr/sbin/pgbouncer"} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path, nil

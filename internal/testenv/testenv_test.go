@@ -235,20 +235,13 @@ func TestWaitUntilReturnsWhenItIsSo(t *testing.T) {
 }
 
 func TestTheExamplesShareADatabase(t *testing.T) {
-	if testenv.ForExamples() != testenv.ForExamples() {
+	first, second := testenv.ForExamples(), testenv.ForExamples()
+	if first != second {
 		t.Error("there are two databases")
 	}
-	if err := connected(t, testenv.ForExamples().ConnString()); err != nil {
-		t.Error(err)
-	}
-}
-
-func connected(t *testing.T, connString string) error {
-	conn, err := pgx.Connect(t.Context(), connString)
-	if err != nil {
-		return err
-	}
-	return conn.Close(t.Context())
+	conn, err := pgx.Connect(t.Context(), first.ConnString())
+	check(t, err)
+	check(t, conn.Close(t.Context()))
 }
 
 // pid is what the server said when the session began; behind a PgBouncer, what that made up.

@@ -1,0 +1,78 @@
+# What developers and the continuous integration run. `make` lists it.
+
+# Every directory with a go.mod: the library's module, and the nested ones that keep heavy dependencies away from it,
+# of which internal/tools has no code.
+modules := $(sort $(patsubst %/go.mod,%,$(shell find . -name go.mod -not -path '*/.*')))
+
+# The tools are built without cgo: sqlc then brings its PostgreSQL parser as WebAssembly instead of compiling it for
+# minutes.
+tool := CGO_ENABLED=0 go tool -modfile=$(CURDIR)/internal/tools/go.mod
+prepare := CGO_ENABLED=0 go run ./internal/prepare
+
+# Runs its argument in every module that has code.
+define in_modules
+	@set -e; for module in $(filter-out ./internal/tools,$(modules)); do \
+		( cd $$module; echo "$$module: $(1)"; $(1) ); done
+endef
+
+.PHONY: help
+help: ## List what can be made
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: demo
+demo: ## See locks, holders and waiters on a throw-away PostgreSQL
+	@$(prepare) -optional postgres
+	@go run ./cmd/pglock demo
+
+.PHONY: prepare
+prepare: ## Look for what the tests need; as root on Debian and Ubuntu install it
+	@$(prepare) postgres pgbouncer race
+
+.PHONY: test
+test: prepare ## Run the whole suite on real servers, with the race detector
+	$(call in_modules,go test -race -count=1 ./...)
+
+.PHONY: test-containers
+test-containers: ## Run the suite on a container of $PGLOCK_TEST_POSTGRES_IMAGE
+	@cd internal/containers && go run . -- $(MAKE) -C $(CURDIR) test
+
+.PHONY: bench
+bench: ## Run the benchmarks
+	go test -run='^$$' -bench=. -benchmem ./...
+
+.PHONY: generate
+generate: ## Generate the Go code of queries/
+	$(tool) sqlc generate
+
+.PHONY: consumer-record
+consumer-record: ## Record what a program gets that imports only package pglock
+	go run ./internal/consumercheck -record
+
+.PHONY: check
+check: check-format check-vet check-static check-generated check-tidy check-consumer ## Check everything but the tests
+
+.PHONY: check-format
+check-format:
+	@unformatted=$$(gofmt -l .); \
+	if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:" $$unformatted; exit 1; fi
+
+.PHONY: check-vet
+check-vet:
+	$(call in_modules,go vet ./...)
+
+.PHONY: check-static
+check-static:
+	$(call in_modules,$(tool) staticcheck ./...)
+
+.PHONY: check-generated
+check-generated:
+	@$(tool) sqlc diff || { echo "the generated code is stale: make generate"; exit 1; }
+
+.PHONY: check-tidy
+check-tidy:
+	@for module in $(modules); do \
+		(cd $$module && go mod tidy -diff) || { echo "$$module/go.mod is not tidy: go mod tidy"; exit 1; }; done
+
+.PHONY: check-consumer
+check-consumer:
+	go run ./internal/consumercheck

@@ -1,0 +1,125 @@
+// Command prepare makes sure that this machine has the programs that the tests and the demonstration run. What is
+// missing it installs as root on Debian and Ubuntu, saying so; anywhere else, and when PGLOCK_NO_INSTALL is set, it
+// says what to install and fails.
+//
+//	go run ./internal/prepare [-optional] NEED…
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+)
+
+const noInstallVariable = "PGLOCK_NO_INSTALL"
+
+// need is something that has to be on the machine, and the packages that bring it.
+type need struct {
+	what string
+	find func() error
+	apt  []string
+	dnf  []string
+	brew []string
+}
+
+var needs = map[string]need{
+	"postgres": {
+		what: "PostgreSQL's server programs",
+		find: func() error { _, err := pgserver.Find(); return err },
+		apt:  []string{"postgresql"}, dnf: []string{"postgresql-server"}, brew: []string{"postgresql@17"},
+	},
+	"pgbouncer": {
+		what: "PgBouncer",
+		find: func() error { _, err := testenv.FindPgBouncer(); return err },
+		apt:  []string{"pgbouncer"}, dnf: []string{"pgbouncer"}, brew: []string{"pgbouncer"},
+	},
+	"race": {
+		what: "a C compiler, which go test -race needs",
+		find: findCompiler,
+		apt:  []string{"gcc", "libc6-dev"}, dnf: []string{"gcc"}, brew: []string{"gcc"},
+	},
+}
+
+func findCompiler() error {
+	output, err := exec.Command("go", "env", "CC").Output()
+	if err != nil {
+		return err
+	}
+	_, err = exec.LookPath(strings.Fields(string(output))[0])
+	return err
+}
+
+func main() {
+	optional := flag.Bool("optional", false, "do not fail for what is missing and cannot be installed here")
+	flag.Parse()
+	if err := prepare(flag.Args(), *optional); err != nil {
+		fmt.Fprintln(os.Stderr, "prepare:", err)
+		os.Exit(1)
+	}
+}
+
+func prepare(names []string, optional bool) error {
+	missing, err := findMissing(names)
+	switch {
+	case err != nil || len(missing) == 0:
+		return err
+	case canInstall():
+		return install(missing)
+	case optional:
+		return nil
+	}
+	return errors.New(advice(missing))
+}
+
+func findMissing(names []string) (missing []need, err error) {
+	for _, name := range names {
+		needed, known := needs[name]
+		if !known {
+			return nil, fmt.Errorf("there is no need called %q", name)
+		}
+		if needed.find() != nil {
+			missing = append(missing, needed)
+		}
+	}
+	return missing, nil
+}
+
+func canInstall() bool {
+	_, err := exec.LookPath("apt-get")
+	return err == nil && os.Geteuid() == 0 && os.Getenv(noInstallVariable) == ""
+}
+
+// advice says which packages to install with each of the usual tools.
+func advice(missing []need) string {
+	var text strings.Builder
+	for _, needed := range missing {
+		fmt.Fprintf(&text, "this machine lacks %s\n", needed.what)
+	}
+	fmt.Fprintf(&text, "install what is missing:\n"+
+		"  Debian, Ubuntu:  apt-get install --no-install-recommends %s\n"+
+		"  Fedora, RHEL:    dnf install %s\n"+
+		"  macOS:           brew install %s",
+		packages(missing, func(n need) []string { return n.apt }),
+		packages(missing, func(n need) []string { return n.dnf }),
+		packages(missing, func(n need) []string { return n.brew }))
+	if os.Getenv(noInstallVariable) != "" {
+		fmt.Fprintf(&text, "\n(%s is set, so nothing was installed)", noInstallVariable)
+	}
+	return text.String()
+}
+
+func packages(missing []need, of func(need) []string) string {
+	var all []string
+	for _, needed := range missing {
+		all = append(all, of(needed)...)
+	}
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), " ")
+}
