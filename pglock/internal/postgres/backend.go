@@ -78,14 +78,14 @@ func (b *Backend) Ping(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = s.use(ctx, func(db *lockdb.Queries) error { return db.Heartbeat(ctx) })
+	err = s.use(ctx, func(conn *pgx.Conn) error { return lockdb.New(conn).Heartbeat(ctx) })
 	if s.isDead() {
 		if s, err = b.dial(ctx); err != nil { // an idle session had died; the fresh one has just been spoken with
 			return err
 		}
 	}
 	if err == nil && b.names != nil {
-		err = s.use(ctx, func(db *lockdb.Queries) error { return checkRegistry(ctx, db) })
+		err = s.use(ctx, func(conn *pgx.Conn) error { return checkRegistry(ctx, lockdb.New(conn)) })
 	}
 	b.giveBack(s)
 	return classify(err)
@@ -166,8 +166,8 @@ func (b *Backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 		return 0, err
 	}
 	var number int64
-	err = g.session.use(ctx, func(db *lockdb.Queries) error {
-		number, err = db.NextFence(ctx)
+	err = g.session.use(ctx, func(conn *pgx.Conn) error {
+		number, err = lockdb.New(conn).NextFence(ctx)
 		return err
 	})
 	return number, g.session.explain(err)
@@ -181,7 +181,7 @@ func (b *Backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder,
 		return nil, err
 	}
 	ask := func() error {
-		return s.do(ctx, func(conn *pgx.Conn) error {
+		return s.use(ctx, func(conn *pgx.Conn) error {
 			found, err = Holders(ctx, conn, []driver.Key{key})
 			return err
 		})

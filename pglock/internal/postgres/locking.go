@@ -155,8 +155,8 @@ func (s *session) unlock(ctx context.Context, g *grant) error {
 // check asks the lock manager whether the session holds g's keys.
 func (s *session) check(ctx context.Context, g *grant) error {
 	var held int64
-	err := s.use(ctx, func(db *lockdb.Queries) (err error) {
-		held, err = db.CheckSession(ctx, lockdb.CheckSessionParams{Spaces: g.spaces, Numbers: g.numbers})
+	err := s.use(ctx, func(conn *pgx.Conn) (err error) {
+		held, err = lockdb.New(conn).CheckSession(ctx, lockdb.CheckSessionParams{Spaces: g.spaces, Numbers: g.numbers})
 		return err
 	})
 	if err != nil {

@@ -125,14 +125,14 @@ func (s *session) do(ctx context.Context, fn func(*pgx.Conn) error) error {
 	return s.run(fn)
 }
 
-// use is do for one statement of sqlc's, which may run twice. Its answer proves that the session was alive when the
-// statement was sent.
-func (s *session) use(ctx context.Context, fn func(*lockdb.Queries) error) error {
+// use is do for a statement that may run twice: a late cancel request is not its end. Its answer proves that the
+// session was alive when the statement was sent.
+func (s *session) use(ctx context.Context, fn func(*pgx.Conn) error) error {
 	return s.do(ctx, func(conn *pgx.Conn) error {
 		sent := driver.Now()
-		err := fn(lockdb.New(conn))
+		err := fn(conn)
 		if err != nil && s.late(err) {
-			err = fn(lockdb.New(conn))
+			err = fn(conn)
 		}
 		if err == nil {
 			s.trustSince(sent)
