@@ -41,6 +41,8 @@ func inspect(ctx context.Context, db lockdb.DBTX) (schema, error) {
 	}
 	recorded, err := queries.SchemaVersion(ctx)
 	switch {
+	case sqlState(err) == undefinedTable: // somebody has removed the schema since
+		return s, nil
 	case sqlState(err) == insufficientPrivilege:
 		return schema{}, fmt.Errorf("role %q may not read the version of schema pglock in database %q: %w "+
 			"(have role %q run the grants for %[1]q)", s.Role, s.Database, err, s.Owner)
@@ -82,6 +84,7 @@ func (s schema) explain(err error) error {
 const (
 	dependentObjectsStillExist = "2BP01"
 	insufficientPrivilege      = "42501"
+	undefinedTable             = "42P01"
 )
 
 func sqlState(err error) string {

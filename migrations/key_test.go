@@ -1,0 +1,106 @@
+package migrations_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+)
+
+func TestKeyIsTheNumberThatTheNamesBytesInUTF8Have(t *testing.T) {
+	_, pool := installed(t)
+	for name, want := range map[string]int64{
+		"":               -2039914840885289964,
+		"a":              -3848465438864589366,
+		"invoice:42":     6688477336110245193,
+		"nightly-report": 7440995589958059143,
+		"日本語/注文":         -4808533561451899025,
+	} {
+		if got := one[int64](t, pool, "SELECT pglock.key($1)", name); got != want || got != number(name) {
+			t.Errorf("pglock.key(%q) = %d, want %d", name, got, want)
+		}
+	}
+	if got := one[*int64](t, pool, "SELECT pglock.key(NULL)"); got != nil {
+		t.Errorf("pglock.key(NULL) = %d", *got)
+	}
+}
+
+func TestKeyDoesNotDependOnTheServersEncoding(t *testing.T) {
+	for encoding, names := range map[string][]string{
+		"LATIN1":    {"", "a", "invoice:42", "Grüße/é"},
+		"EUC_JP":    {"", "a", "invoice:42", "日本語/注文"},
+		"SQL_ASCII": {"", "a", "invoice:42", "日本語/注文", "Grüße/é"}, // which keeps the client's bytes
+	} {
+		t.Run(encoding, func(t *testing.T) {
+			conn := connectEncoded(t, encoding)
+			installUpTo(t, conn, 3)
+			for _, name := range names {
+				if got := one[int64](t, conn, "SELECT pglock.key($1)", name); got != number(name) {
+					t.Errorf("pglock.key(%q) = %d, want %d", name, got, number(name))
+				}
+			}
+			if added := one[int](t, conn, "SELECT pglock.register(VARIADIC $1)", names); added != len(names) {
+				t.Errorf("%d of %d names were new", added, len(names))
+			}
+		})
+	}
+}
+
+// connectEncoded connects to a database of that encoding, which it makes beside one of the test's.
+func connectEncoded(t *testing.T, encoding string) *pgx.Conn {
+	t.Helper()
+	beside := testenv.Database(t)
+	name := pgx.Identifier{beside.Name() + encoding}
+	admin := beside.Connect(t)
+	execute(t, admin, fmt.Sprintf("CREATE DATABASE %s TEMPLATE template0 ENCODING '%s' LC_COLLATE 'C' LC_CTYPE 'C'",
+		name.Sanitize(), encoding))
+	config := beside.Config(t).ConnConfig
+	config.Database = name[0]
+	config.RuntimeParams["client_encoding"] = "UTF8"
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_, dropErr := admin.Exec(context.Background(), "DROP DATABASE "+name.Sanitize()+" WITH (FORCE)")
+		if err := errors.Join(dropErr, conn.Close(context.Background())); err != nil {
+			t.Error(err)
+		}
+	})
+	return conn
+}
+
+func TestKeyCanBeIndexed(t *testing.T) {
+	_, pool := installed(t)
+	execute(t, pool, "CREATE TABLE public.jobs (name text); CREATE INDEX ON public.jobs (pglock.key(name))")
+	properties := one[string](t, pool, `SELECT concat_ws(' ', provolatile, proisstrict, proparallel) FROM pg_proc
+		WHERE oid = 'pglock.key(text)'::regprocedure`)
+	if properties != "i t s" { // IMMUTABLE STRICT PARALLEL SAFE
+		t.Errorf("pglock.key is %s", properties)
+	}
+}
+
+// hijacked shadows what the functions call, for sessions that put it before pg_catalog.
+const hijacked = `
+	CREATE SCHEMA evil;
+	CREATE FUNCTION evil.sha256(bytea) RETURNS bytea LANGUAGE sql AS 'SELECT ''\x0000000000000000''::bytea';
+	CREATE FUNCTION evil.octet_length(text) RETURNS int LANGUAGE sql AS 'SELECT 0';
+	CREATE FUNCTION evil.unnest(text[]) RETURNS SETOF text LANGUAGE sql AS 'SELECT ''hijacked''::text';
+	SET search_path = evil, pg_catalog`
+
+func TestTheFunctionsPinTheirSearchPath(t *testing.T) {
+	db, _ := installed(t)
+	conn := db.Connect(t)
+	execute(t, conn, hijacked)
+	if got := one[int64](t, conn, "SELECT pglock.key('a')"); got != number("a") {
+		t.Errorf("pglock.key('a') = %d", got)
+	}
+	execute(t, conn, "SELECT pglock.register('a', repeat('x', 2000))")
+	if got := one[string](t, conn, "SELECT string_agg(name, ' ') FROM pglock.names"); got != "a" {
+		t.Errorf("registered %q", got)
+	}
+}

@@ -1,0 +1,161 @@
+package migrations_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+)
+
+func TestRegisterRecordsEachNameOnce(t *testing.T) {
+	_, pool := installed(t)
+	queries := lockdb.New(pool)
+	longest := strings.Repeat("ü", 512) // 1024 bytes
+	for _, test := range []struct {
+		names []string
+		added int64
+	}{
+		{[]string{"a", "", "日本語/注文", "a", longest}, 4},
+		{[]string{"a", "b"}, 1},
+		{[]string{"b", ""}, 0},
+		{[]string{longest + "x", "c"}, 1},
+		{[]string{}, 0},
+	} {
+		added, err := queries.RegisterNames(t.Context(), test.names)
+		if err != nil || added != test.added {
+			t.Errorf("registering %.60q added %d, %v; want %d", test.names, added, err, test.added)
+		}
+	}
+	if added := one[int](t, pool, "SELECT pglock.register('d', NULL)"); added != 1 {
+		t.Errorf("beside a NULL, %d names were added", added)
+	}
+	rows, err := queries.NamesOfKeys(t.Context(), []int64{number("a"), number("日本語/注文"), number(longest + "x"), 42})
+	want := []lockdb.NamesOfKeysRow{{Key: number("日本語/注文"), Name: "日本語/注文"}, {Key: number("a"), Name: "a"}}
+	if err != nil || !slices.Equal(rows, want) {
+		t.Errorf("NamesOfKeys = %v, %v; want %v", rows, err, want)
+	}
+}
+
+// The longest name that is let in does not break the index, however badly it compresses.
+func TestTheLongestNameFitsTheIndex(t *testing.T) {
+	_, pool := installed(t)
+	random := make([]rune, 256)
+	for i := range random {
+		random[i] = 0x10000 + rand.N[rune](0xFFFF) // of four bytes each
+	}
+	if added := one[int](t, pool, "SELECT pglock.register($1)", string(random)); added != 1 {
+		t.Errorf("added %d", added)
+	}
+}
+
+func TestRegisterWritesNothingForNamesThatAreKnown(t *testing.T) {
+	db, _ := installed(t)
+	conn := db.Connect(t)
+	writes := func(names string) (wrote bool) {
+		err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
+			execute(t, tx, "SELECT pglock.register("+names+")")
+			wrote = one[bool](t, tx, "SELECT pg_current_xact_id_if_assigned() IS NOT NULL")
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return wrote
+	}
+	if !writes("'a', 'b'") {
+		t.Error("new names were not written")
+	}
+	if writes("'b', 'a'") {
+		t.Error("known names took a transaction ID")
+	}
+	if !writes("'b', 'c'") {
+		t.Error("a new name was not written")
+	}
+}
+
+func TestManyMayRegisterTheSameNamesInAnyOrder(t *testing.T) {
+	db, pool := installed(t)
+	names := make([]string, 200)
+	for i := range names {
+		names[i] = fmt.Sprint("name ", i)
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		queries := lockdb.New(db.Connect(t))
+		mine := slices.Clone(names)
+		rand.Shuffle(len(mine), func(i, j int) { mine[i], mine[j] = mine[j], mine[i] })
+		wg.Go(func() {
+			for part := range slices.Chunk(mine, 50) {
+				if _, err := queries.RegisterNames(t.Context(), part); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if count := one[int](t, pool, "SELECT count(*) FROM pglock.names"); count != len(names) {
+		t.Errorf("%d names were recorded, not %d", count, len(names))
+	}
+}
+
+// Two that have registered the same new name, and wait for each other, would deadlock if the order of each was its own.
+func TestRegisterCannotDeadlockWithItself(t *testing.T) {
+	db, _ := installed(t)
+	blocker, watcher := db.Connect(t), db.Connect(t)
+	execute(t, blocker, "BEGIN; SELECT pglock.register('m')")
+
+	results := make(chan error, 2)
+	for _, names := range [][]string{{"a", "m", "z"}, {"z", "m", "a"}} {
+		queries := lockdb.New(db.Connect(t))
+		go func() {
+			_, err := queries.RegisterNames(t.Context(), names)
+			results <- err
+		}()
+	}
+	testenv.WaitUntil(t, "two wait for a name that a third is registering, or for each other", func() bool {
+		return one[int](t, watcher, `SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
+			WHERE datname = current_database() AND locktype = 'transactionid' AND NOT granted`) == 2
+	})
+	execute(t, blocker, "COMMIT")
+	for range 2 {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestTheTableRefusesWhatRegisterWouldNotWrite(t *testing.T) {
+	_, pool := installed(t)
+	for name, insert := range map[string]string{
+		"the number of another name": "INSERT INTO pglock.names (key, name) VALUES (1, 'a')",
+		"a name that is too long":    "INSERT INTO pglock.names (key, name) SELECT pglock.key(x), x FROM repeat('x', 1025) AS x",
+	} {
+		_, err := pool.Exec(t.Context(), insert)
+		if err == nil {
+			t.Errorf("%s was let in", name)
+		}
+		wantState(t, err, "23514")
+	}
+}
+
+func TestFenceCountsUp(t *testing.T) {
+	_, pool := installed(t)
+	queries := lockdb.New(pool)
+	for want := int64(1); want <= 100; want++ {
+		if got, err := queries.NextFence(t.Context()); err != nil || got != want {
+			t.Fatalf("NextFence = %d, %v; want %d", got, err, want)
+		}
+	}
+	got := one[string](t, pool, `SELECT concat_ws(' ', seqtypid::regtype, seqcache, seqcycle) FROM pg_sequence
+		WHERE seqrelid = 'pglock.fence'::regclass`)
+	if got != "bigint 1 f" { // a cache would hand out blocks of numbers
+		t.Errorf("the sequence is %s", got)
+	}
+}

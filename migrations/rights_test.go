@@ -1,0 +1,220 @@
+package migrations_test
+
+import (
+	"go/doc/comment"
+	"go/parser"
+	"go/token"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+)
+
+const insufficientPrivilege = "42501"
+
+func TestThePackageCommentHasTheGrants(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var documented []string
+	for _, block := range new(comment.Parser).Parse(file.Doc.Text()).Content {
+		if code, ok := block.(*comment.Code); ok && strings.HasPrefix(code.Text, "GRANT") {
+			documented = append(documented, code.Text)
+		}
+	}
+	want := []string{migrations.LockerGrants("app"), migrations.WatcherGrants("watcher")}
+	if len(documented) != 2 || documented[0] != want[0] || documented[1] != want[1] {
+		t.Errorf("the package comment has\n%s\nand the functions\n%s",
+			strings.Join(documented, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestGrantsQuoteTheRole(t *testing.T) {
+	for _, grants := range []string{migrations.LockerGrants(`a"; DROP`), migrations.WatcherGrants(`a"; DROP`)} {
+		if !strings.Contains(grants, `TO "a""; DROP";`) {
+			t.Errorf("grants for a strange role:\n%s", grants)
+		}
+	}
+}
+
+// uses are everything that one can do with the schema.
+var uses = map[string]string{
+	"compute a key":       "SELECT pglock.key('a')",
+	"register a name":     "SELECT pglock.register('a')",
+	"draw a fence":        "SELECT nextval('pglock.fence')",
+	"move the fence":      "SELECT setval('pglock.fence', 1)",
+	"read the fence":      "SELECT last_value FROM pglock.fence",
+	"read names":          "SELECT FROM pglock.names",
+	"write names":         "INSERT INTO pglock.names (key, name) VALUES (-3848465438864589366, 'a')",
+	"change names":        "UPDATE pglock.names SET first_seen = now()",
+	"delete names":        "DELETE FROM pglock.names",
+	"read locks":          "SELECT FROM pglock.locks",
+	"read waits":          "SELECT FROM pglock.waits",
+	"read the version":    "SELECT FROM pglock.schema_migrations",
+	"change the version":  "UPDATE pglock.schema_migrations SET version = 0",
+	"create in schema":    "CREATE TABLE pglock.mine ()",
+	"drop what is there":  "DROP VIEW pglock.waits",
+	"replace what it has": "CREATE OR REPLACE FUNCTION pglock.key(text) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'",
+}
+
+func TestARoleMayDoWhatItsGrantsSayAndNoMore(t *testing.T) {
+	for name, test := range map[string]struct {
+		grants func(role string) string
+		may    []string
+	}{
+		"no grants": {func(string) string { return "" }, nil},
+		"locker": {migrations.LockerGrants, []string{
+			"compute a key", "register a name", "draw a fence", "read the version"}},
+		"watcher": {migrations.WatcherGrants, []string{
+			"read names", "read locks", "read waits", "read the version"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, owner := installed(t)
+			pool := poolAs(t, db.Role(t, "pglock_test"))
+			execute(t, owner, test.grants(user(pool)))
+			for use, sql := range uses {
+				_, err := pool.Exec(t.Context(), sql)
+				if may := slices.Contains(test.may, use); may && err != nil {
+					t.Errorf("may not %s: %v", use, err)
+				} else if !may {
+					wantRefused(t, use, err)
+				}
+			}
+		})
+	}
+}
+
+func wantRefused(t *testing.T, use string, err error) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("may %s", use)
+		return
+	}
+	wantState(t, err, insufficientPrivilege)
+}
+
+// What the library itself asks of a locker and of a watcher.
+func TestTheQueriesOfTheLibraryNeedNoMoreThanTheGrants(t *testing.T) {
+	db, owner := installed(t)
+	locker, watcher := poolAs(t, db.Role(t, "pglock_locker")), poolAs(t, db.Role(t, "pglock_watcher"))
+	execute(t, owner, migrations.LockerGrants(user(locker)))
+	execute(t, owner, migrations.WatcherGrants(user(watcher)))
+	if _, err := lockdb.New(locker).RegisterNames(t.Context(), []string{"a"}); err != nil {
+		t.Error(err)
+	}
+	if _, err := lockdb.New(locker).NextFence(t.Context()); err != nil {
+		t.Error(err)
+	}
+	rows, err := lockdb.New(watcher).NamesOfKeys(t.Context(), []int64{number("a")})
+	if err != nil || len(rows) != 1 {
+		t.Errorf("NamesOfKeys = %v, %v", rows, err)
+	}
+	for _, pool := range []*pgxpool.Pool{locker, watcher} {
+		mustUp(t, pool) // there is nothing to do
+		wantVersion(t, pool, migrations.Latest())
+		err := migrations.Down(t.Context(), pool)
+		wantState(t, err, insufficientPrivilege)
+		wantMentioned(t, err, user(pool), user(owner), db.Name())
+		wantVersion(t, owner, migrations.Latest())
+	}
+}
+
+func TestAWatcherSeesEveryLockAndNothingThatPostgreSQLHides(t *testing.T) {
+	db, owner := installed(t)
+	watcher := poolAs(t, db.Role(t, "pglock_watcher"))
+	execute(t, owner, migrations.WatcherGrants(user(watcher)))
+	execute(t, owner, "SELECT pglock.register('report')")
+	holder := db.Connect(t)
+	execute(t, holder, "SELECT pg_advisory_lock(pglock.key('report'))")
+	waiting := waitFor(t, db, db.Connect(t), "SELECT pg_advisory_xact_lock(pglock.key('report'))")
+
+	rows := locks(t, watcher)
+	if len(rows) != 2 {
+		t.Errorf("%d rows", len(rows))
+	}
+	for _, row := range rows {
+		if row.Key != "report" || row.PID == nil || valueOr(row.Usename, "") != user(owner) ||
+			valueOr(row.ApplicationName, "") != t.Name() {
+			t.Errorf("a row lacks what everybody may see: %+v", row)
+		}
+		if row.State != nil || row.ClientAddr != nil || row.SessionSince != nil {
+			t.Errorf("a row has what is hidden: %+v", row)
+		}
+	}
+	edges := waits(t, watcher)
+	if len(edges) != 1 || edges[0].BlockerPID != pid(holder) || valueOr(edges[0].Block, "") != "hard" {
+		t.Errorf("waits: %+v", edges)
+	}
+	for _, edge := range edges {
+		if edge.BlockerState != nil || edge.BlockerClientAddr != nil {
+			t.Errorf("a wait has what is hidden: %+v", edge)
+		}
+	}
+
+	execute(t, owner, "GRANT pg_read_all_stats TO "+user(watcher))
+	for _, row := range locks(t, watcher) {
+		if row.State == nil || row.SessionSince == nil {
+			t.Errorf("pg_read_all_stats does not show: %+v", row)
+		}
+	}
+	execute(t, holder, "SELECT pg_advisory_unlock_all()")
+	waiting()
+}
+
+func TestARoleWithoutTheRightToCreateIsToldWhichOne(t *testing.T) {
+	db := testenv.Database(t)
+	owner, pool := db.Pool(t), poolAs(t, db.Role(t, "pglock_test"))
+	grant := `GRANT CREATE ON DATABASE "` + db.Name() + `" TO "` + user(pool) + `"`
+
+	err := migrations.Up(t.Context(), pool)
+	wantState(t, err, insufficientPrivilege)
+	wantMentioned(t, err, grant)
+	wantMissing(t, pool, db)
+
+	execute(t, owner, grant) // which is all that it takes
+	mustUp(t, pool)
+	wantVersion(t, pool, migrations.Latest())
+	execute(t, pool, "SELECT pglock.register('a'), nextval('pglock.fence')")
+	if rows := locks(t, pool); len(rows) != 0 {
+		t.Errorf("%+v", rows)
+	}
+	if err := migrations.Down(t.Context(), pool); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOnlyTheOwnerUpgrades(t *testing.T) {
+	db := testenv.Database(t)
+	owner, pool := db.Pool(t), poolAs(t, db.Role(t, "pglock_test"))
+	installUpTo(t, db.Connect(t), 3)
+	execute(t, owner, `GRANT CREATE ON DATABASE "`+db.Name()+`" TO "`+user(pool)+`"`)
+
+	err := migrations.Up(t.Context(), pool)
+	wantState(t, err, insufficientPrivilege)
+	wantMentioned(t, err, user(pool), user(owner), db.Name())
+
+	execute(t, owner, "GRANT USAGE ON SCHEMA pglock TO "+user(pool)+
+		"; GRANT SELECT ON pglock.schema_migrations TO "+user(pool))
+	err = migrations.Up(t.Context(), pool)
+	wantState(t, err, insufficientPrivilege)
+	wantMentioned(t, err, user(pool), user(owner), db.Name())
+	wantVersion(t, pool, 3)
+}
+
+// DB.Role's roles can log in with a password, which must not appear.
+func TestErrorsAboutRightsHaveNoPassword(t *testing.T) {
+	db, _ := installed(t)
+	connString := db.Role(t, "pglock_test")
+	pool := poolAs(t, connString)
+	_, err := migrations.Version(t.Context(), pool)
+	wantState(t, err, insufficientPrivilege)
+	if strings.Contains(err.Error(), pool.Config().ConnConfig.Password) {
+		t.Errorf("the password is in: %v", err)
+	}
+}
