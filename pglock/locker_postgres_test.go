@@ -12,9 +12,7 @@ import (
 
 func TestPostgresPassesTheSuite(t *testing.T) {
 	db := testenv.Database(t)
-	if err := migrations.Up(t.Context(), db.Pool(t)); err != nil {
-		t.Fatal(err)
-	}
+	migrate(t, db)
 	locktest.Exercise(t, func(t testing.TB, opts ...pglock.Option) *pglock.Locker {
 		return openLocker(t, db, opts...)
 	})
@@ -33,4 +31,12 @@ func openLocker(t testing.TB, db *testenv.DB, opts ...pglock.Option) *pglock.Loc
 		}
 	})
 	return l
+}
+
+// migrate installs the schema.
+func migrate(t testing.TB, db *testenv.DB) {
+	t.Helper()
+	if err := migrations.Up(t.Context(), db.Pool(t)); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -42,17 +43,15 @@ func lockSessionConfig(config Config) *pgx.ConnConfig {
 	return c
 }
 
-// connect dials with a copy of the configuration that BeforeConnect has seen.
-func connect(ctx context.Context, config Config, watcher func(*pgconn.PgConn) ctxwatch.Handler) (*pgx.Conn, error) {
+// connect dials with a copy of the configuration that BeforeConnect and then adapt have seen.
+func connect(ctx context.Context, config Config, adapt func(*pgx.ConnConfig)) (*pgx.Conn, error) {
 	c := config.Conn.Copy()
 	if config.BeforeConnect != nil {
 		if err := config.BeforeConnect(ctx, c); err != nil {
 			return nil, fmt.Errorf("%w: BeforeConnect: %w", driver.ErrUnavailable, err)
 		}
 	}
-	if watcher != nil {
-		c.BuildContextWatcherHandler = watcher
-	}
+	adapt(c)
 	conn, err := pgx.ConnectConfig(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
@@ -67,13 +66,12 @@ type facts struct{ connections int }
 func open(ctx context.Context, b *Backend) (*session, facts, error) {
 	s := &session{backend: b, turn: make(chan struct{}, 1)}
 	s.turn <- struct{}{}
-	conn, err := connect(ctx, b.config, func(pg *pgconn.PgConn) ctxwatch.Handler {
-		s.pg = pg
-		return s
-	})
+	s.mayDial.Store(true)
+	conn, err := connect(ctx, b.config, s.adapt)
 	if err != nil {
 		return nil, facts{}, err
 	}
+	s.mayDial.Store(false)
 	s.conn, s.pg = conn, conn.PgConn()
 	if !b.config.AllowPooler {
 		s.pid = int32(s.pg.PID())
@@ -84,6 +82,23 @@ func open(ctx context.Context, b *Backend) (*session, facts, error) {
 		return nil, facts{}, err
 	}
 	return s, found, nil
+}
+
+// adapt makes the connection call the session when the context of a statement ends, and keeps it from dialling by
+// itself: pgx sends a cancel request when it gives a connection up, for up to 15 s into a network that may be dead. The
+// session closes the socket, which says the same.
+func (s *session) adapt(c *pgx.ConnConfig) {
+	c.BuildContextWatcherHandler = func(pg *pgconn.PgConn) ctxwatch.Handler {
+		s.pg = pg
+		return s
+	}
+	dial := c.DialFunc
+	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if !s.mayDial.Load() {
+			return nil, errors.New("the lock session has ended")
+		}
+		return dial(ctx, network, address)
+	}
 }
 
 func (s *session) setUp(ctx context.Context) (facts, error) {

@@ -132,7 +132,7 @@ func (r *recorder) write(ctx context.Context, conn *pgx.Conn, names []string) (*
 	defer cancel()
 	if conn == nil || conn.IsClosed() {
 		var err error
-		if conn, err = connect(ctx, r.config, nil); err != nil {
+		if conn, err = connect(ctx, r.config, func(*pgx.ConnConfig) {}); err != nil {
 			return nil, err
 		}
 	}

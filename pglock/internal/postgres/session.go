@@ -36,6 +36,7 @@ type session struct {
 
 	trustedUntil atomic.Int64 // a driver.Instant
 	waiting      atomic.Bool  // a statement runs that may be cancelled on the server
+	mayDial      atomic.Bool  // while connecting, and while cancelling a wait
 	stopCancel   func()       // ends the cancel requests; see HandleCancel
 	lateCancel   bool         // a cancel request was sent, which may hit a later statement
 
@@ -337,6 +338,7 @@ func (s *session) HandleCancel(context.Context) {
 		return
 	}
 	_ = socket.SetDeadline(time.Now().Add(cancelPatience))
+	s.mayDial.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), cancelPatience)
 	done := make(chan struct{})
 	s.stopCancel = func() { cancel(); <-done }
@@ -359,6 +361,7 @@ func (s *session) HandleCancel(context.Context) {
 func (s *session) HandleUnwatchAfterCancel() {
 	if s.stopCancel != nil {
 		s.stopCancel()
+		s.mayDial.Store(false)
 		s.stopCancel, s.lateCancel = nil, true
 	}
 	_ = s.pg.Conn().SetDeadline(time.Time{})

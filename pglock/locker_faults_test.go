@@ -1,0 +1,527 @@
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// mustLock takes the lock, or ends the test.
+func mustLock(t *testing.T, l *pglock.Locker, key pglock.Key, opts ...pglock.LockOption) *pglock.Lock {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	lock, err := l.Lock(ctx, key, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lock
+}
+
+func mustUnlock(t *testing.T, lock *pglock.Lock) {
+	t.Helper()
+	if err := lock.Unlock(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func wantLost(t *testing.T, err error, reason pglock.LostReason) {
+	t.Helper()
+	lost := (*pglock.LostError)(nil)
+	if !errors.As(err, &lost) || !errors.Is(err, pglock.ErrLost) || lost.Reason != reason {
+		t.Errorf("the error is %v, want a lost lock of reason %s", err, reason)
+	}
+	for _, other := range []error{pglock.ErrUnavailable, pglock.ErrNotAcquired} {
+		if errors.Is(err, other) {
+			t.Errorf("%v also matches %v", err, other)
+		}
+	}
+}
+
+func awaitDone(t *testing.T, done <-chan struct{}, what string) {
+	t.Helper()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatalf("waited in vain for %s", what)
+	}
+}
+
+// onlySession returns the process ID of the one session that holds or waits for an advisory lock, as granted says.
+func onlySession(t *testing.T, db *testenv.DB, granted bool) int32 {
+	t.Helper()
+	var pids []int32
+	for _, l := range db.AdvisoryLocks(t) {
+		if l.Granted == granted {
+			pids = append(pids, l.PID)
+		}
+	}
+	if len(pids) != 1 {
+		t.Fatalf("there are sessions %v, want one", pids)
+	}
+	return pids[0]
+}
+
+func terminate(t *testing.T, admin *pgx.Conn, pid int32) {
+	t.Helper()
+	var ended bool
+	if err := admin.QueryRow(t.Context(), "select pg_terminate_backend($1)", pid).Scan(&ended); err != nil || !ended {
+		t.Fatalf("terminate %d: %v, %v", pid, ended, err)
+	}
+}
+
+func TestATerminatedSessionEndsTheLock(t *testing.T) {
+	db := testenv.Database(t)
+	admin := db.Connect(t)
+	l, other := openLocker(t, db), openLocker(t, db)
+	key := pglock.NewKey("k")
+	for range 20 {
+		lock := mustLock(t, l, key)
+		work := lock.Context(t.Context())
+		waiter := make(chan *pglock.Lock)
+		go func() { waiter <- mustLock(t, other, key) }()
+		db.WaitForWaiters(t, 1)
+		terminate(t, admin, onlySession(t, db, true))
+		next := <-waiter
+		awaitDone(t, work.Done(), "the context of a lost lock")
+		wantLost(t, context.Cause(work), pglock.LostSession)
+		wantLost(t, lock.Verify(t.Context()), pglock.LostSession)
+		wantLost(t, lock.Unlock(t.Context()), pglock.LostSession)
+		mustUnlock(t, next)
+	}
+	if stats := l.Stats(); stats.Lost != 20 || stats.Held != 0 {
+		t.Errorf("in the end: %+v", stats)
+	}
+}
+
+func TestAWaiterWhoseSessionEndsAsksAgain(t *testing.T) {
+	db := testenv.Database(t)
+	admin := db.Connect(t)
+	l, other := openLocker(t, db), openLocker(t, db)
+	key := pglock.NewKey("k")
+	lock := mustLock(t, l, key)
+	waiter := make(chan *pglock.Lock)
+	go func() { waiter <- mustLock(t, other, key) }()
+	for range 3 {
+		db.WaitForWaiters(t, 1)
+		pid := onlySession(t, db, false)
+		terminate(t, admin, pid)
+		testenv.WaitUntil(t, "the session is gone", func() bool {
+			for _, l := range db.AdvisoryLocks(t) {
+				if l.PID == pid {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	db.WaitForWaiters(t, 1)
+	mustUnlock(t, lock)
+	mustUnlock(t, <-waiter)
+}
+
+func TestAnIdleSessionThatEndedIsReplaced(t *testing.T) {
+	db := testenv.Database(t)
+	admin := db.Connect(t)
+	l := openLocker(t, db)
+	for range 10 {
+		mustUnlock(t, mustLock(t, l, pglock.NewKey("k")))
+		if _, err := admin.Exec(t.Context(), `select pg_terminate_backend(pid) from pg_stat_activity
+			where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'`); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestARestartOfTheServerEndsLocksAndTheLockerGoesOn(t *testing.T) {
+	server := testenv.NewServer(t, nil)
+	db := testenv.On(t, server)
+	l := openLocker(t, db)
+	key := pglock.NewKey("k")
+	lock := mustLock(t, l, key)
+	other := openLocker(t, db)
+	waiting := make(chan error)
+	go func() {
+		_, err := other.Lock(t.Context(), key)
+		waiting <- err
+	}()
+	db.WaitForWaiters(t, 1)
+	if err := server.Down(t.Context(), pgserver.Immediate); err != nil {
+		t.Fatal(err)
+	}
+	awaitDone(t, lock.Done(), "the end of the lock")
+	wantLost(t, lock.Err(), pglock.LostSession)
+	if err := <-waiting; !errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrNotAcquired) {
+		t.Errorf("a wait that the end of the server ended: %v", err)
+	}
+	if _, err := l.Lock(t.Context(), key); !errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrNotAcquired) {
+		t.Errorf("Lock without a server: %v", err)
+	}
+	if _, err := l.TryLock(t.Context(), key); !errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrNotAcquired) {
+		t.Errorf("TryLock without a server: %v", err)
+	}
+	if err := server.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mustUnlock(t, mustLock(t, l, key))
+}
+
+// The role is configured to end whatever the library lives on. A control session of the same role shows that it works.
+func TestTimeoutsOfTheRoleDoNotReachLockSessions(t *testing.T) {
+	db := testenv.Database(t)
+	admin := db.Connect(t)
+	config, err := pgx.ParseConfig(db.Role(t, "hostile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, setting := range []string{"statement_timeout", "lock_timeout", "idle_session_timeout", "idle_in_transaction_session_timeout"} {
+		if _, err := admin.Exec(t.Context(), "alter role "+pgx.Identifier{config.User}.Sanitize()+" set "+setting+" = 200"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg, err := pgxpool.ParseConfig(config.ConnString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := pglock.NewWithConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := pglock.NewKey("k")
+	lock := mustLock(t, l, key)
+	waiter := make(chan *pglock.Lock)
+	l2, err := pglock.NewWithConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { waiter <- mustLock(t, l2, key) }()
+	db.WaitForWaiters(t, 1)
+
+	control, err := pgx.ConnectConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := control.Exec(t.Context(), "select pg_advisory_lock($1)", key.Int64()); err == nil {
+		t.Error("the control's wait was not ended, so this test shows nothing")
+	}
+	if err := control.PgConn().WaitForNotification(t.Context()); err == nil {
+		t.Error("the control's idle session was not ended, so this test shows nothing")
+	}
+	if err := lock.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+	db.WaitForWaiters(t, 1)
+	mustUnlock(t, lock)
+	mustUnlock(t, <-waiter)
+	for _, l := range []*pglock.Locker{l, l2} {
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A holder is cut off without a word, in both directions or only one: its lock must have ended before the next grant.
+func TestASilentHolderIsToldBeforeTheNextGrant(t *testing.T) {
+	db := testenv.Database(t)
+	key := pglock.NewKey("k")
+	for _, cut := range []struct {
+		name     string
+		up, down bool
+	}{{"both", true, true}, {"to the server", true, false}, {"to the client", false, true}} {
+		t.Run(cut.name, func(t *testing.T) {
+			for range 3 {
+				hole := newBlackHole(t, db)
+				cut1 := func() { hole.cut(cut.up, cut.down) }
+				silent, err := pglock.NewWithConfig(hole.config(t, db), pglock.WithLease(time.Second))
+				if err != nil {
+					t.Fatal(err)
+				}
+				next := openLocker(t, db)
+				lock := mustLock(t, silent, key)
+				work := lock.Context(t.Context())
+				granted := make(chan error)
+				go func() {
+					after := mustLock(t, next, key)
+					granted <- work.Err() // at the moment of the grant
+					mustUnlock(t, after)
+				}()
+				db.WaitForWaiters(t, 1)
+				cut1()
+				if err := <-granted; err == nil {
+					t.Error("the next holder got the lock while the last one's context went on")
+				}
+				wantLost(t, context.Cause(work), pglock.LostLease)
+				if err := lock.Unlock(t.Context()); !errors.Is(err, pglock.ErrLost) {
+					t.Errorf("Unlock: %v", err)
+				}
+				_ = silent.Close(t.Context()) // it cannot say goodbye
+			}
+		})
+	}
+}
+
+// The server's process is frozen, so that it neither answers nor frees the lock: the client must stop trusting by itself.
+func TestAFrozenServerProcessEndsTheLock(t *testing.T) {
+	db := testenv.On(t, testenv.NewServer(t, nil)) // surely on this machine
+	l := openLocker(t, db, pglock.WithLease(time.Second))
+	lock := mustLock(t, l, pglock.NewKey("k"))
+	pid := int(onlySession(t, db, true))
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	awaitDone(t, lock.Done(), "the end of the lease")
+	wantLost(t, lock.Err(), pglock.LostLease)
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	mustUnlock(t, mustLock(t, l, pglock.NewKey("k")))
+}
+
+func TestAPoolerIsRefusedBeforeAnythingIsLocked(t *testing.T) {
+	db := testenv.Database(t)
+	for _, mode := range []testenv.Pooling{testenv.TransactionPooling, testenv.SessionPooling} {
+		through := testenv.PgBouncer(t, db, mode)
+		cfg, err := pgxpool.ParseConfig(through)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := pglock.NewWithConfig(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Ping(t.Context()); !errors.Is(err, pglock.ErrPooler) {
+			t.Errorf("%s: Ping: %v", mode, err)
+		}
+		if _, err := l.Lock(t.Context(), pglock.NewKey("k")); !errors.Is(err, pglock.ErrPooler) {
+			t.Errorf("%s: Lock: %v", mode, err)
+		}
+		if locks := db.AdvisoryLocks(t); len(locks) != 0 {
+			t.Errorf("%s: a refused lock was taken: %v", mode, locks)
+		}
+		conn, err := pgx.Connect(t.Context(), through)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var changed int
+		if err := conn.QueryRow(t.Context(), `select count(*) from pg_settings where source = 'session'
+			and name in ('idle_session_timeout', 'tcp_user_timeout', 'synchronous_commit')`).Scan(&changed); err != nil || changed != 0 {
+			t.Errorf("%s: the pooled server's settings were changed: %d, %v", mode, changed, err)
+		}
+		if err := conn.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	cfg, err := pgxpool.ParseConfig(testenv.PgBouncer(t, db, testenv.SessionPooling))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := pglock.NewWithConfig(cfg, pglock.AllowPooler())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := l.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	lock := mustLock(t, l, pglock.NewKey("k"))
+	ctx, cancel := context.WithCancel(t.Context())
+	waited := make(chan error)
+	direct := openLocker(t, db)
+	go func() {
+		_, err := direct.Lock(ctx, pglock.NewKey("k"))
+		waited <- err
+	}()
+	db.WaitForWaiters(t, 1)
+	cancel()
+	if err := <-waited; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	mustUnlock(t, lock)
+}
+
+func TestAHotStandbyIsRefused(t *testing.T) {
+	primary := testenv.NewServer(t, nil)
+	standby, err := primary.Standby(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := standby.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	open := func(opts ...pglock.Option) *pglock.Locker {
+		cfg, err := pgxpool.ParseConfig(standby.ConnString("postgres"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := pglock.NewWithConfig(cfg, opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	l := open()
+	if _, err := l.Lock(t.Context(), pglock.NewKey("k")); !errors.Is(err, pglock.ErrStandby) {
+		t.Errorf("Lock on a standby: %v", err)
+	}
+	allowed := open(pglock.AllowStandby())
+	mustUnlock(t, mustLock(t, allowed, pglock.NewKey("k")))
+	for _, l := range []*pglock.Locker{l, allowed} {
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Cancels at random moments, with pg_locks as the witness (testenv.Database looks at it when the test ends).
+func TestCancelsAtRandomMomentsLeaveNothingOnTheServer(t *testing.T) {
+	db := testenv.Database(t)
+	lockers := []*pglock.Locker{openLocker(t, db), openLocker(t, db)}
+	key := pglock.NewKey("k")
+	var wg sync.WaitGroup
+	for i := range 8 {
+		l := lockers[i%2]
+		wg.Go(func() {
+			for range 250 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(2000))*time.Microsecond)
+				lock, err := l.Lock(ctx, key)
+				cancel()
+				switch {
+				case err == nil:
+					mustUnlock(t, lock)
+				case !errors.Is(err, context.DeadlineExceeded):
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	// Only now may nothing be left: a session that was being dialled when its caller gave up is gone a moment later.
+	testenv.WaitUntil(t, "pg_locks is empty", func() bool { return len(db.AdvisoryLocks(t)) == 0 })
+}
+
+func TestUnreachableServersAreUnavailable(t *testing.T) {
+	db := testenv.Database(t)
+	good, err := pgx.ParseConfig(db.ConnString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*pgxpool.Config){
+		"a closed port":    func(c *pgxpool.Config) { c.ConnConfig.Port = 1; c.ConnConfig.Fallbacks = nil },
+		"a wrong password": func(c *pgxpool.Config) { c.ConnConfig.Password = "s3cret-and-wrong" },
+		"no such database": func(c *pgxpool.Config) { c.ConnConfig.Database = "no_such_database" },
+	} {
+		cfg := db.Config(t)
+		change(cfg)
+		l, err := pglock.NewWithConfig(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "a wrong password" && good.Password == "" {
+			continue // this server asks for none
+		}
+		_, err = l.Lock(t.Context(), pglock.NewKey("k"), pglock.MaxWait(time.Minute))
+		if !errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrNotAcquired) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := pglock.Open(t.Context(), "postgres://u:s3cret@[::1:bad"); err == nil || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("a malformed DSN: %v", err)
+	}
+}
+
+func TestTooManyLocksAreRefused(t *testing.T) {
+	db := testenv.Database(t)
+	l := openLocker(t, db, pglock.WithMaxHeld(2))
+	a := mustLock(t, l, pglock.NewKey("a"))
+	b := mustLock(t, l, pglock.NewKey("b"))
+	if _, err := l.TryLock(t.Context(), pglock.NewKey("c")); !errors.Is(err, pglock.ErrTooManyLocks) {
+		t.Errorf("one key too many: %v", err)
+	}
+	mustUnlock(t, a)
+	mustUnlock(t, mustLock(t, l, pglock.NewKey("c")))
+	mustUnlock(t, b)
+}
+
+func TestNamesReachTheRegistry(t *testing.T) {
+	db := testenv.Database(t)
+	l := openLocker(t, db, pglock.WithNames())
+	if err := l.Ping(t.Context()); !errors.Is(err, pglock.ErrSchemaMissing) {
+		t.Errorf("Ping without the schema: %v", err)
+	}
+	mustUnlock(t, mustLock(t, l, pglock.NewKey("before"))) // locks work regardless
+	migrate(t, db)
+	if err := l.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"invoice:42", "日本語/注文", "nul\x00nul", "\xff", ""} {
+		mustUnlock(t, mustLock(t, l, pglock.NewKey(name)))
+	}
+	mustUnlock(t, mustLock(t, l, pglock.Int64Key(1)))
+	conn := db.Connect(t)
+	testenv.WaitUntil(t, "the names are there", func() bool {
+		var names int
+		err := conn.QueryRow(t.Context(), `select count(*) from pglock.names where name in ('invoice:42', '日本語/注文', '')`).Scan(&names)
+		return err == nil && names == 3
+	})
+}
+
+func TestFenceNeedsTheSchema(t *testing.T) {
+	db := testenv.Database(t)
+	l := openLocker(t, db)
+	lock := mustLock(t, l, pglock.NewKey("k"))
+	if _, err := lock.Fence(t.Context()); !errors.Is(err, pglock.ErrSchemaMissing) {
+		t.Errorf("Fence without the schema: %v", err)
+	}
+	migrate(t, db)
+	if n, err := lock.Fence(t.Context()); err != nil || n < 1 {
+		t.Errorf("Fence: %d, %v", n, err)
+	}
+	mustUnlock(t, lock)
+}
+
+// BeforeConnect may hand out short-lived passwords: sessions must not be dialled without it.
+func TestBeforeConnectIsHonoured(t *testing.T) {
+	db := testenv.Database(t)
+	cfg := db.Config(t)
+	user := cfg.ConnConfig.User
+	cfg.ConnConfig.User = "nobody_at_all"
+	calls := 0
+	cfg.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		calls++
+		c.User = user
+		return nil
+	}
+	cfg.AfterConnect = func(context.Context, *pgx.Conn) error { return errors.New("must not be called") }
+	l, err := pglock.NewWithConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustUnlock(t, mustLock(t, l, pglock.NewKey("k")))
+	if err := l.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if calls == 0 {
+		t.Error("BeforeConnect was not called")
+	}
+}
