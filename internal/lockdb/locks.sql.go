@@ -62,7 +62,7 @@ BEGIN
     IF NOT pg_catalog.current_setting('pglock.allow_standby')::bool AND pg_catalog.pg_is_in_recovery() THEN
         outcome := 2;
     ELSIF NOT pg_catalog.current_setting('pglock.allow_stale')::bool
-        AND pg_catalog.current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') THEN
         outcome := 3;
     ELSE
         BEGIN
@@ -125,7 +125,7 @@ FROM pg_catalog.generate_subscripts($3::int8[], 1) AS i,
      (SELECT CASE
                  WHEN NOT $4::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
                  WHEN NOT $5::bool
-                     AND pg_catalog.current_setting('transaction_isolation') IN ('repeatable read', 'serializable')
+                     AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
                      THEN 'pglock_stale_snapshot'
              END AS refusal) AS guard
 `
@@ -181,7 +181,7 @@ FROM (SELECT $3::int2 AS space, $4::int8 AS number,
      (SELECT CASE
                  WHEN NOT $5::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
                  WHEN NOT $6::bool
-                     AND pg_catalog.current_setting('transaction_isolation') IN ('repeatable read', 'serializable')
+                     AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
                      THEN 'pglock_stale_snapshot'
              END AS refusal) AS guard
 `
@@ -204,6 +204,8 @@ type LockTxParams struct {
 //	pglock_standby         a hot standby keeps its own locks, which exclude nobody elsewhere
 //	pglock_stale_snapshot  above READ COMMITTED the transaction reads from a snapshot that is older than the lock
 //
+// The guards consist of qualified functions alone: an operator can be given another meaning by search_path.
+//
 // Where the caller reads the statement's result the refusal is its value, and the transaction goes on. In a batch it is
 // raised, so that nothing behind it is carried out: current_setting of a name that does not exist is an error with that
 // name in it (42704), and since the name has no dot nobody can create the setting.
@@ -224,7 +226,8 @@ func (q *Queries) LockTx(ctx context.Context, arg LockTxParams) (string, error) 
 const QueueLockTx = `-- name: QueueLockTx :exec
 SELECT CASE
     WHEN guard.refusal IS NOT NULL THEN pg_catalog.current_setting(guard.refusal)
-    WHEN CASE WHEN $1::text <> '' THEN pg_catalog.set_config('lock_timeout', $1::text, true) END = '' THEN NULL
+    WHEN CASE WHEN $1::text <> '' THEN pg_catalog.set_config('lock_timeout', $1::text, true) END = ''
+        THEN NULL
     WHEN CASE
         WHEN $2::bool THEN
             CASE k.space WHEN 1 THEN pg_catalog.pg_advisory_xact_lock_shared(k.number)
@@ -241,7 +244,7 @@ FROM (SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout OFFSET 0
      (SELECT CASE
                  WHEN NOT $5::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
                  WHEN NOT $6::bool
-                     AND pg_catalog.current_setting('transaction_isolation') IN ('repeatable read', 'serializable')
+                     AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
                      THEN 'pglock_stale_snapshot'
              END AS refusal) AS guard
 `
