@@ -1,12 +1,15 @@
 package pglock
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 	"unsafe"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -72,14 +75,14 @@ func ParseKey(s string) (Key, error) {
 	if class, object, pair := strings.Cut(rest, "/"); pair {
 		c, errC := parseNumber(class, 32)
 		o, errO := parseNumber(object, 32)
-		if errC != nil || errO != nil {
-			return Key{}, malformed(s)
+		if err := cmp.Or(errC, errO); err != nil {
+			return Key{}, malformed(s, err)
 		}
 		return PairKey(int32(c), int32(o)), nil
 	}
 	n, err := parseNumber(rest, 64)
 	if err != nil {
-		return Key{}, malformed(s)
+		return Key{}, malformed(s, err)
 	}
 	return Int64Key(n), nil
 }
@@ -87,15 +90,18 @@ func ParseKey(s string) (Key, error) {
 // parseNumber reads what strconv.FormatInt writes, and nothing else, so that every raw key has one spelling.
 func parseNumber(s string, bits int) (int64, error) {
 	n, err := strconv.ParseInt(s, 10, bits)
-	if err == nil && strconv.FormatInt(n, 10) != s {
-		err = strconv.ErrSyntax
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return 0, fmt.Errorf("%s is not within %d bits", s, bits)
+	case err != nil || strconv.FormatInt(n, 10) != s:
+		return 0, fmt.Errorf("%q is not a number in plain decimal", s)
 	}
-	return n, err
+	return n, nil
 }
 
-func malformed(s string) error {
-	return fmt.Errorf("pglock: %w: %q (want @BIGINT or @CLASS/OBJECT in plain decimal; "+
-		"a name that begins with @ is written with two: %q)", ErrInvalidKey, s, "@"+s)
+func malformed(s string, err error) error {
+	return fmt.Errorf("pglock: %w: %q: %w (want @BIGINT or @CLASS/OBJECT; "+
+		"a name that begins with @ is written with two: %q)", ErrInvalidKey, s, err, "@"+s)
 }
 
 // ID returns the key's identity, for maps and ==.
@@ -132,10 +138,14 @@ func (k Key) String() string {
 	return "@" + strconv.FormatInt(k.k.Number, 10)
 }
 
-// MarshalText implements [encoding.TextMarshaler] with [Key.String]; the zero Key is an error.
+// MarshalText implements [encoding.TextMarshaler] with [Key.String]; the zero Key is an error. A name that is not
+// valid UTF-8 is written as its number, since encodings such as JSON would change it, and with it the lock.
 func (k Key) MarshalText() ([]byte, error) {
 	if err := k.check(); err != nil {
 		return nil, fmt.Errorf("pglock: marshal key: %w", err)
+	}
+	if !utf8.ValidString(k.k.Name) {
+		k = Int64Key(k.k.Number)
 	}
 	return []byte(k.String()), nil
 }
