@@ -1,0 +1,56 @@
+package pglock
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres"
+)
+
+// boundedLockTx waits for at most c.maxWait for all keys together, in one message of the simple protocol, which is the
+// only one that carries several statements. See queries/locks.sql for how the transaction survives.
+func boundedLockTx(ctx context.Context, tx pgx.Tx, keys []Key, c txConfig) error {
+	const statements = lockdb.BeginBoundedWait + ";\n" + lockdb.BoundedWait + ";\n" + lockdb.EndBoundedWait
+	asked := ask(true, keys...)
+	spaces, numbers := arrays(keys)
+	tag, err := tx.Exec(ctx, statements, pgx.QueryExecModeSimpleProtocol,
+		spaces, numbers, c.shared, milliseconds(c.maxWait), c.allowStandby, c.allowStale)
+	outcome := unknown
+	if outcomes := [...]txOutcome{granted, held, refusedStandby, refusedStale}; tag.RowsAffected() < int64(len(outcomes)) {
+		outcome = outcomes[tag.RowsAffected()]
+	}
+	err = asked.result(ctx, outcome, err)
+	if wait := (*WaitError)(nil); errors.As(err, &wait) && wait.Err == nil {
+		wait.Holders, wait.Err = holdersTx(ctx, tx, keys)
+	}
+	return err
+}
+
+// holdersTx asks who holds the keys. The question may fail (statement_timeout, a pg_stat_activity that is not for
+// everybody), so it is asked inside a savepoint and is then without an answer. The error is that of a transaction which
+// cannot go on.
+func holdersTx(ctx context.Context, tx pgx.Tx, keys []Key) ([]Holder, error) {
+	savepoint, err := tx.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	holders, err := postgres.Holders(ctx, oneRoundTrip{savepoint}, plain(keys))
+	if rollbackErr := savepoint.Rollback(ctx); rollbackErr != nil {
+		return holders, errors.Join(err, rollbackErr)
+	}
+	return holders, nil
+}
+
+// milliseconds rounds up, and stays within lock_timeout's range: a positive 32-bit integer.
+func milliseconds(d time.Duration) int64 {
+	ms := int64(d / time.Millisecond)
+	if d%time.Millisecond > 0 {
+		ms++
+	}
+	return min(max(ms, 1), math.MaxInt32)
+}
