@@ -1,0 +1,275 @@
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+func TestWhatIsLockedIsWhatPgLocksShows(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	try := txForm{name: "TryLockTx", lock: pglock.TryLockTx}
+	for _, form := range append(txForms[:len(txForms):len(txForms)], try) {
+		for _, key := range []pglock.Key{
+			pglock.NewKey("invoice:42"), pglock.NewKey("a"), pglock.NewKey(""),
+			pglock.Int64Key(0), pglock.Int64Key(-1), pglock.Int64Key(math.MaxInt64), pglock.Int64Key(math.MinInt64),
+			pglock.PairKey(0, 0), pglock.PairKey(7, -42), pglock.PairKey(-7, 42), pglock.PairKey(-1, -1),
+			pglock.PairKey(math.MaxInt32, math.MinInt32), pglock.PairKey(math.MinInt32, math.MaxInt32),
+		} {
+			t.Run(fmt.Sprintf("%s of %s", form.name, key), func(t *testing.T) {
+				conn := db.Connect(t)
+				raw := pglock.Int64Key(key.Int64())
+				if class, object, ok := key.Pair(); ok {
+					raw = pglock.PairKey(class, object)
+				}
+				for mode, opts := range map[string][]pglock.TxOption{"exclusive": nil, "share": {pglock.Shared()}} {
+					tx := txBegin(t, conn)
+					txCheck(t, form.lock(t.Context(), tx, key, opts...))
+					txWantLocks(t, db, raw.String()+" "+mode)
+					txCheck(t, tx.Commit(t.Context()))
+					txWantLocks(t, db)
+				}
+				if form.name == try.name {
+					return
+				}
+				tx := txBegin(t, conn)
+				txCheck(t, form.lock(t.Context(), tx, key, pglock.MaxWait(txLong), pglock.Shared()))
+				txWantLocks(t, db, raw.String()+" share")
+				txCheck(t, tx.Rollback(t.Context()))
+				txWantLocks(t, db)
+			})
+		}
+	}
+}
+
+func TestALockEndsWithItsSavepoint(t *testing.T) {
+	t.Parallel()
+	for _, form := range txForms {
+		for wait, opts := range map[string][]pglock.TxOption{"": nil, " with MaxWait": {pglock.MaxWait(txLong)}} {
+			t.Run(form.name+wait, func(t *testing.T) {
+				t.Parallel()
+				db := testenv.Database(t)
+				tx := txBegin(t, db.Connect(t))
+				txCheck(t, form.lock(t.Context(), tx, pglock.Int64Key(1), opts...))
+				rolledBack, err := tx.Begin(t.Context())
+				txCheck(t, err)
+				txCheck(t, form.lock(t.Context(), rolledBack, pglock.Int64Key(2), opts...))
+				txWantLocks(t, db, "@1 exclusive", "@2 exclusive")
+				txCheck(t, rolledBack.Rollback(t.Context()))
+				txWantLocks(t, db, "@1 exclusive")
+				released, err := tx.Begin(t.Context())
+				txCheck(t, err)
+				txCheck(t, form.lock(t.Context(), released, pglock.Int64Key(3), opts...))
+				txCheck(t, released.Commit(t.Context()))
+				txWantLocks(t, db, "@1 exclusive", "@3 exclusive")
+				txCheck(t, tx.Commit(t.Context()))
+				txWantLocks(t, db)
+			})
+		}
+	}
+}
+
+func TestALockIsReentrantWithinItsTransaction(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	tx := txBegin(t, db.Connect(t))
+	for _, lock := range []func(context.Context, pgx.Tx, pglock.Key, ...pglock.TxOption) error{
+		pglock.LockTx, pglock.TryLockTx, txSendLock,
+	} {
+		txCheck(t, lock(t.Context(), tx, pglock.NewKey("again")))
+		txCheck(t, lock(t.Context(), tx, pglock.NewKey("again"), pglock.Shared()))
+	}
+}
+
+func TestSharedLocksShareAndExcludeExclusiveOnes(t *testing.T) {
+	t.Parallel()
+	db, key := testenv.Database(t), pglock.PairKey(-1, 1)
+	reader, other, writer := txBegin(t, db.Connect(t)), txBegin(t, db.Connect(t)), txBegin(t, db.Connect(t))
+	txCheck(t, pglock.LockTx(t.Context(), reader, key, pglock.Shared()))
+	txCheck(t, pglock.TryLockTx(t.Context(), other, key, pglock.Shared()))
+	txWantWaitError(t, pglock.TryLockTx(t.Context(), writer, key), key)
+	txCheck(t, reader.Commit(t.Context()))
+	txCheck(t, other.Commit(t.Context()))
+	txCheck(t, pglock.TryLockTx(t.Context(), writer, key))
+	txWantWaitError(t, pglock.TryLockTx(t.Context(), txBegin(t, db.Connect(t)), key, pglock.Shared()), key)
+}
+
+func TestALockWaitsForItsHolder(t *testing.T) {
+	t.Parallel()
+	for _, form := range txForms {
+		for wait, opts := range map[string][]pglock.TxOption{"": nil, " with MaxWait": {pglock.MaxWait(txLong)}} {
+			t.Run(form.name+wait, func(t *testing.T) {
+				t.Parallel()
+				db, key := testenv.Database(t), pglock.Int64Key(1)
+				holder, tx := txHold(t, db, key), txBegin(t, db.Connect(t))
+				result := txGo(func() error { return form.lock(t.Context(), tx, key, opts...) })
+				db.WaitForWaiters(t, 1)
+				txWantLocks(t, db, "@1 exclusive", "@1 exclusive waited for")
+				txCheck(t, holder.Commit(t.Context()))
+				txCheck(t, <-result)
+				txWantLocks(t, db, "@1 exclusive")
+			})
+		}
+	}
+}
+
+func TestPsqlTakesTheSameLock(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	txCheck(t, migrations.Up(t.Context(), db.Pool(t)))
+	tx, key := txBegin(t, db.Connect(t)), pglock.NewKey("invoice:42")
+	txExec(t, tx, "SELECT pg_advisory_xact_lock(pglock.key('invoice:42'))")
+	txWantWaitError(t, pglock.TryLockTx(t.Context(), txBegin(t, db.Connect(t)), key), key)
+}
+
+func TestLocksWorkInAReadOnlyTransaction(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	tx := txBegin(t, db.Connect(t), pgx.TxOptions{AccessMode: pgx.ReadOnly})
+	for i, form := range txForms {
+		txCheck(t, form.lock(t.Context(), tx, pglock.Int64Key(int64(i))))
+		txCheck(t, form.lock(t.Context(), tx, pglock.Int64Key(int64(i)), pglock.MaxWait(txLong)))
+	}
+	txWantLocks(t, db, "@0 exclusive", "@1 exclusive", "@2 exclusive")
+}
+
+func TestBeginFuncCommitsAndRollsBack(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	pool, key, boom := db.Pool(t), pglock.NewKey("counter"), errors.New("boom")
+	txExec(t, pool, "CREATE TABLE done (n int)")
+	insert := func(result error) func(pgx.Tx) error {
+		return func(tx pgx.Tx) error {
+			txWantLocks(t, db, fmt.Sprintf("@%d exclusive", key.Int64()))
+			txExec(t, tx, "INSERT INTO done VALUES (1)")
+			return result
+		}
+	}
+	txCheck(t, pglock.BeginFunc(t.Context(), pool, key, insert(nil)))
+	if err := pglock.BeginFunc(t.Context(), pool, key, insert(boom)); !errors.Is(err, boom) {
+		t.Errorf("the error is %v", err)
+	}
+	func() {
+		defer func() {
+			if got := recover(); got != any(boom) {
+				t.Errorf("the panic is %v", got)
+			}
+		}()
+		err := pglock.BeginFunc(t.Context(), pool, key, func(tx pgx.Tx) error {
+			txCheck(t, insert(nil)(tx))
+			panic(boom)
+		})
+		t.Errorf("it went on after the panic: %v", err)
+	}()
+	txWantLocks(t, db)
+	holder := txHold(t, db, key)
+	err := pglock.BeginFunc(t.Context(), pool, key, func(pgx.Tx) error {
+		t.Error("it ran without the lock")
+		return nil
+	}, pglock.MaxWait(0))
+	txWantWaitError(t, err, key)
+	txCheck(t, holder.Rollback(t.Context()))
+
+	var n int
+	txCheck(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM done").Scan(&n))
+	if n != 1 {
+		t.Errorf("%d of 4 have been committed", n)
+	}
+}
+
+func TestBeginFuncInATransactionBeginsASavepoint(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	tx, boom := txBegin(t, db.Connect(t)), errors.New("boom")
+	txCheck(t, pglock.BeginFunc(t.Context(), tx, pglock.Int64Key(1), func(pgx.Tx) error { return nil }))
+	err := pglock.BeginFunc(t.Context(), tx, pglock.Int64Key(2), func(pgx.Tx) error { return boom })
+	if !errors.Is(err, boom) {
+		t.Errorf("the error is %v", err)
+	}
+	txWantLocks(t, db, "@1 exclusive")
+}
+
+func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	var turns *txTurns
+	conn := txConnect(t, db.ConnString(), func(config *pgx.ConnConfig) { turns = txCountTurns(config) })
+	tx, key, zero := txBegin(t, conn), pglock.NewKey("a"), pglock.Key{}
+	ctx := t.Context()
+	for name, c := range map[string]struct {
+		err   error
+		match error
+		text  string
+	}{
+		"LockTx of the zero Key":    {pglock.LockTx(ctx, tx, zero), pglock.ErrInvalidKey, "the zero Key"},
+		"TryLockTx of the zero Key": {pglock.TryLockTx(ctx, tx, zero), pglock.ErrInvalidKey, "the zero Key"},
+		"LockAllTx of the zero Key among others": {
+			pglock.LockAllTx(ctx, tx, []pglock.Key{key, key, zero}), pglock.ErrInvalidKey, "key 3 of 3: ",
+		},
+		"QueueLockTx of the zero Key": {txSendLock(ctx, tx, zero), pglock.ErrInvalidKey, "the zero Key"},
+		"LockTx with a negative MaxWait": {
+			pglock.LockTx(ctx, tx, key, pglock.MaxWait(-1)), nil, "MaxWait(-1ns): the duration is negative",
+		},
+		"LockAllTx of nothing with a negative MaxWait": {
+			pglock.LockAllTx(ctx, tx, nil, pglock.MaxWait(-1)), nil, "the duration is negative",
+		},
+		"QueueLockTx with a negative MaxWait": {
+			txSendLock(ctx, tx, key, pglock.MaxWait(-1)), nil, "the duration is negative",
+		},
+		"TryLockTx with MaxWait": {
+			pglock.TryLockTx(ctx, tx, key, pglock.MaxWait(1)), nil, "MaxWait contradicts a call that never waits",
+		},
+		"TryLockTx with MaxWait(0)": {
+			pglock.TryLockTx(ctx, tx, key, pglock.MaxWait(0)), nil, "MaxWait contradicts a call that never waits",
+		},
+		"a nil option":      {pglock.LockTx(ctx, tx, key, nil), nil, "a TxOption is nil"},
+		"a nil transaction": {pglock.LockTx(ctx, nil, key), nil, `lock "a": the transaction is nil`},
+		"a nil TxBeginner": {
+			pglock.BeginFunc(ctx, nil, key, func(pgx.Tx) error { return nil }), nil, "the TxBeginner or the function is nil",
+		},
+		"a nil function": {pglock.BeginFunc(ctx, tx, key, nil), nil, "the TxBeginner or the function is nil"},
+	} {
+		if c.err == nil || !strings.Contains(c.err.Error(), c.text) || (c.match != nil && !errors.Is(c.err, c.match)) {
+			t.Errorf("%s: the error is %v, want %q", name, c.err, c.text)
+		}
+	}
+	if turns.count() != txTurnsOfConnectAndBegin(t, db) {
+		t.Error("something has been sent")
+	}
+	txWantUsable(t, tx)
+	txWantLocks(t, db)
+}
+
+func txTurnsOfConnectAndBegin(t *testing.T, db *testenv.DB) int {
+	t.Helper()
+	var turns *txTurns
+	txBegin(t, txConnect(t, db.ConnString(), func(config *pgx.ConnConfig) { turns = txCountTurns(config) }))
+	return turns.count()
+}
+
+func TestAnEndedTransactionIsAnError(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	pooled, err := db.Pool(t).Begin(t.Context())
+	txCheck(t, err)
+	for _, tx := range []pgx.Tx{txBegin(t, db.Connect(t)), pooled} {
+		txCheck(t, tx.Commit(t.Context()))
+		for _, form := range txForms {
+			for _, opts := range [][]pglock.TxOption{nil, {pglock.MaxWait(txLong)}} {
+				if err := form.lock(t.Context(), tx, pglock.NewKey("late"), opts...); !errors.Is(err, pgx.ErrTxClosed) {
+					t.Errorf("%s: the error is %v", form.name, err)
+				}
+			}
+		}
+	}
+}
