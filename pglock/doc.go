@@ -1,0 +1,52 @@
+// Package pglock takes PostgreSQL advisory locks: inside a transaction that you have already, or held across
+// transactions and processes.
+//
+// # Inside a transaction
+//
+// [LockTx] and its kin take pg_advisory_xact_lock in a [pgx.Tx]; commit or rollback frees it. Nothing needs to be
+// installed or configured, it costs one round trip (none at all in a batch, with [QueueLockTx]), and it works through
+// transaction poolers. If the work is one transaction, this is the lock to use.
+//
+// # Across transactions and processes
+//
+// A [Locker] dials server sessions of its own and holds locks on them: [Locker.Lock], [Locker.TryLock],
+// [Locker.LockAll], and [Locker.Do], which does the bookkeeping. The [Lock] says when it ends: run the work under
+// [Lock.Context]. Behind a transaction pooler give the Locker a direct address ([NewWithConfig]); it refuses the pooler's.
+//
+// # Keys
+//
+// A lock has a [Key]: a name, of which PostgreSQL sees a 64-bit hash, or a raw number. psql, triggers and other languages
+// take the same lock with pglock.key('name'), a function that package migrations installs, or with the number that
+// "pglock key NAME" prints.
+//
+// # What is guaranteed
+//
+// While a Lock's Err is nil and its server session lives, nobody else holds the key, anywhere in that database. A holder
+// that falls silent (partition, frozen process, dead host) is told, through Context, Done and Err, before the server can
+// give the lock to the next: the server ends a session that it has heard nothing from for the lease (15 s by default, see
+// [WithLease]), and the client stops trusting it a tenth of the lease earlier, counted from the sending of the last
+// message that was answered.
+//
+// # What is not
+//
+// A session that the server itself ends (pg_terminate_backend, a restart, a failover) is told at once, but one network
+// delay late: for so long two holders can overlap. Where that matters let the protected resource compare [Lock.Fence]
+// numbers, or do the work in the transaction that holds a LockTx of the same key.
+//
+// The server's side of the lease is idle_session_timeout, which PostgreSQL has since version 14. On 13 only TCP
+// keepalives notice a dead client, and a client that is frozen, but whose kernel answers, keeps its locks on the server;
+// it still knows by itself that it must not trust them.
+//
+// Excluded are forward jumps of the server's wall clock, and the moment between the end of a virtual machine's pause and
+// its first look at the clock. Locks are per database, and on multi-primary systems per server. Locks are not stored:
+// after a failover nobody holds anything on the new primary.
+//
+// Deadlocks between locks that one process holds on several sessions are invisible to PostgreSQL. Who needs several keys
+// takes them with [Locker.LockAll], or bounds the wait with [MaxWait].
+//
+// # What lives elsewhere
+//
+// Package monitor shows who holds and who waits; package migrations installs the schema that names, fencing and the SQL
+// functions need; package driver is the contract for other backends; package locktest has an in-memory Locker for unit
+// tests.
+package pglock

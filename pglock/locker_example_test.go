@@ -1,0 +1,339 @@
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
+)
+
+// exampleLocker opens a Locker on the examples' database.
+func exampleLocker(opts ...pglock.Option) *pglock.Locker {
+	locker, err := pglock.Open(context.Background(), testenv.ForExamples().ConnString(), opts...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return locker
+}
+
+func ExampleNew() {
+	ctx := context.Background()
+	pool, err := pgxpool.New(ctx, testenv.ForExamples().ConnString())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+
+	locker, err := pglock.New(pool) // dials sessions of its own, on top of the pool's
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locker.Close(ctx)
+	fmt.Println(locker.Ping(ctx))
+	// Output: <nil>
+}
+
+func ExampleNewWithConfig() {
+	// The pool goes through a transaction pooler; the Locker needs the server's own address.
+	direct, err := pgxpool.ParseConfig(testenv.ForExamples().ConnString())
+	if err != nil {
+		log.Fatal(err)
+	}
+	locker, err := pglock.NewWithConfig(direct, pglock.WithApplicationName("billing locks"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locker.Close(context.Background())
+	fmt.Println(locker.Ping(context.Background()))
+	// Output: <nil>
+}
+
+func ExampleOpen() {
+	ctx := context.Background()
+	locker, err := pglock.Open(ctx, "postgres://app:secret@127.0.0.1:1/app")
+	fmt.Println(locker == nil, errors.Is(err, pglock.ErrUnavailable))
+	// Output: true true
+}
+
+func ExampleNewWithBackend() {
+	// Package locktest makes its in-memory Locker with NewWithBackend.
+	locker, err := locktest.NewMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locker.Close(context.Background())
+	err = locker.Do(context.Background(), pglock.NewKey("a"), func(context.Context, *pglock.Lock) error {
+		fmt.Println("alone")
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// alone
+	// <nil>
+}
+
+func ExampleLocker_Lock() {
+	ctx := context.Background()
+	locker := exampleLocker()
+	defer locker.Close(ctx)
+
+	lock, err := locker.Lock(ctx, pglock.NewKey("nightly-report"), pglock.MaxWait(5*time.Second))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Unlock(ctx) // works whatever has become of ctx
+
+	work := lock.Context(ctx) // ends when the lock is lost
+	fmt.Println(work.Err(), lock.Err())
+	// Output: <nil> <nil>
+}
+
+func ExampleLocker_TryLock() {
+	ctx := context.Background()
+	locker := exampleLocker()
+	defer locker.Close(ctx)
+	key := pglock.NewKey("nightly-report")
+
+	lock, err := locker.TryLock(ctx, key)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Unlock(ctx)
+
+	_, err = locker.TryLock(ctx, key) // not reentrant: as if another process asked
+	fmt.Println(errors.Is(err, pglock.ErrNotAcquired))
+	fmt.Println(err)
+	// Output:
+	// true
+	// pglock: lock "nightly-report" not acquired: held by somebody else
+}
+
+func ExampleLocker_LockAll() {
+	ctx := context.Background()
+	locker := exampleLocker()
+	defer locker.Close(ctx)
+
+	// Whoever names the same accounts in another order does not deadlock with this.
+	both, err := locker.LockAll(ctx, []pglock.Key{pglock.NewKey("account:7"), pglock.NewKey("account:3")})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(both.Keys()), both.Unlock(ctx))
+	// Output: 2 <nil>
+}
+
+func ExampleLocker_TryLockAll() {
+	ctx := context.Background()
+	locker := exampleLocker()
+	defer locker.Close(ctx)
+	a, b := pglock.NewKey("a"), pglock.NewKey("b")
+
+	lock, err := locker.TryLock(ctx, a)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Unlock(ctx)
+	_, err = locker.TryLockAll(ctx, []pglock.Key{b, a})
+	fmt.Println(errors.Is(err, pglock.ErrNotAcquired))
+	// Output: true
+}
+
+func ExampleLocker_Do() {
+	ctx := context.Background()
+	locker := exampleLocker()
+	defer locker.Close(ctx)
+
+	err := locker.Do(ctx, pglock.NewKey("nightly-report"), func(ctx context.Context, lock *pglock.Lock) error {
+		fmt.Println("holding", lock.Key())
+		return ctx.Err() // ctx ends with the lock
+	})
+	fmt.Println(err)
+	// Output:
+	// holding nightly-report
+	// <nil>
+}
+
+func ExampleLocker_TryDo() {
+	ctx := context.Background()
+	locker := exampleLocker()
+	defer locker.Close(ctx)
+	key := pglock.NewKey("nightly-report")
+
+	err := locker.Do(ctx, key, func(ctx context.Context, _ *pglock.Lock) error {
+		return locker.TryDo(ctx, key, func(context.Context, *pglock.Lock) error {
+			fmt.Println("never")
+			return nil
+		})
+	})
+	fmt.Println(errors.Is(err, pglock.ErrNotAcquired))
+	// Output: true
+}
+
+func ExampleLocker_Holders() {
+	ctx := context.Background()
+	locker := exampleLocker(pglock.WithApplicationName("billing"))
+	defer locker.Close(ctx)
+	key := pglock.NewKey("nightly-report")
+
+	lock, err := locker.Lock(ctx, key)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Unlock(ctx)
+	holders, err := locker.Holders(ctx, key)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(holders), holders[0].Application)
+	// Output: 1 billing
+}
+
+func ExampleLocker_Ping() {
+	ctx := context.Background()
+	locker := exampleLocker()
+	defer locker.Close(ctx)
+	fmt.Println(locker.Ping(ctx))
+	// Output: <nil>
+}
+
+func ExampleLocker_Stats() {
+	ctx := context.Background()
+	locker := exampleLocker()
+	defer locker.Close(ctx)
+	lock, err := locker.Lock(ctx, pglock.NewKey("a"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(locker.Stats().Held)
+	if err := lock.Unlock(ctx); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(locker.Stats().Held)
+	// Output:
+	// 1
+	// 0
+}
+
+func ExampleLocker_Close() {
+	ctx := context.Background()
+	locker := exampleLocker()
+	fmt.Println(locker.Close(ctx))
+	_, err := locker.TryLock(ctx, pglock.NewKey("a"))
+	fmt.Println(errors.Is(err, pglock.ErrClosed))
+	// Output:
+	// <nil>
+	// true
+}
+
+func ExampleLock_Context() {
+	ctx := context.Background()
+	server := locktest.NewServer()
+	locker, err := server.Locker()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locker.Close(ctx)
+	key := pglock.NewKey("nightly-report")
+	lock, err := locker.Lock(ctx, key)
+	if err != nil {
+		log.Fatal(err)
+	}
+	work := lock.Context(ctx)
+	server.Lose(key) // as when a database administrator ends the session
+
+	<-work.Done()
+	fmt.Println(errors.Is(context.Cause(work), pglock.ErrLost))
+	fmt.Println(lock.Unlock(ctx))
+	// Output:
+	// true
+	// pglock: lock "nightly-report" lost: its server session ended: the test took it away
+}
+
+func ExampleLock_Verify() {
+	ctx := context.Background()
+	locker := exampleLocker()
+	defer locker.Close(ctx)
+	lock, err := locker.Lock(ctx, pglock.NewKey("a"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(lock.Verify(ctx))
+	if err := lock.Unlock(ctx); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(errors.Is(lock.Verify(ctx), pglock.ErrUnlocked))
+	// Output:
+	// <nil>
+	// true
+}
+
+func ExampleLock_Fence() {
+	ctx := context.Background()
+	locker, err := locktest.NewMemory() // on PostgreSQL it needs the schema: pglock migrate up
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locker.Close(ctx)
+	var last int64
+	for range 3 {
+		err := locker.Do(ctx, pglock.NewKey("a"), func(ctx context.Context, lock *pglock.Lock) error {
+			fence, err := lock.Fence(ctx) // goes along to what the lock protects
+			fmt.Println(fence > last)
+			last = fence
+			return err
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// true
+	// true
+	// true
+}
+
+func ExampleLock_Extend() {
+	ctx := context.Background()
+	locker := exampleLocker()
+	defer locker.Close(ctx)
+	lock, err := locker.Lock(ctx, pglock.NewKey("a"), pglock.MaxHold(time.Minute))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(lock.Extend(time.Hour)) // from now
+	fmt.Println(lock.Unlock(ctx))
+	// Output:
+	// <nil>
+	// <nil>
+}
+
+func ExampleMaxHold() {
+	ctx := context.Background()
+	locker := exampleLocker()
+	defer locker.Close(ctx)
+	err := locker.Do(ctx, pglock.NewKey("a"), func(ctx context.Context, lock *pglock.Lock) error {
+		<-ctx.Done() // work that hangs
+		return nil
+	}, pglock.MaxHold(10*time.Millisecond))
+	lost := (*pglock.LostError)(nil)
+	fmt.Println(errors.As(err, &lost) && lost.Reason == pglock.LostMaxHold)
+	// Output: true
+}
+
+func ExampleWithLogger() {
+	ctx := context.Background()
+	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	locker := exampleLocker(pglock.WithLogger(logger), pglock.WithLease(5*time.Second))
+	defer locker.Close(ctx)
+	fmt.Println(locker.Ping(ctx))
+	// Output: <nil>
+}
