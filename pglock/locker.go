@@ -77,7 +77,7 @@ func NewWithConfig(cfg *pgxpool.Config, opts ...Option) (*Locker, error) {
 		return nil, err
 	}
 	if config.maxHeld > 0 {
-		config.postgres.MaxSessions = postgres.Unbounded // held and awaited keys are bounded here already
+		config.postgres.MaxKeys = postgres.Unbounded // held and awaited keys are bounded here already
 	}
 	return newLocker(postgres.New(postgres.Config{
 		Conn: cfg.ConnConfig, BeforeConnect: cfg.BeforeConnect, Options: config.postgres,

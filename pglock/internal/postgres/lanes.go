@@ -1,0 +1,364 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// lanes are the main sessions, which carry all uncontended locks.
+//
+// A caller that finds a session idle takes it and writes its statement at once. When all are busy callers queue up, and
+// the next session that gets its answer takes everything that is queued in one statement: its own releases first, then
+// the tries of everybody. So the sessions are never idle while somebody waits, statements get larger as the load grows,
+// and nobody waits for a timer.
+//
+// A session whose keys others wait for must never wait itself, or PostgreSQL would see cycles between unrelated locks:
+// here nothing waits in the server.
+type lanes struct {
+	backend *Backend
+
+	mu      sync.Mutex
+	closed  bool
+	open    []*mainSession
+	idle    []*mainSession
+	pending []*ask // tries that no session has taken
+	dialing int
+	keys    int                  // held or asked for
+	limit   int                  // of keys; 0 until a server has told
+	arrival chan struct{}        // closed by the next end of a dial; nil when nobody waits for one
+	failure error                // of the last dial
+	shared  map[driver.KeyID]int // shared keys held or asked for
+}
+
+// submit hands a over to a session, or queues it. A release goes to the session that holds the lock.
+func (l *lanes) submit(a *ask) error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return driver.ErrClosed
+	}
+	if !a.release {
+		if err := l.reserve(a.grant); err != nil {
+			l.mu.Unlock()
+			return err
+		}
+	}
+	s := l.sessionFor(a)
+	if s == nil {
+		l.mu.Unlock()
+		return nil
+	}
+	s.busy = true
+	s.batch = append(s.batch[:0], a)
+	a.state = sent
+	l.mu.Unlock()
+	s.send()
+	return nil
+}
+
+// sessionFor returns an idle session that can take a, or queues a. It runs under mu.
+func (l *lanes) sessionFor(a *ask) *mainSession {
+	a.state = pending
+	if a.release {
+		s := a.grant.lane
+		if s.cause != nil {
+			l.fail(a, lostBecause(s.cause))
+			return nil
+		}
+		if s.busy {
+			s.releases = append(s.releases, a)
+			return nil
+		}
+		l.idle = slices.DeleteFunc(l.idle, func(other *mainSession) bool { return other == s })
+		return s
+	}
+	if n := len(l.idle); n > 0 {
+		s := l.idle[n-1]
+		l.idle = l.idle[:n-1]
+		return s
+	}
+	l.pending = append(l.pending, a)
+	if len(l.open)+l.dialing < l.backend.config.Sessions {
+		l.dialing++
+		go l.dial()
+	}
+	return nil
+}
+
+// reserve counts a grant's keys, unless that is too many. It runs under mu.
+func (l *lanes) reserve(g *grant) error {
+	if l.limit > 0 && l.keys+len(g.numbers) > l.limit {
+		return fmt.Errorf("%w: %d keys are held or asked for, and more than %d could fill the server's lock table, "+
+			"which breaks all of its sessions (raise max_locks_per_transaction, or see WithMaxHeld)",
+			driver.ErrTooManyLocks, l.keys, l.limit)
+	}
+	for i := range g.numbers {
+		l.count(g, i, 1)
+	}
+	return nil
+}
+
+// count counts one key of g. It runs under mu.
+func (l *lanes) count(g *grant, i, by int) {
+	l.keys += by
+	if !g.shared {
+		return
+	}
+	id := g.id(i)
+	if l.shared[id] += by; l.shared[id] == 0 {
+		delete(l.shared, id)
+	}
+}
+
+// carriesShared reports whether a main session holds one of g's keys shared, or is asked to. PostgreSQL grants a session
+// a lock that it holds already, past others that wait for it, and a batch could not tell two of them apart; so g has to
+// go elsewhere.
+func (l *lanes) carriesShared(g *grant) bool {
+	if !g.shared {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range g.numbers {
+		if l.shared[g.id(i)] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// dial opens one more session, and on failure gives the error to everybody who would have to wait for ever.
+func (l *lanes) dial() {
+	ctx, cancel := context.WithTimeout(context.Background(), l.backend.config.Conn.ConnectTimeout)
+	defer cancel()
+	s, err := openMain(ctx, l.backend)
+	l.mu.Lock()
+	l.dialing--
+	l.failure = err
+	if l.arrival != nil {
+		close(l.arrival)
+		l.arrival = nil
+	}
+	switch {
+	case err == nil && l.closed:
+		l.mu.Unlock()
+		s.end(driver.ReasonClosed, driver.ErrClosed)
+		return
+	case err == nil:
+		if l.limit == 0 && l.backend.config.MaxKeys == 0 {
+			l.limit = max(1, s.lockTable/4)
+		}
+		l.open = append(l.open, s)
+		s.busy = true
+	case len(l.open)+l.dialing == 0:
+		l.failPending(err)
+	}
+	l.mu.Unlock()
+	if err == nil {
+		s.start()
+		s.proceed()
+	}
+}
+
+// failPending answers all queued tries. It runs under mu.
+func (l *lanes) failPending(err error) {
+	for _, a := range l.pending {
+		l.fail(a, err)
+	}
+	l.pending = nil
+}
+
+// fail answers an ask that came to nothing.
+func (l *lanes) fail(a *ask, err error) {
+	if l.answer(a, nil, err) {
+		a.wake <- struct{}{}
+	}
+}
+
+// answer settles an ask: done says for which keys it was carried out. A grant keeps the keys that it got. It reports
+// whether the caller is still there and must be woken, after which the ask is the caller's again. It runs under mu.
+func (l *lanes) answer(a *ask, done []bool, err error) (wake bool) {
+	wake = a.state != abandoned
+	a.err, a.state = err, answered
+	g := a.grant
+	for i := range g.numbers {
+		got := i < len(done) && done[i]
+		if a.release || !got {
+			l.count(g, i, -1)
+		}
+		if a.release && !got && err == nil {
+			a.err = lostBecause(errors.New("the server session did not hold the key"))
+		}
+	}
+	if a.release {
+		return wake
+	}
+	g.keep(done)
+	if !wake && len(g.numbers) > 0 { // nobody is there to take it
+		g.lane.releases = append(g.lane.releases, &ask{grant: g, release: true, wake: make(chan struct{}, 1)})
+	}
+	return wake
+}
+
+// await waits for the answer to a. A caller whose ctx ends takes a back if nobody has sent it; what has been sent will
+// be answered soon, and leaving would mean not to know: so ctx is followed only after a while, and then a lock that
+// still comes is given back.
+func (l *lanes) await(ctx context.Context, a *ask) error {
+	select {
+	case <-a.wake:
+		return a.err
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	if a.state == pending {
+		l.withdraw(a)
+		l.mu.Unlock()
+		return context.Cause(ctx)
+	}
+	l.mu.Unlock()
+	timer := time.NewTimer(answerPatience)
+	defer timer.Stop()
+	select {
+	case <-a.wake:
+		return a.err
+	case <-timer.C:
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a.state == answered {
+		<-a.wake
+		return a.err
+	}
+	a.state = abandoned
+	return fmt.Errorf("%w: no answer: %w", driver.ErrUnavailable, context.Cause(ctx))
+}
+
+// withdraw takes a pending ask back. It runs under mu.
+func (l *lanes) withdraw(a *ask) {
+	is := func(other *ask) bool { return other == a }
+	if a.release {
+		a.grant.lane.releases = slices.DeleteFunc(a.grant.lane.releases, is)
+		return
+	}
+	l.pending = slices.DeleteFunc(l.pending, is)
+	for i := range a.grant.numbers {
+		l.count(a.grant, i, -1)
+	}
+}
+
+// remove forgets a session that has ended. It runs under mu.
+func (l *lanes) remove(s *mainSession) {
+	is := func(other *mainSession) bool { return other == s }
+	l.open = slices.DeleteFunc(l.open, is)
+	l.idle = slices.DeleteFunc(l.idle, is)
+	if len(l.pending) > 0 && len(l.open)+l.dialing == 0 && !l.closed {
+		l.dialing++
+		go l.dial()
+	}
+}
+
+// close ends all sessions.
+func (l *lanes) close() {
+	l.mu.Lock()
+	l.closed = true
+	open := slices.Clone(l.open)
+	l.failPending(driver.ErrClosed)
+	l.mu.Unlock()
+	for _, s := range open {
+		s.end(driver.ReasonClosed, nil)
+	}
+	for _, s := range open {
+		<-s.readerDone
+	}
+}
+
+// try locks g's keys on a main session, all or none, or returns ErrNotAcquired.
+func (l *lanes) try(ctx context.Context, g *grant) error {
+	wanted := len(g.numbers)
+	if err := l.do(ctx, g, false); err != nil {
+		return err
+	}
+	switch len(g.numbers) {
+	case wanted:
+		return nil
+	case 0:
+		return driver.ErrNotAcquired
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpWithin)
+	defer cancel()
+	if err := l.do(ctx, g, true); err != nil {
+		return fmt.Errorf("give back what was free of several keys: %w", err)
+	}
+	return driver.ErrNotAcquired
+}
+
+// release gives g's keys back.
+func (l *lanes) release(ctx context.Context, g *grant) error { return l.do(ctx, g, true) }
+
+// do asks for one thing and waits for the answer.
+func (l *lanes) do(ctx context.Context, g *grant, release bool) error {
+	a := &g.ask
+	*a = ask{grant: g, release: release, wake: wakes.Get().(chan struct{})}
+	if err := l.submit(a); err != nil {
+		return err
+	}
+	if err := l.await(ctx, a); err != nil {
+		return err
+	}
+	wakes.Put(a.wake)
+	return nil
+}
+
+// call runs a statement of its own kind on any main session.
+func (l *lanes) call(ctx context.Context, sql string, args ...string) (row string, some bool, err error) {
+	for attempt := 0; ; attempt++ {
+		s, err := l.any(ctx)
+		if err != nil {
+			return "", false, err
+		}
+		row, some, err = s.do(ctx, sql, args...)
+		if err == nil || attempt > 0 || !s.hasEnded() || ctx.Err() != nil {
+			return row, some, err
+		}
+	}
+}
+
+// any returns a main session, and dials one if there is none.
+func (l *lanes) any(ctx context.Context) (*mainSession, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for dialled := false; ; dialled = true {
+		switch {
+		case l.closed:
+			return nil, driver.ErrClosed
+		case len(l.open) > 0:
+			return l.open[0], nil
+		case dialled && l.dialing == 0:
+			return nil, l.failure
+		}
+		if l.dialing == 0 {
+			l.dialing++
+			go l.dial()
+		}
+		if l.arrival == nil {
+			l.arrival = make(chan struct{})
+		}
+		arrival := l.arrival
+		l.mu.Unlock()
+		select {
+		case <-arrival:
+			l.mu.Lock()
+		case <-ctx.Done():
+			l.mu.Lock()
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+const answerPatience = time.Second
