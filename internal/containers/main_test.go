@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -30,9 +32,19 @@ func TestACommandThatCannotRunIsNamed(t *testing.T) {
 }
 
 func TestAnInterruptedCommandIsAskedToEnd(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if code, err := runCommand(ctx, []string{"sleep", "1000"}); code != 128+15 || err != nil {
+	ctx, interrupt := context.WithCancel(t.Context())
+	up := filepath.Join(t.TempDir(), "up")
+	go func() {
+		defer interrupt()
+		for t.Context().Err() == nil {
+			if _, err := os.Stat(up); err == nil {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	command := []string{"/bin/sh", "-c", `: >"$UP"; exec sleep 1000`}
+	if code, err := runCommand(ctx, command, "UP="+up); code != 128+15 || err != nil {
 		t.Errorf("the code is %d, %v, want that of SIGTERM", code, err)
 	}
 }
