@@ -1,18 +1,21 @@
 #!/bin/sh
 # Builds an image with Debian's PostgreSQL that takes the variables of the official one, for machines that cannot pull
-# that: image.sh SUITE NAME. Its packages come from this machine's own sources when these have the suite.
+# that:
 #
-#	bullseye  PostgreSQL 13        trixie  PostgreSQL 17
-#	bookworm  PostgreSQL 15        forky   PostgreSQL 18
+#	image.sh SUITE NAME [OPTION-OF-MMDEBSTRAP…]
+#
+# bullseye has PostgreSQL 13, bookworm 15, trixie 17 and forky 18. The packages come from this machine's own sources when
+# these have the suite. A mirror that stands still needs --aptopt='Acquire::Check-Valid-Until "false"'.
 #
 # It needs root, mmdebstrap and Docker.
 set -eu
 
-if [ $# -ne 2 ]; then
-	echo "usage: $0 SUITE NAME" >&2
+if [ $# -lt 2 ]; then
+	echo "usage: $0 SUITE NAME [OPTION-OF-MMDEBSTRAP…]" >&2
 	exit 64
 fi
 suite=$1 name=$2
+shift 2
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -43,7 +46,7 @@ mmdebstrap --variant=minbase --include=postgresql --quiet \
 	--customize-hook="install -m 755 $dir/entrypoint \"\$1/usr/local/bin/entrypoint\"" \
 	--customize-hook='install -d -m 700 "$1/var/lib/postgresql/data"' \
 	--customize-hook='chroot "$1" chown postgres:postgres /var/lib/postgresql/data' \
-	"$suite" "$dir/root.tar"
+	"$@" "$suite" "$dir/root.tar"
 
 docker import \
 	--change 'ENV PGDATA=/var/lib/postgresql/data' \
