@@ -316,6 +316,21 @@ func TestMaxWaitLeavesTheTransactionAliveWhereHoldersCannotBeSeen(t *testing.T) 
 	txWantUsable(t, tx)
 }
 
+func TestAPreparedTransactionIsNamedAsHolder(t *testing.T) {
+	t.Parallel()
+	db, key := testenv.Database(t), pglock.NewKey("a")
+	gid := "transfer of " + db.Name()
+	holder := db.Connect(t)
+	txCheck(t, pglock.LockTx(t.Context(), txBegin(t, holder), key))
+	txExec(t, holder, fmt.Sprintf("PREPARE TRANSACTION '%s'", gid))
+	tx := txBegin(t, db.Connect(t))
+	wait := txWantWaitError(t, pglock.LockTx(t.Context(), tx, key, pglock.MaxWait(txShort)), key)
+	if text := fmt.Sprintf("held by prepared transaction %q", gid); !strings.Contains(wait.Error(), text) {
+		t.Errorf("the text is %q, want %q in it", wait, text)
+	}
+	txExec(t, holder, fmt.Sprintf("ROLLBACK PREPARED '%s'", gid))
+}
+
 func TestARoleWithoutRightsSeesWhoHolds(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.NewKey("a")
