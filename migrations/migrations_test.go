@@ -104,7 +104,7 @@ func TestUpDoesNotDependOnTheSearchPathOrOtherSettings(t *testing.T) {
 
 func TestAForeignSchemaIsRefusedAndLeftAlone(t *testing.T) {
 	for name, sql := range map[string]string{
-		"empty":        `CREATE SCHEMA pglock`,
+		"empty": `CREATE SCHEMA pglock`,
 		"an extension": `CREATE SCHEMA pglock;
 			CREATE FUNCTION pglock.key(text) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'`,
 		"the table of a migration tool": `CREATE SCHEMA pglock;
