@@ -127,7 +127,7 @@ func notes(s *monitor.Snapshot, width int) []string {
 	}
 	lines := []string{""}
 	for _, text := range texts {
-		lines = append(lines, Wrap(text, width)...)
+		lines = append(lines, Wrap(text, width, "  ")...)
 	}
 	return lines
 }

@@ -71,9 +71,8 @@ func fit(s string, n int, right bool) string {
 	return s + padding
 }
 
-// Wrap breaks printable text into lines of at most n columns; those after the first are indented.
-func Wrap(s string, n int) []string {
-	const indent = "  "
+// Wrap breaks printable text into lines of at most n columns, of which those after the first begin with indent.
+func Wrap(s string, n int, indent string) []string {
 	var lines []string
 	line := ""
 	for word := range strings.FieldsSeq(s) {
@@ -93,6 +92,8 @@ func Wrap(s string, n int) []string {
 func age(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch d = max(d, 0); {
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d/time.Millisecond)
 	case d < 10*time.Second:
 		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
 	case d < time.Minute:
