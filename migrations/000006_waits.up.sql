@@ -27,7 +27,7 @@ SELECT waiter.key,
        session.client_addr AS blocker_client_addr,
        session.state AS blocker_state,
        CASE
-           WHEN holder.holds OR blocker.pid = 0 THEN 'hard'
+           WHEN holder.holds THEN 'hard'
            WHEN EXISTS (
                SELECT FROM lock AS queued
                WHERE queued.space = waiter.space AND queued.number = waiter.number

@@ -142,7 +142,9 @@ func TestAWaitingUpIsNotInTheWayOfCreateIndexConcurrently(t *testing.T) {
 }
 
 // stuckUp has Up stop in the middle, after it has applied a migration and before it records that, until resume.
-func stuckUp(t *testing.T, ctx context.Context, db *testenv.DB) (pool *pgxpool.Pool, result <-chan error, resume func()) {
+func stuckUp(
+	ctx context.Context, t *testing.T, db *testenv.DB,
+) (pool *pgxpool.Pool, result <-chan error, resume func()) {
 	t.Helper()
 	conn := db.Connect(t)
 	installUpTo(t, conn, 3)
@@ -152,8 +154,8 @@ func stuckUp(t *testing.T, ctx context.Context, db *testenv.DB) (pool *pgxpool.P
 	go func() { returned <- migrations.Up(ctx, pool) }()
 	watcher := db.Connect(t)
 	testenv.WaitUntil(t, "Up is stuck in a migration", func() bool {
-		return one[bool](t, watcher, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'pglock.schema_migrations'::regclass
-			AND NOT granted)`)
+		return one[bool](t, watcher, `SELECT EXISTS (
+			SELECT FROM pg_locks WHERE relation = 'pglock.schema_migrations'::regclass AND NOT granted)`)
 	})
 	return pool, returned, func() { execute(t, conn, "COMMIT") }
 }
@@ -161,7 +163,7 @@ func stuckUp(t *testing.T, ctx context.Context, db *testenv.DB) (pool *pgxpool.P
 func TestTheContextEndsAMigrationThatIsStuck(t *testing.T) {
 	db := testenv.Database(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	pool, result, resume := stuckUp(t, ctx, db)
+	pool, result, resume := stuckUp(ctx, t, db)
 	cancel()
 	if err := <-result; !errors.Is(err, context.Canceled) || errors.Is(err, driver.ErrNotAcquired) {
 		t.Errorf("the context ended in the middle of a migration: %v", err)
@@ -174,7 +176,7 @@ func TestTheContextEndsAMigrationThatIsStuck(t *testing.T) {
 
 func TestAnUpWhoseSessionIsTerminatedLeavesNothingBehind(t *testing.T) {
 	db := testenv.Database(t)
-	pool, result, resume := stuckUp(t, t.Context(), db)
+	pool, result, resume := stuckUp(t.Context(), t, db)
 	conn := db.Connect(t)
 	before := catalog(t, conn)
 	execute(t, conn, `SELECT pg_terminate_backend(pid) FROM pg_locks

@@ -34,7 +34,8 @@ func run(ctx context.Context, tx pgx.Tx, from int, op operation) error {
 
 // txDriver lets golang-migrate work in one transaction that holds the lock already, and honours a context.
 // golang-migrate's own drivers commit between a migration and its record, which is how a failure leaves a database
-// "dirty"; they also ignore the context, and wait for their lock in a statement that CREATE INDEX CONCURRENTLY waits for.
+// "dirty"; they also ignore the context, and wait for their lock in a statement, for which CREATE INDEX CONCURRENTLY
+// waits in turn.
 //
 // The migrations record their versions themselves, so txDriver only counts along.
 type txDriver struct {

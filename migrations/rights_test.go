@@ -197,10 +197,11 @@ func TestOnlyTheOwnerUpgrades(t *testing.T) {
 
 	err := migrations.Up(t.Context(), pool)
 	wantState(t, err, insufficientPrivilege)
-	wantMentioned(t, err, user(pool), user(owner), db.Name())
+	grants := `GRANT USAGE ON SCHEMA pglock TO "` + user(pool) + `"; ` +
+		`GRANT SELECT ON pglock.schema_migrations TO "` + user(pool) + `"`
+	wantMentioned(t, err, user(owner), db.Name(), grants)
 
-	execute(t, owner, "GRANT USAGE ON SCHEMA pglock TO "+user(pool)+
-		"; GRANT SELECT ON pglock.schema_migrations TO "+user(pool))
+	execute(t, owner, grants)
 	err = migrations.Up(t.Context(), pool)
 	wantState(t, err, insufficientPrivilege)
 	wantMentioned(t, err, user(pool), user(owner), db.Name())

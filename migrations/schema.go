@@ -39,23 +39,30 @@ func inspect(ctx context.Context, db lockdb.DBTX) (schema, error) {
 		return schema{}, fmt.Errorf("%w: database %q has one that belongs to role %q and was made by something else "+
 			"(pglock cannot share it: rename that one or use another database)", ErrForeignSchema, s.Database, s.Owner)
 	}
+	if s.version, err = s.readVersion(ctx, queries); err != nil {
+		return schema{}, err
+	}
+	return s, nil
+}
+
+func (s schema) readVersion(ctx context.Context, queries *lockdb.Queries) (int, error) {
 	recorded, err := queries.SchemaVersion(ctx)
 	switch {
 	case sqlState(err) == undefinedTable: // somebody has removed the schema since
-		return s, nil
+		return database.NilVersion, nil
 	case sqlState(err) == insufficientPrivilege:
-		return schema{}, fmt.Errorf("role %q may not read the version of schema pglock in database %q: %w "+
-			"(have role %q run the grants for %[1]q)", s.Role, s.Database, err, s.Owner)
+		return 0, fmt.Errorf("role %q may not read the version of schema pglock in database %q: %w "+
+			"(have role %q run: GRANT USAGE ON SCHEMA pglock TO %s; GRANT SELECT ON pglock.schema_migrations TO %[5]s)",
+			s.Role, s.Database, err, s.Owner, quote(s.Role))
 	case errors.Is(err, pgx.ErrNoRows):
-		return schema{}, fmt.Errorf("pglock.schema_migrations in database %q is empty: %w", s.Database, err)
+		return 0, fmt.Errorf("pglock.schema_migrations in database %q is empty: %w", s.Database, err)
 	case err != nil:
-		return schema{}, fmt.Errorf("read the version of schema pglock: %w", err)
+		return 0, fmt.Errorf("read the version of schema pglock: %w", err)
 	case recorded.Dirty:
-		return schema{}, fmt.Errorf("pglock.schema_migrations in database %q is marked dirty at version %d, which only "+
+		return 0, fmt.Errorf("pglock.schema_migrations in database %q is marked dirty at version %d, which only "+
 			"another tool can have done: finish what it began, then set dirty to false", s.Database, recorded.Version)
 	}
-	s.version = int(recorded.Version)
-	return s, nil
+	return int(recorded.Version), nil
 }
 
 // missing is the error of a database without the schema.

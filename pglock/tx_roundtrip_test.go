@@ -56,13 +56,15 @@ var txCalls = []struct {
 	}},
 }
 
+const txPooled = "through a transaction pooler"
+
 // txServers are the ways to one database.
 func txServers(t *testing.T, db *testenv.DB) map[string]string {
 	txExec(t, db.Connect(t), "REVOKE ALL ON SCHEMA public FROM PUBLIC")
 	return map[string]string{
-		"as a superuser":               db.ConnString(),
-		"as a role without rights":     db.Role(t, "pglock_poor"),
-		"through a transaction pooler": testenv.PgBouncer(t, db, testenv.TransactionPooling),
+		"as a superuser":           db.ConnString(),
+		"as a role without rights": db.Role(t, "pglock_poor"),
+		txPooled:                   testenv.PgBouncer(t, db, testenv.TransactionPooling),
 	}
 }
 

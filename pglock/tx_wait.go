@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -41,9 +42,20 @@ func holdersTx(ctx context.Context, tx pgx.Tx, keys []Key) ([]Holder, error) {
 	}
 	holders, err := postgres.Holders(ctx, oneRoundTrip{savepoint}, plain(keys))
 	if rollbackErr := savepoint.Rollback(ctx); rollbackErr != nil {
-		return holders, errors.Join(err, rollbackErr)
+		return nil, errors.Join(err, rollbackErr)
 	}
-	return holders, nil
+	return oncePerSession(holders), nil
+}
+
+// oncePerSession drops all but one of the holders that are one session, which may hold many of the keys.
+func oncePerSession(holders []Holder) []Holder {
+	seen := map[Holder]bool{}
+	return slices.DeleteFunc(holders, func(h Holder) bool {
+		session := Holder{PID: h.PID, Prepared: h.Prepared, Shared: h.Shared}
+		again := seen[session]
+		seen[session] = true
+		return again
+	})
 }
 
 // milliseconds rounds up, and stays within lock_timeout's range: a positive 32-bit integer.

@@ -128,7 +128,7 @@ BEGIN
     ELSE
         BEGIN
             FOR i IN 1 .. pg_catalog.array_length(numbers, 1) LOOP
-                remaining := (extract(epoch FROM deadline - pg_catalog.clock_timestamp()) * 1000)::int8;
+                remaining := ceil(extract(epoch FROM deadline - pg_catalog.clock_timestamp()) * 1000)::int8;
                 PERFORM pg_catalog.set_config('lock_timeout', greatest(remaining, 1)::text, true);
                 class := numbers[i] >> 32;
                 object := numbers[i] << 32 >> 32;

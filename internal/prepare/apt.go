@@ -32,12 +32,12 @@ func aptInstall(names []string) error {
 	return aptGet(append([]string{"install", "--yes", "--no-install-recommends"}, names...)...)
 }
 
+// aptGet keeps to itself what apt-get says, unless that fails.
 func aptGet(args ...string) error {
 	cmd := exec.Command("apt-get", append([]string{"--quiet=2"}, args...)...)
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w", cmd, err)
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", cmd, err, output)
 	}
 	return nil
 }

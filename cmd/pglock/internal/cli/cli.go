@@ -1,0 +1,77 @@
+// Package cli is the pglock command: its subcommands, flags, help texts and exit codes. A subcommand reads what it was
+// given, connects, and calls the package that does the work; what it prints for programs goes to the standard output,
+// and everything else to the standard error.
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+// Main runs the command with the arguments that follow its name, and returns its exit code. Errors have been printed.
+func Main(args []string) int {
+	root := newRoot()
+	root.SetArgs(args)
+	return report(os.Stderr, root.ExecuteContext(context.Background()))
+}
+
+func newRoot() *cobra.Command {
+	root := group(&cobra.Command{
+		Use:   "pglock",
+		Short: "PostgreSQL advisory locks: take them, see them, name them",
+		Long: `pglock runs commands under PostgreSQL advisory locks, and shows who holds such locks and who waits.
+
+Locks are named by a KEY:
+
+  invoice:42             a name; package pglock and the SQL function pglock.key() know the same lock by it
+  @6688477336110245193   the lock that SQL knows as pg_advisory_lock(6688477336110245193)
+  @7/-42                 the lock that SQL knows as pg_advisory_lock(7, -42)
+  @@home                 the name "@home"
+
+The server is that of --dsn, or of DATABASE_URL, or of what psql uses: PGHOST and the like, PGSERVICE, ~/.pgpass.
+
+Exit codes: 64 wrong usage; 69 no database, or none that can keep locks; 70 the lock was lost; 75 somebody else holds
+the lock; 126 and 127 the command cannot be executed or was not found; 128+n ended by signal n; 1 other errors.`,
+		Example: `  pglock run nightly-report -- ./report.sh
+  pglock monitor
+  pglock demo`,
+		Version: moduleVersion(),
+	})
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SuggestionsMinimumDistance = 2
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse(cmd, "%w", err) })
+	root.AddCommand(newRun(), newMonitor(), newKey(), newMigrate(), newDemo(), newVersion())
+	return root
+}
+
+// group makes a command that only has subcommands refuse others, which cobra alone does for the root.
+func group(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		hint := ""
+		if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
+			hint = fmt.Sprintf(", did you mean %s?", similar[0])
+		}
+		return misuse(cmd, "unknown command %q%s", args[0], hint)
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	return cmd
+}
+
+// arguments checks the number of arguments, and says what is expected.
+func arguments(least, most int, expected string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least || (most >= 0 && len(args) > most) {
+			return misuse(cmd, "expected %s", expected)
+		}
+		return nil
+	}
+}
+
+var noArguments = arguments(0, 0, "no arguments")

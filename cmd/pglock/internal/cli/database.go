@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+)
+
+// connectTimeout is how long a host may take to answer, unless connect_timeout is set.
+const connectTimeout = 10 * time.Second
+
+// dsn is the flag that names the database.
+type dsn struct{ value string }
+
+func (d *dsn) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&d.value, "dsn", "d", "",
+		"the database, a `URL` or keyword=value pairs (default $DATABASE_URL, or what psql uses)")
+	complete(cmd, "dsn")
+}
+
+// database is where a command connects to.
+type database struct {
+	config *pgxpool.Config
+	// target shows it to people, without the password.
+	target string
+}
+
+// resolve finds out which database is meant. It does not connect yet.
+func (d *dsn) resolve(cmd *cobra.Command) (database, error) {
+	source, value := "--dsn", strings.TrimSpace(d.value)
+	if !cmd.Flags().Changed("dsn") {
+		source, value = "DATABASE_URL", strings.TrimSpace(os.Getenv("DATABASE_URL"))
+	}
+	config, err := parse(value)
+	if err != nil {
+		if value == "" {
+			source = "connection settings"
+		}
+		return database{}, misuse(cmd, "%s: %w", source, err)
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	return database{config, target(config.ConnConfig)}, nil
+}
+
+var (
+	errURL = errors.New("malformed URL (want postgres://user:password@host:port/database, where @ / : ? and % in user " +
+		"and password are written %40 %2F %3A %3F and %25)")
+	errPairs = errors.New("neither a postgres:// URL nor keyword=value pairs such as \"host=db1 dbname=shop\" " +
+		"(values with spaces must be in single quotes)")
+)
+
+// parse reads a connection string. It does not say more about a malformed one than is certain not to be a part of the
+// password, which it may take for something else.
+func parse(value string) (*pgxpool.Config, error) {
+	kind := errPairs
+	if scheme, rest, ok := strings.Cut(value, "://"); ok && (scheme == "postgres" || scheme == "postgresql") {
+		kind = errURL
+		if misleading(rest) {
+			return nil, errURL
+		}
+	}
+	config, err := pgxpool.ParseConfig(value)
+	if err != nil {
+		return nil, withoutInput(err, kind)
+	}
+	for name := range config.ConnConfig.RuntimeParams {
+		if !parameterName.MatchString(name) {
+			return nil, kind
+		}
+	}
+	return config, nil
+}
+
+// misleading reports whether the part of a URL behind its scheme has an @ or / in user or password, so that what looks
+// like the host or the database would be a part of the password.
+func misleading(rest string) bool {
+	rest, _, _ = strings.Cut(rest, "?")
+	authority, path, _ := strings.Cut(rest, "/")
+	return strings.Count(authority, "@") > 1 || strings.Contains(path, "@") && !strings.Contains(authority, "@")
+}
+
+// parameterName matches the names of the server's parameters. pgx takes every unknown keyword for one, be it half of a
+// URL with an unknown scheme.
+var parameterName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
+
+// withoutInput is what pgx says of a string that cannot be parsed, without the string. What could not even be taken
+// apart is only called by its kind.
+func withoutInput(err, kind error) error {
+	malformed, ok := errors.AsType[*pgconn.ParseConfigError](err)
+	if !ok {
+		return kind
+	}
+	quiet := *malformed
+	quiet.ConnString = ""
+	reason := strings.TrimPrefix(quiet.Error(), "cannot parse ``: ")
+	if strings.HasPrefix(reason, "failed to parse as ") {
+		return kind
+	}
+	return errors.New(reason)
+}
+
+// target writes a database as people know it from URLs.
+func target(config *pgx.ConnConfig) string {
+	return fmt.Sprintf("%s@%s/%s", config.User, net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port))), config.Database)
+}
+
+// pool returns a pool that dials when it is first used. Its statements are not prepared under names, which a
+// transaction pooler may not know.
+func (d database) pool(ctx context.Context, application string) (*pgxpool.Pool, error) {
+	config := d.config.Copy()
+	if config.ConnConfig.RuntimeParams["application_name"] == "" {
+		config.ConnConfig.RuntimeParams["application_name"] = application
+	}
+	if config.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeSimpleProtocol {
+		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, d.failed(err)
+	}
+	return pool, nil
+}
+
+// failed says which database an error is about.
+func (d database) failed(err error) error { return &located{d.target, err} }
+
+type located struct {
+	target string
+	err    error
+}
+
+func (l *located) Error() string {
+	return l.target + ": " + oneLine(strings.TrimPrefix(l.err.Error(), program))
+}
+
+func (l *located) Unwrap() error { return l.err }
+
+// oneLine joins the lines of an error. That of a connection repeats itself for each address, with TLS and without.
+func oneLine(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": ")
+}

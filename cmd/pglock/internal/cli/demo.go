@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"context"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/demo"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
+)
+
+func newDemo() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "See locks, holders and waiters at work on a throw-away PostgreSQL",
+		Long: `Start a throw-away PostgreSQL, have several processes contend for locks on it, and show what the monitor sees. It takes
+some seconds, and leaves nothing behind, also after Ctrl-C.
+
+The server's programs are those of PGLOCK_POSTGRES_BIN, or on the PATH, or in the usual places; nothing is installed.
+Where there are none they are downloaded, from the Maven repository that PGLOCK_POSTGRES_MIRROR names or else from its
+usual place. Root may run it too: the server then runs as postgres or nobody, since it refuses to run as root.`,
+		Example: `  pglock demo
+  PGLOCK_POSTGRES_BIN=/usr/lib/postgresql/17/bin pglock demo`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			self, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			d := demo.Demo{Out: cmd.OutOrStdout(), Worker: []string{self, "demo", "worker"}, Width: width()}
+			_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
+				return struct{}{}, d.Run(ctx)
+			})
+			return err
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use:    "worker PART",
+		Short:  "Play a part in the demonstration",
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return demo.Worker(cmd.Context(), args)
+		},
+	})
+	return cmd
+}

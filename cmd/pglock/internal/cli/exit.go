@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/spf13/cobra"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// Exit codes; those of 64 and above are the ones of sysexits(3). Package main lists them for users.
+const (
+	codeOther       = 1
+	codeUsage       = 64 // EX_USAGE
+	codeUnavailable = 69 // EX_UNAVAILABLE
+	codeLost        = 70 // EX_SOFTWARE
+	codeHeld        = 75 // EX_TEMPFAIL
+)
+
+// exit is an error that decides the exit code. Without an error of its own there is nothing to print.
+type exit struct {
+	code int
+	err  error
+}
+
+func (e *exit) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exit) Unwrap() error { return e.err }
+
+// misuse is the error of a command that was called in a wrong way; it leads to the help of cmd.
+func misuse(cmd *cobra.Command, format string, args ...any) error {
+	err := fmt.Errorf(format, args...)
+	return &exit{codeUsage, fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
+}
+
+// report prints an error, unless there is none to print, and returns the exit code.
+func report(w io.Writer, err error) int {
+	if err == nil {
+		return 0
+	}
+	if exit, ok := errors.AsType[*exit](err); !ok || exit.err != nil {
+		say(w, "%v", err)
+	}
+	return code(err)
+}
+
+// say prints a message for people. Some errors name the program already.
+func say(w io.Writer, format string, args ...any) {
+	lines := strings.Split(strings.TrimPrefix(fmt.Sprintf(format, args...), program), "\n")
+	for i, line := range lines {
+		lines[i] = view.Printable(strings.ReplaceAll(line, "\t", "  "))
+	}
+	_, _ = fmt.Fprintln(w, program+strings.Join(lines, "\n")) // there is nowhere else to complain
+}
+
+// program begins every message, and the errors of package pglock.
+const program = "pglock: "
+
+// code is the exit code for an error.
+func code(err error) int {
+	if exit, ok := errors.AsType[*exit](err); ok {
+		return exit.code
+	}
+	if stopped, ok := errors.AsType[*job.Stopped](err); ok {
+		return stopped.Code()
+	}
+	if start, ok := errors.AsType[*job.StartError](err); ok {
+		return start.Code
+	}
+	switch {
+	case errors.Is(err, pglock.ErrInvalidKey):
+		return codeUsage
+	case errors.Is(err, pglock.ErrLost):
+		return codeLost
+	case cannotLock(err):
+		return codeUnavailable
+	case errors.Is(err, pglock.ErrNotAcquired):
+		return codeHeld
+	}
+	return codeOther
+}
+
+// cannotLock reports whether err says that there is no server, or none where locks can be taken.
+func cannotLock(err error) bool {
+	for _, reason := range []error{pglock.ErrUnavailable, pglock.ErrPooler, pglock.ErrStandby, pglock.ErrUnsupported,
+		pglock.ErrTooManyLocks, pgserver.ErrNoBinaries, io.EOF, io.ErrUnexpectedEOF, context.DeadlineExceeded} {
+		if errors.Is(err, reason) {
+			return true
+		}
+	}
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return true
+	}
+	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok {
+		// The classes "connection exception" and "operator intervention"
+		// (https://www.postgresql.org/docs/current/errcodes-appendix.html).
+		return strings.HasPrefix(refusal.Code, "08") || strings.HasPrefix(refusal.Code, "57P")
+	}
+	return false
+}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+func newKey() *cobra.Command {
+	var output format
+	cmd := &cobra.Command{
+		Use:   "key NAME…",
+		Short: "Show the number of a lock, and the SQL that takes it by hand",
+		Long: `Show the number that PostgreSQL knows a lock by, how pg_locks shows it, and the SQL that takes it by hand.
+
+A NAME may also be a number (@42), a pair of numbers (@7/-42), or a name that begins with @ (@@home). No database is
+needed. The SQL by name needs schema pglock (pglock migrate up).`,
+		Example: `  pglock key invoice:42
+  pglock key --output json @42 @7/-42`,
+		Args: arguments(1, -1, "at least one NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			described := make([]description, len(args))
+			for i, text := range args {
+				key, err := parseKey(cmd, text)
+				if err != nil {
+					return err
+				}
+				described[i] = describe(key)
+			}
+			return printKeys(cmd.OutOrStdout(), described, output)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	output.addTo(cmd)
+	return cmd
+}
+
+// description is what there is to know about a key without asking a server.
+type description struct {
+	Key    string `json:"key"`
+	Name   string `json:"name"`
+	Space  string `json:"space"`
+	Number int64  `json:"number,string"` // most readers of JSON round integers beyond 2^53
+	Class  int32  `json:"class"`
+	Object int32  `json:"object"`
+
+	// Classid, Objid and Objsubid are what pg_locks shows
+	// (https://www.postgresql.org/docs/current/view-pg-locks.html).
+	Classid  uint32 `json:"classid"`
+	Objid    uint32 `json:"objid"`
+	Objsubid int    `json:"objsubid"`
+
+	Session       string `json:"session_sql"`
+	SessionUnlock string `json:"session_unlock_sql"`
+	Transaction   string `json:"transaction_sql"`
+	ByName        string `json:"transaction_by_name_sql"` // empty for a key without a name
+}
+
+func describe(key pglock.Key) description {
+	d := description{
+		Key: key.String(), Name: key.Name(), Space: "bigint", Objsubid: 1, Number: key.Int64(),
+		Class: int32(key.Int64() >> 32), Object: int32(key.Int64()),
+	}
+	arguments := fmt.Sprint(d.Number)
+	if _, _, pair := key.Pair(); pair {
+		d.Space, d.Objsubid = "pair", 2
+		arguments = fmt.Sprintf("%d, %d", d.Class, d.Object)
+	}
+	d.Classid, d.Objid = uint32(d.Class), uint32(d.Object)
+	d.Session = fmt.Sprintf("SELECT pg_advisory_lock(%s)", arguments)
+	d.SessionUnlock = fmt.Sprintf("SELECT pg_advisory_unlock(%s)", arguments)
+	d.Transaction = fmt.Sprintf("SELECT pg_advisory_xact_lock(%s)", arguments)
+	d.ByName = byName(key.Name())
+	return d
+}
+
+func byName(name string) string {
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf("SELECT pg_advisory_xact_lock(pglock.key('%s'))", strings.ReplaceAll(name, "'", "''"))
+}
+
+func printKeys(w io.Writer, described []description, output format) error {
+	switch output {
+	case formatJSON:
+		encoder := json.NewEncoder(w)
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(described)
+	case formatCSV:
+		return keysAsCSV(w, described)
+	}
+	_, err := io.WriteString(w, keysAsText(described))
+	return err
+}
+
+func keysAsCSV(w io.Writer, described []description) error {
+	records := [][]string{{"key", "name", "space", "number", "class", "object", "classid", "objid", "objsubid",
+		"session_sql", "session_unlock_sql", "transaction_sql", "transaction_by_name_sql"}}
+	for _, d := range described {
+		records = append(records, []string{d.Key, d.Name, d.Space, fmt.Sprint(d.Number), fmt.Sprint(d.Class),
+			fmt.Sprint(d.Object), fmt.Sprint(d.Classid), fmt.Sprint(d.Objid), fmt.Sprint(d.Objsubid),
+			d.Session, d.SessionUnlock, d.Transaction, d.ByName})
+	}
+	return csv.NewWriter(w).WriteAll(records)
+}
+
+// keysAsText writes each statement on a line of its own, to be copied.
+func keysAsText(described []description) string {
+	blocks := make([]string, len(described))
+	for i, d := range described {
+		number := fmt.Sprint(d.Number)
+		if d.Space == "pair" {
+			number = fmt.Sprintf("%d, %d", d.Class, d.Object)
+		}
+		lines := []string{
+			view.Printable(d.Key),
+			"  number       " + number,
+			fmt.Sprintf("  in pg_locks  classid %d, objid %d, objsubid %d", d.Classid, d.Objid, d.Objsubid),
+			"  session      " + d.Session + ";",
+			"               " + d.SessionUnlock + ";",
+			"  transaction  " + d.Transaction + ";",
+		}
+		if d.ByName != "" {
+			lines = append(lines, "               "+view.Printable(d.ByName)+";")
+		}
+		blocks[i] = strings.Join(lines, "\n") + "\n"
+	}
+	return strings.Join(blocks, "\n")
+}

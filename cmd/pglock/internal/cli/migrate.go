@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/term"
+	"github.com/pglock-toolkit/pglock/migrations"
+)
+
+func newMigrate() *cobra.Command {
+	cmd := group(&cobra.Command{
+		Use:   "migrate",
+		Short: "Install, upgrade or remove schema pglock",
+		Long: `Install, upgrade or remove schema pglock. Plain locks do not need it. With it the monitor shows names, locks have fencing
+numbers, and SQL can take the same locks: SELECT pg_advisory_xact_lock(pglock.key('invoice:42')).
+
+With other migration tools, run what "pglock migrate print" writes.`,
+		Example: `  pglock migrate up
+  pglock migrate print > migrations/20260101_pglock.sql`,
+	})
+	cmd.AddCommand(newMigrateUp(), newMigrateDown(), newMigrateVersion(), newMigratePrint())
+	return cmd
+}
+
+func newMigrateUp() *cobra.Command {
+	var dsn dsn
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Install schema pglock, or upgrade it",
+		Long: `Install schema pglock, or upgrade it, in one transaction. Any number of processes may do so at once: one works, the others
+wait and find nothing to do.
+
+The role needs the right to create a schema in the database. What other roles need is in "pglock migrate print".`,
+		Example: "  pglock migrate up --dsn postgres://admin@db.example.com/shop",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withPool(cmd, &dsn, func(ctx context.Context, db database, pool *pgxpool.Pool) error {
+				if err := migrations.Up(ctx, pool); err != nil {
+					return err
+				}
+				version, err := migrations.Version(ctx, pool)
+				if err == nil {
+					say(cmd.ErrOrStderr(), "%s: schema pglock has version %d", db.target, version)
+				}
+				return err
+			})
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	dsn.addTo(cmd)
+	return cmd
+}
+
+func newMigrateDown() *cobra.Command {
+	var dsn dsn
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "down",
+		Short: "Remove schema pglock",
+		Long: `Remove schema pglock with the recorded names and the fencing sequence, which begins at 1 again when the schema is
+installed again. Locks that are held stay held. Something in the schema that pglock did not make is an error, and
+nothing is removed then.
+
+It asks first. Where it cannot ask, because there is no terminal, it refuses without --yes.`,
+		Example: "  pglock migrate down --yes",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			db, err := dsn.resolve(cmd)
+			if err == nil && !yes {
+				err = confirm(cmd, db)
+			}
+			if err != nil {
+				return err
+			}
+			return withPool(cmd, &dsn, func(ctx context.Context, db database, pool *pgxpool.Pool) error {
+				if err := migrations.Down(ctx, pool); err != nil {
+					return err
+				}
+				say(cmd.ErrOrStderr(), "%s: schema pglock is not installed any more", db.target)
+				return nil
+			})
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	dsn.addTo(cmd)
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
+}
+
+// confirm asks on the terminal whether the schema is to be removed.
+func confirm(cmd *cobra.Command, db database) error {
+	const what = "this removes schema pglock with the names of locks, and fencing numbers begin at 1 again"
+	if !term.Is(os.Stdin) || !term.Is(os.Stderr) {
+		return misuse(cmd, "%s: %s; use --yes, since there is no terminal to ask", db.target, what)
+	}
+	fmt.Fprintf(os.Stderr, "%s: %s.\nType yes to go on: ", db.target, what)
+	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if err != nil && err != io.EOF {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	if strings.TrimSpace(answer) != "yes" {
+		return &exit{codeOther, fmt.Errorf("nothing was removed from %s", db.target)}
+	}
+	return nil
+}
+
+func newMigrateVersion() *cobra.Command {
+	var dsn dsn
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Show the version of schema pglock",
+		Long: fmt.Sprintf(`Show the version of schema pglock in the database. This pglock installs version %d. Where the schema is not installed,
+that is an error.`, migrations.Latest()),
+		Example: "  pglock migrate version",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withPool(cmd, &dsn, func(ctx context.Context, db database, pool *pgxpool.Pool) error {
+				version, err := migrations.Version(ctx, pool)
+				if err != nil {
+					return err
+				}
+				say(cmd.ErrOrStderr(), "%s", db.target)
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), version)
+				return err
+			})
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	dsn.addTo(cmd)
+	return cmd
+}
+
+func newMigratePrint() *cobra.Command {
+	return &cobra.Command{
+		Use:   "print",
+		Short: "Write the migrations as plain SQL",
+		Long: `Write the migrations as plain SQL, for goose, Atlas, tern or psql --single-transaction. Run it in one transaction. No
+database is needed. At the end, in comments, are the rights that a role needs to take locks, and to watch them.`,
+		Example: "  pglock migrate print | psql --single-transaction -v ON_ERROR_STOP=1",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := migrations.Print(cmd.OutOrStdout()); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s",
+				comment("A role that takes locks, here app, needs:", migrations.LockerGrants("app")),
+				comment("A role that watches, here watcher, needs:", migrations.WatcherGrants("watcher")))
+			return err
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+}
+
+// comment puts SQL that is not for everybody into comments.
+func comment(heading, sql string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "-- %s\n", heading)
+	for line := range strings.Lines(sql) {
+		b.WriteString("--   " + line)
+	}
+	return b.String()
+}
+
+// withPool connects, and lets a signal end what is done.
+func withPool(cmd *cobra.Command, dsn *dsn, do func(context.Context, database, *pgxpool.Pool) error) error {
+	db, err := dsn.resolve(cmd)
+	if err != nil {
+		return err
+	}
+	_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
+		pool, err := db.pool(ctx, "pglock migrate")
+		if err != nil {
+			return struct{}{}, err
+		}
+		defer pool.Close()
+		if err := do(ctx, db, pool); err != nil {
+			return struct{}{}, db.failed(err)
+		}
+		return struct{}{}, nil
+	})
+	return err
+}

@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/term"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+const monitorHelp = `Show the advisory locks of a server: who holds which, who waits for whom, and since when.
+
+It needs no rights and nothing installed. Where schema pglock is installed, locks have names instead of numbers; members
+of pg_read_all_stats see clients, states and queries of other roles too. What the server does not tell is marked
+(hidden), or ? when it is not known.
+
+The table has the locks that somebody waits for first. Behind a holder in the way stands what it does. BLOCKED BY are
+the sessions that have to go ahead: those that hold the lock, and with ~ those that only wait for it, ahead in the
+queue. Keys are shown of every database of the server; for others than the one that is connected to, it is named, and
+there are no names. Prepared transactions have no process, but an identifier, which ROLLBACK PREPARED takes.
+
+On a terminal the table is renewed in place until Ctrl-C. Elsewhere, and with --output json or csv, each snapshot is
+appended: as a table, as one line of JSON, or as lines of CSV under one header. When the server goes away, pglock says so
+on the standard error and goes on when it is back.
+
+Exit codes: 0 done, or ended by Ctrl-C or SIGTERM; 69 no database; 64 wrong usage.`
+
+type watch struct {
+	dsn      dsn
+	output   format
+	once     bool
+	interval seconds
+	keys     []string
+	waiting  bool
+}
+
+func newMonitor() *cobra.Command {
+	m := watch{interval: seconds(time.Second)}
+	cmd := &cobra.Command{
+		Use:   "monitor",
+		Short: "Show who holds which lock, and who waits for whom",
+		Long:  monitorHelp,
+		Example: `  pglock monitor
+  pglock monitor --waiting --interval 5s
+  pglock monitor --once --output json --key invoice:42 | jq '.locks[].holders[].pid'`,
+		Args:              noArguments,
+		RunE:              m.command,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	m.dsn.addTo(cmd)
+	m.output.addTo(cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&m.once, "once", false, "show one snapshot and exit")
+	flags.Var(&m.interval, "interval", "the time between two snapshots, as a `duration`")
+	flags.StringArrayVar(&m.keys, "key", nil, "show this `KEY` only; may be given more than once")
+	flags.BoolVar(&m.waiting, "waiting", false, "show only locks that somebody waits for")
+	complete(cmd, "key")
+	return cmd
+}
+
+func (m *watch) command(cmd *cobra.Command, _ []string) error {
+	filter, err := m.filter(cmd)
+	if err != nil {
+		return err
+	}
+	db, err := m.dsn.resolve(cmd)
+	if err != nil {
+		return err
+	}
+	if m.output != formatTable {
+		say(os.Stderr, "%s", db.target)
+	}
+	_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
+		pool, err := db.pool(ctx, "pglock monitor")
+		if err != nil {
+			return struct{}{}, err
+		}
+		defer pool.Close()
+		if m.once {
+			return struct{}{}, m.showOnce(ctx, db, pool, filter)
+		}
+		return struct{}{}, m.showAll(ctx, db, pool, filter)
+	})
+	if _, stopped := errors.AsType[*job.Stopped](err); stopped && !m.once {
+		return nil // there is no other way to end it
+	}
+	return err
+}
+
+func (m *watch) filter(cmd *cobra.Command) (view.Filter, error) {
+	filter := view.Filter{Waiting: m.waiting}
+	switch {
+	case m.interval == 0:
+		return filter, misuse(cmd, "--interval must be more than 0")
+	case m.once && cmd.Flags().Changed("interval"):
+		return filter, misuse(cmd, "--once contradicts --interval")
+	}
+	for _, text := range m.keys {
+		key, err := parseKey(cmd, text)
+		if err != nil {
+			return filter, err
+		}
+		filter.Keys = append(filter.Keys, key)
+	}
+	return filter, nil
+}
+
+// printer shows one snapshot after the other.
+type printer interface {
+	show(*monitor.Snapshot) error
+	// missed says that there was none this time.
+	missed(error) error
+	// close is called once, after the last.
+	close() error
+}
+
+func (m *watch) printer(db database) printer {
+	switch {
+	case m.output == formatJSON:
+		return newAppender(db, view.JSON)
+	case m.output == formatCSV:
+		return newAppender(db, csvWriter())
+	case !m.once && term.Is(os.Stdout) && os.Getenv("TERM") != "dumb":
+		return newScreen(db, os.Stdout)
+	}
+	return newAppender(db, tableWriter(db.target))
+}
+
+func (m *watch) showOnce(ctx context.Context, db database, pool *pgxpool.Pool, filter view.Filter) error {
+	snapshot, err := monitor.Take(ctx, pool)
+	if err != nil {
+		return db.failed(err)
+	}
+	return m.printer(db).show(filter.Apply(snapshot))
+}
+
+// showAll fails when there was no first snapshot: a server that has never answered is most likely the wrong one.
+func (m *watch) showAll(ctx context.Context, db database, pool *pgxpool.Pool, filter view.Filter) error {
+	p, first := m.printer(db), true
+	for snapshot, err := range monitor.Watch(ctx, pool, time.Duration(m.interval)) {
+		switch {
+		case err == nil:
+			err = p.show(filter.Apply(snapshot))
+		case first:
+			err = db.failed(err)
+		default:
+			err = p.missed(err)
+		}
+		if err != nil {
+			return errors.Join(err, p.close())
+		}
+		first = false
+	}
+	return p.close()
+}
+
+// appender writes each snapshot behind the last one.
+type appender struct {
+	db     database
+	write  func(io.Writer, *monitor.Snapshot) error
+	absent bool
+}
+
+func newAppender(db database, write func(io.Writer, *monitor.Snapshot) error) *appender {
+	return &appender{db: db, write: write}
+}
+
+func (a *appender) show(s *monitor.Snapshot) error {
+	if a.absent {
+		say(os.Stderr, "%s answers again", a.db.target)
+		a.absent = false
+	}
+	return a.write(os.Stdout, s)
+}
+
+// missed tells of an outage once, not at every look.
+func (a *appender) missed(err error) error {
+	if !a.absent {
+		say(os.Stderr, "%v; trying again", a.db.failed(err))
+		a.absent = true
+	}
+	return nil
+}
+
+func (a *appender) close() error { return nil }
+
+func csvWriter() func(io.Writer, *monitor.Snapshot) error {
+	headed := false
+	return func(w io.Writer, s *monitor.Snapshot) error {
+		if !headed {
+			headed = true
+			if err := view.CSVHeader(w); err != nil {
+				return err
+			}
+		}
+		return view.CSV(w, s)
+	}
+}
+
+func tableWriter(target string) func(io.Writer, *monitor.Snapshot) error {
+	separator := ""
+	return func(w io.Writer, s *monitor.Snapshot) error {
+		_, err := io.WriteString(w, separator+lines(view.Table(s, target, width())))
+		separator = "\n"
+		return err
+	}
+}
+
+// width is that of the terminal, or of COLUMNS, or what every terminal has.
+func width() int {
+	if columns, _, ok := term.Size(os.Stdout); ok && columns > 0 {
+		return columns
+	}
+	if columns, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && columns > 0 {
+		return columns
+	}
+	return 80
+}

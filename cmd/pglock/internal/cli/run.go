@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+const runHelp = `Run a command while holding a lock, as flock(1) does with a file.
+
+pglock waits for the lock, runs the command without a shell, and gives the lock back when the command has ended; the
+exit code is the command's. What the command leaves running in the background runs without the lock. When pglock or its
+connection dies, the server frees the lock.
+
+The command gets PGLOCK_KEY in its environment, and where schema pglock is installed also PGLOCK_FENCE: a number that is
+larger than that of every earlier holder, for whatever can refuse smaller ones. Its standard streams are those of
+pglock. Signals (HUP, INT, QUIT, TERM, USR1, USR2, WINCH) are passed on to it; the first four end a wait for the lock.
+
+When the lock is lost (the server ended the session, or could not be reached for as long as the lease), the command is
+ended: with SIGTERM and, after the time of --kill-after, SIGKILL. Under cron, systemd and wherever else there is no
+terminal, the command has a process group of its own, and all signals go to everything in it. On a terminal it stays in
+the group of pglock, so that Ctrl-C, Ctrl-Z and job control work as usual; signals then go to the command alone, except
+for those that the terminal sends to it anyway.
+
+Exit codes: the command's own; 128+n when signal n ended it, or the wait; 126 it cannot be executed, 127 it was not
+found; 75 somebody else holds the lock (with -n), or still did after -w; 70 the lock was lost; 69 no database, or none
+that can keep locks; 64 wrong usage.`
+
+type run struct {
+	dsn          dsn
+	nonblock     bool
+	wait         seconds
+	bounded      bool // wait was given
+	shared       bool
+	conflictCode int
+	killAfter    seconds
+	lease        seconds
+	allowPooler  bool
+	allowStandby bool
+	verbose      bool
+}
+
+func newRun() *cobra.Command {
+	r := run{killAfter: seconds(10 * time.Second), lease: seconds(15 * time.Second)}
+	cmd := &cobra.Command{
+		Use:   "run [flags] KEY -- COMMAND ARGUMENTS…",
+		Short: "Run a command while holding a lock",
+		Long:  runHelp,
+		Example: `  pglock run nightly-report -- ./report.sh
+  pglock run -n import:customers -- psql -f import.sql    # exit code 75 if it is running already
+  pglock run -w 1m deploy -- sh -c 'make build && make deploy'`,
+		RunE:              r.command,
+		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false) // the command's flags are its own
+	r.dsn.addTo(cmd)
+	flags.BoolVarP(&r.nonblock, "nonblock", "n", false, "fail instead of waiting for the lock")
+	flags.VarP(&r.wait, "wait", "w", "fail when the lock could not be had after `duration` (1m30s, or seconds: 0.5)")
+	flags.BoolVarP(&r.shared, "shared", "s", false, "take the lock shared: with other shared holders, but no exclusive one")
+	flags.IntVarP(&r.conflictCode, "conflict-exit-code", "E", codeHeld, "exit with code `n` when -n or -w fails")
+	flags.Var(&r.killAfter, "kill-after", "when the lock is lost: `duration` from SIGTERM to SIGKILL")
+	flags.Var(&r.lease, "lease", "how long the server keeps the lock when pglock falls silent, as a `duration`")
+	flags.BoolVar(&r.allowPooler, "allow-pooler", false, "the proxy before the server keeps sessions (pool_mode = session)")
+	flags.BoolVar(&r.allowStandby, "allow-standby", false, "lock on a hot standby, which excludes nobody elsewhere")
+	flags.BoolVarP(&r.verbose, "verbose", "v", false, "say what happens; on a terminal waiting is announced anyway")
+	return cmd
+}
+
+func (r *run) command(cmd *cobra.Command, args []string) error {
+	if err := r.check(cmd); err != nil {
+		return err
+	}
+	key, argv, err := parseRun(cmd, args)
+	if err != nil {
+		return err
+	}
+	path, err := job.Find(argv[0]) // before there is a lock that somebody could wait for
+	if err != nil {
+		return err
+	}
+	db, err := r.dsn.resolve(cmd)
+	if err != nil {
+		return err
+	}
+	locker, err := pglock.NewWithConfig(db.config, r.options(db, argv[0])...)
+	if err != nil {
+		return misuse(cmd, "%s", strings.TrimPrefix(err.Error(), program))
+	}
+	under := underLock{run: r, db: db, locker: locker, key: key, signals: job.Catch()}
+	code, err := under.carryOut(path, argv)
+	if closeErr := locker.Close(context.Background()); closeErr != nil {
+		say(os.Stderr, "%v", db.failed(closeErr)) // says nothing of the lock, which has been unlocked by now
+	}
+	if err == nil && code != 0 {
+		err = &exit{code: code}
+	}
+	return err
+}
+
+func (r *run) check(cmd *cobra.Command) error {
+	r.bounded = cmd.Flags().Changed("wait")
+	switch {
+	case r.nonblock && r.bounded:
+		return misuse(cmd, "-n (do not wait) contradicts -w %v (wait)", time.Duration(r.wait))
+	case r.conflictCode < 0 || r.conflictCode > 255:
+		return misuse(cmd, "-E %d: an exit code is between 0 and 255", r.conflictCode)
+	}
+	return nil
+}
+
+// parseRun takes the arguments apart. The -- before the command may be left out, as with flock(1).
+func parseRun(cmd *cobra.Command, args []string) (key pglock.Key, argv []string, err error) {
+	if len(args) == 0 {
+		return key, nil, misuse(cmd, "expected KEY -- COMMAND")
+	}
+	if key, err = parseKey(cmd, args[0]); err != nil {
+		return key, nil, err
+	}
+	argv = args[1:]
+	if len(argv) > 0 && argv[0] == "--" {
+		argv = argv[1:]
+	} else if len(argv) > 0 && strings.HasPrefix(argv[0], "-") {
+		return key, nil, misuse(cmd, "flags go before the key: pglock run %s %s -- COMMAND", argv[0], args[0])
+	}
+	if len(argv) == 0 || argv[0] == "" {
+		return key, nil, misuse(cmd, "there is no command to run under the lock %q", key)
+	}
+	return key, argv, nil
+}
+
+func (r *run) options(db database, command string) []pglock.Option {
+	options := []pglock.Option{pglock.WithLease(time.Duration(r.lease)), pglock.WithNames()}
+	if db.config.ConnConfig.RuntimeParams["application_name"] == "" {
+		options = append(options, pglock.WithApplicationName("pglock run "+filepath.Base(command)))
+	}
+	if r.verbose {
+		options = append(options, pglock.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
+	}
+	if r.allowPooler {
+		options = append(options, pglock.AllowPooler())
+	}
+	if r.allowStandby {
+		options = append(options, pglock.AllowStandby())
+	}
+	return options
+}

@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/term"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// underLock is one run of a command under a lock.
+type underLock struct {
+	*run
+	db      database
+	locker  *pglock.Locker
+	key     pglock.Key
+	signals *job.Signals
+}
+
+// carryOut takes the lock, runs the command to its end, and unlocks. The code is the command's.
+func (u *underLock) carryOut(path string, argv []string) (code int, err error) {
+	ctx := context.Background() // signals end what can be ended
+	lock, err := job.While(ctx, u.signals, u.acquire)
+	if err != nil {
+		return 0, u.notRun(lock, err)
+	}
+	environment, err := u.environment(ctx, lock)
+	if err != nil {
+		return 0, errors.Join(u.db.failed(err), unlock(ctx, lock))
+	}
+	if u.verbose {
+		say(os.Stderr, "%v", u.db.failed(fmt.Errorf("got the lock %q, running %s", u.key, argv[0])))
+	}
+	command, err := job.Start(path, argv, environment)
+	if err != nil {
+		return 0, errors.Join(err, unlock(ctx, lock))
+	}
+	told := u.supervise(lock, command)
+	code, err = command.Code()
+	return code, errors.Join(err, u.finish(ctx, lock, code, told))
+}
+
+// acquire asks first whether the lock is free, so that it can say who is in the way before it waits.
+func (u *underLock) acquire(ctx context.Context) (*pglock.Lock, error) {
+	var options []pglock.LockOption
+	if u.shared {
+		options = append(options, pglock.Shared())
+	}
+	lock, err := u.locker.TryLock(ctx, u.key, options...)
+	held, isHeld := errors.AsType[*pglock.WaitError](err)
+	if !isHeld {
+		return lock, err
+	}
+	if holders, err := u.locker.Holders(ctx, u.key); err == nil { // or the message tells less
+		held.Holders = holders
+	}
+	if u.nonblock || (u.bounded && u.wait == 0) {
+		return nil, held
+	}
+	if u.verbose || term.Is(os.Stderr) {
+		say(os.Stderr, "%v; waiting", u.db.failed(held))
+	}
+	if u.bounded {
+		options = append(options, pglock.MaxWait(time.Duration(u.wait)))
+	}
+	return u.locker.Lock(ctx, u.key, options...)
+}
+
+// notRun explains why there is nothing to run the command under. A signal may have met the grant.
+func (u *underLock) notRun(lock *pglock.Lock, err error) error {
+	if lock != nil {
+		return errors.Join(err, unlock(context.Background(), lock))
+	}
+	switch {
+	case errors.Is(err, pglock.ErrNotAcquired):
+		return &exit{u.conflictCode, u.db.failed(err)}
+	case errors.Is(err, pglock.ErrPooler):
+		err = fmt.Errorf("%w; here that is --allow-pooler", err)
+	case errors.Is(err, pglock.ErrStandby):
+		err = fmt.Errorf("%w; here that is --allow-standby", err)
+	}
+	return u.db.failed(err)
+}
+
+// environment is that of pglock with what it says of the lock. What an outer pglock said of another lock is left out.
+func (u *underLock) environment(ctx context.Context, lock *pglock.Lock) ([]string, error) {
+	const key, fence = "PGLOCK_KEY=", "PGLOCK_FENCE="
+	environment := slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		return strings.HasPrefix(variable, key) || strings.HasPrefix(variable, fence)
+	})
+	environment = append(environment, key+u.key.String())
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(u.lease)/2)
+	defer cancel()
+	token, err := lock.Fence(ctx)
+	switch lost := lock.Err(); {
+	case err == nil:
+		return append(environment, fmt.Sprint(fence, token)), nil
+	case lost != nil:
+		return nil, lost
+	case !errors.Is(err, pglock.ErrSchemaMissing):
+		say(os.Stderr, "the command runs without PGLOCK_FENCE: %v", u.db.failed(err))
+	}
+	return environment, nil
+}
+
+// supervise returns when the command has ended, which it sees to when the lock is lost; it reports whether it has told
+// the user so.
+func (u *underLock) supervise(lock *pglock.Lock, command *job.Job) (told bool) {
+	for {
+		select {
+		case <-command.Done():
+			return false
+		case signal := <-u.signals.Arrived():
+			command.Signal(signal)
+		case <-lock.Done():
+			say(os.Stderr, "%v; ending the command", u.db.failed(lock.Err()))
+			command.End(time.Duration(u.killAfter))
+			return true
+		}
+	}
+}
+
+// finish unlocks. That the server did not confirm it is worth a message, but no failure: the command has done its work
+// under the lock, and the session that held it is over.
+func (u *underLock) finish(ctx context.Context, lock *pglock.Lock, code int, told bool) error {
+	switch err := lock.Unlock(ctx); {
+	case err == nil:
+		return nil
+	case !errors.Is(err, pglock.ErrLost):
+		say(os.Stderr, "%v", u.db.failed(err))
+		return nil
+	case told:
+		return &exit{code: codeLost}
+	default:
+		return &exit{codeLost, u.db.failed(fmt.Errorf("%w; the command had ended with exit code %d", err, code))}
+	}
+}
+
+// unlock gives up a lock that nothing was done under; that it may have been lost makes no difference then.
+func unlock(ctx context.Context, lock *pglock.Lock) error {
+	err := lock.Unlock(ctx)
+	if errors.Is(err, pglock.ErrLost) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// seconds is the value of a flag that takes a duration as Go writes it (1m30s), or a number of seconds as flock(1) does
+// (90, 0.5).
+type seconds time.Duration
+
+func (s *seconds) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if number, numberErr := strconv.ParseFloat(text, 64); numberErr == nil {
+		d, err = fromSeconds(number)
+	}
+	switch {
+	case err != nil:
+		return errors.New("want a duration such as 1m30s, or a number of seconds such as 0.5")
+	case d < 0:
+		return errors.New("must not be negative")
+	}
+	*s = seconds(d)
+	return nil
+}
+
+// fromSeconds refuses what is no number, and more than about 290 years.
+func fromSeconds(number float64) (time.Duration, error) {
+	if nanoseconds := number * float64(time.Second); math.Abs(nanoseconds) < math.MaxInt64 {
+		return time.Duration(nanoseconds), nil
+	}
+	return 0, strconv.ErrRange
+}
+
+func (s *seconds) String() string { return time.Duration(*s).String() }
+func (s *seconds) Type() string   { return "duration" }
+
+// format is the value of --output.
+type format string
+
+const (
+	formatTable format = "table"
+	formatJSON  format = "json"
+	formatCSV   format = "csv"
+)
+
+var formats = []string{string(formatTable), string(formatJSON), string(formatCSV)}
+
+func (f *format) Set(text string) error {
+	if !slices.Contains(formats, text) {
+		return fmt.Errorf("must be one of %s", strings.Join(formats, ", "))
+	}
+	*f = format(text)
+	return nil
+}
+
+func (f *format) String() string { return string(*f) }
+func (f *format) Type() string   { return "format" }
+
+func (f *format) addTo(cmd *cobra.Command) {
+	*f = formatTable
+	cmd.Flags().VarP(f, "output", "o", "how to print: `table|json|csv`")
+	complete(cmd, "output", formats...)
+}
+
+// complete makes the shell complete a flag's value to one of values, and not to a file.
+func complete(cmd *cobra.Command, flag string, values ...string) {
+	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		panic(err) // the flag was not added before
+	}
+}
+
+// parseKey reads a key, and asks whether a number was meant when the name looks like one.
+func parseKey(cmd *cobra.Command, text string) (pglock.Key, error) {
+	key, err := pglock.ParseKey(text)
+	if err != nil {
+		return key, misuse(cmd, "%s", strings.TrimPrefix(err.Error(), program))
+	}
+	hint(cmd.ErrOrStderr(), key)
+	return key, nil
+}
+
+func hint(w io.Writer, key pglock.Key) {
+	name := key.Name()
+	if name != "" && strings.Trim(name, "0123456789") == "" {
+		say(w, "%q is taken as a name; did you mean @%s, the lock that SQL knows as pg_advisory_lock(%[2]s)?", name, name)
+	}
+}

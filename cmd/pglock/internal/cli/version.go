@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Show the versions of pglock, Go and pgx",
+		Long:    "Show the versions of pglock, of the Go that compiled it, and of pgx, the PostgreSQL driver.",
+		Example: "  pglock version",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "pglock %s\ngo     %s %s/%s\npgx    %s\n",
+				moduleVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH, dependencyVersion("github.com/jackc/pgx/v5"))
+			return err
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+}
+
+// moduleVersion is the version of this module, which in a build from a working tree names the commit.
+func moduleVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "(unknown)"
+	}
+	return cmp.Or(info.Main.Version, "(devel)")
+}
+
+func dependencyVersion(path string) string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, module := range info.Deps {
+			if module.Path == path {
+				return module.Version
+			}
+		}
+	}
+	return "(unknown)"
+}

@@ -1,0 +1,127 @@
+// Package demo tells the story of pglock on a throw-away PostgreSQL: locks inside transactions, a job of which one
+// instance runs, a queue, and what the monitor sees of each. The contention is real: it comes from several processes,
+// which are this program again, called as a worker.
+//
+// Everything here uses pglock as any program would, with SQL and tables of its own.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// Demo is one performance.
+type Demo struct {
+	// Out is where it is told.
+	Out io.Writer
+	// Worker is the command line that becomes Worker in another process, to which the name of its part is added.
+	Worker []string
+	// Width is how many columns Out has.
+	Width int
+
+	server *pgserver.Server
+	pool   *pgxpool.Pool
+}
+
+// Run plays the demonstration. Whatever it has started is gone when it returns, also when ctx ends it.
+func (d *Demo) Run(ctx context.Context) error {
+	start := time.Now()
+	d.say("Locks on a throw-away PostgreSQL, which is gone at the end. Nothing else is touched.")
+	if err := d.play(ctx); err != nil {
+		return err
+	}
+	d.say("The server is stopped and its files are removed. That took %.1f s.", time.Since(start).Seconds())
+	d.whatNext()
+	return nil
+}
+
+// play does all that needs the server.
+func (d *Demo) play(ctx context.Context) (err error) {
+	stop, err := d.startServer(ctx)
+	defer func() { err = errors.Join(err, stop()) }()
+	if err != nil {
+		return err
+	}
+	d.pool, err = pgxpool.New(ctx, d.url("demo"))
+	if err != nil {
+		return err
+	}
+	defer d.pool.Close()
+	for _, act := range []func(context.Context) error{d.install, d.transfers, d.nightly, d.queue, d.prove} {
+		if err := act(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Demo) install(ctx context.Context) error {
+	if err := migrations.Up(ctx, d.pool); err != nil {
+		return err
+	}
+	d.say("Schema pglock is installed. Locks work without it; with it the monitor can show names instead of numbers.")
+	return nil
+}
+
+// prove looks at what is left.
+func (d *Demo) prove(ctx context.Context) error {
+	snapshot, err := monitor.Take(ctx, d.pool)
+	if err != nil {
+		return err
+	}
+	d.title("What is left")
+	if n := len(snapshot.Locks); n > 0 {
+		return fmt.Errorf("%d advisory locks are left in pg_locks", n)
+	}
+	d.say("All %d transfers and %d deployments have been counted, and none was lost. pg_locks has no advisory locks: "+
+		"every process gave back what it took.", processes*transfersEach, processes)
+	return nil
+}
+
+func (d *Demo) whatNext() {
+	d.title("What next")
+	_, _ = fmt.Fprint(d.Out, `  pglock monitor --dsn URL              see the advisory locks of your own server
+  pglock migrate up --dsn URL           install schema pglock there, for names
+  pglock run --dsn URL nightly -- CMD   run a command under a lock, as with flock(1)
+  go get github.com/pglock-toolkit/pglock
+`)
+}
+
+// url connects to the server; what sessions are called shows in the monitor.
+func (d *Demo) url(application string) string {
+	return withApplication(d.server.ConnString(pgserver.Superuser), application)
+}
+
+// show prints a snapshot as the command monitor does.
+func (d *Demo) show(snapshot *monitor.Snapshot) {
+	target := fmt.Sprintf("%s@127.0.0.1:%d/%s", snapshot.Role, d.server.Port(), snapshot.Database)
+	d.print("")
+	for _, line := range view.Table(snapshot, target, d.Width-len(quote)) {
+		d.print("%s", quote+line)
+	}
+}
+
+// quote sets off what the monitor prints.
+const quote = "| "
+
+func (d *Demo) title(title string) { d.print("\n%s\n", title) }
+
+// say prints a paragraph.
+func (d *Demo) say(format string, args ...any) {
+	for _, line := range view.Wrap(fmt.Sprintf(format, args...), d.Width, "") {
+		d.print("%s", line)
+	}
+}
+
+// print leaves a failure to be found by the next step: there is nobody to tell it to.
+func (d *Demo) print(format string, args ...any) { _, _ = fmt.Fprintf(d.Out, format+"\n", args...) }

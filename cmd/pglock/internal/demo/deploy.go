@@ -1,0 +1,106 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+var deployKey = pglock.NewKey("deploy:production")
+
+// queue shows waiters, who stand in the server's own queue, and a lock that lasts longer than a transaction.
+func (d *Demo) queue(ctx context.Context) (err error) {
+	d.title("A queue")
+	if _, err := d.pool.Exec(ctx, "CREATE TABLE deployment (number int NOT NULL); INSERT INTO deployment VALUES (0)"); err != nil {
+		return err
+	}
+	locker, err := pglock.Open(ctx, d.url("demo"), pglock.WithNames())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, locker.Close(context.WithoutCancel(ctx))) }()
+	lock, err := locker.Lock(ctx, deployKey)
+	if err != nil {
+		return err
+	}
+	d.say("This process holds %q, and %d others wait for it in locker.Lock. A deployment is more than one transaction: "+
+		"it reads a number in one, and writes the next in another.", deployKey, processes)
+	err = d.direct(ctx, processes, "deploy", func(workers []*worker) error {
+		if err := d.awaitQueue(ctx, len(workers)); err != nil {
+			return errors.Join(err, lock.Unlock(ctx))
+		}
+		d.print("")
+		d.say("It unlocks. They go one after the other, first come, first served:")
+		if err := lock.Unlock(ctx); err != nil {
+			return err
+		}
+		return d.quoteAll(workers)
+	})
+	if err != nil {
+		return err
+	}
+	return d.countDeployments(ctx)
+}
+
+// awaitQueue shows the queue when n stand in it, the first for a while, with the name that the Locker has recorded in
+// the background.
+func (d *Demo) awaitQueue(ctx context.Context, n int) error {
+	for snapshot, err := range monitor.Watch(ctx, d.pool, 20*time.Millisecond) {
+		if err != nil {
+			return err
+		}
+		lock, _ := snapshot.Find(deployKey)
+		if len(lock.Waiters) == n && len(lock.Names) > 0 && hasWaited(snapshot, lock.Waiters[0]) {
+			d.show(snapshot)
+			return nil
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// hasWaited is for people: a queue is something that takes time.
+func hasWaited(s *monitor.Snapshot, w monitor.Waiter) bool {
+	return w.WaitingSince == nil || s.TakenAt.Sub(*w.WaitingSince) > time.Second
+}
+
+func (d *Demo) countDeployments(ctx context.Context) error {
+	var number int
+	if err := d.pool.QueryRow(ctx, "SELECT number FROM deployment").Scan(&number); err != nil {
+		return err
+	}
+	if number != processes {
+		return fmt.Errorf("%d processes have deployed %d times", processes, number)
+	}
+	return nil
+}
+
+// deployWorker deploys when it is its turn.
+func deployWorker(ctx context.Context, s stage) (err error) {
+	pool, err := pgxpool.New(ctx, s.url)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	locker, err := pglock.New(pool, pglock.WithNames())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, locker.Close(ctx)) }()
+	return locker.Do(ctx, deployKey, func(ctx context.Context, _ *pglock.Lock) error {
+		var number int
+		if err := pool.QueryRow(ctx, "SELECT number FROM deployment").Scan(&number); err != nil {
+			return err
+		}
+		time.Sleep(50 * time.Millisecond)
+		if _, err := pool.Exec(ctx, "UPDATE deployment SET number = $1", number+1); err != nil {
+			return err
+		}
+		return s.tell("makes deployment %d", number+1)
+	})
+}

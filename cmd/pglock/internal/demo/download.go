@@ -1,0 +1,65 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	embeddedpostgres "github.com/fergusstrange/embedded-postgres"
+
+	"github.com/pglock-toolkit/pglock/internal/guard"
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
+)
+
+// MirrorVariable is the environment variable with the URL of a mirror of the Maven repository that PostgreSQL is
+// downloaded from.
+const MirrorVariable = "PGLOCK_POSTGRES_MIRROR"
+
+// downloadInto has another process download, which can be ended at any time and leaves its temporary files in dir.
+func (d *Demo) downloadInto(ctx context.Context, dir string) error {
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return err
+	}
+	cmd := d.command(ctx, "download", dir)
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Run(); err != nil {
+		reason := strings.TrimPrefix(strings.TrimSpace(said.String()), "pglock: ")
+		return fmt.Errorf("download PostgreSQL: %s (%w)", reason, err)
+	}
+	return nil
+}
+
+// download gets PostgreSQL's programs into dir/programs. The library that knows where to get them can only start a
+// server with them, and only as the account that this process has, which root's is not fit for. So the server that it
+// is asked for is one that initdb refuses, which comes after the download.
+func download(dir string) error {
+	port, err := guard.FreePort()
+	if err != nil {
+		return err
+	}
+	config := embeddedpostgres.DefaultConfig().Encoding("none").Port(uint32(port)).Logger(io.Discard).
+		BinariesPath(filepath.Join(dir, "programs")).
+		RuntimePath(filepath.Join(dir, "runtime")).DataPath(filepath.Join(dir, "data"))
+	if cache, err := os.UserCacheDir(); err == nil {
+		config = config.CachePath(filepath.Join(cache, "pglock"))
+	}
+	if mirror := os.Getenv(MirrorVariable); mirror != "" {
+		config = config.BinaryRepositoryURL(mirror)
+	}
+	server := embeddedpostgres.NewDatabase(config)
+	refused := server.Start()
+	if refused == nil {
+		return errors.Join(errors.New("a server was started that should not have been"), server.Stop())
+	}
+	if _, err := pgserver.BinariesIn(filepath.Join(dir, "programs", "bin")); err != nil {
+		return refused
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
+)
+
+// startServer starts the server from programs that are on this machine, or else from downloaded ones. It can be stopped
+// whether or not there was an error.
+func (d *Demo) startServer(ctx context.Context) (stop func() error, err error) {
+	ignoreEnvironment()
+	removeDownload := func() error { return nil }
+	stop = func() error {
+		if d.server == nil {
+			return removeDownload()
+		}
+		return errors.Join(d.server.Stop(), removeDownload())
+	}
+	programs, err := pgserver.Find()
+	if errors.Is(err, pgserver.ErrNoBinaries) && os.Getenv(pgserver.BinariesVariable) == "" {
+		programs, removeDownload, err = d.download(ctx, err)
+	}
+	if err != nil {
+		return stop, err
+	}
+	d.say("Starting %s …", programs)
+	d.server, err = pgserver.Start(ctx, pgserver.Options{Binaries: programs})
+	if err != nil {
+		return stop, err
+	}
+	d.say("It listens on 127.0.0.1:%d and keeps its files in %s.", d.server.Port(), d.server.SocketDir())
+	return stop, nil
+}
+
+// ignoreEnvironment takes out of the environment, for the workers too, what would redirect or change a connection: the
+// database of the user is not the one that is meant here.
+func ignoreEnvironment() {
+	for _, variable := range os.Environ() {
+		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "PG") && !strings.HasPrefix(name, "PGLOCK_") {
+			_ = os.Unsetenv(name) // fails for no name that the environment can have
+		}
+	}
+}
+
+func withApplication(connString, application string) string {
+	return connString + "&application_name=" + url.PathEscape(application)
+}
+
+var errNoServer = errors.New("no server for the demonstration")
+
+// download gets the programs of a server for this machine. Whoever has the network gets a demonstration; whoever has
+// not is told what to install.
+func (d *Demo) download(ctx context.Context, notFound error) (pgserver.Binaries, func() error, error) {
+	d.say("There are no PostgreSQL programs on this machine; downloading some (this can take a while) …")
+	dir, err := os.MkdirTemp(programsParent(), "pglock-programs-")
+	if err != nil {
+		return pgserver.Binaries{}, func() error { return nil }, err
+	}
+	remove := func() error { return os.RemoveAll(dir) }
+	if err := d.downloadInto(ctx, dir); err != nil {
+		return pgserver.Binaries{}, remove, fmt.Errorf("%w: %w\n%w", errNoServer, err, notFound)
+	}
+	programs, err := pgserver.BinariesIn(dir + "/programs/bin")
+	return programs, remove, err
+}
+
+// programsParent is a place that the account which runs the server in root's place has a way into.
+func programsParent() string {
+	if os.Geteuid() == 0 {
+		return "/tmp"
+	}
+	return os.TempDir()
+}

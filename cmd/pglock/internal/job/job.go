@@ -1,0 +1,170 @@
+// Package job runs a command on behalf of this process: with its standard streams, with the signals that it gets, and
+// to its end. It knows nothing of locks.
+//
+// # Process groups
+//
+// A command that is told to end should end with everything that it has started. The means for that is a process group
+// of its own, which gets its signals as a whole. But a terminal lets only one process group read from it, and sends
+// Ctrl-C to that one alone. So:
+//
+//   - Without a controlling terminal (cron, systemd, build servers) the command has a process group of its own, and
+//     what is sent to it is sent to all of the group.
+//   - With one it stays in the group of this process, so that the terminal, Ctrl-C, Ctrl-Z and the shell's job control
+//     work as if it had been started directly. Signals are sent to the command alone, which may pass them on.
+//
+// On Linux the command is killed when this process dies without having been able to end it, by SIGKILL for example.
+package job
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"runtime"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/term"
+)
+
+// Codes of a shell for commands that could not be started, and what it adds to the number of a signal that ended one
+// (https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html#tag_19_08_02).
+const (
+	CannotExecute = 126
+	NotFound      = 127
+	signalBase    = 128
+)
+
+// StartError says why a command could not be started.
+type StartError struct {
+	// Code is CannotExecute or NotFound.
+	Code int
+	err  error
+}
+
+func (e *StartError) Error() string { return e.err.Error() }
+
+// Unwrap returns the reason as the operating system gave it.
+func (e *StartError) Unwrap() error { return e.err }
+
+func startError(name string, err error) error {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return &StartError{NotFound, fmt.Errorf("command %q not found: %w", name, reason(err))}
+	}
+	return &StartError{CannotExecute, fmt.Errorf("cannot execute %q: %w%s", name, reason(err), advice(err))}
+}
+
+// reason takes off the wrapping that repeats the name.
+func reason(err error) error {
+	if lookup, ok := errors.AsType[*exec.Error](err); ok {
+		return lookup.Err
+	}
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		return path.Err
+	}
+	return err
+}
+
+// Job is a command that has been started. Its methods may be called from many goroutines at once.
+type Job struct {
+	cmd   *exec.Cmd
+	group bool // the command leads a process group of its own
+	done  chan struct{}
+	err   error // from Wait; written before done is closed
+}
+
+// Find looks for the program that Start would run, in PATH as execvp(3) does. Its error is a *[StartError].
+func Find(name string) (path string, err error) {
+	path, err = exec.LookPath(name)
+	if err != nil {
+		return "", startError(name, err)
+	}
+	return path, nil
+}
+
+// Start starts the program at path with the arguments argv, of which the first is what it is called, and the
+// environment env. It must be called from the main goroutine. Its error is a *[StartError].
+func Start(path string, argv, env []string) (*Job, error) {
+	// Where the kernel ends the command with its parent, that is the thread that started it (PR_SET_PDEATHSIG(2const)).
+	// The main goroutine keeps its thread from now on, which thereby lives as long as the process.
+	runtime.LockOSThread()
+	j := &Job{group: !term.Controlled(), done: make(chan struct{})}
+	j.cmd = &exec.Cmd{
+		Path: path, Args: argv, Env: env,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		SysProcAttr: attributes(j.group),
+	}
+	if err := j.cmd.Start(); err != nil {
+		return nil, startError(argv[0], err)
+	}
+	go func() {
+		j.err = j.cmd.Wait()
+		close(j.done)
+	}()
+	return j, nil
+}
+
+// Done is closed when the command has ended. What it has started may still run.
+func (j *Job) Done() <-chan struct{} { return j.done }
+
+// Code waits for the end of the command and returns its exit code, or 128 and the number of the signal that ended it.
+// The error says that the command cannot be waited for.
+func (j *Job) Code() (int, error) {
+	<-j.done
+	ended := j.cmd.ProcessState
+	switch {
+	case ended == nil:
+		return 0, fmt.Errorf("wait for %q: %w", j.cmd.Path, j.err)
+	case ended.ExitCode() < 0:
+		return signalBase + signalNumber(ended), nil
+	}
+	return ended.ExitCode(), nil
+}
+
+// Signal passes on a signal that this process got. It leaves out those that the terminal has sent to the command too:
+// a second Ctrl-C means something else to many programs.
+func (j *Job) Signal(signal os.Signal) {
+	if !j.group && typed(signal) && term.Foreground() {
+		return
+	}
+	j.send(signal)
+}
+
+// End ends the command, and in a process group of its own all that it has started: it asks with SIGTERM, and after the
+// grace there is SIGKILL.
+func (j *Job) End(grace time.Duration) {
+	j.terminate()
+	kill := time.NewTimer(grace)
+	defer kill.Stop()
+	for !j.gone() {
+		select {
+		case <-kill.C:
+			j.send(os.Kill)
+			<-j.done
+			return
+		case <-time.After(pollInterval): // nothing announces the end of a process group
+		}
+	}
+}
+
+// pollInterval is the pause between two looks at a process group.
+const pollInterval = 20 * time.Millisecond
+
+// gone reports whether nothing is left to be ended.
+func (j *Job) gone() bool {
+	select {
+	case <-j.done:
+		return !j.group || !groupExists(j.cmd.Process.Pid)
+	default:
+		return false
+	}
+}
+
+// send ignores errors: they say that there is nobody to get the signal any more.
+func (j *Job) send(signal os.Signal) {
+	if j.group {
+		sendToGroup(j.cmd.Process.Pid, signal)
+		return
+	}
+	_ = j.cmd.Process.Signal(signal)
+}

@@ -1,0 +1,53 @@
+//go:build unix
+
+package job
+
+import (
+	"errors"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+)
+
+func (j *Job) terminate() {
+	j.send(syscall.SIGTERM)
+	j.send(syscall.SIGCONT) // or a stopped command would not get to see it
+}
+
+func sendToGroup(leader int, signal os.Signal) {
+	_ = syscall.Kill(-leader, signal.(syscall.Signal)) // there may be nobody left
+}
+
+func groupExists(leader int) bool {
+	return !errors.Is(syscall.Kill(-leader, 0), syscall.ESRCH)
+}
+
+func signalNumber(ended *os.ProcessState) int {
+	return int(ended.Sys().(syscall.WaitStatus).Signal())
+}
+
+// typed reports whether a terminal sends the signal by itself to the processes in its foreground (termios(3),
+// tty_ioctl(4)).
+func typed(signal os.Signal) bool {
+	return slices.Contains([]os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGWINCH}, signal)
+}
+
+func advice(err error) string {
+	if errors.Is(err, syscall.ENOEXEC) {
+		return " (a script needs a first line such as #!/bin/sh)"
+	}
+	return ""
+}
+
+// Signals that are passed on to the command; the stopping ones end a wait.
+var (
+	stopping = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
+	others   = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH}
+)
+
+// surviveBrokenPipe keeps a message that nobody reads from ending this process, and with it the lock under the running
+// command. Unlike an ignored signal, one that is caught is not ignored by the command.
+func surviveBrokenPipe() {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+}

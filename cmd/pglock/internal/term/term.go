@@ -1,0 +1,39 @@
+// Package term asks what the command needs to know of its terminal: whether there is one, how large it is, and whether
+// Ctrl-C reaches this process from it.
+package term
+
+import "os"
+
+// Is reports whether f is a terminal.
+func Is(f *os.File) bool {
+	_, _, ok := Size(f)
+	return ok
+}
+
+// Size returns the size of the terminal f in characters; ok is false when f is none.
+func Size(f *os.File) (columns, rows int, ok bool) { return size(f) }
+
+// Controlled reports whether this process has a controlling terminal. Under cron, systemd and most build servers it
+// has none.
+func Controlled() bool {
+	tty, err := os.Open(controlling)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = tty.Close() }() // nothing was written
+	return true
+}
+
+// Foreground reports whether the controlling terminal sends what is typed there, and the signals of Ctrl-C and Ctrl-\,
+// to the process group of this process.
+func Foreground() bool {
+	tty, err := os.Open(controlling)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = tty.Close() }() // nothing was written
+	return foreground(tty)
+}
+
+// controlling is the controlling terminal of whoever opens it (tty(4)).
+const controlling = "/dev/tty"

@@ -1,0 +1,99 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+)
+
+// grid lines up rows, over all locks of a table.
+type grid []column
+
+type column struct {
+	name  string
+	right bool
+	least int // what it may be narrowed to; 0 keeps it as wide as what is in it
+	width int
+}
+
+// row is a holder or a waiter. The blockers are its last cell; a text takes the place of the cells that are missing.
+type row struct {
+	cells    []string
+	text     string
+	blockers []string
+}
+
+func newGrid() grid {
+	g := grid{{}, {name: "PID", right: true}, {name: "MODE"}, {name: "WAITED", right: true},
+		{name: "USER", least: 6}, {name: "APPLICATION", least: 6}, {name: "CLIENT", least: 6}, {name: "STATE", least: 6},
+		{name: "BLOCKED BY", least: 10}}
+	g.widen(g.head())
+	return g
+}
+
+func (g grid) head() row {
+	var r row
+	for _, c := range g {
+		r.cells = append(r.cells, c.name)
+	}
+	return r
+}
+
+func (g grid) widen(r row) {
+	for i, cell := range r.cells {
+		g[i].width = max(g[i].width, columns(cell))
+	}
+	if last := &g[len(g)-1]; len(r.blockers) > 0 {
+		last.width = max(last.width, columns(strings.Join(r.blockers, separator)))
+	}
+}
+
+const (
+	indent    = "  "
+	separator = " "
+)
+
+// fitInto takes columns of the terminal from the widest column that has some to spare, until all fit.
+func (g grid) fitInto(width int) {
+	total := len(indent) - len(separator)
+	for _, c := range g {
+		total += c.width + len(separator)
+	}
+	for ; total > width; total-- {
+		widest := g.widest()
+		if widest == nil {
+			return
+		}
+		widest.width--
+	}
+}
+
+// widest is nil when no column can be narrowed.
+func (g grid) widest() (widest *column) {
+	for i := range g {
+		if c := &g[i]; c.width > c.least && c.least > 0 && (widest == nil || c.width > widest.width) {
+			widest = c
+		}
+	}
+	return widest
+}
+
+func (g grid) line(r row) string {
+	var cells []string
+	for i, cell := range r.cells {
+		cells = append(cells, fit(cell, g[i].width, g[i].right))
+	}
+	if r.text != "" {
+		cells = append(cells, r.text)
+	}
+	cells = append(cells, shorten(r.blockers, g[len(g)-1].width))
+	return indent + strings.TrimRight(strings.Join(cells, separator), " ")
+}
+
+// shorten joins as many items as fit into n columns, and counts the others.
+func shorten(items []string, n int) string {
+	all := strings.Join(items, separator)
+	for some := len(items) - 1; columns(all) > n && some > 0; some-- {
+		all = fmt.Sprintf("%s +%d", strings.Join(items[:some], separator), len(items)-some)
+	}
+	return cut(all, n)
+}

@@ -1,0 +1,178 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// Table lays a snapshot of the server target out in lines of at most width columns: for each lock its holders, then its
+// waiters. Locks that somebody waits for come first, the longest wait before the others.
+func Table(s *monitor.Snapshot, target string, width int) []string {
+	lines := []string{title(s, target), ""}
+	lines = append(lines, body(s, width)...)
+	lines = append(lines, notes(s, width)...)
+	for i, line := range lines {
+		lines[i] = cut(line, width)
+	}
+	return lines
+}
+
+func title(s *monitor.Snapshot, target string) string {
+	version, _, _ := strings.Cut(s.ServerVersion, " ") // behind it packagers put their own
+	return fmt.Sprintf("%s  PostgreSQL %s  %s", Printable(target), Printable(version),
+		s.TakenAt.UTC().Format("2006-01-02 15:04:05 UTC"))
+}
+
+// entry is a line of the body: text, or a row of the grid.
+type entry struct {
+	text string
+	row  *row
+}
+
+func body(s *monitor.Snapshot, width int) []string {
+	if len(s.Locks) == 0 {
+		return nil
+	}
+	g := newGrid()
+	head := g.head()
+	entries := []entry{{row: &head}}
+	for _, lock := range byUrgency(s) {
+		entries = append(entries, entriesOf(s, lock, width)...)
+	}
+	for _, e := range entries {
+		if e.row != nil {
+			g.widen(*e.row)
+		}
+	}
+	g.fitInto(width)
+	var lines []string
+	for _, e := range entries {
+		if e.row != nil {
+			e.text = g.line(*e.row)
+		}
+		lines = append(lines, e.text)
+	}
+	return lines
+}
+
+func entriesOf(s *monitor.Snapshot, lock monitor.Lock, width int) []entry {
+	entries := []entry{{text: heading(s, lock, width)}}
+	for _, holder := range lock.Holders {
+		entries = append(entries, entry{row: holderRow(s, holder)})
+		if what := doing(s, holder.Session); what != "" && len(lock.Waiters) > 0 {
+			entries = append(entries, entry{text: "        " + what})
+		}
+	}
+	for _, waiter := range lock.Waiters {
+		entries = append(entries, entry{row: waiterRow(s, waiter)})
+	}
+	return entries
+}
+
+// byUrgency sorts the locks. Among those without waiters the order of the snapshot stays.
+func byUrgency(s *monitor.Snapshot) []monitor.Lock {
+	locks := slices.Clone(s.Locks)
+	slices.SortStableFunc(locks, func(a, b monitor.Lock) int { return cmp.Compare(longest(s, b), longest(s, a)) })
+	return locks
+}
+
+// longest is how long the lock has been waited for; less than nothing when nobody waits.
+func longest(s *monitor.Snapshot, lock monitor.Lock) time.Duration {
+	wait := time.Duration(-1)
+	for _, waiter := range lock.Waiters {
+		wait = max(wait, 0)
+		if waiter.WaitingSince != nil {
+			wait = max(wait, s.TakenAt.Sub(*waiter.WaitingSince))
+		}
+	}
+	return wait
+}
+
+// heading is a lock's own line: its key, and behind a name the number too.
+func heading(s *monitor.Snapshot, lock monitor.Lock, width int) string {
+	var facts string
+	if len(lock.Names) > 0 {
+		facts += fmt.Sprintf("  @%d", lock.Number)
+	}
+	if len(lock.Names) > 1 {
+		facts += fmt.Sprintf("  (%d names with one number)", len(lock.Names))
+	}
+	if lock.Database != s.Database {
+		facts += "  in database " + Printable(cmp.Or(lock.Database, fmt.Sprint(lock.DatabaseOID)))
+	}
+	const least = 20 // of the key, however long the facts are
+	return cut(Printable(lock.Key), max(width-columns(facts), least)) + facts
+}
+
+// notes end a table: how much it shows, what its marks mean, and what is missing and how it can be had.
+func notes(s *monitor.Snapshot, width int) []string {
+	texts := []string{total(s)}
+	for _, lock := range s.Locks {
+		if slices.ContainsFunc(lock.Waiters, waitsForWaiters) {
+			texts = append(texts, "~ does not hold the lock, but waits for it ahead in the queue")
+			break
+		}
+	}
+	for _, missing := range []struct{ what, why string }{
+		{"names", s.NamesMissing}, {"hidden", s.DetailsHidden}, {"blocked by", s.BlockersMissing},
+	} {
+		if missing.why != "" {
+			texts = append(texts, missing.what+": "+Printable(missing.why))
+		}
+	}
+	lines := []string{""}
+	for _, text := range texts {
+		lines = append(lines, Wrap(text, width, "  ")...)
+	}
+	return lines
+}
+
+func total(s *monitor.Snapshot) string {
+	if len(s.Locks) == 0 {
+		return "no advisory locks"
+	}
+	var holders, waiters int
+	for _, lock := range s.Locks {
+		holders, waiters = holders+len(lock.Holders), waiters+len(lock.Waiters)
+	}
+	return fmt.Sprintf("%s, %s, %s", count(len(s.Locks), "key"), count(holders, "holder"), count(waiters, "waiter"))
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func waitsForWaiters(w monitor.Waiter) bool {
+	return slices.ContainsFunc(w.BlockedBy, func(b monitor.Blocker) bool { return b.Kind == monitor.Soft })
+}
+
+// doing says what a holder is at: that is what others wait for.
+func doing(s *monitor.Snapshot, session monitor.Session) string {
+	if session.StateSince == nil || session.Since == nil {
+		return ""
+	}
+	what := fmt.Sprintf("%s for %s, session %s", short(session.State),
+		age(s.TakenAt.Sub(*session.StateSince)), age(s.TakenAt.Sub(*session.Since)))
+	if query := withoutComment(session.Query); query != "" {
+		what += ": " + query
+	}
+	return Printable(what)
+}
+
+// withoutComment is a query on one line, without the lines of comment that generated queries begin with.
+func withoutComment(query string) string {
+	query = strings.TrimSpace(query)
+	for strings.HasPrefix(query, "--") {
+		_, query, _ = strings.Cut(query, "\n")
+		query = strings.TrimSpace(query)
+	}
+	return strings.Join(strings.Fields(query), " ")
+}

@@ -1,0 +1,107 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/width"
+)
+
+// Printable makes text from somebody else harmless on a terminal: control characters, those that change the direction
+// of writing, and bytes that are no UTF-8 come out as escapes. Nothing that is left moves the cursor.
+func Printable(s string) string {
+	var b strings.Builder
+	for i, r := range s {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], string(utf8.RuneError)):
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			quoted := fmt.Sprintf("%+q", r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+	}
+	return b.String()
+}
+
+// columns is how many columns of a terminal printable text takes.
+func columns(s string) (n int) {
+	for _, r := range s {
+		n += runeColumns(r)
+	}
+	return n
+}
+
+func runeColumns(r rune) int {
+	if unicode.In(r, unicode.Mn, unicode.Me) {
+		return 0
+	}
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
+		return 2
+	}
+	return 1
+}
+
+// cut shortens printable text to at most n columns, and shows that it did.
+func cut(s string, n int) string {
+	if columns(s) <= n {
+		return s
+	}
+	room := n - 1 // for the ellipsis
+	for i, r := range s {
+		if room -= runeColumns(r); room < 0 {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
+// fit makes printable text exactly n columns wide.
+func fit(s string, n int, right bool) string {
+	s = cut(s, n)
+	padding := strings.Repeat(" ", n-columns(s))
+	if right {
+		return padding + s
+	}
+	return s + padding
+}
+
+// Wrap breaks printable text into lines of at most n columns, of which those after the first begin with indent.
+func Wrap(s string, n int, indent string) []string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(s) {
+		switch {
+		case line == "":
+			line = word
+		case columns(line)+1+columns(word) > n:
+			lines, line = append(lines, cut(line, n)), indent+word
+		default:
+			line += " " + word
+		}
+	}
+	return append(lines, cut(line, n))
+}
+
+// age writes how long something lasts in at most seven characters.
+func age(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch d = max(d, 0); {
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d/time.Millisecond)
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < day:
+		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%dd%02dh", d/day, d%day/time.Hour)
+}

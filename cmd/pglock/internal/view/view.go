@@ -1,0 +1,41 @@
+// Package view writes snapshots of advisory locks for people (a table that fits a terminal) and for programs (JSON,
+// CSV). It only writes: what is in a snapshot, and what of it is hidden, is for package monitor to know.
+package view
+
+import (
+	"encoding/json"
+	"io"
+	"slices"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// Filter says which locks of a snapshot are shown. The zero value shows all.
+type Filter struct {
+	// Keys are the keys to show, in whichever database; none means all.
+	Keys []pglock.Key
+	// Waiting leaves out the locks that nobody waits for.
+	Waiting bool
+}
+
+// Apply returns a copy of the snapshot with only the locks to be shown.
+func (f Filter) Apply(s *monitor.Snapshot) *monitor.Snapshot {
+	shown := *s
+	shown.Locks = slices.DeleteFunc(slices.Clone(s.Locks), func(lock monitor.Lock) bool { return !f.shows(lock) })
+	return &shown
+}
+
+func (f Filter) shows(lock monitor.Lock) bool {
+	if f.Waiting && len(lock.Waiters) == 0 {
+		return false
+	}
+	return len(f.Keys) == 0 || slices.ContainsFunc(f.Keys, func(key pglock.Key) bool { return key.ID() == lock.ID() })
+}
+
+// JSON writes a snapshot as one line, in the format that package monitor documents.
+func JSON(w io.Writer, s *monitor.Snapshot) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(s)
+}

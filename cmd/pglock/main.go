@@ -1,0 +1,46 @@
+// Command pglock runs programs under PostgreSQL advisory locks, and shows who holds such locks and who waits for them.
+//
+//	pglock run KEY -- COMMAND ARGS…   run a command while holding a lock, as flock(1) does with a file
+//	pglock monitor                    who holds which lock, who waits for whom, and since when
+//	pglock key NAME…                  the number of a name, and the SQL that takes it by hand
+//	pglock migrate up                 install schema pglock: names for the monitor, numbers for fencing
+//	pglock demo                       see all of it at work on a throw-away PostgreSQL
+//
+// "pglock help COMMAND" says more about each.
+//
+// # Connection
+//
+// The server is the one of --dsn, or of DATABASE_URL, or of the variables and files that psql uses too: PGHOST and the
+// like, PGSERVICE with the service file, and ~/.pgpass. A host that does not answer is given up after ten seconds,
+// unless connect_timeout says otherwise. Passwords never appear in what the command prints.
+//
+// # Exit codes
+//
+// They are those of sysexits(3) and of the shell:
+//
+//	0          done; of run, the command's own code
+//	1          another error
+//	64         wrong usage: a flag, a key or a connection string
+//	69         no database, or none that can keep locks
+//	70         the lock was lost while the command ran
+//	75         somebody else holds the lock (-E of run changes it)
+//	126, 127   the command cannot be executed, was not found
+//	128+n      ended by signal n: the command, or pglock while it waited
+//
+// # What lives where
+//
+// The commands are in internal/cli. They parse, connect, and call: package pglock for locks, package monitor for
+// snapshots, package migrations for the schema. What they need beyond that is internal/job (a command under a lock, and
+// its signals), internal/view (snapshots as text), internal/term (terminals) and internal/demo. Nothing here knows how
+// a lock is taken.
+package main
+
+import (
+	"os"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/cli"
+)
+
+func main() {
+	os.Exit(cli.Main(os.Args[1:]))
+}

@@ -1,0 +1,73 @@
+// Command containers starts a PostgreSQL container, runs a command that finds it in PGLOCK_TEST_DATABASE_URL, and
+// removes the container:
+//
+//	PGLOCK_TEST_POSTGRES_IMAGE=postgres:13-alpine go run . -- go test ../../...
+//
+// It ends with the command's exit code (which go run turns into 1), 128 and the number of the signal that ended it, or
+// 1 when there was no container. The module is its own because testcontainers-go brings dozens of others.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+)
+
+const (
+	databaseVariable = "PGLOCK_TEST_DATABASE_URL"
+	imageVariable    = "PGLOCK_TEST_POSTGRES_IMAGE"
+	defaultImage     = "postgres:17-alpine"
+)
+
+func main() {
+	flag.Parse()
+	code, err := run(flag.Args())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "containers:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+func run(command []string) (code int, err error) {
+	if len(command) == 0 {
+		return 0, errors.New("which command is to run? containers -- COMMAND [ARGUMENT…]")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	server, err := startPostgres(ctx, image())
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, server.remove()) }()
+	return runCommand(ctx, command, databaseVariable+"="+server.url)
+}
+
+func image() string {
+	if image := os.Getenv(imageVariable); image != "" {
+		return image
+	}
+	return defaultImage
+}
+
+// runCommand asks the command to end, with SIGTERM, when ctx does, and waits for it.
+func runCommand(ctx context.Context, command []string, variables ...string) (code int, err error) {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), variables...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	err = cmd.Run()
+	failed, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return 0, err
+	}
+	if status, ok := failed.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return 128 + int(status.Signal()), nil
+	}
+	return failed.ExitCode(), nil
+}

@@ -1,0 +1,202 @@
+package pglock_test
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// txOrder is the documented order of keys.
+func txOrder(a, b pglock.Key) int {
+	return cmp.Or(cmp.Compare(a.ID().Space, b.ID().Space), cmp.Compare(a.Int64(), b.Int64()))
+}
+
+func TestLockAllTxTakesKeysInOneOrder(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]pglock.TxOption{"plain": nil, "MaxWait": {pglock.MaxWait(txLong)}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := testenv.Database(t)
+			ordered := []pglock.Key{
+				pglock.Int64Key(-5), pglock.Int64Key(3), pglock.Int64Key(1 << 40),
+				pglock.PairKey(-1, 0), pglock.PairKey(0, 0), pglock.PairKey(0, -1), pglock.PairKey(1, -9),
+			}
+			for range 8 {
+				i := rand.IntN(len(ordered))
+				holder, tx := txHold(t, db, ordered[i]), txBegin(t, db.Connect(t))
+				keys := slices.Clone(ordered)
+				rand.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+				result := txGo(func() error { return pglock.LockAllTx(t.Context(), tx, keys, opts...) })
+				db.WaitForWaiters(t, 1)
+				if got := txHeldBy(t, db, tx); got != i {
+					t.Errorf("it holds %d keys while it waits for number %d of %v", got, i, ordered)
+				}
+				txCheck(t, holder.Rollback(t.Context()))
+				txCheck(t, <-result)
+				if got := txHeldBy(t, db, tx); got != len(ordered) {
+					t.Errorf("it holds %d keys of %d", got, len(ordered))
+				}
+				txCheck(t, tx.Rollback(t.Context()))
+			}
+		})
+	}
+}
+
+func txHeldBy(t *testing.T, db *testenv.DB, tx pgx.Tx) (n int) {
+	t.Helper()
+	for _, lock := range db.AdvisoryLocks(t) {
+		if lock.Granted && lock.PID == int32(tx.Conn().PgConn().PID()) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestLockAllTxCannotDeadlock has many transactions lock overlapping keys, some of them one by one in the order.
+func TestLockAllTxCannotDeadlock(t *testing.T) {
+	t.Parallel()
+	const workers, rounds = 12, 40
+	db := testenv.Database(t)
+	txExec(t, db.Connect(t), "ALTER DATABASE "+db.Name()+" SET deadlock_timeout = '10ms'")
+	pool := db.Pool(t)
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for range rounds {
+				if err := pgx.BeginFunc(t.Context(), pool, txLockSome(t.Context())); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// txLockSome locks some of a few keys in one of the ways that must not deadlock with each other.
+func txLockSome(ctx context.Context) func(pgx.Tx) error {
+	var keys []pglock.Key
+	for i := range int32(4) {
+		keys = append(keys, pglock.Int64Key(int64(i)-2), pglock.PairKey(i-2, -i))
+	}
+	rand.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+	keys = keys[:2+rand.IntN(len(keys)-1)]
+	var opts []pglock.TxOption
+	if rand.IntN(4) == 0 {
+		opts = append(opts, pglock.Shared())
+	}
+	if rand.IntN(2) == 0 {
+		opts = append(opts, pglock.MaxWait(txLong))
+	}
+	if rand.IntN(3) > 0 {
+		return func(tx pgx.Tx) error { return pglock.LockAllTx(ctx, tx, keys, opts...) }
+	}
+	slices.SortFunc(keys, txOrder)
+	return func(tx pgx.Tx) error {
+		for _, key := range keys {
+			if err := pglock.LockTx(ctx, tx, key, opts...); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// TestLocksOneByOneInAnyOrderDeadlock is what LockAllTx is for.
+func TestLocksOneByOneInAnyOrderDeadlock(t *testing.T) {
+	t.Parallel()
+	db, a, b := testenv.Database(t), pglock.NewKey("a"), pglock.NewKey("b")
+	ab, ba := txHold(t, db, a), txHold(t, db, b)
+	first := txGo(func() error { return pglock.LockTx(t.Context(), ab, b) })
+	db.WaitForWaiters(t, 1)
+	second := txGo(func() error {
+		err := pglock.LockTx(t.Context(), ba, a)
+		return cmp.Or(err, ba.Commit(t.Context()))
+	})
+	deadlocks := 0
+	for _, result := range []<-chan error{first, second} {
+		if err := <-result; txCode(err) == "40P01" {
+			deadlocks++
+		} else if err != nil {
+			t.Error(err)
+		}
+	}
+	if deadlocks != 1 {
+		t.Errorf("%d deadlocks, want 1", deadlocks)
+	}
+}
+
+func TestLockAllTxTakesDuplicatesOnceAndNothingForNothing(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	named, pair := pglock.NewKey("invoice:42"), pglock.PairKey(7, -42)
+	for name, opts := range map[string][]pglock.TxOption{"plain": nil, "MaxWait": {pglock.MaxWait(txLong)}} {
+		t.Run(name, func(t *testing.T) {
+			tx := txBegin(t, db.Connect(t))
+			keys := []pglock.Key{pair, named, pair, pglock.Int64Key(named.Int64()), named}
+			given := slices.Clone(keys)
+			txCheck(t, pglock.LockAllTx(t.Context(), tx, keys, opts...))
+			txWantLocks(t, db, "@7/-42 exclusive", "@6688477336110245193 exclusive")
+			if !slices.EqualFunc(keys, given, pglock.Key.Equal) {
+				t.Errorf("it has changed the caller's keys to %v", keys)
+			}
+			txCheck(t, tx.Rollback(t.Context()))
+		})
+	}
+	tx := txBegin(t, db.Connect(t), pgx.TxOptions{IsoLevel: pgx.Serializable})
+	txCheck(t, pglock.LockAllTx(t.Context(), tx, nil))
+	txCheck(t, pglock.LockAllTx(t.Context(), tx, []pglock.Key{}, pglock.MaxWait(txLong), pglock.Shared()))
+	txWantLocks(t, db)
+}
+
+func TestLockAllTxOfManyKeysIsOneStatement(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	statements := 0
+	count := txTracer(func() { statements++ })
+	tx := txBegin(t, txConnect(t, db.ConnString(), func(config *pgx.ConnConfig) { config.Tracer = count }))
+	before := statements
+	txCheck(t, pglock.LockAllTx(t.Context(), tx, txHundredKeys))
+	if n := statements - before; n != 1 {
+		t.Errorf("it was %d statements", n)
+	}
+	if n := txHeldBy(t, db, tx); n != 100 {
+		t.Errorf("it holds %d keys", n)
+	}
+}
+
+// txTracer is called at the start of every query.
+type txTracer func()
+
+func (t txTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	t()
+	return ctx
+}
+
+func (txTracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func TestLockAllTxSharesWhatIsShared(t *testing.T) {
+	t.Parallel()
+	db, keys := testenv.Database(t), txHundredKeys[:6]
+	reader, other, writer := txBegin(t, db.Connect(t)), txBegin(t, db.Connect(t)), txBegin(t, db.Connect(t))
+	txCheck(t, pglock.LockAllTx(t.Context(), reader, keys, pglock.Shared()))
+	txCheck(t, pglock.LockAllTx(t.Context(), other, keys, pglock.Shared(), pglock.MaxWait(txLong)))
+	err := pglock.LockAllTx(t.Context(), writer, keys, pglock.MaxWait(txShort))
+	wait := txWantWaitError(t, err, slices.MinFunc(keys, txOrder))
+	if len(wait.Holders) != 2 {
+		t.Errorf("the holders are %+v", wait.Holders)
+	}
+	for _, holder := range wait.Holders {
+		if !holder.Shared {
+			t.Errorf("a shared holder is %+v", holder)
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// txAllWaits are txForms, with MaxWait too.
+var txAllWaits = txAllForms[:len(txAllForms)-1]
+
+// txEnds are the ways in which a context ends.
+var txEnds = map[string]struct {
+	begin func(context.Context) (ctx context.Context, end func())
+	match []error
+}{
+	"cancelled": {
+		begin: func(ctx context.Context) (context.Context, func()) { return context.WithCancel(ctx) },
+		match: []error{context.Canceled},
+	},
+	"cancelled with a cause": {
+		begin: func(ctx context.Context) (context.Context, func()) {
+			ctx, cancel := context.WithCancelCause(ctx)
+			return ctx, func() { cancel(errTxCause) }
+		},
+		match: []error{context.Canceled, errTxCause},
+	},
+	"timed out": {
+		begin: func(ctx context.Context) (context.Context, func()) { return context.WithTimeout(ctx, 10*txShort) },
+		match: []error{context.DeadlineExceeded},
+	},
+}
+
+var errTxCause = errors.New("the request was withdrawn")
+
+// txCancelOnServer makes pgx ask the server to cancel a statement whose context has ended, and keep the connection.
+func txCancelOnServer(config *pgx.ConnConfig) {
+	config.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: txLong}
+	}
+}
+
+func TestTheContextEndsTheWait(t *testing.T) {
+	t.Parallel()
+	for handler, change := range map[string]func(*pgx.ConnConfig){
+		"the connection is closed": nil, "the statement is cancelled": txCancelOnServer,
+	} {
+		for how, c := range txEnds {
+			for _, form := range txAllWaits {
+				t.Run(strings.Join([]string{form.name, how, handler}, ", "), func(t *testing.T) {
+					t.Parallel()
+					db, key := testenv.Database(t), pglock.NewKey("invoice:42")
+					txHold(t, db, key)
+					conn := txConnect(t, db.ConnString(), change)
+					tx := txBegin(t, conn)
+					txCheck(t, pglock.LockTx(t.Context(), tx, pglock.Int64Key(1)))
+					ctx, end := c.begin(t.Context())
+					defer end()
+					result := txGo(func() error { return form.lock(ctx, tx, key) })
+					if how != "timed out" {
+						db.WaitForWaiters(t, 1)
+						end()
+					}
+					wait := txWantWaitError(t, <-result, key)
+					for _, match := range append(c.match, ctx.Err()) {
+						if !errors.Is(wait, match) {
+							t.Errorf("the error %q is not %q", wait, match)
+						}
+					}
+					if !form.batch && wait.Waited <= 0 {
+						t.Error("it does not say how long it waited")
+					}
+					if closed := conn.IsClosed(); closed != (change == nil) {
+						t.Errorf("the connection is closed: %t", closed)
+					}
+					if status := conn.PgConn().TxStatus(); change != nil && status != 'E' {
+						t.Errorf("the transaction's status is %c, want E", status)
+					}
+					if change != nil {
+						txCheck(t, tx.Rollback(t.Context()))
+					}
+					testenv.WaitUntil(t, "only the holder's lock is left", func() bool { return len(db.AdvisoryLocks(t)) == 1 })
+				})
+			}
+		}
+	}
+}
+
+func TestAnEndedContextSendsNothing(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, form := range txAllForms {
+		var turns *txTurns
+		conn := txConnect(t, testenv.Database(t).ConnString(), func(config *pgx.ConnConfig) { turns = txCountTurns(config) })
+		tx := txBegin(t, conn)
+		var err error
+		if n := turns.during(func() { err = form.lock(ctx, tx, pglock.NewKey("a")) }); n != 0 {
+			t.Errorf("%s: it took %d round trips", form.name, n)
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: the error is %v", form.name, err)
+		}
+		txWantUsable(t, tx)
+	}
+}
+
+func TestADeadlockIsTheServersError(t *testing.T) {
+	t.Parallel()
+	for _, form := range txAllWaits {
+		t.Run(form.name, func(t *testing.T) {
+			t.Parallel()
+			db, a, b := testenv.Database(t), pglock.NewKey("a"), pglock.NewKey("b")
+			other, tx := txHold(t, db, b), txBegin(t, db.Connect(t))
+			txExec(t, other, "SET LOCAL deadlock_timeout = '1h'") // so that it is not the other who is the victim
+			txCheck(t, pglock.LockTx(t.Context(), tx, a))
+			granted := txGo(func() error { return pglock.LockTx(t.Context(), other, a) })
+			db.WaitForWaiters(t, 1)
+
+			err := form.lock(t.Context(), tx, b)
+
+			if txCode(err) != "40P01" || errors.Is(err, pglock.ErrNotAcquired) || !strings.Contains(err.Error(), `lock "b"`) {
+				t.Errorf("the error is %v, want deadlock_detected", err)
+			}
+			txCheck(t, tx.Rollback(t.Context()))
+			txCheck(t, <-granted)
+		})
+	}
+}
+
+func TestTheSessionsOwnLockTimeoutEndsTheWait(t *testing.T) {
+	t.Parallel()
+	for _, form := range txForms {
+		t.Run(form.name, func(t *testing.T) {
+			t.Parallel()
+			db, key := testenv.Database(t), pglock.NewKey("a")
+			txHold(t, db, key)
+			conn := db.Connect(t)
+			txExec(t, conn, "SET lock_timeout = '20ms'")
+			tx := txBegin(t, conn)
+			wait := txWantWaitError(t, form.lock(t.Context(), tx, key), key)
+			if txCode(wait) != "55P03" {
+				t.Errorf("the error is %v, want lock_not_available inside", wait)
+			}
+			if status := conn.PgConn().TxStatus(); status != 'E' {
+				t.Errorf("the transaction's status is %c, want E", status)
+			}
+		})
+	}
+}
+
+func TestAStatementTimeoutIsTheServersError(t *testing.T) {
+	t.Parallel()
+	for _, form := range txAllWaits {
+		t.Run(form.name, func(t *testing.T) {
+			t.Parallel()
+			db, key := testenv.Database(t), pglock.NewKey("a")
+			txHold(t, db, key)
+			tx := txBegin(t, db.Connect(t))
+			txExec(t, tx, "SET LOCAL statement_timeout = '20ms'")
+			err := form.lock(t.Context(), tx, key)
+			if txCode(err) != "57014" || errors.Is(err, pglock.ErrNotAcquired) {
+				t.Errorf("the error is %v, want query_canceled", err)
+			}
+		})
+	}
+}
+
+func TestAFullLockTableIsTooManyLocks(t *testing.T) {
+	t.Parallel()
+	server := testenv.NewServer(t, map[string]string{
+		"max_locks_per_transaction": "10", "max_connections": "10", "max_prepared_transactions": "0",
+	})
+	db := testenv.On(t, server)
+	keys := make([]pglock.Key, 20_000)
+	for i := range keys {
+		keys[i] = pglock.Int64Key(int64(i))
+	}
+	for _, opts := range [][]pglock.TxOption{nil, {pglock.MaxWait(txLong)}} {
+		conn := db.Connect(t)
+		tx := txBegin(t, conn)
+		err := pglock.LockAllTx(t.Context(), tx, keys, opts...)
+		if !errors.Is(err, pglock.ErrTooManyLocks) || txCode(err) != "53200" {
+			t.Errorf("the error is %v", err)
+		}
+		txCheck(t, tx.Rollback(t.Context()))
+		txWantLocks(t, db)
+		txCheck(t, conn.Close(t.Context()))
+	}
+}
+
+func TestABrokenConnectionIsNoGrant(t *testing.T) {
+	t.Parallel()
+	for _, form := range txAllWaits {
+		t.Run(form.name, func(t *testing.T) {
+			t.Parallel()
+			db, key := testenv.Database(t), pglock.NewKey("a")
+			holder, conn := txHold(t, db, key), db.Connect(t)
+			tx := txBegin(t, conn)
+			result := txGo(func() error { return form.lock(t.Context(), tx, key) })
+			db.WaitForWaiters(t, 1)
+			txExec(t, holder, fmt.Sprintf("SELECT pg_terminate_backend(%d)", conn.PgConn().PID()))
+			if err := <-result; err == nil || errors.Is(err, pglock.ErrNotAcquired) {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+}
+
+func TestTxErrorMapsWhatItKnows(t *testing.T) {
+	t.Parallel()
+	server := func(code, message string) error {
+		return fmt.Errorf("batch: %w", &pgconn.PgError{Code: code, Message: message})
+	}
+	other := errors.New("something else")
+	for _, c := range []struct{ err, match error }{
+		{server("55P03", "canceling statement due to lock timeout"), pglock.ErrNotAcquired},
+		{fmt.Errorf("timeout: %w", context.DeadlineExceeded), pglock.ErrNotAcquired},
+		{fmt.Errorf("timeout: %w", context.DeadlineExceeded), context.DeadlineExceeded},
+		{&pglock.WaitError{Key: pglock.NewKey("a")}, pglock.ErrNotAcquired},
+		{server("53200", "out of shared memory"), pglock.ErrTooManyLocks},
+		{server("42704", `unrecognized configuration parameter "pglock_standby"`), pglock.ErrStandby},
+		{server("42704", `unrecognized configuration parameter "pglock_stale_snapshot"`), pglock.ErrStaleSnapshot},
+		{server("42704", "paramètre de configuration « pglock_stale_snapshot » non reconnu"), pglock.ErrStaleSnapshot},
+	} {
+		if got := pglock.TxError(c.err); !errors.Is(got, c.match) {
+			t.Errorf("TxError(%v) = %v, want %v", c.err, got, c.match)
+		}
+	}
+	for _, unchanged := range []error{
+		nil, other, server("40P01", "deadlock detected"), server("57014", "canceling statement due to user request"),
+		server("42704", `unrecognized configuration parameter "work.mem"`),
+	} {
+		if got := pglock.TxError(unchanged); got != unchanged {
+			t.Errorf("TxError(%v) = %v", unchanged, got)
+		}
+	}
+}
