@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -19,11 +18,12 @@ import (
 type Lock struct {
 	locker *Locker
 	hold   *hold
-	keys   []Key
-	token  string
-	done   chan struct{}
+	keys   []driver.Key
+	token  driver.Token
+	since  driver.Instant
 
 	mu       sync.Mutex
+	done     chan struct{}  // made when somebody asks for it
 	err      error          // why it has ended
 	expires  driver.Instant // when MaxHold ends it; 0 is never
 	timer    *time.Timer    // looks at expires
@@ -38,17 +38,33 @@ func (k *Lock) Key() Key {
 	if len(k.keys) > 1 {
 		return Key{}
 	}
-	return k.keys[0]
+	return Key{k: k.keys[0]}
 }
 
 // Keys returns all keys of the lock, without duplicates, in the order in which they were locked.
-func (k *Lock) Keys() []Key { return slices.Clone(k.keys) }
+func (k *Lock) Keys() []Key {
+	keys := make([]Key, len(k.keys))
+	for i, key := range k.keys {
+		keys[i] = Key{k: key}
+	}
+	return keys
+}
 
 // Token returns what identifies this acquisition among all of all processes, or what [WithToken] set.
-func (k *Lock) Token() string { return k.token }
+func (k *Lock) Token() string { return k.token.String() }
 
 // Done returns a channel that is closed when the lock has ended, however that came about.
-func (k *Lock) Done() <-chan struct{} { return k.done }
+func (k *Lock) Done() <-chan struct{} {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.done == nil {
+		k.done = make(chan struct{})
+		if k.err != nil {
+			close(k.done)
+		}
+	}
+	return k.done
+}
 
 // Err returns nil while the lock is held. Then it is [ErrUnlocked], or a *[LostError], which matches [ErrLost]. It
 // compares the clock itself and does not rely on timers, so a process that was frozen beyond the lease, or beyond
@@ -79,7 +95,7 @@ func (k *Lock) Err() error {
 // moment at which the server answered, and of no later one.
 func (k *Lock) Verify(ctx context.Context) error {
 	if err := k.Err(); err != nil {
-		return k.ended("verify", err)
+		return k.says("verify", err)
 	}
 	err := k.locker.backend.Check(ctx, k.hold.grant)
 	if err == nil {
@@ -103,7 +119,7 @@ func (k *Lock) Fence(ctx context.Context) (int64, error) {
 		return k.fence, nil
 	}
 	if err := k.Err(); err != nil {
-		return 0, k.ended("fence", err)
+		return 0, k.says("fence", err)
 	}
 	fencer, ok := k.locker.backend.(driver.Fencer)
 	if !ok {
@@ -124,7 +140,7 @@ func (k *Lock) Extend(d time.Duration) error {
 		return k.failed("extend", fmt.Errorf("the duration %v is not positive", d))
 	}
 	if err := k.Err(); err != nil {
-		return k.ended("extend", err)
+		return k.says("extend", err)
 	}
 	k.limit(d)
 	return nil
@@ -140,9 +156,9 @@ func (k *Lock) Extend(d time.Duration) error {
 func (k *Lock) Unlock(ctx context.Context) error {
 	if k.Err() != nil || !k.end(ErrUnlocked) {
 		k.notice()
-		return k.ended("unlock", k.Err())
+		return k.says("unlock", k.Err())
 	}
-	return k.locker.drop(context.WithoutCancel(ctx), k)
+	return k.locker.drop(ctx, k)
 }
 
 // end makes the lock end with err, and reports false when it had ended before. Of Unlock, MaxHold, Close and a loss that
@@ -159,7 +175,9 @@ func (k *Lock) end(err error) bool {
 	}
 	contexts := k.contexts
 	k.contexts = nil
-	close(k.done)
+	if k.done != nil {
+		close(k.done)
+	}
 	k.mu.Unlock()
 	for c := range contexts {
 		c.cancel(err)
@@ -225,21 +243,21 @@ func (k *Lock) expire() {
 }
 
 func (k *Lock) lostError(why LostReason, err error) *LostError {
-	return &LostError{Key: k.keys[0], More: len(k.keys) - 1, Reason: why, Err: err}
+	return &LostError{Key: Key{k: k.keys[0]}, More: len(k.keys) - 1, Reason: why, Err: err}
 }
 
 // failed explains an error of the backend. One that says that the lock is gone is the lock's end.
 func (k *Lock) failed(attempt string, err error) error {
 	if errors.Is(err, ErrLost) {
-		k.locker.lose(k.hold, LostSession, err)
+		k.hold.Lost(LostSession, err)
 		if ended := k.Err(); ended != nil {
-			return k.ended(attempt, ended)
+			return k.says(attempt, ended)
 		}
 	}
-	return failed(attempt, k.keys[0], len(k.keys)-1, err)
+	return k.says(attempt, err)
 }
 
-// ended is the error of a call that came after the lock's end.
-func (k *Lock) ended(attempt string, err error) error {
-	return failed(attempt, k.keys[0], len(k.keys)-1, err)
+// says adds what was attempted, and on which lock.
+func (k *Lock) says(attempt string, err error) error {
+	return failed(attempt, Key{k: k.keys[0]}, len(k.keys)-1, err)
 }

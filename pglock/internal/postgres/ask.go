@@ -29,6 +29,12 @@ const (
 	answered
 )
 
+// newAsk makes g ask for something. It has the grant's own ask, so there is one at a time.
+func (g *grant) newAsk(release bool) *ask {
+	g.ask = ask{grant: g, release: release, wake: wakes.Get().(chan struct{})}
+	return &g.ask
+}
+
 // Operations of the statement Batch.
 const (
 	opPair    = 1

@@ -102,20 +102,17 @@ func (b *Backend) Ping(ctx context.Context) error {
 
 // Acquire implements [driver.Backend].
 //
-// Whoever may wait tries first, which is all it takes when the key is free; the server refuses a try that would overtake
-// those who wait in its queue.
+// A try is all it takes when the key is free; the server refuses one that would overtake those who wait in its queue.
 func (b *Backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, error) {
 	if b.names != nil {
 		b.names.note(r.Keys)
 	}
-	g, err := b.tryMain(ctx, r)
-	switch {
-	case err == nil:
-		return g, nil
-	case !r.Wait || !isNotAcquired(err):
-		return nil, err
+	if !r.Wait {
+		g, err := b.tryMain(ctx, r)
+		return asGrant(g), err
 	}
-	if g, err = b.turns.take(ctx, r); g != nil || err != nil {
+	g, err := b.turns.take(ctx, r)
+	if g != nil || err != nil {
 		return asGrant(g), err
 	}
 	g, err = b.acquireAlone(ctx, r)
@@ -213,8 +210,10 @@ func (b *Backend) Release(ctx context.Context, held driver.Grant) error {
 		return err
 	}
 	if g.lane != nil {
-		return b.lanes.release(ctx, g)
+		return b.lanes.release(g)
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), driver.ReleaseWithin)
+	defer cancel()
 	err = g.session.unlock(ctx, g)
 	b.giveBack(g.session)
 	b.turns.put(g)

@@ -13,7 +13,7 @@ type grant struct {
 	spaces  []int16
 	numbers []int64
 	shared  bool
-	lost    func(driver.Reason, error)
+	owner   driver.Owner
 	told    atomic.Bool
 	carried atomic.Bool // counted by turns
 
@@ -26,7 +26,7 @@ type grant struct {
 }
 
 func newGrant(s *session, r driver.Request) *grant {
-	g := &grant{session: s, shared: r.Shared, lost: r.Lost}
+	g := &grant{session: s, shared: r.Shared, owner: r.Owner}
 	if len(r.Keys) == 1 {
 		g.oneSpace[0], g.oneNumber[0] = int16(r.Keys[0].Space), r.Keys[0].Number
 		g.spaces, g.numbers = g.oneSpace[:], g.oneNumber[:]
@@ -47,7 +47,7 @@ func (g *grant) Deadline() driver.Instant {
 // tell reports the loss to the front end, at most once.
 func (g *grant) tell(why driver.Reason, err error) {
 	if g.told.CompareAndSwap(false, true) {
-		g.lost(why, err)
+		g.owner.Lost(why, err)
 	}
 }
 

@@ -222,31 +222,45 @@ func (l *lanes) await(ctx context.Context, a *ask) error {
 		return context.Cause(ctx)
 	}
 	l.mu.Unlock()
-	timer := time.NewTimer(answerPatience)
-	defer timer.Stop()
+	if err := l.awaitFor(a, answerPatience); err != errNoAnswer {
+		return err
+	}
+	return fmt.Errorf("%w: %w: %w", driver.ErrUnavailable, errNoAnswer, context.Cause(ctx))
+}
+
+// awaitFor waits for the answer to a, and abandons a after d.
+func (l *lanes) awaitFor(a *ask, d time.Duration) error {
+	timer := timers.Get().(*time.Timer)
+	timer.Reset(d)
+	defer timers.Put(timer)
 	select {
 	case <-a.wake:
+		timer.Stop()
 		return a.err
 	case <-timer.C:
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if a.state == answered {
+	if a.state == answered { // just then
 		<-a.wake
 		return a.err
 	}
 	a.state = abandoned
-	return fmt.Errorf("%w: no answer: %w", driver.ErrUnavailable, context.Cause(ctx))
+	return errNoAnswer
 }
 
-// withdraw takes a pending ask back. It runs under mu.
+var errNoAnswer = errors.New("no answer")
+
+// timers keeps timers that have been stopped or read.
+var timers = sync.Pool{New: func() any {
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	return timer
+}}
+
+// withdraw takes a pending try back. It runs under mu.
 func (l *lanes) withdraw(a *ask) {
-	is := func(other *ask) bool { return other == a }
-	if a.release {
-		a.grant.lane.releases = slices.DeleteFunc(a.grant.lane.releases, is)
-		return
-	}
-	l.pending = slices.DeleteFunc(l.pending, is)
+	l.pending = slices.DeleteFunc(l.pending, func(other *ask) bool { return other == a })
 	for i := range a.grant.numbers {
 		l.count(a.grant, i, -1)
 	}
@@ -281,30 +295,7 @@ func (l *lanes) close() {
 // try locks g's keys on a main session, all or none, or returns ErrNotAcquired.
 func (l *lanes) try(ctx context.Context, g *grant) error {
 	wanted := len(g.numbers)
-	if err := l.do(ctx, g, false); err != nil {
-		return err
-	}
-	switch len(g.numbers) {
-	case wanted:
-		return nil
-	case 0:
-		return driver.ErrNotAcquired
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpWithin)
-	defer cancel()
-	if err := l.do(ctx, g, true); err != nil {
-		return fmt.Errorf("give back what was free of several keys: %w", err)
-	}
-	return driver.ErrNotAcquired
-}
-
-// release gives g's keys back.
-func (l *lanes) release(ctx context.Context, g *grant) error { return l.do(ctx, g, true) }
-
-// do asks for one thing and waits for the answer.
-func (l *lanes) do(ctx context.Context, g *grant, release bool) error {
-	a := &g.ask
-	*a = ask{grant: g, release: release, wake: wakes.Get().(chan struct{})}
+	a := g.newAsk(false)
 	if err := l.submit(a); err != nil {
 		return err
 	}
@@ -312,7 +303,31 @@ func (l *lanes) do(ctx context.Context, g *grant, release bool) error {
 		return err
 	}
 	wakes.Put(a.wake)
-	return nil
+	switch len(g.numbers) {
+	case wanted:
+		return nil
+	case 0:
+		return driver.ErrNotAcquired
+	}
+	if err := l.release(g); err != nil {
+		return fmt.Errorf("give back what was free of several keys: %w", err)
+	}
+	return driver.ErrNotAcquired
+}
+
+// release gives g's keys back. Whatever it returns, they are given back as soon as the server takes the statement.
+func (l *lanes) release(g *grant) error {
+	a := g.newAsk(true)
+	if err := l.submit(a); err != nil {
+		return err
+	}
+	err := l.awaitFor(a, driver.ReleaseWithin)
+	if err == errNoAnswer {
+		return fmt.Errorf("%w: %w to the release within %v; the server frees the lock when it takes the statement, "+
+			"or when the lease is over", driver.ErrUnavailable, err, driver.ReleaseWithin)
+	}
+	wakes.Put(a.wake)
+	return err
 }
 
 // call runs a statement of its own kind on any main session.

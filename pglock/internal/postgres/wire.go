@@ -14,21 +14,25 @@ import (
 type wire struct {
 	front    *pgproto3.Frontend
 	bind     pgproto3.Bind
-	args     [3][]byte
+	args     [3][]byte // of bind, so that it need not be allocated
 	scratch  []byte
 	textForm []byte
 }
 
-var binaryFormat = []int16{1}
+var (
+	binaryFormat = []int16{1}
+	execute      pgproto3.Execute
+	syncMessage  pgproto3.Sync
+)
 
 // sendPrepared runs a prepared statement. Its three messages leave in one write; while they fit one segment they arrive
 // together or not at all, which matters to the lease: the server watches for silence only while it has not begun to
 // read a statement.
-func (w *wire) sendPrepared(name string, args ...[]byte) error {
-	w.bind = pgproto3.Bind{PreparedStatement: name, ParameterFormatCodes: binaryFormat, Parameters: args}
+func (w *wire) sendPrepared(name string, args int) error {
+	w.bind = pgproto3.Bind{PreparedStatement: name, ParameterFormatCodes: binaryFormat, Parameters: w.args[:args]}
 	w.front.SendBind(&w.bind)
-	w.front.SendExecute(&pgproto3.Execute{})
-	w.front.SendSync(&pgproto3.Sync{})
+	w.front.SendExecute(&execute)
+	w.front.SendSync(&syncMessage)
 	return w.front.Flush()
 }
 
@@ -46,8 +50,8 @@ func (w *wire) sendText(sql string, args ...string) error {
 	}
 	w.front.SendParse(&pgproto3.Parse{Query: sql})
 	w.front.SendBind(&pgproto3.Bind{Parameters: params})
-	w.front.SendExecute(&pgproto3.Execute{})
-	w.front.SendSync(&pgproto3.Sync{})
+	w.front.SendExecute(&execute)
+	w.front.SendSync(&syncMessage)
 	return w.front.Flush()
 }
 
@@ -55,7 +59,8 @@ func (w *wire) sendText(sql string, args ...string) error {
 func (w *wire) one(name string, pid int32, number int64) error {
 	w.scratch = binary.BigEndian.AppendUint32(w.scratch[:0], uint32(pid))
 	w.scratch = binary.BigEndian.AppendUint64(w.scratch, uint64(number))
-	return w.sendPrepared(name, w.scratch[:4], w.scratch[4:12])
+	w.args = [3][]byte{w.scratch[:4], w.scratch[4:12]}
+	return w.sendPrepared(name, 2)
 }
 
 // batch runs a statement over operations and numbers. A large one goes as a single message instead of three, so that it
@@ -70,7 +75,8 @@ func (w *wire) batch(name string, pid int32, operations []int16, numbers []int64
 	w.scratch = appendInt8s(w.scratch, numbers)
 	end := len(w.scratch)
 	w.scratch = binary.BigEndian.AppendUint32(w.scratch, uint32(pid))
-	return w.sendPrepared(name, w.scratch[:split], w.scratch[split:end], w.scratch[end:])
+	w.args = [3][]byte{w.scratch[:split], w.scratch[split:end], w.scratch[end:]}
+	return w.sendPrepared(name, 3)
 }
 
 // segment is how many operations fit one TCP segment of 1,460 bytes: 18 bytes each, and 100 for the rest.
