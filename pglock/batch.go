@@ -27,15 +27,20 @@ func QueueLockTx(b *pgx.Batch, key Key, opts ...TxOption) *pgx.QueuedQuery {
 	if err == nil {
 		err = checkQueued(key)
 	}
-	maxWait := "" // the session's own lock_timeout
-	if c.bounded {
-		maxWait = strconv.FormatInt(milliseconds(c.maxWait), 10)
-	}
 	lock := &queuedLock{key: key, err: err, ctx: context.Background()}
-	query := b.Queue(lockdb.QueueLockTx, lock,
-		maxWait, c.shared, int16(key.k.Space), key.k.Number, c.allowStandby, c.allowStale)
+	statement, args := queueStatements[lockForm{key.k.Space, c.shared, true}], statementArgs(key, c)
+	if c.bounded {
+		statement, args = boundedStatement(key, c)
+	}
+	query := b.Queue(statement, append([]any{lock}, args...)...)
 	query.Fn = lock.readResult
 	return query
+}
+
+func boundedStatement(key Key, c txConfig) (statement string, args []any) {
+	maxWait := strconv.FormatInt(milliseconds(c.maxWait), 10)
+	return lockdb.QueueBoundedLockTx,
+		[]any{c.allowStandby, c.allowStale, maxWait, c.shared, int16(key.k.Space), key.k.Number}
 }
 
 func checkQueued(key Key) error {

@@ -145,9 +145,7 @@ func TestNothingBehindARefusedLockIsCarriedOut(t *testing.T) {
 				if !errors.Is(err, c.match) || !strings.Contains(err.Error(), `lock "held"`) {
 					t.Errorf("%s: the error is %v, want %v", name, err, c.match)
 				}
-				if status := conn.PgConn().TxStatus(); status != 'E' {
-					t.Errorf("%s: the transaction's status is %c, want E", name, status)
-				}
+				txWantAborted(t, conn)
 				if err := results.Tx().Commit(t.Context()); !errors.Is(err, pgx.ErrTxCommitRollback) {
 					t.Errorf("%s: the commit: %v", name, err)
 				}
@@ -160,10 +158,9 @@ func TestNothingBehindARefusedLockIsCarriedOut(t *testing.T) {
 
 func TestABatchOutsideOfATransactionLocksForItself(t *testing.T) {
 	t.Parallel()
+	db := testenv.Database(t)
 	for _, mode := range txModes {
 		t.Run(mode.String(), func(t *testing.T) {
-			t.Parallel()
-			db := testenv.Database(t)
 			conn, _ := batchConn(t, db.ConnString(), mode)
 			var locked int
 			batch := &pgx.Batch{}
@@ -196,11 +193,10 @@ func TestResultsReadByHandNeedTxError(t *testing.T) {
 			return results.QueryRow().Scan(&ignored)
 		},
 	}
+	db, key := testenv.Database(t), pglock.NewKey("held")
 	for _, mode := range txModes {
 		for how, read := range read {
 			t.Run(fmt.Sprintf("%s/%s", mode, how), func(t *testing.T) {
-				t.Parallel()
-				db, key := testenv.Database(t), pglock.NewKey("held")
 				holder := txHold(t, db, key)
 				conn, _ := batchConn(t, db.ConnString(), mode)
 				send := func(begin pgx.TxOptions, opts ...pglock.TxOption) error {
@@ -257,11 +253,10 @@ func TestACallbackOfTheCallersNeedsTxError(t *testing.T) {
 
 func TestABatchWithAnInvalidLockIsNotSent(t *testing.T) {
 	t.Parallel()
+	db := testenv.Database(t)
+	batchTable(t, db)
 	for _, mode := range txModes {
 		t.Run(mode.String(), func(t *testing.T) {
-			t.Parallel()
-			db := testenv.Database(t)
-			batchTable(t, db)
 			conn, turns := batchConn(t, db.ConnString(), mode)
 			for text, lock := range map[string]func(*pgx.Batch){
 				"the zero Key":             func(b *pgx.Batch) { pglock.QueueLockTx(b, pglock.Key{}) },

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
-	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // LockTx takes the lock for the rest of the transaction tx, with pg_advisory_xact_lock; commit and rollback free it.
@@ -53,12 +50,10 @@ func lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool, opts []TxOption) 
 		return boundedLockTx(ctx, tx, []Key{key}, c)
 	}
 	asked := ask(wait, key)
-	outcome, err := lockdb.New(oneRoundTrip{tx}).LockTx(ctx, lockdb.LockTxParams{
-		Wait: wait, Shared: c.shared,
-		Space: int16(key.k.Space), Number: key.k.Number,
-		AllowStandby: c.allowStandby, AllowStale: c.allowStale,
-	})
-	return asked.result(ctx, txOutcome(outcome), err)
+	statement := lockStatements[lockForm{key.k.Space, c.shared, wait}]
+	var outcome txOutcome
+	err = oneRoundTrip{tx}.QueryRow(ctx, statement, statementArgs(key, c)...).Scan(&outcome)
+	return asked.result(ctx, outcome, err)
 }
 
 // LockAllTx takes all the locks for the rest of the transaction, or none of them, as [LockTx] does, in one statement
@@ -112,31 +107,6 @@ func BeginFunc(ctx context.Context, db TxBeginner, key Key, fn func(pgx.Tx) erro
 	})
 }
 
-// oneRoundTrip runs statements in an execution mode that needs no preparation. The modes that prepare or describe a
-// statement spend a round trip on it when a connection sees it first, and named prepared statements fail behind
-// transaction poolers that do not track them.
-type oneRoundTrip struct{ pgx.Tx }
-
-func (t oneRoundTrip) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	return t.Tx.Exec(ctx, sql, t.with(args)...)
-}
-
-func (t oneRoundTrip) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	return t.Tx.Query(ctx, sql, t.with(args)...)
-}
-
-func (t oneRoundTrip) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	return t.Tx.QueryRow(ctx, sql, t.with(args)...)
-}
-
-func (t oneRoundTrip) with(args []any) []any {
-	mode := pgx.QueryExecModeExec
-	if conn := t.Conn(); conn != nil && conn.Config().DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol {
-		mode = pgx.QueryExecModeSimpleProtocol // the caller's proxy may know no other protocol
-	}
-	return append([]any{mode}, args...)
-}
-
 // checkTx refuses what can be refused without asking the server.
 func checkTx(tx pgx.Tx, keys ...Key) error {
 	for i, key := range keys {
@@ -164,28 +134,4 @@ func checkServer(conn *pgx.Conn) error {
 		return fmt.Errorf("%w: the server is CockroachDB (%s), whose advisory locks do nothing", ErrUnsupported, version)
 	}
 	return nil
-}
-
-// inOrder sorts keys into the one order in which everything takes them, and drops duplicates.
-func inOrder(keys []Key) []Key {
-	keys = slices.Clone(keys)
-	slices.SortStableFunc(keys, func(a, b Key) int { return a.ID().Compare(b.ID()) })
-	return slices.CompactFunc(keys, Key.Equal)
-}
-
-// plain is keys as backends know them.
-func plain(keys []Key) []driver.Key {
-	plain := make([]driver.Key, len(keys))
-	for i, key := range keys {
-		plain[i] = key.k
-	}
-	return plain
-}
-
-func arrays(keys []Key) (spaces []int16, numbers []int64) {
-	spaces, numbers = make([]int16, len(keys)), make([]int64, len(keys))
-	for i, key := range keys {
-		spaces[i], numbers[i] = int16(key.k.Space), key.k.Number
-	}
-	return spaces, numbers
 }

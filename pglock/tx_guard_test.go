@@ -30,12 +30,11 @@ var txAllForms = func() (forms []txForm) {
 
 func TestATransactionThatReadsOldDataIsRefused(t *testing.T) {
 	t.Parallel()
+	db, key := testenv.Database(t), pglock.PairKey(1, -1)
+	conn := db.Connect(t)
 	for _, isolation := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
 		for _, form := range txAllForms {
 			t.Run(fmt.Sprintf("%s in %s", form.name, isolation), func(t *testing.T) {
-				t.Parallel()
-				db, key := testenv.Database(t), pglock.PairKey(1, -1)
-				conn := db.Connect(t)
 				tx := txBegin(t, conn, pgx.TxOptions{IsoLevel: isolation})
 
 				err := form.lock(t.Context(), tx, key)
@@ -50,6 +49,7 @@ func TestATransactionThatReadsOldDataIsRefused(t *testing.T) {
 				txWantUsable(t, tx)
 				txCheck(t, form.lock(t.Context(), tx, key, pglock.AllowStaleSnapshot()))
 				txWantLocks(t, db, "@1/-1 exclusive")
+				txCheck(t, tx.Rollback(t.Context()))
 			})
 		}
 	}

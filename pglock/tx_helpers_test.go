@@ -126,6 +126,14 @@ func txWantUsable(t testing.TB, tx pgx.Tx) {
 	}
 }
 
+// txWantAborted fails the test unless conn is in a transaction that can only be rolled back.
+func txWantAborted(t testing.TB, conn *pgx.Conn) {
+	t.Helper()
+	if status := conn.PgConn().TxStatus(); status != 'E' {
+		t.Errorf("the transaction's status is %c, want E", status)
+	}
+}
+
 // txWantLocks fails the test unless pg_locks shows what is wanted: a lock for each string, as "<key> <mode>", in the
 // order of testenv.DB.AdvisoryLocks, all of them held.
 func txWantLocks(t testing.TB, db *testenv.DB, want ...string) {

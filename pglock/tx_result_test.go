@@ -18,11 +18,14 @@ import (
 // txAllWaits are txForms, with MaxWait too.
 var txAllWaits = txAllForms[:len(txAllForms)-1]
 
+type txEnd struct {
+	begin    func(context.Context) (ctx context.Context, end func())
+	byItself bool
+	match    []error
+}
+
 // txEnds are the ways in which a context ends.
-var txEnds = map[string]struct {
-	begin func(context.Context) (ctx context.Context, end func())
-	match []error
-}{
+var txEnds = map[string]txEnd{
 	"cancelled": {
 		begin: func(ctx context.Context) (context.Context, func()) { return context.WithCancel(ctx) },
 		match: []error{context.Canceled},
@@ -35,8 +38,9 @@ var txEnds = map[string]struct {
 		match: []error{context.Canceled, errTxCause},
 	},
 	"timed out": {
-		begin: func(ctx context.Context) (context.Context, func()) { return context.WithTimeout(ctx, 10*txShort) },
-		match: []error{context.DeadlineExceeded},
+		begin:    func(ctx context.Context) (context.Context, func()) { return context.WithTimeout(ctx, 5*txShort) },
+		byItself: true,
+		match:    []error{context.DeadlineExceeded},
 	},
 }
 
@@ -54,54 +58,62 @@ func TestTheContextEndsTheWait(t *testing.T) {
 	for handler, change := range map[string]func(*pgx.ConnConfig){
 		"the connection is closed": nil, "the statement is cancelled": txCancelOnServer,
 	} {
-		for how, c := range txEnds {
-			for _, form := range txAllWaits {
-				t.Run(strings.Join([]string{form.name, how, handler}, ", "), func(t *testing.T) {
-					t.Parallel()
-					db, key := testenv.Database(t), pglock.NewKey("invoice:42")
-					txHold(t, db, key)
+		for how, end := range txEnds {
+			t.Run(how+", "+handler, func(t *testing.T) {
+				t.Parallel()
+				db, key := testenv.Database(t), pglock.NewKey("invoice:42")
+				txHold(t, db, key)
+				for _, form := range txAllWaits {
 					conn := txConnect(t, db.ConnString(), change)
 					tx := txBegin(t, conn)
 					txCheck(t, pglock.LockTx(t.Context(), tx, pglock.Int64Key(1)))
-					ctx, end := c.begin(t.Context())
-					defer end()
-					result := txGo(func() error { return form.lock(ctx, tx, key) })
-					if how != "timed out" {
-						db.WaitForWaiters(t, 1)
-						end()
-					}
-					wait := txWantWaitError(t, <-result, key)
-					for _, match := range append(c.match, ctx.Err()) {
-						if !errors.Is(wait, match) {
-							t.Errorf("the error %q is not %q", wait, match)
+
+					err := txEndWhileWaiting(t, db, end, func(ctx context.Context) error { return form.lock(ctx, tx, key) })
+
+					wait := txWantWaitError(t, err, key)
+					for _, match := range end.match {
+						if !errors.Is(err, match) {
+							t.Errorf("%s: the error %q is not %q", form.name, err, match)
 						}
 					}
 					if !form.batch && wait.Waited <= 0 {
-						t.Error("it does not say how long it waited")
+						t.Errorf("%s: it does not say how long it waited", form.name)
 					}
 					if closed := conn.IsClosed(); closed != (change == nil) {
-						t.Errorf("the connection is closed: %t", closed)
-					}
-					if status := conn.PgConn().TxStatus(); change != nil && status != 'E' {
-						t.Errorf("the transaction's status is %c, want E", status)
+						t.Errorf("%s: the connection is closed: %t", form.name, closed)
 					}
 					if change != nil {
+						txWantAborted(t, conn)
 						txCheck(t, tx.Rollback(t.Context()))
 					}
 					testenv.WaitUntil(t, "only the holder's lock is left", func() bool { return len(db.AdvisoryLocks(t)) == 1 })
-				})
-			}
+				}
+			})
 		}
 	}
+}
+
+// txEndWhileWaiting runs a call that waits for a lock and ends its context meanwhile.
+func txEndWhileWaiting(t *testing.T, db *testenv.DB, end txEnd, call func(context.Context) error) error {
+	t.Helper()
+	ctx, cancel := end.begin(t.Context())
+	defer cancel()
+	result := txGo(func() error { return call(ctx) })
+	if !end.byItself {
+		db.WaitForWaiters(t, 1)
+		cancel()
+	}
+	return <-result
 }
 
 func TestAnEndedContextSendsNothing(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
+	db := testenv.Database(t)
 	for _, form := range txAllForms {
 		var turns *txTurns
-		conn := txConnect(t, testenv.Database(t).ConnString(), func(config *pgx.ConnConfig) { turns = txCountTurns(config) })
+		conn := txConnect(t, db.ConnString(), func(config *pgx.ConnConfig) { turns = txCountTurns(config) })
 		tx := txBegin(t, conn)
 		var err error
 		if n := turns.during(func() { err = form.lock(ctx, tx, pglock.NewKey("a")) }); n != 0 {
@@ -116,10 +128,9 @@ func TestAnEndedContextSendsNothing(t *testing.T) {
 
 func TestADeadlockIsTheServersError(t *testing.T) {
 	t.Parallel()
+	db, a, b := testenv.Database(t), pglock.NewKey("a"), pglock.NewKey("b")
 	for _, form := range txAllWaits {
 		t.Run(form.name, func(t *testing.T) {
-			t.Parallel()
-			db, a, b := testenv.Database(t), pglock.NewKey("a"), pglock.NewKey("b")
 			other, tx := txHold(t, db, b), txBegin(t, db.Connect(t))
 			txExec(t, other, "SET LOCAL deadlock_timeout = '1h'") // so that it is not the other who is the victim
 			txCheck(t, pglock.LockTx(t.Context(), tx, a))
@@ -139,10 +150,9 @@ func TestADeadlockIsTheServersError(t *testing.T) {
 
 func TestTheSessionsOwnLockTimeoutEndsTheWait(t *testing.T) {
 	t.Parallel()
+	db, key := testenv.Database(t), pglock.NewKey("a")
 	for _, form := range txForms {
 		t.Run(form.name, func(t *testing.T) {
-			t.Parallel()
-			db, key := testenv.Database(t), pglock.NewKey("a")
 			txHold(t, db, key)
 			conn := db.Connect(t)
 			txExec(t, conn, "SET lock_timeout = '20ms'")
@@ -151,19 +161,16 @@ func TestTheSessionsOwnLockTimeoutEndsTheWait(t *testing.T) {
 			if txCode(wait) != "55P03" {
 				t.Errorf("the error is %v, want lock_not_available inside", wait)
 			}
-			if status := conn.PgConn().TxStatus(); status != 'E' {
-				t.Errorf("the transaction's status is %c, want E", status)
-			}
+			txWantAborted(t, conn)
 		})
 	}
 }
 
 func TestAStatementTimeoutIsTheServersError(t *testing.T) {
 	t.Parallel()
+	db, key := testenv.Database(t), pglock.NewKey("a")
 	for _, form := range txAllWaits {
 		t.Run(form.name, func(t *testing.T) {
-			t.Parallel()
-			db, key := testenv.Database(t), pglock.NewKey("a")
 			txHold(t, db, key)
 			tx := txBegin(t, db.Connect(t))
 			txExec(t, tx, "SET LOCAL statement_timeout = '20ms'")
@@ -200,10 +207,9 @@ func TestAFullLockTableIsTooManyLocks(t *testing.T) {
 
 func TestABrokenConnectionIsNoGrant(t *testing.T) {
 	t.Parallel()
+	db, key := testenv.Database(t), pglock.NewKey("a")
 	for _, form := range txAllWaits {
 		t.Run(form.name, func(t *testing.T) {
-			t.Parallel()
-			db, key := testenv.Database(t), pglock.NewKey("a")
 			holder, conn := txHold(t, db, key), db.Connect(t)
 			tx := txBegin(t, conn)
 			result := txGo(func() error { return form.lock(t.Context(), tx, key) })

@@ -30,19 +30,19 @@ func TestWhatIsLockedIsWhatPgLocksShows(t *testing.T) {
 		"9223372034707292160 2":  pglock.PairKey(math.MaxInt32, math.MinInt32),
 		"9223372036854775807 1":  pglock.Int64Key(math.MaxInt64),
 	}
+	db := testenv.Database(t)
+	conn := db.Connect(t)
 	for _, form := range txAllForms {
 		for mode, opts := range map[string][]pglock.TxOption{"ExclusiveLock": nil, "ShareLock": {pglock.Shared()}} {
 			t.Run(form.name+" "+mode, func(t *testing.T) {
-				t.Parallel()
-				db := testenv.Database(t)
-				tx := txBegin(t, db.Connect(t))
+				tx := txBegin(t, conn)
 				for _, key := range keys {
 					txCheck(t, form.lock(t.Context(), tx, key, opts...))
 				}
 				locks := db.AdvisoryLocks(t)
 				for _, lock := range locks {
 					_, wanted := keys[fmt.Sprint(lock.Key, lock.ObjSubID)]
-					if !wanted || !lock.Granted || lock.Mode != mode || lock.PID != int32(tx.Conn().PgConn().PID()) {
+					if !wanted || !lock.Granted || lock.Mode != mode || lock.PID != int32(conn.PgConn().PID()) {
 						t.Errorf("pg_locks shows %v", lock)
 					}
 				}
@@ -58,11 +58,10 @@ func TestWhatIsLockedIsWhatPgLocksShows(t *testing.T) {
 
 func TestALockEndsWithItsSavepoint(t *testing.T) {
 	t.Parallel()
+	db := testenv.Database(t)
 	for _, form := range txForms {
 		for wait, opts := range map[string][]pglock.TxOption{"": nil, " with MaxWait": {pglock.MaxWait(txLong)}} {
 			t.Run(form.name+wait, func(t *testing.T) {
-				t.Parallel()
-				db := testenv.Database(t)
 				tx := txBegin(t, db.Connect(t))
 				txCheck(t, form.lock(t.Context(), tx, pglock.Int64Key(1), opts...))
 				rolledBack, err := tx.Begin(t.Context())
@@ -110,11 +109,10 @@ func TestSharedLocksShareAndExcludeExclusiveOnes(t *testing.T) {
 
 func TestALockWaitsForItsHolder(t *testing.T) {
 	t.Parallel()
+	db, key := testenv.Database(t), pglock.Int64Key(1)
 	for _, form := range txForms {
 		for wait, opts := range map[string][]pglock.TxOption{"": nil, " with MaxWait": {pglock.MaxWait(txLong)}} {
 			t.Run(form.name+wait, func(t *testing.T) {
-				t.Parallel()
-				db, key := testenv.Database(t), pglock.Int64Key(1)
 				holder, tx := txHold(t, db, key), txBegin(t, db.Connect(t))
 				result := txGo(func() error { return form.lock(t.Context(), tx, key, opts...) })
 				db.WaitForWaiters(t, 1)

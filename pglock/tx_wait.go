@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres"
 )
 
@@ -56,6 +57,15 @@ func oncePerSession(holders []Holder) []Holder {
 		seen[session] = true
 		return again
 	})
+}
+
+// plain is keys as backends know them.
+func plain(keys []Key) []driver.Key {
+	plain := make([]driver.Key, len(keys))
+	for i, key := range keys {
+		plain[i] = key.k
+	}
+	return plain
 }
 
 // milliseconds rounds up, and stays within lock_timeout's range: a positive 32-bit integer.

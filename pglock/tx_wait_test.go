@@ -21,14 +21,13 @@ const txShort = 20 * time.Millisecond
 
 func TestAfterMaxWaitTheTransactionGoesOn(t *testing.T) {
 	t.Parallel()
+	db, key := testenv.Database(t), pglock.NewKey("invoice:42")
 	for _, form := range txForms {
 		if form.batch {
 			continue
 		}
 		for _, maxWait := range []time.Duration{0, 1, time.Microsecond, txShort} {
 			t.Run(fmt.Sprint(form.name, " with MaxWait ", maxWait), func(t *testing.T) {
-				t.Parallel()
-				db, key := testenv.Database(t), pglock.NewKey("invoice:42")
 				holder, tx := txHold(t, db, key), txBegin(t, db.Connect(t))
 				txExec(t, holder, "SET application_name = 'billing'")
 				txCheck(t, pglock.LockTx(t.Context(), tx, pglock.Int64Key(1)))
@@ -92,9 +91,7 @@ func TestAfterMaxWaitABatchIsAborted(t *testing.T) {
 		if txCode(wait) != "55P03" {
 			t.Errorf("the error is %v, want lock_not_available inside", wait)
 		}
-		if status := conn.PgConn().TxStatus(); status != 'E' {
-			t.Errorf("the transaction's status is %c, want E", status)
-		}
+		txWantAborted(t, conn)
 		txCheck(t, tx.Rollback(t.Context()))
 		txCheck(t, holder.Rollback(t.Context()))
 	}
@@ -190,10 +187,9 @@ func TestAnAbortedBatchLeavesNoLockTimeoutBehind(t *testing.T) {
 
 func TestMaxWaitTakesThePlaceOfALowerLockTimeout(t *testing.T) {
 	t.Parallel()
+	db, key := testenv.Database(t), pglock.Int64Key(1)
 	for _, form := range txForms {
 		t.Run(form.name, func(t *testing.T) {
-			t.Parallel()
-			db, key := testenv.Database(t), pglock.Int64Key(1)
 			holder, tx := txHold(t, db, key), txBegin(t, db.Connect(t))
 			txExec(t, tx, "SET LOCAL lock_timeout = '1ms'")
 			result := txGo(func() error { return form.lock(t.Context(), tx, key, pglock.MaxWait(txLong)) })
@@ -215,10 +211,9 @@ func txAwaitWaitOf(t *testing.T, db *testenv.DB, d time.Duration) {
 
 func TestMaxWaitTakesThePlaceOfAHigherLockTimeout(t *testing.T) {
 	t.Parallel()
+	db, key := testenv.Database(t), pglock.Int64Key(1)
 	for _, form := range txForms {
 		t.Run(form.name, func(t *testing.T) {
-			t.Parallel()
-			db, key := testenv.Database(t), pglock.Int64Key(1)
 			txHold(t, db, key)
 			tx := txBegin(t, db.Connect(t))
 			txExec(t, tx, "SET LOCAL lock_timeout = '1h'")
@@ -229,10 +224,9 @@ func TestMaxWaitTakesThePlaceOfAHigherLockTimeout(t *testing.T) {
 
 func TestAHugeMaxWaitWaits(t *testing.T) {
 	t.Parallel()
+	db, key := testenv.Database(t), pglock.Int64Key(1)
 	for _, form := range txForms {
 		t.Run(form.name, func(t *testing.T) {
-			t.Parallel()
-			db, key := testenv.Database(t), pglock.Int64Key(1)
 			holder, tx := txHold(t, db, key), txBegin(t, db.Connect(t))
 			result := txGo(func() error { return form.lock(t.Context(), tx, key, pglock.MaxWait(math.MaxInt64)) })
 			txAwaitWaitOf(t, db, txShort)

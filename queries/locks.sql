@@ -1,44 +1,100 @@
 -- Locks in a transaction that the caller already has.
 --
--- A key travels as its space (1 bigint, 2 pair; the objsubid of pg_locks) and its number (a pair packed as
--- class << 32 | object). The guards sit in the same statement as the lock and before it, inside a CASE, so that a
--- refused lock was never taken and costs no round trip of its own:
+-- The guards sit in the same statement as the lock and before it, in one CASE, so that a refused lock was never taken
+-- and costs no round trip of its own:
 --
 --   pglock_standby         a hot standby keeps its own locks, which exclude nobody elsewhere
 --   pglock_stale_snapshot  above READ COMMITTED the transaction reads from a snapshot that is older than the lock
 --
--- The guards consist of qualified functions alone: an operator can be given another meaning by search_path.
+-- They consist of qualified functions alone: an operator can be given another meaning by search_path.
 --
 -- Where the caller reads the statement's result the refusal is its value, and the transaction goes on. In a batch it is
 -- raised, so that nothing behind it is carried out: current_setting of a name that does not exist is an error with that
--- name in it (42704), and since the name has no dot nobody can create the setting.
+-- name in it (42704), and since the name has no dot nobody can create the setting. The function is STABLE, so it is not
+-- called while the statement is planned.
+--
+-- These statements are parsed and planned each time they are used, since preparing them would be a round trip. That is
+-- most of what they cost, so there is a short one for each function.
 
 -- name: LockTx :one
 SELECT (CASE
-        WHEN guard.refusal IS NOT NULL THEN guard.refusal
-        WHEN CASE
-            WHEN @wait::bool AND @shared::bool THEN
-                CASE k.space WHEN 1 THEN pg_catalog.pg_advisory_xact_lock_shared(k.number)
-                             ELSE pg_catalog.pg_advisory_xact_lock_shared(k.class, k.object) END IS NOT NULL
-            WHEN @wait::bool THEN
-                CASE k.space WHEN 1 THEN pg_catalog.pg_advisory_xact_lock(k.number)
-                             ELSE pg_catalog.pg_advisory_xact_lock(k.class, k.object) END IS NOT NULL
-            WHEN @shared::bool THEN
-                CASE k.space WHEN 1 THEN pg_catalog.pg_try_advisory_xact_lock_shared(k.number)
-                             ELSE pg_catalog.pg_try_advisory_xact_lock_shared(k.class, k.object) END
-            ELSE
-                CASE k.space WHEN 1 THEN pg_catalog.pg_try_advisory_xact_lock(k.number)
-                             ELSE pg_catalog.pg_try_advisory_xact_lock(k.class, k.object) END
-        END THEN 'granted'
-        ELSE 'held' END)::text AS outcome
-FROM (SELECT @space::int2 AS space, @number::int8 AS number,
-             (@number::int8 >> 32)::int4 AS class, (@number::int8 << 32 >> 32)::int4 AS object) AS k,
-     (SELECT CASE
-                 WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-                 WHEN NOT @allow_stale::bool
-                     AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-                     THEN 'pglock_stale_snapshot'
-             END AS refusal) AS guard;
+    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT @allow_stale::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN 'pglock_stale_snapshot'
+    WHEN pg_catalog.pg_advisory_xact_lock(@number::int8) IS NOT NULL THEN 'granted'
+    ELSE 'held'
+END)::text AS outcome;
+
+-- name: LockTxShared :one
+SELECT (CASE
+    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT @allow_stale::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN 'pglock_stale_snapshot'
+    WHEN pg_catalog.pg_advisory_xact_lock_shared(@number::int8) IS NOT NULL THEN 'granted'
+    ELSE 'held'
+END)::text AS outcome;
+
+-- name: LockPairTx :one
+SELECT (CASE
+    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT @allow_stale::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN 'pglock_stale_snapshot'
+    WHEN pg_catalog.pg_advisory_xact_lock(@class::int4, @object::int4) IS NOT NULL THEN 'granted'
+    ELSE 'held'
+END)::text AS outcome;
+
+-- name: LockPairTxShared :one
+SELECT (CASE
+    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT @allow_stale::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN 'pglock_stale_snapshot'
+    WHEN pg_catalog.pg_advisory_xact_lock_shared(@class::int4, @object::int4) IS NOT NULL THEN 'granted'
+    ELSE 'held'
+END)::text AS outcome;
+
+-- name: TryLockTx :one
+SELECT (CASE
+    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT @allow_stale::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN 'pglock_stale_snapshot'
+    WHEN pg_catalog.pg_try_advisory_xact_lock(@number::int8) THEN 'granted'
+    ELSE 'held'
+END)::text AS outcome;
+
+-- name: TryLockTxShared :one
+SELECT (CASE
+    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT @allow_stale::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN 'pglock_stale_snapshot'
+    WHEN pg_catalog.pg_try_advisory_xact_lock_shared(@number::int8) THEN 'granted'
+    ELSE 'held'
+END)::text AS outcome;
+
+-- name: TryLockPairTx :one
+SELECT (CASE
+    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT @allow_stale::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN 'pglock_stale_snapshot'
+    WHEN pg_catalog.pg_try_advisory_xact_lock(@class::int4, @object::int4) THEN 'granted'
+    ELSE 'held'
+END)::text AS outcome;
+
+-- name: TryLockPairTxShared :one
+SELECT (CASE
+    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT @allow_stale::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN 'pglock_stale_snapshot'
+    WHEN pg_catalog.pg_try_advisory_xact_lock_shared(@class::int4, @object::int4) THEN 'granted'
+    ELSE 'held'
+END)::text AS outcome;
 
 -- One statement that takes many locks, in the order of the arrays.
 -- name: LockAllTx :one
@@ -64,33 +120,67 @@ FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i,
                      THEN 'pglock_stale_snapshot'
              END AS refusal) AS guard;
 
--- The lock that rides in a caller's batch. lock_timeout is read when a wait begins (ProcSleep in proc.c), so setting it
--- in the middle of the statement works; the statement puts it back when the lock is granted, and the abort of the
--- transaction does when it is not. max_wait '' keeps the caller's own.
+-- The locks that ride in a caller's batch.
+
 -- name: QueueLockTx :exec
 SELECT CASE
-    WHEN guard.refusal IS NOT NULL THEN pg_catalog.current_setting(guard.refusal)
-    WHEN CASE WHEN @max_wait::text <> '' THEN pg_catalog.set_config('lock_timeout', @max_wait::text, true) END = ''
-        THEN NULL
+    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
+    WHEN NOT @allow_stale::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN pg_catalog.current_setting('pglock_stale_snapshot')
+    WHEN pg_catalog.pg_advisory_xact_lock(@number::int8) IS NULL THEN NULL
+END;
+
+-- name: QueueLockTxShared :exec
+SELECT CASE
+    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
+    WHEN NOT @allow_stale::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN pg_catalog.current_setting('pglock_stale_snapshot')
+    WHEN pg_catalog.pg_advisory_xact_lock_shared(@number::int8) IS NULL THEN NULL
+END;
+
+-- name: QueueLockPairTx :exec
+SELECT CASE
+    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
+    WHEN NOT @allow_stale::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN pg_catalog.current_setting('pglock_stale_snapshot')
+    WHEN pg_catalog.pg_advisory_xact_lock(@class::int4, @object::int4) IS NULL THEN NULL
+END;
+
+-- name: QueueLockPairTxShared :exec
+SELECT CASE
+    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
+    WHEN NOT @allow_stale::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN pg_catalog.current_setting('pglock_stale_snapshot')
+    WHEN pg_catalog.pg_advisory_xact_lock_shared(@class::int4, @object::int4) IS NULL THEN NULL
+END;
+
+-- A bounded wait in a batch. lock_timeout is read when a wait begins (ProcSleep in proc.c), so setting it in the middle
+-- of the statement works; the statement puts it back when the lock is granted, and the abort of the transaction does
+-- when it is not. A key travels as its space (1 bigint, 2 pair; the objsubid of pg_locks) and its number (a pair packed
+-- as class << 32 | object).
+-- name: QueueBoundedLockTx :exec
+SELECT CASE
+    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
+    WHEN NOT @allow_stale::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN pg_catalog.current_setting('pglock_stale_snapshot')
+    WHEN pg_catalog.set_config('lock_timeout', @max_wait::text, true) IS NULL THEN NULL
     WHEN CASE
         WHEN @shared::bool THEN
-            CASE k.space WHEN 1 THEN pg_catalog.pg_advisory_xact_lock_shared(k.number)
-                         ELSE pg_catalog.pg_advisory_xact_lock_shared(k.class, k.object) END
+            CASE @space::int2 WHEN 1 THEN pg_catalog.pg_advisory_xact_lock_shared(@number::int8)
+                ELSE pg_catalog.pg_advisory_xact_lock_shared(
+                    (@number::int8 >> 32)::int4, (@number::int8 << 32 >> 32)::int4) END
         ELSE
-            CASE k.space WHEN 1 THEN pg_catalog.pg_advisory_xact_lock(k.number)
-                         ELSE pg_catalog.pg_advisory_xact_lock(k.class, k.object) END
-    END IS NOT NULL THEN
-        CASE WHEN @max_wait::text <> '' THEN pg_catalog.set_config('lock_timeout', before.lock_timeout, true) END
-    END
-FROM (SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout OFFSET 0) AS before,
-     (SELECT @space::int2 AS space, @number::int8 AS number,
-             (@number::int8 >> 32)::int4 AS class, (@number::int8 << 32 >> 32)::int4 AS object) AS k,
-     (SELECT CASE
-                 WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-                 WHEN NOT @allow_stale::bool
-                     AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-                     THEN 'pglock_stale_snapshot'
-             END AS refusal) AS guard;
+            CASE @space::int2 WHEN 1 THEN pg_catalog.pg_advisory_xact_lock(@number::int8)
+                ELSE pg_catalog.pg_advisory_xact_lock(
+                    (@number::int8 >> 32)::int4, (@number::int8 << 32 >> 32)::int4) END
+    END IS NOT NULL THEN pg_catalog.set_config('lock_timeout', before.lock_timeout, true)
+END
+FROM (SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout OFFSET 0) AS before;
 
 -- The next three are sent as one simple-protocol message: a bounded wait after which the transaction can go on. Only
 -- an exception block (a subtransaction) survives the error of lock_timeout, and a DO block is the only one that needs

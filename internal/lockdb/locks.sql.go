@@ -157,118 +157,380 @@ func (q *Queries) LockAllTx(ctx context.Context, arg LockAllTxParams) (LockAllTx
 	return i, err
 }
 
-const LockTx = `-- name: LockTx :one
-
+const LockPairTx = `-- name: LockPairTx :one
 SELECT (CASE
-        WHEN guard.refusal IS NOT NULL THEN guard.refusal
-        WHEN CASE
-            WHEN $1::bool AND $2::bool THEN
-                CASE k.space WHEN 1 THEN pg_catalog.pg_advisory_xact_lock_shared(k.number)
-                             ELSE pg_catalog.pg_advisory_xact_lock_shared(k.class, k.object) END IS NOT NULL
-            WHEN $1::bool THEN
-                CASE k.space WHEN 1 THEN pg_catalog.pg_advisory_xact_lock(k.number)
-                             ELSE pg_catalog.pg_advisory_xact_lock(k.class, k.object) END IS NOT NULL
-            WHEN $2::bool THEN
-                CASE k.space WHEN 1 THEN pg_catalog.pg_try_advisory_xact_lock_shared(k.number)
-                             ELSE pg_catalog.pg_try_advisory_xact_lock_shared(k.class, k.object) END
-            ELSE
-                CASE k.space WHEN 1 THEN pg_catalog.pg_try_advisory_xact_lock(k.number)
-                             ELSE pg_catalog.pg_try_advisory_xact_lock(k.class, k.object) END
-        END THEN 'granted'
-        ELSE 'held' END)::text AS outcome
-FROM (SELECT $3::int2 AS space, $4::int8 AS number,
-             ($4::int8 >> 32)::int4 AS class, ($4::int8 << 32 >> 32)::int4 AS object) AS k,
-     (SELECT CASE
-                 WHEN NOT $5::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-                 WHEN NOT $6::bool
-                     AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-                     THEN 'pglock_stale_snapshot'
-             END AS refusal) AS guard
+    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT $2::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN 'pglock_stale_snapshot'
+    WHEN pg_catalog.pg_advisory_xact_lock($3::int4, $4::int4) IS NOT NULL THEN 'granted'
+    ELSE 'held'
+END)::text AS outcome
 `
 
-type LockTxParams struct {
-	Wait         bool
-	Shared       bool
-	Space        int16
-	Number       int64
+type LockPairTxParams struct {
 	AllowStandby bool
 	AllowStale   bool
+	Class        int32
+	Object       int32
 }
 
-// Locks in a transaction that the caller already has.
-//
-// A key travels as its space (1 bigint, 2 pair; the objsubid of pg_locks) and its number (a pair packed as
-// class << 32 | object). The guards sit in the same statement as the lock and before it, inside a CASE, so that a
-// refused lock was never taken and costs no round trip of its own:
-//
-//	pglock_standby         a hot standby keeps its own locks, which exclude nobody elsewhere
-//	pglock_stale_snapshot  above READ COMMITTED the transaction reads from a snapshot that is older than the lock
-//
-// The guards consist of qualified functions alone: an operator can be given another meaning by search_path.
-//
-// Where the caller reads the statement's result the refusal is its value, and the transaction goes on. In a batch it is
-// raised, so that nothing behind it is carried out: current_setting of a name that does not exist is an error with that
-// name in it (42704), and since the name has no dot nobody can create the setting.
-func (q *Queries) LockTx(ctx context.Context, arg LockTxParams) (string, error) {
-	row := q.db.QueryRow(ctx, LockTx,
-		arg.Wait,
-		arg.Shared,
-		arg.Space,
-		arg.Number,
+func (q *Queries) LockPairTx(ctx context.Context, arg LockPairTxParams) (string, error) {
+	row := q.db.QueryRow(ctx, LockPairTx,
 		arg.AllowStandby,
 		arg.AllowStale,
+		arg.Class,
+		arg.Object,
 	)
 	var outcome string
 	err := row.Scan(&outcome)
 	return outcome, err
 }
 
-const QueueLockTx = `-- name: QueueLockTx :exec
-SELECT CASE
-    WHEN guard.refusal IS NOT NULL THEN pg_catalog.current_setting(guard.refusal)
-    WHEN CASE WHEN $1::text <> '' THEN pg_catalog.set_config('lock_timeout', $1::text, true) END = ''
-        THEN NULL
-    WHEN CASE
-        WHEN $2::bool THEN
-            CASE k.space WHEN 1 THEN pg_catalog.pg_advisory_xact_lock_shared(k.number)
-                         ELSE pg_catalog.pg_advisory_xact_lock_shared(k.class, k.object) END
-        ELSE
-            CASE k.space WHEN 1 THEN pg_catalog.pg_advisory_xact_lock(k.number)
-                         ELSE pg_catalog.pg_advisory_xact_lock(k.class, k.object) END
-    END IS NOT NULL THEN
-        CASE WHEN $1::text <> '' THEN pg_catalog.set_config('lock_timeout', before.lock_timeout, true) END
-    END
-FROM (SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout OFFSET 0) AS before,
-     (SELECT $3::int2 AS space, $4::int8 AS number,
-             ($4::int8 >> 32)::int4 AS class, ($4::int8 << 32 >> 32)::int4 AS object) AS k,
-     (SELECT CASE
-                 WHEN NOT $5::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-                 WHEN NOT $6::bool
-                     AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
-                     THEN 'pglock_stale_snapshot'
-             END AS refusal) AS guard
+const LockPairTxShared = `-- name: LockPairTxShared :one
+SELECT (CASE
+    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT $2::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN 'pglock_stale_snapshot'
+    WHEN pg_catalog.pg_advisory_xact_lock_shared($3::int4, $4::int4) IS NOT NULL THEN 'granted'
+    ELSE 'held'
+END)::text AS outcome
 `
 
-type QueueLockTxParams struct {
+type LockPairTxSharedParams struct {
+	AllowStandby bool
+	AllowStale   bool
+	Class        int32
+	Object       int32
+}
+
+func (q *Queries) LockPairTxShared(ctx context.Context, arg LockPairTxSharedParams) (string, error) {
+	row := q.db.QueryRow(ctx, LockPairTxShared,
+		arg.AllowStandby,
+		arg.AllowStale,
+		arg.Class,
+		arg.Object,
+	)
+	var outcome string
+	err := row.Scan(&outcome)
+	return outcome, err
+}
+
+const LockTx = `-- name: LockTx :one
+
+SELECT (CASE
+    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT $2::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN 'pglock_stale_snapshot'
+    WHEN pg_catalog.pg_advisory_xact_lock($3::int8) IS NOT NULL THEN 'granted'
+    ELSE 'held'
+END)::text AS outcome
+`
+
+type LockTxParams struct {
+	AllowStandby bool
+	AllowStale   bool
+	Number       int64
+}
+
+// Locks in a transaction that the caller already has.
+//
+// The guards sit in the same statement as the lock and before it, in one CASE, so that a refused lock was never taken
+// and costs no round trip of its own:
+//
+//	pglock_standby         a hot standby keeps its own locks, which exclude nobody elsewhere
+//	pglock_stale_snapshot  above READ COMMITTED the transaction reads from a snapshot that is older than the lock
+//
+// They consist of qualified functions alone: an operator can be given another meaning by search_path.
+//
+// Where the caller reads the statement's result the refusal is its value, and the transaction goes on. In a batch it is
+// raised, so that nothing behind it is carried out: current_setting of a name that does not exist is an error with that
+// name in it (42704), and since the name has no dot nobody can create the setting. (The function is STABLE, so it is not
+// called before its branch is reached.)
+//
+// These statements are parsed and planned each time they are used, since preparing them would be a round trip. That is
+// most of what they cost, so there is a short one for each function.
+func (q *Queries) LockTx(ctx context.Context, arg LockTxParams) (string, error) {
+	row := q.db.QueryRow(ctx, LockTx, arg.AllowStandby, arg.AllowStale, arg.Number)
+	var outcome string
+	err := row.Scan(&outcome)
+	return outcome, err
+}
+
+const LockTxShared = `-- name: LockTxShared :one
+SELECT (CASE
+    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT $2::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN 'pglock_stale_snapshot'
+    WHEN pg_catalog.pg_advisory_xact_lock_shared($3::int8) IS NOT NULL THEN 'granted'
+    ELSE 'held'
+END)::text AS outcome
+`
+
+type LockTxSharedParams struct {
+	AllowStandby bool
+	AllowStale   bool
+	Number       int64
+}
+
+func (q *Queries) LockTxShared(ctx context.Context, arg LockTxSharedParams) (string, error) {
+	row := q.db.QueryRow(ctx, LockTxShared, arg.AllowStandby, arg.AllowStale, arg.Number)
+	var outcome string
+	err := row.Scan(&outcome)
+	return outcome, err
+}
+
+const QueueBoundedLockTx = `-- name: QueueBoundedLockTx :exec
+SELECT CASE
+    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
+    WHEN NOT $2::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN pg_catalog.current_setting('pglock_stale_snapshot')
+    WHEN pg_catalog.set_config('lock_timeout', $3::text, true) IS NULL THEN NULL
+    WHEN CASE
+        WHEN $4::bool THEN
+            CASE $5::int2 WHEN 1 THEN pg_catalog.pg_advisory_xact_lock_shared($6::int8)
+                ELSE pg_catalog.pg_advisory_xact_lock_shared(
+                    ($6::int8 >> 32)::int4, ($6::int8 << 32 >> 32)::int4) END
+        ELSE
+            CASE $5::int2 WHEN 1 THEN pg_catalog.pg_advisory_xact_lock($6::int8)
+                ELSE pg_catalog.pg_advisory_xact_lock(
+                    ($6::int8 >> 32)::int4, ($6::int8 << 32 >> 32)::int4) END
+    END IS NOT NULL THEN pg_catalog.set_config('lock_timeout', before.lock_timeout, true)
+END
+FROM (SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout OFFSET 0) AS before
+`
+
+type QueueBoundedLockTxParams struct {
+	AllowStandby bool
+	AllowStale   bool
 	MaxWait      string
 	Shared       bool
 	Space        int16
 	Number       int64
-	AllowStandby bool
-	AllowStale   bool
 }
 
-// The lock that rides in a caller's batch. lock_timeout is read when a wait begins (ProcSleep in proc.c), so setting it
-// in the middle of the statement works; the statement puts it back when the lock is granted, and the abort of the
-// transaction does when it is not. max_wait ” keeps the caller's own.
-func (q *Queries) QueueLockTx(ctx context.Context, arg QueueLockTxParams) error {
-	_, err := q.db.Exec(ctx, QueueLockTx,
+// A bounded wait in a batch. lock_timeout is read when a wait begins (ProcSleep in proc.c), so setting it in the middle
+// of the statement works; the statement puts it back when the lock is granted, and the abort of the transaction does
+// when it is not. A key travels as its space (1 bigint, 2 pair; the objsubid of pg_locks) and its number (a pair packed
+// as class << 32 | object).
+func (q *Queries) QueueBoundedLockTx(ctx context.Context, arg QueueBoundedLockTxParams) error {
+	_, err := q.db.Exec(ctx, QueueBoundedLockTx,
+		arg.AllowStandby,
+		arg.AllowStale,
 		arg.MaxWait,
 		arg.Shared,
 		arg.Space,
 		arg.Number,
-		arg.AllowStandby,
-		arg.AllowStale,
 	)
 	return err
+}
+
+const QueueLockPairTx = `-- name: QueueLockPairTx :exec
+SELECT CASE
+    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
+    WHEN NOT $2::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN pg_catalog.current_setting('pglock_stale_snapshot')
+    WHEN pg_catalog.pg_advisory_xact_lock($3::int4, $4::int4) IS NULL THEN NULL
+END
+`
+
+type QueueLockPairTxParams struct {
+	AllowStandby bool
+	AllowStale   bool
+	Class        int32
+	Object       int32
+}
+
+func (q *Queries) QueueLockPairTx(ctx context.Context, arg QueueLockPairTxParams) error {
+	_, err := q.db.Exec(ctx, QueueLockPairTx,
+		arg.AllowStandby,
+		arg.AllowStale,
+		arg.Class,
+		arg.Object,
+	)
+	return err
+}
+
+const QueueLockPairTxShared = `-- name: QueueLockPairTxShared :exec
+SELECT CASE
+    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
+    WHEN NOT $2::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN pg_catalog.current_setting('pglock_stale_snapshot')
+    WHEN pg_catalog.pg_advisory_xact_lock_shared($3::int4, $4::int4) IS NULL THEN NULL
+END
+`
+
+type QueueLockPairTxSharedParams struct {
+	AllowStandby bool
+	AllowStale   bool
+	Class        int32
+	Object       int32
+}
+
+func (q *Queries) QueueLockPairTxShared(ctx context.Context, arg QueueLockPairTxSharedParams) error {
+	_, err := q.db.Exec(ctx, QueueLockPairTxShared,
+		arg.AllowStandby,
+		arg.AllowStale,
+		arg.Class,
+		arg.Object,
+	)
+	return err
+}
+
+const QueueLockTx = `-- name: QueueLockTx :exec
+
+SELECT CASE
+    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
+    WHEN NOT $2::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN pg_catalog.current_setting('pglock_stale_snapshot')
+    WHEN pg_catalog.pg_advisory_xact_lock($3::int8) IS NULL THEN NULL
+END
+`
+
+type QueueLockTxParams struct {
+	AllowStandby bool
+	AllowStale   bool
+	Number       int64
+}
+
+// The locks that ride in a caller's batch.
+func (q *Queries) QueueLockTx(ctx context.Context, arg QueueLockTxParams) error {
+	_, err := q.db.Exec(ctx, QueueLockTx, arg.AllowStandby, arg.AllowStale, arg.Number)
+	return err
+}
+
+const QueueLockTxShared = `-- name: QueueLockTxShared :exec
+SELECT CASE
+    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
+    WHEN NOT $2::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN pg_catalog.current_setting('pglock_stale_snapshot')
+    WHEN pg_catalog.pg_advisory_xact_lock_shared($3::int8) IS NULL THEN NULL
+END
+`
+
+type QueueLockTxSharedParams struct {
+	AllowStandby bool
+	AllowStale   bool
+	Number       int64
+}
+
+func (q *Queries) QueueLockTxShared(ctx context.Context, arg QueueLockTxSharedParams) error {
+	_, err := q.db.Exec(ctx, QueueLockTxShared, arg.AllowStandby, arg.AllowStale, arg.Number)
+	return err
+}
+
+const TryLockPairTx = `-- name: TryLockPairTx :one
+SELECT (CASE
+    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT $2::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN 'pglock_stale_snapshot'
+    WHEN pg_catalog.pg_try_advisory_xact_lock($3::int4, $4::int4) THEN 'granted'
+    ELSE 'held'
+END)::text AS outcome
+`
+
+type TryLockPairTxParams struct {
+	AllowStandby bool
+	AllowStale   bool
+	Class        int32
+	Object       int32
+}
+
+func (q *Queries) TryLockPairTx(ctx context.Context, arg TryLockPairTxParams) (string, error) {
+	row := q.db.QueryRow(ctx, TryLockPairTx,
+		arg.AllowStandby,
+		arg.AllowStale,
+		arg.Class,
+		arg.Object,
+	)
+	var outcome string
+	err := row.Scan(&outcome)
+	return outcome, err
+}
+
+const TryLockPairTxShared = `-- name: TryLockPairTxShared :one
+SELECT (CASE
+    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT $2::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN 'pglock_stale_snapshot'
+    WHEN pg_catalog.pg_try_advisory_xact_lock_shared($3::int4, $4::int4) THEN 'granted'
+    ELSE 'held'
+END)::text AS outcome
+`
+
+type TryLockPairTxSharedParams struct {
+	AllowStandby bool
+	AllowStale   bool
+	Class        int32
+	Object       int32
+}
+
+func (q *Queries) TryLockPairTxShared(ctx context.Context, arg TryLockPairTxSharedParams) (string, error) {
+	row := q.db.QueryRow(ctx, TryLockPairTxShared,
+		arg.AllowStandby,
+		arg.AllowStale,
+		arg.Class,
+		arg.Object,
+	)
+	var outcome string
+	err := row.Scan(&outcome)
+	return outcome, err
+}
+
+const TryLockTx = `-- name: TryLockTx :one
+SELECT (CASE
+    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT $2::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN 'pglock_stale_snapshot'
+    WHEN pg_catalog.pg_try_advisory_xact_lock($3::int8) THEN 'granted'
+    ELSE 'held'
+END)::text AS outcome
+`
+
+type TryLockTxParams struct {
+	AllowStandby bool
+	AllowStale   bool
+	Number       int64
+}
+
+func (q *Queries) TryLockTx(ctx context.Context, arg TryLockTxParams) (string, error) {
+	row := q.db.QueryRow(ctx, TryLockTx, arg.AllowStandby, arg.AllowStale, arg.Number)
+	var outcome string
+	err := row.Scan(&outcome)
+	return outcome, err
+}
+
+const TryLockTxShared = `-- name: TryLockTxShared :one
+SELECT (CASE
+    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT $2::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN 'pglock_stale_snapshot'
+    WHEN pg_catalog.pg_try_advisory_xact_lock_shared($3::int8) THEN 'granted'
+    ELSE 'held'
+END)::text AS outcome
+`
+
+type TryLockTxSharedParams struct {
+	AllowStandby bool
+	AllowStale   bool
+	Number       int64
+}
+
+func (q *Queries) TryLockTxShared(ctx context.Context, arg TryLockTxSharedParams) (string, error) {
+	row := q.db.QueryRow(ctx, TryLockTxShared, arg.AllowStandby, arg.AllowStale, arg.Number)
+	var outcome string
+	err := row.Scan(&outcome)
+	return outcome, err
 }

@@ -13,9 +13,12 @@ import (
 // Table lays a snapshot of the server target out in lines of at most width columns: for each lock its holders, then its
 // waiters. Locks that somebody waits for come first, the longest wait before the others.
 func Table(s *monitor.Snapshot, target string, width int) []string {
-	lines := []string{title(s, target), ""}
-	lines = append(lines, body(s, width)...)
-	lines = append(lines, notes(s, width)...)
+	lines := []string{title(s, target)}
+	for _, part := range [][]string{body(s, width), notes(s, width)} {
+		if len(part) > 0 {
+			lines = append(append(lines, ""), part...)
+		}
+	}
 	for i, line := range lines {
 		lines[i] = cut(line, width)
 	}
@@ -125,7 +128,7 @@ func notes(s *monitor.Snapshot, width int) []string {
 			texts = append(texts, missing.what+": "+Printable(missing.why))
 		}
 	}
-	lines := []string{""}
+	var lines []string
 	for _, text := range texts {
 		lines = append(lines, Wrap(text, width, "  ")...)
 	}

@@ -1,0 +1,185 @@
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// txExamplePool stands for the pool that a program has anyway.
+func txExamplePool(ctx context.Context) *pgxpool.Pool {
+	pool, err := pgxpool.New(ctx, testenv.ForExamples().ConnString())
+	if err != nil {
+		log.Fatal(err)
+	}
+	return pool
+}
+
+// txExampleHold has another transaction hold the lock until release is called.
+func txExampleHold(ctx context.Context, pool *pgxpool.Pool, key pglock.Key, opts ...pglock.TxOption) (release func()) {
+	tx, err := pool.Begin(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := pglock.LockTx(ctx, tx, key, opts...); err != nil {
+		log.Fatal(err)
+	}
+	return func() {
+		if err := tx.Rollback(ctx); err != nil {
+			log.Fatal(err)
+		}
+	}
+}
+
+// Two requests for one invoice come at once. The lock makes the second wait until the first has committed, so that it
+// sees what the first did.
+func ExampleLockTx() {
+	ctx := context.Background()
+	pool := txExamplePool(ctx)
+	defer pool.Close()
+
+	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if err := pglock.LockTx(ctx, tx, pglock.NewKey("invoice:42")); err != nil {
+			return err
+		}
+		fmt.Println("nobody else works on invoice 42")
+		return nil // the commit frees the lock
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: nobody else works on invoice 42
+}
+
+// What somebody else is doing already need not be done again.
+func ExampleTryLockTx() {
+	ctx := context.Background()
+	pool := txExamplePool(ctx)
+	defer pool.Close()
+	defer txExampleHold(ctx, pool, pglock.NewKey("refresh:rates"))()
+
+	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		err := pglock.TryLockTx(ctx, tx, pglock.NewKey("refresh:rates"))
+		if errors.Is(err, pglock.ErrNotAcquired) {
+			fmt.Println("somebody else is at it:", err)
+			return nil // the transaction can go on
+		}
+		return err
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// somebody else is at it: pglock: lock "refresh:rates" not acquired: held by somebody else
+}
+
+// A transfer needs both accounts. Transfers in both directions cannot deadlock, since LockAllTx takes the locks in an
+// order of its own.
+func ExampleLockAllTx() {
+	ctx := context.Background()
+	pool := txExamplePool(ctx)
+	defer pool.Close()
+
+	transfer := func(from, to string) error {
+		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			accounts := []pglock.Key{pglock.NewKey("account:" + from), pglock.NewKey("account:" + to)}
+			if err := pglock.LockAllTx(ctx, tx, accounts); err != nil {
+				return err
+			}
+			fmt.Println("from", from, "to", to)
+			return nil
+		})
+	}
+	if err := errors.Join(transfer("alice", "bob"), transfer("bob", "alice")); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// from alice to bob
+	// from bob to alice
+}
+
+// Begin, lock, run, commit.
+func ExampleBeginFunc() {
+	ctx := context.Background()
+	pool := txExamplePool(ctx)
+	defer pool.Close()
+
+	err := pglock.BeginFunc(ctx, pool, pglock.NewKey("counter"), func(tx pgx.Tx) error {
+		var n int
+		if err := tx.QueryRow(ctx, "SELECT 41 + 1").Scan(&n); err != nil {
+			return err
+		}
+		fmt.Println(n)
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: 42
+}
+
+// A bounded wait tells who was in the way, and the transaction can go on.
+func ExampleMaxWait() {
+	ctx := context.Background()
+	pool := txExamplePool(ctx)
+	defer pool.Close()
+	defer txExampleHold(ctx, pool, pglock.NewKey("invoice:42"))()
+
+	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		err := pglock.LockTx(ctx, tx, pglock.NewKey("invoice:42"), pglock.MaxWait(50*time.Millisecond))
+		if wait := (*pglock.WaitError)(nil); errors.As(err, &wait) {
+			fmt.Println("in the way of", wait.Key, "is one session:", len(wait.Holders) == 1)
+			_, err = tx.Exec(ctx, "SELECT 'the next best thing'")
+		}
+		return err
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: in the way of invoice:42 is one session: true
+}
+
+// Readers share; a writer excludes them.
+func ExampleShared() {
+	ctx := context.Background()
+	pool := txExamplePool(ctx)
+	defer pool.Close()
+	defer txExampleHold(ctx, pool, pglock.NewKey("catalogue"), pglock.Shared())()
+
+	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		err := pglock.TryLockTx(ctx, tx, pglock.NewKey("catalogue"))
+		fmt.Println("a writer must wait:", errors.Is(err, pglock.ErrNotAcquired))
+		return pglock.TryLockTx(ctx, tx, pglock.NewKey("catalogue"), pglock.Shared())
+	})
+	fmt.Println("a second reader need not:", err == nil)
+	// Output:
+	// a writer must wait: true
+	// a second reader need not: true
+}
+
+// A REPEATABLE READ transaction would go on to read data that is older than the lock. Where the lock protects something
+// else, such as a file, that does no harm.
+func ExampleAllowStaleSnapshot() {
+	ctx := context.Background()
+	pool := txExamplePool(ctx)
+	defer pool.Close()
+
+	export := func(tx pgx.Tx) error {
+		err := pglock.LockTx(ctx, tx, pglock.NewKey("export.csv"))
+		fmt.Println("refused:", errors.Is(err, pglock.ErrStaleSnapshot))
+		return pglock.LockTx(ctx, tx, pglock.NewKey("export.csv"), pglock.AllowStaleSnapshot())
+	}
+	err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, export)
+	fmt.Println("allowed:", err == nil)
+	// Output:
+	// refused: true
+	// allowed: true
+}

@@ -1,0 +1,86 @@
+package pglock
+
+import (
+	"context"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// lockForm is what PostgreSQL has a function of its own for.
+type lockForm struct {
+	space        driver.Space
+	shared, wait bool
+}
+
+// lockStatements and queueStatements all have the arguments that statementArgs makes.
+var (
+	lockStatements = map[lockForm]string{
+		{driver.Bigint, false, true}:  lockdb.LockTx,
+		{driver.Bigint, true, true}:   lockdb.LockTxShared,
+		{driver.Pair, false, true}:    lockdb.LockPairTx,
+		{driver.Pair, true, true}:     lockdb.LockPairTxShared,
+		{driver.Bigint, false, false}: lockdb.TryLockTx,
+		{driver.Bigint, true, false}:  lockdb.TryLockTxShared,
+		{driver.Pair, false, false}:   lockdb.TryLockPairTx,
+		{driver.Pair, true, false}:    lockdb.TryLockPairTxShared,
+	}
+	queueStatements = map[lockForm]string{
+		{driver.Bigint, false, true}: lockdb.QueueLockTx,
+		{driver.Bigint, true, true}:  lockdb.QueueLockTxShared,
+		{driver.Pair, false, true}:   lockdb.QueueLockPairTx,
+		{driver.Pair, true, true}:    lockdb.QueueLockPairTxShared,
+	}
+)
+
+func statementArgs(key Key, c txConfig) []any {
+	if class, object, ok := key.Pair(); ok {
+		return []any{c.allowStandby, c.allowStale, class, object}
+	}
+	return []any{c.allowStandby, c.allowStale, key.Int64()}
+}
+
+// arrays are the keys as the statements of several take them.
+func arrays(keys []Key) (spaces []int16, numbers []int64) {
+	spaces, numbers = make([]int16, len(keys)), make([]int64, len(keys))
+	for i, key := range keys {
+		spaces[i], numbers[i] = int16(key.k.Space), key.k.Number
+	}
+	return spaces, numbers
+}
+
+// inOrder sorts keys into the one order in which everything takes them, and drops duplicates.
+func inOrder(keys []Key) []Key {
+	keys = slices.Clone(keys)
+	slices.SortStableFunc(keys, func(a, b Key) int { return a.ID().Compare(b.ID()) })
+	return slices.CompactFunc(keys, Key.Equal)
+}
+
+// oneRoundTrip runs statements in an execution mode that needs no preparation. The modes that prepare or describe a
+// statement spend a round trip on it when a connection sees it first, and named prepared statements fail behind
+// transaction poolers that do not track them.
+type oneRoundTrip struct{ pgx.Tx }
+
+func (t oneRoundTrip) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	return t.Tx.Exec(ctx, sql, t.with(args)...)
+}
+
+func (t oneRoundTrip) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	return t.Tx.Query(ctx, sql, t.with(args)...)
+}
+
+func (t oneRoundTrip) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	return t.Tx.QueryRow(ctx, sql, t.with(args)...)
+}
+
+func (t oneRoundTrip) with(args []any) []any {
+	mode := pgx.QueryExecModeExec
+	if conn := t.Conn(); conn != nil && conn.Config().DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol {
+		mode = pgx.QueryExecModeSimpleProtocol // the caller's proxy may know no other protocol
+	}
+	return append([]any{mode}, args...)
+}
