@@ -54,6 +54,12 @@ type Backend struct {
 	names  *recorder
 	lanes  lanes
 	turns  turns
+	probe  chan struct{} // has room while nobody probes; see joinShared
+	asking chan struct{} // has room while nobody asks for holders
+
+	life       context.Context // ends with Close
+	end        context.CancelFunc
+	background sync.WaitGroup
 
 	mu       sync.Mutex
 	closed   bool
@@ -70,8 +76,12 @@ func New(config Config) *Backend {
 	if config.MaxWaitSessions == 0 {
 		config.MaxWaitSessions = 4
 	}
-	b := &Backend{config: config, sessions: map[*session]struct{}{}}
-	b.lanes = lanes{backend: b, shared: map[driver.KeyID]int{}}
+	b := &Backend{
+		config: config, sessions: map[*session]struct{}{},
+		probe: make(chan struct{}, 1), asking: make(chan struct{}, 1),
+	}
+	b.life, b.end = context.WithCancel(context.Background())
+	b.lanes = lanes{backend: b, shared: map[driver.KeyID]*sharedKey{}}
 	b.turns = turns{backend: b}
 	return b
 }
@@ -135,31 +145,53 @@ func asGrant(g *grant) driver.Grant {
 
 func isNotAcquired(err error) bool { return errors.Is(err, driver.ErrNotAcquired) }
 
-// tryMain tries on a main session, and again on another one if that one ends before it answers. It falls back on a
-// session of its own for a key that a main session holds shared.
+// tryMain tries on a main session, and again on another one if that one ends before it answers.
 func (b *Backend) tryMain(ctx context.Context, r driver.Request) (*grant, error) {
-	for attempt := 0; ; attempt++ {
+	for attempt := 0; ; {
 		g := newGrant(nil, r)
-		if b.lanes.carriesShared(g) {
-			r.Wait = false
-			g, err := b.acquireAlone(ctx, r)
-			if err == nil {
-				b.turns.borrowed(g)
-			}
-			return g, err
-		}
 		err := b.lanes.try(ctx, g)
+		switch {
+		case err == errCarried && len(r.Keys) == 1:
+			g, err = b.joinShared(ctx, r)
+		case err == errCarried:
+			g, err = b.borrow(ctx, r)
+		}
 		if err == nil {
 			return g, nil
 		}
-		if ended := (errSessionEnded{}); !errors.As(err, &ended) || attempt > 1 || ctx.Err() != nil {
+		ended := errors.As(err, &errSessionEnded{})
+		if ended {
+			attempt++
+		}
+		if ctx.Err() != nil || err != errTooEarly && (!ended || attempt > 2) {
 			return nil, classify(err)
 		}
 	}
 }
 
+// borrow tries on a session for waiting, for several shared keys of which a main session has one already.
+func (b *Backend) borrow(ctx context.Context, r driver.Request) (*grant, error) {
+	if !b.turns.mayCarry() {
+		return nil, fmt.Errorf("%w: %d sessions carry locks that the main sessions cannot", driver.ErrTooManyLocks, maxCarriers)
+	}
+	r.Wait = false
+	g, err := b.acquireAlone(ctx, r)
+	if err == nil {
+		b.turns.borrowed(g)
+	}
+	return g, err
+}
+
 // acquireAlone asks for the locks on a session that holds nothing else.
-func (b *Backend) acquireAlone(ctx context.Context, r driver.Request) (*grant, error) {
+func (b *Backend) acquireAlone(ctx context.Context, r driver.Request) (g *grant, err error) {
+	if err := b.lanes.reserveKeys(len(r.Keys)); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			b.lanes.unreserveKeys(len(r.Keys))
+		}
+	}()
 	s, err := b.take(ctx)
 	if err != nil {
 		return nil, err
@@ -212,12 +244,24 @@ func (b *Backend) Release(ctx context.Context, held driver.Grant) error {
 	if g.lane != nil {
 		return b.lanes.release(g)
 	}
+	return b.releaseAlone(ctx, g)
+}
+
+func (b *Backend) releaseAlone(ctx context.Context, g *grant) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), driver.ReleaseWithin)
 	defer cancel()
-	err = g.session.unlock(ctx, g)
+	err := g.session.unlock(ctx, g)
 	b.giveBack(g.session)
-	b.turns.put(g)
+	b.uncount(g)
 	return err
+}
+
+// uncount is for a grant on a session of its own that is over. It does something once.
+func (b *Backend) uncount(g *grant) {
+	b.turns.put(g)
+	if g.uncounted.CompareAndSwap(false, true) {
+		b.lanes.unreserveKeys(len(g.numbers))
+	}
 }
 
 // Check implements [driver.Backend].
@@ -270,6 +314,12 @@ func (s *mainSession) callNumber(ctx context.Context, sql string, args ...string
 
 // Holders implements [driver.Backend].
 func (b *Backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder, error) {
+	select {
+	case b.asking <- struct{}{}: // one at a time, so that many who ask at once take one session
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-b.asking }()
 	var found []driver.Holder
 	s, err := b.take(ctx)
 	if err != nil {
@@ -309,7 +359,9 @@ func (b *Backend) Close(ctx context.Context) error {
 	for _, s := range open {
 		err = errors.Join(err, s.close(ctx))
 	}
+	b.end()
 	b.lanes.close()
+	b.background.Wait()
 	return err
 }
 

@@ -25,9 +25,10 @@ func lockSessionConfig(config Config) *pgx.ConnConfig {
 	c.AfterConnect = nil
 	c.OnNotice = nil
 	c.OnNotification = nil
-	if c.DefaultQueryExecMode != pgx.QueryExecModeSimpleProtocol {
-		c.DefaultQueryExecMode = pgx.QueryExecModeExec // one round trip, and nothing prepared that a proxy could lose
-	}
+	// Each statement is a single message then: the server watches an idle client, and one that it has half a message of,
+	// but not one that has sent a Parse and no Sync (idle_session_timeout is armed with ReadyForQuery).
+	c.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	c.RuntimeParams["standard_conforming_strings"] = "on" // which that mode relies on
 	c.StatementCacheCapacity, c.DescriptionCacheCapacity = 0, 0
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = defaultConnectTimeout

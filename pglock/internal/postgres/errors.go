@@ -19,6 +19,8 @@ const (
 	codeUndefinedFunction     = "42883"
 	codeInvalidSchemaName     = "3F000"
 	codeInsufficientPrivilege = "42501"
+	codeReadOnly              = "25006" // read_only_sql_transaction, on a standby
+	codeFeatureNotSupported   = "0A000"
 )
 
 // refusal turns the outcome of a guarded statement (queries/sessions.sql) into an error.

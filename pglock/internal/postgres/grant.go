@@ -8,14 +8,15 @@ import (
 
 // grant is a set of keys that one session holds.
 type grant struct {
-	lane    *mainSession // the session that carries it among others, or
-	session *session     // the one that carries it alone
-	spaces  []int16
-	numbers []int64
-	shared  bool
-	owner   driver.Owner
-	told    atomic.Bool
-	carried atomic.Bool // counted by turns
+	lane      *mainSession // the session that carries it among others, or
+	session   *session     // the one that carries it alone
+	spaces    []int16
+	numbers   []int64
+	shared    bool
+	owner     driver.Owner
+	told      atomic.Bool
+	carried   atomic.Bool // counted by turns
+	uncounted atomic.Bool // by lanes, for a grant on a session of its own
 
 	ask        ask    // what is asked for it of a main session
 	prev, next *grant // in the list of its main session
@@ -90,26 +91,28 @@ func (l *grantList) add(g *grant) {
 	l.first = g
 }
 
-func (l *grantList) remove(g *grant) {
+// remove reports whether g was in the list.
+func (l *grantList) remove(g *grant) bool {
 	switch {
 	case g.prev != nil:
 		g.prev.next = g.next
 	case l.first == g:
 		l.first = g.next
 	default:
-		return // it is not in the list
+		return false
 	}
 	if g.next != nil {
 		g.next.prev = g.prev
 	}
 	g.prev, g.next = nil, nil
+	return true
 }
 
 // takeAll empties the list.
 func (l *grantList) takeAll() (all []*grant) {
-	for g := l.first; g != nil; g = g.next {
+	for g := l.first; g != nil; g = l.first {
 		all = append(all, g)
+		l.remove(g)
 	}
-	l.first = nil
 	return all
 }

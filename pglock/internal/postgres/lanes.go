@@ -29,11 +29,11 @@ type lanes struct {
 	idle    []*mainSession
 	pending []*ask // tries that no session has taken
 	dialing int
-	keys    int                  // held or asked for
-	limit   int                  // of keys; 0 until a server has told
-	arrival chan struct{}        // closed by the next end of a dial; nil when nobody waits for one
-	failure error                // of the last dial
-	shared  map[driver.KeyID]int // shared keys held or asked for
+	keys    int           // held or asked for, also on other sessions
+	limit   int           // of keys; 0 until a server has told
+	arrival chan struct{} // closed by the next end of a dial; nil when nobody waits for one
+	failure error         // of the last dial
+	shared  map[driver.KeyID]*sharedKey
 }
 
 // submit hands a over to a session, or queues it. A release goes to the session that holds the lock.
@@ -44,7 +44,7 @@ func (l *lanes) submit(a *ask) error {
 		return driver.ErrClosed
 	}
 	if !a.release {
-		if err := l.reserve(a.grant); err != nil {
+		if err := l.admit(a.grant); err != nil {
 			l.mu.Unlock()
 			return err
 		}
@@ -85,57 +85,55 @@ func (l *lanes) sessionFor(a *ask) *mainSession {
 	}
 	l.pending = append(l.pending, a)
 	if len(l.open)+l.dialing < l.backend.config.Sessions {
-		l.dialing++
-		go l.dial()
+		l.startDial()
 	}
 	return nil
 }
 
-// reserve counts a grant's keys, unless that is too many. It runs under mu.
-func (l *lanes) reserve(g *grant) error {
-	if l.limit > 0 && l.keys+len(g.numbers) > l.limit {
-		return fmt.Errorf("%w: %d keys are held or asked for, and more than %d could fill the server's lock table, "+
-			"which breaks all of its sessions (raise max_locks_per_transaction, or see WithMaxHeld)",
-			driver.ErrTooManyLocks, l.keys, l.limit)
+// admit counts what a try asks for, unless it cannot be tried here. It runs under mu.
+func (l *lanes) admit(g *grant) error {
+	if err := l.expectShared(g); err != nil {
+		return err
 	}
-	for i := range g.numbers {
-		l.count(g, i, 1)
+	err := l.reserve(len(g.numbers))
+	if err != nil {
+		l.unexpectShared(g)
 	}
+	return err
+}
+
+// reserve counts keys, unless that is too many. It runs under mu.
+func (l *lanes) reserve(n int) error {
+	if l.limit > 0 && l.keys+n > l.limit {
+		return l.tooMany()
+	}
+	l.keys += n
 	return nil
 }
 
-// count counts one key of g. It runs under mu.
-func (l *lanes) count(g *grant, i, by int) {
-	l.keys += by
-	if !g.shared {
-		return
-	}
-	id := g.id(i)
-	if l.shared[id] += by; l.shared[id] == 0 {
-		delete(l.shared, id)
-	}
+func (l *lanes) tooMany() error {
+	return fmt.Errorf("%w: %d keys are held or asked for, and more than %d could fill the server's lock table, "+
+		"which breaks all of its sessions (raise max_locks_per_transaction, or see WithMaxHeld)",
+		driver.ErrTooManyLocks, l.keys, l.limit)
 }
 
-// carriesShared reports whether a main session holds one of g's keys shared, or is asked to. PostgreSQL grants a session
-// a lock that it holds already, past others that wait for it, and a batch could not tell two of them apart; so g has to
-// go elsewhere.
-func (l *lanes) carriesShared(g *grant) bool {
-	if !g.shared {
-		return false
-	}
+// reserveKeys and unreserveKeys are for grants of other sessions than these.
+func (l *lanes) reserveKeys(n int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i := range g.numbers {
-		if l.shared[g.id(i)] > 0 {
-			return true
-		}
-	}
-	return false
+	return l.reserve(n)
+}
+
+func (l *lanes) unreserveKeys(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.keys -= n
 }
 
 // dial opens one more session, and on failure gives the error to everybody who would have to wait for ever.
 func (l *lanes) dial() {
-	ctx, cancel := context.WithTimeout(context.Background(), l.backend.config.Conn.ConnectTimeout)
+	defer l.backend.background.Done()
+	ctx, cancel := context.WithTimeout(l.backend.life, l.backend.config.Conn.ConnectTimeout)
 	defer cancel()
 	s, err := openMain(ctx, l.backend)
 	l.mu.Lock()
@@ -152,7 +150,7 @@ func (l *lanes) dial() {
 		return
 	case err == nil:
 		if l.limit == 0 && l.backend.config.MaxKeys == 0 {
-			l.limit = max(1, s.lockTable/4)
+			l.setLimit(max(1, s.lockTable/4))
 		}
 		l.open = append(l.open, s)
 		s.busy = true
@@ -163,6 +161,24 @@ func (l *lanes) dial() {
 	if err == nil {
 		s.start()
 		s.proceed()
+	}
+}
+
+// startDial opens one more session in the background. It runs under mu.
+func (l *lanes) startDial() {
+	l.dialing++
+	l.backend.background.Add(1)
+	go l.dial()
+}
+
+// setLimit sets the bound, and turns away those who came before it was known. It runs under mu.
+func (l *lanes) setLimit(limit int) {
+	l.limit = limit
+	for l.keys > limit && len(l.pending) > 0 {
+		last := len(l.pending) - 1
+		a := l.pending[last]
+		l.pending = l.pending[:last]
+		l.fail(a, l.tooMany())
 	}
 }
 
@@ -181,29 +197,49 @@ func (l *lanes) fail(a *ask, err error) {
 	}
 }
 
-// answer settles an ask: done says for which keys it was carried out. A grant keeps the keys that it got. It reports
-// whether the caller is still there and must be woken, after which the ask is the caller's again. It runs under mu.
+// answer settles an ask: done says for which keys it was carried out. A grant that was tried for keeps the keys that it
+// got. It reports whether the caller is still there and must be woken, after which the ask is the caller's again. It
+// runs under mu.
 func (l *lanes) answer(a *ask, done []bool, err error) (wake bool) {
 	wake = a.state != abandoned
 	a.err, a.state = err, answered
 	g := a.grant
-	for i := range g.numbers {
-		got := i < len(done) && done[i]
-		if a.release || !got {
-			l.count(g, i, -1)
-		}
-		if a.release && !got && err == nil {
+	if a.release {
+		if err == nil && slices.Contains(done, false) {
 			a.err = lostBecause(errors.New("the server session did not hold the key"))
 		}
-	}
-	if a.release {
 		return wake
 	}
-	g.keep(done)
+	l.reduce(g, done)
 	if !wake && len(g.numbers) > 0 { // nobody is there to take it
 		g.lane.releases = append(g.lane.releases, &ask{grant: g, release: true, wake: make(chan struct{}, 1)})
 	}
 	return wake
+}
+
+// reduce makes g what it got. It runs under mu.
+func (l *lanes) reduce(g *grant, got []bool) {
+	for i := range g.numbers {
+		if i >= len(got) || !got[i] {
+			l.forgetKey(g, i)
+		}
+	}
+	g.keep(got)
+}
+
+// forgetKey counts a key of g that is not held any more. It runs under mu.
+func (l *lanes) forgetKey(g *grant, i int) {
+	l.keys--
+	if g.shared {
+		delete(l.shared, g.id(i))
+	}
+}
+
+// forgetGrant counts all of g's keys. It runs under mu.
+func (l *lanes) forgetGrant(g *grant) {
+	for i := range g.numbers {
+		l.forgetKey(g, i)
+	}
 }
 
 // await waits for the answer to a. A caller whose ctx ends takes a back if nobody has sent it; what has been sent will
@@ -261,9 +297,7 @@ var timers = sync.Pool{New: func() any {
 // withdraw takes a pending try back. It runs under mu.
 func (l *lanes) withdraw(a *ask) {
 	l.pending = slices.DeleteFunc(l.pending, func(other *ask) bool { return other == a })
-	for i := range a.grant.numbers {
-		l.count(a.grant, i, -1)
-	}
+	l.forgetGrant(a.grant)
 }
 
 // remove forgets a session that has ended. It runs under mu.
@@ -272,8 +306,7 @@ func (l *lanes) remove(s *mainSession) {
 	l.open = slices.DeleteFunc(l.open, is)
 	l.idle = slices.DeleteFunc(l.idle, is)
 	if len(l.pending) > 0 && len(l.open)+l.dialing == 0 && !l.closed {
-		l.dialing++
-		go l.dial()
+		l.startDial()
 	}
 }
 
@@ -310,13 +343,16 @@ func (l *lanes) try(ctx context.Context, g *grant) error {
 		return driver.ErrNotAcquired
 	}
 	if err := l.release(g); err != nil {
-		return fmt.Errorf("give back what was free of several keys: %w", err)
+		return errSessionEnded{err} // the keys that were free are so again, in any case
 	}
 	return driver.ErrNotAcquired
 }
 
 // release gives g's keys back. Whatever it returns, they are given back as soon as the server takes the statement.
 func (l *lanes) release(g *grant) error {
+	if g.shared && l.part(g) {
+		return nil
+	}
 	a := g.newAsk(true)
 	if err := l.submit(a); err != nil {
 		return err
@@ -354,12 +390,11 @@ func (l *lanes) any(ctx context.Context) (*mainSession, error) {
 			return nil, driver.ErrClosed
 		case len(l.open) > 0:
 			return l.open[0], nil
-		case dialled && l.dialing == 0:
+		case dialled && l.dialing == 0 && l.failure != nil:
 			return nil, l.failure
 		}
 		if l.dialing == 0 {
-			l.dialing++
-			go l.dial()
+			l.startDial()
 		}
 		if l.arrival == nil {
 			l.arrival = make(chan struct{})

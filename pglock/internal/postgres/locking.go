@@ -45,7 +45,9 @@ func (s *session) lock(ctx context.Context, g *grant) error {
 // temporary objects, a standby) it waits in slices.
 func (s *session) prepareToWait(ctx context.Context) error {
 	err := lockdb.New(s.conn).CreateWaitDomain(ctx)
-	if serverCode(err) == "" {
+	switch serverCode(err) {
+	case codeInsufficientPrivilege, codeReadOnly, codeFeatureNotSupported:
+	default:
 		return classify(err)
 	}
 	s.slices = true

@@ -208,7 +208,7 @@ func (s *mainSession) send() {
 func (s *mainSession) write() error {
 	switch {
 	case s.call != nil:
-		return s.sendText(s.call.sql, s.call.args...)
+		return s.sendQuery(literal(s.call.sql, s.call.args))
 	case s.reconciling:
 		return s.wire.batch(stmtReconcile, s.guardPID, s.operations, s.numbers)
 	case len(s.batch) == 1 && s.batch[0].plainBigint():
@@ -291,16 +291,24 @@ func (s *mainSession) settleBatch() bool {
 func (s *mainSession) settle(a *ask, done []bool, err error) {
 	g := a.grant
 	if a.release {
-		s.grants.remove(g)
+		s.drop(g)
 	} else {
 		g.lane = s
 	}
 	wake := s.lanes.answer(a, done, err)
 	if !a.release && len(g.numbers) > 0 {
 		s.grants.add(g)
+		s.lanes.settleShared(g, s)
 	}
 	if wake {
 		s.woken = append(s.woken, a.wake)
+	}
+}
+
+// drop takes a grant off the books, once. It runs under mu.
+func (s *mainSession) drop(g *grant) {
+	if s.grants.remove(g) {
+		s.lanes.forgetGrant(g)
 	}
 }
 
@@ -319,10 +327,9 @@ func (s *mainSession) settleReconciled(a *ask, held []bool) {
 	case !a.release && all:
 		s.settle(a, held, nil)
 	case a.release: // not done, or in part: once more, for what is left
-		a.grant.keep(held)
-		a.state = pending
+		s.lanes.reduce(a.grant, held)
 		s.releases = append(s.releases, a)
-	case !any && !a.retried && serverCode(s.failure) == codeQueryCanceled: // somebody's pg_cancel_backend
+	case !any && !a.retried && a.state != abandoned && serverCode(s.failure) == codeQueryCanceled: // somebody's pg_cancel_backend
 		a.retried, a.state = true, pending
 		s.lanes.pending = append(s.lanes.pending, a)
 	default:
@@ -413,9 +420,7 @@ func (s *mainSession) end(why driver.Reason, err error) {
 	s.abandonWork()
 	lost := s.grants.takeAll()
 	for _, g := range lost {
-		for i := range g.numbers {
-			l.count(g, i, -1)
-		}
+		l.forgetGrant(g)
 	}
 	l.remove(s)
 	l.mu.Unlock()
@@ -436,7 +441,7 @@ func (s *mainSession) end(why driver.Reason, err error) {
 func (s *mainSession) abandonWork() {
 	for _, a := range append(s.batch, s.releases...) {
 		if a.release {
-			s.grants.remove(a.grant)
+			s.drop(a.grant)
 			s.lanes.fail(a, lostBecause(s.cause))
 		} else {
 			s.lanes.fail(a, errSessionEnded{s.cause})

@@ -227,7 +227,7 @@ func (s *session) end(why driver.Reason, err error) {
 
 	if lost != nil {
 		lost.tell(why, err)
-		s.backend.turns.put(lost)
+		s.backend.uncount(lost)
 		s.backend.env.Logger.Warn("lock session ended", "pid", s.pg.PID(), "reason", why, "error", err)
 	} else {
 		s.backend.env.Logger.Debug("lock session ended", "pid", s.pg.PID(), "reason", why, "error", err)

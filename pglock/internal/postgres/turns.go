@@ -27,6 +27,8 @@ type turns struct {
 type poller struct {
 	ctx     context.Context
 	request driver.Request
+	trying  bool          // a try for it is on its way
+	left    bool          // its caller has left while it was
 	done    chan struct{} // closed when it has a turn, a grant or an error
 	grant   *grant
 	err     error
@@ -34,32 +36,45 @@ type poller struct {
 
 // take returns a turn to wait (nil, nil), or the grant that polling for one came to.
 func (t *turns) take(ctx context.Context, r driver.Request) (*grant, error) {
+	p := t.join(ctx, r)
+	if p == nil {
+		return nil, nil
+	}
+	select {
+	case <-p.done:
+		return p.grant, p.err
+	case <-ctx.Done():
+	}
 	t.mu.Lock()
+	defer t.mu.Unlock()
+	select {
+	case <-p.done: // a turn, or a grant, that came first is used
+		return p.grant, p.err
+	default:
+	}
+	if p.trying {
+		p.left = true // what comes of the try is given back
+	}
+	t.pollers = slices.DeleteFunc(t.pollers, func(other *poller) bool { return other == p })
+	return nil, context.Cause(ctx)
+}
+
+// join returns nil if there is a turn for r, and otherwise makes it a poller.
+func (t *turns) join(ctx context.Context, r driver.Request) *poller {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if len(t.pollers) == 0 && t.free() {
 		t.waiting++
-		t.mu.Unlock()
-		return nil, nil
+		return nil
 	}
 	p := &poller{ctx: ctx, request: r, done: make(chan struct{})}
 	t.pollers = append(t.pollers, p)
 	if !t.polling {
 		t.polling = true
+		t.backend.background.Add(1)
 		go t.poll()
 	}
-	t.mu.Unlock()
-
-	select {
-	case <-p.done:
-	case <-ctx.Done():
-		t.mu.Lock()
-		if t.leave(p) {
-			p.err = context.Cause(ctx)
-			close(p.done)
-		}
-		t.mu.Unlock()
-		<-p.done // a grant or a turn that came first, or a try for it in flight, is used
-	}
-	return p.grant, p.err
+	return p
 }
 
 func (t *turns) free() bool {
@@ -67,13 +82,11 @@ func (t *turns) free() bool {
 	return t.waiting < o.MaxWaitSessions && t.waiting+t.carrying < o.MaxWaitSessions+maxCarriers
 }
 
-// leave takes p out of the pollers, and reports whether it was there. It runs under mu.
-func (t *turns) leave(p *poller) bool {
-	i := slices.Index(t.pollers, p)
-	if i >= 0 {
-		t.pollers = slices.Delete(t.pollers, i, i+1)
-	}
-	return i >= 0
+// mayCarry reports whether one more session may carry a lock that was not waited for.
+func (t *turns) mayCarry() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.carrying < maxCarriers
 }
 
 // waited ends a turn, which came to g, or to nothing.
@@ -117,62 +130,85 @@ func (t *turns) put(g *grant) {
 
 // pass gives free places to those who have polled for longest. It runs under mu.
 func (t *turns) pass() {
-	for len(t.pollers) > 0 && t.free() {
-		p := t.pollers[0]
-		t.pollers = t.pollers[1:]
+	for t.free() {
+		i := slices.IndexFunc(t.pollers, func(p *poller) bool { return !p.trying })
+		if i < 0 {
+			return
+		}
+		p := t.pollers[i]
+		t.pollers = slices.Delete(t.pollers, i, i+1)
 		t.waiting++
 		close(p.done)
 	}
 }
 
-// poll tries for all pollers until there are none.
+// poll tries for all pollers until there are none. They are all left when the backend is closed, since the front end
+// has ended their contexts before.
 func (t *turns) poll() {
+	defer t.backend.background.Done()
 	for interval := firstPoll; ; interval = min(2*interval, lastPoll) {
-		time.Sleep(interval/2 + rand.N(interval))
-		t.mu.Lock()
-		tried := t.pollers
-		t.pollers = nil
-		if len(tried) == 0 {
-			t.polling = false
-			t.mu.Unlock()
+		pause(t.backend.life, interval/2+rand.N(interval))
+		tried := t.begin()
+		if tried == nil {
 			return
 		}
-		t.mu.Unlock()
 		if t.tryAll(tried) {
 			interval = firstPoll / 2
 		}
 	}
 }
 
-// tryAll tries for each, at the same time, which the main sessions make one statement of. Those that get nothing are
-// pollers again. It reports whether anybody got something.
+// begin returns those to try for, or nil when there is nobody and polling ends.
+func (t *turns) begin() []*poller {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.pollers) == 0 {
+		t.polling = false
+		return nil
+	}
+	for _, p := range t.pollers {
+		p.trying = true
+	}
+	return slices.Clone(t.pollers)
+}
+
+// tryAll tries for each, at the same time, which the main sessions make one statement of. It reports whether anybody
+// got something.
 func (t *turns) tryAll(tried []*poller) (progress bool) {
 	var wg sync.WaitGroup
-	results := make([]error, len(tried))
-	for i, p := range tried {
-		wg.Go(func() { p.grant, results[i] = t.backend.tryMain(context.WithoutCancel(p.ctx), p.request) })
+	for _, p := range tried {
+		wg.Go(func() {
+			g, err := t.backend.tryMain(context.WithoutCancel(p.ctx), p.request)
+			if t.settle(p, g, err) {
+				_ = t.backend.Release(p.ctx, g) // nobody has it; a failure ends its session, which frees it as well
+			}
+		})
 	}
 	wg.Wait()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var again []*poller
-	for i, p := range tried {
-		switch {
-		case results[i] == nil:
-			progress = true
-		case !isNotAcquired(results[i]):
-			p.err = results[i]
-		case p.ctx.Err() != nil:
-			p.err = context.Cause(p.ctx)
-		default:
-			again = append(again, p)
-			continue
-		}
-		close(p.done)
+	for _, p := range tried {
+		p.trying = false
+		progress = progress || p.grant != nil
 	}
-	t.pollers = append(again, t.pollers...)
 	t.pass()
 	return progress
+}
+
+// settle tells a poller what came of its try, and reports whether there is a grant and nobody to take it.
+func (t *turns) settle(p *poller, g *grant, err error) (orphan bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case p.left:
+		return err == nil
+	case isNotAcquired(err):
+		return false
+	}
+	p.grant, p.err = g, err
+	t.pollers = slices.DeleteFunc(t.pollers, func(other *poller) bool { return other == p })
+	close(p.done)
+	return false
 }
 
 const (

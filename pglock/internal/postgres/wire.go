@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -42,17 +43,13 @@ func (w *wire) sendQuery(sql string) error {
 	return w.front.Flush()
 }
 
-// sendText runs SQL with parameters in text form.
-func (w *wire) sendText(sql string, args ...string) error {
-	params := make([][]byte, len(args))
+// literal puts arguments, which are numbers and arrays of numbers in text form, in the places of the parameters.
+func literal(sql string, args []string) string {
+	pairs := make([]string, 0, 2*len(args))
 	for i, arg := range args {
-		params[i] = []byte(arg)
+		pairs = append(pairs, "$"+strconv.Itoa(i+1), "'"+arg+"'")
 	}
-	w.front.SendParse(&pgproto3.Parse{Query: sql})
-	w.front.SendBind(&pgproto3.Bind{Parameters: params})
-	w.front.SendExecute(&execute)
-	w.front.SendSync(&syncMessage)
-	return w.front.Flush()
+	return strings.NewReplacer(pairs...).Replace(sql)
 }
 
 // one runs a statement for one bigint.
