@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -14,7 +16,8 @@ import (
 // concurrently, and by other goroutines than the one that acquired it.
 //
 // A Lock is not proof of anything by itself: between looking at it and acting on it, it may be lost. Work should run
-// under [Lock.Context], and effects that must not happen without the lock need [Lock.Fence].
+// under [Lock.Context]; writes to the database that must not happen without the lock need [Lock.GuardTx], and effects
+// elsewhere [Lock.Fence].
 type Lock struct {
 	locker *Locker
 	hold   *hold
@@ -131,6 +134,37 @@ func (k *Lock) Fence(ctx context.Context) (int64, error) {
 	}
 	k.fence = number
 	return number, nil
+}
+
+// GuardTx ties tx to the lock, so that what tx writes cannot be stale: if the lock has been lost by then, the error matches
+// [ErrLost], and tx is aborted and cannot commit; if it is lost afterwards, the next holder's guarded transaction waits
+// until tx has ended. So the guarded transactions of successive holders never overlap, and a holder that does not know
+// yet that it has lost the lock cannot overwrite what its successor wrote. Call it first in every transaction that writes
+// what the lock protects. It protects only among those who do: every writer must.
+//
+// It is one round trip, needs nothing installed, waits for as long as ctx allows for the guarded transactions of earlier
+// holders, and shows that both connections reach the same server and database. A REPEATABLE READ or SERIALIZABLE
+// transaction is refused with [ErrStaleSnapshot], and can go on without the guard. After any other error roll tx back.
+// Backends that cannot do it return [ErrUnsupported].
+func (k *Lock) GuardTx(ctx context.Context, tx pgx.Tx) error {
+	if err := k.Err(); err != nil {
+		return k.says("guard a transaction by", err)
+	}
+	guard, ok := k.locker.backend.(driver.TxGuard)
+	switch {
+	case !ok:
+		return k.says("guard a transaction by", fmt.Errorf("%w by this backend", ErrUnsupported))
+	case tx == nil:
+		return k.says("guard a transaction by", errors.New("the transaction is nil"))
+	}
+	if err := guard.GuardTx(ctx, oneRoundTrip{tx}, k.hold.grant); err != nil {
+		return k.failed("guard a transaction by", err)
+	}
+	// The server knows of sessions only: that this lock, of many on one session, has not ended meanwhile is known here.
+	if err := k.Err(); err != nil {
+		return k.says("guard a transaction by", err)
+	}
+	return nil
 }
 
 // Extend moves the deadline that [MaxHold] set, or sets one, to d from now. It only concerns this process: nothing is

@@ -247,8 +247,8 @@ type LockTxParams struct {
 //
 // Where the caller reads the statement's result the refusal is its value, and the transaction goes on. In a batch it is
 // raised, so that nothing behind it is carried out: current_setting of a name that does not exist is an error with that
-// name in it (42704), and since the name has no dot nobody can create the setting. (The function is STABLE, so it is not
-// called before its branch is reached.)
+// name in it (42704), and since the name has no dot nobody can create the setting. The function is STABLE, so it is not
+// called while the statement is planned.
 //
 // These statements are parsed and planned each time they are used, since preparing them would be a round trip. That is
 // most of what they cost, so there is a short one for each function.

@@ -13,6 +13,8 @@ import (
 	"log/slog"
 	"strconv"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // ReleaseWithin is how long a backend waits for its server to confirm a release.
@@ -58,6 +60,13 @@ type Fencer interface {
 	// Fence returns a number that is larger than that of every earlier holder of any of g's keys. [ErrSchemaMissing]
 	// says that the server lacks what that needs.
 	Fence(ctx context.Context, g Grant) (int64, error)
+}
+
+// TxGuard is implemented by backends that can tie a transaction to a lock.
+type TxGuard interface {
+	// GuardTx makes tx one that cannot commit if g had been lost when it was called, and that every later holder's guarded
+	// transaction waits for. The error matches [ErrLost] when g is lost; tx is aborted then.
+	GuardTx(ctx context.Context, tx pgx.Tx, g Grant) error
 }
 
 // Env is what the front end gives a backend at its start.

@@ -47,7 +47,7 @@ type Options struct {
 // Unbounded is a MaxKeys.
 const Unbounded = -1
 
-// Backend implements [driver.Backend] and [driver.Fencer].
+// Backend implements [driver.Backend], [driver.Fencer] and [driver.TxGuard].
 type Backend struct {
 	config Config
 	env    driver.Env
@@ -484,6 +484,7 @@ func ours(held driver.Grant) (*grant, error) {
 var _ interface {
 	driver.Backend
 	driver.Fencer
+	driver.TxGuard
 } = (*Backend)(nil)
 
 // serverCode returns the SQLSTATE of a server's error.

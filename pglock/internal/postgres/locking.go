@@ -136,6 +136,7 @@ func (s *session) cleanUp(conn *pgx.Conn) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cleanUpWithin)
 	defer cancel()
+	s.identity.forget()
 	err := lockdb.New(conn).UnlockAllSession(ctx)
 	if err != nil && s.late(err) {
 		err = lockdb.New(conn).UnlockAllSession(ctx)
@@ -160,6 +161,7 @@ func (s *session) unlock(ctx context.Context, g *grant) error {
 			// The statement may have done its work before the late cancel request ended it. The session holds nothing
 			// but this grant, so giving back everything settles it.
 			released = g.size()
+			s.identity.forget()
 			err = lockdb.New(conn).UnlockAllSession(ctx)
 		}
 		if err == nil {
@@ -168,6 +170,8 @@ func (s *session) unlock(ctx context.Context, g *grant) error {
 		return err
 	})
 	switch {
+	case err != nil && ctx.Err() == nil && s.isDead():
+		return lostBecause(err) // the session ended before it answered: nobody knows whether the lock was held until now
 	case err != nil:
 		// It may or may not have arrived; the end of the session frees the locks in any case.
 		s.end(driver.ReasonSession, err)

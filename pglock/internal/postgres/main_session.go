@@ -28,6 +28,7 @@ type mainSession struct {
 	lockTable  int   // nominal size of the server's lock table
 	lease      time.Duration
 	readerDone chan struct{}
+	identity   identity
 
 	trustedUntil atomic.Int64 // a driver.Instant
 	sentAt       atomic.Int64 // a driver.Instant

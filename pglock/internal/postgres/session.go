@@ -31,6 +31,7 @@ type session struct {
 	lockTable int   // nominal size of the server's lock table
 	slices    bool  // this server cannot wait without a snapshot
 	pid       int32 // as the server gave it; 0 where a proxy is allowed to have made it up
+	identity  identity
 
 	turn     chan struct{} // holds one token; whoever took it may stop the listener and use conn
 	stop     context.CancelFunc
