@@ -182,8 +182,9 @@ func (k *Lock) Extend(d time.Duration) error {
 
 // Unlock gives the lock up. It returns nil when the lock had been held until then; an error that matches [ErrLost] when
 // it had been lost before, so that the work may have overlapped with another holder's; and [ErrUnlocked] when it is
-// called again. Another error says that the server did not confirm in time; the session is then ended, which frees the
-// lock too, at the latest after the lease.
+// called again. Another error says that the server did not confirm in time; it frees the lock when it takes the
+// statement, or at the latest when the lease is over. An Unlock that hands the lock on to the next waiter of this process
+// (see [WithHandoffLimit]) asks nobody: its nil is as good as Err's, one network delay late.
 //
 // It does not depend on ctx, from which it takes values only: the work's context may have ended long ago. It waits for
 // at most five seconds for the server.

@@ -27,10 +27,11 @@ const ourApplication = "bench pglock"
 
 // lab is the server, and what every row needs.
 type lab struct {
-	server *pgserver.Server
-	admin  *pgx.Conn
-	plan   contest.Plan
-	about  about
+	server  *pgserver.Server
+	admin   *pgx.Conn
+	plan    contest.Plan
+	showCPU bool
+	about   about
 }
 
 func newLab(ctx context.Context, f flags) (*lab, error) {
@@ -38,7 +39,7 @@ func newLab(ctx context.Context, f flags) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lab{server: server, plan: f.plan}
+	l := &lab{server: server, plan: f.plan, showCPU: f.showCPU}
 	if l.admin, err = pgx.Connect(ctx, l.connString()); err != nil {
 		return nil, errors.Join(err, server.Stop())
 	}
@@ -55,7 +56,9 @@ func (l *lab) close() error {
 func (l *lab) connString() string { return l.server.ConnString(pgserver.Superuser) }
 
 // progress tells whoever watches what is going on.
-func (l *lab) progress(format string, args ...any) { fmt.Fprintf(os.Stderr, "· "+format+"\n", args...) }
+func (l *lab) progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "· "+format+"\n", args...)
+}
 
 // poolConfig is for a pool of size connections, all dialled with dial unless that is nil.
 func (l *lab) poolConfig(size int, dial dialFunc) (*pgxpool.Config, error) {

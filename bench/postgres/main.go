@@ -3,7 +3,7 @@
 // starts a throw-away server for that, and prints a table of figures and ratios in which every target is marked as
 // reached or not.
 //
-//	go run ./postgres [-only REGEXP] [-rounds N] [-slice DURATION] [-json] [-cpuprofile FILE]
+//	go run ./postgres [-only REGEXP] [-rounds N] [-slice DURATION] [-cpu] [-json] [-cpuprofile FILE]
 //
 // The contestants of a row take turns in short slices, in an order that changes from round to round, and a ratio is the
 // median of those of the single rounds. What is compared holds on the machine it was measured on: clients and server
@@ -19,6 +19,7 @@ import (
 	"os/signal"
 	"regexp"
 	"runtime/pprof"
+	"strings"
 	"syscall"
 	"time"
 
@@ -30,6 +31,7 @@ type flags struct {
 	plan       contest.Plan
 	only       *regexp.Regexp
 	list, json bool
+	showCPU    bool
 	cpuProfile string
 	memProfile string
 	limit      time.Duration
@@ -66,6 +68,7 @@ func parse(args []string) (flags, error) {
 	set.DurationVar(&f.plan.Slice, "slice", 500*time.Millisecond, "how long a slice takes")
 	set.BoolVar(&f.list, "list", false, "list the rows and do nothing")
 	set.BoolVar(&f.json, "json", false, "print JSON instead of a table")
+	set.BoolVar(&f.showCPU, "cpu", false, "show the processor time of a pair too, which other load disturbs less")
 	set.StringVar(&f.cpuProfile, "cpuprofile", "",
 		"write a CPU profile to this `file`; its label contestant tells whose time it is")
 	set.StringVar(&f.memProfile, "memprofile", "", "write a profile of all allocations to this `file`")
@@ -162,14 +165,18 @@ func runRows(ctx context.Context, l *lab, selected []row, quiet bool) (all []rep
 }
 
 func printSummary(lines []report.Line) {
-	reached, targets := 0, 0
+	targets := 0
+	var missed []string
 	for _, line := range lines {
 		if line.Target != nil {
 			targets++
-			if line.Target.Reached {
-				reached++
+			if !line.Target.Reached {
+				missed = append(missed, line.Row+": "+strings.TrimSpace(line.What))
 			}
 		}
 	}
-	fmt.Printf("\n%d of %d targets reached\n", reached, targets)
+	fmt.Printf("\n%d of %d targets reached\n", targets-len(missed), targets)
+	for _, miss := range missed {
+		fmt.Println("  missed  " + miss)
+	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 
 	"golang.org/x/sync/errgroup"
@@ -15,21 +14,16 @@ import (
 
 // allocations counts those of one lock and unlock.
 func allocations(ctx context.Context, l *lab) (_ []report.Line, err error) {
-	locker, err := l.locker(ctx, nil)
+	r, err := l.held(ctx, 1, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, closeLocker(locker)) }()
-	conns, err := l.plainConns(ctx, 1, nil)
+	defer func() { err = errors.Join(err, r.close()) }()
+	mine, mineBytes, err := allocated(ctx, lockerPairs(r.locker, distinctKey))
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, conns.close()) }()
-	mine, mineBytes, err := allocated(ctx, lockerPairs(locker, distinctKey))
-	if err != nil {
-		return nil, err
-	}
-	theirs, theirBytes, err := allocated(ctx, conns.pairs(distinctKey))
+	theirs, theirBytes, err := allocated(ctx, r.plain.pairs(distinctKey))
 	if err != nil {
 		return nil, err
 	}
@@ -63,9 +57,13 @@ func allocated(ctx context.Context, work contest.Work) (count, bytes float64, er
 	return float64(after.Mallocs-before.Mallocs) / n, float64(after.TotalAlloc-before.TotalAlloc) / n, nil
 }
 
-// memory weighs the client while it holds many locks.
+// memory weighs the client while it holds many locks; on plain pgx each takes a connection, of which a few will do.
 func memory(ctx context.Context, l *lab) (_ []report.Line, err error) {
 	const n = 10_000
+	perConnection, err := l.weighConnections(ctx, poolSize)
+	if err != nil {
+		return nil, err
+	}
 	locker, err := l.locker(ctx, nil, pglock.WithMaxHeld(2*n))
 	if err != nil {
 		return nil, err
@@ -85,10 +83,27 @@ func memory(ctx context.Context, l *lab) (_ []report.Line, err error) {
 		return nil, err
 	}
 	line := report.Line{
-		What: fmt.Sprintf("memory of a lock, %s held", "10,000"),
+		What: "memory, each of 10,000 held",
 		Ours: report.Figure{Value: perLock, Unit: report.Bytes},
+		Peer: report.Figure{Value: perConnection, Unit: report.Bytes},
 	}
 	return []report.Line{line.Aim(report.Below, 1024), connections}, nil
+}
+
+// weighConnections returns the memory of a plain connection that holds a lock.
+func (l *lab) weighConnections(ctx context.Context, n int) (_ float64, err error) {
+	before := inUse()
+	conns, err := l.plainConns(ctx, n, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, conns.close()) }()
+	for i, conn := range conns {
+		if _, err := conn.Exec(ctx, plainLock, i); err != nil {
+			return 0, err
+		}
+	}
+	return float64(inUse()-before) / float64(n), nil
 }
 
 // lockEach takes a lock of its own for each element, some at a time.

@@ -18,8 +18,14 @@ const (
 	plainUnlock = "SELECT pg_advisory_unlock($1)"
 )
 
-// distinctKey is the i-th key of a worker, different from all of the other workers.
+// keyFunc is the key that a worker locks the i-th time.
+type keyFunc func(worker, i int) int64
+
+// distinctKey is different from all keys of the other workers.
 func distinctKey(worker, i int) int64 { return int64(worker+1)<<32 | int64(i%1024) }
+
+// theKey is the same for all.
+func theKey(int, int) int64 { return 7 }
 
 // plainConns are connections that are held for as long as a row takes, one for each worker.
 type plainConns []*pgx.Conn
@@ -48,11 +54,9 @@ func (c plainConns) close() (err error) {
 	return err
 }
 
-// pairs locks and unlocks key(worker, i) on the worker's connection.
-func (c plainConns) pairs(key func(worker, i int) int64) contest.Work {
-	return func(ctx context.Context, worker, i int) error {
-		return plainPair(ctx, c[worker], key(worker, i))
-	}
+// pairs locks and unlocks on the worker's connection.
+func (c plainConns) pairs(key keyFunc) contest.Work {
+	return func(ctx context.Context, worker, i int) error { return plainPair(ctx, c[worker], key(worker, i)) }
 }
 
 func plainPair(ctx context.Context, conn *pgx.Conn, key int64) error {
@@ -65,23 +69,31 @@ func plainPair(ctx context.Context, conn *pgx.Conn, key int64) error {
 	return nil
 }
 
-// pooledPairs takes a connection from the pool for each lock, and gives it back after the unlock.
-func pooledPairs(pool *pgxpool.Pool) contest.Work {
+// plainPool is a pool that the workers share.
+type plainPool struct{ *pgxpool.Pool }
+
+func (l *lab) plainPool(ctx context.Context, size int, dial dialFunc) (plainPool, error) {
+	config, err := l.poolConfig(size, dial)
+	if err != nil {
+		return plainPool{}, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	return plainPool{pool}, err
+}
+
+// pairs takes a connection from the pool for each lock, and gives it back after the unlock.
+func (p plainPool) pairs(key keyFunc) contest.Work {
 	return func(ctx context.Context, worker, i int) error {
-		conn, err := pool.Acquire(ctx)
+		conn, err := p.Acquire(ctx)
 		if err != nil {
 			return err
 		}
 		defer conn.Release()
-		return plainPair(ctx, conn.Conn(), distinctKey(worker, i))
+		return plainPair(ctx, conn.Conn(), key(worker, i))
 	}
 }
 
-// plainPool opens a pool and all of its connections.
-func (l *lab) plainPool(ctx context.Context, size int, dial dialFunc) (*pgxpool.Pool, error) {
-	config, err := l.poolConfig(size, dial)
-	if err != nil {
-		return nil, err
-	}
-	return pgxpool.NewWithConfig(ctx, config)
+func (p plainPool) close() error {
+	p.Close()
+	return nil
 }

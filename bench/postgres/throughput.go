@@ -10,120 +10,43 @@ import (
 	"github.com/pglock-toolkit/pglock/bench/internal/report"
 )
 
-// poolSize is how many connections plain pgx gets where goroutines share them.
-const poolSize = 64
+const (
+	// poolSize is how many connections plain pgx gets where goroutines share them.
+	poolSize = 64
+	// mostConnections is what the Locker may use in these rows.
+	mostConnections = 4
+)
 
-// latency compares the time of one lock and unlock with that of the bare statements on a connection that is held.
-func latency(ctx context.Context, l *lab) (_ []report.Line, err error) {
-	locker, err := l.locker(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, closeLocker(locker)) }()
-	conns, err := l.plainConns(ctx, 1, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, conns.close()) }()
-
-	compare := func(what string, with func(contest.Work) contest.Work) (report.Line, error) {
-		series, err := contest.Run(ctx, l.plan.Finer(5),
-			contest.Contestant{Name: "pglock", Measure: contest.Latency(with(lockerPairs(locker, distinctKey)))},
-			contest.Contestant{Name: "plain", Measure: contest.Latency(with(conns.pairs(distinctKey)))})
-		if err != nil {
-			return report.Line{}, err
-		}
-		return compared(what, report.Seconds, series[0], series[1]).Aim(report.AtMost, 1.10), nil
-	}
-	cancellable, err := compare("1 goroutine, lock + unlock", asIs)
-	if err != nil {
-		return nil, err
-	}
-	endless, err := compare("  with an endless context", endless)
-	return []report.Line{cancellable, endless}, err
-}
-
-func asIs(work contest.Work) contest.Work { return work }
-
-// endless takes from work the end of its context, whose watching pgx then saves.
-func endless(work contest.Work) contest.Work {
-	return func(ctx context.Context, worker, i int) error {
-		return work(context.WithoutCancel(ctx), worker, i)
-	}
-}
-
-// compared is the line for two series.
-func compared(what string, unit report.Unit, ours, peer contest.Series) report.Line {
-	return report.Line{
-		What:  what,
-		Ours:  report.Figure{Value: ours.Median(), Unit: unit},
-		Peer:  report.Figure{Value: peer.Median(), Unit: unit},
-		Ratio: report.RatioOf(ours, peer),
-	}
-}
-
-// beside is a line below, for a peer other than plain pgx.
-func beside(what string, ours, peer contest.Series) report.Line {
-	line := compared(what, report.PerSecond, ours, peer)
-	line.Ours = report.Figure{}
-	return line
-}
-
-// connections is the line that says how many of them the Locker needed.
-func (l *lab) connections(ctx context.Context, peer int, limit float64) (report.Line, error) {
-	n, err := l.ourConnections(ctx)
-	line := report.Line{
-		What: "  connections",
-		Ours: report.Figure{Value: float64(n), Unit: report.Count},
-		Peer: report.Figure{Value: float64(peer), Unit: report.Count},
-	}
-	return line.Aim(report.AtMost, limit), err
-}
-
-func fewGoroutines(n int) func(context.Context, *lab) ([]report.Line, error) {
+// fewGoroutines compares n goroutines with as many plain connections.
+func fewGoroutines(n int) measured {
 	return func(ctx context.Context, l *lab) (_ []report.Line, err error) {
-		locker, err := l.locker(ctx, nil)
+		r, err := l.held(ctx, n, nil)
 		if err != nil {
 			return nil, err
 		}
-		defer func() { err = errors.Join(err, closeLocker(locker)) }()
-		conns, err := l.plainConns(ctx, n, nil)
+		defer func() { err = errors.Join(err, r.close()) }()
+		lines, _, err := l.race(ctx, r, fmt.Sprintf("%d goroutines", n), n, distinctKey)
 		if err != nil {
 			return nil, err
 		}
-		defer func() { err = errors.Join(err, conns.close()) }()
-		series, err := contest.Run(ctx, l.plan,
-			contest.Contestant{Name: "pglock", Measure: contest.Rate(n, lockerPairs(locker, distinctKey))},
-			contest.Contestant{Name: "plain", Measure: contest.Rate(n, conns.pairs(distinctKey))})
-		if err != nil {
-			return nil, err
-		}
-		rate := compared(fmt.Sprintf("%d goroutines", n), report.PerSecond, series[0], series[1])
-		connections, err := l.connections(ctx, n, 4)
-		return []report.Line{rate.Aim(report.AtLeast, 1), connections}, err
+		return l.finish(ctx, r, lines, 1)
 	}
 }
 
-func manyGoroutines(n int, least float64) func(context.Context, *lab) ([]report.Line, error) {
+// manyGoroutines compares n goroutines with a pool, with goose, and with what the server can do.
+func manyGoroutines(n int, least float64) measured {
 	return func(ctx context.Context, l *lab) (_ []report.Line, err error) {
-		locker, err := l.locker(ctx, nil)
+		r, err := l.pooled(ctx, poolSize, nil)
 		if err != nil {
 			return nil, err
 		}
-		defer func() { err = errors.Join(err, closeLocker(locker)) }()
-		pool, err := l.plainPool(ctx, poolSize, nil)
-		if err != nil {
-			return nil, err
-		}
-		defer pool.Close()
+		defer func() { err = errors.Join(err, r.close()) }()
 		goose, err := l.gooseLockers(n, poolSize)
 		if err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, goose.close()) }()
-		series, err := contest.Run(ctx, l.plan,
-			contest.Contestant{Name: "pglock", Measure: contest.Rate(n, lockerPairs(locker, distinctKey))},
-			contest.Contestant{Name: "plain", Measure: contest.Rate(n, pooledPairs(pool))},
+		lines, all, err := l.race(ctx, r, fmt.Sprintf("%d goroutines", n), n, distinctKey,
 			contest.Contestant{Name: "goose", Measure: contest.Rate(n, goose.pairs())},
 			l.pgbenchSingle(poolSize).contestant("pgbench"),
 			l.pgbenchArrays(1).contestant("pgbench arrays, 1 client"),
@@ -131,66 +54,57 @@ func manyGoroutines(n int, least float64) func(context.Context, *lab) ([]report.
 		if err != nil {
 			return nil, err
 		}
-		rate := compared(fmt.Sprintf("%d goroutines", n), report.PerSecond, series[0], series[1])
-		connections, err := l.connections(ctx, poolSize, 4)
-		return []report.Line{
-			rate.Aim(report.AtLeast, least), connections,
-			beside("  goose's session locker", series[0], series[2]),
-			beside("  pgbench, 64 clients", series[0], series[3]),
-			beside("  pgbench, arrays, 1 client", series[0], series[4]),
-			beside("  pgbench, arrays, 2", series[0], series[5]),
-		}, err
+		lines, err = l.finish(ctx, r, lines, least)
+		return append(lines,
+			beside("  goose's session locker", all[0], all[2]),
+			beside("  pgbench, 64 clients", all[0], all[3]),
+			beside("  pgbench, arrays, 1 client", all[0], all[4]),
+			beside("  pgbench, arrays, 2 clients", all[0], all[5]),
+		), err
 	}
 }
 
-func delayedGoroutines(n int, least float64) func(context.Context, *lab) ([]report.Line, error) {
+// delayedGoroutines compares n goroutines with a network in between.
+func delayedGoroutines(n int, least float64) measured {
 	return func(ctx context.Context, l *lab) (_ []report.Line, err error) {
-		line := delay.New(networkDelay)
-		defer line.Close()
-		locker, err := l.locker(ctx, line.Dial)
+		network := delay.New(networkDelay)
+		defer network.Close()
+		open := l.held
+		if n > poolSize {
+			open = l.pooled
+		}
+		r, err := open(ctx, min(n, poolSize), network.Dial)
 		if err != nil {
 			return nil, err
 		}
-		defer func() { err = errors.Join(err, closeLocker(locker)) }()
-		pool, err := l.plainPool(ctx, min(n, poolSize), line.Dial)
+		defer func() { err = errors.Join(err, r.close()) }()
+		lines, _, err := l.race(ctx, r, fmt.Sprintf("%d goroutines, +%v", n, networkDelay), n, distinctKey)
 		if err != nil {
 			return nil, err
 		}
-		defer pool.Close()
-		series, err := contest.Run(ctx, l.plan,
-			contest.Contestant{Name: "pglock", Measure: contest.Rate(n, lockerPairs(locker, distinctKey))},
-			contest.Contestant{Name: "plain", Measure: contest.Rate(n, pooledPairs(pool))})
-		if err != nil {
-			return nil, err
-		}
-		what := fmt.Sprintf("%d goroutines, +%v", n, networkDelay)
-		connections, err := l.connections(ctx, min(n, poolSize), 4)
-		return []report.Line{
-			compared(what, report.PerSecond, series[0], series[1]).Aim(report.AtLeast, least), connections,
-		}, err
+		return l.finish(ctx, r, lines, least)
 	}
+}
+
+// finish sets the target of the first line, and puts the line of the connections behind it.
+func (l *lab) finish(ctx context.Context, r *rivals, lines []report.Line, least float64) ([]report.Line, error) {
+	lines[0] = lines[0].Aim(report.AtLeast, least)
+	connections, err := l.connections(ctx, r.connections, mostConnections)
+	return append(lines, connections), err
 }
 
 // oneKey compares passing one lock on among goroutines with connections that wait for it in the server.
 func oneKey(ctx context.Context, l *lab) (_ []report.Line, err error) {
-	const n = 64
-	theKey := func(int, int) int64 { return 7 }
-	locker, err := l.locker(ctx, nil)
+	const n, least = 64, 50
+	r, err := l.held(ctx, n, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, closeLocker(locker)) }()
-	conns, err := l.plainConns(ctx, n, nil)
+	defer func() { err = errors.Join(err, r.close()) }()
+	lines, _, err := l.race(ctx, r, fmt.Sprintf("%d goroutines on one key", n), n, theKey)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, conns.close()) }()
-	series, err := contest.Run(ctx, l.plan,
-		contest.Contestant{Name: "pglock", Measure: contest.Rate(n, lockerPairs(locker, theKey))},
-		contest.Contestant{Name: "plain", Measure: contest.Rate(n, conns.pairs(theKey))})
-	if err != nil {
-		return nil, err
-	}
-	rate := compared(fmt.Sprintf("%d goroutines on one key", n), report.PerSecond, series[0], series[1])
-	return []report.Line{rate.Aim(report.AtLeast, 50)}, nil
+	lines[0] = lines[0].Aim(report.AtLeast, least)
+	return lines, nil
 }

@@ -15,76 +15,95 @@ import (
 // usage is the processor time that the server and this process have used so far.
 type usage struct{ server, client time.Duration }
 
-func readUsage(postmaster int) (u usage, err error) {
-	if u.server, err = treeTime(postmaster); err != nil {
+func (l *lab) usage() (u usage, err error) {
+	if u.server, err = treeTime(l.server.PID()); err != nil {
 		return u, err
 	}
-	u.client, err = processTime(os.Getpid())
-	return u, err
+	var self syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &self); err != nil {
+		return u, err
+	}
+	u.client = time.Duration(self.Utime.Nano() + self.Stime.Nano())
+	return u, nil
 }
 
-// treeTime is the processor time of a process and its children, those included that have ended.
+func (u usage) since(before usage) usage {
+	return usage{server: u.server - before.server, client: u.client - before.client}
+}
+
+// treeTime is the processor time of a process and its children, those included that have ended. Only Linux tells.
 func treeTime(parent int) (total time.Duration, err error) {
-	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	processes, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		return 0, err
 	}
 	found := false
-	for _, file := range files {
-		stat, err := readStat(file)
+	for _, dir := range processes {
+		p, err := readProcess(dir)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 			continue // it has ended since
 		}
 		if err != nil {
 			return 0, err
 		}
-		if stat.pid == parent {
+		if p.pid == parent {
 			found = true
-			total += stat.own + stat.reaped
+			total += p.time + p.reaped
 		}
-		if stat.parent == parent {
-			total += stat.own
+		if p.parent == parent {
+			total += p.time
 		}
 	}
 	if !found {
-		return 0, fmt.Errorf("no process %d in /proc, which only Linux has", parent)
+		return 0, fmt.Errorf("there is no process %d in /proc", parent)
 	}
 	return total, nil
 }
 
-func processTime(pid int) (time.Duration, error) {
-	stat, err := readStat(fmt.Sprintf("/proc/%d/stat", pid))
-	return stat.own, err
+// process is what proc_pid_stat(5) and, more exactly for a process of one thread, schedstat tell.
+type process struct {
+	pid, parent  int
+	time, reaped time.Duration
 }
 
-// processStat is what proc_pid_stat(5) tells.
-type processStat struct {
-	pid, parent int
-	own, reaped time.Duration
-}
-
-func readStat(file string) (s processStat, err error) {
-	text, err := os.ReadFile(file)
+func readProcess(dir string) (process, error) {
+	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
 	if err != nil {
-		return s, err
+		return process{}, err
 	}
+	p, err := parseStat(string(stat))
+	if err != nil {
+		return p, err
+	}
+	schedstat, err := os.ReadFile(filepath.Join(dir, "schedstat"))
+	if err != nil {
+		return p, err
+	}
+	running, _, _ := strings.Cut(string(schedstat), " ")
+	nanoseconds, err := strconv.ParseInt(running, 10, 64)
+	p.time = time.Duration(nanoseconds)
+	return p, err
+}
+
+func parseStat(stat string) (p process, err error) {
 	// The command in parentheses may contain anything, parentheses too.
-	before, _, _ := strings.Cut(string(text), " ")
-	fields := strings.Fields(string(text)[strings.LastIndexByte(string(text), ')')+1:])
-	if len(fields) < 15 {
-		return s, fmt.Errorf("%s: cannot read %q", file, text)
+	pid, _, _ := strings.Cut(stat, " ")
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	const parent, cutime, cstime = 1, 13, 14 // counted from the field behind the command
+	if len(fields) <= cstime {
+		return p, fmt.Errorf("the status of a process has %d fields: %q", len(fields), stat)
 	}
-	const parent, utime, stime, cutime, cstime = 1, 11, 12, 13, 14 // counted from the field behind the command
-	numbers := map[int]int{}
-	for _, field := range []int{parent, utime, stime, cutime, cstime} {
-		if numbers[field], err = strconv.Atoi(fields[field]); err != nil {
-			return s, fmt.Errorf("%s: %w", file, err)
+	var reaped [2]int
+	for _, number := range []struct {
+		text string
+		into *int
+	}{{pid, &p.pid}, {fields[parent], &p.parent}, {fields[cutime], &reaped[0]}, {fields[cstime], &reaped[1]}} {
+		if *number.into, err = strconv.Atoi(number.text); err != nil {
+			return p, fmt.Errorf("the status of a process: %w", err)
 		}
 	}
-	s.parent = numbers[parent]
-	s.own, s.reaped = ticks(numbers[utime]+numbers[stime]), ticks(numbers[cutime]+numbers[cstime])
-	s.pid, err = strconv.Atoi(before)
-	return s, err
+	p.reaped = ticks(reaped[0] + reaped[1])
+	return p, nil
 }
 
 // ticks converts clock ticks, of which Linux shows 100 a second on every architecture that Go runs on (USER_HZ).

@@ -75,17 +75,16 @@ func waiters(ctx context.Context, l *lab) (_ []report.Line, err error) {
 // busyDuring watches for d, and returns how busy the server and this process were, in percent of a core.
 func (l *lab) busyDuring(ctx context.Context, d time.Duration) (server, client float64, err error) {
 	begin := time.Now()
-	before, err := readUsage(l.server.PID())
+	before, err := l.usage()
 	if err != nil {
 		return 0, 0, err
 	}
 	if err := pause(ctx, d); err != nil {
 		return 0, 0, err
 	}
-	after, err := readUsage(l.server.PID())
-	wall := time.Since(begin).Seconds()
-	return 100 * (after.server - before.server).Seconds() / wall,
-		100 * (after.client - before.client).Seconds() / wall, err
+	after, err := l.usage()
+	spent, wall := after.since(before), time.Since(begin).Seconds()
+	return 100 * spent.server.Seconds() / wall, 100 * spent.client.Seconds() / wall, err
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -239,10 +239,6 @@ func (s *session) end(why driver.Reason, err error) {
 
 // close ends the session politely, with a Terminate message, if the connection can be had before ctx ends.
 func (s *session) close(ctx context.Context) error {
-	if s.listener == nil { // never attended
-		s.hangUp(ctx)
-		return nil
-	}
 	if err := s.seize(ctx); err != nil {
 		s.end(driver.ReasonClosed, err)
 		return fmt.Errorf("close lock session: %w", err)
