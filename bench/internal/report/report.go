@@ -81,7 +81,7 @@ const layout = "%-27s %9s %9s %7s %11s %8s %3s"
 
 // Head is the line above the table.
 func Head(peer string) string {
-	return fmt.Sprintf(layout, "", "pglock", peer, "ratio", "quartiles", "target", "")
+	return strings.TrimRight(fmt.Sprintf(layout, "", "pglock", peer, "ratio", "quartiles", "target", ""), " ")
 }
 
 // String is the line of the table.
