@@ -54,8 +54,13 @@ func (l *Locker) acquire(ctx context.Context, keys []Key, try bool, opts []LockO
 		defer cancel()
 	}
 	lock, err := l.take(ctx, r)
+	waited := driver.Now().Sub(start)
 	if err != nil {
-		return nil, l.explain(ctx, r, err, driver.Now().Sub(start))
+		err = l.explain(ctx, r, err, waited)
+	}
+	r.tells(ctx, l.config.observer, lock, waited, err)
+	if err != nil {
+		return nil, err
 	}
 	if r.config.maxHold > 0 {
 		lock.limit(r.config.maxHold)
@@ -170,6 +175,7 @@ func (l *Locker) passQueues(ctx context.Context, r *request) error {
 // on is a lock like any other.
 func (l *Locker) await(ctx context.Context, r *request) {
 	l.mu.Unlock()
+	r.waits(ctx, l.config.observer)
 	select {
 	case <-r.ready:
 	case <-ctx.Done():
@@ -209,6 +215,8 @@ func (l *Locker) ask(ctx context.Context, r *request, wait bool) (*Lock, error) 
 
 // askAndWait is ask for a lock that is held by somebody else. Close ends the wait.
 func (l *Locker) askAndWait(ctx context.Context, r *request) (*Lock, error) {
+	r.waits(ctx, l.config.observer)
+	r.asked = true
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	l.mu.Lock()

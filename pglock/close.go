@@ -58,6 +58,9 @@ func (l *Locker) refuse() bool {
 // endAll ends the locks that are still held, gives their holders a moment, and releases them.
 func (l *Locker) endAll(cause error) error {
 	ended, noticed := l.endHeld(cause)
+	for _, k := range ended {
+		k.tellLost()
+	}
 	grace, cancel := context.WithTimeout(context.Background(), graceWhenClosed)
 	defer cancel()
 	for _, holder := range noticed {

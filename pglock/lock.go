@@ -25,6 +25,8 @@ type Lock struct {
 	token  driver.Token
 	since  driver.Instant
 
+	observed context.Context // for the observer, if there is one; it is set once, by the acquiring call
+
 	mu       sync.Mutex
 	done     chan struct{}  // made when somebody asks for it
 	err      error          // why it has ended
@@ -46,11 +48,7 @@ func (k *Lock) Key() Key {
 
 // Keys returns all keys of the lock, without duplicates, in the order in which they were locked.
 func (k *Lock) Keys() []Key {
-	keys := make([]Key, len(k.keys))
-	for i, key := range k.keys {
-		keys[i] = Key{k: key}
-	}
-	return keys
+	return publicKeys(k.keys)
 }
 
 // Token returns what identifies this acquisition among all of all processes, or what [WithToken] set.
@@ -193,7 +191,11 @@ func (k *Lock) Unlock(ctx context.Context) error {
 		k.notice()
 		return k.says("unlock", k.Err())
 	}
-	return k.locker.drop(ctx, k)
+	err := k.locker.drop(ctx, k)
+	if !errors.Is(err, ErrLost) {
+		k.tellReleased(ctx)
+	}
+	return err
 }
 
 // end makes the lock end with err, and reports false when it had ended before. Of Unlock, MaxHold, Close and a loss that
@@ -226,6 +228,13 @@ func (k *Lock) expectNotice() <-chan struct{} {
 	defer k.mu.Unlock()
 	k.noticed = make(chan struct{})
 	return k.noticed
+}
+
+// cause returns why the lock has ended, without looking at the clock.
+func (k *Lock) cause() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.err
 }
 
 // notice tells a Close that waits for it that the holder knows.
@@ -273,6 +282,7 @@ func (k *Lock) expireInTime() {
 func (k *Lock) expire() {
 	if k.end(k.lostError(LostMaxHold, nil)) {
 		k.locker.countLost(1)
+		k.tellLost()
 		go func() { _ = k.locker.drop(context.Background(), k) }() // in the background: the holder must not wait for it
 	}
 }

@@ -45,6 +45,7 @@ type lockerConfig struct {
 	handoffs   int
 	handoffFor time.Duration
 	maxHeld    int // 0: no bound
+	observer   *Observer
 }
 
 const (

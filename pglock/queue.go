@@ -36,6 +36,8 @@ type request struct {
 	config lockConfig
 	token  driver.Token
 	cancel func(error) // ends the wait for the backend, when Close does
+	waited bool        // it could not have the lock at once
+	asked  bool        // it waited for the backend
 
 	at    int           // the key whose entry the request is at
 	ready chan struct{} // closed when the wait at that entry is over

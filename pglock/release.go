@@ -142,6 +142,9 @@ func (l *Locker) abandon(h *hold, why LostReason, err error) (first bool) {
 		l.letGo(h, len(locks))
 	}
 	l.mu.Unlock()
+	for _, k := range locks {
+		k.tellLost()
+	}
 	if lost > 0 {
 		l.config.env.Logger.Warn("lock lost", "key", Key{k: h.keys[0]}, "reason", string(why), "error", err)
 	}

@@ -45,6 +45,9 @@ func (g *grant) Deadline() driver.Instant {
 	return g.session.deadline()
 }
 
+// Polled implements [driver.Poller]: what was waited for in the server's queue stays on the session that waited.
+func (g *grant) Polled() bool { return g.session == nil }
+
 // tell reports the loss to the front end, at most once.
 func (g *grant) tell(why driver.Reason, err error) {
 	if g.told.CompareAndSwap(false, true) {
