@@ -66,17 +66,14 @@ func (r reader) names(ctx context.Context, t tables) (names, error) {
 	if len(keys) == 0 {
 		return names{}, nil
 	}
-	var answer string
+	var rows []registered
 	err := r.send(ctx, func(batch *pgx.Batch) {
-		batch.Queue(monitordb.Names, keys).QueryRow(func(row pgx.Row) error { return row.Scan(&answer) })
+		batch.Queue(monitordb.Names, keys).QueryRow(func(row pgx.Row) error { return row.Scan(&rows) })
 	})
 	if refusal := refused(err); refusal != nil && ctx.Err() == nil {
 		return names{missing: fmt.Sprintf("cannot read pglock.names: %s", refusal.Message)}, nil
 	}
-	if err != nil {
-		return names{}, err
-	}
-	return parseNames(answer)
+	return newNames(rows), err
 }
 
 // send carries out a batch under the monitor's limits.
@@ -98,24 +95,28 @@ func (r reader) sendUnderSavepoint(ctx context.Context, batch *pgx.Batch) error 
 	if err := monitordb.New(r.db).Savepoint(ctx); err != nil {
 		return err
 	}
-	queueUndo(batch)
+	batch.Queue(monitordb.RollbackToSavepoint)
+	batch.Queue(monitordb.ReleaseSavepoint)
 	err := r.db.SendBatch(ctx, batch).Close()
 	if err == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
-	defer cancel()
-	undo := &pgx.Batch{}
-	queueUndo(undo)
-	if undoErr := r.db.SendBatch(ctx, undo).Close(); undoErr != nil {
+	if undoErr := r.undo(context.WithoutCancel(ctx)); undoErr != nil {
 		return fmt.Errorf("%w (and the transaction could not be restored: %w)", err, undoErr)
 	}
 	return err
 }
 
-func queueUndo(batch *pgx.Batch) {
-	batch.Queue(monitordb.RollbackToSavepoint)
-	batch.Queue(monitordb.ReleaseSavepoint)
+// undo revives a transaction that has failed. It is no batch, since until the first statement has been carried out the
+// server would not prepare the second.
+func (r reader) undo(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
+	defer cancel()
+	queries := monitordb.New(r.db)
+	if err := queries.RollbackToSavepoint(ctx); err != nil {
+		return err
+	}
+	return queries.ReleaseSavepoint(ctx)
 }
 
 // inTransaction reports whether db stands in a transaction block, be it a failed one.
