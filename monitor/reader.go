@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 )
@@ -41,9 +40,9 @@ type tables struct {
 	noBlockers string
 }
 
-// tables reads the lock table. Only the cost of the last statement grows faster than the number of locks, so a server
+// readTables reads the lock table. Only the cost of the last statement grows faster than the number of locks, so a server
 // with thousands of waiters may cancel that one alone; the locks are then worth having all the same.
-func (r reader) tables(ctx context.Context) (tables, error) {
+func (r reader) readTables(ctx context.Context) (tables, error) {
 	var t tables
 	err := r.send(ctx, func(batch *pgx.Batch) {
 		batch.Queue(monitordb.Server).Query(readOne(&t.server))
@@ -57,8 +56,8 @@ func (r reader) tables(ctx context.Context) (tables, error) {
 	return t, err
 }
 
-// names looks up the keys of t. That is a second round trip, so that what it looks up is what was found.
-func (r reader) names(ctx context.Context, t tables) (names, error) {
+// readNames looks up the keys of t. That is a second round trip, so that what it looks up is what was found.
+func (r reader) readNames(ctx context.Context, t tables) (names, error) {
 	if why := noRegistry(t.server); why != "" {
 		return names{missing: why}, nil
 	}
@@ -102,7 +101,7 @@ func (r reader) sendUnderSavepoint(ctx context.Context, batch *pgx.Batch) error 
 		return nil
 	}
 	if undoErr := r.undo(context.WithoutCancel(ctx)); undoErr != nil {
-		return fmt.Errorf("%w (and the transaction could not be restored: %w)", err, undoErr)
+		return fmt.Errorf("the transaction could not be restored: %w (after: %v)", undoErr, err)
 	}
 	return err
 }
@@ -117,40 +116,6 @@ func (r reader) undo(ctx context.Context) error {
 		return err
 	}
 	return queries.ReleaseSavepoint(ctx)
-}
-
-// inTransaction reports whether db stands in a transaction block, be it a failed one.
-func inTransaction(ctx context.Context, db DBTX) (bool, error) {
-	if _, ok := db.(*pgxpool.Pool); ok {
-		return false, nil
-	}
-	if conn := connection(db); conn != nil {
-		return inBlock(conn), nil
-	}
-	rows, err := db.Query(ctx, monitordb.Probe)
-	if err != nil {
-		return false, err
-	}
-	conn := rows.Conn() // may belong to somebody else once rows are closed
-	inside := conn != nil && inBlock(conn)
-	rows.Close()
-	return inside, rows.Err()
-}
-
-// inBlock reads what the server said about the connection after its last statement.
-func inBlock(conn *pgx.Conn) bool {
-	return conn.PgConn().TxStatus() != 'I'
-}
-
-// connection returns the one connection that db uses; nil says that it cannot be seen.
-func connection(db DBTX) *pgx.Conn {
-	switch db := db.(type) {
-	case *pgx.Conn:
-		return db
-	case interface{ Conn() *pgx.Conn }:
-		return db.Conn()
-	}
-	return nil
 }
 
 func readOne[T any](into *T) func(pgx.Rows) error {

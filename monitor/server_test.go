@@ -38,6 +38,20 @@ func TestTakeWorksThroughATransactionPooler(t *testing.T) {
 	check(t, tx.Commit(t.Context()))
 }
 
+func TestTimesAreReadInEveryStyleOfDates(t *testing.T) {
+	db := testenv.Database(t)
+	execute(t, db.Connect(t), "ALTER DATABASE "+db.Name()+" SET datestyle = 'German'")
+	for _, mode := range queryModes {
+		pool := poolIn(t, db, mode)
+		if style := value(t, pool, "SHOW datestyle"); style != "German, DMY" {
+			t.Fatalf("the style is %s", style)
+		}
+		if s := take(t, pool); s.TakenAt.IsZero() {
+			t.Errorf("%v: no time", mode)
+		}
+	}
+}
+
 func TestAHotStandbyShowsItsOwnLocks(t *testing.T) {
 	primary := testenv.NewServer(t, nil)
 	standby, err := primary.Standby(t.Context())
