@@ -115,9 +115,10 @@ func TestErrorsSayWhereAndKeepThePassword(t *testing.T) {
 	unreachable, err := pgxpool.ParseConfig("host=127.0.0.1 port=" + port +
 		" dbname=shop user=dba password=s3cret sslmode=disable")
 	check(t, err)
-	wrongPassword := db.Config(t)
-	wrongPassword.ConnConfig.Password = "s3cret"
-	for name, config := range map[string]*pgxpool.Config{"unreachable": unreachable, "wrong password": wrongPassword} {
+	refused := db.Config(t)
+	refused.ConnConfig.Password = "s3cret" // enough, but where the server trusts everybody
+	refused.ConnConfig.Database += "_missing"
+	for name, config := range map[string]*pgxpool.Config{"unreachable": unreachable, "refused": refused} {
 		pool, err := pgxpool.NewWithConfig(t.Context(), config)
 		check(t, err)
 		_, err = monitor.Take(t.Context(), pool)
