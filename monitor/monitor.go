@@ -21,7 +21,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // DBTX is what a pgx pool, connection and transaction have in common. A wrapper that has only these methods will do; it
@@ -36,12 +35,13 @@ type DBTX interface {
 // Take reads the server's advisory locks as they are now. It works with every role, on a primary and on a hot standby
 // (whose locks are its own), in every query execution mode of pgx, and behind a transaction pooler.
 //
-// It takes one round trip, and another for the names when there are any to look up. A statement is cancelled after two
-// seconds, or when it waits half a second for a lock on a table, unless the connection's own limits are tighter; these
-// limits end with Take. Inside a transaction of the caller Take works under a savepoint, at the cost of two round trips
-// for each of the two: whatever it returns, the transaction goes on with the settings it had, except that
-// pg_stat_clear_snapshot has been called, and that pgx closes the connection when ctx ends in the middle of a
-// statement.
+// It takes one round trip, and another for the names when there are any to look up; in pgx's caching modes the first
+// Take of a connection also prepares its statements. A statement is cancelled after two seconds, or when it waits half
+// a second for a lock on a table, unless the connection's own limits are tighter; these limits end with Take.
+//
+// Inside a transaction of the caller Take works under a savepoint, which doubles the round trips. Whatever it returns,
+// the transaction goes on with the settings it had. Two things are not undone: pg_stat_clear_snapshot, so that the
+// sessions are those of now, and that pgx closes the connection if ctx ends in the middle of a statement.
 //
 // The lock table does not stand still while it is read. Locks, sessions and blockers are read one after the other and
 // can contradict each other: a waiter without blockers was granted its lock in between, or gave up; a blocker can be a
@@ -67,28 +67,15 @@ func take(ctx context.Context, db DBTX) (*Snapshot, error) {
 		return nil, err
 	}
 	r := reader{db: db, inTransaction: inside}
-	t, err := r.tables(ctx)
+	t, err := r.readTables(ctx)
 	if err != nil {
 		return nil, err
 	}
-	names, err := r.names(ctx, t)
+	names, err := r.readNames(ctx, t)
 	if err != nil {
 		return nil, err
 	}
 	return newSnapshot(t, names), nil
-}
-
-// place says which server was asked, as far as db tells.
-func place(db DBTX) string {
-	var config *pgx.ConnConfig
-	if pool, ok := db.(*pgxpool.Pool); ok {
-		config = pool.Config().ConnConfig
-	} else if conn := connection(db); conn != nil {
-		config = conn.Config()
-	} else {
-		return ""
-	}
-	return fmt.Sprintf(" of %s, port %d, database %q", config.Host, config.Port, config.Database)
 }
 
 // advice explains the errors that the monitor's own limits cause.

@@ -1,8 +1,6 @@
 package monitor
 
 import (
-	"encoding/hex"
-	"encoding/xml"
 	"fmt"
 	"slices"
 
@@ -46,26 +44,18 @@ type names struct {
 	missing string
 }
 
-// parseNames reads the answer to the query Names.
-func parseNames(answer string) (names, error) {
-	var table struct {
-		Rows []struct {
-			Key  int64  `xml:"key"`
-			Name string `xml:"name"`
-		} `xml:"row"`
-	}
-	if err := xml.Unmarshal([]byte(answer), &table); err != nil {
-		return names{}, fmt.Errorf("names in an unknown form: %w", err)
-	}
+// registered is a row of the name registry.
+type registered struct {
+	Key  int64  `json:"key"`
+	Name string `json:"name"`
+}
+
+func newNames(rows []registered) names {
 	byKey := map[int64][]string{}
-	for _, row := range table.Rows {
-		name, err := hex.DecodeString(row.Name)
-		if err != nil {
-			return names{}, fmt.Errorf("name of key %d in an unknown form: %w", row.Key, err)
-		}
-		byKey[row.Key] = append(byKey[row.Key], string(name))
+	for _, row := range rows {
+		byKey[row.Key] = append(byKey[row.Key], row.Name)
 	}
-	return names{byKey: byKey}, nil
+	return names{byKey: byKey}
 }
 
 // of returns the registered names of a lock.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 )
@@ -41,9 +40,9 @@ type tables struct {
 	noBlockers string
 }
 
-// tables reads the lock table. Only the cost of the last statement grows faster than the number of locks, so a server
+// readTables reads the lock table. Only the cost of the last statement grows faster than the number of locks, so a server
 // with thousands of waiters may cancel that one alone; the locks are then worth having all the same.
-func (r reader) tables(ctx context.Context) (tables, error) {
+func (r reader) readTables(ctx context.Context) (tables, error) {
 	var t tables
 	err := r.send(ctx, func(batch *pgx.Batch) {
 		batch.Queue(monitordb.Server).Query(readOne(&t.server))
@@ -57,8 +56,8 @@ func (r reader) tables(ctx context.Context) (tables, error) {
 	return t, err
 }
 
-// names looks up the keys of t. That is a second round trip, so that what it looks up is what was found.
-func (r reader) names(ctx context.Context, t tables) (names, error) {
+// readNames looks up the keys of t. That is a second round trip, so that what it looks up is what was found.
+func (r reader) readNames(ctx context.Context, t tables) (names, error) {
 	if why := noRegistry(t.server); why != "" {
 		return names{missing: why}, nil
 	}
@@ -66,17 +65,14 @@ func (r reader) names(ctx context.Context, t tables) (names, error) {
 	if len(keys) == 0 {
 		return names{}, nil
 	}
-	var answer string
+	var rows []registered
 	err := r.send(ctx, func(batch *pgx.Batch) {
-		batch.Queue(monitordb.Names, keys).QueryRow(func(row pgx.Row) error { return row.Scan(&answer) })
+		batch.Queue(monitordb.Names, keys).QueryRow(func(row pgx.Row) error { return row.Scan(&rows) })
 	})
 	if refusal := refused(err); refusal != nil && ctx.Err() == nil {
 		return names{missing: fmt.Sprintf("cannot read pglock.names: %s", refusal.Message)}, nil
 	}
-	if err != nil {
-		return names{}, err
-	}
-	return parseNames(answer)
+	return newNames(rows), err
 }
 
 // send carries out a batch under the monitor's limits.
@@ -98,58 +94,28 @@ func (r reader) sendUnderSavepoint(ctx context.Context, batch *pgx.Batch) error 
 	if err := monitordb.New(r.db).Savepoint(ctx); err != nil {
 		return err
 	}
-	queueUndo(batch)
+	batch.Queue(monitordb.RollbackToSavepoint)
+	batch.Queue(monitordb.ReleaseSavepoint)
 	err := r.db.SendBatch(ctx, batch).Close()
 	if err == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
-	defer cancel()
-	undo := &pgx.Batch{}
-	queueUndo(undo)
-	if undoErr := r.db.SendBatch(ctx, undo).Close(); undoErr != nil {
-		return fmt.Errorf("%w (and the transaction could not be restored: %w)", err, undoErr)
+	if undoErr := r.undo(context.WithoutCancel(ctx)); undoErr != nil {
+		return fmt.Errorf("the transaction could not be restored: %w (after: %v)", undoErr, err)
 	}
 	return err
 }
 
-func queueUndo(batch *pgx.Batch) {
-	batch.Queue(monitordb.RollbackToSavepoint)
-	batch.Queue(monitordb.ReleaseSavepoint)
-}
-
-// inTransaction reports whether db stands in a transaction block, be it a failed one.
-func inTransaction(ctx context.Context, db DBTX) (bool, error) {
-	if _, ok := db.(*pgxpool.Pool); ok {
-		return false, nil
+// undo revives a transaction that has failed. It is no batch, since until the first statement has been carried out the
+// server would not prepare the second.
+func (r reader) undo(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
+	defer cancel()
+	queries := monitordb.New(r.db)
+	if err := queries.RollbackToSavepoint(ctx); err != nil {
+		return err
 	}
-	if conn := connection(db); conn != nil {
-		return inBlock(conn), nil
-	}
-	rows, err := db.Query(ctx, monitordb.Probe)
-	if err != nil {
-		return false, err
-	}
-	conn := rows.Conn() // may belong to somebody else once rows are closed
-	inside := conn != nil && inBlock(conn)
-	rows.Close()
-	return inside, rows.Err()
-}
-
-// inBlock reads what the server said about the connection after its last statement.
-func inBlock(conn *pgx.Conn) bool {
-	return conn.PgConn().TxStatus() != 'I'
-}
-
-// connection returns the one connection that db uses; nil says that it cannot be seen.
-func connection(db DBTX) *pgx.Conn {
-	switch db := db.(type) {
-	case *pgx.Conn:
-		return db
-	case interface{ Conn() *pgx.Conn }:
-		return db.Conn()
-	}
-	return nil
+	return queries.ReleaseSavepoint(ctx)
 }
 
 func readOne[T any](into *T) func(pgx.Rows) error {

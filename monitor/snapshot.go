@@ -174,7 +174,7 @@ func (s *Snapshot) Find(key pglock.Key) (Lock, bool) {
 }
 
 // HeldBy returns the locks that the session with this process ID holds, in the order of Locks: what would be freed if
-// it ended.
+// it ended. With 0 these are the locks of all prepared transactions.
 func (s *Snapshot) HeldBy(pid int32) []Lock {
 	var held []Lock
 	for _, lock := range s.Locks {

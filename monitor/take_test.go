@@ -186,7 +186,14 @@ func TestTheSameKeyInTwoDatabasesIsTwoLocks(t *testing.T) {
 		held[0].Holders[0].Database != there.Name() || len(held[0].Waiters) != 1 {
 		t.Errorf("there: %+v", held)
 	}
-	if first := s.Locks[0]; first.Database != here.Name() {
-		t.Errorf("the first lock is of database %s, want those of the connected database first", first.Database)
+	for _, db := range []*testenv.DB{here, there} {
+		s := take(t, db.Pool(t))
+		if first, found := s.Locks[0], find(t, s, key); first.Database != db.Name() || found.Database != db.Name() {
+			t.Errorf("connected to %s: the first lock is of %s, the key's of %s", db.Name(), first.Database, found.Database)
+		}
+	}
+	session(t, there, "SELECT pg_advisory_lock(1)")
+	if lock, ok := take(t, here.Pool(t)).Find(pglock.Int64Key(1)); ok {
+		t.Errorf("found a lock of another database: %+v", lock)
 	}
 }

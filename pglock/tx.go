@@ -12,7 +12,7 @@ import (
 
 // LockTx takes the lock for the rest of the transaction tx, with pg_advisory_xact_lock; commit and rollback free it.
 // It waits until it is granted, ctx ends, or [MaxWait] has passed, in one round trip whatever the connection's query
-// execution mode, and works through transaction poolers.
+// execution mode, and works through transaction poolers. (When MaxWait has passed, three more tell who is in the way.)
 //
 // It refuses, before anything is locked, a transaction that would read older data than the lock protects
 // ([ErrStaleSnapshot]) and a hot standby ([ErrStandby]); after a refusal, and after MaxWait, the transaction can go on.

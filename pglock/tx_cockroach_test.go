@@ -109,8 +109,9 @@ func (s *txCockroach) serve(t *testing.T, conn net.Conn) {
 				status = 'T'
 			}
 			s.answer(t, backend, status, &pgproto3.CommandComplete{CommandTag: []byte(strings.ToUpper(message.String))})
-		default:
+		default: // there is no answer to it
 			s.hear(fmt.Sprintf("%T", message))
+			return
 		}
 	}
 }

@@ -53,6 +53,48 @@ func TestAfterMaxWaitTheTransactionGoesOn(t *testing.T) {
 	}
 }
 
+func TestMaxWaitWorksThroughAPoolerInEveryMode(t *testing.T) {
+	t.Parallel()
+	db, key := testenv.Database(t), pglock.NewKey("invoice:42")
+	pooled := testenv.PgBouncer(t, db, testenv.TransactionPooling)
+	holder := txHold(t, db, key)
+	txExec(t, holder, "SET application_name = 'billing'")
+	for _, mode := range txModes {
+		t.Run(mode.String(), func(t *testing.T) {
+			var turns *txTurns
+			tx := txBegin(t, txConnect(t, pooled, func(config *pgx.ConnConfig) {
+				config.DefaultQueryExecMode = mode
+				turns = txCountTurns(config)
+			}))
+			var err error
+			n := turns.during(func() { err = pglock.LockTx(t.Context(), tx, key, pglock.MaxWait(txShort)) })
+			txWantHolder(t, txWantWaitError(t, err, key), holder)
+			if n != 4 {
+				t.Errorf("it took %d round trips: the wait, and three to ask who is in the way", n)
+			}
+			txWantUsable(t, tx)
+		})
+	}
+}
+
+func TestMaxWaitNeedsTheSimpleProtocol(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	for setting, want := range map[string]string{
+		"client_encoding = LATIN1":          "client_encoding=UTF8",
+		"standard_conforming_strings = off": "standard_conforming_strings=on",
+	} {
+		tx, key := txBegin(t, db.Connect(t)), pglock.NewKey("invoice:42")
+		txExec(t, tx, "SET "+setting)
+		err := pglock.LockTx(t.Context(), tx, key, pglock.MaxWait(txLong))
+		if err == nil || !strings.Contains(err.Error(), `lock "invoice:42": `) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: the error is %v", setting, err)
+		}
+		txCheck(t, pglock.LockTx(t.Context(), tx, key))
+		txCheck(t, tx.Rollback(t.Context()))
+	}
+}
+
 // txWantHolder fails the test unless the error names the session of holder, and says so to people.
 func txWantHolder(t *testing.T, wait *pglock.WaitError, holder pgx.Tx) {
 	t.Helper()
@@ -236,11 +278,11 @@ func TestAHugeMaxWaitWaits(t *testing.T) {
 	}
 }
 
-// TestMaxWaitBoundsTheWaitForAllKeysTogether lets each wait end after a quarter of the bound. Were it a bound of each
+// TestMaxWaitBoundsTheWaitForAllKeysTogether lets each wait end after a fifth of the bound. Were it a bound of each
 // wait, none would meet it and all eight keys would be granted.
 func TestMaxWaitBoundsTheWaitForAllKeysTogether(t *testing.T) {
 	t.Parallel()
-	const maxWait = 400 * time.Millisecond
+	const maxWait = 2 * time.Second
 	db, mine := testenv.Database(t), pglock.Int64Key(-1)
 	keys, holders := []pglock.Key{}, []pgx.Tx{}
 	for i := range 8 {
@@ -256,7 +298,7 @@ func TestMaxWaitBoundsTheWaitForAllKeysTogether(t *testing.T) {
 		txCheck(t, holders[released].Rollback(t.Context()))
 		released++
 	}
-	err := txReleaseOneByOne(t, db, keys, maxWait/4, release, result)
+	err := txReleaseOneByOne(t, db, keys, maxWait/5, release, result)
 
 	wait := txWantWaitError(t, err, keys[0])
 	if wait.More != len(keys)-1 || wait.Waited < maxWait {

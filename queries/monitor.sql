@@ -83,11 +83,13 @@ SELECT l.database, l.classid, l.objid, l.objsubid, l.pid,
 FROM pg_catalog.pg_locks AS l
 WHERE l.locktype = 'advisory' AND NOT l.granted;
 
--- The names of keys; a key that has several is a collision. The table is named in a string: a statement that names it
--- would be an error where it does not exist, and while it is parsed, when no limit applies yet, would wait for whoever
--- alters it. XML cannot hold every character of a name, so names come in hexadecimal.
+-- The names of keys, as a JSON array of {key, name}; a key that has several is a collision. The table is named in a
+-- string: a statement that names it would be an error where it does not exist, and while it is parsed, before any limit
+-- applies, would wait for whoever alters it. XML cannot hold every character, so it holds the array in hexadecimal.
 -- name: Names :one
-SELECT pg_catalog.query_to_xml(pg_catalog.format(
-           'SELECT n.key, pg_catalog.encode(pg_catalog.convert_to(n.name, ''UTF8''), ''hex'') AS name '
-           'FROM pglock.names AS n WHERE n.key = ANY (%L::int8[]) ORDER BY n.key, n.name',
-           @keys::int8[]), false, false, '')::text AS names;
+SELECT COALESCE(pg_catalog.convert_from(pg_catalog.decode(pg_catalog.substring(
+    pg_catalog.query_to_xml(pg_catalog.format(
+        'SELECT pg_catalog.encode(pg_catalog.convert_to(pg_catalog.json_agg(n)::text, ''UTF8''), ''hex'') AS names '
+        'FROM (SELECT key, name FROM pglock.names WHERE key = ANY (%L::int8[]) ORDER BY key, name) AS n',
+        @keys::int8[]), false, false, '')::text,
+    '<names>(.*)</names>'), 'hex'), 'UTF8'), '[]')::json AS names;

@@ -4,8 +4,8 @@
 #
 #	image.sh SUITE NAME [OPTION-OF-MMDEBSTRAP…]
 #
-# bullseye has PostgreSQL 13, bookworm 15, trixie 17 and forky 18. The packages come from this machine's own sources when
-# these have the suite. A mirror that stands still needs --aptopt='Acquire::Check-Valid-Until "false"'.
+# bullseye has PostgreSQL 13, bookworm 15, trixie 17 and forky 18. The packages come from this machine's own sources
+# when these have the suite. A mirror that stands still needs --aptopt='Acquire::Check-Valid-Until "false"'.
 #
 # It needs root, mmdebstrap and Docker.
 set -eu

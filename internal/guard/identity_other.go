@@ -12,7 +12,7 @@ import (
 type identity struct{ other bool }
 
 func serverIdentity() (identity, error) {
-	return identity{}, fmt.Errorf("throw-away servers need a Unix system, not %s: %w", runtime.GOOS, errors.ErrUnsupported)
+	return identity{}, fmt.Errorf("throw-away servers need Unix, not %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
 
 func (identity) own(string) error { return errors.ErrUnsupported }

@@ -188,18 +188,20 @@ func (q *Queries) Locks(ctx context.Context) ([]LocksRow, error) {
 }
 
 const Names = `-- name: Names :one
-SELECT pg_catalog.query_to_xml(pg_catalog.format(
-           'SELECT n.key, pg_catalog.encode(pg_catalog.convert_to(n.name, ''UTF8''), ''hex'') AS name '
-           'FROM pglock.names AS n WHERE n.key = ANY (%L::int8[]) ORDER BY n.key, n.name',
-           $1::int8[]), false, false, '')::text AS names
+SELECT COALESCE(pg_catalog.convert_from(pg_catalog.decode(pg_catalog.substring(
+    pg_catalog.query_to_xml(pg_catalog.format(
+        'SELECT pg_catalog.encode(pg_catalog.convert_to(pg_catalog.json_agg(n)::text, ''UTF8''), ''hex'') AS names '
+        'FROM (SELECT key, name FROM pglock.names WHERE key = ANY (%L::int8[]) ORDER BY key, name) AS n',
+        $1::int8[]), false, false, '')::text,
+    '<names>(.*)</names>'), 'hex'), 'UTF8'), '[]')::json AS names
 `
 
-// The names of keys; a key that has several is a collision. The table is named in a string: a statement that names it
-// would be an error where it does not exist, and while it is parsed, when no limit applies yet, would wait for whoever
-// alters it. XML cannot hold every character of a name, so names come in hexadecimal.
-func (q *Queries) Names(ctx context.Context, keys []int64) (string, error) {
+// The names of keys, as a JSON array of {key, name}; a key that has several is a collision. The table is named in a
+// string: a statement that names it would be an error where it does not exist, and while it is parsed, before any limit
+// applies, would wait for whoever alters it. XML cannot hold every character, so it holds the array in hexadecimal.
+func (q *Queries) Names(ctx context.Context, keys []int64) ([]byte, error) {
 	row := q.db.QueryRow(ctx, Names, keys)
-	var names string
+	var names []byte
 	err := row.Scan(&names)
 	return names, err
 }

@@ -28,7 +28,7 @@ func (m Mode) signal() os.Signal {
 
 var errDown = errors.New("the server is down")
 
-// Down shuts the server down and waits for that. Its port and its data stay for [Server.Up].
+// Down shuts the server down and waits for that, two minutes at most. Its port and its data stay for [Server.Up].
 func (s *Server) Down(ctx context.Context, mode Mode) error {
 	s.starting.Lock()
 	defer s.starting.Unlock()
@@ -73,6 +73,8 @@ func (s *Server) shutDown(ctx context.Context, mode Mode) error {
 	if postmaster == nil {
 		return errDown
 	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
 	if err := postmaster.Signal(mode.signal()); err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ import (
 // Superuser is the role that [Server.ConnString] connects as.
 const Superuser = "postgres"
 
-// startTimeout bounds a start when the caller's context does not. A loaded machine may take long to recover a crash.
+// startTimeout bounds a start and a shutdown besides the caller's context. A loaded machine may take long to recover.
 const startTimeout = 2 * time.Minute
 
 // Options say how to start a server. The zero value is fine.
@@ -48,8 +48,8 @@ type Server struct {
 	postmaster *guard.Process // nil, or ended, while the server is down
 }
 
-// Start makes a new server and returns when it accepts connections. ctx bounds the start alone; without a deadline it
-// is given up after two minutes. The caller must call [Server.Stop].
+// Start makes a new server and returns when it accepts connections. ctx bounds the start alone, which is given up after
+// two minutes in any case. The caller must call [Server.Stop].
 //
 // The error matches [ErrNoBinaries] when there is nothing to start, and otherwise ends with the server's last words.
 func Start(ctx context.Context, options Options) (*Server, error) {

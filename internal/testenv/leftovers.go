@@ -101,7 +101,8 @@ func rollBackPrepared(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	for _, gid := range gids {
-		if _, err := conn.Exec(ctx, fmt.Sprintf("ROLLBACK PREPARED '%s'", strings.ReplaceAll(gid, "'", "''"))); err != nil {
+		literal := strings.ReplaceAll(gid, "'", "''")
+		if _, err := conn.Exec(ctx, fmt.Sprintf("ROLLBACK PREPARED '%s'", literal)); err != nil {
 			return err
 		}
 	}

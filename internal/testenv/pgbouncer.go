@@ -34,7 +34,8 @@ func PgBouncer(t testing.TB, db *DB, mode Pooling) (connString string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bouncer := &pgBouncer{program: program, guard: g, server: db.Config(t).ConnConfig, roles: db.knownRoles(), mode: mode}
+	server := db.Config(t).ConnConfig
+	bouncer := &pgBouncer{program: program, guard: g, server: server, roles: db.knownRoles(), mode: mode}
 	t.Cleanup(func() {
 		if err := g.Close(); err != nil {
 			t.Errorf("stop PgBouncer: %v", err)

@@ -45,7 +45,8 @@ func run(m *testing.M) int {
 	return code
 }
 
-// WaitUntil polls until done, and fails the test when that takes more than a minute. what completes "it is not so that".
+// WaitUntil polls until done, and fails the test when that takes more than a minute. what completes the sentence "it is
+// not so that".
 func WaitUntil(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	if !poll(patience, done) {

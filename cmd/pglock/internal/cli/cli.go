@@ -41,7 +41,6 @@ the lock; 126 and 127 the command cannot be executed or was not found; 128+n end
 		Version: moduleVersion(),
 	})
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.SuggestionsMinimumDistance = 2
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse(cmd, "%w", err) })
 	root.AddCommand(newRun(), newMonitor(), newKey(), newMigrate(), newDemo(), newVersion())
@@ -50,6 +49,7 @@ the lock; 126 and 127 the command cannot be executed or was not found; 128+n end
 
 // group makes a command that only has subcommands refuse others, which cobra alone does for the root.
 func group(cmd *cobra.Command) *cobra.Command {
+	cmd.SuggestionsMinimumDistance = 2
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return nil

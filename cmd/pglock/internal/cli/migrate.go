@@ -20,8 +20,8 @@ func newMigrate() *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:   "migrate",
 		Short: "Install, upgrade or remove schema pglock",
-		Long: `Install, upgrade or remove schema pglock. Plain locks do not need it. With it the monitor shows names, locks have fencing
-numbers, and SQL can take the same locks: SELECT pg_advisory_xact_lock(pglock.key('invoice:42')).
+		Long: `Install, upgrade or remove schema pglock. Plain locks do not need it. With it the monitor shows names, locks have
+fencing numbers, and SQL can take the same locks: SELECT pg_advisory_xact_lock(pglock.key('invoice:42')).
 
 With other migration tools, run what "pglock migrate print" writes.`,
 		Example: `  pglock migrate up
@@ -36,8 +36,8 @@ func newMigrateUp() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Install schema pglock, or upgrade it",
-		Long: `Install schema pglock, or upgrade it, in one transaction. Any number of processes may do so at once: one works, the others
-wait and find nothing to do.
+		Long: `Install schema pglock, or upgrade it, in one transaction. Any number of processes may do so at once: one works, the
+others wait and find nothing to do.
 
 The role needs the right to create a schema in the database. What other roles need is in "pglock migrate print".`,
 		Example: "  pglock migrate up --dsn postgres://admin@db.example.com/shop",

@@ -29,8 +29,8 @@ queue. Keys are shown of every database of the server; for others than the one t
 there are no names. Prepared transactions have no process, but an identifier, which ROLLBACK PREPARED takes.
 
 On a terminal the table is renewed in place until Ctrl-C. Elsewhere, and with --output json or csv, each snapshot is
-appended: as a table, as one line of JSON, or as lines of CSV under one header. When the server goes away, pglock says so
-on the standard error and goes on when it is back.
+appended: as a table, as one line of JSON, or as lines of CSV under one header. When the server goes away, pglock says
+so on the standard error, or above the table, and goes on when it is back.
 
 Exit codes: 0 done, or ended by Ctrl-C or SIGTERM; 69 no database; 64 wrong usage.`
 

@@ -111,6 +111,20 @@ func (d *Demo) show(snapshot *monitor.Snapshot) {
 	}
 }
 
+// showWhen waits until a snapshot is ready, and prints it.
+func (d *Demo) showWhen(ctx context.Context, ready func(*monitor.Snapshot) bool) (*monitor.Snapshot, error) {
+	for snapshot, err := range monitor.Watch(ctx, d.pool, 20*time.Millisecond) {
+		if err != nil {
+			return nil, err
+		}
+		if ready(snapshot) {
+			d.show(snapshot)
+			return snapshot, nil
+		}
+	}
+	return nil, context.Cause(ctx)
+}
+
 // quote sets off what the monitor prints.
 const quote = "| "
 

@@ -24,23 +24,18 @@ func (d *Demo) queue(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, locker.Close(context.WithoutCancel(ctx))) }()
-	lock, err := locker.Lock(ctx, deployKey)
-	if err != nil {
-		return err
-	}
+	defer func() { err = errors.Join(err, locker.Close(ctx)) }()
 	d.say("This process holds %q, and %d others wait for it in locker.Lock. A deployment is more than one transaction: "+
 		"it reads a number in one, and writes the next in another.", deployKey, processes)
-	err = d.direct(ctx, processes, "deploy", func(workers []*worker) error {
-		if err := d.awaitQueue(ctx, len(workers)); err != nil {
-			return errors.Join(err, lock.Unlock(ctx))
-		}
-		d.print("")
-		d.say("It unlocks. They go one after the other, first come, first served:")
-		if err := lock.Unlock(ctx); err != nil {
-			return err
-		}
-		return d.quoteAll(workers)
+	err = locker.Do(ctx, deployKey, func(_ context.Context, lock *pglock.Lock) error {
+		return d.direct(ctx, processes, "deploy", func(workers []*worker) error {
+			if _, err := d.showWhen(ctx, allWait); err != nil {
+				return err
+			}
+			d.print("")
+			d.say("It unlocks. They go one after the other, first come, first served:")
+			return errors.Join(lock.Unlock(ctx), d.quoteAll(workers))
+		})
 	})
 	if err != nil {
 		return err
@@ -48,25 +43,14 @@ func (d *Demo) queue(ctx context.Context) (err error) {
 	return d.countDeployments(ctx)
 }
 
-// awaitQueue shows the queue when n stand in it, the first for a while, with the name that the Locker has recorded in
-// the background.
-func (d *Demo) awaitQueue(ctx context.Context, n int) error {
-	for snapshot, err := range monitor.Watch(ctx, d.pool, 20*time.Millisecond) {
-		if err != nil {
-			return err
-		}
-		lock, _ := snapshot.Find(deployKey)
-		if len(lock.Waiters) == n && len(lock.Names) > 0 && hasWaited(snapshot, lock.Waiters[0]) {
-			d.show(snapshot)
-			return nil
-		}
+// allWait is so when the queue is complete, and the first has waited for a while: that is what queues are like.
+func allWait(s *monitor.Snapshot) bool {
+	lock, _ := s.Find(deployKey)
+	if len(lock.Waiters) < processes || len(lock.Names) == 0 {
+		return false
 	}
-	return context.Cause(ctx)
-}
-
-// hasWaited is for people: a queue is something that takes time.
-func hasWaited(s *monitor.Snapshot, w monitor.Waiter) bool {
-	return w.WaitingSince == nil || s.TakenAt.Sub(*w.WaitingSince) > time.Second
+	since := lock.Waiters[0].WaitingSince
+	return since == nil || s.TakenAt.Sub(*since) > time.Second
 }
 
 func (d *Demo) countDeployments(ctx context.Context) error {

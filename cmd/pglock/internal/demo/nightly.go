@@ -9,10 +9,12 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
+var nightlyKey = pglock.NewKey("nightly-report")
+
 // nightly shows a job of which one instance runs, however many are started.
 func (d *Demo) nightly(ctx context.Context) error {
 	d.title("A nightly job that runs once")
-	d.say(`%d processes call locker.TryLock(ctx, pglock.NewKey("nightly-report")) at the same time:`, processes)
+	d.say("%d processes call locker.TryDo with the key %q at the same time:", processes, nightlyKey)
 	return d.direct(ctx, processes, "nightly", func(workers []*worker) error {
 		if err := together(workers); err != nil {
 			return err
@@ -20,12 +22,14 @@ func (d *Demo) nightly(ctx context.Context) error {
 		if err := d.quoteAll(workers); err != nil {
 			return err
 		}
-		snapshot, err := monitor.Take(ctx, d.pool)
+		snapshot, err := d.showWhen(ctx, func(s *monitor.Snapshot) bool {
+			lock, _ := s.Find(nightlyKey)
+			return len(lock.Names) > 0 // is recorded in the background
+		})
 		if err != nil {
 			return err
 		}
-		d.show(snapshot)
-		if lock, held := snapshot.Find(pglock.NewKey("nightly-report")); !held || len(lock.Holders) != 1 {
+		if lock, _ := snapshot.Find(nightlyKey); len(lock.Holders) != 1 {
 			return fmt.Errorf("the report runs %d times", len(lock.Holders))
 		}
 		return nil
@@ -42,8 +46,7 @@ func nightlyWorker(ctx context.Context, s stage) (err error) {
 	if err := errors.Join(s.tell("ready"), s.await()); err != nil {
 		return err
 	}
-	key := pglock.NewKey("nightly-report")
-	err = locker.TryDo(ctx, key, func(ctx context.Context, lock *pglock.Lock) error {
+	err = locker.TryDo(ctx, nightlyKey, func(ctx context.Context, lock *pglock.Lock) error {
 		fence, err := lock.Fence(ctx)
 		if err != nil {
 			return err
@@ -53,7 +56,7 @@ func nightlyWorker(ctx context.Context, s stage) (err error) {
 	if !errors.Is(err, pglock.ErrNotAcquired) {
 		return err
 	}
-	holders, err := locker.Holders(ctx, key)
+	holders, err := locker.Holders(ctx, nightlyKey)
 	if err != nil {
 		return err
 	}

@@ -108,8 +108,12 @@ func heading(s *monitor.Snapshot, lock monitor.Lock, width int) string {
 	if lock.Database != s.Database {
 		facts += "  in database " + Printable(cmp.Or(lock.Database, fmt.Sprint(lock.DatabaseOID)))
 	}
-	const least = 20 // of the key, however long the facts are
-	return cut(Printable(lock.Key), max(width-columns(facts), least)) + facts
+	key := Printable(lock.Key)
+	if len(lock.Names) > 0 { // a number makes no sense when it is cut
+		const least = 20 // however long the facts are
+		key = cut(key, max(width-columns(facts), least))
+	}
+	return key + facts
 }
 
 // notes end a table: how much it shows, what its marks mean, and what is missing and how it can be had.

@@ -1,0 +1,139 @@
+package view
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+var now = time.Date(2026, 7, 5, 12, 0, 0, 0, time.UTC)
+
+func ago(d time.Duration) *time.Time {
+	t := now.Add(-d)
+	return &t
+}
+
+// snapshot has one of everything.
+func snapshot() *monitor.Snapshot {
+	session := func(pid int32, application, state string) monitor.Session {
+		return monitor.Session{PID: pid, User: "alice", Database: "shop", Application: application,
+			Client: "192.0.2.7:49152", State: state, StateSince: ago(3 * time.Minute), Since: ago(2 * time.Hour)}
+	}
+	blocker := func(pid int32, kind monitor.BlockKind) monitor.Blocker { return monitor.Blocker{PID: pid, Kind: kind} }
+	editor := session(4711, "billing", "idle in transaction")
+	editor.Query = "-- name: Book :exec\nUPDATE invoice\n\tSET paid = true"
+	stranger := session(4714, "billing", "")
+	stranger.Client, stranger.Hidden = "", []string{"client", "state", "query"}
+	gone := monitor.Session{PID: 4715, Hidden: []string{"user", "application", "client", "state"}}
+	return &monitor.Snapshot{
+		TakenAt: now, ServerVersion: "17.5 (Debian 17.5-1.pgdg12+1)", Database: "shop", Role: "watcher",
+		DetailsHidden: "role \"watcher\" may not see the details of other roles' sessions: GRANT pg_read_all_stats TO \"watcher\"",
+		Locks: []monitor.Lock{
+			{Key: "@5", Space: monitor.Bigint, Objsubid: 1, Number: 5, Database: "shop",
+				Holders: []monitor.Holder{{Mode: monitor.Exclusive, Session: session(99, "psql", "idle")}}},
+			{Key: "@7/-42", Space: monitor.Pair, Objsubid: 2, Database: "other",
+				Holders: []monitor.Holder{{Mode: monitor.Shared, Session: monitor.Session{User: "bob", GID: "it's", PreparedAt: ago(time.Hour)}}},
+				Waiters: []monitor.Waiter{{Mode: monitor.Exclusive, Session: session(4716, "psql", "active"), WaitingSince: ago(time.Second),
+					BlockedBy: []monitor.Blocker{{GID: "it's", Kind: monitor.Hard}}}}},
+			{Key: "invoice:42", Names: []string{"invoice:42"}, Space: monitor.Bigint, Objsubid: 1, Number: 6688477336110245193, Database: "shop",
+				Holders: []monitor.Holder{{Mode: monitor.Exclusive, Session: editor}},
+				Waiters: []monitor.Waiter{
+					{Mode: monitor.Exclusive, Session: session(4712, "billing", "active"), WaitingSince: ago(90 * time.Second),
+						BlockedBy: []monitor.Blocker{blocker(4711, monitor.Hard)}},
+					{Mode: monitor.Shared, Session: stranger, WaitingSince: ago(12 * time.Second),
+						BlockedBy: []monitor.Blocker{blocker(4711, monitor.Hard), blocker(4712, monitor.Soft)}},
+					{Mode: monitor.Exclusive, Session: gone,
+						BlockedBy: []monitor.Blocker{blocker(4711, monitor.Hard), blocker(4712, monitor.Soft), blocker(4714, monitor.Soft)}},
+				}},
+		},
+	}
+}
+
+const inEightyColumns = `
+alice@db1:5432/shop  PostgreSQL 17.5  2026-07-05 12:00:00 UTC
+
+         PID MODE   WAITED USER  APPLICATION CLIENT    STATE      BLOCKED BY
+invoice:42  @6688477336110245193
+  holds 4711 excl          alice billing     192.0.2.7 idle in tx
+        idle in tx for 3m00s, session 2h00m: UPDATE invoice SET paid = true
+  waits 4712 excl    1m30s alice billing     192.0.2.7 active     4711
+  waits 4714 shared    12s alice billing     (hidden)  (hidden)   4711 ~4712
+  waits 4715 excl        ? ?     ?           ?         ?          4711 ~4712 +1
+@7/-42  in database other
+  holds    - shared        bob   prepared transaction 'it's', 1h00m ago
+  waits 4716 excl     1.0s alice psql        192.0.2.7 active     'it's'
+@5
+  holds   99 excl          alice psql        192.0.2.7 idle
+
+3 keys, 3 holders, 4 waiters
+~ does not hold the lock, but waits for it ahead in the queue
+hidden: role "watcher" may not see the details of other roles' sessions: GRANT
+  pg_read_all_stats TO "watcher"
+`
+
+func TestTable(t *testing.T) {
+	got := "\n" + strings.Join(Table(snapshot(), "alice@db1:5432/shop", 80), "\n") + "\n"
+	if got != inEightyColumns {
+		t.Errorf("got %s\nwant %s", got, inEightyColumns)
+	}
+}
+
+func TestNoLineIsWiderThanTheTable(t *testing.T) {
+	s := snapshot()
+	s.Locks[0].Names = []string{"a", "b"}
+	s.Locks[0].Key = strings.Repeat("a | b", 40)
+	s.Locks[2].Holders[0].Application = strings.Repeat("日本語", 20)
+	s.Locks[2].Holders[0].State = "a state that no server of today knows"
+	for width := 20; width < 200; width++ {
+		for _, line := range Table(s, "alice@db1:5432/shop", width) {
+			if columns(line) > width {
+				t.Fatalf("%d columns instead of %d: %s", columns(line), width, line)
+			}
+		}
+	}
+}
+
+func TestATableWithoutLocks(t *testing.T) {
+	s := &monitor.Snapshot{TakenAt: now, ServerVersion: "13.1", NamesMissing: "because"}
+	got := strings.Join(Table(s, "x", 80), "\n")
+	if want := "x  PostgreSQL 13.1  2026-07-05 12:00:00 UTC\n\nno advisory locks\nnames: because"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestBlockersThatCouldNotBeRead(t *testing.T) {
+	s := snapshot()
+	s.BlockersMissing = "it took too long"
+	table := strings.Join(Table(s, "x", 80), "\n")
+	if !strings.Contains(table, "active     ?\n") || !strings.Contains(table, "blocked by: it took too long") {
+		t.Errorf("got %s", table)
+	}
+}
+
+func TestFilter(t *testing.T) {
+	for name, test := range map[string]struct {
+		filter Filter
+		want   string
+	}{
+		"all":     {Filter{}, "@5 @7/-42 invoice:42"},
+		"waiting": {Filter{Waiting: true}, "@7/-42 invoice:42"},
+		"keys":    {Filter{Keys: []pglock.Key{pglock.Int64Key(5), pglock.NewKey("invoice:42")}}, "@5 invoice:42"},
+		"both":    {Filter{Keys: []pglock.Key{pglock.Int64Key(5), pglock.PairKey(7, -42)}, Waiting: true}, "@7/-42"},
+	} {
+		before := snapshot()
+		before.Locks[1].Number = pglock.PairKey(7, -42).Int64()
+		var got []string
+		for _, lock := range test.filter.Apply(before).Locks {
+			got = append(got, lock.Key)
+		}
+		if strings.Join(got, " ") != test.want {
+			t.Errorf("%s: %q, want %s", name, got, test.want)
+		}
+		if len(before.Locks) != 3 {
+			t.Errorf("%s: the snapshot itself was changed", name)
+		}
+	}
+}

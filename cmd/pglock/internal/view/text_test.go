@@ -1,0 +1,71 @@
+package view
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestPrintable(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                    "",
+		"invoice:42":          "invoice:42",
+		"日本語/注文 é":            "日本語/注文 é",
+		`back\slash`:          `back\slash`,
+		"\x1b[31mred\x1b[0m":  `\x1b[31mred\x1b[0m`,
+		"tab\tline\r\n":       `tab\tline\r\n`,
+		"\u009b2J":            `\u009b2J`,
+		"\u202eevil":          `\u202eevil`,
+		"\u00a0\ufeff":        `\u00a0\ufeff`,
+		"no\xffUTF-8\xe2\x82": `no\xffUTF-8\xe2\x82`,
+		"\ufffd":              "\ufffd",
+		"\U000e0001":          `\U000e0001`,
+		"\x00\x7f":            `\x00\x7f`,
+	} {
+		if got := Printable(text); got != want {
+			t.Errorf("Printable(%q) = %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestFitCountsColumns(t *testing.T) {
+	for _, test := range []struct {
+		text  string
+		n     int
+		right bool
+		want  string
+	}{
+		{"abc", 5, false, "abc  "},
+		{"abc", 5, true, "  abc"},
+		{"abcdef", 5, false, "abcd…"},
+		{"abcde", 5, false, "abcde"},
+		{"日本語", 6, false, "日本語"},
+		{"日本語", 5, false, "日本…"},
+		{"日本語", 4, false, "日… "},
+		{"e\u0301a", 2, false, "e\u0301a"},
+		{"", 2, false, "  "},
+	} {
+		if got := fit(test.text, test.n, test.right); got != test.want {
+			t.Errorf("fit(%q, %d) = %q, want %q", test.text, test.n, got, test.want)
+		}
+	}
+}
+
+func TestWrap(t *testing.T) {
+	got := Wrap("one two  three\nfour a-word-that-is-long", 9, "  ")
+	if want := []string{"one two", "  three", "  four", "  a-word…"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestAge(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0ms", 0: "0ms", 999 * time.Millisecond: "999ms", 1250 * time.Millisecond: "1.2s",
+		10 * time.Second: "10s", 59*time.Second + 999*time.Millisecond: "59s", 61 * time.Second: "1m01s",
+		time.Hour: "1h00m", 25 * time.Hour: "1d01h", 1000 * 24 * time.Hour: "1000d00h",
+	} {
+		if got := age(d); got != want {
+			t.Errorf("age(%v) = %s, want %s", d, got, want)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package monitor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/monitordb"
+)
+
+// inTransaction reports whether db stands in a transaction block, be it a failed one.
+func inTransaction(ctx context.Context, db DBTX) (bool, error) {
+	if _, ok := db.(*pgxpool.Pool); ok {
+		return false, nil
+	}
+	if conn := connection(db); conn != nil {
+		return inBlock(conn), nil
+	}
+	rows, err := db.Query(ctx, monitordb.Probe)
+	if err != nil {
+		return false, err
+	}
+	conn := rows.Conn() // may belong to somebody else once rows are closed
+	inside := conn != nil && inBlock(conn)
+	rows.Close()
+	return inside, rows.Err()
+}
+
+// inBlock reads what the server said about the connection after its last statement.
+func inBlock(conn *pgx.Conn) bool {
+	return conn.PgConn().TxStatus() != 'I'
+}
+
+// connection returns the one connection that db uses; nil says that it cannot be seen.
+func connection(db DBTX) *pgx.Conn {
+	switch db := db.(type) {
+	case *pgx.Conn:
+		return db
+	case interface{ Conn() *pgx.Conn }:
+		return db.Conn()
+	}
+	return nil
+}
+
+// place says which server was asked, as far as db tells.
+func place(db DBTX) string {
+	var config *pgx.ConnConfig
+	if pool, ok := db.(*pgxpool.Pool); ok {
+		config = pool.Config().ConnConfig
+	} else if conn := connection(db); conn != nil {
+		config = conn.Config()
+	} else {
+		return ""
+	}
+	return fmt.Sprintf(" of %s, port %d, database %q", config.Host, config.Port, config.Database)
+}

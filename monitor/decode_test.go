@@ -1,0 +1,99 @@
+package monitor
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+func TestDecoding(t *testing.T) {
+	cases := []struct {
+		classid, objid uint32
+		objsubid       int16
+		number         int64
+		class, object  int32
+		space          Space
+		text           string
+	}{
+		{0, 7, 1, 7, 0, 7, Bigint, "@7"},
+		{0xffffffff, 0xffffffff, 1, -1, -1, -1, Bigint, "@-1"},
+		{0x80000000, 0, 1, -1 << 63, -1 << 31, 0, Bigint, "@-9223372036854775808"},
+		{0, 7, 2, 7, 0, 7, Pair, "@0/7"},
+		{7, 0xffffffd6, 2, 7<<32 | 0xffffffd6, 7, -42, Pair, "@7/-42"},
+		// Citus: a class of locks in objsubid, a shard in the two halves.
+		{5, 102008, 4, 5<<32 | 102008, 5, 102008, Other, "@5/102008#4"},
+		{0x80000000, 1, 16, -1<<63 | 1, -1 << 31, 1, Other, "@-2147483648/1#16"},
+		{0, 0, 0, 0, 0, 0, Other, "@0/0#0"},
+	}
+	for _, c := range cases {
+		id := identify(oid(5), oid(c.classid), oid(c.objid), pgtype.Int2{Int16: c.objsubid, Valid: true})
+		if want := (identity{database: 5, objsubid: c.objsubid, number: c.number}); id != want {
+			t.Errorf("%s: identity %+v, want %+v", c.text, id, want)
+		}
+		class, object := id.halves()
+		if class != c.class || object != c.object || id.space() != c.space || id.text(nil) != c.text {
+			t.Errorf("got class %d, object %d, space %s, text %s; want %+v", class, object, id.space(), id.text(nil), c)
+		}
+	}
+}
+
+func oid(n uint32) pgtype.Uint32 { return pgtype.Uint32{Uint32: n, Valid: true} }
+
+func TestLockModesConflictBothWays(t *testing.T) {
+	for _, a := range modes {
+		for _, b := range modes {
+			if a.conflictsWith(b) != b.conflictsWith(a) {
+				t.Errorf("%s and %s conflict one way", a, b)
+			}
+		}
+	}
+	if Shared.conflictsWith(Shared) || !Shared.conflictsWith(Exclusive) || !Exclusive.conflictsWith(Exclusive) {
+		t.Error("the modes of advisory locks conflict wrongly")
+	}
+	if Mode("unheard of").conflictsWith(Exclusive) {
+		t.Error("an unknown mode conflicts")
+	}
+}
+
+// What a snapshot shows when the locks changed while it was read.
+func TestBlockersOfAMomentLater(t *testing.T) {
+	holders := []Holder{
+		{Session: Session{PID: 10}, Mode: Shared},
+		{Session: Session{PID: 10}, Mode: Exclusive},
+		{Session: Session{PID: 20}, Mode: Shared},
+		{Session: Session{GID: "g"}, Mode: Shared},
+	}
+	cases := []struct {
+		name    string
+		mode    Mode
+		holders []Holder
+		pids    []int32
+		want    []Blocker
+	}{
+		{"granted in between", Exclusive, holders, nil, []Blocker{}},
+		{"holders, one of them in two modes", Exclusive, holders, []int32{20, 10, 0},
+			[]Blocker{{0, "g", Hard}, {10, "", Hard}, {20, "", Hard}}},
+		{"a compatible holder that waits ahead for more", Shared, holders, []int32{20, 10},
+			[]Blocker{{10, "", Hard}, {20, "", Soft}}},
+		{"a session that is not in the snapshot", Shared, holders, []int32{99}, []Blocker{{99, "", Soft}}},
+		{"parallel workers of one session", Exclusive, holders, []int32{20, 20, 99, 20},
+			[]Blocker{{20, "", Hard}, {99, "", Soft}}},
+		{"two prepared transactions that have ended", Exclusive, nil, []int32{0, 0}, []Blocker{{0, "", Hard}}},
+	}
+	for _, c := range cases {
+		if got := blockers(Waiter{Mode: c.mode}, c.holders, c.pids); got == nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestClientsAreWrittenWithTheirPort(t *testing.T) {
+	v4, v6 := netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("2001:db8::7")
+	for want, address := range map[string]*netip.Addr{"192.0.2.7:49152": &v4, "[2001:db8::7]:49152": &v6, "[local]": nil} {
+		if got := client(address, pgtype.Int4{Int32: 49152, Valid: true}); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}

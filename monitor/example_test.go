@@ -1,0 +1,116 @@
+package monitor_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// Who holds the lock of a key, and who waits for it? Here one transaction holds "invoice:42" and another one waits. The
+// name is known because it was registered.
+func ExampleTake() {
+	ctx := context.Background()
+	pool, commit := checkoutAndRefund(ctx)
+	defer pool.Close()
+	defer commit()
+
+	snapshot, err := monitor.Take(ctx, pool)
+	if err != nil {
+		log.Fatal(err)
+	}
+	lock, found := snapshot.Find(pglock.NewKey("invoice:42"))
+	fmt.Println("key:", lock.Key, "in use:", found)
+	for _, holder := range lock.Holders {
+		fmt.Printf("%s (%s) holds it: %s\n", holder.Application, holder.State, holder.Mode)
+	}
+	for _, waiter := range lock.Waiters {
+		fmt.Printf("%s waits for it: %s\n", waiter.Application, waiter.Mode)
+		for _, blocker := range waiter.BlockedBy {
+			fmt.Println("  behind the holder:", blocker.PID == lock.Holders[0].PID, blocker.Kind)
+		}
+	}
+	// Output:
+	// key: invoice:42 in use: true
+	// checkout (idle in transaction) holds it: exclusive
+	// refund waits for it: exclusive
+	//   behind the holder: true hard
+}
+
+// Watch until nobody waits any more. Errors are part of the stream: the server may be back for the next snapshot.
+func ExampleWatch() {
+	ctx := context.Background()
+	pool, commit := checkoutAndRefund(ctx)
+	defer pool.Close()
+	defer commit()
+
+	for snapshot, err := range monitor.Watch(ctx, pool, 100*time.Millisecond) {
+		if err != nil {
+			fmt.Println("no snapshot:", err)
+			continue
+		}
+		waiters := 0
+		for lock, waiter := range snapshot.Waiters() {
+			fmt.Println(waiter.Application, "waits for", lock.Key)
+			waiters++
+		}
+		if waiters == 0 {
+			fmt.Println("nobody waits")
+			break
+		}
+		commit() // the transaction that holds the lock
+	}
+	// Output:
+	// refund waits for invoice:42
+	// nobody waits
+}
+
+// checkoutAndRefund lets one transaction hold the lock of "invoice:42" and another one wait for it, both until commit
+// is called.
+func checkoutAndRefund(ctx context.Context) (pool *pgxpool.Pool, commit func()) {
+	config := must(pgxpool.ParseConfig(testenv.ForExamples().ConnString()))
+	pool = must(pgxpool.NewWithConfig(ctx, config))
+	must(0, migrations.Up(ctx, pool))
+	must(pool.Exec(ctx, "SELECT pglock.register('invoice:42')"))
+
+	holder := must(pgx.ConnectConfig(ctx, named(config, "checkout")))
+	tx := must(holder.Begin(ctx))
+	must(0, pglock.LockTx(ctx, tx, pglock.NewKey("invoice:42")))
+
+	waiter := must(pgx.ConnectConfig(ctx, named(config, "refund")))
+	done := make(chan error)
+	go func() {
+		done <- pglock.BeginFunc(ctx, waiter, pglock.NewKey("invoice:42"), func(pgx.Tx) error { return nil })
+	}()
+	for len(must(monitor.Take(ctx, pool)).Locks[0].Waiters) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	return pool, sync.OnceFunc(func() {
+		must(0, tx.Commit(ctx))
+		must(0, <-done)
+		must(0, holder.Close(ctx))
+		must(0, waiter.Close(ctx))
+	})
+}
+
+func named(config *pgxpool.Config, application string) *pgx.ConnConfig {
+	connConfig := config.Copy().ConnConfig
+	connConfig.RuntimeParams["application_name"] = application
+	return connConfig
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return value
+}

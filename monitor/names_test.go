@@ -1,0 +1,129 @@
+package monitor_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+func TestRegisteredNamesAreShown(t *testing.T) {
+	db := testenv.Database(t)
+	// XML, which carries them, cannot hold some of these characters.
+	names := []string{"invoice:42", "@home", "日本語/注文", "<a> & \"b\"", "tab\tbell\a\r\n end ", "@7/-42"}
+	migrate(t, db, names...)
+	holder := db.Connect(t)
+	for _, name := range append(names, "unregistered") {
+		execute(t, holder, lockNamed(name))
+	}
+	execute(t, holder, "SELECT pg_advisory_lock(7, -42)")
+
+	for _, mode := range queryModes {
+		s := take(t, poolIn(t, db, mode))
+		requireTruth(t, db, s)
+		if s.NamesMissing != "" {
+			t.Errorf("%v: names are missing: %s", mode, s.NamesMissing)
+		}
+		for _, name := range names {
+			key := pglock.NewKey(name)
+			lock := find(t, s, key)
+			read, err := pglock.ParseKey(lock.Key)
+			if err != nil || read.Name() != name || !slices.Equal(lock.Names, []string{name}) {
+				t.Errorf("%v: %q is shown as %q, names %q (%v)", mode, name, lock.Key, lock.Names, err)
+			}
+		}
+		unregistered := pglock.NewKey("unregistered")
+		if lock := find(t, s, unregistered); len(lock.Names) != 0 || lock.Key != fmt.Sprintf("@%d", unregistered.Int64()) {
+			t.Errorf("%v: an unregistered name is shown as %q, names %q", mode, lock.Key, lock.Names)
+		}
+	}
+}
+
+func lockNamed(name string) string {
+	return fmt.Sprintf("SELECT pg_advisory_lock(%d)", pglock.NewKey(name).Int64())
+}
+
+// Two names with one hash cannot be made, so the table has to lie about one.
+func TestACollisionShowsAllNames(t *testing.T) {
+	db := testenv.Database(t)
+	migrate(t, db, "a")
+	key := pglock.NewKey("a")
+	execute(t, db.Pool(t), "ALTER TABLE pglock.names DROP CONSTRAINT names_key_is_of_name",
+		fmt.Sprintf("INSERT INTO pglock.names (key, name) VALUES (%d, '@b')", key.Int64()))
+	session(t, db, lockNamed("a"))
+	lock := find(t, take(t, db.Pool(t)), key)
+	if lock.Key != "@@b | a" || !slices.Equal(lock.Names, []string{"@b", "a"}) {
+		t.Errorf("the collision is shown as %q, names %q", lock.Key, lock.Names)
+	}
+}
+
+func TestWithoutNamesTheSnapshotSaysWhy(t *testing.T) {
+	watcher := func(t *testing.T, db *testenv.DB, grants ...string) monitor.DBTX {
+		conn := connectAs(t, db.Role(t, "watcher"))
+		for _, grant := range grants {
+			execute(t, db.Pool(t), grant+quoted(conn.Config().User))
+		}
+		return conn
+	}
+	cases := []struct {
+		name  string
+		setUp func(t *testing.T, db *testenv.DB) monitor.DBTX
+		want  string
+	}{
+		{"no schema", func(t *testing.T, db *testenv.DB) monitor.DBTX {
+			return db.Connect(t)
+		}, "pglock migrate up"},
+		{"no right to the schema", func(t *testing.T, db *testenv.DB) monitor.DBTX {
+			migrate(t, db, "job")
+			return watcher(t, db)
+		}, "GRANT USAGE ON SCHEMA pglock TO \"watcher_"},
+		{"no right to the table", func(t *testing.T, db *testenv.DB) monitor.DBTX {
+			migrate(t, db, "job")
+			return watcher(t, db, "GRANT USAGE ON SCHEMA pglock TO ")
+		}, "GRANT SELECT ON pglock.names TO \"watcher_"},
+		{"a right to the table only", func(t *testing.T, db *testenv.DB) monitor.DBTX {
+			migrate(t, db, "job")
+			return watcher(t, db, "GRANT SELECT ON pglock.names TO ")
+		}, "GRANT USAGE ON SCHEMA pglock TO \"watcher_"},
+		{"somebody else's schema", func(t *testing.T, db *testenv.DB) monitor.DBTX {
+			return session(t, db, "CREATE SCHEMA pglock", "CREATE TABLE pglock.names (nickname text)")
+		}, "column \"key\" does not exist"},
+		{"a locked table", func(t *testing.T, db *testenv.DB) monitor.DBTX {
+			migrate(t, db, "job")
+			session(t, db, "BEGIN", "LOCK TABLE pglock.names")
+			return db.Connect(t)
+		}, "lock timeout"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			db := testenv.Database(t)
+			from := c.setUp(t, db)
+			session(t, db, lockNamed("job"))
+			s := take(t, from)
+			requireTruth(t, db, s)
+			if !strings.Contains(s.NamesMissing, c.want) {
+				t.Errorf("the reason is %q, want one that contains %q", s.NamesMissing, c.want)
+			}
+			if lock := find(t, s, pglock.NewKey("job")); len(lock.Names) != 0 {
+				t.Errorf("a name came from nowhere: %+v", lock)
+			}
+		})
+	}
+}
+
+func TestTheGrantsForWatchersGiveNames(t *testing.T) {
+	db := testenv.Database(t)
+	migrate(t, db, "job")
+	watcher := connectAs(t, db.Role(t, "watcher"))
+	execute(t, db.Pool(t), migrations.WatcherGrants(watcher.Config().User))
+	session(t, db, lockNamed("job"))
+	s := take(t, watcher)
+	if lock := find(t, s, pglock.NewKey("job")); s.NamesMissing != "" || lock.Key != "job" {
+		t.Errorf("the lock is shown as %q: %s", lock.Key, s.NamesMissing)
+	}
+}

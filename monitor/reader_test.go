@@ -1,0 +1,76 @@
+package monitor
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+)
+
+type limits struct{ Statement, Lock, Dates string }
+
+const selectLimits = "SELECT current_setting('statement_timeout'), current_setting('lock_timeout'), " +
+	"current_setting('datestyle')"
+
+func TestTheLimitsHoldForTheBatchAndEndWithIt(t *testing.T) {
+	db := testenv.Database(t)
+	cases := []struct {
+		name, setUp   string
+		inTransaction bool
+		before, want  limits
+	}{
+		{"alone", "SET statement_timeout = 0", false, limits{"0", "0", "ISO, MDY"}, limits{"2s", "500ms", "ISO, MDY"}},
+		{"in a transaction", "BEGIN", true, limits{"0", "0", "ISO, MDY"}, limits{"2s", "500ms", "ISO, MDY"}},
+		{"wider limits", "SET statement_timeout = '1d'; SET lock_timeout = '10min'; SET datestyle = 'German'", false,
+			limits{"1d", "10min", "German, DMY"}, limits{"2s", "500ms", "ISO, DMY"}},
+		{"tighter limits", "SET statement_timeout = '1999ms'; SET lock_timeout = 1", false,
+			limits{"1999ms", "1ms", "ISO, MDY"}, limits{"1999ms", "1ms", "ISO, MDY"}},
+		{"limits of the transaction", "BEGIN; SET LOCAL statement_timeout = '1min'; SET LOCAL lock_timeout = '100ms'", true,
+			limits{"1min", "100ms", "ISO, MDY"}, limits{"2s", "100ms", "ISO, MDY"}},
+	}
+	for _, c := range cases {
+		for mode := pgx.QueryExecModeCacheStatement; mode <= pgx.QueryExecModeSimpleProtocol; mode++ {
+			t.Run(c.name+" "+mode.String(), func(t *testing.T) {
+				config := db.Config(t).ConnConfig
+				config.DefaultQueryExecMode = mode
+				conn, err := pgx.ConnectConfig(t.Context(), config)
+				check(t, err)
+				defer func() { check(t, conn.Close(context.Background())) }()
+				_, err = conn.Exec(t.Context(), c.setUp, pgx.QueryExecModeSimpleProtocol)
+				check(t, err)
+
+				requireLimits(t, "before", readLimits(t, conn), c.before)
+				var inside limits
+				check(t, reader{db: conn, inTransaction: c.inTransaction}.send(t.Context(), func(batch *pgx.Batch) {
+					batch.Queue(selectLimits).Query(readOne(&inside))
+				}))
+				requireLimits(t, "inside", inside, c.want)
+				requireLimits(t, "after", readLimits(t, conn), c.before)
+			})
+		}
+	}
+}
+
+func readLimits(t *testing.T, conn *pgx.Conn) (l limits) {
+	t.Helper()
+	rows, err := conn.Query(t.Context(), selectLimits)
+	check(t, err)
+	check(t, readOne(&l)(rows))
+	return l
+}
+
+func requireLimits(t *testing.T, when string, got, want limits) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %+v, want %+v", when, got, want)
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,164 @@
+package monitor_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+func TestTakeWorksThroughATransactionPooler(t *testing.T) {
+	db := testenv.Database(t)
+	session(t, db, "SELECT pg_advisory_lock(1)")
+	queue(t, db, "SELECT pg_advisory_lock(1)")
+	config, err := pgxpool.ParseConfig(testenv.PgBouncer(t, db, testenv.TransactionPooling))
+	check(t, err)
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // named statements need PgBouncer 1.21
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	check(t, err)
+	t.Cleanup(pool.Close)
+
+	requireTruth(t, db, take(t, pool))
+	if timeout := value(t, pool, "SELECT current_setting('statement_timeout')"); timeout != "0" {
+		t.Errorf("the pooled server session was left with statement_timeout = %s", timeout)
+	}
+	tx, err := pool.Begin(t.Context())
+	check(t, err)
+	requireTruth(t, db, take(t, tx))
+	check(t, tx.Commit(t.Context()))
+}
+
+func TestTimesAreReadInEveryStyleOfDates(t *testing.T) {
+	db := testenv.Database(t)
+	execute(t, db.Connect(t), "ALTER DATABASE "+db.Name()+" SET datestyle = 'German'")
+	for _, mode := range queryModes {
+		pool := poolIn(t, db, mode)
+		if style := value(t, pool, "SHOW datestyle"); style != "German, DMY" {
+			t.Fatalf("the style is %s", style)
+		}
+		if s := take(t, pool); s.TakenAt.IsZero() {
+			t.Errorf("%v: no time", mode)
+		}
+	}
+}
+
+func TestAHotStandbyShowsItsOwnLocks(t *testing.T) {
+	primary := testenv.NewServer(t, nil)
+	standby, err := primary.Standby(t.Context())
+	check(t, err)
+	t.Cleanup(func() { check(t, standby.Stop()) })
+	config, err := pgx.ParseConfig(standby.ConnString("postgres"))
+	check(t, err)
+	config.Host = standby.SocketDir()
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	check(t, err)
+	t.Cleanup(func() { check(t, conn.Close(context.Background())) })
+	execute(t, conn, "SELECT pg_advisory_lock(7, 8)")
+
+	for _, transaction := range []string{"", "BEGIN ISOLATION LEVEL REPEATABLE READ"} {
+		execute(t, conn, transaction)
+		holder := find(t, take(t, conn), pglock.PairKey(7, 8)).Holders[0]
+		if holder.PID != pidOf(conn) || holder.Client != "[local]" {
+			t.Errorf("the holder is %+v", holder)
+		}
+	}
+}
+
+func TestManySnapshotsAtOnceWhileLocksComeAndGo(t *testing.T) {
+	db := testenv.Database(t)
+	pool := db.Pool(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var lockers sync.WaitGroup
+	for range 4 {
+		lockers.Go(func() {
+			for ctx.Err() == nil {
+				_, err := pool.Exec(context.Background(), "SELECT pg_advisory_xact_lock(1)")
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	var takers sync.WaitGroup
+	for range 4 {
+		takers.Go(func() {
+			for range 50 {
+				if _, err := monitor.Take(t.Context(), pool); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	takers.Wait()
+	cancel()
+	lockers.Wait()
+}
+
+func TestErrorsSayWhereAndKeepThePassword(t *testing.T) {
+	db := testenv.Database(t)
+	nowhere, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	_, port, err := net.SplitHostPort(nowhere.Addr().String())
+	check(t, err)
+	check(t, nowhere.Close())
+
+	unreachable, err := pgxpool.ParseConfig("host=127.0.0.1 port=" + port +
+		" dbname=shop user=dba password=s3cret sslmode=disable")
+	check(t, err)
+	refused := db.Config(t)
+	refused.ConnConfig.Password = "s3cret" // enough, but where the server trusts everybody
+	refused.ConnConfig.Database += "_missing"
+	for name, config := range map[string]*pgxpool.Config{"unreachable": unreachable, "refused": refused} {
+		pool, err := pgxpool.NewWithConfig(t.Context(), config)
+		check(t, err)
+		_, err = monitor.Take(t.Context(), pool)
+		pool.Close()
+		var connectError *pgconn.ConnectError
+		if !errors.As(err, &connectError) {
+			t.Fatalf("%s: got %v, want a pgconn.ConnectError", name, err)
+		}
+		if text := err.Error(); strings.Contains(text, "s3cret") || !strings.Contains(text, config.ConnConfig.Database) {
+			t.Errorf("%s: the error is %s", name, text)
+		}
+	}
+}
+
+func TestABrokenConnectionIsAnErrorThatNamesTheServer(t *testing.T) {
+	db := testenv.Database(t)
+	conn := db.Connect(t)
+	execute(t, db.Pool(t), "SELECT pg_terminate_backend("+value(t, conn, "SELECT pg_backend_pid()::text")+")")
+	for range 2 {
+		if _, err := monitor.Take(t.Context(), conn); err == nil || !strings.Contains(err.Error(), db.Name()) {
+			t.Errorf("got %v, want an error that names the database", err)
+		}
+	}
+}
+
+func TestNoConnectionIsAnError(t *testing.T) {
+	if s, err := monitor.Take(t.Context(), nil); err == nil || s != nil {
+		t.Errorf("got %v and %v, want an error", s, err)
+	}
+}
+
+func TestAMonitorThatWaitsForACatalogGivesUpAndSaysWhy(t *testing.T) {
+	db := testenv.Database(t)
+	conn := db.Connect(t)
+	take(t, conn) // prepares the statements
+	upgrade := session(t, db, "BEGIN", "LOCK TABLE pg_catalog.pg_locks")
+	_, err := monitor.Take(t.Context(), conn)
+	if err == nil || !strings.Contains(err.Error(), "lock timeout") || !strings.Contains(err.Error(), "500ms to wait") {
+		t.Errorf("got %v, want an error about the monitor's limits", err)
+	}
+	execute(t, upgrade, "ROLLBACK")
+	take(t, conn)
+}

@@ -1,0 +1,149 @@
+package monitor_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// soon is an interval that keeps a test short.
+const soon = 10 * time.Millisecond
+
+func TestWatchShowsWhatChanges(t *testing.T) {
+	db := testenv.Database(t)
+	holder := db.Connect(t)
+	const want = 5
+	var seen int
+	for s, err := range monitor.Watch(t.Context(), db.Pool(t), soon) {
+		check(t, err)
+		requireTruth(t, db, s)
+		if len(s.Locks) != seen {
+			t.Fatalf("snapshot %d has %d locks", seen, len(s.Locks))
+		}
+		if seen == want {
+			break
+		}
+		// The consumer takes several intervals, and the next snapshot is of the time after.
+		seen++
+		_, err := holder.Exec(t.Context(), "SELECT pg_advisory_lock($1), pg_sleep(0.05)", seen)
+		check(t, err)
+	}
+	if seen != want {
+		t.Errorf("watched %d snapshots, want %d", seen, want)
+	}
+}
+
+func TestWatchBeginsAtOnceAndStopsWhenTheConsumerDoes(t *testing.T) {
+	db := testenv.Database(t)
+	watch := monitor.Watch(t.Context(), db.Pool(t), 24*time.Hour)
+	for range 2 {
+		var yields int
+		for s, err := range watch {
+			check(t, err)
+			requireTruth(t, db, s)
+			yields++
+			break
+		}
+		if yields != 1 {
+			t.Errorf("got %d snapshots, want one", yields)
+		}
+	}
+}
+
+func TestWatchEndsWithItsContext(t *testing.T) {
+	db := testenv.Database(t)
+	pool := db.Pool(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for _, err := range monitor.Watch(ctx, pool, 24*time.Hour) {
+		check(t, err)
+		cancel()
+	}
+	for s, err := range monitor.Watch(ctx, pool, soon) {
+		t.Errorf("after the end of its context Watch yielded %v, %v", s, err)
+	}
+}
+
+// cancelling ends a context when it is used, and goes on.
+type cancelling struct {
+	monitor.DBTX
+	cancel context.CancelFunc
+}
+
+func (c cancelling) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
+	c.cancel()
+	return c.DBTX.SendBatch(ctx, batch)
+}
+
+func TestWatchEndsInTheMiddleOfASnapshot(t *testing.T) {
+	db := testenv.Database(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for s, err := range monitor.Watch(ctx, cancelling{db.Pool(t), cancel}, soon) {
+		t.Errorf("after the end of its context Watch yielded %v, %v", s, err)
+	}
+}
+
+func TestWatchRefusesAnIntervalThatIsNotPositive(t *testing.T) {
+	db := testenv.Database(t)
+	for _, every := range []time.Duration{0, -time.Second} {
+		var errs int
+		for s, err := range monitor.Watch(t.Context(), db.Pool(t), every) {
+			if s != nil || err == nil {
+				t.Errorf("every %v: got %v and %v, want an error", every, s, err)
+			}
+			errs++
+		}
+		if errs != 1 {
+			t.Errorf("every %v: %d errors, want one", every, errs)
+		}
+	}
+}
+
+func TestWatchSurvivesARestartOfTheServer(t *testing.T) {
+	server := testenv.NewServer(t, nil)
+	db := testenv.On(t, server)
+	key := pglock.Int64Key(1)
+	session(t, db, "SELECT pg_advisory_lock(1)")
+
+	const (
+		up = iota
+		down
+		upAgain
+	)
+	state := up
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for s, err := range monitor.Watch(ctx, db.Pool(t), soon) {
+		switch state {
+		case up:
+			check(t, err)
+			find(t, s, key)
+			check(t, server.Down(t.Context(), pgserver.Immediate))
+			state = down
+		case down:
+			if err == nil {
+				t.Fatalf("a server that is down gave %+v", s)
+			}
+			check(t, server.Up(t.Context()))
+			state = upAgain
+		case upAgain:
+			if err != nil {
+				continue // sessions that broke may be found one by one
+			}
+			requireTruth(t, db, s)
+			if _, held := s.Find(key); held {
+				t.Error("a lock outlived the restart")
+			}
+			return
+		}
+	}
+	t.Error("Watch ended before the server was seen again")
+}
