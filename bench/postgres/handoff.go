@@ -31,6 +31,11 @@ func handoff(ctx context.Context, l *lab) (_ []report.Line, err error) {
 		}
 		defer func() { err = errors.Join(err, workers[i].close()) }()
 	}
+	defer func() {
+		if err != nil {
+			cancel() // a worker that waits does not see that its commands have ended
+		}
+	}()
 	relay := func(kind string) func(context.Context, time.Duration) (float64, error) {
 		return func(ctx context.Context, d time.Duration) (float64, error) {
 			return l.passAround(ctx, kind, workers, d)
@@ -195,6 +200,8 @@ type pair struct {
 }
 
 func (p pair) do(ctx context.Context, what string) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
 	if what == "lock" {
 		err := p.lock(ctx)
 		return time.Now(), err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -31,6 +32,8 @@ type lab struct {
 	admin   *pgx.Conn
 	plan    contest.Plan
 	showCPU bool
+	watch   time.Duration // how long the row of the waiters looks at the server
+	log     io.Writer
 	about   about
 }
 
@@ -39,7 +42,7 @@ func newLab(ctx context.Context, f flags) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lab{server: server, plan: f.plan, showCPU: f.showCPU}
+	l := &lab{server: server, plan: f.plan, showCPU: f.showCPU, watch: 6 * time.Second, log: os.Stderr}
 	if l.admin, err = pgx.Connect(ctx, l.connString()); err != nil {
 		return nil, errors.Join(err, server.Stop())
 	}
@@ -57,7 +60,7 @@ func (l *lab) connString() string { return l.server.ConnString(pgserver.Superuse
 
 // progress tells whoever watches what is going on.
 func (l *lab) progress(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "· "+format+"\n", args...)
+	_, _ = fmt.Fprintf(l.log, "· "+format+"\n", args...) // nobody is lost without it
 }
 
 // poolConfig is for a pool of size connections, all dialled with dial unless that is nil.

@@ -83,7 +83,7 @@ func memory(ctx context.Context, l *lab) (_ []report.Line, err error) {
 		return nil, err
 	}
 	line := report.Line{
-		What: "memory, each of 10,000 held",
+		What: "memory of each of 10,000",
 		Ours: report.Figure{Value: perLock, Unit: report.Bytes},
 		Peer: report.Figure{Value: perConnection, Unit: report.Bytes},
 	}

@@ -58,8 +58,8 @@ func manyGoroutines(n int, least float64) measured {
 		return append(lines,
 			beside("  goose's session locker", all[0], all[2]),
 			beside("  pgbench, 64 clients", all[0], all[3]),
-			beside("  pgbench, arrays, 1 client", all[0], all[4]),
-			beside("  pgbench, arrays, 2 clients", all[0], all[5]),
+			beside("  pgbench, 1 with arrays", all[0], all[4]),
+			beside("  pgbench, 2 with arrays", all[0], all[5]),
 		), err
 	}
 }

@@ -13,17 +13,14 @@ import (
 
 // waiters measures what the server does while many goroutines of one process wait for keys that another client holds.
 func waiters(ctx context.Context, l *lab) (_ []report.Line, err error) {
-	const (
-		count, keys = 10_000, 1_000
-		settle      = 2 * time.Second
-		watch       = 6 * time.Second
-	)
+	const count, keys = 10_000, 1_000
 	holder, err := l.plainConns(ctx, 1, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, holder.close()) }()
-	if _, err := holder[0].Exec(ctx, "SELECT count(pg_advisory_lock(k)) FROM generate_series(1, $1) AS k", keys); err != nil {
+	const lockAll = "SELECT count(pg_advisory_lock(k)) FROM generate_series(1, $1) AS k"
+	if _, err := holder[0].Exec(ctx, lockAll, keys); err != nil {
 		return nil, err
 	}
 	locker, err := l.locker(ctx, nil, pglock.WithMaxHeld(2*count))
@@ -31,45 +28,68 @@ func waiters(ctx context.Context, l *lab) (_ []report.Line, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeLocker(locker)) }()
+	c := gather(ctx, locker, count, keys)
+	defer func() { err = errors.Join(err, c.leave()) }()
+	if err := until(ctx, func() bool { return locker.Stats().Waiting == count }); err != nil {
+		return nil, fmt.Errorf("%d of %d wait: %w", locker.Stats().Waiting, count, err)
+	}
+	return l.watchWaiters(ctx, count)
+}
 
-	waiting, cancel := context.WithCancel(ctx)
-	var group sync.WaitGroup
-	defer group.Wait()
-	defer cancel()
-	unexpected := make(chan error, count)
+// watchWaiters looks for some seconds, after some in which the last ones have settled.
+func (l *lab) watchWaiters(ctx context.Context, count int) ([]report.Line, error) {
+	const mostBusy, most = 5, 10
+	if err := pause(ctx, l.watch/3); err != nil {
+		return nil, err
+	}
+	server, client, err := l.busyDuring(ctx, l.watch)
+	if err != nil {
+		return nil, err
+	}
+	connections, err := l.connections(ctx, count, most)
+	line := report.Line{What: "10,000 waiters: server CPU", Ours: report.Figure{Value: server, Unit: report.Percent}}
+	return []report.Line{
+		line.Aim(report.Below, mostBusy),
+		{What: "  client CPU", Ours: report.Figure{Value: client, Unit: report.Percent}},
+		connections,
+	}, err
+}
+
+// crowd are goroutines that wait for locks that they will not get.
+type crowd struct {
+	cancel context.CancelFunc
+	group  sync.WaitGroup
+
+	mu  sync.Mutex
+	err error // of one that did get its lock, or gave up
+}
+
+// gather makes count goroutines wait, for the same keys over and over.
+func gather(ctx context.Context, locker *pglock.Locker, count, keys int) *crowd {
+	ctx, cancel := context.WithCancel(ctx)
+	c := &crowd{cancel: cancel}
 	for i := range count {
-		group.Go(func() {
-			_, err := locker.Lock(waiting, pglock.Int64Key(int64(i%keys)+1))
-			if waiting.Err() == nil {
-				unexpected <- fmt.Errorf("a waiter did not wait: %w", err)
+		c.group.Go(func() {
+			key := pglock.Int64Key(int64(i%keys) + 1)
+			if _, err := locker.Lock(ctx, key); !errors.Is(err, context.Canceled) {
+				c.fail(fmt.Errorf("a waiter for %v did not wait: %w", key, err))
 			}
 		})
 	}
-	if err := until(ctx, func() bool { return locker.Stats().Waiting == count || len(unexpected) > 0 }); err != nil {
-		return nil, fmt.Errorf("%d of %d wait: %w", locker.Stats().Waiting, count, err)
-	}
-	if err := pause(ctx, settle); err != nil {
-		return nil, err
-	}
-	server, client, err := l.busyDuring(ctx, watch)
-	if err != nil {
-		return nil, err
-	}
-	connections, err := l.connections(ctx, count, 10)
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case err := <-unexpected:
-		return nil, err
-	default:
-	}
-	line := report.Line{What: "10,000 waiters: server CPU", Ours: report.Figure{Value: server, Unit: report.Percent}}
-	return []report.Line{
-		line.Aim(report.Below, 5),
-		{What: "  client CPU", Ours: report.Figure{Value: client, Unit: report.Percent}},
-		connections,
-	}, nil
+	return c
+}
+
+func (c *crowd) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = err
+}
+
+// leave ends the waits, and returns what went wrong with one of them.
+func (c *crowd) leave() error {
+	c.cancel()
+	c.group.Wait()
+	return c.err
 }
 
 // busyDuring watches for d, and returns how busy the server and this process were, in percent of a core.

@@ -30,7 +30,7 @@ func (f Figure) String() string {
 	case "":
 		return ""
 	case PerSecond:
-		return thousands(f.Value) + "/s"
+		return rate(f.Value)
 	case Seconds:
 		return duration(f.Value)
 	case Bytes:
@@ -39,6 +39,13 @@ func (f Figure) String() string {
 		return number(f.Value) + "%"
 	}
 	return number(f.Value)
+}
+
+func rate(perSecond float64) string {
+	if perSecond >= 1e6 {
+		return number(perSecond/1e6) + " M/s"
+	}
+	return thousands(perSecond) + "/s"
 }
 
 func duration(seconds float64) string {

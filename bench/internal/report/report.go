@@ -77,7 +77,7 @@ func (l Line) Aim(bound Bound, limit float64) Line {
 }
 
 // layout is 80 columns.
-const layout = "%-27s %9s %9s %7s %11s %8s %3s"
+const layout = "%-26s %10s %9s %6s %11s %9s %3s"
 
 // Head is the line above the table.
 func Head(peer string) string {

@@ -1,0 +1,80 @@
+package contest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestContestantsTakeTurnsInADifferentOrderEachRound(t *testing.T) {
+	var order string
+	contestant := func(name string) Contestant {
+		return Contestant{Name: name, Measure: func(context.Context, time.Duration) (float64, error) {
+			order += name
+			return float64(len(order)), nil
+		}}
+	}
+	all, err := Run(t.Context(), Plan{Rounds: 3, Slice: time.Millisecond}, contestant("a"), contestant("b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "ab" + "ab" + "ba" + "ab"; order != want {
+		t.Errorf("the slices were %s, want %s: one of each for nothing, then three rounds", order, want)
+	}
+	if want := []Series{{3, 6, 7}, {4, 5, 8}}; !slices.EqualFunc(all, want, slices.Equal[Series]) {
+		t.Errorf("the series are %v, want %v", all, want)
+	}
+}
+
+func TestAnErrorEndsTheContestAndNamesTheContestant(t *testing.T) {
+	broken := errors.New("broken")
+	_, err := Run(t.Context(), Plan{Rounds: 1, Slice: time.Millisecond}, Contestant{
+		Name:    "b",
+		Measure: Rate(4, func(context.Context, int, int) error { return broken }),
+	})
+	if !errors.Is(err, broken) || err.Error() != "b: broken" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTheRateCountsTheWorkOfAll(t *testing.T) {
+	const workers = 3
+	var calls [workers]int
+	done, elapsed, err := load(t.Context(), workers, time.Millisecond, func(_ context.Context, worker, i int) error {
+		if i != calls[worker] {
+			t.Errorf("call %d of worker %d says that it is call %d", calls[worker], worker, i)
+		}
+		calls[worker]++
+		return nil
+	})
+	if sum := calls[0] + calls[1] + calls[2]; err != nil || done != int64(sum) || elapsed <= 0 {
+		t.Errorf("%d units in %v, error %v; %d were done", done, elapsed, err, sum)
+	}
+}
+
+func TestMediansAndQuartiles(t *testing.T) {
+	for _, test := range []struct {
+		series            Series
+		median, low, high float64
+	}{
+		{nil, 0, 0, 0},
+		{Series{5}, 5, 5, 5},
+		{Series{4, 1}, 2.5, 1, 4},
+		{Series{9, 1, 5}, 5, 1, 9},
+		{Series{7, 1, 6, 2, 5, 3, 4}, 4, 2, 6},
+	} {
+		low, high := test.series.Quartiles()
+		if median := test.series.Median(); median != test.median || low != test.low || high != test.high {
+			t.Errorf("%v: median %v, quartiles %v and %v; want %v, %v, %v",
+				test.series, median, low, high, test.median, test.low, test.high)
+		}
+	}
+}
+
+func TestRatiosAreOfTheSameRound(t *testing.T) {
+	if got, want := (Series{2, 9}).Over(Series{1, 3}), (Series{2, 3}); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
