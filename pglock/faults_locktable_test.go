@@ -1,0 +1,212 @@
+package pglock_test
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// smallLockTable is a server whose lock table is nominally smallTable entries: max_locks_per_transaction for each of
+// max_connections (https://www.postgresql.org/docs/current/runtime-config-locks.html). In fact it takes some more.
+func smallLockTable(t *testing.T) *testenv.DB {
+	return testenv.On(t, testenv.NewServer(t, map[string]string{
+		"max_connections": "40", "max_locks_per_transaction": "10", "max_prepared_transactions": "0", "autovacuum": "off",
+	}))
+}
+
+const smallTable = 40 * 10
+
+// watcher is a connection that can read pg_locks when the table is full: it has done so before.
+func watcher(t *testing.T, db *testenv.DB) *pgx.Conn {
+	conn := db.Connect(t)
+	heldNow(t, conn)
+	return conn
+}
+
+// heldNow lists the keys of all advisory locks that are held, in order.
+func heldNow(t *testing.T, conn *pgx.Conn) []int64 {
+	t.Helper()
+	return numbers(t, conn, `select classid::int8 << 32 | objid::int8 from pg_locks
+		where locktype = 'advisory' and granted order by 1`)
+}
+
+// tryTogether asks for all the keys at once, from as many goroutines as there are keys.
+func tryTogether(t *testing.T, l *pglock.Locker, keys []pglock.Key) (granted []*pglock.Lock, refused []pglock.Key) {
+	t.Helper()
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i, key := range keys {
+		all.Go(func() {
+			ask := l.TryLock
+			if i%2 == 0 { // the key is free, so there is nothing to wait for
+				ask = l.Lock
+			}
+			lock, err := ask(t.Context(), key)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				granted = append(granted, lock)
+			case errors.Is(err, pglock.ErrTooManyLocks) && honest(err, pglock.ErrTooManyLocks):
+				refused = append(refused, key)
+			default:
+				t.Errorf("lock %s: %v", key, err)
+			}
+		})
+	}
+	all.Wait()
+	return granted, refused
+}
+
+// wantHeld compares what the Locker says that it holds with what the server says.
+func wantHeld(t *testing.T, conn *pgx.Conn, l *pglock.Locker, locks []*pglock.Lock) {
+	t.Helper()
+	said := make([]int64, len(locks))
+	for i, lock := range locks {
+		said[i] = lock.Key().Int64()
+		if err := lock.Err(); err != nil {
+			t.Error(err)
+		}
+	}
+	slices.Sort(said)
+	if held := heldNow(t, conn); !slices.Equal(held, said) {
+		t.Errorf("the Locker says that it holds %d locks, the server that it holds %d, or others", len(said), len(held))
+	}
+	if stats := l.Stats(); stats.Held != len(locks) || stats.Waiting != 0 || stats.Lost != 0 {
+		t.Errorf("with %d locks: %+v", len(locks), stats)
+	}
+}
+
+// The server's lock table overflows in the middle of statements that lock and release many keys at once. Whoever is told
+// that he holds a lock does, whoever is refused does not, and the sessions go on.
+func TestTheLockTableOverflowsInTheMiddleOfABatch(t *testing.T) {
+	db := smallLockTable(t)
+	conn := watcher(t, db)
+	l, opened := openCounted(t, db, pglock.WithMaxHeld(1_000_000))
+	testenv.WaitUntil(t, "both main sessions are open, since a full lock table lets none in", func() bool {
+		granted, _ := tryTogether(t, l, faultKeys(64))
+		unlockTogether(t, granted)
+		return sessionsNow(t, conn) == 2
+	})
+	keys := faultKeys(10 * smallTable)
+	for range trials(t, 5) {
+		granted, refused := tryTogether(t, l, keys)
+		t.Logf("%d granted, %d refused", len(granted), len(refused))
+		if len(refused) == 0 {
+			t.Fatal("the lock table has not overflowed, so this test shows nothing")
+		}
+		wantHeld(t, conn, l, granted)
+
+		half := len(granted) / 2
+		var unlocking sync.WaitGroup
+		for _, lock := range granted[:half] {
+			unlocking.Go(func() { mustUnlock(t, lock) })
+		}
+		again, _ := tryTogether(t, l, refused) // some of them find room
+		unlocking.Wait()
+		granted = append(granted[half:], again...)
+		wantHeld(t, conn, l, granted)
+
+		unlockTogether(t, granted)
+		wantHeld(t, conn, l, nil)
+		wantOthersToWork(t, db)
+	}
+	if n := opened.Load(); n > 2 {
+		t.Errorf("%d sessions were opened, want no more than the first two: an overflow is no reason to end one", n)
+	}
+}
+
+// A Locker that nothing is known of yet, since it has not connected, is asked for more than the server can keep.
+func TestTheDefaultBoundProtectsTheServer(t *testing.T) {
+	db := smallLockTable(t)
+	conn := watcher(t, db)
+	for range trials(t, 3) {
+		l, _ := openCounted(t, db)
+		granted, refused := tryTogether(t, l, faultKeys(10*smallTable))
+		if len(granted) != smallTable/4 {
+			t.Errorf("%d locks were granted and %d refused, want %d granted", len(granted), len(refused), smallTable/4)
+		}
+		wantHeld(t, conn, l, granted)
+		wantOthersToWork(t, db)
+		unlockTogether(t, granted)
+		wantHeld(t, conn, l, nil)
+	}
+}
+
+// wantOthersToWork is what a full lock table makes impossible.
+func wantOthersToWork(t *testing.T, db *testenv.DB) {
+	t.Helper()
+	conn, err := pgx.ConnectConfig(t.Context(), db.Config(t).ConnConfig)
+	if err != nil {
+		t.Fatalf("another session cannot connect: %v", err)
+	}
+	if _, err := conn.Exec(t.Context(), `begin; create table t (n int primary key); select pg_advisory_xact_lock(1);
+		rollback`); err != nil {
+		t.Errorf("another session cannot lock: %v", err)
+	}
+	if err := conn.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Those who wait for several keys hold some of them, on sessions of their own.
+func TestTheDefaultBoundCountsWaiters(t *testing.T) {
+	db := smallLockTable(t)
+	conn := watcher(t, db)
+	l, _ := openCounted(t, db)
+	const groups, size, bound = 6, 30, smallTable / 4
+	last := make([]pglock.Key, groups) // the one that a group waits for when it has the others
+	for i := range last {
+		last[i] = pglock.Int64Key(math.MaxInt64 - int64(i))
+	}
+	plainLock(t, conn, last...)
+	var refused atomic.Int32
+	results := make(chan *pglock.Lock)
+	for group := range groups {
+		keys := []pglock.Key{last[group]}
+		for i := range size {
+			keys = append(keys, pglock.Int64Key(int64(group*size+i)))
+		}
+		go func() {
+			lock, err := l.LockAll(t.Context(), keys)
+			if !honest(err, pglock.ErrTooManyLocks) {
+				t.Errorf("LockAll: %v", err)
+			}
+			if err != nil {
+				refused.Add(1)
+			}
+			results <- lock
+		}()
+	}
+	most := 0
+	testenv.WaitUntil(t, "everybody waits in the server's queue or was refused", func() bool {
+		most = max(most, len(heldNow(t, conn)))
+		waiting := l.Stats().Waiting
+		queued := number(t, conn, "select count(*) from pg_locks where locktype = 'advisory' and not granted")
+		return waiting+int(refused.Load()) == groups && int(queued) == min(4, waiting)
+	})
+	if most -= groups; most > bound {
+		t.Errorf("the Locker held %d keys, and a quarter of the lock table is %d", most, bound)
+	}
+	plainUnlock(t, conn, last...)
+	served := 0
+	for range groups {
+		if lock := <-results; lock != nil {
+			served++
+			mustUnlock(t, lock)
+		}
+	}
+	t.Logf("%d of %d were served, with at most %d keys at once", served, groups, most)
+	if served == 0 {
+		t.Error("nobody was served")
+	}
+	wantQuiet(t, db, l)
+}

@@ -1,0 +1,203 @@
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// someSessions is what a Locker with default options may open when it is asked for much at once: two main sessions, four
+// to wait, and a few for questions and in reserve.
+const someSessions = 12
+
+// 10,000 locks are on two connections at most, and are what the server says is held.
+func TestTenThousandLocksAreOnTwoConnections(t *testing.T) {
+	server := testenv.NewServer(t, map[string]string{"max_locks_per_transaction": "1024", "max_connections": "50"})
+	db := testenv.On(t, server)
+	l, opened := openCounted(t, db, pglock.WithMaxHeld(10_000))
+	conn := db.Connect(t)
+	keys := faultKeys(10_000)
+	locks := make([]*pglock.Lock, len(keys))
+	var workers sync.WaitGroup
+	for worker := range 64 {
+		workers.Go(func() {
+			for i := worker; i < len(keys); i += 64 {
+				lock, err := l.Lock(t.Context(), keys[i])
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				locks[i] = lock
+			}
+		})
+	}
+	workers.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	wantHeld(t, conn, l, locks)
+	if _, err := l.TryLock(t.Context(), pglock.NewKey("one more")); !errors.Is(err, pglock.ErrTooManyLocks) {
+		t.Errorf("one lock more than WithMaxHeld allows: %v", err)
+	}
+	if n := sessionsNow(t, conn); n > 2 || opened.Load() > 2 {
+		t.Errorf("there are %d sessions, and %d have been opened, want 2", n, opened.Load())
+	}
+	unlockTogether(t, locks)
+	wantHeld(t, conn, l, nil)
+}
+
+// Many waits fail at the same moment, and each wants to know who was in the way.
+func TestWaitsThatEndTogetherOpenFewSessions(t *testing.T) {
+	db := testenv.Database(t)
+	l, opened := openCounted(t, db)
+	holder := db.Connect(t)
+	keys := faultKeys(300)
+	plainLock(t, holder, keys...)
+	deadline, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	var waiting sync.WaitGroup
+	var named atomic.Int32
+	for _, key := range keys {
+		waiting.Go(func() {
+			_, err := l.Lock(deadline, key)
+			wait := (*pglock.WaitError)(nil)
+			if !errors.As(err, &wait) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("a wait that was too long: %v", err)
+				return
+			}
+			for _, h := range wait.Holders {
+				if h.PID != int32(holder.PgConn().PID()) {
+					t.Errorf("the holder is %+v, want process %d", h, holder.PgConn().PID())
+				}
+				named.Add(1)
+			}
+		})
+	}
+	waiting.Wait()
+	if n := opened.Load(); n > someSessions {
+		t.Errorf("%d sessions were opened for %d waits", n, len(keys))
+	}
+	if named.Load() == 0 {
+		t.Error("nobody was told who held the lock")
+	}
+	plainUnlock(t, holder, keys...)
+	wantQuiet(t, db, l)
+}
+
+// Readers that cannot join each other's lock, since each has to ask the server, do not take a connection each.
+func TestManyReadersOfOneKeyUseFewSessions(t *testing.T) {
+	db := testenv.Database(t)
+	l, opened := openCounted(t, db, pglock.WithHandoffLimit(0, 0))
+	writer, _ := openCounted(t, db)
+	key := pglock.NewKey("read by many")
+	var locks []*pglock.Lock
+	for range 100 {
+		locks = append(locks, mustLock(t, l, key, pglock.Shared()))
+	}
+	if n := opened.Load(); n > someSessions {
+		t.Errorf("%d sessions were opened for %d readers", n, len(locks))
+	}
+	written := make(chan *pglock.Lock)
+	go func() { written <- mustLock(t, writer, key) }()
+	db.WaitForWaiters(t, 1)
+	if _, err := l.TryLock(t.Context(), key, pglock.Shared()); !errors.Is(err, pglock.ErrNotAcquired) {
+		t.Errorf("a reader overtook a writer that waits: %v", err)
+	}
+	for i, lock := range locks {
+		if i == len(locks)-1 {
+			db.WaitForWaiters(t, 1) // one reader is enough to keep the writer out
+		}
+		mustUnlock(t, lock)
+	}
+	mustUnlock(t, <-written)
+	wantQuiet(t, db, l, writer)
+}
+
+// More waiters than may stand in the server's queue: they are all served, over a bounded number of sessions.
+func TestMoreWaitersThanWaitSessionsAreAllServed(t *testing.T) {
+	db := testenv.Database(t)
+	holder, conn := db.Connect(t), db.Connect(t)
+	l, opened := openCounted(t, db, pglock.WithMaxWaitSessions(2))
+	keys := faultKeys(150)
+	plainLock(t, holder, keys...)
+	var waiting sync.WaitGroup
+	for _, key := range keys {
+		for range 2 { // one asks the server, the other one waits for that
+			waiting.Go(func() {
+				lock, err := l.Lock(t.Context(), key)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mustUnlock(t, lock)
+			})
+		}
+	}
+	testenv.WaitUntil(t, "they wait", func() bool { return l.Stats().Waiting == 2*len(keys) })
+	db.WaitForWaiters(t, 2)
+	if n := sessionsNow(t, conn); n > 2+2+1 {
+		t.Errorf("there are %d sessions, want two to wait, two main ones and perhaps a spare one", n)
+	}
+	plainUnlock(t, holder, keys...)
+	waiting.Wait()
+	if n := opened.Load(); n > 2+2+16 {
+		t.Errorf("%d sessions were opened", n)
+	}
+	wantQuiet(t, db, l)
+}
+
+// A place in the server's queue goes to the one who has asked for it for longest, however many others come later.
+func TestThePlaceInTheQueueGoesToTheOldestWaiter(t *testing.T) {
+	db := testenv.Database(t)
+	holder := db.Connect(t)
+	l, _ := openCounted(t, db, pglock.WithMaxWaitSessions(1))
+	old, young := faultKeys(20)[:10], faultKeys(20)[10:]
+	plainLock(t, holder, append(old, young...)...)
+	var waiting sync.WaitGroup
+	for i, key := range old {
+		waiting.Go(func() {
+			lock, err := l.Lock(t.Context(), key)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mustUnlock(t, lock)
+		})
+		testenv.WaitUntil(t, "it waits", func() bool { return l.Stats().Waiting == i+1 })
+		db.WaitForWaiters(t, 1)
+	}
+	next := 0
+	newcomers := keepBusy(t, 4, []*pglock.Locker{l}, func(ctx context.Context, l *pglock.Locker) {
+		ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+		defer cancel()
+		if lock, err := l.Lock(ctx, young[next%len(young)]); err == nil {
+			t.Errorf("got %s, which is held", lock.Key())
+		}
+	})
+	for range old {
+		var queued pglock.Key
+		testenv.WaitUntil(t, "somebody waits in the queue", func() bool {
+			i := slices.IndexFunc(append(old, young...), func(key pglock.Key) bool { return waitsFor(t, db, key) })
+			if i >= 0 {
+				queued = append(old, young...)[i]
+			}
+			return i >= 0
+		})
+		if slices.ContainsFunc(young, queued.Equal) {
+			t.Fatalf("%s came later and overtook those who have waited for longer", queued)
+		}
+		plainUnlock(t, holder, queued)
+		testenv.WaitUntil(t, "it got the lock", func() bool { return !waitsFor(t, db, queued) })
+	}
+	newcomers()
+	waiting.Wait()
+	plainUnlock(t, holder, young...)
+	wantQuiet(t, db, l)
+}
