@@ -43,51 +43,61 @@ func (l *Locker) TryLockAll(ctx context.Context, keys []Key, opts ...LockOption)
 
 // acquire takes keys, which are in order.
 func (l *Locker) acquire(ctx context.Context, keys []Key, try bool, opts []LockOption) (*Lock, error) {
+	r, err := l.newRequest(keys, try, opts)
+	if err != nil {
+		return nil, err
+	}
+	start := driver.Now()
+	if r.config.bounded && !r.try {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, r.config.maxWait, errMaxWait)
+		defer cancel()
+	}
+	lock, err := l.take(ctx, r)
+	waited := driver.Now().Sub(start)
+	if err != nil {
+		err = l.explain(ctx, r, err, waited)
+	}
+	r.tells(ctx, l.config.observer, lock, waited, err)
+	if err != nil {
+		return nil, err
+	}
+	if r.config.maxHold > 0 {
+		lock.limit(r.config.maxHold)
+	}
+	return lock, nil
+}
+
+func (l *Locker) newRequest(keys []Key, try bool, opts []LockOption) (*request, error) {
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("pglock: lock: %w: no keys", ErrInvalidKey)
 	}
-	c, err := newLockConfig(opts)
-	if err != nil {
-		return nil, err
-	}
-	wait, err := c.wait(try)
-	if err != nil {
-		return nil, err
-	}
+	r := &request{}
+	r.keys = r.oneKey[:0]
 	for _, key := range keys {
 		if err := key.check(); err != nil {
 			return nil, failed("lock", key, 0, err)
 		}
+		r.keys = append(r.keys, key.k)
 	}
-	if c.token == "" {
-		c.token = l.tokens.next()
-	}
-	r := &request{keys: keys, try: !wait, config: c}
-	start := driver.Now()
-	if wait && c.bounded {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, c.maxWait, errMaxWait)
-		defer cancel()
-	}
-	lock, err := l.take(ctx, r)
-	if err != nil {
-		return nil, l.explain(ctx, r, err, driver.Now().Sub(start))
-	}
-	lock.limit(c.maxHold)
-	return lock, nil
-}
-
-func newLockConfig(opts []LockOption) (lockConfig, error) {
-	var c lockConfig
 	for _, opt := range opts {
 		if opt == nil {
-			return c, errors.New("pglock: a LockOption is nil")
+			return nil, errors.New("pglock: a LockOption is nil")
 		}
-		if err := opt.applyLock(&c); err != nil {
-			return c, err
+		if err := opt.applyLock(&r.config); err != nil {
+			return nil, err
 		}
 	}
-	return c, nil
+	wait, err := r.config.wait(try)
+	if err != nil {
+		return nil, err
+	}
+	r.try = !wait
+	r.token = driver.Token{Text: r.config.token}
+	if r.config.token == "" {
+		r.token = l.tokens.next()
+	}
+	return r, nil
 }
 
 // take passes r through the queues of this process and then through the backend's.
@@ -95,23 +105,21 @@ func (l *Locker) take(ctx context.Context, r *request) (*Lock, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if err := l.register(r); err != nil {
-		return nil, err
-	}
 	if err := l.passQueues(ctx, r); err != nil {
-		l.unregister(r)
 		return nil, err
 	}
 	if r.lock != nil {
 		return r.lock, nil
 	}
-	return l.ask(ctx, r)
+	lock, err := l.ask(ctx, r, false)
+	if r.try || !errors.Is(err, ErrNotAcquired) {
+		return lock, err
+	}
+	return l.askAndWait(ctx, r)
 }
 
-// register counts r, unless that is one too many.
+// register counts r, unless that is one too many. It runs under mu.
 func (l *Locker) register(r *request) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.closed {
 		return ErrClosed
 	}
@@ -123,10 +131,8 @@ func (l *Locker) register(r *request) error {
 	return nil
 }
 
-// unregister undoes register for a request that got nothing.
+// unregister undoes register for a request that got nothing. It runs under mu.
 func (l *Locker) unregister(r *request) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.counts.Waiting--
 	l.forget(len(r.keys))
 }
@@ -144,6 +150,9 @@ func (l *Locker) forget(keys int) {
 func (l *Locker) passQueues(ctx context.Context, r *request) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err := l.register(r); err != nil {
+		return err
+	}
 	for r.at = 0; r.at < len(r.keys); r.at++ {
 		if l.closed {
 			r.err = ErrClosed
@@ -152,6 +161,7 @@ func (l *Locker) passQueues(ctx context.Context, r *request) error {
 		}
 		if r.err != nil {
 			l.leave(r, r.at)
+			l.unregister(r)
 			return r.err
 		}
 	}
@@ -165,6 +175,7 @@ func (l *Locker) passQueues(ctx context.Context, r *request) error {
 // on is a lock like any other.
 func (l *Locker) await(ctx context.Context, r *request) {
 	l.mu.Unlock()
+	r.waits(ctx, l.config.observer)
 	select {
 	case <-r.ready:
 	case <-ctx.Done():
@@ -176,26 +187,24 @@ func (l *Locker) await(ctx context.Context, r *request) {
 	default:
 	}
 	r.err = context.Cause(ctx)
-	id := r.keys[r.at].ID()
+	id := r.keys[r.at].KeyID
 	l.entries[id].dequeue(r)
 	l.pump(id)
 }
 
-// ask gets the locks from the backend, for r that is busy at all its entries.
-func (l *Locker) ask(ctx context.Context, r *request) (*Lock, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	if err := l.startAsking(r, cancel); err != nil {
-		return nil, l.stopAsking(r, err)
-	}
-	for {
-		h := &hold{keys: r.keys, shared: r.config.shared}
+// ask gets the locks from the backend, for r that is busy at all its entries. After an answer of ErrNotAcquired to a
+// request that may wait, it still is; after any other error it is not.
+func (l *Locker) ask(ctx context.Context, r *request, wait bool) (*Lock, error) {
+	for h := &r.ownHold; ; h = new(hold) {
+		h.locker, h.keys, h.shared = l, r.keys, r.config.shared
 		grant, err := l.backend.Acquire(ctx, driver.Request{
-			Keys: plain(r.keys), Shared: r.config.shared, Wait: !r.try, Token: r.config.token,
-			Lost: func(why LostReason, err error) { l.lose(h, why, err) },
+			Keys: r.keys, Shared: r.config.shared, Wait: wait, Token: r.token, Owner: h,
 		})
 		if err != nil {
-			return nil, l.stopAsking(r, err)
+			if r.try || wait || !errors.Is(err, ErrNotAcquired) {
+				l.stopAsking(r)
+			}
+			return nil, err
 		}
 		if lock := l.granted(r, h, grant); lock != nil {
 			return lock, nil
@@ -204,42 +213,50 @@ func (l *Locker) ask(ctx context.Context, r *request) (*Lock, error) {
 	}
 }
 
-func (l *Locker) startAsking(r *request, cancel func(error)) error {
+// askAndWait is ask for a lock that is held by somebody else. Close ends the wait.
+func (l *Locker) askAndWait(ctx context.Context, r *request) (*Lock, error) {
+	r.waits(ctx, l.config.observer)
+	r.asked = true
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return ErrClosed
+	closed := l.closed
+	if !closed {
+		r.cancel = cancel
+		l.asking[r] = struct{}{}
 	}
-	r.cancel = cancel
-	l.asking[r] = struct{}{}
-	return nil
+	l.mu.Unlock()
+	if closed {
+		l.stopAsking(r)
+		return nil, ErrClosed
+	}
+	return l.ask(ctx, r, true)
 }
 
 // stopAsking ends a request that got nothing from the backend.
-func (l *Locker) stopAsking(r *request, err error) error {
+func (l *Locker) stopAsking(r *request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.asking, r)
 	l.leave(r, len(r.keys))
-	l.counts.Waiting--
-	l.forget(len(r.keys))
-	return err
+	l.unregister(r)
 }
 
 // granted makes a Lock of the backend's grant; nil when it is gone already.
 func (l *Locker) granted(r *request, h *hold, grant driver.Grant) *Lock {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if h.over { // lose came first
+	if h.over { // Lost came first
 		return nil
 	}
-	h.grant, h.since = grant, driver.Now()
+	h.grant = grant
 	delete(l.asking, r)
-	l.holds[h] = struct{}{}
+	l.link(h)
 	l.admit(r, h)
 	lock := l.addLock(r, h)
+	h.since = lock.since
 	for _, key := range r.keys { // others may join it
-		l.pump(key.ID())
+		l.pump(key.KeyID)
 	}
 	return lock
 }
@@ -247,7 +264,7 @@ func (l *Locker) granted(r *request, h *hold, grant driver.Grant) *Lock {
 // explain makes the error of a failed acquisition. Only here, where it has failed anyway, is the server asked who was
 // in the way.
 func (l *Locker) explain(ctx context.Context, r *request, err error, waited time.Duration) error {
-	key, more := r.keys[0], len(r.keys)-1
+	key, more := Key{k: r.keys[0]}, len(r.keys)-1
 	bounded := errors.Is(err, errMaxWait)
 	ended := ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
 	switch {
@@ -277,11 +294,11 @@ func contextError(ctx context.Context, err error) error {
 }
 
 // whoHolds returns the holders of the first of keys that has any, as far as they can be had in a short time.
-func (l *Locker) whoHolds(ctx context.Context, keys []Key) []Holder {
+func (l *Locker) whoHolds(ctx context.Context, keys []driver.Key) []Holder {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holdersWithin)
 	defer cancel()
 	for _, key := range keys {
-		if holders, err := l.backend.Holders(ctx, key.k); err != nil || len(holders) > 0 {
+		if holders, err := l.backend.Holders(ctx, key); err != nil || len(holders) > 0 {
 			return holders
 		}
 	}

@@ -23,7 +23,7 @@ func (l *Locker) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		err = l.endAll(context.Cause(ctx))
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWithin)
 	defer cancel()
 	if closeErr := l.backend.Close(ctx); closeErr != nil {
 		err = errors.Join(err, fmt.Errorf("pglock: close: %w", closeErr))
@@ -58,6 +58,9 @@ func (l *Locker) refuse() bool {
 // endAll ends the locks that are still held, gives their holders a moment, and releases them.
 func (l *Locker) endAll(cause error) error {
 	ended, noticed := l.endHeld(cause)
+	for _, k := range ended {
+		k.tellLost()
+	}
 	grace, cancel := context.WithTimeout(context.Background(), graceWhenClosed)
 	defer cancel()
 	for _, holder := range noticed {
@@ -80,7 +83,7 @@ func (l *Locker) endAll(cause error) error {
 func (l *Locker) endHeld(cause error) (ended []*Lock, noticed []<-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for h := range l.holds {
+	for h := l.holds; h != nil; h = h.next {
 		for _, k := range h.locks {
 			notice := k.expectNotice()
 			if k.end(k.lostError(LostClosed, cause)) {

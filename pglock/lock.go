@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -15,15 +16,19 @@ import (
 // concurrently, and by other goroutines than the one that acquired it.
 //
 // A Lock is not proof of anything by itself: between looking at it and acting on it, it may be lost. Work should run
-// under [Lock.Context], and effects that must not happen without the lock need [Lock.Fence].
+// under [Lock.Context]; writes to the database that must not happen without the lock need [Lock.GuardTx], and effects
+// elsewhere [Lock.Fence].
 type Lock struct {
 	locker *Locker
 	hold   *hold
-	keys   []Key
-	token  string
-	done   chan struct{}
+	keys   []driver.Key
+	token  driver.Token
+	since  driver.Instant
+
+	observed context.Context // for the observer, if there is one; it is set once, by the acquiring call
 
 	mu       sync.Mutex
+	done     chan struct{}  // made when somebody asks for it
 	err      error          // why it has ended
 	expires  driver.Instant // when MaxHold ends it; 0 is never
 	timer    *time.Timer    // looks at expires
@@ -38,17 +43,29 @@ func (k *Lock) Key() Key {
 	if len(k.keys) > 1 {
 		return Key{}
 	}
-	return k.keys[0]
+	return Key{k: k.keys[0]}
 }
 
 // Keys returns all keys of the lock, without duplicates, in the order in which they were locked.
-func (k *Lock) Keys() []Key { return slices.Clone(k.keys) }
+func (k *Lock) Keys() []Key {
+	return publicKeys(k.keys)
+}
 
 // Token returns what identifies this acquisition among all of all processes, or what [WithToken] set.
-func (k *Lock) Token() string { return k.token }
+func (k *Lock) Token() string { return k.token.String() }
 
 // Done returns a channel that is closed when the lock has ended, however that came about.
-func (k *Lock) Done() <-chan struct{} { return k.done }
+func (k *Lock) Done() <-chan struct{} {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.done == nil {
+		k.done = make(chan struct{})
+		if k.err != nil {
+			close(k.done)
+		}
+	}
+	return k.done
+}
 
 // Err returns nil while the lock is held. Then it is [ErrUnlocked], or a *[LostError], which matches [ErrLost]. It
 // compares the clock itself and does not rely on timers, so a process that was frozen beyond the lease, or beyond
@@ -79,7 +96,7 @@ func (k *Lock) Err() error {
 // moment at which the server answered, and of no later one.
 func (k *Lock) Verify(ctx context.Context) error {
 	if err := k.Err(); err != nil {
-		return k.ended("verify", err)
+		return k.says("verify", err)
 	}
 	err := k.locker.backend.Check(ctx, k.hold.grant)
 	if err == nil {
@@ -103,7 +120,7 @@ func (k *Lock) Fence(ctx context.Context) (int64, error) {
 		return k.fence, nil
 	}
 	if err := k.Err(); err != nil {
-		return 0, k.ended("fence", err)
+		return 0, k.says("fence", err)
 	}
 	fencer, ok := k.locker.backend.(driver.Fencer)
 	if !ok {
@@ -117,6 +134,37 @@ func (k *Lock) Fence(ctx context.Context) (int64, error) {
 	return number, nil
 }
 
+// GuardTx ties tx to the lock, so that what tx writes cannot be stale: if the lock has been lost by then, the error matches
+// [ErrLost], and tx is aborted and cannot commit; if it is lost afterwards, the next holder's guarded transaction waits
+// until tx has ended. So the guarded transactions of successive holders never overlap, and a holder that does not know
+// yet that it has lost the lock cannot overwrite what its successor wrote. Call it first in every transaction that writes
+// what the lock protects. It protects only among those who do: every writer must.
+//
+// It is one round trip, needs nothing installed, waits for as long as ctx allows for the guarded transactions of earlier
+// holders, and shows that both connections reach the same server and database. A REPEATABLE READ or SERIALIZABLE
+// transaction is refused with [ErrStaleSnapshot], and can go on without the guard. After any other error roll tx back.
+// Backends that cannot do it return [ErrUnsupported].
+func (k *Lock) GuardTx(ctx context.Context, tx pgx.Tx) error {
+	if err := k.Err(); err != nil {
+		return k.says("guard a transaction by", err)
+	}
+	guard, ok := k.locker.backend.(driver.TxGuard)
+	switch {
+	case !ok:
+		return k.says("guard a transaction by", fmt.Errorf("%w by this backend", ErrUnsupported))
+	case tx == nil:
+		return k.says("guard a transaction by", errors.New("the transaction is nil"))
+	}
+	if err := guard.GuardTx(ctx, oneRoundTrip{tx}, k.hold.grant); err != nil {
+		return k.failed("guard a transaction by", err)
+	}
+	// The server knows of sessions only: that this lock, of many on one session, has not ended meanwhile is known here.
+	if err := k.Err(); err != nil {
+		return k.says("guard a transaction by", err)
+	}
+	return nil
+}
+
 // Extend moves the deadline that [MaxHold] set, or sets one, to d from now. It only concerns this process: nothing is
 // sent. A d that is not positive is an error; when the lock has ended the error matches [ErrLost] or [ErrUnlocked].
 func (k *Lock) Extend(d time.Duration) error {
@@ -124,7 +172,7 @@ func (k *Lock) Extend(d time.Duration) error {
 		return k.failed("extend", fmt.Errorf("the duration %v is not positive", d))
 	}
 	if err := k.Err(); err != nil {
-		return k.ended("extend", err)
+		return k.says("extend", err)
 	}
 	k.limit(d)
 	return nil
@@ -132,17 +180,22 @@ func (k *Lock) Extend(d time.Duration) error {
 
 // Unlock gives the lock up. It returns nil when the lock had been held until then; an error that matches [ErrLost] when
 // it had been lost before, so that the work may have overlapped with another holder's; and [ErrUnlocked] when it is
-// called again. Another error says that the server did not confirm in time; the session is then ended, which frees the
-// lock too, at the latest after the lease.
+// called again. Another error says that the server did not confirm in time; it frees the lock when it takes the
+// statement, or at the latest when the lease is over. An Unlock that hands the lock on to the next waiter of this process
+// (see [WithHandoffLimit]) asks nobody: its nil is as good as Err's, one network delay late.
 //
 // It does not depend on ctx, from which it takes values only: the work's context may have ended long ago. It waits for
 // at most five seconds for the server.
 func (k *Lock) Unlock(ctx context.Context) error {
 	if k.Err() != nil || !k.end(ErrUnlocked) {
 		k.notice()
-		return k.ended("unlock", k.Err())
+		return k.says("unlock", k.Err())
 	}
-	return k.locker.drop(context.WithoutCancel(ctx), k)
+	err := k.locker.drop(ctx, k)
+	if !errors.Is(err, ErrLost) {
+		k.tellReleased(ctx)
+	}
+	return err
 }
 
 // end makes the lock end with err, and reports false when it had ended before. Of Unlock, MaxHold, Close and a loss that
@@ -159,7 +212,9 @@ func (k *Lock) end(err error) bool {
 	}
 	contexts := k.contexts
 	k.contexts = nil
-	close(k.done)
+	if k.done != nil {
+		close(k.done)
+	}
 	k.mu.Unlock()
 	for c := range contexts {
 		c.cancel(err)
@@ -173,6 +228,13 @@ func (k *Lock) expectNotice() <-chan struct{} {
 	defer k.mu.Unlock()
 	k.noticed = make(chan struct{})
 	return k.noticed
+}
+
+// cause returns why the lock has ended, without looking at the clock.
+func (k *Lock) cause() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.err
 }
 
 // notice tells a Close that waits for it that the holder knows.
@@ -220,26 +282,27 @@ func (k *Lock) expireInTime() {
 func (k *Lock) expire() {
 	if k.end(k.lostError(LostMaxHold, nil)) {
 		k.locker.countLost(1)
+		k.tellLost()
 		go func() { _ = k.locker.drop(context.Background(), k) }() // in the background: the holder must not wait for it
 	}
 }
 
 func (k *Lock) lostError(why LostReason, err error) *LostError {
-	return &LostError{Key: k.keys[0], More: len(k.keys) - 1, Reason: why, Err: err}
+	return &LostError{Key: Key{k: k.keys[0]}, More: len(k.keys) - 1, Reason: why, Err: err}
 }
 
 // failed explains an error of the backend. One that says that the lock is gone is the lock's end.
 func (k *Lock) failed(attempt string, err error) error {
 	if errors.Is(err, ErrLost) {
-		k.locker.lose(k.hold, LostSession, err)
+		k.hold.Lost(LostSession, err)
 		if ended := k.Err(); ended != nil {
-			return k.ended(attempt, ended)
+			return k.says(attempt, ended)
 		}
 	}
-	return failed(attempt, k.keys[0], len(k.keys)-1, err)
+	return k.says(attempt, err)
 }
 
-// ended is the error of a call that came after the lock's end.
-func (k *Lock) ended(attempt string, err error) error {
-	return failed(attempt, k.keys[0], len(k.keys)-1, err)
+// says adds what was attempted, and on which lock.
+func (k *Lock) says(attempt string, err error) error {
+	return failed(attempt, Key{k: k.keys[0]}, len(k.keys)-1, err)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,8 +32,9 @@ type Locker struct {
 	closed  bool
 	drained chan struct{}         // closed when closed and nothing is held or asked for any more
 	entries map[KeyID]*entry      // keys that are held, asked for or waited for here
-	asking  map[*request]struct{} // requests that the backend is working on, to be cancelled by Close
-	holds   map[*hold]struct{}    // what the backend has granted
+	spare   []*entry              // empty ones
+	asking  map[*request]struct{} // requests that wait for the backend, to be cancelled by Close
+	holds   *hold                 // what the backend has granted, as a list
 	inUse   int                   // keys held, asked for or waited for
 	counts  Stats
 }
@@ -45,13 +45,14 @@ type lockerConfig struct {
 	handoffs   int
 	handoffFor time.Duration
 	maxHeld    int // 0: no bound
+	observer   *Observer
 }
 
 const (
 	minLease          = time.Second
 	defaultHandoffs   = 64
 	defaultHandoffFor = 50 * time.Millisecond
-	unlockWithin      = 5 * time.Second // how long Unlock waits for the server, whatever its context
+	closeWithin       = 5 * time.Second // how long Close waits for the sessions of the backend to end
 	holdersWithin     = time.Second     // how long a failed wait asks for who was in the way
 )
 
@@ -77,7 +78,7 @@ func NewWithConfig(cfg *pgxpool.Config, opts ...Option) (*Locker, error) {
 		return nil, err
 	}
 	if config.maxHeld > 0 {
-		config.postgres.MaxSessions = postgres.Unbounded // held and awaited keys are bounded here already
+		config.postgres.MaxKeys = postgres.Unbounded // held and awaited keys are bounded here already
 	}
 	return newLocker(postgres.New(postgres.Config{
 		Conn: cfg.ConnConfig, BeforeConnect: cfg.BeforeConnect, Options: config.postgres,
@@ -138,7 +139,7 @@ func newLocker(b driver.Backend, config lockerConfig) (*Locker, error) {
 	return &Locker{
 		backend: b, config: config, tokens: newTokens(),
 		drained: make(chan struct{}),
-		entries: map[KeyID]*entry{}, asking: map[*request]struct{}{}, holds: map[*hold]struct{}{},
+		entries: map[KeyID]*entry{}, asking: map[*request]struct{}{},
 	}, nil
 }
 
@@ -207,6 +208,4 @@ type tokens struct {
 
 func newTokens() tokens { return tokens{rand.Text() + "-", new(atomic.Uint64)} }
 
-func (t tokens) next() string {
-	return string(strconv.AppendUint(append(make([]byte, 0, 48), t.prefix...), t.last.Add(1), 10))
-}
+func (t tokens) next() driver.Token { return driver.Token{Text: t.prefix, Number: t.last.Add(1)} }

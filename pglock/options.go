@@ -161,14 +161,42 @@ func WithHandoffLimit(n int, d time.Duration) Option {
 	})
 }
 
-// WithMaxHeld bounds how many keys this Locker holds or waits for at once; one more is [ErrTooManyLocks]. A backend may
-// have a lower bound of its own. The default is no other bound than the backend's. An n below 1 is an error.
+// WithMaxHeld bounds how many keys this Locker holds or waits for at once; one more is [ErrTooManyLocks]. An n below 1 is
+// an error. The default on PostgreSQL is a quarter of the server's lock table (max_locks_per_transaction ×
+// (max_connections + max_prepared_transactions)) for what is held or asked for there: when that table is full every
+// session of the server gets errors, and new ones cannot connect. On other backends there is no default.
 func WithMaxHeld(n int) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if n < 1 {
 			return fmt.Errorf("pglock: WithMaxHeld(%d): the bound must be at least 1", n)
 		}
 		c.maxHeld = n
+		return nil
+	})
+}
+
+// WithSessions sets how many server sessions carry the locks that are free when they are asked for; each carries any
+// number. The default is 2, which is as fast as more in most programs. An n below 1 is an error.
+func WithSessions(n int) Option {
+	return lockerOption(func(c *lockerConfig) error {
+		if n < 1 {
+			return fmt.Errorf("pglock: WithSessions(%d): there must be at least 1", n)
+		}
+		c.postgres.Sessions = n
+		return nil
+	})
+}
+
+// WithMaxWaitSessions bounds how many server sessions wait in the server's queue at the same time, one for each key that
+// this process waits for; the default is 4. A lock that was waited for stays on its session, of which there may be 16
+// more. Waiters beyond the bound poll, with a pause of up to a second and a half, and have no place in the server's
+// queue; the one that has polled for longest gets the next free session. An n below 1 is an error.
+func WithMaxWaitSessions(n int) Option {
+	return lockerOption(func(c *lockerConfig) error {
+		if n < 1 {
+			return fmt.Errorf("pglock: WithMaxWaitSessions(%d): there must be at least 1", n)
+		}
+		c.postgres.MaxWaitSessions = n
 		return nil
 	})
 }

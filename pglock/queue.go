@@ -28,28 +28,40 @@ type entry struct {
 	joinable *hold // the last shared hold granted; more may join it
 }
 
-// request is one call of Lock or its kin.
+// request is one call of Lock or its kin. Most become one Lock on one hold, which are here too, so that an uncontended
+// lock is one allocation.
 type request struct {
-	keys   []Key
-	try    bool // never waits
+	keys   []driver.Key // in order
+	try    bool         // never waits
 	config lockConfig
+	token  driver.Token
 	cancel func(error) // ends the wait for the backend, when Close does
+	waited bool        // it could not have the lock at once
+	asked  bool        // it waited for the backend
 
 	at    int           // the key whose entry the request is at
 	ready chan struct{} // closed when the wait at that entry is over
 	lock  *Lock         // what it got there, if it need not ask the backend
 	err   error         // or why it got nothing
+
+	oneKey  [1]driver.Key
+	ownHold hold
+	ownLock Lock
 }
 
 // hold is what the backend granted for one request, and the Locks that live on it: several when they are shared.
 type hold struct {
-	grant  driver.Grant
-	keys   []Key
-	shared bool
-	since  driver.Instant
-	passed int // how often it was passed on or joined
-	locks  []*Lock
-	over   bool // lost, or given back
+	locker  *Locker
+	grant   driver.Grant
+	keys    []driver.Key
+	shared  bool
+	over    bool // lost, or given back
+	passed  int  // how often it was passed on or joined
+	since   driver.Instant
+	locks   []*Lock
+	oneLock [1]*Lock // where locks is when there is one
+	// The list of the Locker's holds.
+	prev, next *hold
 }
 
 // verdict is what an entry says to a request.
@@ -79,10 +91,10 @@ func (l *Locker) judge(e *entry, r *request) verdict {
 // enter brings r to the entry of its next key and reports whether r must wait there. A request that does not wait (try)
 // fails when anybody whom it would have to wait for is there.
 func (l *Locker) enter(r *request) (wait bool) {
-	id := r.keys[r.at].ID()
+	id := r.keys[r.at].KeyID
 	e := l.entries[id]
 	if e == nil {
-		e = &entry{}
+		e = l.newEntry()
 		l.entries[id] = e
 	}
 	blocked := len(e.queue) > 0 && !(r.try && r.config.shared && e.writers == 0)
@@ -132,8 +144,29 @@ func (l *Locker) pump(id KeyID) {
 	}
 	if e.held+e.busy == 0 {
 		delete(l.entries, id)
+		l.keepEntry(e)
 	}
 }
+
+// newEntry returns an empty entry.
+func (l *Locker) newEntry() *entry {
+	if n := len(l.spare); n > 0 {
+		e := l.spare[n-1]
+		l.spare = l.spare[:n-1]
+		return e
+	}
+	return &entry{}
+}
+
+// keepEntry keeps an entry that is not needed, for the next key.
+func (l *Locker) keepEntry(e *entry) {
+	if len(l.spare) < maxSpare {
+		*e = entry{queue: e.queue[:0]}
+		l.spare = append(l.spare, e)
+	}
+}
+
+const maxSpare = 1024
 
 // dequeue takes r out of the queue, and reports whether it was there.
 func (e *entry) dequeue(r *request) bool {
@@ -151,15 +184,15 @@ func (e *entry) dequeue(r *request) bool {
 // leave frees the places that r occupies at its first n entries, in which it was busy.
 func (l *Locker) leave(r *request, n int) {
 	for _, key := range r.keys[:n] {
-		l.entries[key.ID()].busy--
-		l.pump(key.ID())
+		l.entries[key.KeyID].busy--
+		l.pump(key.KeyID)
 	}
 }
 
 // admit turns r, which was busy at all its entries, into the first holder of h.
 func (l *Locker) admit(r *request, h *hold) {
 	for _, key := range r.keys {
-		e := l.entries[key.ID()]
+		e := l.entries[key.KeyID]
 		e.busy--
 		e.held++
 		if h.shared && len(h.keys) == 1 {
@@ -178,7 +211,7 @@ func (l *Locker) successor(h *hold) *request {
 	if len(h.keys) != 1 || h.shared || !l.mayPassOn(h) {
 		return nil
 	}
-	e := l.entries[h.keys[0].ID()]
+	e := l.entries[h.keys[0].KeyID]
 	if len(e.queue) == 0 || e.queue[0].config.shared || len(e.queue[0].keys) != 1 {
 		return nil
 	}
@@ -187,7 +220,7 @@ func (l *Locker) successor(h *hold) *request {
 
 // passOn gives h to r, which takes the place of the Lock that has ended.
 func (l *Locker) passOn(h *hold, r *request) {
-	l.entries[h.keys[0].ID()].dequeue(r)
+	l.entries[h.keys[0].KeyID].dequeue(r)
 	l.share(h, r)
 	close(r.ready)
 }
@@ -202,7 +235,11 @@ func (l *Locker) share(h *hold, r *request) {
 
 // addLock makes r a Lock on h.
 func (l *Locker) addLock(r *request, h *hold) *Lock {
-	k := &Lock{locker: l, hold: h, keys: r.keys, token: r.config.token, done: make(chan struct{})}
+	k := &r.ownLock
+	k.locker, k.hold, k.keys, k.token, k.since = l, h, r.keys, r.token, driver.Now()
+	if h.locks == nil {
+		h.locks = h.oneLock[:0]
+	}
 	h.locks = append(h.locks, k)
 	l.counts.Waiting--
 	l.counts.Held++

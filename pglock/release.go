@@ -39,9 +39,9 @@ func (l *Locker) drop(ctx context.Context, k *Lock) error {
 // retire makes h's keys busy in place of held. It runs under mu, and giveBack must follow.
 func (l *Locker) retire(h *hold) {
 	h.over = true
-	delete(l.holds, h)
+	l.unlink(h)
 	for _, key := range h.keys {
-		e := l.entries[key.ID()]
+		e := l.entries[key.KeyID]
 		e.held--
 		e.busy++
 	}
@@ -49,24 +49,46 @@ func (l *Locker) retire(h *hold) {
 
 // giveBack releases a retired hold, and lets others go on with its keys.
 func (l *Locker) giveBack(ctx context.Context, h *hold) error {
-	ctx, cancel := context.WithTimeout(ctx, unlockWithin)
-	defer cancel()
 	err := l.backend.Release(ctx, h.grant)
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, key := range h.keys {
-		l.entries[key.ID()].busy--
-		l.pump(key.ID())
+		l.entries[key.KeyID].busy--
+		l.pump(key.KeyID)
 	}
 	return err
+}
+
+// link and unlink keep the list of the holds. They run under mu.
+func (l *Locker) link(h *hold) {
+	h.next = l.holds
+	if h.next != nil {
+		h.next.prev = h
+	}
+	l.holds = h
+}
+
+func (l *Locker) unlink(h *hold) {
+	switch {
+	case h.prev != nil:
+		h.prev.next = h.next
+	case l.holds == h:
+		l.holds = h.next
+	default:
+		return // it has never been granted
+	}
+	if h.next != nil {
+		h.next.prev = h.prev
+	}
+	h.prev, h.next = nil, nil
 }
 
 // letGo counts n Locks less at h's keys. It runs under mu.
 func (l *Locker) letGo(h *hold, n int) {
 	for _, key := range h.keys {
-		l.entries[key.ID()].held -= n
-		l.pump(key.ID())
+		l.entries[key.KeyID].held -= n
+		l.pump(key.KeyID)
 	}
 }
 
@@ -80,17 +102,16 @@ func (h *hold) remove(k *Lock) bool {
 	return true
 }
 
-// lose ends every Lock on h, which is gone on the server. A backend may call it before Acquire has returned.
-func (l *Locker) lose(h *hold, why LostReason, err error) { l.abandon(h, why, err) }
+// Lost implements [driver.Owner]: every Lock on h ends, since it is gone on the server. A backend may call it before
+// Acquire has returned.
+func (h *hold) Lost(why LostReason, err error) { h.locker.abandon(h, why, err) }
 
 // lapse ends every Lock on h, whose deadline has passed. The backend may not have noticed yet, or may even just have
 // heard from the server after all: so h is given back as well, or it would be held by nobody.
 func (l *Locker) lapse(h *hold) {
 	if l.abandon(h, LostLease, nil) {
 		go func() {
-			ctx, cancel := context.WithTimeout(context.Background(), unlockWithin)
-			defer cancel()
-			_ = l.backend.Release(ctx, h.grant) // most likely it says that the lock was lost, which is known
+			_ = l.backend.Release(context.Background(), h.grant) // most likely it says that the lock was lost, which is known
 		}()
 	}
 }
@@ -102,7 +123,7 @@ func (l *Locker) abandon(h *hold, why LostReason, err error) (first bool) {
 		return false
 	}
 	h.over = true
-	delete(l.holds, h)
+	l.unlink(h)
 	locks := h.locks
 	h.locks = nil
 	l.counts.Held -= len(locks)
@@ -121,8 +142,11 @@ func (l *Locker) abandon(h *hold, why LostReason, err error) (first bool) {
 		l.letGo(h, len(locks))
 	}
 	l.mu.Unlock()
+	for _, k := range locks {
+		k.tellLost()
+	}
 	if lost > 0 {
-		l.config.env.Logger.Warn("lock lost", "key", h.keys[0], "reason", string(why), "error", err)
+		l.config.env.Logger.Warn("lock lost", "key", Key{k: h.keys[0]}, "reason", string(why), "error", err)
 	}
 	return true
 }
@@ -141,5 +165,5 @@ func (k *Lock) lossDuringUnlock(err error) error {
 	if errors.Is(err, ErrLost) {
 		return k.lostError(LostSession, err)
 	}
-	return failed("unlock", k.keys[0], len(k.keys)-1, err)
+	return k.says("unlock", err)
 }

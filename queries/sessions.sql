@@ -18,6 +18,7 @@ SELECT (CASE
                       WHEN 'transaction_timeout' THEN '0'
                       WHEN 'default_transaction_isolation' THEN 'read committed'
                       WHEN 'synchronous_commit' THEN 'local'
+                      WHEN 'plan_cache_mode' THEN 'force_generic_plan'
                       WHEN 'idle_session_timeout' THEN @lease_ms::text
                       WHEN 'tcp_user_timeout' THEN @lease_ms::text
                       WHEN 'client_connection_check_interval' THEN @check_ms::text
@@ -28,14 +29,16 @@ SELECT (CASE
               FROM pg_catalog.pg_settings AS s
               WHERE s.name IN ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout',
                                'transaction_timeout', 'default_transaction_isolation', 'synchronous_commit',
+                               'plan_cache_mode',
                                'idle_session_timeout', 'tcp_user_timeout', 'tcp_keepalives_idle',
                                'tcp_keepalives_interval', 'tcp_keepalives_count')
                  OR (s.name = 'client_connection_check_interval' AND pg_catalog.version() LIKE '%linux%')) > 0
             THEN 'granted'
         ELSE 'pglock_settings' END)::text AS outcome,
        pg_catalog.current_setting('server_version_num')::int4 AS version,
-       (pg_catalog.current_setting('max_connections')::int4
-           - pg_catalog.current_setting('superuser_reserved_connections')::int4)::int4 AS connections
+       (pg_catalog.current_setting('max_locks_per_transaction')::int8
+           * (pg_catalog.current_setting('max_connections')::int8
+              + pg_catalog.current_setting('max_prepared_transactions')::int8))::int8 AS lock_table
 FROM (SELECT CASE
                  WHEN @pid::int4 <> 0 AND pg_catalog.pg_backend_pid() <> @pid::int4 THEN 'pglock_pooler'
                  WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
@@ -142,3 +145,94 @@ LEFT JOIN pg_catalog.pg_locks AS x
 LEFT JOIN pg_catalog.pg_prepared_xacts AS p ON p.transaction = x.transactionid
 WHERE l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database())
 ORDER BY a.backend_start, l.pid;
+
+-- The main sessions hold many locks at once, and never wait for one. These two are the statements of a caller that finds
+-- a session idle.
+
+-- name: TryOne :one
+SELECT CASE WHEN @pid::int4 = 0 OR pg_catalog.pg_backend_pid() = @pid::int4
+    THEN pg_catalog.pg_try_advisory_lock(@number::int8) END AS done;
+
+-- name: UnlockOne :one
+SELECT CASE WHEN @pid::int4 = 0 OR pg_catalog.pg_backend_pid() = @pid::int4
+    THEN pg_catalog.pg_advisory_unlock(@number::int8) END AS done;
+
+-- What callers have queued up while the session was busy, in one statement. An operation is the sum of 1 for a key of
+-- the space of pairs, 2 for shared, 4 for a release. NULL without a row says that a proxy is in between.
+-- name: Batch :one
+SELECT array_agg(CASE (@operations::int2[])[i]
+           WHEN 0 THEN pg_catalog.pg_try_advisory_lock((@numbers::int8[])[i])
+           WHEN 1 THEN pg_catalog.pg_try_advisory_lock(
+               ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4)
+           WHEN 2 THEN pg_catalog.pg_try_advisory_lock_shared((@numbers::int8[])[i])
+           WHEN 3 THEN pg_catalog.pg_try_advisory_lock_shared(
+               ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4)
+           WHEN 4 THEN pg_catalog.pg_advisory_unlock((@numbers::int8[])[i])
+           WHEN 5 THEN pg_catalog.pg_advisory_unlock(
+               ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4)
+           WHEN 6 THEN pg_catalog.pg_advisory_unlock_shared((@numbers::int8[])[i])
+           WHEN 7 THEN pg_catalog.pg_advisory_unlock_shared(
+               ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4)
+       END)::bool[] AS done
+FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i
+WHERE @pid::int4 = 0 OR pg_catalog.pg_backend_pid() = @pid::int4;
+
+-- What of a batch that failed half way the session holds now, in the same order.
+-- name: Reconcile :one
+SELECT array_agg(EXISTS (
+           SELECT FROM pg_catalog.pg_locks AS l
+           WHERE l.locktype = 'advisory' AND l.pid = pg_catalog.pg_backend_pid() AND l.granted
+             AND l.objsubid = 1 + ((@operations::int2[])[i] & 1)
+             AND l.mode = CASE WHEN (@operations::int2[])[i] & 2 = 0 THEN 'ExclusiveLock' ELSE 'ShareLock' END
+             AND l.classid = (((@numbers::int8[])[i] >> 32) & 4294967295)::oid
+             AND l.objid = ((@numbers::int8[])[i] & 4294967295)::oid))::bool[] AS held
+FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i
+WHERE @pid::int4 = 0 OR pg_catalog.pg_backend_pid() = @pid::int4;
+
+-- A session that waits in the server's queue without a snapshot. A blocked SELECT pg_advisory_lock holds one: it pins
+-- the vacuum horizon (backend_xmin), and CREATE INDEX CONCURRENTLY waits for it, for ever if it holds the lock itself.
+-- But PL/pgSQL evaluates the CHECK of a domain, when GET DIAGNOSTICS assigns to a variable of it, without taking a
+-- snapshot (exec_stmt_getdiag, exec_assign_value and exec_cast_value in pl_exec.c); so the lock is taken there. The
+-- transaction that read the parameters is committed before, which gives back its own. Settings carry the parameters,
+-- since DO has none. The first assignments lock nothing and fill the caches, whose filling would take a snapshot.
+
+-- name: CreateWaitDomain :exec
+CREATE DOMAIN pg_temp.pglock_wait AS bigint CHECK (CASE pg_catalog.current_setting('pglock.operation', true)
+    WHEN '0' THEN pg_catalog.pg_advisory_lock(pg_catalog.current_setting('pglock.number')::int8) IS NOT NULL
+    WHEN '1' THEN pg_catalog.pg_advisory_lock(
+        (pg_catalog.current_setting('pglock.number')::int8 >> 32)::int4,
+        (pg_catalog.current_setting('pglock.number')::int8 << 32 >> 32)::int4) IS NOT NULL
+    WHEN '2' THEN pg_catalog.pg_advisory_lock_shared(pg_catalog.current_setting('pglock.number')::int8) IS NOT NULL
+    WHEN '3' THEN pg_catalog.pg_advisory_lock_shared(
+        (pg_catalog.current_setting('pglock.number')::int8 >> 32)::int4,
+        (pg_catalog.current_setting('pglock.number')::int8 << 32 >> 32)::int4) IS NOT NULL
+    ELSE true END);
+
+-- name: PrepareWait :one
+SELECT (CASE WHEN @pid::int4 <> 0 AND pg_catalog.pg_backend_pid() <> @pid::int4 THEN 'pglock_pooler'
+        WHEN (pg_catalog.set_config('pglock.operation', '', false)
+              || pg_catalog.set_config('pglock.operations', (@operations::int2[])::text, false)
+              || pg_catalog.set_config('pglock.numbers', (@numbers::int8[])::text, false)) <> '' THEN 'granted'
+        ELSE 'pglock_settings' END)::text AS outcome;
+
+-- name: WaitWithoutSnapshot :exec
+DO $pglock$
+DECLARE
+    value pg_temp.pglock_wait;
+    operations int2[];
+    numbers int8[];
+BEGIN
+    GET DIAGNOSTICS value = ROW_COUNT;
+    COMMIT;
+    GET DIAGNOSTICS value = ROW_COUNT;
+    operations := pg_catalog.current_setting('pglock.operations');
+    numbers := pg_catalog.current_setting('pglock.numbers');
+    FOR i IN 1 .. pg_catalog.array_length(numbers, 1) LOOP
+        PERFORM pg_catalog.set_config('pglock.operation', operations[i]::text, false),
+                pg_catalog.set_config('pglock.number', numbers[i]::text, false);
+        COMMIT;
+        GET DIAGNOSTICS value = ROW_COUNT;
+    END LOOP;
+    PERFORM pg_catalog.set_config('pglock.operation', '', false);
+END
+$pglock$;

@@ -11,6 +11,40 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+const Batch = `-- name: Batch :one
+SELECT array_agg(CASE ($1::int2[])[i]
+           WHEN 0 THEN pg_catalog.pg_try_advisory_lock(($2::int8[])[i])
+           WHEN 1 THEN pg_catalog.pg_try_advisory_lock(
+               (($2::int8[])[i] >> 32)::int4, (($2::int8[])[i] << 32 >> 32)::int4)
+           WHEN 2 THEN pg_catalog.pg_try_advisory_lock_shared(($2::int8[])[i])
+           WHEN 3 THEN pg_catalog.pg_try_advisory_lock_shared(
+               (($2::int8[])[i] >> 32)::int4, (($2::int8[])[i] << 32 >> 32)::int4)
+           WHEN 4 THEN pg_catalog.pg_advisory_unlock(($2::int8[])[i])
+           WHEN 5 THEN pg_catalog.pg_advisory_unlock(
+               (($2::int8[])[i] >> 32)::int4, (($2::int8[])[i] << 32 >> 32)::int4)
+           WHEN 6 THEN pg_catalog.pg_advisory_unlock_shared(($2::int8[])[i])
+           WHEN 7 THEN pg_catalog.pg_advisory_unlock_shared(
+               (($2::int8[])[i] >> 32)::int4, (($2::int8[])[i] << 32 >> 32)::int4)
+       END)::bool[] AS done
+FROM pg_catalog.generate_subscripts($2::int8[], 1) AS i
+WHERE $3::int4 = 0 OR pg_catalog.pg_backend_pid() = $3::int4
+`
+
+type BatchParams struct {
+	Operations []int16
+	Numbers    []int64
+	Pid        int32
+}
+
+// What callers have queued up while the session was busy, in one statement. An operation is the sum of 1 for a key of
+// the space of pairs, 2 for shared, 4 for a release. NULL without a row says that a proxy is in between.
+func (q *Queries) Batch(ctx context.Context, arg BatchParams) ([]bool, error) {
+	row := q.db.QueryRow(ctx, Batch, arg.Operations, arg.Numbers, arg.Pid)
+	var done []bool
+	err := row.Scan(&done)
+	return done, err
+}
+
 const CheckSession = `-- name: CheckSession :one
 SELECT count(*) AS held
 FROM pg_catalog.generate_subscripts($1::int8[], 1) AS i
@@ -33,6 +67,31 @@ func (q *Queries) CheckSession(ctx context.Context, arg CheckSessionParams) (int
 	var held int64
 	err := row.Scan(&held)
 	return held, err
+}
+
+const CreateWaitDomain = `-- name: CreateWaitDomain :exec
+
+CREATE DOMAIN pg_temp.pglock_wait AS bigint CHECK (CASE pg_catalog.current_setting('pglock.operation', true)
+    WHEN '0' THEN pg_catalog.pg_advisory_lock(pg_catalog.current_setting('pglock.number')::int8) IS NOT NULL
+    WHEN '1' THEN pg_catalog.pg_advisory_lock(
+        (pg_catalog.current_setting('pglock.number')::int8 >> 32)::int4,
+        (pg_catalog.current_setting('pglock.number')::int8 << 32 >> 32)::int4) IS NOT NULL
+    WHEN '2' THEN pg_catalog.pg_advisory_lock_shared(pg_catalog.current_setting('pglock.number')::int8) IS NOT NULL
+    WHEN '3' THEN pg_catalog.pg_advisory_lock_shared(
+        (pg_catalog.current_setting('pglock.number')::int8 >> 32)::int4,
+        (pg_catalog.current_setting('pglock.number')::int8 << 32 >> 32)::int4) IS NOT NULL
+    ELSE true END)
+`
+
+// A session that waits in the server's queue without a snapshot. A blocked SELECT pg_advisory_lock holds one: it pins
+// the vacuum horizon (backend_xmin), and CREATE INDEX CONCURRENTLY waits for it, for ever if it holds the lock itself.
+// But PL/pgSQL evaluates the CHECK of a domain, when GET DIAGNOSTICS assigns to a variable of it, without taking a
+// snapshot (exec_stmt_getdiag, exec_assign_value and exec_cast_value in pl_exec.c); so the lock is taken there. The
+// transaction that read the parameters is committed before, which gives back its own. Settings carry the parameters,
+// since DO has none. The first assignments lock nothing and fill the caches, whose filling would take a snapshot.
+func (q *Queries) CreateWaitDomain(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, CreateWaitDomain)
+	return err
 }
 
 const Heartbeat = `-- name: Heartbeat :exec
@@ -160,6 +219,53 @@ func (q *Queries) LockSession(ctx context.Context, arg LockSessionParams) (LockS
 	return i, err
 }
 
+const PrepareWait = `-- name: PrepareWait :one
+SELECT (CASE WHEN $1::int4 <> 0 AND pg_catalog.pg_backend_pid() <> $1::int4 THEN 'pglock_pooler'
+        WHEN (pg_catalog.set_config('pglock.operation', '', false)
+              || pg_catalog.set_config('pglock.operations', ($2::int2[])::text, false)
+              || pg_catalog.set_config('pglock.numbers', ($3::int8[])::text, false)) <> '' THEN 'granted'
+        ELSE 'pglock_settings' END)::text AS outcome
+`
+
+type PrepareWaitParams struct {
+	Pid        int32
+	Operations []int16
+	Numbers    []int64
+}
+
+func (q *Queries) PrepareWait(ctx context.Context, arg PrepareWaitParams) (string, error) {
+	row := q.db.QueryRow(ctx, PrepareWait, arg.Pid, arg.Operations, arg.Numbers)
+	var outcome string
+	err := row.Scan(&outcome)
+	return outcome, err
+}
+
+const Reconcile = `-- name: Reconcile :one
+SELECT array_agg(EXISTS (
+           SELECT FROM pg_catalog.pg_locks AS l
+           WHERE l.locktype = 'advisory' AND l.pid = pg_catalog.pg_backend_pid() AND l.granted
+             AND l.objsubid = 1 + (($1::int2[])[i] & 1)
+             AND l.mode = CASE WHEN ($1::int2[])[i] & 2 = 0 THEN 'ExclusiveLock' ELSE 'ShareLock' END
+             AND l.classid = ((($2::int8[])[i] >> 32) & 4294967295)::oid
+             AND l.objid = (($2::int8[])[i] & 4294967295)::oid))::bool[] AS held
+FROM pg_catalog.generate_subscripts($2::int8[], 1) AS i
+WHERE $3::int4 = 0 OR pg_catalog.pg_backend_pid() = $3::int4
+`
+
+type ReconcileParams struct {
+	Operations []int16
+	Numbers    []int64
+	Pid        int32
+}
+
+// What of a batch that failed half way the session holds now, in the same order.
+func (q *Queries) Reconcile(ctx context.Context, arg ReconcileParams) ([]bool, error) {
+	row := q.db.QueryRow(ctx, Reconcile, arg.Operations, arg.Numbers, arg.Pid)
+	var held []bool
+	err := row.Scan(&held)
+	return held, err
+}
+
 const SetUpSession = `-- name: SetUpSession :one
 
 SELECT (CASE
@@ -171,6 +277,7 @@ SELECT (CASE
                       WHEN 'transaction_timeout' THEN '0'
                       WHEN 'default_transaction_isolation' THEN 'read committed'
                       WHEN 'synchronous_commit' THEN 'local'
+                      WHEN 'plan_cache_mode' THEN 'force_generic_plan'
                       WHEN 'idle_session_timeout' THEN $1::text
                       WHEN 'tcp_user_timeout' THEN $1::text
                       WHEN 'client_connection_check_interval' THEN $2::text
@@ -181,14 +288,16 @@ SELECT (CASE
               FROM pg_catalog.pg_settings AS s
               WHERE s.name IN ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout',
                                'transaction_timeout', 'default_transaction_isolation', 'synchronous_commit',
+                               'plan_cache_mode',
                                'idle_session_timeout', 'tcp_user_timeout', 'tcp_keepalives_idle',
                                'tcp_keepalives_interval', 'tcp_keepalives_count')
                  OR (s.name = 'client_connection_check_interval' AND pg_catalog.version() LIKE '%linux%')) > 0
             THEN 'granted'
         ELSE 'pglock_settings' END)::text AS outcome,
        pg_catalog.current_setting('server_version_num')::int4 AS version,
-       (pg_catalog.current_setting('max_connections')::int4
-           - pg_catalog.current_setting('superuser_reserved_connections')::int4)::int4 AS connections
+       (pg_catalog.current_setting('max_locks_per_transaction')::int8
+           * (pg_catalog.current_setting('max_connections')::int8
+              + pg_catalog.current_setting('max_prepared_transactions')::int8))::int8 AS lock_table
 FROM (SELECT CASE
                  WHEN $6::int4 <> 0 AND pg_catalog.pg_backend_pid() <> $6::int4 THEN 'pglock_pooler'
                  WHEN NOT $7::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
@@ -206,9 +315,9 @@ type SetUpSessionParams struct {
 }
 
 type SetUpSessionRow struct {
-	Outcome     string
-	Version     int32
-	Connections int32
+	Outcome   string
+	Version   int32
+	LockTable int64
 }
 
 // The sessions of a Locker: connections of its own, in autocommit, that hold locks across transactions.
@@ -231,7 +340,7 @@ func (q *Queries) SetUpSession(ctx context.Context, arg SetUpSessionParams) (Set
 		arg.AllowStandby,
 	)
 	var i SetUpSessionRow
-	err := row.Scan(&i.Outcome, &i.Version, &i.Connections)
+	err := row.Scan(&i.Outcome, &i.Version, &i.LockTable)
 	return i, err
 }
 
@@ -284,6 +393,26 @@ func (q *Queries) TryLockSession(ctx context.Context, arg TryLockSessionParams) 
 	return i, err
 }
 
+const TryOne = `-- name: TryOne :one
+
+SELECT CASE WHEN $1::int4 = 0 OR pg_catalog.pg_backend_pid() = $1::int4
+    THEN pg_catalog.pg_try_advisory_lock($2::int8) END AS done
+`
+
+type TryOneParams struct {
+	Pid    int32
+	Number int64
+}
+
+// The main sessions hold many locks at once, and never wait for one. These two are the statements of a caller that finds
+// a session idle.
+func (q *Queries) TryOne(ctx context.Context, arg TryOneParams) (interface{}, error) {
+	row := q.db.QueryRow(ctx, TryOne, arg.Pid, arg.Number)
+	var done interface{}
+	err := row.Scan(&done)
+	return done, err
+}
+
 const UnlockAllSession = `-- name: UnlockAllSession :exec
 SELECT pg_catalog.pg_advisory_unlock_all()
 `
@@ -292,6 +421,23 @@ SELECT pg_catalog.pg_advisory_unlock_all()
 func (q *Queries) UnlockAllSession(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, UnlockAllSession)
 	return err
+}
+
+const UnlockOne = `-- name: UnlockOne :one
+SELECT CASE WHEN $1::int4 = 0 OR pg_catalog.pg_backend_pid() = $1::int4
+    THEN pg_catalog.pg_advisory_unlock($2::int8) END AS done
+`
+
+type UnlockOneParams struct {
+	Pid    int32
+	Number int64
+}
+
+func (q *Queries) UnlockOne(ctx context.Context, arg UnlockOneParams) (interface{}, error) {
+	row := q.db.QueryRow(ctx, UnlockOne, arg.Pid, arg.Number)
+	var done interface{}
+	err := row.Scan(&done)
+	return done, err
 }
 
 const UnlockSession = `-- name: UnlockSession :one
@@ -323,4 +469,32 @@ func (q *Queries) UnlockSession(ctx context.Context, arg UnlockSessionParams) (i
 	var released int64
 	err := row.Scan(&released)
 	return released, err
+}
+
+const WaitWithoutSnapshot = `-- name: WaitWithoutSnapshot :exec
+DO $pglock$
+DECLARE
+    value pg_temp.pglock_wait;
+    operations int2[];
+    numbers int8[];
+BEGIN
+    GET DIAGNOSTICS value = ROW_COUNT;
+    COMMIT;
+    GET DIAGNOSTICS value = ROW_COUNT;
+    operations := pg_catalog.current_setting('pglock.operations');
+    numbers := pg_catalog.current_setting('pglock.numbers');
+    FOR i IN 1 .. pg_catalog.array_length(numbers, 1) LOOP
+        PERFORM pg_catalog.set_config('pglock.operation', operations[i]::text, false),
+                pg_catalog.set_config('pglock.number', numbers[i]::text, false);
+        COMMIT;
+        GET DIAGNOSTICS value = ROW_COUNT;
+    END LOOP;
+    PERFORM pg_catalog.set_config('pglock.operation', '', false);
+END
+$pglock$
+`
+
+func (q *Queries) WaitWithoutSnapshot(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, WaitWithoutSnapshot)
+	return err
 }

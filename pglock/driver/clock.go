@@ -16,7 +16,11 @@ var start = time.Now()
 
 // Now reads the clock. It is Go's monotonic clock plus the time that the machine was suspended, so that it follows
 // the fake clock of testing/synctest.
-func Now() Instant { return Instant(time.Since(start) + suspended()) }
+func Now() Instant {
+	now := time.Now()
+	awake := now.Sub(start)
+	return Instant(awake + suspended(now.UnixNano()-int64(awake)))
+}
 
 // Add returns the instant d after i.
 func (i Instant) Add(d time.Duration) Instant {

@@ -13,24 +13,34 @@ const (
 	clockBoottime  = 7
 )
 
-// known is how long the machine had been asleep when that was last seen to have grown.
-var known atomic.Int64
+var (
+	known  atomic.Int64 // how long the machine had been asleep when that was last seen to have grown
+	offset atomic.Int64 // how far the wall clock was ahead of the monotonic one when that was last measured
+)
 
 func init() { known.Store(int64(measureSleep())) }
 
 // suspended returns how long the machine has been asleep since it started: what CLOCK_BOOTTIME counts and
-// CLOCK_MONOTONIC does not (clock_gettime(2)). It only ever grows, and no sleep is as short as the tolerance, so what
-// the measurement is off by does not reach the clock.
-func suspended() time.Duration {
-	const tolerance = time.Millisecond
+// CLOCK_MONOTONIC does not (clock_gettime(2)). The wall clock goes on during sleep as well, and the Go runtime reads it
+// without a system call; so the other clocks are only read when it has moved against the monotonic one, which is by how
+// much wallOffset, in nanoseconds, differs from before. Time that somebody sets costs one measurement and changes
+// nothing.
+func suspended(wallOffset int64) time.Duration {
+	if d := wallOffset - offset.Load(); -tolerance < d && d < tolerance {
+		return time.Duration(known.Load())
+	}
 	before := known.Load()
 	measured := int64(measureSleep())
-	if measured-before < int64(tolerance) {
+	offset.Store(wallOffset)
+	if measured-before < tolerance { // it only ever grows, and what the measurement is off by does not reach the clock
 		return time.Duration(before)
 	}
 	known.CompareAndSwap(before, measured) // if another goroutine was faster, it has seen the same sleep
 	return time.Duration(measured)
 }
+
+// tolerance, in nanoseconds, is less than any sleep and more than what a measurement is off by.
+const tolerance = int64(time.Millisecond)
 
 // measureSleep reads both clocks, one after the other, and again if it was interrupted between them; on a machine so
 // loaded that it always is, the result is too large, which is the safe side for a deadline.

@@ -6,4 +6,4 @@ import "time"
 
 // suspended is zero where the operating system has no clock that counts sleep and that the standard library reaches:
 // deadlines there are late by as long as the machine slept.
-func suspended() time.Duration { return 0 }
+func suspended(int64) time.Duration { return 0 }

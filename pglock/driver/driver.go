@@ -11,8 +11,14 @@ package driver
 import (
 	"context"
 	"log/slog"
+	"strconv"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
+
+// ReleaseWithin is how long a backend waits for its server to confirm a release.
+const ReleaseWithin = 5 * time.Second
 
 // Backend keeps locks on some server. All methods may be called from many goroutines at once.
 type Backend interface {
@@ -25,7 +31,8 @@ type Backend interface {
 	Ping(ctx context.Context) error
 
 	// Acquire takes all of r.Keys or none of them. With r.Wait it waits for its turn until ctx ends, and then returns
-	// the context's error; without, it answers at once, with [ErrNotAcquired] when another holder is in the way.
+	// the context's error; without, it answers at once, with [ErrNotAcquired] when another holder is in the way. The
+	// front end asks without waiting first, always.
 	//
 	// When it returns an error, nothing is held, and nothing will be: if a grant and the end of ctx meet, Acquire
 	// either returns the grant or gives it back before it returns. A server that cannot be reached is reported as
@@ -33,8 +40,8 @@ type Backend interface {
 	Acquire(ctx context.Context, r Request) (Grant, error)
 
 	// Release gives up g. It returns an error that matches [ErrLost] when the lock had already been lost; whatever it
-	// returns, the backend no longer holds g when the server can be reached. The front end calls it once for a grant,
-	// with a context that has a deadline of its own.
+	// returns, the backend no longer holds g when the server can be reached. The front end calls it once for a grant.
+	// ctx is for its values: Release does not follow its end, and gives up by itself after [ReleaseWithin].
 	Release(ctx context.Context, g Grant) error
 
 	// Check asks the server whether g is still held: nil, an error that matches [ErrLost], or [ErrUnavailable] when
@@ -53,6 +60,13 @@ type Fencer interface {
 	// Fence returns a number that is larger than that of every earlier holder of any of g's keys. [ErrSchemaMissing]
 	// says that the server lacks what that needs.
 	Fence(ctx context.Context, g Grant) (int64, error)
+}
+
+// TxGuard is implemented by backends that can tie a transaction to a lock.
+type TxGuard interface {
+	// GuardTx makes tx one that cannot commit if g had been lost when it was called, and that every later holder's guarded
+	// transaction waits for. The error matches [ErrLost] when g is lost; tx is aborted then.
+	GuardTx(ctx context.Context, tx pgx.Tx, g Grant) error
 }
 
 // Env is what the front end gives a backend at its start.
@@ -74,10 +88,30 @@ type Request struct {
 	// Wait asks to wait for the turn of this request; otherwise the answer comes at once.
 	Wait bool
 	// Token is unique per acquisition, or what the caller chose. Backends whose server stores a token store this one.
-	Token string
-	// Lost is called at most once, and only for a grant that was not released, when the backend knows or must assume
-	// that it is gone. It may be called before Acquire has returned, from any goroutine, and does not block.
-	Lost func(why Reason, err error)
+	Token Token
+	// Owner is told when the grant is lost.
+	Owner Owner
+}
+
+// Owner is who a grant was made for.
+type Owner interface {
+	// Lost is called at most once for a grant, and only while it has not been released, when the backend knows or must
+	// assume that it is gone. It may be called before Acquire has returned, from any goroutine, and does not block.
+	Lost(why Reason, err error)
+}
+
+// Token identifies an acquisition. It is put together only where its text is needed.
+type Token struct {
+	Text   string
+	Number uint64 // follows the text, unless it is zero
+}
+
+// String returns the token's text.
+func (t Token) String() string {
+	if t.Number == 0 {
+		return t.Text
+	}
+	return string(strconv.AppendUint(append(make([]byte, 0, len(t.Text)+20), t.Text...), t.Number, 10))
 }
 
 // Grant is a set of keys that a backend holds. Its dynamic type belongs to the backend.
@@ -85,6 +119,12 @@ type Grant interface {
 	// Deadline is the instant until which the grant can be trusted without hearing from the server again; it moves
 	// while the server answers. [Never] means that the backend has no lease.
 	Deadline() Instant
+}
+
+// Poller is implemented by grants of backends that sometimes have to poll.
+type Poller interface {
+	// Polled reports whether the grant was had by asking again and again, without a place in the server's queue.
+	Polled() bool
 }
 
 // Holder is a session that holds a lock, as far as the server tells; what it does not tell is left zero.

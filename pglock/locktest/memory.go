@@ -50,7 +50,7 @@ func (s *Server) Lose(key pglock.Key) int {
 	}
 	s.mu.Unlock()
 	for _, g := range lost {
-		g.request.Lost(driver.ReasonSession, errors.New("the test took it away"))
+		g.request.Owner.Lost(driver.ReasonSession, errors.New("the test took it away"))
 	}
 	return len(lost)
 }
@@ -168,7 +168,7 @@ func (b *backend) Holders(_ context.Context, key driver.Key) ([]driver.Holder, e
 	holders := []driver.Holder{}
 	for _, g := range b.server.granted {
 		if g.has(key.KeyID) {
-			holders = append(holders, driver.Holder{Shared: g.request.Shared, Token: g.request.Token})
+			holders = append(holders, driver.Holder{Shared: g.request.Shared, Token: g.request.Token.String()})
 		}
 	}
 	return holders, nil

@@ -1,8 +1,9 @@
 // Package postgres is the PostgreSQL backend of package pglock: it keeps locks with the session-scoped advisory
 // functions on connections of its own.
 //
-// A session carries one grant at a time, so what PostgreSQL says of a session is what it says of a grant. The session
-// is a lease (see session). Queues among goroutines, deadlines and contexts are the front end's.
+// A few main sessions carry all locks that were free when they were asked for (lanes); they never wait. What has to be
+// waited for is waited for on sessions that hold nothing else (turns, session), without a snapshot, and stays there.
+// Every session is a lease. Queues among goroutines, deadlines and contexts are the front end's.
 package postgres
 
 import (
@@ -10,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -29,35 +31,59 @@ type Config struct {
 	Options
 }
 
-// Options are the settings that only this backend has.
+// Options are the settings that only this backend has. Zero values are replaced by defaults.
 type Options struct {
 	ApplicationName           string
 	AllowPooler, AllowStandby bool
-	// MaxSessions bounds the sessions; 0 is a quarter of what the server accepts, [Unbounded] is no bound.
-	MaxSessions int
+	// Sessions is how many main sessions there may be; default 2.
+	Sessions int
+	// MaxWaitSessions is how many sessions may wait in the server's queue; default 4.
+	MaxWaitSessions int
+	// MaxKeys bounds the keys that the main sessions hold; 0 is a quarter of the server's nominal lock table, and
+	// [Unbounded] is no bound.
+	MaxKeys int
 }
 
-// Unbounded is a MaxSessions.
+// Unbounded is a MaxKeys.
 const Unbounded = -1
 
-// Backend implements [driver.Backend] and [driver.Fencer].
+// Backend implements [driver.Backend], [driver.Fencer] and [driver.TxGuard].
 type Backend struct {
 	config Config
 	env    driver.Env
 	names  *recorder
+	lanes  lanes
+	turns  turns
+	probe  chan struct{} // has room while nobody probes; see joinShared
+	asking chan struct{} // has room while nobody asks for holders
+
+	life       context.Context // ends with Close
+	end        context.CancelFunc
+	background sync.WaitGroup
 
 	mu       sync.Mutex
 	closed   bool
-	sessions map[*session]struct{} // all that are open
-	pending  int                   // being dialled
+	sessions map[*session]struct{} // those for waiting, all that are open
 	idle     []*session            // open, carrying nothing; the most recently used last
-	limit    int                   // of sessions; learned from the server when not configured
 }
 
 // New returns a backend that has not dialled yet.
 func New(config Config) *Backend {
 	config.Conn = lockSessionConfig(config)
-	return &Backend{config: config, sessions: map[*session]struct{}{}, limit: config.MaxSessions}
+	if config.Sessions == 0 {
+		config.Sessions = 2
+	}
+	if config.MaxWaitSessions == 0 {
+		config.MaxWaitSessions = 4
+	}
+	b := &Backend{
+		config: config, sessions: map[*session]struct{}{},
+		probe: make(chan struct{}, 1), asking: make(chan struct{}, 1),
+	}
+	b.life, b.end = context.WithCancel(context.Background())
+	b.lanes = lanes{backend: b, shared: map[driver.KeyID]*sharedKey{}}
+	b.turns = turns{backend: b}
+	return b
 }
 
 // Start implements [driver.Backend].
@@ -72,30 +98,100 @@ func (b *Backend) Start(env driver.Env) error {
 	return nil
 }
 
-// Ping implements [driver.Backend]. It keeps the session that it dialled for the first lock.
+// Ping implements [driver.Backend].
 func (b *Backend) Ping(ctx context.Context) error {
-	s, err := b.take(ctx)
-	if err != nil {
-		return err
+	if _, _, err := b.lanes.call(ctx, lockdb.Heartbeat); err != nil {
+		return classify(err)
 	}
-	err = s.use(ctx, func(conn *pgx.Conn) error { return lockdb.New(conn).Heartbeat(ctx) })
-	if s.isDead() {
-		if s, err = b.dial(ctx); err != nil { // an idle session had died; the fresh one has just been spoken with
-			return err
-		}
+	if b.names == nil {
+		return nil
 	}
-	if err == nil && b.names != nil {
-		err = s.use(ctx, func(conn *pgx.Conn) error { return checkRegistry(ctx, lockdb.New(conn)) })
-	}
-	b.giveBack(s)
+	_, _, err := b.lanes.call(ctx, lockdb.RegisterNames, "{}")
 	return classify(err)
 }
 
 // Acquire implements [driver.Backend].
+//
+// A try is all it takes when the key is free; the server refuses one that would overtake those who wait in its queue.
 func (b *Backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, error) {
 	if b.names != nil {
 		b.names.note(r.Keys)
 	}
+	if !r.Wait {
+		g, err := b.tryMain(ctx, r)
+		return asGrant(g), err
+	}
+	g, err := b.turns.take(ctx, r)
+	if g != nil || err != nil {
+		return asGrant(g), err
+	}
+	g, err = b.acquireAlone(ctx, r)
+	b.turns.waited(g)
+	if err != nil && ctx.Err() != nil {
+		// The server has just said that the lock is held, so this is the end of a wait and no sign of a server that
+		// cannot be reached, even if it came while a session was being dialled.
+		err = context.Cause(ctx)
+	}
+	return asGrant(g), err
+}
+
+// asGrant keeps a nil from becoming a Grant.
+func asGrant(g *grant) driver.Grant {
+	if g == nil {
+		return nil
+	}
+	return g
+}
+
+func isNotAcquired(err error) bool { return errors.Is(err, driver.ErrNotAcquired) }
+
+// tryMain tries on a main session, and again on another one if that one ends before it answers.
+func (b *Backend) tryMain(ctx context.Context, r driver.Request) (*grant, error) {
+	for attempt := 0; ; {
+		g := newGrant(nil, r)
+		err := b.lanes.try(ctx, g)
+		switch {
+		case err == errCarried && len(r.Keys) == 1:
+			g, err = b.joinShared(ctx, r)
+		case err == errCarried:
+			g, err = b.borrow(ctx, r)
+		}
+		if err == nil {
+			return g, nil
+		}
+		ended := errors.As(err, &errSessionEnded{})
+		if ended {
+			attempt++
+		}
+		if ctx.Err() != nil || err != errTooEarly && (!ended || attempt > 2) {
+			return nil, classify(err)
+		}
+	}
+}
+
+// borrow tries on a session for waiting, for several shared keys of which a main session has one already.
+func (b *Backend) borrow(ctx context.Context, r driver.Request) (*grant, error) {
+	if !b.turns.mayCarry() {
+		return nil, fmt.Errorf("%w: %d sessions carry locks that the main sessions cannot", driver.ErrTooManyLocks, maxCarriers)
+	}
+	r.Wait = false
+	g, err := b.acquireAlone(ctx, r)
+	if err == nil {
+		b.turns.borrowed(g)
+	}
+	return g, err
+}
+
+// acquireAlone asks for the locks on a session that holds nothing else.
+func (b *Backend) acquireAlone(ctx context.Context, r driver.Request) (g *grant, err error) {
+	if err := b.lanes.reserveKeys(len(r.Keys)); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			b.lanes.unreserveKeys(len(r.Keys))
+		}
+	}()
 	s, err := b.take(ctx)
 	if err != nil {
 		return nil, err
@@ -145,9 +241,27 @@ func (b *Backend) Release(ctx context.Context, held driver.Grant) error {
 	if err != nil {
 		return err
 	}
-	err = g.session.unlock(ctx, g)
+	if g.lane != nil {
+		return b.lanes.release(g)
+	}
+	return b.releaseAlone(ctx, g)
+}
+
+func (b *Backend) releaseAlone(ctx context.Context, g *grant) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), driver.ReleaseWithin)
+	defer cancel()
+	err := g.session.unlock(ctx, g)
 	b.giveBack(g.session)
+	b.uncount(g)
 	return err
+}
+
+// uncount is for a grant on a session of its own that is over. It does something once.
+func (b *Backend) uncount(g *grant) {
+	b.turns.put(g)
+	if g.uncounted.CompareAndSwap(false, true) {
+		b.lanes.unreserveKeys(len(g.numbers))
+	}
 }
 
 // Check implements [driver.Backend].
@@ -156,7 +270,17 @@ func (b *Backend) Check(ctx context.Context, held driver.Grant) error {
 	if err != nil {
 		return err
 	}
-	return g.session.check(ctx, g)
+	if g.lane == nil {
+		return g.session.check(ctx, g)
+	}
+	found, err := g.lane.callNumber(ctx, lockdb.CheckSession, arrayText(g.numbers), arrayText(g.spaces))
+	switch {
+	case err != nil:
+		return err
+	case found != g.size():
+		return lostBecause(fmt.Errorf("the server session holds %d of %d keys", found, g.size()))
+	}
+	return nil
 }
 
 // Fence implements [driver.Fencer] on the lock's own session, so that a number can only be had while it is alive.
@@ -164,6 +288,9 @@ func (b *Backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 	g, err := ours(held)
 	if err != nil {
 		return 0, err
+	}
+	if g.lane != nil {
+		return g.lane.callNumber(ctx, lockdb.NextFence)
 	}
 	var number int64
 	err = g.session.use(ctx, func(conn *pgx.Conn) error {
@@ -173,8 +300,26 @@ func (b *Backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 	return number, g.session.explain(err)
 }
 
+// callNumber runs a statement for a held lock: with the session the lock is gone.
+func (s *mainSession) callNumber(ctx context.Context, sql string, args ...string) (int64, error) {
+	row, _, err := s.do(ctx, sql, args...)
+	if err != nil {
+		if s.hasEnded() {
+			return 0, lostBecause(err)
+		}
+		return 0, classify(err)
+	}
+	return strconv.ParseInt(row, 10, 64)
+}
+
 // Holders implements [driver.Backend].
 func (b *Backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder, error) {
+	select {
+	case b.asking <- struct{}{}: // one at a time, so that many who ask at once take one session
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-b.asking }()
 	var found []driver.Holder
 	s, err := b.take(ctx)
 	if err != nil {
@@ -214,6 +359,9 @@ func (b *Backend) Close(ctx context.Context) error {
 	for _, s := range open {
 		err = errors.Join(err, s.close(ctx))
 	}
+	b.end()
+	b.lanes.close()
+	b.background.Wait()
 	return err
 }
 
@@ -234,27 +382,20 @@ func (b *Backend) take(ctx context.Context) (*session, error) {
 
 // dial opens one more session.
 func (b *Backend) dial(ctx context.Context) (*session, error) {
-	if err := b.reserve(); err != nil {
-		return nil, err
+	s, err := open(ctx, b)
+	if err != nil {
+		return nil, dialError(ctx, err)
 	}
-	s, facts, err := open(ctx, b)
-	if err == nil {
-		s.attend()
+	if err := s.prepareToWait(ctx); err != nil {
+		s.hangUp(ctx)
+		return nil, dialError(ctx, err)
 	}
+	s.attend()
 	b.mu.Lock()
-	b.pending--
-	if err == nil {
-		if b.limit == 0 {
-			b.limit = max(1, facts.connections/4)
-		}
-		b.sessions[s] = struct{}{}
-	}
+	b.sessions[s] = struct{}{}
 	closed := b.closed
 	b.mu.Unlock()
-	switch {
-	case err != nil:
-		return nil, dialError(ctx, err)
-	case closed: // Close has not seen this session
+	if closed { // Close has not seen this session
 		return nil, errors.Join(driver.ErrClosed, s.close(ctx))
 	}
 	if s.isDead() {
@@ -276,20 +417,6 @@ func dialError(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	return fmt.Errorf("%w: %w", context.Cause(ctx), err)
-}
-
-func (b *Backend) reserve() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return driver.ErrClosed
-	}
-	if open := len(b.sessions) + b.pending; b.limit > 0 && open >= b.limit {
-		return fmt.Errorf("%w: %d sessions are open, and each lock that is held or waited for takes one of the server's "+
-			"connections (see WithMaxHeld)", driver.ErrTooManyLocks, open)
-	}
-	b.pending++
-	return nil
 }
 
 // giveBack keeps a session for the next lock. A dead one has been forgotten already.
@@ -326,7 +453,7 @@ func (b *Backend) forget(s *session) {
 const (
 	// DefaultLease is the lease of sessions when the front end sets none.
 	DefaultLease = 15 * time.Second
-	maxIdle      = 8                // idle sessions kept for the next locks
+	maxIdle      = 4                // idle sessions kept for the next waits
 	idleFor      = 30 * time.Second // after which a kept session is closed
 )
 
@@ -357,6 +484,7 @@ func ours(held driver.Grant) (*grant, error) {
 var _ interface {
 	driver.Backend
 	driver.Fencer
+	driver.TxGuard
 } = (*Backend)(nil)
 
 // serverCode returns the SQLSTATE of a server's error.

@@ -25,9 +25,10 @@ func lockSessionConfig(config Config) *pgx.ConnConfig {
 	c.AfterConnect = nil
 	c.OnNotice = nil
 	c.OnNotification = nil
-	if c.DefaultQueryExecMode != pgx.QueryExecModeSimpleProtocol {
-		c.DefaultQueryExecMode = pgx.QueryExecModeExec // one round trip, and nothing prepared that a proxy could lose
-	}
+	// Each statement is a single message then: the server watches an idle client, and one that it has half a message of,
+	// but not one that has sent a Parse and no Sync (idle_session_timeout is armed with ReadyForQuery).
+	c.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	c.RuntimeParams["standard_conforming_strings"] = "on" // which that mode relies on
 	c.StatementCacheCapacity, c.DescriptionCacheCapacity = 0, 0
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = defaultConnectTimeout
@@ -59,29 +60,25 @@ func connect(ctx context.Context, config Config, adapt func(*pgx.ConnConfig)) (*
 	return conn, nil
 }
 
-// facts are what a new session learns of its server.
-type facts struct{ connections int }
-
 // open dials a session, refuses servers that cannot lock, and sets it up.
-func open(ctx context.Context, b *Backend) (*session, facts, error) {
+func open(ctx context.Context, b *Backend) (*session, error) {
 	s := &session{backend: b, turn: make(chan struct{}, 1)}
 	s.turn <- struct{}{}
 	s.mayDial.Store(true)
 	conn, err := connect(ctx, b.config, s.adapt)
 	if err != nil {
-		return nil, facts{}, err
+		return nil, err
 	}
 	s.mayDial.Store(false)
 	s.conn, s.pg = conn, conn.PgConn()
 	if !b.config.AllowPooler {
 		s.pid = int32(s.pg.PID())
 	}
-	found, err := s.setUp(ctx)
-	if err != nil {
+	if err := s.setUp(ctx); err != nil {
 		s.hangUp(ctx)
-		return nil, facts{}, err
+		return nil, err
 	}
-	return s, found, nil
+	return s, nil
 }
 
 // adapt makes the connection call the session when the context of a statement ends, and keeps it from dialling by
@@ -101,13 +98,13 @@ func (s *session) adapt(c *pgx.ConnConfig) {
 	}
 }
 
-func (s *session) setUp(ctx context.Context) (facts, error) {
+func (s *session) setUp(ctx context.Context) error {
 	if version := s.pg.ParameterStatus("crdb_version"); version != "" {
-		return facts{}, fmt.Errorf("%w: the server is CockroachDB (%s), whose advisory locks do nothing", driver.ErrUnsupported, version)
+		return fmt.Errorf("%w: the server is CockroachDB (%s), whose advisory locks do nothing", driver.ErrUnsupported, version)
 	}
 	keepAlive := keepAliveWithin(s.lease())
 	if err := watchSocket(s.pg.Conn(), keepAlive); err != nil {
-		return facts{}, fmt.Errorf("%w: set TCP keepalives: %w", driver.ErrUnavailable, err)
+		return fmt.Errorf("%w: set TCP keepalives: %w", driver.ErrUnavailable, err)
 	}
 	sent := driver.Now()
 	row, err := lockdb.New(s.conn).SetUpSession(ctx, lockdb.SetUpSessionParams{
@@ -120,10 +117,11 @@ func (s *session) setUp(ctx context.Context) (facts, error) {
 		AllowStandby:      s.backend.config.AllowStandby,
 	})
 	if err != nil {
-		return facts{}, fmt.Errorf("%w: set up a lock session: %w", driver.ErrUnavailable, err)
+		return fmt.Errorf("%w: set up a lock session: %w", driver.ErrUnavailable, err)
 	}
 	s.trustSince(sent)
-	return facts{connections: int(row.Connections)}, refusal(row.Outcome)
+	s.lockTable = int(row.LockTable)
+	return refusal(row.Outcome)
 }
 
 // keepAliveWithin returns keepalive settings with which a silent peer is noticed within the lease, or within two

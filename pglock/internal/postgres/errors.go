@@ -19,6 +19,9 @@ const (
 	codeUndefinedFunction     = "42883"
 	codeInvalidSchemaName     = "3F000"
 	codeInsufficientPrivilege = "42501"
+	codeUndefinedObject       = "42704" // among others, a setting of an unknown name
+	codeReadOnly              = "25006" // read_only_sql_transaction, on a standby
+	codeFeatureNotSupported   = "0A000"
 )
 
 // refusal turns the outcome of a guarded statement (queries/sessions.sql) into an error.
@@ -32,6 +35,9 @@ func refusal(outcome string) error {
 	case "pglock_standby":
 		return fmt.Errorf("%w: its advisory locks exclude nobody on another server "+
 			"(connect to the primary, or use AllowStandby)", driver.ErrStandby)
+	}
+	if outcome == "pglock_stale_snapshot" {
+		return fmt.Errorf("%w: the transaction is REPEATABLE READ or SERIALIZABLE (use READ COMMITTED)", driver.ErrStaleSnapshot)
 	}
 	return fmt.Errorf("unexpected answer %q from the server", outcome)
 }

@@ -8,31 +8,71 @@ import (
 
 // grant is a set of keys that one session holds.
 type grant struct {
-	session *session
-	spaces  []int16
-	numbers []int64
-	shared  bool
-	lost    func(driver.Reason, error)
-	told    atomic.Bool
+	lane      *mainSession // the session that carries it among others, or
+	session   *session     // the one that carries it alone
+	spaces    []int16
+	numbers   []int64
+	shared    bool
+	owner     driver.Owner
+	told      atomic.Bool
+	carried   atomic.Bool // counted by turns
+	uncounted atomic.Bool // by lanes, for a grant on a session of its own
+
+	ask        ask    // what is asked for it of a main session
+	prev, next *grant // in the list of its main session
+
+	// Where the arrays are when there is one key.
+	oneSpace  [1]int16
+	oneNumber [1]int64
 }
 
 func newGrant(s *session, r driver.Request) *grant {
-	spaces, numbers := arrays(r.Keys)
-	return &grant{session: s, spaces: spaces, numbers: numbers, shared: r.Shared, lost: r.Lost}
+	g := &grant{session: s, shared: r.Shared, owner: r.Owner}
+	if len(r.Keys) == 1 {
+		g.oneSpace[0], g.oneNumber[0] = int16(r.Keys[0].Space), r.Keys[0].Number
+		g.spaces, g.numbers = g.oneSpace[:], g.oneNumber[:]
+		return g
+	}
+	g.spaces, g.numbers = arrays(r.Keys)
+	return g
 }
 
 // Deadline implements [driver.Grant]: the session's lease is the grant's.
-func (g *grant) Deadline() driver.Instant { return g.session.deadline() }
+func (g *grant) Deadline() driver.Instant {
+	if g.lane != nil {
+		return g.lane.deadline()
+	}
+	return g.session.deadline()
+}
+
+// Polled implements [driver.Poller]: what was waited for in the server's queue stays on the session that waited.
+func (g *grant) Polled() bool { return g.session == nil }
 
 // tell reports the loss to the front end, at most once.
 func (g *grant) tell(why driver.Reason, err error) {
 	if g.told.CompareAndSwap(false, true) {
-		g.lost(why, err)
+		g.owner.Lost(why, err)
 	}
 }
 
 // size is the number of keys.
 func (g *grant) size() int64 { return int64(len(g.numbers)) }
+
+func (g *grant) id(i int) driver.KeyID {
+	return driver.KeyID{Space: driver.Space(g.spaces[i]), Number: g.numbers[i]}
+}
+
+// keep reduces g to the keys for which got is true.
+func (g *grant) keep(got []bool) {
+	n := 0
+	for i := range g.numbers {
+		if i < len(got) && got[i] {
+			g.spaces[n], g.numbers[n] = g.spaces[i], g.numbers[i]
+			n++
+		}
+	}
+	g.spaces, g.numbers = g.spaces[:n], g.numbers[:n]
+}
 
 // arrays splits keys into the two arrays that the statements take.
 func arrays(keys []driver.Key) (spaces []int16, numbers []int64) {
@@ -41,4 +81,41 @@ func arrays(keys []driver.Key) (spaces []int16, numbers []int64) {
 		spaces[i], numbers[i] = int16(key.Space), key.Number
 	}
 	return spaces, numbers
+}
+
+// grantList is a list of grants that an entry can leave in constant time.
+type grantList struct{ first *grant }
+
+func (l *grantList) add(g *grant) {
+	g.prev, g.next = nil, l.first
+	if g.next != nil {
+		g.next.prev = g
+	}
+	l.first = g
+}
+
+// remove reports whether g was in the list.
+func (l *grantList) remove(g *grant) bool {
+	switch {
+	case g.prev != nil:
+		g.prev.next = g.next
+	case l.first == g:
+		l.first = g.next
+	default:
+		return false
+	}
+	if g.next != nil {
+		g.next.prev = g.prev
+	}
+	g.prev, g.next = nil, nil
+	return true
+}
+
+// takeAll empties the list.
+func (l *grantList) takeAll() (all []*grant) {
+	for g := l.first; g != nil; g = l.first {
+		all = append(all, g)
+		l.remove(g)
+	}
+	return all
 }

@@ -19,10 +19,10 @@ import (
 func (s *session) lock(ctx context.Context, g *grant) error {
 	return s.do(ctx, func(conn *pgx.Conn) error {
 		sent := driver.Now()
-		row, err := s.waitFor(ctx, conn, g)
+		outcome, err := s.waitFor(ctx, conn, g)
 		if err != nil && ctx.Err() == nil && s.late(err) {
 			s.cleanUp(conn)
-			row, err = s.waitFor(ctx, conn, g)
+			outcome, err = s.waitFor(ctx, conn, g)
 		}
 		if err != nil {
 			s.cleanUp(conn)
@@ -34,20 +34,49 @@ func (s *session) lock(ctx context.Context, g *grant) error {
 			}
 			return context.Cause(ctx)
 		}
-		if err := refusal(row.Outcome); err != nil {
+		if err := refusal(outcome); err != nil {
 			return err
 		}
 		return s.confirm(g, sent)
 	})
 }
 
-func (s *session) waitFor(ctx context.Context, conn *pgx.Conn, g *grant) (lockdb.LockSessionRow, error) {
+// prepareToWait makes a session one that can wait without a snapshot. Where that cannot be had (no right to make
+// temporary objects, a standby) it waits in slices.
+func (s *session) prepareToWait(ctx context.Context) error {
+	err := lockdb.New(s.conn).CreateWaitDomain(ctx)
+	switch serverCode(err) {
+	case codeInsufficientPrivilege, codeReadOnly, codeFeatureNotSupported:
+	default:
+		return classify(err)
+	}
+	s.slices = true
+	s.backend.env.Logger.Debug("lock sessions wait with a snapshot, in slices", "error", err)
+	return nil
+}
+
+// waitFor asks for g's keys and waits for them.
+func (s *session) waitFor(ctx context.Context, conn *pgx.Conn, g *grant) (outcome string, err error) {
 	s.waiting.Store(true)
 	defer s.waiting.Store(false)
-	return lockdb.New(conn).LockSession(ctx, lockdb.LockSessionParams{
-		Shared: g.shared, Spaces: g.spaces, Numbers: g.numbers,
-		Pid: s.pid, AllowStandby: s.backend.config.AllowStandby,
-	})
+	db := lockdb.New(conn)
+	if s.slices {
+		row, err := db.LockSession(ctx, lockdb.LockSessionParams{
+			Shared: g.shared, Spaces: g.spaces, Numbers: g.numbers,
+			Pid: s.pid, AllowStandby: s.backend.config.AllowStandby,
+		})
+		return row.Outcome, err
+	}
+	operations := make([]int16, len(g.spaces))
+	for i := range operations {
+		a := ask{grant: g}
+		operations[i] = a.operation(i)
+	}
+	outcome, err = db.PrepareWait(ctx, lockdb.PrepareWaitParams{Pid: s.pid, Operations: operations, Numbers: g.numbers})
+	if err != nil || outcome != "granted" {
+		return outcome, err
+	}
+	return outcome, db.WaitWithoutSnapshot(ctx)
 }
 
 // confirm attaches a grant that was just answered. The server's lease began when it granted, and after a long wait, or
@@ -107,6 +136,7 @@ func (s *session) cleanUp(conn *pgx.Conn) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cleanUpWithin)
 	defer cancel()
+	s.identity.forget()
 	err := lockdb.New(conn).UnlockAllSession(ctx)
 	if err != nil && s.late(err) {
 		err = lockdb.New(conn).UnlockAllSession(ctx)
@@ -131,6 +161,7 @@ func (s *session) unlock(ctx context.Context, g *grant) error {
 			// The statement may have done its work before the late cancel request ended it. The session holds nothing
 			// but this grant, so giving back everything settles it.
 			released = g.size()
+			s.identity.forget()
 			err = lockdb.New(conn).UnlockAllSession(ctx)
 		}
 		if err == nil {
@@ -139,6 +170,8 @@ func (s *session) unlock(ctx context.Context, g *grant) error {
 		return err
 	})
 	switch {
+	case err != nil && ctx.Err() == nil && s.isDead():
+		return lostBecause(err) // the session ended before it answered: nobody knows whether the lock was held until now
 	case err != nil:
 		// It may or may not have arrived; the end of the session frees the locks in any case.
 		s.end(driver.ReasonSession, err)

@@ -172,12 +172,6 @@ func (r *recorder) close(ctx context.Context) error {
 	return nil
 }
 
-// checkRegistry reports whether names can be recorded.
-func checkRegistry(ctx context.Context, db *lockdb.Queries) error {
-	_, err := db.RegisterNames(ctx, []string{})
-	return err
-}
-
 const (
 	maxBatch    = 1000    // names written with one statement
 	maxQueue    = 10_000  // names that wait to be written; more are left for the next lock of their key

@@ -25,10 +25,13 @@ import (
 // later). Its clock starts when it gets ready for the next statement, which is after the last one was sent; so the
 // session can be trusted until the last answered statement's sending plus the lease, less a margin.
 type session struct {
-	backend *Backend
-	conn    *pgx.Conn
-	pg      *pgconn.PgConn
-	pid     int32 // as the server gave it; 0 where a proxy is allowed to have made it up
+	backend   *Backend
+	conn      *pgx.Conn
+	pg        *pgconn.PgConn
+	lockTable int   // nominal size of the server's lock table
+	slices    bool  // this server cannot wait without a snapshot
+	pid       int32 // as the server gave it; 0 where a proxy is allowed to have made it up
+	identity  identity
 
 	turn     chan struct{} // holds one token; whoever took it may stop the listener and use conn
 	stop     context.CancelFunc
@@ -225,6 +228,7 @@ func (s *session) end(why driver.Reason, err error) {
 
 	if lost != nil {
 		lost.tell(why, err)
+		s.backend.uncount(lost)
 		s.backend.env.Logger.Warn("lock session ended", "pid", s.pg.PID(), "reason", why, "error", err)
 	} else {
 		s.backend.env.Logger.Debug("lock session ended", "pid", s.pg.PID(), "reason", why, "error", err)
@@ -235,10 +239,6 @@ func (s *session) end(why driver.Reason, err error) {
 
 // close ends the session politely, with a Terminate message, if the connection can be had before ctx ends.
 func (s *session) close(ctx context.Context) error {
-	if s.listener == nil { // never attended
-		s.hangUp(ctx)
-		return nil
-	}
 	if err := s.seize(ctx); err != nil {
 		s.end(driver.ReasonClosed, err)
 		return fmt.Errorf("close lock session: %w", err)

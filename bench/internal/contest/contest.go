@@ -1,0 +1,106 @@
+// Package contest measures several ways of doing the same work within one run. They take turns in short slices whose
+// order changes from round to round, so that whatever else the machine does meets all of them alike, and only slices of
+// the same round are compared.
+package contest
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/pprof"
+	"slices"
+	"time"
+)
+
+// Contestant is one way of doing the work.
+type Contestant struct {
+	Name string
+	// Measure works for about d and returns a figure: a rate, a latency.
+	Measure func(ctx context.Context, d time.Duration) (float64, error)
+}
+
+// Plan says how long to measure.
+type Plan struct {
+	// Rounds is how many slices each contestant gets, and Slice how long each takes.
+	Rounds int
+	Slice  time.Duration
+}
+
+// Finer is the plan of as long a contest with n times as many slices, for work whose speed depends on where the
+// operating system happens to place its threads.
+func (p Plan) Finer(n int) Plan { return Plan{Rounds: p.Rounds * n, Slice: p.Slice / time.Duration(n)} }
+
+// Series are a contestant's figures, one for each round.
+type Series []float64
+
+// Run holds the contest and returns a series for each contestant, in their order. A first slice of each, to fill caches
+// and open connections, does not count.
+func Run(ctx context.Context, plan Plan, contestants ...Contestant) ([]Series, error) {
+	all := make([]Series, len(contestants))
+	for i, c := range contestants {
+		if _, err := c.slice(ctx, plan.Slice/2); err != nil {
+			return nil, err
+		}
+		all[i] = make(Series, plan.Rounds)
+	}
+	for round := range plan.Rounds {
+		for turn := range contestants {
+			i := (round + turn) % len(contestants)
+			figure, err := contestants[i].slice(ctx, plan.Slice)
+			if err != nil {
+				return nil, err
+			}
+			all[i][round] = figure
+		}
+	}
+	return all, nil
+}
+
+// grace is how much longer than planned a slice may take before it is cancelled.
+const grace = 30 * time.Second
+
+// slice runs one slice. In a profile its goroutines carry the contestant's name as a label.
+func (c Contestant) slice(ctx context.Context, d time.Duration) (figure float64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, d+grace)
+	defer cancel()
+	runtime.GC() // nobody pays for what the one before has left behind
+	pprof.Do(ctx, pprof.Labels("contestant", c.Name), func(ctx context.Context) {
+		figure, err = c.Measure(ctx, d)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", c.Name, err)
+	}
+	return figure, nil
+}
+
+// Median is the figure in the middle, 0 of an empty series.
+func (s Series) Median() float64 {
+	if len(s) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(s))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[middle]
+	}
+	return (sorted[middle-1] + sorted[middle]) / 2
+}
+
+// Over divides the figures by those of the same rounds.
+func (s Series) Over(other Series) Series {
+	ratios := make(Series, min(len(s), len(other)))
+	for i := range ratios {
+		ratios[i] = s[i] / other[i]
+	}
+	return ratios
+}
+
+// Quartiles are the figures that a quarter of the series is below, and above.
+func (s Series) Quartiles() (low, high float64) {
+	if len(s) == 0 {
+		return 0, 0
+	}
+	sorted := slices.Sorted(slices.Values(s))
+	quarter := (len(sorted) - 1) / 4
+	return sorted[quarter], sorted[len(sorted)-1-quarter]
+}

@@ -1,0 +1,76 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// Figure is something measured. The zero value is nothing.
+type Figure struct {
+	Value float64 `json:"value"`
+	Unit  Unit    `json:"unit,omitempty"`
+}
+
+// Unit is what a figure counts.
+type Unit string
+
+// The units.
+const (
+	Count     Unit = "count"
+	PerSecond Unit = "1/s"
+	Seconds   Unit = "s"
+	Bytes     Unit = "B"
+	Percent   Unit = "%"
+)
+
+// String is short: "176,000/s", "48.1 µs".
+func (f Figure) String() string {
+	switch f.Unit {
+	case "":
+		return ""
+	case PerSecond:
+		return thousands(f.Value) + "/s"
+	case Seconds:
+		return duration(f.Value)
+	case Bytes:
+		return thousands(f.Value) + " B"
+	case Percent:
+		return number(f.Value) + "%"
+	}
+	return number(f.Value)
+}
+
+func duration(seconds float64) string {
+	switch {
+	case seconds < 1e-3:
+		return number(seconds*1e6) + " µs"
+	case seconds < 1:
+		return number(seconds*1e3) + " ms"
+	}
+	return number(seconds) + " s"
+}
+
+// number shows three digits, and whole numbers without a fraction.
+func number(x float64) string {
+	switch {
+	case math.Abs(x) >= 1000:
+		return thousands(x)
+	case x == math.Trunc(x):
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	case math.Abs(x) >= 100:
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	case math.Abs(x) >= 10:
+		return strconv.FormatFloat(x, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(x, 'f', 2, 64)
+}
+
+// thousands shows a whole number in groups of three digits.
+func thousands(x float64) string {
+	n := int64(math.Round(x))
+	if n < 1000 {
+		return strconv.FormatInt(n, 10)
+	}
+	return fmt.Sprintf("%s,%03d", thousands(float64(n/1000)), n%1000)
+}

@@ -1,0 +1,120 @@
+// Package report is what a benchmark prints: a table of figures and ratios, 80 columns wide, in which every target is
+// marked as reached or not; or the same as JSON.
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/pglock-toolkit/pglock/bench/internal/contest"
+)
+
+// Line is one line of the table. What does not apply is left out.
+type Line struct {
+	// Row is what selects the line on the command line; several lines may share it.
+	Row  string `json:"row"`
+	What string `json:"what"`
+	// Ours and Peer are the figures, medians if there are several.
+	Ours Figure `json:"ours"`
+	Peer Figure `json:"peer"`
+	// Ratio compares ours with the peer's.
+	Ratio *Ratio `json:"ratio,omitempty"`
+	// Target bounds the ratio if there is one, and else ours.
+	Target *Target `json:"target,omitempty"`
+}
+
+// Ratio is ours divided by the peer's: the median of all rounds, and the quartiles.
+type Ratio struct {
+	Median float64 `json:"median"`
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+}
+
+// RatioOf compares two series round by round.
+func RatioOf(ours, peer contest.Series) *Ratio {
+	ratios := ours.Over(peer)
+	low, high := ratios.Quartiles()
+	return &Ratio{Median: ratios.Median(), Low: low, High: high}
+}
+
+// Target is what a line is to reach.
+type Target struct {
+	Bound   Bound   `json:"bound"`
+	Limit   float64 `json:"limit"`
+	Reached bool    `json:"reached"`
+}
+
+// Bound is how a target is compared.
+type Bound string
+
+// The bounds.
+const (
+	AtMost  Bound = "≤"
+	AtLeast Bound = "≥"
+	Below   Bound = "<"
+)
+
+func (b Bound) holds(value, limit float64) bool {
+	switch b {
+	case AtMost:
+		return value <= limit
+	case AtLeast:
+		return value >= limit
+	}
+	return value < limit
+}
+
+// Aim returns the line with a target for its ratio, or for ours if it has none.
+func (l Line) Aim(bound Bound, limit float64) Line {
+	value := l.Ours.Value
+	if l.Ratio != nil {
+		value = l.Ratio.Median
+	}
+	l.Target = &Target{Bound: bound, Limit: limit, Reached: bound.holds(value, limit)}
+	return l
+}
+
+// layout is 80 columns.
+const layout = "%-27s %9s %9s %7s %11s %8s %3s"
+
+// Head is the line above the table.
+func Head(peer string) string {
+	return strings.TrimRight(fmt.Sprintf(layout, "", "pglock", peer, "ratio", "quartiles", "target", ""), " ")
+}
+
+// String is the line of the table.
+func (l Line) String() string {
+	ratio, spread, target, verdict := "", "", "", ""
+	if l.Ratio != nil {
+		ratio = number(l.Ratio.Median) + "×"
+		spread = number(l.Ratio.Low) + "–" + number(l.Ratio.High)
+	}
+	if l.Target != nil {
+		target, verdict = l.target(), "no"
+		if l.Target.Reached {
+			verdict = "yes"
+		}
+	}
+	text := fmt.Sprintf(layout, l.What, l.Ours, l.Peer, ratio, spread, target, verdict)
+	return strings.TrimRight(text, " ")
+}
+
+func (l Line) target() string {
+	limit := number(l.Target.Limit) + "×"
+	if l.Ratio == nil {
+		limit = Figure{Value: l.Target.Limit, Unit: l.Ours.Unit}.String()
+	}
+	return string(l.Target.Bound) + " " + limit
+}
+
+// WriteJSON writes the lines as one JSON document under what describes the run.
+func WriteJSON(w io.Writer, run map[string]string, lines []Line) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(struct {
+		Run   map[string]string `json:"run"`
+		Lines []Line            `json:"lines"`
+	}{run, lines})
+}

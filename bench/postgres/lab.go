@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/bench/internal/contest"
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// settings are those of the server; the rest are PostgreSQL's defaults. The lock table has room for every row.
+var settings = map[string]string{
+	"max_connections":           "300",
+	"max_locks_per_transaction": "512",
+	"autovacuum":                "off", // nothing here makes work for it, so it would only disturb
+}
+
+// ourApplication marks the connections of the Locker in pg_stat_activity.
+const ourApplication = "bench pglock"
+
+// lab is the server, and what every row needs.
+type lab struct {
+	server  *pgserver.Server
+	admin   *pgx.Conn
+	plan    contest.Plan
+	showCPU bool
+	about   about
+}
+
+func newLab(ctx context.Context, f flags) (*lab, error) {
+	server, err := pgserver.Start(ctx, pgserver.Options{Settings: settings})
+	if err != nil {
+		return nil, err
+	}
+	l := &lab{server: server, plan: f.plan, showCPU: f.showCPU}
+	if l.admin, err = pgx.Connect(ctx, l.connString()); err != nil {
+		return nil, errors.Join(err, server.Stop())
+	}
+	l.about = describe(server, f.plan)
+	return l, nil
+}
+
+func (l *lab) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return errors.Join(l.admin.Close(ctx), l.server.Stop())
+}
+
+func (l *lab) connString() string { return l.server.ConnString(pgserver.Superuser) }
+
+// progress tells whoever watches what is going on.
+func (l *lab) progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "· "+format+"\n", args...)
+}
+
+// poolConfig is for a pool of size connections, all dialled with dial unless that is nil.
+func (l *lab) poolConfig(size int, dial dialFunc) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(l.connString())
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns = int32(size)
+	if dial != nil {
+		config.ConnConfig.DialFunc = dial
+	}
+	return config, nil
+}
+
+// locker opens a Locker with its defaults, and opts.
+func (l *lab) locker(ctx context.Context, dial dialFunc, opts ...pglock.Option) (*pglock.Locker, error) {
+	config, err := l.poolConfig(1, dial)
+	if err != nil {
+		return nil, err
+	}
+	locker, err := pglock.NewWithConfig(config, append(opts, pglock.WithApplicationName(ourApplication))...)
+	if err != nil {
+		return nil, err
+	}
+	if err := locker.Ping(ctx); err != nil {
+		return nil, errors.Join(err, closeLocker(locker))
+	}
+	return locker, nil
+}
+
+func closeLocker(locker *pglock.Locker) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return locker.Close(ctx)
+}
+
+// ourConnections counts the connections of the Locker that the server has now.
+func (l *lab) ourConnections(ctx context.Context) (n int, err error) {
+	err = l.admin.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", ourApplication).
+		Scan(&n)
+	return n, err
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pglock-toolkit/pglock/bench/internal/contest"
+	"github.com/pglock-toolkit/pglock/bench/internal/report"
+)
+
+// finer is how many times more often contestants take turns where the place of a thread decides.
+const finer = 5
+
+// latency compares the time of one lock and unlock with that of the bare statements on a connection that is held.
+func latency(ctx context.Context, l *lab) (_ []report.Line, err error) {
+	r, err := l.held(ctx, 1, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	const most = 1.10
+	ours, plain := lockerPairs(r.locker, distinctKey), r.plain.pairs(distinctKey)
+	usual, err := l.compareLatency(ctx, "1 goroutine, lock + unlock", ours, plain)
+	if err != nil {
+		return nil, err
+	}
+	bare, err := l.compareLatency(ctx, "  with an endless context", endless(ours), endless(plain))
+	return []report.Line{usual.Aim(report.AtMost, most), bare.Aim(report.AtMost, most)}, err
+}
+
+func (l *lab) compareLatency(ctx context.Context, what string, ours, plain contest.Work) (report.Line, error) {
+	all, err := contest.Run(ctx, l.plan.Finer(finer),
+		contest.Contestant{Name: "pglock", Measure: contest.Latency(ours)},
+		contest.Contestant{Name: "plain", Measure: contest.Latency(plain)})
+	if err != nil {
+		return report.Line{}, err
+	}
+	return compared(what, report.Seconds, all[0], all[1]), nil
+}
+
+// endless takes the end of its context from work. pgx then need not watch it.
+func endless(work contest.Work) contest.Work {
+	return func(ctx context.Context, worker, i int) error {
+		return work(context.WithoutCancel(ctx), worker, i)
+	}
+}
+
+// control compares plain pgx with itself. What differs from 1 in it is the error of all the others.
+func control(ctx context.Context, l *lab) (_ []report.Line, err error) {
+	const n = 8
+	var conns [2]plainConns
+	for i := range conns {
+		if conns[i], err = l.plainConns(ctx, n, nil); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, conns[i].close()) }()
+	}
+	all, err := contest.Run(ctx, l.plan,
+		contest.Contestant{Name: "plain", Measure: contest.Rate(n, conns[0].pairs(distinctKey))},
+		contest.Contestant{Name: "plain", Measure: contest.Rate(n, conns[1].pairs(distinctKey))})
+	if err != nil {
+		return nil, err
+	}
+	return []report.Line{compared("plain pgx against itself", report.PerSecond, all[0], all[1])}, nil
+}

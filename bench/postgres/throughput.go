@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pglock-toolkit/pglock/bench/internal/contest"
+	"github.com/pglock-toolkit/pglock/bench/internal/delay"
+	"github.com/pglock-toolkit/pglock/bench/internal/report"
+)
+
+const (
+	// poolSize is how many connections plain pgx gets where goroutines share them.
+	poolSize = 64
+	// mostConnections is what the Locker may use in these rows.
+	mostConnections = 4
+)
+
+// fewGoroutines compares n goroutines with as many plain connections.
+func fewGoroutines(n int) measured {
+	return func(ctx context.Context, l *lab) (_ []report.Line, err error) {
+		r, err := l.held(ctx, n, nil)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, r.close()) }()
+		lines, _, err := l.race(ctx, r, fmt.Sprintf("%d goroutines", n), n, distinctKey)
+		if err != nil {
+			return nil, err
+		}
+		return l.finish(ctx, r, lines, 1)
+	}
+}
+
+// manyGoroutines compares n goroutines with a pool, with goose, and with what the server can do.
+func manyGoroutines(n int, least float64) measured {
+	return func(ctx context.Context, l *lab) (_ []report.Line, err error) {
+		r, err := l.pooled(ctx, poolSize, nil)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, r.close()) }()
+		goose, err := l.gooseLockers(n, poolSize)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, goose.close()) }()
+		lines, all, err := l.race(ctx, r, fmt.Sprintf("%d goroutines", n), n, distinctKey,
+			contest.Contestant{Name: "goose", Measure: contest.Rate(n, goose.pairs())},
+			l.pgbenchSingle(poolSize).contestant("pgbench"),
+			l.pgbenchArrays(1).contestant("pgbench arrays, 1 client"),
+			l.pgbenchArrays(2).contestant("pgbench arrays, 2 clients"))
+		if err != nil {
+			return nil, err
+		}
+		lines, err = l.finish(ctx, r, lines, least)
+		return append(lines,
+			beside("  goose's session locker", all[0], all[2]),
+			beside("  pgbench, 64 clients", all[0], all[3]),
+			beside("  pgbench, arrays, 1 client", all[0], all[4]),
+			beside("  pgbench, arrays, 2 clients", all[0], all[5]),
+		), err
+	}
+}
+
+// delayedGoroutines compares n goroutines with a network in between.
+func delayedGoroutines(n int, least float64) measured {
+	return func(ctx context.Context, l *lab) (_ []report.Line, err error) {
+		network := delay.New(networkDelay)
+		defer network.Close()
+		open := l.held
+		if n > poolSize {
+			open = l.pooled
+		}
+		r, err := open(ctx, min(n, poolSize), network.Dial)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, r.close()) }()
+		lines, _, err := l.race(ctx, r, fmt.Sprintf("%d goroutines, +%v", n, networkDelay), n, distinctKey)
+		if err != nil {
+			return nil, err
+		}
+		return l.finish(ctx, r, lines, least)
+	}
+}
+
+// finish sets the target of the first line, and puts the line of the connections behind it.
+func (l *lab) finish(ctx context.Context, r *rivals, lines []report.Line, least float64) ([]report.Line, error) {
+	lines[0] = lines[0].Aim(report.AtLeast, least)
+	connections, err := l.connections(ctx, r.connections, mostConnections)
+	return append(lines, connections), err
+}
+
+// oneKey compares passing one lock on among goroutines with connections that wait for it in the server.
+func oneKey(ctx context.Context, l *lab) (_ []report.Line, err error) {
+	const n, least = 64, 50
+	r, err := l.held(ctx, n, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	lines, _, err := l.race(ctx, r, fmt.Sprintf("%d goroutines on one key", n), n, theKey)
+	if err != nil {
+		return nil, err
+	}
+	lines[0] = lines[0].Aim(report.AtLeast, least)
+	return lines, nil
+}

@@ -1,0 +1,332 @@
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// trials is how often a test repeats what a race may hide in: PGLOCK_TEST_TRIALS times as often as usual.
+func trials(t testing.TB, usual int) int {
+	t.Helper()
+	text := os.Getenv("PGLOCK_TEST_TRIALS")
+	if text == "" {
+		return usual
+	}
+	times, err := strconv.Atoi(text)
+	if err != nil || times < 1 {
+		t.Fatalf("PGLOCK_TEST_TRIALS is %q, want how many times the usual number of trials", text)
+	}
+	return times * usual
+}
+
+// faultsApplication names the sessions of Lockers under test, and nobody else's.
+const faultsApplication = "pglock under test"
+
+// openCounted is openLocker, and counts the sessions that the Locker opens.
+func openCounted(t testing.TB, db *testenv.DB, opts ...pglock.Option) (*pglock.Locker, *atomic.Int32) {
+	t.Helper()
+	opened := new(atomic.Int32)
+	config := db.Config(t)
+	config.BeforeConnect = func(context.Context, *pgx.ConnConfig) error {
+		opened.Add(1)
+		return nil
+	}
+	l, err := pglock.NewWithConfig(config, append(opts, pglock.WithApplicationName(faultsApplication))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return l, opened
+}
+
+// numbers returns what a query for a column of integers finds.
+func numbers(t testing.TB, conn *pgx.Conn, query string, args ...any) []int64 {
+	t.Helper()
+	rows, err := conn.Query(context.Background(), query, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// number is numbers for a query that finds one.
+func number(t testing.TB, conn *pgx.Conn, query string, args ...any) int64 {
+	t.Helper()
+	found := numbers(t, conn, query, args...)
+	if len(found) != 1 {
+		t.Fatalf("%s: found %v, want one number", query, found)
+	}
+	return found[0]
+}
+
+// sessionsNow counts the sessions of the Lockers under test.
+func sessionsNow(t testing.TB, conn *pgx.Conn) int64 {
+	t.Helper()
+	return number(t, conn, `select count(*) from pg_stat_activity
+		where datname = current_database() and application_name = $1`, faultsApplication)
+}
+
+// hold takes keys as a plain session does, with plain PostgreSQL functions.
+func plainLock(t testing.TB, conn *pgx.Conn, keys ...pglock.Key) {
+	t.Helper()
+	for _, key := range keys {
+		if _, err := conn.Exec(t.Context(), "select pg_advisory_lock($1)", key.Int64()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func plainUnlock(t testing.TB, conn *pgx.Conn, keys ...pglock.Key) {
+	t.Helper()
+	for _, key := range keys {
+		var held bool
+		err := conn.QueryRow(t.Context(), "select pg_advisory_unlock($1)", key.Int64()).Scan(&held)
+		if err != nil || !held {
+			t.Fatalf("unlock %s: %v, %v", key, held, err)
+		}
+	}
+}
+
+// waitsFor reports whether somebody waits for the key in the server's queue.
+func waitsFor(t testing.TB, db *testenv.DB, key pglock.Key) bool {
+	t.Helper()
+	for _, lock := range db.AdvisoryLocks(t) {
+		if lock.ObjSubID == 1 && lock.Key == key.Int64() && !lock.Granted {
+			return true
+		}
+	}
+	return false
+}
+
+// faultKeys returns n keys.
+func faultKeys(n int) []pglock.Key {
+	keys := make([]pglock.Key, n)
+	for i := range keys {
+		keys[i] = pglock.NewKey("fault:" + strconv.Itoa(i))
+	}
+	return keys
+}
+
+// some returns n of keys, in any order.
+func some(keys []pglock.Key, n int) []pglock.Key {
+	chosen := make([]pglock.Key, n)
+	for i, j := range rand.Perm(len(keys))[:n] {
+		chosen[i] = keys[j]
+	}
+	return chosen
+}
+
+// keepBusy runs work over and over in n goroutines for each Locker. stop, which may be called more than once, waits for
+// them.
+func keepBusy(t testing.TB, n int, lockers []*pglock.Locker, work func(context.Context, *pglock.Locker)) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var workers sync.WaitGroup
+	for _, l := range lockers {
+		for range n {
+			workers.Go(func() {
+				for ctx.Err() == nil {
+					work(ctx, l)
+				}
+			})
+		}
+	}
+	stop = func() {
+		cancel()
+		workers.Wait()
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// acquireSomehow takes a lock in one of the many ways, and waits for a moment at most. LockAll of several keys may hold
+// some of them and wait, but always in one order, and a worker that holds a Lock asks for no other: so there is no
+// deadlock but those that the library makes.
+func acquireSomehow(ctx context.Context, l *pglock.Locker, keys []pglock.Key) (lock *pglock.Lock, shared bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, rand.N(100*time.Millisecond))
+	defer cancel()
+	key := keys[rand.IntN(len(keys))]
+	switch rand.IntN(8) {
+	case 0:
+		lock, err = l.TryLock(ctx, key)
+	case 1:
+		lock, err = l.TryLock(ctx, key, pglock.Shared())
+		shared = true
+	case 2, 3:
+		lock, err = l.Lock(ctx, key, pglock.Shared())
+		shared = true
+	case 4:
+		lock, err = l.LockAll(ctx, some(keys, 3))
+	case 5:
+		lock, err = l.TryLockAll(ctx, some(keys, 3))
+	default:
+		lock, err = l.Lock(ctx, key)
+	}
+	return lock, shared, err
+}
+
+// witness watches from outside whether locks exclude each other.
+type witness struct {
+	told told
+
+	mu      sync.Mutex
+	holders map[pglock.KeyID][]*holding
+	granted int
+	lost    int
+}
+
+type holding struct {
+	lock      *pglock.Lock
+	shared    bool
+	overtaken bool // somebody else got the lock before this holder gave it up
+}
+
+// told is when a holder that loses the lock must learn of it.
+type told int
+
+const (
+	toldBefore   told = iota // before the next one gets the lock
+	toldByUnlock             // a moment late, since the server ended the session; but Unlock, which asks it, knows
+	toldLate                 // a moment late, and Unlock hands the lock on without asking
+)
+
+func newWitness(told told) *witness {
+	return &witness{told: told, holders: map[pglock.KeyID][]*holding{}}
+}
+
+// count is how many locks have been granted.
+func (w *witness) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.granted
+}
+
+// enter is called by who has just got the lock.
+func (w *witness) enter(t testing.TB, lock *pglock.Lock, shared bool) *holding {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := &holding{lock: lock, shared: shared}
+	w.granted++
+	for _, key := range lock.Keys() {
+		for _, other := range w.holders[key.ID()] {
+			if shared && other.shared {
+				continue
+			}
+			if w.told == toldBefore && other.lock.Err() == nil {
+				t.Errorf("%s has two holders, and the first one does not know", key)
+			}
+			other.overtaken = true
+		}
+		w.holders[key.ID()] = append(w.holders[key.ID()], h)
+	}
+	return h
+}
+
+// leave is called by who is about to give the lock up.
+func (w *witness) leave(h *holding) (overtaken bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, key := range h.lock.Keys() {
+		others := w.holders[key.ID()][:0]
+		for _, other := range w.holders[key.ID()] {
+			if other != h {
+				others = append(others, other)
+			}
+		}
+		w.holders[key.ID()] = others
+	}
+	return h.overtaken
+}
+
+// unlock gives the lock up. A loss is no failure; that the library denies one is.
+func (w *witness) unlock(t testing.TB, h *holding) {
+	overtaken := w.leave(h)
+	err := h.lock.Unlock(context.Background())
+	switch {
+	case err != nil:
+		if !honest(err, pglock.ErrLost) {
+			t.Errorf("Unlock: %v", err)
+		}
+		w.mu.Lock()
+		w.lost++
+		w.mu.Unlock()
+	case overtaken && w.told != toldLate:
+		t.Errorf("%v had two holders, and the first one's Unlock says that all was well", h.lock.Keys())
+	}
+}
+
+// honest reports whether err is nil, matches what is expected of the call, or says that there was no answer: that the
+// server could not be reached, that the caller's context has ended, or that somebody has cancelled the statement.
+// Whether a lock is held, lost or taken by somebody else must not be mixed up.
+func honest(err, expected error) bool {
+	if err == nil {
+		return true
+	}
+	for _, other := range []error{pglock.ErrNotAcquired, pglock.ErrLost, pglock.ErrUnlocked, pglock.ErrTooManyLocks} {
+		if errors.Is(err, other) {
+			return other == expected
+		}
+	}
+	if server := (*pgconn.PgError)(nil); errors.As(err, &server) && server.Code == "57014" {
+		return true
+	}
+	return errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// wantQuiet waits until the Lockers, which are still open, hold nothing and the server says the same.
+func wantQuiet(t testing.TB, db *testenv.DB, lockers ...*pglock.Locker) {
+	t.Helper()
+	for _, l := range lockers {
+		testenv.WaitUntil(t, "the Locker says that it holds nothing", func() bool {
+			stats := l.Stats()
+			return stats.Held == 0 && stats.Waiting == 0
+		})
+	}
+	var left []testenv.Lock
+	defer func() {
+		if t.Failed() {
+			t.Logf("last seen in pg_locks: %v", left)
+		}
+	}()
+	testenv.WaitUntil(t, "pg_locks is empty", func() bool {
+		left = db.AdvisoryLocks(t)
+		return len(left) == 0
+	})
+}
+
+// wantInOrder takes every lock once with every Locker, without waiting.
+func wantInOrder(t testing.TB, keys []pglock.Key, lockers ...*pglock.Locker) {
+	t.Helper()
+	for _, l := range lockers {
+		for _, key := range keys {
+			lock, err := l.TryLock(context.Background(), key)
+			if err != nil {
+				t.Errorf("after all that the Locker does not work: %v", err)
+				continue
+			}
+			if err := lock.Unlock(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// What is done to the sessions of the Lockers under test.
+const (
+	terminateIt = "select pid::int8 from (select pid, pg_terminate_backend(pid) from "
+	cancelIt    = "select pid::int8 from (select pid, pg_cancel_backend(pid) from "
+)
+
+// To which of them: one, chosen at random.
+const (
+	hitAny = `(select pid from pg_stat_activity where datname = current_database() and application_name = $1
+		order by random() limit 1) as victim) as hit`
+	hitWaiter = `(select pid from pg_stat_activity where datname = current_database() and application_name = $1
+		and pid in (select pid from pg_locks where locktype = 'advisory' and not granted)
+		order by random() limit 1) as victim) as hit`
+	hitHolder = `(select pid from pg_stat_activity where datname = current_database() and application_name = $1
+		and pid in (select pid from pg_locks where locktype = 'advisory' and granted)
+		order by random() limit 1) as victim) as hit`
+)
+
+// Sessions end under load, again and again. No call fails but with what has happened, nothing is left, and the Lockers go
+// on. Where every Unlock asks the server, none says that all was well of a lock that somebody else had got meanwhile.
+func TestLocksGoOnWhileSessionsAreTerminated(t *testing.T) {
+	for name, victim := range map[string]string{"any": hitAny, "waiters": hitWaiter, "holders": hitHolder} {
+		t.Run(name, func(t *testing.T) {
+			hitSessions(t, terminateIt+victim, trials(t, 50), newWitness(toldByUnlock), pglock.WithHandoffLimit(0, 0))
+		})
+	}
+	t.Run("handing on", func(t *testing.T) { hitSessions(t, terminateIt+hitAny, trials(t, 50), newWitness(toldLate)) })
+}
+
+// As for a DBA who ends statements, and for a cancel request that comes late: a statement that fails half way must not
+// leave a lock with nobody, nor take one from somebody.
+func TestLocksGoOnWhileStatementsAreCancelled(t *testing.T) {
+	hitSessions(t, cancelIt+hitAny, trials(t, 500), newWitness(toldBefore))
+}
+
+// hitSessions hits one session after every few locks that were granted.
+func hitSessions(t *testing.T, hit string, times int, w *witness, opts ...pglock.Option) {
+	db := testenv.Database(t)
+	admin := db.Connect(t)
+	first, _ := openCounted(t, db, opts...)
+	second, _ := openCounted(t, db, opts...)
+	lockers, keys := []*pglock.Locker{first, second}, faultKeys(8)
+	stop := keepBusy(t, 12, lockers, func(ctx context.Context, l *pglock.Locker) { lockAndLook(ctx, t, w, l, keys) })
+	for hits := 0; hits < times; {
+		enough := w.count() + 1 + rand.IntN(20)
+		testenv.WaitUntil(t, "locks are granted", func() bool { return w.count() >= enough })
+		hits += len(numbers(t, admin, hit, faultsApplication))
+	}
+	stop()
+	t.Logf("%d sessions hit, %d locks granted, %d lost", times, w.granted, w.lost)
+	wantQuiet(t, db, lockers...)
+	wantInOrder(t, keys, lockers...)
+}
+
+// lockAndLook is one worker's turn: it takes a lock, asks the server about it, and gives it up.
+func lockAndLook(ctx context.Context, t testing.TB, w *witness, l *pglock.Locker, keys []pglock.Key) {
+	lock, shared, err := acquireSomehow(ctx, l, keys)
+	if err != nil {
+		if !honest(err, pglock.ErrNotAcquired) {
+			t.Errorf("an acquire failed with %v", err)
+		}
+		return
+	}
+	h := w.enter(t, lock, shared)
+	if err := lock.Verify(ctx); !honest(err, pglock.ErrLost) {
+		t.Errorf("Verify: %v", err)
+	}
+	w.unlock(t, h)
+}
+
+// A lock that is unlocked while its session ends counts once. The default bound shows whether the books are right: it
+// is neither lower nor higher afterwards.
+func TestTheBoundIsTheSameAfterLosses(t *testing.T) {
+	server := testenv.NewServer(t, map[string]string{
+		"max_connections": "20", "max_locks_per_transaction": "80", "max_prepared_transactions": "0",
+	})
+	const bound = 20 * 80 / 4
+	db := testenv.On(t, server)
+	admin := db.Connect(t)
+	l, _ := openCounted(t, db)
+	if err := l.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	keys := faultKeys(bound + 100)
+	for range trials(t, 20) {
+		locks := takeUntilRefused(t, l, keys, bound)
+		if len(numbers(t, admin, terminateIt+hitHolder, faultsApplication)) != 1 {
+			t.Fatal("no session to terminate")
+		}
+		awaitDone(t, locks[len(locks)-1].Done(), "the first loss")
+		unlockTogether(t, locks)
+		wantQuiet(t, db, l)
+	}
+	for _, lock := range takeUntilRefused(t, l, keys, bound) {
+		mustUnlock(t, lock)
+	}
+}
+
+// takeUntilRefused takes as many locks as it can, which must be want.
+func takeUntilRefused(t *testing.T, l *pglock.Locker, keys []pglock.Key, want int) (locks []*pglock.Lock) {
+	t.Helper()
+	for _, key := range keys {
+		lock, err := l.TryLock(t.Context(), key)
+		switch {
+		case err == nil:
+			locks = append(locks, lock)
+		case !errors.Is(err, pglock.ErrTooManyLocks):
+			t.Error(err)
+		}
+	}
+	if len(locks) != want {
+		t.Errorf("%d locks could be taken, want %d", len(locks), want)
+	}
+	return locks
+}
+
+// unlockTogether unlocks from many goroutines. Locks may have been lost.
+func unlockTogether(t *testing.T, locks []*pglock.Lock) {
+	t.Helper()
+	done := make(chan error)
+	for _, lock := range locks {
+		go func() { done <- lock.Unlock(context.Background()) }()
+	}
+	for range locks {
+		if err := <-done; !honest(err, pglock.ErrLost) {
+			t.Errorf("Unlock: %v", err)
+		}
+	}
+}

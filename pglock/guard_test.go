@@ -1,0 +1,162 @@
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+func TestGuardTxOfALiveLockLetsTheTransactionCommit(t *testing.T) {
+	db := testenv.Database(t)
+	l := openLocker(t, db)
+	conn := db.Connect(t)
+	a, b := mustLock(t, l, pglock.NewKey("a")), mustLock(t, l, pglock.PairKey(-1, 7), pglock.Shared())
+	err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
+		return errors.Join(a.GuardTx(t.Context(), tx), b.GuardTx(t.Context(), tx), a.GuardTx(t.Context(), tx))
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	mustUnlock(t, a)
+	mustUnlock(t, b)
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.GuardTx(t.Context(), tx); !errors.Is(err, pglock.ErrUnlocked) {
+		t.Errorf("GuardTx after Unlock: %v", err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestGuardTxRefusesWhatItCannotGuard(t *testing.T) {
+	db, elsewhere := testenv.Database(t), testenv.Database(t)
+	l := openLocker(t, db)
+	lock := mustLock(t, l, pglock.NewKey("k"))
+	begin := func(on *testenv.DB, options pgx.TxOptions) (tx pgx.Tx) {
+		tx, err := on.Connect(t).BeginTx(t.Context(), options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tx
+	}
+	stale := begin(db, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	if err := lock.GuardTx(t.Context(), stale); !errors.Is(err, pglock.ErrStaleSnapshot) {
+		t.Errorf("REPEATABLE READ: %v", err)
+	}
+	if _, err := stale.Exec(t.Context(), "select 1"); err != nil {
+		t.Errorf("after the refusal: %v", err)
+	}
+	foreign := begin(elsewhere, pgx.TxOptions{})
+	if err := lock.GuardTx(t.Context(), foreign); err == nil || errors.Is(err, pglock.ErrLost) {
+		t.Errorf("a transaction in another database: %v", err)
+	}
+	if err := lock.Err(); err != nil {
+		t.Errorf("a transaction in another database ended the lock: %v", err)
+	}
+	for _, tx := range []pgx.Tx{stale, foreign} {
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	mustUnlock(t, lock)
+}
+
+// Holders are killed at random moments while they write, some of them without knowing. Each write is read-then-update, so
+// that one which is stale loses another's. Guarded, none may be lost; the unguarded control shows that some would be.
+func TestGuardedWritesAreNeverLost(t *testing.T) {
+	db := testenv.Database(t)
+	admin := db.Connect(t)
+	if _, err := admin.Exec(t.Context(), "create table counter (n int); insert into counter values (0)"); err != nil {
+		t.Fatal(err)
+	}
+	for _, guarded := range []bool{true, false} {
+		if _, err := admin.Exec(t.Context(), "update counter set n = 0"); err != nil {
+			t.Fatal(err)
+		}
+		committed := writeUnderFire(t, db, guarded)
+		var n int
+		if err := admin.QueryRow(t.Context(), "select n from counter").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("guarded %v: %d updates committed, %d arrived", guarded, committed, n)
+		if lost := committed - n; guarded && lost != 0 {
+			t.Errorf("%d of %d guarded updates were lost", lost, committed)
+		} else if !guarded && lost == 0 {
+			t.Error("no unguarded update was lost, so this test shows nothing")
+		}
+	}
+}
+
+// writeUnderFire returns how many increments have been committed by holders of one lock whose sessions are terminated
+// all the time, and which take no notice of that.
+func writeUnderFire(t *testing.T, db *testenv.DB, guarded bool) (committed int) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range 4 {
+		l := openLocker(t, db)
+		conn := db.Connect(t)
+		wg.Go(func() {
+			for range 40 {
+				err := l.Do(t.Context(), pglock.NewKey("counter"), func(_ context.Context, lock *pglock.Lock) error {
+					err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error { return increment(t.Context(), tx, lock, guarded) })
+					if err == nil {
+						mu.Lock()
+						committed++
+						mu.Unlock()
+					}
+					return err
+				})
+				if err != nil && !errors.Is(err, pglock.ErrLost) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	var killer sync.WaitGroup
+	killers := db.Connect(t)
+	killer.Go(func() {
+		for ctx.Err() == nil {
+			_, err := killers.Exec(t.Context(), `select pg_terminate_backend(pid) from pg_locks
+				where locktype = 'advisory' and granted and objsubid = 1 and mode = 'ExclusiveLock'
+				and database = (select oid from pg_database where datname = current_database())
+				and pid in (select pid from pg_stat_activity where application_name like '%pglock%')`)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			time.Sleep(time.Duration(rand.IntN(5)) * time.Millisecond)
+		}
+	})
+	wg.Wait()
+	stop()
+	killer.Wait()
+	return committed
+}
+
+func increment(ctx context.Context, tx pgx.Tx, lock *pglock.Lock, guarded bool) error {
+	if guarded {
+		if err := lock.GuardTx(ctx, tx); err != nil {
+			return err
+		}
+	}
+	var n int
+	if err := tx.QueryRow(ctx, "select n from counter").Scan(&n); err != nil {
+		return err
+	}
+	time.Sleep(time.Duration(rand.IntN(4)) * time.Millisecond) // the work, during which the lock may get lost
+	_, err := tx.Exec(ctx, "update counter set n = $1", n+1)
+	return err
+}

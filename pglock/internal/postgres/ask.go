@@ -1,0 +1,66 @@
+package postgres
+
+import (
+	"sync"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// ask is one thing that a caller wants of the main sessions: to try to lock the keys of a grant, or to release them. It
+// belongs to the grant, which does one thing at a time.
+type ask struct {
+	grant   *grant
+	release bool
+	retried bool // after a statement that somebody cancelled
+
+	// Under lanes.mu:
+	state askState
+	err   error
+
+	wake chan struct{} // gets one value when the ask is answered
+}
+
+type askState int
+
+const (
+	pending   askState = iota // in a queue; its caller may take it back
+	sent                      // in a statement
+	abandoned                 // in a statement, and its caller has left: a lock is given back when it comes
+	answered
+)
+
+// newAsk makes g ask for something. It has the grant's own ask, so there is one at a time.
+func (g *grant) newAsk(release bool) *ask {
+	g.ask = ask{grant: g, release: release, wake: wakes.Get().(chan struct{})}
+	return &g.ask
+}
+
+// Operations of the statement Batch.
+const (
+	opPair    = 1
+	opShared  = 2
+	opRelease = 4
+)
+
+// operation is the code for one of the keys.
+func (a *ask) operation(i int) int16 {
+	var op int16
+	if a.grant.spaces[i] == int16(driver.Pair) {
+		op |= opPair
+	}
+	if a.grant.shared {
+		op |= opShared
+	}
+	if a.release {
+		op |= opRelease
+	}
+	return op
+}
+
+// plainBigint reports whether the ask is for one exclusive lock of the bigint space, which has statements of its own.
+func (a *ask) plainBigint() bool {
+	return len(a.grant.numbers) == 1 && a.operation(0)&^opRelease == 0
+}
+
+// wakes keeps the channels of asks that are over. An empty channel of capacity one has no memory.
+var wakes = sync.Pool{New: func() any { return make(chan struct{}, 1) }}

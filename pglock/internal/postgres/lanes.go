@@ -1,0 +1,414 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// lanes are the main sessions, which carry all uncontended locks.
+//
+// A caller that finds a session idle takes it and writes its statement at once. When all are busy callers queue up, and
+// the next session that gets its answer takes everything that is queued in one statement: its own releases first, then
+// the tries of everybody. So the sessions are never idle while somebody waits, statements get larger as the load grows,
+// and nobody waits for a timer.
+//
+// A session whose keys others wait for must never wait itself, or PostgreSQL would see cycles between unrelated locks:
+// here nothing waits in the server.
+type lanes struct {
+	backend *Backend
+
+	mu      sync.Mutex
+	closed  bool
+	open    []*mainSession
+	idle    []*mainSession
+	pending []*ask // tries that no session has taken
+	dialing int
+	keys    int           // held or asked for, also on other sessions
+	limit   int           // of keys; 0 until a server has told
+	arrival chan struct{} // closed by the next end of a dial; nil when nobody waits for one
+	failure error         // of the last dial
+	shared  map[driver.KeyID]*sharedKey
+}
+
+// submit hands a over to a session, or queues it. A release goes to the session that holds the lock.
+func (l *lanes) submit(a *ask) error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return driver.ErrClosed
+	}
+	if !a.release {
+		if err := l.admit(a.grant); err != nil {
+			l.mu.Unlock()
+			return err
+		}
+	}
+	s := l.sessionFor(a)
+	if s == nil {
+		l.mu.Unlock()
+		return nil
+	}
+	s.busy = true
+	s.batch = append(s.batch[:0], a)
+	a.state = sent
+	l.mu.Unlock()
+	s.send()
+	return nil
+}
+
+// sessionFor returns an idle session that can take a, or queues a. It runs under mu.
+func (l *lanes) sessionFor(a *ask) *mainSession {
+	a.state = pending
+	if a.release {
+		s := a.grant.lane
+		if s.cause != nil {
+			l.fail(a, lostBecause(s.cause))
+			return nil
+		}
+		if s.busy {
+			s.releases = append(s.releases, a)
+			return nil
+		}
+		l.idle = slices.DeleteFunc(l.idle, func(other *mainSession) bool { return other == s })
+		return s
+	}
+	if n := len(l.idle); n > 0 {
+		s := l.idle[n-1]
+		l.idle = l.idle[:n-1]
+		return s
+	}
+	l.pending = append(l.pending, a)
+	if len(l.open)+l.dialing < l.backend.config.Sessions {
+		l.startDial()
+	}
+	return nil
+}
+
+// admit counts what a try asks for, unless it cannot be tried here. It runs under mu.
+func (l *lanes) admit(g *grant) error {
+	if err := l.expectShared(g); err != nil {
+		return err
+	}
+	err := l.reserve(len(g.numbers))
+	if err != nil {
+		l.unexpectShared(g)
+	}
+	return err
+}
+
+// reserve counts keys, unless that is too many. It runs under mu.
+func (l *lanes) reserve(n int) error {
+	if l.limit > 0 && l.keys+n > l.limit {
+		return l.tooMany()
+	}
+	l.keys += n
+	return nil
+}
+
+func (l *lanes) tooMany() error {
+	return fmt.Errorf("%w: %d keys are held or asked for, and more than %d could fill the server's lock table, "+
+		"which breaks all of its sessions (raise max_locks_per_transaction, or see WithMaxHeld)",
+		driver.ErrTooManyLocks, l.keys, l.limit)
+}
+
+// reserveKeys and unreserveKeys are for grants of other sessions than these.
+func (l *lanes) reserveKeys(n int) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reserve(n)
+}
+
+func (l *lanes) unreserveKeys(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.keys -= n
+}
+
+// dial opens one more session, and on failure gives the error to everybody who would have to wait for ever.
+func (l *lanes) dial() {
+	defer l.backend.background.Done()
+	ctx, cancel := context.WithTimeout(l.backend.life, l.backend.config.Conn.ConnectTimeout)
+	defer cancel()
+	s, err := openMain(ctx, l.backend)
+	l.mu.Lock()
+	l.dialing--
+	l.failure = err
+	if l.arrival != nil {
+		close(l.arrival)
+		l.arrival = nil
+	}
+	switch {
+	case err == nil && l.closed:
+		l.mu.Unlock()
+		s.end(driver.ReasonClosed, driver.ErrClosed)
+		return
+	case err == nil:
+		if l.limit == 0 && l.backend.config.MaxKeys == 0 {
+			l.setLimit(max(1, s.lockTable/4))
+		}
+		l.open = append(l.open, s)
+		s.busy = true
+	case len(l.open)+l.dialing == 0:
+		l.failPending(err)
+	}
+	l.mu.Unlock()
+	if err == nil {
+		s.start()
+		s.proceed()
+	}
+}
+
+// startDial opens one more session in the background. It runs under mu.
+func (l *lanes) startDial() {
+	l.dialing++
+	l.backend.background.Add(1)
+	go l.dial()
+}
+
+// setLimit sets the bound, and turns away those who came before it was known. It runs under mu.
+func (l *lanes) setLimit(limit int) {
+	l.limit = limit
+	for l.keys > limit && len(l.pending) > 0 {
+		last := len(l.pending) - 1
+		a := l.pending[last]
+		l.pending = l.pending[:last]
+		l.fail(a, l.tooMany())
+	}
+}
+
+// failPending answers all queued tries. It runs under mu.
+func (l *lanes) failPending(err error) {
+	for _, a := range l.pending {
+		l.fail(a, err)
+	}
+	l.pending = nil
+}
+
+// fail answers an ask that came to nothing.
+func (l *lanes) fail(a *ask, err error) {
+	if l.answer(a, nil, err) {
+		a.wake <- struct{}{}
+	}
+}
+
+// answer settles an ask: done says for which keys it was carried out. A grant that was tried for keeps the keys that it
+// got. It reports whether the caller is still there and must be woken, after which the ask is the caller's again. It
+// runs under mu.
+func (l *lanes) answer(a *ask, done []bool, err error) (wake bool) {
+	wake = a.state != abandoned
+	a.err, a.state = err, answered
+	g := a.grant
+	if a.release {
+		if err == nil && slices.Contains(done, false) {
+			a.err = lostBecause(errors.New("the server session did not hold the key"))
+		}
+		return wake
+	}
+	l.reduce(g, done)
+	if !wake && len(g.numbers) > 0 { // nobody is there to take it
+		g.lane.releases = append(g.lane.releases, &ask{grant: g, release: true, wake: make(chan struct{}, 1)})
+	}
+	return wake
+}
+
+// reduce makes g what it got. It runs under mu.
+func (l *lanes) reduce(g *grant, got []bool) {
+	for i := range g.numbers {
+		if i >= len(got) || !got[i] {
+			l.forgetKey(g, i)
+		}
+	}
+	g.keep(got)
+}
+
+// forgetKey counts a key of g that is not held any more. It runs under mu.
+func (l *lanes) forgetKey(g *grant, i int) {
+	l.keys--
+	if g.shared {
+		delete(l.shared, g.id(i))
+	}
+}
+
+// forgetGrant counts all of g's keys. It runs under mu.
+func (l *lanes) forgetGrant(g *grant) {
+	for i := range g.numbers {
+		l.forgetKey(g, i)
+	}
+}
+
+// await waits for the answer to a. A caller whose ctx ends takes a back if nobody has sent it; what has been sent will
+// be answered soon, and leaving would mean not to know: so ctx is followed only after a while, and then a lock that
+// still comes is given back.
+func (l *lanes) await(ctx context.Context, a *ask) error {
+	select {
+	case <-a.wake:
+		return a.err
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	if a.state == pending {
+		l.withdraw(a)
+		l.mu.Unlock()
+		return context.Cause(ctx)
+	}
+	l.mu.Unlock()
+	if err := l.awaitFor(a, answerPatience); err != errNoAnswer {
+		return err
+	}
+	return fmt.Errorf("%w: %w: %w", driver.ErrUnavailable, errNoAnswer, context.Cause(ctx))
+}
+
+// awaitFor waits for the answer to a, and abandons a after d.
+func (l *lanes) awaitFor(a *ask, d time.Duration) error {
+	timer := timers.Get().(*time.Timer)
+	timer.Reset(d)
+	defer timers.Put(timer)
+	select {
+	case <-a.wake:
+		timer.Stop()
+		return a.err
+	case <-timer.C:
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a.state == answered { // just then
+		<-a.wake
+		return a.err
+	}
+	a.state = abandoned
+	return errNoAnswer
+}
+
+var errNoAnswer = errors.New("no answer")
+
+// timers keeps timers that have been stopped or read.
+var timers = sync.Pool{New: func() any {
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	return timer
+}}
+
+// withdraw takes a pending try back. It runs under mu.
+func (l *lanes) withdraw(a *ask) {
+	l.pending = slices.DeleteFunc(l.pending, func(other *ask) bool { return other == a })
+	l.forgetGrant(a.grant)
+}
+
+// remove forgets a session that has ended. It runs under mu.
+func (l *lanes) remove(s *mainSession) {
+	is := func(other *mainSession) bool { return other == s }
+	l.open = slices.DeleteFunc(l.open, is)
+	l.idle = slices.DeleteFunc(l.idle, is)
+	if len(l.pending) > 0 && len(l.open)+l.dialing == 0 && !l.closed {
+		l.startDial()
+	}
+}
+
+// close ends all sessions.
+func (l *lanes) close() {
+	l.mu.Lock()
+	l.closed = true
+	open := slices.Clone(l.open)
+	l.failPending(driver.ErrClosed)
+	l.mu.Unlock()
+	for _, s := range open {
+		s.end(driver.ReasonClosed, nil)
+	}
+	for _, s := range open {
+		<-s.readerDone
+	}
+}
+
+// try locks g's keys on a main session, all or none, or returns ErrNotAcquired.
+func (l *lanes) try(ctx context.Context, g *grant) error {
+	wanted := len(g.numbers)
+	a := g.newAsk(false)
+	if err := l.submit(a); err != nil {
+		return err
+	}
+	if err := l.await(ctx, a); err != nil {
+		return err
+	}
+	wakes.Put(a.wake)
+	switch len(g.numbers) {
+	case wanted:
+		return nil
+	case 0:
+		return driver.ErrNotAcquired
+	}
+	if err := l.release(g); err != nil {
+		return errSessionEnded{err} // the keys that were free are so again, in any case
+	}
+	return driver.ErrNotAcquired
+}
+
+// release gives g's keys back. Whatever it returns, they are given back as soon as the server takes the statement.
+func (l *lanes) release(g *grant) error {
+	if g.shared && l.part(g) {
+		return nil
+	}
+	a := g.newAsk(true)
+	if err := l.submit(a); err != nil {
+		return err
+	}
+	err := l.awaitFor(a, driver.ReleaseWithin)
+	if err == errNoAnswer {
+		return fmt.Errorf("%w: %w to the release within %v; the server frees the lock when it takes the statement, "+
+			"or when the lease is over", driver.ErrUnavailable, err, driver.ReleaseWithin)
+	}
+	wakes.Put(a.wake)
+	return err
+}
+
+// call runs a statement of its own kind on any main session.
+func (l *lanes) call(ctx context.Context, sql string, args ...string) (row string, some bool, err error) {
+	for attempt := 0; ; attempt++ {
+		s, err := l.any(ctx)
+		if err != nil {
+			return "", false, err
+		}
+		row, some, err = s.do(ctx, sql, args...)
+		if err == nil || attempt > 0 || !s.hasEnded() || ctx.Err() != nil {
+			return row, some, err
+		}
+	}
+}
+
+// any returns a main session, and dials one if there is none.
+func (l *lanes) any(ctx context.Context) (*mainSession, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for dialled := false; ; dialled = true {
+		switch {
+		case l.closed:
+			return nil, driver.ErrClosed
+		case len(l.open) > 0:
+			return l.open[0], nil
+		case dialled && l.dialing == 0 && l.failure != nil:
+			return nil, l.failure
+		}
+		if l.dialing == 0 {
+			l.startDial()
+		}
+		if l.arrival == nil {
+			l.arrival = make(chan struct{})
+		}
+		arrival := l.arrival
+		l.mu.Unlock()
+		select {
+		case <-arrival:
+			l.mu.Lock()
+		case <-ctx.Done():
+			l.mu.Lock()
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+const answerPatience = time.Second

@@ -1,0 +1,158 @@
+package pglock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Observer is told what happens to the locks of a [Locker], for metrics and traces, as net/http/httptrace does it. Every
+// function may be nil. They are called on the goroutine to which it happens, outside of the Locker's own locks, and hold
+// it up: they should be quick. They may be called concurrently. The contexts carry the values of the call that acquired
+// the lock, or of the one that released it.
+type Observer struct {
+	// WaitStarted is called when a call cannot have its lock at once. WaitEnded follows, always.
+	WaitStarted func(context.Context, WaitStarted)
+	WaitEnded   func(context.Context, WaitEnded)
+	// Acquired is called before the acquiring call returns. Released or Lost follows, one of them, always.
+	Acquired func(context.Context, Acquired)
+	// Released is called after an Unlock that was not told of a loss.
+	Released func(context.Context, Released)
+	// Lost is called when the lock has ended otherwise, after its contexts have.
+	Lost func(context.Context, Lost)
+}
+
+// WaitStarted is what an [Observer] learns of the beginning of a wait.
+type WaitStarted struct {
+	Keys   []Key
+	Shared bool
+}
+
+// WaitEnded is what an [Observer] learns of the end of a wait.
+type WaitEnded struct {
+	Keys   []Key
+	Shared bool
+	Waited time.Duration
+	Err    error // nil when the lock was granted
+}
+
+// Acquired is what an [Observer] learns of a lock that was granted.
+type Acquired struct {
+	Keys   []Key
+	Shared bool
+	Waited time.Duration // zero when it did not have to wait
+	How    How
+}
+
+// Released is what an [Observer] learns of a lock that was unlocked.
+type Released struct {
+	Keys   []Key
+	Shared bool
+	Held   time.Duration
+}
+
+// Lost is what an [Observer] learns of a lock that was lost.
+type Lost struct {
+	Keys   []Key
+	Shared bool
+	Held   time.Duration
+	Err    *LostError
+}
+
+// How says how a lock came to its holder.
+type How string
+
+// The ways of a lock to its holder.
+const (
+	AcquiredFree   How = "free"    // it was free
+	AcquiredHanded How = "handoff" // from another holder in this process, without asking the server
+	AcquiredQueued How = "queued"  // after a wait in the server's queue
+	AcquiredPolled How = "polled"  // after polling, without a place in the server's queue
+)
+
+// WithObserver makes the Locker tell o what happens to its locks. A nil observer is an error.
+func WithObserver(o *Observer) Option {
+	return lockerOption(func(c *lockerConfig) error {
+		if o == nil {
+			return errors.New("pglock: WithObserver: the observer is nil")
+		}
+		c.observer = o
+		return nil
+	})
+}
+
+// waits is called when r cannot go on at once.
+func (r *request) waits(ctx context.Context, o *Observer) {
+	if r.waited {
+		return
+	}
+	r.waited = true
+	if o != nil && o.WaitStarted != nil {
+		o.WaitStarted(ctx, WaitStarted{Keys: publicKeys(r.keys), Shared: r.config.shared})
+	}
+}
+
+// tells reports the end of an acquiring call.
+func (r *request) tells(ctx context.Context, o *Observer, lock *Lock, waited time.Duration, err error) {
+	if o == nil {
+		return
+	}
+	if !r.waited {
+		waited = 0
+	}
+	if r.waited && o.WaitEnded != nil {
+		o.WaitEnded(ctx, WaitEnded{Keys: publicKeys(r.keys), Shared: r.config.shared, Waited: waited, Err: err})
+	}
+	if lock == nil {
+		return
+	}
+	lock.observed = context.WithoutCancel(ctx)
+	if o.Acquired != nil {
+		o.Acquired(ctx, Acquired{Keys: publicKeys(r.keys), Shared: r.config.shared, Waited: waited, How: r.how(lock)})
+	}
+}
+
+func (r *request) how(lock *Lock) How {
+	if r.lock != nil {
+		return AcquiredHanded
+	}
+	if !r.asked {
+		return AcquiredFree
+	}
+	if p, ok := lock.hold.grant.(driver.Poller); ok && p.Polled() {
+		return AcquiredPolled
+	}
+	return AcquiredQueued
+}
+
+func (k *Lock) tellReleased(ctx context.Context) {
+	if o := k.locker.config.observer; o != nil && o.Released != nil {
+		o.Released(ctx, Released{Keys: k.Keys(), Shared: k.hold.shared, Held: driver.Now().Sub(k.since)})
+	}
+}
+
+func (k *Lock) tellLost() {
+	o := k.locker.config.observer
+	if o == nil || o.Lost == nil {
+		return
+	}
+	lost, ok := k.cause().(*LostError)
+	if !ok {
+		return
+	}
+	ctx := k.observed
+	if ctx == nil { // lost before its acquiring call had returned
+		ctx = context.Background()
+	}
+	o.Lost(ctx, Lost{Keys: k.Keys(), Shared: k.hold.shared, Held: driver.Now().Sub(k.since), Err: lost})
+}
+
+func publicKeys(keys []driver.Key) []Key {
+	public := make([]Key, len(keys))
+	for i, key := range keys {
+		public[i] = Key{k: key}
+	}
+	return public
+}
