@@ -108,6 +108,8 @@ func TestNothingThatAUserCanSetDisablesTheGuard(t *testing.T) {
 		CREATE FUNCTION hostile.current_setting(text) RETURNS text LANGUAGE sql AS $$ SELECT 'read committed' $$;
 		CREATE FUNCTION hostile.starts_with(text, text) RETURNS bool LANGUAGE sql AS $$ SELECT true $$;
 		CREATE FUNCTION hostile.pg_is_in_recovery() RETURNS bool LANGUAGE sql AS $$ SELECT false $$;
+		CREATE FUNCTION hostile.none(text, text) RETURNS text LANGUAGE sql AS $$ SELECT NULL $$;
+		CREATE AGGREGATE hostile.max(text) (SFUNC = hostile.none, STYPE = text);
 		CREATE FUNCTION hostile.no(text, text) RETURNS bool LANGUAGE sql AS $$ SELECT false $$;
 		CREATE OPERATOR hostile.= (LEFTARG = text, RIGHTARG = text, FUNCTION = hostile.no)`)
 	for _, setting := range []string{

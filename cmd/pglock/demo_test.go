@@ -17,7 +17,8 @@ import (
 func TestTheDemonstration(t *testing.T) {
 	t.Parallel()
 	// What leads to a database of the user's must not lead there.
-	p := command(t, []string{"DATABASE_URL=postgres://127.0.0.1:1/x", "PGHOST=127.0.0.1", "PGPORT=1", "PGOPTIONS=-c x=y"}, "demo")
+	elsewhere := []string{"DATABASE_URL=postgres://127.0.0.1:1/x", "PGHOST=127.0.0.1", "PGPORT=1", "PGOPTIONS=-c x=y"}
+	p := command(t, elsewhere, "demo")
 	r := p.run()
 	wantCode(t, r, 0)
 	wantText(t, r.stdout, "balances are wrong", "all balances are what the transfers add up to, and all together are 4000",
@@ -53,7 +54,7 @@ func TestTheDemonstrationCleansUpAfterASignal(t *testing.T) {
 	}
 }
 
-// wantNothingLeft looks for processes of p, which was the leader of its session, and of its server, and for the server's
+// wantNothingLeft looks for processes of p, which was the leader of its session, and for its server's processes and
 // files.
 func wantNothingLeft(t *testing.T, p *process) {
 	t.Helper()
@@ -82,8 +83,9 @@ func TestTheDemonstrationNeedsAServer(t *testing.T) {
 	wantText(t, r.stderr, "PGLOCK_POSTGRES_BIN", "/no/such/directory")
 
 	// A worker downloads, so that this can be ended; it needs neither network nor time to find nothing.
-	r = command(t, []string{"PGLOCK_POSTGRES_MIRROR=http://127.0.0.1:1", "TMPDIR=" + t.TempDir(), "XDG_CACHE_HOME=" + t.TempDir()},
-		"demo", "worker", "download", t.TempDir()).run()
+	dir := t.TempDir()
+	noMirror := []string{"PGLOCK_POSTGRES_MIRROR=http://127.0.0.1:1", "TMPDIR=" + dir, "XDG_CACHE_HOME=" + dir}
+	r = command(t, noMirror, "demo", "worker", "download", dir).run()
 	wantCode(t, r, 1)
 	wantText(t, r.stderr, "unable to connect to http://127.0.0.1:1")
 }

@@ -48,7 +48,8 @@ func TestTheSQLTakesTheLock(t *testing.T) {
 	conn := db.Connect(t)
 	names := []string{"invoice:42", "it's", "日本語/注文", "@@home", "@-9223372036854775808", "@-1/2147483647"}
 	var keys []map[string]any
-	check(t, json.Unmarshal([]byte(command(t, nil, append([]string{"key", "-o", "json"}, names...)...).run().stdout), &keys))
+	r := command(t, nil, append([]string{"key", "-o", "json"}, names...)...).run()
+	check(t, json.Unmarshal([]byte(r.stdout), &keys))
 	for i, key := range keys {
 		if key["key"] != names[i] {
 			t.Errorf("key %d is %v", i, key)

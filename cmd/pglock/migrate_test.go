@@ -47,7 +47,7 @@ func TestWhatMigratePrintsInstallsTheSchema(t *testing.T) {
 	wantCode(t, r, 0)
 	execute(t, db, "BEGIN; "+r.stdout+"; COMMIT")
 	wantCode(t, on(t, db, "migrate", "version").run(), 0)
-	wantText(t, r.stdout, "--   GRANT USAGE ON SCHEMA pglock TO \"app\";", "--   GRANT USAGE ON SCHEMA pglock TO \"watcher\";")
+	wantText(t, r.stdout, `--   GRANT USAGE ON SCHEMA pglock TO "app";`, `--   GRANT USAGE ON SCHEMA pglock TO "watcher";`)
 }
 
 func TestMigrateSaysWhichRightIsMissing(t *testing.T) {

@@ -43,11 +43,12 @@ func queue(t *testing.T, db *testenv.DB, statement string) {
 	db.WaitForWaiters(t, waiting+1)
 }
 
+var longName = "a-name-that-is-longer-than-any-line-" + strings.Repeat("x", 200)
+
 // crowd fills the database with all kinds of holders and waiters.
 func crowd(t *testing.T, db *testenv.DB) {
 	t.Helper()
-	execute(t, db, "SELECT pglock.register('invoice:42', E'line\none', 'a-name-that-is-longer-than-any-line-of-the-table-' || "+
-		"repeat('x', 200))")
+	execute(t, db, "SELECT pglock.register('invoice:42', E'line\none', $1)", longName)
 	hold(t, db, "SELECT /*\x1b[2J\x07\n\t\u009b\u202e*/ pg_advisory_lock(pglock.key('invoice:42'))")
 	hold(t, db, "BEGIN; SELECT pg_advisory_xact_lock_shared(7, -42)")
 	hold(t, db, "SELECT pg_advisory_lock_shared(7, -42)")
@@ -124,10 +125,12 @@ func locksOf(db *testenv.DB, s *monitor.Snapshot) (rows []testenv.Lock) {
 			continue
 		}
 		for _, h := range lock.Holders {
-			rows = append(rows, testenv.Lock{Key: lock.Number, ObjSubID: lock.Objsubid, Mode: mode[h.Mode], Granted: true, PID: h.PID})
+			rows = append(rows, testenv.Lock{
+				Key: lock.Number, ObjSubID: lock.Objsubid, Mode: mode[h.Mode], Granted: true, PID: h.PID})
 		}
 		for _, w := range lock.Waiters {
-			rows = append(rows, testenv.Lock{Key: lock.Number, ObjSubID: lock.Objsubid, Mode: mode[w.Mode], PID: w.PID})
+			rows = append(rows, testenv.Lock{
+				Key: lock.Number, ObjSubID: lock.Objsubid, Mode: mode[w.Mode], PID: w.PID})
 		}
 	}
 	return rows
@@ -185,7 +188,7 @@ func TestTheTableFitsEightyColumnsAndIsHarmless(t *testing.T) {
 	}
 	wide := on(t, db, "monitor", "--once")
 	wide.Env = append(wide.Env, "COLUMNS=300")
-	wantText(t, wide.run().stdout, "a-name-that-is-longer-than-any-line-of-the-table-"+strings.Repeat("x", 200))
+	wantText(t, wide.run().stdout, longName)
 }
 
 func TestWhatIsHiddenIsLabelled(t *testing.T) {
@@ -201,8 +204,9 @@ func TestWhatIsHiddenIsLabelled(t *testing.T) {
 
 	wantCode(t, on(t, db, "migrate", "up").run(), 0)
 	wantText(t, command(t, poor, once...).run().stdout, "(hidden)", "names: role", "GRANT")
-	if rich := on(t, db, once...).run(); strings.Contains(rich.stdout, "(hidden)") || strings.Contains(rich.stdout, "names:") {
-		t.Errorf("something is hidden from the owner:\n%s", rich.stdout)
+	owner := on(t, db, once...).run()
+	if strings.Contains(owner.stdout, "(hidden)") || strings.Contains(owner.stdout, "names:") {
+		t.Errorf("something is hidden from the owner:\n%s", owner.stdout)
 	}
 }
 
@@ -239,7 +243,9 @@ func TestCSVHasOneRecordForEachHolderAndWaiter(t *testing.T) {
 	db := migrated(t)
 	crowd(t, db)
 	p := on(t, db, "monitor", "--interval", "0.05", "--output", "csv", "--key", "invoice:42", "--key", "@99").start()
-	testenv.WaitUntil(t, "there are two snapshots", func() bool { return strings.Count(p.stdout.String(), ",holds,") >= 4 })
+	testenv.WaitUntil(t, "there are two snapshots", func() bool {
+		return strings.Count(p.stdout.String(), ",holds,") >= 4
+	})
 	p.signal(syscall.SIGINT)
 	r := p.end()
 	wantCode(t, r, 0)
@@ -250,7 +256,9 @@ func TestCSVHasOneRecordForEachHolderAndWaiter(t *testing.T) {
 		t.Errorf("the header is %q, or there are several", head)
 	}
 	column := func(record []string, name string) string { return record[slices.Index(head, name)] }
-	first := slices.DeleteFunc(slices.Clone(records[1:]), func(r []string) bool { return r[0] != records[1][0] })
+	first := slices.DeleteFunc(slices.Clone(records[1:]), func(r []string) bool {
+		return r[0] != records[1][0] || column(r, "database") != db.Name()
+	})
 	roles := map[string]int{}
 	for _, record := range first {
 		roles[column(record, "key")+" "+column(record, "role")]++
@@ -297,7 +305,9 @@ func TestTablesAreSetApart(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	p := on(t, db, "monitor", "--interval", "50ms").start()
-	testenv.WaitUntil(t, "there are two tables", func() bool { return strings.Count(p.stdout.String(), "/"+db.Name()) >= 2 })
+	testenv.WaitUntil(t, "there are two tables", func() bool {
+		return strings.Count(p.stdout.String(), "/"+db.Name()) >= 2
+	})
 	p.signal(syscall.SIGTERM)
 	r := p.end()
 	wantCode(t, r, 0)

@@ -202,7 +202,8 @@ func TestAnIgnoredSignalStaysIgnored(t *testing.T) {
 	db := testenv.Database(t)
 	p := on(t, db)
 	self := p.Path
-	p.Path, p.Args = "/bin/sh", []string{"sh", "-c", `trap "" HUP; exec "$0" run k -- sh -c 'echo background $$; read line; exit 6'`, self}
+	const ignoring = `trap "" HUP; exec "$0" run k -- sh -c 'echo background $$; read line; exit 6'`
+	p.Path, p.Args = "/bin/sh", []string{"sh", "-c", ignoring, self}
 	p.withInput().start()
 	p.says("background")
 	p.signal(syscall.SIGHUP)
@@ -212,7 +213,8 @@ func TestAnIgnoredSignalStaysIgnored(t *testing.T) {
 }
 
 // endless runs until it gets SIGTERM, which it reports; what it has started in the background goes on without it.
-const endless = `trap "echo got TERM; exit 0" TERM; (while :; do sleep 0.01; done) & echo background $!; while :; do sleep 0.01; done`
+const endless = `trap "echo got TERM; exit 0" TERM; (while :; do sleep 0.01; done) & echo background $!
+while :; do sleep 0.01; done`
 
 func TestALostLockEndsTheWholeJob(t *testing.T) {
 	t.Parallel()

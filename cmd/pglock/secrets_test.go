@@ -99,7 +99,7 @@ func TestWhereTheConnectionComesFrom(t *testing.T) {
 		variables []string
 		args      []string
 	}{
-		"--dsn before DATABASE_URL": {append([]string{"DATABASE_URL=" + wrong}, variables...), []string{"-d", db.ConnString()}},
+		"--dsn before DATABASE_URL": {[]string{"DATABASE_URL=" + wrong}, []string{"-d", db.ConnString()}},
 		"DATABASE_URL before PG":    {[]string{"DATABASE_URL=" + db.ConnString(), "PGHOST=127.0.0.1", "PGPORT=1"}, nil},
 		"PG and the password file":  {variables, nil},
 		"the service file": {[]string{"PGSERVICE=shop", "PGSERVICEFILE=" + services, "PGPORT=" + port,

@@ -63,7 +63,9 @@ func TestCtrlCReachesTheCommandOnce(t *testing.T) {
 	p.says("ready")
 	for n := range 5 {
 		p.types(ctrlC)
-		testenv.WaitUntil(t, "it has got another SIGINT", func() bool { return strings.Count(p.stdout.String(), "got INT") > n })
+		testenv.WaitUntil(t, "it has got another SIGINT", func() bool {
+			return strings.Count(p.stdout.String(), "got INT") > n
+		})
 	}
 	p.signal(syscall.SIGTERM) // is passed on, and comes last
 	wantCode(t, p.end(), 5)

@@ -67,7 +67,7 @@ BEGIN
     ELSE
         BEGIN
             FOR i IN 1 .. pg_catalog.array_length(numbers, 1) LOOP
-                remaining := ceil(extract(epoch FROM deadline - pg_catalog.clock_timestamp()) * 1000)::int8;
+                remaining := pg_catalog.ceil(extract(epoch FROM deadline - pg_catalog.clock_timestamp()) * 1000)::int8;
                 PERFORM pg_catalog.set_config('lock_timeout', greatest(remaining, 1)::text, true);
                 class := numbers[i] >> 32;
                 object := numbers[i] << 32 >> 32;
@@ -107,8 +107,8 @@ func (q *Queries) EndBoundedWait(ctx context.Context) error {
 }
 
 const LockAllTx = `-- name: LockAllTx :one
-SELECT coalesce(max(guard.refusal), 'granted')::text AS outcome,
-       count(CASE
+SELECT coalesce(pg_catalog.max(guard.refusal), 'granted')::text AS outcome,
+       pg_catalog.count(CASE
            WHEN guard.refusal IS NOT NULL THEN NULL
            WHEN $1::bool THEN
                CASE ($2::int2[])[i]

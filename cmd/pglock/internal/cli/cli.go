@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -22,19 +23,23 @@ func newRoot() *cobra.Command {
 	root := group(&cobra.Command{
 		Use:   "pglock",
 		Short: "PostgreSQL advisory locks: take them, see them, name them",
-		Long: `pglock runs commands under PostgreSQL advisory locks, and shows who holds such locks and who waits.
+		Long: `pglock runs commands under PostgreSQL advisory locks, and shows who holds such
+locks and who waits.
 
 Locks are named by a KEY:
 
-  invoice:42             a name; package pglock and the SQL function pglock.key() know the same lock by it
-  @6688477336110245193   the lock that SQL knows as pg_advisory_lock(6688477336110245193)
-  @7/-42                 the lock that SQL knows as pg_advisory_lock(7, -42)
-  @@home                 the name "@home"
+  invoice:42     a name, as in pglock.NewKey("invoice:42") and in SQL
+                 pglock.key('invoice:42')
+  @42            the lock that SQL knows as pg_advisory_lock(42)
+  @7/-42         the lock that SQL knows as pg_advisory_lock(7, -42)
+  @@home         the name "@home"
 
-The server is that of --dsn, or of DATABASE_URL, or of what psql uses: PGHOST and the like, PGSERVICE, ~/.pgpass.
+The server is that of --dsn, or of DATABASE_URL, or of what psql uses: PGHOST
+and the like, PGSERVICE, ~/.pgpass.
 
-Exit codes: 64 wrong usage; 69 no database, or none that can keep locks; 70 the lock was lost; 75 somebody else holds
-the lock; 126 and 127 the command cannot be executed or was not found; 128+n ended by signal n; 1 other errors.`,
+Exit codes: 64 wrong usage; 69 no database, or none that can keep locks; 70 the
+lock was lost; 75 somebody else holds the lock; 126 and 127 the command cannot
+be executed or was not found; 128+n ended by signal n; 1 other errors.`,
 		Example: `  pglock run nightly-report -- ./report.sh
   pglock monitor
   pglock demo`,
@@ -42,6 +47,7 @@ the lock; 126 and 127 the command cannot be executed or was not found; 128+n end
 	})
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 80 "))
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse(cmd, "%w", err) })
 	root.AddCommand(newRun(), newMonitor(), newKey(), newMigrate(), newDemo(), newVersion())
 	return root

@@ -115,7 +115,8 @@ func withoutInput(err, kind error) error {
 
 // target writes a database as people know it from URLs.
 func target(config *pgx.ConnConfig) string {
-	return fmt.Sprintf("%s@%s/%s", config.User, net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port))), config.Database)
+	address := net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port)))
+	return fmt.Sprintf("%s@%s/%s", config.User, address, config.Database)
 }
 
 // pool returns a pool that dials when it is first used. Its statements are not prepared under names, which a

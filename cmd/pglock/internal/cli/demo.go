@@ -14,12 +14,15 @@ func newDemo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "See locks, holders and waiters at work on a throw-away PostgreSQL",
-		Long: `Start a throw-away PostgreSQL, have several processes contend for locks on it, and show what the monitor sees. It takes
-some seconds, and leaves nothing behind, also after Ctrl-C.
+		Long: `Start a throw-away PostgreSQL, have several processes contend for locks on it,
+and show what the monitor sees. It takes some seconds, and leaves nothing
+behind, also after Ctrl-C.
 
-The server's programs are those of PGLOCK_POSTGRES_BIN, or on the PATH, or in the usual places; nothing is installed.
-Where there are none they are downloaded, from the Maven repository that PGLOCK_POSTGRES_MIRROR names or else from its
-usual place. Root may run it too: the server then runs as postgres or nobody, since it refuses to run as root.`,
+The server's programs are those of PGLOCK_POSTGRES_BIN, or on the PATH, or in
+the usual places; nothing is installed. Where there are none they are
+downloaded, from the Maven repository that PGLOCK_POSTGRES_MIRROR names or else
+from its usual place. Root may run it too: the server then runs as postgres or
+nobody, since it refuses to run as root.`,
 		Example: `  pglock demo
   PGLOCK_POSTGRES_BIN=/usr/lib/postgresql/17/bin pglock demo`,
 		Args: noArguments,

@@ -18,10 +18,12 @@ func newKey() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "key NAME…",
 		Short: "Show the number of a lock, and the SQL that takes it by hand",
-		Long: `Show the number that PostgreSQL knows a lock by, how pg_locks shows it, and the SQL that takes it by hand.
+		Long: `Show the number that PostgreSQL knows a lock by, how pg_locks shows it, and the
+SQL that takes it by hand.
 
-A NAME may also be a number (@42), a pair of numbers (@7/-42), or a name that begins with @ (@@home). No database is
-needed. The SQL by name needs schema pglock (pglock migrate up).`,
+A NAME may also be a number (@42), a pair of numbers (@7/-42), or a name that
+begins with @ (@@home). No database is needed. The SQL by name needs schema
+pglock (pglock migrate up).`,
 		Example: `  pglock key invoice:42
   pglock key --output json @42 @7/-42`,
 		Args: arguments(1, -1, "at least one NAME"),

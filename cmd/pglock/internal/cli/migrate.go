@@ -20,8 +20,9 @@ func newMigrate() *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:   "migrate",
 		Short: "Install, upgrade or remove schema pglock",
-		Long: `Install, upgrade or remove schema pglock. Plain locks do not need it. With it the monitor shows names, locks have
-fencing numbers, and SQL can take the same locks: SELECT pg_advisory_xact_lock(pglock.key('invoice:42')).
+		Long: `Install, upgrade or remove schema pglock. Plain locks do not need it. With it
+the monitor shows names, locks have fencing numbers, and SQL can take the same
+locks: SELECT pg_advisory_xact_lock(pglock.key('invoice:42')).
 
 With other migration tools, run what "pglock migrate print" writes.`,
 		Example: `  pglock migrate up
@@ -36,10 +37,11 @@ func newMigrateUp() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Install schema pglock, or upgrade it",
-		Long: `Install schema pglock, or upgrade it, in one transaction. Any number of processes may do so at once: one works, the
-others wait and find nothing to do.
+		Long: `Install schema pglock, or upgrade it, in one transaction. Any number of
+processes may do so at once: one works, the others wait and find nothing to do.
 
-The role needs the right to create a schema in the database. What other roles need is in "pglock migrate print".`,
+The role needs the right to create a schema in the database. What other roles
+need is in "pglock migrate print".`,
 		Example: "  pglock migrate up --dsn postgres://admin@db.example.com/shop",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -66,11 +68,13 @@ func newMigrateDown() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down",
 		Short: "Remove schema pglock",
-		Long: `Remove schema pglock with the recorded names and the fencing sequence, which begins at 1 again when the schema is
-installed again. Locks that are held stay held. Something in the schema that pglock did not make is an error, and
-nothing is removed then.
+		Long: `Remove schema pglock with the recorded names and the fencing sequence, which
+begins at 1 again when the schema is installed again. Locks that are held stay
+held. Something in the schema that pglock did not make is an error, and nothing
+is removed then.
 
-It asks first. Where it cannot ask, because there is no terminal, it refuses without --yes.`,
+It asks first. Where it cannot ask, because there is no terminal, it refuses
+without --yes.`,
 		Example: "  pglock migrate down --yes",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -118,8 +122,8 @@ func newMigrateVersion() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Show the version of schema pglock",
-		Long: fmt.Sprintf(`Show the version of schema pglock in the database. This pglock installs version %d. Where the schema is not installed,
-that is an error.`, migrations.Latest()),
+		Long: fmt.Sprintf(`Show the version of schema pglock in the database. This pglock installs version
+%d. Where the schema is not installed, that is an error.`, migrations.Latest()),
 		Example: "  pglock migrate version",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -143,8 +147,10 @@ func newMigratePrint() *cobra.Command {
 	return &cobra.Command{
 		Use:   "print",
 		Short: "Write the migrations as plain SQL",
-		Long: `Write the migrations as plain SQL, for goose, Atlas, tern or psql --single-transaction. Run it in one transaction. No
-database is needed. At the end, in comments, are the rights that a role needs to take locks, and to watch them.`,
+		Long: `Write the migrations as plain SQL, for goose, Atlas, tern or psql
+--single-transaction. Run it in one transaction. No database is needed. At the
+end, in comments, are the rights that a role needs to take locks, and to watch
+them.`,
 		Example: "  pglock migrate print | psql --single-transaction -v ON_ERROR_STOP=1",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -17,22 +17,28 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-const monitorHelp = `Show the advisory locks of a server: who holds which, who waits for whom, and since when.
+const monitorHelp = `Show the advisory locks of a server: who holds which, who waits for whom, and
+since when.
 
-It needs no rights and nothing installed. Where schema pglock is installed, locks have names instead of numbers; members
-of pg_read_all_stats see clients, states and queries of other roles too. What the server does not tell is marked
+It needs no rights and nothing installed. Where schema pglock is installed,
+locks have names instead of numbers; members of pg_read_all_stats see clients,
+states and queries of other roles too. What the server does not tell is marked
 (hidden), or ? when it is not known.
 
-The table has the locks that somebody waits for first. Behind a holder in the way stands what it does. BLOCKED BY are
-the sessions that have to go ahead: those that hold the lock, and with ~ those that only wait for it, ahead in the
-queue. Keys are shown of every database of the server; for others than the one that is connected to, it is named, and
-there are no names. Prepared transactions have no process, but an identifier, which ROLLBACK PREPARED takes.
+The table has the locks that somebody waits for first. Behind a holder in the
+way stands what it does. BLOCKED BY are the sessions that have to go ahead:
+those that hold the lock, and with ~ those that only wait for it, ahead in the
+queue. Keys are shown of every database of the server; for others than the one
+that is connected to, it is named, and there are no names. Prepared
+transactions have no process, but an identifier, which ROLLBACK PREPARED takes.
 
-On a terminal the table is renewed in place until Ctrl-C. Elsewhere, and with --output json or csv, each snapshot is
-appended: as a table, as one line of JSON, or as lines of CSV under one header. When the server goes away, pglock says
-so on the standard error, or above the table, and goes on when it is back.
+On a terminal the table is renewed in place until Ctrl-C. Elsewhere, and with
+--output json or csv, each snapshot is appended: as a table, as one line of
+JSON, or as lines of CSV under one header. When the server goes away, pglock
+says so on the standard error, or above the table, and goes on when it is back.
 
-Exit codes: 0 done, or ended by Ctrl-C or SIGTERM; 69 no database; 64 wrong usage.`
+Exit codes: 0 done, or ended by Ctrl-C or SIGTERM; 69 no database; 64 wrong
+usage.`
 
 type watch struct {
 	dsn      dsn
@@ -51,7 +57,7 @@ func newMonitor() *cobra.Command {
 		Long:  monitorHelp,
 		Example: `  pglock monitor
   pglock monitor --waiting --interval 5s
-  pglock monitor --once --output json --key invoice:42 | jq '.locks[].holders[].pid'`,
+  pglock monitor --once -o json --key invoice:42 | jq '.locks[].holders[].pid'`,
 		Args:              noArguments,
 		RunE:              m.command,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -60,7 +66,7 @@ func newMonitor() *cobra.Command {
 	m.output.addTo(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&m.once, "once", false, "show one snapshot and exit")
-	flags.Var(&m.interval, "interval", "the time between two snapshots, as a `duration`")
+	flags.Var(&m.interval, "interval", "take a snapshot every `duration`")
 	flags.StringArrayVar(&m.keys, "key", nil, "show this `KEY` only; may be given more than once")
 	flags.BoolVar(&m.waiting, "waiting", false, "show only locks that somebody waits for")
 	complete(cmd, "key")

@@ -16,22 +16,28 @@ import (
 
 const runHelp = `Run a command while holding a lock, as flock(1) does with a file.
 
-pglock waits for the lock, runs the command without a shell, and gives the lock back when the command has ended; the
-exit code is the command's. What the command leaves running in the background runs without the lock. When pglock or its
-connection dies, the server frees the lock.
+pglock waits for the lock, runs the command without a shell, makes sure that
+the lock was held until the command's end, and gives it back; the exit code is
+the command's. What the command leaves running in the background runs without
+the lock. When pglock or its connection dies, the server frees the lock.
 
-The command gets PGLOCK_KEY in its environment, and where schema pglock is installed also PGLOCK_FENCE: a number that is
-larger than that of every earlier holder, for whatever can refuse smaller ones. Its standard streams are those of
-pglock. Signals (HUP, INT, QUIT, TERM, USR1, USR2, WINCH) are passed on to it; the first four end a wait for the lock.
+The command gets PGLOCK_KEY in its environment, and where schema pglock is
+installed also PGLOCK_FENCE: a number that is larger than that of every earlier
+holder, for whatever can refuse smaller ones. Its standard streams are those of
+pglock. Signals (HUP, INT, QUIT, TERM, USR1, USR2, WINCH) are passed on to it;
+the first four end a wait for the lock.
 
-When the lock is lost (the server ended the session, or could not be reached for as long as the lease), the command is
-ended: with SIGTERM and, after the time of --kill-after, SIGKILL. Under cron, systemd and wherever else there is no
-terminal, the command has a process group of its own, and all signals go to everything in it. On a terminal it stays in
-the group of pglock, so that Ctrl-C, Ctrl-Z and job control work as usual; signals then go to the command alone, except
-for those that the terminal sends to it anyway.
+When the lock is lost (the server ended the session, or could not be reached
+for as long as the lease), the command is ended: with SIGTERM and, after the
+time of --kill-after, SIGKILL. Under cron, systemd and wherever else there is
+no terminal, the command has a process group of its own, and all signals go to
+everything in it. On a terminal it stays in the group of pglock, so that
+Ctrl-C, Ctrl-Z and job control work as usual; signals then go to the command
+alone, except for those that the terminal sends to it anyway.
 
-Exit codes: the command's own; 128+n when signal n ended it, or the wait; 126 it cannot be executed, 127 it was not
-found; 75 somebody else holds the lock (with -n), or still did after -w; 70 the lock was lost; 69 no database, or none
+Exit codes: the command's own; 128+n when signal n ended it, or the wait; 126
+it cannot be executed, 127 it was not found; 75 somebody else holds the lock
+(with -n), or still did after -w; 70 the lock was lost; 69 no database, or none
 that can keep locks; 64 wrong usage.`
 
 type run struct {
@@ -55,7 +61,7 @@ func newRun() *cobra.Command {
 		Short: "Run a command while holding a lock",
 		Long:  runHelp,
 		Example: `  pglock run nightly-report -- ./report.sh
-  pglock run -n import:customers -- psql -f import.sql    # exit code 75 if it is running already
+  pglock run -n import -- ./import.sh         # exit code 75 if it runs already
   pglock run -w 1m deploy -- sh -c 'make build && make deploy'`,
 		RunE:              r.command,
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
@@ -65,11 +71,11 @@ func newRun() *cobra.Command {
 	r.dsn.addTo(cmd)
 	flags.BoolVarP(&r.nonblock, "nonblock", "n", false, "fail instead of waiting for the lock")
 	flags.VarP(&r.wait, "wait", "w", "fail when the lock could not be had after `duration` (1m30s, or seconds: 0.5)")
-	flags.BoolVarP(&r.shared, "shared", "s", false, "take the lock shared: with other shared holders, but no exclusive one")
+	flags.BoolVarP(&r.shared, "shared", "s", false, "take the lock shared: beside other shared holders")
 	flags.IntVarP(&r.conflictCode, "conflict-exit-code", "E", codeHeld, "exit with code `n` when -n or -w fails")
-	flags.Var(&r.killAfter, "kill-after", "when the lock is lost: `duration` from SIGTERM to SIGKILL")
-	flags.Var(&r.lease, "lease", "how long the server keeps the lock when pglock falls silent, as a `duration`")
-	flags.BoolVar(&r.allowPooler, "allow-pooler", false, "the proxy before the server keeps sessions (pool_mode = session)")
+	flags.Var(&r.killAfter, "kill-after", "when the lock is lost, SIGKILL comes a `duration` after SIGTERM")
+	flags.Var(&r.lease, "lease", "the server frees the lock of a pglock that is silent for a `duration`")
+	flags.BoolVar(&r.allowPooler, "allow-pooler", false, "say that the proxy keeps sessions (pool_mode = session)")
 	flags.BoolVar(&r.allowStandby, "allow-standby", false, "lock on a hot standby, which excludes nobody elsewhere")
 	flags.BoolVarP(&r.verbose, "verbose", "v", false, "say what happens; on a terminal waiting is announced anyway")
 	return cmd

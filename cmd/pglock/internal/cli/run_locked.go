@@ -95,7 +95,7 @@ func (u *underLock) environment(ctx context.Context, lock *pglock.Lock) ([]strin
 		return strings.HasPrefix(variable, key) || strings.HasPrefix(variable, fence)
 	})
 	environment = append(environment, key+u.key.String())
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(u.lease)/2)
+	ctx, cancel := context.WithTimeout(ctx, u.patience())
 	defer cancel()
 	token, err := lock.Fence(ctx)
 	switch lost := lock.Err(); {
@@ -126,21 +126,32 @@ func (u *underLock) supervise(lock *pglock.Lock, command *job.Job) (told bool) {
 	}
 }
 
-// finish unlocks. That the server did not confirm it is worth a message, but no failure: the command has done its work
-// under the lock, and the session that held it is over.
+// finish makes sure that the lock was held until the command's end, and unlocks. After that a failure to unlock is
+// worth a message, but no failure of the command: the session that held the lock is over then.
 func (u *underLock) finish(ctx context.Context, lock *pglock.Lock, code int, told bool) error {
-	switch err := lock.Unlock(ctx); {
+	bounded, cancel := context.WithTimeout(ctx, u.patience())
+	defer cancel()
+	verified := lock.Verify(bounded)
+	unlocked := lock.Unlock(ctx)
+	switch err := errors.Join(verified, unlocked); {
 	case err == nil:
 		return nil
-	case !errors.Is(err, pglock.ErrLost):
+	case errors.Is(err, pglock.ErrLost) && told:
+		return &exit{code: codeLost}
+	case errors.Is(err, pglock.ErrLost):
+		lost := verified
+		if lost == nil {
+			lost = unlocked
+		}
+		return &exit{codeLost, u.db.failed(fmt.Errorf("%w; the command had ended with exit code %d", lost, code))}
+	default:
 		say(os.Stderr, "%v", u.db.failed(err))
 		return nil
-	case told:
-		return &exit{code: codeLost}
-	default:
-		return &exit{codeLost, u.db.failed(fmt.Errorf("%w; the command had ended with exit code %d", err, code))}
 	}
 }
+
+// patience is how long the server may take to answer something about a lock that is held. Its lease ends later.
+func (u *underLock) patience() time.Duration { return time.Duration(u.lease) / 2 }
 
 // unlock gives up a lock that nothing was done under; that it may have been lost makes no difference then.
 func unlock(ctx context.Context, lock *pglock.Lock) error {

@@ -42,8 +42,14 @@ func fromSeconds(number float64) (time.Duration, error) {
 	return 0, strconv.ErrRange
 }
 
-func (s *seconds) String() string { return time.Duration(*s).String() }
-func (s *seconds) Type() string   { return "duration" }
+func (s *seconds) String() string {
+	if *s == 0 {
+		return "0" // is left out of the help
+	}
+	return time.Duration(*s).String()
+}
+
+func (s *seconds) Type() string { return "duration" }
 
 // format is the value of --output.
 type format string

@@ -7,8 +7,8 @@ import (
 
 func TestSeconds(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"5": 5 * time.Second, "0.5": 500 * time.Millisecond, "0": 0, "1m30s": 90 * time.Second, "250ms": 250 * time.Millisecond,
-		"1e3": 1000 * time.Second, "-0": 0,
+		"5": 5 * time.Second, "0.5": 500 * time.Millisecond, "0": 0, "-0": 0, "1e3": 1000 * time.Second,
+		"1m30s": 90 * time.Second, "250ms": 250 * time.Millisecond,
 	} {
 		var got seconds
 		if err := got.Set(text); err != nil || time.Duration(got) != want {

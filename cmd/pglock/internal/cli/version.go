@@ -13,7 +13,7 @@ func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Show the versions of pglock, Go and pgx",
-		Long:    "Show the versions of pglock, of the Go that compiled it, and of pgx, the PostgreSQL driver.",
+		Long:    "Show the versions of pglock, of the Go that compiled it, and of pgx, the driver.",
 		Example: "  pglock version",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

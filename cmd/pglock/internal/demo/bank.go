@@ -39,8 +39,9 @@ UPDATE tally SET transfers = 0`
 // auditBank compares the accounts with what the transfers add up to.
 const auditBank = `
 SELECT sum(balance)::bigint,
-       count(*) FILTER (WHERE balance <> 1000 + (SELECT coalesce(sum(CASE id WHEN payee THEN amount ELSE -amount END), 0)
-                                                 FROM transfer WHERE id IN (payer, payee))),
+       count(*) FILTER (WHERE balance <> 1000 + (
+           SELECT coalesce(sum(CASE id WHEN payee THEN amount ELSE -amount END), 0)
+           FROM transfer WHERE id IN (payer, payee))),
        (SELECT count(*) FROM transfer), (SELECT transfers FROM tally)
 FROM account`
 

@@ -17,7 +17,7 @@ var deployKey = pglock.NewKey("deploy:production")
 // queue shows waiters, who stand in the server's own queue, and a lock that lasts longer than a transaction.
 func (d *Demo) queue(ctx context.Context) (err error) {
 	d.title("A queue")
-	if _, err := d.pool.Exec(ctx, "CREATE TABLE deployment (number int NOT NULL); INSERT INTO deployment VALUES (0)"); err != nil {
+	if _, err := d.pool.Exec(ctx, "CREATE TABLE deployment AS SELECT 0 AS number"); err != nil {
 		return err
 	}
 	locker, err := pglock.Open(ctx, d.url("demo"), pglock.WithNames())

@@ -28,7 +28,8 @@ func CSV(w io.Writer, s *monitor.Snapshot) error {
 			records = append(records, record(s, lock, holder.Session, "holds", holder.Mode, nil, nil))
 		}
 		for _, waiter := range lock.Waiters {
-			records = append(records, record(s, lock, waiter.Session, "waits", waiter.Mode, waiter.WaitingSince, waiter.BlockedBy))
+			records = append(records,
+				record(s, lock, waiter.Session, "waits", waiter.Mode, waiter.WaitingSince, waiter.BlockedBy))
 		}
 	}
 	return writeCSV(w, records)

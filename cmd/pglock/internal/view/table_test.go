@@ -27,27 +27,36 @@ func snapshot() *monitor.Snapshot {
 	editor.Query = "-- name: Book :exec\nUPDATE invoice\n\tSET paid = true"
 	stranger := session(4714, "billing", "")
 	stranger.Client, stranger.Hidden = "", []string{"client", "state", "query"}
+	prepared := monitor.Session{User: "bob", GID: "it's", PreparedAt: ago(time.Hour)}
 	gone := monitor.Session{PID: 4715, Hidden: []string{"user", "application", "client", "state"}}
 	return &monitor.Snapshot{
 		TakenAt: now, ServerVersion: "17.5 (Debian 17.5-1.pgdg12+1)", Database: "shop", Role: "watcher",
-		DetailsHidden: "role \"watcher\" may not see the details of other roles' sessions: GRANT pg_read_all_stats TO \"watcher\"",
+		DetailsHidden: `role "watcher" may not see the details of other roles' sessions: ` +
+			`GRANT pg_read_all_stats TO "watcher"`,
 		Locks: []monitor.Lock{
-			{Key: "@5", Space: monitor.Bigint, Objsubid: 1, Number: 5, Database: "shop",
-				Holders: []monitor.Holder{{Mode: monitor.Exclusive, Session: session(99, "psql", "idle")}}},
-			{Key: "@7/-42", Space: monitor.Pair, Objsubid: 2, Database: "other",
-				Holders: []monitor.Holder{{Mode: monitor.Shared, Session: monitor.Session{User: "bob", GID: "it's", PreparedAt: ago(time.Hour)}}},
-				Waiters: []monitor.Waiter{{Mode: monitor.Exclusive, Session: session(4716, "psql", "active"), WaitingSince: ago(time.Second),
-					BlockedBy: []monitor.Blocker{{GID: "it's", Kind: monitor.Hard}}}}},
-			{Key: "invoice:42", Names: []string{"invoice:42"}, Space: monitor.Bigint, Objsubid: 1, Number: 6688477336110245193, Database: "shop",
+			{
+				Key: "@5", Space: monitor.Bigint, Objsubid: 1, Number: 5, Database: "shop",
+				Holders: []monitor.Holder{{Mode: monitor.Exclusive, Session: session(99, "psql", "idle")}},
+			},
+			{
+				Key: "@7/-42", Space: monitor.Pair, Objsubid: 2, Database: "other",
+				Holders: []monitor.Holder{{Mode: monitor.Shared, Session: prepared}},
+				Waiters: []monitor.Waiter{{Mode: monitor.Exclusive, Session: session(4716, "psql", "active"),
+					WaitingSince: ago(time.Second), BlockedBy: []monitor.Blocker{{GID: "it's", Kind: monitor.Hard}}}},
+			},
+			{
+				Key: "invoice:42", Names: []string{"invoice:42"},
+				Space: monitor.Bigint, Objsubid: 1, Number: 6688477336110245193, Database: "shop",
 				Holders: []monitor.Holder{{Mode: monitor.Exclusive, Session: editor}},
 				Waiters: []monitor.Waiter{
-					{Mode: monitor.Exclusive, Session: session(4712, "billing", "active"), WaitingSince: ago(90 * time.Second),
-						BlockedBy: []monitor.Blocker{blocker(4711, monitor.Hard)}},
+					{Mode: monitor.Exclusive, Session: session(4712, "billing", "active"),
+						WaitingSince: ago(90 * time.Second), BlockedBy: []monitor.Blocker{blocker(4711, monitor.Hard)}},
 					{Mode: monitor.Shared, Session: stranger, WaitingSince: ago(12 * time.Second),
 						BlockedBy: []monitor.Blocker{blocker(4711, monitor.Hard), blocker(4712, monitor.Soft)}},
-					{Mode: monitor.Exclusive, Session: gone,
-						BlockedBy: []monitor.Blocker{blocker(4711, monitor.Hard), blocker(4712, monitor.Soft), blocker(4714, monitor.Soft)}},
-				}},
+					{Mode: monitor.Exclusive, Session: gone, BlockedBy: []monitor.Blocker{
+						blocker(4711, monitor.Hard), blocker(4712, monitor.Soft), blocker(4714, monitor.Soft)}},
+				},
+			},
 		},
 	}
 }
