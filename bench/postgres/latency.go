@@ -8,9 +8,6 @@ import (
 	"github.com/pglock-toolkit/pglock/bench/internal/report"
 )
 
-// finer is how many times more often contestants take turns where the place of a thread decides.
-const finer = 5
-
 // latency compares the time of one lock and unlock with that of the bare statements on a connection that is held.
 func latency(ctx context.Context, l *lab) (_ []report.Line, err error) {
 	r, err := l.held(ctx, 1, nil)
@@ -43,23 +40,4 @@ func endless(work contest.Work) contest.Work {
 	return func(ctx context.Context, worker, i int) error {
 		return work(context.WithoutCancel(ctx), worker, i)
 	}
-}
-
-// control compares plain pgx with itself. What differs from 1 in it is the error of all the others.
-func control(ctx context.Context, l *lab) (_ []report.Line, err error) {
-	const n = 8
-	var conns [2]plainConns
-	for i := range conns {
-		if conns[i], err = l.plainConns(ctx, n, nil); err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, conns[i].close()) }()
-	}
-	all, err := contest.Run(ctx, l.plan,
-		contest.Contestant{Name: "plain", Measure: contest.Rate(n, conns[0].pairs(distinctKey))},
-		contest.Contestant{Name: "plain", Measure: contest.Rate(n, conns[1].pairs(distinctKey))})
-	if err != nil {
-		return nil, err
-	}
-	return []report.Line{compared("plain pgx against itself", report.PerSecond, all[0], all[1])}, nil
 }

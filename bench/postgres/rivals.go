@@ -62,25 +62,27 @@ func lockerPairs(locker *pglock.Locker, key keyFunc) contest.Work {
 	}
 }
 
-// race compares how many pairs a second n workers do, on both sides and with others. It returns the line that says so,
-// and the series of all; behind it, if wanted, the lines of the processor time.
-func (l *lab) race(ctx context.Context, r *rivals, what string, n int, key keyFunc, others ...contest.Contestant,
-) (lines []report.Line, all []contest.Series, err error) {
+// finer is how many times more often than usual two contestants take turns: where the operating system places their
+// threads and backends changes results by half, and changes often.
+const finer = 5
+
+// race compares how many pairs a second n workers do on both sides. It returns the line that says so, and if wanted
+// those of the processor time.
+func (l *lab) race(ctx context.Context, r *rivals, what string, n int, key keyFunc) ([]report.Line, error) {
 	var ours, plain costs
-	all, err = contest.Run(ctx, l.plan, append([]contest.Contestant{
-		{Name: "pglock", Measure: l.metered(&ours, contest.Rate(n, lockerPairs(r.locker, key)))},
-		{Name: "plain", Measure: l.metered(&plain, contest.Rate(n, r.plain.pairs(key)))},
-	}, others...)...)
+	all, err := contest.Run(ctx, l.plan.Finer(finer),
+		contest.Contestant{Name: "pglock", Measure: l.metered(&ours, contest.Rate(n, lockerPairs(r.locker, key)))},
+		contest.Contestant{Name: "plain", Measure: l.metered(&plain, contest.Rate(n, r.plain.pairs(key)))})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	lines = []report.Line{compared(what, report.PerSecond, all[0], all[1])}
+	lines := []report.Line{compared(what, report.PerSecond, all[0], all[1])}
 	if l.showCPU {
 		lines = append(lines,
 			compared("  client CPU for each", report.Seconds, ours.client, plain.client),
 			compared("  server CPU for each", report.Seconds, ours.server, plain.server))
 	}
-	return lines, all, nil
+	return lines, nil
 }
 
 // costs are the processor time that one pair took in each round, in seconds.

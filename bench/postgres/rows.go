@@ -24,6 +24,7 @@ const networkDelay = 500 * time.Microsecond
 // rows are the table, in its order.
 var rows = []row{
 	{"control", "plain pgx against itself: the error of the instrument", control},
+	{"network", "what stands in for a network: its delay and its cost", network},
 	{"latency", "1 goroutine, lock and unlock, against a connection that is held", latency},
 	{"keys-2", "2 goroutines, against a connection each", fewGoroutines(2)},
 	{"keys-4", "4 goroutines, against a connection each", fewGoroutines(4)},

@@ -25,7 +25,7 @@ func fewGoroutines(n int) measured {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, r.close()) }()
-		lines, _, err := l.race(ctx, r, fmt.Sprintf("%d goroutines", n), n, distinctKey)
+		lines, err := l.race(ctx, r, fmt.Sprintf("%d goroutines", n), n, distinctKey)
 		if err != nil {
 			return nil, err
 		}
@@ -41,27 +41,41 @@ func manyGoroutines(n int, least float64) measured {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, r.close()) }()
-		goose, err := l.gooseLockers(n, poolSize)
+		lines, err := l.race(ctx, r, fmt.Sprintf("%d goroutines", n), n, distinctKey)
 		if err != nil {
 			return nil, err
 		}
-		defer func() { err = errors.Join(err, goose.close()) }()
-		lines, all, err := l.race(ctx, r, fmt.Sprintf("%d goroutines", n), n, distinctKey,
-			contest.Contestant{Name: "goose", Measure: contest.Rate(n, goose.pairs())},
-			l.pgbenchSingle(poolSize).contestant("pgbench"),
-			l.pgbenchArrays(1).contestant("pgbench arrays, 1 client"),
-			l.pgbenchArrays(2).contestant("pgbench arrays, 2 clients"))
-		if err != nil {
+		if lines, err = l.finish(ctx, r, lines, least); err != nil {
 			return nil, err
 		}
-		lines, err = l.finish(ctx, r, lines, least)
-		return append(lines,
-			beside("  goose's session locker", all[0], all[2]),
-			beside("  pgbench, 64 clients", all[0], all[3]),
-			beside("  pgbench, 1 with arrays", all[0], all[4]),
-			beside("  pgbench, 2 with arrays", all[0], all[5]),
-		), err
+		more, err := l.besideOthers(ctx, r, n)
+		return append(lines, more...), err
 	}
+}
+
+// besideOthers compares n goroutines with goose's lockers, and with pgbench: what the server can do with 64 connections
+// and single statements, and with one or two and statements over many keys.
+func (l *lab) besideOthers(ctx context.Context, r *rivals, n int) (_ []report.Line, err error) {
+	goose, err := l.gooseLockers(n, poolSize)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, goose.close()) }()
+	all, err := contest.Run(ctx, l.plan,
+		contest.Contestant{Name: "pglock", Measure: contest.Rate(n, lockerPairs(r.locker, distinctKey))},
+		contest.Contestant{Name: "goose", Measure: contest.Rate(n, goose.pairs())},
+		l.pgbenchSingle(poolSize).contestant("pgbench"),
+		l.pgbenchArrays(1).contestant("pgbench arrays, 1 client"),
+		l.pgbenchArrays(2).contestant("pgbench arrays, 2 clients"))
+	if err != nil {
+		return nil, err
+	}
+	return []report.Line{
+		beside("  goose's session locker", all[0], all[1]),
+		beside("  pgbench, 64 clients", all[0], all[2]),
+		beside("  pgbench, 1 with arrays", all[0], all[3]),
+		beside("  pgbench, 2 with arrays", all[0], all[4]),
+	}, nil
 }
 
 // delayedGoroutines compares n goroutines with a network in between.
@@ -78,7 +92,7 @@ func delayedGoroutines(n int, least float64) measured {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, r.close()) }()
-		lines, _, err := l.race(ctx, r, fmt.Sprintf("%d goroutines, +%v", n, networkDelay), n, distinctKey)
+		lines, err := l.race(ctx, r, fmt.Sprintf("%d goroutines, +%v", n, networkDelay), n, distinctKey)
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +115,7 @@ func oneKey(ctx context.Context, l *lab) (_ []report.Line, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
-	lines, _, err := l.race(ctx, r, fmt.Sprintf("%d goroutines on one key", n), n, theKey)
+	lines, err := l.race(ctx, r, fmt.Sprintf("%d goroutines on one key", n), n, theKey)
 	if err != nil {
 		return nil, err
 	}

@@ -71,8 +71,11 @@ func gather(ctx context.Context, locker *pglock.Locker, count, keys int) *crowd 
 	for i := range count {
 		c.group.Go(func() {
 			key := pglock.Int64Key(int64(i%keys) + 1)
-			if _, err := locker.Lock(ctx, key); !errors.Is(err, context.Canceled) {
-				c.fail(fmt.Errorf("a waiter for %v did not wait: %w", key, err))
+			switch _, err := locker.Lock(ctx, key); {
+			case err == nil:
+				c.fail(fmt.Errorf("%v was granted, which another client holds", key))
+			case !errors.Is(err, context.Canceled):
+				c.fail(err)
 			}
 		})
 	}

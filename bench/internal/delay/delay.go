@@ -1,6 +1,6 @@
 // Package delay stands in for a network: it holds back what a client sends, so that a round trip takes longer by as
-// much. It needs no privileges and no process in between, which would cost the processor more than the network that it
-// stands for: a message takes one more copy and its share of one more thread, and no more system calls than without.
+// much. It needs no privileges and no process in between, whose work would be taken for the network's: a message takes
+// a copy and its share of one more goroutine, and no more system calls than without.
 //
 // It is made for requests that fit into the buffers of a socket, and does not delay what the server sends: to a client
 // that waits for an answer it makes no difference on which way the time was lost.
@@ -70,8 +70,6 @@ func (l *Line) send(c *conn, data []byte) {
 // deliver hands over the messages when they are due.
 func (l *Line) deliver() {
 	defer close(l.done)
-	release := precise()
-	defer release()
 	var arriving []message
 	for {
 		due, ok := l.next()

@@ -2,7 +2,6 @@ package delay
 
 import (
 	"errors"
-	"runtime"
 	"syscall"
 	"time"
 )
@@ -10,17 +9,8 @@ import (
 // prSetTimerslack is PR_SET_TIMERSLACK of linux/prctl.h.
 const prSetTimerslack = 29
 
-// precise makes sleeping precise on this goroutine, until release is called. Go's own timers wait in epoll_wait, which
-// counts in milliseconds, and Linux adds 50 µs to let wake-ups coincide (prctl(2)).
-func precise() (release func()) {
-	runtime.LockOSThread()
-	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, prSetTimerslack, 1, 0) // without it the delay is a little longer
-	return func() {
-		_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, prSetTimerslack, 0, 0) // 0 is the default
-		runtime.UnlockOSThread()
-	}
-}
-
+// sleepUntil is precise. Go's own timers wait in epoll_wait, which counts in milliseconds, and Linux lets wake-ups
+// coincide that are less than 50 µs apart unless the thread objects (prctl(2)).
 func sleepUntil(t time.Time) {
 	for {
 		d := time.Until(t)
@@ -28,6 +18,7 @@ func sleepUntil(t time.Time) {
 			return
 		}
 		request := syscall.NsecToTimespec(int64(d))
+		_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, prSetTimerslack, 1, 0) // without it the delay is a little longer
 		if err := syscall.Nanosleep(&request, nil); err != nil && !errors.Is(err, syscall.EINTR) {
 			time.Sleep(d)
 		}
