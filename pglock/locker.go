@@ -50,8 +50,8 @@ type lockerConfig struct {
 
 const (
 	minLease          = time.Second
-	defaultHandoffs   = 64
-	defaultHandoffFor = 50 * time.Millisecond
+	defaultHandoffs   = 1000
+	defaultHandoffFor = 20 * time.Millisecond
 	closeWithin       = 5 * time.Second // how long Close waits for the sessions of the backend to end
 	holdersWithin     = time.Second     // how long a failed wait asks for who was in the way
 )

@@ -150,7 +150,7 @@ func WithNames() Option {
 
 // WithHandoffLimit bounds how far a lock is passed on among the goroutines of this process without asking the server:
 // at most n times, and for at most d, after which it is given back so that other processes get their turn. The default
-// is 64 times and 50 ms. n = 0 turns it off. A negative n or d is an error.
+// is 1,000 times and 20 ms. n = 0 turns it off. A negative n or d is an error.
 func WithHandoffLimit(n int, d time.Duration) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if n < 0 || d < 0 {

@@ -109,11 +109,11 @@ SELECT l.mode = 'ShareLock' AS shared,
        coalesce(p.gid, '')::text AS prepared,
        coalesce(a.usename, '')::text AS username,
        coalesce(a.application_name, '')::text AS application,
-       coalesce(a.client_addr::text, CASE WHEN a.client_port = -1 THEN 'local' END, '')::text AS client,
+       coalesce(pg_catalog.host(a.client_addr), CASE WHEN a.client_port = -1 THEN 'local' END, '')::text AS client,
        a.backend_start AS session_since
 FROM pg_catalog.generate_subscripts($1::int8[], 1) AS i
 JOIN pg_catalog.pg_locks AS l
-    ON l.locktype = 'advisory' AND l.granted
+    ON l.locktype = 'advisory' AND l.granted AND l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()
    AND l.objsubid = ($2::int2[])[i]
    AND l.classid = ((($1::int8[])[i] >> 32) & 4294967295)::oid
    AND l.objid = (($1::int8[])[i] & 4294967295)::oid
@@ -278,6 +278,7 @@ SELECT (CASE
                       WHEN 'default_transaction_isolation' THEN 'read committed'
                       WHEN 'synchronous_commit' THEN 'local'
                       WHEN 'plan_cache_mode' THEN 'force_generic_plan'
+                      WHEN 'search_path' THEN 'pg_catalog, pg_temp'
                       WHEN 'idle_session_timeout' THEN $1::text
                       WHEN 'tcp_user_timeout' THEN $1::text
                       WHEN 'client_connection_check_interval' THEN $2::text
@@ -288,7 +289,7 @@ SELECT (CASE
               FROM pg_catalog.pg_settings AS s
               WHERE s.name IN ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout',
                                'transaction_timeout', 'default_transaction_isolation', 'synchronous_commit',
-                               'plan_cache_mode',
+                               'plan_cache_mode', 'search_path',
                                'idle_session_timeout', 'tcp_user_timeout', 'tcp_keepalives_idle',
                                'tcp_keepalives_interval', 'tcp_keepalives_count')
                  OR (s.name = 'client_connection_check_interval' AND pg_catalog.version() LIKE '%linux%')) > 0
@@ -489,7 +490,6 @@ BEGIN
         COMMIT;
         GET DIAGNOSTICS value = ROW_COUNT;
     END LOOP;
-    PERFORM pg_catalog.set_config('pglock.operation', '', false);
 END
 $pglock$
 `

@@ -13,10 +13,10 @@ import (
 
 // lanes are the main sessions, which carry all uncontended locks.
 //
-// A caller that finds a session idle takes it and writes its statement at once. When all are busy callers queue up, and
-// the next session that gets its answer takes everything that is queued in one statement: its own releases first, then
-// the tries of everybody. So the sessions are never idle while somebody waits, statements get larger as the load grows,
-// and nobody waits for a timer.
+// What callers ask for is queued, and a session that is ready takes everything that is queued in one statement: its own
+// releases first, then the tries of everybody. A session is ready while it has few statements on their way, so a caller
+// who is alone has his statement written at once, and the more callers there are, the more share one. The sessions are
+// never idle while somebody waits, and nobody waits for a timer.
 //
 // A session whose keys others wait for must never wait itself, or PostgreSQL would see cycles between unrelated locks:
 // here nothing waits in the server.
@@ -26,7 +26,6 @@ type lanes struct {
 	mu      sync.Mutex
 	closed  bool
 	open    []*mainSession
-	idle    []*mainSession
 	pending []*ask // tries that no session has taken
 	dialing int
 	keys    int           // held or asked for, also on other sessions
@@ -36,58 +35,52 @@ type lanes struct {
 	shared  map[driver.KeyID]*sharedKey
 }
 
-// submit hands a over to a session, or queues it. A release goes to the session that holds the lock.
+// submit queues a, and has it sent if a session is ready. A release goes to the session that holds the lock.
 func (l *lanes) submit(a *ask) error {
 	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
-		return driver.ErrClosed
-	}
-	if !a.release {
-		if err := l.admit(a.grant); err != nil {
-			l.mu.Unlock()
-			return err
-		}
-	}
-	s := l.sessionFor(a)
-	if s == nil {
-		l.mu.Unlock()
-		return nil
-	}
-	s.busy = true
-	s.batch = append(s.batch[:0], a)
-	a.state = sent
+	s, err := l.queue(a)
+	more := s != nil && s.load()
 	l.mu.Unlock()
-	s.send()
-	return nil
+	if more {
+		s.flush()
+	}
+	return err
 }
 
-// sessionFor returns an idle session that can take a, or queues a. It runs under mu.
-func (l *lanes) sessionFor(a *ask) *mainSession {
+// queue puts a where it belongs, and returns the session that is to take it if it is ready. It runs under mu.
+func (l *lanes) queue(a *ask) (*mainSession, error) {
 	a.state = pending
-	if a.release {
+	switch {
+	case l.closed:
+		return nil, driver.ErrClosed
+	case a.release:
 		s := a.grant.lane
 		if s.cause != nil {
 			l.fail(a, lostBecause(s.cause))
-			return nil
+			return nil, nil
 		}
-		if s.busy {
-			s.releases = append(s.releases, a)
-			return nil
-		}
-		l.idle = slices.DeleteFunc(l.idle, func(other *mainSession) bool { return other == s })
-		return s
+		s.releases = append(s.releases, a)
+		return s, nil
 	}
-	if n := len(l.idle); n > 0 {
-		s := l.idle[n-1]
-		l.idle = l.idle[:n-1]
-		return s
+	if err := l.admit(a.grant); err != nil {
+		return nil, err
 	}
 	l.pending = append(l.pending, a)
-	if len(l.open)+l.dialing < l.backend.config.Sessions {
+	s := l.leastBusy()
+	if (s == nil || len(s.inFlight) > 0) && len(l.open)+l.dialing < l.backend.config.Sessions {
 		l.startDial()
 	}
-	return nil
+	return s, nil
+}
+
+// leastBusy returns the session with the fewest statements on their way; nil when there is none. It runs under mu.
+func (l *lanes) leastBusy() (least *mainSession) {
+	for _, s := range l.open {
+		if least == nil || len(s.inFlight) < len(least.inFlight) {
+			least = s
+		}
+	}
+	return least
 }
 
 // admit counts what a try asks for, unless it cannot be tried here. It runs under mu.
@@ -153,7 +146,6 @@ func (l *lanes) dial() {
 			l.setLimit(max(1, s.lockTable/4))
 		}
 		l.open = append(l.open, s)
-		s.busy = true
 	case len(l.open)+l.dialing == 0:
 		l.failPending(err)
 	}
@@ -304,7 +296,6 @@ func (l *lanes) withdraw(a *ask) {
 func (l *lanes) remove(s *mainSession) {
 	is := func(other *mainSession) bool { return other == s }
 	l.open = slices.DeleteFunc(l.open, is)
-	l.idle = slices.DeleteFunc(l.idle, is)
 	if len(l.pending) > 0 && len(l.open)+l.dialing == 0 && !l.closed {
 		l.startDial()
 	}

@@ -44,6 +44,9 @@ func (s *session) lock(ctx context.Context, g *grant) error {
 // prepareToWait makes a session one that can wait without a snapshot. Where that cannot be had (no right to make
 // temporary objects, a standby) it waits in slices.
 func (s *session) prepareToWait(ctx context.Context) error {
+	if _, err := s.conn.Prepare(ctx, stmtUnlock, lockdb.UnlockOne); err != nil {
+		return classify(err)
+	}
 	err := lockdb.New(s.conn).CreateWaitDomain(ctx)
 	switch serverCode(err) {
 	case codeInsufficientPrivilege, codeReadOnly, codeFeatureNotSupported:
@@ -154,9 +157,7 @@ func (s *session) unlock(ctx context.Context, g *grant) error {
 	var released int64
 	err := s.do(ctx, func(conn *pgx.Conn) (err error) {
 		sent := driver.Now()
-		released, err = lockdb.New(conn).UnlockSession(ctx, lockdb.UnlockSessionParams{
-			Shared: g.shared, Spaces: g.spaces, Numbers: g.numbers,
-		})
+		released, err = s.release(ctx, conn, g)
 		if err != nil && s.late(err) {
 			// The statement may have done its work before the late cancel request ended it. The session holds nothing
 			// but this grant, so giving back everything settles it.
@@ -183,6 +184,22 @@ func (s *session) unlock(ctx context.Context, g *grant) error {
 		return lostBecause(err)
 	}
 	return nil
+}
+
+// release gives g's keys back and counts those that the session held. The common case has a prepared statement: somebody
+// is waiting for this.
+func (s *session) release(ctx context.Context, conn *pgx.Conn, g *grant) (released int64, err error) {
+	if a := (ask{grant: g}); !a.plainBigint() {
+		return lockdb.New(conn).UnlockSession(ctx, lockdb.UnlockSessionParams{
+			Shared: g.shared, Spaces: g.spaces, Numbers: g.numbers,
+		})
+	}
+	var done bool
+	err = conn.QueryRow(ctx, stmtUnlock, s.pid, g.numbers[0]).Scan(&done)
+	if done {
+		released = 1
+	}
+	return released, err
 }
 
 // check asks the lock manager whether the session holds g's keys.

@@ -14,13 +14,12 @@ import (
 
 // mainSession is one connection that holds many locks, and the lease on them.
 //
-// One goroutine reads from it all the time, so that the end of the session is seen at once. Writing belongs to whoever
-// made it busy, under lanes.mu: a caller that found it idle, the reader that goes on with what is queued, or the timer
-// with a heartbeat. There is one statement at a time. The server ends a session that it has heard nothing from for the
-// lease; its clock starts when it has answered a statement, so the session can be trusted until the sending of the last
-// answered one plus the lease, less a margin.
+// One goroutine reads from it all the time, so that the end of the session is seen at once. Statements are put in line
+// under lanes.mu, and written in that order by whoever put one there: a caller, the reader when an answer has made room
+// for more, or the timer with a heartbeat. The server ends a session that it has heard nothing from for the lease; its
+// clock starts when it has answered a statement, so the session can be trusted until the sending of the last answered
+// one plus the lease, less a margin.
 type mainSession struct {
-	wire
 	lanes      *lanes
 	socket     net.Conn
 	pid        uint32
@@ -31,25 +30,37 @@ type mainSession struct {
 	identity   identity
 
 	trustedUntil atomic.Int64 // a driver.Instant
-	sentAt       atomic.Int64 // a driver.Instant
-	sending      sync.Mutex   // a writer may still be returning when its answer is there
-	answer       answer
-	operations   []int16
-	numbers      []int64
-	results      []bool
-	woken        []chan struct{} // callers whose asks have been answered
+	lastSent     atomic.Int64 // likewise
+
+	sending sync.Mutex // guards wire, and keeps the order of the statements
+	wire    wire
+
+	// The reader's own:
+	answer  answer
+	results []bool
+	woken   []chan struct{} // callers whose asks have been answered
 
 	// Under lanes.mu:
-	busy        bool
-	batch       []*ask // what the statement in flight is about, if it is no call
-	reconciling bool   // the batch failed half way, and the statement in flight asks what is held
-	failure     error  // why it failed
-	call        *call  // the call in flight
-	releases    []*ask // for the next statement
-	calls       []*call
-	grants      grantList
-	cause       error // why the session has ended
-	timer       *time.Timer
+	outbox   []*statement // to be written
+	inFlight []*statement // to be written or answered, in order
+	asks     int          // in them
+	spare    []*statement
+	releases []*ask // for the next statement
+	grants   grantList
+	cause    error // why the session has ended
+	timer    *time.Timer
+}
+
+// statement is one statement on its way.
+type statement struct {
+	call    *call  // it is a call, or
+	asks    []*ask // a batch,
+	failure error  // or, after a batch has failed half way for this reason, the question what is held of it
+	sentAt  driver.Instant
+
+	// What the batch is about, key by key.
+	operations []int16
+	numbers    []int64
 }
 
 // call is a statement of its own kind on a main session.
@@ -109,7 +120,7 @@ func (s *mainSession) start() {
 func (s *mainSession) read() {
 	defer close(s.readerDone)
 	for {
-		message, err := s.front.Receive()
+		message, err := s.wire.front.Receive()
 		if err != nil {
 			if s.answer.err != nil { // what the server said before it closed the connection
 				err = s.answer.err
@@ -124,23 +135,24 @@ func (s *mainSession) read() {
 	}
 }
 
-// answeredStatement settles the statement in flight and goes on with the next.
+// answeredStatement settles the statement that has been answered, and goes on.
 func (s *mainSession) answeredStatement() {
-	s.trustedUntil.Store(int64(driver.Instant(s.sentAt.Load()).Add(s.lease - s.lease/10)))
 	l := s.lanes
 	l.mu.Lock()
-	if s.cause != nil {
+	if s.cause != nil || len(s.inFlight) == 0 {
 		l.mu.Unlock()
 		return
 	}
-	switch {
-	case s.call != nil:
-		s.settleCall()
-	case !s.settleBatch():
+	st := s.inFlight[0]
+	s.trustedUntil.Store(int64(st.sentAt.Add(s.lease - s.lease/10)))
+	if st.call != nil {
+		st.call.settle(&s.answer)
+	} else if err := s.settleBatch(st); err != nil {
 		l.mu.Unlock()
-		s.end(driver.ReasonSession, s.failure)
+		s.end(driver.ReasonSession, err)
 		return
 	}
+	s.shift()
 	l.mu.Unlock()
 	s.proceed()
 	// The server has work again; now those who wait for what it has done.
@@ -150,142 +162,184 @@ func (s *mainSession) answeredStatement() {
 	s.woken = s.woken[:0]
 }
 
-// proceed sends the next statement, or makes the session idle. The session is busy, and its caller's.
+// shift takes the first statement out of those in flight. It runs under mu.
+func (s *mainSession) shift() {
+	st := s.inFlight[0]
+	n := copy(s.inFlight, s.inFlight[1:])
+	s.inFlight[n] = nil
+	s.inFlight = s.inFlight[:n]
+	s.asks -= len(st.asks)
+	clear(st.asks)
+	*st = statement{asks: st.asks[:0], operations: st.operations[:0], numbers: st.numbers[:0]}
+	s.spare = append(s.spare, st)
+}
+
+// proceed sends what is queued.
 func (s *mainSession) proceed() {
-	l := s.lanes
-	l.mu.Lock()
-	more := s.next()
-	if !more && s.cause == nil {
-		s.busy = false
-		l.idle = append(l.idle, s)
-	}
-	l.mu.Unlock()
+	s.lanes.mu.Lock()
+	more := s.load()
+	s.lanes.mu.Unlock()
 	if more {
-		s.send()
+		s.flush()
 	}
 }
 
-// next chooses the next statement. It runs under mu.
-func (s *mainSession) next() bool {
+// ready reports whether one more statement may go on its way: two always, so that the server has the next one when it
+// has answered the last, and more as long as they are for few callers each. It runs under mu.
+func (s *mainSession) ready() bool {
+	n := len(s.inFlight)
+	return s.cause == nil && (n < 2 || n < maxInFlight && s.asks <= 2*n)
+}
+
+// load puts a statement with everything that is queued in line, and reports whether there was anything. It runs under mu.
+func (s *mainSession) load() bool {
 	l := s.lanes
-	switch {
-	case s.cause != nil:
+	if !s.ready() || len(s.releases)+len(l.pending) == 0 {
 		return false
-	case s.reconciling:
-		return true
-	case len(s.calls) > 0:
-		s.call, s.calls = s.calls[0], s.calls[1:]
-		return true
 	}
-	s.batch = s.take(s.batch[:0], &s.releases)
-	s.batch = s.take(s.batch, &l.pending)
-	return len(s.batch) > 0
+	st := s.newStatement()
+	st.take(&s.releases)
+	st.take(&l.pending)
+	s.line(st)
+	return true
 }
 
-// take moves asks from a queue to the batch, as many as fit.
-func (s *mainSession) take(batch []*ask, queue *[]*ask) []*ask {
-	n := min(len(*queue), maxAsks-len(batch))
+// line puts st in line. It runs under mu.
+func (s *mainSession) line(st *statement) {
+	s.asks += len(st.asks)
+	s.inFlight = append(s.inFlight, st)
+	s.outbox = append(s.outbox, st)
+}
+
+func (s *mainSession) newStatement() *statement {
+	if n := len(s.spare); n > 0 {
+		st := s.spare[n-1]
+		s.spare = s.spare[:n-1]
+		return st
+	}
+	return &statement{}
+}
+
+// take moves asks from a queue to the statement, as many as fit.
+func (st *statement) take(queue *[]*ask) {
+	n := min(len(*queue), maxAsks-len(st.asks))
 	for _, a := range (*queue)[:n] {
 		a.state = sent
-		batch = append(batch, a)
+		st.asks = append(st.asks, a)
 	}
 	rest := copy(*queue, (*queue)[n:])
 	clear((*queue)[rest:])
 	*queue = (*queue)[:rest]
-	return batch
 }
 
-// send writes the statement that was chosen.
-func (s *mainSession) send() {
+// flush writes what is in line. Whoever puts a statement there calls it, so nothing stays behind; another goroutine may
+// be faster, and then there is nothing left to do.
+func (s *mainSession) flush() {
 	s.sending.Lock()
-	s.sentAt.Store(int64(driver.Now()))
-	err := s.write()
+	err := s.writeOutbox()
 	s.sending.Unlock()
 	if err != nil {
 		s.end(s.reasonNow(), err)
 	}
 }
 
-func (s *mainSession) write() error {
+func (s *mainSession) writeOutbox() error {
+	for {
+		s.lanes.mu.Lock()
+		if len(s.outbox) == 0 || s.cause != nil {
+			s.lanes.mu.Unlock()
+			return nil
+		}
+		st := s.outbox[0]
+		n := copy(s.outbox, s.outbox[1:])
+		s.outbox = s.outbox[:n]
+		s.lanes.mu.Unlock()
+		now := driver.Now()
+		st.sentAt = now
+		s.lastSent.Store(int64(now))
+		if err := s.write(st); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *mainSession) write(st *statement) error {
 	switch {
-	case s.call != nil:
-		return s.sendQuery(literal(s.call.sql, s.call.args))
-	case s.reconciling:
-		return s.wire.batch(stmtReconcile, s.guardPID, s.operations, s.numbers)
-	case len(s.batch) == 1 && s.batch[0].plainBigint():
+	case st.call != nil:
+		return s.wire.sendQuery(literal(st.call.sql, st.call.args))
+	case st.failure != nil:
+		return s.wire.batch(stmtReconcile, s.guardPID, st.operations, st.numbers)
+	case len(st.asks) == 1 && st.asks[0].plainBigint():
 		name := stmtTry
-		if s.batch[0].release {
+		if st.asks[0].release {
 			name = stmtUnlock
 		}
-		return s.one(name, s.guardPID, s.batch[0].grant.numbers[0])
+		return s.wire.one(name, s.guardPID, st.asks[0].grant.numbers[0])
 	}
-	s.spread()
-	return s.wire.batch(stmtBatch, s.guardPID, s.operations, s.numbers)
+	st.spread()
+	return s.wire.batch(stmtBatch, s.guardPID, st.operations, st.numbers)
 }
 
 // spread lists what the batch is about, key by key.
-func (s *mainSession) spread() {
-	s.operations, s.numbers = s.operations[:0], s.numbers[:0]
-	for _, a := range s.batch {
+func (st *statement) spread() {
+	st.operations, st.numbers = st.operations[:0], st.numbers[:0]
+	for _, a := range st.asks {
 		for i, number := range a.grant.numbers {
-			s.operations = append(s.operations, a.operation(i))
-			s.numbers = append(s.numbers, number)
+			st.operations = append(st.operations, a.operation(i))
+			st.numbers = append(st.numbers, number)
 		}
 	}
 }
 
-func (s *mainSession) settleCall() {
-	c := s.call
-	s.call = nil
-	c.row, c.some = string(s.answer.row), s.answer.some
-	if s.answer.err != nil {
-		c.err = s.answer.err
+// settle gives the answer to whoever called.
+func (c *call) settle(a *answer) {
+	c.row, c.some = string(a.row), a.some
+	if a.err != nil {
+		c.err = a.err
 	}
 	if c.answered != nil {
 		close(c.answered)
 	}
 }
 
-// settleBatch answers the asks of the batch, and reports false when the session cannot be trusted any more.
+// settleBatch answers the asks of a batch. An error says that the session cannot be trusted any more.
 //
 // A statement over many keys that fails is half done: what it had locked and released before the failure stays so. Then
 // nobody is answered before pg_locks has said what is held.
-func (s *mainSession) settleBatch() bool {
-	count := 0
-	for _, a := range s.batch {
-		count += len(a.grant.numbers)
-	}
+func (s *mainSession) settleBatch(st *statement) error {
+	reconciling := st.failure != nil
 	switch {
-	case s.answer.err != nil && s.reconciling, s.answer.err == nil && !s.answer.some:
-		s.failure = refusal("pglock_pooler")
-		if s.answer.err != nil {
-			s.failure = s.answer.err
-		}
-		return false
+	case s.answer.err != nil && reconciling:
+		return s.answer.err
 	case s.answer.err != nil:
-		s.spread()
-		s.failure, s.reconciling = s.answer.err, true
-		return true
+		question := s.newStatement()
+		question.asks = append(question.asks, st.asks...)
+		question.failure = s.answer.err
+		question.spread()
+		s.line(question)
+		return nil
+	case !s.answer.some:
+		return refusal("pglock_pooler")
+	}
+	count := 0
+	for _, a := range st.asks {
+		count += len(a.grant.numbers)
 	}
 	var err error
 	if s.results, err = parseBools(s.answer.row, s.results, count); err != nil {
-		s.failure = err
-		return false
+		return err
 	}
-	results, reconciled := s.results, s.reconciling
-	s.reconciling = false
-	for _, a := range s.batch {
+	results := s.results
+	for _, a := range st.asks {
 		n := len(a.grant.numbers)
-		if reconciled {
-			s.settleReconciled(a, results[:n])
+		if reconciling {
+			s.settleReconciled(a, results[:n], st.failure)
 		} else {
 			s.settle(a, results[:n], nil)
 		}
 		results = results[n:]
 	}
-	clear(s.batch)
-	s.batch = s.batch[:0]
-	return true
+	return nil
 }
 
 // settle answers one ask and keeps the books of what the session holds.
@@ -314,7 +368,7 @@ func (s *mainSession) drop(g *grant) {
 }
 
 // settleReconciled answers one ask of a batch that failed, given which of its keys are held now.
-func (s *mainSession) settleReconciled(a *ask, held []bool) {
+func (s *mainSession) settleReconciled(a *ask, held []bool, failure error) {
 	all, any := true, false
 	for _, h := range held {
 		all, any = all && h, any || h
@@ -330,31 +384,19 @@ func (s *mainSession) settleReconciled(a *ask, held []bool) {
 	case a.release: // not done, or in part: once more, for what is left
 		s.lanes.reduce(a.grant, held)
 		s.releases = append(s.releases, a)
-	case !any && !a.retried && a.state != abandoned && serverCode(s.failure) == codeQueryCanceled: // somebody's pg_cancel_backend
+	case !any && !a.retried && a.state != abandoned && serverCode(failure) == codeQueryCanceled: // somebody's pg_cancel_backend
 		a.retried, a.state = true, pending
 		s.lanes.pending = append(s.lanes.pending, a)
 	default:
-		s.settle(a, held, classify(s.failure))
+		s.settle(a, held, classify(failure))
 	}
 }
 
-// do runs a statement of its own kind, behind what is queued already.
+// do runs a statement of its own kind.
 func (s *mainSession) do(ctx context.Context, sql string, args ...string) (row string, some bool, err error) {
 	c := &call{sql: sql, args: args, answered: make(chan struct{})}
-	l := s.lanes
-	l.mu.Lock()
-	if s.cause != nil {
-		l.mu.Unlock()
-		return "", false, s.cause
-	}
-	if s.busy {
-		s.calls = append(s.calls, c)
-		l.mu.Unlock()
-	} else {
-		l.claim(s)
-		s.call = c
-		l.mu.Unlock()
-		s.send()
+	if err := s.send(c); err != nil {
+		return "", false, err
 	}
 	select {
 	case <-c.answered:
@@ -362,6 +404,21 @@ func (s *mainSession) do(ctx context.Context, sql string, args ...string) (row s
 	case <-ctx.Done():
 		return "", false, fmt.Errorf("%w: no answer: %w", driver.ErrUnavailable, context.Cause(ctx))
 	}
+}
+
+func (s *mainSession) send(c *call) error {
+	l := s.lanes
+	l.mu.Lock()
+	if s.cause != nil {
+		l.mu.Unlock()
+		return s.cause
+	}
+	st := s.newStatement()
+	st.call = c
+	s.line(st)
+	l.mu.Unlock()
+	s.flush()
+	return nil
 }
 
 // keep sends a heartbeat when nothing else was sent for a while, and ends the session when its time is over.
@@ -379,26 +436,11 @@ func (s *mainSession) keep() {
 		s.end(driver.ReasonLease, nil)
 		return
 	}
-	beat := !s.busy && now.Sub(driver.Instant(s.sentAt.Load())) >= every/2
-	if beat {
-		l.claim(s)
-		s.call = &call{sql: lockdb.Heartbeat}
-	}
+	quiet := len(s.inFlight) == 0 && now.Sub(driver.Instant(s.lastSent.Load())) >= every/2
 	s.timer.Reset(min(every, left))
 	l.mu.Unlock()
-	if beat {
-		s.send()
-	}
-}
-
-// claim makes an idle session busy. It runs under mu.
-func (l *lanes) claim(s *mainSession) {
-	s.busy = true
-	for i, other := range l.idle {
-		if other == s {
-			l.idle = append(l.idle[:i], l.idle[i+1:]...)
-			return
-		}
+	if quiet {
+		_ = s.send(&call{sql: lockdb.Heartbeat}) // it fails only when the session has ended
 	}
 }
 
@@ -440,7 +482,17 @@ func (s *mainSession) end(why driver.Reason, err error) {
 // granted, and is gone with the session; it can be tried again elsewhere. A release has happened, one way or the other,
 // but whether the lock was held until then is not known.
 func (s *mainSession) abandonWork() {
-	for _, a := range append(s.batch, s.releases...) {
+	left := s.releases
+	for _, st := range s.inFlight {
+		left = append(left, st.asks...)
+		if c := st.call; c != nil {
+			c.err = s.cause
+			if c.answered != nil {
+				close(c.answered)
+			}
+		}
+	}
+	for _, a := range left {
 		if a.release {
 			s.drop(a.grant)
 			s.lanes.fail(a, lostBecause(s.cause))
@@ -448,17 +500,7 @@ func (s *mainSession) abandonWork() {
 			s.lanes.fail(a, errSessionEnded{s.cause})
 		}
 	}
-	s.batch, s.releases = nil, nil
-	if s.call != nil {
-		s.calls = append(s.calls, s.call)
-	}
-	for _, c := range s.calls {
-		c.err = s.cause
-		if c.answered != nil {
-			close(c.answered)
-		}
-	}
-	s.call, s.calls = nil, nil
+	s.inFlight, s.outbox, s.releases = nil, nil, nil
 }
 
 // errSessionEnded marks an ask that a session's end left without an answer.
@@ -481,4 +523,7 @@ func (s *mainSession) hasEnded() bool {
 	return s.cause != nil
 }
 
-const maxAsks = 512 // asks in one statement
+const (
+	maxAsks     = 512 // in one statement
+	maxInFlight = 8   // statements of few callers each
+)
