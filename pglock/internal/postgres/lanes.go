@@ -334,7 +334,8 @@ func (l *lanes) try(ctx context.Context, g *grant) error {
 		return driver.ErrNotAcquired
 	}
 	if err := l.release(g); err != nil {
-		return errSessionEnded{err} // the keys that were free are so again, in any case
+		// The keys that were free are so again in any case; and nothing was held that could have been lost.
+		return errSessionEnded{fmt.Errorf("give back what was free of several keys: %v", err)}
 	}
 	return driver.ErrNotAcquired
 }
