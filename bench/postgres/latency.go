@@ -26,7 +26,8 @@ func latency(ctx context.Context, l *lab) (_ []report.Line, err error) {
 }
 
 func (l *lab) compareLatency(ctx context.Context, what string, ours, plain contest.Work) (report.Line, error) {
-	all, err := contest.Run(ctx, l.plan.Finer(finer),
+	const finest = 4 * finer // a few hundred units are enough for an average
+	all, err := contest.Run(ctx, l.plan.Finer(finest),
 		contest.Contestant{Name: "pglock", Measure: contest.Latency(ours)},
 		contest.Contestant{Name: "plain", Measure: contest.Latency(plain)})
 	if err != nil {
