@@ -90,7 +90,8 @@ func memory(ctx context.Context, l *lab) (_ []report.Line, err error) {
 	return []report.Line{line.Aim(report.Below, 1024), connections}, nil
 }
 
-// weighConnections returns the memory of a plain connection that holds a lock.
+// weighConnections returns the memory of a plain connection that holds a lock, which is none of those that lockEach
+// takes: the server may take a moment to notice that the connection has been closed.
 func (l *lab) weighConnections(ctx context.Context, n int) (_ float64, err error) {
 	before := inUse()
 	conns, err := l.plainConns(ctx, n, nil)
@@ -99,7 +100,7 @@ func (l *lab) weighConnections(ctx context.Context, n int) (_ float64, err error
 	}
 	defer func() { err = errors.Join(err, conns.close()) }()
 	for i, conn := range conns {
-		if _, err := conn.Exec(ctx, plainLock, i); err != nil {
+		if _, err := conn.Exec(ctx, plainLock, distinctKey(i, 0)); err != nil {
 			return 0, err
 		}
 	}
