@@ -64,6 +64,7 @@ func TestMediansAndQuartiles(t *testing.T) {
 		{Series{4, 1}, 2.5, 1, 4},
 		{Series{9, 1, 5}, 5, 1, 9},
 		{Series{7, 1, 6, 2, 5, 3, 4}, 4, 2, 6},
+		{Series{1, 2, 3, 4, 5, 6, 7, 8}, 4.5, 2, 7},
 	} {
 		low, high := test.series.Quartiles()
 		if median := test.series.Median(); median != test.median || low != test.low || high != test.high {
