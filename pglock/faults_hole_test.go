@@ -1,0 +1,321 @@
+package pglock_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// scissors is a blackHole that knows where the messages of PostgreSQL's protocol begin
+// (https://www.postgresql.org/docs/current/protocol-message-formats.html). Told to, it cuts in the middle of the next
+// large message to the server: one half arrives, and then nothing does any more, in either direction.
+type scissors struct {
+	*blackHole
+	happened chan struct{} // closed by the cut
+
+	mu    sync.Mutex
+	armed bool
+}
+
+func newScissors(t *testing.T, db *testenv.DB) *scissors {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := db.Config(t).ConnConfig
+	s := &scissors{happened: make(chan struct{}), blackHole: &blackHole{
+		listener: listener, ended: make(chan struct{}), target: net.JoinHostPort(server.Host, strconv.Itoa(int(server.Port))),
+	}}
+	s.open.Go(s.serve)
+	t.Cleanup(func() {
+		close(s.ended)
+		_ = listener.Close()
+		s.open.Wait()
+	})
+	return s
+}
+
+// config reaches the server without TLS, in which no message could be seen.
+func (s *scissors) config(t *testing.T, db *testenv.DB) *pgxpool.Config {
+	cfg := s.blackHole.config(t, db)
+	cfg.ConnConfig.TLSConfig = nil
+	return cfg
+}
+
+func (s *scissors) arm() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.armed = true
+}
+
+func (s *scissors) serve() {
+	for {
+		client, err := s.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", s.target)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		s.open.Go(func() { s.passMessages(server, client) })
+		s.open.Go(func() { pass(client, server, &s.down) })
+		s.open.Go(func() {
+			<-s.ended
+			_, _ = client.Close(), server.Close()
+		})
+	}
+}
+
+// passMessages copies messages until the source ends. Those that arrived together stay together: a statement is several
+// messages, which share a segment while they are small. The first message has no type before its length.
+func (s *scissors) passMessages(to, from net.Conn) {
+	var together []byte
+	for reader, headSize := bufio.NewReaderSize(from, 1<<16), 4; ; headSize = 5 {
+		message, err := readMessage(reader, headSize)
+		if err != nil {
+			if !s.up.Load() {
+				_ = to.Close()
+			}
+			return
+		}
+		together = append(together, message...)
+		if len(message) < largeMessage && reader.Buffered() > 0 {
+			continue
+		}
+		if _, err := to.Write(s.arriving(together, len(message))); err != nil {
+			return
+		}
+		together = together[:0]
+	}
+}
+
+func readMessage(from io.Reader, headSize int) ([]byte, error) {
+	head := make([]byte, headSize)
+	if _, err := io.ReadFull(from, head); err != nil {
+		return nil, err
+	}
+	body := make([]byte, binary.BigEndian.Uint32(head[headSize-4:])-4)
+	_, err := io.ReadFull(from, body)
+	return append(head, body...), err
+}
+
+// arriving is what arrives of messages of which the last one has size bytes.
+func (s *scissors) arriving(messages []byte, size int) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.up.Load():
+		return nil
+	case !s.armed || size < largeMessage:
+		return messages
+	}
+	s.armed = false
+	s.cut(true, true)
+	close(s.happened)
+	return messages[:len(messages)-size/2]
+}
+
+// largeMessage is more than a TCP segment of the usual 1,460 bytes. What fits into one cannot arrive in part.
+const largeMessage = 2000
+
+// A process with many locks and much to do falls silent: each of its locks has ended before anybody else gets it. Then
+// the network is back, and the Locker works again.
+func TestManySilentHoldersAreToldBeforeTheNextGrants(t *testing.T) {
+	for name, cut := range map[string]func(*testing.T, *scissors){
+		"both":          func(_ *testing.T, s *scissors) { s.cut(true, true) },
+		"to the server": func(_ *testing.T, s *scissors) { s.cut(true, false) },
+		"to the client": func(_ *testing.T, s *scissors) { s.cut(false, true) },
+		"in the middle of a batch": func(t *testing.T, s *scissors) {
+			s.arm()
+			awaitDone(t, s.happened, "a large statement")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range trials(t, 1) {
+				fallSilent(t, cut)
+			}
+		})
+	}
+}
+
+func fallSilent(t *testing.T, cut func(*testing.T, *scissors)) {
+	db := testenv.Database(t)
+	proxy, w := newScissors(t, db), newWitness(toldBefore)
+	silent := openShortLeased(t, proxy.config(t, db))
+	next := openLocker(t, db)
+	keys, busyKeys := faultKeys(500)[:104], faultKeys(500)[104:]
+	locks := append(holdOnWaitSessions(t, db, silent, keys[:4]), holdOnMainSessions(t, silent, keys[4:])...)
+	works := make([]context.Context, len(locks))
+	for i, lock := range locks {
+		w.enter(t, lock, false)
+		works[i] = lock.Context(t.Context())
+	}
+	stop := keepBusy(t, 300, []*pglock.Locker{silent}, func(ctx context.Context, l *pglock.Locker) { tryAnyOf(ctx, t, w, l, busyKeys) })
+	testenv.WaitUntil(t, "the load is on", func() bool { return w.count() > len(locks)+1000 })
+	cut(t, proxy)
+
+	var granted sync.WaitGroup
+	for i, lock := range locks {
+		granted.Go(func() {
+			after, err := next.Lock(t.Context(), lock.Key())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if works[i].Err() == nil {
+				t.Errorf("the work under %s went on when the next holder got it", lock.Key())
+			}
+			w.unlock(t, w.enter(t, after, false))
+		})
+	}
+	granted.Wait()
+	for i, lock := range locks {
+		awaitDone(t, lock.Done(), "the end of a lock at which nobody looks")
+		awaitDone(t, works[i].Done(), "the end of work under a lock at which nobody looks")
+		wantLost(t, lock.Unlock(t.Context()), pglock.LostLease)
+	}
+	stop()
+	proxy.cut(false, false)
+	testenv.WaitUntil(t, "the Locker works again", func() bool {
+		lock, err := silent.TryLock(t.Context(), keys[0])
+		return err == nil && lock.Unlock(t.Context()) == nil
+	})
+	wantInOrder(t, keys, silent, next)
+	wantQuiet(t, db, silent, next)
+}
+
+// openShortLeased opens a Locker with a lease of a second, which gives a dial up as fast.
+func openShortLeased(t *testing.T, cfg *pgxpool.Config) *pglock.Locker {
+	t.Helper()
+	cfg.ConnConfig.ConnectTimeout = time.Second
+	l, err := pglock.NewWithConfig(cfg, pglock.WithLease(time.Second), pglock.WithMaxHeld(10_000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+func holdOnMainSessions(t *testing.T, l *pglock.Locker, keys []pglock.Key) (locks []*pglock.Lock) {
+	t.Helper()
+	for _, key := range keys {
+		locks = append(locks, mustLock(t, l, key))
+	}
+	return locks
+}
+
+// holdOnWaitSessions gets locks that had to be waited for, each on a session of its own.
+func holdOnWaitSessions(t *testing.T, db *testenv.DB, l *pglock.Locker, keys []pglock.Key) (locks []*pglock.Lock) {
+	t.Helper()
+	before := db.Connect(t)
+	plainLock(t, before, keys...)
+	waited := make(chan *pglock.Lock)
+	for _, key := range keys {
+		go func() {
+			lock, err := l.Lock(t.Context(), key)
+			if err != nil {
+				t.Error(err)
+			}
+			waited <- lock
+		}()
+	}
+	db.WaitForWaiters(t, len(keys))
+	plainUnlock(t, before, keys...)
+	for range keys {
+		if lock := <-waited; lock != nil {
+			locks = append(locks, lock)
+		}
+	}
+	return locks
+}
+
+// tryAnyOf is one worker's turn, with locks that are free for the most part.
+func tryAnyOf(ctx context.Context, t *testing.T, w *witness, l *pglock.Locker, keys []pglock.Key) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	lock, err := l.TryLock(ctx, some(keys, 1)[0])
+	if err == nil {
+		w.unlock(t, w.enter(t, lock, false))
+	} else if !honest(err, pglock.ErrNotAcquired) {
+		t.Errorf("TryLock: %v", err)
+	}
+}
+
+// A question about many keys is a large statement too. If it arrives in part only, the server must still end the
+// session in time, or nobody gets the locks until somebody notices.
+func TestAQuestionThatArrivesInPartDoesNotKeepTheLocks(t *testing.T) {
+	for name, waited := range map[string]bool{"on a main session": false, "on a wait session": true} {
+		t.Run(name, func(t *testing.T) {
+			db := testenv.Database(t)
+			proxy, w := newScissors(t, db), newWitness(toldBefore)
+			silent, next := openShortLeased(t, proxy.config(t, db)), openLocker(t, db)
+			keys := faultKeys(500)
+			last := keys[0]
+			for _, key := range keys {
+				if key.Int64() > last.Int64() {
+					last = key
+				}
+			}
+			lock := lockAllOf(t, db, silent, keys, last, waited)
+			w.enter(t, lock, false)
+			proxy.arm()
+			verified := make(chan error)
+			go func() { verified <- lock.Verify(t.Context()) }()
+			awaitDone(t, proxy.happened, "the question")
+			after, err := next.LockAll(t.Context(), keys)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.unlock(t, w.enter(t, after, false))
+			if err := <-verified; !errors.Is(err, pglock.ErrLost) {
+				t.Errorf("Verify: %v", err)
+			}
+			proxy.cut(false, false)
+		})
+	}
+}
+
+// lockAllOf takes all keys as one lock, if waited after it had to wait for the last of them.
+func lockAllOf(t *testing.T, db *testenv.DB, l *pglock.Locker, keys []pglock.Key, last pglock.Key, waited bool) *pglock.Lock {
+	t.Helper()
+	before := db.Connect(t)
+	if waited {
+		plainLock(t, before, last)
+	}
+	got := make(chan *pglock.Lock)
+	go func() {
+		lock, err := l.LockAll(t.Context(), keys)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- lock
+	}()
+	if waited {
+		db.WaitForWaiters(t, 1)
+		plainUnlock(t, before, last)
+	}
+	lock := <-got
+	if lock == nil {
+		t.FailNow()
+	}
+	return lock
+}
