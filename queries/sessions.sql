@@ -178,16 +178,18 @@ SELECT array_agg(CASE (@operations::int2[])[i]
 FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i
 WHERE @pid::int4 = 0 OR pg_catalog.pg_backend_pid() = @pid::int4;
 
--- What of a batch that failed half way the session holds now, in the same order.
+-- What of a batch that failed half way the session holds now, in the same order. A join, since both may be long.
 -- name: Reconcile :one
-SELECT array_agg(EXISTS (
-           SELECT FROM pg_catalog.pg_locks AS l
-           WHERE l.locktype = 'advisory' AND l.pid = pg_catalog.pg_backend_pid() AND l.granted
-             AND l.objsubid = 1 + ((@operations::int2[])[i] & 1)
-             AND l.mode = CASE WHEN (@operations::int2[])[i] & 2 = 0 THEN 'ExclusiveLock' ELSE 'ShareLock' END
-             AND l.classid = (((@numbers::int8[])[i] >> 32) & 4294967295)::oid
-             AND l.objid = ((@numbers::int8[])[i] & 4294967295)::oid))::bool[] AS held
-FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i
+SELECT array_agg(held.number IS NOT NULL ORDER BY wanted.i)::bool[] AS held
+FROM (SELECT i,
+             (@operations::int2[])[i] & 1 AS pair,
+             CASE WHEN (@operations::int2[])[i] & 2 = 0 THEN 'ExclusiveLock' ELSE 'ShareLock' END AS mode,
+             (@numbers::int8[])[i] AS number
+      FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i) AS wanted
+LEFT JOIN (SELECT l.objsubid - 1 AS pair, l.mode, (l.classid::int8 << 32) | l.objid::int8 AS number
+           FROM pg_catalog.pg_locks AS l
+           WHERE l.locktype = 'advisory' AND l.granted AND l.pid = pg_catalog.pg_backend_pid()) AS held
+    ON held.number = wanted.number AND held.pair = wanted.pair AND held.mode = wanted.mode
 WHERE @pid::int4 = 0 OR pg_catalog.pg_backend_pid() = @pid::int4;
 
 -- A session that waits in the server's queue without a snapshot. A blocked SELECT pg_advisory_lock holds one: it pins

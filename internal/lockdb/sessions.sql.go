@@ -241,14 +241,16 @@ func (q *Queries) PrepareWait(ctx context.Context, arg PrepareWaitParams) (strin
 }
 
 const Reconcile = `-- name: Reconcile :one
-SELECT array_agg(EXISTS (
-           SELECT FROM pg_catalog.pg_locks AS l
-           WHERE l.locktype = 'advisory' AND l.pid = pg_catalog.pg_backend_pid() AND l.granted
-             AND l.objsubid = 1 + (($1::int2[])[i] & 1)
-             AND l.mode = CASE WHEN ($1::int2[])[i] & 2 = 0 THEN 'ExclusiveLock' ELSE 'ShareLock' END
-             AND l.classid = ((($2::int8[])[i] >> 32) & 4294967295)::oid
-             AND l.objid = (($2::int8[])[i] & 4294967295)::oid))::bool[] AS held
-FROM pg_catalog.generate_subscripts($2::int8[], 1) AS i
+SELECT array_agg(held.number IS NOT NULL ORDER BY wanted.i)::bool[] AS held
+FROM (SELECT i,
+             ($1::int2[])[i] & 1 AS pair,
+             CASE WHEN ($1::int2[])[i] & 2 = 0 THEN 'ExclusiveLock' ELSE 'ShareLock' END AS mode,
+             ($2::int8[])[i] AS number
+      FROM pg_catalog.generate_subscripts($2::int8[], 1) AS i) AS wanted
+LEFT JOIN (SELECT l.objsubid - 1 AS pair, l.mode, (l.classid::int8 << 32) | l.objid::int8 AS number
+           FROM pg_catalog.pg_locks AS l
+           WHERE l.locktype = 'advisory' AND l.granted AND l.pid = pg_catalog.pg_backend_pid()) AS held
+    ON held.number = wanted.number AND held.pair = wanted.pair AND held.mode = wanted.mode
 WHERE $3::int4 = 0 OR pg_catalog.pg_backend_pid() = $3::int4
 `
 
@@ -258,7 +260,7 @@ type ReconcileParams struct {
 	Pid        int32
 }
 
-// What of a batch that failed half way the session holds now, in the same order.
+// What of a batch that failed half way the session holds now, in the same order. A join, since both may be long.
 func (q *Queries) Reconcile(ctx context.Context, arg ReconcileParams) ([]bool, error) {
 	row := q.db.QueryRow(ctx, Reconcile, arg.Operations, arg.Numbers, arg.Pid)
 	var held []bool

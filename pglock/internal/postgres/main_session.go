@@ -41,14 +41,15 @@ type mainSession struct {
 	woken   []chan struct{} // callers whose asks have been answered
 
 	// Under lanes.mu:
-	outbox   []*statement // to be written
-	inFlight []*statement // to be written or answered, in order
-	asks     int          // in them
-	spare    []*statement
-	releases []*ask // for the next statement
-	grants   grantList
-	cause    error // why the session has ended
-	timer    *time.Timer
+	outbox    []*statement  // to be written
+	inFlight  []*statement  // to be written or answered, in order
+	asks      int           // in them
+	roundTrip time.Duration // the shortest seen
+	spare     []*statement
+	releases  []*ask // for the next statement
+	grants    grantList
+	cause     error // why the session has ended
+	timer     *time.Timer
 }
 
 // statement is one statement on its way.
@@ -102,7 +103,7 @@ func openMain(ctx context.Context, b *Backend) (*mainSession, error) {
 	}
 	s := &mainSession{
 		wire: wire{front: hijacked.Frontend}, lanes: &b.lanes, socket: hijacked.Conn, pid: hijacked.PID,
-		guardPID: dialled.pid, lockTable: dialled.lockTable, lease: b.env.Lease, readerDone: make(chan struct{}),
+		roundTrip: time.Hour, guardPID: dialled.pid, lockTable: dialled.lockTable, lease: b.env.Lease, readerDone: make(chan struct{}),
 	}
 	s.trustedUntil.Store(dialled.trustedUntil.Load())
 	return s, nil
@@ -145,6 +146,7 @@ func (s *mainSession) answeredStatement() {
 	}
 	st := s.inFlight[0]
 	s.trustedUntil.Store(int64(st.sentAt.Add(s.lease - s.lease/10)))
+	s.roundTrip = min(s.roundTrip, driver.Now().Sub(st.sentAt))
 	if st.call != nil {
 		st.call.settle(&s.answer)
 	} else if err := s.settleBatch(st); err != nil {
@@ -174,21 +176,29 @@ func (s *mainSession) shift() {
 	s.spare = append(s.spare, st)
 }
 
-// proceed sends what is queued.
+// proceed sends what is in line and what is queued.
 func (s *mainSession) proceed() {
 	s.lanes.mu.Lock()
-	more := s.load()
+	s.load()
+	more := len(s.outbox) > 0
 	s.lanes.mu.Unlock()
 	if more {
 		s.flush()
 	}
 }
 
-// ready reports whether one more statement may go on its way: two always, so that the server has the next one when it
-// has answered the last, and more as long as they are for few callers each. It runs under mu.
+// ready reports whether one more statement may go on its way. When the server is near, one at a time is best: callers who
+// come meanwhile share the next one, which costs both sides less. When it is far, waiting for an answer first would cost
+// more than that: then there may be two always, and more as long as they are for few callers each. It runs under mu.
 func (s *mainSession) ready() bool {
 	n := len(s.inFlight)
-	return s.cause == nil && (n < 2 || n < maxInFlight && s.asks <= 2*n)
+	switch {
+	case s.cause != nil:
+		return false
+	case n == 0 || s.roundTrip < far:
+		return n == 0
+	}
+	return n < 2 || n < maxInFlight && s.asks <= 2*n
 }
 
 // load puts a statement with everything that is queued in line, and reports whether there was anything. It runs under mu.
@@ -526,4 +536,5 @@ func (s *mainSession) hasEnded() bool {
 const (
 	maxAsks     = 512 // in one statement
 	maxInFlight = 8   // statements of few callers each
+	far         = 250 * time.Microsecond
 )

@@ -150,6 +150,11 @@ func (s *session) run(fn func(*pgx.Conn) error) error {
 	if s.isDead() {
 		return s.deathCause()
 	}
+	if s.carries() {
+		// The listener, which ends the session when its time is over, has stopped for this.
+		watch := time.AfterFunc(s.deadline().Sub(driver.Now()), func() { s.end(driver.ReasonLease, nil) })
+		defer watch.Stop()
+	}
 	err := fn(s.conn)
 	if s.pg.IsClosed() {
 		if err == nil {
@@ -286,6 +291,12 @@ func (s *session) expired() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state == idle && driver.Now().Sub(s.idleSince) > idleFor
+}
+
+func (s *session) carries() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.grant != nil
 }
 
 func (s *session) isDead() bool {
