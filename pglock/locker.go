@@ -50,6 +50,7 @@ type lockerConfig struct {
 
 const (
 	minLease          = time.Second
+	maxLease          = 24 * time.Hour
 	defaultHandoffs   = 1000
 	defaultHandoffFor = 20 * time.Millisecond
 	closeWithin       = 5 * time.Second // how long Close waits for the sessions of the backend to end

@@ -124,12 +124,13 @@ func WithLogger(l *slog.Logger) Option {
 }
 
 // WithLease sets how long a client that has fallen silent keeps its locks: the server frees them when it has heard
-// nothing for d, and the client stops trusting them a little earlier. The default is 15 s; less than 1 s is an error.
+// nothing for d, and the client stops trusting them a tenth earlier. The default is 15 s; less than 1 s or more than 24 h
+// is an error.
 // A short lease frees the locks of a dead client sooner and survives shorter interruptions of the network.
 func WithLease(d time.Duration) Option {
 	return lockerOption(func(c *lockerConfig) error {
-		if d < minLease {
-			return fmt.Errorf("pglock: WithLease(%v): the lease must be at least %v", d, minLease)
+		if d < minLease || d > maxLease {
+			return fmt.Errorf("pglock: WithLease(%v): the lease must be between %v and %v", d, minLease, maxLease)
 		}
 		c.env.Lease = d
 		return nil
