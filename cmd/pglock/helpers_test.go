@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -11,18 +12,27 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// asCommand makes the test binary become the command: it is built once, and with the race detector when the tests are.
-const asCommand = "PGLOCK_TEST_AS_COMMAND"
+// roleVariable makes the test binary become something else, which is so built once, and with the race detector when the
+// tests are.
+const (
+	roleVariable = "PGLOCK_TEST_ROLE"
+	roleCommand  = "pglock"
+	roleSignals  = "signals"
+)
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asCommand) != "" {
+	switch os.Getenv(roleVariable) {
+	case roleCommand:
 		main()
-		return
+	case roleSignals:
+		tellSignals()
+	default:
+		testenv.Main(m)
 	}
-	testenv.Main(m)
 }
 
 // process is a pglock that has been started, or will be.
@@ -41,15 +51,17 @@ func command(t testing.TB, variables []string, args ...string) *process {
 	check(t, err)
 	p := &process{Cmd: exec.Command(self, args...), t: t}
 	for _, variable := range os.Environ() {
-		if !strings.HasPrefix(variable, "PG") && !strings.HasPrefix(variable, "DATABASE_URL=") {
+		name, _, _ := strings.Cut(variable, "=")
+		if name == pgserver.BinariesVariable || !strings.HasPrefix(name, "PG") && name != "DATABASE_URL" {
 			p.Env = append(p.Env, variable)
 		}
 	}
 	// The race detector would have each process sleep for a second before it ends.
-	p.Env = append(p.Env, asCommand+"=1", "GORACE=atexit_sleep_ms=0", "HOME="+t.TempDir(), "COLUMNS=")
+	p.Env = append(p.Env, roleVariable+"="+roleCommand, "GORACE=atexit_sleep_ms=0", "HOME="+t.TempDir(), "COLUMNS=")
 	p.Env = append(p.Env, variables...)
 	p.Stdout, p.Stderr = &p.stdout, &p.stderr
 	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	p.WaitDelay = time.Minute // a process that has inherited the output and should have ended
 	return p
 }
 
@@ -64,8 +76,8 @@ func (p *process) start() *process {
 	p.t.Helper()
 	check(p.t, p.Start())
 	p.t.Cleanup(func() {
-		if p.ProcessState == nil {
-			_ = p.Process.Kill() // the test has failed before it waited
+		if p.ProcessState == nil { // the test has failed before it waited
+			p.killAll()
 			_ = p.Wait()
 		}
 	})
@@ -78,10 +90,25 @@ type result struct {
 	stdout, stderr string
 }
 
+// killAll ends the process and all that it has started, whatever process groups they are in: they share a session.
+func (p *process) killAll() {
+	_ = p.Process.Kill() // it may have ended
+	all, err := exec.Command("ps", "-eo", "pid=,sess=").Output()
+	if err != nil {
+		p.t.Error(err)
+	}
+	for line := range strings.Lines(string(all)) {
+		var pid, session int
+		if _, err := fmt.Sscan(line, &pid, &session); err == nil && session == p.Process.Pid {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+		}
+	}
+}
+
 // end waits for the end of the process, or fails the test after a while.
 func (p *process) end() result {
 	p.t.Helper()
-	timer := time.AfterFunc(time.Minute, func() { _ = p.Process.Kill() })
+	timer := time.AfterFunc(time.Minute, p.killAll)
 	err := p.Wait()
 	if !timer.Stop() {
 		p.t.Fatalf("%q did not end\n%s", p.Args[1:], &p.stderr)

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
@@ -47,4 +49,30 @@ func background(t testing.TB, output string) (pid int) {
 func running(pid int) bool {
 	state, err := exec.Command("ps", "-o", "stat=", "-p", fmt.Sprint(pid)).Output()
 	return err == nil && !strings.HasPrefix(strings.TrimSpace(string(state)), "Z")
+}
+
+// tellSignals says of every signal that it gets which one it is; SIGTERM is the last. A shell would not do: it runs the
+// trap of a signal once for two that come close together.
+func tellSignals() {
+	arrived := make(chan os.Signal, 100)
+	signal.Notify(arrived)
+	fmt.Println("ready")
+	for number := range arrived {
+		switch number {
+		case syscall.SIGURG, syscall.SIGCHLD, syscall.SIGCONT: // the runtime of Go uses the first for itself
+		case syscall.SIGTERM:
+			fmt.Println("got TERM")
+			os.Exit(5)
+		default:
+			fmt.Println("got", number)
+		}
+	}
+}
+
+// signalTeller is the command line of a process that becomes tellSignals.
+func signalTeller(t testing.TB) []string {
+	t.Helper()
+	self, err := os.Executable()
+	check(t, err)
+	return []string{"env", roleVariable + "=" + roleSignals, self}
 }

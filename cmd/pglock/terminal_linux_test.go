@@ -59,19 +59,22 @@ const ctrlC = "\x03"
 func TestCtrlCReachesTheCommandOnce(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
-	p := on(t, db, "run", "k", "--", "sh", "-c", echoSignals).onTerminal()
+	p := on(t, db, append([]string{"run", "k", "--"}, signalTeller(t)...)...).onTerminal()
 	p.says("ready")
-	for n := range 5 {
+	const times = 5
+	for n := range times {
 		p.types(ctrlC)
-		testenv.WaitUntil(t, "it has got another SIGINT", func() bool {
-			return strings.Count(p.stdout.String(), "got INT") > n
-		})
+		testenv.WaitUntil(t, "it has got another SIGINT", func() bool { return interrupts(p) > n })
 	}
 	p.signal(syscall.SIGTERM) // is passed on, and comes last
 	wantCode(t, p.end(), 5)
-	if n := strings.Count(p.stdout.String(), "got INT"); n != 5 {
-		t.Errorf("Ctrl-C 5 times gave %d signals", n)
+	if n := interrupts(p); n != times {
+		t.Errorf("Ctrl-C %d times gave %d signals", times, n)
 	}
+}
+
+func interrupts(p *process) int {
+	return strings.Count(p.stdout.String(), "got "+syscall.SIGINT.String())
 }
 
 func TestTheCommandMayReadFromTheTerminal(t *testing.T) {
