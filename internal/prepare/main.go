@@ -40,6 +40,11 @@ var needs = map[string]need{
 		find: func() error { _, err := testenv.FindPgBouncer(); return err },
 		apt:  []string{"pgbouncer"}, dnf: []string{"pgbouncer"}, brew: []string{"pgbouncer"},
 	},
+	"ps": {
+		what: "ps, with which the tests look at processes",
+		find: func() error { _, err := exec.LookPath("ps"); return err },
+		apt:  []string{"procps"}, dnf: []string{"procps-ng"}, brew: nil, // macOS has it
+	},
 	"race": {
 		what: "a C compiler, which go test -race needs",
 		find: findCompiler,
