@@ -74,10 +74,10 @@ func (l *Locker) newRequest(keys []Key, try bool, opts []LockOption) (*request, 
 	}
 	r := &request{}
 	r.keys = r.oneKey[:0]
+	if err := checkKeys(keys); err != nil {
+		return nil, failed("lock", keys[0], len(keys)-1, err)
+	}
 	for _, key := range keys {
-		if err := key.check(); err != nil {
-			return nil, failed("lock", key, 0, err)
-		}
 		r.keys = append(r.keys, key.k)
 	}
 	for _, opt := range opts {

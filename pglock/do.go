@@ -10,6 +10,9 @@ import (
 // own error: what fn did may have overlapped with another holder. Otherwise the error is fn's, or that of a lock that
 // was not acquired, or of an unlock that the server did not confirm, joined with fn's. fn may unlock earlier.
 func (l *Locker) Do(ctx context.Context, key Key, fn func(ctx context.Context, k *Lock) error, opts ...LockOption) error {
+	if fn == nil {
+		return failed("lock", key, 0, errNilFunc)
+	}
 	lock, err := l.Lock(ctx, key, opts...)
 	if err != nil {
 		return err
@@ -20,6 +23,9 @@ func (l *Locker) Do(ctx context.Context, key Key, fn func(ctx context.Context, k
 // TryDo is [Locker.Do] with [Locker.TryLock]: when the lock is held by somebody else it returns an error that matches
 // [ErrNotAcquired] at once, and fn is not run.
 func (l *Locker) TryDo(ctx context.Context, key Key, fn func(ctx context.Context, k *Lock) error, opts ...LockOption) error {
+	if fn == nil {
+		return failed("lock", key, 0, errNilFunc)
+	}
 	lock, err := l.TryLock(ctx, key, opts...)
 	if err != nil {
 		return err
@@ -35,3 +41,5 @@ func (k *Lock) run(ctx context.Context, fn func(context.Context, *Lock) error) (
 	}()
 	return fn(k.Context(ctx), k)
 }
+
+var errNilFunc = errors.New("the function is nil")

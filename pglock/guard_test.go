@@ -27,15 +27,59 @@ func TestGuardTxOfALiveLockLetsTheTransactionCommit(t *testing.T) {
 	}
 	mustUnlock(t, a)
 	mustUnlock(t, b)
+	wantAborted(t, conn, func(tx pgx.Tx) error { return a.GuardTx(t.Context(), tx) }, pglock.ErrUnlocked)
+}
+
+// wantAborted begins a transaction, and wants the guard to fail as said and the transaction not to commit.
+func wantAborted(t *testing.T, conn *pgx.Conn, guard func(pgx.Tx) error, want error) {
+	t.Helper()
 	tx, err := conn.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.GuardTx(t.Context(), tx); !errors.Is(err, pglock.ErrUnlocked) {
-		t.Errorf("GuardTx after Unlock: %v", err)
+	if err := guard(tx); !errors.Is(err, want) {
+		t.Errorf("GuardTx: %v, want %v", err, want)
 	}
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Error(err)
+	if err := tx.Commit(t.Context()); err == nil {
+		t.Error("the transaction committed after its guard had failed")
+	}
+}
+
+// The holder may know that the lock is lost, or not yet: in either case its transaction must not commit.
+func TestGuardTxOfALostLockAbortsTheTransaction(t *testing.T) {
+	db := testenv.Database(t)
+	conn, admin := db.Connect(t), db.Connect(t)
+	l := openLocker(t, db)
+	known := mustLock(t, l, pglock.NewKey("known"))
+	terminate(t, admin, onlySession(t, db, true))
+	awaitDone(t, known.Done(), "the loss")
+	wantAborted(t, conn, func(tx pgx.Tx) error { return known.GuardTx(t.Context(), tx) }, pglock.ErrLost)
+
+	over := mustLock(t, l, pglock.NewKey("over"), pglock.MaxHold(time.Millisecond))
+	awaitDone(t, over.Done(), "MaxHold")
+	wantAborted(t, conn, func(tx pgx.Tx) error { return over.GuardTx(t.Context(), tx) }, pglock.ErrLost)
+
+	for range 20 { // the guard meets the news
+		lock := mustLock(t, l, pglock.NewKey("unknown"))
+		pid := onlySession(t, db, true)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			terminate(t, admin, pid)
+		}()
+		tx, err := conn.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lock.GuardTx(t.Context(), tx); err != nil {
+			if err := tx.Commit(t.Context()); err == nil {
+				t.Error("the transaction committed after its guard had failed")
+			}
+		} else if err := tx.Rollback(t.Context()); err != nil {
+			t.Error(err)
+		}
+		<-ended
+		awaitDone(t, lock.Done(), "the loss")
 	}
 }
 

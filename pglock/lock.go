@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -135,7 +136,7 @@ func (k *Lock) Fence(ctx context.Context) (int64, error) {
 }
 
 // GuardTx ties tx to the lock, so that what tx writes cannot be stale: if the lock has been lost by then, the error matches
-// [ErrLost], and tx is aborted and cannot commit; if it is lost afterwards, the next holder's guarded transaction waits
+// [ErrLost] (after an Unlock [ErrUnlocked]), and tx is aborted and cannot commit; if it is lost afterwards, the next holder's guarded transaction waits
 // until tx has ended. So the guarded transactions of successive holders never overlap, and a holder that does not know
 // yet that it has lost the lock cannot overwrite what its successor wrote. Call it first in every transaction that writes
 // what the lock protects. It protects only among those who do: every writer must.
@@ -145,24 +146,36 @@ func (k *Lock) Fence(ctx context.Context) (int64, error) {
 // transaction is refused with [ErrStaleSnapshot], and can go on without the guard. After any other error roll tx back.
 // Backends that cannot do it return [ErrUnsupported].
 func (k *Lock) GuardTx(ctx context.Context, tx pgx.Tx) error {
-	if err := k.Err(); err != nil {
-		return k.says("guard a transaction by", err)
-	}
+	const attempt = "guard a transaction by"
 	guard, ok := k.locker.backend.(driver.TxGuard)
 	switch {
 	case !ok:
-		return k.says("guard a transaction by", fmt.Errorf("%w by this backend", ErrUnsupported))
+		return k.says(attempt, fmt.Errorf("%w by this backend", ErrUnsupported))
 	case tx == nil:
-		return k.says("guard a transaction by", errors.New("the transaction is nil"))
+		return k.says(attempt, errors.New("the transaction is nil"))
 	}
-	if err := guard.GuardTx(ctx, oneRoundTrip{tx}, k.hold.grant); err != nil {
-		return k.failed("guard a transaction by", err)
+	once := oneRoundTrip{tx}
+	if err := k.Err(); err != nil {
+		return k.says(attempt, abortTx(ctx, once, err))
+	}
+	switch err := guard.GuardTx(ctx, once, k.hold.grant); {
+	case errors.Is(err, ErrStaleSnapshot):
+		return k.says(attempt, err)
+	case err != nil:
+		return k.failed(attempt, abortTx(ctx, once, err))
 	}
 	// The server knows of sessions only: that this lock, of many on one session, has not ended meanwhile is known here.
 	if err := k.Err(); err != nil {
-		return k.says("guard a transaction by", err)
+		return k.says(attempt, abortTx(ctx, once, err))
 	}
 	return nil
+}
+
+// abortTx makes a transaction one that cannot commit, and returns why that is done. If that fails too, its connection is
+// broken, which comes to the same.
+func abortTx(ctx context.Context, tx oneRoundTrip, why error) error {
+	_ = lockdb.New(tx).AbortGuarded(ctx) // an error is the purpose
+	return why
 }
 
 // Extend moves the deadline that [MaxHold] set, or sets one, to d from now. It only concerns this process: nothing is

@@ -109,6 +109,17 @@ func BeginFunc(ctx context.Context, db TxBeginner, key Key, fn func(pgx.Tx) erro
 
 // checkTx refuses what can be refused without asking the server.
 func checkTx(tx pgx.Tx, keys ...Key) error {
+	if err := checkKeys(keys); err != nil {
+		return err
+	}
+	if tx == nil {
+		return errors.New("the transaction is nil")
+	}
+	return checkServer(tx.Conn())
+}
+
+// checkKeys refuses zero keys, and says which of several it is.
+func checkKeys(keys []Key) error {
 	for i, key := range keys {
 		err := key.check()
 		if err != nil && len(keys) > 1 {
@@ -118,10 +129,7 @@ func checkTx(tx pgx.Tx, keys ...Key) error {
 			return err
 		}
 	}
-	if tx == nil {
-		return errors.New("the transaction is nil")
-	}
-	return checkServer(tx.Conn())
+	return nil
 }
 
 // checkServer refuses servers that accept advisory locks and do nothing: CockroachDB reports itself in a parameter

@@ -26,3 +26,7 @@ FROM pg_catalog.generate_subscripts(@companions::int8[], 1) AS i,
                  WHEN pg_catalog.current_setting('transaction_isolation') IN ('repeatable read', 'serializable')
                      THEN 'pglock_stale_snapshot'
              END AS refusal) AS guard;
+
+-- For a lock whose loss is known without asking: the transaction must not be able to commit either.
+-- name: AbortGuarded :exec
+SELECT pg_catalog.current_setting('pglock_lost');

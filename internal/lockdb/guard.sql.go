@@ -9,6 +9,16 @@ import (
 	"context"
 )
 
+const AbortGuarded = `-- name: AbortGuarded :exec
+SELECT pg_catalog.current_setting('pglock_lost')
+`
+
+// For a lock whose loss is known without asking: the transaction must not be able to commit either.
+func (q *Queries) AbortGuarded(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, AbortGuarded)
+	return err
+}
+
 const GuardTx = `-- name: GuardTx :one
 SELECT (CASE
         WHEN max(guard.refusal) IS NOT NULL THEN max(guard.refusal)

@@ -659,5 +659,7 @@ func (s *suite) misuse() {
 	fail("an empty token", lock, err)
 	lock, err = l.Lock(s.ctx, key, nil)
 	fail("a nil option", lock, err)
+	fail("Do without a function", nil, l.Do(s.ctx, key, nil))
+	fail("TryDo without a function", nil, l.TryDo(s.ctx, key, nil))
 	s.free(key)
 }
