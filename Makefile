@@ -37,8 +37,9 @@ test-containers: ## Run the suite on a container of $PGLOCK_TEST_POSTGRES_IMAGE
 	@cd internal/containers && go run . -- $(MAKE) -C $(CURDIR) test
 
 .PHONY: bench
-bench: ## Run the benchmarks
-	go test -run='^$$' -bench=. -benchmem ./...
+bench: ## Measure pglock beside plain pgx, goose and pgbench
+	@$(prepare) postgres
+	@cd bench && go run ./postgres
 
 .PHONY: generate
 generate: ## Generate the Go code of queries/

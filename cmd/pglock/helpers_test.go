@@ -75,13 +75,16 @@ func on(t testing.TB, db *testenv.DB, args ...string) *process {
 func (p *process) start() *process {
 	p.t.Helper()
 	check(p.t, p.Start())
-	p.t.Cleanup(func() {
-		if p.ProcessState == nil { // the test has failed before it waited
-			p.killAll()
-			_ = p.Wait()
-		}
-	})
+	p.t.Cleanup(p.abandon)
 	return p
+}
+
+// abandon ends a process that has not been waited for, because the test has failed.
+func (p *process) abandon() {
+	if p.ProcessState == nil {
+		p.killAll()
+		_ = p.Wait()
+	}
 }
 
 // result is what a process leaves.

@@ -229,16 +229,22 @@ func TestALostLockEndsTheWholeJob(t *testing.T) {
 
 func TestALostLockKillsWhatDoesNotEnd(t *testing.T) {
 	t.Parallel()
-	db := testenv.Database(t)
-	const stubborn = `trap "echo got TERM" TERM; (trap "" TERM; while :; do sleep 0.01; done) & echo background $!
-while :; do sleep 0.01; done`
-	p := on(t, db, "run", "--kill-after", "0.2", "k", "--", "sh", "-c", stubborn).start()
-	p.says("background")
-	execute(t, db, "SELECT pg_terminate_backend($1)", awaitHolder(t, db))
-	r := p.end()
-	wantCode(t, r, 70)
-	wantText(t, r.stdout, "got TERM")
-	wantGone(t, r.stdout)
+	const loop = `while :; do sleep 0.01; done`
+	for name, script := range map[string]string{
+		"the command":         `trap "echo got TERM" TERM; echo background $$; ` + loop,
+		"what it has started": `(trap "" TERM; ` + loop + `) & trap "echo got TERM; exit 0" TERM; echo background $!; ` + loop,
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := testenv.Database(t)
+			p := on(t, db, "run", "--kill-after", "0.2", "k", "--", "sh", "-c", script).start()
+			p.says("background")
+			execute(t, db, "SELECT pg_terminate_backend($1)", awaitHolder(t, db))
+			r := p.end()
+			wantCode(t, r, 70)
+			wantText(t, r.stdout, "got TERM")
+			wantGone(t, r.stdout)
+		})
+	}
 }
 
 func TestALockLostAtTheLastMomentIsNoSuccess(t *testing.T) {

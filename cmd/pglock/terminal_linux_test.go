@@ -36,7 +36,11 @@ func (p *process) onTerminal() *process {
 		defer close(read)
 		_, _ = io.Copy(&p.stdout, user) // ends with an error when the last process has left the terminal
 	}()
-	p.t.Cleanup(func() { <-read; check(p.t, user.Close()) })
+	p.t.Cleanup(func() {
+		p.abandon()
+		<-read
+		check(p.t, user.Close())
+	})
 	return p
 }
 
