@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
@@ -46,7 +48,8 @@ func TestTheSQLTakesTheLock(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)
 	conn := db.Connect(t)
-	names := []string{"invoice:42", "it's", "日本語/注文", "@@home", "@-9223372036854775808", "@-1/2147483647"}
+	names := []string{"invoice:42", "it's", "日本語/注文", "@@home", "@-9223372036854775808", "@-1/2147483647",
+		"a\nb\t'\x1b[2J", `a\nb\`, "\u009b\u202e\U000e0001", "\ufffd"}
 	var keys []map[string]any
 	r := command(t, nil, append([]string{"key", "-o", "json"}, names...)...).run()
 	check(t, json.Unmarshal([]byte(r.stdout), &keys))
@@ -58,6 +61,9 @@ func TestTheSQLTakesTheLock(t *testing.T) {
 			sql, _ := key[statement].(string)
 			if sql == "" && strings.HasPrefix(names[i], "@") && statement == "transaction_by_name_sql" {
 				continue
+			}
+			if strings.ContainsFunc(sql, func(r rune) bool { return !unicode.IsPrint(r) }) {
+				t.Errorf("%q cannot be copied from a terminal", sql)
 			}
 			_, err := conn.Exec(t.Context(), "BEGIN; "+sql)
 			check(t, err)
@@ -84,6 +90,25 @@ func TestTheSQLTakesTheLock(t *testing.T) {
 	check(t, err)
 	if len(records) != len(names)+1 || records[0][0] != "key" || records[2][0] != "it's" {
 		t.Errorf("as CSV: %q", records)
+	}
+}
+
+// Such a name is a lock like others, but there is no SQL that takes it by name, and JSON would change it.
+func TestNamesThatPostgresCannotStore(t *testing.T) {
+	t.Parallel()
+	const name, number = "a\xff", "-8227958481849314267"
+	text := command(t, nil, "key", name).run()
+	wantCode(t, text, 0)
+	wantText(t, text.stdout, `a\xff`, "pg_advisory_lock("+number+");")
+	var keys []map[string]any
+	check(t, json.Unmarshal([]byte(command(t, nil, "key", "-o", "json", name).run().stdout), &keys))
+	if keys[0]["key"] != "@"+number || keys[0]["name"] != "" || keys[0]["transaction_by_name_sql"] != "" {
+		t.Errorf("as JSON: %v", keys[0])
+	}
+	table := command(t, nil, "key", "-o", "csv", name).run().stdout
+	wantText(t, table, "@"+number)
+	if strings.Contains(text.stdout+table, "pglock.key") || !utf8.ValidString(text.stdout+table) {
+		t.Errorf("it prints SQL of another lock, or no text:\n%s%s", text.stdout, table)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -44,7 +46,8 @@ pglock (pglock migrate up).`,
 	return cmd
 }
 
-// description is what there is to know about a key without asking a server.
+// description is what there is to know about a key without asking a server. Of a name that is not valid UTF-8, which
+// neither JSON nor PostgreSQL's text can hold, the number stands for the key, and name and SQL by name are empty.
 type description struct {
 	Key    string `json:"key"`
 	Name   string `json:"name"`
@@ -62,13 +65,18 @@ type description struct {
 	Session       string `json:"session_sql"`
 	SessionUnlock string `json:"session_unlock_sql"`
 	Transaction   string `json:"transaction_sql"`
-	ByName        string `json:"transaction_by_name_sql"` // empty for a key without a name
+	ByName        string `json:"transaction_by_name_sql"` // empty for a key that SQL has no name for
+
+	given pglock.Key
 }
 
 func describe(key pglock.Key) description {
 	d := description{
-		Key: key.String(), Name: key.Name(), Space: "bigint", Objsubid: 1, Number: key.Int64(),
+		given: key, Key: key.String(), Name: key.Name(), Space: "bigint", Objsubid: 1, Number: key.Int64(),
 		Class: int32(key.Int64() >> 32), Object: int32(key.Int64()),
+	}
+	if !utf8.ValidString(d.Name) {
+		d.Key, d.Name = pglock.Int64Key(d.Number).String(), ""
 	}
 	arguments := fmt.Sprint(d.Number)
 	if _, _, pair := key.Pair(); pair {
@@ -79,15 +87,39 @@ func describe(key pglock.Key) description {
 	d.Session = fmt.Sprintf("SELECT pg_advisory_lock(%s)", arguments)
 	d.SessionUnlock = fmt.Sprintf("SELECT pg_advisory_unlock(%s)", arguments)
 	d.Transaction = fmt.Sprintf("SELECT pg_advisory_xact_lock(%s)", arguments)
-	d.ByName = byName(key.Name())
+	d.ByName = byName(d.Name)
 	return d
 }
 
+// byName is empty where there is no name, or one with a NUL, which PostgreSQL's text cannot hold.
 func byName(name string) string {
-	if name == "" {
+	if name == "" || strings.ContainsRune(name, 0) {
 		return ""
 	}
-	return fmt.Sprintf("SELECT pg_advisory_xact_lock(pglock.key('%s'))", strings.ReplaceAll(name, "'", "''"))
+	return fmt.Sprintf("SELECT pg_advisory_xact_lock(pglock.key(%s))", literal(name))
+}
+
+// literal writes valid UTF-8 without NUL as a string constant of SQL that is printable, so that it can be copied from a
+// terminal. One with escapes means the same whatever standard_conforming_strings is
+// (https://www.postgresql.org/docs/current/sql-syntax-lexical.html#SQL-SYNTAX-STRINGS-ESCAPE).
+func literal(text string) string {
+	var b strings.Builder
+	prefix := ""
+	for _, r := range text {
+		switch {
+		case r == '\'':
+			b.WriteString("''")
+		case r == '\\':
+			prefix = "E"
+			b.WriteString(`\\`)
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			prefix = "E"
+			fmt.Fprintf(&b, `\U%08x`, r)
+		}
+	}
+	return prefix + "'" + b.String() + "'"
 }
 
 func printKeys(w io.Writer, described []description, output format) error {
@@ -124,7 +156,7 @@ func keysAsText(described []description) string {
 			number = fmt.Sprintf("%d, %d", d.Class, d.Object)
 		}
 		lines := []string{
-			view.Printable(d.Key),
+			view.Printable(d.given.String()),
 			"  number       " + number,
 			fmt.Sprintf("  in pg_locks  classid %d, objid %d, objsubid %d", d.Classid, d.Objid, d.Objsubid),
 			"  session      " + d.Session + ";",
@@ -132,7 +164,7 @@ func keysAsText(described []description) string {
 			"  transaction  " + d.Transaction + ";",
 		}
 		if d.ByName != "" {
-			lines = append(lines, "               "+view.Printable(d.ByName)+";")
+			lines = append(lines, "               "+d.ByName+";")
 		}
 		blocks[i] = strings.Join(lines, "\n") + "\n"
 	}
