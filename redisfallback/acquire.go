@@ -1,0 +1,272 @@
+package redisfallback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Acquire implements [driver.Backend].
+func (b *Backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, error) {
+	if r.Token == sharedValue {
+		return nil, fmt.Errorf("%w: the token %q marks shared locks", driver.ErrUnsupported, sharedValue)
+	}
+	for {
+		g, err := b.acquire(ctx, r)
+		if !errors.Is(err, errLostEarly) {
+			if err != nil {
+				return nil, err
+			}
+			return g, nil
+		}
+	}
+}
+
+// errLostEarly says that a key was lost while the grant was waiting for another one.
+var errLostEarly = errors.New("one of the keys was lost before all were held")
+
+func (b *Backend) acquire(ctx context.Context, r driver.Request) (g *grant, err error) {
+	g = b.newGrant(r)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	g.tell(func(driver.Reason, error) { cancel(errLostEarly) })
+	if len(r.Keys) > 1 && !b.nodes[0].cluster {
+		switch err := b.takeAll(ctx, g, r); {
+		case err == nil || !r.Wait:
+			return g, err
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		}
+	}
+	for i, key := range r.Keys {
+		h := &holding{names: namesOf(b.prefix, key)}
+		if err := b.take(ctx, g, h, r.Wait); err != nil {
+			b.abandon(g)
+			return nil, err
+		}
+		if i == 0 {
+			b.keeper.add(g)
+		}
+	}
+	if !b.handOver(g, r) {
+		b.abandon(g)
+		return nil, errLostEarly
+	}
+	return g, nil
+}
+
+// handOver puts g into the hands of the front end, which hears of its loss from now on. It reports false when g has been
+// lost just before.
+func (b *Backend) handOver(g *grant, r driver.Request) bool {
+	g.tell(r.Lost)
+	return b.keeper.has(g)
+}
+
+// takeAll takes all keys in one step, or none.
+func (b *Backend) takeAll(ctx context.Context, g *grant, r driver.Request) error {
+	var keys []string
+	holdings := make([]*holding, len(r.Keys))
+	for i, key := range r.Keys {
+		holdings[i] = &holding{names: namesOf(b.prefix, key)}
+		keys = append(keys, holdings[i].keys(takeAll.keys)...)
+	}
+	calls := b.calls(takeAll, keys, g.token, b.leaseMillis, g.waiter, g.shared)
+	sent := driver.Now()
+	t, err := b.round(ctx, calls)
+	if err == nil {
+		err = t.verdict(driver.ErrNotAcquired)
+	}
+	until := sent.Add(b.trusted())
+	if err == nil && driver.Now() >= until {
+		err = fmt.Errorf("%w: %w", driver.ErrUnavailable, errShort)
+	}
+	for _, h := range holdings {
+		h.asked = calls
+		g.add(h, sent, until)
+	}
+	if err == nil {
+		b.keeper.add(g)
+		if !b.handOver(g, r) {
+			return errLostEarly
+		}
+		return nil
+	}
+	if b.redlock() || !errors.Is(err, driver.ErrNotAcquired) {
+		drop(calls)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
+		defer cancel()
+		_ = b.each(ctx, g, b.releaseCalls)
+	}
+	g.clear()
+	return err
+}
+
+// abandon gives back the keys that g has, because it cannot get the next one.
+func (b *Backend) abandon(g *grant) {
+	if b.keeper.remove(g) {
+		ctx, cancel := context.WithTimeout(context.Background(), settleWithin)
+		defer cancel()
+		_ = b.release(ctx, g) // the caller hears why it did not get the lock; what stays behind ends with the lease
+	}
+}
+
+// settleWithin is how long a failed acquisition waits for the server to confirm that nothing is left of it.
+const settleWithin = time.Second
+
+// take gets one key.
+func (b *Backend) take(ctx context.Context, g *grant, h *holding, wait bool) error {
+	a := b.attempt(ctx, g, h, b.firstCalls(g, h), wait)
+	if a.unavailable() && ctx.Err() == nil {
+		// A connection may have been dead for long. What became of the first attempt is not known: so this one is that
+		// of somebody who asks again.
+		a = b.attempt(ctx, g, h, b.askCalls(g, h, noLine, true), wait)
+	}
+	if wait && a.refused() {
+		return b.wait(ctx, g, h)
+	}
+	return a.err
+}
+
+// attempt is what came of asking for a key once.
+type attempt struct {
+	err   error
+	split bool          // some nodes were won, though too few
+	busy  time.Duration // how long the holder's lease still lasts; 0 when that is not known
+}
+
+func (a attempt) refused() bool { return errors.Is(a.err, driver.ErrNotAcquired) }
+
+func (a attempt) unavailable() bool { return errors.Is(a.err, driver.ErrUnavailable) }
+
+// attempt asks once; goOn says whether it will be asked again after a refusal. If it fails nothing is left of it, but a
+// place in the line where there is one node.
+func (b *Backend) attempt(ctx context.Context, g *grant, h *holding, calls []*call, goOn bool) attempt {
+	h.follow(calls)
+	sent := driver.Now()
+	t, err := b.round(ctx, calls)
+	if err == nil {
+		err = t.verdict(driver.ErrNotAcquired)
+	}
+	if until := sent.Add(b.trusted()); err == nil {
+		if driver.Now() < until {
+			g.add(h, sent, until)
+			return attempt{}
+		}
+		err = fmt.Errorf("%w: %w", driver.ErrUnavailable, errShort)
+	}
+	a := attempt{err: err, split: t.yes > 0}
+	if a.refused() && !b.redlock() {
+		a.busy = calls[0].busy()
+		return a
+	}
+	offer := b.offerMillis
+	if b.redlock() && a.refused() && goOn {
+		offer = keepMum
+	}
+	b.withdraw(ctx, g, h, offer, t)
+	return a
+}
+
+// follow makes calls the last ones sent for h, behind those that were.
+func (h *holding) follow(calls []*call) {
+	for i := range h.asked {
+		calls[i].after = h.asked[i]
+	}
+	h.asked = calls
+}
+
+// withdraw takes back what an attempt may have left on the nodes, and waits for those that did not fail in it.
+func (b *Backend) withdraw(ctx context.Context, g *grant, h *holding, offer int64, before *tally) {
+	drop(h.asked)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
+	defer cancel()
+	// If they do not answer, what is left ends with its lease. The caller hears why it did not get the lock.
+	_, _ = b.roundUntil(ctx, b.withdrawCalls(g, h, offer), func(t *tally) bool {
+		for i := range b.nodes {
+			if !t.heard[i] && before.errs[i] == nil {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// firstCalls takes a key that is expected to be free.
+func (b *Backend) firstCalls(g *grant, h *holding) []*call {
+	if g.shared {
+		return b.askCalls(g, h, noLine, false)
+	}
+	return b.calls(nil, nil, b.setArgs(g, h)...)
+}
+
+// setArgs is the command that takes an exclusive lock without standing in line, as other clients do it.
+func (b *Backend) setArgs(g *grant, h *holding) []any {
+	return []any{"set", h.lock, g.token, "px", b.leaseMillis, "nx"}
+}
+
+// How long a line lasts without being renewed, in milliseconds.
+const (
+	noLine  = 0
+	lineFor = 60_000
+)
+
+// askCalls takes a key, or stands in line for it.
+func (b *Backend) askCalls(g *grant, h *holding, line int, again bool) []*call {
+	if g.shared {
+		return b.callsAbout(g, h, askExclusive, askShared, b.leaseMillis, g.waiter, line)
+	}
+	calls := b.callsAbout(g, h, askExclusive, askShared, g.token, b.leaseMillis, g.waiter, line, again)
+	for _, c := range calls {
+		c.bare = func() request { return request{args: b.setArgs(g, h)} }
+	}
+	return calls
+}
+
+// wait stands in line until it has the key, or ctx ends.
+func (b *Backend) wait(ctx context.Context, g *grant, h *holding) error {
+	w := b.room.enter(g, h)
+	defer b.room.leave(w)
+	failed := false
+	for round := 0; ; round++ {
+		a := b.attempt(ctx, g, h, b.askCalls(g, h, lineFor, round > 0), true)
+		switch {
+		case a.err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case a.unavailable() && !failed: // a connection may have broken
+			failed = true
+			continue
+		case !a.refused():
+			return a.err
+		}
+		failed = false
+		if !b.rest(ctx, w, a, round) {
+			b.withdraw(ctx, g, h, b.offerMillis, b.newTally())
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// rest waits until it is time to ask again, and reports false when ctx ended first.
+func (b *Backend) rest(ctx context.Context, w *waiter, a attempt, round int) bool {
+	var again <-chan time.Time
+	if a.split { // those who split the votes try again, each at another time
+		limit := min(500*time.Millisecond, 10*time.Millisecond<<min(round, 6))
+		timer := time.NewTimer(rand.N(limit))
+		defer timer.Stop()
+		again = timer.C
+	}
+	b.room.schedule(w, a.busy)
+	select {
+	case <-w.wake:
+	case <-again:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
