@@ -34,16 +34,18 @@ func (b *Backend) acquire(ctx context.Context, r driver.Request) (g *grant, err 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	g.tell(func(driver.Reason, error) { cancel(errLostEarly) })
-	if len(r.Keys) > 1 && !b.nodes[0].cluster {
-		switch err := b.takeAll(ctx, g, r); {
-		case err == nil || !r.Wait:
-			return g, err
+	all := b.holdingsOf(r.Keys)
+	if len(all) > 1 && !b.nodes[0].cluster {
+		switch err := b.takeAll(ctx, g, all); {
+		case err == nil:
+			return b.handOver(g, r)
+		case !r.Wait:
+			return nil, err
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		}
 	}
-	for i, key := range r.Keys {
-		h := &holding{names: namesOf(b.prefix, key)}
+	for i, h := range all {
 		if err := b.take(ctx, g, h, r.Wait); err != nil {
 			b.abandon(g)
 			return nil, err
@@ -52,27 +54,31 @@ func (b *Backend) acquire(ctx context.Context, r driver.Request) (g *grant, err 
 			b.keeper.add(g)
 		}
 	}
-	if !b.handOver(g, r) {
-		b.abandon(g)
+	return b.handOver(g, r)
+}
+
+func (b *Backend) holdingsOf(keys []driver.Key) []*holding {
+	all := make([]*holding, len(keys))
+	for i, key := range keys {
+		all[i] = &holding{names: namesOf(b.prefix, key)}
+	}
+	return all
+}
+
+// handOver puts g into the hands of the front end, which hears of its loss from now on, unless it has been lost already.
+func (b *Backend) handOver(g *grant, r driver.Request) (*grant, error) {
+	g.tell(r.Lost)
+	if !b.keeper.has(g) {
 		return nil, errLostEarly
 	}
 	return g, nil
 }
 
-// handOver puts g into the hands of the front end, which hears of its loss from now on. It reports false when g has been
-// lost just before.
-func (b *Backend) handOver(g *grant, r driver.Request) bool {
-	g.tell(r.Lost)
-	return b.keeper.has(g)
-}
-
 // takeAll takes all keys in one step, or none.
-func (b *Backend) takeAll(ctx context.Context, g *grant, r driver.Request) error {
+func (b *Backend) takeAll(ctx context.Context, g *grant, all []*holding) error {
 	var keys []string
-	holdings := make([]*holding, len(r.Keys))
-	for i, key := range r.Keys {
-		holdings[i] = &holding{names: namesOf(b.prefix, key)}
-		keys = append(keys, holdings[i].keys(takeAll.keys)...)
+	for _, h := range all {
+		keys = append(keys, h.keys(takeAll.keys)...)
 	}
 	calls := b.calls(takeAll, keys, g.token, b.leaseMillis, g.waiter, g.shared)
 	sent := driver.Now()
@@ -84,25 +90,31 @@ func (b *Backend) takeAll(ctx context.Context, g *grant, r driver.Request) error
 	if err == nil && driver.Now() >= until {
 		err = fmt.Errorf("%w: %w", driver.ErrUnavailable, errShort)
 	}
-	for _, h := range holdings {
+	for _, h := range all {
 		h.asked = calls
 		g.add(h, sent, until)
 	}
 	if err == nil {
 		b.keeper.add(g)
-		if !b.handOver(g, r) {
-			return errLostEarly
-		}
 		return nil
 	}
 	if b.redlock() || !errors.Is(err, driver.ErrNotAcquired) {
-		drop(calls)
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
-		defer cancel()
-		_ = b.each(ctx, g, b.releaseCalls)
+		b.untake(ctx, g)
 	}
 	g.clear()
 	return err
+}
+
+// untake takes back what a failed takeAll may have left on the nodes.
+func (b *Backend) untake(ctx context.Context, g *grant) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
+	defer cancel()
+	_ = b.each(ctx, g, func(g *grant, h *holding) []*call { // what is left if this fails ends with its lease
+		drop(h.asked)
+		calls := b.releaseCalls(g, h)
+		h.asked = calls // the next attempt must not be overtaken by this
+		return calls
+	})
 }
 
 // abandon gives back the keys that g has, because it cannot get the next one.
@@ -179,20 +191,17 @@ func (h *holding) follow(calls []*call) {
 	h.asked = calls
 }
 
-// withdraw takes back what an attempt may have left on the nodes, and waits for those that did not fail in it.
+// withdraw takes back what an attempt may have left on the nodes, and waits for a quorum of those that did not fail in it:
+// the rest is in nobody's way, and follows when it can.
 func (b *Backend) withdraw(ctx context.Context, g *grant, h *holding, offer int64, before *tally) {
 	drop(h.asked)
+	calls := b.withdrawCalls(g, h, offer)
+	h.asked = calls // the next attempt must not be overtaken by this
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
+	wanted := min(b.quorum, len(b.nodes)-before.failed)
 	// If they do not answer, what is left ends with its lease. The caller hears why it did not get the lock.
-	_, _ = b.roundUntil(ctx, b.withdrawCalls(g, h, offer), func(t *tally) bool {
-		for i := range b.nodes {
-			if !t.heard[i] && before.errs[i] == nil {
-				return false
-			}
-		}
-		return true
-	})
+	_, _ = b.roundUntil(ctx, calls, func(t *tally) bool { return t.yes+t.no >= wanted || t.over() })
 }
 
 // firstCalls takes a key that is expected to be free.
