@@ -65,6 +65,9 @@ func (b *Backend) Start(env driver.Env) error {
 	default:
 		b.timeout = min(maxTimeout, env.Lease/3)
 	}
+	for _, n := range b.nodes {
+		n.limit(b.timeout)
+	}
 	return nil
 }
 
@@ -165,7 +168,7 @@ func (b *Backend) Close(ctx context.Context) error {
 	b.keeper.close()
 	err := b.room.close()
 	for _, n := range b.nodes {
-		err = errors.Join(err, n.drain(ctx))
+		n.drain(ctx)
 	}
 	return err
 }

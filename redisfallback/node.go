@@ -2,9 +2,9 @@ package redisfallback
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -136,8 +136,8 @@ func (n *node) send(calls []*call) {
 	}
 }
 
-// drain waits until nothing is on its way.
-func (n *node) drain(ctx context.Context) error {
+// drain waits until nothing is on its way, or ctx ends. What is left then ends with the client's own timeouts.
+func (n *node) drain(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
 		n.landed.Wait()
@@ -145,9 +145,17 @@ func (n *node) drain(ctx context.Context) error {
 	}()
 	select {
 	case <-done:
-		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%s: commands are still on their way: %w", n.name, context.Cause(ctx))
+	}
+}
+
+// limit bounds the time that a command can occupy a connection, where the client allows it: what hangs there holds up
+// what comes after it.
+func (n *node) limit(d time.Duration) {
+	if client, ok := n.client.(*redis.Client); ok {
+		if now := client.Options().ReadTimeout; now <= 0 || now > d {
+			n.client = client.WithTimeout(d)
+		}
 	}
 }
 
