@@ -245,9 +245,7 @@ func (b *Backend) wait(ctx context.Context, g *grant, h *holding) error {
 		switch {
 		case a.err == nil:
 			return nil
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case a.unavailable() && !failed: // a connection may have broken
+		case a.unavailable() && !failed && ctx.Err() == nil: // a connection may have broken
 			failed = true
 			continue
 		case !a.refused():
