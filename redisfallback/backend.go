@@ -15,7 +15,7 @@ import (
 
 const (
 	defaultLease = 15 * time.Second
-	maxTimeout   = 5 * time.Second
+	maxTimeout   = 4 * time.Second
 	offerFor     = 2 * time.Second
 )
 

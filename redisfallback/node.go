@@ -19,6 +19,8 @@ type node struct {
 	name    string
 	cluster bool
 
+	unlimited bool // a command may take longer than it should; see limit
+
 	mu      sync.Mutex
 	waiting []*call
 	flights int
@@ -38,6 +40,35 @@ func (n *node) submit(calls ...*call) {
 	if start {
 		go n.fly()
 	}
+}
+
+// carry sends c, and whatever has gathered, in the caller's own goroutine, and reports false when c has to wait for others
+// and so must be submitted. It saves a lone caller the way to another goroutine and back.
+func (n *node) carry(c *call) bool {
+	n.mu.Lock()
+	if n.flights == maxFlights || c.after != nil && !c.after.finished {
+		n.mu.Unlock()
+		return false
+	}
+	n.flights++
+	n.landed.Add(1)
+	batch := append(n.waiting, c)
+	n.waiting = nil
+	n.mu.Unlock()
+	n.deliver(batch)
+	n.finish(batch)
+	n.mu.Lock()
+	more := len(n.waiting) > 0
+	if !more {
+		n.flights--
+	}
+	n.mu.Unlock()
+	if more {
+		go n.fly()
+	} else {
+		n.landed.Done()
+	}
+	return true
 }
 
 // line puts calls into the line, or behind those that they have to follow.
@@ -152,10 +183,13 @@ func (n *node) drain(ctx context.Context) {
 // limit bounds the time that a command can occupy a connection, where the client allows it: what hangs there holds up
 // what comes after it.
 func (n *node) limit(d time.Duration) {
-	if client, ok := n.client.(*redis.Client); ok {
-		if now := client.Options().ReadTimeout; now <= 0 || now > d {
-			n.client = client.WithTimeout(d)
-		}
+	client, ok := n.client.(*redis.Client)
+	if !ok {
+		n.unlimited = true
+		return
+	}
+	if now := client.Options().ReadTimeout; now <= 0 || now > d {
+		n.client = client.WithTimeout(d)
 	}
 }
 

@@ -24,7 +24,7 @@ func WithKeyPrefix(prefix string) Option {
 }
 
 // WithNodeTimeout bounds how long one node may take to answer before it counts as down. The default is a twentieth of
-// the lease for Redlock, where others can answer in its place, and a third of the lease, at most 5 s, otherwise. The
+// the lease for Redlock, where others can answer in its place, and a third of the lease, at most 4 s, otherwise. The
 // timeouts of the client itself apply too. A d that is not positive is an error.
 func WithNodeTimeout(d time.Duration) Option {
 	return option(func(o *options) error {
