@@ -16,6 +16,7 @@ type call struct {
 	after *call          // this one must have ended before
 	then  func(*call)    // told of the end; does not block
 
+	bundled []*call     // what this call does for several others
 	dropped atomic.Bool // nobody wants it any more, so it need not be sent
 	cmd     *command
 	value   any

@@ -115,21 +115,34 @@ func (n *node) finish(batch []*call) {
 	}
 }
 
-// deliver sends a batch, and once more, in another form, those calls which the server could not take as they were.
+// deliver sends a batch. Releases go in bundles; those that a bundle could not carry out follow on their own.
 func (n *node) deliver(batch []*call) {
-	sent := make([]*call, 0, len(batch))
+	wanted := make([]*call, 0, len(batch))
 	for _, c := range batch {
 		if c.dropped.Load() {
 			c.err = errSilent
 			continue
 		}
-		c.cmd = c.command()
-		sent = append(sent, c)
+		wanted = append(wanted, c)
 	}
-	n.send(sent)
+	if n.cluster {
+		n.exchange(wanted)
+		return
+	}
+	singles, bundles := bundle(wanted)
+	n.exchange(append(singles, bundles...))
+	n.exchange(unbundle(bundles))
+}
+
+// exchange sends calls, and again, in another form, those which the server could not take as they were.
+func (n *node) exchange(calls []*call) {
+	for _, c := range calls {
+		c.cmd = c.command()
+	}
+	n.send(calls)
 	for range maxForms {
-		sent = again(sent)
-		n.send(sent)
+		calls = reformed(calls)
+		n.send(calls)
 	}
 }
 
@@ -137,8 +150,8 @@ func (n *node) deliver(batch []*call) {
 // again from the hash of that.
 const maxForms = 3
 
-// again returns the calls that have another form to try.
-func again(sent []*call) (calls []*call) {
+// reformed returns the calls that have another form to try.
+func reformed(sent []*call) (calls []*call) {
 	for _, c := range sent {
 		if c.err != nil && c.reform() {
 			calls = append(calls, c)

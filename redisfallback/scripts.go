@@ -22,6 +22,7 @@ var (
 	askShared         = load("ask_shared", 4)
 	takeAll           = load("take_all", 4)
 	releaseExclusive  = load("release_exclusive", 4)
+	releaseMany       = load("release_many", 1)
 	releaseShared     = load("release_shared", 4)
 	withdrawExclusive = load("withdraw_exclusive", 4)
 	withdrawShared    = load("withdraw_shared", 4)
