@@ -69,11 +69,18 @@ func newRueidislock(t testing.TB, addr string) peer {
 	}
 	return peer{
 		lock: func(ctx context.Context, name string) (func() error, error) {
-			_, cancel, err := l.WithContext(ctx, name)
-			if err != nil {
-				return nil, err
+			for {
+				// It has been seen to wait for ever for a key that is free: then it is asked again.
+				bounded, stop := context.WithTimeout(ctx, time.Second)
+				_, cancel, err := l.WithContext(bounded, name)
+				if err == nil {
+					return func() error { cancel(); stop(); return nil }, nil
+				}
+				stop()
+				if ctx.Err() != nil {
+					return nil, err
+				}
 			}
-			return func() error { cancel(); return nil }, nil
 		},
 		close: l.Close,
 	}
