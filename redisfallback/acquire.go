@@ -12,7 +12,7 @@ import (
 
 // Acquire implements [driver.Backend].
 func (b *Backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, error) {
-	if r.Token == sharedValue {
+	if r.Token.String() == sharedValue {
 		return nil, fmt.Errorf("%w: the token %q marks shared locks", driver.ErrUnsupported, sharedValue)
 	}
 	for {
@@ -31,11 +31,19 @@ var errLostEarly = errors.New("one of the keys was lost before all were held")
 
 func (b *Backend) acquire(ctx context.Context, r driver.Request) (g *grant, err error) {
 	g = b.newGrant(r)
+	all := b.holdingsOf(r.Keys)
+	if len(all) == 1 {
+		g.tell(r.Owner.Lost)
+		if err := b.take(ctx, g, all[0], r.Wait); err != nil {
+			return nil, err
+		}
+		b.keeper.add(g)
+		return g, nil
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	g.tell(func(driver.Reason, error) { cancel(errLostEarly) })
-	all := b.holdingsOf(r.Keys)
-	if len(all) > 1 && !b.nodes[0].cluster {
+	if !b.nodes[0].cluster {
 		switch err := b.takeAll(ctx, g, all); {
 		case err == nil:
 			return b.handOver(g, r)
@@ -67,7 +75,7 @@ func (b *Backend) holdingsOf(keys []driver.Key) []*holding {
 
 // handOver puts g into the hands of the front end, which hears of its loss from now on, unless it has been lost already.
 func (b *Backend) handOver(g *grant, r driver.Request) (*grant, error) {
-	g.tell(r.Lost)
+	g.tell(r.Owner.Lost)
 	if !b.keeper.has(g) {
 		return nil, errLostEarly
 	}
@@ -131,14 +139,14 @@ const settleWithin = time.Second
 
 // take gets one key.
 func (b *Backend) take(ctx context.Context, g *grant, h *holding, wait bool) error {
-	a := b.attempt(ctx, g, h, b.firstCalls(g, h), wait)
+	if wait {
+		return b.wait(ctx, g, h)
+	}
+	a := b.attempt(ctx, g, h, b.firstCalls(g, h), false)
 	if a.unavailable() && ctx.Err() == nil {
 		// A connection may have been dead for long. What became of the first attempt is not known: so this one is that
 		// of somebody who asks again.
-		a = b.attempt(ctx, g, h, b.askCalls(g, h, noLine, true), wait)
-	}
-	if wait && a.refused() {
-		return b.wait(ctx, g, h)
+		a = b.attempt(ctx, g, h, b.askCalls(g, h, noLine, true), false)
 	}
 	return a.err
 }
@@ -240,6 +248,7 @@ func (b *Backend) wait(ctx context.Context, g *grant, h *holding) error {
 	w := b.room.enter(g, h)
 	defer b.room.leave(w)
 	failed := false
+	g.polled = b.redlock()
 	for round := 0; ; round++ {
 		a := b.attempt(ctx, g, h, b.askCalls(g, h, lineFor, round > 0), true)
 		switch {

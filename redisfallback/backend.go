@@ -112,6 +112,8 @@ func (b *Backend) Release(ctx context.Context, held driver.Grant) error {
 	if !b.keeper.remove(g) {
 		return driver.ErrLost
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), driver.ReleaseWithin)
+	defer cancel()
 	return b.release(ctx, g)
 }
 

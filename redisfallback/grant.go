@@ -15,6 +15,7 @@ type grant struct {
 	token  string
 	waiter string // "INSTANCE NUMBER TOKEN": how it waits, and how it holds when it is shared
 	number string
+	polled bool // waited without a place in a line that all nodes agree on
 
 	until atomic.Int64 // a driver.Instant
 	sent  atomic.Int64 // when the last renewal was, or the acquisition
@@ -32,11 +33,15 @@ type holding struct {
 
 func (b *Backend) newGrant(r driver.Request) *grant {
 	number := strconv.FormatUint(b.serial.Add(1), 10)
-	return &grant{shared: r.Shared, token: r.Token, number: number, waiter: b.instance + " " + number + " " + r.Token}
+	token := r.Token.String()
+	return &grant{shared: r.Shared, token: token, number: number, waiter: b.instance + " " + number + " " + token}
 }
 
 // Deadline implements [driver.Grant].
 func (g *grant) Deadline() driver.Instant { return driver.Instant(g.until.Load()) }
+
+// Polled implements [driver.Poller].
+func (g *grant) Polled() bool { return g.polled }
 
 // owner is how the grant is known where it holds.
 func (g *grant) owner() string {

@@ -1,4 +1,4 @@
-package bench_test
+package redis_test
 
 import (
 	"os"
