@@ -122,21 +122,7 @@ func (k Key) Pair() (class, object int32, ok bool) { return k.k.Pair() }
 
 // String returns the form that [ParseKey] reads back as an equal key, with the same name. The empty name, which
 // ParseKey refuses, comes out as its number. The zero Key comes out as "@invalid", which ParseKey refuses too.
-func (k Key) String() string {
-	if k.k.Name != "" {
-		if strings.HasPrefix(k.k.Name, "@") {
-			return "@" + k.k.Name
-		}
-		return k.k.Name
-	}
-	if class, object, ok := k.Pair(); ok {
-		return fmt.Sprintf("@%d/%d", class, object)
-	}
-	if !k.k.Valid() {
-		return "@invalid"
-	}
-	return "@" + strconv.FormatInt(k.k.Number, 10)
-}
+func (k Key) String() string { return k.k.String() }
 
 // MarshalText implements [encoding.TextMarshaler] with [Key.String]; the zero Key is an error. A name that is not
 // valid UTF-8 is written as its number, since encodings such as JSON would change it, and with it the lock.

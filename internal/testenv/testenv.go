@@ -34,7 +34,7 @@ func Main(m *testing.M) {
 
 func run(m *testing.M) int {
 	code := m.Run()
-	err := errors.Join(examples.end(), shared.stop())
+	err := errors.Join(examples.end(), shared.stop(), sharedRedis.stop())
 	if code == 0 {
 		err = errors.Join(err, goleak.Find())
 	}

@@ -1,6 +1,11 @@
 package driver
 
-import "cmp"
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+)
 
 // Space is one of PostgreSQL's two spaces of advisory keys; its value is the objsubid that pg_locks shows for it
 // (https://www.postgresql.org/docs/current/view-pg-locks.html).
@@ -48,4 +53,23 @@ type Key struct {
 	// Name is the name that was hashed to Number, when Named.
 	Name  string
 	Named bool
+}
+
+// String returns the notation of package pglock's ParseKey: the name, with one more @ before it when it begins with one,
+// or a raw key's number behind an @. Backends whose server knows locks by text know them by this one: two keys that are
+// the same lock on PostgreSQL have different texts when one of them has no name.
+func (k Key) String() string {
+	if k.Name != "" {
+		if strings.HasPrefix(k.Name, "@") {
+			return "@" + k.Name
+		}
+		return k.Name
+	}
+	if class, object, ok := k.Pair(); ok {
+		return fmt.Sprintf("@%d/%d", class, object)
+	}
+	if !k.Valid() {
+		return "@invalid"
+	}
+	return "@" + strconv.FormatInt(k.Number, 10)
 }

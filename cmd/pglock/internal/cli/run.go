@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -35,6 +34,10 @@ everything in it. On a terminal it stays in the group of pglock, so that
 Ctrl-C, Ctrl-Z and job control work as usual; signals then go to the command
 alone, except for those that the terminal sends to it anyway.
 
+With --redis the lock is on Redis instead, and excludes nobody in PostgreSQL.
+A URL is redis:// or rediss://, with ?master_name=… for Sentinel and ?addr=…
+for the other nodes of a Cluster, as go-redis reads them.
+
 Exit codes: the command's own; 128+n when signal n ended it, or the wait; 126
 it cannot be executed, 127 it was not found; 75 somebody else holds the lock
 (with -n), or still did after -w; 70 the lock was lost; 69 no database, or none
@@ -42,6 +45,7 @@ that can keep locks; 64 wrong usage.`
 
 type run struct {
 	dsn          dsn
+	redis        []string
 	nonblock     bool
 	wait         seconds
 	bounded      bool // wait was given
@@ -62,13 +66,16 @@ func newRun() *cobra.Command {
 		Long:  runHelp,
 		Example: `  pglock run nightly-report -- ./report.sh
   pglock run -n import -- ./import.sh         # exit code 75 if it runs already
-  pglock run -w 1m deploy -- sh -c 'make build && make deploy'`,
+  pglock run -w 1m deploy -- sh -c 'make build && make deploy'
+  pglock run --redis redis://localhost:6379 job -- ./job.sh`,
 		RunE:              r.command,
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // the command's flags are its own
 	r.dsn.addTo(cmd)
+	flags.StringArrayVar(&r.redis, "redis", nil,
+		"lock on the Redis at `URL` instead; given three times or more, on their majority")
 	flags.BoolVarP(&r.nonblock, "nonblock", "n", false, "fail instead of waiting for the lock")
 	flags.VarP(&r.wait, "wait", "w", "fail when the lock could not be had after `duration` (1m30s, or seconds: 0.5)")
 	flags.BoolVarP(&r.shared, "shared", "s", false, "take the lock shared: beside other shared holders")
@@ -93,18 +100,14 @@ func (r *run) command(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	db, err := r.dsn.resolve(cmd)
+	server, err := r.server(cmd, argv[0])
 	if err != nil {
 		return err
 	}
-	locker, err := pglock.NewWithConfig(db.config, r.options(db, argv[0])...)
-	if err != nil {
-		return misuse(cmd, "%s", strings.TrimPrefix(err.Error(), program))
-	}
-	under := underLock{run: r, db: db, locker: locker, key: key, signals: job.Catch()}
+	under := underLock{run: r, server: server, key: key, signals: job.Catch()}
 	code, err := under.carryOut(path, argv)
-	if closeErr := locker.Close(context.Background()); closeErr != nil {
-		say(os.Stderr, "%v", db.failed(closeErr)) // says nothing of the lock, which has been unlocked by now
+	if closeErr := server.close(); closeErr != nil {
+		say(os.Stderr, "%v", server.failed(closeErr)) // says nothing of the lock, which has been unlocked by now
 	}
 	if err == nil && code != 0 {
 		err = &exit{code: code}
@@ -143,13 +146,35 @@ func parseRun(cmd *cobra.Command, args []string) (key pglock.Key, argv []string,
 	return key, argv, nil
 }
 
-func (r *run) options(db database, command string) []pglock.Option {
-	options := []pglock.Option{pglock.WithLease(time.Duration(r.lease)), pglock.WithNames()}
-	if db.config.ConnConfig.RuntimeParams["application_name"] == "" {
-		options = append(options, pglock.WithApplicationName("pglock run "+filepath.Base(command)))
+// server is the one that the flags name, or else PostgreSQL as it is set up here.
+func (r *run) server(cmd *cobra.Command, command string) (*server, error) {
+	if len(r.redis) > 0 {
+		return r.redisServer(cmd)
 	}
+	db, err := r.dsn.resolve(cmd)
+	if err != nil {
+		return nil, err
+	}
+	locker, err := pglock.NewWithConfig(db.config, r.options(db, command)...)
+	if err != nil {
+		return nil, misuse(cmd, "%s", strings.TrimPrefix(err.Error(), program))
+	}
+	return &server{database: db, locker: locker}, nil
+}
+
+// commonOptions are those that fit every server.
+func (r *run) commonOptions() []pglock.Option {
+	options := []pglock.Option{pglock.WithLease(time.Duration(r.lease))}
 	if r.verbose {
 		options = append(options, pglock.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
+	}
+	return options
+}
+
+func (r *run) options(db database, command string) []pglock.Option {
+	options := append(r.commonOptions(), pglock.WithNames())
+	if db.config.ConnConfig.RuntimeParams["application_name"] == "" {
+		options = append(options, pglock.WithApplicationName("pglock run "+filepath.Base(command)))
 	}
 	if r.allowPooler {
 		options = append(options, pglock.AllowPooler())

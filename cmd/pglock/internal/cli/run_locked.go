@@ -17,8 +17,7 @@ import (
 // underLock is one run of a command under a lock.
 type underLock struct {
 	*run
-	db      database
-	locker  *pglock.Locker
+	*server
 	key     pglock.Key
 	signals *job.Signals
 }
@@ -32,10 +31,10 @@ func (u *underLock) carryOut(path string, argv []string) (code int, err error) {
 	}
 	environment, err := u.environment(ctx, lock)
 	if err != nil {
-		return 0, errors.Join(u.db.failed(err), unlock(ctx, lock))
+		return 0, errors.Join(u.failed(err), unlock(ctx, lock))
 	}
 	if u.verbose {
-		say(os.Stderr, "%v", u.db.failed(fmt.Errorf("got the lock %q, running %s", u.key, argv[0])))
+		say(os.Stderr, "%v", u.failed(fmt.Errorf("got the lock %q, running %s", u.key, argv[0])))
 	}
 	command, err := job.Start(path, argv, environment)
 	if err != nil {
@@ -64,7 +63,7 @@ func (u *underLock) acquire(ctx context.Context) (*pglock.Lock, error) {
 		return nil, held
 	}
 	if u.verbose || term.Is(os.Stderr) {
-		say(os.Stderr, "%v; waiting", u.db.failed(held))
+		say(os.Stderr, "%v; waiting", u.failed(held))
 	}
 	if u.bounded {
 		options = append(options, pglock.MaxWait(time.Duration(u.wait)))
@@ -79,13 +78,13 @@ func (u *underLock) notRun(lock *pglock.Lock, err error) error {
 	}
 	switch {
 	case errors.Is(err, pglock.ErrNotAcquired):
-		return &exit{u.conflictCode, u.db.failed(err)}
+		return &exit{u.conflictCode, u.failed(err)}
 	case errors.Is(err, pglock.ErrPooler):
 		err = fmt.Errorf("%w; here that is --allow-pooler", err)
 	case errors.Is(err, pglock.ErrStandby):
 		err = fmt.Errorf("%w; here that is --allow-standby", err)
 	}
-	return u.db.failed(err)
+	return u.failed(err)
 }
 
 // environment is that of pglock with what it says of the lock. What an outer pglock said of another lock is left out.
@@ -103,8 +102,8 @@ func (u *underLock) environment(ctx context.Context, lock *pglock.Lock) ([]strin
 		return append(environment, fmt.Sprint(fence, token)), nil
 	case lost != nil:
 		return nil, lost
-	case !errors.Is(err, pglock.ErrSchemaMissing):
-		say(os.Stderr, "the command runs without PGLOCK_FENCE: %v", u.db.failed(err))
+	case !errors.Is(err, pglock.ErrSchemaMissing) && !errors.Is(err, pglock.ErrUnsupported):
+		say(os.Stderr, "the command runs without PGLOCK_FENCE: %v", u.failed(err))
 	}
 	return environment, nil
 }
@@ -119,7 +118,7 @@ func (u *underLock) supervise(lock *pglock.Lock, command *job.Job) (told bool) {
 		case signal := <-u.signals.Arrived():
 			command.Signal(signal)
 		case <-lock.Done():
-			say(os.Stderr, "%v; ending the command", u.db.failed(lock.Err()))
+			say(os.Stderr, "%v; ending the command", u.failed(lock.Err()))
 			command.End(time.Duration(u.killAfter))
 			return true
 		}
@@ -143,9 +142,9 @@ func (u *underLock) finish(ctx context.Context, lock *pglock.Lock, code int, tol
 		if lost == nil {
 			lost = unlocked
 		}
-		return &exit{codeLost, u.db.failed(fmt.Errorf("%w; the command had ended with exit code %d", lost, code))}
+		return &exit{codeLost, u.failed(fmt.Errorf("%w; the command had ended with exit code %d", lost, code))}
 	default:
-		say(os.Stderr, "%v", u.db.failed(err))
+		say(os.Stderr, "%v", u.failed(err))
 		return nil
 	}
 }

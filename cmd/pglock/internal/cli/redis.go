@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/redisfallback"
+)
+
+// server is where a command takes its lock.
+type server struct {
+	database // or what shows a Redis to people
+	locker   *pglock.Locker
+	clients  []io.Closer // what the locker uses and does not close
+}
+
+// close gives up the locker, and what it uses.
+func (s *server) close() error {
+	var err error
+	if s.locker != nil {
+		err = s.locker.Close(context.Background())
+	}
+	for _, client := range s.clients {
+		err = errors.Join(err, client.Close())
+	}
+	return err
+}
+
+// redisServer is one Redis, or the majority of several.
+func (r *run) redisServer(cmd *cobra.Command) (*server, error) {
+	for _, flag := range []string{"dsn", "allow-pooler", "allow-standby"} {
+		if cmd.Flags().Changed(flag) {
+			return nil, misuse(cmd, "--redis contradicts --%s, which is for PostgreSQL", flag)
+		}
+	}
+	s := &server{}
+	if err := r.openRedis(s); err != nil {
+		return nil, misuse(cmd, "--redis: %w", errors.Join(err, s.close()))
+	}
+	return s, nil
+}
+
+func (r *run) openRedis(s *server) error {
+	all, err := redisfallback.ParseURLs(r.redis...)
+	if err != nil {
+		return err
+	}
+	var targets []string
+	for i, client := range all {
+		s.clients = append(s.clients, client)
+		targets = append(targets, redisTarget(r.redis[i]))
+	}
+	s.target = strings.Join(targets, ",")
+	backend, err := redisfallback.NewBackend(all)
+	if err != nil {
+		return err
+	}
+	s.locker, err = pglock.NewWithBackend(backend, r.commonOptions()...)
+	return err
+}
+
+// redisTarget writes the URL of a Redis without what may be secret.
+func redisTarget(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "redis"
+	}
+	return u.Scheme + "://" + u.Host + u.Path
+}

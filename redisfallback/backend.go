@@ -1,0 +1,189 @@
+package redisfallback
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+const (
+	defaultLease = 15 * time.Second
+	maxTimeout   = 4 * time.Second
+	offerFor     = 2 * time.Second
+)
+
+// Backend implements [driver.Backend] and [driver.Fencer] on a quorum of nodes, which may be one.
+type Backend struct {
+	prefix   string
+	nodes    []*node
+	quorum   int
+	timeout  time.Duration // for one answer of one node
+	env      driver.Env
+	instance string // names this Locker among those that wait
+	serial   atomic.Uint64
+	keeper   keeper
+	room     waitroom
+
+	// Times as the scripts take them, in milliseconds.
+	leaseMillis, offerMillis int64
+}
+
+func newBackend(clients []redis.UniversalClient, o options) *Backend {
+	b := &Backend{prefix: o.prefix, timeout: o.timeout, quorum: len(clients)/2 + 1, instance: rand.Text()}
+	for _, client := range clients {
+		_, cluster := client.(*redis.ClusterClient)
+		b.nodes = append(b.nodes, &node{client: client, name: nodeName(client), cluster: cluster})
+	}
+	b.keeper.backend, b.room.backend = b, b
+	return b
+}
+
+// Start implements [driver.Backend].
+func (b *Backend) Start(env driver.Env) error {
+	if env.RecordNames {
+		return fmt.Errorf("%w: WithNames is for PostgreSQL; Redis knows locks by their names", driver.ErrUnsupported)
+	}
+	if env.Lease == 0 {
+		env.Lease = defaultLease
+	}
+	b.env = env
+	b.leaseMillis, b.offerMillis = env.Lease.Milliseconds(), min(offerFor, env.Lease).Milliseconds()
+	if b.redlock() {
+		b.offerMillis = onlyWake
+	}
+	switch {
+	case b.timeout > 0:
+	case b.redlock():
+		b.timeout = env.Lease / 20
+	default:
+		b.timeout = min(maxTimeout, env.Lease/3)
+	}
+	for _, n := range b.nodes {
+		n.limit(b.timeout)
+	}
+	return nil
+}
+
+// What the scripts take in place of the time of an offer.
+const (
+	onlyWake = 0  // wake those who wait, and let them ask
+	keepMum  = -1 // tell nobody: who gives the lock up will ask again itself
+)
+
+// redlock tells whether the backend has several nodes.
+func (b *Backend) redlock() bool { return len(b.nodes) > 1 }
+
+// trusted is how long a lease can be relied upon from the moment before it was asked for. The clocks of client and
+// server may differ by a percent in their speed, and Redis rounds to milliseconds.
+func (b *Backend) trusted() time.Duration { return b.env.Lease - b.env.Lease/100 - 2*time.Millisecond }
+
+// Ping implements [driver.Backend].
+func (b *Backend) Ping(ctx context.Context) error {
+	t, err := b.round(ctx, b.calls(nil, nil, "ping"))
+	if err != nil {
+		return err
+	}
+	b.keeper.lookForEviction()
+	return t.verdict(driver.ErrUnavailable)
+}
+
+// calls makes the same call for every node: a script's, or a plain command.
+func (b *Backend) calls(s *script, keys []string, args ...any) []*call {
+	calls := make([]*call, len(b.nodes))
+	for i := range calls {
+		calls[i] = &call{request: request{script: s, keys: keys, args: args}}
+	}
+	return calls
+}
+
+// Release implements [driver.Backend].
+func (b *Backend) Release(ctx context.Context, held driver.Grant) error {
+	g, err := ours(held)
+	if err != nil {
+		return err
+	}
+	if !b.keeper.remove(g) {
+		return driver.ErrLost
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), driver.ReleaseWithin)
+	defer cancel()
+	return b.release(ctx, g)
+}
+
+// release gives back what g holds. If the answer got lost it asks once more; that the lock is gone by then is its own
+// doing, as long as nobody else can have had it.
+func (b *Backend) release(ctx context.Context, g *grant) error {
+	first := b.each(ctx, g, b.releaseCalls)
+	if !errors.Is(first, driver.ErrUnavailable) {
+		return first
+	}
+	second := b.each(ctx, g, b.releaseCalls)
+	if errors.Is(second, driver.ErrLost) && driver.Now() < g.Deadline() {
+		return nil
+	}
+	return second
+}
+
+// Check implements [driver.Backend].
+func (b *Backend) Check(ctx context.Context, held driver.Grant) error {
+	g, err := ours(held)
+	if err != nil {
+		return err
+	}
+	return b.each(ctx, g, b.checkCalls)
+}
+
+// each puts a question for each of g's keys, all at the same time, and joins the errors.
+func (b *Backend) each(ctx context.Context, g *grant, ask func(*grant, *holding) []*call) error {
+	held := g.holdings()
+	if len(held) == 1 {
+		return b.one(ctx, ask(g, held[0]))
+	}
+	errs := make(chan error, len(held))
+	for _, h := range held {
+		go func() { errs <- b.one(ctx, ask(g, h)) }()
+	}
+	var err error
+	for range held {
+		err = errors.Join(err, <-errs)
+	}
+	return err
+}
+
+func (b *Backend) one(ctx context.Context, calls []*call) error {
+	t, err := b.round(ctx, calls)
+	if err != nil {
+		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
+	}
+	return t.verdict(errGone)
+}
+
+// Close implements [driver.Backend].
+func (b *Backend) Close(ctx context.Context) error {
+	b.keeper.close()
+	err := b.room.close()
+	for _, n := range b.nodes {
+		n.drain(ctx)
+	}
+	return err
+}
+
+// ours returns the grant behind held.
+func ours(held driver.Grant) (*grant, error) {
+	if g, ok := held.(*grant); ok {
+		return g, nil
+	}
+	return nil, fmt.Errorf("a grant of type %T is not of the Redis backend", held)
+}
+
+var _ interface {
+	driver.Backend
+	driver.Fencer
+} = (*Backend)(nil)

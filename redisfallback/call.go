@@ -1,0 +1,109 @@
+package redisfallback
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// call is one command for one node.
+type call struct {
+	request
+	bare  func() request // what to send while the lock's slot migrates; nil when there is nothing
+	after *call          // this one must have ended before
+	then  func(*call)    // told of the end; does not block
+
+	bundled []*call     // what this call does for several others
+	dropped atomic.Bool // nobody wants it any more, so it need not be sent
+	cmd     *command
+	value   any
+	err     error
+
+	finished  bool // under node.mu
+	followers []*call
+}
+
+// request is a script, or a plain command.
+type request struct {
+	script *script // nil for a plain command
+	keys   []string
+	args   []any // the script's, or the whole command
+	inFull bool  // the script is sent as text
+}
+
+var errSilent = errors.New("no answer in time")
+
+// command is a command that go-redis does not repeat by itself: after an error it is not known whether the server has
+// carried it out, and what to do then is decided here.
+type command struct{ *redis.Cmd }
+
+// NoRetry implements [redis.Cmder].
+func (*command) NoRetry() bool { return true }
+
+// command makes what is sent.
+func (r *request) command() *command {
+	ctx := context.Background()
+	if r.script == nil {
+		return &command{redis.NewCmd(ctx, r.args...)}
+	}
+	args := make([]any, 0, 3+len(r.keys)+len(r.args))
+	if r.inFull {
+		args = append(args, "eval", r.script.text)
+	} else {
+		args = append(args, "evalsha", r.script.sha)
+	}
+	args = append(args, len(r.keys))
+	for _, key := range r.keys {
+		args = append(args, key)
+	}
+	return &command{redis.NewCmd(ctx, append(args, r.args...)...)}
+}
+
+// reform gives the call another form when its error asks for one, and reports whether it did.
+func (c *call) reform() bool {
+	switch {
+	case c.script != nil && !c.inFull && redis.HasErrorPrefix(c.err, "NOSCRIPT"):
+		c.inFull = true // the server was restarted, or somebody flushed its scripts
+	case c.bare != nil && isMigrating(c.err):
+		c.request, c.bare = c.bare(), nil
+	default:
+		return false
+	}
+	c.cmd = c.command()
+	return true
+}
+
+// isMigrating tells whether the error means that a slot is on its way from one node to another. A command on several
+// keys cannot be carried out then, since some of them may be on either
+// (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#multi-keys-operations).
+func isMigrating(err error) bool { return redis.HasErrorPrefix(err, "TRYAGAIN") }
+
+// said tells what the server answered: whether it did what was asked. Other errors than its refusal say nothing.
+func (c *call) said() (yes bool, err error) {
+	if errors.Is(c.err, redis.Nil) { // SET NX of a key that is there
+		return false, nil
+	}
+	if c.err != nil {
+		return false, c.err
+	}
+	switch value := c.value.(type) {
+	case int64:
+		return value == 1, nil
+	case []any: // of a script that says more
+		return len(value) > 0 && value[0] == int64(1), nil
+	}
+	return true, nil // OK
+}
+
+// busy is how long the lock that was refused is still leased, as its server said.
+func (c *call) busy() time.Duration {
+	if reply, ok := c.value.([]any); ok && len(reply) > 1 {
+		if millis, ok := reply[1].(int64); ok && millis > 0 {
+			return time.Duration(millis) * time.Millisecond
+		}
+	}
+	return 0
+}

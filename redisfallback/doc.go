@@ -1,0 +1,81 @@
+// Package redisfallback keeps the locks of package pglock on Redis, for deployments that have no PostgreSQL. What it
+// returns is the same [pglock.Locker]: Lock, LockAll, Shared, MaxHold, Do, Verify, Holders and Close mean the same.
+//
+//	locker, err := redisfallback.New(redis.NewClient(&redis.Options{Addr: "localhost:6379"}))
+//
+// # What it guarantees, and what it cannot
+//
+// A lock is a lease: the key expires when its holder has not renewed it for as long as [pglock.WithLease] says, 15 s by
+// default. A watchdog renews it three times in that period. The lock ends in the holder's process, with its Context,
+// before the key can have expired, counted from before the last answered renewal was sent, less one percent and 2 ms for
+// clocks that differ in speed. So when the network or the process fails, the holder knows before the next one is there.
+//
+// What Redis itself forgets, it may grant again. The first holder is then told at its next renewal, within a third of
+// the lease, and until then both may be at work:
+//   - Replication is asynchronous (https://redis.io/docs/latest/operate/oss_and_stack/management/replication/): a failover
+//     by Sentinel or in a Cluster loses the locks that the new primary had not heard of.
+//   - A server without persistence forgets all locks when it restarts. With appendfsync everysec it may forget those of
+//     the last second.
+//   - A server whose maxmemory-policy is not noeviction may evict locks. [pglock.Locker.Ping] and the first lock look for
+//     that and log a warning.
+//   - FLUSHALL, DEL and SET of others, and forward jumps of the server's wall clock, by which keys expire.
+//
+// Whoever cannot live with the first two uses [NewRedlock], on servers that do not know each other: a lock then survives
+// the loss of any minority of them, and a server that comes back empty is harmless as long as it stays away for one lease.
+//
+// [pglock.Lock.Fence] numbers the holders of a lock by a counter that never falls behind the server's clock, so the numbers
+// go on to grow when the server has lost the counter; only a wall clock that was set back can break that. On Redlock
+// it is [pglock.ErrUnsupported]. Transactions of PostgreSQL know nothing of these locks, and a lock that is held in
+// PostgreSQL says nothing here: choose one when you deploy, and do not switch while the program runs.
+//
+// # Identity
+//
+// On Redis a lock is its text, prefix and [pglock.Key.String]: "pglock:invoice:42", for raw keys "pglock:@42". A name
+// that begins with @ is written with two, so that it is no raw key. A name and the raw key of its number, which are one
+// lock in PostgreSQL, are two here; in one process, and in one LockAll, they still count as one. Do not mix them.
+//
+// # What is stored
+//
+// An exclusive lock is a string with the holder's token, made by SET key token NX PX lease, and deleted and extended by
+// scripts that compare the token first. redis-py, redsync and bsm/redislock do the same. With [WithKeyPrefix]("") a lock
+// of the same name in any of them excludes ours, and ours excludes it. A shared lock has the value "pglock:shared" in
+// that key; its holders are in a sorted set beside it. Waiters stand in sorted sets, writers and readers apart. These
+// keys begin with a tag that puts them in the lock's hash slot: "{3x}:pglock:shared:…", and so does the slot's fence
+// counter. Except for that counter every key has a time to live.
+//
+// What redis-py's Lock has, and where it is here:
+//
+//	Lock(name, timeout=15)              WithLease(15 * time.Second) of the Locker; always renewed, never without timeout
+//	Lock(timeout=t) without renewal     MaxHold(t)
+//	acquire(token=…)                    WithToken(…)
+//	acquire(blocking=True)              Lock(ctx, key)
+//	acquire(blocking=False)             TryLock(ctx, key)
+//	acquire(blocking_timeout=t)         Lock(ctx, key, MaxWait(t)), or the context's deadline
+//	sleep                               nothing: waiters are woken
+//	with lock:                          Do(ctx, key, func…)
+//	release()                           Unlock(ctx)
+//	locked()                            len(Holders(ctx, key)) > 0
+//	owned()                             Verify(ctx) == nil
+//	reacquire()                         nothing: the watchdog sets the time to live again and again
+//	extend(t, replace_ttl=True)         Extend(t)
+//	extend(t)                           Extend(remaining + t)
+//	thread_local                        the *Lock value is the owner; pass it on or do not
+//
+// # Waiting
+//
+// Waiters of one server or Cluster stand in line on it. Whoever unlocks hands the lock to the next in line and publishes
+// a message, so waiters are served in their order across processes, and nobody asks while nothing happens. Every two
+// seconds (or a quarter of the lease) a Locker looks at the keys that its waiters wait for, all with one command (on a
+// Cluster one each), in case that a holder died or is a client that publishes nothing. Clients that poll stand in no
+// line: while ours wait, they are not served. Readers and writers take turns. On Redlock there is no common line:
+// waiters are woken and ask again, and the order is by chance.
+//
+// # Rights
+//
+// This user can do what is needed, for the default prefix, on one server. In a Cluster add +cluster|slots,
+// +cluster|shards, +command and +readonly:
+//
+//	ACL SETUSER locks on >PASSWORD ~pglock:* ~{*}:pglock:* &pglock:wake:* +ping +info +hello +subscribe +publish +evalsha +eval +get +mget +set +del +exists +pttl +pexpire +pexpireat +time +zadd +zrem +zrange +zscore +zpopmin +zrangebyscore +zremrangebyscore
+//
+// Redis 6.2 or later is needed; the package is tested on 7.0.
+package redisfallback

@@ -1,0 +1,261 @@
+package redisfallback_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// short is a lease with which faults are over soon.
+const short = time.Second
+
+// station is a Redis of the test's own with two Lockers, each with a client of its own.
+type station struct {
+	server       *testenv.RedisServer
+	admin        *redis.Client
+	first, other *pglock.Locker
+	key          pglock.Key
+}
+
+func newStation(t *testing.T, opts ...pglock.Option) *station {
+	t.Helper()
+	server := testenv.NewRedis(t)
+	locker := func() *pglock.Locker {
+		return open(t, []redis.UniversalClient{newClient(t, server.URL())}, nil, opts...)
+	}
+	return &station{
+		server: server, admin: newClient(t, server.URL()), first: locker(), other: locker(), key: pglock.NewKey("k"),
+	}
+}
+
+func lock(t *testing.T, l *pglock.Locker, key pglock.Key, opts ...pglock.LockOption) *pglock.Lock {
+	t.Helper()
+	held, err := l.Lock(t.Context(), key, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return held
+}
+
+// lockWhenAvailable is lock with a server that may not answer at first.
+func lockWhenAvailable(t *testing.T, l *pglock.Locker, key pglock.Key) (held *pglock.Lock) {
+	t.Helper()
+	testenv.WaitUntil(t, "the server answers", func() bool {
+		var err error
+		held, err = l.Lock(t.Context(), key)
+		if err != nil && !errors.Is(err, pglock.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	return held
+}
+
+func unlock(t *testing.T, held *pglock.Lock) {
+	t.Helper()
+	if err := held.Unlock(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// wantLost waits for the end of a lock, which must be a loss for the reason.
+func wantLost(t *testing.T, held *pglock.Lock, reason pglock.LostReason) {
+	t.Helper()
+	testenv.WaitUntil(t, "the lock has ended", func() bool {
+		select {
+		case <-held.Done():
+			return true
+		default:
+			return false
+		}
+	})
+	if lost := (*pglock.LostError)(nil); !errors.As(held.Err(), &lost) || lost.Reason != reason {
+		t.Errorf("the lock ended with %v, want a loss for the reason %q", held.Err(), reason)
+	}
+	if err := held.Unlock(t.Context()); !errors.Is(err, pglock.ErrLost) {
+		t.Errorf("Unlock of the lost lock: %v", err)
+	}
+}
+
+func TestALockThatTheServerForgetsIsToldAtTheNextRenewal(t *testing.T) {
+	for name, forget := range map[string]func(*testing.T, *station){
+		"killed and restarted empty": func(t *testing.T, s *station) { s.server.Kill(t); s.server.Start(t) },
+		"FLUSHALL":                   func(t *testing.T, s *station) { s.server.Must(t, "FLUSHALL") },
+		"the key is deleted":         func(t *testing.T, s *station) { s.server.Must(t, "DEL", "pglock:k") },
+		"the key is overwritten":     func(t *testing.T, s *station) { s.server.Must(t, "SET", "pglock:k", "somebody", "PX", "1500") },
+	} {
+		for mode, opts := range map[string][]pglock.LockOption{"exclusive": nil, "shared": {pglock.Shared()}} {
+			t.Run(name+", "+mode, func(t *testing.T) {
+				t.Parallel()
+				s := newStation(t, pglock.WithLease(short))
+				held := lock(t, s.first, s.key, opts...)
+				forget(t, s)
+				wantLost(t, held, pglock.LostSession)
+				unlock(t, lock(t, s.other, s.key))
+			})
+		}
+	}
+}
+
+func TestALockEndsBeforeAnotherIsGrantedWhenTheServerIsFrozen(t *testing.T) {
+	s := newStation(t, pglock.WithLease(short))
+	held := lock(t, s.first, s.key)
+	s.server.Pause(t)
+	wantLost(t, held, pglock.LostLease)
+	s.server.Resume(t)
+	unlock(t, lockWhenAvailable(t, s.other, s.key))
+}
+
+func TestALockEndsBeforeAnotherIsGrantedWhenClientsArePaused(t *testing.T) {
+	s := newStation(t, pglock.WithLease(short))
+	held := lock(t, s.first, s.key)
+	s.server.Must(t, "CLIENT", "PAUSE", "2500")
+	wantLost(t, held, pglock.LostLease)
+	unlock(t, lockWhenAvailable(t, s.other, s.key))
+}
+
+func TestALockSurvivesAPauseShorterThanItsLease(t *testing.T) {
+	s := newStation(t, pglock.WithLease(10*time.Second))
+	held := lock(t, s.first, s.key)
+	s.server.Must(t, "CLIENT", "PAUSE", "500")
+	if err := held.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+	unlock(t, held)
+}
+
+func TestALockEndsBeforeAnotherIsGrantedWhenItsNetworkIsABlackHole(t *testing.T) {
+	s := newStation(t, pglock.WithLease(short))
+	hole := newProxy(t, s.server.Addr())
+	cut := open(t, []redis.UniversalClient{newClient(t, "redis://"+hole.addr())}, nil, pglock.WithLease(short))
+	held := lock(t, cut, s.key)
+	hole.swallow()
+	next := lock(t, s.other, s.key)
+	if held.Err() == nil {
+		t.Error("two locks of one key live at the same time")
+	}
+	wantLost(t, held, pglock.LostLease)
+	if _, err := cut.TryLock(t.Context(), pglock.NewKey("else")); !errors.Is(err, pglock.ErrUnavailable) {
+		t.Errorf("TryLock into a black hole: %v", err)
+	}
+	unlock(t, next)
+}
+
+func TestAServerThatIsNotThereIsUnavailableAndNotContended(t *testing.T) {
+	s := newStation(t)
+	held := lock(t, s.first, s.key)
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := s.other.Lock(context.Background(), s.key)
+		waiting <- err
+	}()
+	testenv.WaitUntil(t, "somebody waits", func() bool { return s.other.Stats().Waiting == 1 })
+	s.server.Kill(t)
+	for name, err := range map[string]error{
+		"a waiter": <-waiting,
+		"TryLock":  func() error { _, err := s.other.TryLock(t.Context(), s.key); return err }(),
+		"Lock":     func() error { _, err := s.other.Lock(t.Context(), s.key); return err }(),
+		"Holders":  func() error { _, err := s.other.Holders(t.Context(), s.key); return err }(),
+		"Verify":   held.Verify(t.Context()),
+		"Ping":     s.other.Ping(t.Context()),
+	} {
+		if !errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrNotAcquired) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	s.server.Start(t)
+	unlock(t, lock(t, s.other, s.key)) // it starts empty
+	if err := held.Verify(t.Context()); !errors.Is(err, pglock.ErrLost) {
+		t.Errorf("Verify of what the server forgot: %v", err)
+	}
+}
+
+func TestFlushedScriptsAreSentAgain(t *testing.T) {
+	s := newStation(t)
+	flush := func() { s.server.Must(t, "SCRIPT", "FLUSH") }
+	for _, opts := range [][]pglock.LockOption{nil, {pglock.Shared()}} {
+		held := lock(t, s.first, s.key, opts...)
+		flush()
+		if err := held.Verify(t.Context()); err != nil {
+			t.Error(err)
+		}
+		flush()
+		if _, err := held.Fence(t.Context()); err != nil {
+			t.Error(err)
+		}
+		flush()
+		if _, err := s.other.TryLock(t.Context(), s.key); !errors.Is(err, pglock.ErrNotAcquired) {
+			t.Errorf("TryLock of a held key: %v", err)
+		}
+		flush()
+		unlock(t, held)
+	}
+}
+
+func TestAWaiterWhoseSubscriptionIsKilledStillGetsTheLock(t *testing.T) {
+	s := newStation(t)
+	held := lock(t, s.first, s.key)
+	got := make(chan *pglock.Lock, 1)
+	go func() {
+		next, err := s.other.Lock(context.Background(), s.key)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- next
+	}()
+	testenv.WaitUntil(t, "the waiter has subscribed", func() bool {
+		channels, err := s.admin.PubSubChannels(t.Context(), "pglock:wake:*").Result()
+		return err == nil && len(channels) == 1
+	})
+	s.server.Must(t, "CLIENT", "KILL", "TYPE", "pubsub")
+	unlock(t, held)
+	if next := <-got; next != nil {
+		unlock(t, next)
+	}
+}
+
+// TestLocksNeverOverlapWhileTheServerStops: whoever gets a lock looks whether the one before still believes in its own.
+func TestLocksNeverOverlapWhileTheServerStops(t *testing.T) {
+	s := newStation(t, pglock.WithLease(short))
+	lockers := []*pglock.Locker{s.first, s.other}
+	ctx, stop := context.WithCancel(t.Context())
+	var last atomic.Pointer[pglock.Lock]
+	var grants atomic.Int64
+	var workers sync.WaitGroup
+	for i := range 6 {
+		workers.Go(func() {
+			for ctx.Err() == nil {
+				held, err := lockers[i%2].Lock(ctx, s.key)
+				if err != nil {
+					continue // the server is away
+				}
+				grants.Add(1)
+				if before := last.Swap(held); before != nil && before.Err() == nil {
+					t.Errorf("a lock was granted while the one before was alive")
+				}
+				_ = held.Unlock(context.Background()) // lost, or unlocked: both are fine here
+			}
+		})
+	}
+	for round := range 3 {
+		seen := grants.Load()
+		testenv.WaitUntil(t, "locks are granted", func() bool { return grants.Load() > seen+100 })
+		s.server.Pause(t)
+		held := last.Load()
+		testenv.WaitUntil(t, "the last lock has ended", func() bool { return held.Err() != nil })
+		if round%2 == 1 { // for longer than the lease
+			time.Sleep(2 * short)
+		}
+		s.server.Resume(t)
+	}
+	stop()
+	workers.Wait()
+}

@@ -1,0 +1,59 @@
+package redisfallback
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Fence implements [driver.Fencer] for one node. Each slot has a counter. A grant with keys in several of them takes the
+// largest number, and raises the other counters to it.
+func (b *Backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
+	g, err := ours(held)
+	if err != nil {
+		return 0, err
+	}
+	if b.redlock() {
+		return 0, fmt.Errorf("%w on Redlock, whose nodes count apart", driver.ErrUnsupported)
+	}
+	counters := map[string]*holding{}
+	for _, h := range g.holdings() {
+		counters[h.fence()] = h
+	}
+	largest, err := b.count(ctx, g, counters, 0)
+	if err == nil && len(counters) > 1 {
+		_, err = b.count(ctx, g, counters, largest)
+	}
+	return largest, err
+}
+
+// count advances the counters to floor at least, and returns the largest.
+func (b *Backend) count(ctx context.Context, g *grant, counters map[string]*holding, floor int64) (largest int64, err error) {
+	for counter, h := range counters {
+		number, err := b.advance(ctx, g, h, counter, floor)
+		if err != nil {
+			return 0, err
+		}
+		largest = max(largest, number)
+	}
+	return largest, nil
+}
+
+func (b *Backend) advance(ctx context.Context, g *grant, h *holding, counter string, floor int64) (int64, error) {
+	keys := append(h.keys(2), counter)
+	calls := b.calls(nextFence, keys, g.owner(), g.shared, floor)
+	t, err := b.round(ctx, calls)
+	if err == nil {
+		err = t.verdict(errGone)
+	}
+	if err != nil {
+		return 0, err
+	}
+	text, ok := calls[0].value.(string)
+	if !ok {
+		return 0, fmt.Errorf("the fence is a %T", calls[0].value)
+	}
+	return strconv.ParseInt(text, 10, 64)
+}

@@ -1,0 +1,51 @@
+package redisfallback
+
+import (
+	"context"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Holders implements [driver.Backend]. Of several nodes a quorum must know a holder.
+func (b *Backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder, error) {
+	calls := b.calls(listHolders, namesOf(b.prefix, key).keys(listHolders.keys))
+	t, err := b.roundUntil(ctx, calls, (*tally).over)
+	if err != nil {
+		return nil, err
+	}
+	if t.crippled() {
+		return nil, t.unavailable()
+	}
+	known := map[string]int{}
+	holders := []driver.Holder{}
+	for i, c := range calls {
+		if t.errs[i] != nil {
+			continue
+		}
+		shared, owners := c.owners()
+		for _, owner := range owners {
+			if known[owner]++; known[owner] != b.quorum {
+				continue
+			}
+			if shared {
+				owner = tokenOf(owner)
+			}
+			holders = append(holders, driver.Holder{Shared: shared, Token: owner})
+		}
+	}
+	return holders, nil
+}
+
+// owners reads what listHolders returned.
+func (c *call) owners() (shared bool, owners []string) {
+	reply, ok := c.value.([]any)
+	if !ok || len(reply) == 0 {
+		return false, nil
+	}
+	for _, owner := range reply[1:] {
+		if text, ok := owner.(string); ok {
+			owners = append(owners, text)
+		}
+	}
+	return reply[0] == "shared", owners
+}

@@ -1,0 +1,16 @@
+-- Joins the shared holders, or stands in line. ARGV: lease, waiter, how long the line lasts (0: do not stand in line).
+local value, t = redis.call('GET', KEYS[1]), millis()
+local over = value == SHARED and redis.call('ZSCORE', KEYS[2], ARGV[2])
+local offered = over and tonumber(over) > t
+if not value then
+	redis.call('DEL', KEYS[2])
+	redis.call('SET', KEYS[1], SHARED, 'PX', ARGV[1])
+end
+if offered or not value or (value == SHARED and redis.call('EXISTS', KEYS[3]) == 0) then
+	redis.call('ZADD', KEYS[2], t + ARGV[1], ARGV[2])
+	redis.call('ZREM', KEYS[4], ARGV[2])
+	cover()
+	return {1, 0}
+end
+if ARGV[3] ~= '0' then queue(KEYS[4], ARGV[2], ARGV[3]) end
+return {0, redis.call('PTTL', KEYS[1])}

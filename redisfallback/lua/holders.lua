@@ -1,0 +1,6 @@
+-- Returns the exclusive holder's token, or the shared holders.
+local value = redis.call('GET', KEYS[1])
+if not value then return {} end
+if value ~= SHARED then return {'exclusive', value} end
+local holders = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. millis(), '+inf')
+return {'shared', unpack(holders)}

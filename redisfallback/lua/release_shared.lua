@@ -1,0 +1,2 @@
+-- ARGV: holder, how long an offer lasts.
+return leave_shared(ARGV[1], tonumber(ARGV[2]))

@@ -1,0 +1,218 @@
+package redisfallback
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// maxFlights is how many pipelines a node has on their way at once. While that many are, calls gather for the next.
+const maxFlights = 2
+
+// node is one place where locks are: a server, a Cluster, or whatever Sentinel says is the primary. What concurrent
+// callers want of it travels in common pipelines.
+type node struct {
+	client  redis.UniversalClient
+	name    string
+	cluster bool
+
+	unlimited bool // a command may take longer than it should; see limit
+
+	mu      sync.Mutex
+	waiting []*call
+	flights int
+	landed  sync.WaitGroup // for the flights
+}
+
+// submit hands calls over and returns; each call's then tells of its end.
+func (n *node) submit(calls ...*call) {
+	n.mu.Lock()
+	n.line(calls)
+	start := n.flights < maxFlights && len(n.waiting) > 0
+	if start {
+		n.flights++
+		n.landed.Add(1)
+	}
+	n.mu.Unlock()
+	if start {
+		go n.fly()
+	}
+}
+
+// carry sends c, and whatever has gathered, in the caller's own goroutine, and reports false when c has to wait for others
+// and so must be submitted. It saves a lone caller the way to another goroutine and back.
+func (n *node) carry(c *call) bool {
+	n.mu.Lock()
+	if n.flights == maxFlights || c.after != nil && !c.after.finished {
+		n.mu.Unlock()
+		return false
+	}
+	n.flights++
+	n.landed.Add(1)
+	batch := append(n.waiting, c)
+	n.waiting = nil
+	n.mu.Unlock()
+	n.deliver(batch)
+	n.finish(batch)
+	n.mu.Lock()
+	more := len(n.waiting) > 0
+	if !more {
+		n.flights--
+	}
+	n.mu.Unlock()
+	if more {
+		go n.fly()
+	} else {
+		n.landed.Done()
+	}
+	return true
+}
+
+// line puts calls into the line, or behind those that they have to follow.
+func (n *node) line(calls []*call) {
+	for _, c := range calls {
+		if c.after != nil && !c.after.finished {
+			c.after.followers = append(c.after.followers, c)
+		} else {
+			n.waiting = append(n.waiting, c)
+		}
+	}
+}
+
+// fly sends what has gathered until there is nothing left.
+func (n *node) fly() {
+	defer n.landed.Done()
+	for {
+		n.mu.Lock()
+		batch := n.waiting
+		n.waiting = nil
+		if len(batch) == 0 {
+			n.flights--
+			n.mu.Unlock()
+			return
+		}
+		n.mu.Unlock()
+		n.deliver(batch)
+		n.finish(batch)
+	}
+}
+
+func (n *node) finish(batch []*call) {
+	n.mu.Lock()
+	for _, c := range batch {
+		c.finished, c.after = true, nil
+		n.line(c.followers)
+		c.followers = nil
+	}
+	n.mu.Unlock()
+	for _, c := range batch {
+		if c.then != nil {
+			c.then(c)
+		}
+	}
+}
+
+// deliver sends a batch. Releases go in bundles; those that a bundle could not carry out follow on their own.
+func (n *node) deliver(batch []*call) {
+	wanted := make([]*call, 0, len(batch))
+	for _, c := range batch {
+		if c.dropped.Load() {
+			c.err = errSilent
+			continue
+		}
+		wanted = append(wanted, c)
+	}
+	if n.cluster {
+		n.exchange(wanted)
+		return
+	}
+	singles, bundles := bundle(wanted)
+	n.exchange(append(singles, bundles...))
+	n.exchange(unbundle(bundles))
+}
+
+// exchange sends calls, and again, in another form, those which the server could not take as they were.
+func (n *node) exchange(calls []*call) {
+	for _, c := range calls {
+		c.cmd = c.command()
+	}
+	n.send(calls)
+	for range maxForms {
+		calls = reformed(calls)
+		n.send(calls)
+	}
+}
+
+// maxForms is how often a call can change its form: from a hash to its script, from there to a script of one key, and
+// again from the hash of that.
+const maxForms = 3
+
+// reformed returns the calls that have another form to try.
+func reformed(sent []*call) (calls []*call) {
+	for _, c := range sent {
+		if c.err != nil && c.reform() {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+// send is one round trip. It does not depend on any caller's context: callers leave, and the call goes on.
+func (n *node) send(calls []*call) {
+	ctx := context.Background()
+	switch len(calls) {
+	case 0:
+		return
+	case 1:
+		_ = n.client.Process(ctx, calls[0].cmd) // the error is also the command's
+	default:
+		pipe := n.client.Pipeline()
+		for _, c := range calls {
+			_ = pipe.Process(ctx, c.cmd) // only queues
+		}
+		_, _ = pipe.Exec(ctx) // each command has its own error
+	}
+	for _, c := range calls {
+		c.value, c.err = c.cmd.Result()
+	}
+}
+
+// drain waits until nothing is on its way, or ctx ends. What is left then ends with the client's own timeouts.
+func (n *node) drain(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		n.landed.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// limit bounds the time that a command can occupy a connection, where the client allows it: what hangs there holds up
+// what comes after it.
+func (n *node) limit(d time.Duration) {
+	client, ok := n.client.(*redis.Client)
+	if !ok {
+		n.unlimited = true
+		return
+	}
+	if now := client.Options().ReadTimeout; now <= 0 || now > d {
+		n.client = client.WithTimeout(d)
+	}
+}
+
+// nodeName says where a client goes, without its password.
+func nodeName(client redis.UniversalClient) string {
+	switch c := client.(type) {
+	case *redis.Client:
+		return "Redis " + c.Options().Addr
+	case *redis.ClusterClient:
+		return "Redis Cluster " + strings.Join(c.Options().Addrs, ",")
+	}
+	return "Redis"
+}

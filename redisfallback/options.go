@@ -1,0 +1,41 @@
+package redisfallback
+
+import (
+	"fmt"
+	"time"
+)
+
+// Option configures the backend that [NewBackend] makes.
+type Option interface{ apply(*options) error }
+
+type options struct {
+	prefix  string
+	timeout time.Duration
+}
+
+// WithKeyPrefix sets what the Redis key of a lock begins with, before the lock's name. The default is "pglock:". With
+// the empty prefix a lock has the same Redis key as a redis-py, redsync or bsm/redislock lock of the same name, and
+// excludes it. All processes that lock the same things need the same prefix.
+func WithKeyPrefix(prefix string) Option {
+	return option(func(o *options) error {
+		o.prefix = prefix
+		return nil
+	})
+}
+
+// WithNodeTimeout bounds how long one node may take to answer before it counts as down. The default is a twentieth of
+// the lease for Redlock, where others can answer in its place, and a third of the lease, at most 4 s, otherwise. The
+// timeouts of the client itself apply too. A d that is not positive is an error.
+func WithNodeTimeout(d time.Duration) Option {
+	return option(func(o *options) error {
+		if d <= 0 {
+			return fmt.Errorf("redisfallback: WithNodeTimeout(%v): the duration is not positive", d)
+		}
+		o.timeout = d
+		return nil
+	})
+}
+
+type option func(*options) error
+
+func (o option) apply(all *options) error { return o(all) }

@@ -1,0 +1,93 @@
+package redisfallback
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// DefaultKeyPrefix is what the Redis keys of locks begin with unless [WithKeyPrefix] says otherwise.
+const DefaultKeyPrefix = "pglock:"
+
+// New returns a Locker whose locks are on the Redis of client: one server, the primary that Sentinel names, or a
+// Cluster. The client stays the caller's: it must outlive the Locker, which does not close it. New does not connect; see
+// [pglock.Locker.Ping]. Options that only PostgreSQL has are errors that match [pglock.ErrUnsupported].
+func New(client redis.UniversalClient, opts ...pglock.Option) (*pglock.Locker, error) {
+	return newLocker([]redis.UniversalClient{client}, opts)
+}
+
+// NewRedlock returns a Locker whose locks are on a majority of independent Redis servers, at least three of them: none
+// may replicate another. A lock survives the loss of any minority of them. [pglock.Lock.Fence] is
+// [pglock.ErrUnsupported]; otherwise it is as [New] has it.
+func NewRedlock(clients []redis.UniversalClient, opts ...pglock.Option) (*pglock.Locker, error) {
+	if len(clients) < minRedlock {
+		return nil, fmt.Errorf("redisfallback: NewRedlock: %d clients: a majority needs at least %d independent servers",
+			len(clients), minRedlock)
+	}
+	return newLocker(clients, opts)
+}
+
+func newLocker(clients []redis.UniversalClient, opts []pglock.Option) (*pglock.Locker, error) {
+	b, err := NewBackend(clients)
+	if err != nil {
+		return nil, err
+	}
+	return pglock.NewWithBackend(b, opts...)
+}
+
+// NewBackend returns the backend of [New], for one client, or of [NewRedlock], for three or more, to be used with
+// [pglock.NewWithBackend] once. It takes the options that New and NewRedlock leave at their defaults.
+func NewBackend(clients []redis.UniversalClient, opts ...Option) (driver.Backend, error) {
+	if err := checkClients(clients); err != nil {
+		return nil, err
+	}
+	o := options{prefix: DefaultKeyPrefix}
+	for _, opt := range opts {
+		if opt == nil {
+			return nil, errors.New("redisfallback: an Option is nil")
+		}
+		if err := opt.apply(&o); err != nil {
+			return nil, err
+		}
+	}
+	return newBackend(clients, o), nil
+}
+
+const minRedlock = 3
+
+func checkClients(clients []redis.UniversalClient) error {
+	if n := len(clients); n != 1 && n < minRedlock {
+		return fmt.Errorf("redisfallback: %d clients: one, or at least %d independent ones for a majority", n, minRedlock)
+	}
+	seen := map[string]bool{}
+	for i, client := range clients {
+		switch c := client.(type) {
+		case *redis.Client:
+			if c == nil {
+				return fmt.Errorf("redisfallback: client %d is nil", i)
+			}
+			if addr := c.Options().Addr; seen[addr] && addr != sentinelAddr {
+				return fmt.Errorf("redisfallback: two clients are of the same server %s, which must not vote twice", addr)
+			} else {
+				seen[addr] = true
+			}
+		case *redis.ClusterClient:
+			if c == nil {
+				return fmt.Errorf("redisfallback: client %d is nil", i)
+			}
+		case *redis.Ring:
+			return fmt.Errorf("redisfallback: %w: a Ring moves keys to other servers when one fails, "+
+				"and their locks would be granted twice", pglock.ErrUnsupported)
+		case nil:
+			return fmt.Errorf("redisfallback: client %d is nil", i)
+		}
+	}
+	return nil
+}
+
+// sentinelAddr is what go-redis puts in place of the address of a client that asks Sentinel for it.
+const sentinelAddr = "FailoverClient"

@@ -1,0 +1,125 @@
+package redisfallback_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/redisfallback"
+)
+
+// ways in which a node can be away.
+var ways = map[string]func(*testing.T, *testenv.RedisServer){
+	"gone":    func(t *testing.T, s *testenv.RedisServer) { s.Kill(t) },
+	"hanging": func(t *testing.T, s *testenv.RedisServer) { s.Pause(t) },
+}
+
+// nodeTimeout is short, so that hanging nodes cost a test little.
+var nodeTimeout = []redisfallback.Option{redisfallback.WithNodeTimeout(200 * time.Millisecond)}
+
+func TestRedlockDoesWithoutAMinority(t *testing.T) {
+	for way, away := range ways {
+		for _, missing := range []int{1, 2} {
+			t.Run(strings.Repeat("x", missing)+" "+way, func(t *testing.T) {
+				nodes := servers(t, 5)
+				clients := newClients(t, nodes)
+				first, other := open(t, clients, nodeTimeout, pglock.WithLease(5*time.Second)), open(t, clients, nodeTimeout)
+				key := pglock.NewKey("k")
+				early := lock(t, first, key)
+				for _, node := range nodes[:missing] {
+					away(t, node)
+				}
+				if err := early.Verify(t.Context()); err != nil {
+					t.Errorf("Verify of a lock from before: %v", err)
+				}
+				if _, err := other.TryLock(t.Context(), key); !errors.Is(err, pglock.ErrNotAcquired) {
+					t.Errorf("TryLock of a held key: %v", err)
+				}
+				unlock(t, early)
+				for range 3 {
+					held := lock(t, first, key)
+					if _, err := other.TryLock(t.Context(), key); !errors.Is(err, pglock.ErrNotAcquired) {
+						t.Errorf("TryLock of a held key: %v", err)
+					}
+					if holders, err := other.Holders(t.Context(), key); err != nil || len(holders) != 1 {
+						t.Errorf("Holders: %v, %v", holders, err)
+					}
+					next := make(chan *pglock.Lock, 1)
+					go func() {
+						waited, err := other.Lock(t.Context(), key)
+						if err != nil {
+							t.Error(err)
+						}
+						next <- waited
+					}()
+					testenv.WaitUntil(t, "somebody waits", func() bool { return other.Stats().Waiting == 1 })
+					unlock(t, held)
+					if waited := <-next; waited != nil {
+						unlock(t, waited)
+					}
+				}
+				all, err := first.LockAll(t.Context(), []pglock.Key{pglock.NewKey("a"), pglock.NewKey("b")})
+				if err != nil {
+					t.Fatal(err)
+				}
+				unlock(t, all)
+			})
+		}
+	}
+}
+
+func TestRedlockWithoutAMajorityIsUnavailableAndNamesTheNodes(t *testing.T) {
+	for way, away := range ways {
+		t.Run(way, func(t *testing.T) {
+			nodes := servers(t, 5)
+			clients := newClients(t, nodes)
+			l := open(t, clients, nodeTimeout, pglock.WithLease(short))
+			held := lock(t, l, pglock.NewKey("k"))
+			for _, node := range nodes[:3] {
+				away(t, node)
+			}
+			_, err := l.Lock(t.Context(), pglock.NewKey("new"))
+			if !errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrNotAcquired) {
+				t.Fatalf("Lock without a majority: %v", err)
+			}
+			for _, node := range nodes[:3] {
+				if !strings.Contains(err.Error(), node.Addr()) {
+					t.Errorf("the error does not name %s: %v", node.Addr(), err)
+				}
+			}
+			if err := l.Ping(t.Context()); !errors.Is(err, pglock.ErrUnavailable) {
+				t.Errorf("Ping without a majority: %v", err)
+			}
+			wantLost(t, held, pglock.LostLease)
+		})
+	}
+}
+
+func TestRedlockIsToldWhenAMajorityForgetsALock(t *testing.T) {
+	nodes := servers(t, 5)
+	clients := newClients(t, nodes)
+	first, other := open(t, clients, nil, pglock.WithLease(short)), open(t, clients, nil, pglock.WithLease(short))
+	key := pglock.NewKey("k")
+	held := lock(t, first, key)
+	for _, node := range nodes[:2] {
+		node.Must(t, "FLUSHALL")
+	}
+	if err := held.Verify(t.Context()); err != nil {
+		t.Errorf("Verify after a minority has forgotten the lock: %v", err)
+	}
+	nodes[2].Must(t, "FLUSHALL")
+	wantLost(t, held, pglock.LostSession)
+	unlock(t, lock(t, other, key))
+}
+
+func TestRedlockHasNoFence(t *testing.T) {
+	l := open(t, newClients(t, servers(t, 3)), nil)
+	held := lock(t, l, pglock.NewKey("k"))
+	if _, err := held.Fence(t.Context()); !errors.Is(err, pglock.ErrUnsupported) {
+		t.Errorf("Fence: %v", err)
+	}
+	unlock(t, held)
+}

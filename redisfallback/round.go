@@ -1,0 +1,131 @@
+package redisfallback
+
+import (
+	"context"
+	"time"
+)
+
+// tally counts what the nodes answered to one question.
+type tally struct {
+	nodes   []*node
+	quorum  int
+	yes, no int
+	failed  int
+	heard   []bool
+	errs    []error // by node
+}
+
+func (b *Backend) newTally() *tally {
+	n := len(b.nodes)
+	return &tally{nodes: b.nodes, quorum: b.quorum, heard: make([]bool, n), errs: make([]error, n)}
+}
+
+// count adds the answer of node i.
+func (t *tally) count(i int, yes bool, err error) {
+	t.heard[i] = true
+	switch {
+	case err != nil:
+		t.failed++
+		t.errs[i] = err
+	case yes:
+		t.yes++
+	default:
+		t.no++
+	}
+}
+
+// carried tells whether a quorum said yes.
+func (t *tally) carried() bool { return t.yes >= t.quorum }
+
+// refused tells whether a quorum answered, and yes is out of reach.
+func (t *tally) refused() bool {
+	return t.no > len(t.nodes)-t.quorum || t.over() && !t.carried() && t.yes+t.no >= t.quorum
+}
+
+// crippled tells whether too many nodes failed for any answer.
+func (t *tally) crippled() bool { return t.failed > len(t.nodes)-t.quorum }
+
+func (t *tally) over() bool { return t.yes+t.no+t.failed == len(t.nodes) }
+
+// decided tells whether the answers still to come can change nothing.
+func (t *tally) decided() bool { return t.over() || t.carried() || t.refused() || t.crippled() }
+
+// giveUp counts the nodes that have not answered as failed.
+func (t *tally) giveUp() {
+	for i, heard := range t.heard {
+		if !heard {
+			t.count(i, false, errSilent)
+		}
+	}
+}
+
+// round puts calls[i] to nodes[i] and waits until the answer of all together is decided, for as long as a node may take,
+// or until ctx ends, whose cause it returns then. Calls that have not been answered go on.
+func (b *Backend) round(ctx context.Context, calls []*call) (*tally, error) {
+	return b.roundUntil(ctx, calls, (*tally).decided)
+}
+
+// roundUntil is round with another end.
+func (b *Backend) roundUntil(ctx context.Context, calls []*call, done func(*tally) bool) (*tally, error) {
+	if b.patient(ctx) && b.nodes[0].carry(calls[0]) {
+		t := b.newTally()
+		yes, err := calls[0].said()
+		t.count(0, yes, err)
+		return t, nil
+	}
+	type answer struct {
+		node int
+		yes  bool
+		err  error
+	}
+	answers := make(chan answer, len(calls))
+	for i, c := range calls {
+		c.then = func(c *call) {
+			yes, err := c.said()
+			answers <- answer{i, yes, err}
+		}
+		b.nodes[i].submit(c)
+	}
+	timer := time.NewTimer(b.timeout)
+	defer timer.Stop()
+	t := b.newTally()
+	for !done(t) {
+		select {
+		case a := <-answers:
+			t.count(a.node, a.yes, a.err)
+		case <-timer.C:
+			t.giveUp()
+		case <-ctx.Done():
+			return t, context.Cause(ctx)
+		}
+	}
+	return t, nil
+}
+
+// patient tells whether a caller can wait for the only node as long as that may take. One that is cancelled meanwhile
+// notices when the node has answered, or its time is over.
+func (b *Backend) patient(ctx context.Context) bool {
+	if b.redlock() || ctx.Err() != nil || b.nodes[0].unlimited {
+		return false
+	}
+	deadline, ok := ctx.Deadline()
+	return !ok || time.Until(deadline) > b.timeout
+}
+
+// verdict is nil when the nodes said yes, and otherwise an error that matches no, or ErrUnavailable.
+func (t *tally) verdict(no error) error {
+	switch {
+	case t.carried():
+		return nil
+	case t.refused():
+		return no
+	}
+	return t.unavailable()
+}
+
+// drop keeps calls that have not been sent from being sent.
+func drop(calls []*call) {
+	for _, c := range calls {
+		c.dropped.Store(true)
+	}
+}

@@ -1,0 +1,54 @@
+package redisfallback
+
+import (
+	"crypto/sha1"
+	"embed"
+	"encoding/hex"
+	"fmt"
+)
+
+// script is what runs on the server in one step. It is sent by its hash, and in full when the server does not know it.
+type script struct {
+	text string
+	sha  string
+	keys int // how many of a lock's keys it uses
+}
+
+//go:embed lua/*.lua
+var sources embed.FS
+
+var (
+	askExclusive      = load("ask_exclusive", 3)
+	askShared         = load("ask_shared", 4)
+	takeAll           = load("take_all", 4)
+	releaseExclusive  = load("release_exclusive", 4)
+	releaseMany       = load("release_many", 1)
+	releaseShared     = load("release_shared", 4)
+	withdrawExclusive = load("withdraw_exclusive", 4)
+	withdrawShared    = load("withdraw_shared", 4)
+	renewExclusive    = load("renew_exclusive", 1)
+	renewShared       = load("renew_shared", 2)
+	checkExclusive    = load("check_exclusive", 1)
+	checkShared       = load("check_shared", 2)
+	listHolders       = load("holders", 2)
+	nextFence         = load("fence", 2)
+	releaseBare       = load("release_bare", 1)
+)
+
+// load reads a script from the files in this package.
+func load(name string, keys int) *script {
+	text := source("common") + source(name)
+	if keys == 1 {
+		text = source(name) // needs nothing of common
+	}
+	sum := sha1.Sum([]byte(text)) // what EVALSHA takes
+	return &script{text: text, sha: hex.EncodeToString(sum[:]), keys: keys}
+}
+
+func source(name string) string {
+	text, err := sources.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(fmt.Sprintf("redisfallback: the embedded script %s: %v", name, err))
+	}
+	return string(text)
+}
