@@ -26,7 +26,7 @@ demo: ## See locks, holders and waiters on a throw-away PostgreSQL
 
 .PHONY: prepare
 prepare: ## Look for what the tests need; as root on Debian and Ubuntu install it
-	@$(prepare) postgres pgbouncer ps race
+	@$(prepare) postgres pgbouncer redis redis-py ps race
 
 .PHONY: test
 test: prepare ## Run the whole suite on real servers, with the race detector

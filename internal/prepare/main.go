@@ -45,11 +45,31 @@ var needs = map[string]need{
 		find: func() error { _, err := exec.LookPath("ps"); return err },
 		apt:  []string{"procps"}, dnf: []string{"procps-ng"}, brew: nil, // macOS has it
 	},
+	"redis": {
+		what: "Redis' server",
+		find: func() error { _, err := testenv.FindRedis(); return err },
+		apt:  []string{"redis-server"}, dnf: []string{"redis"}, brew: []string{"redis"},
+	},
+	"redis-py": {
+		what: "redis-py, a client that our locks must exclude",
+		find: findRedisPy,
+		apt:  []string{"python3-redis"}, dnf: []string{"python3-redis"}, brew: nil, // pip3 install redis
+	},
 	"race": {
 		what: "a C compiler, which go test -race needs",
 		find: findCompiler,
 		apt:  []string{"gcc", "libc6-dev"}, dnf: []string{"gcc"}, brew: []string{"gcc"},
 	},
+}
+
+// findRedisPy looks where the tests do.
+func findRedisPy() (err error) {
+	for _, python := range []string{"/usr/bin/python3", "python3"} {
+		if err = exec.Command(python, "-c", "import redis").Run(); err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 func findCompiler() error {

@@ -27,11 +27,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
+	"github.com/pglock-toolkit/pglock/redisfallback"
 )
 
 var (
@@ -45,6 +47,8 @@ var (
 	_ = monitor.Take
 	_ = pglock.New
 	_ = locktest.NewMemory
+	_ = redis.NewClient
+	_ = redisfallback.New
 )
 
 func snippet(ctx context.Context, pool *pgxpool.Pool, tx pgx.Tx, locker *pglock.Locker, lock *pglock.Lock) error {
