@@ -30,7 +30,7 @@ prepare: ## Look for what the tests need; as root on Debian and Ubuntu install i
 
 .PHONY: test
 test: prepare ## Run the whole suite on real servers, with the race detector
-	$(call in_modules,go test -race -count=1 ./...)
+	$(call in_modules,go test -race -count=1 -timeout=20m ./...)
 
 .PHONY: test-containers
 test-containers: ## Run the suite on a container of $PGLOCK_TEST_POSTGRES_IMAGE

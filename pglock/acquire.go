@@ -9,8 +9,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Lock takes the lock, waiting until it is free, ctx ends, or [MaxWait] has passed; in the latter cases the error is a
-// *[WaitError]. ctx bounds the wait and nothing else: the lock lives on when it ends. Run the work under
+// Lock takes the lock, waiting until it is free, ctx ends, [MaxWait] has passed, or somebody cancels the wait on the server
+// (pg_cancel_backend); in the latter cases the error is a *[WaitError]. ctx bounds the wait and nothing else: the lock lives on when it ends. Run the work under
 // [Lock.Context], and call [Lock.Unlock] when it is done.
 //
 // When Lock returns an error nothing is held, and nothing will be later, however the end of ctx and the grant met. (A
@@ -272,6 +272,8 @@ func (l *Locker) explain(ctx context.Context, r *request, err error, waited time
 		return failed("lock", key, more, ErrClosed)
 	case r.try && errors.Is(err, ErrNotAcquired):
 		return &WaitError{Key: key, More: more}
+	case errors.Is(err, ErrNotAcquired): // somebody ended the wait on the server
+		return &WaitError{Key: key, More: more, Waited: waited, Err: err}
 	case r.try || errors.Is(err, ErrUnavailable) || !bounded && !ended:
 		return failed("lock", key, more, err)
 	}

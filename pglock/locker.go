@@ -176,7 +176,8 @@ func (l *Locker) Holders(ctx context.Context, key Key) ([]Holder, error) {
 
 // Stats are the counters of a Locker.
 type Stats struct {
-	// Held is the number of Locks held now, Waiting of calls that wait for one, in this process.
+	// Held is the number of Locks held now, Waiting of calls that wait for one, in this process. The server, and so the
+	// monitor, sees one waiter for all calls of a process that wait for the same key.
 	Held, Waiting int
 	// Acquired counts the Locks granted so far; HandedOff those of them that were passed on or joined in this process
 	// without asking the server.

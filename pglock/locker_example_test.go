@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
@@ -336,4 +337,81 @@ func ExampleWithLogger() {
 	defer locker.Close(ctx)
 	fmt.Println(locker.Ping(ctx))
 	// Output: <nil>
+}
+
+func ExampleLock_GuardTx() {
+	ctx := context.Background()
+	pool, err := pgxpool.New(ctx, testenv.ForExamples().ConnString())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+	locker := exampleLocker()
+	defer locker.Close(ctx)
+
+	err = locker.Do(ctx, pglock.NewKey("invoice:42"), func(ctx context.Context, lock *pglock.Lock) error {
+		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			if err := lock.GuardTx(ctx, tx); err != nil { // first of all
+				return err
+			}
+			_, err := tx.Exec(ctx, "select 1") // the write, which cannot be stale
+			return err
+		})
+	})
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+func ExampleLock_Unlock() {
+	ctx := context.Background()
+	locker := exampleLocker()
+	defer locker.Close(ctx)
+	lock, err := locker.Lock(ctx, pglock.NewKey("a"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(lock.Unlock(ctx))
+	fmt.Println(errors.Is(lock.Unlock(ctx), pglock.ErrUnlocked))
+	// Output:
+	// <nil>
+	// true
+}
+
+func ExampleLock_Done() {
+	ctx := context.Background()
+	locker := exampleLocker()
+	defer locker.Close(ctx)
+	lock, err := locker.Lock(ctx, pglock.NewKey("a"), pglock.MaxHold(time.Millisecond))
+	if err != nil {
+		log.Fatal(err)
+	}
+	<-lock.Done()
+	fmt.Println(errors.Is(lock.Err(), pglock.ErrLost))
+	// Output: true
+}
+
+func ExampleWithObserver() {
+	ctx := context.Background()
+	locker := exampleLocker(pglock.WithObserver(&pglock.Observer{
+		Acquired: func(_ context.Context, e pglock.Acquired) { fmt.Println("acquired", e.Keys[0], e.How) },
+		Released: func(_ context.Context, e pglock.Released) { fmt.Println("released", e.Keys[0]) },
+	}))
+	defer locker.Close(ctx)
+	err := locker.Do(ctx, pglock.NewKey("a"), func(context.Context, *pglock.Lock) error { return nil })
+	fmt.Println(err)
+	// Output:
+	// acquired a free
+	// released a
+	// <nil>
+}
+
+func ExampleInt64Key() {
+	fmt.Println(pglock.Int64Key(42).Equal(pglock.NewKey("42")), pglock.Int64Key(42))
+	// Output: false @42
+}
+
+func ExamplePairKey() {
+	class, object, ok := pglock.PairKey(7, -42).Pair()
+	fmt.Println(class, object, ok)
+	// Output: 7 -42 true
 }

@@ -132,6 +132,26 @@ func TestAWaiterWhoseSessionEndsAsksAgain(t *testing.T) {
 	mustUnlock(t, <-waiter)
 }
 
+func TestAWaitCancelledOnTheServerIsAWaitError(t *testing.T) {
+	db := testenv.Database(t)
+	l, other := openLocker(t, db), openLocker(t, db)
+	lock := mustLock(t, l, pglock.NewKey("k"))
+	failed := make(chan error)
+	go func() {
+		_, err := other.Lock(t.Context(), pglock.NewKey("k"))
+		failed <- err
+	}()
+	db.WaitForWaiters(t, 1)
+	if _, err := db.Connect(t).Exec(t.Context(), "select pg_cancel_backend($1)", onlySession(t, db, false)); err != nil {
+		t.Fatal(err)
+	}
+	err := <-failed
+	if wait := (*pglock.WaitError)(nil); !errors.As(err, &wait) || !errors.Is(err, pglock.ErrNotAcquired) {
+		t.Errorf("a wait cancelled on the server: %v", err)
+	}
+	mustUnlock(t, lock)
+}
+
 func TestAnIdleSessionThatEndedIsReplaced(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)

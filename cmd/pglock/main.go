@@ -25,7 +25,7 @@
 //	70         the lock was lost while the command ran
 //	75         somebody else holds the lock (-E of run changes it)
 //	126, 127   the command cannot be executed, was not found
-//	128+n      ended by signal n: the command, or pglock while it waited
+//	128+n      ended by signal n: the command, or pglock while it waited, or whose output nobody reads (141)
 //
 // # What lives where
 //

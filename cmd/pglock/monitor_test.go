@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"syscall"
@@ -316,6 +317,15 @@ func TestTablesAreSetApart(t *testing.T) {
 	}
 }
 
+// silent is the URL of a server that accepts connections and never answers.
+func silent(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	t.Cleanup(func() { check(t, listener.Close()) })
+	return fmt.Sprintf("postgres://u:s3cret@%s/x?connect_timeout=1", listener.Addr())
+}
+
 func TestMonitorNeedsAServerAtFirst(t *testing.T) {
 	t.Parallel()
 	nowhere := []string{"DATABASE_URL=postgres://u:s3cret@127.0.0.1:1/x"}
@@ -327,6 +337,8 @@ func TestMonitorNeedsAServerAtFirst(t *testing.T) {
 			t.Errorf("it printed %s", r.stdout)
 		}
 	}
+	r := command(t, []string{"DATABASE_URL=" + silent(t)}, "monitor", "--once").run()
+	wantCode(t, r, 69)
 	for _, args := range [][]string{{"--interval", "0"}, {"--interval", "-1"}, {"--interval", "soon"}, {"--output", "xml"},
 		{"--key", ""}, {"--key", "@x"}, {"--once", "--interval", "1s"}, {"k"}} {
 		wantCode(t, command(t, nowhere, append([]string{"monitor"}, args...)...).run(), 64)

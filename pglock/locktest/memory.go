@@ -7,6 +7,7 @@ package locktest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -15,7 +16,8 @@ import (
 )
 
 // NewMemory returns a Locker whose locks live in this process and exclude nobody else: that of a new [Server]. It is for
-// unit tests, and works in a bubble of testing/synctest. It has no lease, and options for PostgreSQL are errors.
+// unit tests, and works in a bubble of testing/synctest. It has no lease and no registry of names; options for them and for PostgreSQL are
+// errors that match [pglock.ErrUnsupported].
 func NewMemory(opts ...pglock.Option) (*pglock.Locker, error) { return NewServer().Locker(opts...) }
 
 // Server is a lock server in memory. The Lockers that it makes exclude each other as those of several processes do.
@@ -102,7 +104,15 @@ func (s *Server) remove(g *grant) (held bool) {
 // backend is one client of a Server.
 type backend struct{ server *Server }
 
-func (*backend) Start(driver.Env) error { return nil }
+func (*backend) Start(env driver.Env) error {
+	switch {
+	case env.Lease != 0:
+		return fmt.Errorf("%w: locks in memory have no lease", driver.ErrUnsupported)
+	case env.RecordNames:
+		return fmt.Errorf("%w: locks in memory have no registry of names", driver.ErrUnsupported)
+	}
+	return nil
+}
 
 func (*backend) Ping(ctx context.Context) error { return context.Cause(ctx) }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -64,8 +65,8 @@ func TestLoseEndsTheLocksOfAKey(t *testing.T) {
 	}
 }
 
-func TestOptionsForPostgreSQLAreRefused(t *testing.T) {
-	for _, opt := range []pglock.Option{pglock.AllowPooler(), pglock.AllowStandby(), pglock.WithApplicationName("x")} {
+func TestOptionsThatMemoryCannotHonourAreRefused(t *testing.T) {
+	for _, opt := range []pglock.Option{pglock.AllowPooler(), pglock.AllowStandby(), pglock.WithApplicationName("x"), pglock.WithNames(), pglock.WithLease(time.Minute)} {
 		if _, err := locktest.NewMemory(opt); !errors.Is(err, pglock.ErrUnsupported) {
 			t.Errorf("the error is %v", err)
 		}

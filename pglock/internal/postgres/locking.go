@@ -27,6 +27,8 @@ func (s *session) lock(ctx context.Context, g *grant) error {
 		if err != nil {
 			s.cleanUp(conn)
 			switch {
+			case ctx.Err() == nil && serverCode(err) == codeQueryCanceled: // pg_cancel_backend
+				return fmt.Errorf("%w: the wait was cancelled on the server: %w", driver.ErrNotAcquired, err)
 			case ctx.Err() == nil:
 				return classify(err)
 			case s.pg.IsClosed(): // not even the cancel request was answered

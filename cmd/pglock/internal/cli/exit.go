@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"strings"
+	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
@@ -24,6 +26,8 @@ const (
 	codeUnavailable = 69 // EX_UNAVAILABLE
 	codeLost        = 70 // EX_SOFTWARE
 	codeHeld        = 75 // EX_TEMPFAIL
+
+	codeBrokenPipe = 128 + 13 // as of a process that SIGPIPE has ended
 )
 
 // exit is an error that decides the exit code. Without an error of its own there is nothing to print.
@@ -52,10 +56,19 @@ func report(w io.Writer, err error) int {
 	if err == nil {
 		return 0
 	}
+	if nobodyReads(err) {
+		return codeBrokenPipe
+	}
 	if exit, ok := errors.AsType[*exit](err); !ok || exit.err != nil {
 		say(w, "%v", err)
 	}
 	return code(err)
+}
+
+// nobodyReads reports whether what reads the output has ended, as head(1) does, which is no reason to complain.
+func nobodyReads(err error) bool {
+	file, ok := errors.AsType[*fs.PathError](err)
+	return ok && errors.Is(file, syscall.EPIPE)
 }
 
 // say prints a message for people. Some errors name the program already.
@@ -105,7 +118,7 @@ func cannotLock(err error) bool {
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true
 	}
-	if _, ok := errors.AsType[net.Error](err); ok {
+	if _, ok := errors.AsType[*net.OpError](err); ok { // net.Error would be every failed system call, on files too
 		return true
 	}
 	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok {
