@@ -217,12 +217,15 @@ func (b *Backend) firstCalls(g *grant, h *holding) []*call {
 	if g.shared {
 		return b.askCalls(g, h, noLine, false)
 	}
-	return b.calls(nil, nil, b.setArgs(g, h)...)
+	calls := b.calls(nil, nil)
+	for _, c := range calls {
+		c.takes = b.takeOf(g, h)
+	}
+	return calls
 }
 
-// setArgs is the command that takes an exclusive lock without standing in line, as other clients do it.
-func (b *Backend) setArgs(g *grant, h *holding) []any {
-	return []any{"set", h.lock, g.token, "px", b.leaseMillis, "nx"}
+func (b *Backend) takeOf(g *grant, h *holding) *take {
+	return &take{lock: h.lock, token: g.token, lease: b.leaseMillis}
 }
 
 // How long a line lasts without being renewed, in milliseconds.
@@ -238,7 +241,7 @@ func (b *Backend) askCalls(g *grant, h *holding, line int, again bool) []*call {
 	}
 	calls := b.callsAbout(g, h, askExclusive, askShared, g.token, b.leaseMillis, g.waiter, line, again)
 	for _, c := range calls {
-		c.bare = func() request { return request{args: b.setArgs(g, h)} }
+		c.bare = func() request { return request{takes: b.takeOf(g, h)} }
 	}
 	return calls
 }

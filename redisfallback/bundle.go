@@ -2,30 +2,48 @@ package redisfallback
 
 import "slices"
 
-// maxBundle is how many releases one script carries out; Lua can pass some thousand arguments to a command.
+// maxBundle is how many calls one script carries out; Lua can pass some thousand arguments to a command.
 const maxBundle = 500
 
-// bundle puts the releases of exclusive locks together, several in one script: a script costs the server much more than
-// the commands in it.
+// bundle puts calls for uncontended exclusive locks together, many in one script: that costs both sides less than as many
+// commands.
 func bundle(calls []*call) (singles, bundles []*call) {
-	var releases []*call
+	var takes, releases []*call
 	for _, c := range calls {
-		if c.script == releaseExclusive {
+		switch {
+		case c.script == releaseExclusive:
 			releases = append(releases, c)
-		} else {
+		case c.takes != nil:
+			takes = append(takes, c)
+		default:
 			singles = append(singles, c)
 		}
 	}
-	if len(releases) < 2 {
-		return calls, nil
-	}
-	for some := range slices.Chunk(releases, maxBundle) {
-		bundles = append(bundles, newBundle(some))
+	for _, group := range []struct {
+		calls []*call
+		bind  func([]*call) request
+	}{{takes, takeBundle}, {releases, releaseBundle}} {
+		if len(group.calls) < 2 {
+			singles = append(singles, group.calls...)
+			continue
+		}
+		for some := range slices.Chunk(group.calls, maxBundle) {
+			bundles = append(bundles, &call{request: group.bind(some), bundled: some})
+		}
 	}
 	return singles, bundles
 }
 
-func newBundle(releases []*call) *call {
+func takeBundle(takes []*call) request {
+	keys, args := make([]string, 0, len(takes)), make([]any, 1, 1+len(takes))
+	for _, c := range takes {
+		keys, args = append(keys, c.takes.lock), append(args, c.takes.token)
+	}
+	args[0] = takes[0].takes.lease // the same for all calls of a Locker
+	return request{script: takeMany, keys: keys, args: args}
+}
+
+func releaseBundle(releases []*call) request {
 	keys, args := make([]string, 0, 3*len(releases)), make([]any, 0, len(releases))
 	for _, c := range releases {
 		keys, args = append(keys, c.keys[0]), append(args, c.args[0])
@@ -33,10 +51,10 @@ func newBundle(releases []*call) *call {
 	for _, c := range releases {
 		keys = append(keys, c.keys[2], c.keys[3])
 	}
-	return &call{request: request{script: releaseMany, keys: keys, args: args}, bundled: releases}
+	return request{script: releaseMany, keys: keys, args: args}
 }
 
-// unbundle tells the releases what came of them, and returns those that have to be sent on their own: somebody waits for
+// unbundle tells the calls what came of them, and returns those that have to be sent on their own: somebody waits for
 // the lock.
 func unbundle(bundles []*call) (again []*call) {
 	const waitedFor = int64(2)

@@ -31,8 +31,17 @@ type request struct {
 	script *script // nil for a plain command
 	keys   []string
 	args   []any // the script's, or the whole command
+	takes  *take // instead of args, what a plain SET takes
 	inFull bool  // the script is sent as text
 }
+
+// take is the taking of an exclusive lock, without standing in line, as other clients do it.
+type take struct {
+	lock, token string
+	lease       int64 // in milliseconds
+}
+
+func (t *take) args() []any { return []any{"set", t.lock, t.token, "px", t.lease, "nx"} }
 
 var errSilent = errors.New("no answer in time")
 
@@ -46,6 +55,9 @@ func (*command) NoRetry() bool { return true }
 // command makes what is sent.
 func (r *request) command() *command {
 	ctx := context.Background()
+	if r.takes != nil {
+		return &command{redis.NewCmd(ctx, r.takes.args()...)}
+	}
 	if r.script == nil {
 		return &command{redis.NewCmd(ctx, r.args...)}
 	}

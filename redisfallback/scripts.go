@@ -21,6 +21,7 @@ var (
 	askExclusive      = load("ask_exclusive", 3)
 	askShared         = load("ask_shared", 4)
 	takeAll           = load("take_all", 4)
+	takeMany          = load("take_many", 1)
 	releaseExclusive  = load("release_exclusive", 4)
 	releaseMany       = load("release_many", 1)
 	releaseShared     = load("release_shared", 4)
