@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
@@ -113,7 +114,7 @@ func TestTheMonitorIsRenewedInPlace(t *testing.T) {
 	p.says("@7")
 	hold(t, db, "SELECT pg_advisory_lock(8)")
 	p.says("@8")
-	check(t, server.Signal(syscall.SIGQUIT))
+	check(t, server.Down(t.Context(), pgserver.Immediate))
 	p.says("trying again")
 	p.types(ctrlC)
 	wantCode(t, p.end(), 0)
