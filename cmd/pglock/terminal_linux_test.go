@@ -32,14 +32,14 @@ func (p *process) onTerminal() *process {
 	p.input = user
 	p.start()
 	check(p.t, terminal.Close())
-	read := make(chan struct{})
+	p.read = make(chan struct{})
 	go func() {
-		defer close(read)
+		defer close(p.read)
 		_, _ = io.Copy(&p.stdout, user) // ends with an error when the last process has left the terminal
 	}()
 	p.t.Cleanup(func() {
 		p.abandon()
-		<-read
+		<-p.read
 		check(p.t, user.Close())
 	})
 	return p
@@ -122,7 +122,8 @@ func TestTheMonitorIsRenewedInPlace(t *testing.T) {
 	if strings.Count(text, "\x1b[?1049h") != 1 || strings.Count(text, "\x1b[?1049l") != 1 {
 		t.Errorf("the other screen was not entered and left once: %q", text)
 	}
-	wantText(t, text[strings.Index(text, "\x1b[?1049l"):], "@7", "@8")
+	_, afterwards, _ := strings.Cut(text, "\x1b[?1049l")
+	wantText(t, afterwards, "@7", "@8")
 }
 
 func TestRemovingTheSchemaIsAskedFor(t *testing.T) {
