@@ -73,6 +73,7 @@ func TestCtrlCReachesTheCommandOnce(t *testing.T) {
 	}
 	p.signal(syscall.SIGTERM) // is passed on, and comes last
 	wantCode(t, p.end(), 5)
+	<-p.read // its last words are still on their way
 	if n := interrupts(p); n != times {
 		t.Errorf("Ctrl-C %d times gave %d signals", times, n)
 	}
@@ -118,6 +119,7 @@ func TestTheMonitorIsRenewedInPlace(t *testing.T) {
 	p.says("trying again")
 	p.types(ctrlC)
 	wantCode(t, p.end(), 0)
+	<-p.read // its last words are still on their way
 	text := p.stdout.String()
 	if strings.Count(text, "\x1b[?1049h") != 1 || strings.Count(text, "\x1b[?1049l") != 1 {
 		t.Errorf("the other screen was not entered and left once: %q", text)
