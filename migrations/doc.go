@@ -17,7 +17,16 @@
 // transaction. They keep the version themselves, so Up and Version know them as applied. No statement contains a
 // semicolon, so tools that split at semicolons need no annotations.
 //
+// # Names
+//
+// pglock.names has a row for each name that was ever recorded, and nothing removes one. The role that owns the schema
+// may delete rows at any time, such as DELETE FROM pglock.names WHERE first_seen < now() - interval '90 days'. No lock
+// depends on them; a lock whose name is not there is shown by its number.
+//
 // # Rights
+//
+// A schema pglock that exists already is refused, also when it is empty: whoever made it may have plans for it. Do not
+// create it beforehand; grant the right to.
 //
 // Installing needs the right to create a schema (GRANT CREATE ON DATABASE), upgrading and removing need the role that
 // owns it. Nobody else may do anything in the schema at first. A role that takes locks needs these grants, which

@@ -48,12 +48,17 @@ func openCounted(t testing.TB, db *testenv.DB, opts ...pglock.Option) (*pglock.L
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := l.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { closeWithinAMinute(t, l) })
 	return l, opened
+}
+
+// closeWithinAMinute closes the Locker of a test that may have failed with locks held.
+func closeWithinAMinute(t testing.TB, l *pglock.Locker) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := l.Close(ctx); err != nil {
+		t.Error(err)
+	}
 }
 
 // numbers returns what a query for a column of integers finds.

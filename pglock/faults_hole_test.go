@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
-	"errors"
 	"io"
 	"net"
 	"strconv"
@@ -207,11 +206,7 @@ func openShortLeased(t *testing.T, cfg *pgxpool.Config) *pglock.Locker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := l.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { closeWithinAMinute(t, l) })
 	return l
 }
 
@@ -281,14 +276,13 @@ func TestAQuestionThatArrivesInPartDoesNotKeepTheLocks(t *testing.T) {
 			verified := make(chan error)
 			go func() { verified <- lock.Verify(t.Context()) }()
 			awaitDone(t, proxy.happened, "the question")
+			awaitDone(t, lock.Done(), "the end of a lock at which nobody looks, while the question is not answered")
 			after, err := next.LockAll(t.Context(), keys)
 			if err != nil {
 				t.Fatal(err)
 			}
 			w.unlock(t, w.enter(t, after, false))
-			if err := <-verified; !errors.Is(err, pglock.ErrLost) {
-				t.Errorf("Verify: %v", err)
-			}
+			wantLost(t, <-verified, pglock.LostLease)
 			proxy.cut(false, false)
 		})
 	}

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 func TestEveryRowCanBeMeasured(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	l, err := newLab(ctx, flags{plan: contest.Plan{Rounds: 1, Slice: 20 * time.Millisecond}, showCPU: true})
+	l, err := newLab(ctx, flags{plan: contest.Plan{Rounds: 1, Slice: 200 * time.Millisecond}, showCPU: true})
 	if err != nil {
 		t.Fatal(err)
 	}

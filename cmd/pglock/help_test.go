@@ -30,6 +30,11 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"mointor":            `unknown command "mointor", did you mean monitor? (see pglock --help)`,
 		"no-such-thing":      `unknown command "no-such-thing" (see pglock --help)`,
 		"migrate upp":        `unknown command "upp", did you mean up? (see pglock migrate --help)`,
+		"help nosuch":        `unknown command "nosuch" (see pglock --help)`,
+		"help migrate upp":   `unknown command "migrate upp"`,
+		"completion tcsh":    `unknown command "tcsh"`,
+		"run -E x k true":    `"x" for "-E, --conflict-exit-code" flag: want an exit code between 0 and 255 (see`,
+		"run -w 1e18 k true": "must be less than 290 years",
 		"migrate up now":     "expected no arguments (see pglock migrate up --help)",
 		"version 2":          "expected no arguments",
 		"demo fast":          "expected no arguments",
@@ -50,7 +55,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 
 func TestCommandsWithoutAnythingToDoShowTheirHelp(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{"", "migrate", "help", "help run"} {
+	for _, line := range []string{"", "migrate", "help", "help run", "help migrate up", "completion"} {
 		r := command(t, nil, strings.Fields(line)...).run()
 		wantCode(t, r, 0)
 		wantText(t, r.stdout, "Usage:")

@@ -39,7 +39,8 @@ func TestMain(m *testing.M) {
 type process struct {
 	*exec.Cmd
 	t              testing.TB
-	input          *os.File // see withInput
+	input          *os.File      // see withInput
+	read           chan struct{} // closed when all that a terminal shows has been read; see onTerminal
 	stdout, stderr buffer
 }
 
@@ -118,6 +119,9 @@ func (p *process) end() result {
 	}
 	if _, ok := err.(*exec.ExitError); err != nil && !ok {
 		p.t.Fatal(err)
+	}
+	if p.read != nil {
+		<-p.read
 	}
 	return result{p.ProcessState.ExitCode(), p.stdout.String(), p.stderr.String()}
 }

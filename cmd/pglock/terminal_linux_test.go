@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
@@ -31,14 +32,14 @@ func (p *process) onTerminal() *process {
 	p.input = user
 	p.start()
 	check(p.t, terminal.Close())
-	read := make(chan struct{})
+	p.read = make(chan struct{})
 	go func() {
-		defer close(read)
+		defer close(p.read)
 		_, _ = io.Copy(&p.stdout, user) // ends with an error when the last process has left the terminal
 	}()
 	p.t.Cleanup(func() {
 		p.abandon()
-		<-read
+		<-p.read
 		check(p.t, user.Close())
 	})
 	return p
@@ -72,6 +73,7 @@ func TestCtrlCReachesTheCommandOnce(t *testing.T) {
 	}
 	p.signal(syscall.SIGTERM) // is passed on, and comes last
 	wantCode(t, p.end(), 5)
+	<-p.read // its last words are still on their way
 	if n := interrupts(p); n != times {
 		t.Errorf("Ctrl-C %d times gave %d signals", times, n)
 	}
@@ -113,15 +115,17 @@ func TestTheMonitorIsRenewedInPlace(t *testing.T) {
 	p.says("@7")
 	hold(t, db, "SELECT pg_advisory_lock(8)")
 	p.says("@8")
-	check(t, server.Signal(syscall.SIGQUIT))
+	check(t, server.Down(t.Context(), pgserver.Immediate))
 	p.says("trying again")
 	p.types(ctrlC)
 	wantCode(t, p.end(), 0)
+	<-p.read // its last words are still on their way
 	text := p.stdout.String()
 	if strings.Count(text, "\x1b[?1049h") != 1 || strings.Count(text, "\x1b[?1049l") != 1 {
 		t.Errorf("the other screen was not entered and left once: %q", text)
 	}
-	wantText(t, text[strings.Index(text, "\x1b[?1049l"):], "@7", "@8")
+	_, afterwards, _ := strings.Cut(text, "\x1b[?1049l")
+	wantText(t, afterwards, "@7", "@8")
 }
 
 func TestRemovingTheSchemaIsAskedFor(t *testing.T) {

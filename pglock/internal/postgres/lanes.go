@@ -324,6 +324,9 @@ func (l *lanes) try(ctx context.Context, g *grant) error {
 		return err
 	}
 	if err := l.await(ctx, a); err != nil {
+		if l.holdsPart(a) { // of several keys, when the statement failed in the middle
+			_ = l.release(g) // if that fails the session has ended, which gives them back too
+		}
 		return err
 	}
 	wakes.Put(a.wake)
@@ -338,6 +341,13 @@ func (l *lanes) try(ctx context.Context, g *grant) error {
 		return errSessionEnded{fmt.Errorf("give back what was free of several keys: %v", err)}
 	}
 	return driver.ErrNotAcquired
+}
+
+// holdsPart reports whether a failed try has left keys locked.
+func (l *lanes) holdsPart(a *ask) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return a.state == answered && len(a.grant.numbers) > 0
 }
 
 // release gives g's keys back. Whatever it returns, they are given back as soon as the server takes the statement.

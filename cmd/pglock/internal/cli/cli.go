@@ -50,7 +50,27 @@ be executed or was not found; 128+n ended by signal n; 1 other errors.`,
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 80 "))
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse(cmd, "%w", err) })
 	root.AddCommand(newRun(), newMonitor(), newKey(), newMigrate(), newDemo(), newVersion())
+	refuseUnknown(root)
 	return root
+}
+
+// refuseUnknown makes cobra's own commands fail where they would print help, as if that had been asked for.
+func refuseUnknown(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "completion":
+			group(cmd)
+		case "help":
+			cmd.Args = func(cmd *cobra.Command, args []string) error {
+				if _, rest, err := root.Find(args); err != nil || len(rest) > 0 {
+					return misuse(root, "unknown command %q", strings.Join(args, " "))
+				}
+				return nil
+			}
+		}
+	}
 }
 
 // group makes a command that only has subcommands refuse others, which cobra alone does for the root.

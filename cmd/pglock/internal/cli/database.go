@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,10 @@ type database struct {
 // resolve finds out which database is meant. It does not connect yet.
 func (d *dsn) resolve(cmd *cobra.Command) (database, error) {
 	source, value := "--dsn", strings.TrimSpace(d.value)
-	if !cmd.Flags().Changed("dsn") {
+	if cmd.Flags().Changed("dsn") && value == "" { // most likely an unset variable, which must not lead elsewhere
+		return database{}, misuse(cmd, "--dsn is empty (leave it out to use DATABASE_URL, or what psql uses)")
+	}
+	if value == "" {
 		source, value = "DATABASE_URL", strings.TrimSpace(os.Getenv("DATABASE_URL"))
 	}
 	config, err := parse(value)
@@ -113,11 +117,20 @@ func withoutInput(err, kind error) error {
 	return errors.New(reason)
 }
 
-// target writes a database as people know it from URLs.
+// target writes a database as people know it from URLs. Of several hosts it shows all, since only a connection tells
+// which one answers.
 func target(config *pgx.ConnConfig) string {
-	address := net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port)))
-	return fmt.Sprintf("%s@%s/%s", config.User, address, config.Database)
+	addresses := []string{address(config.Host, config.Port)}
+	for _, other := range config.Fallbacks { // a host is there again for each of its ways to connect, such as without TLS
+		if another := address(other.Host, other.Port); !slices.Contains(addresses, another) {
+			addresses = append(addresses, another)
+		}
+	}
+	name := cmp.Or(config.Database, config.User) // the server's default
+	return fmt.Sprintf("%s@%s/%s", config.User, strings.Join(addresses, ","), name)
 }
+
+func address(host string, port uint16) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }
 
 // pool returns a pool that dials when it is first used. Its statements are not prepared under names, which a
 // transaction pooler may not know.

@@ -28,9 +28,10 @@ states and queries of other roles too. What the server does not tell is marked
 The table has the locks that somebody waits for first. Behind a holder in the
 way stands what it does. BLOCKED BY are the sessions that have to go ahead:
 those that hold the lock, and with ~ those that only wait for it, ahead in the
-queue. Keys are shown of every database of the server; for others than the one
-that is connected to, it is named, and there are no names. Prepared
-transactions have no process, but an identifier, which ROLLBACK PREPARED takes.
+queue; +2 are two more that there is no room for. Keys are shown of every
+database of the server; for others than the one that is connected to, it is
+named, and there are no names. Prepared transactions have no process, but an
+identifier, which ROLLBACK PREPARED takes.
 
 On a terminal the table is renewed in place until Ctrl-C. Elsewhere, and with
 --output json or csv, each snapshot is appended: as a table, as one line of
@@ -129,16 +130,16 @@ type printer interface {
 	close() error
 }
 
-func (m *watch) printer(db database) printer {
+func (m *watch) printer(db database, filter view.Filter) printer {
 	switch {
 	case m.output == formatJSON:
-		return newAppender(db, view.JSON)
+		return newAppender(db, filtered(filter, view.JSON))
 	case m.output == formatCSV:
-		return newAppender(db, csvWriter())
+		return newAppender(db, filtered(filter, csvWriter()))
 	case !m.once && term.Is(os.Stdout) && os.Getenv("TERM") != "dumb":
-		return newScreen(db, os.Stdout)
+		return newScreen(db, filter, os.Stdout)
 	}
-	return newAppender(db, tableWriter(db.target))
+	return newAppender(db, tableWriter(filter, db.target))
 }
 
 func (m *watch) showOnce(ctx context.Context, db database, pool *pgxpool.Pool, filter view.Filter) error {
@@ -146,16 +147,16 @@ func (m *watch) showOnce(ctx context.Context, db database, pool *pgxpool.Pool, f
 	if err != nil {
 		return db.failed(err)
 	}
-	return m.printer(db).show(filter.Apply(snapshot))
+	return m.printer(db, filter).show(snapshot)
 }
 
 // showAll fails when there was no first snapshot: a server that has never answered is most likely the wrong one.
 func (m *watch) showAll(ctx context.Context, db database, pool *pgxpool.Pool, filter view.Filter) error {
-	p, first := m.printer(db), true
+	p, first := m.printer(db, filter), true
 	for snapshot, err := range monitor.Watch(ctx, pool, time.Duration(m.interval)) {
 		switch {
 		case err == nil:
-			err = p.show(filter.Apply(snapshot))
+			err = p.show(snapshot)
 		case first:
 			err = db.failed(err)
 		default:
@@ -199,6 +200,11 @@ func (a *appender) missed(err error) error {
 
 func (a *appender) close() error { return nil }
 
+// filtered writes only what the filter shows.
+func filtered(f view.Filter, write func(io.Writer, *monitor.Snapshot) error) func(io.Writer, *monitor.Snapshot) error {
+	return func(w io.Writer, s *monitor.Snapshot) error { return write(w, f.Apply(s)) }
+}
+
 func csvWriter() func(io.Writer, *monitor.Snapshot) error {
 	headed := false
 	return func(w io.Writer, s *monitor.Snapshot) error {
@@ -212,10 +218,10 @@ func csvWriter() func(io.Writer, *monitor.Snapshot) error {
 	}
 }
 
-func tableWriter(target string) func(io.Writer, *monitor.Snapshot) error {
+func tableWriter(filter view.Filter, target string) func(io.Writer, *monitor.Snapshot) error {
 	separator := ""
 	return func(w io.Writer, s *monitor.Snapshot) error {
-		_, err := io.WriteString(w, separator+lines(view.Table(s, target, width())))
+		_, err := io.WriteString(w, separator+lines(view.Table(s, filter, target, width())))
 		separator = "\n"
 		return err
 	}

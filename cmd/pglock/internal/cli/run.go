@@ -50,7 +50,7 @@ type run struct {
 	wait         seconds
 	bounded      bool // wait was given
 	shared       bool
-	conflictCode int
+	conflictCode exitCode
 	killAfter    seconds
 	lease        seconds
 	allowPooler  bool
@@ -59,7 +59,7 @@ type run struct {
 }
 
 func newRun() *cobra.Command {
-	r := run{killAfter: seconds(10 * time.Second), lease: seconds(15 * time.Second)}
+	r := run{conflictCode: codeHeld, killAfter: seconds(10 * time.Second), lease: seconds(15 * time.Second)}
 	cmd := &cobra.Command{
 		Use:   "run [flags] KEY -- COMMAND ARGUMENTS…",
 		Short: "Run a command while holding a lock",
@@ -79,7 +79,7 @@ func newRun() *cobra.Command {
 	flags.BoolVarP(&r.nonblock, "nonblock", "n", false, "fail instead of waiting for the lock")
 	flags.VarP(&r.wait, "wait", "w", "fail when the lock could not be had after `duration` (1m30s, or seconds: 0.5)")
 	flags.BoolVarP(&r.shared, "shared", "s", false, "take the lock shared: beside other shared holders")
-	flags.IntVarP(&r.conflictCode, "conflict-exit-code", "E", codeHeld, "exit with code `n` when -n or -w fails")
+	flags.VarP(&r.conflictCode, "conflict-exit-code", "E", "exit with code `n` when -n or -w fails")
 	flags.Var(&r.killAfter, "kill-after", "when the lock is lost, SIGKILL comes a `duration` after SIGTERM")
 	flags.Var(&r.lease, "lease", "the server frees the lock of a pglock that is silent for a `duration`")
 	flags.BoolVar(&r.allowPooler, "allow-pooler", false, "say that the proxy keeps sessions (pool_mode = session)")
@@ -117,11 +117,8 @@ func (r *run) command(cmd *cobra.Command, args []string) error {
 
 func (r *run) check(cmd *cobra.Command) error {
 	r.bounded = cmd.Flags().Changed("wait")
-	switch {
-	case r.nonblock && r.bounded:
+	if r.nonblock && r.bounded {
 		return misuse(cmd, "-n (do not wait) contradicts -w %v (wait)", time.Duration(r.wait))
-	case r.conflictCode < 0 || r.conflictCode > 255:
-		return misuse(cmd, "-E %d: an exit code is between 0 and 255", r.conflictCode)
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func (u *underLock) notRun(lock *pglock.Lock, err error) error {
 	}
 	switch {
 	case errors.Is(err, pglock.ErrNotAcquired):
-		return &exit{u.conflictCode, u.failed(err)}
+		return &exit{int(u.conflictCode), u.failed(err)}
 	case errors.Is(err, pglock.ErrPooler):
 		err = fmt.Errorf("%w; here that is --allow-pooler", err)
 	case errors.Is(err, pglock.ErrStandby):

@@ -24,12 +24,15 @@ const (
 // screen shows the latest snapshot in place, on a terminal.
 type screen struct {
 	db     database
+	filter view.Filter
 	out    *os.File
 	opened bool
 	last   *monitor.Snapshot
 }
 
-func newScreen(db database, out *os.File) *screen { return &screen{db: db, out: out} }
+func newScreen(db database, filter view.Filter, out *os.File) *screen {
+	return &screen{db: db, filter: filter, out: out}
+}
 
 func (s *screen) show(snapshot *monitor.Snapshot) error {
 	s.last = snapshot
@@ -51,7 +54,7 @@ func (s *screen) draw(warning string) error {
 	if warning != "" {
 		frame = append(view.Wrap(view.Printable(warning), columns, ""), "")
 	}
-	frame = append(frame, view.Table(s.last, s.db.target, columns)...)
+	frame = append(frame, view.Table(s.last, s.filter, s.db.target, columns)...)
 	if len(frame) > rows {
 		more := len(frame) - (rows - 1)
 		frame = append(frame[:rows-1], fmt.Sprintf("… %d more lines (--waiting and --key show less)", more))
@@ -70,7 +73,7 @@ func (s *screen) close() error {
 	if !s.opened {
 		return nil
 	}
-	_, err := io.WriteString(s.out, leaveScreen+lines(view.Table(s.last, s.db.target, width())))
+	_, err := io.WriteString(s.out, leaveScreen+lines(view.Table(s.last, s.filter, s.db.target, width())))
 	return err
 }
 

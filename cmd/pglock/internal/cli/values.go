@@ -25,6 +25,8 @@ func (s *seconds) Set(text string) error {
 		d, err = fromSeconds(number)
 	}
 	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return errors.New("must be less than 290 years")
 	case err != nil:
 		return errors.New("want a duration such as 1m30s, or a number of seconds such as 0.5")
 	case d < 0:
@@ -36,6 +38,9 @@ func (s *seconds) Set(text string) error {
 
 // fromSeconds refuses what is no number, and more than about 290 years.
 func fromSeconds(number float64) (time.Duration, error) {
+	if math.IsNaN(number) {
+		return 0, strconv.ErrSyntax
+	}
 	if nanoseconds := number * float64(time.Second); math.Abs(nanoseconds) < math.MaxInt64 {
 		return time.Duration(nanoseconds), nil
 	}
@@ -50,6 +55,21 @@ func (s *seconds) String() string {
 }
 
 func (s *seconds) Type() string { return "duration" }
+
+// exitCode is the value of a flag that takes an exit code.
+type exitCode uint8
+
+func (c *exitCode) Set(text string) error {
+	code, err := strconv.ParseUint(text, 10, 8)
+	if err != nil {
+		return errors.New("want an exit code between 0 and 255")
+	}
+	*c = exitCode(code)
+	return nil
+}
+
+func (c *exitCode) String() string { return strconv.Itoa(int(*c)) }
+func (c *exitCode) Type() string   { return "code" }
 
 // format is the value of --output.
 type format string

@@ -85,9 +85,12 @@ func (g grid) line(r row) string {
 	if r.text != "" {
 		cells = append(cells, r.text)
 	}
-	cells = append(cells, shorten(r.blockers, g[len(g)-1].width))
+	cells = append(cells, g.blockers(r))
 	return indent + strings.TrimRight(strings.Join(cells, separator), " ")
 }
+
+// blockers is the last cell.
+func (g grid) blockers(r row) string { return shorten(r.blockers, g[len(g)-1].width) }
 
 // shorten joins as many items as fit into n columns, and counts the others.
 func shorten(items []string, n int) string {

@@ -10,11 +10,14 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// Table lays a snapshot of the server target out in lines of at most width columns: for each lock its holders, then its
-// waiters. Locks that somebody waits for come first, the longest wait before the others.
-func Table(s *monitor.Snapshot, target string, width int) []string {
+// Table lays what the filter shows of a snapshot of the server target out in lines of at most width columns: for each
+// lock its holders, then its waiters. Locks that somebody waits for come first, the longest wait before the others.
+func Table(all *monitor.Snapshot, filter Filter, target string, width int) []string {
+	s := filter.Apply(all)
+	filter.nameKeys(s)
 	lines := []string{title(s, target)}
-	for _, part := range [][]string{body(s, width), notes(s, width)} {
+	rows, marks := body(s, width)
+	for _, part := range [][]string{rows, notes(s, len(all.Locks)-len(s.Locks), marks, width)} {
 		if len(part) > 0 {
 			lines = append(append(lines, ""), part...)
 		}
@@ -37,9 +40,12 @@ type entry struct {
 	row  *row
 }
 
-func body(s *monitor.Snapshot, width int) []string {
+// marks are those that stand in the column of blockers and need to be explained.
+type marks struct{ soft, more bool }
+
+func body(s *monitor.Snapshot, width int) (lines []string, m marks) {
 	if len(s.Locks) == 0 {
-		return nil
+		return nil, m
 	}
 	g := newGrid()
 	head := g.head()
@@ -53,14 +59,16 @@ func body(s *monitor.Snapshot, width int) []string {
 		}
 	}
 	g.fitInto(width)
-	var lines []string
 	for _, e := range entries {
 		if e.row != nil {
 			e.text = g.line(*e.row)
+			blockers := separator + g.blockers(*e.row)
+			m.soft = m.soft || strings.Contains(blockers, separator+"~")
+			m.more = m.more || strings.Contains(blockers, separator+"+")
 		}
 		lines = append(lines, e.text)
 	}
-	return lines
+	return lines, m
 }
 
 func entriesOf(s *monitor.Snapshot, lock monitor.Lock, width int) []entry {
@@ -117,13 +125,13 @@ func heading(s *monitor.Snapshot, lock monitor.Lock, width int) string {
 }
 
 // notes end a table: how much it shows, what its marks mean, and what is missing and how it can be had.
-func notes(s *monitor.Snapshot, width int) []string {
-	texts := []string{total(s)}
-	for _, lock := range s.Locks {
-		if slices.ContainsFunc(lock.Waiters, waitsForWaiters) {
-			texts = append(texts, "~ does not hold the lock, but waits for it ahead in the queue")
-			break
-		}
+func notes(s *monitor.Snapshot, others int, m marks, width int) []string {
+	texts := []string{total(s, others)}
+	if m.soft {
+		texts = append(texts, "~ does not hold the lock, but waits for it ahead in the queue")
+	}
+	if m.more {
+		texts = append(texts, "+n counts blockers that there is no room for; a wider table and JSON show them")
 	}
 	for _, missing := range []struct{ what, why string }{
 		{"names", s.NamesMissing}, {"hidden", s.DetailsHidden}, {"blocked by", s.BlockersMissing},
@@ -139,9 +147,13 @@ func notes(s *monitor.Snapshot, width int) []string {
 	return lines
 }
 
-func total(s *monitor.Snapshot) string {
-	if len(s.Locks) == 0 {
+// total also says when there are others that were not chosen, or an empty table would seem to say that all is free.
+func total(s *monitor.Snapshot, others int) string {
+	switch {
+	case len(s.Locks) == 0 && others == 0:
 		return "no advisory locks"
+	case len(s.Locks) == 0:
+		return fmt.Sprintf("no advisory locks that match --key and --waiting; %s not shown", count(others, "key"))
 	}
 	var holders, waiters int
 	for _, lock := range s.Locks {
@@ -155,10 +167,6 @@ func count(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-func waitsForWaiters(w monitor.Waiter) bool {
-	return slices.ContainsFunc(w.BlockedBy, func(b monitor.Blocker) bool { return b.Kind == monitor.Soft })
 }
 
 // doing says what a holder is at: that is what others wait for.

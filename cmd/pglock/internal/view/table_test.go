@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -79,12 +80,13 @@ invoice:42  @6688477336110245193
 
 3 keys, 3 holders, 4 waiters
 ~ does not hold the lock, but waits for it ahead in the queue
++n counts blockers that there is no room for; a wider table and JSON show them
 hidden: role "watcher" may not see the details of other roles' sessions: GRANT
   pg_read_all_stats TO "watcher"
 `
 
 func TestTable(t *testing.T) {
-	got := "\n" + strings.Join(Table(snapshot(), "alice@db1:5432/shop", 80), "\n") + "\n"
+	got := "\n" + strings.Join(Table(snapshot(), Filter{}, "alice@db1:5432/shop", 80), "\n") + "\n"
 	if got != inEightyColumns {
 		t.Errorf("got %s\nwant %s", got, inEightyColumns)
 	}
@@ -97,7 +99,7 @@ func TestNoLineIsWiderThanTheTable(t *testing.T) {
 	s.Locks[2].Holders[0].Application = strings.Repeat("日本語", 20)
 	s.Locks[2].Holders[0].State = "a state that no server of today knows"
 	for width := 20; width < 200; width++ {
-		for _, line := range Table(s, "alice@db1:5432/shop", width) {
+		for _, line := range Table(s, Filter{}, "alice@db1:5432/shop", width) {
 			if columns(line) > width {
 				t.Fatalf("%d columns instead of %d: %s", columns(line), width, line)
 			}
@@ -107,16 +109,33 @@ func TestNoLineIsWiderThanTheTable(t *testing.T) {
 
 func TestATableWithoutLocks(t *testing.T) {
 	s := &monitor.Snapshot{TakenAt: now, ServerVersion: "13.1", NamesMissing: "because"}
-	got := strings.Join(Table(s, "x", 80), "\n")
+	got := strings.Join(Table(s, Filter{}, "x", 80), "\n")
 	if want := "x  PostgreSQL 13.1  2026-07-05 12:00:00 UTC\n\nno advisory locks\nnames: because"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestATableSaysThatOthersAreNotShown(t *testing.T) {
+	filter := Filter{Keys: []pglock.Key{pglock.NewKey("nosuch")}}
+	table := strings.Join(Table(snapshot(), filter, "x", 80), "\n")
+	if !strings.Contains(table, "\nno advisory locks that match --key and --waiting; 3 keys not shown") {
+		t.Errorf("got %s", table)
+	}
+}
+
+func TestAKeyHasTheNameThatItWasChosenBy(t *testing.T) {
+	key, s := pglock.NewKey("given"), snapshot()
+	s.Locks[0].Number = key.Int64()
+	table := strings.Join(Table(s, Filter{Keys: []pglock.Key{key}}, "x", 80), "\n")
+	if !strings.Contains(table, fmt.Sprintf("\ngiven  @%d\n", key.Int64())) || s.Locks[0].Key != "@5" {
+		t.Errorf("got %s", table)
 	}
 }
 
 func TestBlockersThatCouldNotBeRead(t *testing.T) {
 	s := snapshot()
 	s.BlockersMissing = "it took too long"
-	table := strings.Join(Table(s, "x", 80), "\n")
+	table := strings.Join(Table(s, Filter{}, "x", 80), "\n")
 	if !strings.Contains(table, "active     ?\n") || !strings.Contains(table, "blocked by: it took too long") {
 		t.Errorf("got %s", table)
 	}

@@ -26,6 +26,18 @@ func (f Filter) Apply(s *monitor.Snapshot) *monitor.Snapshot {
 	return &shown
 }
 
+// nameKeys gives the locks of a copy that Apply made the names that they were chosen by, if they have none.
+func (f Filter) nameKeys(s *monitor.Snapshot) {
+	for i := range s.Locks {
+		lock := &s.Locks[i]
+		for _, key := range f.Keys {
+			if key.Name() != "" && key.ID() == lock.ID() && len(lock.Names) == 0 {
+				lock.Key, lock.Names = key.String(), []string{key.Name()}
+			}
+		}
+	}
+}
+
 func (f Filter) shows(lock monitor.Lock) bool {
 	if f.Waiting && len(lock.Waiters) == 0 {
 		return false

@@ -1,0 +1,72 @@
+package pglock_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// A process in which 64 goroutines fight for a key hands it on among them only as often as it may. Then another process
+// that waits has its turn.
+func TestAHotProcessLetsAnotherOneHaveItsTurn(t *testing.T) {
+	const few, usual = 16, 64
+	fewHandoffs := pglock.WithHandoffLimit(few, time.Hour)
+	t.Run("writing", func(t *testing.T) { shareHotKey(t, few, false, fewHandoffs) })
+	t.Run("reading", func(t *testing.T) { shareHotKey(t, few, true, fewHandoffs) })
+	t.Run("writing, by default", func(t *testing.T) { shareHotKey(t, usual, false) })
+	t.Run("reading, by default", func(t *testing.T) { shareHotKey(t, usual, true) })
+}
+
+// shareHotKey counts the locks of the hot process that see, as soon as they are granted, that the other process waits in
+// the server's queue. The first of them may have been granted just before; readers that shared it then, too.
+func shareHotKey(t *testing.T, handoffs int, shared bool, opts ...pglock.Option) {
+	db := testenv.Database(t)
+	watch := db.Pool(t)
+	hot, _ := openCounted(t, db, opts...)
+	other := openLocker(t, db, pglock.WithApplicationName("the other one"))
+	key := pglock.NewKey("hot")
+	const workers = 64
+	limit, how := handoffs+1, []pglock.LockOption(nil)
+	if shared {
+		limit, how = 2*handoffs+workers, []pglock.LockOption{pglock.Shared()}
+	}
+	w := newWitness(toldBefore)
+	var past atomic.Int64
+	stop := keepBusy(t, workers, []*pglock.Locker{hot}, func(ctx context.Context, l *pglock.Locker) {
+		lock, err := l.Lock(ctx, key, how...)
+		if err != nil {
+			if ctx.Err() == nil {
+				t.Error(err)
+			}
+			return
+		}
+		h := w.enter(t, lock, shared)
+		var waiting bool
+		err = watch.QueryRow(ctx, `select exists (select from pg_locks as l join pg_stat_activity as a using (pid)
+			where l.locktype = 'advisory' and not l.granted and a.application_name = 'the other one')`).Scan(&waiting)
+		if err != nil && ctx.Err() == nil {
+			t.Error(err)
+		}
+		if waiting {
+			past.Add(1)
+		}
+		w.unlock(t, h)
+	})
+	for range trials(t, 10) {
+		enough := w.count() + 100
+		testenv.WaitUntil(t, "the hot process is at work", func() bool { return w.count() >= enough })
+		past.Store(0)
+		lock := mustLock(t, other, key)
+		h := w.enter(t, lock, false)
+		if n := past.Load(); n > int64(limit) {
+			t.Errorf("%d locks were granted to the hot process past another one that waited, want %d at most", n, limit)
+		}
+		w.unlock(t, h)
+	}
+	stop()
+	wantQuiet(t, db, hot, other)
+}

@@ -1,0 +1,230 @@
+package pglock_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// manyWaiters has n waiters for each of the keys in each of the Lockers, of which some stand in the server's queue and
+// the others poll. served waits until all of them had their turn.
+func manyWaiters(t *testing.T, n int, keys []pglock.Key, lockers ...*pglock.Locker) (served func()) {
+	t.Helper()
+	var waiting sync.WaitGroup
+	for _, l := range lockers {
+		for i := range n * len(keys) {
+			waiting.Go(func() {
+				lock, err := l.Lock(t.Context(), keys[i%len(keys)])
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mustUnlock(t, lock)
+			})
+		}
+		testenv.WaitUntil(t, "all wait", func() bool { return l.Stats().Waiting == n*len(keys) })
+	}
+	return waiting.Wait
+}
+
+// createIndex builds an index concurrently, which waits for every transaction that has an older snapshot, and does not
+// end before those have (https://www.postgresql.org/docs/current/sql-createindex.html#SQL-CREATEINDEX-CONCURRENTLY).
+func createIndex(t *testing.T, db *testenv.DB, name string) (conn *pgx.Conn, done <-chan error) {
+	t.Helper()
+	conn = db.Connect(t)
+	if _, err := conn.Exec(t.Context(), "create table if not exists indexed (n int)"); err != nil {
+		t.Fatal(err)
+	}
+	result := make(chan error, 1)
+	go func() {
+		_, err := conn.Exec(context.Background(), "create index concurrently "+name+" on indexed (n)")
+		result <- err
+	}()
+	return conn, result
+}
+
+// Waiters have no snapshot: they hold back neither vacuum nor CREATE INDEX CONCURRENTLY, however many they are. A plain
+// waiter, as the control, does.
+func TestWaitersAreInNobodysWay(t *testing.T) {
+	db := testenv.Database(t)
+	holder, conn := db.Connect(t), db.Connect(t)
+	first, _ := openCounted(t, db)
+	second, _ := openCounted(t, db)
+	keys := faultKeys(20)
+	plainLock(t, holder, keys...)
+	served := manyWaiters(t, 3, keys, first, second)
+	db.WaitForWaiters(t, 8)
+
+	_, indexed := createIndex(t, db, "beside_waiters")
+	wantNoError(t, indexed, "CREATE INDEX CONCURRENTLY beside waiters of this library")
+	db.WaitForWaiters(t, 8)
+	const withSnapshot = `select count(*) from pg_stat_activity where backend_xmin is not null
+		and pid in (select pid from pg_locks where locktype = 'advisory' and not granted)`
+	if n := number(t, conn, withSnapshot); n != 0 {
+		t.Errorf("%d waiters hold back the vacuum horizon", n)
+	}
+
+	control := db.Connect(t)
+	waited := make(chan error, 1)
+	go func() {
+		_, err := control.Exec(context.Background(), "select pg_advisory_lock($1)", keys[0].Int64())
+		waited <- err
+	}()
+	db.WaitForWaiters(t, 9)
+	if n := number(t, conn, withSnapshot); n != 1 {
+		t.Errorf("the control has %d snapshots, so this test shows nothing", n)
+	}
+	builder, indexed := createIndex(t, db, "beside_a_plain_waiter")
+	testenv.WaitUntil(t, "the control blocks CREATE INDEX CONCURRENTLY", func() bool {
+		return number(t, conn, "select count(*) from unnest(pg_blocking_pids($1)) as pid where pid = $2",
+			builder.PgConn().PID(), control.PgConn().PID()) == 1
+	})
+	plainUnlock(t, holder, keys...)
+	wantNoError(t, waited, "the control's wait")
+	wantNoError(t, indexed, "CREATE INDEX CONCURRENTLY beside a plain waiter that has ended")
+	plainUnlock(t, control, keys[0])
+	served()
+	wantQuiet(t, db, first, second)
+}
+
+func wantNoError(t *testing.T, result <-chan error, what string) {
+	t.Helper()
+	select {
+	case err := <-result:
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatalf("%s does not end", what)
+	}
+}
+
+// A waiter has a place in the server's own queue, before whoever came later and behind whoever came before.
+func TestWaitersKeepTheirPlaceAmongPlainWaiters(t *testing.T) {
+	db := testenv.Database(t)
+	holder, before, after := db.Connect(t), db.Connect(t), db.Connect(t)
+	l, _ := openCounted(t, db)
+	key := pglock.NewKey("k")
+	for _, opts := range [][]pglock.LockOption{nil, {pglock.Shared()}} {
+		plainLock(t, holder, key)
+		queue := make(chan string, 3)
+		var waiters sync.WaitGroup
+		plain := func(conn *pgx.Conn, name string) func() {
+			return func() {
+				_, err := conn.Exec(context.Background(), "select pg_advisory_lock($1)", key.Int64())
+				if err != nil {
+					t.Error(err)
+				}
+				queue <- name
+				if _, err := conn.Exec(context.Background(), "select pg_advisory_unlock($1)", key.Int64()); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		ours := func() {
+			lock, err := l.Lock(t.Context(), key, opts...)
+			queue <- "ours"
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mustUnlock(t, lock)
+		}
+		for i, wait := range []func(){plain(before, "before"), ours, plain(after, "after")} {
+			waiters.Go(wait)
+			db.WaitForWaiters(t, i+1)
+		}
+		plainUnlock(t, holder, key)
+		for _, want := range []string{"before", "ours", "after"} {
+			if got := <-queue; got != want {
+				t.Errorf("%q had its turn when %q should", got, want)
+			}
+		}
+		waiters.Wait()
+		wantQuiet(t, db, l)
+	}
+}
+
+// Two processes lock many keys in all orders. Sessions that hold many unrelated locks must not wait, or the server would
+// see circles that are none. It looks for them after ten milliseconds here.
+func TestUnrelatedLocksDoNotDeadlock(t *testing.T) {
+	server := testenv.NewServer(t, map[string]string{"deadlock_timeout": "10ms"})
+	for name, work := range map[string]func(context.Context, *testing.T, *witness, *pglock.Locker, []pglock.Key){
+		"one by one": lockOne, "together": lockTogether, "nested": lockNested,
+	} {
+		t.Run(name, func(t *testing.T) { lockInCircles(t, testenv.On(t, server), work) })
+	}
+}
+
+func lockInCircles(t *testing.T, db *testenv.DB, work func(context.Context, *testing.T, *witness, *pglock.Locker, []pglock.Key)) {
+	conn := db.Connect(t)
+	first, _ := openCounted(t, db, pglock.WithMaxWaitSessions(8))
+	second, _ := openCounted(t, db, pglock.WithMaxWaitSessions(8))
+	lockers, keys := []*pglock.Locker{first, second}, faultKeys(12)
+	var held []*pglock.Lock
+	for i := range 20 { // on the main sessions of both, all along
+		held = append(held, mustLock(t, lockers[i%2], pglock.NewKey("held:"+strconv.Itoa(i))))
+	}
+	w := newWitness(toldBefore)
+	stop := keepBusy(t, 20, lockers, func(ctx context.Context, l *pglock.Locker) { work(ctx, t, w, l, keys) })
+	enough := trials(t, 1000)
+	testenv.WaitUntil(t, "enough locks were granted", func() bool { return w.count() >= enough })
+	stop()
+	for _, lock := range held {
+		mustUnlock(t, lock)
+	}
+	for _, l := range lockers {
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	testenv.WaitUntil(t, "the sessions have ended, with what they have counted", func() bool { return sessionsNow(t, conn) == 0 })
+	if n := number(t, conn, "select deadlocks from pg_stat_database where datname = current_database()"); n != 0 {
+		t.Errorf("the server has found %d deadlocks", n)
+	}
+}
+
+func lockOne(ctx context.Context, t *testing.T, w *witness, l *pglock.Locker, keys []pglock.Key) {
+	lock, err := l.Lock(ctx, keys[rand.IntN(len(keys))])
+	if err == nil {
+		w.unlock(t, w.enter(t, lock, false))
+	} else if ctx.Err() == nil {
+		t.Errorf("Lock: %v", err)
+	}
+}
+
+// lockTogether takes several keys at once, in whatever order they are named.
+func lockTogether(ctx context.Context, t *testing.T, w *witness, l *pglock.Locker, keys []pglock.Key) {
+	lock, err := l.LockAll(ctx, some(keys, 3))
+	if err == nil {
+		w.unlock(t, w.enter(t, lock, false))
+	} else if ctx.Err() == nil {
+		t.Errorf("LockAll: %v", err)
+	}
+}
+
+// lockNested holds one lock while it waits for a later one, which is what callers may do if they agree on an order.
+func lockNested(ctx context.Context, t *testing.T, w *witness, l *pglock.Locker, keys []pglock.Key) {
+	first := rand.IntN(len(keys) - 1)
+	second := first + 1 + rand.IntN(len(keys)-first-1)
+	outer, err := l.Lock(ctx, keys[first])
+	if err == nil {
+		h := w.enter(t, outer, false)
+		defer w.unlock(t, h)
+		inner, innerErr := l.Lock(ctx, keys[second])
+		if err = innerErr; err == nil {
+			w.unlock(t, w.enter(t, inner, false))
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		t.Errorf("Lock: %v", err)
+	}
+}
