@@ -16,7 +16,8 @@ import (
 func TestLocksSurviveTheMigrationOfTheirSlot(t *testing.T) {
 	nodes := testenv.NewRedisCluster(t, 3)
 	client := newCluster(t, nodes)
-	first, other := open(t, []redis.UniversalClient{client}, nil), open(t, []redis.UniversalClient{newCluster(t, nodes)}, nil)
+	first := open(t, []redis.UniversalClient{client}, nil)
+	other := open(t, []redis.UniversalClient{newCluster(t, nodes)}, nil)
 	ctx := t.Context()
 	key := pglock.NewKey("{moving}kept")
 	slot := int(client.ClusterKeySlot(ctx, "{moving}").Val())
@@ -58,7 +59,8 @@ func TestLocksSurviveTheMigrationOfTheirSlot(t *testing.T) {
 
 func TestLocksOfSeveralSlotsAreTakenTogether(t *testing.T) {
 	nodes := testenv.NewRedisCluster(t, 3)
-	first, other := open(t, []redis.UniversalClient{newCluster(t, nodes)}, nil), open(t, []redis.UniversalClient{newCluster(t, nodes)}, nil)
+	first := open(t, []redis.UniversalClient{newCluster(t, nodes)}, nil)
+	other := open(t, []redis.UniversalClient{newCluster(t, nodes)}, nil)
 	var keys []pglock.Key
 	for i := range 20 {
 		keys = append(keys, pglock.NewKey(fmt.Sprintf("a}b{%d", i)))

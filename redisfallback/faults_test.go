@@ -90,7 +90,9 @@ func TestALockThatTheServerForgetsIsToldAtTheNextRenewal(t *testing.T) {
 		"killed and restarted empty": func(t *testing.T, s *station) { s.server.Kill(t); s.server.Start(t) },
 		"FLUSHALL":                   func(t *testing.T, s *station) { s.server.Must(t, "FLUSHALL") },
 		"the key is deleted":         func(t *testing.T, s *station) { s.server.Must(t, "DEL", "pglock:k") },
-		"the key is overwritten":     func(t *testing.T, s *station) { s.server.Must(t, "SET", "pglock:k", "somebody", "PX", "1500") },
+		"the key is overwritten": func(t *testing.T, s *station) {
+			s.server.Must(t, "SET", "pglock:k", "somebody", "PX", "1500")
+		},
 	} {
 		for mode, opts := range map[string][]pglock.LockOption{"exclusive": nil, "shared": {pglock.Shared()}} {
 			t.Run(name+", "+mode, func(t *testing.T) {

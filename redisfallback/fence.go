@@ -30,7 +30,9 @@ func (b *Backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 }
 
 // count advances the counters to floor at least, and returns the largest.
-func (b *Backend) count(ctx context.Context, g *grant, counters map[string]*holding, floor int64) (largest int64, err error) {
+func (b *Backend) count(
+	ctx context.Context, g *grant, counters map[string]*holding, floor int64,
+) (largest int64, err error) {
 	for counter, h := range counters {
 		number, err := b.advance(ctx, g, h, counter, floor)
 		if err != nil {

@@ -62,7 +62,9 @@ func servers(t testing.TB, n int) []*testenv.RedisServer {
 }
 
 // open returns a Locker, closed when the test ends at the latest.
-func open(t testing.TB, clients []redis.UniversalClient, options []redisfallback.Option, opts ...pglock.Option) *pglock.Locker {
+func open(
+	t testing.TB, clients []redis.UniversalClient, options []redisfallback.Option, opts ...pglock.Option,
+) *pglock.Locker {
 	t.Helper()
 	b, err := redisfallback.NewBackend(clients, options...)
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// slots is how many hash slots a Redis Cluster has (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/).
+// slots is how many hash slots a Redis Cluster has
+// (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/).
 const slots = 16384
 
 // slotOf returns the hash slot of a Redis key: that of what is between its first { and the next }, if that is

@@ -115,8 +115,8 @@ func race(b *testing.B, name string) []turn {
 	return turns
 }
 
-// judge returns the median and the 99th percentile of the time from a holder's unlock to the next holder's lock, where they are
-// different processes, and how unevenly the processes were served: the most over the least.
+// judge returns the median and the 99th percentile of the time from a holder's unlock to the next holder's lock, where
+// they are different processes, and how unevenly the processes were served: the most over the least.
 func judge(turns []turn) (median, p99 time.Duration, unfair float64) {
 	var gaps []int64
 	served := make([]int, contenders)
