@@ -44,7 +44,7 @@ func (s *session) lock(ctx context.Context, g *grant) error {
 }
 
 // prepareToWait makes a session one that can wait without a snapshot. Where that cannot be had (no right to make
-// temporary objects, a standby) it waits in slices.
+// temporary objects, a standby) it waits as pg_advisory_lock does, and holds back vacuum for as long.
 func (s *session) prepareToWait(ctx context.Context) error {
 	if _, err := s.conn.Prepare(ctx, stmtUnlock, lockdb.UnlockOne); err != nil {
 		return classify(err)
@@ -55,8 +55,8 @@ func (s *session) prepareToWait(ctx context.Context) error {
 	default:
 		return classify(err)
 	}
-	s.slices = true
-	s.backend.env.Logger.Debug("lock sessions wait with a snapshot, in slices", "error", err)
+	s.snapshot = true
+	s.backend.env.Logger.Debug("lock sessions wait with a snapshot", "error", err)
 	return nil
 }
 
@@ -65,7 +65,7 @@ func (s *session) waitFor(ctx context.Context, conn *pgx.Conn, g *grant) (outcom
 	s.waiting.Store(true)
 	defer s.waiting.Store(false)
 	db := lockdb.New(conn)
-	if s.slices {
+	if s.snapshot {
 		row, err := db.LockSession(ctx, lockdb.LockSessionParams{
 			Shared: g.shared, Spaces: g.spaces, Numbers: g.numbers,
 			Pid: s.pid, AllowStandby: s.backend.config.AllowStandby,
