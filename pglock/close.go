@@ -25,6 +25,10 @@ func (l *Locker) Close(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWithin)
 	defer cancel()
+	select {
+	case <-l.drained:
+	case <-ctx.Done(): // somebody's Unlock, or an acquire that was cancelled, hangs: its session is ended under it
+	}
 	if closeErr := l.backend.Close(ctx); closeErr != nil {
 		err = errors.Join(err, fmt.Errorf("pglock: close: %w", closeErr))
 	}

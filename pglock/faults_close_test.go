@@ -1,0 +1,83 @@
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// Lockers that are in each other's way are closed in the middle of their work, some with a context that ends before the
+// holders are done. Every call that runs or waits comes back and says why, and when the last Close returns there is no
+// goroutine left.
+func TestCloseUnderLoad(t *testing.T) {
+	db := testenv.Database(t)
+	for trial := range trials(t, 20) {
+		closeInTheMiddle(t, db, trial%2 == 0)
+		testenv.WaitUntil(t, "pg_locks is empty", func() bool { return len(db.AdvisoryLocks(t)) == 0 })
+	}
+}
+
+func closeInTheMiddle(t *testing.T, db *testenv.DB, patient bool) {
+	before := goleak.IgnoreCurrent()
+	keys, w := faultKeys(8), newWitness(toldBefore)
+	var lockers []*pglock.Locker
+	var workers sync.WaitGroup
+	for range 2 {
+		l, err := pglock.NewWithConfig(db.Config(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lockers = append(lockers, l)
+		for range 12 {
+			workers.Go(func() {
+				for workUntilClosed(t, w, l, keys) {
+				}
+			})
+		}
+	}
+	enough := 1 + rand.IntN(200)
+	testenv.WaitUntil(t, "they are at work", func() bool { return w.count() >= enough })
+	for _, l := range lockers {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		if !patient {
+			cancel()
+		}
+		if err := l.Close(ctx); err != nil && (patient || !errors.Is(err, context.Canceled)) {
+			t.Errorf("Close: %v", err)
+		}
+		cancel()
+	}
+	workers.Wait()
+	for _, l := range lockers {
+		if stats := l.Stats(); stats.Held != 0 || stats.Waiting != 0 {
+			t.Errorf("after Close: %+v", stats)
+		}
+	}
+	if err := goleak.Find(before); err != nil {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// workUntilClosed reports whether the Locker is open.
+func workUntilClosed(t *testing.T, w *witness, l *pglock.Locker, keys []pglock.Key) bool {
+	lock, shared, err := acquireSomehow(context.Background(), l, keys)
+	switch {
+	case errors.Is(err, pglock.ErrClosed):
+		return false
+	case err != nil:
+		if !honest(err, pglock.ErrNotAcquired) {
+			t.Errorf("an acquire failed with %v", err)
+		}
+		return true
+	}
+	w.unlock(t, w.enter(t, lock, shared))
+	return true
+}

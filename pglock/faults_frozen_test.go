@@ -1,0 +1,191 @@
+package pglock_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// frozenVariable makes this test binary the process that is frozen: it holds the connection string.
+const frozenVariable = "PGLOCK_TEST_TO_BE_FROZEN"
+
+func init() {
+	connString := os.Getenv(frozenVariable)
+	if connString == "" {
+		return
+	}
+	if err := beFrozen(connString); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// looks are the ways in which a holder may look whether it still has its lock.
+var looks = map[string]func(*pglock.Lock, context.Context) error{
+	"Lock.Err":    func(k *pglock.Lock, _ context.Context) error { return k.Err() },
+	"Context.Err": func(_ *pglock.Lock, work context.Context) error { return work.Err() },
+}
+
+// frozenKey is the key of the lock that is looked at in one way. Those to be waited for end up on a wait session.
+func frozenKey(look string, waited bool) pglock.Key {
+	return pglock.NewKey(fmt.Sprintf("%s:%v", look, waited))
+}
+
+// held is a lock of the process that is frozen.
+type held struct {
+	name string
+	look func() error
+	last time.Time // when the last look began that said that the lock is held
+	over bool
+}
+
+// beFrozen takes locks, says so, and looks at them all the time. When all are lost it says for each when the last look
+// began that did not know. It compares the wall clock with that of its parent, which is the same.
+func beFrozen(connString string) error {
+	cfg, err := pgxpool.ParseConfig(connString)
+	if err != nil {
+		return err
+	}
+	l, err := pglock.NewWithConfig(cfg, pglock.WithLease(time.Second))
+	if err != nil {
+		return err
+	}
+	var all []*held
+	for name, look := range looks {
+		for _, waited := range []bool{false, true} {
+			key := frozenKey(name, waited)
+			lock, err := l.Lock(context.Background(), key)
+			if err != nil {
+				return err
+			}
+			work := lock.Context(context.Background())
+			all = append(all, &held{name: key.Name(), look: func() error { return look(lock, work) }})
+		}
+	}
+	fmt.Println("ready")
+	for left := len(all); left > 0; {
+		for _, h := range all {
+			if begin := time.Now(); h.over {
+				continue
+			} else if h.look() == nil {
+				h.last = begin
+			} else {
+				h.over = true
+				left--
+			}
+		}
+	}
+	for _, h := range all {
+		fmt.Println(h.name, h.last.UnixNano())
+	}
+	return l.Close(context.Background())
+}
+
+// A process is stopped for longer than its lease, and wakes up when others have its locks: the first look at each says
+// that it is lost, before any timer or message could have.
+func TestAThawedProcessKnowsAtItsFirstLook(t *testing.T) {
+	for range trials(t, 3) {
+		freezeAndThaw(t)
+	}
+}
+
+func freezeAndThaw(t *testing.T) {
+	db := testenv.Database(t)
+	next, before := openLocker(t, db), db.Connect(t)
+	for name := range looks {
+		plainLock(t, before, frozenKey(name, true))
+	}
+	process, said := startToBeFrozen(t, db)
+	for range looks { // it takes its locks one by one
+		db.WaitForWaiters(t, 1)
+		for _, lock := range db.AdvisoryLocks(t) {
+			if !lock.Granted {
+				plainUnlock(t, before, pglock.Int64Key(lock.Key))
+			}
+		}
+	}
+	if line, err := said.ReadString('\n'); err != nil || line != "ready\n" {
+		t.Fatalf("the process said %q, %v", line, err)
+	}
+	if err := process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	granted := map[string]time.Time{}
+	var locks []*pglock.Lock
+	for name := range looks {
+		for _, waited := range []bool{false, true} {
+			key := frozenKey(name, waited)
+			locks = append(locks, mustLock(t, next, key))
+			granted[key.Name()] = time.Now()
+		}
+	}
+	if err := process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	wantToldBefore(t, said, granted)
+	for _, lock := range locks {
+		mustUnlock(t, lock)
+	}
+}
+
+// startToBeFrozen runs this program once more.
+func startToBeFrozen(t *testing.T, db *testenv.DB) (*os.Process, *bufio.Reader) {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), frozenVariable+"="+db.ConnString())
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			_ = cmd.Process.Kill() // it may have ended
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	return cmd.Process, bufio.NewReader(stdout)
+}
+
+// wantToldBefore compares what the process says with when the next holders got its locks.
+func wantToldBefore(t *testing.T, said *bufio.Reader, granted map[string]time.Time) {
+	t.Helper()
+	for range granted {
+		line, err := said.ReadString('\n')
+		name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		nanoseconds, numberErr := strconv.ParseInt(text, 10, 64)
+		if err := errors.Join(err, numberErr); err != nil {
+			t.Fatalf("the process said %q: %v", line, err)
+		}
+		if last := time.Unix(0, nanoseconds); !last.Before(granted[name]) {
+			t.Errorf("%s: a look said that the lock is held %v after the next holder got it", name, last.Sub(granted[name]))
+		}
+	}
+	if rest, err := io.ReadAll(said); err != nil || len(rest) > 0 {
+		t.Errorf("the process also said %q, %v", rest, err)
+	}
+}

@@ -1,0 +1,56 @@
+package pglock_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// The server crashes under load, with holders and waiters on sessions of all kinds, and comes back. No Locker is made
+// anew.
+func TestLocksGoOnAfterTheServerHasCrashed(t *testing.T) {
+	server := testenv.NewServer(t, nil)
+	db := testenv.On(t, server)
+	first, _ := openCounted(t, db, pglock.WithHandoffLimit(0, 0))
+	second, _ := openCounted(t, db, pglock.WithHandoffLimit(0, 0))
+	lockers, keys := []*pglock.Locker{first, second}, faultKeys(8)
+	heldKeys := []pglock.Key{pglock.NewKey("waited for"), pglock.NewKey("free")}
+	w := newWitness(toldByUnlock)
+	for _, mode := range crashes(t) {
+		stop := keepBusy(t, 12, lockers, func(ctx context.Context, l *pglock.Locker) { lockAndLook(ctx, t, w, l, keys) })
+		locks := append(holdOnWaitSessions(t, db, first, heldKeys[:1]), mustLock(t, first, heldKeys[1]))
+		works := make([]context.Context, len(locks))
+		for i, lock := range locks {
+			works[i] = lock.Context(t.Context())
+		}
+		enough := w.count() + 200
+		testenv.WaitUntil(t, "locks are granted", func() bool { return w.count() >= enough })
+		if err := server.Down(t.Context(), mode); err != nil {
+			t.Fatal(err)
+		}
+		for i, lock := range locks {
+			awaitDone(t, works[i].Done(), "the end of work under a lock")
+			wantLost(t, lock.Unlock(t.Context()), pglock.LostSession)
+		}
+		if err := server.Up(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		enough = w.count() + 200
+		testenv.WaitUntil(t, "locks are granted again", func() bool { return w.count() >= enough })
+		stop()
+		wantQuiet(t, db, lockers...)
+		wantInOrder(t, keys, lockers...)
+	}
+}
+
+// crashes are mostly crashes; now and then the server shuts down in order.
+func crashes(t *testing.T) (modes []pgserver.Mode) {
+	t.Helper()
+	for range trials(t, 1) {
+		modes = append(modes, pgserver.Immediate, pgserver.Fast, pgserver.Immediate)
+	}
+	return modes
+}

@@ -1,0 +1,86 @@
+package pglock_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// The role is configured to end everything that lasts for longer than a tenth of a second: statements, waits for locks,
+// idle sessions. Sessions of all kinds outlive several of those, which control sessions of the same role show: main ones
+// that hold locks, main ones that hold nothing, those that wait, and those that hold what was waited for.
+func TestSessionsOfEveryKindOutliveTheTimeoutsOfTheRole(t *testing.T) {
+	db := testenv.Database(t)
+	role, err := pgx.ParseConfig(db.Role(t, "hasty"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := db.Connect(t)
+	for _, setting := range []string{"statement_timeout", "lock_timeout", "idle_session_timeout", "idle_in_transaction_session_timeout"} {
+		if _, err := admin.Exec(t.Context(), "alter role "+pgx.Identifier{role.User}.Sanitize()+" set "+setting+" = 100"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg, err := pgxpool.ParseConfig(role.ConnString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := pglock.NewWithConfig(cfg, pglock.WithApplicationName(faultsApplication))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeWithinAMinute(t, l) })
+
+	keys := faultKeys(4)
+	waited := holdOnWaitSessions(t, db, l, keys[:1])
+	locks := append(waited, mustLock(t, l, keys[1]), mustLock(t, l, keys[2], pglock.Shared()))
+	plainLock(t, admin, keys[3])
+	waiter := make(chan *pglock.Lock)
+	go func() { waiter <- mustLock(t, l, keys[3]) }()
+	db.WaitForWaiters(t, 1)
+	sessions := sessionsOf(t, admin)
+
+	for range 3 {
+		outliveControls(t, role, keys[3])
+	}
+	if now := sessionsOf(t, admin); !slices.Equal(now, sessions) {
+		t.Errorf("the sessions are %v, and were %v", now, sessions)
+	}
+	for _, lock := range locks {
+		if err := lock.Verify(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	db.WaitForWaiters(t, 1)
+	plainUnlock(t, admin, keys[3])
+	for _, lock := range append(locks, <-waiter) {
+		mustUnlock(t, lock)
+	}
+	wantQuiet(t, db, l)
+}
+
+func sessionsOf(t *testing.T, conn *pgx.Conn) []int64 {
+	t.Helper()
+	return numbers(t, conn, `select pid::int8 from pg_stat_activity
+		where datname = current_database() and application_name = $1 order by pid`, faultsApplication)
+}
+
+// outliveControls waits until the role's timeouts have ended a session that waits, and then one that is idle.
+func outliveControls(t *testing.T, role *pgx.ConnConfig, held pglock.Key) {
+	t.Helper()
+	control, err := pgx.ConnectConfig(t.Context(), role)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := control.Exec(t.Context(), "select pg_advisory_lock($1)", held.Int64()); err == nil {
+		t.Error("the control's wait was not ended, so this test shows nothing")
+	}
+	if err := control.PgConn().WaitForNotification(t.Context()); err == nil {
+		t.Error("the control's idle session was not ended, so this test shows nothing")
+	}
+}
