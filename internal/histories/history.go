@@ -1,0 +1,143 @@
+// Package histories records what several Lockers do to the same locks at the same time, and has a linearizability
+// checker (https://github.com/anishathalye/porcupine) decide whether a single lock could have answered so.
+//
+// Its tests are the only users. It is a module of its own to keep the checker out of the module graph of the library.
+package histories
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// Event is what is said of a lock.
+type Event string
+
+// The events of a history. All are about one key and one holder of it.
+const (
+	Acquired Event = "acquired"
+	Held     Event = "held" // a look at the Lock said so
+	Released Event = "released"
+	Lost     Event = "lost"
+)
+
+// Never is when something is over of which it is not known whether it ever happens.
+const Never = time.Duration(math.MaxInt64)
+
+// History is a record of events. Its methods may be called by many goroutines at once.
+type History struct {
+	start time.Time
+
+	mu         sync.Mutex
+	operations []porcupine.Operation
+	holders    int
+}
+
+// New returns a History that begins now.
+func New() *History { return &History{start: time.Now()} }
+
+// Now is the time since the beginning.
+func (h *History) Now() time.Duration { return time.Since(h.start) }
+
+// Holder returns a number for somebody who asks for a lock.
+func (h *History) Holder() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.holders++
+	return h.holders
+}
+
+// Entry is one event, which happened at some moment between From and To.
+type Entry struct {
+	Key      string
+	Holder   int
+	Shared   bool
+	Event    Event
+	From, To time.Duration
+}
+
+// Add records an event.
+func (h *History) Add(e Entry) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.operations = append(h.operations, porcupine.Operation{Input: e, Call: int64(e.From), Return: int64(e.To)})
+}
+
+// Len is the number of events.
+func (h *History) Len() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.operations)
+}
+
+// Check reports whether locks that exclude each other could have done all that. It gives up after the given time with
+// [porcupine.Unknown].
+func (h *History) Check(atMost time.Duration) (porcupine.CheckResult, porcupine.LinearizationInfo) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return porcupine.CheckOperationsVerbose(Model, h.operations, atMost)
+}
+
+// Model is a lock: who holds it, and nothing else. It says nothing of waiting, so it need not know of refusals.
+var Model = porcupine.Model{
+	Partition: byKey,
+	Init:      func() any { return holders{} },
+	Step:      func(state, input, _ any) (bool, any) { return state.(holders).step(input.(Entry)) },
+	Equal:     func(a, b any) bool { return a.(holders).equal(b.(holders)) },
+	DescribeOperation: func(input, _ any) string {
+		e := input.(Entry)
+		if e.Shared {
+			return fmt.Sprintf("%s shared by %d", e.Event, e.Holder)
+		}
+		return fmt.Sprintf("%s by %d", e.Event, e.Holder)
+	},
+	DescribeState: func(state any) string { return fmt.Sprintf("held by %v", state.(holders).who) },
+}
+
+func byKey(history []porcupine.Operation) (keys [][]porcupine.Operation) {
+	index := map[string]int{}
+	for _, operation := range history {
+		key := operation.Input.(Entry).Key
+		i, ok := index[key]
+		if !ok {
+			i = len(keys)
+			index[key] = i
+			keys = append(keys, nil)
+		}
+		keys[i] = append(keys[i], operation)
+	}
+	return keys
+}
+
+// holders are those who hold a key, in order. It is never changed, only replaced.
+type holders struct {
+	shared bool
+	who    []int
+}
+
+func (s holders) equal(other holders) bool {
+	return s.shared == other.shared && slices.Equal(s.who, other.who)
+}
+
+// step reports whether the event can happen in this state, and what comes of it.
+func (s holders) step(e Entry) (possible bool, next holders) {
+	i, holds := slices.BinarySearch(s.who, e.Holder)
+	switch e.Event {
+	case Acquired:
+		if len(s.who) > 0 && !(s.shared && e.Shared) {
+			return false, s
+		}
+		return !holds, holders{e.Shared, slices.Insert(slices.Clone(s.who), i, e.Holder)}
+	case Held:
+		return holds, s
+	}
+	if !holds {
+		return false, s
+	}
+	rest := slices.Delete(slices.Clone(s.who), i, i+1)
+	return true, holders{s.shared && len(rest) > 0, rest}
+}

@@ -1,0 +1,272 @@
+package histories_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/histories"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// events is how long a history gets: PGLOCK_TEST_TRIALS times as long as usual.
+func events(t *testing.T) int {
+	t.Helper()
+	const usual = 4000
+	text := os.Getenv("PGLOCK_TEST_TRIALS")
+	if text == "" {
+		return usual
+	}
+	times, err := strconv.Atoi(text)
+	if err != nil || times < 1 {
+		t.Fatalf("PGLOCK_TEST_TRIALS is %q, want how many times the usual number of events", text)
+	}
+	return times * usual
+}
+
+// keys are few, so that there is much to fight for.
+var keys = []pglock.Key{pglock.NewKey("a"), pglock.NewKey("b"), pglock.PairKey(1, 2)}
+
+// run is a number of Lockers at work on the same keys, and what becomes of that.
+type run struct {
+	*testing.T
+	history *histories.History
+	lockers []*pglock.Locker
+	looks   bool // what a look at a Lock says is recorded, so that it has to be true
+}
+
+func (r *run) open(cfg *pgxpool.Config, opts ...pglock.Option) {
+	r.Helper()
+	l, err := pglock.NewWithConfig(cfg, append(opts, pglock.WithApplicationName("at work"))...)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := l.Close(ctx); err != nil {
+			r.Error(err)
+		}
+	})
+	r.lockers = append(r.lockers, l)
+}
+
+// work records events until there are enough, while fault does what it does, time and again.
+func (r *run) work(fault func(context.Context)) {
+	r.Helper()
+	ctx, stop := context.WithCancel(r.Context())
+	defer stop()
+	var workers sync.WaitGroup
+	for _, l := range r.lockers {
+		for range 6 {
+			workers.Go(func() {
+				for ctx.Err() == nil {
+					r.useLock(ctx, l)
+				}
+			})
+		}
+	}
+	workers.Go(func() {
+		for ctx.Err() == nil {
+			fault(ctx)
+		}
+	})
+	enough := events(r.T)
+	testenv.WaitUntil(r.T, "there are enough events", func() bool { return r.history.Len() >= enough })
+	stop()
+	workers.Wait()
+	r.check()
+}
+
+func (r *run) check() {
+	r.Helper()
+	result, info := r.history.Check(time.Minute)
+	if result == porcupine.Ok {
+		return
+	}
+	r.Errorf("the history of %d events is %s", r.history.Len(), result)
+	picture, err := os.CreateTemp("", "pglock-history-*.html")
+	if err != nil {
+		r.Fatal(err)
+	}
+	if err := errors.Join(porcupine.Visualize(histories.Model, info, picture), picture.Close()); err != nil {
+		r.Error(err)
+	}
+	r.Logf("see %s", picture.Name())
+}
+
+// useLock takes a lock, looks at it a few times, and gives it up.
+func (r *run) useLock(ctx context.Context, l *pglock.Locker) {
+	asked := r.history.Now()
+	lock, shared, err := acquire(ctx, l)
+	if err != nil {
+		if errors.Is(err, pglock.ErrLost) {
+			r.Errorf("an acquire failed with %v", err)
+		}
+		return
+	}
+	u := &use{run: r, lock: lock, holder: r.history.Holder(), shared: shared, asked: asked}
+	u.add(histories.Acquired, asked, r.history.Now())
+	work := lock.Context(context.Background())
+	for range rand.IntN(4) {
+		if rand.IntN(2) == 0 {
+			u.look(lock.Err)
+		} else {
+			u.look(work.Err)
+		}
+		if rand.IntN(4) == 0 {
+			_ = lock.Verify(ctx) // for the time that it takes; the end shows what came of it
+		}
+	}
+	u.unlock()
+}
+
+// acquire takes one lock or two, in one of the ways that there are, and waits for a moment at most.
+func acquire(ctx context.Context, l *pglock.Locker) (lock *pglock.Lock, shared bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, rand.N(50*time.Millisecond))
+	defer cancel()
+	var opts []pglock.LockOption
+	if shared = rand.IntN(3) == 0; shared {
+		opts = append(opts, pglock.Shared())
+	}
+	i := rand.IntN(len(keys))
+	switch rand.IntN(5) {
+	case 0:
+		lock, err = l.TryLock(ctx, keys[i], opts...)
+	case 1:
+		lock, err = l.LockAll(ctx, []pglock.Key{keys[i], keys[(i+1)%len(keys)]}, opts...)
+	default:
+		lock, err = l.Lock(ctx, keys[i], opts...)
+	}
+	return lock, shared, err
+}
+
+// use is one lock from its grant to its end.
+type use struct {
+	*run
+	lock   *pglock.Lock
+	holder int
+	shared bool
+	asked  time.Duration
+}
+
+func (u *use) add(event histories.Event, from, to time.Duration) {
+	for _, key := range u.lock.Keys() {
+		u.history.Add(histories.Entry{Key: key.String(), Holder: u.holder, Shared: u.shared, Event: event, From: from, To: to})
+	}
+}
+
+func (u *use) look(err func() error) {
+	from := u.history.Now()
+	if err() == nil && u.looks {
+		u.add(histories.Held, from, u.history.Now())
+	}
+}
+
+// unlock ends the use. A lock that was lost may have been so since it was granted, which was before the acquire returned;
+// one of which nothing can be said may be held for ever.
+func (u *use) unlock() {
+	from := u.history.Now()
+	err := u.lock.Unlock(context.Background())
+	switch {
+	case err == nil:
+		u.add(histories.Released, from, u.history.Now())
+	case errors.Is(err, pglock.ErrLost):
+		u.add(histories.Lost, u.asked, u.history.Now())
+	case errors.Is(err, pglock.ErrUnavailable):
+		u.add(histories.Lost, u.asked, histories.Never)
+	default:
+		u.Errorf("Unlock: %v", err)
+	}
+}
+
+// Nothing happens but that acquires are given up at any moment.
+func TestLocksAreLinearizable(t *testing.T) {
+	db := testenv.Database(t)
+	r := &run{T: t, history: histories.New(), looks: true}
+	for range 3 {
+		r.open(db.Config(t))
+	}
+	r.work(func(ctx context.Context) { <-ctx.Done() })
+}
+
+// Sessions are terminated all the time. A holder may learn of that a moment late, so what it believes meanwhile is not
+// held against it; that an Unlock says that all was well is. (One that hands the lock on does not ask the server.)
+func TestLocksAreLinearizableWhileSessionsAreTerminated(t *testing.T) {
+	db := testenv.Database(t)
+	admin := db.Connect(t)
+	r := &run{T: t, history: histories.New()}
+	for range 3 {
+		r.open(db.Config(t), pglock.WithHandoffLimit(0, 0))
+	}
+	seen := 0
+	r.work(func(ctx context.Context) {
+		enough := seen + 50
+		for seen = r.history.Len(); seen < enough && ctx.Err() == nil; seen = r.history.Len() {
+			time.Sleep(time.Millisecond)
+		}
+		if _, err := admin.Exec(context.Background(), `select pg_terminate_backend(pid) from (select pid from pg_stat_activity
+			where datname = current_database() and application_name = 'at work' order by random() limit 1) as victim`); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// One process is cut off from the server for longer than its lease, again and again. It must not believe that it holds
+// what another one has got.
+func TestLocksAreLinearizableWhileAProcessIsSilent(t *testing.T) {
+	db := testenv.Database(t)
+	r := &run{T: t, history: histories.New(), looks: true}
+	r.open(db.Config(t))
+	r.open(db.Config(t))
+	var mute atomic.Bool
+	cfg := db.Config(t)
+	cfg.ConnConfig.ConnectTimeout = time.Second
+	cfg.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		return mutable{conn, &mute}, err
+	}
+	r.open(cfg, pglock.WithLease(time.Second))
+	r.work(func(ctx context.Context) {
+		for _, silent := range []bool{true, false} {
+			mute.Store(silent)
+			select {
+			case <-ctx.Done():
+			case <-time.After(1500 * time.Millisecond):
+			}
+		}
+	})
+}
+
+// mutable is a connection that, while it is mute, swallows what is sent and what comes.
+type mutable struct {
+	net.Conn
+	mute *atomic.Bool
+}
+
+func (c mutable) Write(b []byte) (int, error) {
+	if c.mute.Load() {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+func (c mutable) Read(b []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(b)
+		if err != nil || !c.mute.Load() {
+			return n, err
+		}
+	}
+}
