@@ -28,9 +28,10 @@ demo: ## See locks, holders and waiters on a throw-away PostgreSQL
 prepare: ## Look for what the tests need; as root on Debian and Ubuntu install it
 	@$(prepare) postgres pgbouncer redis redis-py ps race
 
+# Packages have a server each. On one that they share they take turns, since some tests look at all of it.
 .PHONY: test
 test: prepare ## Run the whole suite on real servers, with the race detector
-	$(call in_modules,go test -race -count=1 -timeout=20m ./...)
+	$(call in_modules,go test -race -count=1 -timeout=20m $(if $(PGLOCK_TEST_DATABASE_URL),-p=1 )./...)
 
 .PHONY: test-containers
 test-containers: ## Run the suite on a container of $PGLOCK_TEST_POSTGRES_IMAGE
