@@ -160,7 +160,7 @@ func acquireSomehow(ctx context.Context, l *pglock.Locker, keys []pglock.Key) (l
 	ctx, cancel := context.WithTimeout(ctx, rand.N(100*time.Millisecond))
 	defer cancel()
 	key := keys[rand.IntN(len(keys))]
-	switch rand.IntN(8) {
+	switch rand.IntN(9) {
 	case 0:
 		lock, err = l.TryLock(ctx, key)
 	case 1:
@@ -173,6 +173,9 @@ func acquireSomehow(ctx context.Context, l *pglock.Locker, keys []pglock.Key) (l
 		lock, err = l.LockAll(ctx, some(keys, 3))
 	case 5:
 		lock, err = l.TryLockAll(ctx, some(keys, 3))
+	case 6:
+		lock, err = l.LockAll(ctx, some(keys, 2), pglock.Shared())
+		shared = true
 	default:
 		lock, err = l.Lock(ctx, key)
 	}

@@ -8,6 +8,7 @@ package pglock_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -123,6 +124,51 @@ func TestManyReadersOfOneKeyUseFewSessions(t *testing.T) {
 	}
 	mustUnlock(t, <-written)
 	wantQuiet(t, db, l, writer)
+}
+
+// Readers of one key and readers of several share what the server has granted, in whichever order they come and go.
+func TestReadersOfOneAndOfSeveralKeysKeepWhatTheyHave(t *testing.T) {
+	db := testenv.Database(t)
+	l, _ := openCounted(t, db, pglock.WithHandoffLimit(0, 0))
+	writer, _ := openCounted(t, db)
+	a, b := pglock.NewKey("a"), pglock.NewKey("b")
+	one := func() *pglock.Lock { return mustLock(t, l, a, pglock.Shared()) }
+	both := func() *pglock.Lock {
+		lock, err := l.LockAll(t.Context(), []pglock.Key{a, b}, pglock.Shared())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lock
+	}
+	for _, acquire := range [][]func() *pglock.Lock{{one, both}, {both, one}, {both, both}, {one, one, both}, {both, one, both}} {
+		for range 6 { // the order in which they go is random
+			var locks []*pglock.Lock
+			for _, f := range acquire {
+				locks = append(locks, f())
+			}
+			rand.Shuffle(len(locks), func(i, j int) { locks[i], locks[j] = locks[j], locks[i] })
+			for i, lock := range locks {
+				for _, left := range locks[i:] {
+					wantKeptFrom(t, writer, left)
+				}
+				mustUnlock(t, lock)
+			}
+			wantInOrder(t, []pglock.Key{a, b}, writer)
+		}
+	}
+}
+
+// wantKeptFrom wants a writer to be refused for every key of a lock that is held.
+func wantKeptFrom(t *testing.T, writer *pglock.Locker, held *pglock.Lock) {
+	t.Helper()
+	for _, key := range held.Keys() {
+		if lock, err := writer.TryLock(t.Context(), key); !errors.Is(err, pglock.ErrNotAcquired) {
+			t.Errorf("a writer got %s, which a reader holds (%v): %v", key, held.Err(), err)
+			if err == nil {
+				mustUnlock(t, lock)
+			}
+		}
+	}
 }
 
 // More waiters than may stand in the server's queue: they are all served, over a bounded number of sessions.

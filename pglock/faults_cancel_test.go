@@ -1,0 +1,92 @@
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// Thousands of acquires are cancelled at random moments, while they are in the queue of the process, on their way to the
+// server, waiting there, or granted. pg_locks is empty after every round, with the sessions still open, since healthy
+// sessions are kept: few are opened, however many acquires are cancelled.
+func TestCancelsLeaveNothingAndKeepTheSessions(t *testing.T) {
+	db := testenv.Database(t)
+	first, openedFirst := openCounted(t, db)
+	second, openedSecond := openCounted(t, db)
+	lockers, keys := []*pglock.Locker{first, second}, faultKeys(6)
+	warmUp(t, db, lockers, keys)
+
+	const rounds = 10
+	var cancelledOnes atomic.Int64
+	for range rounds {
+		w := newWitness(toldBefore)
+		var workers sync.WaitGroup
+		for worker := range 16 {
+			workers.Go(func() {
+				for range trials(t, 3000) / rounds / 16 {
+					if cancelSomewhere(t, w, lockers[worker%2], keys) {
+						cancelledOnes.Add(1)
+					}
+				}
+			})
+		}
+		workers.Wait()
+		wantQuiet(t, db, lockers...)
+	}
+	t.Logf("%d acquires were cancelled; %d and %d sessions were opened", cancelledOnes.Load(), openedFirst.Load(), openedSecond.Load())
+	for _, opened := range []*atomic.Int32{openedFirst, openedSecond} {
+		if n := opened.Load(); n > someSessions {
+			t.Errorf("%d sessions were opened: cancels have cost some", n)
+		}
+	}
+	wantInOrder(t, keys, lockers...)
+}
+
+// warmUp makes the Lockers open the sessions that they need.
+func warmUp(t *testing.T, db *testenv.DB, lockers []*pglock.Locker, keys []pglock.Key) {
+	t.Helper()
+	holder := db.Connect(t)
+	plainLock(t, holder, keys...)
+	served := manyWaiters(t, 1, keys, lockers...)
+	plainUnlock(t, holder, keys...)
+	served()
+}
+
+// cancelSomewhere reports whether the acquire was cancelled before it came to anything.
+func cancelSomewhere(t *testing.T, w *witness, l *pglock.Locker, keys []pglock.Key) bool {
+	ctx, cancel := context.WithCancel(context.Background())
+	timer := time.AfterFunc(rand.N(3*time.Millisecond), cancel)
+	defer timer.Stop()
+	defer cancel()
+	var lock *pglock.Lock
+	var err error
+	shared := rand.IntN(3) == 0
+	opts := []pglock.LockOption{}
+	if shared {
+		opts = append(opts, pglock.Shared())
+	}
+	if rand.IntN(4) == 0 {
+		lock, err = l.LockAll(ctx, some(keys, 2), opts...)
+	} else {
+		lock, err = l.Lock(ctx, some(keys, 1)[0], opts...)
+	}
+	if err != nil {
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, pglock.ErrNotAcquired) {
+			t.Errorf("a cancelled acquire: %v", err)
+		}
+		return true
+	}
+	h := w.enter(t, lock, shared)
+	if err := lock.Err(); err != nil {
+		t.Errorf("a lock that was just granted: %v", err)
+	}
+	w.unlock(t, h)
+	return false
+}
