@@ -1,0 +1,95 @@
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// A holder whose lock session has fallen silent goes on to write, over a connection that works. The next holder's
+// guarded transaction waits for what was begun under the guard, and what is begun later cannot commit.
+func TestGuardedTransactionsOfASilentHolderStayInOrder(t *testing.T) {
+	for name, waited := range map[string]bool{"on a main session": false, "on a wait session": true} {
+		t.Run(name, func(t *testing.T) {
+			for range trials(t, 2) {
+				writeAfterSilence(t, waited)
+			}
+		})
+	}
+}
+
+func writeAfterSilence(t *testing.T, waited bool) {
+	db := testenv.Database(t)
+	hole := newBlackHole(t, db)
+	silent, next := openShortLeased(t, hole.config(t, db)), openLocker(t, db)
+	zombie, writer, admin := db.Connect(t), db.Connect(t), db.Connect(t)
+	if _, err := admin.Exec(t.Context(), "create table counter as select 0 as n"); err != nil {
+		t.Fatal(err)
+	}
+	key := pglock.NewKey("counter")
+	first := lockAllOf(t, db, silent, []pglock.Key{key}, key, waited)
+	begun := mustGuard(t, zombie, first)
+	hole.cut(true, true)
+	second := mustLock(t, next, key)
+	wantLost(t, first.Err(), pglock.LostLease)
+
+	guarded := make(chan pgx.Tx)
+	go func() { guarded <- mustGuard(t, writer, second) }()
+	testenv.WaitUntil(t, "the next holder's transaction waits for what was begun", func() bool {
+		return number(t, admin, "select count(*) from unnest(pg_blocking_pids($1)) as pid where pid = $2",
+			writer.PgConn().PID(), zombie.PgConn().PID()) == 1
+	})
+	addOne(t, begun)
+	tx := <-guarded
+	if n := addOne(t, tx); n != 2 {
+		t.Errorf("after both there are %d, want 2: a write was lost", n)
+	}
+	late, err := zombie.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.GuardTx(t.Context(), late); !errors.Is(err, pglock.ErrLost) {
+		t.Errorf("GuardTx of a lock that was lost: %v", err)
+	}
+	if err := late.Commit(t.Context()); err == nil {
+		t.Error("a transaction committed whose guard had failed")
+	}
+	mustUnlock(t, second)
+	hole.cut(false, false)
+}
+
+func mustGuard(t *testing.T, conn *pgx.Conn, lock *pglock.Lock) pgx.Tx {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	tx, err := conn.Begin(t.Context())
+	if err == nil {
+		err = lock.GuardTx(ctx, tx)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	return tx
+}
+
+// addOne reads and writes in two steps, so that a stale write would show, and commits.
+func addOne(t *testing.T, tx pgx.Tx) (n int) {
+	t.Helper()
+	if err := tx.QueryRow(t.Context(), "select n from counter").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	n++
+	if _, err := tx.Exec(t.Context(), "update counter set n = $1", n); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
