@@ -1,10 +1,8 @@
 package pglock_test
 
 import (
-	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -54,7 +52,7 @@ func writeAfterSilence(t *testing.T, waited bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := first.GuardTx(t.Context(), late); !errors.Is(err, pglock.ErrLost) {
+	if err := first.GuardTx(aMinute(t), late); !errors.Is(err, pglock.ErrLost) {
 		t.Errorf("GuardTx of a lock that was lost: %v", err)
 	}
 	if err := late.Commit(t.Context()); err == nil {
@@ -66,11 +64,9 @@ func writeAfterSilence(t *testing.T, waited bool) {
 
 func mustGuard(t *testing.T, conn *pgx.Conn, lock *pglock.Lock) pgx.Tx {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
 	tx, err := conn.Begin(t.Context())
 	if err == nil {
-		err = lock.GuardTx(ctx, tx)
+		err = lock.GuardTx(aMinute(t), tx)
 	}
 	if err != nil {
 		t.Error(err)

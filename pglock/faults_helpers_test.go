@@ -61,6 +61,28 @@ func closeWithinAMinute(t testing.TB, l *pglock.Locker) {
 	}
 }
 
+// aMinute is a context for what must end long before. A test that reaches its end has failed.
+func aMinute(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// lockLater waits for the lock in the background. Only a lock that was granted is sent.
+func lockLater(t testing.TB, l *pglock.Locker, key pglock.Key, opts ...pglock.LockOption) <-chan *pglock.Lock {
+	granted := make(chan *pglock.Lock, 1)
+	go func() {
+		defer close(granted)
+		lock, err := l.Lock(aMinute(t), key, opts...)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		granted <- lock
+	}()
+	return granted
+}
+
 // numbers returns what a query for a column of integers finds.
 func numbers(t testing.TB, conn *pgx.Conn, query string, args ...any) []int64 {
 	t.Helper()

@@ -171,7 +171,7 @@ func fallSilent(t *testing.T, cut func(*testing.T, *scissors)) {
 	var granted sync.WaitGroup
 	for i, lock := range locks {
 		granted.Go(func() {
-			after, err := next.Lock(t.Context(), lock.Key())
+			after, err := next.Lock(aMinute(t), lock.Key())
 			if err != nil {
 				t.Error(err)
 				return
@@ -191,7 +191,7 @@ func fallSilent(t *testing.T, cut func(*testing.T, *scissors)) {
 	stop()
 	proxy.cut(false, false)
 	testenv.WaitUntil(t, "the Locker works again", func() bool {
-		lock, err := silent.TryLock(t.Context(), keys[0])
+		lock, err := silent.TryLock(aMinute(t), keys[0])
 		return err == nil && lock.Unlock(t.Context()) == nil
 	})
 	wantInOrder(t, keys, silent, next)
@@ -223,20 +223,14 @@ func holdOnWaitSessions(t *testing.T, db *testenv.DB, l *pglock.Locker, keys []p
 	t.Helper()
 	before := db.Connect(t)
 	plainLock(t, before, keys...)
-	waited := make(chan *pglock.Lock)
+	var waiters []<-chan *pglock.Lock
 	for _, key := range keys {
-		go func() {
-			lock, err := l.Lock(t.Context(), key)
-			if err != nil {
-				t.Error(err)
-			}
-			waited <- lock
-		}()
+		waiters = append(waiters, lockLater(t, l, key))
 	}
 	db.WaitForWaiters(t, len(keys))
 	plainUnlock(t, before, keys...)
-	for range keys {
-		if lock := <-waited; lock != nil {
+	for _, waiter := range waiters {
+		for lock := range waiter {
 			locks = append(locks, lock)
 		}
 	}
@@ -274,10 +268,10 @@ func TestAQuestionThatArrivesInPartDoesNotKeepTheLocks(t *testing.T) {
 			w.enter(t, lock, false)
 			proxy.arm()
 			verified := make(chan error)
-			go func() { verified <- lock.Verify(t.Context()) }()
+			go func() { verified <- lock.Verify(aMinute(t)) }()
 			awaitDone(t, proxy.happened, "the question")
 			awaitDone(t, lock.Done(), "the end of a lock at which nobody looks, while the question is not answered")
-			after, err := next.LockAll(t.Context(), keys)
+			after, err := next.LockAll(aMinute(t), keys)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -297,7 +291,7 @@ func lockAllOf(t *testing.T, db *testenv.DB, l *pglock.Locker, keys []pglock.Key
 	}
 	got := make(chan *pglock.Lock)
 	go func() {
-		lock, err := l.LockAll(t.Context(), keys)
+		lock, err := l.LockAll(aMinute(t), keys)
 		if err != nil {
 			t.Error(err)
 		}

@@ -49,7 +49,7 @@ func tryTogether(t *testing.T, l *pglock.Locker, keys []pglock.Key) (granted []*
 			if i%2 == 0 { // the key is free, so there is nothing to wait for
 				ask = l.Lock
 			}
-			lock, err := ask(t.Context(), key)
+			lock, err := ask(aMinute(t), key)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -176,7 +176,7 @@ func TestTheDefaultBoundCountsWaiters(t *testing.T) {
 			keys = append(keys, pglock.Int64Key(int64(group*size+i)))
 		}
 		go func() {
-			lock, err := l.LockAll(t.Context(), keys)
+			lock, err := l.LockAll(aMinute(t), keys)
 			if !honest(err, pglock.ErrTooManyLocks) {
 				t.Errorf("LockAll: %v", err)
 			}

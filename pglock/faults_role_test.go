@@ -40,8 +40,7 @@ func TestSessionsOfEveryKindOutliveTheTimeoutsOfTheRole(t *testing.T) {
 	waited := holdOnWaitSessions(t, db, l, keys[:1])
 	locks := append(waited, mustLock(t, l, keys[1]), mustLock(t, l, keys[2], pglock.Shared()))
 	plainLock(t, admin, keys[3])
-	waiter := make(chan *pglock.Lock)
-	go func() { waiter <- mustLock(t, l, keys[3]) }()
+	waiter := lockLater(t, l, keys[3])
 	db.WaitForWaiters(t, 1)
 	sessions := sessionsOf(t, admin)
 
@@ -52,13 +51,16 @@ func TestSessionsOfEveryKindOutliveTheTimeoutsOfTheRole(t *testing.T) {
 		t.Errorf("the sessions are %v, and were %v", now, sessions)
 	}
 	for _, lock := range locks {
-		if err := lock.Verify(t.Context()); err != nil {
+		if err := lock.Verify(aMinute(t)); err != nil {
 			t.Error(err)
 		}
 	}
 	db.WaitForWaiters(t, 1)
 	plainUnlock(t, admin, keys[3])
-	for _, lock := range append(locks, <-waiter) {
+	for lock := range waiter {
+		mustUnlock(t, lock)
+	}
+	for _, lock := range locks {
 		mustUnlock(t, lock)
 	}
 	wantQuiet(t, db, l)

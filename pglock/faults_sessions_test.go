@@ -35,7 +35,7 @@ func TestTenThousandLocksAreOnTwoConnections(t *testing.T) {
 	for worker := range 64 {
 		workers.Go(func() {
 			for i := worker; i < len(keys); i += 64 {
-				lock, err := l.Lock(t.Context(), keys[i])
+				lock, err := l.Lock(aMinute(t), keys[i])
 				if err != nil {
 					t.Error(err)
 					return
@@ -49,7 +49,7 @@ func TestTenThousandLocksAreOnTwoConnections(t *testing.T) {
 		t.FailNow()
 	}
 	wantHeld(t, conn, l, locks)
-	if _, err := l.TryLock(t.Context(), pglock.NewKey("one more")); !errors.Is(err, pglock.ErrTooManyLocks) {
+	if _, err := l.TryLock(aMinute(t), pglock.NewKey("one more")); !errors.Is(err, pglock.ErrTooManyLocks) {
 		t.Errorf("one lock more than WithMaxHeld allows: %v", err)
 	}
 	if n := sessionsNow(t, conn); n > 2 || opened.Load() > 2 {
@@ -110,10 +110,9 @@ func TestManyReadersOfOneKeyUseFewSessions(t *testing.T) {
 	if n := opened.Load(); n > someSessions {
 		t.Errorf("%d sessions were opened for %d readers", n, len(locks))
 	}
-	written := make(chan *pglock.Lock)
-	go func() { written <- mustLock(t, writer, key) }()
+	written := lockLater(t, writer, key)
 	db.WaitForWaiters(t, 1)
-	if _, err := l.TryLock(t.Context(), key, pglock.Shared()); !errors.Is(err, pglock.ErrNotAcquired) {
+	if _, err := l.TryLock(aMinute(t), key, pglock.Shared()); !errors.Is(err, pglock.ErrNotAcquired) {
 		t.Errorf("a reader overtook a writer that waits: %v", err)
 	}
 	for i, lock := range locks {
@@ -122,7 +121,9 @@ func TestManyReadersOfOneKeyUseFewSessions(t *testing.T) {
 		}
 		mustUnlock(t, lock)
 	}
-	mustUnlock(t, <-written)
+	for lock := range written {
+		mustUnlock(t, lock)
+	}
 	wantQuiet(t, db, l, writer)
 }
 
@@ -134,7 +135,7 @@ func TestReadersOfOneAndOfSeveralKeysKeepWhatTheyHave(t *testing.T) {
 	a, b := pglock.NewKey("a"), pglock.NewKey("b")
 	one := func() *pglock.Lock { return mustLock(t, l, a, pglock.Shared()) }
 	both := func() *pglock.Lock {
-		lock, err := l.LockAll(t.Context(), []pglock.Key{a, b}, pglock.Shared())
+		lock, err := l.LockAll(aMinute(t), []pglock.Key{a, b}, pglock.Shared())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +163,7 @@ func TestReadersOfOneAndOfSeveralKeysKeepWhatTheyHave(t *testing.T) {
 func wantKeptFrom(t *testing.T, writer *pglock.Locker, held *pglock.Lock) {
 	t.Helper()
 	for _, key := range held.Keys() {
-		if lock, err := writer.TryLock(t.Context(), key); !errors.Is(err, pglock.ErrNotAcquired) {
+		if lock, err := writer.TryLock(aMinute(t), key); !errors.Is(err, pglock.ErrNotAcquired) {
 			t.Errorf("a writer got %s, which a reader holds (%v): %v", key, held.Err(), err)
 			if err == nil {
 				mustUnlock(t, lock)
@@ -182,7 +183,7 @@ func TestMoreWaitersThanWaitSessionsAreAllServed(t *testing.T) {
 	for _, key := range keys {
 		for range 2 { // one asks the server, the other one waits for that
 			waiting.Go(func() {
-				lock, err := l.Lock(t.Context(), key)
+				lock, err := l.Lock(aMinute(t), key)
 				if err != nil {
 					t.Error(err)
 					return
@@ -214,7 +215,7 @@ func TestThePlaceInTheQueueGoesToTheOldestWaiter(t *testing.T) {
 	var waiting sync.WaitGroup
 	for i, key := range old {
 		waiting.Go(func() {
-			lock, err := l.Lock(t.Context(), key)
+			lock, err := l.Lock(aMinute(t), key)
 			if err != nil {
 				t.Error(err)
 				return

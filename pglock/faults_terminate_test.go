@@ -79,7 +79,7 @@ func TestTheBoundIsTheSameAfterLosses(t *testing.T) {
 	db := testenv.On(t, server)
 	admin := db.Connect(t)
 	l, _ := openCounted(t, db)
-	if err := l.Ping(t.Context()); err != nil {
+	if err := l.Ping(aMinute(t)); err != nil {
 		t.Fatal(err)
 	}
 	keys := faultKeys(bound + 100)
@@ -101,7 +101,7 @@ func TestTheBoundIsTheSameAfterLosses(t *testing.T) {
 func takeUntilRefused(t *testing.T, l *pglock.Locker, keys []pglock.Key, want int) (locks []*pglock.Lock) {
 	t.Helper()
 	for _, key := range keys {
-		lock, err := l.TryLock(t.Context(), key)
+		lock, err := l.TryLock(aMinute(t), key)
 		switch {
 		case err == nil:
 			locks = append(locks, lock)

@@ -27,7 +27,7 @@ func manyWaiters(t *testing.T, n int, keys []pglock.Key, lockers ...*pglock.Lock
 	for _, l := range lockers {
 		for i := range n * len(keys) {
 			waiting.Go(func() {
-				lock, err := l.Lock(t.Context(), keys[i%len(keys)])
+				lock, err := l.Lock(aMinute(t), keys[i%len(keys)])
 				if err != nil {
 					t.Error(err)
 					return
@@ -135,7 +135,7 @@ func TestWaitersKeepTheirPlaceAmongPlainWaiters(t *testing.T) {
 			}
 		}
 		ours := func() {
-			lock, err := l.Lock(t.Context(), key, opts...)
+			lock, err := l.Lock(aMinute(t), key, opts...)
 			queue <- "ours"
 			if err != nil {
 				t.Error(err)
@@ -187,9 +187,7 @@ func lockInCircles(t *testing.T, db *testenv.DB, work func(context.Context, *tes
 		mustUnlock(t, lock)
 	}
 	for _, l := range lockers {
-		if err := l.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		closeWithinAMinute(t, l)
 	}
 	testenv.WaitUntil(t, "the sessions have ended, with what they have counted", func() bool { return sessionsNow(t, conn) == 0 })
 	if n := number(t, conn, "select deadlocks from pg_stat_database where datname = current_database()"); n != 0 {
