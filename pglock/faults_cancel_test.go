@@ -17,9 +17,15 @@ import (
 // server, waiting there, or granted. pg_locks is empty after every round, with the sessions still open, since healthy
 // sessions are kept: few are opened, however many acquires are cancelled.
 func TestCancelsLeaveNothingAndKeepTheSessions(t *testing.T) {
+	for distance := range distances {
+		t.Run(distance, func(t *testing.T) { cancelAtRandom(t, distance, trials(t, 1500)) })
+	}
+}
+
+func cancelAtRandom(t *testing.T, distance string, times int) {
 	db := testenv.Database(t)
-	first, openedFirst := openCounted(t, db)
-	second, openedSecond := openCounted(t, db)
+	first, openedFirst := distances[distance](t, db)
+	second, openedSecond := distances[distance](t, db)
 	lockers, keys := []*pglock.Locker{first, second}, faultKeys(6)
 	warmUp(t, db, lockers, keys)
 
@@ -30,7 +36,7 @@ func TestCancelsLeaveNothingAndKeepTheSessions(t *testing.T) {
 		var workers sync.WaitGroup
 		for worker := range 16 {
 			workers.Go(func() {
-				for range trials(t, 3000) / rounds / 16 {
+				for range times / rounds / 16 {
 					if cancelSomewhere(t, w, lockers[worker%2], keys) {
 						cancelledOnes.Add(1)
 					}
@@ -62,7 +68,7 @@ func warmUp(t *testing.T, db *testenv.DB, lockers []*pglock.Locker, keys []pgloc
 // cancelSomewhere reports whether the acquire was cancelled before it came to anything.
 func cancelSomewhere(t *testing.T, w *witness, l *pglock.Locker, keys []pglock.Key) bool {
 	ctx, cancel := context.WithCancel(context.Background())
-	timer := time.AfterFunc(rand.N(3*time.Millisecond), cancel)
+	timer := time.AfterFunc(rand.N(5*time.Millisecond), cancel)
 	defer timer.Stop()
 	defer cancel()
 	var lock *pglock.Lock

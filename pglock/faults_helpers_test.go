@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net"
 	"os"
 	"strconv"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -38,8 +40,32 @@ const faultsApplication = "pglock under test"
 // openCounted is openLocker, and counts the sessions that the Locker opens.
 func openCounted(t testing.TB, db *testenv.DB, opts ...pglock.Option) (*pglock.Locker, *atomic.Int32) {
 	t.Helper()
-	opened := new(atomic.Int32)
+	return openConfig(t, db.Config(t), opts...)
+}
+
+// openFar is openCounted for a server at a distance, where statements overlap on their way.
+func openFar(t testing.TB, db *testenv.DB, opts ...pglock.Option) (*pglock.Locker, *atomic.Int32) {
+	t.Helper()
 	config := db.Config(t)
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		return farConn{conn}, err
+	}
+	return openConfig(t, config, opts...)
+}
+
+// farConn hears everything a millisecond late.
+type farConn struct{ net.Conn }
+
+func (c farConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	time.Sleep(time.Millisecond)
+	return n, err
+}
+
+func openConfig(t testing.TB, config *pgxpool.Config, opts ...pglock.Option) (*pglock.Locker, *atomic.Int32) {
+	t.Helper()
+	opened := new(atomic.Int32)
 	config.BeforeConnect = func(context.Context, *pgx.ConnConfig) error {
 		opened.Add(1)
 		return nil
@@ -50,6 +76,11 @@ func openCounted(t testing.TB, db *testenv.DB, opts ...pglock.Option) (*pglock.L
 	}
 	t.Cleanup(func() { closeWithinAMinute(t, l) })
 	return l, opened
+}
+
+// distances are the ways to open a Locker that make a difference to how it uses its sessions.
+var distances = map[string]func(testing.TB, *testenv.DB, ...pglock.Option) (*pglock.Locker, *atomic.Int32){
+	"near": openCounted, "far": openFar,
 }
 
 // closeWithinAMinute closes the Locker of a test that may have failed with locks held.

@@ -88,16 +88,22 @@ func wantHeld(t *testing.T, conn *pgx.Conn, l *pglock.Locker, locks []*pglock.Lo
 // The server's lock table overflows in the middle of statements that lock and release many keys at once. Whoever is told
 // that he holds a lock does, whoever is refused does not, and the sessions go on.
 func TestTheLockTableOverflowsInTheMiddleOfABatch(t *testing.T) {
+	for distance := range distances {
+		t.Run(distance, func(t *testing.T) { overflow(t, distance) })
+	}
+}
+
+func overflow(t *testing.T, distance string) {
 	db := smallLockTable(t)
 	conn := watcher(t, db)
-	l, opened := openCounted(t, db, pglock.WithMaxHeld(1_000_000))
+	l, opened := distances[distance](t, db, pglock.WithMaxHeld(1_000_000))
 	testenv.WaitUntil(t, "both main sessions are open, since a full lock table lets none in", func() bool {
 		granted, _ := tryTogether(t, l, faultKeys(64))
 		unlockTogether(t, granted)
 		return sessionsNow(t, conn) == 2
 	})
 	keys := faultKeys(10 * smallTable)
-	for range trials(t, 5) {
+	for range trials(t, 3) {
 		granted, refused := tryTogether(t, l, keys)
 		t.Logf("%d granted, %d refused", len(granted), len(refused))
 		if len(refused) == 0 {

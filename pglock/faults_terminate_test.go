@@ -31,15 +31,17 @@ const (
 // As for a DBA who ends statements, and for a cancel request that comes late: a statement that fails half way must not
 // leave a lock with nobody, nor take one from somebody.
 func TestLocksGoOnWhileStatementsAreCancelled(t *testing.T) {
-	hitSessions(t, cancelIt+hitAny, trials(t, 500), newWitness(toldBefore))
+	for distance := range distances {
+		t.Run(distance, func(t *testing.T) { hitSessions(t, distance, cancelIt+hitAny, trials(t, 300), newWitness(toldBefore)) })
+	}
 }
 
 // hitSessions hits one session after every few locks that were granted.
-func hitSessions(t *testing.T, hit string, times int, w *witness, opts ...pglock.Option) {
+func hitSessions(t *testing.T, distance, hit string, times int, w *witness, opts ...pglock.Option) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)
-	first, _ := openCounted(t, db, opts...)
-	second, _ := openCounted(t, db, opts...)
+	first, _ := distances[distance](t, db, opts...)
+	second, _ := distances[distance](t, db, opts...)
 	lockers, keys := []*pglock.Locker{first, second}, faultKeys(8)
 	stop := keepBusy(t, 12, lockers, func(ctx context.Context, l *pglock.Locker) { lockAndLook(ctx, t, w, l, keys) })
 	for hits := 0; hits < times; {

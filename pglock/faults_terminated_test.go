@@ -16,8 +16,13 @@ import (
 func TestLocksGoOnWhileSessionsAreTerminated(t *testing.T) {
 	for name, victim := range map[string]string{"any": hitAny, "waiters": hitWaiter, "holders": hitHolder} {
 		t.Run(name, func(t *testing.T) {
-			hitSessions(t, terminateIt+victim, trials(t, 50), newWitness(toldByUnlock), pglock.WithHandoffLimit(0, 0))
+			hitSessions(t, "near", terminateIt+victim, trials(t, 50), newWitness(toldByUnlock), pglock.WithHandoffLimit(0, 0))
 		})
 	}
-	t.Run("handing on", func(t *testing.T) { hitSessions(t, terminateIt+hitAny, trials(t, 50), newWitness(toldLate)) })
+	t.Run("far", func(t *testing.T) {
+		hitSessions(t, "far", terminateIt+hitAny, trials(t, 50), newWitness(toldByUnlock), pglock.WithHandoffLimit(0, 0))
+	})
+	t.Run("handing on", func(t *testing.T) {
+		hitSessions(t, "near", terminateIt+hitAny, trials(t, 50), newWitness(toldLate))
+	})
 }
