@@ -201,6 +201,30 @@ func TestLocksAreLinearizable(t *testing.T) {
 	r.work(func(ctx context.Context) { <-ctx.Done() })
 }
 
+// The server is far away, so that statements overlap on their way to it.
+func TestLocksAreLinearizableAtADistance(t *testing.T) {
+	db := testenv.Database(t)
+	r := &run{T: t, history: histories.New(), looks: true}
+	for range 2 {
+		cfg := db.Config(t)
+		cfg.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, address)
+			return farConn{conn}, err
+		}
+		r.open(cfg)
+	}
+	r.work(func(ctx context.Context) { <-ctx.Done() })
+}
+
+// farConn hears everything a millisecond late.
+type farConn struct{ net.Conn }
+
+func (c farConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	time.Sleep(time.Millisecond)
+	return n, err
+}
+
 // Sessions are terminated all the time. A holder may learn of that a moment late, so what it believes meanwhile is not
 // held against it; that an Unlock says that all was well is. (One that hands the lock on does not ask the server.)
 func TestLocksAreLinearizableWhileSessionsAreTerminated(t *testing.T) {
