@@ -68,7 +68,8 @@ func (b *Backend) acquire(ctx context.Context, r driver.Request) (g *grant, err 
 func (b *Backend) holdingsOf(keys []driver.Key) []*holding {
 	all := make([]*holding, len(keys))
 	for i, key := range keys {
-		all[i] = &holding{names: namesOf(b.prefix, key)}
+		n := namesOf(b.prefix, key)
+		all[i] = &holding{names: n, locks: []string{n.lock}}
 	}
 	return all
 }
@@ -84,11 +85,11 @@ func (b *Backend) handOver(g *grant, r driver.Request) (*grant, error) {
 
 // takeAll takes all keys in one step, or none.
 func (b *Backend) takeAll(ctx context.Context, g *grant, all []*holding) error {
-	var keys []string
+	var keys, locks []string
 	for _, h := range all {
-		keys = append(keys, h.keys(takeAll.keys)...)
+		keys, locks = append(keys, h.keys(takeAll.keys)...), append(locks, h.lock)
 	}
-	calls := b.calls(takeAll, keys, g.token, b.leaseMillis, g.waiter, g.shared)
+	calls := concerning(locks, b.calls(takeAll, keys, g.token, b.leaseMillis, g.waiter, g.shared))
 	sent := driver.Now()
 	t, err := b.round(ctx, calls)
 	if err == nil {
@@ -119,9 +120,7 @@ func (b *Backend) untake(ctx context.Context, g *grant) {
 	defer cancel()
 	_ = b.each(ctx, g, func(g *grant, h *holding) []*call { // what is left if this fails ends with its lease
 		drop(h.asked)
-		calls := b.releaseCalls(g, h)
-		h.asked = calls // the next attempt must not be overtaken by this
-		return calls
+		return b.releaseCalls(g, h)
 	})
 }
 
@@ -165,7 +164,7 @@ func (a attempt) unavailable() bool { return errors.Is(a.err, driver.ErrUnavaila
 // attempt asks once; goOn says whether it will be asked again after a refusal. If it fails nothing is left of it, but a
 // place in the line where there is one node.
 func (b *Backend) attempt(ctx context.Context, g *grant, h *holding, calls []*call, goOn bool) attempt {
-	h.follow(calls)
+	h.asked = calls
 	sent := driver.Now()
 	t, err := b.round(ctx, calls)
 	if err == nil {
@@ -191,20 +190,11 @@ func (b *Backend) attempt(ctx context.Context, g *grant, h *holding, calls []*ca
 	return a
 }
 
-// follow makes calls the last ones sent for h, behind those that were.
-func (h *holding) follow(calls []*call) {
-	for i := range h.asked {
-		calls[i].after = h.asked[i]
-	}
-	h.asked = calls
-}
-
 // withdraw takes back what an attempt may have left on the nodes, and waits for a quorum of those that did not fail in it:
 // the rest is in nobody's way, and follows when it can.
 func (b *Backend) withdraw(ctx context.Context, g *grant, h *holding, offer int64, before *tally) {
 	drop(h.asked)
 	calls := b.withdrawCalls(g, h, offer)
-	h.asked = calls // the next attempt must not be overtaken by this
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
 	wanted := min(b.quorum, len(b.nodes)-before.failed)
@@ -217,7 +207,7 @@ func (b *Backend) firstCalls(g *grant, h *holding) []*call {
 	if g.shared {
 		return b.askCalls(g, h, noLine, false)
 	}
-	calls := b.calls(nil, nil)
+	calls := concerning(h.locks, b.calls(nil, nil))
 	for _, c := range calls {
 		c.takes = b.takeOf(g, h)
 	}

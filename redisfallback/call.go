@@ -13,7 +13,7 @@ import (
 type call struct {
 	request
 	bare  func() request // what to send while the lock's slot migrates; nil when there is nothing
-	after *call          // this one must have ended before
+	locks []string       // which locks it concerns; it does not overtake earlier calls that concern any of them
 	then  func(*call)    // told of the end; does not block
 
 	bundled []*call     // what this call does for several others
@@ -22,8 +22,9 @@ type call struct {
 	value   any
 	err     error
 
-	finished  bool // under node.mu
-	followers []*call
+	// Under node.mu:
+	before    int     // how many calls have to end first
+	followers []*call // for which this one has to
 }
 
 // request is a script, or a plain command.

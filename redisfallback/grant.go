@@ -28,7 +28,8 @@ type grant struct {
 // holding is one key of a grant.
 type holding struct {
 	*names
-	asked []*call // by node; what is sent to give it up must not overtake them
+	locks []string // the lock alone, as calls have it
+	asked []*call  // by node: the last attempt
 }
 
 func (b *Backend) newGrant(r driver.Request) *grant {
@@ -102,14 +103,16 @@ func (g *grant) listener() func(driver.Reason, error) {
 	return g.lost
 }
 
-// calls makes a script call about h for every node.
+// callsAbout makes a script call about h for every node.
 func (b *Backend) callsAbout(g *grant, h *holding, exclusive, shared *script, args ...any) []*call {
 	s := g.pick(exclusive, shared)
-	calls := b.calls(s, h.keys(s.keys), args...)
-	for i, c := range calls {
-		if h.asked != nil {
-			c.after = h.asked[i]
-		}
+	return concerning(h.locks, b.calls(s, h.keys(s.keys), args...))
+}
+
+// concerning says which locks calls are about.
+func concerning(locks []string, calls []*call) []*call {
+	for _, c := range calls {
+		c.locks = locks
 	}
 	return calls
 }

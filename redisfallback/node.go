@@ -2,6 +2,7 @@ package redisfallback
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,7 +23,8 @@ type node struct {
 	unlimited bool // a command may take longer than it should; see limit
 
 	mu      sync.Mutex
-	waiting []*call
+	waiting []*call          // ready to be sent
+	last    map[string]*call // the last call that concerns a lock, if that has not ended
 	flights int
 	landed  sync.WaitGroup // for the flights
 }
@@ -46,10 +48,11 @@ func (n *node) submit(calls ...*call) {
 // and so must be submitted. It saves a lone caller the way to another goroutine and back.
 func (n *node) carry(c *call) bool {
 	n.mu.Lock()
-	if n.flights == maxFlights || c.after != nil && !c.after.finished {
+	if n.flights == maxFlights || !n.ready(c) {
 		n.mu.Unlock()
 		return false
 	}
+	n.enlist(c)
 	n.flights++
 	n.landed.Add(1)
 	batch := append(n.waiting, c)
@@ -71,15 +74,49 @@ func (n *node) carry(c *call) bool {
 	return true
 }
 
-// line puts calls into the line, or behind those that they have to follow.
+// line puts calls into the line, or behind those that they must not overtake: flights may land in any order, and so a
+// withdrawal could hit the next attempt of the same owner.
 func (n *node) line(calls []*call) {
 	for _, c := range calls {
-		if c.after != nil && !c.after.finished {
-			c.after.followers = append(c.after.followers, c)
-		} else {
+		n.enlist(c)
+		if c.before == 0 {
 			n.waiting = append(n.waiting, c)
 		}
 	}
+}
+
+// ready tells whether c would not have to wait for another call.
+func (n *node) ready(c *call) bool {
+	return !slices.ContainsFunc(c.locks, func(lock string) bool { return n.last[lock] != nil })
+}
+
+// enlist makes c the last call that concerns its locks.
+func (n *node) enlist(c *call) {
+	if n.last == nil {
+		n.last = map[string]*call{}
+	}
+	for _, lock := range c.locks {
+		if last := n.last[lock]; last != nil {
+			last.followers = append(last.followers, c)
+			c.before++
+		}
+		n.last[lock] = c
+	}
+}
+
+// delist lets those go that had to wait for c.
+func (n *node) delist(c *call) {
+	for _, lock := range c.locks {
+		if n.last[lock] == c {
+			delete(n.last, lock)
+		}
+	}
+	for _, follower := range c.followers {
+		if follower.before--; follower.before == 0 {
+			n.waiting = append(n.waiting, follower)
+		}
+	}
+	c.followers = nil
 }
 
 // fly sends what has gathered until there is nothing left.
@@ -103,9 +140,7 @@ func (n *node) fly() {
 func (n *node) finish(batch []*call) {
 	n.mu.Lock()
 	for _, c := range batch {
-		c.finished, c.after = true, nil
-		n.line(c.followers)
-		c.followers = nil
+		n.delist(c)
 	}
 	n.mu.Unlock()
 	for _, c := range batch {

@@ -1,0 +1,51 @@
+package redisfallback
+
+import (
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+)
+
+// TestCallsAboutALockKeepTheirOrder: the first one takes long on its connection, and others are free.
+func TestCallsAboutALockKeepTheirOrder(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: testenv.NewRedis(t).Addr()})
+	defer func() {
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	n := &node{client: client, name: nodeName(client)}
+	var mu sync.Mutex
+	var order []string
+	var done sync.WaitGroup
+	newCall := func(name string, locks []string, args ...any) *call {
+		done.Add(1)
+		return &call{request: request{args: args}, locks: locks, then: func(*call) {
+			mu.Lock()
+			order = append(order, name)
+			mu.Unlock()
+			done.Done()
+		}}
+	}
+	n.submit(newCall("slow", []string{"a"}, "blpop", "nothing", 1))
+	n.submit(newCall("behind it", []string{"b", "a"}, "ping"))
+	n.submit(newCall("behind that", []string{"b"}, "ping"))
+	n.submit(newCall("free", []string{"c"}, "ping"))
+	if last := newCall("last", []string{"a"}, "ping"); n.carry(last) {
+		t.Error("a call was carried past others about the same lock")
+	} else {
+		n.submit(last)
+	}
+	done.Wait()
+	if order[0] != "free" || slices.Index(order, "slow") != 1 || len(order) != 5 ||
+		slices.Index(order, "behind it") > slices.Index(order, "behind that") {
+		t.Errorf("they ended in the order %q", order)
+	}
+	if len(n.last) > 0 {
+		t.Errorf("the node still knows of %v", n.last)
+	}
+}
