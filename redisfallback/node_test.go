@@ -2,6 +2,7 @@ package redisfallback
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -12,7 +13,8 @@ import (
 
 // TestCallsAboutALockKeepTheirOrder: the first one takes long on its connection, and others are free.
 func TestCallsAboutALockKeepTheirOrder(t *testing.T) {
-	client := redis.NewClient(&redis.Options{Addr: testenv.NewRedis(t).Addr()})
+	server := testenv.NewRedis(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer func() {
 		if err := client.Close(); err != nil {
 			t.Error(err)
@@ -32,6 +34,9 @@ func TestCallsAboutALockKeepTheirOrder(t *testing.T) {
 		}}
 	}
 	n.submit(newCall("slow", []string{"a"}, "blpop", "nothing", 1))
+	testenv.WaitUntil(t, "the slow one is at work", func() bool {
+		return strings.Contains(server.Must(t, "INFO", "clients"), "blocked_clients:1")
+	})
 	n.submit(newCall("behind it", []string{"b", "a"}, "ping"))
 	n.submit(newCall("behind that", []string{"b"}, "ping"))
 	n.submit(newCall("free", []string{"c"}, "ping"))
