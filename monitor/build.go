@@ -12,6 +12,7 @@ func newSnapshot(t tables, n names) *Snapshot {
 	grouped := group(t, n)
 	connect(grouped, t.blockers)
 	return &Snapshot{
+		Version:         FormatVersion,
 		TakenAt:         t.server.TakenAt.Time.UTC(),
 		ServerVersion:   t.server.Version,
 		Database:        t.server.Database,
@@ -19,6 +20,8 @@ func newSnapshot(t tables, n names) *Snapshot {
 		NamesMissing:    n.missing,
 		DetailsHidden:   whyHidden(t),
 		BlockersMissing: t.noBlockers,
+		Capacity:        Capacity{Top: []SessionLoad{}},
+		Cycles:          []Cycle{},
 		Locks:           inOrder(grouped, t.server.Database),
 	}
 }
@@ -43,6 +46,7 @@ func newLock(id identity, database string, registered []string) *Lock {
 	return &Lock{
 		Key:         id.text(registered),
 		Names:       append([]string{}, registered...),
+		Guesses:     []Guess{},
 		Space:       id.space(),
 		Objsubid:    id.objsubid,
 		Number:      id.number,

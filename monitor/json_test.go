@@ -11,6 +11,7 @@ import (
 
 // Programs read this form: fields may be added to it, and none renamed or removed.
 const stableJSON = `{
+  "version": 1,
   "taken_at": "2026-01-02T03:04:05.000006Z",
   "server_version": "17.0",
   "database": "shop",
@@ -18,11 +19,66 @@ const stableJSON = `{
   "names_missing": "",
   "details_hidden": "role \"dba\" may not",
   "blockers_missing": "",
+  "capacity": {
+    "nominal": 6400,
+    "used": 12,
+    "advisory": 2,
+    "max_locks_per_transaction": 64,
+    "max_connections": 100,
+    "max_prepared_transactions": 0,
+    "top": [
+      {
+        "pid": 4711,
+        "gid": "",
+        "prepared_at": null,
+        "user": "app",
+        "database": "shop",
+        "application": "",
+        "process": "",
+        "identity": null,
+        "client": "",
+        "state": "",
+        "state_since": null,
+        "query": "",
+        "session_since": null,
+        "transaction_since": null,
+        "xmin_age": null,
+        "xid_age": null,
+        "wait_event_type": "",
+        "wait_event": "",
+        "hidden": [],
+        "locks": 7
+      }
+    ]
+  },
+  "cycles": [
+    {
+      "certain": false,
+      "since": "2026-01-02T03:04:05.000006Z",
+      "steps": [
+        {
+          "pid": 4711,
+          "process": "1f3a9c42",
+          "key": "invoice:42",
+          "database": "shop",
+          "blocked_by": 4712,
+          "kind": "hard"
+        }
+      ]
+    }
+  ],
   "locks": [
     {
       "key": "invoice:42",
       "names": [
         "invoice:42"
+      ],
+      "guesses": [
+        {
+          "tool": "Rails",
+          "text": "Rails migrations of database shop",
+          "confidence": "probably"
+        }
       ],
       "space": "bigint",
       "objsubid": 1,
@@ -40,12 +96,16 @@ const stableJSON = `{
           "user": "app",
           "database": "shop",
           "application": "",
+          "process": "",
+          "identity": null,
           "client": "",
           "state": "",
           "state_since": null,
           "query": "",
           "session_since": null,
           "transaction_since": null,
+          "xmin_age": null,
+          "xid_age": 100,
           "wait_event_type": "",
           "wait_event": "",
           "hidden": []
@@ -55,18 +115,23 @@ const stableJSON = `{
         {
           "mode": "exclusive",
           "waiting_since": "2026-01-02T03:04:05.000006Z",
+          "waiting_estimated": true,
           "pid": 4711,
           "gid": "",
           "prepared_at": null,
           "user": "app",
           "database": "shop",
-          "application": "payroll",
+          "application": "payroll (pglock 1f3a9c42)",
+          "process": "1f3a9c42",
+          "identity": -7,
           "client": "192.0.2.7:49152",
           "state": "active",
           "state_since": "2026-01-02T03:04:05.000006Z",
           "query": "SELECT 1",
           "session_since": "2026-01-02T03:04:05.000006Z",
           "transaction_since": "2026-01-02T03:04:05.000006Z",
+          "xmin_age": 99,
+          "xid_age": null,
           "wait_event_type": "Lock",
           "wait_event": "advisory",
           "hidden": [
@@ -87,17 +152,29 @@ const stableJSON = `{
 
 func TestTheJSONFormIsStable(t *testing.T) {
 	then := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+	age := func(n int64) *int64 { return &n }
+	object := int32(-7)
 	s := monitor.Snapshot{
-		TakenAt: then, ServerVersion: "17.0", Database: "shop", Role: "dba", DetailsHidden: "role \"dba\" may not",
+		Version: monitor.FormatVersion, TakenAt: then, ServerVersion: "17.0", Database: "shop", Role: "dba",
+		DetailsHidden: "role \"dba\" may not",
+		Capacity: monitor.Capacity{Nominal: 6400, Used: 12, Advisory: 2, MaxLocksPerTransaction: 64, MaxConnections: 100,
+			Top: []monitor.SessionLoad{{Locks: 7, Session: monitor.Session{
+				PID: 4711, User: "app", Database: "shop", Hidden: []string{}}}}},
+		Cycles: []monitor.Cycle{{Since: &then, Steps: []monitor.Step{{PID: 4711, Process: "1f3a9c42", Key: "invoice:42",
+			Database: "shop", BlockedBy: 4712, Kind: monitor.Hard}}}},
 		Locks: []monitor.Lock{{
 			Key: "invoice:42", Names: []string{"invoice:42"}, Space: monitor.Bigint, Objsubid: 1,
+			Guesses: []monitor.Guess{{
+				Tool: "Rails", Text: "Rails migrations of database shop", Confidence: monitor.Probably}},
 			Number: 6688477336110245193, Class: 1557282060, Object: -1234567, DatabaseOID: 16384, Database: "shop",
 			Holders: []monitor.Holder{{Mode: monitor.Shared, Session: monitor.Session{
-				GID: "tx-1", PreparedAt: &then, User: "app", Database: "shop", Hidden: []string{}}}},
-			Waiters: []monitor.Waiter{{Mode: monitor.Exclusive, WaitingSince: &then, Session: monitor.Session{
-				PID: 4711, User: "app", Database: "shop", Application: "payroll", Client: "192.0.2.7:49152",
-				State: "active", StateSince: &then, Query: "SELECT 1", Since: &then, TransactionSince: &then,
-				WaitEventType: "Lock", WaitEvent: "advisory", Hidden: []string{"query"}},
+				GID: "tx-1", PreparedAt: &then, User: "app", Database: "shop", XIDAge: age(100), Hidden: []string{}}}},
+			Waiters: []monitor.Waiter{{Mode: monitor.Exclusive, WaitingSince: &then, WaitingEstimated: true,
+				Session: monitor.Session{
+					PID: 4711, User: "app", Database: "shop", Application: "payroll (pglock 1f3a9c42)", Process: "1f3a9c42",
+					Identity: &object, Client: "192.0.2.7:49152",
+					State: "active", StateSince: &then, Query: "SELECT 1", Since: &then, TransactionSince: &then,
+					XminAge: age(99), WaitEventType: "Lock", WaitEvent: "advisory", Hidden: []string{"query"}},
 				BlockedBy: []monitor.Blocker{{GID: "tx-1", Kind: monitor.Hard}}}},
 		}},
 	}

@@ -14,6 +14,9 @@ import (
 // As JSON every field is always present; lists are never null, times are in UTC, and null says that there is none or
 // that it is unknown.
 type Snapshot struct {
+	// Version is that of the JSON form, [FormatVersion]. It changes when a field goes or means something else, and not
+	// when one is added.
+	Version int `json:"version"`
 	// TakenAt is the server's clock when it began to answer; compare the other times with it, not with your own clock.
 	TakenAt time.Time `json:"taken_at"`
 	// ServerVersion is the server's version as it writes it, such as "15.4" or "16.1 (Debian 16.1-1)".
@@ -30,9 +33,16 @@ type Snapshot struct {
 	// BlockersMissing says why no waiter has blockers; it is empty when they could be read.
 	BlockersMissing string `json:"blockers_missing"`
 
+	// Capacity is how full the server's lock table is.
+	Capacity Capacity `json:"capacity"`
+	// Cycles are the deadlocks in the making, those that PostgreSQL will see and those that it cannot see.
+	Cycles []Cycle `json:"cycles"`
 	// Locks are the locks that are held or waited for: those of Database first, then by database, space and number.
 	Locks []Lock `json:"locks"`
 }
+
+// FormatVersion is the version of the JSON form of a [Snapshot].
+const FormatVersion = 1
 
 // Lock is one advisory lock of one database, with everybody who holds it or waits for it.
 type Lock struct {
@@ -42,6 +52,9 @@ type Lock struct {
 	Key string `json:"key"`
 	// Names are the registered names, sorted. Without one it is empty; more than one is a collision of their hashes.
 	Names []string `json:"names"`
+	// Guesses are what a key without a name probably is, the likelier ones first: numbers that tools are known to use.
+	// Numbers collide, so none of it is certain. A key with a name has none.
+	Guesses []Guess `json:"guesses"`
 
 	// Space says what kind of key it is.
 	Space Space `json:"space"`
@@ -93,8 +106,11 @@ type Holder struct {
 type Waiter struct {
 	// Mode is how it wants to hold the lock.
 	Mode Mode `json:"mode"`
-	// WaitingSince is when it began to wait. PostgreSQL 13 does not tell, and newer versions not in the first instant.
+	// WaitingSince is when it began to wait. It is nil in the first instant of a wait, and where "waiting_since" is hidden.
 	WaitingSince *time.Time `json:"waiting_since"`
+	// WaitingEstimated says that WaitingSince is an estimate, and the wait no longer than that: PostgreSQL 13 does not
+	// tell when a wait began, so it is when the session's statement did.
+	WaitingEstimated bool `json:"waiting_estimated"`
 	Session
 	// BlockedBy are the sessions that have to go ahead of this one, in the order of their process IDs: exactly those
 	// that pg_blocking_pids names, each once.
@@ -116,6 +132,14 @@ type Session struct {
 	User        string `json:"user"`
 	Database    string `json:"database"`
 	Application string `json:"application"`
+	// Process marks the process whose pglock Locker the session belongs to; it is empty for all other sessions. A Locker's
+	// sessions of one process have the same mark: the eight hexadecimal digits that their application_name ends with, as in
+	// "payroll (pglock 1f3a9c42)".
+	Process string `json:"process"`
+	// Identity says by which number the session can be told from all others of the server's: the object of the pair key
+	// that a Locker's session also holds once one of its locks has guarded a transaction. It is nil without one. That key
+	// is no lock, so it is not among [Snapshot.Locks].
+	Identity *int32 `json:"identity"`
 	// Client is the client's address and port, such as "192.0.2.7:49152", or "[local]" for a Unix socket.
 	Client string `json:"client"`
 	// State is what the session does, as pg_stat_activity writes it: "active", "idle", "idle in transaction"; "disabled"
@@ -129,6 +153,11 @@ type Session struct {
 	Since *time.Time `json:"session_since"`
 	// TransactionSince is when its transaction began; nil outside of one.
 	TransactionSince *time.Time `json:"transaction_since"`
+	// XminAge is how many transactions ago the snapshot was taken that the session works with, as age(backend_xmin), and
+	// XIDAge how many transactions ago its own transaction got an ID, as age(backend_xid); of a prepared transaction, its
+	// ID. Vacuum can remove nothing that was deleted since the older of the two. Nil means that there is none.
+	XminAge *int64 `json:"xmin_age"`
+	XIDAge  *int64 `json:"xid_age"`
 	// WaitEventType and WaitEvent say what the backend itself waits for, as in pg_stat_activity.
 	WaitEventType string `json:"wait_event_type"`
 	WaitEvent     string `json:"wait_event"`

@@ -1,0 +1,57 @@
+package monitor
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Capacity is how full the server's lock table is. Locks of all kinds share it; when it is full, every session of the
+// server gets "out of shared memory".
+//
+// The numbers are a lower bound of the use, and Nominal is what the server has set aside: it goes on beyond that for
+// as long as it finds spare shared memory, so 100 % is no hard limit
+// (https://www.postgresql.org/docs/current/runtime-config-locks.html).
+type Capacity struct {
+	// Nominal is MaxLocksPerTransaction × (MaxConnections + MaxPreparedTransactions).
+	Nominal int64 `json:"nominal"`
+	// Used is how many different things are locked or waited for in the lock table. Locks that PostgreSQL keeps in a
+	// session's own memory (fastpath in pg_locks) take no place there, nor do predicate locks.
+	Used int64 `json:"used"`
+	// Advisory is how many of Used are advisory locks, in all databases.
+	Advisory int64 `json:"advisory"`
+
+	// The settings that Nominal comes from.
+	MaxLocksPerTransaction  int64 `json:"max_locks_per_transaction"`
+	MaxConnections          int64 `json:"max_connections"`
+	MaxPreparedTransactions int64 `json:"max_prepared_transactions"`
+
+	// Top are the sessions and prepared transactions with the most locks of any kind in the lock table, at most ten,
+	// those with the most first.
+	Top []SessionLoad `json:"top"`
+}
+
+// SessionLoad is how much of the lock table one session needs.
+type SessionLoad struct {
+	Session
+	// Locks counts the session's entries, held and waited for; a lock that it holds in two modes counts twice.
+	Locks int64 `json:"locks"`
+}
+
+// topSessions is how many sessions a Capacity names.
+const topSessions = 10
+
+// Percent is Used in percent of Nominal: the lock table is at least that full.
+func (c Capacity) Percent() float64 {
+	if c.Nominal <= 0 {
+		return 0
+	}
+	return 100 * float64(c.Used) / float64(c.Nominal)
+}
+
+// top returns those with the most locks.
+func top(loads []SessionLoad) []SessionLoad {
+	slices.SortFunc(loads, func(a, b SessionLoad) int {
+		return cmp.Or(cmp.Compare(b.Locks, a.Locks), cmp.Compare(a.PID, b.PID), cmp.Compare(a.GID, b.GID))
+	})
+	return loads[:min(len(loads), topSessions)]
+}
