@@ -40,10 +40,10 @@ func (g grid) head() row {
 
 func (g grid) widen(r row) {
 	for i, cell := range r.cells {
-		g[i].width = max(g[i].width, columns(cell))
+		g[i].width = max(g[i].width, Columns(cell))
 	}
 	if last := &g[len(g)-1]; len(r.blockers) > 0 {
-		last.width = max(last.width, columns(strings.Join(r.blockers, separator)))
+		last.width = max(last.width, Columns(strings.Join(r.blockers, separator)))
 	}
 }
 
@@ -80,7 +80,7 @@ func (g grid) widest() (widest *column) {
 func (g grid) line(r row) string {
 	var cells []string
 	for i, cell := range r.cells {
-		cells = append(cells, fit(cell, g[i].width, g[i].right))
+		cells = append(cells, Fit(cell, g[i].width, g[i].right))
 	}
 	if r.text != "" {
 		cells = append(cells, r.text)
@@ -95,8 +95,8 @@ func (g grid) blockers(r row) string { return shorten(r.blockers, g[len(g)-1].wi
 // shorten joins as many items as fit into n columns, and counts the others.
 func shorten(items []string, n int) string {
 	all := strings.Join(items, separator)
-	for some := len(items) - 1; columns(all) > n && some > 0; some-- {
+	for some := len(items) - 1; Columns(all) > n && some > 0; some-- {
 		all = fmt.Sprintf("%s +%d", strings.Join(items[:some], separator), len(items)-some)
 	}
-	return cut(all, n)
+	return Cut(all, n)
 }

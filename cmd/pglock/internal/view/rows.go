@@ -19,10 +19,10 @@ func holderRow(s *monitor.Snapshot, h monitor.Holder) *row {
 func waiterRow(s *monitor.Snapshot, w monitor.Waiter) *row {
 	waited := unknown // the server does not tell, or not yet
 	if w.WaitingSince != nil {
-		waited = age(s.TakenAt.Sub(*w.WaitingSince))
+		waited = Age(s.TakenAt.Sub(*w.WaitingSince))
 	}
 	r := sessionRow("waits", w.Mode, waited, w.Session)
-	r.blockers = blockers(w, s.BlockersMissing != "")
+	r.blockers = Blockers(w, s.BlockersMissing != "")
 	return &r
 }
 
@@ -32,11 +32,11 @@ const (
 )
 
 func sessionRow(role string, mode monitor.Mode, waited string, session monitor.Session) row {
-	return row{cells: []string{role, fmt.Sprint(session.PID), short(string(mode)), waited,
-		field(session, "user", session.User),
-		field(session, "application", session.Application),
-		field(session, "client", host(session.Client)),
-		field(session, "state", short(session.State)),
+	return row{cells: []string{role, fmt.Sprint(session.PID), Short(string(mode)), waited,
+		Field(session, "user", session.User),
+		Field(session, "application", session.Application),
+		Field(session, "client", host(session.Client)),
+		Field(session, "state", Short(session.State)),
 	}}
 }
 
@@ -44,9 +44,9 @@ func sessionRow(role string, mode monitor.Mode, waited string, session monitor.S
 func preparedRow(s *monitor.Snapshot, h monitor.Holder) *row {
 	text := "prepared transaction " + gid(h.GID)
 	if h.PreparedAt != nil {
-		text += fmt.Sprintf(", %s ago", age(s.TakenAt.Sub(*h.PreparedAt)))
+		text += fmt.Sprintf(", %s ago", Age(s.TakenAt.Sub(*h.PreparedAt)))
 	}
-	return &row{cells: []string{"holds", "-", short(string(h.Mode)), "", field(h.Session, "user", h.User)}, text: text}
+	return &row{cells: []string{"holds", "-", Short(string(h.Mode)), "", Field(h.Session, "user", h.User)}, text: text}
 }
 
 func gid(gid string) string {
@@ -56,8 +56,9 @@ func gid(gid string) string {
 	return fmt.Sprintf("'%s'", Printable(gid))
 }
 
-// field is a cell, or says that the server did not tell. A session whose user is not known has just begun or ended.
-func field(session monitor.Session, name, value string) string {
+// Field is what a cell shows of a session's field, named as in JSON, or says that the server did not tell. A session
+// whose user is not known has just begun or ended.
+func Field(session monitor.Session, name, value string) string {
 	switch {
 	case slices.Contains(session.Hidden, "user"):
 		return unknown
@@ -75,8 +76,8 @@ func host(client string) string {
 	return client
 }
 
-// short abbreviates the words of PostgreSQL that would widen the table most.
-func short(word string) string {
+// Short abbreviates the words of PostgreSQL that would widen a table most, and makes others printable.
+func Short(word string) string {
 	if abbreviated, ok := abbreviations[word]; ok {
 		return abbreviated
 	}
@@ -90,8 +91,9 @@ var abbreviations = map[string]string{
 	"fastpath function call":        "fastpath",
 }
 
-// blockers marks those that are soft. Those who hold the lock come first: they are what everybody waits for.
-func blockers(w monitor.Waiter, missing bool) []string {
+// Blockers are the process IDs and identifiers of those in the way of a waiter, with a ~ before those that are soft.
+// Those who hold the lock come first: they are what everybody waits for.
+func Blockers(w monitor.Waiter, missing bool) []string {
 	if missing {
 		return []string{unknown}
 	}
@@ -108,4 +110,12 @@ func blockers(w monitor.Waiter, missing bool) []string {
 		}
 	}
 	return append(hard, soft...)
+}
+
+// Who names a session by its process ID, and a prepared transaction by its identifier in quotes.
+func Who(session monitor.Session) string {
+	if session.Prepared() {
+		return gid(session.GID)
+	}
+	return fmt.Sprint(session.PID)
 }

@@ -23,7 +23,7 @@ func Table(all *monitor.Snapshot, filter Filter, target string, width int) []str
 		}
 	}
 	for i, line := range lines {
-		lines[i] = cut(line, width)
+		lines[i] = Cut(line, width)
 	}
 	return lines
 }
@@ -119,7 +119,7 @@ func heading(s *monitor.Snapshot, lock monitor.Lock, width int) string {
 	key := Printable(lock.Key)
 	if len(lock.Names) > 0 { // a number makes no sense when it is cut
 		const least = 20 // however long the facts are
-		key = cut(key, max(width-columns(facts), least))
+		key = Cut(key, max(width-Columns(facts), least))
 	}
 	return key + facts
 }
@@ -174,8 +174,8 @@ func doing(s *monitor.Snapshot, session monitor.Session) string {
 	if session.StateSince == nil || session.Since == nil {
 		return ""
 	}
-	what := fmt.Sprintf("%s for %s, session %s", short(session.State),
-		age(s.TakenAt.Sub(*session.StateSince)), age(s.TakenAt.Sub(*session.Since)))
+	what := fmt.Sprintf("%s for %s, session %s", Short(session.State),
+		Age(s.TakenAt.Sub(*session.StateSince)), Age(s.TakenAt.Sub(*session.Since)))
 	if query := withoutComment(session.Query); query != "" {
 		what += ": " + query
 	}

@@ -100,8 +100,8 @@ func TestNoLineIsWiderThanTheTable(t *testing.T) {
 	s.Locks[2].Holders[0].State = "a state that no server of today knows"
 	for width := 20; width < 200; width++ {
 		for _, line := range Table(s, Filter{}, "alice@db1:5432/shop", width) {
-			if columns(line) > width {
-				t.Fatalf("%d columns instead of %d: %s", columns(line), width, line)
+			if Columns(line) > width {
+				t.Fatalf("%d columns instead of %d: %s", Columns(line), width, line)
 			}
 		}
 	}

@@ -28,8 +28,8 @@ func Printable(s string) string {
 	return b.String()
 }
 
-// columns is how many columns of a terminal printable text takes.
-func columns(s string) (n int) {
+// Columns is how many columns of a terminal printable text takes.
+func Columns(s string) (n int) {
 	for _, r := range s {
 		n += runeColumns(r)
 	}
@@ -47,9 +47,9 @@ func runeColumns(r rune) int {
 	return 1
 }
 
-// cut shortens printable text to at most n columns, and shows that it did.
-func cut(s string, n int) string {
-	if columns(s) <= n {
+// Cut shortens printable text to at most n columns, and shows that it did.
+func Cut(s string, n int) string {
+	if Columns(s) <= n {
 		return s
 	}
 	room := n - 1 // for the ellipsis
@@ -61,10 +61,10 @@ func cut(s string, n int) string {
 	return s
 }
 
-// fit makes printable text exactly n columns wide.
-func fit(s string, n int, right bool) string {
-	s = cut(s, n)
-	padding := strings.Repeat(" ", n-columns(s))
+// Fit makes printable text exactly n columns wide.
+func Fit(s string, n int, right bool) string {
+	s = Cut(s, n)
+	padding := strings.Repeat(" ", n-Columns(s))
 	if right {
 		return padding + s
 	}
@@ -79,17 +79,17 @@ func Wrap(s string, n int, indent string) []string {
 		switch {
 		case line == "":
 			line = word
-		case columns(line)+1+columns(word) > n:
-			lines, line = append(lines, cut(line, n)), indent+word
+		case Columns(line)+1+Columns(word) > n:
+			lines, line = append(lines, Cut(line, n)), indent+word
 		default:
 			line += " " + word
 		}
 	}
-	return append(lines, cut(line, n))
+	return append(lines, Cut(line, n))
 }
 
-// age writes how long something lasts in at most seven characters.
-func age(d time.Duration) string {
+// Age writes how long something lasts in at most seven characters.
+func Age(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch d = max(d, 0); {
 	case d < time.Second:

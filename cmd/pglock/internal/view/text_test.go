@@ -45,8 +45,8 @@ func TestFitCountsColumns(t *testing.T) {
 		{"e\u0301a", 2, false, "e\u0301a"},
 		{"", 2, false, "  "},
 	} {
-		if got := fit(test.text, test.n, test.right); got != test.want {
-			t.Errorf("fit(%q, %d) = %q, want %q", test.text, test.n, got, test.want)
+		if got := Fit(test.text, test.n, test.right); got != test.want {
+			t.Errorf("Fit(%q, %d) = %q, want %q", test.text, test.n, got, test.want)
 		}
 	}
 }
@@ -64,8 +64,8 @@ func TestAge(t *testing.T) {
 		10 * time.Second: "10s", 59*time.Second + 999*time.Millisecond: "59s", 61 * time.Second: "1m01s",
 		time.Hour: "1h00m", 25 * time.Hour: "1d01h", 1000 * 24 * time.Hour: "1000d00h",
 	} {
-		if got := age(d); got != want {
-			t.Errorf("age(%v) = %s, want %s", d, got, want)
+		if got := Age(d); got != want {
+			t.Errorf("Age(%v) = %s, want %s", d, got, want)
 		}
 	}
 }

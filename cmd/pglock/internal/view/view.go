@@ -22,7 +22,7 @@ type Filter struct {
 // Apply returns a copy of the snapshot with only the locks to be shown.
 func (f Filter) Apply(s *monitor.Snapshot) *monitor.Snapshot {
 	shown := *s
-	shown.Locks = slices.DeleteFunc(slices.Clone(s.Locks), func(lock monitor.Lock) bool { return !f.shows(lock) })
+	shown.Locks = slices.DeleteFunc(slices.Clone(s.Locks), func(lock monitor.Lock) bool { return !f.Shows(lock) })
 	return &shown
 }
 
@@ -38,7 +38,8 @@ func (f Filter) nameKeys(s *monitor.Snapshot) {
 	}
 }
 
-func (f Filter) shows(lock monitor.Lock) bool {
+// Shows reports whether a lock is among those to be shown.
+func (f Filter) Shows(lock monitor.Lock) bool {
 	if f.Waiting && len(lock.Waiters) == 0 {
 		return false
 	}
