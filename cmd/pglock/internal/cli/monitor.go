@@ -95,6 +95,9 @@ func (m *watch) command(cmd *cobra.Command, _ []string) error {
 		if m.once {
 			return struct{}{}, m.showOnce(ctx, db, pool, filter)
 		}
+		if m.fillsScreen() {
+			return struct{}{}, m.fillScreen(ctx, db, pool, filter)
+		}
 		return struct{}{}, m.showAll(ctx, db, pool, filter)
 	})
 	if _, stopped := errors.AsType[*job.Stopped](err); stopped && !m.once {
@@ -136,8 +139,6 @@ func (m *watch) printer(db database, filter view.Filter) printer {
 		return newAppender(db, filtered(filter, view.JSON))
 	case m.output == formatCSV:
 		return newAppender(db, filtered(filter, csvWriter()))
-	case !m.once && term.Is(os.Stdout) && os.Getenv("TERM") != "dumb":
-		return newScreen(db, filter, os.Stdout)
 	}
 	return newAppender(db, tableWriter(filter, db.target))
 }

@@ -1,0 +1,164 @@
+package tui
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// label is what a person should read for a lock.
+func label(lock *monitor.Lock) string { return view.Printable(lock.Label()) }
+
+// keyCell names the database of a lock if it is another one than that of the connection.
+func keyCell(m Model, r row) string {
+	if r.lock.Database == m.board.snapshot.Database {
+		return label(r.lock)
+	}
+	return label(r.lock) + " in " + database(r.lock)
+}
+
+func database(lock *monitor.Lock) string {
+	if lock.Database == "" {
+		return fmt.Sprint(lock.DatabaseOID)
+	}
+	return view.Printable(lock.Database)
+}
+
+func keyOrNoneCell(m Model, r row) string {
+	if r.lock == nil {
+		return "?"
+	}
+	return keyCell(m, r)
+}
+
+func heldByCell(_ Model, r row) string {
+	switch n := len(r.lock.Holders); n {
+	case 0:
+		return "-"
+	case 1:
+		return named(&r.lock.Holders[0].Session)
+	default:
+		return fmt.Sprintf("%d, %s", n, view.Printable(string(r.lock.Holders[0].Mode)))
+	}
+}
+
+func holdersCell(_ Model, r row) string { return strconv.Itoa(len(r.lock.Holders)) }
+func waitersCell(_ Model, r row) string { return strconv.Itoa(len(r.lock.Waiters)) }
+
+func longestCell(_ Model, r row) string {
+	if r.longest < 0 {
+		return ""
+	}
+	return view.Age(r.longest)
+}
+
+func trendCell(m Model, r row) string {
+	trend := m.trends.of(placeOf(r.lock))
+	if trend.quiet() {
+		return ""
+	}
+	return trend.sparkline(m.trendWidth())
+}
+
+// branchCell marks with ~ who waits behind somebody that only waits too.
+func branchCell(m Model, r row) string {
+	soft := ""
+	if w := r.person.waiter; w != nil && !slices.ContainsFunc(w.BlockedBy, hard) {
+		soft = "~"
+	}
+	text := r.guide + soft + named(r.person.Session)
+	if r.id.repeated {
+		text += " (again)"
+	}
+	return text
+}
+
+func hard(blocker monitor.Blocker) bool { return blocker.Kind == monitor.Hard }
+
+func holdsOrWaitedCell(m Model, r row) string {
+	if r.person.waiter == nil {
+		return "holds"
+	}
+	return ownWaitCell(m, r)
+}
+
+func ownWaitCell(m Model, r row) string {
+	waiter := r.person.waiter
+	switch {
+	case waiter == nil:
+		return ""
+	case waiter.WaitingSince == nil:
+		return "?"
+	case waiter.WaitingEstimated:
+		return "≤" + view.Age(waited(m.board.snapshot, waiter))
+	}
+	return view.Age(waited(m.board.snapshot, waiter))
+}
+
+func modeCell(_ Model, r row) string {
+	if r.person.waiter != nil {
+		return view.Short(string(r.person.waiter.Mode))
+	}
+	if r.lock != nil {
+		for i := range r.lock.Holders {
+			if whoIs(&r.lock.Holders[i].Session) == whoIs(r.person.Session) {
+				return view.Short(string(r.lock.Holders[i].Mode))
+			}
+		}
+	}
+	return ""
+}
+
+// stateCell is what a session does, and for how long.
+func stateCell(m Model, r row) string {
+	session, s := r.person.Session, m.board.snapshot
+	if session.Prepared() {
+		return strings.TrimSpace("prepared " + ageOf(s, session.PreparedAt))
+	}
+	return strings.TrimSpace(view.Field(*session, "state", view.Short(session.State)) + " " + ageOf(s, session.StateSince))
+}
+
+// ageOf is empty when the time is not known.
+func ageOf(s *monitor.Snapshot, since *time.Time) string {
+	if since == nil {
+		return ""
+	}
+	return view.Age(s.TakenAt.Sub(*since))
+}
+
+func userCell(_ Model, r row) string { return view.Field(*r.person.Session, "user", r.person.User) }
+
+func applicationCell(_ Model, r row) string {
+	return view.Field(*r.person.Session, "application", r.person.Application)
+}
+
+func whoCell(_ Model, r row) string  { return view.Who(*r.person.Session) }
+func heldCell(_ Model, r row) string { return number(len(r.person.held)) }
+
+func behindCell(_ Model, r row) string {
+	if r.behind == 0 {
+		return ""
+	}
+	return number(r.behind)
+}
+
+func waitsForCell(m Model, r row) string {
+	if r.lock == nil {
+		return ""
+	}
+	return keyCell(m, r)
+}
+
+// number writes an integer with commas, as it is easiest to read.
+func number[T ~int | ~int64](n T) string {
+	digits := strconv.FormatInt(int64(n), 10)
+	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}

@@ -1,0 +1,98 @@
+package tui
+
+import (
+	"strings"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+)
+
+// column is a part of a row. Its width depends on the terminal's alone, so that rows stay where they are when others
+// come into view, and little has to be sent.
+type column struct {
+	title string
+	width int
+	// weight is its share of the columns of the terminal that are left over.
+	weight int
+	// from is the width of the terminal from which on it is shown.
+	from  int
+	right bool
+	cell  func(Model, row) string
+}
+
+// wide is what a terminal must have to show all columns.
+const wide = 100
+
+// trendWidth is how many bars a trend has at least.
+const trendWidth = 8
+
+func columnsOf(page page) []column {
+	switch page {
+	case pageKeys:
+		return []column{
+			{title: "KEY", width: 18, weight: 3, cell: keyCell},
+			{title: "HELD BY", width: 12, weight: 2, cell: heldByCell},
+			{title: "HOLD", width: 4, right: true, cell: holdersCell},
+			{title: "WAIT", width: 4, right: true, cell: waitersCell},
+			{title: "LONGEST", width: 7, right: true, cell: longestCell},
+			{title: "TREND", width: trendWidth, weight: 1, cell: trendCell},
+		}
+	case pageTree:
+		return []column{
+			{title: "SESSION", width: 22, weight: 3, cell: branchCell},
+			{title: "WAITED", width: 7, right: true, cell: holdsOrWaitedCell},
+			{title: "MODE", width: 6, cell: modeCell},
+			{title: "KEY", width: 14, weight: 2, cell: keyOrNoneCell},
+			{title: "STATE", width: 17, cell: stateCell},
+			{title: "USER", width: 12, from: wide, cell: userCell},
+			{title: "BEHIND", width: 6, from: wide, right: true, cell: behindCell},
+		}
+	}
+	return []column{
+		{title: "PID", width: 7, right: true, cell: whoCell},
+		{title: "USER", width: 12, from: wide, cell: userCell},
+		{title: "APPLICATION", width: 12, weight: 3, cell: applicationCell},
+		{title: "STATE", width: 17, cell: stateCell},
+		{title: "HELD", width: 6, right: true, cell: heldCell},
+		{title: "BEHIND", width: 6, right: true, cell: behindCell},
+		{title: "WAITED", width: 7, right: true, cell: ownWaitCell},
+		{title: "WAITS FOR", width: 12, weight: 2, cell: waitsForCell},
+	}
+}
+
+// marker is the width of what stands before a row.
+const marker = 2
+
+// layout gives the columns that fit a terminal their widths.
+func layout(page page, width int) []column {
+	var shown []column
+	left, weights := width-marker+1, 0
+	for _, c := range columnsOf(page) {
+		if width < c.from {
+			continue
+		}
+		shown = append(shown, c)
+		left, weights = left-c.width-1, weights+c.weight
+	}
+	left = max(0, left)
+	for i := range shown {
+		share := 0
+		if weights > 0 {
+			share = left * shown[i].weight / weights
+		}
+		shown[i].width += share
+		left, weights = left-share, weights-shown[i].weight
+	}
+	return shown
+}
+
+func headLine(columns []column) string {
+	return line(columns, func(c column) string { return c.title })
+}
+
+func line(columns []column, cell func(column) string) string {
+	cells := make([]string, len(columns))
+	for i, c := range columns {
+		cells[i] = view.Fit(cell(c), c.width, c.right)
+	}
+	return strings.Join(cells, " ")
+}

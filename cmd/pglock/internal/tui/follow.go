@@ -1,0 +1,80 @@
+package tui
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// followed is a key that stays in view, free or not. It is never changed, only replaced.
+type followed struct {
+	place place
+	label string
+	// holders are in the latest snapshot, as text; nobody when the key is free.
+	holders string
+	waiters int
+	since   string // the time of the first snapshot with these holders
+}
+
+const nobody = "nobody"
+
+// follow begins to follow the lock of a snapshot.
+func follow(s *monitor.Snapshot, lock *monitor.Lock) *followed {
+	return &followed{place: placeOf(lock), label: label(lock), holders: holders(lock),
+		waiters: len(lock.Waiters), since: clock(s.TakenAt)}
+}
+
+// see looks for the key in another snapshot, and logs when it has other holders.
+func (f *followed) see(s *monitor.Snapshot, l log) (*followed, log) {
+	if f == nil {
+		return nil, l
+	}
+	now := &followed{place: f.place, label: f.label, holders: nobody, since: f.since}
+	if lock := find(s, f.place); lock != nil {
+		now.label, now.holders, now.waiters = label(lock), holders(lock), len(lock.Waiters)
+	}
+	if now.holders != f.holders {
+		now.since = clock(s.TakenAt)
+		l = l.add(s.TakenAt, fmt.Sprintf("%s: held by %s, before by %s", now.label, now.holders, f.holders))
+	}
+	return now, l
+}
+
+func (f *followed) line(t trends) string {
+	trend := strings.TrimLeft(t.of(f.place).sparkline(trendWidth), " ")
+	return fmt.Sprintf(" following %s: held by %s, %d waiting %s no change since %s", f.label, f.holders, f.waiters,
+		trend, f.since)
+}
+
+func find(s *monitor.Snapshot, at place) *monitor.Lock {
+	i := slices.IndexFunc(s.Locks, func(lock monitor.Lock) bool { return placeOf(&lock) == at })
+	if i < 0 {
+		return nil
+	}
+	return &s.Locks[i]
+}
+
+// holders names those who hold a lock, as far as there is room for them.
+func holders(lock *monitor.Lock) string {
+	const most = 3
+	var names []string
+	for i := range lock.Holders {
+		if i == most {
+			names = append(names, fmt.Sprintf("+%d", len(lock.Holders)-most))
+			break
+		}
+		names = append(names, named(&lock.Holders[i].Session))
+	}
+	if len(names) == 0 {
+		return nobody
+	}
+	return strings.Join(names, ", ")
+}
+
+// named names a session and its application.
+func named(session *monitor.Session) string {
+	return strings.TrimSpace(view.Who(*session) + " " + view.Field(*session, "application", session.Application))
+}

@@ -1,0 +1,185 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+
+	"charm.land/lipgloss/v2"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// styled is a line of printable text with a style for all of it.
+type styled struct {
+	text  string
+	style lipgloss.Style
+}
+
+// header is what stands above the rows, the most important lines first where there is no room for all.
+func (m Model) header() []styled {
+	plain := lipgloss.NewStyle()
+	lines := []styled{{m.titleLine(), m.styles.title}}
+	lines = append(lines, m.alerts()...)
+	lines = append(lines, styled{m.summary(), plain})
+	if m.height >= roomy {
+		lines = append(lines, styled{m.trendLine(), plain})
+	}
+	if m.followed != nil {
+		lines = append(lines, styled{m.followed.line(m.trends), m.styles.key})
+	}
+	return lines
+}
+
+// roomy is how many lines a terminal has that can spare one for trends.
+const roomy = 16
+
+func (m Model) titleLine() string {
+	version, _, _ := strings.Cut(m.snapshot.ServerVersion, " ") // behind it packagers put their own
+	left := fmt.Sprintf(" %s  PostgreSQL %s", view.Printable(m.options.Target), view.Printable(version))
+	right := fmt.Sprintf("%s  %s UTC ", m.paceWord(), clock(m.snapshot.TakenAt))
+	return justify(left, right, m.width)
+}
+
+func (m Model) paceWord() string {
+	switch {
+	case m.paused:
+		return "PAUSED"
+	case m.lost != nil:
+		return "LOST"
+	}
+	return "every " + strings.TrimSuffix(m.interval.String(), "m0s")
+}
+
+// alerts are what must not be overlooked.
+func (m Model) alerts() []styled {
+	var lines []styled
+	if m.lost != nil {
+		text := fmt.Sprintf("LOST no answer since %s UTC, trying again: %s", clock(m.snapshot.TakenAt),
+			view.Printable(oneLine(m.lost.Error())))
+		const most = 3
+		for _, line := range atMost(view.Wrap(text, m.width, "  "), most) {
+			lines = append(lines, styled{line, m.styles.alert})
+		}
+	}
+	const most = 2
+	for i, cycle := range m.snapshot.Cycles {
+		if i == most {
+			text := fmt.Sprintf("%d more deadlocks (i shows all)", len(m.snapshot.Cycles)-most)
+			lines = append(lines, styled{text, m.styles.alert})
+			break
+		}
+		lines = append(lines, styled{cycleLine(cycle), m.styles.alert})
+	}
+	return lines
+}
+
+func atMost(lines []string, n int) []string { return lines[:min(n, len(lines))] }
+
+func cycleLine(c monitor.Cycle) string {
+	var steps []string
+	for _, step := range c.Steps {
+		steps = append(steps, fmt.Sprintf("%d waits for %s", step.PID, view.Printable(step.Key)))
+	}
+	return cycleWord(c) + " " + strings.Join(steps, ", ") + "; in a circle"
+}
+
+func cycleWord(c monitor.Cycle) string {
+	if c.Certain {
+		return "DEADLOCK"
+	}
+	return "POSSIBLE DEADLOCK"
+}
+
+func (m Model) summary() string {
+	t := m.board.totals
+	parts := []string{plural(t.keys, "key"), plural(t.holders, "holder"), plural(t.waiters, "waiter")}
+	if t.waiters > 0 {
+		parts = append(parts, "longest wait "+view.Age(t.longest))
+	}
+	if c := m.snapshot.Capacity; c.Nominal > 0 {
+		parts = append(parts, fmt.Sprintf("lock table at least %s full", percent(c.Percent())))
+	}
+	if notes := m.missing(); len(notes) > 0 {
+		parts = append(parts, strings.Join(notes, " and ")+" missing (i)")
+	}
+	return " " + strings.Join(parts, "  ")
+}
+
+// percent keeps a digit behind the point where the first one before it would be 0.
+func percent(p float64) string {
+	if p > 0 && p < 1 {
+		return fmt.Sprintf("%.1f%%", max(p, 0.1))
+	}
+	return fmt.Sprintf("%.0f%%", p)
+}
+
+// missing names what the server does not tell, if anything.
+func (m Model) missing() (words []string) {
+	for _, gap := range m.gaps() {
+		words = append(words, gap.what)
+	}
+	return words
+}
+
+// gap is something that the server does not tell, and why.
+type gap struct{ what, why string }
+
+func (m Model) gaps() (gaps []gap) {
+	s := m.snapshot
+	for _, g := range []gap{
+		{"names", s.NamesMissing}, {"details", s.DetailsHidden}, {"blockers", s.BlockersMissing},
+	} {
+		if g.why != "" {
+			gaps = append(gaps, g)
+		}
+	}
+	return gaps
+}
+
+// trendLine draws how many waited in all, and how long at most, over the last snapshots.
+func (m Model) trendLine() string {
+	n := m.headTrendWidth()
+	waiters, longest := m.trends.waiters, m.trends.longest
+	return fmt.Sprintf(" waiters %s %-7s longest wait %s", waiters.sparkline(n), "most "+number(most(waiters, n)),
+		longest.sparkline(n))
+}
+
+func most(s series, n int) (highest int64) {
+	for _, value := range s.last(n) {
+		highest = max(highest, value)
+	}
+	return highest
+}
+
+// headTrendWidth leaves room for the words around two trends.
+func (m Model) headTrendWidth() int {
+	const words = 34
+	return clampTo((m.width-words)/2, trendWidth, remembered)
+}
+
+func clampTo(n, least, most int) int { return max(least, min(n, most)) }
+
+// trendWidth is that of the column of trends.
+func (m Model) trendWidth() int {
+	for _, c := range layout(pageKeys, m.width) {
+		if c.title == "TREND" {
+			return min(c.width, remembered)
+		}
+	}
+	return trendWidth
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return number(n) + " " + what + "s"
+}
+
+// justify puts left and right at the ends of a line. Right stays whole.
+func justify(left, right string, width int) string {
+	return view.Fit(left, max(0, width-view.Columns(right)), false) + right
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

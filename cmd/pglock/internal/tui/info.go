@@ -1,0 +1,65 @@
+package tui
+
+import (
+	"fmt"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// infoText says of the server what has no room in the header: deadlocks step by step, how full the lock table is, and
+// what the server does not tell.
+func infoText(m Model, width int) []string {
+	t := &text{width: width}
+	s := m.snapshot
+	t.fact(1, "server", view.Printable(m.options.Target))
+	t.fact(1, "version", "PostgreSQL "+view.Printable(s.ServerVersion))
+	t.fact(1, "database", view.Printable(s.Database))
+	t.fact(1, "role", view.Printable(s.Role))
+	for _, cycle := range s.Cycles {
+		t.cycle(s, cycle)
+	}
+	t.capacity(s)
+	for _, gap := range m.gaps() {
+		t.gap()
+		t.add(1, "no %s: %s", gap.what, view.Printable(gap.why))
+	}
+	return t.lines
+}
+
+func (t *text) cycle(s *monitor.Snapshot, cycle monitor.Cycle) {
+	t.gap()
+	t.add(1, "%s", cycleWord(cycle))
+	for _, step := range cycle.Steps {
+		process := ""
+		if step.Process != "" {
+			process = " of process " + view.Printable(step.Process)
+		}
+		t.add(3, "%d%s waits for %s, behind %d", step.PID, process, view.Printable(step.Key), step.BlockedBy)
+	}
+	if cycle.Since != nil {
+		t.add(3, "for %s", ageOf(s, cycle.Since))
+	}
+	if cycle.Certain {
+		t.add(3, "PostgreSQL ends one of these waits after deadlock_timeout.")
+		return
+	}
+	t.add(3, "It is a deadlock if the same task of that process holds the one lock and waits for the other. PostgreSQL "+
+		"does not see it: it takes the sessions of one process for unrelated.")
+}
+
+func (t *text) capacity(s *monitor.Snapshot) {
+	c := s.Capacity
+	if c.Nominal <= 0 {
+		return
+	}
+	t.gap()
+	t.add(1, "lock table: %s of nominally %s entries (%s) are in use, %s of them advisory locks",
+		number(c.Used), number(c.Nominal), percent(c.Percent()), number(c.Advisory))
+	t.add(3, "nominal = max_locks_per_transaction %d × (max_connections %d + max_prepared_transactions %d)",
+		c.MaxLocksPerTransaction, c.MaxConnections, c.MaxPreparedTransactions)
+	for _, load := range c.Top {
+		session := load.Session
+		t.add(3, "%s", fmt.Sprintf("%8s  %s", number(load.Locks), named(&session)))
+	}
+}

@@ -1,0 +1,54 @@
+package tui
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// taken is the end of an attempt to take a snapshot.
+type taken struct {
+	snapshot *monitor.Snapshot
+	err      error
+	// wanted says that the user asked for this one.
+	wanted bool
+}
+
+// tick says that the next snapshot is due, unless the pace has changed since.
+type tick struct{ pace int }
+
+// arranged is the answer to a question.
+type arranged struct{ board board }
+
+// answerTimeout is how long a server may take for a snapshot before the view says that it does not answer.
+const answerTimeout = 10 * time.Second
+
+// take takes a snapshot.
+func (m Model) take(wanted bool) tea.Cmd {
+	ctx, takeSnapshot := m.ctx, m.options.Take
+	return func() tea.Msg {
+		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+		defer cancel()
+		snapshot, err := takeSnapshot(ctx)
+		if err != nil && ctx.Err() != nil {
+			err = fmt.Errorf("%w (no answer within %v)", err, answerTimeout)
+		}
+		return taken{snapshot, err, wanted}
+	}
+}
+
+// wait waits for the next snapshot to be due.
+func (m Model) wait() tea.Cmd {
+	pace := m.pace
+	return tea.Tick(m.interval, func(time.Time) tea.Msg { return tick{pace} })
+}
+
+// arrange answers the current question about the current snapshot.
+func (m Model) arrange() tea.Cmd {
+	snapshot, question := m.snapshot, m.question
+	return func() tea.Msg { return arranged{arrange(snapshot, question)} }
+}

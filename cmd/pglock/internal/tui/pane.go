@@ -1,0 +1,82 @@
+package tui
+
+import (
+	"strings"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+)
+
+// pane is a text over the rows that can be scrolled. It is never changed, only replaced.
+type pane struct {
+	title string
+	// write makes the text, of printable lines that are no wider than width. It is called for each snapshot.
+	write func(m Model, width int) []string
+	// session is the one that the text is about, if it is about one.
+	session *who
+
+	text  []string
+	first int // line on the screen
+}
+
+// open shows a text over the rows.
+func (m Model) open(p pane) (Model, tea.Cmd) {
+	m.pane = &p
+	return m, nil
+}
+
+// renewed is the pane with what it says now, in the size of the screen.
+func (p *pane) renewed(m Model) *pane {
+	if p == nil {
+		return nil
+	}
+	next := *p
+	next.text = p.write(m, m.width)
+	return next.scrolled(0, m.paneHeight())
+}
+
+func (p pane) scrolled(by, height int) *pane {
+	p.first = clampTo(p.first+by, 0, max(0, len(p.text)-height))
+	return &p
+}
+
+// paneHeight is what header, title, status and footer leave.
+func (m Model) paneHeight() int {
+	const others = 3
+	return max(1, m.height-len(m.header())-others)
+}
+
+func (p pane) lines(m Model) []string {
+	last := min(p.first+m.paneHeight(), len(p.text))
+	part := ""
+	if last-p.first < len(p.text) {
+		part = " lines " + number(p.first+1) + "-" + number(last) + " of " + number(len(p.text)) + " "
+	}
+	return append([]string{m.styles.key.Render(m.ruler(p.title, part))}, p.text[p.first:last]...)
+}
+
+// inPane handles a key while a pane is open.
+func (m Model) inPane(press tea.KeyPressMsg) (Model, tea.Cmd) {
+	if by, moves := m.movement(press, m.paneHeight()); moves {
+		m.pane = m.pane.scrolled(by, m.paneHeight())
+		return m, nil
+	}
+	if key.Matches(press, m.keys.closePane) {
+		m.pane = nil
+		return m, nil
+	}
+	return m.anywhere(press)
+}
+
+func (m Model) paneKeys() []key.Binding {
+	k := m.keys
+	return []key.Binding{k.closePane, k.up, k.down, k.pageDown, k.copy, k.help}
+}
+
+// ruler is a line across the screen with words at both ends.
+func (m Model) ruler(left, right string) string {
+	left = view.Cut("── "+left, max(0, m.width-view.Columns(right)-3)) + " "
+	return left + strings.Repeat("─", max(0, m.width-view.Columns(left)-view.Columns(right))) + right
+}

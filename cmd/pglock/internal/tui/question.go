@@ -1,0 +1,87 @@
+package tui
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// page is one of the ways to look at a snapshot.
+type page int
+
+const (
+	pageKeys page = iota
+	pageTree
+	pageSessions
+	pages
+)
+
+// question is what the user wants to see of a snapshot.
+type question struct {
+	page page
+	// order is the index of the order that each page is sorted by, and reversed turns it round.
+	order    [pages]int
+	reversed [pages]bool
+	// only restricts the locks for good, and waiting for now, to those that somebody waits for.
+	only    view.Filter
+	waiting bool
+	// filter is what a key or one of its sessions must match; nil is everything.
+	filter *regexp.Regexp
+}
+
+// compile makes a pattern of what was typed. Small letters match capitals too, unless there are capitals in it.
+func compile(text string) (*regexp.Regexp, error) {
+	if text == strings.ToLower(text) {
+		text = "(?i)" + text
+	}
+	return regexp.Compile(text)
+}
+
+// chooser finds the locks that a question is about. It remembers which sessions match: one can hold many locks.
+type chooser struct {
+	question
+	sessions map[who]bool
+}
+
+func newChooser(q question) chooser { return chooser{q, map[who]bool{}} }
+
+// allowed reports whether a lock is among those that may be shown at all.
+func (c chooser) allowed(lock *monitor.Lock) bool { return c.only.Shows(*lock) }
+
+func (c chooser) shows(lock *monitor.Lock) bool {
+	return c.allowed(lock) && (!c.waiting || len(lock.Waiters) > 0) && c.matches(lock)
+}
+
+func (c chooser) matches(lock *monitor.Lock) bool {
+	if c.filter == nil || c.matchesKey(lock) {
+		return true
+	}
+	for i := range lock.Holders {
+		if c.matchesSession(&lock.Holders[i].Session) {
+			return true
+		}
+	}
+	for i := range lock.Waiters {
+		if c.matchesSession(&lock.Waiters[i].Session) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c chooser) matchesKey(lock *monitor.Lock) bool {
+	return c.filter.MatchString(label(lock)) || c.filter.MatchString(lock.Key) || c.filter.MatchString(lock.Database)
+}
+
+func (c chooser) matchesSession(session *monitor.Session) bool {
+	id := whoIs(session)
+	if matches, known := c.sessions[id]; known {
+		return matches
+	}
+	matches := c.filter.MatchString(strings.Join([]string{view.Who(*session), session.User, session.Application,
+		session.Client, session.State, session.Query}, "\n"))
+	c.sessions[id] = matches
+	return matches
+}

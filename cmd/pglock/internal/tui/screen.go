@@ -1,0 +1,197 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+)
+
+// View writes the screen.
+func (m Model) View() tea.View {
+	screen := tea.NewView(strings.Join(m.lines(), "\n"))
+	screen.AltScreen = true
+	screen.Cursor = m.textCursor()
+	return screen
+}
+
+// lines are exactly as many as the screen has.
+func (m Model) lines() []string {
+	var lines []string
+	for _, l := range m.header() {
+		lines = append(lines, l.style.Render(view.Fit(l.text, m.width, false)))
+	}
+	lines = append(lines, m.body()...)
+	const below = 2
+	lines = fill(lines, m.height-below)
+	return fill(append(lines, m.statusLine(), m.footer()), m.height)
+}
+
+// fill makes it n lines.
+func fill(lines []string, n int) []string {
+	n = max(n, 0)
+	for len(lines) < n {
+		lines = append(lines, "")
+	}
+	return lines[:n]
+}
+
+// body is the open pane, or else the rows.
+func (m Model) body() []string {
+	if m.pane != nil {
+		return m.pane.lines(m)
+	}
+	page := m.board.question.page
+	columns := layout(page, m.width)
+	lines := []string{m.tabs(), m.styles.dim.Render(strings.Repeat(" ", marker) + headLine(columns))}
+	if len(m.board.rows) == 0 {
+		return append(lines, "", "  "+m.emptiness())
+	}
+	at := m.cursors[page]
+	for i := at.first; i < min(at.first+m.rowsHeight(), len(m.board.rows)); i++ {
+		lines = append(lines, m.row(columns, i, i == at.at))
+	}
+	return lines
+}
+
+// rowsHeight is how many rows fit: what is left by header, tabs, column titles, status and footer.
+func (m Model) rowsHeight() int {
+	const others = 4
+	return max(1, m.height-len(m.header())-others)
+}
+
+func (m Model) row(columns []column, i int, selected bool) string {
+	r := m.board.rows[i]
+	mark := []byte("  ")
+	style := lipgloss.NewStyle()
+	if r.longest >= 0 {
+		style = m.styles.warning
+	}
+	if m.deadlocked(r) {
+		mark[1], style = '!', m.styles.alert
+	}
+	if selected {
+		mark[0], style = '>', m.styles.selected
+	}
+	text := string(mark) + line(columns, func(c column) string { return c.cell(m, r) })
+	return style.Render(view.Fit(text, m.width, false))
+}
+
+// deadlocked reports whether a row is about a session or key that is part of a cycle.
+func (m Model) deadlocked(r row) bool {
+	for _, cycle := range m.board.snapshot.Cycles {
+		for _, step := range cycle.Steps {
+			switch {
+			case r.person != nil && r.person.PID != 0 && r.person.PID == step.PID:
+				return true
+			case r.person == nil && r.lock.Key == step.Key && r.lock.Database == step.Database:
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// tabs names the pages, the shown one in brackets, and says how it is sorted.
+func (m Model) tabs() string {
+	shown := m.board.question
+	var names []string
+	for i, name := range []string{"keys", "tree", "sessions"} {
+		text := fmt.Sprintf(" %d %s ", i+1, name)
+		if page(i) == shown.page {
+			text = fmt.Sprintf("[%d %s]", i+1, name)
+		}
+		names = append(names, text)
+	}
+	by := "by " + shown.sortedBy().name
+	if shown.reversed[shown.page] {
+		by += ", reversed"
+	}
+	return view.Fit(justify(strings.Join(names, " "), m.where()+by+" ", m.width), m.width, false)
+}
+
+// where says which part of the rows is on the screen, if it is not all.
+func (m Model) where() string {
+	rows, height, at := len(m.board.rows), m.rowsHeight(), m.cursors[m.board.question.page]
+	if rows <= height {
+		return ""
+	}
+	return fmt.Sprintf("%s-%s of %s  ", number(at.first+1), number(min(at.first+height, rows)), number(rows))
+}
+
+// emptiness says why there are no rows.
+func (m Model) emptiness() string {
+	t := m.board.totals
+	switch {
+	case t.keys == 0 && t.barred > 0:
+		return "nobody holds or waits for the chosen keys; " + plural(t.barred, "other") + " not shown"
+	case t.keys == 0:
+		return "no advisory locks"
+	case m.board.question.filter != nil:
+		return "nothing matches the filter (Esc removes it)"
+	}
+	return "nobody waits for an advisory lock"
+}
+
+// statusLine is what is being typed, or else what restricts the rows and what happened last.
+func (m Model) statusLine() string {
+	if m.typing != nil {
+		return view.Cut(m.typing.line(), m.width)
+	}
+	var parts []string
+	if m.filter.text != "" {
+		parts = append(parts, fmt.Sprintf("filter /%s/", view.Printable(m.filter.text)))
+	}
+	if m.question.waiting {
+		parts = append(parts, "only waited for")
+	}
+	if n := m.board.totals.filtered; n > 0 && len(parts) > 0 {
+		parts = append(parts, plural(n, "key")+" not shown")
+	}
+	if latest := m.log.latest(); latest != "" {
+		parts = append(parts, latest)
+	}
+	return m.styles.dim.Render(view.Cut(" "+strings.Join(parts, "  "), m.width))
+}
+
+// footer shows the keys that matter most here, as many as there is room for.
+func (m Model) footer() string {
+	var text strings.Builder
+	left := m.width
+	for _, binding := range m.footerKeys() {
+		help := binding.Help()
+		if left -= view.Columns(help.Key) + view.Columns(help.Desc) + 3; left < 0 {
+			break
+		}
+		text.WriteString(" " + m.styles.key.Render(help.Key) + " " + help.Desc + " ")
+	}
+	return text.String()
+}
+
+func (m Model) footerKeys() []key.Binding {
+	k := m.keys
+	switch {
+	case m.typing != nil:
+		return []key.Binding{k.accept, k.giveUp}
+	case m.pane != nil:
+		return m.paneKeys()
+	}
+	return []key.Binding{k.help, k.quit, k.next, k.open, k.filter, k.order, k.pause, k.follow, k.copy, k.log, k.info}
+}
+
+// textCursor is where something is typed; nil when nothing is.
+func (m Model) textCursor() *tea.Cursor {
+	if m.typing == nil {
+		return nil
+	}
+	cursor := m.typing.input.Cursor()
+	if cursor != nil {
+		cursor.Position.Y = m.height - 2
+		cursor.Blink = false
+	}
+	return cursor
+}

@@ -1,0 +1,147 @@
+package tui
+
+import (
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// branch is a place in the tree of those who wait.
+type branch struct {
+	*person
+	below []*branch
+	// behind counts everybody below, and longest is the longest wait of this one and those below.
+	behind  int
+	longest time.Duration
+	// repeated says that this is somebody above again: a cycle.
+	repeated bool
+}
+
+// grow makes the trees of those who wait for each other. Everybody stands there once, below whom it waits for, in the
+// order of the queues; who waits for nobody is a root. In a cycle everybody waits: the one with the smallest process ID
+// becomes the root, and is repeated at the end.
+func grow(s *monitor.Snapshot, met people) []*branch {
+	g := garden{snapshot: s, below: map[*person][]*person{}, planted: map[*person]bool{}}
+	var roots []*person
+	for _, p := range met.all {
+		switch chief := met.chief(p); {
+		case chief != nil:
+			g.below[chief] = append(g.below[chief], p)
+		case p.waiter != nil || len(p.inWayOf) > 0:
+			roots = append(roots, p)
+		}
+	}
+	var trees []*branch
+	for _, root := range roots {
+		trees = append(trees, g.plant(root))
+	}
+	for _, p := range met.all {
+		if met.chief(p) != nil && !g.planted[p] {
+			trees = append(trees, g.plant(firstOfCycle(met, p)))
+		}
+	}
+	return trees
+}
+
+// firstOfCycle follows those who are in the way of p until one comes again: these are a cycle.
+func firstOfCycle(met people, p *person) *person {
+	seen := map[*person]bool{}
+	for ; !seen[p]; p = met.chief(p) {
+		seen[p] = true
+	}
+	first := p
+	for next := met.chief(p); next != p; next = met.chief(next) {
+		if comparePeople(next, first) < 0 {
+			first = next
+		}
+	}
+	return first
+}
+
+type garden struct {
+	snapshot *monitor.Snapshot
+	below    map[*person][]*person
+	planted  map[*person]bool
+}
+
+func (g garden) plant(p *person) *branch {
+	if g.planted[p] {
+		return &branch{person: p, longest: -1, repeated: true}
+	}
+	g.planted[p] = true
+	b := &branch{person: p, longest: -1}
+	if p.waiter != nil {
+		b.longest = waited(g.snapshot, p.waiter)
+	}
+	for _, next := range g.below[p] {
+		child := g.plant(next)
+		b.below, b.longest = append(b.below, child), max(b.longest, child.longest)
+		if !child.repeated {
+			b.behind += 1 + child.behind
+		}
+	}
+	return b
+}
+
+// everyone iterates over all places that are not repeated.
+func everyone(trees []*branch) iter.Seq[*branch] {
+	return func(yield func(*branch) bool) {
+		for _, tree := range trees {
+			if tree.repeated {
+				continue
+			}
+			if !yield(tree) {
+				return
+			}
+			for below := range everyone(tree.below) {
+				if !yield(below) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// flatten writes trees as rows.
+func flatten(trees []*branch) (rows []row) {
+	var add func(b *branch, guide, below string)
+	add = func(b *branch, guide, below string) {
+		rows = append(rows, b.row(guide))
+		for i, child := range b.below {
+			if i < len(b.below)-1 {
+				add(child, below+"├─ ", below+"│  ")
+			} else {
+				add(child, below+"└─ ", below+"   ")
+			}
+		}
+	}
+	for _, tree := range trees {
+		add(tree, "", "")
+	}
+	return rows
+}
+
+func (b *branch) row(guide string) row {
+	return row{
+		id:      identity{who: whoIs(b.Session), repeated: b.repeated},
+		lock:    b.shownLock(),
+		person:  b.person,
+		longest: b.longest,
+		behind:  b.behind,
+		guide:   guide,
+	}
+}
+
+// shownLock is what somebody waits for, or else the first lock that others wait for.
+func (b *branch) shownLock() *monitor.Lock {
+	if b.lock != nil {
+		return b.lock
+	}
+	i := slices.IndexFunc(b.held, func(lock *monitor.Lock) bool { return len(lock.Waiters) > 0 })
+	if i < 0 {
+		return nil
+	}
+	return b.held[i]
+}

@@ -1,0 +1,121 @@
+package tui
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// remembered is how many snapshots the trends go back.
+const remembered = 60
+
+// series are the last values of something, the newest at the end.
+type series struct {
+	values [remembered]int64
+	length int // values that there are, at the end
+}
+
+func (s series) with(value int64) series {
+	copy(s.values[:], s.values[1:])
+	s.values[remembered-1] = value
+	s.length = min(s.length+1, remembered)
+	return s
+}
+
+// quiet reports whether all values are zero.
+func (s series) quiet() bool { return s.values == [remembered]int64{} }
+
+// last are at most n values.
+func (s series) last(n int) []int64 { return s.values[remembered-min(n, s.length):] }
+
+// bars are the heights of a sparkline. The lowest is for zero alone.
+var bars = []rune("▁▂▃▄▅▆▇█")
+
+// sparkline draws the last n values, the highest of them as a full bar. What is not known yet is blank.
+func (s series) sparkline(n int) string {
+	values := s.last(n)
+	if len(values) == 0 {
+		return strings.Repeat(" ", n)
+	}
+	line := []rune(strings.Repeat(" ", n-len(values)))
+	highest := slices.Max(values)
+	for _, value := range values {
+		bar := 0
+		if value > 0 {
+			steps := int64(len(bars) - 1)
+			bar = int((value*steps + highest - 1) / highest)
+		}
+		line = append(line, bars[bar])
+	}
+	return string(line)
+}
+
+// place is a lock: a key in a database.
+type place struct {
+	database uint32
+	key      pglock.KeyID
+}
+
+func placeOf(lock *monitor.Lock) place { return place{lock.DatabaseOID, lock.ID()} }
+
+// trends are how contention developed. They are never changed, only replaced.
+type trends struct {
+	waiters series // in all
+	longest series // wait, in milliseconds
+	locks   map[place]series
+}
+
+// with adds a snapshot. Locks that nobody has waited for in the time that is remembered are forgotten.
+func (t trends) with(s *monitor.Snapshot) trends {
+	next := trends{locks: make(map[place]series, len(t.locks))}
+	var waiters int64
+	var longest time.Duration
+	for i := range s.Locks {
+		lock := &s.Locks[i]
+		if len(lock.Waiters) == 0 {
+			continue
+		}
+		at := placeOf(lock)
+		next.locks[at] = t.of(at).with(int64(len(lock.Waiters)))
+		waiters += int64(len(lock.Waiters))
+		longest = max(longest, longestWait(s, lock))
+	}
+	for at, before := range t.locks {
+		if _, waitedFor := next.locks[at]; waitedFor {
+			continue
+		}
+		if now := before.with(0); !now.quiet() {
+			next.locks[at] = now
+		}
+	}
+	next.waiters, next.longest = t.waiters.with(waiters), t.longest.with(longest.Milliseconds())
+	return next
+}
+
+// of is the trend of one lock. One that nobody has waited for is as old as all others, and zero.
+func (t trends) of(at place) series {
+	if s, ok := t.locks[at]; ok {
+		return s
+	}
+	return series{length: t.waiters.length}
+}
+
+// longestWait is how long the lock has been waited for; less than nothing when nobody waits.
+func longestWait(s *monitor.Snapshot, lock *monitor.Lock) time.Duration {
+	wait := time.Duration(-1)
+	for i := range lock.Waiters {
+		wait = max(wait, waited(s, &lock.Waiters[i]))
+	}
+	return wait
+}
+
+// waited is how long somebody waits; nothing when the server does not tell.
+func waited(s *monitor.Snapshot, waiter *monitor.Waiter) time.Duration {
+	if waiter.WaitingSince == nil {
+		return 0
+	}
+	return max(0, s.TakenAt.Sub(*waiter.WaitingSince))
+}
