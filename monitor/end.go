@@ -1,0 +1,195 @@
+package monitor
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+)
+
+// What can keep a session from being signalled. Errors of [Inspect], [Cancel] and [Terminate] wrap them.
+var (
+	// ErrNoSession says that the session is not there, or not any more: it has ended, or its process ID is now that of
+	// another one, or it has nothing to do with advisory locks. Nothing was signalled.
+	ErrNoSession = errors.New("no such session")
+	// ErrNotPermitted says that the server refused the signal. The error says which right is missing.
+	ErrNotPermitted = errors.New("not permitted")
+	// ErrOwnSession says that the session is the one that should have sent the signal.
+	ErrOwnSession = errors.New("that is the session of this connection")
+)
+
+// Signal is a way to end what a session does.
+type Signal string
+
+const (
+	// SignalCancel ends the statement that the session runs, as pg_cancel_backend does. The session goes on.
+	SignalCancel Signal = "cancel"
+	// SignalTerminate ends the session, as pg_terminate_backend does: all its locks are freed.
+	SignalTerminate Signal = "terminate"
+)
+
+// Condemned is everything that dies with a session, for somebody to read before it does. It is plain data, as a
+// [Snapshot] is, and shares the snapshot's memory.
+type Condemned struct {
+	// Session is who it is, as the snapshot saw it.
+	Session
+	// Binding says which session exactly is meant. [Cancel] and [Terminate] signal no other.
+	Binding Binding
+	// Holds are the locks that it holds, with everybody who waits for them.
+	Holds []Lock
+	// WaitsFor are the locks that it waits for: one at most, unless the lock table changed as it was read.
+	WaitsFor []Lock
+	// Siblings are the other sessions of the same pglock process, by process ID. They are not touched.
+	Siblings []Session
+
+	role string // who looked
+}
+
+// Inspect looks up in s what a session holds, waits for and keeps others from. It asks no server. The error matches
+// [ErrNoSession] when s has no session with this process ID; s has only those that hold advisory locks or wait for
+// them. A prepared transaction has no process: [Session.RollbackSQL] is the statement that ends it.
+func Inspect(s *Snapshot, pid int32) (Condemned, error) {
+	if pid <= 0 {
+		return Condemned{}, fmt.Errorf("monitor: cannot signal process %d: %w (a prepared transaction has no process; "+
+			"COMMIT PREPARED or ROLLBACK PREPARED ends it)", pid, ErrNoSession)
+	}
+	c := Condemned{Holds: []Lock{}, WaitsFor: []Lock{}, Siblings: []Session{}, role: s.Role}
+	others := map[int32]Session{}
+	for _, lock := range s.Locks {
+		holds, waits := false, false
+		for _, holder := range lock.Holders {
+			if holder.PID == pid {
+				c.Session, holds = holder.Session, true
+			}
+			others[holder.PID] = holder.Session
+		}
+		for _, waiter := range lock.Waiters {
+			if waiter.PID == pid {
+				c.Session, waits = waiter.Session, true
+			}
+			others[waiter.PID] = waiter.Session
+		}
+		if holds {
+			c.Holds = append(c.Holds, lock)
+		}
+		if waits {
+			c.WaitsFor = append(c.WaitsFor, lock)
+		}
+	}
+	if c.PID == 0 {
+		return Condemned{}, fmt.Errorf("monitor: cannot signal process %d: %w: it held no advisory lock and waited for "+
+			"none at %s", pid, ErrNoSession, s.TakenAt.Format("15:04:05 MST"))
+	}
+	if slices.Contains(c.Hidden, "user") {
+		return Condemned{}, fmt.Errorf("monitor: cannot signal process %d: %w: it began or ended as the snapshot was "+
+			"taken, so it cannot be told from another one (take a new snapshot)", pid, ErrNoSession)
+	}
+	c.Siblings = siblings(c.Session, others)
+	c.Binding = bind(c)
+	return c, nil
+}
+
+// siblings are the other sessions of a session's process.
+func siblings(of Session, all map[int32]Session) []Session {
+	found := []Session{}
+	for _, session := range all {
+		if of.Process != "" && session.Process == of.Process && session.PID != of.PID {
+			found = append(found, session)
+		}
+	}
+	slices.SortFunc(found, func(a, b Session) int { return cmp.Compare(a.PID, b.PID) })
+	return found
+}
+
+// Waiting counts who waits for the locks that c holds.
+func (c Condemned) Waiting() (n int) {
+	for _, lock := range c.Holds {
+		n += len(lock.Waiters)
+	}
+	return n
+}
+
+// Futile reports whether cancelling is known to change nothing: the session runs no statement, and that alone can be
+// cancelled. It is false when the server does not tell what the session does.
+func (c Condemned) Futile() bool { return strings.HasPrefix(c.State, "idle") }
+
+// Caveats are what somebody should know before the signal is sent, one sentence each; none where there is nothing to
+// say. They can contain names that somebody else chose.
+func (c Condemned) Caveats(signal Signal) []string {
+	var all []string
+	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	if c.Process != "" && signal == SignalTerminate {
+		say("it is one of the sessions of pglock process %s, which carry the locks of many callers: "+
+			"%s at once, and whoever held it there is told", c.Process, plural(len(c.Holds), "lock ends", "locks end"))
+	}
+	if signal == SignalCancel {
+		all = append(all, c.whatCancelDoes())
+	}
+	if signal == SignalTerminate && c.TransactionSince != nil {
+		say("its transaction is rolled back")
+	}
+	if c.Binding.Since.IsZero() {
+		say("role %[1]s may not see when the session began, so it is recognised by its process ID, user, application "+
+			"and keys, which another session can have too (GRANT pg_read_all_stats TO %[1]s)", quote(c.role))
+	}
+	return all
+}
+
+func (c Condemned) whatCancelDoes() string {
+	switch {
+	case c.Futile():
+		return fmt.Sprintf("it is %s: there is no statement to cancel, and cancelling frees no lock; terminating does",
+			c.State)
+	case len(c.WaitsFor) > 0:
+		return fmt.Sprintf("cancelling ends its wait for %s; the locks of its session stay held (%d here, "+
+			"less those of its transaction)", c.WaitsFor[0].Label(), len(c.Holds))
+	}
+	return "cancelling ends its statement: locks of its transaction are freed then, and locks of its session stay held; " +
+		"PostgreSQL does not tell which are which"
+}
+
+// LogValue describes the session and what dies with it, for a log: at most ten keys, and how many there are.
+func (c Condemned) LogValue() slog.Value {
+	const most = 10
+	keys := []string{}
+	for _, lock := range c.Holds[:min(most, len(c.Holds))] {
+		keys = append(keys, lock.Key)
+	}
+	return slog.GroupValue(
+		slog.String("session", c.Binding.String()),
+		slog.String("user", c.User),
+		slog.String("database", c.Database),
+		slog.String("application", c.Application),
+		slog.String("client", c.Client),
+		slog.Int("locks", len(c.Holds)),
+		slog.Any("keys", keys),
+		slog.Int("waiters", c.Waiting()),
+	)
+}
+
+// RollbackSQL returns the statement that ends a prepared transaction and frees its locks. It has to be run in the
+// transaction's database, by its owner or a superuser. It is empty for a session, and when the identifier is not known.
+func (s Session) RollbackSQL() string {
+	if !s.Prepared() || s.GID == "" {
+		return ""
+	}
+	return "ROLLBACK PREPARED " + literal(s.GID)
+}
+
+// literal writes text as a string constant of SQL that means the same whatever standard_conforming_strings is.
+func literal(text string) string {
+	quoted := "'" + strings.ReplaceAll(text, "'", "''") + "'"
+	if strings.Contains(quoted, `\`) {
+		return "E" + strings.ReplaceAll(quoted, `\`, `\\`)
+	}
+	return quoted
+}
+
+func plural(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
+}

@@ -1,0 +1,89 @@
+package monitor
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Binding says which session is meant, so that a signal cannot reach another one that has got its process ID since. It
+// is the process ID and the time when the session began. Where the role may not see that time it is the process ID and
+// a fingerprint of the session's user, application and held keys, which is weaker: another session can have the same,
+// and the fingerprint of a session whose locks come and go does not last.
+type Binding struct {
+	// PID is the process ID of the session's backend.
+	PID int32
+	// Since is when the session began; the zero time when that is hidden.
+	Since time.Time
+	// Fingerprint is empty when Since is known.
+	Fingerprint string
+}
+
+func bind(c Condemned) Binding {
+	if c.Since != nil {
+		return Binding{PID: c.PID, Since: *c.Since}
+	}
+	return Binding{PID: c.PID, Fingerprint: fingerprint(c)}
+}
+
+// fingerprint is short, since it guards against chance and not against malice.
+func fingerprint(c Condemned) string {
+	const size = 8
+	hash := sha256.New()
+	_, _ = fmt.Fprintf(hash, "%q %q", c.User, c.Application) // a hash does not fail
+	for _, lock := range c.Holds {
+		_, _ = fmt.Fprintf(hash, " %d/%d/%d", lock.DatabaseOID, lock.Objsubid, lock.Number)
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:size])
+}
+
+// String writes the binding as [ParseBinding] reads it: "4711@2026-11-20T20:47:59.123456Z", where the time is that of
+// "session_since" in a snapshot's JSON, or "4711#1f3a9c42d07e55aa".
+func (b Binding) String() string {
+	if b.Since.IsZero() {
+		return fmt.Sprintf("%d#%s", b.PID, b.Fingerprint)
+	}
+	return fmt.Sprintf("%d@%s", b.PID, b.Since.UTC().Format(time.RFC3339Nano))
+}
+
+// Equal reports whether both mean the same session.
+func (b Binding) Equal(other Binding) bool {
+	return b.PID == other.PID && b.Since.Equal(other.Since) && b.Fingerprint == other.Fingerprint
+}
+
+// ParseBinding reads what String has written. The time may be in any zone, as RFC 3339 writes it.
+func ParseBinding(text string) (Binding, error) {
+	b, err := parseBinding(text)
+	if err != nil {
+		return Binding{}, fmt.Errorf("monitor: cannot read the session %q: %w "+
+			"(want PID@SESSION_SINCE, such as 4711@2026-11-20T20:47:59.123456Z, or PID#FINGERPRINT)", text, err)
+	}
+	return b, nil
+}
+
+func parseBinding(text string) (b Binding, err error) {
+	end := strings.IndexAny(text, "@#")
+	if end < 0 {
+		return b, errors.New("there is neither a time nor a fingerprint")
+	}
+	pid, err := strconv.ParseInt(text[:end], 10, 32)
+	if err != nil || pid <= 0 {
+		return b, errors.New("it does not begin with a process ID")
+	}
+	b.PID = int32(pid)
+	if text[end] == '#' {
+		b.Fingerprint = text[end+1:]
+		if _, err := hex.DecodeString(b.Fingerprint); err != nil || b.Fingerprint == "" {
+			return b, errors.New("the fingerprint is not hexadecimal")
+		}
+		return b, nil
+	}
+	if b.Since, err = time.Parse(time.RFC3339Nano, text[end+1:]); err != nil {
+		return b, errors.New("the time is not in the form of RFC 3339")
+	}
+	return b, nil
+}

@@ -1,0 +1,185 @@
+package monitor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/pglock-toolkit/pglock/internal/monitordb"
+)
+
+// Cancel ends the statement that the session runs, and then looks what that has changed. A wait for a lock ends so, and
+// a transaction that fails with its statement frees its locks. The session goes on and keeps the locks of its own; of
+// an idle session (c.Futile) it keeps all. To a Locker of package pglock a cancelled wait is a lock not acquired.
+//
+// For the rest it is like [Terminate].
+func Cancel(ctx context.Context, db DBTX, c Condemned) (Outcome, error) {
+	return end(ctx, db, c, SignalCancel)
+}
+
+// Terminate ends the session, and with it every lock that it holds, also those that it took after c was looked up. It
+// needs membership in the session's role or in pg_signal_backend, and only a superuser ends a superuser's session.
+//
+// The session is bound: the statement that signals looks again whether the session is c.Binding, and signals no other.
+// No session of one's own can be ended so. Before the signal errors match [ErrNoSession], [ErrNotPermitted] or
+// [ErrOwnSession], and the Outcome is empty. The signal is not undone when db is a transaction that is rolled back.
+//
+// It then waits up to five seconds for the session to be gone, as a process that is busy in the kernel or in an
+// extension ends late, and takes a snapshot: the Outcome says who holds the locks now. When ctx ends or the connection
+// breaks after the signal there is an error, and Outcome.Sent is true: what came of it is not known then.
+func Terminate(ctx context.Context, db DBTX, c Condemned) (Outcome, error) {
+	return end(ctx, db, c, SignalTerminate)
+}
+
+func end(ctx context.Context, db DBTX, c Condemned, signal Signal) (Outcome, error) {
+	if db == nil {
+		return Outcome{}, fmt.Errorf("monitor: cannot %s session %s: no connection (db is nil)", signal, c.Binding)
+	}
+	o := Outcome{Signal: signal, Condemned: c, Locks: []Fate{}}
+	if err := send(ctx, db, c, signal); err != nil {
+		return Outcome{}, fmt.Errorf("monitor: cannot %s session %s%s: %w", signal, c.Binding, place(db), err)
+	}
+	o.Sent = true
+	if err := o.look(ctx, db); err != nil {
+		return o, fmt.Errorf("monitor: the signal to %s session %s was sent%s, but what came of it could not be seen: %w",
+			signal, c.Binding, place(db), err)
+	}
+	return o, nil
+}
+
+// insufficientPrivilege is from https://www.postgresql.org/docs/current/errcodes-appendix.html.
+const insufficientPrivilege = "42501"
+
+func send(ctx context.Context, db DBTX, c Condemned, signal Signal) error {
+	if c.PID <= 0 || c.Binding.PID != c.PID {
+		return fmt.Errorf("%w: this is not what Inspect returned", ErrNoSession)
+	}
+	inside, err := inTransaction(ctx, db)
+	if err != nil {
+		return err
+	}
+	r := reader{db: db, inTransaction: inside}
+	numbers, spaces, databases := c.heldKeys()
+	var verdict string
+	err = r.send(ctx, func(batch *pgx.Batch) {
+		batch.Queue(monitordb.SignalSession, c.PID, optional(c.Binding.Since), c.User, c.Application,
+			numbers, spaces, databases, signal == SignalTerminate,
+		).QueryRow(func(row pgx.Row) error { return row.Scan(&verdict) })
+	})
+	if refusal := refused(err); refusal != nil && refusal.Code == insufficientPrivilege {
+		return r.explainRefusal(ctx, c, refusal)
+	}
+	if err != nil {
+		return err
+	}
+	switch verdict {
+	case "sent":
+		return nil
+	case "own":
+		return ErrOwnSession
+	case "gone":
+		return fmt.Errorf("%w: it has ended", ErrNoSession)
+	}
+	if c.Binding.Since.IsZero() {
+		return fmt.Errorf("%w: process %d has another user or application by now, or does not hold all the keys that "+
+			"it held (take a new snapshot)", ErrNoSession, c.PID)
+	}
+	return fmt.Errorf("%w: it has ended, and process %d is another session by now", ErrNoSession, c.PID)
+}
+
+func (c Condemned) heldKeys() (numbers []int64, spaces []int16, databases []int64) {
+	numbers, spaces, databases = []int64{}, []int16{}, []int64{}
+	for _, lock := range c.Holds {
+		numbers = append(numbers, lock.Number)
+		spaces = append(spaces, lock.Objsubid)
+		databases = append(databases, int64(lock.DatabaseOID))
+	}
+	return numbers, spaces, databases
+}
+
+func optional(t time.Time) pgtype.Timestamptz { return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()} }
+
+// explainRefusal says which right is missing (https://www.postgresql.org/docs/current/functions-admin.html).
+func (r reader) explainRefusal(ctx context.Context, c Condemned, refusal error) error {
+	var rights monitordb.SignalRightsRow
+	err := r.send(ctx, func(batch *pgx.Batch) {
+		batch.Queue(monitordb.SignalRights, c.PID).Query(readOne(&rights))
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w (and which right is missing could not be asked: %v)", ErrNotPermitted, refusal, err)
+	case rights.Superuser:
+		return fmt.Errorf("%w: it is a session of a superuser, which only a superuser can signal: %w",
+			ErrNotPermitted, refusal)
+	case !rights.MaySignal:
+		return fmt.Errorf("%w: role %[2]s is neither a member of the session's role nor of pg_signal_backend: %w "+
+			"(GRANT pg_signal_backend TO %[2]s)", ErrNotPermitted, quote(rights.Role), refusal)
+	}
+	return fmt.Errorf("%w: %w", ErrNotPermitted, refusal)
+}
+
+// The pauses between two looks whether a signal has done its work, and for how long it is looked at.
+const (
+	firstPause = 10 * time.Millisecond
+	lastPause  = 250 * time.Millisecond
+	settleTime = 5 * time.Second
+)
+
+// look waits until the signal has done its work, or has had time to, and sees what became of the locks.
+func (o *Outcome) look(ctx context.Context, db DBTX) error {
+	if err := o.settle(ctx, db); err != nil {
+		return err
+	}
+	now, err := take(ctx, db)
+	if err != nil {
+		return err
+	}
+	o.compare(now)
+	return nil
+}
+
+func (o *Outcome) settle(ctx context.Context, db DBTX) error {
+	inside, err := inTransaction(ctx, db)
+	if err != nil {
+		return err
+	}
+	r, deadline := reader{db: db, inTransaction: inside}, time.Now().Add(settleTime)
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		var left monitordb.SessionRemainsRow
+		err := r.send(ctx, func(batch *pgx.Batch) {
+			batch.Queue(monitordb.SessionRemains, o.Condemned.PID, optional(o.Condemned.Binding.Since)).Query(readOne(&left))
+		})
+		if err != nil {
+			return err
+		}
+		o.Ended = !left.Alive
+		if o.settled(left) || time.Now().After(deadline) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// settled reports whether the signal has had its effect. Nothing can be expected of cancelling an idle session, and of
+// one whose state is hidden only the end of a wait can be seen.
+func (o *Outcome) settled(left monitordb.SessionRemainsRow) bool {
+	c := o.Condemned
+	switch {
+	case !left.Alive:
+		return true
+	case o.Signal == SignalTerminate:
+		return false
+	case len(c.WaitsFor) > 0:
+		return !left.Waits
+	case c.Futile() || c.StateSince == nil:
+		return true
+	}
+	return left.StateChange.Valid && !left.StateChange.Time.Equal(*c.StateSince)
+}

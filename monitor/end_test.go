@@ -1,0 +1,477 @@
+package monitor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// inspect looks at a session that must be in a snapshot.
+func inspect(t testing.TB, db monitor.DBTX, pid int32) monitor.Condemned {
+	t.Helper()
+	c, err := monitor.Inspect(take(t, db), pid)
+	check(t, err)
+	return c
+}
+
+// waitFor runs a statement that waits for a lock, until that is over.
+func waitFor(t testing.TB, db *testenv.DB, statement string) (conn *pgx.Conn, result <-chan error) {
+	t.Helper()
+	conn = db.Connect(t)
+	returned := make(chan error, 1)
+	go func() {
+		_, err := conn.Exec(context.Background(), statement)
+		returned <- err
+	}()
+	db.WaitForWaiters(t, 1)
+	return conn, returned
+}
+
+func wantState(t testing.TB, err error, code string) {
+	t.Helper()
+	var refusal *pgconn.PgError
+	if !errors.As(err, &refusal) || refusal.Code != code {
+		t.Errorf("got %v, want an error of the server with code %s", err, code)
+	}
+}
+
+// holders are the processes that hold a key, as the server sees it.
+func holders(t testing.TB, db *testenv.DB, key int64) (pids []int32) {
+	t.Helper()
+	for _, lock := range db.AdvisoryLocks(t) {
+		if lock.Granted && lock.Key == key {
+			pids = append(pids, lock.PID)
+		}
+	}
+	return pids
+}
+
+func TestTerminatingASessionFreesAllItsLocks(t *testing.T) {
+	for _, mode := range queryModes {
+		t.Run(mode.String(), func(t *testing.T) {
+			db := testenv.Database(t)
+			pool := poolIn(t, db, mode)
+			holder := session(t, db, "SELECT pg_advisory_lock(1), pg_advisory_lock_shared(7, -42)")
+			waiter, granted := waitFor(t, db, "SELECT pg_advisory_lock(1)")
+
+			c := inspect(t, pool, pidOf(holder))
+			if len(c.Holds) != 2 || c.Waiting() != 1 || c.Binding.PID != pidOf(holder) || c.Binding.Since.IsZero() {
+				t.Fatalf("what dies with the session is %+v", c)
+			}
+			o, err := monitor.Terminate(t.Context(), pool, c)
+			check(t, err)
+			check(t, <-granted)
+			if !o.Sent || !o.Ended || !o.Effective() || len(o.Locks) != 2 {
+				t.Fatalf("the outcome is %+v", o)
+			}
+			first, second := o.Locks[0], o.Locks[1]
+			if first.Kept || len(first.Holders) != 1 || first.Holders[0].PID != pidOf(waiter) {
+				t.Errorf("the lock that was waited for became %+v", first)
+			}
+			if second.Kept || len(second.Holders) != 0 {
+				t.Errorf("the other lock became %+v", second)
+			}
+			want := fmt.Sprintf("session %d has ended: 1 lock is free, 1 lock has another holder", c.PID)
+			if o.String() != want {
+				t.Errorf("it says %q, want %q", o, want)
+			}
+			if got := holders(t, db, 1); !slices.Equal(got, []int32{pidOf(waiter)}) {
+				t.Errorf("the server says that %v hold the lock", got)
+			}
+			_, err = monitor.Terminate(t.Context(), pool, c)
+			if !errors.Is(err, monitor.ErrNoSession) {
+				t.Errorf("terminated again: %v", err)
+			}
+		})
+	}
+}
+
+func TestCancellingAnIdleHolderFreesNothingAndSaysSo(t *testing.T) {
+	db := testenv.Database(t)
+	pool := db.Pool(t)
+	for name, begin := range map[string]string{"idle": "SELECT 1", "idle in transaction": "BEGIN"} {
+		holder := session(t, db, begin, "SELECT pg_advisory_lock_shared(1)")
+		c := inspect(t, pool, pidOf(holder))
+		if text := strings.Join(c.Caveats(monitor.SignalCancel), "\n"); !c.Futile() || !strings.Contains(text, name) {
+			t.Errorf("%s: before it says %q", name, text)
+		}
+		o, err := monitor.Cancel(t.Context(), pool, c)
+		check(t, err)
+		if !o.Sent || o.Ended || o.Effective() || !o.Locks[0].Kept {
+			t.Errorf("%s: the outcome is %+v", name, o)
+		}
+		if got := holders(t, db, 1); !slices.Contains(got, pidOf(holder)) {
+			t.Errorf("%s: the server says that %v hold the lock", name, got)
+		}
+		execute(t, holder, "SELECT pg_advisory_unlock_shared(1)")
+	}
+}
+
+func TestCancellingEndsAWait(t *testing.T) {
+	db := testenv.Database(t)
+	holder := session(t, db, "SELECT pg_advisory_lock(1)")
+	waiter, result := waitFor(t, db, "SELECT pg_advisory_lock(2), pg_advisory_lock(1)")
+	c := inspect(t, db.Pool(t), pidOf(waiter))
+	if len(c.WaitsFor) != 1 || len(c.Holds) != 1 {
+		t.Fatalf("the waiter is %+v", c)
+	}
+	if text := strings.Join(c.Caveats(monitor.SignalCancel), "\n"); !strings.Contains(text, "ends its wait for @1") {
+		t.Errorf("before it says %q", text)
+	}
+	o, err := monitor.Cancel(t.Context(), db.Pool(t), c)
+	check(t, err)
+	wantState(t, <-result, "57014")
+	if o.Ended || o.StillWaits || !o.Effective() || !o.Locks[0].Kept {
+		t.Errorf("the outcome is %+v", o)
+	}
+	if got := holders(t, db, 1); !slices.Equal(got, []int32{pidOf(holder)}) {
+		t.Errorf("the server says that %v hold the lock", got)
+	}
+}
+
+func TestCancellingAStatementFreesTheLocksOfItsTransaction(t *testing.T) {
+	db := testenv.Database(t)
+	holder := session(t, db, "SELECT pg_advisory_lock(1)", "BEGIN", "SELECT pg_advisory_xact_lock(2)")
+	result := make(chan error, 1)
+	go func() {
+		_, err := holder.Exec(context.Background(), "SELECT pg_sleep(3600)")
+		result <- err
+	}()
+	var c monitor.Condemned
+	testenv.WaitUntil(t, "the statement runs", func() bool {
+		c = inspect(t, db.Pool(t), pidOf(holder))
+		return c.State == "active"
+	})
+	o, err := monitor.Cancel(t.Context(), db.Pool(t), c)
+	check(t, err)
+	wantState(t, <-result, "57014")
+	if !o.Effective() || !o.Locks[0].Kept || o.Locks[1].Kept {
+		t.Errorf("the outcome is %+v", o)
+	}
+}
+
+// A process ID is given away again, so it alone must never be enough.
+func TestOnlyTheSessionThatWasMeantIsSignalled(t *testing.T) {
+	db := testenv.Database(t)
+	holder := session(t, db, "SELECT pg_advisory_lock(1)")
+	c := inspect(t, db.Pool(t), pidOf(holder))
+	c.Binding.Since = c.Binding.Since.Add(-time.Microsecond)
+	for name, signal := range signals {
+		_, err := signal(t.Context(), db.Pool(t), c)
+		if !errors.Is(err, monitor.ErrNoSession) || !strings.Contains(err.Error(), "another session by now") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	check(t, holder.Ping(t.Context()))
+}
+
+var signals = map[string]func(context.Context, monitor.DBTX, monitor.Condemned) (monitor.Outcome, error){
+	"cancel": monitor.Cancel, "terminate": monitor.Terminate,
+}
+
+// signaller is a connection of a role that may signal, and cannot see when sessions began.
+func signaller(t testing.TB, db *testenv.DB) *pgx.Conn {
+	t.Helper()
+	conn := connectAs(t, db.Role(t, "signaller"))
+	execute(t, db.Pool(t), "GRANT pg_signal_backend TO "+quoted(conn.Config().User))
+	return conn
+}
+
+// poorSession is a session of a role that is not a superuser.
+func poorSession(t testing.TB, db *testenv.DB, statements ...string) *pgx.Conn {
+	t.Helper()
+	conn := connectAs(t, db.Role(t, "poor"))
+	execute(t, conn, statements...)
+	return conn
+}
+
+func TestWithoutTheStartASessionIsKnownByItsUserApplicationAndKeys(t *testing.T) {
+	for name, test := range map[string]struct {
+		since      string // what the session does after it was looked at
+		signalled  bool
+		wantReason string
+	}{
+		"unchanged":           {"SELECT 1", true, ""},
+		"another key":         {"SELECT pg_advisory_lock(2)", true, ""},
+		"one key less":        {"SELECT pg_advisory_unlock(7, -42)", false, "does not hold all the keys"},
+		"another application": {"SET application_name = 'other'", false, "another user or application"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := testenv.Database(t)
+			from := signaller(t, db)
+			holder := poorSession(t, db, "SET application_name = 'app'", "SELECT pg_advisory_lock(1), pg_advisory_lock(7, -42)")
+			c := inspect(t, from, pidOf(holder))
+			if !c.Binding.Since.IsZero() || c.Binding.Fingerprint == "" {
+				t.Fatalf("the session is bound to %+v", c.Binding)
+			}
+			text := strings.Join(c.Caveats(monitor.SignalTerminate), "\n")
+			if !strings.Contains(text, "GRANT pg_read_all_stats TO") {
+				t.Errorf("before it says %q", text)
+			}
+			execute(t, holder, test.since)
+			o, err := monitor.Terminate(t.Context(), from, c)
+			if test.signalled {
+				check(t, err)
+				if !o.Ended || len(holders(t, db, 1)) != 0 {
+					t.Errorf("the outcome is %+v", o)
+				}
+				return
+			}
+			if !errors.Is(err, monitor.ErrNoSession) || !strings.Contains(err.Error(), test.wantReason) {
+				t.Errorf("got %v, want the reason %q", err, test.wantReason)
+			}
+			check(t, holder.Ping(t.Context()))
+		})
+	}
+}
+
+func TestAFingerprintIsOfUserApplicationAndKeys(t *testing.T) {
+	db := testenv.Database(t)
+	from := signaller(t, db)
+	holder := poorSession(t, db, "SELECT pg_advisory_lock(1)")
+	before := inspect(t, from, pidOf(holder)).Binding
+	if again := inspect(t, from, pidOf(holder)).Binding; !again.Equal(before) {
+		t.Errorf("unchanged, it is %v and then %v", before, again)
+	}
+	for _, change := range []string{"SELECT pg_advisory_lock(2)", "SET application_name = 'other'"} {
+		execute(t, holder, change)
+		after := inspect(t, from, pidOf(holder)).Binding
+		if after.Equal(before) {
+			t.Errorf("after %s it is still %v", change, after)
+		}
+		before = after
+	}
+}
+
+func TestARefusedSignalSaysWhichRightIsMissing(t *testing.T) {
+	db := testenv.Database(t)
+	poor, other := poorSession(t, db, "SELECT pg_advisory_lock(1)"), poorSession(t, db)
+	superuser := session(t, db, "SELECT pg_advisory_lock(2)")
+	for name, test := range map[string]struct {
+		from, to *pgx.Conn
+		want     string
+	}{
+		"no right":    {other, poor, "GRANT pg_signal_backend TO " + quoted(other.Config().User)},
+		"a superuser": {signaller(t, db), superuser, "which only a superuser can signal"},
+	} {
+		for kind, signal := range signals {
+			o, err := signal(t.Context(), test.from, inspect(t, test.from, pidOf(test.to)))
+			if !errors.Is(err, monitor.ErrNotPermitted) || !strings.Contains(err.Error(), test.want) || o.Sent {
+				t.Errorf("%s, %s: %v", name, kind, err)
+			}
+			check(t, test.to.Ping(t.Context()))
+		}
+	}
+}
+
+func TestAMemberOfTheRoleMaySignalWithoutAnyGrant(t *testing.T) {
+	db := testenv.Database(t)
+	role := db.Role(t, "poor")
+	holder, from := connectAs(t, role), connectAs(t, role)
+	execute(t, holder, "SELECT pg_advisory_lock(1)")
+	o, err := monitor.Terminate(t.Context(), from, inspect(t, from, pidOf(holder)))
+	check(t, err)
+	if !o.Ended {
+		t.Errorf("the outcome is %+v", o)
+	}
+}
+
+func TestASessionNeverEndsItself(t *testing.T) {
+	db := testenv.Database(t)
+	conn := session(t, db, "SELECT pg_advisory_lock(1)")
+	for name, signal := range signals {
+		if _, err := signal(t.Context(), conn, inspect(t, conn, pidOf(conn))); !errors.Is(err, monitor.ErrOwnSession) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestASignalLeavesTheCallersTransactionUsable(t *testing.T) {
+	db := testenv.Database(t)
+	execute(t, db.Pool(t), "CREATE TABLE work (step text)")
+	poor := poorSession(t, db, "SELECT pg_advisory_lock(1)")
+	holder := session(t, db, "SELECT pg_advisory_lock(2)")
+	conn := connectAs(t, db.ConnString())
+	execute(t, conn, "BEGIN", "INSERT INTO work VALUES ('before')")
+	o, err := monitor.Terminate(t.Context(), conn, inspect(t, conn, pidOf(holder)))
+	check(t, err)
+	if !o.Ended {
+		t.Errorf("the outcome is %+v", o)
+	}
+	execute(t, conn, "SET LOCAL ROLE "+quoted(connectAs(t, db.Role(t, "nobody")).Config().User))
+	_, err = monitor.Cancel(t.Context(), conn, inspect(t, conn, pidOf(poor)))
+	if !errors.Is(err, monitor.ErrNotPermitted) {
+		t.Errorf("got %v", err)
+	}
+	execute(t, conn, "RESET ROLE", "COMMIT")
+	if got := value(t, conn, "SELECT string_agg(step, ' ') FROM work"); got != "before" {
+		t.Errorf("the transaction's work is %q", got)
+	}
+}
+
+func TestWhatIsNotInTheSnapshotIsNotSignalled(t *testing.T) {
+	db := testenv.Database(t)
+	stranger := session(t, db)
+	s := take(t, db.Pool(t))
+	for _, pid := range []int32{pidOf(stranger), 0, -1} {
+		if _, err := monitor.Inspect(s, pid); !errors.Is(err, monitor.ErrNoSession) {
+			t.Errorf("process %d: %v", pid, err)
+		}
+	}
+	if _, err := monitor.Terminate(t.Context(), db.Pool(t), monitor.Condemned{}); !errors.Is(err, monitor.ErrNoSession) {
+		t.Errorf("nobody at all: %v", err)
+	}
+	if _, err := monitor.Cancel(t.Context(), nil, monitor.Condemned{}); err == nil {
+		t.Error("no connection at all is no error")
+	}
+}
+
+func TestAPreparedTransactionIsEndedByASQLStatement(t *testing.T) {
+	db := testenv.Database(t)
+	for i, gid := range []string{"plain ", `it's a \ `} {
+		gid += db.Name()
+		conn := session(t, db, "BEGIN", fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", i))
+		execute(t, conn, "PREPARE TRANSACTION '"+strings.ReplaceAll(gid, "'", "''")+"'")
+		holder := find(t, take(t, conn), pglock.Int64Key(int64(i))).Holders[0]
+		if holder.GID != gid {
+			t.Fatalf("the identifier is %q", holder.GID)
+		}
+		execute(t, conn, "SET standard_conforming_strings = off", holder.RollbackSQL())
+		if left := holders(t, db, int64(i)); len(left) != 0 {
+			t.Errorf("%s left the lock with %v", holder.RollbackSQL(), left)
+		}
+	}
+	if sql := (monitor.Session{PID: 1, GID: "x"}).RollbackSQL() + (monitor.Session{}).RollbackSQL(); sql != "" {
+		t.Errorf("what is no prepared transaction is ended by %q", sql)
+	}
+}
+
+func TestALockerWhoseWaitIsCancelledGivesUp(t *testing.T) {
+	db := testenv.Database(t)
+	session(t, db, "SELECT pg_advisory_lock(1)")
+	locker, err := pglock.New(db.Pool(t))
+	check(t, err)
+	t.Cleanup(func() { check(t, locker.Close(context.Background())) })
+	result := make(chan error, 1)
+	go func() {
+		_, err := locker.Lock(t.Context(), pglock.Int64Key(1))
+		result <- err
+	}()
+	db.WaitForWaiters(t, 1)
+	for _, waiter := range find(t, take(t, db.Pool(t)), pglock.Int64Key(1)).Waiters {
+		o, err := monitor.Cancel(t.Context(), db.Pool(t), inspect(t, db.Pool(t), waiter.PID))
+		check(t, err)
+		if !o.Effective() {
+			t.Errorf("the outcome is %+v", o)
+		}
+	}
+	if err := <-result; !errors.Is(err, pglock.ErrNotAcquired) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSessionsOfOneProcessAreSiblings(t *testing.T) {
+	hold := func(pid int32, process string) monitor.Lock {
+		session := monitor.Session{PID: pid, Process: process, User: "app", Since: &time.Time{}}
+		return monitor.Lock{Key: fmt.Sprint("@", pid), Number: int64(pid), Holders: []monitor.Holder{{Session: session}}}
+	}
+	s := &monitor.Snapshot{Locks: []monitor.Lock{
+		hold(3, "1f3a9c42"), hold(2, "1f3a9c42"), hold(1, "1f3a9c42"), hold(4, ""), hold(5, "")}}
+	c, err := monitor.Inspect(s, 2)
+	check(t, err)
+	if len(c.Siblings) != 2 || c.Siblings[0].PID != 1 || c.Siblings[1].PID != 3 {
+		t.Errorf("the siblings are %+v", c.Siblings)
+	}
+	if text := strings.Join(c.Caveats(monitor.SignalTerminate), "\n"); !strings.Contains(text, "pglock process 1f3a9c42") {
+		t.Errorf("it says %q", text)
+	}
+	if c, err := monitor.Inspect(s, 4); err != nil || len(c.Siblings) != 0 {
+		t.Errorf("a session of no process has siblings %+v (%v)", c.Siblings, err)
+	}
+}
+
+func TestBindingsAreReadAsTheyAreWritten(t *testing.T) {
+	since := time.Date(2026, 11, 20, 20, 47, 59, 123456000, time.UTC)
+	for text, want := range map[string]monitor.Binding{
+		"4711@2026-11-20T20:47:59.123456Z":      {PID: 4711, Since: since},
+		"4711@2026-11-20T21:47:59.123456+01:00": {PID: 4711, Since: since},
+		"4711#1f3a9c42":                         {PID: 4711, Fingerprint: "1f3a9c42"},
+	} {
+		got, err := monitor.ParseBinding(text)
+		check(t, err)
+		again, err := monitor.ParseBinding(got.String())
+		if !got.Equal(want) || err != nil || !again.Equal(want) {
+			t.Errorf("%s is read as %v, and that as %v (%v)", text, got, again, err)
+		}
+	}
+	for _, text := range []string{"", "4711", "4711@", "4711@yesterday", "@2026-11-20T20:47:59Z", "-1#aa", "0#aa", "1#",
+		"1#xyz", "99999999999#aa"} {
+		if b, err := monitor.ParseBinding(text); err == nil {
+			t.Errorf("%q is read as %v", text, b)
+		}
+	}
+}
+
+func TestTheLogSaysWhoAndWhat(t *testing.T) {
+	db := testenv.Database(t)
+	holder := session(t, db, "SELECT pg_advisory_lock(n) FROM generate_series(1, 25) n")
+	o, err := monitor.Terminate(t.Context(), db.Pool(t), inspect(t, db.Pool(t), pidOf(holder)))
+	check(t, err)
+	var text strings.Builder
+	slog.New(slog.NewTextHandler(&text, nil)).Info("terminate", "session", o)
+	for _, want := range []string{fmt.Sprintf("session.session=%v", o.Condemned.Binding), "session.locks=25",
+		"session.freed=25", "session.sent=true", "session.ended=true", "@10]"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%s is not in the log: %s", want, &text)
+		}
+	}
+	if strings.Contains(text.String(), "@11") {
+		t.Errorf("the log has more than ten keys: %s", &text)
+	}
+}
+
+// What came of a signal is an error of its own when it cannot be seen.
+func TestASignalWhoseEffectCannotBeSeenIsAnError(t *testing.T) {
+	db := testenv.Database(t)
+	holder := session(t, db, "SELECT pg_advisory_lock(1)")
+	pool := db.Pool(t)
+	c := inspect(t, pool, pidOf(holder))
+	ctx, cancel := context.WithCancel(t.Context())
+	o, err := monitor.Terminate(ctx, &onceOnly{DBTX: pool, after: cancel}, c)
+	if !errors.Is(err, context.Canceled) || !o.Sent || !strings.Contains(err.Error(), "was sent") {
+		t.Errorf("the outcome is %+v (%v)", o, err)
+	}
+	testenv.WaitUntil(t, "the lock is free", func() bool { return len(holders(t, db, 1)) == 0 })
+}
+
+// onceOnly calls after when the first batch has been carried out.
+type onceOnly struct {
+	monitor.DBTX
+	after func()
+}
+
+func (o *onceOnly) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
+	return &closing{o.DBTX.SendBatch(ctx, batch), o.after}
+}
+
+type closing struct {
+	pgx.BatchResults
+	after func()
+}
+
+func (c *closing) Close() error {
+	defer c.after()
+	return c.BatchResults.Close()
+}

@@ -1,0 +1,60 @@
+-- How the monitor ends a session, or its statement. Everything here works without any grant; whether the signal may be
+-- sent is for the server to say.
+
+-- Looks once more whether the session is still the one that was meant, and signals it, in one statement: nobody can put
+-- a round trip between the look and the signal. What remains is the server's own: between its look at the list of
+-- sessions and kill(2) the process can end, and the operating system give its number to another one
+-- (pg_signal_backend in src/backend/storage/ipc/signalfuncs.c).
+--
+-- A session is its process ID and the time when it began. Where the role may not see that time, its user and
+-- application have to be the same, and it has to hold all the keys that were shown.
+-- name: SignalSession :one
+WITH session AS MATERIALIZED (
+    SELECT a.pid, a.usename, a.application_name, a.backend_start
+    FROM pg_catalog.pg_stat_activity AS a
+    WHERE a.pid = @pid::int4
+), held AS MATERIALIZED (
+    SELECT l.database::int8 AS database, l.objsubid, (l.classid::int8 << 32) | l.objid::int8 AS number
+    FROM pg_catalog.pg_locks AS l
+    WHERE l.locktype = 'advisory' AND l.granted AND l.pid = @pid::int4
+)
+SELECT (CASE
+        WHEN pg_catalog.pg_backend_pid() = @pid::int4 THEN 'own'
+        WHEN NOT EXISTS (SELECT FROM session) THEN 'gone'
+        WHEN sqlc.narg('since')::timestamptz IS NOT NULL
+            AND NOT EXISTS (SELECT FROM session AS s WHERE s.backend_start = sqlc.narg('since')::timestamptz)
+            THEN 'other'
+        WHEN sqlc.narg('since')::timestamptz IS NULL
+            AND NOT EXISTS (SELECT FROM session AS s WHERE coalesce(s.usename::text, '') = @usename::text
+                                                       AND coalesce(s.application_name, '') = @application::text)
+            THEN 'other'
+        WHEN sqlc.narg('since')::timestamptz IS NULL
+            AND EXISTS (SELECT FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i
+                        WHERE NOT EXISTS (SELECT FROM held AS h
+                                          WHERE h.number = (@numbers::int8[])[i]
+                                            AND h.objsubid = (@spaces::int2[])[i]
+                                            AND h.database = (@databases::int8[])[i]))
+            THEN 'other'
+        WHEN @terminate::bool AND (SELECT pg_catalog.pg_terminate_backend(s.pid) FROM session AS s) THEN 'sent'
+        WHEN NOT @terminate::bool AND (SELECT pg_catalog.pg_cancel_backend(s.pid) FROM session AS s) THEN 'sent'
+        ELSE 'gone' END)::text AS verdict;
+
+-- What is left of a session that was signalled. A session whose start is hidden is taken for the same as long as its
+-- process is there. State and its change are NULL where the role may not see them.
+-- name: SessionRemains :one
+SELECT (s.pid IS NOT NULL)::bool AS alive,
+       s.state_change,
+       EXISTS (SELECT FROM pg_catalog.pg_locks AS l
+               WHERE l.locktype = 'advisory' AND NOT l.granted AND l.pid = s.pid) AS waits
+FROM (SELECT 1) AS one
+LEFT JOIN pg_catalog.pg_stat_activity AS s
+    ON s.pid = @pid::int4
+   AND (sqlc.narg('since')::timestamptz IS NULL OR s.backend_start = sqlc.narg('since')::timestamptz);
+
+-- Why a signal was refused.
+-- name: SignalRights :one
+SELECT current_user::text AS role,
+       EXISTS (SELECT FROM pg_catalog.pg_stat_activity AS a
+               JOIN pg_catalog.pg_roles AS r ON r.oid = a.usesysid
+               WHERE a.pid = @pid::int4 AND r.rolsuper) AS superuser,
+       pg_catalog.pg_has_role('pg_signal_backend', 'USAGE')::bool AS may_signal;
