@@ -12,9 +12,6 @@ import (
 
 // Acquire implements [driver.Backend].
 func (b *Backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, error) {
-	if r.Token.String() == sharedValue {
-		return nil, fmt.Errorf("%w: the token %q marks shared locks", driver.ErrUnsupported, sharedValue)
-	}
 	for {
 		g, err := b.acquire(ctx, r)
 		if !errors.Is(err, errLostEarly) {
@@ -31,10 +28,12 @@ var errLostEarly = errors.New("one of the keys was lost before all were held")
 
 func (b *Backend) acquire(ctx context.Context, r driver.Request) (g *grant, err error) {
 	g = b.newGrant(r)
-	all := b.holdingsOf(r.Keys)
-	if len(all) == 1 {
+	if g.token == sharedValue {
+		return nil, fmt.Errorf("%w: the token %q marks shared locks", driver.ErrUnsupported, sharedValue)
+	}
+	if len(g.keys) == 1 {
 		g.tell(r.Owner.Lost)
-		if err := b.take(ctx, g, all[0], r.Wait); err != nil {
+		if err := b.take(ctx, g, 0, r.Wait); err != nil {
 			return nil, err
 		}
 		b.keeper.add(g)
@@ -44,7 +43,7 @@ func (b *Backend) acquire(ctx context.Context, r driver.Request) (g *grant, err 
 	defer cancel(nil)
 	g.tell(func(driver.Reason, error) { cancel(errLostEarly) })
 	if !b.nodes[0].cluster {
-		switch err := b.takeAll(ctx, g, all); {
+		switch err := b.takeAll(ctx, g); {
 		case err == nil:
 			return b.handOver(g, r)
 		case !r.Wait:
@@ -53,8 +52,8 @@ func (b *Backend) acquire(ctx context.Context, r driver.Request) (g *grant, err 
 			return nil, context.Cause(ctx)
 		}
 	}
-	for i, h := range all {
-		if err := b.take(ctx, g, h, r.Wait); err != nil {
+	for i := range g.keys {
+		if err := b.take(ctx, g, i, r.Wait); err != nil {
 			b.abandon(g)
 			return nil, err
 		}
@@ -63,15 +62,6 @@ func (b *Backend) acquire(ctx context.Context, r driver.Request) (g *grant, err 
 		}
 	}
 	return b.handOver(g, r)
-}
-
-func (b *Backend) holdingsOf(keys []driver.Key) []*holding {
-	all := make([]*holding, len(keys))
-	for i, key := range keys {
-		n := namesOf(b.prefix, key)
-		all[i] = &holding{names: n, locks: []string{n.lock}}
-	}
-	return all
 }
 
 // handOver puts g into the hands of the front end, which hears of its loss from now on, unless it has been lost already.
@@ -84,12 +74,12 @@ func (b *Backend) handOver(g *grant, r driver.Request) (*grant, error) {
 }
 
 // takeAll takes all keys in one step, or none.
-func (b *Backend) takeAll(ctx context.Context, g *grant, all []*holding) error {
-	var keys, locks []string
-	for _, h := range all {
-		keys, locks = append(keys, h.keys(takeAll.keys)...), append(locks, h.lock)
+func (b *Backend) takeAll(ctx context.Context, g *grant) error {
+	var keys []string
+	for i := range g.keys {
+		keys = append(keys, g.keys[i].keys(takeAll.keys)...)
 	}
-	calls := concerning(locks, b.calls(takeAll, keys, g.token, b.leaseMillis, g.waiter, g.shared))
+	calls := concerning(g.keys, b.calls(takeAll, keys, g.token, b.leaseMillis, g.waiter(), g.shared))
 	sent := driver.Now()
 	t, err := b.round(ctx, calls)
 	if err == nil {
@@ -99,9 +89,9 @@ func (b *Backend) takeAll(ctx context.Context, g *grant, all []*holding) error {
 	if err == nil && driver.Now() >= until {
 		err = fmt.Errorf("%w: %w", driver.ErrUnavailable, errShort)
 	}
-	for _, h := range all {
-		h.asked = calls
-		g.add(h, sent, until)
+	for i := range g.keys {
+		g.keys[i].asked = calls
+		g.add(sent, until)
 	}
 	if err == nil {
 		b.keeper.add(g)
@@ -118,34 +108,32 @@ func (b *Backend) takeAll(ctx context.Context, g *grant, all []*holding) error {
 func (b *Backend) untake(ctx context.Context, g *grant) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
-	_ = b.each(ctx, g, func(g *grant, h *holding) []*call { // what is left if this fails ends with its lease
-		drop(h.asked)
-		return b.releaseCalls(g, h)
+	_ = b.each(ctx, g, func(g *grant, i int) []call { // what is left if this fails ends with its lease
+		drop(g.keys[i].asked)
+		return b.releaseCalls(g, i)
 	})
 }
 
 // abandon gives back the keys that g has, because it cannot get the next one.
 func (b *Backend) abandon(g *grant) {
 	if b.keeper.remove(g) {
-		ctx, cancel := context.WithTimeout(context.Background(), settleWithin)
-		defer cancel()
-		_ = b.release(ctx, g) // the caller hears why it did not get the lock; what stays behind ends with the lease
+		_ = b.release(g, settleWithin) // the caller hears why it did not get the lock; what stays behind ends with the lease
 	}
 }
 
 // settleWithin is how long a failed acquisition waits for the server to confirm that nothing is left of it.
 const settleWithin = time.Second
 
-// take gets one key.
-func (b *Backend) take(ctx context.Context, g *grant, h *holding, wait bool) error {
+// take gets the grant's key i.
+func (b *Backend) take(ctx context.Context, g *grant, i int, wait bool) error {
 	if wait {
-		return b.wait(ctx, g, h)
+		return b.wait(ctx, g, i)
 	}
-	a := b.attempt(ctx, g, h, b.firstCalls(g, h), false)
+	a := b.attempt(ctx, g, i, b.firstCalls(g, i), false)
 	if a.unavailable() && ctx.Err() == nil {
 		// A connection may have been dead for long. What became of the first attempt is not known: so this one is that
 		// of somebody who asks again.
-		a = b.attempt(ctx, g, h, b.askCalls(g, h, noLine, true), false)
+		a = b.attempt(ctx, g, i, b.askCalls(g, i, noLine, true), false)
 	}
 	return a.err
 }
@@ -163,8 +151,8 @@ func (a attempt) unavailable() bool { return errors.Is(a.err, driver.ErrUnavaila
 
 // attempt asks once; goOn says whether it will be asked again after a refusal. If it fails nothing is left of it, but a
 // place in the line where there is one node.
-func (b *Backend) attempt(ctx context.Context, g *grant, h *holding, calls []*call, goOn bool) attempt {
-	h.asked = calls
+func (b *Backend) attempt(ctx context.Context, g *grant, i int, calls []call, goOn bool) attempt {
+	g.keys[i].asked = calls
 	sent := driver.Now()
 	t, err := b.round(ctx, calls)
 	if err == nil {
@@ -172,7 +160,7 @@ func (b *Backend) attempt(ctx context.Context, g *grant, h *holding, calls []*ca
 	}
 	if until := sent.Add(b.trusted()); err == nil {
 		if driver.Now() < until {
-			g.add(h, sent, until)
+			g.add(sent, until)
 			return attempt{}
 		}
 		err = fmt.Errorf("%w: %w", driver.ErrUnavailable, errShort)
@@ -186,15 +174,15 @@ func (b *Backend) attempt(ctx context.Context, g *grant, h *holding, calls []*ca
 	if b.redlock() && a.refused() && goOn {
 		offer = keepMum
 	}
-	b.withdraw(ctx, g, h, offer, t)
+	b.withdraw(ctx, g, i, offer, t)
 	return a
 }
 
 // withdraw takes back what an attempt may have left on the nodes, and waits for a quorum of those that did not fail in it:
 // the rest is in nobody's way, and follows when it can.
-func (b *Backend) withdraw(ctx context.Context, g *grant, h *holding, offer int64, before *tally) {
-	drop(h.asked)
-	calls := b.withdrawCalls(g, h, offer)
+func (b *Backend) withdraw(ctx context.Context, g *grant, i int, offer int64, before *tally) {
+	drop(g.keys[i].asked)
+	calls := b.withdrawCalls(g, i, offer)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
 	wanted := min(b.quorum, len(b.nodes)-before.failed)
@@ -203,19 +191,15 @@ func (b *Backend) withdraw(ctx context.Context, g *grant, h *holding, offer int6
 }
 
 // firstCalls takes a key that is expected to be free.
-func (b *Backend) firstCalls(g *grant, h *holding) []*call {
+func (b *Backend) firstCalls(g *grant, i int) []call {
 	if g.shared {
-		return b.askCalls(g, h, noLine, false)
+		return b.askCalls(g, i, noLine, false)
 	}
-	calls := concerning(h.locks, b.calls(nil, nil))
-	for _, c := range calls {
-		c.takes = b.takeOf(g, h)
-	}
-	return calls
+	return concerning(g.keys[i:i+1], b.ask(b.taking(g, i), nil))
 }
 
-func (b *Backend) takeOf(g *grant, h *holding) *take {
-	return &take{lock: h.lock, token: g.token, lease: b.leaseMillis}
+func (b *Backend) taking(g *grant, i int) request {
+	return request{takes: &g.keys[i].names, token: g.token, millis: b.leaseMillis}
 }
 
 // How long a line lasts without being renewed, in milliseconds.
@@ -225,25 +209,25 @@ const (
 )
 
 // askCalls takes a key, or stands in line for it.
-func (b *Backend) askCalls(g *grant, h *holding, line int, again bool) []*call {
+func (b *Backend) askCalls(g *grant, i int, line int, again bool) []call {
 	if g.shared {
-		return b.callsAbout(g, h, askExclusive, askShared, b.leaseMillis, g.waiter, line)
+		return b.callsAbout(g, i, askExclusive, askShared, b.leaseMillis, g.waiter(), line)
 	}
-	calls := b.callsAbout(g, h, askExclusive, askShared, g.token, b.leaseMillis, g.waiter, line, again)
-	for _, c := range calls {
-		c.bare = func() request { return request{takes: b.takeOf(g, h)} }
+	calls := b.callsAbout(g, i, askExclusive, askShared, g.token, b.leaseMillis, g.waiter(), line, again)
+	for c := range calls {
+		calls[c].bare = func(request) request { return b.taking(g, i) }
 	}
 	return calls
 }
 
 // wait stands in line until it has the key, or ctx ends.
-func (b *Backend) wait(ctx context.Context, g *grant, h *holding) error {
-	w := b.room.enter(g, h)
+func (b *Backend) wait(ctx context.Context, g *grant, i int) error {
+	w := b.room.enter(g, i)
 	defer b.room.leave(w)
 	failed := false
 	g.polled = b.redlock()
 	for round := 0; ; round++ {
-		a := b.attempt(ctx, g, h, b.askCalls(g, h, lineFor, round > 0), true)
+		a := b.attempt(ctx, g, i, b.askCalls(g, i, lineFor, round > 0), true)
 		switch {
 		case a.err == nil:
 			return nil
@@ -255,7 +239,7 @@ func (b *Backend) wait(ctx context.Context, g *grant, h *holding) error {
 		}
 		failed = false
 		if !b.rest(ctx, w, a, round) {
-			b.withdraw(ctx, g, h, b.offerMillis, b.newTally())
+			b.withdraw(ctx, g, i, b.offerMillis, b.newTally())
 			return context.Cause(ctx)
 		}
 	}

@@ -95,10 +95,15 @@ func (b *Backend) Ping(ctx context.Context) error {
 }
 
 // calls makes the same call for every node: a script's, or a plain command.
-func (b *Backend) calls(s *script, keys []string, args ...any) []*call {
-	calls := make([]*call, len(b.nodes))
+func (b *Backend) calls(s *script, keys []string, args ...any) []call {
+	return b.ask(request{script: s, keys: keys, args: args}, nil)
+}
+
+// ask makes the same call for every node, with what is to be sent while a slot migrates.
+func (b *Backend) ask(r request, bare func(request) request) []call {
+	calls := make([]call, len(b.nodes))
 	for i := range calls {
-		calls[i] = &call{request: request{script: s, keys: keys, args: args}}
+		calls[i].request, calls[i].bare = r, bare
 	}
 	return calls
 }
@@ -112,23 +117,32 @@ func (b *Backend) Release(ctx context.Context, held driver.Grant) error {
 	if !b.keeper.remove(g) {
 		return driver.ErrLost
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), driver.ReleaseWithin)
-	defer cancel()
-	return b.release(ctx, g)
+	return b.release(g, driver.ReleaseWithin)
 }
 
 // release gives back what g holds. If the answer got lost it asks once more; that the lock is gone by then is its own
 // doing, as long as nobody else can have had it.
-func (b *Backend) release(ctx context.Context, g *grant) error {
-	first := b.each(ctx, g, b.releaseCalls)
+func (b *Backend) release(g *grant, within time.Duration) error {
+	deadline := driver.Now().Add(within)
+	first := b.eachWithin(within, g, b.releaseCalls)
 	if !errors.Is(first, driver.ErrUnavailable) {
 		return first
 	}
-	second := b.each(ctx, g, b.releaseCalls)
+	second := b.eachWithin(deadline.Sub(driver.Now()), g, b.releaseCalls)
 	if errors.Is(second, driver.ErrLost) && driver.Now() < g.Deadline() {
 		return nil
 	}
 	return second
+}
+
+// eachWithin is each for a time. What a node has for an answer anyway needs no context.
+func (b *Backend) eachWithin(d time.Duration, g *grant, ask func(*grant, int) []call) error {
+	if b.timeout <= d {
+		return b.each(context.Background(), g, ask)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	return b.each(ctx, g, ask)
 }
 
 // Check implements [driver.Backend].
@@ -141,14 +155,14 @@ func (b *Backend) Check(ctx context.Context, held driver.Grant) error {
 }
 
 // each puts a question for each of g's keys, all at the same time, and joins the errors.
-func (b *Backend) each(ctx context.Context, g *grant, ask func(*grant, *holding) []*call) error {
+func (b *Backend) each(ctx context.Context, g *grant, ask func(*grant, int) []call) error {
 	held := g.holdings()
 	if len(held) == 1 {
-		return b.one(ctx, ask(g, held[0]))
+		return b.one(ctx, ask(g, 0))
 	}
 	errs := make(chan error, len(held))
-	for _, h := range held {
-		go func() { errs <- b.one(ctx, ask(g, h)) }()
+	for i := range held {
+		go func() { errs <- b.one(ctx, ask(g, i)) }()
 	}
 	var err error
 	for range held {
@@ -157,7 +171,7 @@ func (b *Backend) each(ctx context.Context, g *grant, ask func(*grant, *holding)
 	return err
 }
 
-func (b *Backend) one(ctx context.Context, calls []*call) error {
+func (b *Backend) one(ctx context.Context, calls []call) error {
 	t, err := b.round(ctx, calls)
 	if err != nil {
 		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)

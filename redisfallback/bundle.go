@@ -11,7 +11,7 @@ func bundle(calls []*call) (singles, bundles []*call) {
 	var takes, releases []*call
 	for _, c := range calls {
 		switch {
-		case c.script == releaseExclusive:
+		case c.gives != nil:
 			releases = append(releases, c)
 		case c.takes != nil:
 			takes = append(takes, c)
@@ -37,19 +37,19 @@ func bundle(calls []*call) (singles, bundles []*call) {
 func takeBundle(takes []*call) request {
 	keys, args := make([]string, 0, len(takes)), make([]any, 1, 1+len(takes))
 	for _, c := range takes {
-		keys, args = append(keys, c.takes.lock), append(args, c.takes.token)
+		keys, args = append(keys, c.takes.lock), append(args, c.token)
 	}
-	args[0] = takes[0].takes.lease // the same for all calls of a Locker
+	args[0] = takes[0].millis // the same for all calls of a Locker
 	return request{script: takeMany, keys: keys, args: args}
 }
 
 func releaseBundle(releases []*call) request {
 	keys, args := make([]string, 0, 3*len(releases)), make([]any, 0, len(releases))
 	for _, c := range releases {
-		keys, args = append(keys, c.keys[0]), append(args, c.args[0])
+		keys, args = append(keys, c.gives.lock), append(args, c.token)
 	}
 	for _, c := range releases {
-		keys = append(keys, c.keys[2], c.keys[3])
+		keys = append(keys, c.gives.writers(), c.gives.readers())
 	}
 	return request{script: releaseMany, keys: keys, args: args}
 }

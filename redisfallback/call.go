@@ -12,9 +12,10 @@ import (
 // call is one command for one node.
 type call struct {
 	request
-	bare  func() request // what to send while the lock's slot migrates; nil when there is nothing
-	locks []string       // which locks it concerns; it does not overtake earlier calls that concern any of them
-	then  func(*call)    // told of the end; does not block
+	bare  func(request) request // what to send while the lock's slot migrates; nil when there is nothing
+	about []holding             // which locks it concerns; it does not overtake earlier calls that concern any of them
+	then  func(*call)           // told of the end; does not block
+	rings chan<- struct{}       // told as well, with room for it
 
 	bundled []*call     // what this call does for several others
 	dropped atomic.Bool // nobody wants it any more, so it need not be sent
@@ -27,22 +28,18 @@ type call struct {
 	followers []*call // for which this one has to
 }
 
-// request is a script, or a plain command.
+// request is a script, a plain command, or the taking or giving of an exclusive lock that nobody waits for. Those two are
+// so frequent that they are put into words only when it is known whether they travel alone or in a bundle.
 type request struct {
 	script *script // nil for a plain command
 	keys   []string
 	args   []any // the script's, or the whole command
-	takes  *take // instead of args, what a plain SET takes
 	inFull bool  // the script is sent as text
-}
 
-// take is the taking of an exclusive lock, without standing in line, as other clients do it.
-type take struct {
-	lock, token string
-	lease       int64 // in milliseconds
+	takes, gives *names // by the token; instead of keys and args
+	token        string
+	millis       int64 // the lease that is taken, or how long an offer lasts
 }
-
-func (t *take) args() []any { return []any{"set", t.lock, t.token, "px", t.lease, "nx"} }
 
 var errSilent = errors.New("no answer in time")
 
@@ -55,24 +52,34 @@ func (*command) NoRetry() bool { return true }
 
 // command makes what is sent.
 func (r *request) command() *command {
-	ctx := context.Background()
-	if r.takes != nil {
-		return &command{redis.NewCmd(ctx, r.takes.args()...)}
+	return &command{redis.NewCmd(context.Background(), r.words()...)}
+}
+
+func (r *request) words() []any {
+	switch {
+	case r.takes != nil: // as other clients do it
+		return []any{"set", r.takes.lock, r.token, "px", r.millis, "nx"}
+	case r.gives != nil:
+		return r.script.words(r.inFull, r.gives.keys(r.script.keys), []any{r.token, r.millis})
+	case r.script != nil:
+		return r.script.words(r.inFull, r.keys, r.args)
 	}
-	if r.script == nil {
-		return &command{redis.NewCmd(ctx, r.args...)}
-	}
-	args := make([]any, 0, 3+len(r.keys)+len(r.args))
-	if r.inFull {
-		args = append(args, "eval", r.script.text)
+	return r.args
+}
+
+// words are the command that runs the script.
+func (s *script) words(inFull bool, keys []string, args []any) []any {
+	words := make([]any, 0, 3+len(keys)+len(args))
+	if inFull {
+		words = append(words, "eval", s.text)
 	} else {
-		args = append(args, "evalsha", r.script.sha)
+		words = append(words, "evalsha", s.sha)
 	}
-	args = append(args, len(r.keys))
-	for _, key := range r.keys {
-		args = append(args, key)
+	words = append(words, len(keys))
+	for _, key := range keys {
+		words = append(words, key)
 	}
-	return &command{redis.NewCmd(ctx, append(args, r.args...)...)}
+	return append(words, args...)
 }
 
 // reform gives the call another form when its error asks for one, and reports whether it did.
@@ -81,7 +88,7 @@ func (c *call) reform() bool {
 	case c.script != nil && !c.inFull && redis.HasErrorPrefix(c.err, "NOSCRIPT"):
 		c.inFull = true // the server was restarted, or somebody flushed its scripts
 	case c.bare != nil && isMigrating(c.err):
-		c.request, c.bare = c.bare(), nil
+		c.request, c.bare = c.bare(c.request), nil
 	default:
 		return false
 	}

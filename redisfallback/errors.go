@@ -25,9 +25,9 @@ func (n *node) explain(err error) error {
 func (t *tally) unavailable() error {
 	var failures []string
 	var causes []error
-	for i, err := range t.errs {
-		if err != nil {
-			err = t.nodes[i].explain(err)
+	for i, vote := range t.votes {
+		if vote.err != nil {
+			err := t.nodes[i].explain(vote.err)
 			failures, causes = append(failures, err.Error()), append(causes, err)
 		}
 	}

@@ -3,6 +3,7 @@ package redisfallback_test
 import (
 	"context"
 	"errors"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -260,4 +261,27 @@ func TestLocksNeverOverlapWhileTheServerStops(t *testing.T) {
 	}
 	stop()
 	workers.Wait()
+}
+
+// TestAServerThatCannotBeDialledIsUnavailable: a firewall that drops what goes to the server leaves dialling without an
+// answer, here for as long as the test likes.
+func TestAServerThatCannotBeDialledIsUnavailable(t *testing.T) {
+	hang := make(chan struct{})
+	client := closing(t, redis.NewClient(&redis.Options{
+		Addr: "192.0.2.1:6379", // an address for documentation (RFC 5737)
+		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			<-hang
+			return nil, errors.New("dialled in vain")
+		},
+	}))
+	t.Cleanup(func() { close(hang) })
+	l := open(t, []redis.UniversalClient{client}, nodeTimeout)
+	for name, call := range map[string]func(context.Context, pglock.Key, ...pglock.LockOption) (*pglock.Lock, error){
+		"Lock": l.Lock, "TryLock": l.TryLock,
+	} {
+		_, err := call(t.Context(), pglock.NewKey("k"))
+		if !errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

@@ -19,8 +19,9 @@ func (b *Backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 		return 0, fmt.Errorf("%w on Redlock, whose nodes count apart", driver.ErrUnsupported)
 	}
 	counters := map[string]*holding{}
-	for _, h := range g.holdings() {
-		counters[h.fence()] = h
+	keys := g.holdings()
+	for i := range keys {
+		counters[keys[i].fence()] = &keys[i]
 	}
 	largest, err := b.count(ctx, g, counters, 0)
 	if err == nil && len(counters) > 1 {

@@ -12,31 +12,44 @@ import (
 // grant is a set of keys that are held, or are about to be.
 type grant struct {
 	shared bool
-	token  string
-	waiter string // "INSTANCE NUMBER TOKEN": how it waits, and how it holds when it is shared
-	number string
 	polled bool // waited without a place in a line that all nodes agree on
+	token  string
+	locker string // the Locker's instance
+	serial uint64 // names the grant among the Locker's
 
 	until atomic.Int64 // a driver.Instant
 	sent  atomic.Int64 // when the last renewal was, or the acquisition
 
+	keys []holding // all that are wanted
+	only [1]holding
+
 	mu   sync.Mutex
-	held []*holding
+	held int // how many of the keys are, from the first on
 	lost func(driver.Reason, error)
 }
 
 // holding is one key of a grant.
 type holding struct {
-	*names
-	locks []string // the lock alone, as calls have it
-	asked []*call  // by node: the last attempt
+	names
+	asked []call // by node: the last attempt
 }
 
 func (b *Backend) newGrant(r driver.Request) *grant {
-	number := strconv.FormatUint(b.serial.Add(1), 10)
-	token := r.Token.String()
-	return &grant{shared: r.Shared, token: token, number: number, waiter: b.instance + " " + number + " " + token}
+	g := &grant{shared: r.Shared, token: r.Token.String(), locker: b.instance, serial: b.serial.Add(1)}
+	if g.keys = g.only[:]; len(r.Keys) > 1 {
+		g.keys = make([]holding, len(r.Keys))
+	}
+	for i, key := range r.Keys {
+		g.keys[i].names = namesOf(b.prefix, key)
+	}
+	return g
 }
+
+// waiter is how the grant waits, and how it holds when it is shared: "INSTANCE NUMBER TOKEN".
+func (g *grant) waiter() string { return g.locker + " " + g.number() + " " + g.token }
+
+// number is what a message to the Locker calls the waiter.
+func (g *grant) number() string { return strconv.FormatUint(g.serial, 10) }
 
 // Deadline implements [driver.Grant].
 func (g *grant) Deadline() driver.Instant { return driver.Instant(g.until.Load()) }
@@ -47,7 +60,7 @@ func (g *grant) Polled() bool { return g.polled }
 // owner is how the grant is known where it holds.
 func (g *grant) owner() string {
 	if g.shared {
-		return g.waiter
+		return g.waiter()
 	}
 	return g.token
 }
@@ -66,28 +79,29 @@ func (g *grant) pick(exclusive, shared *script) *script {
 	return exclusive
 }
 
-func (g *grant) holdings() []*holding {
+// holdings are the keys that are held.
+func (g *grant) holdings() []holding {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.held
+	return g.keys[:g.held]
 }
 
-// add makes h one of the grant's keys, trusted until then.
-func (g *grant) add(h *holding, sent, until driver.Instant) {
+// add counts the next key as held, trusted until then.
+func (g *grant) add(sent, until driver.Instant) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.held) == 0 || until < g.Deadline() {
+	if g.held == 0 || until < g.Deadline() {
 		g.until.Store(int64(until))
 		g.sent.Store(int64(sent))
 	}
-	g.held = append(g.held, h)
+	g.held++
 }
 
-// clear forgets the keys.
+// clear forgets that keys were held.
 func (g *grant) clear() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.held = nil
+	g.held = 0
 }
 
 // tell sets whom to tell of a loss.
@@ -103,51 +117,55 @@ func (g *grant) listener() func(driver.Reason, error) {
 	return g.lost
 }
 
-// callsAbout makes a script call about h for every node.
-func (b *Backend) callsAbout(g *grant, h *holding, exclusive, shared *script, args ...any) []*call {
+// callsAbout makes a script call about a key of g's for every node.
+func (b *Backend) callsAbout(g *grant, i int, exclusive, shared *script, args ...any) []call {
 	s := g.pick(exclusive, shared)
-	return concerning(h.locks, b.calls(s, h.keys(s.keys), args...))
+	return concerning(g.keys[i:i+1], b.calls(s, g.keys[i].keys(s.keys), args...))
 }
 
 // concerning says which locks calls are about.
-func concerning(locks []string, calls []*call) []*call {
-	for _, c := range calls {
-		c.locks = locks
+func concerning(about []holding, calls []call) []call {
+	for i := range calls {
+		calls[i].about = about
 	}
 	return calls
 }
 
-func (b *Backend) releaseCalls(g *grant, h *holding) []*call {
-	calls := b.callsAbout(g, h, releaseExclusive, releaseShared, g.owner(), b.offerMillis)
-	if !g.shared {
-		for _, c := range calls {
-			c.bare = func() request { return request{script: releaseBare, keys: h.keys(1), args: []any{g.token}} }
-		}
+func (b *Backend) releaseCalls(g *grant, i int) []call {
+	if g.shared {
+		return b.callsAbout(g, i, releaseExclusive, releaseShared, g.waiter(), b.offerMillis)
 	}
-	return calls
+	r := request{script: releaseExclusive, gives: &g.keys[i].names, token: g.token, millis: b.offerMillis}
+	return concerning(g.keys[i:i+1], b.ask(r, bareGive))
 }
 
 // withdrawCalls ends a wait and gives back what it may have got.
-func (b *Backend) withdrawCalls(g *grant, h *holding, offer int64) []*call {
-	args := []any{g.waiter, offer}
-	if !g.shared {
-		args = []any{g.token, g.waiter, offer}
+func (b *Backend) withdrawCalls(g *grant, i int, offer int64) []call {
+	if g.shared {
+		return b.callsAbout(g, i, withdrawExclusive, withdrawShared, g.waiter(), offer)
 	}
-	calls := b.callsAbout(g, h, withdrawExclusive, withdrawShared, args...)
-	if !g.shared {
-		for _, c := range calls {
-			c.bare = func() request { return request{script: releaseBare, keys: h.keys(1), args: []any{g.token}} }
-		}
+	calls := b.callsAbout(g, i, withdrawExclusive, withdrawShared, g.token, g.waiter(), offer)
+	for c := range calls {
+		calls[c].bare = bareWithdrawal
 	}
 	return calls
 }
 
-func (b *Backend) checkCalls(g *grant, h *holding) []*call {
-	return b.callsAbout(g, h, checkExclusive, checkShared, g.owner())
+// bareGive, bareWithdrawal and bareAsk do with the lock's key alone what they can.
+func bareGive(r request) request {
+	return request{script: releaseBare, keys: r.gives.keys(1), args: []any{r.token}}
 }
 
-func (b *Backend) renewCalls(g *grant, h *holding) []*call {
-	return b.callsAbout(g, h, renewExclusive, renewShared, g.owner(), b.leaseMillis)
+func bareWithdrawal(r request) request {
+	return request{script: releaseBare, keys: r.keys[:1], args: r.args[:1]}
+}
+
+func (b *Backend) checkCalls(g *grant, i int) []call {
+	return b.callsAbout(g, i, checkExclusive, checkShared, g.owner())
+}
+
+func (b *Backend) renewCalls(g *grant, i int) []call {
+	return b.callsAbout(g, i, renewExclusive, renewShared, g.owner(), b.leaseMillis)
 }
 
 // extend moves the deadline, which never moves back.

@@ -8,7 +8,8 @@ import (
 
 // Holders implements [driver.Backend]. Of several nodes a quorum must know a holder.
 func (b *Backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder, error) {
-	calls := b.calls(listHolders, namesOf(b.prefix, key).keys(listHolders.keys))
+	names := namesOf(b.prefix, key)
+	calls := b.calls(listHolders, names.keys(listHolders.keys))
 	t, err := b.roundUntil(ctx, calls, (*tally).over)
 	if err != nil {
 		return nil, err
@@ -18,11 +19,11 @@ func (b *Backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder,
 	}
 	known := map[string]int{}
 	holders := []driver.Holder{}
-	for i, c := range calls {
-		if t.errs[i] != nil {
+	for i := range calls {
+		if t.votes[i].err != nil {
 			continue
 		}
-		shared, owners := c.owners()
+		shared, owners := calls[i].owners()
 		for _, owner := range owners {
 			if known[owner]++; known[owner] != b.quorum {
 				continue

@@ -120,9 +120,10 @@ func (k *keeper) lose(g *grant, why driver.Reason, err error) {
 	}
 	g.listener()(why, err)
 	b := k.backend
-	for _, h := range g.holdings() {
-		for i, c := range b.releaseCalls(g, h) {
-			b.nodes[i].submit(c)
+	for i := range g.holdings() {
+		calls := b.releaseCalls(g, i)
+		for n := range calls {
+			b.nodes[n].submit(&calls[n])
 		}
 	}
 }
@@ -135,14 +136,15 @@ func (k *keeper) renew(due []*grant) {
 		held := g.holdings()
 		r := &renewal{keeper: k, grant: g, sent: driver.Now(), missing: len(held)}
 		g.sent.Store(int64(r.sent))
-		for _, h := range held {
+		for i := range held {
 			t := b.newTally()
-			for i, c := range b.renewCalls(g, h) {
-				c.then = func(c *call) {
+			calls := b.renewCalls(g, i)
+			for n := range calls {
+				calls[n].then = func(c *call) {
 					yes, err := c.said()
-					r.count(t, i, yes, err)
+					r.count(t, n, yes, err)
 				}
-				batches[i] = append(batches[i], c)
+				batches[n] = append(batches[n], &calls[n])
 			}
 		}
 	}

@@ -2,6 +2,8 @@ package redisfallback
 
 import (
 	"context"
+	"runtime"
+
 	"slices"
 	"strings"
 	"sync"
@@ -11,7 +13,7 @@ import (
 )
 
 // maxFlights is how many pipelines a node has on their way at once. While that many are, calls gather for the next.
-const maxFlights = 2
+const maxFlights = 4
 
 // node is one place where locks are: a server, a Cluster, or whatever Sentinel says is the primary. What concurrent
 // callers want of it travels in common pipelines.
@@ -20,7 +22,8 @@ type node struct {
 	name    string
 	cluster bool
 
-	unlimited bool // a command may take longer than it should; see limit
+	timeout   time.Duration // for a round trip
+	unlimited bool          // which may take longer all the same; see limit
 
 	mu      sync.Mutex
 	waiting []*call          // ready to be sent
@@ -87,7 +90,7 @@ func (n *node) line(calls []*call) {
 
 // ready tells whether c would not have to wait for another call.
 func (n *node) ready(c *call) bool {
-	return !slices.ContainsFunc(c.locks, func(lock string) bool { return n.last[lock] != nil })
+	return !slices.ContainsFunc(c.about, func(h holding) bool { return n.last[h.lock] != nil })
 }
 
 // enlist makes c the last call that concerns its locks.
@@ -95,7 +98,8 @@ func (n *node) enlist(c *call) {
 	if n.last == nil {
 		n.last = map[string]*call{}
 	}
-	for _, lock := range c.locks {
+	for i := range c.about {
+		lock := c.about[i].lock
 		if last := n.last[lock]; last != nil {
 			last.followers = append(last.followers, c)
 			c.before++
@@ -106,8 +110,8 @@ func (n *node) enlist(c *call) {
 
 // delist lets those go that had to wait for c.
 func (n *node) delist(c *call) {
-	for _, lock := range c.locks {
-		if n.last[lock] == c {
+	for i := range c.about {
+		if lock := c.about[i].lock; n.last[lock] == c {
 			delete(n.last, lock)
 		}
 	}
@@ -123,6 +127,7 @@ func (n *node) delist(c *call) {
 func (n *node) fly() {
 	defer n.landed.Done()
 	for {
+		runtime.Gosched() // those who are about to ask join in
 		n.mu.Lock()
 		batch := n.waiting
 		n.waiting = nil
@@ -147,11 +152,18 @@ func (n *node) finish(batch []*call) {
 		if c.then != nil {
 			c.then(c)
 		}
+		if c.rings != nil {
+			c.rings <- struct{}{}
+		}
 	}
 }
 
 // deliver sends a batch. Releases go in bundles; those that a bundle could not carry out follow on their own.
 func (n *node) deliver(batch []*call) {
+	if len(batch) == 1 && !batch[0].dropped.Load() {
+		n.exchange(batch)
+		return
+	}
 	wanted := make([]*call, 0, len(batch))
 	for _, c := range batch {
 		if c.dropped.Load() {
@@ -197,10 +209,12 @@ func reformed(sent []*call) (calls []*call) {
 
 // send is one round trip. It does not depend on any caller's context: callers leave, and the call goes on.
 func (n *node) send(calls []*call) {
-	ctx := context.Background()
-	switch len(calls) {
-	case 0:
+	if len(calls) == 0 {
 		return
+	}
+	ctx := patienceFor(n.timeout)
+	defer ctx.done()
+	switch len(calls) {
 	case 1:
 		_ = n.client.Process(ctx, calls[0].cmd) // the error is also the command's
 	default:
@@ -231,6 +245,7 @@ func (n *node) drain(ctx context.Context) {
 // limit bounds the time that a command can occupy a connection, where the client allows it: what hangs there holds up
 // what comes after it.
 func (n *node) limit(d time.Duration) {
+	n.timeout = d
 	client, ok := n.client.(*redis.Client)
 	if !ok {
 		n.unlimited = true

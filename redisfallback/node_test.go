@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -20,13 +21,17 @@ func TestCallsAboutALockKeepTheirOrder(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	n := &node{client: client, name: nodeName(client)}
+	n := &node{client: client, name: nodeName(client), timeout: time.Minute}
 	var mu sync.Mutex
 	var order []string
 	var done sync.WaitGroup
 	newCall := func(name string, locks []string, args ...any) *call {
 		done.Add(1)
-		return &call{request: request{args: args}, locks: locks, then: func(*call) {
+		about := make([]holding, len(locks))
+		for i, lock := range locks {
+			about[i].lock = lock
+		}
+		return &call{request: request{args: args}, about: about, then: func(*call) {
 			mu.Lock()
 			order = append(order, name)
 			mu.Unlock()

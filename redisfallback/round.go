@@ -2,6 +2,7 @@ package redisfallback
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -11,22 +12,30 @@ type tally struct {
 	quorum  int
 	yes, no int
 	failed  int
-	heard   []bool
-	errs    []error // by node
+	votes   []vote // by node
+	only    [1]vote
+}
+
+// vote is what became of a node's answer.
+type vote struct {
+	heard bool
+	err   error
 }
 
 func (b *Backend) newTally() *tally {
-	n := len(b.nodes)
-	return &tally{nodes: b.nodes, quorum: b.quorum, heard: make([]bool, n), errs: make([]error, n)}
+	t := &tally{nodes: b.nodes, quorum: b.quorum}
+	if t.votes = t.only[:]; len(b.nodes) > 1 {
+		t.votes = make([]vote, len(b.nodes))
+	}
+	return t
 }
 
 // count adds the answer of node i.
 func (t *tally) count(i int, yes bool, err error) {
-	t.heard[i] = true
+	t.votes[i] = vote{true, err}
 	switch {
 	case err != nil:
 		t.failed++
-		t.errs[i] = err
 	case yes:
 		t.yes++
 	default:
@@ -52,8 +61,8 @@ func (t *tally) decided() bool { return t.over() || t.carried() || t.refused() |
 
 // giveUp counts the nodes that have not answered as failed.
 func (t *tally) giveUp() {
-	for i, heard := range t.heard {
-		if !heard {
+	for i, vote := range t.votes {
+		if !vote.heard {
 			t.count(i, false, errSilent)
 		}
 	}
@@ -61,17 +70,14 @@ func (t *tally) giveUp() {
 
 // round puts calls[i] to nodes[i] and waits until the answer of all together is decided, for as long as a node may take,
 // or until ctx ends, whose cause it returns then. Calls that have not been answered go on.
-func (b *Backend) round(ctx context.Context, calls []*call) (*tally, error) {
+func (b *Backend) round(ctx context.Context, calls []call) (*tally, error) {
 	return b.roundUntil(ctx, calls, (*tally).decided)
 }
 
 // roundUntil is round with another end.
-func (b *Backend) roundUntil(ctx context.Context, calls []*call, done func(*tally) bool) (*tally, error) {
-	if b.patient(ctx) && b.nodes[0].carry(calls[0]) {
-		t := b.newTally()
-		yes, err := calls[0].said()
-		t.count(0, yes, err)
-		return t, nil
+func (b *Backend) roundUntil(ctx context.Context, calls []call, done func(*tally) bool) (*tally, error) {
+	if !b.redlock() {
+		return b.roundOfOne(ctx, &calls[0])
 	}
 	type answer struct {
 		node int
@@ -79,12 +85,12 @@ func (b *Backend) roundUntil(ctx context.Context, calls []*call, done func(*tall
 		err  error
 	}
 	answers := make(chan answer, len(calls))
-	for i, c := range calls {
-		c.then = func(c *call) {
+	for i := range calls {
+		calls[i].then = func(c *call) {
 			yes, err := c.said()
 			answers <- answer{i, yes, err}
 		}
-		b.nodes[i].submit(c)
+		b.nodes[i].submit(&calls[i])
 	}
 	timer := time.NewTimer(b.timeout)
 	defer timer.Stop()
@@ -101,6 +107,49 @@ func (b *Backend) roundUntil(ctx context.Context, calls []*call, done func(*tall
 	}
 	return t, nil
 }
+
+// roundOfOne is a round of the only node.
+func (b *Backend) roundOfOne(ctx context.Context, c *call) (*tally, error) {
+	t := b.newTally()
+	if b.patient(ctx) && b.nodes[0].carry(c) {
+		t.countCall(c)
+		return t, nil
+	}
+	w := bells.Get().(*bell)
+	c.rings = w.rung
+	b.nodes[0].submit(c)
+	w.timer.Reset(b.timeout)
+	select {
+	case <-w.rung:
+		w.timer.Stop()
+		bells.Put(w) // nobody else will ring it
+		t.countCall(c)
+	case <-w.timer.C:
+		t.giveUp()
+	case <-ctx.Done():
+		w.timer.Stop()
+		return t, context.Cause(ctx)
+	}
+	return t, nil
+}
+
+func (t *tally) countCall(c *call) {
+	yes, err := c.said()
+	t.count(0, yes, err)
+}
+
+// bell is what somebody waits with for an answer.
+type bell struct {
+	rung  chan struct{}
+	timer *time.Timer
+}
+
+// bells are used again: making them would be a good part of the work of a call.
+var bells = sync.Pool{New: func() any {
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	return &bell{make(chan struct{}, 1), timer}
+}}
 
 // patient tells whether a caller can wait for the only node as long as that may take. One that is cancelled meanwhile
 // notices when the node has answered, or its time is over.
@@ -124,8 +173,8 @@ func (t *tally) verdict(no error) error {
 }
 
 // drop keeps calls that have not been sent from being sent.
-func drop(calls []*call) {
-	for _, c := range calls {
-		c.dropped.Store(true)
+func drop(calls []call) {
+	for i := range calls {
+		calls[i].dropped.Store(true)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
+	"strings"
 )
 
 // script is what runs on the server in one step. It is sent by its hash, and in full when the server does not know it.
@@ -38,10 +39,7 @@ var (
 
 // load reads a script from the files in this package.
 func load(name string, keys int) *script {
-	text := source("common") + source(name)
-	if keys == 1 {
-		text = source(name) // needs nothing of common
-	}
+	text := strings.Replace(source(name), "--include common\n", source("common"), 1)
 	sum := sha1.Sum([]byte(text)) // what EVALSHA takes
 	return &script{text: text, sha: hex.EncodeToString(sum[:]), keys: keys}
 }

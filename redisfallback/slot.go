@@ -45,14 +45,14 @@ var crcTable = func() (table [256]uint16) {
 	return table
 }()
 
-// tags returns, for each slot, a short text that hashes to it: the smallest number, in base 36. Whatever braces a name
-// contains, "{tag}" before it puts a key where the name's own lock is.
+// tags returns, for each slot, what a key begins with that is to be in it: "{3x}:pglock:", with the smallest number, in
+// base 36, that hashes to the slot. Before a name it decides, whatever braces the name contains.
 var tags = sync.OnceValue(func() *[slots]string {
 	var table [slots]string
 	for n, left := int64(0), slots; left > 0; n++ {
 		tag := strconv.FormatInt(n, 36)
 		if slot := slotOf(tag); table[slot] == "" {
-			table[slot] = tag
+			table[slot] = "{" + tag + "}:pglock:"
 			left--
 		}
 	}

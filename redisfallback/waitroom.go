@@ -16,7 +16,7 @@ type waitroom struct {
 	backend *Backend
 
 	mu      sync.Mutex
-	waiters map[string]*waiter
+	waiters map[string]*waiter // by number
 	subs    []*redis.PubSub
 	running bool
 	closed  bool
@@ -28,7 +28,7 @@ type waitroom struct {
 // waiter is one who waits for one key.
 type waiter struct {
 	grant *grant
-	names *names
+	names names
 	wake  chan struct{} // holds one token
 	due   driver.Instant
 	fresh driver.Instant // when its line was last renewed
@@ -43,16 +43,16 @@ const (
 // lookEvery is the time between two looks at the same key.
 func (r *waitroom) lookEvery() time.Duration { return min(maxLook, r.backend.env.Lease/4) }
 
-// enter lets somebody in who is about to stand in line for h.
-func (r *waitroom) enter(g *grant, h *holding) *waiter {
+// enter lets somebody in who is about to stand in line for the grant's key i.
+func (r *waitroom) enter(g *grant, i int) *waiter {
 	now := driver.Now()
-	w := &waiter{grant: g, names: h.names, wake: make(chan struct{}, 1), due: driver.Never, fresh: now}
+	w := &waiter{grant: g, names: g.keys[i].names, wake: make(chan struct{}, 1), due: driver.Never, fresh: now}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.waiters == nil {
 		r.waiters, r.kick, r.stop = map[string]*waiter{}, make(chan struct{}, 1), make(chan struct{})
 	}
-	r.waiters[g.number] = w
+	r.waiters[g.number()] = w
 	if r.closed {
 		return w
 	}
@@ -67,7 +67,7 @@ func (r *waitroom) enter(g *grant, h *holding) *waiter {
 func (r *waitroom) leave(w *waiter) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.waiters, w.grant.number)
+	delete(r.waiters, w.grant.number())
 }
 
 // schedule has w's key looked at when the holder's lease is over, or at the next common look.
@@ -232,9 +232,9 @@ func (w *waiter) hopes(value any) bool {
 // prolong keeps the lines from being forgotten in which waiters stand.
 func (r *waitroom) prolong(waiters []*waiter) {
 	for _, w := range waiters {
-		line := w.names.writers
+		line := w.names.writers()
 		if w.grant.shared {
-			line = w.names.readers
+			line = w.names.readers()
 		}
 		r.backend.nodes[0].submit(&call{
 			request: request{args: []any{"pexpire", line, lineFor}},

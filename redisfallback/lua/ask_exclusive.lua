@@ -1,5 +1,6 @@
 -- Takes the lock, or stands in line. ARGV: token, lease, waiter, how long the line lasts (0: do not stand in line),
 -- whether this waiter has asked before.
+--include common
 local value = redis.call('GET', KEYS[1])
 local mine = value == ARGV[1] and ARGV[5] == '1' and not redis.call('ZSCORE', KEYS[3], ARGV[3])
 if mine or not value then

@@ -1,4 +1,5 @@
 -- Joins the shared holders, or stands in line. ARGV: lease, waiter, how long the line lasts (0: do not stand in line).
+--include common
 local value, t = redis.call('GET', KEYS[1]), millis()
 local over = value == SHARED and redis.call('ZSCORE', KEYS[2], ARGV[2])
 local offered = over and tonumber(over) > t

@@ -1,4 +1,5 @@
--- What the other scripts share; it is put before each of them.
+-- What other scripts share, put where they say --include common. Its functions are made anew each time, so a script
+-- that has a short way out takes it before.
 --
 -- KEYS: 1 the lock itself, 2 its shared holders, 3 its waiting writers, 4 its waiting readers. A script is given the
 -- ones that it uses, in this order.

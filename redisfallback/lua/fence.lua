@@ -1,6 +1,7 @@
 -- Numbers a holder. KEYS: the lock, its shared holders, the slot's counter. ARGV: token or holder, whether shared, the
 -- least that the number may be. The counter never falls behind the clock, in microseconds, so that numbers go on to
 -- grow when the server has lost it. Lua's numbers are exact up to 2^53, which is the year 2255.
+--include common
 local held
 if ARGV[2] == '1' then
 	local over = redis.call('GET', KEYS[1]) == SHARED and redis.call('ZSCORE', KEYS[2], ARGV[1])

@@ -1,4 +1,5 @@
 -- Returns the exclusive holder's token, or the shared holders.
+--include common
 local value = redis.call('GET', KEYS[1])
 if not value then return {} end
 if value ~= SHARED then return {'exclusive', value} end

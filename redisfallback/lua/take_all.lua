@@ -1,4 +1,5 @@
 -- Takes several locks, or none of them. KEYS: four for each lock. ARGV: token, lease, waiter, whether shared.
+--include common
 local shared = ARGV[4] == '1'
 for i = 1, #KEYS, 4 do
 	local value = redis.call('GET', KEYS[i])
