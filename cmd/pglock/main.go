@@ -2,6 +2,7 @@
 //
 //	pglock run KEY -- COMMAND ARGS…   run a command while holding a lock, as flock(1) does with a file
 //	pglock monitor                    who holds which lock, who waits for whom, and since when
+//	pglock terminate PID              end a session, with a look at all that dies with it; pglock cancel PID
 //	pglock key NAME…                  the number of a name, and the SQL that takes it by hand
 //	pglock migrate up                 install schema pglock: names for the monitor, numbers for fencing
 //	pglock demo                       see all of it at work on a throw-away PostgreSQL
@@ -21,9 +22,11 @@
 //	0          done; of run, the command's own code
 //	1          another error
 //	64         wrong usage: a flag, a key or a connection string
+//	66         the session is not there (any more) that should be signalled
 //	69         no database, or none that can keep locks
 //	70         the lock was lost while the command ran
 //	75         somebody else holds the lock (-E of run changes it)
+//	77         the role may not signal that session
 //	126, 127   the command cannot be executed, was not found
 //	128+n      ended by signal n: the command, or pglock while it waited, or whose output nobody reads (141)
 //

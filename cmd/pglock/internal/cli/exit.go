@@ -16,16 +16,19 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 // Exit codes; those of 64 and above are the ones of sysexits(3). Package main lists them for users.
 const (
-	codeOther       = 1
-	codeUsage       = 64 // EX_USAGE
-	codeUnavailable = 69 // EX_UNAVAILABLE
-	codeLost        = 70 // EX_SOFTWARE
-	codeHeld        = 75 // EX_TEMPFAIL
+	codeOther        = 1
+	codeUsage        = 64 // EX_USAGE
+	codeNoSession    = 66 // EX_NOINPUT
+	codeUnavailable  = 69 // EX_UNAVAILABLE
+	codeLost         = 70 // EX_SOFTWARE
+	codeHeld         = 75 // EX_TEMPFAIL
+	codeNotPermitted = 77 // EX_NOPERM
 
 	codeBrokenPipe = 128 + 13 // as of a process that SIGPIPE has ended
 )
@@ -97,6 +100,10 @@ func code(err error) int {
 	switch {
 	case errors.Is(err, pglock.ErrInvalidKey):
 		return codeUsage
+	case errors.Is(err, monitor.ErrNoSession):
+		return codeNoSession
+	case errors.Is(err, monitor.ErrNotPermitted):
+		return codeNotPermitted
 	case errors.Is(err, pglock.ErrLost):
 		return codeLost
 	case cannotLock(err):

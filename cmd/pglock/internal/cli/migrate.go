@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/term"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/migrations"
 )
 
@@ -106,13 +108,20 @@ func confirm(cmd *cobra.Command, db database) error {
 	if !term.Is(os.Stdin) || !term.Is(os.Stderr) {
 		return misuse(cmd, "%s: %s; use --yes, since there is no terminal to ask", db.target, what)
 	}
-	fmt.Fprintf(os.Stderr, "%s: %s.\nType yes to go on: ", db.target, what)
+	return askForYes(fmt.Sprintf("%s: %s.", db.target, what), "nothing was removed from "+db.target)
+}
+
+// askForYes asks on the terminal, and fails with the words of otherwise when the answer is not yes.
+func askForYes(question, otherwise string) error {
+	if _, err := fmt.Fprintf(os.Stderr, "%s\nType yes to go on: ", view.Printable(question)); err != nil {
+		return fmt.Errorf("ask: %w", err)
+	}
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	if err != nil && err != io.EOF {
 		return fmt.Errorf("read the answer: %w", err)
 	}
 	if strings.TrimSpace(answer) != "yes" {
-		return &exit{codeOther, fmt.Errorf("nothing was removed from %s", db.target)}
+		return &exit{codeOther, errors.New(otherwise)}
 	}
 	return nil
 }

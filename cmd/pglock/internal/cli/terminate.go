@@ -1,0 +1,271 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/term"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+func newTerminate() *cobra.Command {
+	return newSignal(monitor.SignalTerminate, &cobra.Command{
+		Use:   "terminate [PID]",
+		Short: "End a session that holds locks or waits for them",
+		Long: `End a session: all its locks are freed, and its transaction is rolled back. It
+is chosen by its process ID, as "pglock monitor" shows it, or by a key that it
+alone holds.
+
+` + signalHelp + `
+
+A session of pglock carries the locks of many callers in its process. They are
+told at once that they have lost them.`,
+		Example: `  pglock terminate 4711
+  pglock terminate --key nightly-report
+  pglock terminate --session 4711@2026-11-20T20:47:59.123456Z --yes`,
+	})
+}
+
+func newCancel() *cobra.Command {
+	return newSignal(monitor.SignalCancel, &cobra.Command{
+		Use:   "cancel [PID]",
+		Short: "Cancel what a session does, such as its wait for a lock",
+		Long: `Cancel the statement that a session runs. A wait for a lock ends so; locks of
+the transaction that fails with the statement are freed; locks of the session
+stay held. Cancelling an idle session changes nothing: terminate it.
+
+` + signalHelp,
+		Example: `  pglock cancel 4712
+  pglock cancel --session 4712@2026-11-20T20:48:03.5Z --yes`,
+	})
+}
+
+// signalHelp is what both have in common.
+const signalHelp = `It shows every key that the session holds and who waits for it, and asks.
+--yes does not ask, and then the session must be given as --session PID@SINCE,
+which this command shows, and "pglock monitor -o json" as pid and session_since:
+a process ID alone may be that of another session by then. The server compares
+both in the statement that signals. Roles that may not see when a session began
+(pg_read_all_stats shows it) get PID#FINGERPRINT, of its user, application and
+keys.
+
+The role must be a member of the session's role or of pg_signal_backend, and a
+superuser for a superuser's session. A prepared transaction has no process:
+ROLLBACK PREPARED ends it. Afterwards the locks are looked at again, and what
+became of each is told. Every signal is logged to the standard error.
+
+Exit codes: 0 done (terminate: the session is gone; cancel: a wait is over, or a
+lock is free); 1 not done; 66 there is no such session (any more); 77 the role
+may not; 69 no database; 64 wrong usage.`
+
+// signalling is one call of cancel or terminate.
+type signalling struct {
+	signal  monitor.Signal
+	dsn     dsn
+	key     string
+	session string
+	yes     bool
+}
+
+func newSignal(signal monitor.Signal, cmd *cobra.Command) *cobra.Command {
+	s := signalling{signal: signal}
+	cmd.Args = arguments(0, 1, "one PID")
+	cmd.RunE = s.command
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
+	s.dsn.addTo(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&s.key, "key", "", "the session that holds this `KEY`, if it is the only one")
+	flags.StringVar(&s.session, "session", "", "exactly this session, a `PID@SINCE`")
+	flags.BoolVar(&s.yes, "yes", false, "do not ask (needs --session)")
+	complete(cmd, "key")
+	complete(cmd, "session")
+	return cmd
+}
+
+// chooser finds the session that is meant in a snapshot.
+type chooser func(*monitor.Snapshot) (monitor.Condemned, error)
+
+// chooser reads what the command was given, before anything is connected to.
+func (s *signalling) chooser(cmd *cobra.Command, args []string) (chooser, error) {
+	given := len(args)
+	for _, flag := range []string{"key", "session"} {
+		if cmd.Flags().Changed(flag) {
+			given++
+		}
+	}
+	switch {
+	case given == 0:
+		return nil, misuse(cmd, "expected one of PID, --key and --session")
+	case given > 1:
+		return nil, misuse(cmd, "expected only one of PID, --key and --session")
+	case s.yes && s.session == "":
+		return nil, misuse(cmd, "--yes needs --session PID@SINCE, since a process ID alone can be that of another session "+
+			"by now (without --yes this command shows it)")
+	case len(args) == 1:
+		return byPID(cmd, args[0])
+	case s.key != "":
+		return s.byKey(cmd)
+	}
+	return bySession(cmd, s.session)
+}
+
+func byPID(cmd *cobra.Command, text string) (chooser, error) {
+	pid, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || pid <= 0 {
+		return nil, misuse(cmd, "%q is not a process ID", text)
+	}
+	return func(snapshot *monitor.Snapshot) (monitor.Condemned, error) {
+		return monitor.Inspect(snapshot, int32(pid))
+	}, nil
+}
+
+func bySession(cmd *cobra.Command, text string) (chooser, error) {
+	binding, err := monitor.ParseBinding(text)
+	if err != nil {
+		return nil, misuse(cmd, "--session: %s", strings.TrimPrefix(err.Error(), "monitor: "))
+	}
+	return func(snapshot *monitor.Snapshot) (monitor.Condemned, error) {
+		c, err := monitor.Inspect(snapshot, binding.PID)
+		if err == nil && !c.Binding.Equal(binding) {
+			err = fmt.Errorf("%w as %s: process %d is session %s", monitor.ErrNoSession, binding, binding.PID, c.Binding)
+		}
+		return c, err
+	}, nil
+}
+
+func (s *signalling) byKey(cmd *cobra.Command) (chooser, error) {
+	key, err := parseKey(cmd, s.key)
+	if err != nil {
+		return nil, err
+	}
+	return func(snapshot *monitor.Snapshot) (monitor.Condemned, error) {
+		lock, _ := snapshot.Find(key)
+		var pids []int32
+		for _, holder := range lock.Holders {
+			if holder.Prepared() {
+				return monitor.Condemned{}, fmt.Errorf("%w: a prepared transaction holds %s, which has no process: %s",
+					monitor.ErrNoSession, key, rollback(holder.Session))
+			}
+			pids = append(pids, holder.PID)
+		}
+		slices.Sort(pids)
+		pids = slices.Compact(pids)
+		switch len(pids) {
+		case 0:
+			return monitor.Condemned{}, fmt.Errorf("%w: nobody holds %s in database %s", monitor.ErrNoSession, key, snapshot.Database)
+		case 1:
+			return monitor.Inspect(snapshot, pids[0])
+		}
+		return monitor.Condemned{}, &exit{codeOther, fmt.Errorf("%d sessions hold %s: choose one by its PID, of %s",
+			len(pids), key, strings.Trim(fmt.Sprint(pids), "[]"))}
+	}, nil
+}
+
+// rollback says how a prepared transaction is ended.
+func rollback(session monitor.Session) string {
+	if session.GID == "" {
+		return "it has ended meanwhile"
+	}
+	return fmt.Sprintf("as its owner %s or a superuser, in database %s, run: %s",
+		session.User, session.Database, session.RollbackSQL())
+}
+
+func (s *signalling) command(cmd *cobra.Command, args []string) error {
+	choose, err := s.chooser(cmd, args)
+	if err != nil {
+		return err
+	}
+	db, err := s.dsn.resolve(cmd)
+	if err != nil {
+		return err
+	}
+	pool, err := db.pool(cmd.Context(), "pglock "+string(s.signal))
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	condemned, err := s.look(cmd.Context(), pool, choose)
+	if err != nil {
+		return db.failed(err)
+	}
+	if !s.yes {
+		if err := s.confirm(cmd, db, condemned); err != nil {
+			return err
+		}
+	}
+	_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.carryOut(ctx, db, pool, condemned)
+	})
+	return err
+}
+
+func (s *signalling) look(ctx context.Context, pool *pgxpool.Pool, choose chooser) (monitor.Condemned, error) {
+	snapshot, err := monitor.Take(ctx, pool)
+	if err != nil {
+		return monitor.Condemned{}, err
+	}
+	condemned, err := choose(snapshot)
+	if err != nil {
+		return monitor.Condemned{}, err
+	}
+	if !s.yes {
+		if _, err = io.WriteString(os.Stderr, lines(view.Condemned(snapshot, condemned, s.signal, width()))); err != nil {
+			return monitor.Condemned{}, fmt.Errorf("show the session: %w", err)
+		}
+	}
+	return condemned, nil
+}
+
+func (s *signalling) confirm(cmd *cobra.Command, db database, c monitor.Condemned) error {
+	if !term.Is(os.Stdin) || !term.Is(os.Stderr) {
+		return misuse(cmd, "%s: there is no terminal to ask on; to %s this session, run %s --session %s --yes",
+			db.target, s.signal, cmd.CommandPath(), c.Binding)
+	}
+	return askForYes(fmt.Sprintf("%s: %s session %s?", db.target, s.signal, c.Binding),
+		fmt.Sprintf("session %d was left alone", c.PID))
+}
+
+// carryOut sends the signal, and says what came of it: to people what became of which lock, to the log who did what.
+func (s *signalling) carryOut(ctx context.Context, db database, pool *pgxpool.Pool, c monitor.Condemned) error {
+	send := map[monitor.Signal]func(context.Context, monitor.DBTX, monitor.Condemned) (monitor.Outcome, error){
+		monitor.SignalCancel: monitor.Cancel, monitor.SignalTerminate: monitor.Terminate,
+	}[s.signal]
+	outcome, err := send(ctx, pool, c)
+	record(ctx, db, s.signal, c, outcome, err)
+	if err != nil {
+		return db.failed(err)
+	}
+	if _, err := io.WriteString(os.Stdout, lines(view.Outcome(outcome, width()))); err != nil {
+		return err
+	}
+	if !outcome.Effective() {
+		return &exit{code: codeOther}
+	}
+	return nil
+}
+
+// record logs a signal that was sent, or was to be sent.
+func record(ctx context.Context, db database, signal monitor.Signal, c monitor.Condemned, o monitor.Outcome, err error) {
+	logger := slog.New(slog.NewTextHandler(os.Stderr, nil)).With("server", db.target)
+	if err == nil {
+		logger.LogAttrs(ctx, slog.LevelInfo, "session signalled", slog.Any("", o))
+		return
+	}
+	message := "session not signalled"
+	if o.Sent {
+		message = "session signalled, effect unknown"
+	}
+	logger.LogAttrs(ctx, slog.LevelError, message, slog.String("signal", string(signal)), slog.Any("", c),
+		slog.String("error", oneLine(err.Error())))
+}

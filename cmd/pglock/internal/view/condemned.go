@@ -1,0 +1,154 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// Condemned lays out, in lines of at most width columns, who a session of the snapshot is, every key that it holds, who
+// waits for those, and what one should know before it is signalled. Keys that somebody waits for have lines of their own.
+func Condemned(s *monitor.Snapshot, c monitor.Condemned, signal monitor.Signal, width int) []string {
+	lines := []string{fmt.Sprintf("session %s", c.Binding)}
+	lines = append(lines, about(s, c.Session, width)...)
+	lines = append(lines, "")
+	lines = append(lines, losses(s, c, width)...)
+	for _, lock := range c.WaitsFor {
+		lines = append(lines, Wrap("It waits for "+keyOf(s, lock)+".", width, indent)...)
+	}
+	if len(c.Siblings) > 0 {
+		lines = append(lines, Wrap("Other sessions of its process stay: "+strings.Join(pidsOf(c.Siblings), ", ")+".",
+			width, indent)...)
+	}
+	for _, caveat := range c.Caveats(signal) {
+		lines = append(lines, Wrap("* "+Printable(caveat), width, indent)...)
+	}
+	for i, line := range lines {
+		lines[i] = Cut(line, width)
+	}
+	return lines
+}
+
+func about(s *monitor.Snapshot, session monitor.Session, width int) []string {
+	facts := fmt.Sprintf("%suser %s, database %s, application %q, client %s", indent,
+		Field(session, "user", session.User), Printable(session.Database),
+		Field(session, "application", session.Application), Field(session, "client", session.Client))
+	lines := Wrap(facts, width-len(indent), "")
+	if what := doing(s, session); what != "" {
+		lines = append(lines, what)
+	} else {
+		lines = append(lines, "what it does is "+hidden)
+	}
+	for i, line := range lines {
+		lines[i] = indent + line
+	}
+	return lines
+}
+
+// losses are the locks that the session holds.
+func losses(s *monitor.Snapshot, c monitor.Condemned, width int) []string {
+	if len(c.Holds) == 0 {
+		return []string{"It holds no lock."}
+	}
+	them := "them"
+	if len(c.Holds) == 1 {
+		them = "it"
+	}
+	lines := []string{fmt.Sprintf("It holds %s; %s for %s.", count(len(c.Holds), "lock"), waiting(c.Waiting()), them)}
+	var unwanted []string
+	for _, lock := range c.Holds {
+		if len(lock.Waiters) == 0 {
+			unwanted = append(unwanted, item(keyOf(s, lock)))
+			continue
+		}
+		lines = append(lines, indent+keyOf(s, lock))
+		for _, waiter := range lock.Waiters {
+			lines = append(lines, indent+indent+wait(s, waiter))
+		}
+	}
+	if len(unwanted) > 0 && len(unwanted) < len(c.Holds) {
+		lines = append(lines, indent+"and, which nobody waits for:")
+	}
+	for _, line := range Wrap(strings.Join(unwanted, ", "), width-2*len(indent), "") {
+		if len(unwanted) > 0 {
+			lines = append(lines, indent+indent+line)
+		}
+	}
+	return lines
+}
+
+func waiting(n int) string {
+	switch n {
+	case 0:
+		return "nobody waits"
+	case 1:
+		return "1 session waits"
+	}
+	return fmt.Sprintf("%d sessions wait", n)
+}
+
+func wait(s *monitor.Snapshot, w monitor.Waiter) string {
+	waited := unknown
+	if w.WaitingSince != nil {
+		waited = Age(s.TakenAt.Sub(*w.WaitingSince))
+	}
+	return fmt.Sprintf("%s waits for %s: user %s, application %q", Who(w.Session), waited,
+		Field(w.Session, "user", w.User), Field(w.Session, "application", w.Application))
+}
+
+// keyOf is a lock's label, and where it is if not in the database of the snapshot.
+func keyOf(s *monitor.Snapshot, lock monitor.Lock) string {
+	if lock.Database == s.Database {
+		return Printable(lock.Label())
+	}
+	return Printable(lock.Label()) + " in database " + Printable(cmp.Or(lock.Database, fmt.Sprint(lock.DatabaseOID)))
+}
+
+// item keeps a text apart from its neighbours in a list with commas.
+func item(text string) string {
+	if strings.Contains(text, ",") {
+		return "'" + text + "'"
+	}
+	return text
+}
+
+func pidsOf(sessions []monitor.Session) []string {
+	var pids []string
+	for _, session := range sessions {
+		pids = append(pids, fmt.Sprint(session.PID))
+	}
+	return pids
+}
+
+// Outcome says in lines of at most width columns what a signal did: one line of summary, and one for each lock that has
+// another holder now or is still held by the session.
+func Outcome(o monitor.Outcome, width int) []string {
+	lines := Wrap(Printable(o.String()), width, indent)
+	for _, fate := range o.Locks {
+		key := Printable(fate.Lock.Label())
+		switch {
+		case fate.Kept:
+			lines = append(lines, indent+key+" is still held by it")
+		case len(fate.Holders) > 0:
+			lines = append(lines, indent+key+" is now held by "+strings.Join(whoHolds(fate.Holders), ", "))
+		}
+	}
+	for i, line := range lines {
+		lines[i] = Cut(line, width)
+	}
+	return lines
+}
+
+// whoHolds names each once.
+func whoHolds(holders []monitor.Holder) []string {
+	var names []string
+	for _, holder := range holders {
+		if name := Who(holder.Session); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,81 @@
+package view
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// condemned is the holder of invoice:42, and of a few locks more.
+func condemned(t *testing.T) (*monitor.Snapshot, monitor.Condemned) {
+	t.Helper()
+	s := snapshot()
+	holder := s.Locks[2].Holders[0]
+	holder.TransactionSince, holder.Process = ago(5), "1f3a9c42"
+	s.Locks[2].Holders[0] = holder
+	sibling := holder
+	sibling.PID = 4700
+	s.Locks[0].Holders[0] = sibling
+	for _, key := range []string{"a\x1b[2J", "b", "one, two", strings.Repeat("long", 20)} {
+		s.Locks = append(s.Locks, monitor.Lock{Key: key, Database: "shop", Holders: []monitor.Holder{holder}})
+	}
+	s.Locks = append(s.Locks, monitor.Lock{Key: "@3", Database: "other", Holders: []monitor.Holder{holder}})
+	c, err := monitor.Inspect(s, 4711)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, c
+}
+
+const beforeTermination = `
+session 4711@2026-07-05T10:00:00Z
+  user alice, database shop, application "billing", client 192.0.2.7:49152
+  idle in tx for 3m00s, session 2h00m: UPDATE invoice SET paid = true
+
+It holds 6 locks; 3 sessions wait for them.
+  invoice:42
+    4712 waits for 1m30s: user alice, application "billing"
+    4714 waits for 12s: user alice, application "billing"
+    4715 waits for ?: user ?, application "?"
+  and, which nobody waits for:
+    a\x1b[2J, b, 'one, two',
+    longlonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglon…
+    @3 in database other
+Other sessions of its process stay: 4700.
+* it is one of the sessions of pglock process 1f3a9c42, which carry the locks of
+  many callers: 6 locks end at once, and whoever held it there is told
+* its transaction is rolled back
+`
+
+func TestWhatDiesWithASession(t *testing.T) {
+	s, c := condemned(t)
+	got := "\n" + strings.Join(Condemned(s, c, monitor.SignalTerminate, 80), "\n") + "\n"
+	if got != beforeTermination {
+		t.Errorf("got:%s\nwant:%s", got, beforeTermination)
+	}
+	for width := 20; width < 100; width += 7 {
+		for _, line := range Condemned(s, c, monitor.SignalCancel, width) {
+			if Columns(line) > width {
+				t.Errorf("%d columns, and not %d, has %s", Columns(line), width, line)
+			}
+		}
+	}
+}
+
+func TestWhatBecameOfIt(t *testing.T) {
+	_, c := condemned(t)
+	o := monitor.Outcome{Signal: monitor.SignalTerminate, Condemned: c, Sent: true, Ended: true}
+	for i, lock := range c.Holds {
+		fate := monitor.Fate{Lock: lock}
+		if i == 0 {
+			waiter := monitor.Holder{Session: lock.Waiters[0].Session}
+			fate.Holders = []monitor.Holder{waiter, waiter, {Session: monitor.Session{GID: "it's"}}}
+		}
+		o.Locks = append(o.Locks, fate)
+	}
+	want := "session 4711 has ended: 5 locks are free, 1 lock has another holder\n  invoice:42 is now held by 4712, 'it's'"
+	if got := strings.Join(Outcome(o, 80), "\n"); got != want {
+		t.Errorf("it says\n%s\nwant\n%s", got, want)
+	}
+}
