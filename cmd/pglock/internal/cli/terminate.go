@@ -163,7 +163,8 @@ func (s *signalling) byKey(cmd *cobra.Command) (chooser, error) {
 		pids = slices.Compact(pids)
 		switch len(pids) {
 		case 0:
-			return monitor.Condemned{}, fmt.Errorf("%w: nobody holds %s in database %s", monitor.ErrNoSession, key, snapshot.Database)
+			return monitor.Condemned{}, fmt.Errorf("%w: nobody holds %s in database %s",
+				monitor.ErrNoSession, key, snapshot.Database)
 		case 1:
 			return monitor.Inspect(snapshot, pids[0])
 		}
@@ -256,7 +257,9 @@ func (s *signalling) carryOut(ctx context.Context, db database, pool *pgxpool.Po
 }
 
 // record logs a signal that was sent, or was to be sent.
-func record(ctx context.Context, db database, signal monitor.Signal, c monitor.Condemned, o monitor.Outcome, err error) {
+func record(
+	ctx context.Context, db database, signal monitor.Signal, c monitor.Condemned, o monitor.Outcome, err error,
+) {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil)).With("server", db.target)
 	if err == nil {
 		logger.LogAttrs(ctx, slog.LevelInfo, "session signalled", slog.Any("", o))

@@ -10,7 +10,8 @@ import (
 )
 
 // Condemned lays out, in lines of at most width columns, who a session of the snapshot is, every key that it holds, who
-// waits for those, and what one should know before it is signalled. Keys that somebody waits for have lines of their own.
+// waits for those, and what one should know before it is signalled. Keys that somebody waits for have lines of their
+// own.
 func Condemned(s *monitor.Snapshot, c monitor.Condemned, signal monitor.Signal, width int) []string {
 	lines := []string{fmt.Sprintf("session %s", c.Binding)}
 	lines = append(lines, about(s, c.Session, width)...)
