@@ -85,10 +85,6 @@ func layout(page page, width int) []column {
 	return shown
 }
 
-func headLine(columns []column) string {
-	return line(columns, func(c column) string { return c.title })
-}
-
 func line(columns []column, cell func(column) string) string {
 	cells := make([]string, len(columns))
 	for i, c := range columns {

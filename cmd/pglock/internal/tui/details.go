@@ -84,7 +84,7 @@ func (m Model) keyText(at place, width int) []string {
 		lock.Objsubid))
 	t.fact(1, "database", database(lock))
 	if trend := m.trends.of(at); !trend.quiet() {
-		t.fact(1, "waiters", strings.TrimLeft(trend.sparkline(min(remembered, width-15)), " "))
+		t.fact(1, "waiters", strings.TrimLeft(trend.sparkline(clampTo(width-15, trendWidth, remembered)), " "))
 	}
 	t.gap()
 	t.add(1, "%s", plural(len(lock.Holders), "holder"))
@@ -115,7 +115,7 @@ func (m Model) waitPhrase(waiter *monitor.Waiter) string {
 	case waiter.WaitingSince == nil:
 		phrase += ", waits for an unknown time"
 	case waiter.WaitingEstimated:
-		phrase += ", waits for at most " + view.Age(waited(m.snapshot, waiter)) + " (an estimate: PostgreSQL 13 does not tell)"
+		phrase += ", waits for at most " + view.Age(waited(m.snapshot, waiter)) + " (PostgreSQL 13 does not tell)"
 	default:
 		phrase += ", waits for " + view.Age(waited(m.snapshot, waiter))
 	}
@@ -174,8 +174,7 @@ func (m Model) since(t *time.Time) string {
 
 func (m Model) sessionText(id who, width int) []string {
 	t := &text{width: width}
-	met := meet(m.snapshot, func(*monitor.Lock) bool { return true })
-	p := met.find[id]
+	p := meetOne(m.snapshot, id)
 	if p == nil {
 		t.add(1, "it holds no advisory lock and waits for none, or has ended")
 		return t.lines
@@ -201,10 +200,11 @@ func (m Model) sessionText(id who, width int) []string {
 	if len(p.inWayOf) > 0 {
 		t.gap()
 		t.add(1, "in the way of %s", plural(len(p.inWayOf), "session"))
-		for _, waiter := range p.inWayOf[:min(len(p.inWayOf), mostListed)] {
-			t.add(3, "%s, waits for %s for %s", named(waiter.Session), label(waiter.lock), view.Age(waited(m.snapshot, waiter.waiter)))
-		}
-		t.rest(len(p.inWayOf))
 	}
+	for _, waiter := range p.inWayOf[:min(len(p.inWayOf), mostListed)] {
+		since := view.Age(waited(m.snapshot, waiter.waiter))
+		t.add(3, "%s, waits for %s for %s", named(waiter.Session), label(waiter.lock), since)
+	}
+	t.rest(len(p.inWayOf))
 	return t.lines
 }

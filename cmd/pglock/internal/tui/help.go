@@ -54,24 +54,24 @@ func (t *text) bindings(keys []key.Binding) {
 }
 
 var helpNotes = []string{
-	"The filter is a regular expression. It is looked for in keys, guesses, databases, and in the process IDs, users, " +
-		"applications, clients, states and queries of those who hold them or wait for them. Small letters match capitals too, " +
-		"unless there is a capital in it.",
-	"A row that was moved to stays selected wherever it goes. A key that is followed stays in the header, also when it is " +
-		"free or left out by the filter, and the log tells who held it.",
-	"HOLD and WAIT are how many hold the key and wait for it, LONGEST how long the first of them has waited. TREND is how " +
-		"many waited, a bar for each snapshot, the lowest for nobody.",
-	"In the tree everybody stands below whom it waits for; ~ marks those who are only behind others that wait too, and ! " +
-		"those in a deadlock. BEHIND is how many sessions cannot go on before this one does.",
+	"The filter is a regular expression. It is looked for in keys, guesses and databases, and in the process IDs, " +
+		"users, applications, clients, states and queries of those who hold a key or wait for it. Small letters match " +
+		"capitals, unless there is a capital in it.",
+	"A row that was moved to stays selected wherever it goes. A key that is followed stays in the header, also when it " +
+		"is free or left out by the filter, and the log tells who held it.",
+	"HOLD and WAIT are how many hold the key and wait for it, LONGEST how long the first of them has waited. TREND is " +
+		"how many waited, a bar for each snapshot, the lowest for nobody.",
+	"In the tree everybody stands below whom it waits for; ~ marks those who are only behind others that wait too, and " +
+		"! those in a deadlock. BEHIND is how many sessions cannot go on before this one does.",
 }
 
 // logText lists what happened.
 func logText(m Model, width int) []string {
 	t := &text{width: width}
-	if len(m.log) == 0 {
+	if len(m.log.entries) == 0 {
 		t.add(1, "nothing happened yet")
 	}
-	for _, entry := range m.log {
+	for _, entry := range m.log.entries {
 		t.add(1, "%s", entry)
 	}
 	return t.lines

@@ -7,8 +7,11 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
 
-// log is what happened, the latest at the end. It is never changed, only replaced.
-type log []entry
+// log is what happened. It is never changed, only replaced.
+type log struct {
+	entries []entry // the latest at the end
+	counter int     // of all that there have ever been
+}
 
 // entry is printable.
 type entry struct {
@@ -20,18 +23,18 @@ type entry struct {
 const longestLog = 500
 
 func (l log) add(at time.Time, text string) log {
-	l = append(slices.Clip(l), entry{at, view.Printable(text)})
-	return l[max(0, len(l)-longestLog):]
+	all := append(slices.Clip(l.entries), entry{at, view.Printable(text)})
+	return log{all[max(0, len(all)-longestLog):], l.counter + 1}
 }
 
 func (e entry) String() string { return clock(e.at) + "  " + e.text }
 
 // latest is empty when nothing happened yet.
 func (l log) latest() string {
-	if len(l) == 0 {
+	if len(l.entries) == 0 {
 		return ""
 	}
-	return l[len(l)-1].String()
+	return l.entries[len(l.entries)-1].String()
 }
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05") }

@@ -7,18 +7,29 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/monitor"
 )
 
 // pane is a text over the rows that can be scrolled. It is never changed, only replaced.
 type pane struct {
 	title string
-	// write makes the text, of printable lines that are no wider than width. It is called for each snapshot.
+	// write makes the text, of printable lines that are no wider than width. It is called when
+	// there is something new.
 	write func(m Model, width int) []string
 	// session is the one that the text is about, if it is about one.
 	session *who
 
 	text  []string
-	first int // line on the screen
+	state paneState // that the text was written in
+	first int       // line on the screen
+}
+
+// paneState is what a text can depend on. Long ones are not written anew for every key.
+type paneState struct {
+	snapshot      *monitor.Snapshot
+	width, height int
+	logged        int
+	lost          bool
 }
 
 // open shows a text over the rows.
@@ -33,7 +44,10 @@ func (p *pane) renewed(m Model) *pane {
 		return nil
 	}
 	next := *p
-	next.text = p.write(m, m.width)
+	state := paneState{m.snapshot, m.width, m.height, m.log.counter, m.lost != nil}
+	if next.state != state {
+		next.text, next.state = cutAll(p.write(m, m.width), m.width), state
+	}
 	return next.scrolled(0, m.paneHeight())
 }
 
@@ -78,5 +92,13 @@ func (m Model) paneKeys() []key.Binding {
 // ruler is a line across the screen with words at both ends.
 func (m Model) ruler(left, right string) string {
 	left = view.Cut("── "+left, max(0, m.width-view.Columns(right)-3)) + " "
-	return left + strings.Repeat("─", max(0, m.width-view.Columns(left)-view.Columns(right))) + right
+	return view.Cut(left+strings.Repeat("─", max(0, m.width-view.Columns(left)-view.Columns(right)))+right, m.width)
+}
+
+// cutAll is for screens that are narrower than a text needs.
+func cutAll(lines []string, width int) []string {
+	for i, line := range lines {
+		lines[i] = view.Cut(line, width)
+	}
+	return lines
 }

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/pglock-toolkit/pglock/monitor"
 )
@@ -40,14 +41,10 @@ func meet(s *monitor.Snapshot, shows func(*monitor.Lock) bool) people {
 			continue
 		}
 		for j := range lock.Holders {
-			holder := met.get(&lock.Holders[j].Session)
-			if n := len(holder.held); n == 0 || holder.held[n-1] != lock { // a lock can be held in two modes
-				holder.held = append(holder.held, lock)
-			}
+			met.get(&lock.Holders[j].Session).hold(lock)
 		}
 		for j := range lock.Waiters {
-			waiter := met.get(&lock.Waiters[j].Session)
-			waiter.lock, waiter.waiter = lock, &lock.Waiters[j]
+			met.get(&lock.Waiters[j].Session).wait(lock, &lock.Waiters[j])
 		}
 	}
 	met.connect()
@@ -95,3 +92,47 @@ func (p *people) chief(waiter *person) *person {
 func comparePeople(a, b *person) int {
 	return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.GID, b.GID))
 }
+
+// meetOne finds out about one session alone; nil says that it is not there.
+func meetOne(s *monitor.Snapshot, id who) *person {
+	var met *person
+	meet := func(session *monitor.Session) *person {
+		if met == nil {
+			met = &person{Session: session}
+		}
+		return met
+	}
+	var behind []*person
+	for i := range s.Locks {
+		lock := &s.Locks[i]
+		for j := range lock.Holders {
+			if session := &lock.Holders[j].Session; whoIs(session) == id {
+				meet(session).hold(lock)
+			}
+		}
+		for j := range lock.Waiters {
+			waiter := &lock.Waiters[j]
+			if whoIs(&waiter.Session) == id {
+				meet(&waiter.Session).wait(lock, waiter)
+			}
+			if slices.ContainsFunc(waiter.BlockedBy, func(b monitor.Blocker) bool { return who{b.PID, b.GID} == id }) {
+				other := &person{Session: &waiter.Session}
+				other.wait(lock, waiter)
+				behind = append(behind, other)
+			}
+		}
+	}
+	if met != nil {
+		met.inWayOf = behind
+	}
+	return met
+}
+
+// hold adds a lock, which a session can hold in two modes.
+func (p *person) hold(lock *monitor.Lock) {
+	if n := len(p.held); n == 0 || p.held[n-1] != lock {
+		p.held = append(p.held, lock)
+	}
+}
+
+func (p *person) wait(lock *monitor.Lock, waiter *monitor.Waiter) { p.lock, p.waiter = lock, waiter }

@@ -47,9 +47,10 @@ func (m Model) body() []string {
 	}
 	page := m.board.question.page
 	columns := layout(page, m.width)
-	lines := []string{m.tabs(), m.styles.dim.Render(strings.Repeat(" ", marker) + headLine(columns))}
+	head := strings.Repeat(" ", marker) + line(columns, func(c column) string { return c.title })
+	lines := []string{m.tabs(), m.styles.dim.Render(view.Cut(head, m.width))}
 	if len(m.board.rows) == 0 {
-		return append(lines, "", "  "+m.emptiness())
+		return append(lines, "", view.Cut("  "+m.emptiness(), m.width))
 	}
 	at := m.cursors[page]
 	for i := at.first; i < min(at.first+m.rowsHeight(), len(m.board.rows)); i++ {

@@ -29,7 +29,7 @@ func (s series) with(value int64) series {
 func (s series) quiet() bool { return s.values == [remembered]int64{} }
 
 // last are at most n values.
-func (s series) last(n int) []int64 { return s.values[remembered-min(n, s.length):] }
+func (s series) last(n int) []int64 { return s.values[remembered-clampTo(n, 0, s.length):] }
 
 // bars are the heights of a sparkline. The lowest is for zero alone.
 var bars = []rune("▁▂▃▄▅▆▇█")
@@ -37,10 +37,10 @@ var bars = []rune("▁▂▃▄▅▆▇█")
 // sparkline draws the last n values, the highest of them as a full bar. What is not known yet is blank.
 func (s series) sparkline(n int) string {
 	values := s.last(n)
+	line := []rune(strings.Repeat(" ", max(0, n-len(values))))
 	if len(values) == 0 {
-		return strings.Repeat(" ", n)
+		return string(line)
 	}
-	line := []rune(strings.Repeat(" ", n-len(values)))
 	highest := slices.Max(values)
 	for _, value := range values {
 		bar := 0

@@ -1,10 +1,10 @@
 // Package tui is the full-screen view of pglock monitor: who holds which advisory lock, who waits for whom, and how
 // contention developed, renewed in place.
 //
-// Data flows one way. A command takes a snapshot and hands it to Model.Update, which keeps it, adds it to the trends and
-// has another command arrange it: filter, sort, draw the tree. Model.View writes the rows that fit the screen. Nothing
-// that can take long (the server, 100,000 locks) happens in Update or View, so keys are answered at once; Update and
-// View have no effects, and are tested so.
+// Data flows one way. A command takes a snapshot and hands it to Model.Update, which keeps it, adds it to the trends,
+// and has another command arrange it: filter, sort, grow the trees. Model.View writes the rows that fit the screen.
+// What can take long (the server, 100,000 locks) happens in commands, so keys are answered at once. Update and View
+// have no effects.
 //
 // Everything that comes from the server goes through view.Printable before it reaches the terminal. Colours repeat what
 // the text says already.

@@ -52,6 +52,9 @@ func Cut(s string, n int) string {
 	if Columns(s) <= n {
 		return s
 	}
+	if n <= 0 {
+		return ""
+	}
 	room := n - 1 // for the ellipsis
 	for i, r := range s {
 		if room -= runeColumns(r); room < 0 {
@@ -64,7 +67,7 @@ func Cut(s string, n int) string {
 // Fit makes printable text exactly n columns wide.
 func Fit(s string, n int, right bool) string {
 	s = Cut(s, n)
-	padding := strings.Repeat(" ", n-Columns(s))
+	padding := strings.Repeat(" ", max(0, n-Columns(s)))
 	if right {
 		return padding + s
 	}

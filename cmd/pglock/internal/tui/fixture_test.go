@@ -1,0 +1,225 @@
+package tui
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func before(d time.Duration) *time.Time {
+	t := noon.Add(-d)
+	return &t
+}
+
+// user drives a model as Bubble Tea does, but for time: commands that wait are left out.
+type user struct {
+	t       testing.TB
+	m       Model
+	command tea.Cmd // of the last message
+}
+
+func start(t testing.TB, o Options, width, height int) *user {
+	t.Helper()
+	if o.Target == "" {
+		o.Target = "app@db.example:5432/shop"
+	}
+	if o.Interval == 0 {
+		o.Interval = time.Second
+	}
+	u := &user{t: t, m: newModel(t.Context(), o)}
+	u.send(tea.WindowSizeMsg{Width: width, Height: height})
+	return u
+}
+
+func (u *user) send(msg tea.Msg) {
+	next, command := u.m.Update(msg)
+	u.m, u.command = next.(Model), command
+	if u.m.arranging {
+		u.answer()
+	}
+}
+
+// answer does what the command that arranges rows does.
+func (u *user) answer() {
+	next, _ := u.m.Update(u.m.arrange()())
+	u.m = next.(Model)
+}
+
+// sees lets another snapshot arrive.
+func (u *user) sees(s *monitor.Snapshot) { u.send(taken{snapshot: s}) }
+
+var namedKeys = map[string]tea.Key{
+	"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "tab": {Code: tea.KeyTab}, "up": {Code: tea.KeyUp},
+	"down": {Code: tea.KeyDown}, "end": {Code: tea.KeyEnd}, "home": {Code: tea.KeyHome}, "pgdown": {Code: tea.KeyPgDown},
+	"space": {Code: tea.KeySpace, Text: " "}, "ctrl+c": {Code: 'c', Mod: tea.ModCtrl}, "backspace": {Code: tea.KeyBackspace},
+}
+
+// presses presses keys, of which those without a name are characters.
+func (u *user) presses(keys ...string) {
+	for _, name := range keys {
+		if key, ok := namedKeys[name]; ok {
+			u.send(tea.KeyPressMsg(key))
+			continue
+		}
+		for _, r := range name {
+			u.send(tea.KeyPressMsg{Code: r, Text: string(r)})
+		}
+	}
+}
+
+// screen is what the user sees, without colours.
+func (u *user) screen() string { return ansi.Strip(u.m.View().Content) }
+
+func (u *user) wants(parts ...string) {
+	u.t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(u.screen(), part) {
+			u.t.Errorf("the screen does not show %q:\n%s", part, u.screen())
+		}
+	}
+}
+
+func (u *user) wantsNot(parts ...string) {
+	u.t.Helper()
+	for _, part := range parts {
+		if strings.Contains(u.screen(), part) {
+			u.t.Errorf("the screen shows %q:\n%s", part, u.screen())
+		}
+	}
+}
+
+// golden compares the screen with a file.
+func (u *user) golden(name string) {
+	u.t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	got := trimLines(u.screen())
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			u.t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		u.t.Fatalf("%v (go test -update writes it)", err)
+	}
+	if got != string(want) {
+		u.t.Errorf("the screen is not the one of %s\ngot:\n%s\nwant:\n%s", path, got, want)
+	}
+}
+
+// trimLines takes off the spaces at the ends of lines, which editors do not keep.
+func trimLines(screen string) string {
+	var b strings.Builder
+	for line := range strings.Lines(screen) {
+		b.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
+	return b.String()
+}
+
+func session(pid int32, application string) monitor.Session {
+	return monitor.Session{PID: pid, User: "app", Database: "shop", Application: application, Client: "10.0.0.7:4000",
+		State: "active", StateSince: before(10 * time.Second), Query: "select work()", Since: before(time.Hour),
+		TransactionSince: before(time.Minute)}
+}
+
+func lock(key pglock.Key) monitor.Lock {
+	class, object := int32(key.Int64()>>32), int32(key.Int64())
+	l := monitor.Lock{Key: key.String(), Number: key.Int64(), Class: class, Object: object, Space: monitor.Bigint,
+		Objsubid: int16(key.ID().Space), DatabaseOID: 5, Database: "shop"}
+	if key.Name() != "" {
+		l.Names = []string{key.Name()}
+	}
+	return l
+}
+
+func holds(s monitor.Session, mode monitor.Mode) monitor.Holder { return monitor.Holder{Mode: mode, Session: s} }
+
+func waits(s monitor.Session, mode monitor.Mode, since time.Duration, blockers ...monitor.Blocker) monitor.Waiter {
+	return monitor.Waiter{Mode: mode, WaitingSince: before(since), Session: s, BlockedBy: blockers}
+}
+
+func hardly(pid int32) monitor.Blocker { return monitor.Blocker{PID: pid, Kind: monitor.Hard} }
+func softly(pid int32) monitor.Blocker { return monitor.Blocker{PID: pid, Kind: monitor.Soft} }
+
+// workshop is a snapshot with a bit of everything.
+func workshop() *monitor.Snapshot {
+	payments := session(4711, "payments")
+	payments.State, payments.StateSince = "idle in transaction", before(5*time.Minute)
+	invoice := lock(pglock.NewKey("invoice:42"))
+	invoice.Holders = []monitor.Holder{holds(payments, monitor.Exclusive)}
+	invoice.Waiters = []monitor.Waiter{
+		waits(session(4712, "worker-1"), monitor.Exclusive, 12300*time.Millisecond, hardly(4711)),
+		waits(session(4713, "worker-2"), monitor.Exclusive, 9*time.Second, hardly(4711), softly(4712)),
+	}
+	pair := lock(pglock.PairKey(7, -42))
+	pair.Space = monitor.Pair
+	pair.Holders = []monitor.Holder{
+		holds(session(4713, "worker-2"), monitor.Shared), holds(session(4714, "reader"), monitor.Shared)}
+	pair.Waiters = []monitor.Waiter{
+		waits(session(4715, "writer"), monitor.Exclusive, 3*time.Second, hardly(4713), hardly(4714)),
+		waits(session(4716, "late reader"), monitor.Shared, time.Second, softly(4715)),
+	}
+	prepared := lock(pglock.Int64Key(99))
+	prepared.Holders = []monitor.Holder{holds(monitor.Session{GID: "order 7", PreparedAt: before(26 * time.Hour),
+		User: "app", Database: "shop"}, monitor.Exclusive)}
+	guessed := lock(pglock.Int64Key(4097083626))
+	guessed.Guesses = []monitor.Guess{{Tool: "goose", Text: "goose migrations", Confidence: monitor.Probably}}
+	secret := monitor.Session{PID: 4717, User: "other", Database: "shop", Application: "nightly",
+		Hidden: []string{"client", "state", "state_since", "query", "session_since", "transaction_since",
+			"wait_event_type", "wait_event"}}
+	guessed.Holders = []monitor.Holder{holds(secret, monitor.Exclusive)}
+	elsewhere := lock(pglock.Int64Key(7))
+	elsewhere.Database, elsewhere.DatabaseOID = "billing", 6
+	elsewhere.Holders = []monitor.Holder{holds(session(4718, "cron"), monitor.Exclusive)}
+	return &monitor.Snapshot{
+		TakenAt: noon, ServerVersion: "16.4 (Debian 16.4-1)", Database: "shop", Role: "dba",
+		DetailsHidden: `role dba may not see the details of other roles' sessions: GRANT pg_read_all_stats TO dba`,
+		Capacity: monitor.Capacity{Nominal: 12800, Used: 412, Advisory: 7, MaxLocksPerTransaction: 64, MaxConnections: 200,
+			Top: []monitor.SessionLoad{{Session: payments, Locks: 300}, {Session: secret, Locks: 9}}},
+		Locks: []monitor.Lock{prepared, guessed, invoice, pair, elsewhere},
+	}
+}
+
+// deadlock is a snapshot of two sessions that wait for each other.
+func deadlock() *monitor.Snapshot {
+	first, second := lock(pglock.Int64Key(1)), lock(pglock.Int64Key(2))
+	a, b := session(4711, "transfer 1"), session(4712, "transfer 2")
+	first.Holders, second.Holders = []monitor.Holder{holds(a, monitor.Exclusive)}, []monitor.Holder{holds(b, monitor.Exclusive)}
+	second.Waiters = []monitor.Waiter{waits(a, monitor.Exclusive, 2*time.Second, hardly(4712))}
+	first.Waiters = []monitor.Waiter{waits(b, monitor.Exclusive, time.Second, hardly(4711))}
+	return &monitor.Snapshot{TakenAt: noon, ServerVersion: "16.4", Database: "shop", Role: "dba",
+		Locks: []monitor.Lock{first, second},
+		Cycles: []monitor.Cycle{{Certain: true, Since: before(time.Second), Steps: []monitor.Step{
+			{PID: 4711, Key: "@2", Database: "shop", BlockedBy: 4712, Kind: monitor.Hard},
+			{PID: 4712, Key: "@1", Database: "shop", BlockedBy: 4711, Kind: monitor.Hard},
+		}}}}
+}
+
+// crowd is a snapshot of n locks that two sessions hold, of which a few are waited for.
+func crowd(n int) *monitor.Snapshot {
+	s := &monitor.Snapshot{TakenAt: noon, ServerVersion: "16.4", Database: "shop", Role: "dba"}
+	for i := range n {
+		l := lock(pglock.NewKey(fmt.Sprintf("job:%d", i)))
+		l.Holders = []monitor.Holder{holds(session(int32(1000+i%2), "worker"), monitor.Exclusive)}
+		if i%500 == 0 {
+			l.Waiters = []monitor.Waiter{waits(session(int32(2000+i/500), "client"), monitor.Exclusive,
+				time.Duration(i)*time.Millisecond, hardly(int32(1000+i%2)))}
+		}
+		s.Locks = append(s.Locks, l)
+	}
+	return s
+}
