@@ -48,10 +48,11 @@ type identity struct {
 // arrange answers a question about a snapshot.
 func arrange(s *monitor.Snapshot, q question) board {
 	choose := newChooser(q)
-	b := board{snapshot: s, question: q, totals: count(s, choose)}
+	chosen, totals := survey(s, choose)
+	b := board{snapshot: s, question: q, totals: totals}
 	switch q.page {
 	case pageKeys:
-		b.rows = sorted(q, keyRows(s, choose), func(r row) row { return r })
+		b.rows = sorted(q, keyRows(s, chosen), func(r row) row { return r })
 	case pageTree:
 		b.rows = treeRows(s, choose)
 	default:
@@ -60,8 +61,8 @@ func arrange(s *monitor.Snapshot, q question) board {
 	return b
 }
 
-func count(s *monitor.Snapshot, choose chooser) totals {
-	var t totals
+// survey finds the locks to be shown, and counts.
+func survey(s *monitor.Snapshot, choose chooser) (chosen []*monitor.Lock, t totals) {
 	for i := range s.Locks {
 		lock := &s.Locks[i]
 		if !choose.allowed(lock) {
@@ -70,18 +71,18 @@ func count(s *monitor.Snapshot, choose chooser) totals {
 		}
 		t.keys, t.holders, t.waiters = t.keys+1, t.holders+len(lock.Holders), t.waiters+len(lock.Waiters)
 		t.longest = max(t.longest, longestWait(s, lock))
-		if !choose.shows(lock) {
-			t.filtered++
+		if choose.shows(lock) {
+			chosen = append(chosen, lock)
 		}
 	}
-	return t
+	t.filtered = t.keys - len(chosen)
+	return chosen, t
 }
 
-func keyRows(s *monitor.Snapshot, choose chooser) (rows []row) {
-	for i := range s.Locks {
-		if lock := &s.Locks[i]; choose.shows(lock) {
-			rows = append(rows, row{id: identity{place: placeOf(lock)}, lock: lock, longest: longestWait(s, lock)})
-		}
+func keyRows(s *monitor.Snapshot, chosen []*monitor.Lock) []row {
+	rows := make([]row, len(chosen))
+	for i, lock := range chosen {
+		rows[i] = row{id: identity{place: placeOf(lock)}, lock: lock, longest: longestWait(s, lock)}
 	}
 	return rows
 }

@@ -14,12 +14,16 @@ import (
 // label is what a person should read for a lock.
 func label(lock *monitor.Lock) string { return view.Printable(lock.Label()) }
 
-// keyCell names the database of a lock if it is another one than that of the connection.
+// keyCell names the database of a lock if it is another one than that of the connection, and the key behind a guess.
 func keyCell(m Model, r row) string {
-	if r.lock.Database == m.board.snapshot.Database {
-		return label(r.lock)
+	text := label(r.lock)
+	if r.lock.Database != m.board.snapshot.Database {
+		text += " in " + database(r.lock)
 	}
-	return label(r.lock) + " in " + database(r.lock)
+	if len(r.lock.Guesses) > 0 {
+		text += " " + view.Printable(r.lock.Key)
+	}
+	return text
 }
 
 func database(lock *monitor.Lock) string {
@@ -65,17 +69,32 @@ func trendCell(m Model, r row) string {
 	return trend.sparkline(m.trendWidth())
 }
 
-// branchCell marks with ~ who waits behind somebody that only waits too.
-func branchCell(m Model, r row) string {
-	soft := ""
-	if w := r.person.waiter; w != nil && !slices.ContainsFunc(w.BlockedBy, hard) {
-		soft = "~"
+// branchCell marks with ~ who waits behind somebody that only waits too, with +n who is behind n others than the one
+// above too, and with ↻ the end of a circle.
+func branchCell(_ Model, r row) string {
+	text := named(r.person.Session)
+	waiter := r.person.waiter
+	if waiter != nil && !slices.ContainsFunc(waiter.BlockedBy, hard) {
+		text = "~" + text
 	}
-	text := r.guide + soft + named(r.person.Session)
 	if r.id.repeated {
-		text += " (again)"
+		return r.guide + "↻" + text
 	}
-	return text
+	if waiter != nil {
+		if more := hardBlockers(waiter) - 1; more > 0 {
+			text += fmt.Sprintf(" +%d", more)
+		}
+	}
+	return r.guide + text
+}
+
+func hardBlockers(waiter *monitor.Waiter) (n int) {
+	for _, blocker := range waiter.BlockedBy {
+		if hard(blocker) {
+			n++
+		}
+	}
+	return n
 }
 
 func hard(blocker monitor.Blocker) bool { return blocker.Kind == monitor.Hard }
@@ -133,11 +152,21 @@ func ageOf(s *monitor.Snapshot, since *time.Time) string {
 
 func userCell(_ Model, r row) string { return view.Field(*r.person.Session, "user", r.person.User) }
 
+// applicationCell is the identifier of a prepared transaction.
 func applicationCell(_ Model, r row) string {
+	if r.person.Prepared() {
+		return view.Who(*r.person.Session)
+	}
 	return view.Field(*r.person.Session, "application", r.person.Application)
 }
 
-func whoCell(_ Model, r row) string  { return view.Who(*r.person.Session) }
+func pidCell(_ Model, r row) string {
+	if r.person.Prepared() {
+		return "-"
+	}
+	return view.Who(*r.person.Session)
+}
+
 func heldCell(_ Model, r row) string { return number(len(r.person.held)) }
 
 func behindCell(_ Model, r row) string {
@@ -145,6 +174,13 @@ func behindCell(_ Model, r row) string {
 		return ""
 	}
 	return number(r.behind)
+}
+
+func blockersCell(m Model, r row) string {
+	if r.person.waiter == nil {
+		return ""
+	}
+	return strings.Join(view.Blockers(*r.person.waiter, m.board.snapshot.BlockersMissing != ""), " ")
 }
 
 func waitsForCell(m Model, r row) string {

@@ -45,10 +45,11 @@ func columnsOf(page page) []column {
 			{title: "STATE", width: 17, cell: stateCell},
 			{title: "USER", width: 12, from: wide, cell: userCell},
 			{title: "BEHIND", width: 6, from: wide, right: true, cell: behindCell},
+			{title: "BLOCKED BY", width: 10, weight: 1, from: wide, cell: blockersCell},
 		}
 	}
 	return []column{
-		{title: "PID", width: 7, right: true, cell: whoCell},
+		{title: "PID", width: 7, right: true, cell: pidCell},
 		{title: "USER", width: 12, from: wide, cell: userCell},
 		{title: "APPLICATION", width: 12, weight: 3, cell: applicationCell},
 		{title: "STATE", width: 17, cell: stateCell},

@@ -45,8 +45,11 @@ func (f *followed) see(s *monitor.Snapshot, l log) (*followed, log) {
 
 func (f *followed) line(t trends) string {
 	trend := strings.TrimLeft(t.of(f.place).sparkline(trendWidth), " ")
-	return fmt.Sprintf(" following %s: held by %s, %d waiting %s no change since %s", f.label, f.holders, f.waiters,
-		trend, f.since)
+	held := "held by " + f.holders
+	if f.holders == nobody {
+		held = "free"
+	}
+	return fmt.Sprintf(" following %s: %s, %d waiting %s unchanged since %s", f.label, held, f.waiters, trend, f.since)
 }
 
 func find(s *monitor.Snapshot, at place) *monitor.Lock {

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"charm.land/lipgloss/v2"
@@ -48,7 +49,10 @@ func (m Model) paceWord() string {
 	case m.lost != nil:
 		return "LOST"
 	}
-	return "every " + strings.TrimSuffix(m.interval.String(), "m0s")
+	if interval := m.interval.String(); strings.HasSuffix(interval, "m0s") {
+		return "every " + strings.TrimSuffix(interval, "0s")
+	}
+	return "every " + m.interval.String()
 }
 
 // alerts are what must not be overlooked.
@@ -79,9 +83,9 @@ func atMost(lines []string, n int) []string { return lines[:min(n, len(lines))] 
 func cycleLine(c monitor.Cycle) string {
 	var steps []string
 	for _, step := range c.Steps {
-		steps = append(steps, fmt.Sprintf("%d waits for %s", step.PID, view.Printable(step.Key)))
+		steps = append(steps, fmt.Sprintf("%d waits for %d (%s)", step.PID, step.BlockedBy, view.Printable(step.Key)))
 	}
-	return cycleWord(c) + " " + strings.Join(steps, ", ") + "; in a circle"
+	return cycleWord(c) + ": " + strings.Join(steps, ", ")
 }
 
 func cycleWord(c monitor.Cycle) string {
@@ -98,10 +102,10 @@ func (m Model) summary() string {
 		parts = append(parts, "longest wait "+view.Age(t.longest))
 	}
 	if c := m.snapshot.Capacity; c.Nominal > 0 {
-		parts = append(parts, fmt.Sprintf("lock table at least %s full", percent(c.Percent())))
+		parts = append(parts, "lock table ≥"+percent(c.Percent()))
 	}
-	if notes := m.missing(); len(notes) > 0 {
-		parts = append(parts, strings.Join(notes, " and ")+" missing (i)")
+	if gaps := m.gaps(); len(gaps) > 0 {
+		parts = append(parts, "no "+strings.Join(gaps.names(), ", ")+" (i)")
 	}
 	return " " + strings.Join(parts, "  ")
 }
@@ -114,27 +118,23 @@ func percent(p float64) string {
 	return fmt.Sprintf("%.0f%%", p)
 }
 
-// missing names what the server does not tell, if anything.
-func (m Model) missing() (words []string) {
-	for _, gap := range m.gaps() {
-		words = append(words, gap.what)
-	}
-	return words
-}
-
 // gap is something that the server does not tell, and why.
 type gap struct{ what, why string }
 
-func (m Model) gaps() (gaps []gap) {
+type gaps []gap
+
+func (m Model) gaps() gaps {
 	s := m.snapshot
-	for _, g := range []gap{
+	return slices.DeleteFunc(gaps{
 		{"names", s.NamesMissing}, {"details", s.DetailsHidden}, {"blockers", s.BlockersMissing},
-	} {
-		if g.why != "" {
-			gaps = append(gaps, g)
-		}
+	}, func(g gap) bool { return g.why == "" })
+}
+
+func (g gaps) names() (names []string) {
+	for _, each := range g {
+		names = append(names, each.what)
 	}
-	return gaps
+	return names
 }
 
 // trendLine draws how many waited in all, and how long at most, over the last snapshots.

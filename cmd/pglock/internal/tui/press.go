@@ -200,7 +200,7 @@ func (m Model) toCopy() (what, text string) {
 	case !ok:
 		return "", ""
 	case r.person != nil:
-		text = whoCell(m, r)
+		text = view.Who(*r.person.Session)
 	default:
 		text = copyable(r.lock)
 	}

@@ -31,27 +31,32 @@ type question struct {
 	filter *regexp.Regexp
 }
 
-// compile makes a pattern of what was typed. Small letters match capitals too, unless there are capitals in it.
+// compile makes a pattern of what was typed. Small letters match capitals too, unless there are capitals in it; ^ and $
+// match the ends of a field.
 func compile(text string) (*regexp.Regexp, error) {
+	flags := "(?m)"
 	if text == strings.ToLower(text) {
-		text = "(?i)" + text
+		flags = "(?mi)"
 	}
-	return regexp.Compile(text)
+	return regexp.Compile(flags + text)
 }
 
-// chooser finds the locks that a question is about. It remembers which sessions match: one can hold many locks.
+// chooser finds the locks that a question is about. It remembers which sessions and databases match: one can have many
+// locks.
 type chooser struct {
 	question
-	sessions map[who]bool
+	sessions  map[who]bool
+	databases map[string]bool
 }
 
-func newChooser(q question) chooser { return chooser{q, map[who]bool{}} }
+func newChooser(q question) chooser { return chooser{q, map[who]bool{}, map[string]bool{}} }
 
 // allowed reports whether a lock is among those that may be shown at all.
 func (c chooser) allowed(lock *monitor.Lock) bool { return c.only.Shows(*lock) }
 
+// shows reports whether a lock that may be shown is to be.
 func (c chooser) shows(lock *monitor.Lock) bool {
-	return c.allowed(lock) && (!c.waiting || len(lock.Waiters) > 0) && c.matches(lock)
+	return (!c.waiting || len(lock.Waiters) > 0) && c.matches(lock)
 }
 
 func (c chooser) matches(lock *monitor.Lock) bool {
@@ -72,7 +77,15 @@ func (c chooser) matches(lock *monitor.Lock) bool {
 }
 
 func (c chooser) matchesKey(lock *monitor.Lock) bool {
-	return c.filter.MatchString(label(lock)) || c.filter.MatchString(lock.Key) || c.filter.MatchString(lock.Database)
+	if c.filter.MatchString(lock.Key) || len(lock.Guesses) > 0 && c.filter.MatchString(lock.Label()) {
+		return true
+	}
+	matches, known := c.databases[lock.Database]
+	if !known {
+		matches = c.filter.MatchString(lock.Database)
+		c.databases[lock.Database] = matches
+	}
+	return matches
 }
 
 func (c chooser) matchesSession(session *monitor.Session) bool {

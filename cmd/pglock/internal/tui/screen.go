@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"charm.land/bubbles/v2/key"
@@ -161,16 +162,16 @@ func (m Model) statusLine() string {
 
 // footer shows the keys that matter most here, as many as there is room for.
 func (m Model) footer() string {
-	var text strings.Builder
-	left := m.width
+	var shown []string
+	left := m.width + 1 // the last needs no space behind it
 	for _, binding := range m.footerKeys() {
 		help := binding.Help()
-		if left -= view.Columns(help.Key) + view.Columns(help.Desc) + 3; left < 0 {
+		if left -= view.Columns(" "+help.Key+" "+help.Desc+" "); left < 0 {
 			break
 		}
-		text.WriteString(" " + m.styles.key.Render(help.Key) + " " + help.Desc + " ")
+		shown = append(shown, " "+m.styles.key.Render(help.Key)+" "+help.Desc)
 	}
-	return text.String()
+	return strings.Join(shown, " ")
 }
 
 func (m Model) footerKeys() []key.Binding {
@@ -181,7 +182,8 @@ func (m Model) footerKeys() []key.Binding {
 	case m.pane != nil:
 		return m.paneKeys()
 	}
-	return []key.Binding{k.help, k.quit, k.next, k.open, k.filter, k.order, k.pause, k.follow, k.copy, k.log, k.info}
+	return slices.DeleteFunc([]key.Binding{k.help, k.quit, k.filter, k.order, k.open, k.pause, k.cancel, k.terminate,
+		k.next, k.follow, k.copy, k.waiting, k.info, k.log}, func(b key.Binding) bool { return !b.Enabled() })
 }
 
 // textCursor is where something is typed; nil when nothing is.
