@@ -146,7 +146,9 @@ func lock(key pglock.Key) monitor.Lock {
 	return l
 }
 
-func holds(s monitor.Session, mode monitor.Mode) monitor.Holder { return monitor.Holder{Mode: mode, Session: s} }
+func holds(s monitor.Session, mode monitor.Mode) monitor.Holder {
+	return monitor.Holder{Mode: mode, Session: s}
+}
 
 func waits(s monitor.Session, mode monitor.Mode, since time.Duration, blockers ...monitor.Blocker) monitor.Waiter {
 	return monitor.Waiter{Mode: mode, WaitingSince: before(since), Session: s, BlockedBy: blockers}

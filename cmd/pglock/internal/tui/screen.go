@@ -166,7 +166,7 @@ func (m Model) footer() string {
 	left := m.width + 1 // the last needs no space behind it
 	for _, binding := range m.footerKeys() {
 		help := binding.Help()
-		if left -= view.Columns(" "+help.Key+" "+help.Desc+" "); left < 0 {
+		if left -= view.Columns(" " + help.Key + " " + help.Desc + " "); left < 0 {
 			break
 		}
 		shown = append(shown, " "+m.styles.key.Render(help.Key)+" "+help.Desc)
