@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -14,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -29,7 +28,7 @@ func (b *Backend) GuardTx(ctx context.Context, tx pgx.Tx, held driver.Grant) err
 		return err
 	}
 	outcome, err := lockdb.New(tx).GuardTx(ctx, lockdb.GuardTxParams{
-		Shared: g.shared, Companions: g.companions(), Class: IdentityClass, Object: object,
+		Shared: g.shared, Companions: g.companions(), Class: lockkeys.IdentityClass, Object: object,
 	})
 	switch {
 	case serverCode(err) == codeUndefinedObject && strings.Contains(err.Error(), lostSetting):
@@ -43,20 +42,13 @@ func (b *Backend) GuardTx(ctx context.Context, tx pgx.Tx, held driver.Grant) err
 	return refusal(outcome)
 }
 
-const (
-	// IdentityClass is the first integer of the pair keys that are identities of lock sessions.
-	IdentityClass int32 = 0x70676c6b // "pglk"
-	lostSetting         = `"pglock_lost"`
-)
+const lostSetting = `"pglock_lost"`
 
-// companions are the bigint keys that guarded transactions of g's keys lock, in order. They are hashes of a text that
-// nobody takes for the name of a lock.
+// companions are the bigint keys that guarded transactions of g's keys lock, in order.
 func (g *grant) companions() []int64 {
 	numbers := make([]int64, len(g.numbers))
-	for i, number := range g.numbers {
-		text := "pglock guard\x00" + strconv.Itoa(int(g.spaces[i])) + "\x00" + strconv.FormatInt(number, 10)
-		sum := sha256.Sum256([]byte(text))
-		numbers[i] = int64(binary.BigEndian.Uint64(sum[:8]))
+	for i := range numbers {
+		numbers[i] = lockkeys.Companion(g.id(i))
 	}
 	slices.Sort(numbers)
 	return numbers
@@ -66,7 +58,7 @@ func (g *grant) companions() []int64 {
 func (g *grant) identity(ctx context.Context) (object int32, err error) {
 	if s := g.lane; s != nil {
 		return s.identity.of(func(object int32) (bool, error) {
-			row, _, err := s.do(ctx, lockdb.TakeIdentity, text(s.guardPID), text(IdentityClass), text(object))
+			row, _, err := s.do(ctx, lockdb.TakeIdentity, text(s.guardPID), text(lockkeys.IdentityClass), text(object))
 			if err != nil && s.hasEnded() {
 				err = lostBecause(err)
 			}
@@ -76,7 +68,9 @@ func (g *grant) identity(ctx context.Context) (object int32, err error) {
 	s := g.session
 	return s.identity.of(func(object int32) (taken bool, err error) {
 		err = s.use(ctx, func(conn *pgx.Conn) error {
-			taken, err = lockdb.New(conn).TakeIdentity(ctx, lockdb.TakeIdentityParams{Pid: s.pid, Class: IdentityClass, Object: object})
+			taken, err = lockdb.New(conn).TakeIdentity(ctx, lockdb.TakeIdentityParams{
+				Pid: s.pid, Class: lockkeys.IdentityClass, Object: object,
+			})
 			return err
 		})
 		return taken, s.explain(err)
