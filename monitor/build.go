@@ -2,50 +2,79 @@ package monitor
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
+	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 )
 
 // newSnapshot makes sense of what the server told.
-func newSnapshot(t tables, n names) *Snapshot {
-	grouped := group(t, n)
+func newSnapshot(t tables, o options) (*Snapshot, error) {
+	found := sessions(t)
+	grouped := group(t, found)
 	connect(grouped, t.blockers)
+	if err := giveNames(grouped, t, o); err != nil {
+		return nil, err
+	}
+	locks := inOrder(grouped, t.server.Database)
 	return &Snapshot{
 		Version:         FormatVersion,
 		TakenAt:         t.server.TakenAt.Time.UTC(),
 		ServerVersion:   t.server.Version,
 		Database:        t.server.Database,
 		Role:            t.server.Role,
-		NamesMissing:    n.missing,
+		NamesMissing:    cmp.Or(t.noNames, noRegistry(t)),
 		DetailsHidden:   whyHidden(t),
 		BlockersMissing: t.noBlockers,
-		Capacity:        Capacity{Top: []SessionLoad{}},
-		Cycles:          []Cycle{},
-		Locks:           inOrder(grouped, t.server.Database),
+		Capacity:        capacity(t, found),
+		Cycles:          cycles(locks),
+		Locks:           locks,
+	}, nil
+}
+
+// locks returns an iterator over the locks of all rows.
+func (t tables) locks() iter.Seq2[identity, monitordb.LocksRow] {
+	return func(yield func(identity, monitordb.LocksRow) bool) {
+		for _, row := range t.rows {
+			for _, number := range row.Numbers {
+				if !yield(identity{row.Database.Uint32, row.Objsubid.Int16, number}, row) {
+					return
+				}
+			}
+		}
 	}
 }
 
-// group brings the rows of each lock together.
-func group(t tables, n names) map[identity]*Lock {
-	grouped, found := map[identity]*Lock{}, sessions(t)
-	for _, row := range t.locks {
-		id := identify(row.Database, row.Classid, row.Objid, row.Objsubid)
+// group brings the holders and waiters of each lock together.
+func group(t tables, found map[string]Session) map[identity]*Lock {
+	grouped := map[identity]*Lock{}
+	for id, row := range t.locks() {
+		if marksSession(id, row) {
+			continue
+		}
 		lock := grouped[id]
 		if lock == nil {
-			lock = newLock(id, row.DatabaseName.String, n.of(id, t.server))
+			lock = newLock(id, row.Datname.String)
 			grouped[id] = lock
 		}
-		lock.add(row, lockSession(row, found))
+		lock.add(row, found[row.Owner], t.server.VersionNumber)
 	}
 	return grouped
 }
 
-func newLock(id identity, database string, registered []string) *Lock {
+// marksSession reports whether a lock is only the identity of the session that holds it. Those are taken by trying, so
+// nobody waits for one.
+func marksSession(id identity, row monitordb.LocksRow) bool {
+	class, _ := id.halves()
+	return id.space() == Pair && class == lockkeys.IdentityClass && row.Granted.Bool
+}
+
+func newLock(id identity, database string) *Lock {
 	class, object := id.halves()
 	return &Lock{
-		Key:         id.text(registered),
-		Names:       append([]string{}, registered...),
+		Key:         id.text(nil),
+		Names:       []string{},
 		Guesses:     []Guess{},
 		Space:       id.space(),
 		Objsubid:    id.objsubid,
@@ -59,14 +88,29 @@ func newLock(id identity, database string, registered []string) *Lock {
 	}
 }
 
-func (l *Lock) add(row monitordb.LocksRow, session Session) {
+func (l *Lock) add(row monitordb.LocksRow, session Session, version int32) {
 	mode := modeOf(row.Mode.String)
 	if row.Granted.Bool {
 		l.Holders = append(l.Holders, Holder{Session: session, Mode: mode})
 		return
 	}
-	since := instant(row.WaitingSince)
-	l.Waiters = append(l.Waiters, Waiter{Session: session, Mode: mode, WaitingSince: since, BlockedBy: []Blocker{}})
+	waiter := Waiter{Session: session, Mode: mode, WaitingSince: instant(row.WaitingSince), BlockedBy: []Blocker{}}
+	if version < tellsWaits {
+		waiter.estimateWait()
+	}
+	l.Waiters = append(l.Waiters, waiter)
+}
+
+// tellsWaits is the first version that tells when a wait began.
+const tellsWaits = 140000
+
+// estimateWait takes the wait to have begun with the statement that waits, before which it cannot have begun.
+func (w *Waiter) estimateWait() {
+	if w.StateSince == nil || w.State != "active" {
+		w.Hidden = append(slices.Clone(w.Hidden), "waiting_since")
+		return
+	}
+	w.WaitingSince, w.WaitingEstimated = w.StateSince, true
 }
 
 // connect adds the edges of the wait graph. They were read a moment after the locks: a session that waits for another

@@ -55,3 +55,39 @@ func top(loads []SessionLoad) []SessionLoad {
 	})
 	return loads[:min(len(loads), topSessions)]
 }
+
+func capacity(t tables, found map[string]Session) Capacity {
+	c := Capacity{
+		MaxLocksPerTransaction:  t.server.MaxLocksPerTransaction,
+		MaxConnections:          t.server.MaxConnections,
+		MaxPreparedTransactions: t.server.MaxPreparedTransactions,
+	}
+	c.Nominal = c.MaxLocksPerTransaction * (c.MaxConnections + c.MaxPreparedTransactions)
+	c.Advisory = advisory(t)
+	c.Used = c.Advisory + t.rows[0].OtherEntries
+	c.Top = top(loads(t, found))
+	return c
+}
+
+// advisory counts the advisory locks, be they held and waited for by many.
+func advisory(t tables) int64 {
+	different := map[identity]struct{}{}
+	for id := range t.locks() {
+		different[id] = struct{}{}
+	}
+	return int64(len(different))
+}
+
+func loads(t tables, found map[string]Session) []SessionLoad {
+	entries := map[string]int64{}
+	for _, row := range t.rows {
+		if row.Owner != "" {
+			entries[row.Owner] = row.Entries.Int64
+		}
+	}
+	all := []SessionLoad{}
+	for owner, n := range entries {
+		all = append(all, SessionLoad{Session: found[owner], Locks: n})
+	}
+	return all
+}

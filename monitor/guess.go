@@ -1,6 +1,14 @@
 package monitor
 
-import "strings"
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pglock-toolkit/pglock/internal/lockkeys"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
 
 // Guess is what a key that has no name may be: the number is one that a tool is known to use.
 type Guess struct {
@@ -26,15 +34,120 @@ const (
 // String writes the guess as a person should read it, such as "probably Rails migrations of database shop".
 func (g Guess) String() string { return string(g.Confidence) + " " + g.Text }
 
-// Label is what a person should read for the lock: its Key, or what a key without a name probably is. It can contain
-// whatever somebody else chose to call a lock.
+// Label is what a person should read for the lock in one word or few: its Key or, where it has no name, what it probably
+// is. What it is only possibly stays out. It can contain whatever somebody else chose to call a lock.
 func (l Lock) Label() string {
-	if len(l.Guesses) == 0 {
+	var likely []string
+	for _, guess := range l.Guesses {
+		if guess.Confidence == Probably {
+			likely = append(likely, guess.Text)
+		}
+	}
+	if len(likely) == 0 {
 		return l.Key
 	}
-	label := l.Guesses[0].String()
-	for _, other := range l.Guesses[1:] {
-		label += " or " + strings.TrimPrefix(other.String(), string(l.Guesses[0].Confidence)+" ")
+	return string(Probably) + " " + strings.Join(likely, " or ")
+}
+
+// guesser knows what keys without a name may be.
+type guesser struct {
+	from sources
+	// repacked names the tables of the connected database that pg_repack works on, by their OID.
+	repacked map[uint32]string
+	// companions are the keys that transactions take which are guarded by a lock, and the lock's own.
+	companions map[identity]string
+	// computed are the keys of tools, by the name of the database.
+	computed map[string]map[int64][]Guess
+}
+
+func newGuesser(grouped map[identity]*Lock, t tables, from sources) (*guesser, error) {
+	g := &guesser{from: from, companions: map[identity]string{}, computed: map[string]map[int64][]Guess{}}
+	if text := t.rows[0].Repacked; text != nil {
+		if err := json.Unmarshal(text, &g.repacked); err != nil {
+			return nil, fmt.Errorf("read the tables of pg_repack: %w", err)
+		}
 	}
-	return label
+	if guarded(t) {
+		for id, lock := range grouped {
+			companion := lockkeys.Companion(lock.ID())
+			g.companions[identity{id.database, int16(driver.Bigint), companion}] = lock.Key
+		}
+	}
+	return g, nil
+}
+
+// guarded reports whether some lock can have guarded a transaction: its session then has an identity.
+func guarded(t tables) bool {
+	for id, row := range t.locks() {
+		if marksSession(id, row) {
+			return true
+		}
+	}
+	return false
+}
+
+// guesses returns the likelier ones first.
+func (g *guesser) guesses(id identity, lock *Lock) []Guess {
+	var all []Guess
+	if key, ok := g.companions[id]; ok {
+		all = append(all, Guess{"pglock", "transactions guarded by the lock of " + key, Probably})
+	}
+	for _, names := range append(g.from.queries.of(lock), g.from.given) {
+		all = append(all, names.guesses[lock.ID()]...)
+	}
+	if id.space() == Bigint {
+		all = append(all, g.inDatabase(lock.Database)[id.number]...)
+	}
+	for _, known := range keyRanges {
+		if text, ok := known.match(id); ok {
+			all = append(all, Guess{known.tool, text, known.confidence})
+		}
+	}
+	return g.nameTables(id, distinct(all))
+}
+
+// inDatabase computes the keys that tools take in a database.
+func (g *guesser) inDatabase(database string) map[int64][]Guess {
+	if keys, ok := g.computed[database]; ok {
+		return keys
+	}
+	keys := map[int64][]Guess{}
+	for _, known := range fixedKeys {
+		keys[known.number] = append(keys[known.number], Guess{known.tool, known.text, known.confidence})
+	}
+	for _, known := range databaseKeys {
+		number := known.number(database)
+		keys[number] = append(keys[number], Guess{known.tool, fmt.Sprintf(known.text, database), Probably})
+	}
+	g.computed[database] = keys
+	return keys
+}
+
+// nameTables names the table that pg_repack works on.
+func (g *guesser) nameTables(id identity, guesses []Guess) []Guess {
+	oid, ok := id.repacks()
+	table, known := g.repacked[oid]
+	if !ok || !known || id.database != g.from.registry.database {
+		return guesses
+	}
+	for i := range guesses {
+		if guesses[i].Tool == "pg_repack" {
+			guesses[i].Text = "pg_repack of table " + table
+		}
+	}
+	return guesses
+}
+
+// distinct leaves out what is there already, and puts the likelier guesses first.
+func distinct(guesses []Guess) []Guess {
+	var all []Guess
+	for _, guess := range guesses {
+		if !slices.Contains(all, guess) {
+			all = append(all, guess)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Guess) int {
+		return compareBool(a.Confidence == Possibly, b.Confidence == Possibly)
+	})
+	return all
 }

@@ -50,18 +50,18 @@ type DBTX interface {
 //
 // Take may be called from many goroutines at once where db allows that, as a pool does. How long the network may take
 // is for ctx to say.
-func Take(ctx context.Context, db DBTX) (*Snapshot, error) {
+func Take(ctx context.Context, db DBTX, opts ...Option) (*Snapshot, error) {
 	if db == nil {
 		return nil, errors.New("monitor: cannot read advisory locks: no connection (db is nil)")
 	}
-	snapshot, err := take(ctx, db)
+	snapshot, err := take(ctx, db, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("monitor: cannot read advisory locks%s: %w%s", place(db), err, advice(err))
 	}
 	return snapshot, nil
 }
 
-func take(ctx context.Context, db DBTX) (*Snapshot, error) {
+func take(ctx context.Context, db DBTX, opts ...Option) (*Snapshot, error) {
 	inside, err := inTransaction(ctx, db)
 	if err != nil {
 		return nil, err
@@ -71,11 +71,7 @@ func take(ctx context.Context, db DBTX) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, err := r.readNames(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	return newSnapshot(t, names), nil
+	return newSnapshot(t, newOptions(opts))
 }
 
 // advice explains the errors that the monitor's own limits cause.

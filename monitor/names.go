@@ -1,69 +1,128 @@
 package monitor
 
 import (
+	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/pglock-toolkit/pglock/internal/monitordb"
 )
 
-// noRegistry says why there are no names; empty when the registry can be asked.
-func noRegistry(server monitordb.ServerRow) string {
-	switch {
-	case !server.RegistryInstalled:
-		return fmt.Sprintf("schema pglock is not installed in database %q: run pglock migrate up", server.Database)
-	case !server.RegistryReadable:
+// noRegistry says why there are no registered names; empty when the registry could be asked.
+func noRegistry(t tables) string {
+	switch row := t.rows[0]; {
+	case !row.SchemaExists:
+		return fmt.Sprintf("schema pglock is not installed in database %q: run pglock migrate up", t.server.Database)
+	case !row.Ours:
+		return fmt.Sprintf("schema pglock of database %q is not ours (something else made it), "+
+			"so there is no name registry", t.server.Database)
+	case !row.Readable:
 		return fmt.Sprintf("role %[1]s may not read the name registry: "+
-			"GRANT USAGE ON SCHEMA pglock TO %[1]s; GRANT SELECT ON pglock.names TO %[1]s", quote(server.Role))
+			"GRANT USAGE ON SCHEMA pglock TO %[1]s; GRANT SELECT ON pglock.names TO %[1]s", quote(t.server.Role))
 	}
 	return ""
 }
 
-// nameable reports whether the registry could know a lock: names hash to bigints, and each database has its own.
-func nameable(id identity, server monitordb.ServerRow) bool {
-	return id.space() == Bigint && id.database == server.DatabaseOid.Uint32
+// registry is the names of keys of the connected database. Only bigints have any.
+type registry struct {
+	database uint32 // its OID
+	byNumber map[int64][]string
 }
 
-// nameableKeys are the keys to look up, each once.
-func nameableKeys(t tables) []int64 {
-	keys := []int64{}
-	for _, row := range t.locks {
-		if id := identify(row.Database, row.Classid, row.Objid, row.Objsubid); nameable(id, t.server) {
-			keys = append(keys, id.number)
+func newRegistry(t tables) (registry, error) {
+	var rows []struct {
+		Key  int64  `json:"key"`
+		Name string `json:"name"`
+	}
+	if text := t.rows[0].Names; text != nil {
+		if err := json.Unmarshal(text, &rows); err != nil {
+			return registry{}, fmt.Errorf("read the names of keys: %w", err)
 		}
 	}
-	slices.Sort(keys)
-	return slices.Compact(keys)
-}
-
-// names is what the registry tells, or why it tells nothing.
-type names struct {
-	byKey   map[int64][]string
-	missing string
-}
-
-// registered is a row of the name registry.
-type registered struct {
-	Key  int64  `json:"key"`
-	Name string `json:"name"`
-}
-
-func newNames(rows []registered) names {
-	byKey := map[int64][]string{}
+	r := registry{database: t.rows[0].ConnectedOid.Uint32, byNumber: map[int64][]string{}}
 	for _, row := range rows {
-		byKey[row.Key] = append(byKey[row.Key], row.Name)
+		r.byNumber[row.Key] = append(r.byNumber[row.Key], row.Name)
 	}
-	return names{byKey: byKey}
+	return r, nil
 }
 
-// of returns the registered names of a lock.
-func (n names) of(id identity, server monitordb.ServerRow) []string {
-	if !nameable(id, server) {
+func (r registry) names(id identity) []string {
+	if id.space() != Bigint || id.database != r.database {
 		return nil
 	}
-	return n.byKey[id.number]
+	return r.byNumber[id.number]
+}
+
+// sources is where the names of locks come from.
+type sources struct {
+	registry registry
+	given    *Names
+	queries  queryTexts
+}
+
+// giveNames shows each lock by its name or, without one, by what it may be.
+func giveNames(grouped map[identity]*Lock, t tables, o options) error {
+	registry, err := newRegistry(t)
+	if err != nil {
+		return err
+	}
+	from := sources{registry, o.names, queryTexts{}}
+	for id, lock := range grouped {
+		lock.Names = append(lock.Names, from.names(id, lock)...)
+		lock.Key = id.text(lock.Names)
+	}
+	guesser, err := newGuesser(grouped, t, from)
+	if err != nil {
+		return err
+	}
+	for id, lock := range grouped {
+		if len(lock.Names) == 0 {
+			lock.Guesses = append(lock.Guesses, guesser.guesses(id, lock)...)
+		}
+	}
+	return nil
+}
+
+// names asks one source after the other. Only the registry can tell of a collision.
+func (s sources) names(id identity, lock *Lock) []string {
+	if registered := s.registry.names(id); len(registered) > 0 {
+		return registered
+	}
+	for _, names := range append(s.queries.of(lock), s.given, ownNames) {
+		if name, ok := names.name(id); ok {
+			return []string{name}
+		}
+	}
+	return nil
+}
+
+// ownNames are those of locks that pglock takes for itself.
+var ownNames = NewNames("pglock:migrations")
+
+// queryTexts are dictionaries of the texts in queries, by the query.
+type queryTexts map[string]*Names
+
+// of returns the texts in the queries of all who hold the lock or wait for it.
+func (q queryTexts) of(lock *Lock) []*Names {
+	var all []*Names
+	for _, holder := range lock.Holders {
+		all = q.appendTo(all, holder.Query)
+	}
+	for _, waiter := range lock.Waiters {
+		all = q.appendTo(all, waiter.Query)
+	}
+	return all
+}
+
+func (q queryTexts) appendTo(all []*Names, query string) []*Names {
+	names, known := q[query]
+	if !known {
+		names = NewNames(textsIn(query)...)
+		q[query] = names
+	}
+	if names.Len() == 0 {
+		return all
+	}
+	return append(all, names)
 }
 
 // quote writes a role so that it can stand in a statement.

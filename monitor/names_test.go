@@ -92,6 +92,10 @@ func TestWithoutNamesTheSnapshotSaysWhy(t *testing.T) {
 		}, "GRANT USAGE ON SCHEMA pglock TO \"watcher_"},
 		{"somebody else's schema", func(t *testing.T, db *testenv.DB) monitor.DBTX {
 			return session(t, db, "CREATE SCHEMA pglock", "CREATE TABLE pglock.names (nickname text)")
+		}, "is not ours"},
+		{"a changed table", func(t *testing.T, db *testenv.DB) monitor.DBTX {
+			migrate(t, db, "job")
+			return session(t, db, "ALTER TABLE pglock.names RENAME key TO number")
 		}, "column \"key\" does not exist"},
 		{"a locked table", func(t *testing.T, db *testenv.DB) monitor.DBTX {
 			migrate(t, db, "job")

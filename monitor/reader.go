@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -33,52 +34,56 @@ type reader struct {
 
 // tables is what the server tells about its locks, as it tells it.
 type tables struct {
-	server   monitordb.ServerRow
-	locks    []monitordb.LocksRow
+	server   monitordb.LimitRow
+	rows     []monitordb.LocksRow // never empty
 	blockers []monitordb.BlockersRow
-	// noBlockers says why blockers could not be read.
-	noBlockers string
+	// noBlockers says why blockers could not be read, and noNames why the name registry could not.
+	noBlockers, noNames string
 }
 
-// readTables reads the lock table. Only the cost of the last statement grows faster than the number of locks, so a server
-// with thousands of waiters may cancel that one alone; the locks are then worth having all the same.
+// readTables reads the lock table. The name registry, which users may alter, is the one thing in it that others can
+// break; it then tells all but the names.
 func (r reader) readTables(ctx context.Context) (tables, error) {
+	t, err := r.read(ctx, true)
+	refusal := refused(err)
+	if refusal == nil || ctx.Err() != nil || !aboutNames(refusal) {
+		return t, err
+	}
+	t, err = r.read(ctx, false)
+	t.noNames = fmt.Sprintf("cannot read pglock.names: %s", refusal.Message)
+	return t, err
+}
+
+// aboutNames reports whether it was the statement inside the statement that failed.
+func aboutNames(refusal *pgconn.PgError) bool {
+	return strings.Contains(refusal.Where+refusal.InternalQuery, "pglock.names")
+}
+
+// read does without the blockers when those alone take too long. Only their cost grows faster than the number of locks,
+// so a server with thousands of waiters may tell all but them.
+func (r reader) read(ctx context.Context, names bool) (tables, error) {
 	var t tables
-	err := r.send(ctx, func(batch *pgx.Batch) {
-		batch.Queue(monitordb.Server).Query(readOne(&t.server))
-		batch.Queue(monitordb.Locks).Query(readAll(&t.locks))
+	err := r.sendTo(ctx, readOne(&t.server), func(batch *pgx.Batch) {
+		batch.Queue(monitordb.Locks, topSessions, names).Query(readAll(&t.rows))
 		batch.Queue(monitordb.Blockers).Query(readAll(&t.blockers))
 	})
-	if refusal := refused(err); t.locks != nil && refusal != nil && refusal.Code == queryCanceled && ctx.Err() == nil {
+	if refusal := refused(err); t.rows != nil && refusal != nil && refusal.Code == queryCanceled && ctx.Err() == nil {
 		t.blockers, t.noBlockers = nil, fmt.Sprintf("pg_blocking_pids: %s", refusal.Message)
 		return t, nil
 	}
 	return t, err
 }
 
-// readNames looks up the keys of t. That is a second round trip, so that what it looks up is what was found.
-func (r reader) readNames(ctx context.Context, t tables) (names, error) {
-	if why := noRegistry(t.server); why != "" {
-		return names{missing: why}, nil
-	}
-	keys := nameableKeys(t)
-	if len(keys) == 0 {
-		return names{}, nil
-	}
-	var rows []registered
-	err := r.send(ctx, func(batch *pgx.Batch) {
-		batch.Queue(monitordb.Names, keys).QueryRow(func(row pgx.Row) error { return row.Scan(&rows) })
-	})
-	if refusal := refused(err); refusal != nil && ctx.Err() == nil {
-		return names{missing: fmt.Sprintf("cannot read pglock.names: %s", refusal.Message)}, nil
-	}
-	return newNames(rows), err
-}
-
 // send carries out a batch under the monitor's limits.
 func (r reader) send(ctx context.Context, queue func(*pgx.Batch)) error {
+	var server monitordb.LimitRow
+	return r.sendTo(ctx, readOne(&server), queue)
+}
+
+// sendTo is send for those who also want to know which server it is.
+func (r reader) sendTo(ctx context.Context, server func(pgx.Rows) error, queue func(*pgx.Batch)) error {
 	batch := &pgx.Batch{}
-	batch.Queue(monitordb.Limit, statementTimeout, lockTimeout)
+	batch.Queue(monitordb.Limit, statementTimeout, lockTimeout).Query(server)
 	queue(batch)
 	if r.inTransaction {
 		return r.sendUnderSavepoint(ctx, batch)

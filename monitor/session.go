@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -17,22 +18,41 @@ import (
 var (
 	// detailFields are for members of pg_read_all_stats, and for sessions of a role that one is a member of.
 	detailFields = []string{"client", "state", "state_since", "query", "session_since", "transaction_since",
-		"wait_event_type", "wait_event"}
+		"xmin_age", "xid_age", "wait_event_type", "wait_event"}
 	// sessionFields are unknown of a session that pg_stat_activity does not list.
 	sessionFields = append([]string{"user", "application"}, detailFields...)
 	// preparedFields are unknown of a prepared transaction that pg_prepared_xacts does not list.
-	preparedFields = []string{"gid", "prepared_at", "user"}
+	preparedFields = []string{"gid", "prepared_at", "user", "xid_age"}
 )
 
-// sessions collects the sessions that t describes, by process ID: one row of each session does.
-func sessions(t tables) map[int32]Session {
-	found := map[int32]Session{}
-	for _, row := range t.locks {
-		if row.SessionPid.Valid {
-			found[row.SessionPid.Int32] = visibleSession(row)
+// sessions collects the sessions and prepared transactions that t describes, by their owner in its rows.
+func sessions(t tables) map[string]Session {
+	found := map[string]Session{}
+	for _, row := range t.rows {
+		if _, known := found[row.Owner]; row.Owner != "" && (!known || row.SessionPid.Valid) {
+			found[row.Owner] = session(row)
+		}
+	}
+	for id, row := range t.locks() {
+		if marksSession(id, row) {
+			marked := found[row.Owner]
+			_, object := id.halves()
+			marked.Identity = &object
+			found[row.Owner] = marked
 		}
 	}
 	return found
+}
+
+// session makes the session or prepared transaction of a row, or says what is unknown about it.
+func session(row monitordb.LocksRow) Session {
+	switch {
+	case !row.Pid.Valid:
+		return preparedTransaction(row)
+	case !row.SessionPid.Valid:
+		return Session{PID: row.Pid.Int32, Database: row.Datname.String, Hidden: slices.Clone(sessionFields)}
+	}
+	return visibleSession(row)
 }
 
 // visibleSession reads what pg_stat_activity shows, which for roles without the right is little.
@@ -40,8 +60,9 @@ func visibleSession(row monitordb.LocksRow) Session {
 	session := Session{
 		PID:         row.SessionPid.Int32,
 		User:        row.Usename.String,
-		Database:    row.DatabaseName.String,
+		Database:    row.Datname.String,
 		Application: row.ApplicationName.String,
+		Process:     process(row.ApplicationName.String),
 		Hidden:      []string{},
 	}
 	if detailsHidden(row) {
@@ -52,8 +73,20 @@ func visibleSession(row monitordb.LocksRow) Session {
 	session.State, session.StateSince = row.State.String, instant(row.StateChange)
 	session.Query = row.Query.String
 	session.Since, session.TransactionSince = instant(row.BackendStart), instant(row.XactStart)
+	session.XminAge, session.XIDAge = number(row.XminAge), number(row.XidAge)
 	session.WaitEventType, session.WaitEvent = row.WaitEventType.String, row.WaitEvent.String
 	return session
+}
+
+// processMark is how the application_name of a Locker's session ends.
+var processMark = regexp.MustCompile(`\(pglock ([0-9a-f]{8})\)$`)
+
+// process returns the mark in an application_name.
+func process(application string) string {
+	if match := processMark.FindStringSubmatch(application); match != nil {
+		return match[1]
+	}
+	return ""
 }
 
 // detailsHidden reports whether the role may not see a session's details. Every session has a start, so its absence
@@ -64,32 +97,20 @@ func detailsHidden(row monitordb.LocksRow) bool {
 
 // whyHidden says what to do about hidden details; empty when there are none.
 func whyHidden(t tables) string {
-	for _, row := range t.locks {
-		if detailsHidden(row) {
-			return fmt.Sprintf("role %[1]s may not see the details of other roles' sessions: "+
-				"GRANT pg_read_all_stats TO %[1]s", quote(t.server.Role))
-		}
+	if !slices.ContainsFunc(t.rows, detailsHidden) {
+		return ""
 	}
-	return ""
-}
-
-// lockSession finds the session or prepared transaction of a row, or says what is unknown about it.
-func lockSession(row monitordb.LocksRow, found map[int32]Session) Session {
-	if !row.Pid.Valid {
-		return preparedTransaction(row)
-	}
-	if session, ok := found[row.Pid.Int32]; ok {
-		return session
-	}
-	return Session{PID: row.Pid.Int32, Database: row.DatabaseName.String, Hidden: slices.Clone(sessionFields)}
+	return fmt.Sprintf("role %[1]s may not see the details of other roles' sessions: "+
+		"GRANT pg_read_all_stats TO %[1]s", quote(t.server.Role))
 }
 
 func preparedTransaction(row monitordb.LocksRow) Session {
 	session := Session{
 		GID:        row.Gid.String,
 		PreparedAt: instant(row.Prepared),
-		User:       row.Owner.String,
-		Database:   row.DatabaseName.String,
+		User:       row.Role.String,
+		Database:   row.Datname.String,
+		XIDAge:     number(row.XidAge),
 		Hidden:     []string{},
 	}
 	if !row.Gid.Valid {
@@ -112,4 +133,11 @@ func instant(t pgtype.Timestamptz) *time.Time {
 	}
 	utc := t.Time.UTC()
 	return &utc
+}
+
+func number(n pgtype.Int8) *int64 {
+	if !n.Valid {
+		return nil
+	}
+	return &n.Int64
 }

@@ -14,7 +14,7 @@ import (
 )
 
 var details = []string{"client", "state", "state_since", "query", "session_since", "transaction_since",
-	"wait_event_type", "wait_event"}
+	"xmin_age", "xid_age", "wait_event_type", "wait_event"}
 
 func TestASessionIsDescribed(t *testing.T) {
 	db := testenv.Database(t)

@@ -19,7 +19,7 @@ const answerTimeout = 10 * time.Second
 // ones in between are skipped, not queued. An interval that is not positive is an error, yielded once.
 //
 // Each iteration over the result watches anew. Watch uses no goroutine of its own.
-func Watch(ctx context.Context, db DBTX, every time.Duration) iter.Seq2[*Snapshot, error] {
+func Watch(ctx context.Context, db DBTX, every time.Duration, opts ...Option) iter.Seq2[*Snapshot, error] {
 	return func(yield func(*Snapshot, error) bool) {
 		if every <= 0 {
 			yield(nil, fmt.Errorf("monitor: cannot watch every %v: the interval must be positive", every))
@@ -28,7 +28,7 @@ func Watch(ctx context.Context, db DBTX, every time.Duration) iter.Seq2[*Snapsho
 		ticker := time.NewTicker(every)
 		defer ticker.Stop()
 		for ctx.Err() == nil {
-			snapshot, err := takeInTime(ctx, db)
+			snapshot, err := takeInTime(ctx, db, opts)
 			if ctx.Err() != nil || !yield(snapshot, err) {
 				return
 			}
@@ -40,10 +40,10 @@ func Watch(ctx context.Context, db DBTX, every time.Duration) iter.Seq2[*Snapsho
 	}
 }
 
-func takeInTime(ctx context.Context, db DBTX) (*Snapshot, error) {
+func takeInTime(ctx context.Context, db DBTX, opts []Option) (*Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	snapshot, err := Take(ctx, db)
+	snapshot, err := Take(ctx, db, opts...)
 	if err != nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("%w (no answer within %v)", err, answerTimeout)
 	}

@@ -13,67 +13,143 @@ RELEASE SAVEPOINT pglock_monitor;
 -- name: Probe :one
 SELECT 1::int4 AS probe;
 
--- Keeps the statements behind it in the same transaction from being a burden: one that takes long is cancelled, and so
--- is one that waits for a lock. Limits that are tighter already stay. Dates come in a form that the client reads in
--- text too, and sessions as they are now, not as an earlier statement of the same transaction saw them
+-- Says which server this is, and keeps the statements behind it in the same transaction from being a burden: one that
+-- takes long is cancelled, and so is one that waits for a lock. Limits that are tighter already stay. It reads no table
+-- itself, since it has no limits yet. Dates come in a form that the client reads in text too, and sessions as they are
+-- now, not as an earlier statement of the same transaction saw them
 -- (https://www.postgresql.org/docs/current/monitoring-stats.html#MONITORING-STATS-VIEWS).
--- name: Limit :exec
-SELECT pg_catalog.pg_stat_clear_snapshot(),
-       pg_catalog.set_config('datestyle', 'ISO', true),
+-- name: Limit :one
+SELECT pg_catalog.pg_stat_clear_snapshot()::text AS cleared,
+       pg_catalog.set_config('datestyle', 'ISO', true)::text AS datestyle,
        (SELECT count(pg_catalog.set_config(s.name,
                    CASE WHEN pg_catalog.current_setting(s.name)::interval BETWEEN '1 ms' AND s.most::interval
                         THEN pg_catalog.current_setting(s.name)
                         ELSE s.most END, true))
         FROM (VALUES ('statement_timeout', @statement_timeout::text),
-                     ('lock_timeout', @lock_timeout::text)) AS s (name, most)) AS limits;
-
--- The server, and whether the role can read the name registry. The catalogs are asked, since to_regclass raises an
--- error where the role has no rights on the schema.
--- name: Server :one
-SELECT pg_catalog.clock_timestamp()::timestamptz AS taken_at,
+                     ('lock_timeout', @lock_timeout::text)) AS s (name, most)) AS limits,
+       pg_catalog.clock_timestamp()::timestamptz AS taken_at,
        pg_catalog.current_setting('server_version')::text AS version,
-       d.datname::text AS database,
-       d.oid AS database_oid,
+       pg_catalog.current_setting('server_version_num')::int4 AS version_number,
+       pg_catalog.current_database()::text AS database,
        current_user::text AS role,
-       (r.oid IS NOT NULL)::bool AS registry_installed,
-       COALESCE(pg_catalog.has_schema_privilege(r.relnamespace, 'USAGE')
-                AND pg_catalog.has_table_privilege(r.oid, 'SELECT'), false)::bool AS registry_readable
-FROM pg_catalog.pg_database AS d
-LEFT JOIN pg_catalog.pg_namespace AS n ON n.nspname = 'pglock'
-LEFT JOIN pg_catalog.pg_class AS r ON r.relnamespace = n.oid AND r.relname = 'names'
-WHERE d.datname = pg_catalog.current_database();
+       pg_catalog.current_setting('max_locks_per_transaction')::int8 AS max_locks_per_transaction,
+       pg_catalog.current_setting('max_connections')::int8 AS max_connections,
+       pg_catalog.current_setting('max_prepared_transactions')::int8 AS max_prepared_transactions;
 
--- Every advisory lock that is held or waited for, in every database of the server. What pg_stat_activity knows of a
--- session comes with the first of its locks only, since one session can hold thousands.
+-- All that there is to know of advisory locks but who waits for whom, in every database of the server, from one reading
+-- of pg_locks. A row is a session or prepared transaction with the locks of one database and space that it holds, or
+-- waits for, in one mode. Its first row also has what pg_stat_activity knows of it, and the first row of all what
+-- there is only once. Sessions without advisory locks are there when they have more locks than most.
 --
--- The locks of a prepared transaction have no pid. It always holds its own transaction ID too, so that row of the same
--- virtual transaction leads to its identifier.
 -- name: Locks :many
 WITH locks AS MATERIALIZED (
-    SELECT l.locktype, l.database, l.classid, l.objid, l.objsubid, l.mode, l.granted, l.pid,
-           l.virtualtransaction, l.transactionid,
+    SELECT l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid, l.classid, l.objid,
+           l.objsubid, l.mode, l.granted, l.pid,
+           -- A prepared transaction has no pid, but a virtual transaction for ever, unlike sessions.
+           COALESCE(l.pid::text, l.virtualtransaction)::text COLLATE "C" AS owner,
+           (l.classid::int8 << 32) | l.objid::int8 AS number,
+           -- Other locks take no place in the lock table.
+           NOT l.fastpath AND l.mode <> 'SIReadLock' AS shared,
            -- PostgreSQL 13 has no waitstart.
-           CASE WHEN NOT l.granted THEN (pg_catalog.to_jsonb(l) ->> 'waitstart')::timestamptz END AS waiting_since,
-           pg_catalog.row_number() OVER (PARTITION BY l.pid) AS nth
+           CASE WHEN NOT l.granted AND l.locktype = 'advisory'
+                THEN (pg_catalog.to_jsonb(l) ->> 'waitstart')::timestamptz END AS waiting_since
     FROM pg_catalog.pg_locks AS l
-    WHERE l.locktype = 'advisory' OR (l.locktype = 'transactionid' AND l.pid IS NULL)
+),
+owners AS (
+    SELECT l.owner, min(l.pid)::int4 AS pid, bool_or(l.locktype = 'advisory') AS advisory,
+           count(*) FILTER (WHERE l.shared) AS entries,
+           pg_catalog.row_number() OVER (ORDER BY count(*) FILTER (WHERE l.shared) DESC) AS rank
+    FROM locks AS l
+    GROUP BY l.owner
+),
+held AS (
+    SELECT l.owner, l.database, l.objsubid, l.mode, l.granted, min(l.waiting_since) AS waiting_since,
+           pg_catalog.array_agg(l.number) AS numbers,
+           pg_catalog.row_number() OVER (PARTITION BY l.owner) AS nth
+    FROM locks AS l
+    WHERE l.locktype = 'advisory'
+    GROUP BY l.owner, l.database, l.objsubid, l.mode, l.granted
+),
+-- A prepared transaction always holds the lock of its own transaction ID too, which leads to its identifier.
+prepared AS (
+    SELECT l.owner, p.gid, p.owner AS role, p.prepared, pg_catalog.age(p.transaction)::int8 AS xid_age
+    FROM locks AS l
+    JOIN pg_catalog.pg_prepared_xacts AS p ON p.transaction = l.transactionid
+    WHERE l.locktype = 'transactionid' AND l.pid IS NULL
+),
+sessions AS (
+    SELECT o.owner, o.pid, o.entries, h.database, h.objsubid, h.mode, h.granted, h.waiting_since, h.numbers,
+           COALESCE(d.datname, a.datname) AS datname,
+           x.gid, x.role, x.prepared, COALESCE(x.xid_age, pg_catalog.age(a.backend_xid)::int8) AS xid_age,
+           pg_catalog.age(a.backend_xmin)::int8 AS xmin_age,
+           a.pid AS session_pid, a.usename, a.application_name, a.client_addr, a.client_port, a.state, a.state_change,
+           a.query, a.backend_start, a.xact_start, a.wait_event_type, a.wait_event,
+           pg_catalog.row_number() OVER () AS nth
+    FROM owners AS o
+    LEFT JOIN held AS h ON h.owner = o.owner
+    LEFT JOIN prepared AS x ON x.owner = o.owner
+    LEFT JOIN pg_catalog.pg_database AS d ON d.oid = h.database
+    LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = o.pid AND COALESCE(h.nth, 1) = 1
+    WHERE o.advisory OR (o.rank <= @top::int8 AND o.entries > 0)
+),
+connected AS (
+    SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database()
+),
+-- The catalogs are asked, since to_regclass raises an error where the role has no rights on the schema.
+registry AS MATERIALIZED (
+    SELECT n.oid IS NOT NULL AS schema_exists,
+           EXISTS (SELECT FROM pg_catalog.pg_constraint AS c
+                   JOIN pg_catalog.pg_class AS t ON t.oid = c.conrelid
+                   WHERE t.relnamespace = n.oid AND t.relname = 'schema_migrations'
+                     AND c.conname = 'pglock_toolkit_schema_migrations') AS ours,
+           COALESCE(pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+                    AND pg_catalog.has_table_privilege(r.oid, 'SELECT'), false) AS readable
+    FROM (VALUES (1)) AS one (row)
+    LEFT JOIN pg_catalog.pg_namespace AS n ON n.nspname = 'pglock'
+    LEFT JOIN pg_catalog.pg_class AS r ON r.relnamespace = n.oid AND r.relname = 'names'
+),
+facts AS MATERIALIZED (
+    SELECT g.schema_exists, g.ours, g.readable, (SELECT d.oid FROM connected AS d) AS connected_oid,
+           (SELECT count(*) FROM (
+                SELECT DISTINCT l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid,
+                                l.classid, l.objid, l.objsubid
+                FROM locks AS l WHERE l.shared AND l.locktype <> 'advisory') AS entry) AS other_entries,
+           -- pg_repack takes (16185446, OID of the table - 2^31).
+           (SELECT pg_catalog.json_object_agg(c.oid, pg_catalog.format('%I.%I', n.nspname, c.relname))
+            FROM (SELECT (l.objid::int8 # 2147483648)::oid AS oid
+                  FROM locks AS l JOIN connected AS d ON d.oid = l.database
+                  WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid = 16185446) AS t
+            JOIN pg_catalog.pg_class AS c ON c.oid = t.oid
+            JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace) AS repacked,
+           -- The names of keys, as a JSON array of {key, name}; a key that has several is a collision. The table is
+           -- named in a string: a statement that names it would be an error where it does not exist, and while it is
+           -- parsed would wait for whoever alters it. XML cannot hold every character, so it holds the array in
+           -- hexadecimal.
+           CASE WHEN @names::bool AND g.ours AND g.readable THEN
+               COALESCE(pg_catalog.convert_from(pg_catalog.decode(pg_catalog.substring(
+                   pg_catalog.query_to_xml(pg_catalog.format(
+                       'SELECT pg_catalog.encode(pg_catalog.convert_to(pg_catalog.json_agg(n)::text, ''UTF8''), ''hex'') '
+                       'AS names FROM (SELECT key, name FROM pglock.names WHERE key = ANY (%L::int8[]) '
+                       'ORDER BY key, name) AS n',
+                       (SELECT pg_catalog.array_agg(DISTINCT l.number)
+                        FROM locks AS l JOIN connected AS d ON d.oid = l.database
+                        WHERE l.locktype = 'advisory' AND l.objsubid = 1)), false, false, '')::text,
+                   '<names>(.*)</names>'), 'hex'), 'UTF8'), '[]')
+           END AS names
+    FROM registry AS g
 )
-SELECT l.database, l.classid, l.objid, l.objsubid, l.mode, l.granted, l.pid,
-       l.waiting_since::timestamptz AS waiting_since,
-       d.datname AS database_name,
-       x.gid, x.owner, x.prepared,
-       a.pid AS session_pid, a.usename, a.application_name, a.client_addr, a.client_port,
-       a.state, a.state_change, a.query, a.backend_start, a.xact_start, a.wait_event_type, a.wait_event
-FROM locks AS l
-LEFT JOIN pg_catalog.pg_database AS d ON d.oid = l.database
-LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = l.pid AND l.nth = 1
-LEFT JOIN (
-    SELECT t.virtualtransaction, p.gid, p.owner, p.prepared
-    FROM locks AS t
-    JOIN pg_catalog.pg_prepared_xacts AS p ON p.transaction = t.transactionid
-    WHERE t.locktype = 'transactionid'
-) AS x ON l.pid IS NULL AND x.virtualtransaction = l.virtualtransaction
-WHERE l.locktype = 'advisory';
+SELECT f.schema_exists::bool AS schema_exists, f.ours::bool AS ours, f.readable::bool AS readable,
+       f.connected_oid::oid AS connected_oid,
+       f.other_entries::int8 AS other_entries,
+       CASE WHEN COALESCE(s.nth, 1) = 1 THEN f.repacked END::json AS repacked,
+       CASE WHEN COALESCE(s.nth, 1) = 1 THEN f.names END::json AS names,
+       COALESCE(s.owner, '')::text AS owner, s.pid, s.entries, s.database, s.objsubid, s.mode, s.granted, s.waiting_since::timestamptz AS waiting_since,
+       s.numbers::int8[] AS numbers, s.datname, s.gid, s.role, s.prepared,
+       s.xid_age, s.xmin_age,
+       s.session_pid, s.usename, s.application_name, s.client_addr, s.client_port, s.state, s.state_change, s.query,
+       s.backend_start, s.xact_start, s.wait_event_type, s.wait_event
+FROM facts AS f
+LEFT JOIN sessions AS s ON true;
 
 -- Whom the waiters wait for. pg_blocking_pids keeps the lock manager busy for a moment, so it is called for waiters
 -- only (https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-INFO-SESSION).
@@ -82,14 +158,3 @@ SELECT l.database, l.classid, l.objid, l.objsubid, l.pid,
        pg_catalog.pg_blocking_pids(l.pid)::int4[] AS blockers
 FROM pg_catalog.pg_locks AS l
 WHERE l.locktype = 'advisory' AND NOT l.granted;
-
--- The names of keys, as a JSON array of {key, name}; a key that has several is a collision. The table is named in a
--- string: a statement that names it would be an error where it does not exist, and while it is parsed, before any limit
--- applies, would wait for whoever alters it. XML cannot hold every character, so it holds the array in hexadecimal.
--- name: Names :one
-SELECT COALESCE(pg_catalog.convert_from(pg_catalog.decode(pg_catalog.substring(
-    pg_catalog.query_to_xml(pg_catalog.format(
-        'SELECT pg_catalog.encode(pg_catalog.convert_to(pg_catalog.json_agg(n)::text, ''UTF8''), ''hex'') AS names '
-        'FROM (SELECT key, name FROM pglock.names WHERE key = ANY (%L::int8[]) ORDER BY key, name) AS n',
-        @keys::int8[]), false, false, '')::text,
-    '<names>(.*)</names>'), 'hex'), 'UTF8'), '[]')::json AS names;

@@ -1,0 +1,116 @@
+package monitor
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Names is a dictionary: it knows which name a key is the hash of. A hash cannot be turned around, so it is made from
+// names that somebody expects. The zero value is empty. It is never changed once it has been made, and may be used from
+// many goroutines.
+//
+// A name that is found so is certain for keys of pglock: nobody finds another name with the same 64 bits of SHA-256.
+// The first ten thousand names are also tried with the hash functions of other tools, whose matches are guesses.
+type Names struct {
+	size     int
+	byNumber map[int64]string
+	guesses  map[driver.KeyID][]Guess
+}
+
+const (
+	// MaxNames is how many names a dictionary can have. That many take about 150 MB.
+	MaxNames = 1_000_000
+	// mostForOthers is how many names are also hashed as other tools do, which takes ten times the room.
+	mostForOthers = 10_000
+)
+
+// NewNames makes a dictionary of these very names, as [pglock.NewKey] takes them. What goes beyond [MaxNames] is left
+// out.
+func NewNames(names ...string) *Names {
+	n := &Names{}
+	for _, name := range names[:min(len(names), MaxNames)] {
+		n.add(name)
+	}
+	return n
+}
+
+// ReadNames makes a dictionary of a text with a name or a pattern on each line. Space around it does not count, nor do
+// empty lines and those that begin with #. A line is read as [pglock.ParseKey] reads a key: @@x is the name "@x", while
+// numbers (@42) have no name and are an error.
+//
+// A pattern has ranges of numbers in braces and stands for every name with one number of each: shard:{1..3} for three
+// names, {a..b} for itself. Leading zeros keep their width: {08..10} is 08, 09, 10. More than [MaxNames] names are an
+// error, and so is a line beyond 64 KB. Errors say which line they are about.
+func ReadNames(r io.Reader) (*Names, error) {
+	n := &Names{}
+	lines := bufio.NewScanner(r)
+	for number := 1; lines.Scan(); number++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if err := n.addLine(line); err != nil {
+			return nil, fmt.Errorf("line %d: %w", number, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("read names: %w", err)
+	}
+	return n, nil
+}
+
+func (n *Names) addLine(line string) error {
+	if !utf8.ValidString(line) {
+		return errors.New("not UTF-8")
+	}
+	key, err := pglock.ParseKey(line)
+	if err != nil {
+		return err
+	}
+	if key.Name() == "" {
+		return fmt.Errorf("%s is a number, and has no name (@@ begins a name with @)", line)
+	}
+	pattern, err := parsePattern(key.Name())
+	if err != nil {
+		return err
+	}
+	if size := pattern.size(); size > MaxNames-int64(n.size) {
+		return fmt.Errorf("%q makes it more than %d names, which is the most (use smaller ranges)", line, MaxNames)
+	}
+	for name := range pattern.names() {
+		n.add(name)
+	}
+	return nil
+}
+
+func (n *Names) add(name string) {
+	if n.byNumber == nil {
+		n.byNumber, n.guesses = map[int64]string{}, map[driver.KeyID][]Guess{}
+	}
+	n.byNumber[pglock.NewKey(name).Int64()] = name
+	if n.size++; n.size <= mostForOthers {
+		for _, tool := range namedKeys {
+			id := driver.KeyID{Space: tool.space, Number: tool.number(name)}
+			n.guesses[id] = append(n.guesses[id], Guess{tool.name, fmt.Sprintf("%s %q", tool.what, name), Probably})
+		}
+	}
+}
+
+// Len is the number of names.
+func (n *Names) Len() int { return n.size }
+
+// name returns the name whose hash a key is.
+func (n *Names) name(id identity) (name string, ok bool) {
+	if id.space() != Bigint {
+		return "", false
+	}
+	name, ok = n.byNumber[id.number]
+	return name, ok
+}

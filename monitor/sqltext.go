@@ -1,0 +1,28 @@
+package monitor
+
+import (
+	"regexp"
+	"strings"
+)
+
+// mostTexts is how many comments and strings of a query are looked at.
+const mostTexts = 32
+
+// commentOrString matches what people and libraries write a lock's name into: with_advisory_lock and others put it in a
+// comment, hand-written SQL into a string such as pglock.key('invoice:42'). It need not be exact about what a comment
+// is in which place, since a text is only believed to be a key's name when its hash is the key.
+var commentOrString = regexp.MustCompile(`(?s)/\*(.*?)\*/|--([^\n]*)|'((?:[^']|'')*)'`)
+
+// textsIn returns the comments and strings of a query.
+func textsIn(query string) []string {
+	var texts []string
+	for _, match := range commentOrString.FindAllStringSubmatch(query, mostTexts) {
+		if comment := strings.TrimSpace(match[1] + match[2]); comment != "" {
+			texts = append(texts, comment)
+		}
+		if match[3] != "" {
+			texts = append(texts, strings.ReplaceAll(match[3], "''", "'"))
+		}
+	}
+	return texts
+}
