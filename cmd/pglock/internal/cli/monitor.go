@@ -33,10 +33,16 @@ database of the server; for others than the one that is connected to, it is
 named, and there are no names. Prepared transactions have no process, but an
 identifier, which ROLLBACK PREPARED takes.
 
-On a terminal the table is renewed in place until Ctrl-C. Elsewhere, and with
---output json or csv, each snapshot is appended: as a table, as one line of
-JSON, or as lines of CSV under one header. When the server goes away, pglock
-says so on the standard error, or above the table, and goes on when it is back.
+On a terminal it is a view that fills the screen: keys, the tree of those who
+wait, and sessions, with trends, filters, details, and keys that cancel and
+terminate sessions, which --read-only takes away. ? lists them. Every signal is
+logged to the standard error, after you leave if that is the terminal too.
+NO_COLOR is respected; with TERM=dumb it prints.
+
+Elsewhere, and with --output json or csv, each snapshot is appended: as a table,
+as one line of JSON, or as lines of CSV under one header. When the server goes
+away, pglock says so on the standard error, or in the view, and goes on when it
+is back.
 
 Exit codes: 0 done, or ended by Ctrl-C or SIGTERM; 69 no database; 64 wrong
 usage.`
@@ -48,6 +54,7 @@ type watch struct {
 	interval seconds
 	keys     []string
 	waiting  bool
+	readOnly bool
 }
 
 func newMonitor() *cobra.Command {
@@ -70,6 +77,7 @@ func newMonitor() *cobra.Command {
 	flags.Var(&m.interval, "interval", "take a snapshot every `duration`")
 	flags.StringArrayVar(&m.keys, "key", nil, "show this `KEY` only; may be given more than once")
 	flags.BoolVar(&m.waiting, "waiting", false, "show only locks that somebody waits for")
+	flags.BoolVar(&m.readOnly, "read-only", false, "have no keys that end sessions")
 	complete(cmd, "key")
 	return cmd
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -29,16 +30,43 @@ func (m *watch) fillScreen(ctx context.Context, db database, pool *pgxpool.Pool,
 	if err != nil {
 		return db.failed(err)
 	}
+	var log aside
 	last, err := tui.Run(ctx, tui.Options{
 		Target:   db.target,
 		First:    first,
 		Take:     func(ctx context.Context) (*monitor.Snapshot, error) { return monitor.Take(ctx, pool) },
 		Interval: time.Duration(m.interval),
 		Filter:   filter,
+		End:      m.ender(db, pool, &log),
 		Output:   os.Stdout,
 	})
 	_, printErr := io.WriteString(os.Stdout, lines(view.Table(last, filter, db.target, width())))
-	return errors.Join(err, printErr)
+	return errors.Join(err, printErr, log.close())
+}
+
+// ender is nil when nobody is to be ended.
+func (m *watch) ender(db database, pool *pgxpool.Pool, log io.Writer) tui.End {
+	if m.readOnly {
+		return nil
+	}
+	return func(ctx context.Context, signal monitor.Signal, c monitor.Condemned) (monitor.Outcome, error) {
+		return send(ctx, db, pool, log, signal, c)
+	}
+}
+
+// aside writes to the standard error. If that is a terminal, it waits until the view has left it.
+type aside struct{ kept bytes.Buffer }
+
+func (a *aside) Write(p []byte) (int, error) {
+	if term.Is(os.Stderr) {
+		return a.kept.Write(p)
+	}
+	return os.Stderr.Write(p)
+}
+
+func (a *aside) close() error {
+	_, err := a.kept.WriteTo(os.Stderr)
+	return err
 }
 
 func lines(all []string) string { return strings.Join(all, "\n") + "\n" }

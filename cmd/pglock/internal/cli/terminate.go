@@ -239,11 +239,7 @@ func (s *signalling) confirm(cmd *cobra.Command, db database, c monitor.Condemne
 
 // carryOut sends the signal, and says what came of it: to people what became of which lock, to the log who did what.
 func (s *signalling) carryOut(ctx context.Context, db database, pool *pgxpool.Pool, c monitor.Condemned) error {
-	send := map[monitor.Signal]func(context.Context, monitor.DBTX, monitor.Condemned) (monitor.Outcome, error){
-		monitor.SignalCancel: monitor.Cancel, monitor.SignalTerminate: monitor.Terminate,
-	}[s.signal]
-	outcome, err := send(ctx, pool, c)
-	record(ctx, db, s.signal, c, outcome, err)
+	outcome, err := send(ctx, db, pool, os.Stderr, s.signal, c)
 	if err != nil {
 		return db.failed(err)
 	}
@@ -256,11 +252,20 @@ func (s *signalling) carryOut(ctx context.Context, db database, pool *pgxpool.Po
 	return nil
 }
 
+// send sends a signal, and logs that it did, or could not.
+func send(ctx context.Context, db database, pool *pgxpool.Pool, log io.Writer, signal monitor.Signal,
+	c monitor.Condemned) (monitor.Outcome, error) {
+	send := map[monitor.Signal]func(context.Context, monitor.DBTX, monitor.Condemned) (monitor.Outcome, error){
+		monitor.SignalCancel: monitor.Cancel, monitor.SignalTerminate: monitor.Terminate,
+	}[signal]
+	outcome, err := send(ctx, pool, c)
+	record(ctx, slog.New(slog.NewTextHandler(log, nil)).With("server", db.target), signal, c, outcome, err)
+	return outcome, err
+}
+
 // record logs a signal that was sent, or was to be sent.
-func record(
-	ctx context.Context, db database, signal monitor.Signal, c monitor.Condemned, o monitor.Outcome, err error,
-) {
-	logger := slog.New(slog.NewTextHandler(os.Stderr, nil)).With("server", db.target)
+func record(ctx context.Context, logger *slog.Logger, signal monitor.Signal, c monitor.Condemned, o monitor.Outcome,
+	err error) {
 	if err == nil {
 		logger.LogAttrs(ctx, slog.LevelInfo, "session signalled", slog.Any("", o))
 		return

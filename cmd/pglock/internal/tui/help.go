@@ -10,6 +10,9 @@ import (
 func helpText(m Model, width int) []string {
 	t := &text{width: width}
 	for _, group := range m.helpGroups() {
+		if !group.keys[0].Enabled() {
+			continue
+		}
 		t.gap()
 		t.add(1, "%s", group.title)
 		t.bindings(group.keys)
@@ -17,6 +20,9 @@ func helpText(m Model, width int) []string {
 	t.gap()
 	for _, note := range helpNotes {
 		t.add(1, "%s", note)
+	}
+	if m.keys.terminate.Enabled() {
+		t.add(1, "%s", endingNote)
 	}
 	return t.lines[1:]
 }
@@ -33,6 +39,7 @@ func (m Model) helpGroups() []helpGroup {
 		{"Rows", []key.Binding{k.up, k.down, k.pageUp, k.pageDown, k.top, k.bottom, k.order, k.reverse, k.filter, k.back,
 			k.waiting, k.follow, k.copy}},
 		{"Time", []key.Binding{k.pause, k.refresh, k.faster, k.slower}},
+		{"Sessions", []key.Binding{k.cancel, k.terminate}},
 		{"Leave", []key.Binding{k.suspend, k.quit}},
 	}
 }
@@ -64,6 +71,10 @@ var helpNotes = []string{
 	"In the tree everybody stands below whom it waits for; ~ marks those who are only behind others that wait too, and " +
 		"! those in a deadlock. BEHIND is how many sessions cannot go on before this one does.",
 }
+
+const endingNote = "Cancelling ends the statement of a session, such as its wait; terminating ends the session and all " +
+	"its locks. Both first show all that the session holds and who waits for it, and ask. What came of it is in the log, " +
+	"and on the standard error when you leave."
 
 // logText lists what happened.
 func logText(m Model, width int) []string {

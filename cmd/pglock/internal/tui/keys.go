@@ -4,53 +4,63 @@ import "charm.land/bubbles/v2/key"
 
 // keyMap are the keys of the view. Their help is all that the footer and the help pane say of them.
 type keyMap struct {
-	up, down, pageUp, pageDown, top, bottom          key.Binding
-	next, previous, keys, tree, sessions             key.Binding
-	open, back, filter, waiting, order, reverse      key.Binding
-	pause, refresh, slower, faster                   key.Binding
-	follow, copy, info, log, help, cancel, terminate key.Binding
-	suspend, quit                                    key.Binding
-	accept, giveUp                                   key.Binding // while something is typed
-	closePane                                        key.Binding
+	up, down, pageUp, pageDown, top, bottom key.Binding
+	next, previous, keys, tree, sessions    key.Binding
+	open, info, log, help                   key.Binding
+	order, reverse, filter, back, waiting   key.Binding
+	follow, copy                            key.Binding
+	pause, refresh, slower, faster          key.Binding
+	cancel, terminate                       key.Binding
+	suspend, quit                           key.Binding
+
+	closePane           key.Binding // while a pane is open
+	accept, giveUp      key.Binding // while a filter is typed
+	confirm, leaveAlone key.Binding // while somebody is asked: the same keys
 }
 
-func newKeyMap() keyMap {
+// newKeyMap has no keys that end sessions unless that is wanted.
+func newKeyMap(ending bool) keyMap {
 	bind := func(shown, help string, keys ...string) key.Binding {
 		return key.NewBinding(key.WithKeys(keys...), key.WithHelp(shown, help))
 	}
-	return keyMap{
-		up:        bind("↑ k", "up", "up", "k"),
-		down:      bind("↓ j", "down", "down", "j"),
-		pageUp:    bind("PgUp ^b", "a page up", "pgup", "ctrl+b", "ctrl+u"),
-		pageDown:  bind("PgDn ^f", "a page down", "pgdown", "ctrl+f", "ctrl+d"),
-		top:       bind("Home g", "to the top, and stay there", "home", "g"),
-		bottom:    bind("End G", "to the end", "end", "G"),
-		next:      bind("Tab", "page", "tab", "right"),
-		previous:  bind("S-Tab", "page before", "shift+tab", "left"),
-		keys:      bind("1", "keys", "1"),
-		tree:      bind("2", "tree of those who wait", "2"),
-		sessions:  bind("3", "sessions", "3"),
-		open:      bind("Enter", "details", "enter"),
-		back:      bind("Esc", "remove the filter", "esc"),
-		filter:    bind("/", "filter", "/"),
-		waiting:   bind("w", "only waited for", "w"),
-		order:     bind("s", "sort", "s"),
-		reverse:   bind("S", "reverse the order", "S"),
-		pause:     bind("p", "pause", "p", "space"),
-		refresh:   bind("r", "look again now", "r"),
-		slower:    bind("+", "look less often", "+", "="),
-		faster:    bind("-", "look more often", "-", "_"),
-		follow:    bind("f", "follow the key", "f"),
-		copy:      bind("y", "copy", "y"),
-		info:      bind("i", "about the server", "i"),
-		log:       bind("l", "log", "l"),
-		help:      bind("?", "help", "?"),
-		cancel:    bind("c", "cancel", "c"),
-		terminate: bind("t", "terminate", "t"),
-		accept:    bind("Enter", "keep", "enter"),
-		giveUp:    bind("Esc", "as before", "esc", "ctrl+c"),
-		closePane: bind("Esc q", "close", "esc", "q", "enter", "backspace"),
-		suspend:   bind("^z", "suspend", "ctrl+z"),
-		quit:      bind("q", "quit", "q", "ctrl+c"),
+	keys := keyMap{
+		up:         bind("↑ k", "up", "up", "k"),
+		down:       bind("↓ j", "down", "down", "j"),
+		pageUp:     bind("PgUp ^b", "a page up", "pgup", "ctrl+b", "ctrl+u"),
+		pageDown:   bind("PgDn ^f", "a page down", "pgdown", "ctrl+f", "ctrl+d"),
+		top:        bind("Home g", "to the top, and stay there", "home", "g"),
+		bottom:     bind("End G", "to the end", "end", "G"),
+		next:       bind("Tab", "page", "tab", "right"),
+		previous:   bind("S-Tab", "page before", "shift+tab", "left"),
+		keys:       bind("1", "keys", "1"),
+		tree:       bind("2", "tree of those who wait", "2"),
+		sessions:   bind("3", "sessions", "3"),
+		open:       bind("Enter", "details", "enter"),
+		back:       bind("Esc", "remove the filter", "esc"),
+		filter:     bind("/", "filter", "/"),
+		waiting:    bind("w", "only waited for", "w"),
+		order:      bind("s", "sort", "s"),
+		reverse:    bind("S", "reverse the order", "S"),
+		pause:      bind("p", "pause", "p", "space"),
+		refresh:    bind("r", "look again now", "r"),
+		slower:     bind("+", "look less often", "+", "="),
+		faster:     bind("-", "look more often", "-", "_"),
+		follow:     bind("f", "follow the key", "f"),
+		copy:       bind("y", "copy", "y"),
+		info:       bind("i", "about the server", "i"),
+		log:        bind("l", "log", "l"),
+		help:       bind("?", "help", "?"),
+		cancel:     bind("c", "cancel", "c"),
+		terminate:  bind("t", "terminate", "t"),
+		accept:     bind("Enter", "keep", "enter"),
+		giveUp:     bind("Esc", "as before", "esc", "ctrl+c"),
+		confirm:    bind("yes Enter", "do it", "enter"),
+		leaveAlone: bind("Esc", "leave it alone", "esc", "ctrl+c"),
+		closePane:  bind("Esc q", "close", "esc", "q", "enter", "backspace"),
+		suspend:    bind("^z", "suspend", "ctrl+z"),
+		quit:       bind("q", "quit", "q", "ctrl+c"),
 	}
+	keys.cancel.SetEnabled(ending)
+	keys.terminate.SetEnabled(ending)
+	return keys
 }

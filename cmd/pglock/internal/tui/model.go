@@ -40,13 +40,15 @@ type Model struct {
 	typing   *prompt
 	pane     *pane
 	log      log
+
+	executing bool // a signal is under way
 }
 
 func newModel(ctx context.Context, o Options) Model {
 	m := Model{
 		ctx:      ctx,
 		options:  o,
-		keys:     newKeyMap(),
+		keys:     newKeyMap(o.End != nil),
 		styles:   newStyles(),
 		width:    80,
 		height:   24,
@@ -78,6 +80,10 @@ func (m Model) handle(msg tea.Msg) (Model, tea.Cmd) {
 		return m.took(msg)
 	case arranged:
 		return m.answered(msg)
+	case inspected:
+		return m.inspect(msg)
+	case executed:
+		return m.executed(msg)
 	case tea.KeyPressMsg:
 		return m.pressed(msg)
 	case tea.PasteMsg:

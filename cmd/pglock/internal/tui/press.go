@@ -114,6 +114,10 @@ func (m Model) anywhere(press tea.KeyPressMsg) (Model, tea.Cmd) {
 		return m.setInterval(fasterThan(m.interval))
 	case key.Matches(press, k.copy):
 		return m.copy()
+	case key.Matches(press, k.cancel):
+		return m.condemn(monitor.SignalCancel)
+	case key.Matches(press, k.terminate):
+		return m.condemn(monitor.SignalTerminate)
 	}
 	return m, nil
 }

@@ -10,12 +10,15 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
 
-// prompt is the line in which a filter is typed. It is never changed, only replaced.
+// prompt is the line in which something is typed: a filter, or that a session is to be signalled. It is never changed,
+// only replaced.
 type prompt struct {
 	input textinput.Model
-	// before is the filter to go back to.
+	// before is the filter to go back to, and err what is wrong with the new one.
 	before filter
 	err    error
+	// sentence is what waits to be confirmed; nil when a filter is typed.
+	sentence *sentence
 }
 
 // filter is a regular expression as it was typed, and compiled.
@@ -48,8 +51,11 @@ func (p prompt) line() string {
 	return p.input.View()
 }
 
-// typed handles a key while a filter is typed. What is typed counts at once, as far as it makes sense.
+// typed handles a key while something is typed. A filter counts at once, as far as it makes sense.
 func (m Model) typed(msg tea.Msg) (Model, tea.Cmd) {
+	if m.typing.sentence != nil {
+		return m.judge(msg)
+	}
 	if press, ok := msg.(tea.KeyPressMsg); ok {
 		switch {
 		case key.Matches(press, m.keys.accept):

@@ -1,7 +1,9 @@
 package tui
 
 import (
+	"errors"
 	"regexp"
+	"regexp/syntax"
 	"strings"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
@@ -38,7 +40,11 @@ func compile(text string) (*regexp.Regexp, error) {
 	if text == strings.ToLower(text) {
 		flags = "(?mi)"
 	}
-	return regexp.Compile(flags + text)
+	compiled, err := regexp.Compile(flags + text)
+	if malformed, ok := errors.AsType[*syntax.Error](err); ok {
+		return nil, errors.New(malformed.Code.String()) // without the flags, which nobody has typed
+	}
+	return compiled, err
 }
 
 // chooser finds the locks that a question is about. It remembers which sessions and databases match: one can have many

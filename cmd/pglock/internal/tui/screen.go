@@ -177,6 +177,8 @@ func (m Model) footer() string {
 func (m Model) footerKeys() []key.Binding {
 	k := m.keys
 	switch {
+	case m.typing != nil && m.typing.sentence != nil:
+		return []key.Binding{k.confirm, k.leaveAlone}
 	case m.typing != nil:
 		return []key.Binding{k.accept, k.giveUp}
 	case m.pane != nil:

@@ -47,7 +47,7 @@ func TestScreens(t *testing.T) {
 		"many":   {crowd(5000), 80, 24, func(u *user) { u.presses("end") }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u := start(t, Options{First: test.snapshot}, test.width, test.height)
+			u := start(t, Options{First: test.snapshot, End: unsent}, test.width, test.height)
 			test.do(u)
 			u.golden(name)
 		})

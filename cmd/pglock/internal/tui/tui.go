@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -34,23 +35,52 @@ type Options struct {
 	Interval time.Duration
 	// Filter says which locks are shown. Waiting can be changed with a key, Keys cannot.
 	Filter view.Filter
+	// End signals a session, and records that it did. It is called from one goroutine at a time. Without it the keys that
+	// end sessions do not exist.
+	End End
 	// Output is the terminal. Keys are read from the standard input if that is one, else from the controlling terminal.
 	Output io.Writer
 }
 
+// End signals a session. What came of it is in the outcome and in the error, as of [monitor.Terminate].
+type End func(context.Context, monitor.Signal, monitor.Condemned) (monitor.Outcome, error)
+
 // Run shows the view until the user leaves it or ctx ends, neither of which is an error. It gives the terminal back as
-// it was and returns the last snapshot.
+// it was, waits for the end of a signal that is under way, and returns the last snapshot.
 func Run(ctx context.Context, o Options) (*monitor.Snapshot, error) {
 	taking, stop := context.WithCancel(ctx)
 	defer stop() // a snapshot that is under way
+	var executions gate
+	if o.End != nil {
+		o.End = executions.guard(o.End)
+	}
 	program := tea.NewProgram(newModel(taking, o),
 		tea.WithContext(ctx), tea.WithOutput(o.Output), tea.WithoutSignalHandler())
 	final, err := program.Run()
+	executions.close()
 	if ctx.Err() != nil && errors.Is(err, tea.ErrProgramKilled) {
 		err = nil
 	}
-	if m, ok := final.(Model); ok && m.snapshot != nil {
+	if m, ok := final.(Model); ok {
 		return m.snapshot, err
 	}
 	return o.First, err
 }
+
+// gate lets executions through, for as long as it is open. Bubble Tea does not wait for its commands.
+type gate struct{ open sync.RWMutex }
+
+var errLeft = errors.New("not signalled: the view was left")
+
+func (g *gate) guard(end End) End {
+	return func(ctx context.Context, signal monitor.Signal, c monitor.Condemned) (monitor.Outcome, error) {
+		if !g.open.TryRLock() {
+			return monitor.Outcome{}, errLeft
+		}
+		defer g.open.RUnlock()
+		return end(ctx, signal, c)
+	}
+}
+
+// close waits for those that are under way, and lets no more through.
+func (g *gate) close() { g.open.Lock() }

@@ -1,0 +1,156 @@
+package tui
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// sentence is a signal that waits to be confirmed.
+type sentence struct {
+	signal    monitor.Signal
+	condemned monitor.Condemned
+}
+
+func (s sentence) String() string { return fmt.Sprintf("%s session %d", s.signal, s.condemned.PID) }
+
+// inspected is all that dies with a session, as a snapshot of just now shows it.
+type inspected struct {
+	sentence
+	snapshot *monitor.Snapshot
+	err      error
+}
+
+// executed is what came of a signal.
+type executed struct {
+	sentence
+	outcome monitor.Outcome
+	err     error
+}
+
+// executionTimeout bounds an execution, which goes on when the view is left: what came of it is to be recorded.
+const executionTimeout = 20 * time.Second
+
+// condemn looks at the session of the open pane or of the selected row, in order to signal it.
+func (m Model) condemn(signal monitor.Signal) (Model, tea.Cmd) {
+	session, why := m.sessionHere()
+	switch {
+	case m.executing:
+		return m.say("another session is being signalled, wait for that"), nil
+	case session == nil:
+		return m.say(why), nil
+	case session.Prepared():
+		return m.open(pane{title: "prepared transaction " + view.Who(*session), write: preparedText(*session)})
+	}
+	take, pid := m.take(true), session.PID
+	return m.say(fmt.Sprintf("looking at session %d …", pid)), func() tea.Msg {
+		fresh := take().(taken)
+		if fresh.err != nil {
+			return inspected{err: fresh.err}
+		}
+		condemned, err := monitor.Inspect(fresh.snapshot, pid)
+		return inspected{sentence{signal, condemned}, fresh.snapshot, err}
+	}
+}
+
+// sessionHere is the session that the pane is about, or the row, or the only holder of the row's key. Without one it
+// says why.
+func (m Model) sessionHere() (session *monitor.Session, why string) {
+	r, ok := m.here()
+	switch {
+	case m.pane != nil && m.pane.session != nil:
+		if p := meetOne(m.snapshot, *m.pane.session); p != nil {
+			return p.Session, ""
+		}
+		return nil, "the session has ended, or has no advisory lock any more"
+	case m.pane == nil && !ok:
+		return nil, "there is no session here"
+	case m.pane == nil && r.person != nil:
+		return r.person.Session, ""
+	case m.pane == nil && len(r.lock.Holders) == 1:
+		return &r.lock.Holders[0].Session, ""
+	case m.pane == nil && len(r.lock.Holders) == 0:
+		return nil, "nobody holds " + label(r.lock)
+	}
+	return nil, "choose one session, in the tree or among the sessions (2, 3)"
+}
+
+func preparedText(session monitor.Session) func(Model, int) []string {
+	return func(_ Model, width int) []string {
+		t := &text{width: width}
+		t.add(1, "It has no process that could be signalled. In database %s its owner %s or a superuser ends it with",
+			view.Printable(session.Database), view.Field(session, "user", session.User))
+		t.gap()
+		t.add(3, "%s", view.Printable(session.RollbackSQL()))
+		return t.lines
+	}
+}
+
+// inspect shows all that dies with a session, and asks.
+func (m Model) inspect(i inspected) (Model, tea.Cmd) {
+	switch {
+	case i.err != nil:
+		return m.say(oneLine(i.err.Error())), nil
+	case m.typing != nil:
+		return m.say("not asked about session " + i.condemned.Binding.String() + ": something else is being typed"), nil
+	}
+	m.typing = &prompt{input: newInput(fmt.Sprintf(" Type yes to %s: ", i.sentence), ""), sentence: &i.sentence}
+	return m.open(pane{title: i.sentence.String() + "?", write: func(_ Model, width int) []string {
+		return view.Condemned(i.snapshot, i.condemned, i.signal, width)
+	}})
+}
+
+// judge handles a key while somebody is asked.
+func (m Model) judge(msg tea.Msg) (Model, tea.Cmd) {
+	asked := *m.typing
+	if press, ok := msg.(tea.KeyPressMsg); ok {
+		by, moves := m.movement(press, m.paneHeight())
+		switch {
+		case key.Matches(press, m.keys.confirm) && asked.input.Value() == "yes":
+			return m.execute(*asked.sentence)
+		case key.Matches(press, m.keys.confirm, m.keys.leaveAlone):
+			m.typing, m.pane = nil, nil
+			return m.say(fmt.Sprintf("session %d was left alone", asked.sentence.condemned.PID)), nil
+		case moves && press.Text == "":
+			m.pane = m.pane.scrolled(by, m.paneHeight())
+			return m, nil
+		}
+	}
+	asked.input, _ = asked.input.Update(msg) // its command would only make a cursor blink
+	m.typing = &asked
+	return m, nil
+}
+
+func (m Model) execute(s sentence) (Model, tea.Cmd) {
+	m.typing, m.pane, m.executing = nil, nil, true
+	ctx, end := context.WithoutCancel(m.ctx), m.options.End
+	return m.say(s.String() + " …"), func() tea.Msg {
+		ctx, cancel := context.WithTimeout(ctx, executionTimeout)
+		defer cancel()
+		outcome, err := end(ctx, s.signal, s.condemned)
+		return executed{s, outcome, err}
+	}
+}
+
+// executed logs what came of a signal, the summary last, and looks at the server.
+func (m Model) executed(e executed) (Model, tea.Cmd) {
+	m.executing = false
+	if e.outcome.Sent {
+		for _, line := range slices.Backward(atMost(view.Outcome(e.outcome, math.MaxInt32), mostListed)) {
+			m = m.say(strings.TrimSpace(line))
+		}
+	}
+	if e.err != nil {
+		m = m.say(oneLine(e.err.Error()))
+	}
+	return m.look(true)
+}

@@ -1,0 +1,160 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// unsent stands for sending signals, which is what a command does that these tests do not run.
+func unsent(context.Context, monitor.Signal, monitor.Condemned) (monitor.Outcome, error) {
+	return monitor.Outcome{}, errors.New("a test has sent a signal")
+}
+
+func ender(t *testing.T, s *monitor.Snapshot) *user {
+	return start(t, Options{First: s, End: unsent}, 80, 24)
+}
+
+// asks has the view ask about a session, as after the snapshot that it takes for that.
+func (u *user) asks(signal monitor.Signal, s *monitor.Snapshot, pid int32) {
+	u.t.Helper()
+	condemned, err := monitor.Inspect(s, pid)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	u.send(inspected{sentence{signal, condemned}, s, nil})
+}
+
+func TestASentenceIsReadAndConfirmed(t *testing.T) {
+	u := ender(t, workshop())
+	u.presses("2", "t")
+	if u.command == nil {
+		t.Fatal("nobody is looked at")
+	}
+	u.asks(monitor.SignalTerminate, workshop(), 4711)
+	u.golden("terminate")
+	for _, no := range []string{"", "y", "ye", "yess", "no", "YES"} {
+		u.presses(no, "enter")
+		if u.m.executing {
+			t.Fatalf("%q means yes", no)
+		}
+		u.wants("session 4711 was left alone")
+		u.asks(monitor.SignalTerminate, workshop(), 4711)
+	}
+	u.presses("yes", "esc")
+	u.wants("session 4711 was left alone")
+	u.asks(monitor.SignalTerminate, workshop(), 4711)
+	u.presses("yes", "enter")
+	if !u.m.executing || u.command == nil {
+		t.Fatal("nothing is done")
+	}
+	u.presses("c")
+	u.wants("another session is being signalled")
+	condemned, _ := monitor.Inspect(workshop(), 4711)
+	s := sentence{monitor.SignalTerminate, condemned}
+	u.send(executed{s, monitor.Outcome{Signal: s.signal, Condemned: condemned, Sent: true, Ended: true,
+		Locks: []monitor.Fate{{Lock: condemned.Holds[0], Holders: []monitor.Holder{holds(session(4712, "worker-1"),
+			monitor.Exclusive)}}}}, nil})
+	if !u.m.taking {
+		t.Error("it does not look again")
+	}
+	u.wants("session 4711 has ended: 1 lock has another holder")
+	u.presses("l")
+	u.wants("terminate session 4711 …", "invoice:42 is now held by 4712")
+}
+
+func TestCancellingAnIdleSessionIsExplained(t *testing.T) {
+	u := ender(t, workshop())
+	u.asks(monitor.SignalCancel, workshop(), 4711)
+	u.wants("idle in transaction: there is no statement to cancel", "Type yes to cancel session 4711")
+}
+
+func TestASentenceThatFailsIsTold(t *testing.T) {
+	u := ender(t, workshop())
+	u.send(inspected{err: errors.New("the server\nis down")})
+	u.wants("the server is down")
+	condemned, _ := monitor.Inspect(workshop(), 4711)
+	u.send(executed{sentence{monitor.SignalCancel, condemned}, monitor.Outcome{}, monitor.ErrNotPermitted})
+	u.wants("not permitted")
+}
+
+func TestNobodyIsAskedInTheMiddleOfAWord(t *testing.T) {
+	u := ender(t, workshop())
+	u.presses("t", "/y")
+	u.asks(monitor.SignalTerminate, workshop(), 4711)
+	u.presses("es", "enter")
+	if u.m.executing {
+		t.Error("a filter has ended a session")
+	}
+	u.wants("filter /yes/", "not asked about session 4711")
+}
+
+func TestWhoIsMeant(t *testing.T) {
+	for _, test := range []struct {
+		keys  []string
+		looks string // at whom, or what is said instead
+	}{
+		{[]string{"t"}, "looking at session 4711"},
+		{[]string{"down", "t"}, "choose one session"},
+		{[]string{"enter", "t"}, "looking at session 4711"},
+		{[]string{"2", "down", "t"}, "looking at session 4712"},
+		{[]string{"2", "down", "enter", "c"}, "looking at session 4712"},
+		{[]string{"3", "down", "c"}, "looking at session 4717"},
+		{[]string{"?", "t"}, "choose one session"},
+		{[]string{"/nothing", "enter", "t"}, "there is no session here"},
+		{[]string{"/order 7", "enter", "t"}, "ROLLBACK PREPARED 'order 7'"},
+	} {
+		t.Run(fmt.Sprint(test.keys), func(t *testing.T) {
+			u := ender(t, workshop())
+			u.presses(test.keys...)
+			u.wants(test.looks)
+		})
+	}
+}
+
+func TestReadOnlyHasNoKeysThatEndSessions(t *testing.T) {
+	u := start(t, Options{First: workshop()}, 120, 60)
+	for _, keys := range [][]string{{"t"}, {"c"}, {"enter", "t"}, {"c"}, {"esc", "2", "t"}, {"3", "c"}} {
+		u.presses(keys...)
+		if u.command != nil {
+			t.Errorf("%q does something", keys)
+		}
+	}
+	u.wantsNot("terminate", "cancel")
+	u.presses("?")
+	u.wantsNot("erminat", "ancel")
+}
+
+func TestExecutionsEndBeforeTheViewDoes(t *testing.T) {
+	var g gate
+	running, release, closed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	end := g.guard(func(context.Context, monitor.Signal, monitor.Condemned) (monitor.Outcome, error) {
+		close(running)
+		<-release
+		return monitor.Outcome{Sent: true}, nil
+	})
+	results := make(chan tea.Msg, 1)
+	go func() {
+		outcome, err := end(t.Context(), monitor.SignalCancel, monitor.Condemned{})
+		results <- executed{outcome: outcome, err: err}
+	}()
+	<-running
+	go func() { g.close(); close(closed) }()
+	select {
+	case <-closed:
+		t.Error("the view has ended before a signal that was under way")
+	case release <- struct{}{}:
+	}
+	<-closed
+	if result := (<-results).(executed); !result.outcome.Sent || result.err != nil {
+		t.Errorf("it came to %v", result)
+	}
+	if outcome, err := end(t.Context(), monitor.SignalCancel, monitor.Condemned{}); outcome.Sent || !errors.Is(err, errLeft) {
+		t.Errorf("a signal was sent afterwards: %v", err)
+	}
+}
