@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/internal/redisserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
@@ -47,7 +48,7 @@ var needs = map[string]need{
 	},
 	"redis": {
 		what: "Redis' server",
-		find: func() error { _, err := testenv.FindRedis(); return err },
+		find: func() error { _, err := redisserver.Find(); return err },
 		apt:  []string{"redis-server"}, dnf: []string{"redis"}, brew: []string{"redis"},
 	},
 	"redis-py": {

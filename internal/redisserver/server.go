@@ -1,0 +1,159 @@
+// Package redisserver starts throw-away Redis servers and Sentinels for tests and benchmarks, from the programs that it
+// finds on the machine. They listen on 127.0.0.1 only, keep nothing on disk, and do not outlive the process.
+package redisserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/guard"
+)
+
+// Server is a Redis, or a Sentinel, to restart, break and pause. All methods may be called from many goroutines at once.
+type Server struct {
+	guard *guard.Guard
+	args  []string // its configuration
+	port  int
+
+	mu      sync.Mutex
+	process *guard.Process
+}
+
+// Find returns the path of redis-server; the error says what to install.
+func Find() (string, error) {
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		return "", errors.New("no redis-server on the PATH: " +
+			"install it (apt-get install redis-server, dnf install redis, brew install redis)")
+	}
+	return path, nil
+}
+
+// Start starts a Redis with more directives of redis.conf, such as "maxmemory 1mb", than the usual ones or none.
+func Start(directives ...string) (*Server, error) {
+	return start(nil, slices.Concat([]string{`save ""`, "appendonly no"}, directives))
+}
+
+// StartSentinel starts a Sentinel with directives of sentinel.conf.
+func StartSentinel(directives ...string) (*Server, error) {
+	return start([]string{"--sentinel"}, directives)
+}
+
+func start(flags, directives []string) (*Server, error) {
+	g, err := guard.New("pglock-redis-")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{guard: g}
+	if err := s.startOnFreePort(flags, directives); err != nil {
+		return nil, errors.Join(fmt.Errorf("start Redis: %w", err), g.Close())
+	}
+	return s, nil
+}
+
+func (s *Server) startOnFreePort(flags, directives []string) (err error) {
+	for {
+		if s.port, err = guard.FreePort(); err != nil {
+			return err
+		}
+		if s.port+clusterBus > maxPort {
+			continue
+		}
+		lines := slices.Concat([]string{
+			"bind 127.0.0.1", "port " + strconv.Itoa(s.port), "dir " + s.guard.Dir(),
+		}, directives)
+		file, err := s.guard.WriteFile("redis.conf", strings.Join(lines, "\n")+"\n")
+		if err != nil {
+			return err
+		}
+		s.args = append([]string{file}, flags...)
+		if err = s.Start(); !errors.Is(err, errPortTaken) {
+			return err
+		}
+	}
+}
+
+// A cluster node also listens on a port that is so much higher.
+const clusterBus, maxPort = 10_000, 65_535
+
+var errPortTaken = errors.New("the port is taken")
+
+// patience is how long a server may take to answer on a machine that is busy.
+const patience = 30 * time.Second
+
+// Start starts a killed server again, empty, on the same port, and waits until it answers.
+func (s *Server) Start() error {
+	program, err := Find()
+	if err != nil {
+		return err
+	}
+	process, err := s.guard.Start(s.guard.Command(context.Background(), program, s.args...), s.guard.Path("log"))
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.process = process
+	s.mu.Unlock()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if process.Ended() {
+			break
+		}
+		if reply, err := s.Do("PING"); err == nil || strings.HasPrefix(reply, "NOAUTH") {
+			return nil
+		}
+	}
+	if strings.Contains(process.Said(), "Address already in use") {
+		return errPortTaken
+	}
+	return fmt.Errorf("it does not answer; it said:\n%s", process.Said())
+}
+
+// Addr is the server's address.
+func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+
+// URL is the server's URL.
+func (s *Server) URL() string { return "redis://" + s.Addr() + "/0" }
+
+// Port is the server's port of 127.0.0.1.
+func (s *Server) Port() int { return s.port }
+
+// Kill ends the server at once, and with it all that it knew.
+func (s *Server) Kill() error {
+	process := s.current()
+	if err := process.Signal(syscall.SIGKILL); err != nil {
+		return fmt.Errorf("kill Redis: %w", err)
+	}
+	<-process.Done()
+	return nil
+}
+
+// Pause freezes the server with SIGSTOP: connections stay open, and nothing answers.
+func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
+
+// Resume ends a [Server.Pause].
+func (s *Server) Resume() error { return s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(signal syscall.Signal) error {
+	if err := s.current().Signal(signal); err != nil {
+		return fmt.Errorf("send %v to Redis: %w", signal, err)
+	}
+	return nil
+}
+
+// Stop ends the server for good, paused or not.
+func (s *Server) Stop() error { return s.guard.Close() }
+
+func (s *Server) current() *guard.Process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process
+}
