@@ -260,6 +260,9 @@ func (n *node) limit(d time.Duration) {
 func nodeName(client redis.UniversalClient) string {
 	switch c := client.(type) {
 	case *redis.Client:
+		if c.Options().Addr == sentinelAddr {
+			return "Redis (of Sentinel)"
+		}
 		return "Redis " + c.Options().Addr
 	case *redis.ClusterClient:
 		return "Redis Cluster " + strings.Join(c.Options().Addrs, ",")

@@ -27,11 +27,12 @@ func TestRunOnRedisExcludesOthers(t *testing.T) {
 	for range 3 {
 		three = append(three, testenv.NewRedis(t).URL())
 	}
-	cluster := testenv.NewRedisCluster(t, 3)
+	cluster, sentinel := testenv.NewRedisCluster(t, 3), testenv.NewRedisSentinel(t)
 	for name, urls := range map[string][]string{
 		"one server": {one.URL()},
 		"Redlock":    three,
 		"a Cluster":  {"redis://" + cluster[0].Addr() + "?addr=" + cluster[1].Addr()},
+		"Sentinel":   {"redis://" + sentinel.Sentinels[0].Addr() + "?master_name=" + sentinel.Name},
 	} {
 		t.Run(name, func(t *testing.T) {
 			const processes = 8
@@ -70,6 +71,7 @@ func TestExitCodesOnRedis(t *testing.T) {
 		"held, waited":     {[]string{url}, []string{"-w", "0.1", "held", "--", "true"}, 75, "not acquired after"},
 		"unreachable":      {[]string{"redis://:s3cret@127.0.0.1:1"}, []string{"k", "--", "true"}, 69, "127.0.0.1:1"},
 		"a wrong password": {[]string{"redis://:s3cret-not@" + server.Addr()}, []string{"k", "--", "true"}, 69, "WRONGPASS"},
+		"no Sentinels":     {[]string{"redis://127.0.0.1:1?master_name=x"}, []string{"k", "--", "true"}, 69, "all sentinels"},
 		"malformed":        {[]string{"redis://u:s3cret/x@" + server.Addr()}, []string{"k", "--", "true"}, 64, "malformed Redis URL"},
 		"another scheme":   {[]string{"http://:s3cret@x"}, []string{"k", "--", "true"}, 64, "malformed Redis URL"},
 		"two":              {[]string{url, "redis://localhost:1"}, []string{"k", "--", "true"}, 64, "at least 3"},
@@ -80,6 +82,9 @@ func TestExitCodesOnRedis(t *testing.T) {
 			wantCode(t, got, test.code)
 			if !strings.Contains(got.stderr, test.says) || strings.Contains(got.stdout+got.stderr, "s3cret") {
 				t.Errorf("it said %q, want %q and no password", got.stderr, test.says)
+			}
+			if strings.Contains(got.stderr, "redis: 20") {
+				t.Errorf("go-redis' log is among what it said: %q", got.stderr)
 			}
 		})
 	}

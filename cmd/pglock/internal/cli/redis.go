@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -47,6 +48,7 @@ func (r *run) redisServer(cmd *cobra.Command) (*server, error) {
 }
 
 func (r *run) openRedis(s *server) error {
+	logging.Disable() // what go-redis would write to stderr comes as an error too
 	all, err := redisfallback.ParseURLs(r.redis...)
 	if err != nil {
 		return err

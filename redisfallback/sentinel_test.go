@@ -1,0 +1,85 @@
+package redisfallback_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/redisfallback"
+)
+
+// sentinelURL is the URL of what the Sentinels say is the primary.
+func sentinelURL(s *testenv.Sentinel) string {
+	query := url.Values{"master_name": {s.Name}}
+	for _, sentinel := range s.Sentinels[1:] {
+		query.Add("addr", sentinel.Addr())
+	}
+	return "redis://" + s.Sentinels[0].Addr() + "?" + query.Encode()
+}
+
+// overSentinel opens a Locker with a client of its own.
+func overSentinel(t *testing.T, s *testenv.Sentinel) *pglock.Locker {
+	t.Helper()
+	client, err := redisfallback.ParseURL(sentinelURL(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return open(t, []redis.UniversalClient{closing(t, client)}, nil)
+}
+
+// awaitFailover waits until the replica is promoted.
+func awaitFailover(t *testing.T, s *testenv.Sentinel) {
+	t.Helper()
+	testenv.WaitUntil(t, "the replica is promoted", func() bool {
+		return strings.Contains(s.Replica.Must(t, "INFO", "replication"), "role:master")
+	})
+}
+
+func TestALockSurvivesAFailoverToAReplicaThatHasIt(t *testing.T) {
+	t.Parallel()
+	s := testenv.NewRedisSentinel(t)
+	first, other := overSentinel(t, s), overSentinel(t, s)
+	key := pglock.NewKey("k")
+	held := lock(t, first, key)
+	testenv.WaitUntil(t, "the replica has the lock", func() bool {
+		return s.Replica.Must(t, "GET", "pglock:k") == held.Token()
+	})
+	waiting := make(chan *pglock.Lock, 1)
+	go func() { waiting <- lockWhenAvailable(t, other, key) }()
+	testenv.WaitUntil(t, "somebody waits", func() bool { return other.Stats().Waiting == 1 })
+	s.Primary.Kill(t)
+	awaitFailover(t, s)
+	testenv.WaitUntil(t, "the client has found the new primary", func() bool { return held.Verify(t.Context()) == nil })
+	select {
+	case <-waiting:
+		t.Error("the lock was granted again although the replica knew of it")
+	default:
+	}
+	unlock(t, held)
+	unlock(t, <-waiting)
+}
+
+// TestALockThatAFailoverLosesIsToldAtTheNextRenewal: the replica has not heard of the lock, and so grants it again. This is
+// what the documentation says can happen.
+func TestALockThatAFailoverLosesIsToldAtTheNextRenewal(t *testing.T) {
+	t.Parallel()
+	s := testenv.NewRedisSentinel(t)
+	first, other := overSentinel(t, s), overSentinel(t, s)
+	key := pglock.NewKey("k")
+	if err := first.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.Replica.Pause(t) // so that it does not connect again
+	s.Primary.Must(t, "CLIENT", "KILL", "TYPE", "replica")
+	held := lock(t, first, key)
+	s.Primary.Kill(t)
+	s.Replica.Resume(t)
+	awaitFailover(t, s)
+	next := lockWhenAvailable(t, other, key)
+	wantLost(t, held, pglock.LostSession)
+	unlock(t, next)
+}
