@@ -3,6 +3,7 @@
 //	pglock run KEY -- COMMAND ARGS…   run a command while holding a lock, as flock(1) does with a file
 //	pglock monitor                    who holds which lock, who waits for whom, and since when
 //	pglock terminate PID              end a session, with a look at all that dies with it; pglock cancel PID
+//	pglock doctor                     what hurts locks on a server, and what to do about it
 //	pglock key NAME…                  the number of a name, and the SQL that takes it by hand
 //	pglock migrate up                 install schema pglock: names for the monitor, numbers for fencing
 //	pglock demo                       see all of it at work on a throw-away PostgreSQL
@@ -27,6 +28,7 @@
 //	70         the lock was lost while the command ran
 //	75         somebody else holds the lock (-E of run changes it)
 //	77         the role may not signal that session
+//	78         doctor has found something as bad as --fail-on
 //	126, 127   the command cannot be executed, was not found
 //	128+n      ended by signal n: the command, or pglock while it waited, or whose output nobody reads (141)
 //

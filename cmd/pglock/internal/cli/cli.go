@@ -37,10 +37,10 @@ Locks are named by a KEY:
 The server is that of --dsn, or of DATABASE_URL, or of what psql uses: PGHOST
 and the like, PGSERVICE, ~/.pgpass.
 
-Exit codes: 64 wrong usage; 69 no database, or none that can keep locks; 70 the
-lock was lost; 75 somebody else holds the lock; 66 there is no such session; 77
-the role may not do that; 126 and 127 the command cannot be executed or was not
-found; 128+n ended by signal n; 1 other errors.`,
+Exit codes: 64 wrong usage; 66 there is no such session; 69 no database, or none
+that can keep locks; 70 the lock was lost; 75 somebody else holds the lock; 77
+the role may not do that; 78 doctor has found something; 126 and 127 the command
+cannot be executed or was not found; 128+n ended by signal n; 1 other errors.`,
 		Example: `  pglock run nightly-report -- ./report.sh
   pglock monitor
   pglock demo`,
@@ -50,7 +50,8 @@ found; 128+n ended by signal n; 1 other errors.`,
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 80 "))
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse(cmd, "%w", err) })
-	root.AddCommand(newRun(), newMonitor(), newCancel(), newTerminate(), newKey(), newMigrate(), newDemo(), newVersion())
+	root.AddCommand(newRun(), newMonitor(), newCancel(), newTerminate(), newDoctor(), newKey(),
+		newMigrate(), newDemo(), newVersion())
 	refuseUnknown(root)
 	return root
 }

@@ -29,6 +29,7 @@ const (
 	codeLost         = 70 // EX_SOFTWARE
 	codeHeld         = 75 // EX_TEMPFAIL
 	codeNotPermitted = 77 // EX_NOPERM
+	codeUnfit        = 78 // EX_CONFIG
 
 	codeBrokenPipe = 128 + 13 // as of a process that SIGPIPE has ended
 )

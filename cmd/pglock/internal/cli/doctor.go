@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/doctor"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+)
+
+const doctorHelp = `Examine a server for what hurts locks, as the role and in the database that one
+connects with: give those that your program uses. It changes nothing, needs no
+right, and says of each finding why it matters and what to do.
+
+It looks for a proxy in between, a hot standby, and servers that only pretend to
+lock; the role's timeouts, where they come from, and its default isolation; how
+soon a client that is gone is noticed; how full the lock table is; the version
+of schema pglock, and what the role may do; prepared transactions that hold
+advisory locks, sessions that have waited long, and deadlocks in the making.
+
+Findings are problems (locks cannot be relied on, or are about to fail),
+warnings (something works worse than it could, or breaks in some uses), and
+notes. The JSON has them as version, taken_at, server_version, database, role,
+worst, and findings with check, level, what, why, do and sql; a check's name and
+these fields do not change within a version.
+
+Exit codes: 0 nothing is as bad as --fail-on; 78 something is; 69 no database;
+64 wrong usage; 1 other errors.`
+
+// examination is one call of doctor.
+type examination struct {
+	dsn      dsn
+	output   format
+	failOn   level
+	longWait seconds
+}
+
+func newDoctor() *cobra.Command {
+	e := examination{failOn: level(doctor.Warning), longWait: seconds(time.Minute)}
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Examine a server for what hurts locks, and say what to do",
+		Long:  doctorHelp,
+		Example: `  pglock doctor
+  pglock doctor --fail-on problem -o json | jq -r '.findings[].sql[]'`,
+		Args:              noArguments,
+		RunE:              e.command,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	e.dsn.addTo(cmd)
+	e.output.addTo(cmd)
+	flags := cmd.Flags()
+	flags.Var(&e.failOn, "fail-on", "fail when something is at least that bad: `note|warning|problem`")
+	flags.Var(&e.longWait, "long-wait", "report sessions that have waited longer than this `duration`")
+	complete(cmd, "fail-on", failLevels...)
+	complete(cmd, "long-wait")
+	return cmd
+}
+
+// level is the value of --fail-on.
+type level doctor.Level
+
+var failLevels = []string{string(doctor.Note), string(doctor.Warning), string(doctor.Problem)}
+
+func (l *level) Set(text string) error {
+	if !slices.Contains(failLevels, text) {
+		return fmt.Errorf("must be one of %s", strings.Join(failLevels, ", "))
+	}
+	*l = level(text)
+	return nil
+}
+
+func (l *level) String() string { return string(*l) }
+func (l *level) Type() string   { return "level" }
+
+func (e *examination) command(cmd *cobra.Command, _ []string) error {
+	db, err := e.dsn.resolve(cmd)
+	if err != nil {
+		return err
+	}
+	report, err := job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (*doctor.Report, error) {
+		pool, err := db.pool(ctx, "pglock doctor")
+		if err != nil {
+			return nil, err
+		}
+		defer pool.Close()
+		return doctor.Examine(ctx, pool, time.Duration(e.longWait))
+	})
+	if err != nil {
+		return db.failed(err)
+	}
+	if err := e.print(os.Stdout, db, report); err != nil {
+		return err
+	}
+	if report.Worst.AtLeast(doctor.Level(e.failOn)) {
+		return &exit{code: codeUnfit}
+	}
+	return nil
+}
+
+func (e *examination) print(w io.Writer, db database, r *doctor.Report) error {
+	switch e.output {
+	case formatTable:
+		_, err := io.WriteString(w, lines(reportLines(db.target, r, width())))
+		return err
+	case formatJSON:
+		encoder := json.NewEncoder(w)
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(r)
+	case formatCSV:
+		records := [][]string{{"level", "check", "what", "why", "do", "sql"}}
+		for _, f := range r.Findings {
+			records = append(records, []string{string(f.Level), f.Check, f.What, f.Why, f.Do, strings.Join(f.SQL, ";\n")})
+		}
+		return csv.NewWriter(w).WriteAll(records)
+	}
+	return errors.New("there is no such output for findings: " + string(e.output))
+}
+
+// reportLines lays a report out for people. Statements are on lines of their own that are not broken, to be copied.
+func reportLines(target string, r *doctor.Report, width int) []string {
+	version, _, _ := strings.Cut(r.ServerVersion, " ") // behind it packagers put their own
+	all := []string{fmt.Sprintf("%s  PostgreSQL %s  role %s", view.Printable(target), view.Printable(version),
+		view.Printable(r.Role)), ""}
+	counts := map[doctor.Level]int{}
+	for _, f := range r.Findings {
+		counts[f.Level]++
+		all = append(all, hanging(string(f.Level), f.What, width)...)
+		all = append(all, hanging("  why", f.Why, width)...)
+		all = append(all, hanging("  do", f.Do, width)...)
+		for _, statement := range f.SQL {
+			all = append(all, strings.Repeat(" ", hang)+view.Printable(statement)+";")
+		}
+	}
+	return append(all, "", summary(counts))
+}
+
+// hang is how far the text is from the left, behind the label.
+const hang = 9
+
+// hanging is a text behind a label; nothing when there is no text.
+func hanging(label, text string, width int) []string {
+	if text == "" {
+		return nil
+	}
+	var all []string
+	for _, line := range view.Wrap(view.Printable(text), width-hang, "") {
+		all = append(all, fmt.Sprintf("%-*s%s", hang, label, line))
+		label = ""
+	}
+	return all
+}
+
+func summary(counts map[doctor.Level]int) string {
+	var parts []string
+	for _, l := range slices.Backward(doctor.Levels) {
+		if n := counts[l]; n == 1 || l == doctor.OK {
+			parts = append(parts, fmt.Sprintf("%d %s", n, l))
+		} else if n > 1 {
+			parts = append(parts, fmt.Sprintf("%d %ss", n, l))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,74 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/monitordb"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// What the servers at hand do not show.
+
+func TestCockroachIsAProblemAndTheOnlyFinding(t *testing.T) {
+	r := report(facts{cockroach: "CockroachDB CCL v24.1.0"}, time.Minute)
+	if len(r.Findings) != 1 || r.Worst != Problem || !strings.Contains(r.Findings[0].What, "CockroachDB CCL v24.1.0") {
+		t.Errorf("the report is %+v", r)
+	}
+}
+
+func TestAServerThatOnlyPretendsToLockIsAProblem(t *testing.T) {
+	if f := probe(facts{lockWorks: false}); f.Level != Problem {
+		t.Errorf("the finding is %+v", f)
+	}
+}
+
+func TestWhatPostgreSQL13Lacks(t *testing.T) {
+	f := facts{settings: map[string]monitordb.SettingsRow{}}
+	if found := lease(f); found.Level != Warning || !strings.Contains(found.What, "idle_session_timeout") {
+		t.Errorf("without idle_session_timeout: %+v", found)
+	}
+	if found := vanishedWaiters(f); found.Level != Note || len(found.SQL) != 0 {
+		t.Errorf("without client_connection_check_interval: %+v", found)
+	}
+	if found := timeouts(f); len(found) != 0 {
+		t.Errorf("without any timeout: %+v", found)
+	}
+}
+
+func TestHowFullTheLockTableIs(t *testing.T) {
+	for used, want := range map[int64]Level{0: OK, 3199: OK, 3200: Warning, 5119: Warning, 5120: Problem, 9999: Problem} {
+		c := monitor.Capacity{Nominal: 6400, Used: used, MaxLocksPerTransaction: 64, MaxConnections: 100,
+			Top: []monitor.SessionLoad{{Session: monitor.Session{PID: 4711}, Locks: 3000}}}
+		f := lockTable(facts{snapshot: &monitor.Snapshot{Capacity: c}})
+		text := f.What + strings.Join(f.SQL, "")
+		if f.Level != want || want != OK && !(strings.Contains(text, "process 4711") && strings.Contains(text, "= 128")) {
+			t.Errorf("%d of 6400: %+v", used, f)
+		}
+	}
+}
+
+func TestSessionsThatWaitForEachOther(t *testing.T) {
+	steps := []monitor.Step{{PID: 1, Key: "a"}, {PID: 2, Key: "b"}}
+	for certain, want := range map[bool]Level{true: Problem, false: Warning} {
+		s := &monitor.Snapshot{Cycles: []monitor.Cycle{{Certain: certain, Steps: steps}}}
+		found := cycles(facts{snapshot: s})
+		if len(found) != 1 || found[0].Level != want || !strings.Contains(found[0].What, "1 waits for a, 2 waits for b") {
+			t.Errorf("certain is %v: %+v", certain, found)
+		}
+	}
+}
+
+func TestALongListIsCutShort(t *testing.T) {
+	now := time.Now()
+	since := now.Add(-time.Hour)
+	lock := monitor.Lock{Key: "a"}
+	for range 2*listed + 1 {
+		lock.Waiters = append(lock.Waiters, monitor.Waiter{WaitingSince: &since})
+	}
+	found := waits(facts{snapshot: &monitor.Snapshot{TakenAt: now, Locks: []monitor.Lock{lock}}}, time.Minute)
+	if len(found) != listed+1 || !strings.Contains(found[listed].What, "11 more long waits") {
+		t.Errorf("there are %d findings, the last is %+v", len(found), found[len(found)-1])
+	}
+}

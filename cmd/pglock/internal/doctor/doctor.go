@@ -1,0 +1,110 @@
+// Package doctor examines a server, as one role in one database, for what hurts advisory locks there. Facts are read
+// first, all of them; then each check looks at the facts and says what it finds. A check asks the server nothing.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Level says how bad a finding is.
+type Level string
+
+// The levels, from good to bad.
+const (
+	OK      Level = "ok"      // as it should be
+	Note    Level = "note"    // worth knowing; nothing breaks
+	Warning Level = "warning" // something works worse than it could, or breaks in some uses
+	Problem Level = "problem" // locks cannot be relied on, or are about to fail
+)
+
+// Levels are all levels, from good to bad.
+var Levels = []Level{OK, Note, Warning, Problem}
+
+// AtLeast reports whether l is at least as bad as other.
+func (l Level) AtLeast(other Level) bool {
+	return slices.Index(Levels, l) >= slices.Index(Levels, other)
+}
+
+// Finding is what one check says. Its texts can contain names that somebody else chose.
+type Finding struct {
+	// Check names the check. The name is stable, and a check can have several findings.
+	Check string `json:"check"`
+	Level Level  `json:"level"`
+	// What was found, Why it matters, and what to Do about it. The last two are empty when all is well.
+	What string `json:"what"`
+	Why  string `json:"why"`
+	Do   string `json:"do"`
+	// SQL are the statements that do it, if SQL can.
+	SQL []string `json:"sql"`
+}
+
+// Report is everything that was found. As JSON its field names are a stable format.
+type Report struct {
+	// Version is that of the JSON form, [FormatVersion].
+	Version       int       `json:"version"`
+	TakenAt       time.Time `json:"taken_at"`
+	ServerVersion string    `json:"server_version"`
+	Database      string    `json:"database"`
+	Role          string    `json:"role"`
+	// Worst is the worst level of all findings.
+	Worst Level `json:"worst"`
+	// Findings are sorted, the worst first.
+	Findings []Finding `json:"findings"`
+}
+
+// FormatVersion is the version of the JSON form of a [Report]. It changes when a field goes or means something else.
+const FormatVersion = 1
+
+// Examine examines the server that pool connects to, as the role and in the database of its configuration: those that
+// take locks, for a report that is about them. A wait that is longer than longWait is reported. It takes one
+// connection, changes nothing, and needs no grant.
+func Examine(ctx context.Context, pool *pgxpool.Pool, longWait time.Duration) (*Report, error) {
+	f, err := gather(ctx, pool)
+	if err != nil {
+		return nil, fmt.Errorf("examine the server: %w", err)
+	}
+	return report(f, longWait), nil
+}
+
+func report(f facts, longWait time.Duration) *Report {
+	r := &Report{Version: FormatVersion, Worst: OK, Findings: []Finding{}, TakenAt: time.Now().UTC(),
+		ServerVersion: f.cockroach}
+	if f.snapshot != nil {
+		r.TakenAt, r.ServerVersion = f.snapshot.TakenAt, f.snapshot.ServerVersion
+		r.Database, r.Role = f.snapshot.Database, f.snapshot.Role
+	}
+	for _, finding := range findings(f, longWait) {
+		if finding.SQL == nil {
+			finding.SQL = []string{}
+		}
+		if finding.Level.AtLeast(r.Worst) {
+			r.Worst = finding.Level
+		}
+		r.Findings = append(r.Findings, finding)
+	}
+	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
+		return slices.Index(Levels, b.Level) - slices.Index(Levels, a.Level)
+	})
+	return r
+}
+
+func findings(f facts, longWait time.Duration) []Finding {
+	if f.cockroach != "" {
+		return []Finding{cockroach(f)}
+	}
+	all := []Finding{probe(f), proxy(f), standby(f), isolation(f), lease(f)}
+	all = append(all, timeouts(f)...)
+	all = append(all, vanishedWaiters(f), keepalives(f), temporary(f), lockTable(f), schema(f))
+	all = append(all, rights(f)...)
+	all = append(all, prepared(f)...)
+	all = append(all, cycles(f)...)
+	return append(all, waits(f, longWait)...)
+}
+
+func quote(identifier string) string { return pgx.Identifier{identifier}.Sanitize() }

@@ -1,0 +1,275 @@
+package doctor_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/doctor"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// poolTo is a pool for a connection string.
+func poolTo(t testing.TB, connString string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), connString)
+	check(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func execute(t testing.TB, db *testenv.DB, statements ...string) {
+	t.Helper()
+	for _, statement := range statements {
+		if _, err := db.Pool(t).Exec(context.Background(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+func examine(t testing.TB, connString string, longWait time.Duration) *doctor.Report {
+	t.Helper()
+	report, err := doctor.Examine(t.Context(), poolTo(t, connString), longWait)
+	check(t, err)
+	return report
+}
+
+// findings are those of one check.
+func findings(r *doctor.Report, check string) (found []doctor.Finding) {
+	for _, f := range r.Findings {
+		if f.Check == check {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// want checks that a check has one finding of a level, with texts that contain all parts.
+func want(t testing.TB, r *doctor.Report, check string, level doctor.Level, parts ...string) doctor.Finding {
+	t.Helper()
+	found := findings(r, check)
+	if len(found) != 1 || found[0].Level != level {
+		t.Fatalf("%s has the findings %+v, want one of level %s", check, found, level)
+	}
+	text := fmt.Sprintf("%+v", found[0])
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%s does not say %q: %s", check, part, text)
+		}
+	}
+	if f := found[0]; level != doctor.OK && (f.Why == "" || f.Do == "") || f.What == "" || f.SQL == nil {
+		t.Errorf("%s does not say everything: %+v", check, f)
+	}
+	return found[0]
+}
+
+func user(t testing.TB, connString string) string {
+	t.Helper()
+	config, err := pgx.ParseConfig(connString)
+	check(t, err)
+	return config.User
+}
+
+func quote(name string) string { return pgx.Identifier{name}.Sanitize() }
+
+func TestAPlainServerHasNoWarnings(t *testing.T) {
+	db := testenv.Database(t)
+	check(t, migrations.Up(t.Context(), db.Pool(t)))
+	r := examine(t, db.ConnString(), time.Minute)
+	for _, name := range []string{"server", "proxy", "standby", "default_transaction_isolation", "lease",
+		"idle_session_timeout", "statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "temp", "schema", "locker-grants",
+		"watcher-grants", "pg_read_all_stats", "pg_signal_backend", "deadlocks"} {
+		want(t, r, name, doctor.OK)
+	}
+	if r.Worst != doctor.Note || r.Version != doctor.FormatVersion || r.Database != db.Name() || r.TakenAt.IsZero() {
+		t.Errorf("the report is %+v", r)
+	}
+	if !slices.IsSortedFunc(r.Findings, func(a, b doctor.Finding) int {
+		return slices.Index(doctor.Levels, b.Level) - slices.Index(doctor.Levels, a.Level)
+	}) {
+		t.Errorf("the worst findings do not come first: %+v", r.Findings)
+	}
+	text, err := json.Marshal(r)
+	check(t, err)
+	for _, field := range []string{`"version":1`, `"taken_at"`, `"server_version"`, `"database"`, `"role"`, `"worst"`,
+		`"findings":[{`, `"check"`, `"level"`, `"what"`, `"why"`, `"do"`, `"sql":[]`} {
+		if !strings.Contains(string(text), field) {
+			t.Errorf("the JSON has no %s: %s", field, text)
+		}
+	}
+}
+
+func TestAPoolerIsAProblem(t *testing.T) {
+	db := testenv.Database(t)
+	for _, mode := range []testenv.Pooling{testenv.TransactionPooling, testenv.SessionPooling} {
+		connString := testenv.PgBouncer(t, db, mode)
+		config, err := pgxpool.ParseConfig(connString)
+		check(t, err)
+		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // PgBouncer may not know prepared statements
+		pool, err := pgxpool.NewWithConfig(t.Context(), config)
+		check(t, err)
+		t.Cleanup(pool.Close)
+		r, err := doctor.Examine(t.Context(), pool, time.Minute)
+		check(t, err)
+		want(t, r, "proxy", doctor.Problem, "ErrPooler", "AllowPooler")
+		if r.Worst != doctor.Problem {
+			t.Errorf("the worst finding is %s", r.Worst)
+		}
+	}
+}
+
+func TestAStandbyIsAProblem(t *testing.T) {
+	primary := testenv.NewServer(t, nil)
+	standby, err := primary.Standby(t.Context())
+	check(t, err)
+	t.Cleanup(func() { check(t, standby.Stop()) })
+	want(t, examine(t, standby.ConnString("postgres"), time.Minute), "standby", doctor.Problem, "ErrStandby", "primary")
+	want(t, examine(t, primary.ConnString("postgres"), time.Minute), "standby", doctor.OK)
+}
+
+// The advice is carried out, and the finding is gone.
+func TestTimeoutsOfTheRole(t *testing.T) {
+	for name, level := range map[string]doctor.Level{
+		"idle_session_timeout":                doctor.Warning,
+		"idle_in_transaction_session_timeout": doctor.Note,
+		"statement_timeout":                   doctor.Note,
+		"lock_timeout":                        doctor.Note,
+		"default_transaction_isolation":       doctor.Warning,
+	} {
+		value := "'7min'"
+		if name == "default_transaction_isolation" {
+			value = "'repeatable read'"
+		}
+		for _, scope := range []string{"ALTER ROLE %[1]s SET", "ALTER DATABASE %[2]s SET",
+			"ALTER ROLE %[1]s IN DATABASE %[2]s SET"} {
+			db := testenv.Database(t)
+			connString := db.Role(t, "app")
+			role, database := quote(user(t, connString)), quote(db.Name())
+			set := fmt.Sprintf(scope, role, database)
+			execute(t, db, set+" "+name+" = "+value)
+			origin := strings.TrimSuffix(set, " SET")
+			f := want(t, examine(t, connString, time.Minute), name, level, "from "+origin, strings.Trim(value, "'"))
+			execute(t, db, f.SQL...)
+			want(t, examine(t, connString, time.Minute), name, doctor.OK)
+		}
+	}
+}
+
+func TestATimeoutOfTheConnectionStringIsNotTheServersToChange(t *testing.T) {
+	db := testenv.Database(t)
+	f := want(t, examine(t, db.ConnString()+"&statement_timeout=5s", time.Minute), "statement_timeout", doctor.Note,
+		"from the connection string", "take it out of the connection string")
+	if len(f.SQL) != 0 {
+		t.Errorf("it suggests %q", f.SQL)
+	}
+}
+
+func TestClientsThatAreGone(t *testing.T) {
+	db := testenv.Database(t)
+	connString := db.Role(t, "app")
+	for _, name := range []string{"client_connection_check_interval", "tcp_keepalives"} {
+		f := want(t, examine(t, connString, time.Minute), name, doctor.Note, "gone")
+		execute(t, db, f.SQL...)
+		want(t, examine(t, connString, time.Minute), name, doctor.OK)
+	}
+}
+
+func TestAUnixSocketNeedsNoKeepalives(t *testing.T) {
+	server := testenv.NewServer(t, nil)
+	config, err := pgxpool.ParseConfig(server.ConnString("postgres"))
+	check(t, err)
+	config.ConnConfig.Host = server.SocketDir()
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	check(t, err)
+	t.Cleanup(pool.Close)
+	r, err := doctor.Examine(t.Context(), pool, time.Minute)
+	check(t, err)
+	want(t, r, "tcp_keepalives", doctor.OK, "Unix socket")
+}
+
+func TestRightsThatAreMissingAndHowToGrantThem(t *testing.T) {
+	db := testenv.Database(t)
+	check(t, migrations.Up(t.Context(), db.Pool(t)))
+	connString := db.Role(t, "app")
+	execute(t, db, "REVOKE TEMPORARY ON DATABASE "+quote(db.Name())+" FROM PUBLIC")
+	before := examine(t, connString, time.Minute)
+	for name, level := range map[string]doctor.Level{"temp": doctor.Warning, "schema": doctor.Warning,
+		"pg_read_all_stats": doctor.Note, "pg_signal_backend": doctor.Note} {
+		execute(t, db, want(t, before, name, level, "GRANT").SQL...)
+	}
+	between := examine(t, connString, time.Minute)
+	execute(t, db, want(t, between, "watcher-grants", doctor.Note, "GRANT").SQL...)
+	after := examine(t, connString, time.Minute)
+	for _, name := range []string{"temp", "schema", "pg_read_all_stats", "pg_signal_backend", "locker-grants",
+		"watcher-grants"} {
+		want(t, after, name, doctor.OK)
+	}
+}
+
+func TestTheRightsOfALockerAreAskedForSeparately(t *testing.T) {
+	db := testenv.Database(t)
+	check(t, migrations.Up(t.Context(), db.Pool(t)))
+	connString := db.Role(t, "watcher")
+	execute(t, db, migrations.WatcherGrants(user(t, connString)))
+	r := examine(t, connString, time.Minute)
+	want(t, r, "watcher-grants", doctor.OK)
+	execute(t, db, want(t, r, "locker-grants", doctor.Note, "pglock.fence").SQL...)
+	want(t, examine(t, connString, time.Minute), "locker-grants", doctor.OK)
+}
+
+func TestTheVersionOfTheSchema(t *testing.T) {
+	db := testenv.Database(t)
+	want(t, examine(t, db.ConnString(), time.Minute), "schema", doctor.Note, "pglock migrate up")
+	check(t, migrations.Up(t.Context(), db.Pool(t)))
+	want(t, examine(t, db.ConnString(), time.Minute), "schema", doctor.OK)
+	execute(t, db, "UPDATE pglock.schema_migrations SET version = version + 1")
+	want(t, examine(t, db.ConnString(), time.Minute), "schema", doctor.Note, "newer pglock")
+	execute(t, db, "UPDATE pglock.schema_migrations SET version = 1")
+	want(t, examine(t, db.ConnString(), time.Minute), "schema", doctor.Warning, "pglock migrate up")
+	other := testenv.Database(t)
+	execute(t, other, "CREATE SCHEMA pglock")
+	want(t, examine(t, other.ConnString(), time.Minute), "schema", doctor.Warning, "something else")
+}
+
+func TestPreparedTransactionsAndLongWaits(t *testing.T) {
+	db := testenv.Database(t)
+	gid := "it's " + db.Name()
+	execute(t, db, "BEGIN; SELECT pg_advisory_xact_lock(7), pg_advisory_xact_lock(8); PREPARE TRANSACTION '"+
+		strings.ReplaceAll(gid, "'", "''")+"'")
+	waiter := db.Connect(t)
+	result := make(chan error, 1)
+	go func() {
+		_, err := waiter.Exec(context.Background(), "SELECT pg_advisory_lock(7)")
+		result <- err
+	}()
+	db.WaitForWaiters(t, 1)
+	testenv.WaitUntil(t, "the server knows since when it waits", func() bool {
+		return len(findings(examine(t, db.ConnString(), 0), "waits")) == 1 &&
+			findings(examine(t, db.ConnString(), 0), "waits")[0].Level == doctor.Warning
+	})
+	want(t, examine(t, db.ConnString(), 0), "waits", doctor.Warning, fmt.Sprint(waiter.PgConn().PID()), "for @7",
+		db.Name())
+	r := examine(t, db.ConnString(), time.Hour)
+	want(t, r, "waits", doctor.OK)
+	f := want(t, r, "prepared-transactions", doctor.Warning, gid, "2 advisory locks", "ROLLBACK PREPARED")
+	execute(t, db, f.SQL...)
+	check(t, <-result)
+	want(t, examine(t, db.ConnString(), 0), "prepared-transactions", doctor.OK)
+}

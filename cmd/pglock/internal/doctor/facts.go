@@ -1,0 +1,113 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/monitordb"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// facts are what the checks look at.
+type facts struct {
+	// cockroach is CockroachDB's version; nothing else is known of such a server.
+	cockroach string
+	// keyDataPID is the process that the server said it is when it accepted the connection.
+	keyDataPID int32
+	connection monitordb.ConnectionRow
+	settings   map[string]monitordb.SettingsRow
+	// lockWorks says that a lock that was granted is in the lock table.
+	lockWorks bool
+	schema    schemaFacts
+	snapshot  *monitor.Snapshot
+}
+
+// schemaFacts are about schema pglock.
+type schemaFacts struct {
+	monitordb.SchemaRightsRow
+	version uint
+	err     error // why there is no version
+}
+
+func (s schemaFacts) missing() bool { return errors.Is(s.err, driver.ErrSchemaMissing) }
+
+// names of the settings that matter to locks.
+const (
+	isolationSetting   = "default_transaction_isolation"
+	idleSession        = "idle_session_timeout"
+	idleInTransaction  = "idle_in_transaction_session_timeout"
+	transactionTimeout = "transaction_timeout"
+	statementTimeout   = "statement_timeout"
+	lockTimeout        = "lock_timeout"
+	checkInterval      = "client_connection_check_interval"
+	keepalivesIdle     = "tcp_keepalives_idle"
+	keepalivesInterval = "tcp_keepalives_interval"
+	keepalivesCount    = "tcp_keepalives_count"
+)
+
+var settingNames = []string{isolationSetting, idleSession, idleInTransaction, transactionTimeout, statementTimeout,
+	lockTimeout, checkInterval, keepalivesIdle, keepalivesInterval, keepalivesCount}
+
+func gather(ctx context.Context, pool *pgxpool.Pool) (facts, error) {
+	var f facts
+	err := pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) (err error) {
+		f, err = gatherOn(ctx, conn.Conn())
+		return err
+	})
+	if err != nil || f.cockroach != "" {
+		return f, err
+	}
+	if f.snapshot, err = monitor.Take(ctx, pool); err != nil {
+		return f, err
+	}
+	f.schema.version, f.schema.err = migrations.Version(ctx, pool)
+	if err := f.schema.err; err != nil && !answered(err) {
+		return f, err
+	}
+	return f, nil
+}
+
+// gatherOn asks what is about one connection.
+func gatherOn(ctx context.Context, conn *pgx.Conn) (facts, error) {
+	f := facts{keyDataPID: int32(conn.PgConn().PID()), settings: map[string]monitordb.SettingsRow{}}
+	if f.cockroach = conn.PgConn().ParameterStatus("crdb_version"); f.cockroach != "" {
+		return f, nil
+	}
+	queries := monitordb.New(conn)
+	rows, err := queries.Settings(ctx, settingNames)
+	if err != nil {
+		return f, fmt.Errorf("read pg_settings: %w", err)
+	}
+	for _, row := range rows {
+		f.settings[row.Name] = row
+	}
+	if f.connection, err = queries.Connection(ctx); err != nil {
+		return f, fmt.Errorf("ask about the connection: %w", err)
+	}
+	if f.schema.SchemaRightsRow, err = queries.SchemaRights(ctx); err != nil {
+		return f, fmt.Errorf("ask about the rights on schema pglock: %w", err)
+	}
+	f.lockWorks, err = probeLock(ctx, conn)
+	return f, err
+}
+
+// probeLock takes a lock that nobody else uses for the length of a batch, which is a transaction.
+func probeLock(ctx context.Context, conn *pgx.Conn) (works bool, err error) {
+	var granted bool
+	var found int64
+	number := rand.Int64()
+	batch := &pgx.Batch{}
+	batch.Queue(monitordb.ProbeLock, number).QueryRow(func(row pgx.Row) error { return row.Scan(&granted) })
+	batch.Queue(monitordb.ProbeLockTable, number).QueryRow(func(row pgx.Row) error { return row.Scan(&found) })
+	if err := conn.SendBatch(ctx, batch).Close(); err != nil {
+		return false, fmt.Errorf("try an advisory lock: %w", err)
+	}
+	return granted && found == 1, nil
+}

@@ -1,0 +1,178 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// How full the lock table may be, in percent of its nominal size.
+const (
+	fullEnough = 50
+	almostFull = 80
+)
+
+func lockTable(f facts) Finding {
+	const check = "lock-table"
+	c := f.snapshot.Capacity
+	what := fmt.Sprintf("the lock table is at least %.0f %% full: %d of nominally %d places (max_locks_per_transaction "+
+		"%d × (max_connections %d + max_prepared_transactions %d)), %d of them advisory", c.Percent(), c.Used, c.Nominal,
+		c.MaxLocksPerTransaction, c.MaxConnections, c.MaxPreparedTransactions, c.Advisory)
+	if c.Percent() < fullEnough {
+		return Finding{Check: check, Level: OK, What: what}
+	}
+	level := Warning
+	if c.Percent() >= almostFull {
+		level = Problem
+	}
+	return Finding{
+		Check: check, Level: level,
+		What: what + most(c),
+		Why: "when it is full, every session of the server gets \"out of shared memory\", and new ones cannot connect. A " +
+			"Locker alone takes at most a quarter of it unless WithMaxHeld says otherwise",
+		Do:  "find out who needs so many (pglock monitor), or enlarge it; that takes memory, and a restart of the server",
+		SQL: []string{fmt.Sprintf("ALTER SYSTEM SET max_locks_per_transaction = %d", 2*c.MaxLocksPerTransaction)},
+	}
+}
+
+// most names the session with the most locks.
+func most(c monitor.Capacity) string {
+	if len(c.Top) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s has %d", who(c.Top[0].Session), c.Top[0].Locks)
+}
+
+func who(s monitor.Session) string {
+	if s.Prepared() {
+		return fmt.Sprintf("prepared transaction %q", s.GID)
+	}
+	return fmt.Sprintf("process %d (user %s, application %q)", s.PID, s.User, s.Application)
+}
+
+// listed is how many findings of one kind are worth reading.
+const listed = 10
+
+func prepared(f facts) []Finding {
+	const check = "prepared-transactions"
+	held := map[string]int{}
+	sessions := map[string]monitor.Session{}
+	for _, lock := range f.snapshot.Locks {
+		for _, holder := range lock.Holders {
+			if holder.Prepared() {
+				held[holder.GID]++
+				sessions[holder.GID] = holder.Session
+			}
+		}
+	}
+	if len(held) == 0 {
+		return []Finding{{Check: check, Level: OK, What: "no prepared transaction holds an advisory lock"}}
+	}
+	var all []Finding
+	for gid, session := range sessions {
+		finding := Finding{
+			Check: check, Level: Warning,
+			What: fmt.Sprintf("prepared transaction %q of %s in database %s holds %s%s", gid, session.User, session.Database,
+				count(held[gid], "advisory lock"), age(f.snapshot, session.PreparedAt)),
+			Why: "it keeps them until somebody ends it, also through a restart of the server, and holds back vacuum",
+			Do:  "if nobody will commit it, roll it back in that database, as its owner or a superuser",
+		}
+		if sql := session.RollbackSQL(); sql != "" {
+			finding.SQL = []string{sql}
+		}
+		all = append(all, finding)
+	}
+	slices.SortFunc(all, func(a, b Finding) int { return cmp.Compare(a.What, b.What) })
+	return atMost(all, "prepared transactions")
+}
+
+func age(s *monitor.Snapshot, since *time.Time) string {
+	if since == nil {
+		return ""
+	}
+	return fmt.Sprintf(", since %v", s.TakenAt.Sub(*since).Round(time.Second))
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func cycles(f facts) []Finding {
+	const check = "deadlocks"
+	if len(f.snapshot.Cycles) == 0 {
+		return []Finding{{Check: check, Level: OK, What: "no sessions wait for each other in a circle"}}
+	}
+	var all []Finding
+	for _, cycle := range f.snapshot.Cycles {
+		var steps []string
+		for _, step := range cycle.Steps {
+			steps = append(steps, fmt.Sprintf("%d waits for %s", step.PID, step.Key))
+		}
+		finding := Finding{
+			Check: check, Level: Problem,
+			What: "sessions wait for each other: " + strings.Join(steps, ", "),
+			Why:  "none of them goes on by itself; the server ends one of the waits after deadlock_timeout",
+			Do:   "take several keys in one order, as LockAll and LockAllTx do",
+		}
+		if !cycle.Certain {
+			finding.Level = Warning
+			finding.Why = "it goes through several sessions of a pglock process: if one task of that process holds the one " +
+				"lock and waits for the other, none goes on, and the server does not see it"
+			finding.Do += ", or bound the wait with MaxWait"
+		}
+		all = append(all, finding)
+	}
+	return atMost(all, "circles")
+}
+
+func waits(f facts, long time.Duration) []Finding {
+	const check = "waits"
+	var all []Finding
+	for lock, waiter := range f.snapshot.Waiters() {
+		if waiter.WaitingSince == nil || f.snapshot.TakenAt.Sub(*waiter.WaitingSince) <= long {
+			continue
+		}
+		all = append(all, Finding{
+			Check: check, Level: Warning,
+			What: fmt.Sprintf("%s has waited %v for %s in database %s%s", who(waiter.Session),
+				f.snapshot.TakenAt.Sub(*waiter.WaitingSince).Round(time.Second), lock.Label(), lock.Database, behind(waiter)),
+			Why: "whoever holds the lock may be stuck",
+			Do:  "look at what the holder does (pglock monitor), and end it if it is stuck (pglock terminate PID)",
+		})
+	}
+	if len(all) == 0 {
+		return []Finding{{Check: check, Level: OK, What: fmt.Sprintf("nobody has waited longer than %v", long)}}
+	}
+	return atMost(all, "long waits")
+}
+
+func behind(w monitor.Waiter) string {
+	var pids []string
+	for _, blocker := range w.BlockedBy {
+		if blocker.Kind == monitor.Hard && blocker.PID != 0 {
+			pids = append(pids, fmt.Sprint(blocker.PID))
+		}
+	}
+	if len(pids) == 0 {
+		return ""
+	}
+	return ", which " + strings.Join(pids, ", ") + " holds"
+}
+
+// atMost keeps the first findings of many, and says that there are more.
+func atMost(all []Finding, what string) []Finding {
+	if len(all) <= listed {
+		return all
+	}
+	more := all[listed]
+	more.What = fmt.Sprintf("there are %d more %s (pglock monitor shows them)", len(all)-listed, what)
+	more.SQL = nil
+	return append(slices.Clone(all[:listed]), more)
+}

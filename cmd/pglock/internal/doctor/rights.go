@@ -1,0 +1,127 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+func temporary(f facts) Finding {
+	if f.connection.MayUseTemp {
+		return Finding{Check: "temp", Level: OK, What: "the role may make temporary objects, so waiting holds no snapshot"}
+	}
+	return Finding{
+		Check: "temp", Level: Warning,
+		What: fmt.Sprintf("role %s may not make temporary objects in the database", quote(f.connection.Role)),
+		Why: "a Locker waits without a snapshot by means of one. Without it, waiters hold back vacuum, and CREATE INDEX " +
+			"CONCURRENTLY waits for them",
+		Do: "grant the right",
+		SQL: []string{fmt.Sprintf("GRANT TEMPORARY ON DATABASE %s TO %s",
+			quote(f.connection.Database), quote(f.connection.Role))},
+	}
+}
+
+// answered reports whether an error of asking for the schema's version is an answer all the same.
+func answered(err error) bool {
+	var refusal *pgconn.PgError
+	return errors.Is(err, driver.ErrSchemaMissing) || errors.Is(err, migrations.ErrForeignSchema) ||
+		errors.As(err, &refusal)
+}
+
+func schema(f facts) Finding {
+	const check = "schema"
+	latest := migrations.Latest()
+	switch s := f.schema; {
+	case s.missing():
+		return Finding{
+			Check: check, Level: Note,
+			What: "schema pglock is not installed in the database",
+			Why:  "plain locks do not need it; names in the monitor and Fence do",
+			Do:   "run: pglock migrate up",
+		}
+	case errors.Is(s.err, migrations.ErrForeignSchema):
+		return Finding{
+			Check: check, Level: Warning,
+			What: "the database has a schema pglock that something else has made",
+			Why:  "names in the monitor and Fence cannot be had beside it",
+			Do:   "rename that schema, or use another database",
+		}
+	case s.err != nil:
+		return Finding{
+			Check: check, Level: Warning,
+			What: "the version of schema pglock cannot be read: " + s.err.Error(),
+			Why:  "names in the monitor and Fence may not work for this role",
+			Do:   "as the owner of the schema, grant what a role needs that takes locks",
+			SQL:  statements(migrations.LockerGrants(f.connection.Role)),
+		}
+	case s.version < uint(latest):
+		return Finding{
+			Check: check, Level: Warning,
+			What: fmt.Sprintf("schema pglock has version %d, and this pglock knows %d", s.version, latest),
+			Why:  "what the newer versions brought is missing",
+			Do:   "run: pglock migrate up",
+		}
+	case s.version > uint(latest):
+		return Finding{
+			Check: check, Level: Note,
+			What: fmt.Sprintf("schema pglock has version %d, and this pglock knows only %d", s.version, latest),
+			Why:  "a newer pglock has installed it, which is fine for this one",
+			Do:   "upgrade this pglock when convenient",
+		}
+	}
+	return Finding{Check: check, Level: OK, What: fmt.Sprintf("schema pglock has version %d, the newest", latest)}
+}
+
+// rights are those that nobody needs who takes plain locks.
+func rights(f facts) []Finding {
+	role := quote(f.connection.Role)
+	var all []Finding
+	if installed := f.schema.err == nil; installed {
+		all = append(all,
+			right("locker-grants", f.schema.MayLock, "the role may record names and draw fencing tokens",
+				Finding{
+					What: fmt.Sprintf("role %s may not record names and draw fencing tokens", role),
+					Why:  "WithNames and Fence need it; plain locks do not",
+					Do:   "if this role takes locks, have the owner of schema pglock run",
+					SQL:  statements(migrations.LockerGrants(f.connection.Role)),
+				}),
+			right("watcher-grants", f.schema.MayWatch, "the role may read the names of locks",
+				Finding{
+					What: fmt.Sprintf("role %s may not read the names of locks", role),
+					Why:  "it sees numbers in the monitor instead of names",
+					Do:   "if this role watches, have the owner of schema pglock run",
+					SQL:  statements(migrations.WatcherGrants(f.connection.Role)),
+				}),
+		)
+	}
+	return append(all,
+		right("pg_read_all_stats", f.connection.SeesDetails, "the role may see the details of all sessions",
+			Finding{
+				What: fmt.Sprintf("role %s may not see the details of other roles' sessions", role),
+				Why: "the monitor does not show what they do and since when, and a session that is to be ended is recognised " +
+					"by its user, application and keys only",
+				Do:  "if this role watches, grant it",
+				SQL: []string{"GRANT pg_read_all_stats TO " + role},
+			}),
+		right("pg_signal_backend", f.connection.MaySignal, "the role may end other roles' sessions",
+			Finding{
+				What: fmt.Sprintf("role %s may not end other roles' sessions", role),
+				Why:  "pglock cancel and pglock terminate need it for sessions of roles that it is not a member of",
+				Do:   "if this role is to end sessions, grant it",
+				SQL:  []string{"GRANT pg_signal_backend TO " + role},
+			}),
+	)
+}
+
+// right is a note about a right that is missing.
+func right(check string, has bool, what string, missing Finding) Finding {
+	if has {
+		return Finding{Check: check, Level: OK, What: what}
+	}
+	missing.Check, missing.Level = check, Note
+	return missing
+}

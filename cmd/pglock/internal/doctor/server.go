@@ -1,0 +1,52 @@
+package doctor
+
+import "fmt"
+
+func cockroach(f facts) Finding {
+	return Finding{
+		Check: "server", Level: Problem,
+		What: fmt.Sprintf("the server is CockroachDB (%s)", f.cockroach),
+		Why:  "its advisory lock functions exist and lock nothing; pglock refuses it",
+		Do:   "lock in a PostgreSQL, or with pglock's fallback for Redis",
+	}
+}
+
+func probe(f facts) Finding {
+	if f.lockWorks {
+		return Finding{Check: "server", Level: OK, What: "an advisory lock can be had, and pg_locks shows it"}
+	}
+	return Finding{
+		Check: "server", Level: Problem,
+		What: "an advisory lock that was granted is not in pg_locks",
+		Why:  "the server does not keep advisory locks as PostgreSQL does, so they may lock nothing",
+		Do:   "ask its vendor whether advisory locks work, and in which version",
+	}
+}
+
+func proxy(f facts) Finding {
+	if f.connection.Pid == f.keyDataPID {
+		return Finding{Check: "proxy", Level: OK, What: "the connection is direct: no proxy hands server sessions around"}
+	}
+	return Finding{
+		Check: "proxy", Level: Problem,
+		What: fmt.Sprintf("a proxy is in between: the connection was made to process %d, and process %d answers",
+			f.keyDataPID, f.connection.Pid),
+		Why: "one that hands server sessions around (PgBouncer's transaction pooling, pgcat, Supavisor and others) gives " +
+			"the locks of a session to whoever is next; a Locker refuses it with ErrPooler. Locks in transactions work",
+		Do: "give Lockers, and whoever locks for a session, the server's own address; if the proxy is known to keep a " +
+			"session for each client (session pooling), use pglock.AllowPooler()",
+	}
+}
+
+func standby(f facts) Finding {
+	if !f.connection.Standby {
+		return Finding{Check: "standby", Level: OK, What: "the server is a primary"}
+	}
+	return Finding{
+		Check: "standby", Level: Problem,
+		What: "the server is a hot standby",
+		Why: "advisory locks work there, and exclude nobody on the primary or on another standby; pglock refuses it with " +
+			"ErrStandby",
+		Do: "connect to the primary (target_session_attrs=read-write finds it among several hosts)",
+	}
+}

@@ -1,0 +1,53 @@
+-- What pglock doctor asks a server. It changes nothing, and needs no grant.
+
+-- The connection, and what the role may do.
+-- name: Connection :one
+SELECT pg_catalog.pg_backend_pid()::int4 AS pid,
+       pg_catalog.current_setting('server_version_num')::int4 AS version,
+       pg_catalog.pg_is_in_recovery()::bool AS standby,
+       current_user::text AS role,
+       pg_catalog.current_database()::text AS database,
+       (pg_catalog.inet_client_addr() IS NOT NULL)::bool AS over_tcp,
+       pg_catalog.has_database_privilege(pg_catalog.current_database(), 'TEMP')::bool AS may_use_temp,
+       pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE')::bool AS sees_details,
+       pg_catalog.pg_has_role('pg_signal_backend', 'USAGE')::bool AS may_signal;
+
+-- Settings as a new session of the role has them, and where they come from
+-- (https://www.postgresql.org/docs/current/view-pg-settings.html). One that the server does not know is not there.
+-- name: Settings :many
+SELECT s.name::text AS name,
+       s.setting::text AS setting,
+       pg_catalog.current_setting(s.name)::text AS shown,
+       s.source::text AS source
+FROM pg_catalog.pg_settings AS s
+WHERE s.name = ANY (@names::text[]);
+
+-- Whether an advisory lock can be had, which ends with the transaction,
+-- name: ProbeLock :one
+SELECT pg_catalog.pg_try_advisory_xact_lock(@number::int8)::bool AS granted;
+
+-- and whether the lock table has it then.
+-- name: ProbeLockTable :one
+SELECT count(*)::int8 AS found
+FROM pg_catalog.pg_locks AS l
+WHERE l.locktype = 'advisory' AND l.granted AND l.pid = pg_catalog.pg_backend_pid() AND l.objsubid = 1
+  AND ((l.classid::int8 << 32) | l.objid::int8) = @number::int8;
+
+-- What the role may do in schema pglock. The catalogs are asked, since looking up a name raises an error where the role
+-- has no right on the schema, and where the schema is somebody else's.
+-- name: SchemaRights :one
+SELECT (usable.it AND COALESCE((
+            SELECT pg_catalog.bool_and(pg_catalog.has_function_privilege(p.oid, 'EXECUTE'))
+            FROM pg_catalog.pg_proc AS p
+            WHERE p.pronamespace = usable.oid AND p.proname IN ('key', 'register')), false)
+        AND COALESCE((
+            SELECT pg_catalog.bool_and(pg_catalog.has_sequence_privilege(c.oid, 'USAGE'))
+            FROM pg_catalog.pg_class AS c
+            WHERE c.relnamespace = usable.oid AND c.relname = 'fence' AND c.relkind = 'S'), false))::bool AS may_lock,
+       (usable.it AND COALESCE((
+            SELECT pg_catalog.bool_and(pg_catalog.has_table_privilege(c.oid, 'SELECT'))
+            FROM pg_catalog.pg_class AS c
+            WHERE c.relnamespace = usable.oid AND c.relname IN ('names', 'locks', 'waits')), false))::bool AS may_watch
+FROM (SELECT n.oid, COALESCE(pg_catalog.has_schema_privilege(n.oid, 'USAGE'), false) AS it
+      FROM (SELECT 1) AS one
+      LEFT JOIN pg_catalog.pg_namespace AS n ON n.nspname = 'pglock') AS usable;
