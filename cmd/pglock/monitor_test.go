@@ -276,7 +276,7 @@ func TestMonitorSurvivesARestartOfTheServer(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewServer(t, nil)
 	db := testenv.On(t, server)
-	p := on(t, db, "monitor", "--interval", "0.05", "--output", "json").start()
+	p := on(t, db, "monitor", "--interval", "0.05", "--output", "ndjson").start()
 	p.says("taken_at")
 	for _, mode := range []pgserver.Mode{pgserver.Fast, pgserver.Immediate} {
 		before := p.stderr.String()

@@ -132,6 +132,8 @@ WITH locks AS MATERIALIZED (
            CASE WHEN NOT l.granted AND l.locktype = 'advisory'
                 THEN (pg_catalog.to_jsonb(l) ->> 'waitstart')::timestamptz END AS waiting_since
     FROM pg_catalog.pg_locks AS l
+    -- This statement locks what it reads.
+    WHERE l.locktype = 'advisory' OR l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()
 ),
 owners AS (
     SELECT l.owner, min(l.pid)::int4 AS pid, bool_or(l.locktype = 'advisory') AS advisory,

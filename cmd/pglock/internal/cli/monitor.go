@@ -44,8 +44,17 @@ as one line of JSON, or as lines of CSV under one header. When the server goes
 away, pglock says so on the standard error, or in the view, and goes on when it
 is back.
 
-Exit codes: 0 done, or ended by Ctrl-C or SIGTERM; 69 no database; 64 wrong
-usage.`
+Names that only somebody else knows can be given: --names FILE has one on each
+line, or a pattern such as invoice:{1..1000}. A name in a comment or string of
+a session's query is believed when its hash is the key. Without a name a key
+that a known tool uses is shown as what it probably or possibly is.
+
+With --fail-if-waiting or --warn-if-waiting it prints one line as plugins of
+Nagios do, and its exit code is 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN: somebody
+has waited for longer than that, or it cannot be told.
+
+Exit codes otherwise: 0 done, or ended by Ctrl-C or SIGTERM; 69 no database; 64
+wrong usage.`
 
 type watch struct {
 	dsn      dsn
@@ -55,6 +64,9 @@ type watch struct {
 	keys     []string
 	waiting  bool
 	readOnly bool
+	names    namesFile
+	check    check
+	options  []monitor.Option // that the flags stand for
 }
 
 func newMonitor() *cobra.Command {
@@ -65,13 +77,16 @@ func newMonitor() *cobra.Command {
 		Long:  monitorHelp,
 		Example: `  pglock monitor
   pglock monitor --waiting --interval 5s
-  pglock monitor --once -o json --key invoice:42 | jq '.locks[].holders[].pid'`,
+  pglock monitor --once -o json --key invoice:42 | jq '.locks[].holders[].pid'
+  pglock monitor --once --fail-if-waiting 30s`,
 		Args:              noArguments,
 		RunE:              m.command,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	m.dsn.addTo(cmd)
-	m.output.addTo(cmd)
+	m.output.addTo(cmd, formatNDJSON)
+	m.names.addTo(cmd)
+	m.check.addTo(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&m.once, "once", false, "show one snapshot and exit")
 	flags.Var(&m.interval, "interval", "take a snapshot every `duration`")
@@ -87,8 +102,14 @@ func (m *watch) command(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
+	if m.check.wanted(cmd) {
+		return m.judge(cmd, filter)
+	}
 	db, err := m.dsn.resolve(cmd)
 	if err != nil {
+		return err
+	}
+	if m.options, err = m.names.options(cmd); err != nil {
 		return err
 	}
 	if m.output != formatTable {
@@ -121,6 +142,10 @@ func (m *watch) filter(cmd *cobra.Command) (view.Filter, error) {
 		return filter, misuse(cmd, "--interval must be more than 0")
 	case m.once && cmd.Flags().Changed("interval"):
 		return filter, misuse(cmd, "--once contradicts --interval")
+	case m.check.wanted(cmd) && !m.once:
+		return filter, misuse(cmd, "--warn-if-waiting and --fail-if-waiting need --once")
+	case m.check.wanted(cmd) && cmd.Flags().Changed("output"):
+		return filter, misuse(cmd, "--warn-if-waiting and --fail-if-waiting contradict --output")
 	}
 	for _, text := range m.keys {
 		key, err := parseKey(cmd, text)
@@ -145,14 +170,16 @@ func (m *watch) printer(db database, filter view.Filter) printer {
 	switch {
 	case m.output == formatJSON:
 		return newAppender(db, filtered(filter, view.JSON))
+	case m.output == formatNDJSON:
+		return newAppender(db, filtered(filter, view.NDJSON))
 	case m.output == formatCSV:
-		return newAppender(db, filtered(filter, csvWriter()))
+		return newAppender(db, filtered(filter, csvWriter(view.CSV{Printable: term.Is(os.Stdout)})))
 	}
 	return newAppender(db, tableWriter(filter, db.target))
 }
 
 func (m *watch) showOnce(ctx context.Context, db database, pool *pgxpool.Pool, filter view.Filter) error {
-	snapshot, err := monitor.Take(ctx, pool)
+	snapshot, err := monitor.Take(ctx, pool, m.options...)
 	if err != nil {
 		return db.failed(err)
 	}
@@ -162,7 +189,7 @@ func (m *watch) showOnce(ctx context.Context, db database, pool *pgxpool.Pool, f
 // showAll fails when there was no first snapshot: a server that has never answered is most likely the wrong one.
 func (m *watch) showAll(ctx context.Context, db database, pool *pgxpool.Pool, filter view.Filter) error {
 	p, first := m.printer(db, filter), true
-	for snapshot, err := range monitor.Watch(ctx, pool, time.Duration(m.interval)) {
+	for snapshot, err := range monitor.Watch(ctx, pool, time.Duration(m.interval), m.options...) {
 		switch {
 		case err == nil:
 			err = p.show(snapshot)
@@ -214,16 +241,16 @@ func filtered(f view.Filter, write func(io.Writer, *monitor.Snapshot) error) fun
 	return func(w io.Writer, s *monitor.Snapshot) error { return write(w, f.Apply(s)) }
 }
 
-func csvWriter() func(io.Writer, *monitor.Snapshot) error {
+func csvWriter(csv view.CSV) func(io.Writer, *monitor.Snapshot) error {
 	headed := false
 	return func(w io.Writer, s *monitor.Snapshot) error {
 		if !headed {
 			headed = true
-			if err := view.CSVHeader(w); err != nil {
+			if err := csv.Header(w); err != nil {
 				return err
 			}
 		}
-		return view.CSV(w, s)
+		return csv.Snapshot(w, s)
 	}
 }
 

@@ -26,15 +26,17 @@ func (m *watch) fillsScreen() bool {
 
 // fillScreen shows the view, and leaves the last snapshot on the terminal.
 func (m *watch) fillScreen(ctx context.Context, db database, pool *pgxpool.Pool, filter view.Filter) error {
-	first, err := monitor.Take(ctx, pool)
+	first, err := monitor.Take(ctx, pool, m.options...)
 	if err != nil {
 		return db.failed(err)
 	}
 	var log aside
 	last, err := tui.Run(ctx, tui.Options{
-		Target:   db.target,
-		First:    first,
-		Take:     func(ctx context.Context) (*monitor.Snapshot, error) { return monitor.Take(ctx, pool) },
+		Target: db.target,
+		First:  first,
+		Take: func(ctx context.Context) (*monitor.Snapshot, error) {
+			return monitor.Take(ctx, pool, m.options...)
+		},
 		Interval: time.Duration(m.interval),
 		Filter:   filter,
 		End:      m.ender(db, pool, &log),

@@ -75,28 +75,49 @@ func (c *exitCode) Type() string   { return "code" }
 type format string
 
 const (
-	formatTable format = "table"
-	formatJSON  format = "json"
-	formatCSV   format = "csv"
+	formatTable  format = "table"
+	formatJSON   format = "json"
+	formatNDJSON format = "ndjson" // not for all commands
+	formatCSV    format = "csv"
 )
 
-var formats = []string{string(formatTable), string(formatJSON), string(formatCSV)}
+// addTo adds the flag with the formats that all commands have, and more.
+func (f *format) addTo(cmd *cobra.Command, more ...format) {
+	*f = formatTable
+	choice := formatChoice{f, append([]format{formatTable, formatJSON, formatCSV}, more...)}
+	cmd.Flags().VarP(choice, "output", "o", fmt.Sprintf("how to print: `%s`", choice.list("|")))
+	complete(cmd, "output", strings.Split(choice.list(" "), " ")...)
+}
 
-func (f *format) Set(text string) error {
-	if !slices.Contains(formats, text) {
-		return fmt.Errorf("must be one of %s", strings.Join(formats, ", "))
+// formatChoice is the value of the flag.
+type formatChoice struct {
+	chosen *format
+	from   []format
+}
+
+func (c formatChoice) Set(text string) error {
+	if !slices.Contains(c.from, format(text)) {
+		return fmt.Errorf("must be one of %s", c.list(", "))
 	}
-	*f = format(text)
+	*c.chosen = format(text)
 	return nil
 }
 
-func (f *format) String() string { return string(*f) }
-func (f *format) Type() string   { return "format" }
+func (c formatChoice) String() string {
+	if c.chosen == nil { // the flag package asks for the zero value
+		return ""
+	}
+	return string(*c.chosen)
+}
 
-func (f *format) addTo(cmd *cobra.Command) {
-	*f = formatTable
-	cmd.Flags().VarP(f, "output", "o", "how to print: `table|json|csv`")
-	complete(cmd, "output", formats...)
+func (c formatChoice) Type() string { return "format" }
+
+func (c formatChoice) list(separator string) string {
+	texts := make([]string, len(c.from))
+	for i, format := range c.from {
+		texts[i] = string(format)
+	}
+	return strings.Join(texts, separator)
 }
 
 // complete makes the shell complete a flag's value to one of values, and not to a file.

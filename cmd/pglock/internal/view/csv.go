@@ -1,7 +1,7 @@
 package view
 
 import (
-	"encoding/csv"
+	"bufio"
 	"fmt"
 	"io"
 	"strconv"
@@ -14,36 +14,50 @@ import (
 // header names the columns of CSV, which are added to at the end only.
 var header = []string{"taken_at", "database", "key", "space", "number", "class", "object", "role", "mode",
 	"pid", "gid", "user", "application", "client", "state", "state_since", "session_since", "transaction_since",
-	"waiting_since", "blocked_by", "blocked_softly_by", "query", "hidden"}
+	"waiting_since", "blocked_by", "blocked_softly_by", "query", "hidden",
+	"prepared_at", "waiting_estimated", "blocked_by_gids", "names", "guesses", "database_oid", "objsubid", "process",
+	"identity", "xmin_age", "xid_age", "wait_event_type", "wait_event"}
 
-// CSVHeader writes the names of the columns.
-func CSVHeader(w io.Writer) error { return writeCSV(w, [][]string{header}) }
+// CSV writes snapshots as RFC 4180 has it: lines end in CR LF, and a field with a quote, a comma or a line break is in
+// quotes. The zero value writes every field as it is.
+type CSV struct {
+	// Printable escapes what a terminal might obey. It is for people who look at CSV; programs want the fields as they
+	// are.
+	Printable bool
+}
 
-// CSV writes a record for each holder and each waiter. Blockers are process IDs separated by spaces, where a prepared
-// transaction is 0; what the server did not tell is empty, and named in the column hidden.
-func CSV(w io.Writer, s *monitor.Snapshot) error {
+// Header writes the names of the columns.
+func (c CSV) Header(w io.Writer) error { return c.write(w, [][]string{header}) }
+
+// Snapshot writes a record for each holder and each waiter. Blockers are process IDs separated by spaces, where a
+// prepared transaction is 0 and blocked_by_gids has its identifier in quotes; what the server did not tell is empty, and
+// named in the column hidden.
+func (c CSV) Snapshot(w io.Writer, s *monitor.Snapshot) error {
 	var records [][]string
 	for _, lock := range s.Locks {
 		for _, holder := range lock.Holders {
-			records = append(records, record(s, lock, holder.Session, "holds", holder.Mode, nil, nil))
+			waiter := monitor.Waiter{Mode: holder.Mode, Session: holder.Session}
+			records = append(records, record(s, lock, waiter, "holds"))
 		}
 		for _, waiter := range lock.Waiters {
-			records = append(records,
-				record(s, lock, waiter.Session, "waits", waiter.Mode, waiter.WaitingSince, waiter.BlockedBy))
+			records = append(records, record(s, lock, waiter, "waits"))
 		}
 	}
-	return writeCSV(w, records)
+	return c.write(w, records)
 }
 
-func record(s *monitor.Snapshot, lock monitor.Lock, session monitor.Session, role string, mode monitor.Mode,
-	waiting *time.Time, blockers []monitor.Blocker) []string {
+// record writes a holder as if it were a waiter without blockers.
+func record(s *monitor.Snapshot, lock monitor.Lock, w monitor.Waiter, role string) []string {
 	return []string{
 		timestamp(&s.TakenAt), lock.Database, lock.Key, string(lock.Space), strconv.FormatInt(lock.Number, 10),
-		fmt.Sprint(lock.Class), fmt.Sprint(lock.Object), role, string(mode),
-		fmt.Sprint(session.PID), session.GID, session.User, session.Application, session.Client,
-		session.State, timestamp(session.StateSince), timestamp(session.Since), timestamp(session.TransactionSince),
-		timestamp(waiting), pids(blockers, monitor.Hard), pids(blockers, monitor.Soft),
-		session.Query, strings.Join(session.Hidden, " "),
+		fmt.Sprint(lock.Class), fmt.Sprint(lock.Object), role, string(w.Mode),
+		fmt.Sprint(w.PID), w.GID, w.User, w.Application, w.Client,
+		w.State, timestamp(w.StateSince), timestamp(w.Since), timestamp(w.TransactionSince),
+		timestamp(w.WaitingSince), pids(w.BlockedBy, monitor.Hard), pids(w.BlockedBy, monitor.Soft),
+		w.Query, strings.Join(w.Hidden, " "),
+		timestamp(w.PreparedAt), strconv.FormatBool(w.WaitingEstimated), gids(w.BlockedBy),
+		strings.Join(lock.Names, " | "), guesses(lock), fmt.Sprint(lock.DatabaseOID), fmt.Sprint(lock.Objsubid), w.Process,
+		optional(w.Identity), optional(w.XminAge), optional(w.XIDAge), w.WaitEventType, w.WaitEvent,
 	}
 }
 
@@ -57,6 +71,24 @@ func pids(blockers []monitor.Blocker, kind monitor.BlockKind) string {
 	return strings.Join(found, " ")
 }
 
+func gids(blockers []monitor.Blocker) string {
+	var found []string
+	for _, blocker := range blockers {
+		if blocker.PID == 0 {
+			found = append(found, "'"+strings.ReplaceAll(blocker.GID, "'", "''")+"'")
+		}
+	}
+	return strings.Join(found, " ")
+}
+
+func guesses(lock monitor.Lock) string {
+	var all []string
+	for _, guess := range lock.Guesses {
+		all = append(all, guess.String())
+	}
+	return strings.Join(all, " | ")
+}
+
 func timestamp(t *time.Time) string {
 	if t == nil {
 		return ""
@@ -64,6 +96,32 @@ func timestamp(t *time.Time) string {
 	return t.Format(time.RFC3339Nano)
 }
 
-func writeCSV(w io.Writer, records [][]string) error {
-	return csv.NewWriter(w).WriteAll(records)
+func optional[T int32 | int64](n *T) string {
+	if n == nil {
+		return ""
+	}
+	return fmt.Sprint(*n)
+}
+
+// write does what encoding/csv does not: with the line ends of RFC 4180 that would change those in the fields too.
+func (c CSV) write(w io.Writer, records [][]string) error {
+	out := bufio.NewWriter(w)
+	for _, record := range records {
+		fields := make([]string, len(record))
+		for i, field := range record {
+			if c.Printable {
+				field = Printable(field)
+			}
+			fields[i] = quoted(field)
+		}
+		_, _ = out.WriteString(strings.Join(fields, ",") + "\r\n") // Flush tells of a failure
+	}
+	return out.Flush()
+}
+
+func quoted(field string) string {
+	if !strings.ContainsAny(field, "\",\r\n") {
+		return field
+	}
+	return `"` + strings.ReplaceAll(field, `"`, `""`) + `"`
 }

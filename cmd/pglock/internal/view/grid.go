@@ -12,6 +12,7 @@ type column struct {
 	name  string
 	right bool
 	least int // what it may be narrowed to; 0 keeps it as wide as what is in it
+	spare int // the order in which columns are left out where there is no room; 0 is never
 	width int
 }
 
@@ -24,7 +25,8 @@ type row struct {
 
 func newGrid() grid {
 	g := grid{{}, {name: "PID", right: true}, {name: "MODE"}, {name: "WAITED", right: true},
-		{name: "USER", least: 6}, {name: "APPLICATION", least: 6}, {name: "CLIENT", least: 6}, {name: "STATE", least: 6},
+		{name: "USER", least: 6, spare: 2}, {name: "APPLICATION", least: 6, spare: 3},
+		{name: "CLIENT", least: 6, spare: 1}, {name: "STATE", least: 6, spare: 4},
 		{name: "BLOCKED BY", least: 10}}
 	g.widen(g.head())
 	return g
@@ -52,19 +54,41 @@ const (
 	separator = " "
 )
 
-// fitInto takes columns of the terminal from the widest column that has some to spare, until all fit.
-func (g grid) fitInto(width int) {
+// fitInto takes columns of the terminal from the widest column that has some to spare, until all fit. If that is not
+// enough it leaves columns out, and returns their names.
+func (g grid) fitInto(width int) (left []string) {
+	for g.total() > width {
+		if widest := g.widest(); widest != nil {
+			widest.width--
+		} else if spare := g.mostSpare(); spare != nil {
+			left = append(left, spare.name)
+			*spare = column{name: spare.name, width: leftOut}
+		} else {
+			return left
+		}
+	}
+	return left
+}
+
+// leftOut is the width of a column that is not shown.
+const leftOut = -1
+
+func (g grid) total() int {
 	total := len(indent) - len(separator)
 	for _, c := range g {
-		total += c.width + len(separator)
+		total += c.width + len(separator) // nothing, for one that is left out
 	}
-	for ; total > width; total-- {
-		widest := g.widest()
-		if widest == nil {
-			return
+	return total
+}
+
+// mostSpare is nil when there is none left that could be missing.
+func (g grid) mostSpare() (most *column) {
+	for i := range g {
+		if c := &g[i]; c.spare > 0 && (most == nil || c.spare < most.spare) {
+			most = c
 		}
-		widest.width--
 	}
+	return most
 }
 
 // widest is nil when no column can be narrowed.
@@ -80,7 +104,9 @@ func (g grid) widest() (widest *column) {
 func (g grid) line(r row) string {
 	var cells []string
 	for i, cell := range r.cells {
-		cells = append(cells, Fit(cell, g[i].width, g[i].right))
+		if g[i].width != leftOut {
+			cells = append(cells, Fit(cell, g[i].width, g[i].right))
+		}
 	}
 	if r.text != "" {
 		cells = append(cells, r.text)

@@ -20,15 +20,27 @@ func waiterRow(s *monitor.Snapshot, w monitor.Waiter) *row {
 	waited := unknown // the server does not tell, or not yet
 	if w.WaitingSince != nil {
 		waited = Age(s.TakenAt.Sub(*w.WaitingSince))
+		if w.WaitingEstimated {
+			waited = estimated + waited
+		}
 	}
 	r := sessionRow("waits", w.Mode, waited, w.Session)
 	r.blockers = Blockers(w, s.BlockersMissing != "")
 	return &r
 }
 
+// waited is the cell that says for how long.
+func (r row) waited() string {
+	if len(r.cells) < 4 {
+		return ""
+	}
+	return r.cells[3]
+}
+
 const (
-	hidden  = "(hidden)"
-	unknown = "?"
+	hidden    = "(hidden)"
+	unknown   = "?"
+	estimated = "≤"
 )
 
 func sessionRow(role string, mode monitor.Mode, waited string, session monitor.Session) row {

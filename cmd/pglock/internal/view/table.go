@@ -17,7 +17,7 @@ func Table(all *monitor.Snapshot, filter Filter, target string, width int) []str
 	filter.nameKeys(s)
 	lines := []string{title(s, target)}
 	rows, marks := body(s, width)
-	for _, part := range [][]string{rows, notes(s, len(all.Locks)-len(s.Locks), marks, width)} {
+	for _, part := range [][]string{deadlocked(s, width), rows, notes(s, len(all.Locks)-len(s.Locks), marks, width)} {
 		if len(part) > 0 {
 			lines = append(append(lines, ""), part...)
 		}
@@ -40,8 +40,11 @@ type entry struct {
 	row  *row
 }
 
-// marks are those that stand in the column of blockers and need to be explained.
-type marks struct{ soft, more bool }
+// marks are those that stand in the table and need to be explained.
+type marks struct {
+	soft, more, estimated bool
+	left                  []string // columns that are not there
+}
 
 func body(s *monitor.Snapshot, width int) (lines []string, m marks) {
 	if len(s.Locks) == 0 {
@@ -58,13 +61,14 @@ func body(s *monitor.Snapshot, width int) (lines []string, m marks) {
 			g.widen(*e.row)
 		}
 	}
-	g.fitInto(width)
+	m.left = g.fitInto(width)
 	for _, e := range entries {
 		if e.row != nil {
 			e.text = g.line(*e.row)
 			blockers := separator + g.blockers(*e.row)
 			m.soft = m.soft || strings.Contains(blockers, separator+"~")
 			m.more = m.more || strings.Contains(blockers, separator+"+")
+			m.estimated = m.estimated || strings.HasPrefix(e.row.waited(), estimated)
 		}
 		lines = append(lines, e.text)
 	}
@@ -104,11 +108,17 @@ func longest(s *monitor.Snapshot, lock monitor.Lock) time.Duration {
 	return wait
 }
 
-// heading is a lock's own line: its key, and behind a name the number too.
+// heading is a lock's own line: its key, and behind a name or a guess the number too.
 func heading(s *monitor.Snapshot, lock monitor.Lock, width int) string {
 	var facts string
-	if len(lock.Names) > 0 {
+	label := Printable(lock.Label())
+	switch {
+	case len(lock.Names) > 0:
 		facts += fmt.Sprintf("  @%d", lock.Number)
+	case len(lock.Guesses) > 0 && label != lock.Key:
+		facts += "  " + lock.Key
+	case len(lock.Guesses) > 0:
+		facts += "  (" + Printable(possibly(lock)) + ")"
 	}
 	if len(lock.Names) > 1 {
 		facts += fmt.Sprintf("  (%d names with one number)", len(lock.Names))
@@ -116,19 +126,60 @@ func heading(s *monitor.Snapshot, lock monitor.Lock, width int) string {
 	if lock.Database != s.Database {
 		facts += "  in database " + Printable(cmp.Or(lock.Database, fmt.Sprint(lock.DatabaseOID)))
 	}
-	key := Printable(lock.Key)
-	if len(lock.Names) > 0 { // a number makes no sense when it is cut
+	if label != lock.Key || len(lock.Names) > 0 { // a number makes no sense when it is cut
 		const least = 20 // however long the facts are
-		key = Cut(key, max(width-Columns(facts), least))
+		label = Cut(label, max(width-Columns(facts), least))
 	}
-	return key + facts
+	return label + facts
+}
+
+// possibly are the guesses of a lock that has no likely one.
+func possibly(lock monitor.Lock) string {
+	texts := make([]string, len(lock.Guesses))
+	for i, guess := range lock.Guesses {
+		texts[i] = guess.Text
+	}
+	return "possibly " + strings.Join(texts, " or ")
+}
+
+// deadlocked tells of the cycles, above everything else.
+func deadlocked(s *monitor.Snapshot, width int) (lines []string) {
+	for _, cycle := range s.Cycles {
+		lines = append(lines, Wrap(Printable(Deadlock(s, cycle)), width, "  ")...)
+	}
+	return lines
+}
+
+// Deadlock describes a cycle in a sentence. It is not made printable.
+func Deadlock(s *monitor.Snapshot, cycle monitor.Cycle) string {
+	what := "POSSIBLE DEADLOCK through sessions of one process, which PostgreSQL cannot see"
+	if cycle.Certain {
+		what = "DEADLOCK"
+	}
+	if cycle.Since != nil {
+		what += " for " + Age(s.TakenAt.Sub(*cycle.Since))
+	}
+	var steps []string
+	for _, step := range cycle.Steps {
+		steps = append(steps, fmt.Sprintf("%d waits for %s behind %d", step.PID, step.Key, step.BlockedBy))
+	}
+	return what + ": " + strings.Join(steps, ", ")
 }
 
 // notes end a table: how much it shows, what its marks mean, and what is missing and how it can be had.
 func notes(s *monitor.Snapshot, others int, m marks, width int) []string {
 	texts := []string{total(s, others)}
+	if text := lockTable(s.Capacity); text != "" {
+		texts = append(texts, text)
+	}
 	if m.soft {
 		texts = append(texts, "~ does not hold the lock, but waits for it ahead in the queue")
+	}
+	if m.estimated {
+		texts = append(texts, "≤ the wait is no longer than that: PostgreSQL before 14 does not tell when it began")
+	}
+	if len(m.left) > 0 {
+		texts = append(texts, "too narrow for "+strings.Join(m.left, ", "))
 	}
 	if m.more {
 		texts = append(texts, "+n counts blockers that there is no room for; a wider table and JSON show them")
@@ -160,6 +211,15 @@ func total(s *monitor.Snapshot, others int) string {
 		holders, waiters = holders+len(lock.Holders), waiters+len(lock.Waiters)
 	}
 	return fmt.Sprintf("%s, %s, %s", count(len(s.Locks), "key"), count(holders, "holder"), count(waiters, "waiter"))
+}
+
+// lockTable says how full it is. The server may have room beyond that, so it is no share of what is possible.
+func lockTable(c monitor.Capacity) string {
+	if c.Nominal == 0 {
+		return ""
+	}
+	return fmt.Sprintf("lock table: at least %.1f%% of nominal, %d of %d entries, %d of them advisory",
+		c.Percent(), c.Used, c.Nominal, c.Advisory)
 }
 
 func count(n int, what string) string {

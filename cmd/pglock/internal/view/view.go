@@ -3,8 +3,6 @@
 package view
 
 import (
-	"encoding/json"
-	"io"
 	"slices"
 
 	"github.com/pglock-toolkit/pglock/monitor"
@@ -44,11 +42,4 @@ func (f Filter) Shows(lock monitor.Lock) bool {
 		return false
 	}
 	return len(f.Keys) == 0 || slices.ContainsFunc(f.Keys, func(key pglock.Key) bool { return key.ID() == lock.ID() })
-}
-
-// JSON writes a snapshot as one line, in the format that package monitor documents.
-func JSON(w io.Writer, s *monitor.Snapshot) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(s)
 }

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// check is the flags that make pglock monitor a plugin of Nagios.
+type check struct{ warn, fail seconds }
+
+func (c *check) addTo(cmd *cobra.Command) {
+	cmd.Flags().Var(&c.fail, "fail-if-waiting",
+		"with --once: be CRITICAL when somebody has waited longer than `duration`")
+	cmd.Flags().Var(&c.warn, "warn-if-waiting",
+		"with --once: be a WARNING when somebody has waited longer than `duration`")
+}
+
+func (c *check) wanted(cmd *cobra.Command) bool {
+	return cmd.Flags().Changed("fail-if-waiting") || cmd.Flags().Changed("warn-if-waiting")
+}
+
+func (c *check) limits(cmd *cobra.Command) (limits view.Limits) {
+	if cmd.Flags().Changed("warn-if-waiting") {
+		limits.Warn = (*time.Duration)(&c.warn)
+	}
+	if cmd.Flags().Changed("fail-if-waiting") {
+		limits.Fail = (*time.Duration)(&c.fail)
+	}
+	return limits
+}
+
+// judge prints one line whatever happens: that is all that a monitoring system shows.
+func (m *watch) judge(cmd *cobra.Command, filter view.Filter) error {
+	snapshot, err := m.look(cmd)
+	if err != nil {
+		return conclude(view.Unknown, view.StatusLine(view.Unknown, oneLine(err.Error())))
+	}
+	return conclude(view.Status(snapshot, filter, m.check.limits(cmd)))
+}
+
+func (m *watch) look(cmd *cobra.Command) (*monitor.Snapshot, error) {
+	db, err := m.dsn.resolve(cmd)
+	if err != nil {
+		return nil, err
+	}
+	options, err := m.names.options(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (*monitor.Snapshot, error) {
+		pool, err := db.pool(ctx, "pglock monitor")
+		if err != nil {
+			return nil, err
+		}
+		defer pool.Close()
+		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+		defer cancel()
+		snapshot, err := monitor.Take(ctx, pool, options...)
+		if err != nil {
+			return nil, db.failed(err)
+		}
+		return snapshot, nil
+	})
+}
+
+// checkTimeout is for servers that accept connections and then say nothing. Monitoring systems lose patience soon after.
+const checkTimeout = 30 * time.Second
+
+// conclude ends with the exit code of the verdict, of which 0 is none.
+func conclude(verdict view.Verdict, line string) error {
+	if _, err := fmt.Fprintln(os.Stdout, line); err != nil || verdict == view.OK {
+		return err
+	}
+	return &exit{code: int(verdict)}
+}

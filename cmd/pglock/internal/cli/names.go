@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"errors"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// namesFile is the flag that gives names of keys.
+type namesFile struct{ path string }
+
+func (n *namesFile) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&n.path, "names", "",
+		"show keys by the names in this `FILE`, one or a pattern such as job:{1..9} a line")
+}
+
+// options reads the file.
+func (n *namesFile) options(cmd *cobra.Command) (_ []monitor.Option, err error) {
+	if !cmd.Flags().Changed("names") {
+		return nil, nil
+	}
+	file, err := os.Open(n.path)
+	if err != nil {
+		return nil, misuse(cmd, "--names: %w", err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	names, err := monitor.ReadNames(file)
+	if err != nil {
+		return nil, misuse(cmd, "--names: %s: %w", n.path, err)
+	}
+	return []monitor.Option{monitor.WithNames(names)}, nil
+}

@@ -1,0 +1,53 @@
+package view
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"unicode"
+	"unicode/utf16"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// JSON writes a snapshot as an indented JSON value, in the format that package monitor documents. Text that is not
+// printable is written as escapes, which mean the same to programs, and nothing to a terminal.
+func JSON(w io.Writer, s *monitor.Snapshot) error { return writeJSON(w, s, "  ") }
+
+// NDJSON writes the same on one line.
+func NDJSON(w io.Writer, s *monitor.Snapshot) error { return writeJSON(w, s, "") }
+
+func writeJSON(w io.Writer, s *monitor.Snapshot, indent string) error {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", indent)
+	if err := encoder.Encode(s); err != nil {
+		return err
+	}
+	_, err := w.Write(escaped(text.Bytes()))
+	return err
+}
+
+// escaped replaces what is left of unprintable characters in JSON, which are in strings only: the encoder itself takes
+// care of those that JSON does not allow.
+func escaped(text []byte) []byte {
+	if bytes.IndexFunc(text, harmful) < 0 {
+		return text
+	}
+	var b bytes.Buffer
+	for _, r := range string(text) {
+		switch high, low := utf16.EncodeRune(r); {
+		case !harmful(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.Bytes()
+}
+
+func harmful(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }

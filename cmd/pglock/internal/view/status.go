@@ -1,0 +1,134 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// Verdict is what a check says of a server. Its values are the exit codes that Nagios, and what came after it, expect of
+// a plugin (https://nagios-plugins.org/doc/guidelines.html#AEN78).
+type Verdict int
+
+// The verdicts.
+const (
+	OK Verdict = iota
+	Warning
+	Critical
+	Unknown
+)
+
+// String is the verdict as the line of a plugin begins with.
+func (v Verdict) String() string {
+	return [...]string{"OK", "WARNING", "CRITICAL", "UNKNOWN"}[v]
+}
+
+// Limits say for how long one may wait for a lock. A limit that is nil does not exist.
+type Limits struct{ Warn, Fail *time.Duration }
+
+// Status judges the longest wait in what the filter shows of a snapshot. The text is the line of a plugin, with its
+// performance data.
+func Status(all *monitor.Snapshot, filter Filter, limits Limits) (Verdict, string) {
+	s := filter.Apply(all)
+	filter.nameKeys(s)
+	longest, hidden := longestWait(s)
+	verdict := limits.judge(longest.lasted)
+	text := "nobody waits"
+	switch {
+	case longest.waiter != nil:
+		text = longest.String()
+	case hidden > 0:
+		text = fmt.Sprintf("%s, and the server does not tell for how long", count(hidden, "waiter"))
+	}
+	if verdict == OK && hidden > 0 {
+		verdict = Unknown
+		text += "; " + s.DetailsHidden
+	}
+	if n := deadlocks(s); n > 0 {
+		text += "; " + count(n, "deadlock")
+	}
+	return verdict, StatusLine(verdict, text) + " | " + performance(s, longest.lasted, limits)
+}
+
+// StatusLine is the line of a plugin that has no performance data. A bar would begin those.
+func StatusLine(verdict Verdict, text string) string {
+	return fmt.Sprintf("PGLOCK %v - %s", verdict, strings.ReplaceAll(Printable(text), "|", "/"))
+}
+
+func (l Limits) judge(lasted time.Duration) Verdict {
+	switch {
+	case l.Fail != nil && lasted > *l.Fail:
+		return Critical
+	case l.Warn != nil && lasted > *l.Warn:
+		return Warning
+	}
+	return OK
+}
+
+// longWait is a wait and for how long it has lasted.
+type longWait struct {
+	lock   monitor.Lock
+	waiter *monitor.Waiter
+	lasted time.Duration
+	first  string // in the way
+}
+
+// longestWait also counts the waiters of which nobody can tell. One without a time has just begun.
+func longestWait(s *monitor.Snapshot) (longest longWait, hidden int) {
+	for lock, waiter := range s.Waiters() {
+		if slices.Contains(waiter.Hidden, "waiting_since") {
+			hidden++
+			continue
+		}
+		lasted := time.Duration(0)
+		if waiter.WaitingSince != nil {
+			lasted = max(0, s.TakenAt.Sub(*waiter.WaitingSince))
+		}
+		if longest.waiter == nil || lasted > longest.lasted {
+			longest = longWait{lock: lock, waiter: &waiter, lasted: lasted}
+		}
+	}
+	return longest, hidden
+}
+
+func (l longWait) String() string {
+	text := fmt.Sprintf("pid %d has waited %s for %s", l.waiter.PID, Age(l.lasted), l.lock.Label())
+	if blockers := Blockers(*l.waiter, false); len(blockers) > 0 {
+		text += " behind " + strings.TrimPrefix(blockers[0], "~")
+		for _, holder := range l.lock.Holders {
+			if Who(holder.Session) == blockers[0] && holder.Application != "" {
+				text += " (" + holder.Application + ")"
+			}
+		}
+	}
+	return text
+}
+
+func deadlocks(s *monitor.Snapshot) (n int) {
+	for _, cycle := range s.Cycles {
+		if cycle.Certain {
+			n++
+		}
+	}
+	return n
+}
+
+// performance is data as plugins write it: label=value;warn;critical;least;most.
+func performance(s *monitor.Snapshot, longest time.Duration, limits Limits) string {
+	var holders, waiters int
+	for _, lock := range s.Locks {
+		holders, waiters = holders+len(lock.Holders), waiters+len(lock.Waiters)
+	}
+	return fmt.Sprintf("longest_wait=%.3fs;%s;%s;0 waiters=%d;;;0 holders=%d;;;0 lock_table=%.1f%%;;;0",
+		longest.Seconds(), inSeconds(limits.Warn), inSeconds(limits.Fail), waiters, holders, s.Capacity.Percent())
+}
+
+func inSeconds(limit *time.Duration) string {
+	if limit == nil {
+		return ""
+	}
+	return fmt.Sprint(limit.Seconds())
+}
