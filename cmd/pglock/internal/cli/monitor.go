@@ -39,10 +39,10 @@ terminate sessions, which --read-only takes away. ? lists them. Every signal is
 logged to the standard error, after you leave if that is the terminal too.
 NO_COLOR is respected; with TERM=dumb it prints.
 
-Elsewhere, and with --output json or csv, each snapshot is appended: as a table,
-as one line of JSON, or as lines of CSV under one header. When the server goes
-away, pglock says so on the standard error, or in the view, and goes on when it
-is back.
+Elsewhere, and with --output, each snapshot is appended: as a table, as JSON
+(ndjson: on one line), or as lines of CSV (RFC 4180) under one header. When the
+server goes away, pglock says so on the standard error, or in the view, and goes
+on when it is back.
 
 Names that only somebody else knows can be given: --names FILE has one on each
 line, or a pattern such as invoice:{1..1000}. A name in a comment or string of
