@@ -38,9 +38,17 @@ test-containers: ## Run the suite on a container of $PGLOCK_TEST_POSTGRES_IMAGE
 	@cd internal/containers && go run . -- $(MAKE) -C $(CURDIR) test
 
 .PHONY: bench
-bench: ## Measure pglock beside plain pgx, goose and pgbench
+bench: bench-postgres bench-redis ## Measure pglock beside what else one would use, on PostgreSQL and on Redis
+
+.PHONY: bench-postgres
+bench-postgres: ## Measure pglock beside plain pgx, goose and pgbench
 	@$(prepare) postgres
 	@cd bench && go run ./postgres
+
+.PHONY: bench-redis
+bench-redis: ## Measure redisfallback beside rueidislock, redsync and bsm/redislock
+	@$(prepare) redis
+	@cd bench && go run ./redis
 
 .PHONY: generate
 generate: ## Generate the Go code of queries/

@@ -3,15 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/bench/internal/contest"
+	"github.com/pglock-toolkit/pglock/bench/internal/suite"
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -33,35 +31,28 @@ type lab struct {
 	plan    contest.Plan
 	showCPU bool
 	watch   time.Duration // how long the row of the waiters looks at the server
-	log     io.Writer
-	about   about
 }
 
-func newLab(ctx context.Context, f flags) (*lab, error) {
+func newLab(ctx context.Context, f suite.Flags) (*lab, error) {
 	server, err := pgserver.Start(ctx, pgserver.Options{Settings: settings})
 	if err != nil {
 		return nil, err
 	}
-	l := &lab{server: server, plan: f.plan, showCPU: f.showCPU, watch: 6 * time.Second, log: os.Stderr}
+	l := &lab{server: server, plan: f.Plan, showCPU: f.ShowCPU, watch: 6 * time.Second}
 	if l.admin, err = pgx.Connect(ctx, l.connString()); err != nil {
 		return nil, errors.Join(err, server.Stop())
 	}
-	l.about = describe(server, f.plan)
 	return l, nil
 }
 
-func (l *lab) close() error {
+// Close implements [suite.Lab].
+func (l *lab) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return errors.Join(l.admin.Close(ctx), l.server.Stop())
 }
 
 func (l *lab) connString() string { return l.server.ConnString(pgserver.Superuser) }
-
-// progress tells whoever watches what is going on.
-func (l *lab) progress(format string, args ...any) {
-	_, _ = fmt.Fprintf(l.log, "· "+format+"\n", args...) // nobody is lost without it
-}
 
 // poolConfig is for a pool of size connections, all dialled with dial unless that is nil.
 func (l *lab) poolConfig(size int, dial dialFunc) (*pgxpool.Config, error) {

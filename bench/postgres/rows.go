@@ -2,51 +2,39 @@ package main
 
 import (
 	"context"
-	"regexp"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/bench/internal/report"
+	"github.com/pglock-toolkit/pglock/bench/internal/suite"
 )
 
-// row is a part of the table that can be run alone.
-type row struct {
-	name string
-	what string
-	run  measured
+func row(name, what string, run measured) suite.Row[*lab] {
+	return suite.Row[*lab]{Name: name, What: what, Run: run}
 }
 
-// measured runs a row. It returns the lines that it has, with an error too.
+// measured runs a row.
 type measured func(context.Context, *lab) ([]report.Line, error)
 
 // networkDelay is how much longer each round trip takes in the rows with a network.
 const networkDelay = 500 * time.Microsecond
 
 // rows are the table, in its order.
-var rows = []row{
-	{"control", "plain pgx against itself: the error of the instrument", control},
-	{"network", "what stands in for a network: its delay and its cost", network},
-	{"latency", "1 goroutine, lock and unlock, against a connection that is held", latency},
-	{"keys-2", "2 goroutines, against a connection each", fewGoroutines(2)},
-	{"keys-4", "4 goroutines, against a connection each", fewGoroutines(4)},
-	{"keys-8", "8 goroutines, against a connection each", fewGoroutines(8)},
-	{"keys-16", "16 goroutines, against a connection each", fewGoroutines(16)},
-	{"keys-64", "64 goroutines, against a pool of 64 connections, goose and pgbench", manyGoroutines(64, 2.5)},
-	{"keys-512", "512 goroutines, against a pool of 64 connections, goose and pgbench", manyGoroutines(512, 9)},
-	{"delay-8", "8 goroutines with a network, against a connection each", delayedGoroutines(8, 1)},
-	{"delay-512", "512 goroutines with a network, against a pool of 64 connections", delayedGoroutines(512, 9)},
-	{"one-key", "64 goroutines on one key, against 64 waiting connections", oneKey},
-	{"handoff", "from one process to another, against two waiting connections", handoff},
-	{"allocations", "allocations for each lock and unlock", allocations},
-	{"memory", "memory of a held lock", memory},
-	{"waiters", "10,000 waiters on 1,000 keys held elsewhere", waiters},
-	{"guard", "GuardTx in a transaction of one update", guardTx},
-}
-
-func selectRows(only *regexp.Regexp) (selected []row) {
-	for _, r := range rows {
-		if only.MatchString(r.name) {
-			selected = append(selected, r)
-		}
-	}
-	return selected
+var rows = []suite.Row[*lab]{
+	row("control", "plain pgx against itself: the error of the instrument", control),
+	row("network", "what stands in for a network: its delay and its cost", network),
+	row("latency", "1 goroutine, lock and unlock, against a connection that is held", latency),
+	row("keys-2", "2 goroutines, against a connection each", fewGoroutines(2)),
+	row("keys-4", "4 goroutines, against a connection each", fewGoroutines(4)),
+	row("keys-8", "8 goroutines, against a connection each", fewGoroutines(8)),
+	row("keys-16", "16 goroutines, against a connection each", fewGoroutines(16)),
+	row("keys-64", "64 goroutines, against a pool of 64 connections, goose and pgbench", manyGoroutines(64, 2.5)),
+	row("keys-512", "512 goroutines, against a pool of 64 connections, goose and pgbench", manyGoroutines(512, 9)),
+	row("delay-8", "8 goroutines with a network, against a connection each", delayedGoroutines(8, 1)),
+	row("delay-512", "512 goroutines with a network, against a pool of 64 connections", delayedGoroutines(512, 9)),
+	row("one-key", "64 goroutines on one key, against 64 waiting connections", oneKey),
+	row("handoff", "from one process to another, against two waiting connections", handoff),
+	row("allocations", "allocations for each lock and unlock", allocations),
+	row("memory", "memory of a held lock", memory),
+	row("waiters", "10,000 waiters on 1,000 keys held elsewhere", waiters),
+	row("guard", "GuardTx in a transaction of one update", guardTx),
 }

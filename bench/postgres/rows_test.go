@@ -2,19 +2,18 @@ package main
 
 import (
 	"context"
-	"io"
 	"os"
-	"regexp"
 	"testing"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/bench/internal/contest"
+	"github.com/pglock-toolkit/pglock/bench/internal/suite"
 )
 
 // The tests are a process of which the row handoff starts two more.
 func TestMain(m *testing.M) {
 	if os.Getenv(workerVariable) != "" {
-		exitOn(work(context.Background(), os.Stdin, os.Stdout))
+		suite.ExitOn(work(context.Background(), os.Stdin, os.Stdout))
 		return
 	}
 	os.Exit(m.Run())
@@ -24,19 +23,19 @@ func TestMain(m *testing.M) {
 func TestEveryRowCanBeMeasured(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	l, err := newLab(ctx, flags{plan: contest.Plan{Rounds: 1, Slice: 200 * time.Millisecond}, showCPU: true})
+	l, err := newLab(ctx, suite.Flags{Plan: contest.Plan{Rounds: 1, Slice: 200 * time.Millisecond}, ShowCPU: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := l.close(); err != nil {
+		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	l.watch, l.log = 100*time.Millisecond, io.Discard
+	l.watch = 100 * time.Millisecond
 	for _, r := range rows {
-		t.Run(r.name, func(t *testing.T) {
-			lines, err := r.run(ctx, l)
+		t.Run(r.Name, func(t *testing.T) {
+			lines, err := r.Run(ctx, l)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,21 +64,5 @@ func (l *lab) expectNothingLeft(ctx context.Context, t *testing.T) {
 	}
 	if err := until(ctx, clean); err != nil {
 		t.Error("locks or sessions are left in the server")
-	}
-}
-
-func TestRowsAreSelectedByName(t *testing.T) {
-	for expression, want := range map[string]int{"": len(rows), "^keys-(64|512)$": 2, "nothing": 0} {
-		if got := len(selectRows(regexp.MustCompile(expression))); got != want {
-			t.Errorf("%q selects %d rows, want %d", expression, got, want)
-		}
-	}
-}
-
-func TestWrongFlagsAreErrors(t *testing.T) {
-	for _, args := range [][]string{{"-rounds=0"}, {"-slice=0s"}, {"-only=("}, {"-timeout=-1s"}, {"extra"}} {
-		if _, err := parse(args); err == nil {
-			t.Errorf("%q is taken", args)
-		}
 	}
 }

@@ -157,3 +157,14 @@ func (s *Server) current() *guard.Process {
 	defer s.mu.Unlock()
 	return s.process
 }
+
+// Version is the server's version, or empty when it does not answer.
+func (s *Server) Version() string {
+	info, err := s.Do("INFO", "server")
+	if err != nil {
+		return ""
+	}
+	_, version, _ := strings.Cut(info, "redis_version:")
+	version, _, _ = strings.Cut(version, "\r")
+	return version
+}

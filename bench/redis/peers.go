@@ -1,10 +1,8 @@
-package redis_test
+package main
 
 import (
 	"context"
-	"strconv"
-	"sync"
-	"testing"
+	"errors"
 	"time"
 
 	"github.com/bsm/redislock"
@@ -18,31 +16,39 @@ import (
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
 
-// peer takes and releases locks of one library, each configured as its documentation advises for one server.
+// peer takes and releases locks of one library, configured as its documentation advises for one server.
 type peer struct {
-	lock  func(ctx context.Context, name string) (unlock func() error, err error)
-	close func()
+	lock  func(ctx context.Context, name string) (unlock func() error, err error) // waits
+	close func() error
+}
+
+// What is compared.
+const (
+	ours = "pglock"
+	bare = "bare"
+)
+
+var rivals = []string{"rueidislock", "redsync", "bsm/redislock"}
+
+// peers make one for the server at an address.
+var peers = map[string]func(addr string) (*peer, error){
+	ours: newPglock, bare: newBare, "rueidislock": newRueidislock, "redsync": newRedsync, "bsm/redislock": newBsm,
 }
 
 const lease = 15 * time.Second
-
-// peers make one for the server at an address.
-var peers = map[string]func(testing.TB, string) peer{
-	"pglock": newPglock, "rueidislock": newRueidislock, "redsync": newRedsync, "bsm": newBsm, "bare": newBare,
-}
 
 // clientFor gives every library on go-redis the same client: enough connections for all that wait for an answer.
 func clientFor(addr string) *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: addr, PoolSize: 64, PoolTimeout: time.Minute})
 }
 
-func newPglock(t testing.TB, addr string) peer {
+func newPglock(addr string) (*peer, error) {
 	client := clientFor(addr)
 	l, err := redisfallback.New(client, pglock.WithLease(lease))
 	if err != nil {
-		t.Fatal(err)
+		return nil, errors.Join(err, client.Close())
 	}
-	return peer{
+	return &peer{
 		lock: func(ctx context.Context, name string) (func() error, error) {
 			k, err := l.Lock(ctx, pglock.NewKey(name))
 			if err != nil {
@@ -50,24 +56,19 @@ func newPglock(t testing.TB, addr string) peer {
 			}
 			return func() error { return k.Unlock(ctx) }, nil
 		},
-		close: func() {
-			if err := l.Close(context.Background()); err != nil {
-				t.Error(err)
-			}
-			_ = client.Close()
-		},
-	}
+		close: func() error { return errors.Join(l.Close(context.Background()), client.Close()) },
+	}, nil
 }
 
-func newRueidislock(t testing.TB, addr string) peer {
+func newRueidislock(addr string) (*peer, error) {
 	l, err := rueidislock.NewLocker(rueidislock.LockerOption{
 		ClientOption: rueidis.ClientOption{InitAddress: []string{addr}},
 		KeyMajority:  1, KeyValidity: lease,
 	})
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	return peer{
+	return &peer{
 		lock: func(ctx context.Context, name string) (func() error, error) {
 			for {
 				// It has been seen to wait for ever for a key that is free: then it is asked again.
@@ -82,30 +83,33 @@ func newRueidislock(t testing.TB, addr string) peer {
 				}
 			}
 		},
-		close: l.Close,
-	}
+		close: func() error { l.Close(); return nil },
+	}, nil
 }
 
-func newRedsync(_ testing.TB, addr string) peer {
+func newRedsync(addr string) (*peer, error) {
 	client := clientFor(addr)
 	rs := redsync.New(goredis.NewPool(client))
-	return peer{
+	return &peer{
 		lock: func(ctx context.Context, name string) (func() error, error) {
 			m := rs.NewMutex(name, redsync.WithExpiry(lease), redsync.WithTries(1<<30))
 			if err := m.LockContext(ctx); err != nil {
 				return nil, err
 			}
-			return func() error { _, err := m.Unlock(); return err }, nil
+			return func() error { _, err := m.UnlockContext(ctx); return err }, nil
 		},
-		close: func() { _ = client.Close() },
-	}
+		close: client.Close,
+	}, nil
 }
 
-func newBsm(_ testing.TB, addr string) peer {
+// retryEvery is half of what the example in bsm/redislock's documentation has.
+const retryEvery = 50 * time.Millisecond
+
+func newBsm(addr string) (*peer, error) {
 	client := clientFor(addr)
 	l := redislock.New(client)
-	options := &redislock.Options{RetryStrategy: redislock.LinearBackoff(50 * time.Millisecond)}
-	return peer{
+	options := &redislock.Options{RetryStrategy: redislock.LinearBackoff(retryEvery)}
+	return &peer{
 		lock: func(ctx context.Context, name string) (func() error, error) {
 			k, err := l.Obtain(ctx, name, lease, options)
 			if err != nil {
@@ -113,51 +117,24 @@ func newBsm(_ testing.TB, addr string) peer {
 			}
 			return func() error { return k.Release(ctx) }, nil
 		},
-		close: func() { _ = client.Close() },
-	}
+		close: client.Close,
+	}, nil
 }
 
-// newBare is what a lock costs at least: SET NX PX, and a script that compares and deletes.
-func newBare(_ testing.TB, addr string) peer {
+// release compares and deletes.
+var release = redis.NewScript(`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) end
+return 0`)
+
+// newBare is what a lock costs at least: SET NX PX, and a script that compares and deletes. It does not wait.
+func newBare(addr string) (*peer, error) {
 	client := clientFor(addr)
-	release := redis.NewScript(`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) end return 0`)
-	return peer{
+	return &peer{
 		lock: func(ctx context.Context, name string) (func() error, error) {
 			if err := client.SetArgs(ctx, name, "token", redis.SetArgs{Mode: "NX", TTL: lease}).Err(); err != nil {
 				return nil, err
 			}
 			return func() error { return release.Run(ctx, client, []string{name}, "token").Err() }, nil
 		},
-		close: func() { _ = client.Close() },
-	}
-}
-
-// pairs counts how many times goroutines lock and unlock keys of their own in a time.
-func pairs(t testing.TB, p peer, goroutines int, d time.Duration) int {
-	ctx := context.Background()
-	counts := make([]int, goroutines)
-	var workers sync.WaitGroup
-	end := time.Now().Add(d)
-	for i := range goroutines {
-		name := "key:" + strconv.Itoa(i)
-		workers.Go(func() {
-			for time.Now().Before(end) {
-				unlock, err := p.lock(ctx, name)
-				if err == nil {
-					err = unlock()
-				}
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				counts[i]++
-			}
-		})
-	}
-	workers.Wait()
-	total := 0
-	for _, n := range counts {
-		total += n
-	}
-	return total
+		close: client.Close,
+	}, nil
 }

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// worker is another process that contends when it is told to.
+type worker struct {
+	cmd     *exec.Cmd
+	input   io.WriteCloser
+	answers *bufio.Reader
+}
+
+// order is what a worker is told at its start.
+type order struct {
+	peer, addr string
+	how        manner
+	counter    string // a file that counts the turns of all
+}
+
+// workerVariable makes this program a worker, and has its order.
+const workerVariable = "PGLOCK_BENCH_WORKER"
+
+func startWorker(ctx context.Context, o order) (*worker, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	w := &worker{cmd: exec.CommandContext(ctx, program)}
+	said := strings.Join([]string{o.peer, o.addr, string(o.how), o.counter}, "|")
+	w.cmd.Env = append(os.Environ(), workerVariable+"="+said, "GOMAXPROCS=1")
+	w.cmd.Stderr = os.Stderr
+	if w.input, err = w.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	output, err := w.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	w.answers = bufio.NewReader(output)
+	return w, w.cmd.Start()
+}
+
+// contend has the worker contend for a time, and returns its turns as those of a process.
+func (w *worker) contend(process int, d time.Duration) (turns []turn, err error) {
+	if _, err := fmt.Fprintln(w.input, int64(d)); err != nil {
+		return nil, err
+	}
+	for {
+		t := turn{process: process}
+		if _, err := fmt.Fscanln(w.answers, &t.locked, &t.left); err != nil {
+			return nil, fmt.Errorf("a worker said something else than when it held the lock: %w", err)
+		}
+		if t.locked == 0 { // that was all
+			return turns, nil
+		}
+		turns = append(turns, t)
+	}
+}
+
+func (w *worker) close() error { return errors.Join(w.input.Close(), w.cmd.Wait()) }
+
+// work is the worker's side: it reads how long to contend, and answers with its turns.
+func work(commands io.Reader, answers io.Writer) (err error) {
+	said := strings.Split(os.Getenv(workerVariable), "|")
+	if len(said) != 4 || peers[said[0]] == nil {
+		return fmt.Errorf("%s=%q is not understood", workerVariable, os.Getenv(workerVariable))
+	}
+	o := order{said[0], said[1], manner(said[2]), said[3]}
+	turns, err := openCounter(o.counter)
+	if err != nil {
+		return err
+	}
+	p, err := peers[o.peer](o.addr)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.close()) }()
+	out := bufio.NewWriter(answers)
+	for {
+		var d int64
+		if _, err := fmt.Fscanln(commands, &d); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		mine, err := p.contend(time.Duration(d), o.how, turns)
+		if err != nil {
+			return err
+		}
+		for _, t := range append(mine, turn{}) {
+			fmt.Fprintln(out, t.locked, t.left) // an error sticks, and comes from Flush
+		}
+		if err := out.Flush(); err != nil {
+			return err
+		}
+	}
+}
+
+// contend locks and unlocks one key for a time.
+func (p *peer) contend(d time.Duration, how manner, all *atomic.Uint64) (turns []turn, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	for ctx.Err() == nil {
+		unlock, err := p.lock(ctx, "contended")
+		if err != nil {
+			break // the time is over
+		}
+		locked, number := time.Now().UnixNano(), all.Add(1)
+		time.Sleep(holdFor)
+		left := time.Now().UnixNano()
+		if err := unlock(); err != nil && ctx.Err() == nil {
+			return nil, err
+		}
+		turns = append(turns, turn{locked: locked, left: left})
+		for how == lettingOthers && all.Load() == number && ctx.Err() == nil {
+			time.Sleep(100 * time.Microsecond)
+		}
+	}
+	return turns, nil
+}
+
+const counterSize = 8
+
+// openCounter shares a file's memory with other processes. It stays mapped until the process ends.
+func openCounter(path string) (*atomic.Uint64, error) {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	memory, err := syscall.Mmap(int(file.Fd()), 0, counterSize, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("map %s: %w", path, err)
+	}
+	return (*atomic.Uint64)(unsafe.Pointer(unsafe.SliceData(memory))), nil
+}
