@@ -32,19 +32,19 @@ type Step struct {
 	Kind BlockKind `json:"kind"`
 }
 
-// cycles finds the cycles of the wait graph. Where many go through the same sessions it names a shortest one: who ends
-// that will see the next.
+// cycles finds the cycles of the wait graph. There can be very many; every session that is part of one is in at least
+// one of those that are returned.
 func cycles(locks []Lock) []Cycle {
 	all := []Cycle{}
 	waits := waitsOf(locks)
 	certain := map[int32]bool{} // sessions
-	for _, found := range findCycles(waits, func(pid int32, _ string) node { return node{pid: pid} }) {
+	for _, found := range findCycles(waits) {
 		all = append(all, newCycle(found, true))
 		for _, w := range found {
 			certain[w.PID] = true
 		}
 	}
-	for _, found := range findCycles(waits, joined) {
+	for _, found := range findCycles(joined(waits, processes(locks))) {
 		if !slices.ContainsFunc(found, func(w wait) bool { return certain[w.PID] }) {
 			all = append(all, newCycle(found, false))
 		}
@@ -55,20 +55,12 @@ func cycles(locks []Lock) []Cycle {
 // wait is an edge of the wait graph.
 type wait struct {
 	Step
-	blockerProcess string
-	since          *time.Time
+	since *time.Time
+	// next is the session whose wait keeps this one waiting: the one in the way or, in a joined graph, one of its process.
+	next int32
 }
 
 func waitsOf(locks []Lock) []wait {
-	processes := map[int32]string{}
-	for _, lock := range locks {
-		for _, holder := range lock.Holders {
-			processes[holder.PID] = holder.Process
-		}
-		for _, waiter := range lock.Waiters {
-			processes[waiter.PID] = waiter.Process
-		}
-	}
 	var all []wait
 	for _, lock := range locks {
 		for _, waiter := range lock.Waiters {
@@ -76,41 +68,69 @@ func waitsOf(locks []Lock) []wait {
 				all = append(all, wait{Step: Step{
 					PID: waiter.PID, Process: waiter.Process, Key: lock.Key, Database: lock.Database,
 					BlockedBy: blocker.PID, Kind: blocker.Kind,
-				}, blockerProcess: processes[blocker.PID], since: waiter.WaitingSince})
+				}, since: waiter.WaitingSince, next: blocker.PID})
 			}
 		}
 	}
 	return all
 }
 
-// node is a session, or all sessions of a process.
-type node struct {
-	pid     int32
-	process string
-}
-
-// joined makes one node of the sessions of a process. A process that waits for itself is none: its tasks wait for each
-// other then, and one of them works.
-func joined(pid int32, process string) node {
-	if process == "" {
-		return node{pid: pid}
+// processes returns the process of each session that has one.
+func processes(locks []Lock) map[int32]string {
+	found := map[int32]string{}
+	note := func(s Session) {
+		if s.Process != "" {
+			found[s.PID] = s.Process
+		}
 	}
-	return node{process: process}
+	for _, lock := range locks {
+		for _, holder := range lock.Holders {
+			note(holder.Session)
+		}
+		for _, waiter := range lock.Waiters {
+			note(waiter.Session)
+		}
+	}
+	return found
 }
 
-// findCycles returns cycles of which no two begin with the same node.
-func findCycles(waits []wait, nodeOf func(pid int32, process string) node) [][]wait {
-	g := newGraph(waits, nodeOf)
+// joined adds what a process can keep to itself: that the task which holds a lock on one session waits for another lock
+// on another session. Those who are only ahead in a queue do nothing but wait for that.
+func joined(waits []wait, processes map[int32]string) []wait {
+	waiting := map[string][]int32{} // by process
+	for _, w := range waits {
+		if w.Process != "" && !slices.Contains(waiting[w.Process], w.PID) {
+			waiting[w.Process] = append(waiting[w.Process], w.PID)
+		}
+	}
+	all := slices.Clone(waits)
+	for _, w := range waits {
+		if w.Kind != Hard {
+			continue
+		}
+		for _, pid := range waiting[processes[w.BlockedBy]] {
+			if pid != w.PID && pid != w.BlockedBy {
+				w.next = pid
+				all = append(all, w)
+			}
+		}
+	}
+	return all
+}
+
+// findCycles returns a shortest cycle of each session that is in one and in none of those before.
+func findCycles(waits []wait) [][]wait {
+	g := newGraph(waits)
 	g.prune()
 	var found [][]wait
-	seen := map[node]bool{}
-	for _, start := range g.nodes {
-		if g.degree[start] == 0 || seen[start] {
+	seen := map[int32]bool{}
+	for _, start := range g.sessions {
+		if g.waits[start] == 0 || seen[start] {
 			continue
 		}
 		cycle := g.shortest(start)
 		for _, w := range cycle {
-			seen[nodeOf(w.PID, w.Process)] = true
+			seen[w.PID] = true
 		}
 		if len(cycle) > 0 {
 			found = append(found, cycle)
@@ -119,81 +139,70 @@ func findCycles(waits []wait, nodeOf func(pid int32, process string) node) [][]w
 	return found
 }
 
-// graph has the waits between different nodes.
 type graph struct {
-	nodes    []node // those that wait, in the order of the waits
-	nodeOf   func(pid int32, process string) node
-	outgoing map[node][]wait
-	incoming map[node][]node
-	degree   map[node]int // how many waits of a node are left
+	sessions []int32 // those that wait
+	outgoing map[int32][]wait
+	incoming map[int32][]int32
+	waits    map[int32]int // how many waits of a session are left
 }
 
-func newGraph(waits []wait, nodeOf func(pid int32, process string) node) *graph {
-	g := &graph{nodeOf: nodeOf, outgoing: map[node][]wait{}, incoming: map[node][]node{}, degree: map[node]int{}}
+func newGraph(waits []wait) *graph {
+	g := &graph{outgoing: map[int32][]wait{}, incoming: map[int32][]int32{}, waits: map[int32]int{}}
 	for _, w := range waits {
-		from, to := g.ends(w)
-		if from == to {
-			continue
+		if g.waits[w.PID] == 0 {
+			g.sessions = append(g.sessions, w.PID)
 		}
-		if g.degree[from] == 0 {
-			g.nodes = append(g.nodes, from)
-		}
-		g.outgoing[from] = append(g.outgoing[from], w)
-		g.incoming[to] = append(g.incoming[to], from)
-		g.degree[from]++
+		g.outgoing[w.PID] = append(g.outgoing[w.PID], w)
+		g.incoming[w.next] = append(g.incoming[w.next], w.PID)
+		g.waits[w.PID]++
 	}
 	return g
 }
 
-func (g *graph) ends(w wait) (from, to node) {
-	return g.nodeOf(w.PID, w.Process), g.nodeOf(w.BlockedBy, w.blockerProcess)
-}
-
 // prune removes everybody who will go on when those go on who do not wait. Nearly always that is everybody.
 func (g *graph) prune() {
-	var free []node
-	for to := range g.incoming {
-		if g.degree[to] == 0 {
-			free = append(free, to)
+	var free []int32
+	for session := range g.incoming {
+		if g.waits[session] == 0 {
+			free = append(free, session)
 		}
 	}
 	for len(free) > 0 {
 		last := free[len(free)-1]
 		free = free[:len(free)-1]
-		for _, waiting := range g.incoming[last] {
-			if g.degree[waiting]--; g.degree[waiting] == 0 {
-				free = append(free, waiting)
+		for _, session := range g.incoming[last] {
+			if g.waits[session]--; g.waits[session] == 0 {
+				free = append(free, session)
 			}
 		}
 	}
 }
 
 // shortest returns a shortest way from start back to it; none when start only waits for a cycle of others.
-func (g *graph) shortest(start node) []wait {
-	cameBy := map[node]wait{}
-	for next := []node{start}; len(next) > 0; next = next[1:] {
+func (g *graph) shortest(start int32) []wait {
+	cameBy := map[int32]wait{}
+	for next := []int32{start}; len(next) > 0; next = next[1:] {
 		for _, w := range g.outgoing[next[0]] {
-			_, to := g.ends(w)
-			if _, seen := cameBy[to]; seen || g.degree[to] == 0 {
+			if _, seen := cameBy[w.next]; seen || g.waits[w.next] == 0 {
 				continue
 			}
-			cameBy[to] = w
-			if to == start {
-				return g.way(start, cameBy)
+			cameBy[w.next] = w
+			if w.next == start {
+				return way(start, cameBy)
 			}
-			next = append(next, to)
+			next = append(next, w.next)
 		}
 	}
 	return nil
 }
 
 // way follows the waits back from start to start.
-func (g *graph) way(start node, cameBy map[node]wait) []wait {
+func way(start int32, cameBy map[int32]wait) []wait {
 	var reversed []wait
 	for at := start; ; {
 		w := cameBy[at]
 		reversed = append(reversed, w)
-		if at, _ = g.ends(w); at == start {
+		if at = w.PID; at == start {
 			slices.Reverse(reversed)
 			return reversed
 		}

@@ -50,8 +50,8 @@ func NewNames(names ...string) *Names {
 // error, and so is a line beyond 64 KB. Errors say which line they are about.
 func ReadNames(r io.Reader) (*Names, error) {
 	n := &Names{}
-	lines := bufio.NewScanner(r)
-	for number := 1; lines.Scan(); number++ {
+	lines, number := bufio.NewScanner(r), 1
+	for ; lines.Scan(); number++ {
 		line := strings.TrimSpace(lines.Text())
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
@@ -61,7 +61,7 @@ func ReadNames(r io.Reader) (*Names, error) {
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("read names: %w", err)
+		return nil, fmt.Errorf("line %d: %w", number, err)
 	}
 	return n, nil
 }

@@ -1,0 +1,105 @@
+package monitor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// waiting is a wait of a session for another one; both belong to a process if their names have a slash, as in "p/1".
+type waiting struct{ who, behind string }
+
+// locksWith makes locks of which each has one waiter.
+func locksWith(all []waiting) []Lock {
+	pids, locks := map[string]int32{}, []Lock{}
+	session := func(name string) Session {
+		if _, known := pids[name]; !known {
+			pids[name] = int32(len(pids) + 1)
+		}
+		process, _, inProcess := strings.Cut(name, "/")
+		if !inProcess {
+			process = ""
+		}
+		return Session{PID: pids[name], Process: process, Application: name}
+	}
+	for i, w := range all {
+		holder := session(w.behind)
+		since := time.Unix(int64(i), 0)
+		locks = append(locks, Lock{
+			Key: w.who + ">" + w.behind, Database: "shop", Holders: []Holder{{Session: holder}},
+			Waiters: []Waiter{{Session: session(w.who), WaitingSince: &since,
+				BlockedBy: []Blocker{{PID: holder.PID, Kind: Hard}}}},
+		})
+	}
+	return locks
+}
+
+func TestCyclesAreFound(t *testing.T) {
+	for name, c := range map[string]struct {
+		waits []waiting
+		want  []string
+	}{
+		"nobody":            {nil, nil},
+		"a queue":           {[]waiting{{"b", "a"}, {"c", "a"}, {"c", "b"}, {"d", "c"}}, nil},
+		"two":               {[]waiting{{"a", "b"}, {"b", "a"}}, []string{"certain b>a a>b"}},
+		"three and a queue": {[]waiting{{"a", "b"}, {"b", "c"}, {"c", "a"}, {"d", "a"}, {"e", "d"}}, []string{"certain b>c c>a a>b"}},
+		"two apart":         {[]waiting{{"a", "b"}, {"b", "a"}, {"c", "d"}, {"d", "c"}}, []string{"certain b>a a>b", "certain d>c c>d"}},
+		"two that share one": {[]waiting{{"a", "b"}, {"b", "a"}, {"b", "c"}, {"c", "b"}},
+			[]string{"certain b>a a>b", "certain b>c c>b"}},
+		"the shortest of each": {[]waiting{{"a", "b"}, {"b", "c"}, {"c", "a"}, {"b", "a"}},
+			[]string{"certain b>a a>b", "certain b>c c>a a>b"}},
+		"between processes":               {[]waiting{{"p/1", "q/1"}, {"q/2", "p/2"}}, []string{"possible p/1>q/1 q/2>p/2"}},
+		"a process that waits for itself": {[]waiting{{"p/1", "p/2"}}, nil},
+		"within a process":                {[]waiting{{"p/1", "p/2"}, {"p/3", "p/4"}}, []string{"possible p/1>p/2 p/3>p/4"}},
+		"certain in a process": {[]waiting{{"p/1", "p/2"}, {"p/2", "p/1"}},
+			[]string{"certain p/2>p/1 p/1>p/2"}},
+		"certain, not possible too": {[]waiting{{"p/1", "q/1"}, {"q/1", "p/1"}}, []string{"certain q/1>p/1 p/1>q/1"}},
+		"through a stranger":        {[]waiting{{"p/1", "a"}, {"a", "p/2"}}, []string{"possible a>p/2 p/1>a"}},
+		"other processes":           {[]waiting{{"p/1", "q/1"}, {"q/2", "r/2"}}, nil},
+	} {
+		var got []string
+		for _, cycle := range cycles(locksWith(c.waits)) {
+			text := "possible"
+			if cycle.Certain {
+				text = "certain"
+			}
+			for _, step := range cycle.Steps {
+				text += " " + step.Key
+			}
+			got = append(got, text)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestACycleIsAsOldAsItsLastWait(t *testing.T) {
+	locks := locksWith([]waiting{{"a", "b"}, {"b", "c"}, {"c", "a"}})
+	if since := cycles(locks)[0].Since; since == nil || since.Unix() != 2 {
+		t.Errorf("the cycle is there since %v", since)
+	}
+	locks[1].Waiters[0].WaitingSince = nil
+	if since := cycles(locks)[0].Since; since != nil {
+		t.Errorf("the cycle is there since %v, though the time of a wait is not known", since)
+	}
+}
+
+// Processes that have several sessions in one queue stand behind each other, and nobody is stuck.
+func TestALongQueueHasNoCycle(t *testing.T) {
+	lock := Lock{Key: "@1", Holders: []Holder{{Session: Session{PID: 1}}}}
+	for pid := int32(2); pid < 500; pid++ {
+		waiter := Waiter{Session: Session{PID: pid, Process: fmt.Sprintf("%08x", pid%7)}}
+		waiter.BlockedBy = []Blocker{{PID: 1, Kind: Hard}}
+		for ahead := int32(2); ahead < pid; ahead++ {
+			waiter.BlockedBy = append(waiter.BlockedBy, Blocker{PID: ahead, Kind: Soft})
+		}
+		lock.Waiters = append(lock.Waiters, waiter)
+	}
+	if found := cycles([]Lock{lock}); len(found) > 0 {
+		t.Errorf("there are cycles: %+v", found)
+	}
+}

@@ -1,0 +1,257 @@
+package monitor_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// patient is a session that waits for itself to be looked at before PostgreSQL ends a deadlock.
+func patient(t *testing.T, db *testenv.DB, statements ...string) *pgx.Conn {
+	t.Helper()
+	return session(t, db, append([]string{"SET deadlock_timeout = '1h'"}, statements...)...)
+}
+
+func TestADeadlockThatPostgreSQLWillSee(t *testing.T) {
+	db := testenv.Database(t)
+	migrate(t, db, "left")
+	left := patient(t, db, lockNamed("left"))
+	right := patient(t, db, "SELECT pg_advisory_lock(2)")
+	queueOn(t, db, left, "SELECT pg_advisory_lock(2)")
+	queueOn(t, db, right, lockNamed("left"))
+	queue(t, db, "SELECT pg_advisory_lock(2)") // behind it, and no part of it
+
+	s := take(t, db.Pool(t))
+	requireTruth(t, db, s)
+	cycle := onlyCycle(t, s)
+	want := []monitor.Step{
+		{PID: pidOf(left), Key: "@2", Database: db.Name(), BlockedBy: pidOf(right), Kind: monitor.Hard},
+		{PID: pidOf(right), Key: "left", Database: db.Name(), BlockedBy: pidOf(left), Kind: monitor.Hard},
+	}
+	if want[1].PID < want[0].PID {
+		slices.Reverse(want)
+	}
+	if !cycle.Certain || !slices.Equal(cycle.Steps, want) || cycle.Since == nil {
+		t.Errorf("the cycle is %+v, want %+v", cycle, want)
+	}
+}
+
+func onlyCycle(t *testing.T, s *monitor.Snapshot) monitor.Cycle {
+	t.Helper()
+	if len(s.Cycles) != 1 {
+		t.Fatalf("there are %d cycles, want 1: %+v", len(s.Cycles), s.Cycles)
+	}
+	return s.Cycles[0]
+}
+
+// Two processes of which each holds one lock and waits for the other's, on different sessions: PostgreSQL sees two waits
+// that have nothing to do with each other.
+func TestADeadlockThatPostgreSQLCannotSee(t *testing.T) {
+	db := testenv.Database(t)
+	of := func(process, statement string) *pgx.Conn {
+		return session(t, db, fmt.Sprintf("SET application_name = 'worker (pglock %s)'", process), statement)
+	}
+	of("0000aaaa", "SELECT pg_advisory_lock(1)")
+	of("0000bbbb", "SELECT pg_advisory_lock(2)")
+	queueOn(t, db, of("0000aaaa", "SELECT"), "SELECT pg_advisory_lock(2)")
+	if s := take(t, db.Pool(t)); len(s.Cycles) > 0 {
+		t.Errorf("there is a cycle already: %+v", s.Cycles)
+	}
+	queueOn(t, db, of("0000bbbb", "SELECT"), "SELECT pg_advisory_lock(1)")
+
+	s := take(t, db.Pool(t))
+	requireTruth(t, db, s)
+	cycle := onlyCycle(t, s)
+	var processes []string
+	for _, step := range cycle.Steps {
+		processes = append(processes, step.Process)
+	}
+	requireEqual(t, "processes of the cycle", processes, []string{"0000aaaa", "0000bbbb"})
+	if cycle.Certain {
+		t.Error("PostgreSQL would see it")
+	}
+}
+
+func TestAPreparedTransactionOutlivesARestart(t *testing.T) {
+	server := testenv.NewServer(t, nil)
+	db := testenv.On(t, server)
+	gid := db.Name()
+	session(t, db, "CREATE TABLE work ()", "BEGIN", "DROP TABLE work", "SELECT pg_advisory_xact_lock(-7, 42)",
+		"SELECT pg_advisory_xact_lock_shared(-1)", "PREPARE TRANSACTION '"+gid+"'")
+	t.Cleanup(func() { execute(t, db.Connect(t), "ROLLBACK PREPARED '"+gid+"'") })
+	before := take(t, db.Connect(t))
+	requireTruth(t, db, before)
+
+	check(t, server.Down(t.Context(), pgserver.Immediate))
+	check(t, server.Up(t.Context()))
+	queue(t, db, "SELECT pg_advisory_lock(-7, 42)")
+	after := take(t, db.Connect(t))
+	requireTruth(t, db, after)
+	for _, key := range []pglock.Key{pglock.PairKey(-7, 42), pglock.Int64Key(-1)} {
+		was, is := find(t, before, key), find(t, after, key)
+		if len(was.Holders) != 1 || !was.Holders[0].Prepared() || was.Holders[0].GID != gid {
+			t.Errorf("%v was held by %+v", key, was.Holders)
+		}
+		if len(is.Holders) != 1 || is.Holders[0].GID != gid || !same(is.Holders[0].PreparedAt, was.Holders[0].PreparedAt) ||
+			is.Holders[0].XIDAge == nil {
+			t.Errorf("%v is held by %+v, and was by %+v", key, is.Holders, was.Holders)
+		}
+	}
+	requireBlockers(t, find(t, after, pglock.PairKey(-7, 42)), find(t, after, pglock.PairKey(-7, 42)).Waiters[0].PID,
+		monitor.Blocker{GID: gid, Kind: monitor.Hard})
+}
+
+// What keeps vacuum from removing old rows.
+func TestTheAgesOfSnapshotsAndTransactions(t *testing.T) {
+	db := testenv.Database(t)
+	execute(t, db.Pool(t), "CREATE TABLE work ()")
+	idle := session(t, db, "SELECT pg_advisory_lock(1)")
+	writer := session(t, db, "SELECT pg_advisory_lock(2)", "BEGIN", "INSERT INTO work DEFAULT VALUES")
+	reader := session(t, db, "SELECT pg_advisory_lock(3)", "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT")
+	queue(t, db, "SELECT pg_advisory_lock(1)")
+	for range 3 {
+		execute(t, db.Pool(t), "INSERT INTO work DEFAULT VALUES")
+	}
+	s := take(t, db.Pool(t))
+	requireTruth(t, db, s)
+	sessions := map[int32]monitor.Session{}
+	for _, lock := range s.Locks {
+		for _, holder := range lock.Holders {
+			sessions[holder.PID] = holder.Session
+		}
+		for _, waiter := range lock.Waiters {
+			if waiter.XminAge == nil || *waiter.XminAge < 3 {
+				t.Errorf("the waiter's snapshot is %v transactions old", waiter.XminAge)
+			}
+		}
+	}
+	if s := sessions[pidOf(idle)]; s.XminAge != nil || s.XIDAge != nil {
+		t.Errorf("an idle session holds vacuum back: %+v", s)
+	}
+	if s := sessions[pidOf(writer)]; s.XminAge != nil || s.XIDAge == nil || *s.XIDAge < 3 {
+		t.Errorf("the writer's ages are %v and %v", s.XminAge, s.XIDAge)
+	}
+	if s := sessions[pidOf(reader)]; s.XIDAge != nil || s.XminAge == nil || *s.XminAge < 3 {
+		t.Errorf("the reader's ages are %v and %v", s.XminAge, s.XIDAge)
+	}
+}
+
+// The key that marks a session is no lock. The key that keeps guarded transactions in order is one, with a name.
+func TestAGuardedLockLooksLikeOneLock(t *testing.T) {
+	db := testenv.Database(t)
+	pool := db.Pool(t)
+	locker, err := pglock.New(pool)
+	check(t, err)
+	defer func() { check(t, locker.Close(context.Background())) }()
+	lock, err := locker.Lock(t.Context(), pglock.NewKey("invoice:42"))
+	check(t, err)
+	defer func() { check(t, lock.Unlock(context.Background())) }()
+	tx, err := pool.Begin(t.Context())
+	check(t, err)
+	defer func() { check(t, tx.Rollback(context.Background())) }()
+	check(t, lock.GuardTx(t.Context(), tx))
+
+	s, err := monitor.Take(t.Context(), db.Connect(t), monitor.WithNames(monitor.NewNames("invoice:42")))
+	check(t, err)
+	var labels []string
+	for _, lock := range s.Locks {
+		labels = append(labels, lock.Label())
+	}
+	requireEqual(t, "labels", labels, []string{"invoice:42", "probably transactions guarded by the lock of invoice:42"})
+	if holder := find(t, s, pglock.NewKey("invoice:42")).Holders[0]; holder.Identity == nil {
+		t.Errorf("the session has no identity: %+v", holder)
+	}
+	if n := len(db.AdvisoryLocks(t)); n != 3 || s.Capacity.Advisory != 3 {
+		t.Errorf("the server has %d advisory locks, the snapshot counts %d, want 3", n, s.Capacity.Advisory)
+	}
+}
+
+const selectUse = `
+SELECT count(*) FROM (SELECT DISTINCT locktype, database, relation, page, tuple, virtualxid, transactionid, classid, objid,
+    objsubid FROM pg_locks WHERE NOT fastpath AND mode <> 'SIReadLock' AND pid IS DISTINCT FROM pg_backend_pid()) entry`
+
+func TestTheUseOfTheLockTable(t *testing.T) {
+	db := testenv.Database(t)
+	hog := session(t, db,
+		"DO $$ BEGIN FOR n IN 1..40 LOOP EXECUTE format('CREATE TABLE t%s ()', n); END LOOP; END $$", "BEGIN",
+		"DO $$ BEGIN FOR n IN 1..40 LOOP EXECUTE format('LOCK TABLE t%s', n); END LOOP; END $$")
+	holder := session(t, db, "SELECT pg_advisory_lock(n), pg_advisory_lock_shared(n) FROM generate_series(1, 20) n")
+	session(t, db, "SELECT pg_advisory_lock_shared(100)")
+	session(t, db, "SELECT pg_advisory_lock_shared(100)")
+
+	pool := db.Pool(t)
+	var s *monitor.Snapshot
+	testenv.WaitUntil(t, "the snapshot counts as pg_locks does", func() bool {
+		s = take(t, pool)
+		var used int64
+		check(t, pool.QueryRow(t.Context(), selectUse).Scan(&used))
+		return s.Capacity.Used == used
+	})
+	c := s.Capacity
+	if c.Advisory != 21 || c.Used < 61 {
+		t.Errorf("%d advisory locks of %d, want 21 of at least 61", c.Advisory, c.Used)
+	}
+	var perTransaction, connections, prepared int64
+	check(t, pool.QueryRow(t.Context(), "SELECT current_setting('max_locks_per_transaction')::int8, "+
+		"current_setting('max_connections')::int8, current_setting('max_prepared_transactions')::int8").
+		Scan(&perTransaction, &connections, &prepared))
+	if c.Nominal != perTransaction*(connections+prepared) || c.MaxConnections != connections {
+		t.Errorf("nominal is %d, want %d × (%d + %d)", c.Nominal, perTransaction, connections, prepared)
+	}
+	if len(c.Top) < 3 || c.Top[0].PID != pidOf(hog) || c.Top[0].Locks < 40 || c.Top[0].Query == "" ||
+		c.Top[1].PID != pidOf(holder) || c.Top[1].Locks != 40 {
+		t.Errorf("the sessions with the most locks are %+v", c.Top)
+	}
+}
+
+func TestManyLocksOfManySessions(t *testing.T) {
+	server := testenv.NewServer(t, map[string]string{"max_locks_per_transaction": "1024"})
+	db := testenv.On(t, server)
+	for i := range 20 {
+		session(t, db, fmt.Sprintf("SELECT pg_advisory_lock(n) FROM generate_series(%d, %d) n", i*5000+1, i*5000+5000))
+	}
+	queue(t, db, "SELECT pg_advisory_lock(1)")
+	s := take(t, db.Pool(t))
+	requireTruth(t, db, s)
+	if len(s.Locks) != 100_000 || s.Capacity.Advisory != 100_000 || len(s.Capacity.Top) != 10 {
+		t.Errorf("%d locks, %d in the lock table", len(s.Locks), s.Capacity.Advisory)
+	}
+}
+
+func TestProcessesAreRecognised(t *testing.T) {
+	db := testenv.Database(t)
+	for application, want := range map[string]string{
+		"payroll (pglock 1f3a9c42)": "1f3a9c42",
+		"(pglock 00000000)":         "00000000",
+		"payroll (pglock)":          "",
+		"payroll (pglock 1F3A9C42)": "",
+		"(pglock 1f3a9c42) payroll": "",
+		"pglock 1f3a9c42":           "",
+	} {
+		conn := session(t, db, "SET application_name = '"+application+"'", "SELECT pg_advisory_lock(1)")
+		holder := find(t, take(t, db.Pool(t)), pglock.Int64Key(1)).Holders[0]
+		if holder.Application != application || holder.Process != want {
+			t.Errorf("%q is of process %q, want %q", application, holder.Process, want)
+		}
+		execute(t, conn, "SELECT pg_advisory_unlock_all()")
+	}
+}
+
+func TestAnotherDatabasesLocksAreCounted(t *testing.T) {
+	here, there := testenv.Database(t), testenv.Database(t)
+	session(t, there, "SELECT pg_advisory_lock(-7, 42)")
+	session(t, here, "SELECT pg_advisory_lock(-7, 42)")
+	if s := take(t, here.Pool(t)); s.Capacity.Advisory != 2 || len(s.Locks) != 2 ||
+		!strings.HasPrefix(s.Locks[0].Database, here.Name()) {
+		t.Errorf("got %+v", s)
+	}
+}
