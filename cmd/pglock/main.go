@@ -2,6 +2,7 @@
 //
 //	pglock run KEY -- COMMAND ARGS…   run a command while holding a lock, as flock(1) does with a file
 //	pglock monitor                    who holds which lock, who waits for whom, and since when
+//	pglock exporter                   the same as metrics for Prometheus
 //	pglock terminate PID              end a session, with a look at all that dies with it; pglock cancel PID
 //	pglock doctor                     what hurts locks on a server, and what to do about it
 //	pglock key NAME…                  the number of a name, and the SQL that takes it by hand

@@ -73,6 +73,7 @@ may not; 69 no database; 64 wrong usage.`
 type signalling struct {
 	signal  monitor.Signal
 	dsn     dsn
+	names   namesFile
 	key     string
 	session string
 	yes     bool
@@ -84,6 +85,7 @@ func newSignal(signal monitor.Signal, cmd *cobra.Command) *cobra.Command {
 	cmd.RunE = s.command
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	s.dsn.addTo(cmd)
+	s.names.addTo(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&s.key, "key", "", "the session that holds this `KEY`, if it is the only one")
 	flags.StringVar(&s.session, "session", "", "exactly this session, a `PID@SINCE`")
@@ -187,6 +189,10 @@ func (s *signalling) command(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	options, err := s.names.options(cmd)
+	if err != nil {
+		return err
+	}
 	db, err := s.dsn.resolve(cmd)
 	if err != nil {
 		return err
@@ -196,7 +202,7 @@ func (s *signalling) command(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer pool.Close()
-	condemned, err := s.look(cmd.Context(), pool, choose)
+	condemned, err := s.look(cmd.Context(), pool, choose, options)
 	if err != nil {
 		return db.failed(err)
 	}
@@ -211,8 +217,10 @@ func (s *signalling) command(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-func (s *signalling) look(ctx context.Context, pool *pgxpool.Pool, choose chooser) (monitor.Condemned, error) {
-	snapshot, err := monitor.Take(ctx, pool)
+func (s *signalling) look(
+	ctx context.Context, pool *pgxpool.Pool, choose chooser, options []monitor.Option,
+) (monitor.Condemned, error) {
+	snapshot, err := monitor.Take(ctx, pool, options...)
 	if err != nil {
 		return monitor.Condemned{}, err
 	}

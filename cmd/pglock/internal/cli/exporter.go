@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/grafana"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/exporter"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+const exporterHelp = `Serve metrics about the advisory locks of a server to Prometheus, until Ctrl-C
+or SIGTERM. A scrape of /metrics takes a snapshot, as "pglock monitor" does;
+scrapes at once, and within --min-interval, share one. /healthz says that the
+exporter works; whether the server answers is what pglock_up says.
+
+  pglock_up, pglock_server_info, pglock_exporter_build_info
+  pglock_locks, pglock_holders, pglock_waiters, pglock_oldest_wait_seconds,
+    pglock_prepared_holders                  by database
+  pglock_key_holders, pglock_key_waiters, pglock_key_oldest_wait_seconds
+                                             by database and key
+  pglock_deadlocks                           by certainty (certain, possible)
+  pglock_oldest_snapshot_transactions        what holds back vacuum
+  pglock_lock_table_entries, pglock_lock_table_advisory_entries,
+    pglock_lock_table_nominal_entries
+  pglock_scrape_duration_seconds, pglock_snapshot_timestamp_seconds,
+    pglock_snapshots_total, pglock_snapshot_errors_total
+
+Series by key are for keys that are waited for: a key gets one when somebody
+waits for it and less than --max-keys have one, and keeps it until nobody has
+waited for an hour and another key needs it. All others are (other) together.
+
+There is no encryption and no password: listen on loopback, or behind something
+that has them. --dashboard writes a dashboard for Grafana and exits.
+
+Exit codes: 0 ended by Ctrl-C or SIGTERM; 64 wrong usage; 1 other errors, such
+as an address in use. That the database cannot be reached is no reason to end.`
+
+// export is one call of exporter.
+type export struct {
+	dsn         dsn
+	names       namesFile
+	listen      string
+	maxKeys     keyCount
+	minInterval seconds
+	dashboard   bool
+}
+
+func newExporter() *cobra.Command {
+	e := export{maxKeys: 50, minInterval: seconds(time.Second)}
+	cmd := &cobra.Command{
+		Use:   "exporter",
+		Short: "Serve metrics about locks to Prometheus",
+		Long:  exporterHelp,
+		Example: `  pglock exporter
+  pglock exporter --listen 127.0.0.1:9000 --names names.txt
+  pglock exporter --dashboard > pglock.json`,
+		Args:              noArguments,
+		RunE:              e.command,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	e.dsn.addTo(cmd)
+	e.names.addTo(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&e.listen, "listen", "127.0.0.1:19187", "serve on this `HOST:PORT`; port 0 takes any")
+	flags.Var(&e.maxKeys, "max-keys", "how many keys have series of their own")
+	flags.Var(&e.minInterval, "min-interval", "show a snapshot again that is no older than this `duration`")
+	flags.BoolVar(&e.dashboard, "dashboard", false, "write a dashboard for Grafana and exit")
+	for _, flag := range []string{"listen", "max-keys", "min-interval"} {
+		complete(cmd, flag)
+	}
+	return cmd
+}
+
+// keyCount is the value of --max-keys.
+type keyCount uint16
+
+func (c *keyCount) Set(text string) error {
+	const most = 10_000
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || n > most {
+		return fmt.Errorf("want a number between 0 and %d", most)
+	}
+	*c = keyCount(n)
+	return nil
+}
+
+func (c *keyCount) String() string { return strconv.Itoa(int(*c)) }
+func (c *keyCount) Type() string   { return "N" }
+
+func (e *export) command(cmd *cobra.Command, _ []string) error {
+	if e.dashboard {
+		_, err := cmd.OutOrStdout().Write(grafana.Dashboard)
+		return err
+	}
+	options, err := e.names.options(cmd)
+	if err != nil {
+		return err
+	}
+	db, err := e.dsn.resolve(cmd)
+	if err != nil {
+		return err
+	}
+	if _, _, err := net.SplitHostPort(e.listen); err != nil {
+		return misuse(cmd, "--listen: want HOST:PORT, such as 127.0.0.1:19187")
+	}
+	_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, e.serve(ctx, db, options)
+	})
+	if _, stopped := errors.AsType[*job.Stopped](err); stopped {
+		return nil // there is no other way to end it
+	}
+	return err
+}
+
+func (e *export) serve(ctx context.Context, db database, options []monitor.Option) error {
+	pool, err := db.pool(ctx, "pglock exporter")
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	listener, err := net.Listen("tcp", e.listen)
+	if err != nil {
+		return &exit{codeOther, fmt.Errorf("serve metrics: %w", err)}
+	}
+	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	handler := exporter.New(ctx, exporter.Options{
+		Take: func(ctx context.Context) (*monitor.Snapshot, error) {
+			snapshot, err := monitor.Take(ctx, pool, options...)
+			if err != nil {
+				return nil, db.failed(err)
+			}
+			return snapshot, nil
+		},
+		MaxKeys:     int(e.maxKeys),
+		MinInterval: time.Duration(e.minInterval),
+		Version:     moduleVersion(),
+		Logger:      logger,
+	})
+	say(os.Stderr, "%s: metrics are at http://%s/metrics", db.target, listener.Addr())
+	return exporter.Serve(ctx, listener, handler, logger)
+}

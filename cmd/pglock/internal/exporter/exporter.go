@@ -1,0 +1,85 @@
+// Package exporter shows snapshots of advisory locks to Prometheus, over HTTP.
+//
+// A scrape leads to a snapshot; scrapes at once share one, and so do those within a minimal interval, so that the
+// number of scrapers is no burden to the database. Metrics are written in Prometheus's text format by this package
+// itself: the format is a page long, and the libraries that write it either force many modules on everybody who imports
+// pglock, or cannot write help texts.
+package exporter
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// Options says what is exported, and how.
+type Options struct {
+	// Take takes a snapshot.
+	Take func(context.Context) (*monitor.Snapshot, error)
+	// MaxKeys is how many keys have series of their own; the others share the key "(other)".
+	MaxKeys int
+	// MinInterval is how old a snapshot may be that is shown again. An error is remembered for as long.
+	MinInterval time.Duration
+	// Version is the exporter's own.
+	Version string
+	// Logger is told when the server stops to answer and when it answers again.
+	Logger *slog.Logger
+}
+
+// Exporter is an http.Handler for /metrics, /healthz and a page that leads there. It may serve many requests at once.
+type Exporter struct {
+	mux     *http.ServeMux
+	source  *source
+	keys    *keyLabels
+	version string
+}
+
+// New makes an Exporter. Snapshots that are under way end with ctx.
+func New(ctx context.Context, o Options) *Exporter {
+	e := &Exporter{
+		mux:     http.NewServeMux(),
+		source:  newSource(ctx, o),
+		keys:    newKeyLabels(o.MaxKeys),
+		version: o.Version,
+	}
+	e.mux.HandleFunc("GET /metrics", e.metrics)
+	e.mux.HandleFunc("GET /healthz", e.healthz)
+	e.mux.HandleFunc("GET /{$}", e.index)
+	return e
+}
+
+// ServeHTTP implements [http.Handler].
+func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.mux.ServeHTTP(w, r) }
+
+func (e *Exporter) metrics(w http.ResponseWriter, r *http.Request) {
+	state, err := e.source.state(r.Context())
+	if err != nil {
+		http.Error(w, "the scrape was given up", http.StatusServiceUnavailable)
+		return
+	}
+	var text bytes.Buffer
+	for _, f := range families(state, e.keys, e.version) {
+		f.writeTo(&text)
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(text.Len()))
+	_, _ = w.Write(text.Bytes()) // whoever has asked is gone
+}
+
+// healthz says that the exporter itself works. Whether the server does is what pglock_up says.
+func (e *Exporter) healthz(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write([]byte("ok\n")) // whoever has asked is gone
+}
+
+func (e *Exporter) index(w http.ResponseWriter, _ *http.Request) {
+	const page = "<!doctype html><title>pglock exporter</title>" +
+		"<h1>pglock exporter</h1><p><a href=\"/metrics\">Metrics</a></p>"
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write([]byte(page)) // whoever has asked is gone
+}

@@ -1,0 +1,333 @@
+package exporter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/grafana"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/exporter"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serve serves an exporter until the test ends, and returns its address.
+func serve(t testing.TB, o exporter.Options) (url string) {
+	t.Helper()
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	server := httptest.NewServer(exporter.New(t.Context(), o))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func get(t testing.TB, url string) (status int, header http.Header, body string) {
+	t.Helper()
+	response, err := http.Get(url)
+	check(t, err)
+	defer func() { check(t, response.Body.Close()) }()
+	content, err := io.ReadAll(response.Body)
+	check(t, err)
+	http.DefaultClient.CloseIdleConnections()
+	return response.StatusCode, response.Header, string(content)
+}
+
+// scrape returns the series of a scrape.
+func scrape(t testing.TB, url string) map[string]string {
+	t.Helper()
+	status, _, body := get(t, url+"/metrics")
+	if status != http.StatusOK {
+		t.Fatalf("the status is %d: %s", status, body)
+	}
+	series := map[string]string{}
+	for line := range strings.Lines(body) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		name, value, found := cutLast(strings.TrimSuffix(line, "\n"), " ")
+		if _, twice := series[name]; twice || !found {
+			t.Errorf("the line is malformed or there twice: %s", line)
+		}
+		series[name] = value
+	}
+	return series
+}
+
+func cutLast(s, separator string) (before, after string, found bool) {
+	i := strings.LastIndex(s, separator)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(separator):], true
+}
+
+func want(t testing.TB, series map[string]string, expected map[string]string) {
+	t.Helper()
+	for name, value := range expected {
+		if got, found := series[name]; got != value {
+			t.Errorf("%s is %q (%v), want %s", name, got, found, value)
+		}
+	}
+}
+
+// on exports a database.
+func on(t testing.TB, db *testenv.DB) exporter.Options {
+	pool := db.Pool(t)
+	return exporter.Options{MaxKeys: 50, Version: "v1",
+		Take: func(ctx context.Context) (*monitor.Snapshot, error) { return monitor.Take(ctx, pool) }}
+}
+
+// wait lets a session wait for a lock until the test ends.
+func wait(t testing.TB, db *testenv.DB, statement string) {
+	t.Helper()
+	waiting := 0
+	for _, lock := range db.AdvisoryLocks(t) {
+		if !lock.Granted {
+			waiting++
+		}
+	}
+	conn := db.Connect(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		_, err := conn.Exec(ctx, statement)
+		done <- err
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil && ctx.Err() == nil {
+			t.Errorf("%s: %v", statement, err)
+		}
+	})
+	db.WaitForWaiters(t, waiting+1)
+}
+
+func hold(t testing.TB, db *testenv.DB, statement string) {
+	t.Helper()
+	_, err := db.Connect(t).Exec(t.Context(), statement)
+	check(t, err)
+}
+
+func TestAScrapeShowsWhatTheServerSays(t *testing.T) {
+	db := testenv.Database(t)
+	hold(t, db, "SELECT pg_advisory_lock(7), pg_advisory_lock(8), pg_advisory_lock(9)")
+	hold(t, db, "BEGIN; SELECT txid_current(), pg_advisory_lock_shared(10)")
+	hold(t, db, "SELECT pg_advisory_lock_shared(10)")
+	wait(t, db, "SELECT pg_advisory_lock(7)")
+	wait(t, db, "SELECT pg_advisory_lock_shared(7)")
+	wait(t, db, "SELECT pg_advisory_lock(10)")
+	url := serve(t, on(t, db))
+	series := scrape(t, url)
+	of := func(name, key string) string {
+		if key == "" {
+			return fmt.Sprintf("%s{database=%q}", name, db.Name())
+		}
+		return fmt.Sprintf("%s{database=%q,key=%q}", name, db.Name(), key)
+	}
+	want(t, series, map[string]string{
+		"pglock_up": "1", "pglock_snapshots_total": "1", "pglock_snapshot_errors_total": "0",
+		of("pglock_locks", ""):                     "4",
+		of("pglock_holders", ""):                   "5",
+		of("pglock_waiters", ""):                   "3",
+		of("pglock_prepared_holders", ""):          "0",
+		of("pglock_key_waiters", "@7"):             "2",
+		of("pglock_key_holders", "@7"):             "1",
+		of("pglock_key_waiters", "@10"):            "1",
+		of("pglock_key_holders", "@10"):            "2",
+		of("pglock_key_waiters", "(other)"):        "0",
+		of("pglock_key_holders", "(other)"):        "2",
+		`pglock_deadlocks{certainty="certain"}`:    "0",
+		`pglock_exporter_build_info{version="v1"}`: "1",
+	})
+	for _, name := range []string{"pglock_scrape_duration_seconds", "pglock_lock_table_entries",
+		"pglock_lock_table_nominal_entries", "pglock_lock_table_advisory_entries", "pglock_snapshot_timestamp_seconds",
+		"pglock_oldest_snapshot_transactions", of("pglock_key_oldest_wait_seconds", "@7"),
+		of("pglock_oldest_wait_seconds", "")} {
+		if value := series[name]; value == "" || value == "0" || strings.HasPrefix(value, "-") {
+			t.Errorf("%s is %q", name, value)
+		}
+	}
+}
+
+func TestAServerThatDoesNotAnswerIsDown(t *testing.T) {
+	var log strings.Builder
+	failing := true
+	o := exporter.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Take: func(context.Context) (*monitor.Snapshot, error) {
+			if failing {
+				return nil, errors.New("no answer")
+			}
+			return &monitor.Snapshot{Database: "shop"}, nil
+		}}
+	url := serve(t, o)
+	for range 2 {
+		series := scrape(t, url)
+		want(t, series, map[string]string{"pglock_up": "0"})
+		if _, stale := series["pglock_lock_table_entries"]; stale {
+			t.Error("there are metrics of a server that does not answer")
+		}
+	}
+	want(t, scrape(t, url), map[string]string{"pglock_snapshots_total": "3", "pglock_snapshot_errors_total": "3"})
+	failing = false
+	want(t, scrape(t, url), map[string]string{"pglock_up": "1", `pglock_locks{database="shop"}`: "0",
+		"pglock_snapshots_total": "4", "pglock_snapshot_errors_total": "3"})
+	if text := log.String(); strings.Count(text, "no answer") != 1 || strings.Count(text, "answers again") != 1 {
+		t.Errorf("the log does not tell of it once:\n%s", text)
+	}
+}
+
+func TestASnapshotIsShownAgainWithinTheInterval(t *testing.T) {
+	for _, failure := range []error{nil, errors.New("no answer")} {
+		taken := 0
+		take := func(context.Context) (*monitor.Snapshot, error) {
+			taken++
+			return &monitor.Snapshot{}, failure
+		}
+		url := serve(t, exporter.Options{Take: take, MinInterval: time.Hour})
+		for range 5 {
+			scrape(t, url)
+		}
+		if taken != 1 {
+			t.Errorf("%d snapshots were taken (error: %v)", taken, failure)
+		}
+	}
+}
+
+// A scraper that goes away does not spoil the snapshot of the others.
+func TestASnapshotOutlivesTheScrapeThatAskedForIt(t *testing.T) {
+	arrived, goOn := make(chan struct{}), make(chan struct{})
+	url := serve(t, exporter.Options{MinInterval: time.Hour, Take: func(ctx context.Context) (*monitor.Snapshot, error) {
+		close(arrived)
+		<-goOn
+		return &monitor.Snapshot{}, ctx.Err()
+	}})
+	ctx, cancel := context.WithCancel(t.Context())
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", nil)
+	check(t, err)
+	gone := make(chan error, 1)
+	go func() {
+		response, err := http.DefaultClient.Do(request)
+		if err == nil {
+			err = response.Body.Close()
+		}
+		gone <- err
+	}()
+	<-arrived
+	cancel()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Fatalf("the scrape ended with %v", err)
+	}
+	close(goOn)
+	want(t, scrape(t, url), map[string]string{"pglock_up": "1", "pglock_snapshots_total": "1"})
+}
+
+func TestPages(t *testing.T) {
+	url := serve(t, exporter.Options{Take: func(context.Context) (*monitor.Snapshot, error) {
+		return nil, errors.New("no answer")
+	}})
+	status, header, _ := get(t, url+"/metrics")
+	if status != http.StatusOK || header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
+		t.Errorf("the metrics come with %d and %v", status, header)
+	}
+	if status, _, body := get(t, url+"/healthz"); status != http.StatusOK || body != "ok\n" {
+		t.Errorf("the health is %d %q", status, body)
+	}
+	if status, _, body := get(t, url+"/"); status != http.StatusOK || !strings.Contains(body, `href="/metrics"`) {
+		t.Errorf("the page is %d %q", status, body)
+	}
+	if status, _, _ := get(t, url+"/nothing"); status != http.StatusNotFound {
+		t.Errorf("a page that is not there has status %d", status)
+	}
+	response, err := http.Post(url+"/metrics", "text/plain", nil)
+	check(t, err)
+	check(t, response.Body.Close())
+	if response.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("a POST has status %d", response.StatusCode)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+func TestNamesOfOthersAreEscaped(t *testing.T) {
+	since := time.Now().Add(-time.Minute)
+	evil := "a\"}\n\\ \x00\xff" + strings.Repeat("é", 200)
+	s := &monitor.Snapshot{TakenAt: time.Now(), Database: "shop", ServerVersion: "15\n\"", Locks: []monitor.Lock{
+		{Key: evil, Database: "shop", Waiters: []monitor.Waiter{{WaitingSince: &since}}}}}
+	url := serve(t, exporter.Options{MaxKeys: 1, Take: func(context.Context) (*monitor.Snapshot, error) { return s, nil }})
+	_, _, body := get(t, url+"/metrics")
+	line := regexp.MustCompile(`(?m)^pglock_key_waiters\{database="shop",key="a\\"\}\\n\\\\ \x00\x{FFFD}é+…"\} 1$`)
+	if !line.MatchString(body) {
+		t.Errorf("the key is not there as it should be:\n%q", body)
+	}
+}
+
+func TestServeLetsAScrapeFinishAndEnds(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	arrived, goOn := make(chan struct{}), make(chan struct{})
+	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(arrived)
+		<-goOn
+		_, _ = w.Write([]byte("done"))
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	served, answered := make(chan error, 1), make(chan string, 1)
+	go func() { served <- exporter.Serve(ctx, listener, handler, slog.New(slog.DiscardHandler)) }()
+	go func() {
+		_, _, body := get(t, "http://"+listener.Addr().String())
+		answered <- body
+	}()
+	<-arrived
+	cancel()
+	close(goOn)
+	if body := <-answered; body != "done" {
+		t.Errorf("the scrape got %q", body)
+	}
+	if err := <-served; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// What the dashboard asks for is there, and what is there is in the dashboard.
+func TestTheDashboardKnowsTheMetrics(t *testing.T) {
+	db := testenv.Database(t)
+	hold(t, db, "SELECT pg_advisory_lock(7)")
+	wait(t, db, "SELECT pg_advisory_lock(7)")
+	_, _, body := get(t, serve(t, on(t, db))+"/metrics")
+	var exported []string
+	for _, match := range regexp.MustCompile(`(?m)^(pglock_\w+)`).FindAllString(body, -1) {
+		if !slices.Contains(exported, match) {
+			exported = append(exported, match)
+		}
+	}
+	asked := regexp.MustCompile(`pglock_\w+`).FindAllString(string(grafana.Dashboard), -1)
+	for _, name := range asked {
+		if !slices.Contains(exported, name) {
+			t.Errorf("the dashboard asks for %s, which is not exported", name)
+		}
+	}
+	for _, name := range exported {
+		if !slices.Contains(asked, name) {
+			t.Errorf("%s is not in the dashboard", name)
+		}
+	}
+}

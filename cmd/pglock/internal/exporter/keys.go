@@ -1,0 +1,134 @@
+package exporter
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// otherKeys is the label of all keys that have none of their own.
+const otherKeys = "(other)"
+
+// place is what a key's series are labelled with.
+type place struct{ database, key string }
+
+// contention is how much a key, or several with one label, is waited for.
+type contention struct {
+	holders, waiters int
+	oldest           time.Duration
+}
+
+// keyLabels bounds how many keys have series of their own, not just in one scrape but over time: Prometheus keeps every
+// series that it has ever seen. A key that was waited for gets a label if one is left, and keeps it, so that its series
+// go on when nobody waits any more; only after an hour without waiters another key may have it.
+type keyLabels struct {
+	most int
+
+	mu       sync.Mutex
+	lastWait map[place]time.Time // of those that have a label
+}
+
+// retention is how long a key keeps its label when nobody waits for it any more.
+const retention = time.Hour
+
+func newKeyLabels(most int) *keyLabels {
+	return &keyLabels{most: most, lastWait: map[place]time.Time{}}
+}
+
+// measure is the contention of each key that has a label, and of all others together in each database that has some.
+func (k *keyLabels) measure(s *monitor.Snapshot) map[place]contention {
+	all := map[place]contention{}
+	for _, lock := range s.Locks {
+		at := place{lock.Database, shorten(lock.Label())}
+		all[at] = all[at].plus(contentionOf(s, lock))
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.admit(all, s.TakenAt)
+	shown := map[place]contention{}
+	for at := range k.lastWait {
+		shown[at] = all[at]
+	}
+	for at, c := range all {
+		if _, labelled := k.lastWait[at]; !labelled {
+			other := place{at.database, otherKeys}
+			shown[other] = shown[other].plus(c)
+		}
+	}
+	return shown
+}
+
+// admit gives labels to keys that are waited for, the most wanted first.
+func (k *keyLabels) admit(all map[place]contention, now time.Time) {
+	for at, c := range all {
+		if _, labelled := k.lastWait[at]; labelled && c.waiters > 0 {
+			k.lastWait[at] = now
+		}
+	}
+	for _, at := range wanted(all) {
+		if _, labelled := k.lastWait[at]; labelled {
+			continue
+		}
+		if len(k.lastWait) >= k.most && !k.evict(now) {
+			return
+		}
+		k.lastWait[at] = now
+	}
+}
+
+// wanted are the keys that somebody waits for, those with the most waiters first.
+func wanted(all map[place]contention) []place {
+	waited := slices.DeleteFunc(slices.Collect(maps.Keys(all)), func(at place) bool { return all[at].waiters == 0 })
+	slices.SortFunc(waited, func(a, b place) int {
+		return cmp.Or(cmp.Compare(all[b].waiters, all[a].waiters), cmp.Compare(all[b].oldest, all[a].oldest),
+			cmp.Compare(a.database, b.database), cmp.Compare(a.key, b.key))
+	})
+	return waited
+}
+
+// evict takes the label of the key that has not been waited for the longest, if that is long enough.
+func (k *keyLabels) evict(now time.Time) bool {
+	var oldest place
+	found := false
+	for at, last := range k.lastWait {
+		if now.Sub(last) > retention && (!found || last.Before(k.lastWait[oldest])) {
+			oldest, found = at, true
+		}
+	}
+	delete(k.lastWait, oldest)
+	return found
+}
+
+func contentionOf(s *monitor.Snapshot, lock monitor.Lock) contention {
+	c := contention{holders: len(lock.Holders), waiters: len(lock.Waiters)}
+	for _, waiter := range lock.Waiters {
+		c.oldest = max(c.oldest, waited(s, waiter))
+	}
+	return c
+}
+
+// waited is how long somebody has waited; 0 when the server does not tell, or not yet.
+func waited(s *monitor.Snapshot, w monitor.Waiter) time.Duration {
+	if w.WaitingSince == nil {
+		return 0
+	}
+	return max(s.TakenAt.Sub(*w.WaitingSince), 0)
+}
+
+func (c contention) plus(other contention) contention {
+	return contention{c.holders + other.holders, c.waiters + other.waiters, max(c.oldest, other.oldest)}
+}
+
+// shorten keeps a label within what a graph can show.
+func shorten(key string) string {
+	const most = 120
+	if utf8.RuneCountInString(key) <= most {
+		return key
+	}
+	return string([]rune(key)[:most-1]) + "…"
+}

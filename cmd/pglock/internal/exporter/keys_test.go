@@ -1,0 +1,65 @@
+package exporter
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+var start = time.Date(2026, 7, 5, 12, 0, 0, 0, time.UTC)
+
+// waitedFor is a snapshot in which each key has so many waiters, and one holder.
+func waitedFor(after time.Duration, keys map[string]int) *monitor.Snapshot {
+	s := &monitor.Snapshot{TakenAt: start.Add(after), Database: "shop"}
+	for key, n := range keys {
+		lock := monitor.Lock{Key: key, Database: "shop", Holders: make([]monitor.Holder, 1),
+			Waiters: make([]monitor.Waiter, n)}
+		s.Locks = append(s.Locks, lock)
+	}
+	return s
+}
+
+func wantShown(t *testing.T, what string, shown map[place]contention, want map[string]int) {
+	t.Helper()
+	got := map[string]int{}
+	for at, c := range shown {
+		got[at.key] = c.waiters
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s: waiters by key are %v, want %v", what, got, want)
+	}
+}
+
+func TestKeysWithSeriesOfTheirOwnAreBounded(t *testing.T) {
+	k := newKeyLabels(2)
+	wantShown(t, "the most wanted come first", k.measure(waitedFor(0, map[string]int{"a": 1, "b": 3, "c": 2})),
+		map[string]int{"b": 3, "c": 2, otherKeys: 1})
+	wantShown(t, "the first stay", k.measure(waitedFor(time.Minute, map[string]int{"a": 9, "b": 0})),
+		map[string]int{"b": 0, "c": 0, otherKeys: 9})
+	wantShown(t, "one is free after an hour", k.measure(waitedFor(61*time.Minute, map[string]int{"a": 9, "c": 1, "d": 5})),
+		map[string]int{"a": 9, "c": 1, otherKeys: 5})
+	for n := range 1000 {
+		if shown := k.measure(waitedFor(62*time.Minute, map[string]int{fmt.Sprint(n): 1})); len(shown) > 3 {
+			t.Fatalf("there are %d labels: %v", len(shown), shown)
+		}
+	}
+}
+
+func TestKeysThatNobodyWaitsForHaveNoSeries(t *testing.T) {
+	k := newKeyLabels(2)
+	shown := k.measure(waitedFor(0, map[string]int{"a": 0, "b": 0}))
+	wantShown(t, "held only", shown, map[string]int{otherKeys: 0})
+	if n := shown[place{"shop", otherKeys}].holders; n != 2 {
+		t.Errorf("they have %d holders together", n)
+	}
+	wantShown(t, "no labels at all", newKeyLabels(0).measure(waitedFor(0, map[string]int{"a": 2})),
+		map[string]int{otherKeys: 2})
+}
+
+func TestKeysWithOneLabelAreAddedUp(t *testing.T) {
+	s := waitedFor(0, map[string]int{"a": 1})
+	s.Locks = append(s.Locks, s.Locks[0])
+	wantShown(t, "two of one name", newKeyLabels(1).measure(s), map[string]int{"a": 2})
+}

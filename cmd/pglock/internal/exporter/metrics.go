@@ -1,0 +1,142 @@
+package exporter
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// families are the metrics of a scrape. While the server does not answer there are only those about the exporter:
+// nothing is repeated that may not be so any more.
+func families(s state, keys *keyLabels, version string) []family {
+	all := []family{
+		gauge("pglock_up", "Whether the last snapshot of the server worked: 1, or 0.", boolean(s.err == nil)),
+		{"pglock_exporter_build_info", "gauge", "The version of the exporter. Always 1.",
+			[]sample{{[]label{{"version", version}}, 1}}},
+		gauge("pglock_scrape_duration_seconds", "How long the last snapshot took, with the way to the server and back.",
+			s.duration.Seconds()),
+		counter("pglock_snapshots_total", "Snapshots that were tried since the exporter began.", s.snapshots),
+		counter("pglock_snapshot_errors_total", "Snapshots that failed since the exporter began.", s.failures),
+	}
+	if s.snapshot == nil {
+		return all
+	}
+	all = append(all, aboutServer(s.snapshot)...)
+	all = append(all, byDatabase(s.snapshot)...)
+	all = append(all, byKey(keys.measure(s.snapshot))...)
+	return append(all, lockTable(s.snapshot.Capacity)...)
+}
+
+func aboutServer(s *monitor.Snapshot) []family {
+	certain, possible := 0, 0
+	for _, cycle := range s.Cycles {
+		if cycle.Certain {
+			certain++
+		} else {
+			possible++
+		}
+	}
+	return []family{
+		{"pglock_server_info", "gauge", "The version of the server, and the database that names come from. Always 1.",
+			[]sample{{[]label{{"version", s.ServerVersion}, {"database", s.Database}}, 1}}},
+		gauge("pglock_snapshot_timestamp_seconds", "When the snapshot was taken, by the server's clock.",
+			float64(s.TakenAt.UnixNano())/float64(time.Second)),
+		{"pglock_deadlocks", "gauge", "Sessions that wait for each other in a circle. " +
+			"The server ends those that are certain; possible ones go through several sessions of one process.",
+			[]sample{{[]label{{"certainty", "certain"}}, float64(certain)},
+				{[]label{{"certainty", "possible"}}, float64(possible)}}},
+		gauge("pglock_oldest_snapshot_transactions", "How many transactions old the oldest snapshot or transaction is of "+
+			"sessions that hold advisory locks or wait for them: it holds back vacuum.", float64(oldestSnapshot(s))),
+	}
+}
+
+func oldestSnapshot(s *monitor.Snapshot) (oldest int64) {
+	consider := func(session monitor.Session) {
+		for _, age := range []*int64{session.XminAge, session.XIDAge} {
+			if age != nil {
+				oldest = max(oldest, *age)
+			}
+		}
+	}
+	for _, lock := range s.Locks {
+		for _, holder := range lock.Holders {
+			consider(holder.Session)
+		}
+		for _, waiter := range lock.Waiters {
+			consider(waiter.Session)
+		}
+	}
+	return oldest
+}
+
+// byDatabase are the sums, which no bound on keys touches.
+func byDatabase(s *monitor.Snapshot) []family {
+	type sums struct {
+		contention
+		locks, prepared int
+	}
+	found := map[string]sums{s.Database: {}} // there is always one, so that graphs show zeros
+	for _, lock := range s.Locks {
+		sum := found[lock.Database]
+		sum.locks++
+		sum.contention = sum.plus(contentionOf(s, lock))
+		for _, holder := range lock.Holders {
+			if holder.Prepared() {
+				sum.prepared++
+			}
+		}
+		found[lock.Database] = sum
+	}
+	locks := family{"pglock_locks", "gauge", "Advisory locks that are held or waited for, each counted once.", nil}
+	holders := family{"pglock_holders", "gauge", "Holders of advisory locks; one for each lock that a session holds.", nil}
+	waiters := family{"pglock_waiters", "gauge", "Sessions that wait for an advisory lock.", nil}
+	oldest := family{"pglock_oldest_wait_seconds", "gauge", "How long the longest wait lasts; 0 when nobody waits.", nil}
+	prepared := family{"pglock_prepared_holders", "gauge",
+		"Holders that are prepared transactions; one for each lock that it holds.", nil}
+	for _, database := range slices.Sorted(maps.Keys(found)) {
+		sum, labels := found[database], []label{{"database", database}}
+		locks.samples = append(locks.samples, sample{labels, float64(sum.locks)})
+		holders.samples = append(holders.samples, sample{labels, float64(sum.holders)})
+		waiters.samples = append(waiters.samples, sample{labels, float64(sum.waiters)})
+		oldest.samples = append(oldest.samples, sample{labels, sum.oldest.Seconds()})
+		prepared.samples = append(prepared.samples, sample{labels, float64(sum.prepared)})
+	}
+	return []family{locks, holders, waiters, oldest, prepared}
+}
+
+func byKey(measured map[place]contention) []family {
+	holders := family{"pglock_key_holders", "gauge", "Holders of a key that is or was waited for.", nil}
+	waiters := family{"pglock_key_waiters", "gauge", "Sessions that wait for a key.", nil}
+	oldest := family{"pglock_key_oldest_wait_seconds", "gauge", "How long the longest wait for a key lasts.", nil}
+	places := slices.SortedFunc(maps.Keys(measured), func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.database, b.database), cmp.Compare(a.key, b.key))
+	})
+	for _, at := range places {
+		c, labels := measured[at], []label{{"database", at.database}, {"key", at.key}}
+		holders.samples = append(holders.samples, sample{labels, float64(c.holders)})
+		waiters.samples = append(waiters.samples, sample{labels, float64(c.waiters)})
+		oldest.samples = append(oldest.samples, sample{labels, c.oldest.Seconds()})
+	}
+	return []family{holders, waiters, oldest}
+}
+
+func lockTable(c monitor.Capacity) []family {
+	return []family{
+		gauge("pglock_lock_table_nominal_entries", "What the server's lock table is set up for, which is no hard limit: "+
+			"max_locks_per_transaction × (max_connections + max_prepared_transactions).", float64(c.Nominal)),
+		gauge("pglock_lock_table_entries", "Entries of the lock table that are in use, at least. "+
+			"Locks of all kinds share it.", float64(c.Used)),
+		gauge("pglock_lock_table_advisory_entries", "Entries of the lock table that are advisory locks.",
+			float64(c.Advisory)),
+	}
+}
+
+func boolean(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

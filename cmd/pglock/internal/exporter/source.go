@@ -1,0 +1,81 @@
+package exporter
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// answerTimeout is how long the server may take for a snapshot. Prometheus gives a scrape ten seconds by default.
+const answerTimeout = 8 * time.Second
+
+// state is what a scrape shows.
+type state struct {
+	// snapshot is nil when the server has not answered.
+	snapshot *monitor.Snapshot
+	err      error
+	// duration is how long the snapshot took, or the failure.
+	duration time.Duration
+	// snapshots and failures count the tries since the exporter began.
+	snapshots, failures int
+}
+
+// source takes snapshots, one at a time and not too often.
+type source struct {
+	ctx      context.Context // of the exporter: a snapshot outlives the scrape that asked for it
+	take     func(context.Context) (*monitor.Snapshot, error)
+	interval time.Duration
+	logger   *slog.Logger
+
+	turn  chan struct{} // who has it may touch what is below
+	begun time.Time     // of the last try
+	last  state
+}
+
+func newSource(ctx context.Context, o Options) *source {
+	s := &source{ctx: ctx, take: o.Take, interval: o.MinInterval, logger: o.Logger, turn: make(chan struct{}, 1)}
+	s.turn <- struct{}{}
+	return s
+}
+
+// state is not older than the interval, or was looked at since the call. The error is that of ctx.
+func (s *source) state(ctx context.Context) (state, error) {
+	called := time.Now()
+	select {
+	case <-ctx.Done():
+		return state{}, context.Cause(ctx)
+	case <-s.turn:
+	}
+	defer func() { s.turn <- struct{}{} }()
+	if fresh := !s.begun.IsZero() && (!s.begun.Before(called) || time.Since(s.begun) < s.interval); !fresh {
+		s.look()
+	}
+	return s.last, nil
+}
+
+func (s *source) look() {
+	ctx, cancel := context.WithTimeout(s.ctx, answerTimeout)
+	defer cancel()
+	s.begun = time.Now()
+	snapshot, err := s.take(ctx)
+	next := state{snapshot: snapshot, err: err, duration: time.Since(s.begun),
+		snapshots: s.last.snapshots + 1, failures: s.last.failures}
+	if err != nil {
+		next.snapshot = nil
+		next.failures++
+	}
+	s.tell(s.last.err, err)
+	s.last = next
+}
+
+// tell tells of an outage once, not at every look.
+func (s *source) tell(before, now error) {
+	switch {
+	case now != nil && before == nil:
+		s.logger.Error("no snapshot", "error", now)
+	case now == nil && before != nil:
+		s.logger.Info("the server answers again")
+	}
+}
