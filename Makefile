@@ -26,7 +26,7 @@ demo: ## See locks, holders and waiters on a throw-away PostgreSQL
 
 .PHONY: prepare
 prepare: ## Look for what the tests need; as root on Debian and Ubuntu install it
-	@$(prepare) postgres pgbouncer redis redis-py ps race
+	@$(prepare) postgres pgbouncer redis redis-py ps tmux race
 
 # Packages have a server each. On one that they share they take turns, since some tests look at all of it.
 .PHONY: test

@@ -56,6 +56,11 @@ var needs = map[string]need{
 		find: findRedisPy,
 		apt:  []string{"python3-redis"}, dnf: []string{"python3-redis"}, brew: nil, // pip3 install redis
 	},
+	"tmux": {
+		what: "tmux, the terminal that the tests look at",
+		find: func() error { _, err := exec.LookPath("tmux"); return err },
+		apt:  []string{"tmux"}, dnf: []string{"tmux"}, brew: []string{"tmux"},
+	},
 	"race": {
 		what: "a C compiler, which go test -race needs",
 		find: findCompiler,

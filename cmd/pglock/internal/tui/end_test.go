@@ -154,7 +154,8 @@ func TestExecutionsEndBeforeTheViewDoes(t *testing.T) {
 	if result := (<-results).(executed); !result.outcome.Sent || result.err != nil {
 		t.Errorf("it came to %v", result)
 	}
-	if outcome, err := end(t.Context(), monitor.SignalCancel, monitor.Condemned{}); outcome.Sent || !errors.Is(err, errLeft) {
+	outcome, err := end(t.Context(), monitor.SignalCancel, monitor.Condemned{})
+	if outcome.Sent || !errors.Is(err, errLeft) {
 		t.Errorf("a signal was sent afterwards: %v", err)
 	}
 }

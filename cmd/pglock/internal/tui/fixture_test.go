@@ -65,7 +65,8 @@ func (u *user) sees(s *monitor.Snapshot) { u.send(taken{snapshot: s}) }
 var namedKeys = map[string]tea.Key{
 	"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "tab": {Code: tea.KeyTab}, "up": {Code: tea.KeyUp},
 	"down": {Code: tea.KeyDown}, "end": {Code: tea.KeyEnd}, "home": {Code: tea.KeyHome}, "pgdown": {Code: tea.KeyPgDown},
-	"space": {Code: tea.KeySpace, Text: " "}, "ctrl+c": {Code: 'c', Mod: tea.ModCtrl}, "backspace": {Code: tea.KeyBackspace},
+	"space": {Code: tea.KeySpace, Text: " "}, "ctrl+c": {Code: 'c', Mod: tea.ModCtrl},
+	"backspace": {Code: tea.KeyBackspace},
 }
 
 // presses presses keys, of which those without a name are characters.
@@ -200,7 +201,8 @@ func workshop() *monitor.Snapshot {
 func deadlock() *monitor.Snapshot {
 	first, second := lock(pglock.Int64Key(1)), lock(pglock.Int64Key(2))
 	a, b := session(4711, "transfer 1"), session(4712, "transfer 2")
-	first.Holders, second.Holders = []monitor.Holder{holds(a, monitor.Exclusive)}, []monitor.Holder{holds(b, monitor.Exclusive)}
+	first.Holders = []monitor.Holder{holds(a, monitor.Exclusive)}
+	second.Holders = []monitor.Holder{holds(b, monitor.Exclusive)}
 	second.Waiters = []monitor.Waiter{waits(a, monitor.Exclusive, 2*time.Second, hardly(4712))}
 	first.Waiters = []monitor.Waiter{waits(b, monitor.Exclusive, time.Second, hardly(4711))}
 	return &monitor.Snapshot{TakenAt: noon, ServerVersion: "16.4", Database: "shop", Role: "dba",

@@ -38,7 +38,7 @@ const roomy = 16
 func (m Model) titleLine() string {
 	version, _, _ := strings.Cut(m.snapshot.ServerVersion, " ") // behind it packagers put their own
 	left := fmt.Sprintf(" %s  PostgreSQL %s", view.Printable(m.options.Target), view.Printable(version))
-	right := fmt.Sprintf("%s  %s UTC ", m.paceWord(), clock(m.snapshot.TakenAt))
+	right := fmt.Sprintf("  %s  %s UTC ", m.paceWord(), clock(m.snapshot.TakenAt))
 	return justify(left, right, m.width)
 }
 

@@ -72,9 +72,9 @@ var helpNotes = []string{
 		"! those in a deadlock. BEHIND is how many sessions cannot go on before this one does.",
 }
 
-const endingNote = "Cancelling ends the statement of a session, such as its wait; terminating ends the session and all " +
-	"its locks. Both first show all that the session holds and who waits for it, and ask. What came of it is in the log, " +
-	"and on the standard error when you leave."
+const endingNote = "Cancelling ends the statement of a session, such as its wait; terminating ends the session and " +
+	"all its locks. Both first show all that the session holds and who waits for it, and ask. What came of it is in " +
+	"the log, and on the standard error when you leave."
 
 // logText lists what happened.
 func logText(m Model, width int) []string {

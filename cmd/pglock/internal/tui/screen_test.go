@@ -101,7 +101,8 @@ func TestNothingThatOthersWroteControlsTheTerminal(t *testing.T) {
 		}
 		l.Holders = append(l.Holders, monitor.Holder{Mode: evil, Session: monitor.Session{GID: evil, User: evil}})
 	}
-	s.Cycles[0].Steps[0].Key, s.Cycles[0].Steps[0].Process, s.Database, s.Role, s.ServerVersion = evil, evil, evil, evil, evil
+	s.Cycles[0].Steps[0].Key, s.Cycles[0].Steps[0].Process = evil, evil
+	s.Database, s.Role, s.ServerVersion = evil, evil, evil
 	s.NamesMissing, s.DetailsHidden, s.BlockersMissing = evil, evil, evil
 	u := start(t, Options{First: s, Target: evil}, 120, 60)
 	u.send(taken{err: errors.New(evil)})

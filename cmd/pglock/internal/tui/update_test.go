@@ -157,7 +157,8 @@ func TestTheTreeOfWaiters(t *testing.T) {
 	}
 	gone := deadlock() // a blocker that the snapshot does not have
 	gone.Locks[0].Waiters[0].BlockedBy = []monitor.Blocker{softly(9)}
-	if got := rows(gone, question{}); !slices.Equal(got, []string{"9 ?", "└─ ~4712 transfer 2", "   └─ 4711 transfer 1"}) {
+	behind := []string{"9 ?", "└─ ~4712 transfer 2", "   └─ 4711 transfer 1"}
+	if got := rows(gone, question{}); !slices.Equal(got, behind) {
 		t.Errorf("behind somebody unknown stand\n%s", strings.Join(got, "\n"))
 	}
 }
@@ -347,8 +348,8 @@ func TestSparklines(t *testing.T) {
 	}
 }
 
-// BenchmarkHundredThousandLocks prints what the parts of the view cost with 100,000 locks: a key that moves, the screen,
-// and, which happens beside the keys, arranging the rows.
+// BenchmarkHundredThousandLocks prints what the parts of the view cost with 100,000 locks: a key with the screen that it
+// leads to, the arrival of a snapshot and, which happens beside the keys, arranging the rows.
 func BenchmarkHundredThousandLocks(b *testing.B) {
 	s := crowd(100_000)
 	u := start(b, Options{First: s}, 120, 40)

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// What is different in every run is replaced before a screen is compared: process IDs by the name of who it is, ages by
+// AGE, the time of day, the use of the lock table, the server's address, and the history of the longest wait. What
+// replaces is padded or the space beside it is used up, so that columns stay where they are.
+var (
+	agePattern   = regexp.MustCompile(`\b(\d+ms|\d+\.\ds|\d+s|\d+m\d\ds)(\s|$)`)
+	clockPattern = regexp.MustCompile(`\d\d:\d\d:\d\d`)
+	usePattern   = regexp.MustCompile(`≥[\d.]+%`)
+	titlePattern = regexp.MustCompile(`^ \S+@.*?( +every )`)
+	pastPattern  = regexp.MustCompile(`longest wait [▁▂▃▄▅▆▇█ ]+$`)
+)
+
+// normal replaces what is different in every run. names are by process ID.
+func normal(screen string, names map[int32]string) string {
+	var lines []string
+	for line := range strings.Lines(screen) {
+		line = strings.TrimRight(line, "\n")
+		if title := titlePattern.FindStringSubmatchIndex(line); title != nil {
+			line = "SERVER" + strings.Repeat(" ", utf8.RuneCountInString(line[:title[2]])-6) + line[title[2]:]
+		}
+		for pid, name := range names {
+			line = replace(line, regexp.MustCompile(fmt.Sprintf(`\b(%d)(\D|$)`, pid)), name)
+		}
+		line = replace(line, agePattern, "AGE")
+		line = clockPattern.ReplaceAllString(line, "hh:mm:ss")
+		line = usePattern.ReplaceAllString(line, "≥N%")
+		line = pastPattern.ReplaceAllString(line, "longest wait …")
+		lines = append(lines, strings.TrimRight(line, " "))
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// replace puts name where the first group of pattern is. In a column that is flush right the space before it changes,
+// else that behind it.
+func replace(line string, pattern *regexp.Regexp, name string) string {
+	from := 0
+	for {
+		found := pattern.FindStringSubmatchIndex(line[from:])
+		if found == nil {
+			return line
+		}
+		start, end := from+found[2], from+found[3]
+		before, after := line[:start], line[end:]
+		more := utf8.RuneCountInString(line[start:end]) - len(name)
+		if strings.HasSuffix(before, "  ") && strings.TrimSpace(before) != "" {
+			before = stretch(before, len(before), more)
+		} else if gap := strings.Index(after, "  "); gap >= 0 {
+			after = stretch(after, gap+len(after[gap:])-len(strings.TrimLeft(after[gap:], " ")), more)
+		}
+		line = before + name + after
+		from = len(before) + len(name)
+	}
+}
+
+// stretch adds spaces before position at, or takes some away.
+func stretch(text string, at, by int) string {
+	if by >= 0 {
+		return text[:at] + strings.Repeat(" ", by) + text[at:]
+	}
+	return strings.TrimSuffix(text[:at], strings.Repeat(" ", -by)) + text[at:]
+}
+
+// golden waits until the screen, once it shows settled, is the one of a file.
+func (m *terminal) golden(name, settled string, names map[int32]string) {
+	m.t.Helper()
+	m.shows(settled)
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		check(m.t, os.WriteFile(path, []byte(normal(m.screen(), names)), 0o644))
+		return
+	}
+	want, err := os.ReadFile(path)
+	check(m.t, err)
+	var got string
+	m.t.Cleanup(func() {
+		if m.t.Failed() {
+			m.t.Logf("the last screen that was compared with %s, of %v:\n%s", path, slices.Collect(maps.Values(names)), got)
+		}
+	})
+	testenv.WaitUntil(m.t, "the screen is the one of "+path+" (go test -update writes it)", func() bool {
+		got = normal(m.screen(), names)
+		return got == string(want)
+	})
+}
+
+func TestScreensAreComparedInColumns(t *testing.T) {
+	names := map[int32]string{123: "P-ONE", 1234567: "P-TWO"}
+	for line, want := range map[string]string{
+		"> 123 app       holds   12.3s  x":    "> P-ONE app     holds     AGE  x",
+		"  1234567 app   holds    1.2s  x":    "  P-TWO app     holds     AGE  x",
+		"  a      1234567  b 5ms":             "  a        P-TWO  b AGE",
+		" u@db:1/x  PostgreSQL 15   every 1s": "SERVER                     every AGE",
+	} {
+		if got := normal(line, names); got != want+"\n" {
+			t.Errorf("%q becomes\n%q, want\n%q", line, got, want)
+		}
+	}
+}
