@@ -19,40 +19,45 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 // What is different in every run is replaced before a screen is compared: process IDs by the name of who it is, ages by
 // AGE, the time of day, the use of the lock table, the server's address, and the history of the longest wait. What
-// replaces is padded or the space beside it is used up, so that columns stay where they are.
+// replaces is padded, or the space beside it is used up, so that columns stay where they are.
 var (
-	agePattern   = regexp.MustCompile(`\b(\d+ms|\d+\.\ds|\d+s|\d+m\d\ds)(\s|$)`)
-	clockPattern = regexp.MustCompile(`\d\d:\d\d:\d\d`)
-	usePattern   = regexp.MustCompile(`≥[\d.]+%`)
-	titlePattern = regexp.MustCompile(`^ \S+@.*?( +every )`)
-	pastPattern  = regexp.MustCompile(`longest wait [▁▂▃▄▅▆▇█ ]+$`)
+	titlePattern    = regexp.MustCompile(`^ \S+@.*?( +every )`)
+	clockPattern    = regexp.MustCompile(`\d\d:\d\d:\d\d`)
+	usePattern      = regexp.MustCompile(`≥[\d.]+%`)
+	sentencePattern = regexp.MustCompile(`(longest wait|DEADLOCK for) \d[^\s:]*`)
+	pastPattern     = regexp.MustCompile(`longest wait [▁▂▃▄▅▆▇█ ]+$`)
+	agePattern      = regexp.MustCompile(`\b(\d+ms|\d+\.\ds|\d+s|\d+m\d\ds)(\s|$)`)
 )
 
 // normal replaces what is different in every run. names are by process ID.
 func normal(screen string, names map[int32]string) string {
 	var lines []string
 	for line := range strings.Lines(screen) {
-		line = strings.TrimRight(line, "\n")
+		line = clockPattern.ReplaceAllString(strings.TrimRight(line, "\n"), "hh:mm:ss")
 		if title := titlePattern.FindStringSubmatchIndex(line); title != nil {
-			line = "SERVER" + strings.Repeat(" ", utf8.RuneCountInString(line[:title[2]])-6) + line[title[2]:]
+			lines = append(lines, "SERVER"+strings.Repeat(" ", utf8.RuneCountInString(line[:title[2]])-6)+line[title[2]:])
+			continue
 		}
-		for pid, name := range names {
-			line = replace(line, regexp.MustCompile(fmt.Sprintf(`\b(%d)(\D|$)`, pid)), name)
-		}
-		line = replace(line, agePattern, "AGE")
-		line = clockPattern.ReplaceAllString(line, "hh:mm:ss")
 		line = usePattern.ReplaceAllString(line, "≥N%")
+		line = sentencePattern.ReplaceAllString(line, "$1 AGE")
 		line = pastPattern.ReplaceAllString(line, "longest wait …")
+		for pid, name := range names {
+			line = replace(line, regexp.MustCompile(fmt.Sprintf(`\b(%d)(\D|$)`, pid)), name, isColumnOfPIDs)
+		}
+		line = replace(line, agePattern, "AGE", isColumnOfAges)
 		lines = append(lines, strings.TrimRight(line, " "))
 	}
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// replace puts name where the first group of pattern is. In a column that is flush right the space before it changes,
-// else that behind it.
-func replace(line string, pattern *regexp.Regexp, name string) string {
-	from := 0
-	for {
+// Columns that are flush right are told by what is before them: a process ID that does not begin at the marker, an age
+// with space before it.
+func isColumnOfPIDs(before string) bool { return len(before) > 2 && strings.Trim(before, " >!") == "" }
+func isColumnOfAges(before string) bool { return strings.HasSuffix(before, "  ") }
+
+// replace puts name where the first group of pattern is, and keeps what follows in its column.
+func replace(line string, pattern *regexp.Regexp, name string, flushRight func(before string) bool) string {
+	for from := 0; ; {
 		found := pattern.FindStringSubmatchIndex(line[from:])
 		if found == nil {
 			return line
@@ -60,10 +65,11 @@ func replace(line string, pattern *regexp.Regexp, name string) string {
 		start, end := from+found[2], from+found[3]
 		before, after := line[:start], line[end:]
 		more := utf8.RuneCountInString(line[start:end]) - len(name)
-		if strings.HasSuffix(before, "  ") && strings.TrimSpace(before) != "" {
+		if flushRight(before) {
 			before = stretch(before, len(before), more)
 		} else if gap := strings.Index(after, "  "); gap >= 0 {
-			after = stretch(after, gap+len(after[gap:])-len(strings.TrimLeft(after[gap:], " ")), more)
+			column := len(after) - len(strings.TrimLeft(after[gap:], " "))
+			after = stretch(after, column, more)
 		}
 		line = before + name + after
 		from = len(before) + len(name)
@@ -104,10 +110,13 @@ func (m *terminal) golden(name, settled string, names map[int32]string) {
 func TestScreensAreComparedInColumns(t *testing.T) {
 	names := map[int32]string{123: "P-ONE", 1234567: "P-TWO"}
 	for line, want := range map[string]string{
-		"> 123 app       holds   12.3s  x":    "> P-ONE app     holds     AGE  x",
-		"  1234567 app   holds    1.2s  x":    "  P-TWO app     holds     AGE  x",
-		"  a      1234567  b 5ms":             "  a        P-TWO  b AGE",
-		" u@db:1/x  PostgreSQL 15   every 1s": "SERVER                     every AGE",
+		"> 123 app      12.3s  x":               "> P-ONE app      AGE  x",
+		"  1234567 app   1.2s  x":               "  P-TWO app      AGE  x",
+		">     123 app  5ms":                    ">   P-ONE app  AGE",
+		"  1234567 app  idle 1m02s  y":          "  P-TWO app    idle AGE    y",
+		"> k  123 app    1":                     "> k  P-ONE app  1",
+		" 3 keys  longest wait 1ms  ≥0.1%":      " 3 keys  longest wait AGE  ≥N%",
+		" u@db:1/x  PG 15   every 1s  11:22:33": "SERVER             every 1s  hh:mm:ss",
 	} {
 		if got := normal(line, names); got != want+"\n" {
 			t.Errorf("%q becomes\n%q, want\n%q", line, got, want)

@@ -150,6 +150,21 @@ func TestTheViewWithoutColours(t *testing.T) {
 	}
 }
 
+func TestTheViewShowsADeadlock(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	first := s.enter("transfer-1").does("SELECT pg_advisory_lock(1)")
+	second := s.enter("transfer-2").does("SELECT pg_advisory_lock(2)")
+	first.waits("SELECT pg_advisory_lock(2)")
+	second.waits("SELECT pg_advisory_lock(1)")
+	m := s.monitor().inTerminal(120, 24)
+	m.shows("[1 keys]")
+	m.types("2")
+	m.golden("view-deadlock", settledWide, s.names)
+	m.types("i")
+	m.shows("── about the server", "PostgreSQL ends one of these waits after deadlock_timeout")
+}
+
 func TestTheViewOutlivesTheServer(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

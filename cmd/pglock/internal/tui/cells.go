@@ -20,8 +20,8 @@ func keyCell(m Model, r row) string {
 	if r.lock.Database != m.board.snapshot.Database {
 		text += " in " + database(r.lock)
 	}
-	if len(r.lock.Guesses) > 0 {
-		text += " " + view.Printable(r.lock.Key)
+	if key := view.Printable(r.lock.Key); key != label(r.lock) {
+		text += " " + key
 	}
 	return text
 }

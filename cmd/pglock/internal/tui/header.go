@@ -8,7 +8,6 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
-	"github.com/pglock-toolkit/pglock/monitor"
 )
 
 // styled is a line of printable text with a style for all of it.
@@ -66,34 +65,23 @@ func (m Model) alerts() []styled {
 			lines = append(lines, styled{line, m.styles.alert})
 		}
 	}
-	const most = 2
+	const cycles, linesEach = 2, 2
 	for i, cycle := range m.snapshot.Cycles {
-		if i == most {
-			text := fmt.Sprintf("%d more deadlocks (i shows all)", len(m.snapshot.Cycles)-most)
-			lines = append(lines, styled{text, m.styles.alert})
+		text := view.Printable(view.Deadlock(m.snapshot, cycle))
+		if i == cycles {
+			text = fmt.Sprintf("%d more deadlocks (i shows all)", len(m.snapshot.Cycles)-cycles)
+		}
+		for _, line := range atMost(view.Wrap(text, m.width, "  "), linesEach) {
+			lines = append(lines, styled{line, m.styles.alert})
+		}
+		if i == cycles {
 			break
 		}
-		lines = append(lines, styled{cycleLine(cycle), m.styles.alert})
 	}
 	return lines
 }
 
 func atMost(lines []string, n int) []string { return lines[:min(n, len(lines))] }
-
-func cycleLine(c monitor.Cycle) string {
-	var steps []string
-	for _, step := range c.Steps {
-		steps = append(steps, fmt.Sprintf("%d waits for %d (%s)", step.PID, step.BlockedBy, view.Printable(step.Key)))
-	}
-	return cycleWord(c) + ": " + strings.Join(steps, ", ")
-}
-
-func cycleWord(c monitor.Cycle) string {
-	if c.Certain {
-		return "DEADLOCK"
-	}
-	return "POSSIBLE DEADLOCK"
-}
 
 func (m Model) summary() string {
 	t := m.board.totals

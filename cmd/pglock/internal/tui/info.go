@@ -2,6 +2,8 @@ package tui
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
@@ -29,23 +31,24 @@ func infoText(m Model, width int) []string {
 
 func (t *text) cycle(s *monitor.Snapshot, cycle monitor.Cycle) {
 	t.gap()
-	t.add(1, "%s", cycleWord(cycle))
-	for _, step := range cycle.Steps {
-		process := ""
-		if step.Process != "" {
-			process = " of process " + view.Printable(step.Process)
-		}
-		t.add(3, "%d%s waits for %s, behind %d", step.PID, process, view.Printable(step.Key), step.BlockedBy)
-	}
-	if cycle.Since != nil {
-		t.add(3, "for %s", ageOf(s, cycle.Since))
-	}
+	t.add(1, "%s", view.Printable(view.Deadlock(s, cycle)))
 	if cycle.Certain {
 		t.add(3, "PostgreSQL ends one of these waits after deadlock_timeout.")
 		return
 	}
-	t.add(3, "It is a deadlock if the same task of that process holds the one lock and waits for the other. PostgreSQL "+
-		"does not see it: it takes the sessions of one process for unrelated.")
+	t.add(3, "It is a deadlock if the same task of process %s holds the one lock and waits for the other. PostgreSQL "+
+		"does not see it: it takes the sessions of a process for unrelated.", processes(cycle))
+}
+
+// processes are those that a cycle goes through.
+func processes(cycle monitor.Cycle) string {
+	var names []string
+	for _, step := range cycle.Steps {
+		if name := view.Printable(step.Process); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " and of process ")
 }
 
 func (t *text) capacity(s *monitor.Snapshot) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
@@ -83,7 +84,7 @@ func (c chooser) matches(lock *monitor.Lock) bool {
 }
 
 func (c chooser) matchesKey(lock *monitor.Lock) bool {
-	if c.filter.MatchString(lock.Key) || len(lock.Guesses) > 0 && c.filter.MatchString(lock.Label()) {
+	if c.filter.MatchString(lock.Key) || slices.ContainsFunc(lock.Guesses, c.matchesGuess) {
 		return true
 	}
 	matches, known := c.databases[lock.Database]
@@ -93,6 +94,8 @@ func (c chooser) matchesKey(lock *monitor.Lock) bool {
 	}
 	return matches
 }
+
+func (c chooser) matchesGuess(guess monitor.Guess) bool { return c.filter.MatchString(guess.String()) }
 
 func (c chooser) matchesSession(session *monitor.Session) bool {
 	id := whoIs(session)

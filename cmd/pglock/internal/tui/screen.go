@@ -98,7 +98,7 @@ func (m Model) deadlocked(r row) bool {
 	return false
 }
 
-// tabs names the pages, the shown one in brackets, and says how it is sorted.
+// tabs names the pages, the shown one in brackets, and says how it is sorted if there is room for that.
 func (m Model) tabs() string {
 	shown := m.board.question
 	var names []string
@@ -109,11 +109,14 @@ func (m Model) tabs() string {
 		}
 		names = append(names, text)
 	}
-	by := "by " + shown.sortedBy().name
+	left, right := strings.Join(names, " "), m.where()+"by "+shown.sortedBy().name+" "
 	if shown.reversed[shown.page] {
-		by += ", reversed"
+		right = m.where() + "by " + shown.sortedBy().name + ", reversed "
 	}
-	return view.Fit(justify(strings.Join(names, " "), m.where()+by+" ", m.width), m.width, false)
+	if view.Columns(left)+view.Columns(right) > m.width {
+		right = ""
+	}
+	return view.Fit(justify(left, right, m.width), m.width, false)
 }
 
 // where says which part of the rows is on the screen, if it is not all.
