@@ -1,0 +1,69 @@
+// Package lint holds the exporter's output against Prometheus's own parser and conventions. It is a module of its own,
+// so that their dependencies are nobody else's.
+package lint
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/exporter"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// states are what a scrape can show: a server with everything that has a label, and none.
+func states() map[string]func(context.Context) (*monitor.Snapshot, error) {
+	now := time.Now()
+	since, age := now.Add(-90*time.Second), int64(12)
+	holder := monitor.Holder{Session: monitor.Session{PID: 1, XminAge: &age}}
+	prepared := monitor.Holder{Session: monitor.Session{GID: "it's"}}
+	waiter := monitor.Waiter{WaitingSince: &since, Session: monitor.Session{PID: 2}}
+	var locks []monitor.Lock
+	for _, key := range []string{"invoice:42", "a \"quoted\" \\ name\nwith lines", "日本語/注文", "not UTF-8 \xff"} {
+		locks = append(locks, monitor.Lock{Key: key, Database: "shop", Holders: []monitor.Holder{holder, prepared},
+			Waiters: []monitor.Waiter{waiter}})
+	}
+	locks = append(locks, monitor.Lock{Key: "@7", Database: "other", Holders: []monitor.Holder{holder}})
+	return map[string]func(context.Context) (*monitor.Snapshot, error){
+		"full": func(context.Context) (*monitor.Snapshot, error) {
+			return &monitor.Snapshot{TakenAt: now, Database: "shop", ServerVersion: "15.4 (\"Debian\")", Locks: locks,
+				Cycles: []monitor.Cycle{{Certain: true}}, Capacity: monitor.Capacity{Nominal: 6400, Used: 12}}, nil
+		},
+		"empty": func(context.Context) (*monitor.Snapshot, error) { return &monitor.Snapshot{TakenAt: now}, nil },
+		"down":  func(context.Context) (*monitor.Snapshot, error) { return nil, errors.New("no answer") },
+	}
+}
+
+func TestPrometheusReadsEveryMetricAndHasNothingToSay(t *testing.T) {
+	for name, take := range states() {
+		handler := exporter.New(t.Context(), exporter.Options{Take: take, MaxKeys: 50, Version: "v1",
+			Logger: slog.New(slog.DiscardHandler)})
+		response := httptest.NewRecorder()
+		handler.ServeHTTP(response, httptest.NewRequest("GET", "/metrics", nil))
+		text := response.Body.Bytes()
+
+		parser := expfmt.NewTextParser(model.LegacyValidation)
+		families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+		if err != nil {
+			t.Fatalf("%s: %v in\n%s", name, err, text)
+		}
+		if len(families) < 5 {
+			t.Errorf("%s: there are %d metrics", name, len(families))
+		}
+		problems, err := promlint.New(bytes.NewReader(text)).Lint()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, problem := range problems {
+			t.Errorf("%s: %s: %s", name, problem.Metric, problem.Text)
+		}
+	}
+}
