@@ -41,11 +41,13 @@ func TestCyclesAreFound(t *testing.T) {
 		waits []waiting
 		want  []string
 	}{
-		"nobody":            {nil, nil},
-		"a queue":           {[]waiting{{"b", "a"}, {"c", "a"}, {"c", "b"}, {"d", "c"}}, nil},
-		"two":               {[]waiting{{"a", "b"}, {"b", "a"}}, []string{"certain b>a a>b"}},
-		"three and a queue": {[]waiting{{"a", "b"}, {"b", "c"}, {"c", "a"}, {"d", "a"}, {"e", "d"}}, []string{"certain b>c c>a a>b"}},
-		"two apart":         {[]waiting{{"a", "b"}, {"b", "a"}, {"c", "d"}, {"d", "c"}}, []string{"certain b>a a>b", "certain d>c c>d"}},
+		"nobody":  {nil, nil},
+		"a queue": {[]waiting{{"b", "a"}, {"c", "a"}, {"c", "b"}, {"d", "c"}}, nil},
+		"two":     {[]waiting{{"a", "b"}, {"b", "a"}}, []string{"certain b>a a>b"}},
+		"three and a queue": {[]waiting{{"a", "b"}, {"b", "c"}, {"c", "a"}, {"d", "a"}, {"e", "d"}},
+			[]string{"certain b>c c>a a>b"}},
+		"two apart": {[]waiting{{"a", "b"}, {"b", "a"}, {"c", "d"}, {"d", "c"}},
+			[]string{"certain b>a a>b", "certain d>c c>d"}},
 		"two that share one": {[]waiting{{"a", "b"}, {"b", "a"}, {"b", "c"}, {"c", "b"}},
 			[]string{"certain b>a a>b", "certain b>c c>b"}},
 		"the shortest of each": {[]waiting{{"a", "b"}, {"b", "c"}, {"c", "a"}, {"b", "a"}},

@@ -34,8 +34,8 @@ const (
 // String writes the guess as a person should read it, such as "probably Rails migrations of database shop".
 func (g Guess) String() string { return string(g.Confidence) + " " + g.Text }
 
-// Label is what a person should read for the lock in one word or few: its Key or, where it has no name, what it probably
-// is. What it is only possibly stays out. It can contain whatever somebody else chose to call a lock.
+// Label is what a person should read for the lock in one word or few: its Key or, where that has no name, what it
+// probably is. What it is only possibly stays out. It can contain whatever somebody else chose to call a lock.
 func (l Lock) Label() string {
 	var likely []string
 	for _, guess := range l.Guesses {

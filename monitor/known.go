@@ -25,7 +25,7 @@ var fixedKeys = []struct {
 	confidence Confidence
 }{
 	{"goose", "goose migrations", 4097083626, Probably},                           // lock/session_locker_options.go
-	{"Prisma", "Prisma migrations", 72707369, Probably},                           // schema-engine, src/flavour/postgres.rs
+	{"Prisma", "Prisma migrations", 72707369, Probably},                           // src/flavour/postgres.rs
 	{"tern", "tern migrations", 9628173550095224, Probably},                       // migrate/migrate.go
 	{"Atlas", "Atlas migrations", 2686470616, Probably},                           // sql/postgres/driver.go
 	{"Atlas", "Atlas computing a diff", 361947982, Probably},                      // sql/postgres/driver.go
@@ -87,7 +87,8 @@ var keyRanges = []struct {
 	}},
 	// src/include/distributed/resource_lock.h
 	{"Citus", Probably, func(id identity) (string, bool) {
-		return fmt.Sprintf("a lock of Citus, kind %d", id.objsubid), 4 <= id.objsubid && id.objsubid <= 16 && id.objsubid != 11
+		kind := id.objsubid
+		return fmt.Sprintf("a lock of Citus, kind %d", kind), 4 <= kind && kind <= 16 && kind != 11
 	}},
 	// coderd/database/lock.go
 	{"Coder", Possibly, func(id identity) (string, bool) {

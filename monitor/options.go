@@ -15,8 +15,8 @@ func newOptions(opts []Option) options {
 	return o
 }
 
-// WithNames shows keys by the names in a dictionary, beside those of the name registry, in every database of the server.
-// Given more than once, or nil, the last one counts.
+// WithNames shows keys by the names in a dictionary, beside those of the name registry, and in every database of the
+// server. Given more than once, or nil, the last one counts.
 func WithNames(names *Names) Option {
 	return func(o *options) {
 		if o.names = names; names == nil {

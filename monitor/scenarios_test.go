@@ -53,8 +53,8 @@ func onlyCycle(t *testing.T, s *monitor.Snapshot) monitor.Cycle {
 	return s.Cycles[0]
 }
 
-// Two processes of which each holds one lock and waits for the other's, on different sessions: PostgreSQL sees two waits
-// that have nothing to do with each other.
+// Two processes of which each holds one lock and waits for the other's, on different sessions: PostgreSQL sees two
+// waits that have nothing to do with each other.
 func TestADeadlockThatPostgreSQLCannotSee(t *testing.T) {
 	db := testenv.Database(t)
 	of := func(process, statement string) *pgx.Conn {
@@ -176,8 +176,9 @@ func TestAGuardedLockLooksLikeOneLock(t *testing.T) {
 }
 
 const selectUse = `
-SELECT count(*) FROM (SELECT DISTINCT locktype, database, relation, page, tuple, virtualxid, transactionid, classid, objid,
-    objsubid FROM pg_locks WHERE NOT fastpath AND mode <> 'SIReadLock' AND pid IS DISTINCT FROM pg_backend_pid()) entry`
+SELECT count(*) FROM (SELECT DISTINCT locktype, database, relation, page, tuple, virtualxid, transactionid, classid,
+    objid, objsubid FROM pg_locks
+    WHERE NOT fastpath AND mode <> 'SIReadLock' AND pid IS DISTINCT FROM pg_backend_pid()) entry`
 
 func TestTheUseOfTheLockTable(t *testing.T) {
 	db := testenv.Database(t)

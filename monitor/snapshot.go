@@ -106,7 +106,7 @@ type Holder struct {
 type Waiter struct {
 	// Mode is how it wants to hold the lock.
 	Mode Mode `json:"mode"`
-	// WaitingSince is when it began to wait. It is nil in the first instant of a wait, and where "waiting_since" is hidden.
+	// WaitingSince is when it began to wait. It is nil in the first instant of a wait, and when Hidden names it.
 	WaitingSince *time.Time `json:"waiting_since"`
 	// WaitingEstimated says that WaitingSince is an estimate, and the wait no longer than that: PostgreSQL 13 does not
 	// tell when a wait began, so it is when the session's statement did.
@@ -133,8 +133,8 @@ type Session struct {
 	Database    string `json:"database"`
 	Application string `json:"application"`
 	// Process marks the process whose pglock Locker the session belongs to; it is empty for all other sessions. A Locker's
-	// sessions of one process have the same mark: the eight hexadecimal digits that their application_name ends with, as in
-	// "payroll (pglock 1f3a9c42)".
+	// sessions of one process have the same mark: the eight hexadecimal digits that their application_name ends with, as
+	// in "payroll (pglock 1f3a9c42)".
 	Process string `json:"process"`
 	// Identity says by which number the session can be told from all others of the server's: the object of the pair key
 	// that a Locker's session also holds once one of its locks has guarded a transaction. It is nil without one. That key

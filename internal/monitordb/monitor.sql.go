@@ -206,8 +206,8 @@ facts AS MATERIALIZED (
            CASE WHEN $2::bool AND g.ours AND g.readable THEN
                COALESCE(pg_catalog.convert_from(pg_catalog.decode(pg_catalog.substring(
                    pg_catalog.query_to_xml(pg_catalog.format(
-                       'SELECT pg_catalog.encode(pg_catalog.convert_to(pg_catalog.json_agg(n)::text, ''UTF8''), ''hex'') '
-                       'AS names FROM (SELECT key, name FROM pglock.names WHERE key = ANY (%L::int8[]) '
+                       'SELECT pg_catalog.encode(pg_catalog.convert_to(pg_catalog.json_agg(n)::text, ''UTF8''), '
+                       '''hex'') AS names FROM (SELECT key, name FROM pglock.names WHERE key = ANY (%L::int8[]) '
                        'ORDER BY key, name) AS n',
                        (SELECT pg_catalog.array_agg(DISTINCT l.number)
                         FROM locks AS l JOIN connected AS d ON d.oid = l.database
@@ -221,7 +221,8 @@ SELECT f.schema_exists::bool AS schema_exists, f.ours::bool AS ours, f.readable:
        f.other_entries::int8 AS other_entries,
        CASE WHEN COALESCE(s.nth, 1) = 1 THEN f.repacked END::json AS repacked,
        CASE WHEN COALESCE(s.nth, 1) = 1 THEN f.names END::json AS names,
-       COALESCE(s.owner, '')::text AS owner, s.pid, s.entries, s.database, s.objsubid, s.mode, s.granted, s.waiting_since::timestamptz AS waiting_since,
+       COALESCE(s.owner, '')::text AS owner, s.pid, s.entries, s.database, s.objsubid, s.mode, s.granted,
+       s.waiting_since::timestamptz AS waiting_since,
        s.numbers::int8[] AS numbers, s.datname, s.gid, s.role, s.prepared,
        s.xid_age, s.xmin_age,
        s.session_pid, s.usename, s.application_name, s.client_addr, s.client_port, s.state, s.state_change, s.query,

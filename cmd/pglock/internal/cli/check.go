@@ -71,7 +71,8 @@ func (m *watch) look(cmd *cobra.Command) (*monitor.Snapshot, error) {
 	})
 }
 
-// checkTimeout is for servers that accept connections and then say nothing. Monitoring systems lose patience soon after.
+// checkTimeout is for servers that accept connections and then say nothing. Monitoring systems lose patience soon
+// after.
 const checkTimeout = 30 * time.Second
 
 // conclude ends with the exit code of the verdict, of which 0 is none.

@@ -30,8 +30,8 @@ type CSV struct {
 func (c CSV) Header(w io.Writer) error { return c.write(w, [][]string{header}) }
 
 // Snapshot writes a record for each holder and each waiter. Blockers are process IDs separated by spaces, where a
-// prepared transaction is 0 and blocked_by_gids has its identifier in quotes; what the server did not tell is empty, and
-// named in the column hidden.
+// prepared transaction is 0 and blocked_by_gids has its identifier in quotes; what the server did not tell is empty,
+// and named in the column hidden.
 func (c CSV) Snapshot(w io.Writer, s *monitor.Snapshot) error {
 	var records [][]string
 	for _, lock := range s.Locks {

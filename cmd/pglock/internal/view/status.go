@@ -9,8 +9,8 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// Verdict is what a check says of a server. Its values are the exit codes that Nagios, and what came after it, expect of
-// a plugin (https://nagios-plugins.org/doc/guidelines.html#AEN78).
+// Verdict is what a check says of a server. Its values are the exit codes that Nagios, and what came after it, expect
+// of a plugin (https://nagios-plugins.org/doc/guidelines.html#AEN78).
 type Verdict int
 
 // The verdicts.
@@ -73,7 +73,6 @@ type longWait struct {
 	lock   monitor.Lock
 	waiter *monitor.Waiter
 	lasted time.Duration
-	first  string // in the way
 }
 
 // longestWait also counts the waiters of which nobody can tell. One without a time has just begun.

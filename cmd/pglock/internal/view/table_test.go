@@ -132,6 +132,57 @@ func TestAKeyHasTheNameThatItWasChosenBy(t *testing.T) {
 	}
 }
 
+const inFiftyColumns = `
+x  PostgreSQL 17.5  2026-07-05 12:00:00 UTC
+
+DEADLOCK for 1.0s: 4712 waits for invoice:42
+  behind 4716, 4716 waits for @7/-42 behind 4712
+POSSIBLE DEADLOCK through sessions of one process,
+  which PostgreSQL cannot see: 4714 waits for @9
+  behind 4715
+
+         PID MODE   WAITED STATE  BLOCKED BY
+probably Rails migrations of databas…  @2053462845
+  holds 4711 excl          idle …
+        idle in tx for 3m00s, session 2h00m: UPDA…
+  waits 4712 excl   ≤1m30s active 4711
+  waits 4714 shared   ≤12s (hidd… 4711 ~4712
+  waits 4715 excl        ? ?      4711 +2
+@7/-42  in database other
+  holds    - shared        prepared transaction '…
+  waits 4716 excl     1.0s active 'it's'
+@5  (possibly lock 5 of Coder)
+  holds   99 excl          idle
+`
+
+func TestANarrowTableOfEverything(t *testing.T) {
+	s := snapshot()
+	s.Locks[0].Guesses = []monitor.Guess{{Tool: "Coder", Text: "lock 5 of Coder", Confidence: monitor.Possibly}}
+	invoice := &s.Locks[2]
+	invoice.Key, invoice.Names = "@2053462845", nil
+	invoice.Guesses = []monitor.Guess{
+		{Tool: "Rails", Text: "Rails migrations of database shop", Confidence: monitor.Probably}}
+	for i := range invoice.Waiters {
+		invoice.Waiters[i].WaitingEstimated = invoice.Waiters[i].WaitingSince != nil
+	}
+	s.Cycles = []monitor.Cycle{
+		{Certain: true, Since: ago(time.Second), Steps: []monitor.Step{
+			{PID: 4712, Key: "invoice:42", BlockedBy: 4716}, {PID: 4716, Key: "@7/-42", BlockedBy: 4712}}},
+		{Steps: []monitor.Step{{PID: 4714, Key: "@9", BlockedBy: 4715}}},
+	}
+	s.Capacity = monitor.Capacity{Nominal: 6400, Used: 321, Advisory: 300}
+	table := "\n" + strings.Join(Table(s, Filter{}, "x", 50), "\n") + "\n"
+	if !strings.HasPrefix(table, inFiftyColumns) {
+		t.Errorf("got %s\nwant %s", table, inFiftyColumns)
+	}
+	for _, note := range []string{"lock table: at least 5.0% of nominal", "≤ the wait is no longer",
+		"too narrow for CLIENT, USER, APPLICATION\n"} {
+		if !strings.Contains(table, note) {
+			t.Errorf("no %q in %s", note, table)
+		}
+	}
+}
+
 func TestBlockersThatCouldNotBeRead(t *testing.T) {
 	s := snapshot()
 	s.BlockersMissing = "it took too long"

@@ -1,0 +1,114 @@
+package view
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// hostile is text that a terminal would obey, and that CSV and JSON have to keep as it is.
+const hostile = "a\x1b[2J\x07\r\nb\t\u009b2J\u202e\u2028\U000e0001\x7f\",|'é日本"
+
+func hostileSnapshot() *monitor.Snapshot {
+	s := snapshot()
+	s.Database = hostile
+	lock := &s.Locks[2]
+	lock.Key, lock.Names, lock.Database = hostile, []string{hostile}, hostile
+	lock.Holders[0].Query, lock.Holders[0].Application = hostile, hostile
+	lock.Waiters[0].User = hostile
+	s.Locks[1].Holders[0].GID = hostile
+	s.Locks[0].Guesses = []monitor.Guess{{Tool: "x", Text: hostile, Confidence: monitor.Probably}}
+	s.Cycles = []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 1, Key: hostile, BlockedBy: 2}}}}
+	return s
+}
+
+func TestJSONIsHarmlessAndMeansTheSame(t *testing.T) {
+	s := hostileSnapshot()
+	for name, write := range map[string]func(*bytes.Buffer) error{
+		"json":   func(b *bytes.Buffer) error { return JSON(b, s) },
+		"ndjson": func(b *bytes.Buffer) error { return NDJSON(b, s) },
+	} {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			t.Fatal(err)
+		}
+		requireHarmless(t, name, b.String())
+		if lines := strings.Count(b.String(), "\n"); (lines == 1) != (name == "ndjson") {
+			t.Errorf("%s has %d lines", name, lines)
+		}
+		var read monitor.Snapshot
+		if err := json.Unmarshal(b.Bytes(), &read); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(&read, s) {
+			t.Errorf("%s reads back as %+v", name, read)
+		}
+	}
+}
+
+func requireHarmless(t *testing.T, what, text string) {
+	t.Helper()
+	for _, r := range text {
+		if r != '\n' && !unicode.IsPrint(r) {
+			t.Errorf("%s has %U in it", what, r)
+		}
+	}
+}
+
+func TestCSVKeepsEveryFieldAsItIs(t *testing.T) {
+	s := hostileSnapshot()
+	var b bytes.Buffer
+	if err := (CSV{}).Header(&b); err != nil {
+		t.Fatal(err)
+	}
+	if err := (CSV{}).Snapshot(&b, s); err != nil {
+		t.Fatal(err)
+	}
+	if rest := strings.ReplaceAll(b.String(), "\r\n", ""); strings.Contains(rest, "\n") {
+		t.Error("a line does not end as RFC 4180 has it")
+	}
+	records, err := csv.NewReader(&b).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, record := range records {
+		if len(record) != len(header) {
+			t.Errorf("a record has %d fields, want %d: %q", len(record), len(header), record)
+		}
+		for _, field := range record {
+			if field == strings.ReplaceAll(hostile, "\r\n", "\n") { // Go's reader changes line ends, not the writer
+				found++
+			}
+		}
+	}
+	if found < 8 {
+		t.Errorf("%d fields read as they were, want more: %q", found, records)
+	}
+}
+
+func TestCSVForPeopleIsHarmless(t *testing.T) {
+	var b bytes.Buffer
+	if err := (CSV{Printable: true}).Snapshot(&b, hostileSnapshot()); err != nil {
+		t.Fatal(err)
+	}
+	requireHarmless(t, "CSV", strings.ReplaceAll(b.String(), "\r\n", "\n"))
+}
+
+func TestTheTableOfHostileTextIsHarmless(t *testing.T) {
+	s := hostileSnapshot()
+	for width := 20; width < 300; width += 7 {
+		for _, line := range Table(s, Filter{}, "x", width) {
+			requireHarmless(t, "the table", line)
+			if Columns(line) > width {
+				t.Fatalf("%d columns instead of %d: %s", Columns(line), width, line)
+			}
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package view
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+func limit(d time.Duration) *time.Duration { return &d }
+
+func TestStatus(t *testing.T) {
+	alone := Filter{Keys: []pglock.Key{pglock.Int64Key(5)}}
+	for name, c := range map[string]struct {
+		filter  Filter
+		limits  Limits
+		change  func(*monitor.Snapshot)
+		verdict Verdict
+		line    string
+	}{
+		"nobody waits": {alone, Limits{Fail: limit(30 * time.Second)}, nil, OK,
+			"PGLOCK OK - nobody waits | longest_wait=0.000s;;30;0 waiters=0;;;0 holders=1;;;0 lock_table=4.2%;;;0"},
+		"below the limits": {Filter{}, Limits{limit(2 * time.Minute), limit(time.Hour)}, nil, OK,
+			"PGLOCK OK - pid 4712 has waited 1m30s for invoice:42 behind 4711 (billing) | " +
+				"longest_wait=90.000s;120;3600;0 waiters=4;;;0 holders=3;;;0 lock_table=4.2%;;;0"},
+		"a warning": {Filter{}, Limits{limit(time.Minute), limit(time.Hour)}, nil, Warning,
+			"PGLOCK WARNING - pid 4712 has waited 1m30s for invoice:42 behind 4711 (billing) | "},
+		"critical": {Filter{}, Limits{limit(time.Second), limit(89 * time.Second)}, nil, Critical,
+			"PGLOCK CRITICAL - pid 4712 has waited 1m30s for invoice:42 behind 4711 (billing) | longest_wait=90.000s;1;89;0 "},
+		"a deadlock": {Filter{}, Limits{Fail: limit(time.Hour)}, func(s *monitor.Snapshot) {
+			s.Cycles = []monitor.Cycle{{Certain: true}, {}}
+		}, OK, "PGLOCK OK - pid 4712 has waited 1m30s for invoice:42 behind 4711 (billing); 1 deadlock | "},
+		"hidden": {Filter{}, Limits{Fail: limit(time.Hour)}, func(s *monitor.Snapshot) {
+			s.Locks = s.Locks[1:2]
+			s.Locks[0].Waiters[0].Hidden, s.Locks[0].Waiters[0].WaitingSince = []string{"waiting_since"}, nil
+			s.DetailsHidden = "GRANT this"
+		}, Unknown, "PGLOCK UNKNOWN - 1 waiter, and the server does not tell for how long; GRANT this | longest_wait=0.000s"},
+		"hidden, and others are critical": {Filter{}, Limits{Fail: limit(time.Second)}, func(s *monitor.Snapshot) {
+			s.Locks[1].Waiters[0].Hidden, s.Locks[1].Waiters[0].WaitingSince = []string{"waiting_since"}, nil
+		}, Critical, "PGLOCK CRITICAL - pid 4712 has waited 1m30s for invoice:42 behind 4711 (billing) | "},
+		"hostile names": {Filter{}, Limits{Fail: limit(time.Second)}, func(s *monitor.Snapshot) {
+			s.Locks[2].Key = "a|b\n\x1b[2J"
+		}, Critical, `PGLOCK CRITICAL - pid 4712 has waited 1m30s for a/b\n\x1b[2J behind 4711 (billing) | longest_wait`},
+	} {
+		s := snapshot()
+		s.Capacity = monitor.Capacity{Nominal: 1000, Used: 42}
+		if c.change != nil {
+			c.change(s)
+		}
+		verdict, line := Status(s, c.filter, c.limits)
+		if verdict != c.verdict || !strings.HasPrefix(line, c.line) || strings.Count(line, "|") != 1 {
+			t.Errorf("%s: %v %s\nwant %v %s", name, verdict, line, c.verdict, c.line)
+		}
+	}
+}
