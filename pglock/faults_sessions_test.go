@@ -1,8 +1,3 @@
-//go:build openfaults
-
-// These tests fail now and then, for reasons that are not understood yet, so they are run by hand:
-// go test -tags openfaults ./pglock
-
 package pglock_test
 
 import (

@@ -28,6 +28,22 @@ const (
 		order by random() limit 1) as victim) as hit`
 )
 
+// Sessions end under load, again and again. No call fails but with what has happened, nothing is left, and the Lockers go
+// on. Where every Unlock asks the server, none says that all was well of a lock that somebody else had got meanwhile.
+func TestLocksGoOnWhileSessionsAreTerminated(t *testing.T) {
+	for name, victim := range map[string]string{"any": hitAny, "waiters": hitWaiter, "holders": hitHolder} {
+		t.Run(name, func(t *testing.T) {
+			hitSessions(t, "near", terminateIt+victim, trials(t, 50), newWitness(toldByUnlock), pglock.WithHandoffLimit(0, 0))
+		})
+	}
+	t.Run("far", func(t *testing.T) {
+		hitSessions(t, "far", terminateIt+hitAny, trials(t, 50), newWitness(toldByUnlock), pglock.WithHandoffLimit(0, 0))
+	})
+	t.Run("handing on", func(t *testing.T) {
+		hitSessions(t, "near", terminateIt+hitAny, trials(t, 50), newWitness(toldLate))
+	})
+}
+
 // As for a DBA who ends statements, and for a cancel request that comes late: a statement that fails half way must not
 // leave a lock with nobody, nor take one from somebody.
 func TestLocksGoOnWhileStatementsAreCancelled(t *testing.T) {

@@ -197,19 +197,32 @@ WHERE @pid::int4 = 0 OR pg_catalog.pg_backend_pid() = @pid::int4;
 -- But PL/pgSQL evaluates the CHECK of a domain, when GET DIAGNOSTICS assigns to a variable of it, without taking a
 -- snapshot (exec_stmt_getdiag, exec_assign_value and exec_cast_value in pl_exec.c); so the lock is taken there. The
 -- transaction that read the parameters is committed before, which gives back its own. Settings carry the parameters,
--- since DO has none. The first assignments lock nothing and fill the caches, whose filling would take a snapshot.
+-- since DO has none.
+--
+-- To get there the server may have to read its catalogs, the more so while somebody changes them, and the snapshot that
+-- it takes for that stays until the transaction ends. A function in SQL takes one of its own, which drops the other, and
+-- gives it back at its end (fmgr_sql in functions.c, GetTransactionSnapshot and PopActiveSnapshot in snapmgr.c). A first
+-- call may itself read catalogs; a second one finds everything in the caches. So the CHECK calls one twice, and then
+-- locks. It is evaluated for the declaration of the variable too, when there is nothing to lock yet.
+
+-- Its two statements keep the planner from putting it in the place of its call.
+-- name: CreateSettleFunction :exec
+CREATE FUNCTION pg_temp.pglock_settle() RETURNS bool LANGUAGE sql VOLATILE AS 'SELECT 1; SELECT true';
 
 -- name: CreateWaitDomain :exec
-CREATE DOMAIN pg_temp.pglock_wait AS bigint CHECK (CASE pg_catalog.current_setting('pglock.operation', true)
-    WHEN '0' THEN pg_catalog.pg_advisory_lock(pg_catalog.current_setting('pglock.number')::int8) IS NOT NULL
-    WHEN '1' THEN pg_catalog.pg_advisory_lock(
-        (pg_catalog.current_setting('pglock.number')::int8 >> 32)::int4,
-        (pg_catalog.current_setting('pglock.number')::int8 << 32 >> 32)::int4) IS NOT NULL
-    WHEN '2' THEN pg_catalog.pg_advisory_lock_shared(pg_catalog.current_setting('pglock.number')::int8) IS NOT NULL
-    WHEN '3' THEN pg_catalog.pg_advisory_lock_shared(
-        (pg_catalog.current_setting('pglock.number')::int8 >> 32)::int4,
-        (pg_catalog.current_setting('pglock.number')::int8 << 32 >> 32)::int4) IS NOT NULL
-    ELSE true END);
+CREATE DOMAIN pg_temp.pglock_wait AS bigint CHECK (CASE
+    WHEN pg_catalog.current_setting('pglock.operation') = '' THEN true
+    WHEN pg_temp.pglock_settle() AND pg_temp.pglock_settle() THEN CASE pg_catalog.current_setting('pglock.operation')
+        WHEN '0' THEN pg_catalog.pg_advisory_lock(pg_catalog.current_setting('pglock.number')::int8) IS NOT NULL
+        WHEN '1' THEN pg_catalog.pg_advisory_lock(
+            (pg_catalog.current_setting('pglock.number')::int8 >> 32)::int4,
+            (pg_catalog.current_setting('pglock.number')::int8 << 32 >> 32)::int4) IS NOT NULL
+        WHEN '2' THEN pg_catalog.pg_advisory_lock_shared(pg_catalog.current_setting('pglock.number')::int8) IS NOT NULL
+        WHEN '3' THEN pg_catalog.pg_advisory_lock_shared(
+            (pg_catalog.current_setting('pglock.number')::int8 >> 32)::int4,
+            (pg_catalog.current_setting('pglock.number')::int8 << 32 >> 32)::int4) IS NOT NULL
+        END
+    END);
 
 -- name: PrepareWait :one
 SELECT (CASE WHEN @pid::int4 <> 0 AND pg_catalog.pg_backend_pid() <> @pid::int4 THEN 'pglock_pooler'
@@ -225,12 +238,9 @@ DECLARE
     operations int2[];
     numbers int8[];
 BEGIN
-    GET DIAGNOSTICS value = ROW_COUNT;
-    COMMIT;
-    GET DIAGNOSTICS value = ROW_COUNT;
     operations := pg_catalog.current_setting('pglock.operations');
     numbers := pg_catalog.current_setting('pglock.numbers');
-    FOR i IN 1 .. pg_catalog.array_length(numbers, 1) LOOP
+    FOR i IN 1 .. pg_catalog.cardinality(numbers) LOOP
         PERFORM pg_catalog.set_config('pglock.operation', operations[i]::text, false),
                 pg_catalog.set_config('pglock.number', numbers[i]::text, false);
         COMMIT;
@@ -238,3 +248,17 @@ BEGIN
     END LOOP;
 END
 $pglock$;
+
+-- Where no session can be made to wait so, LockSession waits in slices, between which nothing is held back. A slice must
+-- be longer than deadlock_timeout, after which PostgreSQL looks for deadlocks.
+-- name: SliceWaits :exec
+SELECT pg_catalog.set_config('lock_timeout', greatest(2000, 2 * s.setting::int8)::text, false)
+FROM pg_catalog.pg_settings AS s
+WHERE s.name = 'deadlock_timeout';
+
+-- Whether a session that waits for an advisory lock has a snapshot; no row when it does not wait. What it does can be
+-- seen by any session of the same role.
+-- name: WaitHasSnapshot :one
+SELECT (a.backend_xmin IS NOT NULL)::bool AS has_snapshot
+FROM pg_catalog.pg_stat_activity AS a
+WHERE a.pid = @pid::int4 AND a.wait_event_type = 'Lock' AND a.wait_event = 'advisory';

@@ -69,18 +69,9 @@ func (q *Queries) CheckSession(ctx context.Context, arg CheckSessionParams) (int
 	return held, err
 }
 
-const CreateWaitDomain = `-- name: CreateWaitDomain :exec
+const CreateSettleFunction = `-- name: CreateSettleFunction :exec
 
-CREATE DOMAIN pg_temp.pglock_wait AS bigint CHECK (CASE pg_catalog.current_setting('pglock.operation', true)
-    WHEN '0' THEN pg_catalog.pg_advisory_lock(pg_catalog.current_setting('pglock.number')::int8) IS NOT NULL
-    WHEN '1' THEN pg_catalog.pg_advisory_lock(
-        (pg_catalog.current_setting('pglock.number')::int8 >> 32)::int4,
-        (pg_catalog.current_setting('pglock.number')::int8 << 32 >> 32)::int4) IS NOT NULL
-    WHEN '2' THEN pg_catalog.pg_advisory_lock_shared(pg_catalog.current_setting('pglock.number')::int8) IS NOT NULL
-    WHEN '3' THEN pg_catalog.pg_advisory_lock_shared(
-        (pg_catalog.current_setting('pglock.number')::int8 >> 32)::int4,
-        (pg_catalog.current_setting('pglock.number')::int8 << 32 >> 32)::int4) IS NOT NULL
-    ELSE true END)
+CREATE FUNCTION pg_temp.pglock_settle() RETURNS bool LANGUAGE sql VOLATILE AS 'SELECT 1; SELECT true'
 `
 
 // A session that waits in the server's queue without a snapshot. A blocked SELECT pg_advisory_lock holds one: it pins
@@ -88,7 +79,35 @@ CREATE DOMAIN pg_temp.pglock_wait AS bigint CHECK (CASE pg_catalog.current_setti
 // But PL/pgSQL evaluates the CHECK of a domain, when GET DIAGNOSTICS assigns to a variable of it, without taking a
 // snapshot (exec_stmt_getdiag, exec_assign_value and exec_cast_value in pl_exec.c); so the lock is taken there. The
 // transaction that read the parameters is committed before, which gives back its own. Settings carry the parameters,
-// since DO has none. The first assignments lock nothing and fill the caches, whose filling would take a snapshot.
+// since DO has none.
+//
+// To get there the server may have to read its catalogs, the more so while somebody changes them, and the snapshot that
+// it takes for that stays until the transaction ends. A function in SQL takes one of its own, which drops the other, and
+// gives it back at its end (fmgr_sql in functions.c, GetTransactionSnapshot and PopActiveSnapshot in snapmgr.c). A first
+// call may itself read catalogs; a second one finds everything in the caches. So the CHECK calls one twice, and then
+// locks. It is evaluated for the declaration of the variable too, when there is nothing to lock yet.
+// Its two statements keep the planner from putting it in the place of its call.
+func (q *Queries) CreateSettleFunction(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, CreateSettleFunction)
+	return err
+}
+
+const CreateWaitDomain = `-- name: CreateWaitDomain :exec
+CREATE DOMAIN pg_temp.pglock_wait AS bigint CHECK (CASE
+    WHEN pg_catalog.current_setting('pglock.operation') = '' THEN true
+    WHEN pg_temp.pglock_settle() AND pg_temp.pglock_settle() THEN CASE pg_catalog.current_setting('pglock.operation')
+        WHEN '0' THEN pg_catalog.pg_advisory_lock(pg_catalog.current_setting('pglock.number')::int8) IS NOT NULL
+        WHEN '1' THEN pg_catalog.pg_advisory_lock(
+            (pg_catalog.current_setting('pglock.number')::int8 >> 32)::int4,
+            (pg_catalog.current_setting('pglock.number')::int8 << 32 >> 32)::int4) IS NOT NULL
+        WHEN '2' THEN pg_catalog.pg_advisory_lock_shared(pg_catalog.current_setting('pglock.number')::int8) IS NOT NULL
+        WHEN '3' THEN pg_catalog.pg_advisory_lock_shared(
+            (pg_catalog.current_setting('pglock.number')::int8 >> 32)::int4,
+            (pg_catalog.current_setting('pglock.number')::int8 << 32 >> 32)::int4) IS NOT NULL
+        END
+    END)
+`
+
 func (q *Queries) CreateWaitDomain(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, CreateWaitDomain)
 	return err
@@ -347,6 +366,19 @@ func (q *Queries) SetUpSession(ctx context.Context, arg SetUpSessionParams) (Set
 	return i, err
 }
 
+const SliceWaits = `-- name: SliceWaits :exec
+SELECT pg_catalog.set_config('lock_timeout', greatest(2000, 2 * s.setting::int8)::text, false)
+FROM pg_catalog.pg_settings AS s
+WHERE s.name = 'deadlock_timeout'
+`
+
+// Where no session can be made to wait so, LockSession waits in slices, between which nothing is held back. A slice must
+// be longer than deadlock_timeout, after which PostgreSQL looks for deadlocks.
+func (q *Queries) SliceWaits(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, SliceWaits)
+	return err
+}
+
 const TryLockSession = `-- name: TryLockSession :one
 SELECT coalesce(max(guard.refusal), 'granted')::text AS outcome,
        (count(*) FILTER (WHERE CASE
@@ -474,6 +506,21 @@ func (q *Queries) UnlockSession(ctx context.Context, arg UnlockSessionParams) (i
 	return released, err
 }
 
+const WaitHasSnapshot = `-- name: WaitHasSnapshot :one
+SELECT (a.backend_xmin IS NOT NULL)::bool AS has_snapshot
+FROM pg_catalog.pg_stat_activity AS a
+WHERE a.pid = $1::int4 AND a.wait_event_type = 'Lock' AND a.wait_event = 'advisory'
+`
+
+// Whether a session that waits for an advisory lock has a snapshot; no row when it does not wait. What it does can be
+// seen by any session of the same role.
+func (q *Queries) WaitHasSnapshot(ctx context.Context, pid int32) (bool, error) {
+	row := q.db.QueryRow(ctx, WaitHasSnapshot, pid)
+	var has_snapshot bool
+	err := row.Scan(&has_snapshot)
+	return has_snapshot, err
+}
+
 const WaitWithoutSnapshot = `-- name: WaitWithoutSnapshot :exec
 DO $pglock$
 DECLARE
@@ -481,12 +528,9 @@ DECLARE
     operations int2[];
     numbers int8[];
 BEGIN
-    GET DIAGNOSTICS value = ROW_COUNT;
-    COMMIT;
-    GET DIAGNOSTICS value = ROW_COUNT;
     operations := pg_catalog.current_setting('pglock.operations');
     numbers := pg_catalog.current_setting('pglock.numbers');
-    FOR i IN 1 .. pg_catalog.array_length(numbers, 1) LOOP
+    FOR i IN 1 .. pg_catalog.cardinality(numbers) LOOP
         PERFORM pg_catalog.set_config('pglock.operation', operations[i]::text, false),
                 pg_catalog.set_config('pglock.number', numbers[i]::text, false);
         COMMIT;

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -56,6 +57,8 @@ type Backend struct {
 	turns  turns
 	probe  chan struct{} // has room while nobody probes; see joinShared
 	asking chan struct{} // has room while nobody asks for holders
+	sliced atomic.Bool   // waits are sliced; see prepareToWait
+	probed atomic.Bool   // it is known whether they must be; see probeWait
 
 	life       context.Context // ends with Close
 	end        context.CancelFunc

@@ -22,6 +22,7 @@ const (
 	codeUndefinedObject       = "42704" // among others, a setting of an unknown name
 	codeReadOnly              = "25006" // read_only_sql_transaction, on a standby
 	codeFeatureNotSupported   = "0A000"
+	codeLockNotAvailable      = "55P03" // lock_timeout
 )
 
 // refusal turns the outcome of a guarded statement (queries/sessions.sql) into an error.

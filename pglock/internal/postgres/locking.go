@@ -43,47 +43,6 @@ func (s *session) lock(ctx context.Context, g *grant) error {
 	})
 }
 
-// prepareToWait makes a session one that can wait without a snapshot. Where that cannot be had (no right to make
-// temporary objects, a standby) it waits as pg_advisory_lock does, and holds back vacuum for as long.
-func (s *session) prepareToWait(ctx context.Context) error {
-	if _, err := s.conn.Prepare(ctx, stmtUnlock, lockdb.UnlockOne); err != nil {
-		return classify(err)
-	}
-	err := lockdb.New(s.conn).CreateWaitDomain(ctx)
-	switch serverCode(err) {
-	case codeInsufficientPrivilege, codeReadOnly, codeFeatureNotSupported:
-	default:
-		return classify(err)
-	}
-	s.snapshot = true
-	s.backend.env.Logger.Debug("lock sessions wait with a snapshot", "error", err)
-	return nil
-}
-
-// waitFor asks for g's keys and waits for them.
-func (s *session) waitFor(ctx context.Context, conn *pgx.Conn, g *grant) (outcome string, err error) {
-	s.waiting.Store(true)
-	defer s.waiting.Store(false)
-	db := lockdb.New(conn)
-	if s.snapshot {
-		row, err := db.LockSession(ctx, lockdb.LockSessionParams{
-			Shared: g.shared, Spaces: g.spaces, Numbers: g.numbers,
-			Pid: s.pid, AllowStandby: s.backend.config.AllowStandby,
-		})
-		return row.Outcome, err
-	}
-	operations := make([]int16, len(g.spaces))
-	for i := range operations {
-		a := ask{grant: g}
-		operations[i] = a.operation(i)
-	}
-	outcome, err = db.PrepareWait(ctx, lockdb.PrepareWaitParams{Pid: s.pid, Operations: operations, Numbers: g.numbers})
-	if err != nil || outcome != "granted" {
-		return outcome, err
-	}
-	return outcome, db.WaitWithoutSnapshot(ctx)
-}
-
 // confirm attaches a grant that was just answered. The server's lease began when it granted, and after a long wait, or
 // with this process frozen meanwhile, the statement's sending does not say when that was: then one more round trip
 // does.

@@ -29,7 +29,6 @@ type session struct {
 	conn      *pgx.Conn
 	pg        *pgconn.PgConn
 	lockTable int   // nominal size of the server's lock table
-	snapshot  bool  // it cannot wait without one; see prepareToWait
 	pid       int32 // as the server gave it; 0 where a proxy is allowed to have made it up
 	identity  identity
 

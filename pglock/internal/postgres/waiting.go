@@ -1,0 +1,136 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// prepareToWait makes a session one that can wait. It waits without a snapshot where that can be had; else (no right to
+// make temporary objects or to use PL/pgSQL, a standby, a server on which it does not work) in slices.
+func (s *session) prepareToWait(ctx context.Context) error {
+	if _, err := s.conn.Prepare(ctx, stmtUnlock, lockdb.UnlockOne); err != nil {
+		return classify(err)
+	}
+	if s.backend.sliced.Load() {
+		return nil
+	}
+	err := s.prepareWaitWithoutSnapshot(ctx)
+	switch serverCode(err) {
+	case codeInsufficientPrivilege, codeReadOnly, codeFeatureNotSupported, codeUndefinedObject:
+		s.backend.waitInSlices(err)
+		return nil
+	}
+	return classify(err)
+}
+
+// prepareWaitWithoutSnapshot makes what that takes, and goes through it once without a key.
+func (s *session) prepareWaitWithoutSnapshot(ctx context.Context) error {
+	db := lockdb.New(s.conn)
+	if err := db.CreateSettleFunction(ctx); err != nil {
+		return err
+	}
+	if err := db.CreateWaitDomain(ctx); err != nil {
+		return err
+	}
+	if _, err := db.PrepareWait(ctx, lockdb.PrepareWaitParams{Pid: s.pid, Operations: []int16{}, Numbers: []int64{}}); err != nil {
+		return err
+	}
+	return db.WaitWithoutSnapshot(ctx)
+}
+
+// waitInSlices says once what is lost, for all sessions to come.
+func (b *Backend) waitInSlices(why error) {
+	if b.sliced.CompareAndSwap(false, true) {
+		b.env.Logger.Warn("pglock: waiters of this Locker cannot wait without a snapshot, and wait in slices: they lose "+
+			"their place in the server's queue every few seconds, and hold back vacuum and CREATE INDEX CONCURRENTLY for "+
+			"as long (GRANT TEMPORARY ON DATABASE and USAGE ON LANGUAGE sql, plpgsql help if those are missing)",
+			"error", why)
+	}
+}
+
+// waitFor asks for g's keys and waits for them.
+func (s *session) waitFor(ctx context.Context, conn *pgx.Conn, g *grant) (outcome string, err error) {
+	s.waiting.Store(true)
+	defer s.waiting.Store(false)
+	if s.backend.sliced.Load() {
+		return s.waitSliced(ctx, conn, g)
+	}
+	operations := make([]int16, len(g.spaces))
+	for i := range operations {
+		a := ask{grant: g}
+		operations[i] = a.operation(i)
+	}
+	db := lockdb.New(conn)
+	outcome, err = db.PrepareWait(ctx, lockdb.PrepareWaitParams{Pid: s.pid, Operations: operations, Numbers: g.numbers})
+	if err != nil || outcome != "granted" {
+		return outcome, err
+	}
+	defer s.backend.probeWait(s)()
+	return outcome, db.WaitWithoutSnapshot(ctx)
+}
+
+// waitSliced waits again and again, since each statement has a snapshot that must be given back.
+func (s *session) waitSliced(ctx context.Context, conn *pgx.Conn, g *grant) (outcome string, err error) {
+	if err := lockdb.New(conn).SliceWaits(ctx); err != nil {
+		return "", err
+	}
+	for {
+		row, err := lockdb.New(conn).LockSession(ctx, lockdb.LockSessionParams{
+			Shared: g.shared, Spaces: g.spaces, Numbers: g.numbers,
+			Pid: s.pid, AllowStandby: s.backend.config.AllowStandby,
+		})
+		if serverCode(err) != codeLockNotAvailable || ctx.Err() != nil {
+			return row.Outcome, err
+		}
+		s.cleanUp(conn) // of several keys it has those before the one it waited for
+		if s.isDead() {
+			return "", s.deathCause()
+		}
+	}
+}
+
+// probeWait looks, once for a Backend, whether a session that waits really has no snapshot: that rests on how PL/pgSQL
+// works inside. If it has one the waits begin again, in slices. What it returns is to be called
+// when the wait has ended.
+func (b *Backend) probeWait(s *session) (stop func()) {
+	if b.probed.Load() {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(b.life)
+	b.background.Go(func() {
+		for attempt := 0; !b.probed.Load() && pause(ctx, backoff(attempt)); attempt++ {
+			row, waits, err := b.lanes.call(ctx, lockdb.WaitHasSnapshot, strconv.Itoa(int(s.pg.PID())))
+			if err != nil || !waits {
+				continue // a wait that has not begun yet, or not one in the server
+			}
+			if b.probed.CompareAndSwap(false, true) && row == "t" {
+				b.waitInSlices(errWaitsWithSnapshot)
+				b.endWaits(errWaitsWithSnapshot)
+			}
+			return
+		}
+	})
+	return cancel
+}
+
+// endWaits ends the sessions that wait. Their callers ask again on new ones.
+func (b *Backend) endWaits(why error) {
+	b.mu.Lock()
+	open := slices.Collect(maps.Keys(b.sessions))
+	b.mu.Unlock()
+	for _, s := range open {
+		if s.waiting.Load() {
+			s.end(driver.ReasonSession, why)
+		}
+	}
+}
+
+var errWaitsWithSnapshot = errors.New("the statement that should wait without a snapshot has one")
