@@ -276,12 +276,13 @@ func (b *Backend) Check(ctx context.Context, held driver.Grant) error {
 	if g.lane == nil {
 		return g.session.check(ctx, g)
 	}
-	found, err := g.lane.callNumber(ctx, lockdb.CheckSession, arrayText(g.numbers), arrayText(g.spaces))
+	spaces, numbers := g.held()
+	found, err := g.lane.callNumber(ctx, lockdb.CheckSession, arrayText(numbers), arrayText(spaces))
 	switch {
 	case err != nil:
 		return err
-	case found != g.size():
-		return lostBecause(fmt.Errorf("the server session holds %d of %d keys", found, g.size()))
+	case found != int64(len(numbers)):
+		return lostBecause(fmt.Errorf("the server session holds %d of %d keys", found, len(numbers)))
 	}
 	return nil
 }

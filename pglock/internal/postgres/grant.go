@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -62,16 +63,27 @@ func (g *grant) id(i int) driver.KeyID {
 	return driver.KeyID{Space: driver.Space(g.spaces[i]), Number: g.numbers[i]}
 }
 
-// keep reduces g to the keys for which got is true.
+// held returns the keys, for who does not know whether g is just being released.
+func (g *grant) held() (spaces []int16, numbers []int64) {
+	if g.lane != nil {
+		g.lane.lanes.mu.Lock()
+		defer g.lane.lanes.mu.Unlock()
+	}
+	return g.spaces, g.numbers
+}
+
+// keep reduces g to the keys for which got is true. Those who have called held keep what they got.
 func (g *grant) keep(got []bool) {
-	n := 0
-	for i := range g.numbers {
-		if i < len(got) && got[i] {
-			g.spaces[n], g.numbers[n] = g.spaces[i], g.numbers[i]
-			n++
+	if !slices.Contains(got, false) && len(got) == len(g.numbers) {
+		return
+	}
+	spaces, numbers := g.spaces, g.numbers
+	g.spaces, g.numbers = nil, nil
+	for i := range got {
+		if got[i] {
+			g.spaces, g.numbers = append(g.spaces, spaces[i]), append(g.numbers, numbers[i])
 		}
 	}
-	g.spaces, g.numbers = g.spaces[:n], g.numbers[:n]
 }
 
 // arrays splits keys into the two arrays that the statements take.

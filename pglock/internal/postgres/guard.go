@@ -46,9 +46,10 @@ const lostSetting = `"pglock_lost"`
 
 // companions are the bigint keys that guarded transactions of g's keys lock, in order.
 func (g *grant) companions() []int64 {
-	numbers := make([]int64, len(g.numbers))
-	for i := range numbers {
-		numbers[i] = lockkeys.Companion(g.id(i))
+	spaces, locked := g.held()
+	numbers := make([]int64, len(locked))
+	for i, number := range locked {
+		numbers[i] = lockkeys.Companion(driver.KeyID{Space: driver.Space(spaces[i]), Number: number})
 	}
 	slices.Sort(numbers)
 	return numbers

@@ -89,8 +89,10 @@ func (l *lanes) admit(g *grant) error {
 		return err
 	}
 	err := l.reserve(len(g.numbers))
-	if err != nil {
-		l.unexpectShared(g)
+	if err != nil && g.shared {
+		for i := range g.numbers {
+			l.forgetShared(g, i)
+		}
 	}
 	return err
 }
@@ -223,7 +225,7 @@ func (l *lanes) reduce(g *grant, got []bool) {
 func (l *lanes) forgetKey(g *grant, i int) {
 	l.keys--
 	if g.shared {
-		delete(l.shared, g.id(i))
+		l.forgetShared(g, i)
 	}
 }
 

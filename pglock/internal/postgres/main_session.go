@@ -361,12 +361,14 @@ func (s *mainSession) settle(a *ask, done []bool, err error) {
 		g.lane = s
 	}
 	wake := s.lanes.answer(a, done, err)
-	if !a.release && len(g.numbers) > 0 {
-		s.grants.add(g)
-		s.lanes.settleShared(g, s)
-	}
+	refs := 0
 	if wake {
 		s.woken = append(s.woken, a.wake)
+		refs = 1
+	}
+	if !a.release && len(g.numbers) > 0 {
+		s.grants.add(g)
+		s.lanes.settleShared(g, s, refs)
 	}
 }
 

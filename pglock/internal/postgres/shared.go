@@ -15,8 +15,9 @@ import (
 
 // sharedKey is a shared key of a main session.
 type sharedKey struct {
-	refs int // grants that live on it; 0 while it is asked for
-	lane *mainSession
+	asker *grant       // it is asked for, or
+	lane  *mainSession // the session that holds it
+	refs  int          // for so many grants; for none while it is being released
 }
 
 // errCarried says that a main session holds one of the shared keys already, or is asked to.
@@ -36,28 +37,27 @@ func (l *lanes) expectShared(g *grant) error {
 		}
 	}
 	for i := range g.numbers {
-		l.shared[g.id(i)] = &sharedKey{}
+		l.shared[g.id(i)] = &sharedKey{asker: g}
 	}
 	return nil
 }
 
-// unexpectShared undoes expectShared. It runs under mu.
-func (l *lanes) unexpectShared(g *grant) {
-	if !g.shared {
-		return
-	}
-	for i := range g.numbers {
+// forgetShared undoes expectShared and settleShared for one key of g. It runs under mu.
+func (l *lanes) forgetShared(g *grant, i int) {
+	k := l.shared[g.id(i)]
+	if k != nil && (k.asker == g || k.asker == nil && k.lane == g.lane) {
 		delete(l.shared, g.id(i))
 	}
 }
 
-// settleShared notes that s has g's keys. It runs under mu.
-func (l *lanes) settleShared(g *grant, s *mainSession) {
+// settleShared notes that s has g's keys, and for whom: for nobody if they are to be given back at once. It runs under
+// mu.
+func (l *lanes) settleShared(g *grant, s *mainSession, refs int) {
 	if !g.shared {
 		return
 	}
 	for i := range g.numbers {
-		*l.shared[g.id(i)] = sharedKey{refs: 1, lane: s}
+		*l.shared[g.id(i)] = sharedKey{lane: s, refs: refs}
 	}
 }
 
@@ -66,7 +66,7 @@ func (l *lanes) join(g *grant) (joined bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k := l.shared[g.id(0)]
-	if k == nil || k.refs == 0 || k.lane.cause != nil {
+	if k == nil || k.refs == 0 {
 		return false, nil
 	}
 	if err := l.reserve(1); err != nil {
@@ -78,24 +78,25 @@ func (l *lanes) join(g *grant) (joined bool, err error) {
 	return true, nil
 }
 
-// part ends a grant that shares its key with others, and reports false for the last one, which the server must hear of.
-func (l *lanes) part(g *grant) bool {
-	if len(g.numbers) != 1 {
-		return false
-	}
+// part leaves the keys that others need too to them, and reduces g to those that the server must hear of. It reports
+// whether that is none.
+func (l *lanes) part(g *grant) (done bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	k := l.shared[g.id(0)]
-	if k == nil || k.lane != g.lane {
-		return false
+	mine := make([]bool, len(g.numbers))
+	for i := range g.numbers {
+		k := l.shared[g.id(i)]
+		if k == nil || k.lane != g.lane { // lost
+			mine[i] = true
+			continue
+		}
+		k.refs--
+		if mine[i] = k.refs == 0; !mine[i] {
+			l.keys--
+		}
 	}
-	if k.refs--; k.refs == 0 { // from now on nobody can join
-		return false
-	}
-	if g.lane.grants.remove(g) {
-		l.keys--
-	}
-	return true
+	g.keep(mine)
+	return len(g.numbers) == 0 && g.lane.grants.remove(g)
 }
 
 // joinShared is tryMain for a key that a main session holds shared.
