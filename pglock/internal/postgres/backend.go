@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -55,6 +54,7 @@ type Backend struct {
 	names  *recorder
 	lanes  lanes
 	turns  turns
+	pool   pool
 	probe  chan struct{} // has room while nobody probes; see joinShared
 	asking chan struct{} // has room while nobody asks for holders
 	sliced atomic.Bool   // waits are sliced; see prepareToWait
@@ -63,11 +63,6 @@ type Backend struct {
 	life       context.Context // ends with Close
 	end        context.CancelFunc
 	background sync.WaitGroup
-
-	mu       sync.Mutex
-	closed   bool
-	sessions map[*session]struct{} // those for waiting, all that are open
-	idle     []*session            // open, carrying nothing; the most recently used last
 }
 
 // New returns a backend that has not dialled yet.
@@ -80,12 +75,13 @@ func New(config Config) *Backend {
 		config.MaxWaitSessions = 4
 	}
 	b := &Backend{
-		config: config, sessions: map[*session]struct{}{},
-		probe: make(chan struct{}, 1), asking: make(chan struct{}, 1),
+		config: config,
+		probe:  make(chan struct{}, 1), asking: make(chan struct{}, 1),
 	}
 	b.life, b.end = context.WithCancel(context.Background())
 	b.lanes = lanes{backend: b, shared: map[driver.KeyID]*sharedKey{}}
 	b.turns = turns{backend: b}
+	b.pool = pool{backend: b, open: map[*session]struct{}{}}
 	return b
 }
 
@@ -166,7 +162,10 @@ func (b *Backend) tryMain(ctx context.Context, r driver.Request) (*grant, error)
 		if ended {
 			attempt++
 		}
-		if ctx.Err() != nil || err != errTooEarly && (!ended || attempt > 2) {
+		switch {
+		case err == errTooEarly && ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case err != errTooEarly && (!ended || attempt > 2 || ctx.Err() != nil):
 			return nil, classify(err)
 		}
 	}
@@ -195,7 +194,7 @@ func (b *Backend) acquireAlone(ctx context.Context, r driver.Request) (g *grant,
 			b.lanes.unreserveKeys(len(r.Keys))
 		}
 	}()
-	s, err := b.take(ctx)
+	s, err := b.pool.take(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +202,7 @@ func (b *Backend) acquireAlone(ctx context.Context, r driver.Request) (g *grant,
 		g, err := b.acquireOn(ctx, s, r)
 		if err == nil || !s.isDead() {
 			if err != nil {
-				b.giveBack(s)
+				b.pool.giveBack(s)
 				return nil, err
 			}
 			return g, nil
@@ -217,7 +216,7 @@ func (b *Backend) acquireAlone(ctx context.Context, r driver.Request) (g *grant,
 		if attempt > 0 && (!r.Wait || !pause(ctx, backoff(attempt))) {
 			return nil, classify(err)
 		}
-		if s, err = b.dial(ctx); err != nil {
+		if s, err = b.pool.takeNew(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -230,6 +229,8 @@ func (b *Backend) acquireOn(ctx context.Context, s *session, r driver.Request) (
 	if r.Wait {
 		err = s.lock(ctx, g)
 	} else {
+		ctx, cancel := patient(ctx)
+		defer cancel()
 		err = s.tryLock(ctx, g)
 	}
 	if err != nil {
@@ -254,7 +255,7 @@ func (b *Backend) releaseAlone(ctx context.Context, g *grant) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), driver.ReleaseWithin)
 	defer cancel()
 	err := g.session.unlock(ctx, g)
-	b.giveBack(g.session)
+	b.pool.giveBack(g.session)
 	b.uncount(g)
 	return err
 }
@@ -296,10 +297,8 @@ func (b *Backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 	if g.lane != nil {
 		return g.lane.callNumber(ctx, lockdb.NextFence)
 	}
-	var number int64
-	err = g.session.use(ctx, func(conn *pgx.Conn) error {
-		number, err = lockdb.New(conn).NextFence(ctx)
-		return err
+	number, err := query(ctx, g.session, func(ctx context.Context, conn *pgx.Conn) (int64, error) {
+		return lockdb.New(conn).NextFence(ctx)
 	})
 	return number, g.session.explain(err)
 }
@@ -324,142 +323,53 @@ func (b *Backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder,
 		return nil, context.Cause(ctx)
 	}
 	defer func() { <-b.asking }()
-	var found []driver.Holder
-	s, err := b.take(ctx)
+	ask := func(s *session) ([]driver.Holder, error) {
+		return query(ctx, s, func(ctx context.Context, conn *pgx.Conn) ([]driver.Holder, error) {
+			return Holders(ctx, conn, []driver.Key{key})
+		})
+	}
+	s, err := b.pool.take(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ask := func() error {
-		return s.use(ctx, func(conn *pgx.Conn) error {
-			found, err = Holders(ctx, conn, []driver.Key{key})
-			return err
-		})
-	}
-	if err = ask(); err != nil && s.isDead() && ctx.Err() == nil {
-		if s, err = b.dial(ctx); err != nil {
+	found, err := ask(s)
+	if err != nil && s.isDead() && ctx.Err() == nil {
+		if s, err = b.pool.takeNew(ctx); err != nil {
 			return nil, err
 		}
-		err = ask()
+		found, err = ask(s)
 	}
-	b.giveBack(s)
+	b.pool.giveBack(s)
 	return found, classify(err)
 }
 
 // Close implements [driver.Backend].
 func (b *Backend) Close(ctx context.Context) error {
-	b.mu.Lock()
-	b.closed = true
-	open := make([]*session, 0, len(b.sessions))
-	for s := range b.sessions {
-		open = append(open, s)
-	}
-	b.idle = nil
-	b.mu.Unlock()
-
 	var err error
 	if b.names != nil {
 		err = b.names.close(ctx)
 	}
-	for _, s := range open {
-		err = errors.Join(err, s.close(ctx))
-	}
+	err = errors.Join(err, b.pool.close(ctx))
 	b.end()
 	b.lanes.close()
 	b.background.Wait()
 	return err
 }
 
-// take returns an idle session, or dials one.
-func (b *Backend) take(ctx context.Context) (*session, error) {
-	b.mu.Lock()
-	for len(b.idle) > 0 {
-		s := b.idle[len(b.idle)-1]
-		b.idle = b.idle[:len(b.idle)-1]
-		if s.claim() {
-			b.mu.Unlock()
-			return s, nil
+// DefaultLease is the lease of sessions when the front end sets none.
+const DefaultLease = 15 * time.Second
+
+// patient ends a while after ctx does: a statement that has been sent will be answered soon, and to give it up would be
+// the end of its session.
+func patient(ctx context.Context) (context.Context, context.CancelFunc) {
+	patient, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		if pause(patient, answerPatience) {
+			cancel(context.Cause(ctx))
 		}
-	}
-	b.mu.Unlock()
-	return b.dial(ctx)
+	})
+	return patient, func() { stop(); cancel(nil) }
 }
-
-// dial opens one more session.
-func (b *Backend) dial(ctx context.Context) (*session, error) {
-	s, err := open(ctx, b)
-	if err != nil {
-		return nil, dialError(ctx, err)
-	}
-	if err := s.prepareToWait(ctx); err != nil {
-		s.hangUp(ctx)
-		return nil, dialError(ctx, err)
-	}
-	s.attend()
-	b.mu.Lock()
-	b.sessions[s] = struct{}{}
-	closed := b.closed
-	b.mu.Unlock()
-	if closed { // Close has not seen this session
-		return nil, errors.Join(driver.ErrClosed, s.close(ctx))
-	}
-	if s.isDead() {
-		b.forget(s) // it may have died before it was remembered
-	}
-	return s, nil
-}
-
-// dialError says what a failed dial means to a caller whose context may have ended. One that cancelled learns nothing of
-// the server; one that ran out of time could not reach it.
-func dialError(ctx context.Context, err error) error {
-	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
-		<-ctx.Done() // the dial's own timer may have been a moment faster than the context's
-	}
-	switch ctx.Err() {
-	case nil:
-		return err
-	case context.Canceled:
-		return context.Cause(ctx)
-	}
-	return fmt.Errorf("%w: %w", context.Cause(ctx), err)
-}
-
-// giveBack keeps a session for the next lock. A dead one has been forgotten already.
-func (b *Backend) giveBack(s *session) {
-	b.mu.Lock()
-	keep := !b.closed && len(b.idle) < maxIdle && s.rest()
-	if keep {
-		b.idle = append(b.idle, s)
-	}
-	b.mu.Unlock()
-	if !keep {
-		s.dismiss()
-	}
-}
-
-// retire takes a session that has been idle for long away from the idle ones, and reports whether it did.
-func (b *Backend) retire(s *session) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !s.expired() {
-		return false
-	}
-	b.idle = slices.DeleteFunc(b.idle, func(other *session) bool { return other == s })
-	return s.claim()
-}
-
-// forget is called once by a session that has ended.
-func (b *Backend) forget(s *session) {
-	b.mu.Lock()
-	delete(b.sessions, s)
-	b.mu.Unlock()
-}
-
-const (
-	// DefaultLease is the lease of sessions when the front end sets none.
-	DefaultLease = 15 * time.Second
-	maxIdle      = 4                // idle sessions kept for the next waits
-	idleFor      = 30 * time.Second // after which a kept session is closed
-)
 
 // pause waits for d, and reports whether ctx lasted that long.
 func pause(ctx context.Context, d time.Duration) bool {

@@ -68,11 +68,10 @@ func (g *grant) identity(ctx context.Context) (object int32, err error) {
 	}
 	s := g.session
 	return s.identity.of(func(object int32) (taken bool, err error) {
-		err = s.use(ctx, func(conn *pgx.Conn) error {
-			taken, err = lockdb.New(conn).TakeIdentity(ctx, lockdb.TakeIdentityParams{
+		taken, err = query(ctx, s, func(ctx context.Context, conn *pgx.Conn) (bool, error) {
+			return lockdb.New(conn).TakeIdentity(ctx, lockdb.TakeIdentityParams{
 				Pid: s.pid, Class: lockkeys.IdentityClass, Object: object,
 			})
-			return err
 		})
 		return taken, s.explain(err)
 	})

@@ -165,10 +165,8 @@ func (s *session) release(ctx context.Context, conn *pgx.Conn, g *grant) (releas
 
 // check asks the lock manager whether the session holds g's keys.
 func (s *session) check(ctx context.Context, g *grant) error {
-	var held int64
-	err := s.use(ctx, func(conn *pgx.Conn) (err error) {
-		held, err = lockdb.New(conn).CheckSession(ctx, lockdb.CheckSessionParams{Spaces: g.spaces, Numbers: g.numbers})
-		return err
+	held, err := query(ctx, s, func(ctx context.Context, conn *pgx.Conn) (int64, error) {
+		return lockdb.New(conn).CheckSession(ctx, lockdb.CheckSessionParams{Spaces: g.spaces, Numbers: g.numbers})
 	})
 	if err != nil {
 		return s.explain(err)

@@ -87,7 +87,7 @@ func (s *session) listen(ctx context.Context) {
 
 // heartbeat renews the lease, and reports whether the session goes on.
 func (s *session) heartbeat() bool {
-	if s.backend.retire(s) {
+	if s.backend.pool.retire(s) {
 		s.hangUp(context.Background())
 		return false
 	}
@@ -128,20 +128,38 @@ func (s *session) do(ctx context.Context, fn func(*pgx.Conn) error) error {
 	return s.run(fn)
 }
 
-// use is do for a statement that may run twice: a late cancel request is not its end. Its answer proves that the
-// session was alive when the statement was sent.
-func (s *session) use(ctx context.Context, fn func(*pgx.Conn) error) error {
-	return s.do(ctx, func(conn *pgx.Conn) error {
-		sent := driver.Now()
-		err := fn(conn)
-		if err != nil && s.late(err) {
-			err = fn(conn)
-		}
-		if err == nil {
-			s.trustSince(sent)
-		}
-		return err
-	})
+// query runs a statement that may run twice: a late cancel request is not its end. Its answer proves that the session was
+// alive when the statement was sent. The caller waits for no longer than ctx; the statement is not given up for that,
+// since the session would be given up with it, but goes on until the session's time is over.
+func query[T any](ctx context.Context, s *session, fn func(context.Context, *pgx.Conn) (T, error)) (answer T, err error) {
+	type result struct {
+		answer T
+		err    error
+	}
+	answered := make(chan result, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.deadline().Sub(driver.Now()))
+		defer cancel()
+		var r result
+		r.err = s.do(ctx, func(conn *pgx.Conn) (err error) {
+			sent := driver.Now()
+			r.answer, err = fn(ctx, conn)
+			if err != nil && s.late(err) {
+				r.answer, err = fn(ctx, conn)
+			}
+			if err == nil {
+				s.trustSince(sent)
+			}
+			return err
+		})
+		answered <- r
+	}()
+	select {
+	case r := <-answered:
+		return r.answer, r.err
+	case <-ctx.Done():
+		return answer, fmt.Errorf("%w: no answer: %w", driver.ErrUnavailable, context.Cause(ctx))
+	}
 }
 
 // run is fn on the connection, which the caller owns.
@@ -237,7 +255,7 @@ func (s *session) end(why driver.Reason, err error) {
 	} else {
 		s.backend.env.Logger.Debug("lock session ended", "pid", s.pg.PID(), "reason", why, "error", err)
 	}
-	s.backend.forget(s)
+	s.backend.pool.forget(s)
 	_ = s.pg.Conn().Close() // a failure to close a socket that is given up changes nothing
 }
 

@@ -3,8 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
@@ -123,10 +121,7 @@ func (b *Backend) probeWait(s *session) (stop func()) {
 
 // endWaits ends the sessions that wait. Their callers ask again on new ones.
 func (b *Backend) endWaits(why error) {
-	b.mu.Lock()
-	open := slices.Collect(maps.Keys(b.sessions))
-	b.mu.Unlock()
-	for _, s := range open {
+	for _, s := range b.pool.all() {
 		if s.waiting.Load() {
 			s.end(driver.ReasonSession, why)
 		}
