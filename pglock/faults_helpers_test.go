@@ -34,8 +34,12 @@ func trials(t testing.TB, usual int) int {
 	return times * usual
 }
 
-// faultsApplication names the sessions of Lockers under test, and nobody else's.
-const faultsApplication = "pglock under test"
+// faultsApplication names the sessions of Lockers under test, and nobody else's; all that they are called match
+// faultsApplications.
+const (
+	faultsApplication  = "pglock under test"
+	faultsApplications = faultsApplication + " (pglock ________)"
+)
 
 // openCounted is openLocker, and counts the sessions that the Locker opens.
 func openCounted(t testing.TB, db *testenv.DB, opts ...pglock.Option) (*pglock.Locker, *atomic.Int32) {
@@ -142,7 +146,7 @@ func number(t testing.TB, conn *pgx.Conn, query string, args ...any) int64 {
 func sessionsNow(t testing.TB, conn *pgx.Conn) int64 {
 	t.Helper()
 	return number(t, conn, `select count(*) from pg_stat_activity
-		where datname = current_database() and application_name = $1`, faultsApplication)
+		where datname = current_database() and application_name like $1`, faultsApplications)
 }
 
 // hold takes keys as a plain session does, with plain PostgreSQL functions.

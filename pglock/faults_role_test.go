@@ -69,7 +69,7 @@ func TestSessionsOfEveryKindOutliveTheTimeoutsOfTheRole(t *testing.T) {
 func sessionsOf(t *testing.T, conn *pgx.Conn) []int64 {
 	t.Helper()
 	return numbers(t, conn, `select pid::int8 from pg_stat_activity
-		where datname = current_database() and application_name = $1 order by pid`, faultsApplication)
+		where datname = current_database() and application_name like $1 order by pid`, faultsApplications)
 }
 
 // outliveControls waits until the role's timeouts have ended a session that waits, and then one that is idle.

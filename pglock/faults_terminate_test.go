@@ -18,12 +18,12 @@ const (
 
 // To which of them: one, chosen at random.
 const (
-	hitAny = `(select pid from pg_stat_activity where datname = current_database() and application_name = $1
+	hitAny = `(select pid from pg_stat_activity where datname = current_database() and application_name like $1
 		order by random() limit 1) as victim) as hit`
-	hitWaiter = `(select pid from pg_stat_activity where datname = current_database() and application_name = $1
+	hitWaiter = `(select pid from pg_stat_activity where datname = current_database() and application_name like $1
 		and pid in (select pid from pg_locks where locktype = 'advisory' and not granted)
 		order by random() limit 1) as victim) as hit`
-	hitHolder = `(select pid from pg_stat_activity where datname = current_database() and application_name = $1
+	hitHolder = `(select pid from pg_stat_activity where datname = current_database() and application_name like $1
 		and pid in (select pid from pg_locks where locktype = 'advisory' and granted)
 		order by random() limit 1) as victim) as hit`
 )
@@ -63,7 +63,7 @@ func hitSessions(t *testing.T, distance, hit string, times int, w *witness, opts
 	for hits := 0; hits < times; {
 		enough := w.count() + 1 + rand.IntN(20)
 		testenv.WaitUntil(t, "locks are granted", func() bool { return w.count() >= enough })
-		hits += len(numbers(t, admin, hit, faultsApplication))
+		hits += len(numbers(t, admin, hit, faultsApplications))
 	}
 	stop()
 	t.Logf("%d sessions hit, %d locks granted, %d lost", times, w.granted, w.lost)
@@ -103,7 +103,7 @@ func TestTheBoundIsTheSameAfterLosses(t *testing.T) {
 	keys := faultKeys(bound + 100)
 	for range trials(t, 20) {
 		locks := takeUntilRefused(t, l, keys, bound)
-		if len(numbers(t, admin, terminateIt+hitHolder, faultsApplication)) != 1 {
+		if len(numbers(t, admin, terminateIt+hitHolder, faultsApplications)) != 1 {
 			t.Fatal("no session to terminate")
 		}
 		awaitDone(t, locks[len(locks)-1].Done(), "the first loss")

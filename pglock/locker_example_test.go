@@ -7,6 +7,7 @@ import (
 	"log"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -194,8 +195,8 @@ func ExampleLocker_Holders() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(len(holders), holders[0].Application)
-	// Output: 1 billing
+	fmt.Println(len(holders), strings.HasPrefix(holders[0].Application, "billing (pglock "))
+	// Output: 1 true
 }
 
 func ExampleLocker_Ping() {

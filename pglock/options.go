@@ -202,9 +202,12 @@ func WithMaxWaitSessions(n int) Option {
 	})
 }
 
-// WithApplicationName sets the application_name of the Locker's own sessions, by which pg_stat_activity and the monitor
-// show them. The default is the application name of the connection's configuration with " (pglock)" behind it, or
-// "pglock". PostgreSQL cuts it at 63 bytes.
+// WithApplicationName names the Locker's own sessions in pg_stat_activity, the monitor and the errors of those who wait
+// for its locks. The default is the application name of the connection's configuration, or else the program's name.
+//
+// Behind the name stands a mark, as in "billing (pglock 1f3a9c42)": eight random hexadecimal digits, the same for all
+// sessions of the process, by which the monitor knows that they belong together. Name and mark have 63 bytes, which is
+// what PostgreSQL keeps; a longer name is cut.
 func WithApplicationName(name string) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if name == "" {

@@ -33,14 +33,7 @@ func lockSessionConfig(config Config) *pgx.ConnConfig {
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = defaultConnectTimeout
 	}
-	name := config.ApplicationName
-	if name == "" {
-		name = "pglock"
-		if own := c.RuntimeParams["application_name"]; own != "" {
-			name = own + " (pglock)"
-		}
-	}
-	c.RuntimeParams["application_name"] = name
+	c.RuntimeParams["application_name"] = markedName(config.ApplicationName, c.RuntimeParams["application_name"])
 	return c
 }
 

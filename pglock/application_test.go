@@ -1,0 +1,54 @@
+package pglock_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// The sessions of a process carry one mark, whichever Locker opened them and however long its name is.
+func TestSessionsOfAProcessHaveOneMark(t *testing.T) {
+	db := testenv.Database(t)
+	conn := db.Connect(t)
+	marked := regexp.MustCompile(`^(.*) \(pglock ([0-9a-f]{8})\)$`)
+	marks := map[string]bool{}
+	for name, want := range map[string]string{
+		"":                       "own",
+		"billing":                "billing",
+		strings.Repeat("é", 100): strings.Repeat("é", 22),
+	} {
+		config := db.Config(t)
+		config.ConnConfig.RuntimeParams["application_name"] = "own"
+		var opts []pglock.Option
+		if name != "" {
+			opts = append(opts, pglock.WithApplicationName(name))
+		}
+		l, err := pglock.NewWithConfig(config, opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lock := mustLock(t, l, pglock.NewKey("k"))
+		var application string
+		if err := conn.QueryRow(t.Context(), `select application_name from pg_stat_activity join pg_locks using (pid)
+			where locktype = 'advisory'`).Scan(&application); err != nil {
+			t.Fatal(err)
+		}
+		found := marked.FindStringSubmatch(application)
+		if found == nil {
+			t.Fatalf("%q has no mark", application)
+		}
+		marks[found[2]] = true
+		// Before version 16 PostgreSQL writes a question mark for every byte that is not ASCII.
+		if got := found[1]; got != want && got != strings.Repeat("?", len(want)) {
+			t.Errorf("the sessions of %q are called %q", name, got)
+		}
+		mustUnlock(t, lock)
+		closeWithinAMinute(t, l)
+	}
+	if len(marks) != 1 {
+		t.Errorf("the process has the marks %v", marks)
+	}
+}
