@@ -26,13 +26,16 @@ var (
 	syncMessage  pgproto3.Sync
 )
 
-// sendPrepared runs a prepared statement. Its three messages leave in one write; while they fit one segment they arrive
-// together or not at all, which matters to the lease: the server watches for silence only while it has not begun to
-// read a statement.
-func (w *wire) sendPrepared(name string, args int) error {
+// execute runs a prepared statement, as soon as sync follows.
+func (w *wire) execute(name string, args int) {
 	w.bind = pgproto3.Bind{PreparedStatement: name, ParameterFormatCodes: binaryFormat, Parameters: w.args[:args]}
 	w.front.SendBind(&w.bind)
 	w.front.SendExecute(&execute)
+}
+
+// sync ends what is sent, and sends it in one write. While that fits one segment it arrives all together or not at all,
+// which matters to the lease: the server watches for silence only while it has not begun to read a statement.
+func (w *wire) sync() error {
 	w.front.SendSync(&syncMessage)
 	return w.front.Flush()
 }
@@ -52,12 +55,12 @@ func literal(sql string, args []string) string {
 	return strings.NewReplacer(pairs...).Replace(sql)
 }
 
-// one runs a statement for one bigint.
-func (w *wire) one(name string, pid int32, number int64) error {
+// one runs a statement for one bigint, as soon as sync follows.
+func (w *wire) one(name string, pid int32, number int64) {
 	w.scratch = binary.BigEndian.AppendUint32(w.scratch[:0], uint32(pid))
 	w.scratch = binary.BigEndian.AppendUint64(w.scratch, uint64(number))
 	w.args = [3][]byte{w.scratch[:4], w.scratch[4:12]}
-	return w.sendPrepared(name, 2)
+	w.execute(name, 2)
 }
 
 // batch runs a statement over operations and numbers. A large one goes as a single message instead of three, so that it
@@ -73,7 +76,8 @@ func (w *wire) batch(name string, pid int32, operations []int16, numbers []int64
 	end := len(w.scratch)
 	w.scratch = binary.BigEndian.AppendUint32(w.scratch, uint32(pid))
 	w.args = [3][]byte{w.scratch[:split], w.scratch[split:end], w.scratch[end:]}
-	return w.sendPrepared(name, 3)
+	w.execute(name, 3)
+	return w.sync()
 }
 
 // segment is how many operations fit one TCP segment of 1,460 bytes: 18 bytes each, and 100 for the rest.
@@ -160,19 +164,22 @@ func parseBools(text []byte, into []bool, n int) ([]bool, error) {
 
 // answer is what the server said to a statement.
 type answer struct {
-	row  []byte // the first column of the first row, when there was one that is not NULL
-	some bool
+	row  []byte // the first columns of the rows, one behind the other
+	some bool   // there was a row, and no column was NULL
+	null bool
 	err  *pgconn.PgError
 }
 
-func (a *answer) reset() { a.row, a.some, a.err = a.row[:0], false, nil }
+func (a *answer) reset() { *a = answer{row: a.row[:0]} }
 
 // take notes what a message adds to the answer, and reports whether it is complete.
 func (a *answer) take(message pgproto3.BackendMessage) (complete bool) {
 	switch m := message.(type) {
 	case *pgproto3.DataRow:
-		if len(m.Values) > 0 && m.Values[0] != nil {
-			a.row, a.some = append(a.row[:0], m.Values[0]...), true
+		if len(m.Values) > 0 {
+			a.row = append(a.row, m.Values[0]...)
+			a.null = a.null || m.Values[0] == nil
+			a.some = !a.null
 		}
 	case *pgproto3.ErrorResponse:
 		a.err = pgconn.ErrorResponseToPgError(m)
