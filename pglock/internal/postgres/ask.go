@@ -17,7 +17,9 @@ type ask struct {
 	state askState
 	err   error
 
-	wake chan struct{} // gets one value when the ask is answered
+	// wake gets nil when the ask is answered, and before that may get a session that its caller is to read from. There
+	// is none for the release of what nobody took.
+	wake chan *mainSession
 }
 
 type askState int
@@ -31,7 +33,7 @@ const (
 
 // newAsk makes g ask for something. It has the grant's own ask, so there is one at a time.
 func (g *grant) newAsk(release bool) *ask {
-	g.ask = ask{grant: g, release: release, wake: wakes.Get().(chan struct{})}
+	g.ask = ask{grant: g, release: release, wake: wakes.Get().(chan *mainSession)}
 	return &g.ask
 }
 
@@ -62,5 +64,5 @@ func (a *ask) plainBigint() bool {
 	return len(a.grant.numbers) == 1 && a.operation(0)&^opRelease == 0
 }
 
-// wakes keeps the channels of asks that are over. An empty channel of capacity one has no memory.
-var wakes = sync.Pool{New: func() any { return make(chan struct{}, 1) }}
+// wakes keeps the channels of asks that are over. They have room for both values, so that nobody waits to send one.
+var wakes = sync.Pool{New: func() any { return make(chan *mainSession, 2) }}

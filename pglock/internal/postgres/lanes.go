@@ -35,16 +35,20 @@ type lanes struct {
 	shared  map[driver.KeyID]*sharedKey
 }
 
-// submit queues a, and has it sent if a session is ready. A release goes to the session that holds the lock.
-func (l *lanes) submit(a *ask) error {
+// submit queues a, and has it sent if a session is ready. A release goes to the session that holds the lock. It returns
+// the session that the caller is to read from; nil when others will.
+func (l *lanes) submit(a *ask) (leads *mainSession, err error) {
 	l.mu.Lock()
 	s, err := l.queue(a)
 	more := s != nil && s.load()
+	if more && s.expectAnswer(a) {
+		leads = s
+	}
 	l.mu.Unlock()
 	if more {
 		s.flush()
 	}
-	return err
+	return leads, err
 }
 
 // queue puts a where it belongs, and returns the session that is to take it if it is ready. It runs under mu.
@@ -187,7 +191,7 @@ func (l *lanes) failPending(err error) {
 // fail answers an ask that came to nothing.
 func (l *lanes) fail(a *ask, err error) {
 	if l.answer(a, nil, err) {
-		a.wake <- struct{}{}
+		a.wake <- nil
 	}
 }
 
@@ -195,7 +199,7 @@ func (l *lanes) fail(a *ask, err error) {
 // got. It reports whether the caller is still there and must be woken, after which the ask is the caller's again. It
 // runs under mu.
 func (l *lanes) answer(a *ask, done []bool, err error) (wake bool) {
-	wake = a.state != abandoned
+	wake = a.state != abandoned && a.wake != nil
 	a.err, a.state = err, answered
 	g := a.grant
 	if a.release {
@@ -206,7 +210,7 @@ func (l *lanes) answer(a *ask, done []bool, err error) (wake bool) {
 	}
 	l.reduce(g, done)
 	if !wake && len(g.numbers) > 0 { // nobody is there to take it
-		g.lane.releases = append(g.lane.releases, &ask{grant: g, release: true, wake: make(chan struct{}, 1)})
+		g.lane.releases = append(g.lane.releases, &ask{grant: g, release: true})
 	}
 	return wake
 }
@@ -239,40 +243,59 @@ func (l *lanes) forgetGrant(g *grant) {
 // await waits for the answer to a. A caller whose ctx ends takes a back if nobody has sent it; what has been sent will
 // be answered soon, and leaving would mean not to know: so ctx is followed only after a while, and then a lock that
 // still comes is given back.
-func (l *lanes) await(ctx context.Context, a *ask) error {
-	select {
-	case <-a.wake:
-		return a.err
-	case <-ctx.Done():
+func (l *lanes) await(ctx context.Context, a *ask, leads *mainSession) error {
+	for {
+		if leads != nil && leads.lead(a) {
+			return a.err
+		}
+		select {
+		case leads = <-a.wake:
+			if leads == nil {
+				return a.err
+			}
+			continue
+		case <-ctx.Done():
+		}
+		break
 	}
 	l.mu.Lock()
 	if a.state == pending {
+		a.decline()
 		l.withdraw(a)
 		l.mu.Unlock()
 		return context.Cause(ctx)
 	}
 	l.mu.Unlock()
-	if err := l.awaitFor(a, answerPatience); err != errNoAnswer {
+	if err := l.awaitFor(a, nil, answerPatience); err != errNoAnswer {
 		return err
 	}
 	return fmt.Errorf("%w: %w: %w", driver.ErrUnavailable, errNoAnswer, context.Cause(ctx))
 }
 
 // awaitFor waits for the answer to a, and abandons a after d.
-func (l *lanes) awaitFor(a *ask, d time.Duration) error {
+func (l *lanes) awaitFor(a *ask, leads *mainSession, d time.Duration) error {
+	if leads != nil && leads.lead(a) {
+		return a.err
+	}
 	timer := timers.Get().(*time.Timer)
 	timer.Reset(d)
 	defer timers.Put(timer)
-	select {
-	case <-a.wake:
-		timer.Stop()
-		return a.err
-	case <-timer.C:
+	for {
+		select {
+		case leads = <-a.wake:
+			if leads == nil || leads.lead(a) {
+				timer.Stop()
+				return a.err
+			}
+			continue
+		case <-timer.C:
+		}
+		break
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	a.decline()
 	if a.state == answered { // just then
-		<-a.wake
 		return a.err
 	}
 	a.state = abandoned
@@ -322,10 +345,11 @@ func (l *lanes) close() {
 func (l *lanes) try(ctx context.Context, g *grant) error {
 	wanted := len(g.numbers)
 	a := g.newAsk(false)
-	if err := l.submit(a); err != nil {
+	leads, err := l.submit(a)
+	if err != nil {
 		return err
 	}
-	if err := l.await(ctx, a); err != nil {
+	if err := l.await(ctx, a, leads); err != nil {
 		if l.holdsPart(a) { // of several keys, when the statement failed in the middle
 			_ = l.release(g) // if that fails the session has ended, which gives them back too
 		}
@@ -358,10 +382,11 @@ func (l *lanes) release(g *grant) error {
 		return nil
 	}
 	a := g.newAsk(true)
-	if err := l.submit(a); err != nil {
+	leads, err := l.submit(a)
+	if err != nil {
 		return err
 	}
-	err := l.awaitFor(a, driver.ReleaseWithin)
+	err = l.awaitFor(a, leads, driver.ReleaseWithin)
 	if err == errNoAnswer {
 		return fmt.Errorf("%w: %w to the release within %v; the server frees the lock when it takes the statement, "+
 			"or when the lease is over", driver.ErrUnavailable, err, driver.ReleaseWithin)

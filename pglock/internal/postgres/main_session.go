@@ -14,9 +14,8 @@ import (
 
 // mainSession is one connection that holds many locks, and the lease on them.
 //
-// One goroutine reads from it all the time, so that the end of the session is seen at once. Statements are put in line
-// under lanes.mu, and written in that order by whoever put one there: a caller, the reader when an answer has made room
-// for more, or the timer with a heartbeat. The server ends a session that it has heard nothing from for the lease; its
+// Statements are put in line under lanes.mu, and written in that order by whoever put one there: a caller, who reads when
+// an answer has made room for more, or the timer with a heartbeat. The server ends a session that it has heard nothing from for the lease; its
 // clock starts when it has answered a statement, so the session can be trusted until the sending of the last answered
 // one plus the lease, less a margin.
 type mainSession struct {
@@ -35,10 +34,10 @@ type mainSession struct {
 	sending sync.Mutex // guards wire, and keeps the order of the statements
 	wire    wire
 
-	// The reader's own:
+	// Of who reads; see reading.go:
 	answer  answer
 	results []bool
-	woken   []chan struct{} // callers whose asks have been answered
+	woken   []chan *mainSession // callers whose asks have been answered
 
 	// Under lanes.mu:
 	outbox    []*statement  // to be written
@@ -50,6 +49,14 @@ type mainSession struct {
 	grants    grantList
 	cause     error // why the session has ended
 	timer     *time.Timer
+
+	reading              reading
+	interruptible        bool          // somebody else than the reader may read
+	interrupted          bool          // who reads is to step down
+	resume               chan struct{} // wakes the reader
+	overseer             *time.Timer
+	overseen             bool // the overseer is running
+	answers, answersSeen int
 }
 
 // statement is one statement on its way.
@@ -104,6 +111,7 @@ func openMain(ctx context.Context, b *Backend) (*mainSession, error) {
 	s := &mainSession{
 		wire: wire{front: hijacked.Frontend}, lanes: &b.lanes, socket: hijacked.Conn, pid: hijacked.PID,
 		roundTrip: time.Hour, guardPID: dialled.pid, lockTable: dialled.lockTable, lease: b.env.Lease, readerDone: make(chan struct{}),
+		resume: make(chan struct{}, 1), interruptible: interruptible(hijacked.Conn),
 	}
 	s.trustedUntil.Store(dialled.trustedUntil.Load())
 	return s, nil
@@ -113,27 +121,10 @@ func openMain(ctx context.Context, b *Backend) (*mainSession, error) {
 func (s *mainSession) start() {
 	s.lanes.mu.Lock()
 	s.timer = time.AfterFunc(s.lease/5, s.keep)
+	s.overseer = time.AfterFunc(time.Hour, s.oversee)
+	s.overseer.Stop()
 	s.lanes.mu.Unlock()
-	go s.read()
-}
-
-// read takes what the server sends until the session ends.
-func (s *mainSession) read() {
-	defer close(s.readerDone)
-	for {
-		message, err := s.wire.front.Receive()
-		if err != nil {
-			if s.answer.err != nil { // what the server said before it closed the connection
-				err = s.answer.err
-			}
-			s.end(s.reasonNow(), err)
-			return
-		}
-		if s.answer.take(message) {
-			s.answeredStatement()
-			s.answer.reset()
-		}
-	}
+	go s.watch()
 }
 
 // answeredStatement settles the statement that has been answered, and goes on.
@@ -145,6 +136,7 @@ func (s *mainSession) answeredStatement() {
 		return
 	}
 	st := s.inFlight[0]
+	s.answers++
 	s.trustedUntil.Store(int64(st.sentAt.Add(s.lease - s.lease/10)))
 	s.roundTrip = min(s.roundTrip, driver.Now().Sub(st.sentAt))
 	if st.call != nil {
@@ -159,7 +151,7 @@ func (s *mainSession) answeredStatement() {
 	s.proceed()
 	// The server has work again; now those who wait for what it has done.
 	for _, wake := range s.woken {
-		wake <- struct{}{}
+		wake <- nil
 	}
 	s.woken = s.woken[:0]
 }
@@ -444,6 +436,7 @@ func (s *mainSession) send(c *call) error {
 	st := s.newStatement()
 	st.call = c
 	s.line(st)
+	s.expectAnswer(nil)
 	l.mu.Unlock()
 	s.flush()
 	return nil
@@ -487,6 +480,10 @@ func (s *mainSession) end(why driver.Reason, err error) {
 	s.cause = ended(why, err)
 	if s.timer != nil {
 		s.timer.Stop()
+		s.overseer.Stop()
+	}
+	if s.reading == resting { // who leads will see it
+		s.wakeReader()
 	}
 	s.abandonWork()
 	lost := s.grants.takeAll()

@@ -1,0 +1,219 @@
+package postgres
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"time"
+)
+
+// Somebody reads from a main session all the time, or will soon, so that its end is seen at once: a goroutine of its
+// own, the reader. But to have an answer read by one goroutine and used by another costs a change of goroutines, which is
+// much beside a server that is near. So when nothing is on its way the reader rests, and a caller who then sends a
+// statement for himself alone reads its answer himself: he leads. When he has it and others wait for theirs, one of them
+// leads. A timer sees to it that nobody rests or leads for long: the reader takes over from a caller whose answer does
+// not come, who then can follow his context, and from nobody.
+type reading int
+
+const (
+	watched reading = iota // by the reader
+	led                    // by a caller
+	resting                // nobody reads
+)
+
+// watch is the reader.
+func (s *mainSession) watch() {
+	defer close(s.readerDone)
+	for {
+		complete, err := s.receive()
+		if err != nil {
+			s.fail(err)
+			return
+		}
+		if complete && s.rest() {
+			<-s.resume
+		}
+	}
+}
+
+// receive reads a message, and reports whether it completed an answer, which it has settled then. It is for who reads.
+func (s *mainSession) receive() (complete bool, err error) {
+	message, err := s.wire.front.Receive()
+	if err != nil || !s.answer.take(message) {
+		return false, err
+	}
+	s.answeredStatement()
+	s.answer.reset()
+	return true, nil
+}
+
+// fail ends a session that cannot be read from.
+func (s *mainSession) fail(err error) {
+	if s.answer.err != nil { // what the server said before it closed the connection
+		err = s.answer.err
+	}
+	s.end(s.reasonNow(), err)
+}
+
+// rest lets the reader rest if nothing is on its way.
+func (s *mainSession) rest() bool {
+	s.lanes.mu.Lock()
+	defer s.lanes.mu.Unlock()
+	if len(s.inFlight) > 0 || s.cause != nil || !s.interruptible {
+		return false
+	}
+	s.setResting()
+	return true
+}
+
+// setResting has nobody read, for a while. It runs under mu.
+func (s *mainSession) setResting() {
+	s.reading = resting
+	if !s.overseen {
+		s.overseen = true
+		s.overseer.Reset(oversight)
+	}
+}
+
+// expectAnswer makes sure that somebody reads: the caller who asked a, if the statement just put in line is his alone, who
+// is then told to lead, or the reader. It runs under mu.
+func (s *mainSession) expectAnswer(a *ask) (lead bool) {
+	if s.reading != resting {
+		return false
+	}
+	if first := s.inFlight[0]; len(s.inFlight) == 1 && len(first.asks) == 1 && first.asks[0] == a {
+		s.reading = led
+		return true
+	}
+	s.wakeReader()
+	return false
+}
+
+// wakeReader has the reader read, who does not. It runs under mu.
+func (s *mainSession) wakeReader() {
+	s.reading = watched
+	s.resume <- struct{}{}
+}
+
+// lead reads until a is answered, and reports false when the reader has taken over before that. If a has come to another
+// session meanwhile, it may be that one which is led then.
+func (s *mainSession) lead(a *ask) (answered bool) {
+	for {
+		if _, err := s.receive(); err != nil {
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				s.fail(err)
+			}
+			s.stepDown()
+			return false
+		}
+		select {
+		case other := <-a.wake:
+			if other == nil {
+				s.handOver()
+				return true
+			}
+			s.stepDown()
+			s = other
+		default:
+		}
+	}
+}
+
+// handOver ends a caller's lead.
+func (s *mainSession) handOver() {
+	l := s.lanes
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.calm()
+	switch next := s.someoneWaiting(); {
+	case next != nil:
+		next.wake <- s
+	case len(s.inFlight) > 0 || s.cause != nil:
+		s.wakeReader()
+	default:
+		s.setResting()
+	}
+}
+
+// someoneWaiting returns an ask of the statement that is answered next whose caller waits; nil when there is none. It
+// runs under mu.
+func (s *mainSession) someoneWaiting() *ask {
+	if len(s.inFlight) == 0 {
+		return nil
+	}
+	for _, a := range s.inFlight[0].asks {
+		if a.state == sent && a.wake != nil {
+			return a
+		}
+	}
+	return nil
+}
+
+// stepDown gives the lead to the reader.
+func (s *mainSession) stepDown() {
+	s.lanes.mu.Lock()
+	defer s.lanes.mu.Unlock()
+	s.calm()
+	s.wakeReader()
+}
+
+// calm undoes an interruption. It runs under mu.
+func (s *mainSession) calm() {
+	if s.interrupted {
+		s.interrupted = false
+		_ = s.socket.SetReadDeadline(time.Time{}) // fails only on a closed socket
+	}
+}
+
+// decline is for a caller who leaves, and may have been told to lead just then. It runs under mu.
+func (a *ask) decline() {
+	for {
+		select {
+		case s := <-a.wake:
+			if s != nil {
+				s.wakeReader()
+			}
+		default:
+			return
+		}
+	}
+}
+
+// oversee is what the timer runs while nobody or a caller reads.
+func (s *mainSession) oversee() {
+	s.lanes.mu.Lock()
+	defer s.lanes.mu.Unlock()
+	s.overseen = false
+	switch {
+	case s.cause != nil || s.reading == watched:
+		return
+	case s.answers != s.answersSeen:
+		s.answersSeen = s.answers
+	case s.reading == resting:
+		s.wakeReader()
+		return
+	case !s.interrupted:
+		s.interrupted = true
+		_ = s.socket.SetReadDeadline(longAgo) // fails only on a closed socket
+	}
+	s.overseen = true
+	s.overseer.Reset(oversight)
+}
+
+// interruptible reports whether a read from the connection can be interrupted and taken up again. Of a caller's own
+// DialFunc's connections that is not known.
+func interruptible(conn net.Conn) bool {
+	switch conn := conn.(type) {
+	case *tls.Conn:
+		return interruptible(conn.NetConn())
+	case *net.TCPConn, *net.UnixConn:
+		return true
+	}
+	return false
+}
+
+var longAgo = time.Unix(1, 0)
+
+// oversight is how long nobody reads at most, and how long a caller does without an answer to anybody; or twice that.
+const oversight = 2 * time.Millisecond
