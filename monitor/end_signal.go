@@ -90,8 +90,12 @@ func send(ctx context.Context, db DBTX, c Condemned, signal Signal) error {
 	return fmt.Errorf("%w: it has ended, and process %d is another session by now", ErrNoSession, c.PID)
 }
 
+// heldKeys are the keys that the session must still hold to be recognised; none where its start tells.
 func (c Condemned) heldKeys() (numbers []int64, spaces []int16, databases []int64) {
 	numbers, spaces, databases = []int64{}, []int16{}, []int64{}
+	if !c.Binding.Since.IsZero() {
+		return numbers, spaces, databases
+	}
 	for _, lock := range c.Holds {
 		numbers = append(numbers, lock.Number)
 		spaces = append(spaces, lock.Objsubid)

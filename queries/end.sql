@@ -29,11 +29,10 @@ SELECT (CASE
                                                        AND coalesce(s.application_name, '') = @application::text)
             THEN 'other'
         WHEN sqlc.narg('since')::timestamptz IS NULL
-            AND EXISTS (SELECT FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i
-                        WHERE NOT EXISTS (SELECT FROM held AS h
-                                          WHERE h.number = (@numbers::int8[])[i]
-                                            AND h.objsubid = (@spaces::int2[])[i]
-                                            AND h.database = (@databases::int8[])[i]))
+            AND EXISTS (SELECT (@numbers::int8[])[i], (@spaces::int2[])[i], (@databases::int8[])[i]
+                        FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i
+                        EXCEPT
+                        SELECT h.number, h.objsubid, h.database FROM held AS h)
             THEN 'other'
         WHEN @terminate::bool AND (SELECT pg_catalog.pg_terminate_backend(s.pid) FROM session AS s) THEN 'sent'
         WHEN NOT @terminate::bool AND (SELECT pg_catalog.pg_cancel_backend(s.pid) FROM session AS s) THEN 'sent'

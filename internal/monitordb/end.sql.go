@@ -86,11 +86,10 @@ SELECT (CASE
                                                        AND coalesce(s.application_name, '') = $4::text)
             THEN 'other'
         WHEN $2::timestamptz IS NULL
-            AND EXISTS (SELECT FROM pg_catalog.generate_subscripts($5::int8[], 1) AS i
-                        WHERE NOT EXISTS (SELECT FROM held AS h
-                                          WHERE h.number = ($5::int8[])[i]
-                                            AND h.objsubid = ($6::int2[])[i]
-                                            AND h.database = ($7::int8[])[i]))
+            AND EXISTS (SELECT ($5::int8[])[i], ($6::int2[])[i], ($7::int8[])[i]
+                        FROM pg_catalog.generate_subscripts($5::int8[], 1) AS i
+                        EXCEPT
+                        SELECT h.number, h.objsubid, h.database FROM held AS h)
             THEN 'other'
         WHEN $8::bool AND (SELECT pg_catalog.pg_terminate_backend(s.pid) FROM session AS s) THEN 'sent'
         WHEN NOT $8::bool AND (SELECT pg_catalog.pg_cancel_backend(s.pid) FROM session AS s) THEN 'sent'
