@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -275,6 +277,29 @@ func TestTheViewFiltersWhileOneTypes(t *testing.T) {
 	m.shows("missing closing )")
 	m.types("Escape")
 	m.shows("@7/-42")
+}
+
+func TestTheViewSendsOnlyWhatChanges(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	for key := range 17 {
+		s.enter("nightly").does(fmt.Sprintf("SELECT pg_advisory_lock(%d)", 1000+key))
+	}
+	m := on(t, s.DB, "monitor").inTerminal(80, 24)
+	m.shows("@1016")
+	sent := filepath.Join(t.TempDir(), "sent")
+	m.run("pipe-pane", "cat >"+sent)
+	const snapshots = 3
+	clocks := map[string]bool{}
+	testenv.WaitUntil(t, "it has been renewed some times", func() bool {
+		clocks[clockPattern.FindString(m.screen())] = true
+		return len(clocks) > snapshots
+	})
+	bytes, err := os.ReadFile(sent)
+	check(t, err)
+	if screen := len(m.screen()); len(bytes) == 0 || len(bytes) > screen {
+		t.Errorf("%d bytes were sent for %d snapshots without changes, and a screen has %d", len(bytes), snapshots, screen)
+	}
 }
 
 func TestTheViewGivesTheTerminalBack(t *testing.T) {

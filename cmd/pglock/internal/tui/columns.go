@@ -19,8 +19,11 @@ type column struct {
 	cell  func(Model, row) string
 }
 
-// wide is what a terminal must have to show all columns.
-const wide = 100
+// wide and wider are terminals that can show more than the columns that everybody needs.
+const (
+	wide  = 100
+	wider = 110
+)
 
 // trendWidth is how many bars a trend has at least.
 const trendWidth = 8
@@ -45,7 +48,7 @@ func columnsOf(page page) []column {
 			{title: "STATE", width: 17, cell: stateCell},
 			{title: "USER", width: 12, from: wide, cell: userCell},
 			{title: "BEHIND", width: 6, from: wide, right: true, cell: behindCell},
-			{title: "BLOCKED BY", width: 10, weight: 1, from: wide, cell: blockersCell},
+			{title: "BLOCKED BY", width: 10, weight: 1, from: wider, cell: blockersCell},
 		}
 	}
 	return []column{

@@ -18,6 +18,8 @@ type pane struct {
 	write func(m Model, width int) []string
 	// session is the one that the text is about, if it is about one.
 	session *who
+	// tail says that the end stays on the screen when it was there.
+	tail bool
 
 	text  []string
 	state paneState // that the text was written in
@@ -43,12 +45,15 @@ func (p *pane) renewed(m Model) *pane {
 	if p == nil {
 		return nil
 	}
-	next := *p
-	state := paneState{m.snapshot, m.width, m.height, m.log.counter, m.lost != nil}
+	next, height := *p, m.paneHeight()
+	state := paneState{m.snapshot, m.width, height, m.log.counter, m.lost != nil}
 	if next.state != state {
 		next.text, next.state = cutAll(p.write(m, m.width), m.width), state
+		if p.tail && p.first >= len(p.text)-p.state.height {
+			next.first = len(next.text)
+		}
 	}
-	return next.scrolled(0, m.paneHeight())
+	return next.scrolled(0, height)
 }
 
 func (p pane) scrolled(by, height int) *pane {

@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -26,7 +25,7 @@ func (m Model) pressed(press tea.KeyPressMsg) (Model, tea.Cmd) {
 
 // movement says by how many lines a key moves, height being those of a page.
 func (m Model) movement(press tea.KeyPressMsg, height int) (by int, moves bool) {
-	const far = math.MaxInt32
+	const far = 1 << 30
 	for _, move := range []struct {
 		binding key.Binding
 		by      int
@@ -99,7 +98,7 @@ func (m Model) anywhere(press tea.KeyPressMsg) (Model, tea.Cmd) {
 	case key.Matches(press, k.info):
 		return m.open(pane{title: "about the server", write: infoText})
 	case key.Matches(press, k.log):
-		return m.open(pane{title: "log", write: logText, first: math.MaxInt32})
+		return m.open(pane{title: "log", write: logText, tail: true})
 	case key.Matches(press, k.pause):
 		m.paused = !m.paused
 		if m.paused {

@@ -85,6 +85,20 @@ func TestTheScreenIsFilledAndNotOverfilled(t *testing.T) {
 	}
 }
 
+func TestColumnsHaveRoom(t *testing.T) {
+	for number := range pages {
+		for width := 80; width < 250; width++ {
+			used := marker - 1
+			for _, c := range layout(number, width) {
+				used += 1 + c.width
+			}
+			if used != width && (used > width || number == pageTree) {
+				t.Errorf("the columns of page %d take %d of %d", number, used, width)
+			}
+		}
+	}
+}
+
 // evil does to a terminal what text from somebody else must not do.
 const evil = "\x1b[2J\x1b]0;x\a\n\r\t\u009b31m\u202etxet\x00\xff"
 

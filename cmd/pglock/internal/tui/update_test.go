@@ -2,6 +2,7 @@ package tui
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -293,6 +294,28 @@ func TestOnlyChosenKeysAreShown(t *testing.T) {
 	u.wantsNot("@7/-42", "only waited for")
 	u.sees(deadlock())
 	u.wants("nobody holds or waits for the chosen keys; 2 others not shown")
+}
+
+func TestTheLogStaysAtItsEnd(t *testing.T) {
+	u := start(t, Options{First: workshop()}, 80, 24)
+	outages := func(first, last int) {
+		for i := first; i <= last; i++ {
+			u.send(taken{err: fmt.Errorf("outage %d.", i)})
+			u.sees(workshop())
+		}
+	}
+	outages(1, 30)
+	u.presses("l")
+	u.wants("outage 30.")
+	outages(31, 40)
+	u.wants("outage 40.")
+	u.presses("home")
+	outages(41, 45)
+	u.wants("outage 1.")
+	u.presses("end")
+	u.wants("outage 45.")
+	outages(46, 46+longestLog)
+	u.wants(fmt.Sprintf("outage %d.", 46+longestLog), fmt.Sprintf("of %d", longestLog))
 }
 
 func TestQuitting(t *testing.T) {
