@@ -38,12 +38,17 @@ test-containers: ## Run the suite on a container of $PGLOCK_TEST_POSTGRES_IMAGE
 	@cd internal/containers && go run . -- $(MAKE) -C $(CURDIR) test
 
 .PHONY: bench
-bench: bench-postgres bench-redis ## Measure pglock beside what else one would use, on PostgreSQL and on Redis
+bench: bench-postgres bench-redis bench-monitor ## Measure pglock beside what else one would use, and the monitor
 
 .PHONY: bench-postgres
 bench-postgres: ## Measure pglock beside plain pgx, goose and pgbench
 	@$(prepare) postgres
 	@cd bench && go run ./postgres
+
+.PHONY: bench-monitor
+bench-monitor: ## Measure what a snapshot costs a server with 10,000 and 100,000 locks
+	@$(prepare) postgres
+	@cd bench && go run ./monitor
 
 .PHONY: bench-redis
 bench-redis: ## Measure redisfallback beside rueidislock, redsync and bsm/redislock

@@ -33,10 +33,11 @@ func newSnapshot(t tables, o options) (*Snapshot, error) {
 	}, nil
 }
 
-// locks returns an iterator over the locks of all rows.
-func (t tables) locks() iter.Seq2[identity, monitordb.LocksRow] {
-	return func(yield func(identity, monitordb.LocksRow) bool) {
-		for _, row := range t.rows {
+// locks returns an iterator over the locks of all rows, with the row.
+func (t tables) locks() iter.Seq2[identity, *monitordb.LocksRow] {
+	return func(yield func(identity, *monitordb.LocksRow) bool) {
+		for i := range t.rows {
+			row := &t.rows[i]
 			for _, number := range row.Numbers {
 				if !yield(identity{row.Database.Uint32, row.Objsubid.Int16, number}, row) {
 					return
@@ -65,7 +66,7 @@ func group(t tables, found map[string]Session) map[identity]*Lock {
 
 // marksSession reports whether a lock is only the identity of the session that holds it. Those are taken by trying, so
 // nobody waits for one.
-func marksSession(id identity, row monitordb.LocksRow) bool {
+func marksSession(id identity, row *monitordb.LocksRow) bool {
 	class, _ := id.halves()
 	return id.space() == Pair && class == lockkeys.IdentityClass && row.Granted.Bool
 }
@@ -88,7 +89,7 @@ func newLock(id identity, database string) *Lock {
 	}
 }
 
-func (l *Lock) add(row monitordb.LocksRow, session Session, version int32) {
+func (l *Lock) add(row *monitordb.LocksRow, session Session, version int32) {
 	mode := modeOf(row.Mode.String)
 	if row.Granted.Bool {
 		l.Holders = append(l.Holders, Holder{Session: session, Mode: mode})

@@ -116,6 +116,9 @@ func poolIn(t testing.TB, db *testenv.DB, mode pgx.QueryExecMode) *pgxpool.Pool 
 	return pool
 }
 
+// tellsWaits reports whether the server tells when a wait began.
+func tellsWaits(s *monitor.Snapshot) bool { return !strings.HasPrefix(s.ServerVersion, "13.") }
+
 // migrate installs schema pglock and registers names.
 func migrate(t testing.TB, db *testenv.DB, names ...string) {
 	t.Helper()

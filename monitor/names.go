@@ -1,8 +1,9 @@
 package monitor
 
 import (
-	"encoding/json"
+	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -29,18 +30,18 @@ type registry struct {
 }
 
 func newRegistry(t tables) (registry, error) {
-	var rows []struct {
-		Key  int64  `json:"key"`
-		Name string `json:"name"`
-	}
-	if text := t.rows[0].Names; text != nil {
-		if err := json.Unmarshal(text, &rows); err != nil {
-			return registry{}, fmt.Errorf("read the names of keys: %w", err)
-		}
-	}
 	r := registry{database: t.rows[0].ConnectedOid.Uint32, byNumber: map[int64][]string{}}
-	for _, row := range rows {
-		r.byNumber[row.Key] = append(r.byNumber[row.Key], row.Name)
+	const head = 8 + 4
+	for rest := t.rows[0].Names; len(rest) > 0; {
+		if len(rest) < head || len(rest)-head < int(binary.BigEndian.Uint32(rest[8:])) {
+			return r, fmt.Errorf("read the names of keys: they end in the middle (%d bytes are left)", len(rest))
+		}
+		key, end := int64(binary.BigEndian.Uint64(rest)), head+int(binary.BigEndian.Uint32(rest[8:]))
+		r.byNumber[key] = append(r.byNumber[key], string(rest[head:end]))
+		rest = rest[end:]
+	}
+	for _, names := range r.byNumber {
+		slices.Sort(names)
 	}
 	return r, nil
 }

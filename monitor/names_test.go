@@ -96,7 +96,7 @@ func TestWithoutNamesTheSnapshotSaysWhy(t *testing.T) {
 		{"a changed table", func(t *testing.T, db *testenv.DB) monitor.DBTX {
 			migrate(t, db, "job")
 			return session(t, db, "ALTER TABLE pglock.names RENAME key TO number")
-		}, "column \"key\" does not exist"},
+		}, "key does not exist"},
 		{"a locked table", func(t *testing.T, db *testenv.DB) monitor.DBTX {
 			migrate(t, db, "job")
 			session(t, db, "BEGIN", "LOCK TABLE pglock.names")

@@ -199,20 +199,22 @@ facts AS MATERIALIZED (
                   WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid = 16185446) AS t
             JOIN pg_catalog.pg_class AS c ON c.oid = t.oid
             JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace) AS repacked,
-           -- The names of keys, as a JSON array of {key, name}; a key that has several is a collision. The table is
-           -- named in a string: a statement that names it would be an error where it does not exist, and while it is
-           -- parsed would wait for whoever alters it. XML cannot hold every character, so it holds the array in
-           -- hexadecimal.
+           -- The names of keys: for each the key (8 bytes), the number of bytes (4), and the name in UTF-8; a key that has
+           -- several is a collision. The table is named in a string: a statement that names it would be an error where
+           -- it does not exist, and while it is parsed would wait for whoever alters it. XML has no bytes, so they are
+           -- in base64.
            CASE WHEN $2::bool AND g.ours AND g.readable THEN
-               COALESCE(pg_catalog.convert_from(pg_catalog.decode(pg_catalog.substring(
+               pg_catalog.decode(pg_catalog.split_part(pg_catalog.split_part(
                    pg_catalog.query_to_xml(pg_catalog.format(
-                       'SELECT pg_catalog.encode(pg_catalog.convert_to(pg_catalog.json_agg(n)::text, ''UTF8''), '
-                       '''hex'') AS names FROM (SELECT key, name FROM pglock.names WHERE key = ANY (%L::int8[]) '
-                       'ORDER BY key, name) AS n',
-                       (SELECT pg_catalog.array_agg(DISTINCT l.number)
+                       'SELECT pg_catalog.encode(pg_catalog.string_agg(pg_catalog.int8send(n.key) '
+                       '|| pg_catalog.int4send(pg_catalog.octet_length(t.name)) || t.name, ''''), ''base64'') AS names '
+                       'FROM pglock.names AS n, '
+                       'LATERAL (SELECT pg_catalog.convert_to(n.name, ''UTF8'') AS name) AS t '
+                       'WHERE n.key IN (SELECT pg_catalog.unnest(%L::int8[]))',
+                       (SELECT pg_catalog.array_agg(l.number)
                         FROM locks AS l JOIN connected AS d ON d.oid = l.database
                         WHERE l.locktype = 'advisory' AND l.objsubid = 1)), false, false, '')::text,
-                   '<names>(.*)</names>'), 'hex'), 'UTF8'), '[]')
+                   '<names>', 2), '<', 1), 'base64')
            END AS names
     FROM registry AS g
 )
@@ -220,7 +222,7 @@ SELECT f.schema_exists::bool AS schema_exists, f.ours::bool AS ours, f.readable:
        f.connected_oid::oid AS connected_oid,
        f.other_entries::int8 AS other_entries,
        CASE WHEN COALESCE(s.nth, 1) = 1 THEN f.repacked END::json AS repacked,
-       CASE WHEN COALESCE(s.nth, 1) = 1 THEN f.names END::json AS names,
+       CASE WHEN COALESCE(s.nth, 1) = 1 THEN f.names END::bytea AS names,
        COALESCE(s.owner, '')::text AS owner, s.pid, s.entries, s.database, s.objsubid, s.mode, s.granted,
        s.waiting_since::timestamptz AS waiting_since,
        s.numbers::int8[] AS numbers, s.datname, s.gid, s.role, s.prepared,
