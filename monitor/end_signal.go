@@ -3,9 +3,11 @@ package monitor
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
@@ -24,8 +26,10 @@ func Cancel(ctx context.Context, db DBTX, c Condemned) (Outcome, error) {
 // needs membership in the session's role or in pg_signal_backend, and only a superuser ends a superuser's session.
 //
 // The session is bound: the statement that signals looks again whether the session is c.Binding, and signals no other.
-// No session of one's own can be ended so. Before the signal errors match [ErrNoSession], [ErrNotPermitted] or
-// [ErrOwnSession], and the Outcome is empty. The signal is not undone when db is a transaction that is rolled back.
+// What remains is the instant between that look and the server's kill(2), in which a process can end and its number be
+// given away. No session of one's own can be ended so. Before the signal errors match [ErrNoSession], [ErrNotPermitted]
+// or [ErrOwnSession], and the Outcome is empty; an error of the connection says when the signal may have been sent all
+// the same. The signal is not undone when db is a transaction that is rolled back.
 //
 // It then waits up to five seconds for the session to be gone, as a process that is busy in the kernel or in an
 // extension ends late, and takes a snapshot: the Outcome says who holds the locks now. When ctx ends or the connection
@@ -73,7 +77,7 @@ func send(ctx context.Context, db DBTX, c Condemned, signal Signal) error {
 		return r.explainRefusal(ctx, c, refusal)
 	}
 	if err != nil {
-		return err
+		return doubtful(err)
 	}
 	switch verdict {
 	case "sent":
@@ -88,6 +92,17 @@ func send(ctx context.Context, db DBTX, c Condemned, signal Signal) error {
 			"it held (take a new snapshot)", ErrNoSession, c.PID)
 	}
 	return fmt.Errorf("%w: it has ended, and process %d is another session by now", ErrNoSession, c.PID)
+}
+
+// doubtful says that a signal may have been sent although there was no answer: the connection broke, or the server
+// ended the statement, in the middle of it.
+func doubtful(err error) error {
+	const interrupted = "57" // https://www.postgresql.org/docs/current/errcodes-appendix.html: operator intervention
+	refusal := refused(err)
+	if pgconn.SafeToRetry(err) || refusal != nil && !strings.HasPrefix(refusal.Code, interrupted) {
+		return err
+	}
+	return fmt.Errorf("%w (the signal may have been sent all the same)", err)
 }
 
 // heldKeys are the keys that the session must still hold to be recognised; none where its start tells.

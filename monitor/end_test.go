@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -455,6 +456,36 @@ func TestASignalWhoseEffectCannotBeSeenIsAnError(t *testing.T) {
 	}
 	testenv.WaitUntil(t, "the lock is free", func() bool { return len(holders(t, db, 1)) == 0 })
 }
+
+func TestASignalWithoutAnAnswerMayHaveBeenSent(t *testing.T) {
+	db := testenv.Database(t)
+	holder := session(t, db, "SELECT pg_advisory_lock(1)")
+	pool := db.Pool(t)
+	c := inspect(t, pool, pidOf(holder))
+	_, err := monitor.Terminate(t.Context(), brokenOff{pool}, c)
+	if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "may have been sent") {
+		t.Errorf("got %v", err)
+	}
+	testenv.WaitUntil(t, "the lock is free", func() bool { return len(holders(t, db, 1)) == 0 })
+	conn := session(t, db, "BEGIN")
+	if _, err := conn.Exec(t.Context(), "SELECT 1/0"); err == nil {
+		t.Fatal("1/0 worked")
+	}
+	if _, err = monitor.Terminate(t.Context(), conn, c); err == nil || strings.Contains(err.Error(), "may have been") {
+		t.Errorf("in a failed transaction: %v", err)
+	}
+}
+
+// brokenOff loses the answers to batches.
+type brokenOff struct{ monitor.DBTX }
+
+func (b brokenOff) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
+	return unanswered{b.DBTX.SendBatch(ctx, batch)}
+}
+
+type unanswered struct{ pgx.BatchResults }
+
+func (u unanswered) Close() error { return errors.Join(u.BatchResults.Close(), io.ErrUnexpectedEOF) }
 
 // onceOnly calls after when the first batch has been carried out.
 type onceOnly struct {

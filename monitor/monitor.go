@@ -5,6 +5,9 @@
 // registry of schema pglock knows them. Nothing has to be installed or granted for the rest: what the server does not
 // tell a role is labelled as hidden, and no lock is left out.
 //
+// [Inspect] shows everything that dies with a session; [Cancel] and [Terminate] end it, or what it does, and look what
+// became of its locks.
+//
 // The types are made to be printed as JSON; their field names are a stable format. Every text in them comes from
 // somebody else (names, application names, queries): escape control characters before you write them to a terminal.
 //

@@ -1,0 +1,87 @@
+package monitor_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// End the session that holds a lock, after a look at everything that ends with it.
+func ExampleTerminate() {
+	ctx := context.Background()
+	pool, done := stuckHolder(ctx)
+	defer done()
+
+	snapshot, err := monitor.Take(ctx, pool)
+	if err != nil {
+		log.Fatal(err)
+	}
+	lock, _ := snapshot.Find(pglock.NewKey("invoice:42"))
+	condemned, err := monitor.Inspect(snapshot, lock.Holders[0].PID)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, lock := range condemned.Holds {
+		fmt.Println("frees", lock.Key, "for", len(lock.Waiters), "waiters")
+	}
+	for _, caveat := range condemned.Caveats(monitor.SignalTerminate) {
+		fmt.Println("note:", caveat)
+	}
+
+	outcome, err := monitor.Terminate(ctx, pool, condemned) // this very session, or none
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("ended:", outcome.Ended, "still held:", outcome.Locks[0].Kept)
+	// Output:
+	// frees invoice:42 for 0 waiters
+	// note: its transaction is rolled back
+	// ended: true still held: false
+}
+
+// Cancelling ends a statement, and an idle session runs none.
+func ExampleCancel() {
+	ctx := context.Background()
+	pool, done := stuckHolder(ctx)
+	defer done()
+
+	snapshot, err := monitor.Take(ctx, pool)
+	if err != nil {
+		log.Fatal(err)
+	}
+	condemned, err := monitor.Inspect(snapshot, snapshot.Locks[0].Holders[0].PID)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("futile:", condemned.Futile())
+	outcome, err := monitor.Cancel(ctx, pool, condemned)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("effective:", outcome.Effective(), "still held:", outcome.Locks[0].Kept)
+	// Output:
+	// futile: true
+	// effective: false still held: true
+}
+
+// stuckHolder has a transaction hold the lock of "invoice:42" and do nothing.
+func stuckHolder(ctx context.Context) (pool *pgxpool.Pool, done func()) {
+	config := must(pgxpool.ParseConfig(testenv.ForExamples().ConnString()))
+	pool = must(pgxpool.NewWithConfig(ctx, config))
+	must(0, migrations.Up(ctx, pool))
+	must(pool.Exec(ctx, "SELECT pglock.register('invoice:42')"))
+	holder := must(pgx.ConnectConfig(ctx, named(config, "checkout")))
+	must(0, pglock.LockTx(ctx, must(holder.Begin(ctx)), pglock.NewKey("invoice:42")))
+	return pool, func() {
+		_ = holder.Close(ctx) // has been ended, in one of the examples
+		pool.Close()
+	}
+}
