@@ -72,26 +72,8 @@ func execute(t testing.TB, db monitor.DBTX, statements ...string) {
 func queue(t testing.TB, db *testenv.DB, statement string) (pid int32) {
 	t.Helper()
 	conn := db.Connect(t)
-	queueOn(t, db, conn, statement)
+	db.Queue(t, conn, statement)
 	return pidOf(conn)
-}
-
-func queueOn(t testing.TB, db *testenv.DB, conn *pgx.Conn, statement string) {
-	t.Helper()
-	waiting := len(slices.DeleteFunc(db.AdvisoryLocks(t), func(l testenv.Lock) bool { return l.Granted }))
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() {
-		_, err := conn.Exec(ctx, statement)
-		done <- err
-	}()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil && ctx.Err() == nil {
-			t.Errorf("%s: %v", statement, err)
-		}
-	})
-	db.WaitForWaiters(t, waiting+1)
 }
 
 func pidOf(conn *pgx.Conn) int32 { return int32(conn.PgConn().PID()) }

@@ -26,8 +26,8 @@ func TestADeadlockThatPostgreSQLWillSee(t *testing.T) {
 	migrate(t, db, "left")
 	left := patient(t, db, lockNamed("left"))
 	right := patient(t, db, "SELECT pg_advisory_lock(2)")
-	queueOn(t, db, left, "SELECT pg_advisory_lock(2)")
-	queueOn(t, db, right, lockNamed("left"))
+	db.Queue(t, left, "SELECT pg_advisory_lock(2)")
+	db.Queue(t, right, lockNamed("left"))
 	queue(t, db, "SELECT pg_advisory_lock(2)") // behind it, and no part of it
 
 	s := take(t, db.Pool(t))
@@ -62,11 +62,11 @@ func TestADeadlockThatPostgreSQLCannotSee(t *testing.T) {
 	}
 	of("0000aaaa", "SELECT pg_advisory_lock(1)")
 	of("0000bbbb", "SELECT pg_advisory_lock(2)")
-	queueOn(t, db, of("0000aaaa", "SELECT"), "SELECT pg_advisory_lock(2)")
+	db.Queue(t, of("0000aaaa", "SELECT"), "SELECT pg_advisory_lock(2)")
 	if s := take(t, db.Pool(t)); len(s.Cycles) > 0 {
 		t.Errorf("there is a cycle already: %+v", s.Cycles)
 	}
-	queueOn(t, db, of("0000bbbb", "SELECT"), "SELECT pg_advisory_lock(1)")
+	db.Queue(t, of("0000bbbb", "SELECT"), "SELECT pg_advisory_lock(1)")
 
 	s := take(t, db.Pool(t))
 	requireTruth(t, db, s)

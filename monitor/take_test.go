@@ -107,7 +107,7 @@ func TestAHolderThatWaitsForAStrongerMode(t *testing.T) {
 	db := testenv.Database(t)
 	other := session(t, db, "SELECT pg_advisory_lock_shared(9)")
 	upgrader := session(t, db, "SELECT pg_advisory_lock_shared(9)")
-	queueOn(t, db, upgrader, "SELECT pg_advisory_lock(9)")
+	db.Queue(t, upgrader, "SELECT pg_advisory_lock(9)")
 	reader := queue(t, db, "SELECT pg_advisory_lock_shared(9)")
 
 	s := take(t, db.Pool(t))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -22,26 +21,7 @@ import (
 // queue lets one more session wait for a lock until the test ends.
 func queue(t *testing.T, db *testenv.DB, statement string) {
 	t.Helper()
-	waiting := 0
-	for _, lock := range db.AdvisoryLocks(t) {
-		if !lock.Granted {
-			waiting++
-		}
-	}
-	conn := db.Connect(t)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() {
-		_, err := conn.Exec(ctx, statement)
-		done <- err
-	}()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil && ctx.Err() == nil {
-			t.Errorf("%s: %v", statement, err)
-		}
-	})
-	db.WaitForWaiters(t, waiting+1)
+	db.Queue(t, db.Connect(t), statement)
 }
 
 var longName = "a-name-that-is-longer-than-any-line-" + strings.Repeat("x", 200)

@@ -79,6 +79,26 @@ func (db *DB) WaitForWaiters(t testing.TB, n int) {
 	}
 }
 
+// Queue lets conn wait for what statement locks, behind those that wait already, until the test ends. An error of the
+// statement before that fails the test.
+func (db *DB) Queue(t testing.TB, conn *pgx.Conn, statement string) {
+	t.Helper()
+	ahead := waiters(db.AdvisoryLocks(t))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		_, err := conn.Exec(ctx, statement)
+		done <- err
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil && ctx.Err() == nil {
+			t.Errorf("%s: %v", statement, err)
+		}
+	})
+	db.WaitForWaiters(t, ahead+1)
+}
+
 func waiters(locks []Lock) (n int) {
 	for _, lock := range locks {
 		if !lock.Granted {

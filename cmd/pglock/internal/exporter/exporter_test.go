@@ -100,26 +100,7 @@ func on(t testing.TB, db *testenv.DB) exporter.Options {
 // wait lets a session wait for a lock until the test ends.
 func wait(t testing.TB, db *testenv.DB, statement string) {
 	t.Helper()
-	waiting := 0
-	for _, lock := range db.AdvisoryLocks(t) {
-		if !lock.Granted {
-			waiting++
-		}
-	}
-	conn := db.Connect(t)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() {
-		_, err := conn.Exec(ctx, statement)
-		done <- err
-	}()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil && ctx.Err() == nil {
-			t.Errorf("%s: %v", statement, err)
-		}
-	})
-	db.WaitForWaiters(t, waiting+1)
+	db.Queue(t, db.Connect(t), statement)
 }
 
 func hold(t testing.TB, db *testenv.DB, statement string) {
