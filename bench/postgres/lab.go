@@ -91,7 +91,7 @@ func closeLocker(locker *pglock.Locker) error {
 
 // ourConnections counts the connections of the Locker that the server has now.
 func (l *lab) ourConnections(ctx context.Context) (n int, err error) {
-	err = l.admin.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", ourApplication).
+	err = l.admin.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE $1", ourApplication+" (pglock %").
 		Scan(&n)
 	return n, err
 }

@@ -96,9 +96,13 @@ func arrays(keys []driver.Key) (spaces []int16, numbers []int64) {
 }
 
 // grantList is a list of grants that an entry can leave in constant time.
-type grantList struct{ first *grant }
+type grantList struct {
+	first *grant
+	n     int
+}
 
 func (l *grantList) add(g *grant) {
+	l.n++
 	g.prev, g.next = nil, l.first
 	if g.next != nil {
 		g.next.prev = g
@@ -120,6 +124,7 @@ func (l *grantList) remove(g *grant) bool {
 		g.next.prev = g.prev
 	}
 	g.prev, g.next = nil, nil
+	l.n--
 	return true
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -40,6 +41,9 @@ type lanes struct {
 func (l *lanes) submit(a *ask) (leads *mainSession, err error) {
 	l.mu.Lock()
 	s, err := l.queue(a)
+	if s != nil && s.crowded && s.ready() {
+		s = l.letOthersCome(a)
+	}
 	more := s != nil && s.load()
 	if more && s.expectAnswer(a) {
 		leads = s
@@ -77,10 +81,26 @@ func (l *lanes) queue(a *ask) (*mainSession, error) {
 	return s, nil
 }
 
+// letOthersCome lets those run who have just been answered together with a's caller, since they are likely to ask for
+// more: one statement then serves them all. It returns the session that is to take a if it is ready; nil when somebody
+// else has seen to that. It runs under mu, which it gives up meanwhile.
+func (l *lanes) letOthersCome(a *ask) *mainSession {
+	l.mu.Unlock()
+	runtime.Gosched()
+	l.mu.Lock()
+	switch {
+	case a.state != pending:
+		return nil
+	case a.release:
+		return a.grant.lane
+	}
+	return l.leastBusy()
+}
+
 // leastBusy returns the session with the fewest statements on their way; nil when there is none. It runs under mu.
 func (l *lanes) leastBusy() (least *mainSession) {
 	for _, s := range l.open {
-		if least == nil || len(s.inFlight) < len(least.inFlight) {
+		if least == nil || s.busier(least) < 0 {
 			least = s
 		}
 	}
@@ -158,7 +178,7 @@ func (l *lanes) dial() {
 	l.mu.Unlock()
 	if err == nil {
 		s.start()
-		s.proceed()
+		s.proceed(true)
 	}
 }
 

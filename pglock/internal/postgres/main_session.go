@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -43,6 +44,7 @@ type mainSession struct {
 	outbox    []*statement  // to be written
 	inFlight  []*statement  // to be written or answered, in order
 	asks      int           // in them
+	crowded   bool          // the last one answered several callers
 	roundTrip time.Duration // the shortest seen
 	spare     []*statement
 	releases  []*ask // for the next statement
@@ -137,6 +139,7 @@ func (s *mainSession) answeredStatement() {
 	}
 	st := s.inFlight[0]
 	s.answers++
+	s.crowded = len(st.asks) > 1
 	s.trustedUntil.Store(int64(st.sentAt.Add(s.lease - s.lease/10)))
 	s.roundTrip = min(s.roundTrip, driver.Now().Sub(st.sentAt))
 	if st.call != nil {
@@ -148,7 +151,7 @@ func (s *mainSession) answeredStatement() {
 	}
 	s.shift()
 	l.mu.Unlock()
-	s.proceed()
+	s.proceed(false)
 	// The server has work again; now those who wait for what it has done.
 	for _, wake := range s.woken {
 		wake <- nil
@@ -168,10 +171,12 @@ func (s *mainSession) shift() {
 	s.spare = append(s.spare, st)
 }
 
-// proceed sends what is in line and what is queued.
-func (s *mainSession) proceed() {
+// proceed sends what is in line and what is queued, unless that is left to who leads next.
+func (s *mainSession) proceed(now bool) {
 	s.lanes.mu.Lock()
-	s.load()
+	if now || !s.leavesSending() {
+		s.load()
+	}
 	more := len(s.outbox) > 0
 	s.lanes.mu.Unlock()
 	if more {
@@ -204,6 +209,11 @@ func (s *mainSession) load() bool {
 	st.take(&l.pending)
 	s.line(st)
 	return true
+}
+
+// busier compares what sessions have to do, and what they will have to do: release what they hold.
+func (s *mainSession) busier(other *mainSession) int {
+	return cmp.Or(cmp.Compare(len(s.inFlight), len(other.inFlight)), cmp.Compare(s.grants.n, other.grants.n))
 }
 
 // line puts st in line. It runs under mu.

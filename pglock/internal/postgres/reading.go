@@ -96,11 +96,11 @@ func (s *mainSession) wakeReader() {
 	s.resume <- struct{}{}
 }
 
-// lead reads until a is answered, and reports false when the reader has taken over before that. If a has come to another
-// session meanwhile, it may be that one which is led then.
+// lead reads until a is answered, and reports false when it need not or cannot go on: the reader has taken over, or a has
+// come to another session meanwhile. If it is that one which is to be led then, it does so.
 func (s *mainSession) lead(a *ask) (answered bool) {
-	for {
-		if _, err := s.receive(); err != nil {
+	for s.sendQueued() {
+		if err := s.readAnswer(); err != nil {
 			if !errors.Is(err, os.ErrDeadlineExceeded) {
 				s.fail(err)
 			}
@@ -116,6 +116,39 @@ func (s *mainSession) lead(a *ask) (answered bool) {
 			s.stepDown()
 			s = other
 		default:
+		}
+	}
+	return false
+}
+
+// sendQueued sends what was left to who leads now, and reports whether there is an answer to read. If not, the lead is
+// over.
+func (s *mainSession) sendQueued() bool {
+	l := s.lanes
+	l.mu.Lock()
+	s.load()
+	more := len(s.outbox) > 0
+	expected := len(s.inFlight) > 0 && s.cause == nil
+	switch {
+	case expected:
+	case s.cause != nil:
+		s.wakeReader()
+	default:
+		s.setResting()
+	}
+	l.mu.Unlock()
+	if expected && more {
+		s.flush()
+	}
+	return expected
+}
+
+// readAnswer reads until an answer is complete.
+func (s *mainSession) readAnswer() error {
+	for {
+		complete, err := s.receive()
+		if err != nil || complete {
+			return err
 		}
 	}
 }
@@ -136,14 +169,29 @@ func (s *mainSession) handOver() {
 	}
 }
 
-// someoneWaiting returns an ask of the statement that is answered next whose caller waits; nil when there is none. It
-// runs under mu.
+// leavesSending reports whether what is queued is to be sent by the caller who leads next. If it is little, those who
+// have just been answered are likely to come back before he does, and one statement then serves them all. It runs under
+// mu.
+func (s *mainSession) leavesSending() bool {
+	n := len(s.releases) + len(s.lanes.pending)
+	return s.reading == led && len(s.inFlight) == 0 && 0 < n && n <= fewAsks && s.someoneWaiting() != nil
+}
+
+// someoneWaiting returns an ask of the statement that is answered next, or is sent next, whose caller waits; nil when
+// there is none. It runs under mu.
 func (s *mainSession) someoneWaiting() *ask {
-	if len(s.inFlight) == 0 {
-		return nil
+	if len(s.inFlight) > 0 {
+		return anyWaiting(s.inFlight[0].asks)
 	}
-	for _, a := range s.inFlight[0].asks {
-		if a.state == sent && a.wake != nil {
+	if a := anyWaiting(s.releases); a != nil {
+		return a
+	}
+	return anyWaiting(s.lanes.pending)
+}
+
+func anyWaiting(asks []*ask) *ask {
+	for _, a := range asks {
+		if (a.state == sent || a.state == pending) && a.wake != nil && len(a.wake) == 0 {
 			return a
 		}
 	}
@@ -173,6 +221,7 @@ func (a *ask) decline() {
 		case s := <-a.wake:
 			if s != nil {
 				s.wakeReader()
+				go s.proceed(true)
 			}
 		default:
 			return
@@ -196,6 +245,7 @@ func (s *mainSession) oversee() {
 	case !s.interrupted:
 		s.interrupted = true
 		_ = s.socket.SetReadDeadline(longAgo) // fails only on a closed socket
+		go s.proceed(true)
 	}
 	s.overseen = true
 	s.overseer.Reset(oversight)
