@@ -20,7 +20,7 @@ func (s *session) lock(ctx context.Context, g *grant) error {
 	return s.do(ctx, func(conn *pgx.Conn) error {
 		sent := driver.Now()
 		outcome, err := s.waitFor(ctx, conn, g)
-		if err != nil && ctx.Err() == nil && s.late(err) {
+		for ctx.Err() == nil && s.late(err) {
 			s.cleanUp(conn)
 			outcome, err = s.waitFor(ctx, conn, g)
 		}
@@ -68,7 +68,7 @@ func (s *session) tryLock(ctx context.Context, g *grant) error {
 		}
 		sent := driver.Now()
 		row, err := lockdb.New(conn).TryLockSession(ctx, params)
-		if err != nil && s.late(err) {
+		for s.late(err) {
 			s.cleanUp(conn)
 			row, err = lockdb.New(conn).TryLockSession(ctx, params)
 		}
@@ -100,14 +100,19 @@ func (s *session) cleanUp(conn *pgx.Conn) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cleanUpWithin)
 	defer cancel()
-	s.identity.forget()
-	err := lockdb.New(conn).UnlockAllSession(ctx)
-	if err != nil && s.late(err) {
-		err = lockdb.New(conn).UnlockAllSession(ctx)
-	}
-	if err != nil {
+	if err := s.unlockAll(ctx, conn); err != nil {
 		s.end(driver.ReasonSession, err)
 	}
+}
+
+// unlockAll gives back everything that the session holds.
+func (s *session) unlockAll(ctx context.Context, conn *pgx.Conn) error {
+	s.identity.forget()
+	err := lockdb.New(conn).UnlockAllSession(ctx)
+	for s.late(err) {
+		err = lockdb.New(conn).UnlockAllSession(ctx)
+	}
+	return err
 }
 
 // unlock gives g's keys back. The session holds nothing afterwards, or is ended.
@@ -119,12 +124,11 @@ func (s *session) unlock(ctx context.Context, g *grant) error {
 	err := s.do(ctx, func(conn *pgx.Conn) (err error) {
 		sent := driver.Now()
 		released, err = s.release(ctx, conn, g)
-		if err != nil && s.late(err) {
+		if s.late(err) {
 			// The statement may have done its work before the late cancel request ended it. The session holds nothing
 			// but this grant, so giving back everything settles it.
 			released = g.size()
-			s.identity.forget()
-			err = lockdb.New(conn).UnlockAllSession(ctx)
+			err = s.unlockAll(ctx, conn)
 		}
 		if err == nil {
 			s.trustSince(sent)

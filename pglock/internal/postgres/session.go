@@ -40,7 +40,8 @@ type session struct {
 	waiting      atomic.Bool  // a statement runs that may be cancelled on the server
 	mayDial      atomic.Bool  // while connecting, and while cancelling a wait
 	stopCancel   func()       // ends the cancel requests; see HandleCancel
-	lateCancel   bool         // a cancel request was sent, which may hit a later statement
+	cancels      int          // requests sent for the statement that runs
+	lateCancels  int          // requests that may hit a later statement
 
 	mu        sync.Mutex
 	state     sessionState
@@ -109,7 +110,7 @@ func (s *session) beat() error {
 	defer cancel()
 	sent := driver.Now()
 	err := lockdb.New(s.conn).Heartbeat(ctx)
-	if err != nil && s.late(err) {
+	for s.late(err) {
 		err = lockdb.New(s.conn).Heartbeat(ctx)
 	}
 	if err == nil {
@@ -144,7 +145,7 @@ func query[T any](ctx context.Context, s *session, fn func(context.Context, *pgx
 		r.err = s.do(ctx, func(conn *pgx.Conn) (err error) {
 			sent := driver.Now()
 			r.answer, err = fn(ctx, conn)
-			if err != nil && s.late(err) {
+			for s.late(err) {
 				r.answer, err = fn(ctx, conn)
 			}
 			if err == nil {
@@ -349,10 +350,10 @@ func (s *session) reasonNow() driver.Reason {
 
 // late reports whether err is a cancel request that was meant for an earlier statement and hit this one.
 func (s *session) late(err error) bool {
-	if serverCode(err) != codeQueryCanceled || !s.lateCancel {
+	if serverCode(err) != codeQueryCanceled || s.lateCancels == 0 {
 		return false
 	}
-	s.lateCancel = false
+	s.lateCancels--
 	return true
 }
 
@@ -374,6 +375,7 @@ func (s *session) HandleCancel(context.Context) {
 		defer close(done)
 		// A request that overtakes the statement finds an idle session and does nothing, so one may not be enough.
 		for attempt := 0; ; attempt++ {
+			s.cancels = attempt + 1
 			if err := s.pg.CancelRequest(ctx); err != nil && ctx.Err() == nil {
 				_ = socket.SetDeadline(time.Unix(1, 0))
 				return
@@ -390,7 +392,7 @@ func (s *session) HandleUnwatchAfterCancel() {
 	if s.stopCancel != nil {
 		s.stopCancel()
 		s.mayDial.Store(false)
-		s.stopCancel, s.lateCancel = nil, true
+		s.stopCancel, s.lateCancels = nil, s.cancels
 	}
 	_ = s.pg.Conn().SetDeadline(time.Time{})
 }
