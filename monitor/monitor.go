@@ -8,8 +8,24 @@
 // [Inspect] shows everything that dies with a session; [Cancel] and [Terminate] end it, or what it does, and look what
 // became of its locks.
 //
-// The types are made to be printed as JSON; their field names are a stable format. Every text in them comes from
-// somebody else (names, application names, queries): escape control characters before you write them to a terminal.
+// The types are made to be printed as JSON; their field names are a stable format ([FormatVersion], [JSONSchema]).
+// Every text in them comes from somebody else (names, application names, queries): escape control characters before
+// you write them to a terminal.
+//
+// # Names
+//
+// A key is a hash, so a name has to be known to be found. It comes from the name registry of the database that is
+// connected to (schema pglock), from a dictionary of the caller's ([WithNames]), or from a comment or string in the
+// query of a session that holds the lock or waits for it; the last two are believed because their hash is the key.
+// What is left is compared with what well-known tools use ([Guess]).
+//
+// # What it costs
+//
+// A snapshot is one round trip of three statements: one that sets limits and reads no table, one that reads the lock
+// table with all that belongs to it, and one that calls pg_blocking_pids, for those who wait only. On one server
+// with 500 sessions, 10,000 advisory locks and 200 waiters the latter two took 31 ms together, 45 ms where each lock
+// had a registered name, and 363 ms with 100,000 locks (make bench-monitor measures yours). Reading pg_locks stops
+// all who want to lock something for an instant, so do not take snapshots more often than somebody looks at them.
 //
 // What does not live here: taking locks (package pglock), tables and colours (the command pglock), and the views
 // pglock.locks and pglock.waits for people in psql (package migrations). PostgreSQL does not record when a lock was
@@ -38,11 +54,13 @@ type DBTX interface {
 // Take reads the server's advisory locks as they are now. It works with every role, on a primary and on a hot standby
 // (whose locks are its own), in every query execution mode of pgx, and behind a transaction pooler.
 //
-// It takes one round trip, and another for the names when there are any to look up; in pgx's caching modes the first
-// Take of a connection also prepares its statements. A statement is cancelled after two seconds, or when it waits half
-// a second for a lock on a table, unless the connection's own limits are tighter; these limits end with Take.
+// It takes one round trip; in pgx's caching modes the first Take of a connection also prepares its statements, which
+// no limit bounds but ctx. A statement is cancelled after two seconds, or when it waits half a second for a lock on
+// a table, unless the connection's own limits are tighter; these limits end with Take. When it is the name registry
+// that cannot be read, the rest is asked for again without it, and when it is the blockers that take too long, the
+// rest is returned.
 //
-// Inside a transaction of the caller Take works under a savepoint, which doubles the round trips. Whatever it returns,
+// Inside a transaction of the caller Take works under a savepoint, which costs more round trips. Whatever it returns,
 // the transaction goes on with the settings it had. Two things are not undone: pg_stat_clear_snapshot, so that the
 // sessions are those of now, and that pgx closes the connection if ctx ends in the middle of a statement.
 //

@@ -21,12 +21,13 @@ type Snapshot struct {
 	TakenAt time.Time `json:"taken_at"`
 	// ServerVersion is the server's version as it writes it, such as "15.4" or "16.1 (Debian 16.1-1)".
 	ServerVersion string `json:"server_version"`
-	// Database is the database that was connected to. Names are known for its locks only.
+	// Database is the database that was connected to. The name registry of no other is read.
 	Database string `json:"database"`
 	// Role is the role that looked.
 	Role string `json:"role"`
 
-	// NamesMissing says why no lock has a name, and what to do; it is empty when the name registry could be read.
+	// NamesMissing says why no lock has a registered name, and what to do; it is empty when the name registry could be
+	// read.
 	NamesMissing string `json:"names_missing"`
 	// DetailsHidden says why fields of some sessions are hidden, and what to do; it is empty when none are.
 	DetailsHidden string `json:"details_hidden"`
@@ -50,7 +51,7 @@ type Lock struct {
 	// [pglock.ParseKey] reads. Two exceptions it does not read as this lock: the names of a collision, joined by " | ",
 	// and @CLASS/OBJECT#OBJSUBID in spaces that no SQL function can reach.
 	Key string `json:"key"`
-	// Names are the registered names, sorted. Without one it is empty; more than one is a collision of their hashes.
+	// Names are the names that are known, sorted. Without one it is empty; more than one is a collision of their hashes.
 	Names []string `json:"names"`
 	// Guesses are what a key without a name probably is, the likelier ones first: numbers that tools are known to use.
 	// Numbers collide, so none of it is certain. A key with a name has none.

@@ -89,6 +89,11 @@ func TestMachineOutputIsHarmlessAndComplete(t *testing.T) {
 			t.Errorf("%s has version %d", format, version.Version)
 		}
 	}
+	var schema map[string]any
+	check(t, json.Unmarshal([]byte(command(t, nil, "monitor", "--json-schema").run().stdout), &schema))
+	if schema["title"] == nil {
+		t.Errorf("the schema is %v", schema)
+	}
 	r := on(t, db, "monitor", "--once", "-o", "csv", "--key", "@99").run()
 	records, err := csv.NewReader(strings.NewReader(r.stdout)).ReadAll()
 	check(t, err)

@@ -67,6 +67,7 @@ type watch struct {
 	names    namesFile
 	check    check
 	options  []monitor.Option // that the flags stand for
+	schema   bool
 }
 
 func newMonitor() *cobra.Command {
@@ -91,6 +92,7 @@ func newMonitor() *cobra.Command {
 	flags.BoolVar(&m.once, "once", false, "show one snapshot and exit")
 	flags.Var(&m.interval, "interval", "take a snapshot every `duration`")
 	flags.StringArrayVar(&m.keys, "key", nil, "show this `KEY` only; may be given more than once")
+	flags.BoolVar(&m.schema, "json-schema", false, "print the JSON Schema of --output json, and exit")
 	flags.BoolVar(&m.waiting, "waiting", false, "show only locks that somebody waits for")
 	flags.BoolVar(&m.readOnly, "read-only", false, "have no keys that end sessions")
 	complete(cmd, "key")
@@ -98,6 +100,10 @@ func newMonitor() *cobra.Command {
 }
 
 func (m *watch) command(cmd *cobra.Command, _ []string) error {
+	if m.schema {
+		_, err := io.WriteString(cmd.OutOrStdout(), monitor.JSONSchema())
+		return err
+	}
 	filter, err := m.filter(cmd)
 	if err != nil {
 		return err
