@@ -12,6 +12,11 @@
 // Every text in them comes from somebody else (names, application names, queries): escape control characters before
 // you write them to a terminal.
 //
+// What does not live here: taking locks (package pglock), tables and colours (the command pglock), and the views
+// pglock.locks and pglock.waits for people in psql (package migrations). PostgreSQL does not record when a lock was
+// granted, how often its session took it, nor whether it ends with the session or with the transaction, so no snapshot
+// says so.
+//
 // # Names
 //
 // A key is a hash, so a name has to be known to be found. It comes from the name registry of the database that is
@@ -26,11 +31,6 @@
 // with 500 sessions, 10,000 advisory locks and 200 waiters the latter two took 31 ms together, 45 ms where each lock
 // had a registered name, and 363 ms with 100,000 locks (make bench-monitor measures yours). Reading pg_locks stops
 // all who want to lock something for an instant, so do not take snapshots more often than somebody looks at them.
-//
-// What does not live here: taking locks (package pglock), tables and colours (the command pglock), and the views
-// pglock.locks and pglock.waits for people in psql (package migrations). PostgreSQL does not record when a lock was
-// granted, how often its session took it, nor whether it ends with the session or with the transaction, so no snapshot
-// says so.
 package monitor
 
 import (
