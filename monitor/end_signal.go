@@ -145,6 +145,7 @@ const (
 	firstPause = 10 * time.Millisecond
 	lastPause  = 250 * time.Millisecond
 	settleTime = 5 * time.Second
+	blindTime  = time.Second // where the effect of a cancel cannot be seen
 )
 
 // look waits until the signal has done its work, or has had time to, and sees what became of the locks.
@@ -165,7 +166,7 @@ func (o *Outcome) settle(ctx context.Context, db DBTX) error {
 	if err != nil {
 		return err
 	}
-	r, deadline := reader{db: db, inTransaction: inside}, time.Now().Add(settleTime)
+	r, deadline := reader{db: db, inTransaction: inside}, time.Now().Add(o.patience())
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		var left monitordb.SessionRemainsRow
 		err := r.send(ctx, func(batch *pgx.Batch) {
@@ -186,8 +187,16 @@ func (o *Outcome) settle(ctx context.Context, db DBTX) error {
 	}
 }
 
-// settled reports whether the signal has had its effect. Nothing can be expected of cancelling an idle session, and of
-// one whose state is hidden only the end of a wait can be seen.
+// patience is how long the effect is waited for. Of a session whose state is hidden only the end of a wait can be seen.
+func (o *Outcome) patience() time.Duration {
+	c := o.Condemned
+	if o.Signal == SignalCancel && len(c.WaitsFor) == 0 && c.StateSince == nil {
+		return blindTime
+	}
+	return settleTime
+}
+
+// settled reports whether the signal has had its effect. Nothing can be expected of cancelling an idle session.
 func (o *Outcome) settled(left monitordb.SessionRemainsRow) bool {
 	c := o.Condemned
 	switch {
@@ -197,8 +206,8 @@ func (o *Outcome) settled(left monitordb.SessionRemainsRow) bool {
 		return false
 	case len(c.WaitsFor) > 0:
 		return !left.Waits
-	case c.Futile() || c.StateSince == nil:
+	case c.Futile():
 		return true
 	}
-	return left.StateChange.Valid && !left.StateChange.Time.Equal(*c.StateSince)
+	return c.StateSince != nil && left.StateChange.Valid && !left.StateChange.Time.Equal(*c.StateSince)
 }

@@ -142,6 +142,36 @@ func TestCancellingEndsAWait(t *testing.T) {
 	}
 }
 
+// A role that does not see states can only be told what the locks show.
+func TestCancellingWithoutSeeingWhatTheSessionDoes(t *testing.T) {
+	db := testenv.Database(t)
+	from := signaller(t, db)
+	idle := poorSession(t, db, "SELECT pg_advisory_lock(1)")
+	c := inspect(t, from, pidOf(idle))
+	if c.Futile() {
+		t.Error("it claims to know what the session does")
+	}
+	o, err := monitor.Cancel(t.Context(), from, c)
+	check(t, err)
+	if o.Effective() || !o.Locks[0].Kept {
+		t.Errorf("the outcome for an idle session is %+v", o)
+	}
+	busy := poorSession(t, db, "BEGIN", "SELECT pg_advisory_xact_lock(2)")
+	result := make(chan error, 1)
+	go func() {
+		_, err := busy.Exec(context.Background(), "SELECT pg_sleep(3600)")
+		result <- err
+	}()
+	pool := db.Pool(t)
+	testenv.WaitUntil(t, "the statement runs", func() bool { return inspect(t, pool, pidOf(busy)).State == "active" })
+	o, err = monitor.Cancel(t.Context(), from, inspect(t, from, pidOf(busy)))
+	check(t, err)
+	wantState(t, <-result, "57014")
+	if !o.Effective() || o.Locks[0].Kept {
+		t.Errorf("the outcome for a busy session is %+v", o)
+	}
+}
+
 func TestCancellingAStatementFreesTheLocksOfItsTransaction(t *testing.T) {
 	db := testenv.Database(t)
 	holder := session(t, db, "SELECT pg_advisory_lock(1)", "BEGIN", "SELECT pg_advisory_xact_lock(2)")

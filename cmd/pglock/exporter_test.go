@@ -49,6 +49,21 @@ func TestTheExporterShowsLocksByName(t *testing.T) {
 	}
 }
 
+func TestTheHelpOfTheExporterListsTheMetrics(t *testing.T) {
+	t.Parallel()
+	p := on(t, testenv.Database(t), "exporter", "--listen", "127.0.0.1:0").start()
+	exported := regexp.MustCompile(`(?m)^# TYPE (\S+)`).FindAllStringSubmatch(fetch(t, metricsAddress(p)), -1)
+	p.signal(syscall.SIGTERM)
+	wantCode(t, p.end(), 0)
+	help := command(t, nil, "exporter", "--help").run().stdout
+	for _, metric := range exported {
+		wantText(t, help, metric[1])
+	}
+	if len(exported) < 10 {
+		t.Errorf("there are only %d metrics", len(exported))
+	}
+}
+
 func TestTheExporterSurvivesARestartOfTheServer(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewServer(t, nil)

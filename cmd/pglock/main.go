@@ -37,9 +37,9 @@
 //
 // The commands are in internal/cli. They parse, connect, and call: package pglock for locks, package monitor for
 // snapshots, package migrations for the schema. What they need beyond that is internal/job (a command under a lock, and
-// its signals), internal/view (snapshots as text), internal/tui (the view that fills the screen), internal/term
-// (terminals) and internal/demo. Nothing here knows how
-// a lock is taken.
+// its signals), internal/view (snapshots as text), internal/tui (the view that fills the screen), internal/doctor (what
+// hurts locks on a server), internal/exporter and grafana (metrics, and a dashboard for them), internal/term (terminals)
+// and internal/demo. Nothing here knows how a lock is taken.
 package main
 
 import (

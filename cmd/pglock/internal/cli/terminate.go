@@ -63,7 +63,9 @@ keys.
 The role must be a member of the session's role or of pg_signal_backend, and a
 superuser for a superuser's session. A prepared transaction has no process:
 ROLLBACK PREPARED ends it. Afterwards the locks are looked at again, and what
-became of each is told. Every signal is logged to the standard error.
+became of each is told. Every signal is logged to the standard error, in one
+line of pairs: server, session, user, database, application, client, locks,
+keys (the first ten), waiters, signal, sent, ended, freed, passed_on, kept.
 
 Exit codes: 0 done (terminate: the session is gone; cancel: a wait is over, or a
 lock is free); 1 not done; 66 there is no such session (any more); 77 the role
