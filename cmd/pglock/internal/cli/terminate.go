@@ -4,11 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
@@ -97,95 +93,6 @@ func newSignal(signal monitor.Signal, cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// chooser finds the session that is meant in a snapshot.
-type chooser func(*monitor.Snapshot) (monitor.Condemned, error)
-
-// chooser reads what the command was given, before anything is connected to.
-func (s *signalling) chooser(cmd *cobra.Command, args []string) (chooser, error) {
-	given := len(args)
-	for _, flag := range []string{"key", "session"} {
-		if cmd.Flags().Changed(flag) {
-			given++
-		}
-	}
-	switch {
-	case given == 0:
-		return nil, misuse(cmd, "expected one of PID, --key and --session")
-	case given > 1:
-		return nil, misuse(cmd, "expected only one of PID, --key and --session")
-	case s.yes && s.session == "":
-		return nil, misuse(cmd, "--yes needs --session PID@SINCE, since a process ID alone can be that of another session "+
-			"by now (without --yes this command shows it)")
-	case len(args) == 1:
-		return byPID(cmd, args[0])
-	case s.key != "":
-		return s.byKey(cmd)
-	}
-	return bySession(cmd, s.session)
-}
-
-func byPID(cmd *cobra.Command, text string) (chooser, error) {
-	pid, err := strconv.ParseInt(text, 10, 32)
-	if err != nil || pid <= 0 {
-		return nil, misuse(cmd, "%q is not a process ID", text)
-	}
-	return func(snapshot *monitor.Snapshot) (monitor.Condemned, error) {
-		return monitor.Inspect(snapshot, int32(pid))
-	}, nil
-}
-
-func bySession(cmd *cobra.Command, text string) (chooser, error) {
-	binding, err := monitor.ParseBinding(text)
-	if err != nil {
-		return nil, misuse(cmd, "--session: %s", strings.TrimPrefix(err.Error(), "monitor: "))
-	}
-	return func(snapshot *monitor.Snapshot) (monitor.Condemned, error) {
-		c, err := monitor.Inspect(snapshot, binding.PID)
-		if err == nil && !c.Binding.Equal(binding) {
-			err = fmt.Errorf("%w as %s: process %d is session %s", monitor.ErrNoSession, binding, binding.PID, c.Binding)
-		}
-		return c, err
-	}, nil
-}
-
-func (s *signalling) byKey(cmd *cobra.Command) (chooser, error) {
-	key, err := parseKey(cmd, s.key)
-	if err != nil {
-		return nil, err
-	}
-	return func(snapshot *monitor.Snapshot) (monitor.Condemned, error) {
-		lock, _ := snapshot.Find(key)
-		var pids []int32
-		for _, holder := range lock.Holders {
-			if holder.Prepared() {
-				return monitor.Condemned{}, fmt.Errorf("%w: a prepared transaction holds %s, which has no process: %s",
-					monitor.ErrNoSession, key, rollback(holder.Session))
-			}
-			pids = append(pids, holder.PID)
-		}
-		slices.Sort(pids)
-		pids = slices.Compact(pids)
-		switch len(pids) {
-		case 0:
-			return monitor.Condemned{}, fmt.Errorf("%w: nobody holds %s in database %s",
-				monitor.ErrNoSession, key, snapshot.Database)
-		case 1:
-			return monitor.Inspect(snapshot, pids[0])
-		}
-		return monitor.Condemned{}, &exit{codeOther, fmt.Errorf("%d sessions hold %s: choose one by its PID, of %s",
-			len(pids), key, strings.Trim(fmt.Sprint(pids), "[]"))}
-	}, nil
-}
-
-// rollback says how a prepared transaction is ended.
-func rollback(session monitor.Session) string {
-	if session.GID == "" {
-		return "it has ended meanwhile"
-	}
-	return fmt.Sprintf("as its owner %s or a superuser, in database %s, run: %s",
-		session.User, session.Database, session.RollbackSQL())
-}
-
 func (s *signalling) command(cmd *cobra.Command, args []string) error {
 	choose, err := s.chooser(cmd, args)
 	if err != nil {
@@ -260,30 +167,4 @@ func (s *signalling) carryOut(ctx context.Context, db database, pool *pgxpool.Po
 		return &exit{code: codeOther}
 	}
 	return nil
-}
-
-// send sends a signal, and logs that it did, or could not.
-func send(ctx context.Context, db database, pool *pgxpool.Pool, log io.Writer, signal monitor.Signal,
-	c monitor.Condemned) (monitor.Outcome, error) {
-	send := map[monitor.Signal]func(context.Context, monitor.DBTX, monitor.Condemned) (monitor.Outcome, error){
-		monitor.SignalCancel: monitor.Cancel, monitor.SignalTerminate: monitor.Terminate,
-	}[signal]
-	outcome, err := send(ctx, pool, c)
-	record(ctx, slog.New(slog.NewTextHandler(log, nil)).With("server", db.target), signal, c, outcome, err)
-	return outcome, err
-}
-
-// record logs a signal that was sent, or was to be sent.
-func record(ctx context.Context, logger *slog.Logger, signal monitor.Signal, c monitor.Condemned, o monitor.Outcome,
-	err error) {
-	if err == nil {
-		logger.LogAttrs(ctx, slog.LevelInfo, "session signalled", slog.Any("", o))
-		return
-	}
-	message := "session not signalled"
-	if o.Sent {
-		message = "session signalled, effect unknown"
-	}
-	logger.LogAttrs(ctx, slog.LevelError, message, slog.String("signal", string(signal)), slog.Any("", c),
-		slog.String("error", oneLine(err.Error())))
 }

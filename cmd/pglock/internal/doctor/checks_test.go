@@ -50,11 +50,12 @@ func TestHowFullTheLockTableIs(t *testing.T) {
 }
 
 func TestSessionsThatWaitForEachOther(t *testing.T) {
-	steps := []monitor.Step{{PID: 1, Key: "a"}, {PID: 2, Key: "b"}}
+	steps := []monitor.Step{{PID: 1, Key: "a", BlockedBy: 2}, {PID: 2, Key: "b", BlockedBy: 1}}
 	for certain, want := range map[bool]Level{true: Problem, false: Warning} {
 		s := &monitor.Snapshot{Cycles: []monitor.Cycle{{Certain: certain, Steps: steps}}}
 		found := cycles(facts{snapshot: s})
-		if len(found) != 1 || found[0].Level != want || !strings.Contains(found[0].What, "1 waits for a, 2 waits for b") {
+		circle := "1 waits for a behind 2, 2 waits for b behind 1"
+		if len(found) != 1 || found[0].Level != want || !strings.Contains(found[0].What, circle) {
 			t.Errorf("certain is %v: %+v", certain, found)
 		}
 	}

@@ -113,7 +113,7 @@ func cycles(f facts) []Finding {
 	for _, cycle := range f.snapshot.Cycles {
 		var steps []string
 		for _, step := range cycle.Steps {
-			steps = append(steps, fmt.Sprintf("%d waits for %s", step.PID, step.Key))
+			steps = append(steps, fmt.Sprintf("%d waits for %s behind %d", step.PID, step.Key, step.BlockedBy))
 		}
 		finding := Finding{
 			Check: check, Level: Problem,
@@ -141,7 +141,7 @@ func waits(f facts, long time.Duration) []Finding {
 		}
 		all = append(all, Finding{
 			Check: check, Level: Warning,
-			What: fmt.Sprintf("%s has waited %v for %s in database %s%s", who(waiter.Session),
+			What: fmt.Sprintf("%s has waited %s%v for %s in database %s%s", who(waiter.Session), atMostSo(waiter),
 				f.snapshot.TakenAt.Sub(*waiter.WaitingSince).Round(time.Second), lock.Label(), lock.Database, behind(waiter)),
 			Why: "whoever holds the lock may be stuck",
 			Do:  "look at what the holder does (pglock monitor), and end it if it is stuck (pglock terminate PID)",
@@ -151,6 +151,14 @@ func waits(f facts, long time.Duration) []Finding {
 		return []Finding{{Check: check, Level: OK, What: fmt.Sprintf("nobody has waited longer than %v", long)}}
 	}
 	return atMost(all, "long waits")
+}
+
+// atMostSo is for servers that do not tell when a wait began.
+func atMostSo(w monitor.Waiter) string {
+	if w.WaitingEstimated {
+		return "at most "
+	}
+	return ""
 }
 
 func behind(w monitor.Waiter) string {

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// chooser finds the session that is meant in a snapshot.
+type chooser func(*monitor.Snapshot) (monitor.Condemned, error)
+
+// chooser reads what the command was given, before anything is connected to.
+func (s *signalling) chooser(cmd *cobra.Command, args []string) (chooser, error) {
+	given := len(args)
+	for _, flag := range []string{"key", "session"} {
+		if cmd.Flags().Changed(flag) {
+			given++
+		}
+	}
+	switch {
+	case given == 0:
+		return nil, misuse(cmd, "expected one of PID, --key and --session")
+	case given > 1:
+		return nil, misuse(cmd, "expected only one of PID, --key and --session")
+	case s.yes && s.session == "":
+		return nil, misuse(cmd, "--yes needs --session PID@SINCE, since a process ID alone can be that of another session "+
+			"by now (without --yes this command shows it)")
+	case len(args) == 1:
+		return byPID(cmd, args[0])
+	case s.key != "":
+		return s.byKey(cmd)
+	}
+	return bySession(cmd, s.session)
+}
+
+func byPID(cmd *cobra.Command, text string) (chooser, error) {
+	pid, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || pid <= 0 {
+		return nil, misuse(cmd, "%q is not a process ID", text)
+	}
+	return func(snapshot *monitor.Snapshot) (monitor.Condemned, error) {
+		return monitor.Inspect(snapshot, int32(pid))
+	}, nil
+}
+
+func bySession(cmd *cobra.Command, text string) (chooser, error) {
+	binding, err := monitor.ParseBinding(text)
+	if err != nil {
+		return nil, misuse(cmd, "--session: %s", strings.TrimPrefix(err.Error(), "monitor: "))
+	}
+	return func(snapshot *monitor.Snapshot) (monitor.Condemned, error) {
+		c, err := monitor.Inspect(snapshot, binding.PID)
+		if err == nil && !c.Binding.Equal(binding) {
+			err = fmt.Errorf("%w as %s: process %d is session %s", monitor.ErrNoSession, binding, binding.PID, c.Binding)
+		}
+		return c, err
+	}, nil
+}
+
+func (s *signalling) byKey(cmd *cobra.Command) (chooser, error) {
+	key, err := parseKey(cmd, s.key)
+	if err != nil {
+		return nil, err
+	}
+	return func(snapshot *monitor.Snapshot) (monitor.Condemned, error) {
+		lock, _ := snapshot.Find(key)
+		var pids []int32
+		for _, holder := range lock.Holders {
+			if holder.Prepared() {
+				return monitor.Condemned{}, fmt.Errorf("%w: a prepared transaction holds %s, which has no process: %s",
+					monitor.ErrNoSession, key, rollback(holder.Session))
+			}
+			pids = append(pids, holder.PID)
+		}
+		slices.Sort(pids)
+		pids = slices.Compact(pids)
+		switch len(pids) {
+		case 0:
+			return monitor.Condemned{}, fmt.Errorf("%w: nobody holds %s in database %s",
+				monitor.ErrNoSession, key, snapshot.Database)
+		case 1:
+			return monitor.Inspect(snapshot, pids[0])
+		}
+		return monitor.Condemned{}, &exit{codeOther, fmt.Errorf("%d sessions hold %s: choose one by its PID, of %s",
+			len(pids), key, strings.Trim(fmt.Sprint(pids), "[]"))}
+	}, nil
+}
+
+// rollback says how a prepared transaction is ended.
+func rollback(session monitor.Session) string {
+	if session.GID == "" {
+		return "it has ended meanwhile"
+	}
+	return fmt.Sprintf("as its owner %s or a superuser, in database %s, run: %s",
+		session.User, session.Database, session.RollbackSQL())
+}

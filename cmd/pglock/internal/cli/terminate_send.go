@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// send sends a signal, and logs that it did, or could not.
+func send(ctx context.Context, db database, pool *pgxpool.Pool, log io.Writer, signal monitor.Signal,
+	c monitor.Condemned) (monitor.Outcome, error) {
+	act := map[monitor.Signal]func(context.Context, monitor.DBTX, monitor.Condemned) (monitor.Outcome, error){
+		monitor.SignalCancel: monitor.Cancel, monitor.SignalTerminate: monitor.Terminate,
+	}[signal]
+	outcome, err := act(ctx, pool, c)
+	record(ctx, slog.New(slog.NewTextHandler(log, nil)).With("server", db.target), signal, c, outcome, err)
+	return outcome, err
+}
+
+// record logs a signal that was sent, or was to be sent.
+func record(ctx context.Context, logger *slog.Logger, signal monitor.Signal, c monitor.Condemned, o monitor.Outcome,
+	err error) {
+	if err == nil {
+		logger.LogAttrs(ctx, slog.LevelInfo, "session signalled", slog.Any("", o))
+		return
+	}
+	message := "session not signalled"
+	if o.Sent {
+		message = "session signalled, effect unknown"
+	}
+	logger.LogAttrs(ctx, slog.LevelError, message, slog.String("signal", string(signal)), slog.Any("", c),
+		slog.String("error", oneLine(err.Error())))
+}
