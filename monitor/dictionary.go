@@ -25,7 +25,7 @@ type Names struct {
 }
 
 const (
-	// MaxNames is how many names a dictionary can have. That many take about 150 MB.
+	// MaxNames is how many names a dictionary can have. That many take about 100 MB.
 	MaxNames = 1_000_000
 	// mostForOthers is how many names are also hashed as other tools do, which takes ten times the room.
 	mostForOthers = 10_000

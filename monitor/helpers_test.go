@@ -16,8 +16,6 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
-
 var queryModes = []pgx.QueryExecMode{
 	pgx.QueryExecModeCacheStatement,
 	pgx.QueryExecModeCacheDescribe,

@@ -1,0 +1,131 @@
+package monitor_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// workerVariable makes the test binary become a program that holds one lock and then wants another one.
+const workerVariable = "PGLOCK_TEST_WORKER_DATABASE_URL"
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv(workerVariable); url != "" {
+		if err := work(url, pglock.NewKey(os.Args[1]), pglock.NewKey(os.Args[2])); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	testenv.Main(m)
+}
+
+// work says when it holds the first key, waits for the second after it has read a line, and gives up when there is
+// nothing left to read.
+func work(url string, first, second pglock.Key) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	pool, err := pgxpool.New(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	locker, err := pglock.New(pool)
+	if err != nil {
+		return err
+	}
+	held, err := locker.Lock(ctx, first)
+	if err != nil {
+		return err
+	}
+	fmt.Println("held")
+	lines := bufio.NewReader(os.Stdin)
+	if _, err := lines.ReadString('\n'); err != nil {
+		return err
+	}
+	go func() {
+		_, _ = lines.ReadString('\n') // the end
+		cancel()
+	}()
+	if _, err := locker.Lock(ctx, second); err == nil || ctx.Err() == nil {
+		return fmt.Errorf("the second lock: %w", err)
+	}
+	if err := held.Unlock(context.Background()); err != nil {
+		return err
+	}
+	return locker.Close(context.Background())
+}
+
+// worker is such a program at work.
+type worker struct{ stdin io.WriteCloser }
+
+func startWorker(t *testing.T, db *testenv.DB, first, second string) worker {
+	t.Helper()
+	self, err := os.Executable()
+	check(t, err)
+	cmd := exec.Command(self, first, second)
+	cmd.Env = append(os.Environ(), workerVariable+"="+db.ConnString())
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	check(t, err)
+	stdout, err := cmd.StdoutPipe()
+	check(t, err)
+	check(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the worker: %v", err)
+		}
+	})
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "held\n" {
+		t.Fatalf("the worker says %q (%v)", line, err)
+	}
+	return worker{stdin}
+}
+
+func (w worker) goOn(t *testing.T) {
+	t.Helper()
+	_, err := io.WriteString(w.stdin, "\n")
+	check(t, err)
+}
+
+// The real thing: two programs that use Lockers, of which each carries what it holds on one session and waits on another.
+func TestADeadlockOfTwoProgramsIsShown(t *testing.T) {
+	db := testenv.Database(t)
+	one := startWorker(t, db, "left", "right")
+	other := startWorker(t, db, "right", "left")
+	names := monitor.NewNames("left", "right")
+	one.goOn(t)
+	db.WaitForWaiters(t, 1)
+	if s := take(t, db.Pool(t)); len(s.Cycles) > 0 {
+		t.Errorf("there is a cycle already: %+v", s.Cycles)
+	}
+	other.goOn(t)
+	db.WaitForWaiters(t, 2)
+
+	s, err := monitor.Take(t.Context(), db.Pool(t), monitor.WithNames(names))
+	check(t, err)
+	requireTruth(t, db, s)
+	cycle := onlyCycle(t, s)
+	if cycle.Certain || len(cycle.Steps) != 2 || cycle.Steps[0].Process == "" || cycle.Steps[1].Process == "" ||
+		cycle.Steps[0].Process == cycle.Steps[1].Process {
+		t.Errorf("the cycle is %+v", cycle)
+	}
+	requireEqual(t, "keys", []string{cycle.Steps[0].Key, cycle.Steps[1].Key}, []string{"left", "right"})
+	for _, step := range cycle.Steps {
+		if lock := find(t, s, pglock.NewKey(step.Key)); lock.Holders[0].Process == step.Process ||
+			lock.Waiters[0].PID != step.PID {
+			t.Errorf("%s is held by %+v and waited for by %+v; the step is %+v", step.Key, lock.Holders, lock.Waiters, step)
+		}
+	}
+}
