@@ -27,6 +27,9 @@ func (b *Backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, 
 var errLostEarly = errors.New("one of the keys was lost before all were held")
 
 func (b *Backend) acquire(ctx context.Context, r driver.Request) (g *grant, err error) {
+	if r.Wait {
+		b.room.shards.probe(ctx)
+	}
 	g = b.newGrant(r)
 	if g.token == sharedValue {
 		return nil, fmt.Errorf("%w: the token %q marks shared locks", driver.ErrUnsupported, sharedValue)

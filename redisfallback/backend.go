@@ -26,8 +26,9 @@ type Backend struct {
 	quorum   int
 	timeout  time.Duration // for one answer of one node
 	env      driver.Env
-	instance string // names this Locker among those that wait
+	instance string // names this Locker; see locker
 	serial   atomic.Uint64
+	sharded  atomic.Bool // waiters are woken by sharded pub/sub
 	keeper   keeper
 	room     waitroom
 
@@ -41,7 +42,10 @@ func newBackend(clients []redis.UniversalClient, o options) *Backend {
 		_, cluster := client.(*redis.ClusterClient)
 		b.nodes = append(b.nodes, &node{client: client, name: nodeName(client), cluster: cluster})
 	}
-	b.keeper.backend, b.room.backend = b, b
+	b.keeper.backend, b.room.backend, b.room.shards.room = b, b, &b.room
+	if cluster, ok := clients[0].(*redis.ClusterClient); ok && !b.redlock() {
+		b.room.shards.cluster = cluster
+	}
 	return b
 }
 
@@ -76,6 +80,14 @@ const (
 	onlyWake = 0  // wake those who wait, and let them ask
 	keepMum  = -1 // tell nobody: who gives the lock up will ask again itself
 )
+
+// locker is what the Locker is called among those that wait.
+func (b *Backend) locker() string {
+	if b.sharded.Load() {
+		return shardMark + b.instance
+	}
+	return b.instance
+}
 
 // redlock tells whether the backend has several nodes.
 func (b *Backend) redlock() bool { return len(b.nodes) > 1 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -85,5 +86,121 @@ func TestLocksOfSeveralSlotsAreTakenTogether(t *testing.T) {
 			last = number
 		}
 		unlock(t, one)
+	}
+}
+
+// TestAClusterWakesWaitersInTheirSlots: with sharded pub/sub where the servers have it, and otherwise without.
+func TestAClusterWakesWaitersInTheirSlots(t *testing.T) {
+	for name, test := range map[string]struct {
+		directives []string
+		uses       string
+		not        string
+	}{
+		"sharded":            {nil, "cmdstat_spublish", "cmdstat_publish"},
+		"servers without it": {[]string{`rename-command SPUBLISH ""`}, "cmdstat_publish", "cmdstat_spublish"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nodes := testenv.NewRedisCluster(t, 3, test.directives...)
+			first := open(t, []redis.UniversalClient{newCluster(t, nodes)}, nil)
+			other := open(t, []redis.UniversalClient{newCluster(t, nodes)}, nil)
+			const keys = 30
+			var held []*pglock.Lock
+			for i := range keys {
+				held = append(held, lock(t, first, pglock.NewKey(strconv.Itoa(i))))
+			}
+			got := make(chan error, keys)
+			for i := range keys {
+				go func() {
+					k, err := other.Lock(t.Context(), pglock.NewKey(strconv.Itoa(i)))
+					if err == nil {
+						err = k.Unlock(t.Context())
+					}
+					got <- err
+				}()
+			}
+			testenv.WaitUntil(t, "all stand in line", func() bool { return inLines(t, nodes) == keys })
+			for _, node := range nodes {
+				list := node.Must(t, "CLIENT", "LIST", "TYPE", "pubsub")
+				if n := strings.Count(list, "\n"); n > 1 {
+					t.Errorf("a server has %d connections for messages of one Locker:\n%s", n, list)
+				}
+			}
+			for _, k := range held {
+				unlock(t, k)
+			}
+			for range keys {
+				if err := <-got; err != nil {
+					t.Error(err)
+				}
+			}
+			var stats string
+			for _, node := range nodes {
+				stats += node.Must(t, "INFO", "commandstats")
+			}
+			if !strings.Contains(stats, test.uses+":") || strings.Contains(stats, test.not+":") {
+				t.Errorf("want %s and not %s in\n%s", test.uses, test.not, stats)
+			}
+		})
+	}
+}
+
+// inLines counts who waits on all servers.
+func inLines(t *testing.T, nodes []*testenv.RedisServer) (total int) {
+	t.Helper()
+	for _, node := range nodes {
+		total += inLine(t, newClient(t, node.URL()))
+	}
+	return total
+}
+
+// TestASubscriptionIsMadeAnewWhereItsSlotIs goes through what ends one: its connection is killed, and its slot moves.
+func TestASubscriptionIsMadeAnewWhereItsSlotIs(t *testing.T) {
+	nodes := testenv.NewRedisCluster(t, 2)
+	first := open(t, []redis.UniversalClient{newCluster(t, nodes)}, nil)
+	other := open(t, []redis.UniversalClient{newCluster(t, nodes)}, nil)
+	key := pglock.NewKey("{moving}k")
+	slot := int(newCluster(t, nodes).ClusterKeySlot(t.Context(), "{moving}").Val())
+	from, to := nodes[slot*2/16384], nodes[1-slot*2/16384]
+	listening := func(node *testenv.RedisServer) func() bool {
+		return func() bool {
+			channels, err := newClient(t, node.URL()).PubSubShardChannels(t.Context(), "*").Result()
+			return err == nil && len(channels) == 1
+		}
+	}
+	held := lock(t, first, key)
+	got := make(chan *pglock.Lock, 1)
+	go func() {
+		next, err := other.Lock(t.Context(), key)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- next
+	}()
+	testenv.WaitUntil(t, "the waiter listens", listening(from))
+	from.Must(t, "CLIENT", "KILL", "TYPE", "pubsub")
+	testenv.WaitUntil(t, "the waiter listens again", listening(from))
+	moveSlot(t, nodes, from, to, slot)
+	testenv.WaitUntil(t, "the waiter listens where the slot is now", listening(to))
+	unlock(t, held)
+	if next := <-got; next != nil {
+		unlock(t, next)
+	}
+}
+
+// moveSlot moves a slot with all its keys.
+func moveSlot(t *testing.T, nodes []*testenv.RedisServer, from, to *testenv.RedisServer, slot int) {
+	t.Helper()
+	id := func(s *testenv.RedisServer) string { return s.Must(t, "CLUSTER", "MYID") }
+	number := strconv.Itoa(slot)
+	to.Must(t, "CLUSTER", "SETSLOT", number, "IMPORTING", id(from))
+	from.Must(t, "CLUSTER", "SETSLOT", number, "MIGRATING", id(to))
+	keys, err := newClient(t, from.URL()).ClusterGetKeysInSlot(t.Context(), slot, 1000).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	from.Must(t, append([]string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.Port()), "", "0", "5000", "KEYS"}, keys...)...)
+	for _, node := range append([]*testenv.RedisServer{to, from}, nodes...) {
+		node.Must(t, "CLUSTER", "SETSLOT", number, "NODE", id(to))
 	}
 }

@@ -70,10 +70,13 @@
 // line: while ours wait, they are not served. Readers and writers take turns. On Redlock there is no common line:
 // waiters are woken and ask again, and the order is by chance.
 //
+// On a Cluster messages use sharded pub/sub when the servers have it (Redis 7), over one connection to each master, and
+// at most fifty keys a second are looked at.
+//
 // # Rights
 //
-// This user can do what is needed, for the default prefix, on one server. In a Cluster add +cluster|slots,
-// +cluster|shards, +command and +readonly:
+// This user can do what is needed, for the default prefix, on one server. In a Cluster add &{*}:pglock:wake:*
+// +cluster|slots +cluster|shards +command +readonly +ssubscribe +spublish:
 //
 //	ACL SETUSER locks on >PASSWORD ~pglock:* ~{*}:pglock:* &pglock:wake:* +ping +info +hello +subscribe +publish +evalsha +eval +get +mget +set +del +exists +pttl +pexpire +pexpireat +time +zadd +zrem +zrange +zscore +zpopmin +zrangebyscore +zremrangebyscore
 //

@@ -14,7 +14,7 @@ type grant struct {
 	shared bool
 	polled bool // waited without a place in a line that all nodes agree on
 	token  string
-	locker string // the Locker's instance
+	locker string // as the Locker was called when the grant was made
 	serial uint64 // names the grant among the Locker's
 
 	until atomic.Int64 // a driver.Instant
@@ -35,7 +35,7 @@ type holding struct {
 }
 
 func (b *Backend) newGrant(r driver.Request) *grant {
-	g := &grant{shared: r.Shared, token: r.Token.String(), locker: b.instance, serial: b.serial.Add(1)}
+	g := &grant{shared: r.Shared, token: r.Token.String(), locker: b.locker(), serial: b.serial.Add(1)}
 	if g.keys = g.only[:]; len(r.Keys) > 1 {
 		g.keys = make([]holding, len(r.Keys))
 	}

@@ -3,6 +3,7 @@ package redisfallback_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -75,7 +76,9 @@ func open(
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := l.Close(context.Background()); err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // a test that failed may still hold locks
+		defer cancel()
+		if err := l.Close(ctx); err != nil {
 			t.Error(err)
 		}
 	})

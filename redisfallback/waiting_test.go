@@ -66,6 +66,44 @@ func TestAThousandWaitersCostTheServerLittle(t *testing.T) {
 	}
 }
 
+// TestAThousandWaitersCostAClusterLittle: there each key is looked at with a command of its own.
+func TestAThousandWaitersCostAClusterLittle(t *testing.T) {
+	const keys = 1000
+	nodes := testenv.NewRedisCluster(t, 3)
+	admin := newCluster(t, nodes)
+	l := open(t, []redis.UniversalClient{newCluster(t, nodes)}, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	defer cancel()
+	for i := range keys {
+		key := pglock.NewKey(strconv.Itoa(i))
+		if err := admin.Set(ctx, "pglock:"+key.String(), "theirs", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		waiting.Go(func() {
+			if _, err := l.Lock(ctx, key); !errors.Is(err, context.Canceled) {
+				t.Errorf("a waiter: %v", err)
+			}
+		})
+	}
+	testenv.WaitUntil(t, "all stand in line", func() bool { return inLines(t, nodes) == keys })
+	const seconds = 10
+	var before [3]int64
+	for i, node := range nodes {
+		before[i] = commands(t, newClient(t, node.URL()))
+	}
+	start := time.Now()
+	time.Sleep(seconds * time.Second) // what is measured is what happens in this time
+	for i, node := range nodes {
+		rate := float64(commands(t, newClient(t, node.URL()))-before[i]) / time.Since(start).Seconds()
+		t.Logf("%.1f commands/s", rate)
+		if rate >= 100 {
+			t.Errorf("%d waiters cost a server %.1f commands a second", keys, rate)
+		}
+	}
+}
+
 // inLine counts who waits, each process once for a key.
 func inLine(t *testing.T, admin *redis.Client) (total int) {
 	t.Helper()

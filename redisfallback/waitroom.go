@@ -2,6 +2,7 @@ package redisfallback
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -18,10 +19,12 @@ type waitroom struct {
 	mu      sync.Mutex
 	waiters map[string]*waiter // by number
 	subs    []*redis.PubSub
+	shards  shards // instead of subs, on a Cluster that has them
 	running bool
 	closed  bool
 	kick    chan struct{} // a waiter wants to be looked at earlier
-	stop    chan struct{}
+	ctx     context.Context
+	stop    context.CancelFunc
 	stopped sync.WaitGroup
 }
 
@@ -38,10 +41,19 @@ const (
 	maxLook    = 2 * time.Second // after which a key is looked at, whatever was heard of it
 	lineAgain  = lineFor / 3 * time.Millisecond
 	keysPerGet = 512
+
+	looksPerSecond = 50 // on a Cluster
 )
 
-// lookEvery is the time between two looks at the same key.
-func (r *waitroom) lookEvery() time.Duration { return min(maxLook, r.backend.env.Lease/4) }
+// lookEvery is the time between two looks at the same key. On a Cluster each key costs a command, so that many are looked
+// at less often. It runs under mu.
+func (r *waitroom) lookEvery() time.Duration {
+	every := min(maxLook, r.backend.env.Lease/4)
+	if r.backend.nodes[0].cluster {
+		every = max(every, time.Duration(len(r.waiters))*time.Second/looksPerSecond)
+	}
+	return every
+}
 
 // enter lets somebody in who is about to stand in line for the grant's key i.
 func (r *waitroom) enter(g *grant, i int) *waiter {
@@ -50,13 +62,14 @@ func (r *waitroom) enter(g *grant, i int) *waiter {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.waiters == nil {
-		r.waiters, r.kick, r.stop = map[string]*waiter{}, make(chan struct{}, 1), make(chan struct{})
+		r.waiters, r.kick = map[string]*waiter{}, make(chan struct{}, 1)
+		r.ctx, r.stop = context.WithCancel(context.Background())
 	}
 	r.waiters[g.number()] = w
 	if r.closed {
 		return w
 	}
-	r.subscribe()
+	r.subscribe(w)
 	if !r.running {
 		r.running = true
 		r.stopped.Go(r.run)
@@ -72,9 +85,9 @@ func (r *waitroom) leave(w *waiter) {
 
 // schedule has w's key looked at when the holder's lease is over, or at the next common look.
 func (r *waitroom) schedule(w *waiter, busy time.Duration) {
-	now, every := driver.Now(), r.lookEvery()
+	now := driver.Now()
 	r.mu.Lock()
-	w.due = nextLook(now, every)
+	w.due = nextLook(now, r.lookEvery())
 	early := busy > 0 && busy < w.due.Sub(now)
 	if early {
 		w.due = now.Add(busy + time.Millisecond)
@@ -116,13 +129,28 @@ func (r *waitroom) rouseAll() {
 	}
 }
 
-// subscribe listens on every node, from the first waiter on. It runs under mu.
-func (r *waitroom) subscribe() {
+// rouseSlot wakes those who wait in a slot.
+func (r *waitroom) rouseSlot(tag string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range r.waiters {
+		if w.names.tag == tag {
+			w.rouse()
+		}
+	}
+}
+
+// subscribe listens to what wakes w: in its slot, or on every node, from the first waiter on. It runs under mu.
+func (r *waitroom) subscribe(w *waiter) {
+	if r.backend.sharded.Load() {
+		r.shards.want(w.names.tag)
+		return
+	}
 	if r.subs != nil {
 		return
 	}
 	for _, n := range r.backend.nodes {
-		sub := n.client.Subscribe(context.Background(), wakeChannel+r.backend.instance)
+		sub := n.client.Subscribe(r.ctx)
 		r.subs = append(r.subs, sub)
 		r.stopped.Go(func() { r.listen(sub) })
 	}
@@ -133,6 +161,9 @@ const wakeChannel = "pglock:wake:"
 
 // listen wakes those who are called. Whenever it has subscribed again it wakes all: what was sent before is lost.
 func (r *waitroom) listen(sub *redis.PubSub) {
+	if err := sub.Subscribe(r.ctx, wakeChannel+r.backend.instance); errors.Is(err, redis.ErrClosed) {
+		return
+	} // after any other error the channel below tries again
 	for message := range sub.ChannelWithSubscriptions() {
 		switch m := message.(type) {
 		case *redis.Message:
@@ -145,12 +176,11 @@ func (r *waitroom) listen(sub *redis.PubSub) {
 
 // run looks at keys when that is due, while anybody waits.
 func (r *waitroom) run() {
-	now := driver.Now()
-	timer := time.NewTimer(nextLook(now, r.lookEvery()).Sub(now))
+	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
-		case <-r.stop:
+		case <-r.ctx.Done():
 			return
 		case <-r.kick:
 		case <-timer.C:
@@ -165,10 +195,11 @@ func (r *waitroom) run() {
 
 // look looks at what is due, and says when to do so again; more is false when nobody waits.
 func (r *waitroom) look() (next time.Duration, more bool) {
-	now, every := driver.Now(), r.lookEvery()
-	next = every
+	now := driver.Now()
 	var due, stale []*waiter
 	r.mu.Lock()
+	every := r.lookEvery()
+	next = every
 	for _, w := range r.waiters {
 		if w.due <= now {
 			due = append(due, w)
@@ -179,6 +210,7 @@ func (r *waitroom) look() (next time.Duration, more bool) {
 			w.fresh = now
 		}
 		next = min(next, w.due.Sub(now))
+		r.subscribe(w)
 	}
 	r.running = len(r.waiters) > 0
 	more = r.running
@@ -253,7 +285,7 @@ func (r *waitroom) close() error {
 	if !r.closed {
 		r.closed = true
 		if r.stop != nil {
-			close(r.stop)
+			r.stop()
 		}
 		for _, sub := range r.subs {
 			if closeErr := sub.Close(); closeErr != nil && err == nil {
@@ -262,6 +294,7 @@ func (r *waitroom) close() error {
 		}
 	}
 	r.mu.Unlock()
+	err = errors.Join(err, r.shards.close())
 	r.stopped.Wait()
 	return err
 }

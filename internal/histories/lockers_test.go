@@ -43,7 +43,9 @@ type run struct {
 	*testing.T
 	history *histories.History
 	lockers []*pglock.Locker
-	looks   bool // what a look at a Lock says is recorded, so that it has to be true
+	looks   bool          // what a look at a Lock says is recorded, so that it has to be true
+	rest    time.Duration // at most so long between two locks of a worker
+	rounds  int           // so often the fault happens at least
 }
 
 func (r *run) open(cfg *pgxpool.Config, opts ...pglock.Option) {
@@ -73,17 +75,23 @@ func (r *run) work(fault func(context.Context)) {
 			workers.Go(func() {
 				for ctx.Err() == nil {
 					r.useLock(ctx, l)
+					if r.rest > 0 {
+						time.Sleep(rand.N(r.rest))
+					}
 				}
 			})
 		}
 	}
+	var rounds atomic.Int64
 	workers.Go(func() {
-		for ctx.Err() == nil {
+		for ; ctx.Err() == nil; rounds.Add(1) {
 			fault(ctx)
 		}
 	})
 	enough := events(r.T)
-	testenv.WaitUntil(r.T, "there are enough events", func() bool { return r.history.Len() >= enough })
+	testenv.WaitUntil(r.T, "there are enough events", func() bool {
+		return r.history.Len() >= enough && int(rounds.Load()) >= r.rounds
+	})
 	stop()
 	workers.Wait()
 	r.check()

@@ -79,12 +79,14 @@ func stopping(t testing.TB) func(*redisserver.Server, error) *RedisServer {
 	}
 }
 
-// NewRedisCluster starts a Redis Cluster of masters that share the slots in equal parts.
-func NewRedisCluster(t testing.TB, masters int) []*RedisServer {
+// NewRedisCluster starts a Redis Cluster of masters that share the slots in equal parts, with more directives or none.
+func NewRedisCluster(t testing.TB, masters int, directives ...string) []*RedisServer {
 	t.Helper()
 	servers := make([]*RedisServer, masters)
 	for i := range servers {
-		servers[i] = NewRedis(t, "cluster-enabled yes", "cluster-node-timeout 2000", "cluster-require-full-coverage yes")
+		servers[i] = NewRedis(t, append([]string{
+			"cluster-enabled yes", "cluster-node-timeout 2000", "cluster-require-full-coverage yes",
+		}, directives...)...)
 	}
 	const slots = 16384
 	for i, server := range servers {

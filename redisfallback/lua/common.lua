@@ -16,8 +16,12 @@ end
 
 -- wake tells a waiter to ask again. Whoever misses it looks by itself after a while.
 local function wake(waiter)
-	local instance, number = string.match(waiter, '^(%S+) (%S+) ')
-	redis.pcall('PUBLISH', 'pglock:wake:' .. instance, number)
+	local locker, number = string.match(waiter, '^(%S+) (%S+) ')
+	if string.sub(locker, 1, 1) == '/' then -- it listens in the lock's slot
+		redis.pcall('SPUBLISH', string.match(KEYS[2], '^{%w+}:pglock:') .. 'wake:' .. locker, number)
+	else
+		redis.pcall('PUBLISH', 'pglock:wake:' .. locker, number)
+	end
 end
 
 -- cover makes the lock last as long as the last of its shared holders.

@@ -1,0 +1,170 @@
+package redisfallback
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// shards are a Locker's subscriptions on a Cluster whose servers have sharded pub/sub: a message then goes to the server
+// of its slot instead of to all
+// (https://redis.io/docs/latest/develop/interact/pubsub/#sharded-pubsub). There is a channel for each slot in which
+// somebody waits, and a connection for each master that has such a slot. Package redis keeps a connection's channels
+// alive only when they are all of one slot, so that is done here. While a channel is away its waiters are woken by the
+// next look.
+type shards struct {
+	room    *waitroom
+	cluster *redis.ClusterClient
+	known   atomic.Bool // whether there is sharded pub/sub
+
+	mu      sync.Mutex
+	slots   map[string]string        // the tags of slots to the masters that are subscribed to; none yet: ""
+	masters map[string]*redis.PubSub // by address
+}
+
+// shardMark begins a Locker's name among waiters that are to be woken by sharded pub/sub.
+const shardMark = "/"
+
+// probe finds out once whether the servers have sharded pub/sub. If they do not answer they are asked again next time.
+func (s *shards) probe(ctx context.Context) {
+	b := s.room.backend
+	if s.cluster == nil || s.known.Load() || b.sharded.Load() {
+		return
+	}
+	calls := b.calls(nil, nil, "command", "info", "spublish")
+	if t, err := b.round(ctx, calls); err != nil || t.failed > 0 {
+		return
+	}
+	if infos, ok := calls[0].value.([]any); ok && len(infos) == 1 && infos[0] != nil {
+		b.sharded.Store(true)
+	}
+	s.known.Store(true)
+}
+
+// channel is the Locker's in the slot of tag.
+func (s *shards) channel(tag string) string { return tag + "wake:" + s.room.backend.locker() }
+
+// want has the channel of a slot subscribed to, unless that is so already.
+func (s *shards) want(tag string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.slots == nil {
+		s.slots, s.masters = map[string]string{}, map[string]*redis.PubSub{}
+	}
+	if _, ok := s.slots[tag]; !ok {
+		s.slots[tag] = ""
+		s.room.stopped.Go(func() { s.subscribe(tag) })
+	}
+}
+
+// subscribe asks the slot's master; its answer comes to whoever receives from that.
+func (s *shards) subscribe(tag string) {
+	ctx := s.room.ctx
+	master, err := s.cluster.MasterForKey(ctx, s.channel(tag))
+	if err == nil {
+		err = s.master(tag, master).SSubscribe(ctx, s.channel(tag))
+	}
+	if err != nil {
+		s.forget(tag)
+	}
+}
+
+// master returns the subscription at a master, which is made if there is none.
+func (s *shards) master(tag string, client *redis.Client) *redis.PubSub {
+	addr := client.Options().Addr
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slots[tag] = addr
+	sub := s.masters[addr]
+	if sub == nil {
+		sub = client.SSubscribe(s.room.ctx)
+		s.masters[addr] = sub
+		s.room.stopped.Go(func() { s.receive(addr, sub) })
+	}
+	return sub
+}
+
+// forget lets a slot be wanted again.
+func (s *shards) forget(tag string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.slots, tag)
+}
+
+// receive wakes those who are called, until the connection fails.
+func (s *shards) receive(addr string, sub *redis.PubSub) {
+	silent := false // since the last ping
+	for {
+		message, err := sub.ReceiveTimeout(s.room.ctx, pingAfter)
+		if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() && !silent {
+			silent = true
+			err = sub.Ping(s.room.ctx)
+			message = nil
+		}
+		if err != nil {
+			s.drop(addr, sub)
+			return
+		}
+		if message != nil {
+			silent = false
+		}
+		s.hear(message)
+	}
+}
+
+// pingAfter is how long a subscription is silent before it has to prove that it is alive.
+const pingAfter = 10 * time.Second
+
+func (s *shards) hear(message any) {
+	switch m := message.(type) {
+	case *redis.Message:
+		s.room.rouse(m.Payload)
+	case *redis.Subscription:
+		tag := strings.TrimSuffix(m.Channel, "wake:"+s.room.backend.locker())
+		if m.Kind == "sunsubscribe" { // the slot has moved to another master
+			s.forget(tag)
+			s.cluster.ReloadState(s.room.ctx)
+			return
+		}
+		s.room.rouseSlot(tag) // what was sent before is lost
+	}
+}
+
+// drop gives up a connection that failed, or whose master has a slot no longer. Its slots are wanted again at the next
+// look.
+func (s *shards) drop(addr string, sub *redis.PubSub) {
+	_ = sub.Close() // it has failed already
+	s.cluster.ReloadState(s.room.ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.masters[addr] == sub {
+		delete(s.masters, addr)
+	}
+	for tag, at := range s.slots {
+		if at == addr {
+			delete(s.slots, tag)
+		}
+	}
+}
+
+// close ends the subscriptions; the room's context has ended by then.
+func (s *shards) close() (err error) {
+	s.mu.Lock()
+	subs := make([]*redis.PubSub, 0, len(s.masters))
+	for _, sub := range s.masters {
+		subs = append(subs, sub)
+	}
+	s.mu.Unlock()
+	for _, sub := range subs {
+		if closeErr := sub.Close(); closeErr != nil && !errors.Is(closeErr, redis.ErrClosed) && err == nil {
+			err = closeErr
+		}
+	}
+	return err
+}
