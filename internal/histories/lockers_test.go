@@ -45,6 +45,7 @@ type run struct {
 	lockers []*pglock.Locker
 	looks   bool          // what a look at a Lock says is recorded, so that it has to be true
 	rest    time.Duration // at most so long between two locks of a worker
+	stay    time.Duration // at most so long with one lock in twenty
 	rounds  int           // so often the fault happens at least
 }
 
@@ -137,7 +138,18 @@ func (r *run) useLock(ctx context.Context, l *pglock.Locker) {
 			_ = lock.Verify(ctx) // for the time that it takes; the end shows what came of it
 		}
 	}
+	if r.stay > 0 && rand.IntN(20) == 0 {
+		u.hold(ctx, rand.N(r.stay))
+	}
 	u.unlock()
+}
+
+// hold looks at the lock all the time.
+func (u *use) hold(ctx context.Context, d time.Duration) {
+	for end := time.Now().Add(d); ctx.Err() == nil && u.lock.Err() == nil && time.Now().Before(end); {
+		u.look(u.lock.Err)
+		time.Sleep(5 * time.Millisecond)
+	}
 }
 
 // acquire takes one lock or two, in one of the ways that there are, and waits for a moment at most.

@@ -72,7 +72,7 @@ func TestRedisLocksAreLinearizable(t *testing.T) {
 // and connections and scripts go.
 func TestRedisLocksAreLinearizableWhateverHappensToTheServer(t *testing.T) {
 	server := testenv.NewRedis(t)
-	r := &run{T: t, history: histories.New(), looks: true, rest: 10 * time.Millisecond, rounds: 2}
+	r := &run{T: t, history: histories.New(), looks: true, rest: 10 * time.Millisecond, stay: 2 * lease, rounds: 3}
 	for range 3 {
 		r.openRedis(newClient(server))
 	}
@@ -95,7 +95,7 @@ func TestRedisLocksAreLinearizableWhateverHappensToTheServer(t *testing.T) {
 
 func TestRedisLocksAreLinearizableWhileAProcessIsSilent(t *testing.T) {
 	server := testenv.NewRedis(t)
-	r := &run{T: t, history: histories.New(), looks: true, rest: 10 * time.Millisecond, rounds: 2}
+	r := &run{T: t, history: histories.New(), looks: true, rest: 10 * time.Millisecond, stay: 2 * lease, rounds: 3}
 	r.openRedis(newClient(server))
 	r.openRedis(newClient(server))
 	var mute atomic.Bool
@@ -120,7 +120,7 @@ func TestRedlockLocksAreLinearizableWhileAMinorityIsAway(t *testing.T) {
 	for i := range servers {
 		servers[i] = testenv.NewRedis(t)
 	}
-	r := &run{T: t, history: histories.New(), looks: true, rest: 10 * time.Millisecond, rounds: 2}
+	r := &run{T: t, history: histories.New(), looks: true, rest: 10 * time.Millisecond, stay: 2 * lease, rounds: 3}
 	for range 3 {
 		clients := make([]redis.UniversalClient, len(servers))
 		for i, server := range servers {
@@ -142,7 +142,7 @@ func TestRedlockLocksAreLinearizableWhileAMinorityIsAway(t *testing.T) {
 // The slots of all keys go to and fro between two of a Cluster's three masters.
 func TestRedisLocksAreLinearizableWhileTheirSlotsMigrate(t *testing.T) {
 	nodes := testenv.NewRedisCluster(t, 3)
-	r := &run{T: t, history: histories.New(), looks: true, rest: 10 * time.Millisecond, rounds: 2}
+	r := &run{T: t, history: histories.New(), looks: true, rest: 10 * time.Millisecond, stay: 2 * lease, rounds: 3}
 	for range 3 {
 		r.openRedis(redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr()}}))
 	}
