@@ -55,8 +55,11 @@ func holdersCell(_ Model, r row) string { return strconv.Itoa(len(r.lock.Holders
 func waitersCell(_ Model, r row) string { return strconv.Itoa(len(r.lock.Waiters)) }
 
 func longestCell(_ Model, r row) string {
-	if r.longest < 0 {
+	switch {
+	case r.longest < 0:
 		return ""
+	case r.longest == 0: // the server does not tell, or not yet
+		return "?"
 	}
 	return view.Age(r.longest)
 }

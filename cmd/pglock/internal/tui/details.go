@@ -138,6 +138,9 @@ func (m Model) describe(t *text, session *monitor.Session, role string) {
 		return
 	}
 	t.fact(3, "application", field("application", session.Application))
+	if session.Process != "" {
+		t.fact(3, "process", view.Printable(session.Process)+", of pglock: its sessions carry the locks of many callers")
+	}
 	t.fact(3, "client", field("client", session.Client))
 	t.fact(3, "session", either(field("session_since", ""), m.since(session.Since)))
 	t.fact(3, "transaction", either(field("transaction_since", ""), m.since(session.TransactionSince)))

@@ -213,6 +213,29 @@ func deadlock() *monitor.Snapshot {
 		}}}}
 }
 
+// possible is a deadlock that goes through two sessions of one process.
+func possible() *monitor.Snapshot {
+	s := deadlock()
+	s.Cycles[0].Certain = false
+	s.Cycles[0].Steps[0].Process = "1f3a9c42"
+	return s
+}
+
+// full is a server whose lock table is nearly so.
+func full() *monitor.Snapshot {
+	s := workshop()
+	s.Capacity.Used = 12000
+	return s
+}
+
+// old is a server that does not tell since when sessions wait.
+func old() *monitor.Snapshot {
+	s := deadlock()
+	s.Locks[0].Waiters[0].WaitingEstimated = true
+	s.Locks[1].Waiters[0].WaitingSince = nil
+	return s
+}
+
 // crowd is a snapshot of n locks that two sessions hold, of which a few are waited for.
 func crowd(n int) *monitor.Snapshot {
 	s := &monitor.Snapshot{TakenAt: noon, ServerVersion: "16.4", Database: "shop", Role: "dba"}

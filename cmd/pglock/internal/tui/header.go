@@ -1,6 +1,8 @@
 package tui
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -58,27 +60,53 @@ func (m Model) paceWord() string {
 func (m Model) alerts() []styled {
 	var lines []styled
 	if m.lost != nil {
-		text := fmt.Sprintf("LOST no answer since %s UTC, trying again: %s", clock(m.snapshot.TakenAt),
-			view.Printable(oneLine(m.lost.Error())))
-		const most = 3
-		for _, line := range atMost(view.Wrap(text, m.width, "  "), most) {
-			lines = append(lines, styled{line, m.styles.alert})
-		}
+		text := fmt.Sprintf("LOST no answer since %s UTC, trying again: %s (l: log)", clock(m.snapshot.TakenAt),
+			view.Printable(oneLine(cause(m.lost))))
+		lines = append(lines, m.alert(text)...)
 	}
-	const cycles, linesEach = 2, 2
-	for i, cycle := range m.snapshot.Cycles {
-		text := view.Printable(view.Deadlock(m.snapshot, cycle))
-		if i == cycles {
-			text = fmt.Sprintf("%d more deadlocks (i shows all)", len(m.snapshot.Cycles)-cycles)
-		}
-		for _, line := range atMost(view.Wrap(text, m.width, "  "), linesEach) {
-			lines = append(lines, styled{line, m.styles.alert})
-		}
-		if i == cycles {
-			break
-		}
+	if used := m.snapshot.Capacity.Percent(); used >= alarming {
+		text := fmt.Sprintf("LOCK TABLE at least %s full; when it overflows, sessions fail with out of shared memory "+
+			"(i tells who fills it)", percent(used))
+		lines = append(lines, m.alert(text)...)
+	}
+	const most = 2
+	for _, cycle := range m.snapshot.Cycles[:min(most, len(m.snapshot.Cycles))] {
+		lines = append(lines, m.alert(view.Deadlock(m.snapshot, cycle))...)
+	}
+	if more := len(m.snapshot.Cycles) - most; more > 0 {
+		lines = append(lines, m.alert(number(more)+" more deadlocks (i tells all)")...)
 	}
 	return lines
+}
+
+// alarming is how full, in percent, a lock table is that must not be overlooked.
+const alarming = 75
+
+// alert is a text that may take two lines.
+func (m Model) alert(text string) []styled {
+	var lines []styled
+	for _, line := range atMost(view.Wrap(view.Printable(text), m.width, "  "), 2) {
+		lines = append(lines, styled{line, m.styles.alert})
+	}
+	return lines
+}
+
+// cause is what an error of a connection begins with: what is wrapped around it says which server that is, which
+// everybody can see.
+func cause(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Sprintf("it takes more than %v", answerTimeout)
+	}
+	for {
+		inner := errors.Unwrap(err)
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
+			inner = joined.Unwrap()[0]
+		}
+		if inner == nil {
+			return err.Error()
+		}
+		err = inner
+	}
 }
 
 func atMost(lines []string, n int) []string { return lines[:min(n, len(lines))] }
@@ -86,7 +114,7 @@ func atMost(lines []string, n int) []string { return lines[:min(n, len(lines))] 
 func (m Model) summary() string {
 	t := m.board.totals
 	parts := []string{plural(t.keys, "key"), plural(t.holders, "holder"), plural(t.waiters, "waiter")}
-	if t.waiters > 0 {
+	if t.longest > 0 {
 		parts = append(parts, "longest wait "+view.Age(t.longest))
 	}
 	if c := m.snapshot.Capacity; c.Nominal > 0 {

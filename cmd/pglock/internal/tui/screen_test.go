@@ -1,8 +1,13 @@
 package tui
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"net"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"unicode"
 
@@ -40,11 +45,20 @@ func TestScreens(t *testing.T) {
 		"deadlock":      {deadlock(), 80, 24, func(u *user) { u.presses("2") }},
 		"deadlock-info": {deadlock(), 80, 24, func(u *user) { u.presses("i") }},
 		"lost": {workshop(), 80, 24, func(u *user) {
-			u.send(taken{err: errors.New("app@db.example:5432/shop: failed to connect:\n\tdial tcp 10.0.0.9:5432: refused")})
+			refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+			u.send(taken{err: fmt.Errorf("failed to connect to app@db.example:5432/shop: %w", errors.Join(refused, refused))})
 		}},
-		"paused": {workshop(), 80, 24, func(u *user) { u.presses("space") }},
-		"empty":  {&monitor.Snapshot{TakenAt: noon, ServerVersion: "16.4", Database: "shop"}, 80, 24, func(*user) {}},
-		"many":   {crowd(5000), 80, 24, func(u *user) { u.presses("end") }},
+		"slow": {workshop(), 80, 24, func(u *user) {
+			u.send(taken{err: fmt.Errorf("cannot read advisory locks: %w", context.DeadlineExceeded)})
+		}},
+		"full":          {full(), 80, 24, func(*user) {}},
+		"possible":      {possible(), 80, 24, func(*user) {}},
+		"possible-info": {possible(), 80, 24, func(u *user) { u.presses("i") }},
+		"old":           {old(), 80, 24, func(u *user) { u.presses("2") }},
+		"old-keys":      {old(), 80, 24, func(*user) {}},
+		"paused":        {workshop(), 80, 24, func(u *user) { u.presses("space") }},
+		"empty":         {&monitor.Snapshot{TakenAt: noon, ServerVersion: "16.4", Database: "shop"}, 80, 24, func(*user) {}},
+		"many":          {crowd(5000), 80, 24, func(u *user) { u.presses("end") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := start(t, Options{First: test.snapshot, End: unsent}, test.width, test.height)
