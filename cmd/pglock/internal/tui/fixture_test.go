@@ -133,7 +133,7 @@ func trimLines(screen string) string {
 
 func session(pid int32, application string) monitor.Session {
 	return monitor.Session{PID: pid, User: "app", Database: "shop", Application: application, Client: "10.0.0.7:4000",
-		State: "active", StateSince: before(10 * time.Second), Query: "select work()", Since: before(time.Hour),
+		State: "active", StateSince: before(10 * time.Second), Query: "SELECT work()", Since: before(time.Hour),
 		TransactionSince: before(time.Minute)}
 }
 
