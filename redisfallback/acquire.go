@@ -67,7 +67,8 @@ func (b *Backend) acquire(ctx context.Context, r driver.Request) (g *grant, err 
 	return b.handOver(g, r)
 }
 
-// handOver puts g into the hands of the front end, which hears of its loss from now on, unless it has been lost already.
+// handOver puts g into the hands of the front end, which hears of its loss from now on, unless it has been lost
+// already.
 func (b *Backend) handOver(g *grant, r driver.Request) (*grant, error) {
 	g.tell(r.Owner.Lost)
 	if !b.keeper.has(g) {
@@ -181,8 +182,8 @@ func (b *Backend) attempt(ctx context.Context, g *grant, i int, calls []call, go
 	return a
 }
 
-// withdraw takes back what an attempt may have left on the nodes, and waits for a quorum of those that did not fail in it:
-// the rest is in nobody's way, and follows when it can.
+// withdraw takes back what an attempt may have left on the nodes, and waits for a quorum of those that did not fail
+// in it: the rest is in nobody's way, and follows when it can.
 func (b *Backend) withdraw(ctx context.Context, g *grant, i int, offer int64, before *tally) {
 	drop(g.keys[i].asked)
 	calls := b.withdrawCalls(g, i, offer)

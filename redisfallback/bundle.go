@@ -5,8 +5,8 @@ import "slices"
 // maxBundle is how many calls one script carries out; Lua can pass some thousand arguments to a command.
 const maxBundle = 500
 
-// bundle puts calls for uncontended exclusive locks together, many in one script: that costs both sides less than as many
-// commands.
+// bundle puts calls for uncontended exclusive locks together, many in one script: that costs both sides less than as
+// many commands.
 func bundle(calls []*call) (singles, bundles []*call) {
 	var takes, releases []*call
 	for _, c := range calls {

@@ -28,8 +28,8 @@ type call struct {
 	followers []*call // for which this one has to
 }
 
-// request is a script, a plain command, or the taking or giving of an exclusive lock that nobody waits for. Those two are
-// so frequent that they are put into words only when it is known whether they travel alone or in a bundle.
+// request is a script, a plain command, or the taking or giving of an exclusive lock that nobody waits for. Those two
+// are so frequent that they are put into words only when it is known whether they travel alone or in a bundle.
 type request struct {
 	script *script // nil for a plain command
 	keys   []string

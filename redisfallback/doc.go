@@ -5,10 +5,11 @@
 //
 // # What it guarantees, and what it cannot
 //
-// A lock is a lease: the key expires when its holder has not renewed it for as long as [pglock.WithLease] says, 15 s by
-// default. A watchdog renews it three times in that period. The lock ends in the holder's process, with its Context,
-// before the key can have expired, counted from before the last answered renewal was sent, less one percent and 2 ms for
-// clocks that differ in speed. So when the network or the process fails, the holder knows before the next one is there.
+// A lock is a lease: the key expires when its holder has not renewed it for as long as [pglock.WithLease] says, 15 s
+// by default. A watchdog renews it three times in that period. The lock ends in the holder's process, with its
+// Context, before the key can have expired, counted from before the last answered renewal was sent, less one percent
+// and 2 ms for clocks that differ in speed. So when the network or the process fails, the holder knows before the
+// next one is there.
 //
 // What Redis itself forgets, it may grant again. The first holder is then told at its next renewal, within a third of
 // the lease, and until then both may be at work:
@@ -20,13 +21,14 @@
 //     that and log a warning.
 //   - FLUSHALL, DEL and SET of others, and forward jumps of the server's wall clock, by which keys expire.
 //
-// Whoever cannot live with the first two uses [NewRedlock], on servers that do not know each other: a lock then survives
-// the loss of any minority of them, and a server that comes back empty is harmless as long as it stays away for one lease.
+// Whoever cannot live with the first two uses [NewRedlock], on servers that do not know each other: a lock then
+// survives the loss of any minority of them, and a server that comes back empty is harmless as long as it stays away
+// for one lease.
 //
-// [pglock.Lock.Fence] numbers the holders of a lock by a counter that never falls behind the server's clock, so the numbers
-// go on to grow when the server has lost the counter; only a wall clock that was set back can break that. On Redlock
-// it is [pglock.ErrUnsupported]. Transactions of PostgreSQL know nothing of these locks, and a lock that is held in
-// PostgreSQL says nothing here: choose one when you deploy, and do not switch while the program runs.
+// [pglock.Lock.Fence] numbers the holders of a lock by a counter that never falls behind the server's clock, so the
+// numbers go on to grow when the server has lost the counter; only a wall clock that was set back can break that. On
+// Redlock it is [pglock.ErrUnsupported]. Transactions of PostgreSQL know nothing of these locks, and a lock that is
+// held in PostgreSQL says nothing here: choose one when you deploy, and do not switch while the program runs.
 //
 // # Identity
 //
@@ -36,12 +38,12 @@
 //
 // # What is stored
 //
-// An exclusive lock is a string with the holder's token, made by SET key token NX PX lease, and deleted and extended by
-// scripts that compare the token first. redis-py, redsync and bsm/redislock do the same. With [WithKeyPrefix]("") a lock
-// of the same name in any of them excludes ours, and ours excludes it. A shared lock has the value "pglock:shared" in
-// that key; its holders are in a sorted set beside it. Waiters stand in sorted sets, writers and readers apart. These
-// keys begin with a tag that puts them in the lock's hash slot: "{3x}:pglock:shared:…", and so does the slot's fence
-// counter. Except for that counter every key has a time to live.
+// An exclusive lock is a string with the holder's token, made by SET key token NX PX lease, and deleted and extended
+// by scripts that compare the token first. redis-py, redsync and bsm/redislock do the same. With [WithKeyPrefix]("")
+// a lock of the same name in any of them excludes ours, and ours excludes it. A shared lock has the value
+// "pglock:shared" in that key; its holders are in a sorted set beside it. Waiters stand in sorted sets, writers and
+// readers apart. These keys begin with a tag that puts them in the lock's hash slot: "{3x}:pglock:shared:…", and so
+// does the slot's fence counter. Except for that counter every key has a time to live.
 //
 // What redis-py's Lock has, and where it is here:
 //
@@ -53,32 +55,33 @@
 //	acquire(blocking_timeout=t)         Lock(ctx, key, MaxWait(t)), or the context's deadline
 //	sleep                               nothing: waiters are woken
 //	with lock:                          Do(ctx, key, func…)
-//	release()                           Unlock(ctx)
+//	release()                           Unlock(ctx); LockNotOwnedError is ErrLost, LockError ErrUnlocked
 //	locked()                            len(Holders(ctx, key)) > 0
 //	owned()                             Verify(ctx) == nil
-//	reacquire()                         nothing: the watchdog sets the time to live again and again
-//	extend(t, replace_ttl=True)         Extend(t)
-//	extend(t)                           Extend(remaining + t)
+//	reacquire()                         nothing: the watchdog does that all the time. With MaxHold(t), Extend(t)
+//	extend(t, replace_ttl=True)         Extend(t): the lock ends t from now
+//	extend(t)                           Extend(what is left + t)
 //	thread_local                        the *Lock value is the owner; pass it on or do not
 //
 // # Waiting
 //
-// Waiters of one server or Cluster stand in line on it. Whoever unlocks hands the lock to the next in line and publishes
-// a message, so waiters are served in their order across processes, and nobody asks while nothing happens. Every two
-// seconds (or a quarter of the lease) a Locker looks at the keys that its waiters wait for, all with one command (on a
-// Cluster one each), in case that a holder died or is a client that publishes nothing. Clients that poll stand in no
-// line: while ours wait, they are not served. Readers and writers take turns. On Redlock there is no common line:
-// waiters are woken and ask again, and the order is by chance.
+// Waiters of one server or Cluster stand in line on it. Whoever unlocks hands the lock to the next in line and
+// publishes a message, so waiters are served in their order across processes, and nobody asks while nothing happens.
+// Every two seconds (or a quarter of the lease) a Locker looks at the keys that its waiters wait for, all with one
+// command (on a Cluster one each), in case that a holder died or is a client that publishes nothing. Clients that
+// poll stand in no line: while ours wait, they are not served. Readers and writers take turns. On Redlock there is no
+// common line: waiters are woken and ask again, and the order is by chance.
 //
 // On a Cluster messages use sharded pub/sub when the servers have it (Redis 7), over one connection to each master, and
 // at most fifty keys a second are looked at.
 //
 // # Rights
 //
-// This user can do what is needed, for the default prefix, on one server. In a Cluster add &{*}:pglock:wake:*
-// +cluster|slots +cluster|shards +command +readonly +ssubscribe +spublish:
+// This user can do what is needed, for the default prefix, on one server, and with the second line on each node of a
+// Cluster:
 //
 //	ACL SETUSER locks on >PASSWORD ~pglock:* ~{*}:pglock:* &pglock:wake:* +ping +info +hello +subscribe +publish +evalsha +eval +get +mget +set +del +exists +pttl +pexpire +pexpireat +time +zadd +zrem +zrange +zscore +zpopmin +zrangebyscore +zremrangebyscore
+//	ACL SETUSER locks &{*}:pglock:wake:* +cluster|slots +cluster|shards +command +readonly +ssubscribe +spublish
 //
 // Redis 6.2 or later is needed; the package is tested on 7.0.
 package redisfallback

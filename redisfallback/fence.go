@@ -8,8 +8,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Fence implements [driver.Fencer] for one node. Each slot has a counter. A grant with keys in several of them takes the
-// largest number, and raises the other counters to it.
+// Fence implements [driver.Fencer] for one node. Each slot has a counter. A grant with keys in several of them takes
+// the largest number, and raises the other counters to it.
 func (b *Backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 	g, err := ours(held)
 	if err != nil {

@@ -47,8 +47,8 @@ func (n *node) submit(calls ...*call) {
 	}
 }
 
-// carry sends c, and whatever has gathered, in the caller's own goroutine, and reports false when c has to wait for others
-// and so must be submitted. It saves a lone caller the way to another goroutine and back.
+// carry sends c, and whatever has gathered, in the caller's own goroutine, and reports false when c has to wait for
+// others and so must be submitted. It saves a lone caller the way to another goroutine and back.
 func (n *node) carry(c *call) bool {
 	n.mu.Lock()
 	if n.flights == maxFlights || !n.ready(c) {

@@ -14,8 +14,8 @@ import (
 const DefaultKeyPrefix = "pglock:"
 
 // New returns a Locker whose locks are on the Redis of client: one server, the primary that Sentinel names, or a
-// Cluster. The client stays the caller's: it must outlive the Locker, which does not close it. New does not connect; see
-// [pglock.Locker.Ping]. Options that only PostgreSQL has are errors that match [pglock.ErrUnsupported].
+// Cluster. The client stays the caller's: it must outlive the Locker, which does not close it. New does not connect;
+// see [pglock.Locker.Ping]. Options that only PostgreSQL has are errors that match [pglock.ErrUnsupported].
 func New(client redis.UniversalClient, opts ...pglock.Option) (*pglock.Locker, error) {
 	return newLocker([]redis.UniversalClient{client}, opts)
 }

@@ -16,30 +16,50 @@ import (
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
 
-// documentedRights reads the ACL rule from the package's documentation.
-func documentedRights(t *testing.T) []string {
+// documentedRights reads the ACL rules from the package's documentation: that for every server, and that for a Cluster.
+func documentedRights(t *testing.T) (rules [][]string) {
 	t.Helper()
 	text, err := os.ReadFile("doc.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if _, rule, ok := strings.Cut(line, "ACL SETUSER locks on >PASSWORD "); ok {
-			return strings.Fields(rule)
+		if _, rule, ok := strings.Cut(line, "//\tACL SETUSER locks "); ok {
+			rule = strings.Replace(rule, ">PASSWORD", ">secret", 1)
+			rules = append(rules, append([]string{"ACL", "SETUSER", "locks"}, strings.Fields(rule)...))
 		}
 	}
-	t.Fatal("doc.go has no ACL rule")
-	return nil
+	if len(rules) != 2 {
+		t.Fatalf("doc.go has the ACL rules %q, want two", rules)
+	}
+	return rules
 }
 
 func TestTheDocumentedRightsAreEnough(t *testing.T) {
 	server := testenv.NewRedis(t)
-	rule := append([]string{"ACL", "SETUSER", "locks", "on", ">secret"}, documentedRights(t)...)
-	server.Must(t, rule...)
+	server.Must(t, documentedRights(t)[0]...)
 	client := closing(t, redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "locks", Password: "secret"}))
 	locktest.Exercise(t, opener([]redis.UniversalClient{client}))
 	if err := client.Get(t.Context(), "else").Err(); !redis.HasErrorPrefix(err, "NOPERM") {
 		t.Errorf("the user may read other keys: %v", err)
+	}
+}
+
+func TestTheDocumentedRightsAreEnoughOnACluster(t *testing.T) {
+	nodes := testenv.NewRedisCluster(t, 3)
+	var addrs []string
+	for _, node := range nodes {
+		for _, rule := range documentedRights(t) {
+			node.Must(t, rule...)
+		}
+		addrs = append(addrs, node.Addr())
+	}
+	client := closing(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, Username: "locks", Password: "secret"}))
+	locktest.Exercise(t, opener([]redis.UniversalClient{client}))
+	for _, node := range nodes {
+		if denied := node.Must(t, "INFO", "errorstats"); strings.Contains(denied, "NOPERM") {
+			t.Errorf("a command was not permitted: %s", denied)
+		}
 	}
 }
 

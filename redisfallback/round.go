@@ -68,8 +68,8 @@ func (t *tally) giveUp() {
 	}
 }
 
-// round puts calls[i] to nodes[i] and waits until the answer of all together is decided, for as long as a node may take,
-// or until ctx ends, whose cause it returns then. Calls that have not been answered go on.
+// round puts calls[i] to nodes[i] and waits until the answer of all together is decided, for as long as a node may
+// take, or until ctx ends, whose cause it returns then. Calls that have not been answered go on.
 func (b *Backend) round(ctx context.Context, calls []call) (*tally, error) {
 	return b.roundUntil(ctx, calls, (*tally).decided)
 }

@@ -63,8 +63,8 @@ func TestALockSurvivesAFailoverToAReplicaThatHasIt(t *testing.T) {
 	unlock(t, <-waiting)
 }
 
-// TestALockThatAFailoverLosesIsToldAtTheNextRenewal: the replica has not heard of the lock, and so grants it again. This is
-// what the documentation says can happen.
+// TestALockThatAFailoverLosesIsToldAtTheNextRenewal: the replica has not heard of the lock, and so grants it again.
+// This is what the documentation says can happen.
 func TestALockThatAFailoverLosesIsToldAtTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	s := testenv.NewRedisSentinel(t)

@@ -12,12 +12,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// shards are a Locker's subscriptions on a Cluster whose servers have sharded pub/sub: a message then goes to the server
-// of its slot instead of to all
-// (https://redis.io/docs/latest/develop/interact/pubsub/#sharded-pubsub). There is a channel for each slot in which
-// somebody waits, and a connection for each master that has such a slot. Package redis keeps a connection's channels
-// alive only when they are all of one slot, so that is done here. While a channel is away its waiters are woken by the
-// next look.
+// shards are a Locker's subscriptions on a Cluster whose servers have sharded pub/sub: a message then goes to the
+// server of its slot instead of to all (https://redis.io/docs/latest/develop/interact/pubsub/#sharded-pubsub). There
+// is a channel for each slot in which somebody waits, and a connection for each master that has such a slot. Package
+// redis keeps a connection's channels alive only when they are all of one slot, so that is done here. While a channel
+// is away its waiters are woken by the next look.
 type shards struct {
 	room    *waitroom
 	cluster *redis.ClusterClient

@@ -36,7 +36,8 @@ func ParseURL(text string) (client redis.UniversalClient, err error) {
 	return client, nil
 }
 
-// ParseURLs is [ParseURL] for each of several URLs, as [NewBackend] takes them. If one is malformed there are no clients.
+// ParseURLs is [ParseURL] for each of several URLs, as [NewBackend] takes them. If one is malformed there are no
+// clients.
 func ParseURLs(texts ...string) ([]redis.UniversalClient, error) {
 	var clients []redis.UniversalClient
 	for _, text := range texts {
@@ -89,8 +90,8 @@ func parseURL(text string) (redis.UniversalClient, error) {
 	return redis.NewClient(opts), nil
 }
 
-// dials is how often a client dials for one command. Who waits for a lock asks again anyway, and who does not wait is to
-// hear soon that nobody is there.
+// dials is how often a client dials for one command. Who waits for a lock asks again anyway, and who does not wait is
+// to hear soon that nobody is there.
 const dials = 1
 
 var errReplicas = errors.New("the Redis URL asks for replicas, which have no locks: leave out replica_only, " +

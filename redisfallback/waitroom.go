@@ -45,8 +45,8 @@ const (
 	looksPerSecond = 50 // on a Cluster
 )
 
-// lookEvery is the time between two looks at the same key. On a Cluster each key costs a command, so that many are looked
-// at less often. It runs under mu.
+// lookEvery is the time between two looks at the same key. On a Cluster each key costs a command, so that many are
+// looked at less often. It runs under mu.
 func (r *waitroom) lookEvery() time.Duration {
 	every := min(maxLook, r.backend.env.Lease/4)
 	if r.backend.nodes[0].cluster {

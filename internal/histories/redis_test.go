@@ -68,8 +68,8 @@ func TestRedisLocksAreLinearizable(t *testing.T) {
 	r.work(func(ctx context.Context) { <-ctx.Done() })
 }
 
-// TestRedisLocksAreLinearizableWhateverHappensToTheServer but that it forgets: it stops for less and for more than a lease,
-// and connections and scripts go.
+// TestRedisLocksAreLinearizableWhateverHappensToTheServer but that it forgets: it stops for less and for more than a
+// lease, and connections and scripts go.
 func TestRedisLocksAreLinearizableWhateverHappensToTheServer(t *testing.T) {
 	server := testenv.NewRedis(t)
 	r := &run{T: t, history: histories.New(), looks: true, rest: 10 * time.Millisecond, stay: 2 * lease, rounds: 3}
@@ -114,7 +114,8 @@ func TestRedisLocksAreLinearizableWhileAProcessIsSilent(t *testing.T) {
 	})
 }
 
-// Two of five servers at a time stop, or are killed and stay away for longer than a lease, as the documentation asks for.
+// Two of five servers at a time stop, or are killed and stay away for longer than a lease, as the documentation asks
+// for.
 func TestRedlockLocksAreLinearizableWhileAMinorityIsAway(t *testing.T) {
 	servers := make([]*testenv.RedisServer, 5)
 	for i := range servers {

@@ -18,7 +18,8 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/guard"
 )
 
-// Server is a Redis, or a Sentinel, to restart, break and pause. All methods may be called from many goroutines at once.
+// Server is a Redis, or a Sentinel, to restart, break and pause. All methods may be called from many goroutines at
+// once.
 type Server struct {
 	guard *guard.Guard
 	args  []string // its configuration

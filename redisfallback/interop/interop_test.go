@@ -121,3 +121,111 @@ func TestRedisPyHandlesOurLockAsItsOwn(t *testing.T) {
 		t.Errorf("after its release by redis-py our lock ended with %v", held.Err())
 	}
 }
+
+// TestWhatRedisPyCanDoIsHereToo goes through the table in the package's documentation: redis-py and then a Locker do
+// the same to the same key.
+func TestWhatRedisPyCanDoIsHereToo(t *testing.T) {
+	server := testenv.NewRedis(t)
+	l, p := open(t, server, pglock.WithLease(time.Second)), newPython(t, server)
+	admin := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer func() {
+		if err := admin.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	key := pglock.NewKey("x")
+	says := func(want bool, command ...string) {
+		t.Helper()
+		if got, err := p.ask(command...); got != want || err != nil {
+			t.Errorf("redis-py's %v: %v, %v", command, got, err)
+		}
+	}
+	lock := func(opts ...pglock.LockOption) *pglock.Lock {
+		t.Helper()
+		held, err := l.Lock(t.Context(), key, opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return held
+	}
+	fails := func(want, err error) {
+		t.Helper()
+		if !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
+		}
+	}
+	lives := func(atLeast time.Duration) func() bool {
+		return func() bool { return admin.PTTL(t.Context(), "x").Val() > atLeast }
+	}
+	holder := func() string {
+		holders, err := l.Holders(t.Context(), key)
+		if err != nil || len(holders) > 1 {
+			t.Errorf("Holders: %v, %v", holders, err)
+		}
+		if len(holders) == 0 {
+			return ""
+		}
+		return holders[0].Token
+	}
+
+	// acquire(token=…), locked(), owned(), release()
+	says(true, "try_as", "x", "mine")
+	says(true, "locked", "x")
+	if holder() != "mine" {
+		t.Errorf("the holder is %q", holder())
+	}
+	says(true, "owned", "x")
+	says(true, "release", "x")
+	held := lock(pglock.WithToken("mine"))
+	if holder() != "mine" {
+		t.Errorf("the holder is %q", holder())
+	}
+	fails(nil, held.Verify(t.Context()))
+
+	// acquire(blocking=False), acquire(blocking_timeout=…)
+	says(false, "try", "x")
+	says(false, "wait_for", "x", "0.1")
+	fails(nil, held.Unlock(t.Context()))
+	says(true, "wait_for", "x", "10")
+	_, err := l.TryLock(t.Context(), key)
+	fails(pglock.ErrNotAcquired, err)
+	_, err = l.Lock(t.Context(), key, pglock.MaxWait(100*time.Millisecond))
+	fails(pglock.ErrNotAcquired, err)
+
+	// extend(t), extend(t, replace_ttl=True), reacquire()
+	says(true, "extend_by", "x")
+	testenv.WaitUntil(t, "its time to live is longer by 60 s", lives(60*time.Second))
+	says(true, "extend", "x")
+	testenv.WaitUntil(t, "its time to live is 60 s", lives(50*time.Second))
+	says(true, "reacquire", "x")
+	says(true, "release", "x")
+	held = lock(pglock.MaxHold(time.Hour))
+	admin.PExpire(t.Context(), "x", 700*time.Millisecond)
+	testenv.WaitUntil(t, "the watchdog has set the time to live again", lives(750*time.Millisecond))
+	fails(nil, held.Extend(50*time.Millisecond))
+	<-held.Done()
+	fails(pglock.ErrLost, held.Err())
+
+	// The owner is a thread, or whoever has the lock.
+	testenv.WaitUntil(t, "the lock is free", func() bool { return holder() == "" })
+	says(true, "passed_on", "x")
+	held = lock()
+	released := make(chan error)
+	go func() { released <- held.Unlock(t.Context()) }()
+	fails(nil, <-released)
+
+	// A lock that is lost, and one that is not held any more.
+	says(true, "try", "x")
+	admin.Del(t.Context(), "x")
+	says(false, "owned", "x")
+	if _, err := p.ask("release", "x"); err == nil {
+		t.Error("redis-py released a lock that it has lost")
+	}
+	held = lock()
+	admin.Del(t.Context(), "x")
+	fails(pglock.ErrLost, held.Verify(t.Context()))
+	fails(pglock.ErrLost, held.Unlock(t.Context()))
+	held = lock()
+	fails(nil, held.Unlock(t.Context()))
+	fails(pglock.ErrUnlocked, held.Unlock(t.Context()))
+}
