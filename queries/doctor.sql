@@ -51,3 +51,19 @@ SELECT (usable.it AND COALESCE((
 FROM (SELECT n.oid, COALESCE(pg_catalog.has_schema_privilege(n.oid, 'USAGE'), false) AS it
       FROM (SELECT 1) AS one
       LEFT JOIN pg_catalog.pg_namespace AS n ON n.nspname = 'pglock') AS usable;
+
+-- How many connections are in use, and how many there may be; a limit of -1 is none. Sessions are counted as far as the
+-- role sees them, which it does whatever its rights (https://www.postgresql.org/docs/current/monitoring-stats.html).
+-- name: Connections :one
+SELECT COALESCE((SELECT sum(s.numbackends) FROM pg_catalog.pg_stat_database AS s), 0)::int8 AS server_used,
+       (pg_catalog.current_setting('max_connections')::int8
+           - pg_catalog.current_setting('superuser_reserved_connections')::int8
+           - COALESCE(pg_catalog.current_setting('reserved_connections', true), '0')::int8)::int8 AS server_limit,
+       COALESCE((SELECT s.numbackends FROM pg_catalog.pg_stat_database AS s WHERE s.datid = d.oid), 0)::int8
+           AS database_used,
+       d.datconnlimit::int8 AS database_limit,
+       (SELECT count(*) FROM pg_catalog.pg_stat_activity AS a WHERE a.usesysid = r.oid)::int8 AS role_used,
+       r.rolconnlimit::int8 AS role_limit
+FROM pg_catalog.pg_database AS d
+CROSS JOIN pg_catalog.pg_roles AS r
+WHERE d.datname = pg_catalog.current_database() AND r.rolname = current_user;

@@ -53,6 +53,46 @@ func (q *Queries) Connection(ctx context.Context) (ConnectionRow, error) {
 	return i, err
 }
 
+const Connections = `-- name: Connections :one
+SELECT COALESCE((SELECT sum(s.numbackends) FROM pg_catalog.pg_stat_database AS s), 0)::int8 AS server_used,
+       (pg_catalog.current_setting('max_connections')::int8
+           - pg_catalog.current_setting('superuser_reserved_connections')::int8
+           - COALESCE(pg_catalog.current_setting('reserved_connections', true), '0')::int8)::int8 AS server_limit,
+       COALESCE((SELECT s.numbackends FROM pg_catalog.pg_stat_database AS s WHERE s.datid = d.oid), 0)::int8
+           AS database_used,
+       d.datconnlimit::int8 AS database_limit,
+       (SELECT count(*) FROM pg_catalog.pg_stat_activity AS a WHERE a.usesysid = r.oid)::int8 AS role_used,
+       r.rolconnlimit::int8 AS role_limit
+FROM pg_catalog.pg_database AS d
+CROSS JOIN pg_catalog.pg_roles AS r
+WHERE d.datname = pg_catalog.current_database() AND r.rolname = current_user
+`
+
+type ConnectionsRow struct {
+	ServerUsed    int64
+	ServerLimit   int64
+	DatabaseUsed  int64
+	DatabaseLimit int64
+	RoleUsed      int64
+	RoleLimit     int64
+}
+
+// How many connections are in use, and how many there may be; a limit of -1 is none. Sessions are counted as far as the
+// role sees them, which it does whatever its rights (https://www.postgresql.org/docs/current/monitoring-stats.html).
+func (q *Queries) Connections(ctx context.Context) (ConnectionsRow, error) {
+	row := q.db.QueryRow(ctx, Connections)
+	var i ConnectionsRow
+	err := row.Scan(
+		&i.ServerUsed,
+		&i.ServerLimit,
+		&i.DatabaseUsed,
+		&i.DatabaseLimit,
+		&i.RoleUsed,
+		&i.RoleLimit,
+	)
+	return i, err
+}
+
 const ProbeLock = `-- name: ProbeLock :one
 SELECT pg_catalog.pg_try_advisory_xact_lock($1::int8)::bool AS granted
 `

@@ -25,9 +25,10 @@ right, and says of each finding why it matters and what to do.
 
 It looks for a proxy in between, a hot standby, and servers that only pretend to
 lock; the role's timeouts, where they come from, and its default isolation; how
-soon a client that is gone is noticed; how full the lock table is; the version
-of schema pglock, and what the role may do; prepared transactions that hold
-advisory locks, sessions that have waited long, and deadlocks in the making.
+soon a client that is gone is noticed; how many connections are left; how full
+the lock table is; the version of schema pglock, and what the role may do;
+prepared transactions that hold advisory locks, sessions that have waited long,
+and deadlocks in the making.
 
 Findings are problems (locks cannot be relied on, or are about to fail),
 warnings (something works worse than it could, or breaks in some uses), and

@@ -26,19 +26,12 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// poolTo is a pool for a connection string.
-func poolTo(t testing.TB, connString string) *pgxpool.Pool {
-	t.Helper()
-	pool, err := pgxpool.New(t.Context(), connString)
-	check(t, err)
-	t.Cleanup(pool.Close)
-	return pool
-}
-
 func execute(t testing.TB, db *testenv.DB, statements ...string) {
 	t.Helper()
+	pool := db.Pool(t)
+	defer pool.Close()
 	for _, statement := range statements {
-		if _, err := db.Pool(t).Exec(context.Background(), statement); err != nil {
+		if _, err := pool.Exec(context.Background(), statement); err != nil {
 			t.Fatalf("%s: %v", statement, err)
 		}
 	}
@@ -46,7 +39,10 @@ func execute(t testing.TB, db *testenv.DB, statements ...string) {
 
 func examine(t testing.TB, connString string, longWait time.Duration) *doctor.Report {
 	t.Helper()
-	report, err := doctor.Examine(t.Context(), poolTo(t, connString), longWait)
+	pool, err := pgxpool.New(t.Context(), connString)
+	check(t, err)
+	defer pool.Close()
+	report, err := doctor.Examine(t.Context(), pool, longWait)
 	check(t, err)
 	return report
 }
@@ -102,7 +98,7 @@ func TestAPlainServerIsFine(t *testing.T) {
 	check(t, migrations.Up(t.Context(), db.Pool(t)))
 	r := examine(t, db.ConnString(), time.Minute)
 	for _, name := range []string{"server", "proxy", "standby", "default_transaction_isolation", "statement_timeout",
-		"lock_timeout", "idle_in_transaction_session_timeout", "temp", "lock-table", "schema", "locker-grants",
+		"lock_timeout", "idle_in_transaction_session_timeout", "temp", "connections", "lock-table", "schema", "locker-grants",
 		"watcher-grants", "pg_read_all_stats", "pg_signal_backend", "deadlocks"} {
 		want(t, r, name, doctor.OK)
 	}
@@ -270,6 +266,21 @@ func TestTheVersionOfTheSchema(t *testing.T) {
 	other := testenv.Database(t)
 	execute(t, other, "CREATE SCHEMA pglock")
 	want(t, examine(t, other.ConnString(), time.Minute), "schema", doctor.Warning, "something else")
+}
+
+func TestConnectionsThatAreLeft(t *testing.T) {
+	db := testenv.Database(t)
+	connString := db.Role(t, "app")
+	role, database := quote(user(t, connString)), quote(db.Name())
+	for limit, level := range map[int]doctor.Level{3: doctor.Warning, 12: doctor.Note, 100: doctor.OK} {
+		execute(t, db, fmt.Sprintf("ALTER ROLE %s CONNECTION LIMIT %d", role, limit))
+		r := examine(t, connString, time.Minute)
+		execute(t, db, want(t, r, "connections", level, "limit of the role", fmt.Sprint(" of ", limit)).SQL...)
+	}
+	execute(t, db, "ALTER ROLE "+role+" CONNECTION LIMIT -1", "ALTER DATABASE "+database+" CONNECTION LIMIT 12")
+	f := want(t, examine(t, connString, time.Minute), "connections", doctor.Note, "limit of the database", " of 12")
+	execute(t, db, f.SQL...)
+	want(t, examine(t, connString, time.Minute), "connections", doctor.OK, "max_connections")
 }
 
 func TestPreparedTransactionsAndLongWaits(t *testing.T) {

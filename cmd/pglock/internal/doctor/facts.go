@@ -20,9 +20,10 @@ type facts struct {
 	// cockroach is CockroachDB's version; nothing else is known of such a server.
 	cockroach string
 	// keyDataPID is the process that the server said it is when it accepted the connection.
-	keyDataPID int32
-	connection monitordb.ConnectionRow
-	settings   map[string]monitordb.SettingsRow
+	keyDataPID  int32
+	connection  monitordb.ConnectionRow
+	connections monitordb.ConnectionsRow
+	settings    map[string]monitordb.SettingsRow
 	// lockWorks says that a lock that was granted is in the lock table.
 	lockWorks bool
 	schema    schemaFacts
@@ -90,6 +91,9 @@ func gatherOn(ctx context.Context, conn *pgx.Conn) (facts, error) {
 	}
 	if f.connection, err = queries.Connection(ctx); err != nil {
 		return f, fmt.Errorf("ask about the connection: %w", err)
+	}
+	if f.connections, err = queries.Connections(ctx); err != nil {
+		return f, fmt.Errorf("count connections: %w", err)
 	}
 	if f.schema.SchemaRightsRow, err = queries.SchemaRights(ctx); err != nil {
 		return f, fmt.Errorf("ask about the rights on schema pglock: %w", err)

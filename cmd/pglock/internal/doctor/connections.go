@@ -1,0 +1,62 @@
+package doctor
+
+import "fmt"
+
+// What a Locker dials at most with its default options: two main sessions and four that wait, and up to sixteen more
+// that carry locks that were waited for.
+const (
+	lockerNeeds   = 2 + 4
+	lockerMayHave = lockerNeeds + 16
+)
+
+// bound is one of the limits on the number of connections.
+type bound struct {
+	what        string
+	used, limit int64
+	do, sql     string
+}
+
+func (b bound) left() int64 { return max(b.limit-b.used, 0) }
+
+// connections is about the sessions that a Locker dials beside the program's own pool.
+func connections(f facts) Finding {
+	const check = "connections"
+	b := tightest(f)
+	what := fmt.Sprintf("%d connections are left for the role (%s: %d of %d are used)", b.left(), b.what, b.used, b.limit)
+	if b.left() >= lockerMayHave {
+		return Finding{Check: check, Level: OK, What: what}
+	}
+	level := Note
+	if b.left() < lockerNeeds {
+		level = Warning
+	}
+	return Finding{
+		Check: check, Level: level,
+		What: what,
+		Why: fmt.Sprintf("a Locker dials sessions of its own beside the program's pool: %d, and up to %d when many locks "+
+			"are waited for. Without them, taking a lock fails with ErrUnavailable", lockerNeeds, lockerMayHave),
+		Do:  b.do,
+		SQL: []string{b.sql},
+	}
+}
+
+// tightest is the limit that leaves the fewest connections.
+func tightest(f facts) bound {
+	c := f.connections
+	b := bound{
+		what: "max_connections, less those in reserve", used: c.ServerUsed, limit: c.ServerLimit,
+		do:  "make pools smaller, or allow more, which takes memory and a restart of the server",
+		sql: fmt.Sprintf("ALTER SYSTEM SET max_connections = %d", 2*c.ServerLimit),
+	}
+	for _, other := range []bound{
+		{"limit of the database", c.DatabaseUsed, c.DatabaseLimit, "make pools smaller, or lift the limit",
+			fmt.Sprintf("ALTER DATABASE %s CONNECTION LIMIT -1", quote(f.connection.Database))},
+		{"limit of the role", c.RoleUsed, c.RoleLimit, "make pools smaller, or lift the limit",
+			fmt.Sprintf("ALTER ROLE %s CONNECTION LIMIT -1", quote(f.connection.Role))},
+	} {
+		if other.limit >= 0 && other.left() < b.left() {
+			b = other
+		}
+	}
+	return b
+}
