@@ -89,6 +89,7 @@ func TestNamesInQueriesAreFound(t *testing.T) {
 	session(t, db, "SELECT pg_advisory_lock(267906906, 0) AS t1 /* nightly */")
 	session(t, db, "SELECT pg_advisory_lock(4045383493 - 4294967296) -- reports\n")
 	session(t, db, lockNamed("invoice:42")+", 'invoice:42', 'invoice:43'")
+	session(t, db, "SELECT pg_advisory_lock(hashtext('import''s'))")
 	session(t, db, "SELECT pg_advisory_lock(12345) /* nightly */")
 	session(t, db, lockNamed("forgotten"))
 	queue(t, db, lockNamed("forgotten")+" /* forgotten */")
@@ -99,6 +100,7 @@ func TestNamesInQueriesAreFound(t *testing.T) {
 	}{
 		{pglock.PairKey(267906906, 0), "probably with_advisory_lock's lock \"nightly\""},
 		{pglock.Int64Key(4045383493 - 1<<32), "probably django-pglocks' lock \"reports\""},
+		{pglock.Int64Key(-983436554), "probably hashtext of \"import's\""},
 		{pglock.NewKey("invoice:42"), "invoice:42"},
 		{pglock.Int64Key(12345), "@12345"},
 		{pglock.NewKey("forgotten"), "forgotten"},

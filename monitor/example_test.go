@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"strings"
 	"sync"
 	"time"
 
@@ -113,4 +114,20 @@ func must[T any](value T, err error) T {
 		log.Fatal(err)
 	}
 	return value
+}
+
+// Names that nobody has registered can be given, here as one would write them into a file.
+func ExampleWithNames() {
+	ctx := context.Background()
+	pool := must(pgxpool.New(ctx, testenv.ForExamples().ConnString()))
+	defer pool.Close()
+	conn := must(pool.Acquire(ctx))
+	defer conn.Release()
+	must(conn.Exec(ctx, "SELECT pg_advisory_lock($1)", pglock.NewKey("shard:7").Int64()))
+
+	names := must(monitor.ReadNames(strings.NewReader("nightly-report\nshard:{1..16}\n")))
+	snapshot := must(monitor.Take(ctx, pool, monitor.WithNames(names)))
+	fmt.Println(names.Len(), "names;", snapshot.Locks[0].Label(), "is held")
+	must(conn.Exec(ctx, "SELECT pg_advisory_unlock_all()"))
+	// Output: 17 names; shard:7 is held
 }

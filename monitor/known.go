@@ -136,6 +136,14 @@ var namedKeys = []struct {
 	space      driver.Space
 	number     func(name string) int64
 }{
+	{"PostgreSQL", "hashtext of", driver.Bigint, func(name string) int64 {
+		short, _ := hashtext(name)
+		return int64(short)
+	}},
+	{"PostgreSQL", "hashtextextended of", driver.Bigint, func(name string) int64 {
+		_, long := hashtext(name)
+		return long
+	}},
 	// lib/with_advisory_lock/postgresql_advisory.rb; the second integer is a prefix, 0 by default.
 	{"with_advisory_lock", "with_advisory_lock's lock", driver.Pair, func(name string) int64 {
 		return driver.PairID(int32(crc(name)&0x7fffffff), 0).Number
