@@ -413,6 +413,38 @@ func TestALockerWhoseWaitIsCancelledGivesUp(t *testing.T) {
 	}
 }
 
+func TestHoldersInALockerAreToldThatItsSessionWasTerminated(t *testing.T) {
+	db := testenv.Database(t)
+	pool := db.Pool(t)
+	locker, err := pglock.New(pool, pglock.WithSessions(1))
+	check(t, err)
+	t.Cleanup(func() { check(t, locker.Close(context.Background())) })
+	var locks []*pglock.Lock
+	for n := range int64(3) {
+		lock, err := locker.Lock(t.Context(), pglock.Int64Key(n))
+		check(t, err)
+		locks = append(locks, lock)
+	}
+	s := take(t, pool)
+	c, err := monitor.Inspect(s, find(t, s, pglock.Int64Key(0)).Holders[0].PID)
+	check(t, err)
+	text := strings.Join(c.Caveats(monitor.SignalTerminate), "\n")
+	if len(c.Holds) != 3 || c.Process == "" || !strings.Contains(text, "3 locks end at once") {
+		t.Errorf("before it says %q of %+v", text, c)
+	}
+	o, err := monitor.Terminate(t.Context(), pool, c)
+	check(t, err)
+	if !o.Ended {
+		t.Errorf("the outcome is %+v", o)
+	}
+	for _, lock := range locks {
+		<-lock.Done()
+		if !errors.Is(lock.Err(), pglock.ErrLost) {
+			t.Errorf("%v ended with %v", lock.Key(), lock.Err())
+		}
+	}
+}
+
 func TestSessionsOfOneProcessAreSiblings(t *testing.T) {
 	hold := func(pid int32, process string) monitor.Lock {
 		session := monitor.Session{PID: pid, Process: process, User: "app", Since: &time.Time{}}
