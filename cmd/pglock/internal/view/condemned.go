@@ -67,7 +67,9 @@ func losses(s *monitor.Snapshot, c monitor.Condemned, width int) []string {
 		}
 		lines = append(lines, indent+keyOf(s, lock))
 		for _, waiter := range lock.Waiters {
-			lines = append(lines, indent+indent+wait(s, waiter))
+			for _, line := range Wrap(wait(s, waiter), width-2*len(indent), indent) {
+				lines = append(lines, indent+indent+line)
+			}
 		}
 	}
 	if len(unwanted) > 0 && len(unwanted) < len(c.Holds) {
