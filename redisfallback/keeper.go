@@ -22,7 +22,7 @@ type keeper struct {
 	stopped sync.WaitGroup
 }
 
-// A lease is looked at twelve times and renewed three times before it is over.
+// A lease is looked at twelve times before it is over, and renewed when the next look would be later than a third of it.
 const (
 	looksPerLease    = 12
 	renewalsPerLease = 3
@@ -98,7 +98,7 @@ func (k *keeper) look() (next time.Duration, more bool) {
 		case left <= 0:
 			over = append(over, g)
 			continue
-		case now.Sub(driver.Instant(g.sent.Load())) >= k.backend.env.Lease/renewalsPerLease:
+		case now.Sub(driver.Instant(g.sent.Load())) > k.backend.env.Lease/renewalsPerLease-k.interval():
 			due = append(due, g)
 		}
 		next = min(next, left)
