@@ -5,13 +5,14 @@ import (
 	"errors"
 	"net"
 	"os"
+	"slices"
 	"time"
 )
 
 // Somebody reads from a main session all the time, or will soon, so that its end is seen at once: a goroutine of its
 // own, the reader. But to have an answer read by one goroutine and used by another costs a change of goroutines, which is
 // much beside a server that is near. So when nothing is on its way the reader rests, and a caller who then sends a
-// statement for himself alone reads its answer himself: he leads. When he has it and others wait for theirs, one of them
+// statement reads its answer himself: he leads. When he has it and others wait for theirs, one of them
 // leads. A timer sees to it that nobody rests or leads for long: the reader takes over from a caller whose answer does
 // not come, who then can follow his context, and from nobody.
 type reading int
@@ -69,6 +70,7 @@ func (s *mainSession) rest() bool {
 
 // setResting has nobody read, for a while. It runs under mu.
 func (s *mainSession) setResting() {
+	s.calm()
 	s.reading = resting
 	if !s.overseen {
 		s.overseen = true
@@ -76,13 +78,13 @@ func (s *mainSession) setResting() {
 	}
 }
 
-// expectAnswer makes sure that somebody reads: the caller who asked a, if the statement just put in line is his alone, who
-// is then told to lead, or the reader. It runs under mu.
+// expectAnswer makes sure that somebody reads: the caller who asked a, if the statement just put in line is for him, who is
+// then told to lead, or the reader. It runs under mu.
 func (s *mainSession) expectAnswer(a *ask) (lead bool) {
 	if s.reading != resting {
 		return false
 	}
-	if first := s.inFlight[0]; len(s.inFlight) == 1 && len(first.asks) == 1 && first.asks[0] == a {
+	if len(s.inFlight) == 1 && slices.Contains(s.inFlight[0].asks, a) {
 		s.reading = led
 		return true
 	}
@@ -92,6 +94,7 @@ func (s *mainSession) expectAnswer(a *ask) (lead bool) {
 
 // wakeReader has the reader read, who does not. It runs under mu.
 func (s *mainSession) wakeReader() {
+	s.calm()
 	s.reading = watched
 	s.resume <- struct{}{}
 }
@@ -158,9 +161,9 @@ func (s *mainSession) handOver() {
 	l := s.lanes
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s.calm()
 	switch next := s.someoneWaiting(); {
 	case next != nil:
+		s.calm()
 		next.wake <- s
 	case len(s.inFlight) > 0 || s.cause != nil:
 		s.wakeReader()
@@ -202,7 +205,6 @@ func anyWaiting(asks []*ask) *ask {
 func (s *mainSession) stepDown() {
 	s.lanes.mu.Lock()
 	defer s.lanes.mu.Unlock()
-	s.calm()
 	s.wakeReader()
 }
 
