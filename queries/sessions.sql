@@ -262,3 +262,8 @@ WHERE s.name = 'deadlock_timeout';
 SELECT (a.backend_xmin IS NOT NULL)::bool AS has_snapshot
 FROM pg_catalog.pg_stat_activity AS a
 WHERE a.pid = @pid::int4 AND a.wait_event_type = 'Lock' AND a.wait_event = 'advisory';
+
+-- Ends another session of the same role, also one that waits: of a closed socket PostgreSQL 13 would not hear before it has
+-- the lock.
+-- name: EndSession :one
+SELECT pg_catalog.pg_terminate_backend(@pid::int4) AS ended;

@@ -113,6 +113,19 @@ func (q *Queries) CreateWaitDomain(ctx context.Context) error {
 	return err
 }
 
+const EndSession = `-- name: EndSession :one
+SELECT pg_catalog.pg_terminate_backend($1::int4) AS ended
+`
+
+// Ends another session of the same role, also one that waits: of a closed socket PostgreSQL 13 would not hear before it has
+// the lock.
+func (q *Queries) EndSession(ctx context.Context, pid int32) (bool, error) {
+	row := q.db.QueryRow(ctx, EndSession, pid)
+	var ended bool
+	err := row.Scan(&ended)
+	return ended, err
+}
+
 const Heartbeat = `-- name: Heartbeat :exec
 SELECT 1
 `

@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
-	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // prepareToWait makes a session one that can wait. It waits without a snapshot where that can be had; else (no right to
@@ -96,8 +95,7 @@ func (s *session) waitSliced(ctx context.Context, conn *pgx.Conn, g *grant) (out
 }
 
 // probeWait looks, once for a Backend, whether a session that waits really has no snapshot: that rests on how PL/pgSQL
-// works inside. If it has one the waits begin again, in slices. What it returns is to be called
-// when the wait has ended.
+// works inside. If it has one all waits begin again, in slices. What it returns is to be called when the wait has ended.
 func (b *Backend) probeWait(s *session) (stop func()) {
 	if b.probed.Load() {
 		return func() {}
@@ -105,13 +103,13 @@ func (b *Backend) probeWait(s *session) (stop func()) {
 	ctx, cancel := context.WithCancel(b.life)
 	b.background.Go(func() {
 		for attempt := 0; !b.probed.Load() && pause(ctx, backoff(attempt)); attempt++ {
-			row, waits, err := b.lanes.call(ctx, lockdb.WaitHasSnapshot, strconv.Itoa(int(s.pg.PID())))
+			row, waits, err := b.lanes.call(ctx, lockdb.WaitHasSnapshot, pidText(s))
 			if err != nil || !waits {
 				continue // a wait that has not begun yet, or not one in the server
 			}
 			if b.probed.CompareAndSwap(false, true) && row == "t" {
 				b.waitInSlices(errWaitsWithSnapshot)
-				b.endWaits(errWaitsWithSnapshot)
+				b.endWaits(b.life)
 			}
 			return
 		}
@@ -120,12 +118,17 @@ func (b *Backend) probeWait(s *session) (stop func()) {
 }
 
 // endWaits ends the sessions that wait. Their callers ask again on new ones.
-func (b *Backend) endWaits(why error) {
+func (b *Backend) endWaits(ctx context.Context) {
 	for _, s := range b.pool.all() {
-		if s.waiting.Load() {
-			s.end(driver.ReasonSession, why)
+		if !s.waiting.Load() {
+			continue
+		}
+		if _, _, err := b.lanes.call(ctx, lockdb.EndSession, pidText(s)); err != nil {
+			b.env.Logger.Warn("pglock: a session that waits with a snapshot could not be ended", "pid", s.pg.PID(), "error", err)
 		}
 	}
 }
+
+func pidText(s *session) string { return strconv.Itoa(int(s.pg.PID())) }
 
 var errWaitsWithSnapshot = errors.New("the statement that should wait without a snapshot has one")
