@@ -76,7 +76,7 @@ func (l *Locker) endAll(cause error) error {
 	if len(ended) == 0 { // the last one was unlocked just then
 		return nil
 	}
-	err := fmt.Errorf("pglock: close: %d locks were still held and have been ended: %w", len(ended), cause)
+	err := fmt.Errorf("pglock: close: locks that were still held have been ended (%d): %w", len(ended), cause)
 	for _, k := range ended {
 		err = errors.Join(err, l.drop(context.Background(), k))
 	}

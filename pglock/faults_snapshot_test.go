@@ -130,3 +130,36 @@ type rewriter struct {
 func (c rewriter) Write(b []byte) (int, error) {
 	return c.Conn.Write(bytes.ReplaceAll(b, c.from, c.to))
 }
+
+// What a role is configured to do by default is not what lock sessions do.
+func TestWaitersHaveNoSnapshotWhateverTheirRoleDoes(t *testing.T) {
+	db := testenv.Database(t)
+	admin := db.Connect(t)
+	config, err := pgxpool.ParseConfig(db.Role(t, "peculiar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := pgx.Identifier{config.ConnConfig.User}.Sanitize()
+	for _, setting := range []string{
+		"default_transaction_read_only = on", "default_transaction_isolation = serializable",
+		"client_encoding = latin1", "search_path = nowhere", "check_function_bodies = off",
+		"standard_conforming_strings = off", "DateStyle = German",
+	} {
+		if _, err := admin.Exec(t.Context(), "alter role "+role+" set "+setting); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, _ := openConfig(t, config)
+	key := pglock.NewKey("k")
+	plainLock(t, admin, key)
+	granted := lockLater(t, l, key)
+	db.WaitForWaiters(t, 1)
+	if n := number(t, admin, waitersWithSnapshot); n != 0 {
+		t.Errorf("%d waiters have a snapshot", n)
+	}
+	plainUnlock(t, admin, key)
+	for lock := range granted {
+		mustUnlock(t, lock)
+	}
+	wantQuiet(t, db, l)
+}

@@ -192,8 +192,8 @@ func (k *Lock) Extend(d time.Duration) error {
 }
 
 // Unlock gives the lock up. It returns nil when the lock had been held until then; an error that matches [ErrLost] when
-// it had been lost before, so that the work may have overlapped with another holder's; and [ErrUnlocked] when it is
-// called again. Another error says that the server did not confirm in time; it frees the lock when it takes the
+// it had been lost before, so that the work may have overlapped with another holder's, also when it is called again; and
+// [ErrUnlocked] when it had been unlocked before. Another error says that the server did not confirm in time; it frees the lock when it takes the
 // statement, or at the latest when the lease is over. An Unlock that hands the lock on to the next waiter of this process
 // (see [WithHandoffLimit]) asks nobody: its nil is as good as Err's, one network delay late.
 //

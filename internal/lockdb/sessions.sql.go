@@ -310,6 +310,7 @@ SELECT (CASE
                       WHEN 'idle_in_transaction_session_timeout' THEN '0'
                       WHEN 'transaction_timeout' THEN '0'
                       WHEN 'default_transaction_isolation' THEN 'read committed'
+                      WHEN 'default_transaction_read_only' THEN 'off'
                       WHEN 'synchronous_commit' THEN 'local'
                       WHEN 'plan_cache_mode' THEN 'force_generic_plan'
                       WHEN 'search_path' THEN 'pg_catalog, pg_temp'
@@ -322,8 +323,8 @@ SELECT (CASE
                   END, false))
               FROM pg_catalog.pg_settings AS s
               WHERE s.name IN ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout',
-                               'transaction_timeout', 'default_transaction_isolation', 'synchronous_commit',
-                               'plan_cache_mode', 'search_path',
+                               'transaction_timeout', 'default_transaction_isolation',
+                               'default_transaction_read_only', 'synchronous_commit', 'plan_cache_mode', 'search_path',
                                'idle_session_timeout', 'tcp_user_timeout', 'tcp_keepalives_idle',
                                'tcp_keepalives_interval', 'tcp_keepalives_count')
                  OR (s.name = 'client_connection_check_interval' AND pg_catalog.version() LIKE '%linux%')) > 0

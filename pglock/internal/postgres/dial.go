@@ -28,7 +28,8 @@ func lockSessionConfig(config Config) *pgx.ConnConfig {
 	// Each statement is a single message then: the server watches an idle client, and one that it has half a message of,
 	// but not one that has sent a Parse and no Sync (idle_session_timeout is armed with ReadyForQuery).
 	c.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-	c.RuntimeParams["standard_conforming_strings"] = "on" // which that mode relies on
+	c.RuntimeParams["standard_conforming_strings"] = "on" // which that mode relies on, as on
+	c.RuntimeParams["client_encoding"] = "UTF8"
 	c.StatementCacheCapacity, c.DescriptionCacheCapacity = 0, 0
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = defaultConnectTimeout

@@ -32,6 +32,7 @@ type mainSession struct {
 	trustedUntil atomic.Int64 // a driver.Instant
 	lastSent     atomic.Int64 // likewise
 
+	ending  sync.Once
 	sending sync.Mutex // guards wire, and keeps the order of the statements
 	wire    wire
 
@@ -476,17 +477,17 @@ func (s *mainSession) keep() {
 }
 
 // end closes the socket, which frees everything the session holds as soon as the server sees it, answers whoever waits
-// for it and tells the holders. Only the first call does anything; anybody may call it.
+// for it and tells the holders. Only the first call does anything, and the others wait for it; anybody may call it.
 func (s *mainSession) end(why driver.Reason, err error) {
+	s.ending.Do(func() { s.endNow(why, err) })
+}
+
+func (s *mainSession) endNow(why driver.Reason, err error) {
 	_ = s.socket.Close() // a failure to close a socket that is given up changes nothing
 	s.sending.Lock()     // a write that hangs has been ended by that
 	defer s.sending.Unlock()
 	l := s.lanes
 	l.mu.Lock()
-	if s.cause != nil {
-		l.mu.Unlock()
-		return
-	}
 	s.cause = ended(why, err)
 	if s.timer != nil {
 		s.timer.Stop()

@@ -110,7 +110,7 @@ func (p *pool) dial() {
 	p.mu.Lock()
 	p.dialing--
 	if err == nil && s.isDead() { // already; from now on forget takes it out again
-		err = s.deathCause()
+		err = fmt.Errorf("%w: %w", driver.ErrUnavailable, s.deathCause())
 	}
 	if err == nil {
 		p.open[s] = struct{}{}
