@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,7 +50,7 @@ func TestTheCheckForNagios(t *testing.T) {
 	db := testenv.Database(t)
 	status := func(code int, args ...string) string {
 		t.Helper()
-		r := on(t, db, append([]string{"monitor", "--once", "--key", "@7"}, args...)...).run()
+		r := on(t, db, append([]string{"monitor", "--once", "--key", "@7007"}, args...)...).run()
 		wantCode(t, r, code)
 		if strings.Count(r.stdout, "\n") != 1 || strings.Count(r.stdout, "|") > 1 {
 			t.Errorf("it is not one line: %q", r.stdout)
@@ -57,9 +58,9 @@ func TestTheCheckForNagios(t *testing.T) {
 		return r.stdout
 	}
 	wantText(t, status(0, "--fail-if-waiting", "30s"), "PGLOCK OK - nobody waits | longest_wait=0.000s;;30;0 waiters=0;")
-	hold(t, db, "SET application_name = 'bill|ing'; SELECT pg_advisory_lock(7)")
-	queue(t, db, "SELECT pg_advisory_lock(7)")
-	wantText(t, status(0, "--fail-if-waiting", "1h"), "PGLOCK OK - pid ", " for @7 behind ", "(bill/ing) | ", "waiters=1;")
+	hold(t, db, "SET application_name = 'bill|ing'; SELECT pg_advisory_lock(7007)")
+	queue(t, db, "SELECT pg_advisory_lock(7007)")
+	wantText(t, status(0, "--fail-if-waiting", "1h"), "PGLOCK OK - pid ", " for @7007 behind ", "(bill/ing) | ", "waiters=1;")
 	wantText(t, status(1, "--warn-if-waiting", "0", "--fail-if-waiting", "1h"), "PGLOCK WARNING - ")
 	wantText(t, status(2, "--fail-if-waiting", "0"), "PGLOCK CRITICAL - ")
 	wantText(t, status(3, "--fail-if-waiting", "1", "--dsn", "postgres://u:s3cret@127.0.0.1:1/x"),
@@ -97,7 +98,9 @@ func TestMachineOutputIsHarmlessAndComplete(t *testing.T) {
 	r := on(t, db, "monitor", "--once", "-o", "csv", "--key", "@99").run()
 	records, err := csv.NewReader(strings.NewReader(r.stdout)).ReadAll()
 	check(t, err)
-	if !strings.HasSuffix(r.stdout, "\r\n") || !strings.Contains(r.stdout, gid(db)) || len(records) != 3 {
+	others := func(record []string) bool { return record[1] != db.Name() } // tests share the server
+	if records = slices.DeleteFunc(records, others); len(records) != 2 || records[0][10] != gid(db) ||
+		!strings.HasSuffix(r.stdout, "\r\n") {
 		t.Errorf("the CSV is %q", r.stdout)
 	}
 }
