@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -158,33 +159,37 @@ func TestAStandbyIsAProblem(t *testing.T) {
 
 // The advice is carried out, and the finding is gone.
 func TestTimeoutsOfTheRole(t *testing.T) {
-	for name, level := range map[string]doctor.Level{
+	levels := map[string]doctor.Level{
 		"idle_session_timeout":                doctor.Warning,
 		"transaction_timeout":                 doctor.Note,
 		"idle_in_transaction_session_timeout": doctor.Note,
 		"statement_timeout":                   doctor.Note,
 		"lock_timeout":                        doctor.Note,
 		"default_transaction_isolation":       doctor.Warning,
-	} {
-		if !knows(t, testenv.Database(t), name) {
+	}
+	values := map[string]string{"default_transaction_isolation": "repeatable read"}
+	asked := testenv.Database(t)
+	for name := range levels {
+		if !knows(t, asked, name) {
+			delete(levels, name)
 			t.Logf("the server has no %s", name)
-			continue
 		}
-		value := "'7min'"
-		if name == "default_transaction_isolation" {
-			value = "'repeatable read'"
+	}
+	for _, scope := range []string{"ALTER ROLE %[1]s", "ALTER DATABASE %[2]s", "ALTER ROLE %[1]s IN DATABASE %[2]s"} {
+		db := testenv.Database(t)
+		connString := db.Role(t, "app")
+		origin := fmt.Sprintf(scope, quote(user(t, connString)), quote(db.Name()))
+		for name := range levels {
+			execute(t, db, fmt.Sprintf("%s SET %s = '%s'", origin, name, cmp.Or(values[name], "7min")))
 		}
-		for _, scope := range []string{"ALTER ROLE %[1]s SET", "ALTER DATABASE %[2]s SET",
-			"ALTER ROLE %[1]s IN DATABASE %[2]s SET"} {
-			db := testenv.Database(t)
-			connString := db.Role(t, "app")
-			role, database := quote(user(t, connString)), quote(db.Name())
-			set := fmt.Sprintf(scope, role, database)
-			execute(t, db, set+" "+name+" = "+value)
-			origin := strings.TrimSuffix(set, " SET")
-			f := want(t, examine(t, connString, time.Minute), name, level, "from "+origin, strings.Trim(value, "'"))
+		before := examine(t, connString, time.Minute)
+		for name, level := range levels {
+			f := want(t, before, name, level, "from "+origin, cmp.Or(values[name], "7min"))
 			execute(t, db, f.SQL...)
-			want(t, examine(t, connString, time.Minute), name, doctor.OK)
+		}
+		after := examine(t, connString, time.Minute)
+		for name := range levels {
+			want(t, after, name, doctor.OK)
 		}
 	}
 }
