@@ -302,6 +302,43 @@ func TestTheViewSendsOnlyWhatChanges(t *testing.T) {
 	}
 }
 
+func TestTheViewStaysUsableWithManyLocks(t *testing.T) {
+	t.Parallel()
+	server := testenv.NewServer(t, map[string]string{"max_locks_per_transaction": "1024"})
+	s := &scene{testenv.On(t, server), t, server, map[int32]string{}}
+	s.enter("hoarder").does("SELECT count(pg_advisory_lock(g)) FROM generate_series(1, 100000) g")
+	s.enter("unlucky").waits("SELECT pg_advisory_lock(99999)")
+	m := s.monitor().inTerminal(100, 24)
+	m.shows("100,000 keys", "@99999", "1-17 of 100,000")
+	m.types("End")
+	m.shows("99,984-100,000 of 100,000")
+	m.types("2")
+	m.shows("hoarder", "unlucky", "[2 tree]")
+	m.types("3")
+	m.shows("hoarder", "100,000", "[3 sessions]")
+	m.types("/", "unlucky", "Enter", "1")
+	m.shows("filter /unlucky/  99,999 keys not shown", "@99999")
+	m.types("q")
+	m.shows("exit code 0")
+}
+
+func TestTheViewPrintsOnATerminalThatCanDoNoMore(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.enter("nightly").does("SELECT pg_advisory_lock(99)")
+	m := newTerminal(t, s.monitor().Env)
+	monitor := s.monitor().Path + " monitor"
+	m.run("new-session", "-d", "-x", "80", "-y", "24", "--", "sh", "-c", "TERM=dumb "+monitor)
+	m.shows("@99", "1 key, 1 holder, 0 waiters")
+	if strings.Contains(m.screen(), "[1 keys]") {
+		t.Error("it fills the screen")
+	}
+	m.run("new-window", "sh", "-c", monitor+" </dev/null; echo left; exec sleep 1000")
+	m.shows("@99", "[1 keys]") // keys are read from the terminal all the same
+	m.types("q")
+	m.shows("left")
+}
+
 func TestTheViewGivesTheTerminalBack(t *testing.T) {
 	t.Parallel()
 	s := newScene(t).play()

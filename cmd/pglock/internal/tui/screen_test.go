@@ -173,6 +173,17 @@ func TestUpdateChangesNoModelButItsOwn(t *testing.T) {
 	}
 }
 
+func TestLogsOfOneModelDoNotMix(t *testing.T) {
+	m := start(t, Options{First: workshop()}, 80, 24).m
+	for i := range 3 { // so that there is room behind the last entry
+		m = m.say(fmt.Sprint("entry ", i))
+	}
+	one, other := m.say("one"), m.say("other")
+	if !strings.HasSuffix(one.log.latest(), "one") || !strings.HasSuffix(other.log.latest(), "other") {
+		t.Errorf("the logs end with %q and %q", one.log.latest(), other.log.latest())
+	}
+}
+
 func TestKeysThatOtherCommandsReadAreCopied(t *testing.T) {
 	strange := lock(pglock.NewKey("rm -rf /\n"))
 	for _, test := range []struct {
