@@ -157,7 +157,7 @@ func (g gaps) names() (names []string) {
 func (m Model) trendLine() string {
 	n := m.headTrendWidth()
 	waiters, longest := m.trends.waiters, m.trends.longest
-	return fmt.Sprintf(" waiters %s %-7s longest wait %s", waiters.sparkline(n), "most "+number(most(waiters, n)),
+	return fmt.Sprintf(" waiters %s %-9s longest wait %s", waiters.sparkline(n), "most "+number(most(waiters, n)),
 		longest.sparkline(n))
 }
 

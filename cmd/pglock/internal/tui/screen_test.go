@@ -78,9 +78,9 @@ func everywhere(u *user, look func()) {
 }
 
 func TestTheScreenIsFilledAndNotOverfilled(t *testing.T) {
-	for _, width := range []int{1, 9, 20, 39, 64, 80, 99, 100, 101, 233} {
-		for _, height := range []int{1, 3, 7, 16, 24, 61} {
-			for _, snapshot := range []*monitor.Snapshot{workshop(), deadlock(), crowd(300)} {
+	for _, width := range []int{1, 20, 79, 80, 100, 233} {
+		for _, height := range []int{1, 7, 24, 61} {
+			for _, snapshot := range []*monitor.Snapshot{workshop(), deadlock(), crowd(100)} {
 				u := start(t, Options{First: snapshot}, width, height)
 				u.send(taken{err: errors.New(strings.Repeat("no route to host ", 20))})
 				everywhere(u, func() {

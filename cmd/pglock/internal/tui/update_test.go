@@ -314,8 +314,11 @@ func TestTheLogStaysAtItsEnd(t *testing.T) {
 	u.wants("outage 1.")
 	u.presses("end")
 	u.wants("outage 45.")
-	outages(46, 46+longestLog)
-	u.wants(fmt.Sprintf("outage %d.", 46+longestLog), fmt.Sprintf("of %d", longestLog))
+	for range longestLog {
+		u.m = u.m.say("something else")
+	}
+	outages(46, 46)
+	u.wants("outage 46.", fmt.Sprintf("of %d", longestLog))
 }
 
 func TestQuitting(t *testing.T) {
@@ -369,6 +372,20 @@ func TestSparklines(t *testing.T) {
 	if got := s.sparkline(7); got != "  ▁▂▅██" {
 		t.Errorf("the sparkline is %q", got)
 	}
+}
+
+func TestHundredThousandLocks(t *testing.T) {
+	u := start(t, Options{First: crowd(100_000)}, 100, 24)
+	u.wants("100,000 keys  100,000 holders  200 waiters", "1-17 of 100,000")
+	u.wantsSelected("job:99500")
+	u.presses("end")
+	u.wantsSelected("job:99999")
+	u.presses("/")
+	u.send(tea.PasteMsg{Content: "job:.*99$"})
+	u.presses("enter")
+	u.wants("99,000 keys not shown", "984-1,000 of 1,000")
+	u.presses("esc", "2")
+	u.wants("1000 worker", "├─ 2015 client", "1-17 of 201")
 }
 
 // BenchmarkHundredThousandLocks prints what the parts of the view cost with 100,000 locks: a key with the screen that it
