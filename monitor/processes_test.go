@@ -3,6 +3,7 @@ package monitor_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -57,13 +58,14 @@ func work(url string, first, second pglock.Key) error {
 		_, _ = lines.ReadString('\n') // the end
 		cancel()
 	}()
-	if _, err := locker.Lock(ctx, second); err == nil || ctx.Err() == nil {
-		return fmt.Errorf("the second lock: %w", err)
+	wanted, err := locker.Lock(ctx, second)
+	switch {
+	case err == nil: // the other program has given up first
+		err = wanted.Unlock(context.Background())
+	case ctx.Err() != nil:
+		err = nil
 	}
-	if err := held.Unlock(context.Background()); err != nil {
-		return err
-	}
-	return locker.Close(context.Background())
+	return errors.Join(err, held.Unlock(context.Background()), locker.Close(context.Background()))
 }
 
 // worker is such a program at work.

@@ -18,7 +18,7 @@ const answerTimeout = 10 * time.Second
 // The end of ctx is not yielded. A consumer that takes longer than an interval gets the next snapshot right after; the
 // ones in between are skipped, not queued. An interval that is not positive is an error, yielded once.
 //
-// Each iteration over the result watches anew. Watch uses no goroutine of its own.
+// The options are those of Take. Each iteration over the result watches anew. Watch uses no goroutine of its own.
 func Watch(ctx context.Context, db DBTX, every time.Duration, opts ...Option) iter.Seq2[*Snapshot, error] {
 	return func(yield func(*Snapshot, error) bool) {
 		if every <= 0 {

@@ -172,6 +172,9 @@ func notes(s *monitor.Snapshot, others int, m marks, width int) []string {
 	if text := lockTable(s.Capacity); text != "" {
 		texts = append(texts, text)
 	}
+	if text := vacuum(s); text != "" {
+		texts = append(texts, text)
+	}
 	if m.soft {
 		texts = append(texts, "~ does not hold the lock, but waits for it ahead in the queue")
 	}
@@ -211,6 +214,32 @@ func total(s *monitor.Snapshot, others int) string {
 		holders, waiters = holders+len(lock.Holders), waiters+len(lock.Waiters)
 	}
 	return fmt.Sprintf("%s, %s, %s", count(len(s.Locks), "key"), count(holders, "holder"), count(waiters, "waiter"))
+}
+
+// vacuum names who keeps vacuum most from removing old rows, if that is worth a line.
+func vacuum(s *monitor.Snapshot) string {
+	const worthALine = 10_000 // transactions
+	var oldest monitor.Session
+	age := int64(0)
+	look := func(session monitor.Session) {
+		for _, own := range []*int64{session.XminAge, session.XIDAge} {
+			if own != nil && *own > age {
+				oldest, age = session, *own
+			}
+		}
+	}
+	for _, lock := range s.Locks {
+		for _, holder := range lock.Holders {
+			look(holder.Session)
+		}
+		for _, waiter := range lock.Waiters {
+			look(waiter.Session)
+		}
+	}
+	if age < worthALine {
+		return ""
+	}
+	return fmt.Sprintf("vacuum: %s keeps all that was deleted in the last %d transactions", Who(oldest), age)
 }
 
 // lockTable says how full it is. The server may have room beyond that, so it is no share of what is possible.

@@ -171,11 +171,14 @@ func TestANarrowTableOfEverything(t *testing.T) {
 		{Steps: []monitor.Step{{PID: 4714, Key: "@9", BlockedBy: 4715}}},
 	}
 	s.Capacity = monitor.Capacity{Nominal: 6400, Used: 321, Advisory: 300}
+	young, old := int64(9_999), int64(12_345)
+	s.Locks[0].Holders[0].XminAge, s.Locks[1].Holders[0].XIDAge = &young, &old
 	table := "\n" + strings.Join(Table(s, Filter{}, "x", 50), "\n") + "\n"
 	if !strings.HasPrefix(table, inFiftyColumns) {
 		t.Errorf("got %s\nwant %s", table, inFiftyColumns)
 	}
 	for _, note := range []string{"lock table: at least 5.0% of nominal", "≤ the wait is no longer",
+		"vacuum: 'it's' keeps all that was deleted in the",
 		"too narrow for CLIENT, USER, APPLICATION\n"} {
 		if !strings.Contains(table, note) {
 			t.Errorf("no %q in %s", note, table)
