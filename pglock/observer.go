@@ -66,7 +66,7 @@ type How string
 
 // The ways of a lock to its holder.
 const (
-	AcquiredFree   How = "free"    // it was free
+	AcquiredFree   How = "free"    // the server had it to give, at once or after others of this process had given it up
 	AcquiredHanded How = "handoff" // from another holder in this process, without asking the server
 	AcquiredQueued How = "queued"  // after a wait in the server's queue
 	AcquiredPolled How = "polled"  // after polling, without a place in the server's queue

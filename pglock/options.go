@@ -141,7 +141,8 @@ func WithLease(d time.Duration) Option {
 // server sees names instead of numbers. Names are written in the background on a connection of its own, once for each
 // name and process; a name shows up in the monitor some moments after its first lock. It needs the schema pglock:
 // [Locker.Ping] says so with [ErrSchemaMissing]; locks work regardless. Locks of transactions (LockTx and the like) are
-// not recorded: their names can be registered once, with select pglock.register('name', …).
+// not recorded: their names can be registered once, with select pglock.register('name', …). Nobody removes names: who
+// locks millions of different ones lets the table grow, and deletes what is old himself.
 func WithNames() Option {
 	return lockerOption(func(c *lockerConfig) error {
 		c.env.RecordNames = true
