@@ -14,7 +14,7 @@ var light = []string{"pglock", "monitor"}
 
 // gates are the modules that only the named packages, and what is below them, may import.
 var gates = map[string][]string{
-	"github.com/redis/go-redis":         {"redisfallback"},
+	"github.com/redis/go-redis":         {"redisfallback", "cmd"}, // the command keeps its log quiet
 	"github.com/golang-migrate/migrate": {"migrations", "cmd"},
 }
 
