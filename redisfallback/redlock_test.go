@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/redisfallback"
@@ -122,4 +124,34 @@ func TestRedlockHasNoFence(t *testing.T) {
 		t.Errorf("Fence: %v", err)
 	}
 	unlock(t, held)
+}
+
+// TestAHangingMinorityIsNotWaitedFor: it would be for an hour.
+func TestAHangingMinorityIsNotWaitedFor(t *testing.T) {
+	nodes := servers(t, 5)
+	locker := func() *pglock.Locker {
+		var clients []redis.UniversalClient
+		for _, node := range nodes {
+			clients = append(clients, closing(t, redis.NewClient(&redis.Options{Addr: node.Addr(), ReadTimeout: -1})))
+		}
+		return open(t, clients, []redisfallback.Option{redisfallback.WithNodeTimeout(time.Hour)})
+	}
+	first, other := locker(), locker()
+	unlock(t, lock(t, first, pglock.NewKey("k"))) // connects
+	for _, node := range nodes[:2] {
+		node.Pause(t)
+	}
+	for _, opts := range [][]pglock.LockOption{nil, {pglock.Shared()}} {
+		held := lock(t, first, pglock.NewKey("k"), opts...)
+		if err := held.Verify(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if _, err := other.TryLock(t.Context(), pglock.NewKey("k")); !errors.Is(err, pglock.ErrNotAcquired) {
+			t.Errorf("TryLock of a held key: %v", err)
+		}
+		unlock(t, held)
+	}
+	for _, node := range nodes[:2] {
+		node.Resume(t) // so that Close need not wait for them
+	}
 }
