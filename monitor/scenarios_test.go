@@ -221,7 +221,13 @@ func TestManyLocksOfManySessions(t *testing.T) {
 		session(t, db, fmt.Sprintf("SELECT pg_advisory_lock(n) FROM generate_series(%d, %d) n", i*5000+1, i*5000+5000))
 	}
 	queue(t, db, "SELECT pg_advisory_lock(1)")
-	s := take(t, db.Pool(t))
+	pool := db.Pool(t)
+	var s *monitor.Snapshot
+	testenv.WaitUntil(t, "a machine that may be busy has answered within the monitor's limits", func() bool {
+		taken, err := monitor.Take(t.Context(), pool)
+		s = taken
+		return err == nil && s.BlockersMissing == ""
+	})
 	requireTruth(t, db, s)
 	if len(s.Locks) != 100_000 || s.Capacity.Advisory != 100_000 || len(s.Capacity.Top) != 10 {
 		t.Errorf("%d locks, %d in the lock table", len(s.Locks), s.Capacity.Advisory)

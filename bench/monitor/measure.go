@@ -35,15 +35,15 @@ func (f figures) print(s scene) {
 	target := ""
 	if s.target > 0 {
 		verdict := "reached"
-		if f.statements > s.target {
+		if f.backend > s.target {
 			verdict = "missed"
 		}
 		target = fmt.Sprintf("  target ≤ %v: %s", s.target, verdict)
 	}
-	fmt.Printf("  server, both statements   %10s%s\n", milliseconds(f.statements), target)
+	fmt.Printf("  server, both statements   %10s\n", milliseconds(f.statements))
 	fmt.Printf("    locks, sessions, names  %10s\n", milliseconds(f.locks))
 	fmt.Printf("    blockers of waiters     %10s\n", milliseconds(f.blockers))
-	fmt.Printf("  backend's processor time  %10s\n", milliseconds(f.backend))
+	fmt.Printf("  backend's processor time  %10s%s\n", milliseconds(f.backend), target)
 	fmt.Printf("  client, the whole Take    %10s\n", milliseconds(f.client))
 	fmt.Printf("  received                  %7.0f kB\n", float64(f.bytes)/1000)
 	fmt.Printf("  allocated by the client   %7.0f kB\n\n", float64(f.allocated)/1000)
