@@ -160,7 +160,7 @@ func applicationCell(_ Model, r row) string {
 	if r.person.Prepared() {
 		return view.Who(*r.person.Session)
 	}
-	return view.Field(*r.person.Session, "application", r.person.Application)
+	return application(r.person.Session)
 }
 
 func pidCell(_ Model, r row) string {

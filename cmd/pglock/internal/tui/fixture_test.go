@@ -218,6 +218,8 @@ func possible() *monitor.Snapshot {
 	s := deadlock()
 	s.Cycles[0].Certain = false
 	s.Cycles[0].Steps[0].Process = "1f3a9c42"
+	holder := &s.Locks[0].Holders[0]
+	holder.Application, holder.Process = "transfer (pglock 1f3a9c42)", "1f3a9c42"
 	return s
 }
 

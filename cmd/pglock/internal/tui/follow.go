@@ -79,5 +79,14 @@ func holders(lock *monitor.Lock) string {
 
 // named names a session and its application.
 func named(session *monitor.Session) string {
-	return strings.TrimSpace(view.Who(*session) + " " + view.Field(*session, "application", session.Application))
+	return strings.TrimSpace(view.Who(*session) + " " + application(session))
+}
+
+// application leaves out the mark of a pglock process, for which rows have no room.
+func application(session *monitor.Session) string {
+	name := session.Application
+	if session.Process != "" {
+		name = strings.TrimSuffix(name, fmt.Sprintf(" (pglock %s)", session.Process))
+	}
+	return view.Field(*session, "application", name)
 }
