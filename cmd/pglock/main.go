@@ -23,6 +23,7 @@
 //
 //	0          done; of run, the command's own code
 //	1          another error
+//	1, 2, 3    of monitor --fail-if-waiting: WARNING, CRITICAL, UNKNOWN, as plugins of Nagios have it
 //	64         wrong usage: a flag, a key or a connection string
 //	66         the session is not there (any more) that should be signalled
 //	69         no database, or none that can keep locks
