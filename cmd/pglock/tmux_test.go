@@ -113,7 +113,7 @@ func (m *terminal) shows(parts ...string) {
 	})
 }
 
-// shown waits until the terminal does not show text any more.
+// shownNoMore waits until the terminal does not show text any more.
 func (m *terminal) shownNoMore(text string) {
 	m.t.Helper()
 	testenv.WaitUntil(m.t, fmt.Sprintf("the terminal shows %q no more", text), func() bool {

@@ -346,8 +346,6 @@ func TestTheViewGivesTheTerminalBack(t *testing.T) {
 	m := newTerminal(t, append(env, "PS1=ready> "))
 	m.run("new-session", "-d", "-x", "80", "-y", "24", "--", "sh", "-i")
 	m.shows("ready>")
-	m.types("stty -a >"+t.TempDir()+"/stty; echo $?", "Enter")
-	m.shows("0")
 	m.types(fmt.Sprintf("%s monitor", s.monitor().Path), "Enter")
 	m.shows("[1 keys]")
 	m.types("C-z")
