@@ -62,8 +62,8 @@ func (l *Locker) refuse() bool {
 // endAll ends the locks that are still held, gives their holders a moment, and releases them.
 func (l *Locker) endAll(cause error) error {
 	ended, noticed := l.endHeld(cause)
-	for _, k := range ended {
-		k.tellLost()
+	for _, loss := range ended {
+		loss.tell()
 	}
 	grace, cancel := context.WithTimeout(context.Background(), graceWhenClosed)
 	defer cancel()
@@ -77,21 +77,21 @@ func (l *Locker) endAll(cause error) error {
 		return nil
 	}
 	err := fmt.Errorf("pglock: close: locks that were still held have been ended (%d): %w", len(ended), cause)
-	for _, k := range ended {
-		err = errors.Join(err, l.drop(context.Background(), k))
+	for _, loss := range ended {
+		err = errors.Join(err, l.drop(context.Background(), loss.lock))
 	}
 	return err
 }
 
 // endHeld ends all locks, and returns those that it did end, each with a channel that its holder's Unlock closes.
-func (l *Locker) endHeld(cause error) (ended []*Lock, noticed []<-chan struct{}) {
+func (l *Locker) endHeld(cause error) (ended []loss, noticed []<-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for h := l.holds; h != nil; h = h.next {
 		for _, k := range h.locks {
-			notice := k.expectNotice()
-			if k.end(k.lostError(LostClosed, cause)) {
-				ended, noticed = append(ended, k), append(noticed, notice)
+			notice, lost := k.expectNotice(), k.lostError(LostClosed, cause)
+			if k.end(lost) {
+				ended, noticed = append(ended, loss{k, lost}), append(noticed, notice)
 			}
 		}
 	}

@@ -26,16 +26,16 @@ type Lock struct {
 	token  driver.Token
 	since  driver.Instant
 
-	observed context.Context // for the observer, if there is one; it is set once, by the acquiring call
-
 	mu       sync.Mutex
 	done     chan struct{}  // made when somebody asks for it
 	err      error          // why it has ended
 	expires  driver.Instant // when MaxHold ends it; 0 is never
 	timer    *time.Timer    // looks at expires
 	contexts map[*lockContext]struct{}
-	noticed  chan struct{} // made by a Close that ends the lock, closed by the holder's Unlock
-	fence    int64         // 0 until it is asked for
+	observed context.Context // for the Observer, once Acquired has been called
+	untold   *LostError      // a loss that waits for that
+	noticed  chan struct{}   // made by a Close that ends the lock, closed by the holder's Unlock
+	fence    int64           // 0 until it is asked for
 	fencing  sync.Mutex
 }
 
@@ -205,7 +205,10 @@ func (k *Lock) Unlock(ctx context.Context) error {
 		return k.says("unlock", k.Err())
 	}
 	err := k.locker.drop(ctx, k)
-	if !errors.Is(err, ErrLost) {
+	if lost, ok := errors.AsType[*LostError](err); ok { // found out by this very call
+		k.locker.countLost(1)
+		k.tellLost(lost)
+	} else {
 		k.tellReleased(ctx)
 	}
 	return err
@@ -241,13 +244,6 @@ func (k *Lock) expectNotice() <-chan struct{} {
 	defer k.mu.Unlock()
 	k.noticed = make(chan struct{})
 	return k.noticed
-}
-
-// cause returns why the lock has ended, without looking at the clock.
-func (k *Lock) cause() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.err
 }
 
 // notice tells a Close that waits for it that the holder knows.
@@ -293,9 +289,9 @@ func (k *Lock) expireInTime() {
 
 // expire ends a lock whose MaxHold is over, and gives it back although its holder may not have finished.
 func (k *Lock) expire() {
-	if k.end(k.lostError(LostMaxHold, nil)) {
+	if lost := k.lostError(LostMaxHold, nil); k.end(lost) {
 		k.locker.countLost(1)
-		k.tellLost()
+		k.tellLost(lost)
 		go func() { _ = k.locker.drop(context.Background(), k) }() // in the background: the holder must not wait for it
 	}
 }

@@ -108,9 +108,20 @@ func (r *request) tells(ctx context.Context, o *Observer, lock *Lock, waited tim
 	if lock == nil {
 		return
 	}
-	lock.observed = context.WithoutCancel(ctx)
 	if o.Acquired != nil {
 		o.Acquired(ctx, Acquired{Keys: publicKeys(r.keys), Shared: r.config.shared, Waited: waited, How: r.how(lock)})
+	}
+	lock.announce(ctx)
+}
+
+// announce notes that Acquired has been called, and calls Lost if that had to wait for it.
+func (k *Lock) announce(ctx context.Context) {
+	k.mu.Lock()
+	k.observed = context.WithoutCancel(ctx)
+	lost := k.untold
+	k.mu.Unlock()
+	if lost != nil {
+		k.tellLost(lost)
 	}
 }
 
@@ -133,20 +144,21 @@ func (k *Lock) tellReleased(ctx context.Context) {
 	}
 }
 
-func (k *Lock) tellLost() {
+// tellLost reports a loss: at once, or when the acquiring call has reported the lock.
+func (k *Lock) tellLost(lost *LostError) {
 	o := k.locker.config.observer
 	if o == nil || o.Lost == nil {
 		return
 	}
-	lost, ok := k.cause().(*LostError)
-	if !ok {
-		return
-	}
+	k.mu.Lock()
 	ctx := k.observed
-	if ctx == nil { // lost before its acquiring call had returned
-		ctx = context.Background()
+	if ctx == nil {
+		k.untold = lost
 	}
-	o.Lost(ctx, Lost{Keys: k.Keys(), Shared: k.hold.shared, Held: driver.Now().Sub(k.since), Err: lost})
+	k.mu.Unlock()
+	if ctx != nil {
+		o.Lost(ctx, Lost{Keys: k.Keys(), Shared: k.hold.shared, Held: driver.Now().Sub(k.since), Err: lost})
+	}
 }
 
 func publicKeys(keys []driver.Key) []Key {

@@ -2,6 +2,7 @@ package pglock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -84,5 +85,70 @@ func TestTheObserverIsToldTheWayOfEveryLock(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the observer was told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// balance counts what an Observer is told of each lock.
+type balance struct {
+	mu       sync.Mutex
+	open     map[string]int // key → locks acquired and not yet released or lost
+	acquired int
+	wrong    []string
+}
+
+func (b *balance) acquire(_ context.Context, e pglock.Acquired) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.acquired++
+	b.open[e.Keys[0].String()]++
+}
+
+func (b *balance) end(key pglock.Key) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open[key.String()]--; b.open[key.String()] < 0 {
+		b.wrong = append(b.wrong, fmt.Sprintf("%s ended before it was acquired, or twice", key))
+	}
+}
+
+// Whatever happens to sessions, each lock that was acquired is then released or lost, one of them.
+func TestTheObserverIsToldOneEndOfEveryLock(t *testing.T) {
+	db := testenv.Database(t)
+	admin := db.Connect(t)
+	b := balance{open: map[string]int{}}
+	l, _ := openCounted(t, db, pglock.WithObserver(&pglock.Observer{
+		Acquired: b.acquire,
+		Released: func(_ context.Context, e pglock.Released) { b.end(e.Keys[0]) },
+		Lost:     func(_ context.Context, e pglock.Lost) { b.end(e.Keys[0]) },
+	}))
+	stop := keepBusy(t, 12, []*pglock.Locker{l}, func(ctx context.Context, l *pglock.Locker) {
+		lock, _, err := acquireSomehow(ctx, l, faultKeys(8))
+		if err == nil {
+			err = lock.Unlock(context.Background())
+		}
+		if !honest(err, pglock.ErrLost) && !errors.Is(err, pglock.ErrNotAcquired) {
+			t.Error(err)
+		}
+	})
+	acquired := func() int { b.mu.Lock(); defer b.mu.Unlock(); return b.acquired }
+	for range trials(t, 100) {
+		enough := acquired() + 20
+		testenv.WaitUntil(t, "locks are acquired", func() bool { return acquired() >= enough })
+		numbers(t, admin, terminateIt+hitAny, faultsApplications)
+	}
+	stop()
+	wantQuiet(t, db, l)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for key, n := range b.open {
+		if n != 0 {
+			t.Errorf("of %d locks of %s the Observer was not told the end", n, key)
+		}
+	}
+	for _, wrong := range b.wrong {
+		t.Error(wrong)
+	}
+	if s := l.Stats(); s.Acquired != int64(b.acquired) {
+		t.Errorf("Stats has %d locks acquired, the Observer %d", s.Acquired, b.acquired)
 	}
 }

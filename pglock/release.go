@@ -116,6 +116,14 @@ func (l *Locker) lapse(h *hold) {
 	}
 }
 
+// loss is a Lock that has ended with a loss, of which nobody has been told yet.
+type loss struct {
+	lock *Lock
+	err  *LostError
+}
+
+func (l loss) tell() { l.lock.tellLost(l.err) }
+
 func (l *Locker) abandon(h *hold, why LostReason, err error) (first bool) {
 	l.mu.Lock()
 	if h.over {
@@ -131,21 +139,21 @@ func (l *Locker) abandon(h *hold, why LostReason, err error) (first bool) {
 		l.forget(len(k.keys))
 	}
 	// The holders are told before anybody in this process gets the keys.
-	lost := 0
+	var ended []loss
 	for _, k := range locks {
-		if k.end(k.lostError(why, err)) {
-			lost++
+		if lost := k.lostError(why, err); k.end(lost) {
+			ended = append(ended, loss{k, lost})
 		}
 	}
-	l.counts.Lost += int64(lost)
+	l.counts.Lost += int64(len(ended))
 	if len(locks) > 0 {
 		l.letGo(h, len(locks))
 	}
 	l.mu.Unlock()
-	for _, k := range locks {
-		k.tellLost()
+	for _, loss := range ended {
+		loss.tell()
 	}
-	if lost > 0 {
+	if len(ended) > 0 {
 		l.config.env.Logger.Warn("lock lost", "key", Key{k: h.keys[0]}, "reason", string(why), "error", err)
 	}
 	return true

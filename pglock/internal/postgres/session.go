@@ -369,18 +369,27 @@ func (s *session) HandleCancel(context.Context) {
 	_ = socket.SetDeadline(time.Now().Add(cancelPatience))
 	s.mayDial.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), cancelPatience)
+	again, enough := context.WithCancel(ctx)
 	done := make(chan struct{})
-	s.stopCancel = func() { cancel(); <-done }
+	s.stopCancel = func() {
+		enough()
+		// A request that is on its way is not given up: PgBouncer 1.18 and 1.19 crash when its connection is closed
+		// before they have done so (https://github.com/pgbouncer/pgbouncer/pull/846), and it might hit a later statement.
+		giveUp := time.AfterFunc(answerPatience, cancel)
+		<-done
+		giveUp.Stop()
+		cancel()
+	}
 	go func() {
 		defer close(done)
 		// A request that overtakes the statement finds an idle session and does nothing, so one may not be enough.
 		for attempt := 0; ; attempt++ {
 			s.cancels = attempt + 1
-			if err := s.pg.CancelRequest(ctx); err != nil && ctx.Err() == nil {
+			if err := s.pg.CancelRequest(ctx); err != nil && again.Err() == nil {
 				_ = socket.SetDeadline(time.Unix(1, 0))
 				return
 			}
-			if !pause(ctx, backoff(attempt)) {
+			if !pause(again, backoff(attempt)) {
 				return
 			}
 		}
