@@ -64,12 +64,16 @@ func TestSessionsThatWaitForEachOther(t *testing.T) {
 func TestALongListIsCutShort(t *testing.T) {
 	now := time.Now()
 	since := now.Add(-time.Hour)
-	lock := monitor.Lock{Key: "a"}
+	var locks []monitor.Lock
 	for range 2*listed + 1 {
-		lock.Waiters = append(lock.Waiters, monitor.Waiter{WaitingSince: &since})
+		waiters := []monitor.Waiter{{WaitingSince: &now}, {WaitingSince: &since}, {WaitingSince: &since}}
+		locks = append(locks, monitor.Lock{Key: "a", Waiters: waiters})
 	}
-	found := waits(facts{snapshot: &monitor.Snapshot{TakenAt: now, Locks: []monitor.Lock{lock}}}, time.Minute)
-	if len(found) != listed+1 || !strings.Contains(found[listed].What, "11 more long waits") {
+	found := waits(facts{snapshot: &monitor.Snapshot{TakenAt: now, Locks: locks}}, time.Minute)
+	if !strings.HasSuffix(found[0].What, "; so has 1 other, not as long") {
+		t.Errorf("who else waits is missing: %+v", found[0])
+	}
+	if len(found) != listed+1 || !strings.Contains(found[listed].What, "11 more locks with long waits") {
 		t.Errorf("there are %d findings, the last is %+v", len(found), found[len(found)-1])
 	}
 }

@@ -305,7 +305,7 @@ func TestPreparedTransactionsAndLongWaits(t *testing.T) {
 			findings(examine(t, db.ConnString(), 0), "waits")[0].Level == doctor.Warning
 	})
 	want(t, examine(t, db.ConnString(), 0), "waits", doctor.Warning, fmt.Sprint(waiter.PgConn().PID()), "for @7",
-		db.Name())
+		db.Name(), "prepared transaction", gid+`" holds`, "ROLLBACK PREPARED")
 	r := examine(t, db.ConnString(), time.Hour)
 	want(t, r, "waits", doctor.OK)
 	f := want(t, r, "prepared-transactions", doctor.Warning, gid, "2 advisory locks", "ROLLBACK PREPARED")

@@ -54,6 +54,9 @@ func who(s monitor.Session) string {
 	return fmt.Sprintf("process %d (user %s, application %q)", s.PID, s.User, s.Application)
 }
 
+// rollBack is what to do about a prepared transaction.
+const rollBack = "if nobody will commit it, roll it back in that database, as its owner or a superuser"
+
 // listed is how many findings of one kind are worth reading.
 const listed = 10
 
@@ -79,7 +82,7 @@ func prepared(f facts) []Finding {
 			What: fmt.Sprintf("prepared transaction %q of %s in database %s holds %s%s", gid, session.User, session.Database,
 				count(held[gid], "advisory lock"), age(f.snapshot, session.PreparedAt)),
 			Why: "it keeps them until somebody ends it, also through a restart of the server, and holds back vacuum",
-			Do:  "if nobody will commit it, roll it back in that database, as its owner or a superuser",
+			Do:  rollBack,
 		}
 		if sql := session.RollbackSQL(); sql != "" {
 			finding.SQL = []string{sql}
@@ -132,25 +135,53 @@ func cycles(f facts) []Finding {
 	return atMost(all, "circles")
 }
 
+// waits reports a lock once, however many wait for it: the remedy is with its holder.
 func waits(f facts, long time.Duration) []Finding {
-	const check = "waits"
 	var all []Finding
-	for lock, waiter := range f.snapshot.Waiters() {
-		if waiter.WaitingSince == nil || f.snapshot.TakenAt.Sub(*waiter.WaitingSince) <= long {
-			continue
-		}
-		all = append(all, Finding{
-			Check: check, Level: Warning,
-			What: fmt.Sprintf("%s has waited %s%v for %s in database %s%s", who(waiter.Session), atMostSo(waiter),
-				f.snapshot.TakenAt.Sub(*waiter.WaitingSince).Round(time.Second), lock.Label(), lock.Database, behind(waiter)),
-			Why: "whoever holds the lock may be stuck",
-			Do:  "look at what the holder does (pglock monitor), and end it if it is stuck (pglock terminate PID)",
+	for _, lock := range f.snapshot.Locks {
+		waiters := slices.DeleteFunc(slices.Clone(lock.Waiters), func(w monitor.Waiter) bool {
+			return w.WaitingSince == nil || f.snapshot.TakenAt.Sub(*w.WaitingSince) <= long
 		})
+		if len(waiters) > 0 {
+			all = append(all, longWait(f.snapshot.TakenAt, lock, waiters))
+		}
 	}
 	if len(all) == 0 {
-		return []Finding{{Check: check, Level: OK, What: fmt.Sprintf("nobody has waited longer than %v", long)}}
+		return []Finding{{Check: "waits", Level: OK, What: fmt.Sprintf("nobody has waited longer than %v", long)}}
 	}
-	return atMost(all, "long waits")
+	return atMost(all, "locks with long waits")
+}
+
+func longWait(now time.Time, lock monitor.Lock, waiters []monitor.Waiter) Finding {
+	first := slices.MinFunc(waiters, func(a, b monitor.Waiter) int { return a.WaitingSince.Compare(*b.WaitingSince) })
+	finding := Finding{
+		Check: "waits", Level: Warning,
+		What: fmt.Sprintf("%s has waited %s%v for %s in database %s%s", who(first.Session), atMostSo(first),
+			now.Sub(*first.WaitingSince).Round(time.Second), lock.Label(), lock.Database, behind(first)),
+		Why: "whoever holds the lock may be stuck",
+		Do:  "look at what the holder does (pglock monitor), and end it if it is stuck (pglock terminate PID)",
+	}
+	switch others := len(waiters) - 1; {
+	case others == 1:
+		finding.What += "; so has 1 other, not as long"
+	case others > 1:
+		finding.What += fmt.Sprintf("; so have %d others, not as long", others)
+	}
+	if sql := rollbacks(lock); len(sql) > 0 {
+		finding.Why, finding.Do, finding.SQL = "a prepared transaction keeps the lock until somebody ends it", rollBack, sql
+	}
+	return finding
+}
+
+// rollbacks are what ends the prepared transactions that hold a lock.
+func rollbacks(lock monitor.Lock) []string {
+	var all []string
+	for _, holder := range lock.Holders {
+		if sql := holder.RollbackSQL(); sql != "" {
+			all = append(all, sql)
+		}
+	}
+	return all
 }
 
 // atMostSo is for servers that do not tell when a wait began.
@@ -162,16 +193,20 @@ func atMostSo(w monitor.Waiter) string {
 }
 
 func behind(w monitor.Waiter) string {
-	var pids []string
+	var holders []string
 	for _, blocker := range w.BlockedBy {
-		if blocker.Kind == monitor.Hard && blocker.PID != 0 {
-			pids = append(pids, fmt.Sprint(blocker.PID))
+		switch {
+		case blocker.Kind != monitor.Hard:
+		case blocker.PID != 0:
+			holders = append(holders, fmt.Sprint(blocker.PID))
+		case blocker.GID != "":
+			holders = append(holders, fmt.Sprintf("prepared transaction %q", blocker.GID))
 		}
 	}
-	if len(pids) == 0 {
+	if len(holders) == 0 {
 		return ""
 	}
-	return ", which " + strings.Join(pids, ", ") + " holds"
+	return ", which " + strings.Join(holders, ", ") + " holds"
 }
 
 // atMost keeps the first findings of many, and says that there are more.
