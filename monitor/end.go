@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // What can keep a session from being signalled. Errors of [Inspect], [Cancel] and [Terminate] wrap them.
@@ -178,13 +179,24 @@ func (s Session) RollbackSQL() string {
 	return "ROLLBACK PREPARED " + literal(s.GID)
 }
 
-// literal writes text as a string constant of SQL that means the same whatever standard_conforming_strings is.
+// literal writes text as a string constant of SQL that means the same whatever standard_conforming_strings is, and that
+// can be shown and copied whatever is in it.
 func literal(text string) string {
-	quoted := "'" + strings.ReplaceAll(text, "'", "''") + "'"
-	if strings.Contains(quoted, `\`) {
-		return "E" + strings.ReplaceAll(quoted, `\`, `\\`)
+	if !strings.ContainsFunc(text, func(r rune) bool { return r == '\\' || !unicode.IsPrint(r) }) {
+		return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 	}
-	return quoted
+	var quoted strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\'' || r == '\\':
+			quoted.WriteString(string([]rune{r, r}))
+		case unicode.IsPrint(r):
+			quoted.WriteRune(r)
+		default:
+			fmt.Fprintf(&quoted, `\U%08X`, r)
+		}
+	}
+	return "E'" + quoted.String() + "'"
 }
 
 func plural(n int, one, more string) string {

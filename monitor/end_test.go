@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -371,13 +372,16 @@ func TestWhatIsNotInTheSnapshotIsNotSignalled(t *testing.T) {
 
 func TestAPreparedTransactionIsEndedByASQLStatement(t *testing.T) {
 	db := testenv.Database(t)
-	for i, gid := range []string{"plain ", `it's a \ `} {
+	for i, gid := range []string{"plain ", `it's a \ `, "it's\na \x1b[31m\u00a0日本 "} {
 		gid += db.Name()
 		conn := session(t, db, "BEGIN", fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", i))
 		execute(t, conn, "PREPARE TRANSACTION '"+strings.ReplaceAll(gid, "'", "''")+"'")
 		holder := find(t, take(t, conn), pglock.Int64Key(int64(i))).Holders[0]
 		if holder.GID != gid {
 			t.Fatalf("the identifier is %q", holder.GID)
+		}
+		if strings.ContainsFunc(holder.RollbackSQL(), func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("%q cannot be copied from a screen", holder.RollbackSQL())
 		}
 		execute(t, conn, "SET standard_conforming_strings = off", holder.RollbackSQL())
 		if left := holders(t, db, int64(i)); len(left) != 0 {
