@@ -41,6 +41,9 @@ func NewNames(names ...string) *Names {
 	return n
 }
 
+// byteOrderMark is what editors on Windows put before a text.
+const byteOrderMark = "\ufeff"
+
 // ReadNames makes a dictionary of a text with a name or a pattern on each line. Space around it does not count, nor do
 // empty lines and those that begin with #. A line is read as [pglock.ParseKey] reads a key: @@x is the name "@x", while
 // numbers (@42) have no name and are an error.
@@ -52,7 +55,11 @@ func ReadNames(r io.Reader) (*Names, error) {
 	n := &Names{}
 	lines, number := bufio.NewScanner(r), 1
 	for ; lines.Scan(); number++ {
-		line := strings.TrimSpace(lines.Text())
+		line := lines.Text()
+		if number == 1 {
+			line = strings.TrimPrefix(line, byteOrderMark)
+		}
+		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}

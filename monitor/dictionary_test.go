@@ -10,7 +10,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-const namesFile = `# what the shop locks
+// namesFile begins as Windows editors write it.
+const namesFile = "\ufeff" + `# what the shop locks
 nightly-report
   @@home
 
