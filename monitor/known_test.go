@@ -115,11 +115,12 @@ func TestTheLabelNamesWhatIsLikely(t *testing.T) {
 func TestTextsInQueries(t *testing.T) {
 	for query, want := range map[string][]string{
 		"": nil,
-		"SELECT pg_try_advisory_lock(1,0) AS t0 /* nightly report */": {"nightly report"},
+		"SELECT pg_try_advisory_lock(1,0) AS t0 /* nightly report */": {"nightly report", "nightly", "report"},
 		"SELECT pg_advisory_lock(1) -- nightly\n":                     {"nightly"},
-		"-- name: Lock :exec\nSELECT pglock.key('it''s')":             {"name: Lock :exec", "it's"},
+		"-- name: Lock :exec\nSELECT pglock.key('it''s')":             {"name: Lock :exec", "it's", "name:", "Lock", ":exec"},
 		"SELECT '', 'cut off by track_activity_query_si":              nil,
-		"/* a\nb */ SELECT 'c':: text, 'd'":                           {"a\nb", "c", "d"},
+		"/* a\nb */ SELECT 'c':: text, 'd'":                           {"a\nb", "c", "d", "a", "b"},
+		"/*lock='invoice:42',route=pay*/ SELECT 1":                    {"lock='invoice:42',route=pay", "lock", "invoice:42", "route", "pay"},
 	} {
 		if got := textsIn(query); !slices.Equal(got, want) {
 			t.Errorf("%q has %q, want %q", query, got, want)
