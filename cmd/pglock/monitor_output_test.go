@@ -67,7 +67,7 @@ func TestTheCheckForNagios(t *testing.T) {
 		"PGLOCK UNKNOWN - u@127.0.0.1:1/x: ")
 	wantText(t, status(3, "--fail-if-waiting", "1", "--names", "missing"), "PGLOCK UNKNOWN - ", "no such file")
 	for _, args := range [][]string{{"--fail-if-waiting", "1"}, {"--once", "--warn-if-waiting", "1", "-o", "json"},
-		{"--once", "--fail-if-waiting", "soon"}} {
+		{"--once", "--fail-if-waiting", "soon"}, {"--once", "--warn-if-waiting", "5", "--fail-if-waiting", "5"}} {
 		wantCode(t, on(t, db, append([]string{"monitor"}, args...)...).run(), 64)
 	}
 }

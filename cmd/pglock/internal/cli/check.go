@@ -27,6 +27,11 @@ func (c *check) wanted(cmd *cobra.Command) bool {
 	return cmd.Flags().Changed("fail-if-waiting") || cmd.Flags().Changed("warn-if-waiting")
 }
 
+// neverWarns says that whatever would be a WARNING is CRITICAL already.
+func (c *check) neverWarns(cmd *cobra.Command) bool {
+	return cmd.Flags().Changed("fail-if-waiting") && cmd.Flags().Changed("warn-if-waiting") && c.warn >= c.fail
+}
+
 func (c *check) limits(cmd *cobra.Command) (limits view.Limits) {
 	if cmd.Flags().Changed("warn-if-waiting") {
 		limits.Warn = (*time.Duration)(&c.warn)

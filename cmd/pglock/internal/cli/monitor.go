@@ -152,6 +152,8 @@ func (m *watch) filter(cmd *cobra.Command) (view.Filter, error) {
 		return filter, misuse(cmd, "--warn-if-waiting and --fail-if-waiting need --once")
 	case m.check.wanted(cmd) && cmd.Flags().Changed("output"):
 		return filter, misuse(cmd, "--warn-if-waiting and --fail-if-waiting contradict --output")
+	case m.check.neverWarns(cmd):
+		return filter, misuse(cmd, "--warn-if-waiting must be less than --fail-if-waiting, or it never warns")
 	}
 	for _, text := range m.keys {
 		key, err := parseKey(cmd, text)
