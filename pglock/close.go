@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // Close closes the Locker: new acquires and waiting ones fail with [ErrClosed], and Close waits until the locks that are
@@ -16,6 +18,9 @@ import (
 func (l *Locker) Close(ctx context.Context) error {
 	if !l.refuse() {
 		return nil
+	}
+	if backend, ok := l.backend.(driver.Refuser); ok {
+		backend.Refuse()
 	}
 	var err error
 	select {

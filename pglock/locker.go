@@ -71,8 +71,8 @@ func New(pool *pgxpool.Pool, opts ...Option) (*Locker, error) {
 // NewWithConfig is [New] for a configuration without a pool, for example a direct address beside a pooled one. The
 // configuration must come from [pgxpool.ParseConfig].
 func NewWithConfig(cfg *pgxpool.Config, opts ...Option) (*Locker, error) {
-	if cfg == nil || cfg.ConnConfig == nil {
-		return nil, errors.New("pglock: the configuration is nil")
+	if cfg == nil || cfg.ConnConfig == nil || cfg.ConnConfig.RuntimeParams == nil {
+		return nil, errors.New("pglock: the configuration is empty: it must come from pgxpool.ParseConfig")
 	}
 	config, err := newLockerConfig(opts)
 	if err != nil {

@@ -93,6 +93,14 @@ type Request struct {
 	Owner Owner
 }
 
+// Refuser is implemented by backends whose Acquire may take long even where it is not to wait, because the server cannot be
+// reached.
+type Refuser interface {
+	// Refuse is called when the Locker begins to close. From then on Acquire fails with [ErrClosed], and so do calls that
+	// have not been sent to the server yet; grants are kept, and released as ever. Close follows.
+	Refuse()
+}
+
 // Owner is who a grant was made for.
 type Owner interface {
 	// Lost is called at most once for a grant, and only while it has not been released, when the backend knows or must

@@ -165,6 +165,8 @@ func (b *Backend) tryMain(ctx context.Context, r driver.Request) (*grant, error)
 		switch {
 		case err == errTooEarly && ctx.Err() != nil:
 			return nil, context.Cause(ctx)
+		case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+			return nil, err // a cause of the caller's own says nothing about the server
 		case err != errTooEarly && (!ended || attempt > 2 || ctx.Err() != nil):
 			return nil, classify(err)
 		}
@@ -306,6 +308,9 @@ func (b *Backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 // callNumber runs a statement for a held lock: with the session the lock is gone.
 func (s *mainSession) callNumber(ctx context.Context, sql string, args ...string) (int64, error) {
 	row, _, err := s.do(ctx, sql, args...)
+	if serverCode(err) == codeQueryCanceled { // somebody's pg_cancel_backend
+		row, _, err = s.do(ctx, sql, args...)
+	}
 	if err != nil {
 		if s.hasEnded() {
 			return 0, lostBecause(err)
@@ -341,6 +346,12 @@ func (b *Backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder,
 	}
 	b.pool.giveBack(s)
 	return found, classify(err)
+}
+
+// Refuse implements [driver.Refuser].
+func (b *Backend) Refuse() {
+	b.lanes.refuse()
+	b.pool.refuse()
 }
 
 // Close implements [driver.Backend].
@@ -399,6 +410,7 @@ var _ interface {
 	driver.Backend
 	driver.Fencer
 	driver.TxGuard
+	driver.Refuser
 } = (*Backend)(nil)
 
 // serverCode returns the SQLSTATE of a server's error.

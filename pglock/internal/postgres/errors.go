@@ -59,6 +59,8 @@ func classify(err error) error {
 		return fmt.Errorf("%w (install it with: pglock migrate up): %w", driver.ErrSchemaMissing, err)
 	case code == codeInsufficientPrivilege:
 		return fmt.Errorf("the role lacks a right on schema pglock (see the grants that \"pglock migrate print\" shows): %w", err)
+	case code == codeQueryCanceled:
+		return fmt.Errorf("%w: somebody cancelled the statement on the server: %w", driver.ErrUnavailable, err)
 	case strings.HasPrefix(code, "08"), strings.HasPrefix(code, "57P"), code == "53300":
 		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}

@@ -25,7 +25,7 @@ type lanes struct {
 	backend *Backend
 
 	mu      sync.Mutex
-	closed  bool
+	closed  bool // for tries; releases go on until the sessions are ended
 	open    []*mainSession
 	pending []*ask // tries that no session has taken
 	dialing int
@@ -59,8 +59,6 @@ func (l *lanes) submit(a *ask) (leads *mainSession, err error) {
 func (l *lanes) queue(a *ask) (*mainSession, error) {
 	a.state = pending
 	switch {
-	case l.closed:
-		return nil, driver.ErrClosed
 	case a.release:
 		s := a.grant.lane
 		if s.cause != nil {
@@ -69,6 +67,8 @@ func (l *lanes) queue(a *ask) (*mainSession, error) {
 		}
 		s.releases = append(s.releases, a)
 		return s, nil
+	case l.closed:
+		return nil, driver.ErrClosed
 	}
 	if err := l.admit(a.grant); err != nil {
 		return nil, err
@@ -282,8 +282,12 @@ func (l *lanes) await(ctx context.Context, a *ask, leads *mainSession) error {
 	if a.state == pending {
 		a.decline()
 		l.withdraw(a)
+		connected := len(l.open) > 0
 		l.mu.Unlock()
-		return context.Cause(ctx)
+		if connected || errors.Is(ctx.Err(), context.Canceled) {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("%w: no connection yet: %w", driver.ErrUnavailable, context.Cause(ctx))
 	}
 	l.mu.Unlock()
 	if err := l.awaitFor(a, nil, answerPatience); err != errNoAnswer {
@@ -346,12 +350,19 @@ func (l *lanes) remove(s *mainSession) {
 	}
 }
 
+// refuse fails tries from now on, and those that have not been sent.
+func (l *lanes) refuse() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.failPending(driver.ErrClosed)
+}
+
 // close ends all sessions.
 func (l *lanes) close() {
+	l.refuse()
 	l.mu.Lock()
-	l.closed = true
 	open := slices.Clone(l.open)
-	l.failPending(driver.ErrClosed)
 	l.mu.Unlock()
 	for _, s := range open {
 		s.end(driver.ReasonClosed, nil)

@@ -20,7 +20,7 @@ func (s *session) lock(ctx context.Context, g *grant) error {
 	return s.do(ctx, func(conn *pgx.Conn) error {
 		sent := driver.Now()
 		outcome, err := s.waitFor(ctx, conn, g)
-		for ctx.Err() == nil && s.late(err) {
+		for s.late(err) && ctx.Err() == nil { // when ctx has ended it was meant for this one
 			s.cleanUp(conn)
 			outcome, err = s.waitFor(ctx, conn, g)
 		}

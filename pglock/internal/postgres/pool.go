@@ -188,15 +188,20 @@ func (p *pool) all() []*session {
 	return slices.Collect(maps.Keys(p.open))
 }
 
-// close ends all sessions, and the wait of those who want one.
-func (p *pool) close(ctx context.Context) (err error) {
+// refuse gives no sessions from now on, and ends the wait of those who want one.
+func (p *pool) refuse() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.closed = true
 	p.idle = nil
 	for len(p.wanted) > 0 {
 		p.next().answer(nil, driver.ErrClosed)
 	}
-	p.mu.Unlock()
+}
+
+// close ends all sessions.
+func (p *pool) close(ctx context.Context) (err error) {
+	p.refuse()
 	for _, s := range p.all() {
 		err = errors.Join(err, s.close(ctx))
 	}

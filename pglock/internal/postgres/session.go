@@ -129,7 +129,7 @@ func (s *session) do(ctx context.Context, fn func(*pgx.Conn) error) error {
 	return s.run(fn)
 }
 
-// query runs a statement that may run twice: a late cancel request is not its end. Its answer proves that the session was
+// query runs a statement that may run twice: a late cancel request is not its end, nor is somebody's pg_cancel_backend. Its answer proves that the session was
 // alive when the statement was sent. The caller waits for no longer than ctx; the statement is not given up for that,
 // since the session would be given up with it, but goes on until the session's time is over.
 func query[T any](ctx context.Context, s *session, fn func(context.Context, *pgx.Conn) (T, error)) (answer T, err error) {
@@ -145,7 +145,7 @@ func query[T any](ctx context.Context, s *session, fn func(context.Context, *pgx
 		r.err = s.do(ctx, func(conn *pgx.Conn) (err error) {
 			sent := driver.Now()
 			r.answer, err = fn(ctx, conn)
-			for s.late(err) {
+			for again := true; s.late(err) || again && serverCode(err) == codeQueryCanceled; again = false {
 				r.answer, err = fn(ctx, conn)
 			}
 			if err == nil {
@@ -401,7 +401,8 @@ func (s *session) HandleUnwatchAfterCancel() {
 	if s.stopCancel != nil {
 		s.stopCancel()
 		s.mayDial.Store(false)
-		s.stopCancel, s.lateCancels = nil, s.cancels
+		s.stopCancel = nil
+		s.lateCancels += s.cancels
 	}
 	_ = s.pg.Conn().SetDeadline(time.Time{})
 }

@@ -1,0 +1,101 @@
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// openSilent opens a Locker for a server that takes connections and says nothing.
+func openSilent(t *testing.T) *pglock.Locker {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := listener.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	config, err := pgxpool.ParseConfig("postgres://user@" + listener.Addr().String() + "/database?sslmode=disable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := pglock.NewWithConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// A server that says nothing is unavailable, whatever ends the wait for it; nothing is known of the lock.
+func TestASilentServerIsUnavailable(t *testing.T) {
+	l := openSilent(t)
+	key := pglock.NewKey("k")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, byContext := l.Lock(ctx, key)
+	if !errors.Is(byContext, context.DeadlineExceeded) {
+		t.Errorf("%v does not match the context's error", byContext)
+	}
+	_, byBound := l.Lock(t.Context(), key, pglock.MaxWait(50*time.Millisecond))
+	for _, err := range []error{byContext, byBound} {
+		if !errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrNotAcquired) {
+			t.Errorf("%v: want ErrUnavailable alone", err)
+		}
+	}
+	closeWithinAMinute(t, l)
+}
+
+// Close ends acquires that wait for a connection, and does not wait for them.
+func TestCloseEndsAcquiresOnASilentServer(t *testing.T) {
+	l := openSilent(t)
+	failed := make(chan error, 2)
+	go func() { _, err := l.Lock(context.Background(), pglock.NewKey("a")); failed <- err }()
+	go func() { _, err := l.TryLock(context.Background(), pglock.NewKey("b")); failed <- err }()
+	testenv.WaitUntil(t, "both acquire", func() bool { return l.Stats().Waiting == 2 })
+	if err := l.Close(t.Context()); err != nil { // whose context does not end
+		t.Error(err)
+	}
+	for range 2 {
+		if err := <-failed; !errors.Is(err, pglock.ErrClosed) {
+			t.Error(err)
+		}
+	}
+}
+
+// What ends a wait is told as it is: on a server that answers it is no sign of one that does not.
+func TestTheCallersOwnCauseIsNoSignOfTheServer(t *testing.T) {
+	db := testenv.Database(t)
+	l, _ := openCounted(t, db)
+	if err := l.Ping(aMinute(t)); err != nil {
+		t.Fatal(err)
+	}
+	keys, shutdown := faultKeys(8), errors.New("shutdown")
+	ours := func(err error) bool {
+		return err == nil || errors.Is(err, pglock.ErrNotAcquired) || errors.Is(err, context.Canceled)
+	}
+	stop := keepBusy(t, 32, []*pglock.Locker{l}, func(_ context.Context, l *pglock.Locker) {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		end := time.AfterFunc(2*time.Millisecond, func() { cancel(shutdown) })
+		defer end.Stop()
+		lock, err := l.Lock(ctx, some(keys, 1)[0], pglock.MaxWait(3*time.Millisecond))
+		if !ours(err) || errors.Is(err, pglock.ErrUnavailable) {
+			t.Errorf("a wait that was given up: %v", err)
+		}
+		if err == nil {
+			mustUnlock(t, lock)
+		}
+	})
+	testenv.WaitUntil(t, "many have tried", func() bool { return l.Stats().Acquired >= int64(trials(t, 2000)) || t.Failed() })
+	stop()
+	wantQuiet(t, db, l)
+}
