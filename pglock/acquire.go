@@ -10,12 +10,14 @@ import (
 )
 
 // Lock takes the lock, waiting until it is free, ctx ends, [MaxWait] has passed, or somebody cancels the wait on the server
-// (pg_cancel_backend); in the latter cases the error is a *[WaitError]. ctx bounds the wait and nothing else: the lock lives on when it ends. Run the work under
-// [Lock.Context], and call [Lock.Unlock] when it is done.
+// (pg_cancel_backend); in the latter cases the error is a *[WaitError]. ctx bounds the wait and nothing else: the lock
+// lives on when it ends. Run the work under [Lock.Context], and call [Lock.Unlock] when it is done.
 //
 // When Lock returns an error nothing is held, and nothing will be later, however the end of ctx and the grant met. (A
-// server that has become unreachable may hold the lock until the lease is over.) A server that cannot be reached is
-// [ErrUnavailable] after one fresh attempt to connect, whatever ctx and MaxWait allow.
+// server that has become unreachable may hold the lock until the lease is over.) To know that takes the server's answer:
+// when the server has fallen silent Lock returns up to a second after the end of ctx, and up to five when it waited in
+// the server's queue. A server that cannot be reached is [ErrUnavailable] after one fresh attempt to connect, whatever
+// ctx and MaxWait allow.
 //
 // Locks that are held by one process on several sessions can deadlock without PostgreSQL noticing: who needs several
 // keys takes them with [Locker.LockAll], or bounds the wait.

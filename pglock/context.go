@@ -11,6 +11,16 @@ import (
 //
 // When parent ends the lock stays held: unlock it.
 func (k *Lock) Context(parent context.Context) context.Context {
+	if parent.Done() == nil {
+		return k.contextWithValues(parent)
+	}
+	c := k.newContext(parent)
+	context.AfterFunc(c.Context, func() { k.forgetContext(c) }) // a parent that ends first leaves nothing behind
+	return c
+}
+
+// newContext makes a context that the end of the lock ends.
+func (k *Lock) newContext(parent context.Context) *lockContext {
 	inner, cancel := context.WithCancelCause(parent)
 	c := &lockContext{Context: inner, lock: k, cancel: cancel}
 	k.mu.Lock()
@@ -24,12 +34,39 @@ func (k *Lock) Context(parent context.Context) context.Context {
 	k.mu.Unlock()
 	if err != nil {
 		cancel(err)
-		return c
-	}
-	if parent.Done() != nil { // a parent that ends first leaves nothing behind in the lock
-		context.AfterFunc(inner, func() { k.forgetContext(c) })
 	}
 	return c
+}
+
+// contextWithValues is Context for a parent that does not end. All of them share one, so that a lock which is held for
+// weeks does not keep every one that was ever asked for.
+func (k *Lock) contextWithValues(parent context.Context) context.Context {
+	k.mu.Lock()
+	shared := k.endless
+	k.mu.Unlock()
+	if shared == nil { // two callers may make one each: the second stays
+		shared = k.newContext(context.Background())
+		k.mu.Lock()
+		k.endless = shared
+		k.mu.Unlock()
+	}
+	if parent == context.Background() {
+		return shared
+	}
+	return &valuesContext{lockContext: shared, values: parent}
+}
+
+// valuesContext is a lockContext with the values of another context.
+type valuesContext struct {
+	*lockContext
+	values context.Context
+}
+
+func (c *valuesContext) Value(key any) any {
+	if own := c.lockContext.Value(key); own != nil {
+		return own
+	}
+	return c.values.Value(key)
 }
 
 func (k *Lock) forgetContext(c *lockContext) {

@@ -32,6 +32,7 @@ type Lock struct {
 	expires  driver.Instant // when MaxHold ends it; 0 is never
 	timer    *time.Timer    // looks at expires
 	contexts map[*lockContext]struct{}
+	endless  *lockContext    // for parents that do not end
 	observed context.Context // for the Observer, once Acquired has been called
 	untold   *LostError      // a loss that waits for that
 	noticed  chan struct{}   // made by a Close that ends the lock, closed by the holder's Unlock

@@ -22,12 +22,13 @@ func Now() Instant {
 	return Instant(awake + suspended(now.UnixNano()-int64(awake)))
 }
 
-// Add returns the instant d after i.
+// Add returns the instant d after i; [Never] if that is too late to be written.
 func (i Instant) Add(d time.Duration) Instant {
-	if i == Never {
+	sum := i + Instant(d)
+	if i == Never || d > 0 && sum < i {
 		return Never
 	}
-	return i + Instant(d)
+	return sum
 }
 
 // Sub returns the time from j to i.

@@ -1,0 +1,95 @@
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
+)
+
+type contextKey struct{}
+
+func lockInMemory(t *testing.T, opts ...pglock.LockOption) *pglock.Lock {
+	t.Helper()
+	l, err := locktest.NewMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeWithinAMinute(t, l) })
+	lock, err := l.Lock(t.Context(), pglock.NewKey("k"), opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lock
+}
+
+// Every context of a lock, and every one derived from it, has its parent's values and ends with the lock.
+func TestContextsEndWithTheLock(t *testing.T) {
+	lock := lockInMemory(t)
+	parent, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for _, parent := range []context.Context{
+		context.Background(), context.TODO(), parent,
+		context.WithValue(context.Background(), contextKey{}, "v"), context.WithValue(parent, contextKey{}, "v"),
+	} {
+		work := lock.Context(parent)
+		derived, cancel := context.WithTimeout(work, time.Hour)
+		defer cancel()
+		if work.Value(contextKey{}) != parent.Value(contextKey{}) || work.Err() != nil || derived.Err() != nil {
+			t.Errorf("%v: %v, %v, %v", parent, work.Value(contextKey{}), work.Err(), derived.Err())
+		}
+		defer func() {
+			<-derived.Done()
+			if !errors.Is(context.Cause(work), pglock.ErrUnlocked) || !errors.Is(context.Cause(derived), pglock.ErrUnlocked) {
+				t.Errorf("%v: ended with %v and %v", parent, context.Cause(work), context.Cause(derived))
+			}
+			if late := lock.Context(parent); late.Err() == nil || !errors.Is(context.Cause(late), pglock.ErrUnlocked) {
+				t.Errorf("%v: a context of a lock that has ended: %v", parent, context.Cause(late))
+			}
+		}()
+	}
+	mustUnlock(t, lock)
+}
+
+// A lock that is held for weeks does not keep the contexts that were asked for meanwhile.
+func TestContextsThatNobodyHasAreCollected(t *testing.T) {
+	lock := lockInMemory(t)
+	parent, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	const some = 10_000
+	size := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := size()
+	for range some {
+		lock.Context(context.Background())
+		lock.Context(context.WithValue(context.Background(), contextKey{}, "v"))
+		ended, cancel := context.WithCancel(parent)
+		lock.Context(ended)
+		cancel()
+	}
+	// Kept ones would have about 200 bytes each.
+	if after := size(); after > before+1<<20 {
+		t.Errorf("%d contexts left %d bytes behind", 3*some, after-before)
+	}
+	mustUnlock(t, lock)
+}
+
+func TestTheLongestDurationIsForEver(t *testing.T) {
+	lock := lockInMemory(t, pglock.MaxHold(math.MaxInt64))
+	if err := lock.Err(); err != nil {
+		t.Error(err)
+	}
+	if err := lock.Extend(math.MaxInt64); err != nil || lock.Err() != nil {
+		t.Errorf("%v; %v", err, lock.Err())
+	}
+	mustUnlock(t, lock)
+}
