@@ -19,8 +19,10 @@ type column struct {
 	cell  func(Model, row) string
 }
 
-// wide and wider are terminals that can show more than the columns that everybody needs.
+// Terminals that have room for more than the columns that everybody needs. In a narrower one than usual cells would be
+// cut off at its edge; details have what is left out.
 const (
+	usual = 74
 	wide  = 100
 	wider = 110
 )
@@ -45,7 +47,7 @@ func columnsOf(page page) []column {
 			{title: "WAITED", width: 7, right: true, cell: holdsOrWaitedCell},
 			{title: "MODE", width: 6, cell: modeCell},
 			{title: "KEY", width: 14, weight: 2, cell: keyOrNoneCell},
-			{title: "STATE", width: 17, cell: stateCell},
+			{title: "STATE", width: 17, from: usual, cell: stateCell},
 			{title: "USER", width: 12, from: wide, cell: userCell},
 			{title: "BEHIND", width: 6, from: wide, right: true, cell: behindCell},
 			{title: "BLOCKED BY", width: 10, weight: 1, from: wider, cell: blockersCell},
@@ -55,7 +57,7 @@ func columnsOf(page page) []column {
 		{title: "PID", width: 7, right: true, cell: pidCell},
 		{title: "USER", width: 12, from: wide, cell: userCell},
 		{title: "APPLICATION", width: 12, weight: 3, cell: applicationCell},
-		{title: "STATE", width: 17, cell: stateCell},
+		{title: "STATE", width: 17, from: usual, cell: stateCell},
 		{title: "HELD", width: 6, right: true, cell: heldCell},
 		{title: "BEHIND", width: 6, right: true, cell: behindCell},
 		{title: "WAITED", width: 7, right: true, cell: ownWaitCell},
