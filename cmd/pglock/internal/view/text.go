@@ -74,8 +74,10 @@ func Fit(s string, n int, right bool) string {
 	return s + padding
 }
 
-// Wrap breaks printable text into lines of at most n columns, of which those after the first begin with indent.
+// Wrap breaks printable text into lines of at most n columns, of which those after the first begin with indent. A word
+// goes over several lines if it has to.
 func Wrap(s string, n int, indent string) []string {
+	n = max(n, Columns(indent)+2) // so that each line takes a character
 	var lines []string
 	line := ""
 	for word := range strings.FieldsSeq(s) {
@@ -83,12 +85,28 @@ func Wrap(s string, n int, indent string) []string {
 		case line == "":
 			line = word
 		case Columns(line)+1+Columns(word) > n:
-			lines, line = append(lines, Cut(line, n)), indent+word
+			lines, line = append(lines, line), indent+word
 		default:
 			line += " " + word
 		}
+		for Columns(line) > n {
+			head, tail := split(line, n)
+			lines, line = append(lines, head), indent+tail
+		}
 	}
-	return append(lines, Cut(line, n))
+	return append(lines, line)
+}
+
+// split divides text after n columns at most, and after a character at least.
+func split(s string, n int) (head, tail string) {
+	columns := 0
+	for i, r := range s {
+		columns += runeColumns(r)
+		if columns > n && i > 0 {
+			return s[:i], s[i:]
+		}
+	}
+	return s, ""
 }
 
 // Age writes how long something lasts in at most seven characters.

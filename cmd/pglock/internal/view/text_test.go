@@ -53,7 +53,10 @@ func TestFitCountsColumns(t *testing.T) {
 
 func TestWrap(t *testing.T) {
 	got := Wrap("one two  three\nfour a-word-that-is-long", 9, "  ")
-	if want := []string{"one two", "  three", "  four", "  a-word…"}; !slices.Equal(got, want) {
+	if want := []string{"one two", "  three", "  four", "  a-word-", "  that-is", "  -long"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := Wrap("日本文", 0, "  "), []string{"日本", "  文"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
