@@ -62,10 +62,10 @@ func losses(s *monitor.Snapshot, c monitor.Condemned, width int) []string {
 	var unwanted []string
 	for _, lock := range c.Holds {
 		if len(lock.Waiters) == 0 {
-			unwanted = append(unwanted, item(keyOf(s, lock)))
+			unwanted = append(unwanted, item(keyOf(s, lock)+sharedWith(c, lock)))
 			continue
 		}
-		lines = append(lines, indent+keyOf(s, lock))
+		lines = append(lines, indent+keyOf(s, lock)+sharedWith(c, lock))
 		for _, waiter := range lock.Waiters {
 			for _, line := range Wrap(wait(s, waiter), width-2*len(indent), indent) {
 				lines = append(lines, indent+indent+line)
@@ -81,6 +81,15 @@ func losses(s *monitor.Snapshot, c monitor.Condemned, width int) []string {
 		}
 	}
 	return lines
+}
+
+// sharedWith says who else holds a lock, which is not free without this session then.
+func sharedWith(c monitor.Condemned, lock monitor.Lock) string {
+	others := slices.DeleteFunc(whoHolds(lock.Holders), func(name string) bool { return name == Who(c.Session) })
+	if len(others) == 0 {
+		return ""
+	}
+	return ", shared with " + strings.Join(others, ", ")
 }
 
 func waiting(n int) string {
@@ -136,7 +145,12 @@ func Outcome(o monitor.Outcome, width int) []string {
 		case fate.Kept:
 			lines = append(lines, indent+key+" is still held by it")
 		case len(fate.Holders) > 0:
-			lines = append(lines, indent+key+" is now held by "+strings.Join(whoHolds(fate.Holders), ", "))
+			before, after := whoHolds(fate.Lock.Holders), whoHolds(fate.Holders)
+			verb := "now"
+			if !slices.ContainsFunc(after, func(name string) bool { return !slices.Contains(before, name) }) {
+				verb = "still"
+			}
+			lines = append(lines, indent+key+" is "+verb+" held by "+strings.Join(after, ", "))
 		}
 	}
 	for i, line := range lines {

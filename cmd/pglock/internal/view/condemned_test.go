@@ -40,8 +40,8 @@ It holds 6 locks; 3 sessions wait for them.
     4715 waits for ?: user ?, application "?"
   and, which nobody waits for:
     a\x1b[2J, b, 'one, two',
-    longlonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglon…
-    @3 in database other
+    longlonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglong
+    long, @3 in database other
 Other sessions of its process stay: 4700.
 * it is one of the sessions of pglock process 1f3a9c42, which carry the locks of
   many callers: 6 locks end at once, and whoever held it there is told
@@ -77,5 +77,22 @@ func TestWhatBecameOfIt(t *testing.T) {
 	want := "session 4711 has ended: 5 locks are free, 1 lock has another holder\n  invoice:42 is now held by 4712, 'it's'"
 	if got := strings.Join(Outcome(o, 80), "\n"); got != want {
 		t.Errorf("it says\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestALockThatOthersShareIsNotFreedAlone(t *testing.T) {
+	holders := []monitor.Holder{{Session: monitor.Session{PID: 1}}, {Session: monitor.Session{PID: 2}}}
+	lock := monitor.Lock{Key: "a", Database: "shop", Holders: holders}
+	c, err := monitor.Inspect(&monitor.Snapshot{Database: "shop", Locks: []monitor.Lock{lock}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := strings.Join(Condemned(&monitor.Snapshot{Database: "shop"}, c, monitor.SignalTerminate, 80), "\n")
+	if !strings.Contains(before, "a, shared with 2") {
+		t.Errorf("before, it says\n%s", before)
+	}
+	o := monitor.Outcome{Condemned: c, Sent: true, Ended: true, Locks: []monitor.Fate{{Lock: lock, Holders: holders[1:]}}}
+	if after := strings.Join(Outcome(o, 80), "\n"); !strings.Contains(after, "a is still held by 2") {
+		t.Errorf("afterwards it says\n%s", after)
 	}
 }
