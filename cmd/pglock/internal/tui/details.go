@@ -148,7 +148,17 @@ func (m Model) describe(t *text, session *monitor.Session, role string) {
 	t.fact(3, "wait event", strings.Trim(field("wait_event_type", session.WaitEventType)+" "+
 		view.Printable(session.WaitEvent), " "))
 	m.ages(t, session)
-	t.fact(3, "query", field("query", oneLine(session.Query)))
+	t.query(field, session.Query)
+}
+
+// query keeps the lines of a query: where a comment ends matters.
+func (t *text) query(field func(name, value string) string, query string) {
+	name := "query"
+	for line := range strings.Lines(strings.TrimSpace(query) + "\n") {
+		line = field("query", strings.TrimRight(strings.ReplaceAll(line, "\t", " "), " \r\n"))
+		t.fact(3, name, line)
+		name = ""
+	}
 }
 
 // ages say what the session keeps vacuum from removing.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -199,5 +200,13 @@ func TestKeysThatOtherCommandsReadAreCopied(t *testing.T) {
 		if got := copyable(&test.lock); got != test.want {
 			t.Errorf("%q is copied as %q, want %q", test.lock.Key, got, test.want)
 		}
+	}
+}
+
+func TestAQueryKeepsItsLines(t *testing.T) {
+	shown := &text{width: 40}
+	shown.query(func(_, line string) string { return view.Printable(line) }, "-- why\r\n\n\tselect 1;\n")
+	if want := []string{"   query        -- why", "                select 1;"}; !slices.Equal(shown.lines, want) {
+		t.Errorf("got %q, want %q", shown.lines, want)
 	}
 }
