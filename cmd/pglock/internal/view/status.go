@@ -47,8 +47,12 @@ func Status(all *monitor.Snapshot, filter Filter, limits Limits) (Verdict, strin
 		verdict = Unknown
 		text += "; " + s.DetailsHidden
 	}
-	if n := deadlocks(s); n > 0 {
-		text += "; " + count(n, "deadlock")
+	certain, possible := deadlocks(s)
+	if certain > 0 {
+		text += "; " + count(certain, "deadlock")
+	}
+	if possible > 0 {
+		text += "; " + count(possible, "possible deadlock")
 	}
 	return verdict, StatusLine(verdict, text) + " | " + performance(s, longest.lasted, limits)
 }
@@ -106,13 +110,16 @@ func (l longWait) String() string {
 	return text
 }
 
-func deadlocks(s *monitor.Snapshot) (n int) {
+// deadlocks counts those that are certain, and those that are only if one task of a process holds and waits.
+func deadlocks(s *monitor.Snapshot) (certain, possible int) {
 	for _, cycle := range s.Cycles {
 		if cycle.Certain {
-			n++
+			certain++
+		} else {
+			possible++
 		}
 	}
-	return n
+	return certain, possible
 }
 
 // performance is data as plugins write it: label=value;warn;critical;least;most.

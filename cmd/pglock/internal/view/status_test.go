@@ -31,7 +31,7 @@ func TestStatus(t *testing.T) {
 			"PGLOCK CRITICAL - pid 4712 has waited 1m30s for invoice:42 behind 4711 (billing) | longest_wait=90.000s;1;89;0 "},
 		"a deadlock": {Filter{}, Limits{Fail: limit(time.Hour)}, func(s *monitor.Snapshot) {
 			s.Cycles = []monitor.Cycle{{Certain: true}, {}}
-		}, OK, "PGLOCK OK - pid 4712 has waited 1m30s for invoice:42 behind 4711 (billing); 1 deadlock | "},
+		}, OK, "PGLOCK OK - pid 4712 has waited 1m30s for invoice:42 behind 4711 (billing); 1 deadlock; 1 possible deadlock | "},
 		"hidden": {Filter{}, Limits{Fail: limit(time.Hour)}, func(s *monitor.Snapshot) {
 			s.Locks = s.Locks[1:2]
 			s.Locks[0].Waiters[0].Hidden, s.Locks[0].Waiters[0].WaitingSince = []string{"waiting_since"}, nil
