@@ -133,7 +133,9 @@ func (m Model) describe(t *text, session *monitor.Session, role string) {
 	t.fact(3, "database", view.Printable(session.Database))
 	if session.Prepared() {
 		t.fact(3, "prepared", m.since(session.PreparedAt))
-		t.fact(3, "to end it", "COMMIT PREPARED or ROLLBACK PREPARED "+view.Who(*session)+", in that database")
+		if sql := session.RollbackSQL(); sql != "" {
+			t.fact(3, "to end it", "COMMIT PREPARED or "+view.Printable(sql)+", in that database")
+		}
 		m.ages(t, session)
 		return
 	}
