@@ -2,6 +2,7 @@ package tui
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -152,5 +153,18 @@ func (m Model) executed(e executed) (Model, tea.Cmd) {
 	if e.err != nil {
 		m = m.say(oneLine(e.err.Error()))
 	}
+	if e.err != nil && !e.outcome.Sent {
+		m = m.say(fmt.Sprintf("session %d was not signalled%s (l: log)", e.sentence.condemned.PID, shortly(e.err)))
+	}
 	return m.look(true)
+}
+
+// shortly is the reason in a word, since a whole error has no room below the list.
+func shortly(err error) string {
+	for _, reason := range []error{monitor.ErrNotPermitted, monitor.ErrNoSession} {
+		if errors.Is(err, reason) {
+			return ": " + reason.Error()
+		}
+	}
+	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/monitor"
@@ -77,8 +78,9 @@ func TestASentenceThatFailsIsTold(t *testing.T) {
 	u.send(inspected{err: errors.New("the server\nis down")})
 	u.wants("the server is down")
 	condemned, _ := monitor.Inspect(workshop(), 4711)
-	u.send(executed{sentence{monitor.SignalCancel, condemned}, monitor.Outcome{}, monitor.ErrNotPermitted})
-	u.wants("not permitted")
+	u.send(executed{sentence{monitor.SignalCancel, condemned}, monitor.Outcome{},
+		fmt.Errorf("%s: %w", strings.Repeat("long ", 20), monitor.ErrNotPermitted)})
+	u.wants("session 4711 was not signalled: not permitted (l: log)")
 }
 
 func TestNobodyIsAskedInTheMiddleOfAWord(t *testing.T) {
