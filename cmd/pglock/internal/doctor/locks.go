@@ -97,7 +97,7 @@ func age(s *monitor.Snapshot, since *time.Time) string {
 	if since == nil {
 		return ""
 	}
-	return fmt.Sprintf(", since %v", s.TakenAt.Sub(*since).Round(time.Second))
+	return fmt.Sprintf(", for %v", s.TakenAt.Sub(*since).Round(time.Second))
 }
 
 func count(n int, what string) string {
