@@ -99,3 +99,24 @@ func TestTheCallersOwnCauseIsNoSignOfTheServer(t *testing.T) {
 	stop()
 	wantQuiet(t, db, l)
 }
+
+// So is a server that has fallen silent: that a statement before one's own is not answered is no sign of contention.
+func TestAServerThatFallsSilentIsUnavailable(t *testing.T) {
+	db := testenv.Database(t)
+	hole := newBlackHole(t, db)
+	l, _ := openConfig(t, hole.config(t, db), pglock.WithLease(30*time.Second))
+	if err := l.Ping(aMinute(t)); err != nil {
+		t.Fatal(err)
+	}
+	hole.cut(true, true)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, sent := l.TryLock(ctx, pglock.NewKey("a"))
+	_, queued := l.Lock(t.Context(), pglock.NewKey("b"), pglock.MaxWait(50*time.Millisecond))
+	for _, err := range []error{sent, queued} {
+		if !errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrNotAcquired) {
+			t.Errorf("%v: want ErrUnavailable alone", err)
+		}
+	}
+	hole.cut(false, false)
+}

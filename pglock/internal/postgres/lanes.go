@@ -282,12 +282,12 @@ func (l *lanes) await(ctx context.Context, a *ask, leads *mainSession) error {
 	if a.state == pending {
 		a.decline()
 		l.withdraw(a)
-		connected := len(l.open) > 0
+		err := l.whyPending()
 		l.mu.Unlock()
-		if connected || errors.Is(ctx.Err(), context.Canceled) {
+		if err == nil || errors.Is(ctx.Err(), context.Canceled) {
 			return context.Cause(ctx)
 		}
-		return fmt.Errorf("%w: no connection yet: %w", driver.ErrUnavailable, context.Cause(ctx))
+		return fmt.Errorf("%w: %w: %w", driver.ErrUnavailable, err, context.Cause(ctx))
 	}
 	l.mu.Unlock()
 	if err := l.awaitFor(a, nil, answerPatience); err != errNoAnswer {
@@ -326,7 +326,23 @@ func (l *lanes) awaitFor(a *ask, leads *mainSession, d time.Duration) error {
 	return errNoAnswer
 }
 
-var errNoAnswer = errors.New("no answer")
+// whyPending says what is wrong with a server that has left asks pending; nil when it is only busy. It runs under mu.
+func (l *lanes) whyPending() error {
+	if len(l.open) == 0 {
+		return errNoConnection
+	}
+	for _, s := range l.open {
+		if len(s.inFlight) == 0 || driver.Now().Sub(driver.Instant(s.lastSent.Load())) < answerPatience {
+			return nil
+		}
+	}
+	return errNoAnswer
+}
+
+var (
+	errNoConnection = errors.New("no connection yet")
+	errNoAnswer     = errors.New("no answer")
+)
 
 // timers keeps timers that have been stopped or read.
 var timers = sync.Pool{New: func() any {

@@ -99,7 +99,7 @@ func (p *pool) await(ctx context.Context, w *want) (*session, error) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil, context.Cause(ctx)
 	}
-	return nil, fmt.Errorf("%w: no connection yet: %w", driver.ErrUnavailable, context.Cause(ctx))
+	return nil, fmt.Errorf("%w: %w: %w", driver.ErrUnavailable, errNoConnection, context.Cause(ctx))
 }
 
 // dial opens a session for whoever has waited longest. So does its failure end one wait.
