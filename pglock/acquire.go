@@ -56,11 +56,13 @@ func (l *Locker) acquire(ctx context.Context, keys []Key, try bool, opts []LockO
 		defer cancel()
 	}
 	lock, err := l.take(ctx, r)
-	waited := driver.Now().Sub(start)
-	if err != nil {
-		err = l.explain(ctx, r, err, waited)
+	if err != nil || l.config.observer != nil {
+		waited := driver.Now().Sub(start)
+		if err != nil {
+			err = l.explain(ctx, r, err, waited)
+		}
+		r.tells(ctx, l.config.observer, lock, waited, err)
 	}
-	r.tells(ctx, l.config.observer, lock, waited, err)
 	if err != nil {
 		return nil, err
 	}

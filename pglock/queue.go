@@ -208,11 +208,11 @@ func (l *Locker) mayPassOn(h *hold) bool {
 
 // successor returns the request that h can be passed on to when its last Lock ends.
 func (l *Locker) successor(h *hold) *request {
-	if len(h.keys) != 1 || h.shared || !l.mayPassOn(h) {
+	if len(h.keys) != 1 || h.shared {
 		return nil
 	}
 	e := l.entries[h.keys[0].KeyID]
-	if len(e.queue) == 0 || e.queue[0].config.shared || len(e.queue[0].keys) != 1 {
+	if len(e.queue) == 0 || e.queue[0].config.shared || len(e.queue[0].keys) != 1 || !l.mayPassOn(h) {
 		return nil
 	}
 	return e.queue[0]
