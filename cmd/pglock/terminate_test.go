@@ -137,7 +137,7 @@ func TestAKeyChoosesItsOnlyHolder(t *testing.T) {
 	wantText(t, free.stderr, "nobody holds @9 in database "+db.Name())
 	prepared := on(t, db, "terminate", "--key", "@8").run()
 	wantCode(t, prepared, 66)
-	wantText(t, prepared.stderr, "a prepared transaction holds @8", "ROLLBACK PREPARED 'the \\agid''s ", db.Name())
+	wantText(t, prepared.stderr, "a prepared transaction holds @8", "ROLLBACK PREPARED E'the \\U00000007gid''s ", db.Name())
 }
 
 func TestARoleThatMayNotIsTold(t *testing.T) {
