@@ -290,25 +290,20 @@ func (l *lanes) await(ctx context.Context, a *ask, leads *mainSession) error {
 		return fmt.Errorf("%w: %w: %w", driver.ErrUnavailable, err, context.Cause(ctx))
 	}
 	l.mu.Unlock()
-	if err := l.awaitFor(a, nil, answerPatience); err != errNoAnswer {
+	if err := l.awaitLonger(a); err != errNoAnswer {
 		return err
 	}
 	return fmt.Errorf("%w: %w: %w", driver.ErrUnavailable, errNoAnswer, context.Cause(ctx))
 }
 
-// awaitFor waits for the answer to a, and abandons a after d.
-func (l *lanes) awaitFor(a *ask, leads *mainSession, d time.Duration) error {
-	if leads != nil && leads.lead(a) {
-		return a.err
-	}
-	timer := timers.Get().(*time.Timer)
-	timer.Reset(d)
-	defer timers.Put(timer)
+// awaitLonger waits a while for the answer to a, and then abandons it.
+func (l *lanes) awaitLonger(a *ask) error {
+	timer := time.NewTimer(answerPatience)
+	defer timer.Stop()
 	for {
 		select {
-		case leads = <-a.wake:
+		case leads := <-a.wake:
 			if leads == nil || leads.lead(a) {
-				timer.Stop()
 				return a.err
 			}
 			continue
@@ -324,6 +319,16 @@ func (l *lanes) awaitFor(a *ask, leads *mainSession, d time.Duration) error {
 	}
 	a.state = abandoned
 	return errNoAnswer
+}
+
+// awaitRelease waits for the answer to a release. Its session sees to it that this does not take too long.
+func (a *ask) awaitRelease(leads *mainSession) error {
+	for leads == nil || !leads.lead(a) {
+		if leads = <-a.wake; leads == nil {
+			break
+		}
+	}
+	return a.err
 }
 
 // whyPending says what is wrong with a server that has left asks pending; nil when it is only busy. It runs under mu.
@@ -343,13 +348,6 @@ var (
 	errNoConnection = errors.New("no connection yet")
 	errNoAnswer     = errors.New("no answer")
 )
-
-// timers keeps timers that have been stopped or read.
-var timers = sync.Pool{New: func() any {
-	timer := time.NewTimer(time.Hour)
-	timer.Stop()
-	return timer
-}}
 
 // withdraw takes a pending try back. It runs under mu.
 func (l *lanes) withdraw(a *ask) {
@@ -433,7 +431,7 @@ func (l *lanes) release(g *grant) error {
 	if err != nil {
 		return err
 	}
-	err = l.awaitFor(a, leads, driver.ReleaseWithin)
+	err = a.awaitRelease(leads)
 	if err == errNoAnswer {
 		return fmt.Errorf("%w: %w to the release within %v; the server frees the lock when it takes the statement, "+
 			"or when the lease is over", driver.ErrUnavailable, err, driver.ReleaseWithin)
@@ -487,4 +485,9 @@ func (l *lanes) any(ctx context.Context) (*mainSession, error) {
 	}
 }
 
-const answerPatience = time.Second
+const (
+	answerPatience = time.Second
+	// releasePatience and the second until somebody looks are together driver.ReleaseWithin.
+	releasePatience = driver.ReleaseWithin - lookEvery
+	lookEvery       = time.Second
+)

@@ -123,7 +123,7 @@ func openMain(ctx context.Context, b *Backend) (*mainSession, error) {
 // start begins to read, and to keep the lease.
 func (s *mainSession) start() {
 	s.lanes.mu.Lock()
-	s.timer = time.AfterFunc(s.lease/5, s.keep)
+	s.timer = time.AfterFunc(min(s.lease/5, lookEvery), s.keep)
 	s.overseer = time.AfterFunc(time.Hour, s.oversee)
 	s.overseer.Stop()
 	s.lanes.mu.Unlock()
@@ -468,11 +468,32 @@ func (s *mainSession) keep() {
 		s.end(driver.ReasonLease, nil)
 		return
 	}
-	quiet := len(s.inFlight) == 0 && now.Sub(driver.Instant(s.lastSent.Load())) >= every/2
-	s.timer.Reset(min(every, left))
+	sent := now.Sub(driver.Instant(s.lastSent.Load()))
+	if sent >= releasePatience {
+		s.giveUpReleases()
+	}
+	quiet := len(s.inFlight) == 0 && sent >= every-min(every, lookEvery)/2
+	s.timer.Reset(min(every, left, lookEvery))
 	l.mu.Unlock()
 	if quiet {
 		_ = s.send(&call{sql: lockdb.Heartbeat}) // it fails only when the session has ended
+	}
+}
+
+// giveUpReleases ends the wait of those who release, on a server that does not answer. It runs under mu.
+func (s *mainSession) giveUpReleases() {
+	for _, st := range s.inFlight {
+		giveUpReleases(st.asks)
+	}
+	giveUpReleases(s.releases)
+}
+
+func giveUpReleases(asks []*ask) {
+	for _, a := range asks {
+		if a.release && a.wake != nil && a.state != abandoned {
+			a.state, a.err = abandoned, errNoAnswer
+			a.wake <- nil
+		}
 	}
 }
 
