@@ -41,10 +41,10 @@ type lanes struct {
 func (l *lanes) submit(a *ask) (leads *mainSession, err error) {
 	l.mu.Lock()
 	s, err := l.queue(a)
-	if s != nil && s.crowded && s.ready() {
-		s = l.letOthersCome(a)
+	if s != nil && s.crowded && !s.gathering && s.ready() {
+		s = l.letOthersCome(s)
 	}
-	more := s != nil && s.load()
+	more := s != nil && !s.gathering && s.load() // who lets others come sends what they bring
 	if more && s.expectAnswer(a) {
 		leads = s
 	}
@@ -81,20 +81,19 @@ func (l *lanes) queue(a *ask) (*mainSession, error) {
 	return s, nil
 }
 
-// letOthersCome lets those run who have just been answered together with a's caller, since they are likely to ask for
-// more: one statement then serves them all. It returns the session that is to take a if it is ready; nil when somebody
-// else has seen to that. It runs under mu, which it gives up meanwhile.
-func (l *lanes) letOthersCome(a *ask) *mainSession {
+// letOthersCome lets those run who have just been answered together with the caller, since they are likely to ask for
+// more: one statement then serves them all. It returns the session that is to take what is queued; nil when there is
+// none any more. It runs under mu, which it gives up meanwhile.
+func (l *lanes) letOthersCome(s *mainSession) *mainSession {
+	s.gathering = true
 	l.mu.Unlock()
 	runtime.Gosched()
 	l.mu.Lock()
-	switch {
-	case a.state != pending:
-		return nil
-	case a.release:
-		return a.grant.lane
+	s.gathering = false
+	if s.cause != nil { // what was released on it has been answered, and tries are for any session
+		return l.leastBusy()
 	}
-	return l.leastBusy()
+	return s
 }
 
 // leastBusy returns the session with the fewest statements on their way; nil when there is none. It runs under mu.

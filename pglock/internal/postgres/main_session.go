@@ -46,6 +46,7 @@ type mainSession struct {
 	inFlight  []*statement  // to be written or answered, in order
 	asks      int           // in them
 	crowded   bool          // the last one answered several callers
+	gathering bool          // a caller lets others come before he sends
 	roundTrip time.Duration // the shortest seen
 	spare     []*statement
 	releases  []*ask // for the next statement
