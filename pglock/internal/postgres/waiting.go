@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
@@ -103,7 +102,7 @@ func (b *Backend) probeWait(s *session) (stop func()) {
 	ctx, cancel := context.WithCancel(b.life)
 	b.background.Go(func() {
 		for attempt := 0; !b.probed.Load() && pause(ctx, backoff(attempt)); attempt++ {
-			row, waits, err := b.lanes.call(ctx, lockdb.WaitHasSnapshot, pidText(s))
+			row, waits, err := b.lanes.call(ctx, lockdb.WaitHasSnapshot, text(int32(s.pg.PID())))
 			if err != nil || !waits {
 				continue // a wait that has not begun yet, or not one in the server
 			}
@@ -123,12 +122,10 @@ func (b *Backend) endWaits(ctx context.Context) {
 		if !s.waiting.Load() {
 			continue
 		}
-		if _, _, err := b.lanes.call(ctx, lockdb.EndSession, pidText(s)); err != nil {
+		if _, _, err := b.lanes.call(ctx, lockdb.EndSession, text(int32(s.pg.PID()))); err != nil {
 			b.env.Logger.Warn("pglock: a session that waits with a snapshot could not be ended", "pid", s.pg.PID(), "error", err)
 		}
 	}
 }
-
-func pidText(s *session) string { return strconv.Itoa(int(s.pg.PID())) }
 
 var errWaitsWithSnapshot = errors.New("the statement that should wait without a snapshot has one")
