@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/bench/internal/contest"
 	"github.com/pglock-toolkit/pglock/bench/internal/report"
+	"github.com/pglock-toolkit/pglock/bench/internal/worker"
 )
 
 // handoffKey is the lock that two processes pass to each other.
@@ -24,12 +23,12 @@ const handoffKey = 11
 func handoff(ctx context.Context, l *lab) (_ []report.Line, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var workers [2]*worker
+	var workers [2]*contender
 	for i := range workers {
-		if workers[i], err = startWorker(ctx, l.connString()); err != nil {
+		if workers[i], err = startContender(ctx, l.connString()); err != nil {
 			return nil, err
 		}
-		defer func() { err = errors.Join(err, workers[i].close()) }()
+		defer func() { err = errors.Join(err, workers[i].Close()) }()
 	}
 	defer func() {
 		if err != nil {
@@ -52,7 +51,7 @@ func handoff(ctx context.Context, l *lab) (_ []report.Line, err error) {
 }
 
 // passAround passes the lock to and fro for d, and returns the median of what that took.
-func (l *lab) passAround(ctx context.Context, kind string, workers [2]*worker, d time.Duration) (float64, error) {
+func (l *lab) passAround(ctx context.Context, kind string, workers [2]*contender, d time.Duration) (float64, error) {
 	var times contest.Series
 	for deadline := time.Now().Add(d); len(times) < 2 || time.Now().Before(deadline); {
 		holder, waiter := workers[len(times)%2], workers[(len(times)+1)%2]
@@ -66,7 +65,7 @@ func (l *lab) passAround(ctx context.Context, kind string, workers [2]*worker, d
 }
 
 // passOn lets the holder lock, the waiter wait, and the holder release.
-func (l *lab) passOn(ctx context.Context, kind string, holder, waiter *worker) (time.Duration, error) {
+func (l *lab) passOn(ctx context.Context, kind string, holder, waiter *contender) (time.Duration, error) {
 	if _, err := holder.call(kind, "lock"); err != nil {
 		return 0, err
 	}
@@ -105,10 +104,9 @@ func (l *lab) awaitWaiter(ctx context.Context) error {
 	}
 }
 
-// worker is another process that locks and unlocks when it is told to.
-type worker struct {
-	cmd     *exec.Cmd
-	input   io.WriteCloser
+// contender is another process that locks and unlocks when it is told to.
+type contender struct {
+	*worker.Process
 	answers *bufio.Scanner
 }
 
@@ -118,37 +116,23 @@ type answer struct {
 	err error
 }
 
-// workerVariable makes this program a worker, and tells it where the server is.
-const workerVariable = "PGLOCK_BENCH_WORKER"
-
-func startWorker(ctx context.Context, connString string) (*worker, error) {
-	program, err := os.Executable()
+func startContender(ctx context.Context, connString string) (*contender, error) {
+	process, err := worker.Start(ctx, connString)
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{cmd: exec.CommandContext(ctx, program)}
-	w.cmd.Env = append(os.Environ(), workerVariable+"="+connString)
-	w.cmd.Stderr = os.Stderr
-	if w.input, err = w.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	output, err := w.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	w.answers = bufio.NewScanner(output)
-	return w, w.cmd.Start()
+	return &contender{process, bufio.NewScanner(process.Output)}, nil
 }
 
 // call tells the worker what to do and waits for the answer.
-func (w *worker) call(kind, what string) (time.Time, error) {
+func (w *contender) call(kind, what string) (time.Time, error) {
 	got := <-w.start(kind, what)
 	return got.at, got.err
 }
 
-func (w *worker) start(kind, what string) <-chan answer {
+func (w *contender) start(kind, what string) <-chan answer {
 	answers := make(chan answer, 1)
-	if _, err := fmt.Fprintln(w.input, kind, what); err != nil {
+	if _, err := fmt.Fprintln(w.Input, kind, what); err != nil {
 		answers <- answer{err: err}
 		return answers
 	}
@@ -156,15 +140,13 @@ func (w *worker) start(kind, what string) <-chan answer {
 	return answers
 }
 
-func (w *worker) read() answer {
+func (w *contender) read() answer {
 	if !w.answers.Scan() {
 		return answer{err: fmt.Errorf("the worker has ended: %w", w.answers.Err())}
 	}
 	at, err := strconv.ParseInt(w.answers.Text(), 10, 64)
 	return answer{at: time.Unix(0, at), err: err}
 }
-
-func (w *worker) close() error { return errors.Join(w.input.Close(), w.cmd.Wait()) }
 
 // What a worker can lock with.
 const (
@@ -175,7 +157,7 @@ const (
 // work is the worker's side: it answers each command with the time in nanoseconds, which all processes of a machine
 // read from the same clock.
 func work(ctx context.Context, commands io.Reader, answers io.Writer) (err error) {
-	pairs, closePairs, err := openPairs(ctx, os.Getenv(workerVariable))
+	pairs, closePairs, err := openPairs(ctx, worker.Order())
 	if err != nil {
 		return err
 	}

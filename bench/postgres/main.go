@@ -15,13 +15,14 @@ import (
 	"os"
 
 	"github.com/pglock-toolkit/pglock/bench/internal/suite"
+	"github.com/pglock-toolkit/pglock/bench/internal/worker"
 )
 
 // table is the whole command.
 var table = suite.Suite[*lab]{Name: "postgres", Peer: "plain pgx", Rows: rows, Open: newLab}
 
 func main() {
-	if os.Getenv(workerVariable) != "" {
+	if worker.Order() != "" {
 		suite.ExitOn(work(context.Background(), os.Stdin, os.Stdout))
 		return
 	}

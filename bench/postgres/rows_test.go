@@ -8,11 +8,12 @@ import (
 
 	"github.com/pglock-toolkit/pglock/bench/internal/contest"
 	"github.com/pglock-toolkit/pglock/bench/internal/suite"
+	"github.com/pglock-toolkit/pglock/bench/internal/worker"
 )
 
 // The tests are a process of which the row handoff starts two more.
 func TestMain(m *testing.M) {
-	if os.Getenv(workerVariable) != "" {
+	if worker.Order() != "" {
 		suite.ExitOn(work(context.Background(), os.Stdin, os.Stdout))
 		return
 	}

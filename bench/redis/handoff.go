@@ -124,14 +124,14 @@ func judge(turns []turn) (p99 time.Duration, uneven float64) {
 }
 
 // crew are the processes that use one library.
-type crew []*worker
+type crew []*contender
 
 func (l *lab) startCrew(ctx context.Context, how manner, name, file string) (c crew, err error) {
 	if err := os.WriteFile(file, make([]byte, counterSize), 0o600); err != nil {
 		return nil, err
 	}
 	for range processes {
-		w, err := startWorker(ctx, order{name, l.server.Addr(), how, file})
+		w, err := startContender(ctx, order{name, l.server.Addr(), how, file})
 		if err != nil {
 			return nil, errors.Join(err, c.close())
 		}
@@ -153,7 +153,7 @@ func (c crew) contend(d time.Duration) (all []turn, err error) {
 
 func (c crew) close() (err error) {
 	for _, w := range c {
-		err = errors.Join(err, w.close())
+		err = errors.Join(err, w.Close())
 	}
 	return err
 }

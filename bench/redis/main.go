@@ -18,6 +18,7 @@ import (
 	"github.com/pglock-toolkit/pglock/bench/internal/contest"
 	"github.com/pglock-toolkit/pglock/bench/internal/report"
 	"github.com/pglock-toolkit/pglock/bench/internal/suite"
+	"github.com/pglock-toolkit/pglock/bench/internal/worker"
 	"github.com/pglock-toolkit/pglock/internal/redisserver"
 )
 
@@ -40,7 +41,7 @@ func row(name, what string, run func(context.Context, *lab) ([]report.Line, erro
 }
 
 func main() {
-	if os.Getenv(workerVariable) != "" {
+	if worker.Order() != "" {
 		suite.ExitOn(work(os.Stdin, os.Stdout))
 		return
 	}

@@ -7,18 +7,18 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
+
+	"github.com/pglock-toolkit/pglock/bench/internal/worker"
 )
 
-// worker is another process that contends when it is told to.
-type worker struct {
-	cmd     *exec.Cmd
-	input   io.WriteCloser
+// contender is another process that contends when it is told to.
+type contender struct {
+	*worker.Process
 	answers *bufio.Reader
 }
 
@@ -29,32 +29,18 @@ type order struct {
 	counter    string // a file that counts the turns of all
 }
 
-// workerVariable makes this program a worker, and has its order.
-const workerVariable = "PGLOCK_BENCH_WORKER"
-
-func startWorker(ctx context.Context, o order) (*worker, error) {
-	program, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	w := &worker{cmd: exec.CommandContext(ctx, program)}
+func startContender(ctx context.Context, o order) (*contender, error) {
 	said := strings.Join([]string{o.peer, o.addr, string(o.how), o.counter}, "|")
-	w.cmd.Env = append(os.Environ(), workerVariable+"="+said, "GOMAXPROCS=1")
-	w.cmd.Stderr = os.Stderr
-	if w.input, err = w.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	output, err := w.cmd.StdoutPipe()
+	process, err := worker.Start(ctx, said, "GOMAXPROCS=1")
 	if err != nil {
 		return nil, err
 	}
-	w.answers = bufio.NewReader(output)
-	return w, w.cmd.Start()
+	return &contender{process, bufio.NewReader(process.Output)}, nil
 }
 
 // contend has the worker contend for a time, and returns its turns as those of a process.
-func (w *worker) contend(process int, d time.Duration) (turns []turn, err error) {
-	if _, err := fmt.Fprintln(w.input, int64(d)); err != nil {
+func (w *contender) contend(process int, d time.Duration) (turns []turn, err error) {
+	if _, err := fmt.Fprintln(w.Input, int64(d)); err != nil {
 		return nil, err
 	}
 	for {
@@ -69,13 +55,11 @@ func (w *worker) contend(process int, d time.Duration) (turns []turn, err error)
 	}
 }
 
-func (w *worker) close() error { return errors.Join(w.input.Close(), w.cmd.Wait()) }
-
 // work is the worker's side: it reads how long to contend, and answers with its turns.
 func work(commands io.Reader, answers io.Writer) (err error) {
-	said := strings.Split(os.Getenv(workerVariable), "|")
+	said := strings.Split(worker.Order(), "|")
 	if len(said) != 4 || peers[said[0]] == nil {
-		return fmt.Errorf("%s=%q is not understood", workerVariable, os.Getenv(workerVariable))
+		return fmt.Errorf("the order %q is not understood", worker.Order())
 	}
 	o := order{said[0], said[1], manner(said[2]), said[3]}
 	turns, err := openCounter(o.counter)
