@@ -31,11 +31,12 @@ func overSentinel(t *testing.T, s *testenv.Sentinel) *pglock.Locker {
 	return open(t, []redis.UniversalClient{closing(t, client)}, nil)
 }
 
-// awaitFailover waits until the replica is promoted.
+// awaitFailover waits until the replica is promoted. At that moment Sentinel ends the connections of all its clients.
 func awaitFailover(t *testing.T, s *testenv.Sentinel) {
 	t.Helper()
 	testenv.WaitUntil(t, "the replica is promoted", func() bool {
-		return strings.Contains(s.Replica.Must(t, "INFO", "replication"), "role:master")
+		info, err := s.Replica.Do("INFO", "replication")
+		return err == nil && strings.Contains(info, "role:master")
 	})
 }
 
