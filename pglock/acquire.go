@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -45,8 +46,14 @@ func (l *Locker) TryLockAll(ctx context.Context, keys []Key, opts ...LockOption)
 
 // acquire takes keys, which are in order.
 func (l *Locker) acquire(ctx context.Context, keys []Key, try bool, opts []LockOption) (*Lock, error) {
-	r, err := l.newRequest(keys, try, opts)
-	if err != nil {
+	r := requests.Get().(*request)
+	lock, err := l.serve(ctx, r, keys, try, opts)
+	r.recycle() // not after a panic of the Observer, which may have left it in a queue
+	return lock, err
+}
+
+func (l *Locker) serve(ctx context.Context, r *request, keys []Key, try bool, opts []LockOption) (*Lock, error) {
+	if err := l.prepare(r, keys, try, opts); err != nil {
 		return nil, err
 	}
 	start := driver.Now()
@@ -72,36 +79,46 @@ func (l *Locker) acquire(ctx context.Context, keys []Key, try bool, opts []LockO
 	return lock, nil
 }
 
-func (l *Locker) newRequest(keys []Key, try bool, opts []LockOption) (*request, error) {
+// prepare makes r what is asked for.
+func (l *Locker) prepare(r *request, keys []Key, try bool, opts []LockOption) error {
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("pglock: lock: %w: no keys", ErrInvalidKey)
+		return fmt.Errorf("pglock: lock: %w: no keys", ErrInvalidKey)
 	}
-	r := &request{}
-	r.keys = r.oneKey[:0]
 	if err := checkKeys(keys); err != nil {
-		return nil, failed("lock", keys[0], len(keys)-1, err)
+		return failed("lock", keys[0], len(keys)-1, err)
 	}
 	for _, key := range keys {
 		r.keys = append(r.keys, key.k)
 	}
 	for _, opt := range opts {
 		if opt == nil {
-			return nil, errors.New("pglock: a LockOption is nil")
+			return errors.New("pglock: a LockOption is nil")
 		}
 		if err := opt.applyLock(&r.config); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	wait, err := r.config.wait(try)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	r.try = !wait
 	r.token = driver.Token{Text: r.config.token}
 	if r.config.token == "" {
 		r.token = l.tokens.next()
 	}
-	return r, nil
+	return nil
+}
+
+// requests keeps those that are over.
+var requests = sync.Pool{New: func() any { return new(request) }}
+
+// recycle is for a request that is over: no entry has it in its queue, and the Locker does not know it any more.
+func (r *request) recycle() {
+	clear(r.keys)
+	clear(r.entries)
+	*r = request{keys: r.keys[:0], entries: r.entries[:0]}
+	requests.Put(r)
 }
 
 // take passes r through the queues of this process and then through the backend's.
@@ -157,14 +174,14 @@ func (l *Locker) passQueues(ctx context.Context, r *request) error {
 	if err := l.register(r); err != nil {
 		return err
 	}
-	for r.at = 0; r.at < len(r.keys); r.at++ {
+	for at, key := range r.keys {
 		if l.closed {
 			r.err = ErrClosed
-		} else if l.enter(r) {
+		} else if l.enter(r, key.KeyID) {
 			l.await(ctx, r)
 		}
 		if r.err != nil {
-			l.leave(r, r.at)
+			l.leave(r, at)
 			l.unregister(r)
 			return r.err
 		}
@@ -191,16 +208,16 @@ func (l *Locker) await(ctx context.Context, r *request) {
 	default:
 	}
 	r.err = context.Cause(ctx)
-	id := r.keys[r.at].KeyID
-	l.entries[id].dequeue(r)
-	l.pump(id)
+	e := r.entries[len(r.entries)-1]
+	e.dequeue(r)
+	l.pump(e)
 }
 
 // ask gets the locks from the backend, for r that is busy at all its entries. After an answer of ErrNotAcquired to a
 // request that may wait, it still is; after any other error it is not.
 func (l *Locker) ask(ctx context.Context, r *request, wait bool) (*Lock, error) {
-	for h := &r.ownHold; ; h = new(hold) {
-		h.locker, h.keys, h.shared = l, r.keys, r.config.shared
+	for {
+		h := l.newHold(r)
 		grant, err := l.backend.Acquire(ctx, driver.Request{
 			Keys: r.keys, Shared: r.config.shared, Wait: wait, Token: r.token, Owner: h,
 		})
@@ -257,12 +274,11 @@ func (l *Locker) granted(r *request, h *hold, grant driver.Grant) *Lock {
 	delete(l.asking, r)
 	l.link(h)
 	l.admit(r, h)
-	lock := l.addLock(r, h)
-	h.since = lock.since
-	for _, key := range r.keys { // others may join it
-		l.pump(key.KeyID)
+	l.addLock(r, h, &h.first)
+	for _, e := range r.entries { // others may join it
+		l.pump(e)
 	}
-	return lock
+	return &h.first
 }
 
 // explain makes the error of a failed acquisition. Only here, where it has failed anyway, is the server asked who was

@@ -54,14 +54,21 @@ func (l *Locker) refuse() bool {
 	for r := range l.asking {
 		r.cancel(ErrClosed)
 	}
-	for _, e := range l.entries {
-		for _, r := range e.queue {
-			r.err = ErrClosed
-			close(r.ready)
+	for _, entries := range l.entries {
+		for _, e := range entries {
+			e.refuse()
 		}
-		e.queue, e.writers = nil, 0
 	}
 	return true
+}
+
+// refuse turns away those who wait in the queue.
+func (e *entry) refuse() {
+	for _, r := range e.queue {
+		r.err = ErrClosed
+		close(r.ready)
+	}
+	e.queue, e.writers = nil, 0
 }
 
 // endAll ends the locks that are still held, gives their holders a moment, and releases them.

@@ -26,10 +26,11 @@ func (k *Lock) newContext(parent context.Context) *lockContext {
 	k.mu.Lock()
 	err := k.err
 	if err == nil {
-		if k.contexts == nil {
-			k.contexts = map[*lockContext]struct{}{}
+		x := k.more()
+		if x.contexts == nil {
+			x.contexts = map[*lockContext]struct{}{}
 		}
-		k.contexts[c] = struct{}{}
+		x.contexts[c] = struct{}{}
 	}
 	k.mu.Unlock()
 	if err != nil {
@@ -42,12 +43,12 @@ func (k *Lock) newContext(parent context.Context) *lockContext {
 // weeks does not keep every one that was ever asked for.
 func (k *Lock) contextWithValues(parent context.Context) context.Context {
 	k.mu.Lock()
-	shared := k.endless
+	shared := k.more().endless
 	k.mu.Unlock()
 	if shared == nil { // two callers may make one each: the second stays
 		shared = k.newContext(context.Background())
 		k.mu.Lock()
-		k.endless = shared
+		k.extras.endless = shared
 		k.mu.Unlock()
 	}
 	if parent == context.Background() {
@@ -72,7 +73,7 @@ func (c *valuesContext) Value(key any) any {
 func (k *Lock) forgetContext(c *lockContext) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.contexts, c)
+	delete(k.more().contexts, c)
 }
 
 // lockContext ends with the lock.

@@ -20,37 +20,58 @@ import (
 // under [Lock.Context]; writes to the database that must not happen without the lock need [Lock.GuardTx], and effects
 // elsewhere [Lock.Fence].
 type Lock struct {
-	locker *Locker
-	hold   *hold
-	keys   []driver.Key
-	token  driver.Token
-	since  driver.Instant
+	hold  *hold
+	key   [1]driver.Key // as its caller named it; the first of several
+	token driver.Token
+	since driver.Instant
 
-	mu       sync.Mutex
-	done     chan struct{}  // made when somebody asks for it
-	err      error          // why it has ended
-	expires  driver.Instant // when MaxHold ends it; 0 is never
-	timer    *time.Timer    // looks at expires
+	mu      sync.Mutex
+	err     error          // why it has ended
+	expires driver.Instant // when MaxHold ends it; 0 is never
+	extras  *extras        // made when something in it is needed
+}
+
+// extras are what most Locks do without, under the Lock's mu.
+type extras struct {
+	done     chan struct{}
+	timer    *time.Timer // looks at expires
 	contexts map[*lockContext]struct{}
 	endless  *lockContext    // for parents that do not end
 	observed context.Context // for the Observer, once Acquired has been called
 	untold   *LostError      // a loss that waits for that
 	noticed  chan struct{}   // made by a Close that ends the lock, closed by the holder's Unlock
-	fence    int64           // 0 until it is asked for
-	fencing  sync.Mutex
+
+	fencing sync.Mutex // guards fence
+	fence   int64      // 0 until it is asked for
+}
+
+// more returns the extras. It runs under mu.
+func (k *Lock) more() *extras {
+	if k.extras == nil {
+		k.extras = &extras{}
+	}
+	return k.extras
+}
+
+// keys returns the keys, in order. A hold of several keys is never shared by two Locks.
+func (k *Lock) keys() []driver.Key {
+	if several := k.hold.several; several != nil {
+		return several.keys
+	}
+	return k.key[:]
 }
 
 // Key returns the key of the lock; for a LockAll of several it is the zero Key.
 func (k *Lock) Key() Key {
-	if len(k.keys) > 1 {
+	if len(k.keys()) > 1 {
 		return Key{}
 	}
-	return Key{k: k.keys[0]}
+	return Key{k: k.key[0]}
 }
 
 // Keys returns all keys of the lock, without duplicates, in the order in which they were locked.
 func (k *Lock) Keys() []Key {
-	return publicKeys(k.keys)
+	return publicKeys(k.keys())
 }
 
 // Token returns what identifies this acquisition among all of all processes, or what [WithToken] set.
@@ -60,13 +81,14 @@ func (k *Lock) Token() string { return k.token.String() }
 func (k *Lock) Done() <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.done == nil {
-		k.done = make(chan struct{})
+	x := k.more()
+	if x.done == nil {
+		x.done = make(chan struct{})
 		if k.err != nil {
-			close(k.done)
+			close(x.done)
 		}
 	}
-	return k.done
+	return x.done
 }
 
 // Err returns nil while the lock is held. Then it is [ErrUnlocked], or a *[LostError], which matches [ErrLost]. It
@@ -84,7 +106,7 @@ func (k *Lock) Err() error {
 	case expires != 0 && now >= expires:
 		k.expire()
 	case now >= k.hold.grant.Deadline():
-		k.locker.lapse(k.hold)
+		k.hold.locker.lapse(k.hold)
 	default:
 		return nil
 	}
@@ -100,7 +122,7 @@ func (k *Lock) Verify(ctx context.Context) error {
 	if err := k.Err(); err != nil {
 		return k.says("verify", err)
 	}
-	err := k.locker.backend.Check(ctx, k.hold.grant)
+	err := k.hold.locker.backend.Check(ctx, k.hold.grant)
 	if err == nil {
 		return nil
 	}
@@ -116,15 +138,18 @@ func (k *Lock) Verify(ctx context.Context) error {
 // lock has no number unless it was asked for before: the error matches [ErrLost] or [ErrUnlocked]. Backends without
 // fencing return [ErrUnsupported].
 func (k *Lock) Fence(ctx context.Context) (int64, error) {
-	k.fencing.Lock()
-	defer k.fencing.Unlock()
-	if k.fence != 0 {
-		return k.fence, nil
+	k.mu.Lock()
+	x := k.more()
+	k.mu.Unlock()
+	x.fencing.Lock()
+	defer x.fencing.Unlock()
+	if x.fence != 0 {
+		return x.fence, nil
 	}
 	if err := k.Err(); err != nil {
 		return 0, k.says("fence", err)
 	}
-	fencer, ok := k.locker.backend.(driver.Fencer)
+	fencer, ok := k.hold.locker.backend.(driver.Fencer)
 	if !ok {
 		return 0, k.failed("fence", fmt.Errorf("%w by this backend", ErrUnsupported))
 	}
@@ -132,7 +157,7 @@ func (k *Lock) Fence(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, k.failed("fence", err)
 	}
-	k.fence = number
+	x.fence = number
 	return number, nil
 }
 
@@ -148,7 +173,7 @@ func (k *Lock) Fence(ctx context.Context) (int64, error) {
 // Backends that cannot do it return [ErrUnsupported].
 func (k *Lock) GuardTx(ctx context.Context, tx pgx.Tx) error {
 	const attempt = "guard a transaction by"
-	guard, ok := k.locker.backend.(driver.TxGuard)
+	guard, ok := k.hold.locker.backend.(driver.TxGuard)
 	switch {
 	case !ok:
 		return k.says(attempt, fmt.Errorf("%w by this backend", ErrUnsupported))
@@ -205,9 +230,9 @@ func (k *Lock) Unlock(ctx context.Context) error {
 		k.notice()
 		return k.says("unlock", k.Err())
 	}
-	err := k.locker.drop(ctx, k)
+	err := k.hold.locker.drop(ctx, k)
 	if lost, ok := errors.AsType[*LostError](err); ok { // found out by this very call
-		k.locker.countLost(1)
+		k.hold.locker.countLost(1)
 		k.tellLost(lost)
 	} else {
 		k.tellReleased(ctx)
@@ -224,13 +249,10 @@ func (k *Lock) end(err error) bool {
 		return false
 	}
 	k.err = err
-	if k.timer != nil {
-		k.timer.Stop()
-	}
-	contexts := k.contexts
-	k.contexts = nil
-	if k.done != nil {
-		close(k.done)
+	var contexts map[*lockContext]struct{}
+	if x := k.extras; x != nil {
+		contexts, x.contexts = x.contexts, nil
+		x.end()
 	}
 	k.mu.Unlock()
 	for c := range contexts {
@@ -239,21 +261,32 @@ func (k *Lock) end(err error) bool {
 	return true
 }
 
+// end stops what runs for a lock that has ended, but for its contexts. It runs under the Lock's mu.
+func (x *extras) end() {
+	if x.timer != nil {
+		x.timer.Stop()
+	}
+	if x.done != nil {
+		close(x.done)
+	}
+}
+
 // expectNotice returns a channel that the holder's Unlock closes.
 func (k *Lock) expectNotice() <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.noticed = make(chan struct{})
-	return k.noticed
+	x := k.more()
+	x.noticed = make(chan struct{})
+	return x.noticed
 }
 
 // notice tells a Close that waits for it that the holder knows.
 func (k *Lock) notice() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.noticed != nil {
-		close(k.noticed)
-		k.noticed = nil
+	if x := k.extras; x != nil && x.noticed != nil {
+		close(x.noticed)
+		x.noticed = nil
 	}
 }
 
@@ -268,10 +301,10 @@ func (k *Lock) limit(d time.Duration) {
 	if k.err != nil {
 		return
 	}
-	if k.timer == nil {
-		k.timer = time.AfterFunc(d, k.expireInTime)
+	if x := k.more(); x.timer == nil {
+		x.timer = time.AfterFunc(d, k.expireInTime)
 	} else {
-		k.timer.Reset(d)
+		x.timer.Reset(d)
 	}
 }
 
@@ -280,7 +313,7 @@ func (k *Lock) expireInTime() {
 	k.mu.Lock()
 	early := k.expires.Sub(driver.Now())
 	if early > 0 && k.err == nil {
-		k.timer.Reset(early)
+		k.extras.timer.Reset(early)
 	}
 	k.mu.Unlock()
 	if early <= 0 {
@@ -291,14 +324,14 @@ func (k *Lock) expireInTime() {
 // expire ends a lock whose MaxHold is over, and gives it back although its holder may not have finished.
 func (k *Lock) expire() {
 	if lost := k.lostError(LostMaxHold, nil); k.end(lost) {
-		k.locker.countLost(1)
+		k.hold.locker.countLost(1)
 		k.tellLost(lost)
-		go func() { _ = k.locker.drop(context.Background(), k) }() // in the background: the holder must not wait for it
+		go func() { _ = k.hold.locker.drop(context.Background(), k) }() // in the background: the holder must not wait for it
 	}
 }
 
 func (k *Lock) lostError(why LostReason, err error) *LostError {
-	return &LostError{Key: Key{k: k.keys[0]}, More: len(k.keys) - 1, Reason: why, Err: err}
+	return &LostError{Key: Key{k: k.key[0]}, More: len(k.keys()) - 1, Reason: why, Err: err}
 }
 
 // failed explains an error of the backend. One that says that the lock is gone is the lock's end.
@@ -314,5 +347,5 @@ func (k *Lock) failed(attempt string, err error) error {
 
 // says adds what was attempted, and on which lock.
 func (k *Lock) says(attempt string, err error) error {
-	return failed(attempt, Key{k: k.keys[0]}, len(k.keys)-1, err)
+	return failed(attempt, Key{k: k.key[0]}, len(k.keys())-1, err)
 }

@@ -31,7 +31,7 @@ type Locker struct {
 	mu      sync.Mutex
 	closed  bool
 	drained chan struct{}         // closed when closed and nothing is held or asked for any more
-	entries map[KeyID]*entry      // keys that are held, asked for or waited for here
+	entries [2]map[int64]*entry   // keys that are held, asked for or waited for here, by space
 	spare   []*entry              // empty ones
 	asking  map[*request]struct{} // requests that wait for the backend, to be cancelled by Close
 	holds   *hold                 // what the backend has granted, as a list
@@ -140,7 +140,7 @@ func newLocker(b driver.Backend, config lockerConfig) (*Locker, error) {
 	return &Locker{
 		backend: b, config: config, tokens: newTokens(),
 		drained: make(chan struct{}),
-		entries: map[KeyID]*entry{}, asking: map[*request]struct{}{},
+		entries: [2]map[int64]*entry{{}, {}}, asking: map[*request]struct{}{},
 	}, nil
 }
 

@@ -117,8 +117,9 @@ func (r *request) tells(ctx context.Context, o *Observer, lock *Lock, waited tim
 // announce notes that Acquired has been called, and calls Lost if that had to wait for it.
 func (k *Lock) announce(ctx context.Context) {
 	k.mu.Lock()
-	k.observed = context.WithoutCancel(ctx)
-	lost := k.untold
+	x := k.more()
+	x.observed = context.WithoutCancel(ctx)
+	lost := x.untold
 	k.mu.Unlock()
 	if lost != nil {
 		k.tellLost(lost)
@@ -139,21 +140,22 @@ func (r *request) how(lock *Lock) How {
 }
 
 func (k *Lock) tellReleased(ctx context.Context) {
-	if o := k.locker.config.observer; o != nil && o.Released != nil {
+	if o := k.hold.locker.config.observer; o != nil && o.Released != nil {
 		o.Released(ctx, Released{Keys: k.Keys(), Shared: k.hold.shared, Held: driver.Now().Sub(k.since)})
 	}
 }
 
 // tellLost reports a loss: at once, or when the acquiring call has reported the lock.
 func (k *Lock) tellLost(lost *LostError) {
-	o := k.locker.config.observer
+	o := k.hold.locker.config.observer
 	if o == nil || o.Lost == nil {
 		return
 	}
 	k.mu.Lock()
-	ctx := k.observed
+	x := k.more()
+	ctx := x.observed
 	if ctx == nil {
-		k.untold = lost
+		x.untold = lost
 	}
 	k.mu.Unlock()
 	if ctx != nil {

@@ -177,8 +177,11 @@ func WithMaxHeld(n int) Option {
 	})
 }
 
-// WithSessions sets how many server sessions carry the locks that are free when they are asked for; each carries any
-// number. The default is 2, which is as fast as more in most programs. An n below 1 is an error.
+// WithSessions sets how many server sessions, at most, carry the locks that are free when they are asked for; each carries
+// any number. The default is 2, which serve any number of goroutines: those that ask at the same time share statements.
+// More are used while at most n goroutines ask, each then on a session of its own, which suits a server that is near and
+// three or four goroutines that lock all the time; or, when the server is far, while at most 4n ask. An n below 1 is an
+// error.
 func WithSessions(n int) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if n < 1 {

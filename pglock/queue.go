@@ -17,6 +17,7 @@ import (
 
 // entry is the state of one key in this process.
 type entry struct {
+	id      KeyID
 	queue   []*request // waiting here, in the order of their arrival
 	writers int        // exclusive ones among them
 
@@ -28,8 +29,7 @@ type entry struct {
 	joinable *hold // the last shared hold granted; more may join it
 }
 
-// request is one call of Lock or its kin. Most become one Lock on one hold, which are here too, so that an uncontended
-// lock is one allocation.
+// request is one call of Lock or its kin. It is over when that returns, and then used again for another call.
 type request struct {
 	keys   []driver.Key // in order
 	try    bool         // never waits
@@ -39,29 +39,53 @@ type request struct {
 	waited bool        // it could not have the lock at once
 	asked  bool        // it waited for the backend
 
-	at    int           // the key whose entry the request is at
-	ready chan struct{} // closed when the wait at that entry is over
-	lock  *Lock         // what it got there, if it need not ask the backend
-	err   error         // or why it got nothing
-
-	oneKey  [1]driver.Key
-	ownHold hold
-	ownLock Lock
+	entries []*entry      // of the keys, as far as the request has come
+	ready   chan struct{} // closed when the wait at the last of them is over
+	lock    *Lock         // what it got there, if it need not ask the backend
+	err     error         // or why it got nothing
 }
 
 // hold is what the backend granted for one request, and the Locks that live on it: several when they are shared.
 type hold struct {
 	locker  *Locker
 	grant   driver.Grant
-	keys    []driver.Key
+	entry   [1]*entry // of its key, or
+	several *several
 	shared  bool
 	over    bool // lost, or given back
 	passed  int  // how often it was passed on or joined
-	since   driver.Instant
 	locks   []*Lock
-	oneLock [1]*Lock // where locks is when there is one
 	// The list of the Locker's holds.
 	prev, next *hold
+
+	// What the hold was granted for, and where locks is while there is nothing else, so that both are one allocation.
+	first   Lock
+	oneLock [1]*Lock
+}
+
+// several are the keys of a hold with more than one, and their entries.
+type several struct {
+	keys    []driver.Key
+	entries []*entry
+}
+
+// newHold makes the hold that r is to get.
+func (l *Locker) newHold(r *request) *hold {
+	h := &hold{locker: l, shared: r.config.shared}
+	if len(r.keys) == 1 {
+		h.entry[0] = r.entries[0]
+	} else {
+		h.several = &several{slices.Clone(r.keys), slices.Clone(r.entries)}
+	}
+	return h
+}
+
+// entries returns those of the hold's keys. While the hold has Locks, or is being given back, they are there.
+func (h *hold) entries() []*entry {
+	if h.several != nil {
+		return h.several.entries
+	}
+	return h.entry[:]
 }
 
 // verdict is what an entry says to a request.
@@ -90,13 +114,14 @@ func (l *Locker) judge(e *entry, r *request) verdict {
 
 // enter brings r to the entry of its next key and reports whether r must wait there. A request that does not wait (try)
 // fails when anybody whom it would have to wait for is there.
-func (l *Locker) enter(r *request) (wait bool) {
-	id := r.keys[r.at].KeyID
-	e := l.entries[id]
+func (l *Locker) enter(r *request, id KeyID) (wait bool) {
+	entries := l.entriesLike(id)
+	e := entries[id.Number]
 	if e == nil {
-		e = l.newEntry()
-		l.entries[id] = e
+		e = l.newEntry(id)
+		entries[id.Number] = e
 	}
+	r.entries = append(r.entries, e)
 	blocked := len(e.queue) > 0 && !(r.try && r.config.shared && e.writers == 0)
 	v := waitHere
 	if !blocked {
@@ -130,8 +155,7 @@ func (l *Locker) settle(e *entry, r *request, v verdict) {
 }
 
 // pump lets requests go on that need not wait at the entry any more, and forgets an entry that nobody needs.
-func (l *Locker) pump(id KeyID) {
-	e := l.entries[id]
+func (l *Locker) pump(e *entry) {
 	for len(e.queue) > 0 {
 		r := e.queue[0]
 		v := l.judge(e, r)
@@ -143,19 +167,23 @@ func (l *Locker) pump(id KeyID) {
 		close(r.ready)
 	}
 	if e.held+e.busy == 0 {
-		delete(l.entries, id)
+		delete(l.entriesLike(e.id), e.id.Number)
 		l.keepEntry(e)
 	}
 }
 
+// entriesLike returns the entries of keys of id's space.
+func (l *Locker) entriesLike(id KeyID) map[int64]*entry { return l.entries[id.Space-driver.Bigint] }
+
 // newEntry returns an empty entry.
-func (l *Locker) newEntry() *entry {
+func (l *Locker) newEntry(id KeyID) *entry {
 	if n := len(l.spare); n > 0 {
 		e := l.spare[n-1]
 		l.spare = l.spare[:n-1]
+		e.id = id
 		return e
 	}
-	return &entry{}
+	return &entry{id: id}
 }
 
 // keepEntry keeps an entry that is not needed, for the next key.
@@ -183,19 +211,18 @@ func (e *entry) dequeue(r *request) bool {
 
 // leave frees the places that r occupies at its first n entries, in which it was busy.
 func (l *Locker) leave(r *request, n int) {
-	for _, key := range r.keys[:n] {
-		l.entries[key.KeyID].busy--
-		l.pump(key.KeyID)
+	for _, e := range r.entries[:n] {
+		e.busy--
+		l.pump(e)
 	}
 }
 
 // admit turns r, which was busy at all its entries, into the first holder of h.
 func (l *Locker) admit(r *request, h *hold) {
-	for _, key := range r.keys {
-		e := l.entries[key.KeyID]
+	for _, e := range r.entries {
 		e.busy--
 		e.held++
-		if h.shared && len(h.keys) == 1 {
+		if h.shared && h.several == nil {
 			e.joinable = h
 		}
 	}
@@ -203,15 +230,15 @@ func (l *Locker) admit(r *request, h *hold) {
 
 // mayPassOn reports whether h may get one more Lock without asking the server.
 func (l *Locker) mayPassOn(h *hold) bool {
-	return !h.over && !l.closed && h.passed < l.config.handoffs && driver.Now().Sub(h.since) < l.config.handoffFor
+	return !h.over && !l.closed && h.passed < l.config.handoffs && driver.Now().Sub(h.first.since) < l.config.handoffFor
 }
 
 // successor returns the request that h can be passed on to when its last Lock ends.
 func (l *Locker) successor(h *hold) *request {
-	if len(h.keys) != 1 || h.shared {
+	if h.several != nil || h.shared {
 		return nil
 	}
-	e := l.entries[h.keys[0].KeyID]
+	e := h.entry[0]
 	if len(e.queue) == 0 || e.queue[0].config.shared || len(e.queue[0].keys) != 1 || !l.mayPassOn(h) {
 		return nil
 	}
@@ -220,7 +247,7 @@ func (l *Locker) successor(h *hold) *request {
 
 // passOn gives h to r, which takes the place of the Lock that has ended.
 func (l *Locker) passOn(h *hold, r *request) {
-	l.entries[h.keys[0].KeyID].dequeue(r)
+	h.entry[0].dequeue(r)
 	l.share(h, r)
 	close(r.ready)
 }
@@ -230,13 +257,13 @@ func (l *Locker) passOn(h *hold, r *request) {
 func (l *Locker) share(h *hold, r *request) {
 	h.passed++
 	l.counts.HandedOff++
-	r.lock = l.addLock(r, h)
+	r.lock = &Lock{}
+	l.addLock(r, h, r.lock)
 }
 
-// addLock makes r a Lock on h.
-func (l *Locker) addLock(r *request, h *hold) *Lock {
-	k := &r.ownLock
-	k.locker, k.hold, k.keys, k.token, k.since = l, h, r.keys, r.token, driver.Now()
+// addLock makes k what r has got of h.
+func (l *Locker) addLock(r *request, h *hold, k *Lock) {
+	k.hold, k.key[0], k.token, k.since = h, r.keys[0], r.token, driver.Now()
 	if h.locks == nil {
 		h.locks = h.oneLock[:0]
 	}
@@ -244,5 +271,4 @@ func (l *Locker) addLock(r *request, h *hold) *Lock {
 	l.counts.Waiting--
 	l.counts.Held++
 	l.counts.Acquired++
-	return k
 }

@@ -25,13 +25,9 @@ func (l *Locker) drop(ctx context.Context, k *Lock) error {
 	default:
 		l.retire(h)
 		l.mu.Unlock()
-		err := l.giveBack(ctx, h)
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.forget(len(k.keys))
-		return k.lossDuringUnlock(err)
+		return k.lossDuringUnlock(l.giveBack(ctx, h))
 	}
-	l.forget(len(k.keys))
+	l.forget(1) // a hold of several keys has one Lock, and is not passed on
 	l.mu.Unlock()
 	return nil
 }
@@ -40,8 +36,7 @@ func (l *Locker) drop(ctx context.Context, k *Lock) error {
 func (l *Locker) retire(h *hold) {
 	h.over = true
 	l.unlink(h)
-	for _, key := range h.keys {
-		e := l.entries[key.KeyID]
+	for _, e := range h.entries() {
 		e.held--
 		e.busy++
 	}
@@ -53,10 +48,11 @@ func (l *Locker) giveBack(ctx context.Context, h *hold) error {
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, key := range h.keys {
-		l.entries[key.KeyID].busy--
-		l.pump(key.KeyID)
+	for _, e := range h.entries() {
+		e.busy--
+		l.pump(e)
 	}
+	l.forget(len(h.entries()))
 	return err
 }
 
@@ -86,9 +82,9 @@ func (l *Locker) unlink(h *hold) {
 
 // letGo counts n Locks less at h's keys. It runs under mu.
 func (l *Locker) letGo(h *hold, n int) {
-	for _, key := range h.keys {
-		l.entries[key.KeyID].held -= n
-		l.pump(key.KeyID)
+	for _, e := range h.entries() {
+		e.held -= n
+		l.pump(e)
 	}
 }
 
@@ -136,7 +132,7 @@ func (l *Locker) abandon(h *hold, why LostReason, err error) (first bool) {
 	h.locks = nil
 	l.counts.Held -= len(locks)
 	for _, k := range locks {
-		l.forget(len(k.keys))
+		l.forget(len(k.keys()))
 	}
 	// The holders are told before anybody in this process gets the keys.
 	var ended []loss
@@ -154,7 +150,7 @@ func (l *Locker) abandon(h *hold, why LostReason, err error) (first bool) {
 		loss.tell()
 	}
 	if len(ended) > 0 {
-		l.config.env.Logger.Warn("lock lost", "key", Key{k: h.keys[0]}, "reason", string(why), "error", err)
+		l.config.env.Logger.Warn("lock lost", "key", Key{k: h.first.key[0]}, "reason", string(why), "error", err)
 	}
 	return true
 }
