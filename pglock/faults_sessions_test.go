@@ -54,6 +54,74 @@ func TestTenThousandLocksAreOnTwoConnections(t *testing.T) {
 	wantHeld(t, conn, l, nil)
 }
 
+// WithSessions is a bound, and sessions beyond what the callers can use are not opened.
+func TestSessionsAreOpenedAsFewCallersNeedThem(t *testing.T) {
+	db := testenv.Database(t)
+	l, opened := openCounted(t, db, pglock.WithSessions(4))
+	keys := faultKeys(64)
+	pairs := func(ctx context.Context, l *pglock.Locker) {
+		for _, key := range some(keys, len(keys)) {
+			lock, err := l.Lock(ctx, key)
+			if err == nil {
+				err = lock.Unlock(ctx)
+			}
+			if err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+		}
+	}
+	pairs(t.Context(), l)
+	if n := opened.Load(); n != 1 {
+		t.Errorf("%d sessions have been opened for one caller", n)
+	}
+	for _, callers := range []int{4, 64} {
+		stop := keepBusy(t, callers, []*pglock.Locker{l}, pairs)
+		testenv.WaitUntil(t, "four sessions have been opened", func() bool { return opened.Load() >= 4 })
+		before := l.Stats().Acquired
+		testenv.WaitUntil(t, "all go on", func() bool { return l.Stats().Acquired > before+10_000 })
+		stop()
+	}
+	if n := opened.Load(); n != 4 {
+		t.Errorf("%d sessions have been opened, want 4", n)
+	}
+	wantQuiet(t, db, l)
+}
+
+// As many callers as make the Locker change between all of its sessions and two. Whatever was left to a session that is
+// then not used is answered all the same, long before there is a heartbeat that would carry it along.
+func TestNoReleaseIsForgottenWhenFewCallersBecomeMore(t *testing.T) {
+	db := testenv.Database(t)
+	l, _ := openCounted(t, db, pglock.WithSessions(4), pglock.WithLease(10*time.Minute))
+	var workers sync.WaitGroup
+	keys := faultKeys(14)
+	for own := range slices.Chunk(keys, 2) {
+		workers.Go(func() {
+			for range trials(t, 20_000) {
+				var locks []*pglock.Lock
+				for _, key := range some(own, 1+rand.IntN(2)) {
+					lock, err := l.Lock(t.Context(), key)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					locks = append(locks, lock)
+				}
+				for _, lock := range locks {
+					if err := lock.Unlock(t.Context()); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+				if rand.IntN(4) == 0 {
+					time.Sleep(rand.N(200 * time.Microsecond)) // so that they are few for a moment
+				}
+			}
+		})
+	}
+	workers.Wait()
+	wantQuiet(t, db, l)
+}
+
 // Many waits fail at the same moment, and each wants to know who was in the way.
 func TestWaitsThatEndTogetherOpenFewSessions(t *testing.T) {
 	db := testenv.Database(t)

@@ -39,6 +39,9 @@ func TestLocksGoOnWhileSessionsAreTerminated(t *testing.T) {
 	t.Run("far", func(t *testing.T) {
 		hitSessions(t, "far", terminateIt+hitAny, trials(t, 50), newWitness(toldByUnlock), pglock.WithHandoffLimit(0, 0))
 	})
+	t.Run("four sessions", func(t *testing.T) {
+		hitSessions(t, "near", terminateIt+hitAny, trials(t, 50), newWitness(toldByUnlock), pglock.WithHandoffLimit(0, 0), pglock.WithSessions(4))
+	})
 	t.Run("handing on", func(t *testing.T) {
 		hitSessions(t, "near", terminateIt+hitAny, trials(t, 50), newWitness(toldLate))
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -344,6 +345,34 @@ func TestAFrozenServerProcessEndsTheLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustUnlock(t, mustLock(t, l, pglock.NewKey("k")))
+}
+
+// Behind a proxy that hands server sessions around, a statement that was prepared on one session may run on another. All
+// statements that lock say where they belong.
+func TestAStatementOfAnotherSessionChangesNothing(t *testing.T) {
+	db := testenv.Database(t)
+	conn := db.Connect(t)
+	const plain, sum = "select pg_advisory_lock(1)", "select count(*) from pg_locks where locktype = 'advisory'"
+	if _, err := conn.Exec(t.Context(), plain); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := int32(conn.PgConn().PID()) + 1
+	keys, kinds := []int64{1, 2}, []int16{4, 0}
+	for name, args := range map[string][]any{
+		lockdb.TryOne:         {keys[1], elsewhere},
+		lockdb.UnlockOne:      {keys[0], elsewhere},
+		lockdb.PlainBatch:     {keys[:1], keys[1:], elsewhere},
+		lockdb.Batch:          {kinds, keys, elsewhere},
+		lockdb.LockSession:    {false, []int16{1, 1}, keys, elsewhere, false},
+		lockdb.TryLockSession: {false, []int16{1, 1}, keys, elsewhere, false},
+	} {
+		if _, err := conn.Exec(t.Context(), name, args...); err != nil {
+			t.Errorf("%s\n%v", name, err)
+		}
+		if n := number(t, conn, sum); n != 1 {
+			t.Fatalf("%s\nleft %d locks, want the one that was there", name, n)
+		}
+	}
 }
 
 func TestAPoolerIsRefusedBeforeAnythingIsLocked(t *testing.T) {

@@ -17,9 +17,25 @@ type ask struct {
 	state askState
 	err   error
 
-	// wake gets nil when the ask is answered, and before that may get a session that its caller is to read from. There
-	// is none for the release of what nobody took.
+	caller *caller // who waits for it: nobody for the release of what nobody took
+}
+
+// caller is what somebody who waits for an ask needs, kept for later ones.
+type caller struct {
+	// wake gets nil when the ask is answered, and before that may get a session that its caller is to read from. It has room
+	// for both, so that nobody waits to send one.
 	wake chan *mainSession
+	// last is the session that the last ask went to. Callers are kept by processor (sync.Pool), and so a goroutine, or those
+	// that run beside it, often comes to a session whose backend runs on the same processor.
+	last *mainSession
+}
+
+var callers = sync.Pool{New: func() any { return &caller{wake: make(chan *mainSession, 2)} }}
+
+// leave keeps the caller for the next ask, which may go where this one went.
+func (a *ask) leave() {
+	a.caller.last = a.grant.lane
+	callers.Put(a.caller)
 }
 
 type askState int
@@ -33,7 +49,7 @@ const (
 
 // newAsk makes g ask for something. It has the grant's own ask, so there is one at a time.
 func (g *grant) newAsk(release bool) *ask {
-	g.ask = ask{grant: g, release: release, wake: wakes.Get().(chan *mainSession)}
+	g.ask = ask{grant: g, release: release, caller: callers.Get().(*caller)}
 	return &g.ask
 }
 
@@ -63,6 +79,3 @@ func (a *ask) operation(i int) int16 {
 func (a *ask) plainBigint() bool {
 	return len(a.grant.numbers) == 1 && a.operation(0)&^opRelease == 0
 }
-
-// wakes keeps the channels of asks that are over. They have room for both values, so that nobody waits to send one.
-var wakes = sync.Pool{New: func() any { return make(chan *mainSession, 2) }}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -16,8 +15,8 @@ import (
 //
 // What callers ask for is queued, and a session that is ready takes everything that is queued in one statement: its own
 // releases first, then the tries of everybody. A session is ready while it has few statements on their way, so a caller
-// who is alone has his statement written at once, and the more callers there are, the more share one. The sessions are
-// never idle while somebody waits, and nobody waits for a timer.
+// who is alone has his statement written at once, and the more callers there are, the more share one. Nobody waits for a
+// timer.
 //
 // A session whose keys others wait for must never wait itself, or PostgreSQL would see cycles between unrelated locks:
 // here nothing waits in the server.
@@ -28,6 +27,7 @@ type lanes struct {
 	closed  bool // for tries; releases go on until the sessions are ended
 	open    []*mainSession
 	pending []*ask // tries that no session has taken
+	busy    int    // asks that have not been answered
 	dialing int
 	keys    int           // held or asked for, also on other sessions
 	limit   int           // of keys; 0 until a server has told
@@ -41,8 +41,12 @@ type lanes struct {
 func (l *lanes) submit(a *ask) (leads *mainSession, err error) {
 	l.mu.Lock()
 	s, err := l.queue(a)
-	if s != nil && s.crowded && !s.gathering && s.ready() {
-		s = l.letOthersCome(s)
+	if s != nil && s.ready() && s.gathers() {
+		s.letOthersCome()
+		if !a.release && (s.cause != nil || !s.tries()) { // not for this session any more, unlike what is to be released on it
+			go s.proceed()
+			s = l.leastBusy()
+		}
 	}
 	more := s != nil && !s.gathering && s.load() // who lets others come sends what they bring
 	if more && s.expectAnswer(a) {
@@ -60,6 +64,7 @@ func (l *lanes) queue(a *ask) (*mainSession, error) {
 	a.state = pending
 	switch {
 	case a.release:
+		l.busy++
 		s := a.grant.lane
 		if s.cause != nil {
 			l.fail(a, lostBecause(s.cause))
@@ -73,32 +78,63 @@ func (l *lanes) queue(a *ask) (*mainSession, error) {
 	if err := l.admit(a.grant); err != nil {
 		return nil, err
 	}
+	l.busy++
 	l.pending = append(l.pending, a)
-	s := l.leastBusy()
-	if (s == nil || len(s.inFlight) > 0) && len(l.open)+l.dialing < l.backend.config.Sessions {
+	s := l.choose(a.caller.last)
+	if (s == nil || len(s.inFlight) > 0) && l.mayDial() {
 		l.startDial()
 	}
 	return s, nil
 }
 
-// letOthersCome lets those run who have just been answered together with the caller, since they are likely to ask for
-// more: one statement then serves them all. It returns the session that is to take what is queued; nil when there is
-// none any more. It runs under mu, which it gives up meanwhile.
-func (l *lanes) letOthersCome(s *mainSession) *mainSession {
-	s.gathering = true
-	l.mu.Unlock()
-	runtime.Gosched()
-	l.mu.Lock()
-	s.gathering = false
-	if s.cause != nil { // what was released on it has been answered, and tries are for any session
-		return l.leastBusy()
+// mayDial reports whether one more session would be of use. It runs under mu.
+func (l *lanes) mayDial() bool {
+	n := len(l.open) + l.dialing
+	return n < min(l.backend.config.Sessions, combining) || n < l.backend.config.Sessions && l.dialing == 0 && l.few()
+}
+
+// trying returns the sessions that take tries. A session for each caller is best while there are few of them; for more
+// callers, who share statements, as few sessions as can keep both sides busy. It runs under mu.
+func (l *lanes) trying() []*mainSession {
+	if len(l.open) <= combining || l.few() {
+		return l.open
 	}
-	return s
+	return l.open[:combining]
+}
+
+// few reports whether there are so few callers that each can have a session; when the server is far, where several
+// statements are on their way on each, a few more. It runs under mu.
+func (l *lanes) few() bool {
+	n := l.backend.config.Sessions
+	if len(l.open) > 0 && l.open[0].isFar() {
+		n *= 4
+	}
+	return l.busy <= n
+}
+
+// kick has tries sent that were left to a session which does not take them any more. It runs under mu.
+func (l *lanes) kick() {
+	if len(l.pending) == 0 {
+		return
+	}
+	for _, s := range l.trying() {
+		if s.ready() {
+			go s.proceed()
+		}
+	}
+}
+
+// choose returns the session that is to take a try: the last one of its caller if that is idle. It runs under mu.
+func (l *lanes) choose(last *mainSession) *mainSession {
+	if last != nil && last.lanes == l && last.cause == nil && len(last.inFlight) == 0 && last.tries() {
+		return last
+	}
+	return l.leastBusy()
 }
 
 // leastBusy returns the session with the fewest statements on their way; nil when there is none. It runs under mu.
 func (l *lanes) leastBusy() (least *mainSession) {
-	for _, s := range l.open {
+	for _, s := range l.trying() {
 		if least == nil || s.busier(least) < 0 {
 			least = s
 		}
@@ -177,7 +213,7 @@ func (l *lanes) dial() {
 	l.mu.Unlock()
 	if err == nil {
 		s.start()
-		s.proceed(true)
+		s.proceed()
 	}
 }
 
@@ -210,7 +246,7 @@ func (l *lanes) failPending(err error) {
 // fail answers an ask that came to nothing.
 func (l *lanes) fail(a *ask, err error) {
 	if l.answer(a, nil, err) {
-		a.wake <- nil
+		a.caller.wake <- nil
 	}
 }
 
@@ -218,17 +254,21 @@ func (l *lanes) fail(a *ask, err error) {
 // got. It reports whether the caller is still there and must be woken, after which the ask is the caller's again. It
 // runs under mu.
 func (l *lanes) answer(a *ask, done []bool, err error) (wake bool) {
-	wake = a.state != abandoned && a.wake != nil
-	a.err, a.state = err, answered
-	g := a.grant
-	if a.release {
-		if err == nil && slices.Contains(done, false) {
+	l.busy--
+	if a.state != abandoned {
+		wake = a.caller != nil
+		a.err, a.state = err, answered
+		if a.release && err == nil && slices.Contains(done, false) {
 			a.err = lostBecause(errors.New("the server session did not hold the key"))
 		}
+	}
+	if a.release {
 		return wake
 	}
+	g := a.grant
 	l.reduce(g, done)
 	if !wake && len(g.numbers) > 0 { // nobody is there to take it
+		l.busy++
 		g.lane.releases = append(g.lane.releases, &ask{grant: g, release: true})
 	}
 	return wake
@@ -268,7 +308,7 @@ func (l *lanes) await(ctx context.Context, a *ask, leads *mainSession) error {
 			return a.err
 		}
 		select {
-		case leads = <-a.wake:
+		case leads = <-a.caller.wake:
 			if leads == nil {
 				return a.err
 			}
@@ -301,7 +341,7 @@ func (l *lanes) awaitLonger(a *ask) error {
 	defer timer.Stop()
 	for {
 		select {
-		case leads := <-a.wake:
+		case leads := <-a.caller.wake:
 			if leads == nil || leads.lead(a) {
 				return a.err
 			}
@@ -311,19 +351,20 @@ func (l *lanes) awaitLonger(a *ask) error {
 		break
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	a.decline()
 	if a.state == answered { // just then
-		return a.err
+		l.mu.Unlock()
+		return a.awaitAnswer(nil)
 	}
+	a.decline()
 	a.state = abandoned
+	l.mu.Unlock()
 	return errNoAnswer
 }
 
-// awaitRelease waits for the answer to a release. Its session sees to it that this does not take too long.
-func (a *ask) awaitRelease(leads *mainSession) error {
+// awaitAnswer waits for the answer, which will come soon: to a release its session sees to that.
+func (a *ask) awaitAnswer(leads *mainSession) error {
 	for leads == nil || !leads.lead(a) {
-		if leads = <-a.wake; leads == nil {
+		if leads = <-a.caller.wake; leads == nil {
 			break
 		}
 	}
@@ -351,6 +392,7 @@ var (
 // withdraw takes a pending try back. It runs under mu.
 func (l *lanes) withdraw(a *ask) {
 	l.pending = slices.DeleteFunc(l.pending, func(other *ask) bool { return other == a })
+	l.busy--
 	l.forgetGrant(a.grant)
 }
 
@@ -361,6 +403,7 @@ func (l *lanes) remove(s *mainSession) {
 	if len(l.pending) > 0 && len(l.open)+l.dialing == 0 && !l.closed {
 		l.startDial()
 	}
+	l.kick() // one that did not take tries before may be idle
 }
 
 // refuse fails tries from now on, and those that have not been sent.
@@ -399,7 +442,7 @@ func (l *lanes) try(ctx context.Context, g *grant) error {
 		}
 		return err
 	}
-	wakes.Put(a.wake)
+	a.leave()
 	switch len(g.numbers) {
 	case wanted:
 		return nil
@@ -430,12 +473,12 @@ func (l *lanes) release(g *grant) error {
 	if err != nil {
 		return err
 	}
-	err = a.awaitRelease(leads)
+	err = a.awaitAnswer(leads)
 	if err == errNoAnswer {
 		return fmt.Errorf("%w: %w to the release within %v; the server frees the lock when it takes the statement, "+
 			"or when the lease is over", driver.ErrUnavailable, err, driver.ReleaseWithin)
 	}
-	wakes.Put(a.wake)
+	a.leave()
 	return err
 }
 
@@ -485,6 +528,7 @@ func (l *lanes) any(ctx context.Context) (*mainSession, error) {
 }
 
 const (
+	combining      = 2 // sessions that serve any number of callers
 	answerPatience = time.Second
 	// releasePatience and the second until somebody looks are together driver.ReleaseWithin.
 	releasePatience = driver.ReleaseWithin - lookEvery

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -160,7 +161,10 @@ func (s *session) release(ctx context.Context, conn *pgx.Conn, g *grant) (releas
 		})
 	}
 	var done bool
-	err = conn.QueryRow(ctx, stmtUnlock, s.pid, g.numbers[0]).Scan(&done)
+	err = conn.QueryRow(ctx, namesOn(s.pid).unlock, g.numbers[0]).Scan(&done)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = refusal("pglock_pooler")
+	}
 	if done {
 		released = 1
 	}

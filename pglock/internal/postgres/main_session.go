@@ -5,6 +5,9 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"runtime"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +24,7 @@ import (
 // one plus the lease, less a margin.
 type mainSession struct {
 	lanes      *lanes
+	names      statementNames
 	socket     net.Conn
 	pid        uint32
 	guardPID   int32 // for the guard against proxies; 0 where one is allowed
@@ -32,9 +36,10 @@ type mainSession struct {
 	trustedUntil atomic.Int64 // a driver.Instant
 	lastSent     atomic.Int64 // likewise
 
-	ending  sync.Once
-	sending sync.Mutex // guards wire, and keeps the order of the statements
-	wire    wire
+	ending   sync.Once
+	sending  sync.Mutex // keeps the order of the statements, and guards:
+	wire     wire
+	outgoing []*statement // the room of those that were written last
 
 	// Of who reads; see reading.go:
 	answer  answer
@@ -45,8 +50,8 @@ type mainSession struct {
 	outbox    []*statement  // to be written
 	inFlight  []*statement  // to be written or answered, in order
 	asks      int           // in them
-	crowded   bool          // the last one answered several callers
-	gathering bool          // a caller lets others come before he sends
+	crowd     int           // callers whom the last one answered
+	gathering bool          // somebody lets others come before he sends
 	roundTrip time.Duration // the shortest seen
 	spare     []*statement
 	releases  []*ask // for the next statement
@@ -73,6 +78,7 @@ type statement struct {
 	// What the batch is about, key by key.
 	operations []int16
 	numbers    []int64
+	releases   int // in a plain batch, which has no operations, the number of releases; they come first
 }
 
 // call is a statement of its own kind on a main session.
@@ -85,13 +91,13 @@ type call struct {
 	answered chan struct{} // nil for a heartbeat
 }
 
-// Names of the prepared statements.
-const (
-	stmtTry       = "pglock_try"
-	stmtUnlock    = "pglock_unlock"
-	stmtBatch     = "pglock_batch"
-	stmtReconcile = "pglock_reconcile"
-)
+// statementNames are the names of a session's prepared statements, which no other session has.
+type statementNames struct{ try, unlock, plainBatch, batch, reconcile string }
+
+func namesOn(pid int32) statementNames {
+	name := func(what string) string { return "pglock_" + what + "_" + strconv.Itoa(int(pid)) }
+	return statementNames{name("try"), name("unlock"), name("plain_batch"), name("batch"), name("reconcile")}
+}
 
 // openMain dials, sets up and prepares.
 func openMain(ctx context.Context, b *Backend) (*mainSession, error) {
@@ -99,21 +105,29 @@ func openMain(ctx context.Context, b *Backend) (*mainSession, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, sql := range map[string]string{
-		stmtTry: lockdb.TryOne, stmtUnlock: lockdb.UnlockOne, stmtBatch: lockdb.Batch, stmtReconcile: lockdb.Reconcile,
+	names := namesOn(dialled.pid)
+	for _, st := range []struct {
+		name, sql string
+		params    int
+	}{
+		{names.try, lockdb.TryOne, 1},
+		{names.unlock, lockdb.UnlockOne, 1},
+		{names.plainBatch, lockdb.PlainBatch, 2},
+		{names.batch, lockdb.Batch, 2},
+		{names.reconcile, lockdb.Reconcile, 2},
 	} {
-		if _, err := dialled.conn.PgConn().Prepare(ctx, name, sql, nil); err != nil {
+		if _, err := dialled.pg.Prepare(ctx, st.name, guarded(st.sql, st.params, dialled.pid), nil); err != nil {
 			dialled.hangUp(ctx)
 			return nil, fmt.Errorf("%w: prepare a lock session: %w", driver.ErrUnavailable, err)
 		}
 	}
-	hijacked, err := dialled.conn.PgConn().Hijack()
+	hijacked, err := dialled.pg.Hijack()
 	if err != nil {
 		dialled.hangUp(ctx)
 		return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
 	s := &mainSession{
-		wire: wire{front: hijacked.Frontend}, lanes: &b.lanes, socket: hijacked.Conn, pid: hijacked.PID,
+		wire: wire{front: hijacked.Frontend}, names: names, lanes: &b.lanes, socket: hijacked.Conn, pid: hijacked.PID,
 		roundTrip: time.Hour, guardPID: dialled.pid, lockTable: dialled.lockTable, lease: b.env.Lease, readerDone: make(chan struct{}),
 		resume: make(chan struct{}, 1), interruptible: interruptible(hijacked.Conn),
 	}
@@ -131,7 +145,9 @@ func (s *mainSession) start() {
 	go s.watch()
 }
 
-// answeredStatement settles the statement that has been answered, and goes on.
+// answeredStatement settles the statement that has been answered, and goes on: with what is queued and then with the
+// caller who waits for the answer, so that the server has work again; or, when several do, the other way round. It is for
+// who reads.
 func (s *mainSession) answeredStatement() {
 	l := s.lanes
 	l.mu.Lock()
@@ -139,26 +155,53 @@ func (s *mainSession) answeredStatement() {
 		l.mu.Unlock()
 		return
 	}
+	if err := s.settleFirst(); err != nil {
+		l.mu.Unlock()
+		s.end(driver.ReasonSession, err)
+		return
+	}
+	gathers := s.gathers()
+	switch {
+	case gathers:
+		s.gathering = true
+	case !s.leavesSending():
+		s.load()
+	}
+	if !s.tries() {
+		l.kick() // what was left to this session, or is to be tried again
+	}
+	more := len(s.outbox) > 0
+	l.mu.Unlock()
+	if more {
+		s.flush()
+	}
+	for _, wake := range s.woken {
+		wake <- nil
+	}
+	s.woken = s.woken[:0]
+	if gathers {
+		l.mu.Lock()
+		s.letOthersCome()
+		l.mu.Unlock()
+		s.proceed()
+	}
+}
+
+// settleFirst settles the first statement of those in flight. An error says that the session cannot be trusted any more.
+// It runs under mu.
+func (s *mainSession) settleFirst() error {
 	st := s.inFlight[0]
 	s.answers++
-	s.crowded = len(st.asks) > 1
+	s.crowd = len(st.asks)
 	s.trustedUntil.Store(int64(st.sentAt.Add(s.lease - s.lease/10)))
 	s.roundTrip = min(s.roundTrip, driver.Now().Sub(st.sentAt))
 	if st.call != nil {
 		st.call.settle(&s.answer)
 	} else if err := s.settleBatch(st); err != nil {
-		l.mu.Unlock()
-		s.end(driver.ReasonSession, err)
-		return
+		return err
 	}
 	s.shift()
-	l.mu.Unlock()
-	s.proceed(false)
-	// The server has work again; now those who wait for what it has done.
-	for _, wake := range s.woken {
-		wake <- nil
-	}
-	s.woken = s.woken[:0]
+	return nil
 }
 
 // shift takes the first statement out of those in flight. It runs under mu.
@@ -173,11 +216,11 @@ func (s *mainSession) shift() {
 	s.spare = append(s.spare, st)
 }
 
-// proceed sends what is in line and what is queued, unless that is left to who leads next.
-func (s *mainSession) proceed(now bool) {
+// proceed sends what is queued.
+func (s *mainSession) proceed() {
 	s.lanes.mu.Lock()
-	if now || !s.leavesSending() {
-		s.load()
+	if s.load() {
+		s.expectAnswer(nil)
 	}
 	more := len(s.outbox) > 0
 	s.lanes.mu.Unlock()
@@ -194,24 +237,67 @@ func (s *mainSession) ready() bool {
 	switch {
 	case s.cause != nil:
 		return false
-	case n == 0 || s.roundTrip < far:
+	case n == 0 || !s.isFar():
 		return n == 0
 	}
 	return n < 2 || n < maxInFlight && s.asks <= 2*n
 }
 
-// load puts a statement with everything that is queued in line, and reports whether there was anything. It runs under mu.
+// load puts a statement with everything that is queued in line, releases first, and reports whether there was anything.
+// It runs under mu.
 func (s *mainSession) load() bool {
 	l := s.lanes
-	if !s.ready() || len(s.releases)+len(l.pending) == 0 {
+	if !s.ready() || s.queued() == 0 {
 		return false
 	}
 	st := s.newStatement()
 	st.take(&s.releases)
-	st.take(&l.pending)
+	if s.tries() {
+		st.take(&l.pending)
+	}
 	s.line(st)
 	return true
 }
+
+// tries reports whether the session takes tries now. It runs under mu.
+func (s *mainSession) tries() bool { return slices.Contains(s.lanes.trying(), s) }
+
+// queued is how many asks the session can take. It runs under mu.
+func (s *mainSession) queued() int {
+	n := len(s.releases)
+	if s.tries() {
+		n += len(s.lanes.pending)
+	}
+	return n
+}
+
+// gathers reports whether those who have just been answered together are to be waited for before the next statement is
+// sent. It runs under mu.
+func (s *mainSession) gathers() bool { return s.crowd > 1 && !s.gathering && !s.isFar() }
+
+// letOthersCome lets those run who have just been answered together, since they are likely to ask for more: one
+// statement then serves them all. Where processors are idle it takes a microsecond. It runs under mu, which it gives up
+// meanwhile.
+func (s *mainSession) letOthersCome() {
+	s.gathering = true
+	turns := 4 // they may run on other processors, just now
+	if s.crowd > manyAsks {
+		turns = 1 // which is a turn for many of them
+	}
+	for ; turns > 0 && s.cause == nil && s.queued() < s.crowd; turns-- {
+		s.lanes.mu.Unlock()
+		runtime.Gosched()
+		s.lanes.mu.Lock()
+	}
+	s.gathering = false
+	if !s.tries() {
+		s.lanes.kick()
+	}
+}
+
+// isFar reports whether statements take so long to get to the server that waiting for one to be answered costs more than
+// what it saves. It runs under mu.
+func (s *mainSession) isFar() bool { return s.roundTrip >= far }
 
 // busier compares what sessions have to do, and what they will have to do: release what they hold.
 func (s *mainSession) busier(other *mainSession) int {
@@ -238,7 +324,9 @@ func (s *mainSession) newStatement() *statement {
 func (st *statement) take(queue *[]*ask) {
 	n := min(len(*queue), maxAsks-len(st.asks))
 	for _, a := range (*queue)[:n] {
-		a.state = sent
+		if a.state != abandoned {
+			a.state = sent
+		}
 		st.asks = append(st.asks, a)
 	}
 	rest := copy(*queue, (*queue)[n:])
@@ -258,16 +346,15 @@ func (s *mainSession) flush() {
 }
 
 func (s *mainSession) writeOutbox() error {
-	for {
-		s.lanes.mu.Lock()
-		if len(s.outbox) == 0 || s.cause != nil {
-			s.lanes.mu.Unlock()
-			return nil
-		}
-		st := s.outbox[0]
-		n := copy(s.outbox, s.outbox[1:])
-		s.outbox = s.outbox[:n]
+	s.lanes.mu.Lock()
+	if s.cause != nil {
 		s.lanes.mu.Unlock()
+		return nil
+	}
+	statements := s.outbox
+	s.outbox, s.outgoing = s.outgoing, statements[:0]
+	s.lanes.mu.Unlock()
+	for _, st := range statements {
 		now := driver.Now()
 		st.sentAt = now
 		s.lastSent.Store(int64(now))
@@ -275,6 +362,7 @@ func (s *mainSession) writeOutbox() error {
 			return err
 		}
 	}
+	return nil
 }
 
 func (s *mainSession) write(st *statement) error {
@@ -282,26 +370,26 @@ func (s *mainSession) write(st *statement) error {
 	case st.call != nil:
 		return s.wire.sendQuery(literal(st.call.sql, st.call.args))
 	case st.failure != nil:
-		return s.wire.batch(stmtReconcile, s.guardPID, st.operations, st.numbers)
-	case st.fewPlain():
+		return sendBatch(&s.wire, s.names.reconcile, st.operations, st.numbers)
+	case !st.plain():
+		st.spread()
+		return sendBatch(&s.wire, s.names.batch, st.operations, st.numbers)
+	case len(st.asks) <= fewAsks: // one behind the other cost less than one over arrays
 		for _, a := range st.asks {
-			name := stmtTry
+			name := s.names.try
 			if a.release {
-				name = stmtUnlock
+				name = s.names.unlock
 			}
-			s.wire.one(name, s.guardPID, a.grant.numbers[0])
+			s.wire.one(name, a.grant.numbers[0])
 		}
 		return s.wire.sync()
 	}
-	st.spread()
-	return s.wire.batch(stmtBatch, s.guardPID, st.operations, st.numbers)
+	st.spreadPlain()
+	return sendBatch(&s.wire, s.names.plainBatch, st.numbers[:st.releases], st.numbers[st.releases:])
 }
 
-// fewPlain reports whether a statement for each ask, one behind the other, costs less than one over arrays.
-func (st *statement) fewPlain() bool {
-	if len(st.asks) > fewAsks {
-		return false
-	}
+// plain reports whether all asks are for one exclusive lock of the bigint space each.
+func (st *statement) plain() bool {
 	for _, a := range st.asks {
 		if !a.plainBigint() {
 			return false
@@ -318,6 +406,17 @@ func (st *statement) spread() {
 			st.operations = append(st.operations, a.operation(i))
 			st.numbers = append(st.numbers, number)
 		}
+	}
+}
+
+// spreadPlain does so for a plain batch.
+func (st *statement) spreadPlain() {
+	st.releases, st.numbers = 0, st.numbers[:0]
+	for _, a := range st.asks {
+		if a.release {
+			st.releases++
+		}
+		st.numbers = append(st.numbers, a.grant.numbers[0])
 	}
 }
 
@@ -383,7 +482,7 @@ func (s *mainSession) settle(a *ask, done []bool, err error) {
 	wake := s.lanes.answer(a, done, err)
 	refs := 0
 	if wake {
-		s.woken = append(s.woken, a.wake)
+		s.woken = append(s.woken, a.caller.wake)
 		refs = 1
 	}
 	if !a.release && len(g.numbers) > 0 {
@@ -416,7 +515,7 @@ func (s *mainSession) settleReconciled(a *ask, held []bool, failure error) {
 	case a.release: // not done, or in part: once more, for what is left
 		s.lanes.reduce(a.grant, held)
 		s.releases = append(s.releases, a)
-	case !any && !a.retried && a.state != abandoned && serverCode(failure) == codeQueryCanceled: // somebody's pg_cancel_backend
+	case !any && !a.retried && !s.lanes.closed && a.state != abandoned && serverCode(failure) == codeQueryCanceled: // somebody's pg_cancel_backend
 		a.retried, a.state = true, pending
 		s.lanes.pending = append(s.lanes.pending, a)
 	default:
@@ -491,9 +590,9 @@ func (s *mainSession) giveUpReleases() {
 
 func giveUpReleases(asks []*ask) {
 	for _, a := range asks {
-		if a.release && a.wake != nil && a.state != abandoned {
+		if a.release && a.caller != nil && a.state != abandoned {
 			a.state, a.err = abandoned, errNoAnswer
-			a.wake <- nil
+			a.caller.wake <- nil
 		}
 	}
 }
@@ -518,7 +617,7 @@ func (s *mainSession) endNow(why driver.Reason, err error) {
 	if s.reading == resting { // who leads will see it
 		s.wakeReader()
 	}
-	s.abandonWork()
+	calls := s.abandonWork()
 	lost := s.grants.takeAll()
 	for _, g := range lost {
 		l.forgetGrant(g)
@@ -528,6 +627,9 @@ func (s *mainSession) endNow(why driver.Reason, err error) {
 
 	for _, g := range lost {
 		g.tell(why, err)
+	}
+	for _, c := range calls { // who asked about a lock knows by then how it was lost
+		close(c.answered)
 	}
 	log := l.backend.env.Logger.Debug
 	if len(lost) > 0 {
@@ -539,15 +641,14 @@ func (s *mainSession) endNow(why driver.Reason, err error) {
 // abandonWork answers what the session was doing and was to do. It runs under mu. A try that was sent may have been
 // granted, and is gone with the session; it can be tried again elsewhere. A release has happened, one way or the other,
 // but whether the lock was held until then is not known.
-func (s *mainSession) abandonWork() {
+// It returns the calls, whose answer the caller gives.
+func (s *mainSession) abandonWork() (calls []*call) {
 	left := s.releases
 	for _, st := range s.inFlight {
 		left = append(left, st.asks...)
-		if c := st.call; c != nil {
+		if c := st.call; c != nil && c.answered != nil {
 			c.err = s.cause
-			if c.answered != nil {
-				close(c.answered)
-			}
+			calls = append(calls, c)
 		}
 	}
 	for _, a := range left {
@@ -559,6 +660,7 @@ func (s *mainSession) abandonWork() {
 		}
 	}
 	s.inFlight, s.outbox, s.releases = nil, nil, nil
+	return calls
 }
 
 // errSessionEnded marks an ask that a session's end left without an answer.
@@ -583,7 +685,8 @@ func (s *mainSession) hasEnded() bool {
 
 const (
 	maxAsks     = 512 // in one statement
-	fewAsks     = 6   // measured: up to 7 an array costs the server more
-	maxInFlight = 8   // statements of few callers each
+	manyAsks    = 32
+	fewAsks     = 6 // measured: up to 7 an array costs the server more
+	maxInFlight = 8 // statements of few callers each
 	far         = 250 * time.Microsecond
 )

@@ -57,11 +57,11 @@ func (s *mainSession) fail(err error) {
 	s.end(s.reasonNow(), err)
 }
 
-// rest lets the reader rest if nothing is on its way.
+// rest lets the reader rest if nothing is on its way. When the server is far there is nothing to be won by it.
 func (s *mainSession) rest() bool {
 	s.lanes.mu.Lock()
 	defer s.lanes.mu.Unlock()
-	if len(s.inFlight) > 0 || s.cause != nil || !s.interruptible {
+	if len(s.inFlight) > 0 || s.cause != nil || !s.interruptible || s.isFar() {
 		return false
 	}
 	s.setResting()
@@ -111,7 +111,7 @@ func (s *mainSession) lead(a *ask) (answered bool) {
 			return false
 		}
 		select {
-		case other := <-a.wake:
+		case other := <-a.caller.wake:
 			if other == nil {
 				s.handOver()
 				return true
@@ -164,11 +164,14 @@ func (s *mainSession) handOver() {
 	switch next := s.someoneWaiting(); {
 	case next != nil:
 		s.calm()
-		next.wake <- s
+		next.caller.wake <- s
 	case len(s.inFlight) > 0 || s.cause != nil:
 		s.wakeReader()
 	default:
 		s.setResting()
+		if s.queued() > 0 { // what was left to somebody who has gone
+			go s.proceed()
+		}
 	}
 }
 
@@ -176,7 +179,7 @@ func (s *mainSession) handOver() {
 // have just been answered are likely to come back before he does, and one statement then serves them all. It runs under
 // mu.
 func (s *mainSession) leavesSending() bool {
-	n := len(s.releases) + len(s.lanes.pending)
+	n := s.queued()
 	return s.reading == led && len(s.inFlight) == 0 && 0 < n && n <= fewAsks && s.someoneWaiting() != nil
 }
 
@@ -186,7 +189,7 @@ func (s *mainSession) someoneWaiting() *ask {
 	if len(s.inFlight) > 0 {
 		return anyWaiting(s.inFlight[0].asks)
 	}
-	if a := anyWaiting(s.releases); a != nil {
+	if a := anyWaiting(s.releases); a != nil || !s.tries() {
 		return a
 	}
 	return anyWaiting(s.lanes.pending)
@@ -194,7 +197,7 @@ func (s *mainSession) someoneWaiting() *ask {
 
 func anyWaiting(asks []*ask) *ask {
 	for _, a := range asks {
-		if (a.state == sent || a.state == pending) && a.wake != nil && len(a.wake) == 0 {
+		if (a.state == sent || a.state == pending) && a.caller != nil && len(a.caller.wake) == 0 {
 			return a
 		}
 	}
@@ -220,10 +223,10 @@ func (s *mainSession) calm() {
 func (a *ask) decline() {
 	for {
 		select {
-		case s := <-a.wake:
+		case s := <-a.caller.wake:
 			if s != nil {
 				s.wakeReader()
-				go s.proceed(true)
+				go s.proceed()
 			}
 		default:
 			return
@@ -247,7 +250,7 @@ func (s *mainSession) oversee() {
 	case !s.interrupted:
 		s.interrupted = true
 		_ = s.socket.SetReadDeadline(longAgo) // fails only on a closed socket
-		go s.proceed(true)
+		go s.proceed()
 	}
 	s.overseen = true
 	s.overseer.Reset(oversight)

@@ -67,6 +67,7 @@ func (t *turns) join(ctx context.Context, r driver.Request) *poller {
 		t.waiting++
 		return nil
 	}
+	r.Keys = slices.Clone(r.Keys) // a try may outlive the call
 	p := &poller{ctx: ctx, request: r, done: make(chan struct{})}
 	t.pollers = append(t.pollers, p)
 	if !t.polling {

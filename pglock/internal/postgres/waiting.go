@@ -12,7 +12,7 @@ import (
 // prepareToWait makes a session one that can wait. It waits without a snapshot where that can be had; else (no right to
 // make temporary objects or to use PL/pgSQL, a standby, a server on which it does not work) in slices.
 func (s *session) prepareToWait(ctx context.Context) error {
-	if _, err := s.conn.Prepare(ctx, stmtUnlock, lockdb.UnlockOne); err != nil {
+	if _, err := s.conn.Prepare(ctx, namesOn(s.pid).unlock, guarded(lockdb.UnlockOne, 1, s.pid)); err != nil {
 		return classify(err)
 	}
 	if s.backend.sliced.Load() {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"strconv"
@@ -13,11 +14,11 @@ import (
 // wire writes statements to a connection on which one goroutine reads all the time. Whoever writes must have the
 // session to himself; see mainSession.
 type wire struct {
-	front    *pgproto3.Frontend
-	bind     pgproto3.Bind
-	args     [3][]byte // of bind, so that it need not be allocated
-	scratch  []byte
-	textForm []byte
+	front   *pgproto3.Frontend
+	bind    pgproto3.Bind
+	args    [2][]byte // of bind, so that it need not be allocated
+	scratch []byte
+	text    textQuery
 }
 
 var (
@@ -55,89 +56,93 @@ func literal(sql string, args []string) string {
 	return strings.NewReplacer(pairs...).Replace(sql)
 }
 
-// one runs a statement for one bigint, as soon as sync follows.
-func (w *wire) one(name string, pid int32, number int64) {
-	w.scratch = binary.BigEndian.AppendUint32(w.scratch[:0], uint32(pid))
-	w.scratch = binary.BigEndian.AppendUint64(w.scratch, uint64(number))
-	w.args = [3][]byte{w.scratch[:4], w.scratch[4:12]}
-	w.execute(name, 2)
+// guarded puts the process ID for the guard against proxies in the place of the parameter that follows the others.
+func guarded(sql string, others int, pid int32) string {
+	return strings.ReplaceAll(sql, "$"+strconv.Itoa(others+1), strconv.Itoa(int(pid)))
 }
 
-// batch runs a statement over operations and numbers. A large one goes as a single message instead of three, so that it
-// cannot arrive in part and leave the server in the middle of a statement.
-func (w *wire) batch(name string, pid int32, operations []int16, numbers []int64) error {
-	if len(numbers) > segment {
-		w.textForm = appendExecute(w.textForm[:0], name, pid, operations, numbers)
-		return w.sendQuery(string(w.textForm))
+// one runs a statement for one bigint, as soon as sync follows.
+func (w *wire) one(name string, number int64) {
+	w.scratch = binary.BigEndian.AppendUint64(w.scratch[:0], uint64(number))
+	w.args[0] = w.scratch
+	w.execute(name, 1)
+}
+
+// sendBatch runs a statement over two arrays. A large one goes as a single message instead of three, so that it cannot
+// arrive in part and leave the server in the middle of a statement.
+func sendBatch[N int16 | int64](w *wire, name string, first []N, second []int64) error {
+	if (len(first)+len(second))*elementSize > segment {
+		w.text = appendExecute(w.text[:0], name, first, second)
+		w.front.Send(&w.text)
+		return w.front.Flush()
 	}
-	w.scratch = appendInt2s(w.scratch[:0], operations)
+	w.scratch = appendArray(w.scratch[:0], first)
 	split := len(w.scratch)
-	w.scratch = appendInt8s(w.scratch, numbers)
-	end := len(w.scratch)
-	w.scratch = binary.BigEndian.AppendUint32(w.scratch, uint32(pid))
-	w.args = [3][]byte{w.scratch[:split], w.scratch[split:end], w.scratch[end:]}
-	w.execute(name, 3)
+	w.scratch = appendArray(w.scratch, second)
+	w.args = [2][]byte{w.scratch[:split], w.scratch[split:]}
+	w.execute(name, 2)
 	return w.sync()
 }
 
-// segment is how many operations fit one TCP segment of 1,460 bytes: 18 bytes each, and 100 for the rest.
-const segment = 64
+// textQuery is pgproto3.Query for a text in a buffer.
+type textQuery []byte
 
-// appendExecute writes an EXECUTE of the prepared statement with literals.
-func appendExecute(b []byte, name string, pid int32, operations []int16, numbers []int64) []byte {
-	b = append(b, "EXECUTE "...)
-	b = append(b, name...)
-	b = append(b, "('{"...)
-	for i, n := range operations {
-		b = appendComma(b, i)
-		b = strconv.AppendInt(b, int64(n), 10)
-	}
-	b = append(b, "}','{"...)
-	for i, n := range numbers {
-		b = appendComma(b, i)
-		b = strconv.AppendInt(b, n, 10)
-	}
-	b = append(b, "}',"...)
-	b = strconv.AppendInt(b, int64(pid), 10)
-	return append(b, ')')
+// Frontend implements [pgproto3.FrontendMessage].
+func (*textQuery) Frontend() {}
+
+// Decode implements [pgproto3.FrontendMessage].
+func (q *textQuery) Decode(body []byte) error {
+	*q = bytes.TrimSuffix(bytes.Clone(body), []byte{0})
+	return nil
 }
 
-func appendComma(b []byte, i int) []byte {
-	if i > 0 {
-		b = append(b, ',')
-	}
-	return b
+// Encode implements [pgproto3.FrontendMessage].
+func (q *textQuery) Encode(to []byte) ([]byte, error) {
+	to = append(to, 'Q')
+	to = binary.BigEndian.AppendUint32(to, uint32(4+len(*q)+1))
+	return append(append(to, *q...), 0), nil
+}
+
+const (
+	// segment is how many bytes of arrays fit one TCP segment of 1,460 bytes: the rest needs 100.
+	segment = 1360
+	// elementSize is what an int8 needs; an int2 needs half.
+	elementSize = 12
+)
+
+// appendExecute writes an EXECUTE of the prepared statement with literals.
+func appendExecute[N int16 | int64](b []byte, name string, first []N, second []int64) []byte {
+	b = append(b, "EXECUTE "...)
+	b = append(b, name...)
+	b = append(b, "('"...)
+	b = appendArrayText(b, first)
+	b = append(b, "','"...)
+	b = appendArrayText(b, second)
+	return append(b, "')"...)
 }
 
 // Object identifiers of pg_type.dat.
 const (
 	oidInt8 = 20
 	oidInt2 = 21
-	oidInt4 = 23
 )
 
-func appendInt2s(b []byte, values []int16) []byte {
-	b = appendArrayHeader(b, oidInt2, len(values))
-	for _, v := range values {
-		b = binary.BigEndian.AppendUint32(b, 2)
-		b = binary.BigEndian.AppendUint16(b, uint16(v))
+// appendArray writes what array_recv reads: one dimension that starts at 1, without nulls.
+func appendArray[N int16 | int64](b []byte, values []N) []byte {
+	oid, size := uint32(oidInt8), uint32(8)
+	if _, small := any(values).([]int16); small {
+		oid, size = oidInt2, 2
 	}
-	return b
-}
-
-func appendInt8s(b []byte, values []int64) []byte {
-	b = appendArrayHeader(b, oidInt8, len(values))
-	for _, v := range values {
-		b = binary.BigEndian.AppendUint32(b, 8)
-		b = binary.BigEndian.AppendUint64(b, uint64(v))
-	}
-	return b
-}
-
-// appendArrayHeader writes what array_recv reads before the elements: one dimension that starts at 1, without nulls.
-func appendArrayHeader(b []byte, oid uint32, n int) []byte {
-	for _, v := range [...]uint32{1, 0, oid, uint32(n), 1} {
+	for _, v := range [...]uint32{1, 0, oid, uint32(len(values)), 1} {
 		b = binary.BigEndian.AppendUint32(b, v)
+	}
+	for _, v := range values {
+		b = binary.BigEndian.AppendUint32(b, size)
+		if size == 2 {
+			b = binary.BigEndian.AppendUint16(b, uint16(v))
+		} else {
+			b = binary.BigEndian.AppendUint64(b, uint64(v))
+		}
 	}
 	return b
 }
@@ -190,10 +195,15 @@ func (a *answer) take(message pgproto3.BackendMessage) (complete bool) {
 }
 
 // arrayText writes an array in text form.
-func arrayText[N int16 | int64](numbers []N) string {
-	b := []byte{'{'}
+func arrayText[N int16 | int64](numbers []N) string { return string(appendArrayText(nil, numbers)) }
+
+func appendArrayText[N int16 | int64](b []byte, numbers []N) []byte {
+	b = append(b, '{')
 	for i, n := range numbers {
-		b = strconv.AppendInt(appendComma(b, i), int64(n), 10)
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, int64(n), 10)
 	}
-	return string(append(b, '}'))
+	return append(b, '}')
 }
