@@ -87,39 +87,46 @@ func TestSessionsAreOpenedAsFewCallersNeedThem(t *testing.T) {
 	wantQuiet(t, db, l)
 }
 
-// As many callers as make the Locker change between all of its sessions and two. Whatever was left to a session that is
-// then not used is answered all the same, long before there is a heartbeat that would carry it along.
-func TestNoReleaseIsForgottenWhenFewCallersBecomeMore(t *testing.T) {
+// As many callers as make the Locker change between all of its sessions and two. What was left to a session that is then
+// not used is sent all the same, though at the end of a round there is no caller any more who would carry it along.
+func TestNothingIsForgottenWhenFewCallersBecomeMore(t *testing.T) {
 	db := testenv.Database(t)
-	l, _ := openCounted(t, db, pglock.WithSessions(4), pglock.WithLease(10*time.Minute))
-	var workers sync.WaitGroup
+	l, _ := openCounted(t, db, pglock.WithSessions(4), pglock.WithLease(24*time.Hour))
 	keys := faultKeys(14)
-	for own := range slices.Chunk(keys, 2) {
-		workers.Go(func() {
-			for range trials(t, 20_000) {
-				var locks []*pglock.Lock
-				for _, key := range some(own, 1+rand.IntN(2)) {
-					lock, err := l.Lock(t.Context(), key)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					locks = append(locks, lock)
-				}
-				for _, lock := range locks {
-					if err := lock.Unlock(t.Context()); err != nil {
-						t.Error(err)
-						return
+	for range trials(t, 100) {
+		var workers sync.WaitGroup
+		for own := range slices.Chunk(keys, 2) {
+			workers.Go(func() {
+				for range 60 {
+					lockAndUnlock(t, l, some(own, 1+rand.IntN(2)))
+					if rand.IntN(4) == 0 {
+						time.Sleep(rand.N(200 * time.Microsecond)) // so that they are few for a moment
 					}
 				}
-				if rand.IntN(4) == 0 {
-					time.Sleep(rand.N(200 * time.Microsecond)) // so that they are few for a moment
-				}
-			}
-		})
+			})
+		}
+		workers.Wait()
 	}
-	workers.Wait()
 	wantQuiet(t, db, l)
+}
+
+// lockAndUnlock holds all keys for a moment.
+func lockAndUnlock(t *testing.T, l *pglock.Locker, keys []pglock.Key) {
+	var locks []*pglock.Lock
+	for _, key := range keys {
+		lock, err := l.Lock(t.Context(), key)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		locks = append(locks, lock)
+	}
+	for _, lock := range locks {
+		// A machine may be so busy that a backend does not run for seconds. The release is on its way then.
+		if err := lock.Unlock(t.Context()); err != nil && !errors.Is(err, pglock.ErrUnavailable) {
+			t.Error(err)
+		}
+	}
 }
 
 // Many waits fail at the same moment, and each wants to know who was in the way.

@@ -43,10 +43,6 @@ func (l *lanes) submit(a *ask) (leads *mainSession, err error) {
 	s, err := l.queue(a)
 	if s != nil && s.ready() && s.gathers() {
 		s.letOthersCome()
-		if !a.release && (s.cause != nil || !s.tries()) { // not for this session any more, unlike what is to be released on it
-			go s.proceed()
-			s = l.leastBusy()
-		}
 	}
 	more := s != nil && !s.gathering && s.load() // who lets others come sends what they bring
 	if more && s.expectAnswer(a) {
@@ -64,7 +60,7 @@ func (l *lanes) queue(a *ask) (*mainSession, error) {
 	a.state = pending
 	switch {
 	case a.release:
-		l.busy++
+		l.count()
 		s := a.grant.lane
 		if s.cause != nil {
 			l.fail(a, lostBecause(s.cause))
@@ -78,7 +74,7 @@ func (l *lanes) queue(a *ask) (*mainSession, error) {
 	if err := l.admit(a.grant); err != nil {
 		return nil, err
 	}
-	l.busy++
+	l.count()
 	l.pending = append(l.pending, a)
 	s := l.choose(a.caller.last)
 	if (s == nil || len(s.inFlight) > 0) && l.mayDial() {
@@ -112,7 +108,16 @@ func (l *lanes) few() bool {
 	return l.busy <= n
 }
 
-// kick has tries sent that were left to a session which does not take them any more. It runs under mu.
+// count counts one more ask. With it, fewer sessions may take tries than before. It runs under mu.
+func (l *lanes) count() {
+	few := l.few()
+	l.busy++
+	if few && !l.few() && len(l.open) > combining {
+		l.kick()
+	}
+}
+
+// kick has the tries sent that may have been left to a session which does not take them any more. It runs under mu.
 func (l *lanes) kick() {
 	if len(l.pending) == 0 {
 		return
@@ -377,7 +382,7 @@ func (l *lanes) whyPending() error {
 		return errNoConnection
 	}
 	for _, s := range l.open {
-		if len(s.inFlight) == 0 || driver.Now().Sub(driver.Instant(s.lastSent.Load())) < answerPatience {
+		if s.unanswered(driver.Now()) < answerPatience {
 			return nil
 		}
 	}

@@ -19,9 +19,9 @@ import (
 // mainSession is one connection that holds many locks, and the lease on them.
 //
 // Statements are put in line under lanes.mu, and written in that order by whoever put one there: a caller, who reads when
-// an answer has made room for more, or the timer with a heartbeat. The server ends a session that it has heard nothing from for the lease; its
-// clock starts when it has answered a statement, so the session can be trusted until the sending of the last answered
-// one plus the lease, less a margin.
+// an answer has made room for more, or the timer with a heartbeat. The server ends a session that it has heard nothing
+// from for the lease; its clock starts when it has answered a statement, so the session can be trusted until the sending
+// of the last answered one plus the lease, less a margin.
 type mainSession struct {
 	lanes      *lanes
 	names      statementNames
@@ -34,7 +34,6 @@ type mainSession struct {
 	identity   identity
 
 	trustedUntil atomic.Int64 // a driver.Instant
-	lastSent     atomic.Int64 // likewise
 
 	ending   sync.Once
 	sending  sync.Mutex // keeps the order of the statements, and guards:
@@ -47,9 +46,10 @@ type mainSession struct {
 	woken   []chan *mainSession // callers whose asks have been answered
 
 	// Under lanes.mu:
-	outbox    []*statement  // to be written
-	inFlight  []*statement  // to be written or answered, in order
-	asks      int           // in them
+	outbox    []*statement // to be written
+	inFlight  []*statement // to be written or answered, in order
+	asks      int          // in them
+	lastSent  driver.Instant
 	crowd     int           // callers whom the last one answered
 	gathering bool          // somebody lets others come before he sends
 	roundTrip time.Duration // the shortest seen
@@ -58,6 +58,7 @@ type mainSession struct {
 	grants    grantList
 	cause     error // why the session has ended
 	timer     *time.Timer
+	forgotten bool // something was queued and not sent when the timer ran
 
 	reading              reading
 	interruptible        bool          // somebody else than the reader may read
@@ -166,9 +167,6 @@ func (s *mainSession) answeredStatement() {
 		s.gathering = true
 	case !s.leavesSending():
 		s.load()
-	}
-	if !s.tries() {
-		l.kick() // what was left to this session, or is to be tried again
 	}
 	more := len(s.outbox) > 0
 	l.mu.Unlock()
@@ -290,9 +288,6 @@ func (s *mainSession) letOthersCome() {
 		s.lanes.mu.Lock()
 	}
 	s.gathering = false
-	if !s.tries() {
-		s.lanes.kick()
-	}
 }
 
 // isFar reports whether statements take so long to get to the server that waiting for one to be answered costs more than
@@ -306,6 +301,8 @@ func (s *mainSession) busier(other *mainSession) int {
 
 // line puts st in line. It runs under mu.
 func (s *mainSession) line(st *statement) {
+	st.sentAt = driver.Now() // a little early is on the safe side
+	s.lastSent = st.sentAt
 	s.asks += len(st.asks)
 	s.inFlight = append(s.inFlight, st)
 	s.outbox = append(s.outbox, st)
@@ -355,9 +352,6 @@ func (s *mainSession) writeOutbox() error {
 	s.outbox, s.outgoing = s.outgoing, statements[:0]
 	s.lanes.mu.Unlock()
 	for _, st := range statements {
-		now := driver.Now()
-		st.sentAt = now
-		s.lastSent.Store(int64(now))
 		if err := s.write(st); err != nil {
 			return err
 		}
@@ -518,6 +512,9 @@ func (s *mainSession) settleReconciled(a *ask, held []bool, failure error) {
 	case !any && !a.retried && !s.lanes.closed && a.state != abandoned && serverCode(failure) == codeQueryCanceled: // somebody's pg_cancel_backend
 		a.retried, a.state = true, pending
 		s.lanes.pending = append(s.lanes.pending, a)
+		if !s.tries() {
+			s.lanes.kick()
+		}
 	default:
 		s.settle(a, held, classify(failure))
 	}
@@ -568,16 +565,36 @@ func (s *mainSession) keep() {
 		s.end(driver.ReasonLease, nil)
 		return
 	}
-	sent := now.Sub(driver.Instant(s.lastSent.Load()))
-	if sent >= releasePatience {
+	if s.unanswered(now) >= releasePatience {
 		s.giveUpReleases()
 	}
-	quiet := len(s.inFlight) == 0 && sent >= every-min(every, lookEvery)/2
+	quiet := len(s.inFlight) == 0 && now.Sub(s.lastSent) >= every-min(every, lookEvery)/2
+	s.sendForgotten(now)
 	s.timer.Reset(min(every, left, lookEvery))
 	l.mu.Unlock()
 	if quiet {
 		_ = s.send(&call{sql: lockdb.Heartbeat}) // it fails only when the session has ended
 	}
+}
+
+// sendForgotten has sent what was queued and lies there although the session is ready, which it finds when it looks for
+// the second time. Whoever queues something sees to it that it is sent, so there should be nothing; but if that went
+// wrong, callers would wait for ever. It runs under mu.
+func (s *mainSession) sendForgotten(now driver.Instant) {
+	forgotten := s.ready() && s.queued() > 0 && now.Sub(s.lastSent) >= lookEvery
+	if forgotten && s.forgotten {
+		s.lanes.backend.env.Logger.Warn("lock session sends late what was queued", "pid", s.pid)
+		go s.proceed()
+	}
+	s.forgotten = forgotten
+}
+
+// unanswered is how long the oldest statement has been on its way; 0 when there is none. It runs under mu.
+func (s *mainSession) unanswered(now driver.Instant) time.Duration {
+	if len(s.inFlight) == 0 {
+		return 0
+	}
+	return now.Sub(s.inFlight[0].sentAt)
 }
 
 // giveUpReleases ends the wait of those who release, on a server that does not answer. It runs under mu.

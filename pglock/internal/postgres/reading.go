@@ -169,9 +169,14 @@ func (s *mainSession) handOver() {
 		s.wakeReader()
 	default:
 		s.setResting()
-		if s.queued() > 0 { // what was left to somebody who has gone
-			go s.proceed()
-		}
+		s.sendLater()
+	}
+}
+
+// sendLater has sent what was left to the caller who leads next, when there is none. It runs under mu.
+func (s *mainSession) sendLater() {
+	if s.ready() && s.queued() > 0 {
+		go s.proceed()
 	}
 }
 
@@ -204,11 +209,12 @@ func anyWaiting(asks []*ask) *ask {
 	return nil
 }
 
-// stepDown gives the lead to the reader.
+// stepDown gives the lead to the reader, who does not send.
 func (s *mainSession) stepDown() {
 	s.lanes.mu.Lock()
 	defer s.lanes.mu.Unlock()
 	s.wakeReader()
+	s.sendLater()
 }
 
 // calm undoes an interruption. It runs under mu.
