@@ -21,6 +21,12 @@ type taken struct {
 // tick says that the next snapshot is due, unless the pace has changed since.
 type tick struct{ pace int }
 
+// resizeSettled says that the last change of the terminal's size is a while ago, unless there has been another since.
+type resizeSettled struct{ resizes int }
+
+// resizeSettles is longer than tmux takes for a step, 250 ms.
+const resizeSettles = 500 * time.Millisecond
+
 // arranged is the answer to a question.
 type arranged struct{ board board }
 

@@ -18,6 +18,7 @@ type Model struct {
 	styles  styles
 
 	width, height int
+	resizes       int
 
 	// snapshot is the latest, and trends the past up to it.
 	snapshot *monitor.Snapshot
@@ -73,7 +74,11 @@ func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 func (m Model) handle(msg tea.Msg) (Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		m.width, m.height = msg.Width, msg.Height
+		return m.resized(msg.Width, msg.Height)
+	case resizeSettled:
+		if msg.resizes == m.resizes {
+			return m, tea.ClearScreen
+		}
 	case tick:
 		return m.due(msg)
 	case taken:
@@ -92,6 +97,19 @@ func (m Model) handle(msg tea.Msg) (Model, tea.Cmd) {
 		}
 	}
 	return m, nil
+}
+
+// resized fits the view to the terminal. A terminal may be larger or smaller already than it has told, or change its size
+// in steps as tmux does; what is drawn meanwhile then lies beside its place, and only what differs is drawn later. So
+// after a while the whole screen is drawn anew.
+func (m Model) resized(width, height int) (Model, tea.Cmd) {
+	m.width, m.height = width, height
+	m.resizes++
+	if m.resizes == 1 { // this is how a terminal introduces itself
+		return m, nil
+	}
+	resizes := m.resizes
+	return m, tea.Tick(resizeSettles, func(time.Time) tea.Msg { return resizeSettled{resizes} })
 }
 
 // settled has what depends on everything else in order: what of the rows and of the pane is on the screen.

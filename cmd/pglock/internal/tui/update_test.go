@@ -388,6 +388,27 @@ func TestHundredThousandLocks(t *testing.T) {
 	u.wants("1000 worker", "├─ 2015 client", "1-17 of 201")
 }
 
+// What lies beside its place after a change of the size is drawn anew, once.
+func TestTheScreenIsDrawnAnewWhenItsSizeHasSettled(t *testing.T) {
+	u := start(t, Options{First: &monitor.Snapshot{TakenAt: noon}}, 80, 24)
+	if u.command != nil {
+		t.Error("something follows the first size, which is no change")
+	}
+	clears := func() bool {
+		return u.command != nil && reflect.TypeOf(u.command()) == reflect.TypeOf(tea.ClearScreen())
+	}
+	u.send(tea.WindowSizeMsg{Width: 31, Height: 7})
+	first := u.command
+	u.send(tea.WindowSizeMsg{Width: 80, Height: 24})
+	second := u.command
+	if u.send(first()); u.command != nil {
+		t.Error("something follows a size that has changed again")
+	}
+	if u.send(second()); !clears() {
+		t.Error("the screen is not drawn anew")
+	}
+}
+
 // BenchmarkHundredThousandLocks prints what the parts of the view cost with 100,000 locks: a key with the screen that it
 // leads to, the arrival of a snapshot and, which happens beside the keys, arranging the rows.
 func BenchmarkHundredThousandLocks(b *testing.B) {
