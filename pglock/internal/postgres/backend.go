@@ -49,16 +49,16 @@ const Unbounded = -1
 
 // Backend implements [driver.Backend], [driver.Fencer] and [driver.TxGuard].
 type Backend struct {
-	config Config
-	env    driver.Env
-	names  *recorder
-	lanes  lanes
-	turns  turns
-	pool   pool
-	probe  chan struct{} // has room while nobody probes; see joinShared
-	asking chan struct{} // has room while nobody asks for holders
-	sliced atomic.Bool   // waits are sliced; see prepareToWait
-	probed atomic.Bool   // it is known whether they must be; see probeWait
+	config  Config
+	env     driver.Env
+	names   *recorder
+	lanes   lanes
+	turns   turns
+	pool    pool
+	probe   chan struct{} // has room while nobody probes; see joinShared
+	asking  chan struct{} // has room while nobody asks for holders
+	sliced  atomic.Bool   // waits are sliced; see prepareToWait
+	probing atomic.Bool   // it is found out, or known, whether they must be; see probeWaits
 
 	life       context.Context // ends with Close
 	end        context.CancelFunc

@@ -36,6 +36,9 @@ func (s *session) prepareWaitWithoutSnapshot(ctx context.Context) error {
 	if err := db.CreateWaitDomain(ctx); err != nil {
 		return err
 	}
+	if err := db.CreateWaitProcedure(ctx); err != nil {
+		return err
+	}
 	if _, err := db.PrepareWait(ctx, lockdb.PrepareWaitParams{Pid: s.pid, Operations: []int16{}, Numbers: []int64{}}); err != nil {
 		return err
 	}
@@ -69,7 +72,7 @@ func (s *session) waitFor(ctx context.Context, conn *pgx.Conn, g *grant) (outcom
 	if err != nil || outcome != "granted" {
 		return outcome, err
 	}
-	defer s.backend.probeWait(s)()
+	s.backend.probeWaits()
 	return outcome, db.WaitWithoutSnapshot(ctx)
 }
 
@@ -93,27 +96,34 @@ func (s *session) waitSliced(ctx context.Context, conn *pgx.Conn, g *grant) (out
 	}
 }
 
-// probeWait looks, once for a Backend, whether a session that waits really has no snapshot: that rests on how PL/pgSQL
-// works inside. If it has one all waits begin again, in slices. What it returns is to be called when the wait has ended.
-func (b *Backend) probeWait(s *session) (stop func()) {
-	if b.probed.Load() {
-		return func() {}
+// probeWaits looks, once for a Backend, whether a session that waits really has no snapshot: that rests on how PL/pgSQL
+// works inside. If it has one all waits begin again, in slices.
+func (b *Backend) probeWaits() {
+	if b.probing.Load() || !b.probing.CompareAndSwap(false, true) {
+		return
 	}
-	ctx, cancel := context.WithCancel(b.life)
 	b.background.Go(func() {
-		for attempt := 0; !b.probed.Load() && pause(ctx, backoff(attempt)); attempt++ {
-			row, waits, err := b.lanes.call(ctx, lockdb.WaitHasSnapshot, text(int32(s.pg.PID())))
-			if err != nil || !waits {
-				continue // a wait that has not begun yet, or not one in the server
+		for attempt := 0; pause(b.life, backoff(attempt)); attempt++ {
+			for _, s := range b.pool.all() {
+				if s.waiting.Load() && b.inspect(s) {
+					return
+				}
 			}
-			if b.probed.CompareAndSwap(false, true) && row == "t" {
-				b.waitInSlices(errWaitsWithSnapshot)
-				b.endWaits(b.life)
-			}
-			return
 		}
 	})
-	return cancel
+}
+
+// inspect reports whether it is known afterwards whether waits must be sliced.
+func (b *Backend) inspect(s *session) (known bool) {
+	row, waits, err := b.lanes.call(b.life, lockdb.WaitHasSnapshot, text(int32(s.pg.PID())))
+	if err != nil || !waits {
+		return false // a wait that has not begun yet, or has ended, or is not one in the server
+	}
+	if row == "t" {
+		b.waitInSlices(errWaitsWithSnapshot)
+		b.endWaits(b.life)
+	}
+	return true
 }
 
 // endWaits ends the sessions that wait. Their callers ask again on new ones.
