@@ -49,16 +49,17 @@ const Unbounded = -1
 
 // Backend implements [driver.Backend], [driver.Fencer] and [driver.TxGuard].
 type Backend struct {
-	config  Config
-	env     driver.Env
-	names   *recorder
-	lanes   lanes
-	turns   turns
-	pool    pool
-	probe   chan struct{} // has room while nobody probes; see joinShared
-	asking  chan struct{} // has room while nobody asks for holders
-	sliced  atomic.Bool   // waits are sliced; see prepareToWait
-	probing atomic.Bool   // it is found out, or known, whether they must be; see probeWaits
+	config    Config
+	env       driver.Env
+	names     *recorder
+	lanes     lanes
+	turns     turns
+	pool      pool
+	attendant attendant
+	probe     chan struct{} // has room while nobody probes; see joinShared
+	asking    chan struct{} // has room while nobody asks for holders
+	sliced    atomic.Bool   // waits are sliced; see prepareToWait
+	probing   atomic.Bool   // it is found out, or known, whether they must be; see probeWaits
 
 	life       context.Context // ends with Close
 	end        context.CancelFunc
@@ -81,6 +82,7 @@ func New(config Config) *Backend {
 	b.life, b.end = context.WithCancel(context.Background())
 	b.lanes = lanes{backend: b, shared: map[driver.KeyID]*sharedKey{}}
 	b.turns = turns{backend: b}
+	b.attendant = attendant{backend: b}
 	b.pool = pool{backend: b, open: map[*session]struct{}{}}
 	return b
 }

@@ -18,7 +18,7 @@ import (
 // The grant and the end of ctx can meet. Whoever comes first at the server wins: if the answer is a grant, the lock is
 // held and returned, although ctx has ended; if it is "cancelled", nothing is held.
 func (s *session) lock(ctx context.Context, g *grant) error {
-	return s.do(ctx, func(conn *pgx.Conn) error {
+	return s.doAndLeave(ctx, func(conn *pgx.Conn) error {
 		sent := driver.Now()
 		outcome, err := s.waitFor(ctx, conn, g)
 		for s.late(err) && ctx.Err() == nil { // when ctx has ended it was meant for this one

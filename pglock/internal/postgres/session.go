@@ -35,6 +35,7 @@ type session struct {
 	turn     chan struct{} // holds one token; whoever took it may stop the listener and use conn
 	stop     context.CancelFunc
 	listener chan struct{} // closed when the listener has returned
+	attended bool          // there is one, or it has ended by itself; of whoever has the token
 
 	trustedUntil atomic.Int64 // a driver.Instant
 	waiting      atomic.Bool  // a statement runs that may be cancelled on the server
@@ -61,7 +62,7 @@ const (
 // attend starts the listener. It is called by the owner of the connection.
 func (s *session) attend() {
 	ctx, cancel := context.WithCancel(context.Background())
-	s.stop, s.listener = cancel, make(chan struct{})
+	s.stop, s.listener, s.attended = cancel, make(chan struct{}), true
 	go func() {
 		defer close(s.listener)
 		s.listen(ctx)
@@ -129,6 +130,19 @@ func (s *session) do(ctx context.Context, fn func(*pgx.Conn) error) error {
 	return s.run(fn)
 }
 
+// doAndLeave is do for a wait: it returns before there is a listener again.
+func (s *session) doAndLeave(ctx context.Context, fn func(*pgx.Conn) error) error {
+	if err := s.seize(ctx); err != nil {
+		return err
+	}
+	s.backend.attendant.expect()
+	defer func() {
+		s.turn <- struct{}{}
+		s.backend.attendant.leave(s)
+	}()
+	return s.run(fn)
+}
+
 // query runs a statement that may run twice: a late cancel request is not its end, nor is somebody's pg_cancel_backend. Its answer proves that the session was
 // alive when the statement was sent. The caller waits for no longer than ctx; the statement is not given up for that,
 // since the session would be given up with it, but goes on until the session's time is over.
@@ -193,6 +207,7 @@ func (s *session) seize(ctx context.Context) error {
 	s.stop()
 	select {
 	case <-s.listener:
+		s.attended = false
 		return nil
 	case <-ctx.Done():
 		// The listener is in the middle of a heartbeat. It is left to end that, and then somebody has to listen again.
