@@ -107,6 +107,32 @@ func TestATerminatedSessionEndsTheLock(t *testing.T) {
 	}
 }
 
+// The session of a lock that was waited for is listened to as well, if not from the first moment on: no heartbeat tells
+// within this test.
+func TestTheEndOfASessionThatHasWaitedIsNoticed(t *testing.T) {
+	db := testenv.Database(t)
+	admin := db.Connect(t)
+	l, other := openLocker(t, db, pglock.WithLease(24*time.Hour)), openLocker(t, db)
+	key := pglock.NewKey("k")
+	for i := range 20 {
+		held := mustLock(t, other, key)
+		waiter := make(chan *pglock.Lock)
+		go func() { waiter <- mustLock(t, l, key) }()
+		db.WaitForWaiters(t, 1)
+		mustUnlock(t, held)
+		lock := <-waiter
+		if i%2 == 1 { // which takes the session from who listens, and gives it back
+			if err := lock.Verify(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		work := lock.Context(t.Context())
+		terminate(t, admin, onlySession(t, db, true))
+		awaitDone(t, work.Done(), "the context of a lost lock")
+		wantLost(t, context.Cause(work), pglock.LostSession)
+	}
+}
+
 func TestAWaiterWhoseSessionEndsAsksAgain(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)
