@@ -17,7 +17,7 @@ type attendant struct {
 	mu      sync.Mutex
 	running bool
 	waiting int        // sessions that are to come
-	late    []*session // sessions that may have no listener
+	late    []*session // sessions that may have no listener, some of them more than once
 }
 
 // expect says that a session is going to wait; leave must follow.
@@ -47,34 +47,31 @@ func (a *attendant) run() {
 	}
 }
 
-// attendAll starts the listeners, and reports whether there will be more to do.
+// attendAll starts the listeners that are missing, and reports whether there will be more to do.
 func (a *attendant) attendAll() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	inUse := a.late[:0]
 	for _, s := range a.late {
-		if !s.attendIfFree() {
-			inUse = append(inUse, s)
-		}
+		s.attendIfFree()
 	}
-	clear(a.late[len(inUse):])
-	a.late = inUse
-	a.running = a.waiting > 0 || len(a.late) > 0
+	clear(a.late)
+	a.late = a.late[:0]
+	a.running = a.waiting > 0
 	return a.running
 }
 
-// attendIfFree starts the listener if there is none, and reports false when somebody uses the connection.
-func (s *session) attendIfFree() bool {
+// attendIfFree starts the listener if there is none. Whoever uses the connection now will do that, or hand the session
+// over again.
+func (s *session) attendIfFree() {
 	select {
 	case <-s.turn:
 	default:
-		return false
+		return
 	}
 	if !s.attended && !s.isDead() {
 		s.attend()
 	}
 	s.turn <- struct{}{}
-	return true
 }
 
 const attendEvery = 20 * time.Millisecond

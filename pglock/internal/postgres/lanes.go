@@ -117,15 +117,19 @@ func (l *lanes) count() {
 	}
 }
 
-// kick has the tries sent that may have been left to a session which does not take them any more. It runs under mu.
+// kick has the tries sent that may have been left to a session which does not take them any more, unless somebody is
+// about to send on one that does. It runs under mu.
 func (l *lanes) kick() {
 	if len(l.pending) == 0 {
 		return
 	}
 	for _, s := range l.trying() {
-		if s.ready() {
-			go s.proceed()
+		if s.ready() && s.isAboutToSend() {
+			return
 		}
+	}
+	if s := l.leastBusy(); s != nil && s.ready() {
+		go s.proceed()
 	}
 }
 

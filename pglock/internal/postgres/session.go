@@ -130,7 +130,7 @@ func (s *session) do(ctx context.Context, fn func(*pgx.Conn) error) error {
 	return s.run(fn)
 }
 
-// doAndLeave is do for a wait: it returns before there is a listener again.
+// doAndLeave is do for a wait: it returns before there is a listener again; see attendant.
 func (s *session) doAndLeave(ctx context.Context, fn func(*pgx.Conn) error) error {
 	if err := s.seize(ctx); err != nil {
 		return err
@@ -143,9 +143,10 @@ func (s *session) doAndLeave(ctx context.Context, fn func(*pgx.Conn) error) erro
 	return s.run(fn)
 }
 
-// query runs a statement that may run twice: a late cancel request is not its end, nor is somebody's pg_cancel_backend. Its answer proves that the session was
-// alive when the statement was sent. The caller waits for no longer than ctx; the statement is not given up for that,
-// since the session would be given up with it, but goes on until the session's time is over.
+// query runs a statement that may run twice: a late cancel request is not its end, nor is somebody's pg_cancel_backend.
+// Its answer proves that the session was alive when the statement was sent. The caller waits for no longer than ctx; the
+// statement is not given up for that, since the session would be given up with it, but goes on until the session's time
+// is over.
 func query[T any](ctx context.Context, s *session, fn func(context.Context, *pgx.Conn) (T, error)) (answer T, err error) {
 	type result struct {
 		answer T
