@@ -30,8 +30,9 @@
 // # What is not
 //
 // A session that the server itself ends (pg_terminate_backend, a restart, a failover) is told at once, but one network
-// delay late: for so long two holders can overlap. Where that matters let the protected resource compare [Lock.Fence]
-// numbers, or do the work in the transaction that holds a LockTx of the same key.
+// delay late, and that of a lock that was just waited for up to 5 ms: for so long two holders can overlap. Where that
+// matters let the protected resource compare [Lock.Fence] numbers, or do the work in the transaction that holds a LockTx
+// of the same key.
 //
 // The server's side of the lease is idle_session_timeout, which PostgreSQL has since version 14. On 13 only TCP
 // keepalives notice a dead client, and a client that is frozen, but whose kernel answers, keeps its locks on the server;

@@ -27,7 +27,7 @@ func (a *attendant) expect() {
 	a.waiting++
 	if !a.running {
 		a.running = true
-		a.backend.background.Go(a.run)
+		a.backend.spawn(a.run)
 	}
 }
 
@@ -74,4 +74,4 @@ func (s *session) attendIfFree() {
 	s.turn <- struct{}{}
 }
 
-const attendEvery = 20 * time.Millisecond
+const attendEvery = 5 * time.Millisecond // what pglock's documentation promises
