@@ -63,6 +63,7 @@ type Backend struct {
 
 	life       context.Context // ends with Close
 	end        context.CancelFunc
+	spawning   sync.Mutex // held while life ends
 	background sync.WaitGroup
 }
 
@@ -363,10 +364,21 @@ func (b *Backend) Close(ctx context.Context) error {
 		err = b.names.close(ctx)
 	}
 	err = errors.Join(err, b.pool.close(ctx))
+	b.spawning.Lock()
 	b.end()
+	b.spawning.Unlock()
 	b.lanes.close()
 	b.background.Wait()
 	return err
+}
+
+// spawn runs something that Close waits for, unless it is waiting already.
+func (b *Backend) spawn(run func()) {
+	b.spawning.Lock()
+	defer b.spawning.Unlock()
+	if b.life.Err() == nil {
+		b.background.Go(run)
+	}
 }
 
 // DefaultLease is the lease of sessions when the front end sets none.

@@ -587,8 +587,10 @@ func (s *mainSession) keep() {
 func (s *mainSession) sendForgotten(now driver.Instant) {
 	forgotten := s.ready() && s.queued() > 0 && now.Sub(s.lastSent) >= lookEvery
 	if forgotten && s.forgotten {
-		s.lanes.backend.env.Logger.Warn("lock session sends late what was queued", "pid", s.pid)
-		go s.proceed()
+		go func() {
+			s.lanes.backend.env.Logger.Warn("lock session sends late what was queued", "pid", s.pid)
+			s.proceed()
+		}()
 	}
 	s.forgotten = forgotten
 }

@@ -72,7 +72,7 @@ func (s *session) attend() {
 // listen reads until ctx ends or the session does.
 func (s *session) listen(ctx context.Context) {
 	for {
-		quiet, cancel := context.WithTimeout(ctx, s.heartbeatEvery())
+		quiet, cancel := context.WithTimeout(ctx, min(s.heartbeatEvery(), s.deadline().Sub(driver.Now())))
 		err := s.pg.WaitForNotification(quiet) // nil is a notification, which nobody asked for
 		cancel()
 		switch {

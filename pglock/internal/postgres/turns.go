@@ -72,8 +72,7 @@ func (t *turns) join(ctx context.Context, r driver.Request) *poller {
 	t.pollers = append(t.pollers, p)
 	if !t.polling {
 		t.polling = true
-		t.backend.background.Add(1)
-		go t.poll()
+		t.backend.spawn(t.poll)
 	}
 	return p
 }
@@ -146,7 +145,6 @@ func (t *turns) pass() {
 // poll tries for all pollers until there are none. They are all left when the backend is closed, since the front end
 // has ended their contexts before.
 func (t *turns) poll() {
-	defer t.backend.background.Done()
 	for interval := firstPoll; ; interval = min(2*interval, lastPoll) {
 		pause(t.backend.life, interval/2+rand.N(interval))
 		tried := t.begin()

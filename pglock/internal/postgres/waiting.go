@@ -3,10 +3,12 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // prepareToWait makes a session one that can wait. It waits without a snapshot where that can be had; else (no right to
@@ -46,13 +48,14 @@ func (s *session) prepareWaitWithoutSnapshot(ctx context.Context) error {
 }
 
 // waitInSlices says once what is lost, for all sessions to come.
-func (b *Backend) waitInSlices(why error) {
-	if b.sliced.CompareAndSwap(false, true) {
+func (b *Backend) waitInSlices(why error) (first bool) {
+	if first = b.sliced.CompareAndSwap(false, true); first {
 		b.env.Logger.Warn("pglock: waiters of this Locker cannot wait without a snapshot, and wait in slices: they lose "+
 			"their place in the server's queue every few seconds, and hold back vacuum and CREATE INDEX CONCURRENTLY for "+
 			"as long (GRANT TEMPORARY ON DATABASE and USAGE ON LANGUAGE sql, plpgsql help if those are missing)",
 			"error", why)
 	}
+	return first
 }
 
 // waitFor asks for g's keys and waits for them.
@@ -73,7 +76,12 @@ func (s *session) waitFor(ctx context.Context, conn *pgx.Conn, g *grant) (outcom
 		return outcome, err
 	}
 	s.backend.probeWaits()
-	return outcome, db.WaitWithoutSnapshot(ctx)
+	err = db.WaitWithoutSnapshot(ctx)
+	if code := serverCode(err); code == codeUndefinedFunction || code == codeInvalidSchemaName {
+		err = fmt.Errorf("%w: the temporary objects of the lock session are gone, as after DISCARD by a proxy: %w",
+			driver.ErrUnavailable, err)
+	}
+	return outcome, err
 }
 
 // waitSliced waits again and again, since each statement has a snapshot that must be given back.
@@ -102,8 +110,8 @@ func (b *Backend) probeWaits() {
 	if b.probing.Load() || !b.probing.CompareAndSwap(false, true) {
 		return
 	}
-	b.background.Go(func() {
-		for attempt := 0; pause(b.life, backoff(attempt)); attempt++ {
+	b.spawn(func() {
+		for attempt := 0; pause(b.life, backoff(attempt)) && !b.sliced.Load(); attempt++ {
 			for _, s := range b.pool.all() {
 				if s.waiting.Load() && b.inspect(s) {
 					return
@@ -119,8 +127,7 @@ func (b *Backend) inspect(s *session) (known bool) {
 	if err != nil || !waits {
 		return false // a wait that has not begun yet, or has ended, or is not one in the server
 	}
-	if row == "t" {
-		b.waitInSlices(errWaitsWithSnapshot)
+	if row == "t" && b.waitInSlices(errWaitsWithSnapshot) {
 		b.endWaits(b.life)
 	}
 	return true
