@@ -68,6 +68,7 @@ func open(ctx context.Context, b *Backend) (*session, error) {
 	if !b.config.AllowPooler {
 		s.pid = int32(s.pg.PID())
 	}
+	s.names = namesOn(s.pid)
 	if err := s.setUp(ctx); err != nil {
 		s.hangUp(ctx)
 		return nil, err

@@ -161,7 +161,7 @@ func (s *session) release(ctx context.Context, conn *pgx.Conn, g *grant) (releas
 		})
 	}
 	var done bool
-	err = conn.QueryRow(ctx, namesOn(s.pid).unlock, g.numbers[0]).Scan(&done)
+	err = conn.QueryRow(ctx, s.names.unlock, g.numbers[0]).Scan(&done)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = refusal("pglock_pooler")
 	}

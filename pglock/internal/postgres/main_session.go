@@ -106,7 +106,7 @@ func openMain(ctx context.Context, b *Backend) (*mainSession, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := namesOn(dialled.pid)
+	names := dialled.names
 	for _, st := range []struct {
 		name, sql string
 		params    int

@@ -30,6 +30,7 @@ type session struct {
 	pg        *pgconn.PgConn
 	lockTable int   // nominal size of the server's lock table
 	pid       int32 // as the server gave it; 0 where a proxy is allowed to have made it up
+	names     statementNames
 	identity  identity
 
 	turn     chan struct{} // holds one token; whoever took it may stop the listener and use conn

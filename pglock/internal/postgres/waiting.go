@@ -14,7 +14,7 @@ import (
 // prepareToWait makes a session one that can wait. It waits without a snapshot where that can be had; else (no right to
 // make temporary objects or to use PL/pgSQL, a standby, a server on which it does not work) in slices.
 func (s *session) prepareToWait(ctx context.Context) error {
-	if _, err := s.conn.Prepare(ctx, namesOn(s.pid).unlock, guarded(lockdb.UnlockOne, 1, s.pid)); err != nil {
+	if _, err := s.conn.Prepare(ctx, s.names.unlock, guarded(lockdb.UnlockOne, 1, s.pid)); err != nil {
 		return classify(err)
 	}
 	if s.backend.sliced.Load() {
@@ -107,7 +107,7 @@ func (s *session) waitSliced(ctx context.Context, conn *pgx.Conn, g *grant) (out
 // probeWaits looks, once for a Backend, whether a session that waits really has no snapshot: that rests on how PL/pgSQL
 // works inside. If it has one all waits begin again, in slices.
 func (b *Backend) probeWaits() {
-	if b.probing.Load() || !b.probing.CompareAndSwap(false, true) {
+	if !b.probing.CompareAndSwap(false, true) {
 		return
 	}
 	b.spawn(func() {
