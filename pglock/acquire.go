@@ -139,69 +139,61 @@ func (l *Locker) take(ctx context.Context, r *request) (*Lock, error) {
 	return l.askAndWait(ctx, r)
 }
 
-// register counts r, unless that is one too many. It runs under mu.
-func (l *Locker) register(r *request) error {
-	if l.closed {
-		return ErrClosed
-	}
-	if n := l.inUse + len(r.keys); l.config.maxHeld > 0 && n > l.config.maxHeld {
-		return fmt.Errorf("%w: %d keys would be held or waited for, and WithMaxHeld allows %d", ErrTooManyLocks, n, l.config.maxHeld)
-	}
-	l.inUse += len(r.keys)
-	l.counts.Waiting++
-	return nil
-}
-
-// unregister undoes register for a request that got nothing. It runs under mu.
-func (l *Locker) unregister(r *request) {
-	l.counts.Waiting--
-	l.forget(len(r.keys))
-}
-
-// forget counts keys that are not in use any more. It runs under mu.
-func (l *Locker) forget(keys int) {
-	l.inUse -= keys
-	if l.closed && l.inUse == 0 {
-		close(l.drained)
-	}
-}
-
 // passQueues brings r through the entries of its keys. Afterwards r is busy at all of them, or has a Lock, or
 // there is an error and it is at none.
 func (l *Locker) passQueues(ctx context.Context, r *request) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.register(r); err != nil {
-		return err
-	}
-	for at, key := range r.keys {
-		if l.closed {
-			r.err = ErrClosed
-		} else if l.enter(r, key.KeyID) {
-			l.await(ctx, r)
-		}
-		if r.err != nil {
-			l.leave(r, at)
-			l.unregister(r)
-			return r.err
+	for i, key := range r.keys {
+		if err := l.passQueue(ctx, r, key.KeyID); err != nil {
+			if i > 0 {
+				l.stopAsking(r)
+			}
+			return err
 		}
 	}
 	return nil
 }
 
-// await waits, with mu released, until r may go on or has an error.
+// passQueue brings r through the entry of its next key. When it fails r is not there.
+func (l *Locker) passQueue(ctx context.Context, r *request, id KeyID) error {
+	s := l.shardOf(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := len(r.entries) == 0
+	switch {
+	case first:
+		if err := l.register(s, r); err != nil {
+			return err
+		}
+	case s.closed:
+		return ErrClosed
+	}
+	if l.enter(s, r, id) {
+		l.await(ctx, s, r)
+	}
+	if r.err == nil {
+		r.shards = r.shards.with(s.index)
+		return nil
+	}
+	r.entries = r.entries[:len(r.entries)-1]
+	if first {
+		l.unregister(s, r)
+	}
+	return r.err
+}
+
+// await waits, with s unlocked, until r may go on or has an error.
 //
 // The end of ctx can meet the moment at which r's turn comes: both are decided under mu, and what came first holds. A
 // turn that came first is used, since nothing has been lost: the backend looks at ctx again, and a hold that was passed
 // on is a lock like any other.
-func (l *Locker) await(ctx context.Context, r *request) {
-	l.mu.Unlock()
+func (l *Locker) await(ctx context.Context, s *shard, r *request) {
+	s.mu.Unlock()
 	r.waits(ctx, l.config.observer)
 	select {
 	case <-r.ready:
 	case <-ctx.Done():
 	}
-	l.mu.Lock()
+	s.mu.Lock()
 	select {
 	case <-r.ready:
 		return
@@ -240,13 +232,14 @@ func (l *Locker) askAndWait(ctx context.Context, r *request) (*Lock, error) {
 	r.asked = true
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	l.mu.Lock()
-	closed := l.closed
+	home := r.home()
+	home.mu.Lock()
+	closed := home.closed
 	if !closed {
 		r.cancel = cancel
-		l.asking[r] = struct{}{}
+		home.asking[r] = struct{}{}
 	}
-	l.mu.Unlock()
+	home.mu.Unlock()
 	if closed {
 		l.stopAsking(r)
 		return nil, ErrClosed
@@ -254,25 +247,27 @@ func (l *Locker) askAndWait(ctx context.Context, r *request) (*Lock, error) {
 	return l.ask(ctx, r, true)
 }
 
-// stopAsking ends a request that got nothing from the backend.
+// stopAsking ends a request that got nothing: of the backend, or at the entry of one of its later keys.
 func (l *Locker) stopAsking(r *request) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.asking, r)
-	l.leave(r, len(r.keys))
-	l.unregister(r)
+	l.lock(r.shards)
+	defer l.unlock(r.shards)
+	home := r.home()
+	delete(home.asking, r)
+	l.leave(r)
+	l.unregister(home, r)
 }
 
 // granted makes a Lock of the backend's grant; nil when it is gone already.
 func (l *Locker) granted(r *request, h *hold, grant driver.Grant) *Lock {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.lock(r.shards)
+	defer l.unlock(r.shards)
 	if h.over { // Lost came first
 		return nil
 	}
 	h.grant = grant
-	delete(l.asking, r)
-	l.link(h)
+	if r.asked {
+		delete(r.home().asking, r)
+	}
 	l.admit(r, h)
 	l.addLock(r, h, &h.first)
 	for _, e := range r.entries { // others may join it

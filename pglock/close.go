@@ -42,24 +42,30 @@ func (l *Locker) Close(ctx context.Context) error {
 
 // refuse turns away whoever waits and whoever will come, and reports false when that has been done before.
 func (l *Locker) refuse() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
+	if !l.closed.CompareAndSwap(false, true) {
 		return false
 	}
-	l.closed = true
-	if l.inUse == 0 {
-		close(l.drained)
+	for i := range l.shards {
+		l.refuseIn(&l.shards[i])
 	}
-	for r := range l.asking {
+	return true
+}
+
+func (l *Locker) refuseIn(s *shard) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.inUse == 0 {
+		l.shardDrained()
+	}
+	for r := range s.asking {
 		r.cancel(ErrClosed)
 	}
-	for _, entries := range l.entries {
+	for _, entries := range s.entries {
 		for _, e := range entries {
 			e.refuse()
 		}
 	}
-	return true
 }
 
 // refuse turns away those who wait in the queue.
@@ -97,17 +103,18 @@ func (l *Locker) endAll(cause error) error {
 
 // endHeld ends all locks, and returns those that it did end, each with a channel that its holder's Unlock closes.
 func (l *Locker) endHeld(cause error) (ended []loss, noticed []<-chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for h := l.holds; h != nil; h = h.next {
-		for _, k := range h.locks {
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		for _, k := range s.locks() {
 			notice, lost := k.expectNotice(), k.lostError(LostClosed, cause)
 			if k.end(lost) {
 				ended, noticed = append(ended, loss{k, lost}), append(noticed, notice)
+				s.counts.Lost++
 			}
 		}
+		s.mu.Unlock()
 	}
-	l.counts.Lost += int64(len(ended))
 	return ended, noticed
 }
 

@@ -22,19 +22,20 @@ import (
 type Lock struct {
 	hold  *hold
 	key   [1]driver.Key // as its caller named it; the first of several
-	token driver.Token
+	token uint64        // the number of one of the Locker's own; 0 when WithToken has set another
 	since driver.Instant
 
-	mu      sync.Mutex
-	err     error          // why it has ended
-	expires driver.Instant // when MaxHold ends it; 0 is never
-	extras  *extras        // made when something in it is needed
+	mu     sync.Mutex
+	err    error   // why it has ended
+	extras *extras // made when something in it is needed
 }
 
 // extras are what most Locks do without, under the Lock's mu.
 type extras struct {
+	token    string // what WithToken has set
 	done     chan struct{}
-	timer    *time.Timer // looks at expires
+	expires  driver.Instant // when MaxHold ends it; 0 is never
+	timer    *time.Timer    // looks at expires
 	contexts map[*lockContext]struct{}
 	endless  *lockContext    // for parents that do not end
 	observed context.Context // for the Observer, once Acquired has been called
@@ -75,7 +76,14 @@ func (k *Lock) Keys() []Key {
 }
 
 // Token returns what identifies this acquisition among all of all processes, or what [WithToken] set.
-func (k *Lock) Token() string { return k.token.String() }
+func (k *Lock) Token() string {
+	if k.token != 0 {
+		return k.hold.locker.tokens.numbered(k.token).String()
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.extras.token
+}
 
 // Done returns a channel that is closed when the lock has ended, however that came about.
 func (k *Lock) Done() <-chan struct{} {
@@ -96,7 +104,10 @@ func (k *Lock) Done() <-chan struct{} {
 // MaxHold, learns of it with its first look.
 func (k *Lock) Err() error {
 	k.mu.Lock()
-	err, expires := k.err, k.expires
+	err, expires := k.err, driver.Instant(0)
+	if x := k.extras; x != nil {
+		expires = x.expires
+	}
 	k.mu.Unlock()
 	if err != nil {
 		return err
@@ -232,7 +243,7 @@ func (k *Lock) Unlock(ctx context.Context) error {
 	}
 	err := k.hold.locker.drop(ctx, k)
 	if lost, ok := errors.AsType[*LostError](err); ok { // found out by this very call
-		k.hold.locker.countLost(1)
+		k.hold.countLost()
 		k.tellLost(lost)
 	} else {
 		k.tellReleased(ctx)
@@ -297,11 +308,12 @@ func (k *Lock) limit(d time.Duration) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.expires = driver.Now().Add(d)
+	x := k.more()
+	x.expires = driver.Now().Add(d)
 	if k.err != nil {
 		return
 	}
-	if x := k.more(); x.timer == nil {
+	if x.timer == nil {
 		x.timer = time.AfterFunc(d, k.expireInTime)
 	} else {
 		x.timer.Reset(d)
@@ -311,7 +323,7 @@ func (k *Lock) limit(d time.Duration) {
 // expireInTime is what the timer runs. Extend may have moved the deadline just then.
 func (k *Lock) expireInTime() {
 	k.mu.Lock()
-	early := k.expires.Sub(driver.Now())
+	early := k.extras.expires.Sub(driver.Now())
 	if early > 0 && k.err == nil {
 		k.extras.timer.Reset(early)
 	}
@@ -324,7 +336,7 @@ func (k *Lock) expireInTime() {
 // expire ends a lock whose MaxHold is over, and gives it back although its holder may not have finished.
 func (k *Lock) expire() {
 	if lost := k.lostError(LostMaxHold, nil); k.end(lost) {
-		k.hold.locker.countLost(1)
+		k.hold.countLost()
 		k.tellLost(lost)
 		go func() { _ = k.hold.locker.drop(context.Background(), k) }() // in the background: the holder must not wait for it
 	}

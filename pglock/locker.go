@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,15 +27,11 @@ type Locker struct {
 	config  lockerConfig
 	tokens  tokens
 
-	mu      sync.Mutex
-	closed  bool
-	drained chan struct{}         // closed when closed and nothing is held or asked for any more
-	entries [2]map[int64]*entry   // keys that are held, asked for or waited for here, by space
-	spare   []*entry              // empty ones
-	asking  map[*request]struct{} // requests that wait for the backend, to be cancelled by Close
-	holds   *hold                 // what the backend has granted, as a list
-	inUse   int                   // keys held, asked for or waited for
-	counts  Stats
+	shards    *[shards]shard
+	inUse     atomic.Int64 // keys held, asked for or waited for; counted for WithMaxHeld only
+	closed    atomic.Bool
+	undrained atomic.Int32  // shards that are not closed, or not empty
+	drained   chan struct{} // closed when there are none
 }
 
 type lockerConfig struct {
@@ -137,11 +132,9 @@ func newLocker(b driver.Backend, config lockerConfig) (*Locker, error) {
 	if err := b.Start(config.env); err != nil {
 		return nil, fmt.Errorf("pglock: %w", err)
 	}
-	return &Locker{
-		backend: b, config: config, tokens: newTokens(),
-		drained: make(chan struct{}),
-		entries: [2]map[int64]*entry{{}, {}}, asking: map[*request]struct{}{},
-	}, nil
+	l := &Locker{backend: b, config: config, tokens: newTokens(), shards: newShards(), drained: make(chan struct{})}
+	l.undrained.Store(shards)
+	return l, nil
 }
 
 // Ping reaches the server, dialling if it must, and finds out whether locks can be taken there: it returns errors that
@@ -187,16 +180,23 @@ type Stats struct {
 }
 
 // Stats returns the Locker's counters.
-func (l *Locker) Stats() Stats {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.counts
+func (l *Locker) Stats() (sum Stats) {
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		c := s.counts
+		s.mu.Unlock()
+		sum.Held += c.Held
+		sum.Waiting += c.Waiting
+		sum.Acquired += c.Acquired
+		sum.HandedOff += c.HandedOff
+		sum.Lost += c.Lost
+	}
+	return sum
 }
 
 func (l *Locker) checkOpen() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
+	if l.closed.Load() {
 		return ErrClosed
 	}
 	return nil
@@ -210,4 +210,6 @@ type tokens struct {
 
 func newTokens() tokens { return tokens{rand.Text() + "-", new(atomic.Uint64)} }
 
-func (t tokens) next() driver.Token { return driver.Token{Text: t.prefix, Number: t.last.Add(1)} }
+func (t tokens) next() driver.Token { return t.numbered(t.last.Add(1)) }
+
+func (t tokens) numbered(n uint64) driver.Token { return driver.Token{Text: t.prefix, Number: n} }

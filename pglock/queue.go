@@ -6,7 +6,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// This file is the queue among the goroutines of one process. Everything in it runs under Locker.mu.
+// This file is the queue among the goroutines of one process. What is about a key runs under the mu of the key's shard,
+// what is about a request or a hold under those of all its keys.
 //
 // Each key that is in use here has an entry. A request passes through the entries of its keys in the keys' order. At
 // each it waits, first come first served, until nothing that this process holds or asks for is in its way. Then it may
@@ -17,6 +18,7 @@ import (
 
 // entry is the state of one key in this process.
 type entry struct {
+	shard   *shard
 	id      KeyID
 	queue   []*request // waiting here, in the order of their arrival
 	writers int        // exclusive ones among them
@@ -27,6 +29,8 @@ type entry struct {
 	exclusive  bool
 
 	joinable *hold // the last shared hold granted; more may join it
+
+	holds []*hold // what the backend has granted, of which this is the first key
 }
 
 // request is one call of Lock or its kin. It is over when that returns, and then used again for another call.
@@ -40,10 +44,14 @@ type request struct {
 	asked  bool        // it waited for the backend
 
 	entries []*entry      // of the keys, as far as the request has come
+	shards  shardSet      // of all of them
 	ready   chan struct{} // closed when the wait at the last of them is over
 	lock    *Lock         // what it got there, if it need not ask the backend
 	err     error         // or why it got nothing
 }
+
+// home is where r is counted.
+func (r *request) home() *shard { return r.entries[0].shard }
 
 // hold is what the backend granted for one request, and the Locks that live on it: several when they are shared.
 type hold struct {
@@ -53,29 +61,27 @@ type hold struct {
 	several *several
 	shared  bool
 	over    bool // lost, or given back
-	passed  int  // how often it was passed on or joined
-	locks   []*Lock
-	// The list of the Locker's holds.
-	prev, next *hold
+	home    uint8
+	passed  int32 // how often it was passed on or joined
+	locks   lockSet
 
-	// What the hold was granted for, and where locks is while there is nothing else, so that both are one allocation.
-	first   Lock
-	oneLock [1]*Lock
+	first Lock // what the hold was granted for, so that both are one allocation
 }
 
 // several are the keys of a hold with more than one, and their entries.
 type several struct {
 	keys    []driver.Key
 	entries []*entry
+	shards  shardSet
 }
 
 // newHold makes the hold that r is to get.
 func (l *Locker) newHold(r *request) *hold {
-	h := &hold{locker: l, shared: r.config.shared}
+	h := &hold{locker: l, shared: r.config.shared, home: r.entries[0].shard.index}
 	if len(r.keys) == 1 {
 		h.entry[0] = r.entries[0]
 	} else {
-		h.several = &several{slices.Clone(r.keys), slices.Clone(r.entries)}
+		h.several = &several{slices.Clone(r.keys), slices.Clone(r.entries), r.shards}
 	}
 	return h
 }
@@ -86,6 +92,14 @@ func (h *hold) entries() []*entry {
 		return h.several.entries
 	}
 	return h.entry[:]
+}
+
+// shards returns those of the hold's keys.
+func (h *hold) shards() shardSet {
+	if h.several != nil {
+		return h.several.shards
+	}
+	return shardSet(0).with(h.home)
 }
 
 // verdict is what an entry says to a request.
@@ -104,7 +118,7 @@ func (l *Locker) judge(e *entry, r *request) verdict {
 		return askBackend
 	case e.exclusive || !r.config.shared:
 		return waitHere
-	case len(r.keys) == 1 && e.joinable != nil && len(e.joinable.locks) > 0 && l.mayPassOn(e.joinable):
+	case len(r.keys) == 1 && e.joinable != nil && !e.joinable.locks.empty() && l.mayPassOn(e.joinable):
 		return useHold
 	case e.busy > 0 && !r.try:
 		return waitHere // for the shared hold that is being asked for, to join it
@@ -114,13 +128,8 @@ func (l *Locker) judge(e *entry, r *request) verdict {
 
 // enter brings r to the entry of its next key and reports whether r must wait there. A request that does not wait (try)
 // fails when anybody whom it would have to wait for is there.
-func (l *Locker) enter(r *request, id KeyID) (wait bool) {
-	entries := l.entriesLike(id)
-	e := entries[id.Number]
-	if e == nil {
-		e = l.newEntry(id)
-		entries[id.Number] = e
-	}
+func (l *Locker) enter(s *shard, r *request, id KeyID) (wait bool) {
+	e := s.entry(id)
 	r.entries = append(r.entries, e)
 	blocked := len(e.queue) > 0 && !(r.try && r.config.shared && e.writers == 0)
 	v := waitHere
@@ -167,51 +176,24 @@ func (l *Locker) pump(e *entry) {
 		close(r.ready)
 	}
 	if e.held+e.busy == 0 {
-		delete(l.entriesLike(e.id), e.id.Number)
-		l.keepEntry(e)
+		e.shard.forget(e)
 	}
 }
-
-// entriesLike returns the entries of keys of id's space.
-func (l *Locker) entriesLike(id KeyID) map[int64]*entry { return l.entries[id.Space-driver.Bigint] }
-
-// newEntry returns an empty entry.
-func (l *Locker) newEntry(id KeyID) *entry {
-	if n := len(l.spare); n > 0 {
-		e := l.spare[n-1]
-		l.spare = l.spare[:n-1]
-		e.id = id
-		return e
-	}
-	return &entry{id: id}
-}
-
-// keepEntry keeps an entry that is not needed, for the next key.
-func (l *Locker) keepEntry(e *entry) {
-	if len(l.spare) < maxSpare {
-		*e = entry{queue: e.queue[:0]}
-		l.spare = append(l.spare, e)
-	}
-}
-
-const maxSpare = 1024
 
 // dequeue takes r out of the queue, and reports whether it was there.
 func (e *entry) dequeue(r *request) bool {
-	i := slices.Index(e.queue, r)
-	if i < 0 {
+	if !removeOne(&e.queue, r) {
 		return false
 	}
-	e.queue = slices.Delete(e.queue, i, i+1)
 	if !r.config.shared {
 		e.writers--
 	}
 	return true
 }
 
-// leave frees the places that r occupies at its first n entries, in which it was busy.
-func (l *Locker) leave(r *request, n int) {
-	for _, e := range r.entries[:n] {
+// leave frees the places that r occupies at its entries, in all of which it is busy.
+func (l *Locker) leave(r *request) {
+	for _, e := range r.entries {
 		e.busy--
 		l.pump(e)
 	}
@@ -226,11 +208,12 @@ func (l *Locker) admit(r *request, h *hold) {
 			e.joinable = h
 		}
 	}
+	r.entries[0].holds = append(r.entries[0].holds, h)
 }
 
 // mayPassOn reports whether h may get one more Lock without asking the server.
 func (l *Locker) mayPassOn(h *hold) bool {
-	return !h.over && !l.closed && h.passed < l.config.handoffs && driver.Now().Sub(h.first.since) < l.config.handoffFor
+	return !h.over && !l.closed.Load() && int(h.passed) < l.config.handoffs && driver.Now().Sub(h.first.since) < l.config.handoffFor
 }
 
 // successor returns the request that h can be passed on to when its last Lock ends.
@@ -256,19 +239,74 @@ func (l *Locker) passOn(h *hold, r *request) {
 // hold finds it, even if the waiting call has not returned it yet.
 func (l *Locker) share(h *hold, r *request) {
 	h.passed++
-	l.counts.HandedOff++
+	l.shards[h.home].counts.HandedOff++
 	r.lock = &Lock{}
 	l.addLock(r, h, r.lock)
 }
 
 // addLock makes k what r has got of h.
 func (l *Locker) addLock(r *request, h *hold, k *Lock) {
-	k.hold, k.key[0], k.token, k.since = h, r.keys[0], r.token, driver.Now()
-	if h.locks == nil {
-		h.locks = h.oneLock[:0]
+	k.hold, k.key[0], k.since, k.token = h, r.keys[0], driver.Now(), r.token.Number
+	if k.token == 0 {
+		k.more().token = r.token.Text
 	}
-	h.locks = append(h.locks, k)
-	l.counts.Waiting--
-	l.counts.Held++
-	l.counts.Acquired++
+	h.locks.add(k)
+	counts := &l.shards[h.home].counts
+	counts.Waiting--
+	counts.Held++
+	counts.Acquired++
+}
+
+// lockSet is the Locks on a hold: one, unless they are shared.
+type lockSet struct {
+	one  *Lock
+	more *[]*Lock
+}
+
+func (s *lockSet) add(k *Lock) {
+	switch {
+	case s.one == nil:
+		s.one = k
+	case s.more == nil:
+		s.more = &[]*Lock{k}
+	default:
+		*s.more = append(*s.more, k)
+	}
+}
+
+// remove takes k out, and reports false when it was not there.
+func (s *lockSet) remove(k *Lock) bool {
+	if s.one != k {
+		return s.more != nil && removeOne(s.more, k)
+	}
+	s.one = nil
+	if s.more != nil && len(*s.more) > 0 {
+		last := len(*s.more) - 1
+		s.one, (*s.more)[last] = (*s.more)[last], nil
+		*s.more = (*s.more)[:last]
+	}
+	return true
+}
+
+func (s *lockSet) empty() bool { return s.one == nil }
+
+// all returns them.
+func (s *lockSet) all() []*Lock {
+	switch {
+	case s.one == nil:
+		return nil
+	case s.more == nil:
+		return []*Lock{s.one}
+	}
+	return append(slices.Clone(*s.more), s.one)
+}
+
+// removeOne takes x out of the list, and reports false when it was not there.
+func removeOne[T comparable](list *[]T, x T) bool {
+	i := slices.Index(*list, x)
+	if i < 0 {
+		return false
+	}
+	*list = slices.Delete(*list, i, i+1)
+	return true
 }

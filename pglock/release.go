@@ -3,81 +3,62 @@ package pglock
 import (
 	"context"
 	"errors"
-	"slices"
 )
 
 // drop takes a Lock that has ended off its hold. The last one passes the hold on to the next waiter of this process, or
 // gives it back to the backend. It returns what the backend said; while that is asked, the key stays busy.
 func (l *Locker) drop(ctx context.Context, k *Lock) error {
 	h := k.hold
-	l.mu.Lock()
-	if !h.remove(k) { // lost while it was being unlocked: lose has counted it
-		l.mu.Unlock()
+	home := &l.shards[h.home]
+	l.lock(h.shards())
+	if !h.locks.remove(k) { // lost while it was being unlocked: lose has counted it
+		l.unlock(h.shards())
 		return k.lostError(LostSession, nil)
 	}
-	l.counts.Held--
+	home.counts.Held--
 	next := l.successor(h)
 	switch {
-	case len(h.locks) > 0:
+	case !h.locks.empty():
 		l.letGo(h, 1)
 	case next != nil:
 		l.passOn(h, next)
 	default:
-		l.retire(h)
-		l.mu.Unlock()
+		h.retire()
+		l.unlock(h.shards())
 		return k.lossDuringUnlock(l.giveBack(ctx, h))
 	}
-	l.forget(1) // a hold of several keys has one Lock, and is not passed on
-	l.mu.Unlock()
+	l.discount(home, 1) // a hold of several keys has one Lock, and is not passed on
+	l.unlock(h.shards())
 	return nil
 }
 
 // retire makes h's keys busy in place of held. It runs under mu, and giveBack must follow.
-func (l *Locker) retire(h *hold) {
-	h.over = true
-	l.unlink(h)
+func (h *hold) retire() {
+	h.end()
 	for _, e := range h.entries() {
 		e.held--
 		e.busy++
 	}
 }
 
+// end notes that the backend does not hold h any more, or will soon not.
+func (h *hold) end() {
+	h.over = true
+	removeOne(&h.entries()[0].holds, h) // it is not there when it has never been granted
+}
+
 // giveBack releases a retired hold, and lets others go on with its keys.
 func (l *Locker) giveBack(ctx context.Context, h *hold) error {
 	err := l.backend.Release(ctx, h.grant)
 
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.lock(h.shards())
+	defer l.unlock(h.shards())
 	for _, e := range h.entries() {
 		e.busy--
 		l.pump(e)
 	}
-	l.forget(len(h.entries()))
+	l.discount(&l.shards[h.home], len(h.entries()))
 	return err
-}
-
-// link and unlink keep the list of the holds. They run under mu.
-func (l *Locker) link(h *hold) {
-	h.next = l.holds
-	if h.next != nil {
-		h.next.prev = h
-	}
-	l.holds = h
-}
-
-func (l *Locker) unlink(h *hold) {
-	switch {
-	case h.prev != nil:
-		h.prev.next = h.next
-	case l.holds == h:
-		l.holds = h.next
-	default:
-		return // it has never been granted
-	}
-	if h.next != nil {
-		h.next.prev = h.prev
-	}
-	h.prev, h.next = nil, nil
 }
 
 // letGo counts n Locks less at h's keys. It runs under mu.
@@ -86,16 +67,6 @@ func (l *Locker) letGo(h *hold, n int) {
 		e.held -= n
 		l.pump(e)
 	}
-}
-
-// remove takes k off, and reports false when it was not on any more.
-func (h *hold) remove(k *Lock) bool {
-	i := slices.Index(h.locks, k)
-	if i < 0 {
-		return false
-	}
-	h.locks = slices.Delete(h.locks, i, i+1)
-	return true
 }
 
 // Lost implements [driver.Owner]: every Lock on h ends, since it is gone on the server. A backend may call it before
@@ -121,18 +92,18 @@ type loss struct {
 func (l loss) tell() { l.lock.tellLost(l.err) }
 
 func (l *Locker) abandon(h *hold, why LostReason, err error) (first bool) {
-	l.mu.Lock()
+	home := &l.shards[h.home]
+	l.lock(h.shards())
 	if h.over {
-		l.mu.Unlock()
+		l.unlock(h.shards())
 		return false
 	}
-	h.over = true
-	l.unlink(h)
-	locks := h.locks
-	h.locks = nil
-	l.counts.Held -= len(locks)
+	h.end()
+	locks := h.locks.all()
+	h.locks = lockSet{}
+	home.counts.Held -= len(locks)
 	for _, k := range locks {
-		l.forget(len(k.keys()))
+		l.discount(home, len(k.keys()))
 	}
 	// The holders are told before anybody in this process gets the keys.
 	var ended []loss
@@ -141,11 +112,11 @@ func (l *Locker) abandon(h *hold, why LostReason, err error) (first bool) {
 			ended = append(ended, loss{k, lost})
 		}
 	}
-	l.counts.Lost += int64(len(ended))
+	home.counts.Lost += int64(len(ended))
 	if len(locks) > 0 {
 		l.letGo(h, len(locks))
 	}
-	l.mu.Unlock()
+	l.unlock(h.shards())
 	for _, loss := range ended {
 		loss.tell()
 	}
@@ -155,10 +126,12 @@ func (l *Locker) abandon(h *hold, why LostReason, err error) (first bool) {
 	return true
 }
 
-func (l *Locker) countLost(n int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.counts.Lost += n
+// countLost counts a Lock of h that has ended with a loss.
+func (h *hold) countLost() {
+	home := &h.locker.shards[h.home]
+	home.mu.Lock()
+	defer home.mu.Unlock()
+	home.counts.Lost++
 }
 
 // lossDuringUnlock explains what the backend said to a release.

@@ -1,0 +1,168 @@
+package pglock
+
+import (
+	"fmt"
+	"math/bits"
+	"sync"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// shard has the entries of a part of all keys, so that goroutines which want different keys seldom meet.
+//
+// A request or hold of several keys may be in several shards; it is counted in that of its first key, its home. Who needs
+// several at once locks them in the order of their indexes.
+type shard struct {
+	index uint8
+
+	mu      sync.Mutex
+	closed  bool
+	entries [2]map[int64]*entry   // keys that are held, asked for or waited for here, by space
+	spare   []*entry              // empty ones
+	asking  map[*request]struct{} // requests that wait for the backend, to be cancelled by Close
+	inUse   int                   // keys held, asked for or waited for
+	counts  Stats
+
+	_ [64]byte // keeps the next one out of this one's cache line
+}
+
+const (
+	shardBits = 5
+	shards    = 1 << shardBits
+	maxSpare  = 1024 / shards
+)
+
+// shardSet is a set of indexes.
+type shardSet uint32
+
+func (s shardSet) with(index uint8) shardSet { return s | 1<<index }
+
+func newShards() *[shards]shard {
+	all := new([shards]shard)
+	for i := range all {
+		all[i].index = uint8(i)
+		all[i].entries = [2]map[int64]*entry{{}, {}}
+		all[i].asking = map[*request]struct{}{}
+	}
+	return all
+}
+
+// shardOf returns the shard of a key. Raw keys are often small numbers in a row: the multiplication spreads them
+// (Knuth, The Art of Computer Programming, 6.4).
+func (l *Locker) shardOf(id KeyID) *shard {
+	const golden = 0x9E3779B97F4A7C15
+	return &l.shards[uint64(id.Number)*golden>>(64-shardBits)]
+}
+
+// lock and unlock do so to several shards.
+func (l *Locker) lock(s shardSet) {
+	for ; s != 0; s &= s - 1 {
+		l.shards[bits.TrailingZeros32(uint32(s))].mu.Lock()
+	}
+}
+
+func (l *Locker) unlock(s shardSet) {
+	for ; s != 0; s &= s - 1 {
+		l.shards[bits.TrailingZeros32(uint32(s))].mu.Unlock()
+	}
+}
+
+// entry returns the entry of a key.
+func (s *shard) entry(id KeyID) *entry {
+	entries := s.entriesLike(id)
+	e := entries[id.Number]
+	if e == nil {
+		e = s.newEntry()
+		e.id = id
+		entries[id.Number] = e
+	}
+	return e
+}
+
+// entriesLike returns the entries of keys of id's space.
+func (s *shard) entriesLike(id KeyID) map[int64]*entry { return s.entries[id.Space-driver.Bigint] }
+
+func (s *shard) newEntry() *entry {
+	if n := len(s.spare); n > 0 {
+		e := s.spare[n-1]
+		s.spare = s.spare[:n-1]
+		return e
+	}
+	return &entry{shard: s}
+}
+
+// forget takes out an entry that nobody needs, and keeps it for the next key.
+func (s *shard) forget(e *entry) {
+	delete(s.entriesLike(e.id), e.id.Number)
+	if len(s.spare) < maxSpare {
+		*e = entry{shard: s, queue: e.queue[:0], holds: e.holds[:0]}
+		s.spare = append(s.spare, e)
+	}
+}
+
+// register counts r at home, unless that is one too many.
+func (l *Locker) register(home *shard, r *request) error {
+	if home.closed {
+		return ErrClosed
+	}
+	if err := l.reserve(len(r.keys)); err != nil {
+		return err
+	}
+	home.inUse += len(r.keys)
+	home.counts.Waiting++
+	return nil
+}
+
+// unregister undoes register for a request that got nothing.
+func (l *Locker) unregister(home *shard, r *request) {
+	home.counts.Waiting--
+	l.discount(home, len(r.keys))
+}
+
+// discount counts keys that are not in use any more.
+func (l *Locker) discount(home *shard, keys int) {
+	home.inUse -= keys
+	if l.config.maxHeld > 0 {
+		l.inUse.Add(-int64(keys))
+	}
+	if home.closed && home.inUse == 0 {
+		l.shardDrained()
+	}
+}
+
+// reserve counts keys towards WithMaxHeld.
+func (l *Locker) reserve(keys int) error {
+	limit := int64(l.config.maxHeld)
+	if limit == 0 {
+		return nil
+	}
+	for {
+		now := l.inUse.Load()
+		sum := now + int64(keys)
+		if sum > limit {
+			return fmt.Errorf("%w: %d keys would be held or waited for, and WithMaxHeld allows %d", ErrTooManyLocks, sum, limit)
+		}
+		if l.inUse.CompareAndSwap(now, sum) {
+			return nil
+		}
+	}
+}
+
+// shardDrained is called for each shard, once, when it is closed and nothing is in use in it.
+func (l *Locker) shardDrained() {
+	if l.undrained.Add(-1) == 0 {
+		close(l.drained)
+	}
+}
+
+// locks returns all Locks whose home this is.
+func (s *shard) locks() (all []*Lock) {
+	for _, entries := range s.entries {
+		for _, e := range entries {
+			for _, h := range e.holds {
+				all = append(all, h.locks.all()...)
+			}
+		}
+	}
+	return all
+}
