@@ -9,21 +9,24 @@ import (
 // ask is one thing that a caller wants of the main sessions: to try to lock the keys of a grant, or to release them. It
 // belongs to the grant, which does one thing at a time.
 type ask struct {
-	grant   *grant
-	release bool
-	retried bool // after a statement that somebody cancelled
+	grant  *grant
+	caller *caller // who waits for it: nobody for the release of what nobody took
 
 	// Under lanes.mu:
-	state askState
 	err   error
+	state askState
 
-	caller *caller // who waits for it: nobody for the release of what nobody took
+	leads bool  // its caller reads, or is told to
+	looks uint8 // of patrol at it
+
+	release bool
+	retried bool // after a statement that somebody cancelled
 }
 
 // caller is what somebody who waits for an ask needs, kept for later ones.
 type caller struct {
-	// wake gets nil when the ask is answered, and before that may get a session that its caller is to read from. It has room
-	// for both, so that nobody waits to send one.
+	// wake gets nil when the ask is answered, and before that may get a session that its caller is to read from, or overdue.
+	// It has room for all that it gets, so that nobody waits to send.
 	wake chan *mainSession
 	// last is the session that the last ask went to. Callers are kept by processor (sync.Pool), and so a goroutine, or those
 	// that run beside it, often comes to a session whose backend runs on the same processor.
@@ -38,7 +41,7 @@ func (a *ask) leave() {
 	callers.Put(a.caller)
 }
 
-type askState int
+type askState uint8
 
 const (
 	pending   askState = iota // in a queue; its caller may take it back
@@ -63,7 +66,7 @@ const (
 // operation is the code for one of the keys.
 func (a *ask) operation(i int) int16 {
 	var op int16
-	if a.grant.spaces[i] == int16(driver.Pair) {
+	if a.grant.spaces()[i] == int16(driver.Pair) {
 		op |= opPair
 	}
 	if a.grant.shared {
@@ -77,5 +80,5 @@ func (a *ask) operation(i int) int16 {
 
 // plainBigint reports whether the ask is for one exclusive lock of the bigint space, which has statements of its own.
 func (a *ask) plainBigint() bool {
-	return len(a.grant.numbers) == 1 && a.operation(0)&^opRelease == 0
+	return a.grant.len() == 1 && a.operation(0)&^opRelease == 0
 }

@@ -269,7 +269,7 @@ func (b *Backend) releaseAlone(ctx context.Context, g *grant) error {
 func (b *Backend) uncount(g *grant) {
 	b.turns.put(g)
 	if g.uncounted.CompareAndSwap(false, true) {
-		b.lanes.unreserveKeys(len(g.numbers))
+		b.lanes.unreserveKeys(g.len())
 	}
 }
 

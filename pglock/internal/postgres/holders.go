@@ -9,8 +9,8 @@ import (
 
 // Holders asks db who holds any of the keys in its database.
 func Holders(ctx context.Context, db lockdb.DBTX, keys []driver.Key) ([]driver.Holder, error) {
-	spaces, numbers := arrays(keys)
-	rows, err := lockdb.New(db).Holders(ctx, lockdb.HoldersParams{Spaces: spaces, Numbers: numbers})
+	wanted := newKeySet(keys)
+	rows, err := lockdb.New(db).Holders(ctx, lockdb.HoldersParams{Spaces: wanted.spaces(), Numbers: wanted.numbers()})
 	if err != nil {
 		return nil, err
 	}

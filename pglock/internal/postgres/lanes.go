@@ -23,17 +23,19 @@ import (
 type lanes struct {
 	backend *Backend
 
-	mu      sync.Mutex
-	closed  bool // for tries; releases go on until the sessions are ended
-	open    []*mainSession
-	pending []*ask // tries that no session has taken
-	busy    int    // asks that have not been answered
-	dialing int
-	keys    int           // held or asked for, also on other sessions
-	limit   int           // of keys; 0 until a server has told
-	arrival chan struct{} // closed by the next end of a dial; nil when nobody waits for one
-	failure error         // of the last dial
-	shared  map[driver.KeyID]*sharedKey
+	mu         sync.Mutex
+	closed     bool // for tries; releases go on until the sessions are ended
+	open       []*mainSession
+	pending    []*ask // tries that no session has taken
+	busy       int    // asks that have not been answered
+	dialing    int
+	keys       int           // held or asked for, also on other sessions
+	limit      int           // of keys; 0 until a server has told
+	arrival    chan struct{} // closed by the next end of a dial; nil when nobody waits for one
+	failure    error         // of the last dial
+	shared     map[driver.KeyID]*sharedKey
+	patrols    *time.Timer // runs patrol; see patience.go
+	patrolling bool
 }
 
 // submit queues a, and has it sent if a session is ready. A release goes to the session that holds the lock. It returns
@@ -112,6 +114,7 @@ func (l *lanes) few() bool {
 func (l *lanes) count() {
 	few := l.few()
 	l.busy++
+	l.expectPatrol()
 	if few && !l.few() && len(l.open) > combining {
 		l.kick()
 	}
@@ -156,9 +159,9 @@ func (l *lanes) admit(g *grant) error {
 	if err := l.expectShared(g); err != nil {
 		return err
 	}
-	err := l.reserve(len(g.numbers))
+	err := l.reserve(g.len())
 	if err != nil && g.shared {
-		for i := range g.numbers {
+		for i := range g.len() {
 			l.forgetShared(g, i)
 		}
 	}
@@ -276,7 +279,7 @@ func (l *lanes) answer(a *ask, done []bool, err error) (wake bool) {
 	}
 	g := a.grant
 	l.reduce(g, done)
-	if !wake && len(g.numbers) > 0 { // nobody is there to take it
+	if !wake && g.len() > 0 { // nobody is there to take it
 		l.busy++
 		g.lane.releases = append(g.lane.releases, &ask{grant: g, release: true})
 	}
@@ -285,7 +288,7 @@ func (l *lanes) answer(a *ask, done []bool, err error) (wake bool) {
 
 // reduce makes g what it got. It runs under mu.
 func (l *lanes) reduce(g *grant, got []bool) {
-	for i := range g.numbers {
+	for i := range g.len() {
 		if i >= len(got) || !got[i] {
 			l.forgetKey(g, i)
 		}
@@ -303,81 +306,9 @@ func (l *lanes) forgetKey(g *grant, i int) {
 
 // forgetGrant counts all of g's keys. It runs under mu.
 func (l *lanes) forgetGrant(g *grant) {
-	for i := range g.numbers {
+	for i := range g.len() {
 		l.forgetKey(g, i)
 	}
-}
-
-// await waits for the answer to a. A caller whose ctx ends takes a back if nobody has sent it; what has been sent will
-// be answered soon, and leaving would mean not to know: so ctx is followed only after a while, and then a lock that
-// still comes is given back.
-func (l *lanes) await(ctx context.Context, a *ask, leads *mainSession) error {
-	for {
-		if leads != nil && leads.lead(a) {
-			return a.err
-		}
-		select {
-		case leads = <-a.caller.wake:
-			if leads == nil {
-				return a.err
-			}
-			continue
-		case <-ctx.Done():
-		}
-		break
-	}
-	l.mu.Lock()
-	if a.state == pending {
-		a.decline()
-		l.withdraw(a)
-		err := l.whyPending()
-		l.mu.Unlock()
-		if err == nil || errors.Is(ctx.Err(), context.Canceled) {
-			return context.Cause(ctx)
-		}
-		return fmt.Errorf("%w: %w: %w", driver.ErrUnavailable, err, context.Cause(ctx))
-	}
-	l.mu.Unlock()
-	if err := l.awaitLonger(a); err != errNoAnswer {
-		return err
-	}
-	return fmt.Errorf("%w: %w: %w", driver.ErrUnavailable, errNoAnswer, context.Cause(ctx))
-}
-
-// awaitLonger waits a while for the answer to a, and then abandons it.
-func (l *lanes) awaitLonger(a *ask) error {
-	timer := time.NewTimer(answerPatience)
-	defer timer.Stop()
-	for {
-		select {
-		case leads := <-a.caller.wake:
-			if leads == nil || leads.lead(a) {
-				return a.err
-			}
-			continue
-		case <-timer.C:
-		}
-		break
-	}
-	l.mu.Lock()
-	if a.state == answered { // just then
-		l.mu.Unlock()
-		return a.awaitAnswer(nil)
-	}
-	a.decline()
-	a.state = abandoned
-	l.mu.Unlock()
-	return errNoAnswer
-}
-
-// awaitAnswer waits for the answer, which will come soon: to a release its session sees to that.
-func (a *ask) awaitAnswer(leads *mainSession) error {
-	for leads == nil || !leads.lead(a) {
-		if leads = <-a.caller.wake; leads == nil {
-			break
-		}
-	}
-	return a.err
 }
 
 // whyPending says what is wrong with a server that has left asks pending; nil when it is only busy. It runs under mu.
@@ -439,7 +370,7 @@ func (l *lanes) close() {
 
 // try locks g's keys on a main session, all or none, or returns ErrNotAcquired.
 func (l *lanes) try(ctx context.Context, g *grant) error {
-	wanted := len(g.numbers)
+	wanted := g.len()
 	a := g.newAsk(false)
 	leads, err := l.submit(a)
 	if err != nil {
@@ -452,7 +383,7 @@ func (l *lanes) try(ctx context.Context, g *grant) error {
 		return err
 	}
 	a.leave()
-	switch len(g.numbers) {
+	switch g.len() {
 	case wanted:
 		return nil
 	case 0:
@@ -469,7 +400,7 @@ func (l *lanes) try(ctx context.Context, g *grant) error {
 func (l *lanes) holdsPart(a *ask) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return a.state == answered && len(a.grant.numbers) > 0
+	return a.state == answered && a.grant.len() > 0
 }
 
 // release gives g's keys back. Whatever it returns, they are given back as soon as the server takes the statement.
@@ -482,8 +413,8 @@ func (l *lanes) release(g *grant) error {
 	if err != nil {
 		return err
 	}
-	err = a.awaitAnswer(leads)
-	if err == errNoAnswer {
+	a.awaitAnswer(leads)
+	if err = a.err; err == errNoAnswer {
 		return fmt.Errorf("%w: %w to the release within %v; the server frees the lock when it takes the statement, "+
 			"or when the lease is over", driver.ErrUnavailable, err, driver.ReleaseWithin)
 	}
@@ -537,8 +468,7 @@ func (l *lanes) any(ctx context.Context) (*mainSession, error) {
 }
 
 const (
-	combining      = 2 // sessions that serve any number of callers
-	answerPatience = time.Second
+	combining = 2 // sessions that serve any number of callers
 	// releasePatience and the second until somebody looks are together driver.ReleaseWithin.
 	releasePatience = driver.ReleaseWithin - lookEvery
 	lookEvery       = time.Second

@@ -64,7 +64,7 @@ func (s *session) confirm(g *grant, sent driver.Instant) error {
 func (s *session) tryLock(ctx context.Context, g *grant) error {
 	return s.do(ctx, func(conn *pgx.Conn) error {
 		params := lockdb.TryLockSessionParams{
-			Shared: g.shared, Spaces: g.spaces, Numbers: g.numbers,
+			Shared: g.shared, Spaces: g.spaces(), Numbers: g.numbers(),
 			Pid: s.pid, AllowStandby: s.backend.config.AllowStandby,
 		}
 		sent := driver.Now()
@@ -79,7 +79,7 @@ func (s *session) tryLock(ctx context.Context, g *grant) error {
 			err = classify(err)
 		}
 		switch {
-		case err == nil && row.Granted == g.size():
+		case err == nil && row.Granted == int64(g.len()):
 			return s.confirm(g, sent)
 		case err == nil && row.Granted == 0:
 			return driver.ErrNotAcquired
@@ -128,7 +128,7 @@ func (s *session) unlock(ctx context.Context, g *grant) error {
 		if s.late(err) {
 			// The statement may have done its work before the late cancel request ended it. The session holds nothing
 			// but this grant, so giving back everything settles it.
-			released = g.size()
+			released = int64(g.len())
 			err = s.unlockAll(ctx, conn)
 		}
 		if err == nil {
@@ -144,8 +144,8 @@ func (s *session) unlock(ctx context.Context, g *grant) error {
 		s.end(driver.ReasonSession, err)
 		return fmt.Errorf("the session was ended instead, which frees the lock once the server sees it, "+
 			"at the latest when the lease of %v is over: %w", s.lease(), classify(err))
-	case released != g.size():
-		err = fmt.Errorf("the server session held %d of %d keys", released, g.size())
+	case released != int64(g.len()):
+		err = fmt.Errorf("the server session held %d of %d keys", released, int64(g.len()))
 		s.end(driver.ReasonSession, err)
 		return lostBecause(err)
 	}
@@ -157,11 +157,11 @@ func (s *session) unlock(ctx context.Context, g *grant) error {
 func (s *session) release(ctx context.Context, conn *pgx.Conn, g *grant) (released int64, err error) {
 	if a := (ask{grant: g}); !a.plainBigint() {
 		return lockdb.New(conn).UnlockSession(ctx, lockdb.UnlockSessionParams{
-			Shared: g.shared, Spaces: g.spaces, Numbers: g.numbers,
+			Shared: g.shared, Spaces: g.spaces(), Numbers: g.numbers(),
 		})
 	}
 	var done bool
-	err = conn.QueryRow(ctx, s.names.unlock, g.numbers[0]).Scan(&done)
+	err = conn.QueryRow(ctx, s.names.unlock, g.numbers()[0]).Scan(&done)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = refusal("pglock_pooler")
 	}
@@ -174,13 +174,13 @@ func (s *session) release(ctx context.Context, conn *pgx.Conn, g *grant) (releas
 // check asks the lock manager whether the session holds g's keys.
 func (s *session) check(ctx context.Context, g *grant) error {
 	held, err := query(ctx, s, func(ctx context.Context, conn *pgx.Conn) (int64, error) {
-		return lockdb.New(conn).CheckSession(ctx, lockdb.CheckSessionParams{Spaces: g.spaces, Numbers: g.numbers})
+		return lockdb.New(conn).CheckSession(ctx, lockdb.CheckSessionParams{Spaces: g.spaces(), Numbers: g.numbers()})
 	})
 	if err != nil {
 		return s.explain(err)
 	}
-	if held != g.size() {
-		err = fmt.Errorf("the server session holds %d of %d keys", held, g.size())
+	if held != int64(g.len()) {
+		err = fmt.Errorf("the server session holds %d of %d keys", held, int64(g.len()))
 		s.end(driver.ReasonSession, err)
 		return lostBecause(err)
 	}

@@ -61,6 +61,7 @@ type mainSession struct {
 	forgotten bool // something was queued and not sent when the timer ran
 
 	reading              reading
+	leader               *ask          // whose caller leads
 	interruptible        bool          // somebody else than the reader may read
 	interrupted          bool          // who reads is to step down
 	resume               chan struct{} // wakes the reader
@@ -378,7 +379,7 @@ func (s *mainSession) write(st *statement) error {
 			if a.release {
 				name = s.names.unlock
 			}
-			s.wire.one(name, a.grant.numbers[0])
+			s.wire.one(name, a.grant.numbers()[0])
 		}
 		return s.wire.sync()
 	}
@@ -400,7 +401,7 @@ func (st *statement) plain() bool {
 func (st *statement) spread() {
 	st.operations, st.numbers = st.operations[:0], st.numbers[:0]
 	for _, a := range st.asks {
-		for i, number := range a.grant.numbers {
+		for i, number := range a.grant.numbers() {
 			st.operations = append(st.operations, a.operation(i))
 			st.numbers = append(st.numbers, number)
 		}
@@ -414,7 +415,7 @@ func (st *statement) spreadPlain() {
 		if a.release {
 			st.releases++
 		}
-		st.numbers = append(st.numbers, a.grant.numbers[0])
+		st.numbers = append(st.numbers, a.grant.numbers()[0])
 	}
 }
 
@@ -450,7 +451,7 @@ func (s *mainSession) settleBatch(st *statement) error {
 	}
 	count := 0
 	for _, a := range st.asks {
-		count += len(a.grant.numbers)
+		count += a.grant.len()
 	}
 	var err error
 	if s.results, err = parseBools(s.answer.row, s.results, count); err != nil {
@@ -458,7 +459,7 @@ func (s *mainSession) settleBatch(st *statement) error {
 	}
 	results := s.results
 	for _, a := range st.asks {
-		n := len(a.grant.numbers)
+		n := a.grant.len()
 		if reconciling {
 			s.settleReconciled(a, results[:n], st.failure)
 		} else {
@@ -483,7 +484,7 @@ func (s *mainSession) settle(a *ask, done []bool, err error) {
 		s.woken = append(s.woken, a.caller.wake)
 		refs = 1
 	}
-	if !a.release && len(g.numbers) > 0 {
+	if !a.release && g.len() > 0 {
 		s.grants.add(g)
 		s.lanes.settleShared(g, s, refs)
 	}

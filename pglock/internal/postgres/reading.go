@@ -23,6 +23,17 @@ const (
 	resting                // nobody reads
 )
 
+// setReader notes who reads: the caller of leader, if led. It runs under mu.
+func (s *mainSession) setReader(r reading, leader *ask) {
+	if s.leader != nil {
+		s.leader.leads = false
+	}
+	s.reading, s.leader = r, leader
+	if leader != nil {
+		leader.leads = true
+	}
+}
+
 // watch is the reader.
 func (s *mainSession) watch() {
 	defer close(s.readerDone)
@@ -71,7 +82,7 @@ func (s *mainSession) rest() bool {
 // setResting has nobody read, for a while. It runs under mu.
 func (s *mainSession) setResting() {
 	s.calm()
-	s.reading = resting
+	s.setReader(resting, nil)
 	if !s.overseen {
 		s.overseen = true
 		s.overseer.Reset(oversight)
@@ -85,7 +96,7 @@ func (s *mainSession) expectAnswer(a *ask) (lead bool) {
 		return false
 	}
 	if len(s.inFlight) == 1 && slices.Contains(s.inFlight[0].asks, a) {
-		s.reading = led
+		s.setReader(led, a)
 		return true
 	}
 	s.wakeReader()
@@ -95,7 +106,7 @@ func (s *mainSession) expectAnswer(a *ask) (lead bool) {
 // wakeReader has the reader read, who does not. It runs under mu.
 func (s *mainSession) wakeReader() {
 	s.calm()
-	s.reading = watched
+	s.setReader(watched, nil)
 	s.resume <- struct{}{}
 }
 
@@ -164,6 +175,7 @@ func (s *mainSession) handOver() {
 	switch next := s.someoneWaiting(); {
 	case next != nil:
 		s.calm()
+		s.setReader(led, next)
 		next.caller.wake <- s
 	case len(s.inFlight) > 0 || s.cause != nil:
 		s.wakeReader()

@@ -31,12 +31,12 @@ func (l *lanes) expectShared(g *grant) error {
 	if !g.shared {
 		return nil
 	}
-	for i := range g.numbers {
+	for i := range g.len() {
 		if l.shared[g.id(i)] != nil {
 			return errCarried
 		}
 	}
-	for i := range g.numbers {
+	for i := range g.len() {
 		l.shared[g.id(i)] = &sharedKey{asker: g}
 	}
 	return nil
@@ -56,7 +56,7 @@ func (l *lanes) settleShared(g *grant, s *mainSession, refs int) {
 	if !g.shared {
 		return
 	}
-	for i := range g.numbers {
+	for i := range g.len() {
 		*l.shared[g.id(i)] = sharedKey{lane: s, refs: refs}
 	}
 }
@@ -83,8 +83,8 @@ func (l *lanes) join(g *grant) (joined bool, err error) {
 func (l *lanes) part(g *grant) (done bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	mine := make([]bool, len(g.numbers))
-	for i := range g.numbers {
+	mine := make([]bool, g.len())
+	for i := range g.len() {
 		k := l.shared[g.id(i)]
 		if k == nil || k.lane != g.lane { // lost
 			mine[i] = true
@@ -96,7 +96,7 @@ func (l *lanes) part(g *grant) (done bool) {
 		}
 	}
 	g.keep(mine)
-	return len(g.numbers) == 0 && g.lane.grants.remove(g)
+	return g.len() == 0 && g.lane.grants.remove(g)
 }
 
 // joinShared is tryMain for a key that a main session holds shared.

@@ -65,13 +65,13 @@ func (s *session) waitFor(ctx context.Context, conn *pgx.Conn, g *grant) (outcom
 	if s.backend.sliced.Load() {
 		return s.waitSliced(ctx, conn, g)
 	}
-	operations := make([]int16, len(g.spaces))
+	operations := make([]int16, g.len())
 	for i := range operations {
 		a := ask{grant: g}
 		operations[i] = a.operation(i)
 	}
 	db := lockdb.New(conn)
-	outcome, err = db.PrepareWait(ctx, lockdb.PrepareWaitParams{Pid: s.pid, Operations: operations, Numbers: g.numbers})
+	outcome, err = db.PrepareWait(ctx, lockdb.PrepareWaitParams{Pid: s.pid, Operations: operations, Numbers: g.numbers()})
 	if err != nil || outcome != "granted" {
 		return outcome, err
 	}
@@ -91,7 +91,7 @@ func (s *session) waitSliced(ctx context.Context, conn *pgx.Conn, g *grant) (out
 	}
 	for {
 		row, err := lockdb.New(conn).LockSession(ctx, lockdb.LockSessionParams{
-			Shared: g.shared, Spaces: g.spaces, Numbers: g.numbers,
+			Shared: g.shared, Spaces: g.spaces(), Numbers: g.numbers(),
 			Pid: s.pid, AllowStandby: s.backend.config.AllowStandby,
 		})
 		if serverCode(err) != codeLockNotAvailable || ctx.Err() != nil {
