@@ -100,6 +100,14 @@ func (l *lanes) trying() []*mainSession {
 	return l.open[:combining]
 }
 
+// share is how many asks a statement should have at most, while there are tries that another session can take: half of
+// what would be a session's fair part, so that there is always something on its way, something in the server, and
+// somebody whom an answer has just woken. Without a bound most callers come to wait for one statement, and then the server
+// and the callers take turns instead of working side by side. It runs under mu.
+func (l *lanes) share() int {
+	return min(maxAsks, max(manyAsks, l.busy/(2*len(l.trying()))))
+}
+
 // few reports whether there are so few callers that each can have a session; when the server is far, where several
 // statements are on their way on each, a few more. It runs under mu.
 func (l *lanes) few() bool {

@@ -250,9 +250,10 @@ func (s *mainSession) load() bool {
 		return false
 	}
 	st := s.newStatement()
-	st.take(&s.releases)
+	st.take(&s.releases, maxAsks)
 	if s.tries() {
-		st.take(&l.pending)
+		st.take(&l.pending, l.share())
+		l.kick() // somebody else may take the rest
 	}
 	s.line(st)
 	return true
@@ -322,9 +323,9 @@ func (s *mainSession) newStatement() *statement {
 	return &statement{}
 }
 
-// take moves asks from a queue to the statement, as many as fit.
-func (st *statement) take(queue *[]*ask) {
-	n := min(len(*queue), maxAsks-len(st.asks))
+// take moves asks from a queue to the statement, until it has most.
+func (st *statement) take(queue *[]*ask, most int) {
+	n := max(0, min(len(*queue), most-len(st.asks)))
 	for _, a := range (*queue)[:n] {
 		if a.state != abandoned {
 			a.state = sent
