@@ -105,18 +105,25 @@ func (l *lanes) trying() []*mainSession {
 // somebody whom an answer has just woken. Without a bound most callers come to wait for one statement, and then the server
 // and the callers take turns instead of working side by side. It runs under mu.
 func (l *lanes) share() int {
-	return min(maxAsks, max(manyAsks, l.busy/(2*len(l.trying()))))
+	statements := 2 * len(l.trying())
+	if l.far() {
+		statements *= 2
+	}
+	return min(maxAsks, max(manyAsks, l.busy/statements))
 }
 
 // few reports whether there are so few callers that each can have a session; when the server is far, where several
 // statements are on their way on each, a few more. It runs under mu.
 func (l *lanes) few() bool {
 	n := l.backend.config.Sessions
-	if len(l.open) > 0 && l.open[0].isFar() {
+	if l.far() {
 		n *= 4
 	}
 	return l.busy <= n
 }
+
+// far reports whether the server is. It runs under mu.
+func (l *lanes) far() bool { return len(l.open) > 0 && l.open[0].isFar() }
 
 // count counts one more ask. With it, fewer sessions may take tries than before. It runs under mu.
 func (l *lanes) count() {

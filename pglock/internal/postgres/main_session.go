@@ -239,7 +239,7 @@ func (s *mainSession) ready() bool {
 	case n == 0 || !s.isFar():
 		return n == 0
 	}
-	return n < 2 || n < maxInFlight && s.asks <= 2*n
+	return n < 2 || n < maxInFlight && (s.asks <= 2*n || s.queued() >= s.lanes.share())
 }
 
 // load puts a statement with everything that is queued in line, releases first, and reports whether there was anything.
@@ -253,9 +253,9 @@ func (s *mainSession) load() bool {
 	st.take(&s.releases, maxAsks)
 	if s.tries() {
 		st.take(&l.pending, l.share())
-		l.kick() // somebody else may take the rest
 	}
 	s.line(st)
+	l.kick() // somebody else may take the rest
 	return true
 }
 
