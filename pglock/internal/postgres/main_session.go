@@ -229,17 +229,26 @@ func (s *mainSession) proceed() {
 }
 
 // ready reports whether one more statement may go on its way. When the server is near, one at a time is best: callers who
-// come meanwhile share the next one, which costs both sides less. When it is far, waiting for an answer first would cost
-// more than that: then there may be two always, and more as long as they are for few callers each. It runs under mu.
+// come meanwhile share the next one, which costs both sides less. Only a full one follows at once, so that the server has
+// work while its answer is read. When the server is far, waiting for an answer first would cost more than that: then there
+// may be two always, and more as long as they are for few callers each, or full. It runs under mu.
 func (s *mainSession) ready() bool {
 	n := len(s.inFlight)
 	switch {
 	case s.cause != nil:
 		return false
-	case n == 0 || !s.isFar():
-		return n == 0
+	case n == 0:
+		return true
+	case !s.isFar():
+		return n < 2 && s.isFull()
 	}
-	return n < 2 || n < maxInFlight && (s.asks <= 2*n || s.queued() >= s.lanes.share())
+	return n < 2 || n < maxInFlight && (s.asks <= 2*n || s.isFull())
+}
+
+// isFull reports whether as much is queued as one statement should take. It runs under mu.
+func (s *mainSession) isFull() bool {
+	n := s.queued()
+	return n > manyAsks && n >= s.lanes.share()
 }
 
 // load puts a statement with everything that is queued in line, releases first, and reports whether there was anything.
@@ -277,7 +286,9 @@ func (s *mainSession) isAboutToSend() bool { return s.gathering || s.reading == 
 
 // gathers reports whether those who have just been answered together are to be waited for before the next statement is
 // sent. It runs under mu.
-func (s *mainSession) gathers() bool { return s.crowd > 1 && !s.gathering && !s.isFar() }
+func (s *mainSession) gathers() bool {
+	return s.crowd > 1 && len(s.inFlight) == 0 && !s.gathering && !s.isFar()
+}
 
 // letOthersCome lets those run who have just been answered together, since they are likely to ask for more: one
 // statement then serves them all. Where processors are idle it takes a microsecond. It runs under mu, which it gives up
