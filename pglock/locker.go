@@ -179,7 +179,8 @@ type Stats struct {
 	Lost int64
 }
 
-// Stats returns the Locker's counters.
+// Stats returns the Locker's counters. It looks at one part of the keys after the other, so that while others lock and
+// unlock the sums are of no single instant.
 func (l *Locker) Stats() (sum Stats) {
 	for i := range l.shards {
 		s := &l.shards[i]

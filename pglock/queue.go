@@ -60,8 +60,8 @@ type hold struct {
 	entry   [1]*entry // of its key, or
 	several *several
 	shared  bool
-	over    bool // lost, or given back
-	home    uint8
+	over    bool  // lost, or given back
+	home    uint8 // index of the shard of its first key
 	passed  int32 // how often it was passed on or joined
 	locks   lockSet
 
@@ -257,7 +257,7 @@ func (l *Locker) addLock(r *request, h *hold, k *Lock) {
 	counts.Acquired++
 }
 
-// lockSet is the Locks on a hold: one, unless they are shared.
+// lockSet is the Locks on a hold: one, unless they are shared. It is small, since every hold has one.
 type lockSet struct {
 	one  *Lock
 	more *[]*Lock

@@ -11,7 +11,7 @@ func (l *Locker) drop(ctx context.Context, k *Lock) error {
 	h := k.hold
 	home := &l.shards[h.home]
 	l.lock(h.shards())
-	if !h.locks.remove(k) { // lost while it was being unlocked: lose has counted it
+	if !h.locks.remove(k) { // lost while it was being unlocked: abandon has counted it
 		l.unlock(h.shards())
 		return k.lostError(LostSession, nil)
 	}

@@ -67,7 +67,7 @@ func (l *Locker) unlock(s shardSet) {
 	}
 }
 
-// entry returns the entry of a key.
+// entry returns the entry of a key, which it makes if there is none. It and forget run under mu.
 func (s *shard) entry(id KeyID) *entry {
 	entries := s.entriesLike(id)
 	e := entries[id.Number]
@@ -100,7 +100,7 @@ func (s *shard) forget(e *entry) {
 	}
 }
 
-// register counts r at home, unless that is one too many.
+// register counts r at home, unless that is one too many. It and what undoes it run under home's mu.
 func (l *Locker) register(home *shard, r *request) error {
 	if home.closed {
 		return ErrClosed
@@ -119,7 +119,7 @@ func (l *Locker) unregister(home *shard, r *request) {
 	l.discount(home, len(r.keys))
 }
 
-// discount counts keys that are not in use any more.
+// discount counts keys of home that are not in use any more.
 func (l *Locker) discount(home *shard, keys int) {
 	home.inUse -= keys
 	if l.config.maxHeld > 0 {
@@ -155,7 +155,7 @@ func (l *Locker) shardDrained() {
 	}
 }
 
-// locks returns all Locks whose home this is.
+// locks returns all Locks whose home this is. It runs under mu.
 func (s *shard) locks() (all []*Lock) {
 	for _, entries := range s.entries {
 		for _, e := range entries {
