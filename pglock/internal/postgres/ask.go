@@ -16,7 +16,6 @@ type ask struct {
 	err   error
 	state askState
 
-	leads bool  // its caller reads, or is told to
 	looks uint8 // of patrol at it
 
 	release bool

@@ -61,7 +61,6 @@ type mainSession struct {
 	forgotten bool // something was queued and not sent when the timer ran
 
 	reading              reading
-	leader               *ask          // whose caller leads
 	interruptible        bool          // somebody else than the reader may read
 	interrupted          bool          // who reads is to step down
 	resume               chan struct{} // wakes the reader

@@ -120,20 +120,28 @@ func (l *lanes) patrol() {
 	}
 }
 
-// lookAt tells the callers of those asks that have been seen before, but for those who lead: they are interrupted by
-// oversee, and then seen again.
+// lookAt tells the callers of those asks that have been seen before.
 func lookAt(asks []*ask) {
 	for _, a := range asks {
-		if a.release || a.caller == nil || a.state > sent || a.leads || a.looks == 2 {
+		waits := !a.release && a.caller != nil && a.state <= sent && len(a.caller.wake) == 0
+		if !waits || a.looks == looksEnough {
 			continue
 		}
-		if a.looks++; a.looks == 2 {
+		if a.looks++; a.looks == looksEnough {
 			a.caller.wake <- overdue
 		}
 	}
 }
 
+// overlook is for a caller who was told when he could do nothing about it.
+func (l *lanes) overlook(a *ask) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a.looks = 0
+}
+
 const (
 	patrolEvery    = 5 * time.Millisecond
+	looksEnough    = 2 // so that nobody is told who has just come
 	answerPatience = time.Second
 )

@@ -23,17 +23,6 @@ const (
 	resting                // nobody reads
 )
 
-// setReader notes who reads: the caller of leader, if led. It runs under mu.
-func (s *mainSession) setReader(r reading, leader *ask) {
-	if s.leader != nil {
-		s.leader.leads = false
-	}
-	s.reading, s.leader = r, leader
-	if leader != nil {
-		leader.leads = true
-	}
-}
-
 // watch is the reader.
 func (s *mainSession) watch() {
 	defer close(s.readerDone)
@@ -82,7 +71,7 @@ func (s *mainSession) rest() bool {
 // setResting has nobody read, for a while. It runs under mu.
 func (s *mainSession) setResting() {
 	s.calm()
-	s.setReader(resting, nil)
+	s.reading = resting
 	if !s.overseen {
 		s.overseen = true
 		s.overseer.Reset(oversight)
@@ -96,7 +85,7 @@ func (s *mainSession) expectAnswer(a *ask) (lead bool) {
 		return false
 	}
 	if len(s.inFlight) == 1 && slices.Contains(s.inFlight[0].asks, a) {
-		s.setReader(led, a)
+		s.reading = led
 		return true
 	}
 	s.wakeReader()
@@ -106,7 +95,7 @@ func (s *mainSession) expectAnswer(a *ask) (lead bool) {
 // wakeReader has the reader read, who does not. It runs under mu.
 func (s *mainSession) wakeReader() {
 	s.calm()
-	s.setReader(watched, nil)
+	s.reading = watched
 	s.resume <- struct{}{}
 }
 
@@ -123,9 +112,14 @@ func (s *mainSession) lead(a *ask) (answered bool) {
 		}
 		select {
 		case other := <-a.caller.wake:
-			if other == nil {
+			switch other {
+			case nil:
 				s.handOver()
 				return true
+			case overdue: // who leads cannot look at his context; patrol comes again
+				s.stepDown()
+				s.lanes.overlook(a)
+				return false
 			}
 			s.stepDown()
 			s = other
@@ -175,7 +169,6 @@ func (s *mainSession) handOver() {
 	switch next := s.someoneWaiting(); {
 	case next != nil:
 		s.calm()
-		s.setReader(led, next)
 		next.caller.wake <- s
 	case len(s.inFlight) > 0 || s.cause != nil:
 		s.wakeReader()
