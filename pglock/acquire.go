@@ -187,13 +187,7 @@ func (l *Locker) passQueue(ctx context.Context, r *request, id KeyID) error {
 // turn that came first is used, since nothing has been lost: the backend looks at ctx again, and a hold that was passed
 // on is a lock like any other.
 func (l *Locker) await(ctx context.Context, s *shard, r *request) {
-	s.mu.Unlock()
-	r.waits(ctx, l.config.observer)
-	select {
-	case <-r.ready:
-	case <-ctx.Done():
-	}
-	s.mu.Lock()
+	l.awaitUnlocked(ctx, s, r)
 	select {
 	case <-r.ready:
 		return
@@ -203,6 +197,18 @@ func (l *Locker) await(ctx context.Context, s *shard, r *request) {
 	e := r.entries[len(r.entries)-1]
 	e.dequeue(r)
 	l.pump(e)
+}
+
+// awaitUnlocked waits for r's turn or the end of ctx. It runs under s's mu, which it gives up meanwhile; the Observer may
+// panic.
+func (l *Locker) awaitUnlocked(ctx context.Context, s *shard, r *request) {
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	r.waits(ctx, l.config.observer)
+	select {
+	case <-r.ready:
+	case <-ctx.Done():
+	}
 }
 
 // ask gets the locks from the backend, for r that is busy at all its entries. After an answer of ErrNotAcquired to a

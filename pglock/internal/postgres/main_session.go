@@ -279,9 +279,11 @@ func (s *mainSession) queued() int {
 	return n
 }
 
-// isAboutToSend reports whether somebody is going to send what is queued: who lets others come before, or who leads. It
-// runs under mu.
-func (s *mainSession) isAboutToSend() bool { return s.gathering || s.reading == led }
+// isAboutToSend reports whether somebody is going to send what is queued: who lets others come before, or who leads and
+// has not sent yet. It runs under mu.
+func (s *mainSession) isAboutToSend() bool {
+	return s.gathering || s.reading == led && len(s.inFlight) == 0
+}
 
 // gathers reports whether those who have just been answered together are to be waited for before the next statement is
 // sent. It runs under mu.

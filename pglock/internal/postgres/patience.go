@@ -87,7 +87,9 @@ func awaitAnswerUntil[T any](a *ask, end <-chan T) bool {
 	}
 }
 
-// overdue is what patrol sends.
+// overdue is what patrol sends, once, and again only to who could do nothing about it. It is sent under lanes.mu to a caller
+// whose channel is empty and whose ask has no answer, so the answer always comes after it; and who has got it, and waits
+// for ctx or longer, does not get it any more.
 var overdue = &mainSession{}
 
 // expectPatrol sees to it that patrol runs. It runs under mu.
