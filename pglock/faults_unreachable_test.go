@@ -40,11 +40,12 @@ func openSilent(t *testing.T) *pglock.Locker {
 func TestASilentServerIsUnavailable(t *testing.T) {
 	l := openSilent(t)
 	key := pglock.NewKey("k")
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	enough := errors.New("enough")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, enough)
 	defer cancel()
 	_, byContext := l.Lock(ctx, key)
-	if !errors.Is(byContext, context.DeadlineExceeded) {
-		t.Errorf("%v does not match the context's error", byContext)
+	if !errors.Is(byContext, enough) {
+		t.Errorf("%v does not match the context's cause", byContext)
 	}
 	_, byBound := l.Lock(t.Context(), key, pglock.MaxWait(50*time.Millisecond))
 	for _, err := range []error{byContext, byBound} {
@@ -105,18 +106,25 @@ func TestAServerThatFallsSilentIsUnavailable(t *testing.T) {
 	db := testenv.Database(t)
 	hole := newBlackHole(t, db)
 	l, _ := openConfig(t, hole.config(t, db), pglock.WithLease(30*time.Second))
-	if err := l.Ping(aMinute(t)); err != nil {
-		t.Fatal(err)
-	}
+	held := mustLock(t, l, pglock.NewKey("held"))
 	hole.cut(true, true)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	enough := errors.New("enough")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, enough)
 	defer cancel()
 	_, sent := l.TryLock(ctx, pglock.NewKey("a"))
+	if !errors.Is(sent, enough) {
+		t.Errorf("%v does not match the context's cause", sent)
+	}
 	_, queued := l.Lock(t.Context(), pglock.NewKey("b"), pglock.MaxWait(50*time.Millisecond))
 	for _, err := range []error{sent, queued} {
 		if !errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrNotAcquired) {
 			t.Errorf("%v: want ErrUnavailable alone", err)
 		}
 	}
+	if err := held.Err(); err != nil {
+		t.Errorf("the calls returned when the session had ended, and not soon after their contexts had: %v", err)
+	}
 	hole.cut(false, false)
+	terminate(t, db.Connect(t), onlySession(t, db, true)) // nobody waits for what was swallowed
+	awaitDone(t, held.Done(), "the end of the session")
 }
