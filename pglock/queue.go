@@ -61,7 +61,7 @@ type hold struct {
 	several *several
 	shared  bool
 	over    bool  // lost, or given back
-	home    uint8 // index of the shard of its first key
+	index   uint8 // of its home
 	passed  int32 // how often it was passed on or joined
 	locks   lockSet
 
@@ -75,9 +75,12 @@ type several struct {
 	shards  shardSet
 }
 
+// home is where h is counted.
+func (h *hold) home() *shard { return &h.locker.shards[h.index] }
+
 // newHold makes the hold that r is to get.
 func (l *Locker) newHold(r *request) *hold {
-	h := &hold{locker: l, shared: r.config.shared, home: r.entries[0].shard.index}
+	h := &hold{locker: l, shared: r.config.shared, index: r.home().index}
 	if len(r.keys) == 1 {
 		h.entry[0] = r.entries[0]
 	} else {
@@ -99,7 +102,7 @@ func (h *hold) shards() shardSet {
 	if h.several != nil {
 		return h.several.shards
 	}
-	return shardSet(0).with(h.home)
+	return shardSet(0).with(h.index)
 }
 
 // verdict is what an entry says to a request.
@@ -239,7 +242,7 @@ func (l *Locker) passOn(h *hold, r *request) {
 // hold finds it, even if the waiting call has not returned it yet.
 func (l *Locker) share(h *hold, r *request) {
 	h.passed++
-	l.shards[h.home].counts.HandedOff++
+	h.home().counts.HandedOff++
 	r.lock = &Lock{}
 	l.addLock(r, h, r.lock)
 }
@@ -251,7 +254,7 @@ func (l *Locker) addLock(r *request, h *hold, k *Lock) {
 		k.more().token = r.token.Text
 	}
 	h.locks.add(k)
-	counts := &l.shards[h.home].counts
+	counts := &h.home().counts
 	counts.Waiting--
 	counts.Held++
 	counts.Acquired++

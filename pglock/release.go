@@ -9,7 +9,7 @@ import (
 // gives it back to the backend. It returns what the backend said; while that is asked, the key stays busy.
 func (l *Locker) drop(ctx context.Context, k *Lock) error {
 	h := k.hold
-	home := &l.shards[h.home]
+	home := h.home()
 	l.lock(h.shards())
 	if !h.locks.remove(k) { // lost while it was being unlocked: abandon has counted it
 		l.unlock(h.shards())
@@ -57,7 +57,7 @@ func (l *Locker) giveBack(ctx context.Context, h *hold) error {
 		e.busy--
 		l.pump(e)
 	}
-	l.discount(&l.shards[h.home], len(h.entries()))
+	l.discount(h.home(), len(h.entries()))
 	return err
 }
 
@@ -92,7 +92,7 @@ type loss struct {
 func (l loss) tell() { l.lock.tellLost(l.err) }
 
 func (l *Locker) abandon(h *hold, why LostReason, err error) (first bool) {
-	home := &l.shards[h.home]
+	home := h.home()
 	l.lock(h.shards())
 	if h.over {
 		l.unlock(h.shards())
@@ -128,7 +128,7 @@ func (l *Locker) abandon(h *hold, why LostReason, err error) (first bool) {
 
 // countLost counts a Lock of h that has ended with a loss.
 func (h *hold) countLost() {
-	home := &h.locker.shards[h.home]
+	home := h.home()
 	home.mu.Lock()
 	defer home.mu.Unlock()
 	home.counts.Lost++

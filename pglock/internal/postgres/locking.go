@@ -145,7 +145,7 @@ func (s *session) unlock(ctx context.Context, g *grant) error {
 		return fmt.Errorf("the session was ended instead, which frees the lock once the server sees it, "+
 			"at the latest when the lease of %v is over: %w", s.lease(), classify(err))
 	case released != int64(g.len()):
-		err = fmt.Errorf("the server session held %d of %d keys", released, int64(g.len()))
+		err = fmt.Errorf("the server session held %d of %d keys", released, g.len())
 		s.end(driver.ReasonSession, err)
 		return lostBecause(err)
 	}
@@ -180,7 +180,7 @@ func (s *session) check(ctx context.Context, g *grant) error {
 		return s.explain(err)
 	}
 	if held != int64(g.len()) {
-		err = fmt.Errorf("the server session holds %d of %d keys", held, int64(g.len()))
+		err = fmt.Errorf("the server session holds %d of %d keys", held, g.len())
 		s.end(driver.ReasonSession, err)
 		return lostBecause(err)
 	}
