@@ -21,7 +21,7 @@ var (
 	ErrUnavailable = driver.ErrUnavailable
 	// ErrTooManyLocks: one more lock would exceed a bound, WithMaxHeld's or the server's.
 	ErrTooManyLocks = driver.ErrTooManyLocks
-	// ErrInvalidKey: the zero Key, or text that is no key.
+	// ErrInvalidKey: the zero Key, a name of more than [MaxName] bytes, or text that is no key.
 	ErrInvalidKey = driver.ErrInvalidKey
 	// ErrClosed: the Locker has been closed.
 	ErrClosed = driver.ErrClosed
@@ -142,6 +142,9 @@ func failed(attempt string, key Key, more int, err error) error {
 
 func keyText(key Key, more int) string {
 	text := fmt.Sprintf("%q", key.String())
+	if name := key.Name(); len(name) > MaxName {
+		text = fmt.Sprintf("%q…", name[:32])
+	}
 	if more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}

@@ -16,7 +16,8 @@ import (
 )
 
 // Key names a lock. It is a small immutable value; make one with [NewKey], [Int64Key], [PairKey] or [ParseKey]. The
-// zero Key is invalid, and whatever takes a Key answers it with [ErrInvalidKey].
+// zero Key is invalid, as is a name of more than [MaxName] bytes: whatever takes a Key answers these with
+// [ErrInvalidKey].
 //
 // PostgreSQL knows advisory locks by number only, in two spaces that do not overlap: one bigint, or two integers
 // (https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS). Two Keys with different names can be
@@ -26,15 +27,29 @@ type Key struct {
 	k driver.Key
 }
 
+// MaxName is how many bytes a key's name may have. Whatever takes a Key answers one with a longer name with
+// [ErrInvalidKey]. The registry of names, which the monitor reads, takes at most 1024 bytes.
+const MaxName = 4096
+
 // KeyID is a key's identity, its space and number. It is comparable, and the zero KeyID is no key.
 type KeyID = driver.KeyID
 
 // NewKey returns the key of a name: the bigint made of the first 8 bytes, big-endian, of the name's SHA-256. The
 // function pglock.key(text) computes the same number in SQL, and this mapping never changes.
 //
-// Every string is a name, the empty one too. With 64 bits a collision is likely only among billions of names (a chance
-// of one in a million at six million names). Names that contain NUL or invalid UTF-8 work, but PostgreSQL's text type
-// cannot store them, so the monitor shows their number only. NewKey does not allocate.
+// Every string of at most [MaxName] bytes is a name, the empty one too; the key of a longer one is refused where it is
+// used. Names that contain NUL or invalid UTF-8 work, but PostgreSQL's text type cannot store them, so the monitor shows
+// their number only. NewKey does not allocate.
+//
+// With 64 bits a collision by chance is likely only among billions of names (a chance of one in a million at six million
+// names). On purpose it is cheap: a computer finds two names with one number in minutes, though not a second name for a
+// number that is given. Where strangers choose names, such as file names or the names of accounts, two of theirs can so
+// be made to wait for each other. If that matters, lock an HMAC of their part of the name under a key that they do not
+// know:
+//
+//	mac := hmac.New(sha256.New, secret)
+//	mac.Write([]byte(uploaded))
+//	key := pglock.NewKey("upload:" + hex.EncodeToString(mac.Sum(nil)))
 func NewKey(name string) Key {
 	// Sum256 reads its argument and keeps nothing of it, so it may look at the string's own bytes.
 	sum := sha256.Sum256(unsafe.Slice(unsafe.StringData(name), len(name)))
@@ -60,17 +75,19 @@ func PairKey(class, object int32) Key {
 //	@7/-42                  the pair (7, -42)
 //	@@home                  the name "@home"
 //
-// Numbers are decimal, without a plus sign or leading zeros. The empty string and anything else after a single @ match
-// [ErrInvalidKey].
+// Numbers are decimal, without a plus sign or leading zeros. The empty string, anything else after a single @, and names
+// of more than [MaxName] bytes match [ErrInvalidKey].
 func ParseKey(s string) (Key, error) {
 	rest, at := strings.CutPrefix(s, "@")
 	switch {
+	case len(s) > len("@")+MaxName:
+		return Key{}, fmt.Errorf("pglock: %w", tooLong(s))
 	case s == "":
 		return Key{}, fmt.Errorf("pglock: %w: empty (a key is a name, @BIGINT, or @CLASS/OBJECT)", ErrInvalidKey)
 	case !at:
-		return NewKey(s), nil
+		return parseName(s)
 	case strings.HasPrefix(rest, "@"):
-		return NewKey(rest), nil
+		return parseName(rest)
 	}
 	if class, object, pair := strings.Cut(rest, "/"); pair {
 		c, errC := parseNumber(class, 32)
@@ -85,6 +102,14 @@ func ParseKey(s string) (Key, error) {
 		return Key{}, malformed(s, err)
 	}
 	return Int64Key(n), nil
+}
+
+func parseName(name string) (Key, error) {
+	key := NewKey(name)
+	if err := key.check(); err != nil {
+		return Key{}, fmt.Errorf("pglock: %w", err)
+	}
+	return key, nil
 }
 
 // parseNumber reads what strconv.FormatInt writes, and nothing else, so that every raw key has one spelling.
@@ -124,7 +149,7 @@ func (k Key) Pair() (class, object int32, ok bool) { return k.k.Pair() }
 // ParseKey refuses, comes out as its number. The zero Key comes out as "@invalid", which ParseKey refuses too.
 func (k Key) String() string { return k.k.String() }
 
-// MarshalText implements [encoding.TextMarshaler] with [Key.String]; the zero Key is an error. A name that is not
+// MarshalText implements [encoding.TextMarshaler] with [Key.String]; an invalid Key is an error. A name that is not
 // valid UTF-8 is written as its number, since encodings such as JSON would change it, and with it the lock.
 func (k Key) MarshalText() ([]byte, error) {
 	if err := k.check(); err != nil {
@@ -149,10 +174,18 @@ func (k *Key) UnmarshalText(text []byte) error {
 // LogValue implements [slog.LogValuer]: a key is logged as its text.
 func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
-// check refuses the zero Key.
+// check refuses the zero Key, and names that are too long.
 func (k Key) check() error {
 	if !k.k.Valid() {
 		return fmt.Errorf("%w: the zero Key (make keys with NewKey, Int64Key, PairKey or ParseKey)", ErrInvalidKey)
 	}
+	if len(k.k.Name) > MaxName {
+		return tooLong(k.k.Name)
+	}
 	return nil
+}
+
+func tooLong(name string) error {
+	return fmt.Errorf("%w: a name has at most %d bytes, this one %d (lock a hash of it)",
+		ErrInvalidKey, MaxName, len(name))
 }

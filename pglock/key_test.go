@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -164,6 +165,32 @@ func TestTheZeroKeyIsNoKey(t *testing.T) {
 	}
 }
 
+func TestKeyNamesHaveABound(t *testing.T) {
+	t.Parallel()
+	longest := strings.Repeat("n", pglock.MaxName)
+	for text, name := range map[string]string{longest: longest, "@@" + longest[1:]: "@" + longest[1:]} {
+		key, err := pglock.ParseKey(text)
+		if err != nil || key.Name() != name {
+			t.Errorf("the longest name: %v", err)
+		}
+	}
+	for _, name := range []string{longest + "n", strings.Repeat("n", 20<<20)} {
+		_, parse := pglock.ParseKey(name)
+		_, escaped := pglock.ParseKey("@@" + name)
+		_, raw := pglock.ParseKey("@" + strings.Repeat("1", len(name)))
+		_, marshal := pglock.NewKey(name).MarshalText()
+		for what, err := range map[string]error{
+			"ParseKey": parse, "ParseKey of @@": escaped, "ParseKey of @": raw, "MarshalText": marshal,
+			"LockTx": pglock.LockTx(t.Context(), nil, pglock.NewKey(name)),
+		} {
+			if !errors.Is(err, pglock.ErrInvalidKey) || !strings.Contains(err.Error(), strconv.Itoa(pglock.MaxName)) ||
+				len(err.Error()) > 300 {
+				t.Errorf("%s of a name of %d bytes: %.400v", what, len(name), err)
+			}
+		}
+	}
+}
+
 func TestKeysAreComparedByWhatTheyLock(t *testing.T) {
 	t.Parallel()
 	if reflect.TypeFor[pglock.Key]().Comparable() {
@@ -239,7 +266,8 @@ func FuzzParseKey(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		key, err := pglock.ParseKey(text)
 		if err != nil {
-			if !errors.Is(err, pglock.ErrInvalidKey) || (text != "" && !strings.HasPrefix(text, "@")) {
+			refusable := text == "" || strings.HasPrefix(text, "@") || len(text) > pglock.MaxName
+			if !errors.Is(err, pglock.ErrInvalidKey) || !refusable {
 				t.Fatalf("ParseKey(%q): %v", text, err)
 			}
 			return

@@ -118,7 +118,7 @@ func checkTx(tx pgx.Tx, keys ...Key) error {
 	return checkServer(tx.Conn())
 }
 
-// checkKeys refuses zero keys, and says which of several it is.
+// checkKeys refuses invalid keys, and says which of several it is.
 func checkKeys(keys []Key) error {
 	for i, key := range keys {
 		err := key.check()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/pglock"
+	"strings"
 )
 
 func (s *suite) lockAndUnlock() {
@@ -644,6 +645,11 @@ func (s *suite) misuse() {
 	fail("the zero Key", lock, err)
 	if !errors.Is(err, pglock.ErrInvalidKey) {
 		s.Errorf("the zero Key: %v", err)
+	}
+	lock, err = l.TryLock(s.ctx, pglock.NewKey(strings.Repeat("n", pglock.MaxName+1)))
+	fail("a name that is too long", lock, err)
+	if !errors.Is(err, pglock.ErrInvalidKey) {
+		s.Errorf("a name that is too long: %v", err)
 	}
 	lock, err = l.LockAll(s.ctx, []pglock.Key{key, {}})
 	fail("a zero Key among others", lock, err)
