@@ -26,13 +26,30 @@ func markedName(chosen, own string) string {
 	return cut(name, maxName-len(mark)) + mark
 }
 
-// cut shortens s to n bytes, between two characters.
-func cut(s string, n int) string {
-	for len(s) > n {
-		_, size := utf8.DecodeLastRuneInString(s)
-		s = s[:len(s)-size]
+// cut shortens name to what the server keeps of it in n bytes, between two characters.
+func cut(name string, n int) string {
+	length := 0
+	for i, r := range name {
+		if length += shownLength(r); length > n {
+			name = name[:i]
+			break
+		}
 	}
-	return strings.TrimSpace(s)
+	return strings.TrimSpace(name)
+}
+
+// shownLength is how many bytes a character takes in application_name. From version 16 on the server writes each byte
+// that is not printable ASCII as \xc3, before it cuts the name; earlier ones write a question mark (pg_clean_ascii in
+// src/common/string.c). The version is not known before the session is open, so this is the longer form.
+func shownLength(r rune) int {
+	const escaped = len(`\xc3`)
+	switch {
+	case r >= utf8.RuneSelf:
+		return escaped * utf8.RuneLen(r)
+	case r < ' ' || r > '~':
+		return escaped
+	}
+	return 1
 }
 
 // maxName is how many bytes of a name the server keeps: one less than NAMEDATALEN
