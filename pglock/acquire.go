@@ -36,12 +36,12 @@ func (l *Locker) TryLock(ctx context.Context, key Key, opts ...LockOption) (*Loc
 // order, so that calls which name the same keys in different orders cannot deadlock with each other. The same key twice
 // is harmless; no keys at all are an error that matches [ErrInvalidKey].
 func (l *Locker) LockAll(ctx context.Context, keys []Key, opts ...LockOption) (*Lock, error) {
-	return l.acquire(ctx, inOrder(keys), false, opts)
+	return l.acquire(ctx, l.inOrder(keys), false, opts)
 }
 
 // TryLockAll takes all the locks if they are free, and otherwise none of them, at once, as [Locker.TryLock] does.
 func (l *Locker) TryLockAll(ctx context.Context, keys []Key, opts ...LockOption) (*Lock, error) {
-	return l.acquire(ctx, inOrder(keys), true, opts)
+	return l.acquire(ctx, l.inOrder(keys), true, opts)
 }
 
 // acquire takes keys, which are in order.
@@ -143,7 +143,7 @@ func (l *Locker) take(ctx context.Context, r *request) (*Lock, error) {
 // there is an error and it is at none.
 func (l *Locker) passQueues(ctx context.Context, r *request) error {
 	for i, key := range r.keys {
-		if err := l.passQueue(ctx, r, key.KeyID); err != nil {
+		if err := l.passQueue(ctx, r, l.identityOf(key)); err != nil {
 			if i > 0 {
 				l.stopAsking(r)
 			}
@@ -154,8 +154,8 @@ func (l *Locker) passQueues(ctx context.Context, r *request) error {
 }
 
 // passQueue brings r through the entry of its next key. When it fails r is not there.
-func (l *Locker) passQueue(ctx context.Context, r *request, id KeyID) error {
-	s := l.shardOf(id)
+func (l *Locker) passQueue(ctx context.Context, r *request, id identity) error {
+	s := l.shardOf(id.KeyID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first := len(r.entries) == 0

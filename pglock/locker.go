@@ -24,6 +24,7 @@ import (
 // without asking the server, within [WithHandoffLimit].
 type Locker struct {
 	backend driver.Backend
+	byName  bool // the backend tells locks apart by their names
 	config  lockerConfig
 	tokens  tokens
 
@@ -134,6 +135,9 @@ func newLocker(b driver.Backend, config lockerConfig) (*Locker, error) {
 	}
 	l := &Locker{backend: b, config: config, tokens: newTokens(), shards: newShards(), drained: make(chan struct{})}
 	l.undrained.Store(shards)
+	if named, ok := b.(driver.NamedLocks); ok {
+		l.byName = named.LocksByName()
+	}
 	return l, nil
 }
 

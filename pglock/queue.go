@@ -19,7 +19,7 @@ import (
 // entry is the state of one key in this process.
 type entry struct {
 	shard   *shard
-	id      KeyID
+	id      identity
 	queue   []*request // waiting here, in the order of their arrival
 	writers int        // exclusive ones among them
 
@@ -31,6 +31,8 @@ type entry struct {
 	joinable *hold // the last shared hold granted; more may join it
 
 	holds []*hold // what the backend has granted, of which this is the first key
+
+	next *entry // of another lock whose key has the same number
 }
 
 // request is one call of Lock or its kin. It is over when that returns, and then used again for another call.
@@ -131,7 +133,7 @@ func (l *Locker) judge(e *entry, r *request) verdict {
 
 // enter brings r to the entry of its next key and reports whether r must wait there. A request that does not wait (try)
 // fails when anybody whom it would have to wait for is there.
-func (l *Locker) enter(s *shard, r *request, id KeyID) (wait bool) {
+func (l *Locker) enter(s *shard, r *request, id identity) (wait bool) {
 	e := s.entry(id)
 	r.entries = append(r.entries, e)
 	blocked := len(e.queue) > 0 && !(r.try && r.config.shared && e.writers == 0)

@@ -68,19 +68,22 @@ func (l *Locker) unlock(s shardSet) {
 }
 
 // entry returns the entry of a key, which it makes if there is none. It and forget run under mu.
-func (s *shard) entry(id KeyID) *entry {
+func (s *shard) entry(id identity) *entry {
 	entries := s.entriesLike(id)
-	e := entries[id.Number]
-	if e == nil {
-		e = s.newEntry()
-		e.id = id
-		entries[id.Number] = e
+	first := entries[id.Number]
+	for e := first; e != nil; e = e.next {
+		if e.id.name == id.name {
+			return e
+		}
 	}
+	e := s.newEntry()
+	e.id, e.next = id, first
+	entries[id.Number] = e
 	return e
 }
 
 // entriesLike returns the entries of keys of id's space.
-func (s *shard) entriesLike(id KeyID) map[int64]*entry { return s.entries[id.Space-driver.Bigint] }
+func (s *shard) entriesLike(id identity) map[int64]*entry { return s.entries[id.Space-driver.Bigint] }
 
 func (s *shard) newEntry() *entry {
 	if n := len(s.spare); n > 0 {
@@ -93,10 +96,27 @@ func (s *shard) newEntry() *entry {
 
 // forget takes out an entry that nobody needs, and keeps it for the next key.
 func (s *shard) forget(e *entry) {
-	delete(s.entriesLike(e.id), e.id.Number)
+	s.unlink(e)
 	if len(s.spare) < maxSpare {
 		*e = entry{shard: s, queue: e.queue[:0], holds: e.holds[:0]}
 		s.spare = append(s.spare, e)
+	}
+}
+
+// unlink takes e out of the entries of its key's number.
+func (s *shard) unlink(e *entry) {
+	entries := s.entriesLike(e.id)
+	first := entries[e.id.Number]
+	switch {
+	case first != e:
+		for first.next != e {
+			first = first.next
+		}
+		first.next = e.next
+	case e.next != nil:
+		entries[e.id.Number] = e.next
+	default:
+		delete(entries, e.id.Number)
 	}
 }
 
@@ -158,9 +178,11 @@ func (l *Locker) shardDrained() {
 // locks returns all Locks whose home this is. It runs under mu.
 func (s *shard) locks() (all []*Lock) {
 	for _, entries := range s.entries {
-		for _, e := range entries {
-			for _, h := range e.holds {
-				all = append(all, h.locks.all()...)
+		for _, first := range entries {
+			for e := first; e != nil; e = e.next {
+				for _, h := range e.holds {
+					all = append(all, h.locks.all()...)
+				}
 			}
 		}
 	}

@@ -81,6 +81,9 @@ const (
 	keepMum  = -1 // tell nobody: who gives the lock up will ask again itself
 )
 
+// LocksByName implements [driver.NamedLocks].
+func (b *Backend) LocksByName() bool { return true }
+
 // locker is what the Locker is called among those that wait.
 func (b *Backend) locker() string {
 	if b.sharded.Load() {
@@ -212,4 +215,5 @@ func ours(held driver.Grant) (*grant, error) {
 var _ interface {
 	driver.Backend
 	driver.Fencer
+	driver.NamedLocks
 } = (*Backend)(nil)

@@ -34,7 +34,7 @@
 //
 // On Redis a lock is its text, prefix and [pglock.Key.String]: "pglock:invoice:42", for raw keys "pglock:@42". A name
 // that begins with @ is written with two, so that it is no raw key. A name and the raw key of its number, which are one
-// lock in PostgreSQL, are two here; in one process, and in one LockAll, they still count as one. Do not mix them.
+// lock in PostgreSQL, are two here, and so are two names whose hashes collide. [pglock.Key.Equal] speaks of PostgreSQL.
 //
 // # What is stored
 //

@@ -55,6 +55,13 @@ type Backend interface {
 	Close(ctx context.Context) error
 }
 
+// NamedLocks is implemented by backends whose server knows locks by their texts, [Key.String], and not by their numbers.
+type NamedLocks interface {
+	// LocksByName reports whether keys with equal KeyIDs and different names are different locks: two names whose hashes
+	// collide, or a name and the raw key of its number. Without this method they are the same lock.
+	LocksByName() bool
+}
+
 // Fencer is implemented by backends that can number the holders of a lock.
 type Fencer interface {
 	// Fence returns a number that is larger than that of every earlier holder of any of g's keys. [ErrSchemaMissing]
@@ -81,7 +88,7 @@ type Env struct {
 
 // Request says what to acquire.
 type Request struct {
-	// Keys are valid, distinct, in the order of [Key.Compare], and at least one. The backend must not keep the slice.
+	// Keys are valid, of distinct locks, in the order of [Key.Compare], and at least one. The backend must not keep the slice.
 	Keys []Key
 	// Shared asks for shared locks, of which a key may have many at once.
 	Shared bool

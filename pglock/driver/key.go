@@ -55,6 +55,11 @@ type Key struct {
 	Named bool
 }
 
+// Compare orders keys by their KeyIDs, then by their names.
+func (k Key) Compare(other Key) int {
+	return cmp.Or(k.KeyID.Compare(other.KeyID), cmp.Compare(k.Name, other.Name))
+}
+
 // String returns the notation of package pglock's ParseKey: the name, with one more @ before it when it begins with one,
 // or a raw key's number behind an @. Backends whose server knows locks by text know them by this one: two keys that are
 // the same lock on PostgreSQL have different texts when one of them has no name.
