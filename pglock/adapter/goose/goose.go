@@ -1,0 +1,98 @@
+// Package goose runs goose's migrations under a pglock lock.
+//
+// [NewLocker] and [NewSessionLocker] are what goose.WithLocker and goose.WithSessionLocker take. goose calls them and goes on whatever
+// happens to the lock meanwhile; [Run] does better: its context ends with the lock. Waiters hold no snapshot, so
+// CREATE INDEX CONCURRENTLY in a migration does not wait for the processes that wait for their turn.
+//
+// goose creates its version table before it locks. With [Run] the table is created under the lock, too.
+package goose
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/pressly/goose/v3/lock"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// NewLocker returns a Locker for goose.WithLocker that takes the lock of key. The lock lives on a session of l; the
+// database that goose passes is not used. Options are those of [pglock.Locker.Lock].
+func NewLocker(l *pglock.Locker, key pglock.Key, opts ...pglock.LockOption) (lock.Locker, error) {
+	if l == nil {
+		return nil, errNoLocker
+	}
+	return &locker{locker: l, key: key, opts: opts}, nil
+}
+
+// NewSessionLocker is [NewLocker] for goose.WithSessionLocker. The connection that goose passes is not used.
+func NewSessionLocker(l *pglock.Locker, key pglock.Key, opts ...pglock.LockOption) (lock.SessionLocker, error) {
+	if l == nil {
+		return nil, errNoLocker
+	}
+	return &sessionLocker{locker{locker: l, key: key, opts: opts}}, nil
+}
+
+// Run calls fn while the lock of key is held, as [pglock.Locker.Do] does: the context ends when the lock is lost, and so
+// do the migrations that goose runs under it. Use it around everything that a goose.Provider does, without a Locker
+// for goose itself.
+func Run(ctx context.Context, l *pglock.Locker, key pglock.Key, fn func(ctx context.Context) error, opts ...pglock.LockOption) error {
+	if l == nil || fn == nil {
+		return errors.New("goose: the Locker or the function is nil")
+	}
+	return l.Do(ctx, key, func(ctx context.Context, _ *pglock.Lock) error { return fn(ctx) }, opts...)
+}
+
+var errNoLocker = errors.New("goose: the Locker is nil")
+
+// locker holds at most one lock. Its methods may be called concurrently; goose calls them one after another.
+type locker struct {
+	locker *pglock.Locker
+	key    pglock.Key
+	opts   []pglock.LockOption
+
+	mu   sync.Mutex
+	held *pglock.Lock
+}
+
+// Lock takes the lock, waiting until it is granted or ctx ends.
+func (l *locker) Lock(ctx context.Context, _ *sql.DB) error { return l.acquire(ctx) }
+
+// Unlock releases the lock. The error matches pglock.ErrLost when the lock was lost while goose migrated.
+func (l *locker) Unlock(ctx context.Context, _ *sql.DB) error { return l.release(ctx) }
+
+type sessionLocker struct{ locker }
+
+// SessionLock takes the lock, waiting until it is granted or ctx ends.
+func (l *sessionLocker) SessionLock(ctx context.Context, _ *sql.Conn) error { return l.acquire(ctx) }
+
+// SessionUnlock releases the lock. The error matches pglock.ErrLost when the lock was lost while goose migrated.
+func (l *sessionLocker) SessionUnlock(ctx context.Context, _ *sql.Conn) error { return l.release(ctx) }
+
+func (l *locker) acquire(ctx context.Context) error {
+	held, err := l.locker.Lock(ctx, l.key, l.opts...)
+	if err != nil {
+		return fmt.Errorf("goose: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = held // locks are not reentrant, so there is no other
+	return nil
+}
+
+func (l *locker) release(ctx context.Context) error {
+	l.mu.Lock()
+	held := l.held
+	l.held = nil
+	l.mu.Unlock()
+	if held == nil {
+		return fmt.Errorf("goose: unlock %s: %w", l.key, pglock.ErrUnlocked)
+	}
+	if err := held.Unlock(ctx); err != nil {
+		return fmt.Errorf("goose: %w", err)
+	}
+	return nil
+}
