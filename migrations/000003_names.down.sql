@@ -1,4 +1,4 @@
-DROP FUNCTION pglock.register(text[]) RESTRICT;
+DROP FUNCTION pglock.register(pg_catalog.text[]) RESTRICT;
 
 DROP TABLE pglock.names RESTRICT;
 

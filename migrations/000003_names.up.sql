@@ -5,11 +5,11 @@
 
 CREATE TABLE pglock.names (
     key bigint NOT NULL,
-    name text COLLATE "C" NOT NULL,
-    first_seen timestamptz NOT NULL DEFAULT pg_catalog.now(),
+    name pg_catalog.text COLLATE pg_catalog."C" NOT NULL,
+    first_seen timestamp with time zone NOT NULL DEFAULT pg_catalog.now(),
     CONSTRAINT names_pkey PRIMARY KEY (key, name),
-    CONSTRAINT names_key_is_of_name CHECK (key = pglock.key(name)),
-    CONSTRAINT names_name_fits_index CHECK (pg_catalog.octet_length(name) <= 1024)
+    CONSTRAINT names_key_is_of_name CHECK (key OPERATOR(pg_catalog.=) pglock.key(name)),
+    CONSTRAINT names_name_fits_index CHECK (pg_catalog.octet_length(name) OPERATOR(pg_catalog.<=) 1024)
 );
 
 REVOKE ALL ON TABLE pglock.names FROM PUBLIC;
@@ -25,28 +25,28 @@ COMMENT ON CONSTRAINT names_key_is_of_name ON pglock.names IS 'No name is record
 COMMENT ON CONSTRAINT names_name_fits_index ON pglock.names IS 'Keeps rows well below the size limit of an index row';
 
 -- Names that are known already are left alone: no row version, no transaction ID, no WAL. The order of the rows is the
--- same for everybody, so that two calls that register the same new names wait for each other and do not deadlock. The
--- owner's rights are used, so that who registers names needs none on the table.
+-- same for all callers, so that two calls that register the same new names wait for each other and do not deadlock. The
+-- function has the owner's rights, so that its callers need none on the table.
 
-CREATE FUNCTION pglock.register(VARIADIC names text[]) RETURNS bigint
+CREATE FUNCTION pglock.register(VARIADIC names pg_catalog.text[]) RETURNS bigint
 LANGUAGE sql VOLATILE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
     WITH added AS (
         INSERT INTO pglock.names (key, name)
-        SELECT DISTINCT pglock.key(given.name), given.name COLLATE "C"
-        FROM unnest(register.names) AS given (name)
-        WHERE octet_length(given.name) <= 1024
+        SELECT DISTINCT pglock.key(given.name), given.name COLLATE pg_catalog."C"
+        FROM pg_catalog.unnest(register.names) AS given (name)
+        WHERE pg_catalog.octet_length(given.name) OPERATOR(pg_catalog.<=) 1024
         ORDER BY 1, 2
         ON CONFLICT DO NOTHING
         RETURNING key
     )
-    SELECT count(*) FROM added
+    SELECT pg_catalog.count(*) FROM added
 $$;
 
-REVOKE ALL ON FUNCTION pglock.register(text[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pglock.register(pg_catalog.text[]) FROM PUBLIC;
 
-COMMENT ON FUNCTION pglock.register(text[]) IS
+COMMENT ON FUNCTION pglock.register(pg_catalog.text[]) IS
     'Records names for the views and returns how many were new. Names over 1024 bytes and NULLs are passed over. '
     'Best called in a transaction of its own: others who register the same new name wait until that ends';
 

@@ -12,29 +12,32 @@ CREATE VIEW pglock.locks AS
 WITH lock AS MATERIALIZED (
     SELECT l.locktype, l.virtualtransaction, l.transactionid, l.pid, l.mode, l.granted,
            l.objsubid AS space,
-           (l.classid::bigint << 32) | l.objid::bigint AS number,
-           CASE WHEN l.objsubid <> 1 THEN l.classid::integer END AS class,
-           CASE WHEN l.objsubid <> 1 THEN l.objid::integer END AS object,
-           CASE WHEN NOT l.granted THEN (pg_catalog.to_jsonb(l) ->> 'waitstart')::timestamptz END AS waiting_since
+           (l.classid::bigint OPERATOR(pg_catalog.<<) 32) OPERATOR(pg_catalog.|) l.objid::bigint AS number,
+           CASE WHEN l.objsubid OPERATOR(pg_catalog.<>) 1 THEN l.classid::integer END AS class,
+           CASE WHEN l.objsubid OPERATOR(pg_catalog.<>) 1 THEN l.objid::integer END AS object,
+           CASE WHEN NOT l.granted THEN
+               (pg_catalog.to_jsonb(l) OPERATOR(pg_catalog.->>) 'waitstart')::timestamp with time zone
+           END AS waiting_since
     FROM pg_catalog.pg_locks AS l
-    WHERE (l.locktype = 'advisory'
-           AND l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d
-                             WHERE d.datname = pg_catalog.current_database()))
-       OR (l.locktype = 'transactionid' AND l.pid IS NULL)
+    WHERE (l.locktype OPERATOR(pg_catalog.=) 'advisory'
+           AND l.database OPERATOR(pg_catalog.=) (
+               SELECT d.oid FROM pg_catalog.pg_database AS d
+               WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()))
+       OR (l.locktype OPERATOR(pg_catalog.=) 'transactionid' AND l.pid IS NULL)
 )
 SELECT CASE
-           WHEN name.name LIKE '@%' THEN '@' || name.name
-           WHEN name.name <> '' THEN name.name
-           WHEN lock.space = 1 THEN '@' || lock.number
-           WHEN lock.space = 2 THEN '@' || lock.class || '/' || lock.object
-           ELSE '@' || lock.class || '/' || lock.object || '#' || lock.space
+           WHEN name.name OPERATOR(pg_catalog.~~) '@%' THEN pg_catalog.concat('@', name.name)
+           WHEN name.name OPERATOR(pg_catalog.<>) '' THEN name.name
+           WHEN lock.space OPERATOR(pg_catalog.=) 1 THEN pg_catalog.concat('@', lock.number)
+           WHEN lock.space OPERATOR(pg_catalog.=) 2 THEN pg_catalog.concat('@', lock.class, '/', lock.object)
+           ELSE pg_catalog.concat('@', lock.class, '/', lock.object, '#', lock.space)
        END AS key,
        name.name,
        lock.space,
        lock.number,
        lock.class,
        lock.object,
-       CASE lock.mode WHEN 'ShareLock' THEN 'shared' ELSE 'exclusive' END AS mode,
+       CASE WHEN lock.mode OPERATOR(pg_catalog.=) 'ShareLock' THEN 'shared' ELSE 'exclusive' END AS mode,
        lock.granted,
        lock.pid,
        prepared.gid AS prepared,
@@ -47,15 +50,16 @@ SELECT CASE
 FROM lock
 LEFT JOIN LATERAL (
     SELECT n.name FROM pglock.names AS n
-    WHERE n.key = lock.number AND lock.space = 1
+    WHERE n.key OPERATOR(pg_catalog.=) lock.number AND lock.space OPERATOR(pg_catalog.=) 1
     ORDER BY n.first_seen, n.name LIMIT 1
 ) AS name ON true
-LEFT JOIN pg_catalog.pg_stat_activity AS session ON session.pid = lock.pid
+LEFT JOIN pg_catalog.pg_stat_activity AS session ON session.pid OPERATOR(pg_catalog.=) lock.pid
 LEFT JOIN (
     lock AS own JOIN pg_catalog.pg_prepared_xacts AS prepared
-        ON own.locktype = 'transactionid' AND prepared.transaction = own.transactionid
-) ON lock.pid IS NULL AND own.virtualtransaction = lock.virtualtransaction
-WHERE lock.locktype = 'advisory';
+        ON own.locktype OPERATOR(pg_catalog.=) 'transactionid'
+       AND prepared.transaction OPERATOR(pg_catalog.=) own.transactionid
+) ON lock.pid IS NULL AND own.virtualtransaction OPERATOR(pg_catalog.=) lock.virtualtransaction
+WHERE lock.locktype OPERATOR(pg_catalog.=) 'advisory';
 
 REVOKE ALL ON TABLE pglock.locks FROM PUBLIC;
 

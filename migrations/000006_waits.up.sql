@@ -30,8 +30,9 @@ SELECT waiter.key,
            WHEN holder.holds THEN 'hard'
            WHEN EXISTS (
                SELECT FROM lock AS queued
-               WHERE queued.space = waiter.space AND queued.number = waiter.number
-                 AND queued.pid = blocker.pid AND NOT queued.granted
+               WHERE queued.space OPERATOR(pg_catalog.=) waiter.space
+                 AND queued.number OPERATOR(pg_catalog.=) waiter.number
+                 AND queued.pid OPERATOR(pg_catalog.=) blocker.pid AND NOT queued.granted
            ) THEN 'soft'
        END AS block
 FROM lock AS waiter
@@ -40,11 +41,12 @@ CROSS JOIN LATERAL (
 ) AS blocker
 LEFT JOIN LATERAL (
     SELECT DISTINCT true AS holds, held.prepared FROM lock AS held
-    WHERE held.space = waiter.space AND held.number = waiter.number AND held.granted
-      AND coalesce(held.pid, 0) = blocker.pid
-      AND 'exclusive' IN (held.mode, waiter.mode)
+    WHERE held.space OPERATOR(pg_catalog.=) waiter.space
+      AND held.number OPERATOR(pg_catalog.=) waiter.number AND held.granted
+      AND coalesce(held.pid, 0) OPERATOR(pg_catalog.=) blocker.pid
+      AND (held.mode OPERATOR(pg_catalog.=) 'exclusive' OR waiter.mode OPERATOR(pg_catalog.=) 'exclusive')
 ) AS holder ON true
-LEFT JOIN pg_catalog.pg_stat_activity AS session ON session.pid = blocker.pid
+LEFT JOIN pg_catalog.pg_stat_activity AS session ON session.pid OPERATOR(pg_catalog.=) blocker.pid
 WHERE NOT waiter.granted;
 
 REVOKE ALL ON TABLE pglock.waits FROM PUBLIC;

@@ -37,10 +37,15 @@ func TestRegisterRecordsEachNameOnce(t *testing.T) {
 		t.Errorf("beside a NULL, %d names were added", added)
 	}
 	order := "日本語/注文"
-	rows, err := queries.NamesOfKeys(t.Context(), []int64{number("a"), number(order), number(longest + "x"), 42})
-	want := []lockdb.NamesOfKeysRow{{Key: number(order), Name: order}, {Key: number("a"), Name: "a"}}
-	if err != nil || !slices.Equal(rows, want) {
-		t.Errorf("NamesOfKeys = %v, %v; want %v", rows, err, want)
+	type row struct {
+		Key  int64
+		Name string
+	}
+	rows := all[row](t, pool, "SELECT key, name FROM pglock.names WHERE key = ANY ($1) ORDER BY key",
+		[]int64{number("a"), number(order), number(longest + "x"), 42})
+	want := []row{{Key: number(order), Name: order}, {Key: number("a"), Name: "a"}}
+	if !slices.Equal(rows, want) {
+		t.Errorf("pglock.names has %v; want %v", rows, want)
 	}
 }
 

@@ -111,10 +111,6 @@ func TestTheQueriesOfTheLibraryNeedNoMoreThanTheGrants(t *testing.T) {
 	if _, err := lockdb.New(locker).NextFence(t.Context()); err != nil {
 		t.Error(err)
 	}
-	rows, err := lockdb.New(watcher).NamesOfKeys(t.Context(), []int64{number("a")})
-	if err != nil || len(rows) != 1 {
-		t.Errorf("NamesOfKeys = %v, %v", rows, err)
-	}
 	for _, pool := range []*pgxpool.Pool{locker, watcher} {
 		mustUp(t, pool) // there is nothing to do
 		wantVersion(t, pool, migrations.Latest())

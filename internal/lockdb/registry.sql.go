@@ -9,39 +9,6 @@ import (
 	"context"
 )
 
-const NamesOfKeys = `-- name: NamesOfKeys :many
-SELECT n.key, n.name
-FROM pglock.names AS n
-WHERE n.key = ANY ($1::bigint[])
-ORDER BY n.key, n.first_seen, n.name
-`
-
-type NamesOfKeysRow struct {
-	Key  int64
-	Name string
-}
-
-// The names of bigint keys, in the order in which they were first seen; several if names collide.
-func (q *Queries) NamesOfKeys(ctx context.Context, keys []int64) ([]NamesOfKeysRow, error) {
-	rows, err := q.db.Query(ctx, NamesOfKeys, keys)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []NamesOfKeysRow
-	for rows.Next() {
-		var i NamesOfKeysRow
-		if err := rows.Scan(&i.Key, &i.Name); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const RegisterNames = `-- name: RegisterNames :one
 
 SELECT pglock.register(VARIADIC $1::text[])::bigint AS added

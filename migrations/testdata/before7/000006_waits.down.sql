@@ -1,0 +1,3 @@
+DROP VIEW pglock.waits RESTRICT;
+
+UPDATE pglock.schema_migrations SET version = 5, dirty = false;
