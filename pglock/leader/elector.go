@@ -1,0 +1,148 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Errors to match with [errors.Is].
+var (
+	// ErrResigned is the cause of a leader's context that [Elector.Resign] has ended.
+	ErrResigned = errors.New("the leader has resigned")
+	// ErrIneligible is the cause of a leader's context that ended because [Eligible] said no.
+	ErrIneligible = errors.New("the process is not eligible to lead")
+	// ErrRunning is what a Run returns while another one of the same Elector has not returned.
+	ErrRunning = errors.New("the elector is running already")
+)
+
+// GaugeName is the name under which Kubernetes components and their alerts know what [Elector.Gauge] returns.
+const GaugeName = "leader_election_master_status"
+
+// Elector campaigns in one election. Make it with [New]. All methods may be called concurrently.
+type Elector struct {
+	locker *pglock.Locker
+	key    pglock.Key
+	config config
+	wake   chan struct{} // makes the observer look now
+
+	reporting sync.Mutex // held while an event is reported, so that events keep their order
+
+	mu        sync.Mutex
+	running   bool
+	term      *term // from the grant until lead has returned and the lock has been unlocked
+	view      view
+	listeners int // loops over Events
+	events    stream
+}
+
+// New returns an Elector for the election that key names: one process of all that campaign with an equal key, on the
+// same server, leads. It does not campaign yet; see [Elector.Run]. Locks of the same key that are taken otherwise count:
+// while one is held there is no leader.
+func New(l *pglock.Locker, key pglock.Key, opts ...Option) (*Elector, error) {
+	if l == nil {
+		return nil, errors.New("pglock/leader: the Locker is nil")
+	}
+	if !key.ID().Valid() {
+		return nil, fmt.Errorf("pglock/leader: %w: the zero Key", pglock.ErrInvalidKey)
+	}
+	c, err := newConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Elector{locker: l, key: key, config: c, wake: make(chan struct{}, 1), events: newStream()}, nil
+}
+
+// Run is [New] and [Elector.Run] in one call.
+func Run(
+	ctx context.Context, l *pglock.Locker, key pglock.Key,
+	lead func(ctx context.Context, lock *pglock.Lock) error, opts ...Option,
+) error {
+	e, err := New(l, key, opts...)
+	if err != nil {
+		return err
+	}
+	return e.Run(ctx, lead)
+}
+
+// Key returns the key of the election.
+func (e *Elector) Key() pglock.Key { return e.key }
+
+// IsLeader reports whether this process leads now: whether the context of lead has not ended. It compares the clock, as
+// [pglock.Lock.Err] does. Between looking at it and acting on it the answer may change.
+func (e *Elector) IsLeader() bool {
+	t := e.currentTerm()
+	return t != nil && t.ctx.Err() == nil
+}
+
+// Gauge is 1 while this process leads and 0 otherwise: the value for a metric that is called [GaugeName].
+func (e *Elector) Gauge() float64 {
+	if e.IsLeader() {
+		return 1
+	}
+	return 0
+}
+
+// Leader asks the server who leads, in any process; ok is false when nobody does. By the time it returns that may have
+// changed. What is known of a leader depends on the backend, see [pglock.Holder] and [Identity].
+func (e *Elector) Leader(ctx context.Context) (leader pglock.Holder, ok bool, err error) {
+	holders, err := e.locker.Holders(ctx, e.key)
+	if err != nil || len(holders) == 0 {
+		return pglock.Holder{}, false, err
+	}
+	return holders[0], true, nil
+}
+
+// Resign ends this process's term: the context of lead ends with [ErrResigned] as its cause, and Resign returns when
+// lead has returned and the lock has been unlocked, so that another process can lead. This process campaigns again after
+// the shortest pause of [Backoff]; to stop, end the context of Run.
+//
+// It returns nil at once when this process does not lead, and when ctx descends from that of the lead that is to return,
+// which cannot be waited for. When ctx ends first the error matches the context's, and lead has been asked to return all
+// the same.
+func (e *Elector) Resign(ctx context.Context) error {
+	t := e.currentTerm()
+	if t == nil {
+		return nil
+	}
+	t.withdraw(ErrResigned)
+	if ctx.Value(termKey{}) == t {
+		return nil
+	}
+	select {
+	case <-t.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("pglock/leader: resign from %q: lead has not returned: %w", e.key.String(), context.Cause(ctx))
+	}
+}
+
+// HealthCheck returns an error when lead has not returned although its context ended more than margin ago: this process
+// then still does what another may have begun to do, and should be restarted. It is made for a liveness probe. A process
+// that does not lead is healthy, also while the server cannot be reached. A negative margin is an error.
+func (e *Elector) HealthCheck(margin time.Duration) error {
+	if margin < 0 {
+		return fmt.Errorf("pglock/leader: HealthCheck(%v): the margin is negative", margin)
+	}
+	t := e.currentTerm()
+	if t == nil || t.ctx.Err() == nil {
+		return nil
+	}
+	over := driver.Now().Sub(t.endedAt())
+	if over <= margin {
+		return nil
+	}
+	return fmt.Errorf("pglock/leader: the leader of %q is still at work %v after the end of its context: %w",
+		e.key.String(), over.Round(time.Millisecond), context.Cause(t.ctx))
+}
+
+func (e *Elector) currentTerm() *term {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.term
+}

@@ -1,0 +1,136 @@
+package leader
+
+import (
+	"fmt"
+	"iter"
+	"log/slog"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// EventType says what has happened.
+type EventType string
+
+const (
+	// Elected: this process leads. It comes before lead is called.
+	Elected EventType = "elected"
+	// Ended: this process leads no more: lead has returned, and the lock has been unlocked or was lost. Err says why;
+	// it is nil when lead returned nil by itself.
+	Ended EventType = "ended"
+	// NewLeader: another process was seen to lead; Leader says which.
+	NewLeader EventType = "new-leader"
+	// NoLeader: nobody was seen to lead.
+	NoLeader EventType = "no-leader"
+	// Unavailable: the server could not be asked, or a campaign failed; Err says why. The elector goes on trying. It
+	// comes once for an outage.
+	Unavailable EventType = "unavailable"
+)
+
+// Event is something that an [Elector] learned. What happens between two looks at the server (see [ObserveEvery]) is
+// not seen: another process's term that was shorter, or two terms of one session, which look like one.
+type Event struct {
+	Type EventType
+	// Key is the key of the election.
+	Key pglock.Key
+	// Time is when this process learned of it.
+	Time time.Time
+	// Leader is who leads, for NewLeader.
+	Leader pglock.Holder
+	// Err is set for Ended and Unavailable.
+	Err error
+}
+
+// String describes the event in a few words.
+func (e Event) String() string {
+	text := fmt.Sprintf("%s %q", e.Type, e.Key.String())
+	if e.Type == NewLeader {
+		text += fmt.Sprintf(": pid %d, application %q, token %q", e.Leader.PID, e.Leader.Application, e.Leader.Token)
+	}
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// LogValue implements [slog.LogValuer].
+func (e Event) LogValue() slog.Value {
+	attrs := []slog.Attr{slog.String("type", string(e.Type)), slog.String("key", e.Key.String())}
+	if e.Type == NewLeader {
+		attrs = append(attrs, slog.Int("pid", int(e.Leader.PID)), slog.String("application", e.Leader.Application),
+			slog.String("token", e.Leader.Token))
+	}
+	if e.Err != nil {
+		attrs = append(attrs, slog.String("error", e.Err.Error()))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// Events yields what the elector learns from now on, beginning with the last event of the present Run if there was one.
+// The sequence ends when Run returns; before the first Run it waits for that. Any number of loops may run at a time. A
+// slow loop holds up nobody: events are kept for it.
+func (e *Elector) Events() iter.Seq[Event] {
+	return func(yield func(Event) bool) {
+		e.mu.Lock()
+		at := e.events.last
+		e.listeners++
+		e.mu.Unlock()
+		e.look()
+		defer func() {
+			e.mu.Lock()
+			e.listeners--
+			e.mu.Unlock()
+		}()
+		for ; at != nil; at = at.following() {
+			if at.event.Type != "" && !yield(at.event) {
+				return
+			}
+		}
+	}
+}
+
+// stream is a list of events that readers follow at their own pace: what no reader will read any more is garbage.
+type stream struct{ last *link }
+
+type link struct {
+	event Event         // of type "" in the first one
+	ready chan struct{} // closed when next is known
+	next  *link         // nil at the end of the stream
+}
+
+func newStream() stream { return stream{&link{ready: make(chan struct{})}} }
+
+// following waits for the next link; nil is the end.
+func (l *link) following() *link {
+	<-l.ready
+	return l.next
+}
+
+func (s *stream) add(event Event) {
+	old := s.last
+	s.last = &link{event: event, ready: make(chan struct{})}
+	old.next = s.last
+	close(old.ready)
+}
+
+func (s *stream) end() { close(s.last.ready) }
+
+// report tells those who listen, in the order of the calls.
+//
+// Whether it is news is decided by worth, which runs under mu and may be nil: an answer of the server that arrives after
+// this process has been elected is old by then, and dropped.
+func (e *Elector) report(event Event, worth func() bool) {
+	e.reporting.Lock()
+	defer e.reporting.Unlock()
+	event.Key, event.Time = e.key, time.Now()
+	e.mu.Lock()
+	if worth != nil && !worth() {
+		e.mu.Unlock()
+		return
+	}
+	e.events.add(event)
+	e.mu.Unlock()
+	if e.config.onEvent != nil {
+		e.config.onEvent(event)
+	}
+}

@@ -1,0 +1,345 @@
+package leadertest
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/leader"
+)
+
+// patient makes a candidate leave the next term to another one.
+var patient = leader.Backoff(time.Hour, time.Hour)
+
+// oneLeads: what a leader does is not atomic, so that the race detector helps.
+func (s *suite) oneLeads() {
+	const candidates, terms = 4, 40
+	var inside atomic.Int32
+	total := 0
+	done := make(chan struct{})
+	led := make([]atomic.Int32, candidates)
+	for i := range candidates {
+		s.run(func(ctx context.Context, lock *pglock.Lock) error {
+			if n := inside.Add(1); n != 1 {
+				s.Errorf("%d leaders are at work together", n)
+			}
+			defer inside.Add(-1)
+			if ctx.Err() != nil || lock.Err() != nil {
+				return nil // the test is over
+			}
+			led[i].Add(1)
+			total++
+			if total == terms {
+				close(done)
+			}
+			runtime.Gosched()
+			return nil
+		})
+	}
+	select {
+	case <-done:
+	case <-s.ctx.Done():
+		s.Fatal("there were not enough terms")
+	}
+	s.until("every process has led", func() bool {
+		for i := range led {
+			if led[i].Load() == 0 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func (s *suite) resign() {
+	var returned atomic.Bool
+	goOn := make(chan struct{})
+	first := s.run(func(ctx context.Context, lock *pglock.Lock) error {
+		<-ctx.Done()
+		if cause := context.Cause(ctx); !errors.Is(cause, leader.ErrResigned) && s.ctx.Err() == nil && !returned.Load() {
+			s.Errorf("the cause of a resigned leader's context is %v", cause)
+		}
+		<-goOn
+		if err := lock.Verify(context.WithoutCancel(ctx)); err != nil && !returned.Load() {
+			s.Errorf("the lock was gone before lead had returned: %v", err)
+		}
+		returned.Store(true)
+		return nil
+	}, patient)
+	s.leading(first)
+	second := s.run(func(ctx context.Context, lock *pglock.Lock) error {
+		if !returned.Load() {
+			s.Error("the successor leads although lead has not returned")
+		}
+		return leads(ctx, lock)
+	})
+	s.waits(second)
+	resigned := make(chan error, 1)
+	go func() { resigned <- first.Resign(s.ctx) }()
+	s.until("the first one has been asked to go", func() bool { return !first.IsLeader() })
+	select {
+	case err := <-resigned:
+		s.Fatalf("Resign returned %v before lead", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	if second.IsLeader() {
+		s.Error("there is a successor although lead has not returned")
+	}
+	close(goOn)
+	s.must(<-resigned)
+	if !returned.Load() {
+		s.Error("Resign returned before lead")
+	}
+	start := time.Now()
+	s.leading(second)
+	s.Logf("the successor led %v after Resign", time.Since(start))
+	if first.Gauge() != 0 || second.Gauge() != 1 {
+		s.Errorf("the gauges are %v and %v", first.Gauge(), second.Gauge())
+	}
+	s.must(first.Resign(s.ctx)) // it does not lead
+	if holder, ok, err := first.Leader(s.ctx); err != nil || !ok {
+		s.Errorf("Leader says %+v, %v, %v", holder, ok, err)
+	}
+}
+
+func (s *suite) resignInside() {
+	terms := make(chan struct{}, 100)
+	var c *candidate
+	ready := make(chan struct{})
+	c = s.run(func(ctx context.Context, lock *pglock.Lock) error {
+		<-ready
+		terms <- struct{}{}
+		child, cancel := context.WithCancel(ctx)
+		defer cancel()
+		if err := c.Resign(child); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	close(ready)
+	for range 3 { // and it campaigns again
+		select {
+		case <-terms:
+		case <-s.ctx.Done():
+			s.Fatal("a leader that resigned does not campaign again")
+		}
+	}
+	c.stop(nil)
+	<-c.ended
+	s.free()
+}
+
+func (s *suite) resignGivesUp() {
+	goOn := make(chan struct{})
+	c := s.run(func(ctx context.Context, lock *pglock.Lock) error {
+		<-goOn
+		return nil
+	})
+	s.leading(c)
+	ctx, cancel := context.WithTimeout(s.ctx, 10*time.Millisecond)
+	defer cancel()
+	if err := c.Resign(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		s.Errorf("Resign while lead does not return: %v", err)
+	}
+	close(goOn)
+	s.until("the term has ended", func() bool { return c.HealthCheck(0) == nil })
+}
+
+func (s *suite) errorYields() {
+	mine := errors.New("mine")
+	fail := make(chan struct{})
+	failed := make(chan error, 100)
+	first := s.run(func(ctx context.Context, lock *pglock.Lock) error {
+		select {
+		case <-fail:
+			return mine
+		case <-ctx.Done():
+			return nil
+		}
+	}, leader.OnEvent(func(event leader.Event) {
+		if event.Type == leader.Ended {
+			failed <- event.Err
+		}
+	}), patient)
+	s.leading(first)
+	second := s.run(leads)
+	s.waits(second)
+	close(fail)
+	s.leading(second)
+	if err := <-failed; err != mine {
+		s.Errorf("the event has the error %v", err)
+	}
+}
+
+func (s *suite) panics() {
+	l := s.open(s.T)
+	e := s.elector(l)
+	func() {
+		defer func() {
+			if r := recover(); r != "boom" {
+				s.Errorf("the panic came out as %v", r)
+			}
+		}()
+		_ = e.Run(s.ctx, func(context.Context, *pglock.Lock) error { panic("boom") })
+	}()
+	if e.IsLeader() {
+		s.Error("it still leads")
+	}
+	s.free()
+	// The elector can be used again.
+	ctx, cancel := context.WithCancel(s.ctx)
+	_ = e.Run(ctx, func(context.Context, *pglock.Lock) error { cancel(); return nil })
+	s.free()
+}
+
+func (s *suite) goexit() {
+	e := s.elector(s.open(s.T))
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_ = e.Run(s.ctx, func(context.Context, *pglock.Lock) error { runtime.Goexit(); return nil })
+	}()
+	<-gone
+	s.free()
+}
+
+func (s *suite) contextEnds() {
+	mine := errors.New("mine")
+	first := s.run(leads)
+	s.leading(first)
+	second := s.run(leads)
+	s.waits(second)
+	for _, c := range []*candidate{second, first} { // one that waits, and one that leads
+		c.stop(mine)
+		if err := <-c.ended; err != mine {
+			s.Errorf("Run returned %v", err)
+		}
+	}
+	if first.IsLeader() || second.IsLeader() {
+		s.Error("a candidate that has stopped leads")
+	}
+	if _, ok, err := first.Leader(s.ctx); ok || err != nil {
+		s.Errorf("there is a leader, %v", err)
+	}
+	s.free()
+}
+
+func (s *suite) lost() {
+	if s.lose == nil {
+		s.Log("this backend cannot lose a lock at will")
+		return
+	}
+	causes := make(chan error, 100)
+	first := s.run(func(ctx context.Context, lock *pglock.Lock) error {
+		<-ctx.Done()
+		causes <- context.Cause(ctx)
+		return nil
+	}, patient)
+	s.leading(first)
+	var terms atomic.Int32
+	second := s.run(func(ctx context.Context, lock *pglock.Lock) error {
+		terms.Add(1)
+		return leads(ctx, lock)
+	})
+	s.waits(second)
+	s.lose(s.T, s.key())
+	if err := <-causes; !errors.Is(err, pglock.ErrLost) {
+		s.Errorf("the cause of a lost leader's context is %v", err)
+	}
+	s.leading(second)
+	s.lose(s.T, s.key())
+	s.until("it leads again", func() bool { return terms.Load() == 2 }) // it has gone on campaigning
+}
+
+func (s *suite) eligible() {
+	var may atomic.Bool
+	causes := make(chan error, 100)
+	c := s.run(func(ctx context.Context, lock *pglock.Lock) error {
+		<-ctx.Done()
+		causes <- context.Cause(ctx)
+		return nil
+	}, leader.Eligible(func(context.Context) bool { return may.Load() }))
+	if stats := c.locker.Stats(); stats.Waiting != 0 || stats.Acquired != 0 {
+		s.Errorf("an ineligible process campaigns: %+v", stats)
+	}
+	may.Store(true)
+	s.leading(c)
+	may.Store(false)
+	if err := <-causes; !errors.Is(err, leader.ErrIneligible) {
+		s.Errorf("the cause of an ineligible leader's context is %v", err)
+	}
+	other := s.run(leads)
+	s.leading(other)
+	may.Store(true)
+	s.waits(c)
+	may.Store(false)
+	s.until("it has left the queue", func() bool { return c.locker.Stats().Waiting == 0 })
+}
+
+func (s *suite) health() {
+	goOn := make(chan struct{})
+	c := s.run(func(ctx context.Context, lock *pglock.Lock) error {
+		<-goOn
+		return nil
+	})
+	s.leading(c)
+	s.must(c.HealthCheck(0))
+	c.stop(nil)
+	s.until("it is found", func() bool { return c.HealthCheck(10*time.Millisecond) != nil })
+	s.must(c.HealthCheck(time.Hour))
+	if c.IsLeader() {
+		s.Error("a leader whose context has ended says that it leads")
+	}
+	close(goOn)
+	<-c.ended
+	s.must(c.HealthCheck(0))
+	if err := c.HealthCheck(-1); err == nil {
+		s.Error("a negative margin is accepted")
+	}
+}
+
+func (s *suite) closed() {
+	c := s.run(leads)
+	s.leading(c)
+	ctx, cancel := context.WithTimeout(s.ctx, 10*time.Millisecond)
+	defer cancel()
+	_ = c.locker.Close(ctx) // says that a lock was held
+	if err := <-c.ended; !errors.Is(err, pglock.ErrClosed) {
+		s.Errorf("Run on a closed Locker: %v", err)
+	}
+}
+
+func (s *suite) misuse() {
+	l := s.open(s.T)
+	if _, err := leader.New(nil, s.key()); err == nil {
+		s.Error("a nil Locker is accepted")
+	}
+	if _, err := leader.New(l, pglock.Key{}); !errors.Is(err, pglock.ErrInvalidKey) {
+		s.Errorf("the zero Key: %v", err)
+	}
+	for name, opt := range map[string]leader.Option{
+		"nil": nil, "Backoff of zero": leader.Backoff(0, time.Second), "Backoff in reverse": leader.Backoff(2, 1),
+		"nil Eligible": leader.Eligible(nil), "nil OnEvent": leader.OnEvent(nil),
+		"ObserveEvery of zero": leader.ObserveEvery(0), "empty Identity": leader.Identity(""),
+	} {
+		if _, err := leader.New(l, s.key(), opt); err == nil {
+			s.Errorf("%s is accepted", name)
+		}
+		if err := leader.Run(s.ctx, l, s.key(), leads, opt); err == nil {
+			s.Errorf("%s is accepted by Run", name)
+		}
+	}
+	e := s.elector(l)
+	if err := e.Run(s.ctx, nil); err == nil {
+		s.Error("a nil function is accepted")
+	}
+	c := s.run(leads)
+	s.leading(c)
+	if err := c.Run(s.ctx, leads); !errors.Is(err, leader.ErrRunning) {
+		s.Errorf("a second Run: %v", err)
+	}
+}

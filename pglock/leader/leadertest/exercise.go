@@ -1,0 +1,143 @@
+// Package leadertest has the conformance suite of package leader, for every backend that its electors are used on.
+package leadertest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/leader"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
+)
+
+// Lose takes the lock on key away from the process that holds it, as a server does that ends its session or forgets it.
+type Lose func(t testing.TB, key pglock.Key)
+
+// Exercise runs the suite. open is as in [locktest.Exercise]: each Locker stands for one process. lose may be nil on a
+// backend that cannot lose a lock at will; that is logged.
+func Exercise(t *testing.T, open locktest.Opener, lose Lose) {
+	for _, test := range []struct {
+		name string
+		run  func(*suite)
+	}{
+		{"OneOfManyLeads", (*suite).oneLeads},
+		{"ResignHandsOverWhenLeadHasReturned", (*suite).resign},
+		{"ResignInsideLeadDoesNotWaitForItself", (*suite).resignInside},
+		{"ResignGivesUpWithItsContext", (*suite).resignGivesUp},
+		{"AnErrorFromLeadLetsAnotherProcessTry", (*suite).errorYields},
+		{"APanicInLeadReleasesAndGoesOn", (*suite).panics},
+		{"GoexitInLeadReleases", (*suite).goexit},
+		{"TheEndOfTheContextEndsRun", (*suite).contextEnds},
+		{"ALostLockEndsTheTermAndRunGoesOn", (*suite).lost},
+		{"AnIneligibleProcessLeavesTheQueueAndTheTerm", (*suite).eligible},
+		{"EventsTellWhoLeadsAndThatNobodyDoes", (*suite).events},
+		{"EventsKeepForASlowReader", (*suite).slowReader},
+		{"TheHealthCheckFindsALeaderThatGoesOn", (*suite).health},
+		{"AClosedLockerEndsRun", (*suite).closed},
+		{"MisuseIsAnError", (*suite).misuse},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			test.run(&suite{T: t, ctx: ctx, open: open, lose: lose})
+		})
+	}
+}
+
+// patience is how long the suite waits for what must happen. Reaching it is a failure; no test expects to.
+const patience = 2 * time.Minute
+
+// suite is one test.
+type suite struct {
+	*testing.T
+	ctx  context.Context
+	open locktest.Opener
+	lose Lose
+}
+
+func (s *suite) key() pglock.Key { return pglock.NewKey(s.Name()) }
+
+func (s *suite) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *suite) until(what string, done func() bool) {
+	s.Helper()
+	for !done() {
+		select {
+		case <-s.ctx.Done():
+			s.Fatalf("waited in vain until %s", what)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// candidate is an elector that runs on a Locker of its own, as in a process of its own.
+type candidate struct {
+	*leader.Elector
+	locker *pglock.Locker
+	stop   context.CancelCauseFunc
+	ended  chan error // what Run has returned
+}
+
+// leads is what most tests let a leader do: nothing, until it is to stop.
+func leads(ctx context.Context, _ *pglock.Lock) error {
+	<-ctx.Done()
+	return nil
+}
+
+// elector returns an elector with short pauses.
+func (s *suite) elector(l *pglock.Locker, opts ...leader.Option) *leader.Elector {
+	s.Helper()
+	quick := []leader.Option{leader.Backoff(5*time.Millisecond, 50*time.Millisecond), leader.ObserveEvery(10 * time.Millisecond)}
+	e, err := leader.New(l, s.key(), append(quick, opts...)...)
+	s.must(err)
+	return e
+}
+
+// run makes a candidate, which is stopped when the test ends.
+func (s *suite) run(lead func(context.Context, *pglock.Lock) error, opts ...leader.Option) *candidate {
+	s.Helper()
+	l := s.open(s.T)
+	c := &candidate{Elector: s.elector(l, opts...), locker: l, ended: make(chan error, 1)}
+	s.start(c, lead)
+	return c
+}
+
+func (s *suite) start(c *candidate, lead func(context.Context, *pglock.Lock) error) {
+	ctx, stop := context.WithCancelCause(s.ctx)
+	c.stop = stop
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		c.ended <- c.Run(ctx, lead)
+	}()
+	s.Cleanup(func() {
+		stop(nil)
+		<-finished
+	})
+}
+
+// waits waits until the candidate stands in the queue.
+func (s *suite) waits(c *candidate) {
+	s.Helper()
+	s.until("the candidate waits", func() bool { return c.locker.Stats().Waiting == 1 })
+}
+
+func (s *suite) leading(c *candidate) {
+	s.Helper()
+	s.until("the candidate leads", c.IsLeader)
+}
+
+// free fails the test unless the key can be locked at once by a process of its own.
+func (s *suite) free() {
+	s.Helper()
+	l := s.open(s.T)
+	lock, err := l.TryLock(s.ctx, s.key())
+	s.must(err)
+	s.must(lock.Unlock(s.ctx))
+}

@@ -1,0 +1,73 @@
+package leader
+
+import (
+	"context"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// view is what was last reported of who else leads.
+type view struct {
+	known  EventType // NewLeader, NoLeader or Unavailable; "" when nothing has been reported
+	leader pglock.Holder
+}
+
+// look makes the observer look at once.
+func (e *Elector) look() {
+	select {
+	case e.wake <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// observe asks who leads, while this process does not and somebody wants to know, until ctx ends.
+func (e *Elector) observe(ctx context.Context) {
+	tick := time.NewTicker(e.config.observeEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if e.wanted() {
+			e.observeOnce(ctx)
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		case <-e.wake:
+		}
+	}
+}
+
+// wanted reports whether there is a reason to ask.
+func (e *Elector) wanted() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.term == nil && (e.config.onEvent != nil || e.listeners > 0)
+}
+
+func (e *Elector) observeOnce(ctx context.Context) {
+	leader, ok, err := e.Leader(ctx)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		e.unavailable(err)
+	case ok:
+		e.seen(Event{Type: NewLeader, Leader: leader})
+	default:
+		e.seen(Event{Type: NoLeader})
+	}
+}
+
+// unavailable reports an outage once.
+func (e *Elector) unavailable(err error) { e.seen(Event{Type: Unavailable, Err: err}) }
+
+// seen reports what is news. An answer that comes when this process has been elected is old.
+func (e *Elector) seen(event Event) {
+	e.report(event, func() bool {
+		now := view{known: event.Type, leader: event.Leader}
+		if e.term != nil || now == e.view {
+			return false
+		}
+		e.view = now
+		return true
+	})
+}

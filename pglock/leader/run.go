@@ -1,0 +1,179 @@
+package leader
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Run campaigns until ctx ends: it waits for the lock, calls lead, unlocks when lead has returned, and campaigns again
+// after a pause (see [Backoff]), so that another process gets its turn. That is so whatever ended the term: lead's
+// return with or without an error, the loss of the lock, [Elector.Resign]. An unreachable server is waited for in the
+// same way.
+//
+// The context of lead ends with ctx, with the lock, with Resign, or when [Eligible] says no; its cause says which. lead
+// should return then: the lock is kept until it does. Writes to the database that must not be stale go into transactions
+// that lock.GuardTx guards. If lead panics or calls [runtime.Goexit], the lock is unlocked and it goes on.
+//
+// Run returns the cause of ctx's end, never nil; or at once an error that waiting cannot cure: it matches
+// [pglock.ErrClosed], [pglock.ErrInvalidKey], [pglock.ErrUnsupported] or [pglock.ErrPooler], or [ErrRunning] while
+// another Run of e goes on. What ended a term is told by the event [Ended].
+func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, lock *pglock.Lock) error) error {
+	if lead == nil {
+		return e.failed(errors.New("the function is nil"))
+	}
+	if err := e.start(); err != nil {
+		return e.failed(err)
+	}
+	defer e.stop()
+	observing, stopObserving := context.WithCancel(ctx)
+	observed := make(chan struct{})
+	go func() {
+		defer close(observed)
+		e.observe(observing)
+	}()
+	defer func() {
+		stopObserving()
+		<-observed
+	}()
+	return e.campaigns(ctx, lead)
+}
+
+func (e *Elector) start() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.running {
+		return ErrRunning
+	}
+	e.running, e.view = true, view{}
+	return nil
+}
+
+// stop ends the sequences of events, and begins the next one.
+func (e *Elector) stop() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.running = false
+	e.events.end()
+	e.events = newStream()
+}
+
+// campaigns runs one campaign after the other.
+func (e *Elector) campaigns(ctx context.Context, lead func(context.Context, *pglock.Lock) error) error {
+	p := pause{config: e.config}
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		t, err := e.campaign(ctx, lead)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case t == nil && final(err):
+			return e.failed(err)
+		case t == nil && !errors.Is(err, ErrIneligible):
+			e.unavailable(err)
+		}
+		if err == nil || errors.Is(err, ErrResigned) || t != nil && driver.Now().Sub(t.since) > e.config.maxPause {
+			p.reset()
+		}
+		p.sleep(ctx)
+	}
+}
+
+// final reports whether a campaign that failed with err would fail again and again.
+func final(err error) bool {
+	for _, sentinel := range []error{pglock.ErrClosed, pglock.ErrInvalidKey, pglock.ErrUnsupported, pglock.ErrPooler} {
+		if errors.Is(err, sentinel) {
+			return true
+		}
+	}
+	return false
+}
+
+// campaign waits for the lock and leads. It returns the term, if it came to one, and why that or the campaign ended.
+func (e *Elector) campaign(ctx context.Context, lead func(context.Context, *pglock.Lock) error) (*term, error) {
+	candidacy, withdraw := context.WithCancelCause(ctx)
+	defer withdraw(nil)
+	if !e.askEligible(candidacy) {
+		return nil, ErrIneligible
+	}
+	stopAsking := e.watchEligible(candidacy, withdraw)
+	defer stopAsking()
+	lock, err := e.locker.Lock(candidacy, e.key, pglock.WithToken(e.config.identity+"/"+rand.Text()))
+	if err != nil {
+		return nil, err
+	}
+	if candidacy.Err() != nil { // the end of the candidacy has met the grant
+		return nil, errors.Join(context.Cause(candidacy), lock.Unlock(ctx))
+	}
+	t := e.begin(candidacy, withdraw, lock)
+	return t, e.serve(t, lead)
+}
+
+func (e *Elector) askEligible(ctx context.Context) bool {
+	return e.config.eligible == nil || e.config.eligible(ctx)
+}
+
+// watchEligible ends the candidacy, and with it the term, when the process becomes ineligible.
+func (e *Elector) watchEligible(candidacy context.Context, withdraw context.CancelCauseFunc) (stop func()) {
+	if e.config.eligible == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(candidacy)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(eligibleEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if !e.config.eligible(ctx) {
+				withdraw(ErrIneligible)
+				return
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-stopped
+	}
+}
+
+// pause is how long to wait before the next campaign.
+type pause struct {
+	config config
+	next   time.Duration
+}
+
+func (p *pause) reset() { p.next = 0 }
+
+// sleep waits for the next pause or the end of ctx. The jitter keeps processes that failed together from coming back
+// together.
+func (p *pause) sleep(ctx context.Context) {
+	if p.next == 0 {
+		p.next = p.config.minPause
+	}
+	d := p.next/2 + mathrand.N(p.next/2+1)
+	p.next = min(2*p.next, p.config.maxPause)
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+func (e *Elector) failed(err error) error {
+	return fmt.Errorf("pglock/leader: run %q: %w", e.key.String(), err)
+}

@@ -1,0 +1,86 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// term is one time of leading.
+type term struct {
+	lock     *pglock.Lock
+	ctx      context.Context // lead's
+	withdraw context.CancelCauseFunc
+	since    driver.Instant
+	done     chan struct{} // closed when lead has returned and the lock has been unlocked
+
+	mu    sync.Mutex
+	ended driver.Instant // when the end of ctx was noticed; 0 is not yet
+}
+
+// termKey is the key under which lead's context has its term.
+type termKey struct{}
+
+// begin makes a term of a lock that was granted to the candidacy ctx.
+//
+// Of Resign and the grant that meet: until e.term is set Resign finds nothing to resign from; from then on it ends the
+// term, and if that comes before lead is called, lead is called with a context that has ended.
+func (e *Elector) begin(candidacy context.Context, withdraw context.CancelCauseFunc, lock *pglock.Lock) *term {
+	t := &term{lock: lock, withdraw: withdraw, since: driver.Now(), done: make(chan struct{})}
+	t.ctx = lock.Context(context.WithValue(candidacy, termKey{}, t))
+	context.AfterFunc(t.ctx, func() { t.endedAt() })
+	e.mu.Lock()
+	e.term, e.view = t, view{}
+	e.mu.Unlock()
+	return t
+}
+
+// endedAt returns when the end of the term's context was noticed, which is now if it never was before.
+func (t *term) endedAt() driver.Instant {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended == 0 {
+		t.ended = driver.Now()
+	}
+	return t.ended
+}
+
+// serve leads until lead returns, and gives the lock back, also when lead panics or calls runtime.Goexit.
+func (e *Elector) serve(t *term, lead func(context.Context, *pglock.Lock) error) (err error) {
+	defer func() {
+		why := context.Cause(t.ctx) // before Unlock, which is a cause too
+		if unlockErr := t.lock.Unlock(context.WithoutCancel(t.ctx)); unlockErr != nil && !errors.Is(unlockErr, pglock.ErrUnlocked) {
+			err = joinOnce(err, unlockErr)
+		}
+		if why != nil && !errors.Is(why, pglock.ErrUnlocked) {
+			err = joinOnce(err, why)
+		}
+		e.mu.Lock()
+		e.term = nil
+		e.mu.Unlock()
+		close(t.done)
+		e.report(Event{Type: Ended, Err: err}, nil)
+		e.look()
+	}()
+	e.report(Event{Type: Elected}, nil)
+	return lead(t.ctx, t.lock)
+}
+
+// joinOnce adds an error unless it is known already.
+func joinOnce(err, more error) error {
+	if err != nil && errors.Is(err, more) {
+		return err
+	}
+	lost, is := errors.AsType[*pglock.LostError](more)
+	if known, also := errors.AsType[*pglock.LostError](err); is && also && known.Reason == lost.Reason {
+		return err
+	}
+	if err == nil {
+		return more
+	}
+	return fmt.Errorf("%w; %w", err, more)
+}
