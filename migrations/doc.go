@@ -7,6 +7,9 @@
 //	pglock.fence           the sequence of fencing tokens
 //	pglock.locks           who holds which advisory lock of this database, and who waits
 //	pglock.waits           who waits for whom
+//	pglock.jobs, .runs     which jobs have run, and when (package schedule); written by pglock.tick(…)
+//	pglock.once(…)         says who is the first to do something (package once); pglock.once_prune(…) forgets
+//	pglock.rate_take(…)    rate limits (package ratelimit)
 //
 // [Up] installs or upgrades, [Down] removes, [Version] tells. They run golang-migrate's files in one transaction that
 // holds a lock of pglock's own: everything happens or nothing does, any number of processes may call Up at once, they
@@ -14,8 +17,8 @@
 // schema_migrations table of yours is not touched. They must run on the primary.
 //
 // With another tool (goose, Atlas, tern, psql) run the files of [FS] in order, or what [Print] writes, each in a
-// transaction. They keep the version themselves, so Up and Version know them as applied. No statement contains a
-// semicolon, so tools that split at semicolons need no annotations.
+// transaction. They keep the version themselves, so Up and Version know them as applied. Only functions
+// contain semicolons, between dollar quotes.
 //
 // # Names
 //
@@ -30,10 +33,16 @@
 //
 // Installing needs the right to create a schema (GRANT CREATE ON DATABASE), upgrading and removing need the role that
 // owns it. Nobody else may do anything in the schema at first. A role that takes locks needs these grants, which
-// [LockerGrants] returns for any role, to fence, to record names and to compute keys:
+// [LockerGrants] returns for any role, to fence, to record names and to compute keys, and for what is built on locks:
 //
 //	GRANT USAGE ON SCHEMA pglock TO "app";
 //	GRANT EXECUTE ON FUNCTION pglock.key(text), pglock.register(text[]) TO "app";
+//	GRANT EXECUTE ON FUNCTION pglock.tick(text, timestamptz, text, interval, integer) TO "app";
+//	GRANT EXECUTE ON FUNCTION pglock.once(text, text, bytea, boolean, boolean) TO "app";
+//	GRANT EXECUTE ON FUNCTION pglock.once_or_raise(text, text, bytea, boolean) TO "app";
+//	GRANT EXECUTE ON FUNCTION pglock.once_record(text, text, bytea, bytea) TO "app";
+//	GRANT EXECUTE ON FUNCTION pglock.rate_take(text[], bigint[], bigint[], bigint[], bigint[], bigint[]) TO "app";
+//	GRANT EXECUTE ON FUNCTION pglock.rate_return(text, bigint, bigint), pglock.rate_prune(integer) TO "app";
 //	GRANT USAGE ON SEQUENCE pglock.fence TO "app";
 //	GRANT SELECT ON TABLE pglock.schema_migrations TO "app";
 //
@@ -42,6 +51,13 @@
 //
 //	GRANT USAGE ON SCHEMA pglock TO "watcher";
 //	GRANT SELECT ON TABLE pglock.locks, pglock.waits, pglock.names, pglock.schema_migrations TO "watcher";
+//	GRANT SELECT ON TABLE pglock.jobs, pglock.runs TO "watcher";
+//
+// A role that forgets old records of package once needs these ([PrunerGrants]), which a role that only takes locks should
+// not have:
+//
+//	GRANT USAGE ON SCHEMA pglock TO "pruner";
+//	GRANT EXECUTE ON FUNCTION pglock.once_prune(interval) TO "pruner";
 //
 // pglock.schema_migrations is among them so that Up, when there is nothing to do, and Version work for these roles.
 package migrations

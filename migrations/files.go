@@ -14,7 +14,7 @@ import (
 var FS embed.FS
 
 // latest is the number of the last migration.
-const latest = 7
+const latest = 10
 
 // Latest returns the version that [Up] leads to.
 func Latest() uint { return latest }

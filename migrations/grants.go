@@ -8,21 +8,36 @@ import (
 
 const lockerGrants = `GRANT USAGE ON SCHEMA pglock TO %[1]s;
 GRANT EXECUTE ON FUNCTION pglock.key(text), pglock.register(text[]) TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.tick(text, timestamptz, text, interval, integer) TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.once(text, text, bytea, boolean, boolean) TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.once_or_raise(text, text, bytea, boolean) TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.once_record(text, text, bytea, bytea) TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.rate_take(text[], bigint[], bigint[], bigint[], bigint[], bigint[]) TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.rate_return(text, bigint, bigint), pglock.rate_prune(integer) TO %[1]s;
 GRANT USAGE ON SEQUENCE pglock.fence TO %[1]s;
 GRANT SELECT ON TABLE pglock.schema_migrations TO %[1]s;
 `
 
 const watcherGrants = `GRANT USAGE ON SCHEMA pglock TO %[1]s;
 GRANT SELECT ON TABLE pglock.locks, pglock.waits, pglock.names, pglock.schema_migrations TO %[1]s;
+GRANT SELECT ON TABLE pglock.jobs, pglock.runs TO %[1]s;
+`
+
+const prunerGrants = `GRANT USAGE ON SCHEMA pglock TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.once_prune(interval) TO %[1]s;
 `
 
 // LockerGrants returns the SQL that gives role what taking locks needs of the schema: to compute keys, record names
-// and draw fencing tokens. It lets the role neither read the names nor see who holds what through the schema's views.
+// and draw fencing tokens; and what packages schedule, once and ratelimit need. It lets the role neither read the names nor see who holds what through the schema's views.
 // The schema's owner must run it.
 func LockerGrants(role string) string { return fmt.Sprintf(lockerGrants, quote(role)) }
 
 // WatcherGrants returns the SQL that lets role read the views and the names, and change nothing. The schema's owner
 // must run it.
 func WatcherGrants(role string) string { return fmt.Sprintf(watcherGrants, quote(role)) }
+
+// PrunerGrants returns the SQL that lets role forget the records of package once that are old, and nothing else. How old
+// is for the role to say: one that says a second makes things be done twice. The schema's owner must run it.
+func PrunerGrants(role string) string { return fmt.Sprintf(prunerGrants, quote(role)) }
 
 func quote(identifier string) string { return pgx.Identifier{identifier}.Sanitize() }

@@ -28,15 +28,18 @@ func TestThePackageCommentHasTheGrants(t *testing.T) {
 			documented = append(documented, code.Text)
 		}
 	}
-	want := []string{migrations.LockerGrants("app"), migrations.WatcherGrants("watcher")}
-	if len(documented) != 2 || documented[0] != want[0] || documented[1] != want[1] {
+	want := []string{
+		migrations.LockerGrants("app"), migrations.WatcherGrants("watcher"), migrations.PrunerGrants("pruner")}
+	if !slices.Equal(documented, want) {
 		t.Errorf("the package comment has\n%s\nand the functions\n%s",
 			strings.Join(documented, "\n"), strings.Join(want, "\n"))
 	}
 }
 
 func TestGrantsQuoteTheRole(t *testing.T) {
-	for _, grants := range []string{migrations.LockerGrants(`a"; DROP`), migrations.WatcherGrants(`a"; DROP`)} {
+	for _, grants := range []func(string) string{
+		migrations.LockerGrants, migrations.WatcherGrants, migrations.PrunerGrants} {
+		grants := grants(`a"; DROP`)
 		if !strings.Contains(grants, `TO "a""; DROP";`) {
 			t.Errorf("grants for a strange role:\n%s", grants)
 		}
@@ -56,6 +59,23 @@ var uses = map[string]string{
 	"delete names":        "DELETE FROM pglock.names",
 	"read locks":          "SELECT FROM pglock.locks",
 	"read waits":          "SELECT FROM pglock.waits",
+	"record a run":        "SELECT pglock.tick('job', now(), 'start')",
+	"read runs":           "SELECT FROM pglock.runs",
+	"write runs":          "DELETE FROM pglock.runs",
+	"read jobs":           "SELECT FROM pglock.jobs",
+	"write jobs":          "UPDATE pglock.jobs SET pruned = NULL",
+	"do once":             "SELECT pglock.once('a', 'b')",
+	"do once in a batch":  "SELECT pglock.once_or_raise('a', 'c')",
+	"keep a result":       "SELECT pglock.once_record('a', 'd', NULL, NULL)",
+	"read what was done":  "SELECT FROM pglock.once_records",
+	"undo what was done":  "DELETE FROM pglock.once_records",
+	"turn the ring":       "UPDATE pglock.once_slots SET since = NULL",
+	"forget what is old":  "SELECT pglock.once_prune('1 year')",
+	"take of a rate":      "SELECT pglock.rate_take('{a}', '{1}', '{1}', '{1}', '{1}', '{0}')",
+	"give back of a rate": "SELECT pglock.rate_return('a', 1, 1)",
+	"prune rates":         "SELECT pglock.rate_prune(1)",
+	"read rates":          "SELECT FROM pglock.rates",
+	"write rates":         "DELETE FROM pglock.rates",
 	"read the version":    "SELECT FROM pglock.schema_migrations",
 	"change the version":  "UPDATE pglock.schema_migrations SET version = 0",
 	"create in schema":    "CREATE TABLE pglock.mine ()",
@@ -70,9 +90,11 @@ func TestARoleMayDoWhatItsGrantsSayAndNoMore(t *testing.T) {
 	}{
 		"no grants": {func(string) string { return "" }, nil},
 		"locker": {migrations.LockerGrants, []string{
-			"compute a key", "register a name", "draw a fence", "read the version"}},
+			"compute a key", "register a name", "draw a fence", "read the version", "record a run", "do once",
+			"do once in a batch", "keep a result", "take of a rate", "give back of a rate", "prune rates"}},
 		"watcher": {migrations.WatcherGrants, []string{
-			"read names", "read locks", "read waits", "read the version"}},
+			"read names", "read locks", "read waits", "read the version", "read runs", "read jobs"}},
+		"pruner": {migrations.PrunerGrants, []string{"forget what is old"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db, owner := installed(t)

@@ -367,9 +367,11 @@ func TestEverythingHasAComment(t *testing.T) {
 		FROM (SELECT 'pg_namespace'::regclass AS class, oid, 0 AS sub, oid AS schema FROM pg_namespace
 		      UNION ALL SELECT 'pg_class'::regclass, oid, 0, relnamespace FROM pg_class WHERE relkind <> 'i'
 		      UNION ALL SELECT 'pg_class'::regclass, attrelid, attnum, relnamespace
-		                FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid AND relkind IN ('r', 'v') WHERE attnum > 0
+		                FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid AND relkind IN ('r', 'v', 'p')
+		                     AND NOT relispartition WHERE attnum > 0
 		      UNION ALL SELECT 'pg_proc'::regclass, oid, 0, pronamespace FROM pg_proc
-		      UNION ALL SELECT 'pg_constraint'::regclass, oid, 0, connamespace FROM pg_constraint WHERE contype IN ('c', 'p')
+		      UNION ALL SELECT 'pg_constraint'::regclass, oid, 0, connamespace FROM pg_constraint
+		                WHERE contype IN ('c', 'p') AND coninhcount = 0
 		     ) AS object,
 		     LATERAL pg_identify_object(class, oid, sub) AS o
 		WHERE object.schema = 'pglock'::regnamespace AND NOT EXISTS (

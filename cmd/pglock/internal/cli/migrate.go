@@ -166,9 +166,10 @@ them.`,
 			if err := migrations.Print(cmd.OutOrStdout()); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s",
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s\n%s",
 				comment("A role that takes locks, here app, needs:", migrations.LockerGrants("app")),
-				comment("A role that watches, here watcher, needs:", migrations.WatcherGrants("watcher")))
+				comment("A role that watches, here watcher, needs:", migrations.WatcherGrants("watcher")),
+				comment("A role that forgets old records of package once, here pruner, needs:", migrations.PrunerGrants("pruner")))
 			return err
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,

@@ -1,0 +1,99 @@
+package once
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/internal/records"
+)
+
+var (
+	// ErrDone: it has been done, by a transaction that has committed. There is nothing to do.
+	ErrDone = errors.New("already done")
+	// ErrMismatch: the same id has been used for other contents, see [Fingerprint]. The caller is wrong, or somebody
+	// guesses ids.
+	ErrMismatch = errors.New("already done for other contents")
+)
+
+// DoneError says what has been done, and when. It matches [ErrDone], or [ErrMismatch].
+type DoneError struct {
+	// Scope and ID are what was asked for. They are empty in what [TxError] returns.
+	Scope, ID string
+	// At is when it was recorded, by the clock of the server.
+	At time.Time
+	// Err is ErrDone or ErrMismatch.
+	Err error
+}
+
+func (e *DoneError) Error() string {
+	return fmt.Sprintf("pglock/once: %sat %s: %v", what(e.Scope, e.ID), e.At.UTC().Format(time.RFC3339Nano), e.Err)
+}
+
+// Unwrap makes the error match [ErrDone] or [ErrMismatch].
+func (e *DoneError) Unwrap() error { return e.Err }
+
+func what(scope, id string) string {
+	if scope == "" {
+		return ""
+	}
+	return fmt.Sprintf("%q of %q ", id, scope)
+}
+
+// The outcomes of pglock.once.
+const (
+	first    = "first"
+	done     = "done"
+	mismatch = "mismatch"
+	held     = "held"
+	stale    = "stale"
+)
+
+// refusal is the error of an outcome; nil for the first.
+func refusal(scope, id, outcome string, at time.Time) error {
+	switch outcome {
+	case first:
+		return nil
+	case done:
+		return &DoneError{scope, id, at, ErrDone}
+	case mismatch:
+		return &DoneError{scope, id, at, ErrMismatch}
+	case held:
+		wait := &pglock.WaitError{}
+		if scope != "" {
+			wait.Key = Key(scope, id)
+		}
+		return wait
+	case stale:
+		return fmt.Errorf("pglock/once: %s: %w: the transaction is REPEATABLE READ or SERIALIZABLE, and would not see what "+
+			"has been done since it began (use READ COMMITTED)", strings.TrimSpace(what(scope, id)), pglock.ErrStaleSnapshot)
+	}
+	return fmt.Errorf("pglock/once: unexpected answer %q from the server", outcome)
+}
+
+// raised begins the message of what pglock.once_or_raise raises; its SQLSTATE is stateRaised.
+const (
+	raised      = "pglock_once_"
+	stateRaised = "PLK01"
+	detailTime  = "done at 2006-01-02T15:04:05.999999Z"
+)
+
+// TxError maps an error read by hand from a batch with [Queue] to those of this package and of package pglock. Every
+// other error, and nil, comes back unchanged. It does not know the scope and the id.
+func TxError(err error) error { return explain("", "", err) }
+
+// explain maps an error of the server's.
+func explain(scope, id string, err error) error {
+	server := records.ServerError(err)
+	outcome, ok := strings.CutPrefix(server.Message, raised)
+	if server.Code != stateRaised || !ok {
+		return pglock.TxError(records.Explain(err))
+	}
+	at, parseErr := time.Parse(detailTime, server.Detail)
+	if parseErr != nil && (outcome == done || outcome == mismatch) {
+		return err
+	}
+	return refusal(scope, id, outcome, at)
+}

@@ -1,0 +1,130 @@
+package once
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/internal/records"
+)
+
+// Key is the key of the advisory lock that guards what scope and id name, for [pglock.TryLockTx] and the monitor.
+func Key(scope, id string) pglock.Key { return pglock.NewKey("once:" + scope + "/" + id) }
+
+// Tx returns nil in the first transaction that asks for id in scope, and records that it has been done, which holds when
+// tx commits. Later transactions get a *[DoneError] that matches [ErrDone] or [ErrMismatch], and can go on. One that
+// comes before tx has ended waits for that, within [MaxWait].
+//
+// It is one round trip where it does not have to wait. scope says what kind of thing it is (the name of a consumer, an
+// HTTP route and the account), id which one of its kind; ids of different scopes are different. Neither may be empty;
+// they have at most 256 and 1024 bytes.
+//
+// The record goes when tx rolls back, also to a savepoint set before; then another transaction is the first. Two
+// transactions that ask for several ids in different orders can deadlock, as with rows: PostgreSQL ends one of them
+// (40P01), which has done nothing then. After an error of the server or of the context tx is over.
+func Tx(ctx context.Context, tx pgx.Tx, scope, id string, opts ...Option) error {
+	c, err := prepare(tx, scope, id, opts)
+	if err != nil {
+		return err
+	}
+	said, err := c.ask(ctx, tx, scope, id, true)
+	if err != nil {
+		return err
+	}
+	return refusal(scope, id, said.Outcome, said.DoneAt.Time)
+}
+
+// Result is [Tx] for things that have a result: the first transaction runs fn in tx and records what it returns, as JSON.
+// A later one gets that back, with replayed true, and fn is not run. If fn fails nothing is recorded, and the error is
+// fn's own: roll tx back. What [Tx] has recorded has no result, and is [ErrDone].
+//
+// The recorded JSON has to fit T when it is read back, perhaps by a newer program, for as long as records are kept.
+func Result[T any](
+	ctx context.Context, tx pgx.Tx, scope, id string, fn func(pgx.Tx) (T, error), opts ...Option,
+) (v T, replayed bool, err error) {
+	if fn == nil {
+		return v, false, failed(scope, id, errors.New("the function is nil"))
+	}
+	c, err := prepare(tx, scope, id, opts)
+	if err != nil {
+		return v, false, err
+	}
+	said, err := c.ask(ctx, tx, scope, id, false)
+	if err != nil {
+		return v, false, err
+	}
+	switch {
+	case said.Outcome == done && said.Result != nil:
+		if err := json.Unmarshal(said.Result, &v); err != nil {
+			var zero T
+			return zero, false, failed(scope, id, fmt.Errorf("read the recorded result: %w", err))
+		}
+		return v, true, nil
+	case said.Outcome != first:
+		return v, false, refusal(scope, id, said.Outcome, said.DoneAt.Time)
+	}
+	if v, err = fn(tx); err != nil {
+		return v, false, err
+	}
+	return v, false, c.keep(ctx, tx, scope, id, v)
+}
+
+// keep records v. Nobody else can have done so since it was found that nobody had: the lock is held until tx ends.
+func (c config) keep(ctx context.Context, tx pgx.Tx, scope, id string, v any) error {
+	result, err := json.Marshal(v)
+	if err != nil {
+		return failed(scope, id, fmt.Errorf("record the result: %w", err))
+	}
+	err = records.OneRoundTrip(tx).OnceRecord(ctx, lockdb.OnceRecordParams{
+		Scope: scope, ID: id, Fingerprint: c.fingerprint, Result: result,
+	})
+	if err != nil {
+		return failed(scope, id, fmt.Errorf("record the result: %w", records.Explain(err)))
+	}
+	return nil
+}
+
+func prepare(tx pgx.Tx, scope, id string, opts []Option) (config, error) {
+	c, err := configure(scope, id, opts)
+	if err == nil && tx == nil {
+		err = errors.New("the transaction is nil")
+	}
+	if err != nil {
+		return c, failed(scope, id, err)
+	}
+	return c, nil
+}
+
+// ask finds out what has been done. Where another transaction has the lock it waits for that and asks again: the wait is
+// a statement of package pglock's, which knows how to bound it and who is in the way. A try is refused while others
+// wait, so nobody overtakes them; and in the second try the lock is this transaction's already.
+func (c config) ask(ctx context.Context, tx pgx.Tx, scope, id string, record bool) (lockdb.OnceRow, error) {
+	queries := records.OneRoundTrip(tx)
+	params := lockdb.OnceParams{Scope: scope, ID: id, Fingerprint: c.fingerprint, Record: record}
+	said, err := queries.Once(ctx, params)
+	if err == nil && said.Outcome == held {
+		var wait []pglock.TxOption
+		if c.bounded {
+			wait = append(wait, pglock.MaxWait(max(c.maxWait, time.Millisecond)))
+		}
+		if err := pglock.LockTx(ctx, tx, Key(scope, id), wait...); err != nil {
+			return said, err
+		}
+		said, err = queries.Once(ctx, params)
+	}
+	if err != nil {
+		return said, failed(scope, id, explain(scope, id, err))
+	}
+	return said, nil
+}
+
+// failed says what was attempted.
+func failed(scope, id string, err error) error {
+	return fmt.Errorf("pglock/once: %q of %q: %w", id, scope, err)
+}
