@@ -139,4 +139,3 @@ func isDone(err error) bool {
 	done, ok := err.(*once.DoneError)
 	return ok && done.Err == once.ErrDone
 }
-
