@@ -24,17 +24,11 @@ import (
 // query, maps them with [TxError].
 func QueueLockTx(b *pgx.Batch, key Key, opts ...TxOption) *pgx.QueuedQuery {
 	c, err := newTxConfig(opts)
-	if err == nil {
-		err = checkQueued(key)
-	}
-	lock := &queuedLock{key: key, err: err, ctx: context.Background()}
 	statement, args := queueStatements[lockForm{key.k.Space, c.shared, true}], statementArgs(key, c)
 	if c.bounded {
 		statement, args = boundedStatement(key, c)
 	}
-	query := b.Queue(statement, append([]any{lock}, args...)...)
-	query.Fn = lock.readResult
-	return query
+	return queueLocks(b, []Key{key}, err, statement, args)
 }
 
 func boundedStatement(key Key, c txConfig) (statement string, args []any) {
@@ -43,18 +37,24 @@ func boundedStatement(key Key, c txConfig) (statement string, args []any) {
 		[]any{c.allowStandby, c.allowStale, maxWait, c.shared, int16(key.k.Space), key.k.Number}
 }
 
-func checkQueued(key Key) error {
-	if err := key.check(); err != nil {
-		return failed("lock", key, 0, err)
+// queueLocks adds a statement that takes the locks; err keeps the batch from being sent.
+func queueLocks(b *pgx.Batch, keys []Key, err error, statement string, args []any) *pgx.QueuedQuery {
+	if err == nil {
+		if err = checkKeys(keys); err != nil {
+			err = failed("lock", keys[0], len(keys)-1, err)
+		}
 	}
-	return nil
+	lock := &queuedLock{keys: keys, err: err, ctx: context.Background()}
+	query := b.Queue(statement, append([]any{lock}, args...)...)
+	query.Fn = lock.readResult
+	return query
 }
 
-// queuedLock is a lock in a batch, which is sent once.
+// queuedLock is a lock, or several of one statement, in a batch, which is sent once.
 type queuedLock struct {
-	key Key
-	err error           // what must keep the batch from being sent
-	ctx context.Context // the batch's own, which its results are read with too; known when it is sent
+	keys []Key           // at least one
+	err  error           // what must keep the batch from being sent
+	ctx  context.Context // the batch's own, which its results are read with too; known when it is sent
 }
 
 // RewriteQuery implements [pgx.QueryRewriter], which is called while the batch is being made ready to be sent. It
@@ -65,12 +65,12 @@ func (l *queuedLock) RewriteQuery(ctx context.Context, conn *pgx.Conn, sql strin
 		return "", nil, l.err
 	}
 	if err := checkServer(conn); err != nil {
-		return "", nil, failed("lock", l.key, 0, err)
+		return "", nil, failed("lock", l.keys[0], len(l.keys)-1, err)
 	}
 	return sql, args, nil
 }
 
 func (l *queuedLock) readResult(results pgx.BatchResults) error {
 	_, err := results.Exec()
-	return ask(false, l.key).result(l.ctx, granted, err)
+	return ask(false, l.keys...).result(l.ctx, granted, err)
 }

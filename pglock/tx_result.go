@@ -20,13 +20,14 @@ const (
 	held           txOutcome = "held"
 	refusedStandby txOutcome = "pglock_standby"
 	refusedStale   txOutcome = "pglock_stale_snapshot"
+	refusedHeld    txOutcome = "pglock_held" // in a batch, where held is an error
 )
 
 func (o txOutcome) err() error {
 	switch o {
 	case granted:
 		return nil
-	case held:
+	case held, refusedHeld:
 		return &WaitError{}
 	case refusedStandby:
 		return fmt.Errorf("%w: its advisory locks exclude nobody on another server "+
@@ -99,7 +100,7 @@ func TxError(err error) error {
 	case codeOutOfMemory:
 		return fmt.Errorf("%w: the server's lock table is full (raise max_locks_per_transaction): %w", ErrTooManyLocks, err)
 	case codeUndefinedObject:
-		for _, refusal := range []txOutcome{refusedStandby, refusedStale} {
+		for _, refusal := range []txOutcome{refusedStandby, refusedStale, refusedHeld} {
 			if strings.Contains(server.Message, string(refusal)) { // the rest of the text depends on lc_messages
 				return refusal.err()
 			}

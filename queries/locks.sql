@@ -182,6 +182,85 @@ SELECT CASE
 END
 FROM (SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout OFFSET 0) AS before;
 
+-- Several locks in a batch, in the order of the arrays. The guard is evaluated before the first lock, since each lock
+-- is asked for under a condition on it.
+-- name: QueueLockAllTx :exec
+SELECT pg_catalog.count(CASE
+    WHEN guard.refusal IS NOT NULL THEN NULL
+    WHEN @shared::bool THEN
+        CASE (@spaces::int2[])[i] WHEN 1 THEN pg_catalog.pg_advisory_xact_lock_shared((@numbers::int8[])[i])
+            ELSE pg_catalog.pg_advisory_xact_lock_shared(
+                ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4) END
+    ELSE
+        CASE (@spaces::int2[])[i] WHEN 1 THEN pg_catalog.pg_advisory_xact_lock((@numbers::int8[])[i])
+            ELSE pg_catalog.pg_advisory_xact_lock(
+                ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4) END
+END)
+FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i,
+     (SELECT CASE
+                 WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery()
+                     THEN pg_catalog.current_setting('pglock_standby')
+                 WHEN NOT @allow_stale::bool
+                     AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+                     THEN pg_catalog.current_setting('pglock_stale_snapshot')
+             END AS refusal OFFSET 0) AS guard;
+
+-- The same without waiting: a lock that is held elsewhere is an error with the name pglock_held in it.
+-- name: QueueTryLockAllTx :exec
+SELECT pg_catalog.count(CASE
+    WHEN guard.refusal IS NOT NULL THEN NULL
+    WHEN CASE
+        WHEN @shared::bool THEN
+            CASE (@spaces::int2[])[i] WHEN 1 THEN pg_catalog.pg_try_advisory_xact_lock_shared((@numbers::int8[])[i])
+                ELSE pg_catalog.pg_try_advisory_xact_lock_shared(
+                    ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4) END
+        ELSE
+            CASE (@spaces::int2[])[i] WHEN 1 THEN pg_catalog.pg_try_advisory_xact_lock((@numbers::int8[])[i])
+                ELSE pg_catalog.pg_try_advisory_xact_lock(
+                    ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4) END
+    END THEN NULL
+    ELSE pg_catalog.current_setting('pglock_held')
+END)
+FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i,
+     (SELECT CASE
+                 WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery()
+                     THEN pg_catalog.current_setting('pglock_standby')
+                 WHEN NOT @allow_stale::bool
+                     AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+                     THEN pg_catalog.current_setting('pglock_stale_snapshot')
+             END AS refusal OFFSET 0) AS guard;
+
+-- The same with one bound for all the waits together: lock_timeout is what is left of it when each of them begins. What
+-- it was before is read once, before the first of them.
+-- name: QueueBoundedLockAllTx :exec
+WITH before AS MATERIALIZED (
+    SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout, pg_catalog.clock_timestamp() AS began,
+           @max_wait_ms::int8 AS max_wait
+), taken AS MATERIALIZED (
+    SELECT CASE
+        WHEN guard.refusal IS NOT NULL THEN NULL
+        WHEN pg_catalog.set_config('lock_timeout', greatest(1, before.max_wait - (1000 * pg_catalog.date_part('epoch',
+            pg_catalog.clock_timestamp() - before.began))::int8)::text, true) IS NULL THEN NULL
+        WHEN @shared::bool THEN
+            CASE (@spaces::int2[])[i] WHEN 1 THEN pg_catalog.pg_advisory_xact_lock_shared((@numbers::int8[])[i])
+                ELSE pg_catalog.pg_advisory_xact_lock_shared(
+                    ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4) END
+        ELSE
+            CASE (@spaces::int2[])[i] WHEN 1 THEN pg_catalog.pg_advisory_xact_lock((@numbers::int8[])[i])
+                ELSE pg_catalog.pg_advisory_xact_lock(
+                    ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4) END
+    END AS lock, before.lock_timeout
+    FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i, before,
+         (SELECT CASE
+                     WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery()
+                         THEN pg_catalog.current_setting('pglock_standby')
+                     WHEN NOT @allow_stale::bool
+                         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+                         THEN pg_catalog.current_setting('pglock_stale_snapshot')
+                 END AS refusal OFFSET 0) AS guard
+)
+SELECT pg_catalog.set_config('lock_timeout', pg_catalog.max(taken.lock_timeout), true) FROM taken;
+
 -- The next three are sent as one simple-protocol message: a bounded wait after which the transaction can go on. Only
 -- an exception block (a subtransaction) survives the error of lock_timeout, and a DO block is the only one that needs
 -- nothing installed. It takes no parameters and returns nothing, so both travel in settings local to the transaction,

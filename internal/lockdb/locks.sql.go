@@ -283,6 +283,59 @@ func (q *Queries) LockTxShared(ctx context.Context, arg LockTxSharedParams) (str
 	return outcome, err
 }
 
+const QueueBoundedLockAllTx = `-- name: QueueBoundedLockAllTx :exec
+WITH before AS MATERIALIZED (
+    SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout, pg_catalog.clock_timestamp() AS began,
+           $1::int8 AS max_wait
+), taken AS MATERIALIZED (
+    SELECT CASE
+        WHEN guard.refusal IS NOT NULL THEN NULL
+        WHEN pg_catalog.set_config('lock_timeout', greatest(1, before.max_wait - (1000 * pg_catalog.date_part('epoch',
+            pg_catalog.clock_timestamp() - before.began))::int8)::text, true) IS NULL THEN NULL
+        WHEN $2::bool THEN
+            CASE ($3::int2[])[i] WHEN 1 THEN pg_catalog.pg_advisory_xact_lock_shared(($4::int8[])[i])
+                ELSE pg_catalog.pg_advisory_xact_lock_shared(
+                    (($4::int8[])[i] >> 32)::int4, (($4::int8[])[i] << 32 >> 32)::int4) END
+        ELSE
+            CASE ($3::int2[])[i] WHEN 1 THEN pg_catalog.pg_advisory_xact_lock(($4::int8[])[i])
+                ELSE pg_catalog.pg_advisory_xact_lock(
+                    (($4::int8[])[i] >> 32)::int4, (($4::int8[])[i] << 32 >> 32)::int4) END
+    END AS lock, before.lock_timeout
+    FROM pg_catalog.generate_subscripts($4::int8[], 1) AS i, before,
+         (SELECT CASE
+                     WHEN NOT $5::bool AND pg_catalog.pg_is_in_recovery()
+                         THEN pg_catalog.current_setting('pglock_standby')
+                     WHEN NOT $6::bool
+                         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+                         THEN pg_catalog.current_setting('pglock_stale_snapshot')
+                 END AS refusal OFFSET 0) AS guard
+)
+SELECT pg_catalog.set_config('lock_timeout', pg_catalog.max(taken.lock_timeout), true) FROM taken
+`
+
+type QueueBoundedLockAllTxParams struct {
+	MaxWaitMs    int64
+	Shared       bool
+	Spaces       []int16
+	Numbers      []int64
+	AllowStandby bool
+	AllowStale   bool
+}
+
+// The same with one bound for all the waits together: lock_timeout is what is left of it when each of them begins. What
+// it was before is read once, before the first of them.
+func (q *Queries) QueueBoundedLockAllTx(ctx context.Context, arg QueueBoundedLockAllTxParams) error {
+	_, err := q.db.Exec(ctx, QueueBoundedLockAllTx,
+		arg.MaxWaitMs,
+		arg.Shared,
+		arg.Spaces,
+		arg.Numbers,
+		arg.AllowStandby,
+		arg.AllowStale,
+	)
+	return err
+}
+
 const QueueBoundedLockTx = `-- name: QueueBoundedLockTx :exec
 SELECT CASE
     WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
@@ -325,6 +378,49 @@ func (q *Queries) QueueBoundedLockTx(ctx context.Context, arg QueueBoundedLockTx
 		arg.Shared,
 		arg.Space,
 		arg.Number,
+	)
+	return err
+}
+
+const QueueLockAllTx = `-- name: QueueLockAllTx :exec
+SELECT pg_catalog.count(CASE
+    WHEN guard.refusal IS NOT NULL THEN NULL
+    WHEN $1::bool THEN
+        CASE ($2::int2[])[i] WHEN 1 THEN pg_catalog.pg_advisory_xact_lock_shared(($3::int8[])[i])
+            ELSE pg_catalog.pg_advisory_xact_lock_shared(
+                (($3::int8[])[i] >> 32)::int4, (($3::int8[])[i] << 32 >> 32)::int4) END
+    ELSE
+        CASE ($2::int2[])[i] WHEN 1 THEN pg_catalog.pg_advisory_xact_lock(($3::int8[])[i])
+            ELSE pg_catalog.pg_advisory_xact_lock(
+                (($3::int8[])[i] >> 32)::int4, (($3::int8[])[i] << 32 >> 32)::int4) END
+END)
+FROM pg_catalog.generate_subscripts($3::int8[], 1) AS i,
+     (SELECT CASE
+                 WHEN NOT $4::bool AND pg_catalog.pg_is_in_recovery()
+                     THEN pg_catalog.current_setting('pglock_standby')
+                 WHEN NOT $5::bool
+                     AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+                     THEN pg_catalog.current_setting('pglock_stale_snapshot')
+             END AS refusal OFFSET 0) AS guard
+`
+
+type QueueLockAllTxParams struct {
+	Shared       bool
+	Spaces       []int16
+	Numbers      []int64
+	AllowStandby bool
+	AllowStale   bool
+}
+
+// Several locks in a batch, in the order of the arrays. The guard is evaluated before the first lock, since each lock
+// is asked for under a condition on it.
+func (q *Queries) QueueLockAllTx(ctx context.Context, arg QueueLockAllTxParams) error {
+	_, err := q.db.Exec(ctx, QueueLockAllTx,
+		arg.Shared,
+		arg.Spaces,
+		arg.Numbers,
+		arg.AllowStandby,
+		arg.AllowStale,
 	)
 	return err
 }
@@ -424,6 +520,51 @@ type QueueLockTxSharedParams struct {
 
 func (q *Queries) QueueLockTxShared(ctx context.Context, arg QueueLockTxSharedParams) error {
 	_, err := q.db.Exec(ctx, QueueLockTxShared, arg.AllowStandby, arg.AllowStale, arg.Number)
+	return err
+}
+
+const QueueTryLockAllTx = `-- name: QueueTryLockAllTx :exec
+SELECT pg_catalog.count(CASE
+    WHEN guard.refusal IS NOT NULL THEN NULL
+    WHEN CASE
+        WHEN $1::bool THEN
+            CASE ($2::int2[])[i] WHEN 1 THEN pg_catalog.pg_try_advisory_xact_lock_shared(($3::int8[])[i])
+                ELSE pg_catalog.pg_try_advisory_xact_lock_shared(
+                    (($3::int8[])[i] >> 32)::int4, (($3::int8[])[i] << 32 >> 32)::int4) END
+        ELSE
+            CASE ($2::int2[])[i] WHEN 1 THEN pg_catalog.pg_try_advisory_xact_lock(($3::int8[])[i])
+                ELSE pg_catalog.pg_try_advisory_xact_lock(
+                    (($3::int8[])[i] >> 32)::int4, (($3::int8[])[i] << 32 >> 32)::int4) END
+    END THEN NULL
+    ELSE pg_catalog.current_setting('pglock_held')
+END)
+FROM pg_catalog.generate_subscripts($3::int8[], 1) AS i,
+     (SELECT CASE
+                 WHEN NOT $4::bool AND pg_catalog.pg_is_in_recovery()
+                     THEN pg_catalog.current_setting('pglock_standby')
+                 WHEN NOT $5::bool
+                     AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+                     THEN pg_catalog.current_setting('pglock_stale_snapshot')
+             END AS refusal OFFSET 0) AS guard
+`
+
+type QueueTryLockAllTxParams struct {
+	Shared       bool
+	Spaces       []int16
+	Numbers      []int64
+	AllowStandby bool
+	AllowStale   bool
+}
+
+// The same without waiting: a lock that is held elsewhere is an error with the name pglock_held in it.
+func (q *Queries) QueueTryLockAllTx(ctx context.Context, arg QueueTryLockAllTxParams) error {
+	_, err := q.db.Exec(ctx, QueueTryLockAllTx,
+		arg.Shared,
+		arg.Spaces,
+		arg.Numbers,
+		arg.AllowStandby,
+		arg.AllowStale,
+	)
 	return err
 }
 

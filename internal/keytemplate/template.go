@@ -1,0 +1,117 @@
+// Package keytemplate is the language of key templates, such as invoice:{id bigint}: how they are written in SQL
+// comments, which names they make of which values, and which two of them could make one name.
+package keytemplate
+
+import (
+	"fmt"
+	"strings"
+)
+
+// MaxName is how many bytes a name can have: as many as the registry of names (pglock.names) takes.
+const MaxName = 1024
+
+// Template is a pattern of names: literal text with parameters in between. The zero Template has no name.
+type Template struct {
+	parts []part
+}
+
+// part is either literal text or a parameter.
+type part struct {
+	literal string
+	param   *Param
+}
+
+// Param is a parameter of a template.
+type Param struct {
+	Name   string // as in {id}
+	Source string // what stands behind = in {id=invoice_id} and {id=$1}; Name where nothing does
+	Type   Type   // zero where none is given
+	Array  bool   // a name for each element
+}
+
+// Params returns the parameters in the order of their appearance.
+func (t Template) Params() (params []*Param) {
+	for _, p := range t.parts {
+		if p.param != nil {
+			params = append(params, p.param)
+		}
+	}
+	return params
+}
+
+// Pieces calls literal and param for each part in turn.
+func (t Template) Pieces(literal func(string), param func(*Param)) {
+	for _, p := range t.parts {
+		if p.param != nil {
+			param(p.param)
+		} else {
+			literal(p.literal)
+		}
+	}
+}
+
+// String is the template without types, as people and metrics see it: invoice:{id}. Two templates are the same if
+// their Strings are.
+func (t Template) String() string {
+	return t.render(func(p *Param) string { return p.Name })
+}
+
+// Declaration is the template with types: invoice:{id bigint}.
+func (t Template) Declaration() string {
+	return t.render(func(p *Param) string { return p.Name + " " + p.Type.String() })
+}
+
+// Use is the template with types and the numbers of a query's parameters: invoice:{id=$2 bigint}.
+func (t Template) Use(number func(*Param) int) string {
+	return t.render(func(p *Param) string {
+		text := fmt.Sprintf("%s=$%d %s", p.Name, number(p), p.Type)
+		if p.Array {
+			text += "[]"
+		}
+		return text
+	})
+}
+
+func (t Template) render(param func(*Param) string) string {
+	var b strings.Builder
+	t.Pieces(
+		func(text string) { b.WriteString(text) },
+		func(p *Param) { b.WriteString("{" + param(p) + "}") },
+	)
+	return b.String()
+}
+
+// Name returns the name that the values make; there is one for each parameter, encoded.
+func (t Template) Name(values []string) (string, error) {
+	var b strings.Builder
+	i := 0
+	t.Pieces(
+		func(text string) { b.WriteString(text) },
+		func(*Param) { b.WriteString(values[i]); i++ },
+	)
+	if b.Len() > MaxName {
+		return "", fmt.Errorf("the name of lock %s has %d bytes; the bound is %d", t, b.Len(), MaxName)
+	}
+	return b.String(), nil
+}
+
+// Values returns the encoded values of which the template makes name; ok is false where it makes that name of none.
+func (t Template) Values(name string) (values []string, ok bool) {
+	if len(name) > MaxName {
+		return nil, false
+	}
+	for _, p := range t.parts {
+		n := len(p.literal)
+		if p.param != nil {
+			n = p.param.Type.scan(name)
+			if n < 0 {
+				return nil, false
+			}
+			values = append(values, name[:n])
+		} else if !strings.HasPrefix(name, p.literal) {
+			return nil, false
+		}
+		name = name[n:]
+	}
+	return values, name == ""
+}

@@ -1,0 +1,155 @@
+package keytemplate
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Type is a type of PostgreSQL whose values have one canonical text.
+type Type uint8
+
+// The types. The zero Type is that of a parameter which does not name one.
+const (
+	Unknown Type = iota
+	SmallInt
+	Integer
+	BigInt
+	Text
+	UUID
+	Boolean
+	TimestampTZ
+)
+
+var typeNames = [...]string{Unknown: "unknown", SmallInt: "smallint", Integer: "integer", BigInt: "bigint",
+	Text: "text", UUID: "uuid", Boolean: "boolean", TimestampTZ: "timestamptz"}
+
+// String is the type's name in SQL.
+func (t Type) String() string { return typeNames[t] }
+
+// IsInteger reports whether it is one of the integers, which share their text.
+func (t Type) IsInteger() bool { return t == SmallInt || t == Integer || t == BigInt }
+
+var synonyms = map[string]Type{
+	"smallint": SmallInt, "int2": SmallInt, "smallserial": SmallInt, "serial2": SmallInt,
+	"integer": Integer, "int": Integer, "int4": Integer, "serial": Integer, "serial4": Integer,
+	"bigint": BigInt, "int8": BigInt, "bigserial": BigInt, "serial8": BigInt,
+	"text": Text, "varchar": Text, "character varying": Text, "string": Text,
+	"uuid": UUID, "boolean": Boolean, "bool": Boolean,
+	"timestamptz": TimestampTZ, "timestamp with time zone": TimestampTZ,
+}
+
+// reasons say what is wrong with types that people are likely to try.
+var reasons = map[string]string{
+	"timestamp":                   "it has no time zone, so it is no point in time: use timestamptz",
+	"timestamp without time zone": "it has no time zone, so it is no point in time: use timestamptz",
+	"date":                        "its text depends on DateStyle: pass its text, as in to_char(day, 'YYYY-MM-DD')",
+	"numeric":                     "1.0 and 1.00 are equal and have two texts: use bigint or text",
+	"bpchar":                      "it is padded with spaces: use text",
+	"citext":                      "equal values have several texts: use text and lower()",
+	"float4":                      "its text depends on the server's settings: use bigint or text",
+	"float8":                      "its text depends on the server's settings: use bigint or text",
+}
+
+// ParseType reads the name of a type as SQL or sqlc writes it.
+func ParseType(name string) (Type, error) {
+	plain := strings.Join(strings.Fields(strings.ToLower(name)), " ")
+	plain = strings.TrimPrefix(plain, "pg_catalog.")
+	if t, ok := synonyms[plain]; ok {
+		return t, nil
+	}
+	if plain, _, ok := strings.Cut(plain, "("); ok && synonyms[strings.TrimSpace(plain)] == Text {
+		return Text, nil
+	}
+	reason := reasons[plain]
+	if reason == "" {
+		reason = "its values have no canonical text: use one of bigint, integer, smallint, text, uuid, boolean, timestamptz"
+	}
+	return Unknown, fmt.Errorf("type %q cannot be part of a key: %s", name, reason)
+}
+
+// Widest returns the type whose values include those of both; ok is false where there is none.
+func Widest(a, b Type) (wide Type, ok bool) {
+	switch {
+	case a == b || b == Unknown:
+		return a, true
+	case a == Unknown:
+		return b, true
+	case a.IsInteger() && b.IsInteger():
+		return max(a, b), true
+	}
+	return Unknown, false
+}
+
+// endsBefore reports whether a value's text ends where next follows, whatever the value.
+func (t Type) endsBefore(next byte) bool {
+	switch t {
+	case SmallInt, Integer, BigInt, TimestampTZ:
+		return next < '0' || next > '9'
+	case Text:
+		return special(next) && next != escape
+	case Unknown:
+		return true // checked when the type is known
+	}
+	return true // the texts of the others tell where they end
+}
+
+// scan returns the length of the value that text begins with, or -1.
+func (t Type) scan(text string) int {
+	switch t {
+	case SmallInt, Integer, BigInt, TimestampTZ:
+		return scanInteger(text)
+	case Text:
+		return scanText(text)
+	case UUID:
+		return scanUUID(text)
+	case Boolean:
+		for _, value := range []string{"true", "false"} {
+			if strings.HasPrefix(text, value) {
+				return len(value)
+			}
+		}
+	}
+	return -1
+}
+
+func scanInteger(text string) int {
+	digits := strings.TrimPrefix(text, "-")
+	n := 0
+	for n < len(digits) && digits[n] >= '0' && digits[n] <= '9' {
+		n++
+	}
+	if n == 0 || (digits[0] == '0' && (n > 1 || len(digits) < len(text))) {
+		return -1
+	}
+	return len(text) - len(digits) + n
+}
+
+func scanText(text string) int {
+	n := 0
+	for n < len(text) {
+		switch {
+		case !special(text[n]):
+			n++
+		case text[n] == escape && isEscape(text[n:]):
+			n += 3
+		case text[n] == escape:
+			return -1
+		default:
+			return n
+		}
+	}
+	return n
+}
+
+func scanUUID(text string) int {
+	const length = 36
+	if len(text) < length {
+		return -1
+	}
+	for i := range length {
+		if !uuidByte(i).has(text[i]) {
+			return -1
+		}
+	}
+	return length
+}

@@ -1,0 +1,51 @@
+package pglock
+
+import (
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+)
+
+// QueueTryLockTx adds the lock to the batch b as [QueueLockTx] does, for a lock that is wanted only if that needs no
+// waiting. A lock that is held elsewhere aborts the batch, and its transaction with it, with a *[WaitError]. MaxWait is
+// an error here.
+func QueueTryLockTx(b *pgx.Batch, key Key, opts ...TxOption) *pgx.QueuedQuery {
+	return QueueTryLockAllTx(b, []Key{key}, opts...)
+}
+
+// QueueLockAllTx adds all the locks to the batch b, as one statement with one result. They are taken in the order that
+// [LockAllTx] has, so that neither can deadlock with the other; the same key twice is harmless. [MaxWait] bounds the
+// wait for all of them together. Everything else is as with [QueueLockTx]. No keys at all are an error, which fails the
+// batch before anything is sent.
+func QueueLockAllTx(b *pgx.Batch, keys []Key, opts ...TxOption) *pgx.QueuedQuery {
+	return queueAll(b, keys, true, opts)
+}
+
+// QueueTryLockAllTx adds all the locks to the batch b as [QueueLockAllTx] does, and as [QueueTryLockTx] does not wait:
+// one that is held elsewhere aborts the batch.
+func QueueTryLockAllTx(b *pgx.Batch, keys []Key, opts ...TxOption) *pgx.QueuedQuery {
+	return queueAll(b, keys, false, opts)
+}
+
+func queueAll(b *pgx.Batch, keys []Key, wait bool, opts []TxOption) *pgx.QueuedQuery {
+	c, err := newTxConfig(opts)
+	if err == nil {
+		_, err = c.wait(!wait)
+	}
+	if len(keys) == 0 {
+		keys, err = []Key{{}}, errors.Join(err, errors.New("pglock: lock several keys in a batch: there are none"))
+	}
+	keys = inOrder(keys)
+	spaces, numbers := arrays(keys)
+	statement, args := lockdb.QueueLockAllTx, []any{c.shared, spaces, numbers, c.allowStandby, c.allowStale}
+	switch {
+	case !wait:
+		statement = lockdb.QueueTryLockAllTx
+	case c.bounded:
+		statement = lockdb.QueueBoundedLockAllTx
+		args = []any{milliseconds(c.maxWait), c.shared, spaces, numbers, c.allowStandby, c.allowStale}
+	}
+	return queueLocks(b, keys, err, statement, args)
+}
