@@ -1,0 +1,244 @@
+package lockfixture_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/lockfixture/pgxdb"
+	"github.com/pglock-toolkit/pglock/internal/lockfixture/pgxlocks"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/querylock"
+)
+
+var _ pgx.Tx = (*querylock.Tx)(nil)
+var _ pgxdb.DBTX = pgxlocks.Tx(nil)
+
+// acme1 is what TenantInvoices locks for tenant acme and invoice 1, in the order of the statements.
+var acme1 = []pglock.Key{pglock.NewKey("tenant:acme:invoice:1"), pgxlocks.NightlyReport()}
+
+// call is a query of the fixture, which locks keys.
+type call struct {
+	name      string
+	keys      []pglock.Key
+	statement string // the query and its locks as a batch written by hand
+	args      []any
+	waits     bool // for as long as it takes
+	savepoint bool // a refusal leaves the transaction as it was
+	run       func(ctx context.Context, q *pgxdb.Queries) error
+}
+
+var calls = []call{
+	{"exec", []pglock.Key{pgxlocks.Invoice(1)}, pgxdb.PayInvoice, []any{int64(1)}, true, false,
+		func(ctx context.Context, q *pgxdb.Queries) error { return q.PayInvoice(ctx, 1) }},
+	{"execrows", []pglock.Key{pgxlocks.Invoice(1)}, pgxdb.PayInvoiceRows, []any{int64(1)}, false, false,
+		func(ctx context.Context, q *pgxdb.Queries) error {
+			n, err := q.PayInvoiceRows(ctx, 1)
+			return want(err, n, 1)
+		}},
+	{"execresult", []pglock.Key{pgxlocks.Invoice(1)}, pgxdb.PayInvoiceResult, []any{int64(1)}, false, false,
+		func(ctx context.Context, q *pgxdb.Queries) error {
+			tag, err := q.PayInvoiceResult(ctx, 1)
+			return want(err, tag.RowsAffected(), 1)
+		}},
+	{"one", []pglock.Key{pgxlocks.Invoice(1)}, pgxdb.GetInvoice, []any{int64(1)}, true, false,
+		func(ctx context.Context, q *pgxdb.Queries) error {
+			invoice, err := q.GetInvoice(ctx, 1)
+			return want(err, invoice.ID, 1)
+		}},
+	{"one with savepoint", []pglock.Key{pgxlocks.Invoice(1)}, pgxdb.NoteInvoice, []any{"hello", int64(1)}, false, true,
+		func(ctx context.Context, q *pgxdb.Queries) error {
+			invoice, err := q.NoteInvoice(ctx, pgxdb.NoteInvoiceParams{ID: 1})
+			return want(err, invoice.ID, 1)
+		}},
+	{"many of an array", []pglock.Key{pgxlocks.Invoice(1), pgxlocks.Invoice(2)}, pgxdb.LockedInvoices,
+		[]any{[]int64{2, 1, 2}}, false, true,
+		func(ctx context.Context, q *pgxdb.Queries) error {
+			invoices, err := q.LockedInvoices(ctx, []int64{2, 1, 2})
+			return want(err, int64(len(invoices)), 2)
+		}},
+	{"batchexec", []pglock.Key{pgxlocks.Invoice(1), pgxlocks.Invoice(2)}, pgxdb.PayInvoices, nil, false, false,
+		func(ctx context.Context, q *pgxdb.Queries) error {
+			var err error
+			q.PayInvoices(ctx, []int64{2, 1, 2}).Exec(func(_ int, e error) { err = errors.Join(err, e) })
+			return err
+		}},
+	{"batchmany", []pglock.Key{pgxlocks.Invoice(1), pgxlocks.Invoice(2)}, pgxdb.PaidInvoices, nil, true, false,
+		func(ctx context.Context, q *pgxdb.Queries) error {
+			var err error
+			q.PaidInvoices(ctx, []int64{2, 1}).Query(func(_ int, rows []pgxdb.PaidInvoicesRow, e error) {
+				err = errors.Join(err, want(e, int64(len(rows)), 1))
+			})
+			return err
+		}},
+	{"batchone with savepoint", []pglock.Key{pgxlocks.Invoice(1), pgxlocks.Invoice(2)}, pgxdb.OneInvoice, nil, false, true,
+		func(ctx context.Context, q *pgxdb.Queries) error {
+			var err error
+			q.OneInvoice(ctx, []int64{2, 1}).QueryRow(func(_ int, _ pgxdb.OneInvoiceRow, e error) { err = errors.Join(err, e) })
+			return err
+		}},
+}
+
+func want(err error, got, want int64) error {
+	if err == nil && got != want {
+		err = fmt.Errorf("got %d, want %d", got, want)
+	}
+	return err
+}
+
+// everyCall runs a test for each call in each mode.
+func everyCall(t *testing.T, test func(t *testing.T, db *testenv.DB, mode pgx.QueryExecMode, c call)) {
+	t.Parallel()
+	for _, mode := range modes {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			db := database(t)
+			for _, c := range calls {
+				t.Run(c.name, func(t *testing.T) { test(t, db, mode, c) })
+			}
+		})
+	}
+}
+
+func TestTxTakesTheLocksOfItsQueries(t *testing.T) {
+	everyCall(t, func(t *testing.T, db *testenv.DB, mode pgx.QueryExecMode, c call) {
+		conn, _ := connect(t, db.ConnString(), mode)
+		tx := begin(t, conn)
+		check(t, c.run(t.Context(), pgxdb.New(pgxlocks.Tx(tx))))
+		wantLocks(t, db, c.keys...)
+		wantUsable(t, tx)
+		check(t, tx.Rollback(t.Context()))
+	})
+}
+
+func TestTxRunsNothingWithoutItsLock(t *testing.T) {
+	everyCall(t, func(t *testing.T, db *testenv.DB, mode pgx.QueryExecMode, c call) {
+		conn, _ := connect(t, db.ConnString(), mode)
+		last := c.keys[len(c.keys)-1]
+		release := hold(t, db, last)
+		tx := begin(t, conn)
+		q := pgxdb.New(pgxlocks.Tx(tx))
+		if c.waits {
+			result := make(chan error, 1)
+			go func() { result <- c.run(t.Context(), q) }()
+			db.WaitForWaiters(t, 1)
+			release()
+			check(t, <-result)
+			wantLocks(t, db, c.keys...)
+			wantUsable(t, tx)
+			check(t, tx.Rollback(t.Context()))
+			return
+		}
+		err := c.run(t.Context(), q)
+		if wait := (*pglock.WaitError)(nil); !errors.As(err, &wait) || !strings.Contains(err.Error(), "query ") {
+			t.Errorf("the error is %v, want a WaitError", err)
+		}
+		if c.savepoint {
+			wantUsable(t, tx)
+			wantLocks(t, db, last)
+			release()
+			check(t, c.run(t.Context(), q))
+			wantLocks(t, db, c.keys...)
+			check(t, tx.Rollback(t.Context()))
+			return
+		}
+		wantAborted(t, tx)
+		release()
+	})
+}
+
+func TestTxRefusesASnapshotOlderThanTheLock(t *testing.T) {
+	everyCall(t, func(t *testing.T, db *testenv.DB, mode pgx.QueryExecMode, c call) {
+		for _, isolation := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
+			conn, _ := connect(t, db.ConnString(), mode)
+			tx := begin(t, conn, isolation)
+			if err := c.run(t.Context(), pgxdb.New(pgxlocks.Tx(tx))); !errors.Is(err, pglock.ErrStaleSnapshot) {
+				t.Errorf("%s: the error is %v", isolation, err)
+			}
+			wantLocks(t, db)
+			if c.savepoint {
+				wantUsable(t, tx)
+				check(t, tx.Rollback(t.Context()))
+			} else {
+				wantAborted(t, tx)
+			}
+		}
+	})
+}
+
+// TestTxReadsWhatTheLastHolderWrote would fail if lock and query were one statement.
+func TestTxReadsWhatTheLastHolderWrote(t *testing.T) {
+	t.Parallel()
+	for _, mode := range modes {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			db := database(t)
+			conn, _ := connect(t, db.ConnString(), mode)
+			writer, tx := begin(t, db.Connect(t)), begin(t, conn)
+			check(t, pglock.LockTx(t.Context(), writer, pgxlocks.Invoice(3)))
+			got := make(chan pgxdb.Invoice, 1)
+			go func() {
+				invoice, err := pgxdb.New(pgxlocks.Tx(tx)).GetInvoice(t.Context(), 3)
+				if err != nil {
+					t.Error(err)
+				}
+				got <- invoice
+			}()
+			db.WaitForWaiters(t, 1)
+			check(t, pgxdb.New(writer).PayInvoice(t.Context(), 3))
+			check(t, writer.Commit(t.Context()))
+			if invoice := <-got; !invoice.Paid {
+				t.Error("it has read the row from before the lock")
+			}
+		})
+	}
+}
+
+// TestTxIsAsManyRoundTripsAsABatchByHand counts on the wire, for connections that know the statements and for new ones.
+func TestTxIsAsManyRoundTripsAsABatchByHand(t *testing.T) {
+	t.Parallel()
+	db := database(t)
+	ways := map[string]string{"direct": db.ConnString(), "pooler": testenv.PgBouncer(t, db, testenv.TransactionPooling)}
+	for way, connString := range ways {
+		for _, mode := range modes {
+			if way == "pooler" && mode == pgx.QueryExecModeCacheStatement {
+				continue // named prepared statements are more than many poolers know
+			}
+			for _, c := range calls {
+				if c.args == nil {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s/%s/%s", way, mode, c.name), func(t *testing.T) {
+					ours, oursTurns := connect(t, connString, mode)
+					theirs, theirTurns := connect(t, connString, mode)
+					for i := range 2 {
+						a, b := begin(t, ours), begin(t, theirs)
+						n := oursTurns.during(func() { check(t, c.run(t.Context(), pgxdb.New(pgxlocks.Tx(a)))) })
+						check(t, a.Rollback(t.Context()))
+						m := theirTurns.during(func() { check(t, byHand(t.Context(), b, c)) })
+						check(t, b.Rollback(t.Context()))
+						if n != m || (n != 1 && mode != pgx.QueryExecModeDescribeExec && i > 0) {
+							t.Errorf("call %d took %d round trips, a batch by hand %d", i+1, n, m)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+func byHand(ctx context.Context, tx pgx.Tx, c call) error {
+	batch := &pgx.Batch{}
+	if len(c.keys) == 1 {
+		pglock.QueueLockTx(batch, c.keys[0])
+	} else {
+		pglock.QueueLockAllTx(batch, c.keys)
+	}
+	batch.Queue(c.statement, c.args...)
+	return tx.SendBatch(ctx, batch).Close()
+}

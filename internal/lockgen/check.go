@@ -1,0 +1,159 @@
+package lockgen
+
+import (
+	"go/token"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"github.com/pglock-toolkit/pglock/internal/keytemplate"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// keyNumber is what two names must not share; a test replaces it.
+var keyNumber = func(name string) int64 { return pglock.NewKey(name).Int64() }
+
+// checkKeys looks for keys that cannot be told apart, as names, as numbers, or as functions.
+func (p *project) checkKeys() {
+	functions, numbers := map[string]*key{}, map[int64]*key{}
+	for i, k := range p.keys {
+		if k.function == "" {
+			k.function = functionName(k.template)
+		}
+		p.checkFunction(k, functions)
+		for _, other := range p.keys[:i] {
+			if name, ok := keytemplate.Conflict(other.template, k.template); ok {
+				p.problems.add(k.at, "%s and %s (at %s) can both make the name %q: begin one of them with other text; "+
+					"if they are the same lock, write it once and map the parameter, as in {%s=other}",
+					k.template, other.template, other.at, name, firstParam(other.template, k.template))
+			}
+		}
+		if name := k.template.String(); len(k.template.Params()) == 0 {
+			if other := numbers[keyNumber(name)]; other != nil {
+				p.problems.add(k.at, "%s and %s (at %s) are different names of one lock, whose number is %d: change one of them",
+					name, other.template, other.at, keyNumber(name))
+			}
+			numbers[keyNumber(name)] = k
+		}
+	}
+}
+
+func firstParam(templates ...keytemplate.Template) string {
+	for _, t := range templates {
+		if params := t.Params(); len(params) > 0 {
+			return params[0].Name
+		}
+	}
+	return "id"
+}
+
+// taken are the other functions of the package.
+var taken = []string{"Tx", "Label"}
+
+func (p *project) checkFunction(k *key, seen map[string]*key) {
+	name := k.function
+	switch other := seen[strings.ToLower(name)]; {
+	case !token.IsIdentifier(name) || !token.IsExported(name):
+		p.problems.add(k.at, "key %s: %q is no name for an exported function: give it one, with "+
+			"-- pglock: key %s func=Name", k.template, name, k.template.Declaration())
+	case contains(taken, name):
+		p.problems.add(k.at, "key %s: the package has another function %s: give the key another name, with "+
+			"-- pglock: key %s func=Name", k.template, name, k.template.Declaration())
+	case other != nil:
+		p.problems.add(k.at, "keys %s and %s (at %s) would both be function %s: give one of them another name, with "+
+			"-- pglock: key %s func=Name", k.template, other.template, other.at, name, k.template.Declaration())
+	default:
+		seen[strings.ToLower(name)] = k
+	}
+}
+
+func contains(names []string, name string) bool {
+	for _, n := range names {
+		if strings.EqualFold(n, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// functionName joins the words of the template's text: invoice:{id} is Invoice, nightly-report NightlyReport.
+func functionName(t keytemplate.Template) string {
+	var text strings.Builder
+	t.Pieces(func(literal string) { text.WriteString(literal) }, func(*keytemplate.Param) { text.WriteString(" ") })
+	words := strings.FieldsFunc(text.String(), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	var name strings.Builder
+	for _, word := range words {
+		name.WriteString(capitalized(word))
+	}
+	return name.String()
+}
+
+var initialisms = map[string]string{"id": "ID", "url": "URL", "api": "API", "uuid": "UUID", "sql": "SQL", "http": "HTTP"}
+
+func capitalized(word string) string {
+	if initialism := initialisms[strings.ToLower(word)]; initialism != "" {
+		return initialism
+	}
+	first := []rune(word)[:1]
+	return string(unicode.ToUpper(first[0])) + word[len(string(first)):]
+}
+
+// sessionFunctions are the ones whose locks outlive their transaction.
+var sessionFunctions = regexp.MustCompile(`(?i)\bpg_(try_)?advisory_(lock|unlock)\w*`)
+
+// checkSQL refuses what a lock of a query cannot be combined with, and directives that would be overlooked.
+func (p *project) checkSQL(q *query) {
+	plain := withoutTexts(q.SQL)
+	if called := sessionFunctions.FindString(plain); called != "" {
+		p.problems.add(q.At, "query %s calls %s, whose lock outlives the transaction and is orphaned behind a pooler: "+
+			"write -- pglock: lock name:{id} above a query, or use a pglock.Locker", q.Name, called)
+	}
+	if found := anyMark.FindString(q.SQL); found != "" {
+		p.problems.add(q.At, "query %s has a comment %q that does not begin its line: such comments are overlooked, "+
+			"so begin the line with it", q.Name, found)
+	}
+}
+
+// withoutTexts blanks the string constants and comments of SQL.
+func withoutTexts(sql string) string {
+	var b strings.Builder
+	for i := 0; i < len(sql); {
+		n := textLength(sql[i:])
+		if n == 0 {
+			b.WriteByte(sql[i])
+			i++
+			continue
+		}
+		b.WriteByte(' ')
+		i += n
+	}
+	return b.String()
+}
+
+var dollarQuote = regexp.MustCompile(`^\$(?:[A-Za-z_][A-Za-z0-9_]*)?\$`)
+
+// textLength is the length of the constant or comment that sql begins with; 0 when it begins with neither.
+func textLength(sql string) int {
+	end := ""
+	switch {
+	case strings.HasPrefix(sql, "--"):
+		end = "\n"
+	case strings.HasPrefix(sql, "/*"):
+		end = "*/"
+	case sql[0] == '\'':
+		end = "'"
+	default:
+		if end = dollarQuote.FindString(sql); end == "" {
+			return 0
+		}
+	}
+	start := len(end)
+	if end == "\n" || end == "*/" {
+		start = 2
+	}
+	n := strings.Index(sql[start:], end)
+	if n < 0 {
+		return len(sql)
+	}
+	return start + n + len(end)
+}

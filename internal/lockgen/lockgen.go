@@ -1,0 +1,110 @@
+// Package lockgen generates a package of typed keys, and of the locks of queries, from comments in SQL:
+//
+//	-- pglock: key invoice:{id bigint} owner=billing -- one invoice
+//	-- pglock: lock invoice:{id} max_wait=2s
+//
+// The sqlc plugin and the command pglock generate are its front ends. They find queries and their parameters in ways of
+// their own; all else is here.
+package lockgen
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Position is where something stands in the SQL.
+type Position struct {
+	File  string
+	Line  int    // 0 where it is not known
+	Query string // the query it belongs to, for positions without a line
+}
+
+func (p Position) String() string {
+	switch {
+	case p.Line > 0:
+		return fmt.Sprintf("%s:%d", p.File, p.Line)
+	case p.Query != "":
+		return fmt.Sprintf("%s: query %s", p.File, p.Query)
+	}
+	return p.File
+}
+
+// Comment is a comment's text without its marks, on one line.
+type Comment struct {
+	Text string
+	At   Position
+}
+
+// Param is a parameter of a query.
+type Param struct {
+	Number   int
+	Name     string
+	Type     string // as SQL or sqlc writes it
+	Nullable bool
+	Dims     int // of an array; 0 for a single value
+}
+
+// Query is a query of the project.
+type Query struct {
+	Name     string
+	Command  string // such as ":exec"
+	SQL      string // its text, without the line that names it
+	Text     string // its full text, as it is given to the transaction
+	Params   []Param
+	Comments []Comment
+	At       Position
+	// Untyped says that the types of parameters are not known, so that keys have to declare them.
+	Untyped bool
+}
+
+// Input is what a front end has found.
+type Input struct {
+	Options  Options
+	Queries  []Query
+	Comments []Comment // those that belong to no query
+}
+
+// File is a file of the generated package.
+type File struct {
+	Name     string
+	Contents []byte
+}
+
+// Generate returns the files of the package. Its error tells of everything that is wrong, with a position and advice.
+func Generate(in Input) ([]File, error) {
+	if err := in.Options.check(); err != nil {
+		return nil, err
+	}
+	p := &project{Options: in.Options}
+	p.read(in)
+	p.checkKeys()
+	if err := p.problems.err(); err != nil {
+		return nil, err
+	}
+	return p.render()
+}
+
+// problems are what is wrong with the SQL.
+type problems []problem
+
+type problem struct {
+	at   Position
+	text string
+}
+
+func (p *problems) add(at Position, format string, args ...any) {
+	*p = append(*p, problem{at, fmt.Sprintf(format, args...)})
+}
+
+func (p problems) err() error {
+	slices.SortStableFunc(p, func(a, b problem) int {
+		return cmp.Or(cmp.Compare(a.at.File, b.at.File), cmp.Compare(a.at.Line, b.at.Line))
+	})
+	var err error
+	for _, one := range p {
+		err = errors.Join(err, fmt.Errorf("%s: %s", one.at, one.text))
+	}
+	return err
+}

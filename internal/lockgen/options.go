@@ -1,0 +1,69 @@
+package lockgen
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/token"
+	"io"
+	"regexp"
+)
+
+// The drivers that the generated code is for.
+const (
+	PGX         = "pgx/v5"
+	DatabaseSQL = "database/sql"
+)
+
+// Options are what one can choose.
+type Options struct {
+	// Package is the name of the Go package.
+	Package string `json:"package"`
+	// SQLPackage is the driver, [PGX] or [DatabaseSQL]; empty is PGX.
+	SQLPackage string `json:"sql_package"`
+	// SQLSchema is the schema of the SQL functions; empty is the name of the package.
+	SQLSchema string `json:"sql_schema"`
+	// Texts asks for a constant with the text of each query.
+	Texts bool `json:"-"`
+	// Generator is what wrote the package, for its first line.
+	Generator string `json:"-"`
+}
+
+// ParseOptions reads the options of sqlc.yaml, which sqlc passes as JSON. Options that do not exist are an error.
+func ParseOptions(text []byte) (o Options, err error) {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return o, nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&o); err != nil {
+		return o, fmt.Errorf("options of the plugin: %w (there are package, sql_package and sql_schema)", err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return o, errors.New("options of the plugin: there is more than one JSON object")
+	}
+	return o, nil
+}
+
+var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
+
+func (o *Options) check() error {
+	if o.SQLPackage == "" {
+		o.SQLPackage = PGX
+	}
+	if o.SQLSchema == "" {
+		o.SQLSchema = o.Package
+	}
+	switch {
+	case !token.IsIdentifier(o.Package) || o.Package == "main" || o.Package == "_":
+		return fmt.Errorf("package %q: want the name of a Go package, such as locks", o.Package)
+	case o.SQLPackage != PGX && o.SQLPackage != DatabaseSQL:
+		return fmt.Errorf("sql_package %q: want %s or %s, as sqlc's own gen: go has", o.SQLPackage, PGX, DatabaseSQL)
+	case !schemaName.MatchString(o.SQLSchema):
+		return fmt.Errorf("sql_schema %q: want a name in lower case without quotes, such as locks", o.SQLSchema)
+	case o.SQLSchema == "pglock":
+		return errors.New("sql_schema pglock: that schema is pglock's own, which pglock migrate installs: choose another")
+	}
+	return nil
+}

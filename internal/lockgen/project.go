@@ -1,0 +1,267 @@
+package lockgen
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pglock-toolkit/pglock/internal/keytemplate"
+)
+
+// project is what the SQL says.
+type project struct {
+	Options
+	keys     []*key // in the order of their functions
+	queries  []*query
+	problems problems
+
+	byText map[string]*key
+}
+
+// key is a template, with what is known of it.
+type key struct {
+	keyDirective
+	at       Position
+	declared bool // by a directive, not by its first use
+	users    []string
+	shared   map[string]bool // by user: only ever shared
+}
+
+// query is a query with its locks.
+type query struct {
+	Query
+	locks []string // as querylock.Query has them
+}
+
+// use is one lock of a query.
+type use struct {
+	query *query
+	lock  keytemplate.Lock
+	at    Position
+}
+
+// read makes keys and queries of the input: first the declared keys, whatever their place, then the locks.
+func (p *project) read(in Input) {
+	p.byText = map[string]*key{}
+	var uses []use
+	for _, c := range in.Comments {
+		p.readComment(nil, c, &uses)
+	}
+	names := map[string]bool{}
+	for i := range in.Queries {
+		q := &query{Query: in.Queries[i]}
+		p.queries = append(p.queries, q)
+		if names[q.Name] {
+			p.problems.add(q.At, "there are two queries %s: a lock is found by the name of its query", q.Name)
+		}
+		names[q.Name] = true
+		p.checkSQL(q)
+		for _, c := range q.Comments {
+			p.readComment(q, c, &uses)
+		}
+	}
+	for _, u := range uses {
+		p.use(u)
+	}
+	p.checkLocks(uses)
+}
+
+func (p *project) readComment(q *query, c Comment, uses *[]use) {
+	verb, rest, ok, err := cutDirective(c.Text)
+	if err != nil {
+		p.problems.add(c.At, "%v", err)
+	}
+	if !ok {
+		return
+	}
+	switch verb {
+	case "key":
+		p.declare(rest, c.At)
+	case "lock":
+		lock, err := keytemplate.ParseLock(rest)
+		switch {
+		case err != nil:
+			p.problems.add(c.At, "lock %v", err)
+		case q == nil:
+			p.problems.add(c.At, "lock %s belongs to no query: write it above a query, behind the ; of the one before", lock)
+		default:
+			*uses = append(*uses, use{q, lock, c.At})
+		}
+	default:
+		p.problems.add(c.At, "pglock: %q is neither key nor lock", verb)
+	}
+}
+
+func (p *project) declare(text string, at Position) {
+	directive, err := parseKey(text)
+	if err != nil {
+		p.problems.add(at, "key %v", err)
+		return
+	}
+	name := directive.template.String()
+	if first := p.byText[name]; first != nil {
+		p.problems.add(at, "key %s is declared at %s already: a template is declared once", name, first.at)
+		return
+	}
+	p.add(&key{keyDirective: directive, at: at, declared: true})
+}
+
+func (p *project) add(k *key) {
+	k.shared = map[string]bool{}
+	p.keys = append(p.keys, k)
+	p.byText[k.template.String()] = k
+}
+
+// use resolves a lock's parameters to those of its query, and its template to a key, which it may be the first to name.
+func (p *project) use(u use) {
+	lock, ok := p.resolve(u)
+	if !ok {
+		return
+	}
+	k := p.byText[lock.Template.String()]
+	if k == nil {
+		k = &key{keyDirective: keyDirective{template: lock.Template, low: 1}, at: u.at}
+		p.add(k)
+	}
+	if !p.agree(k, lock, u) {
+		return
+	}
+	if !slices.Contains(k.users, u.query.Name) {
+		k.users, k.shared[u.query.Name] = append(k.users, u.query.Name), true
+	}
+	k.shared[u.query.Name] = k.shared[u.query.Name] && lock.Shared
+	number := func(param *keytemplate.Param) int {
+		n, _ := param.Number()
+		return n
+	}
+	u.query.locks = append(u.query.locks, lock.Use(number)+lock.Options())
+}
+
+// agree gives the key the types of the lock, or says why it cannot.
+func (p *project) agree(k *key, lock keytemplate.Lock, u use) bool {
+	fits := true
+	uses := lock.Params()
+	i := 0
+	template := k.template.WithParams(func(param keytemplate.Param) keytemplate.Param {
+		used := uses[i].Type
+		i++
+		wide, ok := keytemplate.Widest(param.Type, used)
+		switch {
+		case !ok, k.declared && wide != param.Type:
+			fits = false
+			p.problems.add(u.at, "lock %s: {%s} is %s here and %s at %s: cast the query's parameter, or declare the key "+
+				"with a type that fits both", lock.Template, param.Name, used, param.Type, k.at)
+		default:
+			param.Type = wide
+		}
+		param.Source, param.Array = param.Name, false
+		return param
+	})
+	if fits {
+		k.template = template
+	}
+	return fits
+}
+
+// resolve gives each parameter of a lock the number and the type of the query's.
+func (p *project) resolve(u use) (keytemplate.Lock, bool) {
+	lock, good := u.lock, true
+	if u.query.Command == ":copyfrom" {
+		p.problems.add(u.at, "lock %s: query %s is :copyfrom, which is no statement that a lock could be sent with: "+
+			"take the lock first, with pglock.LockTx", lock, u.query.Name)
+		return lock, false
+	}
+	lock.Template = lock.WithParams(func(param keytemplate.Param) keytemplate.Param {
+		resolved, err := p.resolveParam(u.query, param)
+		if err != nil {
+			good = false
+			p.problems.add(u.at, "lock %s: {%s}: %v", lock.Template, param.Name, err)
+		}
+		return resolved
+	})
+	if good {
+		if err := lock.Check(); err != nil {
+			good = false
+			p.problems.add(u.at, "lock %s: %v", lock.Template, err)
+		}
+	}
+	return lock, good
+}
+
+func (p *project) resolveParam(q *query, param keytemplate.Param) (keytemplate.Param, error) {
+	found, err := q.param(param)
+	if err != nil {
+		return param, err
+	}
+	param.Source = fmt.Sprintf("$%d", found.Number)
+	if q.Untyped {
+		return p.typeFromKey(param)
+	}
+	given := param.Type
+	param.Array = found.Dims == 1
+	switch {
+	case found.Nullable:
+		return param, fmt.Errorf("query %s may get NULL for it, and a lock's name needs a value: "+
+			"use @%s (not sqlc.narg), and cast it (@%[2]s::bigint) where the column is nullable", q.Name, found.Name)
+	case found.Dims > 1:
+		return param, errors.New("it is an array of arrays: use one of single values")
+	}
+	if param.Type, err = keytemplate.ParseType(found.Type); err != nil {
+		return param, err
+	}
+	if _, ok := keytemplate.Widest(given, param.Type); !ok {
+		return param, fmt.Errorf("its type is %s, not %s", param.Type, given)
+	}
+	return param, nil
+}
+
+// typeFromKey leaves a type that is not given to the key, or takes it from there.
+func (p *project) typeFromKey(param keytemplate.Param) (keytemplate.Param, error) {
+	if param.Type == keytemplate.Unknown {
+		return param, fmt.Errorf("it has no type: write {%s=%s bigint}", param.Name, param.Source)
+	}
+	return param, nil
+}
+
+// param finds the parameter that a template's parameter stands for.
+func (q *query) param(want keytemplate.Param) (Param, error) {
+	var found []Param
+	var names []string
+	number, byNumber := want.Number()
+	for _, p := range q.Params {
+		if (byNumber && p.Number == number) || (!byNumber && p.Name == want.Source) {
+			found = append(found, p)
+		}
+		names = append(names, fmt.Sprintf("$%d %s", p.Number, p.Name))
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return Param{}, fmt.Errorf("query %s has several parameters %s: write the number of one, as in {%s=$%d}",
+			q.Name, want.Source, want.Name, found[0].Number)
+	case len(names) == 0:
+		return Param{}, fmt.Errorf("query %s has no parameters", q.Name)
+	}
+	return Param{}, fmt.Errorf("query %s has no parameter %s; it has %s (write {%s=other} where it is called otherwise)",
+		q.Name, want.Source, strings.Join(names, ", "), want.Name)
+}
+
+// checkLocks looks at the options of each query's locks, some of which hold for all of them.
+func (p *project) checkLocks(uses []use) {
+	first := map[*query]use{}
+	for _, u := range uses {
+		before, ok := first[u.query]
+		if !ok {
+			first[u.query] = u
+			continue
+		}
+		a, b := before.lock, u.lock
+		if a.Try != b.Try || a.Savepoint != b.Savepoint || (a.MaxWait == nil) != (b.MaxWait == nil) ||
+			(a.MaxWait != nil && *a.MaxWait != *b.MaxWait) {
+			p.problems.add(u.at, "the locks of query %s differ in try, max_wait or savepoint (the other is at %s): "+
+				"give all of them the same; only shared is of one lock", u.query.Name, before.at)
+		}
+	}
+}

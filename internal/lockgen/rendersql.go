@@ -1,0 +1,146 @@
+package lockgen
+
+import (
+	_ "embed"
+	"fmt"
+	"go/token"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/pglock-toolkit/pglock/internal/keytemplate"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+//go:embed functions.sql
+var functionsSQL string
+
+// functionsSQL is a function for each key, on top of those that functions.sql makes.
+func (p *project) functionsSQL() string {
+	var s source
+	s.WriteString(p.head("--"))
+	s.WriteString(strings.ReplaceAll(functionsSQL, "SCHEMA_NAME", p.SQLSchema))
+	for _, k := range p.keys {
+		s.WriteString(k.functionSQL(p.SQLSchema))
+	}
+	return s.String()
+}
+
+func (k *key) functionSQL(schema string) string {
+	var s source
+	var params, types, parts []string
+	k.template.Pieces(
+		func(text string) { parts = append(parts, sqlText(text)) },
+		func(p *keytemplate.Param) {
+			params = append(params, fmt.Sprintf("%s %s", sqlName(p.Name), p.Type))
+			types = append(types, p.Type.String())
+			parts = append(parts, fmt.Sprintf("%s.pglock_value($%d%s)", schema, len(params), castSQL(p.Type)))
+		},
+	)
+	function := fmt.Sprintf("%s.%s", schema, sqlName(snake(k.function)))
+	s.printf("\nCREATE OR REPLACE FUNCTION %s(%s) RETURNS bigint\n", function, strings.Join(params, ", "))
+	s.printf("LANGUAGE sql IMMUTABLE PARALLEL SAFE\nAS $pglock$ SELECT %s.pglock_key(%s) $pglock$;\n",
+		schema, strings.Join(parts, ", "))
+	about := "The key " + k.template.String()
+	if k.doc != "" {
+		about += ": " + k.doc
+	}
+	s.printf("COMMENT ON FUNCTION %s(%s) IS %s;\n", function, strings.Join(types, ", "), sqlText(about))
+	return s.String()
+}
+
+func castSQL(t keytemplate.Type) string {
+	if t.IsInteger() && t != keytemplate.BigInt {
+		return "::bigint"
+	}
+	return ""
+}
+
+// sqlText is a constant that means the same whatever standard_conforming_strings is.
+func sqlText(text string) string {
+	text = strings.ReplaceAll(text, "'", "''")
+	if strings.Contains(text, `\`) {
+		return "E'" + strings.ReplaceAll(text, `\`, `\\`) + "'"
+	}
+	return "'" + text + "'"
+}
+
+// sqlName quotes a name, unless it is one of those that need no quotes whatever PostgreSQL reserves.
+func sqlName(name string) string {
+	if name == "id" || (strings.Contains(name, "_") && name == strings.ToLower(name)) {
+		return name
+	}
+	return `"` + name + `"`
+}
+
+// snake is a function's name as SQL people write it: TenantInvoice is tenant_invoice.
+func snake(name string) string {
+	var b strings.Builder
+	runes := []rune(name)
+	for i, r := range runes {
+		if unicode.IsUpper(r) && i > 0 && (!unicode.IsUpper(runes[i-1]) || (i+1 < len(runes) && unicode.IsLower(runes[i+1]))) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// names is what pglock monitor --names reads: a name or a range of names a line.
+func (p *project) names() string {
+	var s source
+	s.WriteString("# " + strings.TrimSpace(p.head("")) + "\n# The names of this project's locks, as far as they can be listed, " +
+		"for pglock monitor --names.\n# Other names show with WithNames(), or once they have been given to pglock.register.\n")
+	listed := int64(0)
+	for _, k := range p.keys {
+		switch {
+		case len(k.template.Params()) == 0:
+			s.printf("%s\n", pglock.NewKey(k.template.String()))
+			listed++
+		case hasOneInteger(k.template):
+			low, high := k.low, k.high
+			if high < low {
+				low, high = 1, p.defaultNames()
+			}
+			if listed += high - low + 1; listed > mostNames {
+				s.printf("# %s: that would be more than %d names\n", k.template, mostNames)
+				continue
+			}
+			name := k.template.WithParams(func(param keytemplate.Param) keytemplate.Param {
+				param.Name = fmt.Sprintf("%d..%d", low, high)
+				return param
+			})
+			s.printf("%s\n", pglock.NewKey(name.String()))
+		default:
+			s.printf("# %s: too many to list\n", k.template)
+		}
+	}
+	return s.String()
+}
+
+// defaultNames is how many names of a key with an integer are listed where it does not say.
+func (p *project) defaultNames() int64 {
+	integers := 0
+	for _, k := range p.keys {
+		if hasOneInteger(k.template) {
+			integers++
+		}
+	}
+	return min(1000, max(1, mostNames/2/int64(max(integers, 1))))
+}
+
+// vetRules are for sqlc vet, which reads them in sqlc.yaml only.
+func (p *project) vetRules() string {
+	return strings.ReplaceAll(p.head("#"), "\n\n", "\n") + `# Copy the rule into sqlc.yaml, and name it in the rules of the sql blocks it is for: sqlc vet then refuses queries
+# that call PostgreSQL's advisory lock functions by hand.
+rules:
+  - name: pglock-no-hand-written-locks
+    message: "write -- pglock: lock name:{id} above the query instead of calling an advisory lock function"
+    rule: query.sql.matches("(?i)\\bpg_(try_)?advisory_")
+`
+}
+
+// reserved reports whether a name cannot be that of a parameter in the generated code.
+func reserved(name string) bool {
+	return token.IsKeyword(name) || slices.Contains([]string{"pglock", "querylock", "pgx", "sql", "time", "queries"}, name)
+}

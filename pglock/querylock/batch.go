@@ -1,0 +1,149 @@
+package querylock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// lockRequest is the locks of a query, or of a batch of them.
+type lockRequest struct {
+	query   string // its name; of several, the first with a lock
+	locks   []wanted
+	options options
+}
+
+// The savepoint is released before the query runs, so that an error of the query's own aborts the transaction as ever,
+// and the locks stay.
+const (
+	savepoint = "SAVEPOINT pglock_query"
+	release   = "RELEASE SAVEPOINT pglock_query"
+	goBack    = "ROLLBACK TO SAVEPOINT pglock_query; RELEASE SAVEPOINT pglock_query"
+)
+
+// send sends the locks and then the queries, in one batch.
+func (r lockRequest) send(ctx context.Context, tx pgx.Tx, queries []*pgx.QueuedQuery) *batchResults {
+	batch := &pgx.Batch{}
+	if r.options.savepoint {
+		batch.Queue(savepoint)
+	}
+	for _, run := range runs(r.locks) {
+		r.queue(batch, run)
+	}
+	if r.options.savepoint {
+		batch.Queue(release)
+	}
+	ahead := batch.QueuedQueries
+	batch.QueuedQueries = append(ahead[:len(ahead):len(ahead)], queries...)
+	return &batchResults{
+		BatchResults: tx.SendBatch(ctx, batch), ctx: ctx, tx: tx,
+		query: r.query, ahead: ahead,
+	}
+}
+
+func (r lockRequest) queue(batch *pgx.Batch, run run) {
+	var opts []pglock.TxOption
+	if run.shared {
+		opts = append(opts, pglock.Shared())
+	}
+	if r.options.bounded {
+		opts = append(opts, pglock.MaxWait(r.options.maxWait))
+	}
+	switch {
+	case r.options.try:
+		pglock.QueueTryLockAllTx(batch, run.keys, opts...)
+	case len(run.keys) == 1:
+		pglock.QueueLockTx(batch, run.keys[0], opts...)
+	default:
+		pglock.QueueLockAllTx(batch, run.keys, opts...)
+	}
+}
+
+// batchResults are the results of a batch behind those of its locks.
+type batchResults struct {
+	pgx.BatchResults
+	ctx   context.Context
+	tx    pgx.Tx
+	query string
+	ahead []*pgx.QueuedQuery // the locks whose results have not been read
+	saved bool               // a savepoint has been set
+	err   error              // of the locks, or of not sending the batch at all
+}
+
+// locked reads the results of the locks, once. When a lock is refused the batch is over: it is closed here, and with a
+// savepoint the transaction goes back to where it was.
+func (r *batchResults) locked() error {
+	for ; len(r.ahead) > 0 && r.err == nil; r.ahead = r.ahead[1:] {
+		if err := r.read(r.ahead[0]); err != nil {
+			r.err = r.refused(err)
+		}
+	}
+	return r.err
+}
+
+func (r *batchResults) read(queued *pgx.QueuedQuery) error {
+	if queued.Fn != nil { // a lock's, which knows what its errors mean
+		return queued.Fn(r.BatchResults)
+	}
+	_, err := r.BatchResults.Exec()
+	r.saved = err == nil
+	return err
+}
+
+func (r *batchResults) refused(err error) error {
+	_ = r.BatchResults.Close() // its error is that of the lock, in the server's words
+	err = fmt.Errorf("query %s: %w", r.query, err)
+	conn := r.tx.Conn()
+	if !r.saved || conn == nil || conn.IsClosed() || conn.PgConn().TxStatus() != 'E' {
+		return err
+	}
+	if _, back := r.tx.Exec(r.ctx, goBack, pgx.QueryExecModeSimpleProtocol); back != nil {
+		return errors.Join(err, fmt.Errorf("pglock: go back to the savepoint: %w", back))
+	}
+	return err
+}
+
+func (r *batchResults) Exec() (pgconn.CommandTag, error) {
+	if err := r.locked(); err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	return r.BatchResults.Exec()
+}
+
+func (r *batchResults) Query() (pgx.Rows, error) {
+	if err := r.locked(); err != nil {
+		return failedRows{err: err}, err
+	}
+	return r.BatchResults.Query()
+}
+
+func (r *batchResults) QueryRow() pgx.Row {
+	if err := r.locked(); err != nil {
+		return failedRows{err: err}
+	}
+	return r.BatchResults.QueryRow()
+}
+
+func (r *batchResults) Close() error {
+	if err := r.locked(); err != nil {
+		return err
+	}
+	return r.BatchResults.Close()
+}
+
+// Tx implements [pgx.BatchResults]: the batch is inside a transaction and begins none.
+func (r *batchResults) Tx() pgx.Tx { return nil }
+
+// closeAfter closes the batch of a query that ended with err.
+func closeAfter(results pgx.BatchResults, err error) error {
+	closed := results.Close()
+	if err != nil {
+		return err
+	}
+	return closed
+}

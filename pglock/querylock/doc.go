@@ -1,0 +1,19 @@
+// Package querylock is what generated lock packages are made of: keys whose names have parameters, and transactions
+// that take the lock of a query together with the query.
+//
+// The packages are generated from comments in SQL, by the sqlc plugin sqlc-gen-pglock or by the command pglock generate;
+// docs/sqlc.md describes both. Programs call the generated package; of this one they need [Tx] and [SQLTx] as types,
+// and [ErrUnknownQuery].
+//
+// # Names
+//
+// A name is the template's text with the parameters in their places, each in one canonical form that never changes:
+//
+//	bigint, integer, smallint   decimal, the same for all three
+//	text                        as it is, with % : @ { } written as %25 %3A %40 %7B %7D
+//	uuid                        lower case, with hyphens
+//	boolean                     true or false
+//	timestamptz                 microseconds since 1970-01-01 in UTC
+//
+// Different values have different names. A name has at most 1024 bytes.
+package querylock

@@ -1,0 +1,175 @@
+package querylock
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// SQLTx is what [Tx] is, for a transaction of database/sql: it satisfies the DBTX interface that sqlc generates. It
+// works with drivers whose errors have an SQLState method, as those of pgx and lib/pq do.
+//
+// database/sql has no batches, so the locks of a query are a statement of their own, and a round trip of their own,
+// before the query. (One statement for both would read from a snapshot that is older than its lock.) Where a query has
+// shared and exclusive locks there may be more. A refused lock aborts the transaction, as it does in a Tx; the option
+// savepoint keeps it usable, at the price of two more round trips each time.
+type SQLTx struct {
+	tx  *sql.Tx
+	set *Set
+}
+
+// SQLTx returns tx with locks. A nil tx is answered by the methods, with an error.
+func (s *Set) SQLTx(tx *sql.Tx) *SQLTx { return &SQLTx{tx, s} }
+
+// ExecContext takes the locks of a query and runs it.
+func (t *SQLTx) ExecContext(ctx context.Context, query string, arguments ...any) (sql.Result, error) {
+	if err := t.lock(ctx, query, arguments); err != nil {
+		return nil, err
+	}
+	return t.tx.ExecContext(ctx, query, arguments...)
+}
+
+// QueryContext takes the locks of a query and runs it.
+func (t *SQLTx) QueryContext(ctx context.Context, query string, arguments ...any) (*sql.Rows, error) {
+	if err := t.lock(ctx, query, arguments); err != nil {
+		return nil, err
+	}
+	return t.tx.QueryContext(ctx, query, arguments...)
+}
+
+// QueryRowContext takes the locks of a query and runs it. An error of the locks comes from the row's Scan and Err.
+func (t *SQLTx) QueryRowContext(ctx context.Context, query string, arguments ...any) *sql.Row {
+	if err := t.lock(ctx, query, arguments); err != nil {
+		return failedRow(err)
+	}
+	return t.tx.QueryRowContext(ctx, query, arguments...)
+}
+
+// PrepareContext refuses: a prepared statement would run without its locks.
+func (t *SQLTx) PrepareContext(context.Context, string) (*sql.Stmt, error) {
+	return nil, fmt.Errorf("pglock: prepare: %w: a transaction with locks does not prepare statements "+
+		"(set emit_prepared_queries: false)", pglock.ErrUnsupported)
+}
+
+// lock takes the locks of the query, if it has any.
+func (t *SQLTx) lock(ctx context.Context, text string, arguments []any) error {
+	if t == nil || t.tx == nil {
+		return errNil
+	}
+	query, err := t.set.find(text)
+	if err != nil || len(query.rule.lines) == 0 {
+		return err
+	}
+	locks, err := query.rule.locks(arguments)
+	if err != nil {
+		return fmt.Errorf("pglock: query %s: %w", query.name, err)
+	}
+	if len(locks) == 0 {
+		return nil
+	}
+	if query.rule.savepoint {
+		err = t.inSavepoint(ctx, query.rule.options, locks)
+	} else {
+		err = t.take(ctx, query.rule.options, locks)
+	}
+	if err != nil {
+		return fmt.Errorf("query %s: %w", query.name, err)
+	}
+	return nil
+}
+
+func (t *SQLTx) inSavepoint(ctx context.Context, o options, locks []wanted) error {
+	if err := t.execute(ctx, savepoint); err != nil {
+		return err
+	}
+	if err := t.take(ctx, o, locks); err != nil {
+		return errors.Join(err, t.execute(ctx, strings.Split(goBack, ";")...))
+	}
+	return t.execute(ctx, release)
+}
+
+func (t *SQLTx) execute(ctx context.Context, statements ...string) error {
+	for _, statement := range statements {
+		if _, err := t.tx.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("pglock: %s: %w", strings.TrimSpace(statement), err)
+		}
+	}
+	return nil
+}
+
+func (t *SQLTx) take(ctx context.Context, o options, locks []wanted) error {
+	for _, run := range runs(locks) {
+		spaces, numbers := arrays(run.keys)
+		statement, arguments := lockdb.QueueLockAllTx, []any{run.shared, spaces, numbers, false, false}
+		switch {
+		case o.try:
+			statement = lockdb.QueueTryLockAllTx
+		case o.bounded:
+			statement = lockdb.QueueBoundedLockAllTx
+			arguments = append([]any{o.maxWait.Milliseconds()}, arguments...)
+		}
+		if _, err := t.tx.ExecContext(ctx, statement, arguments...); err != nil {
+			return refusal(run.keys, err)
+		}
+	}
+	return nil
+}
+
+// arrays are the keys as PostgreSQL's text form of arrays, which every driver can send.
+func arrays(keys []pglock.Key) (spaces, numbers string) {
+	var s, n []string
+	for _, key := range keys {
+		s, n = append(s, fmt.Sprint(int(driver.Bigint))), append(n, fmt.Sprint(key.Int64()))
+	}
+	return "{" + strings.Join(s, ",") + "}", "{" + strings.Join(n, ",") + "}"
+}
+
+// refusal makes the server's answer an error of package pglock.
+func refusal(keys []pglock.Key, err error) error {
+	var state interface{ SQLState() string }
+	if !errors.As(err, new(*pgconn.PgError)) && errors.As(err, &state) {
+		err = otherError{err, &pgconn.PgError{Code: state.SQLState(), Message: err.Error()}}
+	}
+	err = pglock.TxError(err)
+	if wait := (*pglock.WaitError)(nil); errors.As(err, &wait) {
+		wait.Key, wait.More = keys[0], len(keys)-1
+		return err
+	}
+	return fmt.Errorf("pglock: lock %q: %w", keys[0], err)
+}
+
+// otherError is a server's error from a driver other than pgx, and what pgx would have made of it.
+type otherError struct {
+	error
+	as *pgconn.PgError
+}
+
+func (e otherError) Unwrap() []error { return []error{e.error, e.as} }
+
+// failedRow is a row whose Scan returns err. database/sql asks the context before all else, and returns its error.
+func failedRow(err error) *sql.Row {
+	return new(sql.Tx).QueryRowContext(failedContext{context.Background(), err}, "")
+}
+
+// failedContext is a context that has ended with an error of our own.
+type failedContext struct {
+	context.Context
+	err error
+}
+
+var ended = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+func (failedContext) Done() <-chan struct{} { return ended }
+func (c failedContext) Err() error          { return c.err }

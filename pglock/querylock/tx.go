@@ -1,0 +1,234 @@
+package querylock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// Tx is a transaction that takes the locks of queries. It is a [pgx.Tx] that knows the queries of one generated package
+// and no others: Exec, Query, QueryRow and SendBatch answer any other SQL with [ErrUnknownQuery], and so does a
+// known name with another text. A query without a lock is passed on as it is.
+//
+// A query with locks and its locks are two or more statements of one batch, so they are one round trip wherever a batch
+// is, and the query's snapshot is younger than its locks. All of a query's locks, and those of a batch of queries, are
+// taken in one order, so that no two of them can deadlock over locks. They last until the transaction ends. Nothing of
+// the query is carried out without them.
+//
+// When a lock is refused (held elsewhere after max_wait, or at once with try; a stale snapshot; a standby) or fails, the
+// transaction is aborted: all that can follow is rollback. With the option savepoint a refusal leaves it as it was
+// before the query, at the price of one more round trip in that case. An argument that makes no key is
+// [pglock.ErrInvalidKey], before anything is sent. Errors of locks are those of [pglock.QueueLockTx].
+//
+// Commit, Rollback, CopyFrom, LargeObjects and Conn are those of the transaction itself. Prepare is refused. Begin
+// begins a savepoint that takes locks too.
+type Tx struct {
+	tx  pgx.Tx
+	set *Set
+}
+
+var _ pgx.Tx = (*Tx)(nil)
+
+// Tx returns tx with locks. If tx is a Tx already, the one returned replaces it. A nil tx is answered by the methods,
+// with an error.
+func (s *Set) Tx(tx pgx.Tx) *Tx {
+	if wrapped, ok := tx.(*Tx); ok && wrapped != nil {
+		tx = wrapped.tx
+	}
+	return &Tx{tx, s}
+}
+
+var errNil = errors.New("pglock: the transaction is nil")
+
+// inner is the transaction itself.
+func (t *Tx) inner() (pgx.Tx, error) {
+	if t == nil || t.tx == nil {
+		return nil, errNil
+	}
+	return t.tx, nil
+}
+
+// Exec implements [pgx.Tx].
+func (t *Tx) Exec(ctx context.Context, sql string, arguments ...any) (pgconn.CommandTag, error) {
+	results, err := t.send(ctx, sql, arguments)
+	if err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	if results == nil {
+		return t.tx.Exec(ctx, sql, arguments...)
+	}
+	tag, err := results.Exec()
+	return tag, closeAfter(results, err)
+}
+
+// Query implements [pgx.Tx]. The batch ends with its rows: when they have all been read, are closed, or fail.
+func (t *Tx) Query(ctx context.Context, sql string, arguments ...any) (pgx.Rows, error) {
+	results, err := t.send(ctx, sql, arguments)
+	if err != nil {
+		return failedRows{err: err}, err
+	}
+	if results == nil {
+		return t.tx.Query(ctx, sql, arguments...)
+	}
+	read, err := results.Query()
+	if err != nil {
+		err = closeAfter(results, err)
+		return failedRows{err: err}, err
+	}
+	return &rows{Rows: read, results: results}, nil
+}
+
+// QueryRow implements [pgx.Tx]. The batch ends with Scan.
+func (t *Tx) QueryRow(ctx context.Context, sql string, arguments ...any) pgx.Row {
+	results, err := t.send(ctx, sql, arguments)
+	if err != nil {
+		return failedRows{err: err}
+	}
+	if results == nil {
+		return t.tx.QueryRow(ctx, sql, arguments...)
+	}
+	return &row{results.QueryRow(), results}
+}
+
+// SendBatch implements [pgx.Tx]: the locks of all the batch's queries come first, and then the queries. Queries of one
+// batch that lock must have the same options.
+func (t *Tx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	tx, err := t.inner()
+	if err != nil {
+		return &batchResults{err: err}
+	}
+	request, err := t.batchRequest(b)
+	if err != nil {
+		return &batchResults{err: err}
+	}
+	if len(request.locks) == 0 {
+		return tx.SendBatch(ctx, b)
+	}
+	return request.send(ctx, tx, b.QueuedQueries)
+}
+
+// send sends a query with its locks, and returns the results when the locks have been granted; nil when the query
+// has none.
+func (t *Tx) send(ctx context.Context, sql string, arguments []any) (pgx.BatchResults, error) {
+	tx, err := t.inner()
+	if err != nil {
+		return nil, err
+	}
+	query, err := t.set.find(sql)
+	if err != nil || len(query.rule.lines) == 0 {
+		return nil, err
+	}
+	locks, err := query.rule.locks(arguments)
+	if err != nil {
+		return nil, fmt.Errorf("pglock: query %s: %w", query.name, err)
+	}
+	if len(locks) == 0 {
+		return nil, nil
+	}
+	request := lockRequest{query.name, locks, query.rule.options}
+	results := request.send(ctx, tx, []*pgx.QueuedQuery{{SQL: sql, Arguments: arguments}})
+	if err := results.locked(); err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+// batchRequest is the locks of all queries in the batch.
+func (t *Tx) batchRequest(b *pgx.Batch) (request lockRequest, err error) {
+	if b == nil {
+		return request, errors.New("pglock: the batch is nil")
+	}
+	for _, queued := range b.QueuedQueries {
+		query, err := t.set.find(queued.SQL)
+		if err != nil {
+			return request, err
+		}
+		if len(query.rule.lines) == 0 {
+			continue
+		}
+		locks, err := query.rule.locks(queued.Arguments)
+		if err != nil {
+			return request, fmt.Errorf("pglock: query %s: %w", query.name, err)
+		}
+		if request.query == "" {
+			request.query, request.options = query.name, query.rule.options
+		}
+		if request.options != query.rule.options {
+			return request, fmt.Errorf("pglock: queries %s and %s are in one batch, but their locks have other options",
+				request.query, query.name)
+		}
+		request.locks = append(request.locks, locks...)
+	}
+	return request, nil
+}
+
+// Begin begins a savepoint, and returns it with locks. Rolling back to it frees the locks that were taken since.
+func (t *Tx) Begin(ctx context.Context) (pgx.Tx, error) {
+	tx, err := t.inner()
+	if err != nil {
+		return nil, err
+	}
+	nested, err := tx.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return t.set.Tx(nested), nil
+}
+
+// Commit implements [pgx.Tx].
+func (t *Tx) Commit(ctx context.Context) error {
+	tx, err := t.inner()
+	if err != nil {
+		return err
+	}
+	return tx.Commit(ctx)
+}
+
+// Rollback implements [pgx.Tx].
+func (t *Tx) Rollback(ctx context.Context) error {
+	tx, err := t.inner()
+	if err != nil {
+		return err
+	}
+	return tx.Rollback(ctx)
+}
+
+// CopyFrom implements [pgx.Tx]. It takes no lock; queries that copy cannot have one.
+func (t *Tx) CopyFrom(
+	ctx context.Context, table pgx.Identifier, columns []string, source pgx.CopyFromSource,
+) (int64, error) {
+	tx, err := t.inner()
+	if err != nil {
+		return 0, err
+	}
+	return tx.CopyFrom(ctx, table, columns, source)
+}
+
+// LargeObjects implements [pgx.Tx].
+func (t *Tx) LargeObjects() pgx.LargeObjects {
+	tx, err := t.inner()
+	if err != nil {
+		return pgx.LargeObjects{}
+	}
+	return tx.LargeObjects()
+}
+
+// Prepare refuses: a prepared statement is called by a name of its own, from which nobody can tell the query.
+func (t *Tx) Prepare(_ context.Context, name, _ string) (*pgconn.StatementDescription, error) {
+	return nil, fmt.Errorf("pglock: prepare %q: %w: a transaction with locks does not prepare statements",
+		name, pglock.ErrUnsupported)
+}
+
+// Conn implements [pgx.Tx]. What is done on the connection itself takes no lock.
+func (t *Tx) Conn() *pgx.Conn {
+	tx, err := t.inner()
+	if err != nil {
+		return nil
+	}
+	return tx.Conn()
+}
