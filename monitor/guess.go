@@ -69,8 +69,10 @@ func newGuesser(grouped map[identity]*Lock, t tables, from sources) (*guesser, e
 	}
 	if guarded(t) {
 		for id, lock := range grouped {
-			companion := lockkeys.Companion(lock.ID())
-			g.companions[identity{id.database, int16(driver.Bigint), companion}] = lock.Key
+			for _, shared := range []bool{false, true} {
+				companion := lockkeys.Companion(lock.ID(), shared)
+				g.companions[identity{id.database, int16(driver.Bigint), companion}] = lock.Key
+			}
 		}
 	}
 	return g, nil

@@ -7,9 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
-	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -42,8 +39,11 @@ type extras struct {
 	untold   *LostError      // a loss that waits for that
 	noticed  chan struct{}   // made by a Close that ends the lock, closed by the holder's Unlock
 
-	fencing sync.Mutex // guards fence
-	fence   int64      // 0 until it is asked for
+	fencing turn  // of who asks for the fence
+	fence   int64 // 0 until it has been asked for
+
+	guarding turn // of who guards the first transaction
+	guarded  bool // one has been
 }
 
 // more returns the extras. It runs under mu.
@@ -138,81 +138,6 @@ func (k *Lock) Verify(ctx context.Context) error {
 		return nil
 	}
 	return k.failed("verify", err)
-}
-
-// Fence returns a fencing token: a number that is strictly larger than that of every earlier holder of the key, to be
-// sent along to whatever the lock protects, which refuses numbers smaller than the largest it has seen. Every call on
-// one Lock returns the same number.
-//
-// On PostgreSQL it needs the schema pglock ([ErrSchemaMissing]), and it is not monotonic across a failover that loses
-// the last transactions of the old primary. Shared holders get different numbers, whose order means nothing. A lost
-// lock has no number unless it was asked for before: the error matches [ErrLost] or [ErrUnlocked]. Backends without
-// fencing return [ErrUnsupported].
-func (k *Lock) Fence(ctx context.Context) (int64, error) {
-	k.mu.Lock()
-	x := k.more()
-	k.mu.Unlock()
-	x.fencing.Lock()
-	defer x.fencing.Unlock()
-	if x.fence != 0 {
-		return x.fence, nil
-	}
-	if err := k.Err(); err != nil {
-		return 0, k.says("fence", err)
-	}
-	fencer, ok := k.hold.locker.backend.(driver.Fencer)
-	if !ok {
-		return 0, k.failed("fence", fmt.Errorf("%w by this backend", ErrUnsupported))
-	}
-	number, err := fencer.Fence(ctx, k.hold.grant)
-	if err != nil {
-		return 0, k.failed("fence", err)
-	}
-	x.fence = number
-	return number, nil
-}
-
-// GuardTx ties tx to the lock, so that what tx writes cannot be stale: if the lock has been lost by then, the error matches
-// [ErrLost] (after an Unlock [ErrUnlocked]), and tx is aborted and cannot commit; if it is lost afterwards, the next holder's guarded transaction waits
-// until tx has ended. So the guarded transactions of successive holders never overlap, and a holder that does not know
-// yet that it has lost the lock cannot overwrite what its successor wrote. Call it first in every transaction that writes
-// what the lock protects. It protects only among those who do: every writer must.
-//
-// It is one round trip, needs nothing installed, waits for as long as ctx allows for the guarded transactions of earlier
-// holders, and shows that both connections reach the same server and database. A REPEATABLE READ or SERIALIZABLE
-// transaction is refused with [ErrStaleSnapshot], and can go on without the guard. After any other error roll tx back.
-// Backends that cannot do it return [ErrUnsupported].
-func (k *Lock) GuardTx(ctx context.Context, tx pgx.Tx) error {
-	const attempt = "guard a transaction by"
-	guard, ok := k.hold.locker.backend.(driver.TxGuard)
-	switch {
-	case !ok:
-		return k.says(attempt, fmt.Errorf("%w by this backend", ErrUnsupported))
-	case tx == nil:
-		return k.says(attempt, errors.New("the transaction is nil"))
-	}
-	once := oneRoundTrip{tx}
-	if err := k.Err(); err != nil {
-		return k.says(attempt, abortTx(ctx, once, err))
-	}
-	switch err := guard.GuardTx(ctx, once, k.hold.grant); {
-	case errors.Is(err, ErrStaleSnapshot):
-		return k.says(attempt, err)
-	case err != nil:
-		return k.failed(attempt, abortTx(ctx, once, err))
-	}
-	// The server knows of sessions only: that this lock, of many on one session, has not ended meanwhile is known here.
-	if err := k.Err(); err != nil {
-		return k.says(attempt, abortTx(ctx, once, err))
-	}
-	return nil
-}
-
-// abortTx makes a transaction one that cannot commit, and returns why that is done. If that fails too, its connection is
-// broken, which comes to the same.
-func abortTx(ctx context.Context, tx oneRoundTrip, why error) error {
-	_ = lockdb.New(tx).AbortGuarded(ctx) // an error is the purpose
-	return why
 }
 
 // Extend moves the deadline that [MaxHold] set, or sets one, to d from now. It only concerns this process: nothing is

@@ -19,47 +19,122 @@ func (q *Queries) AbortGuarded(ctx context.Context) error {
 	return err
 }
 
-const GuardTx = `-- name: GuardTx :one
-SELECT (CASE
-        WHEN max(guard.refusal) IS NOT NULL THEN max(guard.refusal)
-        WHEN count(CASE
-                WHEN guard.refusal IS NOT NULL THEN NULL
-                WHEN $1::bool THEN pg_catalog.pg_advisory_xact_lock_shared(($2::int8[])[i])
-                ELSE pg_catalog.pg_advisory_xact_lock(($2::int8[])[i])
-            END) >= 0
-            AND pg_catalog.pg_try_advisory_xact_lock_shared($3::int4, $4::int4)
-            THEN pg_catalog.current_setting('pglock_lost')
-        ELSE 'granted' END)::text AS outcome
-FROM pg_catalog.generate_subscripts($2::int8[], 1) AS i,
-     (SELECT CASE
-                 WHEN pg_catalog.current_setting('transaction_isolation') IN ('repeatable read', 'serializable')
-                     THEN 'pglock_stale_snapshot'
-             END AS refusal) AS guard
+const AwaitEarlier = `-- name: AwaitEarlier :exec
+SELECT WHERE CASE
+    WHEN NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') THEN false
+    ELSE (SELECT pg_catalog.count(pg_catalog.pg_advisory_xact_lock(c))
+          FROM pg_catalog.unnest($1::pg_catalog.int8[]) AS c) IS NULL
+END
+`
+
+func (q *Queries) AwaitEarlier(ctx context.Context, companions []int64) error {
+	_, err := q.db.Exec(ctx, AwaitEarlier, companions)
+	return err
+}
+
+const BeginAwaitEarlier = `-- name: BeginAwaitEarlier :exec
+SAVEPOINT pglock_guard
+`
+
+// The next two are sent between a savepoint and the guard itself, in one message.
+func (q *Queries) BeginAwaitEarlier(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, BeginAwaitEarlier)
+	return err
+}
+
+const DatabaseOID = `-- name: DatabaseOID :one
+
+SELECT d.oid::pg_catalog.text AS oid
+FROM pg_catalog.pg_database AS d
+WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+`
+
+// Transactions that cannot commit what a lost lock should have protected.
+//
+// Two keys, the companions, belong to each key of a lock: one for transactions guarded by exclusive locks, one for those
+// guarded by shared locks. A guarded transaction holds its companion, shared, until it ends; so those of one holder run
+// side by side. Before the first one of a Lock begins, it waits until the transactions of earlier holders have ended: it
+// takes the companions exclusively, and gives them back at once by the end of a savepoint.
+//
+// Then it proves that the lock was held after the companion was. Each lock session holds an identity: a pair key of one
+// class. If a shared lock on it can be had, the session has ended, and the statement raises. A session that ends frees its
+// identity first of all (internal/lockkeys), so whoever was granted the key afterwards finds it free. It could only be
+// held by a stranger that has waited for this very key; so the session itself is asked last.
+//
+// Let the earlier holder's transaction have passed. It held its companion at a moment at which its lock was held; so the
+// next holder, whose lock is younger, finds the companion taken, and waits until that transaction has ended. Let it come
+// later: its session has ended by then, and it does not pass.
+//
+// The caller's transaction may have any search_path: every function, type and operator is written with its schema.
+func (q *Queries) DatabaseOID(ctx context.Context) (interface{}, error) {
+	row := q.db.QueryRow(ctx, DatabaseOID)
+	var oid interface{}
+	err := row.Scan(&oid)
+	return oid, err
+}
+
+const EndAwaitEarlier = `-- name: EndAwaitEarlier :exec
+ROLLBACK TO SAVEPOINT pglock_guard
+`
+
+func (q *Queries) EndAwaitEarlier(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, EndAwaitEarlier)
+	return err
+}
+
+const ForgetAwaitEarlier = `-- name: ForgetAwaitEarlier :exec
+RELEASE SAVEPOINT pglock_guard
+`
+
+func (q *Queries) ForgetAwaitEarlier(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, ForgetAwaitEarlier)
+	return err
+}
+
+const GuardTx = `-- name: GuardTx :execrows
+SELECT true AS guarded
+WHERE CASE
+    WHEN NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') THEN false
+    WHEN (SELECT pg_catalog.count(pg_catalog.pg_advisory_xact_lock_shared(c))
+          FROM pg_catalog.unnest($1::pg_catalog.int8[]) AS c) IS NULL THEN false
+    WHEN NOT pg_catalog.pg_try_advisory_xact_lock_shared($2::pg_catalog.int4, $3::pg_catalog.int4) THEN true
+    ELSE pg_catalog.current_setting('pglock_lost') IS NULL
+END
 `
 
 type GuardTxParams struct {
-	Shared     bool
 	Companions []int64
 	Class      int32
 	Object     int32
 }
 
-func (q *Queries) GuardTx(ctx context.Context, arg GuardTxParams) (string, error) {
-	row := q.db.QueryRow(ctx, GuardTx,
-		arg.Shared,
-		arg.Companions,
-		arg.Class,
-		arg.Object,
-	)
-	var outcome string
-	err := row.Scan(&outcome)
-	return outcome, err
+// One row says that the transaction is guarded. No row says that its snapshot is older than the lock; nothing was locked
+// then. The parts of a CASE are evaluated in their order, and so are scalar subqueries in them.
+func (q *Queries) GuardTx(ctx context.Context, arg GuardTxParams) (int64, error) {
+	result, err := q.db.Exec(ctx, GuardTx, arg.Companions, arg.Class, arg.Object)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const SessionIsAlive = `-- name: SessionIsAlive :one
+SELECT 'alive'::pg_catalog.text AS alive
+`
+
+// Any answer shows that the session lives.
+func (q *Queries) SessionIsAlive(ctx context.Context) (interface{}, error) {
+	row := q.db.QueryRow(ctx, SessionIsAlive)
+	var alive interface{}
+	err := row.Scan(&alive)
+	return alive, err
 }
 
 const TakeIdentity = `-- name: TakeIdentity :one
-
-SELECT (CASE WHEN $1::int4 = 0 OR pg_catalog.pg_backend_pid() = $1::int4
-    THEN pg_catalog.pg_try_advisory_lock($2::int4, $3::int4) END)::bool AS taken
+SELECT (CASE WHEN $1::pg_catalog.int4 OPERATOR(pg_catalog.=) 0
+        OR pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.=) $1::pg_catalog.int4
+    THEN pg_catalog.pg_try_advisory_lock($2::pg_catalog.int4, $3::pg_catalog.int4)::pg_catalog.text
+    ELSE 'pglock_pooler' END)::pg_catalog.text AS taken
 `
 
 type TakeIdentityParams struct {
@@ -68,16 +143,9 @@ type TakeIdentityParams struct {
 	Object int32
 }
 
-// Transactions that cannot commit what a lost lock should have protected.
-//
-// A lock session holds an identity: a pair key of one fixed class with a random object. A guarded transaction takes, to
-// its end, a lock on the companion of each key, and then makes sure that the identity is held: if a shared lock on it can
-// be had, the session has ended, and the statement raises. If the session ends afterwards, the next holder's guarded
-// transaction waits on the companions until this one has ended: what they do stays in order. It also shows that both
-// connections are in the same database.
-func (q *Queries) TakeIdentity(ctx context.Context, arg TakeIdentityParams) (bool, error) {
+func (q *Queries) TakeIdentity(ctx context.Context, arg TakeIdentityParams) (interface{}, error) {
 	row := q.db.QueryRow(ctx, TakeIdentity, arg.Pid, arg.Class, arg.Object)
-	var taken bool
+	var taken interface{}
 	err := row.Scan(&taken)
 	return taken, err
 }

@@ -71,9 +71,13 @@ type Fencer interface {
 
 // TxGuard is implemented by backends that can tie a transaction to a lock.
 type TxGuard interface {
-	// GuardTx makes tx one that cannot commit if g had been lost when it was called, and that every later holder's guarded
-	// transaction waits for. The error matches [ErrLost] when g is lost; tx is aborted then.
-	GuardTx(ctx context.Context, tx pgx.Tx, g Grant) error
+	// GuardTx makes tx one that cannot commit if g had been lost when GuardTx was called, and that the guarded transactions
+	// of every later holder wait for. Those of one holder run side by side. The front end sets first until a call for a
+	// Lock has succeeded: only then may guarded transactions of earlier holders still run, which the backend
+	// has to wait for. It never makes two such calls for one Lock at a time.
+	//
+	// The error matches [ErrLost] when g is lost. Whatever it is, but for [ErrStaleSnapshot], the front end aborts tx.
+	GuardTx(ctx context.Context, tx pgx.Tx, g Grant, first bool) error
 }
 
 // Env is what the front end gives a backend at its start.

@@ -308,17 +308,25 @@ func (b *Backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 	return number, g.session.explain(err)
 }
 
-// callNumber runs a statement for a held lock: with the session the lock is gone.
-func (s *mainSession) callNumber(ctx context.Context, sql string, args ...string) (int64, error) {
+// callText runs a statement for a held lock: with the session the lock is gone.
+func (s *mainSession) callText(ctx context.Context, sql string, args ...string) (string, error) {
 	row, _, err := s.do(ctx, sql, args...)
 	if serverCode(err) == codeQueryCanceled { // somebody's pg_cancel_backend
 		row, _, err = s.do(ctx, sql, args...)
 	}
 	if err != nil {
 		if s.hasEnded() {
-			return 0, lostBecause(err)
+			return "", lostBecause(err)
 		}
-		return 0, classify(err)
+		return "", classify(err)
+	}
+	return row, nil
+}
+
+func (s *mainSession) callNumber(ctx context.Context, sql string, args ...string) (int64, error) {
+	row, err := s.callText(ctx, sql, args...)
+	if err != nil {
+		return 0, err
 	}
 	return strconv.ParseInt(row, 10, 64)
 }

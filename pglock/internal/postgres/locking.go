@@ -108,7 +108,7 @@ func (s *session) cleanUp(conn *pgx.Conn) {
 
 // unlockAll gives back everything that the session holds.
 func (s *session) unlockAll(ctx context.Context, conn *pgx.Conn) error {
-	s.identity.forget()
+	s.identity.Forget()
 	err := lockdb.New(conn).UnlockAllSession(ctx)
 	for s.late(err) {
 		err = lockdb.New(conn).UnlockAllSession(ctx)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/txguard"
 )
 
 // mainSession is one connection that holds many locks, and the lease on them.
@@ -31,7 +32,7 @@ type mainSession struct {
 	lockTable  int   // nominal size of the server's lock table
 	lease      time.Duration
 	readerDone chan struct{}
-	identity   identity
+	identity   txguard.Identity
 
 	trustedUntil atomic.Int64 // a driver.Instant
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/txguard"
 )
 
 // session is one connection to the server, and the lease on what it holds.
@@ -31,7 +32,7 @@ type session struct {
 	lockTable int   // nominal size of the server's lock table
 	pid       int32 // as the server gave it; 0 where a proxy is allowed to have made it up
 	names     statementNames
-	identity  identity
+	identity  txguard.Identity
 
 	turn     chan struct{} // holds one token; whoever took it may stop the listener and use conn
 	stop     context.CancelFunc

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
@@ -146,3 +147,5 @@ func (b *Backend) endWaits(ctx context.Context) {
 }
 
 var errWaitsWithSnapshot = errors.New("the statement that should wait without a snapshot has one")
+
+func text(n int32) string { return strconv.Itoa(int(n)) }

@@ -1,0 +1,67 @@
+package pglock
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Fence returns a fencing token: a number that is strictly larger than that of every earlier holder of the key, to be
+// sent along to whatever the lock protects, which refuses numbers smaller than the largest it has seen. Every call on
+// one Lock returns the same number.
+//
+// On PostgreSQL it needs the schema pglock ([ErrSchemaMissing]), and it is not monotonic across a failover that loses
+// the last transactions of the old primary. Shared holders get different numbers, whose order means nothing. A lost
+// lock has no number unless it was asked for before: the error matches [ErrLost] or [ErrUnlocked]. Backends without
+// fencing return [ErrUnsupported]. When ctx ends before the server has answered, the error matches the context's.
+func (k *Lock) Fence(ctx context.Context) (int64, error) {
+	const attempt = "fence"
+	leave, err := k.enter(ctx, func(x *extras) *turn { return &x.fencing })
+	if err != nil {
+		return 0, k.failed(attempt, err)
+	}
+	defer leave()
+	x := k.extras
+	if x.fence != 0 {
+		return x.fence, nil
+	}
+	if err := k.Err(); err != nil {
+		return 0, k.says(attempt, err)
+	}
+	fencer, ok := k.hold.locker.backend.(driver.Fencer)
+	if !ok {
+		return 0, k.failed(attempt, fmt.Errorf("%w by this backend", ErrUnsupported))
+	}
+	number, err := fencer.Fence(ctx, k.hold.grant)
+	if err != nil {
+		return 0, k.failed(attempt, err)
+	}
+	x.fence = number
+	return number, nil
+}
+
+// turn is a mutex that is waited for no longer than a context allows. It is made when it is needed.
+type turn chan struct{}
+
+// enter takes one of the Lock's turns, and returns what gives it back.
+func (k *Lock) enter(ctx context.Context, of func(*extras) *turn) (leave func(), err error) {
+	k.mu.Lock()
+	t := of(k.more())
+	if *t == nil {
+		*t = make(turn, 1)
+	}
+	taken := *t
+	k.mu.Unlock()
+	select {
+	case taken <- struct{}{}:
+		return func() { <-taken }, nil
+	default:
+	}
+	select {
+	case taken <- struct{}{}:
+		return func() { <-taken }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("another call for this lock has not been answered: %w", context.Cause(ctx))
+	}
+}

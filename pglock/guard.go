@@ -1,0 +1,106 @@
+package pglock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// GuardTx ties tx to the lock, so that what tx writes cannot be stale. If the lock has been lost by then, the error
+// matches [ErrLost] (after an Unlock [ErrUnlocked]), and tx is aborted and cannot commit. If it is lost afterwards, the
+// next holder's guarded transactions wait until tx has ended. So the guarded transactions of successive holders never
+// overlap, and a holder that does not know yet that it has lost the lock cannot overwrite what its successor wrote. Those
+// of one Lock may run side by side, and so may those of holders that share a key.
+//
+// Call it first in every transaction that writes what the lock protects. It protects only among those that do: every
+// writer must. Commit before you unlock, or the next holder waits for the commit.
+//
+// It is one round trip of tx and one of the lock's own session, and needs nothing installed. It waits for as long as ctx
+// allows for the guarded transactions of earlier holders. It also shows that both connections reach the same server and
+// database. Until tx ends it holds one advisory lock more for each key, which [WithMaxHeld] does not count; as with
+// [LockTx], a full lock table is [ErrTooManyLocks].
+//
+// A REPEATABLE READ or SERIALIZABLE transaction is refused with [ErrStaleSnapshot], and can go on without the guard. A
+// nested pgx.Tx is refused too: the rollback of its savepoint would end the guard and leave the transaction. A SAVEPOINT
+// that was sent as SQL, or a Tx of another package that hides one, cannot be seen; so guard a transaction before its first
+// savepoint. After any other error roll tx back. Backends that cannot do it return [ErrUnsupported].
+func (k *Lock) GuardTx(ctx context.Context, tx pgx.Tx) error {
+	const attempt = "guard a transaction by"
+	guard, ok := k.hold.locker.backend.(driver.TxGuard)
+	switch {
+	case !ok:
+		return k.says(attempt, fmt.Errorf("%w by this backend", ErrUnsupported))
+	case tx == nil:
+		return k.says(attempt, errors.New("the transaction is nil"))
+	case isNested(tx):
+		return k.says(attempt, errNestedTx)
+	}
+	once := oneRoundTrip{tx}
+	if err := k.Err(); err != nil {
+		return k.says(attempt, abortTx(ctx, once, err))
+	}
+	switch err := k.guard(ctx, once, guard); {
+	case errors.Is(err, ErrStaleSnapshot):
+		return k.says(attempt, err)
+	case err != nil:
+		return k.failed(attempt, abortTx(ctx, once, err))
+	}
+	// The server knows of sessions only: that this lock, of many on one session, has not ended meanwhile is known here.
+	if err := k.Err(); err != nil {
+		return k.says(attempt, abortTx(ctx, once, err))
+	}
+	return nil
+}
+
+// guard calls the backend. The first transaction of a Lock may have to wait for those of earlier holders, in which case
+// the others of the Lock wait for it.
+func (k *Lock) guard(ctx context.Context, tx pgx.Tx, guard driver.TxGuard) error {
+	k.mu.Lock()
+	guarded := k.more().guarded
+	k.mu.Unlock()
+	if guarded {
+		return guard.GuardTx(ctx, tx, k.hold.grant, false)
+	}
+	leave, err := k.enter(ctx, func(x *extras) *turn { return &x.guarding })
+	if err != nil {
+		return err
+	}
+	defer leave()
+	k.mu.Lock()
+	first := !k.extras.guarded
+	k.mu.Unlock()
+	if err := guard.GuardTx(ctx, tx, k.hold.grant, first); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.extras.guarded = true
+	return nil
+}
+
+// abortTx makes a transaction one that cannot commit, whether ctx has ended or not, and returns why that is done. If it
+// fails, its connection is broken, which comes to the same: pgx closes one that does not answer in time.
+func abortTx(ctx context.Context, tx oneRoundTrip, why error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortWithin)
+	defer cancel()
+	_ = lockdb.New(tx).AbortGuarded(ctx) // an error is the purpose
+	return why
+}
+
+const abortWithin = 5 * time.Second
+
+var errNestedTx = errors.New("the transaction is nested, so that a rollback to its savepoint would end the guard " +
+	"(guard the outermost one, before its first savepoint)")
+
+// isNested reports whether tx is what Begin of a pgx.Tx returns: a savepoint. pgx does not export the type.
+func isNested(tx pgx.Tx) bool {
+	t := reflect.TypeOf(tx)
+	return t.Kind() == reflect.Pointer && t.Elem().Name() == "dbSimulatedNestedTx"
+}

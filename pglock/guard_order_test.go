@@ -1,0 +1,405 @@
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// guardLater guards a transaction of conn in the background.
+func guardLater(t *testing.T, conn *pgx.Conn, lock *pglock.Lock) <-chan pgx.Tx {
+	guarded := make(chan pgx.Tx, 1)
+	go func() { guarded <- mustGuard(t, conn, lock) }()
+	return guarded
+}
+
+// wantBlocked waits until conn waits for all of the others, and for nothing else.
+func wantBlocked(t *testing.T, db *testenv.DB, conn *pgx.Conn, by ...*pgx.Conn) {
+	t.Helper()
+	pids := make([]int32, len(by))
+	for i, conn := range by {
+		pids[i] = int32(conn.PgConn().PID())
+	}
+	admin := db.Connect(t)
+	testenv.WaitUntil(t, "the transaction waits for the earlier ones", func() bool {
+		return number(t, admin, `select (count(*) = $3 and bool_and(pid = any($2)))::int
+			from unnest(pg_blocking_pids($1)) as pid`, conn.PgConn().PID(), pids, len(pids)) == 1
+	})
+}
+
+func commit(t *testing.T, txs ...pgx.Tx) {
+	t.Helper()
+	for _, tx := range txs {
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestGuardTxOfOneLockRunsSideBySide(t *testing.T) {
+	for name, opts := range map[string][]pglock.LockOption{"exclusive": nil, "shared": {pglock.Shared()}} {
+		t.Run(name, func(t *testing.T) {
+			db := testenv.Database(t)
+			key := pglock.NewKey("k")
+			a, b, c := db.Connect(t), db.Connect(t), db.Connect(t)
+			lock := mustLock(t, openLocker(t, db), key, opts...)
+			first := mustGuard(t, a, lock)
+			second := mustGuard(t, b, lock)
+			mustUnlock(t, lock)
+
+			next := mustLock(t, openLocker(t, db), key)
+			third := guardLater(t, c, next)
+			wantBlocked(t, db, c, a, b)
+			commit(t, first)
+			wantBlocked(t, db, c, b)
+			commit(t, second)
+			commit(t, <-third)
+			mustUnlock(t, next)
+		})
+	}
+}
+
+// The first transactions of one Lock meet: one waits for those of the earlier holder, and the other for that.
+func TestGuardTxOfOneLockTogetherWaitsForEarlierHolders(t *testing.T) {
+	db := testenv.Database(t)
+	key := pglock.NewKey("k")
+	old, a, b := db.Connect(t), db.Connect(t), db.Connect(t)
+	lock := mustLock(t, openLocker(t, db), key)
+	earlier := mustGuard(t, old, lock)
+	mustUnlock(t, lock)
+
+	next := mustLock(t, openLocker(t, db), key)
+	first, second := guardLater(t, a, next), guardLater(t, b, next)
+	db.WaitForWaiters(t, 1)
+	select {
+	case <-first:
+		t.Error("the first transaction did not wait for the earlier holder's")
+	case <-second:
+		t.Error("the second transaction did not wait for the earlier holder's")
+	default:
+	}
+	commit(t, earlier)
+	commit(t, <-first, <-second)
+	mustUnlock(t, next)
+}
+
+// A lock that is passed on in this process, without the server, has another holder all the same.
+func TestGuardTxIsInOrderAfterAHandoff(t *testing.T) {
+	db := testenv.Database(t)
+	key := pglock.NewKey("k")
+	a, b := db.Connect(t), db.Connect(t)
+	l := openLocker(t, db, pglock.WithHandoffLimit(1000, time.Minute))
+	lock := mustLock(t, l, key)
+	next := lockLater(t, l, key)
+	testenv.WaitUntil(t, "the next one waits", func() bool { return l.Stats().Waiting == 1 })
+	earlier := mustGuard(t, a, lock)
+	mustUnlock(t, lock)
+	after := <-next
+	if l.Stats().HandedOff != 1 {
+		t.Error("the lock was not handed off")
+	}
+	later := guardLater(t, b, after)
+	wantBlocked(t, db, b, a)
+	commit(t, earlier)
+	commit(t, <-later)
+	mustUnlock(t, after)
+}
+
+func TestGuardTxKeepsReadersAndWritersInOrder(t *testing.T) {
+	db := testenv.Database(t)
+	key := pglock.PairKey(1, 2)
+	one, other := openLocker(t, db), openLocker(t, db)
+	a, b, c := db.Connect(t), db.Connect(t), db.Connect(t)
+
+	readers := []*pglock.Lock{mustLock(t, one, key, pglock.Shared()), mustLock(t, other, key, pglock.Shared())}
+	first, second := mustGuard(t, a, readers[0]), mustGuard(t, b, readers[1]) // at the same time
+	for _, lock := range readers {
+		mustUnlock(t, lock)
+	}
+	writer := mustLock(t, one, key)
+	third := guardLater(t, c, writer)
+	wantBlocked(t, db, c, a, b)
+	commit(t, first, second)
+	tx := <-third
+	mustUnlock(t, writer)
+
+	reader := mustLock(t, other, key, pglock.Shared())
+	fourth := guardLater(t, a, reader)
+	wantBlocked(t, db, a, c)
+	commit(t, tx)
+	commit(t, <-fourth)
+	mustUnlock(t, reader)
+}
+
+func TestGuardTxRefusesANestedTransaction(t *testing.T) {
+	db := testenv.Database(t)
+	lock := mustLock(t, openLocker(t, db), pglock.NewKey("k"))
+	for name, begin := range map[string]func(context.Context) (pgx.Tx, error){
+		"of a connection": db.Connect(t).Begin, "of a pool": db.Pool(t).Begin,
+	} {
+		tx, err := begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		nested, err := tx.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lock.GuardTx(t.Context(), nested); err == nil || !strings.Contains(err.Error(), "nested") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := lock.GuardTx(t.Context(), tx); err != nil {
+			t.Errorf("%s: the outermost transaction after that: %v", name, err)
+		}
+		commit(t, nested, tx)
+	}
+	mustUnlock(t, lock)
+}
+
+// germanTx is on a server whose lc_messages is de_DE.
+type germanTx struct{ pgx.Tx }
+
+func (tx germanTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	tag, err := tx.Tx.Exec(ctx, sql, args...)
+	return tag, german(err)
+}
+
+func (tx germanTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	return germanRow{tx.Tx.QueryRow(ctx, sql, args...)}
+}
+
+type germanRow struct{ pgx.Row }
+
+func (r germanRow) Scan(to ...any) error { return german(r.Row.Scan(to...)) }
+
+func german(err error) error {
+	if server := (*pgconn.PgError)(nil); errors.As(err, &server) {
+		server.Message = strings.ReplaceAll(server.Message, `unrecognized configuration parameter "pglock_lost"`,
+			"unbekannter Konfigurationsparameter »pglock_lost«")
+	}
+	return err
+}
+
+// silent is a Locker whose sessions have been ended by the server, without a word, and whose lock somebody else has.
+func loseSilently(t *testing.T, db *testenv.DB, key pglock.Key) (lost, taken *pglock.Lock) {
+	t.Helper()
+	hole := newBlackHole(t, db)
+	silent := openShortLeased(t, hole.config(t, db))
+	admin := db.Connect(t)
+	lost = mustLock(t, silent, key)
+	commit(t, mustGuard(t, admin, lost)) // the session has an identity
+	hole.cut(true, true)
+	terminateHolders(t, admin)
+	taken = mustLock(t, openLocker(t, db), key)
+	t.Cleanup(func() { hole.cut(false, false) })
+	return lost, taken
+}
+
+// terminateHolders ends all sessions that hold an advisory lock.
+func terminateHolders(t *testing.T, admin *pgx.Conn) {
+	t.Helper()
+	number(t, admin, `select count(pg_terminate_backend(pid)) from (select distinct pid from pg_locks
+		where locktype = 'advisory' and granted and pid <> pg_backend_pid()
+		and database = (select oid from pg_database where datname = current_database())) as holders`)
+}
+
+func TestGuardTxOfALostLockMatchesErrLostInAnyLanguage(t *testing.T) {
+	db := testenv.Database(t)
+	lost, taken := loseSilently(t, db, pglock.NewKey("k"))
+	tx, err := db.Connect(t).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lost.GuardTx(aMinute(t), germanTx{tx}); !errors.Is(err, pglock.ErrLost) {
+		t.Errorf("GuardTx: %v", err)
+	}
+	if err := tx.Commit(t.Context()); err == nil {
+		t.Error("the transaction committed after its guard had failed")
+	}
+	mustUnlock(t, taken)
+}
+
+// Any role may wait for the identity of a session, and inherits it.
+func TestGuardTxIsNotDeceivedByAStrangerInTheIdentitysQueue(t *testing.T) {
+	db := testenv.Database(t)
+	hole := newBlackHole(t, db)
+	silent := openShortLeased(t, hole.config(t, db))
+	admin, zombie, stranger := db.Connect(t), db.Connect(t), db.Connect(t)
+	key := pglock.NewKey("k")
+	lost := mustLock(t, silent, key)
+	commit(t, mustGuard(t, admin, lost))
+	var class, object int32
+	if err := admin.QueryRow(t.Context(), `select classid::int8, objid::int8 from pg_locks
+		where locktype = 'advisory' and objsubid = 2 and pid <> pg_backend_pid()
+		and database = (select oid from pg_database where datname = current_database())`).Scan(&class, &object); err != nil {
+		t.Fatal(err)
+	}
+	inherited := make(chan error)
+	go func() {
+		_, err := stranger.Exec(aMinute(t), "select pg_advisory_lock($1, $2)", class, object)
+		inherited <- err
+	}()
+	db.WaitForWaiters(t, 1)
+	hole.cut(true, true)
+	terminateHolders(t, admin)
+	if err := <-inherited; err != nil {
+		t.Fatal(err)
+	}
+	taken := mustLock(t, openLocker(t, db), key)
+	commit(t, mustGuard(t, admin, taken))
+	wantAborted(t, zombie, func(tx pgx.Tx) error { return lost.GuardTx(aMinute(t), tx) }, pglock.ErrLost)
+	mustUnlock(t, taken)
+	if _, err := stranger.Exec(t.Context(), "select pg_advisory_unlock($1, $2)", class, object); err != nil {
+		t.Error(err)
+	}
+	hole.cut(false, false)
+}
+
+// A transaction whose guard has failed cannot commit, also when the context of the call had ended before.
+func TestGuardTxAbortsTheTransactionThoughItsContextHasEnded(t *testing.T) {
+	db := testenv.Database(t)
+	l := openLocker(t, db)
+	lock, over := mustLock(t, l, pglock.NewKey("k")), mustLock(t, l, pglock.NewKey("over"))
+	mustUnlock(t, over)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	wantAborted(t, db.Connect(t), func(tx pgx.Tx) error { return lock.GuardTx(ended, tx) }, context.Canceled)
+	wantAborted(t, db.Connect(t), func(tx pgx.Tx) error { return over.GuardTx(ended, tx) }, pglock.ErrUnlocked)
+	mustUnlock(t, lock)
+}
+
+// Calls for one Lock that wait for each other do not wait longer than their own contexts allow.
+func TestGuardTxAndFenceFollowTheirOwnContexts(t *testing.T) {
+	db := testenv.Database(t)
+	migrate(t, db)
+	hole := newBlackHole(t, db)
+	cfg := hole.config(t, db)
+	l, err := pglock.NewWithConfig(cfg, pglock.WithLease(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock := mustLock(t, l, pglock.NewKey("k"))
+	hole.cut(true, true)
+	calls := map[string]func(context.Context) error{
+		"Fence": func(ctx context.Context) error { _, err := lock.Fence(ctx); return err },
+		"GuardTx": func(ctx context.Context) error {
+			tx, err := db.Connect(t).Begin(ctx)
+			if err != nil {
+				return err
+			}
+			return lock.GuardTx(ctx, tx)
+		},
+	}
+	for name, call := range calls {
+		patient, giveUp := context.WithCancel(t.Context())
+		first := make(chan error, 1)
+		go func() { first <- call(patient) }()
+		select {
+		case err := <-first:
+			t.Fatalf("%s: a silent server answered: %v", name, err)
+		case <-time.After(100 * time.Millisecond):
+		}
+		hasty, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		second := make(chan error, 1)
+		go func() { second <- call(hasty) }()
+		select {
+		case err := <-second:
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v", name, err)
+			}
+		case err := <-first:
+			t.Errorf("%s: the patient call returned first: %v", name, err)
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s does not follow its context behind another call", name)
+		}
+		cancel()
+		giveUp()
+		if err := <-first; !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	hole.cut(false, false)
+	ended, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_ = l.Close(ended)
+}
+
+// Contexts end at every moment of the first GuardTx of a session, in which it takes its identity.
+func TestGuardTxLeavesNoIdentityBehind(t *testing.T) {
+	db := testenv.Database(t)
+	admin := db.Connect(t)
+	for i := range trials(t, 40) {
+		l, _ := openFar(t, db)
+		lock := mustLock(t, l, pglock.NewKey("k"))
+		for range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
+			tx, err := admin.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = lock.GuardTx(ctx, tx)
+			cancel()
+			_ = tx.Rollback(t.Context())
+			if admin.IsClosed() {
+				admin = db.Connect(t)
+			}
+		}
+		commit(t, mustGuard(t, admin, lock))
+		identities := number(t, admin, `select count(*) from pg_locks where locktype = 'advisory' and objsubid = 2
+			and database = (select oid from pg_database where datname = current_database())`)
+		if identities != 1 {
+			t.Errorf("the session has %d identities", identities)
+		}
+		mustUnlock(t, lock)
+		closeWithinAMinute(t, l)
+	}
+}
+
+// Whoever may create functions and operators where a role looks for them could have the guard run them.
+func TestGuardTxRunsNothingOfTheSearchPath(t *testing.T) {
+	db := testenv.Database(t)
+	admin := db.Connect(t)
+	var trap strings.Builder
+	trap.WriteString("create schema evil;\n")
+	for _, f := range []string{
+		"starts_with(text, text) returns bool", "current_setting(text) returns text", "count(bigint) returns bigint",
+		"unnest(bigint[]) returns setof bigint", "pg_advisory_xact_lock(bigint) returns void",
+		"pg_advisory_xact_lock_shared(bigint) returns void", "pg_try_advisory_xact_lock_shared(int, int) returns bool",
+		"equal(int, int) returns bool", "more(bigint, bigint) returns bool", "more(bigint, int) returns bool",
+		"max(text) returns text", "same(text, text) returns bool", "same(name, name) returns bool",
+	} {
+		fmt.Fprintf(&trap, "create function evil.%s language plpgsql as $$ begin raise 'trapped'; end $$;\n", f)
+	}
+	trap.WriteString(`create operator evil.= (function = evil.equal, leftarg = int, rightarg = int);
+		create operator evil.= (function = evil.same, leftarg = text, rightarg = text);
+		create operator evil.= (function = evil.same, leftarg = name, rightarg = name);
+		create operator evil.>= (function = evil.more, leftarg = bigint, rightarg = bigint);
+		create operator evil.>= (function = evil.more, leftarg = bigint, rightarg = int);
+		create domain evil.int8 as bigint check (false); create domain evil.int4 as int check (false);
+		create domain evil.text as pg_catalog.text check (false); create domain evil.bool as pg_catalog.bool check (false);
+		create type evil._int8 as enum (); create type evil._int4 as enum ()`)
+	if _, err := admin.Exec(t.Context(), trap.String()); err != nil {
+		t.Fatal(err)
+	}
+	cfg := db.Config(t)
+	cfg.ConnConfig.RuntimeParams["search_path"] = "evil, pg_catalog"
+	conn, err := pgx.ConnectConfig(t.Context(), cfg.ConnConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	lock := mustLock(t, openLocker(t, db), pglock.NewKey("k"))
+	commit(t, mustGuard(t, conn, lock))
+	commit(t, mustGuard(t, conn, lock)) // the first one has a statement more
+	mustUnlock(t, lock)
+	wantAborted(t, conn, func(tx pgx.Tx) error { return lock.GuardTx(t.Context(), tx) }, pglock.ErrUnlocked)
+}

@@ -1,0 +1,128 @@
+// Package txguard ties a transaction to a session lock, so that what the transaction writes cannot be stale. It needs
+// little of the session that holds the lock: to run a statement there. queries/guard.sql has the statements and says why
+// they are enough.
+package txguard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/lockkeys"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Session is the server session that holds a lock.
+type Session struct {
+	// PID is the process ID that the server gave when the session began; 0 where a proxy may have made it up.
+	PID int32
+	// Identity belongs to the session.
+	Identity *Identity
+	// Run runs a statement with arguments in text form, and returns the one column of its one row. It returns when ctx ends,
+	// although the statement may still run. The error matches [driver.ErrLost] when the session has ended.
+	Run func(ctx context.Context, sql string, args ...string) (string, error)
+}
+
+// Lock is what a transaction is guarded by.
+type Lock struct {
+	Keys   []driver.KeyID
+	Shared bool
+	// First says that guarded transactions of earlier holders may still run: they are waited for.
+	First bool
+}
+
+// Guard makes tx one that cannot commit if the session has ended and its locks may have been granted to others, and that
+// later holders' guarded transactions wait for. It is one round trip of tx and then one of the session, and more of them
+// only when the session has no identity yet.
+//
+// The error matches [driver.ErrLost] when the session has ended, and [driver.ErrStaleSnapshot] for a transaction above READ
+// COMMITTED, which can go on. After any other error the caller must make sure that tx does not commit.
+func Guard(ctx context.Context, tx pgx.Tx, s Session, l Lock) error {
+	object, err := s.Identity.of(ctx, s)
+	if err != nil {
+		return err
+	}
+	guarded, err := l.statement(ctx, tx, object)
+	switch {
+	case isRefusal(err):
+		if err := s.prove(ctx); err != nil {
+			return err
+		}
+		return errors.New("the transaction is not on the server and in the database of the lock, which is still held")
+	case isCode(err, codeOutOfMemory):
+		return fmt.Errorf("%w: the server's lock table is full (raise max_locks_per_transaction): %w", driver.ErrTooManyLocks, err)
+	case err != nil:
+		return err
+	case !guarded:
+		return fmt.Errorf("%w: the transaction is REPEATABLE READ or SERIALIZABLE (use READ COMMITTED)", driver.ErrStaleSnapshot)
+	}
+	// The statement has been answered, so the companions are held: only an answer to what is sent now proves anything.
+	return s.prove(ctx)
+}
+
+// statement runs the statements of the guard in tx.
+func (l Lock) statement(ctx context.Context, tx pgx.Tx, object int32) (guarded bool, err error) {
+	own := l.companions(l.Shared)
+	if !l.First {
+		tag, err := tx.Exec(ctx, lockdb.GuardTx, own, lockkeys.IdentityClass, object)
+		return tag.RowsAffected() == 1, err
+	}
+	// An exclusive lock waits for both kinds of transactions, a shared one only for those of exclusive locks.
+	earlier := l.companions(false)
+	if !l.Shared {
+		earlier = append(earlier, l.companions(true)...)
+		slices.Sort(earlier)
+	}
+	tag, err := tx.Exec(ctx, firstGuard, pgx.QueryExecModeSimpleProtocol, own, lockkeys.IdentityClass, object, earlier)
+	return tag.RowsAffected() == 1, err
+}
+
+// firstGuard is one message of the simple protocol, which is the only one that carries several statements. Both of those
+// that have arguments count them from 1.
+var firstGuard = strings.Join([]string{
+	lockdb.BeginAwaitEarlier, strings.ReplaceAll(lockdb.AwaitEarlier, "$1", "$4"), lockdb.EndAwaitEarlier,
+	lockdb.ForgetAwaitEarlier, lockdb.GuardTx,
+}, ";\n")
+
+// companions are the keys that transactions lock which are guarded by locks of l's keys, in order.
+func (l Lock) companions(shared bool) []int64 {
+	numbers := make([]int64, len(l.Keys))
+	for i, key := range l.Keys {
+		numbers[i] = lockkeys.Companion(key, shared)
+	}
+	slices.Sort(numbers)
+	return numbers
+}
+
+// prove returns nil when the session was alive after the call began.
+func (s Session) prove(ctx context.Context) error {
+	_, err := s.Run(ctx, lockdb.SessionIsAlive)
+	return err
+}
+
+// isRefusal reports whether the guard's statement has found the session gone. The name is in the message whatever
+// lc_messages is; the words and the quotes around it are not.
+func isRefusal(err error) bool {
+	server, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && server.Code == codeUndefinedObject && strings.Contains(server.Message, lostSetting)
+}
+
+func isCode(err error, code string) bool {
+	server, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && server.Code == code
+}
+
+// lostSetting is what the statement asks for to raise an error (queries/guard.sql).
+const lostSetting = "pglock_lost"
+
+// Codes of https://www.postgresql.org/docs/current/errcodes-appendix.html.
+const (
+	codeUndefinedObject = "42704" // among others, a setting of an unknown name
+	codeOutOfMemory     = "53200" // among others, the shared lock table is full
+)
