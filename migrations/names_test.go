@@ -155,7 +155,7 @@ func TestFenceCountsUp(t *testing.T) {
 	_, pool := installed(t)
 	queries := lockdb.New(pool)
 	for want := int64(1); want <= 100; want++ {
-		if got, err := queries.NextFence(t.Context()); err != nil || got != want {
+		if got, err := queries.NextFence(t.Context(), []string{}); err != nil || got != want {
 			t.Fatalf("NextFence = %d, %v; want %d", got, err, want)
 		}
 	}

@@ -130,7 +130,7 @@ func TestTheQueriesOfTheLibraryNeedNoMoreThanTheGrants(t *testing.T) {
 	if _, err := lockdb.New(locker).RegisterNames(t.Context(), []string{"a"}); err != nil {
 		t.Error(err)
 	}
-	if _, err := lockdb.New(locker).NextFence(t.Context()); err != nil {
+	if _, err := lockdb.New(locker).NextFence(t.Context(), []string{user(owner)}); err != nil {
 		t.Error(err)
 	}
 	for _, pool := range []*pgxpool.Pool{locker, watcher} {

@@ -39,7 +39,13 @@ var (
 	// ErrSchemaMissing: this needs the schema pglock, which is not installed in the database; the error text names the
 	// command that installs it.
 	ErrSchemaMissing = driver.ErrSchemaMissing
+	// ErrUntrusted: schema pglock, or something in it, belongs to a role that could so run code with the rights of the
+	// current one; it comes as an *[UntrustedError], which names the role. See [WithTrustedOwner].
+	ErrUntrusted = driver.ErrUntrusted
 )
+
+// UntrustedError says what in schema pglock was not used, and whose it is. It matches [ErrUntrusted].
+type UntrustedError = driver.UntrustedError
 
 // Holder is a session that holds a lock, as far as its server tells; what it does not tell is zero.
 type Holder = driver.Holder

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -109,7 +110,7 @@ func NewWithBackend(b driver.Backend, opts ...Option) (*Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if config.postgres != (postgres.Options{}) {
+	if !reflect.ValueOf(config.postgres).IsZero() {
 		return nil, fmt.Errorf("pglock: %w: an option that is for PostgreSQL only", ErrUnsupported)
 	}
 	return newLocker(b, config)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 )
 
@@ -146,6 +147,24 @@ func WithLease(d time.Duration) Option {
 func WithNames() Option {
 	return lockerOption(func(c *lockerConfig) error {
 		c.env.RecordNames = true
+		return nil
+	})
+}
+
+// WithTrustedOwner names roles whose code the Locker may execute with the rights of its own role, which is what using a
+// schema pglock of theirs means: [WithNames], [Lock.Fence] and the packages that keep records in the schema. It is for
+// the usual deployment in which one role owns the schema and another takes the locks. Without it a schema that belongs
+// to a role that is not trusted is not used: [ErrUntrusted].
+//
+// Trusted without being named are the current role, superusers, and members of the current role; and, where the current
+// role has neither SUPERUSER, CREATEROLE, REPLICATION nor BYPASSRLS and is in no role pg_…, the owner of the database.
+// A role that does not exist is an error where names are recorded. An empty name is an error. It is for PostgreSQL only.
+func WithTrustedOwner(roles ...string) Option {
+	return lockerOption(func(c *lockerConfig) error {
+		if slices.Contains(roles, "") {
+			return errors.New("pglock: WithTrustedOwner: the name of a role is empty")
+		}
+		c.postgres.TrustedOwners = append(c.postgres.TrustedOwners, roles...)
 		return nil
 	})
 }

@@ -10,11 +10,35 @@ import (
 )
 
 const NextFence = `-- name: NextFence :one
-SELECT pg_catalog.nextval('pglock.fence')::bigint AS fence
+SELECT (CASE WHEN stranger.name IS NULL THEN pg_catalog.nextval(s.oid::pg_catalog.regclass)
+        ELSE pg_catalog.current_setting(pg_catalog.concat('pglock_untrusted',
+            pg_catalog.json_build_array('untrusted', 'sequence pglock.fence', stranger.name)))::bigint END)::bigint AS fence
+FROM pg_catalog.pg_namespace AS n
+JOIN pg_catalog.pg_class AS s ON s.relnamespace OPERATOR(pg_catalog.=) n.oid
+LEFT JOIN LATERAL (
+    SELECT pg_catalog.min(r.rolname::pg_catalog.text) AS name
+    FROM pg_catalog.pg_roles AS r
+    JOIN pg_catalog.pg_database AS d ON d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+    WHERE (r.oid OPERATOR(pg_catalog.=) n.nspowner OR r.oid OPERATOR(pg_catalog.=) s.relowner)
+      AND NOT r.rolsuper
+      AND NOT (r.rolname::pg_catalog.text OPERATOR(pg_catalog.=) ANY ($1::pg_catalog.text[]))
+      AND NOT pg_catalog.pg_has_role(r.oid, current_user, 'MEMBER')
+      AND NOT (r.oid OPERATOR(pg_catalog.=) d.datdba AND NOT EXISTS (
+          SELECT FROM pg_catalog.pg_roles AS p
+          WHERE (p.rolsuper OR p.rolcreaterole OR p.rolreplication OR p.rolbypassrls
+                 OR (pg_catalog.starts_with(p.rolname::pg_catalog.text, 'pg_')
+                     AND p.rolname OPERATOR(pg_catalog.<>) 'pg_database_owner'))
+            AND pg_catalog.pg_has_role(p.oid, 'MEMBER')))
+) AS stranger ON true
+WHERE n.nspname OPERATOR(pg_catalog.=) 'pglock' AND s.relname OPERATOR(pg_catalog.=) 'fence'
+  AND s.relkind OPERATOR(pg_catalog.=) 'S'
 `
 
-func (q *Queries) NextFence(ctx context.Context) (int64, error) {
-	row := q.db.QueryRow(ctx, NextFence)
+// Draws a fencing token. The check and the use are of one OID, and nextval executes nothing that an owner could have
+// written; but the owner of the sequence, or of its schema, can set it back, so these must be trusted (package trust
+// says who is). The error names the one that is not. There is no row when there is no such sequence.
+func (q *Queries) NextFence(ctx context.Context, trusted []string) (int64, error) {
+	row := q.db.QueryRow(ctx, NextFence, trusted)
 	var fence int64
 	err := row.Scan(&fence)
 	return fence, err

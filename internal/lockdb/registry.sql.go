@@ -11,7 +11,7 @@ import (
 
 const RegisterNames = `-- name: RegisterNames :one
 
-SELECT pglock.register(VARIADIC $1::text[])::bigint AS added
+SELECT pglock.register(VARIADIC $1::pg_catalog.text[])::bigint AS added
 `
 
 // The registry of key names. Never sent on a session that holds locks: a commit that hangs there would lose them all.

@@ -1,6 +1,9 @@
 package driver
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // The sentinels of package pglock, which documents them; they live here so that backends can return them.
 var (
@@ -16,7 +19,23 @@ var (
 	ErrStandby       = errors.New("server is a hot standby")
 	ErrStaleSnapshot = errors.New("transaction snapshot is older than the lock")
 	ErrSchemaMissing = errors.New("schema pglock is not installed")
+	ErrUntrusted     = errors.New("schema pglock is not to be trusted")
 )
+
+// UntrustedError says what must not be used, since its owner's code would run with the rights of the current role. It
+// matches [ErrUntrusted].
+type UntrustedError struct {
+	Object string // as PostgreSQL describes it, such as "schema pglock" or "view pglock.names"
+	Owner  string
+}
+
+func (e *UntrustedError) Error() string {
+	return fmt.Sprintf("%v: %s belongs to role %q, which is not trusted (nothing of it was used; if that role's code may "+
+		"run with the rights of this one, name it: WithTrustedOwner, or --trust-owner)", ErrUntrusted, e.Object, e.Owner)
+}
+
+// Unwrap makes the error match [ErrUntrusted].
+func (e *UntrustedError) Unwrap() error { return ErrUntrusted }
 
 // Reason says why a lock was lost; package pglock calls it LostReason.
 type Reason string

@@ -42,6 +42,8 @@ type Options struct {
 	// MaxKeys bounds the keys that the main sessions hold; 0 is a quarter of the server's nominal lock table, and
 	// [Unbounded] is no bound.
 	MaxKeys int
+	// TrustedOwners are further roles that may own schema pglock; see package trust.
+	TrustedOwners []string
 }
 
 // Unbounded is a MaxKeys.
@@ -108,8 +110,7 @@ func (b *Backend) Ping(ctx context.Context) error {
 	if b.names == nil {
 		return nil
 	}
-	_, _, err := b.lanes.call(ctx, lockdb.RegisterNames, "{}")
-	return classify(err)
+	return classify(b.names.ping(ctx))
 }
 
 // Acquire implements [driver.Backend].
@@ -299,12 +300,16 @@ func (b *Backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	trusted := b.config.TrustedOwners
 	if g.lane != nil {
-		return g.lane.callNumber(ctx, lockdb.NextFence)
+		return g.lane.callNumber(ctx, lockdb.NextFence, namesText(trusted))
 	}
 	number, err := query(ctx, g.session, func(ctx context.Context, conn *pgx.Conn) (int64, error) {
-		return lockdb.New(conn).NextFence(ctx)
+		return lockdb.New(conn).NextFence(ctx, append([]string{}, trusted...))
 	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, errNoFence
+	}
 	return number, g.session.explain(err)
 }
 
@@ -327,6 +332,9 @@ func (s *mainSession) callNumber(ctx context.Context, sql string, args ...string
 	row, err := s.callText(ctx, sql, args...)
 	if err != nil {
 		return 0, err
+	}
+	if row == "" {
+		return 0, errNoFence
 	}
 	return strconv.ParseInt(row, 10, 64)
 }

@@ -51,6 +51,12 @@ func connect(ctx context.Context, config Config, adapt func(*pgx.ConnConfig)) (*
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
+	// The database's owner may have set another search_path, and what is found there first would be executed. (As a
+	// startup parameter poolers would refuse it.)
+	if _, err := conn.Exec(ctx, "SET search_path = pg_catalog, pg_temp"); err != nil {
+		_ = conn.Close(ctx) // it closes the socket in any case
+		return nil, fmt.Errorf("%w: set search_path: %w", driver.ErrUnavailable, err)
+	}
 	return conn, nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -45,7 +46,7 @@ func refusal(outcome string) error {
 
 // classify makes an error of a statement match this library's sentinels.
 func classify(err error) error {
-	if err == nil || isClassified(err) {
+	if err = trust.Explain(err); err == nil || isClassified(err) {
 		return err
 	}
 	server := (*pgconn.PgError)(nil)
@@ -71,7 +72,7 @@ func isClassified(err error) bool {
 	for _, sentinel := range []error{
 		context.Canceled, context.DeadlineExceeded, driver.ErrNotAcquired, driver.ErrLost, driver.ErrUnavailable,
 		driver.ErrTooManyLocks, driver.ErrClosed, driver.ErrUnsupported, driver.ErrPooler, driver.ErrStandby,
-		driver.ErrSchemaMissing,
+		driver.ErrSchemaMissing, driver.ErrUntrusted,
 	} {
 		if errors.Is(err, sentinel) {
 			return true

@@ -1,0 +1,236 @@
+package testenv
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Tenant is a role without rights that owns the database of the test, and sets traps for stronger roles there: code of
+// its own that gives it rights when another role executes it.
+type Tenant struct {
+	t          testing.TB
+	db         *DB
+	name       string
+	connString string
+}
+
+// Tenant makes the tenant. Its function trap.spring is what its traps call.
+func (db *DB) Tenant(t testing.TB) *Tenant {
+	t.Helper()
+	connString := db.Role(t, "tenant")
+	config, err := pgx.ParseConfig(connString)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenant := &Tenant{t: t, db: db, name: config.User, connString: connString}
+	for _, statement := range []string{
+		fmt.Sprintf("ALTER DATABASE %s OWNER TO %s", identifier(db.name), identifier(tenant.name)),
+		fmt.Sprintf("ALTER DATABASE %s SET track_functions = 'all'", identifier(db.name)),
+	} {
+		if err := db.asAdmin(execute(statement)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tenant.Exec(fmt.Sprintf(trapFunctions, identifier(tenant.name), "'"+tenant.name+"'"))
+	return tenant
+}
+
+// The calls of trap.sprung are counted by the server, also those in transactions that are rolled back.
+const trapFunctions = `
+CREATE SCHEMA trap;
+GRANT USAGE ON SCHEMA trap TO PUBLIC;
+CREATE FUNCTION trap.sprung() RETURNS pg_catalog.bool LANGUAGE plpgsql AS $$
+BEGIN
+	BEGIN
+		EXECUTE 'ALTER ROLE %[1]s SUPERUSER';
+	EXCEPTION WHEN OTHERS THEN NULL;
+	END;
+	RETURN true;
+END $$;
+CREATE FUNCTION trap.spring() RETURNS pg_catalog.bool LANGUAGE plpgsql AS $$
+BEGIN
+	IF current_user OPERATOR(pg_catalog.<>) %[2]s::pg_catalog.name
+		OR session_user OPERATOR(pg_catalog.<>) %[2]s::pg_catalog.name THEN
+		RETURN trap.sprung();
+	END IF;
+	RETURN true;
+END $$;
+CREATE FUNCTION trap.trigger() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM trap.spring();
+	RETURN NEW;
+END $$`
+
+// Name is the name of the role.
+func (tenant *Tenant) Name() string { return tenant.name }
+
+// ConnString connects as the tenant.
+func (tenant *Tenant) ConnString() string { return tenant.connString }
+
+// Exec runs SQL as the tenant.
+func (tenant *Tenant) Exec(sql string) {
+	tenant.t.Helper()
+	if err := connected(tenant.connString, execute("SET search_path = pg_catalog; "+sql)); err != nil {
+		tenant.t.Fatalf("as the tenant: %v\n%s", err, sql)
+	}
+}
+
+// PlantOperators offers, in a schema, operators that fit many types exactly and spring the trap.
+func (tenant *Tenant) PlantOperators(schema string) {
+	tenant.t.Helper()
+	tenant.Exec(strings.ReplaceAll(plantOperators, "{schema}", identifier(schema)))
+}
+
+const plantOperators = `
+DO $do$
+DECLARE
+	types record;
+	symbol text;
+	result text;
+	number int := 0;
+BEGIN
+	FOR types IN
+		SELECT t AS l, t AS r FROM unnest('{int2,int4,int8,text,oid,name,bool,timestamptz,jsonb,bytea,xid,float8,
+			interval,numeric,varchar,bpchar,text[],int8[],int2[],regclass}'::text[]) AS t
+		UNION ALL VALUES ('int2','int4'), ('int4','int2'), ('int8','int4'), ('int4','int8'), ('oid','int8'),
+			('oid','int4'), ('text','int8'), ('text','int4'), ('text','int2'), ('text','oid'), ('text','name'),
+			('name','text'), ('jsonb','text'), ('text','jsonb'), ('int8','text'), ('int4','text'), ('text','varchar')
+	LOOP
+		FOREACH symbol IN ARRAY '{=,<>,<,<=,>,>=,||,<<,>>,|,&,+,-,*,/,#,~~,!~~,~,!~,^,->>,->}'::text[] LOOP
+			number := number + 1;
+			result := CASE WHEN symbol IN ('||', '->>') THEN 'text'
+				WHEN symbol IN ('<<', '>>', '|', '&', '+', '-', '*', '/', '#', '->') THEN types.l ELSE 'bool' END;
+			EXECUTE format('CREATE FUNCTION {schema}.%I(%s, %s) RETURNS %s LANGUAGE plpgsql IMMUTABLE AS
+				''BEGIN PERFORM trap.spring(); RETURN NULL; END''', 'operator_' || number, types.l, types.r, result);
+			EXECUTE format('CREATE OPERATOR {schema}.%s (FUNCTION = {schema}.%I, LEFTARG = %s, RIGHTARG = %s)',
+				symbol, 'operator_' || number, types.l, types.r);
+		END LOOP;
+	END LOOP;
+END $do$`
+
+// PlantSearchPath has every session of the database find the tenant's operators, functions and types before the
+// server's.
+func (tenant *Tenant) PlantSearchPath() {
+	tenant.t.Helper()
+	tenant.PlantOperators("trap")
+	tenant.Exec(plantFunctions)
+	tenant.Exec(plantTypes)
+	tenant.Exec(fmt.Sprintf("ALTER DATABASE %s SET search_path = trap, public, pg_catalog", identifier(tenant.db.name)))
+	tenant.t.Cleanup(func() {
+		reset := fmt.Sprintf("ALTER DATABASE %s RESET search_path", identifier(tenant.db.name))
+		if err := tenant.db.asAdmin(execute(reset)); err != nil {
+			tenant.t.Error(err)
+		}
+	})
+}
+
+const plantFunctions = `
+DO $do$
+DECLARE
+	f record;
+BEGIN
+	FOR f IN
+		SELECT p.oid::regprocedure AS signature, p.proname, p.proretset,
+			pg_get_function_identity_arguments(p.oid) AS arguments, pg_get_function_result(p.oid) AS result
+		FROM pg_proc AS p
+		WHERE p.pronamespace = 'pg_catalog'::regnamespace AND p.prokind = 'f'
+		  AND p.proname = ANY ('{unnest,octet_length,length,encode,decode,sha256,convert_to,now,clock_timestamp,
+			current_setting,set_config,pg_backend_pid,to_jsonb,format,substring,concat,current_database,version,
+			generate_subscripts,generate_series,int8send,int4send,pg_is_in_recovery,pg_advisory_lock,
+			pg_try_advisory_lock,pg_advisory_unlock,pg_advisory_unlock_all,pg_try_advisory_lock_shared,
+			pg_blocking_pids,has_schema_privilege,has_table_privilege,pg_has_role,host,age,nextval,
+			pg_terminate_backend,pg_cancel_backend,cardinality,array_length,quote_ident,upper,lower}'::text[])
+		  AND NOT EXISTS (SELECT FROM unnest(p.proargtypes) AS a WHERE a IN ('internal'::regtype, 'cstring'::regtype,
+			'"any"'::regtype))
+	LOOP
+		EXECUTE format('CREATE FUNCTION trap.%I(%s) RETURNS %s LANGUAGE plpgsql IMMUTABLE AS %L', f.proname,
+			f.arguments, f.result, CASE WHEN f.proretset OR f.result = 'void' THEN 'BEGIN PERFORM trap.spring(); RETURN; END'
+				ELSE 'BEGIN PERFORM trap.spring(); RETURN NULL; END' END);
+	END LOOP;
+END $do$;
+CREATE FUNCTION trap.counted(pg_catalog.int8) RETURNS pg_catalog.int8 LANGUAGE plpgsql
+	AS 'BEGIN PERFORM trap.spring(); RETURN 0; END';
+CREATE AGGREGATE trap.count(*) (SFUNC = trap.counted, STYPE = pg_catalog.int8, INITCOND = '0')`
+
+const plantTypes = `
+DO $do$
+DECLARE
+	type text;
+BEGIN
+	FOREACH type IN ARRAY '{text,int2,int4,int8,oid,bool,name,timestamptz,bytea,json,jsonb,regclass}'::text[] LOOP
+		EXECUTE format('CREATE DOMAIN trap.%I AS pg_catalog.%I CHECK (trap.spring())', type, type);
+	END LOOP;
+END $do$`
+
+// PlantSchema makes a schema pglock that looks like the one of package migrations at the last version, all of it traps.
+func (tenant *Tenant) PlantSchema(version uint) {
+	tenant.t.Helper()
+	tenant.Exec(fmt.Sprintf(plantSchema, version))
+}
+
+const plantSchema = `
+CREATE SCHEMA pglock;
+GRANT ALL ON SCHEMA pglock TO PUBLIC;
+CREATE TABLE pglock.schema_migrations (
+	version bigint NOT NULL, dirty boolean NOT NULL DEFAULT (NOT trap.spring()),
+	CONSTRAINT pglock_toolkit_schema_migrations PRIMARY KEY (version), CHECK (trap.spring())
+);
+INSERT INTO pglock.schema_migrations (version) VALUES (%d);
+CREATE TRIGGER trap BEFORE INSERT OR UPDATE OR DELETE ON pglock.schema_migrations
+	FOR EACH ROW EXECUTE FUNCTION trap.trigger();
+ALTER TABLE pglock.schema_migrations ENABLE ROW LEVEL SECURITY;
+CREATE POLICY trap ON pglock.schema_migrations USING (trap.spring());
+CREATE VIEW pglock.names AS
+	SELECT pg_catalog.int8 '-3848465438864589366' AS key, pg_catalog.text 'a' AS name, now() AS first_seen
+	WHERE trap.spring();
+CREATE FUNCTION pglock.register(VARIADIC names text[]) RETURNS bigint LANGUAGE plpgsql IMMUTABLE
+	AS 'BEGIN PERFORM trap.spring(); RETURN 0; END';
+CREATE FUNCTION pglock.key(name text) RETURNS bigint LANGUAGE plpgsql IMMUTABLE
+	AS 'BEGIN PERFORM trap.spring(); RETURN 0; END';
+CREATE VIEW pglock.locks AS SELECT trap.spring() AS key;
+CREATE VIEW pglock.waits AS SELECT trap.spring() AS key;
+CREATE SEQUENCE pglock.fence;
+GRANT ALL ON ALL TABLES IN SCHEMA pglock TO PUBLIC;
+GRANT ALL ON ALL SEQUENCES IN SCHEMA pglock TO PUBLIC`
+
+// WantNothingGained fails the test if another role has executed a trap.
+func (tenant *Tenant) WantNothingGained(after string) {
+	tenant.t.Helper()
+	if super, calls := tenant.Gained(); super || calls > 0 {
+		tenant.t.Errorf("%s: the tenant is a superuser: %t; its code was executed by another role %d times",
+			after, super, calls)
+	}
+}
+
+// Gained returns whether a trap has made the tenant a superuser, and how often other roles have executed one. Calls are
+// counted when their session has ended.
+func (tenant *Tenant) Gained() (super bool, calls int64) {
+	tenant.t.Helper()
+	err := connected(withSearchPath(tenant.db.ConnString()), func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, `
+			SELECT (SELECT rolsuper FROM pg_roles WHERE rolname = $1),
+			       coalesce((SELECT sum(calls) FROM pg_stat_user_functions WHERE funcname = 'sprung'), 0)::bigint`,
+			tenant.name).Scan(&super, &calls)
+	})
+	if err != nil {
+		tenant.t.Fatal(err)
+	}
+	return super, calls
+}
+
+// withSearchPath is for the test's own look at a database whose search_path is a trap.
+func withSearchPath(connString string) string {
+	target, err := url.Parse(connString)
+	if err != nil || target.Scheme == "" {
+		return connString + " search_path=pg_catalog"
+	}
+	query := target.Query()
+	query.Set("search_path", "pg_catalog")
+	target.RawQuery = query.Encode()
+	return target.String()
+}

@@ -1,0 +1,170 @@
+// Package trust keeps code of other roles from being executed by the role that uses schema pglock.
+//
+// Whoever may create objects in a database can make a schema pglock before an administrator does, full of views,
+// triggers and functions that run with the rights of the role that uses them. So nothing in the schema is used that a
+// role owns which is not trusted. Trusted are the current role; superusers; members of the current role, which can
+// become it anyway; where the current role has no rights that are worth stealing (SUPERUSER, CREATEROLE, REPLICATION,
+// BYPASSRLS, membership in a role pg_…), the owner of the database, who can set search_path for its sessions; and the
+// roles that the user names.
+//
+// A check and a use that look up the name pglock one after the other can find two schemas: between them the first may be
+// dropped, and another role may make its own. A lock on a table of the schema, taken before the check and kept until
+// the transaction ends, prevents that: neither the table nor its schema can be dropped, and nothing can be renamed or
+// moved out of it. What the lock does not prevent is ALTER SCHEMA RENAME, for which PostgreSQL has no lock; only the
+// schema's owner, who is trusted, can do that.
+//
+// So a package that uses a table or function of the schema does it like this, in one transaction at READ COMMITTED, which
+// may be a single batch:
+//
+//	batch.Queue("BEGIN") // unless the caller has a transaction
+//	trust.Queue(batch, owners, "schema_migrations", "once")
+//	batch.Queue("INSERT INTO pglock.once …")
+//	batch.Queue("COMMIT")
+//	err := trust.Explain(tx.SendBatch(ctx, batch).Close())
+//
+// The use must be a statement of its own, behind the check: planning a statement can execute functions already
+// (IMMUTABLE ones, in views and in the expressions of indexes), whatever its WHERE says. Parsing it executes nothing, so
+// pgx may prepare it. A statement that never runs an expression needs no check, such as nextval of an OID.
+//
+// A REPEATABLE READ transaction sees the owners as they were at its beginning. A schema that was made since is noticed.
+package trust
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Untrusted lists what belongs to roles that are not trusted, as rows of kind, object and owner. Its parameters are the
+// further trusted roles and the objects that are about to be used, both text[].
+var Untrusted = withoutComments(untrusted)
+
+//go:embed untrusted.sql
+var untrusted string
+
+// withoutComments drops the lines that a server need not read each time.
+func withoutComments(sql string) string {
+	var b strings.Builder
+	for line := range strings.Lines(sql) {
+		if !strings.HasPrefix(strings.TrimSpace(line), "--") {
+			b.WriteString(strings.TrimSpace(line) + "\n")
+		}
+	}
+	return b.String()
+}
+
+// refuse is [Untrusted] as a statement that fails where there is a row.
+var refuse = "SELECT pg_catalog.current_setting(pg_catalog.concat('" + marker +
+	"', pg_catalog.json_build_array(u.kind, u.object, u.owner))) FROM (\n" + Untrusted + ") AS u LIMIT 1"
+
+// marker begins the name of a setting that does not exist, which the server puts into its error.
+const marker = "pglock_untrusted"
+
+// Queue puts two statements into a batch that runs in a transaction: one locks the table of the schema, for which the
+// role needs SELECT on it, and one fails if the schema, an object in it, or what the used objects reach is owned by a
+// role that is not trusted. The objects are names of tables and functions without the schema; without any the whole
+// schema is checked. [Explain] makes something of the error.
+func Queue(batch *pgx.Batch, owners []string, table string, objects ...string) {
+	batch.Queue("LOCK TABLE ONLY pglock." + pgx.Identifier{table}.Sanitize() + " IN ACCESS SHARE MODE")
+	batch.Queue(refuse, list(owners), list(objects))
+}
+
+// Check does what [Queue] does, in one round trip, and explains the error. The check is good for as long as the
+// transaction lasts.
+func Check(ctx context.Context, tx pgx.Tx, owners []string, table string, objects ...string) error {
+	batch := &pgx.Batch{}
+	Queue(batch, owners, table, objects...)
+	return Explain(tx.SendBatch(ctx, batch).Close())
+}
+
+// Finding is something that must not be used.
+type Finding struct {
+	Object string // as PostgreSQL describes it, such as "view pglock.names"
+	Owner  string
+}
+
+// Querier is what the two functions below need of a connection, pool or transaction.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// Find lists what must not be used, at most 20 objects, the schema first. It is no check for a use that follows. An error
+// matches [ErrUnknownRole] when one of the owners does not exist.
+func Find(ctx context.Context, db Querier, owners []string) ([]Finding, error) {
+	rows, err := db.Query(ctx, Untrusted, list(owners), []string{})
+	if err != nil {
+		return nil, err
+	}
+	var found []Finding
+	var kind, object, owner string
+	_, err = pgx.ForEachRow(rows, []any{&kind, &object, &owner}, func() error {
+		if kind == kindUnknown {
+			return unknown(owner)
+		}
+		found = append(found, Finding{object, owner})
+		return nil
+	})
+	return found, err
+}
+
+// ErrUnknownRole says that a role which was named as a trusted owner is not there.
+var ErrUnknownRole = errors.New("a trusted owner does not exist")
+
+const kindUnknown, kindReplaced = "unknown role", "replaced"
+
+func unknown(owner string) error {
+	return fmt.Errorf("%w: role %q", ErrUnknownRole, owner)
+}
+
+// Explain returns what an error of the batch means: it matches [driver.ErrUntrusted] if the check has failed,
+// [ErrUnknownRole] if one of the owners does not exist, and [driver.ErrSchemaMissing] if there is no schema to check.
+// Other errors are returned as they are.
+func Explain(err error) error {
+	server, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok {
+		return err
+	}
+	switch _, finding, marked := strings.Cut(server.Message, marker); {
+	case marked:
+		var row [3]string
+		if json.NewDecoder(strings.NewReader(finding)).Decode(&row) != nil {
+			return err
+		}
+		return explained(row[0], row[1], row[2])
+	case server.Code == undefinedSchema || server.Code == undefinedTable:
+		return fmt.Errorf("%w (install it with: pglock migrate up): %w", driver.ErrSchemaMissing, err)
+	}
+	return err
+}
+
+func explained(kind, object, owner string) error {
+	switch kind {
+	case kindUnknown:
+		return unknown(owner)
+	case kindReplaced:
+		return fmt.Errorf("%w: schema pglock was replaced while it was looked at (try again)", driver.ErrUntrusted)
+	}
+	return &driver.UntrustedError{Object: object, Owner: owner}
+}
+
+// SQLSTATEs (https://www.postgresql.org/docs/current/errcodes-appendix.html).
+const (
+	undefinedSchema = "3F000"
+	undefinedTable  = "42P01"
+)
+
+// list keeps nil from becoming NULL.
+func list(names []string) []string {
+	if names == nil {
+		return []string{}
+	}
+	return names
+}

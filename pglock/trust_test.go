@@ -1,0 +1,155 @@
+package pglock_test
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
+)
+
+// trustLog keeps the warnings of a Locker.
+type trustLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *trustLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *trustLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// trustUse does everything with a Locker that touches the schema, and returns what Ping and Fence say.
+func trustUse(t *testing.T, config *pgxpool.Config, log *trustLog, opts ...pglock.Option) (ping, fence error) {
+	t.Helper()
+	opts = append(opts, pglock.WithNames(), pglock.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
+	l, err := pglock.NewWithConfig(config, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ping = l.Ping(t.Context())
+	lock, err := l.Lock(t.Context(), pglock.NewKey("invoice:42"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, fence = lock.Fence(t.Context())
+	pair, err := l.LockAll(t.Context(), []pglock.Key{pglock.PairKey(7, 8), pglock.NewKey("b")}, pglock.Shared())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Holders(t.Context(), pglock.NewKey("b")); err != nil {
+		t.Error(err)
+	}
+	txCheck(t, pair.Unlock(t.Context()))
+	txCheck(t, lock.Unlock(t.Context()))
+	txCheck(t, l.Close(t.Context()))
+	return ping, fence
+}
+
+func trustConfig(t *testing.T, connString string) *pgxpool.Config {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(connString)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+func TestTrustAPlantedSchemaIsNotUsed(t *testing.T) {
+	t.Parallel()
+	for name, plant := range map[string]func(*testenv.Tenant){
+		"a planted schema": func(tenant *testenv.Tenant) { tenant.PlantSchema(migrations.Latest()) },
+		"a planted schema on a planted search_path": func(tenant *testenv.Tenant) {
+			tenant.PlantSearchPath()
+			tenant.PlantSchema(migrations.Latest())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := testenv.Database(t)
+			tenant := db.Tenant(t)
+			plant(tenant)
+			var log trustLog
+			ping, fence := trustUse(t, db.Config(t), &log)
+			for what, err := range map[string]error{"Ping": ping, "Fence": fence} {
+				var untrusted *pglock.UntrustedError
+				if !errors.As(err, &untrusted) || !errors.Is(err, pglock.ErrUntrusted) || untrusted.Owner != tenant.Name() {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			if !strings.Contains(log.String(), tenant.Name()) {
+				t.Errorf("the log does not say why names are not recorded: %s", &log)
+			}
+			tenant.WantNothingGained("after all that a Locker does")
+		})
+	}
+}
+
+// In the usual deployment one role owns the schema and another takes the locks.
+func TestTrustOfASeparateMigratorTakesOneOption(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	migrator, app := trustConfig(t, db.Role(t, "migrator")), trustConfig(t, db.Role(t, "app"))
+	admin := db.Connect(t)
+	for _, grant := range []string{
+		"GRANT CREATE ON DATABASE " + pgx.Identifier{db.Name()}.Sanitize() + " TO " +
+			pgx.Identifier{migrator.ConnConfig.User}.Sanitize(),
+	} {
+		if _, err := admin.Exec(t.Context(), grant); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), migrator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	txCheck(t, migrations.Up(t.Context(), pool))
+	if _, err := pool.Exec(t.Context(), migrations.LockerGrants(app.ConnConfig.User)); err != nil {
+		t.Fatal(err)
+	}
+	var log trustLog
+	ping, fence := trustUse(t, app, &log)
+	if !errors.Is(ping, pglock.ErrUntrusted) || !errors.Is(fence, pglock.ErrUntrusted) {
+		t.Errorf("without the option: %v, %v", ping, fence)
+	}
+	log = trustLog{}
+	ping, fence = trustUse(t, app, &log, pglock.WithTrustedOwner(migrator.ConnConfig.User))
+	if ping != nil || fence != nil || log.String() != "" {
+		t.Errorf("with the option: %v, %v, %s", ping, fence, &log)
+	}
+	var names int
+	txCheck(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM pglock.names").Scan(&names))
+	if names != 2 {
+		t.Errorf("%d names were recorded", names)
+	}
+	ping, _ = trustUse(t, app, &log, pglock.WithTrustedOwner(migrator.ConnConfig.User, "no such role"))
+	if ping == nil || !strings.Contains(ping.Error(), `"no such role"`) {
+		t.Errorf("with a role that does not exist: %v", ping)
+	}
+}
+
+func TestTrustOptionIsForPostgreSQLAndNamesRoles(t *testing.T) {
+	t.Parallel()
+	if _, err := locktest.NewMemory(pglock.WithTrustedOwner("a")); !errors.Is(err, pglock.ErrUnsupported) {
+		t.Errorf("on another backend: %v", err)
+	}
+	if _, err := pglock.NewWithConfig(trustConfig(t, "host=localhost"), pglock.WithTrustedOwner("a", "")); err == nil {
+		t.Error("an empty name is let in")
+	}
+}
