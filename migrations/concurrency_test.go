@@ -85,7 +85,7 @@ func holdLock(t *testing.T, db *testenv.DB) (pid uint32, release func()) {
 
 func TestTheContextBoundsTheWaitAndTheErrorNamesTheHolder(t *testing.T) {
 	for name, test := range map[string]struct {
-		migrate func(context.Context, *pgxpool.Pool) error
+		migrate func(context.Context, *pgxpool.Pool, ...migrations.Option) error
 		version int
 	}{
 		"up": {migrations.Up, 0}, "upgrade": {migrations.Up, 2}, "down": {migrations.Down, 2},

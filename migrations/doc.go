@@ -59,5 +59,19 @@
 //	GRANT USAGE ON SCHEMA pglock TO "pruner";
 //	GRANT EXECUTE ON FUNCTION pglock.once_prune(interval) TO "pruner";
 //
-// pglock.schema_migrations is among them so that Up, when there is nothing to do, and Version work for these roles.
+// pglock.schema_migrations is among them so that Up, when there is nothing to do, and Version work for these roles, and
+// so that a role can keep the schema in place while it uses it.
+//
+// # Trust
+//
+// Whoever owns a schema can have code of theirs executed by the roles that use it, with the rights of these. So nothing
+// in a schema pglock is used if its owner, or that of an object in it, is not trusted. Trusted are the current role,
+// superusers, and members of the current role; for a role without special rights also the owner of the database.
+// Where the role that migrates is another one, such as "migrator" beside the application's "app", the application says
+// so with one option:
+//
+//	locker, err := pglock.New(pool, pglock.WithNames(), pglock.WithTrustedOwner("migrator"))
+//
+// The functions of this package have [WithTrustedOwner], package monitor has an option of the same name, and the command
+// pglock the flag --trust-owner.
 package migrations

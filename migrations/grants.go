@@ -28,8 +28,11 @@ GRANT EXECUTE ON FUNCTION pglock.once_prune(interval) TO %[1]s;
 `
 
 // LockerGrants returns the SQL that gives role what taking locks needs of the schema: to compute keys, record names
-// and draw fencing tokens; and what packages schedule, once and ratelimit need. It lets the role neither read the names nor see who holds what through the schema's views.
-// The schema's owner must run it.
+// and draw fencing tokens; and what packages schedule, once and ratelimit need. It lets the role neither read the names
+// nor see who holds what through the schema's views. The schema's owner must run it.
+//
+// Where the owner is neither a superuser nor the owner of the database, the role also has to say that it trusts the
+// owner, whose functions it will execute: pglock.WithTrustedOwner for Lockers, [WithTrustedOwner] here.
 func LockerGrants(role string) string { return fmt.Sprintf(lockerGrants, quote(role)) }
 
 // WatcherGrants returns the SQL that lets role read the views and the names, and change nothing. The schema's owner

@@ -24,10 +24,11 @@ import (
 // the session in the way. After any other error the schema is as it was before, except that when the connection was
 // lost while the transaction was committed all may have happened; calling Up again is always right.
 //
-// Errors match [ErrForeignSchema] where something else owns the name, and [driver.ErrStandby] on a hot standby.
-// A missing right is named in the error.
-func Up(ctx context.Context, pool *pgxpool.Pool) error {
-	if err := exclusively(ctx, pool, up); err != nil {
+// Errors match [ErrForeignSchema] where something else owns the name, [driver.ErrUntrusted] where the schema belongs to
+// a role that is not trusted (see [WithTrustedOwner]), and [driver.ErrStandby] on a hot standby. A missing right is named
+// in the error.
+func Up(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
+	if err := exclusively(ctx, pool, up, opts); err != nil {
 		return fmt.Errorf("migrations: up: %w", err)
 	}
 	return nil
@@ -39,18 +40,22 @@ func Up(ctx context.Context, pool *pgxpool.Pool) error {
 // It never removes anything else: an object that somebody put into the schema, or made to depend on something in it,
 // is an error that names it, and nothing is changed then. So is a schema that is newer than [Latest]. For the rest Down
 // is like [Up].
-func Down(ctx context.Context, pool *pgxpool.Pool) error {
-	if err := exclusively(ctx, pool, down); err != nil {
+func Down(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
+	if err := exclusively(ctx, pool, down, opts); err != nil {
 		return fmt.Errorf("migrations: down: %w", err)
 	}
 	return nil
 }
 
 // Version returns the version of the schema, which is larger than [Latest] when a newer pglock installed it. An error
-// matches [driver.ErrSchemaMissing] when there is no schema and [ErrForeignSchema] when it is not ours. No migration is
-// ever half applied.
-func Version(ctx context.Context, pool *pgxpool.Pool) (uint, error) {
-	s, err := look(ctx, pool)
+// matches [driver.ErrSchemaMissing] when there is no schema, [ErrForeignSchema] when it is not ours, and
+// [driver.ErrUntrusted] when it belongs to a role that is not trusted. No migration is ever half applied.
+func Version(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (uint, error) {
+	o, err := newOptions(opts)
+	if err != nil {
+		return 0, fmt.Errorf("migrations: version: %w", err)
+	}
+	s, err := look(ctx, pool, o)
 	if err == nil && !s.installed() {
 		err = s.missing()
 	}
@@ -99,8 +104,12 @@ const (
 )
 
 // exclusively carries out op under the lock if there is anything to do.
-func exclusively(ctx context.Context, pool *pgxpool.Pool, op operation) error {
-	s, err := look(ctx, pool)
+func exclusively(ctx context.Context, pool *pgxpool.Pool, op operation, opts []Option) error {
+	o, err := newOptions(opts)
+	if err != nil {
+		return err
+	}
+	s, err := look(ctx, pool, o)
 	if err != nil {
 		return err
 	}
@@ -112,7 +121,7 @@ func exclusively(ctx context.Context, pool *pgxpool.Pool, op operation) error {
 	}
 	var holder *busyError
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		locked, err := attempt(ctx, pool, op)
+		locked, err := attempt(ctx, pool, op, o)
 		busy, isBusy := errors.AsType[*busyError](err)
 		switch {
 		case isBusy:
@@ -130,14 +139,17 @@ func exclusively(ctx context.Context, pool *pgxpool.Pool, op operation) error {
 
 // attempt tries for the lock and carries out op in the transaction that has it. Somebody else may have been faster, so
 // it looks again first; READ COMMITTED lets it see what they committed.
-func attempt(ctx context.Context, pool *pgxpool.Pool, op operation) (locked bool, err error) {
-	options := pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
-	err = pgx.BeginTxFunc(ctx, pool, options, func(tx pgx.Tx) error {
+func attempt(ctx context.Context, pool *pgxpool.Pool, op operation, o options) (locked bool, err error) {
+	mode := pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
+	err = pgx.BeginTxFunc(ctx, pool, mode, func(tx pgx.Tx) error {
+		if err := pinSearchPath(ctx, tx); err != nil {
+			return err
+		}
 		if err := tryLock(ctx, lockdb.New(unprepared{tx})); err != nil {
 			return err
 		}
 		locked = true
-		s, err := inspect(ctx, tx)
+		s, err := inspect(ctx, tx, o)
 		if err != nil {
 			return err
 		}
@@ -179,10 +191,27 @@ func (e *busyError) Error() string {
 
 func (e *busyError) Unwrap() error { return driver.ErrNotAcquired }
 
-// look inspects the schema without a transaction.
-func look(ctx context.Context, pool *pgxpool.Pool) (schema, error) {
+// look inspects the schema without the lock. Its transaction keeps the schema in place while its version is read.
+func look(ctx context.Context, pool *pgxpool.Pool, o options) (s schema, err error) {
 	if pool == nil {
 		return schema{}, errors.New("the pool is nil")
 	}
-	return inspect(ctx, pool)
+	mode := pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadOnly}
+	err = pgx.BeginTxFunc(ctx, pool, mode, func(tx pgx.Tx) error {
+		if err := pinSearchPath(ctx, tx); err != nil {
+			return err
+		}
+		s, err = inspect(ctx, tx, o)
+		return err
+	})
+	return s, err
+}
+
+// pinSearchPath keeps operators and functions out of the transaction that the database's owner may have put on the
+// search_path.
+func pinSearchPath(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, "SET LOCAL search_path = pg_catalog, pg_temp"); err != nil {
+		return fmt.Errorf("set search_path: %w", err)
+	}
+	return nil
 }

@@ -145,9 +145,9 @@ func TestASchemaWithoutItsCommentsIsKnown(t *testing.T) {
 func TestDownNamesWhatOthersMadeAndChangesNothing(t *testing.T) {
 	for name, test := range map[string]struct{ sql, object string }{
 		"a table in the schema":      {"CREATE TABLE pglock.mine (id int)", "table pglock.mine"},
-		"a view on one of its views": {"CREATE VIEW public.mine AS SELECT key FROM pglock.locks", "view mine"},
+		"a view on one of its views": {"CREATE VIEW public.mine AS SELECT key FROM pglock.locks", "view public.mine"},
 		"a default from its sequence": {"CREATE TABLE public.mine (fence bigint DEFAULT nextval('pglock.fence'))",
-			"column fence of table mine"},
+			"column fence of table public.mine"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db, pool := installed(t)

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -25,9 +26,15 @@ type schema struct {
 
 func (s schema) installed() bool { return s.version != database.NilVersion }
 
-// inspect looks at the schema of the database. Without a transaction around it the answer can be old at once.
-func inspect(ctx context.Context, db lockdb.DBTX) (schema, error) {
-	queries := lockdb.New(unprepared{db})
+// inspect looks at the schema of the database. Nothing of a schema that belongs to a role which is not trusted is used,
+// not even read.
+func inspect(ctx context.Context, tx pgx.Tx, o options) (schema, error) {
+	if len(o.trusted) > 0 { // a role that does not exist is an error also where there is no schema yet
+		if _, err := trust.Find(ctx, tx, o.trusted); err != nil {
+			return schema{}, err
+		}
+	}
+	queries := lockdb.New(unprepared{tx})
 	row, err := queries.InspectSchema(ctx)
 	s := schema{row, database.NilVersion}
 	switch {
@@ -39,6 +46,15 @@ func inspect(ctx context.Context, db lockdb.DBTX) (schema, error) {
 		return schema{}, fmt.Errorf("%w: database %q has one that belongs to role %q and was made by something else "+
 			"(pglock cannot share it: rename that one or use another database)", ErrForeignSchema, s.Database, s.Owner)
 	}
+	err = trust.Check(ctx, tx, o.trusted, "schema_migrations", "schema_migrations")
+	switch {
+	case errors.Is(err, driver.ErrSchemaMissing): // it has been removed since
+		return s, nil
+	case sqlState(err) == insufficientPrivilege:
+		return schema{}, s.unreadable(err)
+	case err != nil:
+		return schema{}, fmt.Errorf("database %q: %w", s.Database, err)
+	}
 	if s.version, err = s.readVersion(ctx, queries); err != nil {
 		return schema{}, err
 	}
@@ -48,12 +64,6 @@ func inspect(ctx context.Context, db lockdb.DBTX) (schema, error) {
 func (s schema) readVersion(ctx context.Context, queries *lockdb.Queries) (int, error) {
 	recorded, err := queries.SchemaVersion(ctx)
 	switch {
-	case sqlState(err) == undefinedTable: // somebody has removed the schema since
-		return database.NilVersion, nil
-	case sqlState(err) == insufficientPrivilege:
-		return 0, fmt.Errorf("role %q may not read the version of schema pglock in database %q: %w "+
-			"(have role %q run: GRANT USAGE ON SCHEMA pglock TO %s; GRANT SELECT ON pglock.schema_migrations TO %[5]s)",
-			s.Role, s.Database, err, s.Owner, quote(s.Role))
 	case errors.Is(err, pgx.ErrNoRows):
 		return 0, fmt.Errorf("pglock.schema_migrations in database %q is empty: %w", s.Database, err)
 	case err != nil:
@@ -63,6 +73,12 @@ func (s schema) readVersion(ctx context.Context, queries *lockdb.Queries) (int, 
 			"another tool can have done: finish what it began, then set dirty to false", s.Database, recorded.Version)
 	}
 	return int(recorded.Version), nil
+}
+
+func (s schema) unreadable(err error) error {
+	return fmt.Errorf("role %q may not read the version of schema pglock in database %q: %w "+
+		"(have role %q run: GRANT USAGE ON SCHEMA pglock TO %s; GRANT SELECT ON pglock.schema_migrations TO %[5]s)",
+		s.Role, s.Database, err, s.Owner, quote(s.Role))
 }
 
 // missing is the error of a database without the schema.
@@ -91,7 +107,6 @@ func (s schema) explain(err error) error {
 const (
 	dependentObjectsStillExist = "2BP01"
 	insufficientPrivilege      = "42501"
-	undefinedTable             = "42P01"
 )
 
 func sqlState(err error) string {

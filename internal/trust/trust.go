@@ -73,16 +73,22 @@ const marker = "pglock_untrusted"
 // role that is not trusted. The objects are names of tables and functions without the schema; without any the whole
 // schema is checked. [Explain] makes something of the error.
 func Queue(batch *pgx.Batch, owners []string, table string, objects ...string) {
-	batch.Queue("LOCK TABLE ONLY pglock." + pgx.Identifier{table}.Sanitize() + " IN ACCESS SHARE MODE")
+	batch.Queue(pin(table))
 	batch.Queue(refuse, list(owners), list(objects))
 }
 
-// Check does what [Queue] does, in one round trip, and explains the error. The check is good for as long as the
-// transaction lasts.
+// Check does what [Queue] does, in two round trips and without preparing statements by name, and explains the error. The
+// check is good for as long as the transaction lasts.
 func Check(ctx context.Context, tx pgx.Tx, owners []string, table string, objects ...string) error {
-	batch := &pgx.Batch{}
-	Queue(batch, owners, table, objects...)
-	return Explain(tx.SendBatch(ctx, batch).Close())
+	if _, err := tx.Exec(ctx, pin(table), pgx.QueryExecModeExec); err != nil {
+		return Explain(err)
+	}
+	_, err := tx.Exec(ctx, refuse, pgx.QueryExecModeExec, list(owners), list(objects))
+	return Explain(err)
+}
+
+func pin(table string) string {
+	return "LOCK TABLE ONLY pglock." + pgx.Identifier{table}.Sanitize() + " IN ACCESS SHARE MODE"
 }
 
 // Finding is something that must not be used.
@@ -99,7 +105,7 @@ type Querier interface {
 // Find lists what must not be used, at most 20 objects, the schema first. It is no check for a use that follows. An error
 // matches [ErrUnknownRole] when one of the owners does not exist.
 func Find(ctx context.Context, db Querier, owners []string) ([]Finding, error) {
-	rows, err := db.Query(ctx, Untrusted, list(owners), []string{})
+	rows, err := db.Query(ctx, Untrusted, pgx.QueryExecModeExec, list(owners), []string{})
 	if err != nil {
 		return nil, err
 	}

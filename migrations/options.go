@@ -1,0 +1,40 @@
+package migrations
+
+import (
+	"errors"
+	"slices"
+)
+
+// Option changes what [Up], [Down] and [Version] do.
+type Option func(*options) error
+
+type options struct {
+	trusted []string
+}
+
+func newOptions(opts []Option) (o options, err error) {
+	for _, opt := range opts {
+		if opt == nil {
+			return o, errors.New("an Option is nil")
+		}
+		if err := opt(&o); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// WithTrustedOwner names roles that may own the schema, or something in it. Using what a role owns can execute its code
+// with the rights of the current role, so a schema of any other role is not touched, and the error matches
+// pglock.ErrUntrusted. Trusted without being named are the current role, superusers, and members of the current role;
+// and, where the current role has neither SUPERUSER, CREATEROLE, REPLICATION nor BYPASSRLS and is in no role pg_…, the
+// owner of the database. A role that does not exist, or has no name, is an error.
+func WithTrustedOwner(roles ...string) Option {
+	return func(o *options) error {
+		if slices.Contains(roles, "") {
+			return errors.New("WithTrustedOwner: the name of a role is empty")
+		}
+		o.trusted = append(o.trusted, roles...)
+		return nil
+	}
+}

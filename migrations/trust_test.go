@@ -1,0 +1,223 @@
+package migrations_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+func TestTrustAPlantedSchemaIsRefusedBeforeItIsTouched(t *testing.T) {
+	for name, plant := range map[string]func(*testenv.Tenant){
+		"at an old version":         func(tenant *testenv.Tenant) { tenant.PlantSchema(1) },
+		"at the last version":       func(tenant *testenv.Tenant) { tenant.PlantSchema(migrations.Latest()) },
+		"on a search_path of traps": func(tenant *testenv.Tenant) { tenant.PlantSearchPath(); tenant.PlantSchema(2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := testenv.Database(t)
+			tenant := db.Tenant(t)
+			plant(tenant)
+			pool := db.Pool(t)
+			for what, err := range map[string]error{
+				"Up":                             migrations.Up(t.Context(), pool),
+				"Down":                           migrations.Down(t.Context(), pool),
+				"Version":                        func() error { _, err := migrations.Version(t.Context(), pool); return err }(),
+				"Up, with another owner trusted": migrations.Up(t.Context(), pool, migrations.WithTrustedOwner(user(pool))),
+			} {
+				var untrusted *driver.UntrustedError
+				if !errors.As(err, &untrusted) || untrusted.Owner != tenant.Name() || untrusted.Object != "schema pglock" {
+					t.Errorf("%s: %v", what, err)
+				} else {
+					wantMentioned(t, err, db.Name(), tenant.Name())
+				}
+			}
+			pool.Close()
+			tenant.WantNothingGained("after all that package migrations does")
+		})
+	}
+}
+
+func TestTrustOnASearchPathOfTraps(t *testing.T) {
+	db := testenv.Database(t)
+	tenant := db.Tenant(t)
+	tenant.PlantSearchPath()
+	pool := db.Pool(t)
+	mustUp(t, pool)
+	wantVersion(t, pool, migrations.Latest())
+	if err := migrations.Down(t.Context(), pool); err != nil {
+		t.Error(err)
+	}
+	pool.Close()
+	tenant.WantNothingGained("after up and down")
+}
+
+func TestTrustOfASeparateOwner(t *testing.T) {
+	db := testenv.Database(t)
+	owner, app := poolAs(t, db.Role(t, "owner")), poolAs(t, db.Role(t, "app"))
+	execute(t, db.Connect(t), fmt.Sprintf("GRANT CREATE ON DATABASE %s TO %s", db.Name(), user(owner)))
+	mustUp(t, owner)
+	execute(t, owner, migrations.LockerGrants(user(app)))
+	if _, err := migrations.Version(t.Context(), app); !errors.Is(err, driver.ErrUntrusted) {
+		t.Errorf("without the option: %v", err)
+	}
+	version, err := migrations.Version(t.Context(), app, migrations.WithTrustedOwner(user(owner)))
+	if err != nil || version != migrations.Latest() {
+		t.Errorf("with the option: %d, %v", version, err)
+	}
+	for what, option := range map[string]migrations.Option{
+		"a role that does not exist": migrations.WithTrustedOwner("no such role"), "no name": migrations.WithTrustedOwner(""),
+		"nil": nil,
+	} {
+		if _, err := migrations.Version(t.Context(), owner, option); err == nil || errors.Is(err, driver.ErrUntrusted) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	fresh := testenv.Database(t).Pool(t)
+	if err := migrations.Up(t.Context(), fresh, migrations.WithTrustedOwner("no such role")); err == nil {
+		t.Error("without a schema a role that does not exist is let in")
+	}
+}
+
+// On hosted servers the administrator is no superuser, but may do much.
+func TestTrustOfAnAdministratorWhoIsNoSuperuser(t *testing.T) {
+	db := testenv.Database(t)
+	admin, app := poolAs(t, db.Role(t, "admin")), poolAs(t, db.Role(t, "app"))
+	super := db.Connect(t)
+	execute(t, super, fmt.Sprintf("ALTER ROLE %[1]s CREATEROLE CREATEDB; GRANT pg_monitor, pg_signal_backend TO %[1]s; "+
+		"ALTER DATABASE %[2]s OWNER TO %[1]s", user(admin), db.Name()))
+	mustUp(t, admin)
+	execute(t, admin, migrations.LockerGrants(user(app)))
+	wantVersion(t, admin, migrations.Latest())
+	wantVersion(t, app, migrations.Latest()) // the administrator owns the database, and the application has no rights
+
+	// In the database of another role, which has made the schema there, he may do more than that one.
+	other := testenv.Database(t)
+	tenant, hosted := other.Tenant(t), poolAs(t, other.Role(t, "hosted"))
+	mustUp(t, poolAs(t, tenant.ConnString()))
+	execute(t, other.Connect(t), migrations.WatcherGrants(user(hosted)))
+	wantVersion(t, hosted, migrations.Latest())
+	execute(t, super, fmt.Sprintf("ALTER ROLE %s CREATEROLE", user(hosted)))
+	if _, err := migrations.Version(t.Context(), hosted); !errors.Is(err, driver.ErrUntrusted) {
+		t.Errorf("an administrator uses the schema of another role: %v", err)
+	}
+}
+
+// before7 runs the files of versions 1 to 6 as they were when they bound the operators of search_path.
+func before7(t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	files, err := filepath.Glob("testdata/before7/*.up.sql")
+	if err != nil || len(files) != 6 {
+		t.Fatalf("files %v, %v", files, err)
+	}
+	slices.Sort(files)
+	for _, file := range files {
+		sql, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		execute(t, conn, string(sql))
+	}
+}
+
+// definitions are those of all that has code.
+func definitions(t *testing.T, conn *pgx.Conn) string {
+	t.Helper()
+	return one[string](t, conn, `
+		SELECT string_agg(line, E'\n' ORDER BY line) FROM (
+			SELECT pg_get_viewdef(c.oid) FROM pg_class AS c
+			WHERE c.relnamespace = 'pglock'::regnamespace AND c.relkind = 'v'
+			UNION ALL SELECT pg_get_functiondef(p.oid) FROM pg_proc AS p WHERE p.pronamespace = 'pglock'::regnamespace
+			UNION ALL SELECT c.conname || ' ' || pg_get_constraintdef(c.oid) || ' ' ||
+				coalesce(obj_description(c.oid, 'pg_constraint'), '')
+			FROM pg_constraint AS c WHERE c.connamespace = 'pglock'::regnamespace
+			UNION ALL SELECT pg_get_expr(d.adbin, d.adrelid) FROM pg_attrdef AS d JOIN pg_class AS c ON c.oid = d.adrelid
+			WHERE c.relnamespace = 'pglock'::regnamespace
+		) AS definition (line)`)
+}
+
+// An installation whose views have operators of a tenant comes out of Up as a new one is, with its grants and names, and
+// nothing of the tenant's is executed on the way.
+func TestUpMakesAgainWhatOlderFilesTookFromTheSearchPath(t *testing.T) {
+	fresh := testenv.Database(t)
+	mustUp(t, fresh.Pool(t))
+
+	db := testenv.Database(t)
+	tenant := db.Tenant(t)
+	before7(t, db.Connect(t))
+	execute(t, db.Connect(t), "SELECT pglock.register('invoice:42')")
+	execute(t, db.Connect(t), "DROP VIEW pglock.waits; DROP VIEW pglock.locks")
+	for _, number := range []string{"bigint", "integer", "smallint"} {
+		tenant.Exec(fmt.Sprintf(`
+			CREATE FUNCTION public.with_%[1]s(text, %[1]s) RETURNS text LANGUAGE plpgsql STABLE
+				AS 'BEGIN PERFORM trap.spring(); RETURN pg_catalog.concat($1, $2); END';
+			CREATE OPERATOR public.|| (FUNCTION = public.with_%[1]s, LEFTARG = text, RIGHTARG = %[1]s)`, number))
+	}
+	conn := db.Connect(t)
+	for _, name := range []string{"000005_locks", "000006_waits"} {
+		sql, err := os.ReadFile("testdata/before7/" + name + ".up.sql")
+		if err != nil {
+			t.Fatal(err)
+		}
+		execute(t, conn, string(sql))
+	}
+	execute(t, conn, fmt.Sprintf("GRANT USAGE ON SCHEMA pglock TO %[1]s; GRANT SELECT ON pglock.locks TO %[1]s", tenant.Name()))
+	captured := one[int64](t, conn, `SELECT count(*) FROM pg_depend WHERE classid = 'pg_rewrite'::regclass
+		AND refclassid = 'pg_operator'::regclass AND refobjid > 16384`)
+	if captured == 0 {
+		t.Fatal("the old files took none of the planted operators: the test is without power")
+	}
+	mustUp(t, db.Pool(t))
+	if ours, want := definitions(t, db.Connect(t)), definitions(t, fresh.Connect(t)); ours != want {
+		t.Errorf("after the upgrade\n%s\na new installation has\n%s", ours, want)
+	}
+	execute(t, conn, "SELECT * FROM pglock.locks; SELECT * FROM pglock.waits; SELECT pglock.register('b')")
+	if !one[bool](t, conn, "SELECT has_table_privilege($1, 'pglock.locks', 'SELECT')", tenant.Name()) {
+		t.Error("the grants are gone")
+	}
+	_ = conn.Close(context.Background())
+	tenant.WantNothingGained("after the upgrade")
+}
+
+// The same, without anything planted: comments and privileges too.
+func TestUpFromTheOlderFilesIsTheSameAsANewInstallation(t *testing.T) {
+	fresh, db := testenv.Database(t), testenv.Database(t)
+	mustUp(t, fresh.Pool(t))
+	before7(t, db.Connect(t))
+	mustUp(t, db.Pool(t))
+	if ours, want := catalog(t, db.Connect(t)), catalog(t, fresh.Connect(t)); ours != want {
+		t.Errorf("after the upgrade\n%s\na new installation has\n%s", ours, want)
+	}
+	if ours, want := definitions(t, db.Connect(t)), definitions(t, fresh.Connect(t)); ours != want {
+		t.Errorf("after the upgrade\n%s\na new installation has\n%s", ours, want)
+	}
+}
+
+// Every file says of everything in which schema it is: run as they are on a search_path of traps, they take none.
+func TestTheFilesTakeNothingFromTheSearchPath(t *testing.T) {
+	fresh := testenv.Database(t)
+	mustUp(t, fresh.Pool(t))
+	db := testenv.Database(t)
+	tenant := db.Tenant(t)
+	tenant.PlantSearchPath()
+	tenant.PlantOperators("public")
+	conn := db.Connect(t)
+	installUpTo(t, conn, int(migrations.Latest()))
+	if got := one[string](t, conn, "SELECT pg_catalog.current_setting('search_path')"); got != "trap, public, pg_catalog" {
+		t.Errorf("search_path is %s afterwards", got)
+	}
+	execute(t, conn, "SET search_path = pg_catalog")
+	if got, want := definitions(t, conn), definitions(t, fresh.Connect(t)); got != want {
+		t.Errorf("on a search_path of traps\n%s\nelsewhere\n%s", got, want)
+	}
+	_ = conn.Close(context.Background())
+	tenant.WantNothingGained("after the files")
+}
