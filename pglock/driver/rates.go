@@ -1,0 +1,41 @@
+package driver
+
+import "context"
+
+// RateStore keeps the state of rate limits, for package ratelimit: for each key the time until which what it has let
+// through is accounted for (GCRA's theoretical arrival time). Times are nanoseconds, on one clock of the server's. All
+// methods may be called from many goroutines at once.
+type RateStore interface {
+	// TakeRates decides runs, and returns a grant for each. Runs of one key are together, and are decided in their order,
+	// at one time. An error means that it is not known what was taken; it matches [ErrUnavailable] where the server could
+	// not be reached.
+	TakeRates(ctx context.Context, runs []RateRun) ([]RateGrant, error)
+
+	// ReturnRate moves the key's time back by price if it is still until, which is when nothing was taken since, and
+	// reports whether it did.
+	ReturnRate(ctx context.Context, key string, until, price int64) (bool, error)
+}
+
+// RatePruner is implemented by stores whose old state does not go by itself.
+type RatePruner interface {
+	// PruneRates deletes state that says nothing any more, and returns how much of it.
+	PruneRates(ctx context.Context) (int64, error)
+}
+
+// RateRun is Count requests for Amount each, of one key, in the order of their arrival.
+type RateRun struct {
+	Key string
+	// Interval is how far one moves the key's time, and Tolerance how far that may be ahead of the clock.
+	Interval, Tolerance int64
+	Amount, Count       int64
+	// Patience is how much further ahead it may be: how long each may be put off. A request without patience is refused
+	// if an earlier one of its key without patience was, in the same call.
+	Patience int64
+}
+
+// RateGrant is what became of a [RateRun].
+type RateGrant struct {
+	Granted int64 // how many were let through, the first ones
+	Start   int64 // where the key's time was before them, or the clock if that is later
+	At      int64 // the clock when it was decided
+}

@@ -1,0 +1,171 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Limiter decides. Make one for each server and process and share it among all goroutines, since those that ask at the
+// same time share a statement. It has nothing to close. All methods may be called concurrently.
+//
+// A key is what is limited, such as "login:203.0.113.7": valid UTF-8 without NUL, of 1 to 1024 bytes. Use one Limit for a
+// key: two limits for one thing are two keys. A key's Limit may change; what was let through before still counts.
+type Limiter struct {
+	store  driver.RateStore
+	config config
+	seed   maphash.Seed
+	lanes  [lanes]lane
+}
+
+// Decision is what a [Limiter] has decided, and what is known of the key then.
+type Decision struct {
+	// OK says whether it may happen. What is OK has been counted.
+	OK bool
+	// Burst is how many may come at once after a pause.
+	Burst int
+	// Remaining is how many more could come now.
+	Remaining int
+	// RetryAfter is how long to wait before asking for as much again, if nobody else asks. It is zero when OK, and where it
+	// was only refused because an earlier, larger request was, see [Limiter.AllowN].
+	RetryAfter time.Duration
+	// ResetAfter is how long it takes until the whole Burst is there again, if nobody asks.
+	ResetAfter time.Duration
+	// At is when it was decided, by the clock of the server.
+	At time.Time
+	// Outage is why the server could not be asked, where [OnOutage] has decided; then only it and OK say something.
+	Outage error
+}
+
+// NewWithStore returns a Limiter on a store other than PostgreSQL. It is for packages that implement one.
+func NewWithStore(store driver.RateStore, opts ...Option) (*Limiter, error) {
+	if store == nil {
+		return nil, errors.New("pglock/ratelimit: the store is nil")
+	}
+	config, err := newConfig(opts)
+	if err != nil {
+		return nil, fmt.Errorf("pglock/ratelimit: %w", err)
+	}
+	l := &Limiter{store: store, config: config, seed: maphash.MakeSeed()}
+	for i := range l.lanes {
+		l.lanes[i].limiter = l
+	}
+	return l, nil
+}
+
+// Allow is [Limiter.AllowN] for one.
+func (l *Limiter) Allow(ctx context.Context, key string, limit Limit) (Decision, error) {
+	return l.AllowN(ctx, key, limit, 1)
+}
+
+// AllowN decides at once whether n may happen now: all of them or none. An n above the limit's Burst could never be let
+// through and is an error, and so is one below 1.
+//
+// Callers of one process that ask for a key at the same moment are let through in the order in which they came, up to the
+// first that is refused: a small request does not overtake a large one.
+//
+// A ctx that ends before the request is sent costs nothing. Afterwards what was asked for may have been counted, as after
+// any error.
+func (l *Limiter) AllowN(ctx context.Context, key string, limit Limit, n int) (Decision, error) {
+	r, err := newRequest(key, limit, n, 0)
+	if err != nil {
+		return Decision{}, refused(key, err)
+	}
+	if err := l.decide(ctx, r); err != nil {
+		return l.outage(key, err)
+	}
+	return r.decision(), nil
+}
+
+// outage is the decision where there is no answer.
+func (l *Limiter) outage(key string, err error) (Decision, error) {
+	err = refused(key, err)
+	if l.config.outage == Fail || !errors.Is(err, pglock.ErrUnavailable) {
+		return Decision{}, err
+	}
+	return Decision{OK: l.config.outage == Permit, Outage: err}, nil
+}
+
+// Prune deletes the state of keys that have been idle for so long that it says nothing any more, and returns of how many.
+// It reads the whole table, so call it now and then, for example each hour, from one process. On Redis state goes by
+// itself, and there is nothing to do.
+func (l *Limiter) Prune(ctx context.Context) (int64, error) {
+	pruner, ok := l.store.(driver.RatePruner)
+	if !ok {
+		return 0, nil
+	}
+	n, err := pruner.PruneRates(ctx)
+	if err != nil {
+		return n, fmt.Errorf("pglock/ratelimit: prune: %w", err)
+	}
+	return n, nil
+}
+
+// request is one call that wants a decision.
+type request struct {
+	key      string
+	burst    int
+	shape    shape
+	amount   int64
+	patience int64
+
+	answered chan struct{} // closed when the fields below are set
+	ok       bool
+	until    int64 // where the key's time is after it, or would be
+	before   int64 // where it is when this one is not let through
+	at       int64
+	err      error
+}
+
+const maxKey = 1024
+
+// ErrExceedsBurst: what was asked for is more than the limit's Burst, so it could never be let through at once.
+var ErrExceedsBurst = errors.New("more than the limit's burst")
+
+func newRequest(key string, limit Limit, n int, patience time.Duration) (*request, error) {
+	shape, err := limit.shape()
+	switch {
+	case err != nil:
+		return nil, err
+	case key == "":
+		return nil, errors.New("the key is empty")
+	case len(key) > maxKey:
+		return nil, fmt.Errorf("the key has %d bytes, and at most %d fit (hash what is longer)", len(key), maxKey)
+	case !utf8.ValidString(key) || strings.Contains(key, "\x00"):
+		return nil, errors.New("the key is not valid UTF-8, or contains NUL")
+	case n < 1:
+		return nil, fmt.Errorf("%d were asked for, and it must be at least one", n)
+	case n > limit.burst():
+		return nil, fmt.Errorf("%w: %d were asked for, and the limit is %v", ErrExceedsBurst, n, limit)
+	}
+	return &request{
+		key: key, burst: limit.burst(), shape: shape, amount: int64(n), patience: int64(min(patience, maxSpan)),
+		answered: make(chan struct{}),
+	}, nil
+}
+
+func (r *request) price() int64 { return r.amount * r.shape.interval }
+
+// decision is what the answer comes to.
+func (r *request) decision() Decision {
+	d := Decision{OK: r.ok, Burst: r.burst, At: time.Unix(0, r.at)}
+	now := r.until
+	if !r.ok {
+		now = r.before
+		d.RetryAfter = time.Duration(max(0, r.before+r.price()-r.shape.tolerance-r.at))
+	}
+	d.Remaining = int(max(0, (r.at+r.shape.tolerance-now)/r.shape.interval))
+	d.ResetAfter = time.Duration(max(0, now-r.at))
+	return d
+}
+
+func refused(key string, err error) error {
+	return fmt.Errorf("pglock/ratelimit: key %q: %w", key, err)
+}

@@ -1,0 +1,120 @@
+package ratelimit_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
+	"github.com/pglock-toolkit/pglock/pglock/ratelimit/ratelimittest"
+)
+
+// askOn makes the test binary a process that asks for many keys on the database that the variable names.
+const askOn = "PGLOCK_TEST_RATELIMIT_ASK"
+
+func TestMain(m *testing.M) {
+	if connString := os.Getenv(askOn); connString != "" {
+		if err := askForMany(connString); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	testenv.Main(m)
+}
+
+// askForMany asks for overlapping sets of keys at the same time, in every order.
+func askForMany(connString string) error {
+	const callers, rounds, keys = 64, 60, 40
+	pool, err := pgxpool.New(context.Background(), connString)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	l, err := ratelimit.New(pool, ratelimit.Timeout(patience))
+	if err != nil {
+		return err
+	}
+	errs := make(chan error, callers)
+	for range callers {
+		go func() {
+			var err error
+			for i := 0; i < rounds && err == nil; i++ {
+				key := fmt.Sprint("k", rand.N(keys))
+				_, err = l.AllowN(context.Background(), key, ratelimit.Limit{Count: 1e6, Per: time.Second}, 1+rand.N(3))
+			}
+			errs <- err
+		}()
+	}
+	for range callers {
+		err = errors.Join(err, <-errs)
+	}
+	return err
+}
+
+func TestRatelimitProcessesWithOverlappingKeysDoNotDeadlock(t *testing.T) {
+	db, _ := installed(t)
+	self, err := os.Executable()
+	must(t, err)
+	var processes [4]*exec.Cmd
+	var outputs [len(processes)]bytes.Buffer
+	for i := range processes {
+		processes[i] = exec.CommandContext(t.Context(), self)
+		processes[i].Env = append(os.Environ(), askOn+"="+db.ConnString())
+		processes[i].Stderr = &outputs[i]
+		must(t, processes[i].Start())
+	}
+	for i, process := range processes {
+		if err := process.Wait(); err != nil {
+			t.Errorf("process %d: %v\n%s", i, err, &outputs[i])
+		}
+	}
+}
+
+func TestRatelimitInMemory(t *testing.T) {
+	var store ratelimittest.Memory
+	ratelimittest.Exercise(t, func(t testing.TB) *ratelimit.Limiter {
+		l, err := ratelimit.NewWithStore(&store, ratelimit.Timeout(patience))
+		must(t, err)
+		return l
+	})
+}
+
+func TestRatelimitOnPostgreSQL(t *testing.T) {
+	_, pool := installed(t)
+	ratelimittest.Exercise(t, func(t testing.TB) *ratelimit.Limiter { return open(t, pool) })
+}
+
+// installed returns a pool for a new database that has the schema.
+func installed(t *testing.T) (*testenv.DB, *pgxpool.Pool) {
+	t.Helper()
+	db := testenv.Database(t)
+	pool := db.Pool(t)
+	must(t, migrations.Up(t.Context(), pool))
+	return db, pool
+}
+
+// open returns a Limiter that gives a loaded machine time to answer.
+func open(t testing.TB, db ratelimit.DB, opts ...ratelimit.Option) *ratelimit.Limiter {
+	t.Helper()
+	l, err := ratelimit.New(db, append([]ratelimit.Option{ratelimit.Timeout(patience)}, opts...)...)
+	must(t, err)
+	return l
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,66 @@
+package ratelimit
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Option configures a [Limiter].
+type Option func(*config) error
+
+type config struct {
+	timeout time.Duration
+	outage  Policy
+}
+
+// Policy says what a Limiter does while its server cannot be reached.
+type Policy int
+
+// The policies.
+const (
+	// Fail returns an error that matches [pglock.ErrUnavailable], and leaves it to the caller. It is the default.
+	Fail Policy = iota
+	// Permit lets everything through, without a limit.
+	Permit
+	// Refuse lets nothing through.
+	Refuse
+)
+
+// OnOutage says what happens while the server cannot be reached, or does not answer within [Timeout]. With Permit and
+// Refuse the call returns no error, and [Decision.Outage] says why it was decided that way. Other errors, such as a
+// missing schema, are returned as ever.
+func OnOutage(p Policy) Option {
+	return func(c *config) error {
+		if p < Fail || p > Refuse {
+			return fmt.Errorf("OnOutage: there is no policy %d", p)
+		}
+		c.outage = p
+		return nil
+	}
+}
+
+// Timeout bounds how long the server may take to answer; after that it counts as one that cannot be reached. The default
+// is a second. A d that is not positive is an error.
+func Timeout(d time.Duration) Option {
+	return func(c *config) error {
+		if d <= 0 {
+			return fmt.Errorf("Timeout(%v): the duration is not positive", d)
+		}
+		c.timeout = d
+		return nil
+	}
+}
+
+func newConfig(opts []Option) (config, error) {
+	c := config{timeout: time.Second}
+	for _, opt := range opts {
+		if opt == nil {
+			return c, errors.New("an Option is nil")
+		}
+		if err := opt(&c); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}

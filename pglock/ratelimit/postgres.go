@@ -1,0 +1,83 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/records"
+)
+
+// DB is a pool of connections, such as *pgxpool.Pool. It is used by several goroutines at once, and each statement is a
+// transaction of its own, so neither a connection nor a transaction will do.
+type DB interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// New returns a Limiter whose limits are in schema pglock of db. It uses at most a few connections at once and does not
+// connect yet. Rows stay until [Limiter.Prune] deletes those that say nothing any more.
+func New(db DB, opts ...Option) (*Limiter, error) {
+	_, isTx := db.(pgx.Tx)
+	_, isConn := db.(*pgx.Conn)
+	switch {
+	case db == nil:
+		return nil, errors.New("pglock/ratelimit: the DB is nil")
+	case isTx:
+		return nil, errors.New("pglock/ratelimit: the DB is a transaction: what is taken would be locked until it ends, and come back with its rollback")
+	case isConn:
+		return nil, errors.New("pglock/ratelimit: the DB is a connection, and goroutines cannot share that: use a pool")
+	}
+	return NewWithStore(postgres{records.OneRoundTrip(db)}, opts...)
+}
+
+// postgres implements [driver.RateStore] and [driver.RatePruner].
+type postgres struct{ queries *lockdb.Queries }
+
+func (p postgres) TakeRates(ctx context.Context, runs []driver.RateRun) ([]driver.RateGrant, error) {
+	n := len(runs)
+	params := lockdb.RateTakeParams{
+		Keys: make([]string, n), Intervals: make([]int64, n), Tolerances: make([]int64, n),
+		Amounts: make([]int64, n), Counts: make([]int64, n), Patiences: make([]int64, n),
+	}
+	for i, r := range runs {
+		params.Keys[i], params.Intervals[i], params.Tolerances[i] = r.Key, r.Interval, r.Tolerance
+		params.Amounts[i], params.Counts[i], params.Patiences[i] = r.Amount, r.Count, r.Patience
+	}
+	rows, err := p.queries.RateTake(ctx, params)
+	if err != nil {
+		return nil, records.Unavailable(ctx, err)
+	}
+	if len(rows) != n {
+		return nil, fmt.Errorf("the server decided %d of %d runs", len(rows), n)
+	}
+	grants := make([]driver.RateGrant, n)
+	for i, row := range rows {
+		grants[i] = driver.RateGrant{Granted: row.Granted, Start: row.Start, At: row.At}
+	}
+	return grants, nil
+}
+
+func (p postgres) ReturnRate(ctx context.Context, key string, until, price int64) (bool, error) {
+	returned, err := p.queries.RateReturn(ctx, lockdb.RateReturnParams{Key: key, TakenUntil: until, Price: price})
+	return returned, records.Unavailable(ctx, err)
+}
+
+// PruneRates deletes in steps, so that nobody waits long for a row.
+func (p postgres) PruneRates(ctx context.Context) (deleted int64, err error) {
+	for {
+		n, err := p.queries.RatePrune(ctx, pruneAtOnce)
+		deleted += n
+		if err != nil || n < pruneAtOnce {
+			return deleted, records.Unavailable(ctx, err)
+		}
+	}
+}
+
+const pruneAtOnce = 1000

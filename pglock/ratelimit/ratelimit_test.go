@@ -1,0 +1,287 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
+	"github.com/pglock-toolkit/pglock/pglock/ratelimit/ratelimittest"
+)
+
+const patience = time.Minute
+
+var slow = ratelimit.Limit{Count: 24, Per: 24 * time.Hour, Burst: 5}
+
+func one[T any](t *testing.T, db ratelimit.DB, sql string, args ...any) T {
+	t.Helper()
+	rows, err := db.Query(t.Context(), sql, args...)
+	must(t, err)
+	value, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return value
+}
+
+func TestRatelimitARefusalWritesNothing(t *testing.T) {
+	server := testenv.Database(t)
+	pool := server.Pool(t)
+	must(t, migrations.Up(t.Context(), pool))
+	l := open(t, pool)
+	for range slow.Burst {
+		if d, err := l.Allow(t.Context(), "k", slow); err != nil || !d.OK {
+			t.Fatal(d, err)
+		}
+	}
+	// Others write WAL too, so the measurement is tried again until nobody does.
+	const refusals, tries = 50, 20
+	var wal, xids int64
+	for range tries {
+		before := one[int64](t, pool, "SELECT (pg_current_wal_insert_lsn() - '0/0')::int8")
+		xid := one[int64](t, pool, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8")
+		for range refusals {
+			if d, err := l.Allow(t.Context(), "k", slow); err != nil || d.OK {
+				t.Fatal(d, err)
+			}
+		}
+		wal = one[int64](t, pool, "SELECT (pg_current_wal_insert_lsn() - '0/0')::int8") - before
+		xids = one[int64](t, pool, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8") - xid
+		if wal == 0 && xids == 0 {
+			return
+		}
+	}
+	t.Errorf("%d refusals wrote %d bytes of WAL and took %d transaction IDs, in the last of %d tries", refusals, wal, xids, tries)
+}
+
+// The time of a decision is taken when the row is locked: a caller that waited for the row does not decide by the time at
+// which it came.
+func TestRatelimitTheTimeIsTakenAfterTheRowIsLocked(t *testing.T) {
+	_, pool := installed(t)
+	l := open(t, pool)
+	if _, err := l.Allow(t.Context(), "k", slow); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := pool.Begin(t.Context())
+	must(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	_, err = tx.Exec(t.Context(), "SELECT FROM pglock.rates WHERE key = 'k' FOR UPDATE")
+	must(t, err)
+	decided := make(chan ratelimit.Decision, 1)
+	go func() {
+		d, err := l.Allow(t.Context(), "k", slow)
+		if err != nil {
+			t.Error(err)
+		}
+		decided <- d
+	}()
+	awaitBlocked(t, pool)
+	until := one[time.Time](t, pool, "SELECT clock_timestamp()")
+	must(t, tx.Rollback(t.Context()))
+	if d := <-decided; d.At.Before(until) || !d.OK {
+		t.Errorf("decided at %v, and the row was locked until %v", d.At, until)
+	}
+}
+
+func awaitBlocked(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if one[int](t, pool, `SELECT count(*)::int FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0 {
+			return
+		}
+	}
+	t.Fatal("nobody waits for the row")
+}
+
+// gate is a store that lets a call through when the test says so, and remembers what it was asked.
+type gate struct {
+	ratelimittest.Memory
+	open  chan struct{}
+	mu    sync.Mutex
+	calls [][]driver.RateRun
+}
+
+func (g *gate) TakeRates(ctx context.Context, runs []driver.RateRun) ([]driver.RateGrant, error) {
+	g.mu.Lock()
+	g.calls = append(g.calls, runs)
+	g.mu.Unlock()
+	<-g.open
+	return g.Memory.TakeRates(ctx, runs)
+}
+
+func TestRatelimitCallersOfAMomentAreOneStatement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{open: make(chan struct{})}
+		l, err := ratelimit.NewWithStore(g)
+		must(t, err)
+		var wg sync.WaitGroup
+		ask := func(n int) (d ratelimit.Decision) {
+			d, err := l.AllowN(t.Context(), "k", slow, n)
+			if err != nil {
+				t.Error(err)
+			}
+			return d
+		}
+		wg.Go(func() { ask(1) })
+		synctest.Wait() // it is on its way
+		var decisions [6]ratelimit.Decision
+		for i, n := range []int{1, 1, 3, 1, 1, 1} { // four are left: two and then three are one too many
+			wg.Go(func() { decisions[i] = ask(n) })
+			synctest.Wait() // so that they come in this order
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		wg.Go(func() {
+			if _, err := l.Allow(ctx, "k", slow); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		cancel() // before it is sent
+		synctest.Wait()
+		close(g.open)
+		wg.Wait()
+		if len(g.calls) != 2 || len(g.calls[1]) != 3 || g.calls[1][0].Count != 2 || g.calls[1][2].Count != 3 {
+			t.Errorf("the store was asked %+v", g.calls)
+		}
+		for i, want := range []bool{true, true, false, false, false, false} {
+			if decisions[i].OK != want {
+				t.Errorf("caller %d got %+v", i, decisions[i])
+			}
+		}
+		if d := ask(2); !d.OK || d.Remaining != 0 {
+			t.Errorf("afterwards there are not two left: %+v", d)
+		}
+	})
+}
+
+func TestRatelimitRetryAfterIsWhenItIsLetThrough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := ratelimittest.NewMemory()
+		must(t, err)
+		limit := ratelimit.Limit{Count: 7, Per: time.Second, Burst: 3}
+		for i := range 100 {
+			n := 1 + i%3
+			d, err := l.AllowN(t.Context(), "k", limit, n)
+			must(t, err)
+			if d.OK {
+				continue
+			}
+			time.Sleep(d.RetryAfter - 1)
+			if d, err := l.AllowN(t.Context(), "k", limit, n); err != nil || d.OK {
+				t.Fatalf("let through a nanosecond early: %+v, %v", d, err)
+			}
+			time.Sleep(1)
+			if d, err := l.AllowN(t.Context(), "k", limit, n); err != nil || !d.OK {
+				t.Fatalf("not let through after RetryAfter: %+v, %v", d, err)
+			}
+		}
+		d, err := l.Allow(t.Context(), "k", limit)
+		must(t, err)
+		time.Sleep(d.ResetAfter)
+		if d, err := l.AllowN(t.Context(), "k", limit, limit.Burst); err != nil || !d.OK {
+			t.Errorf("the burst is not there after ResetAfter: %+v, %v", d, err)
+		}
+	})
+}
+
+func TestRatelimitOutagePolicies(t *testing.T) {
+	pool, err := pgxpool.New(t.Context(), "postgres://127.0.0.1:1/nowhere?sslmode=disable")
+	must(t, err)
+	t.Cleanup(pool.Close)
+	for policy, want := range map[ratelimit.Policy]struct{ err, ok bool }{
+		ratelimit.Fail: {err: true}, ratelimit.Permit: {ok: true}, ratelimit.Refuse: {},
+	} {
+		l := open(t, pool, ratelimit.OnOutage(policy))
+		d, err := l.Allow(t.Context(), "k", slow)
+		if (err != nil) != want.err || d.OK != want.ok {
+			t.Errorf("policy %d: %+v, %v", policy, d, err)
+		}
+		if outage := errors.Join(err, d.Outage); !errors.Is(outage, pglock.ErrUnavailable) {
+			t.Errorf("policy %d: %v", policy, outage)
+		}
+		if err := l.Wait(t.Context(), "k", slow); (err == nil) != want.ok {
+			t.Errorf("policy %d: Wait = %v", policy, err)
+		}
+	}
+}
+
+func TestRatelimitAServerThatDoesNotAnswerIsAnOutage(t *testing.T) {
+	_, pool := installed(t)
+	l := open(t, pool, ratelimit.Timeout(100*time.Millisecond), ratelimit.OnOutage(ratelimit.Refuse))
+	tx, err := pool.Begin(t.Context())
+	must(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	_, err = tx.Exec(t.Context(), "LOCK TABLE pglock.rates")
+	must(t, err)
+	d, err := l.Allow(t.Context(), "k", slow)
+	if err != nil || d.OK || !errors.Is(d.Outage, pglock.ErrUnavailable) {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+func TestRatelimitWithoutTheSchemaTheErrorNamesTheCommand(t *testing.T) {
+	l := open(t, testenv.Database(t).Pool(t), ratelimit.OnOutage(ratelimit.Permit))
+	_, err := l.Allow(t.Context(), "k", slow)
+	if !errors.Is(err, pglock.ErrSchemaMissing) || !strings.Contains(err.Error(), "pglock migrate up") {
+		t.Error(err)
+	}
+}
+
+func TestRatelimitPruneDeletesWhatSaysNothing(t *testing.T) {
+	db, owner := installed(t)
+	pool, err := pgxpool.New(t.Context(), db.Role(t, "pglock_locker"))
+	must(t, err)
+	t.Cleanup(pool.Close)
+	_, err = owner.Exec(t.Context(), migrations.LockerGrants(pool.Config().ConnConfig.User))
+	must(t, err)
+	l := open(t, pool)
+	fast := ratelimit.Limit{Count: 1000, Per: time.Millisecond}
+	for i := range 10 {
+		_, err := l.Allow(t.Context(), fmt.Sprint("fast ", i), fast)
+		must(t, err)
+	}
+	_, err = l.Allow(t.Context(), "slow", slow)
+	must(t, err)
+	_, err = owner.Exec(t.Context(), "INSERT INTO pglock.rates SELECT i, 0 FROM generate_series(1, 2500) AS i")
+	must(t, err)
+	time.Sleep(time.Millisecond)
+	if n, err := l.Prune(t.Context()); err != nil || n != 2510 {
+		t.Errorf("Prune = %d, %v", n, err)
+	}
+	if d, err := l.Allow(t.Context(), "slow", slow); err != nil || d.Remaining != slow.Burst-2 {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+func TestRatelimitMisuseIsAnError(t *testing.T) {
+	_, pool := installed(t)
+	tx, err := pool.Begin(t.Context())
+	must(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	for _, db := range []ratelimit.DB{nil, tx, tx.Conn()} {
+		if _, err := ratelimit.New(db); err == nil {
+			t.Errorf("New takes %T", db)
+		}
+	}
+	if _, err := ratelimit.NewWithStore(nil); err == nil {
+		t.Error("NewWithStore takes nil")
+	}
+	for _, opt := range []ratelimit.Option{nil, ratelimit.Timeout(0), ratelimit.OnOutage(7)} {
+		if _, err := ratelimit.New(pool, opt); err == nil {
+			t.Error("a wrong option is no error")
+		}
+	}
+}

@@ -1,0 +1,336 @@
+package ratelimittest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
+)
+
+// Exercise runs the suite: what package ratelimit promises of every store. Each Limiter that open returns stands for one
+// process; all must share one server, on which nobody else uses the keys, which begin with the test's name.
+func Exercise(t *testing.T, open func(t testing.TB) *ratelimit.Limiter) {
+	for _, test := range []struct {
+		name string
+		run  func(*suite)
+	}{
+		{"ABurstIsLetThroughAndThenNoMore", (*suite).burst},
+		{"SeveralAtOnceAreAllOrNone", (*suite).several},
+		{"ProcessesShareALimit", (*suite).shared},
+		{"TheBoundHoldsInEveryWindow", (*suite).bound},
+		{"AStrictLimitHoldsInEveryWindow", (*suite).strict},
+		{"WaitsAreSpaced", (*suite).wait},
+		{"AWaitThatIsTooLongCostsNothing", (*suite).tooLong},
+		{"WhatIsCancelledLastComesBack", (*suite).cancel},
+		{"AnEndedContextCostsNothing", (*suite).ended},
+		{"KeysOfAllKinds", (*suite).keys},
+		{"MisuseIsAnError", (*suite).misuse},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			test.run(&suite{T: t, ctx: ctx, open: func() *ratelimit.Limiter { return open(t) }})
+		})
+	}
+}
+
+// patience is how long the suite waits for what must happen.
+const patience = time.Minute
+
+type suite struct {
+	*testing.T
+	ctx  context.Context
+	open func() *ratelimit.Limiter
+}
+
+func (s *suite) key(name string) string { return s.Name() + "/" + name }
+
+func (s *suite) allow(l *ratelimit.Limiter, key string, limit ratelimit.Limit, n int) ratelimit.Decision {
+	s.Helper()
+	d, err := l.AllowN(s.ctx, key, limit, n)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return d
+}
+
+func (s *suite) want(d ratelimit.Decision, ok bool, remaining int) {
+	s.Helper()
+	if d.OK != ok || d.Remaining != remaining {
+		s.Fatalf("OK %v with %d remaining, want %v with %d: %+v", d.OK, d.Remaining, ok, remaining, d)
+	}
+}
+
+// slow lets nothing more through during a test.
+var slow = ratelimit.Limit{Count: 24, Per: 24 * time.Hour, Burst: 5}
+
+func (s *suite) burst() {
+	l, key := s.open(), s.key("k")
+	var last ratelimit.Decision
+	for i := range slow.Burst {
+		d := s.allow(l, key, slow, 1)
+		s.want(d, true, slow.Burst-1-i)
+		if i > 0 && d.At.Before(last.At) || d.RetryAfter != 0 || d.Burst != slow.Burst {
+			s.Errorf("%+v after %+v", d, last)
+		}
+		last = d
+	}
+	d := s.allow(l, key, slow, 1)
+	s.want(d, false, 0)
+	if d.RetryAfter <= 50*time.Minute || d.RetryAfter > time.Hour || d.ResetAfter <= d.RetryAfter || d.ResetAfter > 5*time.Hour {
+		s.Errorf("%+v", d)
+	}
+	s.want(s.allow(s.open(), key, slow, 1), false, 0) // a restart changes nothing
+}
+
+func (s *suite) several() {
+	l, key := s.open(), s.key("k")
+	s.want(s.allow(l, key, slow, 3), true, 2)
+	s.want(s.allow(l, key, slow, 3), false, 2)
+	s.want(s.allow(l, key, slow, 2), true, 0)
+	if _, err := l.AllowN(s.ctx, key, slow, slow.Burst+1); !errors.Is(err, ratelimit.ErrExceedsBurst) {
+		s.Errorf("more than the burst: %v", err)
+	}
+}
+
+func (s *suite) shared() {
+	limit := ratelimit.Limit{Count: 24, Per: 24 * time.Hour, Burst: 100}
+	const processes, callers, keys = 3, 60, 4
+	var mu sync.Mutex
+	allowed := map[string]int{}
+	var wg sync.WaitGroup
+	for range processes {
+		l := s.open()
+		for i := range callers * keys {
+			wg.Go(func() {
+				key := s.key(fmt.Sprint(i % keys))
+				d, err := l.Allow(s.ctx, key, limit)
+				if err != nil {
+					s.Error(err)
+				}
+				if d.OK {
+					mu.Lock()
+					allowed[key]++
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	wg.Wait()
+	for key, n := range allowed {
+		if n != limit.Burst {
+			s.Errorf("%s let %d through, want %d", key, n, limit.Burst)
+		}
+	}
+}
+
+// hammer asks from several processes for as long as d, and returns when something was let through, by the server's clock.
+func (s *suite) hammer(limit ratelimit.Limit, d time.Duration) []time.Time {
+	var mu sync.Mutex
+	var times []time.Time
+	var wg sync.WaitGroup
+	end := time.Now().Add(d)
+	for range 3 {
+		l := s.open()
+		for i := range 4 {
+			wg.Go(func() {
+				for n := 1 + i%2; time.Now().Before(end); {
+					d, err := l.AllowN(s.ctx, s.key("k"), limit, n)
+					if err != nil {
+						s.Error(err)
+						return
+					}
+					if d.OK {
+						mu.Lock()
+						times = append(times, slices.Repeat([]time.Time{d.At}, n)...)
+						mu.Unlock()
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	slices.SortFunc(times, time.Time.Compare)
+	return times
+}
+
+// most is the largest number of times in any half-open window.
+func most(times []time.Time, window time.Duration) (n int) {
+	first := 0
+	for last := range times {
+		for times[last].Sub(times[first]) >= window {
+			first++
+		}
+		n = max(n, last-first+1)
+	}
+	return n
+}
+
+func (s *suite) bound() {
+	limit := ratelimit.Limit{Count: 40, Per: 400 * time.Millisecond, Burst: 10}
+	times := s.hammer(limit, 2*time.Second)
+	for _, window := range []time.Duration{time.Millisecond, 100 * time.Millisecond, 400 * time.Millisecond, time.Second} {
+		bound := float64(limit.Burst) + float64(window)*float64(limit.Count)/float64(limit.Per) + 1
+		if n := most(times, window); float64(n) >= bound {
+			s.Errorf("%d in %v, want fewer than %v", n, window, bound)
+		}
+	}
+	if len(times) < 3*limit.Count { // or the test says nothing; on a machine that does nothing else it is five times
+		s.Errorf("only %d were let through", len(times))
+	}
+}
+
+func (s *suite) strict() {
+	for _, burst := range []int{0, 2, 15} {
+		limit := ratelimit.Limit{Count: 20, Per: 250 * time.Millisecond, Burst: burst}.Strict()
+		if burst == 0 {
+			limit.Burst = 2 // hammer asks for two, too
+		}
+		s.Run(limit.String(), func(t *testing.T) {
+			inner := *s
+			inner.T = t
+			times := inner.hammer(limit, time.Second)
+			if n := most(times, limit.Per); n > limit.Count {
+				t.Errorf("%d in a window of %v, want no more than %d", n, limit.Per, limit.Count)
+			}
+			if len(times) < limit.Count {
+				t.Errorf("only %d were let through", len(times))
+			}
+		})
+	}
+}
+
+func (s *suite) wait() {
+	l, key := s.open(), s.key("k")
+	limit := ratelimit.Limit{Count: 50, Per: time.Second, Burst: 1}
+	start := time.Now()
+	const waits = 10
+	var wg sync.WaitGroup
+	for range waits {
+		wg.Go(func() {
+			if err := l.Wait(s.ctx, key, limit); err != nil {
+				s.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if took, least := time.Since(start), (waits-1)*20*time.Millisecond; took < least {
+		s.Errorf("%d waits took %v, want at least %v", waits, took, least)
+	}
+}
+
+func (s *suite) tooLong() {
+	l, key := s.open(), s.key("k")
+	s.want(s.allow(l, key, slow, slow.Burst-1), true, 1)
+	ctx, cancel := context.WithTimeout(s.ctx, 30*time.Second)
+	defer cancel()
+	if err := l.WaitN(ctx, key, slow, 3); !errors.Is(err, ratelimit.ErrTooLong) {
+		s.Errorf("a wait of hours: %v", err)
+	}
+	if _, err := l.ReserveN(ctx, key, slow, 3); !errors.Is(err, ratelimit.ErrTooLong) {
+		s.Errorf("a reservation in hours: %v", err)
+	}
+	s.want(s.allow(l, key, slow, 1), true, 0)
+}
+
+func (s *suite) cancel() {
+	l, key := s.open(), s.key("k")
+	s.want(s.allow(l, key, slow, slow.Burst), true, 0)
+	reserve := func() *ratelimit.Reservation {
+		s.Helper()
+		r, err := l.Reserve(context.WithoutCancel(s.ctx), key, slow)
+		if err != nil {
+			s.Fatal(err)
+		}
+		return r
+	}
+	cancel := func(r *ratelimit.Reservation, want bool) {
+		s.Helper()
+		if returned, err := r.Cancel(s.ctx); err != nil || returned != want {
+			s.Errorf("Cancel = %v, %v; want %v", returned, err, want)
+		}
+	}
+	first, second := reserve(), reserve()
+	if d := second.Delay() - first.Delay(); d < 59*time.Minute || d > 61*time.Minute {
+		s.Errorf("the second comes %v after the first", d)
+	}
+	cancel(first, false) // the second has its time
+	cancel(first, false)
+	cancel(second, true)
+	cancel(second, false)
+	third := reserve()
+	if d := third.Delay() - second.Delay(); d.Abs() > time.Minute {
+		s.Errorf("the third has not got the second's place: %v apart", d)
+	}
+	cancel(third, true)
+
+	ctx, end := context.WithCancel(context.WithoutCancel(s.ctx))
+	waited := make(chan error)
+	go func() { waited <- l.Wait(ctx, key, slow) }()
+	time.AfterFunc(50*time.Millisecond, end) // sooner or later than it is sent: both must leave nothing
+	if err := <-waited; !errors.Is(err, context.Canceled) {
+		s.Errorf("a wait that was cancelled: %v", err)
+	}
+}
+
+func (s *suite) ended() {
+	l, key := s.open(), s.key("k")
+	ctx, cancel := context.WithCancel(s.ctx)
+	cancel()
+	for range 10 {
+		if _, err := l.Allow(ctx, key, slow); !errors.Is(err, context.Canceled) {
+			s.Errorf("with an ended context: %v", err)
+		}
+	}
+	s.want(s.allow(l, key, slow, slow.Burst), true, 0)
+}
+
+func (s *suite) keys() {
+	l := s.open()
+	for _, name := range []string{"", " ", "a}b", "{a}", "a{b}c{", "日本語", "'\"\\;--", strings.Repeat("x", 900)} {
+		s.want(s.allow(l, s.key(name), slow, 1), true, slow.Burst-1)
+		s.want(s.allow(l, s.key(name), slow, 1), true, slow.Burst-2)
+	}
+}
+
+func (s *suite) misuse() {
+	l := s.open()
+	for name, test := range map[string]struct {
+		key   string
+		limit ratelimit.Limit
+		n     int
+		want  string
+	}{
+		"no key":             {"", slow, 1, "empty"},
+		"a long key":         {strings.Repeat("x", 1025), slow, 1, "1025 bytes"},
+		"NUL":                {"a\x00", slow, 1, "NUL"},
+		"invalid UTF-8":      {"a\xff", slow, 1, "UTF-8"},
+		"none":               {"a", slow, 0, "at least one"},
+		"a negative number":  {"a", slow, -1, "at least one"},
+		"no count":           {"a", ratelimit.Limit{Per: time.Second}, 1, "Count"},
+		"a negative rate":    {"a", ratelimit.PerSecond(-1), 1, "Count"},
+		"no time":            {"a", ratelimit.Limit{Count: 1}, 1, "Per"},
+		"a negative burst":   {"a", ratelimit.Limit{Count: 1, Per: 1, Burst: -1}, 1, "Burst"},
+		"too often":          {"a", ratelimit.Limit{Count: 11, Per: 10}, 1, "nanosecond"},
+		"too slow":           {"a", ratelimit.Limit{Count: 1, Per: 1 << 62}, 1, "longer"},
+		"a wide strict one":  {"a", ratelimit.Limit{Count: 5, Per: time.Second, Burst: 6}.Strict(), 1, "strict"},
+		"more than a strict": {"a", ratelimit.PerSecond(5).Strict(), 2, "burst"},
+	} {
+		_, err := l.AllowN(s.ctx, test.key, test.limit, test.n)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			s.Errorf("%s: %v", name, err)
+		}
+		if _, err := l.ReserveN(s.ctx, test.key, test.limit, test.n); err == nil {
+			s.Errorf("%s can be reserved", name)
+		}
+		if err := l.WaitN(s.ctx, test.key, test.limit, test.n); err == nil {
+			s.Errorf("%s can be waited for", name)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+// Package ratelimittest helps to test what uses rate limits, and what implements them: [NewMemory] needs no server, and
+// [Exercise] is the suite that every store passes.
+package ratelimittest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
+)
+
+// NewMemory returns a Limiter whose limits live in this process: that of a new [Memory]. It works in a bubble of
+// testing/synctest.
+func NewMemory(opts ...ratelimit.Option) (*ratelimit.Limiter, error) {
+	return ratelimit.NewWithStore(&Memory{}, opts...)
+}
+
+// Memory is a store of rate limits in memory. The Limiters that share one limit together, as those of several processes
+// do. The zero Memory is ready to use.
+type Memory struct {
+	mu   sync.Mutex
+	busy map[string]int64
+}
+
+// TakeRates implements [driver.RateStore].
+func (m *Memory) TakeRates(ctx context.Context, runs []driver.RateRun) ([]driver.RateGrant, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.busy == nil {
+		m.busy = map[string]int64{}
+	}
+	now := time.Now().UnixNano()
+	grants := make([]driver.RateGrant, len(runs))
+	refused := false
+	for i, run := range runs {
+		if i == 0 || runs[i-1].Key != run.Key {
+			refused = false
+		}
+		price := run.Amount * run.Interval
+		start := max(m.busy[run.Key], now)
+		granted := max(0, min(run.Count, (now+run.Tolerance+run.Patience-start)/price))
+		if refused && run.Patience == 0 {
+			granted = 0
+		}
+		if granted > 0 {
+			m.busy[run.Key] = start + granted*price
+		}
+		refused = refused || granted < run.Count && run.Patience == 0
+		grants[i] = driver.RateGrant{Granted: granted, Start: start, At: now}
+	}
+	return grants, ctx.Err()
+}
+
+// ReturnRate implements [driver.RateStore].
+func (m *Memory) ReturnRate(_ context.Context, key string, until, price int64) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.busy[key] != until {
+		return false, nil
+	}
+	m.busy[key] -= price
+	return true, nil
+}
