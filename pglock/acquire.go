@@ -68,7 +68,7 @@ func (l *Locker) serve(ctx context.Context, r *request, keys []Key, try bool, op
 		if err != nil {
 			err = l.explain(ctx, r, err, waited)
 		}
-		r.tells(ctx, l.config.observer, lock, waited, err)
+		l.tell(ctx, r, lock, waited, err)
 	}
 	if err != nil {
 		return nil, err
@@ -77,6 +77,18 @@ func (l *Locker) serve(ctx context.Context, r *request, keys []Key, try bool, op
 		lock.limit(r.config.maxHold)
 	}
 	return lock, nil
+}
+
+// tell reports the end of an acquiring call. If the Observer panics the caller never sees the lock, so it is given back.
+func (l *Locker) tell(ctx context.Context, r *request, lock *Lock, waited time.Duration, err error) {
+	returned := false
+	defer func() {
+		if !returned && lock != nil && lock.end(ErrUnlocked) {
+			_ = l.drop(ctx, lock)
+		}
+	}()
+	r.tells(ctx, l.config.observer, lock, waited, err)
+	returned = true
 }
 
 // prepare makes r what is asked for.
@@ -140,16 +152,20 @@ func (l *Locker) take(ctx context.Context, r *request) (*Lock, error) {
 }
 
 // passQueues brings r through the entries of its keys. Afterwards r is busy at all of them, or has a Lock, or
-// there is an error and it is at none.
+// there is an error and it is at none; nor is it after a panic of the Observer.
 func (l *Locker) passQueues(ctx context.Context, r *request) error {
-	for i, key := range r.keys {
+	passed := false
+	defer func() {
+		if !passed && len(r.entries) > 0 {
+			l.stopAsking(r)
+		}
+	}()
+	for _, key := range r.keys {
 		if err := l.passQueue(ctx, r, l.identityOf(key)); err != nil {
-			if i > 0 {
-				l.stopAsking(r)
-			}
 			return err
 		}
 	}
+	passed = true
 	return nil
 }
 
@@ -174,11 +190,16 @@ func (l *Locker) passQueue(ctx context.Context, r *request, id identity) error {
 		r.shards = r.shards.with(s.index)
 		return nil
 	}
+	l.turnBackLocked(s, r)
+	return r.err
+}
+
+// turnBackLocked takes the last entry from r, which is not there any more.
+func (l *Locker) turnBackLocked(s *shard, r *request) {
 	r.entries = r.entries[:len(r.entries)-1]
-	if first {
+	if len(r.entries) == 0 {
 		l.unregister(s, r)
 	}
-	return r.err
 }
 
 // await waits, with s unlocked, until r may go on or has an error.
@@ -187,7 +208,14 @@ func (l *Locker) passQueue(ctx context.Context, r *request, id identity) error {
 // turn that came first is used, since nothing has been lost: the backend looks at ctx again, and a hold that was passed
 // on is a lock like any other.
 func (l *Locker) await(ctx context.Context, s *shard, r *request) {
+	returned := false
+	defer func() {
+		if !returned {
+			l.withdrawLocked(s, r)
+		}
+	}()
 	l.awaitUnlocked(ctx, s, r)
+	returned = true
 	select {
 	case <-r.ready:
 		return
@@ -197,6 +225,28 @@ func (l *Locker) await(ctx context.Context, s *shard, r *request) {
 	e := r.entries[len(r.entries)-1]
 	e.dequeue(r)
 	l.pump(e)
+}
+
+// withdrawLocked ends a wait in which the Observer has panicked. r's turn may have come meanwhile.
+func (l *Locker) withdrawLocked(s *shard, r *request) {
+	e := r.entries[len(r.entries)-1]
+	switch {
+	case r.lock != nil: // it is counted as held, and as nothing else
+		lock := r.lock
+		r.entries = r.entries[:0]
+		go func() {
+			if lock.end(ErrUnlocked) {
+				_ = l.drop(context.Background(), lock)
+			}
+		}()
+		return
+	case e.dequeue(r):
+		l.pump(e)
+	case r.err == nil:
+		e.busy--
+		l.pump(e)
+	}
+	l.turnBackLocked(s, r)
 }
 
 // awaitUnlocked waits for r's turn or the end of ctx. It runs under s's mu, which it gives up meanwhile; the Observer may
@@ -232,9 +282,9 @@ func (l *Locker) ask(ctx context.Context, r *request, wait bool) (*Lock, error) 
 	}
 }
 
-// askAndWait is ask for a lock that is held by somebody else. Close ends the wait.
+// askAndWait is ask for a lock that is held by another process. Close ends the wait.
 func (l *Locker) askAndWait(ctx context.Context, r *request) (*Lock, error) {
-	r.waits(ctx, l.config.observer)
+	l.tellWaits(ctx, r)
 	r.asked = true
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -251,6 +301,18 @@ func (l *Locker) askAndWait(ctx context.Context, r *request) (*Lock, error) {
 		return nil, ErrClosed
 	}
 	return l.ask(ctx, r, true)
+}
+
+// tellWaits reports that r, which is busy at all its entries, waits. After a panic of the Observer it is at none.
+func (l *Locker) tellWaits(ctx context.Context, r *request) {
+	returned := false
+	defer func() {
+		if !returned {
+			l.stopAsking(r)
+		}
+	}()
+	r.waits(ctx, l.config.observer)
+	returned = true
 }
 
 // stopAsking ends a request that got nothing: of the backend, or at the entry of one of its later keys.

@@ -117,13 +117,36 @@ func (k *Lock) Err() error {
 	case expires != 0 && now >= expires:
 		k.expire()
 	case now >= k.hold.grant.Deadline():
-		k.hold.locker.lapse(k.hold)
+		k.hold.locker.lapse(k.hold, LostLease, nil)
 	default:
 		return nil
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.err
+}
+
+// Deadline returns when the lock ends if the server is not heard from any more: the end of its lease, or of [MaxHold] if
+// that comes first. ok is false when it has neither, which is so for locks in memory. While the server answers the lease is
+// renewed, so the Deadline moves; ask again rather than keep it. A lock that has ended has the zero Time, which has passed.
+//
+// The time is computed from a clock that goes on while the machine sleeps, on Linux, and does not follow changes of the
+// wall clock. The Time itself is like one of [time.Now]: its wall clock may be set, and its monotonic reading stands still
+// during sleep. So it is good for budgets ("is there time for one more batch?"); whether the lock is still held is for Err.
+func (k *Lock) Deadline() (deadline time.Time, ok bool) {
+	if k.Err() != nil {
+		return time.Time{}, true
+	}
+	at := k.hold.grant.Deadline()
+	k.mu.Lock()
+	if x := k.extras; x != nil && x.expires != 0 {
+		at = min(at, x.expires)
+	}
+	k.mu.Unlock()
+	if at == driver.Never {
+		return time.Time{}, false
+	}
+	return time.Now().Add(at.Sub(driver.Now())), true
 }
 
 // Verify asks the server whether the lock is still held: nil, or an error that matches [ErrLost] or, after an Unlock,
@@ -261,9 +284,10 @@ func (k *Lock) expireInTime() {
 // expire ends a lock whose MaxHold is over, and gives it back although its holder may not have finished.
 func (k *Lock) expire() {
 	if lost := k.lostError(LostMaxHold, nil); k.end(lost) {
+		l := k.hold.locker
 		k.hold.countLost()
-		k.tellLost(lost)
-		go func() { _ = k.hold.locker.drop(context.Background(), k) }() // in the background: the holder must not wait for it
+		go func() { _ = l.drop(context.Background(), k) }() // in the background: the holder must not wait for it
+		l.news.add(loss{k, lost}.report)
 	}
 }
 
@@ -274,7 +298,7 @@ func (k *Lock) lostError(why LostReason, err error) *LostError {
 // failed explains an error of the backend. One that says that the lock is gone is the lock's end.
 func (k *Lock) failed(attempt string, err error) error {
 	if errors.Is(err, ErrLost) {
-		k.hold.Lost(LostSession, err)
+		k.hold.locker.lapse(k.hold, LostSession, err)
 		if ended := k.Err(); ended != nil {
 			return k.says(attempt, ended)
 		}

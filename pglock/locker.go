@@ -34,6 +34,8 @@ type Locker struct {
 	closed    atomic.Bool
 	undrained atomic.Int32  // shards that are not closed, or not empty
 	drained   chan struct{} // closed when there are none
+
+	news news
 }
 
 type lockerConfig struct {

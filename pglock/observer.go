@@ -8,10 +8,14 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Observer is told what happens to the locks of a [Locker], for metrics and traces, as net/http/httptrace does it. Every
-// function may be nil. They are called on the goroutine to which it happens, outside of the Locker's own locks, and hold
-// it up: they should be quick. They may be called concurrently. The contexts carry the values of the call that acquired
-// the lock, or of the one that released it.
+// Observer is notified of what happens to the locks of a [Locker], for metrics and traces, as in net/http/httptrace. Every
+// function may be nil. They may be called concurrently. The contexts carry the values of the call that acquired the lock,
+// or of the one that released it.
+//
+// They are called on the goroutine of the call that they concern, outside of the Locker's own mutexes, and hold it up: they
+// should be quick. Only Lost is usually called in the background, one loss after the other: however slow it is, no lock's
+// end waits for it. A panic goes on to the caller, for whom nothing is locked then; in the background it ends the program,
+// as in any goroutine.
 type Observer struct {
 	// WaitStarted is called when a call cannot have its lock at once. WaitEnded follows, always.
 	WaitStarted func(context.Context, WaitStarted)
@@ -20,7 +24,8 @@ type Observer struct {
 	Acquired func(context.Context, Acquired)
 	// Released is called after an Unlock that was not told of a loss.
 	Released func(context.Context, Released)
-	// Lost is called when the lock has ended otherwise, after its contexts have.
+	// Lost is called after the lock has ended otherwise, and its contexts with it: in the background, or by the Unlock that
+	// found the loss. Close waits for it, for some seconds at most.
 	Lost func(context.Context, Lost)
 }
 

@@ -111,6 +111,15 @@ func (b *balance) end(key pglock.Key) {
 	}
 }
 
+func (b *balance) opened() (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, open := range b.open {
+		n += open
+	}
+	return n
+}
+
 // Whatever happens to sessions, each lock that was acquired is then released or lost, one of them.
 func TestTheObserverIsToldOneEndOfEveryLock(t *testing.T) {
 	db := testenv.Database(t)
@@ -138,6 +147,7 @@ func TestTheObserverIsToldOneEndOfEveryLock(t *testing.T) {
 	}
 	stop()
 	wantQuiet(t, db, l)
+	testenv.WaitUntil(t, "the losses have been told, which happens in the background", func() bool { return b.opened() == 0 })
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for key, n := range b.open {

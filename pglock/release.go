@@ -11,7 +11,7 @@ func (l *Locker) drop(ctx context.Context, k *Lock) error {
 	h := k.hold
 	home := h.home()
 	l.lock(h.shards())
-	if !h.locks.remove(k) { // lost while it was being unlocked: abandon has counted it
+	if !h.locks.remove(k) { // lost while it was being unlocked: endHold has counted it
 		l.unlock(h.shards())
 		return k.lostError(LostSession, nil)
 	}
@@ -71,41 +71,39 @@ func (l *Locker) letGo(h *hold, n int) {
 
 // Lost implements [driver.Owner]: every Lock on h ends, since it is gone on the server. A backend may call it before
 // Acquire has returned.
-func (h *hold) Lost(why LostReason, err error) { h.locker.abandon(h, why, err) }
+func (h *hold) Lost(why LostReason, err error) { h.locker.endHold(h, why, err, false) }
 
-// lapse ends every Lock on h, whose deadline has passed. The backend may not have noticed yet, or may even just have
-// heard from the server after all: so h is given back as well, or it would be held by nobody.
-func (l *Locker) lapse(h *hold) {
-	if l.abandon(h, LostLease, nil) {
-		go func() {
-			_ = l.backend.Release(context.Background(), h.grant) // most likely it says that the lock was lost, which is known
-		}()
+// lapse ends every Lock on h, which cannot be trusted any more although the backend has not called it lost. The server may
+// hold it for long, and a backend must not be asked for what it holds already; so h is given back, and its keys stay busy
+// until that has been done.
+func (l *Locker) lapse(h *hold, why LostReason, err error) {
+	if l.endHold(h, why, err, true) {
+		go func() { _ = l.giveBack(context.Background(), h) }() // most likely it says that the lock was lost, which is known
 	}
 }
 
-// loss is a Lock that has ended with a loss, of which nobody has been told yet.
+// loss is a Lock that has ended with a loss, which has not been reported yet.
 type loss struct {
 	lock *Lock
 	err  *LostError
 }
 
-func (l loss) tell() { l.lock.tellLost(l.err) }
+func (l loss) report() { l.lock.tellLost(l.err) }
 
-func (l *Locker) abandon(h *hold, why LostReason, err error) (first bool) {
-	home := h.home()
+// endHold ends every Lock on h, and reports whether it is the first to end h. If the keys are still to be released they
+// become busy, and giveBack must follow.
+func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (first bool) {
 	l.lock(h.shards())
+	defer l.unlock(h.shards())
 	if h.over {
-		l.unlock(h.shards())
 		return false
 	}
 	h.end()
 	locks := h.locks.all()
 	h.locks = lockSet{}
+	home := h.home()
 	home.counts.Held -= len(locks)
-	for _, k := range locks {
-		l.discount(home, len(k.keys()))
-	}
-	// The holders are told before anybody in this process gets the keys.
+	// The holders learn of it before anything else in this process gets the keys; Observers and the log do afterwards.
 	var ended []loss
 	for _, k := range locks {
 		if lost := k.lostError(why, err); k.end(lost) {
@@ -113,17 +111,33 @@ func (l *Locker) abandon(h *hold, why LostReason, err error) (first bool) {
 		}
 	}
 	home.counts.Lost += int64(len(ended))
-	if len(locks) > 0 {
-		l.letGo(h, len(locks))
+	l.report(h, why, err, ended)
+	gone := len(locks)
+	if release {
+		for _, e := range h.entries() {
+			e.held--
+			e.busy++
+		}
+		gone--
 	}
-	l.unlock(h.shards())
-	for _, loss := range ended {
-		loss.tell()
-	}
-	if len(ended) > 0 {
-		l.config.env.Logger.Warn("lock lost", "key", Key{k: h.first.key[0]}, "reason", string(why), "error", err)
+	if gone > 0 {
+		l.discount(home, gone*len(h.entries())) // a hold of several keys has one Lock
+		l.letGo(h, gone)
 	}
 	return true
+}
+
+// report makes the losses known to the log and to Observers.
+func (l *Locker) report(h *hold, why LostReason, err error, ended []loss) {
+	if len(ended) == 0 {
+		return
+	}
+	l.news.add(func() {
+		l.config.env.Logger.Warn("lock lost", "key", Key{k: h.first.key[0]}, "reason", string(why), "error", err)
+		for _, loss := range ended {
+			loss.report()
+		}
+	})
 }
 
 // countLost counts a Lock of h that has ended with a loss.

@@ -32,6 +32,8 @@ func Exercise(t *testing.T, open Opener) {
 		{"LockAllCannotDeadlock", (*suite).lockAllOrder},
 		{"MaxHoldEndsTheLock", (*suite).maxHold},
 		{"UnlockTellsTheTruth", (*suite).unlock},
+		{"DeadlineIsTheLeasesOrMaxHolds", (*suite).deadline},
+		{"APanicOfTheObserverLeavesNothingLocked", (*suite).observerPanics},
 		{"TheLocksContextEndsWithTheLock", (*suite).lockContext},
 		{"DoReleasesWhateverHappens", (*suite).do},
 		{"HoldersAreListed", (*suite).holders},

@@ -1,0 +1,90 @@
+package locktest
+
+import (
+	"context"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+func (s *suite) deadline() {
+	l := s.open()
+	lock := s.lock(l, s.key("k"))
+	before, ok := lock.Deadline()
+	if ok && !before.After(time.Now()) { // false: this backend has no lease
+		s.Errorf("the deadline of a lock that is held is %v", before)
+	}
+	s.must(lock.Extend(time.Hour))
+	if after, ok := lock.Deadline(); !ok || after.After(time.Now().Add(time.Hour)) || !after.After(time.Now()) {
+		s.Errorf("with an hour of MaxHold the deadline is %v, %v", after, ok)
+	}
+	s.must(lock.Extend(100 * time.Millisecond))
+	if after, ok := lock.Deadline(); !ok || after.After(time.Now().Add(100*time.Millisecond)) {
+		s.Errorf("with 100 ms of MaxHold the deadline is %v, %v", after, ok)
+	}
+	<-lock.Done()
+	if after, ok := lock.Deadline(); !ok || !after.IsZero() {
+		s.Errorf("the deadline of a lock that has ended is %v, %v", after, ok)
+	}
+}
+
+// observerPanics lets each function of an Observer panic, for locks that wait in this process and on the server.
+func (s *suite) observerPanics() {
+	boom := func() { panic("boom") }
+	for name, observer := range map[string]*pglock.Observer{
+		"WaitStarted": {WaitStarted: func(context.Context, pglock.WaitStarted) { boom() }},
+		"WaitEnded":   {WaitEnded: func(context.Context, pglock.WaitEnded) { boom() }},
+		"Acquired":    {Acquired: func(context.Context, pglock.Acquired) { boom() }},
+		"Released":    {Released: func(context.Context, pglock.Released) { boom() }},
+	} {
+		for where, elsewhere := range map[string]bool{"this process": false, "another process": true} {
+			key := s.key(name + " " + where)
+			quiet := s.open()
+			l := s.open(pglock.WithObserver(observer))
+			if !elsewhere {
+				quiet = l
+			}
+			holder := s.quietly(func() *pglock.Lock { return s.lock(quiet, key) })
+			if holder == nil {
+				holder = s.lock(s.open(), key) // Acquired of l's own panics
+			}
+			waited := make(chan struct{})
+			go func() {
+				defer close(waited)
+				s.quietly(func() *pglock.Lock {
+					ctx, cancel := context.WithTimeout(s.ctx, 50*time.Millisecond)
+					defer cancel()
+					lock, err := l.Lock(ctx, key)
+					if err == nil {
+						s.Errorf("%s: a held lock was acquired", name)
+					}
+					return lock
+				})
+			}()
+			<-waited
+			s.quietly(func() *pglock.Lock { _ = holder.Unlock(s.ctx); return nil })
+			s.quietly(func() *pglock.Lock { // takes and releases the free lock
+				lock, err := l.Lock(s.ctx, key)
+				if err != nil {
+					s.Errorf("%s, held by %s: %v", name, where, err)
+					return nil
+				}
+				return s.quietly(func() *pglock.Lock { _ = lock.Unlock(s.ctx); return nil })
+			})
+			s.unlock1(s.lock(s.open(), key))
+			if stats := l.Stats(); stats.Held != 0 || stats.Waiting != 0 {
+				s.Errorf("%s, held by %s: %+v", name, where, stats)
+			}
+		}
+	}
+}
+
+// quietly recovers from the panics of the Observer.
+func (s *suite) quietly(f func() *pglock.Lock) *pglock.Lock {
+	defer func() {
+		if r := recover(); r != nil && r != "boom" {
+			panic(r)
+		}
+	}()
+	return f()
+}

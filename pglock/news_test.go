@@ -1,0 +1,256 @@
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
+)
+
+// blockingLog is a log handler that does not come back from a lost lock before it is released.
+type blockingLog struct {
+	slog.Handler
+	released chan struct{}
+}
+
+func (blockingLog) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h blockingLog) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "lock lost" {
+		<-h.released
+	}
+	return nil
+}
+
+// 500 locks are lost at once, and all of them have ended while the first one's news is still being told.
+func TestLostLocksDoNotWaitForObserversAndLogs(t *testing.T) {
+	for _, slow := range []string{"Observer", "log"} {
+		t.Run(slow, func(t *testing.T) {
+			db := testenv.Database(t)
+			released := make(chan struct{})
+			var told atomic.Int64
+			observer := &pglock.Observer{Lost: func(context.Context, pglock.Lost) {
+				if slow == "Observer" {
+					<-released
+				}
+				told.Add(1)
+			}}
+			opts := []pglock.Option{pglock.WithObserver(observer)}
+			if slow == "log" {
+				opts = append(opts, pglock.WithLogger(slog.New(blockingLog{slog.DiscardHandler, released})))
+			}
+			l := openLocker(t, db, opts...)
+			var locks []*pglock.Lock
+			for _, key := range faultKeys(500) {
+				locks = append(locks, mustLock(t, l, key))
+			}
+			terminateHolders(t, db.Connect(t))
+			for _, lock := range locks {
+				select {
+				case <-lock.Done():
+				case <-time.After(time.Minute):
+					close(released)
+					t.Fatal("a lock has not ended while news of another are being told")
+				}
+			}
+			if n := told.Load(); n != 0 {
+				t.Errorf("%d losses were told by then", n)
+			}
+			close(released)
+			testenv.WaitUntil(t, "all losses are told", func() bool { return told.Load() == 500 })
+			wantLost(t, locks[499].Err(), pglock.LostSession)
+		})
+	}
+}
+
+// An Observer panics when its wait has just ended with the lock, which was passed on or released meanwhile.
+func TestObserverThatPanicsWhenTheTurnHasComeLeavesNothingLocked(t *testing.T) {
+	for name, handoffs := range map[string]int{"passed on": 1000, "released": 0} {
+		t.Run(name, func(t *testing.T) {
+			var first atomic.Pointer[pglock.Lock]
+			l, err := locktest.NewMemory(pglock.WithHandoffLimit(handoffs, time.Minute), pglock.WithObserver(&pglock.Observer{
+				WaitStarted: func(ctx context.Context, _ pglock.WaitStarted) {
+					_ = first.Load().Unlock(ctx)
+					panic("boom")
+				},
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			key := pglock.NewKey("k")
+			first.Store(mustLock(t, l, key))
+			func() {
+				defer func() {
+					if r := recover(); r != "boom" {
+						t.Errorf("the panic came out as %v", r)
+					}
+				}()
+				_, _ = l.Lock(t.Context(), key)
+			}()
+			testenv.WaitUntil(t, "nothing is locked", func() bool { return l.Stats().Held == 0 })
+			if stats := l.Stats(); stats.Waiting != 0 {
+				t.Errorf("%+v", stats)
+			}
+			lock, err := l.TryLock(t.Context(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustUnlock(t, lock)
+			if err := l.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// deaf is a backend whose server grants what nobody holds, and answers to nothing else before it is closed.
+type deaf struct {
+	closed   chan struct{}
+	deadline driver.Instant
+	check    error
+	releases atomic.Int64
+	acquires atomic.Int64
+	free     chan struct{} // closed: releases are answered
+
+	mu   sync.Mutex
+	held map[driver.KeyID]bool
+}
+
+func newDeaf() *deaf {
+	return &deaf{closed: make(chan struct{}), free: make(chan struct{}), deadline: driver.Never, held: map[driver.KeyID]bool{}}
+}
+
+type deafGrant struct {
+	*deaf
+	keys []driver.KeyID
+}
+
+func (g deafGrant) Deadline() driver.Instant { return g.deadline }
+
+func (*deaf) Start(driver.Env) error     { return nil }
+func (*deaf) Ping(context.Context) error { return nil }
+
+func (d *deaf) Acquire(_ context.Context, r driver.Request) (driver.Grant, error) {
+	d.acquires.Add(1)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	g := deafGrant{deaf: d}
+	for _, key := range r.Keys {
+		if d.held[key.KeyID] {
+			return nil, errors.New("the session would hold a key twice")
+		}
+		d.held[key.KeyID] = true
+		g.keys = append(g.keys, key.KeyID)
+	}
+	return g, nil
+}
+
+func (d *deaf) Release(_ context.Context, held driver.Grant) error {
+	d.releases.Add(1)
+	select {
+	case <-d.free:
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for _, id := range held.(deafGrant).keys {
+			delete(d.held, id)
+		}
+		return nil
+	case <-d.closed:
+		return driver.ErrLost
+	case <-time.After(driver.ReleaseWithin):
+		return driver.ErrUnavailable
+	}
+}
+
+func (d *deaf) Check(context.Context, driver.Grant) error { return d.check }
+
+func (*deaf) Holders(context.Context, driver.Key) ([]driver.Holder, error) { return nil, nil }
+
+func (d *deaf) Close(context.Context) error {
+	close(d.closed)
+	return nil
+}
+
+func TestCloseIsBoundedHoweverManyLocksThereAre(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := pglock.NewWithBackend(newDeaf())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 5000 {
+			mustLock(t, l, pglock.Int64Key(int64(i)))
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		start := time.Now()
+		err = l.Close(ended)
+		if took := time.Since(start); took > 15*time.Second {
+			t.Errorf("Close took %v", took)
+		}
+		if !errors.Is(err, context.Canceled) || len(err.Error()) > 1000 {
+			t.Errorf("Close: %.1000v", err)
+		}
+	})
+}
+
+// The other keys of a lock that has lost one are given back, and so is a lock whose lease is over; nothing asks for them
+// before that has been done.
+func TestEndedLocksAreGivenBackBeforeTheirKeysAreAskedForAgain(t *testing.T) {
+	for name, end := range map[string]func(*deaf, *pglock.Lock) error{
+		"Verify": func(d *deaf, lock *pglock.Lock) error {
+			d.check = fmt.Errorf("%w: one of two keys is held", driver.ErrLost)
+			return lock.Verify(context.Background())
+		},
+		"lease": func(d *deaf, lock *pglock.Lock) error {
+			d.deadline = driver.Now()
+			return lock.Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDeaf()
+				l, err := pglock.NewWithBackend(d)
+				if err != nil {
+					t.Fatal(err)
+				}
+				keys := []pglock.Key{pglock.NewKey("a"), pglock.NewKey("b")}
+				lock, err := l.LockAll(t.Context(), keys)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := end(d, lock); !errors.Is(err, pglock.ErrLost) {
+					t.Errorf("%v", err)
+				}
+				d.deadline = driver.Never
+				synctest.Wait()
+				for _, key := range keys {
+					if _, err := l.TryLock(t.Context(), key); !errors.Is(err, pglock.ErrNotAcquired) {
+						t.Errorf("TryLock of a key that is being given back: %v", err)
+					}
+				}
+				if d.acquires.Load() != 1 || d.releases.Load() != 1 || l.Stats().Held != 0 || l.Stats().Lost != 1 {
+					t.Errorf("%d acquires, %d releases, %+v", d.acquires.Load(), d.releases.Load(), l.Stats())
+				}
+				close(d.free)
+				again, err := l.LockAll(t.Context(), keys)
+				if err != nil {
+					t.Fatal(err)
+				}
+				mustUnlock(t, again)
+				if err := l.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
