@@ -9,6 +9,9 @@ import (
 // same time, as through two automata that read one name.
 func Conflict(a, b Template) (name string, ok bool) {
 	if x, y := a.prefix(), b.prefix(); !strings.HasPrefix(x, y) && !strings.HasPrefix(y, x) {
+		return "", false // as most are
+	}
+	if x, y := a.suffix(), b.suffix(); !strings.HasSuffix(x, y) && !strings.HasSuffix(y, x) {
 		return "", false
 	}
 	return intersect(a.automaton(), b.automaton())
@@ -16,6 +19,9 @@ func Conflict(a, b Template) (name string, ok bool) {
 
 // prefix is the text that all the template's names begin with.
 func (t Template) prefix() string { return t.parts[0].literal }
+
+// suffix is the text that all the template's names end with.
+func (t Template) suffix() string { return t.parts[len(t.parts)-1].literal }
 
 // byteSet is a set of bytes.
 type byteSet [4]uint64

@@ -202,8 +202,9 @@ func (p *project) resolveParam(q *query, param keytemplate.Param) (keytemplate.P
 	param.Array = found.Dims == 1
 	switch {
 	case found.Nullable:
-		return param, fmt.Errorf("query %s may get NULL for it, and a lock's name needs a value: "+
-			"use @%s (not sqlc.narg), and cast it (@%[2]s::bigint) where the column is nullable", q.Name, found.Name)
+		return param, fmt.Errorf("query %[1]s may get NULL for it, and a lock's name needs a value: "+
+			"use @%[2]s (not sqlc.narg), and cast it (@%[2]s::%[3]s) where the column is nullable",
+			q.Name, found.Name, strings.TrimPrefix(found.Type, "pg_catalog."))
 	case found.Dims > 1:
 		return param, errors.New("it is an array of arrays: use one of single values")
 	}

@@ -148,11 +148,14 @@ func (k *key) functionGo() string {
 		values = append(values, fmt.Sprintf("querylock.%s(%s)", goTypes[param.Type].value, name))
 	}
 	s.printf("func %s(%s) pglock.Key {\n", k.function, strings.Join(params, ", "))
-	if len(values) == 0 {
-		s.printf("return pglock.NewKey(%q)\n}\n", k.template)
-	} else {
-		s.printf("return querylock.Key(%q, %s)\n}\n", k.template, strings.Join(values, ", "))
+	call := fmt.Sprintf("querylock.Key(%q, %s)", k.template, strings.Join(values, ", "))
+	switch {
+	case len(values) == 0:
+		call = fmt.Sprintf("pglock.NewKey(%q)", k.template)
+	case len(call) > 100:
+		call = fmt.Sprintf("querylock.Key(%q,\n%s)", k.template, strings.Join(values, ", "))
 	}
+	s.printf("return %s\n}\n", call)
 	return s.String()
 }
 

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"go/token"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -39,7 +40,7 @@ func (k *key) functionSQL(schema string) string {
 	)
 	function := fmt.Sprintf("%s.%s", schema, sqlName(snake(k.function)))
 	s.printf("\nCREATE OR REPLACE FUNCTION %s(%s) RETURNS bigint\n", function, strings.Join(params, ", "))
-	s.printf("LANGUAGE sql IMMUTABLE PARALLEL SAFE\nAS $pglock$ SELECT %s.pglock_key(%s) $pglock$;\n",
+	s.printf("LANGUAGE sql IMMUTABLE PARALLEL SAFE\nAS $pglock$\n    SELECT %s.pglock_key(%s)\n$pglock$;\n",
 		schema, strings.Join(parts, ", "))
 	about := "The key " + k.template.String()
 	if k.doc != "" {
@@ -65,9 +66,26 @@ func sqlText(text string) string {
 	return "'" + text + "'"
 }
 
-// sqlName quotes a name, unless it is one of those that need no quotes whatever PostgreSQL reserves.
+// keywords are those of PostgreSQL 18 that cannot name a function or a parameter without quotes
+// (https://www.postgresql.org/docs/current/sql-keywords-appendix.html).
+var keywords = strings.Fields(`
+	all analyse analyze and any array as asc asymmetric authorization between bigint binary bit boolean both case cast
+	char character check coalesce collate collation column concurrently constraint create cross current_catalog
+	current_date current_role current_schema current_time current_timestamp current_user dec decimal default deferrable
+	desc distinct do else end except exists extract false fetch float for foreign freeze from full grant greatest group
+	grouping having ilike in initially inner inout int integer intersect interval into is isnull join json json_array
+	json_arrayagg json_exists json_object json_objectagg json_query json_scalar json_serialize json_table json_value
+	lateral leading least left like limit localtime localtimestamp merge_action national natural nchar none normalize not
+	notnull null nullif numeric offset on only or order out outer overlaps overlay placing position precision primary real
+	references returning right row select session_user setof similar smallint some substring symmetric system_user table
+	tablesample then time timestamp to trailing treat trim true union unique user using values varchar variadic verbose
+	when where window with xmlattributes xmlconcat xmlelement xmlexists xmlforest xmlnamespaces xmlparse xmlpi xmlroot
+	xmlserialize xmltable`)
+
+var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
+
 func sqlName(name string) string {
-	if name == "id" || (strings.Contains(name, "_") && name == strings.ToLower(name)) {
+	if plainName.MatchString(name) && !slices.Contains(keywords, name) {
 		return name
 	}
 	return `"` + name + `"`

@@ -25,7 +25,8 @@ func Label(name string) string { return queries.Label(name) }
 //
 // Query TouchDocument takes it.
 func Document(id [16]byte, version int32, seen time.Time, fresh bool) pglock.Key {
-	return querylock.Key("document:{id}@{version}:{seen}:{fresh}", querylock.UUID(id), querylock.Int(version), querylock.Time(seen), querylock.Bool(fresh))
+	return querylock.Key("document:{id}@{version}:{seen}:{fresh}",
+		querylock.UUID(id), querylock.Int(version), querylock.Time(seen), querylock.Bool(fresh))
 }
 
 // Invoice returns the key invoice:{id}: one invoice, whatever is done to it.

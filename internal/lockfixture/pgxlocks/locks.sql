@@ -66,22 +66,30 @@ AS $pglock$
     END
 $pglock$;
 
-CREATE OR REPLACE FUNCTION fixture."document"(id uuid, "version" integer, "seen" timestamptz, "fresh" boolean) RETURNS bigint
+CREATE OR REPLACE FUNCTION fixture.document(id uuid, version integer, seen timestamptz, fresh boolean) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $pglock$ SELECT fixture.pglock_key('document:', fixture.pglock_value($1), '@', fixture.pglock_value($2::bigint), ':', fixture.pglock_value($3), ':', fixture.pglock_value($4)) $pglock$;
-COMMENT ON FUNCTION fixture."document"(uuid, integer, timestamptz, boolean) IS 'The key document:{id}@{version}:{seen}:{fresh}';
+AS $pglock$
+    SELECT fixture.pglock_key('document:', fixture.pglock_value($1), '@', fixture.pglock_value($2::bigint), ':', fixture.pglock_value($3), ':', fixture.pglock_value($4))
+$pglock$;
+COMMENT ON FUNCTION fixture.document(uuid, integer, timestamptz, boolean) IS 'The key document:{id}@{version}:{seen}:{fresh}';
 
-CREATE OR REPLACE FUNCTION fixture."invoice"(id bigint) RETURNS bigint
+CREATE OR REPLACE FUNCTION fixture.invoice(id bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $pglock$ SELECT fixture.pglock_key('invoice:', fixture.pglock_value($1)) $pglock$;
-COMMENT ON FUNCTION fixture."invoice"(bigint) IS 'The key invoice:{id}: one invoice, whatever is done to it';
+AS $pglock$
+    SELECT fixture.pglock_key('invoice:', fixture.pglock_value($1))
+$pglock$;
+COMMENT ON FUNCTION fixture.invoice(bigint) IS 'The key invoice:{id}: one invoice, whatever is done to it';
 
 CREATE OR REPLACE FUNCTION fixture.nightly_report() RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $pglock$ SELECT fixture.pglock_key('nightly-report') $pglock$;
+AS $pglock$
+    SELECT fixture.pglock_key('nightly-report')
+$pglock$;
 COMMENT ON FUNCTION fixture.nightly_report() IS 'The key nightly-report';
 
-CREATE OR REPLACE FUNCTION fixture.tenant_invoice("tenant" text, id bigint) RETURNS bigint
+CREATE OR REPLACE FUNCTION fixture.tenant_invoice(tenant text, id bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $pglock$ SELECT fixture.pglock_key('tenant:', fixture.pglock_value($1), ':invoice:', fixture.pglock_value($2)) $pglock$;
+AS $pglock$
+    SELECT fixture.pglock_key('tenant:', fixture.pglock_value($1), ':invoice:', fixture.pglock_value($2))
+$pglock$;
 COMMENT ON FUNCTION fixture.tenant_invoice(text, bigint) IS 'The key tenant:{tenant}:invoice:{id}';

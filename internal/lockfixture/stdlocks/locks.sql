@@ -66,22 +66,30 @@ AS $pglock$
     END
 $pglock$;
 
-CREATE OR REPLACE FUNCTION stdlocks."document"(id uuid, "version" integer, "seen" timestamptz, "fresh" boolean) RETURNS bigint
+CREATE OR REPLACE FUNCTION stdlocks.document(id uuid, version integer, seen timestamptz, fresh boolean) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $pglock$ SELECT stdlocks.pglock_key('document:', stdlocks.pglock_value($1), '@', stdlocks.pglock_value($2::bigint), ':', stdlocks.pglock_value($3), ':', stdlocks.pglock_value($4)) $pglock$;
-COMMENT ON FUNCTION stdlocks."document"(uuid, integer, timestamptz, boolean) IS 'The key document:{id}@{version}:{seen}:{fresh}';
+AS $pglock$
+    SELECT stdlocks.pglock_key('document:', stdlocks.pglock_value($1), '@', stdlocks.pglock_value($2::bigint), ':', stdlocks.pglock_value($3), ':', stdlocks.pglock_value($4))
+$pglock$;
+COMMENT ON FUNCTION stdlocks.document(uuid, integer, timestamptz, boolean) IS 'The key document:{id}@{version}:{seen}:{fresh}';
 
-CREATE OR REPLACE FUNCTION stdlocks."invoice"(id bigint) RETURNS bigint
+CREATE OR REPLACE FUNCTION stdlocks.invoice(id bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $pglock$ SELECT stdlocks.pglock_key('invoice:', stdlocks.pglock_value($1)) $pglock$;
-COMMENT ON FUNCTION stdlocks."invoice"(bigint) IS 'The key invoice:{id}: one invoice, whatever is done to it';
+AS $pglock$
+    SELECT stdlocks.pglock_key('invoice:', stdlocks.pglock_value($1))
+$pglock$;
+COMMENT ON FUNCTION stdlocks.invoice(bigint) IS 'The key invoice:{id}: one invoice, whatever is done to it';
 
 CREATE OR REPLACE FUNCTION stdlocks.nightly_report() RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $pglock$ SELECT stdlocks.pglock_key('nightly-report') $pglock$;
+AS $pglock$
+    SELECT stdlocks.pglock_key('nightly-report')
+$pglock$;
 COMMENT ON FUNCTION stdlocks.nightly_report() IS 'The key nightly-report';
 
-CREATE OR REPLACE FUNCTION stdlocks.tenant_invoice("tenant" text, id bigint) RETURNS bigint
+CREATE OR REPLACE FUNCTION stdlocks.tenant_invoice(tenant text, id bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $pglock$ SELECT stdlocks.pglock_key('tenant:', stdlocks.pglock_value($1), ':invoice:', stdlocks.pglock_value($2)) $pglock$;
+AS $pglock$
+    SELECT stdlocks.pglock_key('tenant:', stdlocks.pglock_value($1), ':invoice:', stdlocks.pglock_value($2))
+$pglock$;
 COMMENT ON FUNCTION stdlocks.tenant_invoice(text, bigint) IS 'The key tenant:{tenant}:invoice:{id}';

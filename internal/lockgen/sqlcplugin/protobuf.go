@@ -15,7 +15,7 @@ import (
 const (
 	varint  = 0
 	fixed64 = 1
-	bytes   = 2
+	sized   = 2
 	fixed32 = 5
 )
 
@@ -59,7 +59,7 @@ func value(wireType uint64, message []byte) (f field, rest []byte, err error) {
 		size = 8
 	case fixed32:
 		size = 4
-	case bytes:
+	case sized:
 		length, n := binary.Uvarint(message)
 		if n <= 0 {
 			return f, nil, errTruncated
@@ -190,7 +190,7 @@ func encode(files []lockgen.File) (message []byte) {
 }
 
 func appendBytes(message []byte, number uint64, text []byte) []byte {
-	message = binary.AppendUvarint(message, number<<3|bytes)
+	message = binary.AppendUvarint(message, number<<3|sized)
 	message = binary.AppendUvarint(message, uint64(len(text)))
 	return append(message, text...)
 }

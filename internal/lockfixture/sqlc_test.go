@@ -1,0 +1,182 @@
+package lockfixture_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// sqlcModules are where the versions of sqlc come from that the plugin is tested with, below the root of the module.
+var sqlcModules = map[string]string{
+	"newest": "internal/tools/go.mod",
+	"older":  "internal/tools/older/go.mod",
+}
+
+// sqlc returns the path of the program, which the go command builds and caches. Without cgo it brings its parser as
+// WebAssembly instead of compiling it for minutes.
+func sqlc(t *testing.T, version string) string {
+	t.Helper()
+	cmd := exec.Command("go", "tool", "-modfile="+filepath.Join("../..", sqlcModules[version]), "-n", "sqlc")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	path := output(t, cmd)
+	if cmd = exec.Command(strings.TrimSpace(path), "version"); !strings.HasPrefix(output(t, cmd), "v1.") {
+		t.Fatalf("%s is not sqlc", path)
+	}
+	return strings.TrimSpace(path)
+}
+
+func output(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", cmd, err, errs.String())
+	}
+	return string(out)
+}
+
+var plugins = sync.OnceValues(func() (dir string, err error) {
+	if dir, err = filepath.Abs("../../.tmp/lockfixture"); err != nil { // git ignores it
+		return "", err
+	}
+	for name, env := range map[string][]string{"sqlc-gen-pglock": nil, "sqlc-gen-pglock.wasm": {"GOOS=wasip1", "GOARCH=wasm"}} {
+		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, name), "../../cmd/sqlc-gen-pglock")
+		cmd.Env = append(append(os.Environ(), "CGO_ENABLED=0"), env...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%v: %w\n%s", cmd, err, out)
+		}
+	}
+	return dir, nil
+})
+
+// plugin is the directory with the plugin, as a program and as WebAssembly.
+func plugin(t *testing.T) string {
+	t.Helper()
+	dir, err := plugins()
+	check(t, err)
+	return dir
+}
+
+// project copies the fixture's sources to a directory of their own, with changes made to them.
+func project(t *testing.T, change ...string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for _, name := range []string{"sqlc.yaml", "schema.sql", "queries.sql", "batch.sql"} {
+		text, err := os.ReadFile(name)
+		check(t, err)
+		changed := strings.NewReplacer(change...).Replace(string(text))
+		check(t, os.WriteFile(filepath.Join(dir, name), []byte(changed), 0o600))
+	}
+	return dir
+}
+
+// run runs sqlc in a directory, and returns what it says.
+func run(t *testing.T, sqlc, dir, command string) (string, error) {
+	t.Helper()
+	cmd := exec.Command(sqlc, command)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "PATH="+plugin(t)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// sameFiles compares what sqlc and the plugin have written with what is here.
+func sameFiles(t *testing.T, dir string) {
+	t.Helper()
+	n := 0
+	for _, pkg := range []string{"pgxdb", "pgxlocks", "stddb", "stdlocks"} {
+		check(t, fs.WalkDir(os.DirFS(dir), pkg, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			n++
+			got, err := os.ReadFile(filepath.Join(dir, path))
+			check(t, err)
+			if want, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s is not what sqlc writes (go generate ./internal/lockfixture): %v", path, err)
+			}
+			return nil
+		}))
+	}
+	if n != 20 {
+		t.Errorf("there are %d files", n)
+	}
+}
+
+func TestSqlcWritesWhatIsHere(t *testing.T) {
+	t.Parallel()
+	wasm, err := os.ReadFile(filepath.Join(plugin(t), "sqlc-gen-pglock.wasm"))
+	check(t, err)
+	const process = "process:\n      cmd: sqlc-gen-pglock\n      format: json"
+	for _, c := range []struct {
+		version, form string
+		change        []string
+	}{
+		{"newest", "JSON", nil},
+		{"newest", "protobuf", []string{process, "process: {cmd: sqlc-gen-pglock}"}},
+		{"newest", "WASM", []string{process, fmt.Sprintf("wasm: {url: %q, sha256: %x}",
+			"file://"+filepath.Join(plugin(t), "sqlc-gen-pglock.wasm"), sha256.Sum256(wasm))}},
+		{"older", "JSON", nil},
+	} {
+		t.Run(c.version+"/"+c.form, func(t *testing.T) {
+			dir := project(t, c.change...)
+			if out, err := run(t, sqlc(t, c.version), dir, "generate"); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			sameFiles(t, dir)
+		})
+	}
+}
+
+// TestSqlcFailsWithLines makes mistakes of all kinds that depend on what sqlc passes on.
+func TestSqlcFailsWithLines(t *testing.T) {
+	t.Parallel()
+	out, err := run(t, sqlc(t, "newest"), project(t,
+		"lock invoice:{id} shared", "lock invoice:{nr} shared",
+		"lock invoice:{id} max_wait=100ms savepoint", "lock note:{note}",
+		"WHERE tenant = @tenant;", "WHERE tenant = @tenant;\n-- pglock: lock nightly-report",
+		"-- pglock: lock invoice:{id} try\n", "  -- pglock: lock invoice:{id}\n",
+		"tenant text NOT NULL", "tenant mood NOT NULL",
+		"-- name: AddInvoices :copyfrom", "-- name: AddInvoices :copyfrom\n-- pglock: lock nightly-report",
+		"SELECT * FROM invoices ORDER BY id", "SELECT pg_advisory_lock(1)",
+	), "generate")
+	for _, want := range []string{
+		"queries.sql:5: query ListInvoices calls pg_advisory_lock",
+		"queries.sql:17: query PayInvoiceResult has a comment \"-- pglock:\" that does not begin its line",
+		"queries.sql:22: lock invoice:{nr}: {nr}: query GetInvoice has no parameter nr",
+		"queries.sql:26: lock note:{note}: {note}: query NoteInvoice may get NULL",
+		"queries.sql:36: lock tenant:{tenant}:invoice:{id}: {tenant}: type \"mood\" cannot be part of a key",
+		"queries.sql:47: lock nightly-report belongs to no query",
+		"batch.sql:14: lock nightly-report: query AddInvoices is :copyfrom",
+	} {
+		if err == nil || !strings.Contains(out, want) {
+			t.Errorf("got %v, want %q in:\n%s", err, want, out)
+		}
+	}
+}
+
+// TestSqlcVetFindsLocksByHand puts the generated rule into sqlc.yaml.
+func TestSqlcVetFindsLocksByHand(t *testing.T) {
+	t.Parallel()
+	rules, err := os.ReadFile("pgxlocks/sqlc-vet.yaml")
+	check(t, err)
+	enable := []string{"version: \"2\"", "version: \"2\"\n" + string(rules),
+		"  - engine: postgresql", "  - rules: [pglock-no-hand-written-locks]\n    engine: postgresql"}
+	program := sqlc(t, "newest")
+	if out, err := run(t, program, project(t, enable...), "vet"); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	by := append(enable, "SELECT * FROM invoices ORDER BY id", "SELECT pg_try_advisory_xact_lock(1)")
+	out, err := run(t, program, project(t, by...), "vet")
+	if err == nil || !strings.Contains(out, "ListInvoices") || !strings.Contains(out, "instead of calling") {
+		t.Errorf("got %v\n%s", err, out)
+	}
+}

@@ -1,0 +1,190 @@
+package lockgen
+
+import (
+	"bytes"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// read makes an input of SQL as a front end does, with the types of parameters from a list.
+func read(sql string, params ...Param) Input {
+	in := Input{Options: Options{Package: "locks", Generator: "a test"}}
+	q := Query{At: Position{File: "q.sql", Line: 1}, Params: params, Command: ":exec"}
+	for i, line := range strings.Split(sql, "\n") {
+		at := Position{File: "q.sql", Line: i + 1}
+		if name, ok := strings.CutPrefix(line, "-- name: "); ok {
+			q.Name, q.Command, _ = strings.Cut(name, " ")
+			continue
+		}
+		if text, ok := strings.CutPrefix(line, "--"); ok {
+			q.Comments = append(q.Comments, Comment{text, at})
+			continue
+		}
+		if q.SQL += line; strings.HasSuffix(line, ";") {
+			q.Text = fmt.Sprintf("-- name: %s %s\n%s\n", q.Name, q.Command, q.SQL)
+			in.Queries = append(in.Queries, q)
+			q = Query{At: at, Params: params, Command: ":exec"}
+		}
+	}
+	in.Comments = q.Comments
+	return in
+}
+
+var (
+	id       = Param{Number: 1, Name: "id", Type: "pg_catalog.int8"}
+	nullable = Param{Number: 2, Name: "note", Type: "text", Nullable: true}
+	price    = Param{Number: 3, Name: "price", Type: "pg_catalog.numeric"}
+	matrix   = Param{Number: 4, Name: "matrix", Type: "int4", Dims: 2}
+	name     = Param{Number: 5, Name: "name", Type: "text"}
+	again    = Param{Number: 6, Name: "name", Type: "text"}
+	all      = []Param{id, nullable, price, matrix, name, again}
+)
+
+func TestMistakesAreErrorsWithALineAndAdvice(t *testing.T) {
+	for sql, want := range map[string]string{
+		"-- name: A :exec\n-- pglock: lock a:{nr}\n;":                                                  "q.sql:2: lock a:{nr}: {nr}: query A has no parameter nr; it has $1 id",
+		"-- name: A :exec\n-- pglock: lock a:{x=$7}\n;":                                                "q.sql:2: lock a:{x}: {x}: query A has no parameter $7",
+		"-- name: A :exec\n-- pglock: lock a:{name}\n;":                                                "has several parameters name: write the number of one, as in {name=$5}",
+		"-- name: A :exec\n-- pglock: lock a:{note}\n;":                                                "may get NULL for it, and a lock's name needs a value: use @note (not sqlc.narg)",
+		"-- name: A :exec\n-- pglock: lock a:{price}\n;":                                               `type "pg_catalog.numeric" cannot be part of a key: 1.0 and 1.00 are equal`,
+		"-- name: A :exec\n-- pglock: lock a:{matrix}\n;":                                              "array of arrays",
+		"-- name: A :exec\n-- pglock: lock a:{id text}\n;":                                             "its type is bigint, not text",
+		"-- name: A :exec\n-- pglock: lock a:{id} mx=2s\n;":                                            `q.sql:2: lock there is no option "mx=2s": the options are`,
+		"-- name: A :copyfrom\n-- pglock: lock a:{id}\n;":                                              "is :copyfrom",
+		"-- name: A :exec\n;\n-- pglock: lock a:{id}":                                                  "q.sql:3: lock a:{id} belongs to no query",
+		"-- name: A :exec\n-- pglock lock a:{id}\n;":                                                   "lacks a colon: write pglock: lock a:{id}",
+		"-- name: A :exec\n-- pglock: lok a:{id}\n;":                                                   `"lok" is neither key nor lock`,
+		"-- name: A :exec\n-- pglock: lock a:{x=$5}b\n;":                                               "can itself contain",
+		"-- name: A :exec\nSELECT 1 -- pglock: lock a\n;":                                              "does not begin its line",
+		"-- name: A :exec\n;\n-- name: A :exec\n;":                                                     "there are two queries A",
+		"-- pglock: key a:{id}\n":                                                                      "{id} has no type: write {id bigint}",
+		"-- pglock: key a:{id=x bigint}\n":                                                             "a key has parameters of its own",
+		"-- pglock: key a:{id bigint[]}\n":                                                             "a key is one lock",
+		"-- pglock: key a:{id bigint} color=red\n":                                                     `no option "color=red"`,
+		"-- pglock: key a:{id text} names=1..9\n":                                                      "only the names of a key with one integer",
+		"-- pglock: key a:{id bigint} names=9..1\n":                                                    "want a range",
+		"-- pglock: key a:{id bigint}\n-- pglock: key a:{id text}\n":                                   "q.sql:2: key a:{id} is declared at q.sql:1 already",
+		"-- pglock: key a:{id bigint}\n-- pglock: key a:{nr bigint}\n":                                 "q.sql:2: a:{nr} and a:{id} (at q.sql:1) can both make the name \"a:0\"",
+		"-- pglock: key {id bigint}\n":                                                                 `"" is no name for an exported function`,
+		"-- pglock: key tx\n":                                                                          "another function Tx",
+		"-- pglock: key a-b\n-- pglock: key a/b\n":                                                     "keys a/b and a-b (at q.sql:1) would both be function AB",
+		"-- pglock: key collides-1\n-- pglock: key collides-2\n":                                       "are different names of one lock",
+		"-- pglock: key a:{id integer}\n-- name: A :exec\n-- pglock: lock a:{id}\n;":                   "q.sql:3: lock a:{id}: {id} is bigint here and integer at q.sql:1",
+		"-- name: A :exec\n-- pglock: lock a:{x=$1}\n;\n-- name: B :exec\n-- pglock: lock a:{x=$5}\n;": "q.sql:5: lock a:{x}: {x} is text here and bigint at q.sql:2",
+		"-- name: A :exec\n-- pglock: lock a:{id} try\n-- pglock: lock b:{id}\n;":                      "q.sql:3: the locks of query A differ in try",
+		"-- name: A :exec\nSELECT pg_advisory_lock(1);":                                                "query A calls pg_advisory_lock, whose lock outlives the transaction",
+		"-- name: A :exec\nSELECT pg_try_advisory_lock_shared(1);":                                     "calls pg_try_advisory_lock_shared",
+	} {
+		restore := keyNumber
+		keyNumber = func(name string) int64 {
+			if strings.HasPrefix(name, "collides") {
+				return 7
+			}
+			return restore(name)
+		}
+		_, err := Generate(read(sql, all...))
+		keyNumber = restore
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\ngot  %v\nwant %s", sql, err, want)
+		}
+	}
+}
+
+func TestWhatLooksLikeAMistakeAndIsNone(t *testing.T) {
+	for _, sql := range []string{
+		"-- pglock is great\n-- name: A :exec\nSELECT 'pg_advisory_lock(1)' -- or pg_advisory_lock\n;",
+		"-- name: A :exec\nSELECT $x$ pg_advisory_lock(1) $x$, pg_advisory_xact_lock(1);",
+		"-- PGLOCK : KEY a:{id integer}\n-- name: A :exec\n--pglock:lock a:{id=$7}\n;",
+		"-- name: A :exec\n-- pglock: lock a:{id}\n;\n-- name: B :exec\n-- pglock: lock a:{id=$7} shared\n;",
+	} {
+		if _, err := Generate(read(sql, append(all, Param{Number: 7, Name: "small", Type: "integer"})...)); err != nil {
+			t.Errorf("%s\n%v", sql, err)
+		}
+	}
+}
+
+func TestAllMistakesAreReportedAtOnce(t *testing.T) {
+	_, err := Generate(read("-- pglock: key b:{id}\n-- pglock: key a:{id}\n"))
+	if err == nil || strings.Count(err.Error(), "has no type") != 2 || !strings.HasPrefix(err.Error(), "q.sql:1: ") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestOptionsThatDoNotExistAreErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"pakage": "x"}`:           `unknown field "pakage"`,
+		`{"package": "x"} {}`:       "more than one",
+		`{"package": "2x"}`:         "name of a Go package",
+		`{"sql_package": "pgx/v4"}`: "want pgx/v5 or database/sql",
+		`{"sql_schema": "pglock"}`:  "pglock's own",
+		`{"sql_schema": "x; DROP"}`: "without quotes",
+	} {
+		options, err := ParseOptions([]byte(text))
+		if err == nil {
+			if options.Package == "" {
+				options.Package = "locks"
+			}
+			_, err = Generate(Input{Options: options})
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: the error is %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestNamesOfParametersAndFunctionsAreGoNames(t *testing.T) {
+	files, err := Generate(read("-- pglock: key user-id:{type text}:{pglock bigint}:{_x bigint}:{invoice_id integer}\n" +
+		"-- pglock: key {t text}:日本語 func=Order owner=ops -- it's one \\ order\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := contents(files, keysFile)
+	for _, want := range []string{
+		"func UserID(typeValue string, pglockValue int64, x int64, invoiceID int32) pglock.Key",
+		"// Order returns the key {t}:日本語: it's one \\ order.\n//\n// Owner: ops.\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("it lacks %s:\n%s", want, got)
+		}
+	}
+}
+
+func contents(files []File, name string) string {
+	for _, file := range files {
+		if file.Name == name {
+			return string(file.Contents)
+		}
+	}
+	return ""
+}
+
+// TestAThousandQueries generates what a large project has: it must parse, be read by the monitor, and take its time.
+func TestAThousandQueries(t *testing.T) {
+	var sql strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&sql, "-- name: Query%d :exec\n-- pglock: lock thing%d:{id}:of:{x=$5}\n-- pglock: lock all:{id} shared\nSELECT %[1]d;\n", i, i)
+		fmt.Fprintf(&sql, "-- name: Other%d :exec\n-- pglock: lock kind:{id}:k%d\n-- pglock: lock n%[1]d:{id}\nSELECT %[1]d;\n", i, i)
+	}
+	in := read(sql.String(), all...)
+	start := time.Now()
+	files, err := Generate(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d queries took %v", len(in.Queries), time.Since(start))
+	for _, name := range []string{keysFile, queriesFile} {
+		if _, err := parser.ParseFile(token.NewFileSet(), name, contents(files, name), parser.AllErrors); err != nil {
+			t.Error(err)
+		}
+	}
+	names, err := monitor.ReadNames(bytes.NewReader([]byte(contents(files, namesFile))))
+	if err != nil || names.Len() < 100_000 {
+		t.Errorf("the monitor reads %d names: %v", names.Len(), err)
+	}
+}
