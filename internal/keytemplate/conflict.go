@@ -8,7 +8,7 @@ import (
 // Conflict returns a name that both templates can make; ok is false where there is none. It walks through both at the
 // same time, as through two automata that read one name.
 func Conflict(a, b Template) (name string, ok bool) {
-	if x, y := a.prefix(), b.prefix(); !strings.HasPrefix(x, y) && !strings.HasPrefix(y, x) {
+	if x, y := a.Prefix(), b.Prefix(); !strings.HasPrefix(x, y) && !strings.HasPrefix(y, x) {
 		return "", false // as most are
 	}
 	if x, y := a.suffix(), b.suffix(); !strings.HasSuffix(x, y) && !strings.HasSuffix(y, x) {
@@ -17,8 +17,8 @@ func Conflict(a, b Template) (name string, ok bool) {
 	return intersect(a.automaton(), b.automaton())
 }
 
-// prefix is the text that all the template's names begin with.
-func (t Template) prefix() string { return t.parts[0].literal }
+// Prefix is the text that all the template's names begin with.
+func (t Template) Prefix() string { return t.parts[0].literal }
 
 // suffix is the text that all the template's names end with.
 func (t Template) suffix() string { return t.parts[len(t.parts)-1].literal }

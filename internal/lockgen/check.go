@@ -3,6 +3,7 @@ package lockgen
 import (
 	"go/token"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -15,25 +16,42 @@ var keyNumber = func(name string) int64 { return pglock.NewKey(name).Int64() }
 
 // checkKeys looks for keys that cannot be told apart, as names, as numbers, or as functions.
 func (p *project) checkKeys() {
-	functions, numbers := map[string]*key{}, map[int64]*key{}
-	for i, k := range p.keys {
+	functions, numbers, taken := map[string]*key{}, map[int64]*key{}, p.taken()
+	for _, k := range p.keys {
 		if k.function == "" {
 			k.function = functionName(k.template)
 		}
-		p.checkFunction(k, functions)
-		for _, other := range p.keys[:i] {
-			if name, ok := keytemplate.Conflict(other.template, k.template); ok {
-				p.problems.add(k.at, "%s and %s (at %s) can both make the name %q: begin one of them with other text; "+
-					"if they are the same lock, write it once and map the parameter, as in {%s=other}",
-					k.template, other.template, other.at, name, firstParam(other.template, k.template))
-			}
-		}
+		p.checkFunction(k, functions, taken)
 		if name := k.template.String(); len(k.template.Params()) == 0 {
 			if other := numbers[keyNumber(name)]; other != nil {
 				p.problems.add(k.at, "%s and %s (at %s) are different names of one lock, whose number is %d: change one of them",
 					name, other.template, other.at, keyNumber(name))
 			}
 			numbers[keyNumber(name)] = k
+		}
+	}
+	p.checkConflicts()
+}
+
+// checkConflicts compares keys whose texts begin alike, which follow each other in the order of these beginnings.
+func (p *project) checkConflicts() {
+	order := make([]int, len(p.keys))
+	for i := range order {
+		order[i] = i
+	}
+	prefix := func(i int) string { return p.keys[i].template.Prefix() }
+	slices.SortStableFunc(order, func(i, j int) int { return strings.Compare(prefix(i), prefix(j)) })
+	for n, i := range order {
+		for _, j := range order[n+1:] {
+			if !strings.HasPrefix(prefix(j), prefix(i)) {
+				break
+			}
+			k, other := p.keys[max(i, j)], p.keys[min(i, j)]
+			if name, ok := keytemplate.Conflict(other.template, k.template); ok {
+				p.problems.add(k.at, "%s and %s (at %s) can both make the name %q: begin one of them with other text; "+
+					"if they are the same lock, write it once and map the parameter, as in {%s=other}",
+					k.template, other.template, other.at, name, firstParam(other.template, k.template))
+			}
 		}
 	}
 }
@@ -47,17 +65,25 @@ func firstParam(templates ...keytemplate.Template) string {
 	return "id"
 }
 
-// taken are the other functions of the package.
-var taken = []string{"Tx", "Label"}
+// taken are the other names of the package.
+func (p *project) taken() []string {
+	names := []string{"Tx", "Label"}
+	for _, q := range p.queries {
+		if p.Texts {
+			names = append(names, textName(q.Name))
+		}
+	}
+	return names
+}
 
-func (p *project) checkFunction(k *key, seen map[string]*key) {
+func (p *project) checkFunction(k *key, seen map[string]*key, taken []string) {
 	name := k.function
 	switch other := seen[strings.ToLower(name)]; {
 	case !token.IsIdentifier(name) || !token.IsExported(name):
 		p.problems.add(k.at, "key %s: %q is no name for an exported function: give it one, with "+
 			"-- pglock: key %s func=Name", k.template, name, k.template.Declaration())
 	case contains(taken, name):
-		p.problems.add(k.at, "key %s: the package has another function %s: give the key another name, with "+
+		p.problems.add(k.at, "key %s: the package has another %s: give the key another name, with "+
 			"-- pglock: key %s func=Name", k.template, name, k.template.Declaration())
 	case other != nil:
 		p.problems.add(k.at, "keys %s and %s (at %s) would both be function %s: give one of them another name, with "+

@@ -72,7 +72,7 @@ func TestMistakesAreErrorsWithALineAndAdvice(t *testing.T) {
 		"-- pglock: key a:{id bigint}\n-- pglock: key a:{id text}\n":                                   "q.sql:2: key a:{id} is declared at q.sql:1 already",
 		"-- pglock: key a:{id bigint}\n-- pglock: key a:{nr bigint}\n":                                 "q.sql:2: a:{nr} and a:{id} (at q.sql:1) can both make the name \"a:0\"",
 		"-- pglock: key {id bigint}\n":                                                                 `"" is no name for an exported function`,
-		"-- pglock: key tx\n":                                                                          "another function Tx",
+		"-- pglock: key tx\n":                                                                          "has another Tx",
 		"-- pglock: key a-b\n-- pglock: key a/b\n":                                                     "keys a/b and a-b (at q.sql:1) would both be function AB",
 		"-- pglock: key collides-1\n-- pglock: key collides-2\n":                                       "are different names of one lock",
 		"-- pglock: key a:{id integer}\n-- name: A :exec\n-- pglock: lock a:{id}\n;":                   "q.sql:3: lock a:{id}: {id} is bigint here and integer at q.sql:1",

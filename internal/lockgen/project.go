@@ -172,8 +172,9 @@ func (p *project) resolve(u use) (keytemplate.Lock, bool) {
 			"take the lock first, with pglock.LockTx", lock, u.query.Name)
 		return lock, false
 	}
+	declared := p.byText[lock.Template.String()]
 	lock.Template = lock.WithParams(func(param keytemplate.Param) keytemplate.Param {
-		resolved, err := p.resolveParam(u.query, param)
+		resolved, err := resolveParam(u.query, param, declared)
 		if err != nil {
 			good = false
 			p.problems.add(u.at, "lock %s: {%s}: %v", lock.Template, param.Name, err)
@@ -189,16 +190,17 @@ func (p *project) resolve(u use) (keytemplate.Lock, bool) {
 	return lock, good
 }
 
-func (p *project) resolveParam(q *query, param keytemplate.Param) (keytemplate.Param, error) {
+// resolveParam finds the parameter of the query. Its type is the query's where that is known, and else the key's.
+func resolveParam(q *query, param keytemplate.Param, declared *key) (keytemplate.Param, error) {
 	found, err := q.param(param)
 	if err != nil {
 		return param, err
 	}
 	param.Source = fmt.Sprintf("$%d", found.Number)
-	if q.Untyped {
-		return p.typeFromKey(param)
-	}
 	given := param.Type
+	if q.Untyped {
+		return typeOf(param, declared)
+	}
 	param.Array = found.Dims == 1
 	switch {
 	case found.Nullable:
@@ -217,10 +219,16 @@ func (p *project) resolveParam(q *query, param keytemplate.Param) (keytemplate.P
 	return param, nil
 }
 
-// typeFromKey leaves a type that is not given to the key, or takes it from there.
-func (p *project) typeFromKey(param keytemplate.Param) (keytemplate.Param, error) {
+func typeOf(param keytemplate.Param, declared *key) (keytemplate.Param, error) {
+	if declared != nil && param.Type == keytemplate.Unknown {
+		for _, p := range declared.template.Params() {
+			if p.Name == param.Name {
+				param.Type = p.Type
+			}
+		}
+	}
 	if param.Type == keytemplate.Unknown {
-		return param, fmt.Errorf("it has no type: write {%s=%s bigint}", param.Name, param.Source)
+		return param, fmt.Errorf("it has no type: write {%s=%s bigint}, or declare the key", param.Name, param.Source)
 	}
 	return param, nil
 }

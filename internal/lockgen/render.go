@@ -26,9 +26,12 @@ func (p *project) render() ([]File, error) {
 	slices.SortFunc(p.queries, func(a, b *query) int { return cmp.Compare(a.Name, b.Name) })
 	files := []File{
 		{keysFile, []byte(p.keysGo())}, {queriesFile, []byte(p.queriesGo())},
-		{sqlFile, []byte(p.functionsSQL())}, {namesFile, []byte(p.names())}, {vetFile, []byte(p.vetRules())},
+		{sqlFile, []byte(p.functionsSQL())}, {namesFile, []byte(p.names())},
 	}
-	if p.Texts && len(p.queries) > 0 {
+	switch {
+	case !p.Texts:
+		files = append(files, File{vetFile, []byte(p.vetRules())})
+	case len(p.queries) > 0:
 		files = append(files, File{textsFile, []byte(p.textsGo())})
 	}
 	for i, file := range files {
@@ -256,13 +259,20 @@ func (p *project) queriesGo() string {
 func (p *project) textsGo() string {
 	var s source
 	s.WriteString(p.head("//"))
-	s.printf("package %s\n\n// The texts of the queries, as a transaction with locks knows them.\nconst (\n", p.Package)
+	s.printf("package %s\n", p.Package)
 	for _, q := range p.queries {
-		s.printf("%sSQL = %s\n", q.Name, goText(q.Text))
+		about := fmt.Sprintf("%s is the text of query %s, which takes no lock.", textName(q.Name), q.Name)
+		if len(q.locks) > 0 {
+			about = fmt.Sprintf("%s is the text of query %s, which locks %s.", textName(q.Name), q.Name,
+				strings.Join(q.locks, " and "))
+		}
+		s.printf("\n%sconst %s = %s\n", wrapped(about), textName(q.Name), goText(q.Text))
 	}
-	s.WriteString(")\n")
 	return s.String()
 }
+
+// textName is the name of the constant with a query's text.
+func textName(query string) string { return capitalized(query) + "SQL" }
 
 // goText is the text as a raw string constant, as far as there is one.
 func goText(text string) string {

@@ -48,7 +48,7 @@ func TestMistakesInRequests(t *testing.T) {
 		"prepared":       {requestOf("", " pglock: lock a:{id}"), config(fmt.Sprintf(yaml, "emit_prepared_queries: true", "pglock")), "emit_prepared_queries is true"},
 		"prepared, JSON": {requestOf("", " pglock: lock a:{id}"), fstest.MapFS{"sqlc.json": {Data: []byte(
 			`{"sql": [{"gen": {"go": {"emit_prepared_queries": true}}, "codegen": [{"plugin": "pglock"}]}]}`)}}, "emit_prepared_queries is true"},
-		"prepared, but no lock":    {requestOf("", ""), config(fmt.Sprintf(yaml, "emit_prepared_queries: true", "pglock")), "pglock: lock a:{nr}"},
+		"prepared, but no lock":    {requestOf("", ""), config(fmt.Sprintf(yaml, "emit_prepared_queries: true", "pglock")), "belongs to no query"},
 		"prepared, another plugin": {requestOf("", " pglock: lock a:{id}"), config(fmt.Sprintf(yaml, "emit_prepared_queries: true", "pglock2")), "belongs to no query"},
 		"not prepared":             {requestOf("", " pglock: lock a:{id}"), config(fmt.Sprintf(yaml, "emit_prepared_queries: false", "pglock")), "belongs to no query"},
 		"commented out":            {requestOf("", " pglock: lock a:{id}"), config(fmt.Sprintf(yaml, "# emit_prepared_queries: true", "pglock")), "belongs to no query"},
