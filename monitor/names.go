@@ -1,7 +1,6 @@
 package monitor
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -23,27 +22,17 @@ func noRegistry(t tables) string {
 	return ""
 }
 
-// registry is the names of keys of the connected database. Only bigints have any.
+// registry is the registered names, and the database that they are of.
 type registry struct {
 	database uint32 // its OID
-	byNumber map[int64][]string
+	byNumber registered
 }
 
-func newRegistry(t tables) (registry, error) {
-	r := registry{database: t.rows[0].ConnectedOid.Uint32, byNumber: map[int64][]string{}}
-	const head = 8 + 4
-	for rest := t.rows[0].Names; len(rest) > 0; {
-		if len(rest) < head || len(rest)-head < int(binary.BigEndian.Uint32(rest[8:])) {
-			return r, fmt.Errorf("read the names of keys: they end in the middle (%d bytes are left)", len(rest))
-		}
-		key, end := int64(binary.BigEndian.Uint64(rest)), head+int(binary.BigEndian.Uint32(rest[8:]))
-		r.byNumber[key] = append(r.byNumber[key], string(rest[head:end]))
-		rest = rest[end:]
-	}
-	for _, names := range r.byNumber {
+func newRegistry(t tables) registry {
+	for _, names := range t.names {
 		slices.Sort(names)
 	}
-	return r, nil
+	return registry{t.rows[0].ConnectedOid.Uint32, t.names}
 }
 
 func (r registry) names(id identity) []string {
@@ -62,11 +51,7 @@ type sources struct {
 
 // giveNames shows each lock by its name or, without one, by what it may be.
 func giveNames(grouped map[identity]*Lock, t tables, o options) error {
-	registry, err := newRegistry(t)
-	if err != nil {
-		return err
-	}
-	from := sources{registry, o.names, queryTexts{}}
+	from := sources{newRegistry(t), o.names, queryTexts{}}
 	for id, lock := range grouped {
 		lock.Names = append(lock.Names, from.names(id, lock)...)
 		lock.Key = id.text(lock.Names)

@@ -4,7 +4,9 @@ package monitor
 type Option func(*options)
 
 type options struct {
-	names *Names
+	names   *Names
+	trusted []string
+	copied  *copiedNames // of Watch
 }
 
 func newOptions(opts []Option) options {
@@ -23,4 +25,22 @@ func WithNames(names *Names) Option {
 			o.names = &Names{}
 		}
 	}
+}
+
+// WithTrustedOwner names roles whose code the monitor may execute with the rights of its own role, which is what asking
+// a name registry of theirs means. Trusted without being named are the current role, superusers, and members of the
+// current role; and, where the current role has neither SUPERUSER, CREATEROLE, REPLICATION nor BYPASSRLS and is in no
+// role pg_…, the owner of the database.
+//
+// Of a registry that belongs to any other role nothing is executed. It is copied whole if it is a plain table of at most
+// 16 MiB and the monitor has a connection or pool of its own; Watch copies it every 15 seconds. Otherwise
+// [Snapshot.NamesMissing] says why there are no names. A role that does not exist is an error of Take.
+func WithTrustedOwner(roles ...string) Option {
+	return func(o *options) { o.trusted = append(o.trusted, roles...) }
+}
+
+// keepCopies lets the snapshots of one Watch share a copy of the registry.
+func keepCopies() Option {
+	copied := &copiedNames{}
+	return func(o *options) { o.copied = copied }
 }

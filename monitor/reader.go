@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
+	"github.com/pglock-toolkit/pglock/internal/trust"
 )
 
 const (
@@ -37,40 +37,41 @@ type tables struct {
 	server   monitordb.LimitRow
 	rows     []monitordb.LocksRow // never empty
 	blockers []monitordb.BlockersRow
+	// untrusted is what of schema pglock must not be used, and names is what its registry says.
+	untrusted []trust.Finding
+	names     registered
 	// noBlockers says why blockers could not be read, and noNames why the name registry could not.
 	noBlockers, noNames string
 }
 
-// readTables reads the lock table. The name registry, which users may alter, is the one thing in it that others can
-// break; it then tells all but the names.
-func (r reader) readTables(ctx context.Context) (tables, error) {
-	t, err := r.read(ctx, true)
-	refusal := refused(err)
-	if refusal == nil || ctx.Err() != nil || !aboutNames(refusal) {
+// readTables reads the lock table, and then the names of its locks.
+func (r reader) readTables(ctx context.Context, o options) (tables, error) {
+	t, err := r.read(ctx, o)
+	if err != nil {
 		return t, err
 	}
-	t, err = r.read(ctx, false)
-	t.noNames = fmt.Sprintf("cannot read pglock.names: %s", refusal.Message)
-	return t, err
-}
-
-// aboutNames reports whether it was the statement inside the statement that failed.
-func aboutNames(refusal *pgconn.PgError) bool {
-	return strings.Contains(refusal.Where+refusal.InternalQuery, "pglock.names")
+	return t, r.readNames(ctx, &t, o)
 }
 
 // read does without the blockers when those alone take too long. Only their cost grows faster than the number of locks,
 // so a server with thousands of waiters may tell all but them.
-func (r reader) read(ctx context.Context, names bool) (tables, error) {
+func (r reader) read(ctx context.Context, o options) (tables, error) {
 	var t tables
+	var findings []trust.Row
 	err := r.sendTo(ctx, readOne(&t.server), func(batch *pgx.Batch) {
-		batch.Queue(monitordb.Locks, topSessions, names).Query(readAll(&t.rows))
+		trusted := append([]string{}, o.trusted...)
+		batch.Queue(trust.Untrusted, trusted, []string{"names"}).Query(readAll(&findings))
+		batch.Queue(monitordb.Locks, topSessions).Query(readAll(&t.rows))
 		batch.Queue(monitordb.Blockers).Query(readAll(&t.blockers))
 	})
 	if refusal := refused(err); t.rows != nil && refusal != nil && refusal.Code == queryCanceled && ctx.Err() == nil {
 		t.blockers, t.noBlockers = nil, fmt.Sprintf("pg_blocking_pids: %s", refusal.Message)
-		return t, nil
+		err = nil
 	}
+	if err != nil {
+		return t, err
+	}
+	t.untrusted, err = trust.Findings(findings)
 	return t, err
 }
 
@@ -83,6 +84,7 @@ func (r reader) send(ctx context.Context, queue func(*pgx.Batch)) error {
 // sendTo is send for those who also want to know which server it is.
 func (r reader) sendTo(ctx context.Context, server func(pgx.Rows) error, queue func(*pgx.Batch)) error {
 	batch := &pgx.Batch{}
+	batch.Queue(monitordb.PinSearchPath)
 	batch.Queue(monitordb.Limit, statementTimeout, lockTimeout).Query(server)
 	queue(batch)
 	if r.inTransaction {

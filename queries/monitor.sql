@@ -9,9 +9,14 @@ ROLLBACK TO SAVEPOINT pglock_monitor;
 -- name: ReleaseSavepoint :exec
 RELEASE SAVEPOINT pglock_monitor;
 
--- Its rows lead to the connection behind a wrapper.
+-- Its rows lead to the connection behind a wrapper. It names no type, since it runs on the search_path as it is.
 -- name: Probe :one
-SELECT 1::int4 AS probe;
+SELECT 1 AS probe;
+
+-- Keeps out operators, functions and types that the database's owner may have put on the search_path; for the
+-- transaction. It goes ahead of everything else.
+-- name: PinSearchPath :exec
+SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
 -- Says which server this is, and keeps the statements behind it in the same transaction from being a burden: one that
 -- takes long is cancelled, and so is one that waits for a lock. Limits that are tighter already stay. It reads no table
@@ -105,13 +110,14 @@ registry AS MATERIALIZED (
                    WHERE t.relnamespace = n.oid AND t.relname = 'schema_migrations'
                      AND c.conname = 'pglock_toolkit_schema_migrations') AS ours,
            COALESCE(pg_catalog.has_schema_privilege(n.oid, 'USAGE')
-                    AND pg_catalog.has_table_privilege(r.oid, 'SELECT'), false) AS readable
+                    AND pg_catalog.has_table_privilege(r.oid, 'SELECT'), false) AS readable,
+           r.oid AS names_oid, COALESCE(r.relkind = 'r', false) AS plain
     FROM (VALUES (1)) AS one (row)
     LEFT JOIN pg_catalog.pg_namespace AS n ON n.nspname = 'pglock'
     LEFT JOIN pg_catalog.pg_class AS r ON r.relnamespace = n.oid AND r.relname = 'names'
 ),
 facts AS MATERIALIZED (
-    SELECT g.schema_exists, g.ours, g.readable, (SELECT d.oid FROM connected AS d) AS connected_oid,
+    SELECT g.schema_exists, g.ours, g.readable, g.names_oid, g.plain, (SELECT d.oid FROM connected AS d) AS connected_oid,
            (SELECT count(*) FROM (
                 SELECT DISTINCT l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid,
                                 l.classid, l.objid, l.objsubid
@@ -122,31 +128,14 @@ facts AS MATERIALIZED (
                   FROM locks AS l JOIN connected AS d ON d.oid = l.database
                   WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid = 16185446) AS t
             JOIN pg_catalog.pg_class AS c ON c.oid = t.oid
-            JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace) AS repacked,
-           -- The names of keys: for each the key (8 bytes), the number of bytes (4), and the name in UTF-8; a key that has
-           -- several is a collision. The table is named in a string: a statement that names it would be an error where
-           -- it does not exist, and while it is parsed would wait for whoever alters it. XML has no bytes, so they are
-           -- in base64.
-           CASE WHEN @names::bool AND g.ours AND g.readable THEN
-               pg_catalog.decode(pg_catalog.split_part(pg_catalog.split_part(
-                   pg_catalog.query_to_xml(pg_catalog.format(
-                       'SELECT pg_catalog.encode(pg_catalog.string_agg(pg_catalog.int8send(n.key) '
-                       '|| pg_catalog.int4send(pg_catalog.octet_length(t.name)) || t.name, ''''), ''base64'') AS names '
-                       'FROM pglock.names AS n, '
-                       'LATERAL (SELECT pg_catalog.convert_to(n.name, ''UTF8'') AS name) AS t '
-                       'WHERE n.key IN (SELECT pg_catalog.unnest(%L::int8[]))',
-                       (SELECT pg_catalog.array_agg(l.number)
-                        FROM locks AS l JOIN connected AS d ON d.oid = l.database
-                        WHERE l.locktype = 'advisory' AND l.objsubid = 1)), false, false, '')::text,
-                   '<names>', 2), '<', 1), 'base64')
-           END AS names
+            JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace) AS repacked
     FROM registry AS g
 )
 SELECT f.schema_exists::bool AS schema_exists, f.ours::bool AS ours, f.readable::bool AS readable,
+       f.names_oid, f.plain::bool AS plain,
        f.connected_oid::oid AS connected_oid,
        f.other_entries::int8 AS other_entries,
        CASE WHEN COALESCE(s.nth, 1) = 1 THEN f.repacked END::json AS repacked,
-       CASE WHEN COALESCE(s.nth, 1) = 1 THEN f.names END::bytea AS names,
        COALESCE(s.owner, '')::text AS owner, s.pid, s.entries, s.database, s.objsubid, s.mode, s.granted,
        s.waiting_since::timestamptz AS waiting_since,
        s.numbers::int8[] AS numbers, s.datname, s.gid, s.role, s.prepared,
@@ -163,3 +152,18 @@ SELECT l.database, l.classid, l.objid, l.objsubid, l.pid,
        pg_catalog.pg_blocking_pids(l.pid)::int4[] AS blockers
 FROM pg_catalog.pg_locks AS l
 WHERE l.locktype = 'advisory' AND NOT l.granted;
+
+-- The registered names of keys: for each the key (8 bytes), the number of bytes (4), and the name in UTF-8; a key that has
+-- several is a collision. The table is named in a string: a statement that names it would be an error where it does not
+-- exist, and would wait for whoever alters it while it is parsed, which no limit bounds. XML has no bytes, so they are in
+-- base64. It comes behind the check of package trust in the same transaction.
+-- name: RegisteredNames :one
+SELECT pg_catalog.decode(pg_catalog.split_part(pg_catalog.split_part(
+           pg_catalog.query_to_xml(pg_catalog.format(
+               'SELECT pg_catalog.encode(pg_catalog.string_agg(pg_catalog.int8send(n.key) '
+               '|| pg_catalog.int4send(pg_catalog.octet_length(t.name)) || t.name, ''''), ''base64'') AS names '
+               'FROM ONLY pglock.names AS n, '
+               'LATERAL (SELECT pg_catalog.convert_to(n.name, ''UTF8'') AS name) AS t '
+               'WHERE n.key IN (SELECT pg_catalog.unnest(%L::int8[]))',
+               @numbers::int8[]), false, false, '')::text,
+           '<names>', 2), '<', 1), 'base64')::bytea AS names;

@@ -66,9 +66,9 @@ WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
 // later: its session has ended by then, and it does not pass.
 //
 // The caller's transaction may have any search_path: every function, type and operator is written with its schema.
-func (q *Queries) DatabaseOID(ctx context.Context) (interface{}, error) {
+func (q *Queries) DatabaseOID(ctx context.Context) (string, error) {
 	row := q.db.QueryRow(ctx, DatabaseOID)
-	var oid interface{}
+	var oid string
 	err := row.Scan(&oid)
 	return oid, err
 }
@@ -123,9 +123,9 @@ SELECT 'alive'::pg_catalog.text AS alive
 `
 
 // Any answer shows that the session lives.
-func (q *Queries) SessionIsAlive(ctx context.Context) (interface{}, error) {
+func (q *Queries) SessionIsAlive(ctx context.Context) (string, error) {
 	row := q.db.QueryRow(ctx, SessionIsAlive)
-	var alive interface{}
+	var alive string
 	err := row.Scan(&alive)
 	return alive, err
 }
@@ -143,9 +143,9 @@ type TakeIdentityParams struct {
 	Object int32
 }
 
-func (q *Queries) TakeIdentity(ctx context.Context, arg TakeIdentityParams) (interface{}, error) {
+func (q *Queries) TakeIdentity(ctx context.Context, arg TakeIdentityParams) (string, error) {
 	row := q.db.QueryRow(ctx, TakeIdentity, arg.Pid, arg.Class, arg.Object)
-	var taken interface{}
+	var taken string
 	err := row.Scan(&taken)
 	return taken, err
 }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -212,6 +213,12 @@ func (tenant *Tenant) WantNothingGained(after string) {
 func (tenant *Tenant) Gained() (super bool, calls int64) {
 	tenant.t.Helper()
 	err := connected(withSearchPath(tenant.db.ConnString()), func(ctx context.Context, conn *pgx.Conn) error {
+		poll(time.Second, func() bool { // sessions count at their end
+			var others int
+			err := conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+				AND backend_type = 'client backend' AND pid <> pg_backend_pid()`).Scan(&others)
+			return err != nil || others == 0
+		})
 		return conn.QueryRow(ctx, `
 			SELECT (SELECT rolsuper FROM pg_roles WHERE rolname = $1),
 			       coalesce((SELECT sum(calls) FROM pg_stat_user_functions WHERE funcname = 'sprung'), 0)::bigint`,

@@ -14,13 +14,11 @@
 // schema's owner, who is trusted, can do that.
 //
 // So a package that uses a table or function of the schema does it like this, in one transaction at READ COMMITTED, which
-// may be a single batch:
+// a batch is by itself where the caller has none:
 //
-//	batch.Queue("BEGIN") // unless the caller has a transaction
 //	trust.Queue(batch, owners, "schema_migrations", "once")
-//	batch.Queue("INSERT INTO pglock.once …")
-//	batch.Queue("COMMIT")
-//	err := trust.Explain(tx.SendBatch(ctx, batch).Close())
+//	batch.Queue("SELECT … pglock.once(…)")
+//	err := trust.Explain(db.SendBatch(ctx, batch).Close())
 //
 // The use must be a statement of its own, behind the check: planning a statement can execute functions already
 // (IMMUTABLE ones, in views and in the expressions of indexes), whatever its WHERE says. Parsing it executes nothing, so
@@ -68,7 +66,7 @@ var refuse = "SELECT pg_catalog.current_setting(pg_catalog.concat('" + marker +
 // marker begins the name of a setting that does not exist, which the server puts into its error.
 const marker = "pglock_untrusted"
 
-// Queue puts two statements into a batch that runs in a transaction: one locks the table of the schema, for which the
+// Queue puts two statements into a batch: one locks the table of the schema, for which the
 // role needs SELECT on it, and one fails if the schema, an object in it, or what the used objects reach is owned by a
 // role that is not trusted. The objects are names of tables and functions without the schema; without any the whole
 // schema is checked. [Explain] makes something of the error.
@@ -87,8 +85,10 @@ func Check(ctx context.Context, tx pgx.Tx, owners []string, table string, object
 	return Explain(err)
 }
 
+// pin locks a table. On its own LOCK TABLE would need a transaction block, which a batch without BEGIN is not.
 func pin(table string) string {
-	return "LOCK TABLE ONLY pglock." + pgx.Identifier{table}.Sanitize() + " IN ACCESS SHARE MODE"
+	return "DO LANGUAGE plpgsql 'BEGIN LOCK TABLE ONLY pglock." + pgx.Identifier{table}.Sanitize() +
+		" IN ACCESS SHARE MODE; END'"
 }
 
 // Finding is something that must not be used.
@@ -109,16 +109,26 @@ func Find(ctx context.Context, db Querier, owners []string) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Row])
+	if err != nil {
+		return nil, err
+	}
+	return Findings(found)
+}
+
+// Row is a row of [Untrusted].
+type Row struct{ Kind, Object, Owner string }
+
+// Findings makes sense of the rows of [Untrusted].
+func Findings(rows []Row) ([]Finding, error) {
 	var found []Finding
-	var kind, object, owner string
-	_, err = pgx.ForEachRow(rows, []any{&kind, &object, &owner}, func() error {
-		if kind == kindUnknown {
-			return unknown(owner)
+	for _, row := range rows {
+		if row.Kind == kindUnknown {
+			return nil, unknown(row.Owner)
 		}
-		found = append(found, Finding{object, owner})
-		return nil
-	})
-	return found, err
+		found = append(found, Finding{row.Object, row.Owner})
+	}
+	return found, nil
 }
 
 // ErrUnknownRole says that a role which was named as a trusted owner is not there.

@@ -1,0 +1,157 @@
+package monitor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+const (
+	// maxCopied is how large a registry may be that has to be copied whole; it has room for 100,000 names and more.
+	maxCopied = 16 << 20
+	// copySetUp bounds the copy, and makes row security an error instead of a reason to execute policies.
+	copySetUp = "SET LOCAL statement_timeout = '" + statementTimeout + "'; SET LOCAL lock_timeout = '" + lockTimeout +
+		"'; SET LOCAL row_security = off; SET LOCAL search_path = pg_catalog, pg_temp"
+	// sizeSQL spares the server a copy that would be too large; where the table has been replaced since, the sieve sees.
+	sizeSQL = "SELECT COALESCE(pg_catalog.pg_relation_size($1::pg_catalog.oid), 0)"
+	// copySQL looks the table up once, and reads it if it is a plain table, by nothing but the server's own functions:
+	// no view, rule, policy, trigger, default or expression of an index is planned or executed, whoever wrote it. It
+	// does not read what inherits from the table.
+	copySQL = "COPY pglock.names (key, name) TO STDOUT WITH (ENCODING 'UTF8')"
+)
+
+// errNotCopied says why a registry was not even copied.
+var errNotCopied = errors.New("not read")
+
+// copyNames reads the registry of a role that is not trusted. What it says is believed only where a name's hash is the
+// key, so that it cannot lie.
+func (r reader) copyNames(ctx context.Context, t *tables, numbers []int64, o options) (registered, error) {
+	if kept := o.copied; kept != nil && !kept.at.IsZero() && time.Since(kept.at) < copyEvery {
+		return kept.names, nil
+	}
+	switch row := t.rows[0]; {
+	case !row.Plain:
+		return nil, fmt.Errorf("%w, since it is no plain table", errNotCopied)
+	case r.inTransaction:
+		return nil, fmt.Errorf("%w, since this is a transaction of the caller's", errNotCopied)
+	}
+	if o.copied != nil {
+		numbers = nil // the next snapshots want others
+	}
+	names, err := r.copyFrom(ctx, t.rows[0].NamesOid.Uint32, newSieve(numbers))
+	if err == nil && o.copied != nil {
+		*o.copied = copiedNames{names, time.Now()}
+	}
+	return names, err
+}
+
+func (r reader) copyFrom(ctx context.Context, oid uint32, s *sieve) (registered, error) {
+	var conn *pgx.Conn
+	if pool, ok := r.db.(*pgxpool.Pool); ok {
+		pooled, err := pool.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer pooled.Release()
+		conn = pooled.Conn()
+	} else if conn = connection(r.db); conn == nil {
+		return nil, fmt.Errorf("%w, since the connection is behind a wrapper", errNotCopied)
+	}
+	err := pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, copySetUp, pgx.QueryExecModeSimpleProtocol); err != nil {
+			return err
+		}
+		var size int64
+		err := tx.QueryRow(ctx, sizeSQL, pgx.QueryExecModeExec, oid).Scan(&size)
+		if err != nil {
+			return err
+		}
+		if size > maxCopied {
+			return fmt.Errorf("%w, since it has %d bytes, and more than %d are not copied", errNotCopied, size, maxCopied)
+		}
+		_, err = conn.PgConn().CopyTo(ctx, s, copySQL)
+		return err
+	})
+	if err == nil && s.full {
+		err = fmt.Errorf("%w, since more than %d bytes came", errNotCopied, maxCopied)
+	}
+	return s.names, err
+}
+
+// sieve takes the text form of COPY (https://www.postgresql.org/docs/current/sql-copy.html) and keeps the names that are
+// wanted and true. Beyond a bound it goes on without looking, since to stop would end the connection: how long the copy
+// takes is bounded too.
+type sieve struct {
+	wanted map[int64]bool // nil: all
+	names  registered
+	line   []byte
+	seen   int
+	full   bool
+}
+
+func newSieve(numbers []int64) *sieve {
+	s := &sieve{names: registered{}}
+	if numbers != nil {
+		s.wanted = make(map[int64]bool, len(numbers))
+		for _, n := range numbers {
+			s.wanted[n] = true
+		}
+	}
+	return s
+}
+
+func (s *sieve) Write(p []byte) (int, error) {
+	if s.seen += len(p); s.seen > maxCopied {
+		s.full, s.line = true, nil
+		return len(p), nil
+	}
+	s.line = append(s.line, p...)
+	for {
+		line, rest, whole := bytes.Cut(s.line, []byte("\n"))
+		if !whole {
+			s.line = slices.Clone(s.line)
+			return len(p), nil
+		}
+		s.keep(line)
+		s.line = rest
+	}
+}
+
+func (s *sieve) keep(line []byte) {
+	number, text, _ := bytes.Cut(line, []byte("\t"))
+	key, err := strconv.ParseInt(string(number), 10, 64)
+	if err != nil || (s.wanted != nil && !s.wanted[key]) {
+		return
+	}
+	if name := unescape(text); pglock.NewKey(name).Int64() == key && !slices.Contains(s.names[key], name) {
+		s.names[key] = append(s.names[key], name)
+	}
+}
+
+// unescape undoes what COPY does to control characters and backslashes.
+func unescape(text []byte) string {
+	if !bytes.ContainsRune(text, '\\') {
+		return string(text)
+	}
+	plain := make([]byte, 0, len(text))
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if c == '\\' && i+1 < len(text) {
+			i++
+			if c = text[i]; bytes.IndexByte([]byte("bfnrtv"), c) >= 0 {
+				c = "\b\f\n\r\t\v"[bytes.IndexByte([]byte("bfnrtv"), c)]
+			}
+		}
+		plain = append(plain, c)
+	}
+	return string(plain)
+}

@@ -1,0 +1,116 @@
+package monitor
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/monitordb"
+	"github.com/pglock-toolkit/pglock/internal/trust"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// registered are names of keys of the connected database. Only bigints have any.
+type registered map[int64][]string
+
+// readNames reads the registered names of the locks in t. The registry is the one thing that others can break, so it
+// fails for itself: t then has all but the names, and says why.
+//
+// A registry that belongs to trusted roles is asked for the keys by a statement. Nothing of another one may be executed,
+// so that one is copied ([reader.copyNames]), or not read at all.
+func (r reader) readNames(ctx context.Context, t *tables, o options) error {
+	row := t.rows[0]
+	numbers := t.bigints()
+	if !row.SchemaExists || !row.Ours || !row.Readable || len(numbers) == 0 {
+		return nil
+	}
+	var err error
+	if len(t.untrusted) == 0 {
+		t.names, err = r.askForNames(ctx, numbers, o)
+	} else {
+		t.names, err = r.copyNames(ctx, t, numbers, o)
+	}
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if err := connectionBroke(err); err != nil {
+		return err
+	}
+	t.noNames = whyNoNames(*t, err)
+	return nil
+}
+
+// connectionBroke returns err unless the server, or this package, is who refused.
+func connectionBroke(err error) error {
+	if refused(err) != nil || errors.Is(err, driver.ErrUntrusted) || errors.Is(err, driver.ErrSchemaMissing) ||
+		errors.Is(err, errNotCopied) {
+		return nil
+	}
+	return err
+}
+
+func whyNoNames(t tables, err error) string {
+	reason := err.Error()
+	if refusal := refused(err); refusal != nil {
+		reason = refusal.Message
+	}
+	if len(t.untrusted) == 0 {
+		return "cannot read pglock.names: " + reason
+	}
+	found := t.untrusted[0]
+	return fmt.Sprintf("%s belongs to role %q, which role %q does not trust, so pglock.names could only be copied: %s",
+		found.Object, found.Owner, t.server.Role, reason)
+}
+
+// bigints are the numbers that can have names.
+func (t tables) bigints() []int64 {
+	known, all := map[int64]bool{}, []int64{}
+	for id := range t.locks() {
+		if id.space() == Bigint && id.database == t.rows[0].ConnectedOid.Uint32 && !known[id.number] {
+			known[id.number] = true
+			all = append(all, id.number)
+		}
+	}
+	return all
+}
+
+// askForNames asks for the names of the keys, behind a check in the same transaction that the schema is still one whose
+// code may be executed.
+func (r reader) askForNames(ctx context.Context, numbers []int64, o options) (registered, error) {
+	var encoded struct{ Names []byte }
+	err := r.send(ctx, func(batch *pgx.Batch) {
+		trust.Queue(batch, o.trusted, "names", "names")
+		batch.Queue(monitordb.RegisteredNames, numbers).Query(readOne(&encoded))
+	})
+	if err != nil {
+		return nil, trust.Explain(err)
+	}
+	return decodeNames(encoded.Names)
+}
+
+func decodeNames(rest []byte) (registered, error) {
+	names := registered{}
+	const head = 8 + 4
+	for len(rest) > 0 {
+		if len(rest) < head || len(rest)-head < int(binary.BigEndian.Uint32(rest[8:])) {
+			return nil, fmt.Errorf("read the names of keys: they end in the middle (%d bytes are left)", len(rest))
+		}
+		key, end := int64(binary.BigEndian.Uint64(rest)), head+int(binary.BigEndian.Uint32(rest[8:]))
+		names[key] = append(names[key], string(rest[head:end]))
+		rest = rest[end:]
+	}
+	return names, nil
+}
+
+// copiedNames is what Watch keeps of a registry that it has to copy whole.
+type copiedNames struct {
+	names registered
+	at    time.Time
+}
+
+// copyEvery is how often Watch copies a registry.
+const copyEvery = 15 * time.Second

@@ -1,0 +1,247 @@
+package monitor_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/monitordb"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// plainRegistry is a registry of a tenant's that is a table as it should be, with traps around it. Some of what it says
+// is not true.
+const plainRegistry = `
+DROP VIEW pglock.names;
+CREATE FUNCTION trap.fixed(anyelement) RETURNS anyelement LANGUAGE plpgsql IMMUTABLE
+	AS 'BEGIN PERFORM trap.spring(); RETURN $1; END';
+CREATE TABLE pglock.names (key bigint, name text, first_seen timestamptz DEFAULT trap.fixed(now()), CHECK (trap.spring()));
+INSERT INTO pglock.names (key, name) VALUES
+	(%[1]d, 'job'), (%[1]d, 'a lie'), (%[2]d, E'tab\t and \\ back\nslash'), (42, 'another lie');
+CREATE INDEX ON pglock.names ((trap.fixed(1))) WHERE trap.fixed(true);
+CREATE INDEX ON pglock.names (trap.fixed(key));
+CREATE TABLE trap.child () INHERITS (pglock.names);
+CREATE RULE r AS ON INSERT TO pglock.names DO ALSO SELECT trap.spring();
+CREATE TRIGGER t BEFORE INSERT ON pglock.names FOR EACH ROW EXECUTE FUNCTION trap.trigger();
+ALTER TABLE pglock.names ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY p ON pglock.names USING (trap.spring());
+GRANT ALL ON pglock.names TO PUBLIC`
+
+func plantPlain(tenant *testenv.Tenant) {
+	tenant.PlantSchema(migrations.Latest())
+	tenant.Exec(fmt.Sprintf(plainRegistry, pglock.NewKey("job").Int64(), pglock.NewKey("tab\t and \\ back\nslash").Int64()))
+}
+
+func TestTrustAPlantedRegistryIsNotExecuted(t *testing.T) {
+	db := testenv.Database(t)
+	tenant := db.Tenant(t)
+	tenant.PlantSchema(migrations.Latest())
+	session(t, db, lockNamed("job"))
+	for _, mode := range queryModes {
+		pool := poolIn(t, db, mode)
+		s := take(t, pool)
+		requireTruth(t, db, s)
+		for _, want := range []string{"schema pglock", tenant.Name(), "no plain table"} {
+			if !strings.Contains(s.NamesMissing, want) {
+				t.Errorf("%v: %q does not say %q", mode, s.NamesMissing, want)
+			}
+		}
+		pool.Close()
+	}
+	tenant.WantNothingGained("after snapshots in all modes")
+}
+
+func TestTrustAPlainRegistryIsCopiedAndOnlyTheTruthInItBelieved(t *testing.T) {
+	db := testenv.Database(t)
+	tenant := db.Tenant(t)
+	plantPlain(tenant)
+	holder := session(t, db, lockNamed("job"), lockNamed("tab\t and \\ back\nslash"), "SELECT pg_advisory_lock(42)")
+	for _, mode := range queryModes {
+		pool := poolIn(t, db, mode)
+		conn, err := pgx.ConnectConfig(t.Context(), pool.Config().ConnConfig)
+		check(t, err)
+		for _, from := range []monitor.DBTX{pool, conn} {
+			s := take(t, from)
+			if s.NamesMissing != "" {
+				t.Errorf("%v: %s", mode, s.NamesMissing)
+			}
+			for _, name := range []string{"job", "tab\t and \\ back\nslash"} {
+				if lock := find(t, s, pglock.NewKey(name)); !slices.Equal(lock.Names, []string{name}) {
+					t.Errorf("%v: %q has the names %q", mode, name, lock.Names)
+				}
+			}
+			if lock := find(t, s, pglock.Int64Key(42)); len(lock.Names) > 0 {
+				t.Errorf("%v: a lie is believed: %q", mode, lock.Names)
+			}
+		}
+		execute(t, conn, "BEGIN")
+		if s := take(t, conn); !strings.Contains(s.NamesMissing, "transaction of the caller's") {
+			t.Errorf("%v: in a transaction: %q", mode, s.NamesMissing)
+		}
+		if s := take(t, wrapper{pool}); !strings.Contains(s.NamesMissing, "behind a wrapper") {
+			t.Errorf("%v: behind a wrapper: %q", mode, s.NamesMissing)
+		}
+		check(t, conn.Close(context.Background()))
+		pool.Close()
+	}
+	// A role that row security holds for is told so instead of executing the policy.
+	watcher := connectAs(t, db.Role(t, "watcher"))
+	execute(t, db.Connect(t), "ALTER ROLE "+quoted(watcher.Config().User)+" CREATEROLE")
+	if s := take(t, watcher); !strings.Contains(s.NamesMissing, "row-level security") {
+		t.Errorf("with row security: %q", s.NamesMissing)
+	}
+	check(t, watcher.Close(context.Background()))
+	check(t, holder.Close(context.Background()))
+	tenant.WantNothingGained("after snapshots in all modes")
+}
+
+func TestTrustARegistryThatIsTooLargeIsNotCopied(t *testing.T) {
+	db := testenv.Database(t)
+	tenant := db.Tenant(t)
+	plantPlain(tenant)
+	session(t, db, lockNamed("job"))
+	tenant.Exec(`ALTER TABLE pglock.names DISABLE RULE r, DISABLE TRIGGER t;
+		DROP INDEX pglock.names_fixed_idx; ALTER TABLE pglock.names DROP CONSTRAINT names_check;
+		INSERT INTO pglock.names (key, name) SELECT i, repeat('x', 1000) FROM generate_series(1, 20000) AS i`)
+	if s := take(t, db.Pool(t)); !strings.Contains(s.NamesMissing, "are not copied") {
+		t.Errorf("the reason is %q", s.NamesMissing)
+	}
+}
+
+// replacing replaces the schema when the monitor has looked at its owner and is about to ask for names.
+type replacing struct {
+	monitor.DBTX
+	replace func()
+}
+
+func (r replacing) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
+	for _, query := range batch.QueuedQueries {
+		if query.SQL == monitordb.RegisteredNames {
+			r.replace()
+		}
+	}
+	return r.DBTX.SendBatch(ctx, batch)
+}
+
+func TestTrustASchemaThatIsReplacedAfterTheLookIsNotUsed(t *testing.T) {
+	db := testenv.Database(t)
+	migrate(t, db, "job")
+	tenant := db.Tenant(t)
+	holder := session(t, db, lockNamed("job"))
+	pool := db.Pool(t)
+	replaced := false
+	s := take(t, replacing{pool, func() {
+		execute(t, holder, "DROP SCHEMA pglock CASCADE")
+		tenant.PlantSchema(migrations.Latest())
+		replaced = true
+	}})
+	if !replaced || !strings.Contains(s.NamesMissing, "belongs to role") {
+		t.Errorf("replaced %t, the reason is %q", replaced, s.NamesMissing)
+	}
+	pool.Close()
+	check(t, holder.Close(context.Background()))
+	tenant.WantNothingGained("after the schema was replaced")
+}
+
+// The tenant has a schema with a plain table and one with views, and renames them all the time.
+func TestTrustOfSchemasThatAreRenamedAllTheTime(t *testing.T) {
+	db := testenv.Database(t)
+	tenant := db.Tenant(t)
+	tenant.PlantSchema(migrations.Latest())
+	tenant.Exec("ALTER SCHEMA pglock RENAME TO views")
+	plantPlain(tenant)
+	holder := session(t, db, lockNamed("job"))
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	renamer := connectAs(t, tenant.ConnString())
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			_, err := renamer.Exec(context.Background(), `
+				BEGIN; ALTER SCHEMA pglock RENAME TO plain; ALTER SCHEMA views RENAME TO pglock; COMMIT;
+				BEGIN; ALTER SCHEMA pglock RENAME TO views; ALTER SCHEMA plain RENAME TO pglock; COMMIT`)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	pool := db.Pool(t)
+	for range 100 {
+		take(t, pool)
+	}
+	cancel()
+	wg.Wait()
+	pool.Close()
+	check(t, holder.Close(context.Background()))
+	tenant.WantNothingGained("after snapshots while schemas were renamed")
+}
+
+// Where every unqualified name leads to the tenant first, the modes that do not prepare statements work, as the
+// command does; in the others the server may fail to prepare them. None executes the tenant's code.
+func TestTrustOnASearchPathOfTraps(t *testing.T) {
+	db := testenv.Database(t)
+	migrate(t, db, "job")
+	tenant := db.Tenant(t)
+	holder := session(t, db, lockNamed("job"))
+	tenant.PlantSearchPath()
+	for _, mode := range queryModes {
+		pool := poolIn(t, db, mode)
+		for _, from := range []monitor.DBTX{pool, wrapper{pool}} {
+			s, err := monitor.Take(t.Context(), from)
+			unprepared := mode == pgx.QueryExecModeExec || mode == pgx.QueryExecModeSimpleProtocol
+			if err != nil && unprepared {
+				t.Errorf("%v: %v", mode, err)
+			}
+			if err != nil {
+				continue
+			}
+			if lock := find(t, s, pglock.NewKey("job")); !slices.Equal(lock.Names, []string{"job"}) {
+				t.Errorf("%v: the names are %q: %s", mode, lock.Names, s.NamesMissing)
+			}
+		}
+		pool.Close()
+	}
+	check(t, holder.Close(context.Background()))
+	tenant.WantNothingGained("after snapshots in all modes")
+}
+
+func TestTrustOfAnotherRolesRegistry(t *testing.T) {
+	db := testenv.Database(t)
+	owner, admin := connectAs(t, db.Role(t, "owner")), db.Connect(t)
+	migrate(t, db, "job")
+	execute(t, admin, lockNamed("job"), "ALTER SCHEMA pglock OWNER TO "+quoted(owner.Config().User))
+	for what, options := range map[string][]monitor.Option{
+		"copied": nil, "asked": {monitor.WithTrustedOwner(owner.Config().User)},
+	} {
+		s, err := monitor.Take(t.Context(), db.Pool(t), options...)
+		check(t, err)
+		if lock := find(t, s, pglock.NewKey("job")); s.NamesMissing != "" || lock.Key != "job" {
+			t.Errorf("%s: the lock is shown as %q: %s", what, lock.Key, s.NamesMissing)
+		}
+	}
+	// Watch does not copy it for each snapshot.
+	emptied := false
+	for s, err := range monitor.Watch(t.Context(), db.Pool(t), 1) {
+		check(t, err)
+		if lock := find(t, s, pglock.NewKey("job")); lock.Key != "job" {
+			t.Errorf("after the registry was emptied: %v: the lock is shown as %q", emptied, lock.Key)
+		}
+		if emptied {
+			break
+		}
+		execute(t, admin, "DELETE FROM pglock.names")
+		emptied = true
+	}
+	_, err := monitor.Take(t.Context(), db.Pool(t), monitor.WithTrustedOwner("no such role"))
+	if err == nil || !strings.Contains(err.Error(), `"no such role"`) {
+		t.Errorf("a role that does not exist: %v", err)
+	}
+}
