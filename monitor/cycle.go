@@ -75,12 +75,12 @@ func waitsOf(locks []Lock) []wait {
 	return all
 }
 
-// processes returns the process of each session that has one.
-func processes(locks []Lock) map[int32]string {
-	found := map[int32]string{}
+// processes returns where each session of a process comes from.
+func processes(locks []Lock) map[int32]origin {
+	found := map[int32]origin{}
 	note := func(s Session) {
 		if s.Process != "" {
-			found[s.PID] = s.Process
+			found[s.PID] = s.origin()
 		}
 	}
 	for _, lock := range locks {
@@ -96,11 +96,11 @@ func processes(locks []Lock) map[int32]string {
 
 // joined adds what a process can keep to itself: that the task which holds a lock on one session waits for another lock
 // on another session. Those who are only ahead in a queue do nothing but wait for that.
-func joined(waits []wait, processes map[int32]string) []wait {
-	waiting := map[string][]int32{} // by process
+func joined(waits []wait, processes map[int32]origin) []wait {
+	waiting := map[origin][]int32{}
 	for _, w := range waits {
-		if w.Process != "" && !slices.Contains(waiting[w.Process], w.PID) {
-			waiting[w.Process] = append(waiting[w.Process], w.PID)
+		if from, ok := processes[w.PID]; ok && !slices.Contains(waiting[from], w.PID) {
+			waiting[from] = append(waiting[from], w.PID)
 		}
 	}
 	all := slices.Clone(waits)

@@ -96,7 +96,7 @@ func Inspect(s *Snapshot, pid int32) (Condemned, error) {
 func siblings(of Session, all map[int32]Session) []Session {
 	found := []Session{}
 	for _, session := range all {
-		if of.Process != "" && session.Process == of.Process && session.PID != of.PID {
+		if session.SameProcess(of) && session.PID != of.PID {
 			found = append(found, session)
 		}
 	}

@@ -89,6 +89,30 @@ func process(application string) string {
 	return ""
 }
 
+// origin is where a Locker's session comes from. Any role can give its sessions the mark of another's, and with it the looks
+// of a process that waits for itself; so the mark counts only together with what a session cannot choose.
+type origin struct{ mark, user, host string }
+
+// origin returns the zero origin for a session without a mark. The host is unknown where the client is hidden, which is so
+// for all sessions of a role or for none.
+func (s Session) origin() origin {
+	if s.Process == "" {
+		return origin{}
+	}
+	host, _, err := net.SplitHostPort(s.Client)
+	if err != nil {
+		host = s.Client
+	}
+	return origin{s.Process, s.User, host}
+}
+
+// SameProcess reports whether s and other, two sessions or one, belong to Lockers of one process: they have the same mark
+// ([Session.Process]), the same role and, where the server shows it, the same client address. Sessions of other roles are
+// not believed, since any role can copy a mark. Two sessions without a mark do not belong together.
+func (s Session) SameProcess(other Session) bool {
+	return s.Process != "" && s.origin() == other.origin()
+}
+
 // detailsHidden reports whether the role may not see a session's details. Every session has a start, so its absence
 // says so; the query then reads "<insufficient privilege>", but any session's query can read so.
 func detailsHidden(row monitordb.LocksRow) bool {

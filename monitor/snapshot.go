@@ -135,7 +135,7 @@ type Session struct {
 	Application string `json:"application"`
 	// Process marks the process whose pglock Locker the session belongs to; it is empty for all other sessions. A Locker's
 	// sessions of one process have the same mark: the eight hexadecimal digits that their application_name ends with, as
-	// in "payroll (pglock 1f3a9c42)".
+	// in "payroll (pglock 1f3a9c42)". That is what the session says of itself; see [Session.SameProcess].
 	Process string `json:"process"`
 	// Identity says by which number the session can be told from all others of the server's: the object of the pair key
 	// that a Locker's session also holds once one of its locks has guarded a transaction. It is nil without one. That key
