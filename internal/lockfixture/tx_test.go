@@ -19,9 +19,6 @@ import (
 var _ pgx.Tx = (*querylock.Tx)(nil)
 var _ pgxdb.DBTX = pgxlocks.Tx(nil)
 
-// acme1 is what TenantInvoices locks for tenant acme and invoice 1, in the order of the statements.
-var acme1 = []pglock.Key{pglock.NewKey("tenant:acme:invoice:1"), pgxlocks.NightlyReport()}
-
 // call is a query of the fixture, which locks keys.
 type call struct {
 	name      string

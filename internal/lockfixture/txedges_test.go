@@ -1,0 +1,418 @@
+package lockfixture_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/pglock-toolkit/pglock/internal/lockfixture/pgxdb"
+	"github.com/pglock-toolkit/pglock/internal/lockfixture/pgxlocks"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/querylock"
+)
+
+func TestTxKnowsItsQueriesOnly(t *testing.T) {
+	t.Parallel()
+	db := database(t)
+	conn, turns := connect(t, db.ConnString(), pgx.QueryExecModeExec)
+	inner := begin(t, conn)
+	tx := pgxlocks.Tx(inner)
+	ctx := t.Context()
+	for _, sql := range []string{
+		"", "SELECT 1", "-- name: Nothing :exec\nSELECT 1\n", pgxdb.PayInvoice + " ", "-- name: PayInvoice :exec\nSELECT 1",
+		strings.Replace(pgxdb.ListInvoices, "ORDER", "order", 1), strings.TrimPrefix(pgxdb.PayInvoice, "-- name"),
+	} {
+		n := turns.during(func() {
+			_, execErr := tx.Exec(ctx, sql, 1)
+			rows, queryErr := tx.Query(ctx, sql, 1)
+			rowErr := tx.QueryRow(ctx, sql, 1).Scan()
+			batch := &pgx.Batch{}
+			batch.Queue(sql, 1)
+			results := tx.SendBatch(ctx, batch)
+			_, resultErr := results.Exec()
+			_, resultsErr := results.Query()
+			for i, err := range []error{execErr, queryErr, rows.Err(), rowErr, resultErr, resultsErr, results.QueryRow().Scan(), results.Close()} {
+				if !errors.Is(err, querylock.ErrUnknownQuery) {
+					t.Errorf("%.30q, %d: the error is %v", sql, i, err)
+				}
+			}
+			if rows.Next() || results.Tx() != nil {
+				t.Error("there is a row or a transaction")
+			}
+			rows.Close()
+		})
+		if n != 0 {
+			t.Errorf("%.30q: %d round trips", sql, n)
+		}
+	}
+	if _, err := tx.Prepare(ctx, "p", pgxdb.PayInvoice); !errors.Is(err, pglock.ErrUnsupported) {
+		t.Errorf("Prepare: %v", err)
+	}
+	wantUsable(t, inner)
+}
+
+func TestTxPassesOnWhatHasNoLock(t *testing.T) {
+	t.Parallel()
+	db := database(t)
+	tx := begin(t, db.Connect(t))
+	q, ctx := pgxdb.New(nil).WithTx(pgxlocks.Tx(tx)), t.Context()
+	n, err := q.AddInvoices(ctx, []pgxdb.AddInvoicesParams{{ID: 100, Tenant: "new"}, {ID: 101, Tenant: "new"}})
+	check(t, want(err, n, 2))
+	count, err := q.CountInvoices(ctx, "new")
+	check(t, want(err, count, 2))
+	invoices, err := q.ListInvoices(ctx)
+	check(t, want(err, int64(len(invoices)), 12))
+	check(t, q.PlainInvoices(ctx, []pgxdb.PlainInvoicesParams{{ID: 100}}).Close())
+	empty, err := q.LockedInvoices(ctx, nil)
+	check(t, want(err, int64(len(empty)), 0))
+	empty, err = q.LockedInvoices(ctx, []int64{})
+	check(t, want(err, int64(len(empty)), 0))
+	check(t, q.PayInvoices(ctx, nil).Close())
+	objects := pgxlocks.Tx(tx).LargeObjects()
+	_, err = objects.Create(ctx, 0)
+	check(t, err)
+	wantLocks(t, db)
+}
+
+func TestTxBeginsSavepointsWithLocks(t *testing.T) {
+	t.Parallel()
+	db := database(t)
+	outer := pgxlocks.Tx(begin(t, db.Connect(t)))
+	ctx := t.Context()
+	nested, err := outer.Begin(ctx)
+	check(t, err)
+	check(t, pgxdb.New(nested).PayInvoice(ctx, 1))
+	wantLocks(t, db, pgxlocks.Invoice(1))
+	check(t, nested.Rollback(ctx))
+	wantLocks(t, db)
+	again := pgxlocks.Tx(outer)
+	check(t, pgxdb.New(again).PayInvoice(ctx, 2))
+	wantLocks(t, db, pgxlocks.Invoice(2))
+	check(t, outer.Commit(ctx))
+	if err := outer.Commit(ctx); !errors.Is(err, pgx.ErrTxClosed) {
+		t.Errorf("the second commit: %v", err)
+	}
+	if err := pgxdb.New(outer).PayInvoice(ctx, 2); !errors.Is(err, pgx.ErrTxClosed) {
+		t.Errorf("a query after the commit: %v", err)
+	}
+}
+
+func TestTxOfNothingIsAnError(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	for _, tx := range []*querylock.Tx{pgxlocks.Tx(nil), nil} {
+		_, beginErr := tx.Begin(ctx)
+		_, copyErr := tx.CopyFrom(ctx, nil, nil, nil)
+		errs := []error{
+			pgxdb.New(tx).PayInvoice(ctx, 1), pgxdb.New(tx).PayInvoices(ctx, []int64{1}).Close(), beginErr, copyErr,
+			tx.Commit(ctx), tx.Rollback(ctx),
+		}
+		if tx != nil {
+			_, err := pgxdb.New(tx).ListInvoices(ctx)
+			errs = append(errs, err)
+		}
+		for i, err := range errs {
+			if err == nil {
+				t.Errorf("%d: there is no error", i)
+			}
+		}
+		if tx.Conn() != nil {
+			t.Error("there is a connection")
+		}
+	}
+	if err := pgxlocks.Tx(nil).SendBatch(ctx, nil).Close(); err == nil {
+		t.Error("a nil batch is no error")
+	}
+}
+
+// TestTxIsOfUseAfterAnyError has the query itself fail, in all the places in which it can.
+func TestTxIsOfUseAfterAnyError(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		run     func(ctx context.Context, tx *querylock.Tx) error
+		aborted bool
+		want    string
+		keys    []pglock.Key
+	}{
+		"rows that end in an error": {func(ctx context.Context, tx *querylock.Tx) error {
+			_, err := pgxdb.New(tx).TenantInvoices(ctx, pgxdb.TenantInvoicesParams{Tenant: "acme", ID: 3})
+			return err
+		}, true, "division by zero", nil},
+		"rows closed early": {func(ctx context.Context, tx *querylock.Tx) error {
+			rows, err := tx.Query(ctx, pgxdb.LockedInvoices, []int64{1, 2, 3})
+			check(t, err)
+			if !rows.Next() || rows.Conn() != tx.Conn() || len(rows.FieldDescriptions()) != 2 {
+				t.Error("the rows are wrong")
+			}
+			rows.Close()
+			rows.Close()
+			return rows.Err()
+		}, false, "", []pglock.Key{pgxlocks.Invoice(1), pgxlocks.Invoice(2), pgxlocks.Invoice(3)}},
+		"a row that cannot be scanned": {func(ctx context.Context, tx *querylock.Tx) error {
+			var id time.Time
+			return tx.QueryRow(ctx, pgxdb.GetInvoice, 1).Scan(&id, nil, nil, nil)
+		}, false, "scan", []pglock.Key{pgxlocks.Invoice(1)}},
+		"rows that cannot be scanned": {func(ctx context.Context, tx *querylock.Tx) error {
+			rows, err := tx.Query(ctx, pgxdb.LockedInvoices, []int64{1, 2})
+			check(t, err)
+			var id time.Time
+			rows.Next()
+			scan := rows.Scan(&id, nil)
+			if rows.Next() || rows.Err() == nil {
+				t.Errorf("there are more rows: %v", rows.Err())
+			}
+			return scan
+		}, false, "scan", []pglock.Key{pgxlocks.Invoice(1), pgxlocks.Invoice(2)}},
+		"no row": {func(ctx context.Context, tx *querylock.Tx) error {
+			_, err := pgxdb.New(tx).GetInvoice(ctx, 4711)
+			return err
+		}, false, pgx.ErrNoRows.Error(), []pglock.Key{pgxlocks.Invoice(4711)}},
+		"collected rows": {func(ctx context.Context, tx *querylock.Tx) error {
+			rows, err := tx.Query(ctx, pgxdb.LockedInvoices, []int64{1, 2})
+			check(t, err)
+			invoices, err := pgx.CollectRows(rows, pgx.RowToStructByPos[pgxdb.LockedInvoicesRow])
+			return want(err, int64(len(invoices)), 2)
+		}, false, "", []pglock.Key{pgxlocks.Invoice(1), pgxlocks.Invoice(2)}},
+		"too few arguments": {func(ctx context.Context, tx *querylock.Tx) error {
+			_, err := tx.Exec(ctx, pgxdb.PayInvoice)
+			return err
+		}, false, "{id} is argument 1 of 0", nil},
+		"a batch that nobody reads": {func(ctx context.Context, tx *querylock.Tx) error {
+			return pgxdb.New(tx).PaidInvoices(ctx, []int64{1, 2}).Close()
+		}, false, "", []pglock.Key{pgxlocks.Invoice(1), pgxlocks.Invoice(2)}},
+	}
+	for _, mode := range modes {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			db := database(t)
+			for name, c := range cases {
+				t.Run(name, func(t *testing.T) {
+					conn, _ := connect(t, db.ConnString(), mode)
+					tx := begin(t, conn)
+					err := c.run(t.Context(), pgxlocks.Tx(tx))
+					if (err == nil) != (c.want == "") || (err != nil && !strings.Contains(err.Error(), c.want)) {
+						t.Errorf("the error is %v, want %q", err, c.want)
+					}
+					if c.aborted {
+						wantAborted(t, tx)
+						return
+					}
+					wantUsable(t, tx)
+					wantLocks(t, db, c.keys...)
+					check(t, tx.Rollback(t.Context()))
+				})
+			}
+		})
+	}
+}
+
+func TestTxTakesSharedAndExclusiveLocksOfOneQuery(t *testing.T) {
+	t.Parallel()
+	for _, mode := range modes {
+		db := database(t)
+		conn, _ := connect(t, db.ConnString(), mode)
+		tx := begin(t, conn)
+		shares, err := pgxdb.New(pgxlocks.Tx(tx)).TenantInvoices(t.Context(), pgxdb.TenantInvoicesParams{Tenant: "other", ID: 3})
+		check(t, want(err, int64(len(shares)), 0))
+		wantLocks(t, db, pgxlocks.TenantInvoice("other", 3), pgxlocks.NightlyReport())
+		for _, lock := range db.AdvisoryLocks(t) {
+			if shared := lock.Key == pgxlocks.NightlyReport().Int64(); shared != (lock.Mode == "ShareLock") {
+				t.Errorf("%v", lock)
+			}
+		}
+		check(t, tx.Rollback(t.Context()))
+	}
+}
+
+// TestTxCannotDeadlockOverItsOwnLocks has many transactions lock two invoices in both orders.
+func TestTxCannotDeadlockOverItsOwnLocks(t *testing.T) {
+	t.Parallel()
+	db := database(t)
+	execute(t, db.Connect(t), "ALTER DATABASE "+db.Name()+" SET deadlock_timeout = '10ms'")
+	done := make(chan error)
+	const workers = 8
+	for i := range workers {
+		go func() {
+			done <- func() error {
+				conn, err := pgx.Connect(t.Context(), db.ConnString())
+				if err != nil {
+					return err
+				}
+				defer func() { err = errors.Join(err, conn.Close(t.Context())) }()
+				for range 30 {
+					err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
+						ids := []int64{int64(i % 2), int64(1 - i%2)}
+						var err error
+						pgxdb.New(pgxlocks.Tx(tx)).PaidInvoices(t.Context(), ids).Query(
+							func(_ int, _ []pgxdb.PaidInvoicesRow, e error) { err = errors.Join(err, e) })
+						return err
+					})
+					if err != nil {
+						return err
+					}
+				}
+				return err
+			}()
+		}()
+	}
+	for range workers {
+		check(t, <-done)
+	}
+}
+
+func TestTxIsToldOfItsContextsEnd(t *testing.T) {
+	t.Parallel()
+	db := database(t)
+	hold(t, db, pgxlocks.Invoice(1))
+	tx := begin(t, db.Connect(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan error, 1)
+	go func() { result <- pgxdb.New(pgxlocks.Tx(tx)).PayInvoice(ctx, 1) }()
+	db.WaitForWaiters(t, 1)
+	cancel()
+	if err := <-result; !errors.Is(err, pglock.ErrNotAcquired) || !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestTxEncodesHostileArguments(t *testing.T) {
+	t.Parallel()
+	db := database(t)
+	for _, mode := range modes {
+		conn, turns := connect(t, db.ConnString(), mode)
+		for _, tenant := range []string{
+			"", "{42}", "invoice:{42}", "a:invoice:1", "a:b@c%d{e}", "line\nline", "'; DROP TABLE invoices; --", "日本語\u202e",
+			strings.Repeat("é", 400),
+		} {
+			tx := begin(t, conn)
+			_, err := pgxdb.New(pgxlocks.Tx(tx)).TenantInvoices(t.Context(), pgxdb.TenantInvoicesParams{Tenant: tenant, ID: -1})
+			if err != nil && !strings.Contains(err.Error(), "division by zero") {
+				t.Errorf("%q: %v", tenant, err)
+			}
+			if err == nil {
+				wantLocks(t, db, pgxlocks.TenantInvoice(tenant, -1), pgxlocks.NightlyReport())
+			}
+			check(t, tx.Rollback(t.Context()))
+		}
+		tx := begin(t, conn)
+		for _, tenant := range []string{strings.Repeat("x", 1<<20), strings.Repeat("x", 1010), strings.Repeat(":", 400)} {
+			n := turns.during(func() {
+				_, err := pgxdb.New(pgxlocks.Tx(tx)).TenantInvoices(t.Context(), pgxdb.TenantInvoicesParams{Tenant: tenant, ID: 1})
+				if !errors.Is(err, pglock.ErrInvalidKey) || !strings.Contains(err.Error(), "the bound is 1024") || len(err.Error()) > 300 {
+					t.Errorf("the error is %.300v", err)
+				}
+				if key := pgxlocks.TenantInvoice(tenant, 1); !key.Equal(pglock.Key{}) {
+					t.Errorf("the key is %.30v", key)
+				}
+			})
+			if n != 0 {
+				t.Errorf("%d round trips", n)
+			}
+		}
+		check(t, tx.Rollback(t.Context()))
+	}
+}
+
+func TestTxRefusesArgumentsThatMakeNoName(t *testing.T) {
+	t.Parallel()
+	db := database(t)
+	inner := begin(t, db.Connect(t))
+	tx := pgxlocks.Tx(inner)
+	id, at := pgtype.UUID{Valid: true}, pgtype.Timestamptz{Time: time.Now(), Valid: true}
+	exec := func(sql string, args ...any) error {
+		_, err := tx.Exec(t.Context(), sql, args...)
+		return err
+	}
+	for name, err := range map[string]error{
+		"element 2: it is NULL":   exec(pgxdb.LockedInvoices, []*int64{new(int64), nil}),
+		"{id}: it is NULL":        exec(pgxdb.PayInvoice, nil),
+		"its Go type is string":   exec(pgxdb.PayInvoice, "1"),
+		"its Go type is float64":  exec(pgxdb.PayInvoice, 1.0),
+		"its Go type is uint64":   exec(pgxdb.PayInvoice, uint64(math.MaxUint64)),
+		"want a slice":            exec(pgxdb.LockedInvoices, 1),
+		"it is infinity":          exec(pgxdb.TouchDocument, id, 1, pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}, true),
+		"it is -infinity":         exec(pgxdb.TouchDocument, id, 1, &pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}, true),
+		"{seen}: it is NULL":      exec(pgxdb.TouchDocument, id, 1, pgtype.Timestamptz{}, true),
+		"beyond the bounds":       exec(pgxdb.TouchDocument, id, 1, time.Date(300_000, 1, 1, 0, 0, 0, 0, time.UTC), true),
+		"{id}: it is NULL, and a": exec(pgxdb.TouchDocument, pgtype.UUID{}, 1, at, true),
+		"want a boolean":          exec(pgxdb.TouchDocument, id, 1, at, 1),
+		"cannot parse UUID":       exec(pgxdb.TouchDocument, "x", 1, at, true),
+	} {
+		if !errors.Is(err, pglock.ErrInvalidKey) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: the error is %v", name, err)
+		}
+	}
+	wantUsable(t, inner)
+	wantLocks(t, db)
+}
+
+type (
+	invoiceID int64
+	tenant    string
+	documents [16]byte
+)
+
+func TestTxEncodesTheTypesThatProjectsUse(t *testing.T) {
+	t.Parallel()
+	db := database(t)
+	uuid := [16]byte{0x6b, 0xa7, 15: 1}
+	at := time.Date(2026, 11, 22, 4, 23, 59, 123_456_789, time.FixedZone("", 7200))
+	one, text := int64(1), "acme"
+	for _, c := range []struct {
+		key  pglock.Key
+		sql  string
+		args []any
+	}{
+		{pgxlocks.Invoice(1), pgxdb.PayInvoice, []any{int32(1)}},
+		{pgxlocks.Invoice(1), pgxdb.PayInvoice, []any{1}},
+		{pgxlocks.Invoice(1), pgxdb.PayInvoice, []any{uint8(1)}},
+		{pgxlocks.Invoice(1), pgxdb.PayInvoice, []any{&one}},
+		{pgxlocks.Invoice(1), pgxdb.PayInvoice, []any{invoiceID(1)}},
+		{pgxlocks.Invoice(1), pgxdb.PayInvoice, []any{pgtype.Int8{Int64: 1, Valid: true}}},
+		{pgxlocks.Invoice(1), pgxdb.LockedInvoices, []any{[]invoiceID{1}}},
+		{pgxlocks.Invoice(1), pgxdb.LockedInvoices, []any{[]*int64{&one}}},
+		{pgxlocks.Invoice(1), pgxdb.LockedInvoices, []any{pgtype.FlatArray[int64]{1}}},
+		{pgxlocks.Document(uuid, 1, at, true), pgxdb.TouchDocument, []any{uuid, int32(1), at, true}},
+		{pgxlocks.Document(uuid, 1, at, true), pgxdb.TouchDocument, []any{documents(uuid), 1, &at, true}},
+		{pgxlocks.Document(uuid, 1, at, true), pgxdb.TouchDocument,
+			[]any{pgtype.UUID{Bytes: uuid, Valid: true}, 1, pgtype.Timestamptz{Time: at, Valid: true}, pgtype.Bool{Bool: true, Valid: true}}},
+		{pgxlocks.Document(uuid, 1, at.UTC(), true), pgxdb.TouchDocument, []any{"6BA70000-0000-0000-0000-000000000001", 1, at, true}},
+	} {
+		tx := begin(t, db.Connect(t))
+		if _, err := pgxlocks.Tx(tx).Exec(t.Context(), c.sql, c.args...); err != nil {
+			t.Errorf("%T: %v", c.args[0], err)
+		}
+		wantLocks(t, db, c.key)
+		check(t, tx.Rollback(t.Context()))
+	}
+	tx := begin(t, db.Connect(t))
+	for _, name := range []any{tenant("acme"), &text, pgtype.Text{String: "acme", Valid: true}} {
+		if _, err := pgxlocks.Tx(tx).Exec(t.Context(), pgxdb.TenantInvoices, name, 100); err != nil &&
+			!strings.Contains(err.Error(), "division") {
+			t.Errorf("%T: %v", name, err)
+		}
+		check(t, tx.Rollback(t.Context()))
+		tx = begin(t, db.Connect(t))
+	}
+}
+
+func TestLabelsAreFew(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"invoice:42": "invoice:{id}", "invoice:-1": "invoice:{id}", "invoice:042": "other", "invoice:x": "other", "": "other",
+		"nightly-report": "nightly-report", "tenant::invoice:1": "tenant:{tenant}:invoice:{id}",
+		pgxlocks.TenantInvoice("invoice:{42}\n", 7).Name():                  "tenant:{tenant}:invoice:{id}",
+		pgxlocks.Document([16]byte{}, -1, time.Unix(-1, 5000), true).Name(): "document:{id}@{version}:{seen}:{fresh}",
+		strings.Repeat("x", 1<<20):                                          "other",
+	} {
+		if got := pgxlocks.Label(name); got != want {
+			t.Errorf("%.40q: got %s, want %s", name, got, want)
+		}
+	}
+}
