@@ -70,7 +70,7 @@ consumer-record: ## Record what a program gets that imports only package pglock
 	go run ./internal/consumercheck -record
 
 .PHONY: check
-check: check-format check-vet check-static check-generated check-tidy check-consumer ## Check everything but the tests
+check: check-format check-vet check-systems check-static check-generated check-tidy check-consumer ## Check everything but the tests
 
 .PHONY: check-format
 check-format:
@@ -80,6 +80,15 @@ check-format:
 .PHONY: check-vet
 check-vet:
 	$(call in_modules,go vet ./...)
+
+# Compiles everything and links nothing, which go build would do for each program. The tests run on Unix only.
+compile = go list -export -f '{{with .Export}}{{end}}' ./... >/dev/null
+
+.PHONY: check-systems
+check-systems:
+	$(call in_modules,CGO_ENABLED=0 GOOS=windows $(compile))
+	$(call in_modules,CGO_ENABLED=0 GOOS=darwin $(compile))
+	$(call in_modules,CGO_ENABLED=0 GOOS=freebsd $(compile))
 
 .PHONY: check-static
 check-static:

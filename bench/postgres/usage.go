@@ -19,12 +19,8 @@ func (l *lab) usage() (u usage, err error) {
 	if u.server, err = treeTime(l.server.PID()); err != nil {
 		return u, err
 	}
-	var self syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &self); err != nil {
-		return u, err
-	}
-	u.client = time.Duration(self.Utime.Nano() + self.Stime.Nano())
-	return u, nil
+	u.client, err = ownTime()
+	return u, err
 }
 
 func (u usage) since(before usage) usage {

@@ -137,12 +137,6 @@ func (s *Server) Kill() error {
 	return nil
 }
 
-// Pause freezes the server with SIGSTOP: connections stay open, and nothing answers.
-func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
-
-// Resume ends a [Server.Pause].
-func (s *Server) Resume() error { return s.signal(syscall.SIGCONT) }
-
 func (s *Server) signal(signal syscall.Signal) error {
 	if err := s.current().Signal(signal); err != nil {
 		return fmt.Errorf("send %v to Redis: %w", signal, err)

@@ -1,0 +1,11 @@
+//go:build unix
+
+package redisserver
+
+import "syscall"
+
+// Pause freezes the server with SIGSTOP: connections stay open, and nothing answers.
+func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
+
+// Resume ends a [Server.Pause].
+func (s *Server) Resume() error { return s.signal(syscall.SIGCONT) }
