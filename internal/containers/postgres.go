@@ -9,18 +9,14 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"time"
+	"strings"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/testcontainers/testcontainers-go"
 )
 
 const (
 	postgresPort = "5432/tcp"
 	superuser    = "postgres"
-	// startTimeout is for the start alone; an image that has to be pulled first takes what it takes.
-	startTimeout = 2 * time.Minute
-	pollInterval = 100 * time.Millisecond
 )
 
 // settings are what the tests ask of their server: room for sessions, locks and prepared transactions.
@@ -37,18 +33,19 @@ type postgres struct {
 
 // startPostgres returns when the server accepts connections.
 func startPostgres(ctx context.Context, image string) (*postgres, error) {
-	fmt.Fprintf(os.Stderr, "containers: starting %s\n", image)
 	password := rand.Text()
+	waits := saying("for Docker to start a container of " + image + " (a pull may take minutes)")
 	container, err := testcontainers.Run(ctx, image,
 		testcontainers.WithEnv(map[string]string{"POSTGRES_USER": superuser, "POSTGRES_PASSWORD": password}),
 		testcontainers.WithExposedPorts(postgresPort),
 		testcontainers.WithCmd(append([]string{"postgres"}, settings...)...),
 	)
+	waits.end()
 	server := &postgres{container: container}
-	if err == nil {
-		err = server.becomeReady(ctx, password)
-	}
 	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start %s: %w\n%s", image, err, advice), server.remove())
+	}
+	if err := server.becomeReady(ctx, password); err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", image, err), server.remove())
 	}
 	return server, nil
@@ -56,17 +53,46 @@ func startPostgres(ctx context.Context, image string) (*postgres, error) {
 
 func (p *postgres) remove() error { return testcontainers.TerminateContainer(p.container) }
 
+// becomeReady waits until the server answers, and keeps the URL at which it did.
 func (p *postgres) becomeReady(ctx context.Context, password string) error {
-	host, err := p.container.Host(ctx)
+	addresses, err := p.addresses(ctx)
 	if err != nil {
 		return err
 	}
+	var urls []string
+	for _, address := range addresses {
+		urls = append(urls, databaseURL(password, address.host, address.port))
+	}
+	p.url, err = awaitConnection(ctx, urls, p.container.IsRunning)
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, p.log())
+	}
+	return nil
+}
+
+type address struct{ host, port string }
+
+// addresses are where the server may be reached from here. What testcontainers finds is right for a program beside the
+// engine; one in a container of its own, or with an engine elsewhere, may see the server at another address.
+func (p *postgres) addresses(ctx context.Context) ([]address, error) {
 	port, err := p.container.MappedPort(ctx, postgresPort)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p.url = databaseURL(password, host, port.Port())
-	return p.awaitConnection(ctx)
+	host, err := p.container.Host(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := []address{{host, port.Port()}}
+	if os.Getenv(hostVariable) != "" {
+		return found, nil
+	}
+	found = append(found, address{"127.0.0.1", port.Port()})
+	if ip, err := p.container.ContainerIP(ctx); err == nil && ip != "" {
+		own, _, _ := strings.Cut(postgresPort, "/")
+		found = append(found, address{ip, own})
+	}
+	return found, nil
 }
 
 func databaseURL(password, host, port string) string {
@@ -79,27 +105,6 @@ func databaseURL(password, host, port string) string {
 	}).String()
 }
 
-// awaitConnection connects from outside: official images start the server once before, for their own use, on a Unix
-// socket only.
-func (p *postgres) awaitConnection(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	for {
-		conn, err := pgx.Connect(ctx, p.url)
-		if err == nil {
-			return conn.Close(ctx)
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w while waiting for a connection: %w\n%s", context.Cause(ctx), err, p.log())
-		case <-time.After(pollInterval):
-		}
-		if !p.container.IsRunning() {
-			return fmt.Errorf("the container has ended\n%s", p.log())
-		}
-	}
-}
-
 // log is what the container has said, for an error.
 func (p *postgres) log() string {
 	text, err := p.readLog()
@@ -110,7 +115,7 @@ func (p *postgres) log() string {
 }
 
 func (p *postgres) readLog() (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), logTimeout)
 	defer cancel()
 	reader, err := p.container.Logs(ctx)
 	if err != nil {
