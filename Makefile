@@ -40,6 +40,10 @@ test: prepare ## Run the whole suite on real servers, with the race detector
 test-containers: ## Run the suite on a container of $PGLOCK_TEST_POSTGRES_IMAGE
 	@cd internal/containers && go run . -- $(MAKE) -C $(CURDIR) test
 
+.PHONY: faults
+faults: prepare ## Run the whole fault campaign, which takes minutes; with SCALE=0.1 a tenth of it
+	@cd internal/faults && go test -count=1 -timeout=2h -run=TestFaults -v . -args -scale=$(or $(SCALE),1)
+
 .PHONY: bench
 bench: bench-postgres bench-redis bench-monitor ## Measure pglock beside what else one would use, and the monitor
 

@@ -1,0 +1,50 @@
+package faults
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+)
+
+// Tally counts what one part of a campaign has done.
+type Tally struct {
+	Part       string
+	Trials     atomic.Int64 // rounds of a part that has trials
+	Operations atomic.Int64 // calls of the library that asked for something
+	Kills      atomic.Int64 // of processes, sessions and servers
+	Freezes    atomic.Int64
+	Partitions atomic.Int64
+	Refused    atomic.Int64 // guarded transactions of holders that had lost their lock
+	Cancelled  atomic.Int64 // acquires whose context ended first
+	Violations atomic.Int64
+	Took       time.Duration
+}
+
+// String is the progress of the part in one line.
+func (c *Tally) String() string {
+	return fmt.Sprintf("%s: trials %d, operations %d, kills %d, freezes %d, partitions %d, refused %d, cancelled %d, violations %d",
+		c.Part, c.Trials.Load(), c.Operations.Load(), c.Kills.Load(), c.Freezes.Load(), c.Partitions.Load(),
+		c.Refused.Load(), c.Cancelled.Load(), c.Violations.Load())
+}
+
+// Table is all parts in a table.
+func Table(parts []*Tally) string {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 1, ' ', 0)
+	line := func(cells ...any) {
+		for _, cell := range cells {
+			fmt.Fprintf(w, "| %v\t", cell)
+		}
+		fmt.Fprintln(w, "|")
+	}
+	line("part", "trials", "operations", "kills", "freezes", "partitions", "refused", "cancelled", "violations", "took")
+	line("---", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:")
+	for _, c := range parts {
+		line(c.Part, c.Trials.Load(), c.Operations.Load(), c.Kills.Load(), c.Freezes.Load(), c.Partitions.Load(),
+			c.Refused.Load(), c.Cancelled.Load(), c.Violations.Load(), c.Took.Round(time.Second))
+	}
+	_ = w.Flush() // a Builder takes everything
+	return text.String()
+}
