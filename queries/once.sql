@@ -1,14 +1,14 @@
 -- What is done once, in a transaction of the caller's.
 
 -- name: Once :one
-SELECT o.outcome::text AS outcome, o.done_at::timestamptz AS done_at, o.result::bytea AS result
-FROM pglock.once(@scope::text, @id::text, sqlc.narg('fingerprint')::bytea, false, @record::bool) AS o;
+SELECT o.outcome::pg_catalog.text AS outcome, o.done_at::timestamp with time zone AS done_at, o.result::pg_catalog.bytea AS result
+FROM pglock.once(@scope::pg_catalog.text, @id::pg_catalog.text, sqlc.narg('fingerprint')::pg_catalog.bytea, false, @record::boolean) AS o;
 
 -- name: OnceOrRaise :exec
-SELECT pglock.once_or_raise(@scope::text, @id::text, sqlc.narg('fingerprint')::bytea, @wait::bool);
+SELECT pglock.once_or_raise(@scope::pg_catalog.text, @id::pg_catalog.text, sqlc.narg('fingerprint')::pg_catalog.bytea, @wait::boolean);
 
 -- name: OnceRecord :exec
-SELECT pglock.once_record(@scope::text, @id::text, sqlc.narg('fingerprint')::bytea, @result::bytea);
+SELECT pglock.once_record(@scope::pg_catalog.text, @id::pg_catalog.text, sqlc.narg('fingerprint')::pg_catalog.bytea, @result::pg_catalog.bytea);
 
 -- name: OncePrune :one
-SELECT pglock.once_prune(@keep::interval)::text AS said;
+SELECT pglock.once_prune(@keep::interval)::pg_catalog.text AS said;

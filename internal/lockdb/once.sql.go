@@ -13,8 +13,8 @@ import (
 
 const Once = `-- name: Once :one
 
-SELECT o.outcome::text AS outcome, o.done_at::timestamptz AS done_at, o.result::bytea AS result
-FROM pglock.once($1::text, $2::text, $3::bytea, false, $4::bool) AS o
+SELECT o.outcome::pg_catalog.text AS outcome, o.done_at::timestamp with time zone AS done_at, o.result::pg_catalog.bytea AS result
+FROM pglock.once($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.bytea, false, $4::boolean) AS o
 `
 
 type OnceParams struct {
@@ -44,7 +44,7 @@ func (q *Queries) Once(ctx context.Context, arg OnceParams) (OnceRow, error) {
 }
 
 const OnceOrRaise = `-- name: OnceOrRaise :exec
-SELECT pglock.once_or_raise($1::text, $2::text, $3::bytea, $4::bool)
+SELECT pglock.once_or_raise($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.bytea, $4::boolean)
 `
 
 type OnceOrRaiseParams struct {
@@ -65,7 +65,7 @@ func (q *Queries) OnceOrRaise(ctx context.Context, arg OnceOrRaiseParams) error 
 }
 
 const OncePrune = `-- name: OncePrune :one
-SELECT pglock.once_prune($1::interval)::text AS said
+SELECT pglock.once_prune($1::interval)::pg_catalog.text AS said
 `
 
 func (q *Queries) OncePrune(ctx context.Context, keep pgtype.Interval) (string, error) {
@@ -76,7 +76,7 @@ func (q *Queries) OncePrune(ctx context.Context, keep pgtype.Interval) (string, 
 }
 
 const OnceRecord = `-- name: OnceRecord :exec
-SELECT pglock.once_record($1::text, $2::text, $3::bytea, $4::bytea)
+SELECT pglock.once_record($1::pg_catalog.text, $2::pg_catalog.text, $3::pg_catalog.bytea, $4::pg_catalog.bytea)
 `
 
 type OnceRecordParams struct {

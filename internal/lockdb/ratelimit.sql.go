@@ -10,7 +10,7 @@ import (
 )
 
 const RatePrune = `-- name: RatePrune :one
-SELECT pglock.rate_prune($1::int4)::int8 AS deleted
+SELECT pglock.rate_prune($1::integer)::bigint AS deleted
 `
 
 func (q *Queries) RatePrune(ctx context.Context, most int32) (int64, error) {
@@ -21,7 +21,7 @@ func (q *Queries) RatePrune(ctx context.Context, most int32) (int64, error) {
 }
 
 const RateReturn = `-- name: RateReturn :one
-SELECT pglock.rate_return($1::text, $2::int8, $3::int8)::bool AS returned
+SELECT pglock.rate_return($1::pg_catalog.text, $2::bigint, $3::bigint)::boolean AS returned
 `
 
 type RateReturnParams struct {
@@ -39,9 +39,9 @@ func (q *Queries) RateReturn(ctx context.Context, arg RateReturnParams) (bool, e
 
 const RateTake = `-- name: RateTake :many
 
-SELECT t.granted::int8 AS granted, t.start::int8 AS start, t.at::int8 AS at
-FROM pglock.rate_take($1::text[], $2::int8[], $3::int8[], $4::int8[], $5::int8[],
-                      $6::int8[]) AS t
+SELECT t.granted::bigint AS granted, t.start::bigint AS start, t.at::bigint AS at
+FROM pglock.rate_take($1::pg_catalog.text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
+                      $6::bigint[]) AS t
 `
 
 type RateTakeParams struct {

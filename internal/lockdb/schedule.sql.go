@@ -13,8 +13,8 @@ import (
 
 const Tick = `-- name: Tick :one
 
-SELECT t.at::timestamptz AS at, t.done::bool AS done, t.pruned::timestamptz AS pruned, t.dues::timestamptz[] AS dues
-FROM pglock.tick($1::text, $2::timestamptz, $3::text, $4::interval, $5::int4) AS t
+SELECT t.at::timestamp with time zone AS at, t.done::boolean AS done, t.pruned::timestamp with time zone AS pruned, t.dues::timestamp with time zone[] AS dues
+FROM pglock.tick($1::pg_catalog.text, $2::timestamp with time zone, $3::pg_catalog.text, $4::interval, $5::integer) AS t
 `
 
 type TickParams struct {

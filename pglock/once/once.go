@@ -21,7 +21,7 @@ func Key(scope, id string) pglock.Key { return pglock.NewKey("once:" + scope + "
 // tx commits. Later transactions get a *[DoneError] that matches [ErrDone] or [ErrMismatch], and can go on. One that
 // comes before tx has ended waits for that, within [MaxWait].
 //
-// It is one round trip where it does not have to wait. scope says what kind of thing it is (the name of a consumer, an
+// It is one round trip where it does not have to wait (but see [WithTrustedOwner]). scope says what kind of thing it is (the name of a consumer, an
 // HTTP route and the account), id which one of its kind; ids of different scopes are different. Neither may be empty;
 // they have at most 256 and 1024 bytes.
 //
@@ -29,7 +29,7 @@ func Key(scope, id string) pglock.Key { return pglock.NewKey("once:" + scope + "
 // transactions that ask for several ids in different orders can deadlock, as with rows: PostgreSQL ends one of them
 // (40P01), which has done nothing then. After an error of the server or of the context tx is over.
 func Tx(ctx context.Context, tx pgx.Tx, scope, id string, opts ...Option) error {
-	c, err := prepare(tx, scope, id, opts)
+	c, err := prepare(ctx, tx, scope, id, opts)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func Result[T any](
 	if fn == nil {
 		return v, false, failed(scope, id, errors.New("the function is nil"))
 	}
-	c, err := prepare(tx, scope, id, opts)
+	c, err := prepare(ctx, tx, scope, id, opts)
 	if err != nil {
 		return v, false, err
 	}
@@ -90,10 +90,16 @@ func (c config) keep(ctx context.Context, tx pgx.Tx, scope, id string, v any) er
 	return nil
 }
 
-func prepare(tx pgx.Tx, scope, id string, opts []Option) (config, error) {
+// trusted remembers whose schemas have been looked at.
+var trusted records.Trust
+
+func prepare(ctx context.Context, tx pgx.Tx, scope, id string, opts []Option) (config, error) {
 	c, err := configure(scope, id, opts)
 	if err == nil && tx == nil {
 		err = errors.New("the transaction is nil")
+	}
+	if err == nil {
+		err = trusted.Check(ctx, tx, records.Who(tx.Conn()), c.owners)
 	}
 	if err != nil {
 		return c, failed(scope, id, err)

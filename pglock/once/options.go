@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -13,6 +14,7 @@ import (
 type Option func(*config) error
 
 type config struct {
+	owners      []string
 	fingerprint []byte
 	maxWait     time.Duration
 	bounded     bool
@@ -42,6 +44,21 @@ func MaxWait(d time.Duration) Option {
 	}
 }
 
+// WithTrustedOwner names roles whose schema pglock may be used, as [pglock.WithTrustedOwner] says for Lockers. Without it a
+// schema that belongs to a role that is not trusted is not used: [pglock.ErrUntrusted]. An empty name is an error.
+//
+// Who owns the schema is looked up before its first use on a database, which is a round trip of its own, and then again
+// each minute.
+func WithTrustedOwner(roles ...string) Option {
+	return func(c *config) error {
+		if slices.Contains(roles, "") {
+			return errors.New("WithTrustedOwner: the name of a role is empty")
+		}
+		c.owners = append(c.owners, roles...)
+		return nil
+	}
+}
+
 // What a record has room for, in bytes.
 const (
 	maxScope = 256
@@ -49,10 +66,14 @@ const (
 )
 
 func configure(scope, id string, opts []Option) (config, error) {
-	var c config
 	if err := errors.Join(check("scope", scope, maxScope), check("id", id, maxID)); err != nil {
-		return c, err
+		return config{}, err
 	}
+	return options(opts)
+}
+
+func options(opts []Option) (config, error) {
+	var c config
 	for _, opt := range opts {
 		if opt == nil {
 			return c, errors.New("an Option is nil")

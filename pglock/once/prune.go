@@ -32,8 +32,9 @@ type DB interface {
 // error matches [pglock.ErrNotAcquired]: a transaction stays open, or another Prune is at it, and the next call goes on.
 // Any number of processes may call it.
 //
-// The role needs the right to (migrations.PrunerGrants). keep must be a second or more.
-func Prune(ctx context.Context, db DB, keep time.Duration) error {
+// The role needs the right to (migrations.PrunerGrants). keep must be a second or more. Of the options [WithTrustedOwner] says
+// something here.
+func Prune(ctx context.Context, db DB, keep time.Duration, opts ...Option) error {
 	_, isTx := db.(pgx.Tx)
 	switch {
 	case db == nil:
@@ -42,6 +43,13 @@ func Prune(ctx context.Context, db DB, keep time.Duration) error {
 		return errors.New("pglock/once: prune: the DB is a transaction, and each step needs one of its own")
 	case keep < time.Second:
 		return fmt.Errorf("pglock/once: prune: keep is %v, and must be a second or more", keep)
+	}
+	c, err := options(opts)
+	if err == nil {
+		err = trusted.Check(ctx, db, "", c.owners)
+	}
+	if err != nil {
+		return fmt.Errorf("pglock/once: prune: %w", err)
 	}
 	queries := records.OneRoundTrip(db)
 	for tries := 0; ; {

@@ -49,11 +49,23 @@ func NewWithStore(store driver.RateStore, opts ...Option) (*Limiter, error) {
 	if store == nil {
 		return nil, errors.New("pglock/ratelimit: the store is nil")
 	}
+	l, err := newLimiter(opts)
+	if err == nil && l.config.owners != nil {
+		err = fmt.Errorf("pglock/ratelimit: WithTrustedOwner: %w: it is for PostgreSQL", pglock.ErrUnsupported)
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.store = store
+	return l, nil
+}
+
+func newLimiter(opts []Option) (*Limiter, error) {
 	config, err := newConfig(opts)
 	if err != nil {
 		return nil, fmt.Errorf("pglock/ratelimit: %w", err)
 	}
-	l := &Limiter{store: store, config: config, seed: maphash.MakeSeed()}
+	l := &Limiter{config: config, seed: maphash.MakeSeed()}
 	for i := range l.lanes {
 		l.lanes[i].limiter = l
 	}

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -10,6 +11,7 @@ import (
 type Option func(*config) error
 
 type config struct {
+	owners  []string
 	timeout time.Duration
 	outage  Policy
 }
@@ -48,6 +50,19 @@ func Timeout(d time.Duration) Option {
 			return fmt.Errorf("Timeout(%v): the duration is not positive", d)
 		}
 		c.timeout = d
+		return nil
+	}
+}
+
+// WithTrustedOwner names roles whose schema pglock may be used, as [pglock.WithTrustedOwner] says for Lockers. Without it a
+// schema that belongs to a role that is not trusted is not used: [pglock.ErrUntrusted]. Who owns it is looked up before
+// its first use and then each minute. An empty name is an error, and so is the option on Redis.
+func WithTrustedOwner(roles ...string) Option {
+	return func(c *config) error {
+		if slices.Contains(roles, "") {
+			return errors.New("WithTrustedOwner: the name of a role is empty")
+		}
+		c.owners = append(c.owners, roles...)
 		return nil
 	}
 }

@@ -34,13 +34,31 @@ func New(db DB, opts ...Option) (*Limiter, error) {
 	case isConn:
 		return nil, errors.New("pglock/ratelimit: the DB is a connection, and goroutines cannot share that: use a pool")
 	}
-	return NewWithStore(postgres{records.OneRoundTrip(db)}, opts...)
+	l, err := newLimiter(opts)
+	if err != nil {
+		return nil, err
+	}
+	l.store = &postgres{db: db, queries: records.OneRoundTrip(db), owners: l.config.owners}
+	return l, nil
 }
 
 // postgres implements [driver.RateStore] and [driver.RatePruner].
-type postgres struct{ queries *lockdb.Queries }
+type postgres struct {
+	db      DB
+	queries *lockdb.Queries
+	owners  []string
+	trust   records.Trust
+}
 
-func (p postgres) TakeRates(ctx context.Context, runs []driver.RateRun) ([]driver.RateGrant, error) {
+// check looks who owns the schema, unless it has done so a moment ago.
+func (p *postgres) check(ctx context.Context) error {
+	return p.trust.Check(ctx, p.db, "the pool", p.owners)
+}
+
+func (p *postgres) TakeRates(ctx context.Context, runs []driver.RateRun) ([]driver.RateGrant, error) {
+	if err := p.check(ctx); err != nil {
+		return nil, records.Unavailable(ctx, err)
+	}
 	n := len(runs)
 	params := lockdb.RateTakeParams{
 		Keys: make([]string, n), Intervals: make([]int64, n), Tolerances: make([]int64, n),
@@ -64,13 +82,19 @@ func (p postgres) TakeRates(ctx context.Context, runs []driver.RateRun) ([]drive
 	return grants, nil
 }
 
-func (p postgres) ReturnRate(ctx context.Context, key string, until, price int64) (bool, error) {
+func (p *postgres) ReturnRate(ctx context.Context, key string, until, price int64) (bool, error) {
+	if err := p.check(ctx); err != nil {
+		return false, records.Unavailable(ctx, err)
+	}
 	returned, err := p.queries.RateReturn(ctx, lockdb.RateReturnParams{Key: key, TakenUntil: until, Price: price})
 	return returned, records.Unavailable(ctx, err)
 }
 
 // PruneRates deletes in steps, so that nobody waits long for a row.
-func (p postgres) PruneRates(ctx context.Context) (deleted int64, err error) {
+func (p *postgres) PruneRates(ctx context.Context) (deleted int64, err error) {
+	if err := p.check(ctx); err != nil {
+		return 0, records.Unavailable(ctx, err)
+	}
 	for {
 		n, err := p.queries.RatePrune(ctx, pruneAtOnce)
 		deleted += n

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -86,6 +87,8 @@ func Unavailable(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, driver.ErrUntrusted), errors.Is(err, trust.ErrUnknownRole):
+		return err
 	case ServerError(err).Code != "" && !shutsDown(ServerError(err).Code):
 		return Explain(err)
 	case ctx.Err() != nil:

@@ -1,0 +1,55 @@
+package once_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/once"
+)
+
+// plantOnce is what a role that is not trusted would offer for others to execute.
+const plantOnce = `
+CREATE FUNCTION pglock.once(scope text, id text, f bytea, w bool, r bool, OUT outcome text, OUT done_at timestamptz, OUT result bytea)
+	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); outcome := ''first''; END';
+CREATE FUNCTION pglock.once_or_raise(scope text, id text, f bytea, w bool) RETURNS void
+	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); END';
+CREATE FUNCTION pglock.once_prune(keep interval) RETURNS text
+	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); RETURN ''done''; END'`
+
+func TestOnceDoesNotUseAPlantedSchema(t *testing.T) {
+	db := testenv.Database(t)
+	tenant := db.Tenant(t)
+	tenant.PlantSearchPath()
+	tenant.PlantSchema(migrations.Latest())
+	tenant.Exec(plantOnce)
+	pool := db.Pool(t)
+	wantIs(t, do(t, pool, "s", "1"), pglock.ErrUntrusted)
+	wantIs(t, once.Prune(t.Context(), pool, time.Hour), pglock.ErrUntrusted)
+	batch := &pgx.Batch{}
+	once.Queue(batch, "s", "1")
+	wantIs(t, pool.SendBatch(t.Context(), batch).Close(), pglock.ErrUntrusted)
+	tenant.WantNothingGained("after all that package once does")
+
+	must(t, do(t, pool, "s", "1", once.WithTrustedOwner(tenant.Name()))) // so the traps are where it looks
+	if err := do(t, pool, "s", "1", once.WithTrustedOwner("")); err == nil {
+		t.Error("an empty name is no error")
+	}
+}
+
+// A search_path that is a trap does not matter to a schema that is trusted.
+func TestOnceOnAPlantedSearchPath(t *testing.T) {
+	db := testenv.Database(t)
+	tenant := db.Tenant(t)
+	tenant.PlantSearchPath()
+	pool := db.Pool(t)
+	must(t, migrations.Up(t.Context(), pool))
+	must(t, do(t, pool, "s", "1"))
+	wantIs(t, do(t, pool, "s", "1"), once.ErrDone)
+	must(t, once.Prune(t.Context(), pool, time.Hour))
+	tenant.WantNothingGained("after all that package once does")
+}

@@ -1,0 +1,54 @@
+package ratelimit_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
+)
+
+// plantRates is what a role that is not trusted would offer for others to execute.
+const plantRates = `
+CREATE FUNCTION pglock.rate_take(text[], bigint[], bigint[], bigint[], bigint[], bigint[])
+	RETURNS TABLE (granted bigint, start bigint, at bigint)
+	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); granted := 1; RETURN NEXT; END'`
+
+func TestRatelimitDoesNotUseAPlantedSchema(t *testing.T) {
+	db := testenv.Database(t)
+	tenant := db.Tenant(t)
+	tenant.PlantSearchPath()
+	tenant.PlantSchema(migrations.Latest())
+	tenant.Exec(plantRates)
+	pool := db.Pool(t)
+	if _, err := open(t, pool, ratelimit.OnOutage(ratelimit.Permit)).Allow(t.Context(), "k", slow); !errors.Is(err, pglock.ErrUntrusted) {
+		t.Error(err)
+	}
+	if _, err := open(t, pool).Prune(t.Context()); !errors.Is(err, pglock.ErrUntrusted) {
+		t.Error(err)
+	}
+	tenant.WantNothingGained("after all that package ratelimit does")
+}
+
+func TestRatelimitOnAPlantedSearchPath(t *testing.T) {
+	db := testenv.Database(t)
+	tenant := db.Tenant(t)
+	tenant.PlantSearchPath()
+	pool := db.Pool(t)
+	must(t, migrations.Up(t.Context(), pool))
+	l := open(t, pool)
+	if d, err := l.Allow(t.Context(), "k", slow); err != nil || !d.OK {
+		t.Error(d, err)
+	}
+	r, err := l.Reserve(t.Context(), "k", slow)
+	must(t, err)
+	if returned, err := r.Cancel(t.Context()); err != nil || !returned {
+		t.Error(returned, err)
+	}
+	if _, err := l.Prune(t.Context()); err != nil {
+		t.Error(err)
+	}
+	tenant.WantNothingGained("after all that package ratelimit does")
+}
