@@ -27,6 +27,8 @@ type Observer struct {
 	// Lost is called after the lock has ended otherwise, and its contexts with it: in the background, or by the Unlock that
 	// found the loss. Close waits for it, for some seconds at most.
 	Lost func(context.Context, Lost)
+	// Ticked is called when a run of package schedule has ended, or was found to be done.
+	Ticked func(context.Context, Ticked)
 }
 
 // WaitStarted is what an [Observer] learns of the beginning of a wait.

@@ -27,6 +27,7 @@ type Server struct {
 	granted []*grant // in the order of granting
 	waiting []*grant // in the order of asking
 	fence   int64
+	jobs    map[string]*jobRuns
 }
 
 // NewServer returns a server that holds no locks.

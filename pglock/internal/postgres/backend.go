@@ -54,6 +54,7 @@ type Backend struct {
 	config    Config
 	env       driver.Env
 	names     *recorder
+	ticks     *ticks
 	lanes     lanes
 	turns     turns
 	pool      pool
@@ -85,6 +86,7 @@ func New(config Config) *Backend {
 	b.life, b.end = context.WithCancel(context.Background())
 	b.lanes = lanes{backend: b, shared: map[driver.KeyID]*sharedKey{}}
 	b.turns = turns{backend: b}
+	b.ticks = newTicks(config)
 	b.attendant = attendant{backend: b}
 	b.pool = pool{backend: b, open: map[*session]struct{}{}}
 	return b
@@ -379,6 +381,7 @@ func (b *Backend) Close(ctx context.Context) error {
 	if b.names != nil {
 		err = b.names.close(ctx)
 	}
+	b.ticks.close(ctx)
 	err = errors.Join(err, b.pool.close(ctx))
 	b.spawning.Lock()
 	b.end()

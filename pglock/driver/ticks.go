@@ -1,0 +1,58 @@
+package driver
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// TickRecorder is implemented by backends that can record which runs of scheduled jobs there have been, for package
+// schedule. Records outlive locks, and are read and written on a connection that is no lock session: a commit that hangs
+// there must not cost a lock.
+type TickRecorder interface {
+	// Tick looks at a run, or records a step of it, and returns what was known of it before. One that is done, or is not
+	// due yet, is left alone. An error means that it is not known whether the step was recorded.
+	Tick(ctx context.Context, r TickRequest) (TickState, error)
+}
+
+// TxTickRecorder is implemented by a [TickRecorder] that can record a step in a transaction, with which it commits.
+type TxTickRecorder interface {
+	TickTx(ctx context.Context, tx pgx.Tx, r TickRequest) (TickState, error)
+}
+
+// TickStep is what a [TickRequest] asks for.
+type TickStep string
+
+// The steps of a run.
+const (
+	TickLook    TickStep = "look"    // nothing is recorded
+	TickAttempt TickStep = "attempt" // it begins, and is repeated unless it is recorded as done
+	TickStart   TickStep = "start"   // it begins, and is not repeated whatever becomes of it
+	TickDone    TickStep = "done"    // it has succeeded, and is not repeated
+	TickFinish  TickStep = "finish"  // it has succeeded, after TickStart
+)
+
+// TickRequest is about one run of a job, which is known by when it was due: an instant in UTC, in whole microseconds.
+type TickRequest struct {
+	Job  string
+	Due  time.Time
+	Step TickStep
+	// Keep is for how long records of this job are kept; older ones may be deleted when a step is recorded. The highest due
+	// time of a deleted one is kept for ever.
+	Keep time.Duration
+	// Newest is how many of the newest due times that are done, before Due, are asked for.
+	Newest int
+}
+
+// TickState is what was known of a run before the request.
+type TickState struct {
+	// At is the clock of the server.
+	At time.Time
+	// Done says that it is not to be repeated, because it was recorded so or is not newer than Pruned.
+	Done bool
+	// Pruned is the highest due time of a deleted record of the job; zero where none was deleted.
+	Pruned time.Time
+	// Dues are the newest due times that were asked for, newest first.
+	Dues []time.Time
+}

@@ -1,0 +1,140 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// ErrAlreadyRan: the run for this due time counts as done, here or in another process, or is so old that its record is
+// not kept any more. There is nothing to do.
+var ErrAlreadyRan = errors.New("already ran")
+
+// Jobs runs jobs. Make one for each Locker and share it. All methods may be called concurrently.
+type Jobs struct {
+	locker *pglock.Locker
+	config config
+}
+
+// New returns Jobs whose locks and records are on the server of l. Options are those of every run. It does not connect.
+func New(l *pglock.Locker, opts ...Option) (*Jobs, error) {
+	if l == nil {
+		return nil, errors.New("pglock/schedule: the Locker is nil")
+	}
+	config, err := config{mark: Start, keep: defaultKeep}.with(opts)
+	if err != nil {
+		return nil, fmt.Errorf("pglock/schedule: %w", err)
+	}
+	return &Jobs{l, config}, nil
+}
+
+// Run runs fn for the due time of the job name, unless that has been done: then the error matches [ErrAlreadyRan], in this
+// process too. It returns when fn has, and then its error is fn's, joined with what has become of the lock as
+// [pglock.Locker.Do] has it. fn's context ends with ctx or with the lock.
+//
+// due is an instant; its location does not matter, and it counts in whole microseconds. When it is ahead of the server's
+// clock, Run waits until that has reached it. Then it waits for the lock, whose name is the job's, see [MaxWait]: while
+// another process is at an earlier run, or at this one.
+//
+// A panic of fn, and Goexit, release the lock and go on; the run counts as one that failed.
+func (j *Jobs) Run(
+	ctx context.Context, name string, due time.Time, fn func(ctx context.Context, lock *pglock.Lock) error, opts ...JobOption,
+) error {
+	if fn == nil {
+		return failed(name, due, errors.New("the function is nil"))
+	}
+	return j.run(ctx, name, due, opts, func(r *run) error { return r.locked(ctx, r.plain(fn)) })
+}
+
+// run prepares a run and those that it has to catch up with, and has each carried out.
+func (j *Jobs) run(ctx context.Context, name string, due time.Time, opts []JobOption, carryOut func(*run) error) error {
+	config, err := j.config.with(opts)
+	if err == nil {
+		err = check(name, due)
+	}
+	if err != nil {
+		return failed(name, due, err)
+	}
+	due = due.UTC().Truncate(time.Microsecond)
+	one := func(due time.Time) error {
+		r := &run{jobs: j, config: config, name: name, due: due}
+		err := carryOut(r)
+		if err != nil {
+			err = failed(name, due, err)
+		}
+		j.locker.Ticked(ctx, pglock.Ticked{Job: name, Due: due, Ran: r.ran, Took: r.took, Err: err})
+		return err
+	}
+	missed, err := j.missed(ctx, config, name, due)
+	if err != nil {
+		return failed(name, due, fmt.Errorf("look for missed runs: %w", err))
+	}
+	var failures error
+	for _, due := range missed {
+		if err := one(due); err != nil && !errors.Is(err, ErrAlreadyRan) {
+			failures = errors.Join(failures, err)
+		}
+	}
+	return errors.Join(failures, one(due))
+}
+
+// missed returns the due times before due that CatchUp asks for, oldest first. The schedule is followed from the k-th
+// record before due: what was missed before that would be more than k runs ago.
+func (j *Jobs) missed(ctx context.Context, c config, name string, due time.Time) ([]time.Time, error) {
+	if c.catchUp == 0 {
+		return nil, nil
+	}
+	known, err := j.locker.Tick(ctx, driver.TickRequest{Job: name, Due: due, Step: driver.TickLook, Newest: c.catchUp})
+	if err != nil || len(known.Dues) == 0 {
+		return nil, err
+	}
+	done := map[time.Time]bool{}
+	for _, d := range known.Dues {
+		done[d.UTC()] = true
+	}
+	var missed []time.Time
+	for t := known.Dues[len(known.Dues)-1]; ; {
+		next := c.schedule.Next(t)
+		if !next.After(t) || !next.Before(due) { // a schedule that has ended says the zero time
+			break
+		}
+		t = next
+		if utc := t.UTC().Truncate(time.Microsecond); !done[utc] {
+			missed = append(missed, utc)
+		}
+		if len(missed) > c.catchUp {
+			missed = missed[1:]
+		}
+	}
+	return missed, nil
+}
+
+const maxName = 1024
+
+// check refuses what cannot be recorded.
+func check(name string, due time.Time) error {
+	switch {
+	case name == "":
+		return errors.New("the job's name is empty")
+	case len(name) > maxName:
+		return fmt.Errorf("the job's name has %d bytes, and at most %d fit", len(name), maxName)
+	case !utf8.ValidString(name) || strings.Contains(name, "\x00"):
+		return errors.New("the job's name is not valid UTF-8, or contains NUL")
+	case due.IsZero():
+		return errors.New("the due time is zero")
+	case due.Year() < 1 || due.Year() > 9999:
+		return fmt.Errorf("the due time is in the year %d", due.Year())
+	}
+	return nil
+}
+
+// failed says what was attempted.
+func failed(name string, due time.Time, err error) error {
+	return fmt.Errorf("pglock/schedule: %q due %s: %w", name, due.UTC().Format(time.RFC3339Nano), err)
+}

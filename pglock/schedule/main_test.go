@@ -1,0 +1,75 @@
+package schedule_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
+	"github.com/pglock-toolkit/pglock/pglock/schedule/scheduletest"
+)
+
+func TestMain(m *testing.M) {
+	if connString := os.Getenv(runOn); connString != "" {
+		if err := runJobs(connString); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	testenv.Main(m)
+}
+
+func TestScheduleInMemory(t *testing.T) {
+	server := locktest.NewServer()
+	scheduletest.Exercise(t, func(t testing.TB, opts ...pglock.Option) *pglock.Locker {
+		l, err := server.Locker(opts...)
+		must(t, err)
+		closeAtEnd(t, l)
+		return l
+	})
+}
+
+func TestScheduleOnPostgreSQL(t *testing.T) {
+	_, pool := installed(t)
+	scheduletest.Exercise(t, func(t testing.TB, opts ...pglock.Option) *pglock.Locker { return open(t, pool, opts...) })
+}
+
+// installed returns a pool for a new database that has the schema.
+func installed(t *testing.T) (*testenv.DB, *pgxpool.Pool) {
+	t.Helper()
+	db := testenv.Database(t)
+	pool := db.Pool(t)
+	must(t, migrations.Up(t.Context(), pool))
+	return db, pool
+}
+
+func open(t testing.TB, pool *pgxpool.Pool, opts ...pglock.Option) *pglock.Locker {
+	t.Helper()
+	l, err := pglock.New(pool, opts...)
+	must(t, err)
+	closeAtEnd(t, l)
+	return l
+}
+
+func closeAtEnd(t testing.TB, l *pglock.Locker) {
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		must(t, l.Close(ctx))
+	})
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,132 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Option configures the runs of [Jobs], and JobOption those of one call, for which it comes after.
+type Option func(*config) error
+
+// JobOption is an [Option].
+type JobOption = Option
+
+// Mark says what makes a run count.
+type Mark int
+
+const (
+	// Start: that it has begun. There is at most one for each due time.
+	Start Mark = iota + 1
+	// Success: that its function has returned nil while the lock was held. Until then it may be begun again.
+	Success
+)
+
+type config struct {
+	mark            Mark
+	marked          bool // MarkOn was given
+	atLeast, atMost time.Duration
+	keep            time.Duration
+	catchUp         int
+	schedule        Schedule
+	maxWait         time.Duration
+	bounded         bool
+}
+
+const (
+	defaultKeep = 30 * 24 * time.Hour
+	maxKeep     = 100 * 365 * 24 * time.Hour
+)
+
+// MarkOn says what makes a run count, so that it is not repeated: [Start], the default, or [Success].
+func MarkOn(m Mark) Option {
+	return func(c *config) error {
+		if m != Start && m != Success {
+			return fmt.Errorf("MarkOn(%d): it is Start or Success", m)
+		}
+		c.mark, c.marked = m, true
+		return nil
+	}
+}
+
+// AtLeast keeps the job's lock for at least d from the start of the run, and [Jobs.Run] with it, unless it fails or ctx
+// ends. Runs need it only where something other than this package takes the lock too: what has been recorded is not
+// repeated however short it was. A d that is not positive is an error.
+func AtLeast(d time.Duration) Option {
+	return func(c *config) error {
+		if d <= 0 {
+			return fmt.Errorf("AtLeast(%v): the duration is not positive", d)
+		}
+		c.atLeast = d
+		return nil
+	}
+}
+
+// AtMost ends the lock d after it was taken, and the run's context with it, so that others get their turn whatever the
+// function does, as [pglock.MaxHold] does. It is optional: the lock of a process that dies is freed without it. The
+// default is no bound. A d that is not positive is an error.
+func AtMost(d time.Duration) Option {
+	return func(c *config) error {
+		if d <= 0 {
+			return fmt.Errorf("AtMost(%v): the duration is not positive", d)
+		}
+		c.atMost = d
+		return nil
+	}
+}
+
+// Keep says for how long runs are recorded: records of the job that were due longer ago are deleted when a run is
+// recorded. What is not newer than the newest deleted one counts as run for ever, so nothing is repeated, whatever Keep
+// is. The default is 30 days. Less than a second, or more than 100 years, is an error.
+func Keep(d time.Duration) Option {
+	return func(c *config) error {
+		if d < time.Second || d > maxKeep {
+			return fmt.Errorf("Keep(%v): it must be between a second and %v", d, maxKeep)
+		}
+		c.keep = d
+		return nil
+	}
+}
+
+// CatchUp makes a run be preceded by those that were missed, oldest first: by the newest due times of s, at most k, that
+// are not recorded and lie between this run and the k-th one recorded before it, or the oldest one that there still is. A
+// job that has never run has missed nothing. It is how weekly jobs run although their service is restarted every other day.
+//
+// The default is not to catch up. A k below 1 and a nil s are errors.
+func CatchUp(k int, s Schedule) Option {
+	return func(c *config) error {
+		if k < 1 || s == nil {
+			return fmt.Errorf("CatchUp(%d, %v): it needs a number of runs, at least 1, and a schedule", k, s)
+		}
+		c.catchUp, c.schedule = k, s
+		return nil
+	}
+}
+
+// MaxWait bounds how long a run waits for the job's lock, which an earlier run may hold; then the error is a
+// *[pglock.WaitError]. Zero does not wait, which skips a run while the one before it goes on. The default is to wait for
+// as long as the context lasts. A negative d is an error.
+func MaxWait(d time.Duration) Option {
+	return func(c *config) error {
+		if d < 0 {
+			return fmt.Errorf("MaxWait(%v): the duration is negative", d)
+		}
+		c.maxWait, c.bounded = d, true
+		return nil
+	}
+}
+
+func (c config) with(opts []Option) (config, error) {
+	for _, opt := range opts {
+		if opt == nil {
+			return c, errors.New("an Option is nil")
+		}
+		if err := opt(&c); err != nil {
+			return c, err
+		}
+	}
+	if c.atMost > 0 && c.atLeast > c.atMost {
+		return c, fmt.Errorf("AtLeast(%v) is more than AtMost(%v)", c.atLeast, c.atMost)
+	}
+	return c, nil
+}

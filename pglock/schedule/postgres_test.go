@@ -1,0 +1,178 @@
+package schedule_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
+	"github.com/pglock-toolkit/pglock/pglock/schedule"
+)
+
+var day = time.Now().Add(-24 * time.Hour).UTC().Truncate(time.Hour)
+
+func nothing(context.Context, *pglock.Lock) error { return nil }
+
+func one[T any](t *testing.T, pool *pgxpool.Pool, sql string, args ...any) T {
+	t.Helper()
+	rows, err := pool.Query(t.Context(), sql, args...)
+	must(t, err)
+	value, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return value
+}
+
+func wantIs(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("the error is %v, want one that is %v", err, want)
+	}
+}
+
+func newJobs(t *testing.T, l *pglock.Locker, opts ...schedule.Option) *schedule.Jobs {
+	t.Helper()
+	jobs, err := schedule.New(l, opts...)
+	must(t, err)
+	return jobs
+}
+
+func TestScheduleRunTxCommitsTheRunWithItsEffects(t *testing.T) {
+	_, pool := installed(t)
+	_, err := pool.Exec(t.Context(), "CREATE TABLE effects (run text)")
+	must(t, err)
+	jobs := newJobs(t, open(t, pool))
+	run := func(what string, fail error) error {
+		return jobs.RunTx(t.Context(), pool, "job", day, func(ctx context.Context, tx pgx.Tx, _ *pglock.Lock) error {
+			_, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", what)
+			return errors.Join(err, fail)
+		})
+	}
+	boom := errors.New("boom")
+	wantIs(t, run("fails", boom), boom)
+	must(t, run("succeeds", nil))
+	wantIs(t, run("again", nil), schedule.ErrAlreadyRan)
+	wantIs(t, jobs.Run(t.Context(), "job", day, nothing), schedule.ErrAlreadyRan)
+	if got := one[string](t, pool, "SELECT string_agg(run, ' ') FROM effects"); got != "succeeds" {
+		t.Errorf("the effects are %q", got)
+	}
+	if n := one[int](t, pool, "SELECT attempts FROM pglock.runs WHERE finished IS NOT NULL AND done"); n != 2 {
+		t.Errorf("%d attempts were recorded", n)
+	}
+	if err := jobs.RunTx(t.Context(), pool, "job", day.Add(1e9), nil); err == nil {
+		t.Error("a nil function is no error")
+	}
+	tx := func(context.Context, pgx.Tx, *pglock.Lock) error { return nil }
+	if err := jobs.RunTx(t.Context(), nil, "job", day.Add(1e9), tx); err == nil {
+		t.Error("a nil DB is no error")
+	}
+	if err := jobs.RunTx(t.Context(), pool, "job", day.Add(1e9), tx, schedule.MarkOn(schedule.Start)); err == nil {
+		t.Error("MarkOn is no error")
+	}
+}
+
+// A process that has lost its lock without knowing cannot commit what its successor has done.
+func TestScheduleRunTxOfALostLockDoesNotCommit(t *testing.T) {
+	db, pool := installed(t)
+	_, err := pool.Exec(t.Context(), "CREATE TABLE effects (run text)")
+	must(t, err)
+	effect := func(ctx context.Context, tx pgx.Tx, what string) error {
+		_, err := tx.Exec(context.WithoutCancel(ctx), "INSERT INTO effects VALUES ($1)", what)
+		return err
+	}
+	jobs, successor := newJobs(t, open(t, pool)), newJobs(t, open(t, db.Pool(t)))
+	succeeded := make(chan error, 1)
+	err = jobs.RunTx(t.Context(), pool, "job", day, func(ctx context.Context, tx pgx.Tx, lock *pglock.Lock) error {
+		holder := one[int](t, pool, "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND (classid::int8 << 32 | objid::int8) = $1",
+			lock.Key().Int64())
+		if _, err := pool.Exec(ctx, "SELECT pg_terminate_backend($1)", holder); err != nil {
+			return err
+		}
+		<-lock.Done()
+		go func() {
+			succeeded <- successor.RunTx(t.Context(), pool, "job", day, func(ctx context.Context, tx pgx.Tx, _ *pglock.Lock) error {
+				return effect(ctx, tx, "successor")
+			})
+		}()
+		for one[int](t, pool, `SELECT count(*)::int FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 0 { // it waits for this transaction
+			time.Sleep(time.Millisecond)
+		}
+		return effect(ctx, tx, "zombie")
+	})
+	second := <-succeeded
+	// The zombie's transaction was guarded before it lost the lock, so either may be the one; never both.
+	if n := one[int](t, pool, "SELECT count(*)::int FROM effects"); n != 1 || (err == nil) == (second == nil) && second == nil {
+		t.Errorf("%d effects; the first got %v, its successor %v", n, err, second)
+	}
+	if second != nil {
+		wantIs(t, second, schedule.ErrAlreadyRan)
+	}
+}
+
+func TestScheduleRunTxNeedsPostgreSQL(t *testing.T) {
+	_, pool := installed(t)
+	l, err := locktest.NewMemory()
+	must(t, err)
+	closeAtEnd(t, l)
+	err = newJobs(t, l).RunTx(t.Context(), pool, "job", day, func(context.Context, pgx.Tx, *pglock.Lock) error { return nil })
+	wantIs(t, err, pglock.ErrUnsupported)
+}
+
+func TestScheduleWithoutTheSchemaTheErrorNamesTheCommand(t *testing.T) {
+	jobs := newJobs(t, open(t, testenv.Database(t).Pool(t)))
+	err := jobs.Run(t.Context(), "job", day, nothing)
+	wantIs(t, err, pglock.ErrSchemaMissing)
+	if !strings.Contains(err.Error(), "pglock migrate up") {
+		t.Error(err)
+	}
+}
+
+func TestScheduleNeedsNoMoreThanTheGrants(t *testing.T) {
+	db, owner := installed(t)
+	pool, err := pgxpool.New(t.Context(), db.Role(t, "pglock_locker"))
+	must(t, err)
+	t.Cleanup(pool.Close)
+	_, err = owner.Exec(t.Context(), migrations.LockerGrants(pool.Config().ConnConfig.User))
+	must(t, err)
+	jobs := newJobs(t, open(t, pool))
+	must(t, jobs.Run(t.Context(), "job", day, nothing))
+	must(t, jobs.RunTx(t.Context(), pool, "job", day.Add(time.Hour), func(context.Context, pgx.Tx, *pglock.Lock) error { return nil }))
+}
+
+func TestScheduleDoesNotUseAPlantedSchema(t *testing.T) {
+	db := testenv.Database(t)
+	tenant := db.Tenant(t)
+	tenant.PlantSearchPath()
+	tenant.PlantSchema(migrations.Latest())
+	tenant.Exec(`CREATE FUNCTION pglock.tick(job text, due timestamptz, step text, keep interval, newest int,
+		OUT at timestamptz, OUT done bool, OUT pruned timestamptz, OUT dues timestamptz[])
+		LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); done := false; END'`)
+	jobs := newJobs(t, open(t, db.Pool(t)))
+	wantIs(t, jobs.Run(t.Context(), "job", day, nothing), pglock.ErrUntrusted)
+	tenant.WantNothingGained("after a run")
+}
+
+// The connection that records is kept for a while, and may have ended when it is needed again.
+func TestScheduleRecordsOnANewConnectionWhenTheOldOneHasEnded(t *testing.T) {
+	_, pool := installed(t)
+	jobs := newJobs(t, open(t, pool))
+	must(t, jobs.Run(t.Context(), "job", day, nothing))
+	_, err := pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+		WHERE datname = current_database() AND query LIKE '%pglock.tick%' AND pid <> pg_backend_pid()`)
+	must(t, err)
+	// What ended while nothing was on its way is noticed at once, or by one error.
+	if err := jobs.Run(t.Context(), "job", day.Add(time.Hour), nothing); err != nil {
+		wantIs(t, err, pglock.ErrUnavailable)
+		must(t, jobs.Run(t.Context(), "job", day.Add(time.Hour), nothing))
+	}
+}

@@ -1,0 +1,130 @@
+package schedule
+
+import (
+	"context"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// run is one run.
+type run struct {
+	jobs   *Jobs
+	config config
+	name   string
+	due    time.Time
+
+	ran  bool
+	took time.Duration
+}
+
+// work is what is done under the lock.
+type work func(ctx context.Context, lock *pglock.Lock) error
+
+// locked carries out work under the job's lock.
+//
+// It looks first, so that the processes that come too late do not queue up for the lock, and waits for a due time that is
+// ahead of the server's clock before it holds the lock. Under the lock the look is repeated, with the record: it decides.
+func (r *run) locked(ctx context.Context, do work) error {
+	if err := r.await(ctx, driver.TickLook); err != nil {
+		return err
+	}
+	var opts []pglock.LockOption
+	if r.config.atMost > 0 {
+		opts = append(opts, pglock.MaxHold(r.config.atMost))
+	}
+	if r.config.bounded {
+		opts = append(opts, pglock.MaxWait(r.config.maxWait))
+	}
+	return r.jobs.locker.Do(ctx, pglock.NewKey(r.name), func(ctx context.Context, lock *pglock.Lock) error {
+		start := driver.Now()
+		err := do(ctx, lock)
+		if err == nil {
+			sleep(ctx, r.config.atLeast-driver.Now().Sub(start)) // ctx ends with the lock
+		}
+		return err
+	}, opts...)
+}
+
+// plain is a run that is recorded apart from what it does.
+//
+// Where two processes believe that they hold the lock, since one of them is frozen, the record decides with MarkOn(Start):
+// it is one row or key, which only one of them makes. With MarkOn(Success) a run whose lock was lost is not recorded,
+// since another may be at it.
+func (r *run) plain(fn work) work {
+	return func(ctx context.Context, lock *pglock.Lock) error {
+		begin, end := driver.TickStart, driver.TickFinish
+		if r.config.mark == Success {
+			begin, end = driver.TickAttempt, driver.TickDone
+		}
+		if err := r.await(ctx, begin); err != nil {
+			return err
+		}
+		if err := r.call(ctx, lock, fn); err != nil {
+			return err
+		}
+		if lock.Err() != nil {
+			return nil // Do says so
+		}
+		return r.record(ctx, end)
+	}
+}
+
+// call runs fn.
+func (r *run) call(ctx context.Context, lock *pglock.Lock, fn work) error {
+	r.ran = true
+	start := driver.Now()
+	defer func() { r.took = driver.Now().Sub(start) }()
+	return fn(ctx, lock)
+}
+
+// await takes a step when the server's clock has reached the due time. It is ErrAlreadyRan when the run is done.
+func (r *run) await(ctx context.Context, step driver.TickStep) error {
+	for {
+		state, err := r.tick(ctx, step)
+		switch ahead := r.due.Sub(state.At); {
+		case err != nil:
+			return err
+		case state.Done:
+			return ErrAlreadyRan
+		case ahead <= 0:
+			return nil
+		case !sleep(ctx, ahead):
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// record takes the step that ends a run. The work has been done, so it does not depend on ctx.
+func (r *run) record(ctx context.Context, step driver.TickStep) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+	defer cancel()
+	_, err := r.tick(ctx, step)
+	return err
+}
+
+const recordWithin = 10 * time.Second
+
+func (r *run) tick(ctx context.Context, step driver.TickStep) (driver.TickState, error) {
+	return r.jobs.locker.Tick(ctx, r.request(step))
+}
+
+func (r *run) request(step driver.TickStep) driver.TickRequest {
+	return driver.TickRequest{Job: r.name, Due: r.due, Step: step, Keep: r.config.keep}
+}
+
+// sleep sleeps for d, and reports whether ctx lasted that long.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,372 @@
+// Package scheduletest is the suite that package schedule passes on every backend that can record runs.
+package scheduletest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
+	"github.com/pglock-toolkit/pglock/pglock/schedule"
+)
+
+// Exercise runs the suite. Each Locker that open returns stands for one process; all must be on one server, on which
+// nobody else uses jobs whose names begin with the test's.
+func Exercise(t *testing.T, open locktest.Opener) {
+	for _, test := range []struct {
+		name string
+		run  func(*suite)
+	}{
+		{"ADueTimeIsRunOnce", (*suite).once},
+		{"ProcessesShareTheRuns", (*suite).processes},
+		{"MarkOnStartCountsFailures", (*suite).start},
+		{"MarkOnSuccessRepeatsFailures", (*suite).success},
+		{"ADueTimeAheadOfTheServersClockIsWaitedFor", (*suite).ahead},
+		{"RunsOfAJobDoNotOverlap", (*suite).overlap},
+		{"AtLeastKeepsTheLock", (*suite).atLeast},
+		{"AtMostEndsTheRun", (*suite).atMost},
+		{"WhatWasForgottenIsNotRepeated", (*suite).keep},
+		{"CatchUpRunsWhatWasMissed", (*suite).catchUp},
+		{"APanicGoesOn", (*suite).panics},
+		{"TheObserverLearnsOfIt", (*suite).observer},
+		{"MisuseIsAnError", (*suite).misuse},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			test.run(&suite{T: t, ctx: ctx, opener: open})
+		})
+	}
+}
+
+// patience is how long the suite waits for what must happen.
+const patience = time.Minute
+
+// day is a due time in the past whose record is kept, and the basis of others.
+var day = time.Now().Add(-24 * time.Hour).UTC().Truncate(time.Hour)
+
+type suite struct {
+	*testing.T
+	ctx    context.Context
+	opener locktest.Opener
+}
+
+func (s *suite) jobs(opts ...schedule.Option) *schedule.Jobs {
+	s.Helper()
+	jobs, err := schedule.New(s.opener(s), opts...)
+	s.must(err)
+	return jobs
+}
+
+func (s *suite) job() string { return s.Name() }
+
+func (s *suite) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *suite) is(err, want error) {
+	s.Helper()
+	if !errors.Is(err, want) {
+		s.Errorf("the error is %v, want one that is %v", err, want)
+	}
+}
+
+// count returns a job that counts its runs, and fails with what fail says.
+func count(n *atomic.Int64, fail error) func(context.Context, *pglock.Lock) error {
+	return func(context.Context, *pglock.Lock) error {
+		n.Add(1)
+		return fail
+	}
+}
+
+func (s *suite) want(n *atomic.Int64, want int64) {
+	s.Helper()
+	if n.Load() != want {
+		s.Errorf("it ran %d times, want %d", n.Load(), want)
+	}
+}
+
+func (s *suite) once() {
+	var n atomic.Int64
+	jobs := s.jobs()
+	s.must(jobs.Run(s.ctx, s.job(), day, count(&n, nil)))
+	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, nil)), schedule.ErrAlreadyRan)
+	s.is(s.jobs().Run(s.ctx, s.job(), day, count(&n, nil)), schedule.ErrAlreadyRan) // another process
+	elsewhere := day.In(time.FixedZone("elsewhere", 3600)).Add(999 * time.Nanosecond)
+	s.is(jobs.Run(s.ctx, s.job(), elsewhere, count(&n, nil)), schedule.ErrAlreadyRan) // the same instant
+	s.want(&n, 1)
+	s.must(jobs.Run(s.ctx, s.job(), day.Add(time.Microsecond), count(&n, nil)))
+	s.must(jobs.Run(s.ctx, s.job(), day.Add(-time.Hour), count(&n, nil))) // late, and not done yet
+	s.must(jobs.Run(s.ctx, s.job()+"}other{", day, count(&n, nil)))
+	s.want(&n, 4)
+}
+
+func (s *suite) processes() {
+	const processes, ticks = 5, 20
+	var n atomic.Int64
+	var wg sync.WaitGroup
+	for range processes {
+		jobs := s.jobs()
+		wg.Go(func() {
+			for i := range ticks {
+				err := jobs.Run(s.ctx, s.job(), day.Add(time.Duration(i)*time.Second), count(&n, nil))
+				if err != nil && !errors.Is(err, schedule.ErrAlreadyRan) {
+					s.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	s.want(&n, ticks)
+}
+
+func (s *suite) start() {
+	var n atomic.Int64
+	boom := errors.New("boom")
+	jobs := s.jobs()
+	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, boom)), boom)
+	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, nil)), schedule.ErrAlreadyRan)
+	s.want(&n, 1)
+}
+
+func (s *suite) success() {
+	var n atomic.Int64
+	boom := errors.New("boom")
+	jobs := s.jobs(schedule.MarkOn(schedule.Success))
+	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, boom)), boom)
+	s.must(jobs.Run(s.ctx, s.job(), day, count(&n, nil)))
+	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, nil)), schedule.ErrAlreadyRan)
+	s.want(&n, 2)
+}
+
+func (s *suite) ahead() {
+	var n atomic.Int64
+	jobs := s.jobs()
+	start := time.Now() // the server is on this machine
+	s.must(jobs.Run(s.ctx, s.job(), start.Add(300*time.Millisecond), count(&n, nil)))
+	if early := 300*time.Millisecond - time.Since(start); early > 5*time.Millisecond {
+		s.Errorf("it ran %v early", early)
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, 20*time.Millisecond)
+	defer cancel()
+	s.is(jobs.Run(ctx, s.job(), time.Now().Add(time.Hour), count(&n, nil)), context.DeadlineExceeded)
+	s.want(&n, 1)
+}
+
+func (s *suite) overlap() {
+	var running, n atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 4 {
+		jobs := s.jobs(schedule.MarkOn(schedule.Success))
+		wg.Go(func() {
+			for j := range 10 {
+				err := jobs.Run(s.ctx, s.job(), day.Add(time.Duration(j/2)*time.Second), func(context.Context, *pglock.Lock) error {
+					defer running.Add(-1)
+					if running.Add(1) > 1 {
+						s.Error("two runs at a time")
+					}
+					time.Sleep(time.Millisecond)
+					if n.Add(1); i%2 == 0 && j%2 == 0 {
+						return errors.New("again")
+					}
+					return nil
+				})
+				_ = err // what matters is who ran together
+			}
+		})
+	}
+	wg.Wait()
+
+	begun, end := make(chan struct{}), make(chan struct{})
+	job := s.job() + "/long"
+	done := make(chan error, 1)
+	jobs := s.jobs()
+	go func() {
+		done <- jobs.Run(s.ctx, job, day, func(context.Context, *pglock.Lock) error {
+			close(begun)
+			<-end
+			return nil
+		})
+	}()
+	<-begun
+	other := s.jobs()
+	s.is(other.Run(s.ctx, job, day, count(&n, nil)), schedule.ErrAlreadyRan) // it has started
+	s.is(other.Run(s.ctx, job, day.Add(time.Hour), count(&n, nil), schedule.MaxWait(0)), pglock.ErrNotAcquired)
+	s.is(other.Run(s.ctx, job, day.Add(time.Hour), count(&n, nil), schedule.MaxWait(time.Millisecond)), pglock.ErrNotAcquired)
+	close(end)
+	s.must(<-done)
+	s.must(other.Run(s.ctx, job, day.Add(time.Hour), count(&n, nil)))
+}
+
+func (s *suite) atLeast() {
+	var n atomic.Int64
+	start := time.Now()
+	s.must(s.jobs().Run(s.ctx, s.job(), day, count(&n, nil), schedule.AtLeast(100*time.Millisecond)))
+	if took := time.Since(start); took < 100*time.Millisecond {
+		s.Errorf("the lock was kept for no more than %v", took)
+	}
+	boom := errors.New("boom")
+	s.is(s.jobs().Run(s.ctx, s.job(), day.Add(time.Hour), count(&n, boom), schedule.AtLeast(time.Hour)), boom)
+}
+
+func (s *suite) atMost() {
+	for _, mark := range []schedule.Mark{schedule.Start, schedule.Success} {
+		job := fmt.Sprint(s.job(), mark)
+		hang := func(ctx context.Context, _ *pglock.Lock) error {
+			<-ctx.Done()
+			return nil
+		}
+		jobs := s.jobs(schedule.MarkOn(mark))
+		s.is(jobs.Run(s.ctx, job, day, hang, schedule.AtMost(50*time.Millisecond)), pglock.ErrLost)
+		var n atomic.Int64
+		err := jobs.Run(s.ctx, job, day, count(&n, nil))
+		if mark == schedule.Start {
+			s.is(err, schedule.ErrAlreadyRan)
+		} else { // it has returned nil, but not under the lock
+			s.must(err)
+			s.want(&n, 1)
+		}
+	}
+}
+
+func (s *suite) keep() {
+	var n atomic.Int64
+	jobs := s.jobs(schedule.Keep(time.Hour))
+	old := time.Now().Add(-5 * time.Hour)
+	for i := range 3 {
+		s.must(jobs.Run(s.ctx, s.job(), old.Add(time.Duration(i)*time.Hour), count(&n, nil)))
+	}
+	s.must(jobs.Run(s.ctx, s.job(), old.Add(270*time.Minute), count(&n, nil))) // half an hour old
+	// The first three are forgotten by now. The newest of them stays the bound.
+	for i := -1; i < 3; i++ {
+		s.is(jobs.Run(s.ctx, s.job(), old.Add(time.Duration(i)*time.Hour), count(&n, nil)), schedule.ErrAlreadyRan)
+	}
+	s.want(&n, 4)
+	s.must(jobs.Run(s.ctx, s.job(), old.Add(121*time.Minute), count(&n, nil))) // newer than the bound
+	s.want(&n, 5)
+}
+
+func (s *suite) catchUp() {
+	hourly, err := schedule.Every(time.Hour)
+	s.must(err)
+	jobs := s.jobs(schedule.CatchUp(3, hourly))
+	var ran []string
+	run := func(hour int, fail error) error {
+		due := day.Add(time.Duration(hour) * time.Hour)
+		return jobs.Run(s.ctx, s.job(), due, func(context.Context, *pglock.Lock) error { return fail })
+	}
+	observed := func(hour int) []string {
+		s.Helper()
+		ran = nil
+		var mu sync.Mutex
+		l := s.opener(s, pglock.WithObserver(&pglock.Observer{Ticked: func(_ context.Context, t pglock.Ticked) {
+			mu.Lock()
+			defer mu.Unlock()
+			if t.Ran {
+				ran = append(ran, fmt.Sprint(t.Due.Sub(day).Hours()))
+			}
+		}}))
+		with, err := schedule.New(l, schedule.CatchUp(3, hourly))
+		s.must(err)
+		s.must(with.Run(s.ctx, s.job(), day.Add(time.Duration(hour)*time.Hour), count(new(atomic.Int64), nil)))
+		return ran
+	}
+	want := func(got []string, want ...string) {
+		s.Helper()
+		if !slices.Equal(got, want) {
+			s.Errorf("it ran for the hours %v, want %v", got, want)
+		}
+	}
+	s.must(run(0, nil)) // nothing was missed before the first
+	want(observed(1), "1")
+	want(observed(3), "2", "3")
+	want(observed(10), "7", "8", "9", "10") // no more than three
+	want(observed(11), "11")
+	boom := errors.New("boom")
+	s.is(run(13, boom), boom) // so does the one before it
+	want(observed(14), "14")  // with MarkOn(Start) they count
+}
+
+func (s *suite) panics() {
+	jobs := s.jobs(schedule.MarkOn(schedule.Success))
+	func() {
+		defer func() {
+			if recover() != "boom" {
+				s.Error("the panic did not go on")
+			}
+		}()
+		_ = jobs.Run(s.ctx, s.job(), day, func(context.Context, *pglock.Lock) error { panic("boom") })
+	}()
+	var n atomic.Int64
+	s.must(s.jobs().Run(s.ctx, s.job(), day, count(&n, nil), schedule.MaxWait(10*time.Second))) // the lock is free
+	s.want(&n, 1)
+}
+
+func (s *suite) observer() {
+	var mu sync.Mutex
+	var seen []pglock.Ticked
+	l := s.opener(s, pglock.WithObserver(&pglock.Observer{Ticked: func(_ context.Context, t pglock.Ticked) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, t)
+	}}))
+	jobs, err := schedule.New(l)
+	s.must(err)
+	boom := errors.New("boom")
+	var n atomic.Int64
+	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, boom)), boom)
+	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, nil)), schedule.ErrAlreadyRan)
+	if len(seen) != 2 || !seen[0].Ran || seen[1].Ran || !errors.Is(seen[0].Err, boom) ||
+		!errors.Is(seen[1].Err, schedule.ErrAlreadyRan) || seen[0].Job != s.job() || !seen[0].Due.Equal(day) {
+		s.Errorf("the observer learnt %+v", seen)
+	}
+}
+
+func (s *suite) misuse() {
+	jobs := s.jobs()
+	nothing := count(new(atomic.Int64), nil)
+	for name, test := range map[string]struct {
+		job  string
+		due  time.Time
+		opts []schedule.JobOption
+		want string
+	}{
+		"no name":             {"", day, nil, "empty"},
+		"a long name":         {strings.Repeat("x", 1025), day, nil, "1025 bytes"},
+		"NUL":                 {"a\x00", day, nil, "NUL"},
+		"no due time":         {"a", time.Time{}, nil, "zero"},
+		"a far due time":      {"a", day.AddDate(20000, 0, 0), nil, "year"},
+		"a nil option":        {"a", day, []schedule.JobOption{nil}, "nil"},
+		"no mark":             {"a", day, []schedule.JobOption{schedule.MarkOn(0)}, "MarkOn"},
+		"no time at least":    {"a", day, []schedule.JobOption{schedule.AtLeast(0)}, "AtLeast"},
+		"no time at most":     {"a", day, []schedule.JobOption{schedule.AtMost(-1)}, "AtMost"},
+		"least above most":    {"a", day, []schedule.JobOption{schedule.AtMost(1), schedule.AtLeast(2)}, "more than"},
+		"kept for nothing":    {"a", day, []schedule.JobOption{schedule.Keep(0)}, "Keep"},
+		"a negative wait":     {"a", day, []schedule.JobOption{schedule.MaxWait(-1)}, "negative"},
+		"nothing to catch up": {"a", day, []schedule.JobOption{schedule.CatchUp(0, nil)}, "CatchUp"},
+	} {
+		err := jobs.Run(s.ctx, test.job, test.due, nothing, test.opts...)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			s.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := jobs.Run(s.ctx, "a", day, nil); err == nil {
+		s.Error("a nil function is no error")
+	}
+	if _, err := schedule.New(nil); err == nil {
+		s.Error("a nil Locker is no error")
+	}
+	if _, err := schedule.Every(0); err == nil {
+		s.Error("Every(0) is no error")
+	}
+}

@@ -1,0 +1,64 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// DB begins transactions: a pool or a connection of pgx, on the database of the Locker.
+type DB interface {
+	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
+}
+
+// RunTx is [Jobs.Run] for a job whose effects are in the Locker's database: fn's writes in tx and the record that it ran
+// commit together, so they happen exactly once for each due time, as long as some process asks for it again after a
+// failure. The transaction is READ COMMITTED and guarded by the lock ([pglock.Lock.GuardTx]): one that has lost its lock
+// cannot commit after another process has begun the same run.
+//
+// fn must neither commit nor roll back. When it fails, or ctx or the lock ends, everything is rolled back, and the run is
+// not done. [MarkOn] is an error here. On Redis it is [pglock.ErrUnsupported].
+func (j *Jobs) RunTx(
+	ctx context.Context, db DB, name string, due time.Time,
+	fn func(ctx context.Context, tx pgx.Tx, lock *pglock.Lock) error, opts ...JobOption,
+) error {
+	if fn == nil || db == nil {
+		return failed(name, due, errors.New("the function or the DB is nil"))
+	}
+	return j.run(ctx, name, due, opts, func(r *run) error {
+		if r.config.marked {
+			return errors.New("MarkOn contradicts RunTx, where what makes a run count is that it commits")
+		}
+		return r.locked(ctx, r.inTx(db, fn))
+	})
+}
+
+// inTx is a run that is recorded together with what it does.
+//
+// The record is made before fn is run: whoever else is at the same run, because this process lost the lock without
+// knowing, waits for this transaction to end, and then finds the record or its absence.
+func (r *run) inTx(db DB, fn func(context.Context, pgx.Tx, *pglock.Lock) error) work {
+	return func(ctx context.Context, lock *pglock.Lock) error {
+		if err := r.await(ctx, driver.TickAttempt); err != nil {
+			return err
+		}
+		return pgx.BeginTxFunc(ctx, db, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+			if err := lock.GuardTx(ctx, tx); err != nil {
+				return err
+			}
+			state, err := r.jobs.locker.TickTx(ctx, tx, r.request(driver.TickDone))
+			if err != nil {
+				return err
+			}
+			if state.Done {
+				return ErrAlreadyRan
+			}
+			return r.call(ctx, lock, func(ctx context.Context, lock *pglock.Lock) error { return fn(ctx, tx, lock) })
+		})
+	}
+}
