@@ -30,6 +30,7 @@ type Lock struct {
 // extras are what most Locks do without, under the Lock's mu.
 type extras struct {
 	token    string // what WithToken has set
+	use      *Use   // what a primitive takes it for; nil is nothing special
 	done     chan struct{}
 	expires  driver.Instant // when MaxHold ends it; 0 is never
 	timer    *time.Timer    // looks at expires

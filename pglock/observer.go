@@ -35,12 +35,14 @@ type Observer struct {
 type WaitStarted struct {
 	Keys   []Key
 	Shared bool
+	Use    Use
 }
 
 // WaitEnded is what an [Observer] learns of the end of a wait.
 type WaitEnded struct {
 	Keys   []Key
 	Shared bool
+	Use    Use
 	Waited time.Duration
 	Err    error // nil when the lock was granted
 }
@@ -49,6 +51,7 @@ type WaitEnded struct {
 type Acquired struct {
 	Keys   []Key
 	Shared bool
+	Use    Use
 	Waited time.Duration // zero when it did not have to wait
 	How    How
 }
@@ -57,6 +60,7 @@ type Acquired struct {
 type Released struct {
 	Keys   []Key
 	Shared bool
+	Use    Use
 	Held   time.Duration
 }
 
@@ -64,6 +68,7 @@ type Released struct {
 type Lost struct {
 	Keys   []Key
 	Shared bool
+	Use    Use
 	Held   time.Duration
 	Err    *LostError
 }
@@ -97,7 +102,7 @@ func (r *request) waits(ctx context.Context, o *Observer) {
 	}
 	r.waited = true
 	if o != nil && o.WaitStarted != nil {
-		o.WaitStarted(ctx, WaitStarted{Keys: publicKeys(r.keys), Shared: r.config.shared})
+		o.WaitStarted(ctx, WaitStarted{Keys: publicKeys(r.keys), Shared: r.config.shared, Use: r.used()})
 	}
 }
 
@@ -110,13 +115,13 @@ func (r *request) tells(ctx context.Context, o *Observer, lock *Lock, waited tim
 		waited = 0
 	}
 	if r.waited && o.WaitEnded != nil {
-		o.WaitEnded(ctx, WaitEnded{Keys: publicKeys(r.keys), Shared: r.config.shared, Waited: waited, Err: err})
+		o.WaitEnded(ctx, WaitEnded{Keys: publicKeys(r.keys), Shared: r.config.shared, Use: r.used(), Waited: waited, Err: err})
 	}
 	if lock == nil {
 		return
 	}
 	if o.Acquired != nil {
-		o.Acquired(ctx, Acquired{Keys: publicKeys(r.keys), Shared: r.config.shared, Waited: waited, How: r.how(lock)})
+		o.Acquired(ctx, Acquired{Keys: publicKeys(r.keys), Shared: r.config.shared, Use: r.used(), Waited: waited, How: r.how(lock)})
 	}
 	lock.announce(ctx)
 }
@@ -148,7 +153,7 @@ func (r *request) how(lock *Lock) How {
 
 func (k *Lock) tellReleased(ctx context.Context) {
 	if o := k.hold.locker.config.observer; o != nil && o.Released != nil {
-		o.Released(ctx, Released{Keys: k.Keys(), Shared: k.hold.shared, Held: driver.Now().Sub(k.since)})
+		o.Released(ctx, Released{Keys: k.Keys(), Shared: k.hold.shared, Use: k.used(), Held: driver.Now().Sub(k.since)})
 	}
 }
 
@@ -166,7 +171,7 @@ func (k *Lock) tellLost(lost *LostError) {
 	}
 	k.mu.Unlock()
 	if ctx != nil {
-		o.Lost(ctx, Lost{Keys: k.Keys(), Shared: k.hold.shared, Held: driver.Now().Sub(k.since), Err: lost})
+		o.Lost(ctx, Lost{Keys: k.Keys(), Shared: k.hold.shared, Use: k.used(), Held: driver.Now().Sub(k.since), Err: lost})
 	}
 }
 

@@ -277,6 +277,7 @@ type lockConfig struct {
 	acquisition
 	maxHold time.Duration
 	token   string
+	use     *Use // nil: UseLock
 }
 
 type txConfig struct {

@@ -255,6 +255,9 @@ func (l *Locker) addLock(r *request, h *hold, k *Lock) {
 	if k.token == 0 {
 		k.more().token = r.token.Text
 	}
+	if r.config.use != nil {
+		k.more().use = r.config.use
+	}
 	h.locks.add(k)
 	counts := &h.home().counts
 	counts.Waiting--

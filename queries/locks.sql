@@ -120,6 +120,29 @@ FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i,
                      THEN 'pglock_stale_snapshot'
              END AS refusal) AS guard;
 
+-- One of the slots of a semaphore, whose keys are pairs: the gate's, and those after it. Who waits for a slot holds the
+-- gate or stands before it, and comes first. So the gate is taken for a moment, as a lock of the session, since one of the
+-- transaction would be kept to its end. Nothing can come between taking it and giving it back: an expression is evaluated
+-- without a look at interrupts, and unlocking cannot fail. It is shared, so that two who ask at once do not meet. The
+-- EXISTS is evaluated after that, and stops at the first slot it gets.
+-- name: TrySlotTx :one
+SELECT (CASE
+    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT @allow_stale::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN 'pglock_stale_snapshot'
+    WHEN NOT CASE
+        WHEN pg_catalog.pg_try_advisory_lock_shared(@class::int4, @gate::int4)
+            THEN pg_catalog.pg_advisory_unlock_shared(@class::int4, @gate::int4)
+        ELSE false END
+        THEN 'queued'
+    WHEN EXISTS (
+        SELECT FROM pg_catalog.generate_series(@first::int4, @last::int4) AS slots (slot)
+        WHERE pg_catalog.pg_try_advisory_xact_lock(@class::int4, slots.slot))
+        THEN 'granted'
+    ELSE 'held'
+END)::text AS outcome;
+
 -- The locks that ride in a caller's batch.
 
 -- name: QueueLockTx :exec

@@ -675,3 +675,50 @@ func (q *Queries) TryLockTxShared(ctx context.Context, arg TryLockTxSharedParams
 	err := row.Scan(&outcome)
 	return outcome, err
 }
+
+const TrySlotTx = `-- name: TrySlotTx :one
+SELECT (CASE
+    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT $2::bool
+        AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
+        THEN 'pglock_stale_snapshot'
+    WHEN NOT CASE
+        WHEN pg_catalog.pg_try_advisory_lock_shared($3::int4, $4::int4)
+            THEN pg_catalog.pg_advisory_unlock_shared($3::int4, $4::int4)
+        ELSE false END
+        THEN 'queued'
+    WHEN EXISTS (
+        SELECT FROM pg_catalog.generate_series($5::int4, $6::int4) AS slots (slot)
+        WHERE pg_catalog.pg_try_advisory_xact_lock($3::int4, slots.slot))
+        THEN 'granted'
+    ELSE 'held'
+END)::text AS outcome
+`
+
+type TrySlotTxParams struct {
+	AllowStandby bool
+	AllowStale   bool
+	Class        int32
+	Gate         int32
+	First        int32
+	Last         int32
+}
+
+// One of the slots of a semaphore, whose keys are pairs: the gate's, and those after it. Who waits for a slot holds the
+// gate or stands before it, and comes first. So the gate is taken for a moment, as a lock of the session, since one of the
+// transaction would be kept to its end. Nothing can come between taking it and giving it back: an expression is evaluated
+// without a look at interrupts, and unlocking cannot fail. It is shared, so that two who ask at once do not meet. The
+// EXISTS is evaluated after that, and stops at the first slot it gets.
+func (q *Queries) TrySlotTx(ctx context.Context, arg TrySlotTxParams) (string, error) {
+	row := q.db.QueryRow(ctx, TrySlotTx,
+		arg.AllowStandby,
+		arg.AllowStale,
+		arg.Class,
+		arg.Gate,
+		arg.First,
+		arg.Last,
+	)
+	var outcome string
+	err := row.Scan(&outcome)
+	return outcome, err
+}

@@ -161,3 +161,9 @@ type Holder struct {
 	// SessionSince is when the session started. PostgreSQL does not record when a lock was granted.
 	SessionSince time.Time
 }
+
+// Recorder is implemented by backends with a registry of names, for whoever watches the server.
+type Recorder interface {
+	// Record writes the names of keys into the registry, in the background.
+	Record(keys []Key)
+}

@@ -106,7 +106,7 @@ func (e *Elector) campaign(ctx context.Context, lead func(context.Context, *pglo
 	}
 	stopAsking := e.watchEligible(candidacy, withdraw)
 	defer stopAsking()
-	lock, err := e.locker.Lock(candidacy, e.key, pglock.WithToken(e.config.identity+"/"+rand.Text()))
+	lock, err := e.locker.Lock(candidacy, e.key, pglock.WithToken(e.config.identity+"/"+rand.Text()), use(pglock.UseLeader, e.key))
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,83 @@
+package lockkeys
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// The keys of primitives are in the space of pairs, each kind under a mark of its own in the upper 16 bits, so that the
+// monitor knows them with nothing installed in the database. Below the mark stands a part of the number of the key that
+// the user of the primitive chose; from that part a registry of names finds the name again:
+//
+//	semaphore   mark "ps" | 36 bits of the user's key | 12 bits: 0 the gate, from 1 on the slots
+//	leader      mark "pl" | 48 bits of the user's key
+//
+// Two semaphores whose keys agree in the 36 bits share their slots, which can keep them waiting but never exceeds a
+// limit; among 10,000 names that is likely once in 1,400 databases. As raw keys they are the same on every backend: on
+// Redis too a semaphore is told by the number of its key, not by its name.
+const (
+	semaphoreMark = 0x7073
+	leaderMark    = 0x706c
+	markShift     = 48
+	slotBits      = 12
+	semaphoreBits = markShift - slotBits
+	MaxSlots      = 1<<slotBits - 1 // of one semaphore
+)
+
+// fold makes bits of a key's number. Small raw numbers, and hashes, keep their differences.
+func fold(key driver.KeyID, bits int) uint64 {
+	n := uint64(key.Number)
+	n ^= n >> bits
+	if key.Space == driver.Pair {
+		n = ^n // the pair (0, 7) is not the bigint 7
+	}
+	return n & (1<<bits - 1)
+}
+
+// SemaphoreID is what the keys of a semaphore have of its user's key.
+type SemaphoreID uint64
+
+// Semaphore returns the ID of the semaphore that key names.
+func Semaphore(key driver.KeyID) SemaphoreID { return SemaphoreID(fold(key, semaphoreBits)) }
+
+// Key returns the key of a slot, from 1 to MaxSlots, or for 0 that of the gate.
+func (id SemaphoreID) Key(slot int) driver.KeyID {
+	return driver.KeyID{Space: driver.Pair, Number: semaphoreMark<<markShift | int64(id)<<slotBits | int64(slot)}
+}
+
+// ParseSemaphore reports whether key is one of a semaphore's, and which.
+func ParseSemaphore(key driver.KeyID) (id SemaphoreID, slot int, ok bool) {
+	if key.Space != driver.Pair || key.Number>>markShift != semaphoreMark {
+		return 0, 0, false
+	}
+	return SemaphoreID(key.Number >> slotBits & (1<<semaphoreBits - 1)), int(key.Number & MaxSlots), true
+}
+
+// LeaderMark returns the key that the leader of an election holds beside the election's own.
+func LeaderMark(key driver.KeyID) driver.KeyID {
+	return driver.KeyID{Space: driver.Pair, Number: leaderMark<<markShift | int64(fold(key, markShift))}
+}
+
+// IsLeaderMark reports whether key is the mark of a leader.
+func IsLeaderMark(key driver.KeyID) bool {
+	return key.Space == driver.Pair && key.Number>>markShift == leaderMark
+}
+
+// SemaphorePrefix begins the names that [SemaphoreName] makes.
+const SemaphorePrefix = "pglock:semaphore:"
+
+// SemaphoreName is what a registry of names has of a semaphore: its user's key, as text, and its limit.
+func SemaphoreName(key string, limit int) string {
+	return fmt.Sprintf("%s%d:%s", SemaphorePrefix, limit, key)
+}
+
+// ParseSemaphoreName is the inverse of SemaphoreName.
+func ParseSemaphoreName(name string) (key string, limit int, ok bool) {
+	rest, is := strings.CutPrefix(name, SemaphorePrefix)
+	number, key, found := strings.Cut(rest, ":")
+	limit, err := strconv.Atoi(number)
+	return key, limit, is && found && err == nil && limit >= 1 && limit <= MaxSlots
+}

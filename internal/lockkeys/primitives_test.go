@@ -1,0 +1,67 @@
+package lockkeys
+
+import (
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+func TestSemaphoreKeysAreReadBack(t *testing.T) {
+	seen := map[driver.KeyID]string{}
+	for name, key := range map[string]driver.KeyID{
+		"a small number": {Space: driver.Bigint, Number: 7}, "its neighbour": {Space: driver.Bigint, Number: 8},
+		"the pair of that number": {Space: driver.Pair, Number: 7}, "a negative one": {Space: driver.Bigint, Number: -7},
+		"a hash": {Space: driver.Bigint, Number: 6688477336110245193}, "a pair": driver.PairID(7, -42), "its class": driver.PairID(8, -42),
+	} {
+		id := Semaphore(key)
+		for _, slot := range []int{0, 1, MaxSlots} {
+			made := id.Key(slot)
+			gotID, gotSlot, ok := ParseSemaphore(made)
+			if !ok || gotID != id || gotSlot != slot || IsLeaderMark(made) {
+				t.Errorf("%s, slot %d: read back as %v, %v, %v", name, slot, gotID, gotSlot, ok)
+			}
+			if other, twice := seen[made]; twice {
+				t.Errorf("%s and %s share a slot", name, other)
+			}
+			seen[made] = name
+		}
+		mark := LeaderMark(key)
+		if _, _, ok := ParseSemaphore(mark); ok || !IsLeaderMark(mark) {
+			t.Errorf("%s: the mark of a leader is taken for a slot", name)
+		}
+		if other, twice := seen[mark]; twice {
+			t.Errorf("%s and %s share a mark", name, other)
+		}
+		seen[mark] = name
+	}
+	for _, key := range []driver.KeyID{{}, {Space: driver.Bigint, Number: Semaphore(driver.KeyID{}).Key(1).Number}, driver.PairID(IdentityClass, 5), driver.PairID(-1, -1)} {
+		if _, _, ok := ParseSemaphore(key); ok || IsLeaderMark(key) {
+			t.Errorf("%v is taken for a key of a primitive", key)
+		}
+	}
+}
+
+// TestSemaphoreKeysDoNotChange: processes of different versions must agree.
+func TestSemaphoreKeysDoNotChange(t *testing.T) {
+	hash := driver.KeyID{Space: driver.Bigint, Number: 6688477336110245193} // "invoice:42"
+	for name, got := range map[string]driver.KeyID{
+		"slot": Semaphore(hash).Key(3), "mark": LeaderMark(hash), "pair": Semaphore(driver.PairID(7, -42)).Key(0),
+	} {
+		want := map[string][2]int32{"slot": {1886598125, 1886003203}, "mark": {1886142131, 991590811}, "pair": {1886617600, 167936}}[name]
+		if class, object, _ := got.Pair(); class != want[0] || object != want[1] {
+			t.Errorf("%s: (%d, %d), want %v", name, class, object, want)
+		}
+	}
+}
+
+func TestSemaphoreNamesAreReadBack(t *testing.T) {
+	key, limit, ok := ParseSemaphoreName(SemaphoreName("a:b:10", 12))
+	if key != "a:b:10" || limit != 12 || !ok {
+		t.Errorf("read back as %q, %d, %v", key, limit, ok)
+	}
+	for _, name := range []string{"", "a", "pglock:semaphore:", "pglock:semaphore:x:a", "pglock:semaphore:0:a", "pglock:semaphore:4096:a"} {
+		if _, _, ok := ParseSemaphoreName(name); ok {
+			t.Errorf("%q is taken for the name of a semaphore", name)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package pglock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
+)
+
+// This file is what package bridge offers to the primitives of this module.
+
+func init() {
+	bridge.ReadLockOptions = func(opts any) (bridge.LockOptions, error) { return readLockOptions(opts.([]LockOption)) }
+	bridge.ReadMaxWait = func(opts any) (time.Duration, bool, error) { return readMaxWait(opts.([]TxOption)) }
+	bridge.WithUse = func(kind string, key any) any { return withUse(Use{UseKind(kind), key.(Key)}) }
+	bridge.PassOn = func(from, to context.Context, lock any, force bool, opts any) (any, func(), bool) {
+		next, told := lock.(*Lock).passOn(from, to, force, opts.([]LockOption))
+		return next, told, next != nil
+	}
+	bridge.RecordName = func(locker any, name string) { locker.(*Locker).recordName(name) }
+	bridge.TrySlotTx = func(ctx context.Context, tx pgx.Tx, key, gate any, slots int, opts any) (bridge.SlotTx, error) {
+		return trySlotTx(ctx, tx, key.(Key), gate.(Key), slots, opts.([]TxOption))
+	}
+	bridge.SlotHoldersTx = func(ctx context.Context, tx pgx.Tx, gate any, slots int) (any, error) {
+		return slotHoldersTx(ctx, tx, gate.(Key), slots)
+	}
+	bridge.Monitored = func(locker any) bool {
+		_, is := locker.(*Locker).backend.(driver.Recorder)
+		return is
+	}
+}
+
+func readLockOptions(opts []LockOption) (bridge.LockOptions, error) {
+	var c lockConfig
+	for _, opt := range opts {
+		if opt == nil {
+			return bridge.LockOptions{}, errors.New("pglock: a LockOption is nil")
+		}
+		if err := opt.applyLock(&c); err != nil {
+			return bridge.LockOptions{}, err
+		}
+	}
+	return bridge.LockOptions{
+		Shared: c.shared, Bounded: c.bounded, MaxWait: c.maxWait, MaxHold: c.maxHold, Token: c.token,
+	}, nil
+}
+
+func readMaxWait(opts []TxOption) (time.Duration, bool, error) {
+	c, err := newTxConfig(opts)
+	if err == nil && c.shared {
+		err = errors.New("pglock: Shared does not fit a semaphore, whose slots are held exclusively")
+	}
+	return c.maxWait, c.bounded, err
+}
+
+// recordName makes a name known to whoever watches the server.
+func (l *Locker) recordName(name string) {
+	if recorder, ok := l.backend.(driver.Recorder); ok && l.config.env.RecordNames {
+		recorder.Record([]driver.Key{NewKey(name).k})
+	}
+}
+
+// UseKind is a kind of [Use].
+type UseKind string
+
+// The kinds of uses.
+const (
+	UseLock          UseKind = ""                 // a lock that was asked for directly
+	UseLeader        UseKind = "leader"           // the lock of a leader, see package leader
+	UseLeaderMark    UseKind = "leader mark"      // by which the monitor knows a leader
+	UsePermit        UseKind = "semaphore permit" // a slot of a semaphore, see package semaphore
+	UseSemaphoreGate UseKind = "semaphore gate"   // the place at the head of a semaphore's line
+)
+
+// Use says what a lock is for, to an [Observer]. The zero Use is a lock that was asked for directly.
+type Use struct {
+	Kind UseKind
+	Key  Key // of the primitive; the lock's own key may be one that was derived from it
+}
+
+// String returns the kind and the key.
+func (u Use) String() string {
+	if u.Kind == UseLock {
+		return "lock"
+	}
+	return fmt.Sprintf("%s of %q", u.Kind, u.Key.String())
+}
+
+func withUse(use Use) LockOption {
+	return lockOption(func(c *lockConfig) error {
+		c.use = &use
+		return nil
+	})
+}
+
+// used returns what the lock is for.
+func (k *Lock) used() Use {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if x := k.extras; x != nil && x.use != nil {
+		return *x.use
+	}
+	return Use{}
+}
+
+// used returns what the lock that r asks for is for.
+func (r *request) used() Use {
+	if r.config.use == nil {
+		return Use{}
+	}
+	return *r.config.use
+}

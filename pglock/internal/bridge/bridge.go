@@ -1,0 +1,64 @@
+// Package bridge lets the primitives that are built on package pglock, such as semaphores, do what its users need not:
+// read the options that their callers made, pass a lock on to a waiter of their own, and say what a lock is for.
+//
+// Package pglock fills the variables in when it is initialised. Its own types appear as any, since it imports this
+// package; each comment says which they are.
+package bridge
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// LockOptions are what a []pglock.LockOption says.
+type LockOptions struct {
+	Shared  bool
+	Bounded bool // MaxWait was given
+	MaxWait time.Duration
+	MaxHold time.Duration // 0: none
+	Token   string        // "": a random one
+}
+
+// SlotTx is how a transaction's search for a slot of a semaphore ended.
+type SlotTx int
+
+const (
+	// SlotGranted: the transaction has a slot.
+	SlotGranted SlotTx = iota
+	// SlotsHeld: all slots are held.
+	SlotsHeld
+	// SlotQueued: somebody stands in line before it.
+	SlotQueued
+)
+
+// What package pglock does for its primitives.
+var (
+	// ReadLockOptions reads a []pglock.LockOption.
+	ReadLockOptions func(opts any) (LockOptions, error)
+	// ReadMaxWait returns the MaxWait of a []pglock.TxOption, and refuses Shared.
+	ReadMaxWait func(opts any) (maxWait time.Duration, bounded bool, err error)
+
+	// WithUse makes a pglock.LockOption that tells the Observer what the lock is for: kind is a pglock.UseKind's text,
+	// key the pglock.Key of the primitive.
+	WithUse func(kind string, key any) any
+
+	// PassOn ends lock, a *pglock.Lock, as Unlock does, and returns the *pglock.Lock that takes its place on the server,
+	// made with opts, a []pglock.LockOption, without asking the server. When the handoff limit does not allow that, unless
+	// force says that nobody else can be before the next holder, or the lock is over, it returns ok false and has done
+	// nothing. It calls no Observer: told does, and must be called afterwards. from and to are the contexts of the two
+	// holders, for their values.
+	PassOn func(from, to context.Context, lock any, force bool, opts any) (next any, told func(), ok bool)
+
+	// RecordName writes name into the registry of locker, a *pglock.Locker, if it records names.
+	RecordName func(locker any, name string)
+	// Monitored reports whether the monitor can see the locks of locker, a *pglock.Locker.
+	Monitored func(locker any) bool
+
+	// TrySlotTx takes one of the slots that semaphore keys have, for the rest of tx. gate and slots are pglock.Keys in the
+	// pair space, slots those after gate; opts is a []pglock.TxOption.
+	TrySlotTx func(ctx context.Context, tx pgx.Tx, key, gate any, slots int, opts any) (SlotTx, error)
+	// SlotHoldersTx returns the []pglock.Holder of the slots.
+	SlotHoldersTx func(ctx context.Context, tx pgx.Tx, gate any, slots int) (any, error)
+)

@@ -1,0 +1,69 @@
+package pglock
+
+import (
+	"context"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// passOn ends k as Unlock does, and returns the Lock that takes its place on the hold, for the next in a queue that is
+// not the Locker's own. It returns nil when k has ended, when somebody waits for the key here, or when the handoff limit
+// does not allow it. force passes over the limit. told calls the Observer, which is not called before.
+//
+// Of a loss and passOn that meet, the first to have the shard's mu decides: k is lost, or the new Lock is.
+func (k *Lock) passOn(from, to context.Context, force bool, opts []LockOption) (next *Lock, told func()) {
+	h, l := k.hold, k.hold.locker
+	var c lockConfig
+	for _, opt := range opts {
+		if opt.applyLock(&c) != nil {
+			return nil, nil // the primitive has read the options before
+		}
+	}
+	l.lock(h.shards())
+	may := !h.over && driver.Now() < h.grant.Deadline() && h.several == nil && !h.shared && len(h.entry[0].queue) == 0 && !l.closed.Load() && (force || l.mayPassOn(h))
+	if !may || !k.end(ErrUnlocked) {
+		l.unlock(h.shards())
+		return nil, nil
+	}
+	h.locks.remove(k)
+	next = h.succeed(k, c)
+	l.unlock(h.shards())
+	next.limit(c.maxHold)
+	return next, func() {
+		k.tellReleased(from)
+		next.tellPassedOn(to)
+	}
+}
+
+// succeed makes the Lock that takes the place of k. It runs under mu.
+func (h *hold) succeed(k *Lock, c lockConfig) *Lock {
+	token := driver.Token{Text: c.token}
+	if c.token == "" {
+		token = h.locker.tokens.next()
+	}
+	next := &Lock{hold: h, key: k.key, since: driver.Now(), token: token.Number}
+	if token.Number == 0 {
+		next.more().token = token.Text
+	}
+	if c.use != nil {
+		next.more().use = c.use
+	}
+	h.locks.add(next)
+	h.passed++
+	counts := &h.home().counts
+	counts.HandedOff++
+	counts.Acquired++
+	return next
+}
+
+// tellPassedOn reports a Lock that passOn has made.
+func (k *Lock) tellPassedOn(ctx context.Context) {
+	o := k.hold.locker.config.observer
+	if o == nil {
+		return
+	}
+	if o.Acquired != nil {
+		o.Acquired(ctx, Acquired{Keys: k.Keys(), How: AcquiredHanded, Use: k.used()})
+	}
+	k.announce(ctx)
+}

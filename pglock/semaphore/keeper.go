@@ -1,0 +1,221 @@
+package semaphore
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
+)
+
+// keep is the keeper: the one goroutine of a semaphore that asks the server, for as long as somebody waits here. It takes
+// the gate, looks for slots, and serves the queue in its order.
+func (s *Semaphore) keep() {
+	bridge.RecordName(s.locker, s.name)
+	contended := false // the gate was held by others when it was last asked for
+	for {
+		ctx, ok := s.head()
+		if !ok {
+			return
+		}
+		gate, waited, err := s.takeGate(ctx, contended)
+		if err != nil {
+			s.failAll(err)
+			continue
+		}
+		if gate == nil { // nobody waits any more
+			continue
+		}
+		contended = waited > tryGateAgain
+		s.serve(ctx, gate)
+		_ = gate.Unlock(ctx) // if it was lost another has it, and this one has noticed
+	}
+}
+
+// head returns the context of the first waiter, for its values; when there is none the keeper ends.
+func (s *Semaphore) head() (context.Context, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) == 0 {
+		s.keeping, s.blocked = false, false
+		return nil, false
+	}
+	return s.queue[0].ctx, true
+}
+
+const (
+	gateTries    = 3
+	tryGateAgain = 2 * time.Millisecond
+)
+
+// takeGate takes the gate, and returns how long it waited in line. The gate is nil when nobody waits here any more.
+//
+// Those who do not wait are failed when others stand before the gate. Others who merely pass through it are gone in a
+// moment, so the gate is tried a few times for their sake. Where it was contended just now it is not tried.
+func (s *Semaphore) takeGate(ctx context.Context, contended bool) (gate *pglock.Lock, waited time.Duration, err error) {
+	for i := range gateTries {
+		if contended {
+			break
+		}
+		gate, err := s.locker.TryLock(ctx, s.keys[0], s.gate...)
+		if !errors.Is(err, pglock.ErrNotAcquired) {
+			return gate, 0, err
+		}
+		if !s.headTries() {
+			break
+		}
+		if i < gateTries-1 {
+			time.Sleep(rand.N(tryGateAgain))
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if !s.block(cancel) {
+		return nil, 0, nil
+	}
+	start := driver.Now()
+	gate, err = s.locker.Lock(ctx, s.keys[0], s.gate...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cancelGate, s.blocked = nil, false
+	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil, 0, nil
+	}
+	return gate, driver.Now().Sub(start), err
+}
+
+// headTries reports whether the first in the queue is one who does not wait.
+func (s *Semaphore) headTries() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.queue) > 0 && s.queue[0].try
+}
+
+// block notes that whoever comes must wait, and that cancel ends the wait for the gate. It reports false when nobody
+// waits.
+func (s *Semaphore) block(cancel context.CancelFunc) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failTriesLocked() // they have gathered nothing without the gate
+	if len(s.queue) == 0 {
+		return false
+	}
+	s.blocked, s.cancelGate = true, cancel
+	return true
+}
+
+// failAll fails everybody in the queue.
+func (s *Semaphore) failAll(err error) {
+	s.mu.Lock()
+	var freed []held
+	for _, w := range s.queue {
+		freed = append(freed, s.failLocked(w, err)...)
+	}
+	s.queue = nil
+	s.mu.Unlock()
+	s.release(freed)
+}
+
+// serve looks for slots and gives them to the queue, while it holds the gate: until nobody waits here, or the first
+// waiter has been served and others may have waited for long.
+func (s *Semaphore) serve(ctx context.Context, gate *pglock.Lock) {
+	start := driver.Now()
+	defer s.leaveGate()
+	var last *waiter
+	for {
+		w, lacks := s.first()
+		turn := last == nil || w == last || driver.Now().Sub(start) < keepGateFor
+		if w == nil || !turn || gate.Err() != nil {
+			return
+		}
+		last = w
+		found, err := s.look(ctx, lacks)
+		if err != nil && len(found) == 0 {
+			s.failAll(err)
+			return
+		}
+		if s.give(found) {
+			continue
+		}
+		if !s.pause(gate) {
+			return
+		}
+	}
+}
+
+// first returns the first waiter and how many slots it lacks. From then on it can be given those that are released here.
+func (s *Semaphore) first() (w *waiter, lacks int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.atGate = true
+	if len(s.queue) == 0 {
+		return nil, 0
+	}
+	w = s.queue[0]
+	return w, w.weight - len(w.got)
+}
+
+// give gives slots to the queue in its order, and reports whether the first waiter of before has been served. If not,
+// those who do not wait fail.
+func (s *Semaphore) give(found []held) (served bool) {
+	s.mu.Lock()
+	var before *waiter
+	if len(s.queue) > 0 {
+		before = s.queue[0]
+	}
+	var freed []held
+	for _, h := range found {
+		if !s.serveLocked(h) {
+			freed = append(freed, h)
+		}
+	}
+	served = len(s.queue) == 0 || s.queue[0] != before
+	if s.blocked = !served; s.blocked {
+		freed = append(freed, s.failTriesLocked()...)
+		if len(s.queue) == 0 {
+			s.blocked, served = false, true
+		}
+	}
+	s.mu.Unlock()
+	s.release(freed)
+	return served
+}
+
+// pause waits until it is time to look again. It reports false when the gate was lost.
+func (s *Semaphore) pause(gate *pglock.Lock) bool {
+	timer := time.NewTimer(s.config.lookEvery)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.wake:
+	case <-gate.Done():
+		return false
+	}
+	return true
+}
+
+// leaveGate is called before the gate is given up, or when it was lost. What the first waiter has gathered, another
+// process could wait for: it is given back.
+func (s *Semaphore) leaveGate() {
+	s.mu.Lock()
+	s.atGate, s.blocked = false, false
+	var freed []held
+	if len(s.queue) > 0 {
+		freed, s.queue[0].got = s.queue[0].got, nil
+	}
+	s.mu.Unlock()
+	s.release(freed)
+}
+
+// release gives slots back to the server which nobody has had.
+func (s *Semaphore) release(slots []held) {
+	for _, h := range slots {
+		_ = h.lock.Unlock(context.Background()) // nobody relied on it
+		s.mu.Lock()
+		s.forgetLocked(h)
+		s.mu.Unlock()
+	}
+}

@@ -1,0 +1,130 @@
+package semaphore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// Permit is one of a semaphore's permits, or several that were acquired as one, until it is released or lost. It ends at
+// most once. All methods may be called concurrently, and by other goroutines than the one that acquired it.
+type Permit struct {
+	sem   *Semaphore
+	slots []held // one for each of its weight
+
+	mu       sync.Mutex
+	released bool
+}
+
+// Key returns the key of the semaphore.
+func (p *Permit) Key() pglock.Key { return p.sem.key }
+
+// Weight returns how many of the semaphore's permits it is.
+func (p *Permit) Weight() int { return len(p.slots) }
+
+// Err returns nil while the permit is held. Then it is [pglock.ErrUnlocked], or a *[pglock.LostError] that names the slot.
+// It compares the clock, as [pglock.Lock.Err] does. A permit of several slots is lost with the first of them.
+func (p *Permit) Err() error {
+	for _, h := range p.slots {
+		if err := h.lock.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Done returns a channel that is closed when the permit has ended, however that came about.
+func (p *Permit) Done() <-chan struct{} {
+	if len(p.slots) == 1 {
+		return p.slots[0].lock.Done()
+	}
+	return p.Context(context.Background()).Done()
+}
+
+// Context returns a context that ends with parent or with the permit, whichever ends first; [context.Cause] of it is then
+// the parent's cause or the permit's Err. It needs no cancel function.
+func (p *Permit) Context(parent context.Context) context.Context {
+	ctx := parent
+	for _, h := range p.slots {
+		ctx = h.lock.Context(ctx)
+	}
+	if len(p.slots) == 1 {
+		return ctx
+	}
+	return &severalContext{ctx, p}
+}
+
+// severalContext compares the clock for all slots.
+type severalContext struct {
+	context.Context
+	permit *Permit
+}
+
+func (c *severalContext) Err() error {
+	if p := c.permit.Err(); p != nil && c.Context.Err() == nil {
+		<-c.Context.Done() // the slot that has ended has just now ended its contexts, or is about to
+	}
+	return c.Context.Err()
+}
+
+// GuardTx ties tx to the permit, as [pglock.Lock.GuardTx] does to a lock: what tx writes is not committed after the permit
+// was lost and its slot was taken by another holder that guards its transactions too. It is one round trip for each slot.
+func (p *Permit) GuardTx(ctx context.Context, tx pgx.Tx) error {
+	for _, h := range p.slots {
+		if err := h.lock.GuardTx(ctx, tx); err != nil {
+			return fmt.Errorf("pglock/semaphore: guard a transaction by a permit of %q: %w", p.sem.key.String(), err)
+		}
+	}
+	return nil
+}
+
+// Release gives the permit up: to the next waiter of this process, or to the server. It returns nil when the permit had
+// been held until then, an error that matches [pglock.ErrLost] when it had been lost before, and
+// [pglock.ErrUnlocked] when it had been released before. Another error says that the server did not confirm in time. Like
+// [pglock.Lock.Unlock] it does not depend on ctx, from which it takes values only.
+func (p *Permit) Release(ctx context.Context) error {
+	if !p.end() {
+		return p.failed(pglock.ErrUnlocked)
+	}
+	errs := make([]error, len(p.slots))
+	if len(p.slots) == 1 {
+		errs[0] = p.sem.giveBack(ctx, p.slots[0])
+	} else {
+		var releasing sync.WaitGroup
+		for i, h := range p.slots {
+			releasing.Go(func() { errs[i] = p.sem.giveBack(ctx, h) })
+		}
+		releasing.Wait()
+	}
+	if err := errors.Join(errs...); err != nil {
+		return p.failed(err)
+	}
+	return nil
+}
+
+// end reports whether this is the first Release. The later ones must not reach the locks: giveBack would take note of
+// slots that others of this process hold by now.
+func (p *Permit) end() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first := !p.released
+	p.released = true
+	return first
+}
+
+// limit ends the permit d from now.
+func (p *Permit) limit(d time.Duration) {
+	for _, h := range p.slots {
+		_ = h.lock.Extend(d) // a lock that is lost already needs no limit
+	}
+}
+
+func (p *Permit) failed(err error) error {
+	return fmt.Errorf("pglock/semaphore: release a permit of %q: %w", p.sem.key.String(), err)
+}

@@ -1,0 +1,151 @@
+package semaphore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
+)
+
+// waiter is one call that wants permits. It is served when got has as many slots as weight.
+type waiter struct {
+	ctx    context.Context // for its values
+	weight int
+	try    bool // it leaves when it would have to wait
+	got    []held
+	err    error
+	ready  chan struct{} // closed when it has been served, or failed
+}
+
+// held is a slot that is held here.
+type held struct {
+	slot int
+	lock *pglock.Lock
+}
+
+// enter puts w at the end of the queue, which always has a keeper.
+func (s *Semaphore) enter(w *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.try && s.blocked {
+		w.err = pglock.ErrNotAcquired
+		close(w.ready)
+		return
+	}
+	s.queue = append(s.queue, w)
+	if !s.keeping {
+		s.keeping = true
+		go s.keep()
+	}
+}
+
+// leave takes w out of the queue, and reports false when it has been served or has failed before.
+func (s *Semaphore) leave(w *waiter) bool {
+	s.mu.Lock()
+	i := slices.Index(s.queue, w)
+	if i < 0 {
+		s.mu.Unlock()
+		return false
+	}
+	s.queue = slices.Delete(s.queue, i, i+1)
+	got := w.got
+	s.changedLocked()
+	s.mu.Unlock()
+	for _, h := range got {
+		_ = s.giveBack(w.ctx, h) // a loss does not matter to who has not had it
+	}
+	return true
+}
+
+// changedLocked tells the keeper that the queue has become shorter.
+func (s *Semaphore) changedLocked() {
+	if len(s.queue) == 0 && s.cancelGate != nil {
+		s.cancelGate()
+	}
+	s.wakeKeeper()
+}
+
+func (s *Semaphore) wakeKeeper() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// serveLocked gives h to the first waiter, and reports false when there is none.
+func (s *Semaphore) serveLocked(h held) bool {
+	if len(s.queue) == 0 {
+		return false
+	}
+	w := s.queue[0]
+	w.got = append(w.got, h)
+	s.mine[h.slot] = h.lock
+	if len(w.got) == w.weight {
+		s.queue = slices.Delete(s.queue, 0, 1)
+		close(w.ready)
+		s.changedLocked()
+	}
+	return true
+}
+
+// giveBack passes a slot on to the first waiter of this process, or gives it back to the server.
+//
+// At the gate this process is the next in line anyway, so there is no limit to that. Elsewhere the handoff limit applies,
+// and a waiter of several slots gets none: what it has gathered without the gate, two of its kind could wait for.
+func (s *Semaphore) giveBack(ctx context.Context, h held) error {
+	over := h.lock.Err() != nil // which may call the Observer
+	s.mu.Lock()
+	if !over && len(s.queue) > 0 && (s.atGate || s.queue[0].weight == 1) {
+		next, told, ok := bridge.PassOn(ctx, s.queue[0].ctx, h.lock, s.atGate, s.slot)
+		if ok {
+			s.serveLocked(held{h.slot, next.(*pglock.Lock)})
+			s.mu.Unlock()
+			told()
+			return nil
+		}
+	}
+	s.mu.Unlock()
+	err := h.lock.Unlock(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forgetLocked(h)
+	if s.atGate {
+		s.wakeKeeper()
+	}
+	return err
+}
+
+// forgetLocked notes that a slot is held here no more, and is a good one to ask for.
+func (s *Semaphore) forgetLocked(h held) {
+	if s.mine[h.slot] == h.lock {
+		s.mine[h.slot] = nil
+	}
+	if i := slices.Index(s.recent, h.slot); i >= 0 {
+		s.recent = slices.Delete(s.recent, i, i+1)
+	}
+	if len(s.recent) == maxRecent {
+		s.recent = s.recent[1:]
+	}
+	s.recent = append(s.recent, h.slot)
+}
+
+const maxRecent = 16
+
+// failTriesLocked fails those who do not wait.
+func (s *Semaphore) failTriesLocked() (freed []held) {
+	s.queue = slices.DeleteFunc(s.queue, func(w *waiter) bool {
+		if w.try {
+			freed = append(freed, s.failLocked(w, pglock.ErrNotAcquired)...)
+		}
+		return w.try
+	})
+	return freed
+}
+
+// failLocked fails w, which is taken out of the queue, and returns what it had gathered.
+func (s *Semaphore) failLocked(w *waiter, err error) (freed []held) {
+	w.err, freed, w.got = err, w.got, nil
+	close(w.ready)
+	return freed
+}

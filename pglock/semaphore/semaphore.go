@@ -1,0 +1,259 @@
+package semaphore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/lockkeys"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
+)
+
+// MaxPermits is the largest number of permits that a semaphore can have.
+const MaxPermits = lockkeys.MaxSlots
+
+// Semaphore gives out at most n permits at a time, across processes. Make it with [New] and share it among goroutines.
+// All methods may be called concurrently. It holds nothing while nobody has a permit or waits for one, and needs no
+// closing.
+type Semaphore struct {
+	locker *pglock.Locker
+	key    pglock.Key
+	n      int
+	config config
+	name   string              // for the registry
+	keys   []pglock.Key        // the gate, and the slots from 1 on
+	gate   []pglock.LockOption // for the gate's lock
+	slot   []pglock.LockOption // for those of the slots
+
+	mu         sync.Mutex
+	queue      []*waiter
+	keeping    bool               // the keeper runs
+	blocked    bool               // it has found that those who come now must wait
+	atGate     bool               // it holds the gate
+	wake       chan struct{}      // tells it at the gate that there is something to do
+	cancelGate context.CancelFunc // ends its wait for the gate; nil while it does not wait
+	mine       []*pglock.Lock     // of the slots that are held here, by index
+	recent     []int              // slots that were given back here, the last one last
+}
+
+// New returns the semaphore that key names, with n permits. Semaphores of equal keys on the same server are one, in all
+// processes; a lock of that key is something else. An n below 1 or above [MaxPermits] is an error.
+func New(l *pglock.Locker, key pglock.Key, n int, opts ...Option) (*Semaphore, error) {
+	if l == nil {
+		return nil, errors.New("pglock/semaphore: the Locker is nil")
+	}
+	if err := check(key, n); err != nil {
+		return nil, err
+	}
+	c, err := newConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	s := &Semaphore{
+		locker: l, key: key, n: n, config: c, name: lockkeys.SemaphoreName(key.String(), n),
+		keys: keys(key, n), wake: make(chan struct{}, 1), mine: make([]*pglock.Lock, n+1),
+	}
+	s.gate = []pglock.LockOption{use(pglock.UseSemaphoreGate, key)}
+	s.slot = []pglock.LockOption{use(pglock.UsePermit, key)}
+	return s, nil
+}
+
+func check(key pglock.Key, n int) error {
+	switch {
+	case !key.ID().Valid():
+		return fmt.Errorf("pglock/semaphore: %w: the zero Key", pglock.ErrInvalidKey)
+	case n < 1 || n > MaxPermits:
+		return fmt.Errorf("pglock/semaphore: %q with %d permits: the number must be between 1 and %d", key.String(), n, MaxPermits)
+	}
+	return nil
+}
+
+// keys returns the keys of the gate and of n slots.
+func keys(key pglock.Key, n int) []pglock.Key {
+	id := lockkeys.Semaphore(key.ID())
+	all := make([]pglock.Key, n+1)
+	for slot := range all {
+		class, object, _ := id.Key(slot).Pair()
+		all[slot] = pglock.PairKey(class, object)
+	}
+	return all
+}
+
+func use(kind pglock.UseKind, key pglock.Key) pglock.LockOption {
+	return bridge.WithUse(string(kind), key).(pglock.LockOption)
+}
+
+// Key returns the key of the semaphore.
+func (s *Semaphore) Key() pglock.Key { return s.key }
+
+// Limit returns how many permits there are.
+func (s *Semaphore) Limit() int { return s.n }
+
+// Waiting returns how many calls wait for permits in this process.
+func (s *Semaphore) Waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.queue)
+}
+
+// Acquire waits for a permit until ctx ends, or [pglock.MaxWait] has passed; then the error matches
+// [pglock.ErrNotAcquired], and the context's if that ended. ctx bounds the wait and nothing else. [pglock.MaxHold] bounds
+// how long the permit is held. Other LockOptions are errors. When Acquire returns an error nothing is held, and nothing
+// will be later. A server that cannot be reached is [pglock.ErrUnavailable].
+func (s *Semaphore) Acquire(ctx context.Context, opts ...pglock.LockOption) (*Permit, error) {
+	return s.acquire(ctx, 1, false, opts)
+}
+
+// TryAcquire takes a permit if one is free and nobody waits for one. Otherwise the error matches
+// [pglock.ErrNotAcquired], at once: after a few milliseconds if another process takes a permit at the same moment.
+// MaxWait is an error here.
+func (s *Semaphore) TryAcquire(ctx context.Context, opts ...pglock.LockOption) (*Permit, error) {
+	return s.acquire(ctx, 1, true, opts)
+}
+
+// AcquireN waits for weight permits as one. It gathers them at the head of the line, where nobody overtakes it, and
+// gives them back when its wait ends. A weight below 1, or above the semaphore's number of permits, is an error.
+func (s *Semaphore) AcquireN(ctx context.Context, weight int, opts ...pglock.LockOption) (*Permit, error) {
+	return s.acquire(ctx, weight, false, opts)
+}
+
+// Do acquires a permit as [Semaphore.Acquire] does, runs fn, and releases, also when fn panics or calls
+// [runtime.Goexit]. fn's context ends with ctx or with the permit. If the permit was lost meanwhile the error matches
+// [pglock.ErrLost], joined with fn's own error. fn may release earlier.
+func (s *Semaphore) Do(
+	ctx context.Context, fn func(ctx context.Context, p *Permit) error, opts ...pglock.LockOption,
+) (err error) {
+	if fn == nil {
+		return s.failed(1, errors.New("the function is nil"))
+	}
+	p, err := s.Acquire(ctx, opts...)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if releaseErr := p.Release(ctx); releaseErr != nil && !errors.Is(releaseErr, pglock.ErrUnlocked) {
+			err = errors.Join(releaseErr, err)
+		}
+	}()
+	return fn(p.Context(ctx), p)
+}
+
+// acquire waits in the queue of this process until the keeper, or who releases a permit, has served it.
+func (s *Semaphore) acquire(ctx context.Context, weight int, try bool, opts []pglock.LockOption) (*Permit, error) {
+	if weight < 1 || weight > s.n {
+		return nil, s.failed(weight, fmt.Errorf("the weight must be between 1 and %d", s.n))
+	}
+	o, err := readOptions(opts, try)
+	if err != nil {
+		return nil, s.failed(weight, err)
+	}
+	if ctx.Err() != nil {
+		return nil, s.failed(weight, context.Cause(ctx))
+	}
+	start := driver.Now()
+	w := &waiter{ctx: context.WithoutCancel(ctx), weight: weight, try: try || o.Bounded && o.MaxWait == 0, ready: make(chan struct{})}
+	s.enter(w)
+	err = s.await(ctx, w, o)
+	if err != nil {
+		return nil, s.explain(ctx, w, err, driver.Now().Sub(start))
+	}
+	p := &Permit{sem: s, slots: w.got}
+	if o.MaxHold > 0 {
+		p.limit(o.MaxHold)
+	}
+	return p, nil
+}
+
+func readOptions(opts []pglock.LockOption, try bool) (bridge.LockOptions, error) {
+	o, err := bridge.ReadLockOptions(opts)
+	switch {
+	case err != nil:
+		return o, err
+	case o.Shared:
+		return o, errors.New("Shared does not fit a semaphore, whose slots are held exclusively")
+	case o.Token != "":
+		return o, errors.New("WithToken does not fit a semaphore: the lock of each slot has a token of its own")
+	case try && o.Bounded:
+		return o, errors.New("MaxWait contradicts TryAcquire, which never waits")
+	}
+	return o, nil
+}
+
+// errMaxWait is what ends a wait when MaxWait has passed.
+var errMaxWait = errors.New("MaxWait has passed")
+
+// await waits until w is settled, or gives up its place.
+//
+// Of the end of ctx and a grant that meet, what comes first under mu holds: a waiter that has been served by then has its
+// permit.
+func (s *Semaphore) await(ctx context.Context, w *waiter, o bridge.LockOptions) error {
+	var bound <-chan time.Time
+	if o.Bounded && !w.try {
+		timer := time.NewTimer(o.MaxWait)
+		defer timer.Stop()
+		bound = timer.C
+	}
+	ended := errMaxWait
+	select {
+	case <-w.ready:
+		return w.err
+	case <-bound:
+	case <-ctx.Done():
+		ended = context.Cause(ctx)
+	}
+	if s.leave(w) {
+		return ended
+	}
+	<-w.ready
+	return w.err
+}
+
+// explain makes the error of a failed acquisition.
+func (s *Semaphore) explain(ctx context.Context, w *waiter, err error, waited time.Duration) error {
+	wait := &pglock.WaitError{Key: s.key, Waited: waited}
+	switch {
+	case w.try && errors.Is(err, pglock.ErrNotAcquired):
+		wait.Waited = 0
+		return s.failed(w.weight, wait)
+	case errors.Is(err, errMaxWait):
+	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+		wait.Err = err
+		if !errors.Is(err, ctx.Err()) {
+			wait.Err = fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
+		if errors.Is(err, context.Canceled) { // who cancelled does not want to know
+			return s.failed(w.weight, wait)
+		}
+	default:
+		return s.failed(w.weight, err)
+	}
+	wait.Holders = s.whoHolds(ctx)
+	return s.failed(w.weight, wait)
+}
+
+const (
+	holdersWithin = time.Second // how long a failed wait asks who was in the way
+	holdersAsked  = 3           // and of how many slots
+)
+
+// whoHolds returns holders of some of the slots.
+func (s *Semaphore) whoHolds(ctx context.Context) (all []pglock.Holder) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holdersWithin)
+	defer cancel()
+	for _, slot := range s.keys[1:min(len(s.keys), 1+holdersAsked)] {
+		holders, err := s.locker.Holders(ctx, slot)
+		if err != nil {
+			return all
+		}
+		all = append(all, holders...)
+	}
+	return all
+}
+
+func (s *Semaphore) failed(weight int, err error) error {
+	return fmt.Errorf("pglock/semaphore: acquire %d of %d permits of %q: %w", weight, s.n, s.key.String(), err)
+}

@@ -1,0 +1,58 @@
+package semaphore_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
+	"github.com/pglock-toolkit/pglock/pglock/semaphore/semaphoretest"
+)
+
+func TestSemaphoreOnMemoryPassesTheSuite(t *testing.T) {
+	server := locktest.NewServer()
+	semaphoretest.Exercise(t, func(t testing.TB, opts ...pglock.Option) *pglock.Locker {
+		l, err := server.Locker(opts...)
+		return closing(t, l, err)
+	}, func(t testing.TB, key pglock.Key) { server.Lose(key) })
+}
+
+func TestSemaphoreOnPostgresPassesTheSuite(t *testing.T) {
+	db := testenv.Database(t)
+	semaphoretest.Exercise(t, func(t testing.TB, opts ...pglock.Option) *pglock.Locker {
+		return openLocker(t, db, opts...)
+	}, func(t testing.TB, key pglock.Key) { terminateHolder(t, db, key) })
+}
+
+// openLocker returns a Locker on db, closed when the test ends at the latest.
+func openLocker(t testing.TB, db *testenv.DB, opts ...pglock.Option) *pglock.Locker {
+	t.Helper()
+	l, err := pglock.NewWithConfig(db.Config(t), opts...)
+	return closing(t, l, err)
+}
+
+func closing(t testing.TB, l *pglock.Locker, err error) *pglock.Locker {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// terminateHolder ends the session that holds key.
+func terminateHolder(t testing.TB, db *testenv.DB, key pglock.Key) {
+	t.Helper()
+	for _, lock := range db.AdvisoryLocks(t) {
+		if lock.Granted && lock.Key == key.Int64() && lock.ObjSubID == int16(key.ID().Space) {
+			if _, err := db.Connect(t).Exec(t.Context(), "select pg_terminate_backend($1)", lock.PID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

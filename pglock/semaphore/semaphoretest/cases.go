@@ -1,0 +1,372 @@
+package semaphoretest
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/semaphore"
+)
+
+func (s *suite) permit() {
+	sem, other := s.open(2), s.open(2)
+	first, second := s.acquire(sem, 1), s.acquire(other, 1)
+	if first.Err() != nil || first.Weight() != 1 || !first.Key().Equal(s.key()) || sem.Limit() != 2 {
+		s.Errorf("the permit is %v, %d, %v", first.Err(), first.Weight(), first.Key())
+	}
+	for _, from := range []*semaphore.Semaphore{sem, other} {
+		if _, err := from.TryAcquire(s.ctx); !errors.Is(err, pglock.ErrNotAcquired) {
+			s.Errorf("a third TryAcquire: %v", err)
+		}
+	}
+	ctx := first.Context(s.ctx)
+	s.release(first)
+	<-ctx.Done()
+	<-first.Done()
+	if !errors.Is(context.Cause(ctx), pglock.ErrUnlocked) || !errors.Is(first.Err(), pglock.ErrUnlocked) {
+		s.Errorf("after Release the cause is %v, Err is %v", context.Cause(ctx), first.Err())
+	}
+	third := s.acquire(other, 1)
+	for range 3 { // a second Release does not free what another has by now
+		if err := first.Release(s.ctx); !errors.Is(err, pglock.ErrUnlocked) {
+			s.Errorf("a second Release: %v", err)
+		}
+	}
+	if _, err := sem.TryAcquire(s.ctx); !errors.Is(err, pglock.ErrNotAcquired) {
+		s.Errorf("a TryAcquire after a double Release: %v", err)
+	}
+	s.release(second)
+	s.release(third)
+	s.free(2)
+}
+
+// limit: there are never more inside than the limit, and at times as many.
+func (s *suite) limit() {
+	const limit, processes, workers, rounds = 3, 3, 4, 20
+	var inside, most atomic.Int32
+	var wg sync.WaitGroup
+	for range processes {
+		sem := s.open(limit)
+		for range workers {
+			wg.Go(func() {
+				for range rounds {
+					weight := 1 + rand.IntN(2)
+					p, err := sem.AcquireN(s.ctx, weight)
+					if err != nil {
+						s.Error(err)
+						return
+					}
+					n := inside.Add(int32(weight))
+					if n > limit {
+						s.Errorf("%d permits are held", n)
+					}
+					for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+					}
+					time.Sleep(rand.N(time.Millisecond))
+					inside.Add(int32(-weight))
+					if err := p.Release(s.ctx); err != nil {
+						s.Error(err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if most.Load() != limit {
+		s.Errorf("at most %d of %d permits were held together", most.Load(), limit)
+	}
+	s.free(limit)
+}
+
+func (s *suite) wakes() {
+	sem, other := s.open(2), s.open(2)
+	held := []*semaphore.Permit{s.acquire(sem, 1), s.acquire(sem, 1)}
+	var took []time.Duration
+	for range 10 {
+		waiter := s.start(s.ctx, other, 1)
+		s.waiting(other, 1)
+		start := time.Now()
+		s.release(held[0])
+		held = append(held[1:], s.got(waiter))
+		took = append(took, time.Since(start))
+		sem, other = other, sem
+		held[0], held[1] = held[1], held[0]
+		s.release(held[1])
+		held[1] = s.acquire(sem, 1)
+	}
+	slices.Sort(took)
+	s.Logf("a release was felt in another process after %v (median), %v at most", took[len(took)/2], took[len(took)-1])
+	s.release(held[0])
+	s.release(held[1])
+}
+
+func (s *suite) handoff() {
+	l := s.opener(s.T, pglock.WithHandoffLimit(1000, time.Hour))
+	sem, err := semaphore.New(l, s.key(), 2)
+	s.must(err)
+	a, b := s.acquire(sem, 1), s.acquire(sem, 1)
+	waiters := []*attempt{s.start(s.ctx, sem, 1), s.start(s.ctx, sem, 1)}
+	s.waiting(sem, 2)
+	before := l.Stats().HandedOff
+	s.release(a)
+	s.release(b)
+	for _, w := range waiters {
+		s.release(s.got(w))
+	}
+	if n := l.Stats().HandedOff - before; n < 2 {
+		s.Errorf("%d permits were passed on", n)
+	}
+	s.free(2)
+}
+
+func (s *suite) order() {
+	l := s.opener(s.T)
+	sem, err := semaphore.New(l, s.key(), 1)
+	s.must(err)
+	first := s.acquire(sem, 1)
+	var order []int
+	var wg sync.WaitGroup
+	const n = 20
+	for i := range n {
+		wg.Go(func() {
+			p, err := sem.Acquire(s.ctx)
+			if err != nil {
+				s.Error(err)
+				return
+			}
+			order = append(order, i) // guarded by the only permit
+			if err := p.Release(s.ctx); err != nil {
+				s.Error(err)
+			}
+		})
+		s.waiting(sem, i+1)
+	}
+	s.release(first)
+	wg.Wait()
+	if len(order) != n || !slices.IsSorted(order) {
+		s.Errorf("the waiters were served in the order %v", order)
+	}
+}
+
+// fair: while many goroutines of one process pass permits around, another process gets them too.
+func (s *suite) fair() {
+	hot, other := s.open(2), s.open(2)
+	ctx, stop := context.WithCancel(s.ctx)
+	var wg sync.WaitGroup
+	var rounds atomic.Int32
+	for range 16 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				err := hot.Do(ctx, func(context.Context, *semaphore.Permit) error {
+					rounds.Add(1)
+					runtime.Gosched()
+					return nil
+				})
+				if err != nil && !errors.Is(err, context.Canceled) {
+					s.Error(err)
+					return
+				}
+			}
+		})
+	}
+	s.until("the loop is hot", func() bool { return rounds.Load() > 100 })
+	for range 5 {
+		s.release(s.acquire(other, 1))
+		s.release(s.acquire(other, 2))
+	}
+	stop()
+	wg.Wait()
+	s.free(2)
+}
+
+func (s *suite) tryBehind() {
+	sem, other := s.open(2), s.open(2)
+	one := s.acquire(sem, 1)
+	waiter := s.start(s.ctx, other, 2) // there is one slot left, which it gathers or not
+	s.waiting(other, 1)
+	for _, from := range []*semaphore.Semaphore{sem, other} {
+		if _, err := from.TryAcquire(s.ctx); !errors.Is(err, pglock.ErrNotAcquired) {
+			s.Errorf("TryAcquire past a waiter: %v", err)
+		}
+		if _, err := from.Acquire(s.ctx, pglock.MaxWait(0)); !errors.Is(err, pglock.ErrNotAcquired) {
+			s.Errorf("Acquire with MaxWait(0) past a waiter: %v", err)
+		}
+	}
+	s.release(one)
+	s.release(s.got(waiter))
+	s.free(2)
+}
+
+// tryBeside: with permits for all, nobody who only passes the gate makes a TryAcquire fail for long.
+func (s *suite) tryBeside() {
+	const workers = 6
+	var wg sync.WaitGroup
+	var failed, succeeded atomic.Int32
+	for _, sem := range []*semaphore.Semaphore{s.open(workers), s.open(workers)} {
+		for range workers / 2 {
+			wg.Go(func() {
+				for range 20 {
+					p, err := sem.TryAcquire(s.ctx)
+					if errors.Is(err, pglock.ErrNotAcquired) {
+						failed.Add(1)
+						continue
+					}
+					if err != nil {
+						s.Error(err)
+						return
+					}
+					succeeded.Add(1)
+					if err := p.Release(s.ctx); err != nil {
+						s.Error(err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	s.Logf("%d of %d TryAcquire met others at the gate", failed.Load(), failed.Load()+succeeded.Load())
+	if succeeded.Load() == 0 {
+		s.Error("no TryAcquire has succeeded")
+	}
+	s.free(workers)
+}
+
+func (s *suite) heavy() {
+	const limit = 4
+	ctx, stop := context.WithCancel(s.ctx)
+	var wg sync.WaitGroup
+	var rounds atomic.Int32
+	sems := []*semaphore.Semaphore{s.open(limit), s.open(limit)}
+	for _, sem := range sems {
+		for range limit {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					err := sem.Do(ctx, func(context.Context, *semaphore.Permit) error {
+						rounds.Add(1)
+						time.Sleep(rand.N(2 * time.Millisecond))
+						return nil
+					})
+					if err != nil && !errors.Is(err, context.Canceled) {
+						s.Error(err)
+						return
+					}
+				}
+			})
+		}
+	}
+	s.until("the light ones are at work", func() bool { return rounds.Load() > 50 })
+	for range 2 {
+		for _, sem := range sems {
+			s.release(s.acquire(sem, limit))
+		}
+	}
+	stop()
+	wg.Wait()
+	s.free(limit)
+}
+
+func (s *suite) heavies() {
+	const limit = 5
+	var wg sync.WaitGroup
+	for range 3 {
+		sem := s.open(limit)
+		for range 3 {
+			wg.Go(func() {
+				for range 10 {
+					p, err := sem.AcquireN(s.ctx, 1+rand.IntN(limit))
+					if err == nil {
+						err = p.Release(s.ctx)
+					}
+					if err != nil {
+						s.Error(err)
+						return
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	s.free(limit)
+}
+
+func (s *suite) gathered() {
+	sem, other := s.open(3), s.open(3)
+	one := s.acquire(sem, 1)
+	for _, from := range []*semaphore.Semaphore{sem, other} {
+		ctx, cancel := context.WithCancel(s.ctx)
+		heavy := s.start(ctx, from, 3)
+		s.waiting(from, 1)
+		cancel()
+		s.ended(heavy)
+		if !errors.Is(heavy.err, context.Canceled) || !errors.Is(heavy.err, pglock.ErrNotAcquired) {
+			s.Errorf("a cancelled AcquireN: %v", heavy.err)
+		}
+		p, err := other.AcquireN(s.ctx, 2) // what it had gathered
+		s.must(err)
+		s.release(p)
+	}
+	s.release(one)
+	s.free(3)
+}
+
+func (s *suite) limits() {
+	small, large := s.open(2), s.open(5)
+	all := s.acquire(large, 5)
+	if _, err := small.TryAcquire(s.ctx); !errors.Is(err, pglock.ErrNotAcquired) {
+		s.Errorf("with all permits held: %v", err)
+	}
+	s.release(all)
+	two := s.acquire(small, 2)
+	three := s.acquire(large, 3)
+	for _, sem := range []*semaphore.Semaphore{small, large} {
+		if _, err := sem.TryAcquire(s.ctx); !errors.Is(err, pglock.ErrNotAcquired) {
+			s.Errorf("with all permits held: %v", err)
+		}
+	}
+	s.release(two)
+	s.release(three)
+	lock, err := s.opener(s.T).TryLock(s.ctx, s.key()) // the lock of that name is something else
+	s.must(err)
+	s.release(s.acquire(small, 2))
+	s.must(lock.Unlock(s.ctx))
+}
+
+func (s *suite) cancelStorm() {
+	const limit = 2
+	sems := []*semaphore.Semaphore{s.open(limit), s.open(limit)}
+	var inside atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 12 {
+		wg.Go(func() {
+			for range 25 {
+				ctx, cancel := context.WithTimeout(s.ctx, rand.N(3*time.Millisecond))
+				weight := 1 + rand.IntN(limit)
+				p, err := sems[i%2].AcquireN(ctx, weight)
+				cancel()
+				if err != nil {
+					if !errors.Is(err, context.DeadlineExceeded) {
+						s.Error(err)
+					}
+					continue
+				}
+				if n := inside.Add(int32(weight)); n > limit {
+					s.Errorf("%d permits are held", n)
+				}
+				inside.Add(int32(-weight))
+				if err := p.Release(s.ctx); err != nil {
+					s.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	p := s.acquire(s.open(limit), limit) // the keepers may be at the gate for a moment
+	s.release(p)
+	s.free(limit)
+}

@@ -1,0 +1,166 @@
+// Package semaphoretest has the conformance suite of package semaphore, for every backend that semaphores are used on.
+package semaphoretest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
+	"github.com/pglock-toolkit/pglock/pglock/semaphore"
+)
+
+// Lose takes the lock on key away from the process that holds it, as a server does that ends its session or forgets it.
+type Lose func(t testing.TB, key pglock.Key)
+
+// Exercise runs the suite. open is as in [locktest.Exercise]: each Locker stands for one process. lose may be nil on a
+// backend that cannot lose a lock at will; that is logged.
+func Exercise(t *testing.T, open locktest.Opener, lose Lose) {
+	for _, test := range []struct {
+		name string
+		run  func(*suite)
+	}{
+		{"APermitIsHeldUntilItIsReleased", (*suite).permit},
+		{"NeverMoreThanTheLimit", (*suite).limit},
+		{"AReleaseWakesAnotherProcess", (*suite).wakes},
+		{"AReleaseServesThisProcessWithoutTheServer", (*suite).handoff},
+		{"WaitersOfAProcessAreServedInOrder", (*suite).order},
+		{"AnotherProcessGetsItsTurn", (*suite).fair},
+		{"TryAcquireFailsWhileOthersAreQueued", (*suite).tryBehind},
+		{"TryAcquireSucceedsWhileOthersPass", (*suite).tryBeside},
+		{"AHeavyWaiterIsNotStarved", (*suite).heavy},
+		{"HeavyWaitersCannotDeadlock", (*suite).heavies},
+		{"WhatWasGatheredIsGivenBack", (*suite).gathered},
+		{"TheLimitCanDiffer", (*suite).limits},
+		{"ALostSlotEndsThePermit", (*suite).lost},
+		{"ALostGateIsTakenAgain", (*suite).lostGate},
+		{"CancelsThatMeetGrantsLeaveNothing", (*suite).cancelStorm},
+		{"MaxWaitEndsTheWait", (*suite).maxWait},
+		{"MaxHoldEndsThePermit", (*suite).maxHold},
+		{"DoReleasesWhateverHappens", (*suite).do},
+		{"CloseFailsWaiters", (*suite).close},
+		{"TheObserverSeesPermits", (*suite).observer},
+		{"MisuseIsAnError", (*suite).misuse},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			test.run(&suite{T: t, ctx: ctx, opener: open, lose: lose})
+		})
+	}
+}
+
+// patience is how long the suite waits for what must happen. Reaching it is a failure; no test expects to.
+const patience = time.Minute
+
+// suite is one test.
+type suite struct {
+	*testing.T
+	ctx    context.Context
+	opener locktest.Opener
+	lose   Lose
+}
+
+func (s *suite) key() pglock.Key { return pglock.NewKey(s.Name()) }
+
+func (s *suite) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// open returns the test's semaphore with n permits, in one more process.
+func (s *suite) open(n int, opts ...pglock.Option) *semaphore.Semaphore {
+	s.Helper()
+	sem, err := semaphore.New(s.opener(s.T, opts...), s.key(), n)
+	s.must(err)
+	return sem
+}
+
+func (s *suite) acquire(sem *semaphore.Semaphore, weight int, opts ...pglock.LockOption) *semaphore.Permit {
+	s.Helper()
+	p, err := sem.AcquireN(s.ctx, weight, opts...)
+	s.must(err)
+	return p
+}
+
+func (s *suite) release(p *semaphore.Permit) {
+	s.Helper()
+	s.must(p.Release(s.ctx))
+}
+
+// attempt is an AcquireN that runs in the background.
+type attempt struct {
+	done   chan struct{}
+	permit *semaphore.Permit
+	err    error
+}
+
+func (s *suite) start(ctx context.Context, sem *semaphore.Semaphore, weight int) *attempt {
+	a := &attempt{done: make(chan struct{})}
+	go func() {
+		defer close(a.done)
+		a.permit, a.err = sem.AcquireN(ctx, weight)
+	}()
+	return a
+}
+
+// got waits for a permit that was asked for in the background.
+func (s *suite) got(a *attempt) *semaphore.Permit {
+	s.Helper()
+	s.ended(a)
+	s.must(a.err)
+	return a.permit
+}
+
+func (s *suite) ended(a *attempt) {
+	s.Helper()
+	select {
+	case <-a.done:
+	case <-s.ctx.Done():
+		s.Fatal("waited in vain for a call of AcquireN to return")
+	}
+}
+
+// waiting waits until n calls in the process of sem stand in line: nobody gets a permit without waiting then.
+func (s *suite) waiting(sem *semaphore.Semaphore, n int) {
+	s.Helper()
+	s.until("there are waiters", func() bool {
+		if sem.Waiting() != n {
+			return false
+		}
+		p, err := sem.TryAcquire(s.ctx) // fails at once when the waiters are known to have to wait
+		if err == nil {
+			s.release(p)
+		}
+		return errors.Is(err, pglock.ErrNotAcquired)
+	})
+}
+
+func (s *suite) until(what string, done func() bool) {
+	s.Helper()
+	for !done() {
+		select {
+		case <-s.ctx.Done():
+			s.Fatalf("waited in vain until %s", what)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// free fails the test unless a process of its own gets all n permits without waiting for anybody's.
+func (s *suite) free(n int) {
+	s.Helper()
+	sem := s.open(n)
+	for range n {
+		p, err := sem.TryAcquire(s.ctx)
+		if err != nil {
+			s.Errorf("%d permits should be free: %v", n, err)
+			return
+		}
+		defer s.release(p)
+	}
+}

@@ -1,0 +1,260 @@
+package semaphoretest
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/semaphore"
+)
+
+// watcher remembers the keys of the locks of a Locker by what they are for.
+type watcher struct {
+	mu   sync.Mutex
+	keys map[pglock.UseKind][]pglock.Key
+	ends int
+}
+
+func (w *watcher) observer() *pglock.Observer {
+	w.keys = map[pglock.UseKind][]pglock.Key{}
+	return &pglock.Observer{
+		Acquired: func(_ context.Context, e pglock.Acquired) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.keys[e.Use.Kind] = append(w.keys[e.Use.Kind], e.Keys...)
+		},
+		Released: func(_ context.Context, e pglock.Released) { w.end(e.Use) },
+		Lost:     func(_ context.Context, e pglock.Lost) { w.end(e.Use) },
+	}
+}
+
+func (w *watcher) end(use pglock.Use) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if use.Kind == pglock.UsePermit {
+		w.ends++
+	}
+}
+
+// last returns the key of the last lock of a kind.
+func (w *watcher) last(kind pglock.UseKind) pglock.Key {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := len(w.keys[kind]); n > 0 {
+		return w.keys[kind][n-1]
+	}
+	return pglock.Key{}
+}
+
+func (w *watcher) count(kind pglock.UseKind) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.keys[kind])
+}
+
+func (s *suite) lost() {
+	if s.lose == nil {
+		s.Log("this backend cannot lose a lock at will")
+		return
+	}
+	var w watcher
+	sem, other := s.open(1, pglock.WithObserver(w.observer())), s.open(1)
+	p := s.acquire(sem, 1)
+	ctx := p.Context(s.ctx)
+	waiter := s.start(s.ctx, other, 1)
+	s.lose(s.T, w.last(pglock.UsePermit))
+	<-ctx.Done()
+	if !errors.Is(context.Cause(ctx), pglock.ErrLost) {
+		s.Errorf("the cause of a lost permit's context is %v", context.Cause(ctx))
+	}
+	next := s.got(waiter)
+	if err := p.Release(s.ctx); !errors.Is(err, pglock.ErrLost) {
+		s.Errorf("Release of a lost permit: %v", err)
+	}
+	s.release(next)
+	s.release(s.acquire(sem, 1)) // the slot can be had again where it was lost
+}
+
+// lostGate: who stands at the gate and has it taken away goes there again, and nobody is admitted twice meanwhile.
+func (s *suite) lostGate() {
+	if s.lose == nil {
+		s.Log("this backend cannot lose a lock at will")
+		return
+	}
+	var w watcher
+	sem, other := s.open(2, pglock.WithObserver(w.observer())), s.open(2)
+	one := s.acquire(other, 1)
+	heavy := s.start(s.ctx, sem, 2)
+	s.until("it stands at the gate", func() bool { return w.count(pglock.UseSemaphoreGate) > 0 })
+	s.waiting(sem, 1)
+	s.lose(s.T, w.last(pglock.UseSemaphoreGate))
+	s.until("it has taken the gate again", func() bool { return w.count(pglock.UseSemaphoreGate) > 1 })
+	s.release(one)
+	if p := s.got(heavy); p.Err() == nil { // on some backends its slot went with the gate
+		s.release(p)
+	}
+	s.release(s.acquire(other, 2))
+}
+
+func (s *suite) maxWait() {
+	sem, other := s.open(1), s.open(1)
+	p := s.acquire(sem, 1)
+	for _, from := range []*semaphore.Semaphore{sem, other} {
+		for _, d := range []time.Duration{0, time.Millisecond, 30 * time.Millisecond} {
+			_, err := from.Acquire(s.ctx, pglock.MaxWait(d))
+			wait := (*pglock.WaitError)(nil)
+			if !errors.As(err, &wait) || errors.Is(err, context.DeadlineExceeded) || !wait.Key.Equal(s.key()) {
+				s.Errorf("MaxWait(%v): %v", d, err)
+				continue
+			}
+			if d > 0 && (wait.Waited < d || len(wait.Holders) != 1) {
+				s.Errorf("MaxWait(%v): %+v", d, wait)
+			}
+		}
+	}
+	s.release(p)
+	s.free(1)
+}
+
+func (s *suite) maxHold() {
+	sem, other := s.open(2), s.open(2)
+	p := s.acquire(sem, 2, pglock.MaxHold(20*time.Millisecond))
+	ctx := p.Context(s.ctx)
+	waiter := s.start(s.ctx, other, 1)
+	local := s.start(s.ctx, sem, 1)
+	<-ctx.Done()
+	lost := (*pglock.LostError)(nil)
+	if err := context.Cause(ctx); !errors.As(err, &lost) || lost.Reason != pglock.LostMaxHold {
+		s.Errorf("the cause of the permit's context is %v", err)
+	}
+	if ctx.Err() == nil || p.Err() == nil {
+		s.Errorf("the context has the error %v, the permit %v", ctx.Err(), p.Err())
+	}
+	for _, a := range []*attempt{waiter, local} { // although the holder has not released
+		s.release(s.got(a))
+	}
+	if err := p.Release(s.ctx); !errors.Is(err, pglock.ErrLost) {
+		s.Errorf("Release after MaxHold: %v", err)
+	}
+	s.free(2)
+}
+
+func (s *suite) do() {
+	sem := s.open(1)
+	mine := errors.New("mine")
+	err := sem.Do(s.ctx, func(ctx context.Context, p *semaphore.Permit) error { return mine })
+	if err != mine {
+		s.Errorf("Do returned %v", err)
+	}
+	s.must(sem.Do(s.ctx, func(ctx context.Context, p *semaphore.Permit) error { return p.Release(ctx) }))
+	func() {
+		defer func() {
+			if r := recover(); r != "boom" {
+				s.Errorf("the panic came out as %v", r)
+			}
+		}()
+		_ = sem.Do(s.ctx, func(context.Context, *semaphore.Permit) error { panic("boom") })
+	}()
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_ = sem.Do(s.ctx, func(context.Context, *semaphore.Permit) error { runtime.Goexit(); return nil })
+	}()
+	<-gone
+	err = sem.Do(s.ctx, func(ctx context.Context, p *semaphore.Permit) error {
+		<-ctx.Done()
+		return mine
+	}, pglock.MaxHold(10*time.Millisecond))
+	if !errors.Is(err, pglock.ErrLost) || !errors.Is(err, mine) {
+		s.Errorf("Do with a lost permit returned %v", err)
+	}
+	s.release(s.acquire(sem, 1)) // MaxHold gives the slot back in the background
+	s.free(1)
+}
+
+func (s *suite) close() {
+	l := s.opener(s.T)
+	sem, err := semaphore.New(l, s.key(), 1)
+	s.must(err)
+	p := s.acquire(sem, 1)
+	waiter := s.start(s.ctx, sem, 1)
+	s.waiting(sem, 1)
+	closed := make(chan error, 1)
+	go func() { closed <- l.Close(s.ctx) }()
+	s.ended(waiter)
+	if !errors.Is(waiter.err, pglock.ErrClosed) {
+		s.Errorf("a waiter of a closed Locker: %v", waiter.err)
+	}
+	s.release(p)
+	s.must(<-closed)
+	if _, err := sem.Acquire(s.ctx); !errors.Is(err, pglock.ErrClosed) {
+		s.Errorf("Acquire after Close: %v", err)
+	}
+	s.free(1)
+}
+
+func (s *suite) observer() {
+	var w watcher
+	sem := s.open(1, pglock.WithObserver(w.observer()))
+	p := s.acquire(sem, 1)
+	waiter := s.start(s.ctx, sem, 1)
+	s.waiting(sem, 1)
+	s.release(p)
+	s.release(s.got(waiter))
+	s.until("every permit that began has ended", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.ends >= 2 && w.ends == len(w.keys[pglock.UsePermit])
+	})
+	if w.count(pglock.UseSemaphoreGate) == 0 || w.count(pglock.UseLock) != 0 {
+		s.Errorf("the Observer has seen %v", w.keys)
+	}
+}
+
+func (s *suite) misuse() {
+	l := s.opener(s.T)
+	for _, n := range []int{0, -1, semaphore.MaxPermits + 1} {
+		if _, err := semaphore.New(l, s.key(), n); err == nil {
+			s.Errorf("a semaphore with %d permits is accepted", n)
+		}
+	}
+	if _, err := semaphore.New(nil, s.key(), 1); err == nil {
+		s.Error("a nil Locker is accepted")
+	}
+	if _, err := semaphore.New(l, pglock.Key{}, 1); !errors.Is(err, pglock.ErrInvalidKey) {
+		s.Errorf("the zero Key: %v", err)
+	}
+	for _, opt := range []semaphore.Option{nil, semaphore.LookEvery(0), semaphore.LookEvery(19 * time.Millisecond)} {
+		if _, err := semaphore.New(l, s.key(), 1, opt); err == nil {
+			s.Error("a wrong Option is accepted")
+		}
+	}
+	sem := s.open(3)
+	for _, weight := range []int{0, -1, 4} {
+		if _, err := sem.AcquireN(s.ctx, weight); err == nil {
+			s.Errorf("the weight %d of 3 is accepted", weight)
+		}
+	}
+	for name, opt := range map[string]pglock.LockOption{
+		"Shared": pglock.Shared(), "WithToken": pglock.WithToken("mine"), "nil": nil, "a negative MaxWait": pglock.MaxWait(-1),
+	} {
+		if _, err := sem.Acquire(s.ctx, opt); err == nil {
+			s.Errorf("%s is accepted", name)
+		}
+	}
+	if _, err := sem.TryAcquire(s.ctx, pglock.MaxWait(time.Second)); err == nil {
+		s.Error("TryAcquire with MaxWait is accepted")
+	}
+	if err := sem.Do(s.ctx, nil); err == nil {
+		s.Error("a nil function is accepted")
+	}
+	ended, cancel := context.WithCancel(s.ctx)
+	cancel()
+	if _, err := sem.Acquire(ended); !errors.Is(err, context.Canceled) {
+		s.Errorf("Acquire with an ended context: %v", err)
+	}
+	s.free(3)
+}

@@ -1,0 +1,19 @@
+package redisfallback_test
+
+import (
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/semaphore/semaphoretest"
+)
+
+func TestSemaphorePassesTheSuite(t *testing.T) {
+	for _, m := range modes {
+		t.Run(m.name, func(t *testing.T) {
+			clients := m.clients(t)
+			semaphoretest.Exercise(t, shortLease(clients), func(t testing.TB, key pglock.Key) {
+				forget(t, clients, key)
+			})
+		})
+	}
+}
