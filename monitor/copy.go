@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -35,8 +34,8 @@ var errNotCopied = errors.New("not read")
 // copyNames reads the registry of a role that is not trusted. What it says is believed only where a name's hash is the
 // key, so that it cannot lie.
 func (r reader) copyNames(ctx context.Context, t *tables, numbers []int64, o options) (registered, error) {
-	if kept := o.copied; kept != nil && !kept.at.IsZero() && time.Since(kept.at) < copyEvery {
-		return kept.names, nil
+	if names, fresh := o.copied.get(); fresh {
+		return names, nil
 	}
 	switch row := t.rows[0]; {
 	case !row.Plain:
@@ -48,8 +47,8 @@ func (r reader) copyNames(ctx context.Context, t *tables, numbers []int64, o opt
 		numbers = nil // the next snapshots want others
 	}
 	names, err := r.copyFrom(ctx, t.rows[0].NamesOid.Uint32, newSieve(numbers))
-	if err == nil && o.copied != nil {
-		*o.copied = copiedNames{names, time.Now()}
+	if err == nil {
+		o.copied.set(names)
 	}
 	return names, err
 }
@@ -84,7 +83,7 @@ func (r reader) copyFrom(ctx context.Context, oid uint32, s *sieve) (registered,
 	if err == nil && s.full {
 		err = fmt.Errorf("%w, since more than %d bytes came", errNotCopied, maxCopied)
 	}
-	return s.names, err
+	return s.names.sorted(), err
 }
 
 // sieve takes the text form of COPY (https://www.postgresql.org/docs/current/sql-copy.html) and keeps the names that are

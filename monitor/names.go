@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -29,9 +28,6 @@ type registry struct {
 }
 
 func newRegistry(t tables) registry {
-	for _, names := range t.names {
-		slices.Sort(names)
-	}
 	return registry{t.rows[0].ConnectedOid.Uint32, t.names}
 }
 

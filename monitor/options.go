@@ -6,7 +6,7 @@ type Option func(*options)
 type options struct {
 	names   *Names
 	trusted []string
-	copied  *copiedNames // of Watch
+	copied  *copiedNames // nil: each Take makes its own
 }
 
 func newOptions(opts []Option) options {
@@ -39,8 +39,9 @@ func WithTrustedOwner(roles ...string) Option {
 	return func(o *options) { o.trusted = append(o.trusted, roles...) }
 }
 
-// keepCopies lets the snapshots of one Watch share a copy of the registry.
-func keepCopies() Option {
+// ReuseCopy returns an option that lets all calls of [Take] which get it share a copy of a registry that has to be copied,
+// for 15 seconds. [Watch] does so by itself. It may be used from many goroutines at once.
+func ReuseCopy() Option {
 	copied := &copiedNames{}
 	return func(o *options) { o.copied = copied }
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,6 +18,13 @@ import (
 
 // registered are names of keys of the connected database. Only bigints have any.
 type registered map[int64][]string
+
+func (r registered) sorted() registered {
+	for _, names := range r {
+		slices.Sort(names)
+	}
+	return r
+}
 
 // readNames reads the registered names of the locks in t. The registry is the one thing that others can break, so it
 // fails for itself: t then has all but the names, and says why.
@@ -103,14 +112,33 @@ func decodeNames(rest []byte) (registered, error) {
 		names[key] = append(names[key], string(rest[head:end]))
 		rest = rest[end:]
 	}
-	return names, nil
+	return names.sorted(), nil
 }
 
-// copiedNames is what Watch keeps of a registry that it has to copy whole.
+// copiedNames is a copy of a registry that snapshots share.
 type copiedNames struct {
+	mu    sync.Mutex
 	names registered
 	at    time.Time
 }
 
-// copyEvery is how often Watch copies a registry.
+// copyEvery is how long a copy is good for.
 const copyEvery = 15 * time.Second
+
+func (c *copiedNames) get() (names registered, fresh bool) {
+	if c == nil {
+		return nil, false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.names, !c.at.IsZero() && time.Since(c.at) < copyEvery
+}
+
+func (c *copiedNames) set(names registered) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.names, c.at = names, time.Now()
+}

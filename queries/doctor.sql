@@ -67,3 +67,18 @@ SELECT COALESCE((SELECT sum(s.numbackends) FROM pg_catalog.pg_stat_database AS s
 FROM pg_catalog.pg_database AS d
 CROSS JOIN pg_catalog.pg_roles AS r
 WHERE d.datname = pg_catalog.current_database() AND r.rolname = current_user;
+
+-- What decides whose schema pglock the role may use, beside the roles that are named: package trust has the rule.
+-- name: TrustedRoles :one
+SELECT pg_catalog.pg_get_userbyid(d.datdba)::text AS database_owner,
+       (NOT EXISTS (SELECT FROM pg_catalog.pg_roles AS r
+                    WHERE (r.rolsuper OR r.rolcreaterole OR r.rolreplication OR r.rolbypassrls
+                           OR (pg_catalog.starts_with(r.rolname::text, 'pg_') AND r.rolname <> 'pg_database_owner'))
+                      AND pg_catalog.pg_has_role(r.oid, 'MEMBER')))::bool AS plain,
+       COALESCE((SELECT pg_catalog.string_agg(m.rolname::text, ', ' ORDER BY m.rolname)
+                 FROM pg_catalog.pg_auth_members AS a
+                 JOIN pg_catalog.pg_roles AS m ON m.oid = a.member
+                 JOIN pg_catalog.pg_roles AS r ON r.oid = a.roleid
+                 WHERE r.rolname = current_user), '')::text AS members
+FROM pg_catalog.pg_database AS d
+WHERE d.datname = pg_catalog.current_database();

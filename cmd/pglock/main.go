@@ -25,6 +25,7 @@
 //	1          another error
 //	1, 2, 3    of monitor --fail-if-waiting: WARNING, CRITICAL, UNKNOWN, as plugins of Nagios have it
 //	64         wrong usage: a flag, a key or a connection string
+//	65         schema pglock belongs to a role that is not trusted, or is not pglock's
 //	66         the session is not there (any more) that should be signalled
 //	69         no database, or none that can keep locks
 //	70         the lock was lost while the command ran

@@ -194,3 +194,32 @@ func (q *Queries) Settings(ctx context.Context, names []string) ([]SettingsRow, 
 	}
 	return items, nil
 }
+
+const TrustedRoles = `-- name: TrustedRoles :one
+SELECT pg_catalog.pg_get_userbyid(d.datdba)::text AS database_owner,
+       (NOT EXISTS (SELECT FROM pg_catalog.pg_roles AS r
+                    WHERE (r.rolsuper OR r.rolcreaterole OR r.rolreplication OR r.rolbypassrls
+                           OR (pg_catalog.starts_with(r.rolname::text, 'pg_') AND r.rolname <> 'pg_database_owner'))
+                      AND pg_catalog.pg_has_role(r.oid, 'MEMBER')))::bool AS plain,
+       COALESCE((SELECT pg_catalog.string_agg(m.rolname::text, ', ' ORDER BY m.rolname)
+                 FROM pg_catalog.pg_auth_members AS a
+                 JOIN pg_catalog.pg_roles AS m ON m.oid = a.member
+                 JOIN pg_catalog.pg_roles AS r ON r.oid = a.roleid
+                 WHERE r.rolname = current_user), '')::text AS members
+FROM pg_catalog.pg_database AS d
+WHERE d.datname = pg_catalog.current_database()
+`
+
+type TrustedRolesRow struct {
+	DatabaseOwner string
+	Plain         bool
+	Members       string
+}
+
+// What decides whose schema pglock the role may use, beside the roles that are named: package trust has the rule.
+func (q *Queries) TrustedRoles(ctx context.Context) (TrustedRolesRow, error) {
+	row := q.db.QueryRow(ctx, TrustedRoles)
+	var i TrustedRolesRow
+	err := row.Scan(&i.DatabaseOwner, &i.Plain, &i.Members)
+	return i, err
+}

@@ -60,6 +60,7 @@ func (m *watch) look(cmd *cobra.Command) (*monitor.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
+	options = append(options, monitor.WithTrustedOwner(db.trusted...))
 	return job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (*monitor.Snapshot, error) {
 		pool, err := db.pool(ctx, "pglock monitor")
 		if err != nil {

@@ -17,15 +17,23 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
+
+	"github.com/pglock-toolkit/pglock/internal/trust"
 )
 
 // connectTimeout is how long a host may take to answer, unless connect_timeout is set.
 const connectTimeout = 10 * time.Second
 
-// dsn is the flag that names the database.
-type dsn struct{ value string }
+// dsn is the flags that name the database, and the roles whose schema may be used there.
+type dsn struct {
+	value   string
+	trusted []string
+}
 
 func (d *dsn) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&d.trusted, "trust-owner", nil,
+		"use schema pglock also where this `ROLE` owns it: its code may run with your rights")
+	complete(cmd, "trust-owner")
 	cmd.Flags().StringVarP(&d.value, "dsn", "d", "",
 		"the database, a `URL` or keyword=value pairs (default $DATABASE_URL, or what psql uses)")
 	complete(cmd, "dsn")
@@ -36,6 +44,8 @@ type database struct {
 	config *pgxpool.Config
 	// target shows it to people, without the password.
 	target string
+	// trusted are further roles whose schema may be used.
+	trusted []string
 }
 
 // resolve finds out which database is meant. It does not connect yet.
@@ -57,7 +67,10 @@ func (d *dsn) resolve(cmd *cobra.Command) (database, error) {
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
-	return database{config, target(config.ConnConfig)}, nil
+	if slices.Contains(d.trusted, "") {
+		return database{}, misuse(cmd, "--trust-owner is empty")
+	}
+	return database{config, target(config.ConnConfig), d.trusted}, nil
 }
 
 var (
@@ -147,6 +160,17 @@ func (d database) pool(ctx context.Context, application string) (*pgxpool.Pool, 
 		return nil, d.failed(err)
 	}
 	return pool, nil
+}
+
+// checkTrusted refuses roles that do not exist. What else may be wrong shows later.
+func (d database) checkTrusted(ctx context.Context, pool *pgxpool.Pool) error {
+	if len(d.trusted) == 0 {
+		return nil
+	}
+	if _, err := trust.Find(ctx, pool, d.trusted); errors.Is(err, trust.ErrUnknownRole) {
+		return d.failed(fmt.Errorf("--trust-owner: %w", err))
+	}
+	return nil
 }
 
 // failed says which database an error is about.

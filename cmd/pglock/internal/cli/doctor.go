@@ -96,7 +96,7 @@ func (e *examination) command(cmd *cobra.Command, _ []string) error {
 			return nil, err
 		}
 		defer pool.Close()
-		return doctor.Examine(ctx, pool, time.Duration(e.longWait))
+		return doctor.Examine(ctx, pool, time.Duration(e.longWait), db.trusted...)
 	})
 	if err != nil {
 		return db.failed(err)

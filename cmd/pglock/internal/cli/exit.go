@@ -16,6 +16,8 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/internal/trust"
+	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -24,6 +26,7 @@ import (
 const (
 	codeOther        = 1
 	codeUsage        = 64 // EX_USAGE
+	codeUntrusted    = 65 // EX_DATAERR
 	codeNoSession    = 66 // EX_NOINPUT
 	codeUnavailable  = 69 // EX_UNAVAILABLE
 	codeLost         = 70 // EX_SOFTWARE
@@ -99,8 +102,10 @@ func code(err error) int {
 		return start.Code
 	}
 	switch {
-	case errors.Is(err, pglock.ErrInvalidKey):
+	case errors.Is(err, pglock.ErrInvalidKey), errors.Is(err, trust.ErrUnknownRole):
 		return codeUsage
+	case errors.Is(err, pglock.ErrUntrusted), errors.Is(err, migrations.ErrForeignSchema):
+		return codeUntrusted
 	case errors.Is(err, monitor.ErrNoSession):
 		return codeNoSession
 	case errors.Is(err, monitor.ErrNotPermitted):

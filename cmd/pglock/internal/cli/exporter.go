@@ -128,6 +128,10 @@ func (e *export) serve(ctx context.Context, db database, options []monitor.Optio
 		return err
 	}
 	defer pool.Close()
+	if err := db.checkTrusted(ctx, pool); err != nil {
+		return err
+	}
+	options = append(options, monitor.WithTrustedOwner(db.trusted...), monitor.ReuseCopy())
 	listener, err := net.Listen("tcp", e.listen)
 	if err != nil {
 		return &exit{codeOther, fmt.Errorf("serve metrics: %w", err)}

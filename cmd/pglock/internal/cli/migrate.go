@@ -43,15 +43,20 @@ func newMigrateUp() *cobra.Command {
 processes may do so at once: one works, the others wait and find nothing to do.
 
 The role needs the right to create a schema in the database. What other roles
-need is in "pglock migrate print".`,
+need is in "pglock migrate print".
+
+A schema pglock that belongs to a role which is not trusted is left alone, as
+its code would run with your rights: that is exit code 65. Trusted are you,
+superusers, members of your role, the roles of --trust-owner and, if your role
+has no special rights, the owner of the database.`,
 		Example: "  pglock migrate up --dsn postgres://admin@db.example.com/shop",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withPool(cmd, &dsn, func(ctx context.Context, db database, pool *pgxpool.Pool) error {
-				if err := migrations.Up(ctx, pool); err != nil {
+				if err := migrations.Up(ctx, pool, db.migrating()); err != nil {
 					return err
 				}
-				version, err := migrations.Version(ctx, pool)
+				version, err := migrations.Version(ctx, pool, db.migrating())
 				if err == nil {
 					say(cmd.ErrOrStderr(), "%s: schema pglock has version %d", db.target, version)
 				}
@@ -88,7 +93,7 @@ without --yes.`,
 				return err
 			}
 			return withPool(cmd, &dsn, func(ctx context.Context, db database, pool *pgxpool.Pool) error {
-				if err := migrations.Down(ctx, pool); err != nil {
+				if err := migrations.Down(ctx, pool, db.migrating()); err != nil {
 					return err
 				}
 				say(cmd.ErrOrStderr(), "%s: schema pglock is not installed any more", db.target)
@@ -137,7 +142,7 @@ func newMigrateVersion() *cobra.Command {
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withPool(cmd, &dsn, func(ctx context.Context, db database, pool *pgxpool.Pool) error {
-				version, err := migrations.Version(ctx, pool)
+				version, err := migrations.Version(ctx, pool, db.migrating())
 				if err != nil {
 					return err
 				}
@@ -185,6 +190,8 @@ func comment(heading, sql string) string {
 	}
 	return b.String()
 }
+
+func (d database) migrating() migrations.Option { return migrations.WithTrustedOwner(d.trusted...) }
 
 // withPool connects, and lets a signal end what is done.
 func withPool(cmd *cobra.Command, dsn *dsn, do func(context.Context, database, *pgxpool.Pool) error) error {

@@ -118,6 +118,7 @@ func (m *watch) command(cmd *cobra.Command, _ []string) error {
 	if m.options, err = m.names.options(cmd); err != nil {
 		return err
 	}
+	m.options = append(m.options, monitor.WithTrustedOwner(db.trusted...), monitor.ReuseCopy())
 	if m.output != formatTable {
 		say(os.Stderr, "%s", db.target)
 	}

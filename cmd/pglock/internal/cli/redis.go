@@ -35,7 +35,7 @@ func (s *server) close() error {
 
 // redisServer is one Redis, or the majority of several.
 func (r *run) redisServer(cmd *cobra.Command) (*server, error) {
-	for _, flag := range []string{"dsn", "allow-pooler", "allow-standby"} {
+	for _, flag := range []string{"dsn", "trust-owner", "allow-pooler", "allow-standby"} {
 		if cmd.Flags().Changed(flag) {
 			return nil, misuse(cmd, "--redis contradicts --%s, which is for PostgreSQL", flag)
 		}

@@ -22,9 +22,13 @@ the lock. When pglock or its connection dies, the server frees the lock.
 
 The command gets PGLOCK_KEY in its environment, and where schema pglock is
 installed also PGLOCK_FENCE: a number that is larger than that of every earlier
-holder, for whatever can refuse smaller ones. Its standard streams are those of
-pglock. Signals (HUP, INT, QUIT, TERM, USR1, USR2, WINCH) are passed on to it;
-the first four end a wait for the lock.
+holder, for whatever can refuse smaller ones. There the key's name is recorded
+for the monitor too. Neither is done where the schema belongs to a role that is
+not trusted (--trust-owner).
+
+The command's standard streams are those of pglock. Signals (HUP, INT, QUIT,
+TERM, USR1, USR2, WINCH) are passed on to it; the first four end a wait for the
+lock.
 
 When the lock is lost (the server ended the session, or could not be reached
 for as long as the lease), the command is ended: with SIGTERM and, after the
@@ -152,6 +156,16 @@ func (r *run) server(cmd *cobra.Command, command string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(db.trusted) > 0 {
+		pool, err := db.pool(cmd.Context(), "pglock run")
+		if err == nil {
+			err = db.checkTrusted(cmd.Context(), pool)
+			pool.Close()
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	locker, err := pglock.NewWithConfig(db.config, r.options(db, command)...)
 	if err != nil {
 		return nil, misuse(cmd, "%s", strings.TrimPrefix(err.Error(), program))
@@ -169,7 +183,7 @@ func (r *run) commonOptions() []pglock.Option {
 }
 
 func (r *run) options(db database, command string) []pglock.Option {
-	options := append(r.commonOptions(), pglock.WithNames())
+	options := append(r.commonOptions(), pglock.WithNames(), pglock.WithTrustedOwner(db.trusted...))
 	if db.config.ConnConfig.RuntimeParams["application_name"] == "" {
 		options = append(options, pglock.WithApplicationName("pglock run "+filepath.Base(command)))
 	}

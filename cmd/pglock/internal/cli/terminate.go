@@ -106,6 +106,7 @@ func (s *signalling) command(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	options = append(options, monitor.WithTrustedOwner(db.trusted...))
 	pool, err := db.pool(cmd.Context(), "pglock "+string(s.signal))
 	if err != nil {
 		return err

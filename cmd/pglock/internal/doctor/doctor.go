@@ -64,8 +64,10 @@ const FormatVersion = 1
 // Examine examines the server that pool connects to, as the role and in the database of its configuration: those that
 // take locks, for a report that is about them. A wait that is longer than longWait is reported. It takes one
 // connection, changes nothing, and needs no grant.
-func Examine(ctx context.Context, pool *pgxpool.Pool, longWait time.Duration) (*Report, error) {
-	f, err := gather(ctx, pool)
+//
+// Further roles that may own schema pglock are in trusted. One that does not exist is an error.
+func Examine(ctx context.Context, pool *pgxpool.Pool, longWait time.Duration, trusted ...string) (*Report, error) {
+	f, err := gather(ctx, pool, trusted)
 	if err != nil {
 		return nil, fmt.Errorf("examine the server: %w", err)
 	}
@@ -100,7 +102,7 @@ func findings(f facts, longWait time.Duration) []Finding {
 	}
 	all := []Finding{probe(f), proxy(f), standby(f), isolation(f), lease(f)}
 	all = append(all, timeouts(f)...)
-	all = append(all, vanishedWaiters(f), keepalives(f), temporary(f), connections(f), lockTable(f), schema(f))
+	all = append(all, vanishedWaiters(f), keepalives(f), temporary(f), connections(f), lockTable(f), schema(f), trusts(f))
 	all = append(all, rights(f)...)
 	all = append(all, prepared(f)...)
 	all = append(all, cycles(f)...)

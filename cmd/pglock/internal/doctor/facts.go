@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
+	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -35,6 +36,14 @@ type schemaFacts struct {
 	monitordb.SchemaRightsRow
 	version uint
 	err     error // why there is no version
+	owners  ownerFacts
+}
+
+// ownerFacts are about whose schema pglock may be.
+type ownerFacts struct {
+	monitordb.TrustedRolesRow
+	named     []string        // further trusted roles
+	untrusted []trust.Finding // what belongs to others
 }
 
 func (s schemaFacts) missing() bool { return errors.Is(s.err, driver.ErrSchemaMissing) }
@@ -56,19 +65,19 @@ const (
 var settingNames = []string{isolationSetting, idleSession, idleInTransaction, transactionTimeout, statementTimeout,
 	lockTimeout, checkInterval, keepalivesIdle, keepalivesInterval, keepalivesCount}
 
-func gather(ctx context.Context, pool *pgxpool.Pool) (facts, error) {
+func gather(ctx context.Context, pool *pgxpool.Pool, trusted []string) (facts, error) {
 	var f facts
 	err := pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) (err error) {
-		f, err = gatherOn(ctx, conn.Conn())
+		f, err = gatherOn(ctx, conn.Conn(), trusted)
 		return err
 	})
 	if err != nil || f.cockroach != "" {
 		return f, err
 	}
-	if f.snapshot, err = monitor.Take(ctx, pool); err != nil {
+	if f.snapshot, err = monitor.Take(ctx, pool, monitor.WithTrustedOwner(trusted...)); err != nil {
 		return f, err
 	}
-	f.schema.version, f.schema.err = migrations.Version(ctx, pool)
+	f.schema.version, f.schema.err = migrations.Version(ctx, pool, migrations.WithTrustedOwner(trusted...))
 	if err := f.schema.err; err != nil && !answered(err) {
 		return f, err
 	}
@@ -76,41 +85,61 @@ func gather(ctx context.Context, pool *pgxpool.Pool) (facts, error) {
 }
 
 // gatherOn asks what is about one connection.
-func gatherOn(ctx context.Context, conn *pgx.Conn) (facts, error) {
+func gatherOn(ctx context.Context, conn *pgx.Conn, trusted []string) (facts, error) {
 	f := facts{keyDataPID: int32(conn.PgConn().PID()), settings: map[string]monitordb.SettingsRow{}}
 	if f.cockroach = conn.PgConn().ParameterStatus("crdb_version"); f.cockroach != "" {
 		return f, nil
 	}
-	queries := monitordb.New(conn)
+	// In a transaction, so that the search_path can be set for these statements alone.
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return f, err
+	}
+	err = f.ask(ctx, tx, trusted)
+	return f, errors.Join(err, tx.Rollback(context.WithoutCancel(ctx)))
+}
+
+func (f *facts) ask(ctx context.Context, tx pgx.Tx, trusted []string) error {
+	queries := monitordb.New(tx)
+	if err := queries.PinSearchPath(ctx); err != nil {
+		return fmt.Errorf("set search_path: %w", err)
+	}
 	rows, err := queries.Settings(ctx, settingNames)
 	if err != nil {
-		return f, fmt.Errorf("read pg_settings: %w", err)
+		return fmt.Errorf("read pg_settings: %w", err)
 	}
 	for _, row := range rows {
 		f.settings[row.Name] = row
 	}
 	if f.connection, err = queries.Connection(ctx); err != nil {
-		return f, fmt.Errorf("ask about the connection: %w", err)
+		return fmt.Errorf("ask about the connection: %w", err)
 	}
 	if f.connections, err = queries.Connections(ctx); err != nil {
-		return f, fmt.Errorf("count connections: %w", err)
+		return fmt.Errorf("count connections: %w", err)
 	}
 	if f.schema.SchemaRightsRow, err = queries.SchemaRights(ctx); err != nil {
-		return f, fmt.Errorf("ask about the rights on schema pglock: %w", err)
+		return fmt.Errorf("ask about the rights on schema pglock: %w", err)
 	}
-	f.lockWorks, err = probeLock(ctx, conn)
-	return f, err
+	f.schema.owners.named = trusted
+	if f.schema.owners.TrustedRolesRow, err = queries.TrustedRoles(ctx); err != nil {
+		return fmt.Errorf("ask who is trusted: %w", err)
+	}
+	if f.schema.owners.untrusted, err = trust.Find(ctx, tx, trusted); err != nil {
+		return fmt.Errorf("ask who owns schema pglock: %w", err)
+	}
+	f.lockWorks, err = probeLock(ctx, tx)
+	return err
 }
 
-// probeLock takes a lock that nobody else uses for the length of a batch, which is a transaction.
-func probeLock(ctx context.Context, conn *pgx.Conn) (works bool, err error) {
+// probeLock takes a lock that nobody else uses until the transaction ends.
+func probeLock(ctx context.Context, tx pgx.Tx) (works bool, err error) {
 	var granted bool
 	var found int64
 	number := rand.Int64()
 	batch := &pgx.Batch{}
 	batch.Queue(monitordb.ProbeLock, number).QueryRow(func(row pgx.Row) error { return row.Scan(&granted) })
 	batch.Queue(monitordb.ProbeLockTable, number).QueryRow(func(row pgx.Row) error { return row.Scan(&found) })
-	if err := conn.SendBatch(ctx, batch).Close(); err != nil {
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return false, fmt.Errorf("try an advisory lock: %w", err)
 	}
 	return granted && found == 1, nil

@@ -29,7 +29,7 @@ func temporary(f facts) Finding {
 func answered(err error) bool {
 	var refusal *pgconn.PgError
 	return errors.Is(err, driver.ErrSchemaMissing) || errors.Is(err, migrations.ErrForeignSchema) ||
-		errors.As(err, &refusal)
+		errors.Is(err, driver.ErrUntrusted) || errors.As(err, &refusal)
 }
 
 func schema(f facts) Finding {
@@ -49,6 +49,13 @@ func schema(f facts) Finding {
 			What: "the database has a schema pglock that something else has made",
 			Why:  "names in the monitor and Fence cannot be had beside it",
 			Do:   "rename that schema, or use another database",
+		}
+	case errors.Is(s.err, driver.ErrUntrusted):
+		return Finding{
+			Check: check, Level: Warning,
+			What: "the version of schema pglock was not read, since its owner is not trusted",
+			Why:  "names in the monitor and Fence may not work for this role",
+			Do:   "see the finding about trust",
 		}
 	case s.err != nil:
 		return Finding{

@@ -1,0 +1,45 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+)
+
+// trusts says whose schema pglock the role uses, and what belongs to others.
+func trusts(f facts) Finding {
+	const check = "trust"
+	owners := f.schema.owners
+	who := "trusted to own schema pglock: " + f.trusted()
+	if len(owners.untrusted) == 0 {
+		return Finding{Check: check, Level: OK, What: who}
+	}
+	var found []string
+	for _, finding := range owners.untrusted {
+		found = append(found, fmt.Sprintf("%s belongs to role %s", finding.Object, quote(finding.Owner)))
+	}
+	return Finding{
+		Check: check, Level: Problem,
+		What: strings.Join(found, "; ") + "; " + who,
+		Why: "whoever owns these can have code run with the rights of the roles that use them. pglock uses nothing of them: " +
+			"names are only copied, and Fence and WithNames fail with ErrUntrusted",
+		Do: "if that role may run code with the rights of this one, name it (--trust-owner, WithTrustedOwner); otherwise " +
+			"find out who made these objects, and drop them",
+	}
+}
+
+// trusted lists who is trusted, and why.
+func (f facts) trusted() string {
+	owners := f.schema.owners
+	all := []string{"the role " + quote(f.connection.Role), "superusers"}
+	if owners.Members != "" {
+		all = append(all, "members of the role ("+owners.Members+")")
+	}
+	for _, name := range owners.named {
+		all = append(all, quote(name)+", which was named")
+	}
+	if owners.Plain {
+		return strings.Join(append(all, "the database's owner "+quote(owners.DatabaseOwner)), ", ")
+	}
+	return strings.Join(all, ", ") + "; not the database's owner " + quote(owners.DatabaseOwner) +
+		", since the role has rights that others could want"
+}
