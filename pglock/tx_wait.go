@@ -23,7 +23,7 @@ func boundedLockTx(ctx context.Context, tx pgx.Tx, keys []Key, c txConfig) error
 	tag, err := tx.Exec(ctx, statements, pgx.QueryExecModeSimpleProtocol,
 		spaces, numbers, c.shared, milliseconds(c.maxWait), c.allowStandby, c.allowStale)
 	outcome := unknown
-	if outcomes := [...]txOutcome{granted, held, refusedStandby, refusedStale}; tag.RowsAffected() < int64(len(outcomes)) {
+	if outcomes := [...]txOutcome{unknown, granted, held, refusedStandby, refusedStale}; tag.RowsAffected() < int64(len(outcomes)) {
 		outcome = outcomes[tag.RowsAffected()]
 	}
 	err = asked.result(ctx, outcome, err)

@@ -53,6 +53,22 @@ func TestAfterMaxWaitTheTransactionGoesOn(t *testing.T) {
 	}
 }
 
+// silentTx loses the results of statements.
+type silentTx struct{ pgx.Tx }
+
+func (tx silentTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	_, err := tx.Tx.Exec(ctx, sql, args...)
+	return pgconn.CommandTag{}, err
+}
+
+func TestLockTxWithMaxWaitTakesNoAnswerForNoLock(t *testing.T) {
+	db, key := testenv.Database(t), pglock.NewKey("k")
+	tx := txBegin(t, db.Connect(t))
+	if err := pglock.LockTx(t.Context(), silentTx{tx}, key, pglock.MaxWait(txLong)); err == nil {
+		t.Error("a lock without an answer was taken for granted")
+	}
+}
+
 func TestMaxWaitWorksThroughAPoolerInEveryMode(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.NewKey("invoice:42")

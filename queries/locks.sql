@@ -287,8 +287,8 @@ SELECT pg_catalog.set_config('lock_timeout', pg_catalog.max(taken.lock_timeout),
 -- The next three are sent as one simple-protocol message: a bounded wait after which the transaction can go on. Only
 -- an exception block (a subtransaction) survives the error of lock_timeout, and a DO block is the only one that needs
 -- nothing installed. It takes no parameters and returns nothing, so both travel in settings local to the transaction,
--- and the outcome comes back as the number of rows of the last statement: 0 granted, 1 not in time, 2 and 3 the
--- refusals. The settings are read before the first lock is asked for.
+-- and the outcome comes back as the number of rows of the last statement: 1 granted, 2 not in time, 3 and 4 the
+-- refusals. No rows are no answer. The settings are read before the first lock is asked for.
 
 -- name: BeginBoundedWait :exec
 SELECT pg_catalog.set_config('pglock.spaces', (@spaces::int2[])::text, true),
@@ -308,15 +308,15 @@ DECLARE
         + pg_catalog.current_setting('pglock.max_wait')::int8 * interval '1 millisecond';
     remaining int8;
     lock_timeout_before text := pg_catalog.current_setting('lock_timeout');
-    outcome int := 0;
+    outcome int := 1;
     class int4;
     object int4;
 BEGIN
     IF NOT pg_catalog.current_setting('pglock.allow_standby')::bool AND pg_catalog.pg_is_in_recovery() THEN
-        outcome := 2;
+        outcome := 3;
     ELSIF NOT pg_catalog.current_setting('pglock.allow_stale')::bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') THEN
-        outcome := 3;
+        outcome := 4;
     ELSE
         BEGIN
             FOR i IN 1 .. pg_catalog.array_length(numbers, 1) LOOP
@@ -337,7 +337,7 @@ BEGIN
             PERFORM pg_catalog.set_config('lock_timeout', lock_timeout_before, true);
         EXCEPTION WHEN lock_not_available THEN
             -- The subtransaction's end has put lock_timeout back and freed what this block had locked.
-            outcome := 1;
+            outcome := 2;
         END;
     END IF;
     PERFORM pg_catalog.set_config('pglock.outcome', outcome::text, true);
