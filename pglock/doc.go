@@ -21,18 +21,17 @@
 //
 // # What is guaranteed
 //
-// While a Lock's Err is nil and its server session lives, nobody else holds the key, anywhere in that database. A holder
-// that falls silent (partition, frozen process, dead host) is told, through Context, Done and Err, before the server can
-// give the lock to the next: the server ends a session that it has heard nothing from for the lease (15 s by default, see
+// While a Lock's Err is nil and its server session lives, no other session holds the key in that database. A holder
+// that falls silent (partition, frozen process, dead host) learns of it, through Context, Done and Err, before the server
+// can grant the lock to the next: the server ends a session that it has heard nothing from for the lease (15 s by default, see
 // [WithLease]), and the client stops trusting it a tenth of the lease earlier, counted from the sending of the last
 // message that was answered.
 //
 // # What is not
 //
-// A session that the server itself ends (pg_terminate_backend, a restart, a failover) is told at once, but one network
-// delay late, and that of a lock that was just waited for up to 5 ms: for so long two holders can overlap. Where that
-// matters let the protected resource compare [Lock.Fence] numbers, or do the work in the transaction that holds a LockTx
-// of the same key.
+// If the server ends a session (pg_terminate_backend, a restart, a failover), its holder learns of it one network delay
+// later, so two holders may briefly overlap. Protect database writes with [Lock.GuardTx] and other effects with
+// [Lock.Fence].
 //
 // The server's side of the lease is idle_session_timeout, which PostgreSQL has since version 14. On 13 only TCP
 // keepalives notice a dead client, and a client that is frozen, but whose kernel answers, keeps its locks on the server;
@@ -42,8 +41,8 @@
 // its first look at the clock. Locks are per database, and on multi-primary systems per server. Locks are not stored:
 // after a failover nobody holds anything on the new primary.
 //
-// Deadlocks between locks that one process holds on several sessions are invisible to PostgreSQL. Who needs several keys
-// takes them with [Locker.LockAll], or bounds the wait with [MaxWait].
+// Deadlocks between locks that one process holds on several sessions are invisible to PostgreSQL. To take several keys, use
+// [Locker.LockAll] or bound the wait with [MaxWait].
 //
 // # What lives elsewhere
 //
