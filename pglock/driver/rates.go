@@ -7,7 +7,7 @@ import "context"
 // methods may be called from many goroutines at once.
 type RateStore interface {
 	// TakeRates decides runs, and returns a grant for each. Runs of one key are together, and are decided in their order,
-	// at one time. An error means that it is not known what was taken; it matches [ErrUnavailable] where the server could
+	// at one time. An error, here or in a grant, means that it is not known what was taken; it matches [ErrUnavailable] where the server could
 	// not be reached.
 	TakeRates(ctx context.Context, runs []RateRun) ([]RateGrant, error)
 
@@ -38,4 +38,6 @@ type RateGrant struct {
 	Granted int64 // how many were let through, the first ones
 	Start   int64 // where the key's time was before them, or the clock if that is later
 	At      int64 // the clock when it was decided
+	// Err says that this run could not be decided; what it has taken is not known.
+	Err error
 }

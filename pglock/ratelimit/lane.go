@@ -150,7 +150,7 @@ func gather(batch []*request) []driver.RateRun {
 func share(run []*request, g driver.RateGrant) {
 	end := g.Start + g.Granted*run[0].price()
 	for i, r := range run {
-		r.at = g.At
+		r.at, r.err = g.At, g.Err
 		r.ok = int64(i) < g.Granted
 		r.before = end
 		r.until = g.Start + int64(i+1)*r.price()

@@ -1,0 +1,153 @@
+package redisfallback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
+)
+
+var (
+	takeRate   = load("take_rate", 1)
+	returnRate = load("return_rate", 1)
+)
+
+// NewLimiter returns a rate limiter whose limits are on the Redis of client: one server, the primary that Sentinel names,
+// or a Cluster. It is the Limiter that [ratelimit.New] makes on PostgreSQL; times are those of the Redis server, and a
+// key's state goes by itself. The client stays the caller's.
+//
+// Redis replicates asynchronously: after a failover, and after a restart without persistence, what was let through last
+// may not be counted.
+func NewLimiter(client redis.UniversalClient, opts ...ratelimit.Option) (*ratelimit.Limiter, error) {
+	store, err := NewRateStore(client)
+	if err != nil {
+		return nil, err
+	}
+	return ratelimit.NewWithStore(store, opts...)
+}
+
+// NewRateStore returns what [NewLimiter] keeps its limits in, for [ratelimit.NewWithStore]. Of the options
+// [WithKeyPrefix] says something here: what the keys begin with, after a tag that decides their slot.
+func NewRateStore(client redis.UniversalClient, opts ...Option) (driver.RateStore, error) {
+	if err := checkClients([]redis.UniversalClient{client}); err != nil {
+		return nil, err
+	}
+	o := options{prefix: DefaultKeyPrefix}
+	for _, opt := range opts {
+		if opt == nil {
+			return nil, errors.New("redisfallback: an Option is nil")
+		}
+		if err := opt.apply(&o); err != nil {
+			return nil, err
+		}
+	}
+	return &rates{client: client, name: nodeName(client), prefix: o.prefix}, nil
+}
+
+// rates implements [driver.RateStore]: a string for each key, which expires when it says nothing any more.
+type rates struct {
+	client       redis.UniversalClient
+	name, prefix string
+}
+
+func (r *rates) key(key string) string { return tags()[slotOf(key)] + "rate:" + r.prefix + key }
+
+// TakeRates runs a script for each key, all in one pipeline. A Cluster's servers may fail one by one, so each run has an
+// error of its own.
+func (r *rates) TakeRates(ctx context.Context, runs []driver.RateRun) ([]driver.RateGrant, error) {
+	var calls []*rateCall
+	for i := 0; i < len(runs); {
+		c := &rateCall{script: takeRate, key: r.key(runs[i].Key), first: i}
+		for ; i < len(runs) && runs[i].Key == runs[c.first].Key; i++ {
+			run := runs[i]
+			c.args = append(c.args, run.Amount*run.Interval, run.Tolerance, run.Count, run.Patience)
+			c.runs++
+		}
+		calls = append(calls, c)
+	}
+	r.send(ctx, calls)
+	grants := make([]driver.RateGrant, len(runs))
+	for _, c := range calls {
+		mine := grants[c.first : c.first+c.runs]
+		if err := c.read(mine); err != nil {
+			for i := range mine {
+				mine[i].Err = r.explain(err)
+			}
+		}
+	}
+	return grants, nil
+}
+
+// rateCall is one script for one key.
+type rateCall struct {
+	script      *script
+	key         string
+	args        []any
+	first, runs int // which of the runs it is for
+	cmd         *command
+}
+
+// send carries out calls in a pipeline, and again with their text those whose script the server does not know. Commands
+// are not repeated otherwise: what the first has taken would be taken twice.
+func (r *rates) send(ctx context.Context, calls []*rateCall) {
+	for _, inFull := range []bool{false, true} {
+		pipe := r.client.Pipeline()
+		n := 0
+		for _, c := range calls {
+			if inFull && !redis.HasErrorPrefix(c.cmd.Err(), "NOSCRIPT") {
+				continue
+			}
+			c.cmd = &command{redis.NewCmd(ctx, c.script.words(inFull, []string{c.key}, c.args)...)}
+			_ = pipe.Process(ctx, c.cmd) // only queues
+			n++
+		}
+		if n > 0 {
+			_, _ = pipe.Exec(ctx) // each command has its own error
+		}
+	}
+}
+
+// read takes the reply apart: the clock, in seconds and microseconds, and for each run how many were let through and how
+// far the key's time was ahead of the clock.
+func (c *rateCall) read(grants []driver.RateGrant) error {
+	reply, err := c.cmd.Int64Slice()
+	if err != nil {
+		return err
+	}
+	if len(reply) != 2+2*len(grants) {
+		return fmt.Errorf("the script about a rate returned %v", reply)
+	}
+	at := reply[0]*1e9 + reply[1]*1e3
+	for i := range grants {
+		grants[i] = driver.RateGrant{Granted: reply[2+2*i], Start: at + reply[3+2*i], At: at}
+	}
+	return nil
+}
+
+// ReturnRate implements [driver.RateStore].
+func (r *rates) ReturnRate(ctx context.Context, key string, until, price int64) (bool, error) {
+	c := &rateCall{script: returnRate, key: r.key(key), args: []any{secondsText(until), secondsText(until - price)}}
+	r.send(ctx, []*rateCall{c})
+	returned, err := c.cmd.Int()
+	if err != nil {
+		return false, r.explain(err)
+	}
+	return returned == 1, nil
+}
+
+// secondsText is a time as the scripts keep it.
+func secondsText(nanos int64) string { return fmt.Sprintf("%d:%d", nanos/1e9, nanos%1e9) }
+
+// explain says what an error means: one that the server has not given is one of the connection.
+func (r *rates) explain(err error) error {
+	var answered redis.Error
+	if errors.As(err, &answered) && !redis.HasErrorPrefix(err, "CLUSTERDOWN") && !redis.HasErrorPrefix(err, "LOADING") &&
+		!redis.HasErrorPrefix(err, "READONLY") && !redis.HasErrorPrefix(err, "MASTERDOWN") {
+		return (&node{name: r.name}).explain(err)
+	}
+	return fmt.Errorf("%w: %s: %w", driver.ErrUnavailable, r.name, err)
+}

@@ -1,0 +1,89 @@
+package redisfallback_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
+	"github.com/pglock-toolkit/pglock/pglock/ratelimit/ratelimittest"
+	"github.com/pglock-toolkit/pglock/redisfallback"
+)
+
+func TestRatelimitPassesTheSuite(t *testing.T) {
+	for _, m := range modes {
+		if m.name == "Redlock" {
+			continue // a limit is on one server
+		}
+		t.Run(m.name, func(t *testing.T) {
+			client := m.clients(t)[0]
+			ratelimittest.Exercise(t, func(t testing.TB) *ratelimit.Limiter { return newLimiter(t, client) })
+		})
+	}
+}
+
+func newLimiter(t testing.TB, client redis.UniversalClient, opts ...ratelimit.Option) *ratelimit.Limiter {
+	t.Helper()
+	l, err := redisfallback.NewLimiter(client, append([]ratelimit.Option{ratelimit.Timeout(time.Minute)}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestRatelimitAServerThatIsGoneIsAnOutage(t *testing.T) {
+	client := newClient(t, "redis://127.0.0.1:1")
+	limit := ratelimit.PerMinute(1)
+	if _, err := newLimiter(t, client).Allow(t.Context(), "k", limit); !errors.Is(err, pglock.ErrUnavailable) {
+		t.Error(err)
+	}
+	d, err := newLimiter(t, client, ratelimit.OnOutage(ratelimit.Permit)).Allow(t.Context(), "k", limit)
+	if err != nil || !d.OK || !errors.Is(d.Outage, pglock.ErrUnavailable) {
+		t.Error(d, err)
+	}
+}
+
+func TestRatelimitScriptsThatTheServerForgotAreSentAgain(t *testing.T) {
+	client := newClient(t, servers(t, 1)[0].URL())
+	l, limit := newLimiter(t, client), ratelimit.PerHour(3)
+	for i := range 3 {
+		if d, err := l.Allow(t.Context(), "k", limit); err != nil || d.Remaining != 2-i {
+			t.Fatal(d, err)
+		}
+		if err := client.ScriptFlush(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestRatelimitStateExpires(t *testing.T) {
+	client := newClient(t, servers(t, 1)[0].URL())
+	l := newLimiter(t, client)
+	if _, err := l.Allow(t.Context(), "k", ratelimit.PerHour(60)); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := client.Keys(t.Context(), "*").Result()
+	if err != nil || len(keys) != 1 {
+		t.Fatal(keys, err)
+	}
+	if ttl := client.TTL(t.Context(), keys[0]).Val(); ttl <= 0 || ttl > 61*time.Second {
+		t.Errorf("the state stays for %v", ttl)
+	}
+}
+
+func TestRatelimitMisuseIsAnError(t *testing.T) {
+	if _, err := redisfallback.NewLimiter(nil); err == nil {
+		t.Error("a nil client is no error")
+	}
+	client := newClient(t, testenv.RedisURL(t))
+	if _, err := redisfallback.NewRateStore(client, nil); err == nil {
+		t.Error("a nil option is no error")
+	}
+	if _, err := redisfallback.NewLimiter(client, ratelimit.WithTrustedOwner("a")); !errors.Is(err, pglock.ErrUnsupported) {
+		t.Error(err)
+	}
+}

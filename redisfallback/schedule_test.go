@@ -1,0 +1,32 @@
+package redisfallback_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/schedule"
+	"github.com/pglock-toolkit/pglock/pglock/schedule/scheduletest"
+)
+
+func TestSchedulePassesTheSuite(t *testing.T) {
+	for _, m := range modes {
+		if m.name == "Redlock" {
+			continue
+		}
+		t.Run(m.name, func(t *testing.T) { scheduletest.Exercise(t, opener(m.clients(t))) })
+	}
+}
+
+func TestScheduleNeedsOneServer(t *testing.T) {
+	jobs, err := schedule.New(open(t, newClients(t, servers(t, 3)), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = jobs.Run(t.Context(), "job", time.Now(), func(context.Context, *pglock.Lock) error { return nil })
+	if !errors.Is(err, pglock.ErrUnsupported) {
+		t.Error(err)
+	}
+}

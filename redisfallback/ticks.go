@@ -1,0 +1,71 @@
+package redisfallback
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+var recordTick = load("tick", 1)
+
+// Tick implements [driver.TickRecorder] for one node. A job's runs are one sorted set, which has no expiry: a failover
+// that loses the last of them repeats those runs.
+func (b *Backend) Tick(ctx context.Context, r driver.TickRequest) (driver.TickState, error) {
+	if b.redlock() {
+		return driver.TickState{}, fmt.Errorf("%w on Redlock: a record on a majority of servers that lose data one by one "+
+			"would not be kept", driver.ErrUnsupported)
+	}
+	key := tags()[slotOf(r.Job)] + "ticks:" + b.prefix + r.Job
+	calls := b.calls(recordTick, []string{key}, r.Due.UnixMicro(), string(r.Step), r.Keep.Microseconds(), r.Newest)
+	t, err := b.round(ctx, calls)
+	if err == nil {
+		err = t.verdict(driver.ErrUnavailable)
+	}
+	if err != nil {
+		return driver.TickState{}, err
+	}
+	return tickState(calls[0].value)
+}
+
+// tickState reads what the script has returned.
+func tickState(value any) (state driver.TickState, err error) {
+	reply, ok := value.([]any)
+	if !ok || len(reply) < 4 {
+		return state, fmt.Errorf("the script about a run returned %v", value)
+	}
+	state.Done = reply[2] == int64(1)
+	if state.At, err = micros(reply[1]); err != nil {
+		return state, err
+	}
+	if reply[3] != "" {
+		if state.Pruned, err = micros(reply[3]); err != nil {
+			return state, err
+		}
+	}
+	for _, due := range reply[4:] {
+		at, err := micros(due)
+		if err != nil {
+			return state, err
+		}
+		state.Dues = append(state.Dues, at)
+	}
+	return state, nil
+}
+
+// micros reads microseconds since 1970.
+func micros(value any) (time.Time, error) {
+	text, ok := value.(string)
+	if !ok {
+		return time.Time{}, fmt.Errorf("a time is a %T", value)
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("a time is %q: %w", text, err)
+	}
+	return time.UnixMicro(n).UTC(), nil
+}
+
+var _ driver.TickRecorder = (*Backend)(nil)
