@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -270,7 +271,9 @@ func (l *Locker) ask(ctx context.Context, r *request, wait bool) (*Lock, error) 
 			Keys: r.keys, Shared: r.config.shared, Wait: wait, Token: r.token, Owner: h,
 		})
 		if err != nil {
-			if r.try || wait || !errors.Is(err, ErrNotAcquired) {
+			if open, ok := errors.AsType[*driver.Unsettled](err); ok {
+				l.stopAskingWhenSettled(r, open)
+			} else if r.try || wait || !errors.Is(err, ErrNotAcquired) {
 				l.stopAsking(r)
 			}
 			return nil, err
@@ -323,6 +326,19 @@ func (l *Locker) stopAsking(r *request) {
 	delete(home.asking, r)
 	l.leave(r)
 	l.unregister(home, r)
+}
+
+// stopAskingWhenSettled is stopAsking for a request whose keys may still be locked, or about to be: they stay busy until the
+// backend knows that they are not. r is used again meanwhile, so another request takes its place.
+func (l *Locker) stopAskingWhenSettled(r *request, open *driver.Unsettled) {
+	left := &request{keys: slices.Clone(r.keys), entries: slices.Clone(r.entries), shards: r.shards}
+	l.lock(r.shards)
+	delete(r.home().asking, r)
+	l.unlock(r.shards)
+	go func() {
+		<-open.Done
+		l.stopAsking(left)
+	}()
 }
 
 // granted makes a Lock of the backend's grant; nil when it is gone already.

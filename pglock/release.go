@@ -3,6 +3,8 @@ package pglock
 import (
 	"context"
 	"errors"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // drop takes a Lock that has ended off its hold. The last one passes the hold on to the next waiter of this process, or
@@ -47,10 +49,21 @@ func (h *hold) end() {
 	removeOne(&h.entries()[0].holds, h) // it is not there when it has never been granted
 }
 
-// giveBack releases a retired hold, and lets others go on with its keys.
+// giveBack releases a retired hold, and lets others go on with its keys as soon as it is known that it is given back.
 func (l *Locker) giveBack(ctx context.Context, h *hold) error {
 	err := l.backend.Release(ctx, h.grant)
+	if open, ok := errors.AsType[*driver.Unsettled](err); ok {
+		go func() {
+			<-open.Done
+			l.gaveBack(h)
+		}()
+		return err
+	}
+	l.gaveBack(h)
+	return err
+}
 
+func (l *Locker) gaveBack(h *hold) {
 	l.lock(h.shards())
 	defer l.unlock(h.shards())
 	for _, e := range h.entries() {
@@ -58,7 +71,6 @@ func (l *Locker) giveBack(ctx context.Context, h *hold) error {
 		l.pump(e)
 	}
 	l.discount(h.home(), len(h.entries()))
-	return err
 }
 
 // letGo counts n Locks less at h's keys. It runs under mu.

@@ -68,45 +68,6 @@ FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i,
                  WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
              END AS refusal) AS guard;
 
--- Tries to take the locks in the order of the arrays, all of them whatever the answers; granted counts the taken.
--- name: TryLockSession :one
-SELECT coalesce(max(guard.refusal), 'granted')::text AS outcome,
-       (count(*) FILTER (WHERE CASE
-           WHEN guard.refusal IS NOT NULL THEN false
-           WHEN @shared::bool THEN
-               CASE (@spaces::int2[])[i]
-                   WHEN 1 THEN pg_catalog.pg_try_advisory_lock_shared((@numbers::int8[])[i])
-                   ELSE pg_catalog.pg_try_advisory_lock_shared(
-                       ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4) END
-           ELSE
-               CASE (@spaces::int2[])[i]
-                   WHEN 1 THEN pg_catalog.pg_try_advisory_lock((@numbers::int8[])[i])
-                   ELSE pg_catalog.pg_try_advisory_lock(
-                       ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4) END
-       END)) AS granted
-FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i,
-     (SELECT CASE
-                 WHEN @pid::int4 <> 0 AND pg_catalog.pg_backend_pid() <> @pid::int4 THEN 'pglock_pooler'
-                 WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-             END AS refusal) AS guard;
-
--- Gives the locks back; released counts those that were held. An unlock of a lock that is not held is only a warning to
--- PostgreSQL, so the count is what tells.
--- name: UnlockSession :one
-SELECT (count(*) FILTER (WHERE
-           CASE WHEN @shared::bool THEN
-               CASE (@spaces::int2[])[i]
-                   WHEN 1 THEN pg_catalog.pg_advisory_unlock_shared((@numbers::int8[])[i])
-                   ELSE pg_catalog.pg_advisory_unlock_shared(
-                       ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4) END
-           ELSE
-               CASE (@spaces::int2[])[i]
-                   WHEN 1 THEN pg_catalog.pg_advisory_unlock((@numbers::int8[])[i])
-                   ELSE pg_catalog.pg_advisory_unlock(
-                       ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4) END
-           END)) AS released
-FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i;
-
 -- Gives back whatever the session holds.
 -- name: UnlockAllSession :exec
 SELECT pg_catalog.pg_advisory_unlock_all();
@@ -125,16 +86,29 @@ WHERE EXISTS (
 -- name: Heartbeat :exec
 SELECT 1;
 
--- Who holds the keys in this database. A prepared transaction has no pid; its name is found through the transaction ID
+-- Whether somebody waits for an exclusive lock of a key.
+-- name: WriterWaits :one
+SELECT EXISTS (
+    SELECT FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i
+    JOIN pg_catalog.pg_locks AS l
+        ON l.locktype = 'advisory' AND NOT l.granted AND l.mode = 'ExclusiveLock'
+       AND l.objsubid = (@spaces::int2[])[i]
+       AND l.classid = (((@numbers::int8[])[i] >> 32) & 4294967295)::oid
+       AND l.objid = ((@numbers::int8[])[i] & 4294967295)::oid
+    WHERE l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database()))
+    AS waits;
+
+-- Who holds the keys in this database, as JSON, so that it is one value on every kind of connection. A prepared transaction has no pid; its name is found through the transaction ID
 -- lock of the same virtual transaction.
--- name: Holders :many
-SELECT l.mode = 'ShareLock' AS shared,
-       coalesce(l.pid, 0)::int4 AS pid,
-       coalesce(p.gid, '')::text AS prepared,
-       coalesce(a.usename, '')::text AS username,
-       coalesce(a.application_name, '')::text AS application,
-       coalesce(pg_catalog.host(a.client_addr), CASE WHEN a.client_port = -1 THEN 'local' END, '')::text AS client,
-       a.backend_start AS session_since
+-- name: Holders :one
+SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+        'Shared', l.mode = 'ShareLock',
+        'PID', coalesce(l.pid, 0),
+        'Prepared', coalesce(p.gid, ''),
+        'User', coalesce(a.usename, ''),
+        'Application', coalesce(a.application_name, ''),
+        'Client', coalesce(pg_catalog.host(a.client_addr), CASE WHEN a.client_port = -1 THEN 'local' END, ''),
+        'SessionSince', a.backend_start) ORDER BY a.backend_start, l.pid), '[]')::text AS holders
 FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i
 JOIN pg_catalog.pg_locks AS l
     ON l.locktype = 'advisory' AND l.granted AND l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()
@@ -145,8 +119,7 @@ LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = l.pid
 LEFT JOIN pg_catalog.pg_locks AS x
     ON l.pid IS NULL AND x.pid IS NULL AND x.locktype = 'transactionid' AND x.virtualtransaction = l.virtualtransaction
 LEFT JOIN pg_catalog.pg_prepared_xacts AS p ON p.transaction = x.transactionid
-WHERE l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database())
-ORDER BY a.backend_start, l.pid;
+WHERE l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database());
 
 -- The main sessions hold many locks at once, and never wait for one. A session prepares these statements with its own
 -- process ID as the last parameter, which saves the server work each time. No row says that a proxy is in between: the

@@ -7,8 +7,6 @@ package lockdb
 
 import (
 	"context"
-
-	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const Batch = `-- name: Batch :one
@@ -161,14 +159,15 @@ func (q *Queries) Heartbeat(ctx context.Context) error {
 	return err
 }
 
-const Holders = `-- name: Holders :many
-SELECT l.mode = 'ShareLock' AS shared,
-       coalesce(l.pid, 0)::int4 AS pid,
-       coalesce(p.gid, '')::text AS prepared,
-       coalesce(a.usename, '')::text AS username,
-       coalesce(a.application_name, '')::text AS application,
-       coalesce(pg_catalog.host(a.client_addr), CASE WHEN a.client_port = -1 THEN 'local' END, '')::text AS client,
-       a.backend_start AS session_since
+const Holders = `-- name: Holders :one
+SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
+        'Shared', l.mode = 'ShareLock',
+        'PID', coalesce(l.pid, 0),
+        'Prepared', coalesce(p.gid, ''),
+        'User', coalesce(a.usename, ''),
+        'Application', coalesce(a.application_name, ''),
+        'Client', coalesce(pg_catalog.host(a.client_addr), CASE WHEN a.client_port = -1 THEN 'local' END, ''),
+        'SessionSince', a.backend_start) ORDER BY a.backend_start, l.pid), '[]')::text AS holders
 FROM pg_catalog.generate_subscripts($1::int8[], 1) AS i
 JOIN pg_catalog.pg_locks AS l
     ON l.locktype = 'advisory' AND l.granted AND l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()
@@ -180,7 +179,6 @@ LEFT JOIN pg_catalog.pg_locks AS x
     ON l.pid IS NULL AND x.pid IS NULL AND x.locktype = 'transactionid' AND x.virtualtransaction = l.virtualtransaction
 LEFT JOIN pg_catalog.pg_prepared_xacts AS p ON p.transaction = x.transactionid
 WHERE l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database())
-ORDER BY a.backend_start, l.pid
 `
 
 type HoldersParams struct {
@@ -188,44 +186,13 @@ type HoldersParams struct {
 	Spaces  []int16
 }
 
-type HoldersRow struct {
-	Shared       bool
-	Pid          int32
-	Prepared     string
-	Username     string
-	Application  string
-	Client       string
-	SessionSince pgtype.Timestamptz
-}
-
-// Who holds the keys in this database. A prepared transaction has no pid; its name is found through the transaction ID
+// Who holds the keys in this database, as JSON, so that it is one value on every kind of connection. A prepared transaction has no pid; its name is found through the transaction ID
 // lock of the same virtual transaction.
-func (q *Queries) Holders(ctx context.Context, arg HoldersParams) ([]HoldersRow, error) {
-	rows, err := q.db.Query(ctx, Holders, arg.Numbers, arg.Spaces)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []HoldersRow
-	for rows.Next() {
-		var i HoldersRow
-		if err := rows.Scan(
-			&i.Shared,
-			&i.Pid,
-			&i.Prepared,
-			&i.Username,
-			&i.Application,
-			&i.Client,
-			&i.SessionSince,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) Holders(ctx context.Context, arg HoldersParams) (string, error) {
+	row := q.db.QueryRow(ctx, Holders, arg.Numbers, arg.Spaces)
+	var holders string
+	err := row.Scan(&holders)
+	return holders, err
 }
 
 const LockSession = `-- name: LockSession :one
@@ -441,55 +408,6 @@ func (q *Queries) SliceWaits(ctx context.Context) error {
 	return err
 }
 
-const TryLockSession = `-- name: TryLockSession :one
-SELECT coalesce(max(guard.refusal), 'granted')::text AS outcome,
-       (count(*) FILTER (WHERE CASE
-           WHEN guard.refusal IS NOT NULL THEN false
-           WHEN $1::bool THEN
-               CASE ($2::int2[])[i]
-                   WHEN 1 THEN pg_catalog.pg_try_advisory_lock_shared(($3::int8[])[i])
-                   ELSE pg_catalog.pg_try_advisory_lock_shared(
-                       (($3::int8[])[i] >> 32)::int4, (($3::int8[])[i] << 32 >> 32)::int4) END
-           ELSE
-               CASE ($2::int2[])[i]
-                   WHEN 1 THEN pg_catalog.pg_try_advisory_lock(($3::int8[])[i])
-                   ELSE pg_catalog.pg_try_advisory_lock(
-                       (($3::int8[])[i] >> 32)::int4, (($3::int8[])[i] << 32 >> 32)::int4) END
-       END)) AS granted
-FROM pg_catalog.generate_subscripts($3::int8[], 1) AS i,
-     (SELECT CASE
-                 WHEN $4::int4 <> 0 AND pg_catalog.pg_backend_pid() <> $4::int4 THEN 'pglock_pooler'
-                 WHEN NOT $5::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-             END AS refusal) AS guard
-`
-
-type TryLockSessionParams struct {
-	Shared       bool
-	Spaces       []int16
-	Numbers      []int64
-	Pid          int32
-	AllowStandby bool
-}
-
-type TryLockSessionRow struct {
-	Outcome string
-	Granted int64
-}
-
-// Tries to take the locks in the order of the arrays, all of them whatever the answers; granted counts the taken.
-func (q *Queries) TryLockSession(ctx context.Context, arg TryLockSessionParams) (TryLockSessionRow, error) {
-	row := q.db.QueryRow(ctx, TryLockSession,
-		arg.Shared,
-		arg.Spaces,
-		arg.Numbers,
-		arg.Pid,
-		arg.AllowStandby,
-	)
-	var i TryLockSessionRow
-	err := row.Scan(&i.Outcome, &i.Granted)
-	return i, err
-}
-
 const TryOne = `-- name: TryOne :one
 
 SELECT pg_catalog.pg_try_advisory_lock($1::int8) AS done
@@ -538,37 +456,6 @@ func (q *Queries) UnlockOne(ctx context.Context, arg UnlockOneParams) (bool, err
 	return done, err
 }
 
-const UnlockSession = `-- name: UnlockSession :one
-SELECT (count(*) FILTER (WHERE
-           CASE WHEN $1::bool THEN
-               CASE ($2::int2[])[i]
-                   WHEN 1 THEN pg_catalog.pg_advisory_unlock_shared(($3::int8[])[i])
-                   ELSE pg_catalog.pg_advisory_unlock_shared(
-                       (($3::int8[])[i] >> 32)::int4, (($3::int8[])[i] << 32 >> 32)::int4) END
-           ELSE
-               CASE ($2::int2[])[i]
-                   WHEN 1 THEN pg_catalog.pg_advisory_unlock(($3::int8[])[i])
-                   ELSE pg_catalog.pg_advisory_unlock(
-                       (($3::int8[])[i] >> 32)::int4, (($3::int8[])[i] << 32 >> 32)::int4) END
-           END)) AS released
-FROM pg_catalog.generate_subscripts($3::int8[], 1) AS i
-`
-
-type UnlockSessionParams struct {
-	Shared  bool
-	Spaces  []int16
-	Numbers []int64
-}
-
-// Gives the locks back; released counts those that were held. An unlock of a lock that is not held is only a warning to
-// PostgreSQL, so the count is what tells.
-func (q *Queries) UnlockSession(ctx context.Context, arg UnlockSessionParams) (int64, error) {
-	row := q.db.QueryRow(ctx, UnlockSession, arg.Shared, arg.Spaces, arg.Numbers)
-	var released int64
-	err := row.Scan(&released)
-	return released, err
-}
-
 const WaitHasSnapshot = `-- name: WaitHasSnapshot :one
 SELECT (a.backend_xmin IS NOT NULL)::bool AS has_snapshot
 FROM pg_catalog.pg_stat_activity AS a
@@ -591,4 +478,29 @@ CALL pg_temp.pglock_wait()
 func (q *Queries) WaitWithoutSnapshot(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, WaitWithoutSnapshot)
 	return err
+}
+
+const WriterWaits = `-- name: WriterWaits :one
+SELECT EXISTS (
+    SELECT FROM pg_catalog.generate_subscripts($1::int8[], 1) AS i
+    JOIN pg_catalog.pg_locks AS l
+        ON l.locktype = 'advisory' AND NOT l.granted AND l.mode = 'ExclusiveLock'
+       AND l.objsubid = ($2::int2[])[i]
+       AND l.classid = ((($1::int8[])[i] >> 32) & 4294967295)::oid
+       AND l.objid = (($1::int8[])[i] & 4294967295)::oid
+    WHERE l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database()))
+    AS waits
+`
+
+type WriterWaitsParams struct {
+	Numbers []int64
+	Spaces  []int16
+}
+
+// Whether somebody waits for an exclusive lock of a key.
+func (q *Queries) WriterWaits(ctx context.Context, arg WriterWaitsParams) (bool, error) {
+	row := q.db.QueryRow(ctx, WriterWaits, arg.Numbers, arg.Spaces)
+	var waits bool
+	err := row.Scan(&waits)
+	return waits, err
 }

@@ -37,6 +37,9 @@ type Backend interface {
 	// When it returns an error, nothing is held, and nothing will be: if a grant and the end of ctx meet, Acquire
 	// either returns the grant or gives it back before it returns. A server that cannot be reached is reported as
 	// [ErrUnavailable] after one fresh attempt, never waited for.
+	//
+	// Where even that takes too long, since the server does not answer, the error is an [*Unsettled]; the front end asks for
+	// none of the keys before its Done is closed. So may the error of Release be.
 	Acquire(ctx context.Context, r Request) (Grant, error)
 
 	// Release gives up g. It returns an error that matches [ErrLost] when the lock had already been lost; whatever it

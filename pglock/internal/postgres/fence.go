@@ -1,11 +1,30 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
+
+// Fence implements [driver.Fencer] on the lock's own session, so that a number can only be had while it is alive.
+func (b *Backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
+	c, err := ours(held)
+	if err != nil {
+		return 0, err
+	}
+	number, err := c.Sessions()[0].Ask(ctx, lockdb.NextFence, namesText(b.options.TrustedOwners))
+	switch {
+	case err != nil:
+		return 0, err
+	case number == "":
+		return 0, errNoFence
+	}
+	return strconv.ParseInt(number, 10, 64)
+}
 
 // errNoFence is the answer of a statement that looked for the fencing sequence and found none.
 var errNoFence = fmt.Errorf("%w: there is no sequence pglock.fence (install it with: pglock migrate up)",

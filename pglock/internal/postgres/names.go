@@ -12,13 +12,15 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 )
 
 // recorder writes the names of keys into the registry, in the background and on a connection of its own: a commit that
 // hangs (synchronous replication) must never hold up a session that holds locks. A name that cannot be written costs a
 // warning, and is tried again when its key is locked again.
 type recorder struct {
-	config Config
+	dialer *wire.Dialer
+	owners []string // trusted ones of the schema
 	logger *slog.Logger
 	wake   chan struct{}
 	ended  chan struct{}
@@ -31,9 +33,9 @@ type recorder struct {
 	closed  bool
 }
 
-func newRecorder(config Config, logger *slog.Logger) *recorder {
+func newRecorder(dialer *wire.Dialer, owners []string, logger *slog.Logger) *recorder {
 	return &recorder{
-		config: config, logger: logger,
+		dialer: dialer, owners: owners, logger: logger,
 		known: map[string]struct{}{}, wake: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 }
@@ -133,11 +135,11 @@ func (r *recorder) write(ctx context.Context, conn *pgx.Conn, names []string) (*
 	defer cancel()
 	if conn == nil || conn.IsClosed() {
 		var err error
-		if conn, err = connect(ctx, r.config, func(*pgx.ConnConfig) {}); err != nil {
+		if conn, err = r.dialer.Connect(ctx, func(*pgx.ConnConfig) {}); err != nil {
 			return nil, err
 		}
 	}
-	return conn, register(ctx, conn, r.config.TrustedOwners, names)
+	return conn, register(ctx, conn, r.owners, names)
 }
 
 // register writes names if the schema is one whose code the role may execute. Between the look at its owner and the use
@@ -166,7 +168,7 @@ func (r *recorder) giveUp(names []string, err error) {
 		delete(r.known, name)
 	}
 	r.mu.Unlock()
-	r.logger.Warn("key names were not recorded for the monitor", "names", len(names), "error", classify(err))
+	r.logger.Warn("key names were not recorded for the monitor", "names", len(names), "error", wire.Classify(err))
 }
 
 // close writes what is queued, for as long as ctx lasts.
@@ -197,4 +199,5 @@ const (
 	maxQueue    = 10_000  // names that wait to be written; more are left for the next lock of their key
 	maxKnown    = 100_000 // names remembered as written
 	writeWithin = 30 * time.Second
+	idleFor     = 30 * time.Second // after which the connection is closed
 )

@@ -12,13 +12,15 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
 
 // ticks records runs of scheduled jobs, on a connection of its own, which is closed when nothing came for a while: a
 // commit that hangs (synchronous replication) must never hold up a session that holds locks.
 type ticks struct {
-	config Config
+	dialer *wire.Dialer
+	owners []string      // trusted ones of the schema
 	turn   chan struct{} // has room while nobody uses conn
 	trust  records.Trust
 
@@ -29,7 +31,9 @@ type ticks struct {
 	closed bool
 }
 
-func newTicks(config Config) *ticks { return &ticks{config: config, turn: make(chan struct{}, 1)} }
+func newTicks(dialer *wire.Dialer, owners []string) *ticks {
+	return &ticks{dialer: dialer, owners: owners, turn: make(chan struct{}, 1)}
+}
 
 // Tick implements [driver.TickRecorder].
 func (b *Backend) Tick(ctx context.Context, r driver.TickRequest) (driver.TickState, error) {
@@ -44,7 +48,7 @@ func (b *Backend) Tick(ctx context.Context, r driver.TickRequest) (driver.TickSt
 	if err != nil && pgconn.SafeToRetry(err) && ctx.Err() == nil { // the kept connection had ended
 		state, err = t.record(ctx, r)
 	}
-	return state, classify(err)
+	return state, wire.Classify(err)
 }
 
 // record runs under the turn.
@@ -52,7 +56,7 @@ func (t *ticks) record(ctx context.Context, r driver.TickRequest) (state driver.
 	if err := t.open(ctx); err != nil {
 		return state, err
 	}
-	if err = t.trust.Check(ctx, t.conn, records.Who(t.conn), t.config.TrustedOwners); err == nil {
+	if err = t.trust.Check(ctx, t.conn, records.Who(t.conn), t.owners); err == nil {
 		state, err = scanTick(t.conn.QueryRow(ctx, lockdb.Tick, tickArgs(r)...))
 	}
 	if err != nil {
@@ -75,7 +79,7 @@ func (t *ticks) open(ctx context.Context) error {
 	if t.conn != nil && !t.conn.IsClosed() {
 		return nil
 	}
-	conn, err := connect(ctx, t.config, func(*pgx.ConnConfig) {})
+	conn, err := t.dialer.Connect(ctx, func(*pgx.ConnConfig) {})
 	t.conn = conn
 	return err
 }
@@ -133,11 +137,11 @@ func (t *ticks) close(ctx context.Context) {
 
 // TickTx implements [driver.TxTickRecorder].
 func (b *Backend) TickTx(ctx context.Context, tx pgx.Tx, r driver.TickRequest) (driver.TickState, error) {
-	if err := trust.Check(ctx, tx, b.config.TrustedOwners, "schema_migrations", "tick"); err != nil {
-		return driver.TickState{}, classify(err)
+	if err := trust.Check(ctx, tx, b.options.TrustedOwners, "schema_migrations", "tick"); err != nil {
+		return driver.TickState{}, wire.Classify(err)
 	}
 	state, err := scanTick(tx.QueryRow(ctx, lockdb.Tick, tickArgs(r)...))
-	return state, classify(err)
+	return state, wire.Classify(err)
 }
 
 // tickArgs are the arguments of the statement. An interval's field for months and days would depend on the calendar.

@@ -1,4 +1,4 @@
-package postgres
+package wire
 
 import (
 	"context"
@@ -14,20 +14,19 @@ import (
 
 // Codes of https://www.postgresql.org/docs/current/errcodes-appendix.html.
 const (
-	codeQueryCanceled         = "57014"
+	CodeQueryCanceled         = "57014"
 	codeOutOfMemory           = "53200" // among others, the shared lock table is full
 	codeUndefinedTable        = "42P01"
-	codeUndefinedFunction     = "42883"
-	codeInvalidSchemaName     = "3F000"
+	CodeUndefinedFunction     = "42883"
+	CodeInvalidSchemaName     = "3F000"
 	codeInsufficientPrivilege = "42501"
-	codeUndefinedObject       = "42704" // among others, a setting of an unknown name
-	codeReadOnly              = "25006" // read_only_sql_transaction, on a standby
-	codeFeatureNotSupported   = "0A000"
-	codeLockNotAvailable      = "55P03" // lock_timeout
+	CodeUndefinedObject       = "42704" // among others, a setting of an unknown name
+	CodeLockNotAvailable      = "55P03" // lock_timeout
+	codeTooManyConnections    = "53300" // of the server, the database or the role
 )
 
-// refusal turns the outcome of a guarded statement (queries/sessions.sql) into an error.
-func refusal(outcome string) error {
+// Refusal turns the outcome of a guarded statement (queries/sessions.sql) into an error.
+func Refusal(outcome string) error {
 	switch outcome {
 	case "granted":
 		return nil
@@ -44,8 +43,8 @@ func refusal(outcome string) error {
 	return fmt.Errorf("unexpected answer %q from the server", outcome)
 }
 
-// classify makes an error of a statement match this library's sentinels.
-func classify(err error) error {
+// Classify makes an error of a statement match this library's sentinels.
+func Classify(err error) error {
 	if err = trust.Explain(err); err == nil || isClassified(err) {
 		return err
 	}
@@ -56,13 +55,13 @@ func classify(err error) error {
 	switch code := server.Code; {
 	case code == codeOutOfMemory:
 		return fmt.Errorf("%w: the server's lock table is full (raise max_locks_per_transaction): %w", driver.ErrTooManyLocks, err)
-	case code == codeUndefinedTable, code == codeUndefinedFunction, code == codeInvalidSchemaName:
+	case code == codeUndefinedTable, code == CodeUndefinedFunction, code == CodeInvalidSchemaName:
 		return fmt.Errorf("%w (install it with: pglock migrate up): %w", driver.ErrSchemaMissing, err)
 	case code == codeInsufficientPrivilege:
 		return fmt.Errorf("the role lacks a right on schema pglock (see the grants that \"pglock migrate print\" shows): %w", err)
-	case code == codeQueryCanceled:
+	case code == CodeQueryCanceled:
 		return fmt.Errorf("%w: somebody cancelled the statement on the server: %w", driver.ErrUnavailable, err)
-	case strings.HasPrefix(code, "08"), strings.HasPrefix(code, "57P"), code == "53300":
+	case strings.HasPrefix(code, "08"), strings.HasPrefix(code, "57P"), code == codeTooManyConnections:
 		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
 	return err
@@ -81,18 +80,30 @@ func isClassified(err error) bool {
 	return false
 }
 
-// ended says why a session cannot be used any more.
-func ended(why driver.Reason, err error) error {
+// Ended says why a session cannot be used any more.
+func Ended(why driver.Reason, err error) error {
 	if err == nil {
 		return fmt.Errorf("the lock session was ended: %v", why)
 	}
 	return fmt.Errorf("the lock session ended: %w", err)
 }
 
-// lostBecause makes err match ErrLost, and not, at the same time, another of the sentinels.
-func lostBecause(err error) error {
+// LostBecause makes err match ErrLost, and not, at the same time, another of the sentinels.
+func LostBecause(err error) error {
 	if errors.Is(err, driver.ErrLost) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", driver.ErrLost, err)
 }
+
+// Code returns the SQLSTATE of a server's error; it is empty for other errors.
+func Code(err error) string {
+	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return server.Code
+	}
+	return ""
+}
+
+// NoRoom reports whether err says that the server has no room for one more session of this role, while those that there
+// are go on.
+func NoRoom(err error) bool { return Code(err) == codeTooManyConnections }

@@ -1,0 +1,185 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
+)
+
+// Acquire implements [driver.Backend].
+//
+// A try is all it takes when the key is free; the server refuses one that would overtake those who wait in its queue.
+func (b *Backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, error) {
+	if b.names != nil {
+		b.names.note(r.Keys)
+	}
+	if !r.Wait {
+		return asGrant(b.try(ctx, r))
+	}
+	c, err := b.wait(ctx, r)
+	if err != nil && ctx.Err() != nil {
+		if _, unsettled := errors.AsType[*driver.Unsettled](err); !unsettled {
+			// The server has just said that the lock is held, so this is the end of a wait and no sign of a server that
+			// cannot be reached, even if it came while a session was being dialled.
+			err = context.Cause(ctx)
+		}
+	}
+	return asGrant(c, err)
+}
+
+// asGrant keeps a nil from becoming a Grant.
+func asGrant(c carrier, err error) (driver.Grant, error) {
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// try takes the locks if that needs no waiting, on mux sessions.
+func (b *Backend) try(ctx context.Context, r driver.Request) (carrier, error) {
+	switch {
+	case r.Shared && len(r.Keys) > 1:
+		return b.tryGroup(ctx, r)
+	case r.Shared:
+		share, err := b.mux.TryShared(ctx, r.Keys[0].KeyID, r.Owner)
+		if err != nil {
+			return nil, err
+		}
+		return share, nil
+	}
+	g := mux.NewGrant(r.Keys, false, r.Owner)
+	if err := b.mux.Try(ctx, g); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// tryGroup takes several shared keys, all or none. It asks for all at the same time, which the sessions make a few statements
+// of.
+func (b *Backend) tryGroup(ctx context.Context, r driver.Request) (carrier, error) {
+	g := &group{owner: r.Owner}
+	errs := make([]error, len(r.Keys))
+	var all sync.WaitGroup
+	for i, key := range r.Keys {
+		all.Go(func() {
+			share, err := b.mux.TryShared(ctx, key.KeyID, g)
+			if err == nil {
+				err = g.add(share)
+			}
+			errs[i] = err
+		})
+	}
+	all.Wait()
+	err := joinSettled(errs)
+	if err == nil {
+		return g, nil
+	}
+	if parts, ok := g.takeParts(); ok {
+		if released := releaseAll(parts); released != nil && !errors.Is(released, driver.ErrLost) {
+			err = joinSettled([]error{err, released})
+		}
+	}
+	if onlyHeldElsewhere(errs) {
+		return nil, driver.ErrNotAcquired
+	}
+	return nil, err
+}
+
+// onlyHeldElsewhere reports whether all that went wrong is that others hold keys.
+func onlyHeldElsewhere(errs []error) bool {
+	for _, err := range errs {
+		if err != nil && err != driver.ErrNotAcquired {
+			return false
+		}
+	}
+	return true
+}
+
+// wait takes the locks when it is their turn. Who has a place waits in the server's queue; who has none tries at each tick.
+func (b *Backend) wait(ctx context.Context, r driver.Request) (_ carrier, err error) {
+	turn := b.waits.Turns.Join()
+	kept := false
+	defer func() {
+		if !kept {
+			turn.Leave()
+		}
+	}()
+	for {
+		placed, err := turn.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !placed {
+			c, err := b.try(ctx, r)
+			if err == nil {
+				b.waits.Turns.Progress()
+				return polled{c}, nil
+			}
+			if !errors.Is(err, driver.ErrNotAcquired) {
+				return nil, err
+			}
+			continue
+		}
+		g, err := b.waits.Lock(ctx, r.Keys, r.Shared, r.Owner, turn)
+		if err == nil {
+			kept = true
+			return g, nil
+		}
+		if !wire.NoRoom(err) {
+			return nil, err
+		}
+		turn.Poll()
+	}
+}
+
+// polled marks what was had without a place in the server's queue.
+type polled struct{ carrier }
+
+// Polled implements [driver.Poller].
+func (polled) Polled() bool { return true }
+
+// Holders implements [driver.Backend]. It asks on a session that holds up nobody's locks, if one can be had.
+func (b *Backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder, error) {
+	select {
+	case b.asking <- struct{}{}: // one at a time, so that many who ask at once take one session
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-b.asking }()
+	numbers, spaces := wire.ArrayText([]int64{key.Number}), wire.ArrayText([]int16{int16(key.Space)})
+	text, _, err := b.waits.Call(ctx, lockdb.Holders, numbers, spaces)
+	if wire.NoRoom(err) {
+		text, _, err = b.mux.Call(ctx, lockdb.Holders, numbers, spaces)
+	}
+	if err != nil {
+		return nil, wire.Classify(err)
+	}
+	return decodeHolders(text)
+}
+
+// Holders asks db who holds any of the keys in its database.
+func Holders(ctx context.Context, db lockdb.DBTX, keys []driver.Key) ([]driver.Holder, error) {
+	var params lockdb.HoldersParams
+	for _, key := range keys {
+		params.Spaces, params.Numbers = append(params.Spaces, int16(key.Space)), append(params.Numbers, key.Number)
+	}
+	text, err := lockdb.New(db).Holders(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	return decodeHolders(text)
+}
+
+func decodeHolders(text string) (holders []driver.Holder, err error) {
+	if err := json.Unmarshal([]byte(text), &holders); err != nil {
+		return nil, fmt.Errorf("read who holds a lock: %w", err)
+	}
+	return holders, nil
+}

@@ -1,0 +1,36 @@
+package mux
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Budget bounds the keys that one backend holds or asks for, on all of its sessions.
+type Budget struct {
+	used, limit atomic.Int64 // 0: no limit, or none yet
+}
+
+// Limit sets the bound, if there is none yet.
+func (b *Budget) Limit(keys int) { b.limit.CompareAndSwap(0, int64(keys)) }
+
+// reserve counts the keys of a grant that is going to be asked for.
+func (b *Budget) reserve(g *Grant) error {
+	n := g.keys.len()
+	used, limit := b.used.Add(int64(n)), b.limit.Load()
+	if limit > 0 && used > limit {
+		b.used.Add(int64(-n))
+		return fmt.Errorf("%w: %d keys are held or asked for, and more than %d could fill the server's lock table, "+
+			"which breaks all of its sessions (raise max_locks_per_transaction, or see WithMaxHeld)",
+			driver.ErrTooManyLocks, used-int64(n), limit)
+	}
+	g.reserved = int32(n)
+	return nil
+}
+
+// giveBack counts them no more.
+func (b *Budget) giveBack(g *Grant) {
+	b.used.Add(int64(-g.reserved))
+	g.reserved = 0
+}

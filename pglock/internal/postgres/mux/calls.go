@@ -1,0 +1,50 @@
+package mux
+
+import (
+	"context"
+
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
+	"github.com/pglock-toolkit/pglock/pglock/internal/txguard"
+)
+
+// Try locks g's keys, all or none, without waiting for anybody who holds them (driver.ErrNotAcquired).
+func (s *Session) Try(ctx context.Context, g *Grant) error {
+	if err := s.budget.reserve(g); err != nil {
+		return err
+	}
+	return s.do(ctx, newOp(try, g))
+}
+
+// release gives g's keys back.
+func (s *Session) release(g *Grant) error { return s.do(context.Background(), newOp(release, g)) }
+
+// Call runs a statement of its own kind, and returns the first column of its answer; some is false when there was no row. A
+// caller whose ctx ends does not wait; the statement is carried out all the same if it has been sent.
+func (s *Session) Call(ctx context.Context, sql string, args ...string) (value string, some bool, err error) {
+	q := &query{sql: sql, args: args}
+	o := newOp(call, nil)
+	o.query = q
+	if err := s.do(ctx, o); err != nil {
+		return "", false, err
+	}
+	value, some = q.answer.Value()
+	return value, some, nil
+}
+
+// Ask is Call for a statement that may run twice, about locks that the session holds: with the session they are lost. A
+// statement that somebody cancels (pg_cancel_backend) is repeated once.
+func (s *Session) Ask(ctx context.Context, sql string, args ...string) (value string, err error) {
+	value, _, err = s.Call(ctx, sql, args...)
+	if wire.Code(err) == wire.CodeQueryCanceled {
+		value, _, err = s.Call(ctx, sql, args...)
+	}
+	if hasEnded(err) {
+		return "", wire.LostBecause(err)
+	}
+	return value, wire.Classify(err)
+}
+
+// Guard is the session as a guarded transaction needs it.
+func (s *Session) Guard() txguard.Session {
+	return txguard.Session{PID: s.conn.GuardPID, Identity: &s.identity, Run: s.Ask}
+}

@@ -1,0 +1,70 @@
+package mux
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Carry gives g to a session that holds nothing else: lock is to lock its keys on the session, for as long as it takes, and
+// to leave nothing locked when it fails. Meanwhile the lease is not enforced, since there is nothing to lose.
+func (s *Session) Carry(g *Grant, lock func() error) error {
+	if err := s.budget.reserve(g); err != nil {
+		return err
+	}
+	s.suspend(true)
+	began := s.lease.Now()
+	err := lock()
+	if err == nil {
+		err = s.confirm(began)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.suspended = false
+	if err == nil && s.cause != nil {
+		err = errEnded{s.cause}
+	}
+	if err != nil {
+		s.budget.giveBack(g)
+		return err
+	}
+	g.session = s
+	s.grants.add(g)
+	return nil
+}
+
+func (s *Session) suspend(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.suspended = on
+}
+
+// confirm makes sure that the lease is a recent one. The server's began when it granted, and after a long wait, or with this
+// process frozen meanwhile, the statement's sending does not say when that was: then one more round trip does.
+func (s *Session) confirm(began driver.Instant) error {
+	if s.lease.Now().Sub(began) < s.lease.Every() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.lease.Length())
+	defer cancel()
+	_, _, err := s.Call(ctx, lockdb.Heartbeat)
+	if err != nil {
+		s.End(driver.ReasonSession, err)
+		return errEnded{fmt.Errorf("confirm a lock that was waited for: %w", err)}
+	}
+	return nil
+}
+
+// PID is the server process of the session.
+func (s *Session) PID() int32 { return int32(s.conn.PID) }
+
+// GuardPID is what statements compare the process with; 0 where a proxy is allowed.
+func (s *Session) GuardPID() int32 { return s.conn.GuardPID }
+
+// Cancel asks the server to cancel the statement that runs.
+func (s *Session) Cancel(ctx context.Context) error { return s.conn.Cancel(ctx) }
+
+// HasEnded reports whether err says that a session ended before it answered, so that another one may be asked.
+func HasEnded(err error) bool { return hasEnded(err) }

@@ -1,0 +1,188 @@
+package mux
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
+)
+
+// End ends the session, for everybody: first its locks end, so that those who hold them know before the server can give them
+// to others; then the socket is closed, which frees them; then those are answered who wait for the session. Only the first
+// call does anything.
+func (s *Session) End(why driver.Reason, err error) {
+	s.mu.Lock()
+	if s.cause != nil {
+		s.mu.Unlock()
+		return
+	}
+	s.cause = wire.Ended(why, err)
+	s.timer.Stop()
+	lost := s.grants.takeAll()
+	polite := why == driver.ReasonClosed && !s.sending
+	s.sending = true // for ever
+	s.mu.Unlock()
+	for _, g := range lost {
+		g.owner.Lost(why, err)
+	}
+	if polite {
+		s.conn.Terminate()
+	} else {
+		s.conn.Close()
+	}
+
+	s.mu.Lock()
+	for _, g := range lost {
+		s.budget.giveBack(g)
+	}
+	for _, b := range s.batches {
+		s.abandonLocked(b.ops)
+	}
+	s.abandonLocked(s.queue)
+	s.queue, s.batches = nil, nil
+	woken := s.takeWokenLocked()
+	s.mu.Unlock()
+	wake(woken)
+	s.onEnd(s)
+	log := s.log.Debug
+	if len(lost) > 0 {
+		log = s.log.Warn
+	}
+	log("lock session ended", "pid", s.conn.PID, "locks", len(lost), "reason", why, "error", err)
+}
+
+// abandonLocked answers ops that the end of the session leaves without an answer. A try may have been granted, and is gone
+// with the session. A release has happened, one way or the other, but whether the lock was held until then is not known.
+func (s *Session) abandonLocked(left []*op) {
+	for _, o := range left {
+		switch {
+		case o.state == answered:
+		case o.kind == call:
+			s.finishLocked(o, errEnded{s.cause})
+		case o.kind == release && o.failure == nil:
+			s.finishReleaseLocked(o, wire.LostBecause(s.cause))
+		default:
+			s.finishTryLocked(o, errEnded{s.cause})
+		}
+	}
+}
+
+// Ended reports whether the session has ended.
+func (s *Session) Ended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cause != nil
+}
+
+// keep keeps the lease: it sends a heartbeat when nothing else was sent for a while, and ends the session when its time is
+// over. It also ends the wait of those who release, when the server does not answer.
+func (s *Session) keep() {
+	s.mu.Lock()
+	switch {
+	case s.cause != nil:
+		s.mu.Unlock()
+		return
+	case s.suspended:
+	case s.lease.Over():
+		// Frozen for longer than the lease: an answer now would not tell whether the server had ended the session before.
+		s.mu.Unlock()
+		s.End(driver.ReasonLease, nil)
+		return
+	}
+	now := s.lease.Now()
+	s.giveUpReleasesLocked(now)
+	every := s.lease.Every()
+	quiet := !s.suspended && !s.sending && len(s.batches) == 0 && now.Sub(s.lastSent) >= every-min(every, lookEvery)/2
+	s.timer.Reset(s.nextLook())
+	woken := s.takeWokenLocked()
+	s.mu.Unlock()
+	wake(woken)
+	if quiet {
+		_, _, _ = s.Call(context.Background(), lockdb.Heartbeat) // an error is the session's end, or comes again
+	}
+}
+
+// nextLook is when keep is to run again.
+func (s *Session) nextLook() time.Duration {
+	next := min(s.lease.Every(), lookEvery)
+	if left := s.lease.Left(); left > 0 {
+		next = min(next, left)
+	}
+	return next
+}
+
+// giveUpReleasesLocked ends the wait of those who release, if the server has not answered for long.
+func (s *Session) giveUpReleasesLocked(now driver.Instant) {
+	if len(s.batches) == 0 || now.Sub(s.batches[0].sentAt) < driver.ReleaseWithin-lookEvery {
+		return
+	}
+	for _, b := range s.batches {
+		s.giveUpLocked(b.ops)
+	}
+	s.giveUpLocked(s.queue)
+}
+
+func (s *Session) giveUpLocked(waiting []*op) {
+	for _, o := range waiting {
+		if o.kind != release || o.failure != nil || o.gone {
+			continue
+		}
+		s.giveUpRightsLocked(o)
+		s.interruptLocked(o)
+		o.err = o.leaveBehindLocked(errReleasing)
+		s.woken = append(s.woken, o)
+	}
+}
+
+var errReleasing = errors.Join(driver.ErrUnavailable, errors.New("no answer to the release in time; the server frees the lock "+
+	"when it takes the statement, or when the lease is over"))
+
+// restLocked watches the connection of a session that nobody uses.
+func (s *Session) restLocked() {
+	if s.conn.Buffered() {
+		s.sending, s.reading = true, true
+		go s.drain()
+		return
+	}
+	s.armed = true
+	s.conn.Arm()
+}
+
+// takeOverLocked ends the watching, for who is going to use the session.
+func (s *Session) takeOverLocked() {
+	if s.armed {
+		s.armed = false
+		s.conn.Disarm()
+	}
+}
+
+// readable is called when the watched connection has something to read. Whoever has taken the session over meanwhile reads it.
+func (s *Session) readable() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.armed || s.cause != nil {
+		return
+	}
+	s.takeOverLocked()
+	s.sending, s.reading = true, true
+	go s.drain()
+}
+
+// drain reads what an idle session has to say. It has both rights.
+func (s *Session) drain() {
+	err := s.conn.Drain()
+	s.mu.Lock()
+	s.sending, s.reading = false, false
+	if err == nil {
+		s.advanceLocked()
+	}
+	s.mu.Unlock()
+	if err != nil {
+		s.End(s.lease.Reason(), err)
+	}
+}
+
+const lookEvery = time.Second

@@ -1,0 +1,272 @@
+package mux
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
+)
+
+// Config says how to make a [Mux].
+type Config struct {
+	// Open opens a session; it makes [NewSession] with Mux's budget and the function that it is given.
+	Open func(ctx context.Context, onEnd func(*Session)) (*Session, error)
+	// Sessions is how many there may be.
+	Sessions int
+	// DialWithin bounds the opening of one.
+	DialWithin time.Duration
+	Log        *slog.Logger
+}
+
+// Mux is the mux sessions of a backend. A try goes to the one with the fewest callers. The first session is opened when one is
+// needed, and others when a caller finds all of them busy.
+type Mux struct {
+	config Config
+	open   atomic.Pointer[[]*Session]
+
+	life  context.Context // ends with Close
+	end   context.CancelFunc
+	dials sync.WaitGroup
+
+	mu      sync.Mutex
+	closed  bool  // for tries
+	dial    *dial // the one that runs
+	retryAt time.Time
+	fails   int // in a row
+
+	keys sharedKeys
+}
+
+// dial is the opening of one session.
+type dial struct {
+	done chan struct{} // closed when err is set
+	err  error
+}
+
+// New returns a Mux that has not dialled yet.
+func New(config Config) *Mux {
+	m := &Mux{config: config}
+	m.life, m.end = context.WithCancel(context.Background())
+	m.open.Store(&[]*Session{})
+	m.keys.all = map[driver.KeyID]*sharedKey{}
+	return m
+}
+
+// Try locks the keys of g on one of the sessions, all or none, without waiting for anybody who holds them
+// ([driver.ErrNotAcquired]). It asks another session when one ends before it answers.
+func (m *Mux) Try(ctx context.Context, g *Grant) error {
+	return m.retry(ctx, func() error {
+		s, err := m.session(ctx)
+		if err != nil {
+			return err
+		}
+		return s.Try(ctx, g)
+	})
+}
+
+// Call runs a statement on any session; it may run twice.
+func (m *Mux) Call(ctx context.Context, sql string, args ...string) (value string, some bool, err error) {
+	err = m.retry(ctx, func() error {
+		s, err := m.session(ctx)
+		if err != nil {
+			return err
+		}
+		value, some, err = s.Call(ctx, sql, args...)
+		return err
+	})
+	return value, some, err
+}
+
+// retry does something again, on another session, when the one that did it ended.
+func (m *Mux) retry(ctx context.Context, do func() error) error {
+	for attempt := 0; ; attempt++ {
+		err := do()
+		if hasEnded(err) && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if !hasEnded(err) || attempt >= maxAttempts {
+			return wire.Classify(err)
+		}
+	}
+}
+
+// hint remembers a session for the callers of one processor: a goroutine, or those that run beside it, often comes back to a
+// session whose server process runs there too.
+type hint struct{ last int }
+
+var hints = sync.Pool{New: func() any { return new(hint) }}
+
+// session returns the session with the fewest callers, or the first one, once there is one.
+func (m *Mux) session(ctx context.Context) (*Session, error) {
+	for {
+		open := *m.open.Load()
+		if len(open) > 0 {
+			s := choose(open)
+			if len(open) < m.config.Sessions && s.load.Load() > 0 {
+				m.dialMore()
+			}
+			return s, nil
+		}
+		if err := m.first(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func choose(open []*Session) *Session {
+	h := hints.Get().(*hint)
+	defer hints.Put(h)
+	least := h.last % len(open)
+	for i := range open {
+		if open[least].load.Load() == 0 {
+			break
+		}
+		if open[i].load.Load() < open[least].load.Load() {
+			least = i
+		}
+	}
+	h.last = least
+	return open[least]
+}
+
+// first waits for a session to be opened, and opens one if nobody else does.
+func (m *Mux) first(ctx context.Context) error {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return driver.ErrClosed
+	}
+	if len(*m.open.Load()) > 0 {
+		m.mu.Unlock()
+		return nil
+	}
+	d := m.dialLocked()
+	m.mu.Unlock()
+	select {
+	case <-d.done:
+		return d.err
+	case <-m.life.Done():
+		return driver.ErrClosed
+	case <-ctx.Done():
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return context.Cause(ctx)
+	}
+	return noAnswer(ctx, errNoConnection)
+}
+
+// dialMore opens one more session in the background. After a failure it waits for longer and longer before it tries again:
+// those that there are do.
+func (m *Mux) dialMore() {
+	if !m.mu.TryLock() {
+		return // the next caller will
+	}
+	defer m.mu.Unlock()
+	if !m.closed && m.dial == nil && time.Now().After(m.retryAt) {
+		m.dialLocked()
+	}
+}
+
+func (m *Mux) dialLocked() *dial {
+	if m.dial == nil {
+		m.dial = &dial{done: make(chan struct{})}
+		m.dials.Add(1)
+		go m.openOne(m.dial)
+	}
+	return m.dial
+}
+
+func (m *Mux) openOne(d *dial) {
+	defer m.dials.Done()
+	ctx, cancel := context.WithTimeout(m.life, m.config.DialWithin)
+	defer cancel()
+	s, err := m.config.Open(ctx, m.forget)
+	m.mu.Lock()
+	m.dial, d.err = nil, err
+	if err != nil {
+		m.fails++
+		m.retryAt = time.Now().Add(min(maxRedial, minRedial<<min(m.fails, 10)))
+	} else {
+		m.fails, m.retryAt = 0, time.Time{}
+		m.addLocked(s)
+	}
+	m.mu.Unlock()
+	close(d.done)
+}
+
+// addLocked adds a session, unless it has ended already, or comes too late.
+func (m *Mux) addLocked(s *Session) {
+	all := append(slices.Clone(*m.open.Load()), s)
+	m.open.Store(&all)
+	switch {
+	case s.Ended():
+		m.forgetLocked(s)
+	case m.closed:
+		s.refuse()
+	}
+}
+
+// forget is called by a session that has ended.
+func (m *Mux) forget(s *Session) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forgetLocked(s)
+}
+
+func (m *Mux) forgetLocked(s *Session) {
+	left := slices.DeleteFunc(slices.Clone(*m.open.Load()), func(other *Session) bool { return other == s })
+	m.open.Store(&left)
+}
+
+// Refuse fails tries from now on, and those that have not been sent.
+func (m *Mux) Refuse() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	for _, s := range *m.open.Load() {
+		s.refuse()
+	}
+	if m.dial != nil {
+		m.end() // those who wait for it are turned away
+	}
+}
+
+// refuse fails tries.
+func (s *Session) refuse() {
+	s.mu.Lock()
+	s.refusing = true
+	s.queue = slices.DeleteFunc(s.queue, func(o *op) bool {
+		if o.kind != try {
+			return false
+		}
+		s.giveUpRightsLocked(o)
+		s.finishTryLocked(o, driver.ErrClosed)
+		return true
+	})
+	s.advanceLocked()
+	woken := s.takeWokenLocked()
+	s.mu.Unlock()
+	wake(woken)
+}
+
+// Close ends all sessions.
+func (m *Mux) Close() {
+	m.Refuse()
+	m.end()
+	m.dials.Wait()
+	for _, s := range *m.open.Load() {
+		s.End(driver.ReasonClosed, driver.ErrClosed)
+	}
+}
+
+const (
+	maxAttempts = 3
+	minRedial   = 100 * time.Millisecond
+	maxRedial   = 10 * time.Second
+)

@@ -1,0 +1,422 @@
+package mux
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/lease"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
+	"github.com/pglock-toolkit/pglock/pglock/internal/txguard"
+)
+
+// Session is one connection that holds locks, and the lease on them. See the package comment for how it works.
+type Session struct {
+	conn   *wire.Conn
+	lease  *lease.Lease
+	budget *Budget
+	log    *slog.Logger
+	onEnd  func(*Session)
+	load   atomic.Int32 // callers
+
+	mu        sync.Mutex
+	queue     []*op
+	batches   []*batch // on their way, in order
+	sending   bool     // somebody has the right to send,
+	reading   bool     // or to read
+	reader    *op      // whose caller reads; nil when it is nobody's caller
+	stopping  bool     // the reader's context has ended, and the read deadline is in the past
+	armed     bool     // nobody has a right, and the connection is watched
+	suspended bool     // the lease is not enforced, since the session waits
+	crowd     int      // ops in the last batch that was answered
+	roundTrip time.Duration
+	lastSent  driver.Instant
+	grants    grantList
+	refusing  bool  // tries
+	cause     error // why the session has ended
+	timer     *time.Timer
+	spare     []*batch
+	woken     []*op // whose answers have come
+
+	answer   wire.Answer // of who reads
+	results  []bool
+	identity txguard.Identity
+}
+
+// NewSession makes a session of a connection. onEnd is called once, when it has ended and those who hold its locks know.
+func NewSession(conn *wire.Conn, l *lease.Lease, budget *Budget, log *slog.Logger, onEnd func(*Session)) *Session {
+	s := &Session{conn: conn, lease: l, budget: budget, log: log, onEnd: onEnd, roundTrip: time.Hour, lastSent: l.Now()}
+	conn.Watch(s.readable)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timer = time.AfterFunc(s.nextLook(), s.keep)
+	s.advanceLocked()
+	return s
+}
+
+// do has o carried out, and returns its answer; for a call that is in o.query.
+func (s *Session) do(ctx context.Context, o *op) error {
+	if o.kind != call {
+		s.load.Add(1)
+		defer s.load.Add(-1)
+	}
+	s.mu.Lock()
+	if err := s.enqueueLocked(o); err != nil {
+		s.mu.Unlock()
+		if o.grant != nil {
+			s.budget.giveBack(o.grant)
+		}
+		return err
+	}
+	leads := !s.sending && s.windowLocked()
+	if leads {
+		s.takeOverLocked()
+		s.sending = true
+	}
+	s.mu.Unlock()
+	if leads {
+		s.lead(ctx, o)
+	}
+	return s.await(ctx, o)
+}
+
+// enqueueLocked queues o unless the session does not take it any more. A grant leaves the books with its release, so the end
+// of the session is nobody's loss from then on.
+func (s *Session) enqueueLocked(o *op) error {
+	switch {
+	case o.kind == release && !s.grants.remove(o.grant):
+		return wire.LostBecause(cmp.Or(s.cause, errNotHeld))
+	case s.cause != nil:
+		return errEnded{s.cause}
+	case s.refusing && o.kind == try:
+		return driver.ErrClosed
+	}
+	s.queue = append(s.queue, o)
+	return nil
+}
+
+// await waits for the answer to o, and uses the rights that come before.
+func (s *Session) await(ctx context.Context, o *op) error {
+	done := ctx.Done()
+	for {
+		select {
+		case signal := <-o.wake:
+			switch signal {
+			case maySend:
+				s.lead(ctx, o)
+			case mayRead:
+				s.read(ctx, o)
+			default:
+				return o.take()
+			}
+		case <-done:
+			return s.leave(ctx, o)
+		}
+	}
+}
+
+// take returns the answer, and keeps the op for another caller unless something remains to be done for it.
+func (o *op) take() error {
+	err := o.err
+	if o.left == nil {
+		ops.Put(o)
+	}
+	return err
+}
+
+// windowLocked reports whether one more batch may be on its way.
+func (s *Session) windowLocked() bool {
+	return len(s.batches) == 0 || s.farLocked() && len(s.batches) < farWindow
+}
+
+// farLocked reports whether the server is so far that waiting for an answer costs more than sharing a statement saves.
+func (s *Session) farLocked() bool { return s.roundTrip > far }
+
+// advanceLocked gives the rights that are free, and can be used, to somebody; if there is nothing to do the connection is
+// watched. See the package comment.
+func (s *Session) advanceLocked() {
+	if s.cause != nil {
+		return
+	}
+	if !s.reading && len(s.batches) > 0 {
+		s.reading = true
+		if s.reader = s.batches[0].leader; s.reader != nil {
+			s.reader.wake <- mayRead
+		} else {
+			go s.read(context.Background(), nil)
+		}
+	}
+	if !s.sending && len(s.queue) > 0 && s.windowLocked() {
+		s.takeOverLocked()
+		s.sending = true
+		if i := slices.IndexFunc(s.queue, (*op).waits); i >= 0 {
+			s.queue[i].wake <- maySend
+		} else {
+			go s.lead(context.Background(), nil)
+		}
+	}
+	if !s.sending && !s.reading && !s.armed {
+		s.restLocked()
+	}
+}
+
+// lead sends one batch, and reads if nobody does. The caller has the right to send; o is nil if it is nobody's.
+func (s *Session) lead(ctx context.Context, o *op) {
+	s.mu.Lock()
+	if s.crowd > 1 && len(s.queue) < s.crowd && !s.farLocked() {
+		// Let those run who have just been answered: they are likely to ask for more.
+		s.mu.Unlock()
+		runtime.Gosched()
+		s.mu.Lock()
+	}
+	b := s.takeLocked(o)
+	s.mu.Unlock()
+	var err error
+	if b != nil {
+		err = s.send(b)
+	}
+	s.mu.Lock()
+	s.sending = false
+	reads := s.cause == nil && !s.reading && len(s.batches) > 0 && s.batches[0] == b
+	if reads {
+		s.reading, s.reader = true, o
+	}
+	s.advanceLocked()
+	s.mu.Unlock()
+	if err != nil {
+		s.End(s.lease.Reason(), err)
+	}
+	if reads {
+		s.read(ctx, o)
+	}
+}
+
+// takeLocked makes a batch of what is queued: of o or the first op, if that is a call, or else of all tries and releases
+// that one statement should carry. It returns nil when the session has ended.
+func (s *Session) takeLocked(o *op) *batch {
+	if s.cause != nil || len(s.queue) == 0 {
+		return nil
+	}
+	b := s.newBatch()
+	b.leader = o
+	if o == nil {
+		o = s.queue[0]
+	}
+	if o.kind == call {
+		b.take(o)
+	} else {
+		b.takeAll(s.queue)
+	}
+	s.queue = slices.DeleteFunc(s.queue, func(o *op) bool { return o.state != queued })
+	b.sentAt = s.lease.Now() // a little early is on the safe side
+	s.lastSent = b.sentAt
+	s.batches = append(s.batches, b)
+	return b
+}
+
+func (s *Session) newBatch() *batch {
+	if n := len(s.spare); n > 0 {
+		b := s.spare[n-1]
+		s.spare = s.spare[:n-1]
+		return b
+	}
+	return &batch{}
+}
+
+func (b *batch) take(o *op) {
+	o.state = sent
+	b.ops = append(b.ops, o)
+}
+
+// takeAll takes the releases and then the tries, as far as one statement should carry them.
+func (b *batch) takeAll(queue []*op) {
+	for _, wanted := range [...]kind{release, try} {
+		for _, o := range queue {
+			if o.kind == wanted && len(b.ops) < maxOps {
+				b.take(o)
+			}
+		}
+	}
+}
+
+// send writes the statement of a batch.
+func (s *Session) send(b *batch) error {
+	if q := b.ops[0].query; q != nil {
+		if q.about != nil {
+			return s.conn.SendQuestion(&q.about.Batch)
+		}
+		return s.conn.SendQuery(q.sql, q.args...)
+	}
+	for _, o := range b.ops {
+		for i := range o.grant.keys.len() {
+			b.Add(o.operation(i))
+		}
+	}
+	return s.conn.SendBatch(&b.Batch)
+}
+
+// read reads the answer of the first batch, and settles it. The caller has the right to read; o is nil if it is nobody's.
+//
+// When o's caller should not read any more a goroutine goes on, with what has been read so far.
+func (s *Session) read(ctx context.Context, o *op) {
+	var stop func() bool
+	if ctx.Done() != nil {
+		stop = context.AfterFunc(ctx, func() { s.interrupt(o) })
+	}
+	err := s.conn.Receive(&s.answer)
+	if stop != nil {
+		stop()
+	}
+	s.mu.Lock()
+	s.reader = nil
+	if s.stopping {
+		s.stopping = false
+		_ = s.conn.SetReadDeadline(time.Time{}) // fails only on a closed socket
+	}
+	switch {
+	case s.cause != nil:
+		s.mu.Unlock()
+		return
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		s.mu.Unlock()
+		go s.read(context.Background(), nil)
+		return
+	}
+	if err == nil {
+		err = s.settleLocked()
+	}
+	if err != nil { // the right to read stays where it is, so that nobody reads after this
+		s.mu.Unlock()
+		if said := s.answer.Error(); said != nil { // before it closed the connection
+			err = said
+		}
+		s.End(s.lease.Reason(), err)
+		return
+	}
+	woken := s.woken
+	s.woken = nil
+	s.reading = false
+	s.advanceLocked()
+	s.mu.Unlock()
+	for _, o := range woken {
+		o.wake <- haveAnswer
+	}
+	s.mu.Lock()
+	if s.woken == nil {
+		clear(woken)
+		s.woken = woken[:0]
+	}
+	s.mu.Unlock()
+}
+
+// interrupt makes o's caller stop reading, if it does.
+func (s *Session) interrupt(o *op) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.interruptLocked(o)
+}
+
+func (s *Session) interruptLocked(o *op) {
+	if s.reading && s.reader == o {
+		s.stopping = true
+		_ = s.conn.SetReadDeadline(longAgo) // fails only on a closed socket
+	}
+}
+
+// leave is for a caller whose context has ended. What has not been sent is not done; for the answer to what has been sent it
+// waits a while.
+func (s *Session) leave(ctx context.Context, o *op) error {
+	s.mu.Lock()
+	withdrawn := o.state == queued && (o.kind == call || o.kind == try)
+	if withdrawn {
+		s.queue = slices.DeleteFunc(s.queue, func(other *op) bool { return other == o })
+	}
+	why := s.whyQueuedLocked()
+	s.giveUpRightsLocked(o)
+	s.advanceLocked()
+	s.mu.Unlock()
+	switch {
+	case withdrawn:
+		if o.grant != nil {
+			s.budget.giveBack(o.grant)
+		}
+		ops.Put(o)
+		if why == nil || errors.Is(ctx.Err(), context.Canceled) {
+			return context.Cause(ctx)
+		}
+		return noAnswer(ctx, why)
+	case o.kind == call:
+		return noAnswer(ctx, errNoAnswer)
+	}
+	return s.awaitLast(ctx, o)
+}
+
+// giveUpRightsLocked takes the rights back that o's caller has been given, and gives it no more. An answer stays.
+func (s *Session) giveUpRightsLocked(o *op) {
+	o.gone = true
+	for _, b := range s.batches {
+		if b.leader == o {
+			b.leader = nil
+		}
+	}
+	for range len(o.wake) {
+		switch <-o.wake {
+		case maySend:
+			s.sending = false
+		case mayRead:
+			s.reading, s.reader = false, nil
+		default:
+			o.wake <- haveAnswer
+		}
+	}
+}
+
+// awaitLast waits a while for the answer to what has been sent, and then leaves it to the session to give back what may come
+// of it.
+func (s *Session) awaitLast(ctx context.Context, o *op) error {
+	timer := time.NewTimer(answerPatience)
+	defer timer.Stop()
+	select {
+	case <-o.wake:
+		return o.take()
+	case <-timer.C:
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o.state == answered { // just then
+		return o.err
+	}
+	return o.leaveBehindLocked(noAnswer(ctx, errNoAnswer))
+}
+
+// leaveBehindLocked makes o one that nobody waits for, and returns the error for its caller.
+func (o *op) leaveBehindLocked(err error) error {
+	o.gone = true
+	o.left = make(chan struct{})
+	return &driver.Unsettled{Err: err, Done: o.left}
+}
+
+// whyQueuedLocked says what is wrong with a server that has left ops in the queue; nil when it is only busy.
+func (s *Session) whyQueuedLocked() error {
+	if len(s.batches) > 0 && s.lease.Now().Sub(s.batches[0].sentAt) >= answerPatience {
+		return errNoAnswer
+	}
+	return nil
+}
+
+var longAgo = time.Unix(1, 0)
+
+const (
+	maxOps         = 1024 // in one statement
+	farWindow      = 8
+	far            = 250 * time.Microsecond
+	answerPatience = time.Second
+)

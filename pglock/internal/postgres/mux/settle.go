@@ -1,0 +1,181 @@
+package mux
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
+)
+
+// settleLocked settles the first batch by its answer. An error says that the session cannot be trusted any more.
+func (s *Session) settleLocked() error {
+	b := s.batches[0]
+	s.batches = slices.Delete(s.batches, 0, 1)
+	s.lease.Renew(b.sentAt)
+	s.roundTrip = min(s.roundTrip, s.lease.Now().Sub(b.sentAt))
+	s.crowd = len(b.ops)
+	if q := b.ops[0].query; q != nil {
+		q.answer, s.answer = s.answer, wire.Answer{}
+		s.finishLocked(b.ops[0], q.answer.Error())
+		s.keepBatch(b)
+		return nil
+	}
+	if err := s.answer.Error(); err != nil {
+		s.answer.Reset()
+		go s.reconcile(b, err)
+		return nil
+	}
+	err := s.settleAllLocked(b, &s.answer, nil)
+	s.answer.Reset()
+	s.keepBatch(b)
+	return err
+}
+
+// keepBatch keeps the memory of a batch that is over.
+func (s *Session) keepBatch(b *batch) {
+	clear(b.ops)
+	*b = batch{ops: b.ops[:0], Batch: b.Batch}
+	b.Reset()
+	s.spare = append(s.spare, b)
+}
+
+// settleAllLocked settles the ops of a batch by the booleans of an answer: for each key what the statement did, or, when it
+// failed, what the session holds.
+func (s *Session) settleAllLocked(b *batch, a *wire.Answer, failure error) error {
+	var err error
+	if s.results, err = a.Bools(s.results, len(b.Numbers)); err != nil {
+		return err
+	}
+	results := s.results
+	for _, o := range b.ops {
+		n := o.grant.keys.len()
+		if failure == nil {
+			s.settleOpLocked(o, results[:n])
+		} else {
+			s.settleFailedLocked(o, results[:n], failure)
+		}
+		results = results[n:]
+	}
+	return nil
+}
+
+// settleOpLocked settles one op, given for which of its keys it was carried out.
+func (s *Session) settleOpLocked(o *op, done []bool) {
+	all, some := !slices.Contains(done, false), slices.Contains(done, true)
+	switch {
+	case o.kind == release && all, o.kind == release && o.failure != nil:
+		s.finishReleaseLocked(o, o.failure)
+	case o.kind == release:
+		s.finishReleaseLocked(o, wire.LostBecause(errNotHeld))
+	case all && o.left == nil:
+		s.grantLocked(o)
+	case some: // a part of it, or nobody is there to take it
+		s.takeBackLocked(o, done, driver.ErrNotAcquired)
+	default:
+		s.finishTryLocked(o, driver.ErrNotAcquired)
+	}
+}
+
+// settleFailedLocked settles one op of a statement that failed, given which of its keys the session holds now.
+func (s *Session) settleFailedLocked(o *op, held []bool, failure error) {
+	all, some := !slices.Contains(held, false), slices.Contains(held, true)
+	switch {
+	case o.kind == release && !some: // done before the failure
+		s.finishReleaseLocked(o, o.failure)
+	case o.kind == release: // not done, or in part: once more, for what is left
+		o.grant.keys.keep(held)
+		s.requeueLocked(o)
+	case all && o.left == nil:
+		s.grantLocked(o)
+	case some:
+		s.takeBackLocked(o, held, wire.Classify(failure))
+	case !o.retried && o.left == nil && !s.refusing && wire.Code(failure) == wire.CodeQueryCanceled: // pg_cancel_backend
+		o.retried = true
+		s.requeueLocked(o)
+	default:
+		s.finishTryLocked(o, wire.Classify(failure))
+	}
+}
+
+// grantLocked gives the op's caller the grant.
+func (s *Session) grantLocked(o *op) {
+	o.grant.session = s
+	s.grants.add(o.grant)
+	s.finishLocked(o, nil)
+}
+
+// takeBackLocked makes a try the release of the keys that it got and should not keep; its caller, if it is there, gets why
+// after that.
+func (s *Session) takeBackLocked(o *op, got []bool, why error) {
+	o.grant.keys.keep(got)
+	o.kind, o.failure = release, why
+	s.requeueLocked(o)
+}
+
+func (s *Session) requeueLocked(o *op) {
+	o.state = queued
+	s.queue = append(s.queue, o)
+}
+
+func (s *Session) finishReleaseLocked(o *op, err error) {
+	s.budget.giveBack(o.grant)
+	s.finishLocked(o, err)
+}
+
+func (s *Session) finishTryLocked(o *op, err error) {
+	s.budget.giveBack(o.grant)
+	s.finishLocked(o, err)
+}
+
+// finishLocked answers an op. Its caller is woken by whoever settled it, or has left.
+func (s *Session) finishLocked(o *op, err error) {
+	o.state = answered
+	if o.left != nil {
+		close(o.left)
+		return
+	}
+	o.err = err
+	s.woken = append(s.woken, o)
+}
+
+// reconcile settles a batch whose statement has failed half way, by what the session holds. Those who wait for it do so
+// until then; others go on.
+func (s *Session) reconcile(b *batch, failure error) {
+	q := &query{about: b}
+	o := newOp(call, nil)
+	o.query = q
+	err := s.do(context.Background(), o)
+	s.mu.Lock()
+	if err == nil && s.cause == nil {
+		err = s.settleAllLocked(b, &q.answer, failure)
+	}
+	s.mu.Unlock()
+	if err != nil {
+		s.End(s.lease.Reason(), err)
+	}
+	s.mu.Lock()
+	if s.cause != nil {
+		s.abandonLocked(b.ops)
+	}
+	s.advanceLocked()
+	woken := s.takeWokenLocked()
+	s.mu.Unlock()
+	wake(woken)
+}
+
+// takeWokenLocked returns those whose answers have come, to be woken.
+func (s *Session) takeWokenLocked() []*op {
+	woken := s.woken
+	s.woken = nil
+	return woken
+}
+
+func wake(woken []*op) {
+	for _, o := range woken {
+		o.wake <- haveAnswer
+	}
+}
+
+var errNotHeld = errors.New("the server session did not hold the key")

@@ -1,0 +1,271 @@
+package waitsession
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
+)
+
+// Config says how to make a [Pool].
+type Config struct {
+	// Open opens a session.
+	Open func(ctx context.Context, onEnd func(*mux.Session)) (*mux.Session, error)
+	// Call runs a statement on another session, one that never waits.
+	Call func(ctx context.Context, sql string, args ...string) (value string, some bool, err error)
+	// Most is how many may wait or carry at once, and how many idle ones are kept; see [Turns].
+	Most int
+	// DialWithin bounds the opening of one.
+	DialWithin time.Duration
+	Log        *slog.Logger
+}
+
+// Pool is the sessions that wait, carry what was waited for, or are kept for the next wait.
+//
+// A caller who needs one gets an idle one, or the first that gets free or has been opened, whoever it was opened for. So a
+// caller who leaves costs nothing: what was begun for it is the next one's.
+type Pool struct {
+	Turns  *Turns
+	config Config
+	warned atomic.Bool // that waits are sliced
+	sliced atomic.Bool // since those without a snapshot have one
+	probed atomic.Bool // it is looked at, or known, whether they have
+
+	life       context.Context // ends with Close
+	end        context.CancelFunc
+	background sync.WaitGroup
+
+	mu      sync.Mutex
+	closed  bool
+	open    map[*mux.Session]*session
+	idle    []*session // the most recently used last
+	wanted  []chan result
+	dialing int
+}
+
+type result struct {
+	session *session
+	err     error
+}
+
+// session is a mux session that can wait.
+type session struct {
+	*mux.Session
+	sliced  bool        // it has not what waiting without a snapshot takes
+	late    int         // cancel requests that may hit a later statement; of who uses the session
+	waiting atomic.Bool // it waits, or is about to
+	retire  *time.Timer // when it has been idle for long
+}
+
+// New returns a Pool that has not dialled yet.
+func New(config Config) *Pool {
+	p := &Pool{Turns: NewTurns(config.Most), config: config, open: map[*mux.Session]*session{}}
+	p.life, p.end = context.WithCancel(context.Background())
+	return p
+}
+
+// take returns a session that is the caller's until giveBack.
+func (p *Pool) take(ctx context.Context) (*session, error) {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil, driver.ErrClosed
+	}
+	if n := len(p.idle); n > 0 {
+		s := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		s.retire.Stop()
+		p.mu.Unlock()
+		return s, nil
+	}
+	want := make(chan result, 1)
+	p.wanted = append(p.wanted, want)
+	if p.dialing < len(p.wanted) {
+		p.dialing++
+		p.background.Add(1)
+		go p.dial()
+	}
+	p.mu.Unlock()
+	select {
+	case r := <-want:
+		return r.session, r.err
+	case <-ctx.Done():
+		return nil, p.stopWanting(ctx, want)
+	}
+}
+
+// stopWanting is for a caller whose context has ended. A session that has come just then is the next one's.
+func (p *Pool) stopWanting(ctx context.Context, want chan result) error {
+	p.mu.Lock()
+	p.wanted = slices.DeleteFunc(p.wanted, func(other chan result) bool { return other == want })
+	p.mu.Unlock()
+	select {
+	case r := <-want:
+		if r.err != nil {
+			return r.err
+		}
+		p.giveBack(r.session)
+	default:
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("%w: no connection yet: %w", driver.ErrUnavailable, context.Cause(ctx))
+}
+
+// dial opens a session for whoever has waited longest. So does its failure end one wait.
+func (p *Pool) dial() {
+	defer p.background.Done()
+	ctx, cancel := context.WithTimeout(p.life, p.config.DialWithin)
+	defer cancel()
+	s, err := p.openOne(ctx)
+	p.mu.Lock()
+	p.dialing--
+	if err != nil && len(p.wanted) > 0 {
+		p.nextLocked() <- result{err: err}
+	}
+	p.mu.Unlock()
+	if err == nil {
+		p.giveBack(s)
+	}
+}
+
+func (p *Pool) openOne(ctx context.Context) (*session, error) {
+	m, err := p.config.Open(ctx, p.forget)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{Session: m}
+	s.retire = time.AfterFunc(idleFor, func() { p.retire(s) })
+	s.retire.Stop()
+	if err := p.prepare(ctx, s); err != nil {
+		s.End(driver.ReasonClosed, err)
+		return nil, err
+	}
+	p.mu.Lock()
+	p.open[m] = s
+	p.mu.Unlock()
+	if m.Ended() { // before it was known here
+		p.forget(m)
+	}
+	return s, nil
+}
+
+func (p *Pool) nextLocked() chan result {
+	next := p.wanted[0]
+	p.wanted = p.wanted[1:]
+	return next
+}
+
+// giveBack passes a session on, or keeps it for the next caller.
+func (p *Pool) giveBack(s *session) {
+	if s.Ended() {
+		return
+	}
+	p.mu.Lock()
+	kept := true
+	switch {
+	case p.closed:
+		kept = false
+	case len(p.wanted) > 0:
+		p.nextLocked() <- result{session: s}
+	case len(p.idle) < p.config.Most:
+		p.idle = append(p.idle, s)
+		s.retire.Reset(idleFor)
+	default:
+		kept = false
+	}
+	p.mu.Unlock()
+	if !kept {
+		s.End(driver.ReasonClosed, nil)
+	}
+}
+
+// retire ends a session that has been idle for long.
+func (p *Pool) retire(s *session) {
+	p.mu.Lock()
+	i := slices.Index(p.idle, s)
+	if i >= 0 {
+		p.idle = slices.Delete(p.idle, i, i+1)
+	}
+	p.mu.Unlock()
+	if i >= 0 {
+		s.End(driver.ReasonClosed, nil)
+	}
+}
+
+// forget is called by a session that has ended.
+func (p *Pool) forget(m *mux.Session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.open[m]; s != nil {
+		delete(p.open, m)
+		p.idle = slices.DeleteFunc(p.idle, func(other *session) bool { return other == s })
+	}
+}
+
+// waiters returns the sessions that wait.
+func (p *Pool) waiters() (waiting []*session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.open {
+		if s.waiting.Load() {
+			waiting = append(waiting, s)
+		}
+	}
+	return waiting
+}
+
+// Call runs a statement on a session of the pool, so that it holds up nobody's locks.
+func (p *Pool) Call(ctx context.Context, sql string, args ...string) (value string, some bool, err error) {
+	for attempt := 0; ; attempt++ {
+		s, err := p.take(ctx)
+		if err != nil {
+			return "", false, err
+		}
+		value, some, err = s.Call(ctx, sql, args...)
+		p.giveBack(s)
+		if !mux.HasEnded(err) || attempt >= maxAttempts || ctx.Err() != nil {
+			return value, some, err
+		}
+	}
+}
+
+// Refuse gives no sessions from now on, and ends the wait of those who want one.
+func (p *Pool) Refuse() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for len(p.wanted) > 0 {
+		p.nextLocked() <- result{err: driver.ErrClosed}
+	}
+}
+
+// Close ends all sessions.
+func (p *Pool) Close() {
+	p.Refuse()
+	p.end()
+	p.background.Wait()
+	p.mu.Lock()
+	open := make([]*session, 0, len(p.open))
+	for _, s := range p.open {
+		open = append(open, s)
+	}
+	p.mu.Unlock()
+	for _, s := range open {
+		s.retire.Stop()
+		s.End(driver.ReasonClosed, nil)
+	}
+}
+
+const (
+	idleFor     = 30 * time.Second // after which a kept session is closed
+	maxAttempts = 3
+)

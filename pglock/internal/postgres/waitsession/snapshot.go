@@ -1,0 +1,152 @@
+package waitsession
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
+)
+
+// prepare makes on a new session what waiting without a snapshot takes, and goes through it once without a key. Any error
+// that leaves the session alive (no right to make temporary objects or to use PL/pgSQL, a standby, an event trigger that
+// refuses, a server on which it does not work) makes it one that waits in slices.
+func (p *Pool) prepare(ctx context.Context, s *session) error {
+	if p.sliced.Load() {
+		return nil
+	}
+	const create = lockdb.CreateSettleFunction + ";\n" + lockdb.CreateWaitDomain + ";\n" + lockdb.CreateWaitProcedure
+	_, _, err := s.Call(ctx, create)
+	if err == nil {
+		err = s.announce(ctx, nil, nil)
+	}
+	if err == nil {
+		_, _, err = s.Call(ctx, lockdb.WaitWithoutSnapshot)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case mux.HasEnded(err) || ctx.Err() != nil || errors.Is(err, driver.ErrPooler):
+		return wire.Classify(err)
+	}
+	s.sliced = true
+	p.warn(err)
+	return nil
+}
+
+// warn says once what is lost.
+func (p *Pool) warn(why error) {
+	if p.warned.CompareAndSwap(false, true) {
+		p.config.Log.Warn("pglock: waiters of this Locker cannot wait without a snapshot, and wait in slices: they lose "+
+			"their place in the server's queue every few seconds, and hold back vacuum and CREATE INDEX CONCURRENTLY for "+
+			"as long (GRANT TEMPORARY ON DATABASE and USAGE ON LANGUAGE sql, plpgsql help if those are missing; event "+
+			"triggers may refuse temporary objects)", "error", why)
+	}
+}
+
+// announce sets what the next wait is for.
+func (s *session) announce(ctx context.Context, operations []wire.Operation, numbers []int64) error {
+	outcome, _, err := s.Call(ctx, lockdb.PrepareWait, wire.Text(s.GuardPID()), wire.ArrayText(operations), wire.ArrayText(numbers))
+	if err != nil {
+		return err
+	}
+	return wire.Refusal(outcome)
+}
+
+func (p *Pool) waitWithoutSnapshot(ctx context.Context, s *session, g *mux.Grant) error {
+	operations, _, numbers := arrays(g)
+	if err := s.announce(context.Background(), operations, numbers); err != nil {
+		return err
+	}
+	p.probe()
+	_, _, err := s.Call(context.Background(), lockdb.WaitWithoutSnapshot)
+	if code := wire.Code(err); code == wire.CodeUndefinedFunction || code == wire.CodeInvalidSchemaName {
+		s.sliced = true // as after DISCARD by a proxy
+		p.warn(err)
+		return p.waitSliced(ctx, s, g)
+	}
+	return err
+}
+
+// arrays are a grant's keys in the forms that statements take.
+func arrays(g *mux.Grant) (operations []wire.Operation, spaces []int16, numbers []int64) {
+	for _, id := range g.Keys() {
+		var op wire.Operation
+		if id.Space == driver.Pair {
+			op |= wire.Pair
+		}
+		if g.Shared() {
+			op |= wire.Shared
+		}
+		operations, spaces, numbers = append(operations, op), append(spaces, int16(id.Space)), append(numbers, id.Number)
+	}
+	return operations, spaces, numbers
+}
+
+// waitSliced waits again and again, since each statement has a snapshot that must be given back.
+func (p *Pool) waitSliced(ctx context.Context, s *session, g *mux.Grant) error {
+	if _, _, err := s.Call(context.Background(), lockdb.SliceWaits); err != nil {
+		return err
+	}
+	_, spaces, numbers := arrays(g)
+	for {
+		outcome, _, err := s.Call(context.Background(), lockdb.LockSession, wire.Bool(g.Shared()),
+			wire.ArrayText(spaces), wire.ArrayText(numbers), wire.Text(s.GuardPID()), "true")
+		switch {
+		case err == nil:
+			return wire.Refusal(outcome)
+		case wire.Code(err) != wire.CodeLockNotAvailable || ctx.Err() != nil:
+			return err
+		}
+		if err := s.unlockAll(); err != nil { // of several keys it has those before the one that it waited for
+			return err
+		}
+	}
+}
+
+// probe looks, once for a Pool, whether a session that waits really has no snapshot: that rests on how PL/pgSQL works inside.
+// If it has one all waits begin again, in slices.
+func (p *Pool) probe() {
+	if !p.probed.CompareAndSwap(false, true) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	p.background.Go(func() {
+		for attempt := 0; pause(p.life, backoff(attempt)); attempt++ {
+			for _, s := range p.waiters() {
+				if p.inspect(s) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// inspect reports whether it is known afterwards whether waits must be sliced.
+func (p *Pool) inspect(s *session) (known bool) {
+	value, waits, err := p.config.Call(p.life, lockdb.WaitHasSnapshot, wire.Text(s.PID()))
+	if err != nil || !waits {
+		return false // a wait that has not begun yet, or has ended, or is not one in the server
+	}
+	if value == "t" && p.sliced.CompareAndSwap(false, true) {
+		p.warn(errors.New("the statement that should wait without a snapshot has one"))
+		p.endWaits()
+	}
+	return true
+}
+
+// endWaits ends the sessions that wait. Their callers ask again on new ones. Of a closed socket PostgreSQL 13 would not hear
+// before it has the lock.
+func (p *Pool) endWaits() {
+	for _, s := range p.waiters() {
+		if _, _, err := p.config.Call(p.life, lockdb.EndSession, wire.Text(s.PID())); err != nil {
+			p.config.Log.Warn("pglock: a session that waits with a snapshot could not be ended", "pid", s.PID(), "error", err)
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package waitsession
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
+)
+
+// Grant is what was waited for, on the session that waited.
+type Grant struct {
+	*mux.Grant
+	pool    *Pool
+	session *session
+	over    atomic.Bool
+	turn    *Turn
+	owner   driver.Owner
+}
+
+// Lock waits in the server's queue until all keys are held, for turn, which has a place. The place is kept with the grant.
+//
+// A session that ends while it waits held nothing for anybody: the wait goes on with a new one, as long as the server lets
+// us have one. An idle one may have ended long ago, too.
+func (p *Pool) Lock(ctx context.Context, keys []driver.Key, shared bool, owner driver.Owner, turn *Turn) (*Grant, error) {
+	for attempt := 0; ; attempt++ {
+		s, err := p.take(ctx)
+		if err != nil {
+			return nil, err
+		}
+		g := &Grant{pool: p, session: s, turn: turn, owner: owner}
+		g.Grant = mux.NewGrant(keys, shared, g)
+		err = s.Carry(g.Grant, func() error { return p.lockOn(ctx, s, g.Grant) })
+		if err == nil {
+			return g, nil
+		}
+		p.giveBack(s)
+		switch {
+		case !mux.HasEnded(err):
+			return nil, err
+		case ctx.Err() != nil:
+			return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, context.Cause(ctx))
+		case attempt > 0 && !pause(ctx, backoff(attempt)):
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Lost implements [driver.Owner]: the session has ended, and its place is free.
+func (g *Grant) Lost(why driver.Reason, err error) {
+	g.owner.Lost(why, err)
+	g.leave()
+}
+
+// Release gives the keys up, and the session with its place to the next one who waits.
+func (g *Grant) Release(ctx context.Context) error {
+	err := g.Grant.Release(ctx)
+	mux.WhenSettled(err, g.leave)
+	return err
+}
+
+// Check asks the server whether the keys are held. If not, those that are left have been given back.
+func (g *Grant) Check(ctx context.Context) error {
+	err := g.Grant.Check(ctx)
+	if errors.Is(err, driver.ErrLost) {
+		g.leave()
+	}
+	return err
+}
+
+// leave gives the session, if it goes on, and its place to the next one who waits, once.
+func (g *Grant) leave() {
+	if g.over.CompareAndSwap(false, true) {
+		g.pool.giveBack(g.session)
+		g.turn.Leave()
+	}
+}
+
+// lockOn waits on a session. When it returns an error the session holds nothing, or has ended.
+func (p *Pool) lockOn(ctx context.Context, s *session, g *mux.Grant) error {
+	for {
+		err := p.wait(ctx, s, g)
+		if err == nil || mux.HasEnded(err) {
+			return err
+		}
+		if err := s.unlockAll(); err != nil {
+			return err
+		}
+		switch cancelled := wire.Code(err) == wire.CodeQueryCanceled; {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case cancelled && s.late > 0: // by a request that was for an earlier wait
+			s.late--
+		case cancelled: // pg_cancel_backend
+			return fmt.Errorf("%w: the wait was cancelled on the server: %w", driver.ErrNotAcquired, err)
+		default:
+			return wire.Classify(err)
+		}
+	}
+}
+
+// unlockAll gives back whatever a failed wait has left: a statement stops in the middle, and what it had locked by then stays
+// locked. If even that fails the session ends, which frees everything.
+func (s *session) unlockAll() error {
+	s.Guard().Identity.Forget()
+	ctx, cancel := context.WithTimeout(context.Background(), cleanUpWithin)
+	defer cancel()
+	_, _, err := s.Call(ctx, lockdb.UnlockAllSession)
+	for wire.Code(err) == wire.CodeQueryCanceled && s.late > 0 {
+		s.late--
+		_, _, err = s.Call(ctx, lockdb.UnlockAllSession)
+	}
+	if err == nil {
+		return nil
+	}
+	s.End(driver.ReasonSession, err)
+	_, _, err = s.Call(ctx, lockdb.UnlockAllSession) // says that it has
+	return err
+}
+
+// wait asks for the keys and waits for them. The end of ctx cancels it on the server.
+func (p *Pool) wait(ctx context.Context, s *session, g *mux.Grant) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	s.waiting.Store(true)
+	defer s.waiting.Store(false)
+	c := &canceller{session: s}
+	stop := context.AfterFunc(ctx, c.run)
+	var err error
+	if s.sliced || p.sliced.Load() {
+		err = p.waitSliced(ctx, s, g)
+	} else {
+		err = p.waitWithoutSnapshot(ctx, s, g)
+	}
+	if !stop() {
+		c.stop()
+		s.late += c.sent
+		if wire.Code(err) == wire.CodeQueryCanceled {
+			s.late--
+		}
+	}
+	return err
+}
+
+// canceller sends cancel requests until the statement has ended.
+type canceller struct {
+	session *session
+	sent    int
+
+	mu      sync.Mutex
+	enough  context.CancelFunc // ends the pauses between the requests
+	stopped bool
+	done    sync.WaitGroup
+}
+
+// run sends requests. One that overtakes the statement finds an idle session and does nothing, so one may not be enough.
+func (c *canceller) run() {
+	again, ok := c.begin()
+	if !ok {
+		return
+	}
+	defer c.done.Done()
+	ctx, cancel := context.WithTimeout(context.Background(), cancelWithin)
+	defer cancel()
+	for attempt := 0; ; attempt++ {
+		c.sent++
+		err := c.session.Cancel(ctx)
+		if again.Err() != nil {
+			return
+		}
+		if err != nil {
+			c.session.End(driver.ReasonSession, fmt.Errorf("cancel a wait: %w", err))
+			return
+		}
+		if !pause(again, backoff(attempt)) {
+			if ctx.Err() != nil {
+				c.session.End(driver.ReasonSession, fmt.Errorf("cancel a wait: no answer within %v", cancelWithin))
+			}
+			return
+		}
+	}
+}
+
+func (c *canceller) begin() (again context.Context, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return nil, false
+	}
+	again, c.enough = context.WithTimeout(context.Background(), cancelWithin)
+	c.done.Add(1)
+	return again, true
+}
+
+// stop returns when no request is on its way. One that is is not given up: PgBouncer 1.18 and 1.19 crash when its connection
+// is closed early (https://github.com/pgbouncer/pgbouncer/pull/846), and it might hit a later statement.
+func (c *canceller) stop() {
+	c.mu.Lock()
+	c.stopped = true
+	if c.enough != nil {
+		c.enough()
+	}
+	c.mu.Unlock()
+	c.done.Wait()
+}
+
+// pause waits for d, and reports whether ctx lasted that long.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+func backoff(attempt int) time.Duration {
+	return min(time.Second, 50*time.Millisecond<<min(attempt, 10))
+}
+
+const (
+	cancelWithin  = 5 * time.Second // for the server to end a cancelled wait
+	cleanUpWithin = 5 * time.Second
+)

@@ -1,0 +1,73 @@
+package wire
+
+import (
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+)
+
+// Answer is what the server said to one statement.
+type Answer struct {
+	row  []byte // the first columns of the rows, one behind the other
+	some bool   // there was a row, and no column was NULL
+	null bool
+	err  *pgconn.PgError
+}
+
+// Reset empties the answer and keeps its memory.
+func (a *Answer) Reset() { *a = Answer{row: a.row[:0]} }
+
+// Error is the error with which the statement ended; the session goes on.
+func (a *Answer) Error() error {
+	if a.err != nil {
+		return a.err
+	}
+	return nil
+}
+
+// Value is the first column; some is false when there was no row, or it was NULL.
+func (a *Answer) Value() (value string, some bool) { return string(a.row), a.some }
+
+// take notes what a message adds to the answer, and reports whether it is complete.
+func (a *Answer) take(message pgproto3.BackendMessage) (complete bool) {
+	switch m := message.(type) {
+	case *pgproto3.DataRow:
+		if len(m.Values) > 0 {
+			a.row = append(a.row, m.Values[0]...)
+			a.null = a.null || m.Values[0] == nil
+			a.some = !a.null
+		}
+	case *pgproto3.ErrorResponse:
+		if a.err == nil {
+			a.err = pgconn.ErrorResponseToPgError(m)
+		}
+	case *pgproto3.ReadyForQuery:
+		return true
+	}
+	return false
+}
+
+// Bools reads what the statement of a batch of n keys, or the question about it, has answered. An error says that the
+// session cannot be trusted any more.
+func (a *Answer) Bools(into []bool, n int) ([]bool, error) {
+	if !a.some {
+		return nil, Refusal("pglock_pooler")
+	}
+	into = into[:0]
+	for _, c := range a.row {
+		switch c {
+		case 't':
+			into = append(into, true)
+		case 'f':
+			into = append(into, false)
+		case '{', '}', ',':
+		default:
+			return nil, fmt.Errorf("unexpected answer %q from the server", a.row)
+		}
+	}
+	if len(into) != n {
+		return nil, fmt.Errorf("the server answered for %d of %d keys", len(into), n)
+	}
+	return into, nil
+}

@@ -1,0 +1,163 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+)
+
+// Conn is the connection of one lock session. One goroutine at a time may send, and one receive.
+type Conn struct {
+	// PID is the server process.
+	PID uint32
+	// GuardPID is what statements compare it with; 0 where a proxy is allowed.
+	GuardPID int32
+	// LockTable is the nominal size of the server's lock table.
+	LockTable int
+
+	socket net.Conn
+	front  *pgproto3.Frontend
+	cancel func(context.Context) error
+	watch  Watch
+	names  names
+
+	bind    pgproto3.Bind // what is being sent
+	args    [2][]byte     // of bind
+	scratch []byte
+	text    textQuery
+}
+
+// names are the names of a session's prepared statements, which no other session has.
+type names struct{ try, unlock, plainBatch, batch, reconcile string }
+
+// NewConn makes a lock session of a connection that has been set up.
+func NewConn(socket net.Conn, front *pgproto3.Frontend, pid uint32, guardPID int32) *Conn {
+	name := func(what string) string { return "pglock_" + what + "_" + strconv.Itoa(int(pid)) }
+	return &Conn{
+		PID: pid, GuardPID: guardPID, socket: socket, front: front, watch: new(Watcher).watch(socket),
+		names: names{name("try"), name("unlock"), name("plain_batch"), name("batch"), name("reconcile")},
+	}
+}
+
+// prepare prepares the statements, in one round trip. Each has the process ID for the guard against proxies in the place of
+// its last parameter.
+func (c *Conn) prepare() error {
+	for _, st := range []struct {
+		name, sql string
+		params    int
+	}{
+		{c.names.try, lockdb.TryOne, 1},
+		{c.names.unlock, lockdb.UnlockOne, 1},
+		{c.names.plainBatch, lockdb.PlainBatch, 2},
+		{c.names.batch, lockdb.Batch, 2},
+		{c.names.reconcile, lockdb.Reconcile, 2},
+	} {
+		guarded := strings.ReplaceAll(st.sql, "$"+strconv.Itoa(st.params+1), strconv.Itoa(int(c.GuardPID)))
+		c.front.SendParse(&pgproto3.Parse{Name: st.name, Query: guarded})
+	}
+	if err := c.sync(); err != nil {
+		return err
+	}
+	var a Answer
+	if err := c.Receive(&a); err != nil {
+		return err
+	}
+	return a.Error()
+}
+
+// Receive reads until the answer is complete. It can be interrupted; then the error matches [os.ErrDeadlineExceeded], and
+// the next Receive goes on. Any other error is the session's end.
+func (c *Conn) Receive(a *Answer) error {
+	for {
+		message, err := c.front.Receive()
+		switch {
+		case err != nil:
+			return err
+		case isFatal(message):
+			return pgconn.ErrorResponseToPgError(message.(*pgproto3.ErrorResponse))
+		case a.take(message):
+			return nil
+		}
+	}
+}
+
+// Drain reads what an idle session has to say, and returns nil unless that is its end. What it reads is nobody's answer.
+func (c *Conn) Drain() error {
+	var a Answer
+	if err := c.SetReadDeadline(time.Now().Add(drainFor)); err != nil {
+		return err
+	}
+	for {
+		message, err := c.front.Receive()
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded): // a part of a message, or nothing that was for us
+			return c.SetReadDeadline(time.Time{})
+		case err != nil:
+			return err
+		case isFatal(message):
+			return pgconn.ErrorResponseToPgError(message.(*pgproto3.ErrorResponse))
+		case a.take(message):
+			return fmt.Errorf("the server answered a statement that was not sent: %w", a.Error())
+		case c.front.ReadBufferLen() == 0:
+			return c.SetReadDeadline(time.Time{})
+		}
+	}
+}
+
+// isFatal reports whether a message is an error with which the server ends the session.
+func isFatal(message pgproto3.BackendMessage) bool {
+	e, ok := message.(*pgproto3.ErrorResponse)
+	return ok && (e.SeverityUnlocalized == "FATAL" || e.SeverityUnlocalized == "PANIC")
+}
+
+// Buffered reports whether something has been read from the socket already that no answer has taken.
+func (c *Conn) Buffered() bool { return c.front.ReadBufferLen() > 0 }
+
+// SetReadDeadline interrupts Receive when it passes; the zero time takes it back. It may be called at any time.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.socket.SetReadDeadline(t) }
+
+// Cancel asks the server to cancel the statement that runs, and returns when it has taken note. A request that overtakes
+// the statement does nothing.
+func (c *Conn) Cancel(ctx context.Context) error {
+	if c.cancel == nil {
+		return errors.New("this connection cannot be cancelled")
+	}
+	return c.cancel(ctx)
+}
+
+// Watch sets what is called, once for each Arm, when the idle connection has something to read.
+func (c *Conn) Watch(notify func()) { c.watch.Notify(notify) }
+
+// Arm begins to watch, and Disarm ends it. Both are for the goroutine that has the session to itself.
+func (c *Conn) Arm()    { c.watch.Arm() }
+func (c *Conn) Disarm() { c.watch.Disarm() }
+
+// Close closes the socket, which frees everything that the session holds as soon as the server sees it. A failure to close
+// a socket that is given up changes nothing.
+func (c *Conn) Close() {
+	c.watch.Forget()
+	_ = c.socket.Close()
+}
+
+// Terminate says goodbye and closes the socket.
+func (c *Conn) Terminate() {
+	_ = c.socket.SetWriteDeadline(time.Now().Add(farewell)) // whatever fails, the socket is closed
+	c.front.Send(&pgproto3.Terminate{})
+	_ = c.front.Flush()
+	c.Close()
+}
+
+const (
+	drainFor = 2 * time.Millisecond
+	farewell = 2 * time.Second // for a Terminate message to be sent
+)

@@ -1,0 +1,28 @@
+// Package wire speaks to the server: it opens a lock session's connection, writes its statements, reads the answers, and
+// notices when an idle connection has something to say.
+//
+// # Opening
+//
+// [Dialer.Open] dials with the caller's configuration, refuses servers that cannot lock (a proxy that hands sessions
+// around, a hot standby, CockroachDB), makes the session independent of what role, database and pool are configured to
+// do, and prepares the few statements that everything is done with.
+//
+// # Writing
+//
+// The server watches an idle client for silence, and one that it has half a message of, but not one that has sent a part
+// of a statement (idle_session_timeout is armed when the server is ready for a query). So a statement is either one
+// message, or several that fit one TCP segment together and so arrive together or not at all.
+//
+// # Reading
+//
+// [Conn.Receive] collects one answer. It can be interrupted by a read deadline, and goes on where it stopped. An error of
+// severity FATAL or PANIC ends the session at once: the server sends it before it frees the session's locks, and closes
+// the connection only afterwards. The severity is looked at in its unlocalised form.
+//
+// # Watching
+//
+// An idle connection is watched for something to read: an error that ends it, or the end of the stream. On Linux that is
+// one epoll instance per backend, in which a connection is armed for one event when its session becomes idle and disarmed
+// before it sends. Elsewhere, and for connections without a descriptor, a goroutine reads meanwhile; see [Watch].
+// Readable is not ended: notices, changed parameters and TLS tickets are read and forgotten.
+package wire
