@@ -385,12 +385,11 @@ func TestAStatementOfAnotherSessionChangesNothing(t *testing.T) {
 	elsewhere := int32(conn.PgConn().PID()) + 1
 	keys, kinds := []int64{1, 2}, []int16{4, 0}
 	for name, args := range map[string][]any{
-		lockdb.TryOne:         {keys[1], elsewhere},
-		lockdb.UnlockOne:      {keys[0], elsewhere},
-		lockdb.PlainBatch:     {keys[:1], keys[1:], elsewhere},
-		lockdb.Batch:          {kinds, keys, elsewhere},
-		lockdb.LockSession:    {false, []int16{1, 1}, keys, elsewhere, false},
-		lockdb.TryLockSession: {false, []int16{1, 1}, keys, elsewhere, false},
+		lockdb.TryOne:      {keys[1], elsewhere},
+		lockdb.UnlockOne:   {keys[0], elsewhere},
+		lockdb.PlainBatch:  {keys[:1], keys[1:], elsewhere},
+		lockdb.Batch:       {kinds, keys, elsewhere},
+		lockdb.LockSession: {false, []int16{1, 1}, keys, elsewhere, false},
 	} {
 		if _, err := conn.Exec(t.Context(), name, args...); err != nil {
 			t.Errorf("%s\n%v", name, err)
