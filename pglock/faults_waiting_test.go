@@ -58,7 +58,7 @@ func TestWaitersAreInNobodysWay(t *testing.T) {
 	holder, conn := db.Connect(t), db.Connect(t)
 	first, _ := openCounted(t, db)
 	second, _ := openCounted(t, db)
-	keys := faultKeys(20)
+	keys := faultKeys(4)
 	plainLock(t, holder, keys...)
 	served := manyWaiters(t, 3, keys, first, second)
 	db.WaitForWaiters(t, 8)

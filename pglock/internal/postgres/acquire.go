@@ -79,27 +79,12 @@ func (b *Backend) tryGroup(ctx context.Context, r driver.Request) (carrier, erro
 	all.Wait()
 	err := joinSettled(errs)
 	if err == nil {
-		return g, nil
+		return g, nil // or it has been lost, which the owner knows
 	}
 	if parts, ok := g.takeParts(); ok {
-		if released := releaseAll(parts); released != nil && !errors.Is(released, driver.ErrLost) {
-			err = joinSettled([]error{err, released})
-		}
-	}
-	if onlyHeldElsewhere(errs) {
-		return nil, driver.ErrNotAcquired
+		err = joinSettled([]error{err, onlyUnsettled(releaseAll(parts))})
 	}
 	return nil, err
-}
-
-// onlyHeldElsewhere reports whether all that went wrong is that others hold keys.
-func onlyHeldElsewhere(errs []error) bool {
-	for _, err := range errs {
-		if err != nil && err != driver.ErrNotAcquired {
-			return false
-		}
-	}
-	return true
 }
 
 // wait takes the locks when it is their turn. Who has a place waits in the server's queue; who has none tries at each tick.

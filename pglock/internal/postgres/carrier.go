@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -56,7 +57,7 @@ func (g *group) add(part *mux.Share) error {
 	}
 	g.mu.Unlock()
 	if over {
-		return part.Release(context.Background())
+		return onlyUnsettled(part.Release(context.Background()))
 	}
 	return nil
 }
@@ -100,7 +101,15 @@ func releaseAll(parts []*mux.Share) error {
 	return joinSettled(errs)
 }
 
-// joinSettled joins errors. If some are unsettled so is the result, until all of those are settled.
+// onlyUnsettled is the error of a release of what nobody has had: that it was lost before is no loss.
+func onlyUnsettled(err error) error {
+	if open, ok := errors.AsType[*driver.Unsettled](err); ok {
+		return open
+	}
+	return nil
+}
+
+// joinSettled joins errors; several that others hold keys are one. If some are unsettled so is the result, until all of those are settled.
 func joinSettled(errs []error) error {
 	var open []<-chan struct{}
 	for _, err := range errs {
@@ -108,8 +117,14 @@ func joinSettled(errs []error) error {
 			open = append(open, u.Done)
 		}
 	}
+	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
 	err := errors.Join(errs...)
-	if len(open) == 0 {
+	switch {
+	case len(errs) == 0:
+		return nil
+	case !slices.ContainsFunc(errs, func(err error) bool { return err != driver.ErrNotAcquired }):
+		return driver.ErrNotAcquired
+	case len(open) == 0:
 		return err
 	}
 	done := make(chan struct{})

@@ -61,36 +61,33 @@ func New(config Config) *Mux {
 // Try locks the keys of g on one of the sessions, all or none, without waiting for anybody who holds them
 // ([driver.ErrNotAcquired]). It asks another session when one ends before it answers.
 func (m *Mux) Try(ctx context.Context, g *Grant) error {
-	return m.retry(ctx, func() error {
-		s, err := m.session(ctx)
-		if err != nil {
-			return err
-		}
-		return s.Try(ctx, g)
-	})
+	return m.on(ctx, func(s *Session) error { return s.Try(ctx, g) })
 }
 
 // Call runs a statement on any session; it may run twice.
 func (m *Mux) Call(ctx context.Context, sql string, args ...string) (value string, some bool, err error) {
-	err = m.retry(ctx, func() error {
-		s, err := m.session(ctx)
-		if err != nil {
-			return err
-		}
+	err = m.on(ctx, func(s *Session) (err error) {
 		value, some, err = s.Call(ctx, sql, args...)
 		return err
 	})
 	return value, some, err
 }
 
-// retry does something again, on another session, when the one that did it ended.
-func (m *Mux) retry(ctx context.Context, do func() error) error {
+// on does something on a session, and again on another one when that ends before it has answered.
+func (m *Mux) on(ctx context.Context, do func(*Session) error) error {
 	for attempt := 0; ; attempt++ {
-		err := do()
-		if hasEnded(err) && ctx.Err() != nil {
+		s, err := m.session(ctx)
+		if err != nil {
+			return err
+		}
+		if err = do(s); !hasEnded(err) {
+			return wire.Classify(err)
+		}
+		m.forget(s) // it may be about to
+		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if !hasEnded(err) || attempt >= maxAttempts {
+		if attempt >= maxAttempts {
 			return wire.Classify(err)
 		}
 	}

@@ -335,7 +335,8 @@ func (s *Session) interruptLocked(o *op) {
 // waits a while.
 func (s *Session) leave(ctx context.Context, o *op) error {
 	s.mu.Lock()
-	withdrawn := o.state == queued && (o.kind == call || o.kind == try)
+	isCall := o.kind == call
+	withdrawn := o.state == queued && o.kind != release
 	if withdrawn {
 		s.queue = slices.DeleteFunc(s.queue, func(other *op) bool { return other == o })
 	}
@@ -353,7 +354,7 @@ func (s *Session) leave(ctx context.Context, o *op) error {
 			return context.Cause(ctx)
 		}
 		return noAnswer(ctx, why)
-	case o.kind == call:
+	case isCall:
 		return noAnswer(ctx, errNoAnswer)
 	}
 	return s.awaitLast(ctx, o)

@@ -147,12 +147,12 @@ func (m *Mux) askForWriter(ctx context.Context, k *sharedKey) error {
 	if m.config.Sessions > 1 {
 		m.dialMore()
 	}
-	value, err := k.grant.session.Ask(ctx, lockdb.WriterWaits,
+	value, _, err := k.grant.session.Call(ctx, lockdb.WriterWaits,
 		wire.ArrayText([]int64{k.id.Number}), wire.ArrayText([]int16{int16(k.id.Space)}))
 	if err == nil && value == "t" {
 		return driver.ErrNotAcquired
 	}
-	return err
+	return wire.Classify(err)
 }
 
 // nobody owns what is given back at once.
