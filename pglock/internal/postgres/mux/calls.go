@@ -41,7 +41,7 @@ func (s *Session) Ask(ctx context.Context, sql string, args ...string) (value st
 	if hasEnded(err) {
 		return "", wire.LostBecause(err)
 	}
-	return value, wire.Classify(err)
+	return value, explain(ctx, err)
 }
 
 // Guard is the session as a guarded transaction needs it.

@@ -81,7 +81,7 @@ func (m *Mux) on(ctx context.Context, do func(*Session) error) error {
 			return err
 		}
 		if err = do(s); !hasEnded(err) {
-			return wire.Classify(err)
+			return explain(ctx, err)
 		}
 		m.forget(s) // it may be about to
 		if ctx.Err() != nil {
@@ -91,6 +91,14 @@ func (m *Mux) on(ctx context.Context, do func(*Session) error) error {
 			return wire.Classify(err)
 		}
 	}
+}
+
+// explain classifies an error. A cause of the caller's own, with which ctx has ended, says nothing about the server.
+func explain(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+		return err
+	}
+	return wire.Classify(err)
 }
 
 // hint remembers a session for the callers of one processor: a goroutine, or those that run beside it, often comes back to a

@@ -71,7 +71,7 @@ func (s *Session) do(ctx context.Context, o *op) error {
 	s.mu.Lock()
 	if err := s.enqueueLocked(o); err != nil {
 		s.mu.Unlock()
-		if o.grant != nil {
+		if o.kind == try { // what a release gives back the end of the session has
 			s.budget.giveBack(o.grant)
 		}
 		return err

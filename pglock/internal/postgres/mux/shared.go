@@ -136,7 +136,7 @@ func (m *Mux) join(ctx context.Context, k *sharedKey) error {
 	err := open[i].Try(ctx, probe)
 	if err != nil {
 		WhenSettled(err, asked)
-		return wire.Classify(err)
+		return explain(ctx, err)
 	}
 	WhenSettled(open[i].release(probe), asked) // however that ends, there was no writer
 	return nil
@@ -152,7 +152,7 @@ func (m *Mux) askForWriter(ctx context.Context, k *sharedKey) error {
 	if err == nil && value == "t" {
 		return driver.ErrNotAcquired
 	}
-	return wire.Classify(err)
+	return explain(ctx, err)
 }
 
 // nobody owns what is given back at once.
