@@ -14,9 +14,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// someSessions is what a Locker with default options may open when it is asked for much at once: two main sessions, four
+// someSessions is what a Locker with default options may open when it is asked for much at once: two mux sessions, sixteen
 // to wait, and a few for questions and in reserve.
-const someSessions = 12
+const someSessions = 24
 
 // 10,000 locks are on two connections at most, and are what the server says is held.
 func TestTenThousandLocksAreOnTwoConnections(t *testing.T) {

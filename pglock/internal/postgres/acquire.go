@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -44,11 +43,8 @@ func asGrant(c carrier, err error) (driver.Grant, error) {
 
 // try takes the locks if that needs no waiting, on mux sessions.
 func (b *Backend) try(ctx context.Context, r driver.Request) (carrier, error) {
-	switch {
-	case r.Shared && len(r.Keys) > 1:
-		return b.tryGroup(ctx, r)
-	case r.Shared:
-		share, err := b.mux.TryShared(ctx, r.Keys[0].KeyID, r.Owner)
+	if r.Shared {
+		share, err := b.mux.TryShared(ctx, r.Keys, r.Owner)
 		if err != nil {
 			return nil, err
 		}
@@ -59,32 +55,6 @@ func (b *Backend) try(ctx context.Context, r driver.Request) (carrier, error) {
 		return nil, err
 	}
 	return g, nil
-}
-
-// tryGroup takes several shared keys, all or none. It asks for all at the same time, which the sessions make a few statements
-// of.
-func (b *Backend) tryGroup(ctx context.Context, r driver.Request) (carrier, error) {
-	g := &group{owner: r.Owner}
-	errs := make([]error, len(r.Keys))
-	var all sync.WaitGroup
-	for i, key := range r.Keys {
-		all.Go(func() {
-			share, err := b.mux.TryShared(ctx, key.KeyID, g)
-			if err == nil {
-				err = g.add(share)
-			}
-			errs[i] = err
-		})
-	}
-	all.Wait()
-	err := joinSettled(errs)
-	if err == nil {
-		return g, nil // or it has been lost, which the owner knows
-	}
-	if parts, ok := g.takeParts(); ok {
-		err = joinSettled([]error{err, onlyUnsettled(releaseAll(parts))})
-	}
-	return nil, err
 }
 
 // wait takes the locks when it is their turn. Who has a place waits in the server's queue; who has none tries at each tick.

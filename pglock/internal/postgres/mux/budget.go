@@ -17,7 +17,7 @@ func (b *Budget) Limit(keys int) { b.limit.CompareAndSwap(0, int64(keys)) }
 
 // reserve counts the keys of a grant that is going to be asked for.
 func (b *Budget) reserve(g *Grant) error {
-	n := g.keys.len()
+	n := len(g.Keys())
 	used, limit := b.used.Add(int64(n)), b.limit.Load()
 	if limit > 0 && used > limit {
 		b.used.Add(int64(-n))

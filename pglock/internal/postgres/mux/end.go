@@ -63,9 +63,9 @@ func (s *Session) abandonLocked(left []*op) {
 		case o.kind == call:
 			s.finishLocked(o, errEnded{s.cause})
 		case o.kind == release && o.failure == nil:
-			s.finishReleaseLocked(o, wire.LostBecause(s.cause))
+			s.endLocked(o, wire.LostBecause(s.cause))
 		default:
-			s.finishTryLocked(o, errEnded{s.cause})
+			s.endLocked(o, errEnded{s.cause})
 		}
 	}
 }

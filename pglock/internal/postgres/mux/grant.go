@@ -14,8 +14,9 @@ import (
 // Grant is a set of keys that one session holds, all exclusively or all shared.
 type Grant struct {
 	session    *Session
-	prev, next *Grant // in the session's list
-	keys       keySet
+	prev, next *Grant          // in the session's list
+	key        [1]driver.KeyID // what most have, or
+	several    *[]driver.KeyID
 	reserved   int32 // keys of the budget
 	shared     bool
 	owner      driver.Owner
@@ -23,26 +24,68 @@ type Grant struct {
 
 // NewGrant makes what a try can fill.
 func NewGrant(keys []driver.Key, shared bool, owner driver.Owner) *Grant {
-	return &Grant{keys: newKeySet(keys), shared: shared, owner: owner}
+	g := &Grant{shared: shared, owner: owner}
+	if len(keys) == 1 {
+		g.key[0] = keys[0].KeyID
+		return g
+	}
+	ids := make([]driver.KeyID, len(keys))
+	for i, key := range keys {
+		ids[i] = key.KeyID
+	}
+	g.several = &ids
+	return g
 }
+
+// Keys lists the keys. The list is not to be written to.
+func (g *Grant) Keys() []driver.KeyID {
+	if g.several != nil {
+		return *g.several
+	}
+	return g.key[:]
+}
+
+// keep reduces the keys to those for which got is true.
+func (g *Grant) keep(got []bool) {
+	var kept []driver.KeyID
+	for i, id := range g.Keys() {
+		if got[i] {
+			kept = append(kept, id)
+		}
+	}
+	g.several = &kept
+}
+
+// Arrays are the keys in the form that statements take.
+func (g *Grant) Arrays() (spaces []int16, numbers []int64) {
+	for _, id := range g.Keys() {
+		spaces, numbers = append(spaces, int16(id.Space)), append(numbers, id.Number)
+	}
+	return spaces, numbers
+}
+
+// Operation is what a statement is to do with one of the keys: to lock it, or to release it.
+func (g *Grant) Operation(id driver.KeyID, release bool) (op wire.Operation) {
+	if id.Space == driver.Pair {
+		op |= wire.Pair
+	}
+	if g.shared {
+		op |= wire.Shared
+	}
+	if release {
+		op |= wire.Release
+	}
+	return op
+}
+
+// Shared reports whether the keys are held shared.
+func (g *Grant) Shared() bool { return g.shared }
 
 // Deadline implements [driver.Grant]: the session's lease is the grant's.
 func (g *Grant) Deadline() driver.Instant { return g.session.lease.Deadline() }
 
 // Sessions are the one that holds the grant.
 func (g *Grant) Sessions() []*Session { return []*Session{g.session} }
-
-// Shared reports whether the keys are held shared.
-func (g *Grant) Shared() bool { return g.shared }
-
-// Keys lists the keys.
-func (g *Grant) Keys() []driver.KeyID {
-	ids := make([]driver.KeyID, g.keys.len())
-	for i := range ids {
-		ids[i] = g.keys.id(i)
-	}
-	return ids
-}
 
 // Release gives the keys back. Whatever it returns, they are given back as soon as the server takes the statement; ctx is
 // not followed.
@@ -51,12 +94,12 @@ func (g *Grant) Release(context.Context) error { return g.session.release(g) }
 // Check asks the server whether the session holds the keys. Those that are left of a grant that it does not hold whole are
 // given back.
 func (g *Grant) Check(ctx context.Context) error {
-	all := g.keys.arrays()
-	held, err := g.session.Ask(ctx, lockdb.CheckSession, wire.ArrayText(all.numbers), wire.ArrayText(all.spaces))
-	if err != nil || held == strconv.Itoa(len(all.numbers)) {
+	spaces, numbers := g.Arrays()
+	held, err := g.session.Ask(ctx, lockdb.CheckSession, wire.ArrayText(numbers), wire.ArrayText(spaces))
+	if err != nil || held == strconv.Itoa(len(numbers)) {
 		return err
 	}
-	err = wire.LostBecause(fmt.Errorf("the server session holds %s of %d keys", held, len(all.numbers)))
+	err = wire.LostBecause(fmt.Errorf("the server session holds %s of %d keys", held, len(numbers)))
 	if released := g.session.release(g); released != nil && !errors.Is(released, driver.ErrLost) {
 		return errors.Join(err, released)
 	}

@@ -251,7 +251,7 @@ func (s *Session) refuse() {
 			return false
 		}
 		s.giveUpRightsLocked(o)
-		s.finishTryLocked(o, driver.ErrClosed)
+		s.endLocked(o, driver.ErrClosed)
 		return true
 	})
 	s.advanceLocked()

@@ -76,21 +76,6 @@ func newOp(kind kind, g *Grant) *op {
 	return o
 }
 
-// operation is the code for key i of the op.
-func (o *op) operation(i int) (code wire.Operation, number int64) {
-	id := o.grant.keys.id(i)
-	if id.Space == driver.Pair {
-		code |= wire.Pair
-	}
-	if o.grant.shared {
-		code |= wire.Shared
-	}
-	if o.kind == release {
-		code |= wire.Release
-	}
-	return code, id.Number
-}
-
 // waits reports whether the op's caller can be given a right. It runs under mu.
 func (o *op) waits() bool { return !o.gone }
 

@@ -256,8 +256,8 @@ func (s *Session) send(b *batch) error {
 		return s.conn.SendQuery(q.sql, q.args...)
 	}
 	for _, o := range b.ops {
-		for i := range o.grant.keys.len() {
-			b.Add(o.operation(i))
+		for _, id := range o.grant.Keys() {
+			b.Add(o.grant.Operation(id, o.kind == release), id.Number)
 		}
 	}
 	return s.conn.SendBatch(&b.Batch)

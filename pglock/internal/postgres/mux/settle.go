@@ -50,7 +50,7 @@ func (s *Session) settleAllLocked(b *batch, a *wire.Answer, failure error) error
 	}
 	results := s.results
 	for _, o := range b.ops {
-		n := o.grant.keys.len()
+		n := len(o.grant.Keys())
 		if failure == nil {
 			s.settleOpLocked(o, results[:n])
 		} else {
@@ -66,15 +66,15 @@ func (s *Session) settleOpLocked(o *op, done []bool) {
 	all, some := !slices.Contains(done, false), slices.Contains(done, true)
 	switch {
 	case o.kind == release && all, o.kind == release && o.failure != nil:
-		s.finishReleaseLocked(o, o.failure)
+		s.endLocked(o, o.failure)
 	case o.kind == release:
-		s.finishReleaseLocked(o, wire.LostBecause(errNotHeld))
+		s.endLocked(o, wire.LostBecause(errNotHeld))
 	case all && o.left == nil:
 		s.grantLocked(o)
 	case some: // a part of it, or nobody is there to take it
 		s.takeBackLocked(o, done, driver.ErrNotAcquired)
 	default:
-		s.finishTryLocked(o, driver.ErrNotAcquired)
+		s.endLocked(o, driver.ErrNotAcquired)
 	}
 }
 
@@ -83,9 +83,9 @@ func (s *Session) settleFailedLocked(o *op, held []bool, failure error) {
 	all, some := !slices.Contains(held, false), slices.Contains(held, true)
 	switch {
 	case o.kind == release && !some: // done before the failure
-		s.finishReleaseLocked(o, o.failure)
+		s.endLocked(o, o.failure)
 	case o.kind == release: // not done, or in part: once more, for what is left
-		o.grant.keys.keep(held)
+		o.grant.keep(held)
 		s.requeueLocked(o)
 	case all && o.left == nil:
 		s.grantLocked(o)
@@ -95,7 +95,7 @@ func (s *Session) settleFailedLocked(o *op, held []bool, failure error) {
 		o.retried = true
 		s.requeueLocked(o)
 	default:
-		s.finishTryLocked(o, wire.Classify(failure))
+		s.endLocked(o, wire.Classify(failure))
 	}
 }
 
@@ -109,7 +109,7 @@ func (s *Session) grantLocked(o *op) {
 // takeBackLocked makes a try the release of the keys that it got and should not keep; its caller, if it is there, gets why
 // after that.
 func (s *Session) takeBackLocked(o *op, got []bool, why error) {
-	o.grant.keys.keep(got)
+	o.grant.keep(got)
 	o.kind, o.failure = release, why
 	s.requeueLocked(o)
 }
@@ -119,12 +119,8 @@ func (s *Session) requeueLocked(o *op) {
 	s.queue = append(s.queue, o)
 }
 
-func (s *Session) finishReleaseLocked(o *op, err error) {
-	s.budget.giveBack(o.grant)
-	s.finishLocked(o, err)
-}
-
-func (s *Session) finishTryLocked(o *op, err error) {
+// endLocked answers an op whose keys the session does not hold any more, or never has.
+func (s *Session) endLocked(o *op, err error) {
 	s.budget.giveBack(o.grant)
 	s.finishLocked(o, err)
 }

@@ -32,23 +32,49 @@ type sharedKey struct {
 	// Under keys.mu:
 	changing chan struct{} // closed when the key has come to its session, or has gone; nil while it is there
 	users    int           // those who use it, and newcomers who ask
-	shares   []*Share
-	loss     *loss // how it was lost
+	shares   []*Share      // those who use it
+	lost     func(*Share)  // tells one of them how the key was lost; nil while it is not
 }
 
-type loss struct {
-	why driver.Reason
-	err error
-}
-
-// Share is one use of a shared key.
+// Share is a use of shared keys, each of which may be on another session.
 type Share struct {
-	key   *sharedKey
 	owner driver.Owner
+
+	// Under sharedKeys.mu:
+	keys []*sharedKey
+	over bool // lost, or released
 }
 
-// TryShared locks one key shared, as [Mux.Try] does.
-func (m *Mux) TryShared(ctx context.Context, id driver.KeyID, owner driver.Owner) (*Share, error) {
+// TryShared locks keys shared, as [Mux.Try] does. It asks for all at the same time, which the sessions make a few statements
+// of.
+func (m *Mux) TryShared(ctx context.Context, keys []driver.Key, owner driver.Owner) (*Share, error) {
+	share := &Share{owner: owner}
+	err := together(keys, func(key driver.Key) error { return m.tryShared(ctx, key.KeyID, share) })
+	if err == nil {
+		return share, nil // or it has been lost, which the owner knows
+	}
+	if held, ok := m.keys.end(share); ok {
+		err = joinSettled([]error{err, onlyUnsettled(together(held, (*sharedKey).leave))})
+	}
+	return nil, err
+}
+
+// together does something with all of the list at the same time.
+func together[T any](list []T, do func(T) error) error {
+	if len(list) == 1 {
+		return do(list[0])
+	}
+	errs := make([]error, len(list))
+	var all sync.WaitGroup
+	for i, x := range list {
+		all.Go(func() { errs[i] = do(x) })
+	}
+	all.Wait()
+	return joinSettled(errs)
+}
+
+// tryShared adds a key to a share.
+func (m *Mux) tryShared(ctx context.Context, id driver.KeyID, share *Share) error {
 	for {
 		k, wait, first := m.keys.enter(id)
 		var err error
@@ -57,7 +83,7 @@ func (m *Mux) TryShared(ctx context.Context, id driver.KeyID, owner driver.Owner
 			select {
 			case <-wait:
 			case <-ctx.Done():
-				return nil, context.Cause(ctx)
+				return context.Cause(ctx)
 			}
 			continue
 		case first:
@@ -67,10 +93,10 @@ func (m *Mux) TryShared(ctx context.Context, id driver.KeyID, owner driver.Owner
 				_ = k.leave() // it is not the newcomer's to say if the last user's release fails
 			}
 		}
-		if err != nil {
-			return nil, err
+		if err == nil && !k.addTo(share) {
+			err = onlyUnsettled(k.leave())
 		}
-		return k.use(owner), nil
+		return err
 	}
 }
 
@@ -103,19 +129,6 @@ func (m *Mux) lockShared(ctx context.Context, k *sharedKey) error {
 	}
 	WhenSettled(err, k.gone) // nobody asks for it before
 	return err
-}
-
-// WhenSettled calls then when it is known what the server did about a try or a release that failed, or worked.
-func WhenSettled(err error, then func()) {
-	open, ok := errors.AsType[*driver.Unsettled](err)
-	if !ok {
-		then()
-		return
-	}
-	go func() {
-		<-open.Done
-		then()
-	}()
 }
 
 // join asks whether a newcomer, who has been counted, may use k.
@@ -160,39 +173,58 @@ type nobody struct{}
 
 func (nobody) Lost(driver.Reason, error) {}
 
-// use makes a newcomer, who has been counted, one who uses k. If that has been lost meanwhile its owner hears at once.
-func (k *sharedKey) use(owner driver.Owner) *Share {
-	share := &Share{key: k, owner: owner}
+// addTo adds k, for a newcomer who has been counted, to a share; it returns false when that has ended. If the key has been
+// lost meanwhile, so is the share.
+func (k *sharedKey) addTo(share *Share) bool {
 	k.keys.mu.Lock()
-	lost := k.loss
-	if lost == nil {
-		k.shares = append(k.shares, share)
+	over, lost := share.over, k.lost
+	if !over {
+		share.keys, k.shares = append(share.keys, k), append(k.shares, share)
 	}
 	k.keys.mu.Unlock()
 	if lost != nil {
-		owner.Lost(lost.why, lost.err)
+		lost(share)
 	}
-	return share
+	return !over
 }
 
 // Lost implements [driver.Owner] for all who use the key.
 func (k *sharedKey) Lost(why driver.Reason, err error) {
+	lost := func(share *Share) {
+		if held, first := k.keys.end(share); first {
+			share.owner.Lost(why, err)
+			go func() { _ = together(held, (*sharedKey).leave) }() // the other keys are given back
+		}
+	}
 	k.keys.mu.Lock()
-	k.loss = &loss{why, err}
-	shares := k.shares
-	k.shares = nil
+	k.lost = lost
+	shares := slices.Clone(k.shares)
 	k.goneLocked()
 	k.keys.mu.Unlock()
 	for _, share := range shares {
-		share.owner.Lost(why, err)
+		lost(share)
 	}
+}
+
+// end ends a share, and returns its keys, each of which is to be left; ok is false when it had ended before.
+func (keys *sharedKeys) end(share *Share) (held []*sharedKey, ok bool) {
+	keys.mu.Lock()
+	defer keys.mu.Unlock()
+	if share.over {
+		return nil, false
+	}
+	share.over = true
+	for _, k := range share.keys {
+		k.shares = slices.DeleteFunc(k.shares, func(other *Share) bool { return other == share })
+	}
+	return share.keys, true
 }
 
 // leave counts one user less. The last one has the session give the key back; until that is known nobody asks for it.
 func (k *sharedKey) leave() error {
 	k.keys.mu.Lock()
 	k.users--
-	last := k.users == 0 && k.loss == nil
+	last := k.users == 0 && k.lost == nil
 	if last {
 		k.changing = make(chan struct{})
 	}
@@ -229,40 +261,55 @@ func (k *sharedKey) settleLocked() {
 
 // Release gives the share up.
 func (s *Share) Release(context.Context) error {
-	k := s.key
-	k.keys.mu.Lock()
-	i := slices.Index(k.shares, s)
-	if i >= 0 {
-		k.shares = slices.Delete(k.shares, i, i+1)
-	}
-	lost := k.loss
-	k.keys.mu.Unlock()
-	if i < 0 {
-		if lost != nil && lost.err != nil {
-			return wire.LostBecause(lost.err)
-		}
+	if len(s.keys) == 0 { // lost before it had one
 		return driver.ErrLost
 	}
-	return k.leave()
+	held, ok := s.keys[0].keys.end(s)
+	if !ok {
+		return driver.ErrLost
+	}
+	return together(held, (*sharedKey).leave)
 }
 
-// Check asks the server whether the key is held. If not, it is lost for all who use it.
+// Check asks the server whether the keys are held. One that is not is lost for all who use it.
 func (s *Share) Check(ctx context.Context) error {
-	err := s.key.grant.Check(ctx)
-	if errors.Is(err, driver.ErrLost) {
-		s.key.Lost(driver.ReasonSession, err)
+	for _, k := range s.keys {
+		if err := k.grant.Check(ctx); err != nil {
+			if errors.Is(err, driver.ErrLost) {
+				k.Lost(driver.ReasonSession, err)
+			}
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // Deadline implements [driver.Grant].
-func (s *Share) Deadline() driver.Instant { return s.key.grant.Deadline() }
+func (s *Share) Deadline() driver.Instant {
+	first := driver.Never
+	for _, k := range s.keys {
+		first = min(first, k.grant.Deadline())
+	}
+	return first
+}
 
-// Sessions are the one that holds the key.
-func (s *Share) Sessions() []*Session { return s.key.grant.Sessions() }
+// Sessions are those that hold the keys.
+func (s *Share) Sessions() (sessions []*Session) {
+	for _, k := range s.keys {
+		if !slices.Contains(sessions, k.grant.session) {
+			sessions = append(sessions, k.grant.session)
+		}
+	}
+	return sessions
+}
 
 // Shared is true.
 func (s *Share) Shared() bool { return true }
 
-// Keys lists the key.
-func (s *Share) Keys() []driver.KeyID { return []driver.KeyID{s.key.id} }
+// Keys lists the keys.
+func (s *Share) Keys() (ids []driver.KeyID) {
+	for _, k := range s.keys {
+		ids = append(ids, k.id)
+	}
+	return ids
+}

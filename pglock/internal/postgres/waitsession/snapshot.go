@@ -56,7 +56,11 @@ func (s *session) announce(ctx context.Context, operations []wire.Operation, num
 }
 
 func (p *Pool) waitWithoutSnapshot(ctx context.Context, s *session, g *mux.Grant) error {
-	operations, _, numbers := arrays(g)
+	_, numbers := g.Arrays()
+	var operations []wire.Operation
+	for _, id := range g.Keys() {
+		operations = append(operations, g.Operation(id, false))
+	}
 	if err := s.announce(context.Background(), operations, numbers); err != nil {
 		return err
 	}
@@ -70,27 +74,12 @@ func (p *Pool) waitWithoutSnapshot(ctx context.Context, s *session, g *mux.Grant
 	return err
 }
 
-// arrays are a grant's keys in the forms that statements take.
-func arrays(g *mux.Grant) (operations []wire.Operation, spaces []int16, numbers []int64) {
-	for _, id := range g.Keys() {
-		var op wire.Operation
-		if id.Space == driver.Pair {
-			op |= wire.Pair
-		}
-		if g.Shared() {
-			op |= wire.Shared
-		}
-		operations, spaces, numbers = append(operations, op), append(spaces, int16(id.Space)), append(numbers, id.Number)
-	}
-	return operations, spaces, numbers
-}
-
 // waitSliced waits again and again, since each statement has a snapshot that must be given back.
 func (p *Pool) waitSliced(ctx context.Context, s *session, g *mux.Grant) error {
 	if _, _, err := s.Call(context.Background(), lockdb.SliceWaits); err != nil {
 		return err
 	}
-	_, spaces, numbers := arrays(g)
+	spaces, numbers := g.Arrays()
 	for {
 		outcome, _, err := s.Call(context.Background(), lockdb.LockSession, wire.Bool(g.Shared()),
 			wire.ArrayText(spaces), wire.ArrayText(numbers), wire.Text(s.GuardPID()), "true")

@@ -34,7 +34,6 @@ type Conn struct {
 	bind    pgproto3.Bind // what is being sent
 	args    [2][]byte     // of bind
 	scratch []byte
-	text    textQuery
 }
 
 // names are the names of a session's prepared statements, which no other session has.

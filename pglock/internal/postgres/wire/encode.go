@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"encoding/binary"
 	"strconv"
 	"strings"
@@ -110,9 +109,11 @@ func (c *Conn) sync() error {
 // sendArrays runs a statement over two arrays. A large one goes as a single message.
 func sendArrays[N int16 | int64](c *Conn, name string, first []N, second []int64) error {
 	if (len(first)+len(second))*elementSize > segment {
-		c.text = appendExecute(c.text[:0], name, first, second)
-		c.front.Send(&c.text)
-		return c.front.Flush()
+		b := append(append(c.scratch[:0], "EXECUTE "...), name...)
+		b = appendArrayText(append(b, "('"...), first)
+		b = appendArrayText(append(b, "','"...), second)
+		c.scratch = append(b, "')"...)
+		return c.SendQuery(string(c.scratch))
 	}
 	c.scratch = appendArray(c.scratch[:0], first)
 	split := len(c.scratch)
@@ -129,36 +130,6 @@ const (
 	// elementSize is what an int8 needs; an int2 needs half.
 	elementSize = 12
 )
-
-// textQuery is [pgproto3.Query] for a text in a buffer.
-type textQuery []byte
-
-// Frontend implements [pgproto3.FrontendMessage].
-func (*textQuery) Frontend() {}
-
-// Decode implements [pgproto3.FrontendMessage].
-func (q *textQuery) Decode(body []byte) error {
-	*q = bytes.TrimSuffix(bytes.Clone(body), []byte{0})
-	return nil
-}
-
-// Encode implements [pgproto3.FrontendMessage].
-func (q *textQuery) Encode(to []byte) ([]byte, error) {
-	to = append(to, 'Q')
-	to = binary.BigEndian.AppendUint32(to, uint32(4+len(*q)+1))
-	return append(append(to, *q...), 0), nil
-}
-
-// appendExecute writes an EXECUTE of the prepared statement with literals.
-func appendExecute[N int16 | int64](b []byte, name string, first []N, second []int64) []byte {
-	b = append(b, "EXECUTE "...)
-	b = append(b, name...)
-	b = append(b, "('"...)
-	b = appendArrayText(b, first)
-	b = append(b, "','"...)
-	b = appendArrayText(b, second)
-	return append(b, "')"...)
-}
 
 // Object identifiers of pg_type.dat.
 const (

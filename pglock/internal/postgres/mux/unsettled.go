@@ -1,0 +1,54 @@
+package mux
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// WhenSettled calls then when it is known what the server did about a try or a release that failed, or worked.
+func WhenSettled(err error, then func()) {
+	open, ok := errors.AsType[*driver.Unsettled](err)
+	if !ok {
+		then()
+		return
+	}
+	go func() {
+		<-open.Done
+		then()
+	}()
+}
+
+// onlyUnsettled is the error of a release of what nobody has had: that it was lost before is no loss.
+func onlyUnsettled(err error) error {
+	if open, ok := errors.AsType[*driver.Unsettled](err); ok {
+		return open
+	}
+	return nil
+}
+
+// joinSettled joins errors; several that others hold keys are one. If some are unsettled so is the result, until all of those
+// are settled.
+func joinSettled(errs []error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	err := errors.Join(errs...)
+	switch {
+	case len(errs) == 0:
+		return nil
+	case !slices.ContainsFunc(errs, func(err error) bool { return err != driver.ErrNotAcquired }):
+		return driver.ErrNotAcquired
+	case onlyUnsettled(err) == nil:
+		return err
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, err := range errs {
+			if open, ok := errors.AsType[*driver.Unsettled](err); ok {
+				<-open.Done
+			}
+		}
+	}()
+	return &driver.Unsettled{Err: err, Done: done}
+}
