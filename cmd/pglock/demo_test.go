@@ -84,8 +84,14 @@ func TestTheDemonstrationNeedsAServer(t *testing.T) {
 
 	// A worker downloads, so that this can be ended; it needs neither network nor time to find nothing.
 	dir := t.TempDir()
-	noMirror := []string{"PGLOCK_POSTGRES_MIRROR=http://127.0.0.1:1", "TMPDIR=" + dir, "XDG_CACHE_HOME=" + dir}
+	noMirror := []string{"PGLOCK_POSTGRES_MIRROR=https://127.0.0.1:1", "TMPDIR=" + dir, "XDG_CACHE_HOME=" + dir}
 	r = command(t, noMirror, "demo", "worker", "download", dir).run()
 	wantCode(t, r, 1)
-	wantText(t, r.stderr, "unable to connect to http://127.0.0.1:1")
+	wantText(t, r.stderr, "unable to connect to https://127.0.0.1:1")
+
+	// What is downloaded is executed, so it must not come in the clear.
+	noMirror[0] = "PGLOCK_POSTGRES_MIRROR=http://127.0.0.1:1"
+	r = command(t, noMirror, "demo", "worker", "download", dir).run()
+	wantCode(t, r, 1)
+	wantText(t, r.stderr, "PGLOCK_POSTGRES_MIRROR", "https://")
 }

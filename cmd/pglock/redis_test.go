@@ -102,3 +102,34 @@ func TestALostLockOnRedisEndsTheCommand(t *testing.T) {
 		t.Errorf("it said %q", got.stderr)
 	}
 }
+
+// Arguments can be read by every user of the machine, a file and the environment cannot.
+func TestRedisURLsNeedNotBeArguments(t *testing.T) {
+	t.Parallel()
+	server := testenv.NewRedis(t, "requirepass s3cret")
+	url := "redis://:s3cret@" + server.Addr()
+	file, empty := filepath.Join(t.TempDir(), "urls"), filepath.Join(t.TempDir(), "empty")
+	check(t, os.WriteFile(file, []byte("\n"+url+"\n"), 0o600))
+	check(t, os.WriteFile(empty, nil, 0o600))
+	variable := []string{"PGLOCK_REDIS_URL=" + url, "DATABASE_URL=postgres://127.0.0.1:1/nowhere"}
+	onServer := []string{"sh", "-c", "test -n \"$PGLOCK_FENCE\""}
+	wantCode(t, command(t, variable, append([]string{"run", "a", "--"}, onServer...)...).run(), 0)
+	wantCode(t, command(t, nil, append([]string{"run", "--redis-file", file, "a", "--"}, onServer...)...).run(), 0)
+	for _, args := range [][]string{
+		{"--redis-file", empty}, {"--redis-file", empty + " not there"}, {"--redis-file", file, "--redis", url},
+		{"--redis-file", file, "--dsn", "postgres://127.0.0.1:1/nowhere"},
+	} {
+		r := command(t, nil, append(append([]string{"run"}, args...), "a", "--", "true")...).run()
+		wantCode(t, r, 64)
+		if strings.Contains(r.stderr, "s3cret") {
+			t.Errorf("the password is shown: %s", r.stderr)
+		}
+	}
+	wantCode(t, command(t, variable, "run", "--dsn", "postgres://127.0.0.1:1/nowhere", "a", "--", "true").run(), 69)
+	r := command(t, []string{"PGLOCK_REDIS_URL=redis://:s3cret@%"}, "run", "a", "--", "true").run()
+	wantCode(t, r, 64)
+	wantText(t, r.stderr, "PGLOCK_REDIS_URL")
+	if strings.Contains(r.stderr, "s3cret") {
+		t.Errorf("the password is shown: %s", r.stderr)
+	}
+}

@@ -21,8 +21,10 @@ behind, also after Ctrl-C.
 The server's programs are those of PGLOCK_POSTGRES_BIN, or on the PATH, or in
 the usual places; nothing is installed. Where there are none they are
 downloaded, from the Maven repository that PGLOCK_POSTGRES_MIRROR names or else
-from its usual place. Root may run it too: the server then runs as postgres or
-nobody, since it refuses to run as root.`,
+from its usual place; by https and with a checksum, or not at all.
+
+Root may run it too: the server then runs as postgres or nobody, since it
+refuses to run as root.`,
 		Example: `  pglock demo
   PGLOCK_POSTGRES_BIN=/usr/lib/postgresql/17/bin pglock demo`,
 		Args: noArguments,

@@ -40,7 +40,11 @@ waits for it and less than --max-keys have one, and keeps it until nobody has
 waited for an hour and another key needs it. All others are (other) together.
 
 There is no encryption and no password: listen on loopback, or behind something
-that has them. --dashboard writes a dashboard for Grafana and exits.
+that has them. On loopback only requests for a loopback host are answered, such
+as localhost. Labels hold names that others chose, with any character in them:
+let nothing print them that does not escape them.
+
+--dashboard writes a dashboard for Grafana and exits.
 
 Exit codes: 0 ended by Ctrl-C or SIGTERM; 64 wrong usage; 1 other errors, such
 as an address in use. That the database cannot be reached is no reason to end.`

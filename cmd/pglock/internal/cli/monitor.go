@@ -40,7 +40,9 @@ logged to the standard error, after you leave if that is the terminal too.
 NO_COLOR is respected; with TERM=dumb it prints.
 
 Elsewhere, and with --output, each snapshot is appended: as a table, as JSON
-(ndjson: on one line), or as lines of CSV (RFC 4180) under one header. When the
+(ndjson: on one line), or as lines of CSV (RFC 4180) under one header. Fields of
+CSV are as they are, if not on a terminal: with control characters, and with = +
+- or @ at the beginning, so have a spreadsheet import them as text. When the
 server goes away, pglock says so on the standard error, or in the view, and goes
 on when it is back.
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/url"
+	"os"
 	"strings"
 
 	"github.com/redis/go-redis/v9/logging"
@@ -37,14 +38,41 @@ func (s *server) close() error {
 func (r *run) redisServer(cmd *cobra.Command) (*server, error) {
 	for _, flag := range []string{"dsn", "trust-owner", "allow-pooler", "allow-standby"} {
 		if cmd.Flags().Changed(flag) {
-			return nil, misuse(cmd, "--redis contradicts --%s, which is for PostgreSQL", flag)
+			return nil, misuse(cmd, "%s contradicts --%s, which is for PostgreSQL", r.redisFrom, flag)
 		}
 	}
 	s := &server{}
 	if err := r.openRedis(s); err != nil {
-		return nil, misuse(cmd, "--redis: %w", errors.Join(err, s.close()))
+		return nil, misuse(cmd, "%s: %w", r.redisFrom, errors.Join(err, s.close()))
 	}
 	return s, nil
+}
+
+// redisVariable is the environment variable with the URLs of Redis. Unlike the command line, it is not shown to others.
+const redisVariable = "PGLOCK_REDIS_URL"
+
+// findRedis looks where the URLs of Redis are: in --redis, or in a file, or in the environment unless another database
+// is named. There are none when the lock is to be in PostgreSQL.
+func (r *run) findRedis(cmd *cobra.Command) error {
+	file := cmd.Flags().Changed("redis-file")
+	switch {
+	case len(r.redis) > 0 && file:
+		return misuse(cmd, "--redis contradicts --redis-file")
+	case len(r.redis) > 0:
+		r.redisFrom = "--redis"
+	case file:
+		text, err := os.ReadFile(r.redisFile)
+		if err != nil {
+			return misuse(cmd, "--redis-file: %w", err)
+		}
+		r.redisFrom, r.redis = "--redis-file "+r.redisFile, strings.Fields(string(text))
+		if len(r.redis) == 0 {
+			return misuse(cmd, "--redis-file %s: there is no URL in it", r.redisFile)
+		}
+	case !cmd.Flags().Changed("dsn"):
+		r.redisFrom, r.redis = redisVariable, strings.Fields(os.Getenv(redisVariable))
+	}
+	return nil
 }
 
 func (r *run) openRedis(s *server) error {

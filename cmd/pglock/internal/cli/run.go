@@ -40,7 +40,10 @@ alone, except for those that the terminal sends to it anyway.
 
 With --redis the lock is on Redis instead, and excludes nobody in PostgreSQL.
 A URL is redis:// or rediss://, with ?master_name=… for Sentinel and ?addr=…
-for the other nodes of a Cluster, as go-redis reads them.
+for the other nodes of a Cluster, as go-redis reads them. Other users can read
+the arguments of a program: a URL with a password is better in a file
+(--redis-file) or in PGLOCK_REDIS_URL, which counts unless --dsn is given.
+Several URLs stand there with white space between them.
 
 Exit codes: the command's own; 128+n when signal n ended it, or the wait; 126
 it cannot be executed, 127 it was not found; 75 somebody else holds the lock
@@ -50,6 +53,8 @@ that can keep locks; 64 wrong usage.`
 type run struct {
 	dsn          dsn
 	redis        []string
+	redisFile    string
+	redisFrom    string // where the URLs of redis come from
 	nonblock     bool
 	wait         seconds
 	bounded      bool // wait was given
@@ -80,6 +85,8 @@ func newRun() *cobra.Command {
 	r.dsn.addTo(cmd)
 	flags.StringArrayVar(&r.redis, "redis", nil,
 		"lock on the Redis at `URL` instead; given three times or more, on their majority")
+	flags.StringVar(&r.redisFile, "redis-file", "",
+		"the same with the URLs in this `FILE`, which others cannot see as they can arguments")
 	flags.BoolVarP(&r.nonblock, "nonblock", "n", false, "fail instead of waiting for the lock")
 	flags.VarP(&r.wait, "wait", "w", "fail when the lock could not be had after `duration` (1m30s, or seconds: 0.5)")
 	flags.BoolVarP(&r.shared, "shared", "s", false, "take the lock shared: beside other shared holders")
@@ -149,6 +156,9 @@ func parseRun(cmd *cobra.Command, args []string) (key pglock.Key, argv []string,
 
 // server is the one that the flags name, or else PostgreSQL as it is set up here.
 func (r *run) server(cmd *cobra.Command, command string) (*server, error) {
+	if err := r.findRedis(cmd); err != nil {
+		return nil, err
+	}
 	if len(r.redis) > 0 {
 		return r.redisServer(cmd)
 	}

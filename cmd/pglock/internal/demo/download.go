@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,8 +52,12 @@ func download(dir string) error {
 		config = config.CachePath(filepath.Join(cache, "pglock"))
 	}
 	if mirror := os.Getenv(MirrorVariable); mirror != "" {
+		if err := secureMirror(mirror); err != nil {
+			return err
+		}
 		config = config.BinaryRepositoryURL(mirror)
 	}
+	http.DefaultClient.Transport = verified{http.DefaultTransport} // which the library uses; this process does nothing else
 	server := embeddedpostgres.NewDatabase(config)
 	refused := server.Start()
 	if refused == nil {

@@ -288,6 +288,38 @@ func TestServeLetsAScrapeFinishAndEnds(t *testing.T) {
 	}
 }
 
+func TestServeOnLoopbackAnswersLoopbackHostsOnly(t *testing.T) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("metrics")) })
+	for _, on := range []string{"127.0.0.1:0", "0.0.0.0:0"} {
+		listener, err := net.Listen("tcp", on)
+		check(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		served := make(chan error, 1)
+		go func() { served <- exporter.Serve(ctx, listener, handler, slog.New(slog.DiscardHandler)) }()
+		_, port, err := net.SplitHostPort(listener.Addr().String())
+		check(t, err)
+		for host, local := range map[string]bool{
+			"127.0.0.1": true, "127.0.0.1:" + port: true, "127.8.9.1": true, "localhost": true, "LocalHost.:80": true,
+			"[::1]:" + port: true, "[::ffff:127.0.0.1]": true, "a.localhost": true,
+			"evil.example": false, "evil.example:" + port: false, "localhost.evil.example": false, "10.0.0.1": false,
+			"127.0.0.1.evil.example": false, "notlocalhost": false,
+		} {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+port+"/metrics", nil)
+			check(t, err)
+			request.Host = host
+			response, err := http.DefaultClient.Do(request)
+			check(t, err)
+			check(t, response.Body.Close())
+			if want := local || strings.HasPrefix(on, "0."); (response.StatusCode == http.StatusOK) != want {
+				t.Errorf("served on %s, asked for %s: %s", on, host, response.Status)
+			}
+		}
+		http.DefaultClient.CloseIdleConnections()
+		cancel()
+		check(t, <-served)
+	}
+}
+
 // What the dashboard asks for is there, and what is there is in the dashboard.
 func TestTheDashboardKnowsTheMetrics(t *testing.T) {
 	db := testenv.Database(t)

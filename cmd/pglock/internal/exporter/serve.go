@@ -20,10 +20,10 @@ const (
 )
 
 // Serve serves until ctx ends, and then lets scrapes that are under way finish for up to five seconds. It closes the
-// listener. That ctx has ended is no error.
+// listener. That ctx has ended is no error. On a loopback address it answers only requests for a loopback host.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler, logger *slog.Logger) error {
 	server := &http.Server{
-		Handler:           handler,
+		Handler:           onLoopback(listener.Addr(), handler),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
