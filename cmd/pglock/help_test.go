@@ -8,7 +8,7 @@ import (
 
 func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"", "run", "monitor", "exporter", "cancel", "terminate", "doctor", "key", "generate", "migrate", "migrate up",
+	for _, name := range []string{"", "run", "monitor", "exporter", "cancel", "terminate", "doctor", "key", "generate", "vet", "migrate", "migrate up",
 		"migrate down", "migrate version", "migrate print", "demo", "version"} {
 		r := command(t, nil, append(strings.Fields(name), "--help")...).run()
 		wantCode(t, r, 0)

@@ -6,6 +6,7 @@
 //	pglock terminate PID              end a session, with a look at all that dies with it; pglock cancel PID
 //	pglock doctor                     what hurts locks on a server, and what to do about it
 //	pglock key NAME…                  the number of a name, and the SQL that takes it by hand
+//	pglock generate FILE…             typed keys and locked queries from comments in SQL; pglock vet finds mistakes with them
 //	pglock migrate up                 install schema pglock: names for the monitor, numbers for fencing
 //	pglock demo                       see all of it at work on a throw-away PostgreSQL
 //

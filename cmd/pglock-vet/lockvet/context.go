@@ -1,0 +1,121 @@
+package lockvet
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"slices"
+
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/passes/ctrlflow"
+)
+
+// Context reports work under a lock that runs in the context which the lock was acquired with: that one does not end
+// when the lock is lost.
+var Context = &analysis.Analyzer{
+	Name:     "pglockcontext",
+	Doc:      "find work under a lock whose context does not end with the lock",
+	Run:      runContext,
+	Requires: []*analysis.Analyzer{ctrlflow.Analyzer},
+}
+
+func runContext(pass *analysis.Pass) (any, error) {
+	eachAcquisition(pass, func(a acquisition) {
+		if a.lock == nil || a.watched(pass) {
+			return
+		}
+		ctx := contextOf(pass, a.call)
+		if work := a.work(pass, ctx); work != nil {
+			pass.Reportf(work.Pos(), "work under the lock %s runs in %s, which does not end when the lock is lost: "+
+				"use %[1]s.Context(%[2]s), or %[1]s.GuardTx", a.lock.Name(), ctx.Name())
+		}
+	})
+	calls(pass, func(call *ast.CallExpr) { runDo(pass, call) })
+	return nil, nil
+}
+
+// contextOf is the variable that is the first argument of a call.
+func contextOf(pass *analysis.Pass, call *ast.CallExpr) types.Object {
+	if len(call.Args) == 0 {
+		return nil
+	}
+	name, ok := call.Args[0].(*ast.Ident)
+	if !ok {
+		return nil
+	}
+	return pass.TypesInfo.Uses[name]
+}
+
+// watches are the methods by which a holder learns that its lock was lost, or is safe from it.
+var watches = []string{"Context", "Done", "Err", "Verify", "GuardTx", "Fence"}
+
+// watched reports whether the function watches the lock, or does something with it that is not followed.
+func (a acquisition) watched(pass *analysis.Pass) (watched bool) {
+	harmless := map[*ast.Ident]bool{}
+	ast.Inspect(a.body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			if name, ok := n.X.(*ast.Ident); ok && !slices.Contains(watches, n.Sel.Name) {
+				harmless[name] = true
+			}
+		case *ast.Ident:
+			watched = watched || (pass.TypesInfo.Uses[n] == a.lock && !harmless[n])
+		}
+		return !watched
+	})
+	return watched
+}
+
+// work returns the first call behind the acquisition that is given ctx; nil where there is none.
+func (a acquisition) work(pass *analysis.Pass, ctx types.Object) (work *ast.CallExpr) {
+	if ctx == nil {
+		return nil
+	}
+	ast.Inspect(a.body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.DeferStmt, *ast.FuncLit:
+			return false
+		case *ast.IfStmt:
+			if condition, ok := n.Cond.(*ast.BinaryExpr); ok && condition.Op == token.NEQ && a.isErr(pass, condition.X) {
+				return false // there is no lock
+			}
+		case *ast.CallExpr:
+			if work == nil && n.Pos() > a.call.End() && isWork(pass, n, ctx) {
+				work = n
+			}
+		}
+		return work == nil
+	})
+	return work
+}
+
+// isWork reports whether a call is given ctx, and is none that deals with locks, contexts or logs.
+func isWork(pass *analysis.Pass, call *ast.CallExpr, ctx types.Object) bool {
+	if contextOf(pass, call) != ctx {
+		return false
+	}
+	f := method(pass, call)
+	if f == nil || f.Pkg() == nil {
+		return true
+	}
+	return !slices.Contains([]string{pglock, "context", "log/slog"}, f.Pkg().Path())
+}
+
+// runDo looks into the function that is given to Do, which has a context of its own.
+func runDo(pass *analysis.Pass, call *ast.CallExpr) {
+	if !isMethod(callee(pass, call), pglock, "Locker", "Do", "TryDo") || len(call.Args) < 3 {
+		return
+	}
+	ctx := contextOf(pass, call)
+	function, ok := call.Args[2].(*ast.FuncLit)
+	if !ok || ctx == nil {
+		return
+	}
+	ast.Inspect(function.Body, func(n ast.Node) bool {
+		if inner, ok := n.(*ast.CallExpr); ok && isWork(pass, inner, ctx) {
+			pass.Reportf(inner.Pos(), "work under the lock runs in %s of the function around it, which does not end when the "+
+				"lock is lost: use the context that Do passes", ctx.Name())
+		}
+		return true
+	})
+}

@@ -1,0 +1,135 @@
+package lockvet
+
+import (
+	"go/ast"
+	"go/constant"
+	"go/token"
+	"strconv"
+	"strings"
+
+	"golang.org/x/tools/go/analysis"
+)
+
+// Key reports keys that are made by hand in packages which import generated keys: raw numbers, and names that a
+// generated function makes.
+var Key = &analysis.Analyzer{
+	Name:      "pglockkey",
+	Doc:       "find keys that are made by hand though the project generates its keys",
+	Run:       runKey,
+	FactTypes: []analysis.Fact{new(templates)},
+}
+
+// templates is the fact that a package has generated keys: the texts that their names begin with, and whether that is
+// all of the name.
+type templates struct {
+	Prefixes []string
+	Whole    []bool
+}
+
+func (*templates) AFact()           {}
+func (f *templates) String() string { return "keys " + strings.Join(f.Prefixes, " ") }
+
+func runKey(pass *analysis.Pass) (any, error) {
+	if imports(pass, querylock) {
+		exportTemplates(pass)
+	}
+	var known []templates
+	packages := ""
+	for _, imported := range pass.Pkg.Imports() {
+		var fact templates
+		if pass.ImportPackageFact(imported, &fact) {
+			known = append(known, fact)
+			packages = imported.Name()
+		}
+	}
+	if len(known) == 0 {
+		return nil, nil
+	}
+	calls(pass, func(call *ast.CallExpr) {
+		f := callee(pass, call)
+		switch {
+		case isFunc(f, pglock, "Int64Key", "PairKey"):
+			pass.Reportf(call.Pos(), "%s makes a key of a bare number, though package %s has the project's keys: declare it "+
+				"in SQL, with -- pglock: key name:{id bigint}", f.Name(), packages)
+		case isFunc(f, pglock, "NewKey") && len(call.Args) == 1:
+			for _, fact := range known {
+				if prefix, ok := fact.match(pass, call.Args[0]); ok {
+					pass.Reportf(call.Pos(), "NewKey makes a name by hand that begins with %q, as those of a key in package %s "+
+						"do: call its function, which encodes the parameters", prefix, packages)
+					return
+				}
+			}
+		}
+	})
+	return nil, nil
+}
+
+// match looks whether an expression makes a name that one of the templates could make.
+func (f templates) match(pass *analysis.Pass, e ast.Expr) (prefix string, ok bool) {
+	text, whole := beginning(pass, e)
+	for i, prefix := range f.Prefixes {
+		switch {
+		case prefix == "":
+		case f.Whole[i] && whole && text == prefix:
+			return prefix, true
+		case !f.Whole[i] && strings.HasPrefix(text, prefix):
+			return prefix, true
+		}
+	}
+	return "", false
+}
+
+// beginning returns the constant text that an expression's value begins with, and whether that is all of it.
+func beginning(pass *analysis.Pass, e ast.Expr) (text string, whole bool) {
+	e = ast.Unparen(e)
+	if value := pass.TypesInfo.Types[e].Value; value != nil && value.Kind() == constant.String {
+		return constant.StringVal(value), true
+	}
+	switch e := e.(type) {
+	case *ast.BinaryExpr:
+		if e.Op == token.ADD {
+			text, _ := beginning(pass, e.X)
+			return text, false
+		}
+	case *ast.CallExpr:
+		if f := callee(pass, e); isFunc(f, "fmt", "Sprintf", "Sprint") && len(e.Args) > 0 {
+			text, _ := beginning(pass, e.Args[0])
+			text, _, _ = strings.Cut(text, "%")
+			return text, false
+		}
+	}
+	return "", false
+}
+
+// exportTemplates reads the call of querylock.NewSet in a generated package.
+func exportTemplates(pass *analysis.Pass) {
+	for _, file := range pass.Files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || !isFunc(callee(pass, call), querylock, "NewSet") || len(call.Args) == 0 {
+				return true
+			}
+			list, ok := call.Args[0].(*ast.CompositeLit)
+			if !ok {
+				return true
+			}
+			var fact templates
+			for _, element := range list.Elts {
+				if literal, ok := element.(*ast.BasicLit); ok {
+					fact.add(literal.Value)
+				}
+			}
+			pass.ExportPackageFact(&fact)
+			return true
+		})
+	}
+}
+
+func (f *templates) add(literal string) {
+	text, err := strconv.Unquote(literal)
+	if err != nil {
+		return // the compiler says so
+	}
+	prefix, _, hasParams := strings.Cut(text, "{")
+	f.Prefixes, f.Whole = append(f.Prefixes, prefix), append(f.Whole, !hasParams)
+}

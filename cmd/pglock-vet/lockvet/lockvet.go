@@ -1,0 +1,107 @@
+// Package lockvet has analyzers that find mistakes with pglock's locks:
+//
+//   - pglockplain: a sqlc query that has a lock is called on a plain transaction, connection or pool, so without it.
+//   - pglockkey: a key is made by hand though the project generates its keys.
+//   - pglockunlock: a lock is dropped, or not unlocked on some path.
+//   - pglockcontext: work under a lock runs in a context that does not end with the lock.
+//   - pglocktx: a lock of a transaction is asked for on a pool or a connection of database/sql.
+//
+// They see what is written in one package and what it imports. A lock that is passed on, returned or stored is not
+// followed, and neither is a transaction that comes from another package.
+package lockvet
+
+import (
+	"go/ast"
+	"go/types"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/types/typeutil"
+)
+
+// Analyzers returns all of them.
+func Analyzers() []*analysis.Analyzer {
+	return []*analysis.Analyzer{Plain, Key, Unlock, Context, Tx}
+}
+
+const (
+	module    = "github.com/pglock-toolkit/pglock/"
+	pglock    = module + "pglock"
+	querylock = module + "pglock/querylock"
+	sqltx     = module + "pglock/adapter/sqltx"
+)
+
+// callee returns the function or method that is called; nil where that is not known before the program runs.
+func callee(pass *analysis.Pass, call *ast.CallExpr) *types.Func {
+	return typeutil.StaticCallee(pass.TypesInfo, call)
+}
+
+// method returns the function, or the method of an interface, that is called.
+func method(pass *analysis.Pass, call *ast.CallExpr) *types.Func {
+	f, _ := typeutil.Callee(pass.TypesInfo, call).(*types.Func)
+	return f
+}
+
+// isFunc reports whether f is one of a package's functions.
+func isFunc(f *types.Func, path string, names ...string) bool {
+	return f != nil && f.Pkg() != nil && f.Pkg().Path() == path && receiver(f) == "" && slices.Contains(names, f.Name())
+}
+
+// isMethod reports whether f is one of a type's methods.
+func isMethod(f *types.Func, path, typ string, names ...string) bool {
+	return f != nil && f.Pkg() != nil && f.Pkg().Path() == path && receiver(f) == typ && slices.Contains(names, f.Name())
+}
+
+// receiver is the name of the type that a method is of; empty for functions.
+func receiver(f *types.Func) string {
+	recv := f.Signature().Recv()
+	if recv == nil {
+		return ""
+	}
+	if _, name := named(recv.Type()); name != "" {
+		return name
+	}
+	return "?"
+}
+
+// named returns the package's path and the name of a type, or of what it points to.
+func named(t types.Type) (path, name string) {
+	if pointer, ok := types.Unalias(t).(*types.Pointer); ok {
+		t = pointer.Elem()
+	}
+	n, ok := types.Unalias(t).(*types.Named)
+	if !ok || n.Obj().Pkg() == nil {
+		return "", ""
+	}
+	return n.Obj().Pkg().Path(), n.Obj().Name()
+}
+
+// imports reports whether the package imports another.
+func imports(pass *analysis.Pass, path string) bool {
+	return slices.ContainsFunc(pass.Pkg.Imports(), func(p *types.Package) bool { return p.Path() == path })
+}
+
+// generated reports whether a file says that it is generated, and so nobody's to mend.
+func generated(file *ast.File) bool { return ast.IsGenerated(file) }
+
+// calls calls visit for each call in code that people write.
+func calls(pass *analysis.Pass, visit func(call *ast.CallExpr)) {
+	for _, file := range pass.Files {
+		if generated(file) {
+			continue
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok {
+				visit(call)
+			}
+			return true
+		})
+	}
+}
+
+// isPGX reports whether a package is pgx or part of it.
+func isPGX(path string) bool {
+	const pgx = "github.com/jackc/pgx/v5"
+	return path == pgx || strings.HasPrefix(path, pgx+"/")
+}

@@ -1,0 +1,188 @@
+package lockvet
+
+import (
+	"go/ast"
+	"go/types"
+	"slices"
+
+	"golang.org/x/tools/go/analysis"
+)
+
+// origins knows what has been assigned, in this package, to each variable, field and parameter.
+type origins struct {
+	pass   *analysis.Pass
+	values map[types.Object][]ast.Expr
+}
+
+func newOrigins(pass *analysis.Pass) *origins {
+	o := &origins{pass, map[types.Object][]ast.Expr{}}
+	for _, file := range pass.Files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			o.record(n)
+			return true
+		})
+	}
+	return o
+}
+
+func (o *origins) record(n ast.Node) {
+	switch n := n.(type) {
+	case *ast.AssignStmt:
+		for i, left := range n.Lhs {
+			if len(n.Lhs) == len(n.Rhs) {
+				o.assign(left, n.Rhs[i])
+			} else {
+				o.assign(left, n.Rhs[0]) // of a call with several results: the type of the variable tells enough
+			}
+		}
+	case *ast.ValueSpec:
+		for i, name := range n.Names {
+			if i < len(n.Values) {
+				o.assign(name, n.Values[i])
+			}
+		}
+	case *ast.KeyValueExpr:
+		if key, ok := n.Key.(*ast.Ident); ok {
+			o.assign(key, n.Value)
+		}
+	case *ast.CallExpr:
+		f := callee(o.pass, n)
+		if f == nil || f.Pkg() != o.pass.Pkg {
+			return
+		}
+		for i := range f.Signature().Params().Len() {
+			if i < len(n.Args) {
+				o.values[f.Signature().Params().At(i)] = append(o.values[f.Signature().Params().At(i)], n.Args[i])
+			}
+		}
+	}
+}
+
+func (o *origins) assign(left, value ast.Expr) {
+	if object := o.object(left); object != nil {
+		o.values[object] = append(o.values[object], value)
+	}
+}
+
+// object is the variable or the field that an expression names.
+func (o *origins) object(e ast.Expr) types.Object {
+	switch e := ast.Unparen(e).(type) {
+	case *ast.Ident:
+		if v, ok := o.pass.TypesInfo.ObjectOf(e).(*types.Var); ok {
+			return v
+		}
+	case *ast.SelectorExpr:
+		if v, ok := o.pass.TypesInfo.ObjectOf(e.Sel).(*types.Var); ok {
+			return v
+		}
+	}
+	return nil
+}
+
+// ofQuery says on what plain thing a query runs; empty where it is none, or not known.
+func (o *origins) ofQuery(call *ast.CallExpr, f *types.Func) string {
+	params := f.Signature().Params()
+	if params.Len() > 1 && len(call.Args) > 1 {
+		if _, name := named(params.At(1).Type()); name == "DBTX" {
+			return o.ofTx(call.Args[1], 0) // sqlc's emit_methods_with_db_argument
+		}
+	}
+	selector, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
+	if !ok {
+		return ""
+	}
+	return o.ofQueries(selector.X, f.Pkg(), 0)
+}
+
+// deep is how many assignments are followed.
+const deep = 8
+
+// ofQueries follows a value of sqlc's type Queries to where it was made.
+func (o *origins) ofQueries(e ast.Expr, pkg *types.Package, depth int) string {
+	if depth > deep {
+		return ""
+	}
+	e = ast.Unparen(e)
+	if call, ok := e.(*ast.CallExpr); ok {
+		f := method(o.pass, call)
+		if f != nil && f.Pkg() == pkg && (f.Name() == "New" || f.Name() == "WithTx") && len(call.Args) == 1 {
+			return o.ofTx(call.Args[0], 0)
+		}
+		return ""
+	}
+	object := o.object(e)
+	if object == nil {
+		return ""
+	}
+	for _, value := range o.values[object] {
+		if on := o.ofQueries(value, pkg, depth+1); on != "" {
+			return on
+		}
+	}
+	return ""
+}
+
+// ofTx says what plain thing queries are made on.
+func (o *origins) ofTx(e ast.Expr, depth int) string {
+	e = ast.Unparen(e)
+	t := o.pass.TypesInfo.TypeOf(e)
+	if depth > deep || t == nil {
+		return ""
+	}
+	if results, ok := t.(*types.Tuple); ok && results.Len() > 0 {
+		t = results.At(0).Type()
+	}
+	path, name := named(t)
+	switch {
+	case path == querylock:
+		return ""
+	case !types.IsInterface(t) && (isPGX(path) || path == "database/sql"):
+		return plainName(path, name)
+	case !types.IsInterface(t):
+		return "" // a type of the program's own
+	}
+	if isPGX(path) && name == "Tx" {
+		if o.locked(e, 0) {
+			return ""
+		}
+		return plainName(path, name)
+	}
+	for _, value := range o.values[o.object(e)] {
+		if on := o.ofTx(value, depth+1); on != "" {
+			return on
+		}
+	}
+	return ""
+}
+
+// locked reports whether all that a variable of type pgx.Tx is known to be has locks.
+func (o *origins) locked(e ast.Expr, depth int) bool {
+	if path, _ := named(o.pass.TypesInfo.TypeOf(e)); path == querylock {
+		return true
+	}
+	if call, ok := ast.Unparen(e).(*ast.CallExpr); ok {
+		selector, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
+		return ok && o.locked(selector.X, depth+1) // Begin
+	}
+	values := o.values[o.object(e)]
+	return depth <= deep && len(values) > 0 && !slices.ContainsFunc(values, func(value ast.Expr) bool {
+		return !o.locked(value, depth+1)
+	})
+}
+
+func plainName(path, name string) string {
+	base := path[len(path)-len(lastElement(path)):]
+	if base == "v5" {
+		base = "pgx"
+	}
+	return base + "." + name
+}
+
+func lastElement(path string) string {
+	for i := len(path) - 1; i >= 0; i-- {
+		if path[i] == '/' {
+			return path[i+1:]
+		}
+	}
+	return path
+}

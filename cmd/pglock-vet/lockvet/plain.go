@@ -1,0 +1,95 @@
+package lockvet
+
+import (
+	"go/ast"
+	"go/types"
+	"regexp"
+
+	"golang.org/x/tools/go/analysis"
+)
+
+// Plain reports calls of sqlc queries that have a lock on something that does not take it: a plain transaction, a
+// connection or a pool. sqlc copies the comments of a query to its method, which is how they are known.
+var Plain = &analysis.Analyzer{
+	Name:      "pglockplain",
+	Doc:       "find sqlc queries with a lock that run on a plain transaction, connection or pool, and so without it",
+	Run:       runPlain,
+	FactTypes: []analysis.Fact{new(hasLock), new(prepares)},
+}
+
+// hasLock is the fact that a query takes a lock.
+type hasLock struct{ Lock string }
+
+func (*hasLock) AFact()           {}
+func (f *hasLock) String() string { return "lock " + f.Lock }
+
+// prepares is the fact that sqlc's code sends queries by the names of prepared statements.
+type prepares struct{}
+
+func (*prepares) AFact()         {}
+func (*prepares) String() string { return "prepares" }
+
+func runPlain(pass *analysis.Pass) (any, error) {
+	exportLocks(pass)
+	var known *origins
+	calls(pass, func(call *ast.CallExpr) {
+		f := method(pass, call)
+		var fact hasLock
+		if f == nil || !pass.ImportObjectFact(f.Origin(), &fact) {
+			return
+		}
+		if f.Pkg() != nil && f.Pkg() != pass.Pkg && pass.ImportPackageFact(f.Pkg(), new(prepares)) {
+			pass.Reportf(call.Pos(), "%s is a prepared query, which does not take its lock %s: "+
+				"set emit_prepared_queries: false", f.Name(), fact.Lock)
+			return
+		}
+		if known == nil {
+			known = newOrigins(pass)
+		}
+		if on := known.ofQuery(call, f); on != "" {
+			pass.Reportf(call.Pos(), "%s runs on a plain %s, which does not take its lock %s: use New(locks.Tx(tx)) or "+
+				"WithTx(locks.Tx(tx)), with locks the package that sqlc-gen-pglock writes", f.Name(), on, fact.Lock)
+		}
+	})
+	return nil, nil
+}
+
+var lockComment = regexp.MustCompile(`^//\s*(?i:pglock\s*:\s*lock)\s+(.*?)\s*$`)
+
+// exportLocks finds the queries with a lock in sqlc's own package.
+func exportLocks(pass *analysis.Pass) {
+	for _, file := range pass.Files {
+		if !generated(file) {
+			continue
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Recv != nil {
+					exportLock(pass, n.Name, n.Doc)
+				} else if n.Name.Name == "Prepare" {
+					pass.ExportPackageFact(new(prepares))
+				}
+			case *ast.InterfaceType:
+				for _, m := range n.Methods.List {
+					if len(m.Names) == 1 {
+						exportLock(pass, m.Names[0], m.Doc)
+					}
+				}
+			}
+			return true
+		})
+	}
+}
+
+func exportLock(pass *analysis.Pass, name *ast.Ident, doc *ast.CommentGroup) {
+	f, ok := pass.TypesInfo.Defs[name].(*types.Func)
+	if !ok || doc == nil {
+		return
+	}
+	for _, comment := range doc.List {
+		if match := lockComment.FindStringSubmatch(comment.Text); match != nil {
+			pass.ExportObjectFact(f, &hasLock{match[1]})
+		}
+	}
+}

@@ -1,0 +1,14 @@
+// Package pgx is as much of the real one as the tests need.
+package pgx
+
+import "context"
+
+type Tx interface {
+	Begin(context.Context) (Tx, error)
+	Exec(context.Context, string, ...any) error
+}
+
+type Conn struct{}
+
+func (*Conn) Begin(context.Context) (Tx, error)          { return nil, nil }
+func (*Conn) Exec(context.Context, string, ...any) error { return nil }

@@ -1,0 +1,21 @@
+// Package querylock is as much of the real one as the tests need.
+package querylock
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+)
+
+type (
+	Set   struct{}
+	Query struct{ Name string }
+	Tx    struct{}
+)
+
+func NewSet([]string, []Query) *Set { return nil }
+
+func (*Set) Tx(pgx.Tx) *Tx { return nil }
+
+func (*Tx) Begin(context.Context) (pgx.Tx, error)      { return nil, nil }
+func (*Tx) Exec(context.Context, string, ...any) error { return nil }

@@ -1,0 +1,213 @@
+package lockvet
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"slices"
+
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/passes/ctrlflow"
+	"golang.org/x/tools/go/cfg"
+)
+
+// Unlock reports locks that are dropped, and those that are not unlocked on some path to a return.
+var Unlock = &analysis.Analyzer{
+	Name:     "pglockunlock",
+	Doc:      "find locks that are dropped, or not unlocked on some path",
+	Run:      runUnlock,
+	Requires: []*analysis.Analyzer{ctrlflow.Analyzer},
+}
+
+// acquires reports whether a call returns a lock that must be unlocked.
+func acquires(pass *analysis.Pass, call *ast.CallExpr) bool {
+	return isMethod(callee(pass, call), pglock, "Locker", "Lock", "TryLock", "LockAll", "TryLockAll")
+}
+
+func runUnlock(pass *analysis.Pass) (any, error) {
+	eachAcquisition(pass, func(a acquisition) {
+		if a.lock == nil {
+			pass.Reportf(a.call.Pos(), "the lock is dropped, so it stays locked until its Locker is closed: keep it and Unlock it")
+			return
+		}
+		if leak := a.leak(pass); leak.IsValid() {
+			pass.Reportf(a.call.Pos(), "the lock %s is not unlocked on the path that returns in line %d: defer %[1]s.Unlock(ctx)",
+				a.lock.Name(), pass.Fset.Position(leak).Line)
+		}
+	})
+	return nil, nil
+}
+
+// acquisition is a call that returns a lock.
+type acquisition struct {
+	call      *ast.CallExpr
+	statement ast.Stmt
+	lock, err types.Object   // nil where it is dropped
+	body      *ast.BlockStmt // of the function
+	graph     *cfg.CFG
+}
+
+// eachAcquisition calls visit for the acquisitions whose lock is dropped or in a variable of the function.
+func eachAcquisition(pass *analysis.Pass, visit func(acquisition)) {
+	if !imports(pass, pglock) {
+		return
+	}
+	flow := pass.ResultOf[ctrlflow.Analyzer].(*ctrlflow.CFGs)
+	for _, file := range pass.Files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Body != nil {
+					inFunction(pass, n.Body, flow.FuncDecl(n), visit)
+				}
+			case *ast.FuncLit:
+				inFunction(pass, n.Body, flow.FuncLit(n), visit)
+			}
+			return true
+		})
+	}
+}
+
+func inFunction(pass *analysis.Pass, body *ast.BlockStmt, graph *cfg.CFG, visit func(acquisition)) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			return false // has a turn of its own
+		case *ast.ExprStmt:
+			if call, ok := ast.Unparen(n.X).(*ast.CallExpr); ok && acquires(pass, call) {
+				visit(acquisition{call: call, statement: n, body: body, graph: graph})
+			}
+		case *ast.AssignStmt:
+			call, ok := ast.Unparen(n.Rhs[0]).(*ast.CallExpr)
+			if !ok || len(n.Lhs) != 2 || !acquires(pass, call) {
+				return true
+			}
+			a := acquisition{call: call, statement: n, body: body, graph: graph, err: local(pass, body, n.Lhs[1])}
+			if a.lock = local(pass, body, n.Lhs[0]); a.lock != nil || isBlank(n.Lhs[0]) {
+				visit(a)
+			}
+		}
+		return true
+	})
+}
+
+func isBlank(e ast.Expr) bool {
+	name, ok := e.(*ast.Ident)
+	return ok && name.Name == "_"
+}
+
+// local returns the variable that an expression names, if the function has it to itself.
+func local(pass *analysis.Pass, body *ast.BlockStmt, e ast.Expr) types.Object {
+	name, ok := e.(*ast.Ident)
+	if !ok || name.Name == "_" {
+		return nil
+	}
+	object := pass.TypesInfo.ObjectOf(name)
+	if object == nil || object.Pos() < body.Pos() || object.Pos() > body.End() {
+		return nil
+	}
+	return object
+}
+
+// leak returns the position of a return that can be reached with the lock held.
+func (a acquisition) leak(pass *analysis.Pass) token.Pos {
+	type state struct {
+		block *cfg.Block
+		fresh bool // err is still that of the acquisition
+	}
+	seen := map[state]bool{}
+	var walk func(block *cfg.Block, from int, fresh bool) token.Pos
+	walk = func(block *cfg.Block, from int, fresh bool) token.Pos {
+		for _, node := range block.Nodes[from:] {
+			if node == ast.Node(a.statement) {
+				return a.call.Pos() // around a loop
+			}
+			if a.passesOn(pass, node) {
+				return token.NoPos
+			}
+			if a.err != nil && assigns(pass, node, a.err) {
+				fresh = false
+			}
+			if ret, ok := node.(*ast.ReturnStmt); ok {
+				return ret.Pos()
+			}
+		}
+		for i, next := range block.Succs {
+			if fresh && len(block.Succs) == 2 && i == a.failed(pass, block) {
+				continue // there is no lock
+			}
+			if s := (state{next, fresh}); !seen[s] {
+				seen[s] = true
+				if leak := walk(next, 0, fresh); leak.IsValid() {
+					return leak
+				}
+			}
+		}
+		return token.NoPos
+	}
+	for _, block := range a.graph.Blocks {
+		if i := slices.Index(block.Nodes, ast.Node(a.statement)); i >= 0 && block.Live {
+			return walk(block, i+1, true)
+		}
+	}
+	return token.NoPos
+}
+
+// failed returns which of a block's two successors is taken when the acquisition has failed; -1 where its condition
+// does not tell.
+func (a acquisition) failed(pass *analysis.Pass, block *cfg.Block) int {
+	condition, ok := block.Nodes[len(block.Nodes)-1].(ast.Expr)
+	if !ok || a.err == nil {
+		return -1
+	}
+	switch c := ast.Unparen(condition).(type) {
+	case *ast.BinaryExpr:
+		if !a.isErr(pass, c.X) && !a.isErr(pass, c.Y) {
+			return -1
+		}
+		switch c.Op {
+		case token.NEQ:
+			return 0
+		case token.EQL:
+			return 1
+		}
+	case *ast.CallExpr:
+		if isFunc(callee(pass, c), "errors", "Is", "As", "AsType") && len(c.Args) > 0 && a.isErr(pass, c.Args[0]) {
+			return 0
+		}
+	}
+	return -1
+}
+
+func (a acquisition) isErr(pass *analysis.Pass, e ast.Expr) bool {
+	name, ok := ast.Unparen(e).(*ast.Ident)
+	return ok && pass.TypesInfo.ObjectOf(name) == a.err
+}
+
+// asks are the methods of a Lock that leave it as it is.
+var asks = []string{"Context", "Done", "Err", "Key", "Keys", "Token", "Verify", "GuardTx", "Fence", "Extend"}
+
+// passesOn reports whether a node unlocks the lock, or does something with it that is not followed.
+func (a acquisition) passesOn(pass *analysis.Pass, node ast.Node) (passes bool) {
+	asked := map[*ast.Ident]bool{}
+	ast.Inspect(node, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			if name, ok := n.X.(*ast.Ident); ok && slices.Contains(asks, n.Sel.Name) {
+				asked[name] = true
+			}
+		case *ast.Ident:
+			passes = passes || (pass.TypesInfo.Uses[n] == a.lock && !asked[n])
+		}
+		return !passes
+	})
+	return passes
+}
+
+func assigns(pass *analysis.Pass, node ast.Node, object types.Object) bool {
+	statement, ok := node.(*ast.AssignStmt)
+	return ok && slices.ContainsFunc(statement.Lhs, func(e ast.Expr) bool {
+		name, ok := e.(*ast.Ident)
+		return ok && pass.TypesInfo.ObjectOf(name) == object
+	})
+}

@@ -1,0 +1,14 @@
+// Command pglock-vet finds mistakes with locks in Go programs. The go command runs it:
+//
+//	go vet -vettool=$(which pglock-vet) ./...
+//
+// which is what pglock vet does. What it finds is written in package lockvet.
+package main
+
+import (
+	"golang.org/x/tools/go/analysis/unitchecker"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock-vet/lockvet"
+)
+
+func main() { unitchecker.Main(lockvet.Analyzers()...) }
