@@ -65,6 +65,10 @@ type run struct {
 	allowPooler  bool
 	allowStandby bool
 	verbose      bool
+
+	tick         tick
+	untilSuccess bool
+	due          time.Time // of the tick; zero without one
 }
 
 func newRun() *cobra.Command {
@@ -72,10 +76,11 @@ func newRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] KEY -- COMMAND ARGUMENTS…",
 		Short: "Run a command while holding a lock",
-		Long:  runHelp,
+		Long:  runHelp + "\n\n" + tickHelp,
 		Example: `  pglock run nightly-report -- ./report.sh
   pglock run -n import -- ./import.sh         # exit code 75 if it runs already
   pglock run -w 1m deploy -- sh -c 'make build && make deploy'
+  pglock run --tick @hourly report -- ./report.sh   # on several machines
   pglock run --redis redis://localhost:6379 job -- ./job.sh`,
 		RunE:              r.command,
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
@@ -95,6 +100,8 @@ func newRun() *cobra.Command {
 	flags.Var(&r.lease, "lease", "the server frees the lock of a pglock that is silent for a `duration`")
 	flags.BoolVar(&r.allowPooler, "allow-pooler", false, "say that the proxy keeps sessions (pool_mode = session)")
 	flags.BoolVar(&r.allowStandby, "allow-standby", false, "lock on a hot standby, which excludes nobody elsewhere")
+	flags.Var(&r.tick, "tick", "run the command once for each due time: @hourly, @daily, \"@every 15m\", …")
+	flags.BoolVar(&r.untilSuccess, "until-success", false, "with --tick: run it again until the command succeeds")
 	flags.BoolVarP(&r.verbose, "verbose", "v", false, "say what happens; on a terminal waiting is announced anyway")
 	return cmd
 }
@@ -105,6 +112,9 @@ func (r *run) command(cmd *cobra.Command, args []string) error {
 	}
 	key, argv, err := parseRun(cmd, args)
 	if err != nil {
+		return err
+	}
+	if err := r.checkTick(cmd, key); err != nil {
 		return err
 	}
 	path, err := job.Find(argv[0]) // before there is a lock that somebody could wait for

@@ -25,9 +25,29 @@ type underLock struct {
 // carryOut takes the lock, runs the command to its end, and unlocks. The code is the command's.
 func (u *underLock) carryOut(path string, argv []string) (code int, err error) {
 	ctx := context.Background() // signals end what can be ended
+	if u.ticks() {
+		ran, err := job.While(ctx, u.signals, u.look)
+		if err != nil {
+			return 0, u.notRun(nil, err)
+		}
+		if ran {
+			u.alreadyRan()
+			return 0, nil
+		}
+	}
 	lock, err := job.While(ctx, u.signals, u.acquire)
 	if err != nil {
 		return 0, u.notRun(lock, err)
+	}
+	if u.ticks() {
+		ran, err := u.await(lock.Context(ctx), u.begin())
+		if err != nil {
+			return 0, errors.Join(u.failed(err), unlock(ctx, lock))
+		}
+		if ran {
+			u.alreadyRan()
+			return 0, unlock(ctx, lock)
+		}
 	}
 	environment, err := u.environment(ctx, lock)
 	if err != nil {
@@ -42,7 +62,7 @@ func (u *underLock) carryOut(path string, argv []string) (code int, err error) {
 	}
 	told := u.supervise(lock, command)
 	code, err = command.Code()
-	return code, errors.Join(err, u.finish(ctx, lock, code, told))
+	return code, errors.Join(err, u.ended(ctx, lock, code), u.finish(ctx, lock, code, told))
 }
 
 // acquire asks first whether the lock is free, so that it can say who is in the way before it waits.
@@ -89,11 +109,15 @@ func (u *underLock) notRun(lock *pglock.Lock, err error) error {
 
 // environment is that of pglock with what it says of the lock. What an outer pglock said of another lock is left out.
 func (u *underLock) environment(ctx context.Context, lock *pglock.Lock) ([]string, error) {
-	const key, fence = "PGLOCK_KEY=", "PGLOCK_FENCE="
+	const key, fence, due = "PGLOCK_KEY=", "PGLOCK_FENCE=", "PGLOCK_DUE="
 	environment := slices.DeleteFunc(os.Environ(), func(variable string) bool {
-		return strings.HasPrefix(variable, key) || strings.HasPrefix(variable, fence)
+		return strings.HasPrefix(variable, key) || strings.HasPrefix(variable, fence) ||
+			strings.HasPrefix(variable, due)
 	})
 	environment = append(environment, key+u.key.String())
+	if u.ticks() {
+		environment = append(environment, due+u.due.Format(time.RFC3339))
+	}
 	ctx, cancel := context.WithTimeout(ctx, u.patience())
 	defer cancel()
 	token, err := lock.Fence(ctx)

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+const tickHelp = `With --tick the command runs once for each due time, on whichever machine is
+first; a lock alone only prevents that two run at a time. A tick is @hourly,
+@daily, @weekly (from Sunday), @monthly or @yearly, all in UTC, or @every and a
+duration, counted from 1970. The due time is the last one by the clock of this
+machine, and is waited for where that is ahead of the server's. So all machines
+may have the same line in their crontabs, and clocks that differ do no harm:
+
+  0 * * * *  pglock run --tick @hourly report -- ./report.sh
+
+A tick that has been run is no failure: the exit code is 0. It counts from the
+moment at which the command starts, or with --until-success once it has ended
+with code 0; until then it is run again when asked for. The command gets
+PGLOCK_DUE in its environment. Ticks are recorded in schema pglock, or on Redis.`
+
+// tick is the value of the flag --tick.
+type tick struct {
+	spec string
+	last func(time.Time) time.Time // the last due time that is not after a time
+}
+
+func (t *tick) String() string { return t.spec }
+func (t *tick) Type() string   { return "@hourly" }
+
+func (t *tick) Set(spec string) error {
+	date := func(date func(time.Time) time.Time) func(time.Time) time.Time {
+		return func(now time.Time) time.Time { return date(now.UTC()) }
+	}
+	known := map[string]func(time.Time) time.Time{
+		"@hourly": date(func(t time.Time) time.Time { return t.Truncate(time.Hour) }),
+		"@daily": date(func(t time.Time) time.Time {
+			return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
+		}),
+		"@weekly": date(func(t time.Time) time.Time {
+			return time.Date(t.Year(), t.Month(), t.Day()-int(t.Weekday()), 0, 0, 0, 0, time.UTC)
+		}),
+		"@monthly": date(func(t time.Time) time.Time {
+			return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
+		}),
+		"@yearly": date(func(t time.Time) time.Time { return time.Date(t.Year(), 1, 1, 0, 0, 0, 0, time.UTC) }),
+	}
+	known["@midnight"], known["@annually"] = known["@daily"], known["@yearly"]
+	last := known[spec]
+	if text, every := strings.CutPrefix(spec, "@every "); every {
+		var period seconds
+		if err := period.Set(strings.TrimSpace(text)); err != nil {
+			return err
+		}
+		step := time.Duration(period).Truncate(time.Microsecond)
+		if step < time.Second {
+			return errors.New("a tick must be at least a second long")
+		}
+		last = func(now time.Time) time.Time {
+			return now.UTC().Add(-time.Duration(now.UnixNano() % int64(step)))
+		}
+	}
+	if last == nil {
+		return errors.New("want @hourly, @daily, @weekly, @monthly, @yearly, or @every and a duration")
+	}
+	t.spec, t.last = spec, last
+	return nil
+}
+
+// checkTick refuses what does not go with --tick.
+func (r *run) checkTick(cmd *cobra.Command, key pglock.Key) error {
+	switch {
+	case r.tick.last == nil && r.untilSuccess:
+		return misuse(cmd, "--until-success needs --tick")
+	case r.tick.last == nil:
+		return nil
+	case r.shared:
+		return misuse(cmd, "--tick contradicts -s: runs of a tick exclude each other")
+	case key.Name() == "":
+		return misuse(cmd, "--tick needs a key that is a name, and %q is none", key)
+	}
+	r.due = r.tick.last(time.Now()).Truncate(time.Microsecond)
+	return nil
+}
+
+// ticks reports whether the command is run for a due time.
+func (r *run) ticks() bool { return !r.due.IsZero() }
+
+// begin and end are the steps before and after the command.
+func (r *run) begin() driver.TickStep {
+	if r.untilSuccess {
+		return driver.TickAttempt
+	}
+	return driver.TickStart
+}
+
+func (r *run) end() driver.TickStep {
+	if r.untilSuccess {
+		return driver.TickDone
+	}
+	return driver.TickFinish
+}
+
+// await takes a step when the server's clock has reached the due time, and reports whether the tick had been run already.
+func (u *underLock) await(ctx context.Context, step driver.TickStep) (ran bool, err error) {
+	for {
+		state, err := u.record(ctx, step)
+		ahead := u.due.Sub(state.At)
+		if err != nil || state.Done || ahead <= 0 {
+			return state.Done, err
+		}
+		select {
+		case <-time.After(ahead):
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+	}
+}
+
+// look is the step before the lock, so that those who come too late do not queue up for it.
+func (u *underLock) look(ctx context.Context) (ran bool, err error) {
+	return u.await(ctx, driver.TickLook)
+}
+
+func (u *underLock) record(ctx context.Context, step driver.TickStep) (driver.TickState, error) {
+	const keep = 400 * 24 * time.Hour // more than a year, for @yearly
+	state, err := u.locker.Tick(ctx, driver.TickRequest{Job: u.key.Name(), Due: u.due, Step: step, Keep: keep})
+	if err != nil {
+		return state, fmt.Errorf("tick %s of %q: %w", u.due.Format(time.RFC3339), u.key, err)
+	}
+	return state, nil
+}
+
+// alreadyRan says so where that is wanted.
+func (u *underLock) alreadyRan() {
+	if u.verbose {
+		say(os.Stderr, "%v", u.failed(fmt.Errorf("tick %s of %q has been run", u.due.Format(time.RFC3339), u.key)))
+	}
+}
+
+// ended records that the command has succeeded, for as long as the lock is held.
+func (u *underLock) ended(ctx context.Context, lock *pglock.Lock, code int) error {
+	if !u.ticks() || code != 0 || lock.Err() != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, u.patience())
+	defer cancel()
+	if _, err := u.record(ctx, u.end()); err != nil {
+		return u.failed(err)
+	}
+	return nil
+}
