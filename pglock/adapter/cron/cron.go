@@ -1,0 +1,166 @@
+// Package cron runs jobs of robfig/cron once for each due time, in one of many processes that all have the same crontab:
+//
+//	c := cron.New()
+//	runs, err := pglockcron.New(c, jobs) // of package schedule
+//	…
+//	_, err = runs.Add("0 4 * * *", "nightly-report", func(ctx context.Context, lock *pglock.Lock) error {
+//		return report(ctx)
+//	})
+//	c.Start()
+//
+// A cron.JobWrapper is not told for which time a job is run, so the Schedule is wrapped: the due time is what it said, not
+// when the job began. Clocks that differ by some seconds therefore do no harm.
+package cron
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/schedule"
+)
+
+// Cron adds jobs of package schedule to a [cron.Cron].
+type Cron struct {
+	cron    *cron.Cron
+	jobs    *schedule.Jobs
+	ctx     context.Context
+	parser  cron.ScheduleParser
+	onError func(name string, due time.Time, err error)
+}
+
+// Option configures a [Cron].
+type Option func(*Cron) error
+
+// WithContext is the parent of the contexts of all runs. The default does not end.
+func WithContext(ctx context.Context) Option {
+	return func(c *Cron) error {
+		if ctx == nil {
+			return errors.New("the context is nil")
+		}
+		c.ctx = ctx
+		return nil
+	}
+}
+
+// WithParser reads the specs of [Cron.Add]. The default reads five fields and descriptors such as @hourly, as cron.New
+// does; give the one that the [cron.Cron] was made with, such as one with seconds.
+func WithParser(p cron.ScheduleParser) Option {
+	return func(c *Cron) error {
+		if p == nil {
+			return errors.New("the parser is nil")
+		}
+		c.parser = p
+		return nil
+	}
+}
+
+// OnError is called with the error of a run, but not with [schedule.ErrAlreadyRan]. robfig/cron has no place for it; by
+// default it is dropped, and an Observer of the Locker sees it all the same.
+func OnError(f func(name string, due time.Time, err error)) Option {
+	return func(c *Cron) error {
+		c.onError = f
+		return nil
+	}
+}
+
+// New returns a Cron that adds jobs to c.
+func New(c *cron.Cron, jobs *schedule.Jobs, opts ...Option) (*Cron, error) {
+	if c == nil || jobs == nil {
+		return nil, errors.New("pglock/adapter/cron: the Cron or the Jobs are nil")
+	}
+	result := &Cron{
+		cron: c, jobs: jobs, ctx: context.Background(),
+		parser: cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor),
+	}
+	for _, opt := range opts {
+		if opt == nil {
+			return nil, errors.New("pglock/adapter/cron: an Option is nil")
+		}
+		if err := opt(result); err != nil {
+			return nil, fmt.Errorf("pglock/adapter/cron: %w", err)
+		}
+	}
+	return result, nil
+}
+
+// Add adds fn as the job name, due when spec says. An "@every" is counted from 1970, not from the start of this process,
+// which others do not share. Options are those of [schedule.Jobs.Run].
+func (c *Cron) Add(
+	spec, name string, fn func(ctx context.Context, lock *pglock.Lock) error, opts ...schedule.JobOption,
+) (cron.EntryID, error) {
+	s, err := c.parser.Parse(spec)
+	if err != nil {
+		return 0, fmt.Errorf("pglock/adapter/cron: job %q: %w", name, err)
+	}
+	return c.Schedule(s, name, fn, opts...)
+}
+
+// Schedule is [Cron.Add] for a schedule of the caller's, which must give every process the same times.
+func (c *Cron) Schedule(
+	s cron.Schedule, name string, fn func(ctx context.Context, lock *pglock.Lock) error, opts ...schedule.JobOption,
+) (cron.EntryID, error) {
+	if s == nil || fn == nil {
+		return 0, fmt.Errorf("pglock/adapter/cron: job %q: the schedule or the function is nil", name)
+	}
+	if constant, ok := s.(cron.ConstantDelaySchedule); ok {
+		aligned, err := schedule.Every(constant.Delay)
+		if err != nil {
+			return 0, fmt.Errorf("pglock/adapter/cron: job %q: %w", name, err)
+		}
+		s = aligned
+	}
+	dues := &dues{schedule: s}
+	return c.cron.Schedule(dues, cron.FuncJob(func() {
+		due, ok := dues.take(time.Now())
+		if !ok {
+			return // an earlier run has taken its time
+		}
+		err := c.jobs.Run(c.ctx, name, due, fn, opts...)
+		if err != nil && !errors.Is(err, schedule.ErrAlreadyRan) && c.onError != nil {
+			c.onError(name, due, err)
+		}
+	})), nil
+}
+
+// dues is a schedule that remembers what it said. Cron asks it for the next time, sleeps until then, starts the job in a
+// goroutine, and asks again, so there may be newer times than the job's when it begins.
+type dues struct {
+	schedule cron.Schedule
+
+	mu   sync.Mutex
+	said []time.Time
+}
+
+// Next implements [cron.Schedule].
+func (d *dues) Next(t time.Time) time.Time {
+	next := d.schedule.Next(t)
+	if !next.IsZero() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.said = append(d.said, next)
+	}
+	return next
+}
+
+// take returns the newest time that has come, and forgets the older ones.
+func (d *dues) take(now time.Time) (due time.Time, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var left []time.Time
+	for _, t := range d.said {
+		switch {
+		case t.After(now):
+			left = append(left, t)
+		case !ok || t.After(due):
+			due, ok = t, true
+		}
+	}
+	d.said = left
+	return due, ok
+}

@@ -1,0 +1,98 @@
+package cron_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	pglockcron "github.com/pglock-toolkit/pglock/pglock/adapter/cron"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
+	"github.com/pglock-toolkit/pglock/pglock/schedule"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Three processes, which were started at different moments, have the same crontab.
+func TestCronRunsAJobOnceForEachDueTime(t *testing.T) {
+	for _, spec := range []string{"*/5 * * * *", "@every 5m"} {
+		t.Run(spec, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := locktest.NewServer()
+				var mu sync.Mutex
+				runs := map[time.Time]int{}
+				var crons []*cron.Cron
+				var lockers []*pglock.Locker
+				for range 3 {
+					l, err := server.Locker(pglock.WithObserver(&pglock.Observer{Ticked: func(_ context.Context, tick pglock.Ticked) {
+						mu.Lock()
+						defer mu.Unlock()
+						if tick.Ran {
+							runs[tick.Due]++
+						}
+					}}))
+					must(t, err)
+					jobs, err := schedule.New(l)
+					must(t, err)
+					c := cron.New(cron.WithLocation(time.UTC))
+					adapter, err := pglockcron.New(c, jobs, pglockcron.OnError(func(_ string, _ time.Time, err error) { t.Error(err) }))
+					must(t, err)
+					_, err = adapter.Add(spec, "job", func(context.Context, *pglock.Lock) error {
+						time.Sleep(time.Second) // shorter than the distance between the processes
+						return nil
+					})
+					must(t, err)
+					c.Start()
+					crons, lockers = append(crons, c), append(lockers, l)
+					time.Sleep(7 * time.Second)
+				}
+				time.Sleep(time.Hour)
+				for i, c := range crons {
+					<-c.Stop().Done()
+					must(t, lockers[i].Close(t.Context()))
+				}
+				if len(runs) != 12 {
+					t.Errorf("it ran for %d due times in an hour, want 12: %v", len(runs), runs)
+				}
+				for due, n := range runs {
+					if n != 1 || due.Minute()%5 != 0 || due.Second() != 0 {
+						t.Errorf("it ran %d times for %v", n, due)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestCronMisuseIsAnError(t *testing.T) {
+	l, err := locktest.NewMemory()
+	must(t, err)
+	jobs, err := schedule.New(l)
+	must(t, err)
+	if _, err := pglockcron.New(nil, jobs); err == nil {
+		t.Error("a nil Cron is no error")
+	}
+	if _, err := pglockcron.New(cron.New(), jobs, nil); err == nil {
+		t.Error("a nil option is no error")
+	}
+	c, err := pglockcron.New(cron.New(), jobs)
+	must(t, err)
+	if _, err := c.Add("* *", "job", func(context.Context, *pglock.Lock) error { return nil }); err == nil ||
+		!strings.Contains(err.Error(), `"job"`) {
+		t.Error(err)
+	}
+	if _, err := c.Add("@hourly", "job", nil); err == nil {
+		t.Error("a nil function is no error")
+	}
+	must(t, l.Close(t.Context()))
+}
