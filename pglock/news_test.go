@@ -254,3 +254,31 @@ func TestEndedLocksAreGivenBackBeforeTheirKeysAreAskedForAgain(t *testing.T) {
 		})
 	}
 }
+
+// The same with the real backend, whose server has fallen silent.
+func TestCloseOnASilentPostgresIsBounded(t *testing.T) {
+	db := testenv.Database(t)
+	hole := newBlackHole(t, db)
+	l, err := pglock.NewWithConfig(hole.config(t, db), pglock.WithLease(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range faultKeys(500) {
+		mustLock(t, l, key)
+	}
+	hole.cut(true, true)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- l.Close(ended) }()
+	select {
+	case err := <-closed:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("Close: %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("Close of 500 locks on a silent server takes more than a minute")
+	}
+	hole.cut(false, false)
+	terminateHolders(t, db.Connect(t))
+}
