@@ -1,0 +1,274 @@
+package migrationtools
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"ariga.io/atlas/sql/migrate"
+	atlas "ariga.io/atlas/sql/postgres"
+	golangmigrate "github.com/golang-migrate/migrate/v4"
+	pgxdriver "github.com/golang-migrate/migrate/v4/database/pgx/v5"
+	"github.com/golang-migrate/migrate/v4/source/iofs"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// tools apply all files to the database of a connection string, in one session each where they can be told to, and return
+// what SHOW search_path is in it afterwards.
+var tools = map[string]func(t *testing.T, connString string) (searchPath string){
+	"psql":                    byPsql,
+	"psql in a transaction":   byPsqlInOneTransaction,
+	"golang-migrate":          byGolangMigrate,
+	"goose":                   byGoose,
+	"Atlas":                   byAtlas,
+	"as dbmate, file by file": asDbmate,
+}
+
+func TestToolsInstallTheSameOnADatabaseOfTraps(t *testing.T) {
+	fresh := testenv.Database(t)
+	check(t, migrations.Up(t.Context(), fresh.Pool(t)))
+	want := definitions(t, fresh)
+	for name, run := range tools {
+		t.Run(name+" with operators in public", func(t *testing.T) {
+			wantSame(t, run, want, `"$user", public`, func(tenant *testenv.Tenant) { tenant.PlantOperators("public") })
+		})
+	}
+	// On such a path the statements of the other tools would already be the tenant's.
+	for _, name := range []string{"psql", "psql in a transaction"} {
+		t.Run(name+" on a search_path of traps", func(t *testing.T) {
+			wantSame(t, tools[name], want, "trap, public, pg_catalog", (*testenv.Tenant).PlantSearchPath)
+		})
+	}
+}
+
+// wantSame runs a tool in a database with traps, and compares.
+func wantSame(
+	t *testing.T, run func(*testing.T, string) string, want, searchPath string, plant func(*testenv.Tenant),
+) {
+	t.Helper()
+	db := testenv.Database(t)
+	tenant := db.Tenant(t)
+	plant(tenant)
+	if after := run(t, db.ConnString()); after != searchPath {
+		t.Errorf("search_path was %s and is %s", searchPath, after)
+	}
+	if got := definitions(t, db); got != want {
+		t.Errorf("it has made\n%s\nUp makes\n%s", got, want)
+	}
+	pool := db.Pool(t)
+	check(t, migrations.Up(t.Context(), pool))
+	version, err := migrations.Version(t.Context(), pool)
+	if err != nil || version != migrations.Latest() {
+		t.Errorf("Version = %d, %v", version, err)
+	}
+	pool.Close()
+	tenant.WantNothingGained("after the migrations")
+}
+
+func byPsql(t *testing.T, connString string) string {
+	arguments := []string{"--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1"}
+	for _, name := range ups(t) {
+		arguments = append(arguments, "--file="+write(t, name))
+	}
+	return psql(t, append(arguments, connString)...)
+}
+
+func byPsqlInOneTransaction(t *testing.T, connString string) string {
+	var all strings.Builder
+	check(t, migrations.Print(&all))
+	file := filepath.Join(t.TempDir(), "all.sql")
+	check(t, os.WriteFile(file, []byte(all.String()), 0o600))
+	return psql(t, "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--single-transaction", "--file="+file, connString)
+}
+
+func psql(t *testing.T, arguments ...string) string {
+	t.Helper()
+	last := len(arguments) - 1
+	arguments = slices.Insert(arguments, last, "--tuples-only", "--no-align", "--command=SHOW search_path")
+	output, err := exec.Command("psql", arguments...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("psql: %v\n%s", err, output)
+	}
+	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
+	return lines[len(lines)-1]
+}
+
+func byGolangMigrate(t *testing.T, connString string) string {
+	db := open(t, connString)
+	driver, err := pgxdriver.WithInstance(db, &pgxdriver.Config{})
+	check(t, err)
+	files, err := iofs.New(migrations.FS, ".")
+	check(t, err)
+	m, err := golangmigrate.NewWithInstance("pglock", files, "pgx5", driver)
+	check(t, err)
+	check(t, m.Up())
+	path := searchPath(t, db)
+	source, database := m.Close()
+	check(t, errors.Join(source, database))
+	return path
+}
+
+func byGoose(t *testing.T, connString string) string {
+	files := fstest.MapFS{}
+	for _, name := range ups(t) {
+		up := "-- +goose Up\n-- +goose StatementBegin\n" + read(t, name) + "-- +goose StatementEnd\n"
+		files[strings.TrimSuffix(name, ".up.sql")+".sql"] = &fstest.MapFile{Data: []byte(up)}
+	}
+	db := open(t, connString)
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, files)
+	check(t, err)
+	_, err = provider.Up(t.Context())
+	check(t, err)
+	return searchPath(t, db)
+}
+
+func byAtlas(t *testing.T, connString string) string {
+	dir, err := migrate.NewLocalDir(t.TempDir())
+	check(t, err)
+	for _, name := range ups(t) {
+		check(t, dir.WriteFile(strings.TrimSuffix(name, ".up.sql")+".sql", []byte(read(t, name))))
+	}
+	sum, err := dir.Checksum()
+	check(t, err)
+	check(t, migrate.WriteSumFile(dir, sum))
+	db := open(t, connString)
+	driver, err := atlas.Open(db)
+	check(t, err)
+	executor, err := migrate.NewExecutor(driver, dir, &revisions{}, migrate.WithAllowDirty(true))
+	check(t, err)
+	check(t, executor.ExecuteN(t.Context(), 0))
+	return searchPath(t, db)
+}
+
+// revisions is where Atlas's library keeps what it has done; its command has a table.
+type revisions struct{ all []*migrate.Revision }
+
+func (r *revisions) Ident() *migrate.TableIdent { return &migrate.TableIdent{Name: "revisions"} }
+
+func (r *revisions) ReadRevisions(context.Context) ([]*migrate.Revision, error) { return r.all, nil }
+
+func (r *revisions) ReadRevision(_ context.Context, version string) (*migrate.Revision, error) {
+	for _, revision := range r.all {
+		if revision.Version == version {
+			return revision, nil
+		}
+	}
+	return nil, migrate.ErrRevisionNotExist
+}
+
+func (r *revisions) WriteRevision(_ context.Context, revision *migrate.Revision) error {
+	r.all = slices.DeleteFunc(r.all, func(other *migrate.Revision) bool { return other.Version == revision.Version })
+	r.all = append(r.all, revision)
+	return nil
+}
+
+func (r *revisions) DeleteRevision(_ context.Context, version string) error {
+	r.all = slices.DeleteFunc(r.all, func(other *migrate.Revision) bool { return other.Version == version })
+	return nil
+}
+
+// asDbmate does what dbmate does, which cannot be had as a module here: a transaction for each file, in which the version
+// is recorded, in a table without a schema, behind the file.
+func asDbmate(t *testing.T, connString string) string {
+	db := open(t, connString)
+	_, err := db.ExecContext(t.Context(), "CREATE TABLE IF NOT EXISTS schema_migrations (version varchar PRIMARY KEY)")
+	check(t, err)
+	for _, name := range ups(t) {
+		tx, err := db.BeginTx(t.Context(), nil)
+		check(t, err)
+		_, err = tx.ExecContext(t.Context(), read(t, name))
+		check(t, err)
+		_, err = tx.ExecContext(t.Context(), "INSERT INTO schema_migrations (version) VALUES ($1)", name)
+		check(t, err)
+		check(t, tx.Commit())
+	}
+	return searchPath(t, db)
+}
+
+// open returns a database of one connection, so that what a tool has set there can be seen.
+func open(t *testing.T, connString string) *sql.DB {
+	t.Helper()
+	config, err := pgx.ParseConfig(connString)
+	check(t, err)
+	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol // files have many statements
+	db := stdlib.OpenDB(*config)
+	db.SetMaxIdleConns(1)
+	t.Cleanup(func() { _ = db.Close() }) // golang-migrate closes it too
+	return db
+}
+
+func searchPath(t *testing.T, db *sql.DB) (path string) {
+	t.Helper()
+	check(t, db.QueryRowContext(t.Context(), "SHOW search_path").Scan(&path))
+	return path
+}
+
+// ups are the files in order.
+func ups(t *testing.T) (names []string) {
+	t.Helper()
+	entries, err := migrations.FS.ReadDir(".")
+	check(t, err)
+	for _, entry := range entries {
+		if strings.HasSuffix(entry.Name(), ".up.sql") {
+			names = append(names, entry.Name())
+		}
+	}
+	if len(names) != int(migrations.Latest()) {
+		t.Fatalf("there are %d files", len(names))
+	}
+	return names
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := migrations.FS.ReadFile(name)
+	check(t, err)
+	return string(text)
+}
+
+func write(t *testing.T, name string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	check(t, os.WriteFile(path, []byte(read(t, name)), 0o600))
+	return path
+}
+
+// definitions are those of all that has code.
+func definitions(t *testing.T, db *testenv.DB) (all string) {
+	t.Helper()
+	config := db.Config(t).ConnConfig
+	config.RuntimeParams["search_path"] = "pg_catalog"
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	check(t, err)
+	defer func() { check(t, conn.Close(context.Background())) }()
+	check(t, conn.QueryRow(t.Context(), `
+		SELECT string_agg(line, E'\n' ORDER BY line) FROM (
+			SELECT pg_get_viewdef(c.oid) FROM pg_class AS c
+			WHERE c.relnamespace = 'pglock'::regnamespace AND c.relkind = 'v'
+			UNION ALL SELECT pg_get_functiondef(p.oid) FROM pg_proc AS p WHERE p.pronamespace = 'pglock'::regnamespace
+			UNION ALL SELECT c.conname || ' ' || pg_get_constraintdef(c.oid)
+			FROM pg_constraint AS c WHERE c.connamespace = 'pglock'::regnamespace
+		) AS definition (line)`).Scan(&all))
+	return all
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
