@@ -37,6 +37,9 @@ func Columns(s string) (n int) {
 }
 
 func runeColumns(r rune) int {
+	if r < utf8.RuneSelf {
+		return 1
+	}
 	if unicode.In(r, unicode.Mn, unicode.Me) {
 		return 0
 	}
