@@ -30,7 +30,7 @@ type storm struct {
 func cancelledAcquires(t *testing.T, tally *faults.Tally) {
 	_, pool := newServer(t)
 	s := &storm{T: t, tally: tally, pool: pool}
-	for i := range 12 {
+	for i := range 8 {
 		s.keys = append(s.keys, pglock.NewKey(fmt.Sprintf("storm:%d", i)))
 	}
 	for _, distance := range []time.Duration{0, 0, 0, time.Millisecond} {
@@ -52,6 +52,10 @@ func cancelledAcquires(t *testing.T, tally *faults.Tally) {
 	}
 }
 
+// A Locker has so many callers who wait for some time, and so are in the server's queue, and so many who give up behind
+// them or on the way to the server.
+const patient, hasty = 12, 64
+
 // round has callers give up so many acquires, and looks whether any of those has taken something.
 func (s *storm) round(cancelled int64) {
 	s.history = histories.New()
@@ -60,13 +64,17 @@ func (s *storm) round(cancelled int64) {
 	defer stop()
 	var blockers, workers sync.WaitGroup
 	blockers.Go(func() { s.block(ctx) })
+	work := func(l *pglock.Locker, atMost time.Duration) {
+		for s.tally.Cancelled.Load() < enough && !s.Failed() {
+			s.acquire(l, atMost)
+		}
+	}
 	for _, l := range s.lockers {
-		for range 16 {
-			workers.Go(func() {
-				for s.tally.Cancelled.Load() < enough && !s.Failed() {
-					s.acquire(l)
-				}
-			})
+		for range patient {
+			workers.Go(func() { work(l, 200*time.Millisecond) })
+		}
+		for range hasty {
+			workers.Go(func() { work(l, 2*time.Millisecond) })
 		}
 	}
 	workers.Wait()
@@ -103,9 +111,15 @@ func (s *storm) block(ctx context.Context) {
 }
 
 // acquire asks for a lock in one of the ways, with a context that may end before, during or after the wait.
-func (s *storm) acquire(l *pglock.Locker) {
-	ctx, cancel := context.WithTimeout(context.Background(), rand.N(2*time.Millisecond))
+func (s *storm) acquire(l *pglock.Locker, atMost time.Duration) {
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	if rand.IntN(50) == 0 { // the error of a wait whose time is over names the holders, which takes a query
+		ctx, cancel = context.WithTimeout(ctx, rand.N(atMost))
+		defer cancel()
+	} else {
+		defer time.AfterFunc(rand.N(atMost), cancel).Stop()
+	}
 	i, shared := rand.IntN(len(s.keys)), rand.IntN(3) == 0
 	var opts []pglock.LockOption
 	if shared {
@@ -115,10 +129,10 @@ func (s *storm) acquire(l *pglock.Locker) {
 	s.tally.Operations.Add(1)
 	var lock *pglock.Lock
 	var err error
-	switch rand.IntN(6) {
+	switch rand.IntN(32) {
 	case 0:
 		lock, err = l.LockAll(ctx, []pglock.Key{s.keys[i], s.keys[(i+1)%len(s.keys)]}, opts...)
-	case 1:
+	case 1, 2, 3, 4:
 		lock, err = l.TryLock(ctx, s.keys[i], opts...)
 	default:
 		lock, err = l.Lock(ctx, s.keys[i], opts...)
@@ -126,7 +140,7 @@ func (s *storm) acquire(l *pglock.Locker) {
 	switch {
 	case err == nil:
 		s.use(lock, shared, asked)
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		s.tally.Cancelled.Add(1)
 	case !errors.Is(err, pglock.ErrNotAcquired):
 		s.Errorf("an acquire failed: %v", err)

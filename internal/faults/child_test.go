@@ -239,7 +239,9 @@ func (c *child) strike(kill bool) {
 			violation(c.T, c.tally, "a process that was frozen said %q, %v", event, err)
 			return
 		}
-		c.add(name, histories.Held, from, from)
+		if from >= 0 { // otherwise the lock was lost before the first look
+			c.add(name, histories.Held, from, from)
+		}
 		c.add(name, histories.Lost, 0, to)
 	}
 }
