@@ -28,7 +28,14 @@ type options struct {
 // line is one template with its arguments.
 type line struct {
 	template keytemplate.Template
+	params   []argument
 	shared   bool
+}
+
+// argument is a parameter of a template, and the number of the query's argument for it.
+type argument struct {
+	*keytemplate.Param
+	number int
 }
 
 // parseRule reads what keytemplate.Lock.Use has written.
@@ -38,7 +45,15 @@ func parseRule(locks []string) (r rule, err error) {
 		if err != nil {
 			return rule{}, err
 		}
-		r.lines = append(r.lines, line{lock.Template, lock.Shared})
+		l := line{template: lock.Template, shared: lock.Shared}
+		for _, p := range lock.Params() {
+			n, ok := p.Number()
+			if !ok {
+				return rule{}, fmt.Errorf("%q: {%s} has no number", text, p.Name)
+			}
+			l.params = append(l.params, argument{p, n})
+		}
+		r.lines = append(r.lines, l)
 		r.try = r.try || lock.Try
 		r.savepoint = r.savepoint || lock.Savepoint
 		if lock.MaxWait != nil {
@@ -70,23 +85,21 @@ func (r rule) locks(arguments []any) (all []wanted, err error) {
 
 // names makes one name, or of an array one for each element.
 func (l line) names(arguments []any) ([]string, error) {
-	params := l.template.Params()
-	values, array := make([]string, len(params)), -1
+	values, array := make([]string, len(l.params)), -1
 	var many []any
-	for i, p := range params {
-		n, _ := p.Number()
-		if n > len(arguments) {
-			return nil, fmt.Errorf("lock %s: {%s} is argument %d of %d", l.template, p.Name, n, len(arguments))
+	for i, p := range l.params {
+		if p.number > len(arguments) {
+			return nil, fmt.Errorf("lock %s: {%s} is argument %d of %d", l.template, p.Name, p.number, len(arguments))
 		}
 		var err error
 		if p.Array {
 			array = i
-			many, err = elements(arguments[n-1])
+			many, err = elements(arguments[p.number-1])
 		} else {
-			values[i], err = encode(p.Type, arguments[n-1])
+			values[i], err = encode(p.Type, arguments[p.number-1])
 		}
 		if err != nil {
-			return nil, l.invalid(p, err)
+			return nil, l.invalid(p.Param, err)
 		}
 	}
 	if array < 0 {
@@ -94,9 +107,9 @@ func (l line) names(arguments []any) ([]string, error) {
 	}
 	var names []string
 	for i, element := range many {
-		text, err := encode(params[array].Type, element)
+		text, err := encode(l.params[array].Type, element)
 		if err != nil {
-			return nil, l.invalid(params[array], fmt.Errorf("element %d: %w", i+1, err))
+			return nil, l.invalid(l.params[array].Param, fmt.Errorf("element %d: %w", i+1, err))
 		}
 		values[array] = text
 		if names, err = l.name(names, values); err != nil {
@@ -121,6 +134,9 @@ func (l line) invalid(p *keytemplate.Param, err error) error {
 // inOrder sorts the locks into the order in which pglock takes several, so that no two queries can wait for each other,
 // and keeps one of those with the same key, the exclusive one.
 func inOrder(locks []wanted) []wanted {
+	if len(locks) < 2 {
+		return locks
+	}
 	locks = slices.Clone(locks)
 	slices.SortFunc(locks, func(a, b wanted) int {
 		return cmp.Or(a.key.ID().Compare(b.key.ID()), strings.Compare(mode(a.shared), mode(b.shared)))

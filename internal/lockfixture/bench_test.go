@@ -1,0 +1,52 @@
+package lockfixture_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/lockfixture/pgxdb"
+	"github.com/pglock-toolkit/pglock/internal/lockfixture/pgxlocks"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// BenchmarkQueryWithItsLock compares a generated query with the batch that one would write by hand, in turns, by the
+// medians.
+func BenchmarkQueryWithItsLock(b *testing.B) {
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec} {
+		b.Run(mode.String(), func(b *testing.B) {
+			conn, _ := connect(b, database(b).ConnString(), mode)
+			tx, ctx := begin(b, conn), b.Context()
+			q := pgxdb.New(pgxlocks.Tx(tx))
+			generated := func() { _, err := q.GetInvoice(ctx, 1); check(b, err) }
+			byHand := func() {
+				batch := &pgx.Batch{}
+				pglock.QueueLockTx(batch, pglock.NewKey("invoice:1"), pglock.Shared())
+				var i pgxdb.Invoice
+				batch.Queue(pgxdb.GetInvoice, int64(1)).QueryRow(func(row pgx.Row) error {
+					return row.Scan(&i.ID, &i.Tenant, &i.Paid, &i.Note)
+				})
+				check(b, tx.SendBatch(ctx, batch).Close())
+			}
+			var ours, theirs []time.Duration
+			for b.Loop() {
+				ours, theirs = append(ours, timed(generated)), append(theirs, timed(byHand))
+			}
+			slices.Sort(ours)
+			slices.Sort(theirs)
+			a, h := ours[len(ours)/2], theirs[len(theirs)/2]
+			b.ReportMetric(float64(a.Microseconds()), "µs/generated")
+			b.ReportMetric(float64(h.Microseconds()), "µs/by-hand")
+			b.ReportMetric(float64(a)/float64(h), "times-by-hand")
+			b.ReportMetric(0, "ns/op") // of both together: it says nothing
+		})
+	}
+}
+
+func timed(call func()) time.Duration {
+	start := time.Now()
+	call()
+	return time.Since(start)
+}
