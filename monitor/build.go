@@ -17,6 +17,7 @@ func newSnapshot(t tables, o options) (*Snapshot, error) {
 	if err := giveNames(grouped, t, o); err != nil {
 		return nil, err
 	}
+	recognisePrimitives(grouped, t)
 	locks := inOrder(grouped, t.server.Database)
 	return &Snapshot{
 		Version:         FormatVersion,
@@ -51,7 +52,7 @@ func (t tables) locks() iter.Seq2[identity, *monitordb.LocksRow] {
 func group(t tables, found map[string]Session) map[identity]*Lock {
 	grouped := map[identity]*Lock{}
 	for id, row := range t.locks() {
-		if marksSession(id, row) {
+		if marksSession(id, row) || marksLeader(id) {
 			continue
 		}
 		lock := grouped[id]
@@ -77,6 +78,7 @@ func newLock(id identity, database string) *Lock {
 		Key:         id.text(nil),
 		Names:       []string{},
 		Guesses:     []Guess{},
+		Kind:        PlainLock,
 		Space:       id.space(),
 		Objsubid:    id.objsubid,
 		Number:      id.number,

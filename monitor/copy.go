@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -128,7 +129,7 @@ func (s *sieve) Write(p []byte) (int, error) {
 func (s *sieve) keep(line []byte) {
 	number, text, _ := bytes.Cut(line, []byte("\t"))
 	key, err := strconv.ParseInt(string(number), 10, 64)
-	if err != nil || (s.wanted != nil && !s.wanted[key]) {
+	if err != nil || (s.wanted != nil && !s.wanted[key] && !bytes.HasPrefix(text, []byte(lockkeys.SemaphorePrefix))) {
 		return
 	}
 	if name := unescape(text); pglock.NewKey(name).Int64() == key && !slices.Contains(s.names[key], name) {

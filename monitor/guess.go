@@ -37,6 +37,14 @@ func (g Guess) String() string { return string(g.Confidence) + " " + g.Text }
 // Label is what a person should read for the lock in one word or few: its Key or, where that has no name, what it
 // probably is. What it is only possibly stays out. It can contain whatever somebody else chose to call a lock.
 func (l Lock) Label() string {
+	switch {
+	case l.Kind == Semaphore && l.Limit > 0:
+		return fmt.Sprintf("semaphore %s, %d of %d used", l.Key, l.Used, l.Limit)
+	case l.Kind == Semaphore:
+		return fmt.Sprintf("semaphore %s, %d used", l.Key, l.Used)
+	case l.Kind == Leader:
+		return "leader of " + l.Key
+	}
 	var likely []string
 	for _, guess := range l.Guesses {
 		if guess.Confidence == Probably {

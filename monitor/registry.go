@@ -34,12 +34,12 @@ func (r registered) sorted() registered {
 func (r reader) readNames(ctx context.Context, t *tables, o options) error {
 	row := t.rows[0]
 	numbers := t.bigints()
-	if !row.SchemaExists || !row.Ours || !row.Readable || len(numbers) == 0 {
+	if !row.SchemaExists || !row.Ours || !row.Readable || (len(numbers) == 0 && !t.hasSemaphores()) {
 		return nil
 	}
 	var err error
 	if len(t.untrusted) == 0 {
-		t.names, err = r.askForNames(ctx, numbers, o)
+		t.names, err = r.askForNames(ctx, numbers, t.hasSemaphores(), o)
 	} else {
 		t.names, err = r.copyNames(ctx, t, numbers, o)
 	}
@@ -89,11 +89,11 @@ func (t tables) bigints() []int64 {
 
 // askForNames asks for the names of the keys, behind a check in the same transaction that the schema is still one whose
 // code may be executed.
-func (r reader) askForNames(ctx context.Context, numbers []int64, o options) (registered, error) {
+func (r reader) askForNames(ctx context.Context, numbers []int64, semaphores bool, o options) (registered, error) {
 	var encoded struct{ Names []byte }
 	err := r.send(ctx, func(batch *pgx.Batch) {
 		trust.Queue(batch, o.trusted, "names", "names")
-		batch.Queue(monitordb.RegisteredNames, numbers).Query(readOne(&encoded))
+		batch.Queue(monitordb.RegisteredNames, numbers, semaphores).Query(readOne(&encoded))
 	})
 	if err != nil {
 		return nil, trust.Explain(err)

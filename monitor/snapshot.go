@@ -57,6 +57,13 @@ type Lock struct {
 	// Numbers collide, so none of it is certain. A key with a name has none.
 	Guesses []Guess `json:"guesses"`
 
+	// Kind says what the lock is used for, as far as its keys tell.
+	Kind LockKind `json:"kind"`
+	// Used is how many permits of a semaphore are held, and Limit how many there are; Limit is 0 when it is not known,
+	// since only a name registry has it. Both are 0 for other locks.
+	Used  int `json:"used"`
+	Limit int `json:"limit"`
+
 	// Space says what kind of key it is.
 	Space Space `json:"space"`
 	// Objsubid is the space as pg_locks shows it: 1 bigint, 2 pair, others belong to extensions.
@@ -78,6 +85,20 @@ type Lock struct {
 	// Waiters wait for it, those that have waited longest first, those just come last.
 	Waiters []Waiter `json:"waiters"`
 }
+
+// LockKind is what a lock is used for.
+type LockKind string
+
+const (
+	// PlainLock is every lock of which no more is known.
+	PlainLock LockKind = "lock"
+	// Leader is the lock that the leader of an election holds (package leader), and that the candidates wait for.
+	Leader LockKind = "leader"
+	// Semaphore is a semaphore (package semaphore), whose locks are shown as one: its Holders have one permit each, and
+	// are there once for each; its Waiters stand in line. One of them holds the gate and looks for a permit that is
+	// released; it waits for no one session, so it has no WaitingSince and is blocked by none. Its key is that of the gate.
+	Semaphore LockKind = "semaphore"
+)
 
 // Space is a kind of advisory key.
 type Space string

@@ -164,6 +164,7 @@ SELECT pg_catalog.decode(pg_catalog.split_part(pg_catalog.split_part(
                '|| pg_catalog.int4send(pg_catalog.octet_length(t.name)) || t.name, ''''), ''base64'') AS names '
                'FROM ONLY pglock.names AS n, '
                'LATERAL (SELECT pg_catalog.convert_to(n.name, ''UTF8'') AS name) AS t '
-               'WHERE n.key IN (SELECT pg_catalog.unnest(%L::int8[]))',
-               @numbers::int8[]), false, false, '')::text,
+               'WHERE n.key IN (SELECT pg_catalog.unnest(%L::int8[])) '
+               'OR (%L::bool AND pg_catalog.starts_with(n.name, ''pglock:semaphore:''))',
+               @numbers::int8[], @semaphores::bool), false, false, '')::text,
            '<names>', 2), '<', 1), 'base64')::bytea AS names;

@@ -348,17 +348,23 @@ SELECT pg_catalog.decode(pg_catalog.split_part(pg_catalog.split_part(
                '|| pg_catalog.int4send(pg_catalog.octet_length(t.name)) || t.name, ''''), ''base64'') AS names '
                'FROM ONLY pglock.names AS n, '
                'LATERAL (SELECT pg_catalog.convert_to(n.name, ''UTF8'') AS name) AS t '
-               'WHERE n.key IN (SELECT pg_catalog.unnest(%L::int8[]))',
-               $1::int8[]), false, false, '')::text,
+               'WHERE n.key IN (SELECT pg_catalog.unnest(%L::int8[])) '
+               'OR (%L::bool AND pg_catalog.starts_with(n.name, ''pglock:semaphore:''))',
+               $1::int8[], $2::bool), false, false, '')::text,
            '<names>', 2), '<', 1), 'base64')::bytea AS names
 `
+
+type RegisteredNamesParams struct {
+	Numbers    []int64
+	Semaphores bool
+}
 
 // The registered names of keys: for each the key (8 bytes), the number of bytes (4), and the name in UTF-8; a key that has
 // several is a collision. The table is named in a string: a statement that names it would be an error where it does not
 // exist, and would wait for whoever alters it while it is parsed, which no limit bounds. XML has no bytes, so they are in
 // base64. It comes behind the check of package trust in the same transaction.
-func (q *Queries) RegisteredNames(ctx context.Context, numbers []int64) ([]byte, error) {
-	row := q.db.QueryRow(ctx, RegisteredNames, numbers)
+func (q *Queries) RegisteredNames(ctx context.Context, arg RegisteredNamesParams) ([]byte, error) {
+	row := q.db.QueryRow(ctx, RegisteredNames, arg.Numbers, arg.Semaphores)
 	var names []byte
 	err := row.Scan(&names)
 	return names, err

@@ -35,7 +35,8 @@ type Elector struct {
 
 	mu        sync.Mutex
 	running   bool
-	term      *term // from the grant until lead has returned and the lock has been unlocked
+	term      *term  // from the grant until lead has returned and the lock has been unlocked
+	token     string // of the present campaign
 	view      view
 	listeners int // loops over Events
 	events    stream

@@ -18,7 +18,8 @@ const (
 	// Ended: this process leads no more: lead has returned, and the lock has been unlocked or was lost. Err says why;
 	// it is nil when lead returned nil by itself.
 	Ended EventType = "ended"
-	// NewLeader: another process was seen to lead; Leader says which.
+	// NewLeader: another process was seen to lead; Leader says which. Where the server does not tell tokens (PostgreSQL)
+	// it can be this process, a moment before Elected.
 	NewLeader EventType = "new-leader"
 	// NoLeader: nobody was seen to lead.
 	NoLeader EventType = "no-leader"

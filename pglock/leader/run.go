@@ -106,7 +106,9 @@ func (e *Elector) campaign(ctx context.Context, lead func(context.Context, *pglo
 	}
 	stopAsking := e.watchEligible(candidacy, withdraw)
 	defer stopAsking()
-	lock, err := e.locker.Lock(candidacy, e.key, pglock.WithToken(e.config.identity+"/"+rand.Text()), use(pglock.UseLeader, e.key))
+	token := e.config.identity + "/" + rand.Text()
+	e.campaignsAs(token)
+	lock, err := e.locker.Lock(candidacy, e.key, pglock.WithToken(token), use(pglock.UseLeader, e.key))
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +117,14 @@ func (e *Elector) campaign(ctx context.Context, lead func(context.Context, *pglo
 	}
 	t := e.begin(candidacy, withdraw, lock)
 	return t, e.serve(t, lead)
+}
+
+// campaignsAs notes the token of the campaign, by which the observer knows that the leader is this process, though the
+// grant has not been heard of yet.
+func (e *Elector) campaignsAs(token string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.token = token
 }
 
 func (e *Elector) askEligible(ctx context.Context) bool {

@@ -73,6 +73,16 @@ func (c *severalContext) Err() error {
 	return c.Context.Err()
 }
 
+// Verify asks the server whether the permit is still held, as [pglock.Lock.Verify] does for a lock.
+func (p *Permit) Verify(ctx context.Context) error {
+	for _, h := range p.slots {
+		if err := h.lock.Verify(ctx); err != nil {
+			return fmt.Errorf("pglock/semaphore: verify a permit of %q: %w", p.sem.key.String(), err)
+		}
+	}
+	return nil
+}
+
 // GuardTx ties tx to the permit, as [pglock.Lock.GuardTx] does to a lock: what tx writes is not committed after the permit
 // was lost and its slot was taken by another holder that guards its transactions too. It is one round trip for each slot.
 func (p *Permit) GuardTx(ctx context.Context, tx pgx.Tx) error {

@@ -58,13 +58,13 @@ func (s *suite) events() {
 	c.Elector = s.elector(c.locker)
 	own := s.follow(c.Elector) // before Run
 	s.start(c, leads)
-	s.expect(own, leader.Elected, leader.NoLeader)
+	s.expect(own, leader.Elected, leader.NoLeader, leader.NewLeader)
 	s.expect(seen, leader.NewLeader)
 	s.must(c.Resign(s.ctx))
 	if err := s.expect(own, leader.Ended).Err; err == nil {
 		s.Error("the event of a resignation has no error")
 	}
-	s.expect(own, leader.Elected, leader.NoLeader)
+	s.expect(own, leader.Elected, leader.NoLeader, leader.NewLeader)
 	s.leading(c)
 	c.stop(nil)
 	<-c.ended

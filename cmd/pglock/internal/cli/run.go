@@ -11,6 +11,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
 	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 )
 
 const runHelp = `Run a command while holding a lock, as flock(1) does with a file.
@@ -38,6 +39,10 @@ everything in it. On a terminal it stays in the group of pglock, so that
 Ctrl-C, Ctrl-Z and job control work as usual; signals then go to the command
 alone, except for those that the terminal sends to it anyway.
 
+With --permits n up to n commands run at a time, wherever they run. They are one
+semaphore, which is something else than the lock of that key; all of them should
+name the same n. There is no PGLOCK_FENCE then.
+
 With --redis the lock is on Redis instead, and excludes nobody in PostgreSQL.
 A URL is redis:// or rediss://, with ?master_name=… for Sentinel and ?addr=…
 for the other nodes of a Cluster, as go-redis reads them. Other users can read
@@ -59,6 +64,7 @@ type run struct {
 	wait         seconds
 	bounded      bool // wait was given
 	shared       bool
+	permits      int // 0: a lock
 	conflictCode exitCode
 	killAfter    seconds
 	lease        seconds
@@ -81,6 +87,7 @@ func newRun() *cobra.Command {
   pglock run -n import -- ./import.sh         # exit code 75 if it runs already
   pglock run -w 1m deploy -- sh -c 'make build && make deploy'
   pglock run --tick @hourly report -- ./report.sh   # on several machines
+  pglock run --permits 5 thumbnails -- ./thumbnail.sh photo.jpg
   pglock run --redis redis://localhost:6379 job -- ./job.sh`,
 		RunE:              r.command,
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
@@ -95,6 +102,7 @@ func newRun() *cobra.Command {
 	flags.BoolVarP(&r.nonblock, "nonblock", "n", false, "fail instead of waiting for the lock")
 	flags.VarP(&r.wait, "wait", "w", "fail when the lock could not be had after `duration` (1m30s, or seconds: 0.5)")
 	flags.BoolVarP(&r.shared, "shared", "s", false, "take the lock shared: beside other shared holders")
+	flags.IntVarP(&r.permits, "permits", "p", 0, "take one of `n` permits: as many commands run at a time")
 	flags.VarP(&r.conflictCode, "conflict-exit-code", "E", "exit with code `n` when -n or -w fails")
 	flags.Var(&r.killAfter, "kill-after", "when the lock is lost, SIGKILL comes a `duration` after SIGTERM")
 	flags.Var(&r.lease, "lease", "the server frees the lock of a pglock that is silent for a `duration`")
@@ -140,6 +148,16 @@ func (r *run) check(cmd *cobra.Command) error {
 	r.bounded = cmd.Flags().Changed("wait")
 	if r.nonblock && r.bounded {
 		return misuse(cmd, "-n (do not wait) contradicts -w %v (wait)", time.Duration(r.wait))
+	}
+	if cmd.Flags().Changed("permits") {
+		switch {
+		case r.permits < 1 || r.permits > semaphore.MaxPermits:
+			return misuse(cmd, "--permits %d: the number must be between 1 and %d", r.permits, semaphore.MaxPermits)
+		case r.shared:
+			return misuse(cmd, "--permits contradicts --shared: a permit is nobody else's")
+		case r.ticks():
+			return misuse(cmd, "--permits contradicts --tick, of which one command runs at a time")
+		}
 	}
 	return nil
 }

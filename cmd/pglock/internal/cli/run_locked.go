@@ -65,8 +65,20 @@ func (u *underLock) carryOut(path string, argv []string) (code int, err error) {
 	return code, errors.Join(err, u.ended(ctx, lock, code), u.finish(ctx, lock, code, told))
 }
 
-// acquire asks first whether the lock is free, so that it can say who is in the way before it waits.
-func (u *underLock) acquire(ctx context.Context) (*pglock.Lock, error) {
+// acquire takes the lock or the permit.
+func (u *underLock) acquire(ctx context.Context) (holding, error) {
+	if u.permits > 0 {
+		return u.acquirePermit(ctx)
+	}
+	lock, err := u.acquireLock(ctx)
+	if lock == nil {
+		return nil, err
+	}
+	return lock, err
+}
+
+// acquireLock asks first whether the lock is free, so that it can say who is in the way before it waits.
+func (u *underLock) acquireLock(ctx context.Context) (*pglock.Lock, error) {
 	var options []pglock.LockOption
 	if u.shared {
 		options = append(options, pglock.Shared())
@@ -92,7 +104,7 @@ func (u *underLock) acquire(ctx context.Context) (*pglock.Lock, error) {
 }
 
 // notRun explains why there is nothing to run the command under. A signal may have met the grant.
-func (u *underLock) notRun(lock *pglock.Lock, err error) error {
+func (u *underLock) notRun(lock holding, err error) error {
 	if lock != nil {
 		return errors.Join(err, unlock(context.Background(), lock))
 	}
@@ -108,7 +120,7 @@ func (u *underLock) notRun(lock *pglock.Lock, err error) error {
 }
 
 // environment is that of pglock with what it says of the lock. What an outer pglock said of another lock is left out.
-func (u *underLock) environment(ctx context.Context, lock *pglock.Lock) ([]string, error) {
+func (u *underLock) environment(ctx context.Context, lock holding) ([]string, error) {
 	const key, fence, due = "PGLOCK_KEY=", "PGLOCK_FENCE=", "PGLOCK_DUE="
 	environment := slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		return strings.HasPrefix(variable, key) || strings.HasPrefix(variable, fence) ||
@@ -134,7 +146,7 @@ func (u *underLock) environment(ctx context.Context, lock *pglock.Lock) ([]strin
 
 // supervise returns when the command has ended, which it sees to when the lock is lost; it reports whether it has told
 // the user so.
-func (u *underLock) supervise(lock *pglock.Lock, command *job.Job) (told bool) {
+func (u *underLock) supervise(lock holding, command *job.Job) (told bool) {
 	for {
 		select {
 		case <-command.Done():
@@ -151,7 +163,7 @@ func (u *underLock) supervise(lock *pglock.Lock, command *job.Job) (told bool) {
 
 // finish makes sure that the lock was held until the command's end, and unlocks. After that a failure to unlock is
 // worth a message, but no failure of the command: the session that held the lock is over then.
-func (u *underLock) finish(ctx context.Context, lock *pglock.Lock, code int, told bool) error {
+func (u *underLock) finish(ctx context.Context, lock holding, code int, told bool) error {
 	bounded, cancel := context.WithTimeout(ctx, u.patience())
 	defer cancel()
 	verified := lock.Verify(bounded)
@@ -177,7 +189,7 @@ func (u *underLock) finish(ctx context.Context, lock *pglock.Lock, code int, tol
 func (u *underLock) patience() time.Duration { return time.Duration(u.lease) / 2 }
 
 // unlock gives up a lock that nothing was done under; that it may have been lost makes no difference then.
-func unlock(ctx context.Context, lock *pglock.Lock) error {
+func unlock(ctx context.Context, lock holding) error {
 	err := lock.Unlock(ctx)
 	if errors.Is(err, pglock.ErrLost) {
 		return nil

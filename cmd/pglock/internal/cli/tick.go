@@ -148,7 +148,7 @@ func (u *underLock) alreadyRan() {
 }
 
 // ended records that the command has succeeded, for as long as the lock is held.
-func (u *underLock) ended(ctx context.Context, lock *pglock.Lock, code int) error {
+func (u *underLock) ended(ctx context.Context, lock holding, code int) error {
 	if !u.ticks() || code != 0 || lock.Err() != nil {
 		return nil
 	}

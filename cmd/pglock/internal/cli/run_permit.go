@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/term"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/semaphore"
+)
+
+// holding is what a command runs under: a lock, or a permit of a semaphore.
+type holding interface {
+	Done() <-chan struct{}
+	Err() error
+	Context(parent context.Context) context.Context
+	Verify(ctx context.Context) error
+	Fence(ctx context.Context) (int64, error)
+	Unlock(ctx context.Context) error
+}
+
+// permit is a permit as a holding.
+type permit struct{ *semaphore.Permit }
+
+// Fence is not to be had: of several who may be at work at a time the later one is not in the right.
+func (permit) Fence(context.Context) (int64, error) { return 0, pglock.ErrUnsupported }
+
+func (p permit) Unlock(ctx context.Context) error { return p.Release(ctx) }
+
+// acquirePermit asks first whether a permit is free, so that it can say that it waits.
+func (u *underLock) acquirePermit(ctx context.Context) (holding, error) {
+	sem, err := semaphore.New(u.locker, u.key, u.permits)
+	if err != nil {
+		return nil, err
+	}
+	p, err := sem.TryAcquire(ctx)
+	if err == nil {
+		return permit{p}, nil
+	}
+	if !errors.Is(err, pglock.ErrNotAcquired) || u.nonblock || (u.bounded && u.wait == 0) {
+		return nil, err
+	}
+	if u.verbose || term.Is(os.Stderr) {
+		say(os.Stderr, "%v; waiting", u.failed(err))
+	}
+	var options []pglock.LockOption
+	if u.bounded {
+		options = append(options, pglock.MaxWait(time.Duration(u.wait)))
+	}
+	if p, err = sem.Acquire(ctx, options...); err != nil {
+		return nil, err
+	}
+	return permit{p}, nil
+}

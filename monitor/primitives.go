@@ -1,0 +1,124 @@
+package monitor
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/pglock-toolkit/pglock/internal/lockkeys"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// id returns the key of a lock.
+func (id identity) key() driver.KeyID {
+	return driver.KeyID{Space: driver.Space(id.objsubid), Number: id.number}
+}
+
+// marksLeader reports whether a lock only says that another one is a leader's.
+func marksLeader(id identity) bool { return lockkeys.IsLeaderMark(id.key()) }
+
+// hasSemaphores reports whether some lock is one of a semaphore.
+func (t tables) hasSemaphores() bool {
+	for id := range t.locks() {
+		if _, _, ok := lockkeys.ParseSemaphore(id.key()); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// recognisePrimitives finds out which locks are leaders', and makes one of all those of a semaphore.
+func recognisePrimitives(grouped map[identity]*Lock, t tables) {
+	marks := map[identity]bool{}
+	for id := range t.locks() {
+		if marksLeader(id) {
+			marks[id] = true
+		}
+	}
+	for id, lock := range grouped {
+		mark := lockkeys.LeaderMark(id.key())
+		if marks[identity{id.database, int16(mark.Space), mark.Number}] {
+			lock.Kind = Leader
+		}
+	}
+	foldSemaphores(grouped, t)
+}
+
+// foldSemaphores puts what is known of the slots and the gate of a semaphore into the lock of its gate.
+func foldSemaphores(grouped map[identity]*Lock, t tables) {
+	known := registeredSemaphores(t.names)
+	for id, lock := range grouped {
+		semaphore, slot, ok := lockkeys.ParseSemaphore(id.key())
+		if !ok || lock.Kind == Semaphore {
+			continue
+		}
+		gate := semaphore.Key(0)
+		at := identity{id.database, int16(gate.Space), gate.Number}
+		whole := grouped[at]
+		if whole == nil || whole.Kind != Semaphore {
+			whole = newSemaphore(at, lock.Database)
+			if id.database == t.rows[0].ConnectedOid.Uint32 {
+				whole.name(known[semaphore])
+			}
+			if old := grouped[at]; old != nil && slot != 0 {
+				whole.addGate(old)
+			}
+			grouped[at] = whole
+		}
+		if slot == 0 {
+			whole.addGate(lock)
+			continue
+		}
+		whole.Holders = append(whole.Holders, lock.Holders...)
+		whole.Waiters = append(whole.Waiters, lock.Waiters...) // of others than pglock: it only tries
+		whole.Used += len(lock.Holders)
+		delete(grouped, id)
+	}
+}
+
+func newSemaphore(gate identity, database string) *Lock {
+	lock := newLock(gate, database)
+	lock.Kind = Semaphore
+	return lock
+}
+
+// addGate makes those who hold the gate and wait before it those who wait for a permit.
+func (l *Lock) addGate(gate *Lock) {
+	for _, holder := range gate.Holders {
+		l.Waiters = append(l.Waiters, Waiter{Mode: holder.Mode, Session: holder.Session, BlockedBy: []Blocker{}})
+	}
+	l.Waiters = append(l.Waiters, gate.Waiters...)
+}
+
+// namedSemaphore is what a registry of names has of a semaphore.
+type namedSemaphore struct {
+	key   string
+	limit int
+}
+
+func (l *Lock) name(known namedSemaphore) {
+	l.Key, l.Limit = cmp.Or(known.key, l.Key), known.limit
+}
+
+// registeredSemaphores finds them among the names. Where a deployment has changed the limit, the larger one counts, as it
+// does for the semaphore.
+func registeredSemaphores(names registered) map[lockkeys.SemaphoreID]namedSemaphore {
+	known := map[lockkeys.SemaphoreID]namedSemaphore{}
+	for _, all := range names {
+		for _, name := range slices.Sorted(slices.Values(all)) {
+			text, limit, ok := lockkeys.ParseSemaphoreName(name)
+			if !ok {
+				continue
+			}
+			key, err := pglock.ParseKey(text)
+			if err != nil {
+				continue // the empty name is written as its number: what else cannot be read is nobody's
+			}
+			id := lockkeys.Semaphore(key.ID())
+			if limit > known[id].limit {
+				known[id] = namedSemaphore{text, limit}
+			}
+		}
+	}
+	return known
+}

@@ -1,0 +1,164 @@
+package monitor_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/leader"
+	"github.com/pglock-toolkit/pglock/pglock/semaphore"
+)
+
+// primitivesLocker returns a Locker that records names.
+func primitivesLocker(t *testing.T, db *testenv.DB) *pglock.Locker {
+	t.Helper()
+	l, err := pglock.NewWithConfig(db.Config(t), pglock.WithNames())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// awaitLock takes snapshots until one has a lock that is as wanted.
+func awaitLock(t *testing.T, db monitor.DBTX, what string, is func(monitor.Lock) bool) *monitor.Snapshot {
+	t.Helper()
+	var last *monitor.Snapshot
+	testenv.WaitUntil(t, what, func() bool {
+		s, err := monitor.Take(t.Context(), db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = s
+		for _, lock := range s.Locks {
+			if lock.Database == s.Database && is(lock) {
+				return true
+			}
+		}
+		return false
+	})
+	return last
+}
+
+func TestSemaphoreIsOneLineWithUsedAndTotal(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	pool := db.Pool(t)
+	key := pglock.NewKey("thumbnails")
+	open := func(n int) *semaphore.Semaphore {
+		sem, err := semaphore.New(primitivesLocker(t, db), key, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sem
+	}
+	small, large := open(2), open(3) // a deployment is under way
+	permit, err := large.AcquireN(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := semaphore.AcquireTx(t.Context(), tx, key, 3); err != nil {
+		t.Fatal(err)
+	}
+	waited := make(chan *semaphore.Permit, 2)
+	for _, sem := range []*semaphore.Semaphore{small, large} { // one at the gate, one before it
+		go func() {
+			p, err := sem.Acquire(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			waited <- p
+		}()
+	}
+	full := func(l monitor.Lock) bool { return l.Kind == monitor.Semaphore && l.Used == 3 && len(l.Waiters) == 2 }
+	s := awaitLock(t, pool, "the semaphore is one line without the schema", func(l monitor.Lock) bool {
+		return full(l) && l.Limit == 0 && len(l.Holders) == 3
+	})
+	wantOneLock(t, s)
+	if err := migrations.Up(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	first := <-waited
+	// The next who waits records the name again, which could not be recorded before.
+	go func() {
+		p, err := large.Acquire(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		waited <- p
+	}()
+	s = awaitLock(t, pool, "it has its name and limit", func(l monitor.Lock) bool {
+		return full(l) && l.Label() == "semaphore thumbnails, 3 of 3 used"
+	})
+	wantOneLock(t, s)
+	for _, p := range []*semaphore.Permit{permit, first} {
+		if err := p.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	for range 2 {
+		if err := (<-waited).Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestLeaderIsShownAsLeader(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	pool := db.Pool(t)
+	l, key := primitivesLocker(t, db), pglock.NewKey("scheduler")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- leader.Run(ctx, l, key, func(ctx context.Context, _ *pglock.Lock) error {
+			<-ctx.Done()
+			return nil
+		})
+	}()
+	s := awaitLock(t, pool, "there is a leader", func(l monitor.Lock) bool { return l.Kind == monitor.Leader })
+	lock, ok := s.Find(key)
+	if !ok || lock.Label() != "leader of "+lock.Key || len(lock.Holders) != 1 {
+		t.Errorf("the locks are %+v", s.Locks)
+	}
+	wantOneLock(t, s)
+	cancel()
+	<-ended
+	plain, err := l.Lock(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitLock(t, pool, "it is a lock again", func(l monitor.Lock) bool { return l.Kind == monitor.PlainLock })
+	if err := plain.Unlock(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// wantOneLock fails the test unless there is one lock in the connected database. Other tests have others.
+func wantOneLock(t *testing.T, s *monitor.Snapshot) {
+	t.Helper()
+	var keys []string
+	for _, lock := range s.Locks {
+		if lock.Database == s.Database {
+			keys = append(keys, lock.Label())
+		}
+	}
+	if len(keys) != 1 {
+		t.Errorf("the locks are %q, want one", keys)
+	}
+}

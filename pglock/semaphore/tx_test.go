@@ -1,0 +1,245 @@
+package semaphore_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/semaphore"
+)
+
+var txKey = pglock.NewKey("thumbnails")
+
+func begin(t testing.TB, pool *pgxpool.Pool) pgx.Tx {
+	t.Helper()
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tx
+}
+
+func end(t testing.TB, txs ...pgx.Tx) {
+	t.Helper()
+	for _, tx := range txs {
+		if err := tx.Rollback(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// throughPooler returns a pool of connections that go through a transaction pooler.
+func throughPooler(t testing.TB, db *testenv.DB) *pgxpool.Pool {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(testenv.PgBouncer(t, db, testenv.TransactionPooling))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.MaxConns = 20
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func TestSemaphoreAcquireTxLimitsTransactions(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	for name, pool := range map[string]*pgxpool.Pool{"direct": db.Pool(t), "through a transaction pooler": throughPooler(t, db)} {
+		t.Run(name, func(t *testing.T) {
+			const n = 2
+			var txs []pgx.Tx
+			for range n + 1 {
+				txs = append(txs, begin(t, pool))
+			}
+			for _, tx := range txs[:n] { // side by side
+				if err := semaphore.AcquireTx(t.Context(), tx, txKey, n); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if locks := db.AdvisoryLocks(t); len(locks) != n {
+				t.Errorf("%d transactions hold %v", n, locks)
+			}
+			for _, maxWait := range []time.Duration{0, 30 * time.Millisecond} {
+				err := semaphore.AcquireTx(t.Context(), txs[n], txKey, n, pglock.MaxWait(maxWait))
+				wait := (*pglock.WaitError)(nil)
+				if !errors.As(err, &wait) || !wait.Key.Equal(txKey) || len(wait.Holders) != n || wait.Waited < maxWait {
+					t.Errorf("one more, with MaxWait(%v): %v", maxWait, err)
+				}
+			}
+			var one int
+			if err := txs[n].QueryRow(t.Context(), "select 1").Scan(&one); err != nil {
+				t.Errorf("the transaction cannot go on: %v", err)
+			}
+			got := make(chan error, 1)
+			go func() { got <- semaphore.AcquireTx(t.Context(), txs[n], txKey, n) }()
+			end(t, txs[0])
+			if err := <-got; err != nil {
+				t.Error(err)
+			}
+			end(t, txs[1:]...)
+			if locks := db.AdvisoryLocks(t); len(locks) != 0 {
+				t.Errorf("there is left: %v", locks)
+			}
+		})
+	}
+}
+
+// TestSemaphorePermitsOfBothKindsCountTogether, and a transaction does not overtake who stands in line.
+func TestSemaphorePermitsOfBothKindsCountTogether(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	pool := db.Pool(t)
+	sem, err := semaphore.New(openLocker(t, db), txKey, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, other := begin(t, pool), begin(t, pool)
+	defer end(t, other)
+	if err := semaphore.AcquireTx(t.Context(), tx, txKey, 2); err != nil {
+		t.Fatal(err)
+	}
+	permit, err := sem.TryAcquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sem.TryAcquire(t.Context()); !errors.Is(err, pglock.ErrNotAcquired) {
+		t.Errorf("a third permit: %v", err)
+	}
+	if err := permit.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	heavy := make(chan *semaphore.Permit, 1)
+	go func() {
+		p, err := sem.AcquireN(t.Context(), 2)
+		if err != nil {
+			t.Error(err)
+		}
+		heavy <- p
+	}()
+	testenv.WaitUntil(t, "the heavy one has gathered a slot at the gate", func() bool { return len(db.AdvisoryLocks(t)) == 3 })
+	err = semaphore.AcquireTx(t.Context(), other, txKey, 3, pglock.MaxWait(20*time.Millisecond)) // there is a third slot
+	if !errors.Is(err, pglock.ErrNotAcquired) {
+		t.Errorf("past the line: %v", err)
+	}
+	end(t, tx)
+	if p := <-heavy; p != nil {
+		if err := p.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := semaphore.AcquireTx(t.Context(), other, txKey, 2); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSemaphoreAcquireTxLeavesNothing meets the statement with cancels, timeouts, kills and rollbacks at any moment, on
+// connections that live on, so that a lock of the session would be seen.
+func TestSemaphoreAcquireTxLeavesNothing(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	pool := throughPooler(t, db)
+	admin := db.Connect(t)
+	const n, workers = 3, 8
+	var inside, granted, failed atomic.Int32
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+					if _, err := tx.Exec(t.Context(), "set local statement_timeout = "+[]string{"0", "1"}[rand.IntN(2)]); err != nil {
+						return err
+					}
+					bounded, cancel := context.WithTimeout(t.Context(), rand.N(20*time.Millisecond))
+					defer cancel()
+					if err := semaphore.AcquireTx(bounded, tx, txKey, n); err != nil {
+						return err
+					}
+					defer inside.Add(-1)
+					if now := inside.Add(1); now > n {
+						t.Errorf("%d transactions are inside", now)
+					}
+					granted.Add(1)
+					time.Sleep(rand.N(2 * time.Millisecond))
+					return nil
+				})
+				if err != nil {
+					failed.Add(1)
+				}
+			}
+		})
+	}
+	for range 60 {
+		time.Sleep(20 * time.Millisecond)
+		signal := []string{"pg_cancel_backend", "pg_cancel_backend", "pg_terminate_backend"}[rand.IntN(3)]
+		if _, err := admin.Exec(t.Context(), "select "+signal+"(pid) from (select pid from pg_stat_activity where "+
+			"datname = current_database() and pid <> pg_backend_pid() order by random() limit 1) s"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	wg.Wait()
+	t.Logf("%d were granted, %d failed", granted.Load(), failed.Load())
+	if granted.Load() == 0 || failed.Load() == 0 {
+		t.Error("the test has not tried what it should")
+	}
+	testenv.WaitUntil(t, "nothing is left on connections that live on", func() bool { return len(db.AdvisoryLocks(t)) == 0 })
+	if conns := pool.Stat().TotalConns(); conns == 0 {
+		t.Error("no connection lives on")
+	}
+}
+
+func TestSemaphoreAcquireTxRefusesWhatCannotBe(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	pool := db.Pool(t)
+	tx := begin(t, pool)
+	defer end(t, tx)
+	for name, err := range map[string]error{
+		"zero permits":       semaphore.AcquireTx(t.Context(), tx, txKey, 0),
+		"too many permits":   semaphore.AcquireTx(t.Context(), tx, txKey, semaphore.MaxPermits+1),
+		"the zero Key":       semaphore.AcquireTx(t.Context(), tx, pglock.Key{}, 1),
+		"Shared":             semaphore.AcquireTx(t.Context(), tx, txKey, 1, pglock.Shared()),
+		"a nil option":       semaphore.AcquireTx(t.Context(), tx, txKey, 1, nil),
+		"a nil transaction":  semaphore.AcquireTx(t.Context(), nil, txKey, 1),
+		"a negative MaxWait": semaphore.AcquireTx(t.Context(), tx, txKey, 1, pglock.MaxWait(-1)),
+	} {
+		if err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	stale, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end(t, stale)
+	if err := semaphore.AcquireTx(t.Context(), stale, txKey, 1); !errors.Is(err, pglock.ErrStaleSnapshot) {
+		t.Errorf("REPEATABLE READ: %v", err)
+	}
+	if err := semaphore.AcquireTx(t.Context(), stale, txKey, 1, pglock.AllowStaleSnapshot()); err != nil {
+		t.Error(err)
+	}
+	again := semaphore.AcquireTx(t.Context(), stale, txKey, 1, pglock.AllowStaleSnapshot())
+	if again != nil || len(db.AdvisoryLocks(t)) != 1 {
+		t.Errorf("a second time in one transaction: %v, %v", again, db.AdvisoryLocks(t))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	err = semaphore.AcquireTx(ctx, tx, txKey, 1)
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, pglock.ErrNotAcquired) {
+		t.Errorf("a wait that its context ended: %v", err)
+	}
+}
