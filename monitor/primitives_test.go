@@ -60,7 +60,7 @@ func TestSemaphoreIsOneLineWithUsedAndTotal(t *testing.T) {
 		}
 		return sem
 	}
-	small, large := open(2), open(3) // a deployment is under way
+	other, large := open(3), open(3)
 	permit, err := large.AcquireN(t.Context(), 2)
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestSemaphoreIsOneLineWithUsedAndTotal(t *testing.T) {
 		t.Fatal(err)
 	}
 	waited := make(chan *semaphore.Permit, 2)
-	for _, sem := range []*semaphore.Semaphore{small, large} { // one at the gate, one before it
+	for _, sem := range []*semaphore.Semaphore{other, large} { // one at the gate, one before it
 		go func() {
 			p, err := sem.Acquire(t.Context())
 			if err != nil {
