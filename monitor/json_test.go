@@ -80,6 +80,9 @@ const stableJSON = `{
           "confidence": "probably"
         }
       ],
+      "kind": "semaphore",
+      "used": 1,
+      "limit": 3,
       "space": "bigint",
       "objsubid": 1,
       "number": "6688477336110245193",
@@ -163,7 +166,7 @@ func TestTheJSONFormIsStable(t *testing.T) {
 		Cycles: []monitor.Cycle{{Since: &then, Steps: []monitor.Step{{PID: 4711, Process: "1f3a9c42", Key: "invoice:42",
 			Database: "shop", BlockedBy: 4712, Kind: monitor.Hard}}}},
 		Locks: []monitor.Lock{{
-			Key: "invoice:42", Names: []string{"invoice:42"}, Space: monitor.Bigint, Objsubid: 1,
+			Key: "invoice:42", Names: []string{"invoice:42"}, Kind: monitor.Semaphore, Used: 1, Limit: 3, Space: monitor.Bigint, Objsubid: 1,
 			Guesses: []monitor.Guess{{
 				Tool: "Rails", Text: "Rails migrations of database shop", Confidence: monitor.Probably}},
 			Number: 6688477336110245193, Class: 1557282060, Object: -1234567, DatabaseOID: 16384, Database: "shop",
