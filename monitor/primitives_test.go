@@ -103,7 +103,7 @@ func TestSemaphoreIsOneLineWithUsedAndTotal(t *testing.T) {
 		waited <- p
 	}()
 	s = awaitLock(t, pool, "it has its name and limit", func(l monitor.Lock) bool {
-		return full(l) && l.Label() == "semaphore thumbnails, 3 of 3 used"
+		return l.Kind == monitor.Semaphore && len(l.Waiters) > 0 && l.Label() == "semaphore thumbnails, 3 of 3 used"
 	})
 	wantOneLock(t, s)
 	for _, p := range []*semaphore.Permit{permit, first} {
