@@ -32,6 +32,13 @@ func primitivesLocker(t *testing.T, db *testenv.DB) *pglock.Locker {
 func awaitLock(t *testing.T, db monitor.DBTX, what string, is func(monitor.Lock) bool) *monitor.Snapshot {
 	t.Helper()
 	var last *monitor.Snapshot
+	defer func() {
+		if t.Failed() {
+			for _, lock := range last.Locks {
+				t.Logf("%s: %d holders, %d waiters, names %q", lock.Label(), len(lock.Holders), len(lock.Waiters), last.NamesMissing)
+			}
+		}
+	}()
 	testenv.WaitUntil(t, what, func() bool {
 		s, err := monitor.Take(t.Context(), db)
 		if err != nil {

@@ -8,13 +8,11 @@ import (
 
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
-	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
 )
 
 // keep is the keeper: the one goroutine of a semaphore that asks the server, for as long as somebody waits here. It takes
 // the gate, looks for slots, and serves the queue in its order.
 func (s *Semaphore) keep() {
-	bridge.RecordName(s.locker, s.name)
 	contended := false // the gate was held by others when it was last asked for
 	for {
 		ctx, ok := s.head()

@@ -156,6 +156,7 @@ func (s *Semaphore) acquire(ctx context.Context, weight int, try bool, opts []pg
 	}
 	start := driver.Now()
 	w := &waiter{ctx: context.WithoutCancel(ctx), weight: weight, try: try || o.Bounded && o.MaxWait == 0, ready: make(chan struct{})}
+	bridge.RecordName(s.locker, s.name)
 	s.enter(w)
 	err = s.await(ctx, w, o)
 	if err != nil {
