@@ -26,7 +26,8 @@ right, and says of each finding why it matters and what to do.
 It looks for a proxy in between, a hot standby, and servers that only pretend to
 lock; the role's timeouts, where they come from, and its default isolation; how
 soon a client that is gone is noticed; how many connections are left; how full
-the lock table is; the version of schema pglock, and what the role may do;
+the lock table is; the version of schema pglock, whose it is and who is trusted
+to own it, and what the role may do;
 prepared transactions that hold advisory locks, sessions that have waited long,
 and deadlocks in the making.
 
