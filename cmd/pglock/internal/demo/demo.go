@@ -92,7 +92,8 @@ func (d *Demo) whatNext() {
 	d.title("What next")
 	_, _ = fmt.Fprint(d.Out, `  pglock monitor --dsn URL              see the advisory locks of your own server
   pglock migrate up --dsn URL           install schema pglock there, for names
-  pglock run --dsn URL nightly -- CMD   run a command under a lock, as with flock(1)
+  pglock run --dsn URL nightly -- CMD   run a command under a lock, as with flock(1);
+                                        with --tick @daily once a day, on any number of machines
   go get github.com/pglock-toolkit/pglock
 `)
 }

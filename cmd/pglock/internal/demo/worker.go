@@ -19,6 +19,7 @@ var parts = map[string]func(ctx context.Context, stage stage) error{
 	"transfer":        func(ctx context.Context, s stage) error { return transferWorker(ctx, s, true) },
 	"transfer-nolock": func(ctx context.Context, s stage) error { return transferWorker(ctx, s, false) },
 	"nightly":         nightlyWorker,
+	"late":            lateWorker,
 	"deploy":          deployWorker,
 }
 

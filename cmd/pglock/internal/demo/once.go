@@ -1,0 +1,76 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/schedule"
+)
+
+// repetition starts the job in one process after the other, each time when the one before has finished: first with a lock
+// alone, and then for a due time.
+func (d *Demo) repetition(ctx context.Context) error {
+	return d.direct(ctx, processes, "late", func(workers []*worker) error {
+		for _, w := range workers {
+			if _, err := w.hear(); err != nil { // that it is ready
+				return err
+			}
+		}
+		d.print("")
+		d.say("A lock prevents that runs overlap, not that they repeat. When the clocks of the %d processes differ by more than "+
+			"the job takes, each finds the lock free:", processes)
+		if err := d.inTurn(workers); err != nil {
+			return err
+		}
+		d.print("")
+		d.say("So package schedule records each run by when it was due, while the job holds its lock. Again one process after " +
+			"the other, with jobs.Run and last midnight as the due time:")
+		return d.inTurn(workers)
+	})
+}
+
+// inTurn has one worker after the other go on, and prints what it says.
+func (d *Demo) inTurn(workers []*worker) error {
+	for _, w := range workers {
+		if err := w.cue(); err != nil {
+			return err
+		}
+		line, err := w.hear()
+		if err != nil {
+			return err
+		}
+		d.print("  process %d %s", w.cmd.Process.Pid, line)
+	}
+	return nil
+}
+
+// lateWorker does a short job at each cue: under a lock, and for a due time.
+func lateWorker(ctx context.Context, s stage) (err error) {
+	locker, err := pglock.Open(ctx, s.url)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, locker.Close(ctx)) }()
+	jobs, err := schedule.New(locker)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(s.tell("ready"), s.await()); err != nil {
+		return err
+	}
+	err = locker.TryDo(ctx, nightlyKey, func(context.Context, *pglock.Lock) error { return nil })
+	if err := errors.Join(err, s.tell("finds the lock free, and runs the job again"), s.await()); err != nil {
+		return err
+	}
+	due := time.Now().UTC().Truncate(24 * time.Hour)
+	err = jobs.Run(ctx, nightlyKey.Name(), due, func(context.Context, *pglock.Lock) error { return nil })
+	switch {
+	case errors.Is(err, schedule.ErrAlreadyRan):
+		return errors.Join(s.tell("does not: the run due %s has been done", due.Format(time.DateTime)), s.await())
+	case err != nil:
+		return err
+	}
+	return errors.Join(s.tell("runs the job, due %s", due.Format(time.DateTime)), s.await())
+}
