@@ -45,7 +45,7 @@ faults: prepare ## Run the whole fault campaign, which takes minutes; with SCALE
 	@cd internal/faults && go test -count=1 -timeout=2h -run=TestFaults -v . -args -scale=$(or $(SCALE),1)
 
 .PHONY: bench
-bench: bench-postgres bench-redis bench-monitor ## Measure pglock beside what else one would use, and the monitor
+bench: bench-postgres bench-redis bench-records bench-monitor ## Measure pglock beside what else one would use, and the monitor
 
 .PHONY: bench-postgres
 bench-postgres: ## Measure pglock beside plain pgx, goose and pgbench
@@ -61,6 +61,11 @@ bench-monitor: ## Measure what a snapshot costs a server with 10,000 and 100,000
 bench-redis: ## Measure redisfallback beside rueidislock, redsync and bsm/redislock
 	@$(prepare) redis
 	@cd bench && go run ./redis
+
+.PHONY: bench-records
+bench-records: ## Measure rate limits and what is done once beside what else one would use
+	@$(prepare) postgres redis
+	@cd bench && go run ./records
 
 .PHONY: generate
 generate: ## Generate the Go code of queries/, and of the projects that have locks generated
