@@ -28,23 +28,23 @@ var errLostEarly = errors.New("one of the keys was lost before all were held")
 
 func (b *Backend) acquire(ctx context.Context, r driver.Request) (g *grant, err error) {
 	if r.Wait {
-		b.room.shards.probe(ctx)
+		b.waiters.shards.probe(ctx)
 	}
 	g = b.newGrant(r)
 	if g.token == sharedValue {
 		return nil, fmt.Errorf("%w: the token %q marks shared locks", driver.ErrUnsupported, sharedValue)
 	}
 	if len(g.keys) == 1 {
-		g.tell(r.Owner.Lost)
+		g.setListener(r.Owner.Lost)
 		if err := b.take(ctx, g, 0, r.Wait); err != nil {
 			return nil, err
 		}
-		b.keeper.add(g)
+		b.renewer.add(g)
 		return g, nil
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	g.tell(func(driver.Reason, error) { cancel(errLostEarly) })
+	g.setListener(func(driver.Reason, error) { cancel(errLostEarly) })
 	if !b.nodes[0].cluster {
 		switch err := b.takeAll(ctx, g); {
 		case err == nil:
@@ -61,7 +61,7 @@ func (b *Backend) acquire(ctx context.Context, r driver.Request) (g *grant, err 
 			return nil, err
 		}
 		if i == 0 {
-			b.keeper.add(g)
+			b.renewer.add(g)
 		}
 	}
 	return b.handOver(g, r)
@@ -70,8 +70,8 @@ func (b *Backend) acquire(ctx context.Context, r driver.Request) (g *grant, err 
 // handOver puts g into the hands of the front end, which hears of its loss from now on, unless it has been lost
 // already.
 func (b *Backend) handOver(g *grant, r driver.Request) (*grant, error) {
-	g.tell(r.Owner.Lost)
-	if !b.keeper.has(g) {
+	g.setListener(r.Owner.Lost)
+	if !b.renewer.has(g) {
 		return nil, errLostEarly
 	}
 	return g, nil
@@ -87,29 +87,29 @@ func (b *Backend) takeAll(ctx context.Context, g *grant) error {
 	sent := driver.Now()
 	t, err := b.round(ctx, calls)
 	if err == nil {
-		err = t.verdict(driver.ErrNotAcquired)
+		err = t.result(driver.ErrNotAcquired)
 	}
 	until := sent.Add(b.trusted())
 	if err == nil && driver.Now() >= until {
-		err = fmt.Errorf("%w: %w", driver.ErrUnavailable, errShort)
+		err = fmt.Errorf("%w: %w", driver.ErrUnavailable, errTooLate)
 	}
 	for i := range g.keys {
 		g.keys[i].asked = calls
 		g.add(sent, until)
 	}
 	if err == nil {
-		b.keeper.add(g)
+		b.renewer.add(g)
 		return nil
 	}
 	if b.redlock() || !errors.Is(err, driver.ErrNotAcquired) {
-		b.untake(ctx, g)
+		b.undoTakeAll(ctx, g)
 	}
 	g.clear()
 	return err
 }
 
-// untake takes back what a failed takeAll may have left on the nodes.
-func (b *Backend) untake(ctx context.Context, g *grant) {
+// undoTakeAll takes back what a failed takeAll may have left on the nodes.
+func (b *Backend) undoTakeAll(ctx context.Context, g *grant) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
 	_ = b.each(ctx, g, func(g *grant, i int) []call { // what is left if this fails ends with its lease
@@ -120,7 +120,7 @@ func (b *Backend) untake(ctx context.Context, g *grant) {
 
 // abandon gives back the keys that g has, because it cannot get the next one.
 func (b *Backend) abandon(g *grant) {
-	if b.keeper.remove(g) {
+	if b.renewer.remove(g) {
 		_ = b.release(g, settleWithin) // the caller hears why it did not get the lock; what stays behind ends with the lease
 	}
 }
@@ -160,14 +160,14 @@ func (b *Backend) attempt(ctx context.Context, g *grant, i int, calls []call, go
 	sent := driver.Now()
 	t, err := b.round(ctx, calls)
 	if err == nil {
-		err = t.verdict(driver.ErrNotAcquired)
+		err = t.result(driver.ErrNotAcquired)
 	}
 	if until := sent.Add(b.trusted()); err == nil {
 		if driver.Now() < until {
 			g.add(sent, until)
 			return attempt{}
 		}
-		err = fmt.Errorf("%w: %w", driver.ErrUnavailable, errShort)
+		err = fmt.Errorf("%w: %w", driver.ErrUnavailable, errTooLate)
 	}
 	a := attempt{err: err, split: t.yes > 0}
 	if a.refused() && !b.redlock() {
@@ -176,7 +176,7 @@ func (b *Backend) attempt(ctx context.Context, g *grant, i int, calls []call, go
 	}
 	offer := b.offerMillis
 	if b.redlock() && a.refused() && goOn {
-		offer = keepMum
+		offer = releaseSilent
 	}
 	b.withdraw(ctx, g, i, offer, t)
 	return a
@@ -219,15 +219,15 @@ func (b *Backend) askCalls(g *grant, i int, line int, again bool) []call {
 	}
 	calls := b.callsAbout(g, i, askExclusive, askShared, g.token, b.leaseMillis, g.waiter(), line, again)
 	for c := range calls {
-		calls[c].bare = func(request) request { return b.taking(g, i) }
+		calls[c].singleKey = func(request) request { return b.taking(g, i) }
 	}
 	return calls
 }
 
 // wait stands in line until it has the key, or ctx ends.
 func (b *Backend) wait(ctx context.Context, g *grant, i int) error {
-	w := b.room.enter(g, i)
-	defer b.room.leave(w)
+	w := b.waiters.enter(g, i)
+	defer b.waiters.leave(w)
 	failed := false
 	g.polled = b.redlock()
 	for round := 0; ; round++ {
@@ -258,7 +258,7 @@ func (b *Backend) rest(ctx context.Context, w *waiter, a attempt, round int) boo
 		defer timer.Stop()
 		again = timer.C
 	}
-	b.room.schedule(w, a.busy)
+	b.waiters.schedule(w, a.busy)
 	select {
 	case <-w.wake:
 	case <-again:

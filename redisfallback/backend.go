@@ -29,8 +29,8 @@ type Backend struct {
 	instance string // names this Locker; see locker
 	serial   atomic.Uint64
 	sharded  atomic.Bool // waiters are woken by sharded pub/sub
-	keeper   keeper
-	room     waitroom
+	renewer  renewer
+	waiters  waiters
 
 	// Times as the scripts take them, in milliseconds.
 	leaseMillis, offerMillis int64
@@ -42,9 +42,9 @@ func newBackend(clients []redis.UniversalClient, o options) *Backend {
 		_, cluster := client.(*redis.ClusterClient)
 		b.nodes = append(b.nodes, &node{client: client, name: nodeName(client), cluster: cluster})
 	}
-	b.keeper.backend, b.room.backend, b.room.shards.room = b, b, &b.room
+	b.renewer.backend, b.waiters.backend, b.waiters.shards.waiters = b, b, &b.waiters
 	if cluster, ok := clients[0].(*redis.ClusterClient); ok && !b.redlock() {
-		b.room.shards.cluster = cluster
+		b.waiters.shards.cluster = cluster
 	}
 	return b
 }
@@ -60,7 +60,7 @@ func (b *Backend) Start(env driver.Env) error {
 	b.env = env
 	b.leaseMillis, b.offerMillis = env.Lease.Milliseconds(), min(offerFor, env.Lease).Milliseconds()
 	if b.redlock() {
-		b.offerMillis = onlyWake
+		b.offerMillis = releaseWake
 	}
 	switch {
 	case b.timeout > 0:
@@ -77,8 +77,8 @@ func (b *Backend) Start(env driver.Env) error {
 
 // What the scripts take in place of the time of an offer.
 const (
-	onlyWake = 0  // wake those who wait, and let them ask
-	keepMum  = -1 // tell nobody: who gives the lock up will ask again itself
+	releaseWake   = 0  // wake those who wait, and let them ask
+	releaseSilent = -1 // tell nobody: who gives the lock up will ask again itself
 )
 
 // LocksByName implements [driver.NamedLocks].
@@ -105,8 +105,8 @@ func (b *Backend) Ping(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.keeper.lookForEviction()
-	return t.verdict(driver.ErrUnavailable)
+	b.renewer.warnOfEviction()
+	return t.result(driver.ErrUnavailable)
 }
 
 // calls makes the same call for every node: a script's, or a plain command.
@@ -115,10 +115,10 @@ func (b *Backend) calls(s *script, keys []string, args ...any) []call {
 }
 
 // ask makes the same call for every node, with what is to be sent while a slot migrates.
-func (b *Backend) ask(r request, bare func(request) request) []call {
+func (b *Backend) ask(r request, singleKey func(request) request) []call {
 	calls := make([]call, len(b.nodes))
 	for i := range calls {
-		calls[i].request, calls[i].bare = r, bare
+		calls[i].request, calls[i].singleKey = r, singleKey
 	}
 	return calls
 }
@@ -129,7 +129,7 @@ func (b *Backend) Release(ctx context.Context, held driver.Grant) error {
 	if err != nil {
 		return err
 	}
-	if !b.keeper.remove(g) {
+	if !b.renewer.remove(g) {
 		return driver.ErrLost
 	}
 	return b.release(g, driver.ReleaseWithin)
@@ -191,13 +191,13 @@ func (b *Backend) one(ctx context.Context, calls []call) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
-	return t.verdict(errGone)
+	return t.result(errGone)
 }
 
 // Close implements [driver.Backend].
 func (b *Backend) Close(ctx context.Context) error {
-	b.keeper.close()
-	err := b.room.close()
+	b.renewer.close()
+	err := b.waiters.close()
 	for _, n := range b.nodes {
 		n.drain(ctx)
 	}

@@ -12,10 +12,10 @@ import (
 // call is one command for one node.
 type call struct {
 	request
-	bare  func(request) request // what to send while the lock's slot migrates; nil when there is nothing
-	about []holding             // which locks it concerns; it does not overtake earlier calls that concern any of them
-	then  func(*call)           // told of the end; does not block
-	rings chan<- struct{}       // told as well, with room for it
+	singleKey func(request) request // what to send while the lock's slot migrates; nil when there is nothing
+	about     []holding             // which locks it concerns; it does not overtake earlier calls that concern any of them
+	then      func(*call)           // told of the end; does not block
+	rings     chan<- struct{}       // told as well, with room for it
 
 	bundled []*call     // what this call does for several others
 	dropped atomic.Bool // nobody wants it any more, so it need not be sent
@@ -41,7 +41,7 @@ type request struct {
 	millis       int64 // the lease that is taken, or how long an offer lasts
 }
 
-var errSilent = errors.New("no answer in time")
+var errNoAnswer = errors.New("no answer in time")
 
 // command is a command that go-redis does not repeat by itself: after an error it is not known whether the server has
 // carried it out, and what to do then is decided here.
@@ -87,8 +87,8 @@ func (c *call) reform() bool {
 	switch {
 	case c.script != nil && !c.inFull && redis.HasErrorPrefix(c.err, "NOSCRIPT"):
 		c.inFull = true // the server was restarted, or somebody flushed its scripts
-	case c.bare != nil && isMigrating(c.err):
-		c.request, c.bare = c.bare(c.request), nil
+	case c.singleKey != nil && isMigrating(c.err):
+		c.request, c.singleKey = c.singleKey(c.request), nil
 	default:
 		return false
 	}

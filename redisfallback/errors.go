@@ -50,6 +50,6 @@ func (e *nodeErrors) Error() string { return e.text }
 func (e *nodeErrors) Unwrap() []error { return e.causes }
 
 var (
-	errGone  = fmt.Errorf("%w: the server has forgotten it, or it was deleted, overwritten or evicted", driver.ErrLost)
-	errShort = errors.New("no answer came before the lease was over")
+	errGone    = fmt.Errorf("%w: the server has forgotten it, or it was deleted, overwritten or evicted", driver.ErrLost)
+	errTooLate = errors.New("no answer came before the lease was over")
 )

@@ -49,7 +49,7 @@ func (b *Backend) advance(ctx context.Context, g *grant, h *holding, counter str
 	calls := b.calls(nextFence, keys, g.owner(), g.shared, floor)
 	t, err := b.round(ctx, calls)
 	if err == nil {
-		err = t.verdict(errGone)
+		err = t.result(errGone)
 	}
 	if err != nil {
 		return 0, err

@@ -105,7 +105,7 @@ func (g *grant) clear() {
 }
 
 // tell sets whom to tell of a loss.
-func (g *grant) tell(lost func(driver.Reason, error)) {
+func (g *grant) setListener(lost func(driver.Reason, error)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.lost = lost
@@ -136,7 +136,7 @@ func (b *Backend) releaseCalls(g *grant, i int) []call {
 		return b.callsAbout(g, i, releaseExclusive, releaseShared, g.waiter(), b.offerMillis)
 	}
 	r := request{script: releaseExclusive, gives: &g.keys[i].names, token: g.token, millis: b.offerMillis}
-	return concerning(g.keys[i:i+1], b.ask(r, bareGive))
+	return concerning(g.keys[i:i+1], b.ask(r, singleKeyRelease))
 }
 
 // withdrawCalls ends a wait and gives back what it may have got.
@@ -146,18 +146,18 @@ func (b *Backend) withdrawCalls(g *grant, i int, offer int64) []call {
 	}
 	calls := b.callsAbout(g, i, withdrawExclusive, withdrawShared, g.token, g.waiter(), offer)
 	for c := range calls {
-		calls[c].bare = bareWithdrawal
+		calls[c].singleKey = singleKeyWithdraw
 	}
 	return calls
 }
 
-// bareGive, bareWithdrawal and bareAsk do with the lock's key alone what they can.
-func bareGive(r request) request {
-	return request{script: releaseBare, keys: r.gives.keys(1), args: []any{r.token}}
+// singleKeyRelease, singleKeyWithdraw and singleKeyTake do with the lock's key alone what they can.
+func singleKeyRelease(r request) request {
+	return request{script: releaseSingleKey, keys: r.gives.keys(1), args: []any{r.token}}
 }
 
-func bareWithdrawal(r request) request {
-	return request{script: releaseBare, keys: r.keys[:1], args: r.args[:1]}
+func singleKeyWithdraw(r request) request {
+	return request{script: releaseSingleKey, keys: r.keys[:1], args: r.args[:1]}
 }
 
 func (b *Backend) checkCalls(g *grant, i int) []call {
@@ -176,5 +176,5 @@ func (g *grant) extend(sent, until driver.Instant) {
 	g.until.Store(int64(max(until, g.Deadline())))
 }
 
-// hurry has the lease renewed at the next look, because the last attempt failed.
-func (g *grant) hurry() { g.sent.Store(0) }
+// renewSoon has the lease renewed at the next look, because the last attempt failed.
+func (g *grant) renewSoon() { g.sent.Store(0) }

@@ -14,7 +14,7 @@ func (b *Backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder,
 	if err != nil {
 		return nil, err
 	}
-	if t.crippled() {
+	if t.quorumImpossible() {
 		return nil, t.unavailable()
 	}
 	known := map[string]int{}

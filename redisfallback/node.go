@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// maxFlights is how many pipelines a node has on their way at once. While that many are, calls gather for the next.
-const maxFlights = 4
+// maxInFlight is how many pipelines a node has on their way at once. While that many are, calls gather for the next.
+const maxInFlight = 4
 
 // node is one place where locks are: a server, a Cluster, or whatever Sentinel says is the primary. What concurrent
 // callers want of it travels in common pipelines.
@@ -25,25 +25,25 @@ type node struct {
 	timeout   time.Duration // for a round trip
 	unlimited bool          // which may take longer all the same; see limit
 
-	mu      sync.Mutex
-	waiting []*call          // ready to be sent
-	last    map[string]*call // the last call that concerns a lock, if that has not ended
-	flights int
-	landed  sync.WaitGroup // for the flights
+	mu       sync.Mutex
+	waiting  []*call          // ready to be sent
+	last     map[string]*call // the last call that concerns a lock, if that has not ended
+	inFlight int
+	flushing sync.WaitGroup // for the inFlight
 }
 
 // submit hands calls over and returns; each call's then tells of its end.
 func (n *node) submit(calls ...*call) {
 	n.mu.Lock()
-	n.line(calls)
-	start := n.flights < maxFlights && len(n.waiting) > 0
+	n.enqueueLocked(calls)
+	start := n.inFlight < maxInFlight && len(n.waiting) > 0
 	if start {
-		n.flights++
-		n.landed.Add(1)
+		n.inFlight++
+		n.flushing.Add(1)
 	}
 	n.mu.Unlock()
 	if start {
-		go n.fly()
+		go n.flushLoop()
 	}
 }
 
@@ -51,13 +51,13 @@ func (n *node) submit(calls ...*call) {
 // others and so must be submitted. It saves a lone caller the way to another goroutine and back.
 func (n *node) carry(c *call) bool {
 	n.mu.Lock()
-	if n.flights == maxFlights || !n.ready(c) {
+	if n.inFlight == maxInFlight || !n.unblockedLocked(c) {
 		n.mu.Unlock()
 		return false
 	}
-	n.enlist(c)
-	n.flights++
-	n.landed.Add(1)
+	n.trackLocked(c)
+	n.inFlight++
+	n.flushing.Add(1)
 	batch := append(n.waiting, c)
 	n.waiting = nil
 	n.mu.Unlock()
@@ -66,22 +66,22 @@ func (n *node) carry(c *call) bool {
 	n.mu.Lock()
 	more := len(n.waiting) > 0
 	if !more {
-		n.flights--
+		n.inFlight--
 	}
 	n.mu.Unlock()
 	if more {
-		go n.fly()
+		go n.flushLoop()
 	} else {
-		n.landed.Done()
+		n.flushing.Done()
 	}
 	return true
 }
 
-// line puts calls into the line, or behind those that they must not overtake: flights may land in any order, and so a
+// line puts calls into the line, or behind those that they must not overtake: inFlight may land in any order, and so a
 // withdrawal could hit the next attempt of the same owner.
-func (n *node) line(calls []*call) {
+func (n *node) enqueueLocked(calls []*call) {
 	for _, c := range calls {
-		n.enlist(c)
+		n.trackLocked(c)
 		if c.before == 0 {
 			n.waiting = append(n.waiting, c)
 		}
@@ -89,12 +89,12 @@ func (n *node) line(calls []*call) {
 }
 
 // ready tells whether c would not have to wait for another call.
-func (n *node) ready(c *call) bool {
+func (n *node) unblockedLocked(c *call) bool {
 	return !slices.ContainsFunc(c.about, func(h holding) bool { return n.last[h.lock] != nil })
 }
 
-// enlist makes c the last call that concerns its locks.
-func (n *node) enlist(c *call) {
+// trackLocked makes c the last call that concerns its locks.
+func (n *node) trackLocked(c *call) {
 	if n.last == nil {
 		n.last = map[string]*call{}
 	}
@@ -108,8 +108,8 @@ func (n *node) enlist(c *call) {
 	}
 }
 
-// delist lets those go that had to wait for c.
-func (n *node) delist(c *call) {
+// untrackLocked lets those go that had to wait for c.
+func (n *node) untrackLocked(c *call) {
 	for i := range c.about {
 		if lock := c.about[i].lock; n.last[lock] == c {
 			delete(n.last, lock)
@@ -123,16 +123,16 @@ func (n *node) delist(c *call) {
 	c.followers = nil
 }
 
-// fly sends what has gathered until there is nothing left.
-func (n *node) fly() {
-	defer n.landed.Done()
+// flushLoop sends what has gathered until there is nothing left.
+func (n *node) flushLoop() {
+	defer n.flushing.Done()
 	for {
 		runtime.Gosched() // those who are about to ask join in
 		n.mu.Lock()
 		batch := n.waiting
 		n.waiting = nil
 		if len(batch) == 0 {
-			n.flights--
+			n.inFlight--
 			n.mu.Unlock()
 			return
 		}
@@ -145,7 +145,7 @@ func (n *node) fly() {
 func (n *node) finish(batch []*call) {
 	n.mu.Lock()
 	for _, c := range batch {
-		n.delist(c)
+		n.untrackLocked(c)
 	}
 	n.mu.Unlock()
 	for _, c := range batch {
@@ -167,7 +167,7 @@ func (n *node) deliver(batch []*call) {
 	wanted := make([]*call, 0, len(batch))
 	for _, c := range batch {
 		if c.dropped.Load() {
-			c.err = errSilent
+			c.err = errNoAnswer
 			continue
 		}
 		wanted = append(wanted, c)
@@ -212,7 +212,7 @@ func (n *node) send(calls []*call) {
 	if len(calls) == 0 {
 		return
 	}
-	ctx := patienceFor(n.timeout)
+	ctx := timeoutAfter(n.timeout)
 	defer ctx.done()
 	switch len(calls) {
 	case 1:
@@ -233,7 +233,7 @@ func (n *node) send(calls []*call) {
 func (n *node) drain(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
-		n.landed.Wait()
+		n.flushing.Wait()
 		close(done)
 	}()
 	select {

@@ -43,27 +43,29 @@ func (t *tally) count(i int, yes bool, err error) {
 	}
 }
 
-// carried tells whether a quorum said yes.
-func (t *tally) carried() bool { return t.yes >= t.quorum }
+// hasQuorum tells whether a quorum said yes.
+func (t *tally) hasQuorum() bool { return t.yes >= t.quorum }
 
 // refused tells whether a quorum answered, and yes is out of reach.
 func (t *tally) refused() bool {
-	return t.no > len(t.nodes)-t.quorum || t.over() && !t.carried() && t.yes+t.no >= t.quorum
+	return t.no > len(t.nodes)-t.quorum || t.over() && !t.hasQuorum() && t.yes+t.no >= t.quorum
 }
 
-// crippled tells whether too many nodes failed for any answer.
-func (t *tally) crippled() bool { return t.failed > len(t.nodes)-t.quorum }
+// quorumImpossible tells whether too many nodes failed for any answer.
+func (t *tally) quorumImpossible() bool { return t.failed > len(t.nodes)-t.quorum }
 
 func (t *tally) over() bool { return t.yes+t.no+t.failed == len(t.nodes) }
 
 // decided tells whether the answers still to come can change nothing.
-func (t *tally) decided() bool { return t.over() || t.carried() || t.refused() || t.crippled() }
+func (t *tally) decided() bool {
+	return t.over() || t.hasQuorum() || t.refused() || t.quorumImpossible()
+}
 
-// giveUp counts the nodes that have not answered as failed.
-func (t *tally) giveUp() {
+// expire counts the nodes that have not answered as failed.
+func (t *tally) expire() {
 	for i, vote := range t.votes {
 		if !vote.heard {
-			t.count(i, false, errSilent)
+			t.count(i, false, errNoAnswer)
 		}
 	}
 }
@@ -100,7 +102,7 @@ func (b *Backend) roundUntil(ctx context.Context, calls []call, done func(*tally
 		case a := <-answers:
 			t.count(a.node, a.yes, a.err)
 		case <-timer.C:
-			t.giveUp()
+			t.expire()
 		case <-ctx.Done():
 			return t, context.Cause(ctx)
 		}
@@ -125,7 +127,7 @@ func (b *Backend) roundOfOne(ctx context.Context, c *call) (*tally, error) {
 		bells.Put(w) // nobody else will ring it
 		t.countCall(c)
 	case <-w.timer.C:
-		t.giveUp()
+		t.expire()
 	case <-ctx.Done():
 		w.timer.Stop()
 		return t, context.Cause(ctx)
@@ -161,10 +163,10 @@ func (b *Backend) patient(ctx context.Context) bool {
 	return !ok || time.Until(deadline) > b.timeout
 }
 
-// verdict is nil when the nodes said yes, and otherwise an error that matches no, or ErrUnavailable.
-func (t *tally) verdict(no error) error {
+// result is nil when the nodes said yes, and otherwise an error that matches no, or ErrUnavailable.
+func (t *tally) result(no error) error {
 	switch {
-	case t.carried():
+	case t.hasQuorum():
 		return nil
 	case t.refused():
 		return no

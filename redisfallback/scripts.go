@@ -34,7 +34,7 @@ var (
 	checkShared       = load("check_shared", 2)
 	listHolders       = load("holders", 2)
 	nextFence         = load("fence", 2)
-	releaseBare       = load("release_bare", 1)
+	releaseSingleKey  = load("release_single_key", 1)
 )
 
 // load reads a script from the files in this package.

@@ -18,7 +18,7 @@ import (
 // redis keeps a connection's channels alive only when they are all of one slot, so that is done here. While a channel
 // is away its waiters are woken by the next look.
 type shards struct {
-	room    *waitroom
+	waiters *waiters
 	cluster *redis.ClusterClient
 	known   atomic.Bool // whether there is sharded pub/sub
 
@@ -32,7 +32,7 @@ const shardMark = "/"
 
 // probe finds out once whether the servers have sharded pub/sub. If they do not answer they are asked again next time.
 func (s *shards) probe(ctx context.Context) {
-	b := s.room.backend
+	b := s.waiters.backend
 	if s.cluster == nil || s.known.Load() || b.sharded.Load() {
 		return
 	}
@@ -47,7 +47,7 @@ func (s *shards) probe(ctx context.Context) {
 }
 
 // channel is the Locker's in the slot of tag.
-func (s *shards) channel(tag string) string { return tag + "wake:" + s.room.backend.locker() }
+func (s *shards) channel(tag string) string { return tag + "wake:" + s.waiters.backend.locker() }
 
 // want has the channel of a slot subscribed to, unless that is so already.
 func (s *shards) want(tag string) {
@@ -58,13 +58,13 @@ func (s *shards) want(tag string) {
 	}
 	if _, ok := s.slots[tag]; !ok {
 		s.slots[tag] = ""
-		s.room.stopped.Go(func() { s.subscribe(tag) })
+		s.waiters.stopped.Go(func() { s.subscribe(tag) })
 	}
 }
 
 // subscribe asks the slot's master; its answer comes to whoever receives from that.
 func (s *shards) subscribe(tag string) {
-	ctx := s.room.ctx
+	ctx := s.waiters.ctx
 	master, err := s.cluster.MasterForKey(ctx, s.channel(tag))
 	if err == nil {
 		err = s.master(tag, master).SSubscribe(ctx, s.channel(tag))
@@ -82,9 +82,9 @@ func (s *shards) master(tag string, client *redis.Client) *redis.PubSub {
 	s.slots[tag] = addr
 	sub := s.masters[addr]
 	if sub == nil {
-		sub = client.SSubscribe(s.room.ctx)
+		sub = client.SSubscribe(s.waiters.ctx)
 		s.masters[addr] = sub
-		s.room.stopped.Go(func() { s.receive(addr, sub) })
+		s.waiters.stopped.Go(func() { s.receive(addr, sub) })
 	}
 	return sub
 }
@@ -100,10 +100,10 @@ func (s *shards) forget(tag string) {
 func (s *shards) receive(addr string, sub *redis.PubSub) {
 	silent := false // since the last ping
 	for {
-		message, err := sub.ReceiveTimeout(s.room.ctx, pingAfter)
+		message, err := sub.ReceiveTimeout(s.waiters.ctx, pingAfter)
 		if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() && !silent {
 			silent = true
-			err = sub.Ping(s.room.ctx)
+			err = sub.Ping(s.waiters.ctx)
 			message = nil
 		}
 		if err != nil {
@@ -123,15 +123,15 @@ const pingAfter = 10 * time.Second
 func (s *shards) hear(message any) {
 	switch m := message.(type) {
 	case *redis.Message:
-		s.room.rouse(m.Payload)
+		s.waiters.wake(m.Payload)
 	case *redis.Subscription:
-		tag := strings.TrimSuffix(m.Channel, "wake:"+s.room.backend.locker())
+		tag := strings.TrimSuffix(m.Channel, "wake:"+s.waiters.backend.locker())
 		if m.Kind == "sunsubscribe" { // the slot has moved to another master
 			s.forget(tag)
-			s.cluster.ReloadState(s.room.ctx)
+			s.cluster.ReloadState(s.waiters.ctx)
 			return
 		}
-		s.room.rouseSlot(tag) // what was sent before is lost
+		s.waiters.wakeSlot(tag) // what was sent before is lost
 	}
 }
 
@@ -139,7 +139,7 @@ func (s *shards) hear(message any) {
 // look.
 func (s *shards) drop(addr string, sub *redis.PubSub) {
 	_ = sub.Close() // it has failed already
-	s.cluster.ReloadState(s.room.ctx)
+	s.cluster.ReloadState(s.waiters.ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.masters[addr] == sub {
@@ -152,7 +152,7 @@ func (s *shards) drop(addr string, sub *redis.PubSub) {
 	}
 }
 
-// close ends the subscriptions; the room's context has ended by then.
+// close ends the subscriptions; the context of the waiters has ended by then.
 func (s *shards) close() (err error) {
 	s.mu.Lock()
 	subs := make([]*redis.PubSub, 0, len(s.masters))

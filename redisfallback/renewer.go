@@ -8,9 +8,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// keeper renews the leases of all grants of a Locker, and ends those that it could not renew in time. It is one
+// renewer renews the leases of all grants of a Locker, and ends those that it could not renew in time. It is one
 // goroutine, which never waits for the network, and only runs while there are grants.
-type keeper struct {
+type renewer struct {
 	backend  *Backend
 	eviction sync.Once
 
@@ -24,60 +24,60 @@ type keeper struct {
 
 // A lease is looked at twelve times before it is over, and renewed when the next look would be later than a third of it.
 const (
-	looksPerLease    = 12
+	ticksPerLease    = 12
 	renewalsPerLease = 3
 )
 
-func (k *keeper) add(g *grant) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.grants == nil {
-		k.grants, k.stop = map[*grant]struct{}{}, make(chan struct{})
+func (r *renewer) add(g *grant) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.grants == nil {
+		r.grants, r.stop = map[*grant]struct{}{}, make(chan struct{})
 	}
-	k.grants[g] = struct{}{}
-	if !k.running && !k.closed {
-		k.running = true
-		k.stopped.Go(k.run)
+	r.grants[g] = struct{}{}
+	if !r.running && !r.closed {
+		r.running = true
+		r.stopped.Go(r.run)
 	}
 }
 
 // remove takes g off, and reports false when it was not on any more: it is lost, or released.
-func (k *keeper) remove(g *grant) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	_, kept := k.grants[g]
-	delete(k.grants, g)
+func (r *renewer) remove(g *grant) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, kept := r.grants[g]
+	delete(r.grants, g)
 	return kept
 }
 
-func (k *keeper) has(g *grant) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	_, kept := k.grants[g]
+func (r *renewer) has(g *grant) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, kept := r.grants[g]
 	return kept
 }
 
-func (k *keeper) close() {
-	k.mu.Lock()
-	if !k.closed && k.stop != nil {
-		close(k.stop)
+func (r *renewer) close() {
+	r.mu.Lock()
+	if !r.closed && r.stop != nil {
+		close(r.stop)
 	}
-	k.closed = true
-	k.mu.Unlock()
-	k.stopped.Wait()
+	r.closed = true
+	r.mu.Unlock()
+	r.stopped.Wait()
 }
 
-func (k *keeper) run() {
-	k.lookForEviction()
-	timer := time.NewTimer(k.interval())
+func (r *renewer) run() {
+	r.warnOfEviction()
+	timer := time.NewTimer(r.interval())
 	defer timer.Stop()
 	for {
 		select {
-		case <-k.stop:
+		case <-r.stop:
 			return
 		case <-timer.C:
 		}
-		next, more := k.look()
+		next, more := r.tick()
 		if !more {
 			return
 		}
@@ -85,41 +85,41 @@ func (k *keeper) run() {
 	}
 }
 
-func (k *keeper) interval() time.Duration { return k.backend.env.Lease / looksPerLease }
+func (r *renewer) interval() time.Duration { return r.backend.env.Lease / ticksPerLease }
 
-// look ends what is over, renews what is due, and says when to look again; more is false when there is nothing left.
-func (k *keeper) look() (next time.Duration, more bool) {
-	now, next := driver.Now(), k.interval()
+// tick ends what is over, renews what is due, and says when to look again; more is false when there is nothing left.
+func (r *renewer) tick() (next time.Duration, more bool) {
+	now, next := driver.Now(), r.interval()
 	var over, due []*grant
-	k.mu.Lock()
-	for g := range k.grants {
+	r.mu.Lock()
+	for g := range r.grants {
 		left := g.Deadline().Sub(now)
 		switch {
 		case left <= 0:
 			over = append(over, g)
 			continue
-		case now.Sub(driver.Instant(g.sent.Load())) > k.backend.env.Lease/renewalsPerLease-k.interval():
+		case now.Sub(driver.Instant(g.sent.Load())) > r.backend.env.Lease/renewalsPerLease-r.interval():
 			due = append(due, g)
 		}
 		next = min(next, left)
 	}
-	k.running = len(k.grants) > 0
-	more = k.running
-	k.mu.Unlock()
+	r.running = len(r.grants) > 0
+	more = r.running
+	r.mu.Unlock()
 	for _, g := range over {
-		k.lose(g, driver.ReasonLease, errShort)
+		r.lose(g, driver.ReasonLease, errTooLate)
 	}
-	k.renew(due)
+	r.renew(due)
 	return next, more
 }
 
 // lose tells of a loss, once, and gives back what may be left of the grant.
-func (k *keeper) lose(g *grant, why driver.Reason, err error) {
-	if !k.remove(g) {
+func (r *renewer) lose(g *grant, why driver.Reason, err error) {
+	if !r.remove(g) {
 		return
 	}
 	g.listener()(why, err)
-	b := k.backend
+	b := r.backend
 	for i := range g.holdings() {
 		calls := b.releaseCalls(g, i)
 		for n := range calls {
@@ -129,20 +129,20 @@ func (k *keeper) lose(g *grant, why driver.Reason, err error) {
 }
 
 // renew asks for longer leases, all of them in one pipeline for each node.
-func (k *keeper) renew(due []*grant) {
-	b := k.backend
+func (r *renewer) renew(due []*grant) {
+	b := r.backend
 	batches := make([][]*call, len(b.nodes))
 	for _, g := range due {
 		held := g.holdings()
-		r := &renewal{keeper: k, grant: g, sent: driver.Now(), missing: len(held)}
-		g.sent.Store(int64(r.sent))
+		a := &renewal{renewer: r, grant: g, sent: driver.Now(), missing: len(held)}
+		g.sent.Store(int64(a.sent))
 		for i := range held {
 			t := b.newTally()
 			calls := b.renewCalls(g, i)
 			for n := range calls {
 				calls[n].then = func(c *call) {
 					yes, err := c.said()
-					r.count(t, n, yes, err)
+					a.count(t, n, yes, err)
 				}
 				batches[n] = append(batches[n], &calls[n])
 			}
@@ -157,41 +157,41 @@ func (k *keeper) renew(due []*grant) {
 
 // renewal is one attempt to lengthen a grant's leases, of which each key needs a quorum.
 type renewal struct {
-	keeper *keeper
-	grant  *grant
-	sent   driver.Instant
+	renewer *renewer
+	grant   *grant
+	sent    driver.Instant
 
 	mu      sync.Mutex
 	missing int // keys that have no quorum yet
 }
 
 // count adds a node's answer about one key.
-func (r *renewal) count(t *tally, node int, yes bool, err error) {
-	r.mu.Lock()
-	before := t.carried()
+func (a *renewal) count(t *tally, node int, yes bool, err error) {
+	a.mu.Lock()
+	before := t.hasQuorum()
 	t.count(node, yes, err)
-	if t.carried() && !before {
-		r.missing--
+	if t.hasQuorum() && !before {
+		a.missing--
 	}
-	done, gone, failed := r.missing == 0, t.refused(), t.over() && !t.carried() && !t.refused()
-	r.mu.Unlock()
+	done, gone, failed := a.missing == 0, t.refused(), t.over() && !t.hasQuorum() && !t.refused()
+	a.mu.Unlock()
 	switch {
 	case gone:
-		r.keeper.lose(r.grant, driver.ReasonSession, errGone)
+		a.renewer.lose(a.grant, driver.ReasonSession, errGone)
 	case done:
-		r.grant.extend(r.sent, r.sent.Add(r.keeper.backend.trusted()))
+		a.grant.extend(a.sent, a.sent.Add(a.renewer.backend.trusted()))
 	case failed:
-		r.grant.hurry()
+		a.grant.renewSoon()
 	}
 }
 
-// lookForEviction warns, once, when the server may throw locks away to make room.
-func (k *keeper) lookForEviction() {
-	k.eviction.Do(func() {
-		for _, n := range k.backend.nodes {
+// warnOfEviction warns, once, when the server may throw locks away to make room.
+func (r *renewer) warnOfEviction() {
+	r.eviction.Do(func() {
+		for _, n := range r.backend.nodes {
 			n.submit(&call{request: request{args: []any{"info", "memory"}}, then: func(c *call) {
 				if info, ok := c.value.(string); ok && mayEvict(info) {
-					k.backend.env.Logger.Warn("Redis may evict locks to make room: set maxmemory-policy to noeviction",
+					r.backend.env.Logger.Warn("Redis may evict locks to make room: set maxmemory-policy to noeviction",
 						"node", n.name, "policy", field(info, "maxmemory_policy"))
 				}
 			}})
