@@ -27,6 +27,9 @@ func (b *Backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, 
 var errLostEarly = errors.New("one of the keys was lost before all were held")
 
 func (b *Backend) acquire(ctx context.Context, r driver.Request) (g *grant, err error) {
+	if err := b.checkServers(ctx); err != nil {
+		return nil, err
+	}
 	if r.Wait {
 		b.waiters.shards.probe(ctx)
 	}
@@ -45,10 +48,12 @@ func (b *Backend) acquire(ctx context.Context, r driver.Request) (g *grant, err 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	g.setListener(func(driver.Reason, error) { cancel(errLostEarly) })
-	if !b.nodes[0].cluster {
+	if !b.nodes[0].single.Load() {
 		switch err := b.takeAll(ctx, g); {
 		case err == nil:
 			return b.handOver(g, r)
+		case isCrossSlot(err):
+			b.nodes[0].single.Store(true)
 		case !r.Wait:
 			return nil, err
 		case ctx.Err() != nil:
@@ -57,7 +62,7 @@ func (b *Backend) acquire(ctx context.Context, r driver.Request) (g *grant, err 
 	}
 	for i := range g.keys {
 		if err := b.take(ctx, g, i, r.Wait); err != nil {
-			b.abandon(g)
+			b.giveBack(g)
 			return nil, err
 		}
 		if i == 0 {
@@ -118,8 +123,8 @@ func (b *Backend) undoTakeAll(ctx context.Context, g *grant) {
 	})
 }
 
-// abandon gives back the keys that g has, because it cannot get the next one.
-func (b *Backend) abandon(g *grant) {
+// giveBack gives back the keys that g has, because it cannot get the next one.
+func (b *Backend) giveBack(g *grant) {
 	if b.renewer.remove(g) {
 		_ = b.release(g, settleWithin) // the caller hears why it did not get the lock; what stays behind ends with the lease
 	}

@@ -31,6 +31,7 @@ type Backend struct {
 	sharded  atomic.Bool // waiters are woken by sharded pub/sub
 	renewer  renewer
 	waiters  waiters
+	census   census
 
 	// Times as the scripts take them, in milliseconds.
 	leaseMillis, offerMillis int64
@@ -39,8 +40,9 @@ type Backend struct {
 func newBackend(clients []redis.UniversalClient, o options) *Backend {
 	b := &Backend{prefix: o.prefix, timeout: o.timeout, quorum: len(clients)/2 + 1, instance: rand.Text()}
 	for _, client := range clients {
-		_, cluster := client.(*redis.ClusterClient)
-		b.nodes = append(b.nodes, &node{client: client, name: nodeName(client), cluster: cluster})
+		n := newNode(client, len(clients) > 1)
+		n.identify = func() error { return b.identify(n) }
+		b.nodes = append(b.nodes, n)
 	}
 	b.renewer.backend, b.waiters.backend, b.waiters.shards.waiters = b, b, &b.waiters
 	if cluster, ok := clients[0].(*redis.ClusterClient); ok && !b.redlock() {
@@ -101,11 +103,14 @@ func (b *Backend) trusted() time.Duration { return b.env.Lease - b.env.Lease/100
 
 // Ping implements [driver.Backend].
 func (b *Backend) Ping(ctx context.Context) error {
+	if b.redlock() {
+		return b.reachAll(ctx)
+	}
+	b.nodes[0].identified.Store(false)
 	t, err := b.round(ctx, b.calls(nil, nil, "ping"))
 	if err != nil {
 		return err
 	}
-	b.renewer.warnOfEviction()
 	return t.result(driver.ErrUnavailable)
 }
 
@@ -196,8 +201,7 @@ func (b *Backend) one(ctx context.Context, calls []call) error {
 
 // Close implements [driver.Backend].
 func (b *Backend) Close(ctx context.Context) error {
-	b.renewer.close()
-	err := b.waiters.close()
+	err := errors.Join(b.renewer.close(ctx), b.waiters.close())
 	for _, n := range b.nodes {
 		n.drain(ctx)
 	}

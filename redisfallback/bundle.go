@@ -54,11 +54,17 @@ func releaseBundle(releases []*call) request {
 	return request{script: releaseMany, keys: keys, args: args}
 }
 
-// unbundle tells the calls what came of them, and returns those that have to be sent on their own: somebody waits for
-// the lock.
-func unbundle(bundles []*call) (again []*call) {
+// unbundle gives the calls their results, and returns those that have to be sent on their own: the lock has waiters, or
+// the server wants the keys of a command in one slot. A server that says so once is not sent bundles again. It checks
+// the slots before it carries anything out, so that nothing happens twice.
+func (n *node) unbundle(bundles []*call) (again []*call) {
 	const waitedFor = int64(2)
 	for _, b := range bundles {
+		if isCrossSlot(b.err) {
+			n.single.Store(true)
+			again = append(again, b.bundled...)
+			continue
+		}
 		values, _ := b.value.([]any)
 		for i, c := range b.bundled {
 			switch {

@@ -14,18 +14,39 @@ type call struct {
 	request
 	singleKey func(request) request // what to send while the lock's slot migrates; nil when there is nothing
 	about     []holding             // which locks it concerns; it does not overtake earlier calls that concern any of them
-	then      func(*call)           // told of the end; does not block
-	rings     chan<- struct{}       // told as well, with room for it
+	then      func(*call)           // called at the end; does not block
+	done      chan<- struct{}       // notified as well, with room for it
+	undoes    *call                 // the attempt that this release takes back; it is owed to a node that is away
 
 	bundled []*call     // what this call does for several others
-	dropped atomic.Bool // nobody wants it any more, so it need not be sent
+	dropped atomic.Bool // not wanted any more, so it need not be sent
+	sent    atomic.Bool // it may have been carried out
 	cmd     *command
 	value   any
 	err     error
 
 	// Under node.mu:
-	before    int     // how many calls have to end first
-	followers []*call // for which this one has to
+	before           int     // how many calls have to end first
+	followers        []*call // for which this one has to
+	ended, abandoned bool    // abandoned: its caller left before it ended
+}
+
+// report says that the call has ended.
+func (c *call) report() {
+	if c.then != nil {
+		c.then(c)
+	}
+	if c.done != nil {
+		c.done <- struct{}{}
+	}
+}
+
+// markSent says that from now on the call, and those that it bundles, may have been carried out.
+func (c *call) markSent() {
+	c.sent.Store(true)
+	for _, b := range c.bundled {
+		b.sent.Store(true)
+	}
 }
 
 // request is a script, a plain command, or the taking or giving of an exclusive lock that nobody waits for. Those two
@@ -100,6 +121,9 @@ func (c *call) reform() bool {
 // keys cannot be carried out then, since some of them may be on either
 // (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#multi-keys-operations).
 func isMigrating(err error) bool { return redis.HasErrorPrefix(err, "TRYAGAIN") }
+
+// isCrossSlot reports whether the server belongs to a Cluster, and the keys of a command to several of its slots.
+func isCrossSlot(err error) bool { return redis.HasErrorPrefix(err, "CROSSSLOT") }
 
 // said tells what the server answered: whether it did what was asked. Other errors than its refusal say nothing.
 func (c *call) said() (yes bool, err error) {

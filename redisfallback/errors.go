@@ -15,6 +15,15 @@ func (n *node) explain(err error) error {
 	switch {
 	case redis.HasErrorPrefix(err, "WRONGTYPE"):
 		return fmt.Errorf("%s: the key of the lock holds something that is no lock: %w", n.name, err)
+	case redis.HasErrorPrefix(err, "READONLY"):
+		return fmt.Errorf("%s: %w: locks are taken on the primary: %w", n.name, driver.ErrStandby, err)
+	case redis.HasErrorPrefix(err, "MOVED"), redis.HasErrorPrefix(err, "ASK"):
+		return fmt.Errorf("%s: it is one of several masters of a Cluster, which want a client of redis.NewClusterClient: %w",
+			n.name, err)
+	case isCrossSlot(err):
+		return fmt.Errorf("%s: it wants all keys of a command in one slot: %w", n.name, err)
+	case redis.HasErrorPrefix(err, "OOM"):
+		return fmt.Errorf("%s: its memory is full: locks that are held are renewed, new ones are not taken: %w", n.name, err)
 	case redis.HasErrorPrefix(err, "NOPERM"):
 		return fmt.Errorf("%s: the user lacks a permission that package redisfallback lists: %w", n.name, err)
 	}
@@ -32,6 +41,9 @@ func (t *tally) unavailable() error {
 		}
 	}
 	if len(t.nodes) == 1 {
+		if errors.Is(causes[0], driver.ErrStandby) && !t.nodes[0].follows {
+			return causes[0] // it will be one tomorrow, too
+		}
 		return fmt.Errorf("%w: %w", driver.ErrUnavailable, causes[0])
 	}
 	return fmt.Errorf("%w: %d of %d nodes answered, and %d must: %w", driver.ErrUnavailable,

@@ -133,20 +133,28 @@ func concerning(about []holding, calls []call) []call {
 
 func (b *Backend) releaseCalls(g *grant, i int) []call {
 	if g.shared {
-		return b.callsAbout(g, i, releaseExclusive, releaseShared, g.waiter(), b.offerMillis)
+		return g.keys[i].undoing(b.callsAbout(g, i, releaseExclusive, releaseShared, g.waiter(), b.offerMillis))
 	}
 	r := request{script: releaseExclusive, gives: &g.keys[i].names, token: g.token, millis: b.offerMillis}
-	return concerning(g.keys[i:i+1], b.ask(r, singleKeyRelease))
+	return g.keys[i].undoing(concerning(g.keys[i:i+1], b.ask(r, singleKeyRelease)))
 }
 
 // withdrawCalls ends a wait and gives back what it may have got.
 func (b *Backend) withdrawCalls(g *grant, i int, offer int64) []call {
 	if g.shared {
-		return b.callsAbout(g, i, withdrawExclusive, withdrawShared, g.waiter(), offer)
+		return g.keys[i].undoing(b.callsAbout(g, i, withdrawExclusive, withdrawShared, g.waiter(), offer))
 	}
 	calls := b.callsAbout(g, i, withdrawExclusive, withdrawShared, g.token, g.waiter(), offer)
 	for c := range calls {
 		calls[c].singleKey = singleKeyWithdraw
+	}
+	return g.keys[i].undoing(calls)
+}
+
+// undoing says that calls take back the last attempt.
+func (h *holding) undoing(calls []call) []call {
+	for n := range h.asked {
+		calls[n].undoes = &h.asked[n]
 	}
 	return calls
 }

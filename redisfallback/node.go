@@ -3,16 +3,15 @@ package redisfallback
 import (
 	"context"
 	"runtime"
-
-	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// maxInFlight is how many pipelines a node has on their way at once. While that many are, calls gather for the next.
+// maxInFlight is how many flushes a node has on their way at once. While that many are, calls gather for the next.
 const maxInFlight = 4
 
 // node is one place where locks are: a server, a Cluster, or whatever Sentinel says is the primary. What concurrent
@@ -20,21 +19,50 @@ const maxInFlight = 4
 type node struct {
 	client  redis.UniversalClient
 	name    string
-	cluster bool
+	cluster bool        // the client knows that it is one
+	follows bool        // the client finds the primary by itself
+	single  atomic.Bool // one command must not use the keys of several locks
 
 	timeout   time.Duration // for a round trip
 	unlimited bool          // which may take longer all the same; see limit
 
-	mu       sync.Mutex
-	waiting  []*call          // ready to be sent
-	last     map[string]*call // the last call that concerns a lock, if that has not ended
+	identify   func() error // asks what the server is, before the first call; nil: not needed
+	identified atomic.Bool
+	identity   sync.Mutex // while that is found out
+
+	mu      sync.Mutex
+	waiting []*call          // ready to be sent
+	last    map[string]*call // the last call that concerns a lock, if that has not ended
+	breaker
 	inFlight int
-	flushing sync.WaitGroup // for the inFlight
+	flushing sync.WaitGroup
 }
 
-// submit hands calls over and returns; each call's then tells of its end.
+// newNode makes the node of a client, which others can stand in for or not.
+func newNode(client redis.UniversalClient, oneOfSeveral bool) *node {
+	n := &node{client: client, name: nodeName(client)}
+	n.enabled = oneOfSeveral
+	switch c := client.(type) {
+	case *redis.Client:
+		n.follows = c.Options().Addr == sentinelAddr
+	case *redis.ClusterClient:
+		n.cluster, n.follows = true, true
+		n.single.Store(true)
+	}
+	return n
+}
+
+// submit hands calls over and returns; each call reports its end.
 func (n *node) submit(calls ...*call) {
+	if len(calls) == 0 {
+		return
+	}
 	n.mu.Lock()
+	if err := n.refusalLocked(); err != nil {
+		n.mu.Unlock()
+		n.refuse(calls, err)
+		return
+	}
 	n.enqueueLocked(calls)
 	start := n.inFlight < maxInFlight && len(n.waiting) > 0
 	if start {
@@ -51,7 +79,7 @@ func (n *node) submit(calls ...*call) {
 // others and so must be submitted. It saves a lone caller the way to another goroutine and back.
 func (n *node) carry(c *call) bool {
 	n.mu.Lock()
-	if n.inFlight == maxInFlight || !n.unblockedLocked(c) {
+	if n.inFlight == maxInFlight || !n.unblockedLocked(c) || n.refusalLocked() != nil {
 		n.mu.Unlock()
 		return false
 	}
@@ -61,8 +89,7 @@ func (n *node) carry(c *call) bool {
 	batch := append(n.waiting, c)
 	n.waiting = nil
 	n.mu.Unlock()
-	n.deliver(batch)
-	n.finish(batch)
+	n.flush(batch)
 	n.mu.Lock()
 	more := len(n.waiting) > 0
 	if !more {
@@ -75,52 +102,6 @@ func (n *node) carry(c *call) bool {
 		n.flushing.Done()
 	}
 	return true
-}
-
-// line puts calls into the line, or behind those that they must not overtake: inFlight may land in any order, and so a
-// withdrawal could hit the next attempt of the same owner.
-func (n *node) enqueueLocked(calls []*call) {
-	for _, c := range calls {
-		n.trackLocked(c)
-		if c.before == 0 {
-			n.waiting = append(n.waiting, c)
-		}
-	}
-}
-
-// ready tells whether c would not have to wait for another call.
-func (n *node) unblockedLocked(c *call) bool {
-	return !slices.ContainsFunc(c.about, func(h holding) bool { return n.last[h.lock] != nil })
-}
-
-// trackLocked makes c the last call that concerns its locks.
-func (n *node) trackLocked(c *call) {
-	if n.last == nil {
-		n.last = map[string]*call{}
-	}
-	for i := range c.about {
-		lock := c.about[i].lock
-		if last := n.last[lock]; last != nil {
-			last.followers = append(last.followers, c)
-			c.before++
-		}
-		n.last[lock] = c
-	}
-}
-
-// untrackLocked lets those go that had to wait for c.
-func (n *node) untrackLocked(c *call) {
-	for i := range c.about {
-		if lock := c.about[i].lock; n.last[lock] == c {
-			delete(n.last, lock)
-		}
-	}
-	for _, follower := range c.followers {
-		if follower.before--; follower.before == 0 {
-			n.waiting = append(n.waiting, follower)
-		}
-	}
-	c.followers = nil
 }
 
 // flushLoop sends what has gathered until there is nothing left.
@@ -137,28 +118,54 @@ func (n *node) flushLoop() {
 			return
 		}
 		n.mu.Unlock()
-		n.deliver(batch)
-		n.finish(batch)
+		n.flush(batch)
 	}
 }
 
-func (n *node) finish(batch []*call) {
+// flush sends a batch and ends its calls.
+func (n *node) flush(batch []*call) {
+	if err := n.ready(); err != nil {
+		for _, c := range batch {
+			c.err = err
+		}
+	} else {
+		n.deliver(batch)
+	}
 	n.mu.Lock()
 	for _, c := range batch {
+		if !answered(c.err) {
+			n.oweLocked(c)
+		}
 		n.untrackLocked(c)
 	}
 	n.mu.Unlock()
 	for _, c := range batch {
-		if c.then != nil {
-			c.then(c)
-		}
-		if c.rings != nil {
-			c.rings <- struct{}{}
-		}
+		c.report()
 	}
 }
 
-// deliver sends a batch. Releases go in bundles; those that a bundle could not carry out follow on their own.
+// ready returns why calls need not be sent at all, or nil. It identifies the server before the first one.
+func (n *node) ready() error {
+	if n.isDown() {
+		return errDown
+	}
+	if n.identify == nil || n.identified.Load() {
+		return nil
+	}
+	n.identity.Lock()
+	defer n.identity.Unlock()
+	if n.isDown() { // by now
+		return errDown
+	}
+	if n.identified.Load() {
+		return nil
+	}
+	err := n.identify()
+	n.identified.Store(err == nil)
+	return err
+}
+
+// deliver sends a batch. Takes and releases go in bundles; those that a bundle could not carry out follow on their own.
 func (n *node) deliver(batch []*call) {
 	if len(batch) == 1 && !batch[0].dropped.Load() {
 		n.exchange(batch)
@@ -172,18 +179,19 @@ func (n *node) deliver(batch []*call) {
 		}
 		wanted = append(wanted, c)
 	}
-	if n.cluster {
+	if n.single.Load() {
 		n.exchange(wanted)
 		return
 	}
 	singles, bundles := bundle(wanted)
 	n.exchange(append(singles, bundles...))
-	n.exchange(unbundle(bundles))
+	n.exchange(n.unbundle(bundles))
 }
 
 // exchange sends calls, and again, in another form, those which the server could not take as they were.
 func (n *node) exchange(calls []*call) {
 	for _, c := range calls {
+		c.markSent()
 		c.cmd = c.command()
 	}
 	n.send(calls)
@@ -224,13 +232,17 @@ func (n *node) send(calls []*call) {
 		}
 		_, _ = pipe.Exec(ctx) // each command has its own error
 	}
+	heard := false
 	for _, c := range calls {
 		c.value, c.err = c.cmd.Result()
+		heard = heard || answered(c.err)
 	}
+	n.observe(heard)
 }
 
 // drain waits until nothing is on its way, or ctx ends. What is left then ends with the client's own timeouts.
 func (n *node) drain(ctx context.Context) {
+	n.stopProbing()
 	done := make(chan struct{})
 	go func() {
 		n.flushing.Wait()

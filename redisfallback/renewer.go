@@ -1,7 +1,8 @@
 package redisfallback
 
 import (
-	"strings"
+	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -11,8 +12,8 @@ import (
 // renewer renews the leases of all grants of a Locker, and ends those that it could not renew in time. It is one
 // goroutine, which never waits for the network, and only runs while there are grants.
 type renewer struct {
-	backend  *Backend
-	eviction sync.Once
+	backend *Backend
+	nodes   []*node // with connections of their own, from the first grant on
 
 	mu      sync.Mutex
 	grants  map[*grant]struct{}
@@ -37,6 +38,9 @@ func (r *renewer) add(g *grant) {
 	r.grants[g] = struct{}{}
 	if !r.running && !r.closed {
 		r.running = true
+		if r.nodes == nil {
+			r.nodes = r.backend.twins()
+		}
 		r.stopped.Go(r.run)
 	}
 }
@@ -57,18 +61,25 @@ func (r *renewer) has(g *grant) bool {
 	return kept
 }
 
-func (r *renewer) close() {
+func (r *renewer) close(ctx context.Context) (err error) {
 	r.mu.Lock()
 	if !r.closed && r.stop != nil {
 		close(r.stop)
 	}
 	r.closed = true
+	nodes := r.nodes
 	r.mu.Unlock()
 	r.stopped.Wait()
+	for i, n := range nodes {
+		if n.client != r.backend.nodes[i].client {
+			n.drain(ctx)
+			err = errors.Join(err, n.client.Close())
+		}
+	}
+	return err
 }
 
 func (r *renewer) run() {
-	r.warnOfEviction()
 	timer := time.NewTimer(r.interval())
 	defer timer.Stop()
 	for {
@@ -149,9 +160,7 @@ func (r *renewer) renew(due []*grant) {
 		}
 	}
 	for i, batch := range batches {
-		if len(batch) > 0 {
-			b.nodes[i].submit(batch...)
-		}
+		r.nodes[i].submit(batch...)
 	}
 }
 
@@ -183,32 +192,4 @@ func (a *renewal) count(t *tally, node int, yes bool, err error) {
 	case failed:
 		a.grant.renewSoon()
 	}
-}
-
-// warnOfEviction warns, once, when the server may throw locks away to make room.
-func (r *renewer) warnOfEviction() {
-	r.eviction.Do(func() {
-		for _, n := range r.backend.nodes {
-			n.submit(&call{request: request{args: []any{"info", "memory"}}, then: func(c *call) {
-				if info, ok := c.value.(string); ok && mayEvict(info) {
-					r.backend.env.Logger.Warn("Redis may evict locks to make room: set maxmemory-policy to noeviction",
-						"node", n.name, "policy", field(info, "maxmemory_policy"))
-				}
-			}})
-		}
-	})
-}
-
-func mayEvict(info string) bool {
-	return field(info, "maxmemory") != "0" && field(info, "maxmemory_policy") != "noeviction"
-}
-
-// field reads one line of what INFO returns.
-func field(info, name string) string {
-	for line := range strings.Lines(info) {
-		if value, ok := strings.CutPrefix(line, name+":"); ok {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
 }

@@ -102,12 +102,24 @@ func (b *Backend) roundUntil(ctx context.Context, calls []call, done func(*tally
 		case a := <-answers:
 			t.count(a.node, a.yes, a.err)
 		case <-timer.C:
+			b.abandon(t, calls)
 			t.expire()
 		case <-ctx.Done():
+			b.abandon(t, calls)
 			return t, context.Cause(ctx)
 		}
 	}
+	b.abandon(t, calls)
 	return t, nil
+}
+
+// abandon tells the nodes that have not been heard that their answers are not waited for.
+func (b *Backend) abandon(t *tally, calls []call) {
+	for i, vote := range t.votes {
+		if !vote.heard {
+			b.nodes[i].abandon(&calls[i])
+		}
+	}
 }
 
 // roundOfOne is a round of the only node.
@@ -118,7 +130,7 @@ func (b *Backend) roundOfOne(ctx context.Context, c *call) (*tally, error) {
 		return t, nil
 	}
 	w := bells.Get().(*bell)
-	c.rings = w.rung
+	c.done = w.rung
 	b.nodes[0].submit(c)
 	w.timer.Reset(b.timeout)
 	select {

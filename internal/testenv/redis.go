@@ -115,9 +115,9 @@ type Sentinel struct {
 // when the primary has not answered them for half a second.
 func NewRedisSentinel(t testing.TB) *Sentinel {
 	t.Helper()
-	s := &Sentinel{Name: "locks", Primary: NewRedis(t)}
+	s := &Sentinel{Name: "locks", Primary: NewRedis(t, "repl-diskless-sync-delay 0")}
 	port := strconv.Itoa(s.Primary.Port())
-	s.Replica = NewRedis(t, "replicaof 127.0.0.1 "+port, "repl-diskless-sync-delay 0")
+	s.Replica = NewRedis(t, "replicaof 127.0.0.1 "+port)
 	WaitUntil(t, "the replica follows", func() bool {
 		return strings.Contains(s.Replica.Must(t, "INFO", "replication"), "master_link_status:up")
 	})

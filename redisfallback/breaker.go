@@ -1,0 +1,170 @@
+package redisfallback
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A node of several that does not answer must not cost the others memory or time. After downAfter flushes in a row
+// without any answer it is down: calls fail at once, and one goroutine, the prober, asks it every probeEvery whether it
+// is there again. Until then, calls that are left behind by rounds which the other nodes have decided are bounded in
+// number.
+//
+// An only node has no such breaker: nothing could answer in its place, so its callers wait for it.
+const (
+	downAfter    = 3
+	probeEvery   = 200 * time.Millisecond
+	maxAbandoned = 4096 // calls on their way to a node that nobody waits for; with more, new ones fail at once
+	maxOwed      = 4096 // releases that are kept for a node that is down; more end with their leases
+)
+
+var (
+	errDown = fmt.Errorf("it has not answered for %d times, and is asked again every %v", downAfter, probeEvery)
+	errBusy = fmt.Errorf("%d calls that others have decided without it are still on their way to it", maxAbandoned)
+)
+
+// breaker is the state of a node that others can stand in for. It is under the node's mu.
+type breaker struct {
+	enabled  bool
+	failures int  // flushes in a row without an answer
+	down     bool // then the prober runs
+	stopped  bool // the backend is closed
+	stop     chan struct{}
+
+	abandoned int     // calls that have not ended, and that nobody waits for
+	owed      []*call // releases that could not be sent; they are, first of all, when the node answers again
+}
+
+// refusalLocked is why the node takes no calls now, or nil.
+func (b *breaker) refusalLocked() error {
+	switch {
+	case !b.enabled:
+		return nil
+	case b.down:
+		return errDown
+	case b.abandoned >= maxAbandoned:
+		return errBusy
+	}
+	return nil
+}
+
+func (n *node) isDown() bool {
+	if !n.enabled {
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.down
+}
+
+// refuse ends calls with err that have not been sent.
+func (n *node) refuse(calls []*call, err error) {
+	n.mu.Lock()
+	for _, c := range calls {
+		c.err = err
+		n.oweLocked(c)
+	}
+	n.mu.Unlock()
+	for _, c := range calls {
+		c.report()
+	}
+}
+
+// oweLocked keeps a release for later, if there may be something to release.
+func (n *node) oweLocked(c *call) {
+	if !n.enabled || c.undoes == nil || !c.undoes.sent.Load() || len(n.owed) == maxOwed {
+		return
+	}
+	n.owed = append(n.owed, &call{request: c.request, singleKey: c.singleKey, about: c.about})
+}
+
+// abandon says that nobody waits for calls any more.
+func (n *node) abandon(c *call) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !c.ended && !c.abandoned {
+		c.abandoned = true
+		n.abandoned++
+	}
+}
+
+// observe counts what came of a round trip.
+func (n *node) observe(answered bool) {
+	if !n.enabled {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if answered {
+		n.failures = 0
+		if len(n.owed) > 0 && !n.down {
+			n.enqueueLocked(n.takeOwedLocked())
+		}
+		return
+	}
+	if n.failures++; n.failures >= downAfter && !n.down && !n.stopped {
+		n.down = true
+		n.stop = make(chan struct{})
+		n.flushing.Go(func() { n.probe(n.stop) })
+	}
+}
+
+// probe asks a node that is down until it answers.
+func (n *node) probe(stop <-chan struct{}) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		timer.Reset(probeEvery/2 + rand.N(probeEvery))
+		select {
+		case <-stop:
+			return
+		case <-timer.C:
+		}
+		ping := &call{request: request{args: []any{"ping"}}}
+		n.exchange([]*call{ping})
+		if answered(ping.err) {
+			n.recover()
+			return
+		}
+	}
+}
+
+// recover ends the time in which the node is down. What it is owed goes before everything else, so that locks are free
+// again; whatever it did not get is over when its lease is. It may be another server by now.
+func (n *node) recover() {
+	n.identified.Store(false)
+	n.mu.Lock()
+	n.down, n.failures = false, 0
+	owed := n.takeOwedLocked()
+	n.mu.Unlock()
+	n.submit(owed...)
+}
+
+func (n *node) takeOwedLocked() []*call {
+	owed := n.owed
+	n.owed = nil
+	return owed
+}
+
+// stopProbing ends the prober, for good; a node that is down remains so.
+func (n *node) stopProbing() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.stopped {
+		return
+	}
+	n.stopped = true
+	if n.down {
+		close(n.stop)
+	}
+}
+
+// answered reports whether an error, or none, came from the server, and not from the way to it.
+func answered(err error) bool {
+	reply := redis.Error(nil)
+	return err == nil || errors.As(err, &reply)
+}

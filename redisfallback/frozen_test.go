@@ -1,0 +1,117 @@
+package redisfallback_test
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// TestRedlockWithAFrozenNodeKeepsItsMemory: calls to the frozen node, which nobody waits for, must not gather. After
+// the node thaws and another one is killed, its vote is needed at once.
+func TestRedlockWithAFrozenNodeKeepsItsMemory(t *testing.T) {
+	nodes := servers(t, 3)
+	l := open(t, newClients(t, nodes), nil)
+	key := pglock.NewKey("k")
+	pairs := func(d time.Duration) (n int) {
+		for end := time.Now().Add(d); time.Now().Before(end); n++ {
+			unlock(t, lock(t, l, key))
+		}
+		return n
+	}
+	pairs(100 * time.Millisecond)
+	before := heap()
+	nodes[0].Pause(t)
+	n := pairs(3 * time.Second)
+	const bound = 32 << 20 // without one, each pair leaves two calls, of about 2 kB: see the log
+	if grown := heap() - before; grown > bound {
+		t.Errorf("after %d pairs beside a frozen node the heap has grown by %d MiB", n, grown>>20)
+	} else {
+		t.Logf("%d pairs beside a frozen node; the heap has grown by %d KiB", n, grown>>10)
+	}
+	nodes[0].Resume(t)
+	awaitVote(t, l, nodes[0])
+	nodes[1].Kill(t)
+	start := time.Now()
+	unlock(t, lockWhenAvailable(t, l, key))
+	t.Logf("the first pair after another node died took %v", time.Since(start))
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("the first pair after another node died took %v", took)
+	}
+}
+
+// awaitVote waits until a node takes part in locks again.
+func awaitVote(t *testing.T, l *pglock.Locker, node *testenv.RedisServer) {
+	t.Helper()
+	testenv.WaitUntil(t, "the node has a vote again", func() bool {
+		held := lock(t, l, pglock.NewKey("vote"))
+		defer unlock(t, held)
+		for range 10 { // its answer may come after those that decided
+			if node.Must(t, "GET", "pglock:vote") == held.Token() {
+				return true
+			}
+			time.Sleep(time.Millisecond)
+		}
+		return false
+	})
+}
+
+// heap is what is allocated and in use.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestRedlockReleasesOnANodeThatWasFrozen what it held there: otherwise that node has no vote on these keys until their
+// leases end.
+func TestRedlockReleasesOnANodeThatWasFrozen(t *testing.T) {
+	nodes := servers(t, 3)
+	clients := newClients(t, nodes)
+	l := open(t, clients, nodeTimeout, pglock.WithLease(time.Hour))
+	held := lock(t, l, pglock.NewKey("k"))
+	testenv.WaitUntil(t, "all nodes have the lock", func() bool { return holdEverywhere(t, nodes, held) })
+	nodes[0].Pause(t)
+	for end := time.Now().Add(time.Second); time.Now().Before(end); { // until the node counts as down, and then more
+		unlock(t, lock(t, l, pglock.NewKey("other")))
+	}
+	unlock(t, held)
+	nodes[0].Resume(t)
+	testenv.WaitUntil(t, "the node has no lock any more", func() bool { return nodes[0].Must(t, "DBSIZE") == "0" })
+}
+
+func holdEverywhere(t *testing.T, nodes []*testenv.RedisServer, held *pglock.Lock) bool {
+	t.Helper()
+	for _, node := range nodes {
+		if node.Must(t, "GET", "pglock:"+held.Key().String()) != held.Token() {
+			return false
+		}
+	}
+	return true
+}
+
+// TestRenewalsDoNotNeedTheConnectionsOfTheApplication, whose only one is busy for longer than the lease.
+func TestRenewalsDoNotNeedTheConnectionsOfTheApplication(t *testing.T) {
+	nodes := testenv.NewRedisCluster(t, 3)
+	server := testenv.NewRedis(t)
+	for kind, client := range map[string]redis.UniversalClient{
+		"one server": closing(t, redis.NewClient(&redis.Options{Addr: server.Addr(), PoolSize: 1})),
+		"Cluster":    closing(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, PoolSize: 1})),
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			l := open(t, []redis.UniversalClient{client}, nil, pglock.WithLease(short))
+			held := lock(t, l, pglock.NewKey("k"))
+			client.BLPop(t.Context(), 3*short, "pglock:k:nothing") // in the slot of another master or not: it holds a connection
+			if err := held.Err(); err != nil {
+				t.Errorf("after the application kept its connection busy: %v", err)
+			}
+			unlock(t, held)
+		})
+	}
+}

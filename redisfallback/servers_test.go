@@ -1,0 +1,170 @@
+package redisfallback_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// replicaOf starts a replica that follows its primary.
+func replicaOf(t *testing.T, primary *testenv.RedisServer, directives ...string) *testenv.RedisServer {
+	t.Helper()
+	primary.Must(t, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
+	replica := testenv.NewRedis(t, append(directives, "replicaof 127.0.0.1 "+strconv.Itoa(primary.Port()))...)
+	testenv.WaitUntil(t, "the replica follows", func() bool {
+		return strings.Contains(replica.Must(t, "INFO", "replication"), "master_link_status:up")
+	})
+	return replica
+}
+
+func TestServerThatIsAReplicaIsAStandby(t *testing.T) {
+	primary := testenv.NewRedis(t)
+	for kind, replica := range map[string]*testenv.RedisServer{
+		"read-only": replicaOf(t, primary),
+		"writable":  replicaOf(t, primary, "replica-read-only no"),
+	} {
+		l := open(t, newClients(t, []*testenv.RedisServer{replica}), nil)
+		_, lockErr := l.Lock(t.Context(), pglock.NewKey("k"))
+		for call, err := range map[string]error{"Lock": lockErr, "Ping": l.Ping(t.Context())} {
+			if !errors.Is(err, pglock.ErrStandby) || errors.Is(err, pglock.ErrUnavailable) ||
+				!strings.Contains(fmt.Sprint(err), primary.Addr()) {
+				t.Errorf("%s of a %s replica: %v", call, kind, err)
+			}
+		}
+		replica.Must(t, "REPLICAOF", "NO", "ONE")
+		unlock(t, lock(t, l, pglock.NewKey("k"))) // it is a primary now
+		if err := l.Ping(t.Context()); err != nil {
+			t.Errorf("Ping of a promoted replica: %v", err)
+		}
+	}
+}
+
+// TestServerThatBecomesAReplicaIsAStandby: it has been asked before what it is.
+func TestServerThatBecomesAReplicaIsAStandby(t *testing.T) {
+	s := newStation(t)
+	unlock(t, lock(t, s.first, s.key))
+	s.server.Must(t, "REPLICAOF", "127.0.0.1", strconv.Itoa(testenv.NewRedis(t).Port()))
+	for _, opts := range [][]pglock.LockOption{nil, {pglock.Shared()}} {
+		if _, err := s.first.TryLock(t.Context(), s.key, opts...); !errors.Is(err, pglock.ErrStandby) {
+			t.Errorf("TryLock on a new replica: %v", err)
+		}
+	}
+}
+
+// TestServersOfARedlockAreDistinct: clients that lead to one server, or to its copy, would make a majority of it.
+func TestServersOfARedlockAreDistinct(t *testing.T) {
+	one, other := testenv.NewRedis(t), testenv.NewRedis(t)
+	localhost := "localhost:" + strconv.Itoa(one.Port())
+	sentinel := testenv.NewRedisSentinel(t)
+	followers := make([]redis.UniversalClient, 3)
+	for i := range followers {
+		followers[i] = closing(t, redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: sentinel.Name, SentinelAddrs: []string{sentinel.Sentinels[i].Addr()},
+		}))
+	}
+	replica := replicaOf(t, one)
+	for what, c := range map[string]struct {
+		clients []redis.UniversalClient
+		named   []string
+	}{
+		"two names of one server": {
+			[]redis.UniversalClient{newClient(t, one.URL()), newClient(t, "redis://"+localhost), newClient(t, other.URL())},
+			[]string{one.Addr(), localhost},
+		},
+		"a primary and its replica": {
+			[]redis.UniversalClient{newClient(t, one.URL()), newClient(t, other.URL()), newClient(t, replica.URL())},
+			[]string{one.Addr(), replica.Addr()},
+		},
+		"one Sentinel primary thrice": {followers, []string{"client 0", "client 1"}},
+	} {
+		l := open(t, c.clients, nil)
+		_, lockErr := l.Lock(t.Context(), pglock.NewKey("k"))
+		_, tryErr := l.TryLock(t.Context(), pglock.NewKey("k"))
+		for call, err := range map[string]error{"Lock": lockErr, "TryLock": tryErr, "Ping": l.Ping(t.Context())} {
+			if !errors.Is(err, pglock.ErrUnsupported) {
+				t.Errorf("%s: %s: %v", what, call, err)
+			}
+			for _, name := range c.named {
+				if !strings.Contains(fmt.Sprint(err), name) {
+					t.Errorf("%s: the error of %s does not name %s: %v", what, call, name, err)
+				}
+			}
+		}
+	}
+}
+
+func TestServerWithReplicasIsWarnedOfASplitBrain(t *testing.T) {
+	for _, min := range []string{"0", "1"} {
+		primary := testenv.NewRedis(t, "min-replicas-to-write "+min)
+		replicaOf(t, primary)
+		testenv.WaitUntil(t, "the primary knows its replica", func() bool {
+			return strings.Contains(primary.Must(t, "INFO", "replication"), "state=online")
+		})
+		var log syncBuilder
+		l := open(t, newClients(t, []*testenv.RedisServer{primary}), nil,
+			pglock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		unlock(t, lock(t, l, pglock.NewKey("k")))
+		if warned := strings.Contains(log.String(), "min-replicas-to-write"); warned != (min == "0") {
+			t.Errorf("min-replicas-to-write %s: logged %q", min, log.String())
+		}
+	}
+}
+
+// TestClusterEndpointWithAPlainClient: a managed Redis with one shard often speaks as a Cluster, whose commands must not
+// use keys of several slots.
+func TestClusterEndpointWithAPlainClient(t *testing.T) {
+	server := testenv.NewRedisCluster(t, 1)[0]
+	l := open(t, newClients(t, []*testenv.RedisServer{server}), nil)
+	other := open(t, newClients(t, []*testenv.RedisServer{server}), nil)
+	var workers sync.WaitGroup
+	for i := range 50 {
+		workers.Go(func() {
+			for range 20 {
+				held, err := l.Lock(t.Context(), pglock.NewKey("key "+strconv.Itoa(i)))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				unlock(t, held)
+			}
+		})
+	}
+	workers.Wait()
+	keys := []pglock.Key{pglock.NewKey("a"), pglock.NewKey("b"), pglock.NewKey("c")}
+	for range 2 { // found out at the first, or known by then
+		fresh := open(t, newClients(t, []*testenv.RedisServer{server}), nil)
+		all, err := fresh.LockAll(t.Context(), keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.TryLockAll(t.Context(), keys); !errors.Is(err, pglock.ErrNotAcquired) {
+			t.Errorf("TryLockAll of held keys: %v", err)
+		}
+		waiting := make(chan *pglock.Lock)
+		for _, key := range keys { // they are looked at together
+			go func() {
+				held, err := other.Lock(t.Context(), key)
+				if err != nil {
+					t.Error(err)
+				}
+				waiting <- held
+			}()
+		}
+		testenv.WaitUntil(t, "they wait", func() bool { return other.Stats().Waiting == len(keys) })
+		unlock(t, all)
+		for range keys {
+			if held := <-waiting; held != nil {
+				unlock(t, held)
+			}
+		}
+	}
+}

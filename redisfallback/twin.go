@@ -1,0 +1,34 @@
+package redisfallback
+
+import (
+	"github.com/redis/go-redis/v9"
+)
+
+// twins returns a node for each of b's, with a client of its own that has the same configuration. Renewals use them, so
+// that an application that keeps all connections of its client busy, as with BLPOP, does not lose its locks. Renewals
+// need not keep the order of other calls: a grant's renewal that comes too late finds another token, or none.
+//
+// A client of a type that is not known is shared.
+func (b *Backend) twins() []*node {
+	const connections = 2 // one may hang
+	twins := make([]*node, len(b.nodes))
+	for i, n := range b.nodes {
+		client := n.client
+		switch c := client.(type) {
+		case *redis.Client:
+			opts := *c.Options()
+			opts.PoolSize, opts.MinIdleConns, opts.MaxIdleConns, opts.MaxActiveConns = connections, 0, 0, 0
+			opts.PushNotificationProcessor = nil // that of the other client
+			client = redis.NewClient(&opts)
+		case *redis.ClusterClient:
+			opts := *c.Options()
+			opts.PoolSize, opts.MinIdleConns, opts.MaxIdleConns, opts.MaxActiveConns = connections, 0, 0, 0
+			client = redis.NewClusterClient(&opts)
+		}
+		twin := newNode(client, b.redlock())
+		twin.name = n.name
+		twin.limit(b.timeout)
+		twins[i] = twin
+	}
+	return twins
+}
