@@ -27,15 +27,15 @@ func (b *Backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, 
 var errLostEarly = errors.New("one of the keys was lost before all were held")
 
 func (b *Backend) acquire(ctx context.Context, r driver.Request) (g *grant, err error) {
-	if err := b.checkServers(ctx); err != nil {
-		return nil, err
-	}
 	if r.Wait {
 		b.waiters.shards.probe(ctx)
 	}
 	g = b.newGrant(r)
-	if g.token == sharedValue {
-		return nil, fmt.Errorf("%w: the token %q marks shared locks", driver.ErrUnsupported, sharedValue)
+	if err := g.check(); err != nil {
+		return nil, err
+	}
+	if err := b.checkServers(ctx); err != nil {
+		return nil, err
 	}
 	if len(g.keys) == 1 {
 		g.setListener(r.Owner.Lost)
@@ -119,7 +119,7 @@ func (b *Backend) undoTakeAll(ctx context.Context, g *grant) {
 	defer cancel()
 	_ = b.each(ctx, g, func(g *grant, i int) []call { // what is left if this fails ends with its lease
 		drop(g.keys[i].asked)
-		return b.releaseCalls(g, i)
+		return b.releaseCalls(g, i, b.offerMillis)
 	})
 }
 
@@ -150,8 +150,8 @@ func (b *Backend) take(ctx context.Context, g *grant, i int, wait bool) error {
 // attempt is what came of asking for a key once.
 type attempt struct {
 	err   error
-	split bool          // some nodes were won, though too few
-	busy  time.Duration // how long the holder's lease still lasts; 0 when that is not known
+	split bool // some nodes were won, though too few
+	refusal
 }
 
 func (a attempt) refused() bool { return errors.Is(a.err, driver.ErrNotAcquired) }
@@ -176,22 +176,26 @@ func (b *Backend) attempt(ctx context.Context, g *grant, i int, calls []call, go
 	}
 	a := attempt{err: err, split: t.yes > 0}
 	if a.refused() && !b.redlock() {
-		a.busy = calls[0].busy()
+		a.refusal = calls[0].refusal()
 		return a
 	}
-	offer := b.offerMillis
-	if b.redlock() && a.refused() && goOn {
-		offer = releaseSilent
+	for i, vote := range t.votes {
+		if vote.heard && vote.err == nil {
+			a.often = a.often || calls[i].refusal().often
+		}
 	}
-	b.withdraw(ctx, g, i, offer, t)
+	if b.redlock() && a.refused() && goOn { // it stays in the lines, to be woken
+		b.undo(ctx, g, i, b.releaseCalls(g, i, releaseSilent), t)
+	} else {
+		b.undo(ctx, g, i, b.withdrawCalls(g, i), t)
+	}
 	return a
 }
 
-// withdraw takes back what an attempt may have left on the nodes, and waits for a quorum of those that did not fail
-// in it: the rest is in nobody's way, and follows when it can.
-func (b *Backend) withdraw(ctx context.Context, g *grant, i int, offer int64, before *tally) {
+// undo takes back what an attempt may have left on the nodes, and waits for a quorum of those that did not fail in it:
+// the rest is in nobody's way, and follows when it can.
+func (b *Backend) undo(ctx context.Context, g *grant, i int, calls []call, before *tally) {
 	drop(g.keys[i].asked)
-	calls := b.withdrawCalls(g, i, offer)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
 	wanted := min(b.quorum, len(b.nodes)-before.failed)
@@ -201,7 +205,7 @@ func (b *Backend) withdraw(ctx context.Context, g *grant, i int, offer int64, be
 
 // firstCalls takes a key that is expected to be free.
 func (b *Backend) firstCalls(g *grant, i int) []call {
-	if g.shared {
+	if g.shared || g.chosen {
 		return b.askCalls(g, i, noLine, false)
 	}
 	return concerning(g.keys[i:i+1], b.ask(b.taking(g, i), nil))
@@ -214,19 +218,16 @@ func (b *Backend) taking(g *grant, i int) request {
 // How long a line lasts without being renewed, in milliseconds.
 const (
 	noLine  = 0
-	lineFor = 60_000
+	lineFor = 120_000
 )
 
 // askCalls takes a key, or stands in line for it.
 func (b *Backend) askCalls(g *grant, i int, line int, again bool) []call {
 	if g.shared {
-		return b.callsAbout(g, i, askExclusive, askShared, b.leaseMillis, g.waiter(), line)
+		return b.callsAbout(g, i, askShared, b.leaseMillis, g.waiter(), line)
 	}
-	calls := b.callsAbout(g, i, askExclusive, askShared, g.token, b.leaseMillis, g.waiter(), line, again)
-	for c := range calls {
-		calls[c].singleKey = func(request) request { return b.taking(g, i) }
-	}
-	return calls
+	calls := b.callsAbout(g, i, askExclusive, g.token, b.leaseMillis, g.waiter(), line, again)
+	return withSingleKey(calls, func(request) request { return b.taking(g, i) })
 }
 
 // wait stands in line until it has the key, or ctx ends.
@@ -248,7 +249,7 @@ func (b *Backend) wait(ctx context.Context, g *grant, i int) error {
 		}
 		failed = false
 		if !b.rest(ctx, w, a, round) {
-			b.withdraw(ctx, g, i, b.offerMillis, b.newTally())
+			b.undo(ctx, g, i, b.withdrawCalls(g, i), b.newTally())
 			return context.Cause(ctx)
 		}
 	}
@@ -263,7 +264,7 @@ func (b *Backend) rest(ctx context.Context, w *waiter, a attempt, round int) boo
 		defer timer.Stop()
 		again = timer.C
 	}
-	b.waiters.schedule(w, a.busy)
+	b.waiters.schedule(w, a.refusal)
 	select {
 	case <-w.wake:
 	case <-again:

@@ -47,6 +47,7 @@ func newBackend(clients []redis.UniversalClient, o options) *Backend {
 	b.renewer.backend, b.waiters.backend, b.waiters.shards.waiters = b, b, &b.waiters
 	if cluster, ok := clients[0].(*redis.ClusterClient); ok && !b.redlock() {
 		b.waiters.shards.cluster = cluster
+		b.instance = uncounted + b.instance
 	}
 	return b
 }
@@ -144,11 +145,12 @@ func (b *Backend) Release(ctx context.Context, held driver.Grant) error {
 // doing, as long as nobody else can have had it.
 func (b *Backend) release(g *grant, within time.Duration) error {
 	deadline := driver.Now().Add(within)
-	first := b.eachWithin(within, g, b.releaseCalls)
+	calls := func(g *grant, i int) []call { return b.releaseCalls(g, i, b.offerMillis) }
+	first := b.eachWithin(within, g, calls)
 	if !errors.Is(first, driver.ErrUnavailable) {
 		return first
 	}
-	second := b.eachWithin(deadline.Sub(driver.Now()), g, b.releaseCalls)
+	second := b.eachWithin(deadline.Sub(driver.Now()), g, calls)
 	if errors.Is(second, driver.ErrLost) && driver.Now() < g.Deadline() {
 		return nil
 	}

@@ -142,12 +142,21 @@ func (c *call) said() (yes bool, err error) {
 	return true, nil // OK
 }
 
-// busy is how long the lock that was refused is still leased, as its server said.
-func (c *call) busy() time.Duration {
-	if reply, ok := c.value.([]any); ok && len(reply) > 1 {
-		if millis, ok := reply[1].(int64); ok && millis > 0 {
-			return time.Duration(millis) * time.Millisecond
-		}
+// refusal is what the server says about a lock that it refused.
+type refusal struct {
+	busy  time.Duration // how long the lock is still leased; 0 when that is not known
+	often bool          // the waiter is to look at it often
+}
+
+// refusal reads what ask_exclusive and ask_shared return.
+func (c *call) refusal() (r refusal) {
+	reply, ok := c.value.([]any)
+	if !ok || len(reply) < 3 {
+		return refusal{}
 	}
-	return 0
+	if millis, ok := reply[1].(int64); ok && millis > 0 {
+		r.busy = time.Duration(millis) * time.Millisecond
+	}
+	r.often = reply[2] == int64(1)
+	return r
 }

@@ -46,7 +46,11 @@ func (b *Backend) count(
 
 func (b *Backend) advance(ctx context.Context, g *grant, h *holding, counter string, floor int64) (int64, error) {
 	keys := append(h.keys(2), counter)
-	calls := b.calls(nextFence, keys, g.owner(), g.shared, floor)
+	waiter := ""
+	if g.chosen {
+		waiter = g.waiter()
+	}
+	calls := b.calls(nextFence, keys, g.owner(), g.shared, floor, waiter)
 	t, err := b.round(ctx, calls)
 	if err == nil {
 		err = t.result(errGone)

@@ -1,6 +1,7 @@
 package redisfallback
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 // grant is a set of keys that are held, or are about to be.
 type grant struct {
 	shared bool
+	chosen bool // exclusive, and the token is the caller's, who may use it again; see release_owned.lua
 	polled bool // waited without a place in a line that all nodes agree on
 	token  string
 	locker string // as the Locker was called when the grant was made
@@ -36,6 +38,7 @@ type holding struct {
 
 func (b *Backend) newGrant(r driver.Request) *grant {
 	g := &grant{shared: r.Shared, token: r.Token.String(), locker: b.locker(), serial: b.serial.Add(1)}
+	g.chosen = r.Token.Number == 0 && !r.Shared
 	if g.keys = g.only[:]; len(r.Keys) > 1 {
 		g.keys = make([]holding, len(r.Keys))
 	}
@@ -45,11 +48,30 @@ func (b *Backend) newGrant(r driver.Request) *grant {
 	return g
 }
 
+// check refuses what cannot be kept apart from this package's own keys and values.
+func (g *grant) check() error {
+	if g.token == sharedValue {
+		return fmt.Errorf("%w: the token %q marks shared locks", driver.ErrUnsupported, sharedValue)
+	}
+	for i := range g.keys {
+		if err := g.keys[i].names.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // waiter is how the grant waits, and how it holds when it is shared: "INSTANCE NUMBER TOKEN".
 func (g *grant) waiter() string { return g.locker + " " + g.number() + " " + g.token }
 
 // number is what a message to the Locker calls the waiter.
-func (g *grant) number() string { return strconv.FormatUint(g.serial, 10) }
+func (g *grant) number() string {
+	number := strconv.FormatUint(g.serial, 10)
+	if g.chosen {
+		number += "!"
+	}
+	return number
+}
 
 // Deadline implements [driver.Grant].
 func (g *grant) Deadline() driver.Instant { return driver.Instant(g.until.Load()) }
@@ -69,14 +91,6 @@ func (g *grant) owner() string {
 func tokenOf(waiter string) string {
 	parts := strings.SplitN(waiter, " ", 3)
 	return parts[len(parts)-1]
-}
-
-// pick chooses between the scripts for exclusive and shared locks.
-func (g *grant) pick(exclusive, shared *script) *script {
-	if g.shared {
-		return shared
-	}
-	return exclusive
 }
 
 // holdings are the keys that are held.
@@ -118,8 +132,7 @@ func (g *grant) listener() func(driver.Reason, error) {
 }
 
 // callsAbout makes a script call about a key of g's for every node.
-func (b *Backend) callsAbout(g *grant, i int, exclusive, shared *script, args ...any) []call {
-	s := g.pick(exclusive, shared)
+func (b *Backend) callsAbout(g *grant, i int, s *script, args ...any) []call {
 	return concerning(g.keys[i:i+1], b.calls(s, g.keys[i].keys(s.keys), args...))
 }
 
@@ -131,24 +144,53 @@ func concerning(about []holding, calls []call) []call {
 	return calls
 }
 
-func (b *Backend) releaseCalls(g *grant, i int) []call {
-	if g.shared {
-		return g.keys[i].undoing(b.callsAbout(g, i, releaseExclusive, releaseShared, g.waiter(), b.offerMillis))
+// releaseCalls gives a key back; an offer to the next in line lasts for so many milliseconds.
+func (b *Backend) releaseCalls(g *grant, i int, offer int64) []call {
+	var calls []call
+	switch {
+	case g.shared:
+		calls = b.callsAbout(g, i, releaseShared, g.waiter(), offer)
+	case g.chosen:
+		calls = b.callsAbout(g, i, releaseOwned, g.token, offer, g.waiter())
+	default:
+		r := request{script: releaseExclusive, gives: &g.keys[i].names, token: g.token, millis: offer}
+		calls = concerning(g.keys[i:i+1], b.ask(r, singleKeyRelease))
 	}
-	r := request{script: releaseExclusive, gives: &g.keys[i].names, token: g.token, millis: b.offerMillis}
-	return g.keys[i].undoing(concerning(g.keys[i:i+1], b.ask(r, singleKeyRelease)))
+	return g.keys[i].undoing(calls)
 }
 
 // withdrawCalls ends a wait and gives back what it may have got.
-func (b *Backend) withdrawCalls(g *grant, i int, offer int64) []call {
-	if g.shared {
-		return g.keys[i].undoing(b.callsAbout(g, i, withdrawExclusive, withdrawShared, g.waiter(), offer))
-	}
-	calls := b.callsAbout(g, i, withdrawExclusive, withdrawShared, g.token, g.waiter(), offer)
-	for c := range calls {
-		calls[c].singleKey = singleKeyWithdraw
+func (b *Backend) withdrawCalls(g *grant, i int) []call {
+	var calls []call
+	switch {
+	case g.shared:
+		calls = b.callsAbout(g, i, withdrawShared, g.waiter(), b.offerMillis)
+	case g.chosen:
+		calls = b.callsAbout(g, i, withdrawOwned, g.token, g.waiter(), b.offerMillis)
+	default:
+		calls = withSingleKey(b.callsAbout(g, i, withdrawExclusive, g.token, g.waiter(), b.offerMillis), singleKeyWithdraw)
 	}
 	return g.keys[i].undoing(calls)
+}
+
+func (b *Backend) checkCalls(g *grant, i int) []call {
+	switch {
+	case g.shared:
+		return b.callsAbout(g, i, checkShared, g.waiter())
+	case g.chosen:
+		return b.callsAbout(g, i, checkOwned, g.token, g.waiter())
+	}
+	return b.callsAbout(g, i, checkExclusive, g.token)
+}
+
+func (b *Backend) renewCalls(g *grant, i int) []call {
+	switch {
+	case g.shared:
+		return b.callsAbout(g, i, renewShared, g.waiter(), b.leaseMillis)
+	case g.chosen:
+		return b.callsAbout(g, i, renewOwned, g.token, b.leaseMillis, g.waiter())
+	}
+	return b.callsAbout(g, i, renewExclusive, g.token, b.leaseMillis)
 }
 
 // undoing says that calls take back the last attempt.
@@ -168,12 +210,12 @@ func singleKeyWithdraw(r request) request {
 	return request{script: releaseSingleKey, keys: r.keys[:1], args: r.args[:1]}
 }
 
-func (b *Backend) checkCalls(g *grant, i int) []call {
-	return b.callsAbout(g, i, checkExclusive, checkShared, g.owner())
-}
-
-func (b *Backend) renewCalls(g *grant, i int) []call {
-	return b.callsAbout(g, i, renewExclusive, renewShared, g.owner(), b.leaseMillis)
+// withSingleKey says what calls do while a slot migrates.
+func withSingleKey(calls []call, form func(request) request) []call {
+	for c := range calls {
+		calls[c].singleKey = form
+	}
+	return calls
 }
 
 // extend moves the deadline, which never moves back.

@@ -9,6 +9,9 @@ import (
 // Holders implements [driver.Backend]. Of several nodes a quorum must know a holder.
 func (b *Backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder, error) {
 	names := namesOf(b.prefix, key)
+	if err := names.check(); err != nil {
+		return nil, err
+	}
 	calls := b.calls(listHolders, names.keys(listHolders.keys))
 	t, err := b.roundUntil(ctx, calls, (*tally).over)
 	if err != nil {
@@ -40,10 +43,11 @@ func (b *Backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder,
 // owners reads what listHolders returned.
 func (c *call) owners() (shared bool, owners []string) {
 	reply, ok := c.value.([]any)
-	if !ok || len(reply) == 0 {
+	if !ok || len(reply) < 2 {
 		return false, nil
 	}
-	for _, owner := range reply[1:] {
+	all, _ := reply[1].([]any)
+	for _, owner := range all {
 		if text, ok := owner.(string); ok {
 			owners = append(owners, text)
 		}

@@ -1,6 +1,11 @@
 package redisfallback
 
-import "github.com/pglock-toolkit/pglock/pglock/driver"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
 
 // names are the Redis keys of one lock, which are all in one slot.
 type names struct {
@@ -18,6 +23,19 @@ func namesOf(prefix string, key driver.Key) names {
 	lock := prefix + key.String()
 	return names{lock: lock, tag: tags()[slotOf(lock)]}
 }
+
+// check refuses keys whose text is, with the prefix, what this package calls something else.
+func (n *names) check() error {
+	tag, rest, ok := strings.Cut(n.lock, "}:pglock:")
+	if !ok || !strings.HasPrefix(tag, "{") || strings.Contains(tag[1:], "{") {
+		return nil
+	}
+	return fmt.Errorf("%w: Redis keys that begin with %s}:pglock: are this package's own (the name goes on with %.20q)",
+		driver.ErrInvalidKey, tag[:min(len(tag), len("{")+maxTag)], rest)
+}
+
+// maxTag is more than the length of any tag.
+const maxTag = 8
 
 // shared is the set of the shared holders.
 func (n *names) shared() string { return n.tag + "shared:" + n.lock }

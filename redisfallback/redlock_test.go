@@ -106,6 +106,7 @@ func TestRedlockIsToldWhenAMajorityForgetsALock(t *testing.T) {
 	first, other := open(t, clients, nil, pglock.WithLease(short)), open(t, clients, nil, pglock.WithLease(short))
 	key := pglock.NewKey("k")
 	held := lock(t, first, key)
+	testenv.WaitUntil(t, "all nodes have the lock", func() bool { return holdEverywhere(t, nodes, held) })
 	for _, node := range nodes[:2] {
 		node.Must(t, "FLUSHALL")
 	}

@@ -132,7 +132,7 @@ func (r *renewer) lose(g *grant, why driver.Reason, err error) {
 	g.listener()(why, err)
 	b := r.backend
 	for i := range g.holdings() {
-		calls := b.releaseCalls(g, i)
+		calls := b.releaseCalls(g, i, b.offerMillis)
 		for n := range calls {
 			b.nodes[n].submit(&calls[n])
 		}

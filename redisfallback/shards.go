@@ -30,6 +30,10 @@ type shards struct {
 // shardMark begins a Locker's name among waiters that are to be woken by sharded pub/sub.
 const shardMark = "/"
 
+// uncounted begins the name of a Locker whose subscriptions a server of a Cluster does not count, since they may be at
+// another one; that is so without sharded pub/sub.
+const uncounted = "~"
+
 // probe finds out once whether the servers have sharded pub/sub. If they do not answer they are asked again next time.
 func (s *shards) probe(ctx context.Context) {
 	b := s.waiters.backend

@@ -2,6 +2,7 @@ package redisfallback
 
 import (
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // twins returns a node for each of b's, with a client of its own that has the same configuration. Renewals use them, so
@@ -19,10 +20,12 @@ func (b *Backend) twins() []*node {
 			opts := *c.Options()
 			opts.PoolSize, opts.MinIdleConns, opts.MaxIdleConns, opts.MaxActiveConns = connections, 0, 0, 0
 			opts.PushNotificationProcessor = nil // that of the other client
+			opts.MaintNotificationsConfig = noNotifications()
 			client = redis.NewClient(&opts)
 		case *redis.ClusterClient:
 			opts := *c.Options()
 			opts.PoolSize, opts.MinIdleConns, opts.MaxIdleConns, opts.MaxActiveConns = connections, 0, 0, 0
+			opts.MaintNotificationsConfig = noNotifications()
 			client = redis.NewClusterClient(&opts)
 		}
 		twin := newNode(client, b.redlock())
@@ -31,4 +34,9 @@ func (b *Backend) twins() []*node {
 		twins[i] = twin
 	}
 	return twins
+}
+
+// noNotifications is a configuration that no other client has: a client changes its own when it connects.
+func noNotifications() *maintnotifications.Config {
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }

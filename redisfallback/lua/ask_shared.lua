@@ -3,6 +3,7 @@
 local value, t = redis.call('GET', KEYS[1]), millis()
 local over = value == SHARED and redis.call('ZSCORE', KEYS[2], ARGV[2])
 local offered = over and tonumber(over) > t
+if offered then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
 if not value then
 	redis.call('DEL', KEYS[2])
 	redis.call('SET', KEYS[1], SHARED, 'PX', ARGV[1])
@@ -13,5 +14,4 @@ if offered or not value or (value == SHARED and redis.call('EXISTS', KEYS[3]) ==
 	cover()
 	return {1, 0}
 end
-if ARGV[3] ~= '0' then queue(KEYS[4], ARGV[2], ARGV[3]) end
-return {0, redis.call('PTTL', KEYS[1])}
+return refuse(value, KEYS[4], ARGV[2], ARGV[3])

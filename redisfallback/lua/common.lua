@@ -6,7 +6,11 @@
 --
 -- A waiter is written as "INSTANCE NUMBER TOKEN": the Locker to wake, which of its waiters, and the lock's token. Its
 -- score is when it came. A shared holder is written the same way, and its score is when its lease is over, in
--- milliseconds of the server's clock.
+-- milliseconds of the server's clock. A NUMBER that ends in ! belongs to a token that the caller chose. Others may have
+-- the same, so beside the lock a fifth key says which waiter holds it.
+--
+-- When the memory is full, Redis refuses commands that may need more of it unless the script has written before. What
+-- keeps or releases a lock therefore begins with a command that needs none.
 local SHARED = 'pglock:shared'
 
 local function millis()
@@ -14,14 +18,43 @@ local function millis()
 	return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- wake tells a waiter to ask again. Whoever misses it looks by itself after a while.
-local function wake(waiter)
-	local locker, number = string.match(waiter, '^(%S+) (%S+) ')
-	if string.sub(locker, 1, 1) == '/' then -- it listens in the lock's slot
-		redis.pcall('SPUBLISH', string.match(KEYS[2], '^{%w+}:pglock:') .. 'wake:' .. locker, number)
+-- publish sends a waiter's Locker a message, and returns whether it arrived. A Locker that died has no subscription; nor
+-- has one that is just connecting, which asks by itself when it has. Where the number of receivers is not known (a
+-- Cluster counts those of one server only, ~; no permission) the answer is yes.
+local function publish(waiter, message)
+	local locker = string.match(waiter, '^%S+')
+	local kind, receivers = string.sub(locker, 1, 1), nil
+	if kind == '/' then -- it listens in the lock's slot
+		receivers = redis.pcall('SPUBLISH', string.match(KEYS[2], '^{%w+}:pglock:') .. 'wake:' .. locker, message)
 	else
-		redis.pcall('PUBLISH', 'pglock:wake:' .. locker, number)
+		receivers = redis.pcall('PUBLISH', 'pglock:wake:' .. locker, message)
 	end
+	return type(receivers) ~= 'number' or kind == '~' or receivers > 0
+end
+
+-- wake has a waiter ask again, and returns whether it heard.
+local function wake(waiter) return publish(waiter, string.match(waiter, '^%S+ (%S+) ')) end
+
+-- alive returns whether a waiter's Locker hears, with a message for none of its waiters.
+local function alive(waiter) return publish(waiter, '0') end
+
+-- chosen returns whether a waiter's token was chosen by its caller.
+local function chosen(waiter) return string.find(waiter, '^%S+ %d+! ') end
+
+-- owner_key has the waiter that holds the lock, when its token was chosen.
+local function owner_key(lock, shared) return string.match(shared, '^{%w+}:pglock:') .. 'owner:' .. lock end
+
+-- owns returns whether a waiter with a chosen token holds the lock. Where no owner is known, the lock was taken while its
+-- slot migrated, or by another client for us, and the token decides.
+local function owns(token, waiter)
+	if redis.call('GET', KEYS[1]) ~= token then return false end
+	local owner = redis.call('GET', owner_key(KEYS[1], KEYS[2]))
+	return not owner or owner == waiter
+end
+
+-- foreign returns whether the value of a lock is not ours, as far as one can see.
+local function foreign(value)
+	return value ~= SHARED and not (#value > 27 and string.find(value, '^[A-Z2-7]+%-%d+$', 1))
 end
 
 -- cover makes the lock last as long as the last of its shared holders.
@@ -31,20 +64,54 @@ local function cover()
 	redis.call('PEXPIREAT', KEYS[2], last)
 end
 
--- queue puts a waiter where it stands already, or at the end.
+-- queue puts a waiter where it stands already, or at the end of a line, and returns whether it is the first there.
 local function queue(line, waiter, ttl)
-	local t = redis.call('TIME')
-	redis.call('ZADD', line, 'NX', t[1] * 1000000 + t[2], waiter)
+	local rank = redis.call('ZRANK', line, waiter)
+	if not rank then
+		local t = redis.call('TIME')
+		redis.call('ZADD', line, t[1] * 1000000 + t[2], waiter)
+		rank = redis.call('ZRANK', line, waiter)
+	end
 	redis.call('PEXPIRE', line, ttl)
+	return rank == 0
 end
 
--- An offer is a lock that is held by a waiter for a short time, in which it has to confirm.
+-- lead is queue, and takes out those before the waiter that died: only the first in line looks often at a lock whose
+-- holder is not ours.
+local function lead(line, waiter, ttl)
+	if queue(line, waiter, ttl) then return true end
+	local first = redis.call('ZRANGE', line, 0, 0)[1]
+	while first ~= waiter and not alive(first) do
+		redis.call('ZREM', line, first)
+		first = redis.call('ZRANGE', line, 0, 0)[1]
+	end
+	return first == waiter
+end
+
+-- refuse answers a waiter that cannot have the lock: for how long it is leased still, and whether to look often.
+local function refuse(value, line, waiter, ttl)
+	local often = 0
+	if ttl ~= '0' then
+		if not foreign(value) then
+			queue(line, waiter, ttl)
+		elseif lead(line, waiter, ttl) then
+			often = 1
+		end
+	end
+	return {0, redis.call('PTTL', KEYS[1]), often}
+end
+
+-- An offer is a lock that is held by a waiter for a short time, in which it has to confirm. A waiter that does not hear
+-- of it is passed over.
 local function offer_to_writer(ttl)
-	local waiter = redis.call('ZPOPMIN', KEYS[3])[1]
-	if not waiter then return false end
+	local waiter
+	repeat
+		waiter = redis.call('ZPOPMIN', KEYS[3])[1]
+		if not waiter then return false end
+	until wake(waiter)
 	redis.call('SET', KEYS[1], string.match(waiter, '^%S+ %S+ (.*)$'), 'PX', ttl)
 	redis.call('DEL', KEYS[2])
-	wake(waiter)
+	if chosen(waiter) then redis.call('SET', owner_key(KEYS[1], KEYS[2]), waiter, 'PX', ttl) end
 	return true
 end
 
@@ -52,32 +119,34 @@ local function offer_to_readers(ttl)
 	local waiters = redis.call('ZRANGE', KEYS[4], 0, -1)
 	if #waiters == 0 then return false end
 	redis.call('DEL', KEYS[2], KEYS[4])
-	redis.call('SET', KEYS[1], SHARED, 'PX', ttl)
 	local over = millis() + ttl
 	for _, waiter in ipairs(waiters) do
-		redis.call('ZADD', KEYS[2], over, waiter)
-		wake(waiter)
+		if wake(waiter) then redis.call('ZADD', KEYS[2], over, waiter) end
 	end
+	if redis.call('EXISTS', KEYS[2]) == 0 then return false end
+	redis.call('SET', KEYS[1], SHARED, 'PX', ttl)
 	cover()
 	return true
+end
+
+-- wake_next has the first writer that hears, and all readers, ask again.
+local function wake_next()
+	local writer
+	repeat
+		writer = redis.call('ZPOPMIN', KEYS[3])[1]
+	until not writer or wake(writer)
+	for _, reader in ipairs(redis.call('ZRANGE', KEYS[4], 0, -1)) do wake(reader) end
+	redis.call('DEL', KEYS[4])
 end
 
 -- vacate gives the lock to who waits for it, writers and readers in turn, so that neither starves. A ttl of 0 only wakes
 -- them, as befits one node of several, and one below does not even do that.
 local function vacate(was_shared, ttl)
-	if ttl < 0 then
-		redis.call('DEL', KEYS[1], KEYS[2])
-	elseif ttl == 0 then
-		redis.call('DEL', KEYS[1], KEYS[2])
-		local writer = redis.call('ZPOPMIN', KEYS[3])[1]
-		if writer then wake(writer) end
-		for _, reader in ipairs(redis.call('ZRANGE', KEYS[4], 0, -1)) do wake(reader) end
-		redis.call('DEL', KEYS[4])
-	elseif was_shared then
-		if not (offer_to_writer(ttl) or offer_to_readers(ttl)) then redis.call('DEL', KEYS[1], KEYS[2]) end
-	else
-		if not (offer_to_readers(ttl) or offer_to_writer(ttl)) then redis.call('DEL', KEYS[1], KEYS[2]) end
-	end
+	local first, second = offer_to_readers, offer_to_writer
+	if was_shared then first, second = second, first end
+	if ttl > 0 and (first(ttl) or second(ttl)) then return end
+	redis.call('DEL', KEYS[1], KEYS[2])
+	if ttl == 0 then wake_next() end
 end
 
 -- leave_exclusive gives up what has the token; 0 when that was not there.

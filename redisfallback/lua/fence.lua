@@ -1,5 +1,5 @@
 -- Numbers a holder. KEYS: the lock, its shared holders, the slot's counter. ARGV: token or holder, whether shared, the
--- least that the number may be. The counter never falls behind the clock, in microseconds, so that numbers go on to
+-- least that the number may be, the waiter when its token was chosen. The counter never falls behind the clock, in microseconds, so that numbers go on to
 -- grow when the server has lost it. Lua's numbers are exact up to 2^53, which is the year 2255.
 --include common
 local held
@@ -8,6 +8,7 @@ if ARGV[2] == '1' then
 	held = over and tonumber(over) > millis()
 else
 	held = redis.call('GET', KEYS[1]) == ARGV[1]
+	if ARGV[4] ~= '' then held = owns(ARGV[1], ARGV[4]) end
 end
 if not held then return false end
 local t = redis.call('TIME')

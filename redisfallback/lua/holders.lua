@@ -2,6 +2,5 @@
 --include common
 local value = redis.call('GET', KEYS[1])
 if not value then return {} end
-if value ~= SHARED then return {'exclusive', value} end
-local holders = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. millis(), '+inf')
-return {'shared', unpack(holders)}
+if value ~= SHARED then return {'exclusive', {value}} end
+return {'shared', redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. millis(), '+inf')}

@@ -8,6 +8,7 @@ end
 for i = 1, #KEYS, 4 do
 	if not shared then
 		redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
+		if chosen(ARGV[3]) then redis.call('SET', owner_key(KEYS[i], KEYS[i + 1]), ARGV[3], 'PX', ARGV[2]) end
 	else
 		if redis.call('SET', KEYS[i], SHARED, 'NX', 'PX', ARGV[2]) then redis.call('DEL', KEYS[i + 1]) end
 		redis.call('ZADD', KEYS[i + 1], millis() + ARGV[2], ARGV[3])

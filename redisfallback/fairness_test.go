@@ -1,0 +1,190 @@
+package redisfallback_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// TestWaitersThatDiedCostNothing: twenty processes that stood in line are gone, as after SIGKILL. An offer to each of them
+// would keep the lock from the living for 2 s.
+func TestWaitersThatDiedCostNothing(t *testing.T) {
+	const dead = 20
+	one := testenv.NewRedis(t)
+	for kind, nodes := range map[string][]*testenv.RedisServer{
+		"one server": {one}, "Cluster": testenv.NewRedisCluster(t, 3), "Redlock": servers(t, 3),
+	} {
+		for mode, opts := range map[string][]pglock.LockOption{"exclusive": nil, "shared": {pglock.Shared()}} {
+			t.Run(kind+", "+mode, func(t *testing.T) {
+				clients := func(through []*proxy) []redis.UniversalClient {
+					if kind == "Cluster" {
+						return []redis.UniversalClient{newClusterThrough(t, nodes, through)}
+					}
+					return newClientsThrough(t, nodes, through)
+				}
+				var way []*proxy
+				for _, node := range nodes {
+					way = append(way, newProxy(t, node.Addr()))
+				}
+				var admins []*redis.Client
+				for _, node := range nodes {
+					admins = append(admins, newClient(t, node.URL()))
+				}
+				key := pglock.NewKey("k, " + mode)
+				holder, living := open(t, clients(nil), nil), open(t, clients(nil), nil)
+				held := lock(t, holder, key)
+				ctx, cancel := context.WithCancel(t.Context())
+				var waiters sync.WaitGroup
+				defer waiters.Wait()
+				defer cancel()
+				for i := range dead {
+					l := open(t, clients(way), nil)
+					waiters.Go(func() {
+						if _, err := l.Lock(ctx, key, opts...); err == nil {
+							t.Error("a waiter that died got the lock")
+						}
+					})
+					testenv.WaitUntil(t, "it stands in line", func() bool { return waitersOf(t, admins) >= i+1 })
+				}
+				got := make(chan *pglock.Lock)
+				go func() {
+					next, err := living.Lock(t.Context(), key, opts...)
+					if err != nil {
+						t.Error(err)
+					}
+					got <- next
+				}()
+				testenv.WaitUntil(t, "one that lives waits as well", func() bool { return waitersOf(t, admins) >= dead+1 })
+				for _, p := range way {
+					p.close()
+				}
+				testenv.WaitUntil(t, "the servers have noticed", func() bool { return listeners(t, admins) <= 1 })
+				start := time.Now()
+				unlock(t, held)
+				if next := <-got; next != nil {
+					unlock(t, next)
+				}
+				if took := time.Since(start); took > 5*time.Second { // it was 40 s
+					t.Errorf("with %d dead waiters before it, the next one got the lock after %v", dead, took)
+				}
+			})
+		}
+	}
+}
+
+// newClientsThrough returns a client for each node, by way of a proxy if there are any.
+func newClientsThrough(t *testing.T, nodes []*testenv.RedisServer, through []*proxy) (clients []redis.UniversalClient) {
+	t.Helper()
+	for i, node := range nodes {
+		addr := node.Addr()
+		if through != nil {
+			addr = through[i].addr()
+		}
+		clients = append(clients, newClient(t, "redis://"+addr))
+	}
+	return clients
+}
+
+// newClusterThrough returns a client of a Cluster, by way of proxies if there are any.
+func newClusterThrough(t *testing.T, nodes []*testenv.RedisServer, through []*proxy) *redis.ClusterClient {
+	t.Helper()
+	way := map[string]string{}
+	var addrs []string
+	for i, node := range nodes {
+		addrs = append(addrs, node.Addr())
+		way[node.Addr()] = node.Addr()
+		if through != nil {
+			way[node.Addr()] = through[i].addr()
+		}
+	}
+	return closing(t, redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: addrs,
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, way[addr])
+		},
+	}))
+}
+
+// waitersOf is how many stand in line, where most do.
+func waitersOf(t *testing.T, admins []*redis.Client) (most int) {
+	t.Helper()
+	for _, admin := range admins {
+		n := 0
+		for _, pattern := range []string{"*:pglock:writers:*", "*:pglock:readers:*"} {
+			lines, err := admin.Keys(t.Context(), pattern).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, line := range lines {
+				n += int(admin.ZCard(t.Context(), line).Val())
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// listeners is how many Lockers have subscribed, where most have.
+func listeners(t *testing.T, admins []*redis.Client) (most int) {
+	t.Helper()
+	for _, admin := range admins {
+		plain, err := admin.PubSubChannels(t.Context(), "pglock:*").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sharded, err := admin.PubSubShardChannels(t.Context(), "*").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, len(plain)+len(sharded))
+	}
+	return most
+}
+
+// TestWaitersGetTheirShareBesideOthersThatPoll, which release by DEL and tell nobody.
+func TestWaitersGetTheirShareBesideOthersThatPoll(t *testing.T) {
+	const pollers, every, hold = 3, 100 * time.Millisecond, 50 * time.Millisecond
+	server := testenv.NewRedis(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var theirs atomic.Int64
+	var all sync.WaitGroup
+	for i := range pollers {
+		client := newClient(t, server.URL())
+		all.Go(func() {
+			for ctx.Err() == nil {
+				if client.SetNX(ctx, "pglock:k", fmt.Sprintf("token-%d", i), 10*time.Second).Val() {
+					theirs.Add(1)
+					time.Sleep(hold) // the work
+					client.Del(context.WithoutCancel(ctx), "pglock:k")
+				}
+				time.Sleep(every) // as redis-py does
+			}
+		})
+	}
+	lockers := []*pglock.Locker{
+		open(t, []redis.UniversalClient{newClient(t, server.URL())}, nil),
+		open(t, []redis.UniversalClient{newClient(t, server.URL())}, nil),
+	}
+	testenv.WaitUntil(t, "the others are at work", func() bool { return theirs.Load() > 2 })
+	ours := 0
+	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); ours++ {
+		held := lock(t, lockers[ours%2], pglock.NewKey("k"))
+		time.Sleep(hold)
+		unlock(t, held)
+	}
+	stop()
+	all.Wait()
+	t.Logf("they got the lock %d times, we %d times", theirs.Load(), ours)
+	if fair := (int(theirs.Load()) + ours) / (pollers + 1); ours < fair/3 {
+		t.Errorf("they got the lock %d times, we %d times", theirs.Load(), ours)
+	}
+}

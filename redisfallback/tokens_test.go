@@ -1,0 +1,179 @@
+package redisfallback_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/redisfallback"
+)
+
+// TestTokensThatAreEqualBelongToDifferentHolders: WithToken is the caller's choice, and two may choose the same.
+func TestTokensThatAreEqualBelongToDifferentHolders(t *testing.T) {
+	one, cluster, redlock := testenv.NewRedis(t), testenv.NewRedisCluster(t, 3), servers(t, 3)
+	for kind, clients := range map[string]func() []redis.UniversalClient{
+		"one server": func() []redis.UniversalClient { return newClients(t, []*testenv.RedisServer{one}) },
+		"Cluster":    func() []redis.UniversalClient { return []redis.UniversalClient{newCluster(t, cluster)} },
+		"Redlock":    func() []redis.UniversalClient { return newClients(t, redlock) },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			first, other := open(t, clients(), nil, pglock.WithLease(short)), open(t, clients(), nil, pglock.WithLease(short))
+			key, token := pglock.NewKey("k"), pglock.WithToken("the same")
+			held := lock(t, first, key, token)
+			if _, err := other.TryLock(t.Context(), key, token); !errors.Is(err, pglock.ErrNotAcquired) {
+				t.Errorf("TryLock with the holder's token: %v", err)
+			}
+			if _, err := other.TryLockAll(t.Context(), []pglock.Key{key, pglock.NewKey("b")}, token); !errors.Is(err,
+				pglock.ErrNotAcquired) {
+				t.Errorf("TryLockAll with the holder's token: %v", err)
+			}
+			if _, err := other.Lock(t.Context(), key, token, pglock.MaxWait(short)); !errors.Is(err, pglock.ErrNotAcquired) {
+				t.Errorf("Lock with the holder's token: %v", err)
+			}
+			if err := held.Verify(t.Context()); err != nil {
+				t.Errorf("the waiter that gave up has freed the holder's lock: %v", err)
+			}
+			got := make(chan *pglock.Lock, 1)
+			go func() {
+				next, err := other.Lock(context.Background(), key, token)
+				if err != nil {
+					t.Error(err)
+				}
+				got <- next
+			}()
+			testenv.WaitUntil(t, "the other waits", func() bool { return other.Stats().Waiting == 1 })
+			unlock(t, held)
+			next := <-got
+			time.Sleep(2 * short) // it is renewed
+			if err := next.Verify(t.Context()); err != nil {
+				t.Errorf("the next lock with the same token: %v", err)
+			}
+			if kind == "one server" {
+				if _, err := next.Fence(t.Context()); err != nil {
+					t.Errorf("Fence: %v", err)
+				}
+			}
+			unlock(t, next)
+			both, err := other.LockAll(t.Context(), []pglock.Key{key, pglock.NewKey("b")}, token)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * short)
+			unlock(t, both)
+		})
+	}
+	if keys := one.Must(t, "DBSIZE"); keys != "1" { // the fence
+		t.Errorf("%s keys are left", keys)
+	}
+}
+
+// TestTokenOfTheNextHolderIsNotRenewedByTheOneBefore, whose lock was deleted.
+func TestTokenOfTheNextHolderIsNotRenewedByTheOneBefore(t *testing.T) {
+	s := newStation(t, pglock.WithLease(short))
+	token := pglock.WithToken("the same")
+	held := lock(t, s.first, s.key, token)
+	s.server.Must(t, "DEL", "pglock:k")
+	next := lock(t, s.other, s.key, token)
+	wantLost(t, held, pglock.LostSession)
+	if err := next.Verify(t.Context()); err != nil {
+		t.Errorf("the next holder's lock has ended with the one before: %v", err)
+	}
+	unlock(t, next)
+}
+
+// TestFullMemoryEndsNoLocks: renewals, releases and offers need no memory.
+func TestFullMemoryEndsNoLocks(t *testing.T) {
+	s := newStation(t, pglock.WithLease(short))
+	kinds := map[string][]pglock.LockOption{
+		"shared": {pglock.Shared()}, "exclusive": nil, "with a token": {pglock.WithToken("mine")},
+	}
+	held := map[string]*pglock.Lock{}
+	waiting := make(chan *pglock.Lock)
+	for kind, opts := range kinds {
+		held[kind] = lock(t, s.first, pglock.NewKey(kind), opts...)
+		go func() {
+			next, err := s.other.Lock(context.Background(), pglock.NewKey(kind), opts...)
+			if err != nil {
+				t.Error(err)
+			}
+			waiting <- next
+		}()
+	}
+	unlock(t, <-waiting) // the other shared one
+	testenv.WaitUntil(t, "the others wait", func() bool { return inLine(t, s.admin) == 2 })
+	s.server.Must(t, "SET", "ballast", strings.Repeat("x", 10<<20))
+	s.server.Must(t, "CONFIG", "SET", "maxmemory", "5mb")
+	if _, err := s.first.TryLock(t.Context(), pglock.NewKey("new")); !errors.Is(err, pglock.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "memory") {
+		t.Errorf("TryLock with full memory: %v", err)
+	}
+	time.Sleep(2 * short)
+	for kind, l := range held {
+		if err := l.Verify(t.Context()); err != nil {
+			t.Errorf("%s: after two leases with full memory: %v", kind, err)
+		}
+		unlock(t, l)
+	}
+	for range 2 {
+		if next := <-waiting; next != nil {
+			unlock(t, next)
+		}
+	}
+}
+
+// TestNamesAreNotTheKeysOfThisPackage where there is no prefix that keeps them apart.
+func TestNamesAreNotTheKeysOfThisPackage(t *testing.T) {
+	s := newStation(t)
+	l := open(t, []redis.UniversalClient{s.admin}, []redisfallback.Option{redisfallback.WithKeyPrefix("")})
+	shared := lock(t, l, pglock.NewKey("victim"), pglock.Shared())
+	keys, err := s.admin.Keys(t.Context(), "*victim").Result()
+	if err != nil || len(keys) != 2 {
+		t.Fatalf("the keys of the lock are %q, %v", keys, err)
+	}
+	unlock(t, shared)
+	for _, key := range keys {
+		if key == "victim" {
+			continue
+		}
+		attack := pglock.NewKey(strings.Replace(key, "shared", "writers", 1))
+		_, lockErr := l.TryLock(t.Context(), attack)
+		_, holdersErr := l.Holders(t.Context(), attack)
+		for call, err := range map[string]error{"TryLock": lockErr, "Holders": holdersErr} {
+			if !errors.Is(err, pglock.ErrInvalidKey) {
+				t.Errorf("%s of %v: %v", call, attack, err)
+			}
+		}
+	}
+	unlock(t, lock(t, l, pglock.NewKey("victim")))
+	for _, name := range []string{"{x", "a{b}:pglock:c", "{a}:pglock", "}:pglock:", "pglock:shared"} {
+		unlock(t, lock(t, l, pglock.NewKey(name)))
+	}
+}
+
+func TestHoldersListsThousands(t *testing.T) {
+	const others = 9000
+	s := newStation(t)
+	held := lock(t, s.first, s.key, pglock.Shared())
+	keys, err := s.admin.Keys(t.Context(), "*:shared:*").Result()
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("the shared holders are in %q, %v", keys, err)
+	}
+	members := make([]redis.Z, others)
+	for i := range members {
+		members[i] = redis.Z{Score: float64(time.Now().Add(time.Hour).UnixMilli()), Member: "L " + string(rune('a'+i%26)) +
+			" " + time.Duration(i).String()}
+	}
+	if err := s.admin.ZAdd(t.Context(), keys[0], members...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if holders, err := s.other.Holders(t.Context(), s.key); err != nil || len(holders) != others+1 {
+		t.Errorf("%d holders, %v; want %d", len(holders), err, others+1)
+	}
+	unlock(t, held)
+}
