@@ -6,29 +6,34 @@
 // # What it guarantees, and what it cannot
 //
 // A lock is a lease: the key expires when its holder has not renewed it for as long as [pglock.WithLease] says, 15 s
-// by default. A watchdog renews it three times in that period. The lock ends in the holder's process, with its
-// Context, before the key can have expired, counted from before the last answered renewal was sent, less one percent
-// and 2 ms for clocks that differ in speed. So when the network or the process fails, the holder knows before the
-// next one is there.
+// by default. A renewer renews it three times in that period, over connections of its own. The lock ends in the holder's
+// process, with its Context, before the key can have expired, counted from before the last answered renewal was sent,
+// less one percent and 2 ms for clocks that differ in speed. So when the network or the process fails, the holder knows
+// before the next one is there.
 //
-// What Redis itself forgets, it may grant again. The first holder is then told at its next renewal, within a third of
-// the lease, and until then both may be at work:
+// What Redis itself forgets, it may grant again. The first holder learns of it at its next renewal that reaches the
+// server which forgot, within a third of the lease, and until then both may be at work:
 //   - Replication is asynchronous (https://redis.io/docs/latest/operate/oss_and_stack/management/replication/): a failover
 //     by Sentinel or in a Cluster loses the locks that the new primary had not heard of.
 //   - A server without persistence forgets all locks when it restarts. With appendfsync everysec it may forget those of
 //     the last second.
-//   - A server whose maxmemory-policy is not noeviction may evict locks. [pglock.Locker.Ping] and the first lock look for
-//     that and log a warning.
-//   - FLUSHALL, DEL and SET of others, and forward jumps of the server's wall clock, by which keys expire.
+//   - A server whose maxmemory-policy is not noeviction may evict locks.
+//   - FLUSHALL, DEL and SET by others, and forward jumps of the server's wall clock, by which keys expire.
 //
-// Whoever cannot live with the first two uses [NewRedlock], on servers that do not know each other: a lock then
-// survives the loss of any minority of them, and a server that comes back empty is harmless as long as it stays away
-// for one lease.
+// In a split brain it is worse: a holder that still reaches the old primary goes on renewing its lock there, and never
+// learns that the new primary has granted it again, until the old one steps down. Set min-replicas-to-write to 1 or more,
+// and min-replicas-max-lag to less than the lease: a primary that is cut off from its replicas then refuses renewals too,
+// and the lock ends with its lease. [pglock.Locker.Ping] and the first lock log a warning when the server has replicas and
+// min-replicas-to-write is 0, or when it may evict locks.
+//
+// If you cannot live with the first two, use [NewRedlock], on servers that do not know each other: a lock then survives
+// the loss of any minority of them, and a server that comes back empty is harmless as long as it stays away for one lease.
 //
 // [pglock.Lock.Fence] numbers the holders of a lock by a counter that never falls behind the server's clock, so the
-// numbers go on to grow when the server has lost the counter; only a wall clock that was set back can break that. On
-// Redlock it is [pglock.ErrUnsupported]. Transactions of PostgreSQL know nothing of these locks, and a lock that is
-// held in PostgreSQL says nothing here: choose one when you deploy, and do not switch while the program runs.
+// numbers go on to grow when the server has lost the counter. Only a wall clock that was set back, or a failover to a
+// server whose clock is behind that has not received the counter, can break that. On Redlock it is
+// [pglock.ErrUnsupported]. Transactions of PostgreSQL know nothing of these locks, and a lock that is held in PostgreSQL
+// says nothing here: choose one when you deploy, and do not switch while the program runs.
 //
 // # Identity
 //
@@ -42,8 +47,10 @@
 // by scripts that compare the token first. redis-py, redsync and bsm/redislock do the same. With [WithKeyPrefix]("")
 // a lock of the same name in any of them excludes ours, and ours excludes it. A shared lock has the value
 // "pglock:shared" in that key; its holders are in a sorted set beside it. Waiters stand in sorted sets, writers and
-// readers apart. These keys begin with a tag that puts them in the lock's hash slot: "{3x}:pglock:shared:…", and so
-// does the slot's fence counter. Except for that counter every key has a time to live.
+// readers apart. A lock with a token of [pglock.WithToken] has one more key that says which acquisition it belongs to, so
+// that two with the same token are kept apart. These keys begin with a tag that puts them in the lock's hash slot:
+// "{3x}:pglock:shared:…", and so does the slot's fence counter. Except for that counter every key has a time to live. A
+// name that would be such a key, which only WithKeyPrefix("") permits, is [pglock.ErrInvalidKey].
 //
 // What redis-py's Lock has, and where it is here:
 //
@@ -65,15 +72,34 @@
 //
 // # Waiting
 //
-// Waiters of one server or Cluster stand in line on it. Whoever unlocks hands the lock to the next in line and
-// publishes a message, so waiters are served in their order across processes, and nobody asks while nothing happens.
-// Every two seconds (or a quarter of the lease) a Locker looks at the keys that its waiters wait for, all with one
-// command (on a Cluster one each), in case that a holder died or is a client that publishes nothing. Clients that
-// poll stand in no line: while ours wait, they are not served. Readers and writers take turns. On Redlock there is no
-// common line: waiters are woken and ask again, and the order is by chance.
+// Waiters of one server or Cluster stand in line on it. An Unlock hands the lock to the next in line that is connected
+// and publishes a message, so waiters are served in their order across processes, and there are no commands while nothing
+// happens. A waiter whose process died is passed over. One that is frozen, or behind a broken network, costs 2 s: so long
+// an offer lasts that is not confirmed. A Locker that loses its subscription may lose its places in the lines; it asks
+// again when it has subscribed again, and every 40 s in any case.
 //
-// On a Cluster messages use sharded pub/sub when the servers have it (Redis 7), over one connection to each master, and
-// at most fifty keys a second are looked at.
+// Every two seconds (or a quarter of the lease) a Locker looks at the keys that its waiters wait for, all with one
+// command (on a Cluster one each, at most fifty a second), in case that a holder died. While the holder is a client of
+// another kind, which publishes nothing, the first in line looks every 75 to 250 ms, as such clients do, so that it gets
+// its share; a token of WithToken counts as one of another kind. Clients that poll stand in no line: while ours wait and
+// a lock of ours is released, they are not served. Readers and writers take turns. On Redlock a release wakes waiters as
+// well, but there is no common line: they ask again, and the order is by chance.
+//
+// On a Cluster messages use sharded pub/sub when the servers have it (Redis 7), over one connection to each master.
+//
+// # Servers that are away
+//
+// A node of a Redlock that has not answered three times in a row is left out: it fails at once, and is asked every 100 to
+// 300 ms whether it is there again. Releases that it has missed are then sent to it. A single server has no stand-in, so
+// calls wait for it, up to [WithNodeTimeout].
+//
+// A replica is [pglock.ErrStandby]. Clients of a Redlock that lead to one server, or to a primary and its replica, are an
+// error at the first lock and at [pglock.Locker.Ping]. Both rest on INFO; where the server does not permit it, nothing is
+// checked.
+//
+// Renewals, which must not wait, use a client of their own, made from the configuration of the given one (hooks that were
+// added to it are not carried over). Everything else shares the connections of the client: give the Locker one whose
+// connections are not all busy with blocking commands.
 //
 // # Rights
 //
@@ -82,6 +108,9 @@
 //
 //	ACL SETUSER locks on >PASSWORD ~pglock:* ~{*}:pglock:* &pglock:wake:* +ping +info +hello +subscribe +publish +evalsha +eval +get +mget +set +del +exists +pttl +pexpire +pexpireat +time +zadd +zrem +zrange +zrank +zscore +zpopmin +zrangebyscore +zremrangebyscore
 //	ACL SETUSER locks &{*}:pglock:wake:* +cluster|slots +cluster|shards +command +readonly +ssubscribe +spublish
+//
+// These rights reach every lock on the server whose prefix begins with pglock: and the internal keys of all others, so
+// users who have them can take each other's locks: use one Redis for each group of programs that trust each other.
 //
 // Redis 6.2 or later is needed; the package is tested on 7.0.
 package redisfallback
