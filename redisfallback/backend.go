@@ -206,6 +206,7 @@ func (b *Backend) Close(ctx context.Context) error {
 	err := errors.Join(b.renewer.close(ctx), b.waiters.close())
 	for _, n := range b.nodes {
 		n.drain(ctx)
+		err = errors.Join(err, n.closeDirects())
 	}
 	return err
 }

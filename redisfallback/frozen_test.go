@@ -1,6 +1,7 @@
 package redisfallback_test
 
 import (
+	"context"
 	"runtime"
 	"testing"
 	"time"
@@ -114,4 +115,43 @@ func TestRenewalsDoNotNeedTheConnectionsOfTheApplication(t *testing.T) {
 			unlock(t, held)
 		})
 	}
+}
+
+// TestCancelIsFollowedWhenTheServerIsFrozen: an acquire waits up to a second to take back what it may have got, and
+// everything else returns at once.
+func TestCancelIsFollowedWhenTheServerIsFrozen(t *testing.T) {
+	s := newStation(t, pglock.WithLease(time.Hour))
+	held := lock(t, s.first, s.key)
+	unlock(t, lock(t, s.first, pglock.NewKey("connects")))
+	for name, call := range map[string]func(context.Context) error{
+		"TryLock": func(ctx context.Context) error {
+			_, err := s.first.TryLock(ctx, pglock.NewKey("new"))
+			return err
+		},
+		"Lock": func(ctx context.Context) error {
+			_, err := s.first.Lock(ctx, pglock.NewKey("newer"))
+			return err
+		},
+		"Verify": held.Verify,
+		"Ping":   s.first.Ping,
+	} {
+		s.server.Pause(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- call(ctx) }()
+		time.Sleep(100 * time.Millisecond) // it is on its way, or will find its context ended
+		cancel()
+		start := time.Now()
+		if err := <-done; err == nil {
+			t.Errorf("%s of a frozen server succeeded", name)
+		}
+		if took := time.Since(start); took > 3*time.Second { // the server has 4 s to answer, and there were two attempts
+			t.Errorf("%s returned %v after the end of its context", name, took)
+		} else {
+			t.Logf("%s returned %v after the end of its context", name, took)
+		}
+		s.server.Resume(t)
+	}
+	testenv.WaitUntil(t, "nothing is left but the lock that is held", func() bool { return s.server.Must(t, "DBSIZE") == "1" })
+	unlock(t, held)
 }

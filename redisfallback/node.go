@@ -2,6 +2,7 @@ package redisfallback
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"strings"
 	"sync"
@@ -23,8 +24,7 @@ type node struct {
 	follows bool        // the client finds the primary by itself
 	single  atomic.Bool // one command must not use the keys of several locks
 
-	timeout   time.Duration // for a round trip
-	unlimited bool          // which may take longer all the same; see limit
+	timeout time.Duration // for a round trip
 
 	identify   func() error // asks what the server is, before the first call; nil: not needed
 	identified atomic.Bool
@@ -36,6 +36,7 @@ type node struct {
 	breaker
 	inFlight int
 	flushing sync.WaitGroup
+	directs  []*direct // that are free
 }
 
 // newNode makes the node of a client, which others can stand in for or not.
@@ -75,22 +76,60 @@ func (n *node) submit(calls ...*call) {
 	}
 }
 
-// carry sends c, and whatever has gathered, in the caller's own goroutine, and reports false when c has to wait for
-// others and so must be submitted. It saves a lone caller the way to another goroutine and back.
-func (n *node) carry(c *call) bool {
-	n.mu.Lock()
-	if n.inFlight == maxInFlight || !n.unblockedLocked(c) || n.refusalLocked() != nil {
-		n.mu.Unlock()
-		return false
+// carry sends c in the caller's own goroutine. It reports false when c has to wait for others, or there is no direct
+// connection, and so must be submitted; left says that ctx ended before the answer came.
+func (n *node) carry(ctx context.Context, c *call) (carried, left bool) {
+	client, ok := n.client.(*redis.Client)
+	if !ok || n.enabled || n.identify != nil && !n.identified.Load() || ctx.Err() != nil {
+		return false, false
 	}
+	n.mu.Lock()
+	if n.inFlight == maxInFlight || len(n.waiting) > 0 || !n.unblockedLocked(c) {
+		n.mu.Unlock()
+		return false, false
+	}
+	d := n.directLocked(client)
 	n.trackLocked(c)
 	n.inFlight++
 	n.flushing.Add(1)
-	batch := append(n.waiting, c)
-	n.waiting = nil
 	n.mu.Unlock()
-	n.flush(batch)
+	c.markSent()
+	c.cmd = c.command()
+	for range 1 + maxForms {
+		if d.process(ctx, n.timeout, c.cmd) {
+			go n.settle(d, c)
+			return true, true
+		}
+		c.value, c.err = c.cmd.Result()
+		if c.err == nil || !c.reform() {
+			break
+		}
+	}
+	n.endCarry(d, c)
+	return true, false
+}
+
+// directLocked returns a direct connection that is free; there is one for each flush at most.
+func (n *node) directLocked(client *redis.Client) *direct {
+	if last := len(n.directs) - 1; last >= 0 {
+		d := n.directs[last]
+		n.directs = n.directs[:last]
+		return d
+	}
+	return newDirect(client, n.timeout)
+}
+
+// settle ends a call that its caller has left.
+func (n *node) settle(d *direct, c *call) {
+	d.settle(n.timeout)
+	c.err = errNoAnswer
+	n.endCarry(d, c)
+}
+
+func (n *node) endCarry(d *direct, c *call) {
 	n.mu.Lock()
+	n.untrackLocked(c)
+	n.directs = append(n.directs, d)
 	more := len(n.waiting) > 0
 	if !more {
 		n.inFlight--
@@ -101,7 +140,6 @@ func (n *node) carry(c *call) bool {
 	} else {
 		n.flushing.Done()
 	}
-	return true
 }
 
 // flushLoop sends what has gathered until there is nothing left.
@@ -254,17 +292,25 @@ func (n *node) drain(ctx context.Context) {
 	}
 }
 
+// closeDirects closes the direct connections, none of which is in use.
+func (n *node) closeDirects() (err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, d := range n.directs {
+		err = errors.Join(err, d.client.Close())
+	}
+	n.directs = nil
+	return err
+}
+
 // limit bounds the time that a command can occupy a connection, where the client allows it: what hangs there holds up
 // what comes after it.
 func (n *node) limit(d time.Duration) {
 	n.timeout = d
-	client, ok := n.client.(*redis.Client)
-	if !ok {
-		n.unlimited = true
-		return
-	}
-	if now := client.Options().ReadTimeout; now <= 0 || now > d {
-		n.client = client.WithTimeout(d)
+	if client, ok := n.client.(*redis.Client); ok {
+		if now := client.Options().ReadTimeout; now <= 0 || now > d {
+			n.client = client.WithTimeout(d)
+		}
 	}
 }
 

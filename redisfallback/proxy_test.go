@@ -15,8 +15,9 @@ type proxy struct {
 	hole     atomic.Bool
 	threads  sync.WaitGroup
 
-	mu    sync.Mutex
-	conns []net.Conn
+	mu     sync.Mutex
+	closed bool
+	conns  []net.Conn
 }
 
 func newProxy(t testing.TB, target string) *proxy {
@@ -47,8 +48,13 @@ func (p *proxy) accept() {
 			continue
 		}
 		p.mu.Lock()
+		closed := p.closed
 		p.conns = append(p.conns, client, server)
 		p.mu.Unlock()
+		if closed { // meanwhile
+			_, _ = client.Close(), server.Close()
+			return
+		}
 		p.threads.Go(func() { p.forward(client, server) })
 		p.threads.Go(func() { p.forward(server, client) })
 	}
@@ -77,6 +83,7 @@ func (p *proxy) forward(to, from net.Conn) {
 func (p *proxy) close() {
 	_ = p.listener.Close()
 	p.mu.Lock()
+	p.closed = true
 	for _, conn := range p.conns {
 		_ = conn.Close()
 	}

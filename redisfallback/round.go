@@ -125,7 +125,10 @@ func (b *Backend) abandon(t *tally, calls []call) {
 // roundOfOne is a round of the only node.
 func (b *Backend) roundOfOne(ctx context.Context, c *call) (*tally, error) {
 	t := b.newTally()
-	if b.patient(ctx) && b.nodes[0].carry(c) {
+	switch carried, left := b.nodes[0].carry(ctx, c); {
+	case left:
+		return t, context.Cause(ctx)
+	case carried:
 		t.countCall(c)
 		return t, nil
 	}
@@ -164,16 +167,6 @@ var bells = sync.Pool{New: func() any {
 	timer.Stop()
 	return &bell{make(chan struct{}, 1), timer}
 }}
-
-// patient tells whether a caller can wait for the only node as long as that may take. One that is cancelled meanwhile
-// notices when the node has answered, or its time is over.
-func (b *Backend) patient(ctx context.Context) bool {
-	if b.redlock() || ctx.Err() != nil || b.nodes[0].unlimited {
-		return false
-	}
-	deadline, ok := ctx.Deadline()
-	return !ok || time.Until(deadline) > b.timeout
-}
 
 // result is nil when the nodes said yes, and otherwise an error that matches no, or ErrUnavailable.
 func (t *tally) result(no error) error {

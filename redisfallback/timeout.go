@@ -29,6 +29,13 @@ func timeoutAfter(d time.Duration) *pooledTimeout {
 	return p
 }
 
+// interrupt ends the context before its time.
+func (p *pooledTimeout) interrupt() {
+	if p.timer.Stop() {
+		close(p.over)
+	}
+}
+
 // done gives the context back.
 func (p *pooledTimeout) done() {
 	if p.timer.Stop() {

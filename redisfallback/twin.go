@@ -11,20 +11,15 @@ import (
 //
 // A client of a type that is not known is shared.
 func (b *Backend) twins() []*node {
-	const connections = 2 // one may hang
 	twins := make([]*node, len(b.nodes))
 	for i, n := range b.nodes {
 		client := n.client
 		switch c := client.(type) {
 		case *redis.Client:
-			opts := *c.Options()
-			opts.PoolSize, opts.MinIdleConns, opts.MaxIdleConns, opts.MaxActiveConns = connections, 0, 0, 0
-			opts.PushNotificationProcessor = nil // that of the other client
-			opts.MaintNotificationsConfig = noNotifications()
-			client = redis.NewClient(&opts)
+			client = redis.NewClient(ownOptions(c))
 		case *redis.ClusterClient:
 			opts := *c.Options()
-			opts.PoolSize, opts.MinIdleConns, opts.MaxIdleConns, opts.MaxActiveConns = connections, 0, 0, 0
+			opts.PoolSize, opts.MinIdleConns, opts.MaxIdleConns, opts.MaxActiveConns = ownPool, 0, 0, 0
 			opts.MaintNotificationsConfig = noNotifications()
 			client = redis.NewClusterClient(&opts)
 		}
@@ -34,6 +29,19 @@ func (b *Backend) twins() []*node {
 		twins[i] = twin
 	}
 	return twins
+}
+
+// ownPool is more connections than a client of ours ever uses. A pool that has failed to connect so many times in a row
+// does not try again for a second.
+const ownPool = 20
+
+// ownOptions is the configuration of c, for a client of ours.
+func ownOptions(c *redis.Client) *redis.Options {
+	opts := *c.Options()
+	opts.PoolSize, opts.MinIdleConns, opts.MaxIdleConns, opts.MaxActiveConns = ownPool, 0, 0, 0
+	opts.PushNotificationProcessor = nil // that of the other client
+	opts.MaintNotificationsConfig = noNotifications()
+	return &opts
 }
 
 // noNotifications is a configuration that no other client has: a client changes its own when it connects.

@@ -1,0 +1,157 @@
+package redisfallback
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// direct is a connection over which a caller sends its call itself, and waits for the answer, which saves a lone caller
+// the way to another goroutine and back. When its context ends, the caller leaves at once. The call goes on until the
+// server has answered or its time is over, and only then what takes it back follows: on another connection it could
+// overtake the call.
+//
+// The answer that meets the end of the context is used, if it has been read by then.
+type direct struct {
+	client *redis.Client
+
+	mu    sync.Mutex
+	conn  *directConn    // the client's
+	ctx   *pooledTimeout // of the round trip on its way, or nil
+	round uint64         // which one that is
+	left  bool           // its caller has left
+}
+
+func newDirect(of *redis.Client, timeout time.Duration) *direct {
+	d := &direct{}
+	opts := ownOptions(of)
+	dial := opts.Dialer
+	opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return d.dialled(conn), nil
+	}
+	if opts.ReadTimeout <= 0 || opts.ReadTimeout > timeout {
+		opts.ReadTimeout = timeout
+	}
+	d.client = redis.NewClient(opts)
+	return d
+}
+
+func (d *direct) dialled(conn net.Conn) net.Conn {
+	c := &directConn{Conn: conn}
+	d.mu.Lock()
+	d.conn = c
+	if d.left {
+		c.leave()
+	}
+	d.mu.Unlock()
+	if raw, ok := conn.(syscall.Conn); ok { // by which the client finds out whether the connection is still alive
+		return struct {
+			*directConn
+			syscall.Conn
+		}{c, raw}
+	}
+	return c
+}
+
+// process sends a command, and reports whether the caller left before it was answered.
+func (d *direct) process(ctx context.Context, timeout time.Duration, cmd *command) (left bool) {
+	p := timeoutAfter(timeout)
+	defer p.done()
+	d.mu.Lock()
+	d.round++
+	round := d.round
+	d.ctx, d.left = p, false
+	d.mu.Unlock()
+	if ctx.Done() != nil {
+		stop := context.AfterFunc(ctx, func() { d.leave(round) })
+		defer stop()
+	}
+	_ = d.client.Process(p, cmd) // the error is also the command's
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ctx = nil
+	return d.left && !answered(cmd.Err())
+}
+
+// leave has the caller of a round trip return, unless it has.
+func (d *direct) leave(round uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ctx == nil || d.round != round {
+		return
+	}
+	d.left = true
+	d.ctx.interrupt()
+	if d.conn != nil {
+		d.conn.leave()
+	}
+}
+
+// settle waits until the call that was left has been answered, or its time is over.
+func (d *direct) settle(timeout time.Duration) {
+	d.mu.Lock()
+	conn := d.conn
+	d.conn = nil
+	d.mu.Unlock()
+	if conn != nil {
+		conn.settle(timeout)
+	}
+}
+
+// directConn is a connection on which reading can be given up by its client, and taken over.
+type directConn struct {
+	net.Conn
+
+	mu   sync.Mutex
+	left bool
+}
+
+// leave ends the client's reading, for good.
+func (c *directConn) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left = true
+	_ = c.Conn.SetReadDeadline(time.Unix(1, 0)) // if it fails the connection is closed, and reading has ended
+}
+
+// SetReadDeadline implements [net.Conn].
+func (c *directConn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left {
+		return nil
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
+// SetDeadline implements [net.Conn].
+func (c *directConn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// Close implements [net.Conn]. After leave it does nothing: settle closes the connection.
+func (c *directConn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left {
+		return nil
+	}
+	return c.Conn.Close()
+}
+
+// settle waits for anything to arrive: the server carries out a command before it begins to answer.
+func (c *directConn) settle(timeout time.Duration) {
+	if c.Conn.SetReadDeadline(time.Now().Add(timeout)) == nil {
+		_, _ = c.Conn.Read(make([]byte, 1)) // an error ends the wait as well
+	}
+	_ = c.Conn.Close() // nothing is expected of it any more
+}
