@@ -67,7 +67,7 @@
 //	owned()                             Verify(ctx) == nil
 //	reacquire()                         nothing: the watchdog does that all the time. With MaxHold(t), Extend(t)
 //	extend(t, replace_ttl=True)         Extend(t): the lock ends t from now
-//	extend(t)                           Extend(what is left + t)
+//	extend(t)                           Extend(time.Until(lock.Deadline()) + t)
 //	thread_local                        the *Lock value is the owner; pass it on or do not
 //
 // # Waiting
