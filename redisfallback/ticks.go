@@ -22,7 +22,7 @@ func (b *Backend) Tick(ctx context.Context, r driver.TickRequest) (driver.TickSt
 	calls := b.calls(recordTick, []string{key}, r.Due.UnixMicro(), string(r.Step), r.Keep.Microseconds(), r.Newest)
 	t, err := b.round(ctx, calls)
 	if err == nil {
-		err = t.verdict(driver.ErrUnavailable)
+		err = t.result(driver.ErrUnavailable)
 	}
 	if err != nil {
 		return driver.TickState{}, err
