@@ -78,8 +78,12 @@ generate: ## Generate the Go code of queries/, and of the projects that have loc
 consumer-record: ## Record what a program gets that imports only package pglock
 	go run ./internal/consumercheck -record
 
+.PHONY: api-record
+api-record: ## Record the public API in docs/api.txt
+	go run ./internal/apicheck -record
+
 .PHONY: check
-check: check-format check-vet check-systems check-static check-generated check-tidy check-consumer ## Check everything but the tests
+check: check-format check-vet check-systems check-static check-generated check-tidy check-consumer check-api ## Check everything but the tests
 
 .PHONY: check-format
 check-format:
@@ -119,3 +123,7 @@ check-tidy:
 .PHONY: check-consumer
 check-consumer:
 	go run ./internal/consumercheck
+
+.PHONY: check-api
+check-api:
+	go run ./internal/apicheck

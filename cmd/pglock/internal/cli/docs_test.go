@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+const repository = "../../../.."
+
+var shellBlock = regexp.MustCompile("(?s)```(?:sh|console)\n(.*?)```")
+
+// TestDocsCommandsExist parses every pglock command line in README.md and docs: its command and its flags must exist.
+func TestDocsCommandsExist(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join(repository, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for _, page := range append(pages, filepath.Join(repository, "README.md")) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range shellBlock.FindAllStringSubmatch(string(text), -1) {
+			for line := range strings.Lines(block[1]) {
+				args, ok := pglockArguments(line)
+				if !ok {
+					continue
+				}
+				count++
+				if err := parses(args); err != nil {
+					t.Errorf("%s: %s: %v", filepath.Base(page), strings.TrimSpace(line), err)
+				}
+			}
+		}
+	}
+	if count < 10 {
+		t.Errorf("there are only %d command lines", count)
+	}
+}
+
+// pglockArguments returns the arguments of a line that runs pglock, up to what the shell takes.
+func pglockArguments(line string) (args []string, ok bool) {
+	fields := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "$ "))
+	if len(fields) == 0 || fields[0] != "pglock" {
+		return nil, false
+	}
+	for _, field := range fields[1:] {
+		if strings.HasPrefix(field, "#") || strings.ContainsAny(field, "|&;<>") {
+			break
+		}
+		args = append(args, strings.Trim(field, `'"`))
+	}
+	return args, true
+}
+
+func parses(args []string) error {
+	cmd, rest, err := newRoot().Find(args)
+	if err != nil {
+		return err
+	}
+	rest = untilCommand(rest)
+	if err := cmd.ParseFlags(rest); err != nil && err != pflag.ErrHelp {
+		return err
+	}
+	return validArguments(cmd)
+}
+
+// untilCommand drops the command that run runs.
+func untilCommand(args []string) []string {
+	for i, arg := range args {
+		if arg == "--" {
+			return args[:i]
+		}
+	}
+	return args
+}
+
+// validArguments refuses what only a group of commands gets when a subcommand does not exist.
+func validArguments(cmd *cobra.Command) error {
+	if cmd.HasSubCommands() {
+		return cmd.ValidateArgs(cmd.Flags().Args())
+	}
+	return nil
+}

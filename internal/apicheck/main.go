@@ -1,0 +1,90 @@
+// Command apicheck compares the exported API of the module's packages with docs/api.txt, so that a change of the public
+// API is seen in review. It is run in the module's directory:
+//
+//	go run ./internal/apicheck           # fails when the API and docs/api.txt differ
+//	go run ./internal/apicheck -record   # writes docs/api.txt
+//
+// It compares declarations as they are written, not types: a type that changes under the same name is not seen.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+const recordFile = "docs/api.txt"
+
+func main() {
+	record := flag.Bool("record", false, "write "+recordFile)
+	flag.Parse()
+	if err := run(*record); err != nil {
+		fmt.Fprintln(os.Stderr, "apicheck:", err)
+		os.Exit(1)
+	}
+}
+
+func run(record bool) error {
+	now, err := moduleAPI()
+	if err != nil {
+		return err
+	}
+	if record {
+		return os.WriteFile(recordFile, []byte(strings.Join(now, "\n")+"\n"), 0o644)
+	}
+	text, err := os.ReadFile(recordFile)
+	if err != nil {
+		return err
+	}
+	changes := difference(strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"), now)
+	if changes == "" {
+		return nil
+	}
+	return fmt.Errorf("the public API has changed; if that is intended, run `make api-record` and say so in CHANGELOG.md:\n%s", changes)
+}
+
+// moduleAPI returns the sorted lines of all packages that other modules can import.
+func moduleAPI() ([]string, error) {
+	const format = `{{if ne .Name "main"}}{{.ImportPath}} {{.Dir}}{{range .GoFiles}} {{.}}{{end}}{{end}}`
+	out, err := exec.Command("go", "list", "-f", format, "./...").Output()
+	if err != nil {
+		if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+			return nil, fmt.Errorf("go list: %s", failed.Stderr)
+		}
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	var all []string
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		if len(fields) < 3 || strings.Contains(fields[0]+"/", "/internal/") {
+			continue
+		}
+		lines, err := packageAPI(fields[0], fields[1], fields[2:])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, lines...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// difference lists the lines that are in only one of two sorted lists.
+func difference(before, now []string) string {
+	var changes strings.Builder
+	for _, line := range before {
+		if _, found := slices.BinarySearch(now, line); !found {
+			fmt.Fprintln(&changes, "  -", line)
+		}
+	}
+	for _, line := range now {
+		if _, found := slices.BinarySearch(before, line); !found {
+			fmt.Fprintln(&changes, "  +", line)
+		}
+	}
+	return changes.String()
+}
