@@ -6,7 +6,7 @@
 --   pglock_standby         a hot standby keeps its own locks, which exclude nobody elsewhere
 --   pglock_stale_snapshot  above READ COMMITTED the transaction reads from a snapshot that is older than the lock
 --
--- They consist of qualified functions alone: an operator can be given another meaning by search_path.
+-- Every function, type and operator is written with its schema: search_path can give another meaning to one that is not.
 --
 -- Where the caller reads the statement's result the refusal is its value, and the transaction goes on. In a batch it is
 -- raised, so that nothing behind it is carried out: current_setting of a name that does not exist is an error with that
@@ -18,104 +18,104 @@
 
 -- name: LockTx :one
 SELECT (CASE
-    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT @allow_stale::bool
+    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT @allow_stale::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_advisory_xact_lock(@number::int8) IS NOT NULL THEN 'granted'
+    WHEN pg_catalog.pg_advisory_xact_lock(@number::pg_catalog.int8) IS NOT NULL THEN 'granted'
     ELSE 'held'
-END)::text AS outcome;
+END)::pg_catalog.text AS outcome;
 
 -- name: LockTxShared :one
 SELECT (CASE
-    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT @allow_stale::bool
+    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT @allow_stale::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_advisory_xact_lock_shared(@number::int8) IS NOT NULL THEN 'granted'
+    WHEN pg_catalog.pg_advisory_xact_lock_shared(@number::pg_catalog.int8) IS NOT NULL THEN 'granted'
     ELSE 'held'
-END)::text AS outcome;
+END)::pg_catalog.text AS outcome;
 
 -- name: LockPairTx :one
 SELECT (CASE
-    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT @allow_stale::bool
+    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT @allow_stale::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_advisory_xact_lock(@class::int4, @object::int4) IS NOT NULL THEN 'granted'
+    WHEN pg_catalog.pg_advisory_xact_lock(@class::pg_catalog.int4, @object::pg_catalog.int4) IS NOT NULL THEN 'granted'
     ELSE 'held'
-END)::text AS outcome;
+END)::pg_catalog.text AS outcome;
 
 -- name: LockPairTxShared :one
 SELECT (CASE
-    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT @allow_stale::bool
+    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT @allow_stale::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_advisory_xact_lock_shared(@class::int4, @object::int4) IS NOT NULL THEN 'granted'
+    WHEN pg_catalog.pg_advisory_xact_lock_shared(@class::pg_catalog.int4, @object::pg_catalog.int4) IS NOT NULL THEN 'granted'
     ELSE 'held'
-END)::text AS outcome;
+END)::pg_catalog.text AS outcome;
 
 -- name: TryLockTx :one
 SELECT (CASE
-    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT @allow_stale::bool
+    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT @allow_stale::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_try_advisory_xact_lock(@number::int8) THEN 'granted'
+    WHEN pg_catalog.pg_try_advisory_xact_lock(@number::pg_catalog.int8) THEN 'granted'
     ELSE 'held'
-END)::text AS outcome;
+END)::pg_catalog.text AS outcome;
 
 -- name: TryLockTxShared :one
 SELECT (CASE
-    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT @allow_stale::bool
+    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT @allow_stale::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_try_advisory_xact_lock_shared(@number::int8) THEN 'granted'
+    WHEN pg_catalog.pg_try_advisory_xact_lock_shared(@number::pg_catalog.int8) THEN 'granted'
     ELSE 'held'
-END)::text AS outcome;
+END)::pg_catalog.text AS outcome;
 
 -- name: TryLockPairTx :one
 SELECT (CASE
-    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT @allow_stale::bool
+    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT @allow_stale::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_try_advisory_xact_lock(@class::int4, @object::int4) THEN 'granted'
+    WHEN pg_catalog.pg_try_advisory_xact_lock(@class::pg_catalog.int4, @object::pg_catalog.int4) THEN 'granted'
     ELSE 'held'
-END)::text AS outcome;
+END)::pg_catalog.text AS outcome;
 
 -- name: TryLockPairTxShared :one
 SELECT (CASE
-    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT @allow_stale::bool
+    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT @allow_stale::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_try_advisory_xact_lock_shared(@class::int4, @object::int4) THEN 'granted'
+    WHEN pg_catalog.pg_try_advisory_xact_lock_shared(@class::pg_catalog.int4, @object::pg_catalog.int4) THEN 'granted'
     ELSE 'held'
-END)::text AS outcome;
+END)::pg_catalog.text AS outcome;
 
 -- One statement that takes many locks, in the order of the arrays.
 -- name: LockAllTx :one
-SELECT coalesce(pg_catalog.max(guard.refusal), 'granted')::text AS outcome,
+SELECT coalesce(pg_catalog.max(guard.refusal), 'granted')::pg_catalog.text AS outcome,
        pg_catalog.count(CASE
            WHEN guard.refusal IS NOT NULL THEN NULL
-           WHEN @shared::bool THEN
-               CASE (@spaces::int2[])[i]
-                   WHEN 1 THEN pg_catalog.pg_advisory_xact_lock_shared((@numbers::int8[])[i])
+           WHEN @shared::pg_catalog.bool THEN
+               CASE
+                   WHEN (@spaces::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock_shared((@numbers::pg_catalog.int8[])[i])
                    ELSE pg_catalog.pg_advisory_xact_lock_shared(
-                       ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4) END
+                       ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
            ELSE
-               CASE (@spaces::int2[])[i]
-                   WHEN 1 THEN pg_catalog.pg_advisory_xact_lock((@numbers::int8[])[i])
+               CASE
+                   WHEN (@spaces::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock((@numbers::pg_catalog.int8[])[i])
                    ELSE pg_catalog.pg_advisory_xact_lock(
-                       ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4) END
+                       ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
        END) AS granted
-FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i,
+FROM pg_catalog.generate_subscripts(@numbers::pg_catalog.int8[], 1) AS i,
      (SELECT CASE
-                 WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-                 WHEN NOT @allow_stale::bool
+                 WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+                 WHEN NOT @allow_stale::pg_catalog.bool
                      AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
                      THEN 'pglock_stale_snapshot'
              END AS refusal) AS guard;
@@ -127,58 +127,58 @@ FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i,
 -- EXISTS is evaluated after that, and stops at the first slot it gets.
 -- name: TrySlotTx :one
 SELECT (CASE
-    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT @allow_stale::bool
+    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT @allow_stale::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN 'pglock_stale_snapshot'
     WHEN NOT CASE
-        WHEN pg_catalog.pg_try_advisory_lock_shared(@class::int4, @gate::int4)
-            THEN pg_catalog.pg_advisory_unlock_shared(@class::int4, @gate::int4)
+        WHEN pg_catalog.pg_try_advisory_lock_shared(@class::pg_catalog.int4, @gate::pg_catalog.int4)
+            THEN pg_catalog.pg_advisory_unlock_shared(@class::pg_catalog.int4, @gate::pg_catalog.int4)
         ELSE false END
         THEN 'queued'
     WHEN EXISTS (
-        SELECT FROM pg_catalog.generate_series(@first::int4, @last::int4) AS slots (slot)
-        WHERE pg_catalog.pg_try_advisory_xact_lock(@class::int4, slots.slot))
+        SELECT FROM pg_catalog.generate_series(@first::pg_catalog.int4, @last::pg_catalog.int4) AS slots (slot)
+        WHERE pg_catalog.pg_try_advisory_xact_lock(@class::pg_catalog.int4, slots.slot))
         THEN 'granted'
     ELSE 'held'
-END)::text AS outcome;
+END)::pg_catalog.text AS outcome;
 
 -- The locks that ride in a caller's batch.
 
 -- name: QueueLockTx :exec
 SELECT CASE
-    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
-    WHEN NOT @allow_stale::bool
+    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
+    WHEN NOT @allow_stale::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN pg_catalog.current_setting('pglock_stale_snapshot')
-    WHEN pg_catalog.pg_advisory_xact_lock(@number::int8) IS NULL THEN NULL
+    WHEN pg_catalog.pg_advisory_xact_lock(@number::pg_catalog.int8) IS NULL THEN NULL
 END;
 
 -- name: QueueLockTxShared :exec
 SELECT CASE
-    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
-    WHEN NOT @allow_stale::bool
+    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
+    WHEN NOT @allow_stale::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN pg_catalog.current_setting('pglock_stale_snapshot')
-    WHEN pg_catalog.pg_advisory_xact_lock_shared(@number::int8) IS NULL THEN NULL
+    WHEN pg_catalog.pg_advisory_xact_lock_shared(@number::pg_catalog.int8) IS NULL THEN NULL
 END;
 
 -- name: QueueLockPairTx :exec
 SELECT CASE
-    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
-    WHEN NOT @allow_stale::bool
+    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
+    WHEN NOT @allow_stale::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN pg_catalog.current_setting('pglock_stale_snapshot')
-    WHEN pg_catalog.pg_advisory_xact_lock(@class::int4, @object::int4) IS NULL THEN NULL
+    WHEN pg_catalog.pg_advisory_xact_lock(@class::pg_catalog.int4, @object::pg_catalog.int4) IS NULL THEN NULL
 END;
 
 -- name: QueueLockPairTxShared :exec
 SELECT CASE
-    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
-    WHEN NOT @allow_stale::bool
+    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
+    WHEN NOT @allow_stale::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN pg_catalog.current_setting('pglock_stale_snapshot')
-    WHEN pg_catalog.pg_advisory_xact_lock_shared(@class::int4, @object::int4) IS NULL THEN NULL
+    WHEN pg_catalog.pg_advisory_xact_lock_shared(@class::pg_catalog.int4, @object::pg_catalog.int4) IS NULL THEN NULL
 END;
 
 -- A bounded wait in a batch. lock_timeout is read when a wait begins (ProcSleep in proc.c), so setting it in the middle
@@ -187,20 +187,20 @@ END;
 -- as class << 32 | object).
 -- name: QueueBoundedLockTx :exec
 SELECT CASE
-    WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
-    WHEN NOT @allow_stale::bool
+    WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
+    WHEN NOT @allow_stale::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN pg_catalog.current_setting('pglock_stale_snapshot')
-    WHEN pg_catalog.set_config('lock_timeout', @max_wait::text, true) IS NULL THEN NULL
+    WHEN pg_catalog.set_config('lock_timeout', @max_wait::pg_catalog.text, true) IS NULL THEN NULL
     WHEN CASE
-        WHEN @shared::bool THEN
-            CASE @space::int2 WHEN 1 THEN pg_catalog.pg_advisory_xact_lock_shared(@number::int8)
+        WHEN @shared::pg_catalog.bool THEN
+            CASE WHEN @space::pg_catalog.int2 OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock_shared(@number::pg_catalog.int8)
                 ELSE pg_catalog.pg_advisory_xact_lock_shared(
-                    (@number::int8 >> 32)::int4, (@number::int8 << 32 >> 32)::int4) END
+                    (@number::pg_catalog.int8 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, (@number::pg_catalog.int8 OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
         ELSE
-            CASE @space::int2 WHEN 1 THEN pg_catalog.pg_advisory_xact_lock(@number::int8)
+            CASE WHEN @space::pg_catalog.int2 OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock(@number::pg_catalog.int8)
                 ELSE pg_catalog.pg_advisory_xact_lock(
-                    (@number::int8 >> 32)::int4, (@number::int8 << 32 >> 32)::int4) END
+                    (@number::pg_catalog.int8 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, (@number::pg_catalog.int8 OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
     END IS NOT NULL THEN pg_catalog.set_config('lock_timeout', before.lock_timeout, true)
 END
 FROM (SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout OFFSET 0) AS before;
@@ -210,20 +210,20 @@ FROM (SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout OFFSET 0
 -- name: QueueLockAllTx :exec
 SELECT pg_catalog.count(CASE
     WHEN guard.refusal IS NOT NULL THEN NULL
-    WHEN @shared::bool THEN
-        CASE (@spaces::int2[])[i] WHEN 1 THEN pg_catalog.pg_advisory_xact_lock_shared((@numbers::int8[])[i])
+    WHEN @shared::pg_catalog.bool THEN
+        CASE WHEN (@spaces::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock_shared((@numbers::pg_catalog.int8[])[i])
             ELSE pg_catalog.pg_advisory_xact_lock_shared(
-                ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4) END
+                ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
     ELSE
-        CASE (@spaces::int2[])[i] WHEN 1 THEN pg_catalog.pg_advisory_xact_lock((@numbers::int8[])[i])
+        CASE WHEN (@spaces::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock((@numbers::pg_catalog.int8[])[i])
             ELSE pg_catalog.pg_advisory_xact_lock(
-                ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4) END
+                ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
 END)
-FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i,
+FROM pg_catalog.generate_subscripts(@numbers::pg_catalog.int8[], 1) AS i,
      (SELECT CASE
-                 WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery()
+                 WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery()
                      THEN pg_catalog.current_setting('pglock_standby')
-                 WHEN NOT @allow_stale::bool
+                 WHEN NOT @allow_stale::pg_catalog.bool
                      AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
                      THEN pg_catalog.current_setting('pglock_stale_snapshot')
              END AS refusal OFFSET 0) AS guard;
@@ -233,22 +233,22 @@ FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i,
 SELECT pg_catalog.count(CASE
     WHEN guard.refusal IS NOT NULL THEN NULL
     WHEN CASE
-        WHEN @shared::bool THEN
-            CASE (@spaces::int2[])[i] WHEN 1 THEN pg_catalog.pg_try_advisory_xact_lock_shared((@numbers::int8[])[i])
+        WHEN @shared::pg_catalog.bool THEN
+            CASE WHEN (@spaces::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_try_advisory_xact_lock_shared((@numbers::pg_catalog.int8[])[i])
                 ELSE pg_catalog.pg_try_advisory_xact_lock_shared(
-                    ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4) END
+                    ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
         ELSE
-            CASE (@spaces::int2[])[i] WHEN 1 THEN pg_catalog.pg_try_advisory_xact_lock((@numbers::int8[])[i])
+            CASE WHEN (@spaces::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_try_advisory_xact_lock((@numbers::pg_catalog.int8[])[i])
                 ELSE pg_catalog.pg_try_advisory_xact_lock(
-                    ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4) END
+                    ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
     END THEN NULL
     ELSE pg_catalog.current_setting('pglock_held')
 END)
-FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i,
+FROM pg_catalog.generate_subscripts(@numbers::pg_catalog.int8[], 1) AS i,
      (SELECT CASE
-                 WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery()
+                 WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery()
                      THEN pg_catalog.current_setting('pglock_standby')
-                 WHEN NOT @allow_stale::bool
+                 WHEN NOT @allow_stale::pg_catalog.bool
                      AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
                      THEN pg_catalog.current_setting('pglock_stale_snapshot')
              END AS refusal OFFSET 0) AS guard;
@@ -258,26 +258,27 @@ FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i,
 -- name: QueueBoundedLockAllTx :exec
 WITH before AS MATERIALIZED (
     SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout, pg_catalog.clock_timestamp() AS began,
-           @max_wait_ms::int8 AS max_wait
+           @max_wait_ms::pg_catalog.int8 AS max_wait
 ), taken AS MATERIALIZED (
     SELECT CASE
         WHEN guard.refusal IS NOT NULL THEN NULL
-        WHEN pg_catalog.set_config('lock_timeout', greatest(1, before.max_wait - (1000 * pg_catalog.date_part('epoch',
-            pg_catalog.clock_timestamp() - before.began))::int8)::text, true) IS NULL THEN NULL
-        WHEN @shared::bool THEN
-            CASE (@spaces::int2[])[i] WHEN 1 THEN pg_catalog.pg_advisory_xact_lock_shared((@numbers::int8[])[i])
+        WHEN pg_catalog.set_config('lock_timeout', greatest(1,
+            before.max_wait OPERATOR(pg_catalog.-) (1000::pg_catalog.float8 OPERATOR(pg_catalog.*) pg_catalog.date_part('epoch',
+            pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) before.began))::pg_catalog.int8)::pg_catalog.text, true) IS NULL THEN NULL
+        WHEN @shared::pg_catalog.bool THEN
+            CASE WHEN (@spaces::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock_shared((@numbers::pg_catalog.int8[])[i])
                 ELSE pg_catalog.pg_advisory_xact_lock_shared(
-                    ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4) END
+                    ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
         ELSE
-            CASE (@spaces::int2[])[i] WHEN 1 THEN pg_catalog.pg_advisory_xact_lock((@numbers::int8[])[i])
+            CASE WHEN (@spaces::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock((@numbers::pg_catalog.int8[])[i])
                 ELSE pg_catalog.pg_advisory_xact_lock(
-                    ((@numbers::int8[])[i] >> 32)::int4, ((@numbers::int8[])[i] << 32 >> 32)::int4) END
+                    ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
     END AS lock, before.lock_timeout
-    FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i, before,
+    FROM pg_catalog.generate_subscripts(@numbers::pg_catalog.int8[], 1) AS i, before,
          (SELECT CASE
-                     WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery()
+                     WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery()
                          THEN pg_catalog.current_setting('pglock_standby')
-                     WHEN NOT @allow_stale::bool
+                     WHEN NOT @allow_stale::pg_catalog.bool
                          AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
                          THEN pg_catalog.current_setting('pglock_stale_snapshot')
                  END AS refusal OFFSET 0) AS guard
@@ -291,42 +292,43 @@ SELECT pg_catalog.set_config('lock_timeout', pg_catalog.max(taken.lock_timeout),
 -- refusals. No rows are no answer. The settings are read before the first lock is asked for.
 
 -- name: BeginBoundedWait :exec
-SELECT pg_catalog.set_config('pglock.spaces', (@spaces::int2[])::text, true),
-       pg_catalog.set_config('pglock.numbers', (@numbers::int8[])::text, true),
-       pg_catalog.set_config('pglock.shared', (@shared::bool)::text, true),
-       pg_catalog.set_config('pglock.max_wait', (@max_wait_ms::int8)::text, true),
-       pg_catalog.set_config('pglock.allow_standby', (@allow_standby::bool)::text, true),
-       pg_catalog.set_config('pglock.allow_stale', (@allow_stale::bool)::text, true);
+SELECT pg_catalog.set_config('pglock.spaces', (@spaces::pg_catalog.int2[])::pg_catalog.text, true),
+       pg_catalog.set_config('pglock.numbers', (@numbers::pg_catalog.int8[])::pg_catalog.text, true),
+       pg_catalog.set_config('pglock.shared', (@shared::pg_catalog.bool)::pg_catalog.text, true),
+       pg_catalog.set_config('pglock.max_wait', (@max_wait_ms::pg_catalog.int8)::pg_catalog.text, true),
+       pg_catalog.set_config('pglock.allow_standby', (@allow_standby::pg_catalog.bool)::pg_catalog.text, true),
+       pg_catalog.set_config('pglock.allow_stale', (@allow_stale::pg_catalog.bool)::pg_catalog.text, true);
 
 -- name: BoundedWait :exec
 DO $pglock$
 DECLARE
-    spaces int2[] := pg_catalog.current_setting('pglock.spaces');
-    numbers int8[] := pg_catalog.current_setting('pglock.numbers');
-    shared bool := pg_catalog.current_setting('pglock.shared');
-    deadline timestamptz := pg_catalog.clock_timestamp()
-        + pg_catalog.current_setting('pglock.max_wait')::int8 * interval '1 millisecond';
-    remaining int8;
-    lock_timeout_before text := pg_catalog.current_setting('lock_timeout');
-    outcome int := 1;
-    class int4;
-    object int4;
+    spaces pg_catalog.int2[] := pg_catalog.current_setting('pglock.spaces');
+    numbers pg_catalog.int8[] := pg_catalog.current_setting('pglock.numbers');
+    shared pg_catalog.bool := pg_catalog.current_setting('pglock.shared');
+    deadline pg_catalog.timestamptz := pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) pg_catalog.make_interval(secs =>
+        pg_catalog.current_setting('pglock.max_wait')::pg_catalog.float8 OPERATOR(pg_catalog./) 1000::pg_catalog.float8);
+    remaining pg_catalog.int8;
+    lock_timeout_before pg_catalog.text := pg_catalog.current_setting('lock_timeout');
+    outcome pg_catalog.int4 := 1;
+    class pg_catalog.int4;
+    object pg_catalog.int4;
 BEGIN
-    IF NOT pg_catalog.current_setting('pglock.allow_standby')::bool AND pg_catalog.pg_is_in_recovery() THEN
+    IF NOT pg_catalog.current_setting('pglock.allow_standby')::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN
         outcome := 3;
-    ELSIF NOT pg_catalog.current_setting('pglock.allow_stale')::bool
+    ELSIF NOT pg_catalog.current_setting('pglock.allow_stale')::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') THEN
         outcome := 4;
     ELSE
         BEGIN
             FOR i IN 1 .. pg_catalog.array_length(numbers, 1) LOOP
-                remaining := pg_catalog.ceil(extract(epoch FROM deadline - pg_catalog.clock_timestamp()) * 1000)::int8;
-                PERFORM pg_catalog.set_config('lock_timeout', greatest(remaining, 1)::text, true);
-                class := numbers[i] >> 32;
-                object := numbers[i] << 32 >> 32;
-                IF spaces[i] = 1 AND shared THEN
+                remaining := pg_catalog.ceil(pg_catalog.date_part('epoch', deadline OPERATOR(pg_catalog.-)
+                    pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) 1000::pg_catalog.float8)::pg_catalog.int8;
+                PERFORM pg_catalog.set_config('lock_timeout', greatest(remaining, 1)::pg_catalog.text, true);
+                class := numbers[i] OPERATOR(pg_catalog.>>) 32;
+                object := numbers[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32;
+                IF spaces[i] OPERATOR(pg_catalog.=) 1 AND shared THEN
                     PERFORM pg_catalog.pg_advisory_xact_lock_shared(numbers[i]);
-                ELSIF spaces[i] = 1 THEN
+                ELSIF spaces[i] OPERATOR(pg_catalog.=) 1 THEN
                     PERFORM pg_catalog.pg_advisory_xact_lock(numbers[i]);
                 ELSIF shared THEN
                     PERFORM pg_catalog.pg_advisory_xact_lock_shared(class, object);
@@ -340,9 +342,9 @@ BEGIN
             outcome := 2;
         END;
     END IF;
-    PERFORM pg_catalog.set_config('pglock.outcome', outcome::text, true);
+    PERFORM pg_catalog.set_config('pglock.outcome', outcome::pg_catalog.text, true);
 END
 $pglock$;
 
 -- name: EndBoundedWait :exec
-SELECT FROM pg_catalog.generate_series(1, pg_catalog.current_setting('pglock.outcome')::int4);
+SELECT FROM pg_catalog.generate_series(1, pg_catalog.current_setting('pglock.outcome')::pg_catalog.int4);

@@ -11,12 +11,12 @@ import (
 
 const BeginBoundedWait = `-- name: BeginBoundedWait :exec
 
-SELECT pg_catalog.set_config('pglock.spaces', ($1::int2[])::text, true),
-       pg_catalog.set_config('pglock.numbers', ($2::int8[])::text, true),
-       pg_catalog.set_config('pglock.shared', ($3::bool)::text, true),
-       pg_catalog.set_config('pglock.max_wait', ($4::int8)::text, true),
-       pg_catalog.set_config('pglock.allow_standby', ($5::bool)::text, true),
-       pg_catalog.set_config('pglock.allow_stale', ($6::bool)::text, true)
+SELECT pg_catalog.set_config('pglock.spaces', ($1::pg_catalog.int2[])::pg_catalog.text, true),
+       pg_catalog.set_config('pglock.numbers', ($2::pg_catalog.int8[])::pg_catalog.text, true),
+       pg_catalog.set_config('pglock.shared', ($3::pg_catalog.bool)::pg_catalog.text, true),
+       pg_catalog.set_config('pglock.max_wait', ($4::pg_catalog.int8)::pg_catalog.text, true),
+       pg_catalog.set_config('pglock.allow_standby', ($5::pg_catalog.bool)::pg_catalog.text, true),
+       pg_catalog.set_config('pglock.allow_stale', ($6::pg_catalog.bool)::pg_catalog.text, true)
 `
 
 type BeginBoundedWaitParams struct {
@@ -48,32 +48,33 @@ func (q *Queries) BeginBoundedWait(ctx context.Context, arg BeginBoundedWaitPara
 const BoundedWait = `-- name: BoundedWait :exec
 DO $pglock$
 DECLARE
-    spaces int2[] := pg_catalog.current_setting('pglock.spaces');
-    numbers int8[] := pg_catalog.current_setting('pglock.numbers');
-    shared bool := pg_catalog.current_setting('pglock.shared');
-    deadline timestamptz := pg_catalog.clock_timestamp()
-        + pg_catalog.current_setting('pglock.max_wait')::int8 * interval '1 millisecond';
-    remaining int8;
-    lock_timeout_before text := pg_catalog.current_setting('lock_timeout');
-    outcome int := 1;
-    class int4;
-    object int4;
+    spaces pg_catalog.int2[] := pg_catalog.current_setting('pglock.spaces');
+    numbers pg_catalog.int8[] := pg_catalog.current_setting('pglock.numbers');
+    shared pg_catalog.bool := pg_catalog.current_setting('pglock.shared');
+    deadline pg_catalog.timestamptz := pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) pg_catalog.make_interval(secs =>
+        pg_catalog.current_setting('pglock.max_wait')::pg_catalog.float8 OPERATOR(pg_catalog./) 1000::pg_catalog.float8);
+    remaining pg_catalog.int8;
+    lock_timeout_before pg_catalog.text := pg_catalog.current_setting('lock_timeout');
+    outcome pg_catalog.int4 := 1;
+    class pg_catalog.int4;
+    object pg_catalog.int4;
 BEGIN
-    IF NOT pg_catalog.current_setting('pglock.allow_standby')::bool AND pg_catalog.pg_is_in_recovery() THEN
+    IF NOT pg_catalog.current_setting('pglock.allow_standby')::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN
         outcome := 3;
-    ELSIF NOT pg_catalog.current_setting('pglock.allow_stale')::bool
+    ELSIF NOT pg_catalog.current_setting('pglock.allow_stale')::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') THEN
         outcome := 4;
     ELSE
         BEGIN
             FOR i IN 1 .. pg_catalog.array_length(numbers, 1) LOOP
-                remaining := pg_catalog.ceil(extract(epoch FROM deadline - pg_catalog.clock_timestamp()) * 1000)::int8;
-                PERFORM pg_catalog.set_config('lock_timeout', greatest(remaining, 1)::text, true);
-                class := numbers[i] >> 32;
-                object := numbers[i] << 32 >> 32;
-                IF spaces[i] = 1 AND shared THEN
+                remaining := pg_catalog.ceil(pg_catalog.date_part('epoch', deadline OPERATOR(pg_catalog.-)
+                    pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) 1000::pg_catalog.float8)::pg_catalog.int8;
+                PERFORM pg_catalog.set_config('lock_timeout', greatest(remaining, 1)::pg_catalog.text, true);
+                class := numbers[i] OPERATOR(pg_catalog.>>) 32;
+                object := numbers[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32;
+                IF spaces[i] OPERATOR(pg_catalog.=) 1 AND shared THEN
                     PERFORM pg_catalog.pg_advisory_xact_lock_shared(numbers[i]);
-                ELSIF spaces[i] = 1 THEN
+                ELSIF spaces[i] OPERATOR(pg_catalog.=) 1 THEN
                     PERFORM pg_catalog.pg_advisory_xact_lock(numbers[i]);
                 ELSIF shared THEN
                     PERFORM pg_catalog.pg_advisory_xact_lock_shared(class, object);
@@ -87,7 +88,7 @@ BEGIN
             outcome := 2;
         END;
     END IF;
-    PERFORM pg_catalog.set_config('pglock.outcome', outcome::text, true);
+    PERFORM pg_catalog.set_config('pglock.outcome', outcome::pg_catalog.text, true);
 END
 $pglock$
 `
@@ -98,7 +99,7 @@ func (q *Queries) BoundedWait(ctx context.Context) error {
 }
 
 const EndBoundedWait = `-- name: EndBoundedWait :exec
-SELECT FROM pg_catalog.generate_series(1, pg_catalog.current_setting('pglock.outcome')::int4)
+SELECT FROM pg_catalog.generate_series(1, pg_catalog.current_setting('pglock.outcome')::pg_catalog.int4)
 `
 
 func (q *Queries) EndBoundedWait(ctx context.Context) error {
@@ -107,24 +108,24 @@ func (q *Queries) EndBoundedWait(ctx context.Context) error {
 }
 
 const LockAllTx = `-- name: LockAllTx :one
-SELECT coalesce(pg_catalog.max(guard.refusal), 'granted')::text AS outcome,
+SELECT coalesce(pg_catalog.max(guard.refusal), 'granted')::pg_catalog.text AS outcome,
        pg_catalog.count(CASE
            WHEN guard.refusal IS NOT NULL THEN NULL
-           WHEN $1::bool THEN
-               CASE ($2::int2[])[i]
-                   WHEN 1 THEN pg_catalog.pg_advisory_xact_lock_shared(($3::int8[])[i])
+           WHEN $1::pg_catalog.bool THEN
+               CASE
+                   WHEN ($2::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock_shared(($3::pg_catalog.int8[])[i])
                    ELSE pg_catalog.pg_advisory_xact_lock_shared(
-                       (($3::int8[])[i] >> 32)::int4, (($3::int8[])[i] << 32 >> 32)::int4) END
+                       (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
            ELSE
-               CASE ($2::int2[])[i]
-                   WHEN 1 THEN pg_catalog.pg_advisory_xact_lock(($3::int8[])[i])
+               CASE
+                   WHEN ($2::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock(($3::pg_catalog.int8[])[i])
                    ELSE pg_catalog.pg_advisory_xact_lock(
-                       (($3::int8[])[i] >> 32)::int4, (($3::int8[])[i] << 32 >> 32)::int4) END
+                       (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
        END) AS granted
-FROM pg_catalog.generate_subscripts($3::int8[], 1) AS i,
+FROM pg_catalog.generate_subscripts($3::pg_catalog.int8[], 1) AS i,
      (SELECT CASE
-                 WHEN NOT $4::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-                 WHEN NOT $5::bool
+                 WHEN NOT $4::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+                 WHEN NOT $5::pg_catalog.bool
                      AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
                      THEN 'pglock_stale_snapshot'
              END AS refusal) AS guard
@@ -159,13 +160,13 @@ func (q *Queries) LockAllTx(ctx context.Context, arg LockAllTxParams) (LockAllTx
 
 const LockPairTx = `-- name: LockPairTx :one
 SELECT (CASE
-    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT $2::bool
+    WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT $2::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_advisory_xact_lock($3::int4, $4::int4) IS NOT NULL THEN 'granted'
+    WHEN pg_catalog.pg_advisory_xact_lock($3::pg_catalog.int4, $4::pg_catalog.int4) IS NOT NULL THEN 'granted'
     ELSE 'held'
-END)::text AS outcome
+END)::pg_catalog.text AS outcome
 `
 
 type LockPairTxParams struct {
@@ -189,13 +190,13 @@ func (q *Queries) LockPairTx(ctx context.Context, arg LockPairTxParams) (string,
 
 const LockPairTxShared = `-- name: LockPairTxShared :one
 SELECT (CASE
-    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT $2::bool
+    WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT $2::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_advisory_xact_lock_shared($3::int4, $4::int4) IS NOT NULL THEN 'granted'
+    WHEN pg_catalog.pg_advisory_xact_lock_shared($3::pg_catalog.int4, $4::pg_catalog.int4) IS NOT NULL THEN 'granted'
     ELSE 'held'
-END)::text AS outcome
+END)::pg_catalog.text AS outcome
 `
 
 type LockPairTxSharedParams struct {
@@ -220,13 +221,13 @@ func (q *Queries) LockPairTxShared(ctx context.Context, arg LockPairTxSharedPara
 const LockTx = `-- name: LockTx :one
 
 SELECT (CASE
-    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT $2::bool
+    WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT $2::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_advisory_xact_lock($3::int8) IS NOT NULL THEN 'granted'
+    WHEN pg_catalog.pg_advisory_xact_lock($3::pg_catalog.int8) IS NOT NULL THEN 'granted'
     ELSE 'held'
-END)::text AS outcome
+END)::pg_catalog.text AS outcome
 `
 
 type LockTxParams struct {
@@ -243,7 +244,7 @@ type LockTxParams struct {
 //	pglock_standby         a hot standby keeps its own locks, which exclude nobody elsewhere
 //	pglock_stale_snapshot  above READ COMMITTED the transaction reads from a snapshot that is older than the lock
 //
-// They consist of qualified functions alone: an operator can be given another meaning by search_path.
+// Every function, type and operator is written with its schema: search_path can give another meaning to one that is not.
 //
 // Where the caller reads the statement's result the refusal is its value, and the transaction goes on. In a batch it is
 // raised, so that nothing behind it is carried out: current_setting of a name that does not exist is an error with that
@@ -261,13 +262,13 @@ func (q *Queries) LockTx(ctx context.Context, arg LockTxParams) (string, error) 
 
 const LockTxShared = `-- name: LockTxShared :one
 SELECT (CASE
-    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT $2::bool
+    WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT $2::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_advisory_xact_lock_shared($3::int8) IS NOT NULL THEN 'granted'
+    WHEN pg_catalog.pg_advisory_xact_lock_shared($3::pg_catalog.int8) IS NOT NULL THEN 'granted'
     ELSE 'held'
-END)::text AS outcome
+END)::pg_catalog.text AS outcome
 `
 
 type LockTxSharedParams struct {
@@ -286,26 +287,27 @@ func (q *Queries) LockTxShared(ctx context.Context, arg LockTxSharedParams) (str
 const QueueBoundedLockAllTx = `-- name: QueueBoundedLockAllTx :exec
 WITH before AS MATERIALIZED (
     SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout, pg_catalog.clock_timestamp() AS began,
-           $1::int8 AS max_wait
+           $1::pg_catalog.int8 AS max_wait
 ), taken AS MATERIALIZED (
     SELECT CASE
         WHEN guard.refusal IS NOT NULL THEN NULL
-        WHEN pg_catalog.set_config('lock_timeout', greatest(1, before.max_wait - (1000 * pg_catalog.date_part('epoch',
-            pg_catalog.clock_timestamp() - before.began))::int8)::text, true) IS NULL THEN NULL
-        WHEN $2::bool THEN
-            CASE ($3::int2[])[i] WHEN 1 THEN pg_catalog.pg_advisory_xact_lock_shared(($4::int8[])[i])
+        WHEN pg_catalog.set_config('lock_timeout', greatest(1,
+            before.max_wait OPERATOR(pg_catalog.-) (1000::pg_catalog.float8 OPERATOR(pg_catalog.*) pg_catalog.date_part('epoch',
+            pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) before.began))::pg_catalog.int8)::pg_catalog.text, true) IS NULL THEN NULL
+        WHEN $2::pg_catalog.bool THEN
+            CASE WHEN ($3::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock_shared(($4::pg_catalog.int8[])[i])
                 ELSE pg_catalog.pg_advisory_xact_lock_shared(
-                    (($4::int8[])[i] >> 32)::int4, (($4::int8[])[i] << 32 >> 32)::int4) END
+                    (($4::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, (($4::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
         ELSE
-            CASE ($3::int2[])[i] WHEN 1 THEN pg_catalog.pg_advisory_xact_lock(($4::int8[])[i])
+            CASE WHEN ($3::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock(($4::pg_catalog.int8[])[i])
                 ELSE pg_catalog.pg_advisory_xact_lock(
-                    (($4::int8[])[i] >> 32)::int4, (($4::int8[])[i] << 32 >> 32)::int4) END
+                    (($4::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, (($4::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
     END AS lock, before.lock_timeout
-    FROM pg_catalog.generate_subscripts($4::int8[], 1) AS i, before,
+    FROM pg_catalog.generate_subscripts($4::pg_catalog.int8[], 1) AS i, before,
          (SELECT CASE
-                     WHEN NOT $5::bool AND pg_catalog.pg_is_in_recovery()
+                     WHEN NOT $5::pg_catalog.bool AND pg_catalog.pg_is_in_recovery()
                          THEN pg_catalog.current_setting('pglock_standby')
-                     WHEN NOT $6::bool
+                     WHEN NOT $6::pg_catalog.bool
                          AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
                          THEN pg_catalog.current_setting('pglock_stale_snapshot')
                  END AS refusal OFFSET 0) AS guard
@@ -338,20 +340,20 @@ func (q *Queries) QueueBoundedLockAllTx(ctx context.Context, arg QueueBoundedLoc
 
 const QueueBoundedLockTx = `-- name: QueueBoundedLockTx :exec
 SELECT CASE
-    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
-    WHEN NOT $2::bool
+    WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
+    WHEN NOT $2::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN pg_catalog.current_setting('pglock_stale_snapshot')
-    WHEN pg_catalog.set_config('lock_timeout', $3::text, true) IS NULL THEN NULL
+    WHEN pg_catalog.set_config('lock_timeout', $3::pg_catalog.text, true) IS NULL THEN NULL
     WHEN CASE
-        WHEN $4::bool THEN
-            CASE $5::int2 WHEN 1 THEN pg_catalog.pg_advisory_xact_lock_shared($6::int8)
+        WHEN $4::pg_catalog.bool THEN
+            CASE WHEN $5::pg_catalog.int2 OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock_shared($6::pg_catalog.int8)
                 ELSE pg_catalog.pg_advisory_xact_lock_shared(
-                    ($6::int8 >> 32)::int4, ($6::int8 << 32 >> 32)::int4) END
+                    ($6::pg_catalog.int8 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, ($6::pg_catalog.int8 OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
         ELSE
-            CASE $5::int2 WHEN 1 THEN pg_catalog.pg_advisory_xact_lock($6::int8)
+            CASE WHEN $5::pg_catalog.int2 OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock($6::pg_catalog.int8)
                 ELSE pg_catalog.pg_advisory_xact_lock(
-                    ($6::int8 >> 32)::int4, ($6::int8 << 32 >> 32)::int4) END
+                    ($6::pg_catalog.int8 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, ($6::pg_catalog.int8 OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
     END IS NOT NULL THEN pg_catalog.set_config('lock_timeout', before.lock_timeout, true)
 END
 FROM (SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout OFFSET 0) AS before
@@ -385,20 +387,20 @@ func (q *Queries) QueueBoundedLockTx(ctx context.Context, arg QueueBoundedLockTx
 const QueueLockAllTx = `-- name: QueueLockAllTx :exec
 SELECT pg_catalog.count(CASE
     WHEN guard.refusal IS NOT NULL THEN NULL
-    WHEN $1::bool THEN
-        CASE ($2::int2[])[i] WHEN 1 THEN pg_catalog.pg_advisory_xact_lock_shared(($3::int8[])[i])
+    WHEN $1::pg_catalog.bool THEN
+        CASE WHEN ($2::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock_shared(($3::pg_catalog.int8[])[i])
             ELSE pg_catalog.pg_advisory_xact_lock_shared(
-                (($3::int8[])[i] >> 32)::int4, (($3::int8[])[i] << 32 >> 32)::int4) END
+                (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
     ELSE
-        CASE ($2::int2[])[i] WHEN 1 THEN pg_catalog.pg_advisory_xact_lock(($3::int8[])[i])
+        CASE WHEN ($2::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_advisory_xact_lock(($3::pg_catalog.int8[])[i])
             ELSE pg_catalog.pg_advisory_xact_lock(
-                (($3::int8[])[i] >> 32)::int4, (($3::int8[])[i] << 32 >> 32)::int4) END
+                (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
 END)
-FROM pg_catalog.generate_subscripts($3::int8[], 1) AS i,
+FROM pg_catalog.generate_subscripts($3::pg_catalog.int8[], 1) AS i,
      (SELECT CASE
-                 WHEN NOT $4::bool AND pg_catalog.pg_is_in_recovery()
+                 WHEN NOT $4::pg_catalog.bool AND pg_catalog.pg_is_in_recovery()
                      THEN pg_catalog.current_setting('pglock_standby')
-                 WHEN NOT $5::bool
+                 WHEN NOT $5::pg_catalog.bool
                      AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
                      THEN pg_catalog.current_setting('pglock_stale_snapshot')
              END AS refusal OFFSET 0) AS guard
@@ -427,11 +429,11 @@ func (q *Queries) QueueLockAllTx(ctx context.Context, arg QueueLockAllTxParams) 
 
 const QueueLockPairTx = `-- name: QueueLockPairTx :exec
 SELECT CASE
-    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
-    WHEN NOT $2::bool
+    WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
+    WHEN NOT $2::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN pg_catalog.current_setting('pglock_stale_snapshot')
-    WHEN pg_catalog.pg_advisory_xact_lock($3::int4, $4::int4) IS NULL THEN NULL
+    WHEN pg_catalog.pg_advisory_xact_lock($3::pg_catalog.int4, $4::pg_catalog.int4) IS NULL THEN NULL
 END
 `
 
@@ -454,11 +456,11 @@ func (q *Queries) QueueLockPairTx(ctx context.Context, arg QueueLockPairTxParams
 
 const QueueLockPairTxShared = `-- name: QueueLockPairTxShared :exec
 SELECT CASE
-    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
-    WHEN NOT $2::bool
+    WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
+    WHEN NOT $2::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN pg_catalog.current_setting('pglock_stale_snapshot')
-    WHEN pg_catalog.pg_advisory_xact_lock_shared($3::int4, $4::int4) IS NULL THEN NULL
+    WHEN pg_catalog.pg_advisory_xact_lock_shared($3::pg_catalog.int4, $4::pg_catalog.int4) IS NULL THEN NULL
 END
 `
 
@@ -482,11 +484,11 @@ func (q *Queries) QueueLockPairTxShared(ctx context.Context, arg QueueLockPairTx
 const QueueLockTx = `-- name: QueueLockTx :exec
 
 SELECT CASE
-    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
-    WHEN NOT $2::bool
+    WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
+    WHEN NOT $2::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN pg_catalog.current_setting('pglock_stale_snapshot')
-    WHEN pg_catalog.pg_advisory_xact_lock($3::int8) IS NULL THEN NULL
+    WHEN pg_catalog.pg_advisory_xact_lock($3::pg_catalog.int8) IS NULL THEN NULL
 END
 `
 
@@ -504,11 +506,11 @@ func (q *Queries) QueueLockTx(ctx context.Context, arg QueueLockTxParams) error 
 
 const QueueLockTxShared = `-- name: QueueLockTxShared :exec
 SELECT CASE
-    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
-    WHEN NOT $2::bool
+    WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
+    WHEN NOT $2::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN pg_catalog.current_setting('pglock_stale_snapshot')
-    WHEN pg_catalog.pg_advisory_xact_lock_shared($3::int8) IS NULL THEN NULL
+    WHEN pg_catalog.pg_advisory_xact_lock_shared($3::pg_catalog.int8) IS NULL THEN NULL
 END
 `
 
@@ -527,22 +529,22 @@ const QueueTryLockAllTx = `-- name: QueueTryLockAllTx :exec
 SELECT pg_catalog.count(CASE
     WHEN guard.refusal IS NOT NULL THEN NULL
     WHEN CASE
-        WHEN $1::bool THEN
-            CASE ($2::int2[])[i] WHEN 1 THEN pg_catalog.pg_try_advisory_xact_lock_shared(($3::int8[])[i])
+        WHEN $1::pg_catalog.bool THEN
+            CASE WHEN ($2::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_try_advisory_xact_lock_shared(($3::pg_catalog.int8[])[i])
                 ELSE pg_catalog.pg_try_advisory_xact_lock_shared(
-                    (($3::int8[])[i] >> 32)::int4, (($3::int8[])[i] << 32 >> 32)::int4) END
+                    (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
         ELSE
-            CASE ($2::int2[])[i] WHEN 1 THEN pg_catalog.pg_try_advisory_xact_lock(($3::int8[])[i])
+            CASE WHEN ($2::pg_catalog.int2[])[i] OPERATOR(pg_catalog.=) 1 THEN pg_catalog.pg_try_advisory_xact_lock(($3::pg_catalog.int8[])[i])
                 ELSE pg_catalog.pg_try_advisory_xact_lock(
-                    (($3::int8[])[i] >> 32)::int4, (($3::int8[])[i] << 32 >> 32)::int4) END
+                    (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
     END THEN NULL
     ELSE pg_catalog.current_setting('pglock_held')
 END)
-FROM pg_catalog.generate_subscripts($3::int8[], 1) AS i,
+FROM pg_catalog.generate_subscripts($3::pg_catalog.int8[], 1) AS i,
      (SELECT CASE
-                 WHEN NOT $4::bool AND pg_catalog.pg_is_in_recovery()
+                 WHEN NOT $4::pg_catalog.bool AND pg_catalog.pg_is_in_recovery()
                      THEN pg_catalog.current_setting('pglock_standby')
-                 WHEN NOT $5::bool
+                 WHEN NOT $5::pg_catalog.bool
                      AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
                      THEN pg_catalog.current_setting('pglock_stale_snapshot')
              END AS refusal OFFSET 0) AS guard
@@ -570,13 +572,13 @@ func (q *Queries) QueueTryLockAllTx(ctx context.Context, arg QueueTryLockAllTxPa
 
 const TryLockPairTx = `-- name: TryLockPairTx :one
 SELECT (CASE
-    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT $2::bool
+    WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT $2::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_try_advisory_xact_lock($3::int4, $4::int4) THEN 'granted'
+    WHEN pg_catalog.pg_try_advisory_xact_lock($3::pg_catalog.int4, $4::pg_catalog.int4) THEN 'granted'
     ELSE 'held'
-END)::text AS outcome
+END)::pg_catalog.text AS outcome
 `
 
 type TryLockPairTxParams struct {
@@ -600,13 +602,13 @@ func (q *Queries) TryLockPairTx(ctx context.Context, arg TryLockPairTxParams) (s
 
 const TryLockPairTxShared = `-- name: TryLockPairTxShared :one
 SELECT (CASE
-    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT $2::bool
+    WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT $2::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_try_advisory_xact_lock_shared($3::int4, $4::int4) THEN 'granted'
+    WHEN pg_catalog.pg_try_advisory_xact_lock_shared($3::pg_catalog.int4, $4::pg_catalog.int4) THEN 'granted'
     ELSE 'held'
-END)::text AS outcome
+END)::pg_catalog.text AS outcome
 `
 
 type TryLockPairTxSharedParams struct {
@@ -630,13 +632,13 @@ func (q *Queries) TryLockPairTxShared(ctx context.Context, arg TryLockPairTxShar
 
 const TryLockTx = `-- name: TryLockTx :one
 SELECT (CASE
-    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT $2::bool
+    WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT $2::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_try_advisory_xact_lock($3::int8) THEN 'granted'
+    WHEN pg_catalog.pg_try_advisory_xact_lock($3::pg_catalog.int8) THEN 'granted'
     ELSE 'held'
-END)::text AS outcome
+END)::pg_catalog.text AS outcome
 `
 
 type TryLockTxParams struct {
@@ -654,13 +656,13 @@ func (q *Queries) TryLockTx(ctx context.Context, arg TryLockTxParams) (string, e
 
 const TryLockTxShared = `-- name: TryLockTxShared :one
 SELECT (CASE
-    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT $2::bool
+    WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT $2::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN 'pglock_stale_snapshot'
-    WHEN pg_catalog.pg_try_advisory_xact_lock_shared($3::int8) THEN 'granted'
+    WHEN pg_catalog.pg_try_advisory_xact_lock_shared($3::pg_catalog.int8) THEN 'granted'
     ELSE 'held'
-END)::text AS outcome
+END)::pg_catalog.text AS outcome
 `
 
 type TryLockTxSharedParams struct {
@@ -678,21 +680,21 @@ func (q *Queries) TryLockTxShared(ctx context.Context, arg TryLockTxSharedParams
 
 const TrySlotTx = `-- name: TrySlotTx :one
 SELECT (CASE
-    WHEN NOT $1::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
-    WHEN NOT $2::bool
+    WHEN NOT $1::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+    WHEN NOT $2::pg_catalog.bool
         AND NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ')
         THEN 'pglock_stale_snapshot'
     WHEN NOT CASE
-        WHEN pg_catalog.pg_try_advisory_lock_shared($3::int4, $4::int4)
-            THEN pg_catalog.pg_advisory_unlock_shared($3::int4, $4::int4)
+        WHEN pg_catalog.pg_try_advisory_lock_shared($3::pg_catalog.int4, $4::pg_catalog.int4)
+            THEN pg_catalog.pg_advisory_unlock_shared($3::pg_catalog.int4, $4::pg_catalog.int4)
         ELSE false END
         THEN 'queued'
     WHEN EXISTS (
-        SELECT FROM pg_catalog.generate_series($5::int4, $6::int4) AS slots (slot)
-        WHERE pg_catalog.pg_try_advisory_xact_lock($3::int4, slots.slot))
+        SELECT FROM pg_catalog.generate_series($5::pg_catalog.int4, $6::pg_catalog.int4) AS slots (slot)
+        WHERE pg_catalog.pg_try_advisory_xact_lock($3::pg_catalog.int4, slots.slot))
         THEN 'granted'
     ELSE 'held'
-END)::text AS outcome
+END)::pg_catalog.text AS outcome
 `
 
 type TrySlotTxParams struct {

@@ -161,24 +161,24 @@ func (q *Queries) Heartbeat(ctx context.Context) error {
 
 const Holders = `-- name: Holders :one
 SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
-        'Shared', l.mode = 'ShareLock',
+        'Shared', l.mode OPERATOR(pg_catalog.=) 'ShareLock',
         'PID', coalesce(l.pid, 0),
         'Prepared', coalesce(p.gid, ''),
         'User', coalesce(a.usename, ''),
         'Application', coalesce(a.application_name, ''),
-        'Client', coalesce(pg_catalog.host(a.client_addr), CASE WHEN a.client_port = -1 THEN 'local' END, ''),
-        'SessionSince', a.backend_start) ORDER BY a.backend_start, l.pid), '[]')::text AS holders
-FROM pg_catalog.generate_subscripts($1::int8[], 1) AS i
+        'Client', coalesce(pg_catalog.host(a.client_addr), CASE WHEN a.client_port OPERATOR(pg_catalog.<) 0 THEN 'local' END, ''),
+        'SessionSince', a.backend_start) ORDER BY a.backend_start, l.pid), '[]')::pg_catalog.text AS holders
+FROM pg_catalog.generate_subscripts($1::pg_catalog.int8[], 1) AS i
 JOIN pg_catalog.pg_locks AS l
-    ON l.locktype = 'advisory' AND l.granted AND l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()
-   AND l.objsubid = ($2::int2[])[i]
-   AND l.classid = ((($1::int8[])[i] >> 32) & 4294967295)::oid
-   AND l.objid = (($1::int8[])[i] & 4294967295)::oid
-LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = l.pid
+    ON l.locktype OPERATOR(pg_catalog.=) 'advisory' AND l.granted AND (l.pid IS NULL OR l.pid OPERATOR(pg_catalog.<>) pg_catalog.pg_backend_pid())
+   AND l.objsubid OPERATOR(pg_catalog.=) ($2::pg_catalog.int2[])[i]
+   AND l.classid OPERATOR(pg_catalog.=) ((($1::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32) OPERATOR(pg_catalog.&) 4294967295)::pg_catalog.oid
+   AND l.objid OPERATOR(pg_catalog.=) (($1::pg_catalog.int8[])[i] OPERATOR(pg_catalog.&) 4294967295)::pg_catalog.oid
+LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid OPERATOR(pg_catalog.=) l.pid
 LEFT JOIN pg_catalog.pg_locks AS x
-    ON l.pid IS NULL AND x.pid IS NULL AND x.locktype = 'transactionid' AND x.virtualtransaction = l.virtualtransaction
-LEFT JOIN pg_catalog.pg_prepared_xacts AS p ON p.transaction = x.transactionid
-WHERE l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database())
+    ON l.pid IS NULL AND x.pid IS NULL AND x.locktype OPERATOR(pg_catalog.=) 'transactionid' AND x.virtualtransaction OPERATOR(pg_catalog.=) l.virtualtransaction
+LEFT JOIN pg_catalog.pg_prepared_xacts AS p ON p.transaction OPERATOR(pg_catalog.=) x.transactionid
+WHERE l.database OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
 `
 
 type HoldersParams struct {
@@ -319,39 +319,41 @@ const SetUpSession = `-- name: SetUpSession :one
 
 SELECT (CASE
         WHEN guard.refusal IS NOT NULL THEN guard.refusal
-        WHEN (SELECT count(pg_catalog.set_config(s.name, CASE s.name
-                      WHEN 'statement_timeout' THEN '0'
-                      WHEN 'lock_timeout' THEN '0'
-                      WHEN 'idle_in_transaction_session_timeout' THEN '0'
-                      WHEN 'transaction_timeout' THEN '0'
-                      WHEN 'default_transaction_isolation' THEN 'read committed'
-                      WHEN 'default_transaction_read_only' THEN 'off'
-                      WHEN 'synchronous_commit' THEN 'local'
-                      WHEN 'plan_cache_mode' THEN 'force_generic_plan'
-                      WHEN 'search_path' THEN 'pg_catalog, pg_temp'
-                      WHEN 'idle_session_timeout' THEN $1::text
-                      WHEN 'tcp_user_timeout' THEN $1::text
-                      WHEN 'client_connection_check_interval' THEN $2::text
-                      WHEN 'tcp_keepalives_idle' THEN $3::text
-                      WHEN 'tcp_keepalives_interval' THEN $4::text
-                      WHEN 'tcp_keepalives_count' THEN $5::text
+        WHEN (SELECT pg_catalog.count(pg_catalog.set_config(s.name, CASE
+                      WHEN s.name OPERATOR(pg_catalog.=) 'statement_timeout' THEN '0'
+                      WHEN s.name OPERATOR(pg_catalog.=) 'lock_timeout' THEN '0'
+                      WHEN s.name OPERATOR(pg_catalog.=) 'idle_in_transaction_session_timeout' THEN '0'
+                      WHEN s.name OPERATOR(pg_catalog.=) 'transaction_timeout' THEN '0'
+                      WHEN s.name OPERATOR(pg_catalog.=) 'default_transaction_isolation' THEN 'read committed'
+                      WHEN s.name OPERATOR(pg_catalog.=) 'default_transaction_read_only' THEN 'off'
+                      WHEN s.name OPERATOR(pg_catalog.=) 'synchronous_commit' THEN 'local'
+                      WHEN s.name OPERATOR(pg_catalog.=) 'plan_cache_mode' THEN 'force_generic_plan'
+                      WHEN s.name OPERATOR(pg_catalog.=) 'search_path' THEN 'pg_catalog, pg_temp'
+                      WHEN s.name OPERATOR(pg_catalog.=) 'idle_session_timeout' THEN $1::pg_catalog.text
+                      WHEN s.name OPERATOR(pg_catalog.=) 'tcp_user_timeout' THEN $1::pg_catalog.text
+                      WHEN s.name OPERATOR(pg_catalog.=) 'client_connection_check_interval' THEN $2::pg_catalog.text
+                      WHEN s.name OPERATOR(pg_catalog.=) 'tcp_keepalives_idle' THEN $3::pg_catalog.text
+                      WHEN s.name OPERATOR(pg_catalog.=) 'tcp_keepalives_interval' THEN $4::pg_catalog.text
+                      WHEN s.name OPERATOR(pg_catalog.=) 'tcp_keepalives_count' THEN $5::pg_catalog.text
                   END, false))
               FROM pg_catalog.pg_settings AS s
-              WHERE s.name IN ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout',
+              WHERE s.name OPERATOR(pg_catalog.=) ANY (ARRAY['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout',
                                'transaction_timeout', 'default_transaction_isolation',
                                'default_transaction_read_only', 'synchronous_commit', 'plan_cache_mode', 'search_path',
                                'idle_session_timeout', 'tcp_user_timeout', 'tcp_keepalives_idle',
-                               'tcp_keepalives_interval', 'tcp_keepalives_count')
-                 OR (s.name = 'client_connection_check_interval' AND pg_catalog.version() LIKE '%linux%')) > 0
+                               'tcp_keepalives_interval', 'tcp_keepalives_count'])
+                 OR (s.name OPERATOR(pg_catalog.=) 'client_connection_check_interval'
+                     AND pg_catalog.strpos(pg_catalog.version(), 'linux') OPERATOR(pg_catalog.>) 0)) OPERATOR(pg_catalog.>) 0
             THEN 'granted'
-        ELSE 'pglock_settings' END)::text AS outcome,
-       pg_catalog.current_setting('server_version_num')::int4 AS version,
-       (pg_catalog.current_setting('max_locks_per_transaction')::int8
-           * (pg_catalog.current_setting('max_connections')::int8
-              + pg_catalog.current_setting('max_prepared_transactions')::int8))::int8 AS lock_table
+        ELSE 'pglock_settings' END)::pg_catalog.text AS outcome,
+       pg_catalog.current_setting('server_version_num')::pg_catalog.int4 AS version,
+       (pg_catalog.current_setting('max_locks_per_transaction')::pg_catalog.int8
+           OPERATOR(pg_catalog.*) (pg_catalog.current_setting('max_connections')::pg_catalog.int8
+              OPERATOR(pg_catalog.+) pg_catalog.current_setting('max_prepared_transactions')::pg_catalog.int8))::pg_catalog.int8 AS lock_table
 FROM (SELECT CASE
-                 WHEN $6::int4 <> 0 AND pg_catalog.pg_backend_pid() <> $6::int4 THEN 'pglock_pooler'
-                 WHEN NOT $7::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
+                 WHEN $6::pg_catalog.int4 OPERATOR(pg_catalog.<>) 0
+                     AND pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) $6::pg_catalog.int4 THEN 'pglock_pooler'
+                 WHEN NOT $7::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
              END AS refusal) AS guard
 `
 
