@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/demo/locks"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -180,7 +181,7 @@ func transfer(ctx context.Context, tx pgx.Tx, locked bool) error {
 	return write(ctx, tx, payer, payee, payers-amount, payees+amount, amount)
 }
 
-func accountKey(id int) pglock.Key { return pglock.NewKey(fmt.Sprintf("account:%d", id)) }
+func accountKey(id int) pglock.Key { return locks.Account(int64(id)) }
 
 // write stores both balances, in an order in which row locks cannot deadlock.
 func write(ctx context.Context, tx pgx.Tx, payer, payee int, payers, payees, amount int64) error {
@@ -199,7 +200,7 @@ func write(ctx context.Context, tx pgx.Tx, payer, payee int, payers, payees, amo
 
 // addToTally reads and writes a counter in a transaction that BeginFunc begins with a lock.
 func addToTally(ctx context.Context, pool *pgxpool.Pool, n int64) error {
-	return pglock.BeginFunc(ctx, pool, pglock.NewKey("tally"), func(tx pgx.Tx) error {
+	return pglock.BeginFunc(ctx, pool, locks.Tally(), func(tx pgx.Tx) error {
 		var counted int64
 		if err := tx.QueryRow(ctx, "SELECT transfers FROM tally").Scan(&counted); err != nil {
 			return err

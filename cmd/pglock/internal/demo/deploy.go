@@ -8,11 +8,12 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/demo/locks"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-var deployKey = pglock.NewKey("deploy:production")
+var deployKey = locks.Deploy("production")
 
 // queue shows waiters, who stand in the server's own queue, and a lock that lasts longer than a transaction.
 func (d *Demo) queue(ctx context.Context) (err error) {

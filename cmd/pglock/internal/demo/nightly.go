@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/demo/locks"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-var nightlyKey = pglock.NewKey("nightly-report")
+var nightlyKey = locks.NightlyReport()
 
 // nightly shows what a lock does for a job that every process starts, and what it does not do: it prevents that two runs
 // overlap. That it runs once for each night is for package schedule.
