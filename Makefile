@@ -78,6 +78,12 @@ generate: ## Generate the Go code of queries/, and of the projects that have loc
 	@set -e; for project in $(lock_projects); do \
 		( cd $$project; echo "$$project: sqlc generate"; PATH="$(CURDIR)/.tmp/plugin:$$PATH" $(tool) sqlc generate ); done
 
+.PHONY: plugin-wasm
+plugin-wasm: ## Build the plugin of sqlc as WebAssembly in bin/, with its sha256, the same on every machine
+	CGO_ENABLED=0 GOOS=wasip1 GOARCH=wasm go build -trimpath -buildvcs=false -ldflags=-buildid= \
+		-o bin/sqlc-gen-pglock.wasm ./cmd/sqlc-gen-pglock
+	cd bin && sha256sum sqlc-gen-pglock.wasm | tee sqlc-gen-pglock.wasm.sha256
+
 .PHONY: consumer-record
 consumer-record: ## Record what a program gets that imports only package pglock
 	go run ./internal/consumercheck -record

@@ -23,12 +23,12 @@ func TestInvoicesArePaidUnderTheirLocks(t *testing.T) {
 	if err := run(t.Context(), pool, &out); err != nil {
 		t.Fatal(err)
 	}
-	const want = `paid: 1
-refused: query PayInvoices: pglock: lock "invoice:3" and 1 more not acquired: held by somebody else
-paid instead: [3]
-to pay: 1000 cents; the label of invoice:2 is invoice:{id}
-`
-	if out.String() != want {
-		t.Errorf("got\n%swant\n%s", out.String(), want)
+	for _, want := range []string{
+		"paid: 1\nrefused: query PayInvoices: pglock: lock \"invoice:3\" and 1 more not acquired",
+		"\npaid instead: [3]\nto pay: 1000 cents; the label of invoice:2 is invoice:{id}\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got\n%swant\n%s", out.String(), want)
+		}
 	}
 }

@@ -218,7 +218,7 @@ func (t *Tx) LargeObjects() pgx.LargeObjects {
 	return tx.LargeObjects()
 }
 
-// Prepare refuses: a prepared statement is called by a name of its own, from which nobody can tell the query.
+// Prepare refuses: a prepared statement is called by a name of its own, which does not tell the query.
 func (t *Tx) Prepare(_ context.Context, name, _ string) (*pgconn.StatementDescription, error) {
 	return nil, fmt.Errorf("pglock: prepare %q: %w: a transaction with locks does not prepare statements",
 		name, pglock.ErrUnsupported)

@@ -82,7 +82,7 @@ func imports(pass *analysis.Pass, path string) bool {
 	return slices.ContainsFunc(pass.Pkg.Imports(), func(p *types.Package) bool { return p.Path() == path })
 }
 
-// generated reports whether a file says that it is generated, and so nobody's to mend.
+// generated reports whether a file says that it is generated, and so not by hand.
 func generated(file *ast.File) bool { return ast.IsGenerated(file) }
 
 // calls calls visit for each call in code that people write.

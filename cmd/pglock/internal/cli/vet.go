@@ -18,7 +18,7 @@ ones exist, locks that are dropped or not unlocked on some path, work under a
 lock that does not notice its loss, locks of transactions taken outside of one.
 
 It runs "go vet" with the analyzers of pglock-vet, which is a program of its own
-so that its dependencies are nobody else's:
+so that its dependencies stay out of this one:
 
   go install github.com/pglock-toolkit/pglock/cmd/pglock-vet@latest
 
