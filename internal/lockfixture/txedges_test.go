@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/pglock-toolkit/pglock/internal/lockfixture/pgxdb"
 	"github.com/pglock-toolkit/pglock/internal/lockfixture/pgxlocks"
