@@ -1,0 +1,189 @@
+//go:build unix
+
+package semaphore_test
+
+import (
+	"context"
+	"log"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/semaphore"
+)
+
+const (
+	processVariable = "PGLOCK_SEMAPHORE_TEST_DATABASE"
+	faultPermits    = 3
+	faultLease      = time.Second
+)
+
+// runProcess is a process of the fault test: eight goroutines that take permits and say so in the database.
+func runProcess(database string) {
+	ctx := context.Background()
+	config, err := pgxpool.ParseConfig(database)
+	if err != nil {
+		log.Fatal(err)
+	}
+	// What a frozen process has guarded its successors wait for, until its transaction ends.
+	config.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "500"
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		log.Fatal(err)
+	}
+	l, err := pglock.NewWithConfig(config, pglock.WithLease(faultLease))
+	if err != nil {
+		log.Fatal(err)
+	}
+	sem, err := semaphore.New(l, pglock.NewKey("faults"), faultPermits)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for {
+				weight := 1 + rand.IntN(2)
+				p, err := sem.AcquireN(ctx, weight)
+				if err != nil {
+					continue // the server has ended a session
+				}
+				_ = count(p, pool) // an error is that of a permit that was lost
+				_ = p.Release(ctx)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// count says in the database that the permit is held, for a moment: the row is of a transaction that the permit guards, and
+// that is open for so long.
+func count(p *semaphore.Permit, pool *pgxpool.Pool) error {
+	ctx := p.Context(context.Background())
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if err := p.GuardTx(ctx, tx); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, "insert into held (weight, began) values ($1, clock_timestamp())", p.Weight())
+		if err != nil {
+			return err
+		}
+		time.Sleep(rand.N(3 * time.Millisecond))
+		_, err = tx.Exec(ctx, "update held set ended = clock_timestamp() where id = currval('held_id_seq')")
+		return err
+	})
+}
+
+// TestSemaphoreHoldsUnderFaults kills, freezes and terminates processes that take permits, and counts in the database how
+// many were held at a time, by guarded transactions: that must hold for every fault. After that all permits are free.
+func TestSemaphoreHoldsUnderFaults(t *testing.T) {
+	db := testenv.Database(t)
+	conn := db.Connect(t)
+	if _, err := conn.Exec(t.Context(), "create table held (id bigserial primary key, weight int not null, "+
+		"began timestamptz not null, ended timestamptz)"); err != nil {
+		t.Fatal(err)
+	}
+	var processes []*exec.Cmd
+	start := func() *exec.Cmd {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), processVariable+"="+db.ConnString())
+		cmd.Stderr = os.Stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	stop := func(cmd *exec.Cmd) {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	t.Cleanup(func() {
+		for _, cmd := range processes {
+			stop(cmd)
+		}
+	})
+	for range 3 {
+		processes = append(processes, start())
+	}
+	progress := func() {
+		var before int
+		read := func() (n int) {
+			if err := conn.QueryRow(t.Context(), "select count(*) from held").Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		before = read()
+		testenv.WaitUntil(t, "permits are taken again", func() bool { return read() >= before+5 })
+	}
+	progress()
+	rounds := 4
+	if testing.Short() {
+		rounds = 1
+	}
+	for range rounds {
+		i := rand.IntN(len(processes))
+		stop(processes[i])
+		processes[i] = start()
+		progress()
+		i = rand.IntN(len(processes))
+		for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
+			if err := processes[i].Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			if signal == syscall.SIGSTOP {
+				time.Sleep(faultLease + faultLease/2) // beyond the lease: that is the fault
+			}
+			progress()
+		}
+		if _, err := conn.Exec(t.Context(), "select pg_terminate_backend(pid) from (select pid from pg_locks where "+
+			"locktype = 'advisory' and granted and database = (select oid from pg_database where datname = current_database()) "+
+			"order by random() limit 1) l"); err != nil {
+			t.Fatal(err)
+		}
+		progress()
+	}
+	for _, cmd := range processes {
+		stop(cmd)
+	}
+	wantAtMost(t, conn, faultPermits)
+	sem, err := semaphore.New(openLocker(t, db), pglock.NewKey("faults"), faultPermits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := sem.AcquireN(t.Context(), faultPermits, pglock.MaxWait(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// wantAtMost adds up the weights of all that were held when each began.
+func wantAtMost(t *testing.T, conn *pgx.Conn, limit int) {
+	t.Helper()
+	var held, most int
+	err := conn.QueryRow(t.Context(), `select count(*), coalesce(max(together), 0) from (
+		select (select sum(weight) from held o where o.began <= h.began and h.began < o.ended) as together
+		from held h) s`).Scan(&held, &most)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d permits were held, at most %d at a time", held, most)
+	if most > limit {
+		t.Errorf("%d permits were held at a time", most)
+	}
+	if most < limit {
+		t.Errorf("never more than %d were held at a time: the test has not tried the limit", most)
+	}
+}
