@@ -1,0 +1,10 @@
+//go:build !unix
+
+package patterns_test
+
+const (
+	serviceVariable  = "PGLOCK_EXAMPLE_SERVICE"
+	databaseVariable = "PGLOCK_EXAMPLE_DATABASE"
+)
+
+func writeLate(string, string) { panic("the test needs signals") }

@@ -1,0 +1,77 @@
+// Package patterns has what people build first with distributed locks, end to end: a counter, a transfer between two
+// accounts, a monitor of what is at work, a job that outlives its lease, and a service that refuses stale writers. All of
+// them take a [pglock.Locker], so they run on PostgreSQL and on Redis unchanged; the tests do both.
+package patterns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// Store is where the numbers are. Its two methods are not atomic together: that is what the lock is for.
+type Store interface {
+	Get(ctx context.Context, name string) (int64, error)
+	Set(ctx context.Context, name string, value int64) error
+}
+
+// Increment adds 1 to a number that many processes add to. Without the lock two of them read the same value, and one
+// update is lost.
+func Increment(ctx context.Context, l *pglock.Locker, store Store, name string) error {
+	return l.Do(ctx, pglock.NewKey("counter:"+name), func(ctx context.Context, _ *pglock.Lock) error {
+		n, err := store.Get(ctx, name)
+		if err != nil {
+			return err
+		}
+		return store.Set(ctx, name, n+1)
+	})
+}
+
+// ErrFunds is the refusal of a transfer.
+var ErrFunds = errors.New("not enough money")
+
+// Transfer moves money between two accounts. It needs the locks of both: LockAll takes them in an order of its own, so
+// that transfers in opposite directions cannot wait for each other.
+func Transfer(ctx context.Context, l *pglock.Locker, store Store, from, to string, amount int64) (err error) {
+	lock, err := l.LockAll(ctx, []pglock.Key{pglock.NewKey("account:" + from), pglock.NewKey("account:" + to)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock(ctx)) }()
+	ctx = lock.Context(ctx)
+	source, err := store.Get(ctx, from)
+	if err != nil {
+		return err
+	}
+	target, err := store.Get(ctx, to)
+	if err != nil {
+		return err
+	}
+	if source < amount {
+		return fmt.Errorf("%w: %s has %d of %d", ErrFunds, from, source, amount)
+	}
+	return errors.Join(store.Set(ctx, from, source-amount), store.Set(ctx, to, target+amount))
+}
+
+// Status says which of the jobs are at work now, anywhere: those whose lock somebody holds. It takes no lock.
+func Status(ctx context.Context, l *pglock.Locker, jobs ...string) (map[string]bool, error) {
+	atWork := map[string]bool{}
+	for _, job := range jobs {
+		holders, err := l.Holders(ctx, pglock.NewKey("job:"+job))
+		if err != nil {
+			return nil, err
+		}
+		atWork[job] = len(holders) > 0
+	}
+	return atWork, nil
+}
+
+// Work runs a job under its lock, however long it takes. Elsewhere such a job has a loop beside it that extends the lock
+// before its time is over. Here there is none to write: the Locker renews its lease for as long as the process lives and
+// the server answers, and where that fails the job's context ends before another process can get the lock. [pglock.MaxHold]
+// and [pglock.Lock.Extend] are for the opposite wish, that a job which hangs loses its lock.
+func Work(ctx context.Context, l *pglock.Locker, job string, run func(context.Context) error) error {
+	return l.Do(ctx, pglock.NewKey("job:"+job), func(ctx context.Context, _ *pglock.Lock) error { return run(ctx) })
+}
