@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 const repository = "../../../.."
@@ -66,7 +65,8 @@ func parses(args []string) error {
 		return err
 	}
 	rest = untilCommand(rest)
-	if err := cmd.ParseFlags(rest); err != nil && err != pflag.ErrHelp {
+	cmd.InitDefaultHelpFlag()
+	if err := cmd.ParseFlags(rest); err != nil {
 		return err
 	}
 	return validArguments(cmd)
