@@ -15,14 +15,22 @@ const root = "../.."
 
 var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
 
-// frame is what a snippet that is no whole program may use without saying so.
+// frame is what a snippet that is no whole program may use without saying so. It takes the snippet's functions, its
+// statements, and the uses of the variables that they declare.
 const frame = `package snippet
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log"
+	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -33,32 +41,86 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
+	"github.com/pglock-toolkit/pglock/pglock/once"
+	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
+	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
 
 var (
 	_ = errors.Is
 	_ = fmt.Println
+	_ = hmac.New
+	_ = hex.EncodeToString
+	_ = io.ReadAll
+	_ = json.NewEncoder
+	_ = locktest.NewMemory
 	_ = log.Fatal
-	_ = time.Second
-	_ pgx.Tx
-	_ *pgxpool.Pool
 	_ = migrations.Up
 	_ = monitor.Take
+	_ = once.Tx
 	_ = pglock.New
-	_ = locktest.NewMemory
+	_ = ratelimit.New
 	_ = redis.NewClient
 	_ = redisfallback.New
+	_ = semaphore.New
+	_ = sha256.New
+	_ = strconv.Itoa
+	_ = time.Second
+	_ http.Handler
+	_ pgx.Tx
+	_ *pgxpool.Pool
 )
 
-func snippet(ctx context.Context, pool *pgxpool.Pool, tx pgx.Tx, locker *pglock.Locker, lock *pglock.Lock) error {
-%s
+type Message struct{ ID string }
+
+type Order struct{ ID int }
+
+type server struct{ pool *pgxpool.Pool }
+
+func (*server) insertOrder(context.Context, pgx.Tx, []byte) (Order, error) { return Order{}, nil }
+
+func account(*http.Request) string { return "" }
+
+func pay(context.Context, pgx.Tx, Message) error { return nil }
+
+func thumbnail(context.Context, []byte) error { return nil }
+
+%FUNCTIONS
+
+func snippet(
+	ctx context.Context, pool *pgxpool.Pool, tx pgx.Tx, locker *pglock.Locker, lock *pglock.Lock, limiter *ratelimit.Limiter,
+	client redis.UniversalClient, message Message, ip, uploaded string, photo, secret []byte,
+) error {
+%STATEMENTS
+%USES
 	return nil
 }
 `
 
-// TestDocsSnippetsCompile vets all snippets at once. A snippet that needs a module of its own begins with the comment
-// "// nested module" and is compiled there, as an example.
+var declaration = regexp.MustCompile(`(?m)^\t?(\w+(?:, \w+)*) := `)
+
+// inFrame makes a whole file of a snippet.
+func inFrame(code string) string {
+	if strings.HasPrefix(code, "package ") {
+		return code
+	}
+	if strings.HasPrefix(code, "func ") {
+		return strings.NewReplacer("%FUNCTIONS", code, "%STATEMENTS", "", "%USES", "").Replace(frame)
+	}
+	var uses strings.Builder
+	for _, match := range declaration.FindAllStringSubmatch(code, -1) {
+		for name := range strings.SplitSeq(match[1], ", ") {
+			if name != "_" {
+				fmt.Fprintf(&uses, "\t_ = %s\n", name)
+			}
+		}
+	}
+	return strings.NewReplacer("%FUNCTIONS", "", "%STATEMENTS", code, "%USES", uses.String()).Replace(frame)
+}
+
+// TestDocsSnippetsCompile vets all snippets at once. Left out are those that need another module: they begin with the
+// comment "// nested module", or import generated packages of example.com.
 func TestDocsSnippetsCompile(t *testing.T) {
 	// Below this directory, so that the module's own packages are found.
 	dir, err := os.MkdirTemp(".", "snippets")
@@ -73,7 +135,7 @@ func TestDocsSnippetsCompile(t *testing.T) {
 	count := 0
 	for _, page := range pages(t) {
 		for i, block := range goBlock.FindAllStringSubmatch(read(t, page), -1) {
-			if strings.HasPrefix(block[1], "// nested module") {
+			if strings.HasPrefix(block[1], "// nested module") || strings.Contains(block[1], `"example.com/`) {
 				continue
 			}
 			name := fmt.Sprintf("%s_%d", strings.TrimSuffix(filepath.Base(page), ".md"), i+1)
@@ -91,13 +153,10 @@ func TestDocsSnippetsCompile(t *testing.T) {
 
 func writeSnippet(t *testing.T, dir, code string) {
 	t.Helper()
-	if !strings.HasPrefix(code, "package ") {
-		code = strings.Replace(frame, "%s", code, 1)
-	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "snippet.go"), []byte(code), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "snippet.go"), []byte(inFrame(code)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
