@@ -89,7 +89,8 @@ func TestTokenOfTheNextHolderIsNotRenewedByTheOneBefore(t *testing.T) {
 
 // TestFullMemoryEndsNoLocks: renewals, releases and offers need no memory.
 func TestFullMemoryEndsNoLocks(t *testing.T) {
-	s := newStation(t, pglock.WithLease(short))
+	const lease = 2 * short
+	s := newStation(t, pglock.WithLease(lease))
 	kinds := map[string][]pglock.LockOption{
 		"shared": {pglock.Shared()}, "exclusive": nil, "with a token": {pglock.WithToken("mine")},
 	}
@@ -113,7 +114,7 @@ func TestFullMemoryEndsNoLocks(t *testing.T) {
 		!strings.Contains(err.Error(), "memory") {
 		t.Errorf("TryLock with full memory: %v", err)
 	}
-	time.Sleep(2 * short)
+	time.Sleep(2 * lease)
 	for kind, l := range held {
 		if err := l.Verify(t.Context()); err != nil {
 			t.Errorf("%s: after two leases with full memory: %v", kind, err)

@@ -26,6 +26,7 @@ func (b *Backend) twins() []*node {
 		twin := newNode(client, b.redlock())
 		twin.name = n.name
 		twin.limit(b.timeout)
+		twin.submit(&call{request: request{args: []any{"ping"}}}) // connects before the first renewal is due
 		twins[i] = twin
 	}
 	return twins
