@@ -15,6 +15,7 @@
 package lease
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,7 @@ type Lease struct {
 // New returns a lease that begins now.
 func New(length time.Duration, clock Clock) *Lease {
 	l := &Lease{length: length, clock: clock}
+	l.until.Store(math.MinInt64) // an instant may be negative
 	l.Renew(clock())
 	return l
 }

@@ -12,17 +12,17 @@ func (s *Session) Try(ctx context.Context, g *Grant) error {
 	if err := s.budget.reserve(g); err != nil {
 		return err
 	}
-	return s.do(ctx, newOp(try, g))
+	return s.do(ctx, s.newOp(try, g))
 }
 
 // release gives g's keys back.
-func (s *Session) release(g *Grant) error { return s.do(context.Background(), newOp(release, g)) }
+func (s *Session) release(g *Grant) error { return s.do(context.Background(), s.newOp(release, g)) }
 
 // Call runs a statement of its own kind, and returns the first column of its answer; some is false when there was no row. A
 // caller whose ctx ends does not wait; the statement is carried out all the same if it has been sent.
 func (s *Session) Call(ctx context.Context, sql string, args ...string) (value string, some bool, err error) {
 	q := &query{sql: sql, args: args}
-	o := newOp(call, nil)
+	o := s.newOp(call, nil)
 	o.query = q
 	if err := s.do(ctx, o); err != nil {
 		return "", false, err

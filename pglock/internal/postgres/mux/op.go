@@ -3,7 +3,6 @@ package mux
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
@@ -67,11 +66,12 @@ type batch struct {
 	wire.Batch
 }
 
-// ops are kept for later callers. The channel has room for an answer and both rights.
-var ops = sync.Pool{New: func() any { return &op{wake: make(chan signal, 3)} }}
-
-func newOp(kind kind, g *Grant) *op {
-	o := ops.Get().(*op)
+// newOp makes an op, of what earlier ones have left.
+func (s *Session) newOp(kind kind, g *Grant) *op {
+	o, ok := s.ops.Get().(*op)
+	if !ok {
+		o = &op{wake: make(chan signal, 3)} // room for an answer and both rights
+	}
 	*o = op{kind: kind, grant: g, wake: o.wake}
 	return o
 }

@@ -44,6 +44,7 @@ type Session struct {
 	cause     error // why the session has ended
 	timer     *time.Timer
 	spare     []*batch
+	ops       sync.Pool
 	woken     []*op // whose answers have come
 
 	answer   wire.Answer // of who reads
@@ -115,7 +116,7 @@ func (s *Session) await(ctx context.Context, o *op) error {
 			case mayRead:
 				s.read(ctx, o)
 			default:
-				return o.take()
+				return s.take(o)
 			}
 		case <-done:
 			return s.leave(ctx, o)
@@ -124,10 +125,10 @@ func (s *Session) await(ctx context.Context, o *op) error {
 }
 
 // take returns the answer, and keeps the op for another caller unless something remains to be done for it.
-func (o *op) take() error {
+func (s *Session) take(o *op) error {
 	err := o.err
 	if o.left == nil {
-		ops.Put(o)
+		s.ops.Put(o)
 	}
 	return err
 }
@@ -349,7 +350,7 @@ func (s *Session) leave(ctx context.Context, o *op) error {
 		if o.grant != nil {
 			s.budget.giveBack(o.grant)
 		}
-		ops.Put(o)
+		s.ops.Put(o)
 		if why == nil || errors.Is(ctx.Err(), context.Canceled) {
 			return context.Cause(ctx)
 		}
@@ -387,7 +388,7 @@ func (s *Session) awaitLast(ctx context.Context, o *op) error {
 	defer timer.Stop()
 	select {
 	case <-o.wake:
-		return o.take()
+		return s.take(o)
 	case <-timer.C:
 	}
 	s.mu.Lock()

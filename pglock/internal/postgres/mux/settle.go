@@ -140,7 +140,7 @@ func (s *Session) finishLocked(o *op, err error) {
 // until then; others go on.
 func (s *Session) reconcile(b *batch, failure error) {
 	q := &query{about: b}
-	o := newOp(call, nil)
+	o := s.newOp(call, nil)
 	o.query = q
 	err := s.do(context.Background(), o)
 	s.mu.Lock()

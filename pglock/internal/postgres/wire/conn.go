@@ -106,7 +106,7 @@ func (c *Conn) Drain() error {
 		case isFatal(message):
 			return pgconn.ErrorResponseToPgError(message.(*pgproto3.ErrorResponse))
 		case a.take(message):
-			return fmt.Errorf("the server answered a statement that was not sent: %w", a.Error())
+			return fmt.Errorf("the server answered a statement that was not sent (%v)", a.Error())
 		case c.front.ReadBufferLen() == 0:
 			return c.SetReadDeadline(time.Time{})
 		}

@@ -169,7 +169,7 @@ func (g *gate) adapt(c *pgx.ConnConfig) {
 		if err != nil {
 			return nil, err
 		}
-		return watchable(conn), nil
+		return Watchable(conn), nil
 	}
 }
 

@@ -32,8 +32,8 @@ func (w *Watcher) watch(conn net.Conn) Watch {
 	return unwatched{}
 }
 
-// watchable makes a connection one that can be watched.
-func watchable(conn net.Conn) net.Conn {
+// Watchable makes a connection one that can be watched.
+func Watchable(conn net.Conn) net.Conn {
 	if hasDescriptor(bare(conn)) {
 		return conn
 	}

@@ -1,0 +1,383 @@
+package mux
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/lease"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wiretest"
+)
+
+// owner notes what it is told.
+type owner struct {
+	mu   sync.Mutex
+	lost []driver.Reason
+}
+
+func (o *owner) Lost(why driver.Reason, _ error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lost = append(o.lost, why)
+}
+
+func (o *owner) losses() []driver.Reason {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.lost)
+}
+
+func key(n int64) driver.Key { return driver.Key{KeyID: driver.KeyID{Space: driver.Bigint, Number: n}} }
+
+func grantOf(o driver.Owner, keys ...int64) *Grant {
+	var all []driver.Key
+	for _, n := range keys {
+		all = append(all, key(n))
+	}
+	return NewGrant(all, false, o)
+}
+
+// rig is a session on a scripted server.
+type rig struct {
+	*testing.T
+	locks   *wiretest.Locks
+	server  *wiretest.Server
+	session *Session
+	budget  Budget
+
+	mu   sync.Mutex
+	sent []wiretest.Statement
+}
+
+const testLease = 10 * time.Second
+
+// newRig starts a session whose statements judge answers; nil carries all out.
+func newRig(t *testing.T, judge func(wiretest.Statement) wiretest.Verdict) *rig {
+	r := &rig{T: t, locks: wiretest.NewLocks(t)}
+	conn, server := wiretest.Start(r.locks, func(st wiretest.Statement) wiretest.Verdict {
+		r.mu.Lock()
+		r.sent = append(r.sent, st)
+		r.mu.Unlock()
+		if judge == nil {
+			return wiretest.Verdict{}
+		}
+		return judge(st)
+	})
+	r.server = server
+	r.session = NewSession(conn, lease.New(testLease, driver.Now), &r.budget, slog.New(slog.DiscardHandler), func(*Session) {})
+	return r
+}
+
+// close ends the session, and wants nothing to be left.
+func (r *rig) close() {
+	r.Helper()
+	r.session.End(driver.ReasonClosed, nil)
+	<-r.server.Done()
+	synctest.Wait()
+	if n := r.budget.used.Load(); n != 0 {
+		r.Errorf("%d keys are still counted", n)
+	}
+}
+
+// statements returns what was sent about keys.
+func (r *rig) statements() (sent []wiretest.Statement) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, st := range r.sent {
+		if st.SQL == "" {
+			sent = append(sent, st)
+		}
+	}
+	return sent
+}
+
+func (r *rig) must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Error(err)
+	}
+}
+
+func soon() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), 50*time.Millisecond)
+}
+
+// Those who come while a statement is on its way share the next one, releases first.
+func TestSessionCombinesWhatIsQueuedReleasesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var slow atomic.Bool
+		r := newRig(t, func(wiretest.Statement) wiretest.Verdict {
+			if slow.Load() {
+				time.Sleep(time.Second)
+			}
+			return wiretest.Verdict{}
+		})
+		held := grantOf(new(owner), 100)
+		r.must(r.session.Try(t.Context(), held))
+		slow.Store(true)
+		var all sync.WaitGroup
+		all.Go(func() { r.must(r.session.Try(t.Context(), grantOf(new(owner), 1))) })
+		synctest.Wait() // it is on its way
+		for n := range int64(10) {
+			all.Go(func() { r.must(r.session.Try(t.Context(), grantOf(new(owner), 10+n))) })
+		}
+		synctest.Wait()
+		all.Go(func() { r.must(held.Release(t.Context())) })
+		all.Wait()
+		sent := r.statements()
+		if len(sent) != 3 {
+			t.Fatalf("there were %d statements, want 3: %v", len(sent), sent)
+		}
+		if last := sent[2]; len(last.Keys) != 11 || last.Keys[0] != 100 || !last.Release[0] || last.Release[1] {
+			t.Errorf("the last one was %v", last)
+		}
+		if n := r.locks.Len(); n != 11 {
+			t.Errorf("%d keys are held, want 11", n)
+		}
+		r.close()
+	})
+}
+
+// A statement that fails half way is settled by what the session holds.
+func TestSessionReconcilesHalfAStatement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var failing atomic.Bool
+		r := newRig(t, func(st wiretest.Statement) wiretest.Verdict {
+			if st.SQL == "" {
+				time.Sleep(time.Microsecond)
+			}
+			if len(st.Keys) > 4 && !st.Asks && failing.CompareAndSwap(true, false) {
+				return wiretest.Verdict{Upto: 4, Code: "53200"}
+			}
+			return wiretest.Verdict{}
+		})
+		var held []*Grant
+		for n := range int64(2) {
+			g := grantOf(new(owner), 100+n)
+			r.must(r.session.Try(t.Context(), g))
+			held = append(held, g)
+		}
+		failing.Store(true)
+		var all sync.WaitGroup
+		results := make([]error, 10)
+		all.Go(func() { _, _, _ = r.session.Call(t.Context(), "select 1") })
+		for _, g := range held {
+			all.Go(func() { r.must(g.Release(t.Context())) })
+		}
+		for n := range results {
+			all.Go(func() { results[n] = r.session.Try(t.Context(), grantOf(new(owner), int64(n))) })
+		}
+		all.Wait()
+		granted := 0
+		for n, err := range results {
+			switch {
+			case err == nil:
+				granted++
+				if r.locks.Holder(int64(n)) == nil {
+					t.Errorf("key %d was granted, and is not held", n)
+				}
+			case !errors.Is(err, driver.ErrTooManyLocks):
+				t.Errorf("key %d: %v", n, err)
+			}
+		}
+		if granted == 0 || granted == len(results) || r.locks.Len() != granted {
+			t.Errorf("%d were granted, and %d are held", granted, r.locks.Len())
+		}
+		r.close()
+	})
+}
+
+// The server's FATAL ends the locks, whether the session is idle or in the middle of an answer, and before the stream ends.
+func TestSessionEndsWithFatal(t *testing.T) {
+	for name, half := range map[string]bool{"idle": false, "in the middle of an answer": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var armed atomic.Bool
+				r := newRig(t, func(st wiretest.Statement) wiretest.Verdict {
+					return wiretest.Verdict{Fatal: armed.Load() && half, Half: armed.Load() && half}
+				})
+				o := new(owner)
+				g := grantOf(o, 1)
+				r.must(r.session.Try(t.Context(), g))
+				armed.Store(true)
+				if half {
+					if err := r.session.Try(t.Context(), grantOf(new(owner), 2)); !HasEnded(err) {
+						t.Errorf("a try that met the end: %v", err)
+					}
+				} else {
+					r.server.Say(wiretest.Fatal) // and nothing else: the stream goes on
+				}
+				synctest.Wait()
+				if got := o.losses(); !slices.Equal(got, []driver.Reason{driver.ReasonSession}) {
+					t.Errorf("the owner was told %v", got)
+				}
+				if err := g.Release(t.Context()); !errors.Is(err, driver.ErrLost) {
+					t.Errorf("Release: %v", err)
+				}
+				r.close()
+			})
+		})
+	}
+}
+
+// What an idle session hears that is no end changes nothing.
+func TestSessionGoesOnAfterANotice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		o := new(owner)
+		g := grantOf(o, 1)
+		r.must(r.session.Try(t.Context(), g))
+		for range 3 {
+			r.server.Say(&pgproto3.NoticeResponse{Severity: "NOTICE"}, &pgproto3.ParameterStatus{Name: "TimeZone", Value: "UTC"})
+			synctest.Wait()
+		}
+		r.must(r.session.Try(t.Context(), grantOf(o, 2)))
+		r.must(g.Release(t.Context()))
+		if got := o.losses(); len(got) != 0 {
+			t.Errorf("the owner was told %v", got)
+		}
+		r.close()
+	})
+}
+
+// A caller whose context ends takes back what has not been sent.
+func TestSessionCancelBeforeSending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(wiretest.Statement) wiretest.Verdict {
+			time.Sleep(200 * time.Microsecond)
+			return wiretest.Verdict{}
+		})
+		r.must(r.session.Try(t.Context(), grantOf(new(owner), 1))) // the server is near
+		var all sync.WaitGroup
+		all.Go(func() { r.must(r.session.Try(t.Context(), grantOf(new(owner), 2))) })
+		synctest.Wait()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		stop := errors.New("stop")
+		all.Go(func() {
+			if err := r.session.Try(ctx, grantOf(new(owner), 3)); err != stop {
+				t.Errorf("a try that was taken back: %v", err)
+			}
+		})
+		synctest.Wait()
+		cancel(stop)
+		all.Wait()
+		for _, st := range r.statements() {
+			if slices.Contains(st.Keys, 3) {
+				t.Error("it was sent all the same")
+			}
+		}
+		r.close()
+	})
+}
+
+// The server is frozen after half a message. A caller who reads is back a second after the end of its context, those who
+// wait behind it go on when the server does, and the grant that nobody waits for is given back before its key is settled.
+func TestSessionCallersLeaveAFrozenServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		frozen := make(chan struct{})
+		r := newRig(t, func(st wiretest.Statement) wiretest.Verdict {
+			switch {
+			case slices.Contains(st.Keys, 7) && !st.Release[0]:
+				return wiretest.Verdict{Half: true}
+			case st.SQL == "half":
+				<-frozen
+			}
+			return wiretest.Verdict{}
+		})
+		r.must(r.session.Try(t.Context(), grantOf(new(owner), 1)))
+		ctx, cancel := soon()
+		defer cancel()
+		left := make(chan error, 1)
+		start := time.Now()
+		go func() { left <- r.session.Try(ctx, grantOf(new(owner), 7)) }()
+		synctest.Wait()
+		var queued sync.WaitGroup
+		for n := range int64(5) {
+			queued.Go(func() { r.must(r.session.Try(context.Background(), grantOf(new(owner), 20+n))) })
+		}
+		open, ok := errors.AsType[*driver.Unsettled](<-left)
+		if took := time.Since(start); !ok || took > 1100*time.Millisecond {
+			t.Fatalf("it left after %v with %v", took, open)
+		}
+		select {
+		case <-open.Done:
+			t.Error("it is said to be settled, and the server has not answered")
+		default:
+		}
+		close(frozen)
+		<-open.Done
+		if r.locks.Holder(7) != nil {
+			t.Error("the key is settled, and held")
+		}
+		queued.Wait()
+		r.close()
+	})
+}
+
+// A release that gets no answer is given up after some seconds, by a caller who reads too; its key is settled later.
+func TestSessionReleaseOfAFrozenServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		frozen := make(chan struct{})
+		r := newRig(t, func(st wiretest.Statement) wiretest.Verdict {
+			if len(st.Release) > 0 && st.Release[0] {
+				<-frozen
+			}
+			return wiretest.Verdict{}
+		})
+		g := grantOf(new(owner), 1)
+		r.must(r.session.Try(t.Context(), g))
+		start := time.Now()
+		open, ok := errors.AsType[*driver.Unsettled](g.Release(t.Context()))
+		if took := time.Since(start); !ok || took > driver.ReleaseWithin || !errors.Is(open, driver.ErrUnavailable) {
+			t.Fatalf("after %v: %v", took, open)
+		}
+		close(frozen)
+		<-open.Done
+		if r.locks.Len() != 0 {
+			t.Error("the key is settled, and held")
+		}
+		r.close()
+	})
+}
+
+// The lease ends the locks when the server has been silent for long enough, and heartbeats keep it otherwise.
+func TestSessionLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := make(chan struct{})
+		var beats atomic.Int32
+		r := newRig(t, func(st wiretest.Statement) wiretest.Verdict {
+			if st.SQL != "" {
+				if beats.Add(1) > 20 {
+					<-silent
+				}
+			}
+			return wiretest.Verdict{}
+		})
+		o := new(owner)
+		g := grantOf(o, 1)
+		r.must(r.session.Try(t.Context(), g))
+		time.Sleep(3 * testLease)
+		if got := o.losses(); len(got) != 0 || beats.Load() < 10 {
+			t.Fatalf("after %d heartbeats the owner was told %v", beats.Load(), got)
+		}
+		last := g.Deadline()
+		for len(o.losses()) == 0 {
+			last = g.Deadline()
+			time.Sleep(10 * time.Millisecond)
+		}
+		if got := o.losses(); got[0] != driver.ReasonLease || driver.Now().Sub(last) > 20*time.Millisecond || driver.Now() < last {
+			t.Errorf("told %v at %v, and the deadline was %v", got, driver.Now(), last)
+		}
+		close(silent)
+		r.close()
+	})
+}

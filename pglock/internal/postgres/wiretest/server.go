@@ -1,0 +1,287 @@
+// Package wiretest has a server for unit tests: it speaks the protocol of lock sessions over a pipe, does what their
+// statements do to a table of locks, and misbehaves as the test says. It works in the bubbles of testing/synctest.
+package wiretest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
+)
+
+// Locks is a table of exclusive locks, which several sessions share.
+type Locks struct {
+	T testing.TB
+
+	mu      sync.Mutex
+	holders map[int64]*Server
+}
+
+// NewLocks makes an empty table.
+func NewLocks(t testing.TB) *Locks { return &Locks{T: t, holders: map[int64]*Server{}} }
+
+// Holder returns the session that holds a key; nil is nobody.
+func (l *Locks) Holder(key int64) *Server {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.holders[key]
+}
+
+// Len is how many keys are held.
+func (l *Locks) Len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.holders)
+}
+
+// Statement is one that a session has sent.
+type Statement struct {
+	SQL     string // of a call
+	Keys    []int64
+	Release []bool // which of the keys are to be released; the others are tried for
+	Asks    bool   // it asks which of the keys are held
+}
+
+// Verdict is what becomes of a statement.
+type Verdict struct {
+	// Upto is how many of the keys are carried out before it fails; a negative number is all of them.
+	Upto int
+	// Code is the SQLSTATE with which it fails; empty is not at all.
+	Code string
+	// Fatal ends the session, before an answer is given or, when Half, in the middle of it.
+	Fatal, Half bool
+}
+
+// Server is the server's side of one session.
+type Server struct {
+	locks *Locks
+	conn  net.Conn
+	back  *pgproto3.Backend
+	// Judge says what becomes of a statement; it may wait.
+	judge func(Statement) Verdict
+	done  chan struct{}
+
+	writing sync.Mutex // whoever sends
+	ended   bool       // under locks.mu
+}
+
+// Start makes a session, and returns the client's side of it.
+func Start(l *Locks, judge func(Statement) Verdict) (*wire.Conn, *Server) {
+	client, server := net.Pipe()
+	s := &Server{locks: l, conn: server, back: pgproto3.NewBackend(server, server), judge: judge, done: make(chan struct{})}
+	go s.run()
+	socket := wire.Watchable(client)
+	return wire.NewConn(socket, pgproto3.NewFrontend(socket, socket), 1, 0), s
+}
+
+// Say sends messages that nobody has asked for.
+func (s *Server) Say(messages ...pgproto3.BackendMessage) {
+	_ = s.send(messages) // the client may have gone
+}
+
+func (s *Server) send(messages []pgproto3.BackendMessage) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	for _, m := range messages {
+		s.back.Send(m)
+	}
+	return s.back.Flush()
+}
+
+// Terminate ends the session as an administrator does. Its locks are freed only when it has been told.
+func (s *Server) Terminate() {
+	s.Say(Fatal)
+	s.end()
+}
+
+// Done is closed when the session has ended.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+// Fatal is what a server says before it ends a session.
+var Fatal = &pgproto3.ErrorResponse{
+	Severity: "SCHWERWIEGEND", SeverityUnlocalized: "FATAL", Code: "57P01", Message: "terminating connection",
+}
+
+func (s *Server) end() {
+	_ = s.conn.Close()
+	s.locks.mu.Lock()
+	defer s.locks.mu.Unlock()
+	s.ended = true
+	for key, holder := range s.locks.holders {
+		if holder == s {
+			delete(s.locks.holders, key)
+		}
+	}
+}
+
+func (s *Server) run() {
+	defer close(s.done)
+	defer s.end()
+	var st Statement
+	var single bool
+	for {
+		message, err := s.back.Receive()
+		if err != nil {
+			return
+		}
+		switch m := message.(type) {
+		case *pgproto3.Bind:
+			single = s.bind(&st, m)
+		case *pgproto3.Query:
+			st, single = parse(m.String), false
+			if !s.answer(st, single) {
+				return
+			}
+			st = Statement{}
+		case *pgproto3.Sync:
+			if !s.answer(st, single) {
+				return
+			}
+			st = Statement{}
+		case *pgproto3.Terminate:
+			return
+		}
+	}
+}
+
+// bind adds what a prepared statement does; single says that it is for one key.
+func (s *Server) bind(st *Statement, m *pgproto3.Bind) (single bool) {
+	kind := strings.TrimPrefix(m.PreparedStatement, "pglock_")
+	kind = kind[:strings.LastIndexByte(kind, '_')]
+	add := func(key int64, release bool) { st.Keys, st.Release = append(st.Keys, key), append(st.Release, release) }
+	switch kind {
+	case "try", "unlock":
+		add(int64(binary.BigEndian.Uint64(m.Parameters[0])), kind == "unlock")
+		return true
+	case "plain_batch":
+		for i, release := range []bool{true, false} {
+			for _, key := range array(m.Parameters[i]) {
+				add(key, release)
+			}
+		}
+	case "batch", "reconcile":
+		operations := array(m.Parameters[0])
+		for i, key := range array(m.Parameters[1]) {
+			add(key, operations[i]&4 != 0)
+		}
+		st.Asks = kind == "reconcile"
+	}
+	return false
+}
+
+// array reads what array_recv does.
+func array(b []byte) (values []int64) {
+	for b = b[20:]; len(b) > 0; {
+		size := binary.BigEndian.Uint32(b)
+		if b = b[4:]; size == 2 {
+			values = append(values, int64(int16(binary.BigEndian.Uint16(b))))
+		} else {
+			values = append(values, int64(binary.BigEndian.Uint64(b)))
+		}
+		b = b[size:]
+	}
+	return values
+}
+
+// parse reads EXECUTE of a batch; anything else is a call.
+func parse(sql string) Statement {
+	var name, first, second string
+	if n, _ := fmt.Sscanf(strings.NewReplacer("('", " ", "','", " ", "')", "").Replace(sql), "EXECUTE %s %s %s", &name, &first, &second); n != 3 {
+		return Statement{SQL: sql}
+	}
+	var st Statement
+	numbers := func(text string) (values []int64) {
+		for _, field := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("{},", r) }) {
+			n, _ := strconv.ParseInt(field, 10, 64)
+			values = append(values, n)
+		}
+		return values
+	}
+	if strings.HasPrefix(name, "pglock_plain") {
+		for _, key := range numbers(first) {
+			st.Keys, st.Release = append(st.Keys, key), append(st.Release, true)
+		}
+		for _, key := range numbers(second) {
+			st.Keys, st.Release = append(st.Keys, key), append(st.Release, false)
+		}
+		return st
+	}
+	operations := numbers(first)
+	for i, key := range numbers(second) {
+		st.Keys, st.Release = append(st.Keys, key), append(st.Release, operations[i]&4 != 0)
+	}
+	st.Asks = strings.HasPrefix(name, "pglock_reconcile")
+	return st
+}
+
+// answer carries a statement out and answers it, and reports whether the session goes on.
+func (s *Server) answer(st Statement, single bool) bool {
+	v := s.judge(st)
+	if v.Fatal && !v.Half {
+		s.Terminate()
+		return false
+	}
+	results := s.carryOut(st, v)
+	var said []pgproto3.BackendMessage
+	row := func(value string) { said = append(said, &pgproto3.DataRow{Values: [][]byte{[]byte(value)}}) }
+	switch {
+	case v.Code != "":
+		said = append(said, &pgproto3.ErrorResponse{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: v.Code, Message: "scripted"})
+	case st.SQL != "":
+		row("1")
+	case single:
+		for _, r := range results {
+			row(r)
+		}
+	default:
+		row("{" + strings.Join(results, ",") + "}")
+	}
+	if v.Half {
+		s.Say(said...)
+		said = nil
+		s.judge(Statement{SQL: "half"}) // may wait
+		if v.Fatal {
+			s.Terminate()
+			return false
+		}
+	}
+	return s.send(append(said, &pgproto3.ReadyForQuery{TxStatus: 'I'})) == nil
+}
+
+// carryOut does what a statement does to the locks.
+func (s *Server) carryOut(st Statement, v Verdict) (results []string) {
+	s.locks.mu.Lock()
+	defer s.locks.mu.Unlock()
+	if s.ended {
+		return nil
+	}
+	seen := map[int64]bool{}
+	for i, key := range st.Keys {
+		if seen[key] {
+			s.locks.T.Errorf("key %d is twice in one statement", key)
+		}
+		seen[key] = true
+		holder := s.locks.holders[key]
+		done := holder == s
+		switch {
+		case v.Code != "" && v.Upto >= 0 && i >= v.Upto, st.Asks:
+		case st.Release[i] && done:
+			delete(s.locks.holders, key)
+		case st.Release[i]:
+			s.locks.T.Errorf("key %d is released by a session that does not hold it", key)
+		case done:
+			s.locks.T.Errorf("key %d is locked twice by one session", key)
+		case holder == nil:
+			s.locks.holders[key], done = s, true
+		}
+		results = append(results, strconv.FormatBool(done)[:1])
+	}
+	return results
+}
