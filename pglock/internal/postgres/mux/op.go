@@ -63,6 +63,7 @@ type batch struct {
 	ops    []*op
 	leader *op // whose caller reads the answer when it is its turn; nil: nobody's
 	sentAt driver.Instant
+	query  *query // a call, or
 	wire.Batch
 }
 

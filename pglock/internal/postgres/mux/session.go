@@ -216,6 +216,7 @@ func (s *Session) takeLocked(o *op) *batch {
 	} else {
 		b.takeAll(s.queue)
 	}
+	b.fill()
 	s.queue = slices.DeleteFunc(s.queue, func(o *op) bool { return o.state != queued })
 	b.sentAt = s.lease.Now() // a little early is on the safe side
 	s.lastSent = b.sentAt
@@ -248,20 +249,28 @@ func (b *batch) takeAll(queue []*op) {
 	}
 }
 
-// send writes the statement of a batch.
-func (s *Session) send(b *batch) error {
-	if q := b.ops[0].query; q != nil {
-		if q.about != nil {
-			return s.conn.SendQuestion(&q.about.Batch)
-		}
-		return s.conn.SendQuery(q.sql, q.args...)
+// fill notes what the statement is to say, so that it can be written while the end of the session answers the ops.
+func (b *batch) fill() {
+	if b.query = b.ops[0].query; b.query != nil {
+		return
 	}
 	for _, o := range b.ops {
 		for _, id := range o.grant.Keys() {
 			b.Add(o.grant.Operation(id, o.kind == release), id.Number)
 		}
 	}
-	return s.conn.SendBatch(&b.Batch)
+}
+
+// send writes the statement of a batch.
+func (s *Session) send(b *batch) error {
+	switch q := b.query; {
+	case q == nil:
+		return s.conn.SendBatch(&b.Batch)
+	case q.about != nil:
+		return s.conn.SendQuestion(&q.about.Batch)
+	default:
+		return s.conn.SendQuery(q.sql, q.args...)
+	}
 }
 
 // read reads the answer of the first batch, and settles it. The caller has the right to read; o is nil if it is nobody's.

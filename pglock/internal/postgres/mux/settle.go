@@ -16,7 +16,7 @@ func (s *Session) settleLocked() error {
 	s.lease.Renew(b.sentAt)
 	s.roundTrip = min(s.roundTrip, s.lease.Now().Sub(b.sentAt))
 	s.crowd = len(b.ops)
-	if q := b.ops[0].query; q != nil {
+	if q := b.query; q != nil {
 		q.answer, s.answer = s.answer, wire.Answer{}
 		s.finishLocked(b.ops[0], q.answer.Error())
 		s.keepBatch(b)

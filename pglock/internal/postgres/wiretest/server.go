@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
@@ -95,9 +96,10 @@ func (s *Server) send(messages []pgproto3.BackendMessage) error {
 	return s.back.Flush()
 }
 
-// Terminate ends the session as an administrator does. Its locks are freed only when it has been told.
+// Terminate ends the session as an administrator does. Its locks are freed a while after it has been told.
 func (s *Server) Terminate() {
 	s.Say(Fatal)
+	time.Sleep(time.Millisecond)
 	s.end()
 }
 
