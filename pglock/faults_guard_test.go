@@ -13,7 +13,7 @@ import (
 // A holder whose lock session has fallen silent goes on to write, over a connection that works. The next holder's
 // guarded transaction waits for what was begun under the guard, and what is begun later cannot commit.
 func TestGuardedTransactionsOfASilentHolderStayInOrder(t *testing.T) {
-	for name, waited := range map[string]bool{"on a main session": false, "on a wait session": true} {
+	for name, waited := range map[string]bool{"on a mux session": false, "on a wait session": true} {
 		t.Run(name, func(t *testing.T) {
 			for range trials(t, 2) {
 				writeAfterSilence(t, waited)

@@ -3,12 +3,10 @@ package pglock_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"math/rand/v2"
 	"net"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -76,35 +74,13 @@ func openConfig(t testing.TB, config *pgxpool.Config, opts ...pglock.Option) (*p
 		opened.Add(1)
 		return nil
 	}
-	log := new(sendingLog)
-	opts = append([]pglock.Option{pglock.WithLogger(slog.New(log))}, opts...)
 	l, err := pglock.NewWithConfig(config, append(opts, pglock.WithApplicationName(faultsApplication))...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		closeWithinAMinute(t, l)
-		if n := log.late.Load(); n > 0 {
-			t.Errorf("what callers wait for was forgotten, and sent late, %d times", n)
-		}
-	})
+	t.Cleanup(func() { closeWithinAMinute(t, l) })
 	return l, opened
 }
-
-// sendingLog is a log handler that counts what was not sent at once.
-type sendingLog struct{ late atomic.Int32 }
-
-func (*sendingLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
-
-func (h *sendingLog) Handle(_ context.Context, r slog.Record) error {
-	if strings.Contains(r.Message, "sends late") {
-		h.late.Add(1)
-	}
-	return nil
-}
-
-func (h *sendingLog) WithAttrs([]slog.Attr) slog.Handler { return h }
-func (h *sendingLog) WithGroup(string) slog.Handler      { return h }
 
 // distances are the ways to open a Locker that make a difference to how it uses its sessions.
 var distances = map[string]func(testing.TB, *testenv.DB, ...pglock.Option) (*pglock.Locker, *atomic.Int32){

@@ -252,7 +252,7 @@ func tryAnyOf(ctx context.Context, t *testing.T, w *witness, l *pglock.Locker, k
 // A question about many keys is a large statement too. If it arrives in part only, the server must still end the
 // session in time, or nobody gets the locks until somebody notices.
 func TestAQuestionThatArrivesInPartDoesNotKeepTheLocks(t *testing.T) {
-	for name, waited := range map[string]bool{"on a main session": false, "on a wait session": true} {
+	for name, waited := range map[string]bool{"on a mux session": false, "on a wait session": true} {
 		t.Run(name, func(t *testing.T) {
 			db := testenv.Database(t)
 			proxy, w := newScissors(t, db), newWitness(toldBefore)

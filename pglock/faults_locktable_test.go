@@ -97,7 +97,7 @@ func overflow(t *testing.T, distance string) {
 	db := smallLockTable(t)
 	conn := watcher(t, db)
 	l, opened := distances[distance](t, db, pglock.WithMaxHeld(1_000_000))
-	testenv.WaitUntil(t, "both main sessions are open, since a full lock table lets none in", func() bool {
+	testenv.WaitUntil(t, "both mux sessions are open, since a full lock table lets none in", func() bool {
 		granted, _ := tryTogether(t, l, faultKeys(64))
 		unlockTogether(t, granted)
 		return sessionsNow(t, conn) == 2

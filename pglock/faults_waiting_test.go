@@ -168,7 +168,7 @@ func lockInCircles(t *testing.T, db *testenv.DB, work func(context.Context, *tes
 	second, _ := openCounted(t, db, pglock.WithMaxWaitSessions(8))
 	lockers, keys := []*pglock.Locker{first, second}, faultKeys(12)
 	var held []*pglock.Lock
-	for i := range 20 { // on the main sessions of both, all along
+	for i := range 20 { // on the mux sessions of both, all along
 		held = append(held, mustLock(t, lockers[i%2], pglock.NewKey("held:"+strconv.Itoa(i))))
 	}
 	w := newWitness(toldBefore)

@@ -197,10 +197,9 @@ func WithMaxHeld(n int) Option {
 }
 
 // WithSessions sets how many server sessions, at most, carry the locks that are free when they are asked for; each carries
-// any number. The default is 2, which serve any number of goroutines: those that ask at the same time share statements.
-// More are used while at most n goroutines ask, each then on a session of its own, which suits a server that is near and
-// three or four goroutines that lock all the time; or, when the server is far, while at most 4n ask. An n below 1 is an
-// error.
+// any number. The default is 2, which serve any number of goroutines: those that ask at the same time share statements. More
+// are opened only when a goroutine finds all of them busy, and none sooner than a while after one was refused. An n below 1 is
+// an error.
 func WithSessions(n int) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if n < 1 {
@@ -211,10 +210,12 @@ func WithSessions(n int) Option {
 	})
 }
 
-// WithMaxWaitSessions bounds how many server sessions wait in the server's queue at the same time, one for each key that
-// this process waits for; the default is 4. A lock that was waited for stays on its session, of which there may be 16
-// more. Waiters beyond the bound poll, with a pause of up to a second and a half, and have no place in the server's
-// queue; the one that has polled for longest gets the next free session. An n below 1 is an error.
+// WithMaxWaitSessions bounds how many server sessions wait in the server's queue, one for each lock that this process waits
+// for, or hold what was waited for; the default is 16. Waiters beyond the bound, or for whom the server has no room
+// (max_connections, a role's limit), poll, with a pause of up to a second and a half, and have no place in the server's queue.
+// The one that has polled for longest gets the next free session; so that none starves behind locks that are held or waited
+// for without end, one that has polled for three seconds gets a session over the bound, one at each pause. An n below 1 is an
+// error.
 func WithMaxWaitSessions(n int) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if n < 1 {

@@ -1,0 +1,224 @@
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// limitedRole is a role that may have n sessions.
+func limitedRole(t *testing.T, db *testenv.DB, n string) *pgxpool.Config {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(db.Role(t, "limited"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := pgx.Identifier{config.ConnConfig.User}.Sanitize()
+	if _, err := db.Connect(t).Exec(t.Context(), "alter role "+role+" connection limit "+n); err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// Where no second connection can be had, contended and shared locks are had all the same, by polling, and nothing dials all
+// the time.
+func TestLocksGoOnWithOneConnection(t *testing.T) {
+	db := testenv.Database(t)
+	holder := db.Connect(t)
+	l, opened := openConfig(t, limitedRole(t, db, "1"))
+	key, free := pglock.NewKey("contended"), pglock.NewKey("shared")
+	if err := l.Ping(aMinute(t)); err != nil {
+		t.Fatal(err)
+	}
+	plainLock(t, holder, key)
+	waiting := lockLater(t, l, key)
+	testenv.WaitUntil(t, "it waits", func() bool { return l.Stats().Waiting == 1 })
+	var readers []*pglock.Lock
+	for range 3 {
+		readers = append(readers, mustLock(t, l, free, pglock.Shared()))
+	}
+	stop := keepBusy(t, 4, []*pglock.Locker{l}, func(ctx context.Context, l *pglock.Locker) {
+		if lock, err := l.TryLock(ctx, some(faultKeys(50), 1)[0]); err == nil {
+			mustUnlock(t, lock)
+		} else if !errors.Is(err, pglock.ErrNotAcquired) && ctx.Err() == nil {
+			t.Error(err)
+		}
+	})
+	before := opened.Load()
+	begin := time.Now()
+	testenv.WaitUntil(t, "many locks have been had", func() bool { return l.Stats().Acquired > 2000 || time.Since(begin) > 10*time.Second })
+	stop()
+	if dials := opened.Load() - before; float64(dials) > 10+3*time.Since(begin).Seconds() {
+		t.Errorf("%d connections were tried in %v", dials, time.Since(begin))
+	}
+	for _, lock := range readers {
+		mustUnlock(t, lock)
+	}
+	plainUnlock(t, holder, key)
+	for lock := range waiting {
+		mustUnlock(t, lock)
+	}
+	wantQuiet(t, db, l)
+}
+
+// An event trigger that refuses whatever a waiter makes for itself costs it the place in the queue now and then, not the lock.
+func TestWaitersGoOnWhereTemporaryObjectsAreRefused(t *testing.T) {
+	db := testenv.Database(t)
+	admin := db.Connect(t)
+	if _, err := admin.Exec(t.Context(), `create function refuse() returns event_trigger language plpgsql
+		as $$ begin raise exception 'no DDL on Sundays'; end $$;
+		create event trigger refuse on ddl_command_start execute function refuse()`); err != nil {
+		t.Fatal(err)
+	}
+	l, _ := openCounted(t, db)
+	key := pglock.NewKey("k")
+	plainLock(t, admin, key)
+	granted := lockLater(t, l, key)
+	db.WaitForWaiters(t, 1)
+	plainUnlock(t, admin, key)
+	for lock := range granted {
+		mustUnlock(t, lock)
+	}
+	if _, err := admin.Exec(t.Context(), "drop event trigger refuse"); err != nil {
+		t.Fatal(err)
+	}
+	wantQuiet(t, db, l)
+}
+
+// Waiters that wait for ever, and locks that had been waited for and are held for long, take no place from others for good:
+// one that comes when all are taken stands in the server's queue some seconds later.
+func TestWaitersBeyondTheBoundAreNotStarved(t *testing.T) {
+	db := testenv.Database(t)
+	holder := db.Connect(t)
+	l, _ := openCounted(t, db, pglock.WithMaxWaitSessions(2))
+	keys := faultKeys(4)
+	carried := holdOnWaitSessions(t, db, l, keys[:1])
+	plainLock(t, holder, keys[1:]...)
+	ctx, giveUp := context.WithCancel(t.Context())
+	var forEver sync.WaitGroup
+	for _, key := range keys[1:3] {
+		forEver.Go(func() {
+			if lock, err := l.Lock(ctx, key); err == nil {
+				t.Error("got what is held")
+				mustUnlock(t, lock)
+			}
+		})
+		testenv.WaitUntil(t, "it waits", func() bool { return l.Stats().Waiting > 0 })
+	}
+	testenv.WaitUntil(t, "both wait", func() bool { return l.Stats().Waiting == 2 })
+	last := lockLater(t, l, keys[3])
+	testenv.WaitUntil(t, "the last one stands in the queue", func() bool { return waitsFor(t, db, keys[3]) })
+	plainUnlock(t, holder, keys[3])
+	for lock := range last {
+		mustUnlock(t, lock)
+	}
+	giveUp()
+	forEver.Wait()
+	for _, lock := range carried {
+		mustUnlock(t, lock)
+	}
+	plainUnlock(t, holder, keys[1:3]...)
+	wantQuiet(t, db, l)
+}
+
+// Several shared keys can have any number of holders, on few connections.
+func TestSharedLockAllForAnyNumberOfHolders(t *testing.T) {
+	db := testenv.Database(t)
+	l, opened := openCounted(t, db)
+	keys := faultKeys(3)
+	var locks []*pglock.Lock
+	for i := range 60 {
+		lock, err := l.LockAll(aMinute(t), keys[:2+i%2], pglock.Shared())
+		if err != nil {
+			t.Fatal(err)
+		}
+		locks = append(locks, lock)
+	}
+	if n := opened.Load(); n > 2 {
+		t.Errorf("%d sessions were opened for %d holders", n, len(locks))
+	}
+	for _, lock := range locks {
+		if err := lock.Verify(aMinute(t)); err != nil {
+			t.Error(err)
+		}
+		mustUnlock(t, lock)
+	}
+	wantQuiet(t, db, l)
+}
+
+// A lock that nobody can have while the server is silent is not had later either, when the call has returned with an error:
+// its key stays busy in this process until the server has given it back.
+func TestNothingIsTakenAfterAnError(t *testing.T) {
+	db := testenv.Database(t)
+	hole := newBlackHole(t, db)
+	l, _ := openConfig(t, hole.config(t, db))
+	key := pglock.NewKey("k")
+	for range 3 {
+		mustUnlock(t, mustLock(t, l, pglock.NewKey("warm")))
+		hole.cut(false, true) // the server hears, and is not heard
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		_, err := l.TryLock(ctx, key)
+		cancel()
+		if !errors.Is(err, pglock.ErrUnavailable) {
+			t.Errorf("TryLock of a silent server: %v", err)
+		}
+		if _, err := l.TryLock(t.Context(), key); !errors.Is(err, pglock.ErrNotAcquired) {
+			t.Errorf("the key is not busy: %v", err)
+		}
+		hole.cut(false, false)
+		terminateAll(t, db) // what was swallowed does not come again
+		wantQuiet(t, db, l)
+		mustUnlock(t, mustLock(t, l, key))
+	}
+}
+
+// terminateAll ends all sessions of Lockers under test.
+func terminateAll(t *testing.T, db *testenv.DB) {
+	t.Helper()
+	if _, err := db.Connect(t).Exec(t.Context(), `select pg_terminate_backend(pid) from pg_stat_activity
+		where datname = current_database() and application_name like $1`, faultsApplications); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Questions about a held lock follow their contexts, also behind one that is not answered.
+func TestQuestionsFollowTheirContexts(t *testing.T) {
+	db := testenv.Database(t)
+	hole := newBlackHole(t, db)
+	l, _ := openConfig(t, hole.config(t, db), pglock.WithLease(30*time.Second))
+	lock := mustLock(t, l, pglock.NewKey("k"))
+	hole.cut(true, true)
+	var asked sync.WaitGroup
+	var late atomic.Int32
+	for range 5 {
+		asked.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			if _, err := lock.Fence(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Fence: %v", err)
+			}
+			if err := lock.Verify(ctx); !errors.Is(err, pglock.ErrUnavailable) {
+				t.Errorf("Verify: %v", err)
+			}
+			if lock.Err() != nil {
+				late.Add(1)
+			}
+		})
+	}
+	asked.Wait()
+	if late.Load() > 0 {
+		t.Error("the questions returned when the lease was over")
+	}
+	hole.cut(false, false)
+	terminateAll(t, db)
+	awaitDone(t, lock.Done(), "the end of the session")
+}

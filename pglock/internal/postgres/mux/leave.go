@@ -1,0 +1,92 @@
+package mux
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// leave is for a caller whose context has ended. What has not been sent is not done; for the answer to what has been sent it
+// waits a while.
+func (s *Session) leave(ctx context.Context, o *op) error {
+	s.mu.Lock()
+	isCall := o.kind == call
+	withdrawn := o.state == queued && o.kind != release
+	if withdrawn {
+		s.queue = slices.DeleteFunc(s.queue, func(other *op) bool { return other == o })
+	}
+	why := s.whyQueuedLocked()
+	s.giveUpRightsLocked(o)
+	s.advanceLocked()
+	s.mu.Unlock()
+	switch {
+	case withdrawn:
+		if o.grant != nil {
+			s.budget.giveBack(o.grant)
+		}
+		s.ops.Put(o)
+		if why == nil || errors.Is(ctx.Err(), context.Canceled) {
+			return context.Cause(ctx)
+		}
+		return noAnswer(ctx, why)
+	case isCall:
+		return noAnswer(ctx, errNoAnswer)
+	}
+	return s.awaitLast(ctx, o)
+}
+
+// giveUpRightsLocked takes the rights back that o's caller has been given, and gives it no more. An answer stays.
+func (s *Session) giveUpRightsLocked(o *op) {
+	o.gone = true
+	for _, b := range s.batches {
+		if b.leader == o {
+			b.leader = nil
+		}
+	}
+	for range len(o.wake) {
+		switch <-o.wake {
+		case maySend:
+			s.sending = false
+		case mayRead:
+			s.reading, s.reader = false, nil
+		default:
+			o.wake <- haveAnswer
+		}
+	}
+}
+
+// awaitLast waits a while for the answer to what has been sent, and then leaves it to the session to give back what may come
+// of it.
+func (s *Session) awaitLast(ctx context.Context, o *op) error {
+	timer := time.NewTimer(answerPatience)
+	defer timer.Stop()
+	select {
+	case <-o.wake:
+		return s.take(o)
+	case <-timer.C:
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o.state == answered { // just then
+		return o.err
+	}
+	return o.leaveBehindLocked(noAnswer(ctx, errNoAnswer))
+}
+
+// leaveBehindLocked makes o one that nobody waits for, and returns the error for its caller.
+func (o *op) leaveBehindLocked(err error) error {
+	o.gone = true
+	o.left = make(chan struct{})
+	return &driver.Unsettled{Err: err, Done: o.left}
+}
+
+// whyQueuedLocked says what is wrong with a server that has left ops in the queue; nil when it is only busy.
+func (s *Session) whyQueuedLocked() error {
+	if len(s.batches) > 0 && s.lease.Now().Sub(s.batches[0].sentAt) >= answerPatience {
+		return errNoAnswer
+	}
+	return nil
+}
