@@ -206,7 +206,7 @@ func TestQuestionsFollowTheirContexts(t *testing.T) {
 			if _, err := lock.Fence(ctx); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("Fence: %v", err)
 			}
-			if err := lock.Verify(ctx); !errors.Is(err, pglock.ErrUnavailable) {
+			if err := lock.Verify(ctx); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("Verify: %v", err)
 			}
 			if lock.Err() != nil {
