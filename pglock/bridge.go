@@ -53,7 +53,7 @@ func readLockOptions(opts []LockOption) (bridge.LockOptions, error) {
 func readMaxWait(opts []TxOption) (time.Duration, bool, error) {
 	c, err := newTxConfig(opts)
 	if err == nil && c.shared {
-		err = errors.New("pglock: Shared does not fit a semaphore, whose slots are held exclusively")
+		err = errors.New("pglock: slots of a semaphore are held exclusively: Shared does not fit")
 	}
 	return c.maxWait, c.bounded, err
 }

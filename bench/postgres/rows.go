@@ -36,5 +36,6 @@ var rows = []suite.Row[*lab]{
 	row("allocations", "allocations for each lock and unlock", allocations),
 	row("memory", "memory of a held lock", memory),
 	row("waiters", "10,000 waiters on 1,000 keys held elsewhere", waiters),
+	row("semaphore", "10 permits, 64 goroutines on 4 Lockers, against a table with SKIP LOCKED polled each 10 ms", semaphores),
 	row("guard", "GuardTx in a transaction of one update", guardTx),
 }

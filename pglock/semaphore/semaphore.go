@@ -175,7 +175,7 @@ func readOptions(opts []pglock.LockOption, try bool) (bridge.LockOptions, error)
 	case err != nil:
 		return o, err
 	case o.Shared:
-		return o, errors.New("Shared does not fit a semaphore, whose slots are held exclusively")
+		return o, errors.New("slots of a semaphore are held exclusively: Shared does not fit")
 	case o.Token != "":
 		return o, errors.New("WithToken does not fit a semaphore: the lock of each slot has a token of its own")
 	case try && o.Bounded:

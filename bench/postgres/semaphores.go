@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/bench/internal/contest"
+	"github.com/pglock-toolkit/pglock/bench/internal/report"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/semaphore"
+)
+
+const (
+	permits         = 10
+	permitLockers   = 4 // each stands for a process, and knows of the others through the server only
+	permitTakers    = 64
+	permitPollEvery = 10 * time.Millisecond
+)
+
+// taker takes a permit, holds it for a time, and gives it back. It is a taken false when there was none and it is to be
+// asked again.
+type taker func(ctx context.Context, hold time.Duration) (taken bool, err error)
+
+// permitContest is one way to limit how many are at work, and the server's processor time that it has used.
+type permitContest struct {
+	lab    *lab
+	takers []taker
+	hold   time.Duration
+	cpu    contest.Series // seconds of the server for each permit
+}
+
+// measure returns how many permits were taken in a second.
+func (c *permitContest) measure(ctx context.Context, d time.Duration) (float64, error) {
+	before, err := c.lab.usage()
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	var taken atomic.Int64
+	errs := make([]error, permitTakers)
+	var wg sync.WaitGroup
+	start := time.Now()
+	for i := range permitTakers {
+		take := c.takers[i%len(c.takers)]
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				ok, err := take(ctx, c.hold)
+				if err != nil && ctx.Err() == nil {
+					errs[i] = err
+					return
+				}
+				if ok {
+					taken.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	took := time.Since(start)
+	after, err := c.lab.usage()
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return 0, err
+	}
+	n := float64(max(taken.Load(), 1))
+	c.cpu = append(c.cpu, after.since(before).server.Seconds()/n)
+	return n / took.Seconds(), nil
+}
+
+// semaphores compares a semaphore with a table of slots that are locked with SKIP LOCKED and polled.
+func semaphores(ctx context.Context, l *lab) (lines []report.Line, err error) {
+	ours, closeOurs, err := l.semaphoreTakers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, closeOurs()) }()
+	table, pool, err := l.tableTaker(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	for _, hold := range []time.Duration{0, time.Millisecond, 20 * time.Millisecond} {
+		a := &permitContest{lab: l, takers: ours, hold: hold}
+		b := &permitContest{lab: l, takers: []taker{table}, hold: hold}
+		series, err := contest.Run(ctx, l.plan,
+			contest.Contestant{Name: "pglock", Measure: a.measure}, contest.Contestant{Name: "table", Measure: b.measure})
+		if err != nil {
+			return nil, err
+		}
+		permit := compared(fmt.Sprintf("permits held for %v, against a table", hold), report.PerSecond, series[0], series[1])
+		cpu := compared("the server's processor time for each", report.Seconds, a.cpu, b.cpu)
+		if hold == time.Millisecond {
+			permit, cpu = permit.Aim(report.AtLeast, 5), cpu.Aim(report.AtMost, 0.1)
+		}
+		lines = append(lines, permit, cpu)
+	}
+	return lines, nil
+}
+
+func (l *lab) semaphoreTakers(ctx context.Context) (takers []taker, closeAll func() error, err error) {
+	var lockers []*pglock.Locker
+	closeAll = func() (err error) {
+		for _, locker := range lockers {
+			err = errors.Join(err, closeLocker(locker))
+		}
+		return err
+	}
+	for range permitLockers {
+		locker, err := l.locker(ctx, nil)
+		if err != nil {
+			return nil, nil, errors.Join(err, closeAll())
+		}
+		lockers = append(lockers, locker)
+		sem, err := semaphore.New(locker, pglock.NewKey("bench"), permits)
+		if err != nil {
+			return nil, nil, errors.Join(err, closeAll())
+		}
+		takers = append(takers, func(ctx context.Context, hold time.Duration) (bool, error) {
+			p, err := sem.Acquire(ctx)
+			if err != nil {
+				return false, err
+			}
+			time.Sleep(hold)
+			return true, p.Release(ctx)
+		})
+	}
+	return takers, closeAll, nil
+}
+
+// tableTaker is the table: whoever finds no row that is not locked asks again after a pause.
+func (l *lab) tableTaker(ctx context.Context) (taker, *pgxpool.Pool, error) {
+	config, err := l.poolConfig(permitTakers, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, err = pool.Exec(ctx, "CREATE TABLE IF NOT EXISTS slots AS SELECT generate_series(1, $1::int) AS id", permits)
+	if err != nil {
+		pool.Close()
+		return nil, nil, err
+	}
+	return func(ctx context.Context, hold time.Duration) (taken bool, err error) {
+		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			var id int
+			err := tx.QueryRow(ctx, "SELECT id FROM slots LIMIT 1 FOR UPDATE SKIP LOCKED").Scan(&id)
+			if err == nil {
+				taken = true
+				time.Sleep(hold)
+			}
+			return err
+		})
+		if errors.Is(err, pgx.ErrNoRows) {
+			time.Sleep(permitPollEvery)
+			return false, nil
+		}
+		return taken, err
+	}, pool, nil
+}
