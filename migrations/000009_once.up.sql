@@ -105,12 +105,12 @@ CREATE FUNCTION pglock.once_record(
     scope pg_catalog.text, id pg_catalog.text, fingerprint pg_catalog.bytea, result pg_catalog.bytea
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM pg_current_xact_id();
+    PERFORM pg_catalog.pg_current_xact_id();
     INSERT INTO pglock.once_records (slot, scope, id, done_at, fingerprint, result)
-    SELECT s.slot, once_record.scope, once_record.id, clock_timestamp(), once_record.fingerprint, once_record.result
+    SELECT s.slot, once_record.scope, once_record.id, pg_catalog.clock_timestamp(), once_record.fingerprint,
+           once_record.result
     FROM pglock.once_slots AS s
     WHERE s.since IS NOT NULL AND s.until IS NULL;
     IF NOT FOUND THEN
@@ -136,6 +136,9 @@ COMMENT ON FUNCTION pglock.once_record(pg_catalog.text, pg_catalog.text, pg_cata
 -- The lock and the look are statements of their own here, so in a READ COMMITTED transaction the look has a snapshot
 -- that is newer than the lock. It must use the indexes, whatever the planner thinks of partitions that were empty when
 -- it looked.
+--
+-- This and pglock.once_record write every name with its schema instead of setting search_path: to set it costs as much as
+-- the look.
 
 CREATE FUNCTION pglock.once(
     scope pg_catalog.text,
@@ -148,36 +151,45 @@ CREATE FUNCTION pglock.once(
     OUT result pg_catalog.bytea
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_seqscan = off
 AS $$
 DECLARE
-    lock bigint := ('x' || encode(substring(
-        sha256(convert_to('once:' || once.scope || '/' || once.id, 'UTF8')) FOR 8), 'hex'))::bit(64)::bigint;
-    earlier bytea;
+    lock bigint := ('x'::pg_catalog.text OPERATOR(pg_catalog.||) pg_catalog.encode(pg_catalog.substring(
+        pg_catalog.sha256(pg_catalog.convert_to(pg_catalog.concat('once:', once.scope, '/', once.id), 'UTF8')), 1, 8
+    ), 'hex'))::bit(64)::bigint;
+    earlier pg_catalog.bytea;
 BEGIN
-    IF NOT starts_with(current_setting('transaction_isolation'), 'read ') THEN
+    IF NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') THEN
         once.outcome := 'stale';
         RETURN;
     ELSIF once.wait THEN
-        PERFORM pg_advisory_xact_lock(lock);
-    ELSIF NOT pg_try_advisory_xact_lock(lock) THEN
+        PERFORM pg_catalog.pg_advisory_xact_lock(lock);
+    ELSIF NOT pg_catalog.pg_try_advisory_xact_lock(lock) THEN
         once.outcome := 'held';
         RETURN;
     END IF;
     SELECT r.done_at, r.fingerprint, r.result INTO once.done_at, earlier, once.result
     FROM pglock.once_records AS r
-    WHERE r.id = once.id AND r.scope = once.scope
+    WHERE r.id OPERATOR(pg_catalog.=) once.id AND r.scope OPERATOR(pg_catalog.=) once.scope
     LIMIT 1;
-    IF NOT FOUND THEN
-        once.outcome := 'first';
-        IF once.record THEN
-            PERFORM pglock.once_record(once.scope, once.id, once.fingerprint, NULL);
-        END IF;
-    ELSIF earlier <> once.fingerprint THEN
-        once.outcome := 'mismatch';
-        once.result := NULL;
-    ELSE
+    IF FOUND THEN
         once.outcome := 'done';
+        IF earlier OPERATOR(pg_catalog.<>) once.fingerprint THEN
+            once.outcome := 'mismatch';
+            once.result := NULL;
+        END IF;
+        RETURN;
+    END IF;
+    once.outcome := 'first';
+    IF once.record THEN -- as pglock.once_record does
+        PERFORM pg_catalog.pg_current_xact_id();
+        INSERT INTO pglock.once_records (slot, scope, id, done_at, fingerprint)
+        SELECT s.slot, once.scope, once.id, pg_catalog.clock_timestamp(), once.fingerprint
+        FROM pglock.once_slots AS s
+        WHERE s.since IS NOT NULL AND s.until IS NULL;
+        IF NOT FOUND THEN
+            RAISE object_not_in_prerequisite_state USING MESSAGE = 'pglock.once_slots has no current partition';
+        END IF;
     END IF;
 END
 $$;
