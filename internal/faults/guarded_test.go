@@ -133,14 +133,14 @@ func (u *updates) run() {
 	u.resolve()
 }
 
-// killSessions terminates sessions that hold locks, one after the other.
+// killSessions terminates sessions that hold locks, a few at a time.
 func (u *updates) killSessions(ctx context.Context) {
 	stuck := time.Now()
 	for killed := 0; killed < u.kills; {
 		tag, err := u.pool.Exec(ctx, `select pg_terminate_backend(pid) from (select a.pid from pg_stat_activity a
 			where datname = current_database() and application_name like 'updates (%'
 			and exists (select from pg_locks l where l.pid = a.pid and locktype = 'advisory' and objsubid = 1 and granted)
-			order by random() limit 1) as victim`)
+			order by random() limit 3) as victim`)
 		if err != nil {
 			u.Fatal(err)
 		}
