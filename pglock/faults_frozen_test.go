@@ -23,6 +23,8 @@ import (
 // frozenVariable makes this test binary the process that is frozen: it holds the connection string.
 const frozenVariable = "PGLOCK_TEST_TO_BE_FROZEN"
 
+const frozenLease = time.Second
+
 func init() {
 	connString := os.Getenv(frozenVariable)
 	if connString == "" {
@@ -61,7 +63,7 @@ func beFrozen(connString string) error {
 	if err != nil {
 		return err
 	}
-	l, err := pglock.NewWithConfig(cfg, pglock.WithLease(time.Second))
+	l, err := pglock.NewWithConfig(cfg, pglock.WithLease(frozenLease), pglock.WithApplicationName(silentApplication))
 	if err != nil {
 		return err
 	}
@@ -124,6 +126,10 @@ func freezeAndThaw(t *testing.T) {
 	}
 	if err := process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
+	}
+	if !hasIdleSessionTimeout(t, db) {
+		time.Sleep(frozenLease)
+		endSilentOnOldServers(t, db)
 	}
 	granted := map[string]time.Time{}
 	var locks []*pglock.Lock

@@ -34,6 +34,7 @@ func writeAfterSilence(t *testing.T, waited bool) {
 	first := lockAllOf(t, db, silent, []pglock.Key{key}, key, waited)
 	begun := mustGuard(t, zombie, first)
 	hole.cut(true, true)
+	endSilentOnOldServers(t, db, first)
 	second := mustLock(t, next, key)
 	wantLost(t, first.Err(), pglock.LostLease)
 

@@ -225,11 +225,17 @@ func (c *child) strike(kill bool) {
 	} else {
 		c.tally.Freezes.Add(1)
 	}
+	thaw := func() error { return c.cmd.Process.Signal(syscall.SIGCONT) }
+	var err error
+	if c.keepsSilent && !kill {
+		time.Sleep(lease + rand.N(lease))
+		err = thaw()
+	}
 	c.succeed()
 	if kill {
 		return
 	}
-	if err := c.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+	if err := errors.Join(err, thaw()); err != nil {
 		c.Error(err)
 		return
 	}

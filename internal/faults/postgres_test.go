@@ -28,9 +28,12 @@ func silentLossFar(t *testing.T, tally *faults.Tally)  { silentLoss(t, tally, fa
 // silentLoss is half of the trials on PostgreSQL in which a holder is cut off without a word.
 func silentLoss(t *testing.T, tally *faults.Tally, distance time.Duration) {
 	db, pool := newServer(t)
-	s := scene{deployment: deployment{Kind: onPostgres, URL: db.ConnString()}, distance: distance, tally: tally}
+	hasTimeout := hasIdleSessionTimeout(t, pool)
+	s := scene{
+		deployment: deployment{Kind: onPostgres, URL: db.ConnString()}, distance: distance, tally: tally, keepsSilent: !hasTimeout,
+	}
 	const inTrials, inProcesses = 400, 120
-	what := holes(hasIdleSessionTimeout(t, pool))
+	what := holes(hasTimeout)
 	what = append(what, frozenBackends(pool))
 	trials := scaled(inTrials, len(what))
 	processes := scaled(inProcesses/lockersOfAChild, 2)
