@@ -183,7 +183,7 @@ func TestRatelimitRetryAfterIsWhenItIsLetThrough(t *testing.T) {
 			if d, err := l.AllowN(t.Context(), "k", limit, n); err != nil || d.OK {
 				t.Fatalf("let through a nanosecond early: %+v, %v", d, err)
 			}
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			if d, err := l.AllowN(t.Context(), "k", limit, n); err != nil || !d.OK {
 				t.Fatalf("not let through after RetryAfter: %+v, %v", d, err)
 			}
