@@ -2,11 +2,11 @@ package doctor
 
 import "fmt"
 
-// What a Locker dials at most with its default options: two main sessions and four that wait, and up to sixteen more
-// that carry locks that were waited for.
+// What a Locker dials with its default options: two mux sessions and, while locks are waited for or held after a wait, up
+// to sixteen wait sessions. With one of these it can wait in the server's queue.
 const (
-	lockerNeeds   = 2 + 4
-	lockerMayHave = lockerNeeds + 16
+	lockerNeeds   = 2 + 1
+	lockerMayHave = 2 + 16
 )
 
 // bound is one of the limits on the number of connections.
@@ -34,7 +34,8 @@ func connections(f facts) Finding {
 		Check: check, Level: level,
 		What: what,
 		Why: fmt.Sprintf("a Locker dials sessions of its own beside the program's pool: %d, and up to %d when many locks "+
-			"are waited for. Without them, taking a lock fails with ErrUnavailable", lockerNeeds, lockerMayHave),
+			"are waited for. Without any, taking a lock fails with ErrUnavailable; with too few, waiters poll",
+			lockerNeeds, lockerMayHave),
 		Do:  b.do,
 		SQL: []string{b.sql},
 	}
