@@ -64,6 +64,8 @@ func (s *Session) abandonLocked(left []*op) {
 			s.finishLocked(o, errEnded{s.cause})
 		case o.kind == release && o.failure == nil:
 			s.endLocked(o, wire.LostBecause(s.cause))
+		case o.kind == release: // of what a try got of its keys: it must not be made again with these alone
+			s.endLocked(o, o.failure)
 		default:
 			s.endLocked(o, errEnded{s.cause})
 		}
