@@ -230,10 +230,19 @@ func (k *sharedKey) leave() error {
 	}
 	k.keys.mu.Unlock()
 	if !last {
-		return nil
+		return k.alive()
 	}
 	err := k.grant.session.release(k.grant)
 	WhenSettled(err, k.gone)
+	return err
+}
+
+// alive returns nil when the key's session answers, so that the key was held until the call: a user that leaves others
+// behind sends no release that would show it.
+func (k *sharedKey) alive() error {
+	ctx, cancel := context.WithTimeout(context.Background(), driver.ReleaseWithin)
+	defer cancel()
+	_, err := k.grant.session.Ask(ctx, lockdb.Heartbeat)
 	return err
 }
 
