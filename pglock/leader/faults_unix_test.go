@@ -144,7 +144,9 @@ func (e *election) hear(p *process, line string) {
 // awaitLeader waits until a process that has met no fault in its term leads, and writes.
 func (e *election) awaitLeader() *process {
 	e.t.Helper()
-	return e.awaitTerm("there is a leader that writes", func(r *reported) bool { return r.leads.After(r.by.hit) && time.Since(r.alive) < time.Second }).by
+	return e.awaitTerm("there is a leader that writes", func(r *reported) bool {
+		return r.leads.After(r.by.hit) && r.writes >= 3 && time.Since(r.alive) < time.Second
+	}).by
 }
 
 // awaitNext waits for the term after a fault.

@@ -64,7 +64,7 @@ func (e *Elector) unavailable(err error) { e.seen(Event{Type: Unavailable, Err: 
 func (e *Elector) seen(event Event) {
 	e.report(event, func() bool {
 		now := view{known: event.Type, leader: event.Leader}
-		own := event.Type == NewLeader && event.Leader.Token == e.token
+		own := event.Type == NewLeader && event.Leader.Token != "" && event.Leader.Token == e.token
 		if e.term != nil || own || now == e.view {
 			return false
 		}
