@@ -30,14 +30,14 @@ func cancelAtRandom(t *testing.T, distance string, times int) {
 	warmUp(t, db, lockers, keys)
 
 	const rounds = 10
-	var cancelledOnes, unanswered atomic.Int64
+	var cancelledOnes atomic.Int64
 	for range rounds {
 		w := newWitness(toldBefore)
 		var workers sync.WaitGroup
 		for worker := range 16 {
 			workers.Go(func() {
 				for range times / rounds / 16 {
-					if cancelSomewhere(t, w, lockers[worker%2], keys, &unanswered) {
+					if cancelSomewhere(t, w, lockers[worker%2], keys) {
 						cancelledOnes.Add(1)
 					}
 				}
@@ -47,9 +47,6 @@ func cancelAtRandom(t *testing.T, distance string, times int) {
 		wantQuiet(t, db, lockers...)
 	}
 	t.Logf("%d acquires were cancelled; %d and %d sessions were opened", cancelledOnes.Load(), openedFirst.Load(), openedSecond.Load())
-	if n := unanswered.Load(); n > cancelledOnes.Load()/10 {
-		t.Errorf("%d acquires say that the server has not answered, though it was only busy", n)
-	}
 	// Sessions beyond those that are kept for the next waits come and go, whether anybody cancels or not.
 	most := someSessions + int32(cancelledOnes.Load()/1000)
 	for _, opened := range []*atomic.Int32{openedFirst, openedSecond} {
@@ -70,9 +67,8 @@ func warmUp(t *testing.T, db *testenv.DB, lockers []*pglock.Locker, keys []pgloc
 	served()
 }
 
-// cancelSomewhere reports whether the acquire was cancelled before it came to anything. It counts those that the server
-// had not answered: where it gets no processor for a while, that is the truth.
-func cancelSomewhere(t *testing.T, w *witness, l *pglock.Locker, keys []pglock.Key, unanswered *atomic.Int64) bool {
+// cancelSomewhere reports whether the acquire was cancelled before it came to anything.
+func cancelSomewhere(t *testing.T, w *witness, l *pglock.Locker, keys []pglock.Key) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	timer := time.AfterFunc(rand.N(5*time.Millisecond), cancel)
 	defer timer.Stop()
@@ -90,12 +86,7 @@ func cancelSomewhere(t *testing.T, w *witness, l *pglock.Locker, keys []pglock.K
 		lock, err = l.Lock(ctx, some(keys, 1)[0], opts...)
 	}
 	if err != nil {
-		switch {
-		case !errors.Is(err, context.Canceled):
-			t.Errorf("a cancelled acquire: %v", err)
-		case errors.Is(err, pglock.ErrUnavailable):
-			unanswered.Add(1)
-		case !errors.Is(err, pglock.ErrNotAcquired):
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, pglock.ErrNotAcquired) {
 			t.Errorf("a cancelled acquire: %v", err)
 		}
 		return true
