@@ -71,7 +71,7 @@ func (s scene) measure(ctx context.Context, server *pgserver.Server, rounds int)
 		if err != nil {
 			return f, err
 		}
-		if one.locks, err = w.explain(ctx, monitordb.Locks, 10, true); err != nil {
+		if one.locks, err = w.explain(ctx, monitordb.Locks, 10); err != nil {
 			return f, err
 		}
 		if one.blockers, err = w.explain(ctx, monitordb.Blockers); err != nil {
