@@ -18,7 +18,7 @@ func (s *Session) leave(ctx context.Context, o *op) error {
 	if withdrawn {
 		s.queue = slices.DeleteFunc(s.queue, func(other *op) bool { return other == o })
 	}
-	why := s.whyQueuedLocked()
+	why := s.whySilentLocked()
 	s.giveUpRightsLocked(o)
 	s.advanceLocked()
 	s.mu.Unlock()
@@ -28,10 +28,7 @@ func (s *Session) leave(ctx context.Context, o *op) error {
 			s.budget.giveBack(o.grant)
 		}
 		s.ops.Put(o)
-		if why == nil || errors.Is(ctx.Err(), context.Canceled) {
-			return context.Cause(ctx)
-		}
-		return noAnswer(ctx, why)
+		return nothingDone(ctx, why)
 	case isCall:
 		return noAnswer(ctx, errNoAnswer)
 	}
@@ -83,8 +80,24 @@ func (o *op) leaveBehindLocked(err error) error {
 	return &driver.Unsettled{Err: err, Done: o.left}
 }
 
-// whyQueuedLocked says what is wrong with a server that has left ops in the queue; nil when it is only busy.
-func (s *Session) whyQueuedLocked() error {
+// nothingDone is the error of a caller whose ctx has ended before the server did anything for it; why is what is wrong with
+// the server, if anything is.
+func nothingDone(ctx context.Context, why error) error {
+	if why == nil || errors.Is(ctx.Err(), context.Canceled) {
+		return context.Cause(ctx)
+	}
+	return noAnswer(ctx, why)
+}
+
+// whySilent says what is wrong with a server that has not answered; nil when it is only busy.
+func (s *Session) whySilent() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.whySilentLocked()
+}
+
+// whySilentLocked is whySilent under mu.
+func (s *Session) whySilentLocked() error {
 	if len(s.batches) > 0 && s.lease.Now().Sub(s.batches[0].sentAt) >= answerPatience {
 		return errNoAnswer
 	}

@@ -160,10 +160,14 @@ func (m *Mux) askForWriter(ctx context.Context, k *sharedKey) error {
 	if m.config.Sessions > 1 {
 		m.dialMore()
 	}
-	value, _, err := k.grant.session.Call(ctx, lockdb.WriterWaits,
+	s := k.grant.session
+	value, _, err := s.Call(ctx, lockdb.WriterWaits,
 		wire.ArrayText([]int64{k.id.Number}), wire.ArrayText([]int16{int16(k.id.Space)}))
-	if err == nil && value == "t" {
+	switch {
+	case err == nil && value == "t":
 		return driver.ErrNotAcquired
+	case errors.Is(err, errNoAnswer): // the question locks nothing, so it can be left unanswered
+		return nothingDone(ctx, s.whySilent())
 	}
 	return explain(ctx, err)
 }

@@ -1,0 +1,61 @@
+package mux
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wiretest"
+)
+
+// Where a Mux has one session, who joins a shared key asks whether a writer waits. A newcomer whose context ends meanwhile
+// was cancelled: that is no fault of a server that is only busy. One that has been silent for long is named.
+func TestMuxNewcomerLeavesTheQuestionForAWriter(t *testing.T) {
+	cancelled := func() (context.Context, context.CancelFunc) {
+		ctx, cancel := context.WithCancel(context.Background())
+		time.AfterFunc(time.Millisecond, cancel)
+		return ctx, cancel
+	}
+	within := func(d time.Duration) func() (context.Context, context.CancelFunc) {
+		return func() (context.Context, context.CancelFunc) { return context.WithTimeout(context.Background(), d) }
+	}
+	for name, c := range map[string]struct {
+		ctx    func() (context.Context, context.CancelFunc)
+		want   error
+		silent bool
+	}{
+		"cancelled":     {cancelled, context.Canceled, false},
+		"soon over":     {within(time.Millisecond), context.DeadlineExceeded, false},
+		"over too late": {within(2 * answerPatience), context.DeadlineExceeded, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				answer := make(chan struct{})
+				r := newRig(t, func(st wiretest.Statement) wiretest.Verdict {
+					if strings.Contains(st.SQL, "pg_locks") {
+						<-answer
+					}
+					return wiretest.Verdict{}
+				})
+				m := New(Config{Sessions: 1, Log: slog.New(slog.DiscardHandler)})
+				m.open.Store(&[]*Session{r.session})
+				first, err := m.TryShared(t.Context(), []driver.Key{key(1)}, nobody{})
+				r.must(err)
+				ctx, cancel := c.ctx()
+				defer cancel()
+				_, err = m.TryShared(ctx, []driver.Key{key(1)}, nobody{})
+				if !errors.Is(err, c.want) || errors.Is(err, driver.ErrUnavailable) != c.silent {
+					t.Errorf("got %v", err)
+				}
+				close(answer)
+				r.must(first.Release(t.Context()))
+				r.close()
+			})
+		})
+	}
+}
