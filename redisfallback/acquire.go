@@ -185,7 +185,7 @@ func (b *Backend) attempt(ctx context.Context, g *grant, i int, calls []call, go
 		}
 	}
 	if b.redlock() && a.refused() && goOn { // it stays in the lines, to be woken
-		b.undo(ctx, g, i, b.releaseCalls(g, i, releaseSilent), t)
+		a.split = b.undo(ctx, g, i, b.releaseCalls(g, i, releaseSilent), t) || a.split // it may have won a node since
 	} else {
 		b.undo(ctx, g, i, b.withdrawCalls(g, i), t)
 	}
@@ -193,14 +193,15 @@ func (b *Backend) attempt(ctx context.Context, g *grant, i int, calls []call, go
 }
 
 // undo takes back what an attempt may have left on the nodes, and waits for a quorum of those that did not fail in it:
-// the rest is in nobody's way, and follows when it can.
-func (b *Backend) undo(ctx context.Context, g *grant, i int, calls []call, before *tally) {
+// the rest is in nobody's way, and follows when it can. It reports whether there was something to take back.
+func (b *Backend) undo(ctx context.Context, g *grant, i int, calls []call, before *tally) bool {
 	drop(g.keys[i].asked)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
 	wanted := min(b.quorum, len(b.nodes)-before.failed)
 	// If they do not answer, what is left ends with its lease. The caller hears why it did not get the lock.
-	_, _ = b.roundUntil(ctx, calls, func(t *tally) bool { return t.yes+t.no >= wanted || t.over() })
+	after, _ := b.roundUntil(ctx, calls, func(t *tally) bool { return t.yes+t.no >= wanted || t.over() })
+	return after.yes > 0
 }
 
 // firstCalls takes a key that is expected to be free.
@@ -234,10 +235,10 @@ func (b *Backend) askCalls(g *grant, i int, line int, again bool) []call {
 func (b *Backend) wait(ctx context.Context, g *grant, i int) error {
 	w := b.waiters.enter(g, i)
 	defer b.waiters.leave(w)
-	failed := false
+	failed, asked, splits := false, false, 0
 	g.polled = b.redlock()
-	for round := 0; ; round++ {
-		a := b.attempt(ctx, g, i, b.askCalls(g, i, lineFor, round > 0), true)
+	for ; ; asked = true {
+		a := b.attempt(ctx, g, i, b.askCalls(g, i, lineFor, asked), true)
 		switch {
 		case a.err == nil:
 			return nil
@@ -248,18 +249,22 @@ func (b *Backend) wait(ctx context.Context, g *grant, i int) error {
 			return a.err
 		}
 		failed = false
-		if !b.rest(ctx, w, a, round) {
+		if splits++; !a.split {
+			splits = 0 // a long wait must not make the next contest long
+		}
+		if !b.rest(ctx, w, a, splits) {
 			b.undo(ctx, g, i, b.withdrawCalls(g, i), b.newTally())
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// rest waits until it is time to ask again, and reports false when ctx ended first.
-func (b *Backend) rest(ctx context.Context, w *waiter, a attempt, round int) bool {
+// rest waits until it is time to ask again, and reports false when ctx ended first. The votes were split so many times in
+// a row.
+func (b *Backend) rest(ctx context.Context, w *waiter, a attempt, splits int) bool {
 	var again <-chan time.Time
-	if a.split { // those who split the votes try again, each at another time
-		limit := min(500*time.Millisecond, 10*time.Millisecond<<min(round, 6))
+	if splits > 0 { // those who split the votes try again, each at another time
+		limit := min(500*time.Millisecond, 5*time.Millisecond<<min(splits, 7))
 		timer := time.NewTimer(rand.N(limit))
 		defer timer.Stop()
 		again = timer.C
