@@ -47,7 +47,7 @@ func handoff(ctx context.Context, l *lab) (_ []report.Line, err error) {
 		return nil, err
 	}
 	line := compared("process A to process B", report.Seconds, series[0], series[1])
-	return []report.Line{line.Aim(report.AtMost, 1.25)}, nil
+	return []report.Line{line.Aim(report.AtMost, 1.15)}, nil
 }
 
 // passAround passes the lock to and fro for d, and returns the median of what that took.

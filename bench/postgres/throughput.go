@@ -18,7 +18,7 @@ const (
 )
 
 // fewGoroutines compares n goroutines with as many plain connections.
-func fewGoroutines(n int) measured {
+func fewGoroutines(n int, least float64) measured {
 	return func(ctx context.Context, l *lab) (_ []report.Line, err error) {
 		r, err := l.held(ctx, n, nil)
 		if err != nil {
@@ -29,7 +29,7 @@ func fewGoroutines(n int) measured {
 		if err != nil {
 			return nil, err
 		}
-		return l.finish(ctx, r, lines, 1)
+		return l.finish(ctx, r, lines, least)
 	}
 }
 
@@ -84,7 +84,7 @@ func delayedGoroutines(n int, least float64) measured {
 		network := delay.New(networkDelay)
 		defer network.Close()
 		open := l.held
-		if n > poolSize {
+		if n >= poolSize {
 			open = l.pooled
 		}
 		r, err := open(ctx, min(n, poolSize), network.Dial)

@@ -85,7 +85,7 @@ func (s Suite[L]) parse(args []string) (Flags, error) {
 	set.DurationVar(&f.Plan.Slice, "slice", 500*time.Millisecond, "how long a slice takes")
 	set.BoolVar(&f.list, "list", false, "list the rows and do nothing")
 	set.BoolVar(&f.json, "json", false, "print JSON instead of a table")
-	set.BoolVar(&f.ShowCPU, "cpu", false, "show the processor time of a pair too, which other load disturbs less")
+	set.BoolVar(&f.ShowCPU, "cpu", true, "show the processor time of a pair too, which other load disturbs less")
 	set.StringVar(&f.cpuProfile, "cpuprofile", "",
 		"write a CPU profile to this `file`; its label contestant tells whose time it is")
 	set.StringVar(&f.memProfile, "memprofile", "", "write a profile of all allocations to this `file`")
