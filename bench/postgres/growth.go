@@ -12,8 +12,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// growth measures how the cost grows with the number of goroutines, and with the locks that the process holds already. It draws
-// both: in the terminal, and as growth.svg.
+// growth measures how the cost grows with the number of goroutines, and with the locks that the process holds already. It
+// draws both in the terminal, and in growth.svg.
 func growth(ctx context.Context, l *lab) (lines []report.Line, err error) {
 	goroutines := plot{Title: "pairs a second by goroutines"}
 	for _, n := range []int{1, 10, 100, 1_000, 10_000} {
@@ -34,7 +34,7 @@ func growth(ctx context.Context, l *lab) (lines []report.Line, err error) {
 		lines = append(lines, rateOf(fmt.Sprintf("64 goroutines, %d held", n), rate))
 	}
 	fmt.Fprint(os.Stderr, goroutines.text(), held.text())
-	return lines, os.WriteFile("growth.svg", []byte(drawing(goroutines, held)), 0o644)
+	return lines, os.WriteFile(l.drawTo, []byte(drawing(goroutines, held)), 0o644)
 }
 
 func rateOf(what string, rate float64) report.Line {

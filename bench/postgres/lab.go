@@ -31,6 +31,7 @@ type lab struct {
 	plan    contest.Plan
 	showCPU bool
 	watch   time.Duration // how long the row of the waiters looks at the server
+	drawTo  string        // the file of the row growth
 	timer   *time.Ticker  // makes waiting processes wake alike: a Go process with a timer does faster than one without
 }
 
@@ -39,7 +40,8 @@ func newLab(ctx context.Context, f suite.Flags) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lab{server: server, plan: f.Plan, showCPU: f.ShowCPU, watch: 6 * time.Second, timer: time.NewTicker(2 * time.Millisecond)}
+	l := &lab{server: server, plan: f.Plan, showCPU: f.ShowCPU, watch: 6 * time.Second, drawTo: "growth.svg",
+		timer: time.NewTicker(2 * time.Millisecond)}
 	go func() {
 		for range l.timer.C { // for all contestants alike; it never ends, as the process does
 		}

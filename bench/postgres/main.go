@@ -3,7 +3,7 @@
 // starts a throw-away server for that, and prints a table of figures and ratios in which every target is marked as
 // reached or not.
 //
-//	go run ./postgres [-only REGEXP] [-rounds N] [-slice DURATION] [-cpu] [-json] [-cpuprofile FILE]
+//	go run ./postgres [-only REGEXP] [-rounds N] [-slice DURATION] [-cpu=false] [-json] [-cpuprofile FILE]
 //
 // The contestants of a row take turns in short slices, in an order that changes from round to round, and a ratio is the
 // median of those of the single rounds. What is compared holds on the machine it was measured on: clients and server

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) {
 func TestEveryRowCanBeMeasured(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	l, err := newLab(ctx, suite.Flags{Plan: contest.Plan{Rounds: 1, Slice: 200 * time.Millisecond}, ShowCPU: true})
+	l, err := newLab(ctx, suite.Flags{Plan: contest.Plan{Rounds: 1, Slice: 50 * time.Millisecond}, ShowCPU: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,7 @@ func TestEveryRowCanBeMeasured(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	l.watch = 100 * time.Millisecond
+	l.watch, l.drawTo = 100*time.Millisecond, filepath.Join(t.TempDir(), "growth.svg")
 	for _, r := range rows {
 		t.Run(r.Name, func(t *testing.T) {
 			lines, err := r.Run(ctx, l)
