@@ -283,6 +283,7 @@ type lockConfig struct {
 
 type txConfig struct {
 	acquisition
+	derived                  bool // maxWait comes from the context's deadline
 	allowStale, allowStandby bool
 }
 

@@ -11,15 +11,25 @@ import (
 )
 
 // LockTx takes the lock for the rest of the transaction tx, with pg_advisory_xact_lock; commit and rollback free it.
-// It waits until it is granted, ctx ends, or [MaxWait] has passed, in one round trip whatever the connection's query
-// execution mode, and works through transaction poolers. (When MaxWait has passed, three more tell who is in the way.)
+// It waits until it is granted, ctx ends, or [MaxWait] has passed. A lock that is free is one round trip, whatever the
+// connection's query execution mode, and works through transaction poolers. (When MaxWait has passed, three more find
+// out who is in the way.)
+//
+// When ctx has a deadline, the wait ends a tenth of the remaining time before it (at most a second, at least 50 ms, but
+// never more than half of it). The error is then a *[WaitError] that names the holders and matches
+// [context.DeadlineExceeded], and the transaction can go on: what is left of the deadline is for a rollback, or an
+// answer. A wait under a deadline is one round trip more.
 //
 // It refuses, before anything is locked, a transaction that would read older data than the lock protects
 // ([ErrStaleSnapshot]) and a hot standby ([ErrStandby]); after a refusal, and after MaxWait, the transaction can go on.
-// When ctx ends the wait, which comes as a *[WaitError] that matches the context's error, pgx closes the connection
-// unless it is configured otherwise, and the transaction is over in any case. So it is when PostgreSQL resolves a
-// deadlock against this transaction, which comes as its own error (40P01), and when the session's own lock_timeout ends
-// the wait, which comes as a *[WaitError].
+// When ctx is cancelled during the wait, which comes as a *[WaitError] that matches the context's error, pgx closes the
+// connection unless it is configured otherwise, and the transaction is over in any case. So it is when PostgreSQL
+// resolves a deadlock against this transaction, which comes as its own error (40P01), and when without a deadline the
+// session's own lock_timeout ends the wait, which comes as a *[WaitError].
+//
+// The wait keeps the connection. As many waiting transactions as a pool has connections leave none for any other query.
+// For keys that are contended use [TryLockTx], or a short MaxWait, or take the lock with [Locker.Lock] before the
+// transaction begins and write under [Lock.GuardTx].
 //
 // The lock is PostgreSQL's own: reentrant within its transaction, freed early by ROLLBACK TO a savepoint set before it,
 // and unaware of Lockers. A goroutine that holds [Locker.Lock] of a key and calls LockTx of the same key waits for
@@ -46,13 +56,20 @@ func lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool, opts []TxOption) 
 	if err := checkTx(tx, key); err != nil {
 		return failed("lock", key, 0, err)
 	}
-	if wait && c.bounded {
+	if wait {
+		c = c.below(ctx, tx.Conn())
+	}
+	if wait && c.bounded && !c.derived {
 		return boundedLockTx(ctx, tx, []Key{key}, c)
 	}
-	asked := ask(wait, key)
-	statement := lockStatements[lockForm{key.k.Space, c.shared, wait}]
+	// A lock that is free costs less without a bound, so under a deadline it is tried first.
+	asked := ask(wait && !c.derived, key)
+	statement := lockStatements[lockForm{key.k.Space, c.shared, asked.waits}]
 	var outcome txOutcome
 	err = oneRoundTrip{tx}.QueryRow(ctx, statement, statementArgs(key, c)...).Scan(&outcome)
+	if err == nil && outcome == held && wait {
+		return boundedLockTx(ctx, tx, []Key{key}, c)
+	}
 	return asked.result(ctx, outcome, err)
 }
 
@@ -74,7 +91,7 @@ func LockAllTx(ctx context.Context, tx pgx.Tx, keys []Key, opts ...TxOption) err
 		return failed("lock", keys[0], len(keys)-1, err)
 	}
 	keys = inOrder(keys)
-	if c.bounded {
+	if c = c.below(ctx, tx.Conn()); c.bounded {
 		return boundedLockTx(ctx, tx, keys, c)
 	}
 	asked := ask(true, keys...)
@@ -95,16 +112,25 @@ type TxBeginner interface {
 // frees the lock, when the lock is not granted, when fn returns an error, and when fn panics. The error is fn's own,
 // the lock's, or that of beginning or committing. The transaction has the session's default isolation level, and where
 // db is a transaction itself the lock lasts until that one ends.
+//
+// The wait keeps the connection, as with [LockTx]. When ctx ends while a pool has no connection to begin with, the error
+// says how many are in use, and matches [ErrUnavailable] and the context's error.
 func BeginFunc(ctx context.Context, db TxBeginner, key Key, fn func(pgx.Tx) error, opts ...TxOption) error {
 	if db == nil || fn == nil {
 		return failed("begin a transaction and lock", key, 0, errors.New("the TxBeginner or the function is nil"))
 	}
-	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+	began := false
+	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		began = true
 		if err := LockTx(ctx, tx, key, opts...); err != nil {
 			return err
 		}
 		return fn(tx)
 	})
+	if err != nil && !began {
+		return fullPool(ctx, db, key, err)
+	}
+	return err
 }
 
 // checkTx refuses what can be refused without asking the server.

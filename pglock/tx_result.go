@@ -21,6 +21,7 @@ const (
 	refusedStandby txOutcome = "pglock_standby"
 	refusedStale   txOutcome = "pglock_stale_snapshot"
 	refusedHeld    txOutcome = "pglock_held" // in a batch, where held is an error
+	timedOut       txOutcome = "timed out"   // by the session's own lock_timeout
 )
 
 func (o txOutcome) err() error {
@@ -29,6 +30,8 @@ func (o txOutcome) err() error {
 		return nil
 	case held, refusedHeld:
 		return &WaitError{}
+	case timedOut:
+		return &WaitError{Err: errOwnTimeout}
 	case refusedStandby:
 		return fmt.Errorf("%w: its advisory locks exclude nobody on another server "+
 			"(connect to the primary, or use AllowStandby)", ErrStandby)

@@ -21,14 +21,23 @@ func boundedLockTx(ctx context.Context, tx pgx.Tx, keys []Key, c txConfig) error
 	asked := ask(true, keys...)
 	spaces, numbers := arrays(keys)
 	tag, err := tx.Exec(ctx, statements, pgx.QueryExecModeSimpleProtocol,
-		spaces, numbers, c.shared, milliseconds(c.maxWait), c.allowStandby, c.allowStale)
+		spaces, numbers, c.shared, milliseconds(c.maxWait), c.derived, c.allowStandby, c.allowStale)
 	outcome := unknown
-	if outcomes := [...]txOutcome{unknown, granted, held, refusedStandby, refusedStale}; tag.RowsAffected() < int64(len(outcomes)) {
+	if outcomes := [...]txOutcome{unknown, granted, held, refusedStandby, refusedStale, timedOut}; tag.RowsAffected() < int64(len(outcomes)) {
 		outcome = outcomes[tag.RowsAffected()]
 	}
 	err = asked.result(ctx, outcome, err)
-	if wait := (*WaitError)(nil); errors.As(err, &wait) && wait.Err == nil {
-		wait.Holders, wait.Err = holdersTx(ctx, tx, keys)
+	wait := (*WaitError)(nil)
+	if !errors.As(err, &wait) || outcome != held && outcome != timedOut {
+		return err
+	}
+	var broken error
+	wait.Holders, broken = holdersTx(ctx, tx, keys)
+	switch {
+	case broken != nil:
+		wait.Err = errors.Join(wait.Err, broken)
+	case outcome == held && c.derived:
+		wait.Err = errDeadlineNear
 	}
 	return err
 }

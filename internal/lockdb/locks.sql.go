@@ -15,8 +15,9 @@ SELECT pg_catalog.set_config('pglock.spaces', ($1::pg_catalog.int2[])::pg_catalo
        pg_catalog.set_config('pglock.numbers', ($2::pg_catalog.int8[])::pg_catalog.text, true),
        pg_catalog.set_config('pglock.shared', ($3::pg_catalog.bool)::pg_catalog.text, true),
        pg_catalog.set_config('pglock.max_wait', ($4::pg_catalog.int8)::pg_catalog.text, true),
-       pg_catalog.set_config('pglock.allow_standby', ($5::pg_catalog.bool)::pg_catalog.text, true),
-       pg_catalog.set_config('pglock.allow_stale', ($6::pg_catalog.bool)::pg_catalog.text, true)
+       pg_catalog.set_config('pglock.own_timeout', ($5::pg_catalog.bool)::pg_catalog.text, true),
+       pg_catalog.set_config('pglock.allow_standby', ($6::pg_catalog.bool)::pg_catalog.text, true),
+       pg_catalog.set_config('pglock.allow_stale', ($7::pg_catalog.bool)::pg_catalog.text, true)
 `
 
 type BeginBoundedWaitParams struct {
@@ -24,6 +25,7 @@ type BeginBoundedWaitParams struct {
 	Numbers      []int64
 	Shared       bool
 	MaxWaitMs    int64
+	OwnTimeout   bool
 	AllowStandby bool
 	AllowStale   bool
 }
@@ -32,13 +34,18 @@ type BeginBoundedWaitParams struct {
 // an exception block (a subtransaction) survives the error of lock_timeout, and a DO block is the only one that needs
 // nothing installed. It takes no parameters and returns nothing, so both travel in settings local to the transaction,
 // and the outcome comes back as the number of rows of the last statement: 1 granted, 2 not in time, 3 and 4 the
-// refusals. No rows are no answer. The settings are read before the first lock is asked for.
+// refusals, 5 not within the session's own lock_timeout. No rows are no answer. The settings are read before the first
+// lock is asked for.
+//
+// A bound that the caller asked for takes the place of the session's own lock_timeout; one that comes from a context's
+// deadline (own_timeout) leaves a shorter one in force.
 func (q *Queries) BeginBoundedWait(ctx context.Context, arg BeginBoundedWaitParams) error {
 	_, err := q.db.Exec(ctx, BeginBoundedWait,
 		arg.Spaces,
 		arg.Numbers,
 		arg.Shared,
 		arg.MaxWaitMs,
+		arg.OwnTimeout,
 		arg.AllowStandby,
 		arg.AllowStale,
 	)
@@ -55,10 +62,15 @@ DECLARE
         pg_catalog.current_setting('pglock.max_wait')::pg_catalog.float8 OPERATOR(pg_catalog./) 1000::pg_catalog.float8);
     remaining pg_catalog.int8;
     lock_timeout_before pg_catalog.text := pg_catalog.current_setting('lock_timeout');
+    own pg_catalog.int8 := 0;
+    late pg_catalog.int4 := 2;
     outcome pg_catalog.int4 := 1;
     class pg_catalog.int4;
     object pg_catalog.int4;
 BEGIN
+    IF pg_catalog.current_setting('pglock.own_timeout')::pg_catalog.bool THEN
+        own := pg_catalog.date_part('epoch', lock_timeout_before::pg_catalog.interval) OPERATOR(pg_catalog.*) 1000::pg_catalog.float8;
+    END IF;
     IF NOT pg_catalog.current_setting('pglock.allow_standby')::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN
         outcome := 3;
     ELSIF NOT pg_catalog.current_setting('pglock.allow_stale')::pg_catalog.bool
@@ -69,6 +81,11 @@ BEGIN
             FOR i IN 1 .. pg_catalog.array_length(numbers, 1) LOOP
                 remaining := pg_catalog.ceil(pg_catalog.date_part('epoch', deadline OPERATOR(pg_catalog.-)
                     pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) 1000::pg_catalog.float8)::pg_catalog.int8;
+                late := 2;
+                IF own OPERATOR(pg_catalog.>) 0 AND own OPERATOR(pg_catalog.<) remaining THEN
+                    late := 5;
+                    remaining := own;
+                END IF;
                 PERFORM pg_catalog.set_config('lock_timeout', greatest(remaining, 1)::pg_catalog.text, true);
                 class := numbers[i] OPERATOR(pg_catalog.>>) 32;
                 object := numbers[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32;
@@ -85,7 +102,7 @@ BEGIN
             PERFORM pg_catalog.set_config('lock_timeout', lock_timeout_before, true);
         EXCEPTION WHEN lock_not_available THEN
             -- The subtransaction's end has put lock_timeout back and freed what this block had locked.
-            outcome := 2;
+            outcome := late;
         END;
     END IF;
     PERFORM pg_catalog.set_config('pglock.outcome', outcome::pg_catalog.text, true);

@@ -1,0 +1,67 @@
+package pglock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// below returns c with a bound on the wait that comes before ctx's deadline, unless MaxWait's does. When the end of a
+// context meets a statement pgx closes the connection, and nobody can be asked who is in the way any more.
+func (c txConfig) below(ctx context.Context, conn *pgx.Conn) txConfig {
+	deadline, ok := ctx.Deadline()
+	if !ok || !speaksSimpleProtocol(conn) {
+		return c
+	}
+	left := time.Until(deadline)
+	wait := left - reserve(left)
+	if wait <= 0 || c.bounded && c.maxWait <= wait {
+		return c
+	}
+	c.maxWait, c.bounded, c.derived = wait, true, true
+	return c
+}
+
+// reserve returns how much of the time until a deadline is kept for what comes after the wait.
+func reserve(left time.Duration) time.Duration {
+	return min(max(left/10, minReserve), maxReserve, left/2)
+}
+
+const (
+	minReserve = 50 * time.Millisecond
+	maxReserve = time.Second
+)
+
+// speaksSimpleProtocol reports whether pgx can send what a bounded wait needs.
+func speaksSimpleProtocol(conn *pgx.Conn) bool {
+	if conn == nil {
+		return false
+	}
+	server := conn.PgConn()
+	return server.ParameterStatus("client_encoding") == "UTF8" && server.ParameterStatus("standard_conforming_strings") == "on"
+}
+
+var (
+	errDeadlineNear = fmt.Errorf("the context's deadline is near: %w", context.DeadlineExceeded)
+	errOwnTimeout   = errors.New("the session's own lock_timeout has passed")
+)
+
+// fullPool explains why a transaction did not begin when that was since its pool had no connection for it.
+func fullPool(ctx context.Context, db TxBeginner, key Key, err error) error {
+	pool, ok := db.(interface{ Stat() *pgxpool.Stat })
+	if !ok || ctx.Err() == nil {
+		return err
+	}
+	stat := pool.Stat()
+	if stat.AcquiredConns() < stat.MaxConns() {
+		return err
+	}
+	return failed("begin a transaction and lock", key, 0, fmt.Errorf(
+		"%w: all %d connections of the pool are in use, and transactions that wait for locks keep theirs "+
+			"(bound waits with MaxWait, or take contended locks with a Locker): %w",
+		ErrUnavailable, stat.MaxConns(), contextError(ctx, err)))
+}

@@ -1,0 +1,161 @@
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// txSoon is a deadline that a test waits out, with room for the questions that follow the wait on a loaded machine.
+const txSoon = 2 * time.Second
+
+func TestLockTxBelowADeadlineKeepsTheConnectionAndNamesTheHolder(t *testing.T) {
+	t.Parallel()
+	db, key := testenv.Database(t), pglock.NewKey("invoice:42")
+	holder := txHold(t, db, key)
+	txExec(t, holder, "SET application_name = 'billing'")
+	for name, opts := range map[string][]pglock.TxOption{
+		"LockTx": nil, "LockAllTx": nil, "LockTx with a MaxWait beyond the deadline": {pglock.MaxWait(txLong)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn := db.Connect(t)
+			tx := txBegin(t, conn)
+			ctx, cancel := context.WithTimeout(t.Context(), txSoon)
+			defer cancel()
+			lock := txForms[0].lock
+			if strings.HasPrefix(name, "LockAllTx") {
+				lock = txForms[1].lock
+			}
+
+			wait := txWantWaitError(t, lock(ctx, tx, key, opts...), key)
+
+			if !errors.Is(wait, context.DeadlineExceeded) {
+				t.Errorf("the error does not match the context's: %v", wait)
+			}
+			if ctx.Err() != nil {
+				t.Error("the wait went on to the deadline")
+			}
+			txWantHolder(t, wait, holder)
+			if conn.IsClosed() {
+				t.Fatal("the connection was closed")
+			}
+			txWantUsable(t, tx)
+		})
+	}
+}
+
+func TestLockTxBelowADeadlineLeavesAShorterLockTimeoutInForce(t *testing.T) {
+	t.Parallel()
+	db, key := testenv.Database(t), pglock.NewKey("invoice:42")
+	holder, tx := txHold(t, db, key), txBegin(t, db.Connect(t))
+	txExec(t, holder, "SET application_name = 'billing'")
+	txExec(t, tx, "SET LOCAL lock_timeout = '20ms'")
+	ctx, cancel := context.WithTimeout(t.Context(), txLong)
+	defer cancel()
+	for _, form := range txForms[:2] {
+		wait := txWantWaitError(t, form.lock(ctx, tx, key), key)
+		if errors.Is(wait, context.DeadlineExceeded) || !strings.Contains(wait.Error(), "lock_timeout") {
+			t.Errorf("%s: the error is %v", form.name, wait)
+		}
+		txWantHolder(t, wait, holder)
+		txWantUsable(t, tx)
+		if got := txShow(t, tx.Conn(), "lock_timeout"); got != "20ms" {
+			t.Errorf("%s: lock_timeout is %s afterwards", form.name, got)
+		}
+		// MaxWait takes its place, as ever.
+		wait = txWantWaitError(t, form.lock(ctx, tx, key, pglock.MaxWait(100*time.Millisecond)), key)
+		if wait.Waited < 100*time.Millisecond || wait.Err != nil {
+			t.Errorf("%s: MaxWait gave way to lock_timeout: %v", form.name, wait)
+		}
+	}
+}
+
+func TestLockTxBelowADeadlineIsGrantedWhenTheHolderLeaves(t *testing.T) {
+	t.Parallel()
+	db, key := testenv.Database(t), pglock.NewKey("invoice:42")
+	for _, form := range txForms[:2] {
+		holder, tx := txHold(t, db, key), txBegin(t, db.Connect(t))
+		ctx, cancel := context.WithTimeout(t.Context(), txLong)
+		defer cancel()
+		result := txGo(func() error { return form.lock(ctx, tx, key) })
+		db.WaitForWaiters(t, 1)
+		txCheck(t, holder.Commit(t.Context()))
+		txCheck(t, <-result)
+		if got := txShow(t, tx.Conn(), "lock_timeout"); got != "0" {
+			t.Errorf("%s: lock_timeout is %s afterwards", form.name, got)
+		}
+		txCheck(t, tx.Rollback(t.Context()))
+	}
+}
+
+func TestLockTxOfAFreeKeyBelowADeadlineIsOneRoundTrip(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	ctx, cancel := context.WithTimeout(t.Context(), txLong)
+	defer cancel()
+	for _, mode := range txModes {
+		for _, form := range txForms[:2] {
+			var turns *txTurns
+			tx := txBegin(t, txConnect(t, db.ConnString(), func(config *pgx.ConnConfig) {
+				config.DefaultQueryExecMode = mode
+				turns = txCountTurns(config)
+			}))
+			var err error
+			n := turns.during(func() { err = form.lock(ctx, tx, pglock.NewKey(mode.String()+form.name)) })
+			txCheck(t, err)
+			if n != 1 {
+				t.Errorf("%s in mode %v took %d round trips", form.name, mode, n)
+			}
+		}
+	}
+}
+
+func TestLockTxBelowADeadlineNeedsNoSimpleProtocol(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	ctx, cancel := context.WithTimeout(t.Context(), txLong)
+	defer cancel()
+	for _, setting := range []string{"client_encoding = LATIN1", "standard_conforming_strings = off"} {
+		tx := txBegin(t, db.Connect(t))
+		txExec(t, tx, "SET "+setting)
+		for _, form := range txForms[:2] {
+			txCheck(t, form.lock(ctx, tx, pglock.NewKey("invoice:42")))
+		}
+		txCheck(t, tx.Rollback(t.Context()))
+	}
+}
+
+func TestBeginFuncSaysThatThePoolIsFull(t *testing.T) {
+	t.Parallel()
+	db, key := testenv.Database(t), pglock.NewKey("invoice:42")
+	config := db.Config(t)
+	config.MaxConns = 1
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	txCheck(t, err)
+	t.Cleanup(pool.Close)
+	nothing := func(pgx.Tx) error { return nil }
+	txCheck(t, pglock.BeginFunc(t.Context(), pool, key, func(pgx.Tx) error {
+		ctx, cancel := context.WithTimeout(t.Context(), txShort)
+		defer cancel()
+		err := pglock.BeginFunc(ctx, pool, key, nothing)
+		if !errors.Is(err, pglock.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) ||
+			errors.Is(err, pglock.ErrNotAcquired) || !strings.Contains(err.Error(), "all 1 connections of the pool are in use") {
+			t.Errorf("with a full pool the error is %v", err)
+		}
+		return nil
+	}))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := pglock.BeginFunc(ended, pool, key, nothing); errors.Is(err, pglock.ErrUnavailable) {
+		t.Errorf("with a pool that is not full the error is %v", err)
+	}
+}
