@@ -52,7 +52,7 @@ func (t tables) locks() iter.Seq2[identity, *monitordb.LocksRow] {
 func group(t tables, found map[string]Session) map[identity]*Lock {
 	grouped := map[identity]*Lock{}
 	for id, row := range t.locks() {
-		if marksSession(id, row) || marksLeader(id) {
+		if marksSession(id, row) || marksLock(id) {
 			continue
 		}
 		lock := grouped[id]

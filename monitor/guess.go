@@ -44,6 +44,8 @@ func (l Lock) Label() string {
 		return fmt.Sprintf("semaphore %s, %d used", l.Key, l.Used)
 	case l.Kind == Leader:
 		return "leader of " + l.Key
+	case l.Kind == Tick:
+		return "tick of " + l.Key
 	}
 	var likely []string
 	for _, guess := range l.Guesses {

@@ -14,8 +14,8 @@ func (id identity) key() driver.KeyID {
 	return driver.KeyID{Space: driver.Space(id.objsubid), Number: id.number}
 }
 
-// marksLeader reports whether a lock only says that another one is a leader's.
-func marksLeader(id identity) bool { return lockkeys.IsLeaderMark(id.key()) }
+// marksLock reports whether a lock only says what another one is for.
+func marksLock(id identity) bool { return lockkeys.IsMark(id.key()) }
 
 // hasSemaphores reports whether some lock is one of a semaphore.
 func (t tables) hasSemaphores() bool {
@@ -27,18 +27,25 @@ func (t tables) hasSemaphores() bool {
 	return false
 }
 
-// recognisePrimitives finds out which locks are leaders', and makes one of all those of a semaphore.
+// recognisePrimitives finds out which locks are those of leaders and of runs of jobs, and makes one of all those of a
+// semaphore.
 func recognisePrimitives(grouped map[identity]*Lock, t tables) {
 	marks := map[identity]bool{}
 	for id := range t.locks() {
-		if marksLeader(id) {
+		if marksLock(id) {
 			marks[id] = true
 		}
 	}
 	for id, lock := range grouped {
-		mark := lockkeys.LeaderMark(id.key())
-		if marks[identity{id.database, int16(mark.Space), mark.Number}] {
+		has := func(mark lockkeys.Mark) bool {
+			key := mark.Of(id.key())
+			return marks[identity{id.database, int16(key.Space), key.Number}]
+		}
+		switch {
+		case has(lockkeys.LeaderMark):
 			lock.Kind = Leader
+		case has(lockkeys.TickMark):
+			lock.Kind = Tick
 		}
 	}
 	foldSemaphores(grouped, t)

@@ -10,6 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/leader"
+	"github.com/pglock-toolkit/pglock/pglock/schedule"
 	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 )
 
@@ -152,6 +153,29 @@ func TestLeaderIsShownAsLeader(t *testing.T) {
 	}
 	awaitLock(t, pool, "it is a lock again", func(l monitor.Lock) bool { return l.Kind == monitor.PlainLock })
 	if err := plain.Unlock(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTickIsShownAsTick(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	pool := db.Pool(t)
+	if err := migrations.Up(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := schedule.New(primitivesLocker(t, db))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = jobs.Run(t.Context(), "nightly-report", time.Unix(0, 0), func(context.Context, *pglock.Lock) error {
+		s := awaitLock(t, pool, "a tick is run", func(l monitor.Lock) bool {
+			return l.Kind == monitor.Tick && l.Label() == "tick of nightly-report" && len(l.Holders) == 1
+		})
+		wantOneLock(t, s)
+		return nil
+	})
+	if err != nil {
 		t.Error(err)
 	}
 }

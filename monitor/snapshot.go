@@ -94,6 +94,8 @@ const (
 	PlainLock LockKind = "lock"
 	// Leader is the lock that the leader of an election holds (package leader), and that the candidates wait for.
 	Leader LockKind = "leader"
+	// Tick is the lock of a job that is being run for one of its due times (package schedule).
+	Tick LockKind = "tick"
 	// Semaphore is a semaphore (package semaphore), whose locks are shown as one: its Holders have one permit each, and
 	// are there once for each; its Waiters stand in line. One of them holds the gate and looks for a permit that is
 	// released; it waits for no one session, so it has no WaitingSince and is blocked by none. Its key is that of the gate.

@@ -75,6 +75,8 @@ const (
 	UseLeaderMark    UseKind = "leader mark"      // by which the monitor knows a leader
 	UsePermit        UseKind = "semaphore permit" // a slot of a semaphore, see package semaphore
 	UseSemaphoreGate UseKind = "semaphore gate"   // the place at the head of a semaphore's line
+	UseTick          UseKind = "tick"             // the lock of a job that runs once for each due time, see package schedule
+	UseTickMark      UseKind = "tick mark"        // by which the monitor knows a tick
 )
 
 // Use says what a lock is for, to an [Observer]. The zero Use is a lock that was asked for directly.

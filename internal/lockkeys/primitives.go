@@ -14,13 +14,13 @@ import (
 //
 //	semaphore   mark "ps" | 36 bits of the user's key | 12 bits: 0 the gate, from 1 on the slots
 //	leader      mark "pl" | 48 bits of the user's key
+//	tick        mark "pt" | 48 bits of the key of the job's lock
 //
 // Two semaphores whose keys agree in the 36 bits share their slots, which can keep them waiting but never exceeds a
 // limit; among 10,000 names that is likely once in 1,400 databases. As raw keys they are the same on every backend: on
 // Redis too a semaphore is told by the number of its key, not by its name.
 const (
 	semaphoreMark = 0x7073
-	leaderMark    = 0x706c
 	markShift     = 48
 	slotBits      = 12
 	semaphoreBits = markShift - slotBits
@@ -56,14 +56,24 @@ func ParseSemaphore(key driver.KeyID) (id SemaphoreID, slot int, ok bool) {
 	return SemaphoreID(key.Number >> slotBits & (1<<semaphoreBits - 1)), int(key.Number & MaxSlots), true
 }
 
-// LeaderMark returns the key that the leader of an election holds beside the election's own.
-func LeaderMark(key driver.KeyID) driver.KeyID {
-	return driver.KeyID{Space: driver.Pair, Number: leaderMark<<markShift | int64(fold(key, markShift))}
+// Mark says what a lock is for: who holds that holds another key beside it, shared.
+type Mark int64
+
+// The marks.
+const (
+	LeaderMark Mark = 0x706c
+	TickMark   Mark = 0x7074
+)
+
+// Of returns the key that is held beside key.
+func (m Mark) Of(key driver.KeyID) driver.KeyID {
+	return driver.KeyID{Space: driver.Pair, Number: int64(m)<<markShift | int64(fold(key, markShift))}
 }
 
-// IsLeaderMark reports whether key is the mark of a leader.
-func IsLeaderMark(key driver.KeyID) bool {
-	return key.Space == driver.Pair && key.Number>>markShift == leaderMark
+// IsMark reports whether key is one that is held beside another.
+func IsMark(key driver.KeyID) bool {
+	mark := Mark(key.Number >> markShift)
+	return key.Space == driver.Pair && (mark == LeaderMark || mark == TickMark)
 }
 
 // SemaphorePrefix begins the names that [SemaphoreName] makes.

@@ -17,7 +17,7 @@ func TestSemaphoreKeysAreReadBack(t *testing.T) {
 		for _, slot := range []int{0, 1, MaxSlots} {
 			made := id.Key(slot)
 			gotID, gotSlot, ok := ParseSemaphore(made)
-			if !ok || gotID != id || gotSlot != slot || IsLeaderMark(made) {
+			if !ok || gotID != id || gotSlot != slot || IsMark(made) {
 				t.Errorf("%s, slot %d: read back as %v, %v, %v", name, slot, gotID, gotSlot, ok)
 			}
 			if other, twice := seen[made]; twice {
@@ -25,17 +25,18 @@ func TestSemaphoreKeysAreReadBack(t *testing.T) {
 			}
 			seen[made] = name
 		}
-		mark := LeaderMark(key)
-		if _, _, ok := ParseSemaphore(mark); ok || !IsLeaderMark(mark) {
-			t.Errorf("%s: the mark of a leader is taken for a slot", name)
+		for _, mark := range []driver.KeyID{LeaderMark.Of(key), TickMark.Of(key)} {
+			if _, _, ok := ParseSemaphore(mark); ok || !IsMark(mark) {
+				t.Errorf("%s: a mark is taken for a slot", name)
+			}
+			if other, twice := seen[mark]; twice {
+				t.Errorf("%s and %s share a mark", name, other)
+			}
+			seen[mark] = name
 		}
-		if other, twice := seen[mark]; twice {
-			t.Errorf("%s and %s share a mark", name, other)
-		}
-		seen[mark] = name
 	}
 	for _, key := range []driver.KeyID{{}, {Space: driver.Bigint, Number: Semaphore(driver.KeyID{}).Key(1).Number}, driver.PairID(IdentityClass, 5), driver.PairID(-1, -1)} {
-		if _, _, ok := ParseSemaphore(key); ok || IsLeaderMark(key) {
+		if _, _, ok := ParseSemaphore(key); ok || IsMark(key) {
 			t.Errorf("%v is taken for a key of a primitive", key)
 		}
 	}
@@ -45,9 +46,9 @@ func TestSemaphoreKeysAreReadBack(t *testing.T) {
 func TestSemaphoreKeysDoNotChange(t *testing.T) {
 	hash := driver.KeyID{Space: driver.Bigint, Number: 6688477336110245193} // "invoice:42"
 	for name, got := range map[string]driver.KeyID{
-		"slot": Semaphore(hash).Key(3), "mark": LeaderMark(hash), "pair": Semaphore(driver.PairID(7, -42)).Key(0),
+		"slot": Semaphore(hash).Key(3), "mark": LeaderMark.Of(hash), "tick": TickMark.Of(hash), "pair": Semaphore(driver.PairID(7, -42)).Key(0),
 	} {
-		want := map[string][2]int32{"slot": {1886598125, 1886003203}, "mark": {1886142131, 991590811}, "pair": {1886617600, 167936}}[name]
+		want := map[string][2]int32{"slot": {1886598125, 1886003203}, "mark": {1886142131, 991590811}, "tick": {1886666419, 991590811}, "pair": {1886617600, 167936}}[name]
 		if class, object, _ := got.Pair(); class != want[0] || object != want[1] {
 			t.Errorf("%s: (%d, %d), want %v", name, class, object, want)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/mark"
 )
 
 // Run campaigns until ctx ends: it waits for the lock, calls lead, unlocks when lead has returned, and campaigns again
@@ -108,7 +109,7 @@ func (e *Elector) campaign(ctx context.Context, lead func(context.Context, *pglo
 	defer stopAsking()
 	token := e.config.identity + "/" + rand.Text()
 	e.campaignsAs(token)
-	lock, err := e.locker.Lock(candidacy, e.key, pglock.WithToken(token), use(pglock.UseLeader, e.key))
+	lock, err := e.locker.Lock(candidacy, e.key, pglock.WithToken(token), mark.Use(pglock.UseLeader, e.key))
 	if err != nil {
 		return nil, err
 	}

@@ -9,13 +9,13 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
-	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
+	"github.com/pglock-toolkit/pglock/pglock/internal/mark"
 )
 
 // term is one time of leading.
 type term struct {
 	lock     *pglock.Lock
-	mark     *pglock.Lock    // by which the monitor knows a leader; may be nil
+	mark     mark.Mark       // by which the monitor knows a leader
 	ctx      context.Context // lead's
 	withdraw context.CancelCauseFunc
 	since    driver.Instant
@@ -34,7 +34,7 @@ type termKey struct{}
 // term, and if that comes before lead is called, lead is called with a context that has ended.
 func (e *Elector) begin(candidacy context.Context, withdraw context.CancelCauseFunc, lock *pglock.Lock) *term {
 	t := &term{lock: lock, withdraw: withdraw, since: driver.Now(), done: make(chan struct{})}
-	t.mark = e.takeMark(candidacy)
+	t.mark = mark.Take(candidacy, e.locker, lockkeys.LeaderMark, pglock.UseLeaderMark, e.key)
 	t.ctx = lock.Context(context.WithValue(candidacy, termKey{}, t))
 	context.AfterFunc(t.ctx, func() { t.endedAt() })
 	e.mu.Lock()
@@ -57,9 +57,7 @@ func (t *term) endedAt() driver.Instant {
 func (e *Elector) serve(t *term, lead func(context.Context, *pglock.Lock) error) (err error) {
 	defer func() {
 		why := context.Cause(t.ctx) // before Unlock, which is a cause too
-		if t.mark != nil {
-			_ = t.mark.Unlock(t.ctx) // it says nothing about the term
-		}
+		t.mark.Unlock(t.ctx)
 		if unlockErr := t.lock.Unlock(context.WithoutCancel(t.ctx)); unlockErr != nil && !errors.Is(unlockErr, pglock.ErrUnlocked) {
 			err = joinOnce(err, unlockErr)
 		}
@@ -75,24 +73,6 @@ func (e *Elector) serve(t *term, lead func(context.Context, *pglock.Lock) error)
 	}()
 	e.report(Event{Type: Elected}, nil)
 	return lead(t.ctx, t.lock)
-}
-
-// takeMark takes the mark of a leader, where the monitor can see it. The term does not depend on it. It is shared, since
-// the leader before may still be giving it back.
-func (e *Elector) takeMark(ctx context.Context) *pglock.Lock {
-	if !bridge.Monitored(e.locker) {
-		return nil
-	}
-	class, object, _ := lockkeys.LeaderMark(e.key.ID()).Pair()
-	mark, err := e.locker.TryLock(ctx, pglock.PairKey(class, object), pglock.Shared(), use(pglock.UseLeaderMark, e.key))
-	if err != nil {
-		return nil
-	}
-	return mark
-}
-
-func use(kind pglock.UseKind, key pglock.Key) pglock.LockOption {
-	return bridge.WithUse(string(kind), key).(pglock.LockOption)
 }
 
 // joinOnce adds an error unless it is known already.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/mark"
 )
 
 // run is one run.
@@ -30,15 +32,18 @@ func (r *run) locked(ctx context.Context, do work) error {
 	if err := r.await(ctx, driver.TickLook); err != nil {
 		return err
 	}
-	var opts []pglock.LockOption
+	locker, key := r.jobs.locker, pglock.NewKey(r.name)
+	opts := []pglock.LockOption{mark.Use(pglock.UseTick, key)}
 	if r.config.atMost > 0 {
 		opts = append(opts, pglock.MaxHold(r.config.atMost))
 	}
 	if r.config.bounded {
 		opts = append(opts, pglock.MaxWait(r.config.maxWait))
 	}
-	return r.jobs.locker.Do(ctx, pglock.NewKey(r.name), func(ctx context.Context, lock *pglock.Lock) error {
+	return locker.Do(ctx, key, func(ctx context.Context, lock *pglock.Lock) error {
 		start := driver.Now()
+		m := mark.Take(ctx, locker, lockkeys.TickMark, pglock.UseTickMark, key)
+		defer m.Unlock(ctx)
 		err := do(ctx, lock)
 		if err == nil {
 			sleep(ctx, r.config.atLeast-driver.Now().Sub(start)) // ctx ends with the lock

@@ -11,6 +11,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
+	"github.com/pglock-toolkit/pglock/pglock/internal/mark"
 )
 
 // MaxPermits is the largest number of permits that a semaphore can have.
@@ -57,8 +58,8 @@ func New(l *pglock.Locker, key pglock.Key, n int, opts ...Option) (*Semaphore, e
 		locker: l, key: key, n: n, config: c, name: lockkeys.SemaphoreName(key.String(), n),
 		keys: keys(key, n), wake: make(chan struct{}, 1), mine: make([]*pglock.Lock, n+1),
 	}
-	s.gate = []pglock.LockOption{use(pglock.UseSemaphoreGate, key)}
-	s.slot = []pglock.LockOption{use(pglock.UsePermit, key)}
+	s.gate = []pglock.LockOption{mark.Use(pglock.UseSemaphoreGate, key)}
+	s.slot = []pglock.LockOption{mark.Use(pglock.UsePermit, key)}
 	return s, nil
 }
 
@@ -81,10 +82,6 @@ func keys(key pglock.Key, n int) []pglock.Key {
 		all[slot] = pglock.PairKey(class, object)
 	}
 	return all
-}
-
-func use(kind pglock.UseKind, key pglock.Key) pglock.LockOption {
-	return bridge.WithUse(string(kind), key).(pglock.LockOption)
 }
 
 // Key returns the key of the semaphore.

@@ -1,0 +1,39 @@
+// Package mark says what the locks of primitives are for: to the Observer, and to the monitor, which sees only keys.
+package mark
+
+import (
+	"context"
+
+	"github.com/pglock-toolkit/pglock/internal/lockkeys"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
+)
+
+// Use is the option that says to the Observer what a lock is for.
+func Use(kind pglock.UseKind, key pglock.Key) pglock.LockOption {
+	return bridge.WithUse(string(kind), key).(pglock.LockOption)
+}
+
+// Mark is a lock that is held beside another one. The zero Mark holds none.
+type Mark struct{ lock *pglock.Lock }
+
+// Take takes the mark of the lock of key, where the monitor can see it. Nothing depends on it, so it is the zero Mark
+// when it cannot be had. It is shared, since the holder before may still be giving it back.
+func Take(ctx context.Context, l *pglock.Locker, m lockkeys.Mark, kind pglock.UseKind, key pglock.Key) Mark {
+	if !bridge.Monitored(l) {
+		return Mark{}
+	}
+	class, object, _ := m.Of(key.ID()).Pair()
+	lock, err := l.TryLock(ctx, pglock.PairKey(class, object), pglock.Shared(), Use(kind, key))
+	if err != nil {
+		return Mark{}
+	}
+	return Mark{lock}
+}
+
+// Unlock gives the mark back.
+func (m Mark) Unlock(ctx context.Context) {
+	if m.lock != nil {
+		_ = m.lock.Unlock(ctx) // it says nothing about the lock that it stood beside
+	}
+}
