@@ -93,6 +93,14 @@ const stableJSON = `{
       "holders": [
         {
           "mode": "shared",
+          "seen_since": "2026-01-02T03:04:05.000006Z",
+          "code": {
+            "source": "waited",
+            "statement": "SELECT 1",
+            "tags": {
+              "action": "pay"
+            }
+          },
           "pid": 0,
           "gid": "tx-1",
           "prepared_at": "2026-01-02T03:04:05.000006Z",
@@ -157,6 +165,7 @@ func TestTheJSONFormIsStable(t *testing.T) {
 	then := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 	age := func(n int64) *int64 { return &n }
 	object := int32(-7)
+	seenCode := &monitor.Code{Source: monitor.SeenWaiting, Statement: "SELECT 1", Tags: map[string]string{"action": "pay"}}
 	s := monitor.Snapshot{
 		Version: monitor.FormatVersion, TakenAt: then, ServerVersion: "17.0", Database: "shop", Role: "dba",
 		DetailsHidden: "role \"dba\" may not",
@@ -170,7 +179,7 @@ func TestTheJSONFormIsStable(t *testing.T) {
 			Guesses: []monitor.Guess{{
 				Tool: "Rails", Text: "Rails migrations of database shop", Confidence: monitor.Probably}},
 			Number: 6688477336110245193, Class: 1557282060, Object: -1234567, DatabaseOID: 16384, Database: "shop",
-			Holders: []monitor.Holder{{Mode: monitor.Shared, Session: monitor.Session{
+			Holders: []monitor.Holder{{Mode: monitor.Shared, SeenSince: &then, Code: seenCode, Session: monitor.Session{
 				GID: "tx-1", PreparedAt: &then, User: "app", Database: "shop", XIDAge: age(100), Hidden: []string{}}}},
 			Waiters: []monitor.Waiter{{Mode: monitor.Exclusive, WaitingSince: &then, WaitingEstimated: true,
 				Session: monitor.Session{

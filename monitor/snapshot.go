@@ -123,6 +123,12 @@ func (l Lock) ID() pglock.KeyID {
 type Holder struct {
 	// Mode is how it holds the lock.
 	Mode Mode `json:"mode"`
+	// SeenSince is when it was first seen to hold the lock, in an unbroken row of snapshots up to this one: it has held the
+	// lock at least since then. [Take] sees one snapshot only and leaves it nil, as it does Code; package journal fills
+	// both in.
+	SeenSince *time.Time `json:"seen_since"`
+	// Code says which code took the lock; nil when that was not seen.
+	Code *Code `json:"code"`
 	Session
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/term"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/monitor/journal"
 )
 
 const monitorHelp = `Show the advisory locks of a server: who holds which, who waits for whom, and
@@ -46,6 +47,11 @@ CSV are as they are, if not on a terminal: with control characters, and with = +
 server goes away, pglock says so on the standard error, or in the view, and goes
 on when it is back.
 
+With --events it prints what happens to keys that are or were waited for, a line
+each: acquired, passed on, released, wait began and ended, deadlock, session
+ended; with -o ndjson as JSON. It is computed from one snapshot to the next, so
+what begins and ends within an --interval is not seen.
+
 Names that only somebody else knows can be given: --names FILE has one on each
 line, or a pattern such as invoice:{1..1000}. A name in a comment or string of
 a session's query is believed when its hash is the key. Without a name a key
@@ -70,6 +76,7 @@ type watch struct {
 	check    check
 	options  []monitor.Option // that the flags stand for
 	schema   bool
+	events   bool
 }
 
 func newMonitor() *cobra.Command {
@@ -96,6 +103,7 @@ func newMonitor() *cobra.Command {
 	flags.StringArrayVar(&m.keys, "key", nil, "show this `KEY` only; may be given more than once")
 	flags.BoolVar(&m.schema, "json-schema", false, "print the JSON Schema of --output json, and exit")
 	flags.BoolVar(&m.waiting, "waiting", false, "show only locks that somebody waits for")
+	flags.BoolVar(&m.events, "events", false, "print what happens to contended keys instead of snapshots")
 	flags.BoolVar(&m.readOnly, "read-only", false, "have no keys that end sessions")
 	complete(cmd, "key")
 	return cmd
@@ -151,6 +159,10 @@ func (m *watch) filter(cmd *cobra.Command) (view.Filter, error) {
 		return filter, misuse(cmd, "--interval must be more than 0")
 	case m.once && cmd.Flags().Changed("interval"):
 		return filter, misuse(cmd, "--once contradicts --interval")
+	case m.events && m.once:
+		return filter, misuse(cmd, "--events contradicts --once: an event is what happens between two snapshots")
+	case m.events && m.output == formatCSV:
+		return filter, misuse(cmd, "--events has no CSV (use --output ndjson)")
 	case m.check.wanted(cmd) && !m.once:
 		return filter, misuse(cmd, "--warn-if-waiting and --fail-if-waiting need --once")
 	case m.check.wanted(cmd) && cmd.Flags().Changed("output"):
@@ -179,6 +191,8 @@ type printer interface {
 
 func (m *watch) printer(db database, filter view.Filter) printer {
 	switch {
+	case m.events:
+		return newAppender(db, nil)
 	case m.output == formatJSON:
 		return newAppender(db, filtered(filter, view.JSON))
 	case m.output == formatNDJSON:
@@ -200,27 +214,37 @@ func (m *watch) showOnce(ctx context.Context, db database, pool *pgxpool.Pool, f
 // showAll fails when there was no first snapshot: a server that has never answered is most likely the wrong one.
 func (m *watch) showAll(ctx context.Context, db database, pool *pgxpool.Pool, filter view.Filter) error {
 	p, first := m.printer(db, filter), true
-	for snapshot, err := range monitor.Watch(ctx, pool, time.Duration(m.interval), m.options...) {
-		switch {
-		case err == nil:
-			err = p.show(snapshot)
-		case first:
-			err = db.failed(err)
-		default:
-			err = p.missed(err)
-		}
-		if err != nil {
-			return errors.Join(err, p.close())
-		}
+	o := newObserver(pool, m.options)
+	err := o.watch(ctx, time.Duration(m.interval), func(s *monitor.Snapshot, events []journal.Event, err error) error {
+		wasFirst := first
 		first = false
+		switch {
+		case err != nil && wasFirst:
+			return db.failed(err)
+		case err != nil:
+			return p.missed(err)
+		case m.events:
+			return errors.Join(p.show(nil), m.printEvents(shownEvents(filter, events)))
+		}
+		return p.show(s)
+	})
+	return errors.Join(err, p.close())
+}
+
+func (m *watch) printEvents(events []journal.Event) error {
+	switch m.output {
+	case formatJSON:
+		return view.EventsJSON(os.Stdout, events)
+	case formatNDJSON:
+		return view.EventsNDJSON(os.Stdout, events)
 	}
-	return p.close()
+	return view.EventLines(os.Stdout, events)
 }
 
 // appender writes each snapshot behind the last one.
 type appender struct {
 	db     database
-	write  func(io.Writer, *monitor.Snapshot) error
+	write  func(io.Writer, *monitor.Snapshot) error // nil: snapshots are not written
 	absent bool
 }
 
@@ -232,6 +256,9 @@ func (a *appender) show(s *monitor.Snapshot) error {
 	if a.absent {
 		say(os.Stderr, "%s answers again", a.db.target)
 		a.absent = false
+	}
+	if a.write == nil {
+		return nil
 	}
 	return a.write(os.Stdout, s)
 }

@@ -20,23 +20,23 @@ import (
 // fillsScreen reports whether the view can have the whole terminal. It reads keys from the standard input, or else from
 // the controlling terminal.
 func (m *watch) fillsScreen() bool {
-	return m.output == formatTable && term.Is(os.Stdout) && os.Getenv("TERM") != "dumb" &&
+	return m.output == formatTable && !m.events && term.Is(os.Stdout) && os.Getenv("TERM") != "dumb" &&
 		(term.Is(os.Stdin) || term.Controlled())
 }
 
 // fillScreen shows the view, and leaves the last snapshot on the terminal.
 func (m *watch) fillScreen(ctx context.Context, db database, pool *pgxpool.Pool, filter view.Filter) error {
-	first, err := monitor.Take(ctx, pool, m.options...)
+	o := newObserver(pool, m.options)
+	first, err := o.take(ctx)
 	if err != nil {
 		return db.failed(err)
 	}
 	var log aside
 	last, err := tui.Run(ctx, tui.Options{
-		Target: db.target,
-		First:  first,
-		Take: func(ctx context.Context) (*monitor.Snapshot, error) {
-			return monitor.Take(ctx, pool, m.options...)
-		},
+		Target:   db.target,
+		First:    first,
+		Take:     o.take,
+		Events:   o.happened,
 		Interval: time.Duration(m.interval),
 		Filter:   filter,
 		End:      m.ender(db, pool, &log),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/monitor/journal"
 )
 
 // openDetails opens those of the selected row.
@@ -90,7 +91,8 @@ func (m Model) keyText(at place, width int) []string {
 	t.add(1, "%s", plural(len(lock.Holders), "holder"))
 	for i := range lock.Holders[:min(len(lock.Holders), mostListed)] {
 		holder := &lock.Holders[i]
-		m.describe(t, &holder.Session, fmt.Sprintf("holds it %s", view.Printable(string(holder.Mode))))
+		m.describe(t, &holder.Session, holdPhrase(m.snapshot, holder))
+		t.fact(3, "code", view.Printable(journal.CodeText(holder.Code)))
 	}
 	t.rest(len(lock.Holders))
 	t.gap()

@@ -35,7 +35,7 @@ type helpGroup struct {
 func (m Model) helpGroups() []helpGroup {
 	k := m.keys
 	return []helpGroup{
-		{"Pages", []key.Binding{k.keys, k.tree, k.sessions, k.next, k.previous, k.open, k.info, k.log, k.help}},
+		{"Pages", []key.Binding{k.keys, k.tree, k.sessions, k.next, k.previous, k.open, k.info, k.log, k.journal, k.help}},
 		{"Rows", []key.Binding{k.up, k.down, k.pageUp, k.pageDown, k.top, k.bottom, k.order, k.reverse, k.filter, k.back,
 			k.waiting, k.follow, k.copy}},
 		{"Time", []key.Binding{k.pause, k.refresh, k.faster, k.slower}},

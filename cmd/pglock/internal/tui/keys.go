@@ -6,7 +6,7 @@ import "charm.land/bubbles/v2/key"
 type keyMap struct {
 	up, down, pageUp, pageDown, top, bottom key.Binding
 	next, previous, keys, tree, sessions    key.Binding
-	open, info, log, help                   key.Binding
+	open, info, log, journal, help          key.Binding
 	order, reverse, filter, back, waiting   key.Binding
 	follow, copy                            key.Binding
 	pause, refresh, slower, faster          key.Binding
@@ -49,6 +49,7 @@ func newKeyMap(ending bool) keyMap {
 		copy:       bind("y", "copy", "y"),
 		info:       bind("i", "about the server", "i"),
 		log:        bind("l", "log", "l"),
+		journal:    bind("J", "journal", "J"),
 		help:       bind("?", "help", "?"),
 		cancel:     bind("c", "cancel", "c"),
 		terminate:  bind("t", "terminate", "t"),

@@ -99,6 +99,8 @@ func (m Model) anywhere(press tea.KeyPressMsg) (Model, tea.Cmd) {
 		return m.open(pane{title: "about the server", write: infoText})
 	case key.Matches(press, k.log):
 		return m.open(pane{title: "log", write: logText, tail: true})
+	case key.Matches(press, k.journal):
+		return m.open(pane{title: "journal of contended keys", write: journalText, tail: true})
 	case key.Matches(press, k.pause):
 		m.paused = !m.paused
 		if m.paused {

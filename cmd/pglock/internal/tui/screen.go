@@ -188,7 +188,7 @@ func (m Model) footerKeys() []key.Binding {
 		return m.paneKeys()
 	}
 	return slices.DeleteFunc([]key.Binding{k.help, k.quit, k.filter, k.order, k.open, k.pause, k.cancel, k.terminate,
-		k.next, k.follow, k.copy, k.waiting, k.info, k.log}, func(b key.Binding) bool { return !b.Enabled() })
+		k.next, k.follow, k.copy, k.waiting, k.info, k.journal, k.log}, func(b key.Binding) bool { return !b.Enabled() })
 }
 
 // textCursor is where something is typed; nil when nothing is.

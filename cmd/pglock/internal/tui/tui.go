@@ -21,6 +21,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/monitor/journal"
 )
 
 // Options says what is watched, and how.
@@ -31,6 +32,9 @@ type Options struct {
 	First *monitor.Snapshot
 	// Take takes another one. It is called from one goroutine at a time, and must end with its context.
 	Take func(context.Context) (*monitor.Snapshot, error)
+	// Events returns what happened to contended keys up to the last snapshot, the latest last. It may be nil, and must not
+	// wait for anything.
+	Events func() []journal.Event
 	// Interval is the pause between the beginnings of two snapshots.
 	Interval time.Duration
 	// Filter says which locks are shown. Waiting can be changed with a key, Keys cannot.

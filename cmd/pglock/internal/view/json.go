@@ -19,11 +19,15 @@ func JSON(w io.Writer, s *monitor.Snapshot) error { return writeJSON(w, s, "  ")
 func NDJSON(w io.Writer, s *monitor.Snapshot) error { return writeJSON(w, s, "") }
 
 func writeJSON(w io.Writer, s *monitor.Snapshot, indent string) error {
+	return encodeJSON(w, s, indent)
+}
+
+func encodeJSON(w io.Writer, value any, indent string) error {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", indent)
-	if err := encoder.Encode(s); err != nil {
+	if err := encoder.Encode(value); err != nil {
 		return err
 	}
 	_, err := w.Write(escaped(text.Bytes()))

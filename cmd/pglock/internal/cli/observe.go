@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/monitor/journal"
+)
+
+// observer takes snapshots, and keeps a journal of what they show. Its methods may be called from many goroutines.
+type observer struct {
+	pool    *pgxpool.Pool
+	options []monitor.Option
+
+	mu      sync.Mutex
+	journal *journal.Journal
+	events  []journal.Event // the latest mostEvents
+	count   int             // of all that there have been
+}
+
+// mostEvents is how many events the view keeps.
+const mostEvents = 5000
+
+func newObserver(pool *pgxpool.Pool, options []monitor.Option) *observer {
+	return &observer{pool: pool, options: options, journal: journal.New()}
+}
+
+// take takes a snapshot and notes what happened since the last one. A snapshot that fails leaves a gap.
+func (o *observer) take(ctx context.Context) (*monitor.Snapshot, error) {
+	s, err := monitor.Take(ctx, o.pool, o.options...)
+	s, _, err = o.note(ctx, s, err)
+	return s, err
+}
+
+// note adds the outcome of an attempt to take a snapshot to the journal, and returns what happened.
+func (o *observer) note(ctx context.Context, s *monitor.Snapshot, err error) (*monitor.Snapshot, []journal.Event, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err != nil {
+		if ctx.Err() == nil {
+			o.journal.Missed(err)
+		}
+		return nil, nil, err
+	}
+	ended, err := journal.Ended(ctx, o.pool, o.journal.Gone(s))
+	if err != nil {
+		ended = nil // the snapshot is good; that sessions have ended is then not among the events
+	}
+	events := o.journal.See(s, ended...)
+	o.count += len(events)
+	o.events = append(o.events, events...)
+	o.events = slices.Clone(o.events[max(0, len(o.events)-mostEvents):])
+	return s, events, nil
+}
+
+// happened returns what happened, the latest last, and how many events there have been.
+func (o *observer) happened() []journal.Event {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.events
+}
+
+// watch takes a snapshot every interval until ctx ends or the consumer stops, as [monitor.Watch] does.
+func (o *observer) watch(ctx context.Context, every time.Duration, each func(*monitor.Snapshot, []journal.Event, error) error) error {
+	for s, err := range monitor.Watch(ctx, o.pool, every, o.options...) {
+		s, events, err := o.note(ctx, s, err)
+		if err := each(s, events, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shownEvents are those about the keys that the filter shows, and those about no key.
+func shownEvents(f view.Filter, events []journal.Event) []journal.Event {
+	return slices.DeleteFunc(slices.Clone(events), func(e journal.Event) bool {
+		if e.Objsubid == 0 || len(f.Keys) == 0 {
+			return false
+		}
+		lock := monitor.Lock{Objsubid: e.Objsubid, Number: e.Number}
+		return !view.Filter{Keys: f.Keys}.Shows(lock)
+	})
+}

@@ -1,0 +1,33 @@
+package tui
+
+import (
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/monitor/journal"
+)
+
+// journalText lists what happened to contended keys, as far as there is room in a pane that is written anew for each
+// snapshot.
+func journalText(m Model, width int) []string {
+	t := &text{width: width}
+	var events []journal.Event
+	if m.options.Events != nil {
+		events = m.options.Events()
+	}
+	if len(events) == 0 {
+		t.add(1, "no key has been waited for yet")
+	}
+	for _, event := range events[max(0, len(events)-longestLog):] {
+		t.add(1, "%s", view.EventText(event))
+	}
+	return t.lines
+}
+
+// holdPhrase says how a lock is held, and since when it was seen to be.
+func holdPhrase(s *monitor.Snapshot, holder *monitor.Holder) string {
+	phrase := "holds it " + view.Printable(string(holder.Mode))
+	if holder.SeenSince != nil {
+		phrase += ", " + journal.HeldText(*holder.SeenSince, s.TakenAt)
+	}
+	return phrase
+}

@@ -1,0 +1,39 @@
+package view
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/pglock-toolkit/pglock/monitor/journal"
+)
+
+// EventText writes an event as a printable line, with the time.
+func EventText(e journal.Event) string {
+	return e.At.UTC().Format("15:04:05") + "  " + Printable(e.String())
+}
+
+// EventLines writes each event on a line for people, with the date.
+func EventLines(w io.Writer, events []journal.Event) error {
+	for _, e := range events {
+		line := e.At.UTC().Format("2006-01-02 15:04:05.000Z") + "  " + Printable(e.String())
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// EventsNDJSON writes each event as JSON on one line.
+func EventsNDJSON(w io.Writer, events []journal.Event) error { return eachJSON(w, events, "") }
+
+// EventsJSON writes each event as an indented JSON value.
+func EventsJSON(w io.Writer, events []journal.Event) error { return eachJSON(w, events, "  ") }
+
+func eachJSON(w io.Writer, events []journal.Event, indent string) error {
+	for _, e := range events {
+		if err := encodeJSON(w, e, indent); err != nil {
+			return err
+		}
+	}
+	return nil
+}

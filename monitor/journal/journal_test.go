@@ -1,0 +1,283 @@
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/monitor/journal"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// scene is a database and a journal of it.
+type scene struct {
+	t  testing.TB
+	db *testenv.DB
+	j  *journal.Journal
+}
+
+func newScene(t testing.TB) *scene { return &scene{t, testenv.Database(t), journal.New()} }
+
+// look takes a snapshot and returns what happened in the scene's database, with its locks.
+func (s *scene) look() (*monitor.Snapshot, []journal.Event) {
+	s.t.Helper()
+	snapshot, err := monitor.Take(s.t.Context(), s.db.Pool(s.t))
+	check(s.t, err)
+	ended, err := journal.Ended(s.t.Context(), s.db.Pool(s.t), s.j.Gone(snapshot))
+	check(s.t, err)
+	events := s.j.See(snapshot, ended...)
+	return snapshot, slices.DeleteFunc(events, func(e journal.Event) bool {
+		return e.Database != "" && e.Database != s.db.Name() || len(e.Steps) > 0 && e.Steps[0].Database != s.db.Name()
+	})
+}
+
+// want looks, and wants these events, each with its session and those it is about.
+func (s *scene) want(texts ...string) (*monitor.Snapshot, []journal.Event) {
+	s.t.Helper()
+	snapshot, events := s.look()
+	var got []string
+	for _, e := range events {
+		got = append(got, brief(e))
+	}
+	if !slices.Equal(got, texts) {
+		s.t.Fatalf("events:\n  %s\nwant:\n  %s", strings.Join(got, "\n  "), strings.Join(texts, "\n  "))
+	}
+	return snapshot, events
+}
+
+func brief(e journal.Event) string {
+	text := string(e.Kind)
+	if e.Key != "" {
+		text += " " + e.Key
+	}
+	if e.Session != nil {
+		text += " " + e.Session.Application
+	}
+	for _, p := range append(e.From, e.BlockedBy...) {
+		text += " < " + p.Application
+	}
+	if e.Reason != "" {
+		text += " (" + e.Reason + ")"
+	}
+	return text
+}
+
+// client is a session with an application_name.
+func (s *scene) client(name string) *pgx.Conn {
+	s.t.Helper()
+	conn := s.db.Connect(s.t)
+	s.exec(conn, "SET application_name = '"+name+"'")
+	return conn
+}
+
+func (s *scene) exec(conn *pgx.Conn, sql string) {
+	s.t.Helper()
+	if _, err := conn.Exec(context.Background(), sql); err != nil {
+		s.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// granted waits until nobody waits in the database.
+func (s *scene) granted() {
+	s.t.Helper()
+	s.db.WaitForWaiters(s.t, 0)
+}
+
+func TestJournalFollowsALockFromHandToHand(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	a, b, c := s.client("a"), s.client("b"), s.client("c")
+	s.exec(a, "SELECT pg_advisory_lock(7)")
+	s.want()
+	s.db.Queue(t, b, "SELECT pg_advisory_lock(7) /*controller='orders',action='pay%20now',traceparent='00-1-2-01'*/")
+	_, events := s.want("wait-began @7 b < a")
+	if e := events[0]; e.WaitingSince == nil || e.BlockedBy[0].SeenSince == nil || e.After == nil ||
+		e.Code == nil || e.Code.Tags["action"] != "pay now" {
+		t.Errorf("a wait that began: %+v", e)
+	}
+	s.db.Queue(t, c, "SELECT pg_advisory_lock(7)")
+	s.want("wait-began @7 c < a < b")
+
+	s.exec(a, "SELECT pg_advisory_unlock(7)")
+	s.db.WaitForWaiters(t, 1)
+	snapshot, events := s.want("passed-on @7 b < a")
+	if e := events[0]; e.WaitedSeconds == nil || e.Code == nil || e.Code.Tags["controller"] != "orders" {
+		t.Errorf("a lock that passed on: %+v", e)
+	}
+	lock, _ := snapshot.Find(pglock.Int64Key(7))
+	if h := lock.Holders[0]; h.SeenSince == nil || !h.SeenSince.Equal(snapshot.TakenAt) || h.Code == nil ||
+		h.Code.Source != monitor.SeenWaiting || !strings.Contains(h.Code.Statement, "pg_advisory_lock(7)") {
+		t.Errorf("the holder: seen since %v, code %+v", h.SeenSince, h.Code)
+	}
+
+	// The idle holder still says which code took the lock, and since when.
+	s.exec(b, "SELECT 'something else'")
+	later, _ := s.want()
+	lock, _ = later.Find(pglock.Int64Key(7))
+	if h := lock.Holders[0]; h.Code == nil || h.Code.Tags["controller"] != "orders" || !h.SeenSince.Equal(snapshot.TakenAt) {
+		t.Errorf("the holder afterwards: seen since %v, code %+v", h.SeenSince, h.Code)
+	}
+
+	s.exec(b, "SELECT pg_advisory_unlock(7)")
+	s.granted()
+	s.want("passed-on @7 c < b")
+	s.exec(c, "SELECT pg_advisory_unlock(7)")
+	s.want("released @7 c")
+	s.exec(a, "SELECT pg_advisory_lock(7)")
+	s.want("acquired @7 a")
+}
+
+func TestJournalTellsTheEndOfASessionFromARelease(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	a, b := s.client("a"), s.client("b")
+	s.exec(a, "SELECT pg_advisory_lock(8), pg_advisory_lock(9)")
+	s.want()
+	s.db.Queue(t, b, "SELECT pg_advisory_lock(8)")
+	s.want("wait-began @8 b < a")
+	check(t, a.Close(context.Background()))
+	s.granted()
+	s.want("passed-on @8 b < a (session ended)", "session-ended a")
+	s.exec(b, "SELECT pg_advisory_unlock(8)")
+	s.want("released @8 b")
+}
+
+func TestJournalSeesAWaitThatIsGivenUp(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	a, b := s.client("a"), s.client("b")
+	s.exec(a, "SELECT pg_advisory_lock(8)")
+	done := make(chan error, 1)
+	go func() {
+		_, err := b.Exec(context.Background(), "SELECT pg_advisory_lock(8)")
+		done <- err
+	}()
+	s.db.WaitForWaiters(t, 1)
+	s.want("wait-began @8 b < a")
+	s.exec(s.client("c"), fmt.Sprintf("SELECT pg_cancel_backend(%d)", b.PgConn().PID()))
+	if err := <-done; err == nil {
+		t.Fatal("the wait was not cancelled")
+	}
+	s.want("wait-ended @8 b")
+}
+
+func TestJournalSeesADeadlockThatThePostgreSQLServerCannotSee(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	a, b := s.client("a"), s.client("b")
+	s.exec(a, "SET deadlock_timeout = '1h'")
+	s.exec(b, "SET deadlock_timeout = '1h'")
+	s.exec(a, "SELECT pg_advisory_lock(1)")
+	s.exec(b, "SELECT pg_advisory_lock(2)")
+	s.db.Queue(t, b, "SELECT pg_advisory_lock(1)")
+	s.want("wait-began @1 b < a")
+	done := make(chan error, 1)
+	go func() {
+		_, err := a.Exec(context.Background(), "SELECT pg_advisory_lock(2)")
+		done <- err
+	}()
+	s.db.WaitForWaiters(t, 2)
+	_, events := s.want("wait-began @2 a < b", "deadlock")
+	if e := events[1]; !e.Certain || len(e.Steps) != 2 || !strings.Contains(e.String(), "deadlock: ") {
+		t.Errorf("the deadlock: %+v", e)
+	}
+	s.exec(s.client("c"), fmt.Sprintf("SELECT pg_cancel_backend(%d)", a.PgConn().PID()))
+	if err := <-done; err == nil {
+		t.Fatal("the wait was not cancelled")
+	}
+	s.want("wait-ended @2 a", "deadlock-over")
+	s.exec(a, "SELECT pg_advisory_unlock(1)")
+	s.granted()
+}
+
+func TestJournalDoesNotClaimThatALockWasHeldThroughAGap(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	a := s.client("a")
+	s.exec(a, "SELECT pg_advisory_lock(5)")
+	first, _ := s.look()
+	s.j.Missed(errors.New("no route to host"))
+	s.j.Missed(errors.New("another"))
+	second, _ := s.want("gap (no route to host)")
+	for _, snapshot := range []*monitor.Snapshot{first, second} {
+		lock, _ := snapshot.Find(pglock.Int64Key(5))
+		if since := lock.Holders[0].SeenSince; since == nil || !since.Equal(snapshot.TakenAt) {
+			t.Errorf("seen since %v in the snapshot of %v", since, snapshot.TakenAt)
+		}
+	}
+}
+
+func TestJournalDoesNotTakePglocksSQLForTheCode(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	open := func() *pglock.Locker {
+		locker, err := pglock.Open(t.Context(), s.db.ConnString())
+		check(t, err)
+		t.Cleanup(func() { check(t, locker.Close(context.Background())) })
+		return locker
+	}
+	lock, err := open().Lock(t.Context(), pglock.Int64Key(3))
+	check(t, err)
+	second := open()
+	got := make(chan *pglock.Lock, 1)
+	go func() {
+		l, _ := second.Lock(t.Context(), pglock.Int64Key(3)) // nil fails the test below
+		got <- l
+	}()
+	s.db.WaitForWaiters(t, 1)
+	_, events := s.look()
+	check(t, lock.Unlock(t.Context()))
+	l := <-got
+	if l == nil {
+		t.Fatal("the second Locker did not get the lock")
+	}
+	_, more := s.look()
+	check(t, l.Unlock(t.Context()))
+	for _, e := range append(events, more...) {
+		if e.Code != nil && (e.Code.Source != monitor.OwnSession || e.Code.Statement != "") {
+			t.Errorf("%s: code %+v", brief(e), e.Code)
+		}
+	}
+	if len(more) != 1 || more[0].Kind != journal.PassedOn || !strings.Contains(more[0].String(), "unknown: pglock session") {
+		t.Errorf("events: %v", more)
+	}
+}
+
+func TestJournalForgetsKeysThatAreNotContendedAnyMore(t *testing.T) {
+	t.Parallel()
+	j := journal.New()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	snapshot := func(locks ...monitor.Lock) *monitor.Snapshot {
+		at = at.Add(journal.Linger + time.Minute)
+		return &monitor.Snapshot{TakenAt: at, Locks: locks}
+	}
+	session := func(pid int32) monitor.Session { return monitor.Session{PID: pid, Since: &at} }
+	lock := monitor.Lock{Key: "@1", Objsubid: 1, Number: 1, Holders: []monitor.Holder{{Session: session(1)}}}
+	contended := lock
+	contended.Waiters = []monitor.Waiter{{Session: session(2)}}
+	for i, step := range []struct {
+		locks  []monitor.Lock
+		events int
+	}{{[]monitor.Lock{contended}, 1}, {nil, 2}, {nil, 0}, {[]monitor.Lock{lock}, 0}} {
+		if events := j.See(snapshot(step.locks...)); len(events) != step.events {
+			t.Errorf("step %d: %v, want %d events", i, events, step.events)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package journal
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// String says in a line what happened, without the time. It contains names and statements as they are: escape control
+// characters before you write it to a terminal.
+func (e Event) String() string {
+	switch e.Kind {
+	case WaitBegan:
+		return fmt.Sprintf("%s: %s waits%s%s%s", e.lock(), e.Session, e.mode(), e.blockedBy(), codeText(e.Code))
+	case WaitEnded:
+		return fmt.Sprintf("%s: %s stopped waiting%s%s", e.lock(), e.Session, e.after(), e.why())
+	case Acquired:
+		return fmt.Sprintf("%s: acquired by %s%s%s%s", e.lock(), e.Session, e.mode(), e.after(), codeText(e.Code))
+	case PassedOn:
+		return fmt.Sprintf("%s: passed from %s to %s%s%s%s%s", e.lock(), parties(e.From), e.Session, e.mode(), e.after(),
+			e.why(), codeText(e.Code))
+	case Released:
+		return fmt.Sprintf("%s: released by %s%s%s", e.lock(), e.Session, e.held(), e.why())
+	case SessionEnded:
+		return fmt.Sprintf("session ended: %s", e.Session)
+	case Deadlock, DeadlockOver:
+		return e.deadlock()
+	case Gap:
+		return "no snapshots: " + strings.Join(strings.Fields(e.Reason), " ")
+	}
+	return string(e.Kind)
+}
+
+func (e Event) lock() string { return e.Key }
+
+func (e Event) mode() string {
+	if e.Mode == monitor.Shared {
+		return " (shared)"
+	}
+	return ""
+}
+
+func (e Event) after() string {
+	if e.WaitedSeconds == nil {
+		return ""
+	}
+	return " after " + age(time.Duration(*e.WaitedSeconds*float64(time.Second)))
+}
+
+func (e Event) why() string {
+	if e.Reason == "" {
+		return ""
+	}
+	return " (" + e.Reason + ")"
+}
+
+func (e Event) held() string {
+	if e.SeenSince == nil || e.After == nil {
+		return ""
+	}
+	return ", held ≥ " + age(e.After.Sub(*e.SeenSince))
+}
+
+func (e Event) blockedBy() string {
+	if len(e.BlockedBy) == 0 {
+		return ""
+	}
+	first := e.BlockedBy[0]
+	text := ", blocked by " + parties(e.BlockedBy)
+	if len(e.BlockedBy) == 1 && first.SeenSince != nil {
+		text += " (" + HeldText(*first.SeenSince, e.At) + ")" + codeText(first.Code)
+	}
+	return text
+}
+
+func (e Event) deadlock() string {
+	kind := "possible deadlock"
+	if e.Certain {
+		kind = "deadlock"
+	}
+	if e.Kind == DeadlockOver {
+		kind += " over"
+	}
+	var steps []string
+	for _, s := range e.Steps {
+		steps = append(steps, fmt.Sprintf("%d waits for %s, held by %d", s.PID, s.Key, s.BlockedBy))
+	}
+	return kind + ": " + strings.Join(steps, "; ")
+}
+
+// String writes a session as its process ID and its application.
+func (p *Party) String() string {
+	switch {
+	case p == nil:
+		return "?"
+	case p.PID == 0 && p.GID == "":
+		return "a prepared transaction"
+	case p.PID == 0:
+		return fmt.Sprintf("prepared transaction %q", p.GID)
+	}
+	return strings.TrimSpace(fmt.Sprintf("%d %s", p.PID, p.Application))
+}
+
+func parties(all []Party) string {
+	const most = 3
+	var texts []string
+	for i := range all[:min(most, len(all))] {
+		texts = append(texts, all[i].String())
+	}
+	if len(all) > most {
+		texts = append(texts, fmt.Sprintf("%d more", len(all)-most))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// HeldText says for how long a lock has been held at least, such as "held ≥ 4m00s, seen since 02:10:00".
+func HeldText(since, now time.Time) string {
+	return fmt.Sprintf("held ≥ %s, seen since %s", age(now.Sub(since)), since.UTC().Format("15:04:05"))
+}
+
+// CodeText says which code took a lock, or the empty string.
+func CodeText(c *monitor.Code) string { return strings.TrimPrefix(codeText(c), ", ") }
+
+func codeText(c *monitor.Code) string {
+	switch {
+	case c == nil:
+		return ""
+	case len(c.Tags) > 0:
+		var tags []string
+		for _, key := range slices.Sorted(maps.Keys(c.Tags)) {
+			tags = append(tags, key+"="+c.Tags[key])
+		}
+		return ", code: " + strings.Join(tags, " ")
+	case c.Source == monitor.OwnSession:
+		return ", code " + string(monitor.OwnSession)
+	case c.Statement != "":
+		return ", statement: " + strings.Join(strings.Fields(c.Statement), " ")
+	}
+	return ""
+}
+
+func age(d time.Duration) string {
+	switch d = max(d, 0); {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Hour:
+		return d.Truncate(time.Second).String()
+	}
+	return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
+}
