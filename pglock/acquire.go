@@ -19,7 +19,7 @@ import (
 // server that has become unreachable may hold the lock until the lease is over.) To know that takes the server's answer:
 // when the server has fallen silent Lock returns up to a second after the end of ctx, and up to five when it waited in
 // the server's queue. A server that cannot be reached is [ErrUnavailable] after one fresh attempt to connect, whatever
-// ctx and MaxWait allow.
+// ctx and MaxWait allow; with [RetryUnavailable] the wait goes on.
 //
 // Locks that are held by one process on several sessions can deadlock without PostgreSQL noticing: who needs several
 // keys takes them with [Locker.LockAll], or bounds the wait.
@@ -63,7 +63,7 @@ func (l *Locker) serve(ctx context.Context, r *request, keys []Key, try bool, op
 		ctx, cancel = context.WithTimeoutCause(ctx, r.config.maxWait, errMaxWait)
 		defer cancel()
 	}
-	lock, err := l.take(ctx, r)
+	lock, err := l.takeInOutage(ctx, r)
 	if err != nil || l.config.observer != nil {
 		waited := driver.Now().Sub(start)
 		if err != nil {
@@ -116,6 +116,9 @@ func (l *Locker) prepare(r *request, keys []Key, try bool, opts []LockOption) er
 		return err
 	}
 	r.try = !wait
+	if r.try && r.config.outage > 0 {
+		return errors.New("pglock: RetryUnavailable contradicts a call that never waits")
+	}
 	r.token = driver.Token{Text: r.config.token}
 	if r.config.token == "" {
 		r.token = l.tokens.next()

@@ -47,6 +47,7 @@ func readLockOptions(opts []LockOption) (bridge.LockOptions, error) {
 	}
 	return bridge.LockOptions{
 		Shared: c.shared, Bounded: c.bounded, MaxWait: c.maxWait, MaxHold: c.maxHold, Token: c.token,
+		Outage: c.outage,
 	}, nil
 }
 

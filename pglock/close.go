@@ -11,14 +11,17 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Close closes the Locker: new acquires and waiting ones fail with [ErrClosed], and Close waits until the locks that are
-// held have been unlocked. When ctx ends before that it ends them itself: their Contexts end, Err is a *[LostError] with
-// reason closed, holders get a grace of up to a second to notice and to call Unlock, and then the locks are released.
-// The error says how many locks were ended so, and matches the context's error.
+// Close closes the Locker. First the channel of [Locker.Closing] is closed, and new acquires and waiting ones fail with
+// [ErrClosed]; then Close waits until the locks that are held have been unlocked. Those that are still held when the time
+// is over it ends itself: their Contexts end, Err is a *[LostError] with reason closed, holders get a grace of up to a
+// second to notice and to call Unlock, and then the locks are released. The error says how many locks were ended so, and
+// matches the context's error.
 //
-// After the end of ctx Close takes at most a quarter of a minute, however many locks there are, and whether the server
-// answers or not: after five seconds the sessions are ended instead, which frees their locks as soon as the server sees
-// it, at the latest when the lease is over.
+// When ctx has a deadline Close returns by then, whether the server answers or not: holders have until a quarter of the
+// time is left, or three seconds if that is less, and what is left is for the grace, the releases and the end of the
+// sessions. A ctx that is cancelled, or had ended before, asks to end at once, for which Close takes up to three seconds.
+// Releases that the server does not confirm in time end with their sessions: it frees the locks as soon as it sees that,
+// at the latest when the lease is over.
 //
 // A second Close returns nil at once.
 func (l *Locker) Close(ctx context.Context) error {
@@ -28,31 +31,99 @@ func (l *Locker) Close(ctx context.Context) error {
 	if backend, ok := l.backend.(driver.Refuser); ok {
 		backend.Refuse()
 	}
-	var err error
-	var ended []loss
-	select {
-	case <-l.drained:
-	case <-ctx.Done():
-		ended, err = l.endAll(context.Cause(ctx))
-	}
-	ctx = context.WithoutCancel(ctx)
-	releases := l.releaseAll(ctx, ended)
-	l.awaitDrained(ctx)
-	releases.stop()
-	within, cancel := context.WithTimeout(ctx, closeWithin)
+	ended, noticed, err := l.awaitHolders(ctx)
+	within, cancel := context.WithDeadline(context.WithoutCancel(ctx), closeBy(ctx))
 	defer cancel()
-	closeErr := l.backend.Close(within)
+	step := time.Until(closeBy(ctx)) / closeSteps
+	grace(noticed, min(step, graceWhenClosed))
+	releases := l.releaseAll(within, ended)
+	l.awaitDrained(within, step)
+	releases.stop()
+	closeErr := inTime(within, func() error { return l.backend.Close(within) })
 	if closeErr != nil {
 		closeErr = fmt.Errorf("pglock: close: %w", closeErr)
 	}
 	l.news.wait(within)
-	return errors.Join(err, releases.err(), closeErr)
+	return errors.Join(err, inTime(within, releases.err), closeErr)
 }
 
-// awaitDrained waits for the last locks to be released. It does not wait for ever: an Unlock, or an acquire that was
+// Closing returns a channel that is closed when [Locker.Close] begins, before it waits for holders. Work that can stop
+// early, and loops that take the lock again and again, should watch it; the contexts of the locks end only when the time
+// that Close has is over.
+func (l *Locker) Closing() <-chan struct{} { return l.closing }
+
+// awaitHolders waits for the locks to be unlocked, and ends those that are still held when that has taken too long.
+func (l *Locker) awaitHolders(ctx context.Context) (ended []loss, noticed []<-chan struct{}, err error) {
+	holders := ctx
+	if deadline, ok := ctx.Deadline(); ok {
+		kept := min(max(time.Until(deadline), 0)/4, keptForClose)
+		var cancel context.CancelFunc
+		holders, cancel = context.WithDeadline(ctx, deadline.Add(-kept))
+		defer cancel()
+	}
+	select {
+	case <-l.drained:
+		return nil, nil, nil
+	case <-holders.Done():
+	}
+	cause := context.Cause(holders)
+	ended, noticed = l.endHeld(cause)
+	if len(ended) == 0 { // the last one was unlocked just then
+		return nil, nil, nil
+	}
+	for _, loss := range ended {
+		l.news.add(loss.report)
+	}
+	return ended, noticed, fmt.Errorf("pglock: close: locks that were still held have been ended (%d): %w", len(ended), cause)
+}
+
+// closeBy returns when Close, which has waited for the holders, has to be done.
+func closeBy(ctx context.Context) time.Time {
+	if ctx.Err() != nil {
+		return time.Now().Add(keptForClose)
+	}
+	by := time.Now().Add(closeWithin)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(by) {
+		return deadline
+	}
+	return by
+}
+
+// grace gives the holders of locks that were ended a moment to notice.
+func grace(noticed []<-chan struct{}, d time.Duration) {
+	over := time.NewTimer(d)
+	defer over.Stop()
+	for _, holder := range noticed {
+		select {
+		case <-holder:
+		case <-over.C:
+			return
+		}
+	}
+}
+
+// inTime runs what may take longer than ctx lasts, and then goes on in the background.
+func inTime(ctx context.Context, run func() error) error {
+	result := make(chan error, 1)
+	go func() { result <- run() }()
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-result: // the end of ctx has ended it
+		return err
+	case <-time.After(afterClose):
+		return errNotInTime
+	}
+}
+
+// awaitDrained waits for the last locks to be released, and leaves kept of the time: an Unlock, or an acquire that was
 // cancelled, may hang, and its session is ended under it.
-func (l *Locker) awaitDrained(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, closeWithin)
+func (l *Locker) awaitDrained(ctx context.Context, kept time.Duration) {
+	deadline, _ := ctx.Deadline()
+	ctx, cancel := context.WithDeadline(ctx, deadline.Add(-kept))
 	defer cancel()
 	select {
 	case <-l.drained:
@@ -65,6 +136,7 @@ func (l *Locker) refuse() bool {
 	if !l.closed.CompareAndSwap(false, true) {
 		return false
 	}
+	close(l.closing)
 	for i := range l.shards {
 		l.refuseIn(&l.shards[i])
 	}
@@ -95,26 +167,6 @@ func (e *entry) refuse() {
 		close(r.ready)
 	}
 	e.queue, e.writers = nil, 0
-}
-
-// endAll ends the locks that are still held, and gives their holders a moment.
-func (l *Locker) endAll(cause error) (ended []loss, err error) {
-	ended, noticed := l.endHeld(cause)
-	if len(ended) == 0 { // the last one was unlocked just then
-		return nil, nil
-	}
-	for _, loss := range ended {
-		l.news.add(loss.report)
-	}
-	grace, cancel := context.WithTimeout(context.Background(), graceWhenClosed)
-	defer cancel()
-	for _, holder := range noticed {
-		select {
-		case <-holder:
-		case <-grace.Done():
-		}
-	}
-	return ended, fmt.Errorf("pglock: close: locks that were still held have been ended (%d): %w", len(ended), cause)
 }
 
 // releases are the locks that Close gives back, side by side, since each may have to wait for a server that is silent.
@@ -189,6 +241,12 @@ func (l *Locker) endHeld(cause error) (ended []loss, noticed []<-chan struct{}) 
 }
 
 const (
+	closeWithin     = 5 * time.Second // for the end of Close when no deadline says less
+	keptForClose    = 3 * time.Second // of a longer deadline, or after a cancel
+	closeSteps      = 3               // grace, releases, end of the sessions
+	afterClose      = 50 * time.Millisecond
 	graceWhenClosed = time.Second
 	releaseTogether = 1000
 )
+
+var errNotInTime = errors.New("not everything was ended in time: the rest goes on in the background")

@@ -32,6 +32,7 @@ type Locker struct {
 	shards    *[shards]shard
 	inUse     atomic.Int64 // keys held, asked for or waited for; counted for WithMaxHeld only
 	closed    atomic.Bool
+	closing   chan struct{} // closed when Close begins
 	undrained atomic.Int32  // shards that are not closed, or not empty
 	drained   chan struct{} // closed when there are none
 
@@ -52,8 +53,7 @@ const (
 	maxLease          = 24 * time.Hour
 	defaultHandoffs   = 1000
 	defaultHandoffFor = 20 * time.Millisecond
-	closeWithin       = 5 * time.Second // how long Close waits for the sessions of the backend to end
-	holdersWithin     = time.Second     // how long a failed wait asks for who was in the way
+	holdersWithin     = time.Second // how long a failed wait asks for who was in the way
 )
 
 // New returns a Locker on the server of pool. It uses the pool's configuration only: the Locker dials sessions of its
@@ -136,7 +136,7 @@ func newLocker(b driver.Backend, config lockerConfig) (*Locker, error) {
 	if err := b.Start(config.env); err != nil {
 		return nil, fmt.Errorf("pglock: %w", err)
 	}
-	l := &Locker{backend: b, config: config, tokens: newTokens(), shards: newShards(), drained: make(chan struct{})}
+	l := &Locker{backend: b, config: config, tokens: newTokens(), shards: newShards(), drained: make(chan struct{}), closing: make(chan struct{})}
 	l.undrained.Store(shards)
 	if named, ok := b.(driver.NamedLocks); ok {
 		l.byName = named.LocksByName()

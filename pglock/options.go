@@ -277,6 +277,7 @@ func (a acquisition) wait(try bool) (bool, error) {
 type lockConfig struct {
 	acquisition
 	maxHold time.Duration
+	outage  time.Duration // RetryUnavailable; 0: none
 	token   string
 	use     *Use // nil: UseLock
 }

@@ -580,8 +580,18 @@ func (s *suite) close() {
 	holder := s.lock(l, key)
 	local, remote := s.start(s.ctx, l, key), s.start(s.ctx, l, theirs)
 	s.waiting(l, 2)
+	select {
+	case <-l.Closing():
+		s.Error("Closing is closed before Close")
+	default:
+	}
 	closed := make(chan error, 1)
 	go func() { closed <- l.Close(s.ctx) }()
+	select {
+	case <-l.Closing():
+	case <-s.ctx.Done():
+		s.Fatal("Closing stays open after Close has begun")
+	}
 	for _, waiter := range []*attempt{local, remote} {
 		s.ended(waiter)
 		if !errors.Is(waiter.err, pglock.ErrClosed) {
@@ -657,6 +667,10 @@ func (s *suite) misuse() {
 	fail("no keys", lock, err)
 	lock, err = l.TryLock(s.ctx, key, pglock.MaxWait(time.Second))
 	fail("TryLock with MaxWait", lock, err)
+	lock, err = l.TryLock(s.ctx, key, pglock.RetryUnavailable(time.Second))
+	fail("TryLock with RetryUnavailable", lock, err)
+	lock, err = l.Lock(s.ctx, key, pglock.RetryUnavailable(0))
+	fail("RetryUnavailable(0)", lock, err)
 	lock, err = l.Lock(s.ctx, key, pglock.MaxWait(-1))
 	fail("a negative MaxWait", lock, err)
 	lock, err = l.Lock(s.ctx, key, pglock.MaxHold(0))

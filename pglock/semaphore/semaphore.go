@@ -175,6 +175,8 @@ func readOptions(opts []pglock.LockOption, try bool) (bridge.LockOptions, error)
 		return o, errors.New("slots of a semaphore are held exclusively: Shared does not fit")
 	case o.Token != "":
 		return o, errors.New("WithToken does not fit a semaphore: the lock of each slot has a token of its own")
+	case o.Outage > 0:
+		return o, errors.New("RetryUnavailable does not fit a semaphore: an outage fails all who wait, who ask again")
 	case try && o.Bounded:
 		return o, errors.New("MaxWait contradicts TryAcquire, which never waits")
 	}

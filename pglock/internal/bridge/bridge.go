@@ -19,6 +19,7 @@ type LockOptions struct {
 	MaxWait time.Duration
 	MaxHold time.Duration // 0: none
 	Token   string        // "": a random one
+	Outage  time.Duration // RetryUnavailable; 0: none
 }
 
 // SlotTx is how a transaction's search for a slot of a semaphore ended.

@@ -1,0 +1,117 @@
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
+)
+
+func TestCloseReturnsByItsDeadline(t *testing.T) {
+	for name, c := range map[string]struct {
+		ctx    func(context.Context) (context.Context, context.CancelFunc)
+		within time.Duration
+		held   time.Duration // how long the holder has until its lock ends
+	}{
+		"a short one": {after(time.Second), time.Second, 750 * time.Millisecond},
+		"a long one":  {after(time.Minute), time.Minute, 57 * time.Second},
+		"passed":      {after(-time.Second), 3 * time.Second, 0},
+		"a cancel":    {cancelledAfter(time.Second), 4 * time.Second, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, err := locktest.NewMemory()
+				if err != nil {
+					t.Fatal(err)
+				}
+				lock := mustLock(t, l, pglock.NewKey("k")) // never unlocked
+				start := time.Now()
+				ended := make(chan time.Duration, 1)
+				go func() { <-lock.Done(); ended <- time.Since(start) }()
+				ctx, cancel := c.ctx(t.Context())
+				defer cancel()
+				err = l.Close(ctx)
+				if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+					t.Errorf("Close returned %v", err)
+				}
+				if took := time.Since(start); took > c.within {
+					t.Errorf("Close took %v", took)
+				}
+				if held := <-ended; held != c.held {
+					t.Errorf("the lock ended after %v, want %v", held, c.held)
+				}
+			})
+		})
+	}
+}
+
+func after(d time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
+	return func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, d) }
+}
+
+func cancelledAfter(d time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
+	return func(ctx context.Context) (context.Context, context.CancelFunc) {
+		ctx, cancel := context.WithCancel(ctx)
+		time.AfterFunc(d, cancel)
+		return ctx, cancel
+	}
+}
+
+// Jobs hear that the Locker closes while their locks are held, and Close waits for them.
+func TestCloseIsKnownToJobsBeforeTheirLocksEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := locktest.NewMemory()
+		if err != nil {
+			t.Fatal(err)
+		}
+		result := make(chan error, 1)
+		go func() {
+			result <- l.Do(t.Context(), pglock.NewKey("k"), func(ctx context.Context, lock *pglock.Lock) error {
+				<-l.Closing()
+				time.Sleep(time.Second) // the rest of the job
+				return lock.Err()
+			})
+		}()
+		synctest.Wait()
+		select {
+		case <-l.Closing():
+			t.Error("Closing was closed before Close")
+		default:
+		}
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := <-result; err != nil {
+			t.Errorf("the job ended with %v", err)
+		}
+	})
+}
+
+// A server that has fallen silent does not keep Close beyond its deadline.
+func TestCloseReturnsByItsDeadlineInABlackHole(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	proxy := newScissors(t, db)
+	l, err := pglock.NewWithConfig(proxy.config(t, db))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range faultKeys(100) {
+		mustLock(t, l, key)
+	}
+	proxy.cut(true, true)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	start := time.Now()
+	if err := l.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Close returned %v", err)
+	}
+	if took := time.Since(start); took > 4*time.Second { // one that waited for the server would take seven
+		t.Errorf("Close took %v", took)
+	}
+}

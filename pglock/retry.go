@@ -1,0 +1,112 @@
+package pglock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// RetryUnavailable lets a wait outlast a server that cannot be reached, for up to max at a time: a restart, a failover, an
+// interruption of the network. Without it such a server is [ErrUnavailable] at once. The call asks again with a pause
+// that grows to a second, until it has its answer, ctx ends, [MaxWait] has passed, or the Locker is closed; the end of ctx
+// or MaxWait in an outage matches [ErrUnavailable] too, and is no *[WaitError]. An outage is over when the server has
+// answered: a wait may ride out any number of them. The place in the queues, of the server and of this process, is lost
+// with each.
+//
+// Only the wait is retried: a lock that is held is lost as ever. What retries cannot mend fails at once: a refused password
+// or role, and a database that does not exist. A max that is not positive is an error, and so is RetryUnavailable
+// given to a call that never waits.
+func RetryUnavailable(max time.Duration) LockOption {
+	return lockOption(func(c *lockConfig) error {
+		if max <= 0 {
+			return fmt.Errorf("pglock: RetryUnavailable(%v): the duration is not positive", max)
+		}
+		c.outage = max
+		return nil
+	})
+}
+
+// takeInOutage is take, again and again while the server cannot be reached, within what RetryUnavailable allows.
+func (l *Locker) takeInOutage(ctx context.Context, r *request) (*Lock, error) {
+	lock, err := l.take(ctx, r)
+	if r.config.outage == 0 {
+		return lock, err
+	}
+	began, pause := driver.Now(), minRetry
+	for mayPass(err) {
+		if r.asked { // the server has answered this attempt at first
+			began, pause = driver.Now(), minRetry
+		}
+		left := r.config.outage - driver.Now().Sub(began)
+		if left <= 0 {
+			return nil, fmt.Errorf("for longer than RetryUnavailable allows (%v): %w", r.config.outage, err)
+		}
+		if ended := l.pauseInOutage(ctx, r, min(pause/2+rand.N(pause/2), left)); ended != nil {
+			if errors.Is(ended, ErrClosed) {
+				return nil, ErrClosed
+			}
+			return nil, fmt.Errorf("%w: %w", ended, err)
+		}
+		pause = min(2*pause, maxRetry)
+		r.again()
+		lock, err = l.take(ctx, r)
+	}
+	return lock, err
+}
+
+// mayPass reports whether err is an outage that may end by itself.
+func mayPass(err error) bool {
+	code := serverError(err).Code
+	return errors.Is(err, ErrUnavailable) && !strings.HasPrefix(code, codeClassAuthorization) && code != codeNoDatabase
+}
+
+// again makes r as it was before it was asked for.
+func (r *request) again() {
+	clear(r.entries)
+	r.entries, r.shards = r.entries[:0], 0
+	r.cancel, r.asked, r.ready, r.lock, r.err = nil, false, nil, nil, nil
+}
+
+// pauseInOutage waits for d as one that waits for the lock. It returns why the wait is over.
+func (l *Locker) pauseInOutage(ctx context.Context, r *request, d time.Duration) error {
+	r.waits(ctx, l.config.observer)
+	s := l.shardOf(r.keys[0].KeyID)
+	s.count(+1)
+	defer s.count(-1)
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-l.closing:
+		return ErrClosed
+	case <-ctx.Done():
+		if cause := context.Cause(ctx); errors.Is(cause, errMaxWait) {
+			return cause
+		}
+		return contextError(ctx, context.Cause(ctx))
+	}
+}
+
+// count counts a call that waits, and asks for nothing meanwhile.
+func (s *shard) count(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts.Waiting += n
+}
+
+const (
+	minRetry = 50 * time.Millisecond
+	maxRetry = time.Second
+)
+
+// Of https://www.postgresql.org/docs/current/errcodes-appendix.html.
+const (
+	codeClassAuthorization = "28"
+	codeNoDatabase         = "3D000"
+)

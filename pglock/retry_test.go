@@ -1,0 +1,123 @@
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// A server that is restarted under one that waits in its queue, and under one that asks while it is down, grants both
+// their locks when it is back.
+func TestRetryUnavailableRidesOutARestart(t *testing.T) {
+	server := testenv.NewServer(t, nil)
+	db := testenv.On(t, server)
+	l, other := openLocker(t, db), openLocker(t, db)
+	key, late := pglock.NewKey("k"), pglock.NewKey("late")
+	holder := mustLock(t, other, key)
+	queued := lockLater(t, l, key, pglock.RetryUnavailable(time.Hour))
+	db.WaitForWaiters(t, 1)
+	if err := server.Down(t.Context(), pgserver.Immediate); err != nil {
+		t.Fatal(err)
+	}
+	awaitDone(t, holder.Done(), "the end of the holder's lock")
+	asked := lockLater(t, l, late, pglock.RetryUnavailable(time.Hour))
+	testenv.WaitUntil(t, "both wait", func() bool { return l.Stats().Waiting == 2 })
+	if _, err := l.Lock(t.Context(), late); !errors.Is(err, pglock.ErrUnavailable) {
+		t.Errorf("without RetryUnavailable the error is %v", err)
+	}
+	if err := server.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, granted := range []<-chan *pglock.Lock{queued, asked} {
+		lock, ok := <-granted
+		if !ok {
+			t.Fatal("no lock was granted")
+		}
+		if err := lock.Verify(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := lock.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	wantQuiet(t, db, l, other)
+}
+
+// openRefused opens a Locker for an address at which nothing listens.
+func openRefused(t *testing.T) *pglock.Locker {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	config, err := pgxpool.ParseConfig("postgres://user@" + address + "/database?sslmode=disable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := pglock.NewWithConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeWithinAMinute(t, l) })
+	return l
+}
+
+func TestRetryUnavailableEnds(t *testing.T) {
+	t.Parallel()
+	l, key := openRefused(t), pglock.NewKey("k")
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, byContext := l.Lock(ctx, key, pglock.RetryUnavailable(time.Hour))
+	if !errors.Is(byContext, context.DeadlineExceeded) {
+		t.Errorf("%v does not match the context's error", byContext)
+	}
+	_, byBound := l.Lock(t.Context(), key, pglock.RetryUnavailable(time.Hour), pglock.MaxWait(200*time.Millisecond))
+	_, byItself := l.Lock(t.Context(), key, pglock.RetryUnavailable(200*time.Millisecond))
+	for _, err := range []error{byContext, byBound, byItself} {
+		if !errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrNotAcquired) {
+			t.Errorf("%v: want ErrUnavailable and not ErrNotAcquired", err)
+		}
+	}
+	for _, err := range []error{byBound, byItself} {
+		if errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v matches the error of a context that has not ended", err)
+		}
+	}
+	closed := make(chan error, 1)
+	go func() { _, err := l.Lock(t.Context(), key, pglock.RetryUnavailable(time.Hour)); closed <- err }()
+	testenv.WaitUntil(t, "it waits", func() bool { return l.Stats().Waiting == 1 })
+	closeWithinAMinute(t, l)
+	if err := <-closed; !errors.Is(err, pglock.ErrClosed) || errors.Is(err, pglock.ErrUnavailable) {
+		t.Errorf("after Close the error is %v", err)
+	}
+	if stats := l.Stats(); stats.Waiting != 0 {
+		t.Errorf("in the end %+v", stats)
+	}
+}
+
+func TestRetryUnavailableGivesUpOnWhatRetriesCannotMend(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	config := db.Config(t)
+	config.ConnConfig.Database = "pglock_no_such_database"
+	l, err := pglock.NewWithConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeWithinAMinute(t, l) })
+	if _, err := l.Lock(aMinute(t), pglock.NewKey("k"), pglock.RetryUnavailable(time.Hour)); txCode(err) != "3D000" || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("without a database the error is %v", err)
+	}
+}
