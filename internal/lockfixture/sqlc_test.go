@@ -124,6 +124,9 @@ func TestSqlcWritesWhatIsHere(t *testing.T) {
 		{"newest", "protobuf", []string{process, "process: {cmd: sqlc-gen-pglock}"}},
 		{"newest", "WASM", []string{process, fmt.Sprintf("wasm: {url: %q, sha256: %x}",
 			"file://"+filepath.Join(plugin(t), "sqlc-gen-pglock.wasm"), sha256.Sum256(wasm))}},
+		{"newest", "a comment inside its query", []string{
+			"-- pglock: lock invoice:{id=invoice_id} max_wait=100ms\n", "",
+			"WHERE id = @invoice_id;", "WHERE id = @invoice_id\n-- pglock: lock invoice:{id=invoice_id} max_wait=100ms\n;"}},
 		{"older", "JSON", nil},
 	} {
 		t.Run(c.version+"/"+c.form, func(t *testing.T) {
@@ -143,6 +146,7 @@ func TestSqlcFailsWithLines(t *testing.T) {
 		"lock invoice:{id} shared", "lock invoice:{nr} shared",
 		"lock invoice:{id} max_wait=100ms savepoint", "lock note:{note}",
 		"WHERE tenant = @tenant;", "WHERE tenant = @tenant;\n-- pglock: lock nightly-report",
+		"-- pglock: lock invoice:{id=invoice_id}", "-- pgclok: lock invoice:{id=invoice_id}",
 		"-- pglock: lock invoice:{id} try\n", "  -- pglock: lock invoice:{id}\n",
 		"tenant text NOT NULL", "tenant mood NOT NULL",
 		"-- name: AddInvoices :copyfrom", "-- name: AddInvoices :copyfrom\n-- pglock: lock nightly-report",
@@ -150,7 +154,8 @@ func TestSqlcFailsWithLines(t *testing.T) {
 	), "generate")
 	for _, want := range []string{
 		"queries.sql:5: query ListInvoices calls pg_advisory_lock",
-		"queries.sql:17: query PayInvoiceResult has a comment \"-- pglock:\" that does not begin its line",
+		"queries.sql:18: the comment \"pglock: lock invoice:{id}\" does not begin its line",
+		"queries.sql:14: \"pgclok: lock invoice:{id=invoice_id} max_wait=100ms\" is misspelled",
 		"queries.sql:22: lock invoice:{nr}: {nr}: query GetInvoice has no parameter nr",
 		"queries.sql:26: lock note:{note}: {note}: query NoteInvoice may get NULL",
 		"queries.sql:36: lock tenant:{tenant}:invoice:{id}: {tenant}: type \"mood\" cannot be part of a key",

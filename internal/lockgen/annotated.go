@@ -13,6 +13,7 @@ import (
 // invoice:{id=$1}; their types are those of the key.
 func (in *Input) ReadAnnotated(file, text string) error {
 	var found problems
+	in.Comments = append(in.Comments, InlineComments(file, text)...)
 	line := 1
 	for _, statement := range statements(text) {
 		q, err := readStatement(file, line, statement)
@@ -31,18 +32,21 @@ func (in *Input) ReadAnnotated(file, text string) error {
 
 // statements cuts the text behind each ; that ends a statement.
 func statements(text string) (all []string) {
-	start := 0
-	for i := 0; i < len(text); {
-		if n := textLength(text[i:]); n > 0 {
-			i += n
-			continue
+	var statement strings.Builder
+	for piece, isText := range pieces(text) {
+		for !isText {
+			before, after, ends := strings.Cut(piece, ";")
+			if !ends {
+				break
+			}
+			statement.WriteString(before + ";")
+			all = append(all, statement.String())
+			statement.Reset()
+			piece = after
 		}
-		if i++; text[i-1] == ';' {
-			all = append(all, text[start:i])
-			start = i
-		}
+		statement.WriteString(piece)
 	}
-	return append(all, text[start:])
+	return append(all, statement.String())
 }
 
 var (
@@ -66,7 +70,7 @@ func readStatement(file string, first int, statement string) (q Query, err error
 		case strings.HasPrefix(line, "-- name:"):
 			return q, fmt.Errorf("%q: want -- name: PayInvoice :exec", line)
 		case isComment:
-			q.Comments = append(q.Comments, Comment{comment, at})
+			q.Comments = append(q.Comments, Comment{Text: comment, At: at})
 		default:
 			sql = append(sql, line)
 		}

@@ -134,52 +134,10 @@ func (p *project) checkSQL(q *query) {
 		p.problems.add(q.At, "query %s calls %s, whose lock outlives the transaction and is orphaned behind a pooler: "+
 			"write -- pglock: lock name:{id} above a query, or use a pglock.Locker", q.Name, called)
 	}
-	if found := anyMark.FindString(q.SQL); found != "" {
-		p.problems.add(q.At, "query %s has a comment %q that does not begin its line: such comments are overlooked, "+
-			"so begin the line with it", q.Name, found)
-	}
-}
-
-// withoutTexts blanks the string constants and comments of SQL.
-func withoutTexts(sql string) string {
-	var b strings.Builder
-	for i := 0; i < len(sql); {
-		n := textLength(sql[i:])
-		if n == 0 {
-			b.WriteByte(sql[i])
-			i++
-			continue
-		}
-		b.WriteByte(' ')
-		i += n
-	}
-	return b.String()
-}
-
-var dollarQuote = regexp.MustCompile(`^\$(?:[A-Za-z_][A-Za-z0-9_]*)?\$`)
-
-// textLength is the length of the constant or comment that sql begins with; 0 when it begins with neither.
-func textLength(sql string) int {
-	end := ""
-	switch {
-	case strings.HasPrefix(sql, "--"):
-		end = "\n"
-	case strings.HasPrefix(sql, "/*"):
-		end = "*/"
-	case sql[0] == '\'':
-		end = "'"
-	default:
-		if end = dollarQuote.FindString(sql); end == "" {
-			return 0
+	if q.At.Line == 0 { // else the front end has found them
+		for _, c := range InlineComments(q.At.File, q.SQL) {
+			c.At = q.At
+			p.readComment(q, c, nil)
 		}
 	}
-	start := len(end)
-	if end == "\n" || end == "*/" {
-		start = 2
-	}
-	n := strings.Index(sql[start:], end)
-	if n < 0 {
-		return len(sql)
-	}
-	return start + n + len(end)
 }

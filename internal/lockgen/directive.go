@@ -18,24 +18,23 @@ type keyDirective struct {
 	low, high int64 // of names=; high is below low where it is not given
 }
 
-// mark is what directives begin with. Case and space are forgiven, so that no directive is overlooked.
-var (
-	mark     = regexp.MustCompile(`(?i)^\s*pglock\s*:\s*(\S*)\s*(.*?)\s*$`)
-	nearMark = regexp.MustCompile(`(?i)^\s*pglock\s+(key|lock)\s`)
-	anyMark  = regexp.MustCompile(`(?im)(--|/\*)\s*pglock\s*:`)
-)
+// mark is what directives begin with. Case and space are forgiven.
+var mark = regexp.MustCompile(`(?i)^\s*` + marker + `\s*:\s*(\S*)\s*(.*?)\s*$`)
 
-// cutDirective returns the verb of a directive and what follows; ok is false for other comments.
+// cutDirective returns the verb of a directive and what follows; ok is false for other comments. What only resembles a
+// directive is an error.
 func cutDirective(comment string) (verb, rest string, ok bool, err error) {
 	match := mark.FindStringSubmatch(comment)
-	switch {
-	case match == nil && nearMark.MatchString(comment):
-		return "", "", false, fmt.Errorf("%q lacks a colon: write pglock: %s", strings.TrimSpace(comment),
-			strings.TrimSpace(strings.TrimSpace(comment)[len("pglock"):]))
-	case match == nil:
-		return "", "", false, nil
+	if match == nil {
+		return "", "", false, checkSpelling(comment)
 	}
 	return strings.ToLower(match[1]), match[2], true, nil
+}
+
+// IsDirective reports whether a comment is a directive, or is meant to be one.
+func IsDirective(comment string) bool {
+	_, _, ok, err := cutDirective(comment)
+	return ok || err != nil
 }
 
 func parseKey(text string) (k keyDirective, err error) {

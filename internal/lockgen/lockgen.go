@@ -33,8 +33,9 @@ func (p Position) String() string {
 
 // Comment is a comment's text without its marks, on one line.
 type Comment struct {
-	Text string
-	At   Position
+	Text   string
+	At     Position
+	Inline bool // it does not begin its line
 }
 
 // Param is a parameter of a query.

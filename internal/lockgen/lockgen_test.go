@@ -14,7 +14,7 @@ import (
 
 // read makes an input of SQL as a front end does, with the types of parameters from a list.
 func read(sql string, params ...Param) Input {
-	in := Input{Options: Options{Package: "locks", Generator: "a test"}}
+	in := Input{Options: Options{Package: "locks", Generator: "a test"}, Comments: InlineComments("q.sql", sql)}
 	q := Query{At: Position{File: "q.sql", Line: 1}, Params: params, Command: ":exec"}
 	for i, line := range strings.Split(sql, "\n") {
 		at := Position{File: "q.sql", Line: i + 1}
@@ -23,7 +23,7 @@ func read(sql string, params ...Param) Input {
 			continue
 		}
 		if text, ok := strings.CutPrefix(line, "--"); ok {
-			q.Comments = append(q.Comments, Comment{text, at})
+			q.Comments = append(q.Comments, Comment{Text: text, At: at})
 			continue
 		}
 		if q.SQL += line; strings.HasSuffix(line, ";") {
@@ -32,7 +32,7 @@ func read(sql string, params ...Param) Input {
 			q = Query{At: at, Params: params, Command: ":exec"}
 		}
 	}
-	in.Comments = q.Comments
+	in.Comments = append(in.Comments, q.Comments...)
 	return in
 }
 
@@ -58,10 +58,12 @@ func TestMistakesAreErrorsWithALineAndAdvice(t *testing.T) {
 		"-- name: A :exec\n-- pglock: lock a:{id} mx=2s\n;":                                            `q.sql:2: lock there is no option "mx=2s": the options are`,
 		"-- name: A :copyfrom\n-- pglock: lock a:{id}\n;":                                              "is :copyfrom",
 		"-- name: A :exec\n;\n-- pglock: lock a:{id}":                                                  "q.sql:3: lock a:{id} belongs to no query",
-		"-- name: A :exec\n-- pglock lock a:{id}\n;":                                                   "lacks a colon: write pglock: lock a:{id}",
+		"-- name: A :exec\n-- pglock lock a:{id}\n;":                                                   `"pglock lock a:{id}" lacks a colon: write "-- pglock: lock a:{id}"`,
 		"-- name: A :exec\n-- pglock: lok a:{id}\n;":                                                   `"lok" is neither key nor lock`,
 		"-- name: A :exec\n-- pglock: lock a:{x=$5}b\n;":                                               "can itself contain",
-		"-- name: A :exec\nSELECT 1 -- pglock: lock a\n;":                                              "does not begin its line",
+		"-- name: A :exec\nSELECT 1 -- pglock: lock a\n;":                                              `q.sql:2: the comment "pglock: lock a" does not begin its line`,
+		"-- name: A :exec\nSELECT 1; -- pglok: lock a\n":                                               `q.sql:2: "pglok: lock a" is misspelled`,
+		"-- name: A :exec\nSELECT E'\\'', $$'$$ /*\npglock: lock a\n*/;":                               `q.sql:2: the comment "pglock: lock a" does not begin its line, or is longer than one`,
 		"-- name: A :exec\n;\n-- name: A :exec\n;":                                                     "there are two queries A",
 		"-- pglock: key a:{id}\n":                                                                      "{id} has no type: write {id bigint}",
 		"-- pglock: key a:{id=x bigint}\n":                                                             "a key has parameters of its own",

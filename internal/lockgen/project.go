@@ -75,6 +75,11 @@ func (p *project) readComment(q *query, c Comment, uses *[]use) {
 	if !ok {
 		return
 	}
+	if c.Inline {
+		p.problems.add(c.At, "the comment %q does not begin its line, or is longer than one: such comments are overlooked, "+
+			"so write %q in a line of its own", strings.TrimSpace(c.Text), correct(verb, rest))
+		return
+	}
 	switch verb {
 	case "key":
 		p.declare(rest, c.At)

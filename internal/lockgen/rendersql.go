@@ -109,7 +109,7 @@ func (p *project) names() string {
 	var s source
 	s.WriteString("# " + strings.TrimSpace(p.head("")) + "\n# The names of this project's locks, as far as they can be listed, " +
 		"for pglock monitor --names.\n# Other names show with WithNames(), or once they have been given to pglock.register.\n")
-	listed := int64(0)
+	listed, most := int64(0), p.defaultNames()
 	for _, k := range p.keys {
 		switch {
 		case len(k.template.Params()) == 0:
@@ -118,7 +118,7 @@ func (p *project) names() string {
 		case hasOneInteger(k.template):
 			low, high := k.low, k.high
 			if high < low {
-				low, high = 1, p.defaultNames()
+				low, high = 1, most
 			}
 			if listed += high - low + 1; listed > mostNames {
 				s.printf("# %s: that would be more than %d names\n", k.template, mostNames)

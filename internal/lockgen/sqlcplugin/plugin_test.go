@@ -18,6 +18,8 @@ func requestOf(options, comment string) string {
 		"plugin_options": %q}`, comment, base64.StdEncoding.EncodeToString([]byte(options)))
 }
 
+func files(sql string) fstest.MapFS { return fstest.MapFS{"sql/a.sql": {Data: []byte(sql)}} }
+
 func config(text string) fstest.MapFS {
 	return fstest.MapFS{"sqlc.yaml": {Data: []byte(text)}, "sql/a.sql": {Data: []byte("\n-- name: One :one\n-- pglock: lock a:{nr}\nSELECT 1;\n")}}
 }
@@ -45,7 +47,12 @@ func TestMistakesInRequests(t *testing.T) {
 		"no protobuf":    {"\x0a\xff", nil, "as protobuf"},
 		"a line":         {requestOf("", " pglock: lock a:{nr}"), config(""), "sql/a.sql:3: lock a:{nr}: {nr}"},
 		"no line":        {requestOf("", " pglock: lock a:{nr}"), nil, "a.sql: query One: lock a:{nr}: {nr}"},
-		"prepared":       {requestOf("", " pglock: lock a:{id}"), config(fmt.Sprintf(yaml, "emit_prepared_queries: true", "pglock")), "emit_prepared_queries is true"},
+		"misspelled":     {requestOf("", " pglok: lock a:{id}"), nil, `a.sql: query One: "pglok: lock a:{id}" is misspelled`},
+		"misspelled behind the last query": {requestOf("", " pglock: lock a:{id}"), files("-- name: One :one\n-- pglock: lock a:{id}\nSELECT 1;\n-- pglok: lock a:{id}\n"),
+			`sql/a.sql:4: "pglok: lock a:{id}" is misspelled`},
+		"behind a query": {requestOf("", " pglock: lock a:{id}"), files("-- name: One :one\n-- pglock: lock a:{id}\nSELECT 1; -- pglock: lock b\n"),
+			`sql/a.sql:3: the comment "pglock: lock b" does not begin its line`},
+		"prepared": {requestOf("", " pglock: lock a:{id}"), config(fmt.Sprintf(yaml, "emit_prepared_queries: true", "pglock")), "emit_prepared_queries is true"},
 		"prepared, JSON": {requestOf("", " pglock: lock a:{id}"), fstest.MapFS{"sqlc.json": {Data: []byte(
 			`{"sql": [{"gen": {"go": {"emit_prepared_queries": true}}, "codegen": [{"plugin": "pglock"}]}]}`)}}, "emit_prepared_queries is true"},
 		"prepared, but no lock":    {requestOf("", ""), config(fmt.Sprintf(yaml, "emit_prepared_queries: true", "pglock")), "belongs to no query"},

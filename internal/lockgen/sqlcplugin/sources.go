@@ -14,34 +14,64 @@ import (
 // sources are the files with queries, as far as they can be read: sqlc's requests do not tell lines. They also tell of
 // directives that belong to no query, which sqlc leaves out of its request.
 type sources struct {
-	lines map[string][]line // by the file's base name, as in a request
+	comments []*line            // all of them
+	byText   map[string][]*line // the comments, by what sqlc makes of them
+	names    map[string]*line   // those that name queries, by the file's base name (as in a request) and the query's
+	inline   []lockgen.Comment  // which sqlc does not pass on
 }
 
+// line is a comment in a line of its own.
 type line struct {
 	file    string
 	number  int
-	text    string
-	claimed bool // the comment has come with a query
+	text    string // without its marks, as sqlc passes it on
+	claimed bool   // it has come with a query
 }
 
 func newSources(dir fs.FS, queries []string) *sources {
-	s := &sources{map[string][]line{}}
+	s := &sources{byText: map[string][]*line{}, names: map[string]*line{}}
 	if dir == nil {
 		return s
 	}
 	for _, pattern := range queries {
 		for _, file := range filesOf(dir, path.Clean(pattern)) {
-			text, err := fs.ReadFile(dir, file)
-			if err != nil {
-				continue // without the file there are no lines
-			}
-			for i, l := range strings.Split(string(text), "\n") {
-				base := path.Base(file)
-				s.lines[base] = append(s.lines[base], line{file: file, number: i + 1, text: strings.TrimSuffix(l, "\r")})
+			if text, err := fs.ReadFile(dir, file); err == nil { // without the file there are no lines
+				s.read(file, string(text))
 			}
 		}
 	}
 	return s
+}
+
+var nameLine = regexp.MustCompile(`^\s*name:\s*(\S+)\s`)
+
+func (s *sources) read(file, text string) {
+	s.inline = append(s.inline, lockgen.InlineComments(file, text)...)
+	for i, l := range strings.Split(text, "\n") {
+		comment, ok := commentText(strings.TrimSuffix(l, "\r"))
+		if !ok {
+			continue
+		}
+		one := &line{file: file, number: i + 1, text: comment}
+		if match := nameLine.FindStringSubmatch(comment); match != nil {
+			if named := path.Base(file) + " " + match[1]; s.names[named] == nil {
+				s.names[named] = one
+			}
+			continue
+		}
+		s.comments = append(s.comments, one)
+		s.byText[comment] = append(s.byText[comment], one)
+	}
+}
+
+// commentText is what sqlc makes of a line that is a comment.
+func commentText(l string) (text string, ok bool) {
+	if text, ok := strings.CutPrefix(l, "--"); ok {
+		return text, true
+	}
+	text, begins := strings.CutPrefix(l, "/*")
+	text, ends := strings.CutSuffix(text, "*/")
+	return text, begins && ends
 }
 
 // filesOf are the SQL files that an entry of queries: stands for: a file, a directory or a pattern.
@@ -62,62 +92,40 @@ func filesOf(dir fs.FS, pattern string) (files []string) {
 
 // query is the position of the line that names a query.
 func (s *sources) query(file, name string) lockgen.Position {
-	named := regexp.MustCompile(`^(--|/\*)\s*name:\s*` + regexp.QuoteMeta(name) + `\s`)
-	for _, l := range s.lines[file] {
-		if named.MatchString(l.text) {
-			return lockgen.Position{File: l.file, Line: l.number, Query: name}
-		}
+	if l := s.names[file+" "+name]; l != nil {
+		return lockgen.Position{File: l.file, Line: l.number, Query: name}
 	}
 	return lockgen.Position{File: file, Query: name}
 }
 
 // comment is the position of a query's comment: of the lines that are this comment, the one nearest to the query's name.
 func (s *sources) comment(query lockgen.Position, text string) lockgen.Position {
-	lines := s.lines[path.Base(query.File)]
-	best := -1
-	for i, l := range lines {
-		if l.claimed || l.file != query.File || commentText(l.text) != text {
+	var best *line
+	for _, l := range s.byText[text] {
+		if l.claimed || l.file != query.File {
 			continue
 		}
-		if best < 0 || distance(l.number, query.Line) < distance(lines[best].number, query.Line) {
-			best = i
+		if best == nil || distance(l.number, query.Line) < distance(best.number, query.Line) {
+			best = l
 		}
 	}
-	if best < 0 {
-		return query
+	if best != nil {
+		best.claimed = true
+		query.Line = best.number
 	}
-	lines[best].claimed = true
-	query.Line = lines[best].number
 	return query
 }
 
 func distance(a, b int) int { return max(a-b, b-a) }
 
-// commentText is what sqlc makes of a line that is a comment.
-func commentText(l string) string {
-	if text, ok := strings.CutPrefix(l, "--"); ok {
-		return text
-	}
-	return strings.TrimSuffix(strings.TrimPrefix(l, "/*"), "*/")
-}
-
-var directive = regexp.MustCompile(`(?i)^(--|/\*)\s*pglock\b`)
-
 // leftovers are the directives that came with no query.
 func (s *sources) leftovers() (comments []lockgen.Comment) {
-	for _, lines := range s.lines {
-		for _, l := range lines {
-			if !l.claimed && directive.MatchString(l.text) {
-				comments = append(comments, lockgen.Comment{
-					Text: commentText(l.text), At: lockgen.Position{File: l.file, Line: l.number},
-				})
-			}
+	for _, l := range s.comments {
+		if !l.claimed && lockgen.IsDirective(l.text) {
+			comments = append(comments, lockgen.Comment{Text: l.text, At: lockgen.Position{File: l.file, Line: l.number}})
 		}
 	}
-	slices.SortFunc(comments, func(a, b lockgen.Comment) int {
-		return strings.Compare(a.At.String(), b.At.String())
-	})
-	return comments
+	return append(comments, s.inline...)
 }
 
 // checkPrepared looks into sqlc's configuration, which no request tells of, for an option that bypasses the locks.
@@ -141,7 +149,7 @@ func checkPrepared(dir fs.FS, plugin string, input lockgen.Input) error {
 
 func hasLock(q lockgen.Query) bool {
 	return slices.ContainsFunc(q.Comments, func(c lockgen.Comment) bool {
-		return directive.MatchString("--" + c.Text)
+		return lockgen.IsDirective(c.Text)
 	})
 }
 
