@@ -2,17 +2,19 @@ package keytemplate
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // escape begins the escape of a special byte of a text: a percent sign and two digits of upper-case hexadecimal.
 const escape = '%'
 
-// specials are the bytes of a text that are escaped. What the others are, control characters and invalid UTF-8
-// included, is left as it is. This and everything below is part of the wire format and never changes.
+// specials are the bytes of a text that are escaped. The others, control characters included, are left as they are.
+// This and everything below is part of the wire format and never changes.
 const specials = "%:@{}"
 
 func special(b byte) bool { return strings.IndexByte(specials, b) >= 0 }
@@ -36,12 +38,18 @@ var escaper = func() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }()
 
-// EncodeText returns the text with %, :, @, { and } escaped.
-func EncodeText(s string) string {
-	if !strings.ContainsAny(s, specials) {
-		return s
+// EncodeText returns the text with %, :, @, { and } escaped. What is no text to PostgreSQL is an error: SQL could not
+// make the same name of it.
+func EncodeText(s string) (string, error) {
+	switch {
+	case strings.IndexByte(s, 0) >= 0:
+		return "", errors.New("it has a NUL byte, which no text of PostgreSQL can have")
+	case !utf8.ValidString(s):
+		return "", errors.New("it is not UTF-8")
+	case !strings.ContainsAny(s, specials):
+		return s, nil
 	}
-	return escaper.Replace(s)
+	return escaper.Replace(s), nil
 }
 
 // EncodeInt returns the number in decimal.

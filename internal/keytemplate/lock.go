@@ -26,11 +26,11 @@ func ParseLock(text string) (Lock, error) {
 	lock := Lock{Template: parsed}
 	for _, option := range strings.Fields(rest) {
 		if err := lock.set(option); err != nil {
-			return Lock{}, err
+			return Lock{}, fmt.Errorf("%s: %w", parsed, err)
 		}
 	}
 	if lock.Try && lock.MaxWait != nil {
-		return Lock{}, errors.New("try never waits, so it contradicts max_wait")
+		return Lock{}, fmt.Errorf("%s: try never waits, so it contradicts max_wait", parsed)
 	}
 	return lock, nil
 }

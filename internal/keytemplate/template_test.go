@@ -23,7 +23,7 @@ func parse(t testing.TB, text string) keytemplate.Template {
 func encode(value any) (string, error) {
 	switch v := value.(type) {
 	case string:
-		return keytemplate.EncodeText(v), nil
+		return keytemplate.EncodeText(v)
 	case bool:
 		return keytemplate.EncodeBool(v), nil
 	case [16]byte:
@@ -103,6 +103,14 @@ func FuzzNamesAreInjective(f *testing.F) {
 
 func unescape(text string) string {
 	return strings.NewReplacer("%25", "%", "%3A", ":", "%40", "@", "%7B", "{", "%7D", "}").Replace(text)
+}
+
+func TestTextsThatPostgreSQLCannotHaveAreErrors(t *testing.T) {
+	for text, want := range map[string]string{"a\x00b": "NUL", "\x00": "NUL", "a\xff": "UTF-8", "\xc3": "UTF-8", "\xed\xa0\x80": "UTF-8"} {
+		if got, err := keytemplate.EncodeText(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %q and %v, want %s", text, got, err, want)
+		}
+	}
 }
 
 func TestTimesBeyondTimestamptzAreErrors(t *testing.T) {

@@ -44,6 +44,11 @@ func parseKey(text string) (k keyDirective, err error) {
 	if k.template, err = keytemplate.Parse(template); err != nil {
 		return k, err
 	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", k.template, err)
+		}
+	}()
 	for _, p := range k.template.Params() {
 		switch {
 		case p.Source != p.Name:

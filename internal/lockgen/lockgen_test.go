@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"go/parser"
 	"go/token"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,7 +57,8 @@ func TestMistakesAreErrorsWithALineAndAdvice(t *testing.T) {
 		"-- name: A :exec\n-- pglock: lock a:{price}\n;":                                               `type "pg_catalog.numeric" cannot be part of a key: 1.0 and 1.00 are equal`,
 		"-- name: A :exec\n-- pglock: lock a:{matrix}\n;":                                              "array of arrays",
 		"-- name: A :exec\n-- pglock: lock a:{id text}\n;":                                             "its type is bigint, not text",
-		"-- name: A :exec\n-- pglock: lock a:{id} mx=2s\n;":                                            `q.sql:2: lock there is no option "mx=2s": the options are`,
+		"-- name: A :exec\n-- pglock: lock a:{id} mx=2s\n;":                                            `q.sql:2: lock a:{id}: there is no option "mx=2s": the options are`,
+		"-- name: A :exec\n-- pglock: lock a:{nr}\nSELECT id=@nr;":                                     "query A has no parameter nr: PostgreSQL reads =@ as one operator, so write a space before @nr",
 		"-- name: A :copyfrom\n-- pglock: lock a:{id}\n;":                                              "is :copyfrom",
 		"-- name: A :exec\n;\n-- pglock: lock a:{id}":                                                  "q.sql:3: lock a:{id} belongs to no query",
 		"-- name: A :exec\n-- pglock lock a:{id}\n;":                                                   `"pglock lock a:{id}" lacks a colon: write "-- pglock: lock a:{id}"`,
@@ -65,10 +68,10 @@ func TestMistakesAreErrorsWithALineAndAdvice(t *testing.T) {
 		"-- name: A :exec\nSELECT 1; -- pglok: lock a\n":                                               `q.sql:2: "pglok: lock a" is misspelled`,
 		"-- name: A :exec\nSELECT E'\\'', $$'$$ /*\npglock: lock a\n*/;":                               `q.sql:2: the comment "pglock: lock a" does not begin its line, or is longer than one`,
 		"-- name: A :exec\n;\n-- name: A :exec\n;":                                                     "there are two queries A",
-		"-- pglock: key a:{id}\n":                                                                      "{id} has no type: write {id bigint}",
+		"-- pglock: key a:{id}\n":                                                                      "q.sql:1: key a:{id}: {id} has no type: write {id bigint}",
 		"-- pglock: key a:{id=x bigint}\n":                                                             "a key has parameters of its own",
 		"-- pglock: key a:{id bigint[]}\n":                                                             "a key is one lock",
-		"-- pglock: key a:{id bigint} color=red\n":                                                     `no option "color=red"`,
+		"-- pglock: key a:{id bigint} color=red\n":                                                     `key a:{id}: there is no option "color=red"`,
 		"-- pglock: key a:{id text} names=1..9\n":                                                      "only the names of a key with one integer",
 		"-- pglock: key a:{id bigint} names=9..1\n":                                                    "want a range",
 		"-- pglock: key a:{id bigint}\n-- pglock: key a:{id text}\n":                                   "q.sql:2: key a:{id} is declared at q.sql:1 already",
@@ -120,8 +123,9 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 
 func TestOptionsThatDoNotExistAreErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"pakage": "x"}`:           `unknown field "pakage"`,
-		`{"package": "x"} {}`:       "more than one",
+		`{"pakage": "x"}`:           `options of the plugin: there is no option "pakage": the options are package, sql_package and sql_schema`,
+		`{"package": ["x"]}`:        "option package: want a text",
+		`[]`:                        "options of the plugin: want a map",
 		`{"package": "2x"}`:         "name of a Go package",
 		`{"sql_package": "pgx/v4"}`: "want pgx/v5 or database/sql",
 		`{"sql_schema": "pglock"}`:  "pglock's own",
@@ -153,6 +157,31 @@ func TestNamesOfParametersAndFunctionsAreGoNames(t *testing.T) {
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("it lacks %s:\n%s", want, got)
+		}
+	}
+}
+
+func TestSQLHasTheHelpersThatItsKeysNeed(t *testing.T) {
+	for sql, want := range map[string]string{
+		"-- name: A :exec\nSELECT 1;":                 "",
+		"-- pglock: key a\n":                          "pglock_key",
+		"-- pglock: key a:{x integer}\n":              "pglock_key pglock_value(value bigint)",
+		"-- pglock: key a:{x text}:{y timestamptz}\n": "pglock_key pglock_value(value text) pglock_value(value timestamptz)",
+		"-- pglock: key a:{x uuid}\n-- pglock: key b:{y boolean}:{z bigint}\n": "pglock_key pglock_value(value bigint) " +
+			"pglock_value(value boolean) pglock_value(value uuid)",
+	} {
+		files, err := Generate(read(sql))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, match := range regexp.MustCompile(`FUNCTION locks\.(pglock_key\b|pglock_value\(value \w+\))`).FindAllStringSubmatch(contents(files, sqlFile), -1) {
+			if !slices.Contains(got, match[1]) {
+				got = append(got, match[1])
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s\ngot  %q\nwant %q", sql, got, want)
 		}
 	}
 }

@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"go/token"
-	"io"
+	"maps"
 	"regexp"
+	"slices"
 )
 
 // The drivers that the generated code is for.
@@ -19,15 +20,15 @@ const (
 // Options are what one can choose.
 type Options struct {
 	// Package is the name of the Go package.
-	Package string `json:"package"`
+	Package string
 	// SQLPackage is the driver, [PGX] or [DatabaseSQL]; empty is PGX.
-	SQLPackage string `json:"sql_package"`
+	SQLPackage string
 	// SQLSchema is the schema of the SQL functions; empty is the name of the package.
-	SQLSchema string `json:"sql_schema"`
+	SQLSchema string
 	// Texts asks for a constant with the text of each query.
-	Texts bool `json:"-"`
+	Texts bool
 	// Generator is what wrote the package, for its first line.
-	Generator string `json:"-"`
+	Generator string
 }
 
 // ParseOptions reads the options of sqlc.yaml, which sqlc passes as JSON. Options that do not exist are an error.
@@ -35,13 +36,19 @@ func ParseOptions(text []byte) (o Options, err error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return o, nil
 	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&o); err != nil {
-		return o, fmt.Errorf("options of the plugin: %w (there are package, sql_package and sql_schema)", err)
+	var given map[string]any
+	if err := json.Unmarshal(text, &given); err != nil {
+		return o, fmt.Errorf("options of the plugin: want a map such as {package: locks}, got %.100s", text)
 	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return o, errors.New("options of the plugin: there is more than one JSON object")
+	options := map[string]*string{"package": &o.Package, "sql_package": &o.SQLPackage, "sql_schema": &o.SQLSchema}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		option, ok := options[name]
+		if !ok {
+			return o, fmt.Errorf("options of the plugin: there is no option %q: the options are package, sql_package and sql_schema", name)
+		}
+		if *option, ok = given[name].(string); !ok {
+			return o, fmt.Errorf("options of the plugin: option %s: want a text, got %v", name, given[name])
+		}
 	}
 	return o, nil
 }

@@ -3,6 +3,7 @@ package lockgen
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -249,9 +250,13 @@ func (q *query) param(want keytemplate.Param) (Param, error) {
 		}
 		names = append(names, fmt.Sprintf("$%d %s", p.Number, p.Name))
 	}
+	glued := q.gluedTo(want.Source)
 	switch {
 	case len(found) == 1:
 		return found[0], nil
+	case glued != "":
+		return Param{}, fmt.Errorf("query %s has no parameter %s: PostgreSQL reads %s as one operator, so write a space before @%[2]s",
+			q.Name, want.Source, glued)
 	case len(found) > 1:
 		return Param{}, fmt.Errorf("query %s has several parameters %s: write the number of one, as in {%s=$%d}",
 			q.Name, want.Source, want.Name, found[0].Number)
@@ -260,6 +265,18 @@ func (q *query) param(want keytemplate.Param) (Param, error) {
 	}
 	return Param{}, fmt.Errorf("query %s has no parameter %s; it has %s (write {%s=other} where it is called otherwise)",
 		q.Name, want.Source, strings.Join(names, ", "), want.Name)
+}
+
+var gluedParam = regexp.MustCompile(`([-+*/<>=~!#%^&|?` + "`" + `]+@)(\w+)`)
+
+// gluedTo is the operator that PostgreSQL's lexer makes of an @ and what stands before it, as in id=@id.
+func (q *query) gluedTo(param string) (operator string) {
+	for _, match := range gluedParam.FindAllStringSubmatch(withoutTexts(q.SQL), -1) {
+		if match[2] == param {
+			return match[1]
+		}
+	}
+	return ""
 }
 
 // checkLocks looks at the options of each query's locks, some of which hold for all of them.

@@ -16,15 +16,39 @@ import (
 //go:embed functions.sql
 var functionsSQL string
 
-// functionsSQL is a function for each key, on top of those that functions.sql makes.
+// functionsSQL is a function for each key, on top of those of functions.sql that they need.
 func (p *project) functionsSQL() string {
 	var s source
 	s.WriteString(p.head("--"))
-	s.WriteString(strings.ReplaceAll(functionsSQL, "SCHEMA_NAME", p.SQLSchema))
+	var needed []string
+	for _, section := range strings.Split(strings.TrimSpace(functionsSQL), "\n\n") {
+		if p.needs(section) {
+			needed = append(needed, section)
+		}
+	}
+	s.printf("%s\n", strings.ReplaceAll(strings.Join(needed, "\n\n"), "SCHEMA_NAME", p.SQLSchema))
 	for _, k := range p.keys {
 		s.WriteString(k.functionSQL(p.SQLSchema))
 	}
 	return s.String()
+}
+
+var helper = regexp.MustCompile(`FUNCTION SCHEMA_NAME\.pglock_(?:value\(value (\w+)\)|key)`)
+
+// needs reports whether a section of functions.sql is one that the keys need.
+func (p *project) needs(section string) bool {
+	match := helper.FindStringSubmatch(section)
+	switch {
+	case match == nil:
+		return true
+	case match[1] == "":
+		return len(p.keys) > 0
+	}
+	return slices.ContainsFunc(p.keys, func(k *key) bool {
+		return slices.ContainsFunc(k.template.Params(), func(param *keytemplate.Param) bool {
+			return match[1] == param.Type.String() || (match[1] == "bigint" && param.Type.IsInteger())
+		})
+	})
 }
 
 func (k *key) functionSQL(schema string) string {

@@ -51,7 +51,7 @@ func encodeInt(argument any) (string, error) {
 
 func encodeText(argument any) (string, error) {
 	if s, ok := argument.(string); ok {
-		return keytemplate.EncodeText(s), nil
+		return keytemplate.EncodeText(s)
 	}
 	v, err := plain(argument)
 	if err != nil {
@@ -63,7 +63,7 @@ func encodeText(argument any) (string, error) {
 	if _, ok := v.Interface().(fmt.Stringer); ok { // pgx sends what String returns, and database/sql the string itself
 		return "", unusable(argument, "a string without a String method")
 	}
-	return keytemplate.EncodeText(v.String()), nil
+	return keytemplate.EncodeText(v.String())
 }
 
 func encodeBool(argument any) (string, error) {

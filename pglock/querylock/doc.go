@@ -15,5 +15,8 @@
 //	boolean                     true or false
 //	timestamptz                 microseconds since 1970-01-01 in UTC
 //
-// Different values have different names. A name has at most 1024 bytes.
+// Different values have different names. A name has at most 1024 bytes. Values of which no name is made (NULL, infinity,
+// a text with a NUL byte or that is not UTF-8, one that makes the name too long) are [pglock.ErrInvalidKey] as arguments
+// of a query, before anything is sent. Functions such as locks.Invoice have no error to return: they return the zero
+// Key, which everything that takes a key answers with that error.
 package querylock

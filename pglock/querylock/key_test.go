@@ -23,6 +23,8 @@ func TestKeyOfValuesThatMakeNoNameIsTheZeroKey(t *testing.T) {
 		"too many values": querylock.Key("a:{x}", querylock.Int(int64(1)), querylock.Bool(true)),
 		"an open brace":   querylock.Key("a:{x", querylock.Int(int64(1))),
 		"a late time":     querylock.Key("a:{x}", querylock.Time(time.Date(300_000, 1, 1, 0, 0, 0, 0, time.UTC))),
+		"a NUL byte":      querylock.Key("a:{x}", querylock.Text("a\x00")),
+		"no UTF-8":        querylock.Key("a:{x}", querylock.Text("a\xff")),
 		"a long text":     querylock.Key("a:{x}", querylock.Text(strings.Repeat("x", 1023))),
 	} {
 		if key.ID() != (pglock.KeyID{}) {

@@ -41,7 +41,7 @@ func TestMistakesInRequests(t *testing.T) {
 		dir     fstest.MapFS
 		want    string
 	}{
-		"an option":      {requestOf(`{"packag": "x"}`, ""), nil, `unknown field "packag"`},
+		"an option":      {requestOf(`{"packag": "x"}`, ""), nil, `there is no option "packag"`},
 		"another engine": {strings.ReplaceAll(requestOf("", ""), "postgresql", "mysql"), nil, `the engine is "mysql"`},
 		"no JSON":        {"{", nil, "as JSON"},
 		"no protobuf":    {"\x0a\xff", nil, "as protobuf"},
