@@ -64,7 +64,7 @@ const (
 // WaitError says that a lock was not acquired, and who was in the way. It matches [ErrNotAcquired], and the context's
 // error when that ended the wait.
 type WaitError struct {
-	// Key is the lock that was asked for; of several, the first.
+	// Key is the lock that was asked for; of several, the one that is known to be held elsewhere, or else the first.
 	Key Key
 	// More is how many other keys were asked for together with Key.
 	More int

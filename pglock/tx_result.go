@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -59,8 +60,11 @@ func (r txRequest) result(ctx context.Context, o txOutcome, err error) error {
 	if err == nil {
 		return nil
 	}
-	err = TxError(endedBy(ctx, err))
 	key, more := r.keys[0], len(r.keys)-1
+	if n, ok := lockdb.HeldKey(serverError(err).Message); ok && n <= len(r.keys) {
+		key = r.keys[n-1]
+	}
+	err = TxError(endedBy(ctx, err))
 	wait := (*WaitError)(nil)
 	if !errors.As(err, &wait) {
 		return failed("lock", key, more, err)

@@ -228,7 +228,8 @@ FROM pg_catalog.generate_subscripts(@numbers::pg_catalog.int8[], 1) AS i,
                      THEN pg_catalog.current_setting('pglock_stale_snapshot')
              END AS refusal OFFSET 0) AS guard;
 
--- The same without waiting: a lock that is held elsewhere is an error with the name pglock_held in it.
+-- The same without waiting: a lock that is held elsewhere is an error with the name pglock_held in it, and the number
+-- of the key behind that.
 -- name: QueueTryLockAllTx :exec
 SELECT pg_catalog.count(CASE
     WHEN guard.refusal IS NOT NULL THEN NULL
@@ -242,7 +243,7 @@ SELECT pg_catalog.count(CASE
                 ELSE pg_catalog.pg_try_advisory_xact_lock(
                     ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, ((@numbers::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
     END THEN NULL
-    ELSE pg_catalog.current_setting('pglock_held')
+    ELSE pg_catalog.current_setting(pg_catalog.concat('pglock_held_', i))
 END)
 FROM pg_catalog.generate_subscripts(@numbers::pg_catalog.int8[], 1) AS i,
      (SELECT CASE

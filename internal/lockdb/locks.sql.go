@@ -555,7 +555,7 @@ SELECT pg_catalog.count(CASE
                 ELSE pg_catalog.pg_try_advisory_xact_lock(
                     (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4, (($3::pg_catalog.int8[])[i] OPERATOR(pg_catalog.<<) 32 OPERATOR(pg_catalog.>>) 32)::pg_catalog.int4) END
     END THEN NULL
-    ELSE pg_catalog.current_setting('pglock_held')
+    ELSE pg_catalog.current_setting(pg_catalog.concat('pglock_held_', i))
 END)
 FROM pg_catalog.generate_subscripts($3::pg_catalog.int8[], 1) AS i,
      (SELECT CASE
@@ -575,7 +575,8 @@ type QueueTryLockAllTxParams struct {
 	AllowStale   bool
 }
 
-// The same without waiting: a lock that is held elsewhere is an error with the name pglock_held in it.
+// The same without waiting: a lock that is held elsewhere is an error with the name pglock_held in it, and the number
+// of the key behind that.
 func (q *Queries) QueueTryLockAllTx(ctx context.Context, arg QueueTryLockAllTxParams) error {
 	_, err := q.db.Exec(ctx, QueueTryLockAllTx,
 		arg.Shared,

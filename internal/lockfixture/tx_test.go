@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,6 +82,11 @@ var calls = []call{
 		}},
 }
 
+// tries reports whether the query does not wait, so that its error says which lock is held.
+func tries(name string) bool {
+	return slices.Contains([]string{"execresult", "many of an array", "batchone with savepoint"}, name)
+}
+
 func want(err error, got, want int64) error {
 	if err == nil && got != want {
 		err = fmt.Errorf("got %d, want %d", got, want)
@@ -134,6 +140,8 @@ func TestTxRunsNothingWithoutItsLock(t *testing.T) {
 		err := c.run(t.Context(), q)
 		if wait := (*pglock.WaitError)(nil); !errors.As(err, &wait) || !strings.Contains(err.Error(), "query ") {
 			t.Errorf("the error is %v, want a WaitError", err)
+		} else if !wait.Key.Equal(last) && tries(c.name) || (wait.Waited == 0) != tries(c.name) {
+			t.Errorf("the key is %v and it waited %v: %v", wait.Key, wait.Waited, err)
 		}
 		if c.savepoint {
 			wantUsable(t, tx)

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // lockRequest is the locks of a query, or of a batch of them.
@@ -40,9 +41,10 @@ func (r lockRequest) send(ctx context.Context, tx pgx.Tx, queries []*pgx.QueuedQ
 	}
 	ahead := batch.QueuedQueries
 	batch.QueuedQueries = append(ahead[:len(ahead):len(ahead)], queries...)
+	asked := driver.Now()
 	return &batchResults{
 		BatchResults: tx.SendBatch(ctx, batch), ctx: ctx, tx: tx,
-		query: r.query, ahead: ahead,
+		query: r.query, options: r.options, asked: asked, ahead: ahead,
 	}
 }
 
@@ -70,6 +72,8 @@ type batchResults struct {
 	ctx   context.Context
 	tx    pgx.Tx
 	query string
+	options
+	asked driver.Instant     // when it was sent
 	ahead []*pgx.QueuedQuery // the locks whose results have not been read
 	saved bool               // a savepoint has been set
 	err   error              // of the locks, or of not sending the batch at all
@@ -97,13 +101,21 @@ func (r *batchResults) read(queued *pgx.QueuedQuery) error {
 
 func (r *batchResults) refused(err error) error {
 	_ = r.BatchResults.Close() // its error is that of the lock, in the server's words
-	err = fmt.Errorf("query %s: %w", r.query, err)
+	err = fmt.Errorf("query %s: %w", r.query, waited(r.asked, r.options, err))
 	conn := r.tx.Conn()
 	if !r.saved || conn == nil || conn.IsClosed() || conn.PgConn().TxStatus() != 'E' {
 		return err
 	}
 	if _, back := r.tx.Exec(r.ctx, goBack, pgx.QueryExecModeSimpleProtocol); back != nil {
 		return errors.Join(err, fmt.Errorf("pglock: go back to the savepoint: %w", back))
+	}
+	return err
+}
+
+// waited says in the error of a lock how long the query has waited for its locks, all of which it asks for at once.
+func waited(asked driver.Instant, o options, err error) error {
+	if wait := (*pglock.WaitError)(nil); !o.try && errors.As(err, &wait) && wait.Waited == 0 {
+		wait.Waited = driver.Now().Sub(asked)
 	}
 	return err
 }

@@ -116,8 +116,9 @@ func (t *SQLTx) take(ctx context.Context, o options, locks []wanted) error {
 			statement = lockdb.QueueBoundedLockAllTx
 			arguments = append([]any{o.maxWait.Milliseconds()}, arguments...)
 		}
+		asked := driver.Now()
 		if _, err := t.tx.ExecContext(ctx, statement, arguments...); err != nil {
-			return refusal(run.keys, err)
+			return waited(asked, o, refusal(run.keys, err))
 		}
 	}
 	return nil
@@ -138,9 +139,13 @@ func refusal(keys []pglock.Key, err error) error {
 	if !errors.As(err, new(*pgconn.PgError)) && errors.As(err, &state) {
 		err = otherError{err, &pgconn.PgError{Code: state.SQLState(), Message: err.Error()}}
 	}
+	key := keys[0]
+	if n, ok := lockdb.HeldKey(err.Error()); ok && n <= len(keys) {
+		key = keys[n-1]
+	}
 	err = pglock.TxError(err)
 	if wait := (*pglock.WaitError)(nil); errors.As(err, &wait) {
-		wait.Key, wait.More = keys[0], len(keys)-1
+		wait.Key, wait.More = key, len(keys)-1
 		return err
 	}
 	return fmt.Errorf("pglock: lock %q: %w", keys[0], err)

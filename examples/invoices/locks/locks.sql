@@ -36,34 +36,12 @@ LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $pglock$ SELECT value::text $pglock$;
 
-CREATE OR REPLACE FUNCTION locks.pglock_value(value boolean) RETURNS text
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-AS $pglock$ SELECT CASE WHEN value THEN 'true' ELSE 'false' END $pglock$;
-
-CREATE OR REPLACE FUNCTION locks.pglock_value(value uuid) RETURNS text
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-AS $pglock$ SELECT value::text $pglock$;
-
 CREATE OR REPLACE FUNCTION locks.pglock_value(value text) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $pglock$
     SELECT replace(replace(replace(replace(replace(value,
         '%', '%25'), ':', '%3A'), '@', '%40'), '{', '%7B'), '}', '%7D')
-$pglock$;
-
--- The microseconds since 1970 in UTC. Whole minutes and the rest are exact in the floating-point numbers that date_part
--- returns; extract would be numeric on PostgreSQL 14 and later only.
-CREATE OR REPLACE FUNCTION locks.pglock_value(value timestamptz) RETURNS text
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp
-AS $pglock$
-    SELECT CASE WHEN isfinite(value) THEN
-        (date_part('epoch', date_trunc('minute', timezone('UTC', value)))::bigint::numeric * 1000000
-            + date_part('microseconds', timezone('UTC', value))::bigint)::text
-    END
 $pglock$;
 
 CREATE OR REPLACE FUNCTION locks.invoice(id bigint) RETURNS bigint
