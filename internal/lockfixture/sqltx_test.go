@@ -122,8 +122,8 @@ func TestSQLTxTakesTheLocksOfItsQueries(t *testing.T) {
 				wantLocks(t, db, c.keys...)
 				check(t, tx.Rollback())
 
-				last := c.keys[len(c.keys)-1]
-				release := hold(t, db, last)
+				held := c.keys[0] // of two, the one that is asked for last
+				release := hold(t, db, held)
 				tx = sqlBegin(t, pool, sql.LevelDefault)
 				q = stddb.New(stdlocks.Tx(tx))
 				result := make(chan error, 1)
@@ -137,8 +137,8 @@ func TestSQLTxTakesTheLocksOfItsQueries(t *testing.T) {
 					return
 				}
 				err := <-result
-				if wait := (*pglock.WaitError)(nil); !errors.As(err, &wait) || !wait.Key.Equal(last) || (wait.Waited == 0) != tries(c.name) {
-					t.Errorf("the error is %v after %v, want a WaitError of %v", err, wait.Waited, last)
+				if wait := (*pglock.WaitError)(nil); !errors.As(err, &wait) || !wait.Key.Equal(held) || (wait.Waited == 0) != tries(c.name) {
+					t.Errorf("the error is %v after %v, want a WaitError of %v", err, wait.Waited, held)
 				}
 				if usable := sqlUsable(tx); usable != c.savepoint {
 					t.Errorf("the transaction can go on: %t, want %t", usable, c.savepoint)

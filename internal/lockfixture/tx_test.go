@@ -122,8 +122,8 @@ func TestTxTakesTheLocksOfItsQueries(t *testing.T) {
 func TestTxRunsNothingWithoutItsLock(t *testing.T) {
 	everyCall(t, func(t *testing.T, db *testenv.DB, mode pgx.QueryExecMode, c call) {
 		conn, _ := connect(t, db.ConnString(), mode)
-		last := c.keys[len(c.keys)-1]
-		release := hold(t, db, last)
+		held := c.keys[0] // of two, the one that is asked for last
+		release := hold(t, db, held)
 		tx := begin(t, conn)
 		q := pgxdb.New(pgxlocks.Tx(tx))
 		if c.waits {
@@ -140,12 +140,12 @@ func TestTxRunsNothingWithoutItsLock(t *testing.T) {
 		err := c.run(t.Context(), q)
 		if wait := (*pglock.WaitError)(nil); !errors.As(err, &wait) || !strings.Contains(err.Error(), "query ") {
 			t.Errorf("the error is %v, want a WaitError", err)
-		} else if !wait.Key.Equal(last) && tries(c.name) || (wait.Waited == 0) != tries(c.name) {
+		} else if !wait.Key.Equal(held) && tries(c.name) || (wait.Waited == 0) != tries(c.name) {
 			t.Errorf("the key is %v and it waited %v: %v", wait.Key, wait.Waited, err)
 		}
 		if c.savepoint {
 			wantUsable(t, tx)
-			wantLocks(t, db, last)
+			wantLocks(t, db, held)
 			release()
 			check(t, c.run(t.Context(), q))
 			wantLocks(t, db, c.keys...)
