@@ -9,6 +9,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
 
 // lockForm is what PostgreSQL has a function of its own for.
@@ -75,6 +76,11 @@ func (t oneRoundTrip) Query(ctx context.Context, sql string, args ...any) (pgx.R
 
 func (t oneRoundTrip) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	return t.Tx.QueryRow(ctx, sql, t.with(args)...)
+}
+
+// RunScript implements [txscript.Runner] for transactions that do.
+func (t oneRoundTrip) RunScript(ctx context.Context, s *txscript.Script, args []any) (int64, error) {
+	return s.Run(ctx, t.Tx, args...)
 }
 
 func (t oneRoundTrip) with(args []any) []any {

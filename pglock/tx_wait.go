@@ -12,19 +12,21 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres"
+	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
 
-// boundedLockTx waits for at most c.maxWait for all keys together, in one message of the simple protocol, which is the
-// only one that carries several statements. See queries/locks.sql for how the transaction survives.
+var boundedWait = txscript.New(lockdb.BeginBoundedWait, lockdb.BoundedWait, lockdb.EndBoundedWait)
+
+// boundedLockTx waits for at most c.maxWait for all keys together, in one message. See queries/locks.sql for how the
+// transaction survives.
 func boundedLockTx(ctx context.Context, tx pgx.Tx, keys []Key, c txConfig) error {
-	const statements = lockdb.BeginBoundedWait + ";\n" + lockdb.BoundedWait + ";\n" + lockdb.EndBoundedWait
 	asked := ask(true, keys...)
 	spaces, numbers := arrays(keys)
-	tag, err := tx.Exec(ctx, statements, pgx.QueryExecModeSimpleProtocol,
+	rows, err := boundedWait.Run(ctx, tx,
 		spaces, numbers, c.shared, milliseconds(c.maxWait), c.derived, c.allowStandby, c.allowStale)
 	outcome := unknown
-	if outcomes := [...]txOutcome{unknown, granted, held, refusedStandby, refusedStale, timedOut}; tag.RowsAffected() < int64(len(outcomes)) {
-		outcome = outcomes[tag.RowsAffected()]
+	if outcomes := [...]txOutcome{unknown, granted, held, refusedStandby, refusedStale, timedOut}; rows < int64(len(outcomes)) {
+		outcome = outcomes[rows]
 	}
 	err = asked.result(ctx, outcome, err)
 	wait := (*WaitError)(nil)

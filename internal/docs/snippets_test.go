@@ -23,6 +23,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -40,6 +41,7 @@ import (
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/adapter/sqltx"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 	"github.com/pglock-toolkit/pglock/pglock/once"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
@@ -65,6 +67,8 @@ var (
 	_ = redisfallback.New
 	_ = semaphore.New
 	_ = sha256.New
+	_ = sql.Open
+	_ = sqltx.LockTx
 	_ = strconv.Itoa
 	_ = time.Second
 	_ http.Handler

@@ -27,16 +27,16 @@ const (
 )
 
 // Main is what a TestMain calls: it runs the tests, stops the servers, looks for goroutines that are still there, and
-// exits.
-func Main(m *testing.M) {
-	os.Exit(run(m))
+// exits. Options name goroutines that may stay.
+func Main(m *testing.M, options ...goleak.Option) {
+	os.Exit(run(m, options))
 }
 
-func run(m *testing.M) int {
+func run(m *testing.M, options []goleak.Option) int {
 	code := m.Run()
 	err := errors.Join(examples.end(), shared.stop(), sharedRedis.stop())
 	if code == 0 {
-		err = errors.Join(err, goleak.Find())
+		err = errors.Join(err, goleak.Find(options...))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testenv:", err)

@@ -16,6 +16,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
 
 // Session is the server session that holds a lock.
@@ -79,16 +80,13 @@ func (l Lock) statement(ctx context.Context, tx pgx.Tx, object int32) (guarded b
 		earlier = append(earlier, l.companions(true)...)
 		slices.Sort(earlier)
 	}
-	tag, err := tx.Exec(ctx, firstGuard, pgx.QueryExecModeSimpleProtocol, own, lockkeys.IdentityClass, object, earlier)
-	return tag.RowsAffected() == 1, err
+	rows, err := firstGuard.Run(ctx, tx, earlier, own, lockkeys.IdentityClass, object)
+	return rows == 1, err
 }
 
-// firstGuard is one message of the simple protocol, which is the only one that carries several statements. Both of those
-// that have arguments count them from 1.
-var firstGuard = strings.Join([]string{
-	lockdb.BeginAwaitEarlier, strings.ReplaceAll(lockdb.AwaitEarlier, "$1", "$4"), lockdb.EndAwaitEarlier,
-	lockdb.ForgetAwaitEarlier, lockdb.GuardTx,
-}, ";\n")
+var firstGuard = txscript.New(
+	lockdb.BeginAwaitEarlier, lockdb.AwaitEarlier, lockdb.EndAwaitEarlier, lockdb.ForgetAwaitEarlier, lockdb.GuardTx,
+)
 
 // companions are the keys that transactions lock which are guarded by locks of l's keys, in order.
 func (l Lock) companions(shared bool) []int64 {

@@ -1,0 +1,78 @@
+package sqltx
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// enter returns tx as package pglock takes it, if it is in a transaction.
+func enter(ctx context.Context, tx Tx) (*transaction, error) {
+	tx = embedded(tx)
+	if isNil(tx) {
+		return nil, errors.New("the transaction is nil")
+	}
+	on := &transaction{tx}
+	if _, is := tx.(*sql.Tx); is {
+		return on, nil
+	}
+	// A savepoint can be had in a transaction only. It is given back at once, and costs no transaction ID.
+	const savepoint = "SAVEPOINT pglock_in_transaction"
+	switch _, err := on.rows(ctx, savepoint, nil); {
+	case stateOf(err) == codeNoActiveTransaction:
+		return nil, fmt.Errorf("%w: the %T is outside of one, so the lock would be free at once "+
+			"(begin a transaction, and pass it): %w", ErrNoTransaction, tx, err)
+	case err != nil:
+		return nil, fmt.Errorf("ask whether the %T is in a transaction: %w", tx, err)
+	}
+	if _, err := on.rows(ctx, "RELEASE "+savepoint, nil); err != nil {
+		return nil, fmt.Errorf("ask whether the %T is in a transaction: %w", tx, err)
+	}
+	return on, nil
+}
+
+// embedded returns the handle of database/sql that the struct tx embeds, as those of sqlx and bun do; else tx itself.
+// bun's own QueryContext has another syntax for arguments.
+func embedded(tx Tx) Tx {
+	v := reflect.ValueOf(tx)
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	if v.Kind() != reflect.Struct {
+		return tx
+	}
+	for i := range v.NumField() {
+		if field := v.Type().Field(i); !field.Anonymous || !field.IsExported() {
+			continue
+		}
+		switch inner := v.Field(i).Interface().(type) {
+		case *sql.Tx:
+			return inner
+		case *sql.Conn:
+			return inner
+		case *sql.DB:
+			return inner
+		}
+	}
+	return tx
+}
+
+func isNil(tx Tx) bool {
+	v := reflect.ValueOf(tx)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// stateOf returns the SQLSTATE of a server's error; empty without one.
+func stateOf(err error) string {
+	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return server.Code
+	}
+	return ""
+}
+
+// codeNoActiveTransaction is from https://www.postgresql.org/docs/current/errcodes-appendix.html.
+const codeNoActiveTransaction = "25P01"

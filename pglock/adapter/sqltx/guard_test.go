@@ -1,0 +1,91 @@
+package sqltx_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/adapter/sqltx"
+)
+
+func newLocker(t *testing.T, server *testenv.DB) *pglock.Locker {
+	t.Helper()
+	locker, err := pglock.New(server.Pool(t))
+	check(t, err)
+	t.Cleanup(func() { check(t, locker.Close(context.Background())) })
+	return locker
+}
+
+func TestSQLTxGuardKeepsTheWriterOfALostLockFromCommitting(t *testing.T) {
+	onEach(t, func(t *testing.T, server *testenv.DB, db *sql.DB) {
+		pool := server.Pool(t)
+		for _, statement := range []string{"DROP TABLE IF EXISTS balance", "CREATE TABLE balance AS SELECT 0 AS amount"} {
+			_, err := pool.Exec(t.Context(), statement)
+			check(t, err)
+		}
+		key := pglock.NewKey("balance")
+		lost, err := newLocker(t, server).Lock(t.Context(), key)
+		check(t, err)
+		for range 2 { // the second does not wait for earlier holders, and is one statement
+			tx := begin(t, db)
+			check(t, sqltx.GuardTx(t.Context(), lost, tx))
+			_, err = tx.ExecContext(t.Context(), "UPDATE balance SET amount = amount + 1")
+			check(t, err)
+			check(t, tx.Commit())
+		}
+		early, late := begin(t, db), begin(t, db)
+		check(t, sqltx.GuardTx(t.Context(), lost, hidden{early}))
+		_, err = pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid, 60000) FROM pg_locks
+			WHERE locktype = 'advisory' AND objid = $1 AND granted`, uint32(key.Int64()))
+		check(t, err)
+
+		next, err := newLocker(t, server).Lock(t.Context(), key)
+		check(t, err)
+		err = sqltx.GuardTx(t.Context(), lost, late)
+		if !errors.Is(err, pglock.ErrLost) {
+			t.Errorf("the lock is lost: the error is %v", err)
+		}
+		if _, err := late.ExecContext(t.Context(), "UPDATE balance SET amount = -1"); err == nil {
+			t.Error("a transaction whose guard has failed can go on")
+		}
+		guarded, tx := make(chan error, 1), begin(t, db)
+		go func() { guarded <- sqltx.GuardTx(t.Context(), next, tx) }()
+		server.WaitForWaiters(t, 1) // for the one that was guarded while the lock was held
+		_, err = early.ExecContext(t.Context(), "UPDATE balance SET amount = 10 * amount")
+		check(t, err)
+		check(t, early.Commit())
+		check(t, <-guarded)
+		var amount int
+		check(t, tx.QueryRowContext(t.Context(), "SELECT amount FROM balance").Scan(&amount))
+		if amount != 20 {
+			t.Errorf("the next holder reads %d", amount)
+		}
+		check(t, tx.Rollback())
+		check(t, next.Unlock(t.Context()))
+	})
+}
+
+func TestSQLTxGuardRefusesWhatItCannotGuard(t *testing.T) {
+	onEach(t, func(t *testing.T, server *testenv.DB, db *sql.DB) {
+		lock, err := newLocker(t, server).Lock(t.Context(), pglock.NewKey("balance"))
+		check(t, err)
+		if err := sqltx.GuardTx(t.Context(), lock, db); !errors.Is(err, sqltx.ErrNoTransaction) {
+			t.Errorf("a *sql.DB: the error is %v", err)
+		}
+		tx := begin(t, db, &sql.TxOptions{Isolation: sql.LevelSerializable})
+		if err := sqltx.GuardTx(t.Context(), lock, tx); !errors.Is(err, pglock.ErrStaleSnapshot) {
+			t.Errorf("SERIALIZABLE: the error is %v", err)
+		}
+		check(t, lock.Unlock(t.Context()))
+		tx = begin(t, db)
+		if err := sqltx.GuardTx(t.Context(), lock, tx); !errors.Is(err, pglock.ErrUnlocked) {
+			t.Errorf("after Unlock: the error is %v", err)
+		}
+		if _, err := tx.ExecContext(t.Context(), "SELECT 1"); err == nil {
+			t.Error("a transaction whose guard has failed can go on")
+		}
+	})
+}

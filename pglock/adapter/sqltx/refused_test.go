@@ -1,0 +1,120 @@
+package sqltx_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/adapter/sqltx"
+)
+
+// rewriting has the server answer something else to a part of each query.
+type rewriting struct {
+	tx       sqltx.Tx
+	replacer *strings.Replacer
+}
+
+func (r rewriting) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return r.tx.QueryContext(ctx, r.replacer.Replace(query), args...)
+}
+
+// attempts are all ways to take a lock.
+func attempts(ctx context.Context, tx sqltx.Tx) map[string]error {
+	key := pglock.NewKey("invoice:42")
+	return map[string]error{
+		"LockTx":                sqltx.LockTx(ctx, tx, key),
+		"TryLockTx":             sqltx.TryLockTx(ctx, tx, key),
+		"LockAllTx":             sqltx.LockAllTx(ctx, tx, []pglock.Key{key}),
+		"LockAllTx of no keys":  sqltx.LockAllTx(ctx, tx, nil),
+		"LockTx with MaxWait":   sqltx.LockTx(ctx, tx, key, pglock.MaxWait(long)),
+		"LockTx of a pair":      sqltx.LockTx(ctx, tx, pglock.PairKey(1, 2), pglock.Shared()),
+		"LockAllTx and MaxWait": sqltx.LockAllTx(ctx, tx, []pglock.Key{key}, pglock.MaxWait(long)),
+	}
+}
+
+func TestSQLTxRefusesServersWhoseLocksExcludeNobody(t *testing.T) {
+	for name, test := range map[string]struct {
+		replacer *strings.Replacer
+		want     error
+	}{
+		"CockroachDB": {
+			strings.NewReplacer("pg_catalog.current_setting('crdb_version', true)", "'CockroachDB CCL v24.1.0'::text"),
+			pglock.ErrUnsupported,
+		},
+		"standby": {strings.NewReplacer("pg_catalog.pg_is_in_recovery()", "true"), pglock.ErrStandby},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, server *testenv.DB, db *sql.DB) {
+				for form, err := range attempts(t.Context(), rewriting{begin(t, db), test.replacer}) {
+					if form != "LockAllTx of no keys" && (!errors.Is(err, test.want) || !strings.Contains(err.Error(), "lock")) {
+						t.Errorf("%s: the error is %v", form, err)
+					}
+				}
+				wantLocks(t, server)
+			})
+		})
+	}
+}
+
+// wrapped is what sqlx.DB and others are.
+type wrapped struct{ *sql.DB }
+
+// hidden is what only its QueryContext is seen of.
+type hidden struct{ tx sqltx.Tx }
+
+func (h hidden) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return h.tx.QueryContext(ctx, query, args...)
+}
+
+func TestSQLTxRefusesWhatIsOutsideOfATransaction(t *testing.T) {
+	onEach(t, func(t *testing.T, server *testenv.DB, db *sql.DB) {
+		conn, err := db.Conn(t.Context())
+		check(t, err)
+		defer func() { check(t, conn.Close()) }()
+		for name, handle := range map[string]sqltx.Tx{
+			"*sql.DB": db, "*sql.Conn": conn, "*sql.DB in a struct": wrapped{db}, "behind a pointer": &wrapped{db},
+			"hidden *sql.DB": hidden{db}, "hidden *sql.Conn": &hidden{conn},
+		} {
+			for form, err := range attempts(t.Context(), handle) {
+				if !errors.Is(err, sqltx.ErrNoTransaction) {
+					t.Errorf("%s, %s: the error is %v", name, form, err)
+				}
+			}
+		}
+		wantLocks(t, server)
+	})
+}
+
+func TestSQLTxTakesAnyHandleThatIsInATransaction(t *testing.T) {
+	onEach(t, func(t *testing.T, server *testenv.DB, db *sql.DB) {
+		for name, handle := range map[string]func(*sql.Tx) sqltx.Tx{
+			"hidden":              func(tx *sql.Tx) sqltx.Tx { return hidden{tx} },
+			"embedded":            func(tx *sql.Tx) sqltx.Tx { return struct{ *sql.Tx }{tx} },
+			"embedded by pointer": func(tx *sql.Tx) sqltx.Tx { return &struct{ *sql.Tx }{tx} },
+		} {
+			tx := begin(t, db)
+			for form, err := range attempts(t.Context(), handle(tx)) {
+				if err != nil {
+					t.Errorf("%s, %s: %v", name, form, err)
+				}
+			}
+			check(t, tx.Commit())
+		}
+		conn, err := db.Conn(t.Context())
+		check(t, err)
+		defer func() { check(t, conn.Close()) }()
+		for _, statement := range []string{"BEGIN", "ROLLBACK"} {
+			_, err := conn.ExecContext(t.Context(), statement)
+			check(t, err)
+			if statement == "BEGIN" {
+				check(t, sqltx.LockTx(t.Context(), conn, pglock.Int64Key(1)))
+				wantLocks(t, server, "@1 exclusive")
+			}
+		}
+		wantLocks(t, server)
+	})
+}

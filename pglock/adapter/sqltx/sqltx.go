@@ -1,0 +1,120 @@
+// Package sqltx takes pglock's locks in transactions of database/sql, and of what is built on it: sqlx, bun, GORM, ent.
+// It works with every driver for PostgreSQL whose errors have a method SQLState, as those of pgx and lib/pq do.
+//
+//	err := sqltx.LockTx(ctx, tx, pglock.NewKey("invoice:42"), pglock.MaxWait(2*time.Second))
+//
+// The functions do what those of package pglock of the same names do for a pgx.Tx, with the same options and errors.
+// What to pass for the transaction:
+//
+//	database/sql  *sql.Tx
+//	sqlx          *sqlx.Tx
+//	bun           bun.Tx
+//	GORM          tx.Statement.ConnPool
+//	ent           *ent.Tx, generated with the feature sql/execquery
+//
+// A lock of a transaction that was taken outside one would be free again at once. So whatever neither is nor embeds a
+// *sql.Tx is asked on its server whether it is in a transaction, which is two round trips more; a database handle, or a
+// GORM without Begin, is refused with [ErrNoTransaction] before anything is locked.
+package sqltx
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// Tx is a transaction: a *sql.Tx, or anything else with its QueryContext.
+type Tx interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// ErrNoTransaction says that what was passed is not a transaction, so that its locks would be free at once. Nothing was
+// locked.
+var ErrNoTransaction = errors.New("not in a transaction")
+
+// LockTx takes the lock for the rest of the transaction, as [pglock.LockTx] does: it waits until the lock is granted, ctx
+// ends, or [pglock.MaxWait] has passed; commit and rollback free it. It is one statement, which a driver that prepares
+// statements may make two round trips when a connection sees it first.
+//
+// With MaxWait it is three statements; when MaxWait has passed, four more report who holds the lock. The transaction can
+// go on then, and lock_timeout is what it was before. When ctx ends the wait, pgx and lib/pq close the connection, and the
+// transaction is over: prefer MaxWait.
+//
+// REPEATABLE READ and SERIALIZABLE transactions are refused with [pglock.ErrStaleSnapshot], hot standbys with
+// [pglock.ErrStandby] and CockroachDB with [pglock.ErrUnsupported], before anything is locked.
+func LockTx(ctx context.Context, tx Tx, key pglock.Key, opts ...pglock.TxOption) error {
+	on, err := enter(ctx, tx)
+	if err != nil {
+		return fmt.Errorf("pglock: lock %q: %w", key, err)
+	}
+	return pglock.LockTx(ctx, on, key, opts...)
+}
+
+// TryLockTx takes the lock as [LockTx] does if that needs no waiting; otherwise it returns a *[pglock.WaitError], which
+// matches [pglock.ErrNotAcquired], and the transaction can go on. MaxWait is an error here.
+func TryLockTx(ctx context.Context, tx Tx, key pglock.Key, opts ...pglock.TxOption) error {
+	on, err := enter(ctx, tx)
+	if err != nil {
+		return fmt.Errorf("pglock: lock %q: %w", key, err)
+	}
+	return pglock.TryLockTx(ctx, on, key, opts...)
+}
+
+// LockAllTx takes all the locks for the rest of the transaction, or none of them, in one statement and in an order that
+// is the same in all calls, as [pglock.LockAllTx] does. No keys at all do nothing.
+func LockAllTx(ctx context.Context, tx Tx, keys []pglock.Key, opts ...pglock.TxOption) error {
+	on, err := enter(ctx, tx)
+	if err != nil {
+		return fmt.Errorf("pglock: lock %d keys: %w", len(keys), err)
+	}
+	return pglock.LockAllTx(ctx, on, keys, opts...)
+}
+
+// GuardTx ties tx to a lock of a Locker, so that what tx writes cannot be stale, as [pglock.Lock.GuardTx] does. If the
+// lock has been lost the error matches [pglock.ErrLost], and tx cannot commit. After any error but ErrNoTransaction and
+// [pglock.ErrStaleSnapshot] roll tx back.
+//
+// Call it first in every transaction that writes what the lock protects, before the first savepoint, which nested
+// transactions of GORM and bun are: a rollback to one that was set earlier ends the guard.
+func GuardTx(ctx context.Context, lock *pglock.Lock, tx Tx) error {
+	if lock == nil {
+		return errors.New("pglock: guard a transaction: the lock is nil")
+	}
+	on, err := enter(ctx, tx)
+	if err != nil {
+		return fmt.Errorf("pglock: guard a transaction by %q: %w", lock.Key(), err)
+	}
+	return lock.GuardTx(ctx, on)
+}
+
+// TxError maps an error of a statement that takes a lock of a transaction to one of package pglock, as [pglock.TxError]
+// does, whichever driver it comes from. Every other error, and nil, comes back unchanged.
+func TxError(err error) error {
+	mapped := pglock.TxError(serverError(err))
+	if same, ok := mapped.(*otherError); ok {
+		return same.error
+	}
+	return mapped
+}
+
+// serverError makes a server's error from any driver one that is also pgx's, which package pglock knows.
+func serverError(err error) error {
+	var state interface{ SQLState() string }
+	if err == nil || errors.As(err, new(*pgconn.PgError)) || !errors.As(err, &state) {
+		return err
+	}
+	return &otherError{err, &pgconn.PgError{Code: state.SQLState(), Message: err.Error()}}
+}
+
+// otherError is a server's error from a driver other than pgx's.
+type otherError struct {
+	error
+	as *pgconn.PgError
+}
+
+func (e *otherError) Unwrap() []error { return []error{e.error, e.as} }
