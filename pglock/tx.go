@@ -57,7 +57,7 @@ func lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool, opts []TxOption) 
 		return failed("lock", key, 0, err)
 	}
 	if wait {
-		c = c.below(ctx, tx.Conn())
+		c = c.below(ctx, tx)
 	}
 	if wait && c.bounded && !c.derived {
 		return boundedLockTx(ctx, tx, []Key{key}, c)
@@ -91,7 +91,7 @@ func LockAllTx(ctx context.Context, tx pgx.Tx, keys []Key, opts ...TxOption) err
 		return failed("lock", keys[0], len(keys)-1, err)
 	}
 	keys = inOrder(keys)
-	if c = c.below(ctx, tx.Conn()); c.bounded {
+	if c = c.below(ctx, tx); c.bounded {
 		return boundedLockTx(ctx, tx, keys, c)
 	}
 	asked := ask(true, keys...)

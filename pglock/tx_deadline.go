@@ -8,13 +8,15 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
 
 // below returns c with a bound on the wait that comes before ctx's deadline, unless MaxWait's does. When the end of a
 // context meets a statement pgx closes the connection, and nobody can be asked who is in the way any more.
-func (c txConfig) below(ctx context.Context, conn *pgx.Conn) txConfig {
+func (c txConfig) below(ctx context.Context, tx pgx.Tx) txConfig {
 	deadline, ok := ctx.Deadline()
-	if !ok || !speaksSimpleProtocol(conn) {
+	if !ok || !canBeBounded(tx) {
 		return c
 	}
 	left := time.Until(deadline)
@@ -36,8 +38,12 @@ const (
 	maxReserve = time.Second
 )
 
-// speaksSimpleProtocol reports whether pgx can send what a bounded wait needs.
-func speaksSimpleProtocol(conn *pgx.Conn) bool {
+// canBeBounded reports whether what a bounded wait needs can be sent.
+func canBeBounded(tx pgx.Tx) bool {
+	if _, ok := tx.(txscript.Runner); ok {
+		return true
+	}
+	conn := tx.Conn()
 	if conn == nil {
 		return false
 	}

@@ -38,12 +38,12 @@ type Tx interface {
 var ErrNoTransaction = errors.New("not in a transaction")
 
 // LockTx takes the lock for the rest of the transaction, as [pglock.LockTx] does: it waits until the lock is granted, ctx
-// ends, or [pglock.MaxWait] has passed; commit and rollback free it. It is one statement, which a driver that prepares
-// statements may make two round trips when a connection sees it first.
+// ends, or [pglock.MaxWait] has passed, and below a deadline of ctx; commit and rollback free it. A lock that is free is one
+// statement, which a driver that prepares statements may make two round trips when a connection sees it first.
 //
-// With MaxWait it is three statements; when MaxWait has passed, four more report who holds the lock. The transaction can
-// go on then, and lock_timeout is what it was before. When ctx ends the wait, pgx and lib/pq close the connection, and the
-// transaction is over: prefer MaxWait.
+// With MaxWait it is three statements. When the bound of a wait has passed, four more report who holds the lock; the
+// transaction can go on then, and lock_timeout is what it was before. When ctx is cancelled during the wait, pgx and lib/pq
+// close the connection, and the transaction is over.
 //
 // REPEATABLE READ and SERIALIZABLE transactions are refused with [pglock.ErrStaleSnapshot], hot standbys with
 // [pglock.ErrStandby] and CockroachDB with [pglock.ErrUnsupported], before anything is locked.

@@ -86,6 +86,29 @@ func TestSQLTxWaitsForItsTurn(t *testing.T) {
 	})
 }
 
+func TestSQLTxWaitEndsBelowTheDeadlineOfItsContext(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"pgx", "lib/pq"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			key, db := pglock.NewKey("invoice:42"), drivers[name](t, testenv.Database(t).ConnString())
+			holder, tx := begin(t, db), begin(t, db)
+			ctx, cancel := context.WithTimeout(t.Context(), long)
+			defer cancel()
+			check(t, sqltx.LockTx(ctx, holder, key))
+			check(t, sqltx.LockAllTx(ctx, holder, []pglock.Key{key}))
+			ctx, cancel = context.WithTimeout(t.Context(), 6*time.Second) // of which 0.6 s are left after the wait
+			defer cancel()
+			err := sqltx.LockTx(ctx, tx, key)
+			if wait := wantWaitError(t, err, key); len(wait.Holders) != 1 || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the error is %v", err)
+			}
+			check(t, holder.Commit())
+			check(t, sqltx.LockTx(t.Context(), tx, key))
+		})
+	}
+}
+
 func TestSQLTxContextThatEndsTheWaitIsInTheError(t *testing.T) {
 	onEach(t, func(t *testing.T, server *testenv.DB, db *sql.DB) {
 		key := pglock.NewKey("invoice:42")
