@@ -1,7 +1,7 @@
 -- Makes again what the files before this one may have made with operators of others. Until version 7 they left the
 -- schema of most operators to search_path, where a role that may create objects in a schema of it (in "public" that was
 -- any role before PostgreSQL 15) could offer better fitting ones. They then stood in the views and the constraints, and
--- ran with the rights of whoever used these. A new database gets the same definitions a second time.
+-- ran with the rights of the roles that used these. A new database gets the same definitions a second time.
 --
 -- Replacing keeps grants and comments, and executes none of the old definitions.
 

@@ -127,7 +127,7 @@ COMMENT ON FUNCTION pglock.once_record(pg_catalog.text, pg_catalog.text, pg_cata
 
 -- Says whether something is to be done by this transaction:
 --
---   first     nobody has done it, and nobody else can before this transaction ends
+--   first     it has not been done, and no other transaction can do it before this one ends
 --   done      it has been done
 --   mismatch  it has been done for other contents
 --   held      another transaction is at it (only where wait is false)
@@ -198,7 +198,7 @@ REVOKE ALL ON FUNCTION
     pglock.once(pg_catalog.text, pg_catalog.text, pg_catalog.bytea, boolean, boolean) FROM PUBLIC;
 
 COMMENT ON FUNCTION pglock.once(pg_catalog.text, pg_catalog.text, pg_catalog.bytea, boolean, boolean) IS
-    'Says first, and records it, where nobody has done what scope and id name. Others wait until the transaction ends. '
+    'Says first, and records it, if what scope and id name has not been done. Others wait until the transaction ends. '
     'Otherwise it says done, mismatch, held or stale';
 
 -- The same for a batch, nothing of which may be carried out behind it unless this transaction is the first.
@@ -231,9 +231,9 @@ COMMENT ON FUNCTION pglock.once_or_raise(pg_catalog.text, pg_catalog.text, pg_ca
 -- more to do now, done that there is not, and held that another session is at it or uses the records.
 --
 -- A partition goes through four steps. The next one becomes current when it has been so for a sixth of keep. A later
--- transaction notes its own ID as the barrier: whoever has not seen the next one become current had an ID before, which
--- is below that. When all transactions below have ended, all that is in the partition is committed, and it is drained.
--- When that is longer ago than keep, it is truncated. So a record is kept for at least keep after its commit.
+-- transaction notes its own ID as the barrier: a transaction that has not seen the next one become current has an ID
+-- below it. When all transactions below have ended, all that is in the partition is committed, and it is drained. When
+-- that is longer ago than keep, it is truncated. So a record is kept for at least keep after its commit.
 --
 -- To truncate waits for the transactions that have used the records. Others would queue up behind it, so it gives up
 -- soon and is asked again.

@@ -27,12 +27,11 @@
 // depends on them; a lock whose name is not there is shown by its number.
 //
 // # Rights
-//
-// A schema pglock that exists already is refused, also when it is empty: whoever made it may have plans for it. Do not
-// create it beforehand; grant the right to.
+// A schema pglock that exists already is refused, even if it is empty: its creator may have plans for it. Do not create
+// it beforehand; grant the right to.
 //
 // Installing needs the right to create a schema (GRANT CREATE ON DATABASE), upgrading and removing need the role that
-// owns it. Nobody else may do anything in the schema at first. A role that takes locks needs these grants, which
+// owns it. At first no other role may do anything in the schema. A role that takes locks needs these grants, which
 // [LockerGrants] returns for any role, to fence, to record names and to compute keys, and for what is built on locks:
 //
 //	GRANT USAGE ON SCHEMA pglock TO "app";
@@ -63,12 +62,11 @@
 // so that a role can keep the schema in place while it uses it.
 //
 // # Trust
-//
-// Whoever owns a schema can have code of theirs executed by the roles that use it, with the rights of these. So nothing
-// in a schema pglock is used if its owner, or that of an object in it, is not trusted. Trusted are the current role,
-// superusers, and members of the current role; for a role without special rights also the owner of the database.
-// Where the role that migrates is another one, such as "migrator" beside the application's "app", the application says
-// so with one option:
+// The owner of a schema can have code executed by the roles that use it, with their rights. So nothing in a schema
+// pglock is used if its owner, or that of an object in it, is not trusted. Trusted are the current role, superusers,
+// and members of the current role; for a role without special rights also the owner of the database. Where the role
+// that migrates is another one, such as "migrator" beside the application's "app", the application says so with one
+// option:
 //
 //	locker, err := pglock.New(pool, pglock.WithNames(), pglock.WithTrustedOwner("migrator"))
 //

@@ -59,7 +59,7 @@ func (d *txDriver) Run(migration io.Reader) error {
 	return err
 }
 
-// SetVersion is called before and after Run. What is dirty in the meantime, nobody else can see.
+// SetVersion is called before and after Run. Other sessions cannot see what is dirty in the meantime.
 func (d *txDriver) SetVersion(version int, dirty bool) error {
 	if !dirty {
 		d.version = version

@@ -37,9 +37,9 @@ func Up(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
 // Down removes schema pglock with everything that the migrations made: the names, and the state of the fencing
 // sequence, which starts again at 1 when the schema is installed again. Without a schema it does nothing.
 //
-// It never removes anything else: an object that somebody put into the schema, or made to depend on something in it,
-// is an error that names it, and nothing is changed then. So is a schema that is newer than [Latest]. For the rest Down
-// is like [Up].
+// It never removes anything else: an object that others put into the schema, or made to depend on something in it, is
+// an error that names it, and nothing is changed then. So is a schema that is newer than [Latest]. For the rest Down is
+// like [Up].
 func Down(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
 	if err := exclusively(ctx, pool, down, opts); err != nil {
 		return fmt.Errorf("migrations: down: %w", err)
@@ -137,8 +137,8 @@ func exclusively(ctx context.Context, pool *pgxpool.Pool, op operation, opts []O
 	}
 }
 
-// attempt tries for the lock and carries out op in the transaction that has it. Somebody else may have been faster, so
-// it looks again first; READ COMMITTED lets it see what they committed.
+// attempt tries for the lock and carries out op in the transaction that has it. Another process may have been faster,
+// so it looks again first; READ COMMITTED lets it see what they committed.
 func attempt(ctx context.Context, pool *pgxpool.Pool, op operation, o options) (locked bool, err error) {
 	mode := pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
 	err = pgx.BeginTxFunc(ctx, pool, mode, func(tx pgx.Tx) error {

@@ -172,7 +172,7 @@ func TestANewerSchemaIsFineForUpAndRefusedByDown(t *testing.T) {
 	wantVersion(t, pool, migrations.Latest()+1)
 }
 
-func TestBookkeepingThatSomebodySpoiledIsReported(t *testing.T) {
+func TestBookkeepingThatWasSpoiledIsReported(t *testing.T) {
 	for name, test := range map[string]struct{ sql, mention string }{
 		"dirty": {"UPDATE pglock.schema_migrations SET dirty = true", "marked dirty"},
 		"empty": {"DELETE FROM pglock.schema_migrations", "is empty"},
@@ -216,10 +216,10 @@ func TestMisuseIsAnError(t *testing.T) {
 }
 
 func TestAnUnreachableServerIsAnErrorWithoutThePassword(t *testing.T) {
-	pool := poolAs(t, "postgres://somebody:s3cret@127.0.0.1:1/db?sslmode=disable")
+	pool := poolAs(t, "postgres://migrator:s3cret@127.0.0.1:1/db?sslmode=disable")
 	_, versionErr := migrations.Version(t.Context(), pool)
 	for _, err := range []error{migrations.Up(t.Context(), pool), migrations.Down(t.Context(), pool), versionErr} {
-		wantMentioned(t, err, "127.0.0.1", "somebody")
+		wantMentioned(t, err, "127.0.0.1", "migrator")
 		if strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("the password is in: %v", err)
 		}

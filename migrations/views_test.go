@@ -216,7 +216,7 @@ func countWaiters(t *testing.T, db *testenv.DB) (n int) {
 }
 
 // waitstart is new in PostgreSQL 14, and set a moment after the lock has become visible in pg_locks.
-func TestLocksAndWaitsShowSinceWhenSomebodyWaits(t *testing.T) {
+func TestLocksAndWaitsShowSinceWhenThereAreWaiters(t *testing.T) {
 	db, pool := installed(t)
 	holder := db.Connect(t)
 	execute(t, holder, "SELECT pg_advisory_lock(1)")
@@ -350,7 +350,7 @@ func TestPreparedTransactionsAreNamed(t *testing.T) {
 
 func TestCollidingNamesShowTheFirst(t *testing.T) {
 	db, pool := installed(t)
-	// Nobody knows two names of one number, so the check has to go.
+	// No two names with one number are known, so the check has to go.
 	execute(t, pool, `ALTER TABLE pglock.names DROP CONSTRAINT names_key_is_of_name;
 		INSERT INTO pglock.names (key, name, first_seen) VALUES (42, 'b', '2020-01-01'), (42, 'a', '2021-01-01')`)
 	conn := db.Connect(t)

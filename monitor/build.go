@@ -66,7 +66,7 @@ func group(t tables, found map[string]Session) map[identity]*Lock {
 }
 
 // marksSession reports whether a lock is only the identity of the session that holds it. Those are taken by trying, so
-// nobody waits for one.
+// there are no waiters.
 func marksSession(id identity, row *monitordb.LocksRow) bool {
 	class, _ := id.halves()
 	return id.space() == Pair && class == lockkeys.IdentityClass && row.Granted.Bool

@@ -22,7 +22,7 @@ func inTransaction(ctx context.Context, db DBTX) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	conn := rows.Conn() // may belong to somebody else once rows are closed
+	conn := rows.Conn() // may be used by others once rows are closed
 	inside := conn != nil && inBlock(conn)
 	rows.Close()
 	return inside, rows.Err()

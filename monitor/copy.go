@@ -24,8 +24,8 @@ const (
 	// sizeSQL spares the server a copy that would be too large; where the table has been replaced since, the sieve sees.
 	sizeSQL = "SELECT COALESCE(pg_catalog.pg_relation_size($1::pg_catalog.oid), 0)"
 	// copySQL looks the table up once, and reads it if it is a plain table, by nothing but the server's own functions:
-	// no view, rule, policy, trigger, default or expression of an index is planned or executed, whoever wrote it. It
-	// does not read what inherits from the table.
+	// no view, rule, policy, trigger, default or expression of an index is planned or executed. It does not read what
+	// inherits from the table.
 	copySQL = "COPY pglock.names (key, name) TO STDOUT WITH (ENCODING 'UTF8')"
 )
 

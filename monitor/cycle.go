@@ -10,7 +10,8 @@ type Cycle struct {
 	// Certain says that each session itself waits for the next: none of them will go on by itself, and PostgreSQL ends
 	// one of the waits after deadlock_timeout. Otherwise the cycle goes through several sessions of a process that uses
 	// pglock, which PostgreSQL takes for unrelated. It is a deadlock then if the same task of that process holds the one
-	// lock and waits for the other, which only the process knows. If it is, nobody ends it; if not, it passes.
+	// lock and waits for the other, which only the process knows. If it is, it does not end by itself; if not, it
+	// passes.
 	Certain bool `json:"certain"`
 	// Since is when the last of the waits began: the cycle is no older. It is nil when the time of a wait is not known.
 	Since *time.Time `json:"since"`

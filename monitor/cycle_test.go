@@ -41,7 +41,7 @@ func TestCyclesAreFound(t *testing.T) {
 		waits []waiting
 		want  []string
 	}{
-		"nobody":  {nil, nil},
+		"none":    {nil, nil},
 		"a queue": {[]waiting{{"b", "a"}, {"c", "a"}, {"c", "b"}, {"d", "c"}}, nil},
 		"two":     {[]waiting{{"a", "b"}, {"b", "a"}}, []string{"certain b>a a>b"}},
 		"three and a queue": {[]waiting{{"a", "b"}, {"b", "c"}, {"c", "a"}, {"d", "a"}, {"e", "d"}},
@@ -90,7 +90,7 @@ func TestACycleIsAsOldAsItsLastWait(t *testing.T) {
 	}
 }
 
-// Processes that have several sessions in one queue stand behind each other, and nobody is stuck.
+// Processes that have several sessions in one queue stand behind each other, and none is stuck.
 func TestALongQueueHasNoCycle(t *testing.T) {
 	lock := Lock{Key: "@1", Holders: []Holder{{Session: Session{PID: 1}}}}
 	for pid := int32(2); pid < 500; pid++ {

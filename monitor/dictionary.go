@@ -13,11 +13,12 @@ import (
 )
 
 // Names is a dictionary: it knows which name a key is the hash of. A hash cannot be turned around, so it is made from
-// names that somebody expects. The zero value is empty. It is never changed once it has been made, and may be used from
+// names that are expected. The zero value is empty. It is never changed once it has been made, and may be used from
 // many goroutines.
 //
-// A name that is found so is certain for keys of pglock: nobody finds another name with the same 64 bits of SHA-256.
-// The first ten thousand names are also tried with the hash functions of other tools, whose matches are guesses.
+// A name that is found so is certain for keys of pglock: another name with the same 64 bits of SHA-256 is not found by
+// chance. The first ten thousand names are also tried with the hash functions of other tools, whose matches are
+// guesses.
 type Names struct {
 	size     int
 	byNumber map[int64]string

@@ -31,7 +31,7 @@ const (
 	SignalTerminate Signal = "terminate"
 )
 
-// Condemned is everything that dies with a session, for somebody to read before it does. It is plain data, as a
+// Condemned is everything that dies with a session, to be read before the session is ended. It is plain data, as a
 // [Snapshot] is, and shares the snapshot's memory.
 type Condemned struct {
 	// Session is who it is, as the snapshot saw it.
@@ -116,14 +116,14 @@ func (c Condemned) Waiting() (n int) {
 // cancelled. It is false when the server does not tell what the session does.
 func (c Condemned) Futile() bool { return strings.HasPrefix(c.State, "idle") }
 
-// Caveats are what somebody should know before the signal is sent, one sentence each; none where there is nothing to
-// say. They can contain names that somebody else chose.
+// Caveats are what one should know before the signal is sent, one sentence each. They can contain names that others
+// chose.
 func (c Condemned) Caveats(signal Signal) []string {
 	var all []string
 	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	if c.Process != "" && signal == SignalTerminate {
 		say("it is one of the sessions of pglock process %s, which carry the locks of many callers: "+
-			"%s at once, and whoever held it there is told", c.Process, plural(len(c.Holds), "lock ends", "locks end"))
+			"%s at once, and that process is notified", c.Process, plural(len(c.Holds), "lock ends", "locks end"))
 	}
 	if signal == SignalCancel {
 		all = append(all, c.whatCancelDoes())

@@ -97,7 +97,7 @@ func (o Outcome) String() string {
 		parts = append(parts, plural(free, "lock is free", "locks are free"))
 	}
 	if passed > 0 {
-		parts = append(parts, plural(passed, "lock has another holder", "locks have other holders"))
+		parts = append(parts, plural(passed, "lock passed to the next waiter", "locks passed to the next waiter"))
 	}
 	if kept > 0 {
 		parts = append(parts, plural(kept, "lock is still held by it", "locks are still held by it"))

@@ -85,7 +85,7 @@ func TestTerminatingASessionFreesAllItsLocks(t *testing.T) {
 			if second.Kept || len(second.Holders) != 0 {
 				t.Errorf("the other lock became %+v", second)
 			}
-			want := fmt.Sprintf("session %d has ended: 1 lock is free, 1 lock has another holder", c.PID)
+			want := fmt.Sprintf("session %d has ended: 1 lock is free, 1 lock passed to the next waiter", c.PID)
 			if o.String() != want {
 				t.Errorf("it says %q, want %q", o, want)
 			}
@@ -342,7 +342,7 @@ func TestASignalLeavesTheCallersTransactionUsable(t *testing.T) {
 	if !o.Ended {
 		t.Errorf("the outcome is %+v", o)
 	}
-	execute(t, conn, "SET LOCAL ROLE "+quoted(connectAs(t, db.Role(t, "nobody")).Config().User))
+	execute(t, conn, "SET LOCAL ROLE "+quoted(connectAs(t, db.Role(t, "norights")).Config().User))
 	_, err = monitor.Cancel(t.Context(), conn, inspect(t, conn, pidOf(poor)))
 	if !errors.Is(err, monitor.ErrNotPermitted) {
 		t.Errorf("got %v", err)
@@ -363,7 +363,7 @@ func TestWhatIsNotInTheSnapshotIsNotSignalled(t *testing.T) {
 		}
 	}
 	if _, err := monitor.Terminate(t.Context(), db.Pool(t), monitor.Condemned{}); !errors.Is(err, monitor.ErrNoSession) {
-		t.Errorf("nobody at all: %v", err)
+		t.Errorf("no session at all: %v", err)
 	}
 	if _, err := monitor.Cancel(t.Context(), nil, monitor.Condemned{}); err == nil {
 		t.Error("no connection at all is no error")

@@ -47,7 +47,8 @@ func ExampleTake() {
 	//   behind the holder: true hard
 }
 
-// Watch until nobody waits any more. Errors are part of the stream: the server may be back for the next snapshot.
+// Watch until there are no waiters any more. Errors are part of the stream: the server may be back for the next
+// snapshot.
 func ExampleWatch() {
 	ctx := context.Background()
 	pool, commit := checkoutAndRefund(ctx)
@@ -65,14 +66,14 @@ func ExampleWatch() {
 			waiters++
 		}
 		if waiters == 0 {
-			fmt.Println("nobody waits")
+			fmt.Println("no waiters")
 			break
 		}
 		commit() // the transaction that holds the lock
 	}
 	// Output:
 	// refund waits for invoice:42
-	// nobody waits
+	// no waiters
 }
 
 // checkoutAndRefund lets one transaction hold the lock of "invoice:42" and another one wait for it, both until commit
@@ -116,7 +117,7 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// Names that nobody has registered can be given, here as one would write them into a file.
+// Names that are not registered can be given, here as one would write them into a file.
 func ExampleWithNames() {
 	ctx := context.Background()
 	pool := must(pgxpool.New(ctx, testenv.ForExamples().ConnString()))

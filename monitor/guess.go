@@ -15,7 +15,7 @@ type Guess struct {
 	// Tool is the tool, such as "Rails".
 	Tool string `json:"tool"`
 	// Text says what the key stands for, such as "Rails migrations of database shop". Parts of it can come from the
-	// server or from whoever took the lock.
+	// server or from the lock's holder.
 	Text string `json:"text"`
 	// Confidence says how likely it is.
 	Confidence Confidence `json:"confidence"`
@@ -35,7 +35,7 @@ const (
 func (g Guess) String() string { return string(g.Confidence) + " " + g.Text }
 
 // Label is what a person should read for the lock in one word or few: its Key or, where that has no name, what it
-// probably is. What it is only possibly stays out. It can contain whatever somebody else chose to call a lock.
+// probably is. What it is only possibly stays out. It can contain names that others chose.
 func (l Lock) Label() string {
 	switch {
 	case l.Kind == Semaphore && l.Limit > 0:

@@ -108,7 +108,7 @@ func migrate(t testing.TB, db *testenv.DB, names ...string) {
 	check(t, err)
 }
 
-// requireTruth compares a snapshot of db's own locks with what pg_locks and pg_blocking_pids say to somebody else.
+// requireTruth compares a snapshot of db's own locks with what pg_locks and pg_blocking_pids show to another session.
 func requireTruth(t testing.TB, db *testenv.DB, s *monitor.Snapshot) {
 	t.Helper()
 	requireEqual(t, "locks", locksOf(db, s), lines(db.AdvisoryLocks(t)))

@@ -109,7 +109,7 @@ func (id identity) repacks() (table uint32, ok bool) {
 }
 
 // unpackASCII reads characters of seven bits, the first in the highest bits, behind which are a 0 and as many 1s as
-// there is room for. What cannot be printed is most likely a number that somebody has chosen otherwise.
+// there is room for. What cannot be printed is most likely a number that was chosen in another way.
 func unpackASCII(bits uint64) (name string, ok bool) {
 	length := 9
 	for ; length > 0 && bits&0x7f == 0x7f; length-- {
@@ -130,7 +130,8 @@ func unpackASCII(bits uint64) (name string, ok bool) {
 	return string(text), true
 }
 
-// namedKeys are keys that a tool computes from a name that users give: it takes somebody who knows the name.
+// namedKeys are keys that a tool computes from a name that users choose. They can be recognized only if the name is
+// known.
 var namedKeys = []struct {
 	name, what string
 	space      driver.Space

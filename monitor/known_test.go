@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// guessesFor is what a key without a name may be in a database, when nobody says anything of it.
+// guessesFor returns the guesses for a key without a name in a database, without further hints.
 func guessesFor(database string, id identity, given *Names) []string {
 	g := &guesser{
 		from: sources{given: given, queries: queryTexts{}}, computed: map[string]map[int64][]Guess{},

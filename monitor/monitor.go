@@ -1,16 +1,16 @@
 // Package monitor shows the advisory locks of a PostgreSQL server: who holds which, who waits for whom, and since when.
 //
 // [Take] reads one [Snapshot]; [Watch] takes them again and again. A snapshot holds every advisory lock of the server,
-// whoever took it: programs that use package pglock, other libraries, a hand at psql. Keys have names where the name
-// registry of schema pglock knows them. Nothing has to be installed or granted for the rest: what the server does not
-// tell a role is labelled as hidden, and no lock is left out.
+// no matter what took it: programs that use package pglock, other libraries, a hand at psql. Keys have names where the
+// name registry of schema pglock knows them. Nothing has to be installed or granted for the rest: what the server does
+// not tell a role is labelled as hidden, and no lock is left out.
 //
 // [Inspect] shows everything that dies with a session; [Cancel] and [Terminate] end it, or what it does, and look what
 // became of its locks.
 //
 // The types are made to be printed as JSON; their field names are a stable format ([FormatVersion], [JSONSchema]).
-// Every text in them comes from somebody else (names, application names, queries): escape control characters before
-// you write them to a terminal.
+// Every text in them comes from others (names, application names, queries): escape control characters before you write
+// them to a terminal.
 //
 // What does not live here: taking locks (package pglock), tables and colours (the command pglock), and the views
 // pglock.locks and pglock.waits for people in psql (package migrations). PostgreSQL does not record when a lock was
@@ -37,7 +37,7 @@
 // round trip asks for the names, where there are keys that can have some. On one server
 // with 500 sessions, 10,000 advisory locks and 200 waiters the latter two took 31 ms together, 45 ms where each lock
 // had a registered name, and 363 ms with 100,000 locks (make bench-monitor measures yours). Reading pg_locks stops
-// all who want to lock something for an instant, so do not take snapshots more often than somebody looks at them.
+// all who want to lock something for an instant, so do not take snapshots more often than they are looked at.
 package monitor
 
 import (

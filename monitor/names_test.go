@@ -90,7 +90,7 @@ func TestWithoutNamesTheSnapshotSaysWhy(t *testing.T) {
 			migrate(t, db, "job")
 			return watcher(t, db, "GRANT SELECT ON pglock.names TO ")
 		}, "GRANT USAGE ON SCHEMA pglock TO \"watcher_"},
-		{"somebody else's schema", func(t *testing.T, db *testenv.DB) monitor.DBTX {
+		{"a schema of another role", func(t *testing.T, db *testenv.DB) monitor.DBTX {
 			return session(t, db, "CREATE SCHEMA pglock", "CREATE TABLE pglock.names (nickname text)")
 		}, "is not ours"},
 		{"a changed table", func(t *testing.T, db *testenv.DB) monitor.DBTX {

@@ -119,7 +119,7 @@ func registeredSemaphores(names registered) map[lockkeys.SemaphoreID]namedSemaph
 			}
 			key, err := pglock.ParseKey(text)
 			if err != nil {
-				continue // the empty name is written as its number: what else cannot be read is nobody's
+				continue // the empty name is written as its number: what else cannot be read does not belong to the Locker
 			}
 			id := lockkeys.Semaphore(key.ID())
 			if limit > known[id].limit {

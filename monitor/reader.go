@@ -16,7 +16,7 @@ import (
 const (
 	// statementTimeout is what one statement may cost a server that is in trouble.
 	statementTimeout = "2s"
-	// lockTimeout is how long a statement may queue behind somebody who changes what it reads.
+	// lockTimeout is how long a statement may queue behind a session that changes what it reads.
 	lockTimeout = "500ms"
 	// undoTimeout is how long the caller's transaction is cared for after the caller's context has ended.
 	undoTimeout = 5 * time.Second
@@ -26,7 +26,7 @@ const (
 	lockNotAvailable = "55P03"
 )
 
-// reader sends statements over a connection that is somebody else's, and leaves it as it was.
+// reader sends statements over a caller's connection, and leaves it as it was.
 type reader struct {
 	db            DBTX
 	inTransaction bool

@@ -63,12 +63,12 @@ func same(a, b *time.Time) bool {
 
 func TestARoleWithoutGrantsSeesWhatIsHidden(t *testing.T) {
 	db := testenv.Database(t)
-	nobody := connectAs(t, db.Role(t, "nobody"))
+	other := connectAs(t, db.Role(t, "norights"))
 	holder := session(t, db, "SET application_name = 'payroll'", "SELECT pg_advisory_lock(1)")
 	waiter := queue(t, db, "SELECT pg_advisory_lock(1)")
-	execute(t, nobody, "SELECT pg_advisory_lock(2)")
+	execute(t, other, "SELECT pg_advisory_lock(2)")
 
-	s := take(t, nobody)
+	s := take(t, other)
 	requireTruth(t, db, s)
 	owner := take(t, db.Pool(t)).Role
 	lock := find(t, s, pglock.Int64Key(1))

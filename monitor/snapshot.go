@@ -8,8 +8,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Snapshot is what the server told about its advisory locks at one moment. It is plain data: nobody changes it after
-// [Take] has returned it, and it may be read from many goroutines.
+// Snapshot is what the server reported about its advisory locks at one moment. It is plain data: it does not change
+// after [Take] has returned it, and it may be read from many goroutines.
 //
 // As JSON every field is always present; lists are never null, times are in UTC, and null says that there is none or
 // that it is unknown.
@@ -222,7 +222,7 @@ const (
 	Soft BlockKind = "soft"
 )
 
-// Find returns the lock of key in the connected database; false says that nobody holds it or waits for it.
+// Find returns the lock of key in the connected database; it returns false if no session holds it or waits for it.
 func (s *Snapshot) Find(key pglock.Key) (Lock, bool) {
 	for _, lock := range s.Locks {
 		if lock.Database == s.Database && lock.ID() == key.ID() {

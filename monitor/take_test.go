@@ -56,7 +56,7 @@ func TestKeysAreDecodedInBothSpaces(t *testing.T) {
 		}
 	}
 	if _, ok := s.Find(pglock.Int64Key(42)); ok {
-		t.Error("found a lock that nobody holds")
+		t.Error("found a lock that is not held")
 	}
 }
 

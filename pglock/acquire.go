@@ -11,7 +11,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Lock takes the lock, waiting until it is free, ctx ends, [MaxWait] has passed, or somebody cancels the wait on the server
+// Lock takes the lock, waiting until it is free, ctx ends, [MaxWait] has passed, or the wait is cancelled on the server
 // (pg_cancel_backend); in the latter cases the error is a *[WaitError]. ctx bounds the wait and nothing else: the lock
 // lives on when it ends. Run the work under [Lock.Context], and call [Lock.Unlock] when it is done.
 //
@@ -284,7 +284,7 @@ func (l *Locker) ask(ctx context.Context, r *request, wait bool) (*Lock, error) 
 		if lock := l.granted(r, h, grant); lock != nil {
 			return lock, nil
 		}
-		// The grant was lost again before it was returned: nobody has seen it, so it is asked for again.
+		// The grant was lost before it was returned, so no caller has seen it: ask again.
 	}
 }
 
@@ -374,7 +374,7 @@ func (l *Locker) explain(ctx context.Context, r *request, err error, waited time
 		return failed("lock", key, more, ErrClosed)
 	case r.try && errors.Is(err, ErrNotAcquired):
 		return &WaitError{Key: key, More: more}
-	case errors.Is(err, ErrNotAcquired): // somebody ended the wait on the server
+	case errors.Is(err, ErrNotAcquired): // the wait was cancelled on the server
 		return &WaitError{Key: key, More: more, Waited: waited, Err: err}
 	case r.try || errors.Is(err, ErrUnavailable) || !bounded && !ended:
 		return failed("lock", key, more, err)
@@ -383,7 +383,7 @@ func (l *Locker) explain(ctx context.Context, r *request, err error, waited time
 	if !bounded {
 		wait.Err = contextError(ctx, err)
 	}
-	if !errors.Is(wait.Err, context.Canceled) { // whoever cancelled does not want to know
+	if !errors.Is(wait.Err, context.Canceled) { // a caller that cancelled does not need them
 		wait.Holders = l.whoHolds(ctx, r.keys)
 	}
 	return wait

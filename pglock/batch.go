@@ -20,7 +20,7 @@ import (
 // that is invalid, and a server that cannot lock at all, fail the batch before anything is sent.
 //
 // Results read by [pgx.BatchResults.Close] have the errors of this package; their WaitErrors do not tell how long the
-// batch waited for this lock, nor for whom. Whoever reads the results by hand, or sets another function on the returned
+// batch waited for this lock, nor for whom. If you read the results by hand, or set another function on the returned
 // query, maps them with [TxError].
 func QueueLockTx(b *pgx.Batch, key Key, opts ...TxOption) *pgx.QueuedQuery {
 	c, err := newTxConfig(opts)

@@ -43,7 +43,7 @@ func ExampleQueueLockTx() {
 	// Output: under the lock: 42
 }
 
-// Whoever reads results by hand gets the server's errors. TxError says what they mean.
+// Results that are read by hand have the server's errors. TxError explains them.
 func ExampleTxError() {
 	ctx := context.Background()
 	pool := txExamplePool(ctx)

@@ -59,7 +59,7 @@ func readMaxWait(opts []TxOption) (time.Duration, bool, error) {
 	return c.maxWait, c.bounded, err
 }
 
-// recordName makes a name known to whoever watches the server.
+// recordName records a name for the monitor.
 func (l *Locker) recordName(name string) {
 	if recorder, ok := l.backend.(driver.Recorder); ok && l.config.env.RecordNames {
 		recorder.Record([]driver.Key{NewKey(name).k})

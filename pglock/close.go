@@ -131,7 +131,7 @@ func (l *Locker) awaitDrained(ctx context.Context, kept time.Duration) {
 	}
 }
 
-// refuse turns away whoever waits and whoever will come, and reports false when that has been done before.
+// refuse fails present and future waiters. It returns false if that has been done before.
 func (l *Locker) refuse() bool {
 	if !l.closed.CompareAndSwap(false, true) {
 		return false

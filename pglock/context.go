@@ -90,7 +90,7 @@ func (c *lockContext) Err() error {
 	if c.lock.Err() == nil { // ends the lock, and so this context, when its time is over
 		return nil
 	}
-	// The lock is marked as ended before its contexts are: whoever asks in between must get the same answer.
+	// The lock is marked as ended before its contexts are: a caller that asks in between must get the same answer.
 	c.cancel(c.lock.Err())
 	return c.Context.Err()
 }

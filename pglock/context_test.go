@@ -57,7 +57,7 @@ func TestContextsEndWithTheLock(t *testing.T) {
 }
 
 // A lock that is held for weeks does not keep the contexts that were asked for meanwhile.
-func TestContextsThatNobodyHasAreCollected(t *testing.T) {
+func TestContextsWithoutReferencesAreCollected(t *testing.T) {
 	lock := lockInMemory(t)
 	parent, cancel := context.WithCancel(context.Background())
 	defer cancel()

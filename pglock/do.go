@@ -20,7 +20,7 @@ func (l *Locker) Do(ctx context.Context, key Key, fn func(ctx context.Context, k
 	return lock.run(ctx, fn)
 }
 
-// TryDo is [Locker.Do] with [Locker.TryLock]: when the lock is held by somebody else it returns an error that matches
+// TryDo is [Locker.Do] with [Locker.TryLock]: when another session holds the lock it returns an error that matches
 // [ErrNotAcquired] at once, and fn is not run.
 func (l *Locker) TryDo(ctx context.Context, key Key, fn func(ctx context.Context, k *Lock) error, opts ...LockOption) error {
 	if fn == nil {

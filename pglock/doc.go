@@ -39,7 +39,7 @@
 //
 // Excluded are forward jumps of the server's wall clock, and the moment between the end of a virtual machine's pause and
 // its first look at the clock. Locks are per database, and on multi-primary systems per server. Locks are not stored:
-// after a failover nobody holds anything on the new primary.
+// after a failover the new primary has none.
 //
 // Deadlocks between locks that one process holds on several sessions are invisible to PostgreSQL. To take several keys, use
 // [Locker.LockAll] or bound the wait with [MaxWait].

@@ -11,9 +11,9 @@ import (
 
 // Errors to match with [errors.Is]. Contended, lost and unreachable are three different things:
 var (
-	// ErrNotAcquired: somebody else holds the lock, or waits for it ahead of us; after a wait it comes as a *[WaitError].
+	// ErrNotAcquired: another session holds the lock or waits for it ahead of this one. It comes as a *[WaitError].
 	ErrNotAcquired = driver.ErrNotAcquired
-	// ErrLost: the lock was held and is not any more, though nobody unlocked it; it comes as a *[LostError].
+	// ErrLost: the lock ended without an Unlock; it comes as a *[LostError].
 	ErrLost = driver.ErrLost
 	// ErrUnlocked: the lock has been unlocked already.
 	ErrUnlocked = driver.ErrUnlocked
@@ -27,11 +27,11 @@ var (
 	ErrClosed = driver.ErrClosed
 	// ErrUnsupported: this backend or server cannot do that at all.
 	ErrUnsupported = driver.ErrUnsupported
-	// ErrPooler: a proxy between client and server may give the session to somebody else between two statements, so a
+	// ErrPooler: a proxy between client and server may give the session to another client between two statements, so a
 	// lock of that session would be orphaned. Connect directly, or see [AllowPooler].
 	ErrPooler = driver.ErrPooler
-	// ErrStandby: the server is a hot standby, whose advisory locks exclude nobody on any other server. Connect to the
-	// primary, or see [AllowStandby].
+	// ErrStandby: the server is a hot standby, whose advisory locks exclude only sessions of that server. Connect to
+	// the primary, or see [AllowStandby].
 	ErrStandby = driver.ErrStandby
 	// ErrStaleSnapshot: the transaction is REPEATABLE READ or SERIALIZABLE, so it would go on to read from a snapshot
 	// that is older than the lock. Use READ COMMITTED, or see [AllowStaleSnapshot].
@@ -71,7 +71,7 @@ type WaitError struct {
 	// Waited is how long the call waited; zero for one that does not wait.
 	Waited time.Duration
 	// Holders are the sessions that held the lock when the wait had ended, as far as they could be seen. It is empty
-	// for calls that do not wait, which ask nobody; [Locker.Holders] does.
+	// for calls that do not wait, which do not look for holders; [Locker.Holders] does.
 	Holders []Holder
 	// Err is what ended the wait; nil when a bound of ours did, or when there was none.
 	Err error
@@ -94,7 +94,7 @@ func (e *WaitError) Error() string {
 			fmt.Fprintf(&b, " and %d more", more)
 		}
 	case e.Waited == 0 && e.Err == nil:
-		b.WriteString(": held by somebody else")
+		b.WriteString(": held by another session")
 	}
 	if e.Err != nil {
 		fmt.Fprintf(&b, ": %v", e.Err)
@@ -181,7 +181,7 @@ func holderText(h Holder) string {
 		parts = append(parts, fmt.Sprintf("token %q", h.Token))
 	}
 	if len(parts) == 0 {
-		return "somebody unknown"
+		return "an unknown session"
 	}
 	return strings.Join(parts, ", ")
 }

@@ -155,8 +155,8 @@ func TestSharedLockAllForAnyNumberOfHolders(t *testing.T) {
 	wantQuiet(t, db, l)
 }
 
-// A lock that nobody can have while the server is silent is not had later either, when the call has returned with an error:
-// its key stays busy in this process until the server has given it back.
+// A lock that cannot be granted while the server is silent is not taken later either, when the call has returned an
+// error: its key stays busy in this process until the server has given it back.
 func TestNothingIsTakenAfterAnError(t *testing.T) {
 	db := testenv.Database(t)
 	hole := newBlackHole(t, db)

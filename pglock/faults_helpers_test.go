@@ -34,7 +34,7 @@ func trials(t testing.TB, usual int) int {
 	return times * usual
 }
 
-// faultsApplication names the sessions of Lockers under test, and nobody else's; all that they are called match
+// faultsApplication names the sessions of Lockers under test, and no others; all that they are called match
 // faultsApplications.
 const (
 	faultsApplication  = "pglock under test"
@@ -333,9 +333,9 @@ func (w *witness) unlock(t testing.TB, h *holding) {
 	}
 }
 
-// honest reports whether err is nil, matches what is expected of the call, or says that there was no answer: that the
-// server could not be reached, that the caller's context has ended, or that somebody has cancelled the statement.
-// Whether a lock is held, lost or taken by somebody else must not be mixed up.
+// honest reports whether err is nil, matches expected, or says that there was no answer: that the server could not be
+// reached, that the caller's context has ended, or that the statement was cancelled. Held, lost and contended locks
+// must not be confused.
 func honest(err, expected error) bool {
 	if err == nil {
 		return true

@@ -185,8 +185,8 @@ func fallSilent(t *testing.T, cut func(*testing.T, *scissors)) {
 	endSilentOnOldServers(t, db, locks...)
 	granted.Wait()
 	for i, lock := range locks {
-		awaitDone(t, lock.Done(), "the end of a lock at which nobody looks")
-		awaitDone(t, works[i].Done(), "the end of work under a lock at which nobody looks")
+		awaitDone(t, lock.Done(), "the end of a lock that is not watched")
+		awaitDone(t, works[i].Done(), "the end of work under a lock that is not watched")
 		wantLost(t, lock.Unlock(t.Context()), pglock.LostLease)
 	}
 	stop()
@@ -269,7 +269,7 @@ func tryAnyOf(ctx context.Context, t *testing.T, w *witness, l *pglock.Locker, k
 }
 
 // A question about many keys is a large statement too. If it arrives in part only, the server must still end the
-// session in time, or nobody gets the locks until somebody notices.
+// session in time, or the locks stay taken until the failure is noticed.
 func TestAQuestionThatArrivesInPartDoesNotKeepTheLocks(t *testing.T) {
 	for name, waited := range map[string]bool{"on a mux session": false, "on a wait session": true} {
 		t.Run(name, func(t *testing.T) {
@@ -289,7 +289,7 @@ func TestAQuestionThatArrivesInPartDoesNotKeepTheLocks(t *testing.T) {
 			verified := make(chan error)
 			go func() { verified <- lock.Verify(aMinute(t)) }()
 			awaitDone(t, proxy.happened, "the question")
-			awaitDone(t, lock.Done(), "the end of a lock at which nobody looks, while the question is not answered")
+			awaitDone(t, lock.Done(), "the end of a lock that is not watched, while the question is not answered")
 			endSilentOnOldServers(t, db)
 			after, err := next.LockAll(aMinute(t), keys)
 			if err != nil {

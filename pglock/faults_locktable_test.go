@@ -85,8 +85,8 @@ func wantHeld(t *testing.T, conn *pgx.Conn, l *pglock.Locker, locks []*pglock.Lo
 	}
 }
 
-// The server's lock table overflows in the middle of statements that lock and release many keys at once. Whoever is told
-// that he holds a lock does, whoever is refused does not, and the sessions go on.
+// The server's lock table overflows in the middle of statements that lock and release many keys at once. Calls that
+// succeed hold their locks, calls that are refused do not, and the sessions go on.
 func TestTheLockTableOverflowsInTheMiddleOfABatch(t *testing.T) {
 	for distance := range distances {
 		t.Run(distance, func(t *testing.T) { overflow(t, distance) })
@@ -212,7 +212,7 @@ func TestTheDefaultBoundCountsWaiters(t *testing.T) {
 	}
 	t.Logf("%d of %d were served, with at most %d keys at once", served, groups, most)
 	if served == 0 {
-		t.Error("nobody was served")
+		t.Error("no call succeeded")
 	}
 	wantQuiet(t, db, l)
 }

@@ -161,7 +161,7 @@ func TestWaitsThatEndTogetherOpenFewSessions(t *testing.T) {
 		t.Errorf("%d sessions were opened for %d waits", n, len(keys))
 	}
 	if named.Load() == 0 {
-		t.Error("nobody was told who held the lock")
+		t.Error("no error named the holder")
 	}
 	plainUnlock(t, holder, keys...)
 	wantQuiet(t, db, l)
@@ -305,7 +305,7 @@ func TestThePlaceInTheQueueGoesToTheOldestWaiter(t *testing.T) {
 	})
 	for range old {
 		var queued pglock.Key
-		testenv.WaitUntil(t, "somebody waits in the queue", func() bool {
+		testenv.WaitUntil(t, "a session waits in the queue", func() bool {
 			i := slices.IndexFunc(append(old, young...), func(key pglock.Key) bool { return waitsFor(t, db, key) })
 			if i >= 0 {
 				queued = append(old, young...)[i]

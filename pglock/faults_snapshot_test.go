@@ -67,7 +67,7 @@ func createAndDrop(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // Where a session cannot wait without a snapshot it waits in slices, so that CREATE INDEX CONCURRENTLY ends all the same.
-func TestWaitersAreInNobodysWayForLong(t *testing.T) {
+func TestWaitersDoNotBlockOthersForLong(t *testing.T) {
 	for name, open := range map[string]func(*testing.T, *testenv.DB) *pglock.Locker{
 		"without the right to make temporary objects": openWithoutTemp,
 		"where the trick fails":                       openWithoutCommit,

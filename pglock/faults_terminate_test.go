@@ -29,7 +29,7 @@ const (
 )
 
 // Sessions end under load, again and again. No call fails but with what has happened, nothing is left, and the Lockers go
-// on. Where every Unlock asks the server, none says that all was well of a lock that somebody else had got meanwhile.
+// on. Where every Unlock asks the server, none succeeds for a lock that another holder had got meanwhile.
 func TestLocksGoOnWhileSessionsAreTerminated(t *testing.T) {
 	for name, victim := range map[string]string{"any": hitAny, "waiters": hitWaiter, "holders": hitHolder} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestLocksGoOnWhileSessionsAreTerminated(t *testing.T) {
 }
 
 // As for a DBA who ends statements, and for a cancel request that comes late: a statement that fails half way must not
-// leave a lock with nobody, nor take one from somebody.
+// orphan a lock or take one from its holder.
 func TestLocksGoOnWhileStatementsAreCancelled(t *testing.T) {
 	for distance := range distances {
 		t.Run(distance, func(t *testing.T) { hitSessions(t, distance, cancelIt+hitAny, trials(t, 300), newWitness(toldBefore)) })

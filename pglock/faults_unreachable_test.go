@@ -125,6 +125,6 @@ func TestAServerThatFallsSilentIsUnavailable(t *testing.T) {
 		t.Errorf("the calls returned when the session had ended, and not soon after their contexts had: %v", err)
 	}
 	hole.cut(false, false)
-	terminate(t, db.Connect(t), onlySession(t, db, true)) // nobody waits for what was swallowed
+	terminate(t, db.Connect(t), onlySession(t, db, true)) // its answer was swallowed
 	awaitDone(t, held.Done(), "the end of the session")
 }

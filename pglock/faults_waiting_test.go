@@ -53,7 +53,7 @@ func createIndex(t *testing.T, db *testenv.DB, name string) (conn *pgx.Conn, don
 
 // Waiters have no snapshot: they hold back neither vacuum nor CREATE INDEX CONCURRENTLY, however many they are. A plain
 // waiter, as the control, does.
-func TestWaitersAreInNobodysWay(t *testing.T) {
+func TestWaitersDoNotBlockOthers(t *testing.T) {
 	db := testenv.Database(t)
 	holder, conn := db.Connect(t), db.Connect(t)
 	first, _ := openCounted(t, db)
@@ -105,7 +105,7 @@ func wantNoError(t *testing.T, result <-chan error, what string) {
 	}
 }
 
-// A waiter has a place in the server's own queue, before whoever came later and behind whoever came before.
+// A waiter has a place in the server's own queue, in the order of arrival.
 func TestWaitersKeepTheirPlaceAmongPlainWaiters(t *testing.T) {
 	db := testenv.Database(t)
 	holder, before, after := db.Connect(t), db.Connect(t), db.Connect(t)
@@ -225,7 +225,7 @@ func lockNested(ctx context.Context, t *testing.T, w *witness, l *pglock.Locker,
 	}
 }
 
-// waitsFor reports whether somebody waits for the key in the server's queue.
+// waitsFor reports whether a session waits for the key in the server's queue.
 func waitsFor(t testing.TB, db *testenv.DB, key pglock.Key) bool {
 	t.Helper()
 	for _, lock := range db.AdvisoryLocks(t) {

@@ -189,7 +189,7 @@ func german(err error) error {
 	return err
 }
 
-// silent is a Locker whose sessions have been ended by the server, without a word, and whose lock somebody else has.
+// silent is a Locker whose sessions have been ended by the server, without a word, and whose lock has another holder.
 func loseSilently(t *testing.T, db *testenv.DB, key pglock.Key) (lost, taken *pglock.Lock) {
 	t.Helper()
 	hole := newBlackHole(t, db)
@@ -364,7 +364,7 @@ func TestGuardTxLeavesNoIdentityBehind(t *testing.T) {
 	}
 }
 
-// Whoever may create functions and operators where a role looks for them could have the guard run them.
+// A role that may create functions and operators on another role's search_path could have the guard run them.
 func TestGuardTxRunsNothingOfTheSearchPath(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)

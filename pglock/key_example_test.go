@@ -7,7 +7,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// Names are for people; the number is what PostgreSQL locks, whoever asks for it.
+// Names are for people; the number is what PostgreSQL locks.
 func ExampleNewKey() {
 	key := pglock.NewKey("invoice:42")
 	fmt.Println(key)

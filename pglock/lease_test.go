@@ -31,7 +31,7 @@ func (*leased) Close(context.Context) error                                     
 func (b *leased) Acquire(context.Context, driver.Request) (driver.Grant, error) { return b, nil }
 func (b *leased) Release(context.Context, driver.Grant) error                   { b.released.Add(1); return nil }
 
-// The process was frozen beyond the lease: nothing in it has run, no timer, no heartbeat, and now somebody looks.
+// The process was frozen beyond the lease: no timer and no heartbeat has run before the lock is used.
 func TestTheFirstLookAfterTheLeaseTells(t *testing.T) {
 	for name, look := range map[string]func(*pglock.Lock, context.Context) error{
 		"Lock.Err":         func(k *pglock.Lock, _ context.Context) error { return k.Err() },

@@ -177,11 +177,11 @@ func (k *Lock) Extend(d time.Duration) error {
 	return nil
 }
 
-// Unlock gives the lock up. It returns nil when the lock had been held until then; an error that matches [ErrLost] when
-// it had been lost before, so that the work may have overlapped with another holder's, also when it is called again; and
-// [ErrUnlocked] when it had been unlocked before. Another error says that the server did not confirm in time; it frees the lock when it takes the
-// statement, or at the latest when the lease is over. An Unlock that hands the lock on to the next waiter of this process
-// (see [WithHandoffLimit]) asks nobody: its nil is as good as Err's, one network delay late.
+// Unlock releases the lock. It returns nil if the lock was held until now. It returns an error that matches [ErrLost]
+// if the lock was lost, so that the work may have overlapped with another holder's, and [ErrUnlocked] on a second call.
+// Any other error means that the server did not confirm in time; it frees the lock when it gets the statement, or at
+// the latest when the lease is over. An Unlock that hands the lock to the next waiter of this process (see
+// [WithHandoffLimit]) does not ask the server: like Err, it learns of a loss one network delay late.
 //
 // It does not depend on ctx, from which it takes values only: the work's context may have ended long ago. It waits for
 // at most five seconds for the server.

@@ -53,7 +53,7 @@ const (
 	maxLease          = 24 * time.Hour
 	defaultHandoffs   = 1000
 	defaultHandoffFor = 20 * time.Millisecond
-	holdersWithin     = time.Second // how long a failed wait asks for who was in the way
+	holdersWithin     = time.Second // how long a failed wait asks for the holders
 )
 
 // New returns a Locker on the server of pool. It uses the pool's configuration only: the Locker dials sessions of its

@@ -116,7 +116,7 @@ func ExampleLocker_TryLock() {
 	fmt.Println(err)
 	// Output:
 	// true
-	// pglock: lock "nightly-report" not acquired: held by somebody else
+	// pglock: lock "nightly-report" not acquired: held by another session
 }
 
 func ExampleLocker_LockAll() {
@@ -124,7 +124,7 @@ func ExampleLocker_LockAll() {
 	locker := exampleLocker()
 	defer locker.Close(ctx)
 
-	// Whoever names the same accounts in another order does not deadlock with this.
+	// A call with the same accounts in another order does not deadlock with this one.
 	both, err := locker.LockAll(ctx, []pglock.Key{pglock.NewKey("account:7"), pglock.NewKey("account:3")})
 	if err != nil {
 		log.Fatal(err)

@@ -628,7 +628,7 @@ func TestBeforeConnectIsHonoured(t *testing.T) {
 	db := testenv.Database(t)
 	cfg := db.Config(t)
 	user := cfg.ConnConfig.User
-	cfg.ConnConfig.User = "nobody_at_all"
+	cfg.ConnConfig.User = "no_such_role"
 	calls := 0
 	cfg.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
 		calls++

@@ -113,7 +113,7 @@ func TestObserverThatPanicsWhenTheTurnHasComeLeavesNothingLocked(t *testing.T) {
 	}
 }
 
-// deaf is a backend whose server grants what nobody holds, and answers to nothing else before it is closed.
+// deaf is a backend whose server grants free locks, and answers nothing else before it is closed.
 type deaf struct {
 	closed   chan struct{}
 	deadline driver.Instant

@@ -93,8 +93,8 @@ type StandbyOption interface {
 	TxOption
 }
 
-// AllowStandby lets locks be taken on a hot standby. They exclude the other sessions of that one server, and nobody on
-// the primary or on another standby.
+// AllowStandby lets locks be taken on a hot standby. They exclude only sessions of that server, and none on the primary
+// or on another standby.
 func AllowStandby() StandbyOption { return allowStandby{} }
 
 type allowStandby struct{}
@@ -138,12 +138,12 @@ func WithLease(d time.Duration) Option {
 	})
 }
 
-// WithNames records the names of the keys that this Locker locks in the table pglock.names, so that whoever watches the
-// server sees names instead of numbers. Names are written in the background on a connection of its own, once for each
-// name and process; a name shows up in the monitor some moments after its first lock. It needs the schema pglock:
-// [Locker.Ping] says so with [ErrSchemaMissing]; locks work regardless. Locks of transactions (LockTx and the like) are
-// not recorded: their names can be registered once, with select pglock.register('name', …). Nobody removes names: who
-// locks millions of different ones lets the table grow, and deletes what is old himself.
+// WithNames records the names of the keys that this Locker locks in the table pglock.names, so that the monitor shows
+// names instead of numbers. Names are written in the background on a connection of its own, once for each name and
+// process; a name shows up in the monitor some moments after its first lock. It needs the schema pglock: [Locker.Ping]
+// says so with [ErrSchemaMissing]; locks work regardless. Locks of transactions (LockTx and the like) are not recorded:
+// their names can be registered once, with select pglock.register('name', …). Names are never removed: if you lock
+// millions of different ones, delete old rows yourself.
 func WithNames() Option {
 	return lockerOption(func(c *lockerConfig) error {
 		c.env.RecordNames = true

@@ -7,8 +7,8 @@ import (
 )
 
 // passOn ends k as Unlock does, and returns the Lock that takes its place on the hold, for the next in a queue that is
-// not the Locker's own. It returns nil when k has ended, when somebody waits for the key here, or when the handoff limit
-// does not allow it. force passes over the limit. told calls the Observer, which is not called before.
+// not the Locker's own. It returns nil if k has ended, if the key has a waiter here, or if the handoff limit does not
+// allow it. force passes over the limit. told calls the Observer, which is not called before.
 //
 // Of a loss and passOn that meet, the first to have the shard's mu decides: k is lost, or the new Lock is.
 func (k *Lock) passOn(from, to context.Context, force bool, opts []LockOption) (next *Lock, told func()) {

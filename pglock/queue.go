@@ -116,7 +116,7 @@ const (
 	useHold
 )
 
-// judge says what r, which has nobody before it in the queue, may do.
+// judge decides what r, the first in the queue, may do.
 func (l *Locker) judge(e *entry, r *request) verdict {
 	switch {
 	case e.held+e.busy == 0:
@@ -168,7 +168,7 @@ func (l *Locker) settle(e *entry, r *request, v verdict) {
 	e.exclusive = !r.config.shared
 }
 
-// pump lets requests go on that need not wait at the entry any more, and forgets an entry that nobody needs.
+// pump wakes requests that need not wait at the entry any more, and forgets an entry that is not needed.
 func (l *Locker) pump(e *entry) {
 	for len(e.queue) > 0 {
 		r := e.queue[0]

@@ -94,7 +94,7 @@ func (s *shard) newEntry() *entry {
 	return &entry{shard: s}
 }
 
-// forget takes out an entry that nobody needs, and keeps it for the next key.
+// forget removes an entry that is not needed, and keeps it for the next key.
 func (s *shard) forget(e *entry) {
 	s.unlink(e)
 	if len(s.spare) < maxSpare {

@@ -73,7 +73,7 @@ func txStartCockroach(t *testing.T) *txCockroach {
 }
 
 func (s *txCockroach) connString() string {
-	return "postgres://somebody@" + s.listener.Addr().String() + "/db?sslmode=disable"
+	return "postgres://app@" + s.listener.Addr().String() + "/db?sslmode=disable"
 }
 
 // heard is what the server has been asked, whatever the protocol.

@@ -50,16 +50,16 @@ func ExampleLockTx() {
 		if err := pglock.LockTx(ctx, tx, pglock.NewKey("invoice:42")); err != nil {
 			return err
 		}
-		fmt.Println("nobody else works on invoice 42")
+		fmt.Println("this transaction alone works on invoice 42")
 		return nil // the commit frees the lock
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	// Output: nobody else works on invoice 42
+	// Output: this transaction alone works on invoice 42
 }
 
-// What somebody else is doing already need not be done again.
+// Work that another transaction is doing already need not be done again.
 func ExampleTryLockTx() {
 	ctx := context.Background()
 	pool := txExamplePool(ctx)
@@ -69,7 +69,7 @@ func ExampleTryLockTx() {
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		err := pglock.TryLockTx(ctx, tx, pglock.NewKey("refresh:rates"))
 		if errors.Is(err, pglock.ErrNotAcquired) {
-			fmt.Println("somebody else is at it:", err)
+			fmt.Println("another transaction is at it:", err)
 			return nil // the transaction can go on
 		}
 		return err
@@ -78,7 +78,7 @@ func ExampleTryLockTx() {
 		log.Fatal(err)
 	}
 	// Output:
-	// somebody else is at it: pglock: lock "refresh:rates" not acquired: held by somebody else
+	// another transaction is at it: pglock: lock "refresh:rates" not acquired: held by another session
 }
 
 // A transfer needs both accounts. Transfers in both directions cannot deadlock, since LockAllTx takes the locks in an

@@ -34,7 +34,7 @@ func (o txOutcome) err() error {
 	case timedOut:
 		return &WaitError{Err: errOwnTimeout}
 	case refusedStandby:
-		return fmt.Errorf("%w: its advisory locks exclude nobody on another server "+
+		return fmt.Errorf("%w: its advisory locks exclude only sessions of that server "+
 			"(connect to the primary, or use AllowStandby)", ErrStandby)
 	case refusedStale:
 		return fmt.Errorf("%w: the transaction is REPEATABLE READ or SERIALIZABLE "+

@@ -9,10 +9,10 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
 )
 
-// queued is what the statement TrySlotTx says when somebody stands in line.
+// queued is the result of the statement TrySlotTx if there is a line.
 const queued txOutcome = "queued"
 
-// trySlotTx takes one of the slots of a semaphore, whose keys come after gate's, if one is free and nobody waits for one.
+// trySlotTx takes one of the slots of a semaphore, whose keys come after gate's, if one is free and there is no line.
 func trySlotTx(ctx context.Context, tx pgx.Tx, key, gate Key, slots int, opts []TxOption) (bridge.SlotTx, error) {
 	c, err := newTxConfig(opts)
 	if err != nil {

@@ -263,7 +263,7 @@ func txAwaitWaitOf(t *testing.T, db *testenv.DB, d time.Duration) {
 	t.Helper()
 	db.WaitForWaiters(t, 1)
 	since := time.Now()
-	testenv.WaitUntil(t, fmt.Sprintf("somebody has waited for %v", d), func() bool { return time.Since(since) >= d })
+	testenv.WaitUntil(t, fmt.Sprintf("the wait has lasted %v", d), func() bool { return time.Since(since) >= d })
 	db.WaitForWaiters(t, 1)
 }
 

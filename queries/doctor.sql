@@ -34,7 +34,7 @@ WHERE l.locktype = 'advisory' AND l.granted AND l.pid = pg_catalog.pg_backend_pi
   AND ((l.classid::int8 << 32) | l.objid::int8) = @number::int8;
 
 -- What the role may do in schema pglock. The catalogs are asked, since looking up a name raises an error where the role
--- has no right on the schema, and where the schema is somebody else's.
+-- has no right on the schema, and where the schema belongs to others.
 -- name: SchemaRights :one
 SELECT (usable.it AND COALESCE((
             SELECT pg_catalog.bool_and(pg_catalog.has_function_privilege(p.oid, 'EXECUTE'))

@@ -7,8 +7,8 @@
 --
 -- Then it proves that the lock was held after the companion was. Each lock session holds an identity: a pair key of one
 -- class. If a shared lock on it can be had, the session has ended, and the statement raises. A session that ends frees its
--- identity first of all (internal/lockkeys), so whoever was granted the key afterwards finds it free. It could only be
--- held by a stranger that has waited for this very key; so the session itself is asked last.
+-- identity first of all (internal/lockkeys), so a session that was granted the key afterwards finds it free. It could
+-- only be held by a stranger that has waited for this very key; so the session itself is asked last.
 --
 -- Let the earlier holder's transaction have passed. It held its companion at a moment at which its lock was held; so the
 -- next holder, whose lock is younger, finds the companion taken, and waits until that transaction has ended. Let it come

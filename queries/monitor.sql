@@ -155,8 +155,8 @@ WHERE l.locktype = 'advisory' AND NOT l.granted;
 
 -- The registered names of keys: for each the key (8 bytes), the number of bytes (4), and the name in UTF-8; a key that has
 -- several is a collision. The table is named in a string: a statement that names it would be an error where it does not
--- exist, and would wait for whoever alters it while it is parsed, which no limit bounds. XML has no bytes, so they are in
--- base64. It comes behind the check of package trust in the same transaction.
+-- exist, and would wait for a session that alters it while it is parsed, which no limit bounds. XML has no bytes, so
+-- they are in base64. It comes behind the check of package trust in the same transaction.
 -- name: RegisteredNames :one
 SELECT pg_catalog.decode(pg_catalog.split_part(pg_catalog.split_part(
            pg_catalog.query_to_xml(pg_catalog.format(

@@ -88,7 +88,7 @@ WHERE EXISTS (
 -- name: Heartbeat :exec
 SELECT 1;
 
--- Whether somebody waits for an exclusive lock of a key.
+-- Whether a session waits for an exclusive lock of a key.
 -- name: WriterWaits :one
 SELECT EXISTS (
     SELECT FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i
@@ -184,11 +184,11 @@ WHERE @pid::int4 = 0 OR pg_catalog.pg_backend_pid() = @pid::int4;
 -- transaction that read the parameters is committed before, which gives back its own. Settings carry the parameters to
 -- the CHECK, which has none.
 --
--- To get there the server may have to read its catalogs, the more so while somebody changes them, and the snapshot that
--- it takes for that stays until the transaction ends. A function in SQL takes one of its own, which drops the other, and
--- gives it back at its end (fmgr_sql in functions.c, GetTransactionSnapshot and PopActiveSnapshot in snapmgr.c). A first
--- call may itself read catalogs; a second one finds everything in the caches. So the CHECK calls one twice, and then
--- locks. It is evaluated for the declaration of the variable too, when there is nothing to lock yet.
+-- To get there the server may have to read its catalogs, the more so while they change, and the snapshot that it takes
+-- for that stays until the transaction ends. A function in SQL takes one of its own, which drops the other, and gives
+-- it back at its end (fmgr_sql in functions.c, GetTransactionSnapshot and PopActiveSnapshot in snapmgr.c). A first call
+-- may itself read catalogs; a second one finds everything in the caches. So the CHECK calls one twice, and then locks.
+-- It is evaluated for the declaration of the variable too, when there is nothing to lock yet.
 
 -- Its two statements keep the planner from putting it in the place of its call.
 -- name: CreateSettleFunction :exec

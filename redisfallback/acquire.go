@@ -23,7 +23,7 @@ func (b *Backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, 
 	}
 }
 
-// errLostEarly says that a key was lost while the grant was waiting for another one.
+// errLostEarly means that a key was lost while the grant was waiting for another one.
 var errLostEarly = errors.New("one of the keys was lost before all were held")
 
 func (b *Backend) acquire(ctx context.Context, r driver.Request) (g *grant, err error) {
@@ -72,8 +72,7 @@ func (b *Backend) acquire(ctx context.Context, r driver.Request) (g *grant, err 
 	return b.handOver(g, r)
 }
 
-// handOver puts g into the hands of the front end, which hears of its loss from now on, unless it has been lost
-// already.
+// handOver gives g to the front end, which is notified of its loss from now on. It fails if g has been lost already.
 func (b *Backend) handOver(g *grant, r driver.Request) (*grant, error) {
 	g.setListener(r.Owner.Lost)
 	if !b.renewer.has(g) {
@@ -113,7 +112,7 @@ func (b *Backend) takeAll(ctx context.Context, g *grant) error {
 	return err
 }
 
-// undoTakeAll takes back what a failed takeAll may have left on the nodes.
+// undoTakeAll releases what a failed takeAll may have left on the nodes.
 func (b *Backend) undoTakeAll(ctx context.Context, g *grant) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
@@ -123,31 +122,31 @@ func (b *Backend) undoTakeAll(ctx context.Context, g *grant) {
 	})
 }
 
-// giveBack gives back the keys that g has, because it cannot get the next one.
+// giveBack releases the keys that g has, because it cannot get the next one.
 func (b *Backend) giveBack(g *grant) {
 	if b.renewer.remove(g) {
-		_ = b.release(g, settleWithin) // the caller hears why it did not get the lock; what stays behind ends with the lease
+		_ = b.release(g, settleWithin) // the caller gets the first error; what stays behind ends with the lease
 	}
 }
 
 // settleWithin is how long a failed acquisition waits for the server to confirm that nothing is left of it.
 const settleWithin = time.Second
 
-// take gets the grant's key i.
+// take acquires the grant's key i.
 func (b *Backend) take(ctx context.Context, g *grant, i int, wait bool) error {
 	if wait {
 		return b.wait(ctx, g, i)
 	}
 	a := b.attempt(ctx, g, i, b.firstCalls(g, i), false)
 	if a.unavailable() && ctx.Err() == nil {
-		// A connection may have been dead for long. What became of the first attempt is not known: so this one is that
-		// of somebody who asks again.
+		// The connection may have been dead for a while. The first attempt may have succeeded, so this one is marked as
+		// a repetition.
 		a = b.attempt(ctx, g, i, b.askCalls(g, i, noLine, true), false)
 	}
 	return a.err
 }
 
-// attempt is what came of asking for a key once.
+// attempt is the outcome of asking for a key once.
 type attempt struct {
 	err   error
 	split bool // some nodes were won, though too few
@@ -158,8 +157,8 @@ func (a attempt) refused() bool { return errors.Is(a.err, driver.ErrNotAcquired)
 
 func (a attempt) unavailable() bool { return errors.Is(a.err, driver.ErrUnavailable) }
 
-// attempt asks once; goOn says whether it will be asked again after a refusal. If it fails nothing is left of it, but a
-// place in the line where there is one node.
+// attempt asks once; goOn reports whether the caller asks again after a refusal. A failed attempt leaves nothing
+// behind, except a place in the line if there is only one node.
 func (b *Backend) attempt(ctx context.Context, g *grant, i int, calls []call, goOn bool) attempt {
 	g.keys[i].asked = calls
 	sent := driver.Now()
@@ -184,7 +183,7 @@ func (b *Backend) attempt(ctx context.Context, g *grant, i int, calls []call, go
 			a.often = a.often || calls[i].refusal().often
 		}
 	}
-	if b.redlock() && a.refused() && goOn { // it stays in the lines, to be woken
+	if b.redlock() && a.refused() && goOn { // it stays in the lines and is woken
 		a.split = b.undo(ctx, g, i, b.releaseCalls(g, i, releaseSilent), t) || a.split // it may have won a node since
 	} else {
 		b.undo(ctx, g, i, b.withdrawCalls(g, i), t)
@@ -192,19 +191,19 @@ func (b *Backend) attempt(ctx context.Context, g *grant, i int, calls []call, go
 	return a
 }
 
-// undo takes back what an attempt may have left on the nodes, and waits for a quorum of those that did not fail in it:
-// the rest is in nobody's way, and follows when it can. It reports whether there was something to take back.
+// undo releases what an attempt may have left on the nodes, and waits for a quorum of those that did not fail in it.
+// The other nodes cannot block anyone alone; they follow when they answer. It reports whether anything was released.
 func (b *Backend) undo(ctx context.Context, g *grant, i int, calls []call, before *tally) bool {
 	drop(g.keys[i].asked)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
 	wanted := min(b.quorum, len(b.nodes)-before.failed)
-	// If they do not answer, what is left ends with its lease. The caller hears why it did not get the lock.
+	// If they do not answer, what is left ends with its lease. The caller gets the error of the attempt.
 	after, _ := b.roundUntil(ctx, calls, func(t *tally) bool { return t.yes+t.no >= wanted || t.over() })
 	return after.yes > 0
 }
 
-// firstCalls takes a key that is expected to be free.
+// firstCalls returns the calls that take a key which is expected to be free.
 func (b *Backend) firstCalls(g *grant, i int) []call {
 	if g.shared || g.chosen {
 		return b.askCalls(g, i, noLine, false)
@@ -222,7 +221,7 @@ const (
 	lineFor = 120_000
 )
 
-// askCalls takes a key, or stands in line for it.
+// askCalls returns the calls that take a key or enter its line.
 func (b *Backend) askCalls(g *grant, i int, line int, again bool) []call {
 	if g.shared {
 		return b.callsAbout(g, i, askShared, b.leaseMillis, g.waiter(), line)
@@ -231,7 +230,7 @@ func (b *Backend) askCalls(g *grant, i int, line int, again bool) []call {
 	return withSingleKey(calls, func(request) request { return b.taking(g, i) })
 }
 
-// wait stands in line until it has the key, or ctx ends.
+// wait waits in line until it has the key or ctx ends.
 func (b *Backend) wait(ctx context.Context, g *grant, i int) error {
 	w := b.waiters.enter(g, i)
 	defer b.waiters.leave(w)
@@ -242,7 +241,7 @@ func (b *Backend) wait(ctx context.Context, g *grant, i int) error {
 		switch {
 		case a.err == nil:
 			return nil
-		case a.unavailable() && !failed && ctx.Err() == nil: // a connection may have broken
+		case a.unavailable() && !failed && ctx.Err() == nil: // the connection may have broken
 			failed = true
 			continue
 		case !a.refused():
@@ -259,11 +258,11 @@ func (b *Backend) wait(ctx context.Context, g *grant, i int) error {
 	}
 }
 
-// rest waits until it is time to ask again, and reports false when ctx ended first. The votes were split so many times in
-// a row.
+// rest waits until it is time to ask again. It returns false if ctx ended first. splits is how many times in a row the
+// votes were split.
 func (b *Backend) rest(ctx context.Context, w *waiter, a attempt, splits int) bool {
 	var again <-chan time.Time
-	if splits > 0 { // those who split the votes try again, each at another time
+	if splits > 0 { // retry at a random time, unlike the others
 		limit := min(500*time.Millisecond, 5*time.Millisecond<<min(splits, 7))
 		timer := time.NewTimer(rand.N(limit))
 		defer timer.Stop()

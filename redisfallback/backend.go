@@ -24,9 +24,9 @@ type Backend struct {
 	prefix   string
 	nodes    []*node
 	quorum   int
-	timeout  time.Duration // for one answer of one node
+	timeout  time.Duration // of one round trip to one node
 	env      driver.Env
-	instance string // names this Locker; see locker
+	instance string // identifies this Locker; see locker
 	serial   atomic.Uint64
 	sharded  atomic.Bool // waiters are woken by sharded pub/sub
 	renewer  renewer
@@ -78,16 +78,16 @@ func (b *Backend) Start(env driver.Env) error {
 	return nil
 }
 
-// What the scripts take in place of the time of an offer.
+// What the scripts accept instead of an offer's duration.
 const (
-	releaseWake   = 0  // wake those who wait, and let them ask
-	releaseSilent = -1 // tell nobody: who gives the lock up will ask again itself
+	releaseWake   = 0  // wake the waiters, which then ask
+	releaseSilent = -1 // wake no one: the caller asks again itself
 )
 
 // LocksByName implements [driver.NamedLocks].
 func (b *Backend) LocksByName() bool { return true }
 
-// locker is what the Locker is called among those that wait.
+// locker is the Locker's name in the names of its waiters.
 func (b *Backend) locker() string {
 	if b.sharded.Load() {
 		return shardMark + b.instance
@@ -95,11 +95,11 @@ func (b *Backend) locker() string {
 	return b.instance
 }
 
-// redlock tells whether the backend has several nodes.
+// redlock reports whether the backend has several nodes.
 func (b *Backend) redlock() bool { return len(b.nodes) > 1 }
 
-// trusted is how long a lease can be relied upon from the moment before it was asked for. The clocks of client and
-// server may differ by a percent in their speed, and Redis rounds to milliseconds.
+// trusted is how long a lease is valid, counted from just before the request. It allows for clocks whose speeds differ
+// by one percent, and for Redis rounding to milliseconds.
 func (b *Backend) trusted() time.Duration { return b.env.Lease - b.env.Lease/100 - 2*time.Millisecond }
 
 // Ping implements [driver.Backend].
@@ -115,12 +115,12 @@ func (b *Backend) Ping(ctx context.Context) error {
 	return t.result(driver.ErrUnavailable)
 }
 
-// calls makes the same call for every node: a script's, or a plain command.
+// calls makes the same call for every node: a script or a plain command.
 func (b *Backend) calls(s *script, keys []string, args ...any) []call {
 	return b.ask(request{script: s, keys: keys, args: args}, nil)
 }
 
-// ask makes the same call for every node, with what is to be sent while a slot migrates.
+// ask makes the same call for every node; singleKey gives the form to send while a slot migrates.
 func (b *Backend) ask(r request, singleKey func(request) request) []call {
 	calls := make([]call, len(b.nodes))
 	for i := range calls {
@@ -141,8 +141,8 @@ func (b *Backend) Release(ctx context.Context, held driver.Grant) error {
 	return b.release(g, driver.ReleaseWithin)
 }
 
-// release gives back what g holds. If the answer got lost it asks once more; that the lock is gone by then is its own
-// doing, as long as nobody else can have had it.
+// release releases what g holds. If the answer is lost it asks once more. A lock that is gone by then was released by
+// the first request, provided that its lease has not expired.
 func (b *Backend) release(g *grant, within time.Duration) error {
 	deadline := driver.Now().Add(within)
 	calls := func(g *grant, i int) []call { return b.releaseCalls(g, i, b.offerMillis) }
@@ -157,7 +157,7 @@ func (b *Backend) release(g *grant, within time.Duration) error {
 	return second
 }
 
-// eachWithin is each for a time. What a node has for an answer anyway needs no context.
+// eachWithin is each with a time limit. It needs no context if the limit of a round trip is shorter.
 func (b *Backend) eachWithin(d time.Duration, g *grant, ask func(*grant, int) []call) error {
 	if b.timeout <= d {
 		return b.each(context.Background(), g, ask)
@@ -176,7 +176,7 @@ func (b *Backend) Check(ctx context.Context, held driver.Grant) error {
 	return b.each(ctx, g, b.checkCalls)
 }
 
-// each puts a question for each of g's keys, all at the same time, and joins the errors.
+// each sends the calls for every key of g concurrently and joins the errors.
 func (b *Backend) each(ctx context.Context, g *grant, ask func(*grant, int) []call) error {
 	held := g.holdings()
 	if len(held) == 1 {
@@ -216,7 +216,7 @@ func ours(held driver.Grant) (*grant, error) {
 	if g, ok := held.(*grant); ok {
 		return g, nil
 	}
-	return nil, fmt.Errorf("a grant of type %T is not of the Redis backend", held)
+	return nil, fmt.Errorf("a grant of type %T does not come from the Redis backend", held)
 }
 
 var _ interface {

@@ -9,25 +9,23 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A node of several that does not answer must not cost the others memory or time. After downAfter flushes in a row
-// without any answer it is down: calls fail at once, and one goroutine, the prober, asks it every probeEvery whether it
-// is there again. Until then, calls that are left behind by rounds which the other nodes have decided are bounded in
-// number.
-//
-// An only node has no such breaker: nothing could answer in its place, so its callers wait for it.
+// One of several nodes that does not answer must not cost the others memory or time. After downAfter flushes in a row
+// without any answer it is down: calls fail at once, and one goroutine, the prober, pings it every probeEvery. Before
+// that, the number of calls abandoned by rounds that the other nodes have decided is bounded.
+// A single node has no breaker: no other node can answer in its place, so its callers wait for it.
 const (
 	downAfter    = 3
 	probeEvery   = 200 * time.Millisecond
-	maxAbandoned = 4096 // calls on their way to a node that nobody waits for; with more, new ones fail at once
+	maxAbandoned = 4096 // abandoned calls in flight to a node; with more, new calls fail at once
 	maxOwed      = 4096 // releases that are kept for a node that is down; more end with their leases
 )
 
 var (
-	errDown = fmt.Errorf("it has not answered for %d times, and is asked again every %v", downAfter, probeEvery)
-	errBusy = fmt.Errorf("%d calls that others have decided without it are still on their way to it", maxAbandoned)
+	errDown = fmt.Errorf("it has not answered %d times in a row, and is probed every %v", downAfter, probeEvery)
+	errBusy = fmt.Errorf("%d calls that the other nodes decided without it are still unanswered", maxAbandoned)
 )
 
-// breaker is the state of a node that others can stand in for. It is under the node's mu.
+// breaker is the state of one of several nodes. The node's mu guards it.
 type breaker struct {
 	enabled  bool
 	failures int  // flushes in a row without an answer
@@ -35,11 +33,11 @@ type breaker struct {
 	stopped  bool // the backend is closed
 	stop     chan struct{}
 
-	abandoned int     // calls that have not ended, and that nobody waits for
-	owed      []*call // releases that could not be sent; they are, first of all, when the node answers again
+	abandoned int     // calls that have not ended and have no caller any more
+	owed      []*call // releases that could not be sent; they go first when the node answers again
 }
 
-// refusalLocked is why the node takes no calls now, or nil.
+// refusalLocked returns why the node takes no calls now, or nil.
 func (b *breaker) refusalLocked() error {
 	switch {
 	case !b.enabled:
@@ -82,7 +80,7 @@ func (n *node) oweLocked(c *call) {
 	n.owed = append(n.owed, &call{request: c.request, singleKey: c.singleKey, about: c.about})
 }
 
-// abandon says that nobody waits for calls any more.
+// abandon notes that c has no caller any more.
 func (n *node) abandon(c *call) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -92,7 +90,7 @@ func (n *node) abandon(c *call) {
 	}
 }
 
-// observe counts what came of a round trip.
+// observe counts the outcome of a round trip.
 func (n *node) observe(answered bool) {
 	if !n.enabled {
 		return
@@ -113,7 +111,7 @@ func (n *node) observe(answered bool) {
 	}
 }
 
-// probe asks a node that is down until it answers.
+// probe pings a node that is down until it answers.
 func (n *node) probe(stop <-chan struct{}) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -133,8 +131,8 @@ func (n *node) probe(stop <-chan struct{}) {
 	}
 }
 
-// recover ends the time in which the node is down. What it is owed goes before everything else, so that locks are free
-// again; whatever it did not get is over when its lease is. It may be another server by now.
+// recover marks the node as up. The owed releases go first, to free their locks; releases that were not kept end with
+// their leases. The server may be another one by now, so it is identified again.
 func (n *node) recover() {
 	n.identified.Store(false)
 	n.mu.Lock()
@@ -150,7 +148,7 @@ func (n *node) takeOwedLocked() []*call {
 	return owed
 }
 
-// stopProbing ends the prober, for good; a node that is down remains so.
+// stopProbing ends the prober for good; a node that is down stays down.
 func (n *node) stopProbing() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -163,7 +161,7 @@ func (n *node) stopProbing() {
 	}
 }
 
-// answered reports whether an error, or none, came from the server, and not from the way to it.
+// answered reports whether err, which may be nil, is the server's answer rather than a failure to reach it.
 func answered(err error) bool {
 	reply := redis.Error(nil)
 	return err == nil || errors.As(err, &reply)

@@ -2,11 +2,11 @@ package redisfallback
 
 import "slices"
 
-// maxBundle is how many calls one script carries out; Lua can pass some thousand arguments to a command.
+// maxBundle is how many calls one script executes; Lua can pass a few thousand arguments to a command.
 const maxBundle = 500
 
-// bundle puts calls for uncontended exclusive locks together, many in one script: that costs both sides less than as
-// many commands.
+// bundle combines calls for uncontended exclusive locks, many in one script, which costs both sides less than as many
+// commands.
 func bundle(calls []*call) (singles, bundles []*call) {
 	var takes, releases []*call
 	for _, c := range calls {
@@ -54,9 +54,9 @@ func releaseBundle(releases []*call) request {
 	return request{script: releaseMany, keys: keys, args: args}
 }
 
-// unbundle gives the calls their results, and returns those that have to be sent on their own: the lock has waiters, or
-// the server wants the keys of a command in one slot. A server that says so once is not sent bundles again. It checks
-// the slots before it carries anything out, so that nothing happens twice.
+// unbundle gives the calls their results, and returns those that must be sent alone: the lock has waiters, or the
+// server wants the keys of a command in one slot. After such an error the server is not sent bundles again. It checks
+// the slots before it executes anything, so nothing happens twice.
 func (n *node) unbundle(bundles []*call) (again []*call) {
 	const waitedFor = int64(2)
 	for _, b := range bundles {

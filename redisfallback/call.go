@@ -12,26 +12,26 @@ import (
 // call is one command for one node.
 type call struct {
 	request
-	singleKey func(request) request // what to send while the lock's slot migrates; nil when there is nothing
-	about     []holding             // which locks it concerns; it does not overtake earlier calls that concern any of them
-	then      func(*call)           // called at the end; does not block
-	done      chan<- struct{}       // notified as well, with room for it
-	undoes    *call                 // the attempt that this release takes back; it is owed to a node that is away
+	singleKey func(request) request // what to send while the lock's slot migrates, or nil
+	about     []holding             // the locks it concerns; it does not overtake earlier calls for any of them
+	then      func(*call)           // called at the end; must not block
+	done      chan<- struct{}       // also notified; has room
+	undoes    *call                 // the attempt that this release undoes; it is owed to a node that is down
 
-	bundled []*call     // what this call does for several others
-	dropped atomic.Bool // not wanted any more, so it need not be sent
-	sent    atomic.Bool // it may have been carried out
+	bundled []*call     // the calls that this one executes
+	dropped atomic.Bool // not needed any more, so it need not be sent
+	sent    atomic.Bool // it may have been executed
 	cmd     *command
 	value   any
 	err     error
 
 	// Under node.mu:
-	before           int     // how many calls have to end first
-	followers        []*call // for which this one has to
+	before           int     // how many calls must end first
+	followers        []*call // those that wait for this one
 	ended, abandoned bool    // abandoned: its caller left before it ended
 }
 
-// report says that the call has ended.
+// report notifies the caller that the call has ended.
 func (c *call) report() {
 	if c.then != nil {
 		c.then(c)
@@ -41,7 +41,7 @@ func (c *call) report() {
 	}
 }
 
-// markSent says that from now on the call, and those that it bundles, may have been carried out.
+// markSent notes that the call, and those that it bundles, may be executed from now on.
 func (c *call) markSent() {
 	c.sent.Store(true)
 	for _, b := range c.bundled {
@@ -49,23 +49,23 @@ func (c *call) markSent() {
 	}
 }
 
-// request is a script, a plain command, or the taking or giving of an exclusive lock that nobody waits for. Those two
-// are so frequent that they are put into words only when it is known whether they travel alone or in a bundle.
+// request is a script, a plain command, or the acquisition or release of an exclusive lock without waiters. These two
+// are so frequent that they are encoded only when it is known whether they travel alone or in a bundle.
 type request struct {
 	script *script // nil for a plain command
 	keys   []string
 	args   []any // the script's, or the whole command
 	inFull bool  // the script is sent as text
 
-	takes, gives *names // by the token; instead of keys and args
+	takes, gives *names // with token, instead of keys and args
 	token        string
 	millis       int64 // the lease that is taken, or how long an offer lasts
 }
 
 var errNoAnswer = errors.New("no answer in time")
 
-// command is a command that go-redis does not repeat by itself: after an error it is not known whether the server has
-// carried it out, and what to do then is decided here.
+// command is a command that go-redis does not retry: after an error the server may have executed it, and this package
+// decides what to do then.
 type command struct{ *redis.Cmd }
 
 // NoRetry implements [redis.Cmder].
@@ -88,7 +88,7 @@ func (r *request) words() []any {
 	return r.args
 }
 
-// words are the command that runs the script.
+// words returns the command that runs the script.
 func (s *script) words(inFull bool, keys []string, args []any) []any {
 	words := make([]any, 0, 3+len(keys)+len(args))
 	if inFull {
@@ -103,11 +103,11 @@ func (s *script) words(inFull bool, keys []string, args []any) []any {
 	return append(words, args...)
 }
 
-// reform gives the call another form when its error asks for one, and reports whether it did.
+// reform gives the call another form if its error requires one, and reports whether it did.
 func (c *call) reform() bool {
 	switch {
 	case c.script != nil && !c.inFull && redis.HasErrorPrefix(c.err, "NOSCRIPT"):
-		c.inFull = true // the server was restarted, or somebody flushed its scripts
+		c.inFull = true // the server was restarted, or its scripts were flushed
 	case c.singleKey != nil && isMigrating(c.err):
 		c.request, c.singleKey = c.singleKey(c.request), nil
 	default:
@@ -117,15 +117,15 @@ func (c *call) reform() bool {
 	return true
 }
 
-// isMigrating tells whether the error means that a slot is on its way from one node to another. A command on several
-// keys cannot be carried out then, since some of them may be on either
+// isMigrating reports whether the error means that a slot is moving from one node to another. A command on several keys
+// cannot be executed then, since some of them may be on either
 // (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#multi-keys-operations).
 func isMigrating(err error) bool { return redis.HasErrorPrefix(err, "TRYAGAIN") }
 
-// isCrossSlot reports whether the server belongs to a Cluster, and the keys of a command to several of its slots.
+// isCrossSlot reports whether the server belongs to a Cluster and the keys of a command to several of its slots.
 func isCrossSlot(err error) bool { return redis.HasErrorPrefix(err, "CROSSSLOT") }
 
-// said tells what the server answered: whether it did what was asked. Other errors than its refusal say nothing.
+// said reports whether the server did what was asked. After an error, other than a refusal, that is unknown.
 func (c *call) said() (yes bool, err error) {
 	if errors.Is(c.err, redis.Nil) { // SET NX of a key that is there
 		return false, nil
@@ -136,7 +136,7 @@ func (c *call) said() (yes bool, err error) {
 	switch value := c.value.(type) {
 	case int64:
 		return value == 1, nil
-	case []any: // of a script that says more
+	case []any: // of a script that returns more
 		return len(value) > 0 && value[0] == int64(1), nil
 	}
 	return true, nil // OK
@@ -144,11 +144,11 @@ func (c *call) said() (yes bool, err error) {
 
 // refusal is what the server says about a lock that it refused.
 type refusal struct {
-	busy  time.Duration // how long the lock is still leased; 0 when that is not known
-	often bool          // the waiter is to look at it often
+	busy  time.Duration // how long the lock is still leased; 0 if unknown
+	often bool          // the waiter should poll the lock often
 }
 
-// refusal reads what ask_exclusive and ask_shared return.
+// refusal decodes the reply of ask_exclusive and ask_shared.
 func (c *call) refusal() (r refusal) {
 	reply, ok := c.value.([]any)
 	if !ok || len(reply) < 3 {

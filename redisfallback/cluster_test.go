@@ -156,6 +156,7 @@ func inLines(t *testing.T, nodes []*testenv.RedisServer) (total int) {
 
 // TestASubscriptionIsMadeAnewWhereItsSlotIs goes through what ends one: its connection is killed, and its slot moves.
 func TestASubscriptionIsMadeAnewWhereItsSlotIs(t *testing.T) {
+	t.Parallel()
 	nodes := testenv.NewRedisCluster(t, 2)
 	first := open(t, []redis.UniversalClient{newCluster(t, nodes)}, nil)
 	other := open(t, []redis.UniversalClient{newCluster(t, nodes)}, nil)

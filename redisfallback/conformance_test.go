@@ -11,11 +11,13 @@ import (
 )
 
 func TestOneServerPassesTheSuite(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, testenv.RedisURL(t))
 	locktest.Exercise(t, opener([]redis.UniversalClient{client}))
 }
 
 func TestAClusterPassesTheSuite(t *testing.T) {
+	t.Parallel()
 	client := newCluster(t, testenv.NewRedisCluster(t, 3))
 	locktest.Exercise(t, opener([]redis.UniversalClient{client}))
 }

@@ -11,19 +11,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// direct is a connection over which a caller sends its call itself, and waits for the answer, which saves a lone caller
-// the way to another goroutine and back. When its context ends, the caller leaves at once. The call goes on until the
-// server has answered or its time is over, and only then what takes it back follows: on another connection it could
+// direct is a connection over which a caller sends its call itself and waits for the answer, which saves a lone caller
+// the switch to another goroutine and back. When its context ends, the caller leaves at once. The call goes on until
+// the server has answered or its time is over. Only then is its undo sent, since on another connection it could
 // overtake the call.
-//
-// The answer that meets the end of the context is used, if it has been read by then.
+// If the answer arrives as the context ends, it is used if it has been read by then.
 type direct struct {
 	client *redis.Client
 
 	mu    sync.Mutex
-	conn  *directConn    // the client's
-	ctx   *pooledTimeout // of the round trip on its way, or nil
-	round uint64         // which one that is
+	conn  *directConn    // the client's connection
+	ctx   *pooledTimeout // of the current round trip, or nil
+	round uint64         // the number of the current round trip
 	left  bool           // its caller has left
 }
 
@@ -53,7 +52,7 @@ func (d *direct) dialled(conn net.Conn) net.Conn {
 		c.leave()
 	}
 	d.mu.Unlock()
-	if raw, ok := conn.(syscall.Conn); ok { // by which the client finds out whether the connection is still alive
+	if raw, ok := conn.(syscall.Conn); ok { // the client uses it to check that the connection is alive
 		return struct {
 			*directConn
 			syscall.Conn
@@ -82,7 +81,7 @@ func (d *direct) process(ctx context.Context, timeout time.Duration, cmd *comman
 	return d.left && !answered(cmd.Err())
 }
 
-// leave has the caller of a round trip return, unless it has.
+// leave makes the caller of a round trip return, unless it has already.
 func (d *direct) leave(round uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -96,7 +95,7 @@ func (d *direct) leave(round uint64) {
 	}
 }
 
-// settle waits until the call that was left has been answered, or its time is over.
+// settle waits until the abandoned call has been answered or its time is over.
 func (d *direct) settle(timeout time.Duration) {
 	d.mu.Lock()
 	conn := d.conn
@@ -107,7 +106,7 @@ func (d *direct) settle(timeout time.Duration) {
 	}
 }
 
-// directConn is a connection on which reading can be given up by its client, and taken over.
+// directConn is a connection whose client can give up reading; settle then reads instead.
 type directConn struct {
 	net.Conn
 
@@ -148,10 +147,10 @@ func (c *directConn) Close() error {
 	return c.Conn.Close()
 }
 
-// settle waits for anything to arrive: the server carries out a command before it begins to answer.
+// settle waits for any byte to arrive: the server executes a command before it begins to answer.
 func (c *directConn) settle(timeout time.Duration) {
 	if c.Conn.SetReadDeadline(time.Now().Add(timeout)) == nil {
 		_, _ = c.Conn.Read(make([]byte, 1)) // an error ends the wait as well
 	}
-	_ = c.Conn.Close() // nothing is expected of it any more
+	_ = c.Conn.Close() // an error changes nothing
 }

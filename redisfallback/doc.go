@@ -20,26 +20,26 @@
 //   - A server whose maxmemory-policy is not noeviction may evict locks.
 //   - FLUSHALL, DEL and SET by others, and forward jumps of the server's wall clock, by which keys expire.
 //
-// In a split brain it is worse: a holder that still reaches the old primary goes on renewing its lock there, and never
-// learns that the new primary has granted it again, until the old one steps down. Set min-replicas-to-write to 1 or more,
-// and min-replicas-max-lag to less than the lease: a primary that is cut off from its replicas then refuses renewals too,
-// and the lock ends with its lease. [pglock.Locker.Ping] and the first lock log a warning when the server has replicas and
-// min-replicas-to-write is 0, or when it may evict locks.
+// A split brain is worse: a holder that still reaches the old primary keeps renewing its lock there, and does not learn
+// that the new primary has granted it again until the old one steps down. Set min-replicas-to-write to 1 or more, and
+// min-replicas-max-lag to less than the lease: a primary that is cut off from its replicas then refuses renewals too,
+// and the lock ends with its lease. [pglock.Locker.Ping] and the first lock log a warning when the server has replicas
+// and min-replicas-to-write is 0, or when it may evict locks.
 //
 // If you cannot live with the first two, use [NewRedlock], on servers that do not know each other: a lock then survives
 // the loss of any minority of them, and a server that comes back empty is harmless as long as it stays away for one lease.
 //
 // [pglock.Lock.Fence] numbers the holders of a lock by a counter that never falls behind the server's clock, so the
-// numbers go on to grow when the server has lost the counter. Only a wall clock that was set back, or a failover to a
-// server whose clock is behind that has not received the counter, can break that. On Redlock it is
-// [pglock.ErrUnsupported]. Transactions of PostgreSQL know nothing of these locks, and a lock that is held in PostgreSQL
-// says nothing here: choose one when you deploy, and do not switch while the program runs.
+// numbers keep growing when the server has lost the counter. Only a wall clock that was set back, or a failover to a
+// server whose clock is behind and that has not received the counter, can break that. On Redlock it is
+// [pglock.ErrUnsupported]. Transactions of PostgreSQL know nothing of these locks, and a lock that is held in
+// PostgreSQL says nothing here: choose one when you deploy, and do not switch while the program runs.
 //
 // # Identity
 //
 // On Redis a lock is its text, prefix and [pglock.Key.String]: "pglock:invoice:42", for raw keys "pglock:@42". A name
-// that begins with @ is written with two, so that it is no raw key. A name and the raw key of its number, which are one
-// lock in PostgreSQL, are two here, and so are two names whose hashes collide. [pglock.Key.Equal] speaks of PostgreSQL.
+// that begins with @ is written with two, to tell it from a raw key. A name and the raw key of its number are one lock
+// in PostgreSQL but two here, and so are two names whose hashes collide. [pglock.Key.Equal] follows PostgreSQL.
 //
 // # What is stored
 //
@@ -65,52 +65,52 @@
 //	release()                           Unlock(ctx); LockNotOwnedError is ErrLost, LockError ErrUnlocked
 //	locked()                            len(Holders(ctx, key)) > 0
 //	owned()                             Verify(ctx) == nil
-//	reacquire()                         nothing: the watchdog does that all the time. With MaxHold(t), Extend(t)
+//	reacquire()                         nothing: the renewer does it. With MaxHold(t), Extend(t)
 //	extend(t, replace_ttl=True)         Extend(t): the lock ends t from now
 //	extend(t)                           Extend(time.Until(lock.Deadline()) + t)
 //	thread_local                        the *Lock value is the owner; pass it on or do not
 //
 // # Waiting
 //
-// Waiters of one server or Cluster stand in line on it. An Unlock hands the lock to the next in line that is connected
-// and publishes a message, so waiters are served in their order across processes, and there are no commands while nothing
-// happens. A waiter whose process died is passed over. One that is frozen, or behind a broken network, costs 2 s: so long
-// an offer lasts that is not confirmed. A Locker that loses its subscription may lose its places in the lines; it asks
-// again when it has subscribed again, and every 40 s in any case.
+// Waiters of one server or Cluster stand in line on it. Unlock hands the lock to the next connected waiter and
+// publishes a message, so waiters are served in order across processes, and an idle line costs no commands. A waiter
+// whose process died is passed over. One that is frozen, or behind a broken network, costs 2 s, which is how long an
+// unconfirmed offer lasts. A Locker that loses its subscription may lose its places in the lines; it asks again when it
+// has resubscribed, and every 40 s in any case.
 //
-// Every two seconds (or a quarter of the lease) a Locker looks at the keys that its waiters wait for, all with one
-// command (on a Cluster one each, at most fifty a second), in case that a holder died. While the holder is a client of
-// another kind, which publishes nothing, the first in line looks every 75 to 250 ms, as such clients do, so that it gets
-// its share; a token of WithToken counts as one of another kind. Clients that poll stand in no line: while ours wait and
-// a lock of ours is released, they are not served. Readers and writers take turns. On Redlock a release wakes waiters as
-// well, but there is no common line: they ask again, and the order is by chance.
+// Every two seconds (or a quarter of the lease) a Locker polls the keys that its waiters wait for, all with one command
+// (on a Cluster one each, at most fifty a second), in case a holder died. While the holder is a client of another
+// library, which publishes nothing, the first in line polls every 75 to 250 ms, as such clients do, so that it gets its
+// share; a token of WithToken counts as one of another library. Clients that poll do not stand in line: they are not
+// served while waiters of this package are. Readers and writers take turns. On Redlock a release also wakes waiters,
+// but there is no common line: they ask again, in random order.
 //
 // On a Cluster messages use sharded pub/sub when the servers have it (Redis 7), over one connection to each master.
 //
-// # Servers that are away
+// # Unreachable servers
 //
-// A node of a Redlock that has not answered three times in a row is left out: it fails at once, and is asked every 100 to
-// 300 ms whether it is there again. Releases that it has missed are then sent to it. A single server has no stand-in, so
+// A Redlock node that has not answered three times in a row is left out: calls to it fail at once, and it is pinged
+// every 100 to 300 ms. When it answers it is sent the releases that it missed. A single server has no substitute, so
 // calls wait for it, up to [WithNodeTimeout].
 //
-// A replica is [pglock.ErrStandby]. Clients of a Redlock that lead to one server, or to a primary and its replica, are an
-// error at the first lock and at [pglock.Locker.Ping]. Both rest on INFO; where the server does not permit it, nothing is
-// checked.
+// A replica is refused with [pglock.ErrStandby]. Clients of a Redlock that lead to one server, or to a primary and its
+// replica, are an error at the first lock and at [pglock.Locker.Ping]. Both checks use INFO; if the server does not
+// permit it, nothing is checked.
 //
-// Renewals, which must not wait, use a client of their own, made from the configuration of the given one (hooks that were
-// added to it are not carried over). Everything else shares the connections of the client: give the Locker one whose
-// connections are not all busy with blocking commands.
+// Renewals must not wait, so they use a client of their own with the configuration of the given one, without hooks
+// added to it. Everything else shares the connections of the client: give the Locker one whose connections are not all
+// busy with blocking commands.
 //
 // # Rights
 //
-// This user can do what is needed, for the default prefix, on one server, and with the second line on each node of a
+// This user has the necessary rights for the default prefix, on one server and, with the second line, on each node of a
 // Cluster:
 //
 //	ACL SETUSER locks on >PASSWORD ~pglock:* ~{*}:pglock:* &pglock:wake:* +ping +info +hello +subscribe +publish +evalsha +eval +get +mget +set +del +exists +pttl +pexpire +pexpireat +time +zadd +zrem +zrange +zrank +zscore +zpopmin +zrangebyscore +zremrangebyscore
 //	ACL SETUSER locks &{*}:pglock:wake:* +cluster|slots +cluster|shards +command +readonly +ssubscribe +spublish
 //
 // These rights reach every lock on the server whose prefix begins with pglock: and the internal keys of all others, so
-// users who have them can take each other's locks: use one Redis for each group of programs that trust each other.
+// users who have them can take each other's locks. Use one Redis for each group of programs that trust each other.
 //
-// Redis 6.2 or later is needed; the package is tested on 7.0.
+// The package requires Redis 6.2 or later and is tested on 7.0.
 package redisfallback

@@ -10,27 +10,27 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// explain says what a node's error means.
+// explain adds to a node's error what it means.
 func (n *node) explain(err error) error {
 	switch {
 	case redis.HasErrorPrefix(err, "WRONGTYPE"):
-		return fmt.Errorf("%s: the key of the lock holds something that is no lock: %w", n.name, err)
+		return fmt.Errorf("%s: the key of the lock holds a value that is not a lock: %w", n.name, err)
 	case redis.HasErrorPrefix(err, "READONLY"):
 		return fmt.Errorf("%s: %w: locks are taken on the primary: %w", n.name, driver.ErrStandby, err)
 	case redis.HasErrorPrefix(err, "MOVED"), redis.HasErrorPrefix(err, "ASK"):
-		return fmt.Errorf("%s: it is one of several masters of a Cluster, which want a client of redis.NewClusterClient: %w",
+		return fmt.Errorf("%s: it is one of several masters of a Cluster: use a client of redis.NewClusterClient: %w",
 			n.name, err)
 	case isCrossSlot(err):
-		return fmt.Errorf("%s: it wants all keys of a command in one slot: %w", n.name, err)
+		return fmt.Errorf("%s: it requires all keys of a command in one slot: %w", n.name, err)
 	case redis.HasErrorPrefix(err, "OOM"):
-		return fmt.Errorf("%s: its memory is full: locks that are held are renewed, new ones are not taken: %w", n.name, err)
+		return fmt.Errorf("%s: its memory is full: held locks are renewed, but no new ones can be taken: %w", n.name, err)
 	case redis.HasErrorPrefix(err, "NOPERM"):
-		return fmt.Errorf("%s: the user lacks a permission that package redisfallback lists: %w", n.name, err)
+		return fmt.Errorf("%s: the user lacks a permission that the documentation of package redisfallback lists: %w", n.name, err)
 	}
 	return fmt.Errorf("%s: %w", n.name, err)
 }
 
-// unavailable says that too few nodes answered, and what came from the others.
+// unavailable returns the error of a round in which too few nodes answered, with the nodes' errors.
 func (t *tally) unavailable() error {
 	var failures []string
 	var causes []error
@@ -42,11 +42,11 @@ func (t *tally) unavailable() error {
 	}
 	if len(t.nodes) == 1 {
 		if errors.Is(causes[0], driver.ErrStandby) && !t.nodes[0].follows {
-			return causes[0] // it will be one tomorrow, too
+			return causes[0] // a retry cannot help
 		}
 		return fmt.Errorf("%w: %w", driver.ErrUnavailable, causes[0])
 	}
-	return fmt.Errorf("%w: %d of %d nodes answered, and %d must: %w", driver.ErrUnavailable,
+	return fmt.Errorf("%w: %d of %d nodes answered, need %d: %w", driver.ErrUnavailable,
 		t.yes+t.no, len(t.nodes), t.quorum, &nodeErrors{strings.Join(failures, "; "), causes})
 }
 

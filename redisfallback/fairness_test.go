@@ -15,8 +15,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// TestWaitersThatDiedCostNothing: twenty processes that stood in line are gone, as after SIGKILL. An offer to each of them
-// would keep the lock from the living for 2 s.
+// TestWaitersThatDiedCostNothing: twenty processes that stood in line are gone, as after SIGKILL. An offer to each of
+// them would take 2 s.
 func TestWaitersThatDiedCostNothing(t *testing.T) {
 	const dead = 20
 	one := testenv.NewRedis(t)
@@ -150,7 +150,7 @@ func listeners(t *testing.T, admins []*redis.Client) (most int) {
 	return most
 }
 
-// TestWaitersGetTheirShareBesideOthersThatPoll, which release by DEL and tell nobody.
+// TestWaitersGetTheirShareBesideOthersThatPoll: the others release with DEL and publish nothing.
 func TestWaitersGetTheirShareBesideOthersThatPoll(t *testing.T) {
 	const pollers, every, hold = 3, 100 * time.Millisecond, 50 * time.Millisecond
 	server := testenv.NewRedis(t)

@@ -92,7 +92,7 @@ func TestALockThatTheServerForgetsIsToldAtTheNextRenewal(t *testing.T) {
 		"FLUSHALL":                   func(t *testing.T, s *station) { s.server.Must(t, "FLUSHALL") },
 		"the key is deleted":         func(t *testing.T, s *station) { s.server.Must(t, "DEL", "pglock:k") },
 		"the key is overwritten": func(t *testing.T, s *station) {
-			s.server.Must(t, "SET", "pglock:k", "somebody", "PX", "1500")
+			s.server.Must(t, "SET", "pglock:k", "other", "PX", "1500")
 		},
 	} {
 		for mode, opts := range map[string][]pglock.LockOption{"exclusive": nil, "shared": {pglock.Shared()}} {
@@ -153,6 +153,7 @@ func TestALockEndsBeforeAnotherIsGrantedWhenItsNetworkIsABlackHole(t *testing.T)
 }
 
 func TestAServerThatIsNotThereIsUnavailableAndNotContended(t *testing.T) {
+	t.Parallel()
 	s := newStation(t)
 	held := lock(t, s.first, s.key)
 	waiting := make(chan error, 1)
@@ -160,7 +161,7 @@ func TestAServerThatIsNotThereIsUnavailableAndNotContended(t *testing.T) {
 		_, err := s.other.Lock(context.Background(), s.key)
 		waiting <- err
 	}()
-	testenv.WaitUntil(t, "somebody waits", func() bool { return s.other.Stats().Waiting == 1 })
+	testenv.WaitUntil(t, "the other waits", func() bool { return s.other.Stats().Waiting == 1 })
 	s.server.Kill(t)
 	for name, err := range map[string]error{
 		"a waiter": <-waiting,
@@ -225,7 +226,7 @@ func TestAWaiterWhoseSubscriptionIsKilledStillGetsTheLock(t *testing.T) {
 	}
 }
 
-// TestLocksNeverOverlapWhileTheServerStops: whoever gets a lock looks whether the one before still believes in its own.
+// TestLocksNeverOverlapWhileTheServerStops: each holder checks that the lock before has ended.
 func TestLocksNeverOverlapWhileTheServerStops(t *testing.T) {
 	s := newStation(t, pglock.WithLease(short))
 	lockers := []*pglock.Locker{s.first, s.other}

@@ -16,7 +16,7 @@ func (b *Backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 		return 0, err
 	}
 	if b.redlock() {
-		return 0, fmt.Errorf("%w on Redlock, whose nodes count apart", driver.ErrUnsupported)
+		return 0, fmt.Errorf("%w on Redlock, whose nodes have separate counters", driver.ErrUnsupported)
 	}
 	counters := map[string]*holding{}
 	keys := g.holdings()

@@ -12,8 +12,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// TestRedlockWithAFrozenNodeKeepsItsMemory: calls to the frozen node, which nobody waits for, must not gather. After
-// the node thaws and another one is killed, its vote is needed at once.
+// TestRedlockWithAFrozenNodeKeepsItsMemory: abandoned calls to the frozen node must not accumulate. After the node
+// thaws and another one is killed, its vote is needed at once.
 func TestRedlockWithAFrozenNodeKeepsItsMemory(t *testing.T) {
 	nodes := servers(t, 3)
 	l := open(t, newClients(t, nodes), nil)

@@ -10,14 +10,14 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// grant is a set of keys that are held, or are about to be.
+// grant is a set of keys that are held or being acquired.
 type grant struct {
 	shared bool
-	chosen bool // exclusive, and the token is the caller's, who may use it again; see release_owned.lua
-	polled bool // waited without a place in a line that all nodes agree on
+	chosen bool // exclusive, and the caller chose the token and may reuse it; see release_owned.lua
+	polled bool // waited without a place in a common line
 	token  string
-	locker string // as the Locker was called when the grant was made
-	serial uint64 // names the grant among the Locker's
+	locker string // the Locker's name when the grant was made
+	serial uint64 // identifies the grant within the Locker
 
 	until atomic.Int64 // a driver.Instant
 	sent  atomic.Int64 // when the last renewal was, or the acquisition
@@ -26,14 +26,14 @@ type grant struct {
 	only [1]holding
 
 	mu   sync.Mutex
-	held int // how many of the keys are, from the first on
+	held int // how many of the keys, from the first on, are held
 	lost func(driver.Reason, error)
 }
 
 // holding is one key of a grant.
 type holding struct {
 	names
-	asked []call // by node: the last attempt
+	asked []call // the last attempt, by node
 }
 
 func (b *Backend) newGrant(r driver.Request) *grant {
@@ -48,7 +48,7 @@ func (b *Backend) newGrant(r driver.Request) *grant {
 	return g
 }
 
-// check refuses what cannot be kept apart from this package's own keys and values.
+// check refuses tokens and keys that collide with this package's own values and keys.
 func (g *grant) check() error {
 	if g.token == sharedValue {
 		return fmt.Errorf("%w: the token %q marks shared locks", driver.ErrUnsupported, sharedValue)
@@ -61,10 +61,10 @@ func (g *grant) check() error {
 	return nil
 }
 
-// waiter is how the grant waits, and how it holds when it is shared: "INSTANCE NUMBER TOKEN".
+// waiter names the grant while it waits, and while it holds a shared lock: "INSTANCE NUMBER TOKEN".
 func (g *grant) waiter() string { return g.locker + " " + g.number() + " " + g.token }
 
-// number is what a message to the Locker calls the waiter.
+// number is what messages to the Locker call the waiter.
 func (g *grant) number() string {
 	number := strconv.FormatUint(g.serial, 10)
 	if g.chosen {
@@ -79,7 +79,7 @@ func (g *grant) Deadline() driver.Instant { return driver.Instant(g.until.Load()
 // Polled implements [driver.Poller].
 func (g *grant) Polled() bool { return g.polled }
 
-// owner is how the grant is known where it holds.
+// owner names the grant as a holder.
 func (g *grant) owner() string {
 	if g.shared {
 		return g.waiter()
@@ -87,13 +87,13 @@ func (g *grant) owner() string {
 	return g.token
 }
 
-// tokenOf is what a waiter or a shared holder has for a token.
+// tokenOf returns the token in the name of a waiter or a shared holder.
 func tokenOf(waiter string) string {
 	parts := strings.SplitN(waiter, " ", 3)
 	return parts[len(parts)-1]
 }
 
-// holdings are the keys that are held.
+// holdings returns the keys that are held.
 func (g *grant) holdings() []holding {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -118,7 +118,7 @@ func (g *grant) clear() {
 	g.held = 0
 }
 
-// tell sets whom to tell of a loss.
+// setListener sets the function that is called when the grant is lost.
 func (g *grant) setListener(lost func(driver.Reason, error)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -131,12 +131,12 @@ func (g *grant) listener() func(driver.Reason, error) {
 	return g.lost
 }
 
-// callsAbout makes a script call about a key of g's for every node.
+// callsAbout makes a script call about one of g's keys for every node.
 func (b *Backend) callsAbout(g *grant, i int, s *script, args ...any) []call {
 	return concerning(g.keys[i:i+1], b.calls(s, g.keys[i].keys(s.keys), args...))
 }
 
-// concerning says which locks calls are about.
+// concerning notes which locks calls are about.
 func concerning(about []holding, calls []call) []call {
 	for i := range calls {
 		calls[i].about = about
@@ -144,7 +144,7 @@ func concerning(about []holding, calls []call) []call {
 	return calls
 }
 
-// releaseCalls gives a key back; an offer to the next in line lasts for so many milliseconds.
+// releaseCalls returns the calls that release a key; an offer to the next in line lasts for offer milliseconds.
 func (b *Backend) releaseCalls(g *grant, i int, offer int64) []call {
 	var calls []call
 	switch {
@@ -159,7 +159,7 @@ func (b *Backend) releaseCalls(g *grant, i int, offer int64) []call {
 	return g.keys[i].undoing(calls)
 }
 
-// withdrawCalls ends a wait and gives back what it may have got.
+// withdrawCalls returns the calls that end a wait and release what it may have acquired.
 func (b *Backend) withdrawCalls(g *grant, i int) []call {
 	var calls []call
 	switch {
@@ -193,7 +193,7 @@ func (b *Backend) renewCalls(g *grant, i int) []call {
 	return b.callsAbout(g, i, renewExclusive, g.token, b.leaseMillis)
 }
 
-// undoing says that calls take back the last attempt.
+// undoing marks calls as the undo of the last attempt.
 func (h *holding) undoing(calls []call) []call {
 	for n := range h.asked {
 		calls[n].undoes = &h.asked[n]
@@ -201,7 +201,7 @@ func (h *holding) undoing(calls []call) []call {
 	return calls
 }
 
-// singleKeyRelease, singleKeyWithdraw and singleKeyTake do with the lock's key alone what they can.
+// singleKeyRelease and singleKeyWithdraw use the lock's key alone.
 func singleKeyRelease(r request) request {
 	return request{script: releaseSingleKey, keys: r.gives.keys(1), args: []any{r.token}}
 }
@@ -210,7 +210,7 @@ func singleKeyWithdraw(r request) request {
 	return request{script: releaseSingleKey, keys: r.keys[:1], args: r.args[:1]}
 }
 
-// withSingleKey says what calls do while a slot migrates.
+// withSingleKey sets the form of calls while a slot migrates.
 func withSingleKey(calls []call, form func(request) request) []call {
 	for c := range calls {
 		calls[c].singleKey = form
@@ -218,7 +218,7 @@ func withSingleKey(calls []call, form func(request) request) []call {
 	return calls
 }
 
-// extend moves the deadline, which never moves back.
+// extend moves the deadline, never backwards.
 func (g *grant) extend(sent, until driver.Instant) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -226,5 +226,5 @@ func (g *grant) extend(sent, until driver.Instant) {
 	g.until.Store(int64(max(until, g.Deadline())))
 }
 
-// renewSoon has the lease renewed at the next look, because the last attempt failed.
+// renewSoon makes the next tick renew the lease, because the last attempt failed.
 func (g *grant) renewSoon() { g.sent.Store(0) }

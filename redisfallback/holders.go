@@ -6,7 +6,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Holders implements [driver.Backend]. Of several nodes a quorum must know a holder.
+// Holders implements [driver.Backend]. On several nodes it returns the holders that a quorum knows.
 func (b *Backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder, error) {
 	names := namesOf(b.prefix, key)
 	if err := names.check(); err != nil {
@@ -40,7 +40,7 @@ func (b *Backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder,
 	return holders, nil
 }
 
-// owners reads what listHolders returned.
+// owners decodes the reply of listHolders.
 func (c *call) owners() (shared bool, owners []string) {
 	reply, ok := c.value.([]any)
 	if !ok || len(reply) < 2 {

@@ -14,14 +14,14 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// server is what INFO says of the server that a client leads to.
+// server is what INFO says about a node's server.
 type server struct {
 	runID   string // of the process, new at each start
-	dataset string // of what it replicates, or has replicated to it
-	primary string // the address of whose replica it is, or empty
+	dataset string // the replication ID, which a primary and its replicas share
+	primary string // the address of its primary if it is a replica, else empty
 }
 
-// census knows which servers the nodes lead to, so that no server votes twice.
+// census records the servers behind the nodes, so that no server votes twice.
 type census struct {
 	mu      sync.Mutex
 	servers map[*node]server
@@ -29,11 +29,11 @@ type census struct {
 	taken   atomic.Bool // all nodes have been asked once
 }
 
-// identify asks a node's server what it is, before anything else is asked of it. A server that does not permit INFO is
-// taken as it is.
+// identify reads INFO from a node's server before its first call. A server that does not permit INFO is accepted
+// unchecked.
 func (b *Backend) identify(n *node) error {
 	c := &call{request: request{args: []any{"info"}}}
-	if n.cluster { // of many servers, which redirect; one of them is looked at, and not waited for
+	if n.cluster { // it has many servers; ask one of them, without waiting
 		c.then = func(c *call) {
 			if info, ok := c.value.(string); ok {
 				b.warn(n, info)
@@ -44,7 +44,7 @@ func (b *Backend) identify(n *node) error {
 	}
 	n.exchange([]*call{c})
 	if redis.HasErrorPrefix(c.err, "NOPERM") || redis.HasErrorPrefix(c.err, "ERR unknown command") {
-		b.env.Logger.Debug("Redis does not permit INFO, so that nothing is known of it", "node", n.name)
+		b.env.Logger.Debug("Redis does not permit INFO, so the server was not checked", "node", n.name)
 		return nil
 	}
 	if c.err != nil {
@@ -60,7 +60,7 @@ func (b *Backend) identify(n *node) error {
 	}
 	b.census.record(n, s)
 	if s.primary != "" {
-		return fmt.Errorf("%w: it is a replica of %s, and locks are taken on the primary", driver.ErrStandby, s.primary)
+		return fmt.Errorf("%w: it is a replica of %s; locks must be taken on the primary", driver.ErrStandby, s.primary)
 	}
 	b.warn(n, info)
 	return nil
@@ -75,7 +75,7 @@ func (c *census) record(n *node, s server) {
 	c.servers[n] = s
 }
 
-// conflict returns an error when two nodes are one server, or one is a copy of the other: their votes are no majority.
+// conflict returns an error if two nodes are the same server or share a data set: their votes are not independent.
 func (c *census) conflict(nodes []*node) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,8 +95,8 @@ func (c *census) conflict(nodes []*node) error {
 	return nil
 }
 
-// checkServers finds out, before the first lock, whether all nodes of a Redlock that can be reached are servers of their
-// own. The others are looked at when they answer for the first time.
+// checkServers checks, before the first lock, that the reachable nodes of a Redlock are independent servers. The others
+// are checked when they first answer.
 func (b *Backend) checkServers(ctx context.Context) error {
 	if !b.redlock() {
 		return nil
@@ -110,7 +110,7 @@ func (b *Backend) checkServers(ctx context.Context) error {
 	return b.census.conflict(b.nodes)
 }
 
-// reachAll waits for a short time until all nodes have answered, and then for a majority of them.
+// reachAll waits a short time for all nodes to answer, and fails if no majority does.
 func (b *Backend) reachAll(ctx context.Context) error {
 	for _, n := range b.nodes {
 		n.identified.Store(false)
@@ -134,7 +134,7 @@ func (b *Backend) reachAll(ctx context.Context) error {
 // reachWithin is how long the first lock of a Redlock waits for nodes that do not answer.
 const reachWithin = time.Second
 
-// warn says, once for each node, what makes its server lose locks.
+// warn logs, once for each node, settings that can make its server lose locks.
 func (b *Backend) warn(n *node, info string) {
 	b.census.mu.Lock()
 	defer b.census.mu.Unlock()
@@ -160,14 +160,14 @@ func mayEvict(info string) bool {
 	return field(info, "maxmemory") != "0" && field(info, "maxmemory_policy") != "noeviction"
 }
 
-// mayDiverge reports whether the server has replicas, and takes writes when it cannot reach them. INFO has the number of
-// good replicas only where min-replicas-to-write is not 0.
+// mayDiverge reports whether the server has replicas and accepts writes when it cannot reach them. INFO has the number
+// of good replicas only if min-replicas-to-write is not 0.
 func mayDiverge(info string) bool {
 	replicas := field(info, "connected_slaves")
 	return replicas != "" && replicas != "0" && field(info, "min_slaves_good_slaves") == ""
 }
 
-// field reads one line of what INFO returns.
+// field returns the value of one line of INFO.
 func field(info, name string) string {
 	for line := range strings.Lines(info) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {

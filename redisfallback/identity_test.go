@@ -17,6 +17,7 @@ var sameNumbers = map[string][2]pglock.Key{
 }
 
 func TestIdentityIsTheNameOfTheKey(t *testing.T) {
+	t.Parallel()
 	clients := map[string][]redis.UniversalClient{
 		"one server": {newClient(t, testenv.NewRedis(t).URL())},
 		"Cluster":    {newCluster(t, testenv.NewRedisCluster(t, 3))},

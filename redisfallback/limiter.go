@@ -18,10 +18,10 @@ var (
 
 // NewLimiter returns a rate limiter whose limits are on the Redis of client: one server, the primary that Sentinel names,
 // or a Cluster. It is the Limiter that [ratelimit.New] makes on PostgreSQL; times are those of the Redis server, and a
-// key's state goes by itself. The client stays the caller's.
+// key's state expires by itself. The caller keeps and closes the client.
 //
-// Redis replicates asynchronously: after a failover, and after a restart without persistence, what was let through last
-// may not be counted.
+// Redis replicates asynchronously: after a failover, or a restart without persistence, the latest calls may not be
+// counted.
 func NewLimiter(client redis.UniversalClient, opts ...ratelimit.Option) (*ratelimit.Limiter, error) {
 	store, err := NewRateStore(client)
 	if err != nil {
@@ -30,8 +30,8 @@ func NewLimiter(client redis.UniversalClient, opts ...ratelimit.Option) (*rateli
 	return ratelimit.NewWithStore(store, opts...)
 }
 
-// NewRateStore returns what [NewLimiter] keeps its limits in, for [ratelimit.NewWithStore]. Of the options
-// [WithKeyPrefix] says something here: what the keys begin with, after a tag that decides their slot.
+// NewRateStore returns the store of [NewLimiter], for [ratelimit.NewWithStore]. Of the options only [WithKeyPrefix] has
+// an effect: the keys begin with the prefix, after a tag that decides their slot.
 func NewRateStore(client redis.UniversalClient, opts ...Option) (driver.RateStore, error) {
 	if err := checkClients([]redis.UniversalClient{client}); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func NewRateStore(client redis.UniversalClient, opts ...Option) (driver.RateStor
 	return &rates{client: client, name: nodeName(client), prefix: o.prefix}, nil
 }
 
-// rates implements [driver.RateStore]: a string for each key, which expires when it says nothing any more.
+// rates implements [driver.RateStore] with a string for each key, which expires when it does not matter any more.
 type rates struct {
 	client       redis.UniversalClient
 	name, prefix string
@@ -56,8 +56,8 @@ type rates struct {
 
 func (r *rates) key(key string) string { return tags()[slotOf(key)] + "rate:" + r.prefix + key }
 
-// TakeRates runs a script for each key, all in one pipeline. A Cluster's servers may fail one by one, so each run has an
-// error of its own.
+// TakeRates runs a script for each key, all in one pipeline. The servers of a Cluster may fail separately, so each run
+// has its own error.
 func (r *rates) TakeRates(ctx context.Context, runs []driver.RateRun) ([]driver.RateGrant, error) {
 	var calls []*rateCall
 	for i := 0; i < len(runs); {
@@ -87,12 +87,12 @@ type rateCall struct {
 	script      *script
 	key         string
 	args        []any
-	first, runs int // which of the runs it is for
+	first, runs int // the runs it is for
 	cmd         *command
 }
 
-// send carries out calls in a pipeline, and again with their text those whose script the server does not know. Commands
-// are not repeated otherwise: what the first has taken would be taken twice.
+// send sends calls in a pipeline, and resends with the script's text those whose script the server does not know. No
+// other command is retried, since it could take twice.
 func (r *rates) send(ctx context.Context, calls []*rateCall) {
 	for _, inFull := range []bool{false, true} {
 		pipe := r.client.Pipeline()
@@ -111,15 +111,15 @@ func (r *rates) send(ctx context.Context, calls []*rateCall) {
 	}
 }
 
-// read takes the reply apart: the clock, in seconds and microseconds, and for each run how many were let through and how
-// far the key's time was ahead of the clock.
+// read decodes the reply: the clock, in seconds and microseconds, and for each run how many were granted and how far
+// the key's time was ahead of the clock.
 func (c *rateCall) read(grants []driver.RateGrant) error {
 	reply, err := c.cmd.Int64Slice()
 	if err != nil {
 		return err
 	}
 	if len(reply) != 2+2*len(grants) {
-		return fmt.Errorf("the script about a rate returned %v", reply)
+		return fmt.Errorf("the script take_rate returned %v", reply)
 	}
 	at := reply[0]*1e9 + reply[1]*1e3
 	for i := range grants {
@@ -142,7 +142,7 @@ func (r *rates) ReturnRate(ctx context.Context, key string, until, price int64) 
 // secondsText is a time as the scripts keep it.
 func secondsText(nanos int64) string { return fmt.Sprintf("%d:%d", nanos/1e9, nanos%1e9) }
 
-// explain says what an error means: one that the server has not given is one of the connection.
+// explain classifies an error: one that is not the server's answer is a failure of the connection.
 func (r *rates) explain(err error) error {
 	var answered redis.Error
 	if errors.As(err, &answered) && !redis.HasErrorPrefix(err, "CLUSTERDOWN") && !redis.HasErrorPrefix(err, "LOADING") &&

@@ -10,10 +10,10 @@ import (
 // names are the Redis keys of one lock, which are all in one slot.
 type names struct {
 	lock string // the exclusive holder's token, or sharedValue
-	tag  string // what the others begin with
+	tag  string // the prefix of the other keys
 }
 
-// sharedValue is what the lock's key holds while the lock is shared. It keeps clients out that know nothing of shared
+// sharedValue is the value of the lock's key while the lock is shared. It excludes clients that do not know shared
 // locks.
 const sharedValue = "pglock:shared"
 
@@ -24,7 +24,7 @@ func namesOf(prefix string, key driver.Key) names {
 	return names{lock: lock, tag: tags()[slotOf(lock)]}
 }
 
-// check refuses keys whose text is, with the prefix, what this package calls something else.
+// check refuses keys whose text, with the prefix, is one of this package's own keys.
 func (n *names) check() error {
 	tag, rest, ok := strings.Cut(n.lock, "}:pglock:")
 	if !ok || !strings.HasPrefix(tag, "{") || strings.Contains(tag[1:], "{") {
@@ -37,15 +37,15 @@ func (n *names) check() error {
 // maxTag is more than the length of any tag.
 const maxTag = 8
 
-// shared is the set of the shared holders.
+// shared is the key of the set of shared holders.
 func (n *names) shared() string { return n.tag + "shared:" + n.lock }
 
-// writers and readers are those who wait.
+// writers and readers are the keys of the lines of waiters.
 func (n *names) writers() string { return n.tag + "writers:" + n.lock }
 
 func (n *names) readers() string { return n.tag + "readers:" + n.lock }
 
-// fence is the counter of the lock's slot. There is none for each name: it would stay for ever.
+// fence is the key of the slot's counter. A counter for each name would never expire.
 func (n *names) fence() string { return n.tag + "fence" }
 
 // keys returns the first count of the lock's keys, in the order in which the scripts expect them.

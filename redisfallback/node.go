@@ -12,34 +12,33 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// maxInFlight is how many flushes a node has on their way at once. While that many are, calls gather for the next.
+// maxInFlight is how many flushes a node has in flight at once. Further calls wait for the next one.
 const maxInFlight = 4
 
-// node is one place where locks are: a server, a Cluster, or whatever Sentinel says is the primary. What concurrent
-// callers want of it travels in common pipelines.
+// node is a server, a Cluster, or the primary that Sentinel names. The calls of concurrent callers share pipelines.
 type node struct {
 	client  redis.UniversalClient
 	name    string
-	cluster bool        // the client knows that it is one
+	cluster bool        // the client is a Cluster client
 	follows bool        // the client finds the primary by itself
 	single  atomic.Bool // one command must not use the keys of several locks
 
 	timeout time.Duration // for a round trip
 
-	identify   func() error // asks what the server is, before the first call; nil: not needed
+	identify   func() error // checks the server before the first call; may be nil
 	identified atomic.Bool
-	identity   sync.Mutex // while that is found out
+	identity   sync.Mutex // held during identify
 
 	mu      sync.Mutex
 	waiting []*call          // ready to be sent
-	last    map[string]*call // the last call that concerns a lock, if that has not ended
+	last    map[string]*call // by lock: the last call that concerns it, if that has not ended
 	breaker
 	inFlight int
 	flushing sync.WaitGroup
-	directs  []*direct // that are free
+	directs  []*direct // idle ones
 }
 
-// newNode makes the node of a client, which others can stand in for or not.
+// newNode returns the node of a client. One of several nodes has a breaker.
 func newNode(client redis.UniversalClient, oneOfSeveral bool) *node {
 	n := &node{client: client, name: nodeName(client)}
 	n.enabled = oneOfSeveral
@@ -53,7 +52,7 @@ func newNode(client redis.UniversalClient, oneOfSeveral bool) *node {
 	return n
 }
 
-// submit hands calls over and returns; each call reports its end.
+// submit queues calls and returns; each call reports its end.
 func (n *node) submit(calls ...*call) {
 	if len(calls) == 0 {
 		return
@@ -76,8 +75,8 @@ func (n *node) submit(calls ...*call) {
 	}
 }
 
-// carry sends c in the caller's own goroutine. It reports false when c has to wait for others, or there is no direct
-// connection, and so must be submitted; left says that ctx ended before the answer came.
+// carry sends c in the caller's own goroutine. It returns carried false if c must be submitted instead, because it has
+// to wait for other calls or there is no direct connection. left reports whether ctx ended before the answer came.
 func (n *node) carry(ctx context.Context, c *call) (carried, left bool) {
 	client, ok := n.client.(*redis.Client)
 	if !ok || n.enabled || n.identify != nil && !n.identified.Load() || ctx.Err() != nil {
@@ -109,7 +108,7 @@ func (n *node) carry(ctx context.Context, c *call) (carried, left bool) {
 	return true, false
 }
 
-// directLocked returns a direct connection that is free; there is one for each flush at most.
+// directLocked returns an idle direct connection; there is at most one for each flush.
 func (n *node) directLocked(client *redis.Client) *direct {
 	if last := len(n.directs) - 1; last >= 0 {
 		d := n.directs[last]
@@ -119,7 +118,7 @@ func (n *node) directLocked(client *redis.Client) *direct {
 	return newDirect(client, n.timeout)
 }
 
-// settle ends a call that its caller has left.
+// settle ends a call whose caller has left.
 func (n *node) settle(d *direct, c *call) {
 	d.settle(n.timeout)
 	c.err = errNoAnswer
@@ -142,11 +141,11 @@ func (n *node) endCarry(d *direct, c *call) {
 	}
 }
 
-// flushLoop sends what has gathered until there is nothing left.
+// flushLoop sends the waiting calls until there are none left.
 func (n *node) flushLoop() {
 	defer n.flushing.Done()
 	for {
-		runtime.Gosched() // those who are about to ask join in
+		runtime.Gosched() // let callers that are about to submit join the batch
 		n.mu.Lock()
 		batch := n.waiting
 		n.waiting = nil
@@ -182,7 +181,7 @@ func (n *node) flush(batch []*call) {
 	}
 }
 
-// ready returns why calls need not be sent at all, or nil. It identifies the server before the first one.
+// ready returns an error if calls must not be sent. It identifies the server before the first one.
 func (n *node) ready() error {
 	if n.isDown() {
 		return errDown
@@ -192,7 +191,7 @@ func (n *node) ready() error {
 	}
 	n.identity.Lock()
 	defer n.identity.Unlock()
-	if n.isDown() { // by now
+	if n.isDown() { // meanwhile
 		return errDown
 	}
 	if n.identified.Load() {
@@ -203,7 +202,7 @@ func (n *node) ready() error {
 	return err
 }
 
-// deliver sends a batch. Takes and releases go in bundles; those that a bundle could not carry out follow on their own.
+// deliver sends a batch. Takes and releases go in bundles; those that a bundle could not execute follow on their own.
 func (n *node) deliver(batch []*call) {
 	if len(batch) == 1 && !batch[0].dropped.Load() {
 		n.exchange(batch)
@@ -226,7 +225,7 @@ func (n *node) deliver(batch []*call) {
 	n.exchange(n.unbundle(bundles))
 }
 
-// exchange sends calls, and again, in another form, those which the server could not take as they were.
+// exchange sends calls, and resends those that the server needs in another form.
 func (n *node) exchange(calls []*call) {
 	for _, c := range calls {
 		c.markSent()
@@ -239,11 +238,11 @@ func (n *node) exchange(calls []*call) {
 	}
 }
 
-// maxForms is how often a call can change its form: from a hash to its script, from there to a script of one key, and
-// again from the hash of that.
+// maxForms is how often a call can change its form: from a script's hash to its text, then to a script of one key, and
+// again from its hash to its text.
 const maxForms = 3
 
-// reformed returns the calls that have another form to try.
+// reformed returns the calls that have changed their form.
 func reformed(sent []*call) (calls []*call) {
 	for _, c := range sent {
 		if c.err != nil && c.reform() {
@@ -253,7 +252,7 @@ func reformed(sent []*call) (calls []*call) {
 	return calls
 }
 
-// send is one round trip. It does not depend on any caller's context: callers leave, and the call goes on.
+// send makes one round trip. It does not depend on any caller's context: when a caller leaves, the call goes on.
 func (n *node) send(calls []*call) {
 	if len(calls) == 0 {
 		return
@@ -278,7 +277,7 @@ func (n *node) send(calls []*call) {
 	n.observe(heard)
 }
 
-// drain waits until nothing is on its way, or ctx ends. What is left then ends with the client's own timeouts.
+// drain waits until no call is in flight or ctx ends. The client's own timeouts end the rest.
 func (n *node) drain(ctx context.Context) {
 	n.stopProbing()
 	done := make(chan struct{})
@@ -303,8 +302,8 @@ func (n *node) closeDirects() (err error) {
 	return err
 }
 
-// limit bounds the time that a command can occupy a connection, where the client allows it: what hangs there holds up
-// what comes after it.
+// limit bounds the time that a command can occupy a connection, where the client allows it, since a command that hangs
+// blocks those behind it.
 func (n *node) limit(d time.Duration) {
 	n.timeout = d
 	if client, ok := n.client.(*redis.Client); ok {
@@ -314,7 +313,7 @@ func (n *node) limit(d time.Duration) {
 	}
 }
 
-// nodeName says where a client goes, without its password.
+// nodeName describes where a client connects to, without the password.
 func nodeName(client redis.UniversalClient) string {
 	switch c := client.(type) {
 	case *redis.Client:

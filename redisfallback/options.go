@@ -15,7 +15,7 @@ type options struct {
 
 // WithKeyPrefix sets what the Redis key of a lock begins with, before the lock's name. The default is "pglock:". With
 // the empty prefix a lock has the same Redis key as a redis-py, redsync or bsm/redislock lock of the same name, and
-// excludes it. All processes that lock the same things need the same prefix.
+// excludes it. Processes that share locks need the same prefix.
 func WithKeyPrefix(prefix string) Option {
 	return option(func(o *options) error {
 		o.prefix = prefix
@@ -24,8 +24,8 @@ func WithKeyPrefix(prefix string) Option {
 }
 
 // WithNodeTimeout bounds how long one node may take to answer before it counts as down. The default is a twentieth of
-// the lease for Redlock, where others can answer in its place, and a third of the lease, at most 4 s, otherwise. The
-// timeouts of the client itself apply too. A d that is not positive is an error.
+// the lease for Redlock, where other nodes can answer in its place, and a third of the lease, at most 4 s, otherwise.
+// The timeouts of the client itself apply too. It is an error if d is not positive.
 func WithNodeTimeout(d time.Duration) Option {
 	return option(func(o *options) error {
 		if d <= 0 {

@@ -2,10 +2,10 @@ package redisfallback
 
 import "slices"
 
-// Calls that concern the same lock reach a node one after the other: flushes may end in any order, and so a withdrawal
-// could otherwise overtake the attempt that it is to undo, or hit the next attempt of the same owner.
+// Calls for the same lock reach a node one after the other. Flushes may end in any order, so a withdrawal could
+// otherwise overtake the attempt that it undoes, or undo the owner's next attempt.
 
-// enqueueLocked puts calls into the queue, or behind those that they must not overtake.
+// enqueueLocked queues calls, or lets them wait for those that they must not overtake.
 func (n *node) enqueueLocked(calls []*call) {
 	for _, c := range calls {
 		n.trackLocked(c)
@@ -15,7 +15,7 @@ func (n *node) enqueueLocked(calls []*call) {
 	}
 }
 
-// unblockedLocked reports whether c would not have to wait for another call.
+// unblockedLocked reports whether c need not wait for another call.
 func (n *node) unblockedLocked(c *call) bool {
 	return !slices.ContainsFunc(c.about, func(h holding) bool { return n.last[h.lock] != nil })
 }
@@ -35,7 +35,7 @@ func (n *node) trackLocked(c *call) {
 	}
 }
 
-// untrackLocked ends c: those that had to wait for it may go.
+// untrackLocked ends c and queues the calls that waited only for it.
 func (n *node) untrackLocked(c *call) {
 	c.ended = true
 	if c.abandoned {

@@ -8,19 +8,19 @@ import (
 )
 
 const (
-	maxPollInterval = 2 * time.Second // after which a key is looked at, whatever was heard of it
+	maxPollInterval = 2 * time.Second // between two polls of a key, even if messages arrive
 	lineAgain       = lineFor / 3 * time.Millisecond
 	keysPerGet      = 512
 
-	keysPerSecond = 50 // where each key costs a command
+	keysPerSecond = 50 // if each key costs a command
 
-	// Other clients poll, mostly every 50 to 250 ms. To get their share of a lock, those of our waiters that are first
-	// in line do so too: more seldom if the holder has not changed for some time.
+	// Clients of other libraries poll, mostly every 50 to 250 ms. To get their share of a lock, our waiters that are
+	// first in line do so too, less often if the holder has not changed for some time.
 	minFrequent = 75 * time.Millisecond
 	maxFrequent = 250 * time.Millisecond
 )
 
-// schedule has w's key looked at when the holder's lease is over, or at the next common look.
+// schedule sets when w's key is polled: when the holder's lease is over, or at the next common poll.
 func (ws *waiters) schedule(w *waiter, r refusal) {
 	now := driver.Now()
 	ws.mu.Lock()
@@ -45,8 +45,8 @@ func (ws *waiters) schedule(w *waiter, r refusal) {
 	}
 }
 
-// pollIntervalLocked is the time between two looks at the same key. Where each key costs a command, many are looked at
-// less often.
+// pollIntervalLocked is the time between two polls of the same key. If each key costs a command, it grows with their
+// number.
 func (ws *waiters) pollIntervalLocked() time.Duration {
 	every := min(maxPollInterval, ws.backend.env.Lease/4)
 	if ws.backend.nodes[0].single.Load() {
@@ -55,20 +55,20 @@ func (ws *waiters) pollIntervalLocked() time.Duration {
 	return every
 }
 
-// nextPoll is the next multiple of every, at which all look together.
+// nextPoll is the next multiple of every, so that all keys are polled together.
 func nextPoll(now driver.Instant, every time.Duration) driver.Instant {
 	return (now/driver.Instant(every) + 1) * driver.Instant(every)
 }
 
-// frequentInterval is the time until a lock is looked at again whose holder is not ours.
+// frequentInterval is the time between two polls of a lock whose holder is not ours.
 func frequentInterval(held time.Duration) time.Duration {
 	return max(minFrequent, min(held/20, maxFrequent))
 }
 
-// jittered returns a time between a half of d and one and a half.
+// jittered returns a random duration between 0.5 d and 1.5 d.
 func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
-// run looks at keys when that is due, while there are waiters.
+// run polls keys when they are due, while there are waiters.
 func (ws *waiters) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -87,7 +87,7 @@ func (ws *waiters) run() {
 	}
 }
 
-// pollDue looks at what is due, and says when to do so again; more is false when nobody waits.
+// pollDue polls the keys that are due and returns the time until the next poll; more is false if there are no waiters.
 func (ws *waiters) pollDue() (next time.Duration, more bool) {
 	now := driver.Now()
 	var due, ask, stale []*waiter
@@ -99,7 +99,7 @@ func (ws *waiters) pollDue() (next time.Duration, more bool) {
 	for _, w := range ws.byNumber {
 		switch {
 		case w.due > now:
-		case ws.backend.redlock() && !w.often: // one node's value decides nothing
+		case ws.backend.redlock() && !w.often: // the value on one node decides nothing
 			ask = append(ask, w)
 			w.due = common
 		default:
@@ -123,13 +123,13 @@ func (ws *waiters) pollDue() (next time.Duration, more bool) {
 		w.signal()
 	}
 	ws.pollKeys(due)
-	if !ws.backend.redlock() { // there they ask again, which does the same
+	if !ws.backend.redlock() { // there waiters ask again, which has the same effect
 		ws.refreshLines(stale)
 	}
 	return max(next, time.Millisecond), more
 }
 
-// planFrequentLocked sets the time of the next frequent look once the last one has come.
+// planFrequentLocked sets the time of the next frequent poll once the last one is due.
 func (ws *waiters) planFrequentLocked(now driver.Instant) {
 	if ws.frequent > now {
 		return
@@ -151,7 +151,7 @@ func (ws *waiters) planFrequentLocked(now driver.Instant) {
 	ws.frequent = now.Add(jittered(interval))
 }
 
-// pollKeys looks at the keys of waiters, and wakes those who may have a chance, or whose server does not answer.
+// pollKeys polls the keys of waiters, and wakes those that may acquire them or whose server does not answer.
 func (ws *waiters) pollKeys(waiters []*waiter) {
 	n := ws.pollNode()
 	size := keysPerGet
@@ -171,7 +171,7 @@ func (ws *waiters) pollKeys(waiters []*waiter) {
 	n.submit(calls...)
 }
 
-// pollNode is the node that is looked at: of a Redlock, another one when it has failed.
+// pollNode is the node that is polled. On Redlock it changes after a failure.
 func (ws *waiters) pollNode() *node {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -199,9 +199,9 @@ func (ws *waiters) answered(n *node, waiters []*waiter, c *call) {
 	}
 }
 
-// mayAcquireLocked reports whether w should ask again, judging by the value of the lock's key: it is free, or w's own, or
-// shared and w is another reader. If it has changed, and is not ours, the lock has been free meanwhile without our line
-// getting it: then w may have become the first in line, because those before it died.
+// mayAcquireLocked reports whether w should ask again, given the value of the lock's key: the lock is free, or w's own,
+// or shared and w is another reader. If the value has changed and is not ours, the lock was free meanwhile and our line
+// did not get it: w may have become the first in line because the waiters before it died.
 func (w *waiter) mayAcquireLocked(value any, now driver.Instant) bool {
 	token, held := value.(string)
 	if !held || token == w.grant.token || w.grant.shared && token == sharedValue {
@@ -218,7 +218,7 @@ func (w *waiter) mayAcquireLocked(value any, now driver.Instant) bool {
 	return changed && !w.often
 }
 
-// isOurs reports whether a lock's value looks like one of this package; see foreign in common.lua.
+// isOurs reports whether a lock's value looks like one of this package's; see foreign in common.lua.
 func isOurs(value string) bool {
 	if value == sharedValue {
 		return true
@@ -236,7 +236,8 @@ func isOurs(value string) bool {
 	return true
 }
 
-// refreshLines keeps the lines from being forgotten in which waiters stand, and has those ask again that do not.
+// refreshLines extends the expiry of the waiters' lines, and wakes waiters that are not in theirs, so that they ask
+// again.
 func (ws *waiters) refreshLines(waiters []*waiter) {
 	for _, w := range waiters {
 		line := w.names.writers()

@@ -14,15 +14,15 @@ import (
 const DefaultKeyPrefix = "pglock:"
 
 // New returns a Locker whose locks are on the Redis of client: one server, the primary that Sentinel names, or a
-// Cluster. The client stays the caller's: it must outlive the Locker, which does not close it. New does not connect;
-// see [pglock.Locker.Ping]. Options that only PostgreSQL has are errors that match [pglock.ErrUnsupported].
+// Cluster. The caller keeps the client: it must outlive the Locker, which does not close it. New does not connect; see
+// [pglock.Locker.Ping]. Options that only PostgreSQL has are errors that match [pglock.ErrUnsupported].
 func New(client redis.UniversalClient, opts ...pglock.Option) (*pglock.Locker, error) {
 	return newLocker([]redis.UniversalClient{client}, opts)
 }
 
 // NewRedlock returns a Locker whose locks are on a majority of independent Redis servers, at least three of them: none
 // may replicate another. A lock survives the loss of any minority of them. [pglock.Lock.Fence] is
-// [pglock.ErrUnsupported]; otherwise it is as [New] has it.
+// [pglock.ErrUnsupported]; otherwise the Locker is like that of [New].
 func NewRedlock(clients []redis.UniversalClient, opts ...pglock.Option) (*pglock.Locker, error) {
 	if len(clients) < minRedlock {
 		return nil, fmt.Errorf("redisfallback: NewRedlock: %d clients: a majority needs at least %d independent servers",
@@ -71,7 +71,7 @@ func checkClients(clients []redis.UniversalClient) error {
 				return fmt.Errorf("redisfallback: client %d is nil", i)
 			}
 			if addr := c.Options().Addr; seen[addr] && addr != sentinelAddr {
-				return fmt.Errorf("redisfallback: two clients are of the same server %s, which must not vote twice", addr)
+				return fmt.Errorf("redisfallback: two clients use the same server %s, which must not vote twice", addr)
 			} else {
 				seen[addr] = true
 			}

@@ -57,7 +57,7 @@ func TestRedlockDoesWithoutAMinority(t *testing.T) {
 						}
 						next <- waited
 					}()
-					testenv.WaitUntil(t, "somebody waits", func() bool { return other.Stats().Waiting == 1 })
+					testenv.WaitUntil(t, "the other waits", func() bool { return other.Stats().Waiting == 1 })
 					unlock(t, held)
 					if waited := <-next; waited != nil {
 						unlock(t, waited)

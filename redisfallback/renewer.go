@@ -9,11 +9,11 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// renewer renews the leases of all grants of a Locker, and ends those that it could not renew in time. It is one
-// goroutine, which never waits for the network, and only runs while there are grants.
+// renewer renews the leases of all grants of a Locker and ends those that it could not renew in time. It is one
+// goroutine that never waits for the network and only runs while there are grants.
 type renewer struct {
 	backend *Backend
-	nodes   []*node // with connections of their own, from the first grant on
+	nodes   []*node // with their own connections, made for the first grant
 
 	mu      sync.Mutex
 	grants  map[*grant]struct{}
@@ -23,7 +23,7 @@ type renewer struct {
 	stopped sync.WaitGroup
 }
 
-// A lease is looked at twelve times before it is over, and renewed when the next look would be later than a third of it.
+// A lease is checked twelve times before it is over, and renewed when the next check would be later than a third of it.
 const (
 	ticksPerLease    = 12
 	renewalsPerLease = 3
@@ -45,7 +45,7 @@ func (r *renewer) add(g *grant) {
 	}
 }
 
-// remove takes g off, and reports false when it was not on any more: it is lost, or released.
+// remove removes g. It returns false if g was not there any more: it is lost or released.
 func (r *renewer) remove(g *grant) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,7 +98,8 @@ func (r *renewer) run() {
 
 func (r *renewer) interval() time.Duration { return r.backend.env.Lease / ticksPerLease }
 
-// tick ends what is over, renews what is due, and says when to look again; more is false when there is nothing left.
+// tick ends expired grants, renews those that are due, and returns the time until the next tick; more is false if no
+// grants are left.
 func (r *renewer) tick() (next time.Duration, more bool) {
 	now, next := driver.Now(), r.interval()
 	var over, due []*grant
@@ -124,7 +125,7 @@ func (r *renewer) tick() (next time.Duration, more bool) {
 	return next, more
 }
 
-// lose tells of a loss, once, and gives back what may be left of the grant.
+// lose reports the loss of g, once, and releases what may be left of it.
 func (r *renewer) lose(g *grant, why driver.Reason, err error) {
 	if !r.remove(g) {
 		return
@@ -139,7 +140,7 @@ func (r *renewer) lose(g *grant, why driver.Reason, err error) {
 	}
 }
 
-// renew asks for longer leases, all of them in one pipeline for each node.
+// renew renews the leases of grants, with one pipeline for each node.
 func (r *renewer) renew(due []*grant) {
 	b := r.backend
 	batches := make([][]*call, len(b.nodes))
@@ -164,7 +165,7 @@ func (r *renewer) renew(due []*grant) {
 	}
 }
 
-// renewal is one attempt to lengthen a grant's leases, of which each key needs a quorum.
+// renewal is one attempt to renew a grant. Each of its keys needs a quorum.
 type renewal struct {
 	renewer *renewer
 	grant   *grant

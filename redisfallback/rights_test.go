@@ -36,6 +36,7 @@ func documentedRights(t *testing.T) (rules [][]string) {
 }
 
 func TestTheDocumentedRightsAreEnough(t *testing.T) {
+	t.Parallel()
 	server := testenv.NewRedis(t)
 	server.Must(t, documentedRights(t)[0]...)
 	client := closing(t, redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "locks", Password: "secret"}))
@@ -46,6 +47,7 @@ func TestTheDocumentedRightsAreEnough(t *testing.T) {
 }
 
 func TestTheDocumentedRightsAreEnoughOnACluster(t *testing.T) {
+	t.Parallel()
 	nodes := testenv.NewRedisCluster(t, 3)
 	var addrs []string
 	for _, node := range nodes {
@@ -82,7 +84,7 @@ func TestAMissingRightIsNamedAndNoPasswordShown(t *testing.T) {
 func TestAKeyThatIsNoLockIsSaidToBeOne(t *testing.T) {
 	s := newStation(t)
 	s.server.Must(t, "RPUSH", "pglock:k", "x")
-	if _, err := s.first.Lock(t.Context(), s.key); err == nil || !strings.Contains(err.Error(), "no lock") {
+	if _, err := s.first.Lock(t.Context(), s.key); err == nil || !strings.Contains(err.Error(), "not a lock") {
 		t.Errorf("Lock of a list: %v", err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// tally counts what the nodes answered to one question.
+// tally counts the nodes' answers in one round.
 type tally struct {
 	nodes   []*node
 	quorum  int
@@ -16,7 +16,7 @@ type tally struct {
 	only    [1]vote
 }
 
-// vote is what became of a node's answer.
+// vote is the state of a node's answer.
 type vote struct {
 	heard bool
 	err   error
@@ -43,20 +43,20 @@ func (t *tally) count(i int, yes bool, err error) {
 	}
 }
 
-// hasQuorum tells whether a quorum said yes.
+// hasQuorum reports whether a quorum said yes.
 func (t *tally) hasQuorum() bool { return t.yes >= t.quorum }
 
-// refused tells whether a quorum answered, and yes is out of reach.
+// refused reports whether a quorum answered and yes is out of reach.
 func (t *tally) refused() bool {
 	return t.no > len(t.nodes)-t.quorum || t.over() && !t.hasQuorum() && t.yes+t.no >= t.quorum
 }
 
-// quorumImpossible tells whether too many nodes failed for any answer.
+// quorumImpossible reports whether too many nodes failed for any answer.
 func (t *tally) quorumImpossible() bool { return t.failed > len(t.nodes)-t.quorum }
 
 func (t *tally) over() bool { return t.yes+t.no+t.failed == len(t.nodes) }
 
-// decided tells whether the answers still to come can change nothing.
+// decided reports whether the missing answers can change nothing.
 func (t *tally) decided() bool {
 	return t.over() || t.hasQuorum() || t.refused() || t.quorumImpossible()
 }
@@ -70,13 +70,13 @@ func (t *tally) expire() {
 	}
 }
 
-// round puts calls[i] to nodes[i] and waits until the answer of all together is decided, for as long as a node may
-// take, or until ctx ends, whose cause it returns then. Calls that have not been answered go on.
+// round sends calls[i] to nodes[i] and waits until the result is decided, but not longer than a node may take. If ctx
+// ends first, round returns its cause. Unanswered calls go on.
 func (b *Backend) round(ctx context.Context, calls []call) (*tally, error) {
 	return b.roundUntil(ctx, calls, (*tally).decided)
 }
 
-// roundUntil is round with another end.
+// roundUntil is round with another condition to stop at.
 func (b *Backend) roundUntil(ctx context.Context, calls []call, done func(*tally) bool) (*tally, error) {
 	if !b.redlock() {
 		return b.roundOfOne(ctx, &calls[0])
@@ -113,7 +113,7 @@ func (b *Backend) roundUntil(ctx context.Context, calls []call, done func(*tally
 	return t, nil
 }
 
-// abandon tells the nodes that have not been heard that their answers are not waited for.
+// abandon notes that the missing answers have no caller any more.
 func (b *Backend) abandon(t *tally, calls []call) {
 	for i, vote := range t.votes {
 		if !vote.heard {
@@ -122,7 +122,7 @@ func (b *Backend) abandon(t *tally, calls []call) {
 	}
 }
 
-// roundOfOne is a round of the only node.
+// roundOfOne is a round with a single node.
 func (b *Backend) roundOfOne(ctx context.Context, c *call) (*tally, error) {
 	t := b.newTally()
 	switch carried, left := b.nodes[0].carry(ctx, c); {
@@ -132,14 +132,14 @@ func (b *Backend) roundOfOne(ctx context.Context, c *call) (*tally, error) {
 		t.countCall(c)
 		return t, nil
 	}
-	w := bells.Get().(*bell)
-	c.done = w.rung
+	w := waits.Get().(*pooledWait)
+	c.done = w.done
 	b.nodes[0].submit(c)
 	w.timer.Reset(b.timeout)
 	select {
-	case <-w.rung:
+	case <-w.done:
 		w.timer.Stop()
-		bells.Put(w) // nobody else will ring it
+		waits.Put(w) // no call refers to it any more
 		t.countCall(c)
 	case <-w.timer.C:
 		t.expire()
@@ -155,20 +155,20 @@ func (t *tally) countCall(c *call) {
 	t.count(0, yes, err)
 }
 
-// bell is what somebody waits with for an answer.
-type bell struct {
-	rung  chan struct{}
+// pooledWait is what a caller waits for an answer with.
+type pooledWait struct {
+	done  chan struct{}
 	timer *time.Timer
 }
 
-// bells are used again: making them would be a good part of the work of a call.
-var bells = sync.Pool{New: func() any {
+// waits are reused: making them would be a large part of the work of a call.
+var waits = sync.Pool{New: func() any {
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
-	return &bell{make(chan struct{}, 1), timer}
+	return &pooledWait{make(chan struct{}, 1), timer}
 }}
 
-// result is nil when the nodes said yes, and otherwise an error that matches no, or ErrUnavailable.
+// result returns nil if a quorum said yes, no if it was refused, and else an error that matches ErrUnavailable.
 func (t *tally) result(no error) error {
 	switch {
 	case t.hasQuorum():
@@ -179,7 +179,7 @@ func (t *tally) result(no error) error {
 	return t.unavailable()
 }
 
-// drop keeps calls that have not been sent from being sent.
+// drop prevents calls that have not been sent from being sent.
 func drop(calls []call) {
 	for i := range calls {
 		calls[i].dropped.Store(true)

@@ -12,6 +12,7 @@ import (
 )
 
 func TestSchedulePassesTheSuite(t *testing.T) {
+	t.Parallel()
 	for _, m := range modes {
 		if m.name == "Redlock" {
 			continue

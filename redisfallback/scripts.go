@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// script is what runs on the server in one step. It is sent by its hash, and in full when the server does not know it.
+// script is a Lua script. It is sent by its hash, and in full if the server does not know it.
 type script struct {
 	text string
 	sha  string

@@ -51,7 +51,7 @@ func TestALockSurvivesAFailoverToAReplicaThatHasIt(t *testing.T) {
 	})
 	waiting := make(chan *pglock.Lock, 1)
 	go func() { waiting <- lockWhenAvailable(t, other, key) }()
-	testenv.WaitUntil(t, "somebody waits", func() bool { return other.Stats().Waiting == 1 })
+	testenv.WaitUntil(t, "the other waits", func() bool { return other.Stats().Waiting == 1 })
 	s.Primary.Kill(t)
 	awaitFailover(t, s)
 	testenv.WaitUntil(t, "the client has found the new primary", func() bool { return held.Verify(t.Context()) == nil })

@@ -27,6 +27,7 @@ func replicaOf(t *testing.T, primary *testenv.RedisServer, directives ...string)
 }
 
 func TestServerThatIsAReplicaIsAStandby(t *testing.T) {
+	t.Parallel()
 	primary := testenv.NewRedis(t)
 	for kind, replica := range map[string]*testenv.RedisServer{
 		"read-only": replicaOf(t, primary),
@@ -62,6 +63,7 @@ func TestServerThatBecomesAReplicaIsAStandby(t *testing.T) {
 
 // TestServersOfARedlockAreDistinct: clients that lead to one server, or to its copy, would make a majority of it.
 func TestServersOfARedlockAreDistinct(t *testing.T) {
+	t.Parallel()
 	one, other := testenv.NewRedis(t), testenv.NewRedis(t)
 	localhost := "localhost:" + strconv.Itoa(one.Port())
 	sentinel := testenv.NewRedisSentinel(t)
@@ -103,6 +105,7 @@ func TestServersOfARedlockAreDistinct(t *testing.T) {
 }
 
 func TestServerWithReplicasIsWarnedOfASplitBrain(t *testing.T) {
+	t.Parallel()
 	for _, min := range []string{"0", "1"} {
 		primary := testenv.NewRedis(t, "min-replicas-to-write "+min)
 		replicaOf(t, primary)

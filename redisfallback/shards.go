@@ -13,28 +13,28 @@ import (
 )
 
 // shards are a Locker's subscriptions on a Cluster whose servers have sharded pub/sub: a message then goes to the
-// server of its slot instead of to all (https://redis.io/docs/latest/develop/interact/pubsub/#sharded-pubsub). There
-// is a channel for each slot in which somebody waits, and a connection for each master that has such a slot. Package
-// redis keeps a connection's channels alive only when they are all of one slot, so that is done here. While a channel
-// is away its waiters are woken by the next look.
+// server of its slot instead of to all (https://redis.io/docs/latest/develop/interact/pubsub/#sharded-pubsub). There is
+// a channel for each slot with waiters, and a connection for each master that has such a slot. Package redis
+// resubscribes a connection's channels only if they are all in one slot, so that is done here. While a channel is not
+// subscribed, the next poll wakes its waiters.
 type shards struct {
 	waiters *waiters
 	cluster *redis.ClusterClient
-	known   atomic.Bool // whether there is sharded pub/sub
+	known   atomic.Bool // whether sharded pub/sub exists has been found out
 
 	mu      sync.Mutex
-	slots   map[string]string        // the tags of slots to the masters that are subscribed to; none yet: ""
+	slots   map[string]string        // the address of the subscribed master by slot tag; "" while there is none
 	masters map[string]*redis.PubSub // by address
 }
 
-// shardMark begins a Locker's name among waiters that are to be woken by sharded pub/sub.
+// shardMark begins the name of a Locker whose waiters are woken by sharded pub/sub.
 const shardMark = "/"
 
-// uncounted begins the name of a Locker whose subscriptions a server of a Cluster does not count, since they may be at
-// another one; that is so without sharded pub/sub.
+// uncounted begins the name of a Locker on a Cluster without sharded pub/sub. A server cannot count its subscriptions,
+// which may be at another server.
 const uncounted = "~"
 
-// probe finds out once whether the servers have sharded pub/sub. If they do not answer they are asked again next time.
+// probe finds out once whether the servers have sharded pub/sub. If they do not answer, the next call asks again.
 func (s *shards) probe(ctx context.Context) {
 	b := s.waiters.backend
 	if s.cluster == nil || s.known.Load() || b.sharded.Load() {
@@ -50,10 +50,10 @@ func (s *shards) probe(ctx context.Context) {
 	s.known.Store(true)
 }
 
-// channel is the Locker's in the slot of tag.
+// channel is the Locker's channel in the slot of tag.
 func (s *shards) channel(tag string) string { return tag + "wake:" + s.waiters.backend.locker() }
 
-// want has the channel of a slot subscribed to, unless that is so already.
+// want subscribes to the channel of a slot, if that has not been done.
 func (s *shards) want(tag string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func (s *shards) want(tag string) {
 	}
 }
 
-// subscribe asks the slot's master; its answer comes to whoever receives from that.
+// subscribe subscribes at the slot's master; receive gets the answer.
 func (s *shards) subscribe(tag string) {
 	ctx := s.waiters.ctx
 	master, err := s.cluster.MasterForKey(ctx, s.channel(tag))
@@ -78,7 +78,7 @@ func (s *shards) subscribe(tag string) {
 	}
 }
 
-// master returns the subscription at a master, which is made if there is none.
+// master returns the subscription at a master, and makes it if there is none.
 func (s *shards) master(tag string, client *redis.Client) *redis.PubSub {
 	addr := client.Options().Addr
 	s.mu.Lock()
@@ -93,14 +93,14 @@ func (s *shards) master(tag string, client *redis.Client) *redis.PubSub {
 	return sub
 }
 
-// forget lets a slot be wanted again.
+// forget allows a slot to be subscribed again.
 func (s *shards) forget(tag string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.slots, tag)
 }
 
-// receive wakes those who are called, until the connection fails.
+// receive wakes the waiters named in messages, until the connection fails.
 func (s *shards) receive(addr string, sub *redis.PubSub) {
 	silent := false // since the last ping
 	for {
@@ -121,7 +121,7 @@ func (s *shards) receive(addr string, sub *redis.PubSub) {
 	}
 }
 
-// pingAfter is how long a subscription is silent before it has to prove that it is alive.
+// pingAfter is how long a subscription may be silent before it is pinged.
 const pingAfter = 10 * time.Second
 
 func (s *shards) hear(message any) {
@@ -135,12 +135,11 @@ func (s *shards) hear(message any) {
 			s.cluster.ReloadState(s.waiters.ctx)
 			return
 		}
-		s.waiters.wakeSlot(tag) // what was sent before is lost
+		s.waiters.wakeSlot(tag) // earlier messages are lost
 	}
 }
 
-// drop gives up a connection that failed, or whose master has a slot no longer. Its slots are wanted again at the next
-// look.
+// drop closes a connection that failed or whose master has lost a slot. The next poll subscribes its slots again.
 func (s *shards) drop(addr string, sub *redis.PubSub) {
 	_ = sub.Close() // it has failed already
 	s.cluster.ReloadState(s.waiters.ctx)
@@ -156,7 +155,7 @@ func (s *shards) drop(addr string, sub *redis.PubSub) {
 	}
 }
 
-// close ends the subscriptions; the context of the waiters has ended by then.
+// close closes the subscriptions. The context of the waiters has ended by then.
 func (s *shards) close() (err error) {
 	s.mu.Lock()
 	subs := make([]*redis.PubSub, 0, len(s.masters))

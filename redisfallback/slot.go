@@ -10,8 +10,8 @@ import (
 // (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/).
 const slots = 16384
 
-// slotOf returns the hash slot of a Redis key: that of what is between its first { and the next }, if that is
-// anything, and of the whole key otherwise.
+// slotOf returns the hash slot of a Redis key. It hashes the part between the first { and the next }, or the whole key
+// if there is no such part or it is empty.
 func slotOf(key string) int {
 	if open := strings.IndexByte(key, '{'); open >= 0 {
 		if length := strings.IndexByte(key[open+1:], '}'); length > 0 {
@@ -21,7 +21,7 @@ func slotOf(key string) int {
 	return int(crc16(key)) % slots
 }
 
-// crc16 is CRC-16/XMODEM, as the cluster specification has it.
+// crc16 is CRC-16/XMODEM, as in the cluster specification.
 func crc16(s string) (crc uint16) {
 	for i := range len(s) {
 		crc = crc<<8 ^ crcTable[byte(crc>>8)^s[i]]
@@ -45,8 +45,8 @@ var crcTable = func() (table [256]uint16) {
 	return table
 }()
 
-// tags returns, for each slot, what a key begins with that is to be in it: "{3x}:pglock:", with the smallest number, in
-// base 36, that hashes to the slot. Before a name it decides, whatever braces the name contains.
+// tags returns a prefix for each slot that puts a key into it: "{3x}:pglock:", with the smallest number, in base 36,
+// that hashes to the slot. It comes first, so braces in the name do not matter.
 var tags = sync.OnceValue(func() *[slots]string {
 	var table [slots]string
 	for n, left := int64(0), slots; left > 0; n++ {

@@ -11,8 +11,8 @@ import (
 
 var recordTick = load("tick", 1)
 
-// Tick implements [driver.TickRecorder] for one node. A job's runs are one sorted set, which has no expiry: a failover
-// that loses the last of them repeats those runs.
+// Tick implements [driver.TickRecorder] for one node. A job's runs are one sorted set without expiry. A failover that
+// loses the latest of them repeats those runs.
 func (b *Backend) Tick(ctx context.Context, r driver.TickRequest) (driver.TickState, error) {
 	if b.redlock() {
 		return driver.TickState{}, fmt.Errorf("%w on Redlock: a record on a majority of servers that lose data one by one "+
@@ -30,11 +30,11 @@ func (b *Backend) Tick(ctx context.Context, r driver.TickRequest) (driver.TickSt
 	return tickState(calls[0].value)
 }
 
-// tickState reads what the script has returned.
+// tickState decodes the reply of the script.
 func tickState(value any) (state driver.TickState, err error) {
 	reply, ok := value.([]any)
 	if !ok || len(reply) < 4 {
-		return state, fmt.Errorf("the script about a run returned %v", value)
+		return state, fmt.Errorf("the script tick returned %v", value)
 	}
 	state.Done = reply[2] == int64(1)
 	if state.At, err = micros(reply[1]); err != nil {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// pooledTimeout is a context that ends after a time, for one round trip: connecting and waiting for a connection, which the
-// client's own timeouts bound too late, end with it. One that has not ended can be used again, which those of package
-// context cannot.
+// pooledTimeout is a context that ends after a time, for one round trip. It also bounds dialling and waiting for a
+// connection, which the client's own timeouts bound too late. Unlike contexts of package context it can be reused if it
+// has not ended.
 type pooledTimeout struct {
 	context.Context
 	over  chan struct{}
@@ -22,21 +22,21 @@ var timeouts = sync.Pool{New: func() any {
 	return p
 }}
 
-// timeoutAfter returns a context that ends after d. It is done with when its round trip is.
+// timeoutAfter returns a context that ends after d. The caller must call done after the round trip.
 func timeoutAfter(d time.Duration) *pooledTimeout {
 	p := timeouts.Get().(*pooledTimeout)
 	p.timer.Reset(d)
 	return p
 }
 
-// interrupt ends the context before its time.
+// interrupt ends the context early.
 func (p *pooledTimeout) interrupt() {
 	if p.timer.Stop() {
 		close(p.over)
 	}
 }
 
-// done gives the context back.
+// done returns the context to the pool.
 func (p *pooledTimeout) done() {
 	if p.timer.Stop() {
 		timeouts.Put(p)
@@ -46,7 +46,7 @@ func (p *pooledTimeout) done() {
 // Done implements [context.Context].
 func (p *pooledTimeout) Done() <-chan struct{} { return p.over }
 
-// Err implements [context.Context]. It is not the error of a context that ended for a caller's sake.
+// Err implements [context.Context]. Its error differs from that of a caller's context.
 func (p *pooledTimeout) Err() error {
 	select {
 	case <-p.over:

@@ -5,11 +5,10 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// twins returns a node for each of b's, with a client of its own that has the same configuration. Renewals use them, so
-// that an application that keeps all connections of its client busy, as with BLPOP, does not lose its locks. Renewals
-// need not keep the order of other calls: a grant's renewal that comes too late finds another token, or none.
-//
-// A client of a type that is not known is shared.
+// twins returns nodes that lead to the same servers as b's, with clients of their own. Renewals use them, so an
+// application that keeps all connections of its client busy, as with BLPOP, does not lose its locks. Renewals need not
+// be ordered with other calls: one that comes too late finds another token or none.
+// A client of an unknown type is shared.
 func (b *Backend) twins() []*node {
 	twins := make([]*node, len(b.nodes))
 	for i, n := range b.nodes {
@@ -32,20 +31,20 @@ func (b *Backend) twins() []*node {
 	return twins
 }
 
-// ownPool is more connections than a client of ours ever uses. A pool that has failed to connect so many times in a row
-// does not try again for a second.
+// ownPool is more connections than one of our clients ever uses. A pool that fails to connect that many times in a row
+// pauses for a second.
 const ownPool = 20
 
-// ownOptions is the configuration of c, for a client of ours.
+// ownOptions returns the configuration of c for one of our clients.
 func ownOptions(c *redis.Client) *redis.Options {
 	opts := *c.Options()
 	opts.PoolSize, opts.MinIdleConns, opts.MaxIdleConns, opts.MaxActiveConns = ownPool, 0, 0, 0
-	opts.PushNotificationProcessor = nil // that of the other client
+	opts.PushNotificationProcessor = nil // it belongs to the other client
 	opts.MaintNotificationsConfig = noNotifications()
 	return &opts
 }
 
-// noNotifications is a configuration that no other client has: a client changes its own when it connects.
+// noNotifications returns a new configuration: a client modifies its own when it connects.
 func noNotifications() *maintnotifications.Config {
 	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }

@@ -8,18 +8,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ParseURL makes a client for a URL as go-redis reads them. It does not connect, and the caller closes it.
+// ParseURL returns a client for a URL in go-redis's format. The client is not connected, and the caller must close it.
 //
 //	redis://user:password@host:6379/0                         one server; rediss:// uses TLS, unix:// a socket
 //	redis://host:26379?master_name=NAME&addr=host2:26379      the primary that Sentinels name
 //	redis://host:6379?addr=host2:6379                         a Cluster, of which these are some nodes
 //
-// Where Sentinels are asked, user and password before the @ are for them; those of the Redis itself are the parameters
-// username and password. More parameters, such as dial_timeout=3s, are those of redis.ParseURL, redis.ParseFailoverURL
-// and redis.ParseClusterURL; dialer_retries is 1 unless it is given, so that a server that is down is noticed at once.
-// Sentinel's replica_only, route_by_latency and route_randomly are errors: locks are on the primary.
-//
-// The error does not say what is wrong where: what it would show of a malformed URL may be a part of the password.
+// With Sentinels, the user and password before the @ are theirs; those of Redis itself are the parameters username and
+// password. Other parameters, such as dial_timeout=3s, are those of redis.ParseURL, redis.ParseFailoverURL and
+// redis.ParseClusterURL. dialer_retries defaults to 1, so that a server that is down is noticed at once. Sentinel's
+// replica_only, route_by_latency and route_randomly are errors, because locks are kept on the primary.
+// The error does not quote a malformed URL, since any part of it may belong to the password.
 func ParseURL(text string) (client redis.UniversalClient, err error) {
 	defer func() {
 		if recover() != nil { // go-redis panics when a number is out of its range
@@ -36,8 +35,8 @@ func ParseURL(text string) (client redis.UniversalClient, err error) {
 	return client, nil
 }
 
-// ParseURLs is [ParseURL] for each of several URLs, as [NewBackend] takes them. If one is malformed there are no
-// clients.
+// ParseURLs calls [ParseURL] for each URL and returns the clients, as [NewBackend] takes them. If one is malformed it
+// returns no clients.
 func ParseURLs(texts ...string) ([]redis.UniversalClient, error) {
 	var clients []redis.UniversalClient
 	for _, text := range texts {
@@ -58,7 +57,7 @@ func parseURL(text string) (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	if u.Opaque != "" { // "redis:host" is not the host
+	if u.Opaque != "" { // in "redis:host", host is not the host
 		return nil, errMalformed
 	}
 	switch query := u.Query(); {
@@ -90,11 +89,11 @@ func parseURL(text string) (redis.UniversalClient, error) {
 	return redis.NewClient(opts), nil
 }
 
-// dials is how often a client dials for one command. Who waits for a lock asks again anyway, and who does not wait is
-// to hear soon that nobody is there.
+// dials is how often a client dials for one command. A waiter asks again anyway, and a try should fail soon if there is
+// no server.
 const dials = 1
 
-var errReplicas = errors.New("the Redis URL asks for replicas, which have no locks: leave out replica_only, " +
+var errReplicas = errors.New("the Redis URL asks for replicas, but locks are on the primary: remove replica_only, " +
 	"route_by_latency and route_randomly")
 
 var errMalformed = errors.New("malformed Redis URL (want redis://user:password@host:port/number, where @ / : ? and % in " +

@@ -10,26 +10,26 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// waiters is where a Locker's waiters rest until a message wakes them. A message can get lost, a holder can die, and a
-// client that is not ours sends none: so a Locker also looks at the keys, all together and rarely.
+// waiters are a Locker's waiters, which messages wake. A message can get lost, a holder can die, and clients of other
+// libraries send none, so a Locker also polls the keys, all together and rarely.
 type waiters struct {
 	backend *Backend
 
 	mu       sync.Mutex
 	byNumber map[string]*waiter // by number
 	subs     []*redis.PubSub
-	shards   shards // instead of subs, on a Cluster that has them
+	shards   shards // instead of subs, on a Cluster with sharded pub/sub
 	running  bool
 	closed   bool
-	earlier  chan struct{}  // a waiter wants to be looked at earlier
-	frequent driver.Instant // when the locks that are looked at often are
-	node     int            // of Redlock, which is looked at
+	earlier  chan struct{}  // a waiter is due earlier than planned
+	frequent driver.Instant // the next frequent poll
+	node     int            // the index of the node that is polled
 	ctx      context.Context
 	stop     context.CancelFunc
 	stopped  sync.WaitGroup
 }
 
-// waiter is one who waits for one key.
+// waiter waits for one key.
 type waiter struct {
 	grant *grant
 	names names
@@ -37,12 +37,12 @@ type waiter struct {
 	due   driver.Instant
 	fresh driver.Instant // when its line was last renewed
 
-	often bool           // it looks often: the holder is not ours, and it is the first in line
-	seen  string         // the holder's token at the last look, if that was not ours
-	since driver.Instant // when that was first seen
+	often bool           // poll often: the holder is not ours, and this waiter is first in line
+	seen  string         // the holder's token at the last poll, if it was not ours
+	since driver.Instant // when seen was first seen
 }
 
-// enter lets somebody in who is about to stand in line for the grant's key i.
+// enter adds a waiter for the grant's key i.
 func (ws *waiters) enter(g *grant, i int) *waiter {
 	now := driver.Now()
 	w := &waiter{grant: g, names: g.keys[i].names, wake: make(chan struct{}, 1), due: driver.Never, fresh: now}

@@ -19,13 +19,15 @@ import (
 // TestAThousandWaitersCostTheServerLittle counts what the server is asked while nothing happens: the waiters' looks and
 // the renewals of the locks that they wait for.
 func TestAThousandWaitersCostTheServerLittle(t *testing.T) {
+	t.Parallel()
 	const waiters = 1000
 	for keys, lockers := range map[int]int{10: 20, waiters: 1} {
 		t.Run(fmt.Sprintf("on %d keys", keys), func(t *testing.T) {
+			t.Parallel()
 			server := testenv.NewRedis(t)
 			admin := newClient(t, server.URL())
 			ctx, cancel := context.WithCancel(t.Context())
-			for i := range keys { // somebody's who is not ours, and does not renew
+			for i := range keys { // of another library, and not renewed
 				if err := admin.Set(ctx, "pglock:"+strconv.Itoa(i), "theirs", 0).Err(); err != nil {
 					t.Fatal(err)
 				}
@@ -51,7 +53,7 @@ func TestAThousandWaitersCostTheServerLittle(t *testing.T) {
 				channels, err := admin.PubSubChannels(ctx, "pglock:wake:*").Result()
 				return err == nil && len(channels) == lockers && inLine(t, admin) == lockers*keys
 			})
-			const seconds = 10
+			const seconds = 6 // three polls
 			before, start := commands(t, admin), time.Now()
 			time.Sleep(seconds * time.Second) // what is measured is what happens in this time
 			rate := float64(commands(t, admin)-before) / time.Since(start).Seconds()
@@ -68,6 +70,7 @@ func TestAThousandWaitersCostTheServerLittle(t *testing.T) {
 
 // TestAThousandWaitersCostAClusterLittle: there each key is looked at with a command of its own.
 func TestAThousandWaitersCostAClusterLittle(t *testing.T) {
+	t.Parallel()
 	const keys = 1000
 	nodes := testenv.NewRedisCluster(t, 3)
 	admin := newCluster(t, nodes)
@@ -88,7 +91,7 @@ func TestAThousandWaitersCostAClusterLittle(t *testing.T) {
 		})
 	}
 	testenv.WaitUntil(t, "all stand in line", func() bool { return inLines(t, nodes) == keys })
-	const seconds = 10
+	const seconds = 6 // three polls
 	var before [3]int64
 	for i, node := range nodes {
 		before[i] = commands(t, newClient(t, node.URL()))

@@ -29,7 +29,7 @@ func (ws *waiters) wakeAll() {
 	}
 }
 
-// wakeSlot wakes those who wait in a slot.
+// wakeSlot wakes the waiters of a slot.
 func (ws *waiters) wakeSlot(tag string) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -40,7 +40,7 @@ func (ws *waiters) wakeSlot(tag string) {
 	}
 }
 
-// subscribeLocked listens to what wakes w: in its slot, or on every node, from the first waiter on.
+// subscribeLocked subscribes to the channel that wakes w: that of its slot, or the Locker's on every node.
 func (ws *waiters) subscribeLocked(w *waiter) {
 	if ws.backend.sharded.Load() {
 		ws.shards.want(w.names.tag)
@@ -59,11 +59,11 @@ func (ws *waiters) subscribeLocked(w *waiter) {
 // wakeChannel and a Locker's instance are the name of its channel.
 const wakeChannel = "pglock:wake:"
 
-// listen wakes those who are called. Whenever it has subscribed again it wakes all: what was sent before is lost.
+// listen wakes the waiters named in messages. It wakes all after a subscription, since earlier messages are lost.
 func (ws *waiters) listen(sub *redis.PubSub) {
 	if err := sub.Subscribe(ws.ctx, wakeChannel+ws.backend.instance); errors.Is(err, redis.ErrClosed) {
 		return
-	} // after any other error the channel below tries again
+	} // after any other error the channel below retries
 	for message := range sub.ChannelWithSubscriptions() {
 		switch m := message.(type) {
 		case *redis.Message:

@@ -77,7 +77,7 @@ func run(ctx context.Context, rounds int, only string) (err error) {
 // scenes are the servers to look at. The target is for the processor time of the monitor's backend, which other load on
 // the machine disturbs less than what EXPLAIN says.
 var scenes = []scene{
-	{name: "idle", what: "nobody holds a lock"},
+	{name: "idle", what: "no locks are held"},
 	{name: "busy", what: "10,000 locks of 500 sessions, 200 waiters",
 		locks: 10_000, sessions: 500, waiters: 200, target: 50 * time.Millisecond},
 	{name: "named", what: "the same, each lock with a registered name",

@@ -20,7 +20,7 @@ func control(ctx context.Context, l *lab) ([]report.Line, error) {
 }
 
 // network measures what stands in for one: what it adds to a round trip, and what plain pgx over many connections loses
-// to it when it adds nothing, which would be an unfair advantage for whoever sends less.
+// to it when it adds nothing, which would be an unfair advantage for a contestant that sends less.
 func network(ctx context.Context, l *lab) ([]report.Line, error) {
 	slow, idle := delay.New(networkDelay), delay.New(0)
 	defer slow.Close()

@@ -87,7 +87,7 @@ func (l *lab) passOn(ctx context.Context, kind string, holder, waiter *contender
 	return got.at.Sub(released), nil
 }
 
-// awaitWaiter returns when somebody stands in the server's queue.
+// awaitWaiter returns when a session waits in the server's queue.
 func (l *lab) awaitWaiter(ctx context.Context) error {
 	for {
 		var waiting bool
@@ -98,7 +98,7 @@ func (l *lab) awaitWaiter(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("nobody waits for the lock: %w", context.Cause(ctx))
+			return fmt.Errorf("no session waits for the lock: %w", context.Cause(ctx))
 		case <-time.After(time.Millisecond):
 		}
 	}

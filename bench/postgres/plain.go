@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/bench/internal/contest"
 )
 
-// The statements of whoever uses PostgreSQL's functions without a library. pgx prepares and keeps them.
+// The statements of a program that calls PostgreSQL's functions without a library. pgx prepares and keeps them.
 const (
 	plainLock   = "SELECT pg_advisory_lock($1)"
 	plainUnlock = "SELECT pg_advisory_unlock($1)"

@@ -88,7 +88,7 @@ func (l *lab) race(ctx context.Context, r *rivals, what string, n int, key keyFu
 // costs are the processor time that one pair took in each round, in seconds.
 type costs struct{ client, server contest.Series }
 
-// metered notes in c what the pairs cost whose rate is measured, unless nobody wants to know.
+// metered adds the cost of the measured pairs to c, unless c is nil.
 func (l *lab) metered(c *costs, rate measure) measure {
 	if !l.showCPU {
 		return rate

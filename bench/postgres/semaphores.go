@@ -134,7 +134,7 @@ func (l *lab) semaphoreTakers(ctx context.Context) (takers []taker, closeAll fun
 	return takers, closeAll, nil
 }
 
-// tableTaker is the table: whoever finds no row that is not locked asks again after a pause.
+// tableTaker takes a row of the table that is not locked. If there is none it asks again after a pause.
 func (l *lab) tableTaker(ctx context.Context) (taker, *pgxpool.Pool, error) {
 	config, err := l.poolConfig(permitTakers, nil)
 	if err != nil {

@@ -204,7 +204,7 @@ func execute(t testing.TB, db *testenv.DB, sql string, args ...any) {
 	check(t, err)
 }
 
-// awaitHolder waits until somebody holds an advisory lock in the database, and returns the process.
+// awaitHolder waits until a session holds an advisory lock in the database, and returns its process ID.
 func awaitHolder(t testing.TB, db *testenv.DB) (pid int32) {
 	t.Helper()
 	testenv.WaitUntil(t, "a lock is held", func() bool {

@@ -4,7 +4,7 @@
 //	pglock monitor                    who holds which lock, who waits for whom, and since when
 //	pglock exporter                   the same as metrics for Prometheus
 //	pglock terminate PID              end a session, with a look at all that dies with it; pglock cancel PID
-//	pglock doctor                     what hurts locks on a server, and what to do about it
+//	pglock doctor                     check a server for what endangers locks
 //	pglock key NAME…                  the number of a name, and the SQL that takes it by hand
 //	pglock generate FILE…             typed keys and locked queries from comments in SQL; pglock vet finds mistakes with them
 //	pglock migrate up                 install schema pglock: names for the monitor, numbers for fencing
@@ -30,11 +30,11 @@
 //	66         the session is not there (any more) that should be signalled
 //	69         no database, or none that can keep locks
 //	70         the lock was lost while the command ran
-//	75         somebody else holds the lock (-E of run changes it)
+//	75         another session holds the lock (-E of run changes it)
 //	77         the role may not signal that session
 //	78         doctor has found something as bad as --fail-on
 //	126, 127   the command cannot be executed, was not found
-//	128+n      ended by signal n: the command, or pglock while it waited, or whose output nobody reads (141)
+//	128+n      ended by signal n: the command, or pglock while it waited, or its output was closed (141)
 //
 // # What lives where
 //

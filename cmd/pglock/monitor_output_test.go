@@ -57,7 +57,7 @@ func TestTheCheckForNagios(t *testing.T) {
 		}
 		return r.stdout
 	}
-	wantText(t, status(0, "--fail-if-waiting", "30s"), "PGLOCK OK - nobody waits | longest_wait=0.000s;;30;0 waiters=0;")
+	wantText(t, status(0, "--fail-if-waiting", "30s"), "PGLOCK OK - no waiters | longest_wait=0.000s;;30;0 waiters=0;")
 	hold(t, db, "SET application_name = 'bill|ing'; SELECT pg_advisory_lock(7007)")
 	queue(t, db, "SELECT pg_advisory_lock(7007)")
 	wantText(t, status(0, "--fail-if-waiting", "1h"), "PGLOCK OK - pid ", " for @7007 behind ", "(bill/ing) | ", "waiters=1;")

@@ -244,7 +244,7 @@ func TestCSVHasOneRecordForEachHolderAndWaiter(t *testing.T) {
 	for _, record := range first {
 		roles[column(record, "key")+" "+column(record, "role")]++
 		if column(record, "key") == "@99" && column(record, "role") == "waits" && column(record, "blocked_by") != "0" {
-			t.Errorf("whoever waits for a prepared transaction is blocked by %q", column(record, "blocked_by"))
+			t.Errorf("a waiter for a prepared transaction is blocked by %q", column(record, "blocked_by"))
 		}
 	}
 	if fmt.Sprint(roles) != "map[@99 holds:1 @99 waits:1 invoice:42 holds:1 invoice:42 waits:3]" {

@@ -45,7 +45,7 @@ func background(t testing.TB, output string) (pid int) {
 	return pid
 }
 
-// running reports whether a process is more than an entry that nobody has collected yet.
+// running reports whether a process exists and is not a zombie.
 func running(pid int) bool {
 	state, err := exec.Command("ps", "-o", "stat=", "-p", fmt.Sprint(pid)).Output()
 	return err == nil && !strings.HasPrefix(strings.TrimSpace(string(state)), "Z")

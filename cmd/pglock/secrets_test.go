@@ -15,7 +15,7 @@ import (
 func TestAPasswordIsNeverShown(t *testing.T) {
 	t.Parallel()
 	for dsn, code := range map[string]int{
-		// Nobody answers there.
+		// Nothing answers there.
 		"postgres://u:s3cret@127.0.0.1:1/x":               69,
 		"host=127.0.0.1 port=1 user=u password=s3cret":    69,
 		"host=127.0.0.1 port=1 user=u password='s3 cret'": 69,
@@ -102,7 +102,7 @@ func TestWhereTheConnectionComesFrom(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	config := db.Config(t).ConnConfig
-	wrong := "postgres://nobody:s3cret@127.0.0.1:1/nowhere"
+	wrong := "postgres://app:s3cret@127.0.0.1:1/nowhere"
 	passwords := filepath.Join(t.TempDir(), "pgpass")
 	check(t, os.WriteFile(passwords, []byte("*:*:*:*:"+config.Password+"\n"), 0o600))
 	services := filepath.Join(t.TempDir(), "services")

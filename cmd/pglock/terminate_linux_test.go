@@ -21,9 +21,9 @@ func TestEndingASessionIsAskedFor(t *testing.T) {
 		p.types(test.answer)
 		r := p.end()
 		wantCode(t, r, test.code)
-		wantText(t, r.stdout, "It holds 1 lock; nobody waits for it.", "@7")
+		wantText(t, r.stdout, "It holds 1 lock; no session waits for it.", "@7")
 		if test.code == 1 {
-			wantText(t, r.stdout, fmt.Sprintf("session %d was left alone", pid))
+			wantText(t, r.stdout, fmt.Sprintf("cancelled: no signal was sent to %d", pid))
 		}
 		if n := held(t, db, pid); n != test.held {
 			t.Errorf("after %q the session holds %d locks, want %d", test.answer, n, test.held)

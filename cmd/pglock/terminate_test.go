@@ -49,7 +49,7 @@ func TestAScriptTerminatesASessionThatItSpellsOut(t *testing.T) {
 	session := binding(t, shown)
 	r := on(t, db, "terminate", "--session", session, "--yes").run()
 	wantCode(t, r, 0)
-	wantText(t, r.stdout, fmt.Sprintf("session %d has ended: 1 lock is free, 1 lock has another holder\n", pid),
+	wantText(t, r.stdout, fmt.Sprintf("session %d has ended: 1 lock is free, 1 lock passed to the next waiter\n", pid),
 		"  invoice:42 is now held by ")
 	wantText(t, r.stderr, `level=INFO msg="session signalled"`, "/"+db.Name(), "session="+session, "signal=terminate",
 		"locks=2", "waiters=1", "ended=true", "freed=1", "passed_on=1")
@@ -134,7 +134,7 @@ func TestAKeyChoosesItsOnlyHolder(t *testing.T) {
 	wantText(t, shared.stderr, "2 sessions hold @7", fmt.Sprint(first), fmt.Sprint(second))
 	free := on(t, db, "terminate", "--key", "@9").run()
 	wantCode(t, free, 66)
-	wantText(t, free.stderr, "nobody holds @9 in database "+db.Name())
+	wantText(t, free.stderr, "no session holds @9 in database "+db.Name())
 	prepared := on(t, db, "terminate", "--key", "@8").run()
 	wantCode(t, prepared, 66)
 	wantText(t, prepared.stderr, "a prepared transaction holds @8", "ROLLBACK PREPARED E'the \\U00000007gid''s ", db.Name())

@@ -69,13 +69,13 @@ func (a actor) waits(sql string) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = a.Exec(ctx, sql) // is cancelled, or ended by whoever the test is about
+		_, _ = a.Exec(ctx, sql) // is cancelled, or ended by the test
 	}()
 	a.s.t.Cleanup(func() { cancel(); <-done })
 	a.s.WaitForWaiters(a.s.t, waiting+1)
 }
 
-// play sets the scene: a queue, and behind it readers that wait for a lock of somebody in the queue.
+// play sets the scene: a queue, and behind it readers that wait for a lock of a session in the queue.
 func (s *scene) play() *scene {
 	s.t.Helper()
 	s.enter("payments").does("BEGIN").does("SELECT pg_advisory_xact_lock(pglock.key('invoice:42'))")
@@ -195,14 +195,14 @@ func TestTheViewEndsASession(t *testing.T) {
 	m.types("t")
 	m.shows("terminate session", "application \"payments\"", "2 sessions wait", "Type yes to terminate session")
 	m.types("no", "Enter")
-	m.shows("was left alone")
+	m.shows("cancelled: no signal was sent")
 	if n := len(holdersOf(t, s.DB)); n != 4 {
 		t.Fatalf("%d sessions hold locks", n)
 	}
 	m.types("t")
 	m.shows("Type yes to terminate session")
 	m.types("yes", "Enter")
-	m.shows("has ended: 1 lock has another holder")
+	m.shows("has ended: 1 lock passed to the next waiter")
 	m.types("3")
 	m.shows("[3 sessions]")
 	m.shownNoMore("payments") // with the next snapshot
@@ -252,16 +252,16 @@ func TestTheViewFollowsAKey(t *testing.T) {
 	s := newScene(t)
 	holder := s.enter("first").does("SELECT pg_advisory_lock(99)")
 	m := s.monitor("--waiting").inTerminal(100, 24)
-	m.shows("nobody waits for an advisory lock")
+	m.shows("no session waits for an advisory lock")
 	m.types("w")
 	m.shows("@99")
 	m.types("f", "w")
-	m.shows("following @99: held by", "first, 0 waiting", "nobody waits for an advisory lock")
+	m.shows("following @99: held by", "first, 0 waiting", "no session waits for an advisory lock")
 	holder.does("SELECT pg_advisory_unlock(99)")
 	m.shows("following @99: free")
 	s.enter("second").does("SELECT pg_advisory_lock(99)")
 	m.types("l")
-	m.shows("@99: held by nobody, before by", "second, before by nobody")
+	m.shows("@99: free, before held by", "second, before free")
 }
 
 func TestTheViewFiltersWhileOneTypes(t *testing.T) {

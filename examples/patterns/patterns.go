@@ -55,7 +55,7 @@ func Transfer(ctx context.Context, l *pglock.Locker, store Store, from, to strin
 	return errors.Join(store.Set(ctx, from, source-amount), store.Set(ctx, to, target+amount))
 }
 
-// Status says which of the jobs are at work now, anywhere: those whose lock somebody holds. It takes no lock.
+// Status reports which of the jobs are running now, anywhere: those whose lock is held. It takes no lock.
 func Status(ctx context.Context, l *pglock.Locker, jobs ...string) (map[string]bool, error) {
 	atWork := map[string]bool{}
 	for _, job := range jobs {

@@ -147,7 +147,7 @@ func keepLog(t *testing.T, path string) {
 	})
 }
 
-// closeSoon closes a Locker that may have locks which nobody unlocks any more.
+// closeSoon closes a Locker that may have locks which are not unlocked any more.
 func closeSoon(t *testing.T, l *pglock.Locker) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)

@@ -43,7 +43,7 @@ func New() *History { return &History{start: time.Now()} }
 // Now is the time since the beginning.
 func (h *History) Now() time.Duration { return time.Since(h.start) }
 
-// Holder returns a number for somebody who asks for a lock.
+// Holder returns a number for a caller that asks for a lock.
 func (h *History) Holder() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -45,7 +45,7 @@ func TestTheModelTellsLocksFromWhatIsNone(t *testing.T) {
 			{Holder: 1, Event: lost, From: 2, To: 9}, {Holder: 2, Event: acquired, From: 1, To: 6},
 			{Holder: 2, Event: held, From: 6, To: 8},
 		}},
-		"released by nobody who had it": {want: porcupine.Illegal, entries: []histories.Entry{
+		"released by one who did not have it": {want: porcupine.Illegal, entries: []histories.Entry{
 			{Holder: 1, Event: acquired, From: 1, To: 2}, {Holder: 2, Event: released, From: 3, To: 4},
 		}},
 		"never known whether it was released": {want: porcupine.Ok, entries: []histories.Entry{

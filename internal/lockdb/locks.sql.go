@@ -258,14 +258,14 @@ type LockTxParams struct {
 // The guards sit in the same statement as the lock and before it, in one CASE, so that a refused lock was never taken
 // and costs no round trip of its own:
 //
-//	pglock_standby         a hot standby keeps its own locks, which exclude nobody elsewhere
+//	pglock_standby         a hot standby keeps its own locks, which exclude no sessions elsewhere
 //	pglock_stale_snapshot  above READ COMMITTED the transaction reads from a snapshot that is older than the lock
 //
 // Every function, type and operator is written with its schema: search_path can give another meaning to one that is not.
 //
 // Where the caller reads the statement's result the refusal is its value, and the transaction goes on. In a batch it is
 // raised, so that nothing behind it is carried out: current_setting of a name that does not exist is an error with that
-// name in it (42704), and since the name has no dot nobody can create the setting. The function is STABLE, so it is not
+// name in it (42704), and since the name has no dot the setting cannot be created. The function is STABLE, so it is not
 // called while the statement is planned.
 //
 // These statements are parsed and planned each time they are used, since preparing them would be a round trip. That is

@@ -79,11 +79,11 @@ CREATE FUNCTION pg_temp.pglock_settle() RETURNS bool LANGUAGE sql VOLATILE AS 'S
 // transaction that read the parameters is committed before, which gives back its own. Settings carry the parameters to
 // the CHECK, which has none.
 //
-// To get there the server may have to read its catalogs, the more so while somebody changes them, and the snapshot that
-// it takes for that stays until the transaction ends. A function in SQL takes one of its own, which drops the other, and
-// gives it back at its end (fmgr_sql in functions.c, GetTransactionSnapshot and PopActiveSnapshot in snapmgr.c). A first
-// call may itself read catalogs; a second one finds everything in the caches. So the CHECK calls one twice, and then
-// locks. It is evaluated for the declaration of the variable too, when there is nothing to lock yet.
+// To get there the server may have to read its catalogs, the more so while they change, and the snapshot that it takes
+// for that stays until the transaction ends. A function in SQL takes one of its own, which drops the other, and gives
+// it back at its end (fmgr_sql in functions.c, GetTransactionSnapshot and PopActiveSnapshot in snapmgr.c). A first call
+// may itself read catalogs; a second one finds everything in the caches. So the CHECK calls one twice, and then locks.
+// It is evaluated for the declaration of the variable too, when there is nothing to lock yet.
 // Its two statements keep the planner from putting it in the place of its call.
 func (q *Queries) CreateSettleFunction(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, CreateSettleFunction)
@@ -499,7 +499,7 @@ type WriterWaitsParams struct {
 	Spaces  []int16
 }
 
-// Whether somebody waits for an exclusive lock of a key.
+// Whether a session waits for an exclusive lock of a key.
 func (q *Queries) WriterWaits(ctx context.Context, arg WriterWaitsParams) (bool, error) {
 	row := q.db.QueryRow(ctx, WriterWaits, arg.Numbers, arg.Spaces)
 	var waits bool

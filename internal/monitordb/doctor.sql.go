@@ -144,7 +144,7 @@ type SchemaRightsRow struct {
 }
 
 // What the role may do in schema pglock. The catalogs are asked, since looking up a name raises an error where the role
-// has no right on the schema, and where the schema is somebody else's.
+// has no right on the schema, and where the schema belongs to others.
 func (q *Queries) SchemaRights(ctx context.Context) (SchemaRightsRow, error) {
 	row := q.db.QueryRow(ctx, SchemaRights)
 	var i SchemaRightsRow

@@ -361,8 +361,8 @@ type RegisteredNamesParams struct {
 
 // The registered names of keys: for each the key (8 bytes), the number of bytes (4), and the name in UTF-8; a key that has
 // several is a collision. The table is named in a string: a statement that names it would be an error where it does not
-// exist, and would wait for whoever alters it while it is parsed, which no limit bounds. XML has no bytes, so they are in
-// base64. It comes behind the check of package trust in the same transaction.
+// exist, and would wait for a session that alters it while it is parsed, which no limit bounds. XML has no bytes, so
+// they are in base64. It comes behind the check of package trust in the same transaction.
 func (q *Queries) RegisteredNames(ctx context.Context, arg RegisteredNamesParams) ([]byte, error) {
 	row := q.db.QueryRow(ctx, RegisteredNames, arg.Numbers, arg.Semaphores)
 	var names []byte

@@ -47,7 +47,7 @@ func (s *Server) startInstance(ctx context.Context) error {
 	return s.awaitConnection(ctx, postmaster)
 }
 
-// awaitConnection returns when the server answers on its Unix socket, where nobody else can. It gives up the moment
+// awaitConnection returns when the server answers on its Unix socket, where no other server can. It gives up the moment
 // that the postmaster ends.
 func (s *Server) awaitConnection(ctx context.Context, postmaster *guard.Process) error {
 	for {

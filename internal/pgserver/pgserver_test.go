@@ -168,7 +168,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-func TestAPausedServerAnswersNobodyNew(t *testing.T) {
+func TestAPausedServerAnswersNoNewConnection(t *testing.T) {
 	t.Parallel()
 	server := start(t, nil)
 	check(t, server.Pause())

@@ -50,7 +50,7 @@ func On(t testing.TB, server *pgserver.Server) *DB {
 func newDatabase(t testing.TB, on host) *DB {
 	t.Helper()
 	db := &DB{host: on, name: databaseName(t.Name())}
-	// template1 cannot be copied while somebody is connected to it; nobody can connect to template0.
+	// template1 cannot be copied while a session is connected to it; template0 accepts no connections.
 	if err := db.asAdmin(execute("CREATE DATABASE " + db.name + " TEMPLATE template0")); err != nil {
 		t.Fatalf("make a database for the test on %s: %v", on.what, err)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Lock is a row of pg_locks: an advisory lock that somebody holds or waits for.
+// Lock is a row of pg_locks: an advisory lock that a session holds or waits for.
 type Lock struct {
 	// Key is the bigint, or for a pair its class in the upper half and its object in the lower.
 	Key int64
@@ -16,7 +16,7 @@ type Lock struct {
 	ObjSubID int16
 	// Mode is "ExclusiveLock" or "ShareLock".
 	Mode string
-	// Granted is false for who waits.
+	// Granted is false for waiters.
 	Granted bool
 	// PID is the backend's, and 0 for a prepared transaction.
 	PID int32

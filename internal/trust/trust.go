@@ -1,6 +1,5 @@
 // Package trust keeps code of other roles from being executed by the role that uses schema pglock.
-//
-// Whoever may create objects in a database can make a schema pglock before an administrator does, full of views,
+// A role that may create objects in a database can make a schema pglock before an administrator does, full of views,
 // triggers and functions that run with the rights of the role that uses them. So nothing in the schema is used that a
 // role owns which is not trusted. Trusted are the current role; superusers; members of the current role, which can
 // become it anyway; where the current role has no rights that are worth stealing (SUPERUSER, CREATEROLE, REPLICATION,

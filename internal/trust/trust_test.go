@@ -139,11 +139,11 @@ func TestTrustOfOwners(t *testing.T) {
 
 func TestTrustNamesARoleThatDoesNotExist(t *testing.T) {
 	conn := installed(t).Connect(t)
-	err := check(t, conn, []string{"nobody-has-this-name"})
-	if err == nil || !strings.Contains(err.Error(), `role "nobody-has-this-name"`) || errors.Is(err, driver.ErrUntrusted) {
+	err := check(t, conn, []string{"no-such-role"})
+	if err == nil || !strings.Contains(err.Error(), `role "no-such-role"`) || errors.Is(err, driver.ErrUntrusted) {
 		t.Errorf("check: %v", err)
 	}
-	if _, err := trust.Find(t.Context(), conn, []string{"nobody-has-this-name"}); !errors.Is(err, trust.ErrUnknownRole) {
+	if _, err := trust.Find(t.Context(), conn, []string{"no-such-role"}); !errors.Is(err, trust.ErrUnknownRole) {
 		t.Errorf("find: %v", err)
 	}
 }

@@ -89,7 +89,7 @@ type Env struct {
 	Lease time.Duration
 	// Logger is never nil.
 	Logger *slog.Logger
-	// RecordNames asks the backend to make the names of the keys it locks known to whoever watches the server.
+	// RecordNames asks the backend to record the names of the keys that it locks, for the monitor.
 	RecordNames bool
 }
 
@@ -165,7 +165,7 @@ type Holder struct {
 	SessionSince time.Time
 }
 
-// Recorder is implemented by backends with a registry of names, for whoever watches the server.
+// Recorder is implemented by backends with a registry of names, which the monitor reads.
 type Recorder interface {
 	// Record writes the names of keys into the registry, in the background.
 	Record(keys []Key)

@@ -44,7 +44,7 @@ const (
 	// ReasonSession: the server session that held the lock ended: it was terminated, the server restarted, or the
 	// connection broke.
 	ReasonSession Reason = "session"
-	// ReasonLease: the server was not heard from for so long that it may have given the lock to somebody else.
+	// ReasonLease: the server was not heard from for so long that it may have granted the lock to another session.
 	ReasonLease Reason = "lease"
 	// ReasonMaxHold: the lock was held for as long as its MaxHold allowed.
 	ReasonMaxHold Reason = "max-hold"

@@ -89,8 +89,8 @@ func (e *Elector) Gauge() float64 {
 	return 0
 }
 
-// Leader asks the server who leads, in any process; ok is false when nobody does. By the time it returns that may have
-// changed. What is known of a leader depends on the backend, see [pglock.Holder] and [Identity].
+// Leader asks the server who leads, in any process; ok is false if there is no leader. By the time it returns that may
+// have changed. What is known of a leader depends on the backend, see [pglock.Holder] and [Identity].
 func (e *Elector) Leader(ctx context.Context) (leader pglock.Holder, ok bool, err error) {
 	holders, err := e.locker.Holders(ctx, e.key)
 	if err != nil || len(holders) == 0 {

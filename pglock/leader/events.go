@@ -21,7 +21,7 @@ const (
 	// NewLeader: another process was seen to lead; Leader says which. Where the server does not tell tokens (PostgreSQL)
 	// it can be this process, a moment before Elected.
 	NewLeader EventType = "new-leader"
-	// NoLeader: nobody was seen to lead.
+	// NoLeader: there was no leader.
 	NoLeader EventType = "no-leader"
 	// Unavailable: the server could not be asked, or a campaign failed; Err says why. The elector goes on trying. It
 	// comes once for an outage.
@@ -69,7 +69,7 @@ func (e Event) LogValue() slog.Value {
 
 // Events yields what the elector learns from now on, beginning with the last event of the present Run if there was one.
 // The sequence ends when Run returns; before the first Run it waits for that. Any number of loops may run at a time. A
-// slow loop holds up nobody: events are kept for it.
+// slow loop does not delay anything: events are kept for it.
 func (e *Elector) Events() iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		e.mu.Lock()

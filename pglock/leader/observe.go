@@ -21,7 +21,7 @@ func (e *Elector) look() {
 	}
 }
 
-// observe asks who leads, while this process does not and somebody wants to know, until ctx ends.
+// observe asks who leads, while this process does not and events are wanted, until ctx ends.
 func (e *Elector) observe(ctx context.Context) {
 	tick := time.NewTicker(e.config.observeEvery)
 	defer tick.Stop()

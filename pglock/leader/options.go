@@ -92,8 +92,8 @@ func OnEvent(fn func(Event)) Option {
 }
 
 // ObserveEvery sets how often the server is asked who leads while this process does not, for the events [NewLeader] and
-// [NoLeader]. The default is 5 s. Nobody asks unless events are wanted: by [OnEvent], or by a loop over
-// [Elector.Events]. On PostgreSQL each question reads pg_locks. A d that is not positive is an error.
+// [NoLeader]. The default is 5 s. It asks only if events are wanted: by [OnEvent], or by a loop over [Elector.Events].
+// On PostgreSQL each question reads pg_locks. A d that is not positive is an error.
 func ObserveEvery(d time.Duration) Option {
 	return func(c *config) error {
 		if d <= 0 {

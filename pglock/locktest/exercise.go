@@ -13,7 +13,7 @@ import (
 type Opener func(t testing.TB, opts ...pglock.Option) *pglock.Locker
 
 // Exercise runs the conformance suite: what package pglock promises of every backend. All Lockers that open returns must
-// be on one server, on which nobody else uses the keys, whose names begin with the test's. Capabilities that a backend
+// be on one server, on which no other program uses keys whose names begin with the test's. Capabilities that a backend
 // may lack (Fence) are logged when they are missing.
 func Exercise(t *testing.T, open Opener) {
 	for _, test := range []struct {
@@ -39,7 +39,7 @@ func Exercise(t *testing.T, open Opener) {
 		{"HoldersAreListed", (*suite).holders},
 		{"FencesGrow", (*suite).fence},
 		{"AnotherProcessGetsItsTurn", (*suite).handoffLimit},
-		{"NobodyIsInsideTogether", (*suite).mutualExclusion},
+		{"TwoHoldersNeverOverlap", (*suite).mutualExclusion},
 		{"CancelsThatMeetGrantsLeaveNothing", (*suite).cancelStorm},
 		{"CloseFailsWaitersAndWaitsForHolders", (*suite).close},
 		{"CloseEndsLocksWhenItsContextEnds", (*suite).closeForced},

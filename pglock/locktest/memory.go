@@ -1,7 +1,7 @@
 // Package locktest helps to test what uses locks, and what implements them.
 //
 // [NewMemory] and [Server] give unit tests a Locker that needs no server; [Server.Lose] makes its locks get lost.
-// [Exercise] is the conformance suite that every backend of package pglock passes, whoever wrote it.
+// [Exercise] is the conformance suite that every backend of package pglock passes.
 package locktest
 
 import (
@@ -15,9 +15,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// NewMemory returns a Locker whose locks live in this process and exclude nobody else: that of a new [Server]. It is for
-// unit tests, and works in a bubble of testing/synctest. It has no lease and no registry of names; options for them and for PostgreSQL are
-// errors that match [pglock.ErrUnsupported].
+// NewMemory returns a Locker whose locks live in this process and exclude no other process: that of a new [Server]. It
+// is for unit tests, and works in a bubble of testing/synctest. It has no lease and no registry of names; options for
+// them and for PostgreSQL are errors that match [pglock.ErrUnsupported].
 func NewMemory(opts ...pglock.Option) (*pglock.Locker, error) { return NewServer().Locker(opts...) }
 
 // Server is a lock server in memory. The Lockers that it makes exclude each other as those of several processes do.

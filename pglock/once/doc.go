@@ -26,5 +26,5 @@
 // it is about.
 //
 // Records are kept until [Prune] forgets them, which something has to call: a cron job, or a goroutine of the service.
-// To forget any number of records takes the time of a TRUNCATE. Where nobody calls it, the records only take room.
+// To forget any number of records takes the time of a TRUNCATE. If it is never called, the records only take up space.
 package once

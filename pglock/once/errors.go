@@ -13,7 +13,7 @@ import (
 var (
 	// ErrDone: it has been done, by a transaction that has committed. There is nothing to do.
 	ErrDone = errors.New("already done")
-	// ErrMismatch: the same id has been used for other contents, see [Fingerprint]. The caller is wrong, or somebody
+	// ErrMismatch: the same id has been used for other contents, see [Fingerprint]. The caller is wrong, or another
 	// guesses ids.
 	ErrMismatch = errors.New("already done for other contents")
 )

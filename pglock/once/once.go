@@ -75,7 +75,7 @@ func Result[T any](
 	return v, false, c.keep(ctx, tx, scope, id, v)
 }
 
-// keep records v. Nobody else can have done so since it was found that nobody had: the lock is held until tx ends.
+// keep records v. No other transaction can have done so since the check: the lock is held until tx ends.
 func (c config) keep(ctx context.Context, tx pgx.Tx, scope, id string, v any) error {
 	result, err := json.Marshal(v)
 	if err != nil {
@@ -109,7 +109,7 @@ func prepare(ctx context.Context, tx pgx.Tx, scope, id string, opts []Option) (c
 
 // ask finds out what has been done. Where another transaction has the lock it waits for that and asks again: the wait is
 // a statement of package pglock's, which knows how to bound it and who is in the way. A try is refused while others
-// wait, so nobody overtakes them; and in the second try the lock is this transaction's already.
+// wait, so they are not overtaken; and in the second try the lock is this transaction's already.
 func (c config) ask(ctx context.Context, tx pgx.Tx, scope, id string, record bool) (lockdb.OnceRow, error) {
 	queries := records.OneRoundTrip(tx)
 	params := lockdb.OnceParams{Scope: scope, ID: id, Fingerprint: c.fingerprint, Record: record}

@@ -77,7 +77,7 @@ func (l *lane) withdraw(r *request) bool {
 }
 
 // next takes the first of the line out of it. When there is none it is no longer flying, and the next to come starts it
-// again: both happen under mu, so nobody is left behind.
+// again: both happen under mu, so no caller is left behind.
 func (l *lane) next() []*request {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -32,7 +32,7 @@ func PerMinute(n int) Limit { return Limit{Count: n, Per: time.Minute} }
 func PerHour(n int) Limit { return Limit{Count: n, Per: time.Hour} }
 
 // Strict returns the limit that never lets through more than Count in any half-open window of length Per, by the
-// server's clock, whoever restarts.
+// server's clock, whichever process restarts.
 //
 // It is a derived rate, not a log of what was let through: what Burst allows at once is taken from the rate, which
 // becomes Count + 1 - Burst per Per. So a Burst of 1, which 0 means here, spaces them evenly and has the whole rate, and

@@ -33,10 +33,10 @@ type Decision struct {
 	Burst int
 	// Remaining is how many more could come now.
 	Remaining int
-	// RetryAfter is how long to wait before asking for as much again, if nobody else asks. It is zero when OK, and where it
-	// was only refused because an earlier, larger request was, see [Limiter.AllowN].
+	// RetryAfter is how long to wait before asking for as much again, if no one else asks. It is zero when OK, and
+	// where it was only refused because an earlier, larger request was, see [Limiter.AllowN].
 	RetryAfter time.Duration
-	// ResetAfter is how long it takes until the whole Burst is there again, if nobody asks.
+	// ResetAfter is how long it takes until the whole Burst is available again, if no one asks.
 	ResetAfter time.Duration
 	// At is when it was decided, by the clock of the server.
 	At time.Time

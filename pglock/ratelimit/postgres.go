@@ -90,7 +90,7 @@ func (p *postgres) ReturnRate(ctx context.Context, key string, until, price int6
 	return returned, records.Unavailable(ctx, err)
 }
 
-// PruneRates deletes in steps, so that nobody waits long for a row.
+// PruneRates deletes in steps, so that no session waits long for a row.
 func (p *postgres) PruneRates(ctx context.Context) (deleted int64, err error) {
 	if err := p.check(ctx); err != nil {
 		return 0, records.Unavailable(ctx, err)

@@ -46,7 +46,7 @@ func TestRatelimitARefusalWritesNothing(t *testing.T) {
 			t.Fatal(d, err)
 		}
 	}
-	// Others write WAL too, so the measurement is tried again until nobody does.
+	// Others write WAL too, so the measurement is repeated until they do not.
 	const refusals, tries = 50, 20
 	var wal, xids int64
 	for range tries {
@@ -103,7 +103,7 @@ func awaitBlocked(t *testing.T, pool *pgxpool.Pool) {
 			return
 		}
 	}
-	t.Fatal("nobody waits for the row")
+	t.Fatal("no session waits for the row")
 }
 
 // gate is a store that lets a call through when the test says so, and remembers what it was asked.

@@ -40,8 +40,8 @@ func (j *Jobs) RunTx(
 
 // inTx is a run that is recorded together with what it does.
 //
-// The record is made before fn is run: whoever else is at the same run, because this process lost the lock without
-// knowing, waits for this transaction to end, and then finds the record or its absence.
+// The record is made before fn is run: another process at the same run, because this one lost the lock without knowing,
+// waits for this transaction to end, and then finds the record or its absence.
 func (r *run) inTx(db DB, fn func(context.Context, pgx.Tx, *pglock.Lock) error) work {
 	return func(ctx context.Context, lock *pglock.Lock) error {
 		if err := r.await(ctx, driver.TickAttempt); err != nil {

@@ -11,7 +11,7 @@
 // A semaphore has a slot for each permit, and a gate. A slot is a lock, so a permit ends with the session of its holder:
 // what crashes gives its permits back. Who wants a permit takes the gate, which is a lock too and has the server's queue,
 // looks for a free slot, and opens the gate for the next in line. While all slots are held the holder of the gate looks
-// again every 20 ms, for all slots at once; nobody else asks the server for anything meanwhile.
+// again every 20 ms, for all slots at once; no other caller asks the server for anything meanwhile.
 //
 // A permit that is released goes to the first who waits in the same process, without asking the server, as often and as
 // long as the Locker's handoff limit allows ([pglock.WithHandoffLimit]); then it is given back, for the process that
@@ -23,7 +23,7 @@
 // a failover, can do for a moment. A permit's context ends like that of a [pglock.Lock]; [Permit.GuardTx] ties a
 // transaction to it. Waiters of one process are served in the order of their arrival, processes in the order of the
 // server's queue (on Redlock, which has none, by chance). [Semaphore.AcquireN] gathers its slots at the head of the
-// line, so that nobody overtakes it and two of them cannot wait for each other.
+// line, so that it cannot be overtaken and two of them cannot wait for each other.
 //
 // n may differ between processes while it is changed by a deployment: slots do not depend on it, and never more than
 // the larger n permits are held. A process with the smaller n uses the first slots only.

@@ -10,8 +10,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// keep is the keeper: the one goroutine of a semaphore that asks the server, for as long as somebody waits here. It takes
-// the gate, looks for slots, and serves the queue in its order.
+// keep is the keeper: the one goroutine of a semaphore that asks the server, for as long as there are waiters here. It
+// takes the gate, looks for slots, and serves the queue in its order.
 func (s *Semaphore) keep() {
 	contended := false // the gate was held by others when it was last asked for
 	for {
@@ -24,7 +24,7 @@ func (s *Semaphore) keep() {
 			s.failAll(err)
 			continue
 		}
-		if gate == nil { // nobody waits any more
+		if gate == nil { // no waiters any more
 			continue
 		}
 		contended = waited > tryGateAgain
@@ -49,7 +49,8 @@ const (
 	tryGateAgain = 2 * time.Millisecond
 )
 
-// takeGate takes the gate, and returns how long it waited in line. The gate is nil when nobody waits here any more.
+// takeGate takes the gate, and returns how long it waited in line. The gate is nil if there are no waiters here any
+// more.
 //
 // Those who do not wait are failed when others stand before the gate. Others who merely pass through it are gone in a
 // moment, so the gate is tried a few times for their sake. Where it was contended just now it is not tried.
@@ -92,8 +93,8 @@ func (s *Semaphore) headTries() bool {
 	return len(s.queue) > 0 && s.queue[0].try
 }
 
-// block notes that whoever comes must wait, and that cancel ends the wait for the gate. It reports false when nobody
-// waits.
+// block notes that new callers must wait, and that cancel ends the wait for the gate. It returns false if there are no
+// waiters.
 func (s *Semaphore) block(cancel context.CancelFunc) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +106,7 @@ func (s *Semaphore) block(cancel context.CancelFunc) bool {
 	return true
 }
 
-// failAll fails everybody in the queue.
+// failAll fails all waiters.
 func (s *Semaphore) failAll(err error) {
 	s.mu.Lock()
 	var freed []held
@@ -117,8 +118,8 @@ func (s *Semaphore) failAll(err error) {
 	s.release(freed)
 }
 
-// serve looks for slots and gives them to the queue, while it holds the gate: until nobody waits here, or the first
-// waiter has been served and others may have waited for long.
+// serve looks for slots and gives them to the queue, while it holds the gate: until there are no waiters here, or the
+// first waiter has been served and other processes may have waited for long.
 func (s *Semaphore) serve(ctx context.Context, gate *pglock.Lock) {
 	start := driver.Now()
 	defer s.leaveGate()
@@ -208,10 +209,10 @@ func (s *Semaphore) leaveGate() {
 	s.release(freed)
 }
 
-// release gives slots back to the server which nobody has had.
+// release gives unused slots back to the server.
 func (s *Semaphore) release(slots []held) {
 	for _, h := range slots {
-		_ = h.lock.Unlock(context.Background()) // nobody relied on it
+		_ = h.lock.Unlock(context.Background()) // it was not used
 		s.mu.Lock()
 		s.forgetLocked(h)
 		s.mu.Unlock()

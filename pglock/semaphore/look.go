@@ -13,8 +13,7 @@ import (
 // look asks for slots that may be free, until want have been had or all have been asked for. It may return more: slots
 // are asked for together, and those that come together share a statement. The first question is for as many as are
 // wanted, each next one for four times as many; where none was free a moment ago all are asked for at once.
-//
-// It runs at the gate, so that nobody else looks: a slot that is asked for and not needed is missed by nobody.
+// It runs at the gate, so no other process looks: a slot that is asked for and not needed is not missed.
 func (s *Semaphore) look(ctx context.Context, want int) (found []held, err error) {
 	slots, blocked := s.candidates()
 	if len(slots) == 0 { // all are held here: the question is answered here too, and tells when the Locker is closed

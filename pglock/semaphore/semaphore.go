@@ -18,7 +18,7 @@ import (
 const MaxPermits = lockkeys.MaxSlots
 
 // Semaphore gives out at most n permits at a time, across processes. Make it with [New] and share it among goroutines.
-// All methods may be called concurrently. It holds nothing while nobody has a permit or waits for one, and needs no
+// All methods may be called concurrently. It holds nothing while there are no permits and no waiters, and needs no
 // closing.
 type Semaphore struct {
 	locker *pglock.Locker
@@ -105,14 +105,13 @@ func (s *Semaphore) Acquire(ctx context.Context, opts ...pglock.LockOption) (*Pe
 	return s.acquire(ctx, 1, false, opts)
 }
 
-// TryAcquire takes a permit if one is free and nobody waits for one. Otherwise the error matches
-// [pglock.ErrNotAcquired], at once: after a few milliseconds if another process takes a permit at the same moment.
-// MaxWait is an error here.
+// TryAcquire takes a permit if one is free and there is no line. Otherwise the error matches [pglock.ErrNotAcquired],
+// at once: after a few milliseconds if another process takes a permit at the same moment. MaxWait is an error here.
 func (s *Semaphore) TryAcquire(ctx context.Context, opts ...pglock.LockOption) (*Permit, error) {
 	return s.acquire(ctx, 1, true, opts)
 }
 
-// AcquireN waits for weight permits as one. It gathers them at the head of the line, where nobody overtakes it, and
+// AcquireN waits for weight permits as one. It gathers them at the head of the line, where it cannot be overtaken, and
 // gives them back when its wait ends. A weight below 1, or above the semaphore's number of permits, is an error.
 func (s *Semaphore) AcquireN(ctx context.Context, weight int, opts ...pglock.LockOption) (*Permit, error) {
 	return s.acquire(ctx, weight, false, opts)

@@ -23,11 +23,11 @@ const (
 // rollback free it. The permits are those of [Semaphore]: holders of both kinds count together. It needs no Locker and
 // works through transaction poolers. PostgreSQL only.
 //
-// It has no place in the line: it gets a permit only when one is free and nobody waits for one in [Semaphore.Acquire].
-// Otherwise it asks again, with a pause of 5 to 40 ms, until ctx ends or [pglock.MaxWait] has passed; then the error
-// matches [pglock.ErrNotAcquired], and the transaction can go on. MaxWait(0) asks once. Between its questions it holds
-// nothing, not even a snapshot (in READ COMMITTED), but the transaction keeps its connection: bound the wait, and prefer
-// a Semaphore's permit taken before the transaction begins where waits are long.
+// It has no place in the line: it gets a permit only if one is free and no call of [Semaphore.Acquire] waits. Otherwise
+// it asks again, with a pause of 5 to 40 ms, until ctx ends or [pglock.MaxWait] has passed; then the error matches
+// [pglock.ErrNotAcquired], and the transaction can go on. MaxWait(0) asks once. Between its questions it holds nothing,
+// not even a snapshot (in READ COMMITTED), but the transaction keeps its connection: bound the wait, and prefer a
+// Semaphore's permit taken before the transaction begins where waits are long.
 //
 // A question is one statement of one round trip. Like [pglock.LockTx] it is refused on a hot standby and above READ
 // COMMITTED unless an option allows it. [pglock.Shared] is an error. A second AcquireTx of the same semaphore in one

@@ -206,7 +206,7 @@ func TestWhatRedisPyCanDoIsHereToo(t *testing.T) {
 	<-held.Done()
 	fails(pglock.ErrLost, held.Err())
 
-	// The owner is a thread, or whoever has the lock.
+	// The owner is a thread, or the value of the lock.
 	testenv.WaitUntil(t, "the lock is free", func() bool { return holder() == "" })
 	says(true, "passed_on", "x")
 	held = lock()

@@ -63,7 +63,7 @@ const grace = 30 * time.Second
 func (c Contestant) slice(ctx context.Context, d time.Duration) (figure float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, d+grace)
 	defer cancel()
-	runtime.GC() // nobody pays for what the one before has left behind
+	runtime.GC() // each contestant starts with a clean heap
 	pprof.Do(ctx, pprof.Labels("contestant", c.Name), func(ctx context.Context) {
 		figure, err = c.Measure(ctx, d)
 	})

@@ -10,9 +10,9 @@ import (
 	"github.com/pglock-toolkit/pglock/bench/internal/report"
 )
 
-// progress tells whoever watches what is going on.
+// progress prints what is going on.
 func progress(format string, args ...any) {
-	_, _ = fmt.Fprintf(os.Stderr, "· "+format+"\n", args...) // nobody is lost without it
+	_, _ = fmt.Fprintf(os.Stderr, "· "+format+"\n", args...) // only for information
 }
 
 // about is what the lab says of itself, and the conditions of every run.

@@ -1,6 +1,6 @@
 -- The lock number of a name: the first 8 bytes, big-endian, of the SHA-256 of its UTF-8 bytes. It is part of the wire
--- format and never changes. convert_to is only STABLE to PostgreSQL, since somebody could replace the server's
--- conversion to UTF-8. Whoever does so changes the numbers of their locks.
+-- format and never changes. convert_to is only STABLE to PostgreSQL, since the server's conversion to UTF-8 could be
+-- replaced, which changes the numbers of locks.
 
 CREATE FUNCTION pglock.key(name text) RETURNS bigint
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE

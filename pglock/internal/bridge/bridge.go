@@ -30,7 +30,7 @@ const (
 	SlotGranted SlotTx = iota
 	// SlotsHeld: all slots are held.
 	SlotsHeld
-	// SlotQueued: somebody stands in line before it.
+	// SlotQueued: there is a line.
 	SlotQueued
 )
 
@@ -46,10 +46,10 @@ var (
 	WithUse func(kind string, key any) any
 
 	// PassOn ends lock, a *pglock.Lock, as Unlock does, and returns the *pglock.Lock that takes its place on the server,
-	// made with opts, a []pglock.LockOption, without asking the server. When the handoff limit does not allow that, unless
-	// force says that nobody else can be before the next holder, or the lock is over, it returns ok false and has done
-	// nothing. It calls no Observer: told does, and must be called afterwards. from and to are the contexts of the two
-	// holders, for their values.
+	// made with opts, a []pglock.LockOption, without asking the server. It does nothing and returns ok false if the
+	// lock is over, or if the handoff limit does not allow it and force is false; force means that no other process can
+	// be before the next holder. It calls no Observer: told does, and must be called afterwards. from and to are the
+	// contexts of the two holders, for their values.
 	PassOn func(from, to context.Context, lock any, force bool, opts any) (next any, told func(), ok bool)
 
 	// RecordName writes name into the registry of locker, a *pglock.Locker, if it records names.

@@ -100,7 +100,7 @@ type polled struct{ carrier }
 // Polled implements [driver.Poller].
 func (polled) Polled() bool { return true }
 
-// Holders implements [driver.Backend]. It asks on a session that holds up nobody's locks, if one can be had.
+// Holders implements [driver.Backend]. It asks on a session that delays no locks, if there is one.
 func (b *Backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder, error) {
 	select {
 	case b.asking <- struct{}{}: // one at a time, so that many who ask at once take one session

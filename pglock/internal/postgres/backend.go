@@ -65,7 +65,7 @@ type Backend struct {
 	waits   *waitsession.Pool
 	names   *recorder
 	ticks   *ticks
-	asking  chan struct{} // has room while nobody asks for holders
+	asking  chan struct{} // has room while no caller asks for holders
 }
 
 // New returns a backend that has not dialled yet.

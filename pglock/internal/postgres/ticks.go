@@ -21,10 +21,10 @@ import (
 type ticks struct {
 	dialer *wire.Dialer
 	owners []string      // trusted ones of the schema
-	turn   chan struct{} // has room while nobody uses conn
+	turn   chan struct{} // has room while conn is not used
 	trust  records.Trust
 
-	conn *pgx.Conn // of whoever has the turn
+	conn *pgx.Conn // used by the owner of turn
 
 	mu     sync.Mutex
 	idle   *time.Timer
@@ -99,13 +99,13 @@ func (t *ticks) leave() {
 	<-t.turn
 }
 
-// rest closes a connection that nobody uses.
+// rest closes an idle connection.
 func (t *ticks) rest() {
 	select {
 	case t.turn <- struct{}{}:
 		t.hangUp()
 		<-t.turn
-	default: // somebody has just come
+	default: // it is in use again
 	}
 }
 

@@ -22,8 +22,8 @@ type Identity struct {
 	taking *taking // in the background
 }
 
-// taking is an attempt to take the identity, for all who need it. No caller's context ends it, since an answer that nobody
-// hears would leave a key behind that nobody knows.
+// taking is an attempt to take the identity, for all callers that need it. No caller's context ends it, since an answer
+// without a reader would leave an unknown key behind.
 type taking struct {
 	done   chan struct{}
 	object int32

@@ -31,7 +31,7 @@ func Exercise(t *testing.T, open locktest.Opener, lose Lose) {
 		{"TheEndOfTheContextEndsRun", (*suite).contextEnds},
 		{"ALostLockEndsTheTermAndRunGoesOn", (*suite).lost},
 		{"AnIneligibleProcessLeavesTheQueueAndTheTerm", (*suite).eligible},
-		{"EventsTellWhoLeadsAndThatNobodyDoes", (*suite).events},
+		{"EventsReportLeadersAndTheirAbsence", (*suite).events},
 		{"EventsKeepForASlowReader", (*suite).slowReader},
 		{"TheHealthCheckFindsALeaderThatGoesOn", (*suite).health},
 		{"AClosedLockerEndsRun", (*suite).closed},

@@ -14,7 +14,7 @@ import (
 )
 
 // Exercise runs the suite: what package ratelimit promises of every store. Each Limiter that open returns stands for one
-// process; all must share one server, on which nobody else uses the keys, which begin with the test's name.
+// process; all must share one server, on which no other program uses keys that begin with the test's name.
 func Exercise(t *testing.T, open func(t testing.TB) *ratelimit.Limiter) {
 	for _, test := range []struct {
 		name string

@@ -18,7 +18,7 @@ import (
 )
 
 // Exercise runs the suite. Each Locker that open returns stands for one process; all must be on one server, on which
-// nobody else uses jobs whose names begin with the test's.
+// no other program uses jobs whose names begin with the test's.
 func Exercise(t *testing.T, open locktest.Opener) {
 	for _, test := range []struct {
 		name string

@@ -203,7 +203,7 @@ func (s *suite) tryBehind() {
 	s.free(2)
 }
 
-// tryBeside: with permits for all, nobody who only passes the gate makes a TryAcquire fail for long.
+// tryBeside: with permits for all, callers that only pass the gate do not make a TryAcquire fail for long.
 func (s *suite) tryBeside() {
 	const workers = 6
 	var wg sync.WaitGroup

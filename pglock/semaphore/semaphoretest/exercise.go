@@ -125,7 +125,7 @@ func (s *suite) ended(a *attempt) {
 	}
 }
 
-// waiting waits until n calls in the process of sem stand in line: nobody gets a permit without waiting then.
+// waiting waits until n calls in the process of sem stand in line: no call gets a permit without waiting then.
 func (s *suite) waiting(sem *semaphore.Semaphore, n int) {
 	s.Helper()
 	s.until("there are waiters", func() bool {

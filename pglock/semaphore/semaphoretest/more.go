@@ -78,7 +78,7 @@ func (s *suite) lost() {
 	s.release(s.acquire(sem, 1)) // the slot can be had again where it was lost
 }
 
-// lostGate: who stands at the gate and has it taken away goes there again, and nobody is admitted twice meanwhile.
+// lostGate: a keeper that loses the gate takes it again, and no permit is granted twice meanwhile.
 func (s *suite) lostGate() {
 	if s.lose == nil {
 		s.Log("this backend cannot lose a lock at will")

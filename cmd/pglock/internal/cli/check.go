@@ -18,9 +18,9 @@ type check struct{ warn, fail seconds }
 
 func (c *check) addTo(cmd *cobra.Command) {
 	cmd.Flags().Var(&c.fail, "fail-if-waiting",
-		"with --once: be CRITICAL when somebody has waited longer than `duration`")
+		"with --once: be CRITICAL when a session has waited longer than `duration`")
 	cmd.Flags().Var(&c.warn, "warn-if-waiting",
-		"with --once: be a WARNING when somebody has waited longer than `duration`")
+		"with --once: be a WARNING when a session has waited longer than `duration`")
 }
 
 func (c *check) wanted(cmd *cobra.Command) bool {

@@ -38,7 +38,7 @@ The server is that of --dsn, or of DATABASE_URL, or of what psql uses: PGHOST
 and the like, PGSERVICE, ~/.pgpass.
 
 Exit codes: 64 wrong usage; 66 there is no such session; 69 no database, or none
-that can keep locks; 70 the lock was lost; 75 somebody else holds the lock; 77
+that can keep locks; 70 the lock was lost; 75 another session holds the lock; 77
 the role may not do that; 78 doctor has found something; 126 and 127 the command
 cannot be executed or was not found; 128+n ended by signal n; 1 other errors.`,
 		Example: `  pglock run nightly-report -- ./report.sh

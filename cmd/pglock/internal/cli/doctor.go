@@ -19,22 +19,22 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
 
-const doctorHelp = `Examine a server for what hurts locks, as the role and in the database that one
-connects with: give those that your program uses. It changes nothing, needs no
-right, and says of each finding why it matters and what to do.
+const doctorHelp = `Check a server for settings and sessions that endanger advisory locks, as the
+role and in the database that you connect with: use those of your program. It
+changes nothing, needs no rights, and says for each finding why it matters and
+what to do.
 
-It looks for a proxy in between, a hot standby, and servers that only pretend to
-lock; the role's timeouts, where they come from, and its default isolation; how
-soon a client that is gone is noticed; how many connections are left; how full
-the lock table is; the version of schema pglock, whose it is and who is trusted
-to own it, and what the role may do;
-prepared transactions that hold advisory locks, sessions that have waited long,
-and deadlocks in the making.
+It checks for a proxy, a hot standby, and servers that only pretend to lock; the
+role's timeouts, where they come from, and its default isolation; how soon a
+dead client is noticed; how many connections are left; how full the lock table
+is; the version of schema pglock, its owner and trusted owners, and the role's
+rights; prepared transactions that hold advisory locks, long waits, and
+deadlocks.
 
 Findings are problems (locks cannot be relied on, or are about to fail),
 warnings (something works worse than it could, or breaks in some uses), and
-notes. The JSON has them as version, taken_at, server_version, database, role,
-worst, and findings with check, level, what, why, do and sql; a check's name and
+notes. The JSON has version, taken_at, server_version, database, role, worst,
+and findings with check, level, what, why, do and sql. Names of checks and of
 these fields do not change within a version.
 
 Exit codes: 0 nothing is as bad as --fail-on; 78 something is; 69 no database;
@@ -52,7 +52,7 @@ func newDoctor() *cobra.Command {
 	e := examination{failOn: level(doctor.Warning), longWait: seconds(time.Minute)}
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Examine a server for what hurts locks, and say what to do",
+		Short: "Check a server for settings and sessions that endanger locks",
 		Long:  doctorHelp,
 		Example: `  pglock doctor
   pglock doctor --fail-on problem -o json | jq -r '.findings[].sql[]'`,

@@ -63,7 +63,7 @@ func report(w io.Writer, err error) int {
 	if err == nil {
 		return 0
 	}
-	if nobodyReads(err) {
+	if outputClosed(err) {
 		return codeBrokenPipe
 	}
 	if exit, ok := errors.AsType[*exit](err); !ok || exit.err != nil {
@@ -72,8 +72,8 @@ func report(w io.Writer, err error) int {
 	return code(err)
 }
 
-// nobodyReads reports whether what reads the output has ended, as head(1) does, which is no reason to complain.
-func nobodyReads(err error) bool {
+// outputClosed reports whether the reader of the output has ended, as head(1) does. That is not an error.
+func outputClosed(err error) bool {
 	file, ok := errors.AsType[*fs.PathError](err)
 	return ok && errors.Is(file, syscall.EPIPE)
 }

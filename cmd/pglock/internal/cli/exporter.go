@@ -35,9 +35,9 @@ exporter works; whether the server answers is what pglock_up says.
   pglock_scrape_duration_seconds, pglock_snapshot_timestamp_seconds,
     pglock_snapshots_total, pglock_snapshot_errors_total
 
-Series by key are for keys that are waited for: a key gets one when somebody
-waits for it and less than --max-keys have one, and keeps it until nobody has
-waited for an hour and another key needs it. All others are (other) together.
+Series by key are for contended keys: a key gets its series when it has a waiter
+and fewer than --max-keys keys have one. It loses it after an hour without
+waiters, if another key needs it. All other keys share the series (other).
 
 There is no encryption and no password: listen on loopback, or behind something
 that has them. On loopback only requests for a loopback host are answered, such

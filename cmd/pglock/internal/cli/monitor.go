@@ -23,43 +23,41 @@ since when.
 
 It needs no rights and nothing installed. Where schema pglock is installed,
 locks have names instead of numbers; members of pg_read_all_stats see clients,
-states and queries of other roles too. What the server does not tell is marked
+states and queries of other roles too. Columns your role may not see are marked
 (hidden), or ? when it is not known.
 
-The table has the locks that somebody waits for first. Behind a holder in the
-way stands what it does. BLOCKED BY are the sessions that have to go ahead:
-those that hold the lock, and with ~ those that only wait for it, ahead in the
-queue; +2 are two more that there is no room for. Keys are shown of every
-database of the server; for others than the one that is connected to, it is
-named, and there are no names. Prepared transactions have no process, but an
-identifier, which ROLLBACK PREPARED takes.
+The table lists contended locks first. A blocking holder's state follows it.
+BLOCKED BY lists the sessions that a waiter waits for: holders of the lock and,
+marked with ~, waiters ahead in the queue; +2 means two more. Keys of all
+databases of the server are shown; names are known only in the database that
+you connect to. Prepared transactions have no process, but an identifier for
+ROLLBACK PREPARED.
 
-On a terminal it is a view that fills the screen: keys, the tree of those who
-wait, and sessions, with trends, filters, details, and keys that cancel and
-terminate sessions, which --read-only takes away. ? lists them. Every signal is
-logged to the standard error, after you leave if that is the terminal too.
-NO_COLOR is respected; with TERM=dumb it prints.
+On a terminal it is a full-screen view: keys, the blocking tree and sessions,
+with trends, filters and details. It can cancel and terminate sessions unless
+--read-only is given; ? lists the keys. Every signal is logged to standard
+error, on exit if that is the terminal. NO_COLOR is respected; with TERM=dumb
+it prints.
 
-Elsewhere, and with --output, each snapshot is appended: as a table, as JSON
-(ndjson: on one line), or as lines of CSV (RFC 4180) under one header. Fields of
-CSV are as they are, if not on a terminal: with control characters, and with = +
-- or @ at the beginning, so have a spreadsheet import them as text. When the
-server goes away, pglock says so on the standard error, or in the view, and goes
-on when it is back.
+Elsewhere, and with --output, it prints each snapshot: as a table, as JSON
+(ndjson: on one line), or as CSV (RFC 4180) under one header. Unless printed on
+a terminal, CSV fields are not escaped: they can contain control characters and
+begin with = + - or @, so import them as text. If the server goes away, pglock
+says so on standard error, or in the view, and continues when it is back.
 
-With --events it prints what happens to keys that are or were waited for, a line
-each: acquired, passed on, released, wait began and ended, deadlock, session
-ended; with -o ndjson as JSON. It is computed from one snapshot to the next, so
-what begins and ends within an --interval is not seen.
+With --events it prints one line for each event of contended keys: acquired,
+passed on, released, wait began and ended, deadlock, session ended; with -o
+ndjson as JSON. Events are computed from one snapshot to the next, so what
+begins and ends within an --interval is not seen.
 
-Names that only somebody else knows can be given: --names FILE has one on each
-line, or a pattern such as invoice:{1..1000}. A name in a comment or string of
-a session's query is believed when its hash is the key. Without a name a key
-that a known tool uses is shown as what it probably or possibly is.
+Names that are not in the registry can be given with --names FILE, one on each
+line, or as a pattern such as invoice:{1..1000}. A name in a comment or string
+of a session's query is used if its hash is the key. A key without a name that
+a known tool uses is shown as probably or possibly that tool's.
 
-With --fail-if-waiting or --warn-if-waiting it prints one line as plugins of
-Nagios do, and its exit code is 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN: somebody
-has waited for longer than that, or it cannot be told.
+With --fail-if-waiting or --warn-if-waiting it prints one line as a Nagios
+plugin does. Its exit code is 0 OK, 1 WARNING, 2 CRITICAL or 3 UNKNOWN: a
+session has waited longer than that, or the wait's length is not known.
 
 Exit codes otherwise: 0 done, or ended by Ctrl-C or SIGTERM; 69 no database; 64
 wrong usage.`
@@ -102,7 +100,7 @@ func newMonitor() *cobra.Command {
 	flags.Var(&m.interval, "interval", "take a snapshot every `duration`")
 	flags.StringArrayVar(&m.keys, "key", nil, "show this `KEY` only; may be given more than once")
 	flags.BoolVar(&m.schema, "json-schema", false, "print the JSON Schema of --output json, and exit")
-	flags.BoolVar(&m.waiting, "waiting", false, "show only locks that somebody waits for")
+	flags.BoolVar(&m.waiting, "waiting", false, "show only contended locks")
 	flags.BoolVar(&m.events, "events", false, "print what happens to contended keys instead of snapshots")
 	flags.BoolVar(&m.readOnly, "read-only", false, "have no keys that end sessions")
 	complete(cmd, "key")

@@ -43,7 +43,7 @@ With --permits n up to n commands run at a time, wherever they run. They are one
 semaphore, which is something else than the lock of that key; all of them should
 name the same n. There is no PGLOCK_FENCE then.
 
-With --redis the lock is on Redis instead, and excludes nobody in PostgreSQL.
+With --redis the lock is on Redis instead, and excludes no one in PostgreSQL.
 A URL is redis:// or rediss://, with ?master_name=… for Sentinel and ?addr=…
 for the other nodes of a Cluster, as go-redis reads them. Other users can read
 the arguments of a program: a URL with a password is better in a file
@@ -51,7 +51,7 @@ the arguments of a program: a URL with a password is better in a file
 Several URLs stand there with white space between them.
 
 Exit codes: the command's own; 128+n when signal n ended it, or the wait; 126
-it cannot be executed, 127 it was not found; 75 somebody else holds the lock
+it cannot be executed, 127 it was not found; 75 another session holds the lock
 (with -n), or still did after -w; 70 the lock was lost; 69 no database, or none
 that can keep locks; 64 wrong usage.`
 
@@ -107,7 +107,7 @@ func newRun() *cobra.Command {
 	flags.Var(&r.killAfter, "kill-after", "when the lock is lost, SIGKILL comes a `duration` after SIGTERM")
 	flags.Var(&r.lease, "lease", "the server frees the lock of a pglock that is silent for a `duration`")
 	flags.BoolVar(&r.allowPooler, "allow-pooler", false, "say that the proxy keeps sessions (pool_mode = session)")
-	flags.BoolVar(&r.allowStandby, "allow-standby", false, "lock on a hot standby, which excludes nobody elsewhere")
+	flags.BoolVar(&r.allowStandby, "allow-standby", false, "lock on a hot standby, whose locks exclude no sessions elsewhere")
 	flags.Var(&r.tick, "tick", "run the command once for each due time: @hourly, @daily, \"@every 15m\", …")
 	flags.BoolVar(&r.untilSuccess, "until-success", false, "with --tick: run it again until the command succeeds")
 	flags.BoolVarP(&r.verbose, "verbose", "v", false, "say what happens; on a terminal waiting is announced anyway")
@@ -125,7 +125,7 @@ func (r *run) command(cmd *cobra.Command, args []string) error {
 	if err := r.checkTick(cmd, key); err != nil {
 		return err
 	}
-	path, err := job.Find(argv[0]) // before there is a lock that somebody could wait for
+	path, err := job.Find(argv[0]) // before there is a lock that others could wait for
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (r *run) check(cmd *cobra.Command) error {
 		case r.permits < 1 || r.permits > semaphore.MaxPermits:
 			return misuse(cmd, "--permits %d: the number must be between 1 and %d", r.permits, semaphore.MaxPermits)
 		case r.shared:
-			return misuse(cmd, "--permits contradicts --shared: a permit is nobody else's")
+			return misuse(cmd, "--permits contradicts --shared: a permit has one holder")
 		case r.ticks():
 			return misuse(cmd, "--permits contradicts --tick, of which one command runs at a time")
 		}

@@ -46,7 +46,7 @@ func (m *watch) fillScreen(ctx context.Context, db database, pool *pgxpool.Pool,
 	return errors.Join(err, printErr, log.close())
 }
 
-// ender is nil when nobody is to be ended.
+// ender is nil if sessions cannot be ended.
 func (m *watch) ender(db database, pool *pgxpool.Pool, log io.Writer) tui.End {
 	if m.readOnly {
 		return nil

@@ -152,7 +152,7 @@ func (s *signalling) confirm(cmd *cobra.Command, db database, c monitor.Condemne
 			db.target, s.signal, cmd.CommandPath(), c.Binding)
 	}
 	return askForYes(fmt.Sprintf("%s: %s session %s?", db.target, s.signal, c.Binding),
-		fmt.Sprintf("session %d was left alone", c.PID))
+		fmt.Sprintf("cancelled: no signal was sent to %d", c.PID))
 }
 
 // carryOut sends the signal, and says what came of it: to people what became of which lock, to the log who did what.

@@ -81,7 +81,7 @@ func (s *signalling) byKey(cmd *cobra.Command) (chooser, error) {
 		pids = slices.Compact(pids)
 		switch len(pids) {
 		case 0:
-			return monitor.Condemned{}, fmt.Errorf("%w: nobody holds %s in database %s",
+			return monitor.Condemned{}, fmt.Errorf("%w: no session holds %s in database %s",
 				monitor.ErrNoSession, key, snapshot.Database)
 		case 1:
 			return monitor.Inspect(snapshot, pids[0])

@@ -138,5 +138,5 @@ func (d *Demo) say(format string, args ...any) {
 	}
 }
 
-// print leaves a failure to be found by the next step: there is nobody to tell it to.
+// print ignores a failure: the next step finds it.
 func (d *Demo) print(format string, args ...any) { _, _ = fmt.Fprintf(d.Out, format+"\n", args...) }

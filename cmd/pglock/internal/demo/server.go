@@ -54,8 +54,7 @@ func withApplication(connString, application string) string {
 
 var errNoServer = errors.New("no server for the demonstration")
 
-// download gets the programs of a server for this machine. Whoever has the network gets a demonstration; whoever has
-// not is told what to install.
+// download gets the programs of a server for this machine. Without a network the error says what to install.
 func (d *Demo) download(ctx context.Context, notFound error) (pgserver.Binaries, func() error, error) {
 	d.say("There are no PostgreSQL programs on this machine; downloading some (this can take a while) …")
 	dir, err := os.MkdirTemp(programsParent(), "pglock-programs-")

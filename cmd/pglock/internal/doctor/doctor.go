@@ -31,7 +31,7 @@ func (l Level) AtLeast(other Level) bool {
 	return slices.Index(Levels, l) >= slices.Index(Levels, other)
 }
 
-// Finding is what one check says. Its texts can contain names that somebody else chose.
+// Finding is what one check says. Its texts can contain names that others chose.
 type Finding struct {
 	// Check names the check. The name is stable, and a check can have several findings.
 	Check string `json:"check"`

@@ -131,7 +131,7 @@ func (f *facts) ask(ctx context.Context, tx pgx.Tx, trusted []string) error {
 	return err
 }
 
-// probeLock takes a lock that nobody else uses until the transaction ends.
+// probeLock takes a lock that no other program uses, until the transaction ends.
 func probeLock(ctx context.Context, tx pgx.Tx) (works bool, err error) {
 	var granted bool
 	var found int64

@@ -55,7 +55,7 @@ func who(s monitor.Session) string {
 }
 
 // rollBack is what to do about a prepared transaction.
-const rollBack = "if nobody will commit it, roll it back in that database, as its owner or a superuser"
+const rollBack = "if it will not be committed, roll it back in that database, as its owner or a superuser"
 
 // listed is how many findings of one kind are worth reading.
 const listed = 10
@@ -81,7 +81,7 @@ func prepared(f facts) []Finding {
 			Check: check, Level: Warning,
 			What: fmt.Sprintf("prepared transaction %q of %s in database %s holds %s%s", gid, session.User, session.Database,
 				count(held[gid], "advisory lock"), age(f.snapshot, session.PreparedAt)),
-			Why: "it keeps them until somebody ends it, also through a restart of the server, and holds back vacuum",
+			Why: "it keeps them until it is ended, even across a restart of the server, and holds back vacuum",
 			Do:  rollBack,
 		}
 		if sql := session.RollbackSQL(); sql != "" {
@@ -147,7 +147,7 @@ func waits(f facts, long time.Duration) []Finding {
 		}
 	}
 	if len(all) == 0 {
-		return []Finding{{Check: "waits", Level: OK, What: fmt.Sprintf("nobody has waited longer than %v", long)}}
+		return []Finding{{Check: "waits", Level: OK, What: fmt.Sprintf("no session has waited longer than %v", long)}}
 	}
 	return atMost(all, "locks with long waits")
 }
@@ -158,7 +158,7 @@ func longWait(now time.Time, lock monitor.Lock, waiters []monitor.Waiter) Findin
 		Check: "waits", Level: Warning,
 		What: fmt.Sprintf("%s has waited %s%v for %s in database %s%s", who(first.Session), atMostSo(first),
 			now.Sub(*first.WaitingSince).Round(time.Second), lock.Label(), lock.Database, behind(first)),
-		Why: "whoever holds the lock may be stuck",
+		Why: "the holder may be stuck",
 		Do:  "look at what the holder does (pglock monitor), and end it if it is stuck (pglock terminate PID)",
 	}
 	switch others := len(waiters) - 1; {
@@ -168,7 +168,7 @@ func longWait(now time.Time, lock monitor.Lock, waiters []monitor.Waiter) Findin
 		finding.What += fmt.Sprintf("; so have %d others, not as long", others)
 	}
 	if sql := rollbacks(lock); len(sql) > 0 {
-		finding.Why, finding.Do, finding.SQL = "a prepared transaction keeps the lock until somebody ends it", rollBack, sql
+		finding.Why, finding.Do, finding.SQL = "a prepared transaction keeps the lock until it is ended", rollBack, sql
 	}
 	return finding
 }

@@ -83,7 +83,7 @@ func schema(f facts) Finding {
 	return Finding{Check: check, Level: OK, What: fmt.Sprintf("schema pglock has version %d, the newest", latest)}
 }
 
-// rights are those that nobody needs who takes plain locks.
+// rights are those that plain locks do not need.
 func rights(f facts) []Finding {
 	role := quote(f.connection.Role)
 	var all []Finding

@@ -32,8 +32,8 @@ func proxy(f facts) Finding {
 		What: fmt.Sprintf("a proxy is in between: the connection was made to process %d, and process %d answers",
 			f.keyDataPID, f.connection.Pid),
 		Why: "one that hands server sessions around (PgBouncer's transaction pooling, pgcat, Supavisor and others) gives " +
-			"the locks of a session to whoever is next; a Locker refuses it with ErrPooler. Locks in transactions work",
-		Do: "give Lockers, and whoever locks for a session, the server's own address; if the proxy is known to keep a " +
+			"the locks of a session to the next client; a Locker refuses it with ErrPooler. Locks in transactions work",
+		Do: "connect Lockers, and programs that take session locks, to the server's own address; if the proxy is known to keep a " +
 			"session for each client (session pooling), use pglock.AllowPooler()",
 	}
 }
@@ -45,7 +45,7 @@ func standby(f facts) Finding {
 	return Finding{
 		Check: "standby", Level: Problem,
 		What: "the server is a hot standby",
-		Why: "advisory locks work there, and exclude nobody on the primary or on another standby; pglock refuses it with " +
+		Why: "advisory locks work there, but exclude no sessions on the primary or another standby; pglock refuses it with " +
 			"ErrStandby",
 		Do: "connect to the primary (target_session_attrs=read-write finds it among several hosts)",
 	}

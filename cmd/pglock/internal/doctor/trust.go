@@ -20,7 +20,7 @@ func trusts(f facts) Finding {
 	return Finding{
 		Check: check, Level: Problem,
 		What: strings.Join(found, "; ") + "; " + who,
-		Why: "whoever owns these can have code run with the rights of the roles that use them. pglock uses nothing of them: " +
+		Why: "their owners can have code run with the rights of the roles that use them. pglock uses nothing of them: " +
 			"names are only copied, and Fence and WithNames fail with ErrUntrusted",
 		Do: "if that role may run code with the rights of this one, name it (--trust-owner, WithTrustedOwner); otherwise " +
 			"find out who made these objects, and drop them",

@@ -68,18 +68,18 @@ func (e *Exporter) metrics(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(text.Len()))
-	_, _ = w.Write(text.Bytes()) // whoever has asked is gone
+	_, _ = w.Write(text.Bytes()) // the client is gone
 }
 
 // healthz says that the exporter itself works. Whether the server does is what pglock_up says.
 func (e *Exporter) healthz(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write([]byte("ok\n")) // whoever has asked is gone
+	_, _ = w.Write([]byte("ok\n")) // the client is gone
 }
 
 func (e *Exporter) index(w http.ResponseWriter, _ *http.Request) {
 	const page = "<!doctype html><title>pglock exporter</title>" +
 		"<h1>pglock exporter</h1><p><a href=\"/metrics\">Metrics</a></p>"
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write([]byte(page)) // whoever has asked is gone
+	_, _ = w.Write([]byte(page)) // the client is gone
 }

@@ -25,7 +25,7 @@ type contention struct {
 
 // keyLabels bounds how many keys have series of their own, not just in one scrape but over time: Prometheus keeps every
 // series that it has ever seen. A key that was waited for gets a label if one is left, and keeps it, so that its series
-// go on when nobody waits any more; only after an hour without waiters another key may have it.
+// go on when it has no waiters any more; only after an hour without waiters another key may have it.
 type keyLabels struct {
 	most int
 
@@ -33,7 +33,7 @@ type keyLabels struct {
 	lastWait map[place]time.Time // of those that have a label
 }
 
-// retention is how long a key keeps its label when nobody waits for it any more.
+// retention is how long a key keeps its label when it has no waiters any more.
 const retention = time.Hour
 
 func newKeyLabels(most int) *keyLabels {
@@ -81,7 +81,7 @@ func (k *keyLabels) admit(all map[place]contention, now time.Time) {
 	}
 }
 
-// wanted are the keys that somebody waits for, those with the most waiters first.
+// wanted returns the keys with waiters, those with the most waiters first.
 func wanted(all map[place]contention) []place {
 	waited := slices.DeleteFunc(slices.Collect(maps.Keys(all)), func(at place) bool { return all[at].waiters == 0 })
 	slices.SortFunc(waited, func(a, b place) int {
@@ -112,7 +112,7 @@ func contentionOf(s *monitor.Snapshot, lock monitor.Lock) contention {
 	return c
 }
 
-// waited is how long somebody has waited; 0 when the server does not tell, or not yet.
+// waited is how long a session has waited; 0 if the server does not report it, or not yet.
 func waited(s *monitor.Snapshot, w monitor.Waiter) time.Duration {
 	if w.WaitingSince == nil {
 		return 0

@@ -47,7 +47,7 @@ func TestKeysWithSeriesOfTheirOwnAreBounded(t *testing.T) {
 	}
 }
 
-func TestKeysThatNobodyWaitsForHaveNoSeries(t *testing.T) {
+func TestKeysWithoutWaitersHaveNoSeries(t *testing.T) {
 	k := newKeyLabels(2)
 	shown := k.measure(waitedFor(0, map[string]int{"a": 0, "b": 0}))
 	wantShown(t, "held only", shown, map[string]int{otherKeys: 0})

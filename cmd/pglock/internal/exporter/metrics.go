@@ -93,7 +93,7 @@ func byDatabase(s *monitor.Snapshot) []family {
 	locks := family{"pglock_locks", "gauge", "Advisory locks that are held or waited for, each counted once.", nil}
 	holders := family{"pglock_holders", "gauge", "Holders of advisory locks; one for each lock that a session holds.", nil}
 	waiters := family{"pglock_waiters", "gauge", "Sessions that wait for an advisory lock.", nil}
-	oldest := family{"pglock_oldest_wait_seconds", "gauge", "How long the longest wait lasts; 0 when nobody waits.", nil}
+	oldest := family{"pglock_oldest_wait_seconds", "gauge", "How long the longest wait has lasted; 0 without waiters.", nil}
 	prepared := family{"pglock_prepared_holders", "gauge",
 		"Holders that are prepared transactions; one for each lock that it holds.", nil}
 	for _, database := range slices.Sorted(maps.Keys(found)) {

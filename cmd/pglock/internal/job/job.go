@@ -160,7 +160,7 @@ func (j *Job) gone() bool {
 	}
 }
 
-// send ignores errors: they say that there is nobody to get the signal any more.
+// send ignores errors: they mean that the process has ended.
 func (j *Job) send(signal os.Signal) {
 	if j.group {
 		sendToGroup(j.cmd.Process.Pid, signal)

@@ -16,7 +16,7 @@ func (j *Job) terminate() {
 }
 
 func sendToGroup(leader int, signal os.Signal) {
-	_ = syscall.Kill(-leader, signal.(syscall.Signal)) // there may be nobody left
+	_ = syscall.Kill(-leader, signal.(syscall.Signal)) // the group may have ended
 }
 
 func groupExists(leader int) bool {
@@ -46,7 +46,7 @@ var (
 	others   = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH}
 )
 
-// surviveBrokenPipe keeps a message that nobody reads from ending this process, and with it the lock under the running
+// surviveBrokenPipe keeps a message without a reader from ending this process, and with it the lock under the running
 // command. Unlike an ignored signal, one that is caught is not ignored by the command.
 func surviveBrokenPipe() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)

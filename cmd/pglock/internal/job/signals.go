@@ -40,7 +40,7 @@ func (s *Signals) Arrived() <-chan os.Signal { return s.arrived }
 
 // While calls wait with a context that ends when a signal arrives that asks to stop; [context.Cause] is then a
 // *[Stopped], and so is the error. If it arrived too late to end the wait, its result is returned together with that
-// error. Other signals have nobody to be passed on to, and are dropped.
+// error. Other signals have no recipient, and are dropped.
 func While[T any](ctx context.Context, s *Signals, wait func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

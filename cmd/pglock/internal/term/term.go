@@ -35,5 +35,5 @@ func Foreground() bool {
 	return foreground(tty)
 }
 
-// controlling is the controlling terminal of whoever opens it (tty(4)).
+// controlling is the controlling terminal of the process that opens it (tty(4)).
 const controlling = "/dev/tty"

@@ -29,7 +29,7 @@ type row struct {
 	id     identity
 	lock   *monitor.Lock // of a session what it waits for, or what others wait for; may be nil
 	person *person
-	// longest is how long somebody waits for the lock, or, in the tree, below; less than nothing when nobody does.
+	// longest is the longest wait for the lock or, in the tree, below; negative without waiters.
 	longest time.Duration
 	// behind is how many sessions cannot go on before this one does.
 	behind int
@@ -41,7 +41,7 @@ type row struct {
 type identity struct {
 	place place
 	who   who
-	// repeated says that this is somebody above again, at the end of a cycle.
+	// repeated marks a session that is also above: the end of a cycle.
 	repeated bool
 }
 
@@ -87,7 +87,7 @@ func keyRows(s *monitor.Snapshot, chosen []*monitor.Lock) []row {
 	return rows
 }
 
-// treeRows shows whole trees: whoever matches the filter makes no sense without those that it waits for.
+// treeRows shows whole trees: a row that matches the filter makes no sense without those that it waits for.
 func treeRows(s *monitor.Snapshot, choose chooser) []row {
 	trees := grow(s, meet(s, choose.allowed))
 	if choose.filter != nil {

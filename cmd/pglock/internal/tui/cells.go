@@ -72,8 +72,8 @@ func trendCell(m Model, r row) string {
 	return trend.sparkline(m.trendWidth())
 }
 
-// branchCell marks with ~ who waits behind somebody that only waits too, with +n who is behind n others than the one
-// above too, and with ↻ the end of a circle.
+// branchCell marks with ~ a session whose blockers are all waiters, with +n one that has n more blockers than the one
+// above, and with ↻ the end of a cycle.
 func branchCell(_ Model, r row) string {
 	text := named(r.person.Session)
 	waiter := r.person.waiter

@@ -74,7 +74,7 @@ func (m Model) keyText(at place, width int) []string {
 	t := &text{width: width}
 	lock := find(m.snapshot, at)
 	if lock == nil {
-		t.add(1, "free: nobody holds it or waits for it")
+		t.add(1, "free: no session holds it or waits for it")
 		return t.lines
 	}
 	t.fact(1, "key", view.Printable(lock.Key))
@@ -168,10 +168,10 @@ func (t *text) query(field func(name, value string) string, query string) {
 // ages say what the session keeps vacuum from removing.
 func (m Model) ages(t *text, session *monitor.Session) {
 	if session.XminAge != nil {
-		t.fact(3, "snapshot", number(*session.XminAge)+" transactions old, which holds back vacuum")
+		t.fact(3, "snapshot", number(*session.XminAge)+" transactions old (holds back vacuum)")
 	}
 	if session.XIDAge != nil {
-		t.fact(3, "own ID", number(*session.XIDAge)+" transactions old, which holds back vacuum")
+		t.fact(3, "own ID", number(*session.XIDAge)+" transactions old (holds back vacuum)")
 	}
 }
 

@@ -80,7 +80,7 @@ func (m Model) sessionHere() (session *monitor.Session, why string) {
 	case m.pane == nil && len(r.lock.Holders) == 1:
 		return &r.lock.Holders[0].Session, ""
 	case m.pane == nil && len(r.lock.Holders) == 0:
-		return nil, "nobody holds " + label(r.lock)
+		return nil, "no session holds " + label(r.lock)
 	}
 	return nil, "choose one session, in the tree or among the sessions (2, 3)"
 }
@@ -110,7 +110,7 @@ func (m Model) inspect(i inspected) (Model, tea.Cmd) {
 	}})
 }
 
-// judge handles a key while somebody is asked.
+// judge handles a key while the question is open.
 func (m Model) judge(msg tea.Msg) (Model, tea.Cmd) {
 	asked := *m.typing
 	if press, ok := msg.(tea.KeyPressMsg); ok {
@@ -120,7 +120,7 @@ func (m Model) judge(msg tea.Msg) (Model, tea.Cmd) {
 			return m.execute(*asked.sentence)
 		case key.Matches(press, m.keys.confirm, m.keys.leaveAlone):
 			m.typing, m.pane = nil, nil
-			return m.say(fmt.Sprintf("session %d was left alone", asked.sentence.condemned.PID)), nil
+			return m.say(fmt.Sprintf("cancelled: no signal was sent to %d", asked.sentence.condemned.PID)), nil
 		case moves && press.Text == "":
 			m.pane = m.pane.scrolled(by, m.paneHeight())
 			return m, nil

@@ -33,7 +33,7 @@ func TestASentenceIsReadAndConfirmed(t *testing.T) {
 	u := ender(t, workshop())
 	u.presses("2", "t")
 	if u.command == nil {
-		t.Fatal("nobody is looked at")
+		t.Fatal("no session is shown")
 	}
 	u.asks(monitor.SignalTerminate, workshop(), 4711)
 	u.golden("terminate")
@@ -42,11 +42,11 @@ func TestASentenceIsReadAndConfirmed(t *testing.T) {
 		if u.m.executing {
 			t.Fatalf("%q means yes", no)
 		}
-		u.wants("session 4711 was left alone")
+		u.wants("cancelled: no signal was sent to 4711")
 		u.asks(monitor.SignalTerminate, workshop(), 4711)
 	}
 	u.presses("yes", "esc")
-	u.wants("session 4711 was left alone")
+	u.wants("cancelled: no signal was sent to 4711")
 	u.asks(monitor.SignalTerminate, workshop(), 4711)
 	u.presses("yes", "enter")
 	if !u.m.executing || u.command == nil {
@@ -62,7 +62,7 @@ func TestASentenceIsReadAndConfirmed(t *testing.T) {
 	if !u.m.taking {
 		t.Error("it does not look again")
 	}
-	u.wants("session 4711 has ended: 1 lock has another holder")
+	u.wants("session 4711 has ended: 1 lock passed to the next waiter")
 	u.presses("l")
 	u.wants("terminate session 4711 …", "invoice:42 is now held by 4712")
 }
@@ -83,7 +83,7 @@ func TestASentenceThatFailsIsTold(t *testing.T) {
 	u.wants("session 4711 was not signalled: not permitted (l: log)")
 }
 
-func TestNobodyIsAskedInTheMiddleOfAWord(t *testing.T) {
+func TestNoQuestionInTheMiddleOfAWord(t *testing.T) {
 	u := ender(t, workshop())
 	u.presses("t", "/y")
 	u.asks(monitor.SignalTerminate, workshop(), 4711)

@@ -13,13 +13,11 @@ import (
 type followed struct {
 	place place
 	label string
-	// holders are in the latest snapshot, as text; nobody when the key is free.
+	// holders are those of the latest snapshot, as text; empty if the key is free.
 	holders string
 	waiters int
 	since   string // the time of the first snapshot with these holders
 }
-
-const nobody = "nobody"
 
 // follow begins to follow the lock of a snapshot.
 func follow(s *monitor.Snapshot, lock *monitor.Lock) *followed {
@@ -32,24 +30,27 @@ func (f *followed) see(s *monitor.Snapshot, l log) (*followed, log) {
 	if f == nil {
 		return nil, l
 	}
-	now := &followed{place: f.place, label: f.label, holders: nobody, since: f.since}
+	now := &followed{place: f.place, label: f.label, since: f.since}
 	if lock := find(s, f.place); lock != nil {
 		now.label, now.holders, now.waiters = label(lock), holders(lock), len(lock.Waiters)
 	}
 	if now.holders != f.holders {
 		now.since = clock(s.TakenAt)
-		l = l.add(s.TakenAt, fmt.Sprintf("%s: held by %s, before by %s", now.label, now.holders, f.holders))
+		l = l.add(s.TakenAt, fmt.Sprintf("%s: %s, before %s", now.label, now.state(), f.state()))
 	}
 	return now, l
 }
 
 func (f *followed) line(t trends) string {
 	trend := strings.TrimLeft(t.of(f.place).sparkline(trendWidth), " ")
-	held := "held by " + f.holders
-	if f.holders == nobody {
-		held = "free"
+	return fmt.Sprintf(" following %s: %s, %d waiting %s unchanged since %s", f.label, f.state(), f.waiters, trend, f.since)
+}
+
+func (f *followed) state() string {
+	if f.holders == "" {
+		return "free"
 	}
-	return fmt.Sprintf(" following %s: %s, %d waiting %s unchanged since %s", f.label, held, f.waiters, trend, f.since)
+	return "held by " + f.holders
 }
 
 func find(s *monitor.Snapshot, at place) *monitor.Lock {
@@ -70,9 +71,6 @@ func holders(lock *monitor.Lock) string {
 			break
 		}
 		names = append(names, named(&lock.Holders[i].Session))
-	}
-	if len(names) == 0 {
-		return nobody
 	}
 	return strings.Join(names, ", ")
 }

@@ -61,20 +61,20 @@ func (t *text) bindings(keys []key.Binding) {
 }
 
 var helpNotes = []string{
-	"The filter is a regular expression. It is looked for in keys, guesses and databases, and in the process IDs, " +
-		"users, applications, clients, states and queries of those who hold a key or wait for it. Small letters match " +
-		"capitals, unless there is a capital in it.",
-	"A row that was moved to stays selected wherever it goes. A key that is followed stays in the header, also when it " +
-		"is free or left out by the filter, and the log tells who held it.",
-	"HOLD and WAIT are how many hold the key and wait for it, LONGEST how long the first of them has waited. TREND is " +
-		"how many waited, a bar for each snapshot, the lowest for nobody.",
-	"In the tree everybody stands below whom it waits for; ~ marks those who are only behind others that wait too, and " +
-		"! those in a deadlock. BEHIND is how many sessions cannot go on before this one does.",
+	"The filter is a regular expression. It is matched against keys, guesses and databases, and the process IDs, users, " +
+		"applications, clients, states and queries of holders and waiters. Case-insensitive unless the pattern contains " +
+		"a capital.",
+	"A selected row stays selected when it moves. A followed key stays in the header, even when it is free or filtered " +
+		"out, and the log shows its holders.",
+	"HOLD and WAIT are the numbers of holders and waiters, LONGEST is the longest wait. TREND is the number of waiters, " +
+		"a bar for each snapshot, the lowest for none.",
+	"In the tree each session stands below the one that it waits for. ~ marks those that only wait behind other " +
+		"waiters, ! those in a deadlock. BEHIND is how many sessions are blocked by this one, directly or through others.",
 }
 
 const endingNote = "Cancelling ends the statement of a session, such as its wait; terminating ends the session and " +
-	"all its locks. Both first show all that the session holds and who waits for it, and ask. What came of it is in " +
-	"the log, and on the standard error when you leave."
+	"all its locks. Both first show what the session holds and who waits for it, and ask. The outcome is in the log, " +
+	"and on standard error when you leave."
 
 // logText lists what happened.
 func logText(m Model, width int) []string {

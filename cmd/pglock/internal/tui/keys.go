@@ -15,7 +15,7 @@ type keyMap struct {
 
 	closePane           key.Binding // while a pane is open
 	accept, giveUp      key.Binding // while a filter is typed
-	confirm, leaveAlone key.Binding // while somebody is asked: the same keys
+	confirm, leaveAlone key.Binding // while a question is open: the same keys
 }
 
 // newKeyMap has no keys that end sessions unless that is wanted.
@@ -28,23 +28,23 @@ func newKeyMap(ending bool) keyMap {
 		down:       bind("↓ j", "down", "down", "j"),
 		pageUp:     bind("PgUp ^b", "a page up", "pgup", "ctrl+b", "ctrl+u"),
 		pageDown:   bind("PgDn ^f", "a page down", "pgdown", "ctrl+f", "ctrl+d"),
-		top:        bind("Home g", "to the top, and stay there", "home", "g"),
+		top:        bind("Home g", "to the top (keep following)", "home", "g"),
 		bottom:     bind("End G", "to the end", "end", "G"),
 		next:       bind("Tab", "page", "tab", "right"),
 		previous:   bind("S-Tab", "page before", "shift+tab", "left"),
 		keys:       bind("1", "keys", "1"),
-		tree:       bind("2", "tree of those who wait", "2"),
+		tree:       bind("2", "blocking tree", "2"),
 		sessions:   bind("3", "sessions", "3"),
 		open:       bind("Enter", "details", "enter"),
 		back:       bind("Esc", "remove the filter", "esc"),
 		filter:     bind("/", "filter", "/"),
-		waiting:    bind("w", "only waited for", "w"),
+		waiting:    bind("w", "contended only", "w"),
 		order:      bind("s", "sort", "s"),
 		reverse:    bind("S", "reverse the order", "S"),
 		pause:      bind("p", "pause", "p", "space"),
-		refresh:    bind("r", "look again now", "r"),
-		slower:     bind("+", "look less often", "+", "="),
-		faster:     bind("-", "look more often", "-", "_"),
+		refresh:    bind("r", "refresh now", "r"),
+		slower:     bind("+", "refresh slower", "+", "="),
+		faster:     bind("-", "refresh faster", "-", "_"),
 		follow:     bind("f", "follow the key", "f"),
 		copy:       bind("y", "copy", "y"),
 		info:       bind("i", "about the server", "i"),
@@ -56,7 +56,7 @@ func newKeyMap(ending bool) keyMap {
 		accept:     bind("Enter", "keep", "enter"),
 		giveUp:     bind("Esc", "as before", "esc", "ctrl+c"),
 		confirm:    bind("yes Enter", "do it", "enter"),
-		leaveAlone: bind("Esc", "leave it alone", "esc", "ctrl+c"),
+		leaveAlone: bind("Esc", "go back", "esc", "ctrl+c"),
 		closePane:  bind("Esc q", "close", "esc", "q", "enter", "backspace"),
 		suspend:    bind("^z", "suspend", "ctrl+z"),
 		quit:       bind("q", "quit", "q", "ctrl+c"),

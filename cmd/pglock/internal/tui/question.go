@@ -27,7 +27,7 @@ type question struct {
 	// order is the index of the order that each page is sorted by, and reversed turns it round.
 	order    [pages]int
 	reversed [pages]bool
-	// only restricts the locks for good, and waiting for now, to those that somebody waits for.
+	// only restricts the locks for good, and waiting for now, to those with waiters.
 	only    view.Filter
 	waiting bool
 	// filter is what a key or one of its sessions must match; nil is everything.
@@ -43,7 +43,7 @@ func compile(text string) (*regexp.Regexp, error) {
 	}
 	compiled, err := regexp.Compile(flags + text)
 	if malformed, ok := errors.AsType[*syntax.Error](err); ok {
-		return nil, errors.New(malformed.Code.String()) // without the flags, which nobody has typed
+		return nil, errors.New(malformed.Code.String()) // without the flags, which were not typed
 	}
 	return compiled, err
 }

@@ -133,13 +133,13 @@ func (m Model) emptiness() string {
 	t := m.board.totals
 	switch {
 	case t.keys == 0 && t.barred > 0:
-		return "nobody holds or waits for the chosen keys; " + plural(t.barred, "other") + " not shown"
+		return "no session holds or waits for the chosen keys; " + plural(t.barred, "other") + " not shown"
 	case t.keys == 0:
 		return "no advisory locks"
 	case m.board.question.filter != nil:
 		return "nothing matches the filter (Esc removes it)"
 	}
-	return "nobody waits for an advisory lock"
+	return "no session waits for an advisory lock"
 }
 
 // statusLine is what is being typed, or else what restricts the rows and what happened last.
@@ -152,7 +152,7 @@ func (m Model) statusLine() string {
 		parts = append(parts, fmt.Sprintf("filter /%s/", view.Printable(m.filter.text)))
 	}
 	if m.question.waiting {
-		parts = append(parts, "only waited for")
+		parts = append(parts, "contended only")
 	}
 	if n := m.board.totals.filtered; n > 0 && len(parts) > 0 {
 		parts = append(parts, plural(n, "key")+" not shown")

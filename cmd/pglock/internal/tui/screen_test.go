@@ -116,7 +116,7 @@ func TestColumnsHaveRoom(t *testing.T) {
 	}
 }
 
-// evil does to a terminal what text from somebody else must not do.
+// evil does to a terminal what foreign text must not do.
 const evil = "\x1b[2J\x1b]0;x\a\n\r\t\u009b31m\u202etxet\x00\xff"
 
 func TestNothingThatOthersWroteControlsTheTerminal(t *testing.T) {

@@ -8,20 +8,20 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// branch is a place in the tree of those who wait.
+// branch is a place in the blocking tree.
 type branch struct {
 	*person
 	below []*branch
 	// behind counts everybody below, and longest is the longest wait of this one and those below.
 	behind  int
 	longest time.Duration
-	// repeated says that this is somebody above again: a cycle.
+	// repeated marks a session that is also above: a cycle.
 	repeated bool
 }
 
-// grow makes the trees of those who wait for each other. Everybody stands there once, below whom it waits for, in the
-// order of the queues; who waits for nobody is a root. In a cycle everybody waits: the one with the smallest process ID
-// becomes the root, and is repeated at the end.
+// grow makes the blocking trees. Each session is there once, below the one that it waits for, in the order of the
+// queues. A session that does not wait is a root. In a cycle all wait: the one with the smallest process ID becomes the
+// root, and is repeated at the end.
 func grow(s *monitor.Snapshot, met people) []*branch {
 	g := garden{snapshot: s, below: map[*person][]*person{}, planted: map[*person]bool{}}
 	var roots []*person
@@ -134,7 +134,7 @@ func (b *branch) row(guide string) row {
 	}
 }
 
-// shownLock is what somebody waits for, or else the first lock that others wait for.
+// shownLock returns the lock that the session waits for, or else the first lock that others wait for.
 func (b *branch) shownLock() *monitor.Lock {
 	if b.lock != nil {
 		return b.lock

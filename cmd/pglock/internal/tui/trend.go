@@ -68,7 +68,7 @@ type trends struct {
 	locks   map[place]series
 }
 
-// with adds a snapshot. Locks that nobody has waited for in the time that is remembered are forgotten.
+// with adds a snapshot. Locks without waiters in the whole time that is remembered are forgotten.
 func (t trends) with(s *monitor.Snapshot) trends {
 	next := trends{locks: make(map[place]series, len(t.locks))}
 	var waiters int64
@@ -95,7 +95,7 @@ func (t trends) with(s *monitor.Snapshot) trends {
 	return next
 }
 
-// of is the trend of one lock. One that nobody has waited for is as old as all others, and zero.
+// of is the trend of one lock. A lock without waiters is as old as all others, and zero.
 func (t trends) of(at place) series {
 	if s, ok := t.locks[at]; ok {
 		return s
@@ -103,7 +103,7 @@ func (t trends) of(at place) series {
 	return series{length: t.waiters.length}
 }
 
-// longestWait is how long the lock has been waited for; less than nothing when nobody waits.
+// longestWait is the longest wait for the lock; negative without waiters.
 func longestWait(s *monitor.Snapshot, lock *monitor.Lock) time.Duration {
 	wait := time.Duration(-1)
 	for i := range lock.Waiters {
@@ -112,7 +112,7 @@ func longestWait(s *monitor.Snapshot, lock *monitor.Lock) time.Duration {
 	return wait
 }
 
-// waited is how long somebody waits; nothing when the server does not tell.
+// waited is how long a session has waited; 0 if the server does not report it.
 func waited(s *monitor.Snapshot, waiter *monitor.Waiter) time.Duration {
 	if waiter.WaitingSince == nil {
 		return 0

@@ -33,7 +33,7 @@ func (u *user) wantsSelected(prefix string) {
 	}
 }
 
-// reordered is the workshop after somebody has waited longer for another key.
+// reordered is the workshop after a session has waited longer for another key.
 func reordered() *monitor.Snapshot {
 	s := workshop()
 	i := slices.IndexFunc(s.Locks, func(l monitor.Lock) bool { return l.Key == "@99" })
@@ -68,7 +68,7 @@ func TestAFollowedKeyStaysInView(t *testing.T) {
 	u.wants("following invoice:42: free", "0 waiting")
 	u.sees(workshop())
 	u.presses("l")
-	u.wants("invoice:42: held by nobody, before by 4711 payments", "invoice:42: held by 4711 payments, before by nobody")
+	u.wants("invoice:42: free, before held by 4711 payments", "invoice:42: held by 4711 payments, before free")
 	u.presses("esc", "esc", "f")
 	u.wantsNot("following")
 	u.presses("3", "home", "f")
@@ -91,7 +91,7 @@ func TestAFilterCountsWhileItIsTyped(t *testing.T) {
 	u.presses("esc")
 	u.wants("@7/-42")
 	u.wantsNot("filter /")
-	u.send(tea.PasteMsg{Content: "t"}) // is no key: nobody is asked about terminating
+	u.send(tea.PasteMsg{Content: "t"}) // is not a key: it does not ask about terminating
 	u.presses("/")
 	u.send(tea.PasteMsg{Content: "INVOICE"})
 	u.wants("/INVOICE", "nothing matches the filter")
@@ -160,7 +160,7 @@ func TestTheTreeOfWaiters(t *testing.T) {
 	gone.Locks[0].Waiters[0].BlockedBy = []monitor.Blocker{softly(9)}
 	behind := []string{"9 ?", "└─ ~4712 transfer 2", "   └─ 4711 transfer 1"}
 	if got := rows(gone, question{}); !slices.Equal(got, behind) {
-		t.Errorf("behind somebody unknown stand\n%s", strings.Join(got, "\n"))
+		t.Errorf("behind an unknown session stand\n%s", strings.Join(got, "\n"))
 	}
 }
 
@@ -288,12 +288,12 @@ func TestAnswersComeInTheirOwnTime(t *testing.T) {
 func TestOnlyChosenKeysAreShown(t *testing.T) {
 	only := view.Filter{Keys: []pglock.Key{pglock.Int64Key(99), pglock.NewKey("invoice:42")}, Waiting: true}
 	u := start(t, Options{First: workshop(), Filter: only}, 80, 24)
-	u.wants("invoice:42", "2 keys", "only waited for")
+	u.wants("invoice:42", "2 keys", "contended only")
 	u.presses("w")
 	u.wants("@99")
-	u.wantsNot("@7/-42", "only waited for")
+	u.wantsNot("@7/-42", "contended only")
 	u.sees(deadlock())
-	u.wants("nobody holds or waits for the chosen keys; 2 others not shown")
+	u.wants("no session holds or waits for the chosen keys; 2 others not shown")
 }
 
 func TestTheLogStaysAtItsEnd(t *testing.T) {

@@ -10,8 +10,7 @@ import (
 )
 
 // Condemned lays out, in lines of at most width columns, who a session of the snapshot is, every key that it holds, who
-// waits for those, and what one should know before it is signalled. Keys that somebody waits for have lines of their
-// own.
+// waits for those, and what one should know before it is signalled. Keys with waiters have lines of their own.
 func Condemned(s *monitor.Snapshot, c monitor.Condemned, signal monitor.Signal, width int) []string {
 	lines := []string{fmt.Sprintf("session %s", c.Binding)}
 	lines = append(lines, about(s, c.Session, width)...)
@@ -73,7 +72,7 @@ func losses(s *monitor.Snapshot, c monitor.Condemned, width int) []string {
 		}
 	}
 	if len(unwanted) > 0 && len(unwanted) < len(c.Holds) {
-		lines = append(lines, indent+"and, which nobody waits for:")
+		lines = append(lines, indent+"and, without waiters:")
 	}
 	for _, line := range Wrap(strings.Join(unwanted, ", "), width-2*len(indent), "") {
 		if len(unwanted) > 0 {
@@ -95,7 +94,7 @@ func sharedWith(c monitor.Condemned, lock monitor.Lock) string {
 func waiting(n int) string {
 	switch n {
 	case 0:
-		return "nobody waits"
+		return "no session waits"
 	case 1:
 		return "1 session waits"
 	}

@@ -38,13 +38,13 @@ It holds 6 locks; 3 sessions wait for them.
     4712 waits for 1m30s: user alice, application "billing"
     4714 waits for 12s: user alice, application "billing"
     4715 waits for ?: user ?, application "?"
-  and, which nobody waits for:
+  and, without waiters:
     a\x1b[2J, b, 'one, two',
     longlonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglong
     long, @3 in database other
 Other sessions of its process stay: 4700.
 * it is one of the sessions of pglock process 1f3a9c42, which carry the locks of
-  many callers: 6 locks end at once, and whoever held it there is told
+  many callers: 6 locks end at once, and that process is notified
 * its transaction is rolled back
 `
 
@@ -74,7 +74,7 @@ func TestWhatBecameOfIt(t *testing.T) {
 		}
 		o.Locks = append(o.Locks, fate)
 	}
-	want := "session 4711 has ended: 5 locks are free, 1 lock has another holder\n  invoice:42 is now held by 4712, 'it's'"
+	want := "session 4711 has ended: 5 locks are free, 1 lock passed to the next waiter\n  invoice:42 is now held by 4712, 'it's'"
 	if got := strings.Join(Outcome(o, 80), "\n"); got != want {
 		t.Errorf("it says\n%s\nwant\n%s", got, want)
 	}

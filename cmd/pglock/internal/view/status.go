@@ -36,12 +36,12 @@ func Status(all *monitor.Snapshot, filter Filter, limits Limits) (Verdict, strin
 	filter.nameKeys(s)
 	longest, hidden := longestWait(s)
 	verdict := limits.judge(longest.lasted)
-	text := "nobody waits"
+	text := "no waiters"
 	switch {
 	case longest.waiter != nil:
 		text = longest.String()
 	case hidden > 0:
-		text = fmt.Sprintf("%s, and the server does not tell for how long", count(hidden, "waiter"))
+		text = fmt.Sprintf("%s, but the server does not report for how long", count(hidden, "waiter"))
 	}
 	if verdict == OK && hidden > 0 {
 		verdict = Unknown
@@ -79,7 +79,7 @@ type longWait struct {
 	lasted time.Duration
 }
 
-// longestWait also counts the waiters of which nobody can tell. One without a time has just begun.
+// longestWait also counts the waiters whose times are hidden. One without a time has just begun.
 func longestWait(s *monitor.Snapshot) (longest longWait, hidden int) {
 	for lock, waiter := range s.Waiters() {
 		if slices.Contains(waiter.Hidden, "waiting_since") {

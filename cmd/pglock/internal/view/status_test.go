@@ -20,8 +20,8 @@ func TestStatus(t *testing.T) {
 		verdict Verdict
 		line    string
 	}{
-		"nobody waits": {alone, Limits{Fail: limit(30 * time.Second)}, nil, OK,
-			"PGLOCK OK - nobody waits | longest_wait=0.000s;;30;0 waiters=0;;;0 holders=1;;;0 lock_table=4.2%;;;0"},
+		"no waiters": {alone, Limits{Fail: limit(30 * time.Second)}, nil, OK,
+			"PGLOCK OK - no waiters | longest_wait=0.000s;;30;0 waiters=0;;;0 holders=1;;;0 lock_table=4.2%;;;0"},
 		"below the limits": {Filter{}, Limits{limit(2 * time.Minute), limit(time.Hour)}, nil, OK,
 			"PGLOCK OK - pid 4712 has waited 1m30s for invoice:42 behind 4711 (billing) | " +
 				"longest_wait=90.000s;120;3600;0 waiters=4;;;0 holders=3;;;0 lock_table=4.2%;;;0"},
@@ -36,7 +36,7 @@ func TestStatus(t *testing.T) {
 			s.Locks = s.Locks[1:2]
 			s.Locks[0].Waiters[0].Hidden, s.Locks[0].Waiters[0].WaitingSince = []string{"waiting_since"}, nil
 			s.DetailsHidden = "GRANT this"
-		}, Unknown, "PGLOCK UNKNOWN - 1 waiter, and the server does not tell for how long; GRANT this | longest_wait=0.000s"},
+		}, Unknown, "PGLOCK UNKNOWN - 1 waiter, but the server does not report for how long; GRANT this | longest_wait=0.000s"},
 		"hidden, and others are critical": {Filter{}, Limits{Fail: limit(time.Second)}, func(s *monitor.Snapshot) {
 			s.Locks[1].Waiters[0].Hidden, s.Locks[1].Waiters[0].WaitingSince = []string{"waiting_since"}, nil
 		}, Critical, "PGLOCK CRITICAL - pid 4712 has waited 1m30s for invoice:42 behind 4711 (billing) | "},

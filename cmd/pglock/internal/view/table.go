@@ -11,7 +11,7 @@ import (
 )
 
 // Table lays what the filter shows of a snapshot of the server target out in lines of at most width columns: for each
-// lock its holders, then its waiters. Locks that somebody waits for come first, the longest wait before the others.
+// lock its holders, then its waiters. Locks with waiters come first, the longest wait before the others.
 func Table(all *monitor.Snapshot, filter Filter, target string, width int) []string {
 	s := filter.Apply(all)
 	filter.nameKeys(s)
@@ -96,7 +96,7 @@ func byUrgency(s *monitor.Snapshot) []monitor.Lock {
 	return locks
 }
 
-// longest is how long the lock has been waited for; less than nothing when nobody waits.
+// longest is the longest wait for the lock; negative without waiters.
 func longest(s *monitor.Snapshot, lock monitor.Lock) time.Duration {
 	wait := time.Duration(-1)
 	for _, waiter := range lock.Waiters {
@@ -179,13 +179,13 @@ func notes(s *monitor.Snapshot, others int, m marks, width int) []string {
 		texts = append(texts, "~ does not hold the lock, but waits for it ahead in the queue")
 	}
 	if m.estimated {
-		texts = append(texts, "≤ the wait is no longer than that: PostgreSQL before 14 does not tell when it began")
+		texts = append(texts, "≤ the wait is at most that long: PostgreSQL before 14 does not report when it began")
 	}
 	if len(m.left) > 0 {
 		texts = append(texts, "too narrow for "+strings.Join(m.left, ", "))
 	}
 	if m.more {
-		texts = append(texts, "+n counts blockers that there is no room for; a wider table and JSON show them")
+		texts = append(texts, "+n: n more blockers (widen the terminal or use -o json)")
 	}
 	for _, missing := range []struct{ what, why string }{
 		{"names", s.NamesMissing}, {"hidden", s.DetailsHidden}, {"blocked by", s.BlockersMissing},

@@ -80,7 +80,7 @@ invoice:42  @6688477336110245193
 
 3 keys, 3 holders, 4 waiters
 ~ does not hold the lock, but waits for it ahead in the queue
-+n counts blockers that there is no room for; a wider table and JSON show them
++n: n more blockers (widen the terminal or use -o json)
 hidden: role "watcher" may not see the details of other roles' sessions: GRANT
   pg_read_all_stats TO "watcher"
 `
@@ -177,7 +177,7 @@ func TestANarrowTableOfEverything(t *testing.T) {
 	if !strings.HasPrefix(table, inFiftyColumns) {
 		t.Errorf("got %s\nwant %s", table, inFiftyColumns)
 	}
-	for _, note := range []string{"lock table: at least 5.0% of nominal", "≤ the wait is no longer",
+	for _, note := range []string{"lock table: at least 5.0% of nominal", "≤ the wait is at most",
 		"vacuum: 'it's' keeps all that was deleted in the",
 		"too narrow for CLIENT, USER, APPLICATION\n"} {
 		if !strings.Contains(table, note) {

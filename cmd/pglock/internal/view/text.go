@@ -10,8 +10,8 @@ import (
 	"golang.org/x/text/width"
 )
 
-// Printable makes text from somebody else harmless on a terminal: control characters, those that change the direction
-// of writing, and bytes that are no UTF-8 come out as escapes. Nothing that is left moves the cursor.
+// Printable makes foreign text harmless on a terminal: control characters, those that change the direction of writing,
+// and bytes that are no UTF-8 come out as escapes. Nothing that is left moves the cursor.
 func Printable(s string) string {
 	var b strings.Builder
 	for i, r := range s {

@@ -13,7 +13,7 @@ import (
 type Filter struct {
 	// Keys are the keys to show, in whichever database; none means all.
 	Keys []pglock.Key
-	// Waiting leaves out the locks that nobody waits for.
+	// Waiting leaves out locks without waiters.
 	Waiting bool
 }
 

@@ -32,7 +32,7 @@ func (s *Session) Call(ctx context.Context, sql string, args ...string) (value s
 }
 
 // Ask is Call for a statement that may run twice, about locks that the session holds: with the session they are lost. A
-// statement that somebody cancels (pg_cancel_backend) is repeated once.
+// statement that is cancelled on the server (pg_cancel_backend) is repeated once.
 func (s *Session) Ask(ctx context.Context, sql string, args ...string) (value string, err error) {
 	value, _, err = s.Call(ctx, sql, args...)
 	if wire.Code(err) == wire.CodeQueryCanceled {

@@ -142,7 +142,7 @@ func (s *Session) giveUpLocked(waiting []*op) {
 var errReleasing = errors.Join(driver.ErrUnavailable, errors.New("no answer to the release in time; the server frees the lock "+
 	"when it takes the statement, or when the lease is over"))
 
-// restLocked watches the connection of a session that nobody uses.
+// restLocked watches the connection of an idle session.
 func (s *Session) restLocked() {
 	if s.conn.Buffered() {
 		s.sending, s.reading = true, true
@@ -153,7 +153,7 @@ func (s *Session) restLocked() {
 	s.conn.Arm()
 }
 
-// takeOverLocked ends the watching, for who is going to use the session.
+// takeOverLocked stops watching the connection, before the session is used.
 func (s *Session) takeOverLocked() {
 	if s.armed {
 		s.armed = false
@@ -161,7 +161,8 @@ func (s *Session) takeOverLocked() {
 	}
 }
 
-// readable is called when the watched connection has something to read. Whoever has taken the session over meanwhile reads it.
+// readable is called when the watched connection has data to read. A caller that has taken the session over meanwhile
+// reads it.
 func (s *Session) readable() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

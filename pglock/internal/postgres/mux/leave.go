@@ -73,7 +73,7 @@ func (s *Session) awaitLast(ctx context.Context, o *op) error {
 	return o.leaveBehindLocked(noAnswer(ctx, errNoAnswer))
 }
 
-// leaveBehindLocked makes o one that nobody waits for, and returns the error for its caller.
+// leaveBehindLocked marks o as abandoned, and returns the error for its caller.
 func (o *op) leaveBehindLocked(err error) error {
 	o.gone = true
 	o.left = make(chan struct{})

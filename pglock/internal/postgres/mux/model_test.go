@@ -21,8 +21,8 @@ import (
 // Random schedules of callers, answers, errors, cancels and ends are compared with a trivial reference: a table of who holds
 // what, kept by the server. A schedule has one seed, which a failure names. The server checks that no session locks a key that
 // it has, or releases one that it has not; the callers, that a key that was granted is held, one that was refused is not, and
-// one that was settled is nobody's. A lost wake-up leaves a caller waiting for ever, which ends the bubble with a deadlock
-// or, since heartbeats go on, with the schedule's deadline.
+// one that was settled has no owner. A lost wake-up leaves a caller waiting for ever, which ends the bubble with a
+// deadlock or, since heartbeats go on, with the schedule's deadline.
 //
 // PGLOCK_TEST_SCHEDULES says how many; PGLOCK_TEST_SEED is the first seed.
 func TestModel(t *testing.T) {

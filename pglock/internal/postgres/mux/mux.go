@@ -140,7 +140,7 @@ func choose(open []*Session) *Session {
 	return open[least]
 }
 
-// first waits for a session to be opened, and opens one if nobody else does.
+// first waits for a session to be opened, and opens one if no other caller does.
 func (m *Mux) first(ctx context.Context) error {
 	m.mu.Lock()
 	if m.closed {

@@ -21,7 +21,7 @@ type op struct {
 	gone    bool          // its caller takes no rights any more
 	left    chan struct{} // made when its caller leaves without the answer; closed when nothing is left to be done
 	failure error         // of a try that came to a part of its keys, which are being given back
-	retried bool          // after a statement that somebody cancelled
+	retried bool          // after a cancelled statement
 	err     error         // the answer
 }
 
@@ -61,7 +61,7 @@ type query struct {
 // batch is what one statement carries.
 type batch struct {
 	ops    []*op
-	leader *op // whose caller reads the answer when it is its turn; nil: nobody's
+	leader *op // its caller reads the answer when it is its turn; nil: no caller does
 	sentAt driver.Instant
 	query  *query // a call, or
 	wire.Batch

@@ -30,11 +30,11 @@ type Session struct {
 	mu        sync.Mutex
 	queue     []*op
 	batches   []*batch // on their way, in order
-	sending   bool     // somebody has the right to send,
+	sending   bool     // the right to send is taken,
 	reading   bool     // or to read
-	reader    *op      // whose caller reads; nil when it is nobody's caller
+	reader    *op      // its caller reads; nil if a goroutine does
 	stopping  bool     // the reader's context has ended, and the read deadline is in the past
-	armed     bool     // nobody has a right, and the connection is watched
+	armed     bool     // both rights are free, and the connection is watched
 	suspended bool     // the lease is not enforced, since the session waits
 	crowd     int      // ops in the last batch that was answered
 	roundTrip time.Duration
@@ -90,7 +90,7 @@ func (s *Session) do(ctx context.Context, o *op) error {
 }
 
 // enqueueLocked queues o unless the session does not take it any more. A grant leaves the books with its release, so the end
-// of the session is nobody's loss from then on.
+// of the session is not reported to it from then on.
 func (s *Session) enqueueLocked(o *op) error {
 	switch {
 	case o.kind == release && !s.grants.remove(o.grant):
@@ -141,8 +141,8 @@ func (s *Session) windowLocked() bool {
 // farLocked reports whether the server is so far that waiting for an answer costs more than sharing a statement saves.
 func (s *Session) farLocked() bool { return s.roundTrip > far }
 
-// advanceLocked gives the rights that are free, and can be used, to somebody; if there is nothing to do the connection is
-// watched. See the package comment.
+// advanceLocked gives away the rights that are free and usable; if there is nothing to do the connection is watched.
+// See the package comment.
 func (s *Session) advanceLocked() {
 	if s.cause != nil {
 		return
@@ -169,7 +169,8 @@ func (s *Session) advanceLocked() {
 	}
 }
 
-// lead sends one batch, and reads if nobody does. The caller has the right to send; o is nil if it is nobody's.
+// lead sends one batch, and reads if the right to read is free. The caller has the right to send; o is nil for a
+// goroutine.
 func (s *Session) lead(ctx context.Context, o *op) {
 	s.mu.Lock()
 	if s.crowd > 1 && len(s.queue) < s.crowd && !s.farLocked() {
@@ -273,7 +274,7 @@ func (s *Session) send(b *batch) error {
 	}
 }
 
-// read reads the answer of the first batch, and settles it. The caller has the right to read; o is nil if it is nobody's.
+// read reads the answer of the first batch and settles it. The caller has the right to read; o is nil for a goroutine.
 //
 // When o's caller should not read any more a goroutine goes on, with what has been read so far.
 func (s *Session) read(ctx context.Context, o *op) {
@@ -303,7 +304,7 @@ func (s *Session) read(ctx context.Context, o *op) {
 	if err == nil {
 		err = s.settleLocked()
 	}
-	if err != nil { // the right to read stays where it is, so that nobody reads after this
+	if err != nil { // keep the right to read, so that nothing is read after this
 		s.mu.Unlock()
 		if said := s.answer.Error(); said != nil { // before it closed the connection
 			err = said

@@ -280,7 +280,7 @@ func TestSessionCancelBeforeSending(t *testing.T) {
 }
 
 // The server is frozen after half a message. A caller who reads is back a second after the end of its context, those who
-// wait behind it go on when the server does, and the grant that nobody waits for is given back before its key is settled.
+// wait behind it go on when the server does, and the abandoned grant is released before its key is settled.
 func TestSessionCallersLeaveAFrozenServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		frozen := make(chan struct{})

@@ -71,7 +71,7 @@ func (s *Session) settleOpLocked(o *op, done []bool) {
 		s.endLocked(o, wire.LostBecause(errNotHeld))
 	case all && o.left == nil:
 		s.grantLocked(o)
-	case some: // a part of it, or nobody is there to take it
+	case some: // a part of it, or its caller has left
 		s.takeBackLocked(o, done, driver.ErrNotAcquired)
 	default:
 		s.endLocked(o, driver.ErrNotAcquired)
@@ -125,7 +125,7 @@ func (s *Session) endLocked(o *op, err error) {
 	s.finishLocked(o, err)
 }
 
-// finishLocked answers an op. Its caller is woken by whoever settled it, or has left.
+// finishLocked answers an op. The settler wakes its caller, unless that has left.
 func (s *Session) finishLocked(o *op, err error) {
 	o.state = answered
 	if o.left != nil {

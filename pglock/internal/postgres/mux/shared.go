@@ -17,12 +17,11 @@ type sharedKeys struct {
 	all map[driver.KeyID]*sharedKey
 }
 
-// sharedKey is a shared key that one session holds, once, for all who use it here.
-//
-// Whoever comes later asks on another session, which does not hold the key: the server refuses that exactly when a writer
-// holds it or waits for it. If it is granted, the newcomer joins those who use the key, and the other session gives its own
-// lock back. The newcomer has been counted before it asked, so the key stays on its session meanwhile, and no writer can come
-// between. Where there is no other session pg_locks is asked for a writer that waits.
+// sharedKey is a shared key that one session holds, once, for all its users in this process.
+// A newcomer asks on another session, which does not hold the key: the server refuses that exactly when a writer holds
+// it or waits for it. If it is granted, the newcomer joins the users of the key, and the other session releases its own
+// lock. The newcomer is counted before it asks, so the key stays on its session meanwhile, and no writer can come
+// between. If there is no other session, pg_locks is asked for a waiting writer.
 type sharedKey struct {
 	keys    *sharedKeys
 	id      driver.KeyID
@@ -127,7 +126,7 @@ func (m *Mux) lockShared(ctx context.Context, k *sharedKey) error {
 		k.settleLocked()
 		return nil
 	}
-	WhenSettled(err, k.gone) // nobody asks for it before
+	WhenSettled(err, k.gone) // it is not asked for before
 	return err
 }
 
@@ -145,7 +144,7 @@ func (m *Mux) join(ctx context.Context, k *sharedKey) error {
 		defer asked()
 		return m.askForWriter(ctx, k)
 	}
-	probe := NewGrant([]driver.Key{{KeyID: k.id}}, true, nobody{})
+	probe := NewGrant([]driver.Key{{KeyID: k.id}}, true, noOwner{})
 	err := open[i].Try(ctx, probe)
 	if err != nil {
 		WhenSettled(err, asked)
@@ -172,10 +171,10 @@ func (m *Mux) askForWriter(ctx context.Context, k *sharedKey) error {
 	return explain(ctx, err)
 }
 
-// nobody owns what is given back at once.
-type nobody struct{}
+// noOwner owns grants that are released at once.
+type noOwner struct{}
 
-func (nobody) Lost(driver.Reason, error) {}
+func (noOwner) Lost(driver.Reason, error) {}
 
 // addTo adds k, for a newcomer who has been counted, to a share; it returns false when that has ended. If the key has been
 // lost meanwhile, so is the share.
@@ -224,7 +223,8 @@ func (keys *sharedKeys) end(share *Share) (held []*sharedKey, ok bool) {
 	return share.keys, true
 }
 
-// leave counts one user less. The last one has the session give the key back; until that is known nobody asks for it.
+// leave counts one user less. After the last one the session releases the key; until that is confirmed it is not asked
+// for.
 func (k *sharedKey) leave() error {
 	k.keys.mu.Lock()
 	k.users--

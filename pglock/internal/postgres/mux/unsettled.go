@@ -20,7 +20,7 @@ func WhenSettled(err error, then func()) {
 	}()
 }
 
-// onlyUnsettled is the error of a release of what nobody has had: that it was lost before is no loss.
+// onlyUnsettled is the error of releasing a grant that no caller had: an earlier loss does not count.
 func onlyUnsettled(err error) error {
 	if open, ok := errors.AsType[*driver.Unsettled](err); ok {
 		return open

@@ -1,30 +1,26 @@
-// Package waitsession waits for locks: one session for each lock that is waited for.
-//
-// A session that holds the keys of others must never wait, or PostgreSQL would see cycles between unrelated locks and end
-// one of them. So what cannot be had at once is waited for on a session that holds nothing else. It stands in the server's
-// own queue there, among all other clients; when the lock is granted it stays where it is, until it is released. Then the
-// session is kept for the next wait for a while. Apart from the waiting it is a [mux.Session], with its lease, its heartbeats
-// and everything that is done with a held lock.
+// Package waitsession waits for locks, with one session for each wait.
+// A session that holds the keys of other callers must never wait, or PostgreSQL would see cycles between unrelated
+// locks and end one of them. So a lock that is not free is waited for on a session that holds nothing else. It waits in
+// the server's own queue, among all other clients. A granted lock stays on its session until it is released; then the
+// session is kept for the next wait for a while. Apart from the waiting it is a [mux.Session], with its lease, its
+// heartbeats and all operations on held locks.
 //
 // # Places
-//
-// [Turns] bounds the sessions that wait or carry what was waited for. Whoever comes when all places are taken polls: at each
-// tick, with a growing pause, all pollers try at once, which the mux sessions make one statement of. A poller has no place in
-// the server's queue, and gets nothing behind one. So the next free place goes to the oldest poller, and one who has polled
-// for some seconds gets a place over the bound, one at a tick. Whoever cannot get a session, since the server has no room for
-// more (53300), polls too.
+// [Turns] bounds the sessions that wait or carry a lock that was waited for. A caller that finds all places taken
+// polls: at each tick, with a growing pause, all pollers try at once, which the mux sessions combine into one
+// statement. A poller has no place in the server's queue, so it gets nothing while others wait there. So the next free
+// place goes to the oldest poller, and a caller that has polled for some seconds gets a place over the bound, one per
+// tick. A caller also polls if the server has no room for another session (53300).
 //
 // # Without a snapshot
-//
 // A blocked SELECT pg_advisory_lock has a snapshot: it holds back vacuum, and CREATE INDEX CONCURRENTLY waits for it. A
-// session waits without one by means of a temporary procedure (queries/sessions.sql). Where that cannot be had, for whatever
-// reason, it waits in slices: longer than deadlock_timeout, with nothing held between them. It loses its place in the queue
-// then. That the procedure does what it should is looked at once, with the first wait.
+// session waits without one by means of a temporary procedure (queries/sessions.sql). If that is not possible it waits
+// in slices, longer than deadlock_timeout, without holding a snapshot between them. Then it loses its place in the
+// queue after each slice. The first wait checks that the procedure works.
 //
 // # The end of the wait
-//
-// The grant and the end of the caller's context can meet. The context's end sends a cancel request, and again, until the
-// server has answered: if the answer is a grant the lock is held and returned, although the context has ended; if it is
-// "cancelled", the session unlocks all that it may have got of several keys, and holds nothing. A request that comes late may
-// hit a later statement, which is then repeated. A server that answers nothing for five seconds loses the session.
+// The grant can race with the end of the caller's context. The context's end sends cancel requests until the server has
+// answered: if the answer is a grant the lock is held and returned, although the context has ended; if it is
+// "cancelled", the session unlocks the keys that it may have got, and holds nothing. A late request may hit a later
+// statement, which is then repeated. If the server does not answer for five seconds the session is given up.
 package waitsession

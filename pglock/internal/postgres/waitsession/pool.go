@@ -28,9 +28,8 @@ type Config struct {
 }
 
 // Pool is the sessions that wait, carry what was waited for, or are kept for the next wait.
-//
-// A caller who needs one gets an idle one, or the first that gets free or has been opened, whoever it was opened for. So a
-// caller who leaves costs nothing: what was begun for it is the next one's.
+// A caller that needs one gets an idle one, or the first that becomes free or has been opened, even for another caller.
+// So a caller who leaves costs nothing: what was begun for it is the next one's.
 type Pool struct {
 	Turns  *Turns
 	config Config
@@ -120,7 +119,7 @@ func (p *Pool) stopWanting(ctx context.Context, want chan result) error {
 	return fmt.Errorf("%w: no connection yet: %w", driver.ErrUnavailable, context.Cause(ctx))
 }
 
-// dial opens a session for whoever has waited longest. So does its failure end one wait.
+// dial opens a session for the caller that has waited longest. Its failure ends that wait.
 func (p *Pool) dial() {
 	defer p.background.Done()
 	ctx, cancel := context.WithTimeout(p.life, p.config.DialWithin)
@@ -223,7 +222,7 @@ func (p *Pool) waiters() (waiting []*session) {
 	return waiting
 }
 
-// Call runs a statement on a session of the pool, so that it holds up nobody's locks.
+// Call runs a statement on a session of the pool, so that it delays no locks.
 func (p *Pool) Call(ctx context.Context, sql string, args ...string) (value string, some bool, err error) {
 	for attempt := 0; ; attempt++ {
 		s, err := p.take(ctx)

@@ -90,7 +90,7 @@ func (c *Conn) Receive(a *Answer) error {
 	}
 }
 
-// Drain reads what an idle session has to say, and returns nil unless that is its end. What it reads is nobody's answer.
+// Drain reads the messages of an idle session, and returns nil unless the session has ended. They are not answers.
 func (c *Conn) Drain() error {
 	var a Answer
 	if err := c.SetReadDeadline(time.Now().Add(drainFor)); err != nil {

@@ -34,7 +34,7 @@ func Refusal(outcome string) error {
 		return fmt.Errorf("%w: the server process is not the one that the connection was made to "+
 			"(connect directly; if the proxy keeps one server session for each client, use AllowPooler)", driver.ErrPooler)
 	case "pglock_standby":
-		return fmt.Errorf("%w: its advisory locks exclude nobody on another server "+
+		return fmt.Errorf("%w: its advisory locks exclude only sessions of that server "+
 			"(connect to the primary, or use AllowStandby)", driver.ErrStandby)
 	}
 	if outcome == "pglock_stale_snapshot" {
@@ -60,7 +60,7 @@ func Classify(err error) error {
 	case code == codeInsufficientPrivilege:
 		return fmt.Errorf("the role lacks a right on schema pglock (see the grants that \"pglock migrate print\" shows): %w", err)
 	case code == CodeQueryCanceled:
-		return fmt.Errorf("%w: somebody cancelled the statement on the server: %w", driver.ErrUnavailable, err)
+		return fmt.Errorf("%w: the statement was cancelled on the server: %w", driver.ErrUnavailable, err)
 	case strings.HasPrefix(code, "08"), strings.HasPrefix(code, "57P"), code == codeTooManyConnections:
 		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // mark ends the application_name of every lock session. It is the same for all sessions of this process, and random: one
-// process's locks live on several sessions, and whoever looks for deadlocks has to know which of them belong together.
+// process's locks live on several sessions, and a search for deadlocks has to know which of them belong together.
 var mark = fmt.Sprintf(" (pglock %08x)", rand.Uint32())
 
 // markedName is the application_name of lock sessions: what was chosen for them, or what the caller's own connections

@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// Watch notices that one idle connection has something to read. Its methods but Notify's function are called by whoever has
-// the session to itself. What is noticed in the same moment as Disarm may still be reported: the session looks whether it is
-// idle before it believes it.
+// Watch notices that one idle connection has data to read. Only the caller that has the session to itself may call its
+// methods. A notification may be delivered just after Disarm, so the session checks that it is idle.
 type Watch interface {
 	// Notify sets what is called, from any goroutine, once for each Arm at most.
 	Notify(func())
@@ -40,7 +39,7 @@ func Watchable(conn net.Conn) net.Conn {
 	return newPeeking(conn)
 }
 
-// unwatched is for connections whose ends nobody needs to notice before they are used.
+// unwatched is for connections whose end need not be noticed before they are used.
 type unwatched struct{}
 
 func (unwatched) Notify(func()) {}

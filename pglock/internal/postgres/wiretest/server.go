@@ -28,7 +28,7 @@ type Locks struct {
 // NewLocks makes an empty table.
 func NewLocks(t testing.TB) *Locks { return &Locks{T: t, holders: map[int64]*Server{}} }
 
-// Holder returns the session that holds a key; nil is nobody.
+// Holder returns the session that holds a key, or nil.
 func (l *Locks) Holder(key int64) *Server {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +69,7 @@ type Server struct {
 	judge func(Statement) Verdict
 	done  chan struct{}
 
-	writing sync.Mutex // whoever sends
+	writing sync.Mutex // held while sending
 	ended   bool       // under locks.mu
 }
 
@@ -82,7 +82,7 @@ func Start(l *Locks, judge func(Statement) Verdict) (*wire.Conn, *Server) {
 	return wire.NewConn(socket, pgproto3.NewFrontend(socket, socket), 1, 0), s
 }
 
-// Say sends messages that nobody has asked for.
+// Say sends unrequested messages.
 func (s *Server) Say(messages ...pgproto3.BackendMessage) {
 	_ = s.send(messages) // the client may have gone
 }

@@ -1,5 +1,5 @@
 // Package lint holds the exporter's output against Prometheus's own parser and conventions. It is a module of its own,
-// so that their dependencies are nobody else's.
+// so that no other module has their dependencies.
 package lint
 
 import (
