@@ -13,7 +13,8 @@
 //
 // What Redis itself forgets, it may grant again. The first holder learns of it at its next renewal that reaches the
 // server which forgot, within a third of the lease, and until then both may be at work:
-//   - Replication is asynchronous (https://redis.io/docs/latest/operate/oss_and_stack/management/replication/): a failover
+//   - Replication is asynchronous (https://redis.io/docs/latest/operate/oss_and_stack/management/replication/): a
+//     failover
 //     by Sentinel or in a Cluster loses the locks that the new primary had not heard of.
 //   - A server without persistence forgets all locks when it restarts. With appendfsync everysec it may forget those of
 //     the last second.

@@ -4,8 +4,10 @@
 // A [Session] is a connection, a mutex, a queue of operations ([op]: to try to lock some keys, to release them, or to
 // run another statement), the batches in flight to the server, and two rights: the right to send and the right to read.
 // A session has no goroutine: its callers do the work.
-//   - A caller puts an op into the queue. If the right to send is free and the window is open, it takes the right. It then leads: it sends the whole queue as one statement, releases first, and gives the right back.
-//   - If the right to read is free, it takes that too, reads the answer of the first batch in flight, settles its ops and wakes their callers. Otherwise it waits until its own batch is the next to be read.
+//   - A caller puts an op into the queue. If the right to send is free and the window is open, it takes the right. It
+//     then leads: it sends the whole queue as one statement, releases first, and gives the right back.
+//   - If the right to read is free, it takes that too, reads the answer of the first batch in flight, settles its ops
+//     and wakes their callers. Otherwise it waits until its own batch is the next to be read.
 //   - All other callers wait on their op's channel, which delivers an answer or a right.
 //
 // Near the server the window is one batch: ops that arrive meanwhile form the next one, which costs both sides less.
