@@ -13,7 +13,7 @@ import (
 )
 
 // below returns c with a bound on the wait that comes before ctx's deadline, unless MaxWait's does. When the end of a
-// context meets a statement pgx closes the connection, and nobody can be asked who is in the way any more.
+// context meets a statement pgx closes the connection, and the server cannot be asked for the holders any more.
 func (c txConfig) below(ctx context.Context, tx pgx.Tx) txConfig {
 	deadline, ok := ctx.Deadline()
 	if !ok || !canBeBounded(tx) {

@@ -116,8 +116,8 @@ func appendGone(gone []monitor.Session, s *monitor.Session, present map[who]moni
 }
 
 // See compares a snapshot with the one before, and returns what happened in between, in the order of keys. Ended are the
-// process IDs of the sessions that [Ended] found to have ended. The holders of s get their SeenSince and Code; nobody else
-// may use s meanwhile. Of the first snapshot it reports the waits and deadlocks that there are.
+// process IDs of the sessions that [Ended] found to have ended. The holders of s get their SeenSince and Code; no
+// others may use s meanwhile. Of the first snapshot it reports the waits and deadlocks that there are.
 func (j *Journal) See(s *monitor.Snapshot, ended ...int32) []Event {
 	var events []Event
 	if j.gap != "" {
@@ -142,7 +142,7 @@ func (j *Journal) See(s *monitor.Snapshot, ended ...int32) []Event {
 	return events
 }
 
-// gapEvent also forgets since when locks are held: nobody saw whether they were held all the time.
+// gapEvent also forgets since when locks are held: they may have been released meanwhile.
 func (j *Journal) gapEvent(s *monitor.Snapshot) Event {
 	e := j.event(Gap, s.TakenAt)
 	e.Reason = j.gap
@@ -219,7 +219,7 @@ func (j *Journal) places(now map[place]*monitor.Lock) []place {
 	return places
 }
 
-// forget drops the keys that nobody has waited for in a while; those that are held stay twice as long.
+// forget drops keys that had no waiters for a while; those that are held stay twice as long.
 func (j *Journal) forget(now time.Time, locks map[place]*monitor.Lock) {
 	for at, last := range j.contended {
 		age := now.Sub(last)

@@ -94,7 +94,7 @@ func (s *scene) exec(conn *pgx.Conn, sql string) {
 	}
 }
 
-// granted waits until nobody waits in the database.
+// granted waits until there are no waiters in the database.
 func (s *scene) granted() {
 	s.t.Helper()
 	s.db.WaitForWaiters(s.t, 0)
