@@ -22,7 +22,8 @@ import (
 // ctx and MaxWait allow; with [RetryUnavailable] the wait goes on.
 //
 // Locks that are held by one process on several sessions can deadlock without PostgreSQL noticing: who needs several
-// keys takes them with [Locker.LockAll], or bounds the wait.
+// keys takes them with [Locker.LockAll], or bounds the wait. One case is found here: a ctx that descends from the Context
+// of a Lock of the same key on this Locker, which is in the way, is [ErrSelfDeadlock] at once.
 func (l *Locker) Lock(ctx context.Context, key Key, opts ...LockOption) (*Lock, error) {
 	return l.acquire(ctx, []Key{key}, false, opts)
 }
@@ -76,6 +77,9 @@ func (l *Locker) serve(ctx context.Context, r *request, keys []Key, try bool, op
 	}
 	if r.config.maxHold > 0 {
 		lock.limit(r.config.maxHold)
+	}
+	if l.config.holdWarning > 0 {
+		lock.warnWhenHeld(l.config.holdWarning)
 	}
 	return lock, nil
 }
@@ -218,14 +222,14 @@ func (l *Locker) await(ctx context.Context, s *shard, r *request) {
 			l.withdrawLocked(s, r)
 		}
 	}()
-	l.awaitUnlocked(ctx, s, r)
+	err := l.awaitUnlocked(ctx, s, r)
 	returned = true
 	select {
 	case <-r.ready:
 		return
 	default:
 	}
-	r.err = context.Cause(ctx)
+	r.err = err
 	e := r.entries[len(r.entries)-1]
 	e.dequeue(r)
 	l.pump(e)
@@ -253,15 +257,20 @@ func (l *Locker) withdrawLocked(s *shard, r *request) {
 	l.turnBackLocked(s, r)
 }
 
-// awaitUnlocked waits for r's turn or the end of ctx. It runs under s's mu, which it gives up meanwhile; the Observer may
-// panic.
-func (l *Locker) awaitUnlocked(ctx context.Context, s *shard, r *request) {
+// awaitUnlocked waits for r's turn, the end of ctx, or nothing at all where r would wait for itself, and returns why r may
+// not go on. It runs under s's mu, which it gives up meanwhile; the Observer may panic.
+func (l *Locker) awaitUnlocked(ctx context.Context, s *shard, r *request) error {
 	s.mu.Unlock()
 	defer s.mu.Lock()
+	if err := l.waitsForItself(ctx, r); err != nil {
+		return err
+	}
 	r.waits(ctx, l.config.observer)
 	select {
 	case <-r.ready:
+		return nil
 	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
@@ -362,52 +371,3 @@ func (l *Locker) granted(r *request, h *hold, grant driver.Grant) *Lock {
 	}
 	return &h.first
 }
-
-// explain makes the error of a failed acquisition. Only here, where it has failed anyway, is the server asked who was
-// in the way.
-func (l *Locker) explain(ctx context.Context, r *request, err error, waited time.Duration) error {
-	key, more := Key{k: r.keys[0]}, len(r.keys)-1
-	bounded := errors.Is(err, errMaxWait)
-	ended := ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
-	switch {
-	case errors.Is(err, ErrClosed):
-		return failed("lock", key, more, ErrClosed)
-	case r.try && errors.Is(err, ErrNotAcquired):
-		return &WaitError{Key: key, More: more}
-	case errors.Is(err, ErrNotAcquired): // the wait was cancelled on the server
-		return &WaitError{Key: key, More: more, Waited: waited, Err: err}
-	case r.try || errors.Is(err, ErrUnavailable) || !bounded && !ended:
-		return failed("lock", key, more, err)
-	}
-	wait := &WaitError{Key: key, More: more, Waited: waited}
-	if !bounded {
-		wait.Err = contextError(ctx, err)
-	}
-	if !errors.Is(wait.Err, context.Canceled) { // a caller that cancelled does not need them
-		wait.Holders = l.whoHolds(ctx, r.keys)
-	}
-	return wait
-}
-
-// contextError makes sure that a cause of the caller's own also matches the context's error.
-func contextError(ctx context.Context, err error) error {
-	if ctxErr := ctx.Err(); ctxErr != nil && !errors.Is(err, ctxErr) {
-		return fmt.Errorf("%w: %w", ctxErr, err)
-	}
-	return err
-}
-
-// whoHolds returns the holders of the first of keys that has any, as far as they can be had in a short time.
-func (l *Locker) whoHolds(ctx context.Context, keys []driver.Key) []Holder {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holdersWithin)
-	defer cancel()
-	for _, key := range keys {
-		if holders, err := l.backend.Holders(ctx, key); err != nil || len(holders) > 0 {
-			return holders
-		}
-	}
-	return nil
-}
-
-// errMaxWait is the cause of a context that MaxWait has ended.
-var errMaxWait = errors.New("MaxWait has passed")

@@ -64,6 +64,9 @@ type valuesContext struct {
 }
 
 func (c *valuesContext) Value(key any) any {
+	if key == (ancestry{}) {
+		return true
+	}
 	if own := c.lockContext.Value(key); own != nil {
 		return own
 	}
@@ -83,6 +86,14 @@ type lockContext struct {
 	cancel context.CancelCauseFunc
 }
 
+// Value answers that the context descends from a Lock's, and otherwise as its parent does.
+func (c *lockContext) Value(key any) any {
+	if key == (ancestry{}) {
+		return true
+	}
+	return c.Context.Value(key)
+}
+
 func (c *lockContext) Err() error {
 	if err := c.Context.Err(); err != nil {
 		return err
@@ -94,3 +105,11 @@ func (c *lockContext) Err() error {
 	c.cancel(c.lock.Err())
 	return c.Context.Err()
 }
+
+// observedContext ends as Context does, and has the values of another one, which an Observer has made of it.
+type observedContext struct {
+	context.Context
+	values context.Context
+}
+
+func (c *observedContext) Value(key any) any { return c.values.Value(key) }

@@ -23,6 +23,9 @@ var (
 	ErrTooManyLocks = driver.ErrTooManyLocks
 	// ErrInvalidKey: the zero Key, a name of more than [MaxName] bytes, or text that is no key.
 	ErrInvalidKey = driver.ErrInvalidKey
+	// ErrSelfDeadlock: the call would wait for a Lock from whose Context its own context descends, so that the wait could
+	// only end together with that context. Use the Lock that is held, or a context from before it.
+	ErrSelfDeadlock = errors.New("the call would wait for itself")
 	// ErrClosed: the Locker has been closed.
 	ErrClosed = driver.ErrClosed
 	// ErrUnsupported: this backend or server cannot do that at all.

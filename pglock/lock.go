@@ -34,6 +34,7 @@ type extras struct {
 	done     chan struct{}
 	expires  driver.Instant // when MaxHold ends it; 0 is never
 	timer    *time.Timer    // looks at expires
+	heldLong *time.Timer    // of WithHoldWarning
 	contexts map[*lockContext]struct{}
 	endless  *lockContext    // for parents that do not end
 	observed context.Context // for the Observer, once Acquired has been called
@@ -225,6 +226,9 @@ func (k *Lock) end(err error) bool {
 func (x *extras) end() {
 	if x.timer != nil {
 		x.timer.Stop()
+	}
+	if x.heldLong != nil {
+		x.heldLong.Stop()
 	}
 	if x.done != nil {
 		close(x.done)

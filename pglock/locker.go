@@ -46,6 +46,9 @@ type lockerConfig struct {
 	handoffFor time.Duration
 	maxHeld    int // 0: no bound
 	observer   *Observer
+
+	holdWarning time.Duration // 0: none
+	logs        bool          // WithLogger was given
 }
 
 const (

@@ -119,7 +119,7 @@ func WithLogger(l *slog.Logger) Option {
 		if l == nil {
 			return errors.New("pglock: WithLogger: the logger is nil")
 		}
-		c.env.Logger = l
+		c.env.Logger, c.logs = l, true
 		return nil
 	})
 }

@@ -33,7 +33,8 @@ import (
 //
 // The lock is PostgreSQL's own: reentrant within its transaction, freed early by ROLLBACK TO a savepoint set before it,
 // and unaware of Lockers. A goroutine that holds [Locker.Lock] of a key and calls LockTx of the same key waits for
-// itself.
+// itself; where ctx descends from the Context of that Lock, and the transaction is on the same server and database, which
+// is asked, that is [ErrSelfDeadlock] at once.
 func LockTx(ctx context.Context, tx pgx.Tx, key Key, opts ...TxOption) error {
 	return lockTx(ctx, tx, key, false, opts)
 }
@@ -57,6 +58,9 @@ func lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool, opts []TxOption) 
 		return failed("lock", key, 0, err)
 	}
 	if wait {
+		if err := txWaitsForItself(ctx, tx, []Key{key}, c.shared); err != nil {
+			return err
+		}
 		c = c.below(ctx, tx)
 	}
 	if wait && c.bounded && !c.derived {
@@ -91,6 +95,9 @@ func LockAllTx(ctx context.Context, tx pgx.Tx, keys []Key, opts ...TxOption) err
 		return failed("lock", keys[0], len(keys)-1, err)
 	}
 	keys = inOrder(keys)
+	if err := txWaitsForItself(ctx, tx, keys, c.shared); err != nil {
+		return err
+	}
 	if c = c.below(ctx, tx); c.bounded {
 		return boundedLockTx(ctx, tx, keys, c)
 	}

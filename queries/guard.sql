@@ -63,3 +63,11 @@ END;
 -- For a lock whose loss is known without asking: the transaction must not be able to commit either.
 -- name: AbortGuarded :exec
 SELECT pg_catalog.current_setting('pglock_lost');
+
+-- Whether the session whose identity this is holds it here. What is taken when it does not is given back by the end of a
+-- savepoint.
+-- name: SeesIdentity :one
+SELECT (CASE
+    WHEN NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') THEN false
+    ELSE NOT pg_catalog.pg_try_advisory_xact_lock_shared(@class::pg_catalog.int4, @object::pg_catalog.int4)
+END)::pg_catalog.bool AS seen;

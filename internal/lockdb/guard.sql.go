@@ -118,6 +118,27 @@ func (q *Queries) GuardTx(ctx context.Context, arg GuardTxParams) (int64, error)
 	return result.RowsAffected(), nil
 }
 
+const SeesIdentity = `-- name: SeesIdentity :one
+SELECT (CASE
+    WHEN NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') THEN false
+    ELSE NOT pg_catalog.pg_try_advisory_xact_lock_shared($1::pg_catalog.int4, $2::pg_catalog.int4)
+END)::pg_catalog.bool AS seen
+`
+
+type SeesIdentityParams struct {
+	Class  int32
+	Object int32
+}
+
+// Whether the session whose identity this is holds it here. What is taken when it does not is given back by the end of a
+// savepoint.
+func (q *Queries) SeesIdentity(ctx context.Context, arg SeesIdentityParams) (bool, error) {
+	row := q.db.QueryRow(ctx, SeesIdentity, arg.Class, arg.Object)
+	var seen bool
+	err := row.Scan(&seen)
+	return seen, err
+}
+
 const SessionIsAlive = `-- name: SessionIsAlive :one
 SELECT 'alive'::pg_catalog.text AS alive
 `

@@ -83,6 +83,14 @@ type TxGuard interface {
 	GuardTx(ctx context.Context, tx pgx.Tx, g Grant, first bool) error
 }
 
+// TxWitness is implemented by backends that can find out where a transaction runs.
+type TxWitness interface {
+	// Sees reports whether tx is on the server, and in the database, that has g, as that server says itself. The transaction
+	// can go on afterwards, whatever the answer. The front end asks only to refuse a call that would wait for itself, so a
+	// false that should be true costs little, and a true must be certain.
+	Sees(ctx context.Context, tx pgx.Tx, g Grant) (bool, error)
+}
+
 // Env is what the front end gives a backend at its start.
 type Env struct {
 	// Lease is how long a silent client keeps its locks. Zero means the backend's default.

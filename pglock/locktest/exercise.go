@@ -43,6 +43,8 @@ func Exercise(t *testing.T, open Opener) {
 		{"CancelsThatMeetGrantsLeaveNothing", (*suite).cancelStorm},
 		{"CloseFailsWaitersAndWaitsForHolders", (*suite).close},
 		{"CloseEndsLocksWhenItsContextEnds", (*suite).closeForced},
+		{"ACallThatWouldWaitForItselfIsRefused", (*suite).selfDeadlock},
+		{"ACallThatCanBeGrantedIsNotRefused", (*suite).noSelfDeadlock},
 		{"MisuseIsAnError", (*suite).misuse},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -23,3 +23,12 @@ func (b *Backend) GuardTx(ctx context.Context, tx pgx.Tx, held driver.Grant, fir
 	}
 	return nil
 }
+
+// Sees implements [driver.TxWitness].
+func (b *Backend) Sees(ctx context.Context, tx pgx.Tx, held driver.Grant) (bool, error) {
+	c, err := ours(held)
+	if err != nil {
+		return false, err
+	}
+	return txguard.Sees(ctx, tx, c.Sessions()[0].Guard())
+}

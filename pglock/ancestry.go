@@ -1,0 +1,108 @@
+package pglock
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"reflect"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// This file finds calls that would wait for themselves. A call whose context ends when a Lock does, and which waits for
+// that very Lock, cannot be granted before its context ends: that is certain, whatever other goroutines do. Values are not
+// enough to know it, since context.WithoutCancel hands them on and the end not; so the chain of contexts is followed, and
+// only through those whose parents' ends are known to be theirs.
+
+// ancestry is a key whose value says that a context may descend from a Lock's.
+type ancestry struct{}
+
+// ancestors returns the Locks that are held and whose end ends ctx, as far as that is certain, the nearest first.
+func ancestors(ctx context.Context) iter.Seq[*Lock] {
+	return func(yield func(*Lock) bool) {
+		if ctx.Value(ancestry{}) == nil {
+			return
+		}
+		for ctx != nil {
+			lock := (*Lock)(nil)
+			switch c := ctx.(type) {
+			case *lockContext:
+				lock, ctx = c.lock, c.Context
+			case *valuesContext: // its other parent does not end
+				lock, ctx = c.lock, nil
+			case *observedContext:
+				ctx = c.Context
+			default:
+				ctx = parentOf(ctx)
+			}
+			if lock != nil && lock.Err() == nil && !yield(lock) {
+				return
+			}
+		}
+	}
+}
+
+// endsWithParent are the types of package context whose end their parent's end is.
+var endsWithParent = map[string]bool{"cancelCtx": true, "timerCtx": true, "valueCtx": true, "stopCtx": true}
+
+// parentOf returns the context that ctx was made from, if ctx is of package context and ends with it; else nil. The types
+// there are not exported, and all embed their parent.
+func parentOf(ctx context.Context) context.Context {
+	v := reflect.ValueOf(ctx)
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	if v.Kind() != reflect.Struct || v.Type().PkgPath() != "context" || !endsWithParent[v.Type().Name()] {
+		return nil
+	}
+	field := v.FieldByName("Context")
+	if !field.IsValid() || !field.CanInterface() {
+		return nil
+	}
+	parent, _ := field.Interface().(context.Context)
+	return parent
+}
+
+// waitsForItself returns an error if what r waits for is held by a Lock whose end ends ctx.
+func (l *Locker) waitsForItself(ctx context.Context, r *request) error {
+	for lock := range ancestors(ctx) {
+		if lock.hold.locker != l || lock.hold.shared && r.config.shared {
+			continue
+		}
+		for _, key := range r.keys {
+			same := func(held driver.Key) bool { return l.identityOf(held) == l.identityOf(key) }
+			if slices.ContainsFunc(lock.keys(), same) {
+				return selfDeadlock(Key{k: key})
+			}
+		}
+	}
+	return nil
+}
+
+func selfDeadlock(key Key) error {
+	return fmt.Errorf("%w: its context descends from that of a Lock of %q, which is held "+
+		"(use that Lock, or a context from before it)", ErrSelfDeadlock, key.String())
+}
+
+// txWaitsForItself is waitsForItself for a transaction. The server is asked whether it is the one that has the Lock.
+func txWaitsForItself(ctx context.Context, tx pgx.Tx, keys []Key, shared bool) error {
+	for lock := range ancestors(ctx) {
+		witness, ok := lock.hold.locker.backend.(driver.TxWitness)
+		if !ok || lock.hold.shared && shared {
+			continue
+		}
+		for _, key := range keys {
+			same := func(held driver.Key) bool { return held.KeyID == key.k.KeyID }
+			if !slices.ContainsFunc(lock.keys(), same) {
+				continue
+			}
+			if seen, err := witness.Sees(ctx, tx, lock.hold.grant); err == nil && seen && lock.Err() == nil {
+				return failed("lock", keys[0], len(keys)-1, selfDeadlock(key))
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+package pglock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// explain makes the error of a failed acquisition. Only here, where it has failed anyway, is the server asked who was
+// in the way.
+func (l *Locker) explain(ctx context.Context, r *request, err error, waited time.Duration) error {
+	key, more := Key{k: r.keys[0]}, len(r.keys)-1
+	bounded := errors.Is(err, errMaxWait)
+	ended := ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
+	switch {
+	case errors.Is(err, ErrClosed):
+		return failed("lock", key, more, ErrClosed)
+	case r.try && errors.Is(err, ErrNotAcquired):
+		return &WaitError{Key: key, More: more}
+	case errors.Is(err, ErrNotAcquired): // the wait was cancelled on the server
+		return &WaitError{Key: key, More: more, Waited: waited, Err: err}
+	case r.try || errors.Is(err, ErrUnavailable) || !bounded && !ended:
+		return failed("lock", key, more, err)
+	}
+	wait := &WaitError{Key: key, More: more, Waited: waited}
+	if !bounded {
+		wait.Err = contextError(ctx, err)
+	}
+	if !errors.Is(wait.Err, context.Canceled) { // a caller that cancelled does not need them
+		wait.Holders = l.whoHolds(ctx, r.keys)
+	}
+	return wait
+}
+
+// contextError makes sure that a cause of the caller's own also matches the context's error.
+func contextError(ctx context.Context, err error) error {
+	if ctxErr := ctx.Err(); ctxErr != nil && !errors.Is(err, ctxErr) {
+		return fmt.Errorf("%w: %w", ctxErr, err)
+	}
+	return err
+}
+
+// whoHolds returns the holders of the first of keys that has any, as far as they can be had in a short time.
+func (l *Locker) whoHolds(ctx context.Context, keys []driver.Key) []Holder {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holdersWithin)
+	defer cancel()
+	for _, key := range keys {
+		if holders, err := l.backend.Holders(ctx, key); err != nil || len(holders) > 0 {
+			return holders
+		}
+	}
+	return nil
+}
+
+// errMaxWait is the cause of a context that MaxWait has ended.
+var errMaxWait = errors.New("MaxWait has passed")

@@ -1,0 +1,79 @@
+package pglock
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// WithHoldWarning logs a warning, once for each Lock, when it is still held d after it was acquired: which key, and the
+// function, file and line that acquired it. It is for locks that were forgotten; it ends nothing, which [MaxHold] does.
+// The warning goes to the logger of [WithLogger], or else to [slog.Default]. The locks of a leader, which are meant to be
+// held, are left out; slots of a semaphore have no place that acquired them. The default is no warning. A d that is not
+// positive is an error.
+//
+// Each acquisition then notes its callers and starts a timer, which costs about a microsecond.
+func WithHoldWarning(d time.Duration) Option {
+	return lockerOption(func(c *lockerConfig) error {
+		if d <= 0 {
+			return fmt.Errorf("pglock: WithHoldWarning(%v): the duration is not positive", d)
+		}
+		c.holdWarning = d
+		return nil
+	})
+}
+
+// warnWhenHeld makes k log a warning when it is still held in d.
+func (k *Lock) warnWhenHeld(d time.Duration) {
+	callers := make([]uintptr, maxCallers)
+	callers = callers[:runtime.Callers(2, callers)]
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	x := k.more()
+	if k.err != nil || x.use != nil && (x.use.Kind == UseLeader || x.use.Kind == UseLeaderMark) {
+		return
+	}
+	x.heldLong = time.AfterFunc(d, func() { k.hold.locker.news.add(func() { k.warnHeld(callers) }) })
+}
+
+func (k *Lock) warnHeld(callers []uintptr) {
+	if k.Err() != nil {
+		return
+	}
+	config := &k.hold.locker.config
+	logger := config.env.Logger
+	if !config.logs {
+		logger = slog.Default()
+	}
+	logger.Warn("lock held for long", "key", Key{k: k.key[0]}, "more", len(k.keys())-1, "held", driver.Now().Sub(k.since),
+		"acquired_by", firstOutside(callers))
+}
+
+// firstOutside returns the innermost of the callers that is not of this module's library.
+func firstOutside(callers []uintptr) string {
+	frames := runtime.CallersFrames(callers)
+	for {
+		frame, more := frames.Next()
+		if frame.Function != "" && !ofThisLibrary(frame.Function) {
+			return fmt.Sprintf("%s (%s:%d)", frame.Function, frame.File, frame.Line)
+		}
+		if !more {
+			return "unknown"
+		}
+	}
+}
+
+// ofThisLibrary reports whether a function is of package pglock or of one below it.
+func ofThisLibrary(function string) bool {
+	rest, ok := strings.CutPrefix(function, libraryPath)
+	return ok && rest != "" && (rest[0] == '.' || rest[0] == '/' && !strings.Contains(rest, "_test.")) || function == "runtime.goexit"
+}
+
+const (
+	libraryPath = "github.com/pglock-toolkit/pglock/pglock"
+	maxCallers  = 24
+)
