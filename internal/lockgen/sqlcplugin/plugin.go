@@ -73,7 +73,13 @@ func generate(r request, dir fs.FS) ([]lockgen.File, error) {
 	}
 	options.Generator = "sqlc-gen-pglock"
 	input := lockgen.Input{Options: options}
-	sources := newSources(dir, r.Settings.Queries)
+	prefix, found := projectDir(dir, r)
+	if found && prefix != "." {
+		if dir, err = fs.Sub(dir, prefix); err != nil {
+			return nil, err
+		}
+	}
+	sources := newSources(dir, prefix, r.Settings.Queries)
 	for _, q := range r.Queries {
 		input.Queries = append(input.Queries, q.model(sources))
 	}

@@ -20,6 +20,17 @@ func requestOf(options, comment string) string {
 
 func files(sql string) fstest.MapFS { return fstest.MapFS{"sql/a.sql": {Data: []byte(sql)}} }
 
+// below is the files, in a directory.
+func below(dir string, all ...fstest.MapFS) fstest.MapFS {
+	moved := fstest.MapFS{}
+	for _, files := range all {
+		for name, file := range files {
+			moved[dir+"/"+name] = file
+		}
+	}
+	return moved
+}
+
 func config(text string) fstest.MapFS {
 	return fstest.MapFS{"sqlc.yaml": {Data: []byte(text)}, "sql/a.sql": {Data: []byte("\n-- name: One :one\n-- pglock: lock a:{nr}\nSELECT 1;\n")}}
 }
@@ -52,6 +63,10 @@ func TestMistakesInRequests(t *testing.T) {
 			`sql/a.sql:4: "pglok: lock a:{id}" is misspelled`},
 		"behind a query": {requestOf("", " pglock: lock a:{id}"), files("-- name: One :one\n-- pglock: lock a:{id}\nSELECT 1; -- pglock: lock b\n"),
 			`sql/a.sql:3: the comment "pglock: lock b" does not begin its line`},
+		"prepared, elsewhere": {requestOf("", " pglock: lock a:{id}"), below("app/db", config(fmt.Sprintf(yaml, "emit_prepared_queries: true", "pglock"))), "emit_prepared_queries is true"},
+		"a line, elsewhere":   {requestOf("", " pglock: lock a:{nr}"), below("app", below("db", config(fmt.Sprintf(yaml, "", "pglock"))), below("copy", config(""))), "app/db/sql/a.sql:3: lock a:{nr}: {nr}"},
+		"a line, in one of two places": {requestOf("", " pglock: lock a:{nr}"), below("app", below("db", config(fmt.Sprintf(yaml, "", "pglock"))), below("db2", config(fmt.Sprintf(yaml, "", "pglock")))),
+			"a.sql: query One: lock a:{nr}: {nr}"},
 		"prepared": {requestOf("", " pglock: lock a:{id}"), config(fmt.Sprintf(yaml, "emit_prepared_queries: true", "pglock")), "emit_prepared_queries is true"},
 		"prepared, JSON": {requestOf("", " pglock: lock a:{id}"), fstest.MapFS{"sqlc.json": {Data: []byte(
 			`{"sql": [{"gen": {"go": {"emit_prepared_queries": true}}, "codegen": [{"plugin": "pglock"}]}]}`)}}, "emit_prepared_queries is true"},

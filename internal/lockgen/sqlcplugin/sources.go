@@ -28,7 +28,8 @@ type line struct {
 	claimed bool   // it has come with a query
 }
 
-func newSources(dir fs.FS, queries []string) *sources {
+// newSources reads the files of queries in dir, which are called by their paths behind prefix.
+func newSources(dir fs.FS, prefix string, queries []string) *sources {
 	s := &sources{byText: map[string][]*line{}, names: map[string]*line{}}
 	if dir == nil {
 		return s
@@ -36,7 +37,7 @@ func newSources(dir fs.FS, queries []string) *sources {
 	for _, pattern := range queries {
 		for _, file := range filesOf(dir, path.Clean(pattern)) {
 			if text, err := fs.ReadFile(dir, file); err == nil { // without the file there are no lines
-				s.read(file, string(text))
+				s.read(path.Join(prefix, file), string(text))
 			}
 		}
 	}
@@ -133,18 +134,24 @@ func checkPrepared(dir fs.FS, plugin string, input lockgen.Input) error {
 	if dir == nil || !slices.ContainsFunc(input.Queries, hasLock) {
 		return nil
 	}
-	for _, name := range []string{"sqlc.yaml", "sqlc.yml", "sqlc.json"} {
-		text, err := fs.ReadFile(dir, name)
-		if err != nil {
-			continue
-		}
-		for _, block := range blocks(string(text)) {
+	for _, config := range configs(dir) {
+		for _, block := range blocks(config) {
 			if uses(block, plugin) && prepared.MatchString(block) {
 				return errPrepared
 			}
 		}
 	}
 	return nil
+}
+
+// configs are the texts of sqlc's configuration in dir.
+func configs(dir fs.FS) (all []string) {
+	for _, name := range []string{"sqlc.yaml", "sqlc.yml", "sqlc.json"} {
+		if text, err := fs.ReadFile(dir, name); err == nil {
+			all = append(all, string(text))
+		}
+	}
+	return all
 }
 
 func hasLock(q lockgen.Query) bool {
