@@ -13,24 +13,33 @@ import (
 func newSnapshot(t tables, o options) (*Snapshot, error) {
 	found := sessions(t)
 	grouped := group(t, found)
-	connect(grouped, t.blockers)
+	all := newParties(t, found)
+	connect(grouped, t.blockers, all)
+	candidates, err := otherWaits(t, all)
+	if err != nil {
+		return nil, err
+	}
 	if err := giveNames(grouped, t, o); err != nil {
 		return nil, err
 	}
 	recognisePrimitives(grouped, t)
 	locks := inOrder(grouped, t.server.Database)
+	waits, others := inGraph(locks, candidates, all)
 	return &Snapshot{
 		Version:         FormatVersion,
 		TakenAt:         t.server.TakenAt.Time.UTC(),
 		ServerVersion:   t.server.Version,
+		Server:          Server{Host: t.server.Host, Port: t.server.Port, InRecovery: t.server.InRecovery},
 		Database:        t.server.Database,
 		Role:            t.server.Role,
 		NamesMissing:    cmp.Or(t.noNames, noRegistry(t)),
 		DetailsHidden:   whyHidden(t),
 		BlockersMissing: t.noBlockers,
 		Capacity:        capacity(t, found),
-		Cycles:          cycles(locks),
+		Cycles:          cycles(locks, waits),
 		Locks:           locks,
+		OtherWaits:      waits,
+		OtherSessions:   others,
 	}, nil
 }
 
@@ -118,20 +127,23 @@ func (w *Waiter) estimateWait() {
 
 // connect adds the edges of the wait graph. They were read a moment after the locks: a session that waits for another
 // lock by then is a different waiter, and the snapshot does not have it.
-func connect(grouped map[identity]*Lock, rows []monitordb.BlockersRow) {
+func connect(grouped map[identity]*Lock, rows []monitordb.BlockersRow, all parties) {
 	type waiting struct {
 		lock identity
 		pid  int32
 	}
 	pids := map[waiting][]int32{}
 	for _, row := range rows {
+		if row.Target != "" {
+			continue // not an advisory lock
+		}
 		id := identify(row.Database, row.Classid, row.Objid, row.Objsubid)
-		pids[waiting{id, row.Pid.Int32}] = row.Blockers
+		pids[waiting{id, row.Pid}] = row.Blockers
 	}
 	for id, lock := range grouped {
 		for i := range lock.Waiters {
 			waiter := &lock.Waiters[i]
-			waiter.BlockedBy = blockers(*waiter, lock.Holders, pids[waiting{id, waiter.PID}])
+			waiter.BlockedBy = all.blockers(*waiter, lock.Holders, pids[waiting{id, waiter.PID}])
 		}
 	}
 }

@@ -82,7 +82,7 @@ func advisory(t tables) int64 {
 func loads(t tables, found map[string]Session) []SessionLoad {
 	entries := map[string]int64{}
 	for _, row := range t.rows {
-		if row.Owner != "" {
+		if row.Entries.Int64 > 0 {
 			entries[row.Owner] = row.Entries.Int64
 		}
 	}

@@ -24,7 +24,8 @@ type Step struct {
 	// PID is who waits, and Process its process ([Session.Process]).
 	PID     int32  `json:"pid"`
 	Process string `json:"process"`
-	// Key and Database are the lock that it waits for, as in [Lock].
+	// Key and Database are the lock that it waits for, as in [Lock]; of a lock that is no advisory lock, what
+	// [OtherLock.String] says.
 	Key      string `json:"key"`
 	Database string `json:"database"`
 	// BlockedBy is the session in the way: the one that waits in the next step, or another one of the same process.
@@ -35,9 +36,9 @@ type Step struct {
 
 // cycles finds the cycles of the wait graph. There can be very many; every session that is part of one is in at least
 // one of those that are returned.
-func cycles(locks []Lock) []Cycle {
+func cycles(locks []Lock, others []OtherWait) []Cycle {
 	all := []Cycle{}
-	waits := waitsOf(locks)
+	waits := waitsOf(locks, others)
 	certain := map[int32]bool{} // sessions
 	for _, found := range findCycles(waits) {
 		all = append(all, newCycle(found, true))
@@ -61,7 +62,7 @@ type wait struct {
 	next int32
 }
 
-func waitsOf(locks []Lock) []wait {
+func waitsOf(locks []Lock, others []OtherWait) []wait {
 	var all []wait
 	for _, lock := range locks {
 		for _, waiter := range lock.Waiters {
@@ -71,6 +72,14 @@ func waitsOf(locks []Lock) []wait {
 					BlockedBy: blocker.PID, Kind: blocker.Kind,
 				}, since: waiter.WaitingSince, next: blocker.PID})
 			}
+		}
+	}
+	for _, other := range others {
+		for _, blocker := range other.BlockedBy {
+			all = append(all, wait{Step: Step{
+				PID: other.PID, Process: other.Process, Key: other.Lock.String(), Database: other.Lock.Database,
+				BlockedBy: blocker.PID, Kind: blocker.Kind,
+			}, since: other.WaitingSince, next: blocker.PID})
 		}
 	}
 	return all

@@ -62,7 +62,7 @@ func TestCyclesAreFound(t *testing.T) {
 		"other processes":           {[]waiting{{"p/1", "q/1"}, {"q/2", "r/2"}}, nil},
 	} {
 		var got []string
-		for _, cycle := range cycles(locksWith(c.waits)) {
+		for _, cycle := range cycles(locksWith(c.waits), nil) {
 			text := "possible"
 			if cycle.Certain {
 				text = "certain"
@@ -81,11 +81,11 @@ func TestCyclesAreFound(t *testing.T) {
 
 func TestACycleIsAsOldAsItsLastWait(t *testing.T) {
 	locks := locksWith([]waiting{{"a", "b"}, {"b", "c"}, {"c", "a"}})
-	if since := cycles(locks)[0].Since; since == nil || since.Unix() != 2 {
+	if since := cycles(locks, nil)[0].Since; since == nil || since.Unix() != 2 {
 		t.Errorf("the cycle is there since %v", since)
 	}
 	locks[1].Waiters[0].WaitingSince = nil
-	if since := cycles(locks)[0].Since; since != nil {
+	if since := cycles(locks, nil)[0].Since; since != nil {
 		t.Errorf("the cycle is there since %v, though the time of a wait is not known", since)
 	}
 }
@@ -101,7 +101,7 @@ func TestALongQueueHasNoCycle(t *testing.T) {
 		}
 		lock.Waiters = append(lock.Waiters, waiter)
 	}
-	if found := cycles([]Lock{lock}); len(found) > 0 {
+	if found := cycles([]Lock{lock}, nil); len(found) > 0 {
 		t.Errorf("there are cycles: %+v", found)
 	}
 }

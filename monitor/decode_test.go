@@ -80,13 +80,14 @@ func TestBlockersOfAMomentLater(t *testing.T) {
 			[]Blocker{{0, "g", Hard}, {10, "", Hard}, {20, "", Hard}}},
 		{"a compatible holder that waits ahead for more", Shared, holders, []int32{20, 10},
 			[]Blocker{{10, "", Hard}, {20, "", Soft}}},
-		{"a session that is not in the snapshot", Shared, holders, []int32{99}, []Blocker{{99, "", Soft}}},
+		{"a session that is not in the snapshot", Shared, holders, []int32{98}, []Blocker{}},
 		{"parallel workers of one session", Exclusive, holders, []int32{20, 20, 99, 20},
 			[]Blocker{{20, "", Hard}, {99, "", Soft}}},
-		{"two prepared transactions that have ended", Exclusive, nil, []int32{0, 0}, []Blocker{{0, "", Hard}}},
+		{"two prepared transactions that have ended", Exclusive, nil, []int32{0, 0}, []Blocker{}},
 	}
+	all := parties{byOwner: map[string]*party{"10": {}, "20": {}, "99": {}}}
 	for _, c := range cases {
-		if got := blockers(Waiter{Mode: c.mode}, c.holders, c.pids); got == nil || !slices.Equal(got, c.want) {
+		if got := all.blockers(Waiter{Mode: c.mode}, c.holders, c.pids); got == nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}

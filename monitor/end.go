@@ -13,7 +13,7 @@ import (
 // What can keep a session from being signalled. Errors of [Inspect], [Cancel] and [Terminate] wrap them.
 var (
 	// ErrNoSession says that the session is not there, or not any more: it has ended, or its process ID is now that of
-	// another one, or it has nothing to do with advisory locks. Nothing was signalled.
+	// another one, or the snapshot does not have it. Nothing was signalled.
 	ErrNoSession = errors.New("no such session")
 	// ErrNotPermitted says that the server refused the signal. The error says which right is missing.
 	ErrNotPermitted = errors.New("not permitted")
@@ -42,22 +42,40 @@ type Condemned struct {
 	Holds []Lock
 	// WaitsFor are the locks that it waits for: one at most, unless the lock table changed as it was read.
 	WaitsFor []Lock
+	// WaitsForOther are the locks that it waits for and that are not advisory; a session has several when parallel workers
+	// wait for it.
+	WaitsForOther []OtherWait
+	// OtherWaiters are the sessions that it keeps waiting with other locks than advisory ones, directly.
+	OtherWaiters []OtherWait
+	// Behind is how many sessions cannot go on before it does, over however many others, each once ([Snapshot.Behind]).
+	Behind int
 	// Siblings are the other sessions of the same pglock process, by process ID. They are not touched.
 	Siblings []Session
 
 	role string // who looked
 }
 
-// Inspect looks up in s what a session holds, waits for and keeps others from. It asks no server. The error matches
-// [ErrNoSession] when s has no session with this process ID; s has only those that hold advisory locks or wait for
-// them. A prepared transaction has no process: [Session.RollbackSQL] is the statement that ends it.
+// Inspect looks up in s what a session holds, waits for and keeps others from. It asks no server. A parallel worker
+// stands for its leader. The error matches [ErrNoSession] when s has no session with this process ID; s has those of the
+// wait graph, and those that were asked for ([WithSession]). A prepared transaction has no process:
+// [Session.RollbackSQL] is the statement that ends it. For processes that are no sessions, such as the checkpointer and
+// the senders of replication, the error matches [ErrNotPermitted].
 func Inspect(s *Snapshot, pid int32) (Condemned, error) {
 	if pid <= 0 {
 		return Condemned{}, fmt.Errorf("monitor: cannot signal process %d: %w (a prepared transaction has no process; "+
 			"COMMIT PREPARED or ROLLBACK PREPARED ends it)", pid, ErrNoSession)
 	}
-	c := Condemned{Holds: []Lock{}, WaitsFor: []Lock{}, Siblings: []Session{}, role: s.Role}
+	c := Condemned{Holds: []Lock{}, WaitsFor: []Lock{}, WaitsForOther: []OtherWait{}, OtherWaiters: []OtherWait{},
+		Siblings: []Session{}, role: s.Role}
 	others := map[int32]Session{}
+	for _, session := range s.OtherSessions {
+		others[session.PID] = session
+	}
+	if session := others[pid]; session.LeaderPID != 0 {
+		return Inspect(s, session.LeaderPID)
+	} else if session.PID != 0 {
+		c.Session = session
+	}
 	for _, lock := range s.Locks {
 		holds, waits := false, false
 		for _, holder := range lock.Holders {
@@ -80,16 +98,51 @@ func Inspect(s *Snapshot, pid int32) (Condemned, error) {
 		}
 	}
 	if c.PID == 0 {
-		return Condemned{}, fmt.Errorf("monitor: cannot signal process %d: %w: it held no advisory lock and waited for "+
-			"none at %s", pid, ErrNoSession, s.TakenAt.Format("15:04:05 MST"))
+		return Condemned{}, fmt.Errorf("monitor: cannot signal process %d: %w (at %s)", pid, ErrNoSession,
+			s.TakenAt.Format("15:04:05 MST"))
 	}
 	if slices.Contains(c.Hidden, "user") {
 		return Condemned{}, fmt.Errorf("monitor: cannot signal process %d: %w: it began or ended as the snapshot was "+
 			"taken, so it cannot be told from another one (take a new snapshot)", pid, ErrNoSession)
 	}
+	if why := c.auxiliary(); why != "" {
+		return Condemned{}, fmt.Errorf("monitor: cannot signal process %d: %w: %s", pid, ErrNotPermitted, why)
+	}
+	c.addOtherWaits(s)
+	c.Behind = s.Behind()[c.ID()]
 	c.Siblings = siblings(c.Session, others)
 	c.Binding = bind(c)
 	return c, nil
+}
+
+// addOtherWaits adds what the session waits for, and those that wait for it.
+func (c *Condemned) addOtherWaits(s *Snapshot) {
+	for _, wait := range s.OtherWaits {
+		if wait.ID() == c.ID() {
+			c.WaitsForOther = append(c.WaitsForOther, wait)
+		}
+		if slices.ContainsFunc(wait.BlockedBy, func(b Blocker) bool { return b.ID() == c.ID() }) {
+			c.OtherWaiters = append(c.OtherWaiters, wait)
+		}
+	}
+}
+
+// auxiliaries are the processes, as pg_stat_activity calls them, that the server or its standbys need, and that nobody
+// ends to free a lock.
+var auxiliaries = []string{"archiver", "autovacuum launcher", "background writer", "checkpointer", "io worker", "logger",
+	"logical replication launcher", "slotsync worker", "startup", "walreceiver", "walsender",
+	"walsummarizer", "walwriter"}
+
+// auxiliary says why a process is not to be signalled; empty when it may be.
+func (c Condemned) auxiliary() string {
+	if !slices.Contains(auxiliaries, c.BackendType) {
+		return ""
+	}
+	return notASession(c.BackendType)
+}
+
+func notASession(kind string) string {
+	return fmt.Sprintf("it is no session of a client but the server's %s", kind)
 }
 
 // siblings are the other sessions of a session's process.
@@ -131,11 +184,27 @@ func (c Condemned) Caveats(signal Signal) []string {
 	if signal == SignalTerminate && c.TransactionSince != nil {
 		say("its transaction is rolled back")
 	}
+	for _, lock := range c.Holds {
+		if others := sharers(lock, c.PID); others > 0 && len(lock.Waiters) > 0 {
+			say("ending it does not free %s: %s it", lock.Label(), plural(others, "other shares", "others share"))
+		}
+	}
 	if c.Binding.Since.IsZero() {
 		say("role %[1]s may not see when the session began, so it is recognised by its process ID, user, application "+
 			"and keys, which another session can have too (GRANT pg_read_all_stats TO %[1]s)", quote(c.role))
 	}
 	return all
+}
+
+// sharers counts the other holders of a lock.
+func sharers(lock Lock, pid int32) int {
+	others := map[SessionID]bool{}
+	for _, holder := range lock.Holders {
+		if holder.PID != pid {
+			others[holder.ID()] = true
+		}
+	}
+	return len(others)
 }
 
 func (c Condemned) whatCancelDoes() string {
@@ -146,6 +215,9 @@ func (c Condemned) whatCancelDoes() string {
 	case len(c.WaitsFor) > 0:
 		return fmt.Sprintf("cancelling ends its wait for %s; the locks of its session stay held (%d here, "+
 			"less those of its transaction)", c.WaitsFor[0].Label(), len(c.Holds))
+	case len(c.WaitsForOther) > 0:
+		return fmt.Sprintf("cancelling ends its wait for %s, and what its transaction has done so far is rolled back",
+			c.WaitsForOther[0].Lock)
 	}
 	return "cancelling ends its statement: locks of its transaction are freed then, and locks of its session stay held; " +
 		"PostgreSQL does not tell which are which"
@@ -167,6 +239,8 @@ func (c Condemned) LogValue() slog.Value {
 		slog.Int("locks", len(c.Holds)),
 		slog.Any("keys", keys),
 		slog.Int("waiters", c.Waiting()),
+		slog.Int("other_waiters", len(c.OtherWaiters)),
+		slog.Int("behind", c.Behind),
 	)
 }
 

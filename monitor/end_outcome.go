@@ -3,6 +3,7 @@ package monitor
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 )
 
@@ -15,10 +16,14 @@ type Outcome struct {
 	Sent bool
 	// Ended says that the session is gone.
 	Ended bool
-	// StillWaits says that the session waited for a lock, and waits for the same one still, or again.
+	// StillWaits says that the session waited for a lock, of whichever kind, and waits for the same one still, or again.
 	StillWaits bool
+	// StillBlocks is how many of Condemned.OtherWaiters wait for the session still, or again.
+	StillBlocks int
 	// Locks are the locks that the session held, in the order of Condemned.Holds.
 	Locks []Fate
+
+	stateChanged bool
 }
 
 // Fate is what became of a lock.
@@ -29,6 +34,13 @@ type Fate struct {
 	Kept bool
 	// Holders are the others who hold it now. With none, and Kept false, it is free.
 	Holders []Holder
+}
+
+// PassedOn reports whether somebody holds the lock now who did not before.
+func (f Fate) PassedOn() bool {
+	return slices.ContainsFunc(f.Holders, func(now Holder) bool {
+		return !slices.ContainsFunc(f.Lock.Holders, func(before Holder) bool { return before.ID() == now.ID() })
+	})
 }
 
 // compare sees what became of the locks.
@@ -59,31 +71,60 @@ func (o *Outcome) compare(now *Snapshot) {
 			o.StillWaits = o.StillWaits || waiter.PID == o.Condemned.PID && !o.Ended
 		}
 	}
+	for _, wait := range now.OtherWaits {
+		for _, before := range o.Condemned.WaitsForOther {
+			o.StillWaits = o.StillWaits || wait.PID == o.Condemned.PID && wait.Lock.same(before.Lock) && !o.Ended
+		}
+		for _, before := range o.Condemned.OtherWaiters {
+			if wait.ID() == before.ID() && !o.Ended &&
+				slices.ContainsFunc(wait.BlockedBy, func(b Blocker) bool { return b.PID == o.Condemned.PID }) {
+				o.StillBlocks++
+			}
+		}
+	}
 }
 
+// waited reports whether the session waited for a lock.
+func (c Condemned) waited() bool { return len(c.WaitsFor)+len(c.WaitsForOther) > 0 }
+
 // Effective reports whether the signal did what it was for: the session has ended, or, when it was cancelled, at least
-// one of its locks was freed or its wait is over.
+// one of its locks was freed, its wait is over, or somebody whom it blocked goes on. Of a session that neither holds nor
+// waits for a lock a cancel is effective when it does something else now.
 func (o Outcome) Effective() bool {
 	if o.Ended || o.Signal == SignalTerminate {
 		return o.Ended
 	}
-	_, _, kept := o.count()
-	return kept < len(o.Locks) || len(o.Condemned.WaitsFor) > 0 && !o.StillWaits
+	held := o.count()
+	switch c := o.Condemned; {
+	case held.kept < len(o.Locks) || c.waited() && !o.StillWaits || o.StillBlocks < len(c.OtherWaiters):
+		return true
+	case len(o.Locks) == 0 && !c.waited():
+		return o.stateChanged
+	}
+	return false
 }
 
-// count counts the locks that are free, that others hold, and that the session holds still.
-func (o Outcome) count() (free, passed, kept int) {
+// fates counts locks by what became of them.
+type fates struct {
+	// free are locks that nobody holds, passed those that got another holder, shared those that others hold as they did
+	// before, and kept those that the session holds still.
+	free, passed, shared, kept int
+}
+
+func (o Outcome) count() (f fates) {
 	for _, fate := range o.Locks {
 		switch {
 		case fate.Kept:
-			kept++
+			f.kept++
+		case fate.PassedOn():
+			f.passed++
 		case len(fate.Holders) > 0:
-			passed++
+			f.shared++
 		default:
-			free++
+			f.free++
 		}
 	}
-	return free, passed, kept
+	return f
 }
 
 // String says in one line what happened.
@@ -91,19 +132,27 @@ func (o Outcome) String() string {
 	if !o.Sent {
 		return "nothing was signalled"
 	}
-	free, passed, kept := o.count()
+	locks := o.count()
 	var parts []string
-	if free > 0 {
-		parts = append(parts, plural(free, "lock is free", "locks are free"))
+	if locks.free > 0 {
+		parts = append(parts, plural(locks.free, "lock is free", "locks are free"))
 	}
-	if passed > 0 {
-		parts = append(parts, plural(passed, "lock passed to the next waiter", "locks passed to the next waiter"))
+	if locks.passed > 0 {
+		parts = append(parts, plural(locks.passed, "lock passed to the next waiter", "locks passed to the next waiter"))
 	}
-	if kept > 0 {
-		parts = append(parts, plural(kept, "lock is still held by it", "locks are still held by it"))
+	if locks.shared > 0 {
+		parts = append(parts, plural(locks.shared, "lock is not free, since others share it",
+			"locks are not free, since others share them"))
+	}
+	if locks.kept > 0 {
+		parts = append(parts, plural(locks.kept, "lock is still held by it", "locks are still held by it"))
 	}
 	if len(parts) == 0 {
-		parts = append(parts, "it held no lock")
+		parts = append(parts, "it held no advisory lock")
+	}
+	if all := len(o.Condemned.OtherWaiters); all > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %s for its other locks are not blocked by it any more",
+			all-o.StillBlocks, plural(all, "session that waited", "sessions that waited")))
 	}
 	return fmt.Sprintf("session %d %s: %s", o.Condemned.PID, o.whatBecameOfIt(), strings.Join(parts, ", "))
 }
@@ -116,7 +165,7 @@ func (o Outcome) whatBecameOfIt() string {
 		return fmt.Sprintf("was told to end, and is still there after %v", settleTime)
 	case o.StillWaits:
 		return "was cancelled, and waits still or again"
-	case len(o.Condemned.WaitsFor) > 0:
+	case o.Condemned.waited():
 		return "was cancelled, and does not wait any more"
 	case o.Condemned.Futile():
 		return fmt.Sprintf("was %s, so there was nothing to cancel", o.Condemned.State)
@@ -126,13 +175,15 @@ func (o Outcome) whatBecameOfIt() string {
 
 // LogValue describes what was done to whom and what came of it, for a log.
 func (o Outcome) LogValue() slog.Value {
-	free, passed, kept := o.count()
+	locks := o.count()
 	return slog.GroupValue(append(o.Condemned.LogValue().Group(),
 		slog.String("signal", string(o.Signal)),
 		slog.Bool("sent", o.Sent),
 		slog.Bool("ended", o.Ended),
-		slog.Int("freed", free),
-		slog.Int("passed_on", passed),
-		slog.Int("kept", kept),
+		slog.Int("freed", locks.free),
+		slog.Int("passed_on", locks.passed),
+		slog.Int("still_shared", locks.shared),
+		slog.Int("kept", locks.kept),
+		slog.Int("still_blocks", o.StillBlocks),
 	)...)
 }

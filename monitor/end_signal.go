@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -70,7 +71,7 @@ func send(ctx context.Context, db DBTX, c Condemned, signal Signal) error {
 	var verdict string
 	err = r.send(ctx, func(batch *pgx.Batch) {
 		batch.Queue(monitordb.SignalSession, c.PID, optional(c.Binding.Since), c.User, c.Application,
-			numbers, spaces, databases, signal == SignalTerminate,
+			numbers, spaces, databases, auxiliaries, signal == SignalTerminate,
 		).QueryRow(func(row pgx.Row) error { return row.Scan(&verdict) })
 	})
 	if refusal := refused(err); refusal != nil && refusal.Code == insufficientPrivilege {
@@ -82,6 +83,8 @@ func send(ctx context.Context, db DBTX, c Condemned, signal Signal) error {
 	switch verdict {
 	case "sent":
 		return nil
+	case "auxiliary":
+		return fmt.Errorf("%w: %s", ErrNotPermitted, notASession(cmp.Or(c.BackendType, "own process")))
 	case "own":
 		return ErrOwnSession
 	case "gone":
@@ -153,7 +156,7 @@ func (o *Outcome) look(ctx context.Context, db DBTX) error {
 	if err := o.settle(ctx, db); err != nil {
 		return err
 	}
-	now, err := take(ctx, db)
+	now, err := take(ctx, db, WithSession(o.Condemned.PID))
 	if err != nil {
 		return err
 	}
@@ -176,6 +179,7 @@ func (o *Outcome) settle(ctx context.Context, db DBTX) error {
 			return err
 		}
 		o.Ended = !left.Alive
+		o.stateChanged = o.Condemned.changed(left)
 		if o.settled(left) || time.Now().After(deadline) {
 			return nil
 		}
@@ -190,7 +194,7 @@ func (o *Outcome) settle(ctx context.Context, db DBTX) error {
 // patience is how long the effect is waited for. Of a session whose state is hidden only the end of a wait can be seen.
 func (o *Outcome) patience() time.Duration {
 	c := o.Condemned
-	if o.Signal == SignalCancel && len(c.WaitsFor) == 0 && c.StateSince == nil {
+	if o.Signal == SignalCancel && !c.waited() && c.StateSince == nil {
 		return blindTime
 	}
 	return settleTime
@@ -204,10 +208,15 @@ func (o *Outcome) settled(left monitordb.SessionRemainsRow) bool {
 		return true
 	case o.Signal == SignalTerminate:
 		return false
-	case len(c.WaitsFor) > 0:
+	case c.waited():
 		return !left.Waits
 	case c.Futile():
 		return true
 	}
+	return o.stateChanged
+}
+
+// changed reports whether the session does something else than before.
+func (c Condemned) changed(left monitordb.SessionRemainsRow) bool {
 	return c.StateSince != nil && left.StateChange.Valid && !left.StateChange.Time.Equal(*c.StateSince)
 }

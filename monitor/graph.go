@@ -2,42 +2,203 @@ package monitor
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 )
 
-// blockers makes the edges from a waiter to those that pg_blocking_pids named. It names holders in conflicting modes,
-// and waiters in conflicting modes that are ahead in the queue; a prepared transaction is a 0, and a process can appear
-// several times when parallel workers are involved
-// (https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-INFO-SESSION).
-func blockers(waiter Waiter, holders []Holder, pids []int32) []Blocker {
-	hard := map[int32]bool{}
-	var prepared []Blocker
-	for _, holder := range holders {
-		if !holder.Mode.conflictsWith(waiter.Mode) {
+// SessionID tells the sessions and prepared transactions of one snapshot apart.
+type SessionID struct {
+	// PID is the process ID; 0 for a prepared transaction, which GID identifies.
+	PID int32
+	GID string
+}
+
+// ID returns what tells s from the others of its snapshot.
+func (s Session) ID() SessionID { return SessionID{s.PID, s.GID} }
+
+// ID returns the session in the way.
+func (b Blocker) ID() SessionID { return SessionID{b.PID, b.GID} }
+
+// Compare orders by process ID, and prepared transactions by their identifiers.
+func (id SessionID) Compare(other SessionID) int {
+	return cmp.Or(cmp.Compare(id.PID, other.PID), cmp.Compare(id.GID, other.GID))
+}
+
+// Wait is a session that waits for a lock, of whichever kind.
+type Wait struct {
+	// Lock is the advisory lock that it waits for, and Other the lock that is none. One of them is nil.
+	Lock  *Lock
+	Other *OtherLock
+	Waiter
+}
+
+// Label says what is waited for, for people: what [Lock.Label] or [OtherLock.String] says.
+func (w Wait) Label() string {
+	if w.Other != nil {
+		return w.Other.String()
+	}
+	return w.Lock.Label()
+}
+
+// Waits returns an iterator over all waits of the wait graph: those for advisory locks, and then those for others.
+func (s *Snapshot) Waits() iter.Seq[Wait] {
+	return func(yield func(Wait) bool) {
+		for i := range s.Locks {
+			lock := &s.Locks[i]
+			for _, waiter := range lock.Waiters {
+				if !yield(Wait{Lock: lock, Waiter: waiter}) {
+					return
+				}
+			}
+		}
+		for i := range s.OtherWaits {
+			if other := &s.OtherWaits[i]; !yield(Wait{Other: &other.Lock, Waiter: other.Waiter}) {
+				return
+			}
+		}
+	}
+}
+
+// Sessions returns an iterator over all sessions and prepared transactions of the snapshot's locks and wait graph, each
+// once.
+func (s *Snapshot) Sessions() iter.Seq[Session] {
+	return func(yield func(Session) bool) {
+		seen := map[SessionID]bool{}
+		once := func(session Session) bool {
+			known := seen[session.ID()]
+			seen[session.ID()] = true
+			return known || yield(session)
+		}
+		for _, lock := range s.Locks {
+			for _, holder := range lock.Holders {
+				if !once(holder.Session) {
+					return
+				}
+			}
+			for _, waiter := range lock.Waiters {
+				if !once(waiter.Session) {
+					return
+				}
+			}
+		}
+		for _, session := range s.OtherSessions {
+			if !once(session) {
+				return
+			}
+		}
+	}
+}
+
+// Behind counts for each session how many sessions are behind it: those that wait for it, for whichever lock, and those
+// that wait for one of those, and so on, each once, and not itself. Sessions with none behind them are not in the map.
+func (s *Snapshot) Behind() map[SessionID]int {
+	g := newWaitGraph(s)
+	behind := map[SessionID]int{}
+	for i, id := range g.ids {
+		if n := g.behind(i); n > 0 {
+			behind[id] = n
+		}
+	}
+	return behind
+}
+
+// waitGraph has the sessions that wait, or block others, as numbers.
+type waitGraph struct {
+	ids     []SessionID
+	numbers map[SessionID]int
+	waiting [][]int  // those that wait for a session, directly
+	group   []int    // sessions that all wait for each other have one number
+	sets    []bitset // by group: the sessions in it and behind it
+}
+
+func newWaitGraph(s *Snapshot) *waitGraph {
+	g := &waitGraph{numbers: map[SessionID]int{}}
+	for wait := range s.Waits() {
+		waiter := g.number(wait.ID())
+		for _, blocker := range wait.BlockedBy {
+			at := g.number(blocker.ID())
+			g.waiting[at] = append(g.waiting[at], waiter)
+		}
+	}
+	g.close()
+	return g
+}
+
+func (g *waitGraph) number(id SessionID) int {
+	n, known := g.numbers[id]
+	if !known {
+		n = len(g.ids)
+		g.numbers[id] = n
+		g.ids, g.waiting = append(g.ids, id), append(g.waiting, nil)
+	}
+	return n
+}
+
+func (g *waitGraph) behind(n int) int { return g.sets[g.group[n]].count() - 1 }
+
+// close finds the groups and what is behind them, with Tarjan's algorithm: a group is complete when all that wait for it
+// are, so each set is made once, and a session that is in it already is passed over. It does not call itself, since
+// chains can be long.
+func (g *waitGraph) close() {
+	const unseen = -1
+	n := len(g.ids)
+	g.group = slices.Repeat([]int{unseen}, n)
+	index, low, next := slices.Repeat([]int{unseen}, n), make([]int, n), make([]int, n)
+	var open, path []int
+	count := 0
+	for start := range n {
+		if index[start] != unseen {
 			continue
 		}
-		hard[holder.PID] = true
-		if holder.Prepared() {
-			prepared = append(prepared, Blocker{GID: holder.GID, Kind: Hard})
+		path = append(path, start)
+		for len(path) > 0 {
+			at := path[len(path)-1]
+			if index[at] == unseen {
+				index[at], low[at] = count, count
+				count++
+				open = append(open, at)
+			}
+			if next[at] < len(g.waiting[at]) {
+				to := g.waiting[at][next[at]]
+				next[at]++
+				if index[to] == unseen {
+					path = append(path, to)
+				} else if g.group[to] == unseen {
+					low[at] = min(low[at], index[to])
+				}
+				continue
+			}
+			path = path[:len(path)-1]
+			if len(path) > 0 {
+				below := path[len(path)-1]
+				low[below] = min(low[below], low[at])
+			}
+			if low[at] == index[at] {
+				open = g.complete(at, open)
+			}
 		}
 	}
-	if len(prepared) == 0 {
-		// It has ended since. Prepared transactions never wait, so it held the lock.
-		prepared = []Blocker{{Kind: Hard}}
+}
+
+// complete takes a group from the end of the open sessions.
+func (g *waitGraph) complete(first int, open []int) []int {
+	set := newBitset(len(g.ids))
+	from := len(open) - 1
+	for open[from] != first {
+		from--
 	}
-	edges := []Blocker{}
-	for _, pid := range pids {
-		switch {
-		case pid == 0:
-			edges = append(edges, prepared...)
-		case hard[pid]:
-			edges = append(edges, Blocker{PID: pid, Kind: Hard})
-		default:
-			edges = append(edges, Blocker{PID: pid, Kind: Soft})
+	members := open[from:]
+	for _, member := range members {
+		g.group[member] = len(g.sets)
+		set.add(member)
+	}
+	for _, member := range members {
+		for _, waiter := range g.waiting[member] {
+			if !set.has(waiter) {
+				set.join(g.sets[g.group[waiter]])
+			}
 		}
 	}
-	slices.SortFunc(edges, func(a, b Blocker) int {
-		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.GID, b.GID))
-	})
-	return slices.Compact(edges)
+	g.sets = append(g.sets, set)
+	return open[:from]
 }

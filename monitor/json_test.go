@@ -14,6 +14,11 @@ const stableJSON = `{
   "version": 1,
   "taken_at": "2026-01-02T03:04:05.000006Z",
   "server_version": "17.0",
+  "server": {
+    "host": "192.0.2.1",
+    "port": 5432,
+    "in_recovery": true
+  },
   "database": "shop",
   "role": "dba",
   "names_missing": "",
@@ -37,6 +42,8 @@ const stableJSON = `{
         "process": "",
         "identity": null,
         "client": "",
+        "backend_type": "",
+        "leader_pid": 0,
         "state": "",
         "state_since": null,
         "query": "",
@@ -110,6 +117,8 @@ const stableJSON = `{
           "process": "",
           "identity": null,
           "client": "",
+          "backend_type": "",
+          "leader_pid": 0,
           "state": "",
           "state_since": null,
           "query": "",
@@ -136,6 +145,8 @@ const stableJSON = `{
           "process": "1f3a9c42",
           "identity": -7,
           "client": "192.0.2.7:49152",
+          "backend_type": "client backend",
+          "leader_pid": 0,
           "state": "active",
           "state_since": "2026-01-02T03:04:05.000006Z",
           "query": "SELECT 1",
@@ -158,16 +169,87 @@ const stableJSON = `{
         }
       ]
     }
+  ],
+  "other_waits": [
+    {
+      "lock": {
+        "type": "tuple",
+        "database_oid": 16384,
+        "database": "shop",
+        "relation": 16400,
+        "schema": "public",
+        "name": "orders",
+        "page": 7,
+        "tuple": 3,
+        "transaction_id": "",
+        "virtual_xid": "",
+        "class_id": 0,
+        "object_id": 0,
+        "objsubid": 0
+      },
+      "mode": "exclusive",
+      "waiting_since": null,
+      "waiting_estimated": false,
+      "pid": 4712,
+      "gid": "",
+      "prepared_at": null,
+      "user": "app",
+      "database": "shop",
+      "application": "",
+      "process": "",
+      "identity": null,
+      "client": "",
+      "backend_type": "",
+      "leader_pid": 0,
+      "state": "",
+      "state_since": null,
+      "query": "",
+      "session_since": null,
+      "transaction_since": null,
+      "xmin_age": null,
+      "xid_age": null,
+      "wait_event_type": "",
+      "wait_event": "",
+      "hidden": [],
+      "blocked_by": []
+    }
+  ],
+  "other_sessions": [
+    {
+      "pid": 4712,
+      "gid": "",
+      "prepared_at": null,
+      "user": "app",
+      "database": "shop",
+      "application": "",
+      "process": "",
+      "identity": null,
+      "client": "",
+      "backend_type": "",
+      "leader_pid": 0,
+      "state": "",
+      "state_since": null,
+      "query": "",
+      "session_since": null,
+      "transaction_since": null,
+      "xmin_age": null,
+      "xid_age": null,
+      "wait_event_type": "",
+      "wait_event": "",
+      "hidden": []
+    }
   ]
 }`
 
 func TestTheJSONFormIsStable(t *testing.T) {
 	then := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 	age := func(n int64) *int64 { return &n }
-	object := int32(-7)
 	seenCode := &monitor.Code{Source: monitor.SeenWaiting, Statement: "SELECT 1", Tags: map[string]string{"action": "pay"}}
+	object, page, tuple := int32(-7), int32(7), int16(3)
+	other := monitor.Session{PID: 4712, User: "app", Database: "shop", Hidden: []string{}}
 	s := monitor.Snapshot{
-		Version: monitor.FormatVersion, TakenAt: then, ServerVersion: "17.0", Database: "shop", Role: "dba",
+		Version: monitor.FormatVersion, TakenAt: then, ServerVersion: "17.0",
+		Server: monitor.Server{Host: "192.0.2.1", Port: 5432, InRecovery: true}, Database: "shop", Role: "dba",
 		DetailsHidden: "role \"dba\" may not",
 		Capacity: monitor.Capacity{Nominal: 6400, Used: 12, Advisory: 2, MaxLocksPerTransaction: 64, MaxConnections: 100,
 			Top: []monitor.SessionLoad{{Locks: 7, Session: monitor.Session{
@@ -184,11 +266,17 @@ func TestTheJSONFormIsStable(t *testing.T) {
 			Waiters: []monitor.Waiter{{Mode: monitor.Exclusive, WaitingSince: &then, WaitingEstimated: true,
 				Session: monitor.Session{
 					PID: 4711, User: "app", Database: "shop", Application: "payroll (pglock 1f3a9c42)", Process: "1f3a9c42",
-					Identity: &object, Client: "192.0.2.7:49152",
+					Identity: &object, Client: "192.0.2.7:49152", BackendType: "client backend",
 					State: "active", StateSince: &then, Query: "SELECT 1", Since: &then, TransactionSince: &then,
 					XminAge: age(99), WaitEventType: "Lock", WaitEvent: "advisory", Hidden: []string{"query"}},
 				BlockedBy: []monitor.Blocker{{GID: "tx-1", Kind: monitor.Hard}}}},
 		}},
+		OtherWaits: []monitor.OtherWait{{
+			Lock: monitor.OtherLock{Type: "tuple", DatabaseOID: 16384, Database: "shop", Relation: 16400, Schema: "public",
+				Name: "orders", Page: &page, Tuple: &tuple},
+			Waiter: monitor.Waiter{Mode: monitor.Exclusive, Session: other, BlockedBy: []monitor.Blocker{}},
+		}},
+		OtherSessions: []monitor.Session{other},
 	}
 	text, err := json.MarshalIndent(s, "", "  ")
 	check(t, err)

@@ -6,11 +6,12 @@ type Option func(*options)
 type options struct {
 	names   *Names
 	trusted []string
+	wanted  []int32
 	copied  *copiedNames // nil: each Take makes its own
 }
 
 func newOptions(opts []Option) options {
-	o := options{names: &Names{}}
+	o := options{names: &Names{}, wanted: []int32{}}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -44,4 +45,11 @@ func WithTrustedOwner(roles ...string) Option {
 func ReuseCopy() Option {
 	copied := &copiedNames{}
 	return func(o *options) { o.copied = copied }
+}
+
+// WithSession has a snapshot also show sessions that have nothing to do with advisory locks, by their process IDs: they
+// are in [Snapshot.OtherSessions], and what they wait for and keep others from is in the wait graph. The leader of a
+// parallel worker is there too. Process IDs that are no session's are passed over.
+func WithSession(pids ...int32) Option {
+	return func(o *options) { o.wanted = append(o.wanted, pids...) }
 }

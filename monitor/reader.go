@@ -61,8 +61,8 @@ func (r reader) read(ctx context.Context, o options) (tables, error) {
 	err := r.sendTo(ctx, readOne(&t.server), func(batch *pgx.Batch) {
 		trusted := append([]string{}, o.trusted...)
 		batch.Queue(trust.Untrusted, trusted, []string{"names"}).Query(readAll(&findings))
-		batch.Queue(monitordb.Locks, topSessions).Query(readAll(&t.rows))
-		batch.Queue(monitordb.Blockers).Query(readAll(&t.blockers))
+		batch.Queue(monitordb.Locks, o.wanted, topSessions).Query(readAll(&t.rows))
+		batch.Queue(monitordb.Blockers, o.wanted).Query(readAll(&t.blockers))
 	})
 	if refusal := refused(err); t.rows != nil && refusal != nil && refusal.Code == queryCanceled && ctx.Err() == nil {
 		t.blockers, t.noBlockers = nil, fmt.Sprintf("pg_blocking_pids: %s", refusal.Message)

@@ -17,7 +17,7 @@ import (
 // Fields of a Session that the server may not tell, as JSON names them.
 var (
 	// detailFields are for members of pg_read_all_stats, and for sessions of a role that one is a member of.
-	detailFields = []string{"client", "state", "state_since", "query", "session_since", "transaction_since",
+	detailFields = []string{"client", "backend_type", "leader_pid", "state", "state_since", "query", "session_since", "transaction_since",
 		"xmin_age", "xid_age", "wait_event_type", "wait_event"}
 	// sessionFields are unknown of a session that pg_stat_activity does not list.
 	sessionFields = append([]string{"user", "application"}, detailFields...)
@@ -71,6 +71,7 @@ func visibleSession(row monitordb.LocksRow) Session {
 	}
 	session.Client = client(row.ClientAddr, row.ClientPort)
 	session.State, session.StateSince = row.State.String, instant(row.StateChange)
+	session.BackendType, session.LeaderPID = row.BackendType.String, leaderOf(row)
 	session.Query = row.Query.String
 	session.Since, session.TransactionSince = instant(row.BackendStart), instant(row.XactStart)
 	session.XminAge, session.XIDAge = number(row.XminAge), number(row.XidAge)

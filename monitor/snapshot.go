@@ -21,6 +21,8 @@ type Snapshot struct {
 	TakenAt time.Time `json:"taken_at"`
 	// ServerVersion is the server's version as it writes it, such as "15.4" or "16.1 (Debian 16.1-1)".
 	ServerVersion string `json:"server_version"`
+	// Server says which server answered.
+	Server Server `json:"server"`
 	// Database is the database that was connected to. The name registry of no other is read.
 	Database string `json:"database"`
 	// Role is the role that looked.
@@ -40,6 +42,22 @@ type Snapshot struct {
 	Cycles []Cycle `json:"cycles"`
 	// Locks are the locks that are held or waited for: those of Database first, then by database, space and number.
 	Locks []Lock `json:"locks"`
+	// OtherWaits are waits for locks that are not advisory locks, as far as they are part of the wait graph: from the
+	// sessions that hold or wait for an advisory lock, or were asked for ([WithSession]), all edges are followed, to
+	// those in the way and to those behind, and so on. They are in the order of the process IDs.
+	OtherWaits []OtherWait `json:"other_waits"`
+	// OtherSessions are the sessions and prepared transactions of the wait graph that neither hold nor wait for an
+	// advisory lock, and those that were asked for, in the order of their process IDs.
+	OtherSessions []Session `json:"other_sessions"`
+}
+
+// Server says which server answered, as it says itself: an address behind which there are several tells less.
+type Server struct {
+	// Host is the address on which the server took the connection; empty for a Unix socket. Port is the server's port.
+	Host string `json:"host"`
+	Port int32  `json:"port"`
+	// InRecovery says that it is a standby. Its advisory locks are its own: those of the primary are not seen there.
+	InRecovery bool `json:"in_recovery"`
 }
 
 // FormatVersion is the version of the JSON form of a [Snapshot].
@@ -143,7 +161,7 @@ type Waiter struct {
 	WaitingEstimated bool `json:"waiting_estimated"`
 	Session
 	// BlockedBy are the sessions that have to go ahead of this one, in the order of their process IDs: exactly those
-	// that pg_blocking_pids names, each once.
+	// that pg_blocking_pids names, each once, less those that came or went as the snapshot was taken.
 	BlockedBy []Blocker `json:"blocked_by"`
 }
 
@@ -172,6 +190,11 @@ type Session struct {
 	Identity *int32 `json:"identity"`
 	// Client is the client's address and port, such as "192.0.2.7:49152", or "[local]" for a Unix socket.
 	Client string `json:"client"`
+	// BackendType is what kind of process it is, as pg_stat_activity writes it: "client backend", "autovacuum worker".
+	BackendType string `json:"backend_type"`
+	// LeaderPID is the session that a parallel worker works for; 0 for all others. In the wait graph the leader stands for
+	// its workers, so they are not in it.
+	LeaderPID int32 `json:"leader_pid"`
 	// State is what the session does, as pg_stat_activity writes it: "active", "idle", "idle in transaction"; "disabled"
 	// when track_activities is off.
 	State string `json:"state"`
@@ -215,10 +238,10 @@ type Blocker struct {
 type BlockKind string
 
 const (
-	// Hard: it holds the lock in a mode that conflicts with what the waiter wants.
+	// Hard means that it holds the lock in a mode that conflicts with what the waiter wants.
 	Hard BlockKind = "hard"
-	// Soft: it does not hold the lock so, but waits for it in a conflicting mode, ahead in the queue. A blocker whose
-	// lock was not seen any more is called soft too.
+	// Soft means that it does not hold the lock so, but waits for it in a conflicting mode, ahead in the queue. A blocker
+	// whose lock was not seen any more is called soft too.
 	Soft BlockKind = "soft"
 )
 

@@ -10,7 +10,7 @@
 -- application have to be the same, and it has to hold all the keys that were shown.
 -- name: SignalSession :one
 WITH session AS MATERIALIZED (
-    SELECT a.pid, a.usename, a.application_name, a.backend_start
+    SELECT a.pid, a.usename, a.application_name, a.backend_start, a.backend_type
     FROM pg_catalog.pg_stat_activity AS a
     WHERE a.pid = @pid::int4
 ), held AS MATERIALIZED (
@@ -34,6 +34,7 @@ SELECT (CASE
                         EXCEPT
                         SELECT h.number, h.objsubid, h.database FROM held AS h)
             THEN 'other'
+        WHEN EXISTS (SELECT FROM session AS s WHERE s.backend_type = ANY (@auxiliary::text[])) THEN 'auxiliary'
         WHEN @terminate::bool AND (SELECT pg_catalog.pg_terminate_backend(s.pid) FROM session AS s) THEN 'sent'
         WHEN NOT @terminate::bool AND (SELECT pg_catalog.pg_cancel_backend(s.pid) FROM session AS s) THEN 'sent'
         ELSE 'gone' END)::text AS verdict;
@@ -44,7 +45,7 @@ SELECT (CASE
 SELECT (s.pid IS NOT NULL)::bool AS alive,
        s.state_change,
        EXISTS (SELECT FROM pg_catalog.pg_locks AS l
-               WHERE l.locktype = 'advisory' AND NOT l.granted AND l.pid = s.pid) AS waits
+               WHERE NOT l.granted AND l.pid = s.pid) AS waits
 FROM (SELECT 1) AS one
 LEFT JOIN pg_catalog.pg_stat_activity AS s
     ON s.pid = @pid::int4

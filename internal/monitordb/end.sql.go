@@ -15,7 +15,7 @@ const SessionRemains = `-- name: SessionRemains :one
 SELECT (s.pid IS NOT NULL)::bool AS alive,
        s.state_change,
        EXISTS (SELECT FROM pg_catalog.pg_locks AS l
-               WHERE l.locktype = 'advisory' AND NOT l.granted AND l.pid = s.pid) AS waits
+               WHERE NOT l.granted AND l.pid = s.pid) AS waits
 FROM (SELECT 1) AS one
 LEFT JOIN pg_catalog.pg_stat_activity AS s
     ON s.pid = $1::int4
@@ -67,7 +67,7 @@ func (q *Queries) SignalRights(ctx context.Context, pid int32) (SignalRightsRow,
 const SignalSession = `-- name: SignalSession :one
 
 WITH session AS MATERIALIZED (
-    SELECT a.pid, a.usename, a.application_name, a.backend_start
+    SELECT a.pid, a.usename, a.application_name, a.backend_start, a.backend_type
     FROM pg_catalog.pg_stat_activity AS a
     WHERE a.pid = $1::int4
 ), held AS MATERIALIZED (
@@ -91,8 +91,9 @@ SELECT (CASE
                         EXCEPT
                         SELECT h.number, h.objsubid, h.database FROM held AS h)
             THEN 'other'
-        WHEN $8::bool AND (SELECT pg_catalog.pg_terminate_backend(s.pid) FROM session AS s) THEN 'sent'
-        WHEN NOT $8::bool AND (SELECT pg_catalog.pg_cancel_backend(s.pid) FROM session AS s) THEN 'sent'
+        WHEN EXISTS (SELECT FROM session AS s WHERE s.backend_type = ANY ($8::text[])) THEN 'auxiliary'
+        WHEN $9::bool AND (SELECT pg_catalog.pg_terminate_backend(s.pid) FROM session AS s) THEN 'sent'
+        WHEN NOT $9::bool AND (SELECT pg_catalog.pg_cancel_backend(s.pid) FROM session AS s) THEN 'sent'
         ELSE 'gone' END)::text AS verdict
 `
 
@@ -104,6 +105,7 @@ type SignalSessionParams struct {
 	Numbers     []int64
 	Spaces      []int16
 	Databases   []int64
+	Auxiliary   []string
 	Terminate   bool
 }
 
@@ -125,6 +127,7 @@ func (q *Queries) SignalSession(ctx context.Context, arg SignalSessionParams) (s
 		arg.Numbers,
 		arg.Spaces,
 		arg.Databases,
+		arg.Auxiliary,
 		arg.Terminate,
 	)
 	var verdict string

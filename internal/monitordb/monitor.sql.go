@@ -13,25 +13,63 @@ import (
 )
 
 const Blockers = `-- name: Blockers :many
-SELECT l.database, l.classid, l.objid, l.objsubid, l.pid,
-       pg_catalog.pg_blocking_pids(l.pid)::int4[] AS blockers
-FROM pg_catalog.pg_locks AS l
-WHERE l.locktype = 'advisory' AND NOT l.granted
+WITH RECURSIVE locks AS MATERIALIZED (
+    SELECT l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid, l.classid, l.objid, l.objsubid, l.virtualtransaction, l.pid, l.mode, l.granted, l.fastpath, l.waitstart FROM pg_catalog.pg_locks AS l
+),
+others AS MATERIALIZED (
+    SELECT l.pid, l.granted,
+           COALESCE(l.pid::text, l.virtualtransaction)::text COLLATE "C" AS owner,
+           pg_catalog.concat_ws('/', l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid,
+                                l.transactionid, l.classid, l.objid, l.objsubid)::text COLLATE "C" AS target
+    FROM locks AS l
+    WHERE l.locktype IN (SELECT w.locktype FROM locks AS w WHERE NOT w.granted AND w.locktype <> 'advisory')
+),
+contended AS MATERIALIZED (
+    SELECT o.pid, o.granted, o.owner, o.target FROM others AS o
+    WHERE o.target IN (SELECT w.target FROM others AS w WHERE NOT w.granted)
+),
+workers AS MATERIALIZED (
+    SELECT a.pid::text COLLATE "C" AS owner, a.leader_pid::text COLLATE "C" AS leader
+    FROM pg_catalog.pg_stat_activity AS a
+    WHERE a.leader_pid IS NOT NULL AND a.leader_pid <> a.pid AND EXISTS (SELECT FROM contended)
+),
+links AS MATERIALIZED (
+    SELECT c.owner AS here, c.target AS there FROM contended AS c
+    UNION ALL SELECT c.target, c.owner FROM contended AS c
+    UNION ALL SELECT w.owner, w.leader FROM workers AS w
+    UNION ALL SELECT w.leader, w.owner FROM workers AS w
+),
+chain (node) AS (
+    SELECT COALESCE(l.pid::text, l.virtualtransaction)::text COLLATE "C"
+    FROM locks AS l
+    WHERE (l.locktype = 'advisory' OR l.pid = ANY ($1::int4[])) AND EXISTS (SELECT FROM contended)
+    UNION
+    SELECT k.there FROM chain AS c JOIN links AS k ON k.here = c.node
+)
+SELECT w.target::text AS target, w.database, w.classid, w.objid, w.objsubid, w.pid::int4 AS pid,
+       pg_catalog.pg_blocking_pids(w.pid)::int4[] AS blockers
+FROM (SELECT '' AS target, l.database, l.classid, l.objid, l.objsubid, l.pid
+      FROM locks AS l WHERE l.locktype = 'advisory' AND NOT l.granted
+      UNION ALL
+      SELECT c.target, NULL, NULL, NULL, NULL, c.pid
+      FROM contended AS c WHERE NOT c.granted AND c.owner IN (SELECT h.node FROM chain AS h)) AS w
 `
 
 type BlockersRow struct {
+	Target   string
 	Database pgtype.Uint32
 	Classid  pgtype.Uint32
 	Objid    pgtype.Uint32
 	Objsubid pgtype.Int2
-	Pid      pgtype.Int4
+	Pid      int32
 	Blockers []int32
 }
 
-// Whom the waiters wait for. pg_blocking_pids keeps the lock manager busy for a moment, so it is called for waiters
-// only (https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-INFO-SESSION).
-func (q *Queries) Blockers(ctx context.Context) ([]BlockersRow, error) {
-	rows, err := q.db.Query(ctx, Blockers)
+// Whom the waiters wait for: those for advisory locks, and those that the statement Locks would follow. pg_blocking_pids
+// keeps the lock manager busy for a moment, so it is called for nobody else
+// (https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-INFO-SESSION).
+func (q *Queries) Blockers(ctx context.Context, wanted []int32) ([]BlockersRow, error) {
+	rows, err := q.db.Query(ctx, Blockers, wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -40,6 +78,7 @@ func (q *Queries) Blockers(ctx context.Context) ([]BlockersRow, error) {
 	for rows.Next() {
 		var i BlockersRow
 		if err := rows.Scan(
+			&i.Target,
 			&i.Database,
 			&i.Classid,
 			&i.Objid,
@@ -73,7 +112,10 @@ SELECT pg_catalog.pg_stat_clear_snapshot()::text AS cleared,
        current_user::text AS role,
        pg_catalog.current_setting('max_locks_per_transaction')::int8 AS max_locks_per_transaction,
        pg_catalog.current_setting('max_connections')::int8 AS max_connections,
-       pg_catalog.current_setting('max_prepared_transactions')::int8 AS max_prepared_transactions
+       pg_catalog.current_setting('max_prepared_transactions')::int8 AS max_prepared_transactions,
+       COALESCE(pg_catalog.host(pg_catalog.inet_server_addr()), '')::text AS host,
+       pg_catalog.current_setting('port')::int4 AS port,
+       pg_catalog.pg_is_in_recovery()::bool AS in_recovery
 `
 
 type LimitParams struct {
@@ -93,6 +135,9 @@ type LimitRow struct {
 	MaxLocksPerTransaction  int64
 	MaxConnections          int64
 	MaxPreparedTransactions int64
+	Host                    string
+	Port                    int32
+	InRecovery              bool
 }
 
 // Says which server this is, and keeps the statements behind it in the same transaction from being a burden: one that
@@ -115,12 +160,15 @@ func (q *Queries) Limit(ctx context.Context, arg LimitParams) (LimitRow, error) 
 		&i.MaxLocksPerTransaction,
 		&i.MaxConnections,
 		&i.MaxPreparedTransactions,
+		&i.Host,
+		&i.Port,
+		&i.InRecovery,
 	)
 	return i, err
 }
 
 const Locks = `-- name: Locks :many
-WITH locks AS MATERIALIZED (
+WITH RECURSIVE locks AS MATERIALIZED (
     SELECT l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid, l.classid, l.objid,
            l.objsubid, l.mode, l.granted, l.pid,
            -- A prepared transaction has no pid, but a virtual transaction for ever, unlike sessions.
@@ -129,18 +177,57 @@ WITH locks AS MATERIALIZED (
            -- Other locks take no place in the lock table.
            NOT l.fastpath AND l.mode <> 'SIReadLock' AS shared,
            -- PostgreSQL 13 has no waitstart.
-           CASE WHEN NOT l.granted AND l.locktype = 'advisory'
+           CASE WHEN NOT l.granted
                 THEN (pg_catalog.to_jsonb(l) ->> 'waitstart')::timestamptz END AS waiting_since
     FROM pg_catalog.pg_locks AS l
     -- This statement locks what it reads.
     WHERE l.locktype = 'advisory' OR l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()
 ),
-owners AS (
+others AS MATERIALIZED (
+    SELECT l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid, l.classid, l.objid, l.objsubid, l.mode, l.granted, l.pid, l.owner, l.number, l.shared, l.waiting_since, pg_catalog.concat_ws('/', l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid,
+                                     l.transactionid, l.classid, l.objid, l.objsubid)::text COLLATE "C" AS target
+    FROM locks AS l
+    WHERE l.locktype IN (SELECT w.locktype FROM locks AS w WHERE NOT w.granted AND w.locktype <> 'advisory')
+),
+contended AS MATERIALIZED (
+    SELECT o.locktype, o.database, o.relation, o.page, o.tuple, o.virtualxid, o.transactionid, o.classid, o.objid, o.objsubid, o.mode, o.granted, o.pid, o.owner, o.number, o.shared, o.waiting_since, o.target FROM others AS o
+    WHERE o.target IN (SELECT w.target FROM others AS w WHERE NOT w.granted)
+),
+workers AS MATERIALIZED (
+    SELECT a.pid::text COLLATE "C" AS owner, a.leader_pid::text COLLATE "C" AS leader
+    FROM pg_catalog.pg_stat_activity AS a
+    WHERE a.leader_pid IS NOT NULL AND a.leader_pid <> a.pid AND EXISTS (SELECT FROM contended)
+),
+links AS MATERIALIZED (
+    SELECT c.owner AS here, c.target AS there FROM contended AS c
+    UNION ALL SELECT c.target, c.owner FROM contended AS c
+    UNION ALL SELECT w.owner, w.leader FROM workers AS w
+    UNION ALL SELECT w.leader, w.owner FROM workers AS w
+),
+chain (node) AS (
+    SELECT l.owner FROM locks AS l
+    WHERE (l.locktype = 'advisory' OR l.pid = ANY ($1::int4[])) AND EXISTS (SELECT FROM contended)
+    UNION
+    SELECT k.there FROM chain AS c JOIN links AS k ON k.here = c.node
+),
+wanted AS MATERIALIZED (
+    SELECT pg_catalog.unnest(ARRAY[a.pid, a.leader_pid]) AS pid FROM pg_catalog.pg_stat_activity AS a
+    WHERE pg_catalog.cardinality($1::int4[]) > 0 AND a.pid = ANY ($1::int4[])
+),
+present AS (
     SELECT l.owner, min(l.pid)::int4 AS pid, bool_or(l.locktype = 'advisory') AS advisory,
-           count(*) FILTER (WHERE l.shared) AS entries,
-           pg_catalog.row_number() OVER (ORDER BY count(*) FILTER (WHERE l.shared) DESC) AS rank
+           count(*) FILTER (WHERE l.shared) AS entries
     FROM locks AS l
     GROUP BY l.owner
+),
+owners AS (
+    SELECT p.owner, p.pid, p.advisory, p.entries,
+           pg_catalog.row_number() OVER (ORDER BY p.entries DESC) <= $2::int8 AND p.entries > 0 AS top
+    FROM present AS p
+    UNION ALL
+    SELECT w.pid::text COLLATE "C", w.pid, false, 0, false
+    FROM wanted AS w
+    WHERE NOT EXISTS (SELECT FROM present AS p WHERE p.pid = w.pid)
 ),
 held AS (
     SELECT l.owner, l.database, l.objsubid, l.mode, l.granted, min(l.waiting_since) AS waiting_since,
@@ -151,25 +238,26 @@ held AS (
     GROUP BY l.owner, l.database, l.objsubid, l.mode, l.granted
 ),
 prepared AS (
-    SELECT l.owner, p.gid, p.owner AS role, p.prepared, pg_catalog.age(p.transaction)::int8 AS xid_age
+    SELECT l.owner, p.gid, p.owner AS role, p.prepared, p.database, pg_catalog.age(p.transaction)::int8 AS xid_age
     FROM locks AS l
     JOIN pg_catalog.pg_prepared_xacts AS p ON p.transaction = l.transactionid
     WHERE l.locktype = 'transactionid' AND l.pid IS NULL
 ),
 sessions AS (
     SELECT o.owner, o.pid, o.entries, h.database, h.objsubid, h.mode, h.granted, h.waiting_since, h.numbers,
-           COALESCE(d.datname, a.datname) AS datname,
+           COALESCE(d.datname, a.datname, x.database) AS datname,
            x.gid, x.role, x.prepared, COALESCE(x.xid_age, pg_catalog.age(a.backend_xid)::int8) AS xid_age,
            pg_catalog.age(a.backend_xmin)::int8 AS xmin_age,
            a.pid AS session_pid, a.usename, a.application_name, a.client_addr, a.client_port, a.state, a.state_change,
-           a.query, a.backend_start, a.xact_start, a.wait_event_type, a.wait_event,
+           a.query, a.backend_start, a.xact_start, a.wait_event_type, a.wait_event, a.backend_type, a.leader_pid,
+           o.pid IN (SELECT w.pid FROM wanted AS w) AS wanted,
            pg_catalog.row_number() OVER () AS nth
     FROM owners AS o
     LEFT JOIN held AS h ON h.owner = o.owner
     LEFT JOIN prepared AS x ON x.owner = o.owner
     LEFT JOIN pg_catalog.pg_database AS d ON d.oid = h.database
     LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid = o.pid AND COALESCE(h.nth, 1) = 1
-    WHERE o.advisory OR (o.rank <= $1::int8 AND o.entries > 0)
+    WHERE o.advisory OR o.top OR o.pid IN (SELECT w.pid FROM wanted AS w) OR o.owner IN (SELECT c.node FROM chain AS c)
 ),
 connected AS (
     SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database()
@@ -187,6 +275,18 @@ registry AS MATERIALIZED (
     LEFT JOIN pg_catalog.pg_namespace AS n ON n.nspname = 'pglock'
     LEFT JOIN pg_catalog.pg_class AS r ON r.relnamespace = n.oid AND r.relname = 'names'
 ),
+chained AS (
+    SELECT c.owner, c.target, c.locktype, c.database::int8 AS database_oid, d.datname AS database,
+           c.relation::int8 AS relation, c.page, c.tuple, c.virtualxid, c.transactionid::text AS transactionid,
+           c.classid::int8 AS classid, c.objid::int8 AS objid, c.objsubid, c.mode, c.granted, c.waiting_since,
+           n.nspname AS schema, r.relname AS name
+    FROM contended AS c
+    LEFT JOIN pg_catalog.pg_database AS d ON d.oid = c.database
+    LEFT JOIN pg_catalog.pg_class AS r ON r.oid = COALESCE(c.relation, c.classid)
+        AND (c.database = 0 OR d.datname = pg_catalog.current_database())
+    LEFT JOIN pg_catalog.pg_namespace AS n ON n.oid = r.relnamespace
+    WHERE c.owner IN (SELECT h.node FROM chain AS h)
+),
 facts AS MATERIALIZED (
     SELECT g.schema_exists, g.ours, g.readable, g.names_oid, g.plain, (SELECT d.oid FROM connected AS d) AS connected_oid,
            (SELECT count(*) FROM (
@@ -199,7 +299,8 @@ facts AS MATERIALIZED (
                   FROM locks AS l JOIN connected AS d ON d.oid = l.database
                   WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid = 16185446) AS t
             JOIN pg_catalog.pg_class AS c ON c.oid = t.oid
-            JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace) AS repacked
+            JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace) AS repacked,
+           (SELECT pg_catalog.json_agg(pg_catalog.row_to_json(c)) FROM chained AS c) AS chained
     FROM registry AS g
 )
 SELECT f.schema_exists::bool AS schema_exists, f.ours::bool AS ours, f.readable::bool AS readable,
@@ -207,15 +308,22 @@ SELECT f.schema_exists::bool AS schema_exists, f.ours::bool AS ours, f.readable:
        f.connected_oid::oid AS connected_oid,
        f.other_entries::int8 AS other_entries,
        CASE WHEN COALESCE(s.nth, 1) = 1 THEN f.repacked END::json AS repacked,
+       CASE WHEN COALESCE(s.nth, 1) = 1 THEN f.chained END::json AS chained,
        COALESCE(s.owner, '')::text AS owner, s.pid, s.entries, s.database, s.objsubid, s.mode, s.granted,
        s.waiting_since::timestamptz AS waiting_since,
        s.numbers::int8[] AS numbers, s.datname, s.gid, s.role, s.prepared,
        s.xid_age, s.xmin_age,
        s.session_pid, s.usename, s.application_name, s.client_addr, s.client_port, s.state, s.state_change, s.query,
-       s.backend_start, s.xact_start, s.wait_event_type, s.wait_event
+       s.backend_start, s.xact_start, s.wait_event_type, s.wait_event, s.backend_type, s.leader_pid,
+       COALESCE(s.wanted, false)::bool AS wanted
 FROM facts AS f
 LEFT JOIN sessions AS s ON true
 `
+
+type LocksParams struct {
+	Wanted []int32
+	Top    int64
+}
 
 type LocksRow struct {
 	SchemaExists    bool
@@ -226,6 +334,7 @@ type LocksRow struct {
 	ConnectedOid    pgtype.Uint32
 	OtherEntries    int64
 	Repacked        []byte
+	Chained         []byte
 	Owner           string
 	Pid             pgtype.Int4
 	Entries         pgtype.Int8
@@ -253,17 +362,26 @@ type LocksRow struct {
 	XactStart       pgtype.Timestamptz
 	WaitEventType   pgtype.Text
 	WaitEvent       pgtype.Text
+	BackendType     pgtype.Text
+	LeaderPid       pgtype.Int4
+	Wanted          bool
 }
 
 // All that there is to know of advisory locks but who waits for whom, in every database of the server, from one reading
 // of pg_locks. A row is a session or prepared transaction with the locks of one database and space that it holds, or
 // waits for, in one mode. Its first row also has what pg_stat_activity knows of it, and the first row of all what
-// there is only once. Sessions without advisory locks are there when they have more locks than most.
+// there is only once. Sessions without advisory locks are there when they have more locks than most, when they are
+// wanted, and when other locks connect them with those that have some: from an advisory session the statement follows
+// every lock that is waited for to all that hold it or wait for it, and so on. That may be more than the wait graph,
+// since it does not look at modes, and never less.
 //
+// What is not an advisory lock, if such a lock is waited for at all, and of the kinds that are.
+// A parallel worker belongs to its leader.
 // A prepared transaction always holds the lock of its own transaction ID too, which leads to its identifier.
 // The catalogs are asked, since to_regclass raises an error where the role has no rights on the schema.
-func (q *Queries) Locks(ctx context.Context, top int64) ([]LocksRow, error) {
-	rows, err := q.db.Query(ctx, Locks, top)
+// The other locks of the chain. Only relations of the connected database have names that can be found.
+func (q *Queries) Locks(ctx context.Context, arg LocksParams) ([]LocksRow, error) {
+	rows, err := q.db.Query(ctx, Locks, arg.Wanted, arg.Top)
 	if err != nil {
 		return nil, err
 	}
@@ -280,6 +398,7 @@ func (q *Queries) Locks(ctx context.Context, top int64) ([]LocksRow, error) {
 			&i.ConnectedOid,
 			&i.OtherEntries,
 			&i.Repacked,
+			&i.Chained,
 			&i.Owner,
 			&i.Pid,
 			&i.Entries,
@@ -307,6 +426,9 @@ func (q *Queries) Locks(ctx context.Context, top int64) ([]LocksRow, error) {
 			&i.XactStart,
 			&i.WaitEventType,
 			&i.WaitEvent,
+			&i.BackendType,
+			&i.LeaderPid,
+			&i.Wanted,
 		); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,384 @@
+package monitor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// blocked lets conn wait for whatever lock a statement needs, until the test ends. Errors are none of its business: a
+// wait can also end with the lock or with a deadlock.
+func blocked(t testing.TB, db *testenv.DB, conn *pgx.Conn, statement string) int32 {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = conn.Exec(ctx, statement)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	pid, admin := pidOf(conn), db.Pool(t)
+	testenv.WaitUntil(t, statement+" waits", func() bool {
+		var waits bool
+		check(t, admin.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks l LEFT JOIN pg_stat_activity a USING (pid) "+
+			"WHERE NOT l.granted AND $1 IN (l.pid, a.leader_pid))", pid).Scan(&waits))
+		return waits
+	})
+	return pid
+}
+
+// scene has sessions at rest: none of them does anything before the test ends.
+type scene struct {
+	*testing.T
+	db *testenv.DB
+}
+
+func (s scene) session(statements ...string) *pgx.Conn { return session(s.T, s.db, statements...) }
+
+func (s scene) waits(statement string, before ...string) int32 {
+	return blocked(s.T, s.db, s.session(before...), statement)
+}
+
+const patience = "SET deadlock_timeout = '1h'"
+
+var chainScenes = map[string]func(scene){
+	"advisory locks alone": func(s scene) {
+		s.session("SELECT pg_advisory_lock(1)")
+		s.waits("SELECT pg_advisory_lock_shared(1)")
+		s.waits("SELECT pg_advisory_lock_shared(1)")
+		s.waits("SELECT pg_advisory_lock(1)")
+	},
+	"a holder behind a table lock": func(s scene) {
+		s.session("BEGIN", "LOCK TABLE t")
+		s.waits("SELECT * FROM t", "SELECT pg_advisory_lock(3333)")
+		s.waits("SELECT pg_advisory_lock(3333)")
+	},
+	"waiters for a row and for a lock": func(s scene) {
+		s.session("SELECT pg_advisory_lock(5555)", "BEGIN", "UPDATE t SET v = 1 WHERE id = 1")
+		for range 3 {
+			s.waits("UPDATE t SET v = 2 WHERE id = 1")
+		}
+		s.waits("SELECT pg_advisory_lock(5555)")
+	},
+	"a chain of FOR UPDATE": func(s scene) {
+		s.session("BEGIN", "SELECT * FROM t WHERE id = 1 FOR UPDATE")
+		s.waits("SELECT * FROM t WHERE id = 1 FOR UPDATE", "BEGIN", "SELECT * FROM t WHERE id = 2 FOR UPDATE")
+		s.waits("SELECT * FROM t WHERE id = 2 FOR UPDATE", "BEGIN", "SELECT pg_advisory_xact_lock(7, -42)")
+		s.waits("SELECT pg_advisory_lock_shared(7, -42)")
+	},
+	"shared rows": func(s scene) {
+		s.session("BEGIN", "SELECT * FROM t WHERE id = 1 FOR SHARE", "SELECT pg_advisory_lock(1)")
+		s.session("BEGIN", "SELECT * FROM t WHERE id = 1 FOR KEY SHARE")
+		s.waits("DELETE FROM t WHERE id = 1")
+		s.waits("SELECT * FROM t WHERE id = 1 FOR UPDATE")
+		s.waits("SELECT * FROM t WHERE id = 1 FOR NO KEY UPDATE", "SELECT pg_advisory_lock(2)")
+	},
+	"DDL behind idle in transaction, and readers behind the DDL": func(s scene) {
+		s.session("SELECT pg_advisory_lock(1)", "BEGIN", "SELECT * FROM t")
+		s.waits("ALTER TABLE t ADD w int")
+		s.waits("SELECT * FROM t")
+		s.waits("INSERT INTO t VALUES (9)", "SELECT pg_advisory_lock(2)")
+		s.waits("SELECT pg_advisory_lock(2)")
+	},
+	"table locks in every mode": func(s scene) {
+		s.session("SELECT pg_advisory_lock(1)", "BEGIN", "LOCK TABLE t IN ROW EXCLUSIVE MODE")
+		s.session("BEGIN", "LOCK TABLE t IN ROW SHARE MODE")
+		for _, mode := range []string{"SHARE", "SHARE ROW EXCLUSIVE", "EXCLUSIVE", "ACCESS EXCLUSIVE", "ACCESS SHARE",
+			"ROW SHARE", "ROW EXCLUSIVE", "SHARE UPDATE EXCLUSIVE"} {
+			conn := s.session("BEGIN")
+			if mode == "ROW SHARE" || mode == "ACCESS SHARE" || mode == "ROW EXCLUSIVE" {
+				execute(s.T, conn, "SELECT pg_advisory_lock(2), 1")
+				execute(s.T, conn, "SELECT pg_advisory_unlock(2)")
+			}
+			blocked(s.T, s.db, conn, "LOCK TABLE t IN "+mode+" MODE")
+		}
+	},
+	"a prepared transaction with a table": func(s scene) {
+		gid := s.db.Name()
+		s.session("BEGIN", "LOCK TABLE t", "PREPARE TRANSACTION '"+gid+"'")
+		s.Cleanup(func() { execute(s.T, s.db.Connect(s.T), "ROLLBACK PREPARED '"+gid+"'") })
+		s.waits("SELECT * FROM t", "SELECT pg_advisory_lock(1)")
+		s.waits("SELECT pg_advisory_lock(1)")
+	},
+	"two prepared transactions": func(s scene) {
+		for i, statement := range []string{"LOCK TABLE t IN SHARE MODE", "LOCK TABLE t IN ROW SHARE MODE"} {
+			gid := fmt.Sprint(s.db.Name(), i)
+			s.session("BEGIN", statement, "SELECT pg_advisory_xact_lock_shared(1)", "PREPARE TRANSACTION '"+gid+"'")
+			s.Cleanup(func() { execute(s.T, s.db.Connect(s.T), "ROLLBACK PREPARED '"+gid+"'") })
+		}
+		s.waits("LOCK TABLE t", "SELECT pg_advisory_lock(2)", "BEGIN")
+		s.waits("SELECT pg_advisory_lock(1)")
+	},
+	"a unique key": func(s scene) {
+		s.session("BEGIN", "INSERT INTO t VALUES (100)")
+		s.waits("INSERT INTO t VALUES (100)", "SELECT pg_advisory_lock(1)")
+		s.waits("SELECT pg_advisory_lock(1)")
+	},
+	"an index that is built concurrently": func(s scene) {
+		s.session("SELECT pg_advisory_lock(1)", "BEGIN", "INSERT INTO t VALUES (100)")
+		s.waits("CREATE INDEX CONCURRENTLY ON t (v)")
+		s.waits("LOCK TABLE t", "BEGIN")
+	},
+	"an index that waits for an old snapshot": func(s scene) {
+		s.session("SELECT pg_advisory_lock(1)", "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT * FROM other")
+		s.waits("CREATE INDEX CONCURRENTLY ON t (v)")
+	},
+	"an object": func(s scene) {
+		s.session("SELECT pg_advisory_lock(1)", "BEGIN", "CREATE TABLE app.t ()")
+		s.waits("DROP SCHEMA app")
+	},
+	"a shared object": func(s scene) {
+		s.session("SELECT pg_advisory_lock(1)", "BEGIN", "COMMENT ON DATABASE "+quoted(s.db.Name())+" IS 'x'")
+		s.waits("COMMENT ON DATABASE "+quoted(s.db.Name())+" IS 'y'", "SELECT pg_advisory_lock(2)")
+	},
+	"parallel workers that wait": func(s scene) {
+		s.session("BEGIN", "LOCK TABLE other")
+		s.waits("SELECT count(wait_for_other(id)) FROM t", "SELECT pg_advisory_lock(1)", "SET parallel_setup_cost = 0",
+			"SET parallel_tuple_cost = 0", "SET min_parallel_table_scan_size = 0", "SET parallel_leader_participation = off",
+			"SET max_parallel_workers_per_gather = 2")
+		s.waits("SELECT pg_advisory_lock(1)")
+	},
+	"a deadlock of a table and an advisory lock": func(s scene) {
+		first := s.session(patience, "SELECT pg_advisory_lock(1)", "BEGIN")
+		second := s.session(patience, "BEGIN", "LOCK TABLE t")
+		blocked(s.T, s.db, first, "LOCK TABLE t")
+		blocked(s.T, s.db, second, "SELECT pg_advisory_lock(1)")
+	},
+}
+
+func newScene(t *testing.T) scene {
+	db := testenv.Database(t)
+	execute(t, db.Pool(t), "CREATE TABLE t (id int PRIMARY KEY, v int)", "INSERT INTO t SELECT n FROM generate_series(1, 50) n",
+		"CREATE TABLE other ()", "CREATE SCHEMA app", "CREATE FUNCTION wait_for_other(int) RETURNS int LANGUAGE plpgsql "+
+			"PARALLEL SAFE AS 'BEGIN PERFORM FROM other; RETURN 1; END'")
+	return scene{t, db}
+}
+
+func TestChainEqualsPgBlockingPidsOnScenesAtRest(t *testing.T) {
+	for name, setUp := range chainScenes {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			setUp(s)
+			pool := s.db.Pool(t)
+			taken := take(t, pool)
+			got := graphOf(s.db, taken)
+			requireEqual(t, "edges of the whole wait graph", got, trueGraph(t, s.db))
+			if len(got) == 0 || slices.Contains(got, "") {
+				t.Errorf("the scene shows nothing: %q", got)
+			}
+			for id, n := range taken.Behind() {
+				if want := behindOf(taken, id); n != want {
+					t.Errorf("%d sessions are behind %v, want %d", n, id, want)
+				}
+			}
+		})
+	}
+}
+
+// graphOf writes the edges of all waits.
+func graphOf(db *testenv.DB, s *monitor.Snapshot) []string {
+	edges := []string{}
+	for wait := range s.Waits() {
+		for _, blocker := range wait.BlockedBy {
+			if wait.Database == db.Name() {
+				edges = append(edges, fmt.Sprintf("%d waits for %d", wait.PID, blocker.PID))
+			}
+		}
+	}
+	slices.Sort(edges)
+	return slices.Compact(edges) // a pid of 0 can stand for several prepared transactions, and a leader for its workers
+}
+
+// A worker waits for its leader.
+const selectGraph = `
+SELECT DISTINCT format('%s waits for %s', coalesce(a.leader_pid, a.pid), b.pid)
+FROM pg_stat_activity a, LATERAL unnest(pg_blocking_pids(a.pid)) AS b (pid)
+WHERE a.datname = $1`
+
+func trueGraph(t testing.TB, db *testenv.DB) []string {
+	t.Helper()
+	rows, err := db.Pool(t).Query(t.Context(), selectGraph, db.Name())
+	check(t, err)
+	edges, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	check(t, err)
+	return edges
+}
+
+// behindOf counts by following the edges, one after the other.
+func behindOf(s *monitor.Snapshot, of monitor.SessionID) int {
+	behind := map[monitor.SessionID]bool{of: true}
+	for grown := true; grown; {
+		grown = false
+		for wait := range s.Waits() {
+			for _, blocker := range wait.BlockedBy {
+				if behind[blocker.ID()] && !behind[wait.ID()] {
+					behind[wait.ID()], grown = true, true
+				}
+			}
+		}
+	}
+	return len(behind) - 1
+}
+
+// What has nothing to do with advisory locks is not shown, not even to those with a lock on the same table.
+func TestChainLeavesOutWhatNoAdvisoryLockLeadsTo(t *testing.T) {
+	s := newScene(t)
+	s.session("SELECT pg_advisory_lock(1)", "BEGIN", "LOCK TABLE t IN ACCESS SHARE MODE")
+	writer := s.session("BEGIN", "LOCK TABLE t IN SHARE MODE")
+	waiter := s.waits("LOCK TABLE t IN ROW EXCLUSIVE MODE", "BEGIN")
+	pool := s.db.Pool(t)
+	if taken := take(t, pool); len(taken.OtherWaits) > 0 || len(taken.OtherSessions) > 0 {
+		t.Errorf("shown are %+v and %+v", taken.OtherWaits, taken.OtherSessions)
+	}
+	taken, err := monitor.Take(t.Context(), pool, monitor.WithSession(pidOf(writer), 1<<30))
+	check(t, err)
+	if len(taken.OtherWaits) != 1 || taken.OtherWaits[0].PID != waiter || len(taken.OtherSessions) != 2 ||
+		taken.OtherWaits[0].Lock.String() != "relation t" {
+		t.Errorf("when asked for, shown are %+v and %+v", taken.OtherWaits, taken.OtherSessions)
+	}
+}
+
+// The review's first scene: the root is who has the table, and it can be ended.
+func TestChainLeadsToTheRoot(t *testing.T) {
+	s := newScene(t)
+	owner := s.session("SET application_name = 'ddl-owner'", "BEGIN", "LOCK TABLE t")
+	job := s.waits("SELECT * FROM t", "SELECT pg_advisory_lock(3333)")
+	s.waits("SELECT pg_advisory_lock(3333)")
+	pool := s.db.Pool(t)
+	taken := take(t, pool)
+	c := inspect(t, pool, pidOf(owner))
+	if c.Application != "ddl-owner" || c.Behind != 2 || len(c.Holds) != 0 || len(c.OtherWaiters) != 1 ||
+		c.OtherWaiters[0].PID != job || c.OtherWaiters[0].Lock.String() != "relation t" {
+		t.Fatalf("the root is %+v", c)
+	}
+	if behind := taken.Behind()[monitor.SessionID{PID: job}]; behind != 1 {
+		t.Errorf("%d sessions are behind the job, want 1", behind)
+	}
+	o, err := monitor.Terminate(t.Context(), pool, c)
+	check(t, err)
+	if !o.Effective() || o.StillBlocks != 0 {
+		t.Errorf("the outcome is %+v", o)
+	}
+}
+
+// The review's second scene: one waits for the advisory lock, three for the row.
+func TestChainCountsWaitersForOtherLocks(t *testing.T) {
+	s := newScene(t)
+	holder := s.session("SELECT pg_advisory_lock(5555)", "BEGIN", "UPDATE t SET v = 1 WHERE id = 1")
+	first := s.waits("UPDATE t SET v = 2 WHERE id = 1")
+	s.waits("UPDATE t SET v = 2 WHERE id = 1")
+	s.waits("UPDATE t SET v = 2 WHERE id = 1")
+	s.waits("SELECT pg_advisory_lock(5555)")
+	pool := s.db.Pool(t)
+	c := inspect(t, pool, pidOf(holder))
+	if c.Behind != 4 || c.Waiting() != 1 {
+		t.Errorf("behind it are %d, and %d wait for its advisory locks: %+v", c.Behind, c.Waiting(), c)
+	}
+	w := inspect(t, pool, first)
+	if len(w.WaitsForOther) != 1 || w.WaitsForOther[0].Lock.Type != "transactionid" || len(w.OtherWaiters) == 0 {
+		t.Errorf("the first waiter is %+v", w)
+	}
+	o, err := monitor.Cancel(t.Context(), pool, w)
+	check(t, err)
+	if !o.Effective() || o.StillWaits {
+		t.Errorf("the outcome of cancelling the first waiter is %+v", o)
+	}
+}
+
+func TestChainSeesADeadlockThroughATable(t *testing.T) {
+	s := newScene(t)
+	chainScenes["a deadlock of a table and an advisory lock"](s)
+	taken := take(t, s.db.Pool(t))
+	cycle := onlyCycle(t, taken)
+	var keys []string
+	for _, step := range cycle.Steps {
+		keys = append(keys, step.Key)
+	}
+	if slices.Sort(keys); !cycle.Certain || !slices.Equal(keys, []string{"@1", "relation t"}) {
+		t.Errorf("the deadlock is %+v", cycle)
+	}
+}
+
+// Parallel workers are what their leader is, and an auxiliary process is nobody's to end.
+func TestChainTargets(t *testing.T) {
+	s := newScene(t)
+	chainScenes["parallel workers that wait"](s)
+	pool := s.db.Pool(t)
+	var worker, leader int32
+	check(t, pool.QueryRow(t.Context(), "SELECT pid, leader_pid FROM pg_stat_activity WHERE leader_pid IS NOT NULL "+
+		"AND datname = current_database() LIMIT 1").Scan(&worker, &leader))
+	taken, err := monitor.Take(t.Context(), pool, monitor.WithSession(worker))
+	check(t, err)
+	c, err := monitor.Inspect(taken, worker)
+	check(t, err)
+	if c.PID != leader || c.Binding.PID != leader || len(c.Holds) != 1 || len(c.WaitsForOther) != 1 {
+		t.Errorf("a worker of %d stands for %+v", leader, c)
+	}
+	idle := s.session()
+	check(t, pool.QueryRow(t.Context(), "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'").Scan(&worker))
+	taken, err = monitor.Take(t.Context(), pool, monitor.WithSession(worker, pidOf(idle)))
+	check(t, err)
+	wantError(t, taken, worker, monitor.ErrNotPermitted)
+	wantError(t, taken, 1<<30, monitor.ErrNoSession)
+	c, err = monitor.Inspect(taken, pidOf(idle))
+	check(t, err)
+	o, err := monitor.Terminate(t.Context(), pool, c)
+	check(t, err)
+	if !o.Ended {
+		t.Errorf("an idle session without locks: %+v", o)
+	}
+}
+
+// Whatever moves: no edge leads to a session that is not there, and none is invented.
+func TestChainOnAMovingServer(t *testing.T) {
+	s := newScene(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	for i := range 4 {
+		conn := s.session("SET lock_timeout = '50ms'")
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for ctx.Err() == nil {
+				_, _ = conn.Exec(context.Background(), fmt.Sprintf("SELECT pg_advisory_lock(%d)", i%2))
+				_, _ = conn.Exec(context.Background(), "BEGIN; UPDATE t SET v = 1 WHERE id = 1; SELECT pg_sleep(0.001); COMMIT")
+				_, _ = conn.Exec(context.Background(), "ROLLBACK; SELECT pg_advisory_unlock_all()")
+			}
+		}()
+	}
+	pool := s.db.Pool(t)
+	for range 50 {
+		taken := take(t, pool)
+		known := map[monitor.SessionID]bool{}
+		for session := range taken.Sessions() {
+			known[session.ID()] = true
+		}
+		for wait := range taken.Waits() {
+			for _, blocker := range wait.BlockedBy {
+				if !known[blocker.ID()] || !known[wait.ID()] || blocker.ID() == wait.ID() {
+					t.Errorf("an edge from %v to %v leads nowhere", wait.ID(), blocker.ID())
+				}
+			}
+		}
+	}
+	cancel()
+	for range 4 {
+		<-done
+	}
+}
+
+func wantError(t testing.TB, s *monitor.Snapshot, pid int32, want error) {
+	t.Helper()
+	if _, err := monitor.Inspect(s, pid); !errors.Is(err, want) {
+		t.Errorf("process %d: %v, want %v", pid, err, want)
+	}
+}
