@@ -13,7 +13,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-var details = []string{"client", "state", "state_since", "query", "session_since", "transaction_since",
+var details = []string{"client", "backend_type", "leader_pid", "state", "state_since", "query", "session_since", "transaction_since",
 	"xmin_age", "xid_age", "wait_event_type", "wait_event"}
 
 func TestASessionIsDescribed(t *testing.T) {

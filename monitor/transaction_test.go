@@ -33,7 +33,7 @@ type slowServer struct{ monitor.DBTX }
 func (s slowServer) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
 	for _, query := range batch.QueuedQueries {
 		if query.SQL == monitordb.Blockers {
-			query.SQL = "SELECT pg_sleep(3600)"
+			query.SQL, query.Arguments = "SELECT pg_sleep(3600)", nil
 		}
 	}
 	return s.DBTX.SendBatch(ctx, batch)

@@ -114,7 +114,7 @@ func TestCancellingAWait(t *testing.T) {
 		waiter = w
 	}
 	shown := on(t, db, "cancel", fmt.Sprint(waiter.PID)).run()
-	wantText(t, shown.stderr, "It holds no lock.", "It waits for @7.", "cancelling ends its wait for @7")
+	wantText(t, shown.stderr, "It holds no advisory lock.", "It waits for @7.", "cancelling ends its wait for @7")
 	r := on(t, db, "cancel", "--session", binding(t, shown), "--yes").run()
 	wantCode(t, r, 0)
 	if ended := "has ended"; !strings.Contains(r.stdout, ended) { // pglock run closes its session when it gives up

@@ -18,10 +18,12 @@ import (
 func newTerminate() *cobra.Command {
 	return newSignal(monitor.SignalTerminate, &cobra.Command{
 		Use:   "terminate [PID]",
-		Short: "End a session that holds locks or waits for them",
+		Short: "End a session, and with it all its locks",
 		Long: `End a session: all its locks are freed, and its transaction is rolled back. It
 is chosen by its process ID, as "pglock monitor" shows it, or by a key that it
-alone holds.
+alone holds. It need not hold an advisory lock; a parallel worker stands for its
+leader, and the server's own processes and its senders of replication are
+refused.
 
 ` + signalHelp + `
 
@@ -48,7 +50,8 @@ stay held. Cancelling an idle session changes nothing: terminate it.
 }
 
 // signalHelp is what both have in common.
-const signalHelp = `It shows every key that the session holds and who waits for it, and asks.
+const signalHelp = `It shows the keys that the session holds, who waits for them, and who waits for
+its other locks, such as tables and rows, and asks.
 --yes does not ask, and then the session must be given as --session PID@SINCE,
 which this command shows, and "pglock monitor -o json" as pid and session_since:
 a process ID alone may be that of another session by then. The server compares
@@ -61,7 +64,8 @@ superuser for a superuser's session. A prepared transaction has no process:
 ROLLBACK PREPARED ends it. Afterwards the locks are looked at again, and what
 became of each is told. Every signal is logged to the standard error, in one
 line of pairs: server, session, user, database, application, client, locks,
-keys (the first ten), waiters, signal, sent, ended, freed, passed_on, kept.
+keys (the first ten), waiters, other_waiters, behind, signal, sent, ended,
+freed, passed_on, still_shared, kept, still_blocks.
 
 Exit codes: 0 done (terminate: the session is gone; cancel: a wait is over, or a
 lock is free); 1 not done; 66 there is no such session (any more); 77 the role
@@ -74,6 +78,7 @@ type signalling struct {
 	names   namesFile
 	key     string
 	session string
+	pid     int32 // that was given; 0 with a key
 	yes     bool
 }
 
@@ -130,6 +135,9 @@ func (s *signalling) command(cmd *cobra.Command, args []string) error {
 func (s *signalling) look(
 	ctx context.Context, pool *pgxpool.Pool, choose chooser, options []monitor.Option,
 ) (monitor.Condemned, error) {
+	if s.pid != 0 {
+		options = append(options, monitor.WithSession(s.pid))
+	}
 	snapshot, err := monitor.Take(ctx, pool, options...)
 	if err != nil {
 		return monitor.Condemned{}, err

@@ -31,28 +31,30 @@ func (s *signalling) chooser(cmd *cobra.Command, args []string) (chooser, error)
 		return nil, misuse(cmd, "--yes needs --session PID@SINCE, since a process ID alone can be that of another session "+
 			"by now (without --yes this command shows it)")
 	case len(args) == 1:
-		return byPID(cmd, args[0])
+		return s.byPID(cmd, args[0])
 	case s.key != "":
 		return s.byKey(cmd)
 	}
-	return bySession(cmd, s.session)
+	return s.bySession(cmd, s.session)
 }
 
-func byPID(cmd *cobra.Command, text string) (chooser, error) {
+func (s *signalling) byPID(cmd *cobra.Command, text string) (chooser, error) {
 	pid, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || pid <= 0 {
 		return nil, misuse(cmd, "%q is not a process ID", text)
 	}
+	s.pid = int32(pid)
 	return func(snapshot *monitor.Snapshot) (monitor.Condemned, error) {
-		return monitor.Inspect(snapshot, int32(pid))
+		return monitor.Inspect(snapshot, s.pid)
 	}, nil
 }
 
-func bySession(cmd *cobra.Command, text string) (chooser, error) {
+func (s *signalling) bySession(cmd *cobra.Command, text string) (chooser, error) {
 	binding, err := monitor.ParseBinding(text)
 	if err != nil {
 		return nil, misuse(cmd, "--session: %s", strings.TrimPrefix(err.Error(), "monitor: "))
 	}
+	s.pid = binding.PID
 	return func(snapshot *monitor.Snapshot) (monitor.Condemned, error) {
 		c, err := monitor.Inspect(snapshot, binding.PID)
 		if err == nil && !c.Binding.Equal(binding) {

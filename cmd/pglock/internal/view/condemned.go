@@ -16,8 +16,15 @@ func Condemned(s *monitor.Snapshot, c monitor.Condemned, signal monitor.Signal, 
 	lines = append(lines, about(s, c.Session, width)...)
 	lines = append(lines, "")
 	lines = append(lines, losses(s, c, width)...)
+	lines = append(lines, otherLosses(s, c, width)...)
 	for _, lock := range c.WaitsFor {
 		lines = append(lines, Wrap("It waits for "+keyOf(s, lock)+".", width, indent)...)
+	}
+	for _, wait := range c.WaitsForOther {
+		lines = append(lines, Wrap("It waits for "+Printable(wait.Lock.String())+blockedBy(s, wait.Waiter)+".", width, indent)...)
+	}
+	if direct := c.Waiting() + len(c.OtherWaiters); c.Behind > direct {
+		lines = append(lines, fmt.Sprintf("%d sessions are behind it in all, over others.", c.Behind))
 	}
 	if len(c.Siblings) > 0 {
 		lines = append(lines, Wrap("Other sessions of its process stay: "+strings.Join(pidsOf(c.Siblings), ", ")+".",
@@ -51,7 +58,7 @@ func about(s *monitor.Snapshot, session monitor.Session, width int) []string {
 // losses are the locks that the session holds.
 func losses(s *monitor.Snapshot, c monitor.Condemned, width int) []string {
 	if len(c.Holds) == 0 {
-		return []string{"It holds no lock."}
+		return []string{"It holds no advisory lock."}
 	}
 	them := "them"
 	if len(c.Holds) == 1 {
@@ -65,7 +72,11 @@ func losses(s *monitor.Snapshot, c monitor.Condemned, width int) []string {
 			continue
 		}
 		lines = append(lines, indent+keyOf(s, lock)+sharedWith(c, lock))
-		for _, waiter := range lock.Waiters {
+		for i, waiter := range lock.Waiters {
+			if i == mostKeys {
+				lines = append(lines, fmt.Sprintf("%s… and %d more", indent+indent, len(lock.Waiters)-mostKeys))
+				break
+			}
 			for _, line := range Wrap(wait(s, waiter), width-2*len(indent), indent) {
 				lines = append(lines, indent+indent+line)
 			}
@@ -74,12 +85,49 @@ func losses(s *monitor.Snapshot, c monitor.Condemned, width int) []string {
 	if len(unwanted) > 0 && len(unwanted) < len(c.Holds) {
 		lines = append(lines, indent+"and, without waiters:")
 	}
+	if more := len(unwanted) - mostKeys; more > 0 {
+		unwanted = append(unwanted[:mostKeys], fmt.Sprintf("… and %d more", more))
+	}
 	for _, line := range Wrap(strings.Join(unwanted, ", "), width-2*len(indent), "") {
 		if len(unwanted) > 0 {
 			lines = append(lines, indent+indent+line)
 		}
 	}
 	return lines
+}
+
+// mostKeys is how many keys, and how many waiters for each, somebody reads before a signal is sent.
+const mostKeys = 10
+
+// otherLosses are the sessions that wait for other locks of the session.
+func otherLosses(s *monitor.Snapshot, c monitor.Condemned, width int) (lines []string) {
+	switch n := len(c.OtherWaiters); n {
+	case 0:
+		return nil
+	case 1:
+		lines = append(lines, "1 session waits for its other locks:")
+	default:
+		lines = append(lines, fmt.Sprintf("%d sessions wait for its other locks:", n))
+	}
+	for i, waiter := range c.OtherWaiters {
+		if i == mostKeys {
+			return append(lines, fmt.Sprintf("%s… and %d more", indent, len(c.OtherWaiters)-mostKeys))
+		}
+		text := Printable(waiter.Lock.String()) + ": " + wait(s, waiter.Waiter)
+		for _, line := range Wrap(text, width-len(indent), indent) {
+			lines = append(lines, indent+line)
+		}
+	}
+	return lines
+}
+
+// blockedBy names the sessions in the way of a waiter.
+func blockedBy(s *monitor.Snapshot, w monitor.Waiter) string {
+	names := Blockers(w, s.BlockersMissing != "")
+	if len(names) == 0 {
+		return ""
+	}
+	return ", blocked by " + strings.Join(names, ", ")
 }
 
 // sharedWith says who else holds a lock, which is not free without this session then.
