@@ -24,7 +24,7 @@ func Condemned(s *monitor.Snapshot, c monitor.Condemned, signal monitor.Signal, 
 		lines = append(lines, Wrap("It waits for "+Printable(wait.Lock.String())+blockedBy(s, wait.Waiter)+".", width, indent)...)
 	}
 	if direct := c.Waiting() + len(c.OtherWaiters); c.Behind > direct {
-		lines = append(lines, fmt.Sprintf("%d sessions are behind it in all, over others.", c.Behind))
+		lines = append(lines, fmt.Sprintf("In all, %d sessions cannot go on before it.", c.Behind))
 	}
 	if len(c.Siblings) > 0 {
 		lines = append(lines, Wrap("Other sessions of its process stay: "+strings.Join(pidsOf(c.Siblings), ", ")+".",
