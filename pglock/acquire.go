@@ -3,7 +3,6 @@ package pglock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -99,7 +98,7 @@ func (l *Locker) tell(ctx context.Context, r *request, lock *Lock, waited time.D
 // prepare makes r what is asked for.
 func (l *Locker) prepare(r *request, keys []Key, try bool, opts []LockOption) error {
 	if len(keys) == 0 {
-		return fmt.Errorf("pglock: lock: %w: no keys", ErrInvalidKey)
+		return errNoKeys
 	}
 	if err := checkKeys(keys); err != nil {
 		return failed("lock", keys[0], len(keys)-1, err)

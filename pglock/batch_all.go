@@ -17,8 +17,8 @@ func QueueTryLockTx(b *pgx.Batch, key Key, opts ...TxOption) *pgx.QueuedQuery {
 
 // QueueLockAllTx adds all the locks to the batch b, as one statement with one result. They are taken in the order that
 // [LockAllTx] has, so that neither can deadlock with the other; the same key twice is harmless. [MaxWait] bounds the
-// wait for all of them together. Everything else is as with [QueueLockTx]. No keys at all are an error, which fails the
-// batch before anything is sent.
+// wait for all of them together. Everything else is as with [QueueLockTx]. No keys at all are [ErrInvalidKey], which
+// fails the batch before anything is sent.
 func QueueLockAllTx(b *pgx.Batch, keys []Key, opts ...TxOption) *pgx.QueuedQuery {
 	return queueAll(b, keys, true, opts)
 }
@@ -35,7 +35,7 @@ func queueAll(b *pgx.Batch, keys []Key, wait bool, opts []TxOption) *pgx.QueuedQ
 		_, err = c.wait(!wait)
 	}
 	if len(keys) == 0 {
-		keys, err = []Key{{}}, errors.Join(err, errors.New("pglock: lock several keys in a batch: there are none"))
+		keys, err = []Key{{}}, errors.Join(err, errNoKeys)
 	}
 	keys = inOrder(keys)
 	spaces, numbers := arrays(keys)

@@ -142,7 +142,7 @@ func TestBatchOfNoLocksIsNotSent(t *testing.T) {
 	t.Parallel()
 	conn := testenv.Database(t).Connect(t)
 	for name, queue := range map[string]func(*pgx.Batch){
-		"there are none":    func(b *pgx.Batch) { pglock.QueueLockAllTx(b, nil) },
+		"no keys":           func(b *pgx.Batch) { pglock.QueueLockAllTx(b, nil) },
 		"the zero Key":      func(b *pgx.Batch) { pglock.QueueTryLockTx(b, pglock.Key{}) },
 		"MaxWait contradic": func(b *pgx.Batch) { pglock.QueueTryLockTx(b, pglock.NewKey("a"), pglock.MaxWait(txLong)) },
 	} {

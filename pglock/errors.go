@@ -1,6 +1,7 @@
 package pglock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -64,6 +65,8 @@ const (
 	LostClosed  = driver.ReasonClosed  // the Locker was closed
 )
 
+var errNoKeys = fmt.Errorf("pglock: lock: %w: no keys", ErrInvalidKey)
+
 // WaitError says that a lock was not acquired, and who was in the way. It matches [ErrNotAcquired], and the context's
 // error when that ended the wait.
 type WaitError struct {
@@ -104,6 +107,11 @@ func (e *WaitError) Error() string {
 	}
 	return b.String()
 }
+
+// Contended reports whether the lock was not to be had in the time there was, rather than given up because the caller's
+// context was cancelled: whether a service should answer "409 Conflict", rather than nothing to a client that has gone.
+// It is true after a context's deadline.
+func (e *WaitError) Contended() bool { return !errors.Is(e.Err, context.Canceled) }
 
 // Unwrap makes the error match [ErrNotAcquired] and what ended the wait.
 func (e *WaitError) Unwrap() []error {

@@ -57,6 +57,15 @@ func NewKey(name string) Key {
 	return Key{k: driver.Key{KeyID: KeyID{Space: driver.Bigint, Number: number}, Name: name, Named: true}}
 }
 
+// Keyf returns the key of a name that is made as [fmt.Sprintf] makes it:
+//
+//	key := pglock.Keyf("invoice:%d", id)
+//
+// Two different lists of arguments can make one name, and so one lock, if one of them may contain what stands between
+// them in the format: "%s:%s" of "a:b", "c" and of "a", "b:c". Keys that cmd/sqlc-gen-pglock or `pglock generate` make of
+// a template do not have that.
+func Keyf(format string, args ...any) Key { return NewKey(fmt.Sprintf(format, args...)) }
+
 // Int64Key returns the key that PostgreSQL's one-argument functions know as n.
 func Int64Key(n int64) Key {
 	return Key{k: driver.Key{KeyID: KeyID{Space: driver.Bigint, Number: n}}}

@@ -191,6 +191,12 @@ func TestKeyNamesHaveABound(t *testing.T) {
 	}
 }
 
+func TestKeyfIsTheKeyOfTheFormattedName(t *testing.T) {
+	if got, want := pglock.Keyf("invoice:%d", 42), pglock.NewKey("invoice:42"); !got.Equal(want) || got.Name() != want.Name() {
+		t.Errorf("it is %v, want %v", got, want)
+	}
+}
+
 func TestKeysAreComparedByWhatTheyLock(t *testing.T) {
 	t.Parallel()
 	if reflect.TypeFor[pglock.Key]().Comparable() {

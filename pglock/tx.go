@@ -80,7 +80,8 @@ func lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool, opts []TxOption) 
 // LockAllTx takes all the locks for the rest of the transaction, or none of them, as [LockTx] does, in one statement
 // and one round trip. Every call, in every process, takes them in one fixed order, so that calls which name the same
 // keys in different orders cannot deadlock with each other; calls that one transaction makes one after another can, as
-// can whatever else it locks. The same key twice is harmless; no keys at all do nothing. [MaxWait] bounds the wait for
+// can whatever else it locks. The same key twice is harmless; no keys at all are [ErrInvalidKey], since the transaction
+// would go on without any lock. [MaxWait] bounds the wait for
 // all of them together. An error of the server (not a refusal, nor MaxWait) aborts the transaction, whose rollback then
 // frees those that had been taken.
 func LockAllTx(ctx context.Context, tx pgx.Tx, keys []Key, opts ...TxOption) error {
@@ -89,7 +90,7 @@ func LockAllTx(ctx context.Context, tx pgx.Tx, keys []Key, opts ...TxOption) err
 		return err
 	}
 	if len(keys) == 0 {
-		return nil
+		return errNoKeys
 	}
 	if err := checkTx(tx, keys...); err != nil {
 		return failed("lock", keys[0], len(keys)-1, err)
@@ -108,36 +109,6 @@ func LockAllTx(ctx context.Context, tx pgx.Tx, keys []Key, opts ...TxOption) err
 		AllowStandby: c.allowStandby, AllowStale: c.allowStale,
 	})
 	return asked.result(ctx, txOutcome(row.Outcome), err)
-}
-
-// TxBeginner begins transactions: a pool, a connection, or a transaction (which begins a savepoint).
-type TxBeginner interface {
-	Begin(ctx context.Context) (pgx.Tx, error)
-}
-
-// BeginFunc begins a transaction, takes the lock in it as [LockTx] does, runs fn, and commits. It rolls back, which
-// frees the lock, when the lock is not granted, when fn returns an error, and when fn panics. The error is fn's own,
-// the lock's, or that of beginning or committing. The transaction has the session's default isolation level, and where
-// db is a transaction itself the lock lasts until that one ends.
-//
-// The wait keeps the connection, as with [LockTx]. When ctx ends while a pool has no connection to begin with, the error
-// says how many are in use, and matches [ErrUnavailable] and the context's error.
-func BeginFunc(ctx context.Context, db TxBeginner, key Key, fn func(pgx.Tx) error, opts ...TxOption) error {
-	if db == nil || fn == nil {
-		return failed("begin a transaction and lock", key, 0, errors.New("the TxBeginner or the function is nil"))
-	}
-	began := false
-	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		began = true
-		if err := LockTx(ctx, tx, key, opts...); err != nil {
-			return err
-		}
-		return fn(tx)
-	})
-	if err != nil && !began {
-		return fullPool(ctx, db, key, err)
-	}
-	return err
 }
 
 // checkTx refuses what can be refused without asking the server.

@@ -57,7 +57,7 @@ var (
 )
 
 // fullPool explains why a transaction did not begin when that was since its pool had no connection for it.
-func fullPool(ctx context.Context, db TxBeginner, key Key, err error) error {
+func fullPool(ctx context.Context, db any, key Key, err error) error {
 	pool, ok := db.(interface{ Stat() *pgxpool.Stat })
 	if !ok || ctx.Err() == nil {
 		return err

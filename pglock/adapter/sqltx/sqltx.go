@@ -66,7 +66,7 @@ func TryLockTx(ctx context.Context, tx Tx, key pglock.Key, opts ...pglock.TxOpti
 }
 
 // LockAllTx takes all the locks for the rest of the transaction, or none of them, in one statement and in an order that
-// is the same in all calls, as [pglock.LockAllTx] does. No keys at all do nothing.
+// is the same in all calls, as [pglock.LockAllTx] does. No keys at all are [pglock.ErrInvalidKey].
 func LockAllTx(ctx context.Context, tx Tx, keys []pglock.Key, opts ...pglock.TxOption) error {
 	on, err := enter(ctx, tx)
 	if err != nil {

@@ -21,7 +21,6 @@ func TestSQLTxLocksAreHeldUntilTheTransactionEnds(t *testing.T) {
 		check(t, sqltx.TryLockTx(t.Context(), tx, pglock.Int64Key(3), pglock.Shared()))
 		check(t, sqltx.TryLockTx(t.Context(), tx, pglock.PairKey(8, 1)))
 		check(t, sqltx.LockAllTx(t.Context(), tx, []pglock.Key{pglock.Int64Key(5), pglock.PairKey(9, -1), pglock.Int64Key(4)}))
-		check(t, sqltx.LockAllTx(t.Context(), tx, nil))
 		wantLocks(t, server, "@1 exclusive", "@3 share", "@4 exclusive", "@5 exclusive",
 			"@7/-42 share", "@8/1 exclusive", "@9/-1 exclusive")
 		check(t, tx.Commit())

@@ -1,0 +1,63 @@
+package pglock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// TxBeginner begins transactions: a pool, a connection, or a transaction (which begins a savepoint).
+type TxBeginner interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
+}
+
+// TxOptionsBeginner begins transactions with options: a pool or a connection.
+type TxOptionsBeginner interface {
+	BeginTx(ctx context.Context, txOptions pgx.TxOptions) (pgx.Tx, error)
+}
+
+// BeginFunc begins a transaction, takes the lock in it as [LockTx] does, runs fn, and commits. It rolls back, which
+// frees the lock, when the lock is not granted, when fn returns an error, and when fn panics. The error is fn's own,
+// the lock's, or that of beginning or committing. The transaction has the session's default isolation level, and where
+// db is a transaction itself the lock lasts until that one ends.
+//
+// The wait keeps the connection, as with [LockTx]. When ctx ends while a pool has no connection to begin with, the error
+// says how many are in use, and matches [ErrUnavailable] and the context's error.
+func BeginFunc(ctx context.Context, db TxBeginner, key Key, fn func(pgx.Tx) error, opts ...TxOption) error {
+	return beginFunc(ctx, db, key, fn, opts, func(locked func(pgx.Tx) error) error {
+		return pgx.BeginFunc(ctx, db, locked)
+	})
+}
+
+// BeginTxFunc is [BeginFunc] for a transaction with options. Those of a transaction that reads older data than the lock
+// protects, REPEATABLE READ and SERIALIZABLE, are refused with [ErrStaleSnapshot] unless [AllowStaleSnapshot] is given.
+func BeginTxFunc(
+	ctx context.Context, db TxOptionsBeginner, txOptions pgx.TxOptions, key Key, fn func(pgx.Tx) error, opts ...TxOption,
+) error {
+	return beginFunc(ctx, db, key, fn, opts, func(locked func(pgx.Tx) error) error {
+		return pgx.BeginTxFunc(ctx, db, txOptions, locked)
+	})
+}
+
+// beginFunc has begin run fn in a transaction that has taken the lock.
+func beginFunc(
+	ctx context.Context, db any, key Key, fn func(pgx.Tx) error, opts []TxOption,
+	begin func(locked func(pgx.Tx) error) error,
+) error {
+	if db == nil || fn == nil {
+		return failed("begin a transaction and lock", key, 0, errors.New("the TxBeginner or the function is nil"))
+	}
+	began := false
+	err := begin(func(tx pgx.Tx) error {
+		began = true
+		if err := LockTx(ctx, tx, key, opts...); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
+	if err != nil && !began {
+		return fullPool(ctx, db, key, err)
+	}
+	return err
+}
