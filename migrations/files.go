@@ -2,9 +2,7 @@ package migrations
 
 import (
 	"embed"
-	"fmt"
 	"io"
-	"io/fs"
 )
 
 // FS holds the migrations as golang-migrate names them: NNNNNN_name.up.sql and NNNNNN_name.down.sql, numbered from 1
@@ -21,19 +19,4 @@ func Latest() uint { return latest }
 
 // Print writes all up migrations, in order, as plain SQL for one transaction, such as psql --single-transaction runs.
 // Afterwards [Up] has nothing to do. The error is that of w.
-func Print(w io.Writer) error {
-	files, err := fs.Glob(FS, "*.up.sql") // sorted by name, and so by number
-	if err != nil {
-		return fmt.Errorf("migrations: print: %w", err)
-	}
-	for _, file := range files {
-		sql, err := FS.ReadFile(file)
-		if err != nil {
-			return fmt.Errorf("migrations: print: %w", err)
-		}
-		if _, err := fmt.Fprintf(w, "-- %s\n\n%s\n", file, sql); err != nil {
-			return fmt.Errorf("migrations: print %s: %w", file, err)
-		}
-	}
-	return nil
-}
+func Print(w io.Writer) error { return PrintFile(w, File{}) }

@@ -123,35 +123,39 @@ func byGolangMigrate(t *testing.T, connString string) string {
 }
 
 func byGoose(t *testing.T, connString string) string {
-	files := fstest.MapFS{}
-	for _, name := range ups(t) {
-		up := "-- +goose Up\n-- +goose StatementBegin\n" + read(t, name) + "-- +goose StatementEnd\n"
-		files[strings.TrimSuffix(name, ".up.sql")+".sql"] = &fstest.MapFile{Data: []byte(up)}
-	}
 	db := open(t, connString)
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, files)
-	check(t, err)
-	_, err = provider.Up(t.Context())
+	_, err := gooseProvider(t, db, migrations.File{Format: migrations.Goose}).Up(t.Context())
 	check(t, err)
 	return searchPath(t, db)
 }
 
+func gooseProvider(t *testing.T, db *sql.DB, file migrations.File) *goose.Provider {
+	t.Helper()
+	files := fstest.MapFS{"20260101000000_pglock.sql": {Data: []byte(printed(t, file))}}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, files)
+	check(t, err)
+	return provider
+}
+
 func byAtlas(t *testing.T, connString string) string {
+	db := open(t, connString)
+	applyByAtlas(t, db, migrations.File{Format: migrations.Atlas})
+	return searchPath(t, db)
+}
+
+func applyByAtlas(t *testing.T, db *sql.DB, file migrations.File) {
+	t.Helper()
 	dir, err := migrate.NewLocalDir(t.TempDir())
 	check(t, err)
-	for _, name := range ups(t) {
-		check(t, dir.WriteFile(strings.TrimSuffix(name, ".up.sql")+".sql", []byte(read(t, name))))
-	}
+	check(t, dir.WriteFile("20260101000000_pglock.sql", []byte(printed(t, file))))
 	sum, err := dir.Checksum()
 	check(t, err)
 	check(t, migrate.WriteSumFile(dir, sum))
-	db := open(t, connString)
 	driver, err := atlas.Open(db)
 	check(t, err)
 	executor, err := migrate.NewExecutor(driver, dir, &revisions{}, migrate.WithAllowDirty(true))
 	check(t, err)
 	check(t, executor.ExecuteN(t.Context(), 0))
-	return searchPath(t, db)
 }
 
 // revisions is where Atlas's library keeps what it has done; its command has a table.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -158,17 +159,34 @@ func newMigrateVersion() *cobra.Command {
 }
 
 func newMigratePrint() *cobra.Command {
-	return &cobra.Command{
+	var file migrations.File
+	cmd := &cobra.Command{
 		Use:   "print",
-		Short: "Write the migrations as plain SQL",
-		Long: `Write the migrations as plain SQL, for goose, Atlas, tern or psql
---single-transaction. Run it in one transaction. No database is needed. At the
-end, in comments, are the rights that a role needs to take locks, and to watch
-them.`,
-		Example: "  pglock migrate print | psql --single-transaction -v ON_ERROR_STOP=1",
-		Args:    noArguments,
+		Short: "Write the migrations for another tool",
+		Long: `Write the migrations as one file for another tool, which must run it in one
+transaction. No database is needed. At the end, in comments, are the rights that
+a role needs to take locks, and to watch them.
+
+  plain   for psql --single-transaction, tern and others
+  goose   with the annotations of goose
+  dbmate  with the annotations of dbmate
+  atlas   for a directory of Atlas; run "atlas migrate hash" afterwards
+
+Where schema pglock is installed already, --from is its version (see "pglock
+migrate version"), and the file upgrades it. With --down a file for goose or
+dbmate has the way back, too; for the others it is all that is written.`,
+		Example: `  pglock migrate print | psql --single-transaction -v ON_ERROR_STOP=1
+  pglock migrate print --format goose --down > 20260101000000_pglock.sql
+  pglock migrate print --format dbmate --from 8 > 20260301000000_pglock.sql`,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := migrations.Print(cmd.OutOrStdout()); err != nil {
+			if !slices.Contains(migrations.Formats(), file.Format) {
+				return misuse(cmd, "unknown format %q", string(file.Format))
+			}
+			if file.From >= migrations.Latest() {
+				return misuse(cmd, "there is nothing after version %d: the latest is %d", file.From, migrations.Latest())
+			}
+			if err := migrations.PrintFile(cmd.OutOrStdout(), file); err != nil || file.Down {
 				return err
 			}
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s\n%s",
@@ -179,6 +197,15 @@ them.`,
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	var formats []string
+	for _, format := range migrations.Formats() {
+		formats = append(formats, string(format))
+	}
+	cmd.Flags().StringVar((*string)(&file.Format), "format", string(migrations.Plain), "the `format`: plain, goose, dbmate or atlas")
+	cmd.Flags().UintVar(&file.From, "from", 0, "the `version` that the database has")
+	cmd.Flags().BoolVar(&file.Down, "down", false, "write the way back")
+	complete(cmd, "format", formats...)
+	return cmd
 }
 
 // comment puts SQL that is not for everybody into comments.

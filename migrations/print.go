@@ -1,0 +1,103 @@
+package migrations
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+)
+
+// Format is the way in which a tool wants its files.
+type Format string
+
+// The formats of [PrintFile].
+const (
+	Plain  Format = "plain"  // SQL for psql --single-transaction, tern and others
+	Goose  Format = "goose"  // with goose's annotations
+	Dbmate Format = "dbmate" // with dbmate's
+	Atlas  Format = "atlas"  // SQL for a directory of Atlas, whose sum is made afterwards with: atlas migrate hash
+)
+
+// Formats returns all formats.
+func Formats() []Format { return []Format{Plain, Goose, Dbmate, Atlas} }
+
+// File says what [PrintFile] writes: one migration for another tool.
+type File struct {
+	// Format is Plain when it is empty.
+	Format Format
+	// From is the version that the database has before; 0 when schema pglock is not installed.
+	From uint
+	// Down writes the way back to From. In the formats of goose and dbmate it follows the way up; in the others it is
+	// written instead, as the file of its own that their tools expect.
+	Down bool
+}
+
+// PrintFile writes what leads from version f.From to the latest, or back, as one file that the tool of f.Format runs in
+// one transaction. It is an error when there is nothing to do, or when the format is unknown; otherwise the error is that
+// of w.
+func PrintFile(w io.Writer, f File) error {
+	text, err := f.text()
+	if err != nil {
+		return fmt.Errorf("migrations: print: %w", err)
+	}
+	if _, err := io.WriteString(w, text); err != nil {
+		return fmt.Errorf("migrations: print: %w", err)
+	}
+	return nil
+}
+
+func (f File) text() (string, error) {
+	if f.From >= latest {
+		return "", fmt.Errorf("there is nothing after version %d: the latest is %d", f.From, latest)
+	}
+	up, err := joined("up", f.From)
+	if err != nil {
+		return "", err
+	}
+	down, err := joined("down", f.From)
+	if err != nil {
+		return "", err
+	}
+	switch f.Format {
+	case "", Plain, Atlas:
+		if f.Down {
+			return down, nil
+		}
+		return up, nil
+	case Goose: // what is in one statement is not split at semicolons
+		const begin, end = "-- +goose StatementBegin\n", "-- +goose StatementEnd\n"
+		return f.sections("-- +goose Up\n"+begin+up+end, "\n-- +goose Down\n"+begin+down+end), nil
+	case Dbmate:
+		return f.sections("-- migrate:up\n"+up, "\n-- migrate:down\n"+down), nil
+	}
+	return "", fmt.Errorf("unknown format %q", string(f.Format))
+}
+
+func (f File) sections(up, down string) string {
+	if f.Down {
+		return up + down
+	}
+	return up
+}
+
+// joined returns the migrations after version from: up, or down in the other order.
+func joined(direction string, from uint) (string, error) {
+	files, err := fs.Glob(FS, "*."+direction+".sql") // sorted by name, and so by number
+	if err != nil {
+		return "", err
+	}
+	files = files[from:]
+	if direction == "down" {
+		slices.Reverse(files)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		sql, err := FS.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&all, "-- %s\n\n%s\n", file, sql)
+	}
+	return all.String(), nil
+}
