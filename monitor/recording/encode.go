@@ -1,0 +1,171 @@
+package recording
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// Encoder makes frames of snapshots. It must not be used from two goroutines at once.
+type Encoder struct {
+	queries bool
+	now     func() (wall time.Time, elapsed time.Duration)
+
+	before  Info          // of the last snapshot
+	passed  time.Duration // between the last two
+	began   bool
+	lastKey time.Duration
+	state   state
+	deflate *flate.Writer
+}
+
+// EncoderOption changes what an [Encoder] does.
+type EncoderOption func(*Encoder)
+
+// Queries records statement texts, which can contain people's data.
+func Queries() EncoderOption { return func(e *Encoder) { e.queries = true } }
+
+// withClock is for tests.
+func withClock(now func() (time.Time, time.Duration)) EncoderOption {
+	return func(e *Encoder) { e.now = now }
+}
+
+// NewEncoder returns an encoder whose first frame is a keyframe.
+func NewEncoder(opts ...EncoderOption) *Encoder {
+	start := time.Now()
+	deflate, err := flate.NewWriter(nil, flate.DefaultCompression)
+	if err != nil {
+		panic(err) // the level is valid
+	}
+	e := &Encoder{deflate: deflate, now: func() (time.Time, time.Duration) {
+		now := time.Now()
+		return now, now.Sub(start)
+	}}
+	for _, opt := range opts {
+		opt(e)
+	}
+	return e
+}
+
+// Restart makes the next snapshot a keyframe: what comes then can be read without what was before.
+func (e *Encoder) Restart() { e.began = false }
+
+// Encoded is what an [Encoder] makes of a snapshot.
+type Encoded struct {
+	Info Info
+	// Before are frames that belong before the snapshot: Clock and Ended. Frame is the snapshot's.
+	Before, Frame []byte
+}
+
+// Snapshot encodes a snapshot, and the process IDs of sessions that were found to have ended.
+func (e *Encoder) Snapshot(s *monitor.Snapshot, ended []int32) (Encoded, error) {
+	wall, elapsed := e.now()
+	info := summary(s)
+	info.Wall, info.Elapsed = wall, elapsed
+	info.Type = Delta
+	if !e.began || elapsed-e.lastKey >= keyframeEvery || e.state.full() {
+		info.Type = Key
+		e.state = newState(e.queries)
+	}
+	body, err := e.state.encode(e.prepared(s), info)
+	if err != nil {
+		e.began = false
+		return Encoded{}, fmt.Errorf("record a snapshot: %w", err)
+	}
+	payload, err := e.compressed(info, body)
+	if err != nil {
+		e.began = false
+		return Encoded{}, fmt.Errorf("record a snapshot: %w", err)
+	}
+	out := Encoded{Info: info, Before: e.jumps(info), Frame: appendFrame(nil, info.Type, payload)}
+	if len(ended) > 0 {
+		out.Before = appendJSON(out.Before, Ended, endings{ended})
+	}
+	if info.Type == Key {
+		e.lastKey = elapsed
+	}
+	e.before, e.began = info, true
+	return out, nil
+}
+
+// prepared is a snapshot without what is not recorded. The caller's stays as it is.
+func (e *Encoder) prepared(s *monitor.Snapshot) *monitor.Snapshot {
+	if e.queries {
+		return s
+	}
+	stripped := *s
+	stripped.Capacity.Top = slices.Clone(s.Capacity.Top)
+	for i := range stripped.Capacity.Top {
+		withoutQuery(&stripped.Capacity.Top[i].Session)
+	}
+	return &stripped
+}
+
+func (e *Encoder) compressed(info Info, body []byte) ([]byte, error) {
+	if len(body) > maxBody {
+		return nil, fmt.Errorf("it takes %d bytes, more than a frame may have", len(body))
+	}
+	b := bytes.NewBuffer(info.append(nil))
+	e.deflate.Reset(b)
+	if _, err := e.deflate.Write(body); err != nil {
+		return nil, err
+	}
+	if err := e.deflate.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// jumps are frames for the clocks that have jumped since the last snapshot.
+func (e *Encoder) jumps(now Info) []byte {
+	if e.before.At.IsZero() {
+		return nil
+	}
+	var frames []byte
+	passed := now.Elapsed - e.before.Elapsed
+	for _, clock := range []struct {
+		name  string
+		by    time.Duration
+		least time.Duration
+	}{
+		// A server that is slow to answer reads its clock long before the recorder does, once.
+		{"server", now.At.Sub(e.before.At) - passed, jump + passed + e.passed},
+		{"recorder", time.Duration(now.Wall.UnixNano()-e.before.Wall.UnixNano()) - passed, jump},
+	} {
+		if clock.by.Abs() >= clock.least {
+			frames = appendJSON(frames, Clock, ClockJump{clock.name, clock.by.Seconds(), now.At, now.Wall.UTC()})
+		}
+	}
+	e.passed = passed
+	return frames
+}
+
+// appendJSON appends a frame of a value that always can be written.
+func appendJSON(b []byte, t Type, value any) []byte {
+	payload, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return appendFrame(b, t, payload)
+}
+
+func summary(s *monitor.Snapshot) Info {
+	i := Info{At: s.TakenAt}
+	for _, waiter := range s.Waiters() {
+		i.Waiters++
+		if waiter.WaitingSince != nil {
+			i.Longest = max(i.Longest, s.TakenAt.Sub(*waiter.WaitingSince))
+		}
+	}
+	for _, cycle := range s.Cycles {
+		if cycle.Certain {
+			i.Deadlocks++
+		}
+	}
+	return i
+}

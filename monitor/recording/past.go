@@ -1,0 +1,248 @@
+package recording
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// Past finds moments in recordings: in files, and in what a program keeps in memory while it records. It may be used from
+// many goroutines at once.
+type Past struct {
+	mu        sync.Mutex
+	stretches []*stretch
+	size      int64 // of those in memory
+	files     []*os.File
+	damaged   []error
+}
+
+// stretch is a keyframe and the frames up to the next one.
+type stretch struct {
+	source io.ReaderAt
+	memory int64 // bytes in memory
+	bytes  []byte
+	marks  []mark
+}
+
+// mark is where a frame is.
+type mark struct {
+	info   Info // of snapshot frames
+	kind   Type
+	offset int64
+	length int64
+}
+
+// NewPast returns a past without anything in it.
+func NewPast() *Past { return &Past{} }
+
+// OpenPast opens files, in the order given. What can be read of a damaged file is there, and why the rest is not is in
+// [Past.Damaged]; a file that is no recording at all is an error. It reads each file once, to check it.
+func OpenPast(paths ...string) (*Past, error) {
+	p := NewPast()
+	for _, path := range paths {
+		if err := p.add(path); err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
+	}
+	return p, nil
+}
+
+func (p *Past) add(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("open a recording: %w", err)
+	}
+	p.files = append(p.files, file)
+	r := bufio.NewReaderSize(file, 1<<18)
+	if err := readMagic(r); err != nil {
+		return fmt.Errorf("open the recording %s: %w", path, err)
+	}
+	frames := rawReader{r: r, offset: int64(len(magic)) + 1}
+	for {
+		f, err := frames.next()
+		switch {
+		case err == io.EOF, errors.Is(err, errTruncated):
+			return nil
+		case err == nil:
+			err = p.mark(file, f)
+		}
+		if err != nil {
+			p.damaged = append(p.damaged, fmt.Errorf("the recording %s: %w", path, err))
+			return nil
+		}
+	}
+}
+
+// mark notes a frame of a file.
+func (p *Past) mark(source io.ReaderAt, f raw) error {
+	m := mark{kind: f.kind, offset: f.offset, length: frameHeader + int64(len(f.payload))}
+	if f.kind == Key || f.kind == Delta {
+		var err error
+		if m.info, err = readInfo(f.kind, f.payload); err != nil {
+			return err
+		}
+	}
+	last := len(p.stretches) - 1
+	if f.kind == Key || last < 0 || p.stretches[last].source != source {
+		p.stretches = append(p.stretches, &stretch{source: source})
+		last++
+	}
+	p.stretches[last].marks = append(p.stretches[last].marks, m)
+	return nil
+}
+
+// Damaged says what could not be read, and why.
+func (p *Past) Damaged() error { return errors.Join(p.damaged...) }
+
+// Add keeps what an [Encoder] has made in memory. When there is more than most bytes the oldest goes.
+func (p *Past) Add(e Encoded, most int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last := len(p.stretches) - 1
+	if e.Info.Type == Key || last < 0 || p.stretches[last].source != nil {
+		p.stretches = append(p.stretches, &stretch{})
+		last++
+	}
+	p.stretches[last].add(e)
+	p.size += int64(len(e.Before) + len(e.Frame))
+	for p.size > most && len(p.stretches) > 1 {
+		p.size -= p.stretches[0].memory
+		p.stretches = slices.Delete(p.stretches, 0, 1)
+	}
+}
+
+func (s *stretch) add(e Encoded) {
+	if len(e.Before) > 0 {
+		s.marks = append(s.marks, mark{kind: 0, offset: int64(len(s.bytes)), length: int64(len(e.Before))})
+		s.bytes = append(s.bytes, e.Before...)
+	}
+	s.marks = append(s.marks, mark{info: e.Info, kind: e.Info.Type, offset: int64(len(s.bytes)), length: int64(len(e.Frame))})
+	s.bytes = append(s.bytes, e.Frame...)
+	s.memory = int64(len(s.bytes))
+}
+
+// Close closes the files.
+func (p *Past) Close() error {
+	var err error
+	for _, file := range p.files {
+		err = errors.Join(err, file.Close())
+	}
+	return err
+}
+
+// Bounds returns the times of the first snapshot and of the last; false says that there is none.
+func (p *Past) Bounds() (first, last time.Time, ok bool) {
+	for _, s := range p.current() {
+		for _, m := range s.marks {
+			if m.snapshot() && !ok {
+				first, ok = m.info.At, true
+			}
+			if m.snapshot() {
+				last = m.info.At
+			}
+		}
+	}
+	return first, last, ok
+}
+
+func (m mark) snapshot() bool { return m.kind == Key || m.kind == Delta }
+
+// current is what there is now. Stretches that are complete never change; the last one is copied.
+func (p *Past) current() []*stretch {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := slices.Clone(p.stretches)
+	if n := len(all); n > 0 {
+		last := *all[n-1]
+		last.marks, last.bytes = slices.Clip(last.marks), slices.Clip(last.bytes)
+		all[n-1] = &last
+	}
+	return all
+}
+
+// Timeline returns what stands before the snapshots from one time to another.
+func (p *Past) Timeline(from, to time.Time) iter.Seq[Info] {
+	return func(yield func(Info) bool) {
+		for _, s := range p.current() {
+			for _, m := range s.marks {
+				if m.snapshot() && !m.info.At.Before(from) && !m.info.At.After(to) && !yield(m.info) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Play returns the frames from a time on, beginning with the last keyframe at or before it, or with the first one there is.
+// Where the server's clock was set back, it begins with the first time that fits. An error ends it; what is damaged is
+// skipped up to the next keyframe.
+func (p *Past) Play(from time.Time) iter.Seq2[Frame, error] {
+	return func(yield func(Frame, error) bool) {
+		stretches := p.current()
+		begin := 0
+		for i, s := range stretches {
+			if k := s.marks[0]; k.kind == Key && k.info.At.After(from) {
+				break
+			} else if k.kind == Key {
+				begin = i
+			}
+		}
+		for _, s := range stretches[begin:] {
+			if !s.play(yield) {
+				return
+			}
+		}
+	}
+}
+
+// play reads a stretch from its beginning; false says that the consumer wants no more.
+func (s *stretch) play(yield func(Frame, error) bool) bool {
+	source := s.source
+	if source == nil {
+		source = bytes.NewReader(s.bytes)
+	}
+	first, last := s.marks[0], s.marks[len(s.marks)-1]
+	section := io.NewSectionReader(source, first.offset, last.offset+last.length-first.offset)
+	r := &Reader{frames: rawReader{r: bufio.NewReader(section), offset: first.offset}}
+	for {
+		frame, err := r.Next()
+		switch {
+		case err == io.EOF:
+			return true
+		case err != nil:
+			return yield(Frame{}, err)
+		}
+		if !yield(frame, nil) {
+			return false
+		}
+	}
+}
+
+// At returns the last snapshot at or before a time, or the first one.
+func (p *Past) At(t time.Time) (*monitor.Snapshot, error) {
+	var found *monitor.Snapshot
+	for frame, err := range p.Play(t) {
+		switch {
+		case err != nil:
+			return found, err
+		case frame.Snapshot == nil:
+			continue
+		case found != nil && frame.Snapshot.TakenAt.After(t):
+			return found, nil
+		}
+		found = frame.Snapshot
+	}
+	if found == nil {
+		return nil, errors.New("the recording has no snapshot")
+	}
+	return found, nil
+}

@@ -1,0 +1,109 @@
+// Package recording keeps the snapshots of package monitor in files, and reads them back.
+//
+// A recording has every snapshot: the first of each minute whole, in a keyframe, and the others as what has changed. So
+// what package journal computes of it, and everything that a view shows, is what was to be seen at the time. [Writer]
+// writes files, [Open] reads them, [Past] finds a moment in several of them. The format is described in docs/recording.md.
+//
+// Two things of a snapshot are less exact in a recording: the ages of transactions (XminAge, XIDAge) and the sessions that
+// fill the lock table (Capacity.Top) are those of the keyframe. Statement texts are left out if the writer is not given
+// [Queries]; of a statement's sqlcommenter comment the tags in [KeptTags] stay.
+package recording
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"time"
+)
+
+// Version is the version of the format. Readers refuse files of a later one. Within a version only types of frames are
+// added, which readers skip that do not know them.
+const Version = 1
+
+// magic begins every file; the version follows in a byte.
+const magic = "PGLOCKR"
+
+// Type is the type of a frame.
+type Type byte
+
+const (
+	// Start says who records what; it is the first frame of a file.
+	Start Type = 1
+	// Key is a whole snapshot.
+	Key Type = 2
+	// Delta is what has changed since the snapshot before.
+	Delta Type = 3
+	// Gap says that there was no snapshot, and why.
+	Gap Type = 4
+	// Clock says that the clock of the server or of the recorder has jumped.
+	Clock Type = 5
+	// Ended names sessions that were found to have ended by the snapshot that follows.
+	Ended Type = 6
+	// End is the last frame of a file that was closed in order.
+	End Type = 7
+)
+
+// Limits that bound what a reader allocates, whatever a file says. A writer keeps to them.
+const (
+	maxFrame    = 32 << 20 // bytes of a frame, compressed
+	maxBody     = 32 << 20 // bytes of a snapshot frame's body
+	maxSessions = 100_000
+	maxLocks    = 400_000
+	maxPeople   = 400_000   // holders and waiters of all locks
+	maxDerived  = 2_000_000 // blockers of all waiters
+	maxStrings  = 1_000_000
+	maxText     = 32 << 20 // bytes of the strings since the last keyframe
+)
+
+// keyframeEvery is the most time between two keyframes.
+const keyframeEvery = 55 * time.Second
+
+// jump is by how much a clock must go wrong between two snapshots to have jumped; the server's, which is read from afar, by
+// that and the time between three snapshots.
+const jump = time.Second
+
+// ErrCorrupt is matched by the error of a file that is not what a writer writes: another kind of file, or a damaged one.
+// What stands before the damage has been returned.
+var ErrCorrupt = errors.New("the recording is corrupt")
+
+func corrupt(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
+}
+
+// About is what a Start frame says.
+type About struct {
+	// Program is what records, with its version, and Target the server as the user named it, without the password.
+	Program string `json:"program"`
+	Target  string `json:"target"`
+	// Started is when the file was begun, by the recorder's clock.
+	Started time.Time `json:"started"`
+	// Queries says that statement texts are recorded.
+	Queries bool `json:"queries"`
+	// Interval is the time between two snapshots as it was meant to be, in seconds.
+	Interval float64 `json:"interval_seconds"`
+}
+
+// Outage is what a Gap frame says.
+type Outage struct {
+	// Wall is when it was noticed, by the recorder's clock.
+	Wall   time.Time `json:"wall"`
+	Reason string    `json:"reason"`
+}
+
+// endings is what an Ended frame says.
+type endings struct {
+	PIDs []int32 `json:"pids"`
+}
+
+// ClockJump is what a Clock frame says. Both clocks are compared with one that cannot be set.
+type ClockJump struct {
+	// Clock is "server" or "recorder".
+	Clock string `json:"clock"`
+	// Seconds is by how much it went forward, or back if it is negative.
+	Seconds float64 `json:"seconds"`
+	// Server and Wall are the two clocks after the jump.
+	Server time.Time `json:"server"`
+	Wall   time.Time `json:"wall"`
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -1,0 +1,131 @@
+package recording
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// steady invents a server of a constant size.
+type steady struct {
+	*server
+	snapshot []monitor.Lock
+}
+
+func newSteady(locks, sessions int) *steady {
+	s := &steady{server: newServer(9, sessions)}
+	for range locks {
+		s.snapshot = append(s.snapshot, s.lock())
+	}
+	return s
+}
+
+// lock is a new key that a session holds.
+func (s *steady) lock() monitor.Lock {
+	s.next++
+	lock, err := makeLock(lockName, []string{fmt.Sprintf("invoice:%d", s.rng.IntN(1e9))}, 0, 16384, "shop")
+	if err != nil {
+		panic(err)
+	}
+	lock.Holders = []monitor.Holder{{Mode: monitor.Exclusive, Session: s.any()}}
+	lock.Waiters = []monitor.Waiter{}
+	return lock
+}
+
+// second makes n changes, of which every second is a new key in the place of an old one, and the others another holder; the
+// session does something each time.
+func (s *steady) second(n int) *monitor.Snapshot {
+	s.at = s.at.Add(time.Second)
+	for i := range n {
+		at := s.rng.IntN(len(s.snapshot))
+		s.touch()
+		if i%2 == 0 {
+			s.snapshot[at] = s.lock()
+		} else {
+			s.snapshot[at].Holders = []monitor.Holder{{Mode: monitor.Exclusive, Session: s.any()}}
+		}
+	}
+	locks := make([]monitor.Lock, len(s.snapshot))
+	for i, lock := range s.snapshot {
+		holder := lock.Holders[0]
+		holder.Session = s.sessions[holder.PID-1000]
+		lock.Holders = []monitor.Holder{holder}
+		locks[i] = lock
+	}
+	return &monitor.Snapshot{Version: 1, TakenAt: s.at, ServerVersion: "17.0", Database: "shop", Role: "dba",
+		Capacity: monitor.Capacity{Nominal: 6400, Used: int64(len(locks) + s.rng.IntN(9))}, Locks: locks}
+}
+
+// anHour is how many bytes an hour takes, reckoned from two minutes of it.
+func anHour(t testing.TB, s *steady, changes int, opts ...EncoderOption) int {
+	t.Helper()
+	e := NewEncoder(append(opts, ticking())...)
+	size := 0
+	const seconds = 110 // two keyframes
+	for range seconds {
+		encoded, err := e.Snapshot(s.second(changes), nil)
+		check(t, err)
+		size += len(encoded.Before) + len(encoded.Frame)
+	}
+	return size * 3600 / seconds
+}
+
+// The figures are those of docs/recording.md.
+func TestRecordingIsSmall(t *testing.T) {
+	t.Parallel()
+	const mega = 1 << 20
+	for _, test := range []struct {
+		name                     string
+		locks, sessions, changes int
+		most                     int
+		opts                     []EncoderOption
+	}{
+		{"quiet server", 20, 10, 0, mega, nil},
+		{"5,000 locks, 250 changes a second", 5000, 500, 250, 50 * mega, nil},
+		{"the same with statements", 5000, 500, 250, 50 * mega, []EncoderOption{Queries()}},
+	} {
+		size := anHour(t, newSteady(test.locks, test.sessions), test.changes, test.opts...)
+		perChange := ""
+		if test.changes > 0 {
+			perChange = fmt.Sprintf(", %.1f bytes per change", float64(size)/float64(3600*test.changes))
+		}
+		t.Logf("%s: %.2f MB an hour%s", test.name, float64(size)/mega, perChange)
+		if size > test.most {
+			t.Errorf("%s: %d bytes an hour, want at most %d", test.name, size, test.most)
+		}
+	}
+}
+
+// BenchmarkSnapshot measures what recording a snapshot of 5,000 locks with 250 changes costs.
+func BenchmarkSnapshot(b *testing.B) {
+	s, e := newSteady(5000, 500), NewEncoder(ticking())
+	snapshots := make([]*monitor.Snapshot, 60)
+	for i := range snapshots {
+		snapshots[i] = s.second(250)
+	}
+	size := 0
+	for i := 0; b.Loop(); i++ {
+		encoded, err := e.Snapshot(snapshots[i%len(snapshots)], nil)
+		check(b, err)
+		size += len(encoded.Frame)
+	}
+	b.ReportMetric(float64(size)/float64(b.N), "bytes/snapshot")
+}
+
+// BenchmarkRead measures what reading it back costs.
+func BenchmarkRead(b *testing.B) {
+	s, e := newSteady(5000, 500), NewEncoder(ticking())
+	file := start()
+	for range 60 {
+		encoded, err := e.Snapshot(s.second(250), nil)
+		check(b, err)
+		file = append(file, encoded.Frame...)
+	}
+	for b.Loop() {
+		if _, err := readAll(file); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

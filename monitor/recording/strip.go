@@ -1,0 +1,41 @@
+package recording
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// KeptTags are the sqlcommenter tags that stay where statements are not recorded: they say which code runs, not with what
+// data.
+var KeptTags = []string{"action", "application", "controller", "db_driver", "framework", "job", "route", "traceparent"}
+
+// withoutQuery leaves of a session's statement only the tags, and marks it as hidden.
+func withoutQuery(s *monitor.Session) {
+	if s.Query == "" {
+		return
+	}
+	s.Query = tagsOnly(s.Query)
+	if !slices.Contains(s.Hidden, "query") {
+		s.Hidden = append(slices.Clone(s.Hidden), "query")
+	}
+}
+
+func tagsOnly(query string) string {
+	if !strings.Contains(query, "/*") {
+		return ""
+	}
+	tags := monitor.QueryTags(query)
+	var kept []string
+	for _, key := range KeptTags {
+		if value, ok := tags[key]; ok {
+			kept = append(kept, key+"='"+strings.ReplaceAll(url.PathEscape(value), "'", `\'`)+"'")
+		}
+	}
+	if len(kept) == 0 {
+		return ""
+	}
+	return "/*" + strings.Join(kept, ",") + "*/"
+}

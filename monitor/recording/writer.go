@@ -1,0 +1,221 @@
+package recording
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// WriterOptions says how a [Writer] writes.
+type WriterOptions struct {
+	// About is written at the beginning of each file; Started is filled in.
+	About About
+	// MaxSize is how many bytes a file may have before another is begun, and MaxAge for how long it is written to; 0 is no
+	// limit.
+	MaxSize int64
+	MaxAge  time.Duration
+	// Keep is how many rotated files are kept beside the one that is written; 0 keeps all.
+	Keep int
+}
+
+// Writer writes frames to a file, and begins another when it is large or old: the file at the path is always the one that
+// is written to, and those that are full get the time of their beginning as a suffix.
+//
+// Each frame goes to the operating system in one write, so what a process that crashes has written can be read; each
+// keyframe, at least one a minute, is flushed to the disk, so that a machine that crashes loses about a minute. Files are
+// made anew with the mode 0600; a link in their place is not followed but refused. A Writer must not be used from two
+// goroutines at once, and two Writers not for one path.
+type Writer struct {
+	path    string
+	options WriterOptions
+	file    *os.File
+	size    int64
+	begun   time.Time
+	now     func() time.Time
+}
+
+// NewWriter begins a file at path. What is there already is rotated away if it is a regular file, and an error otherwise.
+func NewWriter(path string, o WriterOptions) (*Writer, error) {
+	w := &Writer{path: path, options: o, now: time.Now}
+	if err := w.begin(); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// errNotRegular refuses links, pipes and directories.
+var errNotRegular = errors.New("it is not a regular file: remove it, or choose another path (links are not followed)")
+
+// begin moves away what is at the path, and begins a file there.
+func (w *Writer) begin() error {
+	switch info, err := os.Lstat(w.path); {
+	case err == nil && !info.Mode().IsRegular():
+		return fmt.Errorf("record to %s: %w", w.path, errNotRegular)
+	case err == nil:
+		if err := w.moveAway(info.ModTime()); err != nil {
+			return fmt.Errorf("record to %s: %w", w.path, err)
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("record to %s: %w", w.path, err)
+	}
+	// O_EXCL follows no link, be it made just now.
+	file, err := os.OpenFile(w.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("record to %s: %w", w.path, err)
+	}
+	w.file, w.size, w.begun = file, 0, w.now()
+	about := w.options.About
+	about.Started = w.begun.UTC()
+	head := append([]byte(magic), Version)
+	if err := w.write(appendJSON(head, Start, about)); err != nil {
+		return errors.Join(err, w.file.Close())
+	}
+	return w.prune()
+}
+
+// suffix is that of a rotated file: when it was last written to, and a number. In
+// the order of their names the files are in the order of time, also when the clock was set back.
+var suffix = regexp.MustCompile(`^\.\d{8}T\d{6}Z\.\d{3}$`)
+
+// moveAway finds a name that comes after those of all files of before.
+func (w *Writer) moveAway(last time.Time) error {
+	rotated, err := rotatedFiles(w.path)
+	if err != nil {
+		return err
+	}
+	stamp := w.path + "." + last.UTC().Format("20060102T150405Z")
+	name := stamp + ".000"
+	if n := len(rotated); n > 0 && rotated[n-1] >= name {
+		stamp, number := rotated[n-1][:len(rotated[n-1])-4], 0
+		if _, err := fmt.Sscanf(rotated[n-1][len(stamp):], ".%03d", &number); err != nil || number == 999 {
+			return fmt.Errorf("there is a file %s, after which no name can come", rotated[n-1])
+		}
+		name = fmt.Sprintf("%s.%03d", stamp, number+1)
+	}
+	return os.Rename(w.path, name)
+}
+
+// rotatedFiles are those that were moved away, the oldest first.
+func rotatedFiles(path string) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("look for the files of a recording: %w", err)
+	}
+	var names []string
+	base := filepath.Base(path)
+	for _, entry := range entries {
+		name := entry.Name()
+		if entry.Type().IsRegular() && len(name) > len(base) && name[:len(base)] == base && suffix.MatchString(name[len(base):]) {
+			names = append(names, filepath.Join(filepath.Dir(path), name))
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(a, b) })
+	return names, nil
+}
+
+// prune removes the oldest of the files that were moved away.
+func (w *Writer) prune() error {
+	if w.options.Keep <= 0 {
+		return nil
+	}
+	names, err := rotatedFiles(w.path)
+	if err != nil {
+		return err
+	}
+	for _, name := range names[:max(0, len(names)-w.options.Keep)] {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove an old recording: %w", err)
+		}
+	}
+	return nil
+}
+
+// Due reports whether the next snapshot should be a keyframe in another file: call [Encoder.Restart] and [Writer.Rotate].
+func (w *Writer) Due() bool {
+	return w.file == nil || // the last attempt to begin a file has failed
+		w.options.MaxSize > 0 && w.size >= w.options.MaxSize ||
+		w.options.MaxAge > 0 && w.now().Sub(w.begun) >= w.options.MaxAge
+}
+
+// Rotate ends the file and begins another.
+func (w *Writer) Rotate() error {
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return w.begin()
+}
+
+// Write writes what an [Encoder] has made. After an error the file ends with the last frame that is whole, and the next
+// snapshot has to be a keyframe ([Encoder.Restart]).
+func (w *Writer) Write(e Encoded) error {
+	if err := w.write(append(e.Before, e.Frame...)); err != nil {
+		return err
+	}
+	if e.Info.Type == Key {
+		if err := w.file.Sync(); err != nil {
+			return fmt.Errorf("record to %s: %w", w.path, err)
+		}
+	}
+	return nil
+}
+
+// Outage writes that there was no snapshot, and why.
+func (w *Writer) Outage(reason string) error {
+	return w.write(appendJSON(nil, Gap, Outage{Wall: w.now().UTC(), Reason: reason}))
+}
+
+func (w *Writer) write(b []byte) error {
+	if w.file == nil {
+		return fmt.Errorf("record to %s: %w", w.path, os.ErrClosed)
+	}
+	if _, err := w.file.Write(b); err != nil {
+		_, seekErr := w.file.Seek(w.size, 0)
+		return fmt.Errorf("record to %s: %w", w.path, errors.Join(err, w.file.Truncate(w.size), seekErr))
+	}
+	w.size += int64(len(b))
+	return nil
+}
+
+// Size returns how many bytes the file has.
+func (w *Writer) Size() int64 { return w.size }
+
+// Close ends the file in order.
+func (w *Writer) Close() error {
+	if w.file == nil {
+		return nil
+	}
+	err := w.write(appendFrame(nil, End, nil))
+	err = errors.Join(err, w.file.Sync(), w.file.Close())
+	w.file = nil
+	if err != nil {
+		return fmt.Errorf("end the recording %s: %w", w.path, err)
+	}
+	return nil
+}
+
+// Record encodes a snapshot and writes it, to another file when that is due.
+func (w *Writer) Record(e *Encoder, s *monitor.Snapshot, ended []int32) error {
+	if w.Due() {
+		if err := w.Rotate(); err != nil {
+			return err
+		}
+		e.Restart()
+	}
+	encoded, err := e.Snapshot(s, ended)
+	if err != nil {
+		return err
+	}
+	if err := w.Write(encoded); err != nil {
+		e.Restart()
+		return err
+	}
+	return nil
+}
