@@ -58,6 +58,7 @@ func (l *Locker) serve(ctx context.Context, r *request, keys []Key, try bool, op
 		return nil, err
 	}
 	start := driver.Now()
+	r.caller = ctx
 	if r.config.bounded && !r.try {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, r.config.maxWait, errMaxWait)
@@ -68,6 +69,9 @@ func (l *Locker) serve(ctx context.Context, r *request, keys []Key, try bool, op
 		waited := driver.Now().Sub(start)
 		if err != nil {
 			err = l.explain(ctx, r, err, waited)
+			if !r.refusedToPrimitive(err) {
+				l.shardOf(r.keys[0].KeyID).countFailure(r.try, err)
+			}
 		}
 		l.tell(ctx, r, lock, waited, err)
 	}
@@ -91,7 +95,7 @@ func (l *Locker) tell(ctx context.Context, r *request, lock *Lock, waited time.D
 			_ = l.drop(ctx, lock)
 		}
 	}()
-	r.tells(ctx, l.config.observer, lock, waited, err)
+	r.tells(l.config.observer, lock, waited, err)
 	returned = true
 }
 
@@ -264,7 +268,7 @@ func (l *Locker) awaitUnlocked(ctx context.Context, s *shard, r *request) error 
 	if err := l.waitsForItself(ctx, r); err != nil {
 		return err
 	}
-	r.waits(ctx, l.config.observer)
+	r.waits(l)
 	select {
 	case <-r.ready:
 		return nil
@@ -298,7 +302,7 @@ func (l *Locker) ask(ctx context.Context, r *request, wait bool) (*Lock, error) 
 
 // askAndWait is ask for a lock that is held by another process. Close ends the wait.
 func (l *Locker) askAndWait(ctx context.Context, r *request) (*Lock, error) {
-	l.tellWaits(ctx, r)
+	l.tellWaits(r)
 	r.asked = true
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -318,14 +322,14 @@ func (l *Locker) askAndWait(ctx context.Context, r *request) (*Lock, error) {
 }
 
 // tellWaits reports that r, which is busy at all its entries, waits. After a panic of the Observer it is at none.
-func (l *Locker) tellWaits(ctx context.Context, r *request) {
+func (l *Locker) tellWaits(r *request) {
 	returned := false
 	defer func() {
 		if !returned {
 			l.stopAsking(r)
 		}
 	}()
-	r.waits(ctx, l.config.observer)
+	r.waits(l)
 	returned = true
 }
 

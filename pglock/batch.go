@@ -28,7 +28,7 @@ func QueueLockTx(b *pgx.Batch, key Key, opts ...TxOption) *pgx.QueuedQuery {
 	if c.bounded {
 		statement, args = boundedStatement(key, c)
 	}
-	return queueLocks(b, []Key{key}, err, statement, args)
+	return c.queueLocks(b, []Key{key}, false, err, statement, args)
 }
 
 func boundedStatement(key Key, c txConfig) (statement string, args []any) {
@@ -38,13 +38,13 @@ func boundedStatement(key Key, c txConfig) (statement string, args []any) {
 }
 
 // queueLocks adds a statement that takes the locks; err keeps the batch from being sent.
-func queueLocks(b *pgx.Batch, keys []Key, err error, statement string, args []any) *pgx.QueuedQuery {
+func (c txConfig) queueLocks(b *pgx.Batch, keys []Key, try bool, err error, statement string, args []any) *pgx.QueuedQuery {
 	if err == nil {
 		if err = checkKeys(keys); err != nil {
 			err = failed("lock", keys[0], len(keys)-1, err)
 		}
 	}
-	lock := &queuedLock{keys: keys, err: err, ctx: context.Background()}
+	lock := &queuedLock{keys: keys, err: err, ctx: context.Background(), config: c, try: try}
 	query := b.Queue(statement, append([]any{lock}, args...)...)
 	query.Fn = lock.readResult
 	return query
@@ -52,9 +52,11 @@ func queueLocks(b *pgx.Batch, keys []Key, err error, statement string, args []an
 
 // queuedLock is a lock, or several of one statement, in a batch, which is sent once.
 type queuedLock struct {
-	keys []Key           // at least one
-	err  error           // what must keep the batch from being sent
-	ctx  context.Context // the batch's own, which its results are read with too; known when it is sent
+	keys   []Key           // at least one
+	err    error           // what must keep the batch from being sent
+	ctx    context.Context // the batch's own, which its results are read with too; known when it is sent
+	config txConfig        // for its Observer
+	try    bool
 }
 
 // RewriteQuery implements [pgx.QueryRewriter], which is called while the batch is being made ready to be sent. It
@@ -72,5 +74,7 @@ func (l *queuedLock) RewriteQuery(ctx context.Context, conn *pgx.Conn, sql strin
 
 func (l *queuedLock) readResult(results pgx.BatchResults) error {
 	_, err := results.Exec()
-	return ask(false, l.keys...).result(l.ctx, granted, err)
+	err = ask(false, l.keys...).result(l.ctx, granted, err)
+	l.config.observe(l.ctx, l.keys, l.try, 0, err)
+	return err
 }

@@ -47,5 +47,5 @@ func queueAll(b *pgx.Batch, keys []Key, wait bool, opts []TxOption) *pgx.QueuedQ
 		statement = lockdb.QueueBoundedLockAllTx
 		args = []any{milliseconds(c.maxWait), c.shared, spaces, numbers, c.allowStandby, c.allowStale}
 	}
-	return queueLocks(b, keys, err, statement, args)
+	return c.queueLocks(b, keys, !wait, err, statement, args)
 }

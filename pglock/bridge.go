@@ -29,6 +29,12 @@ func init() {
 	bridge.SlotHoldersTx = func(ctx context.Context, tx pgx.Tx, gate any, slots int) (any, error) {
 		return slotHoldersTx(ctx, tx, gate.(Key), slots)
 	}
+	bridge.PermitsAwaited = func(ctx context.Context, locker, key any) context.Context {
+		return locker.(*Locker).permitsAwaited(ctx, key.(Key))
+	}
+	bridge.PermitsAsked = func(ctx context.Context, locker, key any, try, awaited bool, waited time.Duration, err error) {
+		locker.(*Locker).permitsAsked(ctx, key.(Key), try, awaited, waited, err)
+	}
 	bridge.Monitored = func(locker any) bool {
 		_, is := locker.(*Locker).backend.(driver.Recorder)
 		return is

@@ -39,7 +39,7 @@ func (k *Lock) run(ctx context.Context, fn func(context.Context, *Lock) error) (
 			err = errors.Join(unlockErr, err)
 		}
 	}()
-	return fn(k.Context(ctx), k)
+	return fn(k.Context(k.observed(ctx)), k)
 }
 
 var errNilFunc = errors.New("the function is nil")

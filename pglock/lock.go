@@ -29,17 +29,18 @@ type Lock struct {
 
 // extras are what most Locks do without, under the Lock's mu.
 type extras struct {
-	token    string // what WithToken has set
-	use      *Use   // what a primitive takes it for; nil is nothing special
-	done     chan struct{}
-	expires  driver.Instant // when MaxHold ends it; 0 is never
-	timer    *time.Timer    // looks at expires
-	heldLong *time.Timer    // of WithHoldWarning
-	contexts map[*lockContext]struct{}
-	endless  *lockContext    // for parents that do not end
-	observed context.Context // for the Observer, once Acquired has been called
-	untold   *LostError      // a loss that waits for that
-	noticed  chan struct{}   // made by a Close that ends the lock, closed by the holder's Unlock
+	token      string // what WithToken has set
+	use        *Use   // what a primitive takes it for; nil is nothing special
+	done       chan struct{}
+	expires    driver.Instant // when MaxHold ends it; 0 is never
+	timer      *time.Timer    // looks at expires
+	heldLong   *time.Timer    // of WithHoldWarning
+	contexts   map[*lockContext]struct{}
+	endless    *lockContext    // for parents that do not end
+	observed   context.Context // for the Observer, once Acquired has been called
+	ownContext bool            // Acquired has returned it
+	untold     *LostError      // a loss that waits for that
+	noticed    chan struct{}   // made by a Close that ends the lock, closed by the holder's Unlock
 
 	fencing turn  // of who asks for the fence
 	fence   int64 // 0 until it has been asked for

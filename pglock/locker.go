@@ -187,6 +187,9 @@ type Stats struct {
 	Acquired, HandedOff int64
 	// Lost counts the Locks that ended without being unlocked.
 	Lost int64
+	// Refused counts the tries that found a lock held, and Unavailable the calls that failed since the server could not be
+	// reached.
+	Refused, Unavailable int64
 }
 
 // Stats returns the Locker's counters. It looks at one part of the keys after the other, so that while others lock and
@@ -202,6 +205,8 @@ func (l *Locker) Stats() (sum Stats) {
 		sum.Acquired += c.Acquired
 		sum.HandedOff += c.HandedOff
 		sum.Lost += c.Lost
+		sum.Refused += c.Refused
+		sum.Unavailable += c.Unavailable
 	}
 	return sum
 }

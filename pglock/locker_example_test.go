@@ -394,7 +394,10 @@ func ExampleLock_Done() {
 func ExampleWithObserver() {
 	ctx := context.Background()
 	locker := exampleLocker(pglock.WithObserver(&pglock.Observer{
-		Acquired: func(_ context.Context, e pglock.Acquired) { fmt.Println("acquired", e.Keys[0], e.How) },
+		Acquired: func(_ context.Context, e pglock.Acquired) context.Context {
+			fmt.Println("acquired", e.Keys[0], e.How)
+			return nil
+		},
 		Released: func(_ context.Context, e pglock.Released) { fmt.Println("released", e.Keys[0]) },
 	}))
 	defer locker.Close(ctx)

@@ -79,7 +79,7 @@ func TestObserverThatPanicsWhenTheTurnHasComeLeavesNothingLocked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var first atomic.Pointer[pglock.Lock]
 			l, err := locktest.NewMemory(pglock.WithHandoffLimit(handoffs, time.Minute), pglock.WithObserver(&pglock.Observer{
-				WaitStarted: func(ctx context.Context, _ pglock.WaitStarted) {
+				WaitStarted: func(ctx context.Context, _ pglock.WaitStarted) context.Context {
 					_ = first.Load().Unlock(ctx)
 					panic("boom")
 				},

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // Observer is notified of what happens to the locks of a [Locker], for metrics and traces, as in net/http/httptrace. Every
@@ -17,25 +15,52 @@ import (
 // end waits for it. A panic goes on to the caller, for whom nothing is locked then; in the background it ends the program,
 // as in any goroutine.
 type Observer struct {
-	// WaitStarted is called when a call cannot have its lock at once. WaitEnded follows, always.
-	WaitStarted func(context.Context, WaitStarted)
+	// WaitStarted is called when a call cannot have its lock at once. WaitEnded follows, always. The context that it
+	// returns, unless that is nil, is the one of this call's later events: a span that it carries can be ended there.
+	WaitStarted func(context.Context, WaitStarted) context.Context
 	WaitEnded   func(context.Context, WaitEnded)
-	// Acquired is called before the acquiring call returns. Released or Lost follows, one of them, always.
-	Acquired func(context.Context, Acquired)
+	// Acquired is called before the acquiring call returns. Released or Lost follows, one of them, always. The context
+	// that it returns, unless that is nil, is the one of that event, and its values are those of the context that Do and
+	// TryDo give to their functions.
+	Acquired func(context.Context, Acquired) context.Context
+	// Failed is called when a call has got no lock: a try that was refused, a wait that ended, a server that could not be
+	// reached. It is not called for calls that are wrong by themselves, such as those with an invalid key.
+	Failed func(context.Context, Failed)
 	// Released is called after an Unlock that was not told of a loss.
 	Released func(context.Context, Released)
 	// Lost is called after the lock has ended otherwise, and its contexts with it: in the background, or by the Unlock that
 	// found the loss. Close waits for it, for some seconds at most.
 	Lost func(context.Context, Lost)
+	// TxLocked is called when a call for locks of a transaction ends: LockTx, TryLockTx, LockAllTx, BeginFunc, and the result
+	// of a lock in a batch. It is for an Observer that such a call was given with [WithObserver].
+	TxLocked func(context.Context, TxLocked)
 	// Ticked is called when a run of package schedule has ended, or was found to be done.
 	Ticked func(context.Context, Ticked)
 }
 
 // WaitStarted is what an [Observer] learns of the beginning of a wait.
 type WaitStarted struct {
-	Keys   []Key
+	Keys   []Key // of a wait for permits of a semaphore, the semaphore's
 	Shared bool
 	Use    Use
+	Token  string // as [Lock.Token]; empty for permits
+
+	locker *Locker
+}
+
+// Holders asks the server who holds the keys, as [Locker.Holders] does for one: those of the first that has any. It is not
+// called unless an Observer calls it, and takes a round trip or more; so an Observer should call it in the background, and
+// only for some waits. There are none for permits of a semaphore.
+func (w WaitStarted) Holders(ctx context.Context) ([]Holder, error) {
+	if w.locker == nil {
+		return nil, nil
+	}
+	for _, key := range w.Keys {
+		if holders, err := w.locker.Holders(ctx, key); err != nil || len(holders) > 0 {
+			return holders, err
+		}
+	}
+	return nil, nil
 }
 
 // WaitEnded is what an [Observer] learns of the end of a wait.
@@ -43,6 +68,7 @@ type WaitEnded struct {
 	Keys   []Key
 	Shared bool
 	Use    Use
+	Token  string
 	Waited time.Duration
 	Err    error // nil when the lock was granted
 }
@@ -52,8 +78,30 @@ type Acquired struct {
 	Keys   []Key
 	Shared bool
 	Use    Use
+	Token  string
 	Waited time.Duration // zero when it did not have to wait
 	How    How
+}
+
+// Failed is what an [Observer] learns of a call that has got no lock.
+type Failed struct {
+	Keys   []Key // of a call for permits of a semaphore, the semaphore's
+	Shared bool
+	Use    Use
+	Token  string
+	Try    bool          // the call was one that does not wait
+	Waited time.Duration // zero when it did not wait
+	Err    error         // what the call returns
+}
+
+// TxLocked is what an [Observer] learns of a call for locks of a transaction. When the lock is freed, which is at the end of
+// the transaction, is not known.
+type TxLocked struct {
+	Keys   []Key
+	Shared bool
+	Try    bool          // the call was one that does not wait
+	Took   time.Duration // of the call, its round trips and its wait; zero in a batch
+	Err    error         // what the call returns; nil when the locks were granted
 }
 
 // Released is what an [Observer] learns of a lock that was unlocked.
@@ -61,6 +109,7 @@ type Released struct {
 	Keys   []Key
 	Shared bool
 	Use    Use
+	Token  string
 	Held   time.Duration
 }
 
@@ -69,6 +118,7 @@ type Lost struct {
 	Keys   []Key
 	Shared bool
 	Use    Use
+	Token  string
 	Held   time.Duration
 	Err    *LostError
 }
@@ -84,101 +134,25 @@ const (
 	AcquiredPolled How = "polled"  // after polling, without a place in the server's queue
 )
 
-// WithObserver makes the Locker tell o what happens to its locks. A nil observer is an error.
-func WithObserver(o *Observer) Option {
-	return lockerOption(func(c *lockerConfig) error {
-		if o == nil {
-			return errors.New("pglock: WithObserver: the observer is nil")
-		}
-		c.observer = o
-		return nil
-	})
+// ObserverOption is what [WithObserver] returns: it fits a [Locker] and a lock of a transaction.
+type ObserverOption interface {
+	Option
+	TxOption
 }
 
-// waits is called when r cannot go on at once.
-func (r *request) waits(ctx context.Context, o *Observer) {
-	if r.waited {
-		return
-	}
-	r.waited = true
-	if o != nil && o.WaitStarted != nil {
-		o.WaitStarted(ctx, WaitStarted{Keys: publicKeys(r.keys), Shared: r.config.shared, Use: r.used()})
-	}
-}
+// WithObserver reports to o: all that happens to the locks of a Locker, or that one call for locks of a transaction, which no
+// Locker knows of. [Observers] makes one of several. A nil observer is an error.
+func WithObserver(o *Observer) ObserverOption { return observedBy{o} }
 
-// tells reports the end of an acquiring call.
-func (r *request) tells(ctx context.Context, o *Observer, lock *Lock, waited time.Duration, err error) {
-	if o == nil {
-		return
-	}
-	if !r.waited {
-		waited = 0
-	}
-	if r.waited && o.WaitEnded != nil {
-		o.WaitEnded(ctx, WaitEnded{Keys: publicKeys(r.keys), Shared: r.config.shared, Use: r.used(), Waited: waited, Err: err})
-	}
-	if lock == nil {
-		return
-	}
-	if o.Acquired != nil {
-		o.Acquired(ctx, Acquired{Keys: publicKeys(r.keys), Shared: r.config.shared, Use: r.used(), Waited: waited, How: r.how(lock)})
-	}
-	lock.announce(ctx)
-}
+type observedBy struct{ observer *Observer }
 
-// announce notes that Acquired has been called, and calls Lost if that had to wait for it.
-func (k *Lock) announce(ctx context.Context) {
-	k.mu.Lock()
-	x := k.more()
-	x.observed = context.WithoutCancel(ctx)
-	lost := x.untold
-	k.mu.Unlock()
-	if lost != nil {
-		k.tellLost(lost)
-	}
-}
+func (o observedBy) applyLocker(c *lockerConfig) error { return o.set(&c.observer) }
+func (o observedBy) applyTx(c *txConfig) error         { return o.set(&c.observer) }
 
-func (r *request) how(lock *Lock) How {
-	if r.lock != nil {
-		return AcquiredHanded
+func (o observedBy) set(to **Observer) error {
+	if o.observer == nil {
+		return errors.New("pglock: WithObserver: the observer is nil")
 	}
-	if !r.asked {
-		return AcquiredFree
-	}
-	if p, ok := lock.hold.grant.(driver.Poller); ok && p.Polled() {
-		return AcquiredPolled
-	}
-	return AcquiredQueued
-}
-
-func (k *Lock) tellReleased(ctx context.Context) {
-	if o := k.hold.locker.config.observer; o != nil && o.Released != nil {
-		o.Released(ctx, Released{Keys: k.Keys(), Shared: k.hold.shared, Use: k.used(), Held: driver.Now().Sub(k.since)})
-	}
-}
-
-// tellLost reports a loss: at once, or when the acquiring call has reported the lock.
-func (k *Lock) tellLost(lost *LostError) {
-	o := k.hold.locker.config.observer
-	if o == nil || o.Lost == nil {
-		return
-	}
-	k.mu.Lock()
-	x := k.more()
-	ctx := x.observed
-	if ctx == nil {
-		x.untold = lost
-	}
-	k.mu.Unlock()
-	if ctx != nil {
-		o.Lost(ctx, Lost{Keys: k.Keys(), Shared: k.hold.shared, Use: k.used(), Held: driver.Now().Sub(k.since), Err: lost})
-	}
-}
-
-func publicKeys(keys []driver.Key) []Key {
-	public := make([]Key, len(keys))
-	for i, key := range keys {
-		public[i] = Key{k: key}
-	}
-	return public
+	*to = o.observer
+	return nil
 }

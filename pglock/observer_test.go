@@ -28,11 +28,14 @@ func (j *journal) add(format string, args ...any) {
 
 func (j *journal) observer() *pglock.Observer {
 	return &pglock.Observer{
-		WaitStarted: func(_ context.Context, e pglock.WaitStarted) { j.add("wait %v", e.Keys[0]) },
+		WaitStarted: func(_ context.Context, e pglock.WaitStarted) context.Context { j.add("wait %v", e.Keys[0]); return nil },
 		WaitEnded:   func(_ context.Context, e pglock.WaitEnded) { j.add("waited %v %v", e.Keys[0], e.Err == nil) },
-		Acquired:    func(_ context.Context, e pglock.Acquired) { j.add("acquired %v %v", e.Keys[0], e.How) },
-		Released:    func(_ context.Context, e pglock.Released) { j.add("released %v", e.Keys[0]) },
-		Lost:        func(_ context.Context, e pglock.Lost) { j.add("lost %v %s", e.Keys[0], string(e.Err.Reason)) },
+		Acquired: func(_ context.Context, e pglock.Acquired) context.Context {
+			j.add("acquired %v %v", e.Keys[0], e.How)
+			return nil
+		},
+		Released: func(_ context.Context, e pglock.Released) { j.add("released %v", e.Keys[0]) },
+		Lost:     func(_ context.Context, e pglock.Lost) { j.add("lost %v %s", e.Keys[0], string(e.Err.Reason)) },
 	}
 }
 
@@ -48,7 +51,11 @@ func TestTheObserverIsToldTheWayOfEveryLock(t *testing.T) {
 		defer close(done)
 		mustUnlock(t, mustLock(t, l, key)) // handed on
 	}()
-	testenv.WaitUntil(t, "the second waits", func() bool { return l.Stats().Waiting == 1 })
+	testenv.WaitUntil(t, "the second waits", func() bool {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		return slices.Contains(j.lines, "wait k")
+	})
 	mustUnlock(t, first)
 	<-done
 
@@ -96,11 +103,12 @@ type balance struct {
 	wrong    []string
 }
 
-func (b *balance) acquire(_ context.Context, e pglock.Acquired) {
+func (b *balance) acquire(_ context.Context, e pglock.Acquired) context.Context {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.acquired++
 	b.open[e.Keys[0].String()]++
+	return nil
 }
 
 func (b *balance) end(key pglock.Key) {

@@ -62,8 +62,9 @@ func (k *Lock) tellPassedOn(ctx context.Context) {
 	if o == nil {
 		return
 	}
+	var own context.Context
 	if o.Acquired != nil {
-		o.Acquired(ctx, Acquired{Keys: k.Keys(), How: AcquiredHanded, Use: k.used()})
+		own = o.Acquired(ctx, Acquired{Keys: k.Keys(), How: AcquiredHanded, Use: k.used(), Token: k.Token()})
 	}
-	k.announce(ctx)
+	k.announce(ctx, own)
 }

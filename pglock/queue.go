@@ -1,6 +1,7 @@
 package pglock
 
 import (
+	"context"
 	"slices"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -41,9 +42,10 @@ type request struct {
 	try    bool         // never waits
 	config lockConfig
 	token  driver.Token
-	cancel func(error) // ends the wait for the backend, when Close does
-	waited bool        // it could not have the lock at once
-	asked  bool        // it waited for the backend
+	caller context.Context // of the call, or what the Observer has made of it
+	cancel func(error)     // ends the wait for the backend, when Close does
+	waited bool            // it could not have the lock at once
+	asked  bool            // it waited for the backend
 
 	entries []*entry      // of the keys, as far as the request has come
 	shards  shardSet      // of all of them

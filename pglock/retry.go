@@ -74,7 +74,7 @@ func (r *request) again() {
 
 // pauseInOutage waits for d as one that waits for the lock. It returns why the wait is over.
 func (l *Locker) pauseInOutage(ctx context.Context, r *request, d time.Duration) error {
-	r.waits(ctx, l.config.observer)
+	r.waits(l)
 	s := l.shardOf(r.keys[0].KeyID)
 	s.count(+1)
 	defer s.count(-1)

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // LockTx takes the lock for the rest of the transaction tx, with pg_advisory_xact_lock; commit and rollback free it.
@@ -50,6 +51,13 @@ func lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool, opts []TxOption) 
 	if err != nil {
 		return err
 	}
+	began := driver.Now()
+	err = c.lockTx(ctx, tx, key, try)
+	c.observe(ctx, []Key{key}, try, began, err)
+	return err
+}
+
+func (c txConfig) lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool) error {
 	wait, err := c.wait(try)
 	if err != nil {
 		return err
@@ -92,6 +100,13 @@ func LockAllTx(ctx context.Context, tx pgx.Tx, keys []Key, opts ...TxOption) err
 	if len(keys) == 0 {
 		return errNoKeys
 	}
+	began := driver.Now()
+	err = c.lockAllTx(ctx, tx, keys)
+	c.observe(ctx, keys, false, began, err)
+	return err
+}
+
+func (c txConfig) lockAllTx(ctx context.Context, tx pgx.Tx, keys []Key) error {
 	if err := checkTx(tx, keys...); err != nil {
 		return failed("lock", keys[0], len(keys)-1, err)
 	}

@@ -103,6 +103,7 @@ func (s *Semaphore) block(cancel context.CancelFunc) bool {
 		return false
 	}
 	s.blocked, s.cancelGate = true, cancel
+	s.markLocked()
 	return true
 }
 
@@ -177,6 +178,7 @@ func (s *Semaphore) give(found []held) (served bool) {
 		if len(s.queue) == 0 {
 			s.blocked, served = false, true
 		}
+		s.markLocked()
 	}
 	s.mu.Unlock()
 	s.release(freed)

@@ -16,6 +16,8 @@ type waiter struct {
 	got    []held
 	err    error
 	ready  chan struct{} // closed when it has been served, or failed
+	waits  chan struct{} // closed when it is known that it has to wait
+	marked bool          // waits is closed
 }
 
 // held is a slot that is held here.
@@ -34,9 +36,22 @@ func (s *Semaphore) enter(w *waiter) {
 		return
 	}
 	s.queue = append(s.queue, w)
+	if s.blocked {
+		s.markLocked()
+	}
 	if !s.keeping {
 		s.keeping = true
 		go s.keep()
+	}
+}
+
+// markLocked notes that all who are in the queue have to wait.
+func (s *Semaphore) markLocked() {
+	for _, w := range s.queue {
+		if !w.marked {
+			w.marked = true
+			close(w.waits)
+		}
 	}
 }
 

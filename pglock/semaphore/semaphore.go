@@ -151,12 +151,24 @@ func (s *Semaphore) acquire(ctx context.Context, weight int, try bool, opts []pg
 		return nil, s.failed(weight, context.Cause(ctx))
 	}
 	start := driver.Now()
-	w := &waiter{ctx: context.WithoutCancel(ctx), weight: weight, try: try || o.Bounded && o.MaxWait == 0, ready: make(chan struct{})}
+	w := &waiter{ctx: context.WithoutCancel(ctx), weight: weight, try: try || o.Bounded && o.MaxWait == 0, ready: make(chan struct{}), waits: make(chan struct{})}
 	bridge.RecordName(s.locker, s.name)
 	s.enter(w)
-	err = s.await(ctx, w, o)
+	settled := false
+	defer func() {
+		if !settled {
+			s.abandon(w)
+		}
+	}()
+	told, awaited, err := s.await(ctx, w, o)
+	waited := driver.Now().Sub(start)
 	if err != nil {
-		return nil, s.explain(ctx, w, err, driver.Now().Sub(start))
+		err = s.explain(ctx, w, err, waited)
+	}
+	bridge.PermitsAsked(told, s.locker, s.key, w.try, awaited, waited, err)
+	settled = true
+	if err != nil {
+		return nil, err
 	}
 	p := &Permit{sem: s, slots: w.got}
 	if o.MaxHold > 0 {
@@ -185,30 +197,49 @@ func readOptions(opts []pglock.LockOption, try bool) (bridge.LockOptions, error)
 // errMaxWait is what ends a wait when MaxWait has passed.
 var errMaxWait = errors.New("MaxWait has passed")
 
-// await waits until w is settled, or gives up its place.
+// abandon gives back what w has got, after a panic of the Observer.
+func (s *Semaphore) abandon(w *waiter) {
+	if s.leave(w) {
+		return
+	}
+	<-w.ready
+	for _, h := range w.got {
+		_ = s.giveBack(w.ctx, h) // nobody relied on it
+	}
+}
+
+// await waits until w is settled, or gives up its place. It tells the Observer when there is really something to wait for,
+// and returns what that has made of the context.
 //
 // Of the end of ctx and a grant that meet, what comes first under mu holds: a waiter that has been served by then has its
 // permit.
-func (s *Semaphore) await(ctx context.Context, w *waiter, o bridge.LockOptions) error {
+func (s *Semaphore) await(ctx context.Context, w *waiter, o bridge.LockOptions) (told context.Context, awaited bool, err error) {
 	var bound <-chan time.Time
 	if o.Bounded && !w.try {
 		timer := time.NewTimer(o.MaxWait)
 		defer timer.Stop()
 		bound = timer.C
 	}
-	ended := errMaxWait
-	select {
-	case <-w.ready:
-		return w.err
-	case <-bound:
-	case <-ctx.Done():
-		ended = context.Cause(ctx)
+	told, ended, waits := ctx, error(nil), w.waits
+	for ended == nil {
+		select {
+		case <-w.ready:
+			return told, awaited, w.err
+		case <-waits:
+			if waits = nil; !w.try {
+				told, awaited = bridge.PermitsAwaited(ctx, s.locker, s.key), true
+			}
+		case <-bound:
+			ended = errMaxWait
+		case <-ctx.Done():
+			ended = context.Cause(ctx)
+		}
 	}
 	if s.leave(w) {
-		return ended
+		return told, awaited, ended
 	}
 	<-w.ready
-	return w.err
+	return told, awaited, w.err
 }
 
 // explain makes the error of a failed acquisition.

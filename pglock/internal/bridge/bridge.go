@@ -52,6 +52,12 @@ var (
 	// contexts of the two holders, for their values.
 	PassOn func(from, to context.Context, lock any, force bool, opts any) (next any, told func(), ok bool)
 
+	// PermitsAwaited tells the Observer of locker, a *pglock.Locker, that a call waits for permits of the semaphore of key, a
+	// pglock.Key, and returns the context for PermitsAsked.
+	PermitsAwaited func(ctx context.Context, locker, key any) context.Context
+	// PermitsAsked tells the Observer how a call for permits ended: err is what it returns.
+	PermitsAsked func(ctx context.Context, locker, key any, try, awaited bool, waited time.Duration, err error)
+
 	// RecordName writes name into the registry of locker, a *pglock.Locker, if it records names.
 	RecordName func(locker any, name string)
 	// Monitored reports whether the monitor can see the locks of locker, a *pglock.Locker.

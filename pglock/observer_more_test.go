@@ -1,0 +1,200 @@
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
+	"github.com/pglock-toolkit/pglock/pglock/semaphore"
+)
+
+type spanKey struct{}
+
+// spans is an Observer that hands a name on in the contexts that it returns.
+func (j *journal) spans(name string) *pglock.Observer {
+	seen := func(ctx context.Context) string { return fmt.Sprint(ctx.Value(spanKey{})) }
+	with := func(ctx context.Context, what string) context.Context {
+		return context.WithValue(ctx, spanKey{}, strings.TrimPrefix(seen(ctx)+"/", "<nil>/")+name+what)
+	}
+	return &pglock.Observer{
+		WaitStarted: func(ctx context.Context, e pglock.WaitStarted) context.Context { return with(ctx, "wait") },
+		WaitEnded:   func(ctx context.Context, e pglock.WaitEnded) { j.add("%s waited in %s", name, seen(ctx)) },
+		Acquired:    func(ctx context.Context, e pglock.Acquired) context.Context { return with(ctx, "hold") },
+		Failed: func(ctx context.Context, e pglock.Failed) {
+			j.add("%s failed in %s: %s, try %v", name, seen(ctx), pglock.OutcomeOf(e.Err), e.Try)
+		},
+		Released: func(ctx context.Context, e pglock.Released) { j.add("%s released in %s", name, seen(ctx)) },
+		Lost:     func(ctx context.Context, e pglock.Lost) { j.add("%s lost in %s", name, seen(ctx)) },
+	}
+}
+
+func TestObserverContextsAreThoseOfLaterEvents(t *testing.T) {
+	db := testenv.Database(t)
+	var j journal
+	l := openLocker(t, db, pglock.WithObserver(pglock.Observers(j.spans("a"), nil, &pglock.Observer{}, j.spans("b"))))
+	key := pglock.NewKey("k")
+	holder := mustLock(t, openLocker(t, db), key)
+	ctx := context.WithValue(t.Context(), spanKey{}, "call")
+	result := make(chan error, 1)
+	go func() {
+		result <- l.Do(ctx, key, func(ctx context.Context, lock *pglock.Lock) error {
+			j.add("work in %v", ctx.Value(spanKey{}))
+			return lock.Context(t.Context()).Err()
+		})
+	}()
+	db.WaitForWaiters(t, 1)
+	mustUnlock(t, holder)
+	if err := <-result; err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"a waited in call/await/bwait", "b waited in call/await/bwait",
+		"work in call/await/bwait/ahold/bhold",
+		"a released in call/await/bwait/ahold/bhold", "b released in call/await/bwait/ahold/bhold",
+	}
+	if !slices.Equal(j.lines, want) {
+		t.Errorf("the observers were told\n%s\nwant\n%s", strings.Join(j.lines, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestObserverIsToldOfCallsThatGotNothing(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	var j journal
+	l := openLocker(t, db, pglock.WithObserver(j.spans("o")), pglock.WithMaxHeld(1))
+	key := pglock.NewKey("k")
+	holder := mustLock(t, openLocker(t, db), key)
+	own := mustLock(t, l, pglock.NewKey("own"))
+	if _, err := l.TryLock(t.Context(), pglock.NewKey("another")); !errors.Is(err, pglock.ErrTooManyLocks) {
+		t.Errorf("the error is %v", err)
+	}
+	_, _ = l.Lock(own.Context(t.Context()), pglock.NewKey("own"))
+	mustUnlock(t, own)
+	_, _ = l.TryLock(t.Context(), key)
+	_, _ = l.Lock(t.Context(), key, pglock.MaxWait(time.Millisecond))
+	ctx, cancel := context.WithCancel(t.Context())
+	waited := make(chan struct{})
+	go func() { defer close(waited); _, _ = l.Lock(ctx, key) }()
+	db.WaitForWaiters(t, 1)
+	cancel()
+	<-waited
+	mustUnlock(t, holder)
+	unreachable := openRefused(t)
+	if _, err := unreachable.Lock(t.Context(), key); pglock.OutcomeOf(err) != pglock.OutcomeUnavailable {
+		t.Errorf("the outcome of %v is %s", err, pglock.OutcomeOf(err))
+	}
+	want := []string{
+		"o failed in <nil>: too_many, try true", "o failed in <nil>: too_many, try false", "o released in ohold",
+		"o failed in <nil>: not_acquired, try true",
+		"o waited in owait", "o failed in owait: not_acquired, try false",
+		"o waited in owait", "o failed in owait: canceled, try false",
+	}
+	if !slices.Equal(j.lines, want) {
+		t.Errorf("the observer was told\n%s\nwant\n%s", strings.Join(j.lines, "\n"), strings.Join(want, "\n"))
+	}
+	if s, u := l.Stats(), unreachable.Stats(); s.Refused != 1 || s.Unavailable != 0 || u.Unavailable != 1 {
+		t.Errorf("Stats are %+v and %+v", s, u)
+	}
+}
+
+func TestObserverTokensAreThoseOfTheLock(t *testing.T) {
+	var tokens []string
+	l, err := locktest.NewMemory(pglock.WithObserver(&pglock.Observer{
+		Acquired: func(_ context.Context, e pglock.Acquired) context.Context { tokens = append(tokens, e.Token); return nil },
+		Released: func(_ context.Context, e pglock.Released) { tokens = append(tokens, e.Token) },
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock := mustLock(t, l, pglock.NewKey("k"))
+	named := mustLock(t, l, pglock.NewKey("named"), pglock.WithToken("mine"))
+	mustUnlock(t, lock)
+	mustUnlock(t, named)
+	if want := []string{lock.Token(), "mine", lock.Token(), "mine"}; !slices.Equal(tokens, want) {
+		t.Errorf("the tokens are %q, want %q", tokens, want)
+	}
+}
+
+func TestObserverIsToldOfLocksOfTransactions(t *testing.T) {
+	t.Parallel()
+	db, key := testenv.Database(t), pglock.NewKey("invoice:42")
+	txHold(t, db, key)
+	var got []string
+	o := pglock.WithObserver(&pglock.Observer{TxLocked: func(_ context.Context, e pglock.TxLocked) {
+		got = append(got, fmt.Sprintf("%v shared %v try %v took %v: %s", e.Keys, e.Shared, e.Try, e.Took > 0, pglock.OutcomeOf(e.Err)))
+	}})
+	tx, free := txBegin(t, db.Connect(t)), pglock.NewKey("free")
+	txCheck(t, pglock.LockTx(t.Context(), tx, free, o, pglock.Shared()))
+	_ = pglock.TryLockTx(t.Context(), tx, key, o)
+	_ = pglock.LockAllTx(t.Context(), tx, []pglock.Key{free, key}, o, pglock.MaxWait(time.Millisecond))
+	batch := &pgx.Batch{}
+	pglock.QueueLockTx(batch, free, o)
+	pglock.QueueTryLockTx(batch, key, o)
+	_ = tx.SendBatch(t.Context(), batch).Close()
+	want := []string{
+		"[free] shared true try false took true: acquired", "[invoice:42] shared false try true took true: not_acquired",
+		"[free invoice:42] shared false try false took true: not_acquired",
+		"[free] shared false try false took false: acquired", "[invoice:42] shared false try true took false: not_acquired",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the observer was told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestObserverIsToldOfWaitsForPermits(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	var j journal
+	o := j.spans("o")
+	o.WaitStarted = func(ctx context.Context, e pglock.WaitStarted) context.Context {
+		if e.Use.Kind == pglock.UsePermit {
+			j.add("wait for %v of %v", e.Keys, e.Use.Key)
+		}
+		return nil
+	}
+	o.WaitEnded = func(_ context.Context, e pglock.WaitEnded) {
+		if e.Use.Kind == pglock.UsePermit {
+			j.add("waited %v: %s", e.Waited > 0, pglock.OutcomeOf(e.Err))
+		}
+	}
+	o.Released, o.Acquired = nil, nil
+	l := openLocker(t, db, pglock.WithObserver(o))
+	sem, err := semaphore.New(l, pglock.NewKey("api"), 1)
+	txCheck(t, err)
+	permit, err := sem.Acquire(t.Context())
+	txCheck(t, err)
+	_, _ = sem.TryAcquire(t.Context())
+	_, _ = sem.Acquire(t.Context(), pglock.MaxWait(50*time.Millisecond))
+	granted := make(chan error, 1)
+	go func() {
+		second, err := sem.Acquire(t.Context())
+		if err == nil {
+			err = second.Release(t.Context())
+		}
+		granted <- err
+	}()
+	testenv.WaitUntil(t, "the third waits", func() bool {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		return strings.HasPrefix(j.lines[len(j.lines)-1], "wait for")
+	})
+	txCheck(t, permit.Release(t.Context()))
+	txCheck(t, <-granted)
+	want := []string{
+		"o failed in <nil>: not_acquired, try true",
+		"wait for [api] of api", "waited true: not_acquired", "o failed in <nil>: not_acquired, try false",
+		"wait for [api] of api", "waited true: acquired",
+	}
+	if !slices.Equal(j.lines, want) {
+		t.Errorf("the observer was told\n%s\nwant\n%s", strings.Join(j.lines, "\n"), strings.Join(want, "\n"))
+	}
+}

@@ -1,0 +1,49 @@
+package pglock
+
+import "context"
+
+// Observers returns an Observer that reports to each of them, in their order. A context that one returns is given to the
+// next, and the last one returned counts. nil ones are left out.
+func Observers(observers ...*Observer) *Observer {
+	return &Observer{
+		WaitStarted: func(ctx context.Context, e WaitStarted) context.Context {
+			return passThrough(ctx, e, observers, func(o *Observer) func(context.Context, WaitStarted) context.Context { return o.WaitStarted })
+		},
+		Acquired: func(ctx context.Context, e Acquired) context.Context {
+			return passThrough(ctx, e, observers, func(o *Observer) func(context.Context, Acquired) context.Context { return o.Acquired })
+		},
+		WaitEnded: toAll(observers, func(o *Observer) func(context.Context, WaitEnded) { return o.WaitEnded }),
+		Failed:    toAll(observers, func(o *Observer) func(context.Context, Failed) { return o.Failed }),
+		Released:  toAll(observers, func(o *Observer) func(context.Context, Released) { return o.Released }),
+		Lost:      toAll(observers, func(o *Observer) func(context.Context, Lost) { return o.Lost }),
+		TxLocked:  toAll(observers, func(o *Observer) func(context.Context, TxLocked) { return o.TxLocked }),
+		Ticked:    toAll(observers, func(o *Observer) func(context.Context, Ticked) { return o.Ticked }),
+	}
+}
+
+// passThrough calls one function of each observer, and returns the context that the last of them has returned; nil when
+// none has.
+func passThrough[E any](
+	ctx context.Context, e E, observers []*Observer, of func(*Observer) func(context.Context, E) context.Context,
+) (changed context.Context) {
+	for _, o := range observers {
+		if o == nil || of(o) == nil {
+			continue
+		}
+		if own := of(o)(ctx, e); own != nil {
+			ctx, changed = own, own
+		}
+	}
+	return changed
+}
+
+// toAll returns a function that calls one function of each observer.
+func toAll[E any](observers []*Observer, of func(*Observer) func(context.Context, E)) func(context.Context, E) {
+	return func(ctx context.Context, e E) {
+		for _, o := range observers {
+			if o != nil && of(o) != nil {
+				of(o)(ctx, e)
+			}
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package pglock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// This file calls the Observer.
+
+// waits is called when r cannot go on at once.
+func (r *request) waits(l *Locker) {
+	if r.waited {
+		return
+	}
+	r.waited = true
+	o := l.config.observer
+	if o == nil || o.WaitStarted == nil {
+		return
+	}
+	ctx := o.WaitStarted(r.caller, WaitStarted{
+		Keys: publicKeys(r.keys), Shared: r.config.shared, Use: r.used(), Token: r.token.String(), locker: l,
+	})
+	if ctx != nil {
+		r.caller = ctx
+	}
+}
+
+// tells reports the end of an acquiring call.
+func (r *request) tells(o *Observer, lock *Lock, waited time.Duration, err error) {
+	if o == nil {
+		return
+	}
+	if !r.waited {
+		waited = 0
+	}
+	keys, shared, use, token := publicKeys(r.keys), r.config.shared, r.used(), r.token.String()
+	if r.waited && o.WaitEnded != nil {
+		o.WaitEnded(r.caller, WaitEnded{Keys: keys, Shared: shared, Use: use, Token: token, Waited: waited, Err: err})
+	}
+	if lock == nil {
+		if o.Failed != nil && !r.refusedToPrimitive(err) {
+			o.Failed(r.caller, Failed{Keys: keys, Shared: shared, Use: use, Token: token, Try: r.try, Waited: waited, Err: err})
+		}
+		return
+	}
+	var own context.Context
+	if o.Acquired != nil {
+		own = o.Acquired(r.caller, Acquired{Keys: keys, Shared: shared, Use: use, Token: token, Waited: waited, How: r.how(lock)})
+	}
+	lock.announce(r.caller, own)
+}
+
+// refusedToPrimitive reports whether r is the try of a primitive, which looks for a lock that is free. The primitive
+// reports what its own caller gets.
+func (r *request) refusedToPrimitive(err error) bool {
+	return r.try && r.config.use != nil && errors.Is(err, ErrNotAcquired)
+}
+
+// announce notes that Acquired has been called, and what it has returned, and calls Lost if that had to wait for it.
+func (k *Lock) announce(ctx, own context.Context) {
+	if own != nil {
+		ctx = own
+	}
+	k.mu.Lock()
+	x := k.more()
+	x.observed, x.ownContext = context.WithoutCancel(ctx), own != nil
+	lost := x.untold
+	k.mu.Unlock()
+	if lost != nil {
+		k.tellLost(lost)
+	}
+}
+
+// observed returns ctx with the values of the context that Acquired has returned, if it has.
+func (k *Lock) observed(ctx context.Context) context.Context {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if x := k.extras; x != nil && x.ownContext {
+		return &observedContext{ctx, x.observed}
+	}
+	return ctx
+}
+
+func (r *request) how(lock *Lock) How {
+	if r.lock != nil {
+		return AcquiredHanded
+	}
+	if !r.asked {
+		return AcquiredFree
+	}
+	if p, ok := lock.hold.grant.(driver.Poller); ok && p.Polled() {
+		return AcquiredPolled
+	}
+	return AcquiredQueued
+}
+
+func (k *Lock) tellReleased(ctx context.Context) {
+	o := k.hold.locker.config.observer
+	if o == nil || o.Released == nil {
+		return
+	}
+	k.mu.Lock()
+	if x := k.extras; x != nil && x.ownContext {
+		ctx = x.observed
+	}
+	k.mu.Unlock()
+	o.Released(ctx, Released{
+		Keys: k.Keys(), Shared: k.hold.shared, Use: k.used(), Token: k.Token(), Held: driver.Now().Sub(k.since),
+	})
+}
+
+// tellLost reports a loss: at once, or when the acquiring call has reported the lock.
+func (k *Lock) tellLost(lost *LostError) {
+	o := k.hold.locker.config.observer
+	if o == nil || o.Lost == nil {
+		return
+	}
+	k.mu.Lock()
+	x := k.more()
+	ctx := x.observed
+	if ctx == nil {
+		x.untold = lost
+	}
+	k.mu.Unlock()
+	if ctx != nil {
+		o.Lost(ctx, Lost{
+			Keys: k.Keys(), Shared: k.hold.shared, Use: k.used(), Token: k.Token(), Held: driver.Now().Sub(k.since), Err: lost,
+		})
+	}
+}
+
+// observe reports a call for locks of a transaction that began at the given time.
+func (c txConfig) observe(ctx context.Context, keys []Key, try bool, began driver.Instant, err error) {
+	if c.observer == nil || c.observer.TxLocked == nil {
+		return
+	}
+	took := time.Duration(0)
+	if began != 0 {
+		took = driver.Now().Sub(began)
+	}
+	c.observer.TxLocked(ctx, TxLocked{Keys: keys, Shared: c.shared, Try: try, Took: took, Err: err})
+}
+
+// permitsAwaited reports that a call waits for permits of the semaphore of that key.
+func (l *Locker) permitsAwaited(ctx context.Context, key Key) context.Context {
+	if o := l.config.observer; o != nil && o.WaitStarted != nil {
+		if own := o.WaitStarted(ctx, WaitStarted{Keys: []Key{key}, Use: Use{UsePermit, key}}); own != nil {
+			return own
+		}
+	}
+	return ctx
+}
+
+// permitsAsked reports how a call for permits has ended.
+func (l *Locker) permitsAsked(ctx context.Context, key Key, try, awaited bool, waited time.Duration, err error) {
+	o := l.config.observer
+	if err != nil {
+		l.shardOf(key.ID()).countFailure(try, err)
+	}
+	if o == nil {
+		return
+	}
+	keys, use := []Key{key}, Use{UsePermit, key}
+	if !awaited {
+		waited = 0
+	}
+	if awaited && o.WaitEnded != nil {
+		o.WaitEnded(ctx, WaitEnded{Keys: keys, Use: use, Waited: waited, Err: err})
+	}
+	if err != nil && o.Failed != nil {
+		o.Failed(ctx, Failed{Keys: keys, Use: use, Try: try, Waited: waited, Err: err})
+	}
+}
+
+// countFailure counts a call that has got nothing.
+func (s *shard) countFailure(try bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case errors.Is(err, ErrUnavailable):
+		s.counts.Unavailable++
+	case try && errors.Is(err, ErrNotAcquired):
+		s.counts.Refused++
+	}
+}
+
+func publicKeys(keys []driver.Key) []Key {
+	public := make([]Key, len(keys))
+	for i, key := range keys {
+		public[i] = Key{k: key}
+	}
+	return public
+}
