@@ -391,24 +391,6 @@ func ExampleLock_Done() {
 	// Output: true
 }
 
-func ExampleWithObserver() {
-	ctx := context.Background()
-	locker := exampleLocker(pglock.WithObserver(&pglock.Observer{
-		Acquired: func(_ context.Context, e pglock.Acquired) context.Context {
-			fmt.Println("acquired", e.Keys[0], e.How)
-			return nil
-		},
-		Released: func(_ context.Context, e pglock.Released) { fmt.Println("released", e.Keys[0]) },
-	}))
-	defer locker.Close(ctx)
-	err := locker.Do(ctx, pglock.NewKey("a"), func(context.Context, *pglock.Lock) error { return nil })
-	fmt.Println(err)
-	// Output:
-	// acquired a free
-	// released a
-	// <nil>
-}
-
 func ExampleInt64Key() {
 	fmt.Println(pglock.Int64Key(42).Equal(pglock.NewKey("42")), pglock.Int64Key(42))
 	// Output: false @42

@@ -109,7 +109,10 @@ func TestObserverIsToldOfCallsThatGotNothing(t *testing.T) {
 func TestObserverTokensAreThoseOfTheLock(t *testing.T) {
 	var tokens []string
 	l, err := locktest.NewMemory(pglock.WithObserver(&pglock.Observer{
-		Acquired: func(_ context.Context, e pglock.Acquired) context.Context { tokens = append(tokens, e.Token); return nil },
+		Acquired: func(_ context.Context, e pglock.Acquired) context.Context {
+			tokens = append(tokens, e.Token)
+			return nil
+		},
 		Released: func(_ context.Context, e pglock.Released) { tokens = append(tokens, e.Token) },
 	}))
 	if err != nil {
