@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 func TestEveryRowCanBeMeasured(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	l, err := newLab(ctx, suite.Flags{Plan: contest.Plan{Rounds: 1, Slice: 200 * time.Millisecond}})
+	l, err := newLab(ctx, suite.Flags{Plan: contest.Plan{Rounds: 1, Slice: 50 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
