@@ -270,6 +270,7 @@ func TestLocksAreLinearizableWhileSessionsAreTerminated(t *testing.T) {
 // One process is cut off from the server for longer than its lease, again and again. It must not believe that it holds
 // what another one has got.
 func TestLocksAreLinearizableWhileAProcessIsSilent(t *testing.T) {
+	t.Parallel()
 	db := testenv.Database(t)
 	r := &run{T: t, history: histories.New(), looks: true}
 	r.open(db.Config(t))

@@ -71,6 +71,7 @@ func TestRedisLocksAreLinearizable(t *testing.T) {
 // TestRedisLocksAreLinearizableWhateverHappensToTheServer but that it forgets: it stops for less and for more than a
 // lease, and connections and scripts go.
 func TestRedisLocksAreLinearizableWhateverHappensToTheServer(t *testing.T) {
+	t.Parallel()
 	server := testenv.NewRedis(t)
 	r := &run{T: t, history: histories.New(), looks: true, rest: 10 * time.Millisecond, stay: 2 * lease, rounds: 3}
 	for range 3 {
@@ -94,6 +95,7 @@ func TestRedisLocksAreLinearizableWhateverHappensToTheServer(t *testing.T) {
 }
 
 func TestRedisLocksAreLinearizableWhileAProcessIsSilent(t *testing.T) {
+	t.Parallel()
 	server := testenv.NewRedis(t)
 	r := &run{T: t, history: histories.New(), looks: true, rest: 10 * time.Millisecond, stay: 2 * lease, rounds: 3}
 	r.openRedis(newClient(server))
@@ -117,6 +119,7 @@ func TestRedisLocksAreLinearizableWhileAProcessIsSilent(t *testing.T) {
 // Two of five servers at a time stop, or are killed and stay away for longer than a lease, as the documentation asks
 // for.
 func TestRedlockLocksAreLinearizableWhileAMinorityIsAway(t *testing.T) {
+	t.Parallel()
 	servers := make([]*testenv.RedisServer, 5)
 	for i := range servers {
 		servers[i] = testenv.NewRedis(t)
@@ -142,6 +145,7 @@ func TestRedlockLocksAreLinearizableWhileAMinorityIsAway(t *testing.T) {
 
 // The slots of all keys go to and fro between two of a Cluster's three masters.
 func TestRedisLocksAreLinearizableWhileTheirSlotsMigrate(t *testing.T) {
+	t.Parallel()
 	nodes := testenv.NewRedisCluster(t, 3)
 	r := &run{T: t, history: histories.New(), looks: true, rest: 10 * time.Millisecond, stay: 2 * lease, rounds: 3}
 	for range 3 {
