@@ -18,9 +18,13 @@ func init() {
 	bridge.ReadLockOptions = func(opts any) (bridge.LockOptions, error) { return readLockOptions(opts.([]LockOption)) }
 	bridge.ReadMaxWait = func(opts any) (time.Duration, bool, error) { return readMaxWait(opts.([]TxOption)) }
 	bridge.WithUse = func(kind string, key any) any { return withUse(Use{UseKind(kind), key.(Key)}) }
-	bridge.PassOn = func(from, to context.Context, lock any, force bool, opts any) (any, func(), bool) {
-		next, told := lock.(*Lock).passOn(from, to, force, opts.([]LockOption))
+	bridge.PassOn = func(from, to context.Context, lock any, opts any) (any, func(), bool) {
+		next, told := lock.(*Lock).passOn(from, to, opts.([]LockOption))
 		return next, told, next != nil
+	}
+	bridge.HandoffLimit = func(locker any) (int, time.Duration) {
+		c := locker.(*Locker).config
+		return c.handoffs, c.handoffFor
 	}
 	bridge.RecordName = func(locker any, name string) { locker.(*Locker).recordName(name) }
 	bridge.TrySlotTx = func(ctx context.Context, tx pgx.Tx, key, gate any, slots int, opts any) (bridge.SlotTx, error) {

@@ -7,11 +7,11 @@ import (
 )
 
 // passOn ends k as Unlock does, and returns the Lock that takes its place on the hold, for the next in a queue that is
-// not the Locker's own. It returns nil if k has ended, if the key has a waiter here, or if the handoff limit does not
-// allow it. force passes over the limit. told calls the Observer, which is not called before.
+// not the Locker's own and keeps the handoff limit itself. It returns nil when k has ended, or when a request waits for
+// the key here. told calls the Observer, which is not called before.
 //
 // Of a loss and passOn that meet, the first to have the shard's mu decides: k is lost, or the new Lock is.
-func (k *Lock) passOn(from, to context.Context, force bool, opts []LockOption) (next *Lock, told func()) {
+func (k *Lock) passOn(from, to context.Context, opts []LockOption) (next *Lock, told func()) {
 	h, l := k.hold, k.hold.locker
 	var c lockConfig
 	for _, opt := range opts {
@@ -20,7 +20,7 @@ func (k *Lock) passOn(from, to context.Context, force bool, opts []LockOption) (
 		}
 	}
 	l.lock(h.shards())
-	may := !h.over && driver.Now() < h.grant.Deadline() && h.several == nil && !h.shared && len(h.entry[0].queue) == 0 && !l.closed.Load() && (force || l.mayPassOn(h))
+	may := !h.over && driver.Now() < h.grant.Deadline() && h.several == nil && !h.shared && len(h.entry[0].queue) == 0 && !l.closed.Load()
 	if !may || !k.end(ErrUnlocked) {
 		l.unlock(h.shards())
 		return nil, nil

@@ -19,8 +19,19 @@ import (
 const handoffKey = 11
 
 // handoff compares the time from the release in one process to the grant in another that waits, with that of two plain
-// connections. The same two processes do both.
-func handoff(ctx context.Context, l *lab) (_ []report.Line, err error) {
+// connections.
+func handoff(ctx context.Context, l *lab) ([]report.Line, error) {
+	return l.betweenProcesses(ctx, ours, "process A to process B", 1.15)
+}
+
+// takeover compares the time from the resignation of a leader to the election of the next one, in another process, with
+// that of two plain connections that pass a lock on.
+func takeover(ctx context.Context, l *lab) ([]report.Line, error) {
+	return l.betweenProcesses(ctx, elected, "from Resign to the next leader", 3)
+}
+
+// betweenProcesses compares a kind of lock with two plain connections. The same two processes do both.
+func (l *lab) betweenProcesses(ctx context.Context, kind, what string, target float64) (_ []report.Line, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var workers [2]*contender
@@ -41,13 +52,12 @@ func handoff(ctx context.Context, l *lab) (_ []report.Line, err error) {
 		}
 	}
 	series, err := contest.Run(ctx, l.plan,
-		contest.Contestant{Name: "pglock", Measure: relay(ours)},
+		contest.Contestant{Name: "pglock", Measure: relay(kind)},
 		contest.Contestant{Name: "plain", Measure: relay(plain)})
 	if err != nil {
 		return nil, err
 	}
-	line := compared("process A to process B", report.Seconds, series[0], series[1])
-	return []report.Line{line.Aim(report.AtMost, 1.15)}, nil
+	return []report.Line{compared(what, report.Seconds, series[0], series[1]).Aim(report.AtMost, target)}, nil
 }
 
 // passAround passes the lock to and fro for d, and returns the median of what that took.
@@ -150,8 +160,9 @@ func (w *contender) read() answer {
 
 // What a worker can lock with.
 const (
-	ours  = "pglock"
-	plain = "plain"
+	ours    = "pglock"
+	elected = "leader"
+	plain   = "plain"
 )
 
 // work is the worker's side: it answers each command with the time in nanoseconds, which all processes of a machine

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/leader"
 )
 
 // openPairs connects a worker in both ways.
@@ -19,7 +21,7 @@ func openPairs(ctx context.Context, connString string) (pairs map[string]pair, c
 	if err != nil {
 		return nil, nil, errors.Join(err, conn.Close(ctx))
 	}
-	pairs = map[string]pair{ours: lockerPair(locker), plain: plainConnPair(conn)}
+	pairs = map[string]pair{ours: lockerPair(locker), elected: leaderPair(locker), plain: plainConnPair(conn)}
 	return pairs, func() error { return errors.Join(closeLocker(locker), conn.Close(ctx)) }, nil
 }
 
@@ -31,6 +33,49 @@ func lockerPair(locker *pglock.Locker) pair {
 			return err
 		},
 		unlock: func(ctx context.Context) error { return held.Unlock(ctx) },
+	}
+}
+
+// leaderPair leads from lock to unlock, and then does not campaign again.
+func leaderPair(locker *pglock.Locker) pair {
+	var (
+		e     *leader.Elector
+		stop  context.CancelFunc
+		ended chan error
+	)
+	return pair{
+		lock: func(ctx context.Context) (err error) {
+			e, err = leader.New(locker, pglock.Int64Key(handoffKey), leader.Backoff(time.Hour, time.Hour))
+			if err != nil {
+				return err
+			}
+			var running context.Context
+			running, stop = context.WithCancel(context.WithoutCancel(ctx))
+			begun := make(chan struct{})
+			ended = make(chan error, 1)
+			go func() {
+				ended <- e.Run(running, func(ctx context.Context, _ *pglock.Lock) error {
+					close(begun)
+					<-ctx.Done()
+					return nil
+				})
+			}()
+			select {
+			case <-begun:
+				return nil
+			case err := <-ended:
+				return err
+			case <-ctx.Done():
+				stop()
+				return errors.Join(context.Cause(ctx), <-ended)
+			}
+		},
+		unlock: func(ctx context.Context) error {
+			err := e.Resign(ctx)
+			stop()
+			<-ended
+			return err
+		},
 	}
 }
 

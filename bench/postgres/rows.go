@@ -35,6 +35,7 @@ var rows = []suite.Row[*lab]{
 	row("lock-all", "LockAll of 100 keys, against 100 Locks by one goroutine", lockAll),
 	row("one-key", "64 goroutines on one key, against 64 waiting connections", oneKey),
 	row("handoff", "from one process to another, against two waiting connections", handoff),
+	row("takeover", "leadership from one process to another after Resign, against two waiting connections", takeover),
 	row("allocations", "allocations for each lock and unlock", allocations),
 	row("memory", "memory of a held lock", memory),
 	row("waiter", "one waiter that waits", idleWaiter),

@@ -36,18 +36,16 @@ type permitContest struct {
 	cpu    contest.Series // seconds of the server for each permit
 }
 
+// permitWarmUp is how long takers are at work before it counts: sessions that had nothing to do are dialled anew.
+const permitWarmUp = 300 * time.Millisecond
+
 // measure returns how many permits were taken in a second.
 func (c *permitContest) measure(ctx context.Context, d time.Duration) (float64, error) {
-	before, err := c.lab.usage()
-	if err != nil {
-		return 0, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, d)
+	ctx, cancel := context.WithTimeout(ctx, permitWarmUp+d)
 	defer cancel()
 	var taken atomic.Int64
 	errs := make([]error, permitTakers)
 	var wg sync.WaitGroup
-	start := time.Now()
 	for i := range permitTakers {
 		take := c.takers[i%len(c.takers)]
 		wg.Go(func() {
@@ -63,13 +61,16 @@ func (c *permitContest) measure(ctx context.Context, d time.Duration) (float64, 
 			}
 		})
 	}
+	time.Sleep(permitWarmUp)
+	before, err := c.lab.usage()
+	start, earlier := time.Now(), taken.Load()
 	wg.Wait()
 	took := time.Since(start)
-	after, err := c.lab.usage()
-	if err := errors.Join(append(errs, err)...); err != nil {
+	after, afterErr := c.lab.usage()
+	if err := errors.Join(append(errs, err, afterErr)...); err != nil {
 		return 0, err
 	}
-	n := float64(max(taken.Load(), 1))
+	n := float64(max(taken.Load()-earlier, 1))
 	c.cpu = append(c.cpu, after.since(before).server.Seconds()/n)
 	return n / took.Seconds(), nil
 }
@@ -89,7 +90,8 @@ func semaphores(ctx context.Context, l *lab) (lines []report.Line, err error) {
 	for _, hold := range []time.Duration{0, time.Millisecond, 20 * time.Millisecond} {
 		a := &permitContest{lab: l, takers: ours, hold: hold}
 		b := &permitContest{lab: l, takers: []taker{table}, hold: hold}
-		series, err := contest.Run(ctx, l.plan,
+		plan := contest.Plan{Rounds: max(1, l.plan.Rounds/2), Slice: 4 * l.plan.Slice} // processes take turns of 20 ms
+		series, err := contest.Run(ctx, plan,
 			contest.Contestant{Name: "pglock", Measure: a.measure}, contest.Contestant{Name: "table", Measure: b.measure})
 		if err != nil {
 			return nil, err

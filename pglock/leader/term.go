@@ -57,13 +57,13 @@ func (t *term) endedAt() driver.Instant {
 func (e *Elector) serve(t *term, lead func(context.Context, *pglock.Lock) error) (err error) {
 	defer func() {
 		why := context.Cause(t.ctx) // before Unlock, which is a cause too
-		t.mark.Unlock(t.ctx)
 		if unlockErr := t.lock.Unlock(context.WithoutCancel(t.ctx)); unlockErr != nil && !errors.Is(unlockErr, pglock.ErrUnlocked) {
 			err = joinOnce(err, unlockErr)
 		}
 		if why != nil && !errors.Is(why, pglock.ErrUnlocked) {
 			err = joinOnce(err, why)
 		}
+		t.mark.Unlock(t.ctx)
 		e.mu.Lock()
 		e.term = nil
 		e.mu.Unlock()

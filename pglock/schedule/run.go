@@ -40,10 +40,11 @@ func (r *run) locked(ctx context.Context, do work) error {
 	if r.config.bounded {
 		opts = append(opts, pglock.MaxWait(r.config.maxWait))
 	}
+	var m mark.Mark
+	defer func() { m.Unlock(ctx) }()
 	return locker.Do(ctx, key, func(ctx context.Context, lock *pglock.Lock) error {
 		start := driver.Now()
-		m := mark.Take(ctx, locker, lockkeys.TickMark, pglock.UseTickMark, key)
-		defer m.Unlock(ctx)
+		m = mark.Take(ctx, locker, lockkeys.TickMark, pglock.UseTickMark, key)
 		err := do(ctx, lock)
 		if err == nil {
 			sleep(ctx, r.config.atLeast-driver.Now().Sub(start)) // ctx ends with the lock

@@ -13,9 +13,9 @@
 // looks for a free slot, and opens the gate for the next in line. While all slots are held the holder of the gate looks
 // again every 20 ms, for all slots at once; no other caller asks the server for anything meanwhile.
 //
-// A permit that is released goes to the first who waits in the same process, without asking the server, as often and as
-// long as the Locker's handoff limit allows ([pglock.WithHandoffLimit]); then it is given back, for the process that
-// holds the gate. A process that holds the gate itself passes its permits on without that limit.
+// A permit that is released goes to the first who waits in the same process, without asking the server. Whenever the
+// Locker's handoff limit is reached ([pglock.WithHandoffLimit]), one is given back, for the process that holds the gate. A
+// process that holds the gate itself passes its permits on without that limit.
 //
 // # What is guaranteed
 //

@@ -126,36 +126,40 @@ func (s *Semaphore) serve(ctx context.Context, gate *pglock.Lock) {
 	defer s.leaveGate()
 	var last *waiter
 	for {
-		w, lacks := s.first()
+		w, lacks, wait := s.first()
 		turn := last == nil || w == last || driver.Now().Sub(start) < keepGateFor
 		if w == nil || !turn || gate.Err() != nil {
 			return
 		}
 		last = w
-		found, err := s.look(ctx, lacks)
-		if err != nil && len(found) == 0 {
-			s.failAll(err)
-			return
+		if wait <= 0 {
+			found, err := s.look(ctx, lacks)
+			if err != nil && len(found) == 0 {
+				s.failAll(err)
+				return
+			}
+			if s.give(found) {
+				continue
+			}
+			wait = s.config.lookEvery
 		}
-		if s.give(found) {
-			continue
-		}
-		if !s.pause(gate) {
+		if !s.pause(gate, wait) {
 			return
 		}
 	}
 }
 
-// first returns the first waiter and how many slots it lacks. From then on it can be given those that are released here.
-func (s *Semaphore) first() (w *waiter, lacks int) {
+// first returns the first waiter, how many slots it lacks, and how long it is until the next look. From then on it can be
+// given those that are released here.
+func (s *Semaphore) first() (w *waiter, lacks int, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.atGate = true
 	if len(s.queue) == 0 {
-		return nil, 0
+		return nil, 0, 0
 	}
 	w = s.queue[0]
-	return w, w.weight - len(w.got)
+	return w, w.weight - len(w.got), s.lookAt.Sub(driver.Now())
 }
 
 // give gives slots to the queue in its order, and reports whether the first waiter of before has been served. If not,
@@ -167,12 +171,18 @@ func (s *Semaphore) give(found []held) (served bool) {
 		before = s.queue[0]
 	}
 	var freed []held
+	if len(found) > 0 {
+		s.turn.came(driver.Now())
+	}
 	for _, h := range found {
 		if !s.serveLocked(h) {
 			freed = append(freed, h)
 		}
 	}
 	served = len(s.queue) == 0 || s.queue[0] != before
+	if !served {
+		s.lookAt = driver.Now().Add(s.config.lookEvery)
+	}
 	if s.blocked = !served; s.blocked {
 		freed = append(freed, s.failTriesLocked()...)
 		if len(s.queue) == 0 {
@@ -185,9 +195,9 @@ func (s *Semaphore) give(found []held) (served bool) {
 	return served
 }
 
-// pause waits until it is time to look again. It reports false when the gate was lost.
-func (s *Semaphore) pause(gate *pglock.Lock) bool {
-	timer := time.NewTimer(s.config.lookEvery)
+// pause waits until it is time to look again, or the queue has become shorter. It reports false when the gate was lost.
+func (s *Semaphore) pause(gate *pglock.Lock, d time.Duration) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -202,7 +212,7 @@ func (s *Semaphore) pause(gate *pglock.Lock) bool {
 // process could wait for: it is given back.
 func (s *Semaphore) leaveGate() {
 	s.mu.Lock()
-	s.atGate, s.blocked = false, false
+	s.atGate, s.blocked, s.lookAt = false, false, 0
 	var freed []held
 	if len(s.queue) > 0 {
 		freed, s.queue[0].got = s.queue[0].got, nil

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
 )
 
@@ -106,26 +107,30 @@ func (s *Semaphore) serveLocked(h held) bool {
 
 // giveBack passes a slot on to the first waiter of this process, or gives it back to the server.
 //
-// At the gate this process is the next in line anyway, so there is no limit to that. Elsewhere the handoff limit applies,
-// and a waiter of several slots gets none: what it has gathered without the gate, two of its kind could wait for.
+// At the gate this process is the next in line anyway, so there is no limit to that. Elsewhere the handoff limit applies
+// to all of its slots together, and a waiter of several slots gets none: what it has gathered without the gate, two of
+// its kind could wait for.
 func (s *Semaphore) giveBack(ctx context.Context, h held) error {
 	over := h.lock.Err() != nil // which may call the Observer
 	s.mu.Lock()
-	if !over && len(s.queue) > 0 && (s.atGate || s.queue[0].weight == 1) {
-		next, told, ok := bridge.PassOn(ctx, s.queue[0].ctx, h.lock, s.atGate, s.slot)
+	if !over && len(s.queue) > 0 && (s.atGate || s.queue[0].weight == 1 && s.turn.lasts(driver.Now())) {
+		next, told, ok := bridge.PassOn(ctx, s.queue[0].ctx, h.lock, s.slot)
 		if ok {
+			s.turn.passed++
 			s.serveLocked(held{h.slot, next.(*pglock.Lock)})
 			s.mu.Unlock()
 			told()
 			return nil
 		}
 	}
+	s.turn.begin(driver.Now())
 	s.mu.Unlock()
 	err := h.lock.Unlock(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forgetLocked(h)
-	if s.atGate {
+	if s.atGate { // who came meanwhile has not seen it free
+		s.lookAt = 0
 		s.wakeKeeper()
 	}
 	return err

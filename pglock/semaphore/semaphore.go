@@ -35,10 +35,12 @@ type Semaphore struct {
 	keeping    bool               // the keeper runs
 	blocked    bool               // it has found that those who come now must wait
 	atGate     bool               // it holds the gate
+	lookAt     driver.Instant     // when it looks for slots again
 	wake       chan struct{}      // tells it at the gate that there is something to do
 	cancelGate context.CancelFunc // ends its wait for the gate; nil while it does not wait
 	mine       []*pglock.Lock     // of the slots that are held here, by index
 	recent     []int              // slots that were given back here, the last one last
+	turn       turn
 }
 
 // New returns the semaphore that key names, with n permits. Semaphores of equal keys on the same server are one, in all
@@ -58,6 +60,7 @@ func New(l *pglock.Locker, key pglock.Key, n int, opts ...Option) (*Semaphore, e
 		locker: l, key: key, n: n, config: c, name: lockkeys.SemaphoreName(key.String(), n),
 		keys: keys(key, n), wake: make(chan struct{}, 1), mine: make([]*pglock.Lock, n+1),
 	}
+	s.turn.handoffs, s.turn.lasting = bridge.HandoffLimit(l)
 	s.gate = []pglock.LockOption{mark.Use(pglock.UseSemaphoreGate, key)}
 	s.slot = []pglock.LockOption{mark.Use(pglock.UsePermit, key)}
 	return s, nil

@@ -46,11 +46,13 @@ var (
 	WithUse func(kind string, key any) any
 
 	// PassOn ends lock, a *pglock.Lock, as Unlock does, and returns the *pglock.Lock that takes its place on the server,
-	// made with opts, a []pglock.LockOption, without asking the server. It does nothing and returns ok false if the
-	// lock is over, or if the handoff limit does not allow it and force is false; force means that no other process can
-	// be before the next holder. It calls no Observer: told does, and must be called afterwards. from and to are the
-	// contexts of the two holders, for their values.
-	PassOn func(from, to context.Context, lock any, force bool, opts any) (next any, told func(), ok bool)
+	// made with opts, a []pglock.LockOption, without asking the server. It does not look at the handoff limit. When the lock
+	// is over it returns ok false and has done nothing. It calls no Observer: told does, and must be called afterwards. from
+	// and to are the contexts of the two holders, for their values.
+	PassOn func(from, to context.Context, lock any, opts any) (next any, told func(), ok bool)
+
+	// HandoffLimit returns the handoff limit of locker, a *pglock.Locker.
+	HandoffLimit func(locker any) (handoffs int, lasting time.Duration)
 
 	// PermitsAwaited tells the Observer of locker, a *pglock.Locker, that a call waits for permits of the semaphore of key, a
 	// pglock.Key, and returns the context for PermitsAsked.

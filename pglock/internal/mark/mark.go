@@ -15,25 +15,33 @@ func Use(kind pglock.UseKind, key pglock.Key) pglock.LockOption {
 }
 
 // Mark is a lock that is held beside another one. The zero Mark holds none.
-type Mark struct{ lock *pglock.Lock }
+type Mark struct{ taken chan *pglock.Lock }
 
-// Take takes the mark of the lock of key, where the monitor can see it. Nothing depends on it, so it is the zero Mark
-// when it cannot be had. It is shared, since the holder before may still be giving it back.
+// Take takes the mark of the lock of key, where the monitor can see it. Nothing depends on it, so it is not waited for,
+// and not missed when it cannot be had. It is shared, since the holder before may still be giving it back.
 func Take(ctx context.Context, l *pglock.Locker, m lockkeys.Mark, kind pglock.UseKind, key pglock.Key) Mark {
 	if !bridge.Monitored(l) {
 		return Mark{}
 	}
 	class, object, _ := m.Of(key.ID()).Pair()
-	lock, err := l.TryLock(ctx, pglock.PairKey(class, object), pglock.Shared(), Use(kind, key))
-	if err != nil {
-		return Mark{}
-	}
-	return Mark{lock}
+	mark := Mark{make(chan *pglock.Lock, 1)}
+	go func() {
+		defer close(mark.taken)
+		lock, err := l.TryLock(ctx, pglock.PairKey(class, object), pglock.Shared(), Use(kind, key))
+		if err == nil {
+			mark.taken <- lock
+		}
+	}()
+	return mark
 }
 
-// Unlock gives the mark back.
+// Unlock gives the mark back. It belongs after the end of the lock that it stands beside, so that others who wait for
+// that need not wait for the mark too.
 func (m Mark) Unlock(ctx context.Context) {
-	if m.lock != nil {
-		_ = m.lock.Unlock(ctx) // it says nothing about the lock that it stood beside
+	if m.taken == nil {
+		return
+	}
+	if lock := <-m.taken; lock != nil {
+		_ = lock.Unlock(ctx) // it says nothing about the lock that it stood beside
 	}
 }
