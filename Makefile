@@ -117,6 +117,14 @@ check-systems:
 check-static:
 	$(call in_modules,$(tool) staticcheck ./...)
 
+.PHONY: lint
+lint: check-vet check-static check-lint ## Run go vet, staticcheck and the analysers of internal/tools/lint
+
+.PHONY: check-lint
+check-lint:
+	@cd internal/tools/lint && CGO_ENABLED=0 go build -o $(CURDIR)/.tmp/lint .
+	$(call in_modules,go vet -vettool=$(CURDIR)/.tmp/lint ./...)
+
 .PHONY: check-generated
 check-generated:
 	@$(tool) sqlc diff || { echo "the generated code is stale: make generate"; exit 1; }

@@ -94,7 +94,6 @@ func (s *txCockroach) serve(t *testing.T, conn net.Conn) {
 		&pgproto3.ParameterStatus{Name: "standard_conforming_strings", Value: "on"},
 		&pgproto3.ParameterStatus{Name: "client_encoding", Value: "UTF8"},
 		&pgproto3.ParameterStatus{Name: "crdb_version", Value: "CockroachDB CCL v24.1.0"})
-	status := byte('I')
 	for {
 		message, err := backend.Receive()
 		if err != nil {
@@ -105,7 +104,8 @@ func (s *txCockroach) serve(t *testing.T, conn net.Conn) {
 			return
 		case *pgproto3.Query:
 			s.hear(message.String)
-			if status = 'I'; message.String == "begin" {
+			status := byte('I')
+			if message.String == "begin" {
 				status = 'T'
 			}
 			s.answer(t, backend, status, &pgproto3.CommandComplete{CommandTag: []byte(strings.ToUpper(message.String))})

@@ -81,7 +81,7 @@ func work(commands io.Reader, answers io.Writer) (err error) {
 			return err
 		}
 		for _, t := range append(mine, turn{}) {
-			fmt.Fprintln(out, t.locked, t.left) // an error sticks, and comes from Flush
+			_, _ = fmt.Fprintln(out, t.locked, t.left) // an error sticks, and comes from Flush
 		}
 		if err := out.Flush(); err != nil {
 			return err

@@ -35,9 +35,9 @@ func Table(parts []*Tally) string {
 	w := tabwriter.NewWriter(&text, 0, 0, 1, ' ', 0)
 	line := func(cells ...any) {
 		for _, cell := range cells {
-			fmt.Fprintf(w, "| %v\t", cell)
+			_, _ = fmt.Fprintf(w, "| %v\t", cell)
 		}
-		fmt.Fprintln(w, "|")
+		_, _ = fmt.Fprintln(w, "|")
 	}
 	line("part", "trials", "operations", "kills", "freezes", "partitions", "refused", "cancelled", "violations", "took")
 	line("---", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:")

@@ -85,7 +85,8 @@ func resemblesLock(text string) bool {
 
 // editDistance is how many letters have to be added, removed, replaced or exchanged with their neighbour.
 func editDistance(a, b string) int {
-	before, last, row := []int{}, []int{}, make([]int, len(b)+1)
+	var before, last []int
+	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}

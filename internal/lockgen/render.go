@@ -55,7 +55,7 @@ func (p *project) head(comment string) string {
 // source is Go code under construction.
 type source struct{ strings.Builder }
 
-func (s *source) printf(format string, args ...any) { fmt.Fprintf(s, format, args...) }
+func (s *source) printf(format string, args ...any) { _, _ = fmt.Fprintf(s, format, args...) }
 
 func (p *project) keysGo() string {
 	var s source

@@ -13,11 +13,11 @@ import (
 
 // initialize makes the data directory.
 func (s *Server) initialize(ctx context.Context, settings map[string]string) error {
-	passwordFile, err := s.guard.WriteFile("password", s.password+"\n")
+	passwordFile, err := s.supervisor.WriteFile("password", s.password+"\n")
 	if err != nil {
 		return err
 	}
-	initdb := s.guard.Command(ctx, s.binaries.program("initdb"), "--pgdata="+s.dataDir(), "--no-sync",
+	initdb := s.supervisor.Command(ctx, s.binaries.program("initdb"), "--pgdata="+s.dataDir(), "--no-sync",
 		"--encoding=UTF8", "--locale=C", "--username="+Superuser, "--auth=scram-sha-256", "--pwfile="+passwordFile)
 	if err := run(initdb); err != nil {
 		return err
@@ -25,11 +25,11 @@ func (s *Server) initialize(ctx context.Context, settings map[string]string) err
 	return s.configure(settings)
 }
 
-func (s *Server) dataDir() string { return s.guard.Path("data") }
+func (s *Server) dataDir() string { return s.supervisor.Path("data") }
 
 // configure appends to postgresql.conf, of which the last line for a setting counts.
 func (s *Server) configure(settings map[string]string) error {
-	conf, err := os.OpenFile(s.guard.Path("data/postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	conf, err := os.OpenFile(s.supervisor.Path("data/postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pglock-toolkit/pglock/internal/guard"
+	"github.com/pglock-toolkit/pglock/internal/supervise"
 )
 
 // pollInterval is the pause between two looks at something that the server does not announce.
@@ -23,7 +23,7 @@ func (s *Server) startOnFreePort(ctx context.Context) error {
 	s.starting.Lock()
 	defer s.starting.Unlock()
 	for {
-		port, err := guard.FreePort()
+		port, err := supervise.FreePort()
 		if err != nil {
 			return err
 		}
@@ -37,9 +37,9 @@ func (s *Server) startOnFreePort(ctx context.Context) error {
 // startInstance starts the postmaster and waits until it accepts connections. What must not change between two starts
 // is on its command line, which overrides every file.
 func (s *Server) startInstance(ctx context.Context) error {
-	cmd := s.guard.Command(context.WithoutCancel(ctx), s.binaries.program("postgres"), "-D", s.dataDir(),
+	cmd := s.supervisor.Command(context.WithoutCancel(ctx), s.binaries.program("postgres"), "-D", s.dataDir(),
 		"-p", strconv.Itoa(s.Port()), "-h", "127.0.0.1", "-k", s.SocketDir())
-	postmaster, err := s.guard.Start(cmd, s.LogFile())
+	postmaster, err := s.supervisor.Start(cmd, s.LogFile())
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (s *Server) startInstance(ctx context.Context) error {
 
 // awaitConnection returns when the server answers on its Unix socket, where no other server can. It gives up the moment
 // that the postmaster ends.
-func (s *Server) awaitConnection(ctx context.Context, postmaster *guard.Process) error {
+func (s *Server) awaitConnection(ctx context.Context, postmaster *supervise.Process) error {
 	for {
 		lastErr := s.withConn(ctx, func(*pgx.Conn) error { return nil })
 		if lastErr == nil {
@@ -68,7 +68,7 @@ func (s *Server) awaitConnection(ctx context.Context, postmaster *guard.Process)
 
 // whyEnded tells a taken port, which the message of PostmasterMain in src/backend/postmaster/postmaster.c shows, from
 // everything else.
-func (s *Server) whyEnded(postmaster *guard.Process) error {
+func (s *Server) whyEnded(postmaster *supervise.Process) error {
 	if strings.Contains(postmaster.Said(), "could not create any TCP/IP sockets") {
 		return fmt.Errorf("%w: %d", errPortTaken, s.Port())
 	}

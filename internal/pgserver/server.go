@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/internal/guard"
+	"github.com/pglock-toolkit/pglock/internal/supervise"
 )
 
 // Superuser is the role that [Server.ConnString] connects as.
@@ -37,15 +37,15 @@ type Options struct {
 // Server is a throw-away PostgreSQL server. Its methods may be called from many goroutines at once; those that start
 // and end the server wait for each other.
 type Server struct {
-	binaries Binaries
-	guard    *guard.Guard
-	password string
+	binaries   Binaries
+	supervisor *supervise.Supervisor
+	password   string
 
 	starting sync.Mutex // held while the server is brought up or down
 
 	mu         sync.Mutex // guards what follows
 	port       int
-	postmaster *guard.Process // nil, or ended, while the server is down
+	postmaster *supervise.Process // nil, or ended, while the server is down
 }
 
 // Start makes a new server and returns when it accepts connections. ctx bounds the start alone, which is given up after
@@ -71,11 +71,11 @@ func newServer(binaries Binaries, password string) (*Server, error) {
 		}
 		binaries = found
 	}
-	g, err := guard.New("pglock-pg-")
+	g, err := supervise.New("pglock-pg-")
 	if err != nil {
 		return nil, err
 	}
-	return &Server{binaries: binaries, guard: g, password: password}, nil
+	return &Server{binaries: binaries, supervisor: g, password: password}, nil
 }
 
 func (s *Server) create(ctx context.Context, settings map[string]string) error {
@@ -109,10 +109,10 @@ func (s *Server) Port() int {
 }
 
 // SocketDir is the directory of the Unix socket: what libpq and pgx take as a host.
-func (s *Server) SocketDir() string { return s.guard.Dir() }
+func (s *Server) SocketDir() string { return s.supervisor.Dir() }
 
 // LogFile is the path of the server's log.
-func (s *Server) LogFile() string { return s.guard.Path("log") }
+func (s *Server) LogFile() string { return s.supervisor.Path("log") }
 
 // PID is the process ID of the postmaster, or 0 while the server is down.
 func (s *Server) PID() int {
@@ -125,14 +125,14 @@ func (s *Server) PID() int {
 // Stop ends the server at once, as by [Immediate], and removes its files. The Server is of no use afterwards. Calling
 // Stop again does nothing.
 func (s *Server) Stop() error {
-	if err := s.guard.Close(); err != nil {
+	if err := s.supervisor.Close(); err != nil {
 		return fmt.Errorf("stop %s: %w", s.binaries, err)
 	}
 	return nil
 }
 
 // running is nil while the server is down.
-func (s *Server) running() *guard.Process {
+func (s *Server) running() *supervise.Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.postmaster == nil || s.postmaster.Ended() {
@@ -141,7 +141,7 @@ func (s *Server) running() *guard.Process {
 	return s.postmaster
 }
 
-func (s *Server) setPostmaster(postmaster *guard.Process) {
+func (s *Server) setPostmaster(postmaster *supervise.Process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.postmaster = postmaster

@@ -26,7 +26,7 @@ func (s *Server) Standby(ctx context.Context) (*Server, error) {
 func (s *Server) follow(ctx context.Context, primary *Server) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	backup := s.guard.Command(ctx, s.binaries.program("pg_basebackup"), "--pgdata="+s.dataDir(),
+	backup := s.supervisor.Command(ctx, s.binaries.program("pg_basebackup"), "--pgdata="+s.dataDir(),
 		"--host="+primary.SocketDir(), "--port="+strconv.Itoa(primary.Port()), "--username="+Superuser, "--no-password",
 		"--checkpoint=fast", "--no-sync", "--wal-method=stream", "--write-recovery-conf")
 	backup.Env = append(backup.Env, "PGPASSWORD="+s.password)

@@ -15,18 +15,18 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/internal/guard"
+	"github.com/pglock-toolkit/pglock/internal/supervise"
 )
 
 // Server is a Redis, or a Sentinel, to restart, break and pause. All methods may be called from many goroutines at
 // once.
 type Server struct {
-	guard *guard.Guard
-	args  []string // its configuration
-	port  int
+	supervisor *supervise.Supervisor
+	args       []string // its configuration
+	port       int
 
 	mu      sync.Mutex
-	process *guard.Process
+	process *supervise.Process
 }
 
 // Find returns the path of redis-server; the error says what to install.
@@ -50,11 +50,11 @@ func StartSentinel(directives ...string) (*Server, error) {
 }
 
 func start(flags, directives []string) (*Server, error) {
-	g, err := guard.New("pglock-redis-")
+	g, err := supervise.New("pglock-redis-")
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{guard: g}
+	s := &Server{supervisor: g}
 	if err := s.startOnFreePort(flags, directives); err != nil {
 		return nil, errors.Join(fmt.Errorf("start Redis: %w", err), g.Close())
 	}
@@ -63,16 +63,16 @@ func start(flags, directives []string) (*Server, error) {
 
 func (s *Server) startOnFreePort(flags, directives []string) (err error) {
 	for {
-		if s.port, err = guard.FreePort(); err != nil {
+		if s.port, err = supervise.FreePort(); err != nil {
 			return err
 		}
 		if s.port+clusterBus > maxPort {
 			continue
 		}
 		lines := slices.Concat([]string{
-			"bind 127.0.0.1", "port " + strconv.Itoa(s.port), "dir " + s.guard.Dir(),
+			"bind 127.0.0.1", "port " + strconv.Itoa(s.port), "dir " + s.supervisor.Dir(),
 		}, directives)
-		file, err := s.guard.WriteFile("redis.conf", strings.Join(lines, "\n")+"\n")
+		file, err := s.supervisor.WriteFile("redis.conf", strings.Join(lines, "\n")+"\n")
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (s *Server) Start() error {
 	if err != nil {
 		return err
 	}
-	process, err := s.guard.Start(s.guard.Command(context.Background(), program, s.args...), s.guard.Path("log"))
+	process, err := s.supervisor.Start(s.supervisor.Command(context.Background(), program, s.args...), s.supervisor.Path("log"))
 	if err != nil {
 		return err
 	}
@@ -145,9 +145,9 @@ func (s *Server) signal(signal syscall.Signal) error {
 }
 
 // Stop ends the server for good, paused or not.
-func (s *Server) Stop() error { return s.guard.Close() }
+func (s *Server) Stop() error { return s.supervisor.Close() }
 
-func (s *Server) current() *guard.Process {
+func (s *Server) current() *supervise.Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.process

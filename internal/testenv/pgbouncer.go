@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pglock-toolkit/pglock/internal/guard"
+	"github.com/pglock-toolkit/pglock/internal/supervise"
 )
 
 // Pooling is when PgBouncer takes a server connection away from a client: its pool_mode.
@@ -30,12 +30,12 @@ func PgBouncer(t testing.TB, db *DB, mode Pooling) (connString string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := guard.New("pglock-pgbouncer-")
+	g, err := supervise.New("pglock-pgbouncer-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := db.Config(t).ConnConfig
-	bouncer := &pgBouncer{program: program, guard: g, server: server, roles: db.knownRoles(), mode: mode}
+	bouncer := &pgBouncer{program: program, supervisor: g, server: server, roles: db.knownRoles(), mode: mode}
 	t.Cleanup(func() {
 		if err := g.Close(); err != nil {
 			t.Errorf("stop PgBouncer: %v", err)
@@ -66,11 +66,11 @@ func FindPgBouncer() (string, error) {
 }
 
 type pgBouncer struct {
-	program string
-	guard   *guard.Guard
-	server  *pgx.ConnConfig
-	roles   []role
-	mode    Pooling
+	program    string
+	supervisor *supervise.Supervisor
+	server     *pgx.ConnConfig
+	roles      []role
+	mode       Pooling
 
 	port int
 }
@@ -79,7 +79,7 @@ var errPortTaken = errors.New("the port is taken")
 
 func (b *pgBouncer) startOnFreePort() (err error) {
 	for {
-		if b.port, err = guard.FreePort(); err != nil {
+		if b.port, err = supervise.FreePort(); err != nil {
 			return err
 		}
 		if err = b.start(); !errors.Is(err, errPortTaken) {
@@ -93,7 +93,7 @@ func (b *pgBouncer) start() error {
 	if err != nil {
 		return err
 	}
-	process, err := b.guard.Start(b.guard.Command(context.Background(), b.program, iniFile), b.guard.Path("log"))
+	process, err := b.supervisor.Start(b.supervisor.Command(context.Background(), b.program, iniFile), b.supervisor.Path("log"))
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (b *pgBouncer) start() error {
 }
 
 // awaitConnection also tries the way on from PgBouncer to the server.
-func (b *pgBouncer) awaitConnection(process *guard.Process) error {
+func (b *pgBouncer) awaitConnection(process *supervise.Process) error {
 	var lastErr error
 	poll(patience, func() bool {
 		lastErr = connected(b.connString(), func(context.Context, *pgx.Conn) error { return nil })
@@ -120,11 +120,11 @@ func (b *pgBouncer) awaitConnection(process *guard.Process) error {
 }
 
 func (b *pgBouncer) configure() (iniFile string, err error) {
-	usersFile, err := b.guard.WriteFile("users.txt", b.users())
+	usersFile, err := b.supervisor.WriteFile("users.txt", b.users())
 	if err != nil {
 		return "", err
 	}
-	return b.guard.WriteFile("pgbouncer.ini", fmt.Sprintf(`
+	return b.supervisor.WriteFile("pgbouncer.ini", fmt.Sprintf(`
 [databases]
 %s = host=%s port=%d
 [pgbouncer]

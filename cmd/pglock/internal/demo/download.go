@@ -13,7 +13,7 @@ import (
 
 	embeddedpostgres "github.com/fergusstrange/embedded-postgres"
 
-	"github.com/pglock-toolkit/pglock/internal/guard"
+	"github.com/pglock-toolkit/pglock/internal/supervise"
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 )
 
@@ -41,7 +41,7 @@ func (d *Demo) downloadInto(ctx context.Context, dir string) error {
 // server with them, and only as the account that this process has, which root's is not fit for. So the server that it
 // is asked for is one that initdb refuses, which comes after the download.
 func download(dir string) error {
-	port, err := guard.FreePort()
+	port, err := supervise.FreePort()
 	if err != nil {
 		return err
 	}

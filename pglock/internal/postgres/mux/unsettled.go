@@ -28,15 +28,15 @@ func onlyUnsettled(err error) error {
 	return nil
 }
 
-// joinSettled joins errors; several that others hold keys are one. If some are unsettled so is the result, until all of those
-// are settled.
+// joinSettled joins errors; several times ErrNotAcquired is once. If some are unsettled so is the result, until all of
+// them are settled.
 func joinSettled(errs []error) error {
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	err := errors.Join(errs...)
 	switch {
 	case len(errs) == 0:
 		return nil
-	case !slices.ContainsFunc(errs, func(err error) bool { return err != driver.ErrNotAcquired }):
+	case slices.Equal(errs, slices.Repeat([]error{driver.ErrNotAcquired}, len(errs))): // none of them is more than that
 		return driver.ErrNotAcquired
 	case onlyUnsettled(err) == nil:
 		return err

@@ -1,9 +1,9 @@
-// Package guard runs server programs of which nothing outlives the process that started them, however that ends: by
+// Package supervise runs server programs of which nothing outlives the process that started them, however that ends: by
 // returning from main, a panic, SIGKILL. It gives them a directory of their own and, when this process is root, an
 // account that is not, since PostgreSQL and PgBouncer refuse to run as root.
 //
 // It knows nothing of any particular server: package pgserver starts PostgreSQL with it, package testenv the others.
-package guard
+package supervise
 
 import (
 	"bytes"
@@ -38,8 +38,8 @@ rm -rf -- "$1"
 kill -KILL 0
 `
 
-// Guard owns a directory and the commands that run in it. All methods may be called from many goroutines at once.
-type Guard struct {
+// Supervisor owns a directory and the commands that run in it. All methods may be called from many goroutines at once.
+type Supervisor struct {
 	dir      string
 	identity identity
 	shell    *exec.Cmd
@@ -50,21 +50,21 @@ type Guard struct {
 	close    func() error
 }
 
-// New makes a directory whose name begins with prefix, and starts guarding it. Close must be called, or the guard
+// New makes a directory whose name begins with prefix, and starts supervising it. Close must be called, or the supervisor
 // waits for the end of this process.
-func New(prefix string) (*Guard, error) {
-	g, err := newDirectory(prefix)
+func New(prefix string) (*Supervisor, error) {
+	s, err := newDirectory(prefix)
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for a server: %w", err)
 	}
-	if err := g.start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("start the guard of %s: %w", g.dir, err), os.RemoveAll(g.dir))
+	if err := s.start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("start the supervisor of %s: %w", s.dir, err), os.RemoveAll(s.dir))
 	}
-	g.close = sync.OnceValue(g.end)
-	return g, nil
+	s.close = sync.OnceValue(s.end)
+	return s, nil
 }
 
-func newDirectory(prefix string) (*Guard, error) {
+func newDirectory(prefix string) (*Supervisor, error) {
 	account, err := serverIdentity()
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func newDirectory(prefix string) (*Guard, error) {
 	if err := account.own(dir); err != nil {
 		return nil, errors.Join(err, os.Remove(dir))
 	}
-	return &Guard{dir: dir, identity: account}, nil
+	return &Supervisor{dir: dir, identity: account}, nil
 }
 
 // parentDir is where servers' directories go. The account that takes root's place may have no way into a TMPDIR of
@@ -88,7 +88,7 @@ func parentDir(account identity) string {
 	return "/tmp"
 }
 
-func (g *Guard) start() (err error) {
+func (s *Supervisor) start() (err error) {
 	leashEnd, leash, err := os.Pipe()
 	if err != nil {
 		return err
@@ -100,36 +100,36 @@ func (g *Guard) start() (err error) {
 	}
 	defer func() { err = errors.Join(err, aliveEnd.Close()) }()
 
-	g.leash, g.alive = leash, alive
-	g.shell = exec.Command("/bin/sh", "-c", script, "guard", g.dir)
-	g.shell.Dir = "/"
-	g.shell.Stdin = leashEnd
-	g.shell.Stderr = &g.stderr
-	g.shell.ExtraFiles = []*os.File{aliveEnd}
-	g.shell.WaitDelay = 5 * time.Second
-	g.identity.lead(g.shell)
-	if err := g.shell.Start(); err != nil {
+	s.leash, s.alive = leash, alive
+	s.shell = exec.Command("/bin/sh", "-c", script, "supervise", s.dir)
+	s.shell.Dir = "/"
+	s.shell.Stdin = leashEnd
+	s.shell.Stderr = &s.stderr
+	s.shell.ExtraFiles = []*os.File{aliveEnd}
+	s.shell.WaitDelay = 5 * time.Second
+	s.identity.lead(s.shell)
+	if err := s.shell.Start(); err != nil {
 		return errors.Join(err, leash.Close(), alive.Close())
 	}
 	return nil
 }
 
-// Dir is the guarded directory, which is short enough for Unix sockets. It is removed by Close.
-func (g *Guard) Dir() string { return g.dir }
+// Dir is the supervised directory, which is short enough for Unix sockets. It is removed by Close.
+func (s *Supervisor) Dir() string { return s.dir }
 
-// Path is the path of a file in the guarded directory.
-func (g *Guard) Path(name string) string { return filepath.Join(g.dir, name) }
+// Path is the path of a file in the supervised directory.
+func (s *Supervisor) Path(name string) string { return filepath.Join(s.dir, name) }
 
-// Command prepares a command that runs in the guarded directory and ends with the guard; its descendants do if they
+// Command prepares a command that runs in the supervised directory and ends with the supervisor; its descendants do if they
 // stay in its process group. Its environment is this process's without what would redirect a PostgreSQL program (the
 // PG… variables) or translate its messages. It is killed when ctx ends, as by [exec.CommandContext]; its standard
-// streams are for the caller to set before it is started. It must be waited for, as [Guard.Start] does.
-func (g *Guard) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
+// streams are for the caller to set before it is started. It must be waited for, as [Supervisor.Start] does.
+func (s *Supervisor) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir = g.dir
-	cmd.Env = append(serverEnviron(os.Environ()), "HOME="+g.dir, "LC_ALL=C")
-	cmd.ExtraFiles = []*os.File{g.alive}
-	g.identity.join(cmd, g.shell.Process.Pid)
+	cmd.Dir = s.dir
+	cmd.Env = append(serverEnviron(os.Environ()), "HOME="+s.dir, "LC_ALL=C")
+	cmd.ExtraFiles = []*os.File{s.alive}
+	s.identity.join(cmd, s.shell.Process.Pid)
 	return cmd
 }
 
@@ -140,27 +140,27 @@ func serverEnviron(environ []string) []string {
 	})
 }
 
-// WriteFile writes a file that only the commands' account can read into the guarded directory, and returns its path.
-func (g *Guard) WriteFile(name, content string) (string, error) {
-	path := g.Path(name)
+// WriteFile writes a file that only the commands' account can read into the supervised directory, and returns its path.
+func (s *Supervisor) WriteFile(name, content string) (string, error) {
+	path := s.Path(name)
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		return "", err
 	}
-	return path, g.identity.own(path)
+	return path, s.identity.own(path)
 }
 
 // Close ends every command, waits until they and all that they started have gone, and removes the directory. A
 // command that ignores SIGQUIT is killed after ten seconds. Calling Close again returns what it returned before.
-func (g *Guard) Close() error { return g.close() }
+func (s *Supervisor) Close() error { return s.close() }
 
-func (g *Guard) end() error {
-	err := errors.Join(g.leash.Close(), g.alive.Close())
-	g.waits.Wait()
-	if waitErr := g.shell.Wait(); g.shell.ProcessState == nil {
-		return errors.Join(err, fmt.Errorf("wait for the guard of %s: %w", g.dir, waitErr))
+func (s *Supervisor) end() error {
+	err := errors.Join(s.leash.Close(), s.alive.Close())
+	s.waits.Wait()
+	if waitErr := s.shell.Wait(); s.shell.ProcessState == nil {
+		return errors.Join(err, fmt.Errorf("wait for the supervisor of %s: %w", s.dir, waitErr))
 	}
-	if _, statErr := os.Stat(g.dir); !errors.Is(statErr, fs.ErrNotExist) {
-		err = errors.Join(err, fmt.Errorf("%s could not be removed: %s", g.dir, bytes.TrimSpace(g.stderr.Bytes())))
+	if _, statErr := os.Stat(s.dir); !errors.Is(statErr, fs.ErrNotExist) {
+		err = errors.Join(err, fmt.Errorf("%s could not be removed: %s", s.dir, bytes.TrimSpace(s.stderr.Bytes())))
 	}
 	return err
 }

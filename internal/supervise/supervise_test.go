@@ -1,6 +1,6 @@
 //go:build unix
 
-package guard_test
+package supervise_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/pglock-toolkit/pglock/internal/guard"
+	"github.com/pglock-toolkit/pglock/internal/supervise"
 )
 
 const childEnv = "PGLOCK_GUARD_TEST_CHILD"
@@ -33,11 +33,11 @@ func TestMain(m *testing.M) {
 
 // runUntilKilled is the process that gets no chance to clean up. Its command shares its standard output.
 func runUntilKilled() error {
-	g, err := guard.New("pglock-guard-test-")
+	s, err := supervise.New("pglock-supervise-test-")
 	if err != nil {
 		return err
 	}
-	cmd := g.Command(context.Background(), "/bin/sh", "-c", "echo "+g.Dir()+"; sleep 1000; true")
+	cmd := s.Command(context.Background(), "/bin/sh", "-c", "echo "+s.Dir()+"; sleep 1000; true")
 	cmd.Stdout = os.Stdout
 	return cmd.Run()
 }
@@ -79,8 +79,8 @@ func TestCloseEndsACommandThat(t *testing.T) {
 	} {
 		t.Run(does, func(t *testing.T) {
 			t.Parallel()
-			g := newGuard(t)
-			cmd := g.Command(t.Context(), "/bin/sh", "-c", script)
+			s := newSupervisor(t)
+			cmd := s.Command(t.Context(), "/bin/sh", "-c", script)
 			output, err := cmd.StdoutPipe()
 			check(t, err)
 			check(t, cmd.Start())
@@ -88,7 +88,7 @@ func TestCloseEndsACommandThat(t *testing.T) {
 			_, err = fmt.Fscanln(output, &word)
 			check(t, err)
 
-			check(t, g.Close())
+			check(t, s.Close())
 
 			if _, err := io.ReadAll(output); err != nil {
 				t.Error(err)
@@ -96,10 +96,10 @@ func TestCloseEndsACommandThat(t *testing.T) {
 			if err := cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 				t.Error(err)
 			}
-			if _, err := os.Stat(g.Dir()); !errors.Is(err, fs.ErrNotExist) {
+			if _, err := os.Stat(s.Dir()); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("the directory is still there: %v", err)
 			}
-			check(t, g.Close())
+			check(t, s.Close())
 		})
 	}
 }
@@ -107,16 +107,16 @@ func TestCloseEndsACommandThat(t *testing.T) {
 func TestACommandIsNeitherRootNorRedirected(t *testing.T) {
 	t.Setenv("PGDATA", "/elsewhere")
 	t.Setenv("LC_MESSAGES", "de_DE.UTF-8")
-	g := newGuard(t)
-	path, err := g.WriteFile("secret", "for the command alone")
+	s := newSupervisor(t)
+	path, err := s.WriteFile("secret", "for the command alone")
 	check(t, err)
 
-	output, err := g.Command(t.Context(), "/bin/sh", "-c", `id -u; pwd; cat "$0"; echo; env`, path).Output()
+	output, err := s.Command(t.Context(), "/bin/sh", "-c", `id -u; pwd; cat "$0"; echo; env`, path).Output()
 
 	check(t, err)
-	check(t, g.Close())
+	check(t, s.Close())
 	lines := strings.Split(string(output), "\n")
-	if lines[0] == "0" || lines[1] != g.Dir() || lines[2] != "for the command alone" {
+	if lines[0] == "0" || lines[1] != s.Dir() || lines[2] != "for the command alone" {
 		t.Errorf("user, directory and file of the command are %q", lines[:3])
 	}
 	for _, line := range lines[3:] {
@@ -126,12 +126,12 @@ func TestACommandIsNeitherRootNorRedirected(t *testing.T) {
 	}
 }
 
-func newGuard(t *testing.T) *guard.Guard {
+func newSupervisor(t *testing.T) *supervise.Supervisor {
 	t.Helper()
-	g, err := guard.New("pglock-guard-test-")
+	s, err := supervise.New("pglock-supervise-test-")
 	check(t, err)
-	t.Cleanup(func() { check(t, g.Close()) })
-	return g
+	t.Cleanup(func() { check(t, s.Close()) })
+	return s
 }
 
 func waitUntilGone(t *testing.T, dir string) {

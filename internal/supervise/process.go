@@ -1,4 +1,4 @@
-package guard
+package supervise
 
 import (
 	"errors"
@@ -16,8 +16,8 @@ type Process struct {
 	err   error // written before done is closed
 }
 
-// Start starts a command that [Guard.Command] has prepared. What it says is appended to the file log.
-func (g *Guard) Start(cmd *exec.Cmd, log string) (*Process, error) {
+// Start starts a command that [Supervisor.Command] has prepared. What it says is appended to the file log.
+func (s *Supervisor) Start(cmd *exec.Cmd, log string) (*Process, error) {
 	file, err := os.OpenFile(log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (g *Guard) Start(cmd *exec.Cmd, log string) (*Process, error) {
 		return nil, err
 	}
 	p := &Process{cmd: cmd, log: log, begin: begin, done: make(chan struct{})}
-	g.waits.Go(p.wait)
+	s.waits.Go(p.wait)
 	return p, nil
 }
 
