@@ -13,8 +13,8 @@ import (
 
 	embeddedpostgres "github.com/fergusstrange/embedded-postgres"
 
-	"github.com/pglock-toolkit/pglock/internal/supervise"
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/internal/supervise"
 )
 
 // MirrorVariable is the environment variable with the URL of a mirror of the Maven repository that PostgreSQL is
