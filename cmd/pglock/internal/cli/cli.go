@@ -50,7 +50,7 @@ cannot be executed or was not found; 128+n ended by signal n; 1 other errors.`,
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 80 "))
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse(cmd, "%w", err) })
-	root.AddCommand(newRun(), newMonitor(), newExporter(), newCancel(), newTerminate(), newDoctor(),
+	root.AddCommand(newRun(), newMonitor(), newReplay(), newExporter(), newCancel(), newTerminate(), newDoctor(),
 		newKey(), newGenerate(), newVet(), newMigrate(), newDemo(), newVersion())
 	refuseUnknown(root)
 	return root

@@ -45,6 +45,11 @@ a terminal, CSV fields are not escaped: they can contain control characters and
 begin with = + - or @, so import them as text. If the server goes away, pglock
 says so on standard error, or in the view, and continues when it is back.
 
+With --record FILE it records all snapshots, for "pglock replay" and "pglock
+report"; if it has no terminal, and no --output, it does nothing else. Files
+have the mode 0600; a full one gets its time as a suffix and another is begun.
+Statements are recorded only with --record-queries: they can contain data.
+
 With --events it prints one line for each event of contended keys: acquired,
 passed on, released, wait began and ended, deadlock, session ended; with -o
 ndjson as JSON. Events are computed from one snapshot to the next, so what
@@ -75,6 +80,7 @@ type watch struct {
 	options  []monitor.Option // that the flags stand for
 	schema   bool
 	events   bool
+	record   recordFlags
 }
 
 func newMonitor() *cobra.Command {
@@ -95,6 +101,7 @@ func newMonitor() *cobra.Command {
 	m.output.addTo(cmd, formatNDJSON)
 	m.names.addTo(cmd)
 	m.check.addTo(cmd)
+	m.record.addTo(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&m.once, "once", false, "show one snapshot and exit")
 	flags.Var(&m.interval, "interval", "take a snapshot every `duration`")
@@ -127,6 +134,9 @@ func (m *watch) command(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	m.options = append(m.options, monitor.WithTrustedOwner(db.trusted...), monitor.ReuseCopy())
+	if err := m.record.check(cmd, m.once); err != nil {
+		return err
+	}
 	if m.output != formatTable {
 		say(os.Stderr, "%s", db.target)
 	}
@@ -139,15 +149,30 @@ func (m *watch) command(cmd *cobra.Command, _ []string) error {
 		if m.once {
 			return struct{}{}, m.showOnce(ctx, db, pool, filter)
 		}
-		if m.fillsScreen() {
-			return struct{}{}, m.fillScreen(ctx, db, pool, filter)
-		}
-		return struct{}{}, m.showAll(ctx, db, pool, filter)
+		return struct{}{}, m.observe(ctx, cmd, db, pool, filter)
 	})
 	if _, stopped := errors.AsType[*job.Stopped](err); stopped && !m.once {
 		return nil // there is no other way to end it
 	}
 	return err
+}
+
+// observe shows what there is from now on, and records it if that is wanted.
+func (m *watch) observe(ctx context.Context, cmd *cobra.Command, db database, pool *pgxpool.Pool, filter view.Filter) error {
+	o := newObserver(pool, m.options)
+	var err error
+	if o.keeper, err = m.record.begin(db.target, time.Duration(m.interval)); err != nil {
+		return err
+	}
+	switch {
+	case m.fillsScreen():
+		err = m.fillScreen(ctx, db, o, filter)
+	case m.record.path != "" && !cmd.Flags().Changed("output") && !m.events:
+		err = m.recordOnly(ctx, db, o)
+	default:
+		err = m.showAll(ctx, db, o, filter)
+	}
+	return errors.Join(err, o.keeper.close())
 }
 
 func (m *watch) filter(cmd *cobra.Command) (view.Filter, error) {
@@ -210,9 +235,12 @@ func (m *watch) showOnce(ctx context.Context, db database, pool *pgxpool.Pool, f
 }
 
 // showAll fails when there was no first snapshot: a server that has never answered is most likely the wrong one.
-func (m *watch) showAll(ctx context.Context, db database, pool *pgxpool.Pool, filter view.Filter) error {
-	p, first := m.printer(db, filter), true
-	o := newObserver(pool, m.options)
+func (m *watch) showAll(ctx context.Context, db database, o *observer, filter view.Filter) error {
+	return m.follow(ctx, db, o, filter, m.printer(db, filter))
+}
+
+func (m *watch) follow(ctx context.Context, db database, o *observer, filter view.Filter, p printer) error {
+	first := true
 	err := o.watch(ctx, time.Duration(m.interval), func(s *monitor.Snapshot, events []journal.Event, err error) error {
 		wasFirst := first
 		first = false

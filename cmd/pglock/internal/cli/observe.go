@@ -21,7 +21,7 @@ type observer struct {
 	mu      sync.Mutex
 	journal *journal.Journal
 	events  []journal.Event // the latest mostEvents
-	count   int             // of all that there have been
+	keeper  *keeper         // of a recording; nil without one
 }
 
 // mostEvents is how many events the view keeps.
@@ -45,6 +45,7 @@ func (o *observer) note(ctx context.Context, s *monitor.Snapshot, err error) (*m
 	if err != nil {
 		if ctx.Err() == nil {
 			o.journal.Missed(err)
+			o.keeper.missed(err)
 		}
 		return nil, nil, err
 	}
@@ -52,14 +53,14 @@ func (o *observer) note(ctx context.Context, s *monitor.Snapshot, err error) (*m
 	if err != nil {
 		ended = nil // the snapshot is good; that sessions have ended is then not among the events
 	}
+	o.keeper.keep(s, ended)
 	events := o.journal.See(s, ended...)
-	o.count += len(events)
 	o.events = append(o.events, events...)
 	o.events = slices.Clone(o.events[max(0, len(o.events)-mostEvents):])
 	return s, events, nil
 }
 
-// happened returns what happened, the latest last, and how many events there have been.
+// happened returns what happened, the latest last.
 func (o *observer) happened() []journal.Event {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -25,8 +25,7 @@ func (m *watch) fillsScreen() bool {
 }
 
 // fillScreen shows the view, and leaves the last snapshot on the terminal.
-func (m *watch) fillScreen(ctx context.Context, db database, pool *pgxpool.Pool, filter view.Filter) error {
-	o := newObserver(pool, m.options)
+func (m *watch) fillScreen(ctx context.Context, db database, o *observer, filter view.Filter) error {
 	first, err := o.take(ctx)
 	if err != nil {
 		return db.failed(err)
@@ -39,7 +38,7 @@ func (m *watch) fillScreen(ctx context.Context, db database, pool *pgxpool.Pool,
 		Events:   o.happened,
 		Interval: time.Duration(m.interval),
 		Filter:   filter,
-		End:      m.ender(db, pool, &log),
+		End:      m.ender(db, o.pool, &log),
 		Output:   os.Stdout,
 	})
 	_, printErr := io.WriteString(os.Stdout, lines(view.Table(last, filter, db.target, width())))

@@ -39,6 +39,7 @@ func (m Model) helpGroups() []helpGroup {
 		{"Rows", []key.Binding{k.up, k.down, k.pageUp, k.pageDown, k.top, k.bottom, k.order, k.reverse, k.filter, k.back,
 			k.waiting, k.follow, k.copy}},
 		{"Time", []key.Binding{k.pause, k.refresh, k.faster, k.slower}},
+		{"Recording", []key.Binding{k.back1, k.on1, k.back10, k.on10}},
 		{"Sessions", []key.Binding{k.cancel, k.terminate}},
 		{"Leave", []key.Binding{k.suspend, k.quit}},
 	}

@@ -1,6 +1,11 @@
 package tui
 
 import (
+	"context"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/monitor/journal"
@@ -30,4 +35,22 @@ func holdPhrase(s *monitor.Snapshot, holder *monitor.Holder) string {
 		phrase += ", " + journal.HeldText(*holder.SeenSince, s.TakenAt)
 	}
 	return phrase
+}
+
+// seek goes back or on in a recording and shows what is there. Going there is part of taking the snapshot, since it can take
+// a while.
+func (m Model) seek(by time.Duration) (Model, tea.Cmd) {
+	if m.taking {
+		return m, nil
+	}
+	seek, take := m.options.Seek, m.options.Take
+	m.options.Take = func(ctx context.Context) (*monitor.Snapshot, error) {
+		if err := seek(by); err != nil {
+			return nil, err
+		}
+		return take(ctx)
+	}
+	next, cmd := m.look(true)
+	next.options.Take = take
+	return next, cmd
 }

@@ -11,6 +11,7 @@ type keyMap struct {
 	follow, copy                            key.Binding
 	pause, refresh, slower, faster          key.Binding
 	cancel, terminate                       key.Binding
+	back1, on1, back10, on10                key.Binding // in a recording
 	suspend, quit                           key.Binding
 
 	closePane           key.Binding // while a pane is open
@@ -18,8 +19,8 @@ type keyMap struct {
 	confirm, leaveAlone key.Binding // while a question is open: the same keys
 }
 
-// newKeyMap has no keys that end sessions unless that is wanted.
-func newKeyMap(ending bool) keyMap {
+// newKeyMap has no keys that end sessions, or that go through a recording, unless that is wanted.
+func newKeyMap(ending, seeking bool) keyMap {
 	bind := func(shown, help string, keys ...string) key.Binding {
 		return key.NewBinding(key.WithKeys(keys...), key.WithHelp(shown, help))
 	}
@@ -45,6 +46,10 @@ func newKeyMap(ending bool) keyMap {
 		refresh:    bind("r", "refresh now", "r"),
 		slower:     bind("+", "refresh slower", "+", "="),
 		faster:     bind("-", "refresh faster", "-", "_"),
+		back1:      bind("[", "a minute back", "["),
+		on1:        bind("]", "a minute on", "]"),
+		back10:     bind("{", "ten minutes back", "{"),
+		on10:       bind("}", "ten minutes on", "}"),
 		follow:     bind("f", "follow the key", "f"),
 		copy:       bind("y", "copy", "y"),
 		info:       bind("i", "about the server", "i"),
@@ -63,5 +68,8 @@ func newKeyMap(ending bool) keyMap {
 	}
 	keys.cancel.SetEnabled(ending)
 	keys.terminate.SetEnabled(ending)
+	for _, binding := range []*key.Binding{&keys.back1, &keys.on1, &keys.back10, &keys.on10} {
+		binding.SetEnabled(seeking)
+	}
 	return keys
 }

@@ -49,7 +49,7 @@ func newModel(ctx context.Context, o Options) Model {
 	m := Model{
 		ctx:      ctx,
 		options:  o,
-		keys:     newKeyMap(o.End != nil),
+		keys:     newKeyMap(o.End != nil, o.Seek != nil),
 		styles:   newStyles(),
 		width:    80,
 		height:   24,

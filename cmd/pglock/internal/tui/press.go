@@ -109,6 +109,14 @@ func (m Model) anywhere(press tea.KeyPressMsg) (Model, tea.Cmd) {
 		return m.look(false)
 	case key.Matches(press, k.refresh):
 		return m.look(true)
+	case key.Matches(press, k.back1):
+		return m.seek(-time.Minute)
+	case key.Matches(press, k.on1):
+		return m.seek(time.Minute)
+	case key.Matches(press, k.back10):
+		return m.seek(-10 * time.Minute)
+	case key.Matches(press, k.on10):
+		return m.seek(10 * time.Minute)
 	case key.Matches(press, k.slower):
 		return m.setInterval(slowerThan(m.interval))
 	case key.Matches(press, k.faster):

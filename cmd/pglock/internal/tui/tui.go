@@ -35,6 +35,8 @@ type Options struct {
 	// Events returns what happened to contended keys up to the last snapshot, the latest last. It may be nil, and must not
 	// wait for anything.
 	Events func() []journal.Event
+	// Seek goes back or on in a recording; the next snapshot is from there. Without it the keys for that do not exist.
+	Seek func(time.Duration) error
 	// Interval is the pause between the beginnings of two snapshots.
 	Interval time.Duration
 	// Filter says which locks are shown. Waiting can be changed with a key, Keys cannot.

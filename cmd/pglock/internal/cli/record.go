@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/monitor/recording"
+)
+
+// recordFlags are the flags that say what is recorded, and where.
+type recordFlags struct {
+	path    string
+	queries bool
+	size    int64 // megabytes
+	age     seconds
+	keep    int
+}
+
+func (r *recordFlags) addTo(cmd *cobra.Command) {
+	r.age = seconds(24 * time.Hour)
+	flags := cmd.Flags()
+	flags.StringVar(&r.path, "record", "", "record all snapshots in `FILE`")
+	flags.BoolVar(&r.queries, "record-queries", false, "record the texts of statements too")
+	flags.Int64Var(&r.size, "record-size", 100, "begin another file after `MB` megabytes")
+	flags.Var(&r.age, "record-age", "begin another file after this `duration`")
+	flags.IntVar(&r.keep, "record-keep", 0, "keep `N` files of before; 0 keeps all")
+	if err := cmd.MarkFlagFilename("record"); err != nil {
+		panic(err) // the flag was not added before
+	}
+}
+
+func (r *recordFlags) check(cmd *cobra.Command, once bool) error {
+	changed := func(flag string) bool { return cmd.Flags().Changed(flag) }
+	switch {
+	case changed("record") && r.path == "":
+		return misuse(cmd, "--record is empty")
+	case changed("record") && once:
+		return misuse(cmd, "--record contradicts --once")
+	case r.path == "" && (changed("record-size") || changed("record-age") || changed("record-keep")):
+		return misuse(cmd, "--record-size, --record-age and --record-keep need --record")
+	case r.size <= 0 || r.age <= 0 || r.keep < 0:
+		return misuse(cmd, "--record-size and --record-age must be more than 0, --record-keep 0 or more")
+	}
+	return nil
+}
+
+// keeper records snapshots. All methods may be called on nil, which records nothing.
+type keeper struct {
+	mu      sync.Mutex
+	encoder *recording.Encoder
+	writer  *recording.Writer // nil: nothing is written to a file
+	past    *recording.Past   // nil: nothing is kept in memory
+	failed  error             // why the last attempt to write failed
+	lost    bool              // there has been an outage since the last snapshot
+}
+
+// begin begins a recording, if one is wanted.
+func (r *recordFlags) begin(target string, interval time.Duration) (*keeper, error) {
+	if r.path == "" {
+		return nil, nil
+	}
+	writer, err := recording.NewWriter(r.path, recording.WriterOptions{
+		About: recording.About{Program: "pglock " + moduleVersion(), Target: target, Queries: r.queries,
+			Interval: interval.Seconds()},
+		MaxSize: r.size << 20, MaxAge: time.Duration(r.age), Keep: r.keep,
+	})
+	if err != nil {
+		return nil, &exit{codeOther, err}
+	}
+	return &keeper{encoder: r.encoder(), writer: writer}, nil
+}
+
+func (r *recordFlags) encoder() *recording.Encoder {
+	if r.queries {
+		return recording.NewEncoder(recording.Queries())
+	}
+	return recording.NewEncoder()
+}
+
+// mostPast is how many bytes of the past are kept in memory.
+const mostPast = 64 << 20
+
+// keep records a snapshot. What fails is reported once, and tried again with the next one.
+func (k *keeper) keep(s *monitor.Snapshot, ended []int32) {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lost = false
+	k.report(k.record(s, ended))
+}
+
+func (k *keeper) record(s *monitor.Snapshot, ended []int32) error {
+	if k.writer != nil && k.writer.Due() {
+		if err := k.writer.Rotate(); err != nil {
+			k.encoder.Restart()
+			return err
+		}
+		k.encoder.Restart()
+	}
+	encoded, err := k.encoder.Snapshot(s, ended)
+	if err != nil {
+		return err
+	}
+	if k.past != nil {
+		k.past.Add(encoded, mostPast)
+	}
+	if k.writer == nil {
+		return nil
+	}
+	if err := k.writer.Write(encoded); err != nil {
+		k.encoder.Restart()
+		return err
+	}
+	return nil
+}
+
+// missed records that there was no snapshot, once for each outage.
+func (k *keeper) missed(err error) {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.lost || k.writer == nil {
+		return
+	}
+	k.lost = true
+	k.report(k.writer.Outage(oneLine(err.Error())))
+}
+
+func (k *keeper) report(err error) {
+	if err != nil && k.failed == nil {
+		say(os.Stderr, "%v; trying again", err)
+	}
+	k.failed = err
+}
+
+// close ends the recording in order.
+func (k *keeper) close() error {
+	if k == nil || k.writer == nil {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return errors.Join(k.failed, k.writer.Close())
+}
+
+// recordOnly prints nothing but what goes wrong.
+func (m *watch) recordOnly(ctx context.Context, db database, o *observer) error {
+	say(os.Stderr, "recording %s in %s", db.target, m.record.path)
+	return m.follow(ctx, db, o, view.Filter{}, newAppender(db, nil))
+}

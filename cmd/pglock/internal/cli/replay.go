@@ -1,0 +1,303 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/tui"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/monitor/journal"
+	"github.com/pglock-toolkit/pglock/monitor/recording"
+)
+
+const replayHelp = `Show a recording of "pglock monitor --record" in the view of "pglock monitor".
+
+It goes on by a snapshot each --interval; [ and ] go a minute back and on, { and
+} ten, p stops. Files that were rotated away are found: "pglock replay FILE"
+also reads FILE.*. --at says where to begin: 01:14, 01:14:30, "2026-11-22 01:14"
+(in UTC, by the server's clock), or a time with its zone as 2026-11-22T01:14:00Z.
+A time of day is that of the last day on which the recording has it.
+
+With --output, or where there is no terminal, it prints: the snapshot at --at,
+or else all of them. With --events it prints what happened to contended keys.
+
+Since when a lock is held, and which code took it, is known from a quarter of an
+hour before --at on.`
+
+type replay struct {
+	at       string
+	output   format
+	interval seconds
+	events   bool
+}
+
+func newReplay() *cobra.Command {
+	r := replay{interval: seconds(time.Second)}
+	cmd := &cobra.Command{
+		Use:   "replay FILE",
+		Short: "Show a recording of pglock monitor",
+		Long:  replayHelp,
+		Example: `  pglock replay locks.rec --at 01:14
+  pglock replay locks.rec --at 01:14 -o json | jq '.locks[].key'
+  pglock replay locks.rec --events`,
+		Args: arguments(1, 1, "the FILE of a recording"),
+		RunE: r.command,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&r.at, "at", "", "begin at this `TIME`")
+	flags.Var(&r.interval, "interval", "show the next snapshot after this `duration`")
+	flags.BoolVar(&r.events, "events", false, "print what happened to contended keys instead of snapshots")
+	r.output.addTo(cmd, formatNDJSON)
+	return cmd
+}
+
+func (r *replay) command(cmd *cobra.Command, args []string) error {
+	switch {
+	case r.interval == 0:
+		return misuse(cmd, "--interval must be more than 0")
+	case r.events && r.output == formatCSV:
+		return misuse(cmd, "--events has no CSV (use --output ndjson)")
+	}
+	past, err := openRecording(args[0])
+	if err != nil {
+		return &exit{codeOther, err}
+	}
+	defer func() { _ = past.Close() }() // it was only read
+	first, last, ok := past.Bounds()
+	if !ok {
+		return &exit{codeOther, fmt.Errorf("%s has no snapshot", args[0])}
+	}
+	at := first
+	if r.at != "" {
+		if at, err = parseMoment(r.at, last); err != nil {
+			return misuse(cmd, "--at: %w", err)
+		}
+		if at.Before(first) || at.After(last) {
+			return misuse(cmd, "--at: the recording goes from %s to %s", first.Format(time.RFC3339), last.Format(time.RFC3339))
+		}
+	}
+	_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, r.show(ctx, past, at, args[0])
+	})
+	if _, stopped := errors.AsType[*job.Stopped](err); stopped {
+		return nil
+	}
+	return err
+}
+
+// openRecording opens a recording with the files that were rotated away, and says what of it is damaged.
+func openRecording(path string) (*recording.Past, error) {
+	files, err := recording.Files(path)
+	if err != nil {
+		return nil, err
+	}
+	past, err := recording.OpenPast(files...)
+	if err != nil {
+		return nil, err
+	}
+	if err := past.Damaged(); err != nil {
+		say(os.Stderr, "%v; showing what can be read", err)
+	}
+	return past, nil
+}
+
+// parseMoment reads a time; one without a date is the last at or before last.
+func parseMoment(text string, last time.Time) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02T15:04"} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at.UTC(), nil
+		}
+	}
+	for _, layout := range []string{"15:04:05", "15:04"} {
+		if at, err := time.Parse(layout, text); err == nil {
+			day := last.UTC().Truncate(24 * time.Hour)
+			moment := day.Add(at.Sub(at.Truncate(24 * time.Hour)))
+			if moment.After(last) {
+				moment = moment.Add(-24 * time.Hour)
+			}
+			return moment, nil
+		}
+	}
+	return time.Time{}, errors.New(`want a time such as 01:14, "2026-11-22 01:14" or 2026-11-22T01:14:00Z`)
+}
+
+func (r *replay) show(ctx context.Context, past *recording.Past, at time.Time, file string) error {
+	p := newPlayer(past)
+	defer p.close()
+	m := watch{output: r.output, events: r.events}
+	if m.fillsScreen() {
+		return r.fillScreen(ctx, p, at, file)
+	}
+	if r.at != "" && !r.events {
+		s, err := p.seek(at)
+		if err != nil {
+			return &exit{codeOther, err}
+		}
+		return m.printer(database{target: file}, view.Filter{}).show(s)
+	}
+	return r.printAll(ctx, p, at, m.printer(database{target: file}, view.Filter{}), m.printEvents)
+}
+
+func (r *replay) printAll(ctx context.Context, p *player, from time.Time, to printer, events func([]journal.Event) error) error {
+	s, err := p.seek(from)
+	for ; ctx.Err() == nil; s, err = p.next() {
+		switch {
+		case errors.Is(err, io.EOF):
+			return to.close()
+		case err != nil:
+			return &exit{codeOther, err}
+		case r.events:
+			err = events(p.fresh())
+		default:
+			err = to.show(s)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return to.close()
+}
+
+func (r *replay) fillScreen(ctx context.Context, p *player, at time.Time, file string) error {
+	first, err := p.seek(at)
+	if err != nil {
+		return &exit{codeOther, err}
+	}
+	last, err := tui.Run(ctx, tui.Options{
+		Target: "REPLAY of " + file, First: first, Interval: time.Duration(r.interval), Output: os.Stdout,
+		Take: func(context.Context) (*monitor.Snapshot, error) {
+			s, err := p.next()
+			if errors.Is(err, io.EOF) {
+				return p.last(), nil // the view stays at the end
+			}
+			return s, err
+		},
+		Events: p.happened,
+		Seek:   p.jump,
+	})
+	_, printErr := io.WriteString(os.Stdout, lines(view.Table(last, view.Filter{}, file, width())))
+	return errors.Join(err, printErr)
+}
+
+// lookBack is from how long before a moment on the journal is computed.
+const lookBack = 15 * time.Minute
+
+// player goes through a recording. Its methods may be called from many goroutines.
+type player struct {
+	past *recording.Past
+
+	mu      sync.Mutex
+	pull    func() (recording.Frame, error, bool)
+	stop    func()
+	journal *journal.Journal
+	events  []journal.Event
+	count   int // of the events of the last step
+	now     *monitor.Snapshot
+	held    *recording.Frame // read too far by seek
+}
+
+func newPlayer(past *recording.Past) *player { return &player{past: past, stop: func() {}} }
+
+func (p *player) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stop()
+}
+
+// seek goes to the last snapshot at or before a time, or to the first one.
+func (p *player) seek(at time.Time) (*monitor.Snapshot, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stop()
+	p.pull, p.stop = iter.Pull2(p.past.Play(at.Add(-lookBack)))
+	p.journal, p.events, p.now, p.held = journal.New(), nil, nil, nil
+	for {
+		frame, err := p.read()
+		switch {
+		case errors.Is(err, io.EOF) && p.now != nil:
+			return p.now, nil
+		case err != nil:
+			return nil, err
+		case p.now != nil && frame.Snapshot.TakenAt.After(at):
+			p.held = &frame
+			return p.now, nil
+		}
+		p.see(frame)
+	}
+}
+
+// jump seeks by a duration from where it is.
+func (p *player) jump(by time.Duration) error {
+	_, err := p.seek(p.last().TakenAt.Add(by))
+	return err
+}
+
+// next goes to the next snapshot; io.EOF says that there is none.
+func (p *player) next() (*monitor.Snapshot, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	frame, err := p.read()
+	if err != nil {
+		return nil, err
+	}
+	p.see(frame)
+	return p.now, nil
+}
+
+// read returns the next frame with a snapshot.
+func (p *player) read() (recording.Frame, error) {
+	if p.held != nil {
+		frame := *p.held
+		p.held = nil
+		return frame, nil
+	}
+	for {
+		frame, err, ok := p.pull()
+		switch {
+		case !ok:
+			return frame, io.EOF
+		case err != nil:
+			return frame, err
+		case frame.Outage != nil:
+			p.journal.Missed(errors.New(frame.Outage.Reason))
+		case frame.Snapshot != nil:
+			return frame, nil
+		}
+	}
+}
+
+func (p *player) see(frame recording.Frame) {
+	events := p.journal.See(frame.Snapshot, frame.Ended...)
+	p.events, p.count = append(p.events, events...), len(events)
+	p.events = p.events[max(0, len(p.events)-mostEvents):]
+	p.now = frame.Snapshot
+}
+
+func (p *player) last() *monitor.Snapshot {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now
+}
+
+func (p *player) happened() []journal.Event {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.events[:len(p.events):len(p.events)]
+}
+
+// fresh are the events of the last step.
+func (p *player) fresh() []journal.Event {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.events[max(0, len(p.events)-p.count):]
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// recorded records how one session waits for another, and gets the lock when that has ended.
+func recorded(t *testing.T, args ...string) (file string, a, b int32) {
+	t.Helper()
+	db := testenv.Database(t)
+	holder, waiter := db.Connect(t), db.Connect(t)
+	_, err := holder.Exec(context.Background(), "SET application_name = 'nightly'; SELECT pg_advisory_lock(42)")
+	check(t, err)
+	file = filepath.Join(t.TempDir(), "locks.rec")
+	p := on(t, db, append([]string{"monitor", "--record", file, "--interval", "50ms"}, args...)...).start()
+	p.says("recording ")
+	db.Queue(t, waiter, "SELECT pg_advisory_lock(42) /*controller='orders',action='pay',secret='s3cret'*/")
+	recordsMore(t, file)
+	check(t, holder.Close(context.Background()))
+	db.WaitForWaiters(t, 0)
+	recordsMore(t, file)
+	_, err = waiter.Exec(context.Background(), "SELECT pg_advisory_unlock(42)")
+	check(t, err)
+	p.signal(os.Interrupt)
+	r := p.end()
+	wantCode(t, r, 0)
+	if r.stdout != "" {
+		t.Errorf("it prints %q", r.stdout)
+	}
+	return file, int32(holder.PgConn().PID()), int32(waiter.PgConn().PID())
+}
+
+// recordsMore waits until some more snapshots are in the file.
+func recordsMore(t *testing.T, file string) {
+	t.Helper()
+	size := func() int64 {
+		info, err := os.Stat(file)
+		check(t, err)
+		return info.Size()
+	}
+	before := size()
+	testenv.WaitUntil(t, "the recording grows", func() bool { return size() > before+400 })
+}
+
+func TestReplayAnswersFromTheRecordingOnly(t *testing.T) {
+	t.Parallel()
+	file, _, _ := recorded(t)
+	r := command(t, nil, "replay", file, "--events").run()
+	wantCode(t, r, 0)
+	wantText(t, r.stdout, "@42: ", " waits, blocked by ", "nightly (held ≥ ", "@42: passed from ", "(session ended)",
+		"code: action=pay controller=orders", "session ended: ")
+	r = command(t, nil, "replay", file, "-o", "ndjson").run()
+	wantCode(t, r, 0)
+	if strings.Contains(r.stdout, "s3cret") || strings.Contains(r.stdout, "pg_advisory_lock") {
+		t.Error("a statement was recorded")
+	}
+	var waited *monitor.Snapshot
+	for line := range strings.Lines(r.stdout) {
+		var s monitor.Snapshot
+		check(t, json.Unmarshal([]byte(line), &s))
+		for range s.Waiters() {
+			waited = &s
+		}
+	}
+	if waited == nil {
+		t.Fatal("no snapshot has the wait")
+	}
+	r = command(t, nil, "replay", file, "-o", "json", "--at", waited.TakenAt.Format("2006-01-02T15:04:05.999999Z07:00")).run()
+	wantCode(t, r, 0)
+	wantText(t, r.stdout, `"waiting_since"`, `"application": "nightly"`, `"seen_since": "20`)
+	r = command(t, nil, "replay", file, "--at", "1999-01-01 00:00").run()
+	wantCode(t, r, 64)
+	wantText(t, r.stderr, "the recording goes from")
+}
+
+func TestRecordWithQueriesHasStatements(t *testing.T) {
+	t.Parallel()
+	file, _, _ := recorded(t, "--record-queries")
+	r := command(t, nil, "replay", file, "-o", "ndjson").run()
+	wantCode(t, r, 0)
+	wantText(t, r.stdout, "s3cret")
+}
+
+func TestReplayRefusesWhatIsNoRecording(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "x")
+	check(t, os.WriteFile(file, []byte("PGDMP and so on"), 0o600))
+	for _, path := range []string{file, file + "-missing"} {
+		r := command(t, nil, "replay", path).run()
+		wantCode(t, r, 1)
+		wantText(t, r.stderr, "recording")
+	}
+}
