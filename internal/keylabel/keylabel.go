@@ -1,0 +1,110 @@
+// Package keylabel turns the keys of locks into labels of metrics, of which there must be few: a name such as invoice:42
+// would be a new time series for each invoice.
+package keylabel
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// Other is the label of keys that have none of their own.
+const Other = "other"
+
+// Max is how many labels a Labeler gives out at most, besides Other.
+const Max = 100
+
+// Labeler labels keys. A nil one gives no labels.
+type Labeler struct {
+	label func(pglock.Key) string
+
+	mu    sync.Mutex
+	given map[string]bool
+}
+
+// New returns a Labeler that calls label. What it returns beyond [Max] different texts, and the empty text, becomes Other.
+func New(label func(pglock.Key) string) (*Labeler, error) {
+	if label == nil {
+		return nil, errors.New("the function is nil")
+	}
+	return &Labeler{label: label, given: map[string]bool{}}, nil
+}
+
+// Templates returns a Labeler whose labels are templates: texts in which each {…} stands for at least one character. A
+// key gets the first that its name matches.
+func Templates(templates ...string) (*Labeler, error) {
+	patterns := make([]*regexp.Regexp, len(templates))
+	for i, template := range templates {
+		if template == "" || len(templates) > Max {
+			return nil, fmt.Errorf("a template is empty, or there are more than %d", Max)
+		}
+		patterns[i] = pattern(template)
+	}
+	return New(func(key pglock.Key) string {
+		name := key.String()
+		for i, p := range patterns {
+			if p.MatchString(name) {
+				return templates[i]
+			}
+		}
+		return Other
+	})
+}
+
+var placeholder = regexp.MustCompile(`\{[^{}]*\}`)
+
+func pattern(template string) *regexp.Regexp {
+	texts := placeholder.Split(template, -1)
+	for i, text := range texts {
+		texts[i] = regexp.QuoteMeta(text)
+	}
+	return regexp.MustCompile("(?s)^" + strings.Join(texts, ".+") + "$")
+}
+
+// Of returns the label of what a lock is for: its own key, the first of several, or that of the primitive that uses it.
+func (l *Labeler) Of(keys []pglock.Key, use pglock.Use) string {
+	if l == nil {
+		return ""
+	}
+	key := use.Key
+	if use.Kind == pglock.UseLock {
+		if len(keys) == 0 {
+			return Other
+		}
+		key = keys[0]
+	}
+	text := l.label(key)
+	if text == "" {
+		return Other
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.given[text] || text == Other {
+		return text
+	}
+	if len(l.given) == Max {
+		return Other
+	}
+	l.given[text] = true
+	return text
+}
+
+// Internal reports whether a lock is one that a primitive takes for its own order, of which its users know nothing.
+func Internal(use pglock.Use) bool {
+	return use.Kind == pglock.UseSemaphoreGate || use.Kind == pglock.UseLeaderMark
+}
+
+// Use returns a label that says what a lock is for.
+func Use(use pglock.Use) string {
+	switch use.Kind {
+	case pglock.UseLock:
+		return "lock"
+	case pglock.UsePermit:
+		return "permit"
+	}
+	return string(use.Kind)
+}

@@ -1,0 +1,52 @@
+package keylabel
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+func TestTemplatesLabelKeysByTheFirstThatMatches(t *testing.T) {
+	l, err := Templates("invoice:{id}", "tenant:{t}/invoice:{id}", "a.b", "{x}:last")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"invoice:42": "invoice:{id}", "invoice:": Other, "tenant:7/invoice:42": "tenant:{t}/invoice:{id}",
+		"a.b": "a.b", "aXb": Other, "it:is:last": "{x}:last", "invoice:4\n2": "invoice:{id}", "xinvoice:42": Other,
+	} {
+		if got := l.Of([]pglock.Key{pglock.NewKey(name)}, pglock.Use{}); got != want {
+			t.Errorf("%q is labelled %q, want %q", name, got, want)
+		}
+	}
+	if got := l.Of([]pglock.Key{pglock.PairKey(1, 2)}, pglock.Use{Kind: pglock.UsePermit, Key: pglock.NewKey("a.b")}); got != "a.b" {
+		t.Errorf("a permit is labelled %q", got)
+	}
+	if _, err := Templates(""); err == nil {
+		t.Error("an empty template is no error")
+	}
+}
+
+func TestLabelsAreFew(t *testing.T) {
+	l, err := New(pglock.Key.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for i := range 10 * Max {
+		seen[l.Of([]pglock.Key{pglock.NewKey(fmt.Sprint(i))}, pglock.Use{})] = true
+	}
+	if len(seen) != Max+1 || !seen[Other] {
+		t.Errorf("there are %d labels", len(seen))
+	}
+	if got := l.Of([]pglock.Key{pglock.NewKey("0")}, pglock.Use{}); got != "0" {
+		t.Errorf("a label that was given is %q later", got)
+	}
+	if got := l.Of([]pglock.Key{pglock.Int64Key(1)}, pglock.Use{}); got != Other {
+		t.Errorf("the empty label is %q", got)
+	}
+	if got := (*Labeler)(nil).Of([]pglock.Key{pglock.NewKey("a")}, pglock.Use{}); got != "" {
+		t.Errorf("without a Labeler the label is %q", got)
+	}
+}

@@ -1,0 +1,221 @@
+package otel_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/adapter/otel"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
+	"github.com/pglock-toolkit/pglock/pglock/semaphore"
+)
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// collector is the SDK with a reader and an exporter in memory.
+type collector struct {
+	metrics *metric.ManualReader
+	spans   *tracetest.InMemoryExporter
+	tracers *trace.TracerProvider
+	options []otel.Option
+}
+
+func newCollector() *collector {
+	c := &collector{metrics: metric.NewManualReader(), spans: tracetest.NewInMemoryExporter()}
+	c.tracers = trace.NewTracerProvider(trace.WithSyncer(c.spans))
+	c.options = []otel.Option{
+		otel.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(c.metrics))), otel.WithTracerProvider(c.tracers),
+	}
+	return c
+}
+
+// numbers returns what the reader has, a line for each number.
+func (c *collector) numbers(t *testing.T) (lines []string) {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	check(t, c.metrics.Collect(context.Background(), &all))
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			switch data := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				for _, p := range data.DataPoints {
+					lines = append(lines, fmt.Sprintf("%s %s %d", m.Name, text(p.Attributes), p.Value))
+				}
+			case metricdata.Histogram[float64]:
+				for _, p := range data.DataPoints {
+					lines = append(lines, fmt.Sprintf("%s %s %d in %vs", m.Name, text(p.Attributes), p.Count, p.Sum))
+				}
+			default:
+				t.Errorf("%s is a %T", m.Name, data)
+			}
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func text(set attribute.Set) string {
+	var parts []string
+	for _, a := range set.ToSlice() {
+		parts = append(parts, strings.TrimPrefix(string(a.Key), "pglock.")+"="+a.Value.Emit())
+	}
+	return strings.Join(parts, ",")
+}
+
+func TestAReaderHasWhatAFleetDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCollector()
+		o, err := otel.New(append(c.options, otel.KeyTemplates("invoice:{id}"))...)
+		check(t, err)
+		fleet(t, o)
+		want := []string{
+			"pglock.client.acquired how=free,key=invoice:{id},use=lock 1",
+			"pglock.client.acquired how=free,key=other,use=lock 1",
+			"pglock.client.acquired how=free,key=other,use=permit 1",
+			"pglock.client.acquired how=queued,key=invoice:{id},use=lock 1",
+			"pglock.client.failed key=invoice:{id},outcome=not_acquired,use=lock 1",
+			"pglock.client.failed key=other,outcome=not_acquired,use=permit 1",
+			"pglock.client.held key=invoice:{id},use=lock 1",
+			"pglock.client.held key=other,use=lock 0",
+			"pglock.client.held key=other,use=permit 0",
+			"pglock.client.hold.duration key=invoice:{id},use=lock 1 in 7s",
+			"pglock.client.hold.duration key=other,use=lock 1 in 3s",
+			"pglock.client.hold.duration key=other,use=permit 1 in 1s",
+			"pglock.client.lost key=other,reason=session,use=lock 1",
+			"pglock.client.refused key=invoice:{id},use=lock 1",
+			"pglock.client.wait.duration key=invoice:{id},outcome=acquired,use=lock 1 in 4s",
+			"pglock.client.wait.duration key=invoice:{id},outcome=not_acquired,use=lock 1 in 2s",
+			"pglock.client.wait.duration key=other,outcome=not_acquired,use=permit 1 in 1s",
+			"pglock.client.waiting key=invoice:{id},use=lock 0",
+			"pglock.client.waiting key=other,use=permit 0",
+		}
+		if got := c.numbers(t); !slices.Equal(got, want) {
+			t.Errorf("the reader has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	})
+}
+
+// fleet does everything that is counted, in the time of a bubble.
+func fleet(t *testing.T, o *pglock.Observer) {
+	ctx, server := t.Context(), locktest.NewServer()
+	l, err := server.Locker(pglock.WithObserver(o))
+	check(t, err)
+	other, err := server.Locker()
+	check(t, err)
+	key := pglock.NewKey("invoice:42")
+	theirs, err := other.Lock(ctx, key)
+	check(t, err)
+	if _, err := l.TryLock(ctx, key); err == nil {
+		t.Error("a lock that is held was acquired")
+	}
+	if _, err := l.Lock(ctx, key, pglock.MaxWait(2*time.Second)); err == nil {
+		t.Error("a lock that is held was acquired")
+	}
+	time.AfterFunc(4*time.Second, func() { check(t, theirs.Unlock(context.Background())) })
+	lock, err := l.Lock(ctx, key)
+	check(t, err)
+	time.Sleep(7 * time.Second)
+	check(t, lock.Unlock(ctx))
+
+	lost, err := l.Lock(ctx, pglock.NewKey("report"))
+	check(t, err)
+	time.Sleep(3 * time.Second)
+	server.Lose(pglock.NewKey("report"))
+	<-lost.Done()
+	_, err = l.Lock(ctx, pglock.NewKey("invoice:43")) // held in the end
+	check(t, err)
+
+	sem, err := semaphore.New(l, pglock.NewKey("api"), 1)
+	check(t, err)
+	permit, err := sem.Acquire(ctx)
+	check(t, err)
+	if _, err := sem.Acquire(ctx, pglock.MaxWait(time.Second)); err == nil {
+		t.Error("a permit that is held was acquired")
+	}
+	check(t, permit.Release(ctx))
+	synctest.Wait()
+}
+
+func TestAWaitIsASpanWithTheHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCollector()
+		o, err := otel.New(c.options...)
+		check(t, err)
+		server := locktest.NewServer()
+		l, err := server.Locker(pglock.WithObserver(o))
+		check(t, err)
+		other, err := server.Locker()
+		check(t, err)
+		key := pglock.NewKey("invoice:42")
+		ctx, parent := c.tracers.Tracer("test").Start(t.Context(), "request")
+		free, err := l.Lock(ctx, key)
+		check(t, err)
+		check(t, free.Unlock(ctx))
+		if n := len(c.spans.GetSpans()); n != 0 {
+			t.Errorf("a lock that was free made %d spans", n)
+		}
+		theirs, err := other.Lock(ctx, key, pglock.WithToken("theirs"))
+		check(t, err)
+		if _, err := l.Lock(ctx, key, pglock.MaxWait(time.Millisecond)); err == nil {
+			t.Error("a lock that is held was acquired")
+		}
+		time.AfterFunc(time.Second, func() { check(t, theirs.Unlock(context.Background())) })
+		check(t, l.Do(ctx, key, func(ctx context.Context, _ *pglock.Lock) error {
+			_, child := c.tracers.Tracer("test").Start(ctx, "work")
+			child.End()
+			return nil
+		}))
+		synctest.Wait()
+		spans := c.spans.GetSpans()
+		if len(spans) != 3 {
+			t.Fatalf("there are %d spans, want two waits and the work", len(spans))
+		}
+		for i, want := range []struct{ outcome, status string }{{"not_acquired", "Error"}, {"acquired", "Unset"}} {
+			span := spans[i]
+			if span.Name != "pglock wait" || span.Parent.SpanID() != parent.SpanContext().SpanID() {
+				t.Errorf("the span is %q with parent %s", span.Name, span.Parent.SpanID())
+			}
+			attributes := text(attribute.NewSet(span.Attributes...))
+			if !strings.Contains(attributes, "key=invoice:42") || !strings.Contains(attributes, "outcome="+want.outcome) ||
+				span.Status.Code.String() != want.status {
+				t.Errorf("the span has status %s and %s, want %s", span.Status.Code, attributes, want.outcome)
+			}
+			holders := 0
+			for _, event := range span.Events {
+				if event.Name == "pglock.holder" && slices.Contains(event.Attributes, attribute.String("pglock.holder.token", "theirs")) {
+					holders++
+				}
+			}
+			if holders != 1 {
+				t.Errorf("the holder of the %s wait is in %d events: %+v", want.outcome, holders, span.Events)
+			}
+		}
+	})
+}
+
+func TestOptionsThatAreWrongAreErrors(t *testing.T) {
+	for name, opt := range map[string]otel.Option{
+		"nil": nil, "no template": otel.KeyTemplates(), "no function": otel.KeyLabel(nil),
+		"no meters": otel.WithMeterProvider(nil), "no tracers": otel.WithTracerProvider(nil),
+	} {
+		if _, err := otel.New(opt); err == nil {
+			t.Errorf("%s is no error", name)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+// Package prometheus makes metrics for Prometheus of what happens to locks: register a [Collector], and give its Observer to
+// the Lockers.
+//
+//	metrics, err := prometheus.New(prometheus.KeyTemplates("invoice:{id}"))
+//	…
+//	registry.MustRegister(metrics)
+//	locker, err := pglock.New(pool, pglock.WithObserver(metrics.Observer()))
+//
+// It is a module of its own. docs/observability.md lists the metrics, with alerts and a dashboard.
+package prometheus
+
+import (
+	"errors"
+	"fmt"
+
+	client "github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pglock-toolkit/pglock/internal/keylabel"
+)
+
+// Option configures a [Collector].
+type Option func(*config) error
+
+type config struct {
+	labels  *keylabel.Labeler
+	buckets []float64
+}
+
+// KeyTemplates gives the metrics a label key, whose values are the given templates: texts such as "invoice:{id}", in which
+// each {…} stands for at least one character. A lock has the first that its name matches, and otherwise "other". Without
+// it or [KeyLabel] there is no such label, since names would make a time series each. It is an error to give an empty one,
+// none, or more than a hundred.
+func KeyTemplates(templates ...string) Option {
+	return func(c *config) (err error) {
+		if len(templates) == 0 {
+			return errors.New("KeyTemplates: there are none")
+		}
+		c.labels, err = keylabel.Templates(templates...)
+		return err
+	}
+}
+
+// KeyLabel gives the metrics a label key, whose values label returns; it is called concurrently. After a hundred different
+// ones, and for the empty text, the value is "other".
+func KeyLabel(label func(Key) string) Option {
+	return func(c *config) (err error) {
+		c.labels, err = keylabel.New(label)
+		return err
+	}
+}
+
+// Buckets sets the upper bounds of the histograms in seconds, in increasing order. The default is from 1 ms to 5 minutes.
+func Buckets(seconds ...float64) Option {
+	return func(c *config) error {
+		for i, s := range seconds {
+			if i > 0 && s <= seconds[i-1] {
+				return errors.New("Buckets: the bounds must increase")
+			}
+		}
+		c.buckets = seconds
+		return nil
+	}
+}
+
+// Collector has the metrics of any number of Lockers. It implements the Collector of client_golang; its methods may be
+// called concurrently.
+type Collector struct {
+	labels *keylabel.Labeler
+
+	held, waiting                            *client.GaugeVec
+	acquired, refused, failed, lost          *client.CounterVec
+	waitSeconds, holdSeconds, txLocksSeconds *client.HistogramVec
+}
+
+// New returns a Collector that has counted nothing.
+func New(opts ...Option) (*Collector, error) {
+	c := config{buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}}
+	for _, opt := range opts {
+		if opt == nil {
+			return nil, errors.New("pglock/adapter/prometheus: an Option is nil")
+		}
+		if err := opt(&c); err != nil {
+			return nil, fmt.Errorf("pglock/adapter/prometheus: %w", err)
+		}
+	}
+	labels := func(names ...string) []string {
+		if c.labels != nil {
+			names = append(names, "key")
+		}
+		return names
+	}
+	gauge := func(name, help string) *client.GaugeVec {
+		return client.NewGaugeVec(client.GaugeOpts{Namespace: namespace, Name: name, Help: help}, labels("use"))
+	}
+	counter := func(name, help string, names ...string) *client.CounterVec {
+		return client.NewCounterVec(client.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels(names...))
+	}
+	histogram := func(name, help string, names ...string) *client.HistogramVec {
+		return client.NewHistogramVec(client.HistogramOpts{
+			Namespace: namespace, Name: name, Help: help, Buckets: c.buckets,
+		}, labels(names...))
+	}
+	return &Collector{
+		labels:         c.labels,
+		held:           gauge("held", "Locks that this process holds now."),
+		waiting:        gauge("waiting", "Calls that wait for a lock now."),
+		acquired:       counter("acquired_total", "Locks that were acquired.", "use", "how"),
+		refused:        counter("refused_total", "Tries that found the lock held.", "use"),
+		failed:         counter("failed_total", "Other calls that got no lock, by what went wrong.", "use", "outcome"),
+		lost:           counter("lost_total", "Locks that ended without being unlocked, by why.", "use", "reason"),
+		waitSeconds:    histogram("wait_seconds", "How long calls waited that could not have their lock at once.", "use", "outcome"),
+		holdSeconds:    histogram("hold_seconds", "How long locks were held.", "use"),
+		txLocksSeconds: histogram("tx_lock_seconds", "How long calls for locks of transactions took.", "outcome"),
+	}, nil
+}
+
+const namespace = "pglock_client"
+
+func (c *Collector) all() []client.Collector {
+	return []client.Collector{
+		c.held, c.waiting, c.acquired, c.refused, c.failed, c.lost, c.waitSeconds, c.holdSeconds, c.txLocksSeconds,
+	}
+}
+
+// Describe implements the Collector of client_golang.
+func (c *Collector) Describe(to chan<- *client.Desc) {
+	for _, metric := range c.all() {
+		metric.Describe(to)
+	}
+}
+
+// Collect implements the Collector of client_golang.
+func (c *Collector) Collect(to chan<- client.Metric) {
+	for _, metric := range c.all() {
+		metric.Collect(to)
+	}
+}

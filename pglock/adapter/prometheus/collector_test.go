@@ -1,0 +1,148 @@
+package prometheus_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	client "github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/adapter/prometheus"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
+	"github.com/pglock-toolkit/pglock/pglock/semaphore"
+)
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// scrape returns what a Prometheus server would read from a registry.
+func scrape(t *testing.T, c client.Collector) string {
+	t.Helper()
+	registry := client.NewPedanticRegistry()
+	check(t, registry.Register(c))
+	response := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(response, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	text, err := io.ReadAll(response.Result().Body)
+	check(t, err)
+	return string(text)
+}
+
+// want fails the test unless each line is in the text.
+func want(t *testing.T, text string, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
+		if !strings.Contains("\n"+text, "\n"+line+"\n") {
+			t.Errorf("there is no line %s in\n%s", line, text)
+		}
+	}
+}
+
+// fleet does everything that is counted, in the time of a bubble.
+func fleet(t *testing.T, o *pglock.Observer) {
+	ctx, server := t.Context(), locktest.NewServer()
+	l, err := server.Locker(pglock.WithObserver(o))
+	check(t, err)
+	other, err := server.Locker()
+	check(t, err)
+	key := pglock.NewKey("invoice:42")
+
+	theirs, err := other.Lock(ctx, key)
+	check(t, err)
+	if _, err := l.TryLock(ctx, key); err == nil {
+		t.Error("a lock that is held was acquired")
+	}
+	if _, err := l.Lock(ctx, key, pglock.MaxWait(2*time.Second)); err == nil {
+		t.Error("a lock that is held was acquired")
+	}
+	time.AfterFunc(4*time.Second, func() { check(t, theirs.Unlock(context.Background())) })
+	lock, err := l.Lock(ctx, key)
+	check(t, err)
+	time.Sleep(7 * time.Second)
+	check(t, lock.Unlock(ctx))
+
+	lost, err := l.Lock(ctx, pglock.NewKey("report"))
+	check(t, err)
+	server.Lose(pglock.NewKey("report"))
+	<-lost.Done()
+	_, err = l.Lock(ctx, pglock.NewKey("invoice:43")) // held in the end
+	check(t, err)
+
+	sem, err := semaphore.New(l, pglock.NewKey("api"), 1)
+	check(t, err)
+	permit, err := sem.Acquire(ctx)
+	check(t, err)
+	if _, err := sem.Acquire(ctx, pglock.MaxWait(time.Second)); err == nil {
+		t.Error("a permit that is held was acquired")
+	}
+	check(t, permit.Release(ctx))
+	synctest.Wait()
+}
+
+func TestARegistryShowsWhatAFleetDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := prometheus.New(prometheus.KeyTemplates("invoice:{id}"))
+		check(t, err)
+		fleet(t, c.Observer())
+		text := scrape(t, c)
+		want(t, text,
+			`pglock_client_held{key="invoice:{id}",use="lock"} 1`,
+			`pglock_client_held{key="other",use="lock"} 0`,
+			`pglock_client_held{key="other",use="permit"} 0`,
+			`pglock_client_waiting{key="invoice:{id}",use="lock"} 0`,
+			`pglock_client_waiting{key="other",use="permit"} 0`,
+			`pglock_client_acquired_total{how="free",key="invoice:{id}",use="lock"} 1`,
+			`pglock_client_acquired_total{how="queued",key="invoice:{id}",use="lock"} 1`,
+			`pglock_client_refused_total{key="invoice:{id}",use="lock"} 1`,
+			`pglock_client_failed_total{key="invoice:{id}",outcome="not_acquired",use="lock"} 1`,
+			`pglock_client_failed_total{key="other",outcome="not_acquired",use="permit"} 1`,
+			`pglock_client_lost_total{key="other",reason="session",use="lock"} 1`,
+			`pglock_client_wait_seconds_count{key="invoice:{id}",outcome="acquired",use="lock"} 1`,
+			`pglock_client_wait_seconds_sum{key="invoice:{id}",outcome="acquired",use="lock"} 4`,
+			`pglock_client_wait_seconds_sum{key="invoice:{id}",outcome="not_acquired",use="lock"} 2`,
+			`pglock_client_wait_seconds_sum{key="other",outcome="not_acquired",use="permit"} 1`,
+			`pglock_client_hold_seconds_sum{key="invoice:{id}",use="lock"} 7`,
+			`pglock_client_hold_seconds_bucket{key="invoice:{id}",use="lock",le="5"} 0`,
+			`pglock_client_hold_seconds_bucket{key="invoice:{id}",use="lock",le="10"} 1`,
+		)
+		if strings.Contains(text, "42") {
+			t.Errorf("the name of a lock is in\n%s", text)
+		}
+	})
+}
+
+func TestWithoutTemplatesThereIsNoLabelForKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := prometheus.New()
+		check(t, err)
+		fleet(t, c.Observer())
+		want(t, scrape(t, c), `pglock_client_held{use="lock"} 1`, `pglock_client_refused_total{use="lock"} 1`)
+		problems, err := testutil.CollectAndLint(c)
+		check(t, err)
+		for _, problem := range problems {
+			t.Errorf("%s: %s", problem.Metric, problem.Text)
+		}
+	})
+}
+
+func TestOptionsThatAreWrongAreErrors(t *testing.T) {
+	for name, opt := range map[string]prometheus.Option{
+		"nil": nil, "no template": prometheus.KeyTemplates(), "an empty template": prometheus.KeyTemplates(""),
+		"no function": prometheus.KeyLabel(nil), "falling buckets": prometheus.Buckets(2, 1),
+	} {
+		if _, err := prometheus.New(opt); err == nil {
+			t.Errorf("%s is no error", name)
+		}
+	}
+}

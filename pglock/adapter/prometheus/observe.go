@@ -1,0 +1,92 @@
+package prometheus
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pglock-toolkit/pglock/internal/keylabel"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// Key is the key of a lock.
+type Key = pglock.Key
+
+// Observer returns what counts: give it to Lockers with pglock.WithObserver, and to the calls for locks of transactions that
+// are to be counted. To have other Observers beside it use pglock.Observers.
+func (c *Collector) Observer() *pglock.Observer {
+	return &pglock.Observer{
+		WaitStarted: func(_ context.Context, e pglock.WaitStarted) context.Context {
+			if !keylabel.Internal(e.Use) {
+				c.waiting.WithLabelValues(c.with(e.Keys, e.Use, keylabel.Use(e.Use))...).Inc()
+			}
+			return nil
+		},
+		WaitEnded: c.waitEnded,
+		Acquired: func(_ context.Context, e pglock.Acquired) context.Context {
+			if !keylabel.Internal(e.Use) {
+				c.held.WithLabelValues(c.with(e.Keys, e.Use, keylabel.Use(e.Use))...).Inc()
+				c.acquired.WithLabelValues(c.with(e.Keys, e.Use, keylabel.Use(e.Use), string(e.How))...).Inc()
+			}
+			return nil
+		},
+		Failed: c.callFailed,
+		Released: func(_ context.Context, e pglock.Released) {
+			if !keylabel.Internal(e.Use) {
+				c.ended(e.Keys, e.Use, e.Held.Seconds())
+			}
+		},
+		Lost: func(_ context.Context, e pglock.Lost) {
+			if !keylabel.Internal(e.Use) {
+				c.ended(e.Keys, e.Use, e.Held.Seconds())
+				c.lost.WithLabelValues(c.with(e.Keys, e.Use, keylabel.Use(e.Use), reason(e.Err))...).Inc()
+			}
+		},
+		TxLocked: func(_ context.Context, e pglock.TxLocked) {
+			outcome := string(pglock.OutcomeOf(e.Err))
+			c.txLocksSeconds.WithLabelValues(c.with(e.Keys, pglock.Use{}, outcome)...).Observe(e.Took.Seconds())
+		},
+	}
+}
+
+func (c *Collector) waitEnded(_ context.Context, e pglock.WaitEnded) {
+	if keylabel.Internal(e.Use) {
+		return
+	}
+	use := keylabel.Use(e.Use)
+	c.waiting.WithLabelValues(c.with(e.Keys, e.Use, use)...).Dec()
+	outcome := string(pglock.OutcomeOf(e.Err))
+	c.waitSeconds.WithLabelValues(c.with(e.Keys, e.Use, use, outcome)...).Observe(e.Waited.Seconds())
+}
+
+func (c *Collector) callFailed(_ context.Context, e pglock.Failed) {
+	use := keylabel.Use(e.Use)
+	switch {
+	case keylabel.Internal(e.Use):
+	case e.Try && errors.Is(e.Err, pglock.ErrNotAcquired):
+		c.refused.WithLabelValues(c.with(e.Keys, e.Use, use)...).Inc()
+	default:
+		c.failed.WithLabelValues(c.with(e.Keys, e.Use, use, string(pglock.OutcomeOf(e.Err)))...).Inc()
+	}
+}
+
+// ended counts a lock that is not held any more.
+func (c *Collector) ended(keys []Key, use pglock.Use, seconds float64) {
+	values := c.with(keys, use, keylabel.Use(use))
+	c.held.WithLabelValues(values...).Dec()
+	c.holdSeconds.WithLabelValues(values...).Observe(seconds)
+}
+
+// with returns the values of labels, with that of the key if there is one.
+func (c *Collector) with(keys []Key, use pglock.Use, values ...string) []string {
+	if c.labels != nil {
+		values = append(values, c.labels.Of(keys, use))
+	}
+	return values
+}
+
+func reason(err *pglock.LostError) string {
+	if err == nil {
+		return ""
+	}
+	return string(err.Reason)
+}
