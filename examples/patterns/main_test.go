@@ -1,6 +1,7 @@
 package patterns_test
 
 import (
+	"log"
 	"os"
 	"testing"
 
@@ -10,6 +11,12 @@ import (
 func TestMain(m *testing.M) {
 	if service := os.Getenv(serviceVariable); service != "" {
 		writeLate(service, os.Getenv(databaseVariable))
+		return
+	}
+	if backend := os.Getenv(transferVariable); backend != "" {
+		if err := transferInChild(backend); err != nil {
+			log.Fatal(err)
+		}
 		return
 	}
 	testenv.Main(m)

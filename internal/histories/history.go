@@ -77,25 +77,35 @@ func (h *History) Len() int {
 // Check reports whether locks that exclude each other could have done all that. It gives up after the given time with
 // [porcupine.Unknown].
 func (h *History) Check(atMost time.Duration) (porcupine.CheckResult, porcupine.LinearizationInfo) {
+	return h.CheckAgainst(Model, atMost)
+}
+
+// CheckAgainst is Check for another model.
+func (h *History) CheckAgainst(m porcupine.Model, atMost time.Duration) (porcupine.CheckResult, porcupine.LinearizationInfo) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return porcupine.CheckOperationsVerbose(Model, h.operations, atMost)
+	return porcupine.CheckOperationsVerbose(m, h.operations, atMost)
 }
 
 // Model is a lock: who holds it, and nothing else. It says nothing of waiting, so it need not know of refusals.
-var Model = porcupine.Model{
-	Partition: byKey,
-	Init:      func() any { return holders{} },
-	Step:      func(state, input, _ any) (bool, any) { return state.(holders).step(input.(Entry)) },
-	Equal:     func(a, b any) bool { return a.(holders).equal(b.(holders)) },
-	DescribeOperation: func(input, _ any) string {
-		e := input.(Entry)
-		if e.Shared {
-			return fmt.Sprintf("%s shared by %d", e.Event, e.Holder)
-		}
-		return fmt.Sprintf("%s by %d", e.Event, e.Holder)
-	},
-	DescribeState: func(state any) string { return fmt.Sprintf("held by %v", state.(holders).who) },
+var Model = Permits(1)
+
+// Permits is the model of a semaphore, which n may hold at a time.
+func Permits(n int) porcupine.Model {
+	return porcupine.Model{
+		Partition: byKey,
+		Init:      func() any { return holders{} },
+		Step:      func(state, input, _ any) (bool, any) { return state.(holders).step(input.(Entry), n) },
+		Equal:     func(a, b any) bool { return a.(holders).equal(b.(holders)) },
+		DescribeOperation: func(input, _ any) string {
+			e := input.(Entry)
+			if e.Shared {
+				return fmt.Sprintf("%s shared by %d", e.Event, e.Holder)
+			}
+			return fmt.Sprintf("%s by %d", e.Event, e.Holder)
+		},
+		DescribeState: func(state any) string { return fmt.Sprintf("held by %v", state.(holders).who) },
+	}
 }
 
 func byKey(history []porcupine.Operation) (keys [][]porcupine.Operation) {
@@ -123,12 +133,13 @@ func (s holders) equal(other holders) bool {
 	return s.shared == other.shared && slices.Equal(s.who, other.who)
 }
 
-// step reports whether the event can happen in this state, and what comes of it.
-func (s holders) step(e Entry) (possible bool, next holders) {
+// step reports whether the event can happen in this state, and what comes of it. At most so many may hold the key unless
+// they share it.
+func (s holders) step(e Entry, most int) (possible bool, next holders) {
 	i, holds := slices.BinarySearch(s.who, e.Holder)
 	switch e.Event {
 	case Acquired:
-		if len(s.who) > 0 && !(s.shared && e.Shared) {
+		if len(s.who) > 0 && !(s.shared && e.Shared) && (s.shared || e.Shared || len(s.who) == most) {
 			return false, s
 		}
 		return !holds, holders{e.Shared, slices.Insert(slices.Clone(s.who), i, e.Holder)}

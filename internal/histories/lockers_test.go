@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/histories"
@@ -47,6 +48,9 @@ type run struct {
 	rest    time.Duration // at most so long between two locks of a worker
 	stay    time.Duration // at most so long with one lock in twenty
 	rounds  int           // so often the fault happens at least
+
+	use   func(context.Context, *pglock.Locker) // what a worker does again and again; useLock if it is nil
+	model porcupine.Model                       // histories.Model if it is zero
 }
 
 func (r *run) open(cfg *pgxpool.Config, opts ...pglock.Option) {
@@ -71,11 +75,15 @@ func (r *run) work(fault func(context.Context)) {
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
 	var workers sync.WaitGroup
+	use := r.useLock
+	if r.use != nil {
+		use = r.use
+	}
 	for _, l := range r.lockers {
 		for range 6 {
 			workers.Go(func() {
 				for ctx.Err() == nil {
-					r.useLock(ctx, l)
+					use(ctx, l)
 					if r.rest > 0 {
 						time.Sleep(rand.N(r.rest))
 					}
@@ -100,7 +108,10 @@ func (r *run) work(fault func(context.Context)) {
 
 func (r *run) check() {
 	r.Helper()
-	result, info := r.history.Check(time.Minute)
+	if r.model.Step == nil {
+		r.model = histories.Model
+	}
+	result, info := r.history.CheckAgainst(r.model, time.Minute)
 	if result == porcupine.Ok {
 		return
 	}
@@ -109,7 +120,7 @@ func (r *run) check() {
 	if err != nil {
 		r.Fatal(err)
 	}
-	if err := errors.Join(porcupine.Visualize(histories.Model, info, picture), picture.Close()); err != nil {
+	if err := errors.Join(porcupine.Visualize(r.model, info, picture), picture.Close()); err != nil {
 		r.Error(err)
 	}
 	r.Logf("see %s", picture.Name())
@@ -254,17 +265,22 @@ func TestLocksAreLinearizableWhileSessionsAreTerminated(t *testing.T) {
 	for range 3 {
 		r.open(db.Config(t), pglock.WithHandoffLimit(0, 0))
 	}
+	r.work(r.terminations(admin))
+}
+
+// terminations is the fault that ends one session after the other.
+func (r *run) terminations(admin *pgx.Conn) func(context.Context) {
 	seen := 0
-	r.work(func(ctx context.Context) {
+	return func(ctx context.Context) {
 		enough := seen + 50
 		for seen = r.history.Len(); seen < enough && ctx.Err() == nil; seen = r.history.Len() {
 			time.Sleep(time.Millisecond)
 		}
 		if _, err := admin.Exec(context.Background(), `select pg_terminate_backend(pid) from (select pid from pg_stat_activity
 			where datname = current_database() and application_name like 'at work (%' order by random() limit 1) as victim`); err != nil {
-			t.Error(err)
+			r.Error(err)
 		}
-	})
+	}
 }
 
 // One process is cut off from the server for longer than its lease, again and again. It must not believe that it holds

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -27,15 +28,21 @@ const (
 	firstTick = "PGLOCK_TEST_SCHEDULE_FIRST"
 )
 
-const (
-	ticks     = 1000
-	tickEvery = 10 * time.Millisecond
-)
+const tickEvery = 10 * time.Millisecond
+
+// ticks is how many there are: 250 times PGLOCK_TEST_TRIALS.
+var ticks = sync.OnceValue(func() int {
+	const usual = 250
+	if times, err := strconv.Atoi(os.Getenv("PGLOCK_TEST_TRIALS")); err == nil && times > 0 {
+		return times * usual
+	}
+	return usual
+})
 
 // tick is when the i-th run is due.
 func tick(first time.Time, i int) time.Time { return first.Add(time.Duration(i) * tickEvery) }
 
-// Ten processes with clocks up to 5 s apart run three jobs for 1,000 ticks, while some of them are killed and started
+// Ten processes with clocks up to 5 s apart run three jobs for some hundred ticks (PGLOCK_TEST_TRIALS=4 makes it 1,000), while some of them are killed and started
 // again. The effects are counted in the database.
 func TestScheduleTenProcessesWithSkewedClocksAndKills(t *testing.T) {
 	_, pool := installed(t)
@@ -82,12 +89,12 @@ func TestScheduleTenProcessesWithSkewedClocksAndKills(t *testing.T) {
 		return one[int](t, pool, "SELECT count(DISTINCT due)::int FROM effects WHERE job = $1", job)
 	}
 	for _, job := range []string{"success", "tx"} {
-		if n := distinct(job); n != ticks {
-			t.Errorf("%s: %d of %d ticks happened", job, n, ticks)
+		if n := distinct(job); n != ticks() {
+			t.Errorf("%s: %d of %d ticks happened", job, n, ticks())
 		}
 	}
-	if n := distinct("start"); n < ticks-kills || n > ticks {
-		t.Errorf("start: %d of %d ticks happened, with %d kills", n, ticks, kills)
+	if n := distinct("start"); n < ticks()-kills || n > ticks() {
+		t.Errorf("start: %d of %d ticks happened, with %d kills", n, ticks(), kills)
 	}
 	if early := one[int](t, pool, "SELECT count(*)::int FROM pglock.runs WHERE started < due"); early > 0 {
 		t.Errorf("%d runs began before they were due, by the clock of the server", early)
@@ -111,7 +118,7 @@ func runProcess(ctx context.Context, db string, off time.Duration, first time.Ti
 	go func() { ended <- cmd.Wait() }()
 	select {
 	case err = <-ended:
-	case <-time.After(time.Until(first) + rand.N(ticks*tickEvery)):
+	case <-time.After(time.Until(first) + rand.N(time.Duration(ticks())*tickEvery)):
 		if killed = mayKill(); killed {
 			err = cmd.Process.Kill()
 			<-ended
@@ -180,7 +187,7 @@ func runJobs(connString string) error {
 // everyTick calls run for every tick when the process's clock has reached it. A process that was started again begins with
 // the first, since it does not know which were done.
 func everyTick(first time.Time, off time.Duration, run func(due time.Time) error) error {
-	for i := range ticks {
+	for i := range ticks() {
 		due := tick(first, i)
 		time.Sleep(time.Until(due.Add(-off)))
 		for {
