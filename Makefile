@@ -84,6 +84,10 @@ plugin-wasm: ## Build the plugin of sqlc as WebAssembly in bin/, with its sha256
 		-o bin/sqlc-gen-pglock.wasm ./cmd/sqlc-gen-pglock
 	cd bin && sha256sum sqlc-gen-pglock.wasm | tee sqlc-gen-pglock.wasm.sha256
 
+.PHONY: man
+man: ## Write manual pages and completions of shells to .tmp/package
+	@cd cmd/pglock/internal/man && go run . $(CURDIR)/.tmp/package
+
 .PHONY: consumer-record
 consumer-record: ## Record what a program gets that imports only package pglock
 	go run ./internal/consumercheck -record

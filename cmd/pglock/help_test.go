@@ -66,7 +66,7 @@ func TestVersion(t *testing.T) {
 	t.Parallel()
 	r := command(t, nil, "version").run()
 	wantCode(t, r, 0)
-	wantText(t, r.stdout, "pglock ", "go     go1.", "pgx    v5.")
+	wantText(t, r.stdout, "pglock ", "commit ", "go     go1.", "pgx    v5.")
 	wantText(t, command(t, nil, "--version").run().stdout, "pglock ")
 }
 

@@ -19,6 +19,9 @@ func Main(args []string) int {
 	return report(os.Stderr, root.ExecuteContext(context.Background()))
 }
 
+// Command returns the command with its subcommands, for what is generated from them.
+func Command() *cobra.Command { return newRoot() }
+
 func newRoot() *cobra.Command {
 	root := group(&cobra.Command{
 		Use:   "pglock",

@@ -11,14 +11,15 @@ import (
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
-		Use:     "version",
-		Short:   "Show the versions of pglock, Go and pgx",
-		Long:    "Show the versions of pglock, of the Go that compiled it, and of pgx, the driver.",
+		Use:   "version",
+		Short: "Show the versions of pglock, Go and pgx",
+		Long: `Show the version of pglock, the commit it was compiled from, if that is known,
+the Go that compiled it, and the version of pgx, the driver.`,
 		Example: "  pglock version",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "pglock %s\ngo     %s %s/%s\npgx    %s\n",
-				moduleVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH, dependencyVersion("github.com/jackc/pgx/v5"))
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "pglock %s\ncommit %s\ngo     %s %s/%s\npgx    %s\n",
+				moduleVersion(), commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH, dependencyVersion("github.com/jackc/pgx/v5"))
 			return err
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -32,6 +33,27 @@ func moduleVersion() string {
 		return "(unknown)"
 	}
 	return cmp.Or(info.Main.Version, "(devel)")
+}
+
+// commit is the one that the command was compiled from, which a build of a released module does not know.
+func commit() string {
+	revision, at, changed := "", "", ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, setting := range info.Settings {
+			switch {
+			case setting.Key == "vcs.revision":
+				revision = setting.Value
+			case setting.Key == "vcs.time":
+				at = " of " + setting.Value
+			case setting.Key == "vcs.modified" && setting.Value == "true":
+				changed = ", changed since"
+			}
+		}
+	}
+	if revision == "" {
+		return "(unknown)"
+	}
+	return revision + at + changed
 }
 
 func dependencyVersion(path string) string {
