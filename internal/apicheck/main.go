@@ -47,7 +47,8 @@ func run(record bool) error {
 	return fmt.Errorf("the public API has changed; if that is intended, run `make api-record` and say so in CHANGELOG.md:\n%s", changes)
 }
 
-// moduleAPI returns the sorted lines of all packages that other modules can import.
+// moduleAPI returns the sorted lines of all packages that other modules can import, but for the examples, which they
+// should not.
 func moduleAPI() ([]string, error) {
 	const format = `{{if ne .Name "main"}}{{.ImportPath}} {{.Dir}}{{range .GoFiles}} {{.}}{{end}}{{end}}`
 	out, err := exec.Command("go", "list", "-f", format, "./...").Output()
@@ -60,7 +61,7 @@ func moduleAPI() ([]string, error) {
 	var all []string
 	for line := range strings.Lines(string(out)) {
 		fields := strings.Fields(line)
-		if len(fields) < 3 || strings.Contains(fields[0]+"/", "/internal/") {
+		if len(fields) < 3 || strings.Contains(fields[0]+"/", "/internal/") || strings.Contains(fields[0], "/examples/") {
 			continue
 		}
 		lines, err := packageAPI(fields[0], fields[1], fields[2:])

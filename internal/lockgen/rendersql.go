@@ -26,11 +26,25 @@ func (p *project) functionsSQL() string {
 			needed = append(needed, section)
 		}
 	}
-	s.printf("%s\n", strings.ReplaceAll(strings.Join(needed, "\n\n"), "SCHEMA_NAME", p.SQLSchema))
+	names := strings.NewReplacer("SCHEMA_NAME", p.SQLSchema, "EXAMPLE_CALL", p.exampleCall())
+	s.printf("%s\n", names.Replace(strings.Join(needed, "\n\n")))
 	for _, k := range p.keys {
 		s.WriteString(k.functionSQL(p.SQLSchema))
 	}
 	return s.String()
+}
+
+// exampleCall calls the function of one of the keys.
+func (p *project) exampleCall() string {
+	for _, k := range p.keys {
+		switch {
+		case hasOneInteger(k.template):
+			return sqlName(snake(k.function)) + "(42)"
+		case len(k.template.Params()) == 0:
+			return sqlName(snake(k.function)) + "()"
+		}
+	}
+	return "invoice(42)"
 }
 
 var helper = regexp.MustCompile(`FUNCTION SCHEMA_NAME\.pglock_(?:value\(value (\w+)\)|key)`)

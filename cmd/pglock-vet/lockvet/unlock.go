@@ -58,17 +58,17 @@ func eachAcquisition(pass *analysis.Pass, visit func(acquisition)) {
 			switch n := n.(type) {
 			case *ast.FuncDecl:
 				if n.Body != nil {
-					inFunction(pass, n.Body, flow.FuncDecl(n), visit)
+					inFunction(pass, n.Type, n.Body, flow.FuncDecl(n), visit)
 				}
 			case *ast.FuncLit:
-				inFunction(pass, n.Body, flow.FuncLit(n), visit)
+				inFunction(pass, n.Type, n.Body, flow.FuncLit(n), visit)
 			}
 			return true
 		})
 	}
 }
 
-func inFunction(pass *analysis.Pass, body *ast.BlockStmt, graph *cfg.CFG, visit func(acquisition)) {
+func inFunction(pass *analysis.Pass, signature *ast.FuncType, body *ast.BlockStmt, graph *cfg.CFG, visit func(acquisition)) {
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncLit:
@@ -82,8 +82,8 @@ func inFunction(pass *analysis.Pass, body *ast.BlockStmt, graph *cfg.CFG, visit 
 			if !ok || len(n.Lhs) != 2 || !acquires(pass, call) {
 				return true
 			}
-			a := acquisition{call: call, statement: n, body: body, graph: graph, err: local(pass, body, n.Lhs[1])}
-			if a.lock = local(pass, body, n.Lhs[0]); a.lock != nil || isBlank(n.Lhs[0]) {
+			a := acquisition{call: call, statement: n, body: body, graph: graph, err: local(pass, signature.Pos(), body.End(), n.Lhs[1])}
+			if a.lock = local(pass, body.Pos(), body.End(), n.Lhs[0]); a.lock != nil || isBlank(n.Lhs[0]) {
 				visit(a)
 			}
 		}
@@ -96,14 +96,15 @@ func isBlank(e ast.Expr) bool {
 	return ok && name.Name == "_"
 }
 
-// local returns the variable that an expression names, if the function has it to itself.
-func local(pass *analysis.Pass, body *ast.BlockStmt, e ast.Expr) types.Object {
+// local returns the variable that an expression names, if it is declared between two positions of the function: in its
+// body, or also as a result.
+func local(pass *analysis.Pass, from, to token.Pos, e ast.Expr) types.Object {
 	name, ok := e.(*ast.Ident)
 	if !ok || name.Name == "_" {
 		return nil
 	}
 	object := pass.TypesInfo.ObjectOf(name)
-	if object == nil || object.Pos() < body.Pos() || object.Pos() > body.End() {
+	if object == nil || object.Pos() < from || object.Pos() > to {
 		return nil
 	}
 	return object

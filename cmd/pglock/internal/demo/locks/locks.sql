@@ -3,7 +3,7 @@
 -- A function for each lock of the project, for triggers, psql and other languages: they take the lock that the Go
 -- function of the same name takes, as in
 --
---   SELECT pg_advisory_xact_lock(locks.invoice(42));
+--   SELECT pg_advisory_xact_lock(locks.account(42));
 --
 -- The functions are immutable: the settings of a session (TimeZone, DateStyle, client_encoding) and the encoding of the
 -- database make no difference. convert_to is only STABLE to PostgreSQL, since the server's conversion to UTF-8 could be

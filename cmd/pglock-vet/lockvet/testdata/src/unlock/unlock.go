@@ -87,3 +87,12 @@ func switched(ctx context.Context, l *pglock.Locker) {
 	}
 	_ = lock.Unlock(ctx)
 }
+
+func namedResult(ctx context.Context, l *pglock.Locker) (err error) {
+	lock, err := l.Lock(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock(ctx)) }()
+	return work()
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/examples/billing/locks"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// process is one of several that serve the same database. What mail returns is up to the test.
+type process struct {
+	url    string
+	locker *pglock.Locker
+}
+
+func start(t *testing.T, pool *pgxpool.Pool, mail func(ctx context.Context, tenant, month string, cents int64) error) process {
+	t.Helper()
+	check(t, install(t.Context(), pool))
+	locker, err := pglock.New(pool)
+	check(t, err)
+	server := httptest.NewServer(newService(pool, locker, mail).handler())
+	t.Cleanup(func() {
+		server.Close()
+		check(t, locker.Close(context.Background()))
+	})
+	return process{server.URL, locker}
+}
+
+// want sends a request and compares the answer.
+func (p process) want(t *testing.T, request string, status int, text string) {
+	t.Helper()
+	if got, body := p.do(t, request); got != status || !strings.Contains(body, text) {
+		t.Errorf("%s: got %d and %s, want %d and %s", request, got, body, status, text)
+	}
+}
+
+func (p process) do(t *testing.T, request string) (status int, body string) {
+	t.Helper()
+	method, path, _ := strings.Cut(request, " ")
+	r, err := http.NewRequestWithContext(t.Context(), method, p.url+path, nil)
+	check(t, err)
+	response, err := http.DefaultClient.Do(r)
+	check(t, err)
+	defer func() { check(t, response.Body.Close()) }()
+	text, err := io.ReadAll(response.Body)
+	check(t, err)
+	return response.StatusCode, string(text)
+}
+
+func mailed(context.Context, string, string, int64) error { return nil }
+
+func TestBillingAddsAndPaysInvoices(t *testing.T) {
+	p := start(t, testenv.Database(t).Pool(t), mailed)
+	p.want(t, "POST /tenants/acme/invoices/1?cents=1000", 200, `"Cents":1000`)
+	p.want(t, "POST /tenants/acme/invoices/2?cents=500", 200, `"ID":2`)
+	p.want(t, "POST /invoices/1/pay", 200, `{"paid":1}`)
+	p.want(t, "POST /invoices/1/pay", 409, "has been paid")
+	p.want(t, "POST /invoices/x/pay", 400, "want a number")
+	p.want(t, "POST /tenants/a%00b/invoices/3?cents=1", 400, "NUL")
+	p.want(t, "POST /tenants/acme/close/2026-11", 200, `"Cents":500`)
+	p.want(t, "GET /tenants/acme/statements", 200, `{"Month":"2026-11","Cents":500}`)
+}
+
+// TestBillingClosesAMonthInOneProcess does everything else while one process is at the mail.
+func TestBillingClosesAMonthInOneProcess(t *testing.T) {
+	pool := testenv.Database(t).Pool(t)
+	atMail, goOn := make(chan bool), make(chan bool)
+	closing := start(t, pool, func(context.Context, string, string, int64) error {
+		atMail <- true
+		<-goOn
+		return nil
+	})
+	other := start(t, pool, mailed)
+	other.want(t, "POST /tenants/acme/invoices/1?cents=1000", 200, "")
+
+	done := make(chan bool)
+	go func() {
+		closing.want(t, "POST /tenants/acme/close/2026-11", 200, `"Cents":1000`)
+		close(done)
+	}()
+	<-atMail
+	other.want(t, "POST /tenants/acme/close/2026-11", 423, "tenant:acme")
+	other.want(t, "POST /tenants/acme/invoices/2?cents=1", 423, "query AddInvoice")
+	other.want(t, "POST /tenants/globex/invoices/3?cents=1", 200, "")
+	other.want(t, "POST /invoices/1/pay", 200, "") // another lock
+	goOn <- true
+	<-done
+	other.want(t, "POST /tenants/acme/invoices/2?cents=1", 200, "")
+	other.want(t, "GET /tenants/acme/statements", 200, `"Cents":1000`)
+}
+
+// TestBillingWritesNoStatementWithoutItsLock ends the session with the lock while the month is being closed.
+func TestBillingWritesNoStatementWithoutItsLock(t *testing.T) {
+	pool := testenv.Database(t).Pool(t)
+	var p process
+	p = start(t, pool, func(ctx context.Context, tenant, _ string, _ int64) error {
+		holders, err := p.locker.Holders(ctx, locks.Tenant(tenant))
+		if err != nil || len(holders) != 1 {
+			t.Errorf("the holders are %v: %v", holders, err)
+			return err
+		}
+		_, err = pool.Exec(ctx, "SELECT pg_terminate_backend($1, 5000)", holders[0].PID)
+		return err
+	})
+	p.want(t, "POST /tenants/acme/close/2026-11", 503, "lost")
+	p.want(t, "GET /tenants/acme/statements", 200, "null")
+}

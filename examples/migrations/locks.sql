@@ -1,0 +1,2 @@
+-- The lock under which the schema changes. pglock generate makes package locks of it.
+-- pglock: key shop-migrations owner=platform -- the schema of the shop, while it changes
