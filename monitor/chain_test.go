@@ -321,7 +321,7 @@ func TestChainTargets(t *testing.T) {
 	check(t, err)
 	c, err := monitor.Inspect(taken, worker)
 	check(t, err)
-	if c.PID != leader || c.Binding.PID != leader || len(c.Holds) != 1 || len(c.WaitsForOther) != 1 {
+	if c.PID != leader || c.Ref.PID != leader || len(c.Holds) != 1 || len(c.WaitsForOther) != 1 {
 		t.Errorf("a worker of %d stands for %+v", leader, c)
 	}
 	idle := s.session()

@@ -31,23 +31,23 @@ const (
 	SignalTerminate Signal = "terminate"
 )
 
-// Condemned is everything that dies with a session, to be read before the session is ended. It is plain data, as a
+// SignalTarget is everything that dies with a session, to be read before the session is ended. It is plain data, as a
 // [Snapshot] is, and shares the snapshot's memory.
-type Condemned struct {
+type SignalTarget struct {
 	// Session is who it is, as the snapshot saw it.
 	Session
-	// Binding says which session exactly is meant. [Cancel] and [Terminate] signal no other.
-	Binding Binding
-	// Holds are the locks that it holds, with everybody who waits for them.
+	// Ref identifies the session. [Cancel] and [Terminate] signal no other.
+	Ref SessionRef
+	// Holds are the locks that it holds, with all their waiters.
 	Holds []Lock
 	// WaitsFor are the locks that it waits for: one at most, unless the lock table changed as it was read.
 	WaitsFor []Lock
 	// WaitsForOther are the locks that it waits for and that are not advisory; a session has several when parallel workers
 	// wait for it.
 	WaitsForOther []OtherWait
-	// OtherWaiters are the sessions that it keeps waiting with other locks than advisory ones, directly.
+	// OtherWaiters are the sessions that it blocks directly with locks that are not advisory.
 	OtherWaiters []OtherWait
-	// Behind is how many sessions cannot go on before it does, over however many others, each once ([Snapshot.Behind]).
+	// Behind is how many sessions it blocks, directly or through others, each counted once ([Snapshot.Behind]).
 	Behind int
 	// Siblings are the other sessions of the same pglock process, by process ID. They are not touched.
 	Siblings []Session
@@ -55,17 +55,17 @@ type Condemned struct {
 	role string // who looked
 }
 
-// Inspect looks up in s what a session holds, waits for and keeps others from. It asks no server. A parallel worker
-// stands for its leader. The error matches [ErrNoSession] when s has no session with this process ID; s has those of the
-// wait graph, and those that were asked for ([WithSession]). A prepared transaction has no process:
+// Inspect looks up in s what a session holds, waits for and blocks. It does not ask the server. A parallel worker
+// stands for its leader. The error matches [ErrNoSession] when s has no session with this process ID; s has those of
+// the wait graph, and those that were asked for ([WithSession]). A prepared transaction has no process:
 // [Session.RollbackSQL] is the statement that ends it. For processes that are no sessions, such as the checkpointer and
 // the senders of replication, the error matches [ErrNotPermitted].
-func Inspect(s *Snapshot, pid int32) (Condemned, error) {
+func Inspect(s *Snapshot, pid int32) (SignalTarget, error) {
 	if pid <= 0 {
-		return Condemned{}, fmt.Errorf("monitor: cannot signal process %d: %w (a prepared transaction has no process; "+
+		return SignalTarget{}, fmt.Errorf("monitor: cannot signal process %d: %w (a prepared transaction has no process; "+
 			"COMMIT PREPARED or ROLLBACK PREPARED ends it)", pid, ErrNoSession)
 	}
-	c := Condemned{Holds: []Lock{}, WaitsFor: []Lock{}, WaitsForOther: []OtherWait{}, OtherWaiters: []OtherWait{},
+	c := SignalTarget{Holds: []Lock{}, WaitsFor: []Lock{}, WaitsForOther: []OtherWait{}, OtherWaiters: []OtherWait{},
 		Siblings: []Session{}, role: s.Role}
 	others := map[int32]Session{}
 	for _, session := range s.OtherSessions {
@@ -98,25 +98,25 @@ func Inspect(s *Snapshot, pid int32) (Condemned, error) {
 		}
 	}
 	if c.PID == 0 {
-		return Condemned{}, fmt.Errorf("monitor: cannot signal process %d: %w (at %s)", pid, ErrNoSession,
+		return SignalTarget{}, fmt.Errorf("monitor: cannot signal process %d: %w (at %s)", pid, ErrNoSession,
 			s.TakenAt.Format("15:04:05 MST"))
 	}
 	if slices.Contains(c.Hidden, "user") {
-		return Condemned{}, fmt.Errorf("monitor: cannot signal process %d: %w: it began or ended as the snapshot was "+
+		return SignalTarget{}, fmt.Errorf("monitor: cannot signal process %d: %w: it began or ended as the snapshot was "+
 			"taken, so it cannot be told from another one (take a new snapshot)", pid, ErrNoSession)
 	}
 	if why := c.auxiliary(); why != "" {
-		return Condemned{}, fmt.Errorf("monitor: cannot signal process %d: %w: %s", pid, ErrNotPermitted, why)
+		return SignalTarget{}, fmt.Errorf("monitor: cannot signal process %d: %w: %s", pid, ErrNotPermitted, why)
 	}
 	c.addOtherWaits(s)
 	c.Behind = s.Behind()[c.ID()]
 	c.Siblings = siblings(c.Session, others)
-	c.Binding = bind(c)
+	c.Ref = bind(c)
 	return c, nil
 }
 
 // addOtherWaits adds what the session waits for, and those that wait for it.
-func (c *Condemned) addOtherWaits(s *Snapshot) {
+func (c *SignalTarget) addOtherWaits(s *Snapshot) {
 	for _, wait := range s.OtherWaits {
 		if wait.ID() == c.ID() {
 			c.WaitsForOther = append(c.WaitsForOther, wait)
@@ -127,14 +127,14 @@ func (c *Condemned) addOtherWaits(s *Snapshot) {
 	}
 }
 
-// auxiliaries are the processes, as pg_stat_activity calls them, that the server or its standbys need, and that nobody
-// ends to free a lock.
+// auxiliaries are the processes, as pg_stat_activity calls them, that the server or its standbys need, and that must
+// not be ended to free a lock.
 var auxiliaries = []string{"archiver", "autovacuum launcher", "background writer", "checkpointer", "io worker", "logger",
 	"logical replication launcher", "slotsync worker", "startup", "walreceiver", "walsender",
 	"walsummarizer", "walwriter"}
 
-// auxiliary says why a process is not to be signalled; empty when it may be.
-func (c Condemned) auxiliary() string {
+// auxiliary returns why a process must not be signalled; empty if it may be.
+func (c SignalTarget) auxiliary() string {
 	if !slices.Contains(auxiliaries, c.BackendType) {
 		return ""
 	}
@@ -157,21 +157,21 @@ func siblings(of Session, all map[int32]Session) []Session {
 	return found
 }
 
-// Waiting counts who waits for the locks that c holds.
-func (c Condemned) Waiting() (n int) {
+// Waiting counts the waiters for the locks that c holds.
+func (c SignalTarget) Waiting() (n int) {
 	for _, lock := range c.Holds {
 		n += len(lock.Waiters)
 	}
 	return n
 }
 
-// Futile reports whether cancelling is known to change nothing: the session runs no statement, and that alone can be
-// cancelled. It is false when the server does not tell what the session does.
-func (c Condemned) Futile() bool { return strings.HasPrefix(c.State, "idle") }
+// CancelIsNoop reports whether cancelling is known to change nothing: the session runs no statement, and only
+// statements can be cancelled. It is false if the server hides the session's state.
+func (c SignalTarget) CancelIsNoop() bool { return strings.HasPrefix(c.State, "idle") }
 
-// Caveats are what one should know before the signal is sent, one sentence each. They can contain names that others
+// Warnings are what one should know before the signal is sent, one sentence each. They can contain names that others
 // chose.
-func (c Condemned) Caveats(signal Signal) []string {
+func (c SignalTarget) Warnings(signal Signal) []string {
 	var all []string
 	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	if c.Process != "" && signal == SignalTerminate {
@@ -189,7 +189,7 @@ func (c Condemned) Caveats(signal Signal) []string {
 			say("ending it does not free %s: %s it", lock.Label(), plural(others, "other shares", "others share"))
 		}
 	}
-	if c.Binding.Since.IsZero() {
+	if c.Ref.Since.IsZero() {
 		say("role %[1]s may not see when the session began, so it is recognised by its process ID, user, application "+
 			"and keys, which another session can have too (GRANT pg_read_all_stats TO %[1]s)", quote(c.role))
 	}
@@ -207,9 +207,9 @@ func sharers(lock Lock, pid int32) int {
 	return len(others)
 }
 
-func (c Condemned) whatCancelDoes() string {
+func (c SignalTarget) whatCancelDoes() string {
 	switch {
-	case c.Futile():
+	case c.CancelIsNoop():
 		return fmt.Sprintf("it is %s: there is no statement to cancel, and cancelling frees no lock; terminating does",
 			c.State)
 	case len(c.WaitsFor) > 0:
@@ -224,14 +224,14 @@ func (c Condemned) whatCancelDoes() string {
 }
 
 // LogValue describes the session and what dies with it, for a log: at most ten keys, and how many there are.
-func (c Condemned) LogValue() slog.Value {
+func (c SignalTarget) LogValue() slog.Value {
 	const most = 10
 	keys := []string{}
 	for _, lock := range c.Holds[:min(most, len(c.Holds))] {
 		keys = append(keys, lock.Key)
 	}
 	return slog.GroupValue(
-		slog.String("session", c.Binding.String()),
+		slog.String("session", c.Ref.String()),
 		slog.String("user", c.User),
 		slog.String("database", c.Database),
 		slog.String("application", c.Application),

@@ -25,18 +25,18 @@ func ExampleTerminate() {
 		log.Fatal(err)
 	}
 	lock, _ := snapshot.Find(pglock.NewKey("invoice:42"))
-	condemned, err := monitor.Inspect(snapshot, lock.Holders[0].PID)
+	target, err := monitor.Inspect(snapshot, lock.Holders[0].PID)
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, lock := range condemned.Holds {
+	for _, lock := range target.Holds {
 		fmt.Println("frees", lock.Key, "for", len(lock.Waiters), "waiters")
 	}
-	for _, caveat := range condemned.Caveats(monitor.SignalTerminate) {
-		fmt.Println("note:", caveat)
+	for _, warning := range target.Warnings(monitor.SignalTerminate) {
+		fmt.Println("note:", warning)
 	}
 
-	outcome, err := monitor.Terminate(ctx, pool, condemned) // this very session, or none
+	outcome, err := monitor.Terminate(ctx, pool, target) // this very session, or none
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -57,12 +57,12 @@ func ExampleCancel() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	condemned, err := monitor.Inspect(snapshot, snapshot.Locks[0].Holders[0].PID)
+	target, err := monitor.Inspect(snapshot, snapshot.Locks[0].Holders[0].PID)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("futile:", condemned.Futile())
-	outcome, err := monitor.Cancel(ctx, pool, condemned)
+	fmt.Println("futile:", target.CancelIsNoop())
+	outcome, err := monitor.Cancel(ctx, pool, target)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -7,27 +7,27 @@ import (
 	"strings"
 )
 
-// Outcome is what a signal really did, as the server shows it afterwards.
+// Outcome is the effect of a signal, as the server shows it afterwards.
 type Outcome struct {
-	// Signal is what was sent, and Condemned to whom.
-	Signal    Signal
-	Condemned Condemned
+	// Signal is what was sent, and SignalTarget to whom.
+	Signal Signal
+	Target SignalTarget
 	// Sent says that the server has sent the signal. It says nothing about an effect.
 	Sent bool
 	// Ended says that the session is gone.
 	Ended bool
 	// StillWaits says that the session waited for a lock, of whichever kind, and waits for the same one still, or again.
 	StillWaits bool
-	// StillBlocks is how many of Condemned.OtherWaiters wait for the session still, or again.
+	// StillBlocks is how many of SignalTarget.OtherWaiters wait for the session still, or again.
 	StillBlocks int
-	// Locks are the locks that the session held, in the order of Condemned.Holds.
-	Locks []Fate
+	// Locks are the locks that the session held, in the order of SignalTarget.Holds.
+	Locks []LockOutcome
 
 	stateChanged bool
 }
 
-// Fate is what became of a lock.
-type Fate struct {
+// LockOutcome is what became of a lock.
+type LockOutcome struct {
 	// Lock is the lock as it was before.
 	Lock Lock
 	// Kept says that the session holds it still.
@@ -36,14 +36,14 @@ type Fate struct {
 	Holders []Holder
 }
 
-// PassedOn reports whether somebody holds the lock now who did not before.
-func (f Fate) PassedOn() bool {
-	return slices.ContainsFunc(f.Holders, func(now Holder) bool {
-		return !slices.ContainsFunc(f.Lock.Holders, func(before Holder) bool { return before.ID() == now.ID() })
+// PassedOn reports whether the lock has a holder now that did not hold it before.
+func (o LockOutcome) PassedOn() bool {
+	return slices.ContainsFunc(o.Holders, func(now Holder) bool {
+		return !slices.ContainsFunc(o.Lock.Holders, func(before Holder) bool { return before.ID() == now.ID() })
 	})
 }
 
-// compare sees what became of the locks.
+// compare finds out what became of the locks.
 func (o *Outcome) compare(now *Snapshot) {
 	type place struct {
 		database uint32
@@ -55,29 +55,29 @@ func (o *Outcome) compare(now *Snapshot) {
 		current[place{lock.DatabaseOID, lock.Objsubid, lock.Number}] = lock
 	}
 	find := func(lock Lock) Lock { return current[place{lock.DatabaseOID, lock.Objsubid, lock.Number}] }
-	for _, lock := range o.Condemned.Holds {
-		fate := Fate{Lock: lock, Holders: []Holder{}}
+	for _, lock := range o.Target.Holds {
+		result := LockOutcome{Lock: lock, Holders: []Holder{}}
 		for _, holder := range find(lock).Holders {
-			if holder.PID == o.Condemned.PID && !o.Ended {
-				fate.Kept = true
+			if holder.PID == o.Target.PID && !o.Ended {
+				result.Kept = true
 			} else {
-				fate.Holders = append(fate.Holders, holder)
+				result.Holders = append(result.Holders, holder)
 			}
 		}
-		o.Locks = append(o.Locks, fate)
+		o.Locks = append(o.Locks, result)
 	}
-	for _, lock := range o.Condemned.WaitsFor {
+	for _, lock := range o.Target.WaitsFor {
 		for _, waiter := range find(lock).Waiters {
-			o.StillWaits = o.StillWaits || waiter.PID == o.Condemned.PID && !o.Ended
+			o.StillWaits = o.StillWaits || waiter.PID == o.Target.PID && !o.Ended
 		}
 	}
 	for _, wait := range now.OtherWaits {
-		for _, before := range o.Condemned.WaitsForOther {
-			o.StillWaits = o.StillWaits || wait.PID == o.Condemned.PID && wait.Lock.same(before.Lock) && !o.Ended
+		for _, before := range o.Target.WaitsForOther {
+			o.StillWaits = o.StillWaits || wait.PID == o.Target.PID && wait.Lock.same(before.Lock) && !o.Ended
 		}
-		for _, before := range o.Condemned.OtherWaiters {
+		for _, before := range o.Target.OtherWaiters {
 			if wait.ID() == before.ID() && !o.Ended &&
-				slices.ContainsFunc(wait.BlockedBy, func(b Blocker) bool { return b.PID == o.Condemned.PID }) {
+				slices.ContainsFunc(wait.BlockedBy, func(b Blocker) bool { return b.PID == o.Target.PID }) {
 				o.StillBlocks++
 			}
 		}
@@ -85,17 +85,17 @@ func (o *Outcome) compare(now *Snapshot) {
 }
 
 // waited reports whether the session waited for a lock.
-func (c Condemned) waited() bool { return len(c.WaitsFor)+len(c.WaitsForOther) > 0 }
+func (c SignalTarget) waited() bool { return len(c.WaitsFor)+len(c.WaitsForOther) > 0 }
 
 // Effective reports whether the signal did what it was for: the session has ended, or, when it was cancelled, at least
-// one of its locks was freed, its wait is over, or somebody whom it blocked goes on. Of a session that neither holds nor
-// waits for a lock a cancel is effective when it does something else now.
+// one of its locks was freed, its wait is over, or a session that it blocked goes on. Cancelling a session that neither
+// holds nor waits for a lock is effective if it does something else now.
 func (o Outcome) Effective() bool {
 	if o.Ended || o.Signal == SignalTerminate {
 		return o.Ended
 	}
 	held := o.count()
-	switch c := o.Condemned; {
+	switch c := o.Target; {
 	case held.kept < len(o.Locks) || c.waited() && !o.StillWaits || o.StillBlocks < len(c.OtherWaiters):
 		return true
 	case len(o.Locks) == 0 && !c.waited():
@@ -104,21 +104,21 @@ func (o Outcome) Effective() bool {
 	return false
 }
 
-// fates counts locks by what became of them.
-type fates struct {
+// lockCounts counts locks by what became of them.
+type lockCounts struct {
 	// free are locks that nobody holds, passed those that got another holder, shared those that others hold as they did
 	// before, and kept those that the session holds still.
 	free, passed, shared, kept int
 }
 
-func (o Outcome) count() (f fates) {
-	for _, fate := range o.Locks {
+func (o Outcome) count() (f lockCounts) {
+	for _, result := range o.Locks {
 		switch {
-		case fate.Kept:
+		case result.Kept:
 			f.kept++
-		case fate.PassedOn():
+		case result.PassedOn():
 			f.passed++
-		case len(fate.Holders) > 0:
+		case len(result.Holders) > 0:
 			f.shared++
 		default:
 			f.free++
@@ -127,7 +127,7 @@ func (o Outcome) count() (f fates) {
 	return f
 }
 
-// String says in one line what happened.
+// String describes the outcome in one line.
 func (o Outcome) String() string {
 	if !o.Sent {
 		return "nothing was signalled"
@@ -150,11 +150,11 @@ func (o Outcome) String() string {
 	if len(parts) == 0 {
 		parts = append(parts, "it held no advisory lock")
 	}
-	if all := len(o.Condemned.OtherWaiters); all > 0 {
+	if all := len(o.Target.OtherWaiters); all > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %s for its other locks are not blocked by it any more",
 			all-o.StillBlocks, plural(all, "session that waited", "sessions that waited")))
 	}
-	return fmt.Sprintf("session %d %s: %s", o.Condemned.PID, o.whatBecameOfIt(), strings.Join(parts, ", "))
+	return fmt.Sprintf("session %d %s: %s", o.Target.PID, o.whatBecameOfIt(), strings.Join(parts, ", "))
 }
 
 func (o Outcome) whatBecameOfIt() string {
@@ -165,18 +165,18 @@ func (o Outcome) whatBecameOfIt() string {
 		return fmt.Sprintf("was told to end, and is still there after %v", settleTime)
 	case o.StillWaits:
 		return "was cancelled, and waits still or again"
-	case o.Condemned.waited():
+	case o.Target.waited():
 		return "was cancelled, and does not wait any more"
-	case o.Condemned.Futile():
-		return fmt.Sprintf("was %s, so there was nothing to cancel", o.Condemned.State)
+	case o.Target.CancelIsNoop():
+		return fmt.Sprintf("was %s, so there was nothing to cancel", o.Target.State)
 	}
 	return "was cancelled"
 }
 
-// LogValue describes what was done to whom and what came of it, for a log.
+// LogValue describes the target, the signal and the outcome, for a log.
 func (o Outcome) LogValue() slog.Value {
 	locks := o.count()
-	return slog.GroupValue(append(o.Condemned.LogValue().Group(),
+	return slog.GroupValue(append(o.Target.LogValue().Group(),
 		slog.String("signal", string(o.Signal)),
 		slog.Bool("sent", o.Sent),
 		slog.Bool("ended", o.Ended),

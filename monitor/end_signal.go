@@ -14,43 +14,41 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 )
 
-// Cancel ends the statement that the session runs, and then looks what that has changed. A wait for a lock ends so, and
-// a transaction that fails with its statement frees its locks. The session goes on and keeps the locks of its own; of
-// an idle session (c.Futile) it keeps all. To a Locker of package pglock a cancelled wait is a lock not acquired.
-//
-// For the rest it is like [Terminate].
-func Cancel(ctx context.Context, db DBTX, c Condemned) (Outcome, error) {
+// Cancel ends the statement that the session runs, and then checks what that has changed. It ends a wait for a lock,
+// and a transaction that fails with its statement frees its locks. The session goes on and keeps its session locks; an
+// idle session (c.CancelIsNoop) keeps all its locks. A cancelled wait of a Locker of package pglock ends with
+// ErrNotAcquired.
+// Otherwise it is like [Terminate].
+func Cancel(ctx context.Context, db DBTX, c SignalTarget) (Outcome, error) {
 	return end(ctx, db, c, SignalCancel)
 }
 
-// Terminate ends the session, and with it every lock that it holds, also those that it took after c was looked up. It
-// needs membership in the session's role or in pg_signal_backend, and only a superuser ends a superuser's session.
-//
-// The session is bound: the statement that signals looks again whether the session is c.Binding, and signals no other.
-// What remains is the instant between that look and the server's kill(2), in which a process can end and its number be
-// given away. No session of one's own can be ended so. Before the signal errors match [ErrNoSession], [ErrNotPermitted]
-// or [ErrOwnSession], and the Outcome is empty; an error of the connection says when the signal may have been sent all
-// the same. The signal is not undone when db is a transaction that is rolled back.
-//
-// It then waits up to five seconds for the session to be gone, as a process that is busy in the kernel or in an
-// extension ends late, and takes a snapshot: the Outcome says who holds the locks now. When ctx ends or the connection
-// breaks after the signal there is an error, and Outcome.Sent is true: what came of it is not known then.
-func Terminate(ctx context.Context, db DBTX, c Condemned) (Outcome, error) {
+// Terminate ends the session and all its locks, including those that it took after c was inspected. It needs membership
+// in the session's role or in pg_signal_backend, and only a superuser can end a superuser's session.
+// The statement that signals checks again that the session is c.Ref, and signals no other. What remains is the instant
+// between that check and the server's kill(2), in which a process can end and its number can be reused. A connection
+// cannot signal itself. Before the signal errors match [ErrNoSession], [ErrNotPermitted] or [ErrOwnSession], and the
+// Outcome is empty; if the connection breaks, the error says that the signal may have been sent. Rolling back db, if it
+// is a transaction, does not undo the signal.
+// Terminate then waits up to five seconds for the session to end, since a process that is busy in the kernel or in an
+// extension ends late, and takes a snapshot: the Outcome says who holds the locks now. If ctx ends or the connection
+// breaks after the signal there is an error and Outcome.Sent is true: the effect is unknown.
+func Terminate(ctx context.Context, db DBTX, c SignalTarget) (Outcome, error) {
 	return end(ctx, db, c, SignalTerminate)
 }
 
-func end(ctx context.Context, db DBTX, c Condemned, signal Signal) (Outcome, error) {
+func end(ctx context.Context, db DBTX, c SignalTarget, signal Signal) (Outcome, error) {
 	if db == nil {
-		return Outcome{}, fmt.Errorf("monitor: cannot %s session %s: no connection (db is nil)", signal, c.Binding)
+		return Outcome{}, fmt.Errorf("monitor: cannot %s session %s: no connection (db is nil)", signal, c.Ref)
 	}
-	o := Outcome{Signal: signal, Condemned: c, Locks: []Fate{}}
+	o := Outcome{Signal: signal, Target: c, Locks: []LockOutcome{}}
 	if err := send(ctx, db, c, signal); err != nil {
-		return Outcome{}, fmt.Errorf("monitor: cannot %s session %s%s: %w", signal, c.Binding, place(db), err)
+		return Outcome{}, fmt.Errorf("monitor: cannot %s session %s%s: %w", signal, c.Ref, place(db), err)
 	}
 	o.Sent = true
 	if err := o.look(ctx, db); err != nil {
 		return o, fmt.Errorf("monitor: the signal to %s session %s was sent%s, but what came of it could not be seen: %w",
-			signal, c.Binding, place(db), err)
+			signal, c.Ref, place(db), err)
 	}
 	return o, nil
 }
@@ -58,8 +56,8 @@ func end(ctx context.Context, db DBTX, c Condemned, signal Signal) (Outcome, err
 // insufficientPrivilege is from https://www.postgresql.org/docs/current/errcodes-appendix.html.
 const insufficientPrivilege = "42501"
 
-func send(ctx context.Context, db DBTX, c Condemned, signal Signal) error {
-	if c.PID <= 0 || c.Binding.PID != c.PID {
+func send(ctx context.Context, db DBTX, c SignalTarget, signal Signal) error {
+	if c.PID <= 0 || c.Ref.PID != c.PID {
 		return fmt.Errorf("%w: this is not what Inspect returned", ErrNoSession)
 	}
 	inside, err := inTransaction(ctx, db)
@@ -70,7 +68,7 @@ func send(ctx context.Context, db DBTX, c Condemned, signal Signal) error {
 	numbers, spaces, databases := c.heldKeys()
 	var verdict string
 	err = r.send(ctx, func(batch *pgx.Batch) {
-		batch.Queue(monitordb.SignalSession, c.PID, optional(c.Binding.Since), c.User, c.Application,
+		batch.Queue(monitordb.SignalSession, c.PID, optional(c.Ref.Since), c.User, c.Application,
 			numbers, spaces, databases, auxiliaries, signal == SignalTerminate,
 		).QueryRow(func(row pgx.Row) error { return row.Scan(&verdict) })
 	})
@@ -90,15 +88,15 @@ func send(ctx context.Context, db DBTX, c Condemned, signal Signal) error {
 	case "gone":
 		return fmt.Errorf("%w: it has ended", ErrNoSession)
 	}
-	if c.Binding.Since.IsZero() {
+	if c.Ref.Since.IsZero() {
 		return fmt.Errorf("%w: process %d has another user or application by now, or does not hold all the keys that "+
 			"it held (take a new snapshot)", ErrNoSession, c.PID)
 	}
 	return fmt.Errorf("%w: it has ended, and process %d is another session by now", ErrNoSession, c.PID)
 }
 
-// doubtful says that a signal may have been sent although there was no answer: the connection broke, or the server
-// ended the statement, in the middle of it.
+// doubtful adds that the signal may have been sent although there was no answer: the connection broke or the server
+// ended the statement in the middle of it.
 func doubtful(err error) error {
 	const interrupted = "57" // https://www.postgresql.org/docs/current/errcodes-appendix.html: operator intervention
 	refusal := refused(err)
@@ -108,10 +106,10 @@ func doubtful(err error) error {
 	return fmt.Errorf("%w (the signal may have been sent all the same)", err)
 }
 
-// heldKeys are the keys that the session must still hold to be recognised; none where its start tells.
-func (c Condemned) heldKeys() (numbers []int64, spaces []int16, databases []int64) {
+// heldKeys are the keys that the session must still hold to be recognised; none if its start identifies it.
+func (c SignalTarget) heldKeys() (numbers []int64, spaces []int16, databases []int64) {
 	numbers, spaces, databases = []int64{}, []int16{}, []int64{}
-	if !c.Binding.Since.IsZero() {
+	if !c.Ref.Since.IsZero() {
 		return numbers, spaces, databases
 	}
 	for _, lock := range c.Holds {
@@ -125,7 +123,7 @@ func (c Condemned) heldKeys() (numbers []int64, spaces []int16, databases []int6
 func optional(t time.Time) pgtype.Timestamptz { return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()} }
 
 // explainRefusal says which right is missing (https://www.postgresql.org/docs/current/functions-admin.html).
-func (r reader) explainRefusal(ctx context.Context, c Condemned, refusal error) error {
+func (r reader) explainRefusal(ctx context.Context, c SignalTarget, refusal error) error {
 	var rights monitordb.SignalRightsRow
 	err := r.send(ctx, func(batch *pgx.Batch) {
 		batch.Queue(monitordb.SignalRights, c.PID).Query(readOne(&rights))
@@ -143,7 +141,7 @@ func (r reader) explainRefusal(ctx context.Context, c Condemned, refusal error) 
 	return fmt.Errorf("%w: %w", ErrNotPermitted, refusal)
 }
 
-// The pauses between two looks whether a signal has done its work, and for how long it is looked at.
+// The pauses between two checks whether a signal has had its effect, and how long they go on.
 const (
 	firstPause = 10 * time.Millisecond
 	lastPause  = 250 * time.Millisecond
@@ -151,12 +149,12 @@ const (
 	blindTime  = time.Second // where the effect of a cancel cannot be seen
 )
 
-// look waits until the signal has done its work, or has had time to, and sees what became of the locks.
+// look waits until the signal has had its effect, or time for it, and finds out what became of the locks.
 func (o *Outcome) look(ctx context.Context, db DBTX) error {
 	if err := o.settle(ctx, db); err != nil {
 		return err
 	}
-	now, err := take(ctx, db, WithSession(o.Condemned.PID))
+	now, err := take(ctx, db, WithSession(o.Target.PID))
 	if err != nil {
 		return err
 	}
@@ -173,13 +171,13 @@ func (o *Outcome) settle(ctx context.Context, db DBTX) error {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		var left monitordb.SessionRemainsRow
 		err := r.send(ctx, func(batch *pgx.Batch) {
-			batch.Queue(monitordb.SessionRemains, o.Condemned.PID, optional(o.Condemned.Binding.Since)).Query(readOne(&left))
+			batch.Queue(monitordb.SessionRemains, o.Target.PID, optional(o.Target.Ref.Since)).Query(readOne(&left))
 		})
 		if err != nil {
 			return err
 		}
 		o.Ended = !left.Alive
-		o.stateChanged = o.Condemned.changed(left)
+		o.stateChanged = o.Target.changed(left)
 		if o.settled(left) || time.Now().After(deadline) {
 			return nil
 		}
@@ -191,9 +189,9 @@ func (o *Outcome) settle(ctx context.Context, db DBTX) error {
 	}
 }
 
-// patience is how long the effect is waited for. Of a session whose state is hidden only the end of a wait can be seen.
+// patience is how long to wait for the effect. If the session's state is hidden only the end of a wait can be seen.
 func (o *Outcome) patience() time.Duration {
-	c := o.Condemned
+	c := o.Target
 	if o.Signal == SignalCancel && !c.waited() && c.StateSince == nil {
 		return blindTime
 	}
@@ -202,7 +200,7 @@ func (o *Outcome) patience() time.Duration {
 
 // settled reports whether the signal has had its effect. Nothing can be expected of cancelling an idle session.
 func (o *Outcome) settled(left monitordb.SessionRemainsRow) bool {
-	c := o.Condemned
+	c := o.Target
 	switch {
 	case !left.Alive:
 		return true
@@ -210,13 +208,13 @@ func (o *Outcome) settled(left monitordb.SessionRemainsRow) bool {
 		return false
 	case c.waited():
 		return !left.Waits
-	case c.Futile():
+	case c.CancelIsNoop():
 		return true
 	}
 	return o.stateChanged
 }
 
 // changed reports whether the session does something else than before.
-func (c Condemned) changed(left monitordb.SessionRemainsRow) bool {
+func (c SignalTarget) changed(left monitordb.SessionRemainsRow) bool {
 	return c.StateSince != nil && left.StateChange.Valid && !left.StateChange.Time.Equal(*c.StateSince)
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // inspect looks at a session that must be in a snapshot.
-func inspect(t testing.TB, db monitor.DBTX, pid int32) monitor.Condemned {
+func inspect(t testing.TB, db monitor.DBTX, pid int32) monitor.SignalTarget {
 	t.Helper()
 	c, err := monitor.Inspect(take(t, db), pid)
 	check(t, err)
@@ -69,7 +69,7 @@ func TestTerminatingASessionFreesAllItsLocks(t *testing.T) {
 			waiter, granted := waitFor(t, db, "SELECT pg_advisory_lock(1)")
 
 			c := inspect(t, pool, pidOf(holder))
-			if len(c.Holds) != 2 || c.Waiting() != 1 || c.Binding.PID != pidOf(holder) || c.Binding.Since.IsZero() {
+			if len(c.Holds) != 2 || c.Waiting() != 1 || c.Ref.PID != pidOf(holder) || c.Ref.Since.IsZero() {
 				t.Fatalf("what dies with the session is %+v", c)
 			}
 			o, err := monitor.Terminate(t.Context(), pool, c)
@@ -106,7 +106,7 @@ func TestCancellingAnIdleHolderFreesNothingAndSaysSo(t *testing.T) {
 	for name, begin := range map[string]string{"idle": "SELECT 1", "idle in transaction": "BEGIN"} {
 		holder := session(t, db, begin, "SELECT pg_advisory_lock_shared(1)")
 		c := inspect(t, pool, pidOf(holder))
-		if text := strings.Join(c.Caveats(monitor.SignalCancel), "\n"); !c.Futile() || !strings.Contains(text, name) {
+		if text := strings.Join(c.Warnings(monitor.SignalCancel), "\n"); !c.CancelIsNoop() || !strings.Contains(text, name) {
 			t.Errorf("%s: before it says %q", name, text)
 		}
 		o, err := monitor.Cancel(t.Context(), pool, c)
@@ -129,7 +129,7 @@ func TestCancellingEndsAWait(t *testing.T) {
 	if len(c.WaitsFor) != 1 || len(c.Holds) != 1 {
 		t.Fatalf("the waiter is %+v", c)
 	}
-	if text := strings.Join(c.Caveats(monitor.SignalCancel), "\n"); !strings.Contains(text, "ends its wait for @1") {
+	if text := strings.Join(c.Warnings(monitor.SignalCancel), "\n"); !strings.Contains(text, "ends its wait for @1") {
 		t.Errorf("before it says %q", text)
 	}
 	o, err := monitor.Cancel(t.Context(), db.Pool(t), c)
@@ -149,7 +149,7 @@ func TestCancellingWithoutSeeingWhatTheSessionDoes(t *testing.T) {
 	from := signaller(t, db)
 	idle := poorSession(t, db, "SELECT pg_advisory_lock(1)")
 	c := inspect(t, from, pidOf(idle))
-	if c.Futile() {
+	if c.CancelIsNoop() {
 		t.Error("it claims to know what the session does")
 	}
 	o, err := monitor.Cancel(t.Context(), from, c)
@@ -181,7 +181,7 @@ func TestCancellingAStatementFreesTheLocksOfItsTransaction(t *testing.T) {
 		_, err := holder.Exec(context.Background(), "SELECT pg_sleep(3600)")
 		result <- err
 	}()
-	var c monitor.Condemned
+	var c monitor.SignalTarget
 	testenv.WaitUntil(t, "the statement runs", func() bool {
 		c = inspect(t, db.Pool(t), pidOf(holder))
 		return c.State == "active"
@@ -199,7 +199,7 @@ func TestOnlyTheSessionThatWasMeantIsSignalled(t *testing.T) {
 	db := testenv.Database(t)
 	holder := session(t, db, "SELECT pg_advisory_lock(1)")
 	c := inspect(t, db.Pool(t), pidOf(holder))
-	c.Binding.Since = c.Binding.Since.Add(-time.Microsecond)
+	c.Ref.Since = c.Ref.Since.Add(-time.Microsecond)
 	for name, signal := range signals {
 		_, err := signal(t.Context(), db.Pool(t), c)
 		if !errors.Is(err, monitor.ErrNoSession) || !strings.Contains(err.Error(), "another session by now") {
@@ -209,7 +209,7 @@ func TestOnlyTheSessionThatWasMeantIsSignalled(t *testing.T) {
 	check(t, holder.Ping(t.Context()))
 }
 
-var signals = map[string]func(context.Context, monitor.DBTX, monitor.Condemned) (monitor.Outcome, error){
+var signals = map[string]func(context.Context, monitor.DBTX, monitor.SignalTarget) (monitor.Outcome, error){
 	"cancel": monitor.Cancel, "terminate": monitor.Terminate,
 }
 
@@ -245,10 +245,10 @@ func TestWithoutTheStartASessionIsKnownByItsUserApplicationAndKeys(t *testing.T)
 			from := signaller(t, db)
 			holder := poorSession(t, db, "SET application_name = 'app'", "SELECT pg_advisory_lock(1), pg_advisory_lock(7, -42)")
 			c := inspect(t, from, pidOf(holder))
-			if !c.Binding.Since.IsZero() || c.Binding.Fingerprint == "" {
-				t.Fatalf("the session is bound to %+v", c.Binding)
+			if !c.Ref.Since.IsZero() || c.Ref.Fingerprint == "" {
+				t.Fatalf("the session is bound to %+v", c.Ref)
 			}
-			text := strings.Join(c.Caveats(monitor.SignalTerminate), "\n")
+			text := strings.Join(c.Warnings(monitor.SignalTerminate), "\n")
 			if !strings.Contains(text, "GRANT pg_read_all_stats TO") {
 				t.Errorf("before it says %q", text)
 			}
@@ -273,13 +273,13 @@ func TestAFingerprintIsOfUserApplicationAndKeys(t *testing.T) {
 	db := testenv.Database(t)
 	from := signaller(t, db)
 	holder := poorSession(t, db, "SELECT pg_advisory_lock(1)")
-	before := inspect(t, from, pidOf(holder)).Binding
-	if again := inspect(t, from, pidOf(holder)).Binding; !again.Equal(before) {
+	before := inspect(t, from, pidOf(holder)).Ref
+	if again := inspect(t, from, pidOf(holder)).Ref; !again.Equal(before) {
 		t.Errorf("unchanged, it is %v and then %v", before, again)
 	}
 	for _, change := range []string{"SELECT pg_advisory_lock(2)", "SET application_name = 'other'"} {
 		execute(t, holder, change)
-		after := inspect(t, from, pidOf(holder)).Binding
+		after := inspect(t, from, pidOf(holder)).Ref
 		if after.Equal(before) {
 			t.Errorf("after %s it is still %v", change, after)
 		}
@@ -362,10 +362,10 @@ func TestWhatIsNotInTheSnapshotIsNotSignalled(t *testing.T) {
 			t.Errorf("process %d: %v", pid, err)
 		}
 	}
-	if _, err := monitor.Terminate(t.Context(), db.Pool(t), monitor.Condemned{}); !errors.Is(err, monitor.ErrNoSession) {
+	if _, err := monitor.Terminate(t.Context(), db.Pool(t), monitor.SignalTarget{}); !errors.Is(err, monitor.ErrNoSession) {
 		t.Errorf("no session at all: %v", err)
 	}
-	if _, err := monitor.Cancel(t.Context(), nil, monitor.Condemned{}); err == nil {
+	if _, err := monitor.Cancel(t.Context(), nil, monitor.SignalTarget{}); err == nil {
 		t.Error("no connection at all is no error")
 	}
 }
@@ -432,7 +432,7 @@ func TestHoldersInALockerAreToldThatItsSessionWasTerminated(t *testing.T) {
 	s := take(t, pool)
 	c, err := monitor.Inspect(s, find(t, s, pglock.Int64Key(0)).Holders[0].PID)
 	check(t, err)
-	text := strings.Join(c.Caveats(monitor.SignalTerminate), "\n")
+	text := strings.Join(c.Warnings(monitor.SignalTerminate), "\n")
 	if len(c.Holds) != 3 || c.Process == "" || !strings.Contains(text, "3 locks end at once") {
 		t.Errorf("before it says %q of %+v", text, c)
 	}
@@ -461,7 +461,7 @@ func TestSessionsOfOneProcessAreSiblings(t *testing.T) {
 	if len(c.Siblings) != 2 || c.Siblings[0].PID != 1 || c.Siblings[1].PID != 3 {
 		t.Errorf("the siblings are %+v", c.Siblings)
 	}
-	if text := strings.Join(c.Caveats(monitor.SignalTerminate), "\n"); !strings.Contains(text, "pglock process 1f3a9c42") {
+	if text := strings.Join(c.Warnings(monitor.SignalTerminate), "\n"); !strings.Contains(text, "pglock process 1f3a9c42") {
 		t.Errorf("it says %q", text)
 	}
 	if c, err := monitor.Inspect(s, 4); err != nil || len(c.Siblings) != 0 {
@@ -471,21 +471,21 @@ func TestSessionsOfOneProcessAreSiblings(t *testing.T) {
 
 func TestBindingsAreReadAsTheyAreWritten(t *testing.T) {
 	since := time.Date(2026, 11, 20, 20, 47, 59, 123456000, time.UTC)
-	for text, want := range map[string]monitor.Binding{
+	for text, want := range map[string]monitor.SessionRef{
 		"4711@2026-11-20T20:47:59.123456Z":      {PID: 4711, Since: since},
 		"4711@2026-11-20T21:47:59.123456+01:00": {PID: 4711, Since: since},
 		"4711#1f3a9c42":                         {PID: 4711, Fingerprint: "1f3a9c42"},
 	} {
-		got, err := monitor.ParseBinding(text)
+		got, err := monitor.ParseSessionRef(text)
 		check(t, err)
-		again, err := monitor.ParseBinding(got.String())
+		again, err := monitor.ParseSessionRef(got.String())
 		if !got.Equal(want) || err != nil || !again.Equal(want) {
 			t.Errorf("%s is read as %v, and that as %v (%v)", text, got, again, err)
 		}
 	}
 	for _, text := range []string{"", "4711", "4711@", "4711@yesterday", "@2026-11-20T20:47:59Z", "-1#aa", "0#aa", "1#",
 		"1#xyz", "99999999999#aa"} {
-		if b, err := monitor.ParseBinding(text); err == nil {
+		if b, err := monitor.ParseSessionRef(text); err == nil {
 			t.Errorf("%q is read as %v", text, b)
 		}
 	}
@@ -498,7 +498,7 @@ func TestTheLogSaysWhoAndWhat(t *testing.T) {
 	check(t, err)
 	var text strings.Builder
 	slog.New(slog.NewTextHandler(&text, nil)).Info("terminate", "session", o)
-	for _, want := range []string{fmt.Sprintf("session.session=%v", o.Condemned.Binding), "session.locks=25",
+	for _, want := range []string{fmt.Sprintf("session.session=%v", o.Target.Ref), "session.locks=25",
 		"session.freed=25", "session.sent=true", "session.ended=true", "@10]"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%s is not in the log: %s", want, &text)

@@ -28,8 +28,8 @@ func (l *Locker) Close(ctx context.Context) error {
 	if !l.refuse() {
 		return nil
 	}
-	if backend, ok := l.backend.(driver.Refuser); ok {
-		backend.Refuse()
+	if backend, ok := l.backend.(driver.Drainer); ok {
+		backend.Drain()
 	}
 	ended, noticed, err := l.awaitHolders(ctx)
 	within, cancel := context.WithDeadline(context.WithoutCancel(ctx), closeBy(ctx))

@@ -40,7 +40,7 @@ type Locker struct {
 }
 
 type lockerConfig struct {
-	env        driver.Env
+	env        driver.Config
 	postgres   postgres.Options
 	handoffs   int
 	handoffFor time.Duration

@@ -91,7 +91,7 @@ func (r *request) how(lock *Lock) How {
 	if !r.asked {
 		return AcquiredFree
 	}
-	if p, ok := lock.hold.grant.(driver.Poller); ok && p.Polled() {
+	if p, ok := lock.hold.grant.(driver.PolledGrant); ok && p.Polled() {
 		return AcquiredPolled
 	}
 	return AcquiredQueued

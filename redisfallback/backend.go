@@ -25,7 +25,7 @@ type Backend struct {
 	nodes    []*node
 	quorum   int
 	timeout  time.Duration // of one round trip to one node
-	env      driver.Env
+	env      driver.Config
 	instance string // identifies this Locker; see locker
 	serial   atomic.Uint64
 	sharded  atomic.Bool // waiters are woken by sharded pub/sub
@@ -53,7 +53,7 @@ func newBackend(clients []redis.UniversalClient, o options) *Backend {
 }
 
 // Start implements [driver.Backend].
-func (b *Backend) Start(env driver.Env) error {
+func (b *Backend) Start(env driver.Config) error {
 	if env.RecordNames {
 		return fmt.Errorf("%w: WithNames is for PostgreSQL; Redis knows locks by their names", driver.ErrUnsupported)
 	}

@@ -76,7 +76,7 @@ func (g *grant) number() string {
 // Deadline implements [driver.Grant].
 func (g *grant) Deadline() driver.Instant { return driver.Instant(g.until.Load()) }
 
-// Polled implements [driver.Poller].
+// Polled implements [driver.PolledGrant].
 func (g *grant) Polled() bool { return g.polled }
 
 // owner names the grant as a holder.

@@ -22,39 +22,37 @@ const ReleaseWithin = 5 * time.Second
 
 // Backend keeps locks on some server. All methods may be called from many goroutines at once.
 type Backend interface {
-	// Start is called once, before anything else and without a context: it must not touch the network. It refuses
-	// settings that the backend cannot honour with an error that matches [ErrUnsupported].
-	Start(env Env) error
+	// Start is called once, before any other method. It must not use the network. Settings that the backend cannot
+	// honour are an error that matches [ErrUnsupported].
+	Start(config Config) error
 
-	// Ping reaches the server, dialling if it must, and runs the backend's guards: an error says that locks cannot be
-	// taken and why ([ErrUnavailable], [ErrPooler], [ErrStandby], [ErrUnsupported], [ErrSchemaMissing]).
+	// Ping connects to the server if necessary and checks that locks can be taken; the error says why not
+	// ([ErrUnavailable], [ErrPooler], [ErrStandby], [ErrUnsupported], [ErrSchemaMissing]).
 	Ping(ctx context.Context) error
 
-	// Acquire takes all of r.Keys or none of them. With r.Wait it waits for its turn until ctx ends, and then returns
-	// the context's error; without, it answers at once, with [ErrNotAcquired] when another holder is in the way. The
-	// front end asks without waiting first, always.
-	//
-	// When it returns an error, nothing is held, and nothing will be: if a grant and the end of ctx meet, Acquire
-	// either returns the grant or gives it back before it returns. A server that cannot be reached is reported as
-	// [ErrUnavailable] after one fresh attempt, never waited for.
-	//
-	// Where even that takes too long, since the server does not answer, the error is an [*Unsettled]; the front end asks for
-	// none of the keys before its Done is closed. So may the error of Release be.
+	// Acquire takes all of r.Keys or none. With r.Wait it waits until ctx ends, and then returns context.Cause(ctx);
+	// without, it answers at once, with [ErrNotAcquired] if another session holds a key or waits for it. The front end
+	// always asks without waiting first.
+	// If it returns an error, nothing is held and nothing will be: if a grant and the end of ctx race, Acquire either
+	// returns the grant or releases it before it returns. A server that cannot be reached is [ErrUnavailable] after one
+	// new attempt; Acquire does not wait for it.
+	// If that takes too long because the server does not answer, the error is an [*Unsettled]: the front end does not
+	// ask for the keys again before its Done is closed. Release may return one too.
 	Acquire(ctx context.Context, r Request) (Grant, error)
 
-	// Release gives up g. It returns an error that matches [ErrLost] when the lock had already been lost; whatever it
-	// returns, the backend no longer holds g when the server can be reached. The front end calls it once for a grant.
-	// ctx is for its values: Release does not follow its end, and gives up by itself after [ReleaseWithin].
+	// Release releases g. It returns an error that matches [ErrLost] if the lock was lost before. In any case the
+	// backend no longer holds g once the server can be reached. The front end calls it once for a grant. Release uses
+	// the values of ctx only, ignores its end, and gives up after [ReleaseWithin].
 	Release(ctx context.Context, g Grant) error
 
-	// Check asks the server whether g is still held: nil, an error that matches [ErrLost], or [ErrUnavailable] when
+	// Check asks the server whether g is still held. The error matches [ErrLost] if it is not, and [ErrUnavailable] if
 	// there was no answer.
 	Check(ctx context.Context, g Grant) error
 
-	// Holders lists who holds k now, whichever process that is; it is empty when k is free.
+	// Holders returns the present holders of k in all processes.
 	Holders(ctx context.Context, k Key) ([]Holder, error)
 
-	// Close ends every session. The front end has released all grants by then, or given them up.
+	// Close ends every session. All grants have been released or given up before.
 	Close(ctx context.Context) error
 }
 
@@ -67,19 +65,19 @@ type NamedLocks interface {
 
 // Fencer is implemented by backends that can number the holders of a lock.
 type Fencer interface {
-	// Fence returns a number that is larger than that of every earlier holder of any of g's keys. [ErrSchemaMissing]
-	// says that the server lacks what that needs.
+	// Fence returns a number that is larger than that of every earlier holder of any of g's keys. The error matches
+	// [ErrSchemaMissing] if the server lacks the schema for it.
 	Fence(ctx context.Context, g Grant) (int64, error)
 }
 
 // TxGuard is implemented by backends that can tie a transaction to a lock.
 type TxGuard interface {
-	// GuardTx makes tx one that cannot commit if g had been lost when GuardTx was called, and that the guarded transactions
-	// of every later holder wait for. Those of one holder run side by side. The front end sets first until a call for a
-	// Lock has succeeded: only then may guarded transactions of earlier holders still run, which the backend
-	// has to wait for. It never makes two such calls for one Lock at a time.
+	// GuardTx ensures that tx cannot commit if g was already lost, and makes later holders' guarded transactions wait for
+	// tx. Guarded transactions of one holder run side by side. The front end sets first until a call for a Lock has
+	// succeeded: guarded transactions of earlier holders may still run then, and the backend has to wait for them. It
+	// never makes two such calls for one Lock at a time.
 	//
-	// The error matches [ErrLost] when g is lost. Whatever it is, but for [ErrStaleSnapshot], the front end aborts tx.
+	// The error matches [ErrLost] if g is lost. After any error except [ErrStaleSnapshot] the front end aborts tx.
 	GuardTx(ctx context.Context, tx pgx.Tx, g Grant, first bool) error
 }
 
@@ -91,8 +89,8 @@ type TxWitness interface {
 	Sees(ctx context.Context, tx pgx.Tx, g Grant) (bool, error)
 }
 
-// Env is what the front end gives a backend at its start.
-type Env struct {
+// Config is what the front end gives a backend at its start.
+type Config struct {
 	// Lease is how long a silent client keeps its locks. Zero means the backend's default.
 	Lease time.Duration
 	// Logger is never nil.
@@ -111,26 +109,26 @@ type Request struct {
 	Wait bool
 	// Token is unique per acquisition, or what the caller chose. Backends whose server stores a token store this one.
 	Token Token
-	// Owner is told when the grant is lost.
+	// Owner is notified when the grant is lost.
 	Owner Owner
 }
 
-// Refuser is implemented by backends whose Acquire may take long even where it is not to wait, because the server cannot be
-// reached.
-type Refuser interface {
-	// Refuse is called when the Locker begins to close. From then on Acquire fails with [ErrClosed], and so do calls that
-	// have not been sent to the server yet; grants are kept, and released as ever. Close follows.
-	Refuse()
+// Drainer is implemented by backends whose Acquire may take long even without waiting for a lock, because the server
+// cannot be reached.
+type Drainer interface {
+	// Drain is called when the Locker begins to close. From then on Acquire fails with [ErrClosed], and so do calls that
+	// have not been sent to the server yet. Grants are kept and can be released. Close follows.
+	Drain()
 }
 
-// Owner is who a grant was made for.
+// Owner is notified when its grant is lost.
 type Owner interface {
-	// Lost is called at most once for a grant, and only while it has not been released, when the backend knows or must
-	// assume that it is gone. It may be called before Acquire has returned, from any goroutine, and does not block.
+	// Lost is called at most once for a grant that has not been released, when the backend knows or must assume that it
+	// is lost. It may be called from any goroutine, even before Acquire has returned, and does not block.
 	Lost(why Reason, err error)
 }
 
-// Token identifies an acquisition. It is put together only where its text is needed.
+// Token identifies an acquisition. Its text is built only when it is needed.
 type Token struct {
 	Text   string
 	Number uint64 // follows the text, unless it is zero
@@ -151,13 +149,13 @@ type Grant interface {
 	Deadline() Instant
 }
 
-// Poller is implemented by grants of backends that sometimes have to poll.
-type Poller interface {
-	// Polled reports whether the grant was had by asking again and again, without a place in the server's queue.
+// PolledGrant is implemented by grants of backends that sometimes have to poll.
+type PolledGrant interface {
+	// Polled reports whether the grant was acquired by polling, without a place in the server's queue.
 	Polled() bool
 }
 
-// Holder is a session that holds a lock, as far as the server tells; what it does not tell is left zero.
+// Holder is a session that holds a lock. Fields that the server does not report are zero.
 type Holder struct {
 	// Shared says whether the lock is held shared.
 	Shared bool

@@ -105,7 +105,7 @@ func (s *Server) remove(g *grant) (held bool) {
 // backend is one client of a Server.
 type backend struct{ server *Server }
 
-func (*backend) Start(env driver.Env) error {
+func (*backend) Start(env driver.Config) error {
 	switch {
 	case env.Lease != 0:
 		return fmt.Errorf("%w: locks in memory have no lease", driver.ErrUnsupported)

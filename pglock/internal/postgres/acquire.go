@@ -97,7 +97,7 @@ func (b *Backend) wait(ctx context.Context, r driver.Request) (_ carrier, err er
 // polled marks what was had without a place in the server's queue.
 type polled struct{ carrier }
 
-// Polled implements [driver.Poller].
+// Polled implements [driver.PolledGrant].
 func (polled) Polled() bool { return true }
 
 // Holders implements [driver.Backend]. It asks on a session that delays no locks, if there is one.

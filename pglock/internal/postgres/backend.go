@@ -58,7 +58,7 @@ const Unbounded = -1
 // Backend implements [driver.Backend], [driver.Fencer] and [driver.TxGuard].
 type Backend struct {
 	options Options
-	env     driver.Env
+	env     driver.Config
 	dialer  wire.Dialer
 	budget  mux.Budget
 	mux     *mux.Mux
@@ -90,7 +90,7 @@ func New(config Config) *Backend {
 }
 
 // Start implements [driver.Backend].
-func (b *Backend) Start(env driver.Env) error {
+func (b *Backend) Start(env driver.Config) error {
 	if env.Lease == 0 {
 		env.Lease = DefaultLease
 	}
@@ -152,8 +152,8 @@ func (b *Backend) Check(ctx context.Context, held driver.Grant) error {
 	return c.Check(ctx)
 }
 
-// Refuse implements [driver.Refuser].
-func (b *Backend) Refuse() {
+// Drain implements [driver.Drainer].
+func (b *Backend) Drain() {
 	b.mux.Refuse()
 	b.waits.Refuse()
 }
@@ -177,5 +177,5 @@ var _ interface {
 	driver.Backend
 	driver.Fencer
 	driver.TxGuard
-	driver.Refuser
+	driver.Drainer
 } = (*Backend)(nil)

@@ -50,7 +50,7 @@ func (m *watch) ender(db database, pool *pgxpool.Pool, log io.Writer) tui.End {
 	if m.readOnly {
 		return nil
 	}
-	return func(ctx context.Context, signal monitor.Signal, c monitor.Condemned) (monitor.Outcome, error) {
+	return func(ctx context.Context, signal monitor.Signal, c monitor.SignalTarget) (monitor.Outcome, error) {
 		return send(ctx, db, pool, log, signal, c)
 	}
 }

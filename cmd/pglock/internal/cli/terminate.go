@@ -117,54 +117,54 @@ func (s *signalling) command(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer pool.Close()
-	condemned, err := s.look(cmd.Context(), pool, choose, options)
+	target, err := s.look(cmd.Context(), pool, choose, options)
 	if err != nil {
 		return db.failed(err)
 	}
 	if !s.yes {
-		if err := s.confirm(cmd, db, condemned); err != nil {
+		if err := s.confirm(cmd, db, target); err != nil {
 			return err
 		}
 	}
 	_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, s.carryOut(ctx, db, pool, condemned)
+		return struct{}{}, s.carryOut(ctx, db, pool, target)
 	})
 	return err
 }
 
 func (s *signalling) look(
 	ctx context.Context, pool *pgxpool.Pool, choose chooser, options []monitor.Option,
-) (monitor.Condemned, error) {
+) (monitor.SignalTarget, error) {
 	if s.pid != 0 {
 		options = append(options, monitor.WithSession(s.pid))
 	}
 	snapshot, err := monitor.Take(ctx, pool, options...)
 	if err != nil {
-		return monitor.Condemned{}, err
+		return monitor.SignalTarget{}, err
 	}
-	condemned, err := choose(snapshot)
+	target, err := choose(snapshot)
 	if err != nil {
-		return monitor.Condemned{}, err
+		return monitor.SignalTarget{}, err
 	}
 	if !s.yes {
-		if _, err = io.WriteString(os.Stderr, lines(view.Condemned(snapshot, condemned, s.signal, width()))); err != nil {
-			return monitor.Condemned{}, fmt.Errorf("show the session: %w", err)
+		if _, err = io.WriteString(os.Stderr, lines(view.Preview(snapshot, target, s.signal, width()))); err != nil {
+			return monitor.SignalTarget{}, fmt.Errorf("show the session: %w", err)
 		}
 	}
-	return condemned, nil
+	return target, nil
 }
 
-func (s *signalling) confirm(cmd *cobra.Command, db database, c monitor.Condemned) error {
+func (s *signalling) confirm(cmd *cobra.Command, db database, c monitor.SignalTarget) error {
 	if !term.Is(os.Stdin) || !term.Is(os.Stderr) {
 		return misuse(cmd, "%s: there is no terminal to ask on; to %s this session, run %s --session %s --yes",
-			db.target, s.signal, cmd.CommandPath(), c.Binding)
+			db.target, s.signal, cmd.CommandPath(), c.Ref)
 	}
-	return askForYes(fmt.Sprintf("%s: %s session %s?", db.target, s.signal, c.Binding),
+	return askForYes(fmt.Sprintf("%s: %s session %s?", db.target, s.signal, c.Ref),
 		fmt.Sprintf("cancelled: no signal was sent to %d", c.PID))
 }
 
 // carryOut sends the signal, and says what came of it: to people what became of which lock, to the log who did what.
-func (s *signalling) carryOut(ctx context.Context, db database, pool *pgxpool.Pool, c monitor.Condemned) error {
+func (s *signalling) carryOut(ctx context.Context, db database, pool *pgxpool.Pool, c monitor.SignalTarget) error {
 	outcome, err := send(ctx, db, pool, os.Stderr, s.signal, c)
 	if err != nil {
 		return db.failed(err)

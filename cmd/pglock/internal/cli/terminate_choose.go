@@ -12,7 +12,7 @@ import (
 )
 
 // chooser finds the session that is meant in a snapshot.
-type chooser func(*monitor.Snapshot) (monitor.Condemned, error)
+type chooser func(*monitor.Snapshot) (monitor.SignalTarget, error)
 
 // chooser reads what the command was given, before anything is connected to.
 func (s *signalling) chooser(cmd *cobra.Command, args []string) (chooser, error) {
@@ -44,21 +44,21 @@ func (s *signalling) byPID(cmd *cobra.Command, text string) (chooser, error) {
 		return nil, misuse(cmd, "%q is not a process ID", text)
 	}
 	s.pid = int32(pid)
-	return func(snapshot *monitor.Snapshot) (monitor.Condemned, error) {
+	return func(snapshot *monitor.Snapshot) (monitor.SignalTarget, error) {
 		return monitor.Inspect(snapshot, s.pid)
 	}, nil
 }
 
 func (s *signalling) bySession(cmd *cobra.Command, text string) (chooser, error) {
-	binding, err := monitor.ParseBinding(text)
+	binding, err := monitor.ParseSessionRef(text)
 	if err != nil {
 		return nil, misuse(cmd, "--session: %s", strings.TrimPrefix(err.Error(), "monitor: "))
 	}
 	s.pid = binding.PID
-	return func(snapshot *monitor.Snapshot) (monitor.Condemned, error) {
+	return func(snapshot *monitor.Snapshot) (monitor.SignalTarget, error) {
 		c, err := monitor.Inspect(snapshot, binding.PID)
-		if err == nil && !c.Binding.Equal(binding) {
-			err = fmt.Errorf("%w as %s: process %d is session %s", monitor.ErrNoSession, binding, binding.PID, c.Binding)
+		if err == nil && !c.Ref.Equal(binding) {
+			err = fmt.Errorf("%w as %s: process %d is session %s", monitor.ErrNoSession, binding, binding.PID, c.Ref)
 		}
 		return c, err
 	}, nil
@@ -69,12 +69,12 @@ func (s *signalling) byKey(cmd *cobra.Command) (chooser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(snapshot *monitor.Snapshot) (monitor.Condemned, error) {
+	return func(snapshot *monitor.Snapshot) (monitor.SignalTarget, error) {
 		lock, _ := snapshot.Find(key)
 		var pids []int32
 		for _, holder := range lock.Holders {
 			if holder.Prepared() {
-				return monitor.Condemned{}, fmt.Errorf("%w: a prepared transaction holds %s, which has no process: %s",
+				return monitor.SignalTarget{}, fmt.Errorf("%w: a prepared transaction holds %s, which has no process: %s",
 					monitor.ErrNoSession, key, rollback(holder.Session))
 			}
 			pids = append(pids, holder.PID)
@@ -83,12 +83,12 @@ func (s *signalling) byKey(cmd *cobra.Command) (chooser, error) {
 		pids = slices.Compact(pids)
 		switch len(pids) {
 		case 0:
-			return monitor.Condemned{}, fmt.Errorf("%w: no session holds %s in database %s",
+			return monitor.SignalTarget{}, fmt.Errorf("%w: no session holds %s in database %s",
 				monitor.ErrNoSession, key, snapshot.Database)
 		case 1:
 			return monitor.Inspect(snapshot, pids[0])
 		}
-		return monitor.Condemned{}, &exit{codeOther, fmt.Errorf("%d sessions hold %s: choose one by its PID, of %s",
+		return monitor.SignalTarget{}, &exit{codeOther, fmt.Errorf("%d sessions hold %s: choose one by its PID, of %s",
 			len(pids), key, strings.Trim(fmt.Sprint(pids), "[]"))}
 	}, nil
 }

@@ -12,8 +12,8 @@ import (
 
 // send sends a signal, and logs that it did, or could not.
 func send(ctx context.Context, db database, pool *pgxpool.Pool, log io.Writer, signal monitor.Signal,
-	c monitor.Condemned) (monitor.Outcome, error) {
-	act := map[monitor.Signal]func(context.Context, monitor.DBTX, monitor.Condemned) (monitor.Outcome, error){
+	c monitor.SignalTarget) (monitor.Outcome, error) {
+	act := map[monitor.Signal]func(context.Context, monitor.DBTX, monitor.SignalTarget) (monitor.Outcome, error){
 		monitor.SignalCancel: monitor.Cancel, monitor.SignalTerminate: monitor.Terminate,
 	}[signal]
 	outcome, err := act(ctx, pool, c)
@@ -22,7 +22,7 @@ func send(ctx context.Context, db database, pool *pgxpool.Pool, log io.Writer, s
 }
 
 // record logs a signal that was sent, or was to be sent.
-func record(ctx context.Context, logger *slog.Logger, signal monitor.Signal, c monitor.Condemned, o monitor.Outcome,
+func record(ctx context.Context, logger *slog.Logger, signal monitor.Signal, c monitor.SignalTarget, o monitor.Outcome,
 	err error) {
 	if err == nil {
 		logger.LogAttrs(ctx, slog.LevelInfo, "session signalled", slog.Any("", o))

@@ -16,24 +16,24 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// sentence is a signal that waits to be confirmed.
-type sentence struct {
-	signal    monitor.Signal
-	condemned monitor.Condemned
+// pendingSignal is a signal that has to be confirmed.
+type pendingSignal struct {
+	signal monitor.Signal
+	target monitor.SignalTarget
 }
 
-func (s sentence) String() string { return fmt.Sprintf("%s session %d", s.signal, s.condemned.PID) }
+func (s pendingSignal) String() string { return fmt.Sprintf("%s session %d", s.signal, s.target.PID) }
 
 // inspected is all that dies with a session, as a snapshot of just now shows it.
 type inspected struct {
-	sentence
+	pendingSignal
 	snapshot *monitor.Snapshot
 	err      error
 }
 
-// executed is what came of a signal.
+// executed is the outcome of a signal.
 type executed struct {
-	sentence
+	pendingSignal
 	outcome monitor.Outcome
 	err     error
 }
@@ -41,8 +41,8 @@ type executed struct {
 // executionTimeout bounds an execution, which goes on when the view is left: what came of it is to be recorded.
 const executionTimeout = 20 * time.Second
 
-// condemn looks at the session of the open pane or of the selected row, in order to signal it.
-func (m Model) condemn(signal monitor.Signal) (Model, tea.Cmd) {
+// prepareSignal inspects the session of the open pane or of the selected row, in order to signal it.
+func (m Model) prepareSignal(signal monitor.Signal) (Model, tea.Cmd) {
 	session, why := m.sessionHere()
 	switch {
 	case m.executing:
@@ -58,8 +58,8 @@ func (m Model) condemn(signal monitor.Signal) (Model, tea.Cmd) {
 		if fresh.err != nil {
 			return inspected{err: fresh.err}
 		}
-		condemned, err := monitor.Inspect(fresh.snapshot, pid)
-		return inspected{sentence{signal, condemned}, fresh.snapshot, err}
+		target, err := monitor.Inspect(fresh.snapshot, pid)
+		return inspected{pendingSignal{signal, target}, fresh.snapshot, err}
 	}
 }
 
@@ -102,11 +102,11 @@ func (m Model) inspect(i inspected) (Model, tea.Cmd) {
 	case i.err != nil:
 		return m.say(oneLine(i.err.Error())), nil
 	case m.typing != nil:
-		return m.say("not asked about session " + i.condemned.Binding.String() + ": something else is being typed"), nil
+		return m.say("not asked about session " + i.target.Ref.String() + ": something else is being typed"), nil
 	}
-	m.typing = &prompt{input: newInput(fmt.Sprintf(" Type yes to %s: ", i.sentence), ""), sentence: &i.sentence}
-	return m.open(pane{title: i.sentence.String() + "?", write: func(_ Model, width int) []string {
-		return view.Condemned(i.snapshot, i.condemned, i.signal, width)
+	m.typing = &prompt{input: newInput(fmt.Sprintf(" Type yes to %s: ", i.pendingSignal), ""), pendingSignal: &i.pendingSignal}
+	return m.open(pane{title: i.pendingSignal.String() + "?", write: func(_ Model, width int) []string {
+		return view.Preview(i.snapshot, i.target, i.signal, width)
 	}})
 }
 
@@ -117,10 +117,10 @@ func (m Model) judge(msg tea.Msg) (Model, tea.Cmd) {
 		by, moves := m.movement(press, m.paneHeight())
 		switch {
 		case key.Matches(press, m.keys.confirm) && asked.input.Value() == "yes":
-			return m.execute(*asked.sentence)
+			return m.sendSignal(*asked.pendingSignal)
 		case key.Matches(press, m.keys.confirm, m.keys.leaveAlone):
 			m.typing, m.pane = nil, nil
-			return m.say(fmt.Sprintf("cancelled: no signal was sent to %d", asked.sentence.condemned.PID)), nil
+			return m.say(fmt.Sprintf("cancelled: no signal was sent to %d", asked.pendingSignal.target.PID)), nil
 		case moves && press.Text == "":
 			m.pane = m.pane.scrolled(by, m.paneHeight())
 			return m, nil
@@ -131,18 +131,18 @@ func (m Model) judge(msg tea.Msg) (Model, tea.Cmd) {
 	return m, nil
 }
 
-func (m Model) execute(s sentence) (Model, tea.Cmd) {
+func (m Model) sendSignal(s pendingSignal) (Model, tea.Cmd) {
 	m.typing, m.pane, m.executing = nil, nil, true
 	ctx, end := context.WithoutCancel(m.ctx), m.options.End
 	return m.say(s.String() + " …"), func() tea.Msg {
 		ctx, cancel := context.WithTimeout(ctx, executionTimeout)
 		defer cancel()
-		outcome, err := end(ctx, s.signal, s.condemned)
+		outcome, err := end(ctx, s.signal, s.target)
 		return executed{s, outcome, err}
 	}
 }
 
-// executed logs what came of a signal, the summary last, and looks at the server.
+// executed logs the outcome of a signal, the summary last, and takes a snapshot.
 func (m Model) executed(e executed) (Model, tea.Cmd) {
 	m.executing = false
 	if e.outcome.Sent {
@@ -154,7 +154,7 @@ func (m Model) executed(e executed) (Model, tea.Cmd) {
 		m = m.say(oneLine(e.err.Error()))
 	}
 	if e.err != nil && !e.outcome.Sent {
-		m = m.say(fmt.Sprintf("session %d was not signalled%s (l: log)", e.sentence.condemned.PID, shortly(e.err)))
+		m = m.say(fmt.Sprintf("session %d was not signalled%s (l: log)", e.pendingSignal.target.PID, shortly(e.err)))
 	}
 	return m.look(true)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // unsent stands for sending signals, which is what a command does that these tests do not run.
-func unsent(context.Context, monitor.Signal, monitor.Condemned) (monitor.Outcome, error) {
+func unsent(context.Context, monitor.Signal, monitor.SignalTarget) (monitor.Outcome, error) {
 	return monitor.Outcome{}, errors.New("a test has sent a signal")
 }
 
@@ -22,11 +22,11 @@ func ender(t *testing.T, s *monitor.Snapshot) *user {
 // asks has the view ask about a session, as after the snapshot that it takes for that.
 func (u *user) asks(signal monitor.Signal, s *monitor.Snapshot, pid int32) {
 	u.t.Helper()
-	condemned, err := monitor.Inspect(s, pid)
+	target, err := monitor.Inspect(s, pid)
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	u.send(inspected{sentence{signal, condemned}, s, nil})
+	u.send(inspected{pendingSignal{signal, target}, s, nil})
 }
 
 func TestASentenceIsReadAndConfirmed(t *testing.T) {
@@ -54,10 +54,10 @@ func TestASentenceIsReadAndConfirmed(t *testing.T) {
 	}
 	u.presses("c")
 	u.wants("another session is being signalled")
-	condemned, _ := monitor.Inspect(workshop(), 4711)
-	s := sentence{monitor.SignalTerminate, condemned}
-	u.send(executed{s, monitor.Outcome{Signal: s.signal, Condemned: condemned, Sent: true, Ended: true,
-		Locks: []monitor.Fate{{Lock: condemned.Holds[0], Holders: []monitor.Holder{holds(session(4712, "worker-1"),
+	target, _ := monitor.Inspect(workshop(), 4711)
+	s := pendingSignal{monitor.SignalTerminate, target}
+	u.send(executed{s, monitor.Outcome{Signal: s.signal, Target: target, Sent: true, Ended: true,
+		Locks: []monitor.LockOutcome{{Lock: target.Holds[0], Holders: []monitor.Holder{holds(session(4712, "worker-1"),
 			monitor.Exclusive)}}}}, nil})
 	if !u.m.taking {
 		t.Error("it does not look again")
@@ -77,8 +77,8 @@ func TestASentenceThatFailsIsTold(t *testing.T) {
 	u := ender(t, workshop())
 	u.send(inspected{err: errors.New("the server\nis down")})
 	u.wants("the server is down")
-	condemned, _ := monitor.Inspect(workshop(), 4711)
-	u.send(executed{sentence{monitor.SignalCancel, condemned}, monitor.Outcome{},
+	target, _ := monitor.Inspect(workshop(), 4711)
+	u.send(executed{pendingSignal{monitor.SignalCancel, target}, monitor.Outcome{},
 		fmt.Errorf("%s: %w", strings.Repeat("long ", 20), monitor.ErrNotPermitted)})
 	u.wants("session 4711 was not signalled: not permitted (l: log)")
 }
@@ -133,14 +133,14 @@ func TestReadOnlyHasNoKeysThatEndSessions(t *testing.T) {
 func TestExecutionsEndBeforeTheViewDoes(t *testing.T) {
 	var g gate
 	running, release := make(chan struct{}), make(chan struct{})
-	end := g.guard(func(context.Context, monitor.Signal, monitor.Condemned) (monitor.Outcome, error) {
+	end := g.guard(func(context.Context, monitor.Signal, monitor.SignalTarget) (monitor.Outcome, error) {
 		close(running)
 		<-release
 		return monitor.Outcome{Sent: true}, nil
 	})
 	results := make(chan executed, 1)
 	go func() {
-		outcome, err := end(t.Context(), monitor.SignalCancel, monitor.Condemned{})
+		outcome, err := end(t.Context(), monitor.SignalCancel, monitor.SignalTarget{})
 		results <- executed{outcome: outcome, err: err}
 	}()
 	<-running
@@ -152,7 +152,7 @@ func TestExecutionsEndBeforeTheViewDoes(t *testing.T) {
 	if result := <-results; !result.outcome.Sent || result.err != nil {
 		t.Errorf("it came to %v", result)
 	}
-	outcome, err := end(t.Context(), monitor.SignalCancel, monitor.Condemned{})
+	outcome, err := end(t.Context(), monitor.SignalCancel, monitor.SignalTarget{})
 	if outcome.Sent || !errors.Is(err, errLeft) {
 		t.Errorf("a signal was sent afterwards: %v", err)
 	}

@@ -74,19 +74,20 @@ func (p *people) connect() {
 	}
 }
 
-// chief is whom a waiter is shown below: the first who holds the lock, or else the first who is ahead in the queue.
-func (p *people) chief(waiter *person) *person {
+// primaryBlocker returns the session that a waiter is shown below: the first that holds the lock, or else the first that is
+// ahead in the queue.
+func (p *people) primaryBlocker(waiter *person) *person {
 	if waiter.waiter == nil || len(waiter.waiter.BlockedBy) == 0 {
 		return nil
 	}
-	chief := waiter.waiter.BlockedBy[0]
+	first := waiter.waiter.BlockedBy[0]
 	for _, blocker := range waiter.waiter.BlockedBy {
 		if blocker.Kind == monitor.Hard {
-			chief = blocker
+			first = blocker
 			break
 		}
 	}
-	return p.find[who{chief.PID, chief.GID}]
+	return p.find[who{first.PID, first.GID}]
 }
 
 func comparePeople(a, b *person) int {

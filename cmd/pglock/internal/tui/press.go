@@ -124,9 +124,9 @@ func (m Model) anywhere(press tea.KeyPressMsg) (Model, tea.Cmd) {
 	case key.Matches(press, k.copy):
 		return m.copy()
 	case key.Matches(press, k.cancel):
-		return m.condemn(monitor.SignalCancel)
+		return m.prepareSignal(monitor.SignalCancel)
 	case key.Matches(press, k.terminate):
-		return m.condemn(monitor.SignalTerminate)
+		return m.prepareSignal(monitor.SignalTerminate)
 	}
 	return m, nil
 }

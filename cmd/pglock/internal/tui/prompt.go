@@ -17,8 +17,8 @@ type prompt struct {
 	// before is the filter to go back to, and err what is wrong with the new one.
 	before filter
 	err    error
-	// sentence is what waits to be confirmed; nil when a filter is typed.
-	sentence *sentence
+	// pendingSignal has to be confirmed; nil while a filter is typed.
+	pendingSignal *pendingSignal
 }
 
 // filter is a regular expression as it was typed, and compiled.
@@ -53,7 +53,7 @@ func (p prompt) line() string {
 
 // typed handles a key while something is typed. A filter counts at once, as far as it makes sense.
 func (m Model) typed(msg tea.Msg) (Model, tea.Cmd) {
-	if m.typing.sentence != nil {
+	if m.typing.pendingSignal != nil {
 		return m.judge(msg)
 	}
 	if press, ok := msg.(tea.KeyPressMsg); ok {

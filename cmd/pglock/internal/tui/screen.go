@@ -180,7 +180,7 @@ func (m Model) footer() string {
 func (m Model) footerKeys() []key.Binding {
 	k := m.keys
 	switch {
-	case m.typing != nil && m.typing.sentence != nil:
+	case m.typing != nil && m.typing.pendingSignal != nil:
 		return []key.Binding{k.confirm, k.leaveAlone}
 	case m.typing != nil:
 		return []key.Binding{k.accept, k.giveUp}

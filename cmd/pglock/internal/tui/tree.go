@@ -23,23 +23,23 @@ type branch struct {
 // queues. A session that does not wait is a root. In a cycle all wait: the one with the smallest process ID becomes the
 // root, and is repeated at the end.
 func grow(s *monitor.Snapshot, met people) []*branch {
-	g := garden{snapshot: s, below: map[*person][]*person{}, planted: map[*person]bool{}}
+	g := treeBuilder{snapshot: s, below: map[*person][]*person{}, added: map[*person]bool{}}
 	var roots []*person
 	for _, p := range met.all {
-		switch chief := met.chief(p); {
-		case chief != nil:
-			g.below[chief] = append(g.below[chief], p)
+		switch blocker := met.primaryBlocker(p); {
+		case blocker != nil:
+			g.below[blocker] = append(g.below[blocker], p)
 		case p.waiter != nil || len(p.inWayOf) > 0:
 			roots = append(roots, p)
 		}
 	}
 	var trees []*branch
 	for _, root := range roots {
-		trees = append(trees, g.plant(root))
+		trees = append(trees, g.add(root))
 	}
 	for _, p := range met.all {
-		if met.chief(p) != nil && !g.planted[p] {
-			trees = append(trees, g.plant(firstOfCycle(met, p)))
+		if met.primaryBlocker(p) != nil && !g.added[p] {
+			trees = append(trees, g.add(firstOfCycle(met, p)))
 		}
 	}
 	return trees
@@ -48,11 +48,11 @@ func grow(s *monitor.Snapshot, met people) []*branch {
 // firstOfCycle follows those who are in the way of p until one comes again: these are a cycle.
 func firstOfCycle(met people, p *person) *person {
 	seen := map[*person]bool{}
-	for ; !seen[p]; p = met.chief(p) {
+	for ; !seen[p]; p = met.primaryBlocker(p) {
 		seen[p] = true
 	}
 	first := p
-	for next := met.chief(p); next != p; next = met.chief(next) {
+	for next := met.primaryBlocker(p); next != p; next = met.primaryBlocker(next) {
 		if comparePeople(next, first) < 0 {
 			first = next
 		}
@@ -60,23 +60,23 @@ func firstOfCycle(met people, p *person) *person {
 	return first
 }
 
-type garden struct {
+type treeBuilder struct {
 	snapshot *monitor.Snapshot
 	below    map[*person][]*person
-	planted  map[*person]bool
+	added    map[*person]bool
 }
 
-func (g garden) plant(p *person) *branch {
-	if g.planted[p] {
+func (g treeBuilder) add(p *person) *branch {
+	if g.added[p] {
 		return &branch{person: p, longest: -1, repeated: true}
 	}
-	g.planted[p] = true
+	g.added[p] = true
 	b := &branch{person: p, longest: -1}
 	if p.waiter != nil {
 		b.longest = waited(g.snapshot, p.waiter)
 	}
 	for _, next := range g.below[p] {
-		child := g.plant(next)
+		child := g.add(next)
 		b.below, b.longest = append(b.below, child), max(b.longest, child.longest)
 		if !child.repeated {
 			b.behind += 1 + child.behind

@@ -49,7 +49,7 @@ type Options struct {
 }
 
 // End signals a session. What came of it is in the outcome and in the error, as of [monitor.Terminate].
-type End func(context.Context, monitor.Signal, monitor.Condemned) (monitor.Outcome, error)
+type End func(context.Context, monitor.Signal, monitor.SignalTarget) (monitor.Outcome, error)
 
 // Run shows the view until the user leaves it or ctx ends, neither of which is an error. It gives the terminal back as
 // it was, waits for the end of a signal that is under way, and returns the last snapshot.
@@ -79,7 +79,7 @@ type gate struct{ open sync.RWMutex }
 var errLeft = errors.New("not signalled: the view was left")
 
 func (g *gate) guard(end End) End {
-	return func(ctx context.Context, signal monitor.Signal, c monitor.Condemned) (monitor.Outcome, error) {
+	return func(ctx context.Context, signal monitor.Signal, c monitor.SignalTarget) (monitor.Outcome, error) {
 		if !g.open.TryRLock() {
 			return monitor.Outcome{}, errLeft
 		}

@@ -9,10 +9,10 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// Condemned lays out, in lines of at most width columns, who a session of the snapshot is, every key that it holds, who
+// Preview lays out, in lines of at most width columns, who a session of the snapshot is, every key that it holds, who
 // waits for those, and what one should know before it is signalled. Keys with waiters have lines of their own.
-func Condemned(s *monitor.Snapshot, c monitor.Condemned, signal monitor.Signal, width int) []string {
-	lines := []string{fmt.Sprintf("session %s", c.Binding)}
+func Preview(s *monitor.Snapshot, c monitor.SignalTarget, signal monitor.Signal, width int) []string {
+	lines := []string{fmt.Sprintf("session %s", c.Ref)}
 	lines = append(lines, about(s, c.Session, width)...)
 	lines = append(lines, "")
 	lines = append(lines, losses(s, c, width)...)
@@ -30,8 +30,8 @@ func Condemned(s *monitor.Snapshot, c monitor.Condemned, signal monitor.Signal, 
 		lines = append(lines, Wrap("Other sessions of its process stay: "+strings.Join(pidsOf(c.Siblings), ", ")+".",
 			width, indent)...)
 	}
-	for _, caveat := range c.Caveats(signal) {
-		lines = append(lines, Wrap("* "+Printable(caveat), width, indent)...)
+	for _, warning := range c.Warnings(signal) {
+		lines = append(lines, Wrap("* "+Printable(warning), width, indent)...)
 	}
 	for i, line := range lines {
 		lines[i] = Cut(line, width)
@@ -56,7 +56,7 @@ func about(s *monitor.Snapshot, session monitor.Session, width int) []string {
 }
 
 // losses are the locks that the session holds.
-func losses(s *monitor.Snapshot, c monitor.Condemned, width int) []string {
+func losses(s *monitor.Snapshot, c monitor.SignalTarget, width int) []string {
 	if len(c.Holds) == 0 {
 		return []string{"It holds no advisory lock."}
 	}
@@ -100,7 +100,7 @@ func losses(s *monitor.Snapshot, c monitor.Condemned, width int) []string {
 const mostKeys = 10
 
 // otherLosses are the sessions that wait for other locks of the session.
-func otherLosses(s *monitor.Snapshot, c monitor.Condemned, width int) (lines []string) {
+func otherLosses(s *monitor.Snapshot, c monitor.SignalTarget, width int) (lines []string) {
 	switch n := len(c.OtherWaiters); n {
 	case 0:
 		return nil
@@ -131,7 +131,7 @@ func blockedBy(s *monitor.Snapshot, w monitor.Waiter) string {
 }
 
 // sharedWith says who else holds a lock, which is not free without this session then.
-func sharedWith(c monitor.Condemned, lock monitor.Lock) string {
+func sharedWith(c monitor.SignalTarget, lock monitor.Lock) string {
 	others := slices.DeleteFunc(whoHolds(lock.Holders), func(name string) bool { return name == Who(c.Session) })
 	if len(others) == 0 {
 		return ""
@@ -186,13 +186,13 @@ func pidsOf(sessions []monitor.Session) []string {
 // another holder now or is still held by the session.
 func Outcome(o monitor.Outcome, width int) []string {
 	lines := Wrap(Printable(o.String()), width, indent)
-	for _, fate := range o.Locks {
-		key := Printable(fate.Lock.Label())
+	for _, result := range o.Locks {
+		key := Printable(result.Lock.Label())
 		switch {
-		case fate.Kept:
+		case result.Kept:
 			lines = append(lines, indent+key+" is still held by it")
-		case len(fate.Holders) > 0:
-			before, after := whoHolds(fate.Lock.Holders), whoHolds(fate.Holders)
+		case len(result.Holders) > 0:
+			before, after := whoHolds(result.Lock.Holders), whoHolds(result.Holders)
 			verb := "now"
 			if !slices.ContainsFunc(after, func(name string) bool { return !slices.Contains(before, name) }) {
 				verb = "still"

@@ -7,8 +7,8 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// condemned is the holder of invoice:42, and of a few locks more.
-func condemned(t *testing.T) (*monitor.Snapshot, monitor.Condemned) {
+// target is the holder of invoice:42, and of a few locks more.
+func target(t *testing.T) (*monitor.Snapshot, monitor.SignalTarget) {
 	t.Helper()
 	s := snapshot()
 	holder := s.Locks[2].Holders[0]
@@ -49,13 +49,13 @@ Other sessions of its process stay: 4700.
 `
 
 func TestWhatDiesWithASession(t *testing.T) {
-	s, c := condemned(t)
-	got := "\n" + strings.Join(Condemned(s, c, monitor.SignalTerminate, 80), "\n") + "\n"
+	s, c := target(t)
+	got := "\n" + strings.Join(Preview(s, c, monitor.SignalTerminate, 80), "\n") + "\n"
 	if got != beforeTermination {
 		t.Errorf("got:%s\nwant:%s", got, beforeTermination)
 	}
 	for width := 20; width < 100; width += 7 {
-		for _, line := range Condemned(s, c, monitor.SignalCancel, width) {
+		for _, line := range Preview(s, c, monitor.SignalCancel, width) {
 			if Columns(line) > width {
 				t.Errorf("%d columns, and not %d, has %s", Columns(line), width, line)
 			}
@@ -64,15 +64,15 @@ func TestWhatDiesWithASession(t *testing.T) {
 }
 
 func TestWhatBecameOfIt(t *testing.T) {
-	_, c := condemned(t)
-	o := monitor.Outcome{Signal: monitor.SignalTerminate, Condemned: c, Sent: true, Ended: true}
+	_, c := target(t)
+	o := monitor.Outcome{Signal: monitor.SignalTerminate, Target: c, Sent: true, Ended: true}
 	for i, lock := range c.Holds {
-		fate := monitor.Fate{Lock: lock}
+		result := monitor.LockOutcome{Lock: lock}
 		if i == 0 {
 			waiter := monitor.Holder{Session: lock.Waiters[0].Session}
-			fate.Holders = []monitor.Holder{waiter, waiter, {Session: monitor.Session{GID: "it's"}}}
+			result.Holders = []monitor.Holder{waiter, waiter, {Session: monitor.Session{GID: "it's"}}}
 		}
-		o.Locks = append(o.Locks, fate)
+		o.Locks = append(o.Locks, result)
 	}
 	want := "session 4711 has ended: 5 locks are free, 1 lock passed to the next waiter\n  invoice:42 is now held by 4712, 'it's'"
 	if got := strings.Join(Outcome(o, 80), "\n"); got != want {
@@ -87,11 +87,11 @@ func TestALockThatOthersShareIsNotFreedAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := strings.Join(Condemned(&monitor.Snapshot{Database: "shop"}, c, monitor.SignalTerminate, 80), "\n")
+	before := strings.Join(Preview(&monitor.Snapshot{Database: "shop"}, c, monitor.SignalTerminate, 80), "\n")
 	if !strings.Contains(before, "a, shared with 2") {
 		t.Errorf("before, it says\n%s", before)
 	}
-	o := monitor.Outcome{Condemned: c, Sent: true, Ended: true, Locks: []monitor.Fate{{Lock: lock, Holders: holders[1:]}}}
+	o := monitor.Outcome{Target: c, Sent: true, Ended: true, Locks: []monitor.LockOutcome{{Lock: lock, Holders: holders[1:]}}}
 	if after := strings.Join(Outcome(o, 80), "\n"); !strings.Contains(after, "a is still held by 2") {
 		t.Errorf("afterwards it says\n%s", after)
 	}

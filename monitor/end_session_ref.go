@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// Binding says which session is meant, so that a signal cannot reach another one that has got its process ID since. It
-// is the process ID and the time when the session began. Where the role may not see that time it is the process ID and
-// a fingerprint of the session's user, application and held keys, which is weaker: another session can have the same,
-// and the fingerprint of a session whose locks come and go does not last.
-type Binding struct {
+// SessionRef identifies a session, so that a signal cannot reach a later one with the same process ID. It is the
+// process ID and the time when the session began. If the role may not see that time it is the process ID and a
+// fingerprint of the session's user, application and held keys, which is weaker: another session can have the same, and
+// the fingerprint of a session whose locks come and go does not last.
+type SessionRef struct {
 	// PID is the process ID of the session's backend.
 	PID int32
 	// Since is when the session began; the zero time when that is hidden.
@@ -23,15 +23,15 @@ type Binding struct {
 	Fingerprint string
 }
 
-func bind(c Condemned) Binding {
+func bind(c SignalTarget) SessionRef {
 	if c.Since != nil {
-		return Binding{PID: c.PID, Since: *c.Since}
+		return SessionRef{PID: c.PID, Since: *c.Since}
 	}
-	return Binding{PID: c.PID, Fingerprint: fingerprint(c)}
+	return SessionRef{PID: c.PID, Fingerprint: fingerprint(c)}
 }
 
-// fingerprint is short, since it guards against chance and not against malice.
-func fingerprint(c Condemned) string {
+// fingerprint is short: it guards against chance, not malice.
+func fingerprint(c SignalTarget) string {
 	const size = 8
 	hash := sha256.New()
 	_, _ = fmt.Fprintf(hash, "%q %q", c.User, c.Application) // a hash does not fail
@@ -41,31 +41,31 @@ func fingerprint(c Condemned) string {
 	return hex.EncodeToString(hash.Sum(nil)[:size])
 }
 
-// String writes the binding as [ParseBinding] reads it: "4711@2026-11-20T20:47:59.123456Z", where the time is that of
-// "session_since" in a snapshot's JSON, or "4711#1f3a9c42d07e55aa".
-func (b Binding) String() string {
+// String writes the reference as [ParseSessionRef] reads it: "4711@2026-11-20T20:47:59.123456Z", where the time is that
+// of "session_since" in a snapshot's JSON, or "4711#1f3a9c42d07e55aa".
+func (b SessionRef) String() string {
 	if b.Since.IsZero() {
 		return fmt.Sprintf("%d#%s", b.PID, b.Fingerprint)
 	}
 	return fmt.Sprintf("%d@%s", b.PID, b.Since.UTC().Format(time.RFC3339Nano))
 }
 
-// Equal reports whether both mean the same session.
-func (b Binding) Equal(other Binding) bool {
+// Equal reports whether both identify the same session.
+func (b SessionRef) Equal(other SessionRef) bool {
 	return b.PID == other.PID && b.Since.Equal(other.Since) && b.Fingerprint == other.Fingerprint
 }
 
-// ParseBinding reads what String has written. The time may be in any zone, as RFC 3339 writes it.
-func ParseBinding(text string) (Binding, error) {
-	b, err := parseBinding(text)
+// ParseSessionRef parses the text of String. The time may be in any zone of RFC 3339.
+func ParseSessionRef(text string) (SessionRef, error) {
+	b, err := parseSessionRef(text)
 	if err != nil {
-		return Binding{}, fmt.Errorf("monitor: cannot read the session %q: %w "+
+		return SessionRef{}, fmt.Errorf("monitor: cannot read the session %q: %w "+
 			"(want PID@SESSION_SINCE, such as 4711@2026-11-20T20:47:59.123456Z, or PID#FINGERPRINT)", text, err)
 	}
 	return b, nil
 }
 
-func parseBinding(text string) (b Binding, err error) {
+func parseSessionRef(text string) (b SessionRef, err error) {
 	end := strings.IndexAny(text, "@#")
 	if end < 0 {
 		return b, errors.New("there is neither a time nor a fingerprint")
