@@ -21,7 +21,7 @@ type leased struct {
 
 func (b *leased) Deadline() driver.Instant { return driver.Instant(b.until.Load()) }
 
-func (*leased) Start(driver.Config) error                    { return nil }
+func (*leased) Start(driver.Config) error                 { return nil }
 func (*leased) Ping(context.Context) error                { return nil }
 func (*leased) Check(context.Context, driver.Grant) error { return nil }
 func (*leased) Holders(context.Context, driver.Key) ([]driver.Holder, error) {

@@ -137,7 +137,7 @@ type deafGrant struct {
 
 func (g deafGrant) Deadline() driver.Instant { return g.deadline }
 
-func (*deaf) Start(driver.Config) error     { return nil }
+func (*deaf) Start(driver.Config) error  { return nil }
 func (*deaf) Ping(context.Context) error { return nil }
 
 func (d *deaf) Acquire(_ context.Context, r driver.Request) (driver.Grant, error) {
