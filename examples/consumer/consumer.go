@@ -1,0 +1,44 @@
+// Package consumer handles the messages of a queue once, with Watermill (https://watermill.io) and package once: what the
+// handler writes and the record that it did commit together, so a message that is delivered again changes nothing.
+package consumer
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/pglock/once"
+)
+
+// DB begins transactions, as a pool does.
+type DB interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
+}
+
+// Once returns a handler that calls handle once for each UUID of a message, in a transaction that must not be committed
+// by handle. scope names the consumer: each consumer of a topic handles a message once.
+//
+// A message is acknowledged only after the commit. One that comes again while it is being handled, by this consumer or
+// another process, waits for that; Watermill delivers it again when the wait ends with the subscriber's context.
+func Once(db DB, scope string, handle func(ctx context.Context, tx pgx.Tx, msg *message.Message) error) message.NoPublishHandlerFunc {
+	return func(msg *message.Message) error {
+		ctx := msg.Context()
+		err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+			if err := once.Tx(ctx, tx, scope, msg.UUID, once.Fingerprint(msg.Payload)); err != nil {
+				return err
+			}
+			return handle(ctx, tx, msg)
+		})
+		switch {
+		case errors.Is(err, once.ErrDone):
+			return nil
+		case errors.Is(err, once.ErrMismatch): // to deliver it again would not help
+			slog.ErrorContext(ctx, "two messages have one ID", "scope", scope, "id", msg.UUID, "error", err)
+			return nil
+		}
+		return err
+	}
+}
