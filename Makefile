@@ -43,6 +43,12 @@ test: prepare ## Run the whole suite on real servers, with the race detector
 test-containers: ## Run the suite on a container of $PGLOCK_TEST_POSTGRES_IMAGE
 	@cd internal/containers && go run . -- $(MAKE) -C $(CURDIR) test
 
+.PHONY: test-browser
+test-browser: ## Show the page of pglock monitor --http in a headless Chromium, and take pictures in .tmp/pictures
+	@mkdir -p .tmp/pictures
+	@PGLOCK_TEST_BROWSER="$${PGLOCK_TEST_BROWSER:-$$(command -v chromium || command -v chromium-browser || command -v google-chrome)}" \
+		PGLOCK_TEST_PICTURES=$(CURDIR)/.tmp/pictures go test -count=1 -run=Browser -v ./cmd/pglock/internal/web
+
 .PHONY: faults
 faults: prepare ## Run the whole fault campaign, which takes minutes; with SCALE=0.1 a tenth of it
 	@cd internal/faults && go test -count=1 -timeout=2h -run=TestFaults -v . -args -scale=$(or $(SCALE),1)

@@ -50,6 +50,10 @@ report"; if it has no terminal, and no --output, it does nothing else. Files
 have the mode 0600; a full one gets its time as a suffix and another is begun.
 Statements are recorded only with --record-queries: they can contain data.
 
+With --http ADDRESS it serves a page with the tree, the journal and a timeline,
+to those who open the URL that it prints; it is read-only. Beyond loopback it
+needs TLS, or --insecure-http.
+
 With --events it prints one line for each event of contended keys: acquired,
 passed on, released, wait began and ended, deadlock, session ended; with -o
 ndjson as JSON. Events are computed from one snapshot to the next, so what
@@ -81,6 +85,7 @@ type watch struct {
 	schema   bool
 	events   bool
 	record   recordFlags
+	http     httpFlags
 }
 
 func newMonitor() *cobra.Command {
@@ -102,6 +107,7 @@ func newMonitor() *cobra.Command {
 	m.names.addTo(cmd)
 	m.check.addTo(cmd)
 	m.record.addTo(cmd)
+	m.http.addTo(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&m.once, "once", false, "show one snapshot and exit")
 	flags.Var(&m.interval, "interval", "take a snapshot every `duration`")
@@ -134,7 +140,7 @@ func (m *watch) command(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	m.options = append(m.options, monitor.WithTrustedOwner(db.trusted...), monitor.ReuseCopy())
-	if err := m.record.check(cmd, m.once); err != nil {
+	if err := errors.Join(m.record.check(cmd, m.once), m.http.check(cmd, m.once)); err != nil {
 		return err
 	}
 	if m.output != formatTable {
@@ -160,11 +166,16 @@ func (m *watch) command(cmd *cobra.Command, _ []string) error {
 // observe shows what there is from now on, and records it if that is wanted.
 func (m *watch) observe(ctx context.Context, cmd *cobra.Command, db database, pool *pgxpool.Pool, filter view.Filter) error {
 	o := newObserver(pool, m.options)
-	var err error
-	if o.keeper, err = m.record.begin(db.target, time.Duration(m.interval)); err != nil {
+	past, err := m.http.past(m.record.path)
+	if err != nil {
+		return err
+	}
+	if o.keeper, err = m.record.begin(db.target, time.Duration(m.interval), past); err != nil {
 		return err
 	}
 	switch {
+	case m.http.address != "":
+		err = m.serve(ctx, db, o, past)
 	case m.fillsScreen():
 		err = m.fillScreen(ctx, db, o, filter)
 	case m.record.path != "" && !cmd.Flags().Changed("output") && !m.events:

@@ -22,6 +22,8 @@ type observer struct {
 	journal *journal.Journal
 	events  []journal.Event // the latest mostEvents
 	keeper  *keeper         // of a recording; nil without one
+	latest  *monitor.Snapshot
+	lost    error // why there has been none since
 }
 
 // mostEvents is how many events the view keeps.
@@ -46,6 +48,7 @@ func (o *observer) note(ctx context.Context, s *monitor.Snapshot, err error) (*m
 		if ctx.Err() == nil {
 			o.journal.Missed(err)
 			o.keeper.missed(err)
+			o.lost = err
 		}
 		return nil, nil, err
 	}
@@ -54,6 +57,7 @@ func (o *observer) note(ctx context.Context, s *monitor.Snapshot, err error) (*m
 		ended = nil // the snapshot is good; that sessions have ended is then not among the events
 	}
 	o.keeper.keep(s, ended)
+	o.latest, o.lost = s, nil
 	events := o.journal.See(s, ended...)
 	o.events = append(o.events, events...)
 	o.events = slices.Clone(o.events[max(0, len(o.events)-mostEvents):])

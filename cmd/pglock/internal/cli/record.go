@@ -61,10 +61,11 @@ type keeper struct {
 	lost    bool              // there has been an outage since the last snapshot
 }
 
-// begin begins a recording, if one is wanted.
-func (r *recordFlags) begin(target string, interval time.Duration) (*keeper, error) {
+// begin begins a recording, in a file if that is wanted, and in memory if there is a past to add to.
+func (r *recordFlags) begin(target string, interval time.Duration, past *recording.Past) (*keeper, error) {
+	k := &keeper{encoder: r.encoder(), past: past}
 	if r.path == "" {
-		return nil, nil
+		return k, nil
 	}
 	writer, err := recording.NewWriter(r.path, recording.WriterOptions{
 		About: recording.About{Program: "pglock " + moduleVersion(), Target: target, Queries: r.queries,
@@ -74,7 +75,8 @@ func (r *recordFlags) begin(target string, interval time.Duration) (*keeper, err
 	if err != nil {
 		return nil, &exit{codeOther, err}
 	}
-	return &keeper{encoder: r.encoder(), writer: writer}, nil
+	k.writer = writer
+	return k, nil
 }
 
 func (r *recordFlags) encoder() *recording.Encoder {
@@ -89,7 +91,7 @@ const mostPast = 64 << 20
 
 // keep records a snapshot. What fails is reported once, and tried again with the next one.
 func (k *keeper) keep(s *monitor.Snapshot, ended []int32) {
-	if k == nil {
+	if k == nil || k.writer == nil && k.past == nil {
 		return
 	}
 	k.mu.Lock()

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/web"
+	"github.com/pglock-toolkit/pglock/monitor/recording"
+)
+
+// httpFlags are the flags of the page.
+type httpFlags struct {
+	address   string
+	cert, key string
+	insecure  bool
+	hosts     []string
+	clients   int
+}
+
+func (h *httpFlags) addTo(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&h.address, "http", "", "serve a read-only page on this `ADDRESS`, such as 127.0.0.1:8080")
+	flags.StringVar(&h.cert, "http-cert", "", "the certificate of the page, a `FILE` in PEM")
+	flags.StringVar(&h.key, "http-key", "", "the key of the certificate, a `FILE` in PEM")
+	flags.StringArrayVar(&h.hosts, "http-host", nil, "a `NAME` that the page is opened by, besides addresses")
+	flags.IntVar(&h.clients, "http-clients", 20, "serve `N` browsers at once")
+	flags.BoolVar(&h.insecure, "insecure-http", false, "serve the page beyond loopback without TLS")
+	complete(cmd, "http")
+	complete(cmd, "http-host")
+}
+
+func (h *httpFlags) check(cmd *cobra.Command, once bool) error {
+	if !cmd.Flags().Changed("http") {
+		return nil
+	}
+	switch _, _, err := net.SplitHostPort(h.address); {
+	case err != nil:
+		return misuse(cmd, "--http: want HOST:PORT, such as 127.0.0.1:8080")
+	case once:
+		return misuse(cmd, "--http contradicts --once")
+	case cmd.Flags().Changed("output") || cmd.Flags().Changed("events"):
+		return misuse(cmd, "--http contradicts --output and --events")
+	case (h.cert == "") != (h.key == ""):
+		return misuse(cmd, "--http-cert and --http-key belong together")
+	case h.cert == "" && !h.insecure && !web.Loopback(h.address):
+		return misuse(cmd, "--http: %w", web.ErrInsecure)
+	case h.clients < 1:
+		return misuse(cmd, "--http-clients must be more than 0")
+	}
+	return nil
+}
+
+// past is what the page can show of before; nil without a page.
+func (h *httpFlags) past(recorded string) (*recording.Past, error) {
+	if h.address == "" {
+		return nil, nil
+	}
+	if recorded == "" {
+		return recording.NewPast(), nil
+	}
+	if _, err := os.Stat(recorded); err != nil {
+		return recording.NewPast(), nil // there is nothing of before
+	}
+	return openRecording(recorded)
+}
+
+// serve watches, and serves the page until ctx ends.
+func (m *watch) serve(ctx context.Context, db database, o *observer, past *recording.Past) error {
+	defer func() { _ = past.Close() }() // it was only read
+	listener, err := net.Listen("tcp", m.http.address)
+	if err != nil {
+		return &exit{codeOther, fmt.Errorf("serve the page: %w", err)}
+	}
+	scheme := "http"
+	if m.http.cert != "" {
+		pair, err := tls.LoadX509KeyPair(m.http.cert, m.http.key)
+		if err != nil {
+			return &exit{codeOther, errors.Join(fmt.Errorf("serve the page: %w", err), listener.Close())}
+		}
+		scheme = "https"
+		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
+	}
+	token := web.NewToken()
+	handler := web.New(web.Options{Token: token, Target: db.target, Live: o.live, Past: past, Hosts: m.http.hosts,
+		Secure: scheme == "https", Clients: m.http.clients})
+	address := &url.URL{Scheme: scheme, Host: listener.Addr().String(), Path: "/", RawQuery: "token=" + token}
+	say(os.Stderr, "%s: open %s", db.target, address)
+	ctx, cancel := context.WithCancel(ctx)
+	served := make(chan error, 1)
+	go func() {
+		defer cancel()
+		served <- web.Serve(ctx, listener, handler, m.http.clients)
+	}()
+	err = m.follow(ctx, db, o, view.Filter{}, newAppender(db, nil))
+	cancel()
+	return errors.Join(err, <-served)
+}
+
+// live is what the page shows of now.
+func (o *observer) live() web.Live {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return web.Live{Snapshot: o.latest, Events: o.events, Lost: o.lost}
+}

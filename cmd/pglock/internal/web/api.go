@@ -1,0 +1,189 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/monitor/journal"
+	"github.com/pglock-toolkit/pglock/monitor/recording"
+)
+
+// longestKey bounds what a link can ask for.
+const longestKey = 1000
+
+// cache keeps the answers about the latest snapshot.
+type cache struct {
+	mu      sync.Mutex
+	tag     string
+	answers map[string][]byte
+}
+
+// serveNow answers with the latest snapshot, or that there is none since the last answer.
+func (s *server) serveNow(w http.ResponseWriter, r *http.Request) {
+	only := r.URL.Query().Get("key")
+	if len(only) > longestKey {
+		http.Error(w, "the key is too long", http.StatusBadRequest)
+		return
+	}
+	tag, text, err := s.latest(only)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("ETag", tag)
+	if r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	writeJSON(w, text)
+}
+
+func (s *server) latest(only string) (tag string, text []byte, err error) {
+	live := s.Live()
+	tag = `"none"`
+	if live.Snapshot != nil {
+		tag = fmt.Sprintf(`"%d-%t"`, live.Snapshot.TakenAt.UnixMicro(), live.Lost != nil)
+	}
+	s.now.mu.Lock()
+	defer s.now.mu.Unlock()
+	if s.now.tag != tag || len(s.now.answers) > s.Clients {
+		s.now.tag, s.now.answers = tag, map[string][]byte{}
+	}
+	if text, ok := s.now.answers[only]; ok {
+		return tag, text, nil
+	}
+	if text, err = json.Marshal(newState(live, s.Target, only)); err != nil {
+		return tag, nil, err
+	}
+	s.now.answers[only] = text
+	return tag, text, nil
+}
+
+func writeJSON(w http.ResponseWriter, text []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(text) // the reader has gone
+}
+
+// history answers what was at a moment, one question after the other: reading a recording takes time.
+type history struct {
+	past *recording.Past
+
+	mu   sync.Mutex
+	at   time.Time
+	live Live
+}
+
+// before is from how long before a moment on events are shown.
+const before = time.Minute
+
+func (h *history) moment(at time.Time) (Live, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.at.Equal(at) && h.live.Snapshot != nil {
+		return h.live, nil
+	}
+	var live Live
+	j := journal.New()
+	for frame, err := range h.past.Play(at.Add(-before)) {
+		switch {
+		case err != nil:
+			return live, err
+		case frame.Outage != nil:
+			j.Missed(errors.New(frame.Outage.Reason))
+		case frame.Snapshot == nil:
+		case live.Snapshot != nil && frame.Snapshot.TakenAt.After(at):
+			h.at, h.live = at, live
+			return live, nil
+		default:
+			live.Events = append(live.Events, j.See(frame.Snapshot, frame.Ended...)...)
+			live.Snapshot = frame.Snapshot
+		}
+	}
+	if live.Snapshot == nil {
+		return live, errors.New("nothing is recorded")
+	}
+	h.at, h.live = at, live
+	return live, nil
+}
+
+// serveAt answers what was at a moment of the recorded past.
+func (s *server) serveAt(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	at, err := time.Parse(time.RFC3339Nano, query.Get("at"))
+	first, last, ok := s.Past.Bounds()
+	switch {
+	case err != nil || len(query.Get("key")) > longestKey:
+		http.Error(w, "want at=2026-11-22T01:14:00Z, and a key that is not too long", http.StatusBadRequest)
+		return
+	case !ok || at.Before(first.Add(-time.Second)) || at.After(last.Add(time.Second)):
+		http.Error(w, "nothing is recorded of that time", http.StatusNotFound)
+		return
+	}
+	live, err := s.then.moment(at)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	text, err := json.Marshal(newState(live, s.Target, query.Get("key")))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	writeJSON(w, text)
+}
+
+// mostBars is how many bars a timeline has.
+const mostBars = 400
+
+type timeline struct {
+	First time.Time `json:"first"`
+	Last  time.Time `json:"last"`
+	Bars  []bar     `json:"bars"`
+}
+
+// bar is the worst of a part of the time.
+type bar struct {
+	Waiters   int     `json:"waiters"`
+	Longest   float64 `json:"longest_seconds"`
+	Deadlocks int     `json:"deadlocks"`
+	Seen      bool    `json:"seen"` // there was a snapshot
+}
+
+// serveTimeline answers how many waited over the recorded past.
+func (s *server) serveTimeline(w http.ResponseWriter, r *http.Request) {
+	n := 200
+	if text := r.URL.Query().Get("n"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil || n < 1 || n > mostBars {
+			http.Error(w, fmt.Sprintf("want n between 1 and %d", mostBars), http.StatusBadRequest)
+			return
+		}
+	}
+	first, last, _ := s.Past.Bounds()
+	text, err := json.Marshal(timelineOf(first, last, slices.Collect(s.Past.Timeline(first, last)), n))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	writeJSON(w, text)
+}
+
+// timelineOf has no more bars than there are snapshots.
+func timelineOf(first, last time.Time, infos []recording.Info, n int) timeline {
+	n = max(1, min(n, len(infos)))
+	t := timeline{first, last, make([]bar, n)}
+	width := max(last.Sub(first)/time.Duration(n), 1)
+	for _, info := range infos {
+		b := &t.Bars[min(n-1, max(0, int(info.At.Sub(first)/width)))]
+		b.Seen = true
+		b.Waiters, b.Deadlocks = max(b.Waiters, info.Waiters), max(b.Deadlocks, info.Deadlocks)
+		b.Longest = max(b.Longest, info.Longest.Seconds())
+	}
+	return t
+}

@@ -1,0 +1,279 @@
+// Package web serves the read-only page of pglock monitor --http: who holds which lock and who waits, what happened, and a
+// timeline of the recorded past.
+//
+// The page and its data are for those who have the token, which is exchanged for a cookie. All requests are GET, none
+// changes anything on the server, and no session can be ended from here. Texts from the database are sent as JSON and
+// inserted as text.
+package web
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"embed"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/monitor/journal"
+	"github.com/pglock-toolkit/pglock/monitor/recording"
+)
+
+//go:embed page
+var page embed.FS
+
+// Live is the state of the watch.
+type Live struct {
+	Snapshot *monitor.Snapshot // nil before the first
+	Events   []journal.Event   // the latest last
+	Lost     error             // why there has been no snapshot since
+}
+
+// Options says what is served, and to whom.
+type Options struct {
+	// Token lets people in.
+	Token string
+	// Target shows people which server it is, without the password.
+	Target string
+	// Live returns what there is now, and Past finds what there was.
+	Live func() Live
+	Past *recording.Past
+	// Hosts are names, without a port, that the page may be asked for besides loopback names and addresses.
+	Hosts []string
+	// Secure says that TLS is in use.
+	Secure bool
+	// Clients is how many browsers and connections there may be at once.
+	Clients int
+}
+
+// server answers requests.
+type server struct {
+	Options
+	mux *http.ServeMux
+
+	mu       sync.Mutex
+	sessions []string // hashes of cookies, the oldest first
+
+	now  cache
+	then history
+}
+
+// New returns the handler of the page.
+func New(o Options) http.Handler {
+	s := &server{Options: o, mux: http.NewServeMux(), then: history{past: o.Past}}
+	s.mux.HandleFunc("/{$}", s.file("page/index.html", "text/html; charset=utf-8"))
+	s.mux.HandleFunc("/app.js", s.file("page/app.js", "text/javascript; charset=utf-8"))
+	s.mux.HandleFunc("/style.css", s.file("page/style.css", "text/css; charset=utf-8"))
+	s.mux.HandleFunc("/api/now", s.serveNow)
+	s.mux.HandleFunc("/api/at", s.serveAt)
+	s.mux.HandleFunc("/api/timeline", s.serveTimeline)
+	return s
+}
+
+// NewToken returns a token that cannot be guessed.
+func NewToken() string { return rand.Text() }
+
+// Serve serves until ctx ends. Readers that take more than a quarter of a minute for an answer are dropped.
+func Serve(ctx context.Context, listener net.Listener, handler http.Handler, clients int) error {
+	srv := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: 15 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(limit(listener, clients)) }()
+	select {
+	case err := <-done:
+		return fmt.Errorf("serve the page: %w", err)
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if err := srv.Shutdown(ctx); err != nil {
+		_ = srv.Close() // some connection is slow
+	}
+	<-done
+	return nil
+}
+
+var headers = map[string]string{
+	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+	"X-Content-Type-Options":       "nosniff",
+	"X-Frame-Options":              "DENY",
+	"Referrer-Policy":              "no-referrer",
+	"Cross-Origin-Opener-Policy":   "same-origin",
+	"Cross-Origin-Resource-Policy": "same-origin",
+	"Cache-Control":                "no-store",
+}
+
+// ServeHTTP lets in who may see the page.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for name, value := range headers {
+		w.Header().Set(name, value)
+	}
+	switch {
+	case r.Method != http.MethodGet:
+		w.Header().Set("Allow", http.MethodGet)
+		http.Error(w, "only GET", http.StatusMethodNotAllowed)
+	case !s.hostAllowed(r):
+		http.Error(w, "this host name is not served here (--http-host adds one)", http.StatusMisdirectedRequest)
+	case !sameSite(r):
+		s.bounce(w, r)
+	case r.URL.Path == "/" && r.URL.Query().Has("token"):
+		s.exchange(w, r)
+	case !s.known(r):
+		http.Error(w, "open the URL that pglock monitor has printed", http.StatusUnauthorized)
+	default:
+		s.mux.ServeHTTP(w, r)
+	}
+}
+
+// hostAllowed keeps out pages of others whose name leads here (DNS rebinding): such a name is neither an address nor known.
+func (s *server) hostAllowed(r *http.Request) bool {
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.Trim(host, "[]")
+	if address, err := netip.ParseAddr(host); err == nil {
+		local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr) // always there in a server
+		return address.IsLoopback() || local != nil && sameAddress(local, address)
+	}
+	return strings.EqualFold(host, "localhost") || slices.ContainsFunc(s.Hosts, func(name string) bool {
+		return strings.EqualFold(name, host)
+	})
+}
+
+func sameAddress(local net.Addr, address netip.Addr) bool {
+	own, err := netip.ParseAddrPort(local.String())
+	return err == nil && own.Addr().Unmap() == address.Unmap()
+}
+
+// sameSite refuses what other sites ask for. A browser that says nothing is old, or none.
+func sameSite(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return site == "" || site == "none" || site == "same-origin"
+}
+
+// bounce answers a link from another site with a page without data that loads itself again: then the page asks, and not the
+// other site, and the cookie comes along. Anything else of another site is refused.
+func (s *server) bounce(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/" || r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document" {
+		http.Error(w, "not for other sites", http.StatusForbidden)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write([]byte("<!doctype html><title>pglock</title><meta http-equiv=refresh content=0>")) // the reader has gone
+}
+
+// exchange gives a cookie for the token, and leads to the page without it.
+func (s *server) exchange(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	if !same(query.Get("token"), s.Token) {
+		http.Error(w, "the token is wrong: open the URL that pglock monitor has printed", http.StatusUnauthorized)
+		return
+	}
+	value := rand.Text()
+	s.mu.Lock()
+	s.sessions = append(s.sessions, hash(value))
+	s.sessions = s.sessions[max(0, len(s.sessions)-s.Clients):]
+	s.mu.Unlock()
+	http.SetCookie(w, &http.Cookie{Name: s.cookie(), Value: value, Path: "/", HttpOnly: true, Secure: s.Secure,
+		SameSite: http.SameSiteStrictMode})
+	query.Del("token")
+	http.Redirect(w, r, (&url.URL{Path: "/", RawQuery: query.Encode()}).String(), http.StatusSeeOther)
+}
+
+// cookie is its name; browsers keep one with the prefix only for this very host.
+func (s *server) cookie() string {
+	if s.Secure {
+		return "__Host-pglock"
+	}
+	return "pglock"
+}
+
+func (s *server) known(r *http.Request) bool {
+	cookie, err := r.Cookie(s.cookie())
+	if err != nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.sessions, hash(cookie.Value))
+}
+
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return string(sum[:])
+}
+
+// same compares without revealing by its time how much is right.
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(hash(a)), []byte(hash(b))) == 1 }
+
+func (s *server) file(name, kind string) http.HandlerFunc {
+	text, err := page.ReadFile(name)
+	if err != nil {
+		panic(err) // it is part of the program
+	}
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind)
+		_, _ = w.Write(text) // the reader has gone
+	}
+}
+
+// limited accepts a number of connections at once, and closes those beyond it.
+type limited struct {
+	net.Listener
+	room chan struct{}
+}
+
+func limit(l net.Listener, n int) net.Listener { return &limited{l, make(chan struct{}, 4*n)} }
+
+func (l *limited) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case l.room <- struct{}{}:
+			return &counted{Conn: conn, leave: sync.OnceFunc(func() { <-l.room })}, nil
+		default:
+			_ = conn.Close() // there is nothing to say
+		}
+	}
+}
+
+type counted struct {
+	net.Conn
+	leave func()
+}
+
+func (c *counted) Close() error {
+	c.leave()
+	return c.Conn.Close()
+}
+
+// ErrInsecure refuses to serve the page beyond loopback without TLS.
+var ErrInsecure = errors.New("beyond loopback the page needs TLS (--http-cert and --http-key), or --insecure-http if " +
+	"something before it has that")
+
+// Loopback reports whether only this machine reaches an address to listen on.
+func Loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}

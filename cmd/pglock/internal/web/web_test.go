@@ -1,0 +1,294 @@
+package web
+
+import (
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/monitor/journal"
+	"github.com/pglock-toolkit/pglock/monitor/recording"
+)
+
+const hostile = "<img src=x onerror=alert(1)>\x1b[31m</script>"
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// snapshot has a chain 1 ← 2 ← 3 over two keys, and a key with a hostile name.
+func snapshot(at time.Time) *monitor.Snapshot {
+	session := func(pid int32, name string) monitor.Session {
+		since := noon.Add(-time.Hour)
+		return monitor.Session{PID: pid, Application: name, User: "app", Database: "shop", State: "active", Since: &since}
+	}
+	since := at.Add(-time.Minute)
+	lock := func(number int64, key string, holder, waiter monitor.Session) monitor.Lock {
+		return monitor.Lock{Key: key, Names: []string{key}, Objsubid: 1, Number: number, Database: "shop",
+			Holders: []monitor.Holder{{Mode: monitor.Exclusive, Session: holder}},
+			Waiters: []monitor.Waiter{{Mode: monitor.Exclusive, WaitingSince: &since, Session: waiter,
+				BlockedBy: []monitor.Blocker{{PID: holder.PID, Kind: monitor.Hard}}}}}
+	}
+	return &monitor.Snapshot{TakenAt: at, Database: "shop", Cycles: []monitor.Cycle{}, Locks: []monitor.Lock{
+		lock(1, "invoice:1", session(1, "root"), session(2, hostile)),
+		lock(2, hostile, session(2, hostile), session(3, "leaf")),
+	}}
+}
+
+// served is a page of a past of two minutes.
+type served struct {
+	*httptest.Server
+	t      testing.TB
+	client *http.Client
+	token  string
+}
+
+func serve(t testing.TB, change func(*Options)) *served {
+	t.Helper()
+	j, e, past := journal.New(), recording.NewEncoder(), recording.NewPast()
+	var events []journal.Event
+	var last *monitor.Snapshot
+	for i := range 120 {
+		last = snapshot(noon.Add(time.Duration(i) * time.Second))
+		if i < 60 {
+			last.Locks = last.Locks[:1]
+		}
+		events = append(events, j.See(last)...)
+		encoded, err := e.Snapshot(last, nil)
+		check(t, err)
+		past.Add(encoded, 1<<20)
+	}
+	o := Options{Token: "t0ken", Target: "app@db", Past: past, Clients: 3,
+		Live: func() Live { return Live{Snapshot: last, Events: events} }}
+	if change != nil {
+		change(&o)
+	}
+	jar, err := cookiejar.New(nil)
+	check(t, err)
+	s := &served{Server: httptest.NewServer(New(o)), t: t, client: &http.Client{Jar: jar}, token: o.Token}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// get asks for a path, with headers as names and values in turn.
+func (s *served) get(path string, headers ...string) (*http.Response, string) {
+	s.t.Helper()
+	return s.do(http.MethodGet, path, headers...)
+}
+
+func (s *served) do(method, path string, headers ...string) (*http.Response, string) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.URL+path, nil)
+	check(s.t, err)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
+	}
+	answer, err := s.client.Do(r)
+	check(s.t, err)
+	text, err := io.ReadAll(answer.Body)
+	check(s.t, err)
+	check(s.t, answer.Body.Close())
+	return answer, string(text)
+}
+
+func (s *served) want(status int, path string, headers ...string) string {
+	s.t.Helper()
+	answer, text := s.get(path, headers...)
+	if answer.StatusCode != status {
+		s.t.Errorf("GET %s %q: %d, want %d: %s", path, headers, answer.StatusCode, status, text)
+	}
+	for name, value := range headerWants {
+		if !strings.Contains(answer.Header.Get(name), value) {
+			s.t.Errorf("GET %s: %s is %q", path, name, answer.Header.Get(name))
+		}
+	}
+	if answer.Header.Get("Access-Control-Allow-Origin") != "" {
+		s.t.Errorf("GET %s: it has CORS headers", path)
+	}
+	return text
+}
+
+var headerWants = map[string]string{"Content-Security-Policy": "frame-ancestors 'none'", "X-Content-Type-Options": "nosniff",
+	"Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
+
+func (s *served) enter() *served {
+	s.t.Helper()
+	s.want(http.StatusOK, "/?token=t0ken")
+	return s
+}
+
+var paths = []string{"/", "/app.js", "/style.css", "/api/now", "/api/at?at=2026-01-02T12:01:00Z", "/api/timeline"}
+
+func TestPageIsForThoseWithTheToken(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	for _, path := range append(paths, "/?token=wrong", "/?token=", "/api/now?token=t0ken") {
+		s.want(http.StatusUnauthorized, path)
+	}
+	s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	answer, _ := s.get("/?token=t0ken&at=2026-01-02T12:01:00Z&key=a%26b")
+	cookie := answer.Cookies()[0]
+	if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Value == "t0ken" || cookie.Secure {
+		t.Errorf("the cookie is %v", cookie)
+	}
+	to, err := url.Parse(answer.Header.Get("Location"))
+	check(t, err)
+	if answer.StatusCode != http.StatusSeeOther || to.Query().Has("token") || to.Query().Get("key") != "a&b" || to.Host != "" {
+		t.Errorf("%d to %s", answer.StatusCode, to)
+	}
+	for _, path := range paths {
+		s.want(http.StatusOK, path)
+	}
+	s.want(http.StatusNotFound, "/api/terminate")
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodHead} {
+		if answer, _ := s.do(method, "/api/now"); answer.StatusCode != http.StatusMethodNotAllowed {
+			t.Errorf("%s: %d", method, answer.StatusCode)
+		}
+	}
+	secure := serve(t, func(o *Options) { o.Secure = true })
+	secure.client.CheckRedirect = s.client.CheckRedirect
+	answer, _ = secure.get("/?token=t0ken")
+	if cookie := answer.Cookies()[0]; !cookie.Secure || !strings.HasPrefix(cookie.Name, "__Host-") {
+		t.Errorf("with TLS the cookie is %v", cookie)
+	}
+}
+
+func TestPageForgetsTheOldestBrowser(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil).enter()
+	first := s.client
+	for range 3 {
+		jar, err := cookiejar.New(nil)
+		check(t, err)
+		s.client = &http.Client{Jar: jar}
+		s.enter()
+	}
+	s.want(http.StatusOK, "/api/now")
+	s.client = first
+	s.want(http.StatusUnauthorized, "/api/now")
+}
+
+func TestPageIsNotForOtherSitesAndNames(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(o *Options) { o.Hosts = []string{"locks.example"} }).enter()
+	for _, path := range append(paths, "/?token=t0ken") {
+		s.want(http.StatusMisdirectedRequest, path, "Host", "evil.example")
+		s.want(http.StatusMisdirectedRequest, path, "Host", "192.0.2.1:80")
+		for _, site := range []string{"cross-site", "same-site", "nonsense"} {
+			s.want(http.StatusForbidden, path, "Sec-Fetch-Site", site)
+		}
+	}
+	s.want(http.StatusOK, "/api/now", "Sec-Fetch-Site", "same-origin")
+	s.want(http.StatusOK, "/", "Sec-Fetch-Site", "none")
+	s.want(http.StatusUnauthorized, "/api/now", "Host", "locks.example") // the name is served; the cookie is another's
+	// A link on another site leads to a page that loads itself, and has no data.
+	text := s.want(http.StatusOK, "/?token=t0ken", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate",
+		"Sec-Fetch-Dest", "document")
+	if strings.Contains(text, "t0ken") || !strings.Contains(text, "refresh") {
+		t.Errorf("it says %q", text)
+	}
+	s.want(http.StatusForbidden, "/", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe")
+}
+
+func TestPageShowsNowAndThen(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil).enter()
+	get := func(path string) (st state) {
+		t.Helper()
+		answer, text := s.get(path)
+		if answer.Header.Get("Content-Type") != "application/json" || strings.Contains(text, "<img") {
+			t.Errorf("%s: %s: %s", path, answer.Header.Get("Content-Type"), text)
+		}
+		check(t, json.Unmarshal([]byte(text), &st))
+		return st
+	}
+	now := get("/api/now")
+	if now.Waiters != 2 || len(now.Keys) != 2 || len(now.Tree) != 1 || now.Tree[0].PID != 1 ||
+		now.Tree[0].Blocks[0].Blocks[0].PID != 3 || now.Tree[0].SeenSince == nil || len(now.Events) == 0 {
+		t.Errorf("now: %+v", now)
+	}
+	if then := get("/api/at?at=2026-01-02T12:00:30.5Z"); then.Waiters != 1 || !then.At.Equal(noon.Add(30*time.Second)) {
+		t.Errorf("half a minute after noon: %+v", then)
+	}
+	if one := get("/api/now?key=invoice:1"); one.Locks != 1 || one.Keys[0].Key != "invoice:1" {
+		t.Errorf("one key: %+v", one)
+	}
+	answer, _ := s.get("/api/now")
+	s.want(http.StatusNotModified, "/api/now", "If-None-Match", answer.Header.Get("ETag"))
+	var line timeline
+	check(t, json.Unmarshal([]byte(s.want(http.StatusOK, "/api/timeline?n=10")), &line))
+	if len(line.Bars) != 10 || line.Bars[0].Waiters != 1 || line.Bars[9].Waiters != 2 || !line.First.Equal(noon) {
+		t.Errorf("timeline: %+v", line)
+	}
+	for path, status := range map[string]int{
+		"/api/at": 400, "/api/at?at=now": 400, "/api/at?at=1999-01-01T00:00:00Z": 404, "/api/at?at=9999-01-01T00:00:00Z": 404,
+		"/api/timeline?n=0": 400, "/api/timeline?n=100000": 400, "/api/now?key=" + strings.Repeat("x", 2000): 400,
+	} {
+		s.want(status, path)
+	}
+}
+
+func TestPageTreeOfADeadlockHasARoot(t *testing.T) {
+	t.Parallel()
+	s := snapshot(noon)
+	s.Locks[0].Waiters[0].BlockedBy[0].PID = 3
+	s.Locks[0].Waiters[0].PID = 2
+	s.Locks[1].Waiters[0].BlockedBy[0].PID = 2
+	s.Cycles = []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 2}, {PID: 3}}}}
+	roots := newState(Live{Snapshot: s}, "", "").Tree
+	if len(roots) != 1 || roots[0].PID != 2 || !roots[0].Deadlock || len(roots[0].Blocks) != 1 || len(roots[0].Blocks[0].Blocks) != 0 {
+		t.Errorf("roots: %+v", roots)
+	}
+}
+
+func TestPageClosesConnectionsBeyondTheLimit(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	limited := limit(listener, 1)
+	accepted, done := make(chan net.Conn, 8), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := limited.Accept()
+			if err != nil {
+				return
+			}
+			accepted <- conn
+		}
+	}()
+	dial := func() net.Conn {
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		check(t, err)
+		t.Cleanup(func() { _ = conn.Close() }) // it may be closed
+		return conn
+	}
+	var first net.Conn
+	for range 4 {
+		dial()
+		first = <-accepted
+	}
+	if _, err := dial().Read(make([]byte, 1)); err == nil {
+		t.Error("the fifth connection is not closed")
+	}
+	check(t, first.Close())
+	dial()
+	check(t, (<-accepted).Close())
+	check(t, listener.Close())
+	<-done
+}
