@@ -42,7 +42,7 @@ func consumerLists(lib library) (lists []list, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := writeConsumer(dir, lib); err != nil {
+	if err := writeConsumer(dir, lib, program, ""); err != nil {
 		return nil, err
 	}
 	for _, args := range [][]string{{"mod", "tidy"}, {"build", "-o", os.DevNull, "."}} {
@@ -53,9 +53,10 @@ func consumerLists(lib library) (lists []list, err error) {
 	return describe(dir)
 }
 
-func writeConsumer(dir string, lib library) error {
-	goMod := fmt.Sprintf("module example.com/consumer\n\ngo %s\n\nrequire %s v0.0.0\n\nreplace %s => %q\n",
-		lib.goVersion, lib.path, lib.path, lib.dir)
+// writeConsumer writes a module of one program. more is added to its go.mod.
+func writeConsumer(dir string, lib library, program, more string) error {
+	goMod := fmt.Sprintf("module example.com/consumer\n\ngo %s\n\nrequire %s v0.0.0\n\nreplace %s => %q\n%s",
+		lib.goVersion, lib.path, lib.path, lib.dir, more)
 	return errors.Join(
 		os.WriteFile(filepath.Join(dir, "go.mod"), []byte(goMod), 0o600),
 		os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o600),

@@ -5,6 +5,8 @@
 //	sums.txt      the entries of its go.sum
 //	compiled.txt  the modules that are compiled into it
 //
+// It compiles the packages with the lowest pgx that they work with, too.
+//
 // It also refuses imports that would let a heavy dependency into the packages that everybody imports. It knows the
 // main module only; that nested modules stay out of it is what the lists show.
 //
@@ -41,5 +43,5 @@ func run(record bool) error {
 	if record {
 		return recordLists(directory, lists)
 	}
-	return errors.Join(compareLists(directory, lists), checkImports(lib))
+	return errors.Join(compareLists(directory, lists), checkImports(lib), buildWithLowestPgx(lib))
 }
