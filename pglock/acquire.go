@@ -225,7 +225,7 @@ func (l *Locker) await(ctx context.Context, s *shard, r *request) {
 			l.withdrawLocked(s, r)
 		}
 	}()
-	err := l.awaitUnlocked(ctx, s, r)
+	err := l.awaitTurnLocked(ctx, s, r)
 	returned = true
 	select {
 	case <-r.ready:
@@ -235,7 +235,7 @@ func (l *Locker) await(ctx context.Context, s *shard, r *request) {
 	r.err = err
 	e := r.entries[len(r.entries)-1]
 	e.dequeue(r)
-	l.pump(e)
+	l.wakeQueueLocked(e)
 }
 
 // withdrawLocked ends a wait in which the Observer has panicked. r's turn may have come meanwhile.
@@ -252,17 +252,17 @@ func (l *Locker) withdrawLocked(s *shard, r *request) {
 		}()
 		return
 	case e.dequeue(r):
-		l.pump(e)
+		l.wakeQueueLocked(e)
 	case r.err == nil:
 		e.busy--
-		l.pump(e)
+		l.wakeQueueLocked(e)
 	}
 	l.turnBackLocked(s, r)
 }
 
-// awaitUnlocked waits for r's turn, the end of ctx, or nothing at all where r would wait for itself, and returns why r may
-// not go on. It runs under s's mu, which it gives up meanwhile; the Observer may panic.
-func (l *Locker) awaitUnlocked(ctx context.Context, s *shard, r *request) error {
+// awaitTurnLocked waits for r's turn, the end of ctx, or nothing at all where r would wait for itself, and returns why r may
+// not go on. It unlocks s.mu meanwhile; the Observer may panic.
+func (l *Locker) awaitTurnLocked(ctx context.Context, s *shard, r *request) error {
 	s.mu.Unlock()
 	defer s.mu.Lock()
 	if err := l.waitsForItself(ctx, r); err != nil {
@@ -370,7 +370,7 @@ func (l *Locker) granted(r *request, h *hold, grant driver.Grant) *Lock {
 	l.admit(r, h)
 	l.addLock(r, h, &h.first)
 	for _, e := range r.entries { // others may join it
-		l.pump(e)
+		l.wakeQueueLocked(e)
 	}
 	return &h.first
 }

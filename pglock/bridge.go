@@ -115,7 +115,7 @@ func withUse(use Use) LockOption {
 func (k *Lock) used() Use {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if x := k.extras; x != nil && x.use != nil {
+	if x := k.lazy; x != nil && x.use != nil {
 		return *x.use
 	}
 	return Use{}

@@ -228,7 +228,7 @@ func (l *Locker) endHeld(cause error) (ended []loss, noticed []<-chan struct{}) 
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()
-		for _, k := range s.locks() {
+		for _, k := range s.locksLocked() {
 			notice, lost := k.expectNotice(), k.lostError(LostClosed, cause)
 			if k.end(lost) {
 				ended, noticed = append(ended, loss{k, lost}), append(noticed, notice)

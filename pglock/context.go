@@ -26,7 +26,7 @@ func (k *Lock) newContext(parent context.Context) *lockContext {
 	k.mu.Lock()
 	err := k.err
 	if err == nil {
-		x := k.more()
+		x := k.lazyLocked()
 		if x.contexts == nil {
 			x.contexts = map[*lockContext]struct{}{}
 		}
@@ -43,12 +43,12 @@ func (k *Lock) newContext(parent context.Context) *lockContext {
 // weeks does not keep every one that was ever asked for.
 func (k *Lock) contextWithValues(parent context.Context) context.Context {
 	k.mu.Lock()
-	shared := k.more().endless
+	shared := k.lazyLocked().endless
 	k.mu.Unlock()
 	if shared == nil { // two callers may make one each: the second stays
 		shared = k.newContext(context.Background())
 		k.mu.Lock()
-		k.extras.endless = shared
+		k.lazy.endless = shared
 		k.mu.Unlock()
 	}
 	if parent == context.Background() {
@@ -76,7 +76,7 @@ func (c *valuesContext) Value(key any) any {
 func (k *Lock) forgetContext(c *lockContext) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.more().contexts, c)
+	delete(k.lazyLocked().contexts, c)
 }
 
 // lockContext ends with the lock.

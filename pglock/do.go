@@ -5,11 +5,11 @@ import (
 	"errors"
 )
 
-// Do takes the lock as [Locker.Lock] does, runs fn, and unlocks, also when fn panics or calls [runtime.Goexit]. fn's
-// context ends with ctx or with the lock. If the lock was lost meanwhile the error matches [ErrLost], joined with fn's
-// own error: what fn did may have overlapped with another holder. Otherwise the error is fn's, or that of a lock that
-// was not acquired, or of an unlock that the server did not confirm, joined with fn's. fn may unlock earlier.
-func (l *Locker) Do(ctx context.Context, key Key, fn func(ctx context.Context, k *Lock) error, opts ...LockOption) error {
+// Do takes the lock as [Locker.Lock] does, runs fn, and unlocks, even if fn panics or calls [runtime.Goexit]. fn's
+// context ends with ctx or with the lock. If the lock was lost the error matches [ErrLost] and joins fn's error: fn's
+// work may have overlapped with another holder's. Otherwise the error is fn's, joined with that of an unlock that the
+// server did not confirm, or that of a lock that was not acquired. fn may unlock earlier.
+func (l *Locker) Do(ctx context.Context, key Key, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption) error {
 	if fn == nil {
 		return failed("lock", key, 0, errNilFunc)
 	}
@@ -22,7 +22,7 @@ func (l *Locker) Do(ctx context.Context, key Key, fn func(ctx context.Context, k
 
 // TryDo is [Locker.Do] with [Locker.TryLock]: when another session holds the lock it returns an error that matches
 // [ErrNotAcquired] at once, and fn is not run.
-func (l *Locker) TryDo(ctx context.Context, key Key, fn func(ctx context.Context, k *Lock) error, opts ...LockOption) error {
+func (l *Locker) TryDo(ctx context.Context, key Key, fn func(ctx context.Context, lock *Lock) error, opts ...LockOption) error {
 	if fn == nil {
 		return failed("lock", key, 0, errNilFunc)
 	}

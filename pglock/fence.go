@@ -17,12 +17,12 @@ import (
 // fencing return [ErrUnsupported]. When ctx ends before the server has answered, the error matches the context's.
 func (k *Lock) Fence(ctx context.Context) (int64, error) {
 	const attempt = "fence"
-	leave, err := k.enter(ctx, func(x *extras) *turn { return &x.fencing })
+	leave, err := k.enter(ctx, func(x *lazyState) *turn { return &x.fencing })
 	if err != nil {
 		return 0, k.failed(attempt, err)
 	}
 	defer leave()
-	x := k.extras
+	x := k.lazy
 	if x.fence != 0 {
 		return x.fence, nil
 	}
@@ -45,9 +45,9 @@ func (k *Lock) Fence(ctx context.Context) (int64, error) {
 type turn chan struct{}
 
 // enter takes one of the Lock's turns, and returns what gives it back.
-func (k *Lock) enter(ctx context.Context, of func(*extras) *turn) (leave func(), err error) {
+func (k *Lock) enter(ctx context.Context, of func(*lazyState) *turn) (leave func(), err error) {
 	k.mu.Lock()
-	t := of(k.more())
+	t := of(k.lazyLocked())
 	if *t == nil {
 		*t = make(turn, 1)
 	}

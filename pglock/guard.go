@@ -63,25 +63,25 @@ func (k *Lock) GuardTx(ctx context.Context, tx pgx.Tx) error {
 // the others of the Lock wait for it.
 func (k *Lock) guard(ctx context.Context, tx pgx.Tx, guard driver.TxGuard) error {
 	k.mu.Lock()
-	guarded := k.more().guarded
+	guarded := k.lazyLocked().guarded
 	k.mu.Unlock()
 	if guarded {
 		return guard.GuardTx(ctx, tx, k.hold.grant, false)
 	}
-	leave, err := k.enter(ctx, func(x *extras) *turn { return &x.guarding })
+	leave, err := k.enter(ctx, func(x *lazyState) *turn { return &x.guarding })
 	if err != nil {
 		return err
 	}
 	defer leave()
 	k.mu.Lock()
-	first := !k.extras.guarded
+	first := !k.lazy.guarded
 	k.mu.Unlock()
 	if err := guard.GuardTx(ctx, tx, k.hold.grant, first); err != nil {
 		return err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.extras.guarded = true
+	k.lazy.guarded = true
 	return nil
 }
 

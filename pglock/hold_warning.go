@@ -33,7 +33,7 @@ func (k *Lock) warnWhenHeld(d time.Duration) {
 	callers = callers[:runtime.Callers(2, callers)]
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	x := k.more()
+	x := k.lazyLocked()
 	if k.err != nil || x.use != nil && (x.use.Kind == UseLeader || x.use.Kind == UseLeaderMark) {
 		return
 	}

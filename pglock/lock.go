@@ -10,57 +10,55 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Lock is a lock that is held, until it is unlocked or lost. It ends at most once. All methods may be called
-// concurrently, and by other goroutines than the one that acquired it.
-//
-// A Lock is not proof of anything by itself: between looking at it and acting on it, it may be lost. Work should run
-// under [Lock.Context]; writes to the database that must not happen without the lock need [Lock.GuardTx], and effects
-// elsewhere [Lock.Fence].
+// Lock is a held lock. It ends once, when it is unlocked or lost. All methods may be called concurrently, and from
+// other goroutines than the one that acquired it.
+// A Lock may be lost between checking it and acting on it. Work should run under [Lock.Context]; database writes that
+// must not happen without the lock need [Lock.GuardTx], and effects elsewhere [Lock.Fence].
 type Lock struct {
 	hold  *hold
 	key   [1]driver.Key // as its caller named it; the first of several
-	token uint64        // the number of one of the Locker's own; 0 when WithToken has set another
+	token uint64        // the number in the Locker's own token; 0 if WithToken has set another
 	since driver.Instant
 
-	mu     sync.Mutex
-	err    error   // why it has ended
-	extras *extras // made when something in it is needed
+	mu   sync.Mutex
+	err  error      // why it ended
+	lazy *lazyState // made when it is needed
 }
 
-// extras are what most Locks do without, under the Lock's mu.
-type extras struct {
+// lazyState is what most Locks do without. The Lock's mu guards it.
+type lazyState struct {
 	token      string // what WithToken has set
-	use        *Use   // what a primitive takes it for; nil is nothing special
+	use        *Use   // what a primitive uses it for; nil for plain locks
 	done       chan struct{}
 	expires    driver.Instant // when MaxHold ends it; 0 is never
-	timer      *time.Timer    // looks at expires
+	timer      *time.Timer    // checks expires
 	heldLong   *time.Timer    // of WithHoldWarning
 	contexts   map[*lockContext]struct{}
 	endless    *lockContext    // for parents that do not end
 	observed   context.Context // for the Observer, once Acquired has been called
 	ownContext bool            // Acquired has returned it
-	untold     *LostError      // a loss that waits for that
+	untold     *LostError      // a loss to report after that
 	noticed    chan struct{}   // made by a Close that ends the lock, closed by the holder's Unlock
 
-	fencing turn  // of who asks for the fence
+	fencing turn  // held while asking for the fence
 	fence   int64 // 0 until it has been asked for
 
-	guarding turn // of who guards the first transaction
+	guarding turn // held while guarding the first transaction
 	guarded  bool // one has been
 }
 
-// more returns the extras. It runs under mu.
-func (k *Lock) more() *extras {
-	if k.extras == nil {
-		k.extras = &extras{}
+// lazyLocked returns the lazy state, and makes it if there is none.
+func (k *Lock) lazyLocked() *lazyState {
+	if k.lazy == nil {
+		k.lazy = &lazyState{}
 	}
-	return k.extras
+	return k.lazy
 }
 
 // keys returns the keys, in order. A hold of several keys is never shared by two Locks.
 func (k *Lock) keys() []driver.Key {
-	if several := k.hold.several; several != nil {
-		return several.keys
+	if multi := k.hold.multi; multi != nil {
+		return multi.keys
 	}
 	return k.key[:]
 }
@@ -78,21 +76,21 @@ func (k *Lock) Keys() []Key {
 	return publicKeys(k.keys())
 }
 
-// Token returns what identifies this acquisition among all of all processes, or what [WithToken] set.
+// Token returns this acquisition's unique identifier, or the value given to [WithToken].
 func (k *Lock) Token() string {
 	if k.token != 0 {
 		return k.hold.locker.tokens.numbered(k.token).String()
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.extras.token
+	return k.lazy.token
 }
 
-// Done returns a channel that is closed when the lock has ended, however that came about.
+// Done returns a channel that is closed when the lock ends.
 func (k *Lock) Done() <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	x := k.more()
+	x := k.lazyLocked()
 	if x.done == nil {
 		x.done = make(chan struct{})
 		if k.err != nil {
@@ -103,12 +101,12 @@ func (k *Lock) Done() <-chan struct{} {
 }
 
 // Err returns nil while the lock is held. Then it is [ErrUnlocked], or a *[LostError], which matches [ErrLost]. It
-// compares the clock itself and does not rely on timers, so a process that was frozen beyond the lease, or beyond
-// MaxHold, learns of it with its first look.
+// checks the clock and does not rely on timers, so a process that was frozen beyond the lease, or beyond MaxHold,
+// learns of it from its first call.
 func (k *Lock) Err() error {
 	k.mu.Lock()
 	err, expires := k.err, driver.Instant(0)
-	if x := k.extras; x != nil {
+	if x := k.lazy; x != nil {
 		expires = x.expires
 	}
 	k.mu.Unlock()
@@ -120,7 +118,7 @@ func (k *Lock) Err() error {
 	case expires != 0 && now >= expires:
 		k.expire()
 	case now >= k.hold.grant.Deadline():
-		k.hold.locker.lapse(k.hold, LostLease, nil)
+		k.hold.locker.expire(k.hold, LostLease, nil)
 	default:
 		return nil
 	}
@@ -129,20 +127,19 @@ func (k *Lock) Err() error {
 	return k.err
 }
 
-// Deadline returns when the lock ends if the server is not heard from any more: the end of its lease, or of [MaxHold] if
-// that comes first. ok is false when it has neither, which is so for locks in memory. While the server answers the lease is
-// renewed, so the Deadline moves; ask again rather than keep it. A lock that has ended has the zero Time, which has passed.
-//
-// The time is computed from a clock that goes on while the machine sleeps, on Linux, and does not follow changes of the
-// wall clock. The Time itself is like one of [time.Now]: its wall clock may be set, and its monotonic reading stands still
-// during sleep. So it is good for budgets ("is there time for one more batch?"); whether the lock is still held is for Err.
+// Deadline returns when the lock ends if the server does not answer any more: the end of its lease, or of [MaxHold] if
+// that comes first. ok is false if it has neither, like locks in memory. While the server answers the lease is renewed
+// and the Deadline moves, so do not keep it. For a lock that has ended it is the zero Time.
+// On Linux the deadline is computed from a clock that keeps running while the machine sleeps and ignores changes of the
+// wall clock. The returned Time is like one of [time.Now]: the wall clock may be set, and the monotonic reading stops
+// during sleep. Use it for budgets ("is there time for one more batch?"), and Err to check the lock.
 func (k *Lock) Deadline() (deadline time.Time, ok bool) {
 	if k.Err() != nil {
 		return time.Time{}, true
 	}
 	at := k.hold.grant.Deadline()
 	k.mu.Lock()
-	if x := k.extras; x != nil && x.expires != 0 {
+	if x := k.lazy; x != nil && x.expires != 0 {
 		at = min(at, x.expires)
 	}
 	k.mu.Unlock()
@@ -152,9 +149,9 @@ func (k *Lock) Deadline() (deadline time.Time, ok bool) {
 	return time.Now().Add(at.Sub(driver.Now())), true
 }
 
-// Verify asks the server whether the lock is still held: nil, or an error that matches [ErrLost] or, after an Unlock,
-// [ErrUnlocked]. [ErrUnavailable] says that there was no answer, and the lock may still be held. A nil is true of the
-// moment at which the server answered, and of no later one.
+// Verify asks the server whether the lock is still held. The error matches [ErrLost] if it is not, [ErrUnlocked] after
+// an Unlock, and [ErrUnavailable] if there was no answer, so that the lock may still be held. A nil error holds for the
+// moment of the server's answer only.
 func (k *Lock) Verify(ctx context.Context) error {
 	if err := k.Err(); err != nil {
 		return k.says("verify", err)
@@ -166,8 +163,8 @@ func (k *Lock) Verify(ctx context.Context) error {
 	return k.failed("verify", err)
 }
 
-// Extend moves the deadline that [MaxHold] set, or sets one, to d from now. It only concerns this process: nothing is
-// sent. A d that is not positive is an error; when the lock has ended the error matches [ErrLost] or [ErrUnlocked].
+// Extend sets the deadline of [MaxHold] to d from now. It has no effect on the server. It is an error if d is not
+// positive. If the lock has ended the error matches [ErrLost] or [ErrUnlocked].
 func (k *Lock) Extend(d time.Duration) error {
 	if d <= 0 {
 		return k.failed("extend", fmt.Errorf("the duration %v is not positive", d))
@@ -184,16 +181,14 @@ func (k *Lock) Extend(d time.Duration) error {
 // Any other error means that the server did not confirm in time; it frees the lock when it gets the statement, or at
 // the latest when the lease is over. An Unlock that hands the lock to the next waiter of this process (see
 // [WithHandoffLimit]) does not ask the server: like Err, it learns of a loss one network delay late.
-//
-// It does not depend on ctx, from which it takes values only: the work's context may have ended long ago. It waits for
-// at most five seconds for the server.
+// Unlock uses the values of ctx only: it works even if ctx has ended. It waits at most five seconds for the server.
 func (k *Lock) Unlock(ctx context.Context) error {
 	if k.Err() != nil || !k.end(ErrUnlocked) {
 		k.notice()
 		return k.says("unlock", k.Err())
 	}
 	err := k.hold.locker.drop(ctx, k)
-	if lost, ok := errors.AsType[*LostError](err); ok { // found out by this very call
+	if lost, ok := errors.AsType[*LostError](err); ok { // found by this call
 		k.hold.countLost()
 		k.tellLost(lost)
 	} else {
@@ -202,8 +197,8 @@ func (k *Lock) Unlock(ctx context.Context) error {
 	return err
 }
 
-// end makes the lock end with err, and reports false when it had ended before. Of Unlock, MaxHold, Close and a loss that
-// meet, the first one here decides.
+// end ends the lock with err. It returns false if the lock had ended before: of concurrent calls of Unlock, MaxHold,
+// Close and a loss, the first one here wins.
 func (k *Lock) end(err error) bool {
 	k.mu.Lock()
 	if k.err != nil {
@@ -212,9 +207,9 @@ func (k *Lock) end(err error) bool {
 	}
 	k.err = err
 	var contexts map[*lockContext]struct{}
-	if x := k.extras; x != nil {
+	if x := k.lazy; x != nil {
 		contexts, x.contexts = x.contexts, nil
-		x.end()
+		x.endLocked()
 	}
 	k.mu.Unlock()
 	for c := range contexts {
@@ -223,8 +218,8 @@ func (k *Lock) end(err error) bool {
 	return true
 }
 
-// end stops what runs for a lock that has ended, but for its contexts. It runs under the Lock's mu.
-func (x *extras) end() {
+// endLocked stops what runs for a lock that has ended, except its contexts.
+func (x *lazyState) endLocked() {
 	if x.timer != nil {
 		x.timer.Stop()
 	}
@@ -240,16 +235,16 @@ func (x *extras) end() {
 func (k *Lock) expectNotice() <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	x := k.more()
+	x := k.lazyLocked()
 	x.noticed = make(chan struct{})
 	return x.noticed
 }
 
-// notice tells a Close that waits for it that the holder knows.
+// notice notifies a waiting Close that the holder knows of the end.
 func (k *Lock) notice() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if x := k.extras; x != nil && x.noticed != nil {
+	if x := k.lazy; x != nil && x.noticed != nil {
 		close(x.noticed)
 		x.noticed = nil
 	}
@@ -262,7 +257,7 @@ func (k *Lock) limit(d time.Duration) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	x := k.more()
+	x := k.lazyLocked()
 	x.expires = driver.Now().Add(d)
 	if k.err != nil {
 		return
@@ -274,12 +269,12 @@ func (k *Lock) limit(d time.Duration) {
 	}
 }
 
-// expireInTime is what the timer runs. Extend may have moved the deadline just then.
+// expireInTime runs when the timer fires. Extend may just have moved the deadline.
 func (k *Lock) expireInTime() {
 	k.mu.Lock()
-	early := k.extras.expires.Sub(driver.Now())
+	early := k.lazy.expires.Sub(driver.Now())
 	if early > 0 && k.err == nil {
-		k.extras.timer.Reset(early)
+		k.lazy.timer.Reset(early)
 	}
 	k.mu.Unlock()
 	if early <= 0 {
@@ -287,12 +282,12 @@ func (k *Lock) expireInTime() {
 	}
 }
 
-// expire ends a lock whose MaxHold is over, and gives it back although its holder may not have finished.
+// expire ends a lock whose MaxHold is over, and releases it even if its holder has not finished.
 func (k *Lock) expire() {
 	if lost := k.lostError(LostMaxHold, nil); k.end(lost) {
 		l := k.hold.locker
 		k.hold.countLost()
-		go func() { _ = l.drop(context.Background(), k) }() // in the background: the holder must not wait for it
+		go func() { _ = l.drop(context.Background(), k) }() // the holder must not wait for it
 		l.news.add(loss{k, lost}.report)
 	}
 }
@@ -301,10 +296,10 @@ func (k *Lock) lostError(why LostReason, err error) *LostError {
 	return &LostError{Key: Key{k: k.key[0]}, More: len(k.keys()) - 1, Reason: why, Err: err}
 }
 
-// failed explains an error of the backend. One that says that the lock is gone is the lock's end.
+// failed explains an error of the backend. If the error is a loss it ends the lock.
 func (k *Lock) failed(attempt string, err error) error {
 	if errors.Is(err, ErrLost) {
-		k.hold.locker.lapse(k.hold, LostSession, err)
+		k.hold.locker.expire(k.hold, LostSession, err)
 		if ended := k.Err(); ended != nil {
 			return k.says(attempt, ended)
 		}
@@ -312,7 +307,7 @@ func (k *Lock) failed(attempt string, err error) error {
 	return k.says(attempt, err)
 }
 
-// says adds what was attempted, and on which lock.
+// says adds what was attempted and on which lock.
 func (k *Lock) says(attempt string, err error) error {
 	return failed(attempt, Key{k: k.key[0]}, len(k.keys())-1, err)
 }

@@ -20,13 +20,13 @@ func (k *Lock) passOn(from, to context.Context, opts []LockOption) (next *Lock, 
 		}
 	}
 	l.lock(h.shards())
-	may := !h.over && driver.Now() < h.grant.Deadline() && h.several == nil && !h.shared && len(h.entry[0].queue) == 0 && !l.closed.Load()
+	may := !h.over && driver.Now() < h.grant.Deadline() && h.multi == nil && !h.shared && len(h.entry[0].queue) == 0 && !l.closed.Load()
 	if !may || !k.end(ErrUnlocked) {
 		l.unlock(h.shards())
 		return nil, nil
 	}
 	h.locks.remove(k)
-	next = h.succeed(k, c)
+	next = h.succeedLocked(k, c)
 	l.unlock(h.shards())
 	next.limit(c.maxHold)
 	return next, func() {
@@ -35,18 +35,18 @@ func (k *Lock) passOn(from, to context.Context, opts []LockOption) (next *Lock, 
 	}
 }
 
-// succeed makes the Lock that takes the place of k. It runs under mu.
-func (h *hold) succeed(k *Lock, c lockConfig) *Lock {
+// succeedLocked makes the Lock that takes the place of k.
+func (h *hold) succeedLocked(k *Lock, c lockConfig) *Lock {
 	token := driver.Token{Text: c.token}
 	if c.token == "" {
 		token = h.locker.tokens.next()
 	}
 	next := &Lock{hold: h, key: k.key, since: driver.Now(), token: token.Number}
 	if token.Number == 0 {
-		next.more().token = token.Text
+		next.lazyLocked().token = token.Text
 	}
 	if c.use != nil {
-		next.more().use = c.use
+		next.lazyLocked().use = c.use
 	}
 	h.locks.add(next)
 	h.passed++

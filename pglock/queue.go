@@ -7,13 +7,12 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// This file is the queue among the goroutines of one process. What is about a key runs under the mu of the key's shard,
-// what is about a request or a hold under those of all its keys.
-//
+// This file is the queue among the goroutines of one process. The mu of a key's shard guards its entry; requests and
+// holds are guarded by those of all their keys.
 // Each key that is in use here has an entry. A request passes through the entries of its keys in the keys' order. At
-// each it waits, first come first served, until nothing that this process holds or asks for is in its way. Then it may
-// ask the backend, where other processes are met; or, if it wants one key only, it may get a hold that this process has
-// already: passed on by the last holder, or joined while others share it.
+// each it waits, first come first served, until nothing that this process holds or asks for conflicts with it. Then it
+// may ask the backend, where it competes with other processes; or, if it wants one key only, it may get a hold that
+// this process has already: handed on by the last holder, or joined while others share it.
 //
 // So at most one exclusive request of a process asks for a key at a time, and those behind it cost the server nothing.
 
@@ -24,109 +23,109 @@ type entry struct {
 	queue   []*request // waiting here, in the order of their arrival
 	writers int        // exclusive ones among them
 
-	// What is in the way of later requests: Locks that are held, requests that ask the backend, and holds that are
-	// being given back to it. They are all shared, or there is one exclusive.
+	// What conflicts with later requests: Locks that are held, requests that ask the backend, and holds that are being
+	// released. They are all shared, or there is one exclusive.
 	held, busy int
 	exclusive  bool
 
 	joinable *hold // the last shared hold granted; more may join it
 
-	holds []*hold // what the backend has granted, of which this is the first key
+	holds []*hold // grants of the backend whose first key this is
 
-	next *entry // of another lock whose key has the same number
+	next *entry // the entry of another lock whose key has the same number
 }
 
-// request is one call of Lock or its kin. It is over when that returns, and then used again for another call.
+// request is one call of Lock or its relatives. It is reused when the call has returned.
 type request struct {
 	keys   []driver.Key // in order
 	try    bool         // never waits
 	config lockConfig
 	token  driver.Token
-	caller context.Context // of the call, or what the Observer has made of it
+	caller context.Context // of the call, or derived from it by the Observer
 	cancel func(error)     // ends the wait for the backend, when Close does
-	waited bool            // it could not have the lock at once
+	waited bool            // it did not get the lock at once
 	asked  bool            // it waited for the backend
 
-	entries []*entry      // of the keys, as far as the request has come
+	entries []*entry      // of the keys that the request has reached
 	shards  shardSet      // of all of them
 	ready   chan struct{} // closed when the wait at the last of them is over
-	lock    *Lock         // what it got there, if it need not ask the backend
-	err     error         // or why it got nothing
+	lock    *Lock         // the result, if it need not ask the backend
+	err     error         // or why it failed
 }
 
-// home is where r is counted.
+// home is the shard where r is counted.
 func (r *request) home() *shard { return r.entries[0].shard }
 
-// hold is what the backend granted for one request, and the Locks that live on it: several when they are shared.
+// hold is a grant of the backend for one request, and its Locks: several if they are shared.
 type hold struct {
-	locker  *Locker
-	grant   driver.Grant
-	entry   [1]*entry // of its key, or
-	several *several
-	shared  bool
-	over    bool  // lost, or given back
-	index   uint8 // of its home
-	passed  int32 // how often it was passed on or joined
-	locks   lockSet
+	locker *Locker
+	grant  driver.Grant
+	entry  [1]*entry // of its key, or
+	multi  *multiKey
+	shared bool
+	over   bool  // lost or released
+	index  uint8 // of its home
+	passed int32 // how often it was handed on or joined
+	locks  lockSet
 
-	first Lock // what the hold was granted for, so that both are one allocation
+	first Lock // the first Lock on the hold, so that both are one allocation
 }
 
-// several are the keys of a hold with more than one, and their entries.
-type several struct {
+// multiKey has the keys of a hold with more than one, and their entries.
+type multiKey struct {
 	keys    []driver.Key
 	entries []*entry
 	shards  shardSet
 }
 
-// home is where h is counted.
+// home is the shard where h is counted.
 func (h *hold) home() *shard { return &h.locker.shards[h.index] }
 
-// newHold makes the hold that r is to get.
+// newHold returns a hold for r.
 func (l *Locker) newHold(r *request) *hold {
 	h := &hold{locker: l, shared: r.config.shared, index: r.home().index}
 	if len(r.keys) == 1 {
 		h.entry[0] = r.entries[0]
 	} else {
-		h.several = &several{slices.Clone(r.keys), slices.Clone(r.entries), r.shards}
+		h.multi = &multiKey{slices.Clone(r.keys), slices.Clone(r.entries), r.shards}
 	}
 	return h
 }
 
-// entries returns those of the hold's keys. While the hold has Locks, or is being given back, they are there.
+// entries returns the entries of the hold's keys. They exist while the hold has Locks or is being released.
 func (h *hold) entries() []*entry {
-	if h.several != nil {
-		return h.several.entries
+	if h.multi != nil {
+		return h.multi.entries
 	}
 	return h.entry[:]
 }
 
-// shards returns those of the hold's keys.
+// shards returns the shards of the hold's keys.
 func (h *hold) shards() shardSet {
-	if h.several != nil {
-		return h.several.shards
+	if h.multi != nil {
+		return h.multi.shards
 	}
 	return shardSet(0).with(h.index)
 }
 
-// verdict is what an entry says to a request.
-type verdict int
+// decision is what a request may do at an entry.
+type decision int
 
 const (
-	waitHere verdict = iota
+	waitHere decision = iota
 	askBackend
-	useHold
+	shareHold
 )
 
-// judge decides what r, the first in the queue, may do.
-func (l *Locker) judge(e *entry, r *request) verdict {
+// decideLocked decides what r, the first in e's queue, may do.
+func (l *Locker) decideLocked(e *entry, r *request) decision {
 	switch {
 	case e.held+e.busy == 0:
 		return askBackend
 	case e.exclusive || !r.config.shared:
 		return waitHere
 	case len(r.keys) == 1 && e.joinable != nil && !e.joinable.locks.empty() && l.mayPassOn(e.joinable):
-		return useHold
+		return shareHold
 	case e.busy > 0 && !r.try:
 		return waitHere // for the shared hold that is being asked for, to join it
 	}
@@ -136,16 +135,16 @@ func (l *Locker) judge(e *entry, r *request) verdict {
 // enter brings r to the entry of its next key and reports whether r must wait there. A request that does not wait (try)
 // fails when anybody whom it would have to wait for is there.
 func (l *Locker) enter(s *shard, r *request, id identity) (wait bool) {
-	e := s.entry(id)
+	e := s.entryLocked(id)
 	r.entries = append(r.entries, e)
 	blocked := len(e.queue) > 0 && !(r.try && r.config.shared && e.writers == 0)
 	v := waitHere
 	if !blocked {
-		v = l.judge(e, r)
+		v = l.decideLocked(e, r)
 	}
 	switch {
 	case v != waitHere:
-		l.settle(e, r, v)
+		l.applyLocked(e, r, v)
 		return false
 	case r.try:
 		r.err = ErrNotAcquired
@@ -159,9 +158,9 @@ func (l *Locker) enter(s *shard, r *request, id identity) (wait bool) {
 	return true
 }
 
-// settle carries out a verdict other than waitHere.
-func (l *Locker) settle(e *entry, r *request, v verdict) {
-	if v == useHold {
+// applyLocked carries out a decision other than waitHere.
+func (l *Locker) applyLocked(e *entry, r *request, v decision) {
+	if v == shareHold {
 		e.held++
 		l.share(e.joinable, r)
 		return
@@ -170,24 +169,24 @@ func (l *Locker) settle(e *entry, r *request, v verdict) {
 	e.exclusive = !r.config.shared
 }
 
-// pump wakes requests that need not wait at the entry any more, and forgets an entry that is not needed.
-func (l *Locker) pump(e *entry) {
+// wakeQueueLocked wakes requests that need not wait at the entry any more, and forgets an entry that is not needed.
+func (l *Locker) wakeQueueLocked(e *entry) {
 	for len(e.queue) > 0 {
 		r := e.queue[0]
-		v := l.judge(e, r)
+		v := l.decideLocked(e, r)
 		if v == waitHere {
 			return
 		}
 		e.dequeue(r)
-		l.settle(e, r, v)
+		l.applyLocked(e, r, v)
 		close(r.ready)
 	}
 	if e.held+e.busy == 0 {
-		e.shard.forget(e)
+		e.shard.forgetLocked(e)
 	}
 }
 
-// dequeue takes r out of the queue, and reports whether it was there.
+// dequeue removes r from the queue, and reports whether it was there.
 func (e *entry) dequeue(r *request) bool {
 	if !removeOne(&e.queue, r) {
 		return false
@@ -198,20 +197,20 @@ func (e *entry) dequeue(r *request) bool {
 	return true
 }
 
-// leave frees the places that r occupies at its entries, in all of which it is busy.
+// leave removes r, which is busy at all its entries, from them.
 func (l *Locker) leave(r *request) {
 	for _, e := range r.entries {
 		e.busy--
-		l.pump(e)
+		l.wakeQueueLocked(e)
 	}
 }
 
-// admit turns r, which was busy at all its entries, into the first holder of h.
+// admit makes r, which was busy at all its entries, the first holder of h.
 func (l *Locker) admit(r *request, h *hold) {
 	for _, e := range r.entries {
 		e.busy--
 		e.held++
-		if h.shared && h.several == nil {
+		if h.shared && h.multi == nil {
 			e.joinable = h
 		}
 	}
@@ -223,9 +222,9 @@ func (l *Locker) mayPassOn(h *hold) bool {
 	return !h.over && !l.closed.Load() && int(h.passed) < l.config.handoffs && driver.Now().Sub(h.first.since) < l.config.handoffFor
 }
 
-// successor returns the request that h can be passed on to when its last Lock ends.
+// successor returns the request that h can be handed to when its last Lock ends, or nil.
 func (l *Locker) successor(h *hold) *request {
-	if h.several != nil || h.shared {
+	if h.multi != nil || h.shared {
 		return nil
 	}
 	e := h.entry[0]
@@ -235,15 +234,15 @@ func (l *Locker) successor(h *hold) *request {
 	return e.queue[0]
 }
 
-// passOn gives h to r, which takes the place of the Lock that has ended.
+// passOn hands h to r after its last Lock has ended.
 func (l *Locker) passOn(h *hold, r *request) {
 	h.entry[0].dequeue(r)
 	l.share(h, r)
 	close(r.ready)
 }
 
-// share makes r a Lock on a hold that this process has already. It exists from this moment on, so that a loss of the
-// hold finds it, even if the waiting call has not returned it yet.
+// share makes a Lock for r on a hold that this process has already. From now on a loss of the hold ends it, even if the
+// waiting call has not returned it yet.
 func (l *Locker) share(h *hold, r *request) {
 	h.passed++
 	h.home().counts.HandedOff++
@@ -251,14 +250,14 @@ func (l *Locker) share(h *hold, r *request) {
 	l.addLock(r, h, r.lock)
 }
 
-// addLock makes k what r has got of h.
+// addLock makes k the Lock of r on h.
 func (l *Locker) addLock(r *request, h *hold, k *Lock) {
 	k.hold, k.key[0], k.since, k.token = h, r.keys[0], driver.Now(), r.token.Number
 	if k.token == 0 {
-		k.more().token = r.token.Text
+		k.lazyLocked().token = r.token.Text
 	}
 	if r.config.use != nil {
-		k.more().use = r.config.use
+		k.lazyLocked().use = r.config.use
 	}
 	h.locks.add(k)
 	counts := &h.home().counts

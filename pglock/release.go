@@ -7,8 +7,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// drop takes a Lock that has ended off its hold. The last one passes the hold on to the next waiter of this process, or
-// gives it back to the backend. It returns what the backend said; while that is asked, the key stays busy.
+// drop removes an ended Lock from its hold. The last one hands the hold to the next waiter of this process, or releases
+// it. It returns the backend's error; the key is busy until the backend has answered.
 func (l *Locker) drop(ctx context.Context, k *Lock) error {
 	h := k.hold
 	home := h.home()
@@ -21,21 +21,21 @@ func (l *Locker) drop(ctx context.Context, k *Lock) error {
 	next := l.successor(h)
 	switch {
 	case !h.locks.empty():
-		l.letGo(h, 1)
+		l.uncountLocked(h, 1)
 	case next != nil:
 		l.passOn(h, next)
 	default:
-		h.retire()
+		h.makeBusyLocked()
 		l.unlock(h.shards())
-		return k.lossDuringUnlock(l.giveBack(ctx, h))
+		return k.lossDuringUnlock(l.releaseHold(ctx, h))
 	}
 	l.discount(home, 1) // a hold of several keys has one Lock, and is not passed on
 	l.unlock(h.shards())
 	return nil
 }
 
-// retire makes h's keys busy in place of held. It runs under mu, and giveBack must follow.
-func (h *hold) retire() {
+// makeBusyLocked makes h's keys busy instead of held. releaseHold must follow.
+func (h *hold) makeBusyLocked() {
 	h.end()
 	for _, e := range h.entries() {
 		e.held--
@@ -43,58 +43,57 @@ func (h *hold) retire() {
 	}
 }
 
-// end notes that the backend does not hold h any more, or will soon not.
+// end notes that the backend does not hold h any more, or will soon stop holding it.
 func (h *hold) end() {
 	h.over = true
-	removeOne(&h.entries()[0].holds, h) // it is not there when it has never been granted
+	removeOne(&h.entries()[0].holds, h) // it is not there if it was never granted
 }
 
-// giveBack releases a retired hold, and lets others go on with its keys as soon as it is known that it is given back.
-func (l *Locker) giveBack(ctx context.Context, h *hold) error {
+// releaseHold releases a hold, and lets others go on with its keys when the release is confirmed.
+func (l *Locker) releaseHold(ctx context.Context, h *hold) error {
 	err := l.backend.Release(ctx, h.grant)
 	if open, ok := errors.AsType[*driver.Unsettled](err); ok {
 		go func() {
 			<-open.Done
-			l.gaveBack(h)
+			l.holdReleased(h)
 		}()
 		return err
 	}
-	l.gaveBack(h)
+	l.holdReleased(h)
 	return err
 }
 
-func (l *Locker) gaveBack(h *hold) {
+func (l *Locker) holdReleased(h *hold) {
 	l.lock(h.shards())
 	defer l.unlock(h.shards())
 	for _, e := range h.entries() {
 		e.busy--
-		l.pump(e)
+		l.wakeQueueLocked(e)
 	}
 	l.discount(h.home(), len(h.entries()))
 }
 
-// letGo counts n Locks less at h's keys. It runs under mu.
-func (l *Locker) letGo(h *hold, n int) {
+// uncountLocked subtracts n Locks at h's keys.
+func (l *Locker) uncountLocked(h *hold, n int) {
 	for _, e := range h.entries() {
 		e.held -= n
-		l.pump(e)
+		l.wakeQueueLocked(e)
 	}
 }
 
-// Lost implements [driver.Owner]: every Lock on h ends, since it is gone on the server. A backend may call it before
-// Acquire has returned.
+// Lost implements [driver.Owner]: every Lock on h ends. A backend may call it before Acquire has returned.
 func (h *hold) Lost(why LostReason, err error) { h.locker.endHold(h, why, err, false) }
 
-// lapse ends every Lock on h, which cannot be trusted any more although the backend has not called it lost. The server may
-// hold it for long, and a backend must not be asked for what it holds already; so h is given back, and its keys stay busy
-// until that has been done.
-func (l *Locker) lapse(h *hold, why LostReason, err error) {
+// expire ends every Lock on h, which cannot be trusted any more although the backend has not reported its loss. The
+// server may hold it for a long time, and a backend must not be asked for a key that it holds; so h is released, and
+// its keys stay busy until then.
+func (l *Locker) expire(h *hold, why LostReason, err error) {
 	if l.endHold(h, why, err, true) {
-		go func() { _ = l.giveBack(context.Background(), h) }() // most likely it says that the lock was lost, which is known
+		go func() { _ = l.releaseHold(context.Background(), h) }() // usually ErrLost, which has been reported
 	}
 }
 
-// loss is a Lock that has ended with a loss, which has not been reported yet.
+// loss is a lost Lock whose loss has not been reported yet.
 type loss struct {
 	lock *Lock
 	err  *LostError
@@ -103,7 +102,7 @@ type loss struct {
 func (l loss) report() { l.lock.tellLost(l.err) }
 
 // endHold ends every Lock on h, and reports whether it is the first to end h. If the keys are still to be released they
-// become busy, and giveBack must follow.
+// become busy, and releaseHold must follow.
 func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (first bool) {
 	l.lock(h.shards())
 	defer l.unlock(h.shards())
@@ -115,7 +114,7 @@ func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (firs
 	h.locks = lockSet{}
 	home := h.home()
 	home.counts.Held -= len(locks)
-	// The holders learn of it before anything else in this process gets the keys; Observers and the log do afterwards.
+	// Holders are notified before any other caller in this process gets the keys; Observers and the log afterwards.
 	var ended []loss
 	for _, k := range locks {
 		if lost := k.lostError(why, err); k.end(lost) {
@@ -134,12 +133,12 @@ func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (firs
 	}
 	if gone > 0 {
 		l.discount(home, gone*len(h.entries())) // a hold of several keys has one Lock
-		l.letGo(h, gone)
+		l.uncountLocked(h, gone)
 	}
 	return true
 }
 
-// report makes the losses known to the log and to Observers.
+// report reports losses to the log and to Observers.
 func (l *Locker) report(h *hold, why LostReason, err error, ended []loss) {
 	if len(ended) == 0 {
 		return
@@ -152,7 +151,7 @@ func (l *Locker) report(h *hold, why LostReason, err error, ended []loss) {
 	})
 }
 
-// countLost counts a Lock of h that has ended with a loss.
+// countLost counts a lost Lock of h.
 func (h *hold) countLost() {
 	home := h.home()
 	home.mu.Lock()
@@ -160,7 +159,7 @@ func (h *hold) countLost() {
 	home.counts.Lost++
 }
 
-// lossDuringUnlock explains what the backend said to a release.
+// lossDuringUnlock explains the backend's error of a release.
 func (k *Lock) lossDuringUnlock(err error) error {
 	if err == nil {
 		return nil

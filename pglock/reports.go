@@ -65,7 +65,7 @@ func (k *Lock) announce(ctx, own context.Context) {
 		ctx = own
 	}
 	k.mu.Lock()
-	x := k.more()
+	x := k.lazyLocked()
 	x.observed, x.ownContext = context.WithoutCancel(ctx), own != nil
 	lost := x.untold
 	k.mu.Unlock()
@@ -78,7 +78,7 @@ func (k *Lock) announce(ctx, own context.Context) {
 func (k *Lock) observed(ctx context.Context) context.Context {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if x := k.extras; x != nil && x.ownContext {
+	if x := k.lazy; x != nil && x.ownContext {
 		return &observedContext{ctx, x.observed}
 	}
 	return ctx
@@ -103,7 +103,7 @@ func (k *Lock) tellReleased(ctx context.Context) {
 		return
 	}
 	k.mu.Lock()
-	if x := k.extras; x != nil && x.ownContext {
+	if x := k.lazy; x != nil && x.ownContext {
 		ctx = x.observed
 	}
 	k.mu.Unlock()
@@ -119,7 +119,7 @@ func (k *Lock) tellLost(lost *LostError) {
 		return
 	}
 	k.mu.Lock()
-	x := k.more()
+	x := k.lazyLocked()
 	ctx := x.observed
 	if ctx == nil {
 		x.untold = lost

@@ -8,10 +8,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// shard has the entries of a part of all keys, so that goroutines which want different keys seldom meet.
-//
-// A request or hold of several keys may be in several shards; it is counted in that of its first key, its home. Who needs
-// several at once locks them in the order of their indexes.
+// shard has the entries of a part of all keys, so that goroutines with different keys rarely contend.
+// A request or hold of several keys may be in several shards; it is counted in that of its first key, its home. Several
+// shards are locked in the order of their indexes.
 type shard struct {
 	index uint8
 
@@ -23,7 +22,7 @@ type shard struct {
 	inUse   int                   // keys held, asked for or waited for
 	counts  Stats
 
-	_ [64]byte // keeps the next one out of this one's cache line
+	_ [64]byte // keeps the next shard out of this one's cache line
 }
 
 const (
@@ -32,7 +31,7 @@ const (
 	maxSpare  = 1024 / shards
 )
 
-// shardSet is a set of indexes.
+// shardSet is a set of shard indexes.
 type shardSet uint32
 
 func (s shardSet) with(index uint8) shardSet { return s | 1<<index }
@@ -54,7 +53,7 @@ func (l *Locker) shardOf(id KeyID) *shard {
 	return &l.shards[uint64(id.Number)*golden>>(64-shardBits)]
 }
 
-// lock and unlock do so to several shards.
+// lock locks a set of shards; unlock unlocks them.
 func (l *Locker) lock(s shardSet) {
 	for ; s != 0; s &= s - 1 {
 		l.shards[bits.TrailingZeros32(uint32(s))].mu.Lock()
@@ -67,8 +66,8 @@ func (l *Locker) unlock(s shardSet) {
 	}
 }
 
-// entry returns the entry of a key, which it makes if there is none. It and forget run under mu.
-func (s *shard) entry(id identity) *entry {
+// entryLocked returns the entry of a key, and makes it if there is none.
+func (s *shard) entryLocked(id identity) *entry {
 	entries := s.entriesLike(id)
 	first := entries[id.Number]
 	for e := first; e != nil; e = e.next {
@@ -94,8 +93,8 @@ func (s *shard) newEntry() *entry {
 	return &entry{shard: s}
 }
 
-// forget removes an entry that is not needed, and keeps it for the next key.
-func (s *shard) forget(e *entry) {
+// forgetLocked removes an entry that is not needed, and keeps it for the next key.
+func (s *shard) forgetLocked(e *entry) {
 	s.unlink(e)
 	if len(s.spare) < maxSpare {
 		*e = entry{shard: s, queue: e.queue[:0], holds: e.holds[:0]}
@@ -103,7 +102,7 @@ func (s *shard) forget(e *entry) {
 	}
 }
 
-// unlink takes e out of the entries of its key's number.
+// unlink removes e from the entries of its key's number.
 func (s *shard) unlink(e *entry) {
 	entries := s.entriesLike(e.id)
 	first := entries[e.id.Number]
@@ -120,7 +119,7 @@ func (s *shard) unlink(e *entry) {
 	}
 }
 
-// register counts r at home, unless that is one too many. It and what undoes it run under home's mu.
+// register counts r at home, or fails if that exceeds a bound. home.mu must be held, as for unregister and discount.
 func (l *Locker) register(home *shard, r *request) error {
 	if home.closed {
 		return ErrClosed
@@ -133,13 +132,13 @@ func (l *Locker) register(home *shard, r *request) error {
 	return nil
 }
 
-// unregister undoes register for a request that got nothing.
+// unregister undoes register for a request that failed.
 func (l *Locker) unregister(home *shard, r *request) {
 	home.counts.Waiting--
 	l.discount(home, len(r.keys))
 }
 
-// discount counts keys of home that are not in use any more.
+// discount subtracts keys of home that are not in use any more.
 func (l *Locker) discount(home *shard, keys int) {
 	home.inUse -= keys
 	if l.config.maxHeld > 0 {
@@ -175,8 +174,8 @@ func (l *Locker) shardDrained() {
 	}
 }
 
-// locks returns all Locks whose home this is. It runs under mu.
-func (s *shard) locks() (all []*Lock) {
+// locksLocked returns all Locks whose home this is.
+func (s *shard) locksLocked() (all []*Lock) {
 	for _, entries := range s.entries {
 		for _, first := range entries {
 			for e := first; e != nil; e = e.next {

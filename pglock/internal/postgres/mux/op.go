@@ -77,8 +77,8 @@ func (s *Session) newOp(kind kind, g *Grant) *op {
 	return o
 }
 
-// waits reports whether the op's caller can be given a right. It runs under mu.
-func (o *op) waits() bool { return !o.gone }
+// waitsLocked reports whether the op's caller can be given a right.
+func (o *op) waitsLocked() bool { return !o.gone }
 
 // errEnded marks an op that the session's end left without an answer. A try can be made elsewhere.
 type errEnded struct{ error }

@@ -158,7 +158,7 @@ func (s *Session) advanceLocked() {
 	if !s.sending && len(s.queue) > 0 && s.windowLocked() {
 		s.takeOverLocked()
 		s.sending = true
-		if i := slices.IndexFunc(s.queue, (*op).waits); i >= 0 {
+		if i := slices.IndexFunc(s.queue, (*op).waitsLocked); i >= 0 {
 			s.queue[i].wake <- maySend
 		} else {
 			go s.lead(context.Background(), nil)
