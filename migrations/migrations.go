@@ -17,7 +17,7 @@ import (
 )
 
 // Up installs schema pglock, or brings it to version [Latest]. It does nothing, and needs no right to, when the schema
-// is as new or newer; then it does not wait for anybody either.
+// is as new or newer; then it does not wait either.
 //
 // It may be called from any number of processes at once: one works, the others wait until ctx ends and then find
 // nothing to do. An error of a wait that ctx ended matches [driver.ErrNotAcquired] and the context's error and names

@@ -148,7 +148,7 @@ func connect(grouped map[identity]*Lock, rows []monitordb.BlockersRow, all parti
 	}
 }
 
-// inOrder sorts the locks and everybody in them, so that an unchanged server gives an unchanged snapshot.
+// inOrder sorts the locks, their holders and waiters, so that an unchanged server gives an unchanged snapshot.
 func inOrder(grouped map[identity]*Lock, connected string) []Lock {
 	ordered := make([]Lock, 0, len(grouped))
 	for _, lock := range grouped {

@@ -169,7 +169,7 @@ func newGraph(waits []wait) *graph {
 	return g
 }
 
-// prune removes everybody who will go on when those go on who do not wait. Nearly always that is everybody.
+// prune removes the sessions that will go on once those that do not wait have gone on: nearly always all.
 func (g *graph) prune() {
 	var free []int32
 	for session := range g.incoming {

@@ -25,7 +25,7 @@ type Guess struct {
 type Confidence string
 
 const (
-	// Probably is for numbers that hardly anybody else will use by chance.
+	// Probably is for numbers that others will hardly use by chance.
 	Probably Confidence = "probably"
 	// Possibly is for numbers that others may well use too, such as 1.
 	Possibly Confidence = "possibly"

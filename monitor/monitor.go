@@ -25,8 +25,7 @@
 // What is left is compared with what well-known tools use ([Guess]).
 //
 // # Trust
-//
-// A schema pglock can be made by anybody who may create a schema, and what is in it could run with the rights of the role
+// A schema pglock can be made by any role that may create a schema, and its code could run with the rights of the role
 // that watches. So nothing in it is executed unless its owners are trusted: [WithTrustedOwner] says who is, and what
 // becomes of the names otherwise. No function, operator or type of the search_path is used either.
 //

@@ -63,7 +63,7 @@ type Server struct {
 // FormatVersion is the version of the JSON form of a [Snapshot].
 const FormatVersion = 1
 
-// Lock is one advisory lock of one database, with everybody who holds it or waits for it.
+// Lock is one advisory lock of one database, with its holders and waiters.
 type Lock struct {
 	// Key is how pglock writes the key: the name where it is known, else @NUMBER or @CLASS/OBJECT, all of which
 	// [pglock.ParseKey] reads. Two exceptions it does not read as this lock: the names of a collision, joined by " | ",
@@ -270,7 +270,7 @@ func (s *Snapshot) HeldBy(pid int32) []Lock {
 	return held
 }
 
-// Waiters returns an iterator over everybody who waits, with the lock.
+// Waiters returns an iterator over all waiters and their locks.
 func (s *Snapshot) Waiters() iter.Seq2[Lock, Waiter] {
 	return func(yield func(Lock, Waiter) bool) {
 		for _, lock := range s.Locks {

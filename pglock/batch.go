@@ -9,19 +9,19 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 )
 
-// QueueLockTx adds the lock to the batch b, in which it has exactly one result: it rides in the round trip of the
-// batch, and nothing that is queued behind it is carried out unless it was granted. With [pgx.Batch.BeginTx], begin,
-// lock and work are one round trip. (In the execution modes that prepare or describe statements, pgx spends one more
-// for all statements of a batch that the connection sees for the first time.) The lock lasts until the transaction
-// ends; a batch sent outside of one is a transaction of its own.
+// QueueLockTx adds the lock to the batch b, in which it has exactly one result. It needs no round trip of its own, and
+// statements queued behind it are only executed if the lock was granted. With [pgx.Batch.BeginTx], begin, lock and work
+// are one round trip. (In the execution modes that prepare or describe statements, pgx spends one more for all
+// statements of a batch that the connection sees for the first time.) The lock lasts until the transaction ends; a
+// batch sent outside of one is a transaction of its own.
 //
 // Options are those of [LockTx], with one difference: a batch that meets an error is aborted as a whole, and its
-// transaction with it, so after [MaxWait] or a refusal there is nothing to go on with but rollback. A key or option
-// that is invalid, and a server that cannot lock at all, fail the batch before anything is sent.
+// transaction with it, so after [MaxWait] or a refusal only a rollback is possible. A key or option that is invalid,
+// and a server that cannot lock at all, fail the batch before anything is sent.
 //
-// Results read by [pgx.BatchResults.Close] have the errors of this package; their WaitErrors do not tell how long the
-// batch waited for this lock, nor for whom. If you read the results by hand, or set another function on the returned
-// query, maps them with [TxError].
+// Results read by [pgx.BatchResults.Close] have the errors of this package; their WaitErrors contain neither the time
+// that the batch waited for this lock nor its holders. If you read the results by hand, or set another function on the
+// returned query, map their errors with [TxError].
 func QueueLockTx(b *pgx.Batch, key Key, opts ...TxOption) *pgx.QueuedQuery {
 	c, err := newTxConfig(opts)
 	statement, args := queueStatements[lockForm{key.k.Space, c.shared, true}], statementArgs(key, c)

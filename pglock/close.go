@@ -12,16 +12,16 @@ import (
 )
 
 // Close closes the Locker. First the channel of [Locker.Closing] is closed, and new acquires and waiting ones fail with
-// [ErrClosed]; then Close waits until the locks that are held have been unlocked. Those that are still held when the time
-// is over it ends itself: their Contexts end, Err is a *[LostError] with reason closed, holders get a grace of up to a
-// second to notice and to call Unlock, and then the locks are released. The error says how many locks were ended so, and
-// matches the context's error.
+// [ErrClosed]; then Close waits until the held locks have been unlocked. It ends those that are still held when the
+// time is over: their Contexts end, Err is a *[LostError] with reason closed, holders get up to a second to notice and
+// to call Unlock, and then the locks are released. The error says how many locks were ended, and matches the context's
+// error.
 //
-// When ctx has a deadline Close returns by then, whether the server answers or not: holders have until a quarter of the
-// time is left, or three seconds if that is less, and what is left is for the grace, the releases and the end of the
-// sessions. A ctx that is cancelled, or had ended before, asks to end at once, for which Close takes up to three seconds.
-// Releases that the server does not confirm in time end with their sessions: it frees the locks as soon as it sees that,
-// at the latest when the lease is over.
+// If ctx has a deadline Close returns by then, even if the server does not answer. Holders have until a quarter of the
+// time, or three seconds if that is less, is left; the rest is for the grace, the releases and the end of the sessions.
+// If ctx is cancelled, or has ended before, Close ends everything at once, which takes up to three seconds. If the
+// server does not confirm a release in time it frees the lock when it notices the end of the session, at the latest
+// when the lease is over.
 //
 // A second Close returns nil at once.
 func (l *Locker) Close(ctx context.Context) error {
@@ -48,8 +48,8 @@ func (l *Locker) Close(ctx context.Context) error {
 }
 
 // Closing returns a channel that is closed when [Locker.Close] begins, before it waits for holders. Work that can stop
-// early, and loops that take the lock again and again, should watch it; the contexts of the locks end only when the time
-// that Close has is over.
+// early, and loops that take locks repeatedly, should watch it; the contexts of locks end only when the time of Close
+// is over.
 func (l *Locker) Closing() <-chan struct{} { return l.closing }
 
 // awaitHolders waits for the locks to be unlocked, and ends those that are still held when that has taken too long.

@@ -4,12 +4,11 @@ import (
 	"context"
 )
 
-// Context returns a context that ends with parent or with the lock, whichever ends first; [context.Cause] of it is then
-// the parent's cause or the lock's [Lock.Err]. It needs no cancel function: the end of the lock frees it. Its own Err
-// compares the clock, as Lock.Err does, so that a process that was frozen beyond the lease does not go on for a moment
-// before its timers run; contexts derived from it learn of the end as usual, through their Done channels.
-//
-// When parent ends the lock stays held: unlock it.
+// Context returns a context that ends with parent or with the lock, whichever ends first. Its [context.Cause] is then
+// the parent's cause or the lock's [Lock.Err]. It needs no cancel function: the end of the lock frees it. Its Err
+// checks the clock, as Lock.Err does, so that a process that was frozen beyond the lease does not continue until its
+// timers run; derived contexts end as usual, through their Done channels.
+// If parent ends the lock stays held: unlock it.
 func (k *Lock) Context(parent context.Context) context.Context {
 	if parent.Done() == nil {
 		return k.contextWithValues(parent)
@@ -19,7 +18,7 @@ func (k *Lock) Context(parent context.Context) context.Context {
 	return c
 }
 
-// newContext makes a context that the end of the lock ends.
+// newContext returns a context that ends with the lock.
 func (k *Lock) newContext(parent context.Context) *lockContext {
 	inner, cancel := context.WithCancelCause(parent)
 	c := &lockContext{Context: inner, lock: k, cancel: cancel}
@@ -39,8 +38,8 @@ func (k *Lock) newContext(parent context.Context) *lockContext {
 	return c
 }
 
-// contextWithValues is Context for a parent that does not end. All of them share one, so that a lock which is held for
-// weeks does not keep every one that was ever asked for.
+// contextWithValues is Context for a parent that does not end. All such contexts share one, so that a lock that is held
+// for weeks does not accumulate them.
 func (k *Lock) contextWithValues(parent context.Context) context.Context {
 	k.mu.Lock()
 	shared := k.lazyLocked().endless
@@ -79,14 +78,14 @@ func (k *Lock) forgetContext(c *lockContext) {
 	delete(k.lazyLocked().contexts, c)
 }
 
-// lockContext ends with the lock.
+// lockContext is a context that ends with the lock.
 type lockContext struct {
 	context.Context
 	lock   *Lock
 	cancel context.CancelCauseFunc
 }
 
-// Value answers that the context descends from a Lock's, and otherwise as its parent does.
+// Value also reveals that the context descends from a Lock's.
 func (c *lockContext) Value(key any) any {
 	if key == (ancestry{}) {
 		return true
@@ -106,7 +105,7 @@ func (c *lockContext) Err() error {
 	return c.Context.Err()
 }
 
-// observedContext ends as Context does, and has the values of another one, which an Observer has made of it.
+// observedContext ends as its Context does, and has the values of another one, which an Observer has derived.
 type observedContext struct {
 	context.Context
 	values context.Context

@@ -18,9 +18,9 @@ var (
 	ErrLost = driver.ErrLost
 	// ErrUnlocked: the lock has been unlocked already.
 	ErrUnlocked = driver.ErrUnlocked
-	// ErrUnavailable: the server cannot be reached, or refuses the connection. It says nothing about who holds the lock.
+	// ErrUnavailable: the server cannot be reached, or refuses the connection. Whether the lock is held is unknown.
 	ErrUnavailable = driver.ErrUnavailable
-	// ErrTooManyLocks: one more lock would exceed a bound, WithMaxHeld's or the server's.
+	// ErrTooManyLocks: the lock would exceed [WithMaxHeld] or the server's lock table.
 	ErrTooManyLocks = driver.ErrTooManyLocks
 	// ErrInvalidKey: the zero Key, a name of more than [MaxName] bytes, or text that is no key.
 	ErrInvalidKey = driver.ErrInvalidKey
@@ -37,21 +37,21 @@ var (
 	// ErrStandby: the server is a hot standby, whose advisory locks exclude only sessions of that server. Connect to
 	// the primary, or see [AllowStandby].
 	ErrStandby = driver.ErrStandby
-	// ErrStaleSnapshot: the transaction is REPEATABLE READ or SERIALIZABLE, so it would go on to read from a snapshot
-	// that is older than the lock. Use READ COMMITTED, or see [AllowStaleSnapshot].
+	// ErrStaleSnapshot: the transaction is REPEATABLE READ or SERIALIZABLE, so it would read from a snapshot that is
+	// older than the lock. Use READ COMMITTED, or see [AllowStaleSnapshot].
 	ErrStaleSnapshot = driver.ErrStaleSnapshot
 	// ErrSchemaMissing: this needs the schema pglock, which is not installed in the database; the error text names the
 	// command that installs it.
 	ErrSchemaMissing = driver.ErrSchemaMissing
-	// ErrUntrusted: schema pglock, or something in it, belongs to a role that could so run code with the rights of the
-	// current one; it comes as an *[UntrustedError], which names the role. See [WithTrustedOwner].
+	// ErrUntrusted: schema pglock, or something in it, belongs to a role that could run code in it with the rights of
+	// the current one; it comes as an *[UntrustedError], which names the role. See [WithTrustedOwner].
 	ErrUntrusted = driver.ErrUntrusted
 )
 
-// UntrustedError says what in schema pglock was not used, and whose it is. It matches [ErrUntrusted].
+// UntrustedError names the object in schema pglock that was not used, and its owner. It matches [ErrUntrusted].
 type UntrustedError = driver.UntrustedError
 
-// Holder is a session that holds a lock, as far as its server tells; what it does not tell is zero.
+// Holder is a session that holds a lock. Fields that the server does not report are zero.
 type Holder = driver.Holder
 
 // LostReason says why a lock was lost: session, lease, max-hold or closed.
@@ -67,19 +67,19 @@ const (
 
 var errNoKeys = fmt.Errorf("pglock: lock: %w: no keys", ErrInvalidKey)
 
-// WaitError says that a lock was not acquired, and who was in the way. It matches [ErrNotAcquired], and the context's
-// error when that ended the wait.
+// WaitError reports that a lock was not acquired, and its holders. It matches [ErrNotAcquired], and the context's error
+// if that ended the wait.
 type WaitError struct {
-	// Key is the lock that was asked for; of several, the one that is known to be held elsewhere, or else the first.
+	// Key is the requested key; of several, the one that is known to be held, or else the first.
 	Key Key
-	// More is how many other keys were asked for together with Key.
+	// More is how many other keys were requested together with Key.
 	More int
 	// Waited is how long the call waited; zero for one that does not wait.
 	Waited time.Duration
-	// Holders are the sessions that held the lock when the wait had ended, as far as they could be seen. It is empty
-	// for calls that do not wait, which do not look for holders; [Locker.Holders] does.
+	// Holders are the sessions that held the lock when the wait had ended, as far as they are known. It is empty for
+	// calls that do not wait, which do not look for holders; [Locker.Holders] does.
 	Holders []Holder
-	// Err is what ended the wait; nil when a bound of ours did, or when there was none.
+	// Err is what ended the wait; nil if [MaxWait] did, or if there was no wait.
 	Err error
 }
 
@@ -108,9 +108,9 @@ func (e *WaitError) Error() string {
 	return b.String()
 }
 
-// Contended reports whether the lock was not to be had in the time there was, rather than given up because the caller's
-// context was cancelled: whether a service should answer "409 Conflict", rather than nothing to a client that has gone.
-// It is true after a context's deadline.
+// Contended reports whether the lock was held for the whole time of the call, including a context's deadline, rather
+// than given up because the caller's context was cancelled. A service can answer "409 Conflict" if it is true; if it is
+// false its client has gone.
 func (e *WaitError) Contended() bool { return !errors.Is(e.Err, context.Canceled) }
 
 // Unwrap makes the error match [ErrNotAcquired] and what ended the wait.
@@ -121,15 +121,15 @@ func (e *WaitError) Unwrap() []error {
 	return []error{ErrNotAcquired, e.Err}
 }
 
-// LostError says which lock was lost and why. It matches [ErrLost], and Err.
+// LostError reports which lock was lost and why. It matches [ErrLost] and Err.
 type LostError struct {
 	// Key is the lock that was lost; of several, the first.
 	Key Key
 	// More is how many other keys were lost together with Key.
 	More int
-	// Reason says what kind of end it was.
+	// Reason is why it was lost.
 	Reason LostReason
-	// Err is what was seen to happen; nil when there is nothing to add to Reason.
+	// Err is the underlying error, if any.
 	Err error
 }
 
@@ -149,7 +149,7 @@ func (e *LostError) Unwrap() []error {
 	return []error{ErrLost, e.Err}
 }
 
-// failed says what was attempted on which lock. It leaves alone what says so itself.
+// failed adds what was attempted on which lock, unless err contains that.
 func failed(attempt string, key Key, more int, err error) error {
 	if wait, lost := (*WaitError)(nil), (*LostError)(nil); errors.As(err, &wait) || errors.As(err, &lost) {
 		return err

@@ -47,7 +47,7 @@ func cancelAtRandom(t *testing.T, distance string, times int) {
 		wantQuiet(t, db, lockers...)
 	}
 	t.Logf("%d acquires were cancelled; %d and %d sessions were opened", cancelledOnes.Load(), openedFirst.Load(), openedSecond.Load())
-	// Sessions beyond those that are kept for the next waits come and go, whether anybody cancels or not.
+	// Sessions beyond those that are kept for the next waits come and go, with or without cancels.
 	most := someSessions + int32(cancelledOnes.Load()/1000)
 	for _, opened := range []*atomic.Int32{openedFirst, openedSecond} {
 		if n := opened.Load(); n > most {

@@ -132,8 +132,8 @@ func (s *scissors) arriving(messages []byte, size int) []byte {
 // largeMessage is more than a TCP segment of the usual 1,460 bytes. What fits into one cannot arrive in part.
 const largeMessage = 2000
 
-// A process with many locks and much to do falls silent: each of its locks has ended before anybody else gets it. Then
-// the network is back, and the Locker works again.
+// A process with many locks and much to do falls silent: each of its locks has ended before another session gets it.
+// Then the network is back, and the Locker works again.
 func TestManySilentHoldersAreToldBeforeTheNextGrants(t *testing.T) {
 	for name, cut := range map[string]func(*testing.T, *scissors){
 		"both":          func(_ *testing.T, s *scissors) { s.cut(true, true) },

@@ -193,7 +193,7 @@ func TestTheDefaultBoundCountsWaiters(t *testing.T) {
 		}()
 	}
 	most := 0
-	testenv.WaitUntil(t, "everybody waits in the server's queue or was refused", func() bool {
+	testenv.WaitUntil(t, "all wait in the server's queue or were refused", func() bool {
 		most = max(most, len(heldNow(t, conn)))
 		waiting := l.Stats().Waiting
 		queued := number(t, conn, "select count(*) from pg_locks where locktype = 'advisory' and not granted")

@@ -7,14 +7,14 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Fence returns a fencing token: a number that is strictly larger than that of every earlier holder of the key, to be
-// sent along to whatever the lock protects, which refuses numbers smaller than the largest it has seen. Every call on
-// one Lock returns the same number.
+// Fence returns a fencing token: a number that is strictly larger than that of every earlier holder of the key. Send it
+// with each request to the resource that the lock protects, which refuses numbers smaller than the largest that it has
+// seen. Every call on one Lock returns the same number.
 //
 // On PostgreSQL it needs the schema pglock ([ErrSchemaMissing]), and it is not monotonic across a failover that loses
-// the last transactions of the old primary. Shared holders get different numbers, whose order means nothing. A lost
-// lock has no number unless it was asked for before: the error matches [ErrLost] or [ErrUnlocked]. Backends without
-// fencing return [ErrUnsupported]. When ctx ends before the server has answered, the error matches the context's.
+// the last transactions of the old primary. Shared holders get different numbers, whose order has no meaning. If the
+// lock has ended before the first call, the error matches [ErrLost] or [ErrUnlocked]. Backends without fencing return
+// [ErrUnsupported]. When ctx ends before the server has answered, the error matches the context's.
 func (k *Lock) Fence(ctx context.Context) (int64, error) {
 	const attempt = "fence"
 	leave, err := k.enter(ctx, func(x *lazyState) *turn { return &x.fencing })
@@ -41,10 +41,10 @@ func (k *Lock) Fence(ctx context.Context) (int64, error) {
 	return number, nil
 }
 
-// turn is a mutex that is waited for no longer than a context allows. It is made when it is needed.
+// turn is a mutex with a context. It is made when it is needed.
 type turn chan struct{}
 
-// enter takes one of the Lock's turns, and returns what gives it back.
+// enter locks one of the Lock's turns, and returns the function that unlocks it.
 func (k *Lock) enter(ctx context.Context, of func(*lazyState) *turn) (leave func(), err error) {
 	k.mu.Lock()
 	t := of(k.lazyLocked())

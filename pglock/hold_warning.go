@@ -10,11 +10,11 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// WithHoldWarning logs a warning, once for each Lock, when it is still held d after it was acquired: which key, and the
-// function, file and line that acquired it. It is for locks that were forgotten; it ends nothing, which [MaxHold] does.
-// The warning goes to the logger of [WithLogger], or else to [slog.Default]. The locks of a leader, which are meant to be
-// held, are left out; slots of a semaphore have no place that acquired them. The default is no warning. A d that is not
-// positive is an error.
+// WithHoldWarning logs a warning, once for each Lock, if it is still held d after it was acquired: with the key, and
+// the function, file and line that acquired it. It finds forgotten locks but does not end them, as [MaxHold] does. The
+// warning goes to the logger of [WithLogger], or else to [slog.Default]. Locks of leaders, which are meant to be held,
+// are excluded; for slots of a semaphore the place is unknown. The default is no warning. It is an error if d is not
+// positive.
 //
 // Each acquisition then notes its callers and starts a timer, which costs about a microsecond.
 func WithHoldWarning(d time.Duration) Option {

@@ -16,8 +16,8 @@ import (
 )
 
 // Key names a lock. It is a small immutable value; make one with [NewKey], [Int64Key], [PairKey] or [ParseKey]. The
-// zero Key is invalid, as is a name of more than [MaxName] bytes: whatever takes a Key answers these with
-// [ErrInvalidKey].
+// zero Key is invalid, and so is a name of more than [MaxName] bytes: functions that take a Key return [ErrInvalidKey]
+// for these.
 //
 // PostgreSQL knows advisory locks by number only, in two spaces that do not overlap: one bigint, or two integers
 // (https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS). Two Keys with different names can be
@@ -27,8 +27,8 @@ type Key struct {
 	k driver.Key
 }
 
-// MaxName is how many bytes a key's name may have. Whatever takes a Key answers one with a longer name with
-// [ErrInvalidKey]. The registry of names, which the monitor reads, takes at most 1024 bytes.
+// MaxName is the maximal length of a key's name in bytes. Functions that take a Key return [ErrInvalidKey] for longer
+// names. The registry of names, which the monitor reads, takes at most 1024 bytes.
 const MaxName = 4096
 
 // KeyID is a key's identity, its space and number. It is comparable, and the zero KeyID is no key.
@@ -42,28 +42,27 @@ type KeyID = driver.KeyID
 // their number only. NewKey does not allocate.
 //
 // With 64 bits a collision by chance is likely only among billions of names (a chance of one in a million at six million
-// names). On purpose it is cheap: a computer finds two names with one number in minutes, though not a second name for a
-// number that is given. Where strangers choose names, such as file names or the names of accounts, two of theirs can so
-// be made to wait for each other. If that matters, lock an HMAC of their part of the name under a key that they do not
-// know:
+// names). An attacker who chooses both names finds two with one number in minutes, though not a second name for a given
+// number. If strangers choose names, such as file or account names, they can make two of their locks wait for each
+// other. If that matters, lock an HMAC of their part of the name under a key that they do not know:
 //
 //	mac := hmac.New(sha256.New, secret)
 //	mac.Write([]byte(uploaded))
 //	key := pglock.NewKey("upload:" + hex.EncodeToString(mac.Sum(nil)))
 func NewKey(name string) Key {
-	// Sum256 reads its argument and keeps nothing of it, so it may look at the string's own bytes.
+	// Sum256 does not keep or change its argument, so it may read the string's own bytes.
 	sum := sha256.Sum256(unsafe.Slice(unsafe.StringData(name), len(name)))
 	number := int64(binary.BigEndian.Uint64(sum[:8]))
 	return Key{k: driver.Key{KeyID: KeyID{Space: driver.Bigint, Number: number}, Name: name, Named: true}}
 }
 
-// Keyf returns the key of a name that is made as [fmt.Sprintf] makes it:
+// Keyf returns the key of a name formatted as by [fmt.Sprintf]:
 //
 //	key := pglock.Keyf("invoice:%d", id)
 //
-// Two different lists of arguments can make one name, and so one lock, if one of them may contain what stands between
-// them in the format: "%s:%s" of "a:b", "c" and of "a", "b:c". Keys that cmd/sqlc-gen-pglock or `pglock generate` make of
-// a template do not have that.
+// Different arguments can give the same name, and so the same lock, if one of them may contain the format's separators:
+// "%s:%s" of "a:b", "c" and of "a", "b:c". Keys that cmd/sqlc-gen-pglock or `pglock generate` make of a template do not
+// have that.
 func Keyf(format string, args ...any) Key { return NewKey(fmt.Sprintf(format, args...)) }
 
 // Int64Key returns the key that PostgreSQL's one-argument functions know as n.
@@ -77,7 +76,7 @@ func PairKey(class, object int32) Key {
 	return Key{k: driver.Key{KeyID: driver.PairID(class, object)}}
 }
 
-// ParseKey reads a key as people write it on a command line or in a configuration file:
+// ParseKey parses the text form of a key, for command lines and configuration files:
 //
 //	invoice:42              the name "invoice:42"
 //	@6688477336110245193    the bigint 6688477336110245193
@@ -121,7 +120,7 @@ func parseName(name string) (Key, error) {
 	return key, nil
 }
 
-// parseNumber reads what strconv.FormatInt writes, and nothing else, so that every raw key has one spelling.
+// parseNumber parses only what strconv.FormatInt writes, so that every raw key has one spelling.
 func parseNumber(s string, bits int) (int64, error) {
 	n, err := strconv.ParseInt(s, 10, bits)
 	switch {

@@ -133,7 +133,7 @@ func (l *Locker) decideLocked(e *entry, r *request) decision {
 }
 
 // enter brings r to the entry of its next key and reports whether r must wait there. A request that does not wait (try)
-// fails when anybody whom it would have to wait for is there.
+// fails if it would have to wait.
 func (l *Locker) enter(s *shard, r *request, id identity) (wait bool) {
 	e := s.entryLocked(id)
 	r.entries = append(r.entries, e)

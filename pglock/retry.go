@@ -11,16 +11,15 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// RetryUnavailable lets a wait outlast a server that cannot be reached, for up to max at a time: a restart, a failover, an
-// interruption of the network. Without it such a server is [ErrUnavailable] at once. The call asks again with a pause
-// that grows to a second, until it has its answer, ctx ends, [MaxWait] has passed, or the Locker is closed; the end of ctx
-// or MaxWait in an outage matches [ErrUnavailable] too, and is no *[WaitError]. An outage is over when the server has
-// answered: a wait may ride out any number of them. The place in the queues, of the server and of this process, is lost
-// with each.
+// RetryUnavailable lets a wait outlast outages of up to max each: a restart, a failover, a network failure. Without it
+// the call returns [ErrUnavailable] at once. The call retries with pauses that grow to a second, until the server
+// answers, ctx ends, [MaxWait] has passed, or the Locker is closed. If ctx or MaxWait ends during an outage the error
+// also matches [ErrUnavailable], and is not a *[WaitError]. An outage is over when the server has answered; a wait may
+// ride out any number of them, but each costs its place in the queues of the server and of this process.
 //
-// Only the wait is retried: a lock that is held is lost as ever. What retries cannot mend fails at once: a refused password
-// or role, and a database that does not exist. A max that is not positive is an error, and so is RetryUnavailable
-// given to a call that never waits.
+// Only the wait is retried: held locks are lost as usual. Errors that retries cannot fix are returned at once: a
+// refused password or role, and a database that does not exist. It is an error if max is not positive, or if the call
+// never waits.
 func RetryUnavailable(max time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) error {
 		if max <= 0 {

@@ -91,9 +91,9 @@ func endedBy(ctx context.Context, err error) error {
 }
 
 // TxError maps an error of a transaction's lock to this package's: a wait that lock_timeout or a context ended becomes
-// a *[WaitError] (without a key, which the error does not tell), a refusal by a guard [ErrStandby] or
-// [ErrStaleSnapshot], a full lock table [ErrTooManyLocks]. Every other error, and nil, comes back unchanged. It is for
-// results of [QueueLockTx] that were read by hand.
+// a *[WaitError] (without a key, which is unknown), a refusal by a guard [ErrStandby] or [ErrStaleSnapshot], a full
+// lock table [ErrTooManyLocks]. Other errors, and nil, are returned unchanged. It is for results of [QueueLockTx] that
+// are read by hand.
 func TxError(err error) error {
 	if err == nil || errors.As(err, new(*WaitError)) {
 		return err

@@ -45,7 +45,7 @@ func boundedLockTx(ctx context.Context, tx pgx.Tx, keys []Key, c txConfig) error
 }
 
 // holdersTx asks who holds the keys. The question may fail (statement_timeout, a pg_stat_activity that is not for
-// everybody), so it is asked inside a savepoint and is then without an answer. The error is that of a transaction which
+// all roles), so it is asked inside a savepoint and is then without an answer. The error is that of a transaction which
 // cannot go on.
 func holdersTx(ctx context.Context, tx pgx.Tx, keys []Key) ([]Holder, error) {
 	savepoint, err := tx.Begin(ctx)

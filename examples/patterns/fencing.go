@@ -10,9 +10,9 @@ import (
 // ErrStale refuses a writer whose lock has had a later holder.
 var ErrStale = errors.New("a later holder of the lock has written")
 
-// Register is a service that keeps one value for the holder of a lock. It is no party to the lock, and does not ask
-// anybody: every write brings the holder's fencing token ([pglock.Lock.Fence]), and one that is smaller than the
-// largest it has seen is refused. So a holder that was frozen beyond its lease, and does not know yet, does no harm.
+// Register is a service that keeps one value for the holder of a lock. It does not know the lock: every write brings
+// the holder's fencing token ([pglock.Lock.Fence]), and one that is smaller than the largest it has seen is refused. So
+// a holder that was frozen beyond its lease, and does not know yet, does no harm.
 type Register struct {
 	mu      sync.Mutex
 	largest int64

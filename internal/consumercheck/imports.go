@@ -9,7 +9,7 @@ import (
 
 const pgx = "github.com/jackc/pgx/v5"
 
-// light are the packages that everybody imports. They may reach the standard library, pgx and what pgx itself needs.
+// light are the packages that all users import. They may reach the standard library, pgx and what pgx itself needs.
 var light = []string{"pglock", "monitor"}
 
 // gates are the modules that only the named packages, and what is below them, may import.
@@ -88,7 +88,7 @@ func checkGates(packages []ourPackage) (err error) {
 	return err
 }
 
-// within tells whether a package is one of the parents or below one.
+// within reports whether a package is one of the parents or below one.
 func within(path string, parents []string) bool {
 	return slices.ContainsFunc(parents, func(parent string) bool {
 		return path == parent || strings.HasPrefix(path, parent+"/")

@@ -7,7 +7,7 @@
 //
 // It compiles the packages with the lowest pgx that they work with, too.
 //
-// It also refuses imports that would let a heavy dependency into the packages that everybody imports. It knows the
+// It also refuses imports that would let a heavy dependency into the packages that all users import. It knows the
 // main module only; that nested modules stay out of it is what the lists show.
 //
 //	go run ./internal/consumercheck [-record]

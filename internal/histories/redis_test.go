@@ -202,7 +202,7 @@ func migrate(t *testing.T, nodes []*testenv.RedisServer, slot string) {
 	}
 }
 
-// owns tells whether a node has a slot.
+// owns reports whether a node has a slot.
 func owns(t *testing.T, node *testenv.RedisServer, slot int) bool {
 	t.Helper()
 	for line := range strings.Lines(node.Must(t, "CLUSTER", "NODES")) {

@@ -49,7 +49,7 @@ func (p *Process) Signal(signal os.Signal) error { return p.cmd.Process.Signal(s
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Ended tells whether the process has ended.
+// Ended reports whether the process has ended.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.done:

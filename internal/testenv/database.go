@@ -129,8 +129,8 @@ func closeConn(t testing.TB, conn *pgx.Conn) {
 	}
 }
 
-// Role makes a role that can log in and has no rights but those that everybody has, and returns a connection string
-// of it. Its name begins with prefix. It is dropped after the database, with whatever it owned there.
+// Role makes a role that can log in and has no rights but those of PUBLIC, and returns a connection string of it. Its
+// name begins with prefix. It is dropped after the database, with whatever it owned there.
 func (db *DB) Role(t testing.TB, prefix string) (connString string) {
 	t.Helper()
 	made := role{name: prefix + "_" + suffix(), password: rand.Text()}

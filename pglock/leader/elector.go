@@ -74,8 +74,8 @@ func Run(
 // Key returns the key of the election.
 func (e *Elector) Key() pglock.Key { return e.key }
 
-// IsLeader reports whether this process leads now: whether the context of lead has not ended. It compares the clock, as
-// [pglock.Lock.Err] does. Between looking at it and acting on it the answer may change.
+// IsLeader reports whether this process leads now: whether the context of lead has not ended. It checks the clock, as
+// [pglock.Lock.Err] does. The answer may change at any time.
 func (e *Elector) IsLeader() bool {
 	t := e.currentTerm()
 	return t != nil && t.ctx.Err() == nil

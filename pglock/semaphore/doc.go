@@ -9,9 +9,10 @@
 // # How it works
 //
 // A semaphore has a slot for each permit, and a gate. A slot is a lock, so a permit ends with the session of its holder:
-// what crashes gives its permits back. Who wants a permit takes the gate, which is a lock too and has the server's queue,
-// looks for a free slot, and opens the gate for the next in line. While all slots are held the holder of the gate looks
-// again every 20 ms, for all slots at once; no other caller asks the server for anything meanwhile.
+// a process that crashes gives its permits back. To acquire a permit a process takes the gate, which is a lock too and
+// has the server's queue, looks for a free slot, and releases the gate for the next in line. While all slots are held
+// the holder of the gate looks again every 20 ms, for all slots at once; no other caller asks the server for anything
+// meanwhile.
 //
 // A permit that is released goes to the first who waits in the same process, without asking the server. Whenever the
 // Locker's handoff limit is reached ([pglock.WithHandoffLimit]), one is given back, for the process that holds the gate. A

@@ -12,8 +12,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// Permit is one of a semaphore's permits, or several that were acquired as one, until it is released or lost. It ends at
-// most once. All methods may be called concurrently, and by other goroutines than the one that acquired it.
+// Permit is one of a semaphore's permits, or several that were acquired as one, until it is released or lost. It ends
+// once. All methods may be called concurrently, and from other goroutines than the one that acquired it.
 type Permit struct {
 	sem   *Semaphore
 	slots []held // one for each of its weight
@@ -29,7 +29,7 @@ func (p *Permit) Key() pglock.Key { return p.sem.key }
 func (p *Permit) Weight() int { return len(p.slots) }
 
 // Err returns nil while the permit is held. Then it is [pglock.ErrUnlocked], or a *[pglock.LostError] that names the slot.
-// It compares the clock, as [pglock.Lock.Err] does. A permit of several slots is lost with the first of them.
+// It checks the clock, as [pglock.Lock.Err] does. A permit of several slots is lost with the first of them.
 func (p *Permit) Err() error {
 	for _, h := range p.slots {
 		if err := h.lock.Err(); err != nil {
@@ -39,7 +39,7 @@ func (p *Permit) Err() error {
 	return nil
 }
 
-// Done returns a channel that is closed when the permit has ended, however that came about.
+// Done returns a channel that is closed when the permit ends.
 func (p *Permit) Done() <-chan struct{} {
 	if len(p.slots) == 1 {
 		return p.slots[0].lock.Done()
@@ -94,10 +94,9 @@ func (p *Permit) GuardTx(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// Release gives the permit up: to the next waiter of this process, or to the server. It returns nil when the permit had
-// been held until then, an error that matches [pglock.ErrLost] when it had been lost before, and
-// [pglock.ErrUnlocked] when it had been released before. Another error says that the server did not confirm in time. Like
-// [pglock.Lock.Unlock] it does not depend on ctx, from which it takes values only.
+// Release releases the permit, to the next waiter of this process or to the server. It returns nil if the permit was
+// held until now, an error that matches [pglock.ErrLost] if it was lost, and [pglock.ErrUnlocked] on a second call. Any
+// other error means that the server did not confirm in time. Like [pglock.Lock.Unlock] it uses the values of ctx only.
 func (p *Permit) Release(ctx context.Context) error {
 	if !p.end() {
 		return p.failed(pglock.ErrUnlocked)

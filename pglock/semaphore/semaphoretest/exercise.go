@@ -151,7 +151,7 @@ func (s *suite) until(what string, done func() bool) {
 	}
 }
 
-// free fails the test unless a process of its own gets all n permits without waiting for anybody's.
+// free fails the test unless a process of its own gets all n permits without waiting.
 func (s *suite) free(n int) {
 	s.Helper()
 	sem := s.open(n)

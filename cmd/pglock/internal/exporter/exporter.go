@@ -2,8 +2,8 @@
 //
 // A scrape leads to a snapshot; scrapes at once share one, and so do those within a minimal interval, so that the
 // number of scrapers is no burden to the database. Metrics are written in Prometheus's text format by this package
-// itself: the format is a page long, and the libraries that write it either force many modules on everybody who imports
-// pglock, or cannot write help texts.
+// itself: the format is a page long, and the libraries that write it either force many modules on all programs that
+// import pglock, or cannot write help texts.
 package exporter
 
 import (

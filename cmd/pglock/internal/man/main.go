@@ -1,5 +1,5 @@
 // Command man writes the manual pages of pglock and its subcommands, and the completions of shells, for packages. It is a
-// module of its own so that what it is made with is no dependency of anybody who imports pglock.
+// module of its own so that its tools are no dependencies of programs that import pglock.
 //
 //	go run . DIRECTORY
 package main

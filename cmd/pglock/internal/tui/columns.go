@@ -19,8 +19,8 @@ type column struct {
 	cell  func(Model, row) string
 }
 
-// Terminals that have room for more than the columns that everybody needs. In a narrower one than usual cells would be
-// cut off at its edge; details have what is left out.
+// Widths of terminals with room for more than the necessary columns. In a narrower one than usual, cells are cut off at
+// the edge; details have what is left out.
 const (
 	usual = 74
 	wide  = 100

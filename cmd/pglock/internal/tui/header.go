@@ -92,7 +92,7 @@ func (m Model) alert(text string) []styled {
 }
 
 // cause is what an error of a connection begins with: what is wrapped around it says which server that is, which
-// everybody can see.
+// all roles can see.
 func cause(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Sprintf("it takes more than %v", answerTimeout)

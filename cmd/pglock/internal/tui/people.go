@@ -26,13 +26,13 @@ type person struct {
 	inWayOf []*person
 }
 
-// people are everybody in a snapshot, in the order in which they appear there.
+// people are the sessions in a snapshot, in the order in which they appear there.
 type people struct {
 	all  []*person
 	find map[who]*person
 }
 
-// meet finds everybody who holds or waits for a lock that is shown, and who is in whose way.
+// meet finds the holders and waiters of the locks that are shown, and who blocks whom.
 func meet(s *monitor.Snapshot, shows func(*monitor.Lock) bool) people {
 	met := people{find: map[who]*person{}}
 	for i := range s.Locks {

@@ -12,7 +12,7 @@ import (
 type branch struct {
 	*person
 	below []*branch
-	// behind counts everybody below, and longest is the longest wait of this one and those below.
+	// behind counts all sessions below, and longest is the longest wait of this one and those below.
 	behind  int
 	longest time.Duration
 	// repeated marks a session that is also above: a cycle.

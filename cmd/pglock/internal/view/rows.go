@@ -104,7 +104,7 @@ var abbreviations = map[string]string{
 }
 
 // Blockers are the process IDs and identifiers of those in the way of a waiter, with a ~ before those that are soft.
-// Those who hold the lock come first: they are what everybody waits for.
+// Holders come first: the waiters wait for them.
 func Blockers(w monitor.Waiter, missing bool) []string {
 	if missing {
 		return []string{unknown}

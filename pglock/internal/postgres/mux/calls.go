@@ -7,7 +7,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/txguard"
 )
 
-// Try locks g's keys, all or none, without waiting for anybody who holds them (driver.ErrNotAcquired).
+// Try locks g's keys, all or none, without waiting for their holders (driver.ErrNotAcquired).
 func (s *Session) Try(ctx context.Context, g *Grant) error {
 	if err := s.budget.reserve(g); err != nil {
 		return err

@@ -10,9 +10,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 )
 
-// End ends the session, for everybody: first its locks end, so that those who hold them know before the server can give them
-// to others; then the socket is closed, which frees them; then those are answered who wait for the session. Only the first
-// call does anything.
+// End ends the session: first its locks end, so that their holders know before the server can grant them to others;
+// then the socket is closed, which frees them; then those are answered who wait for the session. Only the first call
+// does anything.
 func (s *Session) End(why driver.Reason, err error) {
 	s.mu.Lock()
 	if s.cause != nil {

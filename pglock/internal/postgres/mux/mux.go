@@ -58,7 +58,7 @@ func New(config Config) *Mux {
 	return m
 }
 
-// Try locks the keys of g on one of the sessions, all or none, without waiting for anybody who holds them
+// Try locks the keys of g on one of the sessions, all or none, without waiting for their holders
 // ([driver.ErrNotAcquired]). It asks another session when one ends before it answers.
 func (m *Mux) Try(ctx context.Context, g *Grant) error {
 	return m.on(ctx, func(s *Session) error { return s.Try(ctx, g) })

@@ -25,9 +25,8 @@ type Grant struct {
 }
 
 // Lock waits in the server's queue until all keys are held, for turn, which has a place. The place is kept with the grant.
-//
-// A session that ends while it waits held nothing for anybody: the wait goes on with a new one, as long as the server lets
-// us have one. An idle one may have ended long ago, too.
+// A session that ends while it waits held nothing: the wait goes on with a new one, as long as the server lets us have
+// one. An idle one may have ended long ago, too.
 func (p *Pool) Lock(ctx context.Context, keys []driver.Key, shared bool, owner driver.Owner, turn *Turn) (*Grant, error) {
 	for attempt := 0; ; attempt++ {
 		s, err := p.take(ctx)
