@@ -42,7 +42,10 @@ func (k *Lock) GuardTx(ctx context.Context, tx pgx.Tx) error {
 	case isNested(tx):
 		return k.says(attempt, errNestedTx)
 	}
-	once := oneRoundTrip{tx}
+	once := pgx.Tx(oneRoundTrip{tx})
+	if own, ok := tx.(driver.TxLocker); ok {
+		once = own
+	}
 	if err := k.Err(); err != nil {
 		return k.says(attempt, abortTx(ctx, once, err))
 	}
@@ -87,7 +90,11 @@ func (k *Lock) guard(ctx context.Context, tx pgx.Tx, guard driver.TxGuard) error
 
 // abortTx makes a transaction one that cannot commit, whether ctx has ended or not, and returns why that is done. If it
 // fails, its connection is broken, which comes to the same: pgx closes one that does not answer in time.
-func abortTx(ctx context.Context, tx oneRoundTrip, why error) error {
+func abortTx(ctx context.Context, tx pgx.Tx, why error) error {
+	if own, ok := tx.(driver.TxLocker); ok {
+		own.Abort(why)
+		return why
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortWithin)
 	defer cancel()
 	_ = lockdb.New(tx).AbortGuarded(ctx) // an error is the purpose

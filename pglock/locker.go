@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -47,6 +47,7 @@ type lockerConfig struct {
 	maxHeld    int // 0: no bound
 	observer   *Observer
 
+	forPostgres []string      // names of options that are for PostgreSQL only
 	holdWarning time.Duration // 0: none
 	logs        bool          // WithLogger was given
 }
@@ -115,11 +116,14 @@ func NewWithBackend(b driver.Backend, opts ...Option) (*Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !reflect.ValueOf(config.postgres).IsZero() {
-		return nil, fmt.Errorf("pglock: %w: an option that is for PostgreSQL only", ErrUnsupported)
+	if _, ok := b.(driver.PostgresOptions); !ok && len(config.forPostgres) > 0 {
+		return nil, fmt.Errorf("pglock: %w: %s: for PostgreSQL only", ErrUnsupported, strings.Join(config.forPostgres, ", "))
 	}
 	return newLocker(b, config)
 }
+
+// postgresOnly notes that an option was given which is for PostgreSQL only.
+func (c *lockerConfig) postgresOnly(name string) { c.forPostgres = append(c.forPostgres, name) }
 
 func newLockerConfig(opts []Option) (lockerConfig, error) {
 	c := lockerConfig{handoffs: defaultHandoffs, handoffFor: defaultHandoffFor}

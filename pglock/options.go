@@ -99,8 +99,12 @@ func AllowStandby() StandbyOption { return allowStandby{} }
 
 type allowStandby struct{}
 
-func (allowStandby) applyLocker(c *lockerConfig) error { c.postgres.AllowStandby = true; return nil }
-func (allowStandby) applyTx(c *txConfig) error         { c.allowStandby = true; return nil }
+func (allowStandby) applyLocker(c *lockerConfig) error {
+	c.postgres.AllowStandby = true
+	c.postgresOnly("AllowStandby")
+	return nil
+}
+func (allowStandby) applyTx(c *txConfig) error { c.allowStandby = true; return nil }
 
 // AllowPooler says that the proxy between client and server keeps one server session for each client session, as
 // PgBouncer does with pool_mode = session. It removes the guard against proxies ([ErrPooler]); behind one that does not
@@ -108,6 +112,7 @@ func (allowStandby) applyTx(c *txConfig) error         { c.allowStandby = true; 
 func AllowPooler() Option {
 	return lockerOption(func(c *lockerConfig) error {
 		c.postgres.AllowPooler = true
+		c.postgresOnly("AllowPooler")
 		return nil
 	})
 }
@@ -165,6 +170,7 @@ func WithTrustedOwner(roles ...string) Option {
 			return errors.New("pglock: WithTrustedOwner: the name of a role is empty")
 		}
 		c.postgres.TrustedOwners = append(c.postgres.TrustedOwners, roles...)
+		c.postgresOnly("WithTrustedOwner")
 		return nil
 	})
 }
@@ -206,6 +212,7 @@ func WithSessions(n int) Option {
 			return fmt.Errorf("pglock: WithSessions(%d): there must be at least 1", n)
 		}
 		c.postgres.Sessions = n
+		c.postgresOnly("WithSessions")
 		return nil
 	})
 }
@@ -222,6 +229,7 @@ func WithMaxWaitSessions(n int) Option {
 			return fmt.Errorf("pglock: WithMaxWaitSessions(%d): there must be at least 1", n)
 		}
 		c.postgres.MaxWaitSessions = n
+		c.postgresOnly("WithMaxWaitSessions")
 		return nil
 	})
 }
@@ -238,6 +246,8 @@ func WithApplicationName(name string) Option {
 			return errors.New("pglock: WithApplicationName: the name is empty")
 		}
 		c.postgres.ApplicationName = name
+		c.env.Application = name
+		c.postgresOnly("WithApplicationName")
 		return nil
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
 
@@ -40,7 +41,8 @@ const (
 
 // canBeBounded reports whether what a bounded wait needs can be sent.
 func canBeBounded(tx pgx.Tx) bool {
-	if _, ok := tx.(txscript.Runner); ok {
+	switch tx.(type) {
+	case txscript.Runner, driver.TxLocker:
 		return true
 	}
 	conn := tx.Conn()

@@ -3,6 +3,7 @@ package redisfallback_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/redisfallback"
 )
 
 func TestRetryUnavailableRidesOutARestartOfRedis(t *testing.T) {
@@ -35,5 +37,13 @@ func TestRetryUnavailableRidesOutARestartOfRedis(t *testing.T) {
 	server.Start(t)
 	if err := <-result; err != nil {
 		t.Error(err)
+	}
+}
+
+func TestOptionsThatAreForPostgreSQLOnlyAreNamed(t *testing.T) {
+	client := newClient(t, "redis://127.0.0.1:1")
+	_, err := redisfallback.New(client, pglock.WithLease(time.Minute), pglock.AllowPooler(), pglock.WithSessions(3))
+	if !errors.Is(err, pglock.ErrUnsupported) || !strings.Contains(err.Error(), "AllowPooler, WithSessions") {
+		t.Errorf("the error is %v", err)
 	}
 }

@@ -81,6 +81,32 @@ type TxGuard interface {
 	GuardTx(ctx context.Context, tx pgx.Tx, g Grant, first bool) error
 }
 
+// TxLocker is implemented by transactions that take locks themselves and need no statements for it, such as those of
+// package locktest.
+type TxLocker interface {
+	pgx.Tx
+	// LockTx takes all of r.Keys or none of them for the rest of the transaction. With r.Wait it waits until ctx ends, and
+	// then returns its cause; without, it answers at once, with [ErrNotAcquired] when another holder is in the way.
+	LockTx(ctx context.Context, r TxRequest) error
+	// HoldersTx lists who holds k now.
+	HoldersTx(ctx context.Context, k Key) ([]Holder, error)
+	// Abort makes the transaction one that can only be rolled back.
+	Abort(why error)
+}
+
+// TxRequest says what a transaction is to lock.
+type TxRequest struct {
+	Keys         []Key // as in Request
+	Shared, Wait bool
+}
+
+// PostgresOptions is implemented by backends that stand in for PostgreSQL in tests: they are given options that are for
+// PostgreSQL only, which other backends refuse.
+type PostgresOptions interface {
+	// TakesPostgresOptions does nothing.
+	TakesPostgresOptions()
+}
+
 // TxWitness is implemented by backends that can find out where a transaction runs.
 type TxWitness interface {
 	// Sees reports whether tx is on the server, and in the database, that has g, as that server says itself. The transaction
@@ -97,6 +123,8 @@ type Config struct {
 	Logger *slog.Logger
 	// RecordNames asks the backend to record the names of the keys that it locks, for the monitor.
 	RecordNames bool
+	// Application is the name that the sessions are to have; empty when none was chosen.
+	Application string
 }
 
 // Request says what to acquire.

@@ -5,19 +5,18 @@
 package locktest
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// NewMemory returns a Locker whose locks live in this process and exclude no other process: that of a new [Server]. It
-// is for unit tests, and works in a bubble of testing/synctest. It has no lease and no registry of names; options for
-// them and for PostgreSQL are errors that match [pglock.ErrUnsupported].
+// NewMemory returns a Locker whose locks live in this process and exclude nobody else: that of a new [Server]. It is for
+// unit tests, and works in a bubble of testing/synctest. It takes every Option that production code has: those for
+// PostgreSQL's sessions have nothing to do here, names are not recorded, and the lease matters in a [Server.Partition].
 func NewMemory(opts ...pglock.Option) (*pglock.Locker, error) { return NewServer().Locker(opts...) }
 
 // Server is a lock server in memory. The Lockers that it makes exclude each other as those of several processes do.
@@ -26,16 +25,26 @@ type Server struct {
 	mu      sync.Mutex
 	granted []*grant // in the order of granting
 	waiting []*grant // in the order of asking
+	guards  []*guarded
+	clients map[*pglock.Locker]*backend
 	fence   int64
 	jobs    map[string]*jobRuns
 }
 
 // NewServer returns a server that holds no locks.
-func NewServer() *Server { return &Server{} }
+func NewServer() *Server { return &Server{clients: map[*pglock.Locker]*backend{}} }
 
 // Locker returns one more Locker on s.
 func (s *Server) Locker(opts ...pglock.Option) (*pglock.Locker, error) {
-	return pglock.NewWithBackend(&backend{server: s}, opts...)
+	b := &backend{server: s}
+	l, err := pglock.NewWithBackend(b, opts...)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clients[l] = b
+	return l, nil
 }
 
 // Lose takes the lock on key away from all who hold it, as a server does that ends their sessions, and reports how many
@@ -44,7 +53,7 @@ func (s *Server) Lose(key pglock.Key) int {
 	s.mu.Lock()
 	var lost []*grant
 	for _, g := range s.granted {
-		if g.has(key.ID()) {
+		if g.tx == nil && g.has(key.ID()) {
 			lost = append(lost, g)
 		}
 	}
@@ -62,10 +71,21 @@ func (s *Server) Lose(key pglock.Key) int {
 type grant struct {
 	request driver.Request
 	ready   chan struct{} // closed when it is granted
+	client  *backend      // of a Locker, or
+	tx      *Tx           // the outermost transaction
+
+	cut    chan struct{} // closed when a partition ends its wait
+	gone   bool          // the client does not count on it any more, and the server does not know that yet
+	expiry atomic.Int64  // a driver.Instant, in a partition; 0 is never
 }
 
 // Deadline implements [driver.Grant].
-func (*grant) Deadline() driver.Instant { return driver.Never }
+func (g *grant) Deadline() driver.Instant {
+	if at := g.expiry.Load(); at != 0 {
+		return driver.Instant(at)
+	}
+	return driver.Never
+}
 
 func (g *grant) has(id driver.KeyID) bool {
 	return slices.ContainsFunc(g.request.Keys, func(k driver.Key) bool { return k.KeyID == id })
@@ -73,7 +93,7 @@ func (g *grant) has(id driver.KeyID) bool {
 
 // excludes reports whether the two cannot be granted together.
 func (g *grant) excludes(other *grant) bool {
-	return !(g.request.Shared && other.request.Shared) &&
+	return !(g.request.Shared && other.request.Shared) && (g.tx == nil || g.tx != other.tx) &&
 		slices.ContainsFunc(g.request.Keys, func(k driver.Key) bool { return other.has(k.KeyID) })
 }
 
@@ -100,98 +120,4 @@ func (s *Server) remove(g *grant) (held bool) {
 		s.add(waiter)
 	}
 	return held
-}
-
-// backend is one client of a Server.
-type backend struct{ server *Server }
-
-func (*backend) Start(env driver.Config) error {
-	switch {
-	case env.Lease != 0:
-		return fmt.Errorf("%w: locks in memory have no lease", driver.ErrUnsupported)
-	case env.RecordNames:
-		return fmt.Errorf("%w: locks in memory have no registry of names", driver.ErrUnsupported)
-	}
-	return nil
-}
-
-func (*backend) Ping(ctx context.Context) error { return context.Cause(ctx) }
-
-func (*backend) Close(context.Context) error { return nil }
-
-func (b *backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, error) {
-	g := &grant{request: r, ready: make(chan struct{})}
-	g.request.Keys = slices.Clone(r.Keys)
-	s := b.server
-	s.mu.Lock()
-	granted := s.add(g)
-	if !granted && !r.Wait {
-		s.remove(g)
-	}
-	s.mu.Unlock()
-	switch {
-	case granted:
-		return g, nil
-	case !r.Wait:
-		return nil, driver.ErrNotAcquired
-	}
-	select {
-	case <-g.ready:
-		return g, nil
-	case <-ctx.Done():
-		// A grant that has come meanwhile is given back: both are decided under mu.
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.remove(g)
-		return nil, context.Cause(ctx)
-	}
-}
-
-func (b *backend) Release(_ context.Context, held driver.Grant) error {
-	g, ok := held.(*grant)
-	if !ok {
-		return errors.New("a grant of another backend")
-	}
-	b.server.mu.Lock()
-	defer b.server.mu.Unlock()
-	if !b.server.remove(g) {
-		return driver.ErrLost
-	}
-	return nil
-}
-
-func (b *backend) Check(_ context.Context, held driver.Grant) error {
-	g, ok := held.(*grant)
-	if !ok {
-		return errors.New("a grant of another backend")
-	}
-	b.server.mu.Lock()
-	defer b.server.mu.Unlock()
-	if !slices.Contains(b.server.granted, g) {
-		return driver.ErrLost
-	}
-	return nil
-}
-
-func (b *backend) Holders(_ context.Context, key driver.Key) ([]driver.Holder, error) {
-	b.server.mu.Lock()
-	defer b.server.mu.Unlock()
-	holders := []driver.Holder{}
-	for _, g := range b.server.granted {
-		if g.has(key.KeyID) {
-			holders = append(holders, driver.Holder{Shared: g.request.Shared, Token: g.request.Token.String()})
-		}
-	}
-	return holders, nil
-}
-
-// Fence implements [driver.Fencer].
-func (b *backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
-	if err := b.Check(ctx, held); err != nil {
-		return 0, err
-	}
-	b.server.mu.Lock()
-	defer b.server.mu.Unlock()
-	b.server.fence++
-	return b.server.fence, nil
 }

@@ -3,6 +3,7 @@ package locktest_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,10 +66,22 @@ func TestLoseEndsTheLocksOfAKey(t *testing.T) {
 	}
 }
 
-func TestOptionsThatMemoryCannotHonourAreRefused(t *testing.T) {
-	for _, opt := range []pglock.Option{pglock.AllowPooler(), pglock.AllowStandby(), pglock.WithApplicationName("x"), pglock.WithNames(), pglock.WithLease(time.Minute)} {
-		if _, err := locktest.NewMemory(opt); !errors.Is(err, pglock.ErrUnsupported) {
-			t.Errorf("the error is %v", err)
-		}
+// A helper that opens production's Locker with a list of options can open one in memory with the same list.
+func TestMemoryTakesTheOptionsOfProduction(t *testing.T) {
+	server := locktest.NewServer()
+	l := openMemory(t, server,
+		pglock.AllowPooler(), pglock.AllowStandby(), pglock.WithApplicationName("billing"), pglock.WithNames(),
+		pglock.WithLease(time.Minute), pglock.WithSessions(1), pglock.WithMaxWaitSessions(2), pglock.WithMaxHeld(3),
+		pglock.WithTrustedOwner("owner"), pglock.WithHandoffLimit(1, time.Second), pglock.WithHoldWarning(time.Hour))
+	lock, err := l.Lock(t.Context(), pglock.NewKey("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = openMemory(t, server).Lock(t.Context(), pglock.NewKey("k"), pglock.MaxWait(time.Millisecond))
+	if err == nil || !strings.Contains(err.Error(), `held by application "billing"`) {
+		t.Errorf("the error is %v", err)
+	}
+	if err := lock.Unlock(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

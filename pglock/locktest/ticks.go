@@ -16,8 +16,8 @@ type jobRuns struct {
 
 // Tick implements [driver.TickRecorder].
 func (b *backend) Tick(ctx context.Context, r driver.TickRequest) (driver.TickState, error) {
-	if ctx.Err() != nil {
-		return driver.TickState{}, context.Cause(ctx)
+	if err := b.reach(ctx); err != nil {
+		return driver.TickState{}, err
 	}
 	s := b.server
 	s.mu.Lock()
