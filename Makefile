@@ -13,7 +13,7 @@ prepare := CGO_ENABLED=0 go run ./internal/prepare
 lock_projects := internal/lockfixture examples/invoices examples/billing
 
 # The packages whose keys pglock generate makes, of their locks.sql.
-keys := cmd/pglock/internal/demo examples/workers examples/migrations
+keys := cmd/pglock/internal/demo examples/patterns examples/workers examples/migrations
 
 # Runs its argument in every module that has code.
 define in_modules

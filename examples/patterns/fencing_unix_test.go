@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/examples/patterns"
+	"github.com/pglock-toolkit/pglock/examples/patterns/locks"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -28,7 +29,7 @@ const (
 	databaseVariable = "PGLOCK_EXAMPLE_DATABASE"
 )
 
-var registerKey = pglock.NewKey("register")
+var registerKey = locks.Register()
 
 // writeLate is a process that takes the lock, and writes when it is told to without another look at it, as one does that
 // was frozen between the look and the write.

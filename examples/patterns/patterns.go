@@ -1,6 +1,7 @@
 // Package patterns has what people build first with distributed locks, end to end: a counter, a transfer between two
 // accounts, a monitor of what is at work, a job that outlives its lease, and a service that refuses stale writers. All of
-// them take a [pglock.Locker], so they run on PostgreSQL and on Redis unchanged; the tests do both.
+// them take a [pglock.Locker], so they run on PostgreSQL and on Redis unchanged; the tests do both. Their keys are
+// generated from locks.sql.
 package patterns
 
 import (
@@ -8,8 +9,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/pglock-toolkit/pglock/examples/patterns/locks"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
+
+//go:generate pglock generate locks.sql
 
 // Store is where the numbers are. Its two methods are not atomic together: that is what the lock is for.
 type Store interface {
@@ -20,7 +24,7 @@ type Store interface {
 // Increment adds 1 to a number that many processes add to. Without the lock two of them read the same value, and one
 // update is lost.
 func Increment(ctx context.Context, l *pglock.Locker, store Store, name string) error {
-	return l.Do(ctx, pglock.NewKey("counter:"+name), func(ctx context.Context, _ *pglock.Lock) error {
+	return l.Do(ctx, locks.Counter(name), func(ctx context.Context, _ *pglock.Lock) error {
 		n, err := store.Get(ctx, name)
 		if err != nil {
 			return err
@@ -35,7 +39,7 @@ var ErrFunds = errors.New("not enough money")
 // Transfer moves money between two accounts. It needs the locks of both: LockAll takes them in an order of its own, so
 // that transfers in opposite directions cannot wait for each other.
 func Transfer(ctx context.Context, l *pglock.Locker, store Store, from, to string, amount int64) (err error) {
-	lock, err := l.LockAll(ctx, []pglock.Key{pglock.NewKey("account:" + from), pglock.NewKey("account:" + to)})
+	lock, err := l.LockAll(ctx, []pglock.Key{locks.Account(from), locks.Account(to)})
 	if err != nil {
 		return err
 	}
@@ -59,7 +63,7 @@ func Transfer(ctx context.Context, l *pglock.Locker, store Store, from, to strin
 func Status(ctx context.Context, l *pglock.Locker, jobs ...string) (map[string]bool, error) {
 	atWork := map[string]bool{}
 	for _, job := range jobs {
-		holders, err := l.Holders(ctx, pglock.NewKey("job:"+job))
+		holders, err := l.Holders(ctx, locks.Job(job))
 		if err != nil {
 			return nil, err
 		}
@@ -73,5 +77,5 @@ func Status(ctx context.Context, l *pglock.Locker, jobs ...string) (map[string]b
 // the server answers, and where that fails the job's context ends before another process can get the lock. [pglock.MaxHold]
 // and [pglock.Lock.Extend] are for the opposite wish, that a job which hangs loses its lock.
 func Work(ctx context.Context, l *pglock.Locker, job string, run func(context.Context) error) error {
-	return l.Do(ctx, pglock.NewKey("job:"+job), func(ctx context.Context, _ *pglock.Lock) error { return run(ctx) })
+	return l.Do(ctx, locks.Job(job), func(ctx context.Context, _ *pglock.Lock) error { return run(ctx) })
 }
