@@ -1,0 +1,35 @@
+package web
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
+)
+
+// Limited passes on to next as many requests of an account as limit allows; the others are answered with 429. Each answer
+// says what is left.
+func Limited(l *ratelimit.Limiter, limit ratelimit.Limit, account func(*http.Request) string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d, err := l.Allow(r.Context(), "api:"+account(r), limit)
+		if err != nil {
+			http.Error(w, "try again", http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("RateLimit-Limit", strconv.Itoa(d.Burst))
+		w.Header().Set("RateLimit-Remaining", strconv.Itoa(d.Remaining))
+		w.Header().Set("RateLimit-Reset", seconds(d.ResetAfter))
+		if !d.OK {
+			w.Header().Set("Retry-After", seconds(d.RetryAfter))
+			http.Error(w, "too many requests", http.StatusTooManyRequests)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// seconds rounds up: who comes back earlier would be refused again.
+func seconds(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
+}
