@@ -82,3 +82,11 @@ SELECT pg_catalog.pg_get_userbyid(d.datdba)::text AS database_owner,
                  WHERE r.rolname = current_user), '')::text AS members
 FROM pg_catalog.pg_database AS d
 WHERE d.datname = pg_catalog.current_database();
+
+-- Event triggers that run for what pglock creates, with whoever owns them. They can refuse it.
+-- name: EventTriggers :many
+SELECT e.evtname::text AS name, e.evtevent::text AS event, pg_catalog.pg_get_userbyid(e.evtowner)::text AS owner,
+       COALESCE(pg_catalog.array_to_string(e.evttags, ', '), '')::text AS tags
+FROM pg_catalog.pg_event_trigger AS e
+WHERE e.evtenabled <> 'D' AND e.evtevent IN ('ddl_command_start', 'ddl_command_end')
+ORDER BY e.evtname;

@@ -65,7 +65,7 @@ func TestDoctorNeedsAServer(t *testing.T) {
 	r := command(t, []string{"DATABASE_URL=postgres://u:s3cret@127.0.0.1:1/x"}, "doctor").run()
 	wantCode(t, r, 69)
 	wantNoSecret(t, r)
-	for _, args := range [][]string{{"--fail-on", "ok"}, {"--output", "xml"}, {"now"}, {"--long-wait", "-1"}} {
+	for _, args := range [][]string{{"--fail-on", "ok"}, {"--output", "xml"}, {"now", "then"}, {"--long-wait", "-1"}} {
 		wantCode(t, command(t, nil, append([]string{"doctor"}, args...)...).run(), 64)
 	}
 }

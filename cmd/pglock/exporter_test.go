@@ -104,7 +104,7 @@ func TestMistakesOfTheExporter(t *testing.T) {
 	wantCode(t, r, 1)
 	wantText(t, r.stderr, "address already in use")
 	for _, args := range [][]string{{"--listen", "9187"}, {"--max-keys", "-1"}, {"--max-keys", "10001"},
-		{"--min-interval", "x"}, {"now"}, {"--names", "/no/such/file"}} {
+		{"--min-interval", "x"}, {"now", "then"}, {"--names", "/no/such/file"}} {
 		wantCode(t, command(t, dsn, append([]string{"exporter"}, args...)...).run(), 64)
 	}
 }

@@ -60,7 +60,7 @@ func TestTheCheckForNagios(t *testing.T) {
 	wantText(t, status(0, "--fail-if-waiting", "30s"), "PGLOCK OK - no waiters | longest_wait=0.000s;;30;0 waiters=0;")
 	hold(t, db, "SET application_name = 'bill|ing'; SELECT pg_advisory_lock(7007)")
 	queue(t, db, "SELECT pg_advisory_lock(7007)")
-	wantText(t, status(0, "--fail-if-waiting", "1h"), "PGLOCK OK - pid ", " for @7007 behind ", "(bill/ing) | ", "waiters=1;")
+	wantText(t, status(0, "--fail-if-waiting", "1h"), "PGLOCK OK - pid ", " behind ", "(bill/ing) | ", "waiters=1;")
 	wantText(t, status(1, "--warn-if-waiting", "0", "--fail-if-waiting", "1h"), "PGLOCK WARNING - ")
 	wantText(t, status(2, "--fail-if-waiting", "0"), "PGLOCK CRITICAL - ")
 	wantText(t, status(3, "--fail-if-waiting", "1", "--dsn", "postgres://u:s3cret@127.0.0.1:1/x"),

@@ -121,9 +121,9 @@ func TestWhereTheConnectionComesFrom(t *testing.T) {
 			"PGUSER=" + config.User, "PGPASSFILE=" + passwords}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := command(t, test.variables, append([]string{"monitor", "--once", "-o", "csv"}, test.args...)...).run()
+			r := command(t, test.variables, append([]string{"monitor", "--once"}, test.args...)...).run()
 			wantCode(t, r, 0)
-			wantText(t, r.stderr, config.User+"@", "/"+db.Name())
+			wantText(t, r.stdout, config.User+"@", "/"+db.Name())
 		})
 	}
 }

@@ -14,13 +14,18 @@ import (
 )
 
 // check is the flags that make pglock monitor a plugin of Nagios.
-type check struct{ warn, fail seconds }
+type check struct {
+	warn, fail      seconds
+	ignoreDeadlocks bool
+}
 
 func (c *check) addTo(cmd *cobra.Command) {
 	cmd.Flags().Var(&c.fail, "fail-if-waiting",
 		"with --once: be CRITICAL when a session has waited longer than `duration`")
 	cmd.Flags().Var(&c.warn, "warn-if-waiting",
 		"with --once: be a WARNING when a session has waited longer than `duration`")
+	cmd.Flags().BoolVar(&c.ignoreDeadlocks, "ignore-deadlocks", false,
+		"with --fail-if-waiting: a deadlock, which is CRITICAL otherwise, is only counted")
 }
 
 func (c *check) wanted(cmd *cobra.Command) bool {
@@ -33,6 +38,7 @@ func (c *check) neverWarns(cmd *cobra.Command) bool {
 }
 
 func (c *check) limits(cmd *cobra.Command) (limits view.Limits) {
+	limits.IgnoreDeadlocks = c.ignoreDeadlocks
 	if cmd.Flags().Changed("warn-if-waiting") {
 		limits.Warn = (*time.Duration)(&c.warn)
 	}

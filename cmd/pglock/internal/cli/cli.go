@@ -5,6 +5,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -52,7 +53,12 @@ cannot be executed or was not found; 128+n ended by signal n; 1 other errors.`,
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 80 "))
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse(cmd, "%w", err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if err.Error() == "flag needs an argument: 'h' in -h" { // alone it asks for help, elsewhere than in psql
+			return errors.Join(cmd.Help(), &exit{})
+		}
+		return misuse(cmd, "%w", err)
+	})
 	root.AddCommand(newRun(), newMonitor(), newReplay(), newExporter(), newCancel(), newTerminate(), newDoctor(),
 		newKey(), newGenerate(), newVet(), newMigrate(), newDemo(), newVersion())
 	refuseUnknown(root)

@@ -28,6 +28,8 @@ const connectTimeout = 10 * time.Second
 type dsn struct {
 	value   string
 	trusted []string
+	// host, port and user name the server as psql's flags do, and name the database as its argument does.
+	host, port, user, name string
 }
 
 func (d *dsn) addTo(cmd *cobra.Command) {
@@ -35,9 +37,60 @@ func (d *dsn) addTo(cmd *cobra.Command) {
 		"use schema pglock also where this `ROLE` owns it: its code may run with your rights")
 	complete(cmd, "trust-owner")
 	cmd.Flags().StringVarP(&d.value, "dsn", "d", "",
-		"the database, a `URL` or keyword=value pairs (default $DATABASE_URL, or what psql uses)")
+		"the database, a `URL`, keyword=value pairs or a name (default $DATABASE_URL, or what psql uses)")
 	complete(cmd, "dsn")
 }
+
+// addPsqlTo adds the flags that psql has for a server. Its -h takes the place of that of help.
+func (d *dsn) addPsqlTo(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.Bool("help", false, "help for "+cmd.Name())
+	flags.StringVarP(&d.host, "host", "h", "", "the server's `host`, or the directory of its socket")
+	flags.StringVarP(&d.port, "port", "p", "", "the server's `port`")
+	flags.StringVarP(&d.user, "username", "U", "", "the `role` to connect as")
+	for _, flag := range []string{"host", "port", "username"} {
+		complete(cmd, flag)
+	}
+}
+
+// bare takes the name of a database from the arguments, as psql does.
+func (d *dsn) bare(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if cmd.Flags().Changed("dsn") {
+		return misuse(cmd, "expected only one of --dsn and the database %q", args[0])
+	}
+	if args[0] == "" {
+		return misuse(cmd, "the name of the database is empty")
+	}
+	d.name = args[0]
+	return nil
+}
+
+// located is the connection string of what the flags say beside --dsn, if they say anything.
+func (d *dsn) located() (value string, ok bool) {
+	name := d.name
+	if name == "" && isName(d.value) {
+		name = strings.TrimSpace(d.value)
+	}
+	var pairs []string
+	for _, pair := range [][2]string{{"host", d.host}, {"port", d.port}, {"user", d.user}, {"dbname", name}} {
+		if pair[1] != "" {
+			quoted := strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(pair[1])
+			pairs = append(pairs, pair[0]+"='"+quoted+"'")
+		}
+	}
+	return strings.Join(pairs, " "), len(pairs) > 0
+}
+
+// isName reports whether a text is the bare name of a database, and neither a URL nor keyword=value pairs.
+func isName(text string) bool {
+	return databaseName.MatchString(strings.TrimSpace(text))
+}
+
+// databaseName matches what is plainly a name. Anything else may be a connection string with a password in it.
+var databaseName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
 // database is where a command connects to.
 type database struct {
@@ -54,10 +107,26 @@ func (d *dsn) resolve(cmd *cobra.Command) (database, error) {
 	if cmd.Flags().Changed("dsn") && value == "" { // most likely an unset variable, which must not lead elsewhere
 		return database{}, misuse(cmd, "--dsn is empty (leave it out to use DATABASE_URL, or what psql uses)")
 	}
+	if d.name != "" && !isName(d.name) {
+		source, value, d.name = "the database", d.name, ""
+	}
+	other := ""
+	if located, ok := d.located(); ok {
+		if value != "" && !isName(value) {
+			return database{}, misuse(cmd, "--host, --port and --username contradict a connection string")
+		}
+		value = located
+		if d.host+d.port+d.user == "" && os.Getenv("DATABASE_URL") != "" { // another database of that server
+			value, other = "", cmp.Or(d.name, strings.TrimSpace(d.value))
+		}
+	}
 	if value == "" {
 		source, value = "DATABASE_URL", strings.TrimSpace(os.Getenv("DATABASE_URL"))
 	}
 	config, err := parse(value)
+	if err == nil && other != "" {
+		config.ConnConfig.Database = other
+	}
 	if err != nil {
 		if value == "" {
 			source = "connection settings"

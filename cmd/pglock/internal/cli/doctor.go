@@ -28,7 +28,8 @@ It checks for a proxy, a hot standby, and servers that only pretend to lock; the
 role's timeouts, where they come from, and its default isolation; how soon a
 dead client is noticed; how many connections are left; how full the lock table
 is; the version of schema pglock, its owner and trusted owners, and the role's
-rights; prepared transactions that hold advisory locks, long waits, and
+rights; event triggers; prepared transactions that hold advisory locks, long
+waits, sessions that are idle in transaction and keep others waiting, and
 deadlocks.
 
 Findings are problems (locks cannot be relied on, or are about to fail),
@@ -51,16 +52,17 @@ type examination struct {
 func newDoctor() *cobra.Command {
 	e := examination{failOn: level(doctor.Warning), longWait: seconds(time.Minute)}
 	cmd := &cobra.Command{
-		Use:   "doctor",
+		Use:   "doctor [DATABASE]",
 		Short: "Check a server for settings and sessions that endanger locks",
 		Long:  doctorHelp,
 		Example: `  pglock doctor
   pglock doctor --fail-on problem -o json | jq -r '.findings[].sql[]'`,
-		Args:              noArguments,
+		Args:              arguments(0, 1, "one database"),
 		RunE:              e.command,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	e.dsn.addTo(cmd)
+	e.dsn.addPsqlTo(cmd)
 	e.output.addTo(cmd)
 	flags := cmd.Flags()
 	flags.Var(&e.failOn, "fail-on", "fail when something is at least that bad: `note|warning|problem`")
@@ -86,7 +88,10 @@ func (l *level) Set(text string) error {
 func (l *level) String() string { return string(*l) }
 func (l *level) Type() string   { return "level" }
 
-func (e *examination) command(cmd *cobra.Command, _ []string) error {
+func (e *examination) command(cmd *cobra.Command, args []string) error {
+	if err := e.dsn.bare(cmd, args); err != nil {
+		return err
+	}
 	db, err := e.dsn.resolve(cmd)
 	if err != nil {
 		return err

@@ -62,17 +62,18 @@ type export struct {
 func newExporter() *cobra.Command {
 	e := export{maxKeys: 50, minInterval: seconds(time.Second)}
 	cmd := &cobra.Command{
-		Use:   "exporter",
+		Use:   "exporter [DATABASE]",
 		Short: "Serve metrics about locks to Prometheus",
 		Long:  exporterHelp,
 		Example: `  pglock exporter
   pglock exporter --listen 127.0.0.1:9000 --names names.txt
   pglock exporter --dashboard > pglock.json`,
-		Args:              noArguments,
+		Args:              arguments(0, 1, "one database"),
 		RunE:              e.command,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	e.dsn.addTo(cmd)
+	e.dsn.addPsqlTo(cmd)
 	e.names.addTo(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&e.listen, "listen", "127.0.0.1:19187", "serve on this `HOST:PORT`; port 0 takes any")
@@ -101,7 +102,10 @@ func (c *keyCount) Set(text string) error {
 func (c *keyCount) String() string { return strconv.Itoa(int(*c)) }
 func (c *keyCount) Type() string   { return "N" }
 
-func (e *export) command(cmd *cobra.Command, _ []string) error {
+func (e *export) command(cmd *cobra.Command, args []string) error {
+	if err := e.dsn.bare(cmd, args); err != nil {
+		return err
+	}
 	if e.dashboard {
 		_, err := cmd.OutOrStdout().Write(grafana.Dashboard)
 		return err

@@ -80,6 +80,8 @@ type watch struct {
 	waiting  bool
 	readOnly bool
 	names    namesFile
+	local    bool
+	only     view.Filter
 	check    check
 	options  []monitor.Option // that the flags stand for
 	schema   bool
@@ -91,14 +93,14 @@ type watch struct {
 func newMonitor() *cobra.Command {
 	m := watch{interval: seconds(time.Second)}
 	cmd := &cobra.Command{
-		Use:   "monitor",
+		Use:   "monitor [DATABASE]",
 		Short: "Show who holds which lock, and who waits for whom",
 		Long:  monitorHelp,
 		Example: `  pglock monitor
   pglock monitor --waiting --interval 5s
   pglock monitor --once -o json --key invoice:42 | jq '.locks[].holders[].pid'
   pglock monitor --once --fail-if-waiting 30s`,
-		Args:              noArguments,
+		Args:              arguments(0, 1, "one database"),
 		RunE:              m.command,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -116,11 +118,23 @@ func newMonitor() *cobra.Command {
 	flags.BoolVar(&m.waiting, "waiting", false, "show only contended locks")
 	flags.BoolVar(&m.events, "events", false, "print what happens to contended keys instead of snapshots")
 	flags.BoolVar(&m.readOnly, "read-only", false, "have no keys that end sessions")
-	complete(cmd, "key")
+	flags.BoolVar(&m.local, "local-time", false, "write times for people in the local time zone instead of UTC")
+	flags.StringArrayVar(&m.only.Databases, "database", nil, "show locks in this `DATABASE` only; may be repeated")
+	flags.StringArrayVar(&m.only.Users, "user", nil, "show locks that sessions of this `ROLE` hold or wait for")
+	flags.StringArrayVar(&m.only.Applications, "application", nil,
+		"show locks that sessions with this `application_name` hold or wait for")
+	for _, flag := range []string{"database", "user", "application", "interval"} {
+		complete(cmd, flag)
+	}
+	m.dsn.addPsqlTo(cmd)
+	m.dsn.completeKeys(cmd, "key")
 	return cmd
 }
 
-func (m *watch) command(cmd *cobra.Command, _ []string) error {
+func (m *watch) command(cmd *cobra.Command, args []string) error {
+	if err := m.dsn.bare(cmd, args); err != nil {
+		return err
+	}
 	if m.schema {
 		_, err := io.WriteString(cmd.OutOrStdout(), monitor.JSONSchema())
 		return err
@@ -143,7 +157,7 @@ func (m *watch) command(cmd *cobra.Command, _ []string) error {
 	if err := errors.Join(m.record.check(cmd, m.once), m.http.check(cmd, m.once)); err != nil {
 		return err
 	}
-	if m.output != formatTable {
+	if m.output != formatTable && term.Is(os.Stderr) {
 		say(os.Stderr, "%s", db.target)
 	}
 	_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
@@ -187,7 +201,8 @@ func (m *watch) observe(ctx context.Context, cmd *cobra.Command, db database, po
 }
 
 func (m *watch) filter(cmd *cobra.Command) (view.Filter, error) {
-	filter := view.Filter{Waiting: m.waiting}
+	filter := m.only
+	filter.Waiting = m.waiting
 	switch {
 	case m.interval == 0:
 		return filter, misuse(cmd, "--interval must be more than 0")
@@ -234,7 +249,19 @@ func (m *watch) printer(db database, filter view.Filter) printer {
 	case m.output == formatCSV:
 		return newAppender(db, filtered(filter, csvWriter(view.CSV{Printable: term.Is(os.Stdout)})))
 	}
-	return newAppender(db, tableWriter(filter, db.target))
+	return newAppender(db, tableWriter(filter, db.target, m.times()))
+}
+
+// times returns what puts the time of a snapshot that people read in the zone that they want.
+func (m *watch) times() func(*monitor.Snapshot) *monitor.Snapshot {
+	return func(s *monitor.Snapshot) *monitor.Snapshot {
+		if !m.local {
+			return s
+		}
+		here := *s
+		here.TakenAt = s.TakenAt.Local()
+		return &here
+	}
 }
 
 func (m *watch) showOnce(ctx context.Context, db database, pool *pgxpool.Pool, filter view.Filter) error {
@@ -329,13 +356,24 @@ func csvWriter(csv view.CSV) func(io.Writer, *monitor.Snapshot) error {
 	}
 }
 
-func tableWriter(filter view.Filter, target string) func(io.Writer, *monitor.Snapshot) error {
+func tableWriter(filter view.Filter, target string, local func(*monitor.Snapshot) *monitor.Snapshot) func(io.Writer, *monitor.Snapshot) error {
 	separator := ""
 	return func(w io.Writer, s *monitor.Snapshot) error {
-		_, err := io.WriteString(w, separator+lines(view.Table(s, filter, target, width())))
+		_, err := io.WriteString(w, separator+lines(view.Table(local(s), filter, target, tableWidth())))
 		separator = "\n"
 		return err
 	}
+}
+
+// unlimited is wider than any table.
+const unlimited = 1 << 16
+
+// tableWidth is that of the terminal, or of COLUMNS. A table that goes elsewhere is not cut.
+func tableWidth() int {
+	if !term.Is(os.Stdout) && os.Getenv("COLUMNS") == "" {
+		return unlimited
+	}
+	return width()
 }
 
 // width is that of the terminal, or of COLUMNS, or what every terminal has.

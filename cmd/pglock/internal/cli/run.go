@@ -16,7 +16,8 @@ import (
 
 const runHelp = `Run a command while holding a lock, as flock(1) does with a file.
 
-pglock waits for the lock, runs the command without a shell, makes sure that
+pglock waits for the lock, runs the command without a shell (with -c 'COMMAND'
+behind the key: with one), makes sure that
 the lock was held until the command's end, and gives it back; the exit code is
 the command's. What the command leaves running in the background runs without
 the lock. When pglock or its connection dies, the server frees the lock.
@@ -85,6 +86,7 @@ func newRun() *cobra.Command {
 		Long:  runHelp + "\n\n" + tickHelp,
 		Example: `  pglock run nightly-report -- ./report.sh
   pglock run -n import -- ./import.sh         # exit code 75 if it runs already
+  pglock run -x -w 60 deploy -c 'make build && make deploy'
   pglock run -w 1m deploy -- sh -c 'make build && make deploy'
   pglock run --tick @hourly report -- ./report.sh   # on several machines
   pglock run --permits 5 thumbnails -- ./thumbnail.sh photo.jpg
@@ -100,6 +102,10 @@ func newRun() *cobra.Command {
 	flags.StringVar(&r.redisFile, "redis-file", "",
 		"the same with the URLs in this `FILE`, which others cannot see as they can arguments")
 	flags.BoolVarP(&r.nonblock, "nonblock", "n", false, "fail instead of waiting for the lock")
+	flags.BoolP("exclusive", "x", false, "take the lock alone, which is the default, as with flock(1)")
+	flags.BoolP("exclusively", "e", false, "the same as -x")
+	flags.BoolP("close", "o", false, "for flock(1)'s users: the command gets nothing of the lock anyway")
+	flags.Var(&r.wait, "timeout", "the same as --wait")
 	flags.VarP(&r.wait, "wait", "w", "fail when the lock could not be had after `duration` (1m30s, or seconds: 0.5)")
 	flags.BoolVarP(&r.shared, "shared", "s", false, "take the lock shared: beside other shared holders")
 	flags.IntVarP(&r.permits, "permits", "p", 0, "take one of `n` permits: as many commands run at a time")
@@ -145,7 +151,10 @@ func (r *run) command(cmd *cobra.Command, args []string) error {
 }
 
 func (r *run) check(cmd *cobra.Command) error {
-	r.bounded = cmd.Flags().Changed("wait")
+	r.bounded = cmd.Flags().Changed("wait") || cmd.Flags().Changed("timeout")
+	if r.shared && (cmd.Flags().Changed("exclusive") || cmd.Flags().Changed("exclusively")) {
+		return misuse(cmd, "--shared contradicts --exclusive")
+	}
 	if r.nonblock && r.bounded {
 		return misuse(cmd, "-n (do not wait) contradicts -w %v (wait)", time.Duration(r.wait))
 	}
@@ -171,6 +180,12 @@ func parseRun(cmd *cobra.Command, args []string) (key pglock.Key, argv []string,
 		return key, nil, err
 	}
 	argv = args[1:]
+	if len(argv) > 0 && (argv[0] == "-c" || argv[0] == "--command") { // as flock(1) has it, behind the key
+		if len(argv) != 2 || argv[1] == "" {
+			return key, nil, misuse(cmd, "-c takes one command line for the shell: pglock run %s -c 'COMMAND'", args[0])
+		}
+		return key, []string{"/bin/sh", "-c", argv[1]}, nil
+	}
 	if len(argv) > 0 && argv[0] == "--" {
 		argv = argv[1:]
 	} else if len(argv) > 0 && strings.HasPrefix(argv[0], "-") {

@@ -26,23 +26,38 @@ func (m *watch) fillsScreen() bool {
 
 // fillScreen shows the view, and leaves the last snapshot on the terminal.
 func (m *watch) fillScreen(ctx context.Context, db database, o *observer, filter view.Filter) error {
+	times := m.times()
 	first, err := o.take(ctx)
 	if err != nil {
 		return db.failed(err)
 	}
 	var log aside
 	last, err := tui.Run(ctx, tui.Options{
-		Target:   db.target,
-		First:    first,
-		Take:     o.take,
+		Target: db.target,
+		First:  times(first),
+		Take: func(ctx context.Context) (*monitor.Snapshot, error) {
+			s, err := o.take(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return times(s), nil
+		},
 		Events:   o.happened,
 		Interval: time.Duration(m.interval),
 		Filter:   filter,
 		End:      m.ender(db, o.pool, &log),
 		Output:   os.Stdout,
 	})
-	_, printErr := io.WriteString(os.Stdout, lines(view.Table(last, filter, db.target, width())))
+	_, printErr := io.WriteString(os.Stdout, lines(view.OneScreen(last, filter, db.target, width(), height())))
 	return errors.Join(err, printErr, log.close())
+}
+
+// height is that of the terminal, less the line for the prompt of the shell.
+func height() int {
+	if _, rows, ok := term.Size(os.Stdout); ok && rows > 1 {
+		return rows - 1
+	}
+	return 23
 }
 
 // ender is nil if sessions cannot be ended.

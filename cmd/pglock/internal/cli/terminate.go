@@ -21,9 +21,9 @@ func newTerminate() *cobra.Command {
 		Short: "End a session, and with it all its locks",
 		Long: `End a session: all its locks are freed, and its transaction is rolled back. It
 is chosen by its process ID, as "pglock monitor" shows it, or by a key that it
-alone holds. It need not hold an advisory lock; a parallel worker stands for its
-leader, and the server's own processes and its senders of replication are
-refused.
+alone holds. It need not hold an advisory lock. A process of a parallel query
+stands for the session that runs it; the server's own processes, and those that
+send to its standbys, are refused.
 
 ` + signalHelp + `
 
@@ -86,14 +86,15 @@ func newSignal(signal monitor.Signal, cmd *cobra.Command) *cobra.Command {
 	s := signalling{signal: signal}
 	cmd.Args = arguments(0, 1, "one PID")
 	cmd.RunE = s.command
-	cmd.ValidArgsFunction = cobra.NoFileCompletions
+	cmd.ValidArgsFunction = s.dsn.completePIDs
 	s.dsn.addTo(cmd)
+	s.dsn.addPsqlTo(cmd)
 	s.names.addTo(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&s.key, "key", "", "the session that holds this `KEY`, if it is the only one")
 	flags.StringVar(&s.session, "session", "", "exactly this session, a `PID@SINCE`")
 	flags.BoolVar(&s.yes, "yes", false, "do not ask (needs --session)")
-	complete(cmd, "key")
+	s.dsn.completeKeys(cmd, "key")
 	complete(cmd, "session")
 	return cmd
 }

@@ -25,6 +25,10 @@ type facts struct {
 	connection  monitordb.ConnectionRow
 	connections monitordb.ConnectionsRow
 	settings    map[string]monitordb.SettingsRow
+	// port is what was connected to.
+	port uint16
+	// triggers are event triggers that run for DDL.
+	triggers []monitordb.EventTriggersRow
 	// lockWorks says that a lock that was granted is in the lock table.
 	lockWorks bool
 	schema    schemaFacts
@@ -60,10 +64,12 @@ const (
 	keepalivesIdle     = "tcp_keepalives_idle"
 	keepalivesInterval = "tcp_keepalives_interval"
 	keepalivesCount    = "tcp_keepalives_count"
+	deadlockTimeout    = "deadlock_timeout"
+	logLockWaits       = "log_lock_waits"
 )
 
 var settingNames = []string{isolationSetting, idleSession, idleInTransaction, transactionTimeout, statementTimeout,
-	lockTimeout, checkInterval, keepalivesIdle, keepalivesInterval, keepalivesCount}
+	lockTimeout, checkInterval, keepalivesIdle, keepalivesInterval, keepalivesCount, deadlockTimeout, logLockWaits}
 
 func gather(ctx context.Context, pool *pgxpool.Pool, trusted []string) (facts, error) {
 	var f facts
@@ -86,7 +92,7 @@ func gather(ctx context.Context, pool *pgxpool.Pool, trusted []string) (facts, e
 
 // gatherOn asks what is about one connection.
 func gatherOn(ctx context.Context, conn *pgx.Conn, trusted []string) (facts, error) {
-	f := facts{keyDataPID: int32(conn.PgConn().PID()), settings: map[string]monitordb.SettingsRow{}}
+	f := facts{keyDataPID: int32(conn.PgConn().PID()), port: conn.Config().Port, settings: map[string]monitordb.SettingsRow{}}
 	if f.cockroach = conn.PgConn().ParameterStatus("crdb_version"); f.cockroach != "" {
 		return f, nil
 	}
@@ -113,6 +119,9 @@ func (f *facts) ask(ctx context.Context, tx pgx.Tx, trusted []string) error {
 	}
 	if f.connection, err = queries.Connection(ctx); err != nil {
 		return fmt.Errorf("ask about the connection: %w", err)
+	}
+	if f.triggers, err = queries.EventTriggers(ctx); err != nil {
+		return fmt.Errorf("read event triggers: %w", err)
 	}
 	if f.connections, err = queries.Connections(ctx); err != nil {
 		return fmt.Errorf("count connections: %w", err)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +23,9 @@ func lockTable(f facts) Finding {
 	what := fmt.Sprintf("the lock table is at least %.0f %% full: %d of nominally %d places (max_locks_per_transaction "+
 		"%d × (max_connections %d + max_prepared_transactions %d)), %d of them advisory", c.Percent(), c.Used, c.Nominal,
 		c.MaxLocksPerTransaction, c.MaxConnections, c.MaxPreparedTransactions, c.Advisory)
+	if f.connection.Version >= 190000 {
+		what += "; PostgreSQL 19 sizes the table in another way, so take the share as a rough figure"
+	}
 	if c.Percent() < fullEnough {
 		return Finding{Check: check, Level: OK, What: what}
 	}
@@ -124,6 +128,13 @@ func cycles(f facts) []Finding {
 			Why:  "none of them goes on by itself; the server ends one of the waits after deadlock_timeout",
 			Do:   "take several keys in one order, as LockAll and LockAllTx do",
 		}
+		if cycle.Certain && f.outlived(cycle) {
+			finding.What += age(f.snapshot, cycle.Since)
+			finding.Why = fmt.Sprintf("none of them goes on by itself, and it has outlived deadlock_timeout (%s): the server "+
+				"looks once in each wait, so it does not end this one", f.settings[deadlockTimeout].Shown)
+			finding.Do = fmt.Sprintf("end one of the waits: pglock cancel %d; and %s", cycle.Steps[0].PID, finding.Do)
+			finding.SQL = []string{fmt.Sprintf("SELECT pg_cancel_backend(%d)", cycle.Steps[0].PID)}
+		}
 		if !cycle.Certain {
 			finding.Level = Warning
 			finding.Why = "it goes through several sessions of a pglock process: if one task of that process holds the one " +
@@ -135,6 +146,15 @@ func cycles(f facts) []Finding {
 	return atMost(all, "circles")
 }
 
+// outlived reports whether a deadlock is older than the time after which the server would have ended it, with some to
+// spare.
+func (f facts) outlived(cycle monitor.Cycle) bool {
+	const spare = 5 * time.Second
+	timeout, err := strconv.Atoi(f.settings[deadlockTimeout].Setting) // in milliseconds
+	return err == nil && cycle.Since != nil &&
+		f.snapshot.TakenAt.Sub(*cycle.Since) > time.Duration(timeout)*time.Millisecond+spare
+}
+
 // waits reports a lock once, however many wait for it: the remedy is with its holder.
 func waits(f facts, long time.Duration) []Finding {
 	var all []Finding
@@ -143,7 +163,7 @@ func waits(f facts, long time.Duration) []Finding {
 			return w.WaitingSince == nil || f.snapshot.TakenAt.Sub(*w.WaitingSince) <= long
 		})
 		if len(waiters) > 0 {
-			all = append(all, longWait(f.snapshot.TakenAt, lock, waiters))
+			all = append(all, longWait(f.snapshot, lock, waiters))
 		}
 	}
 	if len(all) == 0 {
@@ -152,14 +172,40 @@ func waits(f facts, long time.Duration) []Finding {
 	return atMost(all, "locks with long waits")
 }
 
-func longWait(now time.Time, lock monitor.Lock, waiters []monitor.Waiter) Finding {
+// stuck says which blockers are idle in transaction, and for how long.
+func stuck(s *monitor.Snapshot, w monitor.Waiter) string {
+	var texts []string
+	for session := range s.Sessions() {
+		blocks := slices.ContainsFunc(w.BlockedBy, func(b monitor.Blocker) bool { return b.ID() == session.ID() })
+		if blocks && strings.HasPrefix(session.State, "idle in transaction") {
+			texts = append(texts, fmt.Sprintf("%s is %s%s", who(session), session.State, age(s, session.StateSince)))
+		}
+	}
+	return strings.Join(texts, "; ")
+}
+
+// terminations are the commands that end the holders.
+func terminations(w monitor.Waiter) string {
+	var all []string
+	for _, blocker := range w.BlockedBy {
+		if blocker.Kind == monitor.Hard && blocker.PID != 0 {
+			all = append(all, fmt.Sprintf("pglock terminate %d", blocker.PID))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+func longWait(s *monitor.Snapshot, lock monitor.Lock, waiters []monitor.Waiter) Finding {
 	first := slices.MinFunc(waiters, func(a, b monitor.Waiter) int { return a.WaitingSince.Compare(*b.WaitingSince) })
 	finding := Finding{
 		Check: "waits", Level: Warning,
 		What: fmt.Sprintf("%s has waited %s%v for %s in database %s%s", who(first.Session), atMostSo(first),
-			now.Sub(*first.WaitingSince).Round(time.Second), lock.Label(), lock.Database, behind(first)),
+			s.TakenAt.Sub(*first.WaitingSince).Round(time.Second), lock.Label(), lock.Database, behind(first)),
 		Why: "the holder may be stuck",
 		Do:  "look at what the holder does (pglock monitor), and end it if it is stuck (pglock terminate PID)",
+	}
+	if text := stuck(s, first); text != "" {
+		finding.Why, finding.Do = text, "find out what its client waits for, or end it: "+terminations(first)
 	}
 	switch others := len(waiters) - 1; {
 	case others == 1:

@@ -29,13 +29,27 @@ func proxy(f facts) Finding {
 	}
 	return Finding{
 		Check: "proxy", Level: Problem,
-		What: fmt.Sprintf("a proxy is in between: the connection was made to process %d, and process %d answers",
-			f.keyDataPID, f.connection.Pid),
-		Why: "one that hands server sessions around (PgBouncer's transaction pooling, pgcat, Supavisor and others) gives " +
-			"the locks of a session to the next client; a Locker refuses it with ErrPooler. Locks in transactions work",
+		What: fmt.Sprintf("a proxy is in between: the connection was made to process %d, and process %d answers%s",
+			f.keyDataPID, f.connection.Pid, pooler(f)),
+		Why: "one that hands server sessions around (PgBouncer's transaction pooling, PgDog, pgcat, Supavisor, multigres, " +
+			"SPQR and others) gives the locks of a session to the next client; a Locker refuses it with ErrPooler. Those " +
+			"that keep a session for a client which takes an advisory lock, as PgDog and multigres do, do not see locks " +
+			"taken in pg_catalog-qualified calls or in PL/pgSQL, which are pglock's. Locks in transactions work",
 		Do: "connect Lockers, and programs that take session locks, to the server's own address; if the proxy is known to keep a " +
 			"session for each client (session pooling), use pglock.AllowPooler()",
 	}
+}
+
+// pooler names the proxy as far as it can be told: none says its name over the protocol.
+func pooler(f facts) string {
+	const mostPID = 1 << 22 // of Linux
+	switch {
+	case f.keyDataPID < 0 || f.keyDataPID > mostPID:
+		return "; no server process has such a number, and PgBouncer makes up numbers like that"
+	case f.port == 6432:
+		return "; 6432 is the usual port of PgBouncer and PgDog"
+	}
+	return ""
 }
 
 func standby(f facts) Finding {

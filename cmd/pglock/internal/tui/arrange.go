@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -14,6 +15,7 @@ type board struct {
 	question question
 	rows     []row
 	totals   totals
+	chain    view.Chain
 }
 
 // totals are counted over the locks that may be shown, whatever the filter says.
@@ -31,7 +33,7 @@ type row struct {
 	person *person
 	// longest is the longest wait for the lock or, in the tree, below; negative without waiters.
 	longest time.Duration
-	// behind is how many sessions cannot go on before this one does.
+	// behind is how many sessions cannot go on before this one does, each counted once ([monitor.Snapshot.Behind]).
 	behind int
 	// guide is the line that connects a row of the tree with those above.
 	guide string
@@ -49,7 +51,7 @@ type identity struct {
 func arrange(s *monitor.Snapshot, q question) board {
 	choose := newChooser(q)
 	chosen, totals := survey(s, choose)
-	b := board{snapshot: s, question: q, totals: totals}
+	b := board{snapshot: s, question: q, totals: totals, chain: view.NewChain(s)}
 	switch q.page {
 	case pageKeys:
 		b.rows = sorted(q, keyRows(s, chosen), func(r row) row { return r })
@@ -104,14 +106,10 @@ func (b *branch) matches(choose chooser) bool {
 }
 
 func sessionRows(s *monitor.Snapshot, choose chooser) (rows []row) {
-	met := meet(s, choose.allowed)
-	behind := map[*person]int{}
-	for b := range everyone(grow(s, met)) {
-		behind[b.person] = b.behind
-	}
+	met, behind := meet(s, choose.allowed), s.Behind()
 	for _, p := range met.all {
 		if choose.showsPerson(p) {
-			r := row{id: identity{who: whoIs(p.Session)}, person: p, lock: p.lock, longest: -1, behind: behind[p]}
+			r := row{id: identity{who: whoIs(p.Session)}, person: p, lock: p.lock, longest: -1, behind: behind[p.ID()]}
 			if p.waiter != nil {
 				r.longest = waited(s, p.waiter)
 			}
@@ -127,7 +125,7 @@ func (c chooser) showsPerson(p *person) bool {
 		return false
 	case c.filter == nil || c.matchesSession(p.Session):
 		return true
-	case p.lock != nil && c.matchesKey(p.lock):
+	case p.lock != nil && c.matchesKey(p.lock), p.other != nil && c.filter.MatchString(p.other.String()):
 		return true
 	}
 	return slices.ContainsFunc(p.held, c.matchesKey)

@@ -33,11 +33,20 @@ func database(lock *monitor.Lock) string {
 	return view.Printable(lock.Database)
 }
 
+// keyOrNoneCell is what a session waits for, or else what others wait for.
 func keyOrNoneCell(m Model, r row) string {
-	if r.lock == nil {
-		return "?"
+	switch {
+	case r.person.other != nil:
+		return r.person.waitsFor()
+	case r.lock != nil:
+		return keyCell(m, r)
 	}
-	return keyCell(m, r)
+	for _, waiter := range r.person.inWayOf {
+		if waiter.other != nil {
+			return waiter.waitsFor()
+		}
+	}
+	return "?"
 }
 
 func heldByCell(_ Model, r row) string {
@@ -136,13 +145,38 @@ func modeCell(_ Model, r row) string {
 	return ""
 }
 
-// stateCell is what a session does, and for how long.
+// stateCell is what a session does, and for how long; of a waiter, by which session it is blocked.
 func stateCell(m Model, r row) string {
 	session, s := r.person.Session, m.board.snapshot
 	if session.Prepared() {
 		return strings.TrimSpace("prepared " + ageOf(s, session.PreparedAt))
 	}
+	if blocked := m.board.chain.Blocked(*session); blocked != "" {
+		return blocked
+	}
 	return strings.TrimSpace(view.Field(*session, "state", view.Short(session.State)) + " " + ageOf(s, session.StateSince))
+}
+
+func sessionAgeCell(m Model, r row) string { return ageOf(m.board.snapshot, r.person.Since) }
+
+func databaseCell(_ Model, r row) string { return view.Printable(r.person.Database) }
+
+func clientCell(_ Model, r row) string {
+	return view.Field(*r.person.Session, "client", view.Host(r.person.Client))
+}
+
+func queryCell(_ Model, r row) string {
+	return view.Field(*r.person.Session, "query", view.OneLine(r.person.Query))
+}
+
+// ofHolder shows of a key what a cell shows of the session that alone holds it.
+func ofHolder(cell func(Model, row) string) func(Model, row) string {
+	return func(m Model, r row) string {
+		if len(r.lock.Holders) != 1 {
+			return ""
+		}
+		return cell(m, row{person: &person{Session: &r.lock.Holders[0].Session}})
+	}
 }
 
 // ageOf is empty when the time is not known.
@@ -187,7 +221,10 @@ func blockersCell(m Model, r row) string {
 }
 
 func waitsForCell(m Model, r row) string {
-	if r.lock == nil {
+	switch {
+	case r.person.other != nil:
+		return r.person.waitsFor()
+	case r.lock == nil:
 		return ""
 	}
 	return keyCell(m, r)

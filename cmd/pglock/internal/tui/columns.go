@@ -25,6 +25,10 @@ const (
 	usual = 74
 	wide  = 100
 	wider = 110
+	// broad terminals also have room for what is known of a session, and the broadest for its query.
+	broad    = 130
+	broader  = 160
+	broadest = 180
 )
 
 // trendWidth is how many bars a trend has at least.
@@ -40,6 +44,10 @@ func columnsOf(page page) []column {
 			{title: "WAIT", width: 4, right: true, cell: waitersCell},
 			{title: "LONGEST", width: 7, right: true, cell: longestCell},
 			{title: "TREND", width: trendWidth, weight: 1, cell: trendCell},
+			{title: "STATE", width: 24, weight: 1, from: broad, cell: ofHolder(stateCell)},
+			{title: "AGE", width: 6, right: true, from: broader, cell: ofHolder(sessionAgeCell)},
+			{title: "CLIENT", width: 15, from: broader, cell: ofHolder(clientCell)},
+			{title: "QUERY", width: 20, weight: 3, from: broadest, cell: ofHolder(queryCell)},
 		}
 	case pageTree:
 		return []column{
@@ -47,21 +55,29 @@ func columnsOf(page page) []column {
 			{title: "WAITED", width: 7, right: true, cell: holdsOrWaitedCell},
 			{title: "MODE", width: 6, cell: modeCell},
 			{title: "KEY", width: 14, weight: 2, cell: keyOrNoneCell},
-			{title: "STATE", width: 17, from: usual, cell: stateCell},
+			{title: "STATE", width: 17, weight: 1, from: usual, cell: stateCell},
 			{title: "USER", width: 12, from: wide, cell: userCell},
 			{title: "BEHIND", width: 6, from: wide, right: true, cell: behindCell},
 			{title: "BLOCKED BY", width: 10, weight: 1, from: wider, cell: blockersCell},
+			{title: "AGE", width: 6, right: true, from: broad, cell: sessionAgeCell},
+			{title: "DATABASE", width: 10, from: broader, cell: databaseCell},
+			{title: "CLIENT", width: 15, from: broader, cell: clientCell},
+			{title: "QUERY", width: 16, weight: 3, from: broad, cell: queryCell},
 		}
 	}
 	return []column{
 		{title: "PID", width: 7, right: true, cell: pidCell},
 		{title: "USER", width: 12, from: wide, cell: userCell},
 		{title: "APPLICATION", width: 12, weight: 3, cell: applicationCell},
-		{title: "STATE", width: 17, from: usual, cell: stateCell},
+		{title: "STATE", width: 17, weight: 1, from: usual, cell: stateCell},
 		{title: "HELD", width: 6, right: true, cell: heldCell},
 		{title: "BEHIND", width: 6, right: true, cell: behindCell},
 		{title: "WAITED", width: 7, right: true, cell: ownWaitCell},
 		{title: "WAITS FOR", width: 12, weight: 2, cell: waitsForCell},
+		{title: "AGE", width: 6, right: true, from: broad, cell: sessionAgeCell},
+		{title: "DATABASE", width: 10, from: broader, cell: databaseCell},
+		{title: "CLIENT", width: 15, from: broader, cell: clientCell},
+		{title: "QUERY", width: 16, weight: 3, from: broad, cell: queryCell},
 	}
 }
 

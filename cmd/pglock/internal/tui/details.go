@@ -186,7 +186,7 @@ func (m Model) since(t *time.Time) string {
 	if t == nil {
 		return ""
 	}
-	return fmt.Sprintf("since %s UTC (%s)", t.UTC().Format(time.DateTime), ageOf(m.snapshot, t))
+	return fmt.Sprintf("since %s (%s)", t.In(m.snapshot.TakenAt.Location()).Format(time.DateTime+" MST"), ageOf(m.snapshot, t))
 }
 
 func (m Model) sessionText(id who, width int) []string {
@@ -198,7 +198,7 @@ func (m Model) sessionText(id who, width int) []string {
 	}
 	role := "waits for no advisory lock"
 	if p.waiter != nil {
-		role = "waits for " + label(p.lock) + ": " + m.waitPhrase(p.waiter)
+		role = "waits for " + p.waitsFor() + ": " + m.waitPhrase(p.waiter)
 	}
 	m.describe(t, p.Session, role)
 	t.gap()
@@ -216,11 +216,11 @@ func (m Model) sessionText(id who, width int) []string {
 	t.rest(len(p.held))
 	if len(p.inWayOf) > 0 {
 		t.gap()
-		t.add(1, "in the way of %s", plural(len(p.inWayOf), "session"))
+		t.add(1, "blocks %s directly, %s in all", plural(len(p.inWayOf), "session"), number(m.snapshot.Behind()[p.ID()]))
 	}
 	for _, waiter := range p.inWayOf[:min(len(p.inWayOf), mostListed)] {
 		since := view.Age(waited(m.snapshot, waiter.waiter))
-		t.add(3, "%s, waits for %s for %s", named(waiter.Session), label(waiter.lock), since)
+		t.add(3, "%s, waits for %s for %s", named(waiter.Session), waiter.waitsFor(), since)
 	}
 	t.rest(len(p.inWayOf))
 	return t.lines

@@ -38,8 +38,9 @@ const roomy = 16
 
 func (m Model) titleLine() string {
 	version, _, _ := strings.Cut(m.snapshot.ServerVersion, " ") // behind it packagers put their own
-	left := fmt.Sprintf(" %s  PostgreSQL %s", view.Printable(m.options.Target), view.Printable(version))
-	right := fmt.Sprintf("  %s  %s UTC ", m.paceWord(), clock(m.snapshot.TakenAt))
+	left := fmt.Sprintf(" %s  PostgreSQL %s%s", view.Printable(m.options.Target), view.Printable(version),
+		view.StandbyMark(m.snapshot))
+	right := fmt.Sprintf("  %s  %s %s ", m.paceWord(), clock(m.snapshot.TakenAt), m.snapshot.TakenAt.Format("MST"))
 	return justify(left, right, m.width)
 }
 
@@ -60,8 +61,8 @@ func (m Model) paceWord() string {
 func (m Model) alerts() []styled {
 	var lines []styled
 	if m.lost != nil {
-		text := fmt.Sprintf("LOST no answer since %s UTC, trying again: %s (l: log)", clock(m.snapshot.TakenAt),
-			view.Printable(oneLine(cause(m.lost))))
+		text := fmt.Sprintf("LOST no answer since %s %s, trying again: %s (l: log)", clock(m.snapshot.TakenAt),
+			m.snapshot.TakenAt.Format("MST"), view.Printable(oneLine(cause(m.lost))))
 		lines = append(lines, m.alert(text)...)
 	}
 	if used := m.snapshot.Capacity.Percent(); used >= alarming {

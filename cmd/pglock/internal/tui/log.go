@@ -37,4 +37,4 @@ func (l log) latest() string {
 	return l.entries[len(l.entries)-1].String()
 }
 
-func clock(t time.Time) string { return t.UTC().Format("15:04:05") }
+func clock(t time.Time) string { return t.Format("15:04:05") }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -19,8 +20,10 @@ func whoIs(session *monitor.Session) who { return who{session.PID, session.GID} 
 type person struct {
 	*monitor.Session
 	held []*monitor.Lock
-	// lock is what it waits for, and waiter how; nil when it does not wait.
+	// lock is the advisory lock that it waits for, or other the lock of another type; both are nil when it does not
+	// wait. waiter says how it waits.
 	lock   *monitor.Lock
+	other  *monitor.OtherLock
 	waiter *monitor.Waiter
 	// inWayOf are those that cannot go on before it does, directly.
 	inWayOf []*person
@@ -47,7 +50,8 @@ func meet(s *monitor.Snapshot, shows func(*monitor.Lock) bool) people {
 			met.get(&lock.Waiters[j].Session).wait(lock, &lock.Waiters[j])
 		}
 	}
-	met.connect()
+	met.follow(s)
+	met.connect(s)
 	return met
 }
 
@@ -61,14 +65,41 @@ func (p *people) get(session *monitor.Session) *person {
 	return known
 }
 
-// connect also adds those that are in the way, but have ended or gone on since.
-func (p *people) connect() {
+// follow adds the waits for other locks that lead to those that are met, or away from them, over however many others.
+func (p *people) follow(s *monitor.Snapshot) {
+	left := make([]*monitor.OtherWait, len(s.OtherWaits))
+	for i := range s.OtherWaits {
+		left[i] = &s.OtherWaits[i]
+	}
+	for known := -1; known != len(left); {
+		known = len(left)
+		left = slices.DeleteFunc(left, func(wait *monitor.OtherWait) bool {
+			connected := p.find[whoIs(&wait.Session)] != nil || slices.ContainsFunc(wait.BlockedBy,
+				func(b monitor.Blocker) bool { return p.find[who{b.PID, b.GID}] != nil })
+			if connected {
+				p.get(&wait.Session).waitOther(wait)
+			}
+			return connected
+		})
+	}
+}
+
+// connect also adds those in the way that hold no advisory lock that is shown.
+func (p *people) connect(s *monitor.Snapshot) {
+	sessions := map[who]*monitor.Session{}
+	for session := range s.Sessions() {
+		sessions[whoIs(&session)] = &session
+	}
 	for _, waiter := range p.all {
 		if waiter.waiter == nil {
 			continue
 		}
 		for _, blocker := range waiter.waiter.BlockedBy {
-			inWay := p.get(&monitor.Session{PID: blocker.PID, GID: blocker.GID, Hidden: []string{"user"}})
+			session := sessions[who{blocker.PID, blocker.GID}]
+			if session == nil {
+				session = &monitor.Session{PID: blocker.PID, GID: blocker.GID, Hidden: []string{"user"}}
+			}
+			inWay := p.get(session)
 			inWay.inWayOf = append(inWay.inWayOf, waiter)
 		}
 	}
@@ -123,6 +154,22 @@ func meetOne(s *monitor.Snapshot, id who) *person {
 			}
 		}
 	}
+	for i := range s.OtherSessions {
+		if session := &s.OtherSessions[i]; whoIs(session) == id {
+			meet(session)
+		}
+	}
+	for i := range s.OtherWaits {
+		wait := &s.OtherWaits[i]
+		if whoIs(&wait.Session) == id {
+			meet(&wait.Session).waitOther(wait)
+		}
+		if slices.ContainsFunc(wait.BlockedBy, func(b monitor.Blocker) bool { return who{b.PID, b.GID} == id }) {
+			other := &person{Session: &wait.Session}
+			other.waitOther(wait)
+			behind = append(behind, other)
+		}
+	}
 	if met != nil {
 		met.inWayOf = behind
 	}
@@ -137,3 +184,22 @@ func (p *person) hold(lock *monitor.Lock) {
 }
 
 func (p *person) wait(lock *monitor.Lock, waiter *monitor.Waiter) { p.lock, p.waiter = lock, waiter }
+
+// waitOther has the session wait for a lock that is no advisory lock. A session waits for several when parallel workers
+// wait for it; the first is shown.
+func (p *person) waitOther(wait *monitor.OtherWait) {
+	if p.waiter == nil {
+		p.other, p.waiter = &wait.Lock, &wait.Waiter
+	}
+}
+
+// waitsFor names what it waits for; empty when it does not.
+func (p *person) waitsFor() string {
+	switch {
+	case p.other != nil:
+		return view.Printable(p.other.String())
+	case p.lock != nil:
+		return label(p.lock)
+	}
+	return ""
+}

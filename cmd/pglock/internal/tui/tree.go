@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"iter"
 	"slices"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 type branch struct {
 	*person
 	below []*branch
-	// behind counts all sessions below, and longest is the longest wait of this one and those below.
+	// behind is how many sessions cannot go on before this one, and longest the longest wait of it and those below.
 	behind  int
 	longest time.Duration
 	// repeated marks a session that is also above: a cycle.
@@ -23,7 +22,7 @@ type branch struct {
 // queues. A session that does not wait is a root. In a cycle all wait: the one with the smallest process ID becomes the
 // root, and is repeated at the end.
 func grow(s *monitor.Snapshot, met people) []*branch {
-	g := treeBuilder{snapshot: s, below: map[*person][]*person{}, added: map[*person]bool{}}
+	g := treeBuilder{snapshot: s, behind: s.Behind(), below: map[*person][]*person{}, added: map[*person]bool{}}
 	var roots []*person
 	for _, p := range met.all {
 		switch blocker := met.primaryBlocker(p); {
@@ -62,6 +61,7 @@ func firstOfCycle(met people, p *person) *person {
 
 type treeBuilder struct {
 	snapshot *monitor.Snapshot
+	behind   map[monitor.SessionID]int
 	below    map[*person][]*person
 	added    map[*person]bool
 }
@@ -71,37 +71,15 @@ func (g treeBuilder) add(p *person) *branch {
 		return &branch{person: p, longest: -1, repeated: true}
 	}
 	g.added[p] = true
-	b := &branch{person: p, longest: -1}
+	b := &branch{person: p, longest: -1, behind: g.behind[p.ID()]}
 	if p.waiter != nil {
 		b.longest = waited(g.snapshot, p.waiter)
 	}
 	for _, next := range g.below[p] {
 		child := g.add(next)
 		b.below, b.longest = append(b.below, child), max(b.longest, child.longest)
-		if !child.repeated {
-			b.behind += 1 + child.behind
-		}
 	}
 	return b
-}
-
-// everyone iterates over all places that are not repeated.
-func everyone(trees []*branch) iter.Seq[*branch] {
-	return func(yield func(*branch) bool) {
-		for _, tree := range trees {
-			if tree.repeated {
-				continue
-			}
-			if !yield(tree) {
-				return
-			}
-			for below := range everyone(tree.below) {
-				if !yield(below) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // flatten writes trees as rows.

@@ -80,6 +80,12 @@ func Field(session monitor.Session, name, value string) string {
 	return Printable(value)
 }
 
+// Host is a client without its port.
+func Host(client string) string { return host(client) }
+
+// OneLine is a query on one line, without the comment that it begins with.
+func OneLine(query string) string { return withoutComment(query) }
+
 // host leaves out the port, which the table has no room for.
 func host(client string) string {
 	if host, _, err := net.SplitHostPort(client); err == nil {

@@ -27,9 +27,13 @@ func (v Verdict) String() string {
 }
 
 // Limits say for how long one may wait for a lock. A limit that is nil does not exist.
-type Limits struct{ Warn, Fail *time.Duration }
+type Limits struct {
+	Warn, Fail *time.Duration
+	// IgnoreDeadlocks has a certain deadlock be counted only, which is CRITICAL otherwise.
+	IgnoreDeadlocks bool
+}
 
-// Status judges the longest wait in what the filter shows of a snapshot. The text is the line of a plugin, with its
+// Status judges the deadlocks and the longest wait in what the filter shows of a snapshot. The text is the line of a plugin, with its
 // performance data.
 func Status(all *monitor.Snapshot, filter Filter, limits Limits) (Verdict, string) {
 	s := filter.Apply(all)
@@ -50,11 +54,25 @@ func Status(all *monitor.Snapshot, filter Filter, limits Limits) (Verdict, strin
 	certain, possible := deadlocks(s)
 	if certain > 0 {
 		text += "; " + count(certain, "deadlock")
+		if !limits.IgnoreDeadlocks {
+			verdict = Critical
+			text = firstDeadlock(s) + "; " + text
+		}
 	}
 	if possible > 0 {
 		text += "; " + count(possible, "possible deadlock")
 	}
 	return verdict, StatusLine(verdict, text) + " | " + performance(s, longest.lasted, limits)
+}
+
+// firstDeadlock describes the first that is certain.
+func firstDeadlock(s *monitor.Snapshot) string {
+	for _, cycle := range s.Cycles {
+		if cycle.Certain {
+			return Deadlock(s, cycle) + " in database " + cycle.Steps[0].Database
+		}
+	}
+	return ""
 }
 
 // StatusLine is the line of a plugin that has no performance data. A bar would begin those.
@@ -98,7 +116,8 @@ func longestWait(s *monitor.Snapshot) (longest longWait, hidden int) {
 }
 
 func (l longWait) String() string {
-	text := fmt.Sprintf("pid %d has waited %s for %s", l.waiter.PID, Age(l.lasted), l.lock.Label())
+	text := fmt.Sprintf("pid %d has waited %s for %s in database %s", l.waiter.PID, Age(l.lasted),
+		l.lock.Label(), l.lock.Database)
 	if blockers := Blockers(*l.waiter, false); len(blockers) > 0 {
 		text += " behind " + strings.TrimPrefix(blockers[0], "~")
 		for _, holder := range l.lock.Holders {

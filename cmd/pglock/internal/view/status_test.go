@@ -11,6 +11,11 @@ import (
 
 func limit(d time.Duration) *time.Duration { return &d }
 
+func aDeadlock(s *monitor.Snapshot) {
+	s.Cycles = []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 4712, Key: "invoice:42", Database: "shop",
+		BlockedBy: 4711, Kind: monitor.Hard}}}, {}}
+}
+
 func TestStatus(t *testing.T) {
 	alone := Filter{Keys: []pglock.Key{pglock.Int64Key(5)}}
 	for name, c := range map[string]struct {
@@ -22,16 +27,17 @@ func TestStatus(t *testing.T) {
 	}{
 		"no waiters": {alone, Limits{Fail: limit(30 * time.Second)}, nil, OK,
 			"PGLOCK OK - no waiters | longest_wait=0.000s;;30;0 waiters=0;;;0 holders=1;;;0 lock_table=4.2%;;;0"},
-		"below the limits": {Filter{}, Limits{limit(2 * time.Minute), limit(time.Hour)}, nil, OK,
-			"PGLOCK OK - pid 4712 has waited 1m30s for invoice:42 behind 4711 (billing) | " +
+		"below the limits": {Filter{}, Limits{Warn: limit(2 * time.Minute), Fail: limit(time.Hour)}, nil, OK,
+			"PGLOCK OK - pid 4712 has waited 1m30s for invoice:42 in database shop behind 4711 (billing) | " +
 				"longest_wait=90.000s;120;3600;0 waiters=4;;;0 holders=3;;;0 lock_table=4.2%;;;0"},
-		"a warning": {Filter{}, Limits{limit(time.Minute), limit(time.Hour)}, nil, Warning,
-			"PGLOCK WARNING - pid 4712 has waited 1m30s for invoice:42 behind 4711 (billing) | "},
-		"critical": {Filter{}, Limits{limit(time.Second), limit(89 * time.Second)}, nil, Critical,
-			"PGLOCK CRITICAL - pid 4712 has waited 1m30s for invoice:42 behind 4711 (billing) | longest_wait=90.000s;1;89;0 "},
-		"a deadlock": {Filter{}, Limits{Fail: limit(time.Hour)}, func(s *monitor.Snapshot) {
-			s.Cycles = []monitor.Cycle{{Certain: true}, {}}
-		}, OK, "PGLOCK OK - pid 4712 has waited 1m30s for invoice:42 behind 4711 (billing); 1 deadlock; 1 possible deadlock | "},
+		"a warning": {Filter{}, Limits{Warn: limit(time.Minute), Fail: limit(time.Hour)}, nil, Warning,
+			"PGLOCK WARNING - pid 4712 has waited 1m30s for invoice:42 in database shop behind 4711 (billing) | "},
+		"critical": {Filter{}, Limits{Warn: limit(time.Second), Fail: limit(89 * time.Second)}, nil, Critical,
+			"PGLOCK CRITICAL - pid 4712 has waited 1m30s for invoice:42 in database shop behind 4711 (billing) | longest_wait=90.000s;1;89;0 "},
+		"a deadlock": {Filter{}, Limits{Fail: limit(time.Hour)}, aDeadlock, Critical, "PGLOCK CRITICAL - DEADLOCK: 4712 waits " +
+			"for invoice:42 behind 4711 in database shop; pid 4712 has waited"},
+		"a deadlock of another key":  {alone, Limits{Fail: limit(time.Hour)}, aDeadlock, OK, "PGLOCK OK - no waiters | "},
+		"a deadlock that is ignored": {Filter{}, Limits{Fail: limit(time.Hour), IgnoreDeadlocks: true}, aDeadlock, OK, "PGLOCK OK - pid 4712 has waited 1m30s for invoice:42 in database shop behind 4711 (billing); 1 deadlock; 1 possible deadlock | "},
 		"hidden": {Filter{}, Limits{Fail: limit(time.Hour)}, func(s *monitor.Snapshot) {
 			s.Locks = s.Locks[1:2]
 			s.Locks[0].Waiters[0].Hidden, s.Locks[0].Waiters[0].WaitingSince = []string{"waiting_since"}, nil
@@ -39,10 +45,10 @@ func TestStatus(t *testing.T) {
 		}, Unknown, "PGLOCK UNKNOWN - 1 waiter, but the server does not report for how long; GRANT this | longest_wait=0.000s"},
 		"hidden, and others are critical": {Filter{}, Limits{Fail: limit(time.Second)}, func(s *monitor.Snapshot) {
 			s.Locks[1].Waiters[0].Hidden, s.Locks[1].Waiters[0].WaitingSince = []string{"waiting_since"}, nil
-		}, Critical, "PGLOCK CRITICAL - pid 4712 has waited 1m30s for invoice:42 behind 4711 (billing) | "},
+		}, Critical, "PGLOCK CRITICAL - pid 4712 has waited 1m30s for invoice:42 in database shop behind 4711 (billing) | "},
 		"hostile names": {Filter{}, Limits{Fail: limit(time.Second)}, func(s *monitor.Snapshot) {
 			s.Locks[2].Key = "a|b\n\x1b[2J"
-		}, Critical, `PGLOCK CRITICAL - pid 4712 has waited 1m30s for a/b\n\x1b[2J behind 4711 (billing) | longest_wait`},
+		}, Critical, `PGLOCK CRITICAL - pid 4712 has waited 1m30s for a/b\n\x1b[2J in database shop behind 4711 (billing) | longest_wait`},
 	} {
 		s := snapshot()
 		s.Capacity = monitor.Capacity{Nominal: 1000, Used: 42}

@@ -17,7 +17,7 @@ func Table(all *monitor.Snapshot, filter Filter, target string, width int) []str
 	filter.nameKeys(s)
 	lines := []string{title(s, target)}
 	rows, marks := body(s, width)
-	for _, part := range [][]string{deadlocked(s, width), rows, notes(s, len(all.Locks)-len(s.Locks), marks, width)} {
+	for _, part := range [][]string{deadlocked(s, width), rows, NewChain(s).otherWaits(), notes(s, len(all.Locks)-len(s.Locks), marks, width)} {
 		if len(part) > 0 {
 			lines = append(append(lines, ""), part...)
 		}
@@ -28,10 +28,37 @@ func Table(all *monitor.Snapshot, filter Filter, target string, width int) []str
 	return lines
 }
 
+// OneScreen is a Table of at most height lines: the locks that do not fit, those without waiters first, are counted.
+func OneScreen(all *monitor.Snapshot, filter Filter, target string, width, height int) []string {
+	lines := Table(all, filter, target, width)
+	if len(lines) <= height {
+		return lines
+	}
+	s := filter.Apply(all)
+	ordered := byUrgency(s)
+	for n := min(len(ordered), height); ; n-- {
+		some := *all
+		some.Locks = ordered[:max(n, 0)]
+		lines = Table(&some, Filter{}, target, width)
+		if len(lines) < height || n <= 0 {
+			lines = lines[:min(len(lines), height-1)]
+			return append(lines, Cut(fmt.Sprintf("… %d more keys: pglock monitor --once", len(ordered)-max(n, 0)), width))
+		}
+	}
+}
+
 func title(s *monitor.Snapshot, target string) string {
 	version, _, _ := strings.Cut(s.ServerVersion, " ") // behind it packagers put their own
-	return fmt.Sprintf("%s  PostgreSQL %s  %s", Printable(target), Printable(version),
-		s.TakenAt.UTC().Format("2006-01-02 15:04:05 UTC"))
+	return fmt.Sprintf("%s  PostgreSQL %s%s  %s", Printable(target), Printable(version), StandbyMark(s),
+		s.TakenAt.Format("2006-01-02 15:04:05 MST"))
+}
+
+// StandbyMark stands behind the version of a standby, whose advisory locks are its own; empty for a primary.
+func StandbyMark(s *monitor.Snapshot) string {
+	if s.Server.InRecovery {
+		return " STANDBY"
+	}
+	return ""
 }
 
 // entry is a line of the body: text, or a row of the grid.
@@ -52,9 +79,9 @@ func body(s *monitor.Snapshot, width int) (lines []string, m marks) {
 	}
 	g := newGrid()
 	head := g.head()
-	entries := []entry{{row: &head}}
+	entries, chain := []entry{{row: &head}}, NewChain(s)
 	for _, lock := range byUrgency(s) {
-		entries = append(entries, entriesOf(s, lock, width)...)
+		entries = append(entries, entriesOf(s, chain, lock, width)...)
 	}
 	for _, e := range entries {
 		if e.row != nil {
@@ -75,12 +102,15 @@ func body(s *monitor.Snapshot, width int) (lines []string, m marks) {
 	return lines, m
 }
 
-func entriesOf(s *monitor.Snapshot, lock monitor.Lock, width int) []entry {
+func entriesOf(s *monitor.Snapshot, chain Chain, lock monitor.Lock, width int) []entry {
 	entries := []entry{{text: heading(s, lock, width)}}
 	for _, holder := range lock.Holders {
 		entries = append(entries, entry{row: holderRow(s, holder)})
 		if what := doing(s, holder.Session); what != "" && len(lock.Waiters) > 0 {
 			entries = append(entries, entry{text: "        " + what})
+		}
+		if blocked := chain.Blocked(holder.Session); blocked != "" {
+			entries = append(entries, entry{text: "        " + blocked})
 		}
 	}
 	for _, waiter := range lock.Waiters {

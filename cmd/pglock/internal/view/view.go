@@ -4,6 +4,7 @@ package view
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -13,6 +14,9 @@ import (
 type Filter struct {
 	// Keys are the keys to show, in whichever database; none means all.
 	Keys []pglock.Key
+	// Databases, Users and Applications are those of the locks to show: a lock is in one of the databases, and one of its
+	// holders or waiters is of one of the users, and has one of the application_names. None means all.
+	Databases, Users, Applications []string
 	// Waiting leaves out locks without waiters.
 	Waiting bool
 }
@@ -21,6 +25,7 @@ type Filter struct {
 func (f Filter) Apply(s *monitor.Snapshot) *monitor.Snapshot {
 	shown := *s
 	shown.Locks = slices.DeleteFunc(slices.Clone(s.Locks), func(lock monitor.Lock) bool { return !f.Shows(lock) })
+	shown.Cycles = slices.DeleteFunc(slices.Clone(s.Cycles), func(c monitor.Cycle) bool { return !f.showsCycle(s, c) })
 	return &shown
 }
 
@@ -41,5 +46,36 @@ func (f Filter) Shows(lock monitor.Lock) bool {
 	if f.Waiting && len(lock.Waiters) == 0 {
 		return false
 	}
+	if len(f.Databases) > 0 && !slices.Contains(f.Databases, lock.Database) || !f.showsSessions(lock) {
+		return false
+	}
 	return len(f.Keys) == 0 || slices.ContainsFunc(f.Keys, func(key pglock.Key) bool { return key.ID() == lock.ID() })
+}
+
+// showsSessions reports whether some holder or waiter of a lock is one to be shown.
+func (f Filter) showsSessions(lock monitor.Lock) bool {
+	if len(f.Users) == 0 && len(f.Applications) == 0 {
+		return true
+	}
+	shows := func(session monitor.Session) bool {
+		name := strings.TrimSuffix(session.Application, " (pglock "+session.Process+")")
+		return (len(f.Users) == 0 || slices.Contains(f.Users, session.User)) &&
+			(len(f.Applications) == 0 || slices.Contains(f.Applications, name) ||
+				slices.Contains(f.Applications, session.Application))
+	}
+	return slices.ContainsFunc(lock.Holders, func(h monitor.Holder) bool { return shows(h.Session) }) ||
+		slices.ContainsFunc(lock.Waiters, func(w monitor.Waiter) bool { return shows(w.Session) })
+}
+
+// showsCycle reports whether a deadlock has to do with a lock that is shown.
+func (f Filter) showsCycle(s *monitor.Snapshot, cycle monitor.Cycle) bool {
+	f.Waiting = false
+	if len(f.Keys)+len(f.Databases)+len(f.Users)+len(f.Applications) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(s.Locks, func(lock monitor.Lock) bool {
+		return f.Shows(lock) && slices.ContainsFunc(cycle.Steps, func(step monitor.Step) bool {
+			return step.Key == lock.Key && step.Database == lock.Database
+		})
+	})
 }

@@ -1,0 +1,88 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// idleHolders are sessions that keep others waiting and do nothing in a transaction, those with the most behind them
+// first: whether they ever go on is for their client to decide.
+func idleHolders(f facts) []Finding {
+	const check = "idle-in-transaction"
+	behind := f.snapshot.Behind()
+	var idle []monitor.Session
+	for session := range f.snapshot.Sessions() {
+		if strings.HasPrefix(session.State, "idle in transaction") && behind[session.ID()] > 0 {
+			idle = append(idle, session)
+		}
+	}
+	if len(idle) == 0 {
+		return []Finding{{Check: check, Level: OK, What: "no session that is idle in transaction keeps others waiting"}}
+	}
+	slices.SortFunc(idle, func(a, b monitor.Session) int {
+		return cmp.Or(cmp.Compare(behind[b.ID()], behind[a.ID()]), cmp.Compare(a.PID, b.PID))
+	})
+	var all []Finding
+	for _, session := range idle {
+		all = append(all, Finding{
+			Check: check, Level: Warning,
+			What: fmt.Sprintf("%s is %s%s; %s blocked by it, directly or through others", who(session), session.State,
+				age(f.snapshot, session.StateSince), isAre(behind[session.ID()])),
+			Why: "its client has begun a transaction and sends nothing; its locks stay until the transaction ends. " +
+				"Cancelling frees none of them",
+			Do: fmt.Sprintf("find out what the client waits for, or end the session: pglock terminate %d", session.PID),
+		})
+	}
+	return atMost(all, "such sessions")
+}
+
+func isAre(sessions int) string {
+	if sessions == 1 {
+		return "1 session is"
+	}
+	return fmt.Sprintf("%d sessions are", sessions)
+}
+
+// eventTriggers can refuse DDL, and so what pglock creates: the schema, and the temporary domain with which it waits
+// without a snapshot. Whether one does is not tried, since its function would run.
+func eventTriggers(f facts) Finding {
+	const check = "event-triggers"
+	if len(f.triggers) == 0 {
+		return Finding{Check: check, Level: OK, What: "no event trigger runs for DDL"}
+	}
+	var names []string
+	for _, trigger := range f.triggers {
+		text := fmt.Sprintf("%s (%s, owner %s)", quote(trigger.Name), trigger.Event, quote(trigger.Owner))
+		if trigger.Tags != "" {
+			text = fmt.Sprintf("%s (%s of %s, owner %s)", quote(trigger.Name), trigger.Event, trigger.Tags, quote(trigger.Owner))
+		}
+		names = append(names, text)
+	}
+	return Finding{
+		Check: check, Level: Note,
+		What: "event triggers run for DDL: " + strings.Join(names, ", "),
+		Why: "one that refuses CREATE DOMAIN in pg_temp makes waiters hold a snapshot, which holds back vacuum; one that " +
+			"refuses CREATE SCHEMA or CREATE FUNCTION makes pglock migrate up fail",
+		Do: "let it pass what is in pg_temp, and schema pglock",
+	}
+}
+
+// lockWaits is about what the server itself says of waits, which fills in what a monitor has not seen.
+func lockWaits(f facts) Finding {
+	const check = "log-lock-waits"
+	setting, known := f.settings[logLockWaits]
+	if !known || setting.Setting == "on" {
+		return Finding{Check: check, Level: OK, What: "the server logs waits that outlast deadlock_timeout"}
+	}
+	return Finding{
+		Check: check, Level: Note,
+		What: "log_lock_waits is off, which was the default before PostgreSQL 19",
+		Why:  "with it the server's log names waiters and holders of waits that outlast deadlock_timeout, also at night",
+		Do:   "switch it on; it costs nothing while there are no long waits",
+		SQL:  []string{"ALTER SYSTEM SET log_lock_waits = on", "SELECT pg_reload_conf()"},
+	}
+}

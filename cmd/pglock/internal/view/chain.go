@@ -1,0 +1,97 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// Chain knows the sessions and waits of a snapshot, to say of one by which it is blocked.
+type Chain struct {
+	snapshot *monitor.Snapshot
+	sessions map[monitor.SessionID]monitor.Session
+	waits    map[monitor.SessionID]monitor.Wait
+}
+
+// NewChain looks through a snapshot once.
+func NewChain(s *monitor.Snapshot) Chain {
+	c := Chain{s, map[monitor.SessionID]monitor.Session{}, map[monitor.SessionID]monitor.Wait{}}
+	for session := range s.Sessions() {
+		c.sessions[session.ID()] = session
+	}
+	for wait := range s.Waits() {
+		c.waits[wait.ID()] = wait
+	}
+	return c
+}
+
+// Wait is what a session waits for; false says that it does not wait.
+func (c Chain) Wait(session monitor.Session) (monitor.Wait, bool) {
+	wait, ok := c.waits[session.ID()]
+	return wait, ok
+}
+
+// Blocked says by which session another one is blocked, and for which lock: "blocked by 16439 ddl-owner, relation t".
+// It is empty for a session that is not blocked.
+func (c Chain) Blocked(session monitor.Session) string {
+	wait, ok := c.waits[session.ID()]
+	if !ok || len(wait.BlockedBy) == 0 {
+		return ""
+	}
+	first := wait.BlockedBy[max(0, slices.IndexFunc(wait.BlockedBy, isHard))]
+	blocker := c.sessions[first.ID()]
+	if blocker.ID() != first.ID() {
+		blocker = monitor.Session{PID: first.PID, GID: first.GID}
+	}
+	return "blocked by " + c.named(blocker) + ", " + Printable(wait.Label())
+}
+
+func isHard(b monitor.Blocker) bool { return b.Kind == monitor.Hard }
+
+// named is a session with its application, without the mark of a pglock process.
+func (c Chain) named(session monitor.Session) string {
+	application := session.Application
+	if session.Process != "" {
+		application = strings.TrimSuffix(application, fmt.Sprintf(" (pglock %s)", session.Process))
+	}
+	return strings.TrimSpace(Who(session) + " " + Field(session, "application", application))
+}
+
+// mostOtherWaits is how many waits for other locks a table has.
+const mostOtherWaits = 20
+
+// otherWaits are the lines of a table that say how the wait graph goes on beyond advisory locks: each wait, and what the
+// sessions do that block others without waiting themselves.
+func (c Chain) otherWaits() (lines []string) {
+	s := c.snapshot
+	if len(s.OtherWaits) == 0 {
+		return nil
+	}
+	lines = append(lines, "locks of other types")
+	for i, wait := range s.OtherWaits {
+		if i == mostOtherWaits {
+			lines = append(lines, fmt.Sprintf("  … %d more", len(s.OtherWaits)-mostOtherWaits))
+			break
+		}
+		waited := unknown
+		if wait.WaitingSince != nil {
+			waited = Age(s.TakenAt.Sub(*wait.WaitingSince))
+		}
+		text := fmt.Sprintf("  %s waits for %s: %s", c.named(wait.Session), waited, Printable(wait.Lock.String()))
+		if blockers := Blockers(wait.Waiter, s.BlockersMissing != ""); len(blockers) > 0 {
+			text += ", blocked by " + strings.Join(blockers, separator)
+		}
+		lines = append(lines, text)
+	}
+	for _, session := range s.OtherSessions {
+		if _, waits := c.waits[session.ID()]; waits || session.Prepared() {
+			continue
+		}
+		if what := doing(s, session); what != "" {
+			lines = append(lines, fmt.Sprintf("  %s blocks, %s", c.named(session), what))
+		}
+	}
+	return lines
+}
