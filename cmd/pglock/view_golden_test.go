@@ -26,6 +26,7 @@ var (
 	usePattern      = regexp.MustCompile(`≥[\d.]+%`)
 	sentencePattern = regexp.MustCompile(`(longest wait|DEADLOCK for) \d[^\s:]*`)
 	pastPattern     = regexp.MustCompile(`longest wait [▁▂▃▄▅▆▇█ ]+$`)
+	cutPattern      = regexp.MustCompile(`(blocked by \d+)[^…]{0,14}…`)
 	agePattern      = regexp.MustCompile(`\b(\d+ms|\d+\.\ds|\d+s|\d+m\d\ds)(\s|$)`)
 )
 
@@ -41,6 +42,10 @@ func normal(screen string, names map[int32]string) string {
 		line = usePattern.ReplaceAllString(line, "≥N%")
 		line = sentencePattern.ReplaceAllString(line, "$1 AGE")
 		line = pastPattern.ReplaceAllString(line, "longest wait …")
+		line = cutPattern.ReplaceAllStringFunc(line, func(cut string) string { // a longer process ID leaves less of the name
+			short := cutPattern.FindStringSubmatch(cut)[1] + "…"
+			return short + strings.Repeat(" ", utf8.RuneCountInString(cut)-utf8.RuneCountInString(short))
+		})
 		for pid, name := range names {
 			line = replace(line, regexp.MustCompile(fmt.Sprintf(`\b(%d)(\D|$)`, pid)), name, isColumnOfPIDs)
 		}
@@ -115,6 +120,8 @@ func TestScreensAreComparedInColumns(t *testing.T) {
 		">     123 app  5ms":                    ">   P-ONE app  AGE",
 		"  1234567 app  idle 1m02s  y":          "  P-TWO app    idle AGE    y",
 		"> k  123 app    1":                     "> k  P-ONE app  1",
+		"  x  blocked by 123 paym…    1":        "  x  blocked by P-ONE…       1",
+		"  x  blocked by 1234567 …    1":        "  x  blocked by P-TWO…       1",
 		" 3 keys  longest wait 1ms  ≥0.1%":      " 3 keys  longest wait AGE  ≥N%",
 		" u@db:1/x  PG 15   every 1s  11:22:33": "SERVER             every 1s  hh:mm:ss",
 	} {
