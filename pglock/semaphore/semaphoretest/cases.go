@@ -190,6 +190,13 @@ func (s *suite) tryBehind() {
 	one := s.acquire(sem, 1)
 	waiter := s.start(s.ctx, other, 2) // there is one slot left, which it gathers or not
 	s.waiting(other, 1)
+	s.until("the waiter's process is at the gate", func() bool {
+		p, err := sem.TryAcquire(s.ctx)
+		if err == nil {
+			s.release(p)
+		}
+		return errors.Is(err, pglock.ErrNotAcquired)
+	})
 	for _, from := range []*semaphore.Semaphore{sem, other} {
 		if _, err := from.TryAcquire(s.ctx); !errors.Is(err, pglock.ErrNotAcquired) {
 			s.Errorf("TryAcquire past a waiter: %v", err)
