@@ -50,6 +50,30 @@ func TestWhatMigratePrintsInstallsTheSchema(t *testing.T) {
 	wantText(t, r.stdout, `--   GRANT USAGE ON SCHEMA pglock TO "app";`, `--   GRANT USAGE ON SCHEMA pglock TO "watcher";`)
 }
 
+func TestMigratePrintWritesForATool(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string][]string{
+		"--format goose":           {"-- +goose Up\n", "000001_schema.up.sql", `GRANT USAGE ON SCHEMA pglock TO "app"`},
+		"--format goose --down":    {"-- +goose Up\n", "-- +goose Down\n", "DROP SCHEMA pglock"},
+		"--format dbmate --from 8": {"-- migrate:up\n-- 000009_once.up.sql"},
+		"--format atlas":           {"-- 000001_schema.up.sql"},
+		"--down --from 9":          {"-- 000010_ratelimit.down.sql"},
+	} {
+		r := command(t, nil, append([]string{"migrate", "print"}, strings.Fields(line)...)...).run()
+		wantCode(t, r, 0)
+		wantText(t, r.stdout, want...)
+	}
+	for line, want := range map[string]string{
+		"--format flyway":                          `unknown format "flyway"`,
+		fmt.Sprint("--from ", migrations.Latest()): "there is nothing after version",
+		"--from -1":                                "--from",
+	} {
+		r := command(t, nil, append([]string{"migrate", "print"}, strings.Fields(line)...)...).run()
+		wantCode(t, r, 64)
+		wantText(t, r.stderr, want)
+	}
+}
+
 func TestMigrateSaysWhichRightIsMissing(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
