@@ -46,16 +46,10 @@ func embedded(tx Tx) Tx {
 		return tx
 	}
 	for i := range v.NumField() {
-		if field := v.Type().Field(i); !field.Anonymous || !field.IsExported() {
-			continue
-		}
-		switch inner := v.Field(i).Interface().(type) {
-		case *sql.Tx:
-			return inner
-		case *sql.Conn:
-			return inner
-		case *sql.DB:
-			return inner
+		switch field := v.Type().Field(i); {
+		case !field.Anonymous || !field.IsExported():
+		case field.Type == reflect.TypeFor[*sql.Tx](), field.Type == reflect.TypeFor[*sql.Conn](), field.Type == reflect.TypeFor[*sql.DB]():
+			return v.Field(i).Interface().(Tx)
 		}
 	}
 	return tx
