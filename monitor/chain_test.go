@@ -309,7 +309,7 @@ func TestChainSeesADeadlockThroughATable(t *testing.T) {
 	}
 }
 
-// Parallel workers are what their leader is, and an auxiliary process is nobody's to end.
+// Parallel workers are what their leader is, and an auxiliary process must not be ended.
 func TestChainTargets(t *testing.T) {
 	s := newScene(t)
 	chainScenes["parallel workers that wait"](s)

@@ -106,8 +106,8 @@ func (o Outcome) Effective() bool {
 
 // lockCounts counts locks by what became of them.
 type lockCounts struct {
-	// free are locks that nobody holds, passed those that got another holder, shared those that others hold as they did
-	// before, and kept those that the session holds still.
+	// free are locks without a holder, passed those with a new holder, shared those that others hold as before, and
+	// kept those that the session still holds.
 	free, passed, shared, kept int
 }
 

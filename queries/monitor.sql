@@ -210,7 +210,7 @@ FROM facts AS f
 LEFT JOIN sessions AS s ON true;
 
 -- Whom the waiters wait for: those for advisory locks, and those that the statement Locks would follow. pg_blocking_pids
--- keeps the lock manager busy for a moment, so it is called for nobody else
+-- keeps the lock manager busy for a moment, so it is called for no other sessions
 -- (https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-INFO-SESSION).
 -- name: Blockers :many
 WITH RECURSIVE locks AS MATERIALIZED (

@@ -66,7 +66,7 @@ type BlockersRow struct {
 }
 
 // Whom the waiters wait for: those for advisory locks, and those that the statement Locks would follow. pg_blocking_pids
-// keeps the lock manager busy for a moment, so it is called for nobody else
+// keeps the lock manager busy for a moment, so it is called for no other sessions
 // (https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-INFO-SESSION).
 func (q *Queries) Blockers(ctx context.Context, wanted []int32) ([]BlockersRow, error) {
 	rows, err := q.db.Query(ctx, Blockers, wanted)

@@ -319,7 +319,7 @@ func TestRecordingWithAWrongByteIsCorrupt(t *testing.T) {
 		damaged[at] ^= 0x40
 		got, err := readAll(damaged)
 		if err == nil && len(got) == len(want) {
-			t.Fatalf("byte %d was changed, and nobody noticed", at)
+			t.Fatalf("byte %d was changed, without an error", at)
 		}
 		if err != nil && !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("byte %d: %v", at, err)

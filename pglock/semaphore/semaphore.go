@@ -207,7 +207,7 @@ func (s *Semaphore) abandon(w *waiter) {
 	}
 	<-w.ready
 	for _, h := range w.got {
-		_ = s.giveBack(w.ctx, h) // nobody relied on it
+		_ = s.giveBack(w.ctx, h) // it was not used
 	}
 }
 

@@ -69,7 +69,7 @@ func TestAtlasLockExcludesOtherProcesses(t *testing.T) {
 }
 
 // With Atlas's own lock CREATE INDEX CONCURRENTLY would wait for the statement of the process that waits, were that one
-// statement; here nobody who waits has a snapshot.
+// statement; here waiting processes have no snapshot.
 func TestAtlasCreatesAnIndexConcurrentlyBesideProcessesThatWait(t *testing.T) {
 	db := testenv.Database(t)
 	migrating := process(t, db)

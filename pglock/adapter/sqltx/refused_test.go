@@ -35,7 +35,7 @@ func attempts(ctx context.Context, tx sqltx.Tx) map[string]error {
 	}
 }
 
-func TestSQLTxRefusesServersWhoseLocksExcludeNobody(t *testing.T) {
+func TestSQLTxRefusesServersWhoseLocksDoNotExclude(t *testing.T) {
 	for name, test := range map[string]struct {
 		replacer *strings.Replacer
 		want     error

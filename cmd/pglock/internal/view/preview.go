@@ -96,7 +96,7 @@ func losses(s *monitor.Snapshot, c monitor.SignalTarget, width int) []string {
 	return lines
 }
 
-// mostKeys is how many keys, and how many waiters for each, somebody reads before a signal is sent.
+// mostKeys is how many keys, and how many waiters for each, are shown before a signal is sent.
 const mostKeys = 10
 
 // otherLosses are the sessions that wait for other locks of the session.

@@ -94,7 +94,7 @@ function row(k) {
   };
   cell("", keyLink(k.key, k.label), make("span", " " + printable(k.database), "dim"));
   const first = k.holders[0];
-  cell("held by", first ? printable(session(first)) + (k.held > 1 ? " and " + (k.held - 1) + " more" : "") : "nobody");
+  cell("held by", first ? printable(session(first)) + (k.held > 1 ? " and " + (k.held - 1) + " more" : "") : "free");
   cell("held since", first && first.seen_since ? "seen since " + clock(first.seen_since) : "");
   cell("waiters", String(k.waiting)).className = k.waiting ? "n warn" : "n";
   cell("longest wait", k.waiting ? age(k.longest_seconds) : "").className = "n";
@@ -103,14 +103,14 @@ function row(k) {
 function show(s) {
   at("target").textContent = printable(s.target) + (key ? " — " + printable(key) : "");
   const text = count(s.locks, "key") + ", " + count(s.holders, "holder") + ", " + count(s.waiters, "waiter") +
-    (s.waiters ? "" : ", nobody waits");
+    (s.waiters ? "" : ", no session waits");
   if (at("summary").textContent !== text) at("summary").textContent = text;
   const alerts = s.deadlocks.map(printable);
   if (s.lost) alerts.unshift("No answer since " + clock(s.at) + ": " + printable(s.lost));
   at("alert").hidden = !alerts.length;
   const alert = alerts.join(" · ");
   if (at("alert").textContent !== alert) at("alert").textContent = alert;
-  at("tree").replaceChildren(s.tree.length ? grow(s.tree, s.at, 0) : make("p", "Nobody waits for an advisory lock.", "dim"));
+  at("tree").replaceChildren(s.tree.length ? grow(s.tree, s.at, 0) : make("p", "No session waits for an advisory lock.", "dim"));
   update(at("keys"), s.keys, row);
   update(at("journal"), s.events, e => {
     const li = make("li"), t = make("time", clock(e.at));
