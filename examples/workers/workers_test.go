@@ -115,11 +115,15 @@ func TestWorkersShareTheWork(t *testing.T) {
 
 	// The leader stops. Another one goes on.
 	var leaders []process
-	for _, p := range fleet {
-		if p.elector.IsLeader() {
-			leaders = append(leaders, p)
+	eventually(t, "led by a process", func() bool {
+		leaders = nil
+		for _, p := range fleet {
+			if p.elector.IsLeader() {
+				leaders = append(leaders, p)
+			}
 		}
-	}
+		return len(leaders) > 0
+	})
 	if len(leaders) != 1 {
 		t.Fatalf("%d processes lead", len(leaders))
 	}

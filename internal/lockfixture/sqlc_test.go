@@ -121,12 +121,11 @@ func TestSqlcWritesWhatIsHere(t *testing.T) {
 		change        []string
 	}{
 		{"newest", "JSON", nil},
-		{"newest", "protobuf", []string{process, "process: {cmd: sqlc-gen-pglock}"}},
-		{"newest", "WASM", []string{process, fmt.Sprintf("wasm: {url: %q, sha256: %x}",
-			"file://"+filepath.Join(plugin(t), "sqlc-gen-pglock.wasm"), sha256.Sum256(wasm))}},
-		{"newest", "a comment inside its query", []string{
+		{"newest", "protobuf, with a comment inside its query", []string{process, "process: {cmd: sqlc-gen-pglock}",
 			"-- pglock: lock invoice:{id=invoice_id} max_wait=100ms\n", "",
 			"WHERE id = @invoice_id;", "WHERE id = @invoice_id\n-- pglock: lock invoice:{id=invoice_id} max_wait=100ms\n;"}},
+		{"newest", "WASM", []string{process, fmt.Sprintf("wasm: {url: %q, sha256: %x}",
+			"file://"+filepath.Join(plugin(t), "sqlc-gen-pglock.wasm"), sha256.Sum256(wasm))}},
 		{"older", "JSON", nil},
 	} {
 		t.Run(c.version+"/"+c.form, func(t *testing.T) {
