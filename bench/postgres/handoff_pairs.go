@@ -73,7 +73,9 @@ func leaderPair(locker *pglock.Locker) pair {
 		unlock: func(ctx context.Context) error {
 			err := e.Resign(ctx)
 			stop()
-			<-ended
+			if runErr := <-ended; !errors.Is(runErr, context.Canceled) {
+				err = errors.Join(err, runErr)
+			}
 			return err
 		},
 	}
