@@ -25,7 +25,8 @@ exporter works; whether the server answers is what pglock_up says.
 
   pglock_up, pglock_server_info, pglock_exporter_build_info
   pglock_locks, pglock_holders, pglock_waiters, pglock_oldest_wait_seconds,
-    pglock_prepared_holders                  by database
+    pglock_prepared_holders, pglock_oldest_holder_seconds,
+    pglock_idle_blocker_seconds              by database
   pglock_key_holders, pglock_key_waiters, pglock_key_oldest_wait_seconds
                                              by database and key
   pglock_deadlocks                           by certainty (certain, possible)
@@ -44,7 +45,9 @@ that has them. On loopback only requests for a loopback host are answered, such
 as localhost. Labels hold names that others chose, with any character in them:
 let nothing print them that does not escape them.
 
---dashboard writes a dashboard for Grafana and exits.
+--dashboard writes a dashboard for Grafana and exits, and --rules alerts for
+Prometheus: long waits, deadlocks, sessions that are idle in transaction and
+keep others waiting, prepared holders, a full lock table, no answer.
 
 Exit codes: 0 ended by Ctrl-C or SIGTERM; 64 wrong usage; 1 other errors, such
 as an address in use. That the database cannot be reached is no reason to end.`
@@ -57,6 +60,7 @@ type export struct {
 	maxKeys     keyCount
 	minInterval seconds
 	dashboard   bool
+	rules       bool
 }
 
 func newExporter() *cobra.Command {
@@ -67,7 +71,8 @@ func newExporter() *cobra.Command {
 		Long:  exporterHelp,
 		Example: `  pglock exporter
   pglock exporter --listen 127.0.0.1:9000 --names names.txt
-  pglock exporter --dashboard > pglock.json`,
+  pglock exporter --dashboard > pglock.json
+  pglock exporter --rules > pglock.rules.yml`,
 		Args:              arguments(0, 1, "one database"),
 		RunE:              e.command,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -80,6 +85,7 @@ func newExporter() *cobra.Command {
 	flags.Var(&e.maxKeys, "max-keys", "how many keys have series of their own")
 	flags.Var(&e.minInterval, "min-interval", "show a snapshot again that is no older than this `duration`")
 	flags.BoolVar(&e.dashboard, "dashboard", false, "write a dashboard for Grafana and exit")
+	flags.BoolVar(&e.rules, "rules", false, "write alerting rules for Prometheus and exit")
 	for _, flag := range []string{"listen", "max-keys", "min-interval"} {
 		complete(cmd, flag)
 	}
@@ -104,6 +110,10 @@ func (c *keyCount) Type() string   { return "N" }
 
 func (e *export) command(cmd *cobra.Command, args []string) error {
 	if err := e.dsn.bare(cmd, args); err != nil {
+		return err
+	}
+	if e.rules {
+		_, err := cmd.OutOrStdout().Write(exporter.Rules)
 		return err
 	}
 	if e.dashboard {

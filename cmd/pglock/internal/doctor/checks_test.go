@@ -77,3 +77,36 @@ func TestALongListIsCutShort(t *testing.T) {
 		t.Errorf("there are %d findings, the last is %+v", len(found), found[len(found)-1])
 	}
 }
+
+// Scenes of a review: who is stuck, for how long, and the command.
+func TestIdleHoldersAndOldDeadlocksComeWithACommand(t *testing.T) {
+	now := time.Now()
+	since := now.Add(-4 * time.Minute)
+	idle := monitor.Session{PID: 4711, Database: "shop", State: "idle in transaction", StateSince: &since}
+	s := &monitor.Snapshot{TakenAt: now, Database: "shop", OtherSessions: []monitor.Session{idle},
+		OtherWaits: []monitor.OtherWait{{Lock: monitor.OtherLock{Type: "relation", Name: "t"}, Waiter: monitor.Waiter{
+			Session: monitor.Session{PID: 4712}, BlockedBy: []monitor.Blocker{{PID: 4711, Kind: monitor.Hard}}}}},
+		Cycles: []monitor.Cycle{{Certain: true, Since: &since, Steps: []monitor.Step{{PID: 1, Key: "a", BlockedBy: 2}}}}}
+	f := facts{snapshot: s, settings: map[string]monitordb.SettingsRow{deadlockTimeout: {Setting: "1000", Shown: "1s"}}}
+	found := idleHolders(f)
+	if len(found) != 1 || found[0].Level != Warning || !strings.Contains(found[0].What, "idle in transaction, for 4m0s") ||
+		!strings.HasSuffix(found[0].Do, "pglock terminate 4711") {
+		t.Errorf("the idle holder: %+v", found)
+	}
+	old := cycles(f)
+	if len(old) != 1 || !strings.Contains(old[0].Why, "outlived deadlock_timeout (1s)") || len(old[0].SQL) != 1 ||
+		!strings.Contains(old[0].Do, "pglock cancel 1") {
+		t.Errorf("the deadlock: %+v", old)
+	}
+	s.Cycles[0].Since = &now
+	if young := cycles(f); strings.Contains(young[0].Why, "outlived") {
+		t.Errorf("a deadlock that has just begun: %+v", young)
+	}
+}
+
+func TestEventTriggersAreNamed(t *testing.T) {
+	f := facts{triggers: []monitordb.EventTriggersRow{{Name: "no ddl", Event: "ddl_command_start", Owner: "dba"}}}
+	if found := eventTriggers(f); found.Level != Note || !strings.Contains(found.What, `"no ddl" (ddl_command_start, owner "dba")`) {
+		t.Errorf("the finding is %+v", found)
+	}
+}

@@ -77,6 +77,7 @@ func byDatabase(s *monitor.Snapshot) []family {
 	type sums struct {
 		contention
 		locks, prepared int
+		held            time.Duration
 	}
 	found := map[string]sums{s.Database: {}} // there is always one, so that graphs show zeros
 	for _, lock := range s.Locks {
@@ -87,6 +88,7 @@ func byDatabase(s *monitor.Snapshot) []family {
 			if holder.Prepared() {
 				sum.prepared++
 			}
+			sum.held = max(sum.held, heldFor(s, holder.Session))
 		}
 		found[lock.Database] = sum
 	}
@@ -96,6 +98,14 @@ func byDatabase(s *monitor.Snapshot) []family {
 	oldest := family{"pglock_oldest_wait_seconds", "gauge", "How long the longest wait has lasted; 0 without waiters.", nil}
 	prepared := family{"pglock_prepared_holders", "gauge",
 		"Holders that are prepared transactions; one for each lock that it holds.", nil}
+	held := family{"pglock_oldest_holder_seconds", "gauge", "How long the oldest holder can have had its lock, at most: " +
+		"the age of its transaction or, outside of one, of its session.", nil}
+	idle := family{"pglock_idle_blocker_seconds", "gauge",
+		"How long a session has been idle in transaction that keeps others waiting; 0 without one.", nil}
+	idleFor := idleBlockers(s)
+	for database := range idleFor {
+		found[database] = found[database] // a session can block others with locks of another type alone
+	}
 	for _, database := range slices.Sorted(maps.Keys(found)) {
 		sum, labels := found[database], []label{{"database", database}}
 		locks.samples = append(locks.samples, sample{labels, float64(sum.locks)})
@@ -103,8 +113,10 @@ func byDatabase(s *monitor.Snapshot) []family {
 		waiters.samples = append(waiters.samples, sample{labels, float64(sum.waiters)})
 		oldest.samples = append(oldest.samples, sample{labels, sum.oldest.Seconds()})
 		prepared.samples = append(prepared.samples, sample{labels, float64(sum.prepared)})
+		held.samples = append(held.samples, sample{labels, sum.held.Seconds()})
+		idle.samples = append(idle.samples, sample{labels, idleFor[database].Seconds()})
 	}
-	return []family{locks, holders, waiters, oldest, prepared}
+	return []family{locks, holders, waiters, oldest, prepared, held, idle}
 }
 
 func byKey(measured map[place]contention) []family {

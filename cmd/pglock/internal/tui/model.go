@@ -145,7 +145,8 @@ func (m Model) took(t taken) (Model, tea.Cmd) {
 	case t.err != nil:
 		return m.missed(t.err), nil
 	case m.lost != nil:
-		m.log = m.log.add(t.snapshot.TakenAt, "the server answers again")
+		m.log = m.log.add(t.snapshot.TakenAt, "the server answers again, after "+view.Age(t.snapshot.TakenAt.Sub(m.snapshot.TakenAt)))
+		m.trends = m.trends.withGap()
 		m.lost = nil
 	}
 	m.snapshot, m.trends = t.snapshot, m.trends.with(t.snapshot)

@@ -26,7 +26,7 @@ func (s series) with(value int64) series {
 }
 
 // quiet reports whether all values are zero.
-func (s series) quiet() bool { return s.values == [remembered]int64{} }
+func (s series) quiet() bool { return slices.Max(s.values[:]) <= 0 }
 
 // last are at most n values.
 func (s series) last(n int) []int64 { return s.values[remembered-clampTo(n, 0, s.length):] }
@@ -43,6 +43,10 @@ func (s series) sparkline(n int) string {
 	}
 	highest := slices.Max(values)
 	for _, value := range values {
+		if value == unseen {
+			line = append(line, ' ')
+			continue
+		}
 		bar := 0
 		if value > 0 {
 			steps := int64(len(bars) - 1)
@@ -66,6 +70,18 @@ type trends struct {
 	waiters series // in all
 	longest series // wait, in milliseconds
 	locks   map[place]series
+}
+
+// unseen is the value of a moment without a snapshot. It is drawn as a space.
+const unseen = -1
+
+// withGap adds a moment without a snapshot to all trends.
+func (t trends) withGap() trends {
+	next := trends{waiters: t.waiters.with(unseen), longest: t.longest.with(unseen), locks: make(map[place]series, len(t.locks))}
+	for at, before := range t.locks {
+		next.locks[at] = before.with(unseen)
+	}
+	return next
 }
 
 // with adds a snapshot. Locks without waiters in the whole time that is remembered are forgotten.

@@ -441,3 +441,12 @@ func BenchmarkHundredThousandLocks(b *testing.B) {
 		})
 	}
 }
+
+func TestAnOutageLeavesAGapAndSaysHowLong(t *testing.T) {
+	u := start(t, Options{First: workshop()}, 80, 24)
+	u.send(taken{err: errors.New("connection refused")})
+	later := workshop()
+	later.TakenAt = noon.Add(3*time.Minute + 12*time.Second)
+	u.sees(later)
+	u.wants("the server answers again, after 3m12s", "waiters                     █ █")
+}

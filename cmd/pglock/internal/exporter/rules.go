@@ -1,0 +1,36 @@
+package exporter
+
+import (
+	_ "embed" // for the rules
+	"strings"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// Rules are alerting rules for Prometheus, about the metrics that an Exporter serves.
+//
+//go:embed rules.yml
+var Rules []byte
+
+// heldFor is an upper bound of how long a holder has had its lock, since PostgreSQL does not record when a lock was
+// granted: the age of its transaction or, outside of one, of its session; of a prepared transaction, since it was prepared.
+func heldFor(s *monitor.Snapshot, session monitor.Session) time.Duration {
+	for _, since := range []*time.Time{session.PreparedAt, session.TransactionSince, session.Since} {
+		if since != nil {
+			return max(0, s.TakenAt.Sub(*since))
+		}
+	}
+	return 0
+}
+
+// idleBlockers are, by database, how long the session has been idle that is idle in transaction and keeps others waiting.
+func idleBlockers(s *monitor.Snapshot) map[string]time.Duration {
+	behind, idle := s.Behind(), map[string]time.Duration{}
+	for session := range s.Sessions() {
+		if behind[session.ID()] > 0 && strings.HasPrefix(session.State, "idle in transaction") && session.StateSince != nil {
+			idle[session.Database] = max(idle[session.Database], s.TakenAt.Sub(*session.StateSince))
+		}
+	}
+	return idle
+}
