@@ -48,7 +48,7 @@ func TestMonitorServesAPage(t *testing.T) {
 		_, text := get("/api/now")
 		return strings.Contains(text, `"waits_for":"@42"`) && strings.Contains(text, `"wait-began"`)
 	})
-	if _, text := get("/api/timeline?n=5"); !strings.Contains(text, `"waiters":1`) {
+	if _, text := get("/api/timeline?n=5"); !strings.Contains(text, `"seen":true`) {
 		t.Errorf("timeline: %s", text)
 	}
 	_, err = a.Exec(context.Background(), "SELECT pg_advisory_unlock(42)")

@@ -22,10 +22,16 @@ func recorded(t *testing.T, args ...string) (file string, a, b int32) {
 	file = filepath.Join(t.TempDir(), "locks.rec")
 	p := on(t, db, append([]string{"monitor", "--record", file, "--interval", "50ms"}, args...)...).start()
 	p.says("recording ")
-	db.Queue(t, waiter, "SELECT pg_advisory_lock(42) /*controller='orders',action='pay',secret='s3cret'*/")
+	got := make(chan error, 1)
+	go func() {
+		_, err := waiter.Exec(context.Background(),
+			"SELECT pg_advisory_lock(42) /*controller='orders',action='pay',secret='s3cret'*/")
+		got <- err
+	}()
+	db.WaitForWaiters(t, 1)
 	recordsMore(t, file)
 	check(t, holder.Close(context.Background()))
-	db.WaitForWaiters(t, 0)
+	check(t, <-got)
 	recordsMore(t, file)
 	_, err = waiter.Exec(context.Background(), "SELECT pg_advisory_unlock(42)")
 	check(t, err)

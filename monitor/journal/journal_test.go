@@ -94,10 +94,20 @@ func (s *scene) exec(conn *pgx.Conn, sql string) {
 	}
 }
 
-// granted waits until there are no waiters in the database.
-func (s *scene) granted() {
+// queue lets a session wait, and returns a function that waits until its statement has ended, as the session may be used
+// only then.
+func (s *scene) queue(conn *pgx.Conn, waiters int, sql string) (ended func()) {
 	s.t.Helper()
-	s.db.WaitForWaiters(s.t, 0)
+	done := make(chan error, 1)
+	go func() {
+		_, err := conn.Exec(context.Background(), sql)
+		done <- err
+	}()
+	s.db.WaitForWaiters(s.t, waiters)
+	return func() {
+		s.t.Helper()
+		check(s.t, <-done)
+	}
 }
 
 func TestJournalFollowsALockFromHandToHand(t *testing.T) {
@@ -106,17 +116,17 @@ func TestJournalFollowsALockFromHandToHand(t *testing.T) {
 	a, b, c := s.client("a"), s.client("b"), s.client("c")
 	s.exec(a, "SELECT pg_advisory_lock(7)")
 	s.want()
-	s.db.Queue(t, b, "SELECT pg_advisory_lock(7) /*controller='orders',action='pay%20now',traceparent='00-1-2-01'*/")
+	gotB := s.queue(b, 1, "SELECT pg_advisory_lock(7) /*controller='orders',action='pay%20now',traceparent='00-1-2-01'*/")
 	_, events := s.want("wait-began @7 b < a")
 	if e := events[0]; e.WaitingSince == nil || e.BlockedBy[0].SeenSince == nil || e.After == nil ||
 		e.Code == nil || e.Code.Tags["action"] != "pay now" {
 		t.Errorf("a wait that began: %+v", e)
 	}
-	s.db.Queue(t, c, "SELECT pg_advisory_lock(7)")
+	gotC := s.queue(c, 2, "SELECT pg_advisory_lock(7)")
 	s.want("wait-began @7 c < a < b")
 
 	s.exec(a, "SELECT pg_advisory_unlock(7)")
-	s.db.WaitForWaiters(t, 1)
+	gotB()
 	snapshot, events := s.want("passed-on @7 b < a")
 	if e := events[0]; e.WaitedSeconds == nil || e.Code == nil || e.Code.Tags["controller"] != "orders" {
 		t.Errorf("a lock that passed on: %+v", e)
@@ -136,7 +146,7 @@ func TestJournalFollowsALockFromHandToHand(t *testing.T) {
 	}
 
 	s.exec(b, "SELECT pg_advisory_unlock(7)")
-	s.granted()
+	gotC()
 	s.want("passed-on @7 c < b")
 	s.exec(c, "SELECT pg_advisory_unlock(7)")
 	s.want("released @7 c")
@@ -150,10 +160,10 @@ func TestJournalTellsTheEndOfASessionFromARelease(t *testing.T) {
 	a, b := s.client("a"), s.client("b")
 	s.exec(a, "SELECT pg_advisory_lock(8), pg_advisory_lock(9)")
 	s.want()
-	s.db.Queue(t, b, "SELECT pg_advisory_lock(8)")
+	gotB := s.queue(b, 1, "SELECT pg_advisory_lock(8)")
 	s.want("wait-began @8 b < a")
 	check(t, a.Close(context.Background()))
-	s.granted()
+	gotB()
 	s.want("passed-on @8 b < a (session ended)", "session-ended a")
 	s.exec(b, "SELECT pg_advisory_unlock(8)")
 	s.want("released @8 b")
@@ -186,7 +196,7 @@ func TestJournalSeesADeadlockThatThePostgreSQLServerCannotSee(t *testing.T) {
 	s.exec(b, "SET deadlock_timeout = '1h'")
 	s.exec(a, "SELECT pg_advisory_lock(1)")
 	s.exec(b, "SELECT pg_advisory_lock(2)")
-	s.db.Queue(t, b, "SELECT pg_advisory_lock(1)")
+	gotB := s.queue(b, 1, "SELECT pg_advisory_lock(1)")
 	s.want("wait-began @1 b < a")
 	done := make(chan error, 1)
 	go func() {
@@ -204,7 +214,7 @@ func TestJournalSeesADeadlockThatThePostgreSQLServerCannotSee(t *testing.T) {
 	}
 	s.want("wait-ended @2 a", "deadlock-over")
 	s.exec(a, "SELECT pg_advisory_unlock(1)")
-	s.granted()
+	gotB()
 }
 
 func TestJournalDoesNotClaimThatALockWasHeldThroughAGap(t *testing.T) {

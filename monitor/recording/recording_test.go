@@ -252,6 +252,22 @@ func TestRecordingKeepsEveryField(t *testing.T) {
 	}
 }
 
+// A session that is added to a snapshot anywhere must not bring its statement along.
+func TestRecordingForgetsTheStatementsOfAllSessions(t *testing.T) {
+	t.Parallel()
+	s, n := &monitor.Snapshot{}, 0
+	fill(reflect.ValueOf(s).Elem(), &n)
+	encoded, err := NewEncoder(ticking()).Snapshot(s, nil)
+	check(t, err)
+	got, err := readAll(append(start(), encoded.Frame...))
+	check(t, err)
+	text, err := json.Marshal(got[0])
+	check(t, err)
+	if strings.Contains(string(text), "s3cret") || !strings.Contains(string(text), "action='pay'") {
+		t.Errorf("it has a statement: %s", text)
+	}
+}
+
 // fill gives every field a value of its own.
 func fill(v reflect.Value, n *int) {
 	*n++
@@ -265,7 +281,9 @@ func fill(v reflect.Value, n *int) {
 			return
 		}
 		for i := range v.NumField() {
-			fill(v.Field(i), n)
+			if fill(v.Field(i), n); v.Type().Field(i).Name == "Query" {
+				v.Field(i).SetString("SELECT 's3cret' /*action='pay'*/")
+			}
 		}
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))

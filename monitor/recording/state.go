@@ -173,6 +173,11 @@ func (b *builder) meta(s *monitor.Snapshot, whole bool) error {
 	if err != nil {
 		return err
 	}
+	if !b.queries {
+		if text, err = withoutQueries(text); err != nil {
+			return err
+		}
+	}
 	b.int(s.Capacity.Used)
 	b.int(s.Capacity.Advisory)
 	if string(text) == b.state.meta {

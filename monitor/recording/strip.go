@@ -1,6 +1,8 @@
 package recording
 
 import (
+	"bytes"
+	"encoding/json"
 	"net/url"
 	"slices"
 	"strings"
@@ -38,4 +40,37 @@ func tagsOnly(query string) string {
 		return ""
 	}
 	return "/*" + strings.Join(kept, ",") + "*/"
+}
+
+// withoutQueries leaves of all statements in JSON only the tags. It is for what is seldom there: the sessions of a snapshot
+// that have nothing to do with advisory locks.
+func withoutQueries(text []byte) ([]byte, error) {
+	if !bytes.Contains(text, []byte(`"query":`)) {
+		return text, nil
+	}
+	var value any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&value); err != nil {
+		return nil, err
+	}
+	forgetQueries(value)
+	return json.Marshal(value)
+}
+
+func forgetQueries(value any) {
+	switch value := value.(type) {
+	case []any:
+		for _, each := range value {
+			forgetQueries(each)
+		}
+	case map[string]any:
+		for name, each := range value {
+			if query, ok := each.(string); ok && name == "query" {
+				value[name] = tagsOnly(query)
+				continue
+			}
+			forgetQueries(each)
+		}
+	}
 }

@@ -59,7 +59,7 @@ cannot be executed or was not found; 128+n ended by signal n; 1 other errors.`,
 		}
 		return misuse(cmd, "%w", err)
 	})
-	root.AddCommand(newRun(), newMonitor(), newReplay(), newExporter(), newCancel(), newTerminate(), newDoctor(),
+	root.AddCommand(newRun(), newMonitor(), newReplay(), newReport(), newExporter(), newCancel(), newTerminate(), newDoctor(),
 		newKey(), newGenerate(), newVet(), newMigrate(), newDemo(), newVersion())
 	refuseUnknown(root)
 	return root

@@ -22,6 +22,9 @@ func writeJSON(w io.Writer, s *monitor.Snapshot, indent string) error {
 	return encodeJSON(w, s, indent)
 }
 
+// Indented writes any value as indented JSON, with the same escapes.
+func Indented(w io.Writer, value any) error { return encodeJSON(w, value, "  ") }
+
 func encodeJSON(w io.Writer, value any, indent string) error {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)

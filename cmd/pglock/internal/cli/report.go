@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	sums "github.com/pglock-toolkit/pglock/cmd/pglock/internal/report"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/serverlog"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/monitor/recording"
+)
+
+const reportHelp = `Sum up the waits in recordings of "pglock monitor --record": for each key how many
+there were, how long they took, who held it meanwhile and who waited. Give the
+files of one server, the oldest first.
+
+A wait shorter than the recording's interval can be missing, and its end is
+known as well as snapshots are frequent. With log_lock_waits the server logs
+waits of more than deadlock_timeout: --log FILE fills them in, with exact times.
+The log is csvlog (*.csv), jsonlog (*.json), or else lines that begin with
+--log-line-prefix, the server's log_line_prefix. It must be in English: messages
+in another language are an error.
+
+HELD BY is for how long others waited while a session of that application held
+the key, summed over those that waited.`
+
+type reportFlags struct {
+	since    seconds
+	output   format
+	logs     []string
+	prefix   string
+	timezone string
+}
+
+func newReport() *cobra.Command {
+	s := &reportFlags{}
+	cmd := &cobra.Command{
+		Use:   "report FILE...",
+		Short: "Sum up the waits in a recording",
+		Long:  reportHelp,
+		Example: `  pglock report --since 1h locks.rec
+  pglock report locks.rec --log postgresql.csv
+  pglock report locks.rec --log postgresql.log --log-line-prefix '%m [%p] '`,
+		Args: arguments(1, -1, "the FILE of a recording"),
+		RunE: s.command,
+	}
+	flags := cmd.Flags()
+	flags.Var(&s.since, "since", "sum up the last `duration` of the recording (default all)")
+	s.output = formatTable
+	flags.VarP(formatChoice{&s.output, []format{formatTable, formatJSON}}, "output", "o", "how to print: `table|json`")
+	complete(cmd, "output", string(formatTable), string(formatJSON))
+	flags.StringArrayVar(&s.logs, "log", nil, "fill in the waits of this `FILE` of the server's log")
+	flags.StringVar(&s.prefix, "log-line-prefix", "%m [%p] ", "the server's log_line_prefix, a `PREFIX`")
+	flags.StringVar(&s.timezone, "log-timezone", "", "the server's log_timezone, a `ZONE` such as Europe/Paris")
+	return cmd
+}
+
+func (s *reportFlags) command(cmd *cobra.Command, args []string) error {
+	var zone *time.Location
+	if s.timezone != "" {
+		var err error
+		if zone, err = time.LoadLocation(s.timezone); err != nil {
+			return misuse(cmd, "--log-timezone: %w", err)
+		}
+	}
+	past, err := s.open(args)
+	if err != nil {
+		return &exit{codeOther, err}
+	}
+	defer func() { _ = past.Close() }() // it was only read
+	if err := past.Damaged(); err != nil {
+		say(os.Stderr, "%v; summing up what can be read", err)
+	}
+	var logged []serverlog.Wait
+	for _, name := range s.logs {
+		waits, err := s.read(name, zone)
+		if err != nil {
+			return &exit{codeOther, fmt.Errorf("the server's log %s: %w", name, err)}
+		}
+		logged = append(logged, waits...)
+	}
+	first, last, _ := past.Bounds()
+	if s.since > 0 {
+		first = last.Add(-time.Duration(s.since))
+	}
+	r, err := sums.Of(past, first, last, logged)
+	if err != nil {
+		return &exit{codeOther, err}
+	}
+	if s.output == formatJSON {
+		return view.Indented(os.Stdout, r)
+	}
+	return sums.Text(os.Stdout, r)
+}
+
+// open opens files as they are given; of a single one also those that were rotated away from it.
+func (s *reportFlags) open(args []string) (*recording.Past, error) {
+	if len(args) > 1 {
+		return recording.OpenPast(args...)
+	}
+	files, err := recording.Files(args[0])
+	if err != nil {
+		return nil, err
+	}
+	return recording.OpenPast(files...)
+}
+
+func (s *reportFlags) read(name string, zone *time.Location) (waits []serverlog.Wait, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	return serverlog.Read(file, serverlog.FormatOf(name), s.prefix, zone)
+}

@@ -1,0 +1,305 @@
+// Package report sums up the waits in a recording: per key how many there were and how long they took, who was in the way
+// and who waited.
+package report
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/serverlog"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/monitor/recording"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Report is what was found. Its JSON form has a version.
+type Report struct {
+	Version int       `json:"version"`
+	From    time.Time `json:"from"`
+	To      time.Time `json:"to"`
+	// Snapshots is how many there were, and Outages how often there were none for a while: what happened then is not in the
+	// report, but for what the server's log has.
+	Snapshots int `json:"snapshots"`
+	Outages   int `json:"outages"`
+	// FromLog is how many waits only the server's log has.
+	FromLog int `json:"waits_from_log"`
+	// Keys are those that were waited for, the longest total first.
+	Keys []Key `json:"keys"`
+}
+
+// Key is what is known of the waits for one key. Times are in seconds.
+type Key struct {
+	Key         string  `json:"key"`
+	Database    string  `json:"database"`
+	DatabaseOID uint32  `json:"database_oid"`
+	Waits       int     `json:"waits"`
+	Open        int     `json:"open"` // that had not ended at the end of the report
+	FromLog     int     `json:"waits_from_log"`
+	Total       float64 `json:"total_seconds"`
+	P50         float64 `json:"p50_seconds"`
+	P95         float64 `json:"p95_seconds"`
+	Max         float64 `json:"max_seconds"`
+	// Holders are who was in the way for the longest time, summed over those that waited, and Waiters who waited longest.
+	Holders []Share `json:"holders"`
+	Waiters []Share `json:"waiters"`
+}
+
+// Share is a part of the time.
+type Share struct {
+	Name    string  `json:"name"`
+	Seconds float64 `json:"seconds"`
+}
+
+// mostShares is how many holders and waiters are named.
+const mostShares = 5
+
+type place struct {
+	database uint32
+	key      pglock.KeyID
+}
+
+// wait is one session's wait for one lock.
+type wait struct {
+	place    place
+	pid      int32
+	name     string
+	from, to time.Time
+	open     bool
+	logged   bool // only the log has it
+}
+
+func (w *wait) length() time.Duration { return max(0, w.to.Sub(w.from)) }
+
+// collector goes through snapshots.
+type collector struct {
+	report  *Report
+	current map[string]*wait // by place, session and beginning
+	waits   []*wait
+	held    map[place]map[string]time.Duration
+	names   map[place]monitor.Lock
+	last    time.Time
+	outage  bool
+}
+
+// errNothing is the error of a recording without snapshots in the time asked for.
+var errNothing = errors.New("the recording has no snapshot of that time")
+
+// Of sums up what a recording has from a time to another, with the waits in the server's log.
+func Of(past *recording.Past, from, to time.Time, logged []serverlog.Wait) (*Report, error) {
+	c := &collector{report: &Report{Version: 1, Keys: []Key{}}, current: map[string]*wait{},
+		held: map[place]map[string]time.Duration{}, names: map[place]monitor.Lock{}}
+	for frame, err := range past.Play(from) {
+		switch {
+		case err != nil:
+			return nil, err
+		case frame.Outage != nil:
+			c.outage = true
+		case frame.Snapshot == nil || frame.Snapshot.TakenAt.Before(from):
+		case frame.Snapshot.TakenAt.After(to):
+			return c.end(from, to, logged)
+		default:
+			c.see(frame.Snapshot)
+		}
+	}
+	return c.end(from, to, logged)
+}
+
+func (c *collector) see(s *monitor.Snapshot) {
+	r := c.report
+	if r.Snapshots == 0 {
+		r.From = s.TakenAt
+	}
+	r.Snapshots++
+	if c.outage {
+		r.Outages++
+	}
+	seen := map[string]*wait{}
+	for i := range s.Locks {
+		lock := &s.Locks[i]
+		at := place{lock.DatabaseOID, lock.ID()}
+		for k := range lock.Waiters {
+			w := c.seeWaiter(s, at, &lock.Waiters[k])
+			seen[w.id()] = w
+		}
+		if len(lock.Waiters) > 0 {
+			c.names[at] = monitor.Lock{Key: lock.Key, Database: lock.Database}
+			c.blame(s, at, lock)
+		}
+	}
+	for id, w := range c.current {
+		if seen[id] == nil {
+			w.open = false
+			if !c.outage {
+				w.to = s.TakenAt // it ended between the two
+			}
+		}
+	}
+	c.current, c.last, c.outage = seen, s.TakenAt, false
+	r.To = s.TakenAt
+}
+
+func (w *wait) id() string { return fmt.Sprint(w.place, w.pid, w.from.UnixMicro()) }
+
+func (c *collector) seeWaiter(s *monitor.Snapshot, at place, waiter *monitor.Waiter) *wait {
+	began := s.TakenAt
+	if waiter.WaitingSince != nil {
+		began = *waiter.WaitingSince
+	}
+	w := &wait{place: at, pid: waiter.PID, name: nameOf(&waiter.Session), from: began, to: s.TakenAt, open: true}
+	if known := c.current[w.id()]; known != nil {
+		known.to = s.TakenAt
+		return known
+	}
+	if waiter.WaitingSince == nil {
+		for _, known := range c.current {
+			if known.place == at && known.pid == waiter.PID {
+				known.to = s.TakenAt
+				return known
+			}
+		}
+	}
+	c.waits = append(c.waits, w)
+	return w
+}
+
+// blame adds the time since the last snapshot, or since the beginning of a wait, to those that hold the lock, for each
+// session that waits.
+func (c *collector) blame(s *monitor.Snapshot, at place, lock *monitor.Lock) {
+	if c.outage {
+		return // who held it meanwhile is not known
+	}
+	var waited time.Duration
+	for i := range lock.Waiters {
+		from := c.last
+		if since := lock.Waiters[i].WaitingSince; since != nil && since.After(from) {
+			from = *since
+		}
+		if !from.IsZero() {
+			waited += max(0, s.TakenAt.Sub(from))
+		}
+	}
+	if c.held[at] == nil {
+		c.held[at] = map[string]time.Duration{}
+	}
+	names := map[string]bool{}
+	for i := range lock.Holders {
+		names[nameOf(&lock.Holders[i].Session)] = true
+	}
+	for name := range names {
+		c.held[at][name] += waited
+	}
+}
+
+// nameOf is what sessions are summed up by: the application, or else the role.
+func nameOf(s *monitor.Session) string {
+	switch {
+	case s.PID == 0:
+		return "prepared transactions of " + s.User
+	case s.Application != "":
+		return s.Application
+	}
+	return "(no application_name) " + s.User
+}
+
+func (c *collector) end(from, to time.Time, logged []serverlog.Wait) (*Report, error) {
+	if c.report.Snapshots == 0 {
+		return nil, errNothing
+	}
+	c.fillIn(from, to, logged)
+	byPlace := map[place][]*wait{}
+	for _, w := range c.waits {
+		byPlace[w.place] = append(byPlace[w.place], w)
+	}
+	for at, waits := range byPlace {
+		c.report.Keys = append(c.report.Keys, c.key(at, waits))
+	}
+	slices.SortFunc(c.report.Keys, func(a, b Key) int {
+		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Database, b.Database), cmp.Compare(a.Key, b.Key))
+	})
+	return c.report, nil
+}
+
+func (c *collector) key(at place, waits []*wait) Key {
+	k := Key{Key: keyText(at), Database: fmt.Sprintf("database %d", at.database), DatabaseOID: at.database, Waits: len(waits)}
+	if known, ok := c.names[at]; ok {
+		k.Key, k.Database = known.Key, known.Database
+	}
+	lengths, waiters := make([]float64, len(waits)), map[string]time.Duration{}
+	for i, w := range waits {
+		lengths[i] = w.length().Seconds()
+		k.Total += lengths[i]
+		waiters[w.name] += w.length()
+		if w.open {
+			k.Open++
+		}
+		if w.logged {
+			k.FromLog++
+		}
+	}
+	slices.Sort(lengths)
+	k.P50, k.P95, k.Max = rank(lengths, 50), rank(lengths, 95), lengths[len(lengths)-1]
+	k.Holders, k.Waiters = shares(c.held[at]), shares(waiters)
+	return k
+}
+
+// rank is the smallest value that percent of the values do not exceed.
+func rank(sorted []float64, percent int) float64 {
+	return sorted[max(0, (len(sorted)*percent+99)/100-1)]
+}
+
+func shares(of map[string]time.Duration) []Share {
+	all := []Share{}
+	for name, d := range of {
+		all = append(all, Share{name, d.Seconds()})
+	}
+	slices.SortFunc(all, func(a, b Share) int {
+		return cmp.Or(cmp.Compare(b.Seconds, a.Seconds), cmp.Compare(a.Name, b.Name))
+	})
+	return all[:min(len(all), mostShares)]
+}
+
+// keyText is that of a key of which no snapshot has a name.
+func keyText(at place) string {
+	if at.key.Space == driver.Pair {
+		return pglock.PairKey(int32(at.key.Number>>32), int32(at.key.Number)).String()
+	}
+	return pglock.Int64Key(at.key.Number).String()
+}
+
+// near is by how much the beginning of a wait in the log and in a snapshot can differ.
+const near = time.Second
+
+// fillIn takes the exact times of waits from the log, and the waits that no snapshot has.
+func (c *collector) fillIn(from, to time.Time, logged []serverlog.Wait) {
+	for _, l := range logged {
+		began := l.At.Add(-l.Waited)
+		if l.At.Before(from) || began.After(to) {
+			continue
+		}
+		at := place{l.DatabaseOID, pglock.KeyID{Space: driver.Space(l.Objsubid), Number: l.Number()}}
+		w := c.find(at, l.PID, began)
+		if w == nil {
+			w = &wait{place: at, pid: l.PID, name: fmt.Sprintf("process %d (log)", l.PID), from: began, to: l.At, logged: true}
+			c.waits = append(c.waits, w)
+			c.report.FromLog++
+		}
+		if l.Acquired {
+			w.from, w.to, w.open = began, l.At, false
+		} else if l.At.After(w.to) {
+			w.to = l.At
+		}
+	}
+}
+
+func (c *collector) find(at place, pid int32, began time.Time) *wait {
+	for _, w := range c.waits {
+		if w.place == at && w.pid == pid && w.from.Sub(began).Abs() < near {
+			return w
+		}
+	}
+	return nil
+}

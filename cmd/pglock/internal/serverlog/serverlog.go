@@ -1,0 +1,217 @@
+// Package serverlog finds the waits for advisory locks that PostgreSQL has logged (log_lock_waits).
+//
+// It reads csvlog, jsonlog, and stderr with a known log_line_prefix. Messages in another language than English are an
+// error: they cannot be told from others, and a report that lacks them would be wrong without saying so.
+package serverlog
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Wait is a message about a wait for an advisory lock.
+type Wait struct {
+	// At is when it was logged; the wait had lasted for Waited then.
+	At     time.Time
+	Waited time.Duration
+	PID    int32
+	// Acquired says that the wait ended with the lock; otherwise it went on, or ended without.
+	Acquired bool
+	// Mode is PostgreSQL's name of the mode: ExclusiveLock or ShareLock.
+	Mode string
+	// The lock, as in pg_locks.
+	DatabaseOID    uint32
+	ClassID, ObjID uint32
+	Objsubid       int16
+}
+
+// Number is the key as a bigint, of pairs class<<32 | object.
+func (w Wait) Number() int64 { return int64(w.ClassID)<<32 | int64(w.ObjID) }
+
+// ErrLanguage is matched by the error of a log that is not in English.
+var ErrLanguage = errors.New("its messages are not in English (lc_messages), so waits cannot be found in it")
+
+// Format is how a log is written.
+type Format string
+
+const (
+	// Stderr is for lines with log_line_prefix.
+	Stderr Format = "stderr"
+	// CSV and JSON are for the formats of log_destination csvlog and jsonlog.
+	CSV  Format = "csv"
+	JSON Format = "json"
+)
+
+// FormatOf guesses a format from the name of a file.
+func FormatOf(name string) Format {
+	switch {
+	case strings.HasSuffix(name, ".csv"):
+		return CSV
+	case strings.HasSuffix(name, ".json"):
+		return JSON
+	}
+	return Stderr
+}
+
+// longestLine bounds what is read of a line; a longer one is an error.
+const longestLine = 16 << 20
+
+// Read returns the waits in a log. Prefix is log_line_prefix, for Stderr only. Zone is that of times whose abbreviation
+// says nothing certain; nil makes such a time an error.
+func Read(r io.Reader, format Format, prefix string, zone *time.Location) ([]Wait, error) {
+	c := &collector{zone: zone}
+	var err error
+	switch format {
+	case CSV:
+		err = c.csv(r)
+	case JSON:
+		err = c.json(r)
+	default:
+		err = c.stderr(r, prefix)
+	}
+	if err == nil && c.lines > 0 && c.known == 0 {
+		err = ErrLanguage
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.waits, nil
+}
+
+// collector takes the messages of a log.
+type collector struct {
+	zone  *time.Location
+	waits []Wait
+	lines int // messages
+	known int // whose severity is an English word
+}
+
+// severities are those of English messages that other languages translate; LOG is the same in most.
+var severities = map[string]bool{"LOG": true, "ERROR": true, "FATAL": true, "PANIC": true, "WARNING": true, "NOTICE": true,
+	"INFO": true, "DEBUG": true, "DEBUG1": true, "DEBUG2": true, "DEBUG3": true, "DEBUG4": true, "DEBUG5": true,
+	"DETAIL": true, "HINT": true, "QUERY": true, "CONTEXT": true, "LOCATION": true, "STATEMENT": true, "BACKTRACE": true}
+
+var (
+	message = regexp.MustCompile(`^process (\d+) (still waiting for|acquired) (\w+) on advisory lock ` +
+		`\[(\d+),(\d+),(\d+),(\d+)\] after (\d+)\.(\d{3}) ms`)
+	// foreign is what is left of such a message in another language: the mode, the lock and the time.
+	foreign = regexp.MustCompile(`\b(Exclusive|Share)Lock\b.*\[\d+,\d+,\d+,\d+\].*\d+[.,]\d{3} ms|` +
+		`\d+[.,]\d{3} ms.*\b(Exclusive|Share)Lock\b.*\[\d+,\d+,\d+,\d+\]`)
+	// others are English messages of that kind that say no more than what is known.
+	others = regexp.MustCompile(`^process \d+ (failed to acquire|detected deadlock|avoided deadlock)`)
+)
+
+// take notes a message. Another language is found by its severities, and by what every language leaves as it is.
+func (c *collector) take(at func() (time.Time, error), severity, text string) error {
+	c.lines++
+	if severities[severity] {
+		c.known++
+	}
+	match := message.FindStringSubmatch(text)
+	switch {
+	case match == nil && foreign.MatchString(text) && !others.MatchString(text):
+		return fmt.Errorf("%w: %q", ErrLanguage, text)
+	case match == nil:
+		return nil
+	}
+	when, err := at()
+	if err != nil {
+		return err
+	}
+	numbers := make([]uint64, 0, 7)
+	for _, i := range []int{1, 4, 5, 6, 7, 8, 9} {
+		n, err := strconv.ParseUint(match[i], 10, 40)
+		if err != nil {
+			return fmt.Errorf("a number out of range: %q", text)
+		}
+		numbers = append(numbers, n)
+	}
+	c.waits = append(c.waits, Wait{At: when, PID: int32(numbers[0]), Acquired: match[2] == "acquired", Mode: match[3],
+		DatabaseOID: uint32(numbers[1]), ClassID: uint32(numbers[2]), ObjID: uint32(numbers[3]), Objsubid: int16(numbers[4]),
+		Waited: time.Duration(numbers[5])*time.Millisecond + time.Duration(numbers[6])*time.Microsecond})
+	return nil
+}
+
+// csv reads csvlog: the first column is the time, the 12th the severity, the 14th the message.
+func (c *collector) csv(r io.Reader) error {
+	rows := csv.NewReader(r)
+	rows.FieldsPerRecord, rows.ReuseRecord = -1, true
+	for {
+		row, err := rows.Read()
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return fmt.Errorf("this is no csvlog: %w", err)
+		case len(row) < 14:
+			line, _ := rows.FieldPos(0)
+			return fmt.Errorf("this is no csvlog: line %d has %d columns", line, len(row))
+		}
+		if err := c.take(func() (time.Time, error) { return parseTime(row[0], c.zone) }, row[11], row[13]); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *collector) json(r io.Reader) error {
+	return eachLine(r, func(number int, line string) error {
+		var entry struct {
+			Timestamp string `json:"timestamp"`
+			Severity  string `json:"error_severity"`
+			Message   string `json:"message"`
+		}
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			return fmt.Errorf("this is no jsonlog: line %d: %w", number, err)
+		}
+		return c.take(func() (time.Time, error) { return parseTime(entry.Timestamp, c.zone) }, entry.Severity, entry.Message)
+	})
+}
+
+// eachLine calls do with each line that is not empty.
+func eachLine(r io.Reader, do func(number int, line string) error) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, longestLine)
+	for number := 1; lines.Scan(); number++ {
+		if strings.TrimSpace(lines.Text()) == "" {
+			continue
+		}
+		if err := do(number, lines.Text()); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+// parseTime reads a time as PostgreSQL's log has it. The abbreviation of a zone is certain for UTC only.
+func parseTime(text string, zone *time.Location) (time.Time, error) {
+	day, abbreviation := text, ""
+	if i := strings.LastIndexByte(text, ' '); i > len("2006-01-02") {
+		day, abbreviation = text[:i], text[i+1:]
+	}
+	at, err := time.Parse("2006-01-02 15:04:05", day)
+	if err != nil {
+		return at, fmt.Errorf("%q is no time", text)
+	}
+	switch {
+	case abbreviation == "UTC" || abbreviation == "GMT":
+		return at, nil
+	case zone != nil:
+		return time.ParseInLocation("2006-01-02 15:04:05", day, zone)
+	case strings.HasPrefix(abbreviation, "+") || strings.HasPrefix(abbreviation, "-"):
+		for _, layout := range []string{"-07", "-0700", "-07:00"} {
+			if offset, err := time.Parse(layout, abbreviation); err == nil {
+				_, seconds := offset.Zone()
+				return at.Add(-time.Duration(seconds) * time.Second), nil
+			}
+		}
+	}
+	return at, fmt.Errorf("the log's times are in zone %q, which can be several: name it with --log-timezone", abbreviation)
+}

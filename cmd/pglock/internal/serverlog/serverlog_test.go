@@ -1,0 +1,104 @@
+package serverlog
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+const csvLine = `2026-11-22 02:10:05.123 UTC,"app","shop",41,"[local]",6741a,3,"SELECT waiting",2026-11-22 02:00:00 UTC,4/7,0,LOG,00000,"process 41 acquired ExclusiveLock on advisory lock [16384,0,42,1] after 5000.250 ms",,,,,,"SELECT pg_advisory_lock(42)",,,"psql","client backend",,0` + "\n"
+
+func TestReadFindsWaitsInEveryFormat(t *testing.T) {
+	t.Parallel()
+	message := "process 41 acquired ExclusiveLock on advisory lock [16384,0,42,1] after 5000.250 ms"
+	tests := []struct {
+		name   string
+		format Format
+		prefix string
+		log    string
+	}{
+		{"csv", CSV, "", csvLine},
+		{"json", JSON, "", `{"timestamp":"2026-11-22 02:10:05.123 UTC","pid":41,"error_severity":"LOG","message":"` + message + `"}` + "\n"},
+		{"default prefix", Stderr, "%m [%p] ", "2026-11-22 02:10:05.123 UTC [41] LOG:  " + message + "\n\tcontinued\n"},
+		{"seconds", Stderr, "%t:%r:%u@%d:[%p]: ", "2026-11-22 02:10:05 UTC:[local]:app@shop:[41]: LOG:  " + message + "\n"},
+		{"epoch", Stderr, "%n %-8p %q%a %% ", "1795313405.123 41       my app % LOG:  " + message + "\n"},
+		{"offset", Stderr, "%m ", "2026-11-22 03:10:05.123 +01 LOG:  " + message + "\n"},
+	}
+	for _, test := range tests {
+		waits, err := Read(strings.NewReader(test.log), test.format, test.prefix, nil)
+		if err != nil || len(waits) != 1 {
+			t.Errorf("%s: %v, %v", test.name, waits, err)
+			continue
+		}
+		want := Wait{At: time.Date(2026, 11, 22, 2, 10, 5, 0, time.UTC), Waited: 5000250 * time.Microsecond, PID: 41,
+			Acquired: true, Mode: "ExclusiveLock", DatabaseOID: 16384, ObjID: 42, Objsubid: 1}
+		waits[0].At = waits[0].At.UTC().Truncate(time.Second)
+		if waits[0] != want {
+			t.Errorf("%s: %+v", test.name, waits[0])
+		}
+	}
+}
+
+func TestReadRefusesOtherLanguages(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		format Format
+		log    string
+	}{
+		"german": {Stderr, "2026-11-22 02:10:05.123 UTC [41] LOG:  Prozess 41 erlangte ExclusiveLock-Sperre auf Advisory-Sperre " +
+			"[16384,0,42,1] nach 5000.250 ms\n"},
+		"french severities": {Stderr, "2026-11-22 02:10:05.123 UTC [41] ERREUR:  erreur de syntaxe\n"},
+		"csv": {CSV, strings.Replace(strings.Replace(csvLine, "acquired ExclusiveLock on", "a acquis ExclusiveLock sur", 1),
+			"after", "après", 1)},
+		"json": {JSON, `{"timestamp":"2026-11-22 02:10:05.123 UTC","error_severity":"СООБЩЕНИЕ","message":"x"}`},
+	} {
+		if waits, err := Read(strings.NewReader(test.log), test.format, "%m [%p] ", nil); !errors.Is(err, ErrLanguage) {
+			t.Errorf("%s: %v, %v", name, waits, err)
+		}
+	}
+}
+
+func TestReadRefusesWhatItCannotRead(t *testing.T) {
+	t.Parallel()
+	line := "2026-11-22 02:10:05.123 CET [41] LOG:  process 41 acquired ShareLock on advisory lock [1,0,42,1] after 5000.250 ms\n"
+	for name, test := range map[string]struct {
+		format      Format
+		prefix, log string
+		want        string
+	}{
+		"another prefix":  {Stderr, "<%m> ", line, "no line begins"},
+		"no time":         {Stderr, "[%p] ", line, "has no time"},
+		"unknown escape":  {Stderr, "%m %z ", line, "unknown escape"},
+		"cut prefix":      {Stderr, "%m %", line, "ends with %"},
+		"ambiguous zone":  {Stderr, "%m [%p] ", line, "--log-timezone"},
+		"no csv":          {CSV, "", "a,b\n", "no csvlog"},
+		"no json":         {JSON, "", "a,b\n", "no jsonlog"},
+		"broken csv":      {CSV, "", "\"a\nb", "no csvlog"},
+		"huge process ID": {Stderr, "%m [%p] ", strings.Replace(line, "process 41", "process 99999999999999", 1), "range"},
+	} {
+		zone := time.UTC
+		if name == "ambiguous zone" {
+			zone = nil
+		}
+		if _, err := Read(strings.NewReader(test.log), test.format, test.prefix, zone); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+	paris, err := time.LoadLocation("Europe/Paris")
+	if err != nil {
+		t.Skip("no time zones here")
+	}
+	waits, err := Read(strings.NewReader(line), Stderr, "%m [%p] ", paris)
+	if err != nil || waits[0].At.UTC().Hour() != 1 {
+		t.Errorf("in Paris: %v, %v", waits, err)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add("csv", "", csvLine)
+	f.Add("stderr", "%m [%p] ", "2026-11-22 02:10:05.123 UTC [41] LOG:  x\n")
+	f.Fuzz(func(_ *testing.T, format, prefix, log string) {
+		_, _ = Read(strings.NewReader(log), Format(format), prefix, nil) // whatever it says
+	})
+}
