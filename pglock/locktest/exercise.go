@@ -55,8 +55,8 @@ func Exercise(t *testing.T, open Opener) {
 	}
 }
 
-// patience is how long the suite waits for what must happen. Reaching it is a failure; no test expects to.
-const patience = 2 * time.Minute
+// patience is how long a case waits for all that must happen in it. Reaching it is a failure; no case expects to.
+const patience = 10 * time.Second
 
 // suite is one test.
 type suite struct {
@@ -79,7 +79,9 @@ func (s *suite) must(err error) {
 func (s *suite) lock(l *pglock.Locker, key pglock.Key, opts ...pglock.LockOption) *pglock.Lock {
 	s.Helper()
 	lock, err := l.Lock(s.ctx, key, opts...)
-	s.must(err)
+	if err != nil {
+		s.Fatalf("Lock of %v: got error %v, want the lock, within %v of the case's beginning", key, err, patience)
+	}
 	return lock
 }
 
@@ -115,7 +117,7 @@ func (s *suite) until(what string, done func() bool) {
 	for !done() {
 		select {
 		case <-s.ctx.Done():
-			s.Fatalf("waited in vain until %s", what)
+			s.Fatalf("after %v: waited in vain until %s", patience, what)
 		case <-time.After(time.Millisecond):
 		}
 	}
@@ -134,7 +136,7 @@ func (s *suite) ended(a *attempt) {
 	select {
 	case <-a.done:
 	case <-s.ctx.Done():
-		s.Fatal("waited in vain for a call of Lock to return")
+		s.Fatalf("after %v: a call of Lock has not returned", patience)
 	}
 }
 

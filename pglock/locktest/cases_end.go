@@ -1,0 +1,211 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+func (s *suite) maxHold() {
+	l, other := s.open(), s.open()
+	key := s.key("k")
+	lock := s.lock(l, key, pglock.MaxHold(20*time.Millisecond))
+	ctx := lock.Context(s.ctx)
+	waiter := s.start(s.ctx, other, key)
+	<-ctx.Done()
+	lost := (*pglock.LostError)(nil)
+	if err := context.Cause(ctx); !errors.As(err, &lost) || lost.Reason != pglock.LostMaxHold || !lost.Key.Equal(key) {
+		s.Errorf("the cause of the lock's context is %v", err)
+	}
+	s.unlock1(s.got(waiter)) // although the holder has not unlocked
+	if err := lock.Unlock(s.ctx); !errors.Is(err, pglock.ErrLost) {
+		s.Errorf("Unlock after MaxHold: got error %v, want one that matches %q", err, pglock.ErrLost)
+	}
+
+	extended := s.lock(l, key, pglock.MaxHold(30*time.Millisecond))
+	s.must(extended.Extend(time.Hour))
+	select {
+	case <-extended.Done():
+		s.Errorf("an extended lock ended: %v", extended.Err())
+	case <-time.After(60 * time.Millisecond):
+	}
+	s.unlock1(extended)
+	if err := extended.Extend(time.Hour); !errors.Is(err, pglock.ErrUnlocked) {
+		s.Errorf("Extend after Unlock: got error %v, want one that matches %q", err, pglock.ErrUnlocked)
+	}
+	s.free(key)
+}
+
+func (s *suite) unlock() {
+	l := s.open()
+	lock := s.lock(l, s.key("k"))
+	s.unlock1(lock)
+	again := s.lock(l, s.key("k"))
+	if err := lock.Unlock(s.ctx); !errors.Is(err, pglock.ErrUnlocked) {
+		s.Errorf("a second Unlock: got error %v, want one that matches %q", err, pglock.ErrUnlocked)
+	}
+	if err := lock.Verify(s.ctx); !errors.Is(err, pglock.ErrUnlocked) {
+		s.Errorf("Verify after Unlock: got error %v, want one that matches %q", err, pglock.ErrUnlocked)
+	}
+	s.must(again.Verify(s.ctx)) // the second Unlock did not hit the next holder's
+	var nils atomic.Int32
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			switch err := again.Unlock(s.ctx); {
+			case err == nil:
+				nils.Add(1)
+			case !errors.Is(err, pglock.ErrUnlocked):
+				s.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := nils.Load(); n != 1 {
+		s.Errorf("%d of 8 concurrent Unlocks returned nil", n)
+	}
+	s.free(s.key("k"))
+}
+
+func (s *suite) lockContext() {
+	l := s.open()
+	lock := s.lock(l, s.key("k"))
+	parent, cancel := context.WithCancelCause(s.ctx)
+	ctx, independent := lock.Context(parent), lock.Context(context.Background())
+	child, cancelChild := context.WithCancel(independent)
+	defer cancelChild()
+	mine := errors.New("mine")
+	cancel(mine)
+	<-ctx.Done()
+	if context.Cause(ctx) != mine || ctx.Err() != context.Canceled {
+		s.Errorf("a parent's end: Err %v, cause %v", ctx.Err(), context.Cause(ctx))
+	}
+	if independent.Err() != nil || lock.Err() != nil {
+		s.Errorf("a parent's end reached elsewhere: %v, %v", independent.Err(), lock.Err())
+	}
+	s.unlock1(lock)
+	<-child.Done()
+	for _, ended := range []context.Context{independent, child, lock.Context(context.Background())} {
+		if !errors.Is(context.Cause(ended), pglock.ErrUnlocked) || ended.Err() != context.Canceled {
+			s.Errorf("the lock's end: Err %v, cause %v", ended.Err(), context.Cause(ended))
+		}
+	}
+}
+
+func (s *suite) do() {
+	l := s.open()
+	key := s.key("k")
+	mine := errors.New("mine")
+	err := l.Do(s.ctx, key, func(ctx context.Context, lock *pglock.Lock) error {
+		err := l.TryDo(ctx, key, func(context.Context, *pglock.Lock) error { return errors.New("ran") })
+		if !errors.Is(err, pglock.ErrNotAcquired) {
+			s.Errorf("TryDo of a held key: got error %v, want one that matches %q", err, pglock.ErrNotAcquired)
+		}
+		return mine
+	})
+	if err != mine {
+		s.Errorf("Do returned %v", err)
+	}
+	s.must(l.TryDo(s.ctx, key, func(ctx context.Context, lock *pglock.Lock) error { return lock.Unlock(ctx) }))
+
+	func() {
+		defer func() {
+			if r := recover(); r != "boom" {
+				s.Errorf("the panic came out as %v", r)
+			}
+		}()
+		_ = l.Do(s.ctx, key, func(context.Context, *pglock.Lock) error { panic("boom") })
+	}()
+	s.free(key)
+
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_ = l.Do(s.ctx, key, func(context.Context, *pglock.Lock) error { runtime.Goexit(); return nil })
+	}()
+	<-gone
+	s.free(key)
+
+	err = l.Do(s.ctx, key, func(ctx context.Context, lock *pglock.Lock) error {
+		<-ctx.Done()
+		return mine
+	}, pglock.MaxHold(10*time.Millisecond))
+	if !errors.Is(err, pglock.ErrLost) || !errors.Is(err, mine) {
+		s.Errorf("Do with a lost lock returned %v", err)
+	}
+	s.unlock1(s.lock(s.open(), key)) // MaxHold gives the lock back in the background
+}
+
+func (s *suite) close() {
+	l, other := s.open(), s.open()
+	key, theirs := s.key("k"), s.key("theirs")
+	elsewhere := s.lock(other, theirs)
+	holder := s.lock(l, key)
+	local, remote := s.start(s.ctx, l, key), s.start(s.ctx, l, theirs)
+	s.waiting(l, 2)
+	select {
+	case <-l.Closing():
+		s.Error("Closing is closed before Close")
+	default:
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- l.Close(s.ctx) }()
+	select {
+	case <-l.Closing():
+	case <-s.ctx.Done():
+		s.Fatal("Closing stays open after Close has begun")
+	}
+	for _, waiter := range []*attempt{local, remote} {
+		s.ended(waiter)
+		if !errors.Is(waiter.err, pglock.ErrClosed) {
+			s.Errorf("a waiter at Close: %v", waiter.err)
+		}
+	}
+	if _, err := l.TryLock(s.ctx, s.key("new")); !errors.Is(err, pglock.ErrClosed) {
+		s.Errorf("TryLock after Close: got error %v, want one that matches %q", err, pglock.ErrClosed)
+	}
+	if err := l.Ping(s.ctx); !errors.Is(err, pglock.ErrClosed) {
+		s.Errorf("Ping after Close: got error %v, want one that matches %q", err, pglock.ErrClosed)
+	}
+	if err := holder.Err(); err != nil {
+		s.Errorf("Close ended a lock while its context lasts: %v", err)
+	}
+	select {
+	case err := <-closed:
+		s.Errorf("Close returned %v while a lock was held", err)
+	default:
+	}
+	s.unlock1(holder)
+	s.must(<-closed)
+	s.must(l.Close(s.ctx))
+	s.unlock1(elsewhere)
+	s.free(key, theirs)
+}
+
+func (s *suite) closeForced() {
+	l := s.open()
+	key := s.key("k")
+	hanging, diligent := s.lock(l, key), s.lock(l, s.key("diligent"))
+	go func() {
+		<-diligent.Done()
+		_ = diligent.Unlock(s.ctx)
+	}()
+	ctx, cancel := context.WithCancel(s.ctx)
+	cancel()
+	if err := l.Close(ctx); !errors.Is(err, context.Canceled) {
+		s.Errorf("Close that ended locks returned %v", err)
+	}
+	lost := (*pglock.LostError)(nil)
+	if err := hanging.Err(); !errors.As(err, &lost) || lost.Reason != pglock.LostClosed {
+		s.Errorf("a lock ended by Close: %v", err)
+	}
+	if err := hanging.Unlock(s.ctx); !errors.Is(err, pglock.ErrLost) {
+		s.Errorf("Unlock of a lock ended by Close: got error %v, want one that matches %q", err, pglock.ErrLost)
+	}
+	s.free(key, s.key("diligent"))
+}

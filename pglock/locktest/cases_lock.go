@@ -1,0 +1,227 @@
+package locktest
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+func (s *suite) lockAndUnlock() {
+	l, other := s.open(), s.open()
+	s.must(l.Ping(s.ctx))
+	key := s.key("k")
+	lock := s.lock(l, key)
+	if !lock.Key().Equal(key) || len(lock.Keys()) != 1 || lock.Token() == "" {
+		s.Errorf("the lock has key %v, keys %v, token %q", lock.Key(), lock.Keys(), lock.Token())
+	}
+	if err := lock.Err(); err != nil {
+		s.Errorf("Err of a held lock is %v", err)
+	}
+	s.must(lock.Verify(s.ctx))
+	if _, err := other.TryLock(s.ctx, key); !errors.Is(err, pglock.ErrNotAcquired) {
+		s.Errorf("another process's TryLock of a held key: got error %v, want one that matches %q", err, pglock.ErrNotAcquired)
+	}
+	s.unlock1(lock)
+	s.ended1(lock)
+	second := s.lock(other, key, pglock.WithToken("mine"))
+	if second.Token() != "mine" {
+		s.Errorf("WithToken: the token is %q", second.Token())
+	}
+	s.unlock1(second)
+	if stats := l.Stats(); stats.Held != 0 || stats.Waiting != 0 || stats.Acquired != 1 {
+		s.Errorf("Stats in the end: %+v", stats)
+	}
+}
+
+func (s *suite) ended1(lock *pglock.Lock) {
+	s.Helper()
+	select {
+	case <-lock.Done():
+	default:
+		s.Error("Done is open after Unlock")
+	}
+	if err := lock.Err(); !errors.Is(err, pglock.ErrUnlocked) {
+		s.Errorf("Err after Unlock is %v", err)
+	}
+}
+
+func (s *suite) notReentrant() {
+	l := s.open()
+	for _, opts := range [][]pglock.LockOption{nil, {pglock.Shared()}} {
+		lock := s.lock(l, s.key("k"))
+		if _, err := l.TryLock(s.ctx, s.key("k"), opts...); !errors.Is(err, pglock.ErrNotAcquired) {
+			s.Errorf("a second TryLock in the same process: got error %v, want one that matches %q", err, pglock.ErrNotAcquired)
+		}
+		s.unlock1(lock)
+	}
+	s.free(s.key("k"))
+}
+
+func (s *suite) shared() {
+	l, other := s.open(), s.open()
+	key := s.key("k")
+	holders := []*pglock.Lock{
+		s.lock(l, key, pglock.Shared()), s.lock(l, key, pglock.Shared()), s.lock(other, key, pglock.Shared()),
+	}
+	last, err := l.TryLock(s.ctx, key, pglock.Shared())
+	s.must(err)
+	for _, lock := range append(holders, last) {
+		for _, from := range []*pglock.Locker{l, other} {
+			if _, err := from.TryLock(s.ctx, key); !errors.Is(err, pglock.ErrNotAcquired) {
+				s.Errorf("an exclusive TryLock beside shared holders: got error %v, want one that matches %q", err, pglock.ErrNotAcquired)
+			}
+		}
+		s.must(lock.Verify(s.ctx))
+		s.unlock1(lock)
+	}
+	s.free(key)
+}
+
+func (s *suite) writerNotStarved() {
+	l, other := s.open(), s.open()
+	key := s.key("k")
+	reader := s.lock(l, key, pglock.Shared())
+	for _, from := range []*pglock.Locker{l, other} {
+		writer := s.start(s.ctx, from, key)
+		s.waiting(from, 1)
+		s.until("the writer's wait is seen", func() bool { // from another process it takes a moment to arrive
+			late, err := l.TryLock(s.ctx, key, pglock.Shared())
+			if err == nil {
+				s.unlock1(late)
+			}
+			return err != nil
+		})
+		s.unlock1(reader)
+		s.unlock1(s.got(writer))
+		reader = s.lock(l, key, pglock.Shared())
+	}
+	s.unlock1(reader)
+	s.free(key)
+}
+
+func (s *suite) firstComeFirstServed() {
+	l := s.open()
+	key := s.key("k")
+	first := s.lock(l, key)
+	var order []int
+	var wg sync.WaitGroup
+	const n = 20
+	for i := range n {
+		wg.Go(func() {
+			lock, err := l.Lock(s.ctx, key)
+			if err != nil {
+				s.Error(err)
+				return
+			}
+			order = append(order, i) // guarded by the lock itself
+			if err := lock.Unlock(s.ctx); err != nil {
+				s.Error(err)
+			}
+		})
+		s.waiting(l, i+1)
+	}
+	s.unlock1(first)
+	wg.Wait()
+	if len(order) != n || !slices.IsSorted(order) {
+		s.Errorf("the waiters were served in the order %v", order)
+	}
+}
+
+func (s *suite) holders() {
+	l, other := s.open(), s.open()
+	key := s.key("k")
+	if holders, err := other.Holders(s.ctx, key); err != nil || len(holders) != 0 {
+		s.Errorf("Holders of a free key: %v, %v", holders, err)
+	}
+	lock := s.lock(l, key)
+	if holders, err := other.Holders(s.ctx, key); err != nil || len(holders) != 1 || holders[0].Shared {
+		s.Errorf("Holders of a held key: %v, %v", holders, err)
+	}
+	s.unlock1(lock)
+	mine, theirs := s.lock(l, key, pglock.Shared()), s.lock(other, key, pglock.Shared())
+	if holders, err := other.Holders(s.ctx, key); err != nil || len(holders) != 2 || !holders[0].Shared {
+		s.Errorf("Holders of a shared key: %v, %v", holders, err)
+	}
+	s.unlock1(mine)
+	s.unlock1(theirs)
+}
+
+func (s *suite) fence() {
+	lockers := []*pglock.Locker{s.open(), s.open()}
+	last := int64(-1)
+	for i := range 20 {
+		lock := s.lock(lockers[i%2], s.key("k"))
+		number, err := lock.Fence(s.ctx)
+		if errors.Is(err, pglock.ErrUnsupported) || errors.Is(err, pglock.ErrSchemaMissing) {
+			s.Logf("this backend has no fence: %v", err)
+			s.unlock1(lock)
+			return
+		}
+		s.must(err)
+		if again, err := lock.Fence(s.ctx); err != nil || again != number {
+			s.Errorf("a second Fence returned %d after %d, %v", again, number, err)
+		}
+		if number <= last {
+			s.Errorf("Fence returned %d after %d", number, last)
+		}
+		last = number
+		s.unlock1(lock)
+		if i == 0 {
+			continue
+		}
+		if again, err := lock.Fence(s.ctx); err != nil || again != number {
+			s.Errorf("Fence after Unlock returned %d, %v; it was %d", again, err, number)
+		}
+	}
+	late := s.lock(lockers[0], s.key("k"))
+	s.unlock1(late)
+	if _, err := late.Fence(s.ctx); !errors.Is(err, pglock.ErrUnlocked) {
+		s.Errorf("a first Fence after Unlock: got error %v, want one that matches %q", err, pglock.ErrUnlocked)
+	}
+}
+
+func (s *suite) misuse() {
+	l := s.open()
+	key := s.key("k")
+	fail := func(what string, lock *pglock.Lock, err error) {
+		s.Helper()
+		if err == nil || lock != nil {
+			s.Errorf("%s: no error", what)
+		}
+	}
+	lock, err := l.Lock(s.ctx, pglock.Key{})
+	fail("the zero Key", lock, err)
+	if !errors.Is(err, pglock.ErrInvalidKey) {
+		s.Errorf("the zero Key: got error %v, want one that matches %q", err, pglock.ErrInvalidKey)
+	}
+	lock, err = l.TryLock(s.ctx, pglock.NewKey(strings.Repeat("n", pglock.MaxName+1)))
+	fail("a name that is too long", lock, err)
+	if !errors.Is(err, pglock.ErrInvalidKey) {
+		s.Errorf("a name that is too long: got error %v, want one that matches %q", err, pglock.ErrInvalidKey)
+	}
+	lock, err = l.LockAll(s.ctx, []pglock.Key{key, {}})
+	fail("a zero Key among others", lock, err)
+	lock, err = l.LockAll(s.ctx, nil)
+	fail("no keys", lock, err)
+	lock, err = l.TryLock(s.ctx, key, pglock.MaxWait(time.Second))
+	fail("TryLock with MaxWait", lock, err)
+	lock, err = l.TryLock(s.ctx, key, pglock.RetryUnavailable(time.Second))
+	fail("TryLock with RetryUnavailable", lock, err)
+	lock, err = l.Lock(s.ctx, key, pglock.RetryUnavailable(0))
+	fail("RetryUnavailable(0)", lock, err)
+	lock, err = l.Lock(s.ctx, key, pglock.MaxWait(-1))
+	fail("a negative MaxWait", lock, err)
+	lock, err = l.Lock(s.ctx, key, pglock.MaxHold(0))
+	fail("MaxHold(0)", lock, err)
+	lock, err = l.Lock(s.ctx, key, pglock.WithToken(""))
+	fail("an empty token", lock, err)
+	lock, err = l.Lock(s.ctx, key, nil)
+	fail("a nil option", lock, err)
+	fail("Do without a function", nil, l.Do(s.ctx, key, nil))
+	fail("TryDo without a function", nil, l.TryDo(s.ctx, key, nil))
+	s.free(key)
+}

@@ -1,0 +1,174 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+func (s *suite) contextBoundsTheWait() {
+	l := s.open()
+	ctx, cancel := context.WithCancel(s.ctx)
+	lock, err := l.Lock(ctx, s.key("k"))
+	s.must(err)
+	cancel()
+	if err := lock.Err(); err != nil {
+		s.Errorf("the lock ended with the context of its acquisition: %v", err)
+	}
+	s.must(lock.Verify(s.ctx))
+	if err := lock.Unlock(ctx); err != nil {
+		s.Errorf("Unlock with an ended context: %v", err)
+	}
+	if _, err := l.Lock(ctx, s.key("k")); !errors.Is(err, context.Canceled) {
+		s.Errorf("Lock with an ended context: got error %v, want one that matches %q", err, context.Canceled)
+	}
+	s.free(s.key("k"))
+}
+
+func (s *suite) cancelledWait() {
+	l, other := s.open(), s.open()
+	key := s.key("k")
+	holder := s.lock(l, key)
+	for _, from := range []*pglock.Locker{l, other} {
+		ctx, cancel := context.WithCancel(s.ctx)
+		waiter := s.start(ctx, from, key)
+		s.waiting(from, 1)
+		cancel()
+		s.ended(waiter)
+		wait := (*pglock.WaitError)(nil)
+		if !errors.As(waiter.err, &wait) || !errors.Is(waiter.err, context.Canceled) ||
+			!errors.Is(waiter.err, pglock.ErrNotAcquired) || !wait.Key.Equal(key) {
+			s.Errorf("a cancelled wait: %v", waiter.err)
+		}
+		s.waiting(from, 0)
+	}
+	s.unlock1(holder)
+	s.free(key)
+}
+
+func (s *suite) maxWait() {
+	l, other := s.open(), s.open()
+	key := s.key("k")
+	holder := s.lock(l, key)
+	for _, from := range []*pglock.Locker{l, other} {
+		for _, d := range []time.Duration{0, time.Millisecond, 30 * time.Millisecond} {
+			_, err := from.Lock(s.ctx, key, pglock.MaxWait(d))
+			wait := (*pglock.WaitError)(nil)
+			if !errors.As(err, &wait) || errors.Is(err, context.DeadlineExceeded) {
+				s.Errorf("MaxWait(%v): %v", d, err)
+				continue
+			}
+			if d > 0 && (wait.Waited < d || len(wait.Holders) != 1) {
+				s.Errorf("MaxWait(%v): %+v", d, wait)
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, 30*time.Millisecond)
+	defer cancel()
+	_, err := other.Lock(ctx, key)
+	if wait := (*pglock.WaitError)(nil); !errors.As(err, &wait) || !errors.Is(err, context.DeadlineExceeded) {
+		s.Errorf("a wait that a deadline ends: got error %v, want one that matches %q", err, context.DeadlineExceeded)
+	}
+	s.unlock1(holder)
+	s.free(key)
+}
+
+func (s *suite) lockAll() {
+	l, other := s.open(), s.open()
+	a, b, c := s.key("a"), s.key("b"), pglock.PairKey(-7, int32(rand.Uint32()))
+	both, err := l.LockAll(s.ctx, []pglock.Key{c, a, b, a})
+	s.must(err)
+	if len(both.Keys()) != 3 || both.Key().ID() != (pglock.Key{}).ID() {
+		s.Errorf("LockAll of three keys, one of them twice, has keys %v", both.Keys())
+	}
+	for _, from := range []*pglock.Locker{l, other} {
+		for _, key := range []pglock.Key{a, b, c} {
+			if _, err := from.TryLock(s.ctx, key); !errors.Is(err, pglock.ErrNotAcquired) {
+				s.Errorf("TryLock of %v, which is held: %v", key, err)
+			}
+		}
+	}
+	s.must(both.Verify(s.ctx))
+	s.unlock1(both)
+
+	one := s.lock(other, b)
+	for _, from := range []*pglock.Locker{l, other} {
+		if _, err := from.TryLockAll(s.ctx, []pglock.Key{a, b, c}); !errors.Is(err, pglock.ErrNotAcquired) {
+			s.Errorf("TryLockAll with one of the keys held: got error %v, want one that matches %q", err, pglock.ErrNotAcquired)
+		}
+		if _, err := from.LockAll(s.ctx, []pglock.Key{a, b, c}, pglock.MaxWait(20*time.Millisecond)); !errors.Is(err, pglock.ErrNotAcquired) {
+			s.Errorf("LockAll with one of the keys held: got error %v, want one that matches %q", err, pglock.ErrNotAcquired)
+		}
+	}
+	s.free(a, c) // nothing stayed behind
+	s.unlock1(one)
+	s.free(a, b, c)
+}
+
+func (s *suite) lockAllOrder() {
+	lockers := []*pglock.Locker{s.open(), s.open()}
+	keys := make([]pglock.Key, 5)
+	for i := range keys {
+		keys[i] = s.key(string(rune('a' + i)))
+	}
+	var wg sync.WaitGroup
+	for i := range 8 {
+		l := lockers[i%2]
+		wg.Go(func() {
+			for range 25 {
+				some := slices.Clone(keys)
+				rand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+				lock, err := l.LockAll(s.ctx, some[:1+rand.IntN(len(some))])
+				if err == nil {
+					err = lock.Unlock(s.ctx)
+				}
+				if err != nil {
+					s.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	s.free(keys...)
+}
+
+// handoffLimit: while many goroutines of one process pass a lock around, another process gets it too.
+func (s *suite) handoffLimit() {
+	for _, opts := range [][]pglock.LockOption{nil, {pglock.Shared()}} {
+		hot, other := s.open(pglock.WithHandoffLimit(8, 20*time.Millisecond)), s.open()
+		key := s.key("k")
+		ctx, stop := context.WithCancel(s.ctx)
+		var wg sync.WaitGroup
+		for range 16 {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					lock, err := hot.Lock(ctx, key, opts...)
+					if err != nil {
+						if !errors.Is(err, context.Canceled) {
+							s.Error(err)
+						}
+						return
+					}
+					runtime.Gosched()
+					if err := lock.Unlock(ctx); err != nil {
+						s.Error(err)
+					}
+				}
+			})
+		}
+		s.until("the loop is hot", func() bool { return hot.Stats().HandedOff > 100 })
+		for range 5 {
+			s.unlock1(s.lock(other, key))
+		}
+		stop()
+		wg.Wait()
+	}
+	s.free(s.key("k"))
+}
