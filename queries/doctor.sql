@@ -83,7 +83,7 @@ SELECT pg_catalog.pg_get_userbyid(d.datdba)::text AS database_owner,
 FROM pg_catalog.pg_database AS d
 WHERE d.datname = pg_catalog.current_database();
 
--- Event triggers that run for what pglock creates, with whoever owns them. They can refuse it.
+-- Event triggers that run for what pglock creates, with their owners. They can refuse it.
 -- name: EventTriggers :many
 SELECT e.evtname::text AS name, e.evtevent::text AS event, pg_catalog.pg_get_userbyid(e.evtowner)::text AS owner,
        COALESCE(pg_catalog.array_to_string(e.evttags, ', '), '')::text AS tags

@@ -108,7 +108,7 @@ type EventTriggersRow struct {
 	Tags  string
 }
 
-// Event triggers that run for what pglock creates, with whoever owns them. They can refuse it.
+// Event triggers that run for what pglock creates, with their owners. They can refuse it.
 func (q *Queries) EventTriggers(ctx context.Context) ([]EventTriggersRow, error) {
 	rows, err := q.db.Query(ctx, EventTriggers)
 	if err != nil {

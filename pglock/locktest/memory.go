@@ -14,7 +14,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// NewMemory returns a Locker whose locks live in this process and exclude nobody else: that of a new [Server]. It is for
+// NewMemory returns a Locker whose locks live in this process and exclude no others: that of a new [Server]. It is for
 // unit tests, and works in a bubble of testing/synctest. It takes every Option that production code has: those for
 // PostgreSQL's sessions have nothing to do here, names are not recorded, and the lease matters in a [Server.Partition].
 func NewMemory(opts ...pglock.Option) (*pglock.Locker, error) { return NewServer().Locker(opts...) }
