@@ -104,7 +104,9 @@ func byDatabase(s *monitor.Snapshot) []family {
 		"How long a session has been idle in transaction that keeps others waiting; 0 without one.", nil}
 	idleFor := idleBlockers(s)
 	for database := range idleFor {
-		found[database] = found[database] // a session can block others with locks of another type alone
+		if _, known := found[database]; !known { // a session can block others with locks of another type alone
+			found[database] = sums{}
+		}
 	}
 	for _, database := range slices.Sorted(maps.Keys(found)) {
 		sum, labels := found[database], []label{{"database", database}}
