@@ -3,8 +3,8 @@ package pglock_test
 import (
 	"context"
 	"errors"
+	"os"
 	"os/signal"
-	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -77,7 +77,7 @@ func TestContextsOfOtherPackagesAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	l := openLocker(t, db)
-	root, stop := signal.NotifyContext(t.Context(), syscall.SIGUSR1)
+	root, stop := signal.NotifyContext(t.Context(), os.Interrupt)
 	defer stop()
 	lock := mustLock(t, l, pglock.NewKey("k"))
 	if _, err := l.Lock(lock.Context(root), pglock.NewKey("k")); !errors.Is(err, pglock.ErrSelfDeadlock) {
