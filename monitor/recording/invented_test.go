@@ -1,0 +1,127 @@
+package recording
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// server invents snapshots of a server that changes at random.
+type server struct {
+	rng      *rand.Rand
+	at       time.Time
+	sessions []monitor.Session
+	locks    map[int64]monitor.Lock
+	next     int
+}
+
+func newServer(seed uint64, sessions int) *server {
+	s := &server{rng: rand.New(rand.NewPCG(seed, 1)), at: noon, locks: map[int64]monitor.Lock{}}
+	for i := range sessions {
+		since := noon.Add(-time.Duration(i) * time.Minute)
+		s.sessions = append(s.sessions, monitor.Session{PID: int32(1000 + i), User: "app", Database: "shop",
+			Application: fmt.Sprintf("worker-%d", i), Client: "192.0.2.7:49152", State: "idle", Since: &since,
+			StateSince: &since, Hidden: []string{}, Query: "SELECT 1"})
+	}
+	return s
+}
+
+func (s *server) any() monitor.Session { return s.sessions[s.rng.IntN(len(s.sessions))] }
+
+// add holds a new key.
+func (s *server) add() {
+	s.next++
+	lock, err := makeLock(lockName, []string{fmt.Sprintf("invoice:%d", 100000+s.next)}, 0, 16384, "shop")
+	switch s.rng.IntN(3) {
+	case 1:
+		lock, err = makeLock(lockBigint, nil, s.rng.Int64(), 16384, "shop")
+	case 2:
+		lock, err = makeLock(lockPair, nil, s.rng.Int64(), 16384, "shop")
+	}
+	if err != nil {
+		panic(err)
+	}
+	lock.Holders = []monitor.Holder{{Mode: monitor.Exclusive, Session: s.any()}}
+	lock.Waiters = []monitor.Waiter{}
+	s.locks[lock.Number] = lock
+}
+
+// change makes a random change.
+func (s *server) change() {
+	numbers := slices.Collect(func(yield func(int64) bool) {
+		for n := range s.locks {
+			if !yield(n) {
+				return
+			}
+		}
+	})
+	slices.Sort(numbers)
+	if len(numbers) == 0 || s.rng.IntN(3) == 0 {
+		s.add()
+		return
+	}
+	number := numbers[s.rng.IntN(len(numbers))]
+	lock := s.locks[number]
+	switch s.rng.IntN(5) {
+	case 0:
+		delete(s.locks, number)
+		return
+	case 1:
+		lock.Holders = []monitor.Holder{{Mode: monitor.Shared, Session: s.any()}, {Mode: monitor.Shared, Session: s.any()}}
+	case 2:
+		since := s.at
+		lock.Waiters = append(slices.Clone(lock.Waiters), monitor.Waiter{Mode: monitor.Exclusive, WaitingSince: &since,
+			Session: s.any(), BlockedBy: []monitor.Blocker{}})
+	case 3:
+		if len(lock.Waiters) > 0 {
+			lock.Waiters = slices.Delete(slices.Clone(lock.Waiters), 0, 1)
+		}
+	case 4:
+		lock.Guesses = []monitor.Guess{{Tool: "Rails", Text: "Rails \x1b[31m", Confidence: monitor.Possibly}}
+	}
+	for i := range lock.Waiters {
+		derived, _ := derivedBlockers(lock.Holders, lock.Waiters, i)
+		if s.rng.IntN(8) > 0 && derived != nil {
+			lock.Waiters[i].BlockedBy = derived
+		}
+	}
+	s.locks[number] = lock
+}
+
+// touch has a session do something.
+func (s *server) touch() {
+	session := &s.sessions[s.rng.IntN(len(s.sessions))]
+	at := s.at
+	session.State, session.StateSince = []string{"active", "idle", "idle in transaction"}[s.rng.IntN(3)], &at
+	session.Query = fmt.Sprintf("SELECT %d /*action='a%d'*/", s.rng.IntN(10), s.rng.IntN(3))
+	if session.TransactionSince = nil; s.rng.IntN(2) == 0 {
+		session.TransactionSince = &at
+	}
+}
+
+// snapshot is what there is, a second later.
+func (s *server) snapshot() *monitor.Snapshot {
+	s.at = s.at.Add(time.Second)
+	now := map[int32]monitor.Session{}
+	for _, session := range s.sessions {
+		now[session.PID] = session
+	}
+	snapshot := &monitor.Snapshot{Version: 1, TakenAt: s.at, ServerVersion: "17.0", Database: "shop", Role: "dba",
+		Capacity: monitor.Capacity{Nominal: 6400, Used: int64(len(s.locks)), Top: []monitor.SessionLoad{}},
+		Cycles:   []monitor.Cycle{}, Locks: []monitor.Lock{}}
+	for _, lock := range s.locks {
+		lock.Holders, lock.Waiters = slices.Clone(lock.Holders), slices.Clone(lock.Waiters)
+		for i := range lock.Holders {
+			lock.Holders[i].Session = now[lock.Holders[i].PID]
+		}
+		for i := range lock.Waiters {
+			lock.Waiters[i].Session = now[lock.Waiters[i].PID]
+		}
+		snapshot.Locks = append(snapshot.Locks, lock)
+	}
+	slices.SortFunc(snapshot.Locks, func(a, b monitor.Lock) int { return a.ID().Compare(b.ID()) })
+	return snapshot
+}
