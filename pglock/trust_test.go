@@ -13,7 +13,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/locktest"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // trustLog keeps the warnings of a Locker.
@@ -146,7 +146,8 @@ func TestTrustOfASeparateMigratorTakesOneOption(t *testing.T) {
 
 func TestTrustOptionIsForPostgreSQLAndNamesRoles(t *testing.T) {
 	t.Parallel()
-	if _, err := locktest.NewMemory(pglock.WithTrustedOwner("a")); !errors.Is(err, pglock.ErrUnsupported) {
+	other := struct{ driver.Backend }{} // one that has nothing of PostgreSQL; the option is refused before it is started
+	if _, err := pglock.NewWithBackend(other, pglock.WithTrustedOwner("a")); !errors.Is(err, pglock.ErrUnsupported) {
 		t.Errorf("on another backend: %v", err)
 	}
 	if _, err := pglock.NewWithConfig(trustConfig(t, "host=localhost"), pglock.WithTrustedOwner("a", "")); err == nil {
