@@ -214,11 +214,12 @@ func TestWaitErrorContendedTellsACancelFromAHolder(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.NewKey("counter")
 	txHold(t, db, key)
+	l := openLocker(t, db)
+	txCheck(t, l.Ping(t.Context())) // the bounds below are for waits, not for connecting
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	late, stop := context.WithTimeout(t.Context(), 10*txShort)
 	defer stop()
-	l := openLocker(t, db)
 	for name, c := range map[string]struct {
 		ctx       context.Context
 		opts      []pglock.LockOption
