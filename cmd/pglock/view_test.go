@@ -120,7 +120,7 @@ func TestTheViewOfAFixedScene(t *testing.T) {
 	m.resize(80, 24)
 	m.golden("view-keys", "[1 keys]", s.names)
 	m.resize(31, 7)
-	m.shows("[1 keys]")
+	m.shows("[1 keys]", "…") // drawn for that size: of two changes that cancel each other out tmux tells nothing
 	m.resize(80, 24)
 	m.golden("view-keys", settled, s.names)
 	m.types("Enter")

@@ -3,6 +3,7 @@ package locktest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -29,7 +30,8 @@ func (b *backend) GuardTx(ctx context.Context, tx pgx.Tx, held driver.Grant, fir
 	t, ok := tx.(*Tx)
 	switch {
 	case !ok || t.server != b.server:
-		return errors.New("the transaction is not one of the Server that has the lock (begin it with Server.Begin or Server.Tx)")
+		return fmt.Errorf("%w: the transaction is not one of the Server that has the lock "+
+			"(begin it with Server.Begin or Server.Tx)", driver.ErrUnsupported)
 	case t.outer != nil:
 		return errors.New("the transaction is nested, so that a rollback to its savepoint would end the guard")
 	}
