@@ -94,7 +94,7 @@ func TestScheduleRunTxOfALostLockDoesNotCommit(t *testing.T) {
 	err = jobs.RunTx(t.Context(), pool, "job", day, func(ctx context.Context, tx pgx.Tx, lock *pglock.Lock) error {
 		holder := one[int](t, pool, "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND (classid::int8 << 32 | objid::int8) = $1",
 			lock.Key().Int64())
-		if _, err := pool.Exec(ctx, "SELECT pg_terminate_backend($1)", holder); err != nil {
+		if _, err := pool.Exec(context.WithoutCancel(ctx), "SELECT pg_terminate_backend($1)", holder); err != nil {
 			return err
 		}
 		<-lock.Done()
