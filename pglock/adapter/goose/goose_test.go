@@ -135,7 +135,7 @@ func TestGooseIndexConcurrentlyWorksWithASessionLocker(t *testing.T) {
 func TestGooseRunEndsWithTheLock(t *testing.T) {
 	db := testenv.Database(t)
 	err := goose.Run(t.Context(), newLocker(t, db), key, func(ctx context.Context) error {
-		if err := endLockSessions(ctx, t, db); err != nil {
+		if err := endLockSessions(t.Context(), t, db); err != nil {
 			return err
 		}
 		<-ctx.Done()
