@@ -42,7 +42,7 @@ type row struct {
 // identity tells which row of the next snapshot is the same.
 type identity struct {
 	place place
-	who   who
+	who   monitor.SessionID
 	// repeated marks a session that is also above: the end of a cycle.
 	repeated bool
 }
@@ -109,7 +109,7 @@ func sessionRows(s *monitor.Snapshot, choose chooser) (rows []row) {
 	met, behind := meet(s, choose.allowed), s.Behind()
 	for _, p := range met.all {
 		if choose.showsPerson(p) {
-			r := row{id: identity{who: whoIs(p.Session)}, person: p, lock: p.lock, longest: -1, behind: behind[p.ID()]}
+			r := row{id: identity{who: p.Session.ID()}, person: p, lock: p.lock, longest: -1, behind: behind[p.ID()]}
 			if p.waiter != nil {
 				r.longest = waited(s, p.waiter)
 			}

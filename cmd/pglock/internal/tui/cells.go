@@ -137,7 +137,7 @@ func modeCell(_ Model, r row) string {
 	}
 	if r.lock != nil {
 		for i := range r.lock.Holders {
-			if whoIs(&r.lock.Holders[i].Session) == whoIs(r.person.Session) {
+			if r.lock.Holders[i].Session.ID() == r.person.Session.ID() {
 				return view.Short(string(r.lock.Holders[i].Mode))
 			}
 		}

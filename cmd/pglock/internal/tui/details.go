@@ -19,7 +19,7 @@ func (m Model) openDetails() (Model, tea.Cmd) {
 	case !ok:
 		return m, nil
 	case r.person != nil:
-		id := whoIs(r.person.Session)
+		id := r.person.Session.ID()
 		return m.open(pane{title: "session " + named(r.person.Session), session: &id,
 			write: func(m Model, width int) []string { return m.sessionText(id, width) }})
 	}
@@ -28,11 +28,11 @@ func (m Model) openDetails() (Model, tea.Cmd) {
 		write: func(m Model, width int) []string { return m.keyText(at, width) }})
 }
 
-func onlyHolder(lock *monitor.Lock) *who {
+func onlyHolder(lock *monitor.Lock) *monitor.SessionID {
 	if len(lock.Holders) != 1 {
 		return nil
 	}
-	id := whoIs(&lock.Holders[0].Session)
+	id := lock.Holders[0].Session.ID()
 	return &id
 }
 
@@ -189,7 +189,7 @@ func (m Model) since(t *time.Time) string {
 	return fmt.Sprintf("since %s (%s)", t.In(m.snapshot.TakenAt.Location()).Format(time.DateTime+" MST"), ageOf(m.snapshot, t))
 }
 
-func (m Model) sessionText(id who, width int) []string {
+func (m Model) sessionText(id monitor.SessionID, width int) []string {
 	t := &text{width: width}
 	p := meetOne(m.snapshot, id)
 	if p == nil {

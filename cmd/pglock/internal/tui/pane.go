@@ -17,7 +17,7 @@ type pane struct {
 	// there is something new.
 	write func(m Model, width int) []string
 	// session is the one that the text is about, if it is about one.
-	session *who
+	session *monitor.SessionID
 	// tail says that the end stays on the screen when it was there.
 	tail bool
 

@@ -8,14 +8,6 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// who is a session, or a prepared transaction.
-type who struct {
-	pid int32
-	gid string
-}
-
-func whoIs(session *monitor.Session) who { return who{session.PID, session.GID} }
-
 // person is a session or prepared transaction with what it has to do with advisory locks.
 type person struct {
 	*monitor.Session
@@ -32,12 +24,12 @@ type person struct {
 // people are the sessions in a snapshot, in the order in which they appear there.
 type people struct {
 	all  []*person
-	find map[who]*person
+	find map[monitor.SessionID]*person
 }
 
 // meet finds the holders and waiters of the locks that are shown, and who blocks whom.
 func meet(s *monitor.Snapshot, shows func(*monitor.Lock) bool) people {
-	met := people{find: map[who]*person{}}
+	met := people{find: map[monitor.SessionID]*person{}}
 	for i := range s.Locks {
 		lock := &s.Locks[i]
 		if !shows(lock) {
@@ -56,7 +48,7 @@ func meet(s *monitor.Snapshot, shows func(*monitor.Lock) bool) people {
 }
 
 func (p *people) get(session *monitor.Session) *person {
-	id := whoIs(session)
+	id := session.ID()
 	known := p.find[id]
 	if known == nil {
 		known = &person{Session: session}
@@ -74,8 +66,8 @@ func (p *people) follow(s *monitor.Snapshot) {
 	for known := -1; known != len(left); {
 		known = len(left)
 		left = slices.DeleteFunc(left, func(wait *monitor.OtherWait) bool {
-			connected := p.find[whoIs(&wait.Session)] != nil || slices.ContainsFunc(wait.BlockedBy,
-				func(b monitor.Blocker) bool { return p.find[who{b.PID, b.GID}] != nil })
+			connected := p.find[wait.Session.ID()] != nil || slices.ContainsFunc(wait.BlockedBy,
+				func(b monitor.Blocker) bool { return p.find[b.ID()] != nil })
 			if connected {
 				p.get(&wait.Session).waitOther(wait)
 			}
@@ -86,16 +78,16 @@ func (p *people) follow(s *monitor.Snapshot) {
 
 // connect also adds those in the way that hold no advisory lock that is shown.
 func (p *people) connect(s *monitor.Snapshot) {
-	sessions := map[who]*monitor.Session{}
+	sessions := map[monitor.SessionID]*monitor.Session{}
 	for session := range s.Sessions() {
-		sessions[whoIs(&session)] = &session
+		sessions[session.ID()] = &session
 	}
 	for _, waiter := range p.all {
 		if waiter.waiter == nil {
 			continue
 		}
 		for _, blocker := range waiter.waiter.BlockedBy {
-			session := sessions[who{blocker.PID, blocker.GID}]
+			session := sessions[blocker.ID()]
 			if session == nil {
 				session = &monitor.Session{PID: blocker.PID, GID: blocker.GID, Hidden: []string{"user"}}
 			}
@@ -118,7 +110,7 @@ func (p *people) primaryBlocker(waiter *person) *person {
 			break
 		}
 	}
-	return p.find[who{first.PID, first.GID}]
+	return p.find[first.ID()]
 }
 
 func comparePeople(a, b *person) int {
@@ -126,7 +118,7 @@ func comparePeople(a, b *person) int {
 }
 
 // meetOne finds out about one session alone; nil says that it is not there.
-func meetOne(s *monitor.Snapshot, id who) *person {
+func meetOne(s *monitor.Snapshot, id monitor.SessionID) *person {
 	var met *person
 	meet := func(session *monitor.Session) *person {
 		if met == nil {
@@ -138,16 +130,16 @@ func meetOne(s *monitor.Snapshot, id who) *person {
 	for i := range s.Locks {
 		lock := &s.Locks[i]
 		for j := range lock.Holders {
-			if session := &lock.Holders[j].Session; whoIs(session) == id {
+			if session := &lock.Holders[j].Session; session.ID() == id {
 				meet(session).hold(lock)
 			}
 		}
 		for j := range lock.Waiters {
 			waiter := &lock.Waiters[j]
-			if whoIs(&waiter.Session) == id {
+			if waiter.Session.ID() == id {
 				meet(&waiter.Session).wait(lock, waiter)
 			}
-			if slices.ContainsFunc(waiter.BlockedBy, func(b monitor.Blocker) bool { return who{b.PID, b.GID} == id }) {
+			if slices.ContainsFunc(waiter.BlockedBy, func(b monitor.Blocker) bool { return b.ID() == id }) {
 				other := &person{Session: &waiter.Session}
 				other.wait(lock, waiter)
 				behind = append(behind, other)
@@ -155,16 +147,16 @@ func meetOne(s *monitor.Snapshot, id who) *person {
 		}
 	}
 	for i := range s.OtherSessions {
-		if session := &s.OtherSessions[i]; whoIs(session) == id {
+		if session := &s.OtherSessions[i]; session.ID() == id {
 			meet(session)
 		}
 	}
 	for i := range s.OtherWaits {
 		wait := &s.OtherWaits[i]
-		if whoIs(&wait.Session) == id {
+		if wait.Session.ID() == id {
 			meet(&wait.Session).waitOther(wait)
 		}
-		if slices.ContainsFunc(wait.BlockedBy, func(b monitor.Blocker) bool { return who{b.PID, b.GID} == id }) {
+		if slices.ContainsFunc(wait.BlockedBy, func(b monitor.Blocker) bool { return b.ID() == id }) {
 			other := &person{Session: &wait.Session}
 			other.waitOther(wait)
 			behind = append(behind, other)

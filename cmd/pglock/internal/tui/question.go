@@ -52,11 +52,13 @@ func compile(text string) (*regexp.Regexp, error) {
 // locks.
 type chooser struct {
 	question
-	sessions  map[who]bool
+	sessions  map[monitor.SessionID]bool
 	databases map[string]bool
 }
 
-func newChooser(q question) chooser { return chooser{q, map[who]bool{}, map[string]bool{}} }
+func newChooser(q question) chooser {
+	return chooser{q, map[monitor.SessionID]bool{}, map[string]bool{}}
+}
 
 // allowed reports whether a lock is among those that may be shown at all.
 func (c chooser) allowed(lock *monitor.Lock) bool { return c.only.Shows(*lock) }
@@ -98,7 +100,7 @@ func (c chooser) matchesKey(lock *monitor.Lock) bool {
 func (c chooser) matchesGuess(guess monitor.Guess) bool { return c.filter.MatchString(guess.String()) }
 
 func (c chooser) matchesSession(session *monitor.Session) bool {
-	id := whoIs(session)
+	id := session.ID()
 	if matches, known := c.sessions[id]; known {
 		return matches
 	}

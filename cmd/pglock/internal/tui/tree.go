@@ -103,7 +103,7 @@ func flatten(trees []*branch) (rows []row) {
 
 func (b *branch) row(guide string) row {
 	return row{
-		id:      identity{who: whoIs(b.Session), repeated: b.repeated},
+		id:      identity{who: b.Session.ID(), repeated: b.repeated},
 		lock:    b.shownLock(),
 		person:  b.person,
 		longest: b.longest,

@@ -7,23 +7,17 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// sessionID tells sessions and prepared transactions apart.
-type sessionID struct {
-	pid int32
-	gid string
-}
-
 // forest grows the blocking tree of some locks.
 type forest struct {
-	nodes  map[sessionID]*node
-	parent map[sessionID]sessionID
+	nodes  map[monitor.SessionID]*node
+	parent map[monitor.SessionID]monitor.SessionID
 	dead   map[int32]bool
 }
 
 // tree puts each waiter below the first session that it waits for, a holder rather than another waiter. The roots are those
 // that wait for none of them; of a deadlock it is the session with the smallest process ID.
 func tree(s *monitor.Snapshot, locks []*monitor.Lock) []*node {
-	f := &forest{nodes: map[sessionID]*node{}, parent: map[sessionID]sessionID{}, dead: map[int32]bool{}}
+	f := &forest{nodes: map[monitor.SessionID]*node{}, parent: map[monitor.SessionID]monitor.SessionID{}, dead: map[int32]bool{}}
 	for _, cycle := range s.Cycles {
 		for _, step := range cycle.Steps {
 			f.dead[step.PID] = true
@@ -47,20 +41,20 @@ func (f *forest) plant(lock *monitor.Lock) {
 	}
 	for i := range lock.Waiters {
 		w := &lock.Waiters[i]
-		id := sessionID{w.PID, w.GID}
+		id := w.ID()
 		n := f.node(&w.Session)
 		n.WaitsFor, n.Since, n.Mode = lock.Key, w.WaitingSince, string(w.Mode)
 		blockers := slices.Clone(w.BlockedBy)
 		slices.SortStableFunc(blockers, func(a, b monitor.Blocker) int { return cmp.Compare(a.Kind, b.Kind) }) // hard < soft
 		if len(blockers) > 0 {
-			f.parent[id] = sessionID{blockers[0].PID, blockers[0].GID}
+			f.parent[id] = blockers[0].ID()
 			n.Soft = blockers[0].Kind == monitor.Soft
 		}
 	}
 }
 
 func (f *forest) node(s *monitor.Session) *node {
-	id := sessionID{s.PID, s.GID}
+	id := s.ID()
 	if f.nodes[id] == nil {
 		f.nodes[id] = &node{party: partyOf(s, ""), Blocks: []*node{}, Deadlock: f.dead[s.PID]}
 	}
@@ -69,16 +63,16 @@ func (f *forest) node(s *monitor.Session) *node {
 
 // roots links the nodes, as many as an answer may have.
 func (f *forest) roots() []*node {
-	ids := make([]sessionID, 0, len(f.nodes))
+	ids := make([]monitor.SessionID, 0, len(f.nodes))
 	for id := range f.nodes {
 		ids = append(ids, id)
 	}
-	slices.SortFunc(ids, func(a, b sessionID) int { return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.gid, b.gid)) })
-	parents := map[sessionID]bool{}
+	slices.SortFunc(ids, monitor.SessionID.Compare)
+	parents := map[monitor.SessionID]bool{}
 	for _, parent := range f.parent {
 		parents[parent] = true
 	}
-	children, roots := map[sessionID][]sessionID{}, []sessionID{}
+	children, roots := map[monitor.SessionID][]monitor.SessionID{}, []monitor.SessionID{}
 	for _, id := range ids {
 		parent, waits := f.parent[id]
 		switch {
@@ -99,22 +93,22 @@ func (f *forest) roots() []*node {
 }
 
 // headsCycle reports whether the way up from a session leads back to it, and it has the smallest process ID on that way.
-func (f *forest) headsCycle(id sessionID) bool {
-	at, smallest := id, id.pid
+func (f *forest) headsCycle(id monitor.SessionID) bool {
+	at, smallest := id, id.PID
 	for range len(f.parent) {
 		next, ok := f.parent[at]
 		if !ok {
 			return false
 		}
-		at, smallest = next, min(smallest, next.pid)
+		at, smallest = next, min(smallest, next.PID)
 		if at == id {
-			return smallest == id.pid
+			return smallest == id.PID
 		}
 	}
 	return false
 }
 
-func (f *forest) grow(id sessionID, children map[sessionID][]sessionID, left *int, depth int) *node {
+func (f *forest) grow(id monitor.SessionID, children map[monitor.SessionID][]monitor.SessionID, left *int, depth int) *node {
 	*left--
 	n := f.nodes[id]
 	for _, child := range children[id] {
