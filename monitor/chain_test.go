@@ -248,7 +248,7 @@ func TestChainLeavesOutWhatNoAdvisoryLockLeadsTo(t *testing.T) {
 	}
 }
 
-// The review's first scene: the root is who has the table, and it can be ended.
+// The root of a chain is the session that holds the table, and it can be ended.
 func TestChainLeadsToTheRoot(t *testing.T) {
 	s := newScene(t)
 	owner := s.session("SET application_name = 'ddl-owner'", "BEGIN", "LOCK TABLE t")
@@ -271,7 +271,7 @@ func TestChainLeadsToTheRoot(t *testing.T) {
 	}
 }
 
-// The review's second scene: one waits for the advisory lock, three for the row.
+// One waits for the advisory lock, three for the row.
 func TestChainCountsWaitersForOtherLocks(t *testing.T) {
 	s := newScene(t)
 	holder := s.session("SELECT pg_advisory_lock(5555)", "BEGIN", "UPDATE t SET v = 1 WHERE id = 1")

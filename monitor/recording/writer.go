@@ -66,7 +66,7 @@ func (w *Writer) begin() error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("record to %s: %w", w.path, err)
 	}
-	// O_EXCL follows no link, be it made just now.
+	// O_EXCL follows no link, not even one that was made just now.
 	file, err := os.OpenFile(w.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("record to %s: %w", w.path, err)

@@ -102,11 +102,11 @@ func (k *keeper) keep(s *monitor.Snapshot, ended []int32) {
 
 func (k *keeper) record(s *monitor.Snapshot, ended []int32) error {
 	if k.writer != nil && k.writer.Due() {
-		if err := k.writer.Rotate(); err != nil {
-			k.encoder.Restart()
+		err := k.writer.Rotate()
+		k.encoder.Restart()
+		if err != nil {
 			return err
 		}
-		k.encoder.Restart()
 	}
 	encoded, err := k.encoder.Snapshot(s, ended)
 	if err != nil {

@@ -97,11 +97,7 @@ func (r *replay) command(cmd *cobra.Command, args []string) error {
 
 // openRecording opens a recording with the files that were rotated away, and says what of it is damaged.
 func openRecording(path string) (*recording.Past, error) {
-	files, err := recording.Files(path)
-	if err != nil {
-		return nil, err
-	}
-	past, err := recording.OpenPast(files...)
+	past, err := openRotated(path)
 	if err != nil {
 		return nil, err
 	}
@@ -109,6 +105,15 @@ func openRecording(path string) (*recording.Past, error) {
 		say(os.Stderr, "%v; showing what can be read", err)
 	}
 	return past, nil
+}
+
+// openRotated opens a recording with the files that were rotated away from it.
+func openRotated(path string) (*recording.Past, error) {
+	files, err := recording.Files(path)
+	if err != nil {
+		return nil, err
+	}
+	return recording.OpenPast(files...)
 }
 
 // parseMoment reads a time; one without a date is the last at or before last.

@@ -102,11 +102,7 @@ func (s *reportFlags) open(args []string) (*recording.Past, error) {
 	if len(args) > 1 {
 		return recording.OpenPast(args...)
 	}
-	files, err := recording.Files(args[0])
-	if err != nil {
-		return nil, err
-	}
-	return recording.OpenPast(files...)
+	return openRotated(args[0])
 }
 
 func (s *reportFlags) read(name string, zone *time.Location) (waits []serverlog.Wait, err error) {
