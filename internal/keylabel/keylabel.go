@@ -34,9 +34,12 @@ func New(label func(pglock.Key) string) (*Labeler, error) {
 	return &Labeler{label: label, given: map[string]bool{}}, nil
 }
 
-// Templates returns a Labeler whose labels are templates: texts in which each {…} stands for at least one character. A
-// key gets the first that its name matches.
+// Templates returns a Labeler whose labels are templates, as the option KeyTemplates of the adapters takes them: texts in
+// which each {…} stands for at least one character. A key gets the first that its name matches.
 func Templates(templates ...string) (*Labeler, error) {
+	if len(templates) == 0 {
+		return nil, errors.New("KeyTemplates: there are none")
+	}
 	patterns := make([]*regexp.Regexp, len(templates))
 	for i, template := range templates {
 		if template == "" || len(templates) > Max {

@@ -40,9 +40,6 @@ type config struct {
 // It is an error to give an empty one, none, or more than a hundred.
 func KeyTemplates(templates ...string) Option {
 	return func(c *config) (err error) {
-		if len(templates) == 0 {
-			return errors.New("KeyTemplates: there are none")
-		}
 		c.labels, err = keylabel.Templates(templates...)
 		return err
 	}

@@ -15,10 +15,10 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/pglock-toolkit/pglock/internal/fleet"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/adapter/otel"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
-	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 )
 
 func check(t *testing.T, err error) {
@@ -83,7 +83,7 @@ func TestAReaderHasWhatAFleetDoes(t *testing.T) {
 		c := newCollector()
 		o, err := otel.New(append(c.options, otel.KeyTemplates("invoice:{id}"))...)
 		check(t, err)
-		fleet(t, o)
+		fleet.Work(t, o)
 		want := []string{
 			"pglock.client.acquired how=free,key=invoice:{id},use=lock 1",
 			"pglock.client.acquired how=free,key=other,use=lock 1",
@@ -109,47 +109,6 @@ func TestAReaderHasWhatAFleetDoes(t *testing.T) {
 			t.Errorf("the reader has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	})
-}
-
-// fleet does everything that is counted, in the time of a bubble.
-func fleet(t *testing.T, o *pglock.Observer) {
-	ctx, server := t.Context(), locktest.NewServer()
-	l, err := server.Locker(pglock.WithObserver(o))
-	check(t, err)
-	other, err := server.Locker()
-	check(t, err)
-	key := pglock.NewKey("invoice:42")
-	theirs, err := other.Lock(ctx, key)
-	check(t, err)
-	if _, err := l.TryLock(ctx, key); err == nil {
-		t.Error("a lock that is held was acquired")
-	}
-	if _, err := l.Lock(ctx, key, pglock.MaxWait(2*time.Second)); err == nil {
-		t.Error("a lock that is held was acquired")
-	}
-	time.AfterFunc(4*time.Second, func() { check(t, theirs.Unlock(context.Background())) })
-	lock, err := l.Lock(ctx, key)
-	check(t, err)
-	time.Sleep(7 * time.Second)
-	check(t, lock.Unlock(ctx))
-
-	lost, err := l.Lock(ctx, pglock.NewKey("report"))
-	check(t, err)
-	time.Sleep(3 * time.Second)
-	server.Lose(pglock.NewKey("report"))
-	<-lost.Done()
-	_, err = l.Lock(ctx, pglock.NewKey("invoice:43")) // held in the end
-	check(t, err)
-
-	sem, err := semaphore.New(l, pglock.NewKey("api"), 1)
-	check(t, err)
-	permit, err := sem.Acquire(ctx)
-	check(t, err)
-	if _, err := sem.Acquire(ctx, pglock.MaxWait(time.Second)); err == nil {
-		t.Error("a permit that is held was acquired")
-	}
-	check(t, permit.Release(ctx))
-	synctest.Wait()
 }
 
 func TestAWaitIsASpanWithTheHolder(t *testing.T) {

@@ -32,9 +32,6 @@ type config struct {
 // none, or more than a hundred.
 func KeyTemplates(templates ...string) Option {
 	return func(c *config) (err error) {
-		if len(templates) == 0 {
-			return errors.New("KeyTemplates: there are none")
-		}
 		c.labels, err = keylabel.Templates(templates...)
 		return err
 	}

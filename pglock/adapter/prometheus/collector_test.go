@@ -1,23 +1,19 @@
 package prometheus_test
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	client "github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/internal/fleet"
 	"github.com/pglock-toolkit/pglock/pglock/adapter/prometheus"
-	"github.com/pglock-toolkit/pglock/pglock/locktest"
-	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 )
 
 func check(t *testing.T, err error) {
@@ -49,52 +45,11 @@ func want(t *testing.T, text string, lines ...string) {
 	}
 }
 
-// fleet does everything that is counted, in the time of a bubble.
-func fleet(t *testing.T, o *pglock.Observer) {
-	ctx, server := t.Context(), locktest.NewServer()
-	l, err := server.Locker(pglock.WithObserver(o))
-	check(t, err)
-	other, err := server.Locker()
-	check(t, err)
-	key := pglock.NewKey("invoice:42")
-
-	theirs, err := other.Lock(ctx, key)
-	check(t, err)
-	if _, err := l.TryLock(ctx, key); err == nil {
-		t.Error("a lock that is held was acquired")
-	}
-	if _, err := l.Lock(ctx, key, pglock.MaxWait(2*time.Second)); err == nil {
-		t.Error("a lock that is held was acquired")
-	}
-	time.AfterFunc(4*time.Second, func() { check(t, theirs.Unlock(context.Background())) })
-	lock, err := l.Lock(ctx, key)
-	check(t, err)
-	time.Sleep(7 * time.Second)
-	check(t, lock.Unlock(ctx))
-
-	lost, err := l.Lock(ctx, pglock.NewKey("report"))
-	check(t, err)
-	server.Lose(pglock.NewKey("report"))
-	<-lost.Done()
-	_, err = l.Lock(ctx, pglock.NewKey("invoice:43")) // held in the end
-	check(t, err)
-
-	sem, err := semaphore.New(l, pglock.NewKey("api"), 1)
-	check(t, err)
-	permit, err := sem.Acquire(ctx)
-	check(t, err)
-	if _, err := sem.Acquire(ctx, pglock.MaxWait(time.Second)); err == nil {
-		t.Error("a permit that is held was acquired")
-	}
-	check(t, permit.Release(ctx))
-	synctest.Wait()
-}
-
 func TestARegistryShowsWhatAFleetDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := prometheus.New(prometheus.KeyTemplates("invoice:{id}"))
 		check(t, err)
-		fleet(t, c.Observer())
+		fleet.Work(t, c.Observer())
 		text := scrape(t, c)
 		want(t, text,
 			`pglock_client_held{key="invoice:{id}",use="lock"} 1`,
@@ -126,7 +81,7 @@ func TestWithoutTemplatesThereIsNoLabelForKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := prometheus.New()
 		check(t, err)
-		fleet(t, c.Observer())
+		fleet.Work(t, c.Observer())
 		want(t, scrape(t, c), `pglock_client_held{use="lock"} 1`, `pglock_client_refused_total{use="lock"} 1`)
 		problems, err := testutil.CollectAndLint(c)
 		check(t, err)
