@@ -112,10 +112,10 @@ func withUse(use Use) LockOption {
 }
 
 // used returns what the lock is for.
-func (k *Lock) used() Use {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if x := k.lazy; x != nil && x.use != nil {
+func (l *Lock) used() Use {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if x := l.lazy; x != nil && x.use != nil {
 		return *x.use
 	}
 	return Use{}

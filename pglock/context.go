@@ -9,29 +9,29 @@ import (
 // checks the clock, as Lock.Err does, so that a process that was frozen beyond the lease does not continue until its
 // timers run; derived contexts end as usual, through their Done channels.
 // If parent ends the lock stays held: unlock it.
-func (k *Lock) Context(parent context.Context) context.Context {
+func (l *Lock) Context(parent context.Context) context.Context {
 	if parent.Done() == nil {
-		return k.contextWithValues(parent)
+		return l.contextWithValues(parent)
 	}
-	c := k.newContext(parent)
-	context.AfterFunc(c.Context, func() { k.forgetContext(c) }) // a parent that ends first leaves nothing behind
+	c := l.newContext(parent)
+	context.AfterFunc(c.Context, func() { l.forgetContext(c) }) // a parent that ends first leaves nothing behind
 	return c
 }
 
 // newContext returns a context that ends with the lock.
-func (k *Lock) newContext(parent context.Context) *lockContext {
+func (l *Lock) newContext(parent context.Context) *lockContext {
 	inner, cancel := context.WithCancelCause(parent)
-	c := &lockContext{Context: inner, lock: k, cancel: cancel}
-	k.mu.Lock()
-	err := k.err
+	c := &lockContext{Context: inner, lock: l, cancel: cancel}
+	l.mu.Lock()
+	err := l.err
 	if err == nil {
-		x := k.lazyLocked()
+		x := l.lazyLocked()
 		if x.contexts == nil {
 			x.contexts = map[*lockContext]struct{}{}
 		}
 		x.contexts[c] = struct{}{}
 	}
-	k.mu.Unlock()
+	l.mu.Unlock()
 	if err != nil {
 		cancel(err)
 	}
@@ -40,15 +40,15 @@ func (k *Lock) newContext(parent context.Context) *lockContext {
 
 // contextWithValues is Context for a parent that does not end. All such contexts share one, so that a lock that is held
 // for weeks does not accumulate them.
-func (k *Lock) contextWithValues(parent context.Context) context.Context {
-	k.mu.Lock()
-	shared := k.lazyLocked().endless
-	k.mu.Unlock()
+func (l *Lock) contextWithValues(parent context.Context) context.Context {
+	l.mu.Lock()
+	shared := l.lazyLocked().endless
+	l.mu.Unlock()
 	if shared == nil { // two callers may make one each: the second stays
-		shared = k.newContext(context.Background())
-		k.mu.Lock()
-		k.lazy.endless = shared
-		k.mu.Unlock()
+		shared = l.newContext(context.Background())
+		l.mu.Lock()
+		l.lazy.endless = shared
+		l.mu.Unlock()
 	}
 	if parent == context.Background() {
 		return shared
@@ -72,10 +72,10 @@ func (c *valuesContext) Value(key any) any {
 	return c.values.Value(key)
 }
 
-func (k *Lock) forgetContext(c *lockContext) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.lazyLocked().contexts, c)
+func (l *Lock) forgetContext(c *lockContext) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.lazyLocked().contexts, c)
 }
 
 // lockContext is a context that ends with the lock.

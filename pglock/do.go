@@ -33,13 +33,13 @@ func (l *Locker) TryDo(ctx context.Context, key Key, fn func(ctx context.Context
 	return lock.run(ctx, fn)
 }
 
-func (k *Lock) run(ctx context.Context, fn func(context.Context, *Lock) error) (err error) {
+func (l *Lock) run(ctx context.Context, fn func(context.Context, *Lock) error) (err error) {
 	defer func() {
-		if unlockErr := k.Unlock(ctx); unlockErr != nil && !errors.Is(unlockErr, ErrUnlocked) {
+		if unlockErr := l.Unlock(ctx); unlockErr != nil && !errors.Is(unlockErr, ErrUnlocked) {
 			err = errors.Join(unlockErr, err)
 		}
 	}()
-	return fn(k.Context(k.observed(ctx)), k)
+	return fn(l.Context(l.observed(ctx)), l)
 }
 
 var errNilFunc = errors.New("the function is nil")

@@ -15,27 +15,27 @@ import (
 // the last transactions of the old primary. Shared holders get different numbers, whose order has no meaning. If the
 // lock has ended before the first call, the error matches [ErrLost] or [ErrUnlocked]. Backends without fencing return
 // [ErrUnsupported]. When ctx ends before the server has answered, the error matches the context's.
-func (k *Lock) Fence(ctx context.Context) (int64, error) {
+func (l *Lock) Fence(ctx context.Context) (int64, error) {
 	const attempt = "fence"
-	leave, err := k.enter(ctx, func(x *lazyState) *turn { return &x.fencing })
+	leave, err := l.enter(ctx, func(x *lazyState) *turn { return &x.fencing })
 	if err != nil {
-		return 0, k.failed(attempt, err)
+		return 0, l.failed(attempt, err)
 	}
 	defer leave()
-	x := k.lazy
+	x := l.lazy
 	if x.fence != 0 {
 		return x.fence, nil
 	}
-	if err := k.Err(); err != nil {
-		return 0, k.says(attempt, err)
+	if err := l.Err(); err != nil {
+		return 0, l.says(attempt, err)
 	}
-	fencer, ok := k.hold.locker.backend.(driver.Fencer)
+	fencer, ok := l.hold.locker.backend.(driver.Fencer)
 	if !ok {
-		return 0, k.failed(attempt, fmt.Errorf("%w by this backend", ErrUnsupported))
+		return 0, l.failed(attempt, fmt.Errorf("%w by this backend", ErrUnsupported))
 	}
-	number, err := fencer.Fence(ctx, k.hold.grant)
+	number, err := fencer.Fence(ctx, l.hold.grant)
 	if err != nil {
-		return 0, k.failed(attempt, err)
+		return 0, l.failed(attempt, err)
 	}
 	x.fence = number
 	return number, nil
@@ -45,14 +45,14 @@ func (k *Lock) Fence(ctx context.Context) (int64, error) {
 type turn chan struct{}
 
 // enter locks one of the Lock's turns, and returns the function that unlocks it.
-func (k *Lock) enter(ctx context.Context, of func(*lazyState) *turn) (leave func(), err error) {
-	k.mu.Lock()
-	t := of(k.lazyLocked())
+func (l *Lock) enter(ctx context.Context, of func(*lazyState) *turn) (leave func(), err error) {
+	l.mu.Lock()
+	t := of(l.lazyLocked())
 	if *t == nil {
 		*t = make(turn, 1)
 	}
 	taken := *t
-	k.mu.Unlock()
+	l.mu.Unlock()
 	select {
 	case taken <- struct{}{}:
 		return func() { <-taken }, nil

@@ -31,60 +31,60 @@ import (
 // nested pgx.Tx is refused too: the rollback of its savepoint would end the guard and leave the transaction. A SAVEPOINT
 // that was sent as SQL, or a Tx of another package that hides one, cannot be seen; so guard a transaction before its first
 // savepoint. After any other error roll tx back. Backends that cannot do it return [ErrUnsupported].
-func (k *Lock) GuardTx(ctx context.Context, tx pgx.Tx) error {
+func (l *Lock) GuardTx(ctx context.Context, tx pgx.Tx) error {
 	const attempt = "guard a transaction by"
-	guard, ok := k.hold.locker.backend.(driver.TxGuard)
+	guard, ok := l.hold.locker.backend.(driver.TxGuard)
 	switch {
 	case !ok:
-		return k.says(attempt, fmt.Errorf("%w by this backend", ErrUnsupported))
+		return l.says(attempt, fmt.Errorf("%w by this backend", ErrUnsupported))
 	case tx == nil:
-		return k.says(attempt, errors.New("the transaction is nil"))
+		return l.says(attempt, errors.New("the transaction is nil"))
 	case isNested(tx):
-		return k.says(attempt, errNestedTx)
+		return l.says(attempt, errNestedTx)
 	}
 	once := pgx.Tx(oneRoundTrip{tx})
 	if own, ok := tx.(driver.TxLocker); ok {
 		once = own
 	}
-	if err := k.Err(); err != nil {
-		return k.says(attempt, abortTx(ctx, once, err))
+	if err := l.Err(); err != nil {
+		return l.says(attempt, abortTx(ctx, once, err))
 	}
-	switch err := k.guard(ctx, once, guard); {
+	switch err := l.guard(ctx, once, guard); {
 	case errors.Is(err, ErrStaleSnapshot):
-		return k.says(attempt, err)
+		return l.says(attempt, err)
 	case err != nil:
-		return k.failed(attempt, abortTx(ctx, once, err))
+		return l.failed(attempt, abortTx(ctx, once, err))
 	}
 	// The server knows of sessions only: that this lock, of many on one session, has not ended meanwhile is known here.
-	if err := k.Err(); err != nil {
-		return k.says(attempt, abortTx(ctx, once, err))
+	if err := l.Err(); err != nil {
+		return l.says(attempt, abortTx(ctx, once, err))
 	}
 	return nil
 }
 
 // guard calls the backend. The first transaction of a Lock may have to wait for those of earlier holders, in which case
 // the others of the Lock wait for it.
-func (k *Lock) guard(ctx context.Context, tx pgx.Tx, guard driver.TxGuard) error {
-	k.mu.Lock()
-	guarded := k.lazyLocked().guarded
-	k.mu.Unlock()
+func (l *Lock) guard(ctx context.Context, tx pgx.Tx, guard driver.TxGuard) error {
+	l.mu.Lock()
+	guarded := l.lazyLocked().guarded
+	l.mu.Unlock()
 	if guarded {
-		return guard.GuardTx(ctx, tx, k.hold.grant, false)
+		return guard.GuardTx(ctx, tx, l.hold.grant, false)
 	}
-	leave, err := k.enter(ctx, func(x *lazyState) *turn { return &x.guarding })
+	leave, err := l.enter(ctx, func(x *lazyState) *turn { return &x.guarding })
 	if err != nil {
 		return err
 	}
 	defer leave()
-	k.mu.Lock()
-	first := !k.lazy.guarded
-	k.mu.Unlock()
-	if err := guard.GuardTx(ctx, tx, k.hold.grant, first); err != nil {
+	l.mu.Lock()
+	first := !l.lazy.guarded
+	l.mu.Unlock()
+	if err := guard.GuardTx(ctx, tx, l.hold.grant, first); err != nil {
 		return err
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.lazy.guarded = true
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lazy.guarded = true
 	return nil
 }
 

@@ -27,29 +27,29 @@ func WithHoldWarning(d time.Duration) Option {
 	})
 }
 
-// warnWhenHeld makes k log a warning when it is still held in d.
-func (k *Lock) warnWhenHeld(d time.Duration) {
+// warnWhenHeld makes l log a warning when it is still held in d.
+func (l *Lock) warnWhenHeld(d time.Duration) {
 	callers := make([]uintptr, maxCallers)
 	callers = callers[:runtime.Callers(2, callers)]
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	x := k.lazyLocked()
-	if k.err != nil || x.use != nil && (x.use.Kind == UseLeader || x.use.Kind == UseLeaderMark) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x := l.lazyLocked()
+	if l.err != nil || x.use != nil && (x.use.Kind == UseLeader || x.use.Kind == UseLeaderMark) {
 		return
 	}
-	x.heldLong = time.AfterFunc(d, func() { k.hold.locker.news.add(func() { k.warnHeld(callers) }) })
+	x.heldLong = time.AfterFunc(d, func() { l.hold.locker.news.add(func() { l.warnHeld(callers) }) })
 }
 
-func (k *Lock) warnHeld(callers []uintptr) {
-	if k.Err() != nil {
+func (l *Lock) warnHeld(callers []uintptr) {
+	if l.Err() != nil {
 		return
 	}
-	config := &k.hold.locker.config
+	config := &l.hold.locker.config
 	logger := config.env.Logger
 	if !config.logs {
 		logger = slog.Default()
 	}
-	logger.Warn("lock held for long", "key", Key{k: k.key[0]}, "more", len(k.keys())-1, "held", driver.Now().Sub(k.since),
+	logger.Warn("lock held for long", "key", Key{k: l.key[0]}, "more", len(l.keys())-1, "held", driver.Now().Sub(l.since),
 		"acquired_by", firstOutside(callers))
 }
 

@@ -48,52 +48,52 @@ type lazyState struct {
 }
 
 // lazyLocked returns the lazy state, and makes it if there is none.
-func (k *Lock) lazyLocked() *lazyState {
-	if k.lazy == nil {
-		k.lazy = &lazyState{}
+func (l *Lock) lazyLocked() *lazyState {
+	if l.lazy == nil {
+		l.lazy = &lazyState{}
 	}
-	return k.lazy
+	return l.lazy
 }
 
 // keys returns the keys, in order. A hold of several keys is never shared by two Locks.
-func (k *Lock) keys() []driver.Key {
-	if multi := k.hold.multi; multi != nil {
+func (l *Lock) keys() []driver.Key {
+	if multi := l.hold.multi; multi != nil {
 		return multi.keys
 	}
-	return k.key[:]
+	return l.key[:]
 }
 
 // Key returns the key of the lock; for a LockAll of several it is the zero Key.
-func (k *Lock) Key() Key {
-	if len(k.keys()) > 1 {
+func (l *Lock) Key() Key {
+	if len(l.keys()) > 1 {
 		return Key{}
 	}
-	return Key{k: k.key[0]}
+	return Key{k: l.key[0]}
 }
 
 // Keys returns all keys of the lock, without duplicates, in the order in which they were locked.
-func (k *Lock) Keys() []Key {
-	return publicKeys(k.keys())
+func (l *Lock) Keys() []Key {
+	return publicKeys(l.keys())
 }
 
 // Token returns this acquisition's unique identifier, or the value given to [WithToken].
-func (k *Lock) Token() string {
-	if k.token != 0 {
-		return k.hold.locker.tokens.numbered(k.token).String()
+func (l *Lock) Token() string {
+	if l.token != 0 {
+		return l.hold.locker.tokens.numbered(l.token).String()
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.lazy.token
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lazy.token
 }
 
 // Done returns a channel that is closed when the lock ends.
-func (k *Lock) Done() <-chan struct{} {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	x := k.lazyLocked()
+func (l *Lock) Done() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x := l.lazyLocked()
 	if x.done == nil {
 		x.done = make(chan struct{})
-		if k.err != nil {
+		if l.err != nil {
 			close(x.done)
 		}
 	}
@@ -103,28 +103,28 @@ func (k *Lock) Done() <-chan struct{} {
 // Err returns nil while the lock is held. Then it is [ErrUnlocked], or a *[LostError], which matches [ErrLost]. It
 // checks the clock and does not rely on timers, so a process that was frozen beyond the lease, or beyond MaxHold,
 // learns of it from its first call.
-func (k *Lock) Err() error {
-	k.mu.Lock()
-	err, expires := k.err, driver.Instant(0)
-	if x := k.lazy; x != nil {
+func (l *Lock) Err() error {
+	l.mu.Lock()
+	err, expires := l.err, driver.Instant(0)
+	if x := l.lazy; x != nil {
 		expires = x.expires
 	}
-	k.mu.Unlock()
+	l.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	now := driver.Now()
 	switch {
 	case expires != 0 && now >= expires:
-		k.expire()
-	case now >= k.hold.grant.Deadline():
-		k.hold.locker.expire(k.hold, LostLease, nil)
+		l.expire()
+	case now >= l.hold.grant.Deadline():
+		l.hold.locker.expire(l.hold, LostLease, nil)
 	default:
 		return nil
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.err
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
 }
 
 // Deadline returns when the lock ends if the server does not answer any more: the end of its lease, or of [MaxHold] if
@@ -133,16 +133,16 @@ func (k *Lock) Err() error {
 // On Linux the deadline is computed from a clock that keeps running while the machine sleeps and ignores changes of the
 // wall clock. The returned Time is like one of [time.Now]: the wall clock may be set, and the monotonic reading stops
 // during sleep. Use it for budgets ("is there time for one more batch?"), and Err to check the lock.
-func (k *Lock) Deadline() (deadline time.Time, ok bool) {
-	if k.Err() != nil {
+func (l *Lock) Deadline() (deadline time.Time, ok bool) {
+	if l.Err() != nil {
 		return time.Time{}, true
 	}
-	at := k.hold.grant.Deadline()
-	k.mu.Lock()
-	if x := k.lazy; x != nil && x.expires != 0 {
+	at := l.hold.grant.Deadline()
+	l.mu.Lock()
+	if x := l.lazy; x != nil && x.expires != 0 {
 		at = min(at, x.expires)
 	}
-	k.mu.Unlock()
+	l.mu.Unlock()
 	if at == driver.Never {
 		return time.Time{}, false
 	}
@@ -152,27 +152,27 @@ func (k *Lock) Deadline() (deadline time.Time, ok bool) {
 // Verify asks the server whether the lock is still held. The error matches [ErrLost] if it is not, [ErrUnlocked] after
 // an Unlock, and [ErrUnavailable] if there was no answer, so that the lock may still be held. A nil error holds for the
 // moment of the server's answer only.
-func (k *Lock) Verify(ctx context.Context) error {
-	if err := k.Err(); err != nil {
-		return k.says("verify", err)
+func (l *Lock) Verify(ctx context.Context) error {
+	if err := l.Err(); err != nil {
+		return l.says("verify", err)
 	}
-	err := k.hold.locker.backend.Check(ctx, k.hold.grant)
+	err := l.hold.locker.backend.Check(ctx, l.hold.grant)
 	if err == nil {
 		return nil
 	}
-	return k.failed("verify", err)
+	return l.failed("verify", err)
 }
 
 // Extend sets the deadline of [MaxHold] to d from now. It has no effect on the server. It is an error if d is not
 // positive. If the lock has ended the error matches [ErrLost] or [ErrUnlocked].
-func (k *Lock) Extend(d time.Duration) error {
+func (l *Lock) Extend(d time.Duration) error {
 	if d <= 0 {
-		return k.failed("extend", fmt.Errorf("the duration %v is not positive", d))
+		return l.failed("extend", fmt.Errorf("the duration %v is not positive", d))
 	}
-	if err := k.Err(); err != nil {
-		return k.says("extend", err)
+	if err := l.Err(); err != nil {
+		return l.says("extend", err)
 	}
-	k.limit(d)
+	l.limit(d)
 	return nil
 }
 
@@ -182,36 +182,36 @@ func (k *Lock) Extend(d time.Duration) error {
 // the latest when the lease is over. An Unlock that hands the lock to the next waiter of this process (see
 // [WithHandoffLimit]) does not ask the server: like Err, it learns of a loss one network delay late.
 // Unlock uses the values of ctx only: it works even if ctx has ended. It waits at most five seconds for the server.
-func (k *Lock) Unlock(ctx context.Context) error {
-	if k.Err() != nil || !k.end(ErrUnlocked) {
-		k.notice()
-		return k.says("unlock", k.Err())
+func (l *Lock) Unlock(ctx context.Context) error {
+	if l.Err() != nil || !l.end(ErrUnlocked) {
+		l.notice()
+		return l.says("unlock", l.Err())
 	}
-	err := k.hold.locker.drop(ctx, k)
+	err := l.hold.locker.drop(ctx, l)
 	if lost, ok := errors.AsType[*LostError](err); ok { // found by this call
-		k.hold.countLost()
-		k.tellLost(lost)
+		l.hold.countLost()
+		l.tellLost(lost)
 	} else {
-		k.tellReleased(ctx)
+		l.tellReleased(ctx)
 	}
 	return err
 }
 
 // end ends the lock with err. It returns false if the lock had ended before: of concurrent calls of Unlock, MaxHold,
 // Close and a loss, the first one here wins.
-func (k *Lock) end(err error) bool {
-	k.mu.Lock()
-	if k.err != nil {
-		k.mu.Unlock()
+func (l *Lock) end(err error) bool {
+	l.mu.Lock()
+	if l.err != nil {
+		l.mu.Unlock()
 		return false
 	}
-	k.err = err
+	l.err = err
 	var contexts map[*lockContext]struct{}
-	if x := k.lazy; x != nil {
+	if x := l.lazy; x != nil {
 		contexts, x.contexts = x.contexts, nil
 		x.endLocked()
 	}
-	k.mu.Unlock()
+	l.mu.Unlock()
 	for c := range contexts {
 		c.cancel(err)
 	}
@@ -232,53 +232,53 @@ func (x *lazyState) endLocked() {
 }
 
 // expectNotice returns a channel that the holder's Unlock closes.
-func (k *Lock) expectNotice() <-chan struct{} {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	x := k.lazyLocked()
+func (l *Lock) expectNotice() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x := l.lazyLocked()
 	x.noticed = make(chan struct{})
 	return x.noticed
 }
 
 // notice notifies a waiting Close that the holder knows of the end.
-func (k *Lock) notice() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if x := k.lazy; x != nil && x.noticed != nil {
+func (l *Lock) notice() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if x := l.lazy; x != nil && x.noticed != nil {
 		close(x.noticed)
 		x.noticed = nil
 	}
 }
 
 // limit ends the lock d from now; 0 is no limit.
-func (k *Lock) limit(d time.Duration) {
+func (l *Lock) limit(d time.Duration) {
 	if d == 0 {
 		return
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	x := k.lazyLocked()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x := l.lazyLocked()
 	x.expires = driver.Now().Add(d)
-	if k.err != nil {
+	if l.err != nil {
 		return
 	}
 	if x.timer == nil {
-		x.timer = time.AfterFunc(d, k.expireInTime)
+		x.timer = time.AfterFunc(d, l.expireInTime)
 	} else {
 		x.timer.Reset(d)
 	}
 }
 
 // expireInTime runs when the timer fires. Extend may just have moved the deadline.
-func (k *Lock) expireInTime() {
-	k.mu.Lock()
-	early := k.lazy.expires.Sub(driver.Now())
-	if early > 0 && k.err == nil {
-		k.lazy.timer.Reset(early)
+func (l *Lock) expireInTime() {
+	l.mu.Lock()
+	early := l.lazy.expires.Sub(driver.Now())
+	if early > 0 && l.err == nil {
+		l.lazy.timer.Reset(early)
 	}
-	k.mu.Unlock()
+	l.mu.Unlock()
 	if early <= 0 {
-		k.expire()
+		l.expire()
 	}
 }
 
@@ -292,22 +292,22 @@ func (k *Lock) expire() {
 	}
 }
 
-func (k *Lock) lostError(why LostReason, err error) *LostError {
-	return &LostError{Key: Key{k: k.key[0]}, More: len(k.keys()) - 1, Reason: why, Err: err}
+func (l *Lock) lostError(why LostReason, err error) *LostError {
+	return &LostError{Key: Key{k: l.key[0]}, More: len(l.keys()) - 1, Reason: why, Err: err}
 }
 
 // failed explains an error of the backend. If the error is a loss it ends the lock.
-func (k *Lock) failed(attempt string, err error) error {
+func (l *Lock) failed(attempt string, err error) error {
 	if errors.Is(err, ErrLost) {
-		k.hold.locker.expire(k.hold, LostSession, err)
-		if ended := k.Err(); ended != nil {
-			return k.says(attempt, ended)
+		l.hold.locker.expire(l.hold, LostSession, err)
+		if ended := l.Err(); ended != nil {
+			return l.says(attempt, ended)
 		}
 	}
-	return k.says(attempt, err)
+	return l.says(attempt, err)
 }
 
 // says adds what was attempted and on which lock.
-func (k *Lock) says(attempt string, err error) error {
-	return failed(attempt, Key{k: k.key[0]}, len(k.keys())-1, err)
+func (l *Lock) says(attempt string, err error) error {
+	return failed(attempt, Key{k: l.key[0]}, len(l.keys())-1, err)
 }

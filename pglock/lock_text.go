@@ -8,28 +8,28 @@ import (
 )
 
 // String says which lock it is, and whether it is held, lost or unlocked.
-func (k *Lock) String() string {
-	keys := k.Keys()
-	return "lock " + keyText(keys[0], len(keys)-1) + ", " + k.state()
+func (l *Lock) String() string {
+	keys := l.Keys()
+	return "lock " + keyText(keys[0], len(keys)-1) + ", " + l.state()
 }
 
 // LogValue implements [slog.LogValuer]: the key, how many others there are, the token, the state, and while the lock is
 // held for how long it has been.
-func (k *Lock) LogValue() slog.Value {
-	keys, state := k.Keys(), k.state()
+func (l *Lock) LogValue() slog.Value {
+	keys, state := l.Keys(), l.state()
 	attrs := []slog.Attr{slog.Any("key", keys[0])}
 	if more := len(keys) - 1; more > 0 {
 		attrs = append(attrs, slog.Int("more", more))
 	}
-	attrs = append(attrs, slog.String("token", k.Token()), slog.String("state", state))
+	attrs = append(attrs, slog.String("token", l.Token()), slog.String("state", state))
 	if state == stateHeld {
-		attrs = append(attrs, slog.Duration("held", driver.Now().Sub(k.since)))
+		attrs = append(attrs, slog.Duration("held", driver.Now().Sub(l.since)))
 	}
 	return slog.GroupValue(attrs...)
 }
 
-func (k *Lock) state() string {
-	switch err := k.Err(); {
+func (l *Lock) state() string {
+	switch err := l.Err(); {
 	case err == nil:
 		return stateHeld
 	case errors.Is(err, ErrUnlocked):

@@ -57,14 +57,14 @@ func (h *hold) succeedLocked(k *Lock, c lockConfig) *Lock {
 }
 
 // tellPassedOn reports a Lock that passOn has made.
-func (k *Lock) tellPassedOn(ctx context.Context) {
-	o := k.hold.locker.config.observer
+func (l *Lock) tellPassedOn(ctx context.Context) {
+	o := l.hold.locker.config.observer
 	if o == nil {
 		return
 	}
 	var own context.Context
 	if o.Acquired != nil {
-		own = o.Acquired(ctx, Acquired{Keys: k.Keys(), How: AcquiredHanded, Use: k.used(), Token: k.Token()})
+		own = o.Acquired(ctx, Acquired{Keys: l.Keys(), How: AcquiredHanded, Use: l.used(), Token: l.Token()})
 	}
-	k.announce(ctx, own)
+	l.announce(ctx, own)
 }

@@ -160,12 +160,12 @@ func (h *hold) countLost() {
 }
 
 // lossDuringUnlock explains the backend's error of a release.
-func (k *Lock) lossDuringUnlock(err error) error {
+func (l *Lock) lossDuringUnlock(err error) error {
 	if err == nil {
 		return nil
 	}
 	if errors.Is(err, ErrLost) {
-		return k.lostError(LostSession, err)
+		return l.lostError(LostSession, err)
 	}
-	return k.says("unlock", err)
+	return l.says("unlock", err)
 }

@@ -60,25 +60,25 @@ func (r *request) refusedToPrimitive(err error) bool {
 }
 
 // announce notes that Acquired has been called, and what it has returned, and calls Lost if that had to wait for it.
-func (k *Lock) announce(ctx, own context.Context) {
+func (l *Lock) announce(ctx, own context.Context) {
 	if own != nil {
 		ctx = own
 	}
-	k.mu.Lock()
-	x := k.lazyLocked()
+	l.mu.Lock()
+	x := l.lazyLocked()
 	x.observed, x.ownContext = context.WithoutCancel(ctx), own != nil
 	lost := x.untold
-	k.mu.Unlock()
+	l.mu.Unlock()
 	if lost != nil {
-		k.tellLost(lost)
+		l.tellLost(lost)
 	}
 }
 
 // observed returns ctx with the values of the context that Acquired has returned, if it has.
-func (k *Lock) observed(ctx context.Context) context.Context {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if x := k.lazy; x != nil && x.ownContext {
+func (l *Lock) observed(ctx context.Context) context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if x := l.lazy; x != nil && x.ownContext {
 		return &observedContext{ctx, x.observed}
 	}
 	return ctx
@@ -97,37 +97,37 @@ func (r *request) how(lock *Lock) How {
 	return AcquiredQueued
 }
 
-func (k *Lock) tellReleased(ctx context.Context) {
-	o := k.hold.locker.config.observer
+func (l *Lock) tellReleased(ctx context.Context) {
+	o := l.hold.locker.config.observer
 	if o == nil || o.Released == nil {
 		return
 	}
-	k.mu.Lock()
-	if x := k.lazy; x != nil && x.ownContext {
+	l.mu.Lock()
+	if x := l.lazy; x != nil && x.ownContext {
 		ctx = x.observed
 	}
-	k.mu.Unlock()
+	l.mu.Unlock()
 	o.Released(ctx, Released{
-		Keys: k.Keys(), Shared: k.hold.shared, Use: k.used(), Token: k.Token(), Held: driver.Now().Sub(k.since),
+		Keys: l.Keys(), Shared: l.hold.shared, Use: l.used(), Token: l.Token(), Held: driver.Now().Sub(l.since),
 	})
 }
 
 // tellLost reports a loss: at once, or when the acquiring call has reported the lock.
-func (k *Lock) tellLost(lost *LostError) {
-	o := k.hold.locker.config.observer
+func (l *Lock) tellLost(lost *LostError) {
+	o := l.hold.locker.config.observer
 	if o == nil || o.Lost == nil {
 		return
 	}
-	k.mu.Lock()
-	x := k.lazyLocked()
+	l.mu.Lock()
+	x := l.lazyLocked()
 	ctx := x.observed
 	if ctx == nil {
 		x.untold = lost
 	}
-	k.mu.Unlock()
+	l.mu.Unlock()
 	if ctx != nil {
 		o.Lost(ctx, Lost{
-			Keys: k.Keys(), Shared: k.hold.shared, Use: k.used(), Token: k.Token(), Held: driver.Now().Sub(k.since), Err: lost,
+			Keys: l.Keys(), Shared: l.hold.shared, Use: l.used(), Token: l.Token(), Held: driver.Now().Sub(l.since), Err: lost,
 		})
 	}
 }
