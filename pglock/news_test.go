@@ -39,7 +39,7 @@ func TestLostLocksDoNotWaitForObserversAndLogs(t *testing.T) {
 			db := testenv.Database(t)
 			released := make(chan struct{})
 			var told atomic.Int64
-			observer := &pglock.Observer{Lost: func(context.Context, pglock.Lost) {
+			observer := &pglock.Observer{Lost: func(context.Context, pglock.LostInfo) {
 				if slow == "Observer" {
 					<-released
 				}
@@ -79,7 +79,7 @@ func TestObserverThatPanicsWhenTheTurnHasComeLeavesNothingLocked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var first atomic.Pointer[pglock.Lock]
 			l, err := locktest.NewMemory(pglock.WithHandoffLimit(handoffs, time.Minute), pglock.WithObserver(&pglock.Observer{
-				WaitStarted: func(ctx context.Context, _ pglock.WaitStarted) context.Context {
+				WaitStarted: func(ctx context.Context, _ pglock.WaitStartedInfo) context.Context {
 					_ = first.Load().Unlock(ctx)
 					panic("boom")
 				},

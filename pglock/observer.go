@@ -17,29 +17,29 @@ import (
 type Observer struct {
 	// WaitStarted is called when a call cannot have its lock at once. WaitEnded follows, always. The context that it
 	// returns, unless that is nil, is the one of this call's later events: a span that it carries can be ended there.
-	WaitStarted func(context.Context, WaitStarted) context.Context
-	WaitEnded   func(context.Context, WaitEnded)
+	WaitStarted func(context.Context, WaitStartedInfo) context.Context
+	WaitEnded   func(context.Context, WaitEndedInfo)
 	// Acquired is called before the acquiring call returns. Released or Lost follows, one of them, always. The context
 	// that it returns, unless that is nil, is the one of that event, and its values are those of the context that Do and
 	// TryDo give to their functions.
-	Acquired func(context.Context, Acquired) context.Context
+	Acquired func(context.Context, AcquiredInfo) context.Context
 	// Failed is called when a call has got no lock: a try that was refused, a wait that ended, a server that could not be
 	// reached. It is not called for calls that are wrong by themselves, such as those with an invalid key.
-	Failed func(context.Context, Failed)
+	Failed func(context.Context, FailedInfo)
 	// Released is called after an Unlock that was not told of a loss.
-	Released func(context.Context, Released)
+	Released func(context.Context, ReleasedInfo)
 	// Lost is called after the lock has ended otherwise, and its contexts with it: in the background, or by the Unlock that
 	// found the loss. Close waits for it, for some seconds at most.
-	Lost func(context.Context, Lost)
+	Lost func(context.Context, LostInfo)
 	// TxLocked is called when a call for locks of a transaction ends: LockTx, TryLockTx, LockAllTx, BeginFunc, and the result
 	// of a lock in a batch. It is for an Observer that such a call was given with [WithObserver].
-	TxLocked func(context.Context, TxLocked)
+	TxLocked func(context.Context, TxLockedInfo)
 	// Ticked is called when a run of package schedule has ended, or was found to be done.
-	Ticked func(context.Context, Ticked)
+	Ticked func(context.Context, TickedInfo)
 }
 
-// WaitStarted is what an [Observer] learns of the beginning of a wait.
-type WaitStarted struct {
+// WaitStartedInfo is what an [Observer] learns of the beginning of a wait.
+type WaitStartedInfo struct {
 	Keys   []Key // of a wait for permits of a semaphore, the semaphore's
 	Shared bool
 	Use    Use
@@ -51,7 +51,7 @@ type WaitStarted struct {
 // Holders asks the server who holds the keys, as [Locker.Holders] does for one: those of the first that has any. It is not
 // called unless an Observer calls it, and takes a round trip or more; so an Observer should call it in the background, and
 // only for some waits. There are none for permits of a semaphore.
-func (w WaitStarted) Holders(ctx context.Context) ([]Holder, error) {
+func (w WaitStartedInfo) Holders(ctx context.Context) ([]Holder, error) {
 	if w.locker == nil {
 		return nil, nil
 	}
@@ -63,8 +63,8 @@ func (w WaitStarted) Holders(ctx context.Context) ([]Holder, error) {
 	return nil, nil
 }
 
-// WaitEnded is what an [Observer] learns of the end of a wait.
-type WaitEnded struct {
+// WaitEndedInfo is what an [Observer] learns of the end of a wait.
+type WaitEndedInfo struct {
 	Keys   []Key
 	Shared bool
 	Use    Use
@@ -73,18 +73,18 @@ type WaitEnded struct {
 	Err    error // nil when the lock was granted
 }
 
-// Acquired is what an [Observer] learns of a lock that was granted.
-type Acquired struct {
+// AcquiredInfo is what an [Observer] learns of a lock that was granted.
+type AcquiredInfo struct {
 	Keys   []Key
 	Shared bool
 	Use    Use
 	Token  string
 	Waited time.Duration // zero when it did not have to wait
-	How    How
+	Source AcquireSource
 }
 
-// Failed is what an [Observer] learns of a call that has got no lock.
-type Failed struct {
+// FailedInfo is what an [Observer] learns of a call that has got no lock.
+type FailedInfo struct {
 	Keys   []Key // of a call for permits of a semaphore, the semaphore's
 	Shared bool
 	Use    Use
@@ -94,9 +94,9 @@ type Failed struct {
 	Err    error         // what the call returns
 }
 
-// TxLocked is what an [Observer] learns of a call for locks of a transaction. When the lock is freed, which is at the end of
+// TxLockedInfo is what an [Observer] learns of a call for locks of a transaction. When the lock is freed, which is at the end of
 // the transaction, is not known.
-type TxLocked struct {
+type TxLockedInfo struct {
 	Keys   []Key
 	Shared bool
 	Try    bool          // the call was one that does not wait
@@ -104,8 +104,8 @@ type TxLocked struct {
 	Err    error         // what the call returns; nil when the locks were granted
 }
 
-// Released is what an [Observer] learns of a lock that was unlocked.
-type Released struct {
+// ReleasedInfo is what an [Observer] learns of a lock that was unlocked.
+type ReleasedInfo struct {
 	Keys   []Key
 	Shared bool
 	Use    Use
@@ -113,8 +113,8 @@ type Released struct {
 	Held   time.Duration
 }
 
-// Lost is what an [Observer] learns of a lock that was lost.
-type Lost struct {
+// LostInfo is what an [Observer] learns of a lock that was lost.
+type LostInfo struct {
 	Keys   []Key
 	Shared bool
 	Use    Use
@@ -123,15 +123,15 @@ type Lost struct {
 	Err    *LostError
 }
 
-// How says how a lock came to its holder.
-type How string
+// AcquireSource says how a lock came to its holder.
+type AcquireSource string
 
 // The ways of a lock to its holder.
 const (
-	AcquiredFree   How = "free"    // the server had it to give, at once or after others of this process had given it up
-	AcquiredHanded How = "handoff" // from another holder in this process, without asking the server
-	AcquiredQueued How = "queued"  // after a wait in the server's queue
-	AcquiredPolled How = "polled"  // after polling, without a place in the server's queue
+	AcquiredFree   AcquireSource = "free"    // the server had it to give, at once or after others of this process had given it up
+	AcquiredHanded AcquireSource = "handoff" // from another holder in this process, without asking the server
+	AcquiredQueued AcquireSource = "queued"  // after a wait in the server's queue
+	AcquiredPolled AcquireSource = "polled"  // after polling, without a place in the server's queue
 )
 
 // ObserverOption is what [WithObserver] returns: it fits a [Locker] and a lock of a transaction.

@@ -26,14 +26,14 @@ func (j *journal) spans(name string) *pglock.Observer {
 		return context.WithValue(ctx, spanKey{}, strings.TrimPrefix(seen(ctx)+"/", "<nil>/")+name+what)
 	}
 	return &pglock.Observer{
-		WaitStarted: func(ctx context.Context, e pglock.WaitStarted) context.Context { return with(ctx, "wait") },
-		WaitEnded:   func(ctx context.Context, e pglock.WaitEnded) { j.add("%s waited in %s", name, seen(ctx)) },
-		Acquired:    func(ctx context.Context, e pglock.Acquired) context.Context { return with(ctx, "hold") },
-		Failed: func(ctx context.Context, e pglock.Failed) {
+		WaitStarted: func(ctx context.Context, e pglock.WaitStartedInfo) context.Context { return with(ctx, "wait") },
+		WaitEnded:   func(ctx context.Context, e pglock.WaitEndedInfo) { j.add("%s waited in %s", name, seen(ctx)) },
+		Acquired:    func(ctx context.Context, e pglock.AcquiredInfo) context.Context { return with(ctx, "hold") },
+		Failed: func(ctx context.Context, e pglock.FailedInfo) {
 			j.add("%s failed in %s: %s, try %v", name, seen(ctx), pglock.OutcomeOf(e.Err), e.Try)
 		},
-		Released: func(ctx context.Context, e pglock.Released) { j.add("%s released in %s", name, seen(ctx)) },
-		Lost:     func(ctx context.Context, e pglock.Lost) { j.add("%s lost in %s", name, seen(ctx)) },
+		Released: func(ctx context.Context, e pglock.ReleasedInfo) { j.add("%s released in %s", name, seen(ctx)) },
+		Lost:     func(ctx context.Context, e pglock.LostInfo) { j.add("%s lost in %s", name, seen(ctx)) },
 	}
 }
 
@@ -109,11 +109,11 @@ func TestObserverIsToldOfCallsThatGotNothing(t *testing.T) {
 func TestObserverTokensAreThoseOfTheLock(t *testing.T) {
 	var tokens []string
 	l, err := locktest.NewMemory(pglock.WithObserver(&pglock.Observer{
-		Acquired: func(_ context.Context, e pglock.Acquired) context.Context {
+		Acquired: func(_ context.Context, e pglock.AcquiredInfo) context.Context {
 			tokens = append(tokens, e.Token)
 			return nil
 		},
-		Released: func(_ context.Context, e pglock.Released) { tokens = append(tokens, e.Token) },
+		Released: func(_ context.Context, e pglock.ReleasedInfo) { tokens = append(tokens, e.Token) },
 	}))
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func TestObserverIsToldOfLocksOfTransactions(t *testing.T) {
 	db, key := testenv.Database(t), pglock.NewKey("invoice:42")
 	txHold(t, db, key)
 	var got []string
-	o := pglock.WithObserver(&pglock.Observer{TxLocked: func(_ context.Context, e pglock.TxLocked) {
+	o := pglock.WithObserver(&pglock.Observer{TxLocked: func(_ context.Context, e pglock.TxLockedInfo) {
 		got = append(got, fmt.Sprintf("%v shared %v try %v took %v: %s", e.Keys, e.Shared, e.Try, e.Took > 0, pglock.OutcomeOf(e.Err)))
 	}})
 	tx, free := txBegin(t, db.Connect(t)), pglock.NewKey("free")
@@ -158,13 +158,13 @@ func TestObserverIsToldOfWaitsForPermits(t *testing.T) {
 	db := testenv.Database(t)
 	var j journal
 	o := j.spans("o")
-	o.WaitStarted = func(ctx context.Context, e pglock.WaitStarted) context.Context {
+	o.WaitStarted = func(ctx context.Context, e pglock.WaitStartedInfo) context.Context {
 		if e.Use.Kind == pglock.UsePermit {
 			j.add("wait for %v of %v", e.Keys, e.Use.Key)
 		}
 		return nil
 	}
-	o.WaitEnded = func(_ context.Context, e pglock.WaitEnded) {
+	o.WaitEnded = func(_ context.Context, e pglock.WaitEndedInfo) {
 		if e.Use.Kind == pglock.UsePermit {
 			j.add("waited %v: %s", e.Waited > 0, pglock.OutcomeOf(e.Err))
 		}

@@ -28,14 +28,17 @@ func (j *journal) add(format string, args ...any) {
 
 func (j *journal) observer() *pglock.Observer {
 	return &pglock.Observer{
-		WaitStarted: func(_ context.Context, e pglock.WaitStarted) context.Context { j.add("wait %v", e.Keys[0]); return nil },
-		WaitEnded:   func(_ context.Context, e pglock.WaitEnded) { j.add("waited %v %v", e.Keys[0], e.Err == nil) },
-		Acquired: func(_ context.Context, e pglock.Acquired) context.Context {
-			j.add("acquired %v %v", e.Keys[0], e.How)
+		WaitStarted: func(_ context.Context, e pglock.WaitStartedInfo) context.Context {
+			j.add("wait %v", e.Keys[0])
 			return nil
 		},
-		Released: func(_ context.Context, e pglock.Released) { j.add("released %v", e.Keys[0]) },
-		Lost:     func(_ context.Context, e pglock.Lost) { j.add("lost %v %s", e.Keys[0], string(e.Err.Reason)) },
+		WaitEnded: func(_ context.Context, e pglock.WaitEndedInfo) { j.add("waited %v %v", e.Keys[0], e.Err == nil) },
+		Acquired: func(_ context.Context, e pglock.AcquiredInfo) context.Context {
+			j.add("acquired %v %v", e.Keys[0], e.Source)
+			return nil
+		},
+		Released: func(_ context.Context, e pglock.ReleasedInfo) { j.add("released %v", e.Keys[0]) },
+		Lost:     func(_ context.Context, e pglock.LostInfo) { j.add("lost %v %s", e.Keys[0], string(e.Err.Reason)) },
 	}
 }
 
@@ -103,7 +106,7 @@ type balance struct {
 	wrong    []string
 }
 
-func (b *balance) acquire(_ context.Context, e pglock.Acquired) context.Context {
+func (b *balance) acquire(_ context.Context, e pglock.AcquiredInfo) context.Context {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.acquired++
@@ -135,8 +138,8 @@ func TestTheObserverIsToldOneEndOfEveryLock(t *testing.T) {
 	b := balance{open: map[string]int{}}
 	l, _ := openCounted(t, db, pglock.WithObserver(&pglock.Observer{
 		Acquired: b.acquire,
-		Released: func(_ context.Context, e pglock.Released) { b.end(e.Keys[0]) },
-		Lost:     func(_ context.Context, e pglock.Lost) { b.end(e.Keys[0]) },
+		Released: func(_ context.Context, e pglock.ReleasedInfo) { b.end(e.Keys[0]) },
+		Lost:     func(_ context.Context, e pglock.LostInfo) { b.end(e.Keys[0]) },
 	}))
 	stop := keepBusy(t, 12, []*pglock.Locker{l}, func(ctx context.Context, l *pglock.Locker) {
 		lock, _, err := acquireSomehow(ctx, l, faultKeys(8))

@@ -6,18 +6,18 @@ import "context"
 // next, and the last one returned counts. nil ones are left out.
 func Observers(observers ...*Observer) *Observer {
 	return &Observer{
-		WaitStarted: func(ctx context.Context, e WaitStarted) context.Context {
-			return passThrough(ctx, e, observers, func(o *Observer) func(context.Context, WaitStarted) context.Context { return o.WaitStarted })
+		WaitStarted: func(ctx context.Context, e WaitStartedInfo) context.Context {
+			return passThrough(ctx, e, observers, func(o *Observer) func(context.Context, WaitStartedInfo) context.Context { return o.WaitStarted })
 		},
-		Acquired: func(ctx context.Context, e Acquired) context.Context {
-			return passThrough(ctx, e, observers, func(o *Observer) func(context.Context, Acquired) context.Context { return o.Acquired })
+		Acquired: func(ctx context.Context, e AcquiredInfo) context.Context {
+			return passThrough(ctx, e, observers, func(o *Observer) func(context.Context, AcquiredInfo) context.Context { return o.Acquired })
 		},
-		WaitEnded: toAll(observers, func(o *Observer) func(context.Context, WaitEnded) { return o.WaitEnded }),
-		Failed:    toAll(observers, func(o *Observer) func(context.Context, Failed) { return o.Failed }),
-		Released:  toAll(observers, func(o *Observer) func(context.Context, Released) { return o.Released }),
-		Lost:      toAll(observers, func(o *Observer) func(context.Context, Lost) { return o.Lost }),
-		TxLocked:  toAll(observers, func(o *Observer) func(context.Context, TxLocked) { return o.TxLocked }),
-		Ticked:    toAll(observers, func(o *Observer) func(context.Context, Ticked) { return o.Ticked }),
+		WaitEnded: toAll(observers, func(o *Observer) func(context.Context, WaitEndedInfo) { return o.WaitEnded }),
+		Failed:    toAll(observers, func(o *Observer) func(context.Context, FailedInfo) { return o.Failed }),
+		Released:  toAll(observers, func(o *Observer) func(context.Context, ReleasedInfo) { return o.Released }),
+		Lost:      toAll(observers, func(o *Observer) func(context.Context, LostInfo) { return o.Lost }),
+		TxLocked:  toAll(observers, func(o *Observer) func(context.Context, TxLockedInfo) { return o.TxLocked }),
+		Ticked:    toAll(observers, func(o *Observer) func(context.Context, TickedInfo) { return o.Ticked }),
 	}
 }
 

@@ -64,7 +64,7 @@ func (l *Lock) tellPassedOn(ctx context.Context) {
 	}
 	var own context.Context
 	if o.Acquired != nil {
-		own = o.Acquired(ctx, Acquired{Keys: l.Keys(), How: AcquiredHanded, Use: l.used(), Token: l.Token()})
+		own = o.Acquired(ctx, AcquiredInfo{Keys: l.Keys(), Source: AcquiredHanded, Use: l.used(), Token: l.Token()})
 	}
 	l.announce(ctx, own)
 }

@@ -20,7 +20,7 @@ func (r *request) waits(l *Locker) {
 	if o == nil || o.WaitStarted == nil {
 		return
 	}
-	ctx := o.WaitStarted(r.caller, WaitStarted{
+	ctx := o.WaitStarted(r.caller, WaitStartedInfo{
 		Keys: publicKeys(r.keys), Shared: r.config.shared, Use: r.used(), Token: r.token.String(), locker: l,
 	})
 	if ctx != nil {
@@ -38,17 +38,17 @@ func (r *request) tells(o *Observer, lock *Lock, waited time.Duration, err error
 	}
 	keys, shared, use, token := publicKeys(r.keys), r.config.shared, r.used(), r.token.String()
 	if r.waited && o.WaitEnded != nil {
-		o.WaitEnded(r.caller, WaitEnded{Keys: keys, Shared: shared, Use: use, Token: token, Waited: waited, Err: err})
+		o.WaitEnded(r.caller, WaitEndedInfo{Keys: keys, Shared: shared, Use: use, Token: token, Waited: waited, Err: err})
 	}
 	if lock == nil {
 		if o.Failed != nil && !r.refusedToPrimitive(err) {
-			o.Failed(r.caller, Failed{Keys: keys, Shared: shared, Use: use, Token: token, Try: r.try, Waited: waited, Err: err})
+			o.Failed(r.caller, FailedInfo{Keys: keys, Shared: shared, Use: use, Token: token, Try: r.try, Waited: waited, Err: err})
 		}
 		return
 	}
 	var own context.Context
 	if o.Acquired != nil {
-		own = o.Acquired(r.caller, Acquired{Keys: keys, Shared: shared, Use: use, Token: token, Waited: waited, How: r.how(lock)})
+		own = o.Acquired(r.caller, AcquiredInfo{Keys: keys, Shared: shared, Use: use, Token: token, Waited: waited, Source: r.how(lock)})
 	}
 	lock.announce(r.caller, own)
 }
@@ -84,7 +84,7 @@ func (l *Lock) observed(ctx context.Context) context.Context {
 	return ctx
 }
 
-func (r *request) how(lock *Lock) How {
+func (r *request) how(lock *Lock) AcquireSource {
 	if r.lock != nil {
 		return AcquiredHanded
 	}
@@ -107,7 +107,7 @@ func (l *Lock) tellReleased(ctx context.Context) {
 		ctx = x.observed
 	}
 	l.mu.Unlock()
-	o.Released(ctx, Released{
+	o.Released(ctx, ReleasedInfo{
 		Keys: l.Keys(), Shared: l.hold.shared, Use: l.used(), Token: l.Token(), Held: driver.Now().Sub(l.since),
 	})
 }
@@ -126,7 +126,7 @@ func (l *Lock) tellLost(lost *LostError) {
 	}
 	l.mu.Unlock()
 	if ctx != nil {
-		o.Lost(ctx, Lost{
+		o.Lost(ctx, LostInfo{
 			Keys: l.Keys(), Shared: l.hold.shared, Use: l.used(), Token: l.Token(), Held: driver.Now().Sub(l.since), Err: lost,
 		})
 	}
@@ -141,13 +141,13 @@ func (c txConfig) observe(ctx context.Context, keys []Key, try bool, began drive
 	if began != 0 {
 		took = driver.Now().Sub(began)
 	}
-	c.observer.TxLocked(ctx, TxLocked{Keys: keys, Shared: c.shared, Try: try, Took: took, Err: err})
+	c.observer.TxLocked(ctx, TxLockedInfo{Keys: keys, Shared: c.shared, Try: try, Took: took, Err: err})
 }
 
 // permitsAwaited reports that a call waits for permits of the semaphore of that key.
 func (l *Locker) permitsAwaited(ctx context.Context, key Key) context.Context {
 	if o := l.config.observer; o != nil && o.WaitStarted != nil {
-		if own := o.WaitStarted(ctx, WaitStarted{Keys: []Key{key}, Use: Use{UsePermit, key}}); own != nil {
+		if own := o.WaitStarted(ctx, WaitStartedInfo{Keys: []Key{key}, Use: Use{UsePermit, key}}); own != nil {
 			return own
 		}
 	}
@@ -168,10 +168,10 @@ func (l *Locker) permitsAsked(ctx context.Context, key Key, try, awaited bool, w
 		waited = 0
 	}
 	if awaited && o.WaitEnded != nil {
-		o.WaitEnded(ctx, WaitEnded{Keys: keys, Use: use, Waited: waited, Err: err})
+		o.WaitEnded(ctx, WaitEndedInfo{Keys: keys, Use: use, Waited: waited, Err: err})
 	}
 	if err != nil && o.Failed != nil {
-		o.Failed(ctx, Failed{Keys: keys, Use: use, Try: try, Waited: waited, Err: err})
+		o.Failed(ctx, FailedInfo{Keys: keys, Use: use, Try: try, Waited: waited, Err: err})
 	}
 }
 

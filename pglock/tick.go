@@ -34,8 +34,8 @@ func (l *Locker) TickTx(ctx context.Context, tx pgx.Tx, r driver.TickRequest) (d
 	return recorder.TickTx(ctx, tx, r)
 }
 
-// Ticked is what an [Observer] learns of a run of a scheduled job that has ended, or was found to be done.
-type Ticked struct {
+// TickedInfo is what an [Observer] learns of a run of a scheduled job that has ended, or was found to be done.
+type TickedInfo struct {
 	// Job is the job's name, and Due when the run was due.
 	Job string
 	Due time.Time
@@ -48,7 +48,7 @@ type Ticked struct {
 }
 
 // Ticked reports a run to the Locker's [Observer]. It is for package schedule.
-func (l *Locker) Ticked(ctx context.Context, t Ticked) {
+func (l *Locker) Ticked(ctx context.Context, t TickedInfo) {
 	if o := l.config.observer; o != nil && o.Ticked != nil {
 		o.Ticked(ctx, t)
 	}

@@ -32,10 +32,10 @@ func (s *suite) deadline() {
 func (s *suite) observerPanics() {
 	boom := func() { panic("boom") }
 	for name, observer := range map[string]*pglock.Observer{
-		"WaitStarted": {WaitStarted: func(context.Context, pglock.WaitStarted) context.Context { panic("boom") }},
-		"WaitEnded":   {WaitEnded: func(context.Context, pglock.WaitEnded) { boom() }},
-		"Acquired":    {Acquired: func(context.Context, pglock.Acquired) context.Context { panic("boom") }},
-		"Released":    {Released: func(context.Context, pglock.Released) { boom() }},
+		"WaitStarted": {WaitStarted: func(context.Context, pglock.WaitStartedInfo) context.Context { panic("boom") }},
+		"WaitEnded":   {WaitEnded: func(context.Context, pglock.WaitEndedInfo) { boom() }},
+		"Acquired":    {Acquired: func(context.Context, pglock.AcquiredInfo) context.Context { panic("boom") }},
+		"Released":    {Released: func(context.Context, pglock.ReleasedInfo) { boom() }},
 	} {
 		for where, elsewhere := range map[string]bool{"this process": false, "another process": true} {
 			key := s.key(name + " " + where)

@@ -68,7 +68,7 @@ func (j *Jobs) run(ctx context.Context, name string, due time.Time, opts []JobOp
 		if err != nil {
 			err = failed(name, due, err)
 		}
-		j.locker.Ticked(ctx, pglock.Ticked{Job: name, Due: due, Ran: r.ran, Took: r.took, Err: err})
+		j.locker.Ticked(ctx, pglock.TickedInfo{Job: name, Due: due, Ran: r.ran, Took: r.took, Err: err})
 		return err
 	}
 	missed, err := j.missed(ctx, config, name, due)

@@ -34,7 +34,7 @@ func TestCronRunsAJobOnceForEachDueTime(t *testing.T) {
 				var crons []*cron.Cron
 				var lockers []*pglock.Locker
 				for range 3 {
-					l, err := server.Locker(pglock.WithObserver(&pglock.Observer{Ticked: func(_ context.Context, tick pglock.Ticked) {
+					l, err := server.Locker(pglock.WithObserver(&pglock.Observer{Ticked: func(_ context.Context, tick pglock.TickedInfo) {
 						mu.Lock()
 						defer mu.Unlock()
 						if tick.Ran {

@@ -50,44 +50,44 @@ func seconds() metric.HistogramOption {
 
 func (m *metrics) observer() *pglock.Observer {
 	return &pglock.Observer{
-		WaitStarted: func(ctx context.Context, e pglock.WaitStarted) context.Context {
+		WaitStarted: func(ctx context.Context, e pglock.WaitStartedInfo) context.Context {
 			if !keylabel.Internal(e.Use) {
 				m.waiting.Add(ctx, 1, m.with(e.Keys, e.Use))
 			}
 			return nil
 		},
-		WaitEnded: func(ctx context.Context, e pglock.WaitEnded) {
+		WaitEnded: func(ctx context.Context, e pglock.WaitEndedInfo) {
 			if !keylabel.Internal(e.Use) {
 				m.waiting.Add(ctx, -1, m.with(e.Keys, e.Use))
 				m.wait.Record(ctx, e.Waited.Seconds(), m.with(e.Keys, e.Use, outcome(e.Err)))
 			}
 		},
-		Acquired: func(ctx context.Context, e pglock.Acquired) context.Context {
+		Acquired: func(ctx context.Context, e pglock.AcquiredInfo) context.Context {
 			if !keylabel.Internal(e.Use) {
 				m.held.Add(ctx, 1, m.with(e.Keys, e.Use))
-				m.acquired.Add(ctx, 1, m.with(e.Keys, e.Use, attribute.String("pglock.how", string(e.How))))
+				m.acquired.Add(ctx, 1, m.with(e.Keys, e.Use, attribute.String("pglock.how", string(e.Source))))
 			}
 			return nil
 		},
 		Failed: m.callFailed,
-		Released: func(ctx context.Context, e pglock.Released) {
+		Released: func(ctx context.Context, e pglock.ReleasedInfo) {
 			if !keylabel.Internal(e.Use) {
 				m.ended(ctx, e.Keys, e.Use, e.Held.Seconds())
 			}
 		},
-		Lost: func(ctx context.Context, e pglock.Lost) {
+		Lost: func(ctx context.Context, e pglock.LostInfo) {
 			if !keylabel.Internal(e.Use) {
 				m.ended(ctx, e.Keys, e.Use, e.Held.Seconds())
 				m.lost.Add(ctx, 1, m.with(e.Keys, e.Use, attribute.String("pglock.reason", string(e.Err.Reason))))
 			}
 		},
-		TxLocked: func(ctx context.Context, e pglock.TxLocked) {
+		TxLocked: func(ctx context.Context, e pglock.TxLockedInfo) {
 			m.tx.Record(ctx, e.Took.Seconds(), m.withKey(e.Keys, pglock.Use{}, outcome(e.Err)))
 		},
 	}
 }
 
-func (m *metrics) callFailed(ctx context.Context, e pglock.Failed) {
+func (m *metrics) callFailed(ctx context.Context, e pglock.FailedInfo) {
 	switch {
 	case keylabel.Internal(e.Use):
 	case e.Try && errors.Is(e.Err, pglock.ErrNotAcquired):

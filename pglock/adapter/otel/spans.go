@@ -38,7 +38,7 @@ func (s *spans) observer() *pglock.Observer {
 	return &pglock.Observer{WaitStarted: s.started, WaitEnded: s.ended}
 }
 
-func (s *spans) started(ctx context.Context, e pglock.WaitStarted) context.Context {
+func (s *spans) started(ctx context.Context, e pglock.WaitStartedInfo) context.Context {
 	if keylabel.Internal(e.Use) {
 		return nil
 	}
@@ -63,7 +63,7 @@ func (s *spans) started(ctx context.Context, e pglock.WaitStarted) context.Conte
 
 const askWithin = 5 * time.Second
 
-func (s *spans) ended(ctx context.Context, e pglock.WaitEnded) {
+func (s *spans) ended(ctx context.Context, e pglock.WaitEndedInfo) {
 	w, ok := ctx.Value(waitKey{}).(*wait)
 	if !ok || keylabel.Internal(e.Use) {
 		return

@@ -15,40 +15,40 @@ type Key = pglock.Key
 // are to be counted. To have other Observers beside it use pglock.Observers.
 func (c *Collector) Observer() *pglock.Observer {
 	return &pglock.Observer{
-		WaitStarted: func(_ context.Context, e pglock.WaitStarted) context.Context {
+		WaitStarted: func(_ context.Context, e pglock.WaitStartedInfo) context.Context {
 			if !keylabel.Internal(e.Use) {
 				c.waiting.WithLabelValues(c.with(e.Keys, e.Use, keylabel.Use(e.Use))...).Inc()
 			}
 			return nil
 		},
 		WaitEnded: c.waitEnded,
-		Acquired: func(_ context.Context, e pglock.Acquired) context.Context {
+		Acquired: func(_ context.Context, e pglock.AcquiredInfo) context.Context {
 			if !keylabel.Internal(e.Use) {
 				c.held.WithLabelValues(c.with(e.Keys, e.Use, keylabel.Use(e.Use))...).Inc()
-				c.acquired.WithLabelValues(c.with(e.Keys, e.Use, keylabel.Use(e.Use), string(e.How))...).Inc()
+				c.acquired.WithLabelValues(c.with(e.Keys, e.Use, keylabel.Use(e.Use), string(e.Source))...).Inc()
 			}
 			return nil
 		},
 		Failed: c.callFailed,
-		Released: func(_ context.Context, e pglock.Released) {
+		Released: func(_ context.Context, e pglock.ReleasedInfo) {
 			if !keylabel.Internal(e.Use) {
 				c.ended(e.Keys, e.Use, e.Held.Seconds())
 			}
 		},
-		Lost: func(_ context.Context, e pglock.Lost) {
+		Lost: func(_ context.Context, e pglock.LostInfo) {
 			if !keylabel.Internal(e.Use) {
 				c.ended(e.Keys, e.Use, e.Held.Seconds())
 				c.lost.WithLabelValues(c.with(e.Keys, e.Use, keylabel.Use(e.Use), reason(e.Err))...).Inc()
 			}
 		},
-		TxLocked: func(_ context.Context, e pglock.TxLocked) {
+		TxLocked: func(_ context.Context, e pglock.TxLockedInfo) {
 			outcome := string(pglock.OutcomeOf(e.Err))
 			c.txLocksSeconds.WithLabelValues(c.with(e.Keys, pglock.Use{}, outcome)...).Observe(e.Took.Seconds())
 		},
 	}
 }
 
-func (c *Collector) waitEnded(_ context.Context, e pglock.WaitEnded) {
+func (c *Collector) waitEnded(_ context.Context, e pglock.WaitEndedInfo) {
 	if keylabel.Internal(e.Use) {
 		return
 	}
@@ -58,7 +58,7 @@ func (c *Collector) waitEnded(_ context.Context, e pglock.WaitEnded) {
 	c.waitSeconds.WithLabelValues(c.with(e.Keys, e.Use, use, outcome)...).Observe(e.Waited.Seconds())
 }
 
-func (c *Collector) callFailed(_ context.Context, e pglock.Failed) {
+func (c *Collector) callFailed(_ context.Context, e pglock.FailedInfo) {
 	use := keylabel.Use(e.Use)
 	switch {
 	case keylabel.Internal(e.Use):

@@ -269,7 +269,7 @@ func (s *suite) catchUp() {
 		s.Helper()
 		ran = nil
 		var mu sync.Mutex
-		l := s.opener(s, pglock.WithObserver(&pglock.Observer{Ticked: func(_ context.Context, t pglock.Ticked) {
+		l := s.opener(s, pglock.WithObserver(&pglock.Observer{Ticked: func(_ context.Context, t pglock.TickedInfo) {
 			mu.Lock()
 			defer mu.Unlock()
 			if t.Ran {
@@ -314,8 +314,8 @@ func (s *suite) panics() {
 
 func (s *suite) observer() {
 	var mu sync.Mutex
-	var seen []pglock.Ticked
-	l := s.opener(s, pglock.WithObserver(&pglock.Observer{Ticked: func(_ context.Context, t pglock.Ticked) {
+	var seen []pglock.TickedInfo
+	l := s.opener(s, pglock.WithObserver(&pglock.Observer{Ticked: func(_ context.Context, t pglock.TickedInfo) {
 		mu.Lock()
 		defer mu.Unlock()
 		seen = append(seen, t)

@@ -21,14 +21,14 @@ type watcher struct {
 func (w *watcher) observer() *pglock.Observer {
 	w.keys = map[pglock.UseKind][]pglock.Key{}
 	return &pglock.Observer{
-		Acquired: func(_ context.Context, e pglock.Acquired) context.Context {
+		Acquired: func(_ context.Context, e pglock.AcquiredInfo) context.Context {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.keys[e.Use.Kind] = append(w.keys[e.Use.Kind], e.Keys...)
 			return nil
 		},
-		Released: func(_ context.Context, e pglock.Released) { w.end(e.Use) },
-		Lost:     func(_ context.Context, e pglock.Lost) { w.end(e.Use) },
+		Released: func(_ context.Context, e pglock.ReleasedInfo) { w.end(e.Use) },
+		Lost:     func(_ context.Context, e pglock.LostInfo) { w.end(e.Use) },
 	}
 }
 
