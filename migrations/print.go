@@ -13,14 +13,14 @@ type Format string
 
 // The formats of [PrintFile].
 const (
-	Plain  Format = "plain"  // SQL for psql --single-transaction, tern and others
-	Goose  Format = "goose"  // with goose's annotations
-	Dbmate Format = "dbmate" // with dbmate's
-	Atlas  Format = "atlas"  // SQL for a directory of Atlas, whose sum is made afterwards with: atlas migrate hash
+	FormatPlain  Format = "plain"  // SQL for psql --single-transaction, tern and others
+	FormatGoose  Format = "goose"  // with goose's annotations
+	FormatDbmate Format = "dbmate" // with dbmate's
+	FormatAtlas  Format = "atlas"  // SQL for a directory of Atlas, whose sum is made afterwards with: atlas migrate hash
 )
 
 // Formats returns all formats.
-func Formats() []Format { return []Format{Plain, Goose, Dbmate, Atlas} }
+func Formats() []Format { return []Format{FormatPlain, FormatGoose, FormatDbmate, FormatAtlas} }
 
 // File says what [PrintFile] writes: one migration for another tool.
 type File struct {
@@ -60,15 +60,15 @@ func (f File) text() (string, error) {
 		return "", err
 	}
 	switch f.Format {
-	case "", Plain, Atlas:
+	case "", FormatPlain, FormatAtlas:
 		if f.Down {
 			return down, nil
 		}
 		return up, nil
-	case Goose: // what is in one statement is not split at semicolons
+	case FormatGoose: // what is in one statement is not split at semicolons
 		const begin, end = "-- +goose StatementBegin\n", "-- +goose StatementEnd\n"
 		return f.sections("-- +goose Up\n"+begin+up+end, "\n-- +goose Down\n"+begin+down+end), nil
-	case Dbmate:
+	case FormatDbmate:
 		return f.sections("-- migrate:up\n"+up, "\n-- migrate:down\n"+down), nil
 	}
 	return "", fmt.Errorf("unknown format %q", string(f.Format))

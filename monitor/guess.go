@@ -81,7 +81,7 @@ func newGuesser(grouped map[identity]*Lock, t tables, from sources) (*guesser, e
 		for id, lock := range grouped {
 			for _, shared := range []bool{false, true} {
 				companion := lockkeys.Companion(lock.ID(), shared)
-				g.companions[identity{id.database, int16(driver.Bigint), companion}] = lock.Key
+				g.companions[identity{id.database, int16(driver.SpaceBigint), companion}] = lock.Key
 			}
 		}
 	}

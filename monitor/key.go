@@ -30,9 +30,9 @@ func (id identity) halves() (class, object int32) {
 
 func (id identity) space() Space {
 	switch driver.Space(id.objsubid) {
-	case driver.Bigint:
+	case driver.SpaceBigint:
 		return Bigint
-	case driver.Pair:
+	case driver.SpacePair:
 		return Pair
 	}
 	return Other

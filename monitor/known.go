@@ -137,41 +137,41 @@ var namedKeys = []struct {
 	space      driver.Space
 	number     func(name string) int64
 }{
-	{"PostgreSQL", "hashtext of", driver.Bigint, func(name string) int64 {
+	{"PostgreSQL", "hashtext of", driver.SpaceBigint, func(name string) int64 {
 		short, _ := hashtext(name)
 		return int64(short)
 	}},
-	{"PostgreSQL", "hashtextextended of", driver.Bigint, func(name string) int64 {
+	{"PostgreSQL", "hashtextextended of", driver.SpaceBigint, func(name string) int64 {
 		_, long := hashtext(name)
 		return long
 	}},
 	// lib/with_advisory_lock/postgresql_advisory.rb; the second integer is a prefix, 0 by default.
-	{"with_advisory_lock", "with_advisory_lock's lock", driver.Pair, func(name string) int64 {
+	{"with_advisory_lock", "with_advisory_lock's lock", driver.SpacePair, func(name string) int64 {
 		return driver.PairID(int32(crc(name)&0x7fffffff), 0).Number
 	}},
 	// django_pglocks/__init__.py
-	{"django-pglocks", "django-pglocks' lock", driver.Bigint, func(name string) int64 { return int64(int32(crc(name))) }},
+	{"django-pglocks", "django-pglocks' lock", driver.SpaceBigint, func(name string) int64 { return int64(int32(crc(name))) }},
 	// Store/PostgreSqlStore.php
-	{"Symfony", "Symfony's lock", driver.Bigint, func(name string) int64 { return int64(crc(name)) }},
+	{"Symfony", "Symfony's lock", driver.SpaceBigint, func(name string) int64 { return int64(crc(name)) }},
 	// PostgresAdvisoryLockKey.cs
-	{"DistributedLock", "DistributedLock's lock", driver.Bigint, sha1LittleEndian},
+	{"DistributedLock", "DistributedLock's lock", driver.SpaceBigint, sha1LittleEndian},
 	// pals/core.py, in the byte order of the machine, which is this one nearly everywhere. The name begins with that of
 	// the application and a dot.
-	{"pals", "pals' lock", driver.Bigint, sha1LittleEndian},
+	{"pals", "pals' lock", driver.SpaceBigint, sha1LittleEndian},
 	// rivershared/util/hashutil/hash_util.go
-	{"River", "River's lock", driver.Bigint, func(name string) int64 {
+	{"River", "River's lock", driver.SpaceBigint, func(name string) int64 {
 		hash := fnv.New64()
 		_, _ = hash.Write([]byte(name)) // never fails
 		return int64(hash.Sum64())
 	}},
 	// sql/postgres/driver.go
-	{"Atlas", "Atlas' lock", driver.Bigint, func(name string) int64 {
+	{"Atlas", "Atlas' lock", driver.SpaceBigint, func(name string) int64 {
 		hash := fnv.New32()
 		_, _ = hash.Write([]byte(name)) // never fails
 		return int64(hash.Sum32())
 	}},
 	// app/models/good_job/job/lockable.rb; the name is that of the table, a dash, and the ID of the row.
-	{"GoodJob", "GoodJob's lock", driver.Bigint, func(name string) int64 {
+	{"GoodJob", "GoodJob's lock", driver.SpaceBigint, func(name string) int64 {
 		sum := md5.Sum([]byte(name))
 		return int64(binary.BigEndian.Uint64(sum[:]))
 	}},

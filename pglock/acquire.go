@@ -283,10 +283,10 @@ func (l *Locker) ask(ctx context.Context, r *request, wait bool) (*Lock, error) 
 	for {
 		h := l.newHold(r)
 		grant, err := l.backend.Acquire(ctx, driver.Request{
-			Keys: r.keys, Shared: r.config.shared, Wait: wait, Token: r.token, Owner: h,
+			Keys: r.keys, Shared: r.config.shared, Wait: wait, Token: r.token, LossHandler: h,
 		})
 		if err != nil {
-			if open, ok := errors.AsType[*driver.Unsettled](err); ok {
+			if open, ok := errors.AsType[*driver.UnsettledError](err); ok {
 				l.stopAskingWhenSettled(r, open)
 			} else if r.try || wait || !errors.Is(err, ErrNotAcquired) {
 				l.stopAsking(r)
@@ -345,7 +345,7 @@ func (l *Locker) stopAsking(r *request) {
 
 // stopAskingWhenSettled is stopAsking for a request whose keys may still be locked, or about to be: they stay busy until the
 // backend knows that they are not. r is used again meanwhile, so another request takes its place.
-func (l *Locker) stopAskingWhenSettled(r *request, open *driver.Unsettled) {
+func (l *Locker) stopAskingWhenSettled(r *request, open *driver.UnsettledError) {
 	left := &request{keys: slices.Clone(r.keys), entries: slices.Clone(r.entries), shards: r.shards}
 	l.lock(r.shards)
 	delete(r.home().asking, r)

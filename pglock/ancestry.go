@@ -90,7 +90,7 @@ func selfDeadlock(key Key) error {
 // txWaitsForItself is waitsForItself for a transaction. The server is asked whether it is the one that has the Lock.
 func txWaitsForItself(ctx context.Context, tx pgx.Tx, keys []Key, shared bool) error {
 	for lock := range ancestors(ctx) {
-		witness, ok := lock.hold.locker.backend.(driver.TxWitness)
+		witness, ok := lock.hold.locker.backend.(driver.TxChecker)
 		if !ok || lock.hold.shared && shared {
 			continue
 		}
@@ -99,7 +99,7 @@ func txWaitsForItself(ctx context.Context, tx pgx.Tx, keys []Key, shared bool) e
 			if !slices.ContainsFunc(lock.keys(), same) {
 				continue
 			}
-			if seen, err := witness.Sees(ctx, tx, lock.hold.grant); err == nil && seen && lock.Err() == nil {
+			if seen, err := witness.SameServer(ctx, tx, lock.hold.grant); err == nil && seen && lock.Err() == nil {
 				return failed("lock", keys[0], len(keys)-1, selfDeadlock(key))
 			}
 		}

@@ -53,7 +53,7 @@ func NewKey(name string) Key {
 	// Sum256 does not keep or change its argument, so it may read the string's own bytes.
 	sum := sha256.Sum256(unsafe.Slice(unsafe.StringData(name), len(name)))
 	number := int64(binary.BigEndian.Uint64(sum[:8]))
-	return Key{k: driver.Key{KeyID: KeyID{Space: driver.Bigint, Number: number}, Name: name, Named: true}}
+	return Key{k: driver.Key{KeyID: KeyID{Space: driver.SpaceBigint, Number: number}, Name: name, Named: true}}
 }
 
 // Keyf returns the key of a name formatted as by [fmt.Sprintf]:
@@ -67,7 +67,7 @@ func Keyf(format string, args ...any) Key { return NewKey(fmt.Sprintf(format, ar
 
 // Int64Key returns the key that PostgreSQL's one-argument functions know as n.
 func Int64Key(n int64) Key {
-	return Key{k: driver.Key{KeyID: KeyID{Space: driver.Bigint, Number: n}}}
+	return Key{k: driver.Key{KeyID: KeyID{Space: driver.SpaceBigint, Number: n}}}
 }
 
 // PairKey returns the key that PostgreSQL's two-argument functions know as (class, object). It differs from every

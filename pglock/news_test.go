@@ -167,7 +167,7 @@ func (d *deaf) Release(_ context.Context, held driver.Grant) error {
 		return nil
 	case <-d.closed:
 		return driver.ErrLost
-	case <-time.After(driver.ReleaseWithin):
+	case <-time.After(driver.ReleaseTimeout):
 		return driver.ErrUnavailable
 	}
 }

@@ -52,7 +52,7 @@ func (h *hold) end() {
 // releaseHold releases a hold, and lets others go on with its keys when the release is confirmed.
 func (l *Locker) releaseHold(ctx context.Context, h *hold) error {
 	err := l.backend.Release(ctx, h.grant)
-	if open, ok := errors.AsType[*driver.Unsettled](err); ok {
+	if open, ok := errors.AsType[*driver.UnsettledError](err); ok {
 		go func() {
 			<-open.Done
 			l.holdReleased(h)
@@ -81,7 +81,7 @@ func (l *Locker) uncountLocked(h *hold, n int) {
 	}
 }
 
-// Lost implements [driver.Owner]: every Lock on h ends. A backend may call it before Acquire has returned.
+// Lost implements [driver.LossHandler]: every Lock on h ends. A backend may call it before Acquire has returned.
 func (h *hold) Lost(why LostReason, err error) { h.locker.endHold(h, why, err, false) }
 
 // expire ends every Lock on h, which cannot be trusted any more although the backend has not reported its loss. The

@@ -82,7 +82,9 @@ func (s *shard) entryLocked(id identity) *entry {
 }
 
 // entriesLike returns the entries of keys of id's space.
-func (s *shard) entriesLike(id identity) map[int64]*entry { return s.entries[id.Space-driver.Bigint] }
+func (s *shard) entriesLike(id identity) map[int64]*entry {
+	return s.entries[id.Space-driver.SpaceBigint]
+}
 
 func (s *shard) newEntry() *entry {
 	if n := len(s.spare); n > 0 {

@@ -21,20 +21,20 @@ type lockForm struct {
 // lockStatements and queueStatements all have the arguments that statementArgs makes.
 var (
 	lockStatements = map[lockForm]string{
-		{driver.Bigint, false, true}:  lockdb.LockTx,
-		{driver.Bigint, true, true}:   lockdb.LockTxShared,
-		{driver.Pair, false, true}:    lockdb.LockPairTx,
-		{driver.Pair, true, true}:     lockdb.LockPairTxShared,
-		{driver.Bigint, false, false}: lockdb.TryLockTx,
-		{driver.Bigint, true, false}:  lockdb.TryLockTxShared,
-		{driver.Pair, false, false}:   lockdb.TryLockPairTx,
-		{driver.Pair, true, false}:    lockdb.TryLockPairTxShared,
+		{driver.SpaceBigint, false, true}:  lockdb.LockTx,
+		{driver.SpaceBigint, true, true}:   lockdb.LockTxShared,
+		{driver.SpacePair, false, true}:    lockdb.LockPairTx,
+		{driver.SpacePair, true, true}:     lockdb.LockPairTxShared,
+		{driver.SpaceBigint, false, false}: lockdb.TryLockTx,
+		{driver.SpaceBigint, true, false}:  lockdb.TryLockTxShared,
+		{driver.SpacePair, false, false}:   lockdb.TryLockPairTx,
+		{driver.SpacePair, true, false}:    lockdb.TryLockPairTxShared,
 	}
 	queueStatements = map[lockForm]string{
-		{driver.Bigint, false, true}: lockdb.QueueLockTx,
-		{driver.Bigint, true, true}:  lockdb.QueueLockTxShared,
-		{driver.Pair, false, true}:   lockdb.QueueLockPairTx,
-		{driver.Pair, true, true}:    lockdb.QueueLockPairTxShared,
+		{driver.SpaceBigint, false, true}: lockdb.QueueLockTx,
+		{driver.SpaceBigint, true, true}:  lockdb.QueueLockTxShared,
+		{driver.SpacePair, false, true}:   lockdb.QueueLockPairTx,
+		{driver.SpacePair, true, true}:    lockdb.QueueLockPairTxShared,
 	}
 )
 

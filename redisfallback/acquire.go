@@ -11,7 +11,7 @@ import (
 )
 
 // Acquire implements [driver.Backend].
-func (b *Backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, error) {
+func (b *backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, error) {
 	for {
 		g, err := b.acquire(ctx, r)
 		if !errors.Is(err, errLostEarly) {
@@ -26,7 +26,7 @@ func (b *Backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, 
 // errLostEarly means that a key was lost while the grant was waiting for another one.
 var errLostEarly = errors.New("one of the keys was lost before all were held")
 
-func (b *Backend) acquire(ctx context.Context, r driver.Request) (g *grant, err error) {
+func (b *backend) acquire(ctx context.Context, r driver.Request) (g *grant, err error) {
 	if r.Wait {
 		b.waiters.shards.probe(ctx)
 	}
@@ -38,7 +38,7 @@ func (b *Backend) acquire(ctx context.Context, r driver.Request) (g *grant, err 
 		return nil, err
 	}
 	if len(g.keys) == 1 {
-		g.setListener(r.Owner.Lost)
+		g.setListener(r.LossHandler.Lost)
 		if err := b.take(ctx, g, 0, r.Wait); err != nil {
 			return nil, err
 		}
@@ -73,8 +73,8 @@ func (b *Backend) acquire(ctx context.Context, r driver.Request) (g *grant, err 
 }
 
 // handOver gives g to the front end, which is notified of its loss from now on. It fails if g has been lost already.
-func (b *Backend) handOver(g *grant, r driver.Request) (*grant, error) {
-	g.setListener(r.Owner.Lost)
+func (b *backend) handOver(g *grant, r driver.Request) (*grant, error) {
+	g.setListener(r.LossHandler.Lost)
 	if !b.renewer.has(g) {
 		return nil, errLostEarly
 	}
@@ -82,7 +82,7 @@ func (b *Backend) handOver(g *grant, r driver.Request) (*grant, error) {
 }
 
 // takeAll takes all keys in one step, or none.
-func (b *Backend) takeAll(ctx context.Context, g *grant) error {
+func (b *backend) takeAll(ctx context.Context, g *grant) error {
 	var keys []string
 	for i := range g.keys {
 		keys = append(keys, g.keys[i].keys(takeAll.keys)...)
@@ -113,7 +113,7 @@ func (b *Backend) takeAll(ctx context.Context, g *grant) error {
 }
 
 // undoTakeAll releases what a failed takeAll may have left on the nodes.
-func (b *Backend) undoTakeAll(ctx context.Context, g *grant) {
+func (b *backend) undoTakeAll(ctx context.Context, g *grant) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
 	_ = b.each(ctx, g, func(g *grant, i int) []call { // what is left if this fails ends with its lease
@@ -123,7 +123,7 @@ func (b *Backend) undoTakeAll(ctx context.Context, g *grant) {
 }
 
 // giveBack releases the keys that g has, because it cannot get the next one.
-func (b *Backend) giveBack(g *grant) {
+func (b *backend) giveBack(g *grant) {
 	if b.renewer.remove(g) {
 		_ = b.release(g, settleWithin) // the caller gets the first error; what stays behind ends with the lease
 	}
@@ -133,7 +133,7 @@ func (b *Backend) giveBack(g *grant) {
 const settleWithin = time.Second
 
 // take acquires the grant's key i.
-func (b *Backend) take(ctx context.Context, g *grant, i int, wait bool) error {
+func (b *backend) take(ctx context.Context, g *grant, i int, wait bool) error {
 	if wait {
 		return b.wait(ctx, g, i)
 	}
@@ -159,7 +159,7 @@ func (a attempt) unavailable() bool { return errors.Is(a.err, driver.ErrUnavaila
 
 // attempt asks once; goOn reports whether the caller asks again after a refusal. A failed attempt leaves nothing
 // behind, except a place in the line if there is only one node.
-func (b *Backend) attempt(ctx context.Context, g *grant, i int, calls []call, goOn bool) attempt {
+func (b *backend) attempt(ctx context.Context, g *grant, i int, calls []call, goOn bool) attempt {
 	g.keys[i].asked = calls
 	sent := driver.Now()
 	t, err := b.round(ctx, calls)
@@ -193,7 +193,7 @@ func (b *Backend) attempt(ctx context.Context, g *grant, i int, calls []call, go
 
 // undo releases what an attempt may have left on the nodes, and waits for a quorum of those that did not fail in it.
 // The other nodes cannot block anyone alone; they follow when they answer. It reports whether anything was released.
-func (b *Backend) undo(ctx context.Context, g *grant, i int, calls []call, before *tally) bool {
+func (b *backend) undo(ctx context.Context, g *grant, i int, calls []call, before *tally) bool {
 	drop(g.keys[i].asked)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
@@ -204,14 +204,14 @@ func (b *Backend) undo(ctx context.Context, g *grant, i int, calls []call, befor
 }
 
 // firstCalls returns the calls that take a key which is expected to be free.
-func (b *Backend) firstCalls(g *grant, i int) []call {
+func (b *backend) firstCalls(g *grant, i int) []call {
 	if g.shared || g.chosen {
 		return b.askCalls(g, i, noLine, false)
 	}
 	return concerning(g.keys[i:i+1], b.ask(b.taking(g, i), nil))
 }
 
-func (b *Backend) taking(g *grant, i int) request {
+func (b *backend) taking(g *grant, i int) request {
 	return request{takes: &g.keys[i].names, token: g.token, millis: b.leaseMillis}
 }
 
@@ -222,7 +222,7 @@ const (
 )
 
 // askCalls returns the calls that take a key or enter its line.
-func (b *Backend) askCalls(g *grant, i int, line int, again bool) []call {
+func (b *backend) askCalls(g *grant, i int, line int, again bool) []call {
 	if g.shared {
 		return b.callsAbout(g, i, askShared, b.leaseMillis, g.waiter(), line)
 	}
@@ -231,7 +231,7 @@ func (b *Backend) askCalls(g *grant, i int, line int, again bool) []call {
 }
 
 // wait waits in line until it has the key or ctx ends.
-func (b *Backend) wait(ctx context.Context, g *grant, i int) error {
+func (b *backend) wait(ctx context.Context, g *grant, i int) error {
 	w := b.waiters.enter(g, i)
 	defer b.waiters.leave(w)
 	failed, asked, splits := false, false, 0
@@ -260,7 +260,7 @@ func (b *Backend) wait(ctx context.Context, g *grant, i int) error {
 
 // rest waits until it is time to ask again. It returns false if ctx ended first. splits is how many times in a row the
 // votes were split.
-func (b *Backend) rest(ctx context.Context, w *waiter, a attempt, splits int) bool {
+func (b *backend) rest(ctx context.Context, w *waiter, a attempt, splits int) bool {
 	var again <-chan time.Time
 	if splits > 0 { // retry at a random time, unlike the others
 		limit := min(500*time.Millisecond, 5*time.Millisecond<<min(splits, 7))

@@ -19,8 +19,8 @@ const (
 	offerFor     = 2 * time.Second
 )
 
-// Backend implements [driver.Backend] and [driver.Fencer] on a quorum of nodes, which may be one.
-type Backend struct {
+// backend implements [driver.Backend] and [driver.Fencer] on a quorum of nodes, which may be one.
+type backend struct {
 	prefix   string
 	nodes    []*node
 	quorum   int
@@ -37,8 +37,8 @@ type Backend struct {
 	leaseMillis, offerMillis int64
 }
 
-func newBackend(clients []redis.UniversalClient, o options) *Backend {
-	b := &Backend{prefix: o.prefix, timeout: o.timeout, quorum: len(clients)/2 + 1, instance: rand.Text()}
+func newBackend(clients []redis.UniversalClient, o options) *backend {
+	b := &backend{prefix: o.prefix, timeout: o.timeout, quorum: len(clients)/2 + 1, instance: rand.Text()}
 	for _, client := range clients {
 		n := newNode(client, len(clients) > 1)
 		n.identify = func() error { return b.identify(n) }
@@ -53,7 +53,7 @@ func newBackend(clients []redis.UniversalClient, o options) *Backend {
 }
 
 // Start implements [driver.Backend].
-func (b *Backend) Start(env driver.Config) error {
+func (b *backend) Start(env driver.Config) error {
 	if env.RecordNames {
 		return fmt.Errorf("%w: WithNames is for PostgreSQL; Redis knows locks by their names", driver.ErrUnsupported)
 	}
@@ -85,10 +85,10 @@ const (
 )
 
 // LocksByName implements [driver.NamedLocks].
-func (b *Backend) LocksByName() bool { return true }
+func (b *backend) LocksByName() bool { return true }
 
 // locker is the Locker's name in the names of its waiters.
-func (b *Backend) locker() string {
+func (b *backend) locker() string {
 	if b.sharded.Load() {
 		return shardMark + b.instance
 	}
@@ -96,14 +96,14 @@ func (b *Backend) locker() string {
 }
 
 // redlock reports whether the backend has several nodes.
-func (b *Backend) redlock() bool { return len(b.nodes) > 1 }
+func (b *backend) redlock() bool { return len(b.nodes) > 1 }
 
 // trusted is how long a lease is valid, counted from just before the request. It allows for clocks whose speeds differ
 // by one percent, and for Redis rounding to milliseconds.
-func (b *Backend) trusted() time.Duration { return b.env.Lease - b.env.Lease/100 - 2*time.Millisecond }
+func (b *backend) trusted() time.Duration { return b.env.Lease - b.env.Lease/100 - 2*time.Millisecond }
 
 // Ping implements [driver.Backend].
-func (b *Backend) Ping(ctx context.Context) error {
+func (b *backend) Ping(ctx context.Context) error {
 	if b.redlock() {
 		return b.reachAll(ctx)
 	}
@@ -116,12 +116,12 @@ func (b *Backend) Ping(ctx context.Context) error {
 }
 
 // calls makes the same call for every node: a script or a plain command.
-func (b *Backend) calls(s *script, keys []string, args ...any) []call {
+func (b *backend) calls(s *script, keys []string, args ...any) []call {
 	return b.ask(request{script: s, keys: keys, args: args}, nil)
 }
 
 // ask makes the same call for every node; singleKey gives the form to send while a slot migrates.
-func (b *Backend) ask(r request, singleKey func(request) request) []call {
+func (b *backend) ask(r request, singleKey func(request) request) []call {
 	calls := make([]call, len(b.nodes))
 	for i := range calls {
 		calls[i].request, calls[i].singleKey = r, singleKey
@@ -130,7 +130,7 @@ func (b *Backend) ask(r request, singleKey func(request) request) []call {
 }
 
 // Release implements [driver.Backend].
-func (b *Backend) Release(ctx context.Context, held driver.Grant) error {
+func (b *backend) Release(ctx context.Context, held driver.Grant) error {
 	g, err := ours(held)
 	if err != nil {
 		return err
@@ -138,12 +138,12 @@ func (b *Backend) Release(ctx context.Context, held driver.Grant) error {
 	if !b.renewer.remove(g) {
 		return driver.ErrLost
 	}
-	return b.release(g, driver.ReleaseWithin)
+	return b.release(g, driver.ReleaseTimeout)
 }
 
 // release releases what g holds. If the answer is lost it asks once more. A lock that is gone by then was released by
 // the first request, provided that its lease has not expired.
-func (b *Backend) release(g *grant, within time.Duration) error {
+func (b *backend) release(g *grant, within time.Duration) error {
 	deadline := driver.Now().Add(within)
 	calls := func(g *grant, i int) []call { return b.releaseCalls(g, i, b.offerMillis) }
 	first := b.eachWithin(within, g, calls)
@@ -158,7 +158,7 @@ func (b *Backend) release(g *grant, within time.Duration) error {
 }
 
 // eachWithin is each with a time limit. It needs no context if the limit of a round trip is shorter.
-func (b *Backend) eachWithin(d time.Duration, g *grant, ask func(*grant, int) []call) error {
+func (b *backend) eachWithin(d time.Duration, g *grant, ask func(*grant, int) []call) error {
 	if b.timeout <= d {
 		return b.each(context.Background(), g, ask)
 	}
@@ -168,7 +168,7 @@ func (b *Backend) eachWithin(d time.Duration, g *grant, ask func(*grant, int) []
 }
 
 // Check implements [driver.Backend].
-func (b *Backend) Check(ctx context.Context, held driver.Grant) error {
+func (b *backend) Check(ctx context.Context, held driver.Grant) error {
 	g, err := ours(held)
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func (b *Backend) Check(ctx context.Context, held driver.Grant) error {
 }
 
 // each sends the calls for every key of g concurrently and joins the errors.
-func (b *Backend) each(ctx context.Context, g *grant, ask func(*grant, int) []call) error {
+func (b *backend) each(ctx context.Context, g *grant, ask func(*grant, int) []call) error {
 	held := g.holdings()
 	if len(held) == 1 {
 		return b.one(ctx, ask(g, 0))
@@ -193,7 +193,7 @@ func (b *Backend) each(ctx context.Context, g *grant, ask func(*grant, int) []ca
 	return err
 }
 
-func (b *Backend) one(ctx context.Context, calls []call) error {
+func (b *backend) one(ctx context.Context, calls []call) error {
 	t, err := b.round(ctx, calls)
 	if err != nil {
 		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
@@ -202,7 +202,7 @@ func (b *Backend) one(ctx context.Context, calls []call) error {
 }
 
 // Close implements [driver.Backend].
-func (b *Backend) Close(ctx context.Context) error {
+func (b *backend) Close(ctx context.Context) error {
 	err := errors.Join(b.renewer.close(ctx), b.waiters.close())
 	for _, n := range b.nodes {
 		n.drain(ctx)
@@ -223,4 +223,4 @@ var _ interface {
 	driver.Backend
 	driver.Fencer
 	driver.NamedLocks
-} = (*Backend)(nil)
+} = (*backend)(nil)

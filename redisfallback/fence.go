@@ -10,7 +10,7 @@ import (
 
 // Fence implements [driver.Fencer] for one node. Each slot has a counter. A grant with keys in several of them takes
 // the largest number, and raises the other counters to it.
-func (b *Backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
+func (b *backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 	g, err := ours(held)
 	if err != nil {
 		return 0, err
@@ -31,7 +31,7 @@ func (b *Backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 }
 
 // count advances the counters to floor at least, and returns the largest.
-func (b *Backend) count(
+func (b *backend) count(
 	ctx context.Context, g *grant, counters map[string]*holding, floor int64,
 ) (largest int64, err error) {
 	for counter, h := range counters {
@@ -44,7 +44,7 @@ func (b *Backend) count(
 	return largest, nil
 }
 
-func (b *Backend) advance(ctx context.Context, g *grant, h *holding, counter string, floor int64) (int64, error) {
+func (b *backend) advance(ctx context.Context, g *grant, h *holding, counter string, floor int64) (int64, error) {
 	keys := append(h.keys(2), counter)
 	waiter := ""
 	if g.chosen {

@@ -36,7 +36,7 @@ type holding struct {
 	asked []call // the last attempt, by node
 }
 
-func (b *Backend) newGrant(r driver.Request) *grant {
+func (b *backend) newGrant(r driver.Request) *grant {
 	g := &grant{shared: r.Shared, token: r.Token.String(), locker: b.locker(), serial: b.serial.Add(1)}
 	g.chosen = r.Token.Number == 0 && !r.Shared
 	if g.keys = g.only[:]; len(r.Keys) > 1 {
@@ -132,7 +132,7 @@ func (g *grant) listener() func(driver.Reason, error) {
 }
 
 // callsAbout makes a script call about one of g's keys for every node.
-func (b *Backend) callsAbout(g *grant, i int, s *script, args ...any) []call {
+func (b *backend) callsAbout(g *grant, i int, s *script, args ...any) []call {
 	return concerning(g.keys[i:i+1], b.calls(s, g.keys[i].keys(s.keys), args...))
 }
 
@@ -145,7 +145,7 @@ func concerning(about []holding, calls []call) []call {
 }
 
 // releaseCalls returns the calls that release a key; an offer to the next in line lasts for offer milliseconds.
-func (b *Backend) releaseCalls(g *grant, i int, offer int64) []call {
+func (b *backend) releaseCalls(g *grant, i int, offer int64) []call {
 	var calls []call
 	switch {
 	case g.shared:
@@ -160,7 +160,7 @@ func (b *Backend) releaseCalls(g *grant, i int, offer int64) []call {
 }
 
 // withdrawCalls returns the calls that end a wait and release what it may have acquired.
-func (b *Backend) withdrawCalls(g *grant, i int) []call {
+func (b *backend) withdrawCalls(g *grant, i int) []call {
 	var calls []call
 	switch {
 	case g.shared:
@@ -173,7 +173,7 @@ func (b *Backend) withdrawCalls(g *grant, i int) []call {
 	return g.keys[i].undoing(calls)
 }
 
-func (b *Backend) checkCalls(g *grant, i int) []call {
+func (b *backend) checkCalls(g *grant, i int) []call {
 	switch {
 	case g.shared:
 		return b.callsAbout(g, i, checkShared, g.waiter())
@@ -183,7 +183,7 @@ func (b *Backend) checkCalls(g *grant, i int) []call {
 	return b.callsAbout(g, i, checkExclusive, g.token)
 }
 
-func (b *Backend) renewCalls(g *grant, i int) []call {
+func (b *backend) renewCalls(g *grant, i int) []call {
 	switch {
 	case g.shared:
 		return b.callsAbout(g, i, renewShared, g.waiter(), b.leaseMillis)

@@ -7,7 +7,7 @@ import (
 )
 
 // Holders implements [driver.Backend]. On several nodes it returns the holders that a quorum knows.
-func (b *Backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder, error) {
+func (b *backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder, error) {
 	names := namesOf(b.prefix, key)
 	if err := names.check(); err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ type census struct {
 
 // identify reads INFO from a node's server before its first call. A server that does not permit INFO is accepted
 // unchecked.
-func (b *Backend) identify(n *node) error {
+func (b *backend) identify(n *node) error {
 	c := &call{request: request{args: []any{"info"}}}
 	if n.cluster { // it has many servers; ask one of them, without waiting
 		c.then = func(c *call) {
@@ -97,7 +97,7 @@ func (c *census) conflict(nodes []*node) error {
 
 // checkServers checks, before the first lock, that the reachable nodes of a Redlock are independent servers. The others
 // are checked when they first answer.
-func (b *Backend) checkServers(ctx context.Context) error {
+func (b *backend) checkServers(ctx context.Context) error {
 	if !b.redlock() {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (b *Backend) checkServers(ctx context.Context) error {
 }
 
 // reachAll waits a short time for all nodes to answer, and fails if no majority does.
-func (b *Backend) reachAll(ctx context.Context) error {
+func (b *backend) reachAll(ctx context.Context) error {
 	for _, n := range b.nodes {
 		n.identified.Store(false)
 	}
@@ -135,7 +135,7 @@ func (b *Backend) reachAll(ctx context.Context) error {
 const reachWithin = time.Second
 
 // warn logs, once for each node, settings that can make its server lose locks.
-func (b *Backend) warn(n *node, info string) {
+func (b *backend) warn(n *node, info string) {
 	b.census.mu.Lock()
 	defer b.census.mu.Unlock()
 	if b.census.warned[n] {

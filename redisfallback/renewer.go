@@ -12,7 +12,7 @@ import (
 // renewer renews the leases of all grants of a Locker and ends those that it could not renew in time. It is one
 // goroutine that never waits for the network and only runs while there are grants.
 type renewer struct {
-	backend *Backend
+	backend *backend
 	nodes   []*node // with their own connections, made for the first grant
 
 	mu      sync.Mutex

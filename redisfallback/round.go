@@ -22,7 +22,7 @@ type vote struct {
 	err   error
 }
 
-func (b *Backend) newTally() *tally {
+func (b *backend) newTally() *tally {
 	t := &tally{nodes: b.nodes, quorum: b.quorum}
 	if t.votes = t.only[:]; len(b.nodes) > 1 {
 		t.votes = make([]vote, len(b.nodes))
@@ -72,12 +72,12 @@ func (t *tally) expire() {
 
 // round sends calls[i] to nodes[i] and waits until the result is decided, but not longer than a node may take. If ctx
 // ends first, round returns its cause. Unanswered calls go on.
-func (b *Backend) round(ctx context.Context, calls []call) (*tally, error) {
+func (b *backend) round(ctx context.Context, calls []call) (*tally, error) {
 	return b.roundUntil(ctx, calls, (*tally).decided)
 }
 
 // roundUntil is round with another condition to stop at.
-func (b *Backend) roundUntil(ctx context.Context, calls []call, done func(*tally) bool) (*tally, error) {
+func (b *backend) roundUntil(ctx context.Context, calls []call, done func(*tally) bool) (*tally, error) {
 	if !b.redlock() {
 		return b.roundOfOne(ctx, &calls[0])
 	}
@@ -114,7 +114,7 @@ func (b *Backend) roundUntil(ctx context.Context, calls []call, done func(*tally
 }
 
 // abandon notes that the missing answers have no caller any more.
-func (b *Backend) abandon(t *tally, calls []call) {
+func (b *backend) abandon(t *tally, calls []call) {
 	for i, vote := range t.votes {
 		if !vote.heard {
 			b.nodes[i].abandon(&calls[i])
@@ -123,7 +123,7 @@ func (b *Backend) abandon(t *tally, calls []call) {
 }
 
 // roundOfOne is a round with a single node.
-func (b *Backend) roundOfOne(ctx context.Context, c *call) (*tally, error) {
+func (b *backend) roundOfOne(ctx context.Context, c *call) (*tally, error) {
 	t := b.newTally()
 	switch carried, left := b.nodes[0].carry(ctx, c); {
 	case left:

@@ -13,7 +13,7 @@ var recordTick = load("tick", 1)
 
 // Tick implements [driver.TickRecorder] for one node. A job's runs are one sorted set without expiry. A failover that
 // loses the latest of them repeats those runs.
-func (b *Backend) Tick(ctx context.Context, r driver.TickRequest) (driver.TickState, error) {
+func (b *backend) Tick(ctx context.Context, r driver.TickRequest) (driver.TickState, error) {
 	if b.redlock() {
 		return driver.TickState{}, fmt.Errorf("%w on Redlock: a record on a majority of servers that lose data one by one "+
 			"would not be kept", driver.ErrUnsupported)
@@ -68,4 +68,4 @@ func micros(value any) (time.Time, error) {
 	return time.UnixMicro(n).UTC(), nil
 }
 
-var _ driver.TickRecorder = (*Backend)(nil)
+var _ driver.TickRecorder = (*backend)(nil)

@@ -9,7 +9,7 @@ import (
 // application that keeps all connections of its client busy, as with BLPOP, does not lose its locks. Renewals need not
 // be ordered with other calls: one that comes too late finds another token or none.
 // A client of an unknown type is shared.
-func (b *Backend) twins() []*node {
+func (b *backend) twins() []*node {
 	twins := make([]*node, len(b.nodes))
 	for i, n := range b.nodes {
 		client := n.client

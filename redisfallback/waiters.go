@@ -13,7 +13,7 @@ import (
 // waiters are a Locker's waiters, which messages wake. A message can get lost, a holder can die, and clients of other
 // libraries send none, so a Locker also polls the keys, all together and rarely.
 type waiters struct {
-	backend *Backend
+	backend *backend
 
 	mu       sync.Mutex
 	byNumber map[string]*waiter // by number

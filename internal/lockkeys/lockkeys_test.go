@@ -23,8 +23,8 @@ func TestTagHashVectors(t *testing.T) {
 		{5, driver.PairID(lockkeys.IdentityClass, 1), 0x2c8ebd74, 0x3103932b},
 		{16384, driver.PairID(-1, -42), 0x8dd4fe7e, 0x5f1c0f00},
 		{4294967295, driver.PairID(-1<<31, 1<<31-1), 0xb46d6d4a, 0x5d4d841f},
-		{16384, driver.KeyID{Space: driver.Bigint, Number: 6688477336110245193}, 0x113dc047, 0x386c0d75},
-		{1, driver.KeyID{Space: driver.Bigint, Number: -1}, 0x5a3ce877, 0x68186b41},
+		{16384, driver.KeyID{Space: driver.SpaceBigint, Number: 6688477336110245193}, 0x113dc047, 0x386c0d75},
+		{1, driver.KeyID{Space: driver.SpaceBigint, Number: -1}, 0x5a3ce877, 0x68186b41},
 	} {
 		little, big := lockkeys.TagHashes(v.database, v.id)
 		if little != v.little || big != v.big {
@@ -49,7 +49,7 @@ func TestTagHashIsTheServers(t *testing.T) {
 		return hash
 	}
 	for range 100 {
-		id := driver.KeyID{Space: driver.Bigint + driver.Space(rand.IntN(2)), Number: int64(rand.Uint64())}
+		id := driver.KeyID{Space: driver.SpaceBigint + driver.Space(rand.IntN(2)), Number: int64(rand.Uint64())}
 		database := rand.Uint32()
 		little, big := lockkeys.TagHashes(database, id)
 		words := [4]uint32{database, uint32(uint64(id.Number) >> 32), uint32(id.Number)}
@@ -81,7 +81,7 @@ func TestNewIdentitiesAreFreedFirst(t *testing.T) {
 }
 
 func TestCompanionsDiffer(t *testing.T) {
-	keys := []driver.KeyID{{Space: driver.Bigint, Number: 7}, {Space: driver.Bigint, Number: 8}, {Space: driver.Pair, Number: 7}}
+	keys := []driver.KeyID{{Space: driver.SpaceBigint, Number: 7}, {Space: driver.SpaceBigint, Number: 8}, {Space: driver.SpacePair, Number: 7}}
 	seen := map[int64]bool{}
 	for _, key := range keys {
 		seen[lockkeys.Companion(key, false)], seen[lockkeys.Companion(key, true)] = true, true

@@ -31,7 +31,7 @@ const (
 func fold(key driver.KeyID, bits int) uint64 {
 	n := uint64(key.Number)
 	n ^= n >> bits
-	if key.Space == driver.Pair {
+	if key.Space == driver.SpacePair {
 		n = ^n // the pair (0, 7) is not the bigint 7
 	}
 	return n & (1<<bits - 1)
@@ -45,12 +45,12 @@ func Semaphore(key driver.KeyID) SemaphoreID { return SemaphoreID(fold(key, sema
 
 // Key returns the key of a slot, from 1 to MaxSlots, or for 0 that of the gate.
 func (id SemaphoreID) Key(slot int) driver.KeyID {
-	return driver.KeyID{Space: driver.Pair, Number: semaphoreMark<<markShift | int64(id)<<slotBits | int64(slot)}
+	return driver.KeyID{Space: driver.SpacePair, Number: semaphoreMark<<markShift | int64(id)<<slotBits | int64(slot)}
 }
 
 // ParseSemaphore reports whether key is one of a semaphore's, and which.
 func ParseSemaphore(key driver.KeyID) (id SemaphoreID, slot int, ok bool) {
-	if key.Space != driver.Pair || key.Number>>markShift != semaphoreMark {
+	if key.Space != driver.SpacePair || key.Number>>markShift != semaphoreMark {
 		return 0, 0, false
 	}
 	return SemaphoreID(key.Number >> slotBits & (1<<semaphoreBits - 1)), int(key.Number & MaxSlots), true
@@ -67,13 +67,13 @@ const (
 
 // Of returns the key that is held beside key.
 func (m Mark) Of(key driver.KeyID) driver.KeyID {
-	return driver.KeyID{Space: driver.Pair, Number: int64(m)<<markShift | int64(fold(key, markShift))}
+	return driver.KeyID{Space: driver.SpacePair, Number: int64(m)<<markShift | int64(fold(key, markShift))}
 }
 
 // IsMark reports whether key is one that is held beside another.
 func IsMark(key driver.KeyID) bool {
 	mark := Mark(key.Number >> markShift)
-	return key.Space == driver.Pair && (mark == LeaderMark || mark == TickMark)
+	return key.Space == driver.SpacePair && (mark == LeaderMark || mark == TickMark)
 }
 
 // SemaphorePrefix begins the names that [SemaphoreName] makes.

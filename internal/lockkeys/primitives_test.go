@@ -9,9 +9,9 @@ import (
 func TestSemaphoreKeysAreReadBack(t *testing.T) {
 	seen := map[driver.KeyID]string{}
 	for name, key := range map[string]driver.KeyID{
-		"a small number": {Space: driver.Bigint, Number: 7}, "its neighbour": {Space: driver.Bigint, Number: 8},
-		"the pair of that number": {Space: driver.Pair, Number: 7}, "a negative one": {Space: driver.Bigint, Number: -7},
-		"a hash": {Space: driver.Bigint, Number: 6688477336110245193}, "a pair": driver.PairID(7, -42), "its class": driver.PairID(8, -42),
+		"a small number": {Space: driver.SpaceBigint, Number: 7}, "its neighbour": {Space: driver.SpaceBigint, Number: 8},
+		"the pair of that number": {Space: driver.SpacePair, Number: 7}, "a negative one": {Space: driver.SpaceBigint, Number: -7},
+		"a hash": {Space: driver.SpaceBigint, Number: 6688477336110245193}, "a pair": driver.PairID(7, -42), "its class": driver.PairID(8, -42),
 	} {
 		id := Semaphore(key)
 		for _, slot := range []int{0, 1, MaxSlots} {
@@ -35,7 +35,7 @@ func TestSemaphoreKeysAreReadBack(t *testing.T) {
 			seen[mark] = name
 		}
 	}
-	for _, key := range []driver.KeyID{{}, {Space: driver.Bigint, Number: Semaphore(driver.KeyID{}).Key(1).Number}, driver.PairID(IdentityClass, 5), driver.PairID(-1, -1)} {
+	for _, key := range []driver.KeyID{{}, {Space: driver.SpaceBigint, Number: Semaphore(driver.KeyID{}).Key(1).Number}, driver.PairID(IdentityClass, 5), driver.PairID(-1, -1)} {
 		if _, _, ok := ParseSemaphore(key); ok || IsMark(key) {
 			t.Errorf("%v is taken for a key of a primitive", key)
 		}
@@ -44,7 +44,7 @@ func TestSemaphoreKeysAreReadBack(t *testing.T) {
 
 // TestSemaphoreKeysDoNotChange: processes of different versions must agree.
 func TestSemaphoreKeysDoNotChange(t *testing.T) {
-	hash := driver.KeyID{Space: driver.Bigint, Number: 6688477336110245193} // "invoice:42"
+	hash := driver.KeyID{Space: driver.SpaceBigint, Number: 6688477336110245193} // "invoice:42"
 	for name, got := range map[string]driver.KeyID{
 		"slot": Semaphore(hash).Key(3), "mark": LeaderMark.Of(hash), "tick": TickMark.Of(hash), "pair": Semaphore(driver.PairID(7, -42)).Key(0),
 	} {

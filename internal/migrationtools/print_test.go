@@ -22,22 +22,22 @@ var printing = map[string]struct {
 }{
 	"goose": {
 		up: func(t *testing.T, connString string, from uint) {
-			file := migrations.File{Format: migrations.Goose, From: from, Down: true}
+			file := migrations.File{Format: migrations.FormatGoose, From: from, Down: true}
 			_, err := gooseProvider(t, open(t, connString), file).Up(t.Context())
 			check(t, err)
 		},
 		down: func(t *testing.T, connString string, from uint) {
-			file := migrations.File{Format: migrations.Goose, From: from, Down: true}
+			file := migrations.File{Format: migrations.FormatGoose, From: from, Down: true}
 			_, err := gooseProvider(t, open(t, connString), file).Down(t.Context())
 			check(t, err)
 		},
 	},
 	"Atlas": {
 		up: func(t *testing.T, connString string, from uint) {
-			applyByAtlas(t, open(t, connString), migrations.File{Format: migrations.Atlas, From: from})
+			applyByAtlas(t, open(t, connString), migrations.File{Format: migrations.FormatAtlas, From: from})
 		},
 		down: func(t *testing.T, connString string, from uint) {
-			applyByAtlas(t, open(t, connString), migrations.File{Format: migrations.Atlas, From: from, Down: true})
+			applyByAtlas(t, open(t, connString), migrations.File{Format: migrations.FormatAtlas, From: from, Down: true})
 		},
 	},
 	"as dbmate": {
@@ -88,7 +88,7 @@ func wantVersion(t *testing.T, db *testenv.DB, want uint) {
 // runSection does what dbmate does with a section of a file: it sends it in one piece, in a transaction.
 func runSection(t *testing.T, db *sql.DB, from uint, direction string) {
 	t.Helper()
-	text := printed(t, migrations.File{Format: migrations.Dbmate, From: from, Down: true})
+	text := printed(t, migrations.File{Format: migrations.FormatDbmate, From: from, Down: true})
 	up, down, ok := strings.Cut(strings.TrimPrefix(text, "-- migrate:up\n"), "\n-- migrate:down\n")
 	if !ok || !strings.HasPrefix(text, "-- migrate:up\n") {
 		t.Fatalf("the file has no sections:\n%.100s", text)

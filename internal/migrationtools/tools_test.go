@@ -124,7 +124,7 @@ func byGolangMigrate(t *testing.T, connString string) string {
 
 func byGoose(t *testing.T, connString string) string {
 	db := open(t, connString)
-	_, err := gooseProvider(t, db, migrations.File{Format: migrations.Goose}).Up(t.Context())
+	_, err := gooseProvider(t, db, migrations.File{Format: migrations.FormatGoose}).Up(t.Context())
 	check(t, err)
 	return searchPath(t, db)
 }
@@ -139,7 +139,7 @@ func gooseProvider(t *testing.T, db *sql.DB, file migrations.File) *goose.Provid
 
 func byAtlas(t *testing.T, connString string) string {
 	db := open(t, connString)
-	applyByAtlas(t, db, migrations.File{Format: migrations.Atlas})
+	applyByAtlas(t, db, migrations.File{Format: migrations.FormatAtlas})
 	return searchPath(t, db)
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ReleaseWithin is how long a backend waits for its server to confirm a release.
-const ReleaseWithin = 5 * time.Second
+// ReleaseTimeout is how long a backend waits for its server to confirm a release.
+const ReleaseTimeout = 5 * time.Second
 
 // Backend keeps locks on some server. All methods may be called from many goroutines at once.
 type Backend interface {
@@ -36,13 +36,13 @@ type Backend interface {
 	// If it returns an error, nothing is held and nothing will be: if a grant and the end of ctx race, Acquire either
 	// returns the grant or releases it before it returns. A server that cannot be reached is [ErrUnavailable] after one
 	// new attempt; Acquire does not wait for it.
-	// If that takes too long because the server does not answer, the error is an [*Unsettled]: the front end does not
+	// If that takes too long because the server does not answer, the error is an [*UnsettledError]: the front end does not
 	// ask for the keys again before its Done is closed. Release may return one too.
 	Acquire(ctx context.Context, r Request) (Grant, error)
 
 	// Release releases g. It returns an error that matches [ErrLost] if the lock was lost before. In any case the
 	// backend no longer holds g once the server can be reached. The front end calls it once for a grant. Release uses
-	// the values of ctx only, ignores its end, and gives up after [ReleaseWithin].
+	// the values of ctx only, ignores its end, and gives up after [ReleaseTimeout].
 	Release(ctx context.Context, g Grant) error
 
 	// Check asks the server whether g is still held. The error matches [ErrLost] if it is not, and [ErrUnavailable] if
@@ -107,12 +107,12 @@ type PostgresOptions interface {
 	TakesPostgresOptions()
 }
 
-// TxWitness is implemented by backends that can find out where a transaction runs.
-type TxWitness interface {
-	// Sees reports whether tx is on the server, and in the database, that has g, as that server says itself. The transaction
+// TxChecker is implemented by backends that can find out where a transaction runs.
+type TxChecker interface {
+	// SameServer reports whether tx is on the server, and in the database, that has g, as that server says itself. The transaction
 	// can go on afterwards, whatever the answer. The front end asks only to refuse a call that would wait for itself, so a
 	// false that should be true costs little, and a true must be certain.
-	Sees(ctx context.Context, tx pgx.Tx, g Grant) (bool, error)
+	SameServer(ctx context.Context, tx pgx.Tx, g Grant) (bool, error)
 }
 
 // Config is what the front end gives a backend at its start.
@@ -137,8 +137,8 @@ type Request struct {
 	Wait bool
 	// Token is unique per acquisition, or what the caller chose. Backends whose server stores a token store this one.
 	Token Token
-	// Owner is notified when the grant is lost.
-	Owner Owner
+	// LossHandler is notified when the grant is lost.
+	LossHandler LossHandler
 }
 
 // Drainer is implemented by backends whose Acquire may take long even without waiting for a lock, because the server
@@ -149,8 +149,8 @@ type Drainer interface {
 	Drain()
 }
 
-// Owner is notified when its grant is lost.
-type Owner interface {
+// LossHandler is notified when its grant is lost.
+type LossHandler interface {
 	// Lost is called at most once for a grant that has not been released, when the backend knows or must assume that it
 	// is lost. It may be called from any goroutine, even before Acquire has returned, and does not block.
 	Lost(why Reason, err error)

@@ -67,9 +67,9 @@ func (r Reason) String() string {
 	return string(r)
 }
 
-// Unsettled is an error of Acquire or Release after which it is not known yet what the server does: it has been asked, and has
+// UnsettledError is an error of Acquire or Release after which it is not known yet what the server does: it has been asked, and has
 // not answered in time.
-type Unsettled struct {
+type UnsettledError struct {
 	// Err says what has gone wrong.
 	Err error
 	// Done is closed when the backend holds none of the keys: it has had the answer, and given back what that granted, or the
@@ -78,7 +78,7 @@ type Unsettled struct {
 }
 
 // Error returns the text of Err.
-func (e *Unsettled) Error() string { return e.Err.Error() }
+func (e *UnsettledError) Error() string { return e.Err.Error() }
 
 // Unwrap returns Err.
-func (e *Unsettled) Unwrap() error { return e.Err }
+func (e *UnsettledError) Unwrap() error { return e.Err }

@@ -12,10 +12,10 @@ import (
 type Space int16
 
 const (
-	// Bigint is the space of keys of one bigint.
-	Bigint Space = 1
-	// Pair is the space of keys of two integers. It does not overlap with Bigint.
-	Pair Space = 2
+	// SpaceBigint is the space of keys of one bigint.
+	SpaceBigint Space = 1
+	// SpacePair is the space of keys of two integers. It does not overlap with SpaceBigint.
+	SpacePair Space = 2
 )
 
 // KeyID identifies a lock: two keys are the same lock exactly when their KeyIDs are equal. The zero KeyID is no key.
@@ -27,19 +27,19 @@ type KeyID struct {
 
 // PairID packs a pair of integers.
 func PairID(class, object int32) KeyID {
-	return KeyID{Pair, int64(class)<<32 | int64(uint32(object))}
+	return KeyID{SpacePair, int64(class)<<32 | int64(uint32(object))}
 }
 
 // Pair unpacks what [PairID] packed; ok is false for keys of the other space.
 func (id KeyID) Pair() (class, object int32, ok bool) {
-	if id.Space != Pair {
+	if id.Space != SpacePair {
 		return 0, 0, false
 	}
 	return int32(id.Number >> 32), int32(id.Number), true
 }
 
 // Valid reports whether id names a lock.
-func (id KeyID) Valid() bool { return id.Space == Bigint || id.Space == Pair }
+func (id KeyID) Valid() bool { return id.Space == SpaceBigint || id.Space == SpacePair }
 
 // Compare orders keys by space, then number. Everything that takes several locks takes them in this order, in every
 // process and on every path, so that no two of them can deadlock.

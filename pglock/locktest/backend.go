@@ -166,8 +166,8 @@ func (b *backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 	return b.server.fence, nil
 }
 
-// Sees implements [driver.TxWitness].
-func (b *backend) Sees(_ context.Context, tx pgx.Tx, held driver.Grant) (bool, error) {
+// SameServer implements [driver.TxChecker].
+func (b *backend) SameServer(_ context.Context, tx pgx.Tx, held driver.Grant) (bool, error) {
 	g, err := ours(held)
 	if err != nil {
 		return false, err

@@ -128,7 +128,7 @@ func (t *SQLTx) take(ctx context.Context, o options, locks []wanted) error {
 func arrays(keys []pglock.Key) (spaces, numbers string) {
 	var s, n []string
 	for _, key := range keys {
-		s, n = append(s, fmt.Sprint(int(driver.Bigint))), append(n, fmt.Sprint(key.Int64()))
+		s, n = append(s, fmt.Sprint(int(driver.SpaceBigint))), append(n, fmt.Sprint(key.Int64()))
 	}
 	return "{" + strings.Join(s, ",") + "}", "{" + strings.Join(n, ",") + "}"
 }

@@ -141,7 +141,7 @@ func (s *Semaphore) serve(ctx context.Context, gate *pglock.Lock) {
 			if s.give(found) {
 				continue
 			}
-			wait = s.config.lookEvery
+			wait = s.config.pollEvery
 		}
 		if !s.pause(gate, wait) {
 			return
@@ -181,7 +181,7 @@ func (s *Semaphore) give(found []held) (served bool) {
 	}
 	served = len(s.queue) == 0 || s.queue[0] != before
 	if !served {
-		s.lookAt = driver.Now().Add(s.config.lookEvery)
+		s.lookAt = driver.Now().Add(s.config.pollEvery)
 	}
 	if s.blocked = !served; s.blocked {
 		freed = append(freed, s.failTriesLocked()...)

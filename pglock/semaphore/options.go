@@ -10,16 +10,16 @@ import (
 type Option func(*config) error
 
 type config struct {
-	lookEvery time.Duration
+	pollEvery time.Duration
 }
 
 const (
-	minLookEvery = 20 * time.Millisecond
+	minPollEvery = 20 * time.Millisecond
 	keepGateFor  = 20 * time.Millisecond // how long a process may serve one of its waiters after the other
 )
 
 func newConfig(opts []Option) (config, error) {
-	c := config{lookEvery: minLookEvery}
+	c := config{pollEvery: minPollEvery}
 	for _, opt := range opts {
 		if opt == nil {
 			return c, errors.New("pglock/semaphore: an Option is nil")
@@ -31,15 +31,15 @@ func newConfig(opts []Option) (config, error) {
 	return c, nil
 }
 
-// LookEvery sets how often the process at the head of the line asks the server for a free slot while there is none. The
+// PollEvery sets how often the process at the head of the line asks the server for a free slot while there is none. The
 // default, and the least, is 20 ms; a longer pause costs the server less and wakes the next holder later. A shorter one
 // is an error.
-func LookEvery(d time.Duration) Option {
+func PollEvery(d time.Duration) Option {
 	return func(c *config) error {
-		if d < minLookEvery {
-			return fmt.Errorf("pglock/semaphore: LookEvery(%v): the least is %v", d, minLookEvery)
+		if d < minPollEvery {
+			return fmt.Errorf("pglock/semaphore: PollEvery(%v): the least is %v", d, minPollEvery)
 		}
-		c.lookEvery = d
+		c.pollEvery = d
 		return nil
 	}
 }

@@ -24,7 +24,7 @@ func (b *Backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, 
 	}
 	c, err := b.wait(ctx, r)
 	if err != nil && ctx.Err() != nil {
-		if _, unsettled := errors.AsType[*driver.Unsettled](err); !unsettled {
+		if _, unsettled := errors.AsType[*driver.UnsettledError](err); !unsettled {
 			// The server has just said that the lock is held, so this is the end of a wait and no sign of a server that
 			// cannot be reached, even if it came while a session was being dialled.
 			err = context.Cause(ctx)
@@ -44,13 +44,13 @@ func asGrant(c carrier, err error) (driver.Grant, error) {
 // try takes the locks if that needs no waiting, on mux sessions.
 func (b *Backend) try(ctx context.Context, r driver.Request) (carrier, error) {
 	if r.Shared {
-		share, err := b.mux.TryShared(ctx, r.Keys, r.Owner)
+		share, err := b.mux.TryShared(ctx, r.Keys, r.LossHandler)
 		if err != nil {
 			return nil, err
 		}
 		return share, nil
 	}
-	g := mux.NewGrant(r.Keys, false, r.Owner)
+	g := mux.NewGrant(r.Keys, false, r.LossHandler)
 	if err := b.mux.Try(ctx, g); err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (b *Backend) wait(ctx context.Context, r driver.Request) (_ carrier, err er
 			}
 			continue
 		}
-		g, err := b.waits.Lock(ctx, r.Keys, r.Shared, r.Owner, turn)
+		g, err := b.waits.Lock(ctx, r.Keys, r.Shared, r.LossHandler, turn)
 		if err == nil {
 			kept = true
 			return g, nil

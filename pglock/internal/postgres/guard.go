@@ -24,11 +24,11 @@ func (b *Backend) GuardTx(ctx context.Context, tx pgx.Tx, held driver.Grant, fir
 	return nil
 }
 
-// Sees implements [driver.TxWitness].
-func (b *Backend) Sees(ctx context.Context, tx pgx.Tx, held driver.Grant) (bool, error) {
+// SameServer implements [driver.TxChecker].
+func (b *Backend) SameServer(ctx context.Context, tx pgx.Tx, held driver.Grant) (bool, error) {
 	c, err := ours(held)
 	if err != nil {
 		return false, err
 	}
-	return txguard.Sees(ctx, tx, c.Sessions()[0].Guard())
+	return txguard.SameServer(ctx, tx, c.Sessions()[0].Guard())
 }

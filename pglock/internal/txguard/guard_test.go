@@ -47,7 +47,7 @@ func TestGuardFindsADyingSessionsIdentityFree(t *testing.T) {
 func passesStale(t *testing.T, db *testenv.DB, database uint32, object int32) (passes bool) {
 	t.Helper()
 	holder, next, zombie, admin := db.Connect(t), db.Connect(t), db.Connect(t), db.Connect(t)
-	key := driver.KeyID{Space: driver.Bigint, Number: int64(rand.Uint64())}
+	key := driver.KeyID{Space: driver.SpaceBigint, Number: int64(rand.Uint64())}
 	for partition(database, key) != 0 {
 		key.Number++
 	}

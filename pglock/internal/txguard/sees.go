@@ -10,9 +10,9 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 )
 
-// Sees reports whether tx, which can go on afterwards, is on the server and in the database of the session: the session's
+// SameServer reports whether tx, which can go on afterwards, is on the server and in the database of the session: the session's
 // identity is held there. A transaction above READ COMMITTED is not looked at.
-func Sees(ctx context.Context, tx pgx.Tx, s Session) (seen bool, err error) {
+func SameServer(ctx context.Context, tx pgx.Tx, s Session) (seen bool, err error) {
 	object, err := s.Identity.of(ctx, s)
 	if err != nil {
 		return false, err

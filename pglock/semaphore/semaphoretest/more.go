@@ -228,7 +228,7 @@ func (s *suite) misuse() {
 	if _, err := semaphore.New(l, pglock.Key{}, 1); !errors.Is(err, pglock.ErrInvalidKey) {
 		s.Errorf("the zero Key: %v", err)
 	}
-	for _, opt := range []semaphore.Option{nil, semaphore.LookEvery(0), semaphore.LookEvery(19 * time.Millisecond)} {
+	for _, opt := range []semaphore.Option{nil, semaphore.PollEvery(0), semaphore.PollEvery(19 * time.Millisecond)} {
 		if _, err := semaphore.New(l, s.key(), 1, opt); err == nil {
 			s.Error("a wrong Option is accepted")
 		}

@@ -201,7 +201,7 @@ dbmate has the way back, too; for the others it is all that is written.`,
 	for _, format := range migrations.Formats() {
 		formats = append(formats, string(format))
 	}
-	cmd.Flags().StringVar((*string)(&file.Format), "format", string(migrations.Plain), "the `format`: plain, goose, dbmate or atlas")
+	cmd.Flags().StringVar((*string)(&file.Format), "format", string(migrations.FormatPlain), "the `format`: plain, goose, dbmate or atlas")
 	cmd.Flags().UintVar(&file.From, "from", 0, "the `version` that the database has")
 	cmd.Flags().BoolVar(&file.Down, "down", false, "write the way back")
 	complete(cmd, "format", formats...)

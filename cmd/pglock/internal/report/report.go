@@ -264,7 +264,7 @@ func shares(of map[string]time.Duration) []Share {
 
 // keyText is that of a key of which no snapshot has a name.
 func keyText(at place) string {
-	if at.key.Space == driver.Pair {
+	if at.key.Space == driver.SpacePair {
 		return pglock.PairKey(int32(at.key.Number>>32), int32(at.key.Number)).String()
 	}
 	return pglock.Int64Key(at.key.Number).String()

@@ -26,7 +26,7 @@
 // A waiting caller watches its context in a select. If its op has not been sent, it just removes it from the queue. A
 // reading caller is interrupted by a read deadline in the past, and a goroutine continues where it stopped. Once an op
 // is sent its caller waits at most a second for the answer, since only the answer says whether the key is locked. Then
-// it returns a [driver.Unsettled]: the front end keeps the key's entry busy until the answer has come and, if it was a
+// it returns a [driver.UnsettledError]: the front end keeps the key's entry busy until the answer has come and, if it was a
 // grant, the key has been released. So a session never holds a key twice, and this process never asks for a key whose
 // state is unknown.
 //

@@ -118,7 +118,7 @@ func (s *Session) nextLook() time.Duration {
 
 // giveUpReleasesLocked ends the wait of those who release, if the server has not answered for long.
 func (s *Session) giveUpReleasesLocked(now driver.Instant) {
-	if len(s.batches) == 0 || now.Sub(s.batches[0].sentAt) < driver.ReleaseWithin-lookEvery {
+	if len(s.batches) == 0 || now.Sub(s.batches[0].sentAt) < driver.ReleaseTimeout-lookEvery {
 		return
 	}
 	for _, b := range s.batches {

@@ -19,11 +19,11 @@ type Grant struct {
 	several    *[]driver.KeyID
 	reserved   int32 // keys of the budget
 	shared     bool
-	owner      driver.Owner
+	owner      driver.LossHandler
 }
 
 // NewGrant makes what a try can fill.
-func NewGrant(keys []driver.Key, shared bool, owner driver.Owner) *Grant {
+func NewGrant(keys []driver.Key, shared bool, owner driver.LossHandler) *Grant {
 	g := &Grant{shared: shared, owner: owner}
 	if len(keys) == 1 {
 		g.key[0] = keys[0].KeyID
@@ -66,7 +66,7 @@ func (g *Grant) Arrays() (spaces []int16, numbers []int64) {
 
 // Operation is what a statement is to do with one of the keys: to lock it, or to release it.
 func (g *Grant) Operation(id driver.KeyID, release bool) (op wire.Operation) {
-	if id.Space == driver.Pair {
+	if id.Space == driver.SpacePair {
 		op |= wire.Pair
 	}
 	if g.shared {

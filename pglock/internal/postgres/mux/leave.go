@@ -77,7 +77,7 @@ func (s *Session) awaitLast(ctx context.Context, o *op) error {
 func (o *op) leaveBehindLocked(err error) error {
 	o.gone = true
 	o.left = make(chan struct{})
-	return &driver.Unsettled{Err: err, Done: o.left}
+	return &driver.UnsettledError{Err: err, Done: o.left}
 }
 
 // nothingDone is the error of a caller whose ctx has ended before the server did anything for it; why is what is wrong with

@@ -167,7 +167,7 @@ func (s *schedule) call() {
 			s.wrong("release: %v", err)
 		}
 	}
-	if open, ok := errors.AsType[*driver.Unsettled](err); ok {
+	if open, ok := errors.AsType[*driver.UnsettledError](err); ok {
 		<-open.Done
 	}
 	if !s.session.Ended() {

@@ -36,9 +36,11 @@ func (o *owner) losses() []driver.Reason {
 	return slices.Clone(o.lost)
 }
 
-func key(n int64) driver.Key { return driver.Key{KeyID: driver.KeyID{Space: driver.Bigint, Number: n}} }
+func key(n int64) driver.Key {
+	return driver.Key{KeyID: driver.KeyID{Space: driver.SpaceBigint, Number: n}}
+}
 
-func grantOf(o driver.Owner, keys ...int64) *Grant {
+func grantOf(o driver.LossHandler, keys ...int64) *Grant {
 	var all []driver.Key
 	for _, n := range keys {
 		all = append(all, key(n))
@@ -304,7 +306,7 @@ func TestSessionCallersLeaveAFrozenServer(t *testing.T) {
 		for n := range int64(5) {
 			queued.Go(func() { r.must(r.session.Try(context.Background(), grantOf(new(owner), 20+n))) })
 		}
-		open, ok := errors.AsType[*driver.Unsettled](<-left)
+		open, ok := errors.AsType[*driver.UnsettledError](<-left)
 		if took := time.Since(start); !ok || took > 1100*time.Millisecond {
 			t.Fatalf("it left after %v with %v", took, open)
 		}
@@ -336,8 +338,8 @@ func TestSessionReleaseOfAFrozenServer(t *testing.T) {
 		g := grantOf(new(owner), 1)
 		r.must(r.session.Try(t.Context(), g))
 		start := time.Now()
-		open, ok := errors.AsType[*driver.Unsettled](g.Release(t.Context()))
-		if took := time.Since(start); !ok || took > driver.ReleaseWithin || !errors.Is(open, driver.ErrUnavailable) {
+		open, ok := errors.AsType[*driver.UnsettledError](g.Release(t.Context()))
+		if took := time.Since(start); !ok || took > driver.ReleaseTimeout || !errors.Is(open, driver.ErrUnavailable) {
 			t.Fatalf("after %v: %v", took, open)
 		}
 		close(frozen)

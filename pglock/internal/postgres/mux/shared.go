@@ -37,7 +37,7 @@ type sharedKey struct {
 
 // Share is a use of shared keys, each of which may be on another session.
 type Share struct {
-	owner driver.Owner
+	owner driver.LossHandler
 
 	// Under sharedKeys.mu:
 	keys []*sharedKey
@@ -46,7 +46,7 @@ type Share struct {
 
 // TryShared locks keys shared, as [Mux.Try] does. It asks for all at the same time, which the sessions make a few statements
 // of.
-func (m *Mux) TryShared(ctx context.Context, keys []driver.Key, owner driver.Owner) (*Share, error) {
+func (m *Mux) TryShared(ctx context.Context, keys []driver.Key, owner driver.LossHandler) (*Share, error) {
 	share := &Share{owner: owner}
 	err := together(keys, func(key driver.Key) error { return m.tryShared(ctx, key.KeyID, share) })
 	if err == nil {
@@ -191,7 +191,7 @@ func (k *sharedKey) addTo(share *Share) bool {
 	return !over
 }
 
-// Lost implements [driver.Owner] for all who use the key.
+// Lost implements [driver.LossHandler] for all who use the key.
 func (k *sharedKey) Lost(why driver.Reason, err error) {
 	lost := func(share *Share) {
 		if held, first := k.keys.end(share); first {
@@ -244,7 +244,7 @@ func (k *sharedKey) leave() error {
 // alive returns nil when the key's session answers, so that the key was held until the call: a user that leaves others
 // behind sends no release that would show it.
 func (k *sharedKey) alive() error {
-	ctx, cancel := context.WithTimeout(context.Background(), driver.ReleaseWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), driver.ReleaseTimeout)
 	defer cancel()
 	_, err := k.grant.session.Ask(ctx, lockdb.Heartbeat)
 	return err

@@ -9,7 +9,7 @@ import (
 
 // WhenSettled calls then when it is known what the server did about a try or a release that failed, or worked.
 func WhenSettled(err error, then func()) {
-	open, ok := errors.AsType[*driver.Unsettled](err)
+	open, ok := errors.AsType[*driver.UnsettledError](err)
 	if !ok {
 		then()
 		return
@@ -22,7 +22,7 @@ func WhenSettled(err error, then func()) {
 
 // onlyUnsettled is the error of releasing a grant that no caller had: an earlier loss does not count.
 func onlyUnsettled(err error) error {
-	if open, ok := errors.AsType[*driver.Unsettled](err); ok {
+	if open, ok := errors.AsType[*driver.UnsettledError](err); ok {
 		return open
 	}
 	return nil
@@ -45,10 +45,10 @@ func joinSettled(errs []error) error {
 	go func() {
 		defer close(done)
 		for _, err := range errs {
-			if open, ok := errors.AsType[*driver.Unsettled](err); ok {
+			if open, ok := errors.AsType[*driver.UnsettledError](err); ok {
 				<-open.Done
 			}
 		}
 	}()
-	return &driver.Unsettled{Err: err, Done: done}
+	return &driver.UnsettledError{Err: err, Done: done}
 }

@@ -21,13 +21,13 @@ type Grant struct {
 	session *session
 	over    atomic.Bool
 	turn    *Turn
-	owner   driver.Owner
+	owner   driver.LossHandler
 }
 
 // Lock waits in the server's queue until all keys are held, for turn, which has a place. The place is kept with the grant.
 // A session that ends while it waits held nothing: the wait goes on with a new one, as long as the server lets us have
 // one. An idle one may have ended long ago, too.
-func (p *Pool) Lock(ctx context.Context, keys []driver.Key, shared bool, owner driver.Owner, turn *Turn) (*Grant, error) {
+func (p *Pool) Lock(ctx context.Context, keys []driver.Key, shared bool, owner driver.LossHandler, turn *Turn) (*Grant, error) {
 	for attempt := 0; ; attempt++ {
 		s, err := p.take(ctx)
 		if err != nil {
@@ -51,7 +51,7 @@ func (p *Pool) Lock(ctx context.Context, keys []driver.Key, shared bool, owner d
 	}
 }
 
-// Lost implements [driver.Owner]: the session has ended, and its place is free.
+// Lost implements [driver.LossHandler]: the session has ended, and its place is free.
 func (g *Grant) Lost(why driver.Reason, err error) {
 	g.owner.Lost(why, err)
 	g.leave()
