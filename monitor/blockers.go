@@ -19,7 +19,7 @@ func (p parties) blockers(waiter Waiter, holders []Holder, pids []int32) []Block
 		}
 		hard[holder.PID] = true
 		if holder.Prepared() {
-			prepared = append(prepared, Blocker{GID: holder.GID, Kind: Hard})
+			prepared = append(prepared, Blocker{GID: holder.GID, Kind: BlockHard})
 		}
 	}
 	edges := []Blocker{}
@@ -29,9 +29,9 @@ func (p parties) blockers(waiter Waiter, holders []Holder, pids []int32) []Block
 			edges = append(edges, prepared...)
 		case pid == waiter.PID || !p.knows(pid):
 		case hard[pid]:
-			edges = append(edges, Blocker{PID: pid, Kind: Hard})
+			edges = append(edges, Blocker{PID: pid, Kind: BlockHard})
 		default:
-			edges = append(edges, Blocker{PID: pid, Kind: Soft})
+			edges = append(edges, Blocker{PID: pid, Kind: BlockSoft})
 		}
 	}
 	slices.SortFunc(edges, func(a, b Blocker) int {

@@ -78,7 +78,7 @@ func group(t tables, found map[string]Session) map[identity]*Lock {
 // there are no waiters.
 func marksSession(id identity, row *monitordb.LocksRow) bool {
 	class, _ := id.halves()
-	return id.space() == Pair && class == lockkeys.IdentityClass && row.Granted.Bool
+	return id.space() == SpacePair && class == lockkeys.IdentityClass && row.Granted.Bool
 }
 
 func newLock(id identity, database string) *Lock {
@@ -87,7 +87,7 @@ func newLock(id identity, database string) *Lock {
 		Key:         id.text(nil),
 		Names:       []string{},
 		Guesses:     []Guess{},
-		Kind:        PlainLock,
+		Kind:        KindLock,
 		Space:       id.space(),
 		Objsubid:    id.objsubid,
 		Number:      id.number,

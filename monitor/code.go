@@ -23,13 +23,13 @@ type Code struct {
 type CodeSource string
 
 const (
-	// SeenWaiting is for the statement that a session was seen to wait in.
-	SeenWaiting CodeSource = "waited"
-	// SeenTaking is for the statement that a session was seen in when it had the lock for the first time, where it names a
+	// CodeSeenWaiting is for the statement that a session was seen to wait in.
+	CodeSeenWaiting CodeSource = "waited"
+	// CodeSeenTaking is for the statement that a session was seen in when it had the lock for the first time, where it names a
 	// function that takes advisory locks.
-	SeenTaking CodeSource = "took"
-	// OwnSession is for a session of a pglock Locker, whose statements are pglock's: unknown.
-	OwnSession CodeSource = "unknown: pglock session"
+	CodeSeenTaking CodeSource = "took"
+	// CodeOwnSession is for a session of a pglock Locker, whose statements are pglock's: unknown.
+	CodeOwnSession CodeSource = "unknown: pglock session"
 )
 
 // longestStatement is how many bytes of a statement a Code keeps.
@@ -47,7 +47,7 @@ func CodeOf(s Session, source CodeSource) *Code {
 	case len(tags) > 0:
 		return &Code{Source: source, Tags: tags}
 	}
-	return &Code{Source: OwnSession, Tags: map[string]string{}}
+	return &Code{Source: CodeOwnSession, Tags: map[string]string{}}
 }
 
 func cutStatement(text string) string {

@@ -47,15 +47,15 @@ func TestQueryTagsReadsSqlcommenter(t *testing.T) {
 func TestCodeOfASessionOfPglockIsUnknownWithoutTags(t *testing.T) {
 	t.Parallel()
 	s := monitor.Session{Query: "SELECT pg_advisory_lock(1)", Process: "1f3a9c42"}
-	if code := monitor.CodeOf(s, monitor.SeenWaiting); code.Source != monitor.OwnSession || code.Statement != "" {
+	if code := monitor.CodeOf(s, monitor.CodeSeenWaiting); code.Source != monitor.CodeOwnSession || code.Statement != "" {
 		t.Errorf("without tags: %+v", code)
 	}
 	s.Query += " /*action='pay'*/"
-	if code := monitor.CodeOf(s, monitor.SeenWaiting); code.Source != monitor.SeenWaiting || code.Statement != "" ||
+	if code := monitor.CodeOf(s, monitor.CodeSeenWaiting); code.Source != monitor.CodeSeenWaiting || code.Statement != "" ||
 		code.Tags["action"] != "pay" {
 		t.Errorf("with tags: %+v", code)
 	}
-	if code := monitor.CodeOf(monitor.Session{}, monitor.SeenWaiting); code != nil {
+	if code := monitor.CodeOf(monitor.Session{}, monitor.CodeSeenWaiting); code != nil {
 		t.Errorf("without a statement: %+v", code)
 	}
 }

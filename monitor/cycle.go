@@ -115,7 +115,7 @@ func joined(waits []wait, processes map[int32]origin) []wait {
 	}
 	all := slices.Clone(waits)
 	for _, w := range waits {
-		if w.Kind != Hard {
+		if w.Kind != BlockHard {
 			continue
 		}
 		for _, pid := range waiting[processes[w.BlockedBy]] {

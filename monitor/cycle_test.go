@@ -30,7 +30,7 @@ func locksWith(all []waiting) []Lock {
 		locks = append(locks, Lock{
 			Key: w.who + ">" + w.behind, Database: "shop", Holders: []Holder{{Session: holder}},
 			Waiters: []Waiter{{Session: session(w.who), WaitingSince: &since,
-				BlockedBy: []Blocker{{PID: holder.PID, Kind: Hard}}}},
+				BlockedBy: []Blocker{{PID: holder.PID, Kind: BlockHard}}}},
 		})
 	}
 	return locks
@@ -95,9 +95,9 @@ func TestALongQueueHasNoCycle(t *testing.T) {
 	lock := Lock{Key: "@1", Holders: []Holder{{Session: Session{PID: 1}}}}
 	for pid := int32(2); pid < 500; pid++ {
 		waiter := Waiter{Session: Session{PID: pid, Process: fmt.Sprintf("%08x", pid%7)}}
-		waiter.BlockedBy = []Blocker{{PID: 1, Kind: Hard}}
+		waiter.BlockedBy = []Blocker{{PID: 1, Kind: BlockHard}}
 		for ahead := int32(2); ahead < pid; ahead++ {
-			waiter.BlockedBy = append(waiter.BlockedBy, Blocker{PID: ahead, Kind: Soft})
+			waiter.BlockedBy = append(waiter.BlockedBy, Blocker{PID: ahead, Kind: BlockSoft})
 		}
 		lock.Waiters = append(lock.Waiters, waiter)
 	}

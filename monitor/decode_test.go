@@ -20,15 +20,15 @@ func TestDecoding(t *testing.T) {
 		space          Space
 		text           string
 	}{
-		{0, 7, 1, 7, 0, 7, Bigint, "@7"},
-		{0xffffffff, 0xffffffff, 1, -1, -1, -1, Bigint, "@-1"},
-		{0x80000000, 0, 1, -1 << 63, -1 << 31, 0, Bigint, "@-9223372036854775808"},
-		{0, 7, 2, 7, 0, 7, Pair, "@0/7"},
-		{7, 0xffffffd6, 2, 7<<32 | 0xffffffd6, 7, -42, Pair, "@7/-42"},
+		{0, 7, 1, 7, 0, 7, SpaceBigint, "@7"},
+		{0xffffffff, 0xffffffff, 1, -1, -1, -1, SpaceBigint, "@-1"},
+		{0x80000000, 0, 1, -1 << 63, -1 << 31, 0, SpaceBigint, "@-9223372036854775808"},
+		{0, 7, 2, 7, 0, 7, SpacePair, "@0/7"},
+		{7, 0xffffffd6, 2, 7<<32 | 0xffffffd6, 7, -42, SpacePair, "@7/-42"},
 		// Citus: a class of locks in objsubid, a shard in the two halves.
-		{5, 102008, 4, 5<<32 | 102008, 5, 102008, Other, "@5/102008#4"},
-		{0x80000000, 1, 16, -1<<63 | 1, -1 << 31, 1, Other, "@-2147483648/1#16"},
-		{0, 0, 0, 0, 0, 0, Other, "@0/0#0"},
+		{5, 102008, 4, 5<<32 | 102008, 5, 102008, SpaceOther, "@5/102008#4"},
+		{0x80000000, 1, 16, -1<<63 | 1, -1 << 31, 1, SpaceOther, "@-2147483648/1#16"},
+		{0, 0, 0, 0, 0, 0, SpaceOther, "@0/0#0"},
 	}
 	for _, c := range cases {
 		id := identify(oid(5), oid(c.classid), oid(c.objid), pgtype.Int2{Int16: c.objsubid, Valid: true})
@@ -52,10 +52,10 @@ func TestLockModesConflictBothWays(t *testing.T) {
 			}
 		}
 	}
-	if Shared.conflictsWith(Shared) || !Shared.conflictsWith(Exclusive) || !Exclusive.conflictsWith(Exclusive) {
+	if ModeShared.conflictsWith(ModeShared) || !ModeShared.conflictsWith(ModeExclusive) || !ModeExclusive.conflictsWith(ModeExclusive) {
 		t.Error("the modes of advisory locks conflict wrongly")
 	}
-	if Mode("unheard of").conflictsWith(Exclusive) {
+	if Mode("unheard of").conflictsWith(ModeExclusive) {
 		t.Error("an unknown mode conflicts")
 	}
 }
@@ -63,10 +63,10 @@ func TestLockModesConflictBothWays(t *testing.T) {
 // What a snapshot shows when the locks changed while it was read.
 func TestBlockersOfAMomentLater(t *testing.T) {
 	holders := []Holder{
-		{Session: Session{PID: 10}, Mode: Shared},
-		{Session: Session{PID: 10}, Mode: Exclusive},
-		{Session: Session{PID: 20}, Mode: Shared},
-		{Session: Session{GID: "g"}, Mode: Shared},
+		{Session: Session{PID: 10}, Mode: ModeShared},
+		{Session: Session{PID: 10}, Mode: ModeExclusive},
+		{Session: Session{PID: 20}, Mode: ModeShared},
+		{Session: Session{GID: "g"}, Mode: ModeShared},
 	}
 	cases := []struct {
 		name    string
@@ -75,15 +75,15 @@ func TestBlockersOfAMomentLater(t *testing.T) {
 		pids    []int32
 		want    []Blocker
 	}{
-		{"granted in between", Exclusive, holders, nil, []Blocker{}},
-		{"holders, one of them in two modes", Exclusive, holders, []int32{20, 10, 0},
-			[]Blocker{{0, "g", Hard}, {10, "", Hard}, {20, "", Hard}}},
-		{"a compatible holder that waits ahead for more", Shared, holders, []int32{20, 10},
-			[]Blocker{{10, "", Hard}, {20, "", Soft}}},
-		{"a session that is not in the snapshot", Shared, holders, []int32{98}, []Blocker{}},
-		{"parallel workers of one session", Exclusive, holders, []int32{20, 20, 99, 20},
-			[]Blocker{{20, "", Hard}, {99, "", Soft}}},
-		{"two prepared transactions that have ended", Exclusive, nil, []int32{0, 0}, []Blocker{}},
+		{"granted in between", ModeExclusive, holders, nil, []Blocker{}},
+		{"holders, one of them in two modes", ModeExclusive, holders, []int32{20, 10, 0},
+			[]Blocker{{0, "g", BlockHard}, {10, "", BlockHard}, {20, "", BlockHard}}},
+		{"a compatible holder that waits ahead for more", ModeShared, holders, []int32{20, 10},
+			[]Blocker{{10, "", BlockHard}, {20, "", BlockSoft}}},
+		{"a session that is not in the snapshot", ModeShared, holders, []int32{98}, []Blocker{}},
+		{"parallel workers of one session", ModeExclusive, holders, []int32{20, 20, 99, 20},
+			[]Blocker{{20, "", BlockHard}, {99, "", BlockSoft}}},
+		{"two prepared transactions that have ended", ModeExclusive, nil, []int32{0, 0}, []Blocker{}},
 	}
 	all := parties{byOwner: map[string]*party{"10": {}, "20": {}, "99": {}}}
 	for _, c := range cases {

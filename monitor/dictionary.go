@@ -12,14 +12,14 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Names is a dictionary: it knows which name a key is the hash of. A hash cannot be turned around, so it is made from
+// Dictionary is a dictionary: it knows which name a key is the hash of. A hash cannot be turned around, so it is made from
 // names that are expected. The zero value is empty. It is never changed once it has been made, and may be used from
 // many goroutines.
 //
 // A name that is found so is certain for keys of pglock: another name with the same 64 bits of SHA-256 is not found by
 // chance. The first ten thousand names are also tried with the hash functions of other tools, whose matches are
 // guesses.
-type Names struct {
+type Dictionary struct {
 	size     int
 	byNumber map[int64]string
 	guesses  map[driver.KeyID][]Guess
@@ -32,10 +32,10 @@ const (
 	mostForOthers = 10_000
 )
 
-// NewNames makes a dictionary of these very names, as [pglock.NewKey] takes them. What goes beyond [MaxNames] is left
+// NewDictionary makes a dictionary of these very names, as [pglock.NewKey] takes them. What goes beyond [MaxNames] is left
 // out.
-func NewNames(names ...string) *Names {
-	n := &Names{}
+func NewDictionary(names ...string) *Dictionary {
+	n := &Dictionary{}
 	for _, name := range names[:min(len(names), MaxNames)] {
 		n.add(name)
 	}
@@ -45,15 +45,15 @@ func NewNames(names ...string) *Names {
 // byteOrderMark is what editors on Windows put before a text.
 const byteOrderMark = "\ufeff"
 
-// ReadNames makes a dictionary of a text with a name or a pattern on each line. Space around it does not count, nor do
+// ReadDictionary makes a dictionary of a text with a name or a pattern on each line. Space around it does not count, nor do
 // empty lines and those that begin with #. A line is read as [pglock.ParseKey] reads a key: @@x is the name "@x", while
 // numbers (@42) have no name and are an error.
 //
 // A pattern has ranges of numbers in braces and stands for every name with one number of each: shard:{1..3} for three
 // names, {a..b} for itself. Leading zeros keep their width: {08..10} is 08, 09, 10. More than [MaxNames] names are an
 // error, and so is a line beyond 64 KB. Errors say which line they are about.
-func ReadNames(r io.Reader) (*Names, error) {
-	n := &Names{}
+func ReadDictionary(r io.Reader) (*Dictionary, error) {
+	n := &Dictionary{}
 	lines, number := bufio.NewScanner(r), 1
 	for ; lines.Scan(); number++ {
 		line := lines.Text()
@@ -74,7 +74,7 @@ func ReadNames(r io.Reader) (*Names, error) {
 	return n, nil
 }
 
-func (n *Names) addLine(line string) error {
+func (n *Dictionary) addLine(line string) error {
 	if !utf8.ValidString(line) {
 		return errors.New("not UTF-8")
 	}
@@ -98,7 +98,7 @@ func (n *Names) addLine(line string) error {
 	return nil
 }
 
-func (n *Names) add(name string) {
+func (n *Dictionary) add(name string) {
 	if n.byNumber == nil {
 		n.byNumber, n.guesses = map[int64]string{}, map[driver.KeyID][]Guess{}
 	}
@@ -106,17 +106,17 @@ func (n *Names) add(name string) {
 	if n.size++; n.size <= mostForOthers {
 		for _, tool := range namedKeys {
 			id := driver.KeyID{Space: tool.space, Number: tool.number(name)}
-			n.guesses[id] = append(n.guesses[id], Guess{tool.name, fmt.Sprintf("%s %q", tool.what, name), Probably})
+			n.guesses[id] = append(n.guesses[id], Guess{tool.name, fmt.Sprintf("%s %q", tool.what, name), ConfidenceProbable})
 		}
 	}
 }
 
 // Len is the number of names.
-func (n *Names) Len() int { return n.size }
+func (n *Dictionary) Len() int { return n.size }
 
 // name returns the name whose hash a key is.
-func (n *Names) name(id identity) (name string, ok bool) {
-	if id.space() != Bigint {
+func (n *Dictionary) name(id identity) (name string, ok bool) {
+	if id.space() != SpaceBigint {
 		return "", false
 	}
 	name, ok = n.byNumber[id.number]

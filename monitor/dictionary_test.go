@@ -22,7 +22,7 @@ shard:{08..10}/{0..2}
 
 func TestGivenNamesAreShownInEveryDatabase(t *testing.T) {
 	here, there := testenv.Database(t), testenv.Database(t)
-	names, err := monitor.ReadNames(strings.NewReader(namesFile))
+	names, err := monitor.ReadDictionary(strings.NewReader(namesFile))
 	check(t, err)
 	if want := 1 + 1 + 1000 + 9 + 1; names.Len() != want {
 		t.Errorf("there are %d names, want %d", names.Len(), want)
@@ -34,7 +34,7 @@ func TestGivenNamesAreShownInEveryDatabase(t *testing.T) {
 			execute(t, holder, lockNamed(name))
 		}
 	}
-	s, err := monitor.Take(t.Context(), here.Pool(t), monitor.WithNames(names))
+	s, err := monitor.Take(t.Context(), here.Pool(t), monitor.WithDictionary(names))
 	check(t, err)
 	for _, db := range []*testenv.DB{here, there} {
 		var shown []string
@@ -65,7 +65,7 @@ func TestMistakesInNamesAreErrors(t *testing.T) {
 		"a\xff":                             "line 1: not UTF-8",
 		"a\n" + strings.Repeat("x", 70_000): "line 2: bufio.Scanner: token too long",
 	} {
-		_, err := monitor.ReadNames(strings.NewReader(text))
+		_, err := monitor.ReadDictionary(strings.NewReader(text))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: got %v, want an error that contains %q", text, err, want)
 		}
@@ -75,8 +75,8 @@ func TestMistakesInNamesAreErrors(t *testing.T) {
 func TestNoNamesAreNoNames(t *testing.T) {
 	db := testenv.Database(t)
 	session(t, db, "SELECT pg_advisory_lock(7)")
-	for _, names := range []*monitor.Names{nil, {}, monitor.NewNames()} {
-		s, err := monitor.Take(t.Context(), db.Pool(t), monitor.WithNames(names))
+	for _, names := range []*monitor.Dictionary{nil, {}, monitor.NewDictionary()} {
+		s, err := monitor.Take(t.Context(), db.Pool(t), monitor.WithDictionary(names))
 		check(t, err)
 		if lock := find(t, s, pglock.Int64Key(7)); lock.Key != "@7" {
 			t.Errorf("it is shown as %q", lock.Key)

@@ -118,7 +118,7 @@ func must[T any](value T, err error) T {
 }
 
 // Names that are not registered can be given, here as one would write them into a file.
-func ExampleWithNames() {
+func ExampleWithDictionary() {
 	ctx := context.Background()
 	pool := must(pgxpool.New(ctx, testenv.ForExamples().ConnString()))
 	defer pool.Close()
@@ -126,8 +126,8 @@ func ExampleWithNames() {
 	defer conn.Release()
 	must(conn.Exec(ctx, "SELECT pg_advisory_lock($1)", pglock.NewKey("shard:7").Int64()))
 
-	names := must(monitor.ReadNames(strings.NewReader("nightly-report\nshard:{1..16}\n")))
-	snapshot := must(monitor.Take(ctx, pool, monitor.WithNames(names)))
+	names := must(monitor.ReadDictionary(strings.NewReader("nightly-report\nshard:{1..16}\n")))
+	snapshot := must(monitor.Take(ctx, pool, monitor.WithDictionary(names)))
 	fmt.Println(names.Len(), "names;", snapshot.Locks[0].Label(), "is held")
 	must(conn.Exec(ctx, "SELECT pg_advisory_unlock_all()"))
 	// Output: 17 names; shard:7 is held

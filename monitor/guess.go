@@ -25,10 +25,10 @@ type Guess struct {
 type Confidence string
 
 const (
-	// Probably is for numbers that others will hardly use by chance.
-	Probably Confidence = "probably"
-	// Possibly is for numbers that others may well use too, such as 1.
-	Possibly Confidence = "possibly"
+	// ConfidenceProbable is for numbers that others will hardly use by chance.
+	ConfidenceProbable Confidence = "probably"
+	// ConfidencePossible is for numbers that others may well use too, such as 1.
+	ConfidencePossible Confidence = "possibly"
 )
 
 // String writes the guess as a person should read it, such as "probably Rails migrations of database shop".
@@ -38,25 +38,25 @@ func (g Guess) String() string { return string(g.Confidence) + " " + g.Text }
 // probably is. What it is only possibly stays out. It can contain names that others chose.
 func (l Lock) Label() string {
 	switch {
-	case l.Kind == Semaphore && l.Limit > 0:
+	case l.Kind == KindSemaphore && l.Limit > 0:
 		return fmt.Sprintf("semaphore %s, %d of %d used", l.Key, l.Used, l.Limit)
-	case l.Kind == Semaphore:
+	case l.Kind == KindSemaphore:
 		return fmt.Sprintf("semaphore %s, %d used", l.Key, l.Used)
-	case l.Kind == Leader:
+	case l.Kind == KindLeader:
 		return "leader of " + l.Key
-	case l.Kind == Tick:
+	case l.Kind == KindTick:
 		return "tick of " + l.Key
 	}
 	var likely []string
 	for _, guess := range l.Guesses {
-		if guess.Confidence == Probably {
+		if guess.Confidence == ConfidenceProbable {
 			likely = append(likely, guess.Text)
 		}
 	}
 	if len(likely) == 0 {
 		return l.Key
 	}
-	return string(Probably) + " " + strings.Join(likely, " or ")
+	return string(ConfidenceProbable) + " " + strings.Join(likely, " or ")
 }
 
 // guesser knows what keys without a name may be.
@@ -102,12 +102,12 @@ func guarded(t tables) bool {
 func (g *guesser) guesses(id identity, lock *Lock) []Guess {
 	var all []Guess
 	if key, ok := g.companions[id]; ok {
-		all = append(all, Guess{"pglock", "transactions guarded by the lock of " + key, Probably})
+		all = append(all, Guess{"pglock", "transactions guarded by the lock of " + key, ConfidenceProbable})
 	}
 	for _, names := range append(g.from.queries.of(lock), g.from.given) {
 		all = append(all, names.guesses[lock.ID()]...)
 	}
-	if id.space() == Bigint {
+	if id.space() == SpaceBigint {
 		all = append(all, g.inDatabase(lock.Database)[id.number]...)
 	}
 	for _, known := range keyRanges {
@@ -129,7 +129,7 @@ func (g *guesser) inDatabase(database string) map[int64][]Guess {
 	}
 	for _, known := range databaseKeys {
 		number := known.number(database)
-		keys[number] = append(keys[number], Guess{known.tool, fmt.Sprintf(known.text, database), Probably})
+		keys[number] = append(keys[number], Guess{known.tool, fmt.Sprintf(known.text, database), ConfidenceProbable})
 	}
 	g.computed[database] = keys
 	return keys
@@ -159,7 +159,7 @@ func distinct(guesses []Guess) []Guess {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Guess) int {
-		return compareBool(a.Confidence == Possibly, b.Confidence == Possibly)
+		return compareBool(a.Confidence == ConfidencePossible, b.Confidence == ConfidencePossible)
 	})
 	return all
 }

@@ -135,7 +135,7 @@ func lines[T fmt.Stringer](values []T) []string {
 
 // locksOf turns a snapshot back into the rows of pg_locks.
 func locksOf(db *testenv.DB, s *monitor.Snapshot) []string {
-	lockmode := map[monitor.Mode]string{monitor.Shared: "ShareLock", monitor.Exclusive: "ExclusiveLock"}
+	lockmode := map[monitor.Mode]string{monitor.ModeShared: "ShareLock", monitor.ModeExclusive: "ExclusiveLock"}
 	var rows []testenv.Lock
 	for _, lock := range s.Locks {
 		if lock.Database != db.Name() {
@@ -159,9 +159,9 @@ type edge struct {
 }
 
 func (e edge) String() string {
-	kind := monitor.Soft
+	kind := monitor.BlockSoft
 	if e.Hard {
-		kind = monitor.Hard
+		kind = monitor.BlockHard
 	}
 	return fmt.Sprintf("%d waits for %d (%s)", e.Waiter, e.Blocker, kind)
 }
@@ -171,7 +171,7 @@ func edgesOf(db *testenv.DB, s *monitor.Snapshot) []string {
 	for lock, waiter := range s.Waiters() {
 		for _, blocker := range waiter.BlockedBy {
 			if lock.Database == db.Name() {
-				edges = append(edges, edge{waiter.PID, blocker.PID, blocker.Kind == monitor.Hard})
+				edges = append(edges, edge{waiter.PID, blocker.PID, blocker.Kind == monitor.BlockHard})
 			}
 		}
 	}

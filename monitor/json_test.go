@@ -244,7 +244,7 @@ const stableJSON = `{
 func TestTheJSONFormIsStable(t *testing.T) {
 	then := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 	age := func(n int64) *int64 { return &n }
-	seenCode := &monitor.Code{Source: monitor.SeenWaiting, Statement: "SELECT 1", Tags: map[string]string{"action": "pay"}}
+	seenCode := &monitor.Code{Source: monitor.CodeSeenWaiting, Statement: "SELECT 1", Tags: map[string]string{"action": "pay"}}
 	object, page, tuple := int32(-7), int32(7), int16(3)
 	other := monitor.Session{PID: 4712, User: "app", Database: "shop", Hidden: []string{}}
 	s := monitor.Snapshot{
@@ -255,26 +255,26 @@ func TestTheJSONFormIsStable(t *testing.T) {
 			Top: []monitor.SessionLoad{{Locks: 7, Session: monitor.Session{
 				PID: 4711, User: "app", Database: "shop", Hidden: []string{}}}}},
 		Cycles: []monitor.Cycle{{Since: &then, Steps: []monitor.Step{{PID: 4711, Process: "1f3a9c42", Key: "invoice:42",
-			Database: "shop", BlockedBy: 4712, Kind: monitor.Hard}}}},
+			Database: "shop", BlockedBy: 4712, Kind: monitor.BlockHard}}}},
 		Locks: []monitor.Lock{{
-			Key: "invoice:42", Names: []string{"invoice:42"}, Kind: monitor.Semaphore, Used: 1, Limit: 3, Space: monitor.Bigint, Objsubid: 1,
+			Key: "invoice:42", Names: []string{"invoice:42"}, Kind: monitor.KindSemaphore, Used: 1, Limit: 3, Space: monitor.SpaceBigint, Objsubid: 1,
 			Guesses: []monitor.Guess{{
-				Tool: "Rails", Text: "Rails migrations of database shop", Confidence: monitor.Probably}},
+				Tool: "Rails", Text: "Rails migrations of database shop", Confidence: monitor.ConfidenceProbable}},
 			Number: 6688477336110245193, Class: 1557282060, Object: -1234567, DatabaseOID: 16384, Database: "shop",
-			Holders: []monitor.Holder{{Mode: monitor.Shared, SeenSince: &then, Code: seenCode, Session: monitor.Session{
+			Holders: []monitor.Holder{{Mode: monitor.ModeShared, SeenSince: &then, Code: seenCode, Session: monitor.Session{
 				GID: "tx-1", PreparedAt: &then, User: "app", Database: "shop", XIDAge: age(100), Hidden: []string{}}}},
-			Waiters: []monitor.Waiter{{Mode: monitor.Exclusive, WaitingSince: &then, WaitingEstimated: true,
+			Waiters: []monitor.Waiter{{Mode: monitor.ModeExclusive, WaitingSince: &then, WaitingEstimated: true,
 				Session: monitor.Session{
 					PID: 4711, User: "app", Database: "shop", Application: "payroll (pglock 1f3a9c42)", Process: "1f3a9c42",
 					Identity: &object, Client: "192.0.2.7:49152", BackendType: "client backend",
 					State: "active", StateSince: &then, Query: "SELECT 1", Since: &then, TransactionSince: &then,
 					XminAge: age(99), WaitEventType: "Lock", WaitEvent: "advisory", Hidden: []string{"query"}},
-				BlockedBy: []monitor.Blocker{{GID: "tx-1", Kind: monitor.Hard}}}},
+				BlockedBy: []monitor.Blocker{{GID: "tx-1", Kind: monitor.BlockHard}}}},
 		}},
 		OtherWaits: []monitor.OtherWait{{
 			Lock: monitor.OtherLock{Type: "tuple", DatabaseOID: 16384, Database: "shop", Relation: 16400, Schema: "public",
 				Name: "orders", Page: &page, Tuple: &tuple},
-			Waiter: monitor.Waiter{Mode: monitor.Exclusive, Session: other, BlockedBy: []monitor.Blocker{}},
+			Waiter: monitor.Waiter{Mode: monitor.ModeExclusive, Session: other, BlockedBy: []monitor.Blocker{}},
 		}},
 		OtherSessions: []monitor.Session{other},
 	}

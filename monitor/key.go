@@ -31,11 +31,11 @@ func (id identity) halves() (class, object int32) {
 func (id identity) space() Space {
 	switch driver.Space(id.objsubid) {
 	case driver.SpaceBigint:
-		return Bigint
+		return SpaceBigint
 	case driver.SpacePair:
-		return Pair
+		return SpacePair
 	}
-	return Other
+	return SpaceOther
 }
 
 // text writes the key by its names or, without one, by its number.
@@ -44,9 +44,9 @@ func (id identity) text(names []string) string {
 	switch {
 	case len(names) > 0:
 		return notation(names)
-	case id.space() == Bigint:
+	case id.space() == SpaceBigint:
 		return pglock.Int64Key(id.number).String()
-	case id.space() == Pair:
+	case id.space() == SpacePair:
 		return pglock.PairKey(class, object).String()
 	}
 	return fmt.Sprintf("%v#%d", pglock.PairKey(class, object), id.objsubid)

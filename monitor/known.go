@@ -24,17 +24,17 @@ var fixedKeys = []struct {
 	number     int64
 	confidence Confidence
 }{
-	{"goose", "goose migrations", 4097083626, Probably},                           // lock/session_locker_options.go
-	{"Prisma", "Prisma migrations", 72707369, Probably},                           // src/flavour/postgres.rs
-	{"tern", "tern migrations", 9628173550095224, Probably},                       // migrate/migrate.go
-	{"Atlas", "Atlas migrations", 2686470616, Probably},                           // sql/postgres/driver.go
-	{"Atlas", "Atlas computing a diff", 361947982, Probably},                      // sql/postgres/driver.go
-	{"Sqitch", "Sqitch changes", 75474063, Probably},                              // lib/App/Sqitch/Engine/pg.pm
-	{"node-pg-migrate", "node-pg-migrate migrations", 7241865325823964, Probably}, // src/runner.ts
-	{"pg_partman", "pg_partman maintenance", -988976779, Probably},                // sql/procedures
-	{"pgBackRest", "a pgBackRest backup", 12340078987004321, Probably},            // src/db/db.c
-	{"Airflow", "Airflow migrations", 1, Possibly},                                // airflow/utils/db.py
-	{"Airflow", "the Airflow scheduler", 2, Possibly},                             // airflow/utils/db.py
+	{"goose", "goose migrations", 4097083626, ConfidenceProbable},                           // lock/session_locker_options.go
+	{"Prisma", "Prisma migrations", 72707369, ConfidenceProbable},                           // src/flavour/postgres.rs
+	{"tern", "tern migrations", 9628173550095224, ConfidenceProbable},                       // migrate/migrate.go
+	{"Atlas", "Atlas migrations", 2686470616, ConfidenceProbable},                           // sql/postgres/driver.go
+	{"Atlas", "Atlas computing a diff", 361947982, ConfidenceProbable},                      // sql/postgres/driver.go
+	{"Sqitch", "Sqitch changes", 75474063, ConfidenceProbable},                              // lib/App/Sqitch/Engine/pg.pm
+	{"node-pg-migrate", "node-pg-migrate migrations", 7241865325823964, ConfidenceProbable}, // src/runner.ts
+	{"pg_partman", "pg_partman maintenance", -988976779, ConfidenceProbable},                // sql/procedures
+	{"pgBackRest", "a pgBackRest backup", 12340078987004321, ConfidenceProbable},            // src/db/db.c
+	{"Airflow", "Airflow migrations", 1, ConfidencePossible},                                // airflow/utils/db.py
+	{"Airflow", "the Airflow scheduler", 2, ConfidencePossible},                             // airflow/utils/db.py
 }
 
 // databaseKeys are bigints that are computed from the name of the database. What %s stands for is that.
@@ -76,28 +76,28 @@ var keyRanges = []struct {
 	match      func(identity) (text string, ok bool)
 }{
 	// PostgreSQLAdvisoryLockTemplate.java adds a hash of 32 bits to a constant.
-	{"Flyway", Probably, func(id identity) (string, bool) {
+	{"Flyway", ConfidenceProbable, func(id identity) (string, bool) {
 		hash := id.number - 77431708279161
-		return "Flyway migrations", id.space() == Bigint && math.MinInt32 <= hash && hash <= math.MaxInt32
+		return "Flyway migrations", id.space() == SpaceBigint && math.MinInt32 <= hash && hash <= math.MaxInt32
 	}},
 	// bin/pg_repack.c; the table is named where that is possible.
-	{"pg_repack", Probably, func(id identity) (string, bool) {
+	{"pg_repack", ConfidenceProbable, func(id identity) (string, bool) {
 		table, ok := id.repacks()
 		return fmt.Sprintf("pg_repack of the table with OID %d", table), ok
 	}},
 	// src/include/distributed/resource_lock.h
-	{"Citus", Probably, func(id identity) (string, bool) {
+	{"Citus", ConfidenceProbable, func(id identity) (string, bool) {
 		kind := id.objsubid
 		return fmt.Sprintf("a lock of Citus, kind %d", kind), 4 <= kind && kind <= 16 && kind != 11
 	}},
 	// coderd/database/lock.go
-	{"Coder", Possibly, func(id identity) (string, bool) {
-		return fmt.Sprintf("lock %d of Coder", id.number), id.space() == Bigint && 1 <= id.number && id.number <= 10
+	{"Coder", ConfidencePossible, func(id identity) (string, bool) {
+		return fmt.Sprintf("lock %d of Coder", id.number), id.space() == SpaceBigint && 1 <= id.number && id.number <= 10
 	}},
 	// PostgresAdvisoryLockKey.cs packs up to nine characters of seven bits into the 64 bits of a pair.
-	{"DistributedLock", Possibly, func(id identity) (string, bool) {
+	{"DistributedLock", ConfidencePossible, func(id identity) (string, bool) {
 		name, ok := unpackASCII(uint64(id.number))
-		return fmt.Sprintf("DistributedLock's lock %q", name), id.space() == Pair && ok
+		return fmt.Sprintf("DistributedLock's lock %q", name), id.space() == SpacePair && ok
 	}},
 }
 
@@ -105,7 +105,7 @@ var keyRanges = []struct {
 func (id identity) repacks() (table uint32, ok bool) {
 	const prefix = 16185446
 	class, object := id.halves()
-	return uint32(object) ^ 1<<31, id.space() == Pair && class == prefix
+	return uint32(object) ^ 1<<31, id.space() == SpacePair && class == prefix
 }
 
 // unpackASCII reads characters of seven bits, the first in the highest bits, behind which are a 0 and as many 1s as

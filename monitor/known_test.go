@@ -7,7 +7,7 @@ import (
 )
 
 // guessesFor returns the guesses for a key without a name in a database, without further hints.
-func guessesFor(database string, id identity, given *Names) []string {
+func guessesFor(database string, id identity, given *Dictionary) []string {
 	g := &guesser{
 		from: sources{given: given, queries: queryTexts{}}, computed: map[string]map[int64][]Guess{},
 	}
@@ -53,7 +53,7 @@ func TestKeysOfKnownToolsAreGuessed(t *testing.T) {
 		"possibly DistributedLock's lock \"ninechars\"":         pair(-576227748, 2050028262),
 		"possibly DistributedLock's lock \"x\"":                 pair(-251658241, -1),
 	} {
-		if got := strings.Join(guessesFor("shop", id, &Names{}), ", "); got != want {
+		if got := strings.Join(guessesFor("shop", id, &Dictionary{}), ", "); got != want {
 			t.Errorf("%v is guessed to be %q, want %q", id, got, want)
 		}
 	}
@@ -65,17 +65,17 @@ func TestOtherKeysAreNotGuessed(t *testing.T) {
 		pair(1, 1), pair(0, 4097083626-1<<32), pair(7, -42), pair(-1, -1), pair(16185447, 0),
 		{objsubid: 3, number: 1}, {objsubid: 11, number: 1}, {objsubid: 17, number: 1},
 	} {
-		if got := guessesFor("shop", id, &Names{}); len(got) > 0 {
+		if got := guessesFor("shop", id, &Dictionary{}); len(got) > 0 {
 			t.Errorf("%v is guessed to be %q", id, got)
 		}
 	}
-	if got := guessesFor("other", bigint(5939944341529942170), &Names{}); len(got) > 0 {
+	if got := guessesFor("other", bigint(5939944341529942170), &Dictionary{}); len(got) > 0 {
 		t.Errorf("a key of another database is guessed to be %q", got)
 	}
 }
 
 func TestGivenNamesAreHashedAsOtherToolsDo(t *testing.T) {
-	given := NewNames("nightly", "reports")
+	given := NewDictionary("nightly", "reports")
 	for _, c := range []struct {
 		id   identity
 		want []string
@@ -102,8 +102,8 @@ func TestTheLabelNamesWhatIsLikely(t *testing.T) {
 		want    string
 	}{
 		{nil, "@1"},
-		{[]Guess{{Text: "a", Confidence: Possibly}}, "@1"},
-		{[]Guess{{Text: "a", Confidence: Probably}, {Text: "b", Confidence: Probably}, {Text: "c", Confidence: Possibly}},
+		{[]Guess{{Text: "a", Confidence: ConfidencePossible}}, "@1"},
+		{[]Guess{{Text: "a", Confidence: ConfidenceProbable}, {Text: "b", Confidence: ConfidenceProbable}, {Text: "c", Confidence: ConfidencePossible}},
 			"probably a or b"},
 	} {
 		if got := (Lock{Key: "@1", Guesses: c.guesses}).Label(); got != c.want {

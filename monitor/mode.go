@@ -2,24 +2,24 @@ package monitor
 
 import "slices"
 
-// Mode is how a lock is held or wanted: [Shared] or [Exclusive]. Extensions can use PostgreSQL's other lock modes on
+// Mode is how a lock is held or wanted: [ModeShared] or [ModeExclusive]. Extensions can use PostgreSQL's other lock modes on
 // keys of their own; these appear as pg_locks writes them, such as "RowExclusiveLock".
 type Mode string
 
 const (
-	// Shared is what pg_advisory_lock_shared takes; many can hold it at once. pg_locks calls it ShareLock.
-	Shared Mode = "shared"
-	// Exclusive is what pg_advisory_lock takes. pg_locks calls it ExclusiveLock.
-	Exclusive Mode = "exclusive"
+	// ModeShared is what pg_advisory_lock_shared takes; many can hold it at once. pg_locks calls it ShareLock.
+	ModeShared Mode = "shared"
+	// ModeExclusive is what pg_advisory_lock takes. pg_locks calls it ExclusiveLock.
+	ModeExclusive Mode = "exclusive"
 )
 
 // modeOf translates the mode of a row of pg_locks.
 func modeOf(lockmode string) Mode {
 	switch lockmode {
 	case "ShareLock":
-		return Shared
+		return ModeShared
 	case "ExclusiveLock":
-		return Exclusive
+		return ModeExclusive
 	}
 	return Mode(lockmode)
 }
@@ -28,7 +28,7 @@ func modeOf(lockmode string) Mode {
 // (https://www.postgresql.org/docs/current/explicit-locking.html#TABLE-LOCK-COMPATIBILITY).
 var (
 	modes = []Mode{"AccessShareLock", "RowShareLock", "RowExclusiveLock", "ShareUpdateExclusiveLock",
-		Shared, "ShareRowExclusiveLock", Exclusive, "AccessExclusiveLock"}
+		ModeShared, "ShareRowExclusiveLock", ModeExclusive, "AccessExclusiveLock"}
 	conflicts = []string{
 		".......x",
 		"......xx",

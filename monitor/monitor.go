@@ -20,7 +20,7 @@
 // # Names
 //
 // A key is a hash, so a name has to be known to be found. It comes from the name registry of the database that is
-// connected to (schema pglock), from a dictionary of the caller's ([WithNames]), or from a comment or string in the
+// connected to (schema pglock), from a dictionary of the caller's ([WithDictionary]), or from a comment or string in the
 // query of a session that holds the lock or waits for it; the last two are believed because their hash is the key.
 // What is left is compared with what well-known tools use ([Guess]).
 //

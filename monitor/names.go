@@ -32,7 +32,7 @@ func newRegistry(t tables) registry {
 }
 
 func (r registry) names(id identity) []string {
-	if id.space() != Bigint || id.database != r.database {
+	if id.space() != SpaceBigint || id.database != r.database {
 		return nil
 	}
 	return r.byNumber[id.number]
@@ -41,7 +41,7 @@ func (r registry) names(id identity) []string {
 // sources is where the names of locks come from.
 type sources struct {
 	registry registry
-	given    *Names
+	given    *Dictionary
 	queries  queryTexts
 }
 
@@ -78,14 +78,14 @@ func (s sources) names(id identity, lock *Lock) []string {
 }
 
 // ownNames are those of locks that pglock takes for itself.
-var ownNames = NewNames("pglock:migrations")
+var ownNames = NewDictionary("pglock:migrations")
 
 // queryTexts are dictionaries of the texts in queries, by the query.
-type queryTexts map[string]*Names
+type queryTexts map[string]*Dictionary
 
 // of returns the texts in the queries of all who hold the lock or wait for it.
-func (q queryTexts) of(lock *Lock) []*Names {
-	var all []*Names
+func (q queryTexts) of(lock *Lock) []*Dictionary {
+	var all []*Dictionary
 	for _, holder := range lock.Holders {
 		all = q.appendTo(all, holder.Query)
 	}
@@ -95,10 +95,10 @@ func (q queryTexts) of(lock *Lock) []*Names {
 	return all
 }
 
-func (q queryTexts) appendTo(all []*Names, query string) []*Names {
+func (q queryTexts) appendTo(all []*Dictionary, query string) []*Dictionary {
 	names, known := q[query]
 	if !known {
-		names = NewNames(textsIn(query)...)
+		names = NewDictionary(textsIn(query)...)
 		q[query] = names
 	}
 	if names.Len() == 0 {

@@ -4,26 +4,26 @@ package monitor
 type Option func(*options)
 
 type options struct {
-	names   *Names
+	names   *Dictionary
 	trusted []string
 	wanted  []int32
 	copied  *copiedNames // nil: each Take makes its own
 }
 
 func newOptions(opts []Option) options {
-	o := options{names: &Names{}, wanted: []int32{}}
+	o := options{names: &Dictionary{}, wanted: []int32{}}
 	for _, opt := range opts {
 		opt(&o)
 	}
 	return o
 }
 
-// WithNames shows keys by the names in a dictionary, beside those of the name registry, and in every database of the
+// WithDictionary shows keys by the names in a dictionary, beside those of the name registry, and in every database of the
 // server. Given more than once, or nil, the last one counts.
-func WithNames(names *Names) Option {
+func WithDictionary(names *Dictionary) Option {
 	return func(o *options) {
 		if o.names = names; names == nil {
-			o.names = &Names{}
+			o.names = &Dictionary{}
 		}
 	}
 }

@@ -43,9 +43,9 @@ func recognisePrimitives(grouped map[identity]*Lock, t tables) {
 		}
 		switch {
 		case has(lockkeys.LeaderMark):
-			lock.Kind = Leader
+			lock.Kind = KindLeader
 		case has(lockkeys.TickMark):
-			lock.Kind = Tick
+			lock.Kind = KindTick
 		}
 	}
 	foldSemaphores(grouped, t)
@@ -56,13 +56,13 @@ func foldSemaphores(grouped map[identity]*Lock, t tables) {
 	known := registeredSemaphores(t.names)
 	for id, lock := range grouped {
 		semaphore, slot, ok := lockkeys.ParseSemaphore(id.key())
-		if !ok || lock.Kind == Semaphore {
+		if !ok || lock.Kind == KindSemaphore {
 			continue
 		}
 		gate := semaphore.Key(0)
 		at := identity{id.database, int16(gate.Space), gate.Number}
 		whole := grouped[at]
-		if whole == nil || whole.Kind != Semaphore {
+		if whole == nil || whole.Kind != KindSemaphore {
 			whole = newSemaphore(at, lock.Database)
 			if id.database == t.rows[0].ConnectedOid.Uint32 {
 				whole.name(known[semaphore])
@@ -85,7 +85,7 @@ func foldSemaphores(grouped map[identity]*Lock, t tables) {
 
 func newSemaphore(gate identity, database string) *Lock {
 	lock := newLock(gate, database)
-	lock.Kind = Semaphore
+	lock.Kind = KindSemaphore
 	return lock
 }
 

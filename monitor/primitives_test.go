@@ -90,7 +90,9 @@ func TestSemaphoreIsOneLineWithUsedAndTotal(t *testing.T) {
 			waited <- p
 		}()
 	}
-	full := func(l monitor.Lock) bool { return l.Kind == monitor.Semaphore && l.Used == 3 && len(l.Waiters) == 2 }
+	full := func(l monitor.Lock) bool {
+		return l.Kind == monitor.KindSemaphore && l.Used == 3 && len(l.Waiters) == 2
+	}
 	s := awaitLock(t, pool, "the semaphore is one line without the schema", func(l monitor.Lock) bool {
 		return full(l) && l.Limit == 0 && len(l.Holders) == 3
 	})
@@ -111,7 +113,7 @@ func TestSemaphoreIsOneLineWithUsedAndTotal(t *testing.T) {
 		waited <- p
 	}()
 	s = awaitLock(t, pool, "it has its name and limit", func(l monitor.Lock) bool {
-		return l.Kind == monitor.Semaphore && len(l.Waiters) > 0 && l.Label() == "semaphore thumbnails, 3 of 3 used"
+		return l.Kind == monitor.KindSemaphore && len(l.Waiters) > 0 && l.Label() == "semaphore thumbnails, 3 of 3 used"
 	})
 	wantOneLock(t, s)
 	for _, p := range []*semaphore.Permit{permit, first} {
@@ -139,7 +141,7 @@ func TestLeaderIsShownAsLeader(t *testing.T) {
 			return nil
 		})
 	}()
-	s := awaitLock(t, pool, "there is a leader", func(l monitor.Lock) bool { return l.Kind == monitor.Leader })
+	s := awaitLock(t, pool, "there is a leader", func(l monitor.Lock) bool { return l.Kind == monitor.KindLeader })
 	lock, ok := s.Find(key)
 	if !ok || lock.Label() != "leader of "+lock.Key || len(lock.Holders) != 1 {
 		t.Errorf("the locks are %+v", s.Locks)
@@ -151,7 +153,7 @@ func TestLeaderIsShownAsLeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	awaitLock(t, pool, "it is a lock again", func(l monitor.Lock) bool { return l.Kind == monitor.PlainLock })
+	awaitLock(t, pool, "it is a lock again", func(l monitor.Lock) bool { return l.Kind == monitor.KindLock })
 	if err := plain.Unlock(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -170,7 +172,7 @@ func TestTickIsShownAsTick(t *testing.T) {
 	}
 	err = jobs.Run(t.Context(), "nightly-report", time.Unix(0, 0), func(context.Context, *pglock.Lock) error {
 		s := awaitLock(t, pool, "a tick is run", func(l monitor.Lock) bool {
-			return l.Kind == monitor.Tick && l.Label() == "tick of nightly-report" && len(l.Holders) == 1
+			return l.Kind == monitor.KindTick && l.Label() == "tick of nightly-report" && len(l.Holders) == 1
 		})
 		wantOneLock(t, s)
 		return nil

@@ -106,7 +106,7 @@ func TestADeadlockOfTwoProgramsIsShown(t *testing.T) {
 	db := testenv.Database(t)
 	one := startWorker(t, db, "left", "right")
 	other := startWorker(t, db, "right", "left")
-	names := monitor.NewNames("left", "right")
+	names := monitor.NewDictionary("left", "right")
 	one.goOn(t)
 	db.WaitForWaiters(t, 1)
 	if s := take(t, db.Pool(t)); len(s.Cycles) > 0 {
@@ -115,7 +115,7 @@ func TestADeadlockOfTwoProgramsIsShown(t *testing.T) {
 	other.goOn(t)
 	db.WaitForWaiters(t, 2)
 
-	s, err := monitor.Take(t.Context(), db.Pool(t), monitor.WithNames(names))
+	s, err := monitor.Take(t.Context(), db.Pool(t), monitor.WithDictionary(names))
 	check(t, err)
 	requireTruth(t, db, s)
 	cycle := onlyCycle(t, s)

@@ -34,8 +34,8 @@ func TestADeadlockThatPostgreSQLWillSee(t *testing.T) {
 	requireTruth(t, db, s)
 	cycle := onlyCycle(t, s)
 	want := []monitor.Step{
-		{PID: pidOf(left), Key: "@2", Database: db.Name(), BlockedBy: pidOf(right), Kind: monitor.Hard},
-		{PID: pidOf(right), Key: "left", Database: db.Name(), BlockedBy: pidOf(left), Kind: monitor.Hard},
+		{PID: pidOf(left), Key: "@2", Database: db.Name(), BlockedBy: pidOf(right), Kind: monitor.BlockHard},
+		{PID: pidOf(right), Key: "left", Database: db.Name(), BlockedBy: pidOf(left), Kind: monitor.BlockHard},
 	}
 	if want[1].PID < want[0].PID {
 		slices.Reverse(want)
@@ -107,7 +107,7 @@ func TestAPreparedTransactionOutlivesARestart(t *testing.T) {
 		}
 	}
 	requireBlockers(t, find(t, after, pglock.PairKey(-7, 42)), find(t, after, pglock.PairKey(-7, 42)).Waiters[0].PID,
-		monitor.Blocker{GID: gid, Kind: monitor.Hard})
+		monitor.Blocker{GID: gid, Kind: monitor.BlockHard})
 }
 
 // What keeps vacuum from removing old rows.
@@ -160,7 +160,7 @@ func TestAGuardedLockLooksLikeOneLock(t *testing.T) {
 	defer func() { check(t, tx.Rollback(context.Background())) }()
 	check(t, lock.GuardTx(t.Context(), tx))
 
-	s, err := monitor.Take(t.Context(), db.Connect(t), monitor.WithNames(monitor.NewNames("invoice:42")))
+	s, err := monitor.Take(t.Context(), db.Connect(t), monitor.WithDictionary(monitor.NewDictionary("invoice:42")))
 	check(t, err)
 	var labels []string
 	for _, lock := range s.Locks {

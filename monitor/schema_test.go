@@ -81,9 +81,9 @@ func (s schema) fields(t reflect.Type, add func(name string, property map[string
 
 // closed are the types with no other values than these.
 var closed = map[reflect.Type][]any{
-	reflect.TypeFor[monitor.Space]():      {monitor.Bigint, monitor.Pair, monitor.Other},
-	reflect.TypeFor[monitor.BlockKind]():  {monitor.Hard, monitor.Soft},
-	reflect.TypeFor[monitor.Confidence](): {monitor.Probably, monitor.Possibly},
+	reflect.TypeFor[monitor.Space]():      {monitor.SpaceBigint, monitor.SpacePair, monitor.SpaceOther},
+	reflect.TypeFor[monitor.BlockKind]():  {monitor.BlockHard, monitor.BlockSoft},
+	reflect.TypeFor[monitor.Confidence](): {monitor.ConfidenceProbable, monitor.ConfidencePossible},
 }
 
 func (s schema) property(t reflect.Type) map[string]any {

@@ -26,7 +26,7 @@ func TestASessionIsDescribed(t *testing.T) {
 		h.Query != "SELECT pg_advisory_lock(1), 'the holder'" {
 		t.Errorf("the holder is %+v", h)
 	}
-	if w := lock.Waiters[0]; w.Mode != monitor.Shared || w.State != "active" || !strings.Contains(w.Query, "the waiter") ||
+	if w := lock.Waiters[0]; w.Mode != monitor.ModeShared || w.State != "active" || !strings.Contains(w.Query, "the waiter") ||
 		w.WaitEventType != "Lock" || w.WaitEvent != "advisory" {
 		t.Errorf("the waiter is %+v", w)
 	}
@@ -72,7 +72,7 @@ func TestARoleWithoutGrantsSeesWhatIsHidden(t *testing.T) {
 	requireTruth(t, db, s)
 	owner := take(t, db.Pool(t)).Role
 	lock := find(t, s, pglock.Int64Key(1))
-	requireBlockers(t, lock, waiter, monitor.Blocker{PID: pidOf(holder), Kind: monitor.Hard})
+	requireBlockers(t, lock, waiter, monitor.Blocker{PID: pidOf(holder), Kind: monitor.BlockHard})
 	waiting := &lock.Waiters[0]
 	if waiting.WaitingSince == nil && tellsWaits(s) {
 		t.Error("the waiter's time is missing, though everybody may see it")

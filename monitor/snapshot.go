@@ -108,28 +108,28 @@ type Lock struct {
 type LockKind string
 
 const (
-	// PlainLock is every lock of which no more is known.
-	PlainLock LockKind = "lock"
-	// Leader is the lock that the leader of an election holds (package leader), and that the candidates wait for.
-	Leader LockKind = "leader"
-	// Tick is the lock of a job that is being run for one of its due times (package schedule).
-	Tick LockKind = "tick"
-	// Semaphore is a semaphore (package semaphore), whose locks are shown as one: its Holders have one permit each, and
+	// KindLock is every lock of which no more is known.
+	KindLock LockKind = "lock"
+	// KindLeader is the lock that the leader of an election holds (package leader), and that the candidates wait for.
+	KindLeader LockKind = "leader"
+	// KindTick is the lock of a job that is being run for one of its due times (package schedule).
+	KindTick LockKind = "tick"
+	// KindSemaphore is a semaphore (package semaphore), whose locks are shown as one: its Holders have one permit each, and
 	// are there once for each; its Waiters stand in line. One of them holds the gate and looks for a permit that is
 	// released; it waits for no one session, so it has no WaitingSince and is blocked by none. Its key is that of the gate.
-	Semaphore LockKind = "semaphore"
+	KindSemaphore LockKind = "semaphore"
 )
 
 // Space is a kind of advisory key.
 type Space string
 
 const (
-	// Bigint is the space of keys of one bigint, which names hash to.
-	Bigint Space = "bigint"
-	// Pair is the space of keys of two integers.
-	Pair Space = "pair"
-	// Other is every space that only extensions use, such as Citus; [Lock.Objsubid] says which.
-	Other Space = "other"
+	// SpaceBigint is the space of keys of one bigint, which names hash to.
+	SpaceBigint Space = "bigint"
+	// SpacePair is the space of keys of two integers.
+	SpacePair Space = "pair"
+	// SpaceOther is every space that only extensions use, such as Citus; [Lock.Objsubid] says which.
+	SpaceOther Space = "other"
 )
 
 // ID returns the lock's identity in its database, for maps and ==.
@@ -238,11 +238,11 @@ type Blocker struct {
 type BlockKind string
 
 const (
-	// Hard means that it holds the lock in a mode that conflicts with what the waiter wants.
-	Hard BlockKind = "hard"
-	// Soft means that it does not hold the lock so, but waits for it in a conflicting mode, ahead in the queue. A blocker
+	// BlockHard means that it holds the lock in a mode that conflicts with what the waiter wants.
+	BlockHard BlockKind = "hard"
+	// BlockSoft means that it does not hold the lock so, but waits for it in a conflicting mode, ahead in the queue. A blocker
 	// whose lock was not seen any more is called soft too.
-	Soft BlockKind = "soft"
+	BlockSoft BlockKind = "soft"
 )
 
 // Find returns the lock of key in the connected database; it returns false if no session holds it or waits for it.

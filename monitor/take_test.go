@@ -51,7 +51,7 @@ func TestKeysAreDecodedInBothSpaces(t *testing.T) {
 		lock := find(t, s, key)
 		class, object, pair := key.Pair()
 		if lock.Key != text || lock.ID() != key.ID() || lock.Number != key.Int64() ||
-			(lock.Space == monitor.Pair) != pair || (pair && (lock.Class != class || lock.Object != object)) {
+			(lock.Space == monitor.SpacePair) != pair || (pair && (lock.Class != class || lock.Object != object)) {
 			t.Errorf("%s was decoded to %+v", text, lock)
 		}
 	}
@@ -71,7 +71,7 @@ func TestAQueueOfTenWaiters(t *testing.T) {
 	s := take(t, db.Pool(t))
 	requireTruth(t, db, s)
 	lock := find(t, s, pglock.Int64Key(-5))
-	if len(lock.Holders) != 1 || lock.Holders[0].PID != pidOf(holder) || lock.Holders[0].Mode != monitor.Exclusive {
+	if len(lock.Holders) != 1 || lock.Holders[0].PID != pidOf(holder) || lock.Holders[0].Mode != monitor.ModeExclusive {
 		t.Errorf("holders: %+v", lock.Holders)
 	}
 	for i, waiter := range lock.Waiters {
@@ -95,12 +95,12 @@ func TestCompatibleHoldersAreNotBlamed(t *testing.T) {
 	s := take(t, db.Pool(t))
 	requireTruth(t, db, s)
 	lock := find(t, s, pglock.Int64Key(9))
-	if len(lock.Holders) != 2 || lock.Holders[0].Mode != monitor.Shared || lock.Holders[1].Mode != monitor.Shared {
+	if len(lock.Holders) != 2 || lock.Holders[0].Mode != monitor.ModeShared || lock.Holders[1].Mode != monitor.ModeShared {
 		t.Errorf("holders: %+v", lock.Holders)
 	}
 	requireBlockers(t, lock, writer,
-		monitor.Blocker{PID: pidOf(first), Kind: monitor.Hard}, monitor.Blocker{PID: pidOf(second), Kind: monitor.Hard})
-	requireBlockers(t, lock, reader, monitor.Blocker{PID: writer, Kind: monitor.Soft})
+		monitor.Blocker{PID: pidOf(first), Kind: monitor.BlockHard}, monitor.Blocker{PID: pidOf(second), Kind: monitor.BlockHard})
+	requireBlockers(t, lock, reader, monitor.Blocker{PID: writer, Kind: monitor.BlockSoft})
 }
 
 func TestAHolderThatWaitsForAStrongerMode(t *testing.T) {
@@ -113,9 +113,9 @@ func TestAHolderThatWaitsForAStrongerMode(t *testing.T) {
 	s := take(t, db.Pool(t))
 	requireTruth(t, db, s)
 	lock := find(t, s, pglock.Int64Key(9))
-	requireBlockers(t, lock, pidOf(upgrader), monitor.Blocker{PID: pidOf(other), Kind: monitor.Hard})
+	requireBlockers(t, lock, pidOf(upgrader), monitor.Blocker{PID: pidOf(other), Kind: monitor.BlockHard})
 	// It holds the lock in a mode that does not conflict and is in the way only because it waits.
-	requireBlockers(t, lock, reader, monitor.Blocker{PID: pidOf(upgrader), Kind: monitor.Soft})
+	requireBlockers(t, lock, reader, monitor.Blocker{PID: pidOf(upgrader), Kind: monitor.BlockSoft})
 }
 
 func TestPreparedTransactionsHoldLocks(t *testing.T) {
@@ -145,7 +145,7 @@ func TestPreparedTransactionsHoldLocks(t *testing.T) {
 		}
 	}
 	requireBlockers(t, lock, waiter,
-		monitor.Blocker{GID: gids[0], Kind: monitor.Hard}, monitor.Blocker{GID: gids[1], Kind: monitor.Hard})
+		monitor.Blocker{GID: gids[0], Kind: monitor.BlockHard}, monitor.Blocker{GID: gids[1], Kind: monitor.BlockHard})
 }
 
 func requireBlockers(t *testing.T, lock monitor.Lock, pid int32, want ...monitor.Blocker) {

@@ -103,7 +103,7 @@ func parse(t *testing.T, text string) *monitor.Snapshot {
 
 // locksOf turns a snapshot back into rows of pg_locks.
 func locksOf(db *testenv.DB, s *monitor.Snapshot) (rows []testenv.Lock) {
-	mode := map[monitor.Mode]string{monitor.Shared: "ShareLock", monitor.Exclusive: "ExclusiveLock"}
+	mode := map[monitor.Mode]string{monitor.ModeShared: "ShareLock", monitor.ModeExclusive: "ExclusiveLock"}
 	for _, lock := range s.Locks {
 		if lock.Database != db.Name() {
 			continue

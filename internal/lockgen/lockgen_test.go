@@ -214,7 +214,7 @@ func TestAThousandQueries(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	names, err := monitor.ReadNames(bytes.NewReader([]byte(contents(files, namesFile))))
+	names, err := monitor.ReadDictionary(bytes.NewReader([]byte(contents(files, namesFile))))
 	if err != nil || names.Len() < 100_000 {
 		t.Errorf("the monitor reads %d names: %v", names.Len(), err)
 	}

@@ -116,7 +116,7 @@ func (s step) endedWaits(lock, before, after *monitor.Lock) []Event {
 		}
 		e := s.event(WaitEnded, s.at).on(lock).by(party(waiter.Session)).waited(waiter.WaitingSince)
 		e.Mode, e.Reason = waiter.Mode, s.reason(&waiter.Session)
-		e.Code = monitor.CodeOf(waiter.Session, monitor.SeenWaiting)
+		e.Code = monitor.CodeOf(waiter.Session, monitor.CodeSeenWaiting)
 		events = append(events, e)
 	}
 	return events
@@ -190,7 +190,7 @@ func (j *Journal) codeOf(id claim, s monitor.Session) *monitor.Code {
 		return code
 	}
 	if s.Process != "" || strings.Contains(strings.ToLower(s.Query), "advisory") {
-		return monitor.CodeOf(s, monitor.SeenTaking)
+		return monitor.CodeOf(s, monitor.CodeSeenTaking)
 	}
 	return nil
 }

@@ -190,7 +190,7 @@ func (j *Journal) remember(s *monitor.Snapshot) {
 		for k := range lock.Waiters {
 			waiter := &lock.Waiters[k]
 			id := claim{at, whoIs(&waiter.Session)}
-			if code := monitor.CodeOf(waiter.Session, monitor.SeenWaiting); code != nil {
+			if code := monitor.CodeOf(waiter.Session, monitor.CodeSeenWaiting); code != nil {
 				waits[id] = code
 			} else {
 				waits[id] = j.waits[id]

@@ -133,7 +133,7 @@ func TestJournalFollowsALockFromHandToHand(t *testing.T) {
 	}
 	lock, _ := snapshot.Find(pglock.Int64Key(7))
 	if h := lock.Holders[0]; h.SeenSince == nil || !h.SeenSince.Equal(snapshot.TakenAt) || h.Code == nil ||
-		h.Code.Source != monitor.SeenWaiting || !strings.Contains(h.Code.Statement, "pg_advisory_lock(7)") {
+		h.Code.Source != monitor.CodeSeenWaiting || !strings.Contains(h.Code.Statement, "pg_advisory_lock(7)") {
 		t.Errorf("the holder: seen since %v, code %+v", h.SeenSince, h.Code)
 	}
 
@@ -261,7 +261,7 @@ func TestJournalDoesNotTakePglocksSQLForTheCode(t *testing.T) {
 	_, more := s.look()
 	check(t, l.Unlock(t.Context()))
 	for _, e := range append(events, more...) {
-		if e.Code != nil && (e.Code.Source != monitor.OwnSession || e.Code.Statement != "") {
+		if e.Code != nil && (e.Code.Source != monitor.CodeOwnSession || e.Code.Statement != "") {
 			t.Errorf("%s: code %+v", brief(e), e.Code)
 		}
 	}

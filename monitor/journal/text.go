@@ -38,7 +38,7 @@ func (e Event) String() string {
 func (e Event) lock() string { return e.Key }
 
 func (e Event) mode() string {
-	if e.Mode == monitor.Shared {
+	if e.Mode == monitor.ModeShared {
 		return " (shared)"
 	}
 	return ""
@@ -135,8 +135,8 @@ func codeText(c *monitor.Code) string {
 			tags = append(tags, key+"="+c.Tags[key])
 		}
 		return ", code: " + strings.Join(tags, " ")
-	case c.Source == monitor.OwnSession:
-		return ", code " + string(monitor.OwnSession)
+	case c.Source == monitor.CodeOwnSession:
+		return ", code " + string(monitor.CodeOwnSession)
 	case c.Statement != "":
 		return ", statement: " + strings.Join(strings.Fields(c.Statement), " ")
 	}

@@ -33,7 +33,7 @@ func (d *decoder) apply(f raw) (Info, error) {
 	if err != nil {
 		return info, err
 	}
-	if f.kind == Key {
+	if f.kind == TypeKey {
 		inflate := d.inflate
 		*d = decoder{keyed: true, inflate: inflate}
 	} else if !d.keyed {
@@ -44,7 +44,7 @@ func (d *decoder) apply(f raw) (Info, error) {
 		return info, err
 	}
 	p := &parser{rest: d.body.Bytes(), base: info.At.UnixMicro()}
-	d.read(p, f.kind == Key)
+	d.read(p, f.kind == TypeKey)
 	if p.err == nil && len(p.rest) > 0 {
 		p.fail("%d bytes too many", len(p.rest))
 	}

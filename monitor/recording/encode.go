@@ -67,9 +67,9 @@ func (e *Encoder) Snapshot(s *monitor.Snapshot, ended []int32) (Encoded, error) 
 	wall, elapsed := e.now()
 	info := summary(s)
 	info.Wall, info.Elapsed = wall, elapsed
-	info.Type = Delta
+	info.Type = TypeDelta
 	if !e.began || elapsed-e.lastKey >= keyframeEvery || e.state.full() {
-		info.Type = Key
+		info.Type = TypeKey
 		e.state = newState(e.queries)
 	}
 	body, err := e.state.encode(e.prepared(s), info)
@@ -84,9 +84,9 @@ func (e *Encoder) Snapshot(s *monitor.Snapshot, ended []int32) (Encoded, error) 
 	}
 	out := Encoded{Info: info, Before: e.jumps(info), Frame: appendFrame(nil, info.Type, payload)}
 	if len(ended) > 0 {
-		out.Before = appendJSON(out.Before, Ended, endings{ended})
+		out.Before = appendJSON(out.Before, TypeEnded, endings{ended})
 	}
-	if info.Type == Key {
+	if info.Type == TypeKey {
 		e.lastKey = elapsed
 	}
 	e.before, e.began = info, true
@@ -138,7 +138,7 @@ func (e *Encoder) jumps(now Info) []byte {
 		{"recorder", time.Duration(now.Wall.UnixNano()-e.before.Wall.UnixNano()) - passed, jump},
 	} {
 		if clock.by.Abs() >= clock.least {
-			frames = appendJSON(frames, Clock, ClockJump{clock.name, clock.by.Seconds(), now.At, now.Wall.UTC()})
+			frames = appendJSON(frames, TypeClock, ClockJump{clock.name, clock.by.Seconds(), now.At, now.Wall.UTC()})
 		}
 	}
 	e.passed = passed

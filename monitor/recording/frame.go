@@ -29,7 +29,7 @@ func checksum(head, payload []byte) uint32 {
 // Info is what stands before the body of a snapshot frame, uncompressed, so that a timeline can be drawn without reading
 // snapshots.
 type Info struct {
-	// Type is Key or Delta.
+	// Type is TypeKey or TypeDelta.
 	Type Type `json:"-"`
 	// At is the server's clock, Wall the recorder's, and Elapsed the time since the recorder started, by a clock that
 	// cannot be set.

@@ -24,10 +24,10 @@ func FuzzBody(f *testing.F) {
 	for range 30 {
 		s.change()
 	}
-	body, err := state.encode(s.snapshot(), Info{Type: Key, At: noon})
+	body, err := state.encode(s.snapshot(), Info{Type: TypeKey, At: noon})
 	check(f, err)
 	s.change()
-	next, err := state.encode(s.snapshot(), Info{Type: Delta, At: noon})
+	next, err := state.encode(s.snapshot(), Info{Type: TypeDelta, At: noon})
 	check(f, err)
 	f.Add(body, next)
 	f.Fuzz(func(t *testing.T, key, delta []byte) {
@@ -38,7 +38,7 @@ func FuzzBody(f *testing.F) {
 			if err != nil {
 				return // larger than a body can be
 			}
-			file = appendFrame(file, Key+Type(kind), payload)
+			file = appendFrame(file, TypeKey+Type(kind), payload)
 		}
 		if _, err := readAll(file); err != nil && !errors.Is(err, ErrCorrupt) {
 			t.Error(err)

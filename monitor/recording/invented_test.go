@@ -44,7 +44,7 @@ func (s *server) add() {
 	if err != nil {
 		panic(err)
 	}
-	lock.Holders = []monitor.Holder{{Mode: monitor.Exclusive, Session: s.any()}}
+	lock.Holders = []monitor.Holder{{Mode: monitor.ModeExclusive, Session: s.any()}}
 	lock.Waiters = []monitor.Waiter{}
 	s.locks[lock.Number] = lock
 }
@@ -70,17 +70,17 @@ func (s *server) change() {
 		delete(s.locks, number)
 		return
 	case 1:
-		lock.Holders = []monitor.Holder{{Mode: monitor.Shared, Session: s.any()}, {Mode: monitor.Shared, Session: s.any()}}
+		lock.Holders = []monitor.Holder{{Mode: monitor.ModeShared, Session: s.any()}, {Mode: monitor.ModeShared, Session: s.any()}}
 	case 2:
 		since := s.at
-		lock.Waiters = append(slices.Clone(lock.Waiters), monitor.Waiter{Mode: monitor.Exclusive, WaitingSince: &since,
+		lock.Waiters = append(slices.Clone(lock.Waiters), monitor.Waiter{Mode: monitor.ModeExclusive, WaitingSince: &since,
 			Session: s.any(), BlockedBy: []monitor.Blocker{}})
 	case 3:
 		if len(lock.Waiters) > 0 {
 			lock.Waiters = slices.Delete(slices.Clone(lock.Waiters), 0, 1)
 		}
 	case 4:
-		lock.Guesses = []monitor.Guess{{Tool: "Rails", Text: "Rails \x1b[31m", Confidence: monitor.Possibly}}
+		lock.Guesses = []monitor.Guess{{Tool: "Rails", Text: "Rails \x1b[31m", Confidence: monitor.ConfidencePossible}}
 	}
 	for i := range lock.Waiters {
 		derived, _ := derivedBlockers(lock.Holders, lock.Waiters, i)

@@ -85,14 +85,14 @@ func (p *Past) add(path string) error {
 // mark notes a frame of a file.
 func (p *Past) mark(source io.ReaderAt, f raw) error {
 	m := mark{kind: f.kind, offset: f.offset, length: frameHeader + int64(len(f.payload))}
-	if f.kind == Key || f.kind == Delta {
+	if f.kind == TypeKey || f.kind == TypeDelta {
 		var err error
 		if m.info, err = readInfo(f.kind, f.payload); err != nil {
 			return err
 		}
 	}
 	last := len(p.stretches) - 1
-	if f.kind == Key || last < 0 || p.stretches[last].source != source {
+	if f.kind == TypeKey || last < 0 || p.stretches[last].source != source {
 		p.stretches = append(p.stretches, &stretch{source: source})
 		last++
 	}
@@ -108,7 +108,7 @@ func (p *Past) Add(e Encoded, most int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	last := len(p.stretches) - 1
-	if e.Info.Type == Key || last < 0 || p.stretches[last].source != nil {
+	if e.Info.Type == TypeKey || last < 0 || p.stretches[last].source != nil {
 		p.stretches = append(p.stretches, &stretch{})
 		last++
 	}
@@ -154,7 +154,7 @@ func (p *Past) Bounds() (first, last time.Time, ok bool) {
 	return first, last, ok
 }
 
-func (m mark) snapshot() bool { return m.kind == Key || m.kind == Delta }
+func (m mark) snapshot() bool { return m.kind == TypeKey || m.kind == TypeDelta }
 
 // current is what there is now. Stretches that are complete never change; the last one is copied.
 func (p *Past) current() []*stretch {
@@ -190,9 +190,9 @@ func (p *Past) Play(from time.Time) iter.Seq2[Frame, error] {
 		stretches := p.current()
 		begin := 0
 		for i, s := range stretches {
-			if k := s.marks[0]; k.kind == Key && k.info.At.After(from) {
+			if k := s.marks[0]; k.kind == TypeKey && k.info.At.After(from) {
 				break
-			} else if k.kind == Key {
+			} else if k.kind == TypeKey {
 				begin = i
 			}
 		}

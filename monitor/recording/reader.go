@@ -97,22 +97,22 @@ func (r *Reader) Next() (Frame, error) {
 // frame reads a frame; false says that it is nothing to return.
 func (r *Reader) frame(f raw) (frame Frame, done bool, err error) {
 	switch f.kind {
-	case Start:
+	case TypeStart:
 		frame.About, err = fromJSON[About](f.payload)
-	case Gap:
+	case TypeGap:
 		frame.Outage, err = fromJSON[Outage](f.payload)
-	case Clock:
+	case TypeClock:
 		frame.Jump, err = fromJSON[ClockJump](f.payload)
-	case Ended:
+	case TypeEnded:
 		var e *endings
 		if e, err = fromJSON[endings](f.payload); err == nil {
 			r.ended = e.PIDs
 		}
 		return frame, false, err
-	case End:
+	case TypeEnd:
 		r.closed = true
 		return frame, false, nil
-	case Key, Delta:
+	case TypeKey, TypeDelta:
 		frame.Ended, r.ended = r.ended, nil
 		if frame.Info, err = r.decoder.apply(f); err == nil {
 			frame.Snapshot, err = r.decoder.snapshot(frame.Info)

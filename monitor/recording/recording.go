@@ -27,20 +27,20 @@ const magic = "PGLOCKR"
 type Type byte
 
 const (
-	// Start says who records what; it is the first frame of a file.
-	Start Type = 1
-	// Key is a whole snapshot.
-	Key Type = 2
-	// Delta is what has changed since the snapshot before.
-	Delta Type = 3
-	// Gap says that there was no snapshot, and why.
-	Gap Type = 4
-	// Clock says that the clock of the server or of the recorder has jumped.
-	Clock Type = 5
-	// Ended names sessions that were found to have ended by the snapshot that follows.
-	Ended Type = 6
-	// End is the last frame of a file that was closed in order.
-	End Type = 7
+	// TypeStart says who records what; it is the first frame of a file.
+	TypeStart Type = 1
+	// TypeKey is a whole snapshot.
+	TypeKey Type = 2
+	// TypeDelta is what has changed since the snapshot before.
+	TypeDelta Type = 3
+	// TypeGap says that there was no snapshot, and why.
+	TypeGap Type = 4
+	// TypeClock says that the clock of the server or of the recorder has jumped.
+	TypeClock Type = 5
+	// TypeEnded names sessions that were found to have ended by the snapshot that follows.
+	TypeEnded Type = 6
+	// TypeEnd is the last frame of a file that was closed in order.
+	TypeEnd Type = 7
 )
 
 // Limits that bound what a reader allocates, whatever a file says. A writer keeps to them.

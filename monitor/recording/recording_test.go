@@ -44,7 +44,9 @@ func ticking() EncoderOption {
 	})
 }
 
-func start() []byte { return appendJSON(append([]byte(magic), Version), Start, About{Program: "test"}) }
+func start() []byte {
+	return appendJSON(append([]byte(magic), Version), TypeStart, About{Program: "test"})
+}
 
 // record returns a recording and the snapshots in it.
 func record(t testing.TB, seed uint64, n int) ([]byte, []*monitor.Snapshot) {
@@ -63,7 +65,7 @@ func record(t testing.TB, seed uint64, n int) ([]byte, []*monitor.Snapshot) {
 		file = append(append(file, encoded.Before...), encoded.Frame...)
 		snapshots = append(snapshots, snapshot)
 	}
-	return appendFrame(file, End, nil), snapshots
+	return appendFrame(file, TypeEnd, nil), snapshots
 }
 
 // readAll returns the snapshots of a recording.

@@ -225,7 +225,7 @@ func (b *builder) writeLock(lock *monitor.Lock) error {
 
 // makeLock makes a plain lock of what the rest of it follows from.
 func makeLock(how int, names []string, number int64, oid uint32, database string) (monitor.Lock, error) {
-	lock := monitor.Lock{Names: []string{}, Guesses: []monitor.Guess{}, Kind: monitor.PlainLock, Space: monitor.Bigint,
+	lock := monitor.Lock{Names: []string{}, Guesses: []monitor.Guess{}, Kind: monitor.KindLock, Space: monitor.SpaceBigint,
 		Objsubid: int16(driver.SpaceBigint), Number: number, DatabaseOID: oid, Database: database}
 	switch how {
 	case lockName:
@@ -237,7 +237,7 @@ func makeLock(how int, names []string, number int64, oid uint32, database string
 	case lockBigint:
 		lock.Key = pglock.Int64Key(number).String()
 	case lockPair:
-		lock.Space, lock.Objsubid = monitor.Pair, int16(driver.SpacePair)
+		lock.Space, lock.Objsubid = monitor.SpacePair, int16(driver.SpacePair)
 		lock.Key = pglock.PairKey(int32(number>>32), int32(number)).String()
 	default:
 		return lock, corrupt("a lock of kind %d", how)

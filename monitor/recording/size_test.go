@@ -29,7 +29,7 @@ func (s *steady) lock() monitor.Lock {
 	if err != nil {
 		panic(err)
 	}
-	lock.Holders = []monitor.Holder{{Mode: monitor.Exclusive, Session: s.any()}}
+	lock.Holders = []monitor.Holder{{Mode: monitor.ModeExclusive, Session: s.any()}}
 	lock.Waiters = []monitor.Waiter{}
 	return lock
 }
@@ -44,7 +44,7 @@ func (s *steady) second(n int) *monitor.Snapshot {
 		if i%2 == 0 {
 			s.snapshot[at] = s.lock()
 		} else {
-			s.snapshot[at].Holders = []monitor.Holder{{Mode: monitor.Exclusive, Session: s.any()}}
+			s.snapshot[at].Holders = []monitor.Holder{{Mode: monitor.ModeExclusive, Session: s.any()}}
 		}
 	}
 	locks := make([]monitor.Lock, len(s.snapshot))

@@ -108,7 +108,7 @@ func (s *slots[K, V]) sweep() (gone []uint64) {
 // encode returns the body of a snapshot frame: what is different from the last one.
 func (s *state) encode(snapshot *monitor.Snapshot, info Info) ([]byte, error) {
 	b := &builder{state: s, base: info.At.UnixMicro()}
-	if err := b.meta(snapshot, info.Type == Key); err != nil {
+	if err := b.meta(snapshot, info.Type == TypeKey); err != nil {
 		return nil, err
 	}
 	s.sessions.now++
@@ -303,26 +303,26 @@ func idOf(s *monitor.Session) sessionID { return sessionID{s.PID, s.GID, s.Datab
 // derivedBlockers are the blockers of a waiter as they follow from the holders and from the waiters that stand before it,
 // of locks in the two modes that advisory locks have.
 func derivedBlockers(holders []monitor.Holder, waiters []monitor.Waiter, i int) (blockers []monitor.Blocker, ok bool) {
-	simple := func(m monitor.Mode) bool { return m == monitor.Shared || m == monitor.Exclusive }
+	simple := func(m monitor.Mode) bool { return m == monitor.ModeShared || m == monitor.ModeExclusive }
 	mode, pid := waiters[i].Mode, waiters[i].PID
 	if !simple(mode) {
 		return nil, false
 	}
 	add := func(other monitor.Mode, b monitor.Blocker) {
 		ok = ok && simple(other)
-		if b.PID != pid && (mode == monitor.Exclusive || other == monitor.Exclusive) {
+		if b.PID != pid && (mode == monitor.ModeExclusive || other == monitor.ModeExclusive) {
 			blockers = append(blockers, b)
 		}
 	}
 	ok = true
 	held := map[int32]bool{}
 	for k := range holders {
-		add(holders[k].Mode, monitor.Blocker{PID: holders[k].PID, GID: holders[k].GID, Kind: monitor.Hard})
+		add(holders[k].Mode, monitor.Blocker{PID: holders[k].PID, GID: holders[k].GID, Kind: monitor.BlockHard})
 		held[holders[k].PID] = true
 	}
 	for k := range waiters[:i] {
 		if !held[waiters[k].PID] {
-			add(waiters[k].Mode, monitor.Blocker{PID: waiters[k].PID, Kind: monitor.Soft})
+			add(waiters[k].Mode, monitor.Blocker{PID: waiters[k].PID, Kind: monitor.BlockSoft})
 		}
 	}
 	slices.SortFunc(blockers, func(a, b monitor.Blocker) int {

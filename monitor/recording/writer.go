@@ -75,7 +75,7 @@ func (w *Writer) begin() error {
 	about := w.options.About
 	about.Started = w.begun.UTC()
 	head := append([]byte(magic), Version)
-	if err := w.write(appendJSON(head, Start, about)); err != nil {
+	if err := w.write(appendJSON(head, TypeStart, about)); err != nil {
 		return errors.Join(err, w.file.Close())
 	}
 	return w.prune()
@@ -159,7 +159,7 @@ func (w *Writer) Write(e Encoded) error {
 	if err := w.write(append(e.Before, e.Frame...)); err != nil {
 		return err
 	}
-	if e.Info.Type == Key {
+	if e.Info.Type == TypeKey {
 		if err := w.file.Sync(); err != nil {
 			return fmt.Errorf("record to %s: %w", w.path, err)
 		}
@@ -169,7 +169,7 @@ func (w *Writer) Write(e Encoded) error {
 
 // Outage writes that there was no snapshot, and why.
 func (w *Writer) Outage(reason string) error {
-	return w.write(appendJSON(nil, Gap, Outage{Wall: w.now().UTC(), Reason: reason}))
+	return w.write(appendJSON(nil, TypeGap, Outage{Wall: w.now().UTC(), Reason: reason}))
 }
 
 func (w *Writer) write(b []byte) error {
@@ -192,7 +192,7 @@ func (w *Writer) Close() error {
 	if w.file == nil {
 		return nil
 	}
-	err := w.write(appendFrame(nil, End, nil))
+	err := w.write(appendFrame(nil, TypeEnd, nil))
 	err = errors.Join(err, w.file.Sync(), w.file.Close())
 	w.file = nil
 	if err != nil {

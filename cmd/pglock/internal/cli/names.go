@@ -27,9 +27,9 @@ func (n *namesFile) options(cmd *cobra.Command) (_ []monitor.Option, err error) 
 		return nil, misuse(cmd, "--names: %w", err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	names, err := monitor.ReadNames(file)
+	names, err := monitor.ReadDictionary(file)
 	if err != nil {
 		return nil, misuse(cmd, "--names: %s: %w", n.path, err)
 	}
-	return []monitor.Option{monitor.WithNames(names)}, nil
+	return []monitor.Option{monitor.WithDictionary(names)}, nil
 }

@@ -85,7 +85,7 @@ func TestIdleHoldersAndOldDeadlocksComeWithACommand(t *testing.T) {
 	idle := monitor.Session{PID: 4711, Database: "shop", State: "idle in transaction", StateSince: &since}
 	s := &monitor.Snapshot{TakenAt: now, Database: "shop", OtherSessions: []monitor.Session{idle},
 		OtherWaits: []monitor.OtherWait{{Lock: monitor.OtherLock{Type: "relation", Name: "t"}, Waiter: monitor.Waiter{
-			Session: monitor.Session{PID: 4712}, BlockedBy: []monitor.Blocker{{PID: 4711, Kind: monitor.Hard}}}}},
+			Session: monitor.Session{PID: 4712}, BlockedBy: []monitor.Blocker{{PID: 4711, Kind: monitor.BlockHard}}}}},
 		Cycles: []monitor.Cycle{{Certain: true, Since: &since, Steps: []monitor.Step{{PID: 1, Key: "a", BlockedBy: 2}}}}}
 	f := facts{snapshot: s, settings: map[string]monitordb.SettingsRow{deadlockTimeout: {Setting: "1000", Shown: "1s"}}}
 	found := idleHolders(f)

@@ -188,7 +188,7 @@ func stuck(s *monitor.Snapshot, w monitor.Waiter) string {
 func terminations(w monitor.Waiter) string {
 	var all []string
 	for _, blocker := range w.BlockedBy {
-		if blocker.Kind == monitor.Hard && blocker.PID != 0 {
+		if blocker.Kind == monitor.BlockHard && blocker.PID != 0 {
 			all = append(all, fmt.Sprintf("pglock terminate %d", blocker.PID))
 		}
 	}
@@ -242,7 +242,7 @@ func behind(w monitor.Waiter) string {
 	var holders []string
 	for _, blocker := range w.BlockedBy {
 		switch {
-		case blocker.Kind != monitor.Hard:
+		case blocker.Kind != monitor.BlockHard:
 		case blocker.PID != 0:
 			holders = append(holders, fmt.Sprint(blocker.PID))
 		case blocker.GID != "":

@@ -16,7 +16,7 @@ func TestRulesAreAboutMetricsThatExist(t *testing.T) {
 	holder := monitor.Session{PID: 1, Database: "shop", State: "idle in transaction", StateSince: &since, TransactionSince: &since}
 	s := &monitor.Snapshot{TakenAt: now, Database: "shop", Locks: []monitor.Lock{{Key: "@1", Database: "shop",
 		Holders: []monitor.Holder{{Session: holder}},
-		Waiters: []monitor.Waiter{{Session: monitor.Session{PID: 2}, BlockedBy: []monitor.Blocker{{PID: 1, Kind: monitor.Hard}}}}}}}
+		Waiters: []monitor.Waiter{{Session: monitor.Session{PID: 2}, BlockedBy: []monitor.Blocker{{PID: 1, Kind: monitor.BlockHard}}}}}}}
 	values := map[string]float64{}
 	for _, f := range families(state{snapshot: s}, newKeyLabels(5), "v1") {
 		for _, sample := range f.samples {

@@ -109,7 +109,7 @@ func hardBlockers(waiter *monitor.Waiter) (n int) {
 	return n
 }
 
-func hard(blocker monitor.Blocker) bool { return blocker.Kind == monitor.Hard }
+func hard(blocker monitor.Blocker) bool { return blocker.Kind == monitor.BlockHard }
 
 func holdsOrWaitedCell(m Model, r row) string {
 	if r.person.waiter == nil {

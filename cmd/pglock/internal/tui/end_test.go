@@ -58,7 +58,7 @@ func TestASentenceIsReadAndConfirmed(t *testing.T) {
 	s := pendingSignal{monitor.SignalTerminate, target}
 	u.send(executed{s, monitor.Outcome{Signal: s.signal, Target: target, Sent: true, Ended: true,
 		Locks: []monitor.LockOutcome{{Lock: target.Holds[0], Holders: []monitor.Holder{holds(session(4712, "worker-1"),
-			monitor.Exclusive)}}}}, nil})
+			monitor.ModeExclusive)}}}}, nil})
 	if !u.m.taking {
 		t.Error("it does not look again")
 	}

@@ -139,7 +139,7 @@ func session(pid int32, application string) monitor.Session {
 
 func lock(key pglock.Key) monitor.Lock {
 	class, object := int32(key.Int64()>>32), int32(key.Int64())
-	l := monitor.Lock{Key: key.String(), Number: key.Int64(), Class: class, Object: object, Space: monitor.Bigint,
+	l := monitor.Lock{Key: key.String(), Number: key.Int64(), Class: class, Object: object, Space: monitor.SpaceBigint,
 		Objsubid: int16(key.ID().Space), DatabaseOID: 5, Database: "shop"}
 	if key.Name() != "" {
 		l.Names = []string{key.Name()}
@@ -155,39 +155,39 @@ func waits(s monitor.Session, mode monitor.Mode, since time.Duration, blockers .
 	return monitor.Waiter{Mode: mode, WaitingSince: before(since), Session: s, BlockedBy: blockers}
 }
 
-func hardly(pid int32) monitor.Blocker { return monitor.Blocker{PID: pid, Kind: monitor.Hard} }
-func softly(pid int32) monitor.Blocker { return monitor.Blocker{PID: pid, Kind: monitor.Soft} }
+func hardly(pid int32) monitor.Blocker { return monitor.Blocker{PID: pid, Kind: monitor.BlockHard} }
+func softly(pid int32) monitor.Blocker { return monitor.Blocker{PID: pid, Kind: monitor.BlockSoft} }
 
 // workshop is a snapshot with a bit of everything.
 func workshop() *monitor.Snapshot {
 	payments := session(4711, "payments")
 	payments.State, payments.StateSince = "idle in transaction", before(5*time.Minute)
 	invoice := lock(pglock.NewKey("invoice:42"))
-	invoice.Holders = []monitor.Holder{holds(payments, monitor.Exclusive)}
+	invoice.Holders = []monitor.Holder{holds(payments, monitor.ModeExclusive)}
 	invoice.Waiters = []monitor.Waiter{
-		waits(session(4712, "worker-1"), monitor.Exclusive, 12300*time.Millisecond, hardly(4711)),
-		waits(session(4713, "worker-2"), monitor.Exclusive, 9*time.Second, hardly(4711), softly(4712)),
+		waits(session(4712, "worker-1"), monitor.ModeExclusive, 12300*time.Millisecond, hardly(4711)),
+		waits(session(4713, "worker-2"), monitor.ModeExclusive, 9*time.Second, hardly(4711), softly(4712)),
 	}
 	pair := lock(pglock.PairKey(7, -42))
-	pair.Space = monitor.Pair
+	pair.Space = monitor.SpacePair
 	pair.Holders = []monitor.Holder{
-		holds(session(4713, "worker-2"), monitor.Shared), holds(session(4714, "reader"), monitor.Shared)}
+		holds(session(4713, "worker-2"), monitor.ModeShared), holds(session(4714, "reader"), monitor.ModeShared)}
 	pair.Waiters = []monitor.Waiter{
-		waits(session(4715, "writer"), monitor.Exclusive, 3*time.Second, hardly(4713), hardly(4714)),
-		waits(session(4716, "late reader"), monitor.Shared, time.Second, softly(4715)),
+		waits(session(4715, "writer"), monitor.ModeExclusive, 3*time.Second, hardly(4713), hardly(4714)),
+		waits(session(4716, "late reader"), monitor.ModeShared, time.Second, softly(4715)),
 	}
 	prepared := lock(pglock.Int64Key(99))
 	prepared.Holders = []monitor.Holder{holds(monitor.Session{GID: "order 7", PreparedAt: before(26 * time.Hour),
-		User: "app", Database: "shop"}, monitor.Exclusive)}
+		User: "app", Database: "shop"}, monitor.ModeExclusive)}
 	guessed := lock(pglock.Int64Key(4097083626))
-	guessed.Guesses = []monitor.Guess{{Tool: "goose", Text: "goose migrations", Confidence: monitor.Probably}}
+	guessed.Guesses = []monitor.Guess{{Tool: "goose", Text: "goose migrations", Confidence: monitor.ConfidenceProbable}}
 	secret := monitor.Session{PID: 4717, User: "other", Database: "shop", Application: "nightly",
 		Hidden: []string{"client", "state", "state_since", "query", "session_since", "transaction_since",
 			"wait_event_type", "wait_event"}}
-	guessed.Holders = []monitor.Holder{holds(secret, monitor.Exclusive)}
+	guessed.Holders = []monitor.Holder{holds(secret, monitor.ModeExclusive)}
 	elsewhere := lock(pglock.Int64Key(7))
 	elsewhere.Database, elsewhere.DatabaseOID = "billing", 6
-	elsewhere.Holders = []monitor.Holder{holds(session(4718, "cron"), monitor.Exclusive)}
+	elsewhere.Holders = []monitor.Holder{holds(session(4718, "cron"), monitor.ModeExclusive)}
 	return &monitor.Snapshot{
 		TakenAt: noon, ServerVersion: "16.4 (Debian 16.4-1)", Database: "shop", Role: "dba",
 		DetailsHidden: `role dba may not see the details of other roles' sessions: GRANT pg_read_all_stats TO dba`,
@@ -201,15 +201,15 @@ func workshop() *monitor.Snapshot {
 func deadlock() *monitor.Snapshot {
 	first, second := lock(pglock.Int64Key(1)), lock(pglock.Int64Key(2))
 	a, b := session(4711, "transfer 1"), session(4712, "transfer 2")
-	first.Holders = []monitor.Holder{holds(a, monitor.Exclusive)}
-	second.Holders = []monitor.Holder{holds(b, monitor.Exclusive)}
-	second.Waiters = []monitor.Waiter{waits(a, monitor.Exclusive, 2*time.Second, hardly(4712))}
-	first.Waiters = []monitor.Waiter{waits(b, monitor.Exclusive, time.Second, hardly(4711))}
+	first.Holders = []monitor.Holder{holds(a, monitor.ModeExclusive)}
+	second.Holders = []monitor.Holder{holds(b, monitor.ModeExclusive)}
+	second.Waiters = []monitor.Waiter{waits(a, monitor.ModeExclusive, 2*time.Second, hardly(4712))}
+	first.Waiters = []monitor.Waiter{waits(b, monitor.ModeExclusive, time.Second, hardly(4711))}
 	return &monitor.Snapshot{TakenAt: noon, ServerVersion: "16.4", Database: "shop", Role: "dba",
 		Locks: []monitor.Lock{first, second},
 		Cycles: []monitor.Cycle{{Certain: true, Since: before(time.Second), Steps: []monitor.Step{
-			{PID: 4711, Key: "@2", Database: "shop", BlockedBy: 4712, Kind: monitor.Hard},
-			{PID: 4712, Key: "@1", Database: "shop", BlockedBy: 4711, Kind: monitor.Hard},
+			{PID: 4711, Key: "@2", Database: "shop", BlockedBy: 4712, Kind: monitor.BlockHard},
+			{PID: 4712, Key: "@1", Database: "shop", BlockedBy: 4711, Kind: monitor.BlockHard},
 		}}}}
 }
 
@@ -243,9 +243,9 @@ func crowd(n int) *monitor.Snapshot {
 	s := &monitor.Snapshot{TakenAt: noon, ServerVersion: "16.4", Database: "shop", Role: "dba"}
 	for i := range n {
 		l := lock(pglock.NewKey(fmt.Sprintf("job:%d", i)))
-		l.Holders = []monitor.Holder{holds(session(int32(1000+i%2), "worker"), monitor.Exclusive)}
+		l.Holders = []monitor.Holder{holds(session(int32(1000+i%2), "worker"), monitor.ModeExclusive)}
 		if i%500 == 0 {
-			l.Waiters = []monitor.Waiter{waits(session(int32(2000+i/500), "client"), monitor.Exclusive,
+			l.Waiters = []monitor.Waiter{waits(session(int32(2000+i/500), "client"), monitor.ModeExclusive,
 				time.Duration(i)*time.Millisecond, hardly(int32(1000+i%2)))}
 		}
 		s.Locks = append(s.Locks, l)

@@ -105,7 +105,7 @@ func (p *people) primaryBlocker(waiter *person) *person {
 	}
 	first := waiter.waiter.BlockedBy[0]
 	for _, blocker := range waiter.waiter.BlockedBy {
-		if blocker.Kind == monitor.Hard {
+		if blocker.Kind == monitor.BlockHard {
 			first = blocker
 			break
 		}

@@ -124,7 +124,7 @@ func TestNothingThatOthersWroteControlsTheTerminal(t *testing.T) {
 	for i := range s.Locks {
 		l := &s.Locks[i]
 		l.Key, l.Names, l.Database = evil, []string{evil}, evil
-		l.Guesses = []monitor.Guess{{Tool: evil, Text: evil, Confidence: monitor.Possibly}}
+		l.Guesses = []monitor.Guess{{Tool: evil, Text: evil, Confidence: monitor.ConfidencePossible}}
 		for _, session := range []*monitor.Session{&l.Holders[0].Session, &l.Waiters[0].Session} {
 			session.User, session.Database, session.Application, session.Client = evil, evil, evil, evil
 			session.State, session.Query, session.WaitEventType, session.WaitEvent = evil, evil, evil, evil

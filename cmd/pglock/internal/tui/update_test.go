@@ -37,7 +37,7 @@ func (u *user) wantsSelected(prefix string) {
 func reordered() *monitor.Snapshot {
 	s := workshop()
 	i := slices.IndexFunc(s.Locks, func(l monitor.Lock) bool { return l.Key == "@99" })
-	s.Locks[i].Waiters = []monitor.Waiter{waits(session(4800, "new"), monitor.Exclusive, time.Hour)}
+	s.Locks[i].Waiters = []monitor.Waiter{waits(session(4800, "new"), monitor.ModeExclusive, time.Hour)}
 	return s
 }
 

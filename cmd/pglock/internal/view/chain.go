@@ -48,7 +48,7 @@ func (c Chain) Blocked(session monitor.Session) string {
 	return "blocked by " + c.named(blocker) + ", " + Printable(wait.Label())
 }
 
-func isHard(b monitor.Blocker) bool { return b.Kind == monitor.Hard }
+func isHard(b monitor.Blocker) bool { return b.Kind == monitor.BlockHard }
 
 // named is a session with its application, without the mark of a pglock process.
 func (c Chain) named(session monitor.Session) string {

@@ -53,7 +53,7 @@ func record(s *monitor.Snapshot, lock monitor.Lock, w monitor.Waiter, role strin
 		fmt.Sprint(lock.Class), fmt.Sprint(lock.Object), role, string(w.Mode),
 		fmt.Sprint(w.PID), w.GID, w.User, w.Application, w.Client,
 		w.State, timestamp(w.StateSince), timestamp(w.Since), timestamp(w.TransactionSince),
-		timestamp(w.WaitingSince), pids(w.BlockedBy, monitor.Hard), pids(w.BlockedBy, monitor.Soft),
+		timestamp(w.WaitingSince), pids(w.BlockedBy, monitor.BlockHard), pids(w.BlockedBy, monitor.BlockSoft),
 		w.Query, strings.Join(w.Hidden, " "),
 		timestamp(w.PreparedAt), strconv.FormatBool(w.WaitingEstimated), gids(w.BlockedBy),
 		strings.Join(lock.Names, " | "), guesses(lock), fmt.Sprint(lock.DatabaseOID), fmt.Sprint(lock.Objsubid), w.Process,

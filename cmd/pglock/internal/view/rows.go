@@ -121,7 +121,7 @@ func Blockers(w monitor.Waiter, missing bool) []string {
 		if blocker.PID == 0 {
 			who = gid(blocker.GID)
 		}
-		if blocker.Kind == monitor.Soft {
+		if blocker.Kind == monitor.BlockSoft {
 			soft = append(soft, "~"+who)
 		} else {
 			hard = append(hard, who)

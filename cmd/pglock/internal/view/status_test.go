@@ -13,7 +13,7 @@ func limit(d time.Duration) *time.Duration { return &d }
 
 func aDeadlock(s *monitor.Snapshot) {
 	s.Cycles = []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 4712, Key: "invoice:42", Database: "shop",
-		BlockedBy: 4711, Kind: monitor.Hard}}}, {}}
+		BlockedBy: 4711, Kind: monitor.BlockHard}}}, {}}
 }
 
 func TestStatus(t *testing.T) {

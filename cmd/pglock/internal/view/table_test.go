@@ -36,26 +36,26 @@ func snapshot() *monitor.Snapshot {
 			`GRANT pg_read_all_stats TO "watcher"`,
 		Locks: []monitor.Lock{
 			{
-				Key: "@5", Space: monitor.Bigint, Objsubid: 1, Number: 5, Database: "shop",
-				Holders: []monitor.Holder{{Mode: monitor.Exclusive, Session: session(99, "psql", "idle")}},
+				Key: "@5", Space: monitor.SpaceBigint, Objsubid: 1, Number: 5, Database: "shop",
+				Holders: []monitor.Holder{{Mode: monitor.ModeExclusive, Session: session(99, "psql", "idle")}},
 			},
 			{
-				Key: "@7/-42", Space: monitor.Pair, Objsubid: 2, Database: "other",
-				Holders: []monitor.Holder{{Mode: monitor.Shared, Session: prepared}},
-				Waiters: []monitor.Waiter{{Mode: monitor.Exclusive, Session: session(4716, "psql", "active"),
-					WaitingSince: ago(time.Second), BlockedBy: []monitor.Blocker{{GID: "it's", Kind: monitor.Hard}}}},
+				Key: "@7/-42", Space: monitor.SpacePair, Objsubid: 2, Database: "other",
+				Holders: []monitor.Holder{{Mode: monitor.ModeShared, Session: prepared}},
+				Waiters: []monitor.Waiter{{Mode: monitor.ModeExclusive, Session: session(4716, "psql", "active"),
+					WaitingSince: ago(time.Second), BlockedBy: []monitor.Blocker{{GID: "it's", Kind: monitor.BlockHard}}}},
 			},
 			{
 				Key: "invoice:42", Names: []string{"invoice:42"},
-				Space: monitor.Bigint, Objsubid: 1, Number: 6688477336110245193, Database: "shop",
-				Holders: []monitor.Holder{{Mode: monitor.Exclusive, Session: editor}},
+				Space: monitor.SpaceBigint, Objsubid: 1, Number: 6688477336110245193, Database: "shop",
+				Holders: []monitor.Holder{{Mode: monitor.ModeExclusive, Session: editor}},
 				Waiters: []monitor.Waiter{
-					{Mode: monitor.Exclusive, Session: session(4712, "billing", "active"),
-						WaitingSince: ago(90 * time.Second), BlockedBy: []monitor.Blocker{blocker(4711, monitor.Hard)}},
-					{Mode: monitor.Shared, Session: stranger, WaitingSince: ago(12 * time.Second),
-						BlockedBy: []monitor.Blocker{blocker(4711, monitor.Hard), blocker(4712, monitor.Soft)}},
-					{Mode: monitor.Exclusive, Session: gone, BlockedBy: []monitor.Blocker{
-						blocker(4711, monitor.Hard), blocker(4712, monitor.Soft), blocker(4714, monitor.Soft)}},
+					{Mode: monitor.ModeExclusive, Session: session(4712, "billing", "active"),
+						WaitingSince: ago(90 * time.Second), BlockedBy: []monitor.Blocker{blocker(4711, monitor.BlockHard)}},
+					{Mode: monitor.ModeShared, Session: stranger, WaitingSince: ago(12 * time.Second),
+						BlockedBy: []monitor.Blocker{blocker(4711, monitor.BlockHard), blocker(4712, monitor.BlockSoft)}},
+					{Mode: monitor.ModeExclusive, Session: gone, BlockedBy: []monitor.Blocker{
+						blocker(4711, monitor.BlockHard), blocker(4712, monitor.BlockSoft), blocker(4714, monitor.BlockSoft)}},
 				},
 			},
 		},
@@ -157,11 +157,11 @@ probably Rails migrations of databas…  @2053462845
 
 func TestANarrowTableOfEverything(t *testing.T) {
 	s := snapshot()
-	s.Locks[0].Guesses = []monitor.Guess{{Tool: "Coder", Text: "lock 5 of Coder", Confidence: monitor.Possibly}}
+	s.Locks[0].Guesses = []monitor.Guess{{Tool: "Coder", Text: "lock 5 of Coder", Confidence: monitor.ConfidencePossible}}
 	invoice := &s.Locks[2]
 	invoice.Key, invoice.Names = "@2053462845", nil
 	invoice.Guesses = []monitor.Guess{
-		{Tool: "Rails", Text: "Rails migrations of database shop", Confidence: monitor.Probably}}
+		{Tool: "Rails", Text: "Rails migrations of database shop", Confidence: monitor.ConfidenceProbable}}
 	for i := range invoice.Waiters {
 		invoice.Waiters[i].WaitingEstimated = invoice.Waiters[i].WaitingSince != nil
 	}

@@ -48,7 +48,7 @@ func (f *forest) plant(lock *monitor.Lock) {
 		slices.SortStableFunc(blockers, func(a, b monitor.Blocker) int { return cmp.Compare(a.Kind, b.Kind) }) // hard < soft
 		if len(blockers) > 0 {
 			f.parent[id] = blockers[0].ID()
-			n.Soft = blockers[0].Kind == monitor.Soft
+			n.Soft = blockers[0].Kind == monitor.BlockSoft
 		}
 	}
 }
