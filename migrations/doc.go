@@ -11,7 +11,7 @@
 //	pglock.once(…)         says who is the first to do something (package once); pglock.once_prune(…) forgets
 //	pglock.rate_take(…)    rate limits (package ratelimit)
 //
-// [Up] installs or upgrades, [Down] removes, [Version] tells. They run golang-migrate's files in one transaction that
+// [Up] installs or upgrades the schema, [Down] removes it, [Version] returns its version. They run golang-migrate's files in one transaction that
 // holds a lock of pglock's own: everything happens or nothing does, any number of processes may call Up at once, they
 // work through a transaction pooler, and need one connection. What they recorded is in pglock.schema_migrations; a
 // schema_migrations table of yours is not touched. They must run on the primary.
@@ -57,9 +57,10 @@
 //
 //	GRANT USAGE ON SCHEMA pglock TO "pruner";
 //	GRANT EXECUTE ON FUNCTION pglock.once_prune(interval) TO "pruner";
+//	GRANT SELECT ON SEQUENCE pglock.fence TO "pruner";
 //
-// pglock.schema_migrations is among them so that Up, when there is nothing to do, and Version work for these roles, and
-// so that a role can keep the schema in place while it uses it.
+// pglock.schema_migrations is among them so that Up, when there is nothing to do, and Version work for these roles, and,
+// as pglock.fence, so that a role can keep the schema in place while it uses it.
 //
 // # Trust
 // The owner of a schema can have code executed by the roles that use it, with their rights. So nothing in a schema

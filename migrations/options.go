@@ -24,8 +24,8 @@ func newOptions(opts []Option) (o options, err error) {
 	return o, nil
 }
 
-// WithTrustedOwner names roles that may own the schema, or something in it. Using what a role owns can execute its code
-// with the rights of the current role, so a schema of any other role is not touched, and the error matches
+// WithTrustedOwner names roles that may own the schema, or something in it. Using an object can execute its owner's code
+// with the rights of the current role, so a schema of any other role is left alone, and the error matches
 // pglock.ErrUntrusted. Trusted without being named are the current role, superusers, and members of the current role;
 // and, where the current role has neither SUPERUSER, CREATEROLE, REPLICATION nor BYPASSRLS and is in no role pg_…, the
 // owner of the database. A role that does not exist, or has no name, is an error.

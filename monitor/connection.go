@@ -44,7 +44,7 @@ func connection(db DBTX) *pgx.Conn {
 	return nil
 }
 
-// place says which server was asked, as far as db tells.
+// place says which server was asked, as far as db knows it.
 func place(db DBTX) string {
 	var config *pgx.ConnConfig
 	if pool, ok := db.(*pgxpool.Pool); ok {

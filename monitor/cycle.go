@@ -21,7 +21,7 @@ type Cycle struct {
 
 // Step is a wait that is part of a [Cycle].
 type Step struct {
-	// PID is who waits, and Process its process ([Session.Process]).
+	// PID is the session that waits, and Process its process ([Session.Process]).
 	PID     int32  `json:"pid"`
 	Process string `json:"process"`
 	// Key and Database are the lock that it waits for, as in [Lock]; of a lock that is no advisory lock, what

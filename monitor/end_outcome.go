@@ -9,7 +9,7 @@ import (
 
 // Outcome is the effect of a signal, as the server shows it afterwards.
 type Outcome struct {
-	// Signal is what was sent, and SignalTarget to whom.
+	// Signal is what was sent, and Target the session that it was sent to.
 	Signal Signal
 	Target SignalTarget
 	// Sent says that the server has sent the signal. It says nothing about an effect.

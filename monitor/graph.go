@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// SessionID tells the sessions and prepared transactions of one snapshot apart.
+// SessionID identifies a session or prepared transaction within one snapshot.
 type SessionID struct {
 	// PID is the process ID; 0 for a prepared transaction, which GID identifies.
 	PID int32
 	GID string
 }
 
-// ID returns what tells s from the others of its snapshot.
+// ID identifies s within its snapshot.
 func (s Session) ID() SessionID { return SessionID{s.PID, s.GID} }
 
 // ID returns the session in the way.

@@ -21,7 +21,7 @@ type OtherLock struct {
 	// Page and Tuple are the place of a row in its relation.
 	Page  *int32 `json:"page"`
 	Tuple *int16 `json:"tuple"`
-	// TransactionID and VirtualXID are the transaction that is waited for: who waits for a row waits for the transaction
+	// TransactionID and VirtualXID are the transaction that is waited for: a session that waits for a row waits for the transaction
 	// that changed it.
 	TransactionID string `json:"transaction_id"`
 	VirtualXID    string `json:"virtual_xid"`

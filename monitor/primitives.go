@@ -89,7 +89,7 @@ func newSemaphore(gate identity, database string) *Lock {
 	return lock
 }
 
-// addGate makes those who hold the gate and wait before it those who wait for a permit.
+// addGate turns holders of the gate, and waiters for it, into waiters for a permit.
 func (l *Lock) addGate(gate *Lock) {
 	for _, holder := range gate.Holders {
 		l.Waiters = append(l.Waiters, Waiter{Mode: holder.Mode, Session: holder.Session, BlockedBy: []Blocker{}})

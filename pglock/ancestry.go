@@ -17,7 +17,7 @@ import (
 // enough to know it, since context.WithoutCancel hands them on and the end not; so the chain of contexts is followed, and
 // only through those whose parents' ends are known to be theirs.
 
-// ancestry is a key whose value says that a context may descend from a Lock's.
+// ancestry is the key of the Lock whose values a context has. Whether it also ends with that Lock is another question.
 type ancestry struct{}
 
 // ancestors returns the Locks that are held and whose end ends ctx, as far as that is certain, the nearest first.

@@ -8,23 +8,22 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 )
 
-// QueueTryLockTx adds the lock to the batch b as [QueueLockTx] does, for a lock that is wanted only if that needs no
-// waiting. A lock that is held elsewhere aborts the batch, and its transaction with it, with a *[WaitError]. MaxWait is
-// an error here.
+// QueueTryLockTx adds the lock to the batch b as [QueueLockTx] does, but does not wait for it. If it is held elsewhere, the
+// batch and its transaction are aborted with a *[WaitError]. MaxWait is an error here.
 func QueueTryLockTx(b *pgx.Batch, key Key, opts ...TxOption) *pgx.QueuedQuery {
 	return QueueTryLockAllTx(b, []Key{key}, opts...)
 }
 
-// QueueLockAllTx adds all the locks to the batch b, as one statement with one result. They are taken in the order that
-// [LockAllTx] has, so that neither can deadlock with the other; the same key twice is harmless. [MaxWait] bounds the
-// wait for all of them together. Everything else is as with [QueueLockTx]. No keys at all are [ErrInvalidKey], which
-// fails the batch before anything is sent.
+// QueueLockAllTx adds all the locks to the batch b, as one statement with one result. It takes them in the order of
+// [LockAllTx], so the two cannot deadlock with each other. The same key twice is harmless; no keys at all are
+// [ErrInvalidKey], which fails the batch before anything is sent. [MaxWait] bounds the wait for all of them together.
+// Everything else is as with [QueueLockTx].
 func QueueLockAllTx(b *pgx.Batch, keys []Key, opts ...TxOption) *pgx.QueuedQuery {
 	return queueAll(b, keys, true, opts)
 }
 
-// QueueTryLockAllTx adds all the locks to the batch b as [QueueLockAllTx] does, and as [QueueTryLockTx] does not wait:
-// one that is held elsewhere aborts the batch.
+// QueueTryLockAllTx adds all the locks to the batch b as [QueueLockAllTx] does, but does not wait: a lock that is held
+// elsewhere aborts the batch.
 func QueueTryLockAllTx(b *pgx.Batch, keys []Key, opts ...TxOption) *pgx.QueuedQuery {
 	return queueAll(b, keys, false, opts)
 }

@@ -102,7 +102,7 @@ func grace(noticed []<-chan struct{}, d time.Duration) {
 	}
 }
 
-// inTime runs what may take longer than ctx lasts, and then goes on in the background.
+// inTime runs f until it returns or ctx ends; then f continues in the background.
 func inTime(ctx context.Context, run func() error) error {
 	result := make(chan error, 1)
 	go func() { result <- run() }()
@@ -160,7 +160,7 @@ func (l *Locker) refuseIn(s *shard) {
 	}
 }
 
-// refuse turns away those who wait in the queue.
+// refuse fails the requests in the queue.
 func (e *entry) refuse() {
 	for _, r := range e.queue {
 		r.err = ErrClosed

@@ -35,7 +35,7 @@
 //
 // The server's side of the lease is idle_session_timeout, which PostgreSQL has since version 14. On 13 only TCP
 // keepalives notice a dead client, and a client that is frozen, but whose kernel answers, keeps its locks on the server;
-// it still knows by itself that it must not trust them.
+// when it runs again, it notices that the lease has passed.
 //
 // Excluded are forward jumps of the server's wall clock, and the moment between the end of a virtual machine's pause and
 // its first look at the clock. Locks are per database, and on multi-primary systems per server. Locks are not stored:
@@ -46,7 +46,7 @@
 //
 // # What lives elsewhere
 //
-// Package monitor shows who holds and who waits; package migrations installs the schema that names, fencing and the SQL
+// Package monitor shows holders and waiters; package migrations installs the schema that names, fencing and the SQL
 // functions need; package driver is the contract for other backends; package locktest has an in-memory Locker for unit
 // tests.
 package pglock

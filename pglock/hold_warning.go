@@ -53,7 +53,7 @@ func (l *Lock) warnHeld(callers []uintptr) {
 		"acquired_by", firstOutside(callers))
 }
 
-// firstOutside returns the innermost of the callers that is not of this module's library.
+// firstOutside returns the innermost caller outside of this library.
 func firstOutside(callers []uintptr) string {
 	frames := runtime.CallersFrames(callers)
 	for {

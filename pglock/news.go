@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// news is what the log and Observers are told in the background, one after the other: however slow they are, no lock's end
+// news are calls of the log and of Observers in the background, one after the other: however slow they are, no lock's end
 // waits for them.
 type news struct {
 	mu    sync.Mutex

@@ -7,13 +7,13 @@ import (
 )
 
 // Observer is notified of what happens to the locks of a [Locker], for metrics and traces, as in net/http/httptrace. Every
-// function may be nil. They may be called concurrently. The contexts carry the values of the call that acquired the lock,
+// function may be nil, and may be called concurrently. The contexts carry the values of the call that acquired the lock,
 // or of the one that released it.
 //
-// They are called on the goroutine of the call that they concern, outside of the Locker's own mutexes, and hold it up: they
-// should be quick. Only Lost is usually called in the background, one loss after the other: however slow it is, no lock's
-// end waits for it. A panic goes on to the caller, for whom nothing is locked then; in the background it ends the program,
-// as in any goroutine.
+// The functions run on the goroutine of the call that they report, outside of the Locker's mutexes, and delay it: they
+// should be quick. Only Lost usually runs in the background, one loss after the other, so that a slow one delays the end
+// of no lock. A panic reaches the caller, which then holds no lock; in the background it ends the program, as in any
+// goroutine.
 type Observer struct {
 	// WaitStarted is called when a call cannot have its lock at once. WaitEnded follows, always. The context that it
 	// returns, unless that is nil, is the one of this call's later events: a span that it carries can be ended there.
@@ -23,18 +23,18 @@ type Observer struct {
 	// that it returns, unless that is nil, is the one of that event, and its values are those of the context that Do and
 	// TryDo give to their functions.
 	Acquired func(context.Context, AcquiredInfo) context.Context
-	// Failed is called when a call has got no lock: a try that was refused, a wait that ended, a server that could not be
-	// reached. It is not called for calls that are wrong by themselves, such as those with an invalid key.
+	// Failed is called when a call has not acquired its lock: a try was refused, a wait ended, the server could not be
+	// reached. It is not called for misuse, such as an invalid key.
 	Failed func(context.Context, FailedInfo)
-	// Released is called after an Unlock that was not told of a loss.
+	// Released is called after an Unlock that found no loss.
 	Released func(context.Context, ReleasedInfo)
 	// Lost is called after the lock has ended otherwise, and its contexts with it: in the background, or by the Unlock that
 	// found the loss. Close waits for it, for some seconds at most.
 	Lost func(context.Context, LostInfo)
-	// TxLocked is called when a call for locks of a transaction ends: LockTx, TryLockTx, LockAllTx, BeginFunc, and the result
-	// of a lock in a batch. It is for an Observer that such a call was given with [WithObserver].
+	// TxLocked is called when a call that locks in a transaction returns: LockTx, TryLockTx, LockAllTx, BeginFunc, and the
+	// result of a lock in a batch. Such a call reports only to the Observer of its own [WithObserver].
 	TxLocked func(context.Context, TxLockedInfo)
-	// Ticked is called when a run of package schedule has ended, or was found to be done.
+	// Ticked is called when a run of package schedule has ended, or turned out to be done already.
 	Ticked func(context.Context, TickedInfo)
 }
 
@@ -48,9 +48,9 @@ type WaitStartedInfo struct {
 	locker *Locker
 }
 
-// Holders asks the server who holds the keys, as [Locker.Holders] does for one: those of the first that has any. It is not
-// called unless an Observer calls it, and takes a round trip or more; so an Observer should call it in the background, and
-// only for some waits. There are none for permits of a semaphore.
+// Holders asks the server for the holders of the first of the keys that has any, as [Locker.Holders] does for one key. It
+// takes at least one round trip, so an Observer should call it in the background, and only for some waits. It returns none
+// for permits of a semaphore.
 func (w WaitStartedInfo) Holders(ctx context.Context) ([]Holder, error) {
 	if w.locker == nil {
 		return nil, nil
@@ -83,7 +83,7 @@ type AcquiredInfo struct {
 	Source AcquireSource
 }
 
-// FailedInfo is what an [Observer] learns of a call that has got no lock.
+// FailedInfo is what an [Observer] learns of a call that has not acquired its lock.
 type FailedInfo struct {
 	Keys   []Key // of a call for permits of a semaphore, the semaphore's
 	Shared bool
@@ -94,8 +94,8 @@ type FailedInfo struct {
 	Err    error         // what the call returns
 }
 
-// TxLockedInfo is what an [Observer] learns of a call for locks of a transaction. When the lock is freed, which is at the end of
-// the transaction, is not known.
+// TxLockedInfo is what an [Observer] learns of a call that locks in a transaction. The end of the transaction, which frees the
+// lock, is not reported.
 type TxLockedInfo struct {
 	Keys   []Key
 	Shared bool
@@ -123,10 +123,10 @@ type LostInfo struct {
 	Err    *LostError
 }
 
-// AcquireSource says how a lock came to its holder.
+// AcquireSource is how a lock came to its holder.
 type AcquireSource string
 
-// The ways of a lock to its holder.
+// The sources of a lock.
 const (
 	AcquiredFree   AcquireSource = "free"    // the server had it to give, at once or after others of this process had given it up
 	AcquiredHanded AcquireSource = "handoff" // from another holder in this process, without asking the server
@@ -140,8 +140,8 @@ type ObserverOption interface {
 	TxOption
 }
 
-// WithObserver reports to o: all that happens to the locks of a Locker, or that one call for locks of a transaction, which no
-// Locker knows of. [Observers] makes one of several. A nil observer is an error.
+// WithObserver makes a Locker report to o what happens to its locks, or a single call that locks in a transaction report
+// itself. [Observers] joins several. A nil observer is an error.
 func WithObserver(o *Observer) ObserverOption { return observedBy{o} }
 
 type observedBy struct{ observer *Observer }

@@ -156,10 +156,10 @@ func WithNames() Option {
 	})
 }
 
-// WithTrustedOwner names roles whose code the Locker may execute with the rights of its own role, which is what using a
-// schema pglock of theirs means: [WithNames], [Lock.Fence] and the packages that keep records in the schema. It is for
-// the usual deployment in which one role owns the schema and another takes the locks. Without it a schema that belongs
-// to a role that is not trusted is not used: [ErrUntrusted].
+// WithTrustedOwner names roles that may own the schema pglock which the Locker uses for [WithNames], [Lock.Fence] and the
+// packages that keep records. Using a schema can execute its owner's code with the rights of the Locker's role, so a
+// schema of a role that is not trusted is not used: [ErrUntrusted]. It is for the usual deployment in which one role owns
+// the schema and another takes the locks.
 //
 // Trusted without being named are the current role, superusers, and members of the current role; and, where the current
 // role has neither SUPERUSER, CREATEROLE, REPLICATION nor BYPASSRLS and is in no role pg_…, the owner of the database.
@@ -175,9 +175,9 @@ func WithTrustedOwner(roles ...string) Option {
 	})
 }
 
-// WithHandoffLimit bounds how far a lock is passed on among the goroutines of this process without asking the server:
-// at most n times, and for at most d, after which it is given back so that other processes get their turn. The default
-// is 1,000 times and 20 ms. n = 0 turns it off. A negative n or d is an error.
+// WithHandoffLimit bounds how often (n) and for how long (d) a lock is passed on among the goroutines of this process
+// without asking the server. Then it is released, so that other processes get their turn. The default is 1,000 times and
+// 20 ms. n = 0 turns passing on off. A negative n or d is an error.
 func WithHandoffLimit(n int, d time.Duration) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if n < 0 || d < 0 {
@@ -188,10 +188,10 @@ func WithHandoffLimit(n int, d time.Duration) Option {
 	})
 }
 
-// WithMaxHeld bounds how many keys this Locker holds or waits for at once; one more is [ErrTooManyLocks]. An n below 1 is
-// an error. The default on PostgreSQL is a quarter of the server's lock table (max_locks_per_transaction ×
-// (max_connections + max_prepared_transactions)) for what is held or asked for there: when that table is full every
-// session of the server gets errors, and new ones cannot connect. On other backends there is no default.
+// WithMaxHeld bounds how many keys this Locker holds or waits for at once; one more is [ErrTooManyLocks]. The default on
+// PostgreSQL is a quarter of the server's lock table (max_locks_per_transaction × (max_connections +
+// max_prepared_transactions)): when that table is full, every session of the server gets errors, and new ones cannot
+// connect. On other backends there is no default. An n below 1 is an error.
 func WithMaxHeld(n int) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if n < 1 {
@@ -202,10 +202,10 @@ func WithMaxHeld(n int) Option {
 	})
 }
 
-// WithSessions sets how many server sessions, at most, carry the locks that are free when they are asked for; each carries
-// any number. The default is 2, which serve any number of goroutines: those that ask at the same time share statements. More
-// are opened only when a goroutine finds all of them busy, and none sooner than a while after one was refused. An n below 1 is
-// an error.
+// WithSessions bounds the number of server sessions that carry locks which were free when they were requested. Each session
+// carries any number of locks, and goroutines that lock at the same time share statements, so the default of 2 serves any
+// number of goroutines. A further session is opened only when all others are busy, and not for a while after the server
+// has refused one. An n below 1 is an error.
 func WithSessions(n int) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if n < 1 {
@@ -218,11 +218,11 @@ func WithSessions(n int) Option {
 }
 
 // WithMaxWaitSessions bounds how many server sessions wait in the server's queue, one for each lock that this process waits
-// for, or hold what was waited for; the default is 16. Waiters beyond the bound, or for whom the server has no room
-// (max_connections, a role's limit), poll, with a pause of up to a second and a half, and have no place in the server's queue.
-// The one that has polled for longest gets the next free session; so that none starves behind locks that are held or waited
-// for without end, one that has polled for three seconds gets a session over the bound, one at each pause. An n below 1 is an
-// error.
+// for, or hold what was waited for; the default is 16. Waiters beyond the bound, or that
+// the server has no room for (max_connections, a role's limit), poll with pauses of up to a second and a half, and have no
+// place in the server's queue. The one that has polled longest gets the next free session. One that has polled for three
+// seconds gets a session over the bound, so that none starves while all others are held or waited for without end. An n
+// below 1 is an error.
 func WithMaxWaitSessions(n int) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if n < 1 {
@@ -234,12 +234,11 @@ func WithMaxWaitSessions(n int) Option {
 	})
 }
 
-// WithApplicationName names the Locker's own sessions in pg_stat_activity, the monitor and the errors of those who wait
+// WithApplicationName names the Locker's own sessions in pg_stat_activity, the monitor and the errors of waiters
 // for its locks. The default is the application name of the connection's configuration, or else the program's name.
 //
-// Behind the name stands a mark, as in "billing (pglock 1f3a9c42)": eight random hexadecimal digits, the same for all
-// sessions of the process, by which the monitor knows that they belong together. Name and mark have 63 bytes, which is
-// what PostgreSQL keeps; a longer name is cut.
+// A mark follows the name, as in "billing (pglock 1f3a9c42)": eight random hexadecimal digits, the same for all sessions
+// of the process, so that the monitor can group them. PostgreSQL keeps 63 bytes of name and mark; a longer name is cut.
 func WithApplicationName(name string) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if name == "" {

@@ -21,21 +21,22 @@ import (
 // [context.DeadlineExceeded], and the transaction can go on: what is left of the deadline is for a rollback, or an
 // answer. A wait under a deadline is one round trip more.
 //
-// It refuses, before anything is locked, a transaction that would read older data than the lock protects
-// ([ErrStaleSnapshot]) and a hot standby ([ErrStandby]); after a refusal, and after MaxWait, the transaction can go on.
-// When ctx is cancelled during the wait, which comes as a *[WaitError] that matches the context's error, pgx closes the
-// connection unless it is configured otherwise, and the transaction is over in any case. So it is when PostgreSQL
-// resolves a deadlock against this transaction, which comes as its own error (40P01), and when without a deadline the
-// session's own lock_timeout ends the wait, which comes as a *[WaitError].
+// Before anything is locked, it refuses a transaction that would read older data than the lock protects
+// ([ErrStaleSnapshot]) and a hot standby ([ErrStandby]). After a refusal, and after MaxWait, the transaction can go on.
+//
+// Three other ends of a wait abort the transaction. If ctx is cancelled, the error is a *[WaitError] that matches the
+// context's error, and pgx closes the connection unless it is configured otherwise. If the session's own lock_timeout ends
+// the wait, which takes a ctx without a deadline, the error is a *[WaitError]. If PostgreSQL resolves a deadlock against
+// this transaction, the error is PostgreSQL's (40P01).
 //
 // The wait keeps the connection. As many waiting transactions as a pool has connections leave none for any other query.
 // For keys that are contended use [TryLockTx], or a short MaxWait, or take the lock with [Locker.Lock] before the
 // transaction begins and write under [Lock.GuardTx].
 //
 // The lock is PostgreSQL's own: reentrant within its transaction, freed early by ROLLBACK TO a savepoint set before it,
-// and unaware of Lockers. A goroutine that holds [Locker.Lock] of a key and calls LockTx of the same key waits for
-// itself; where ctx descends from the Context of that Lock, and the transaction is on the same server and database, which
-// is asked, that is [ErrSelfDeadlock] at once.
+// and unaware of Lockers. A goroutine that holds a Lock of a key and calls LockTx of the same key waits for itself. If ctx
+// descends from the Context of that Lock, and the transaction is on the same server and database, LockTx returns
+// [ErrSelfDeadlock] at once.
 func LockTx(ctx context.Context, tx pgx.Tx, key Key, opts ...TxOption) error {
 	return lockTx(ctx, tx, key, false, opts)
 }
@@ -89,12 +90,10 @@ func (c txConfig) lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool) erro
 }
 
 // LockAllTx takes all the locks for the rest of the transaction, or none of them, as [LockTx] does, in one statement
-// and one round trip. Every call, in every process, takes them in one fixed order, so that calls which name the same
-// keys in different orders cannot deadlock with each other; calls that one transaction makes one after another can, as
-// can whatever else it locks. The same key twice is harmless; no keys at all are [ErrInvalidKey], since the transaction
-// would go on without any lock. [MaxWait] bounds the wait for
-// all of them together. An error of the server (not a refusal, nor MaxWait) aborts the transaction, whose rollback then
-// frees those that had been taken.
+// and one round trip. Every call, in every process, takes them in one fixed order, so calls that name the same keys
+// in different orders cannot deadlock with each other. Several calls in one transaction can, and so can its other locks.
+// The same key twice is harmless; no keys at all are [ErrInvalidKey]. [MaxWait] bounds the wait for all of them together.
+// An error of the server, other than a refusal or MaxWait, aborts the transaction; the rollback frees what was taken.
 func LockAllTx(ctx context.Context, tx pgx.Tx, keys []Key, opts ...TxOption) error {
 	c, err := newTxConfig(opts)
 	if err != nil {

@@ -19,8 +19,8 @@ type TxOptionsBeginner interface {
 
 // BeginFunc begins a transaction, takes the lock in it as [LockTx] does, runs fn, and commits. It rolls back, which
 // frees the lock, when the lock is not granted, when fn returns an error, and when fn panics. The error is fn's own,
-// the lock's, or that of beginning or committing. The transaction has the session's default isolation level, and where
-// db is a transaction itself the lock lasts until that one ends.
+// the lock's, or that of beginning or committing. The transaction has the session's default isolation level. If db
+// is itself a transaction, the lock lasts until that one ends.
 //
 // The wait keeps the connection, as with [LockTx]. When ctx ends while a pool has no connection to begin with, the error
 // says how many are in use, and matches [ErrUnavailable] and the context's error.

@@ -13,8 +13,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
 
-// below returns c with a bound on the wait that comes before ctx's deadline, unless MaxWait's does. When the end of a
-// context meets a statement pgx closes the connection, and the server cannot be asked for the holders any more.
+// below returns c with a bound on the wait a little before ctx's deadline, unless MaxWait ends it earlier. If the context
+// ended during a statement, pgx would close the connection, and the server could no longer be asked for the holders.
 func (c txConfig) below(ctx context.Context, tx pgx.Tx) txConfig {
 	deadline, ok := ctx.Deadline()
 	if !ok || !canBeBounded(tx) {
@@ -29,7 +29,7 @@ func (c txConfig) below(ctx context.Context, tx pgx.Tx) txConfig {
 	return c
 }
 
-// reserve returns how much of the time until a deadline is kept for what comes after the wait.
+// reserve returns how much of the time until a deadline is kept for after the wait.
 func reserve(left time.Duration) time.Duration {
 	return min(max(left/10, minReserve), maxReserve, left/2)
 }
@@ -58,7 +58,7 @@ var (
 	errOwnTimeout   = errors.New("the session's own lock_timeout has passed")
 )
 
-// fullPool explains why a transaction did not begin when that was since its pool had no connection for it.
+// fullPool explains that a transaction did not begin because its pool had no free connection.
 func fullPool(ctx context.Context, db any, key Key, err error) error {
 	pool, ok := db.(interface{ Stat() *pgxpool.Stat })
 	if !ok || ctx.Err() == nil {

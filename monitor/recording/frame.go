@@ -150,7 +150,7 @@ func (r *rawReader) read(length int) ([]byte, error) {
 	return r.buffer, nil
 }
 
-// damaged tells a file that a crash has cut, where nothing follows but zeros if anything, from a corrupt one.
+// damaged distinguishes a file that a crash has cut, where only zeros follow, if anything, from a corrupt one.
 func (r *rawReader) damaged(what string) error {
 	rest := make([]byte, 64<<10)
 	for {

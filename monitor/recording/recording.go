@@ -6,7 +6,7 @@
 //
 // Two things of a snapshot are less exact in a recording: the ages of transactions (XminAge, XIDAge) and the sessions that
 // fill the lock table (Capacity.Top) are those of the keyframe. Statement texts are left out if the writer is not given
-// [Queries]; of a statement's sqlcommenter comment the tags in [KeptTags] stay.
+// [Queries]; of a statement's sqlcommenter comment the tags in [KeptTags] stay, and whether it takes an advisory lock.
 package recording
 
 import (

@@ -23,7 +23,7 @@ type state struct {
 	locks    slots[lockID, lockRow]
 }
 
-// sessionID tells the sessions of a snapshot apart.
+// sessionID identifies a session within a snapshot.
 type sessionID struct {
 	pid           int32
 	gid, database string

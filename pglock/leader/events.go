@@ -116,7 +116,7 @@ func (s *stream) add(event Event) {
 
 func (s *stream) end() { close(s.last.ready) }
 
-// report tells those who listen, in the order of the calls.
+// report notifies all listeners, in the order of the calls.
 //
 // Whether it is news is decided by worth, which runs under mu and may be nil: an answer of the server that arrives after
 // this process has been elected is old by then, and dropped.

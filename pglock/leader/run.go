@@ -24,7 +24,7 @@ import (
 //
 // Run returns the cause of ctx's end, never nil; or at once an error that waiting cannot cure: it matches
 // [pglock.ErrClosed], [pglock.ErrInvalidKey], [pglock.ErrUnsupported] or [pglock.ErrPooler], or [ErrRunning] while
-// another Run of e goes on. What ended a term is told by the event [Ended].
+// another Run of e goes on. The event [Ended] says what ended a term.
 func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, lock *pglock.Lock) error) error {
 	if lead == nil {
 		return e.failed(errors.New("the function is nil"))

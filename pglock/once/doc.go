@@ -17,7 +17,7 @@
 // elsewhere (a mail, a call of another service) may happen more often: a transaction that fails after it is repeated.
 //
 // A duplicate that comes while the first is at it waits on an advisory lock with the key [Key], where the monitor and
-// the errors show who it waits for. It is told [ErrDone] when the first commits, and is the first itself when that rolls
+// the errors show what it waits for. It gets [ErrDone] when the first commits, and is the first itself when that rolls
 // back.
 //
 // It needs schema pglock ([pglock.ErrSchemaMissing]) and a READ COMMITTED transaction on PostgreSQL: under REPEATABLE

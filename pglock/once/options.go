@@ -47,8 +47,8 @@ func MaxWait(d time.Duration) Option {
 // WithTrustedOwner names roles whose schema pglock may be used, as [pglock.WithTrustedOwner] says for Lockers. Without it a
 // schema that belongs to a role that is not trusted is not used: [pglock.ErrUntrusted]. An empty name is an error.
 //
-// Who owns the schema is looked up before its first use on a database, which is a round trip of its own, and then again
-// each minute.
+// Who owns what the schema reaches is looked up before its first use on a database, which is a round trip of its own, and
+// then again each minute. In between each use makes sure that it is still the same schema.
 func WithTrustedOwner(roles ...string) Option {
 	return func(c *config) error {
 		if slices.Contains(roles, "") {

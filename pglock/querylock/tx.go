@@ -23,7 +23,8 @@ import (
 // When a lock is refused (held elsewhere after max_wait, or at once with try; a stale snapshot; a standby) or fails, the
 // transaction is aborted: all that can follow is rollback. With the option savepoint a refusal leaves it as it was
 // before the query, at the price of one more round trip in that case. An argument that makes no key is
-// [pglock.ErrInvalidKey], before anything is sent. Errors of locks are those of [pglock.QueueLockTx].
+// [pglock.ErrInvalidKey], before anything is sent. Errors of locks are those of [pglock.QueueLockTx]; as there, only
+// max_wait bounds a wait without the loss of the connection, and a wait for a Lock of one's own is not found.
 //
 // Commit, Rollback, CopyFrom, LargeObjects and Conn are those of the transaction itself. Prepare is refused. Begin
 // begins a savepoint that takes locks too.

@@ -93,7 +93,7 @@ func (l *lane) next() []*request {
 // fly sends what has gathered until there is nothing left.
 func (l *lane) fly() {
 	for {
-		runtime.Gosched() // those who are about to ask join in
+		runtime.Gosched() // so that callers which are about to ask join in
 		batch := l.next()
 		if len(batch) == 0 {
 			return

@@ -14,7 +14,7 @@
 // the holder of the gate looks again every 20 ms, for all slots at once; no other caller asks the server for anything
 // meanwhile.
 //
-// A permit that is released goes to the first who waits in the same process, without asking the server. Whenever the
+// A permit that is released goes to the first waiter in the same process, without asking the server. Whenever the
 // Locker's handoff limit is reached ([pglock.WithHandoffLimit]), one is given back, for the process that holds the gate. A
 // process that holds the gate itself passes its permits on without that limit.
 //

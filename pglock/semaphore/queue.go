@@ -74,7 +74,7 @@ func (s *Semaphore) leave(w *waiter) bool {
 	return true
 }
 
-// changedLocked tells the keeper that the queue has become shorter.
+// changedLocked notifies the keeper that the queue has become shorter.
 func (s *Semaphore) changedLocked() {
 	if len(s.queue) == 0 && s.cancelGate != nil {
 		s.cancelGate()
@@ -152,7 +152,7 @@ func (s *Semaphore) forgetLocked(h held) {
 
 const maxRecent = 16
 
-// failTriesLocked fails those who do not wait.
+// failTriesLocked fails the calls that do not wait.
 func (s *Semaphore) failTriesLocked() (freed []held) {
 	s.queue = slices.DeleteFunc(s.queue, func(w *waiter) bool {
 		if w.try {

@@ -8,7 +8,7 @@
 //	})
 //	c.Start()
 //
-// A cron.JobWrapper is not told for which time a job is run, so the Schedule is wrapped: the due time is what it said, not
+// A cron.JobWrapper does not know the time for which a job is run, so the Schedule is wrapped: the due time is what it said, not
 // when the job began. Clocks that differ by some seconds therefore do no harm.
 package cron
 
@@ -61,7 +61,7 @@ func WithParser(p cron.ScheduleParser) Option {
 }
 
 // OnError is called with the error of a run, but not with [schedule.ErrAlreadyRan]. robfig/cron has no place for it; by
-// default it is dropped, and an Observer of the Locker sees it all the same.
+// default it is dropped, and an Observer of the Locker sees it nevertheless.
 func OnError(f func(name string, due time.Time, err error)) Option {
 	return func(c *Cron) error {
 		c.onError = f

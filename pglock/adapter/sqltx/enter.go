@@ -20,7 +20,7 @@ func enter(ctx context.Context, tx Tx) (*transaction, error) {
 	if _, is := tx.(*sql.Tx); is {
 		return on, nil
 	}
-	// A savepoint can be had in a transaction only. It is given back at once, and costs no transaction ID.
+	// A savepoint needs a transaction. It is released at once, and costs no transaction ID.
 	const savepoint = "SAVEPOINT pglock_in_transaction"
 	switch _, err := on.rows(ctx, savepoint, nil); {
 	case stateOf(err) == codeNoActiveTransaction:

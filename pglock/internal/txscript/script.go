@@ -1,4 +1,4 @@
-// Package txscript runs several statements in a caller's transaction, as one message where that can be had.
+// Package txscript runs several statements in a caller's transaction, as one message where possible.
 package txscript
 
 import (

@@ -208,7 +208,7 @@ dbmate has the way back, too; for the others it is all that is written.`,
 	return cmd
 }
 
-// comment puts SQL that is not for everybody into comments.
+// comment turns SQL that not every reader needs into comments.
 func comment(heading, sql string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "-- %s\n", heading)

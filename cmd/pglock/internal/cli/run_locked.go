@@ -88,7 +88,7 @@ func (u *underLock) acquireLock(ctx context.Context) (*pglock.Lock, error) {
 	if !isHeld {
 		return lock, err
 	}
-	if holders, err := u.locker.Holders(ctx, u.key); err == nil { // or the message tells less
+	if holders, err := u.locker.Holders(ctx, u.key); err == nil { // otherwise the message does without
 		held.Holders = holders
 	}
 	if u.nonblock || (u.bounded && u.wait == 0) {

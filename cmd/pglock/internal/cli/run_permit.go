@@ -24,7 +24,7 @@ type holding interface {
 // permit is a permit as a holding.
 type permit struct{ *semaphore.Permit }
 
-// Fence is not to be had: of several who may be at work at a time the later one is not in the right.
+// There is no fence: several holders may work at a time, and a later one does not supersede an earlier one.
 func (permit) Fence(context.Context) (int64, error) { return 0, pglock.ErrUnsupported }
 
 func (p permit) Unlock(ctx context.Context) error { return p.Release(ctx) }

@@ -1,4 +1,4 @@
-// Package demo tells the story of pglock on a throw-away PostgreSQL: locks inside transactions, a job of which one
+// Package demo shows pglock on a throw-away PostgreSQL: locks inside transactions, a job of which one
 // instance runs, a queue, and what the monitor sees of each. The contention is real: it comes from several processes,
 // which are this program again, called as a worker.
 //
@@ -22,7 +22,7 @@ import (
 
 // Demo is one performance.
 type Demo struct {
-	// Out is where it is told.
+	// Out is where it prints.
 	Out io.Writer
 	// Worker is the command line that becomes Worker in another process, to which the name of its part is added.
 	Worker []string

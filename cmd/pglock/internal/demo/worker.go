@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// urlVariable tells a worker where the database is. The command line would show it to everybody on this machine.
+// urlVariable gives a worker the database's address, which on a command line all users of the machine could see.
 const urlVariable = "PGLOCK_DEMO_URL"
 
 // parts are what workers play.

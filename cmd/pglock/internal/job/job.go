@@ -3,7 +3,7 @@
 //
 // # Process groups
 //
-// A command that is told to end should end with everything that it has started. The means for that is a process group
+// A command that gets a signal to end should end with everything that it has started. The means for that is a process group
 // of its own, which gets its signals as a whole. But a terminal lets only one process group read from it, and sends
 // Ctrl-C to that one alone. So:
 //
@@ -86,7 +86,7 @@ func Find(name string) (path string, err error) {
 // environment env. It must be called from the main goroutine. Its error is a *[StartError].
 func Start(path string, argv, env []string) (*Job, error) {
 	// Where the kernel ends the command with its parent, that is the thread that started it (PR_SET_PDEATHSIG(2const)).
-	// The main goroutine keeps its thread from now on, which thereby lives as long as the process.
+	// The main goroutine keeps its thread from now on, which so lives as long as the process.
 	runtime.LockOSThread()
 	j := &Job{group: !term.Controlled(), done: make(chan struct{})}
 	j.cmd = &exec.Cmd{

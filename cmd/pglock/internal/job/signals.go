@@ -22,7 +22,7 @@ func (s *Stopped) Code() int { return signalBase + int(s.signal) }
 // Signals are those that this process gets instead of being ended by them.
 type Signals struct{ arrived chan os.Signal }
 
-// Catch begins to collect signals. Those that this process was told to ignore from its start, as by nohup(1), are left
+// Catch begins to collect signals. Those that this process has ignored from its start, as under nohup(1), are left
 // ignored, for the command too. It lasts until the process ends.
 func Catch() *Signals {
 	s := &Signals{arrived: make(chan os.Signal, 16)}
