@@ -7,9 +7,9 @@ import (
 
 	"github.com/golang-migrate/migrate/v4/database"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -50,7 +50,7 @@ func inspect(ctx context.Context, tx pgx.Tx, o options) (schema, error) {
 	switch {
 	case errors.Is(err, driver.ErrSchemaMissing): // it has been removed since
 		return s, nil
-	case sqlState(err) == insufficientPrivilege:
+	case sqlstate.Of(err) == sqlstate.InsufficientPrivilege:
 		return schema{}, s.unreadable(err)
 	case err != nil:
 		return schema{}, fmt.Errorf("database %q: %w", s.Database, err)
@@ -89,38 +89,18 @@ func (s schema) missing() error {
 
 // explain says what to do about an error of the server's.
 func (s schema) explain(err error) error {
-	switch state := sqlState(err); {
-	case state == insufficientPrivilege && !s.installed() && !s.MayCreate:
+	switch state := sqlstate.Of(err); {
+	case state == sqlstate.InsufficientPrivilege && !s.installed() && !s.MayCreate:
 		return fmt.Errorf("role %q may not create schema pglock in database %q: %w (GRANT CREATE ON DATABASE %s TO %s, "+
 			"or run the migrations as a role that has that right)", s.Role, s.Database, err, quote(s.Database), quote(s.Role))
-	case state == insufficientPrivilege:
+	case state == sqlstate.InsufficientPrivilege:
 		return fmt.Errorf("role %q may not change schema pglock in database %q: %w (run as role %q, which owns it)",
 			s.Role, s.Database, err, s.Owner)
-	case state == dependentObjectsStillExist:
+	case state == sqlstate.DependentObjectsStillExist:
 		return fmt.Errorf("something that pglock did not make is in the way: %w: %s (drop it or move it first)",
-			err, detail(err))
+			err, sqlstate.Refusal(err).Detail)
 	}
 	return err
-}
-
-// SQLSTATEs (https://www.postgresql.org/docs/current/errcodes-appendix.html).
-const (
-	dependentObjectsStillExist = "2BP01"
-	insufficientPrivilege      = "42501"
-)
-
-func sqlState(err error) string {
-	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return pgErr.Code
-	}
-	return ""
-}
-
-func detail(err error) string {
-	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return pgErr.Detail
-	}
-	return ""
 }
 
 // unprepared sends statements without preparing them by name, which a transaction pooler may not allow, whatever the

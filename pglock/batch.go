@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 )
 
 // QueueLockTx adds the lock to the batch b, in which it has exactly one result. It needs no round trip of its own, and
@@ -18,6 +19,11 @@ import (
 // Options are those of [LockTx], with one difference: a batch that meets an error is aborted as a whole, and its
 // transaction with it, so after [MaxWait] or a refusal only a rollback is possible. A key or option that is invalid,
 // and a server that cannot lock at all, fail the batch before anything is sent.
+//
+// Without MaxWait the end of the batch's context ends the wait, and pgx then closes the connection: unlike LockTx it
+// derives no bound from a deadline, and does not ask whether ctx descends from a Lock of the key ([ErrSelfDeadlock]).
+// Both need an answer of the server before the lock is asked for, a round trip that a batch is there to save. Give
+// MaxWait where a wait is possible: the batch fails then, and the connection stays.
 //
 // Results read by [pgx.BatchResults.Close] have the errors of this package; their WaitErrors contain neither the time
 // that the batch waited for this lock nor its holders. If you read the results by hand, or set another function on the
@@ -59,8 +65,7 @@ type queuedLock struct {
 	try    bool
 }
 
-// RewriteQuery implements [pgx.QueryRewriter], which is called while the batch is being made ready to be sent. It
-// rewrites nothing.
+// RewriteQuery implements [pgx.QueryRewriter], which pgx calls before it sends the batch. It rewrites nothing.
 func (l *queuedLock) RewriteQuery(ctx context.Context, conn *pgx.Conn, sql string, args []any) (string, []any, error) {
 	l.ctx = ctx
 	if l.err != nil {
@@ -74,7 +79,16 @@ func (l *queuedLock) RewriteQuery(ctx context.Context, conn *pgx.Conn, sql strin
 
 func (l *queuedLock) readResult(results pgx.BatchResults) error {
 	_, err := results.Exec()
+	if l.config.bounded && sqlstate.Refusal(err).Code == sqlstate.LockNotAvailable {
+		err = &WaitError{Err: maxWaitPassed{err}} // lock_timeout was set to it
+	}
 	err = ask(false, l.keys...).result(l.ctx, granted, err)
 	l.config.observe(l.ctx, l.keys, l.try, 0, err)
 	return err
 }
+
+// maxWaitPassed is the server's error after MaxWait in a batch, in words of its own.
+type maxWaitPassed struct{ error }
+
+func (maxWaitPassed) Error() string   { return "MaxWait has passed" }
+func (e maxWaitPassed) Unwrap() error { return e.error }

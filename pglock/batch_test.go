@@ -145,6 +145,9 @@ func TestNothingBehindARefusedLockIsCarriedOut(t *testing.T) {
 				if !errors.Is(err, c.match) || !strings.Contains(err.Error(), `lock "held"`) {
 					t.Errorf("%s: the error is %v, want %v", name, err, c.match)
 				}
+				if strings.Contains(err.Error(), "lock timeout") {
+					t.Errorf("%s: the error speaks of lock_timeout, which the caller did not set: %v", name, err)
+				}
 				txWantAborted(t, conn)
 				if err := results.Tx().Commit(t.Context()); !errors.Is(err, pgx.ErrTxCommitRollback) {
 					t.Errorf("%s: the commit: %v", name, err)

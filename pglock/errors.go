@@ -79,7 +79,7 @@ type WaitError struct {
 	// Holders are the sessions that held the lock when the wait had ended, as far as they are known. It is empty for
 	// calls that do not wait, which do not look for holders; [Locker.Holders] does.
 	Holders []Holder
-	// Err is what ended the wait; nil if [MaxWait] did, or if there was no wait.
+	// Err is what ended the wait; nil if [MaxWait] did, outside of a batch, or if there was no wait.
 	Err error
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -30,7 +31,7 @@ func RetryUnavailable(max time.Duration) LockOption {
 	})
 }
 
-// takeInOutage is take, again and again while the server cannot be reached, within what RetryUnavailable allows.
+// takeInOutage repeats take while the server cannot be reached, for as long as RetryUnavailable allows.
 func (l *Locker) takeInOutage(ctx context.Context, r *request) (*Lock, error) {
 	lock, err := l.take(ctx, r)
 	if r.config.outage == 0 {
@@ -60,7 +61,7 @@ func (l *Locker) takeInOutage(ctx context.Context, r *request) (*Lock, error) {
 
 // mayPass reports whether err is an outage that may end by itself.
 func mayPass(err error) bool {
-	code := serverError(err).Code
+	code := sqlstate.Of(err)
 	return errors.Is(err, ErrUnavailable) && !strings.HasPrefix(code, codeClassAuthorization) && code != codeNoDatabase
 }
 

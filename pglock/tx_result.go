@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -52,7 +51,7 @@ type txRequest struct {
 
 func ask(waits bool, keys ...Key) txRequest { return txRequest{keys, waits, driver.Now()} }
 
-// result makes the answer to the request an error of this package that says what was asked for.
+// result turns the server's answer into an error that names the request.
 func (r txRequest) result(ctx context.Context, o txOutcome, err error) error {
 	if err == nil {
 		err = o.err()
@@ -61,7 +60,7 @@ func (r txRequest) result(ctx context.Context, o txOutcome, err error) error {
 		return nil
 	}
 	key, more := r.keys[0], len(r.keys)-1
-	if n, ok := lockdb.HeldKey(serverError(err).Message); ok && n <= len(r.keys) {
+	if n, ok := lockdb.HeldKey(sqlstate.Refusal(err).Message); ok && n <= len(r.keys) {
 		key = r.keys[n-1]
 	}
 	err = TxError(endedBy(ctx, err))
@@ -76,10 +75,10 @@ func (r txRequest) result(ctx context.Context, o txOutcome, err error) error {
 	return wait
 }
 
-// endedBy adds why ctx ended to an error that its end has caused. pgx leaves out the cause of a context, and where it
-// is configured to cancel the statement on the server it returns the server's error alone.
+// endedBy adds the cause of ctx to an error that the end of ctx has caused. pgx leaves the cause out, and if it is
+// configured to cancel the statement on the server, it returns only the server's error.
 func endedBy(ctx context.Context, err error) error {
-	if ctx.Err() == nil || (serverError(err).Code != codeQueryCanceled && !errors.Is(err, ctx.Err())) {
+	if ctx.Err() == nil || (sqlstate.Refusal(err).Code != sqlstate.QueryCanceled && !errors.Is(err, ctx.Err())) {
 		return err
 	}
 	for _, why := range []error{ctx.Err(), context.Cause(ctx)} {
@@ -101,12 +100,12 @@ func TxError(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return &WaitError{Err: err}
 	}
-	switch server := serverError(err); server.Code {
-	case codeLockNotAvailable:
+	switch server := sqlstate.Refusal(err); server.Code {
+	case sqlstate.LockNotAvailable:
 		return &WaitError{Err: err}
-	case codeOutOfMemory:
+	case sqlstate.OutOfMemory:
 		return fmt.Errorf("%w: the server's lock table is full (raise max_locks_per_transaction): %w", ErrTooManyLocks, err)
-	case codeUndefinedObject:
+	case sqlstate.UndefinedObject:
 		for _, refusal := range []txOutcome{refusedStandby, refusedStale, refusedHeld} {
 			if strings.Contains(server.Message, string(refusal)) { // the rest of the text depends on lc_messages
 				return refusal.err()
@@ -115,19 +114,3 @@ func TxError(err error) error {
 	}
 	return err
 }
-
-// serverError is the server's part of err; zero when it has none.
-func serverError(err error) pgconn.PgError {
-	if server := (*pgconn.PgError)(nil); errors.As(err, &server) {
-		return *server
-	}
-	return pgconn.PgError{}
-}
-
-// Codes of https://www.postgresql.org/docs/current/errcodes-appendix.html.
-const (
-	codeLockNotAvailable = "55P03" // lock_timeout
-	codeQueryCanceled    = "57014" // among others, a cancel request
-	codeOutOfMemory      = "53200" // among others, the shared lock table is full
-	codeUndefinedObject  = "42704" // among others, a setting of an unknown name
-)

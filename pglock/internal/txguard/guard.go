@@ -11,10 +11,10 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
@@ -56,7 +56,7 @@ func Guard(ctx context.Context, tx pgx.Tx, s Session, l Lock) error {
 			return err
 		}
 		return errors.New("the transaction is not on the server and in the database of the lock, which is still held")
-	case isCode(err, codeOutOfMemory):
+	case sqlstate.Of(err) == sqlstate.OutOfMemory:
 		return fmt.Errorf("%w: the server's lock table is full (raise max_locks_per_transaction): %w", driver.ErrTooManyLocks, err)
 	case err != nil:
 		return err
@@ -107,20 +107,9 @@ func (s Session) prove(ctx context.Context) error {
 // isRefusal reports whether the guard's statement has found the session gone. The name is in the message whatever
 // lc_messages is; the words and the quotes around it are not.
 func isRefusal(err error) bool {
-	server, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && server.Code == codeUndefinedObject && strings.Contains(server.Message, lostSetting)
-}
-
-func isCode(err error, code string) bool {
-	server, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && server.Code == code
+	server := sqlstate.Refusal(err)
+	return server.Code == sqlstate.UndefinedObject && strings.Contains(server.Message, lostSetting)
 }
 
 // lostSetting is what the statement asks for to raise an error (queries/guard.sql).
 const lostSetting = "pglock_lost"
-
-// Codes of https://www.postgresql.org/docs/current/errcodes-appendix.html.
-const (
-	codeUndefinedObject = "42704" // among others, a setting of an unknown name
-	codeOutOfMemory     = "53200" // among others, the shared lock table is full
-)

@@ -16,6 +16,7 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/monitor"
@@ -134,10 +135,6 @@ func cannotLock(err error) bool {
 	if _, ok := errors.AsType[*net.OpError](err); ok { // net.Error would be every failed system call, on files too
 		return true
 	}
-	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok {
-		// The classes "connection exception" and "operator intervention"
-		// (https://www.postgresql.org/docs/current/errcodes-appendix.html).
-		return strings.HasPrefix(refusal.Code, "08") || strings.HasPrefix(refusal.Code, "57P")
-	}
-	return false
+	code := sqlstate.Of(err) // the classes "connection exception" and "operator intervention"
+	return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P")
 }
