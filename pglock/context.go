@@ -18,6 +18,13 @@ func (l *Lock) Context(parent context.Context) context.Context {
 	return c
 }
 
+// FromContext returns the Lock whose [Lock.Context] ctx is, or descends from: of several the innermost. The functions that
+// [Locker.Do] and [Locker.TryDo] run get such a context. ok is false if there is none. The Lock may have ended already.
+func FromContext(ctx context.Context) (lock *Lock, ok bool) {
+	lock, ok = ctx.Value(ancestry{}).(*Lock)
+	return lock, ok
+}
+
 // newContext returns a context that ends with the lock.
 func (l *Lock) newContext(parent context.Context) *lockContext {
 	inner, cancel := context.WithCancelCause(parent)
@@ -64,7 +71,7 @@ type valuesContext struct {
 
 func (c *valuesContext) Value(key any) any {
 	if key == (ancestry{}) {
-		return true
+		return c.lock
 	}
 	if own := c.lockContext.Value(key); own != nil {
 		return own
@@ -85,10 +92,10 @@ type lockContext struct {
 	cancel context.CancelCauseFunc
 }
 
-// Value also reveals that the context descends from a Lock's.
+// Value also reveals the Lock that the context descends from.
 func (c *lockContext) Value(key any) any {
 	if key == (ancestry{}) {
-		return true
+		return c.lock
 	}
 	return c.Context.Value(key)
 }

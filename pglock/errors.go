@@ -172,7 +172,10 @@ func holderText(h Holder) string {
 	if h.Prepared != "" {
 		return fmt.Sprintf("prepared transaction %q", h.Prepared)
 	}
-	parts := make([]string, 0, 5)
+	parts := make([]string, 0, 6)
+	if h.Self {
+		parts = append(parts, "this process")
+	}
 	if h.PID != 0 {
 		parts = append(parts, fmt.Sprintf("pid %d", h.PID))
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// explain makes the error of a failed acquisition. Only here, where it has failed anyway, is the server asked who was
-// in the way.
+// explain makes the error of a failed acquisition. It asks the server for the holders, which costs nothing while
+// acquisitions succeed.
 func (l *Locker) explain(ctx context.Context, r *request, err error, waited time.Duration) error {
 	key, more := Key{k: r.keys[0]}, len(r.keys)-1
 	bounded := errors.Is(err, errMaxWait)
@@ -43,12 +43,12 @@ func contextError(ctx context.Context, err error) error {
 	return err
 }
 
-// whoHolds returns the holders of the first of keys that has any, as far as they can be had in a short time.
+// whoHolds returns the holders of the first of keys that has any; none if the server does not answer soon.
 func (l *Locker) whoHolds(ctx context.Context, keys []driver.Key) []Holder {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holdersWithin)
 	defer cancel()
 	for _, key := range keys {
-		if holders, err := l.backend.Holders(ctx, key); err != nil || len(holders) > 0 {
+		if holders, err := l.holders(ctx, key); err != nil || len(holders) > 0 {
 			return holders
 		}
 	}

@@ -174,11 +174,22 @@ func (l *Locker) Holders(ctx context.Context, key Key) ([]Holder, error) {
 	if err != nil {
 		return nil, failed("holders of", key, 0, err)
 	}
-	holders, err := l.backend.Holders(ctx, key.k)
+	holders, err := l.holders(ctx, key.k)
 	if err != nil {
 		return nil, failed("holders of", key, 0, err)
 	}
 	return holders, nil
+}
+
+// holders asks the backend, and recognises the tokens of this Locker.
+func (l *Locker) holders(ctx context.Context, key driver.Key) ([]Holder, error) {
+	holders, err := l.backend.Holders(ctx, key)
+	for i := range holders {
+		if strings.HasPrefix(holders[i].Token, l.tokens.prefix) {
+			holders[i].Self = true
+		}
+	}
+	return holders, err
 }
 
 // Stats are the counters of a Locker.

@@ -101,6 +101,7 @@ func TestLocksRunNothingOfTheSearchPath(t *testing.T) {
 	})
 
 	// A Locker: uncontended, contended, several keys, shared, and who holds it.
+	txCheck(t, other.Ping(t.Context())) // the bound is for a wait, not for connecting
 	if _, err := other.Lock(t.Context(), busy, bound); !errors.Is(err, pglock.ErrNotAcquired) {
 		t.Errorf("Lock of a lock that is held: %v", err)
 	}

@@ -3,7 +3,7 @@
 //
 // The front end (package pglock) owns everything that is the same on every server: the queue among the goroutines of
 // a process, deadlines, contexts, options and error texts. A backend owns sessions and wires: it takes a set of keys,
-// gives them back, says what it knows of their holders, and calls out when it lost them.
+// releases them, reports their holders, and reports their loss.
 //
 // The package is unstable before v1.
 package driver
@@ -100,7 +100,7 @@ type TxRequest struct {
 	Shared, Wait bool
 }
 
-// PostgresOptions is implemented by backends that stand in for PostgreSQL in tests: they are given options that are for
+// PostgresOptions is implemented by backends that stand in for PostgreSQL in tests. They accept the options that are for
 // PostgreSQL only, which other backends refuse.
 type PostgresOptions interface {
 	// TakesPostgresOptions does nothing.
@@ -187,7 +187,11 @@ type PolledGrant interface {
 type Holder struct {
 	// Shared says whether the lock is held shared.
 	Shared bool
-	// Token is the holder's token where the server stores one, or where the holder is this process.
+	// Self reports whether a Lock of this process holds it, as far as that is known: on PostgreSQL by the mark that pglock's
+	// sessions have in their application name, elsewhere if it is a Lock of the same Locker and not one with a token of the
+	// caller's. Other roles can feign the mark.
+	Self bool `json:"-"`
+	// Token is the holder's token where the server stores one, as Redis does. PostgreSQL does not.
 	Token string
 	// PID is the process ID of the PostgreSQL backend; 0 for a prepared transaction.
 	PID int32

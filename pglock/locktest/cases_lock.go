@@ -141,6 +141,9 @@ func (s *suite) holders() {
 	if holders, err := other.Holders(s.ctx, key); err != nil || len(holders) != 1 || holders[0].Shared {
 		s.Errorf("Holders of a held key: %v, %v", holders, err)
 	}
+	if holders, err := l.Holders(s.ctx, key); err != nil || len(holders) != 1 || !holders[0].Self {
+		s.Errorf("Holders of a key that this Locker holds: %v, %v; want one with Self", holders, err)
+	}
 	s.unlock1(lock)
 	mine, theirs := s.lock(l, key, pglock.Shared()), s.lock(other, key, pglock.Shared())
 	if holders, err := other.Holders(s.ctx, key); err != nil || len(holders) != 2 || !holders[0].Shared {

@@ -57,6 +57,7 @@ func (s *suite) noSelfDeadlock() {
 	key := s.key("k")
 	lock := s.lock(l, key)
 	inner := lock.Context(s.ctx)
+	s.must(another.Ping(s.ctx)) // what follows bounds waits, not connecting
 	const short = 30 * time.Millisecond
 	_, err := another.Lock(inner, key, pglock.MaxWait(short))
 	s.wantError(err, pglock.ErrNotAcquired, "another Locker's Lock under the Lock's context")

@@ -136,5 +136,8 @@ func decodeHolders(text string) (holders []driver.Holder, err error) {
 	if err := json.Unmarshal([]byte(text), &holders); err != nil {
 		return nil, fmt.Errorf("read who holds a lock: %w", err)
 	}
+	for i := range holders {
+		holders[i].Self = wire.OfThisProcess(holders[i].Application)
+	}
 	return holders, nil
 }

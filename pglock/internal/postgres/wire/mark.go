@@ -26,6 +26,9 @@ func markedName(chosen, own string) string {
 	return cut(name, maxName-len(mark)) + mark
 }
 
+// OfThisProcess reports whether a session with this application_name is one of this process's lock sessions.
+func OfThisProcess(name string) bool { return strings.HasSuffix(name, mark) }
+
 // cut shortens name to what the server keeps of it in n bytes, between two characters.
 func cut(name string, n int) string {
 	length := 0
