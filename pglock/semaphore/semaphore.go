@@ -33,10 +33,10 @@ type Semaphore struct {
 	mu         sync.Mutex
 	queue      []*waiter
 	keeping    bool               // the keeper runs
-	blocked    bool               // it has found that those who come now must wait
+	blocked    bool               // it has found that newcomers must wait
 	atGate     bool               // it holds the gate
 	lookAt     driver.Instant     // when it looks for slots again
-	wake       chan struct{}      // tells it at the gate that there is something to do
+	wake       chan struct{}      // wakes it at the gate
 	cancelGate context.CancelFunc // ends its wait for the gate; nil while it does not wait
 	mine       []*pglock.Lock     // of the slots that are held here, by index
 	recent     []int              // slots that were given back here, the last one last
@@ -134,7 +134,9 @@ func (s *Semaphore) Do(
 		return err
 	}
 	defer func() {
-		if releaseErr := p.Release(ctx); releaseErr != nil && !errors.Is(releaseErr, pglock.ErrUnlocked) {
+		releaseErr := p.Release(ctx)
+		// A loss that fn has returned, as context.Cause gives it, is said once.
+		if releaseErr != nil && !errors.Is(releaseErr, pglock.ErrUnlocked) && !errors.Is(err, releaseErr) {
 			err = errors.Join(releaseErr, err)
 		}
 	}()
@@ -211,7 +213,7 @@ func (s *Semaphore) abandon(w *waiter) {
 	}
 }
 
-// await waits until w is settled, or gives up its place. It tells the Observer when there is really something to wait for,
+// await waits until w is settled, or gives up its place. It notifies the Observer only of a real wait,
 // and returns what that has made of the context.
 //
 // Of the end of ctx and a grant that meet, what comes first under mu holds: a waiter that has been served by then has its
