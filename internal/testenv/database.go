@@ -129,6 +129,17 @@ func closeConn(t testing.TB, conn *pgx.Conn) {
 	}
 }
 
+// FreesFrozen reports whether the server frees the locks of a session whose client is frozen, by idle_session_timeout,
+// which came with PostgreSQL 14.
+func (db *DB) FreesFrozen(t testing.TB) (frees bool) {
+	t.Helper()
+	row := db.Connect(t).QueryRow(t.Context(), "SELECT current_setting('idle_session_timeout', true) IS NOT NULL")
+	if err := row.Scan(&frees); err != nil {
+		t.Fatal(err)
+	}
+	return frees
+}
+
 // Role makes a role that can log in and has no rights but those of PUBLIC, and returns a connection string of it. Its
 // name begins with prefix. It is dropped after the database, with whatever it owned there.
 func (db *DB) Role(t testing.TB, prefix string) (connString string) {

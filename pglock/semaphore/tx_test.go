@@ -152,8 +152,9 @@ func TestSemaphoreAcquireTxLeavesNothing(t *testing.T) {
 	db := testenv.Database(t)
 	pool := throughPooler(t, db)
 	admin := db.Connect(t)
+	makeHeld(t, admin)
 	const n, workers = 3, 8
-	var inside, granted, failed atomic.Int32
+	var granted, failed atomic.Int32
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	for range workers {
@@ -168,13 +169,11 @@ func TestSemaphoreAcquireTxLeavesNothing(t *testing.T) {
 					if err := semaphore.AcquireTx(bounded, tx, txKey, n); err != nil {
 						return err
 					}
-					defer inside.Add(-1)
-					if now := inside.Add(1); now > n {
-						t.Errorf("%d transactions are inside", now)
-					}
 					granted.Add(1)
-					time.Sleep(rand.N(2 * time.Millisecond))
-					return nil
+					if _, err := tx.Exec(t.Context(), "set local statement_timeout = 0"); err != nil {
+						return err
+					}
+					return hold(t.Context(), tx, 1)
 				})
 				if err != nil {
 					failed.Add(1)
@@ -196,6 +195,7 @@ func TestSemaphoreAcquireTxLeavesNothing(t *testing.T) {
 	if granted.Load() == 0 || failed.Load() == 0 {
 		t.Error("the test has not tried what it should")
 	}
+	wantAtMost(t, admin, n)
 	testenv.WaitUntil(t, "nothing is left on connections that live on", func() bool { return len(db.AdvisoryLocks(t)) == 0 })
 	if conns := pool.Stat().TotalConns(); conns == 0 {
 		t.Error("no connection lives on")

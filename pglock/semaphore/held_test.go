@@ -1,0 +1,50 @@
+package semaphore_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// makeHeld makes the table in which transactions that hold permits say so. A transaction that the server has ended leaves no
+// row, and it may not know yet that its permits are free.
+func makeHeld(t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	if _, err := conn.Exec(t.Context(), "create table held (id bigserial primary key, weight int not null, "+
+		"began timestamptz not null, ended timestamptz)"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hold says that tx holds permits, for a moment.
+func hold(ctx context.Context, tx pgx.Tx, weight int) error {
+	_, err := tx.Exec(ctx, "insert into held (weight, began) values ($1, clock_timestamp())", weight)
+	if err != nil {
+		return err
+	}
+	time.Sleep(rand.N(3 * time.Millisecond))
+	_, err = tx.Exec(ctx, "update held set ended = clock_timestamp() where id = currval('held_id_seq')")
+	return err
+}
+
+// wantAtMost adds up the weights of all that were held when each began.
+func wantAtMost(t *testing.T, conn *pgx.Conn, limit int) {
+	t.Helper()
+	var held, most int
+	err := conn.QueryRow(t.Context(), `select count(*), coalesce(max(together), 0) from (
+		select (select sum(weight) from held o where o.began <= h.began and h.began < o.ended) as together
+		from held h) s`).Scan(&held, &most)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d permits were held, at most %d at a time", held, most)
+	if most > limit {
+		t.Errorf("%d permits were held at a time", most)
+	}
+	if most < limit {
+		t.Errorf("never more than %d were held at a time: the test has not tried the limit", most)
+	}
+}
