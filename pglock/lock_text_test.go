@@ -36,3 +36,14 @@ func TestLockTellsItsStateInLogs(t *testing.T) {
 		t.Errorf("logged: %s", got)
 	}
 }
+
+func TestLostReasonIsOneWordInEveryLog(t *testing.T) {
+	t.Parallel()
+	var text, json bytes.Buffer
+	for _, handler := range []slog.Handler{slog.NewTextHandler(&text, nil), slog.NewJSONHandler(&json, nil)} {
+		slog.New(handler).Info("x", "reason", pglock.LostMaxHold)
+	}
+	if !strings.Contains(text.String(), "reason=max-hold") || !strings.Contains(json.String(), `"reason":"max-hold"`) {
+		t.Errorf("logged: %s%s", &text, &json)
+	}
+}

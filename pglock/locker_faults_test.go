@@ -412,7 +412,7 @@ func TestAPoolerIsRefusedBeforeAnythingIsLocked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Ping(t.Context()); !errors.Is(err, pglock.ErrPooler) {
+		if err := l.Ping(t.Context()); !errors.Is(err, pglock.ErrPooler) || !strings.Contains(err.Error(), "NewWithConfig") {
 			t.Errorf("%s: Ping: %v", mode, err)
 		}
 		if _, err := l.Lock(t.Context(), pglock.NewKey("k")); !errors.Is(err, pglock.ErrPooler) {

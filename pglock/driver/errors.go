@@ -3,6 +3,7 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 )
 
 // The sentinels of package pglock, which documents them; they live here so that backends can return them.
@@ -66,6 +67,9 @@ func (r Reason) String() string {
 	}
 	return string(r)
 }
+
+// LogValue implements slog.LogValuer: every handler logs the reason as its one word.
+func (r Reason) LogValue() slog.Value { return slog.StringValue(string(r)) }
 
 // UnsettledError is an error of Acquire or Release after which it is not known yet what the server does: it has been asked, and has
 // not answered in time.
