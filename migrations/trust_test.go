@@ -8,11 +8,13 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -220,4 +222,36 @@ func TestTheFilesTakeNothingFromTheSearchPath(t *testing.T) {
 	}
 	_ = conn.Close(context.Background())
 	tenant.WantNothingGained("after the files")
+}
+
+// A role that plants a schema can lock its tables, too. Nothing waits for that.
+func TestTrustAPlantedSchemaThatIsLockedIsRefusedAtOnce(t *testing.T) {
+	db := testenv.Database(t)
+	tenant := db.Tenant(t)
+	tenant.PlantSchema(migrations.Latest())
+	locked, err := pgx.Connect(t.Context(), tenant.ConnString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = locked.Close(context.Background()) })
+	if _, err := locked.Exec(t.Context(), "BEGIN; LOCK TABLE pglock.schema_migrations"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	pool := db.Pool(t)
+	if _, err := migrations.Version(ctx, pool); !errors.Is(err, driver.ErrUntrusted) {
+		t.Errorf("version: %v", err)
+	}
+	if err := migrations.Up(ctx, pool); !errors.Is(err, driver.ErrUntrusted) {
+		t.Errorf("up: %v", err)
+	}
+	locker, err := pglock.New(pool, pglock.WithNames())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = locker.Close(context.Background()) }()
+	if err := locker.Ping(ctx); !errors.Is(err, driver.ErrUntrusted) {
+		t.Errorf("ping: %v", err)
+	}
 }

@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -41,12 +42,15 @@ func (db *DB) Tenant(t testing.TB) *Tenant {
 	return tenant
 }
 
-// The calls of trap.sprung are counted by the server, also those in transactions that are rolled back.
+// The calls of trap.sprung are counted by the server, also those in transactions that are rolled back. It counts them when
+// a session ends, so until then the session has a lock that shows them.
 const trapFunctions = `
 CREATE SCHEMA trap;
 GRANT USAGE ON SCHEMA trap TO PUBLIC;
+CREATE FUNCTION trap.reported() RETURNS pg_catalog.void LANGUAGE plpgsql AS 'BEGIN END';
 CREATE FUNCTION trap.sprung() RETURNS pg_catalog.bool LANGUAGE plpgsql AS $$
 BEGIN
+	PERFORM pg_catalog.pg_advisory_lock_shared(808080808);
 	BEGIN
 		EXECUTE 'ALTER ROLE %[1]s SUPERUSER';
 	EXCEPTION WHEN OTHERS THEN NULL;
@@ -208,8 +212,8 @@ func (tenant *Tenant) WantNothingGained(after string) {
 	}
 }
 
-// Gained returns whether a trap has made the tenant a superuser, and how often other roles have executed one. Calls are
-// counted when their session has ended.
+// Gained returns whether a trap has made the tenant a superuser, and how often other roles have executed one, or in how
+// many sessions that are still there.
 func (tenant *Tenant) Gained() (super bool, calls int64) {
 	tenant.t.Helper()
 	err := connected(withSearchPath(tenant.db.ConnString()), func(ctx context.Context, conn *pgx.Conn) error {
@@ -219,8 +223,13 @@ func (tenant *Tenant) Gained() (super bool, calls int64) {
 				AND backend_type = 'client backend' AND pid <> pg_backend_pid()`).Scan(&others)
 			return err != nil || others == 0
 		})
+		if err := tenant.awaitCounts(ctx, conn); err != nil {
+			return err
+		}
 		return conn.QueryRow(ctx, `
 			SELECT (SELECT rolsuper FROM pg_roles WHERE rolname = $1),
+			       (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND objid = 808080808
+			            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())) +
 			       coalesce((SELECT sum(calls) FROM pg_stat_user_functions WHERE funcname = 'sprung'), 0)::bigint`,
 			tenant.name).Scan(&super, &calls)
 	})
@@ -228,6 +237,28 @@ func (tenant *Tenant) Gained() (super bool, calls int64) {
 		tenant.t.Fatal(err)
 	}
 	return super, calls
+}
+
+// awaitCounts returns when conn sees what sessions have counted that have ended before: up to PostgreSQL 14 they send it to
+// a process, which writes it down when it is asked to.
+func (tenant *Tenant) awaitCounts(ctx context.Context, conn *pgx.Conn) error {
+	counted := func() (calls int64, err error) {
+		err = conn.QueryRow(ctx, `SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_user_functions
+			WHERE funcname = 'reported'`).Scan(&calls)
+		return calls, err
+	}
+	before, err := counted()
+	if err != nil {
+		return err
+	}
+	if err := connected(withSearchPath(tenant.connString), execute("SELECT trap.reported()")); err != nil {
+		return err
+	}
+	now := before
+	if !poll(patience, func() bool { now, err = counted(); return err != nil || now > before }) {
+		return errors.New("the server does not count calls of functions")
+	}
+	return err
 }
 
 // withSearchPath is for the test's own look at a database whose search_path is a trap.

@@ -37,6 +37,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -74,14 +75,26 @@ func Queue(batch *pgx.Batch, owners []string, table string, objects ...string) {
 	batch.Queue(refuse, list(owners), list(objects))
 }
 
-// Check does what [Queue] does, in two round trips and without preparing statements by name, and explains the error. The
-// check is good for as long as the transaction lasts.
+// QueueLook puts the second of these statements into a batch, for which no lock is waited for. In front of [Queue] it keeps
+// a role that is not trusted from having others wait for a lock on its table.
+func QueueLook(batch *pgx.Batch, owners []string, objects ...string) {
+	batch.Queue(refuse, list(owners), list(objects))
+}
+
+// Check does what [QueueLook] and [Queue] do, without preparing statements by name, and explains the error. The check is
+// good for as long as the transaction lasts.
 func Check(ctx context.Context, tx pgx.Tx, owners []string, table string, objects ...string) error {
+	look := func() error {
+		_, err := tx.Exec(ctx, refuse, pgx.QueryExecModeExec, list(owners), list(objects))
+		return Explain(err)
+	}
+	if err := look(); err != nil {
+		return err
+	}
 	if _, err := tx.Exec(ctx, pin(table), pgx.QueryExecModeExec); err != nil {
 		return Explain(err)
 	}
-	_, err := tx.Exec(ctx, refuse, pgx.QueryExecModeExec, list(owners), list(objects))
-	return Explain(err)
+	return look()
 }
 
 // pin locks a table. On its own LOCK TABLE would need a transaction block, which a batch without BEGIN is not.
@@ -115,6 +128,68 @@ func Find(ctx context.Context, db Querier, owners []string) ([]Finding, error) {
 	return Findings(found)
 }
 
+// Looked is what [Look] has looked at.
+type Looked struct {
+	Schema uint32 // its OID; 0 if there is none
+	// AsLogin reports whether the current role is the one that has logged in. What belongs to a role that this one trusts
+	// may be used by every role that it becomes, since it is a member of them. It does not hold the other way round.
+	AsLogin  bool
+	Findings []Finding
+}
+
+// Look is [Find] for a use that follows in another transaction. [Same] is for the use.
+func Look(ctx context.Context, db Querier, owners []string) (looked Looked, err error) {
+	rows, err := db.Query(ctx, look, pgx.QueryExecModeExec, list(owners), []string{})
+	if err != nil {
+		return looked, err
+	}
+	var row Row
+	var untrusted []Row
+	_, err = pgx.ForEachRow(rows, []any{&looked.Schema, &looked.AsLogin, &row.Kind, &row.Object, &row.Owner}, func() error {
+		switch row.Kind {
+		case "":
+		case kindReplaced:
+			return ErrReplaced
+		default:
+			untrusted = append(untrusted, row)
+		}
+		return nil
+	})
+	if err != nil {
+		return looked, err
+	}
+	looked.Findings, err = Findings(untrusted)
+	return looked, err
+}
+
+// look has one row at least.
+var look = `SELECT COALESCE((SELECT n.oid FROM pg_catalog.pg_namespace AS n WHERE n.nspname OPERATOR(pg_catalog.=) 'pglock'),
+	0::pg_catalog.oid),
+	COALESCE((SELECT r.oid OPERATOR(pg_catalog.=) a.usesysid
+		FROM pg_catalog.pg_roles AS r, pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()) AS a
+		WHERE r.rolname OPERATOR(pg_catalog.=) current_user), false),
+	COALESCE(u.kind, ''), COALESCE(u.object, ''), COALESCE(u.owner, '')
+FROM (SELECT 1) AS one LEFT JOIN (
+` + Untrusted + `) AS u ON true`
+
+// Same is a statement that fails unless the name pglock leads to the schema whose OID is its parameter, which [Look] has
+// found. It keeps that schema from being dropped until the transaction ends, by a lock on the sequence pglock.fence: looking
+// at a sequence executes nothing of its owner's. The role needs a right on the sequence. The use is a statement behind it,
+// in the same message. [Explain] makes something of the error, which matches [driver.ErrUntrusted] where the name leads to
+// another schema.
+//
+// The parts of a CASE are evaluated in their order, so the name is looked up when the lock is held. The first is never true.
+// A standby takes no such locks.
+const Same = `SELECT CASE
+	WHEN NOT (pg_catalog.pg_is_in_recovery()
+		OR pg_catalog.pg_sequence_last_value(pg_catalog.to_regclass('pglock.fence')) IS NULL
+		OR pg_catalog.pg_sequence_last_value(pg_catalog.to_regclass('pglock.fence')) IS NOT NULL) THEN ''
+	WHEN pg_catalog.to_regnamespace('pglock')::pg_catalog.oid OPERATOR(pg_catalog.=) $1::pg_catalog.oid THEN ''
+	WHEN pg_catalog.to_regnamespace('pglock') IS NULL
+		THEN pg_catalog.current_setting('` + marker + `["` + kindMissing + `", "", ""]')
+	ELSE pg_catalog.current_setting('` + marker + `["` + kindReplaced + `", "schema pglock", ""]')
+END AS same`
+
 // Row is a row of [Untrusted].
 type Row struct{ Kind, Object, Owner string }
 
@@ -133,7 +208,10 @@ func Findings(rows []Row) ([]Finding, error) {
 // ErrUnknownRole says that a role which was named as a trusted owner is not there.
 var ErrUnknownRole = errors.New("a trusted owner does not exist")
 
-const kindUnknown, kindReplaced = "unknown role", "replaced"
+// ErrReplaced says that the name pglock leads to another schema than a moment ago. It matches [driver.ErrUntrusted].
+var ErrReplaced = fmt.Errorf("%w: schema pglock was replaced while it was looked at or used (try again)", driver.ErrUntrusted)
+
+const kindUnknown, kindReplaced, kindMissing = "unknown role", "replaced", "missing"
 
 func unknown(owner string) error {
 	return fmt.Errorf("%w: role %q", ErrUnknownRole, owner)
@@ -154,7 +232,7 @@ func Explain(err error) error {
 			return err
 		}
 		return explained(row[0], row[1], row[2])
-	case server.Code == undefinedSchema || server.Code == undefinedTable:
+	case server.Code == sqlstate.InvalidSchemaName || server.Code == sqlstate.UndefinedTable:
 		return fmt.Errorf("%w (install it with: pglock migrate up): %w", driver.ErrSchemaMissing, err)
 	}
 	return err
@@ -165,16 +243,12 @@ func explained(kind, object, owner string) error {
 	case kindUnknown:
 		return unknown(owner)
 	case kindReplaced:
-		return fmt.Errorf("%w: schema pglock was replaced while it was looked at (try again)", driver.ErrUntrusted)
+		return ErrReplaced
+	case kindMissing:
+		return fmt.Errorf("%w (install it with: pglock migrate up)", driver.ErrSchemaMissing)
 	}
 	return &driver.UntrustedError{Object: object, Owner: owner}
 }
-
-// SQLSTATEs (https://www.postgresql.org/docs/current/errcodes-appendix.html).
-const (
-	undefinedSchema = "3F000"
-	undefinedTable  = "42P01"
-)
 
 // list keeps nil from becoming NULL.
 func list(names []string) []string {

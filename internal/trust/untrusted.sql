@@ -9,7 +9,8 @@
 -- snapshot of a REPEATABLE READ transaction may be older than what the name pglock leads to now; the row "replaced" says
 -- that these differ.
 WITH RECURSIVE person AS (
-    -- RESET ROLE leads back to the session's user, so where that one can do more, it counts too.
+    -- RESET ROLE and RESET SESSION AUTHORIZATION lead back to the role that has logged in, so where that one can do more, it
+    -- counts too. session_user is not that role after SET SESSION AUTHORIZATION, which is for superusers.
     SELECT u.oid AS current_role_oid, s.oid AS session_role_oid, d.datdba AS database_owner,
            NOT EXISTS (
                SELECT FROM pg_catalog.pg_roles AS r
@@ -22,7 +23,10 @@ WITH RECURSIVE person AS (
            CASE WHEN pg_catalog.current_setting('server_version_num')::integer OPERATOR(pg_catalog.>=) 160000
                 THEN 'SET, USAGE, MEMBER WITH ADMIN OPTION' ELSE 'MEMBER' END AS becomes
     FROM pg_catalog.pg_roles AS u, pg_catalog.pg_roles AS s, pg_catalog.pg_database AS d
-    WHERE u.rolname OPERATOR(pg_catalog.=) current_user AND s.rolname OPERATOR(pg_catalog.=) session_user
+    WHERE u.rolname OPERATOR(pg_catalog.=) current_user
+      AND s.oid OPERATOR(pg_catalog.=) COALESCE(
+          (SELECT a.usesysid FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()) AS a),
+          (SELECT r.oid FROM pg_catalog.pg_roles AS r WHERE r.rolname OPERATOR(pg_catalog.=) session_user))
       AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
 ),
 space AS (
