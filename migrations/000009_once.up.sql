@@ -1,6 +1,6 @@
 -- What has been done once, and is not to be done again.
 --
--- Records are in a ring of eight partitions, of which one takes the new ones. To forget old records is to truncate a
+-- Records are in a ring of four partitions, of which one takes the new ones: each more is one more to look into. To forget old records is to truncate a
 -- partition. Nothing here needs DDL at run time, and where pglock.once_prune is never called the current partition goes
 -- on to grow.
 --
@@ -51,22 +51,6 @@ CREATE TABLE pglock.once_records_3 PARTITION OF pglock.once_records FOR VALUES I
 REVOKE ALL ON TABLE pglock.once_records_3 FROM PUBLIC;
 COMMENT ON TABLE pglock.once_records_3 IS 'A partition, see pglock.once_slots';
 
-CREATE TABLE pglock.once_records_4 PARTITION OF pglock.once_records FOR VALUES IN (4);
-REVOKE ALL ON TABLE pglock.once_records_4 FROM PUBLIC;
-COMMENT ON TABLE pglock.once_records_4 IS 'A partition, see pglock.once_slots';
-
-CREATE TABLE pglock.once_records_5 PARTITION OF pglock.once_records FOR VALUES IN (5);
-REVOKE ALL ON TABLE pglock.once_records_5 FROM PUBLIC;
-COMMENT ON TABLE pglock.once_records_5 IS 'A partition, see pglock.once_slots';
-
-CREATE TABLE pglock.once_records_6 PARTITION OF pglock.once_records FOR VALUES IN (6);
-REVOKE ALL ON TABLE pglock.once_records_6 FROM PUBLIC;
-COMMENT ON TABLE pglock.once_records_6 IS 'A partition, see pglock.once_slots';
-
-CREATE TABLE pglock.once_records_7 PARTITION OF pglock.once_records FOR VALUES IN (7);
-REVOKE ALL ON TABLE pglock.once_records_7 FROM PUBLIC;
-COMMENT ON TABLE pglock.once_records_7 IS 'A partition, see pglock.once_slots';
-
 CREATE TABLE pglock.once_slots (
     slot smallint NOT NULL,
     since timestamp with time zone,
@@ -75,7 +59,7 @@ CREATE TABLE pglock.once_slots (
     barrier pg_catalog.xid8,
     drained timestamp with time zone,
     CONSTRAINT once_slots_pkey PRIMARY KEY (slot),
-    CONSTRAINT once_slots_slot_is_one_of_eight CHECK (slot OPERATOR(pg_catalog.>=) 0 AND slot OPERATOR(pg_catalog.<=) 7)
+    CONSTRAINT once_slots_slot_is_one_of_four CHECK (slot OPERATOR(pg_catalog.>=) 0 AND slot OPERATOR(pg_catalog.<=) 3)
 );
 
 REVOKE ALL ON TABLE pglock.once_slots FROM PUBLIC;
@@ -88,7 +72,7 @@ COMMENT ON COLUMN pglock.once_slots.rotated IS 'The transaction that made the ne
 COMMENT ON COLUMN pglock.once_slots.barrier IS 'Transactions from this one on know that it is not current any more';
 COMMENT ON COLUMN pglock.once_slots.drained IS 'When all earlier transactions had been seen to have ended';
 COMMENT ON CONSTRAINT once_slots_pkey ON pglock.once_slots IS 'There is a row for each partition';
-COMMENT ON CONSTRAINT once_slots_slot_is_one_of_eight ON pglock.once_slots IS 'There are eight partitions';
+COMMENT ON CONSTRAINT once_slots_slot_is_one_of_four ON pglock.once_slots IS 'There are four partitions';
 
 CREATE UNIQUE INDEX once_slots_one_is_current ON pglock.once_slots ((until IS NULL))
     WHERE since IS NOT NULL AND until IS NULL;
@@ -96,7 +80,7 @@ CREATE UNIQUE INDEX once_slots_one_is_current ON pglock.once_slots ((until IS NU
 COMMENT ON INDEX pglock.once_slots_one_is_current IS 'There is no more than one current partition';
 
 INSERT INTO pglock.once_slots (slot, since)
-VALUES (0, pg_catalog.clock_timestamp()), (1, NULL), (2, NULL), (3, NULL), (4, NULL), (5, NULL), (6, NULL), (7, NULL);
+VALUES (0, pg_catalog.clock_timestamp()), (1, NULL), (2, NULL), (3, NULL);
 
 -- Records what has been done. The caller has the lock of the identity and has seen no record. The transaction has its ID
 -- before it looks which partition is current: see pglock.once_prune.
@@ -106,8 +90,9 @@ CREATE FUNCTION pglock.once_record(
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 AS $$
+DECLARE
+    xid pg_catalog.xid8 := pg_catalog.pg_current_xact_id();
 BEGIN
-    PERFORM pg_catalog.pg_current_xact_id();
     INSERT INTO pglock.once_records (slot, scope, id, done_at, fingerprint, result)
     SELECT s.slot, once_record.scope, once_record.id, pg_catalog.clock_timestamp(), once_record.fingerprint,
            once_record.result
@@ -135,7 +120,8 @@ COMMENT ON FUNCTION pglock.once_record(pg_catalog.text, pg_catalog.text, pg_cata
 --
 -- The lock and the look are statements of their own here, so in a READ COMMITTED transaction the look has a snapshot
 -- that is newer than the lock. It must use the indexes, whatever the planner thinks of partitions that were empty when
--- it looked.
+-- it looked. Where the caller wants a record, the look is part of the INSERT: to start another statement would cost as
+-- much as to look into two partitions. The transaction has its ID before that, see pglock.once_prune.
 --
 -- This and pglock.once_record write every name with its schema instead of setting search_path: to set it costs as much as
 -- the look.
@@ -158,6 +144,7 @@ DECLARE
         pg_catalog.sha256(pg_catalog.convert_to(pg_catalog.concat('once:', once.scope, '/', once.id), 'UTF8')), 1, 8
     ), 'hex'))::bit(64)::bigint;
     earlier pg_catalog.bytea;
+    xid pg_catalog.xid8;
 BEGIN
     IF NOT pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') THEN
         once.outcome := 'stale';
@@ -167,6 +154,20 @@ BEGIN
     ELSIF NOT pg_catalog.pg_try_advisory_xact_lock(lock) THEN
         once.outcome := 'held';
         RETURN;
+    END IF;
+    IF once.record THEN
+        xid := pg_catalog.pg_current_xact_id();
+        INSERT INTO pglock.once_records (slot, scope, id, done_at, fingerprint)
+        SELECT s.slot, once.scope, once.id, pg_catalog.clock_timestamp(), once.fingerprint
+        FROM pglock.once_slots AS s
+        WHERE s.since IS NOT NULL AND s.until IS NULL AND NOT EXISTS (
+            SELECT FROM pglock.once_records AS r
+            WHERE r.id OPERATOR(pg_catalog.=) once.id AND r.scope OPERATOR(pg_catalog.=) once.scope
+        );
+        IF FOUND THEN
+            once.outcome := 'first';
+            RETURN;
+        END IF;
     END IF;
     SELECT r.done_at, r.fingerprint, r.result INTO once.done_at, earlier, once.result
     FROM pglock.once_records AS r
@@ -179,18 +180,10 @@ BEGIN
             once.result := NULL;
         END IF;
         RETURN;
+    ELSIF once.record THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = 'pglock.once_slots has no current partition';
     END IF;
     once.outcome := 'first';
-    IF once.record THEN -- as pglock.once_record does
-        PERFORM pg_catalog.pg_current_xact_id();
-        INSERT INTO pglock.once_records (slot, scope, id, done_at, fingerprint)
-        SELECT s.slot, once.scope, once.id, pg_catalog.clock_timestamp(), once.fingerprint
-        FROM pglock.once_slots AS s
-        WHERE s.since IS NOT NULL AND s.until IS NULL;
-        IF NOT FOUND THEN
-            RAISE object_not_in_prerequisite_state USING MESSAGE = 'pglock.once_slots has no current partition';
-        END IF;
-    END IF;
 END
 $$;
 
@@ -230,7 +223,7 @@ COMMENT ON FUNCTION pglock.once_or_raise(pg_catalog.text, pg_catalog.text, pg_ca
 -- Forgets old records, one step a call, each of which belongs into a transaction of its own: more says that there is
 -- more to do now, done that there is not, and held that another session is at it or uses the records.
 --
--- A partition goes through four steps. The next one becomes current when it has been so for a sixth of keep. A later
+-- A partition goes through four steps. The next one becomes current when it has been so for half of keep. A later
 -- transaction notes its own ID as the barrier: a transaction that has not seen the next one become current has an ID
 -- below it. When all transactions below have ended, all that is in the partition is committed, and it is drained. When
 -- that is longer ago than keep, it is truncated. So a record is kept for at least keep after its commit.
@@ -263,8 +256,8 @@ BEGIN
         RETURN 'more';
     END IF;
 
-    SELECT s.slot, (s.slot + 1) % 8 INTO full_slot, next_slot FROM pglock.once_slots AS s
-    WHERE s.since < now - once_prune.keep / 6 AND s.until IS NULL;
+    SELECT s.slot, (s.slot + 1) % 4 INTO full_slot, next_slot FROM pglock.once_slots AS s
+    WHERE s.since < now - once_prune.keep / 2 AND s.until IS NULL;
     IF FOUND AND EXISTS (SELECT FROM pglock.once_slots AS s WHERE s.slot = next_slot AND s.since IS NULL) THEN
         UPDATE pglock.once_slots AS s SET until = now, rotated = pg_current_xact_id() WHERE s.slot = full_slot;
         UPDATE pglock.once_slots AS s SET since = now WHERE s.slot = next_slot;

@@ -43,6 +43,10 @@ COMMENT ON FUNCTION pglock.rate_clock() IS 'The time in nanoseconds since 1970, 
 -- It looks before it locks: a row's time only grows (but for pglock.rate_return), so what has no room in an older row has
 -- none in the row, and a refusal writes nothing. The time is taken after the row is locked, so that the times of
 -- decisions are in the order of the decisions.
+--
+-- The look at all rows is one statement, and so is the change of those that are locked by then: each statement costs more
+-- than what it does with a row. Both go by the index, whatever the planner thinks of a table that was small when it
+-- looked. Rows are locked one at a time, since they may have to be made.
 
 CREATE FUNCTION pglock.rate_take(
     keys pg_catalog.text[], intervals bigint[], tolerances bigint[], amounts bigint[], counts bigint[],
@@ -50,26 +54,33 @@ CREATE FUNCTION pglock.rate_take(
 ) RETURNS TABLE (granted bigint, start bigint, at bigint)
 LANGUAGE plpgsql VOLATILE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 DECLARE
+    seen bigint[];       -- busy_until of each key before its row is locked
     this text;           -- the key that is being decided
     busy bigint;         -- its busy_until
     locked boolean;      -- whether its row is locked, so that busy and at are true
     changed boolean := false;
+    changed_keys text[] := '{}';
+    changed_busy bigint[] := '{}';
     refused boolean;     -- whether a run without patience was refused
     price bigint;
     room bigint;
 BEGIN
+    SELECT array_agg(r.busy_until ORDER BY k.i) INTO seen
+    FROM unnest(keys) WITH ORDINALITY AS k (key, i) LEFT JOIN pglock.rates AS r ON r.key = k.key;
     FOR i IN 1 .. cardinality(keys) LOOP
         IF this IS DISTINCT FROM keys[i] THEN
             IF changed THEN
-                UPDATE pglock.rates AS r SET busy_until = busy WHERE r.key = this;
+                changed_keys := array_append(changed_keys, this);
+                changed_busy := array_append(changed_busy, busy);
             END IF;
             this := keys[i];
             locked := false;
             changed := false;
             refused := false;
-            SELECT r.busy_until INTO busy FROM pglock.rates AS r WHERE r.key = this;
+            busy := seen[i];
             at := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000;
         END IF;
         price := amounts[i] * intervals[i];
@@ -100,7 +111,12 @@ BEGIN
         RETURN NEXT;
     END LOOP;
     IF changed THEN
-        UPDATE pglock.rates AS r SET busy_until = busy WHERE r.key = this;
+        changed_keys := array_append(changed_keys, this);
+        changed_busy := array_append(changed_busy, busy);
+    END IF;
+    IF changed_keys <> '{}' THEN
+        UPDATE pglock.rates AS r SET busy_until = c.busy
+        FROM unnest(changed_keys, changed_busy) AS c (key, busy) WHERE r.key = c.key;
     END IF;
 END
 $$;

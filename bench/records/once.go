@@ -20,10 +20,10 @@ const (
 	defaultRecords  = 10_000_000
 )
 
-// fill makes all eight partitions live, and a table with the same records.
+// fill makes all four partitions live, and a table with the same records.
 const fill = `
 INSERT INTO pglock.once_records (slot, scope, id, done_at)
-	SELECT i % 8, 'bench', md5(i::text), now() FROM generate_series(1, $1::int) AS i`
+	SELECT i % 4, 'bench', md5(i::text), now() FROM generate_series(1, $1::int) AS i`
 
 const fillPlain = `INSERT INTO plain_once SELECT 'bench', md5(i::text), now() FROM generate_series(1, $1::int) AS i`
 
