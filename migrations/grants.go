@@ -25,6 +25,7 @@ GRANT SELECT ON TABLE pglock.jobs, pglock.runs TO %[1]s;
 
 const prunerGrants = `GRANT USAGE ON SCHEMA pglock TO %[1]s;
 GRANT EXECUTE ON FUNCTION pglock.once_prune(interval) TO %[1]s;
+GRANT SELECT ON SEQUENCE pglock.fence TO %[1]s;
 `
 
 // LockerGrants returns the SQL that gives role what taking locks needs of the schema: to compute keys, record names
@@ -39,8 +40,8 @@ func LockerGrants(role string) string { return fmt.Sprintf(lockerGrants, quote(r
 // must run it.
 func WatcherGrants(role string) string { return fmt.Sprintf(watcherGrants, quote(role)) }
 
-// PrunerGrants returns the SQL that lets role forget the records of package once that are old, and nothing else. How old
-// is for the role to say: one that says a second makes things be done twice. The schema's owner must run it.
+// PrunerGrants returns the SQL that lets role forget the records of package once that are old, and nothing else but to read
+// the last fencing token, which keeps the schema in place meanwhile. How old is for the role to say: one that says a second makes things be done twice. The schema's owner must run it.
 func PrunerGrants(role string) string { return fmt.Sprintf(prunerGrants, quote(role)) }
 
 func quote(identifier string) string { return pgx.Identifier{identifier}.Sanitize() }

@@ -94,7 +94,7 @@ func TestARoleMayDoWhatItsGrantsSayAndNoMore(t *testing.T) {
 			"do once in a batch", "keep a result", "take of a rate", "give back of a rate", "prune rates"}},
 		"watcher": {migrations.WatcherGrants, []string{
 			"read names", "read locks", "read waits", "read the version", "read runs", "read jobs"}},
-		"pruner": {migrations.PrunerGrants, []string{"forget what is old"}},
+		"pruner": {migrations.PrunerGrants, []string{"forget what is old", "read the fence"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db, owner := installed(t)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
@@ -86,7 +87,7 @@ func TxError(err error) error { return explain("", "", err) }
 
 // explain maps an error of the server's.
 func explain(scope, id string, err error) error {
-	server := records.ServerError(err)
+	server := sqlstate.Refusal(err)
 	outcome, ok := strings.CutPrefix(server.Message, raised)
 	if server.Code != stateRaised || !ok {
 		return pglock.TxError(records.Explain(err))

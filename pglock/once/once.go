@@ -21,15 +21,17 @@ func Key(scope, id string) pglock.Key { return pglock.NewKey("once:" + scope + "
 // tx commits. Later transactions get a *[DoneError] that matches [ErrDone] or [ErrMismatch], and can go on. One that
 // comes before tx has ended waits for that, within [MaxWait].
 //
-// It is one round trip where it does not have to wait (but see [WithTrustedOwner]). scope says what kind of thing it is (the name of a consumer, an
-// HTTP route and the account), id which one of its kind; ids of different scopes are different. Neither may be empty;
-// they have at most 256 and 1024 bytes.
+// It is one round trip where it does not have to wait. The first use on a connection is another, since pgx prepares the
+// statement then, unless the connection's query execution mode is one that does not; see [WithTrustedOwner] too.
+//
+// scope says what kind of thing it is (the name of a consumer, an HTTP route and the account), id which one of its kind;
+// ids of different scopes are different. Neither may be empty; they have at most 256 and 1024 bytes.
 //
 // The record goes when tx rolls back, also to a savepoint set before; then another transaction is the first. Two
 // transactions that ask for several ids in different orders can deadlock, as with rows: PostgreSQL ends one of them
 // (40P01), which has done nothing then. After an error of the server or of the context tx is over.
 func Tx(ctx context.Context, tx pgx.Tx, scope, id string, opts ...Option) error {
-	c, err := prepare(ctx, tx, scope, id, opts)
+	c, err := prepare(tx, scope, id, opts)
 	if err != nil {
 		return err
 	}
@@ -51,7 +53,7 @@ func Result[T any](
 	if fn == nil {
 		return v, false, failed(scope, id, errors.New("the function is nil"))
 	}
-	c, err := prepare(ctx, tx, scope, id, opts)
+	c, err := prepare(tx, scope, id, opts)
 	if err != nil {
 		return v, false, err
 	}
@@ -81,7 +83,7 @@ func (c config) keep(ctx context.Context, tx pgx.Tx, scope, id string, v any) er
 	if err != nil {
 		return failed(scope, id, fmt.Errorf("record the result: %w", err))
 	}
-	err = records.OneRoundTrip(tx).OnceRecord(ctx, lockdb.OnceRecordParams{
+	err = c.queries(tx).OnceRecord(ctx, lockdb.OnceRecordParams{
 		Scope: scope, ID: id, Fingerprint: c.fingerprint, Result: result,
 	})
 	if err != nil {
@@ -93,13 +95,14 @@ func (c config) keep(ctx context.Context, tx pgx.Tx, scope, id string, v any) er
 // trusted remembers whose schemas have been looked at.
 var trusted records.Trust
 
-func prepare(ctx context.Context, tx pgx.Tx, scope, id string, opts []Option) (config, error) {
+func (c config) queries(db records.Sender) *lockdb.Queries {
+	return records.Guarded{DB: db, Trust: &trusted, Owners: c.owners}.Queries()
+}
+
+func prepare(tx pgx.Tx, scope, id string, opts []Option) (config, error) {
 	c, err := configure(scope, id, opts)
 	if err == nil && tx == nil {
 		err = errors.New("the transaction is nil")
-	}
-	if err == nil {
-		err = trusted.Check(ctx, tx, records.Who(tx.Conn()), c.owners)
 	}
 	if err != nil {
 		return c, failed(scope, id, err)
@@ -111,7 +114,7 @@ func prepare(ctx context.Context, tx pgx.Tx, scope, id string, opts []Option) (c
 // a statement of package pglock's, which knows how to bound it and who is in the way. A try is refused while others
 // wait, so they are not overtaken; and in the second try the lock is this transaction's already.
 func (c config) ask(ctx context.Context, tx pgx.Tx, scope, id string, record bool) (lockdb.OnceRow, error) {
-	queries := records.OneRoundTrip(tx)
+	queries := c.queries(tx)
 	params := lockdb.OnceParams{Scope: scope, ID: id, Fingerprint: c.fingerprint, Record: record}
 	said, err := queries.Once(ctx, params)
 	if err == nil && said.Outcome == held {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
@@ -16,17 +15,15 @@ import (
 
 // DB is a pool or a connection. It is not a transaction.
 type DB interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
 // Prune forgets what was done longer than keep ago, counted from the commit; the same ids are firsts again then. Nothing
-// is forgotten earlier, and by calls that come at least every twelfth of keep nothing is kept longer than about 1½ times
+// is forgotten earlier, and by calls that come at least every eighth of keep nothing is kept longer than about 1¾ times
 // keep, as long as transactions end. Choose keep well above the time in which duplicates may still come: the retention
 // of the queue, the days for which clients may repeat a request.
 //
-// Records are in eight partitions that are used one after the other, and old ones are truncated whole, so a hundred
+// Records are in four partitions that are used one after the other, and old ones are truncated whole, so a hundred
 // million records cost no more than one. A truncation waits for the transactions that have used this package, and those
 // that come after would wait behind it; so it gives up after 50 ms and is tried again, for some seconds in all. Then the
 // error matches [pglock.ErrNotAcquired]: a transaction stays open, or another Prune is at it, and the next call goes on.
@@ -45,13 +42,10 @@ func Prune(ctx context.Context, db DB, keep time.Duration, opts ...Option) error
 		return fmt.Errorf("pglock/once: prune: keep is %v, and must be a second or more", keep)
 	}
 	c, err := options(opts)
-	if err == nil {
-		err = trusted.Check(ctx, db, "", c.owners)
-	}
 	if err != nil {
 		return fmt.Errorf("pglock/once: prune: %w", err)
 	}
-	queries := records.OneRoundTrip(db)
+	queries := c.queries(db)
 	for tries := 0; ; {
 		said, err := queries.OncePrune(ctx, records.Interval(keep))
 		switch {

@@ -27,9 +27,9 @@ func age(t *testing.T, pool *pgxpool.Pool, d time.Duration) {
 func turn(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	before := current(t, pool)
-	age(t, pool, keep/6+time.Minute)
+	age(t, pool, keep/2+time.Minute)
 	must(t, once.Prune(t.Context(), pool, keep))
-	if now := current(t, pool); now != (before+1)%8 {
+	if now := current(t, pool); now != (before+1)%4 {
 		t.Fatalf("the current partition is %d after %d", now, before)
 	}
 }
@@ -41,17 +41,17 @@ func current(t *testing.T, pool *pgxpool.Pool) int {
 
 func TestOnceADuplicateIsFoundInEveryPartition(t *testing.T) {
 	_, pool := installed(t)
-	for i := range 7 { // the eighth is needed to forget the first
+	for i := range 3 { // the fourth is needed to forget the first
 		must(t, do(t, pool, "s", fmt.Sprint(i)))
 		for j := range i + 1 {
 			wantIs(t, do(t, pool, "s", fmt.Sprint(j)), once.ErrDone)
 		}
-		if i < 6 {
+		if i < 2 {
 			turn(t, pool)
 		}
 	}
-	if n := one[int](t, pool, "SELECT count(DISTINCT slot) FROM pglock.once_records"); n != 7 {
-		t.Errorf("records are in %d partitions, want 7", n)
+	if n := one[int](t, pool, "SELECT count(DISTINCT slot) FROM pglock.once_records"); n != 3 {
+		t.Errorf("records are in %d partitions, want 3", n)
 	}
 }
 
@@ -139,14 +139,14 @@ func TestOnceAFullRingGoesOn(t *testing.T) {
 	_, pool := installed(t)
 	reader := begin(t, pool)
 	execute(t, reader, "LOCK TABLE pglock.once_records_0 IN ACCESS SHARE MODE")
-	for i := range 6 {
+	for i := range 2 {
 		must(t, do(t, pool, "s", fmt.Sprint(i)))
 		turn(t, pool)
 	}
 	for range 2 {
-		age(t, pool, keep/6+time.Minute)
+		age(t, pool, keep/2+time.Minute)
 		wantIs(t, once.Prune(bounded(t), pool, keep), pglock.ErrNotAcquired)
-		if now := current(t, pool); now != 7 {
+		if now := current(t, pool); now != 3 {
 			t.Fatalf("the current partition is %d", now)
 		}
 	}
@@ -164,7 +164,7 @@ func TestOnceAFullRingGoesOn(t *testing.T) {
 func TestOncePrunesAtTheSameTimeLeaveOneCurrentPartition(t *testing.T) {
 	_, pool := installed(t)
 	for range 20 {
-		age(t, pool, keep/6+time.Minute)
+		age(t, pool, keep/2+time.Minute)
 		errs := make(chan error)
 		const prunes = 4
 		for range prunes {
@@ -195,7 +195,7 @@ func TestOnceLooksUseTheIndexes(t *testing.T) {
 		ask(i)
 	}
 	execute(t, conn, `INSERT INTO pglock.once_records (slot, scope, id, done_at)
-		SELECT i % 8, 's', i, now() FROM generate_series(1, 20000) AS i`)
+		SELECT i % 4, 's', i, now() FROM generate_series(1, 20000) AS i`)
 	scans := func() int64 {
 		if one[int](t, pool, "SELECT current_setting('server_version_num')::int") >= 150000 {
 			execute(t, conn, "SELECT pg_stat_force_next_flush()")

@@ -7,11 +7,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
-	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
 
-// Queue is [Tx] in the round trip of the batch b, in which it has exactly one result: nothing that is queued behind it
-// is carried out unless this transaction is the first.
+// Queue is [Tx] in the round trip of the batch b. Nothing that is queued behind it is carried out unless this transaction
+// is the first. In the batch it has exactly two results: that of a look at the owner of schema pglock, and that of the
+// statement that is returned.
 //
 // Otherwise it is an error of the batch, which aborts the whole batch and its transaction: with [ErrDone] too there is
 // nothing to go on with but rollback, and what was queued before it is not done either. So it belongs at the beginning of
@@ -29,7 +29,12 @@ func Queue(b *pgx.Batch, scope, id string, opts ...Option) *pgx.QueuedQuery {
 	if err != nil {
 		err = failed(scope, id, err)
 	}
-	query := b.Queue(lockdb.OnceOrRaise, &queued{c.owners, err}, scope, id, c.fingerprint, !c.bounded)
+	look := trusted.Queue(b, c.owners)
+	look.Query.Fn = func(results pgx.BatchResults) error {
+		_, err := results.Exec()
+		return explain(scope, id, look.Explain(err))
+	}
+	query := b.Queue(lockdb.OnceOrRaise, &queued{err}, scope, id, c.fingerprint, !c.bounded)
 	query.Fn = func(results pgx.BatchResults) error {
 		_, err := results.Exec()
 		return explain(scope, id, err)
@@ -37,17 +42,10 @@ func Queue(b *pgx.Batch, scope, id string, opts ...Option) *pgx.QueuedQuery {
 	return query
 }
 
-// queued keeps a batch from being sent that could not be right, or would use a schema that is not to be trusted.
-type queued struct {
-	owners []string
-	err    error
-}
+// queued keeps a batch from being sent that could not be right.
+type queued struct{ err error }
 
-// RewriteQuery implements [pgx.QueryRewriter], which is called while the batch is being made ready and the connection is
-// free. It rewrites nothing.
-func (q *queued) RewriteQuery(ctx context.Context, conn *pgx.Conn, sql string, args []any) (string, []any, error) {
-	if q.err == nil {
-		q.err = trusted.Check(ctx, conn, records.Who(conn), q.owners)
-	}
+// RewriteQuery implements [pgx.QueryRewriter], which is called while the batch is being made ready. It rewrites nothing.
+func (q *queued) RewriteQuery(_ context.Context, _ *pgx.Conn, sql string, args []any) (string, []any, error) {
 	return sql, args, q.err
 }

@@ -53,3 +53,45 @@ func TestOnceOnAPlantedSearchPath(t *testing.T) {
 	must(t, once.Prune(t.Context(), pool, time.Hour))
 	tenant.WantNothingGained("after all that package once does")
 }
+
+// What was looked at a moment ago may be gone. The traps are set where everything that an installation has was trusted.
+func TestOnceDoesNotUseASchemaThatWasPlantedSinceItLooked(t *testing.T) {
+	db, pool := installed(t)
+	tenant := db.Tenant(t)
+	must(t, do(t, pool, "s", "1"))
+	execute(t, pool, "DROP SCHEMA pglock CASCADE")
+	tenant.PlantSchema(migrations.Latest())
+	tenant.Exec(plantOnce)
+	batch := &pgx.Batch{}
+	once.Queue(batch, "s", "1")
+	wantIs(t, once.TxError(pool.SendBatch(t.Context(), batch).Close()), pglock.ErrUntrusted)
+	wantIs(t, do(t, pool, "s", "1"), pglock.ErrUntrusted)
+	wantIs(t, once.Prune(t.Context(), pool, time.Hour), pglock.ErrUntrusted)
+	tenant.WantNothingGained("after all that package once does")
+}
+
+// The result is recorded long after the look, but in the same transaction: the schema cannot be dropped before it ends.
+func TestOnceKeepsTheSchemaFromBeingReplaced(t *testing.T) {
+	db, pool := installed(t)
+	conn := db.Connect(t)
+	dropped := make(chan error, 1)
+	must(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		_, _, err := once.Result(t.Context(), tx, "s", "1", func(pgx.Tx) (int, error) {
+			go func() {
+				_, err := pool.Exec(bounded(t), "DROP SCHEMA pglock CASCADE")
+				dropped <- err
+			}()
+			testenv.WaitUntil(t, "the schema is to be dropped", func() bool {
+				var waits bool
+				err := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)").Scan(&waits)
+				return err == nil && waits
+			})
+			return 1, nil
+		})
+		return err
+	}))
+	must(t, <-dropped)
+	wantIs(t, do(t, pool, "s", "1"), pglock.ErrSchemaMissing)
+	must(t, migrations.Up(t.Context(), pool))
+	must(t, do(t, pool, "s", "1")) // another schema, which is as good
+}

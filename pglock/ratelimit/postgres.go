@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -16,9 +15,7 @@ import (
 // DB is a pool of connections, such as *pgxpool.Pool. It is used by several goroutines at once, and each statement is a
 // transaction of its own, so neither a connection nor a transaction will do.
 type DB interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
 // New returns a Limiter whose limits are in schema pglock of db. It uses at most a few connections at once and does not
@@ -38,27 +35,15 @@ func New(db DB, opts ...Option) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.store = &postgres{db: db, queries: records.OneRoundTrip(db), owners: l.config.owners}
+	guarded := records.Guarded{DB: db, Trust: &records.Trust{}, Owners: l.config.owners}
+	l.store = &postgres{guarded.Queries()}
 	return l, nil
 }
 
 // postgres implements [driver.RateStore] and [driver.RatePruner].
-type postgres struct {
-	db      DB
-	queries *lockdb.Queries
-	owners  []string
-	trust   records.Trust
-}
-
-// check looks who owns the schema, unless it has done so a moment ago.
-func (p *postgres) check(ctx context.Context) error {
-	return p.trust.Check(ctx, p.db, "the pool", p.owners)
-}
+type postgres struct{ queries *lockdb.Queries }
 
 func (p *postgres) TakeRates(ctx context.Context, runs []driver.RateRun) ([]driver.RateGrant, error) {
-	if err := p.check(ctx); err != nil {
-		return nil, records.Unavailable(ctx, err)
-	}
 	n := len(runs)
 	params := lockdb.RateTakeParams{
 		Keys: make([]string, n), Intervals: make([]int64, n), Tolerances: make([]int64, n),
@@ -83,18 +68,12 @@ func (p *postgres) TakeRates(ctx context.Context, runs []driver.RateRun) ([]driv
 }
 
 func (p *postgres) ReturnRate(ctx context.Context, key string, until, price int64) (bool, error) {
-	if err := p.check(ctx); err != nil {
-		return false, records.Unavailable(ctx, err)
-	}
 	returned, err := p.queries.RateReturn(ctx, lockdb.RateReturnParams{Key: key, TakenUntil: until, Price: price})
 	return returned, records.Unavailable(ctx, err)
 }
 
 // PruneRates deletes in steps, so that no session waits long for a row.
 func (p *postgres) PruneRates(ctx context.Context) (deleted int64, err error) {
-	if err := p.check(ctx); err != nil {
-		return 0, records.Unavailable(ctx, err)
-	}
 	for {
 		n, err := p.queries.RatePrune(ctx, pruneAtOnce)
 		deleted += n

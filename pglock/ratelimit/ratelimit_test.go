@@ -25,7 +25,7 @@ const patience = time.Minute
 
 var slow = ratelimit.Limit{Count: 24, Per: 24 * time.Hour, Burst: 5}
 
-func one[T any](t *testing.T, db ratelimit.DB, sql string, args ...any) T {
+func one[T any](t *testing.T, db *pgxpool.Pool, sql string, args ...any) T {
 	t.Helper()
 	rows, err := db.Query(t.Context(), sql, args...)
 	must(t, err)

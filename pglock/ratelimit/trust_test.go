@@ -14,7 +14,11 @@ import (
 const plantRates = `
 CREATE FUNCTION pglock.rate_take(text[], bigint[], bigint[], bigint[], bigint[], bigint[])
 	RETURNS TABLE (granted bigint, start bigint, at bigint)
-	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); granted := 1; RETURN NEXT; END'`
+	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); granted := 1; RETURN NEXT; END';
+CREATE FUNCTION pglock.rate_return(text, bigint, bigint) RETURNS boolean
+	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN trap.spring(); END';
+CREATE FUNCTION pglock.rate_prune(integer) RETURNS bigint
+	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); RETURN 0; END'`
 
 func TestRatelimitDoesNotUseAPlantedSchema(t *testing.T) {
 	db := testenv.Database(t)
@@ -48,6 +52,29 @@ func TestRatelimitOnAPlantedSearchPath(t *testing.T) {
 		t.Error(returned, err)
 	}
 	if _, err := l.Prune(t.Context()); err != nil {
+		t.Error(err)
+	}
+	tenant.WantNothingGained("after all that package ratelimit does")
+}
+
+// What was looked at a moment ago may be gone.
+func TestRatelimitDoesNotUseASchemaThatWasPlantedSinceItLooked(t *testing.T) {
+	db, pool := installed(t)
+	tenant := db.Tenant(t)
+	l := open(t, pool)
+	r, err := l.Reserve(t.Context(), "k", slow)
+	must(t, err)
+	_, err = pool.Exec(t.Context(), "DROP SCHEMA pglock CASCADE")
+	must(t, err)
+	tenant.PlantSchema(migrations.Latest())
+	tenant.Exec(plantRates)
+	if _, err := l.Allow(t.Context(), "k", slow); !errors.Is(err, pglock.ErrUntrusted) {
+		t.Error(err)
+	}
+	if _, err := r.Cancel(t.Context()); !errors.Is(err, pglock.ErrUntrusted) {
+		t.Error(err)
+	}
+	if _, err := l.Prune(t.Context()); !errors.Is(err, pglock.ErrUntrusted) {
 		t.Error(err)
 	}
 	tenant.WantNothingGained("after all that package ratelimit does")

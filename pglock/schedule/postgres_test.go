@@ -149,14 +149,33 @@ func TestScheduleNeedsNoMoreThanTheGrants(t *testing.T) {
 	must(t, jobs.RunTx(t.Context(), pool, "job", day.Add(time.Hour), func(context.Context, pgx.Tx, *pglock.Lock) error { return nil }))
 }
 
+// plantTick is what a role that is not trusted would offer for others to execute.
+const plantTick = `CREATE FUNCTION pglock.tick(job text, due timestamptz, step text, keep interval, newest int,
+	OUT at timestamptz, OUT done bool, OUT pruned timestamptz, OUT dues timestamptz[])
+	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); done := false; at := now(); END'`
+
+// What was looked at a moment ago may be gone.
+func TestScheduleDoesNotUseASchemaThatWasPlantedSinceItLooked(t *testing.T) {
+	db, pool := installed(t)
+	tenant := db.Tenant(t)
+	jobs := newJobs(t, open(t, pool))
+	nothingTx := func(context.Context, pgx.Tx, *pglock.Lock) error { return nil }
+	must(t, jobs.RunTx(t.Context(), pool, "job", day, nothingTx))
+	_, err := pool.Exec(t.Context(), "DROP SCHEMA pglock CASCADE")
+	must(t, err)
+	tenant.PlantSchema(migrations.Latest())
+	tenant.Exec(plantTick)
+	wantIs(t, jobs.Run(t.Context(), "job", day.Add(time.Hour), nothing), pglock.ErrUntrusted)
+	wantIs(t, jobs.RunTx(t.Context(), pool, "job", day.Add(time.Hour), nothingTx), pglock.ErrUntrusted)
+	tenant.WantNothingGained("after two runs")
+}
+
 func TestScheduleDoesNotUseAPlantedSchema(t *testing.T) {
 	db := testenv.Database(t)
 	tenant := db.Tenant(t)
 	tenant.PlantSearchPath()
 	tenant.PlantSchema(migrations.Latest())
-	tenant.Exec(`CREATE FUNCTION pglock.tick(job text, due timestamptz, step text, keep interval, newest int,
-		OUT at timestamptz, OUT done bool, OUT pruned timestamptz, OUT dues timestamptz[])
-		LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); done := false; END'`)
+	tenant.Exec(plantTick)
 	jobs := newJobs(t, open(t, db.Pool(t)))
 	wantIs(t, jobs.Run(t.Context(), "job", day, nothing), pglock.ErrUntrusted)
 	tenant.WantNothingGained("after a run")
@@ -167,9 +186,11 @@ func TestScheduleRecordsOnANewConnectionWhenTheOldOneHasEnded(t *testing.T) {
 	_, pool := installed(t)
 	jobs := newJobs(t, open(t, pool))
 	must(t, jobs.Run(t.Context(), "job", day, nothing))
-	_, err := pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
-		WHERE datname = current_database() AND query LIKE '%pglock.tick%' AND pid <> pg_backend_pid()`)
+	const recording = ` FROM pg_stat_activity
+		WHERE datname = current_database() AND query LIKE '%pglock.tick%' AND pid <> pg_backend_pid()`
+	_, err := pool.Exec(t.Context(), "SELECT pg_terminate_backend(pid)"+recording)
 	must(t, err)
+	testenv.WaitUntil(t, "it has ended", func() bool { return one[int](t, pool, "SELECT count(*)::int"+recording) == 0 })
 	// What ended while nothing was on its way is noticed at once, or by one error.
 	if err := jobs.Run(t.Context(), "job", day.Add(time.Hour), nothing); err != nil {
 		wantIs(t, err, pglock.ErrUnavailable)

@@ -15,7 +15,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -26,6 +25,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/waitsession"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
+	"github.com/pglock-toolkit/pglock/pglock/internal/recorder"
 )
 
 // Config says how to reach the server.
@@ -63,8 +63,8 @@ type Backend struct {
 	budget  mux.Budget
 	mux     *mux.Mux
 	waits   *waitsession.Pool
-	names   *recorder
-	ticks   *ticks
+	names   *recorder.Names // nil unless they are recorded
+	ticks   *recorder.Ticks
 	asking  chan struct{} // has room while no caller asks for holders
 }
 
@@ -85,7 +85,7 @@ func New(config Config) *Backend {
 		},
 		asking: make(chan struct{}, 1),
 	}
-	b.ticks = newTicks(&b.dialer, o.TrustedOwners)
+	b.ticks = recorder.NewTicks(&b.dialer, o.TrustedOwners)
 	return b
 }
 
@@ -102,7 +102,7 @@ func (b *Backend) Start(env driver.Config) error {
 		Open: b.open, Call: b.mux.Call, Most: b.options.MaxWaitSessions, DialWithin: within, Log: env.Logger,
 	})
 	if env.RecordNames {
-		b.names = newRecorder(&b.dialer, b.options.TrustedOwners, env.Logger)
+		b.names = recorder.NewNames(&b.dialer, b.options.TrustedOwners, env.Logger)
 	}
 	watcher, err := wire.NewWatcher()
 	if err != nil {
@@ -129,7 +129,7 @@ func (b *Backend) open(ctx context.Context, onEnd func(*mux.Session)) (*mux.Sess
 func (b *Backend) Ping(ctx context.Context) error {
 	_, _, err := b.mux.Call(ctx, lockdb.Heartbeat)
 	if err == nil && b.names != nil {
-		err = b.names.ping(ctx)
+		err = b.names.Ping(ctx)
 	}
 	return wire.Classify(err)
 }
@@ -160,14 +160,13 @@ func (b *Backend) Drain() {
 
 // Close implements [driver.Backend].
 func (b *Backend) Close(ctx context.Context) error {
-	var err error
 	if b.names != nil {
-		err = b.names.close(ctx)
+		b.names.Close(ctx)
 	}
-	b.ticks.close(ctx)
+	b.ticks.Close()
 	b.waits.Close()
 	b.mux.Close()
-	return errors.Join(err, b.dialer.Watcher.Close())
+	return b.dialer.Watcher.Close()
 }
 
 // DefaultLease is the lease of sessions when the front end sets none.

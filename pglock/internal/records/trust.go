@@ -2,6 +2,7 @@ package records
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -9,61 +10,126 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // Trust remembers which schemas pglock have been found to belong to roles whose code may be executed, see package trust.
-// The zero Trust is ready to use. To look each time would cost more than what is looked at, so it is done for a server,
-// database and role at first and then each minute: a role that is not trusted can offer its own schema in that time only
-// after one that is trusted has dropped the schema.
+// The zero Trust is ready to use.
+//
+// To look at all that a schema reaches costs more than what the records cost, so it is done at first and then each minute.
+// Each use asks whether the name pglock still leads to the schema that was looked at, and keeps it from being dropped:
+// [Trust.Queue]. So in that minute another role's code can get in only where a role that is trusted has let it: by the
+// right to create in the schema, or to attach triggers to its tables.
+//
+// A connection is known by the role that has logged in, and what that one trusts holds for every role that it becomes. What
+// was found after SET ROLE holds for that role only, and is not remembered: each use then looks again.
 type Trust struct {
 	mu    sync.Mutex
-	found map[string]time.Time
+	found map[string]seen // by what says to which database a connection leads, as which role
 }
 
-const trustFor = time.Minute
+type seen struct {
+	schema uint32 // its OID
+	at     time.Time
+}
 
-// Check returns an error that matches [driver.ErrUntrusted] if something in the schema that db leads to belongs to a role
-// that is not trusted. who says to what db leads; where it is empty nothing is remembered.
-func (t *Trust) Check(ctx context.Context, db trust.Querier, who string, owners []string) error {
-	who += "\x00" + strings.Join(owners, "\x00")
-	if t.remembers(who) {
-		return nil
+const (
+	trustFor = time.Minute
+	maxFound = 1000
+)
+
+// Queue puts a statement into a batch, in front of those that execute something of the schema. It has one result, which is an
+// error, and nothing behind it is executed, unless the schema is one that owners and the rules of package trust let be
+// used. The batch is of a connection to the server, which may be in a transaction.
+func (t *Trust) Queue(b *pgx.Batch, owners []string) *Look {
+	look := &Look{trust: t, owners: owners}
+	look.Query = b.Queue(trust.Same, look)
+	return look
+}
+
+// Look is one look at the owner of the schema.
+type Look struct {
+	trust  *Trust
+	owners []string
+	Query  *pgx.QueuedQuery // has no callback
+	err    error
+}
+
+// RewriteQuery implements [pgx.QueryRewriter], which is called while the batch is being made ready and the connection is
+// free.
+func (l *Look) RewriteQuery(ctx context.Context, conn *pgx.Conn, sql string, _ []any) (string, []any, error) {
+	schema, err := l.trust.look(ctx, conn, who(conn)+"\x00"+strings.Join(l.owners, "\x00"), l.owners)
+	l.err = err
+	return sql, []any{schema}, err
+}
+
+// Explain returns what an error of the batch means that was met before the results of other statements.
+func (l *Look) Explain(err error) error {
+	if l.err != nil {
+		return l.err // without what pgx says of it
 	}
-	findings, err := trust.Find(ctx, db, owners)
-	if err != nil {
-		return fmt.Errorf("look who owns schema pglock: %w", err)
+	err = trust.Explain(err)
+	if sqlstate.Of(err) == sqlstate.InternalError { // the sequence is gone: see trust.Same
+		err = fmt.Errorf("%w: %w", trust.ErrReplaced, err)
 	}
-	if len(findings) > 0 {
-		return &driver.UntrustedError{Object: findings[0].Object, Owner: findings[0].Owner}
+	if errors.Is(err, driver.ErrUntrusted) || errors.Is(err, driver.ErrSchemaMissing) {
+		l.trust.Forget()
+	}
+	return err
+}
+
+// Forget has the next use look again.
+func (t *Trust) Forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clear(t.found)
+}
+
+// look returns the OID of the schema, 0 if there is none. The error matches [driver.ErrUntrusted] if something in it belongs
+// to a role that is not trusted.
+func (t *Trust) look(ctx context.Context, conn *pgx.Conn, where string, owners []string) (schema uint32, err error) {
+	if schema, ok := t.remembers(where); ok {
+		return schema, nil
+	}
+	looked, err := trust.Look(ctx, conn, owners)
+	switch {
+	case errors.Is(err, trust.ErrReplaced):
+		return 0, err
+	case err != nil:
+		return 0, fmt.Errorf("look who owns schema pglock: %w", err)
+	case len(looked.Findings) > 0:
+		return 0, &driver.UntrustedError{Object: looked.Findings[0].Object, Owner: looked.Findings[0].Owner}
+	case looked.Schema == 0 || !looked.AsLogin:
+		return looked.Schema, nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.found == nil {
-		t.found = map[string]time.Time{}
+	if t.found == nil || len(t.found) >= maxFound {
+		t.found = map[string]seen{} // forgetting only costs another look
 	}
-	if len(t.found) >= maxFound {
-		clear(t.found) // forgetting only costs another look
-	}
-	t.found[who] = time.Now()
-	return nil
+	t.found[where] = seen{looked.Schema, time.Now()}
+	return looked.Schema, nil
 }
 
-const maxFound = 1000
-
-func (t *Trust) remembers(who string) bool {
+func (t *Trust) remembers(where string) (schema uint32, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	at, ok := t.found[who]
-	return ok && time.Since(at) < trustFor && !strings.HasPrefix(who, "\x00")
+	seen, ok := t.found[where]
+	return seen.schema, ok && time.Since(seen.at) < trustFor
 }
 
-// Who says to what a connection leads; nothing for what is no connection of pgx's.
-func Who(conn *pgx.Conn) string {
-	if conn == nil || conn.PgConn() == nil {
-		return ""
+// who says to what a connection leads. The connection remembers it, since Config copies the whole configuration.
+func who(conn *pgx.Conn) string {
+	remembered := conn.PgConn().CustomData()
+	if who, ok := remembered[whoData].(string); ok {
+		return who
 	}
 	config := conn.Config()
-	return fmt.Sprint(config.Host, "\x01", config.Port, "\x01", config.Database, "\x01", config.User)
+	who := fmt.Sprint(config.Host, "\x01", config.Port, "\x01", config.Database, "\x01", config.User)
+	remembered[whoData] = who
+	return who
 }
+
+const whoData = "pglock.who"

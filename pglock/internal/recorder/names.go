@@ -1,0 +1,136 @@
+package recorder
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/trust"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
+)
+
+// Names writes the names of keys into the registry, in the background. A name that cannot be written costs a warning, and is
+// tried again when its key is locked again.
+type Names struct {
+	link   *link
+	owners []string // trusted ones of the schema
+	logger *slog.Logger
+	life   context.Context // ends with Close
+	end    context.CancelFunc
+
+	mu     sync.Mutex
+	known  map[string]struct{} // written, or about to be
+	queue  []string
+	writer chan struct{} // closed when the goroutine that writes has ended; nil while nothing is to be written
+	closed bool
+}
+
+// NewNames returns a Names that has not dialled yet.
+func NewNames(dialer *wire.Dialer, owners []string, logger *slog.Logger) *Names {
+	n := &Names{link: newLink(dialer), owners: owners, logger: logger, known: map[string]struct{}{}}
+	n.life, n.end = context.WithCancel(context.Background())
+	return n
+}
+
+// Note queues the names that have not been written yet.
+func (n *Names) Note(keys []driver.Key) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, key := range keys {
+		if _, known := n.known[key.Name]; known || n.closed || !recordable(key) || len(n.queue) >= maxQueue {
+			continue
+		}
+		if len(n.known) >= maxKnown {
+			clear(n.known) // forgetting only costs writing again what is there
+		}
+		n.known[key.Name] = struct{}{}
+		n.queue = append(n.queue, key.Name)
+	}
+	if len(n.queue) > 0 && n.writer == nil {
+		n.writer = make(chan struct{})
+		go n.write()
+	}
+}
+
+// recordable reports whether PostgreSQL's text type can store the key's name.
+func recordable(key driver.Key) bool {
+	return key.Named && utf8.ValidString(key.Name) && !strings.Contains(key.Name, "\x00")
+}
+
+// write writes what is queued, until nothing is left.
+func (n *Names) write() {
+	for names := n.next(); len(names) > 0; names = n.next() {
+		ctx, cancel := context.WithTimeout(n.life, writeWithin)
+		if err := n.register(ctx, names); err != nil {
+			n.forget(names)
+			n.logger.Warn("key names were not recorded for the monitor", "names", len(names), "error", err)
+		}
+		cancel()
+	}
+}
+
+// next returns names to be written; after the last ones the writer is done.
+func (n *Names) next() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	names := n.queue[:min(len(n.queue), maxBatch)]
+	n.queue = n.queue[len(names):]
+	if len(names) == 0 {
+		close(n.writer)
+		n.writer = nil
+	}
+	return names
+}
+
+func (n *Names) forget(names []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, name := range names {
+		delete(n.known, name)
+	}
+}
+
+// register writes names if the schema is one whose code the role may execute. Between the look at its owner and the use
+// nothing can take its place: package trust says why.
+func (n *Names) register(ctx context.Context, names []string) error {
+	return n.link.do(ctx, func(conn *pgx.Conn) error {
+		batch := &pgx.Batch{}
+		batch.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+		trust.QueueLook(batch, n.owners, "register", "names")
+		trust.Queue(batch, n.owners, "schema_migrations", "register", "names")
+		batch.Queue(lockdb.RegisterNames, names)
+		batch.Queue("COMMIT")
+		return conn.SendBatch(ctx, batch).Close()
+	})
+}
+
+// Ping finds out whether names can be written.
+func (n *Names) Ping(ctx context.Context) error { return n.register(ctx, []string{}) }
+
+// Close writes what is queued, for as long as ctx lasts.
+func (n *Names) Close(ctx context.Context) {
+	n.mu.Lock()
+	n.closed = true
+	writer := n.writer
+	n.mu.Unlock()
+	defer context.AfterFunc(ctx, n.end)()
+	if writer != nil {
+		<-writer
+	}
+	n.end()
+	n.link.close()
+}
+
+const (
+	maxBatch    = 1000    // names written with one statement
+	maxQueue    = 10_000  // names that wait to be written; more are left for the next lock of their key
+	maxKnown    = 100_000 // names remembered as written
+	writeWithin = 30 * time.Second
+)

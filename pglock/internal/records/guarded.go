@@ -1,0 +1,116 @@
+package records
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+)
+
+// Sender is a pool, a connection or a transaction.
+type Sender interface {
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// Guarded sends each statement in one message with a look at the owner of the schema, see [Trust.Queue]. Outside a
+// transaction the two are one of their own. It implements [lockdb.DBTX].
+type Guarded struct {
+	DB     Sender
+	Trust  *Trust
+	Owners []string
+}
+
+// Queries are the statements of the records.
+func (g Guarded) Queries() *lockdb.Queries { return lockdb.New(g) }
+
+// send returns the results of the statement, which are the only ones that are left.
+func (g Guarded) send(ctx context.Context, sql string, args []any) (pgx.BatchResults, error) {
+	batch := &pgx.Batch{}
+	look := g.Trust.Queue(batch, g.Owners)
+	batch.Queue(sql, args...)
+	results := g.DB.SendBatch(ctx, batch)
+	if _, err := results.Exec(); err != nil {
+		_ = results.Close() // it has the same error
+		return nil, look.Explain(err)
+	}
+	return results, nil
+}
+
+// Exec implements [lockdb.DBTX].
+func (g Guarded) Exec(ctx context.Context, sql string, args ...any) (tag pgconn.CommandTag, err error) {
+	results, err := g.send(ctx, sql, args)
+	if err != nil {
+		return tag, err
+	}
+	tag, err = results.Exec()
+	return tag, firstOf(err, results.Close())
+}
+
+// QueryRow implements [lockdb.DBTX].
+func (g Guarded) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	results, err := g.send(ctx, sql, args)
+	return row{results, err}
+}
+
+type row struct {
+	results pgx.BatchResults
+	err     error
+}
+
+func (r row) Scan(dest ...any) error {
+	if r.err != nil {
+		return r.err
+	}
+	err := r.results.QueryRow().Scan(dest...)
+	return firstOf(err, r.results.Close())
+}
+
+// Query implements [lockdb.DBTX].
+func (g Guarded) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	results, err := g.send(ctx, sql, args)
+	if err != nil {
+		return nil, err
+	}
+	queried, err := results.Query()
+	if err != nil {
+		_ = results.Close() // it has the same error
+		return nil, err
+	}
+	return &rows{Rows: queried, results: results}, nil
+}
+
+// rows end with the batch, whose last error is that of a commit.
+type rows struct {
+	pgx.Rows
+	results pgx.BatchResults
+	closed  bool
+	err     error
+}
+
+func (r *rows) Next() bool {
+	if r.Rows.Next() {
+		return true
+	}
+	r.Close()
+	return false
+}
+
+func (r *rows) Close() {
+	if !r.closed {
+		r.closed = true
+		r.Rows.Close()
+		r.err = r.results.Close()
+	}
+}
+
+func (r *rows) Err() error { return firstOf(r.Rows.Err(), r.err) }
+
+// firstOf keeps an error from being reported twice.
+func firstOf(err, next error) error {
+	if err != nil {
+		return err
+	}
+	return next
+}

@@ -1,0 +1,65 @@
+package once_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/once"
+)
+
+// A program that logs in as one role and becomes that of its customer for each transaction, with SET LOCAL ROLE, may use a
+// customer's own schema as that customer. What was found then says nothing of the other roles of the connection.
+func TestOnceDoesNotTrustForOneRoleWhatAnotherTrusts(t *testing.T) {
+	db := testenv.Database(t)
+	tenant := db.Tenant(t)
+	tenant.PlantSchema(migrations.Latest())
+	tenant.Exec(plantOnce)
+	login, other := connect(t, db.Role(t, "login")), connect(t, db.Role(t, "other"))
+	role, victim := login.Config().User, other.Config().User
+	execute(t, db.Pool(t), fmt.Sprintf("ALTER DATABASE %s OWNER TO CURRENT_USER; GRANT %s, %s TO %s",
+		db.Name(), tenant.Name(), victim, role))
+	as := func(who string) error {
+		return pgx.BeginFunc(t.Context(), login, func(tx pgx.Tx) error {
+			if who != role {
+				execute(t, tx, "SET LOCAL ROLE "+who)
+			}
+			return once.Tx(t.Context(), tx, "s", who)
+		})
+	}
+	wantIs(t, as(victim), pglock.ErrUntrusted)
+	must(t, as(tenant.Name()))
+	wantIs(t, as(victim), pglock.ErrUntrusted)
+	wantIs(t, as(role), pglock.ErrUntrusted)
+}
+
+func connect(t *testing.T, connString string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), connString)
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+// The look waits for the lock on a schema that is being dropped. What it meets then is said in words of pglock's.
+func TestOnceMeetsASchemaThatIsBeingDropped(t *testing.T) {
+	db, pool := installed(t)
+	must(t, do(t, pool, "s", "1"))
+	conn := db.Connect(t)
+	execute(t, conn, "BEGIN; DROP SCHEMA pglock CASCADE")
+	result := make(chan error, 1)
+	go func() { result <- do(t, pool, "s", "2") }()
+	testenv.WaitUntil(t, "the use waits for the schema", func() bool {
+		var waits bool
+		err := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)").Scan(&waits)
+		return err == nil && waits
+	})
+	execute(t, conn, "COMMIT")
+	wantIs(t, <-result, pglock.ErrUntrusted) // it cannot tell whether another has come in its place
+	wantIs(t, do(t, pool, "s", "2"), pglock.ErrSchemaMissing)
+}
