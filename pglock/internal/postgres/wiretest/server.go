@@ -3,6 +3,7 @@
 package wiretest
 
 import (
+	"crypto/tls"
 	"encoding/binary"
 	"fmt"
 	"net"
@@ -57,39 +58,63 @@ type Verdict struct {
 	// Code is the SQLSTATE with which it fails; empty is not at all.
 	Code string
 	// Fatal ends the session, before an answer is given or, when Half, in the middle of it.
-	Fatal, Half bool
+	Fatal bool
+	// Half sends one half of the answer's bytes, asks what becomes of a [Statement] that is [Half], and sends the rest. If the
+	// session ends there, the first half is whole messages.
+	Half bool
 }
+
+// Half is the SQL of the statement about which is asked when half an answer has been sent.
+const Half = "half"
 
 // Server is the server's side of one session.
 type Server struct {
 	locks *Locks
 	conn  net.Conn
+	raw   *halved // under TLS, if there is any
 	back  *pgproto3.Backend
 	// Judge says what becomes of a statement; it may wait.
 	judge func(Statement) Verdict
 	done  chan struct{}
 
-	writing sync.Mutex // held while sending
-	ended   bool       // under locks.mu
+	writing chan struct{} // has room while nothing is sent; a mutex would stop a bubble's clock
+	ended   bool          // under locks.mu
 }
 
 // Start makes a session, and returns the client's side of it.
 func Start(l *Locks, judge func(Statement) Verdict) (*wire.Conn, *Server) {
 	client, server := net.Pipe()
-	s := &Server{locks: l, conn: server, back: pgproto3.NewBackend(server, server), judge: judge, done: make(chan struct{})}
+	raw := &halved{Conn: server}
+	return start(l, judge, wire.Watchable(client), raw, raw)
+}
+
+// StartTLS is Start with TLS on both sides.
+func StartTLS(l *Locks, judge func(Statement) Verdict) (*wire.Conn, *Server) {
+	client, server := net.Pipe()
+	raw := &halved{Conn: server}
+	config := &tls.Config{Certificates: []tls.Certificate{certificate()}, SessionTicketsDisabled: true} // a pipe buffers none
+	return start(l, judge, tls.Client(wire.Watchable(client), &tls.Config{InsecureSkipVerify: true}), tls.Server(raw, config), raw)
+}
+
+func start(l *Locks, judge func(Statement) Verdict, client, server net.Conn, raw *halved) (*wire.Conn, *Server) {
+	s := &Server{
+		locks: l, conn: server, raw: raw, back: pgproto3.NewBackend(server, server), judge: judge, done: make(chan struct{}),
+		writing: make(chan struct{}, 1),
+	}
 	go s.run()
-	socket := wire.Watchable(client)
-	return wire.NewConn(socket, pgproto3.NewFrontend(socket, socket), 1, 0), s
+	return wire.NewConn(client, pgproto3.NewFrontend(client, client), 1, 0), s
 }
 
 // Say sends unrequested messages.
 func (s *Server) Say(messages ...pgproto3.BackendMessage) {
-	_ = s.send(messages) // the client may have gone
+	_ = s.send(messages, nil) // the client may have gone
 }
 
-func (s *Server) send(messages []pgproto3.BackendMessage) error {
-	s.writing.Lock()
-	defer s.writing.Unlock()
+// send sends messages; half is called when half of them have been sent, unless it is nil.
+func (s *Server) send(messages []pgproto3.BackendMessage, half func()) error {
+	s.writing <- struct{}{}
+	defer func() { <-s.writing }()
+	s.raw.half = half
 	for _, m := range messages {
 		s.back.Send(m)
 	}
@@ -245,16 +270,17 @@ func (s *Server) answer(st Statement, single bool) bool {
 	default:
 		row("{" + strings.Join(results, ",") + "}")
 	}
+	var half func()
 	if v.Half {
-		s.Say(said...)
-		said = nil
-		s.judge(Statement{SQL: "half"}) // may wait
-		if v.Fatal {
-			s.Terminate()
-			return false
-		}
+		half = func() { s.judge(Statement{SQL: Half}) } // may wait
 	}
-	return s.send(append(said, &pgproto3.ReadyForQuery{TxStatus: 'I'})) == nil
+	if v.Fatal {
+		s.Say(said...)
+		half()
+		s.Terminate()
+		return false
+	}
+	return s.send(append(said, &pgproto3.ReadyForQuery{TxStatus: 'I'}), half) == nil
 }
 
 // carryOut does what a statement does to the locks.
