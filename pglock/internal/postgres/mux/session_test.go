@@ -15,6 +15,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/lease"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wiretest"
 )
 
@@ -62,10 +63,26 @@ type rig struct {
 
 const testLease = 10 * time.Second
 
+// transports are the ways to the server.
+var transports = map[string]transport{"without TLS": wiretest.Start, "with TLS": wiretest.StartTLS}
+
+type transport = func(*wiretest.Locks, func(wiretest.Statement) wiretest.Verdict) (*wire.Conn, *wiretest.Server)
+
+// overEach runs a test in a bubble over each transport.
+func overEach(t *testing.T, test func(*testing.T, transport)) {
+	for name, start := range transports {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { test(t, start) }) })
+	}
+}
+
 // newRig starts a session whose statements judge answers; nil carries all out.
 func newRig(t *testing.T, judge func(wiretest.Statement) wiretest.Verdict) *rig {
+	return newRigOver(t, wiretest.Start, judge)
+}
+
+func newRigOver(t *testing.T, start transport, judge func(wiretest.Statement) wiretest.Verdict) *rig {
 	r := &rig{T: t, locks: wiretest.NewLocks(t)}
-	conn, server := wiretest.Start(r.locks, func(st wiretest.Statement) wiretest.Verdict {
+	conn, server := start(r.locks, func(st wiretest.Statement) wiretest.Verdict {
 		r.mu.Lock()
 		r.sent = append(r.sent, st)
 		r.mu.Unlock()
@@ -202,9 +219,9 @@ func TestSessionReconcilesHalfAStatement(t *testing.T) {
 func TestSessionEndsWithFatal(t *testing.T) {
 	for name, half := range map[string]bool{"idle": false, "in the middle of an answer": true} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			overEach(t, func(t *testing.T, start transport) {
 				var armed atomic.Bool
-				r := newRig(t, func(st wiretest.Statement) wiretest.Verdict {
+				r := newRigOver(t, start, func(st wiretest.Statement) wiretest.Verdict {
 					return wiretest.Verdict{Fatal: armed.Load() && half, Half: armed.Load() && half}
 				})
 				o := new(owner)
@@ -233,8 +250,8 @@ func TestSessionEndsWithFatal(t *testing.T) {
 
 // What an idle session hears that is no end changes nothing.
 func TestSessionGoesOnAfterANotice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
+	overEach(t, func(t *testing.T, start transport) {
+		r := newRigOver(t, start, nil)
 		o := new(owner)
 		g := grantOf(o, 1)
 		r.must(r.session.Try(t.Context(), g))
@@ -284,13 +301,13 @@ func TestSessionCancelBeforeSending(t *testing.T) {
 // The server is frozen after half a message. A caller who reads is back a second after the end of its context, those who
 // wait behind it go on when the server does, and the abandoned grant is released before its key is settled.
 func TestSessionCallersLeaveAFrozenServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	overEach(t, func(t *testing.T, start transport) {
 		frozen := make(chan struct{})
-		r := newRig(t, func(st wiretest.Statement) wiretest.Verdict {
+		r := newRigOver(t, start, func(st wiretest.Statement) wiretest.Verdict {
 			switch {
 			case slices.Contains(st.Keys, 7) && !st.Release[0]:
 				return wiretest.Verdict{Half: true}
-			case st.SQL == "half":
+			case st.SQL == wiretest.Half:
 				<-frozen
 			}
 			return wiretest.Verdict{}
@@ -299,7 +316,7 @@ func TestSessionCallersLeaveAFrozenServer(t *testing.T) {
 		ctx, cancel := soon()
 		defer cancel()
 		left := make(chan error, 1)
-		start := time.Now()
+		began := time.Now()
 		go func() { left <- r.session.Try(ctx, grantOf(new(owner), 7)) }()
 		synctest.Wait()
 		var queued sync.WaitGroup
@@ -307,7 +324,7 @@ func TestSessionCallersLeaveAFrozenServer(t *testing.T) {
 			queued.Go(func() { r.must(r.session.Try(context.Background(), grantOf(new(owner), 20+n))) })
 		}
 		open, ok := errors.AsType[*driver.UnsettledError](<-left)
-		if took := time.Since(start); !ok || took > 1100*time.Millisecond {
+		if took := time.Since(began); !ok || took > 1100*time.Millisecond {
 			t.Fatalf("it left after %v with %v", took, open)
 		}
 		select {
@@ -327,9 +344,9 @@ func TestSessionCallersLeaveAFrozenServer(t *testing.T) {
 
 // A release that gets no answer is given up after some seconds, by a caller who reads too; its key is settled later.
 func TestSessionReleaseOfAFrozenServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	overEach(t, func(t *testing.T, start transport) {
 		frozen := make(chan struct{})
-		r := newRig(t, func(st wiretest.Statement) wiretest.Verdict {
+		r := newRigOver(t, start, func(st wiretest.Statement) wiretest.Verdict {
 			if len(st.Release) > 0 && st.Release[0] {
 				<-frozen
 			}
@@ -337,9 +354,9 @@ func TestSessionReleaseOfAFrozenServer(t *testing.T) {
 		})
 		g := grantOf(new(owner), 1)
 		r.must(r.session.Try(t.Context(), g))
-		start := time.Now()
+		began := time.Now()
 		open, ok := errors.AsType[*driver.UnsettledError](g.Release(t.Context()))
-		if took := time.Since(start); !ok || took > driver.ReleaseTimeout || !errors.Is(open, driver.ErrUnavailable) {
+		if took := time.Since(began); !ok || took > driver.ReleaseTimeout || !errors.Is(open, driver.ErrUnavailable) {
 			t.Fatalf("after %v: %v", took, open)
 		}
 		close(frozen)

@@ -53,7 +53,7 @@ func (m *Mux) TryShared(ctx context.Context, keys []driver.Key, owner driver.Los
 		return share, nil // or it has been lost, which the owner knows
 	}
 	if held, ok := m.keys.end(share); ok {
-		err = joinSettled([]error{err, onlyUnsettled(together(held, (*sharedKey).leave))})
+		err = joinSettled([]error{err, together(held, (*sharedKey).drop)})
 	}
 	return nil, err
 }
@@ -89,11 +89,11 @@ func (m *Mux) tryShared(ctx context.Context, id driver.KeyID, share *Share) erro
 			err = m.lockShared(ctx, k)
 		default:
 			if err = m.join(ctx, k); err != nil {
-				_ = k.leave() // it is not the newcomer's to say if the last user's release fails
+				_ = k.drop() // it is not the newcomer's to say if the last user's release fails
 			}
 		}
 		if err == nil && !k.addTo(share) {
-			err = onlyUnsettled(k.leave())
+			err = k.drop()
 		}
 		return err
 	}
@@ -196,7 +196,7 @@ func (k *sharedKey) Lost(why driver.Reason, err error) {
 	lost := func(share *Share) {
 		if held, first := k.keys.end(share); first {
 			share.owner.Lost(why, err)
-			go func() { _ = together(held, (*sharedKey).leave) }() // the other keys are given back
+			go func() { _ = together(held, (*sharedKey).drop) }() // the other keys are given back
 		}
 	}
 	k.keys.mu.Lock()
@@ -225,28 +225,37 @@ func (keys *sharedKeys) end(share *Share) (held []*sharedKey, ok bool) {
 
 // leave counts one user less. After the last one the session releases the key; until that is confirmed it is not asked
 // for.
-func (k *sharedKey) leave() error {
+func (k *sharedKey) leave() (last bool, err error) {
 	k.keys.mu.Lock()
 	k.users--
-	last := k.users == 0 && k.lost == nil
+	last = k.users == 0 && k.lost == nil
 	if last {
 		k.changing = make(chan struct{})
 	}
 	k.keys.mu.Unlock()
-	if !last {
-		return k.alive()
+	if last {
+		err = k.grant.session.release(k.grant)
+		WhenSettled(err, k.gone)
 	}
-	err := k.grant.session.release(k.grant)
-	WhenSettled(err, k.gone)
-	return err
+	return last, err
 }
 
-// alive returns nil when the key's session answers, so that the key was held until the call: a user that leaves others
-// behind sends no release that would show it.
-func (k *sharedKey) alive() error {
+// drop is for a user that never had the key, or not any more.
+func (k *sharedKey) drop() error {
+	_, err := k.leave()
+	return onlyUnsettled(err)
+}
+
+// release is for a user that had the key until now. One that leaves others behind sends no release that would show it, so
+// it asks whether the session is alive.
+func (k *sharedKey) release() error {
+	last, err := k.leave()
+	if last {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), driver.ReleaseTimeout)
 	defer cancel()
-	_, err := k.grant.session.Ask(ctx, lockdb.Heartbeat)
+	_, err = k.grant.session.Ask(ctx, lockdb.Heartbeat)
 	return err
 }
 
@@ -281,7 +290,7 @@ func (s *Share) Release(context.Context) error {
 	if !ok {
 		return driver.ErrLost
 	}
-	return together(held, (*sharedKey).leave)
+	return together(held, (*sharedKey).release)
 }
 
 // Check asks the server whether the keys are held. One that is not is lost for all who use it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -253,10 +254,7 @@ func (p *Pool) Close() {
 	p.end()
 	p.background.Wait()
 	p.mu.Lock()
-	open := make([]*session, 0, len(p.open))
-	for _, s := range p.open {
-		open = append(open, s)
-	}
+	open := slices.Collect(maps.Values(p.open))
 	p.mu.Unlock()
 	for _, s := range open {
 		s.retire.Stop()

@@ -12,19 +12,21 @@ import (
 type Turns struct {
 	most int
 
-	mu       sync.Mutex
-	used     int
-	pollers  []*Turn // the oldest first
-	timer    *time.Timer
-	interval time.Duration
+	mu      sync.Mutex
+	used    int
+	pollers []*Turn   // the oldest first
+	over    time.Time // when a place over the bound was given last
 }
 
 // Turn is a caller who waits for a lock.
 type Turn struct {
-	turns  *Turns
-	since  time.Time     // when it began to poll
-	look   chan struct{} // filled when it may try, or has a place
-	placed bool          // under turns.mu
+	turns *Turns
+	place chan struct{} // filled when it has a place
+	pause time.Duration // before its next try
+
+	// Under turns.mu:
+	placed bool
+	since  time.Time // when it began to poll
 }
 
 // NewTurns makes a bound of most places.
@@ -34,113 +36,81 @@ func NewTurns(most int) *Turns { return &Turns{most: most} }
 func (t *Turns) Join() *Turn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := &Turn{turns: t, look: make(chan struct{}, 1)}
-	if len(t.pollers) == 0 && t.used < t.most {
-		t.placeLocked(n)
-	} else {
-		t.pollLocked(n)
+	n := &Turn{turns: t, place: make(chan struct{}, 1)}
+	free := len(t.pollers) == 0 && t.used < t.most
+	t.pollLocked(n)
+	if free {
+		t.promoteLocked()
 	}
 	return n
 }
 
 // Next waits for a place, or until it is time to try.
 func (n *Turn) Next(ctx context.Context) (placed bool, err error) {
+	n.pause = min(max(2*n.pause, firstPoll), lastPoll)
+	timer := time.NewTimer(n.pause/2 + rand.N(n.pause)) // processes should not poll together
+	defer timer.Stop()
 	select {
-	case <-n.look:
+	case <-n.place:
+		return true, nil
+	case <-timer.C:
+		n.turns.insist()
+		return false, nil
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
 	}
-	n.turns.mu.Lock()
-	defer n.turns.mu.Unlock()
-	return n.placed, nil
 }
 
-// Poll gives up a place that was of no use.
-func (n *Turn) Poll() {
-	t := n.turns
+// insist gives the oldest poller a place over the bound if it has polled for long, and no other was given one just now.
+func (t *Turns) insist() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.freeLocked(n)
-	t.pollLocked(n)
+	if len(t.pollers) > 0 && time.Since(t.pollers[0].since) >= longPoll && time.Since(t.over) >= lastPoll {
+		t.over = time.Now()
+		t.promoteLocked()
+	}
 }
 
-// Leave ends the turn. A second call does nothing.
+// Poll gives up a place for which the server had no room. So no other poller is given it.
+func (n *Turn) Poll() {
+	n.turns.mu.Lock()
+	defer n.turns.mu.Unlock()
+	n.giveUpLocked()
+	n.turns.pollLocked(n)
+}
+
+// Leave ends the turn, and gives its place to the oldest poller. A second call does nothing.
 func (n *Turn) Leave() {
 	t := n.turns
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pollers = slices.DeleteFunc(t.pollers, func(other *Turn) bool { return other == n })
-	t.freeLocked(n)
-}
-
-// Progress says that a poller got something, so that others may.
-func (t *Turns) Progress() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.interval = firstPoll
-}
-
-func (t *Turns) placeLocked(n *Turn) {
-	t.used++
-	n.placed = true
-	n.wakeLocked()
-}
-
-func (n *Turn) wakeLocked() {
-	select {
-	case n.look <- struct{}{}:
-	default: // it is going to look
-	}
-}
-
-// freeLocked takes a place back, if n has one, and gives it to the oldest poller.
-func (t *Turns) freeLocked(n *Turn) {
-	if !n.placed {
-		return
-	}
-	n.placed = false
-	t.used--
-	if len(t.pollers) > 0 && t.used < t.most {
+	if n.giveUpLocked() && len(t.pollers) > 0 && t.used < t.most {
 		t.promoteLocked()
 	}
 }
 
-func (t *Turns) promoteLocked() {
-	oldest := t.pollers[0]
-	t.pollers = slices.Delete(t.pollers, 0, 1)
-	t.placeLocked(oldest)
+func (n *Turn) giveUpLocked() (had bool) {
+	if had = n.placed; had {
+		n.placed = false
+		n.turns.used--
+	}
+	return had
 }
 
 func (t *Turns) pollLocked(n *Turn) {
 	n.since = time.Now()
 	t.pollers = append(t.pollers, n)
-	if len(t.pollers) == 1 {
-		t.interval = firstPoll
-		t.timer = time.AfterFunc(t.pauseLocked(), t.tick)
-	}
 }
 
-// tick has all pollers try, but for the oldest one if it has polled for long enough.
-func (t *Turns) tick() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.pollers) == 0 {
-		return
-	}
-	if time.Since(t.pollers[0].since) >= longPoll {
-		t.promoteLocked()
-	}
-	for _, n := range t.pollers {
-		n.wakeLocked()
-	}
-	if len(t.pollers) > 0 {
-		t.interval = min(2*t.interval, lastPoll)
-		t.timer.Reset(t.pauseLocked())
-	}
+// promoteLocked gives the oldest poller a place.
+func (t *Turns) promoteLocked() {
+	oldest := t.pollers[0]
+	t.pollers = slices.Delete(t.pollers, 0, 1)
+	t.used++
+	oldest.placed = true
+	oldest.place <- struct{}{}
 }
-
-// pauseLocked is the next pause, with some chance in it, so that processes do not poll together.
-func (t *Turns) pauseLocked() time.Duration { return t.interval/2 + rand.N(t.interval) }
 
 const (
 	firstPoll = 20 * time.Millisecond

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,17 +23,18 @@ type Grant struct {
 	owner   driver.LossHandler
 }
 
-// Lock waits in the server's queue until all keys are held, for turn, which has a place. The place is kept with the grant.
+// Lock waits in the server's queue until all of r.Keys are held, for turn, which has a place. The place is kept with the
+// grant. Until then, and while it carries the grant, the session's statements say r.Tags.
 // A session that ends while it waits held nothing: the wait goes on with a new one, as long as the server lets us have
 // one. An idle one may have ended long ago, too.
-func (p *Pool) Lock(ctx context.Context, keys []driver.Key, shared bool, owner driver.LossHandler, turn *Turn) (*Grant, error) {
+func (p *Pool) Lock(ctx context.Context, r driver.Request, turn *Turn) (*Grant, error) {
 	for attempt := 0; ; attempt++ {
 		s, err := p.take(ctx)
 		if err != nil {
 			return nil, err
 		}
-		g := &Grant{pool: p, session: s, turn: turn, owner: owner}
-		g.Grant = mux.NewGrant(keys, shared, g)
+		g := &Grant{pool: p, session: s, turn: turn, owner: r.LossHandler}
+		g.Grant = mux.NewGrant(r.Keys, r.Shared, g)
 		err = s.Carry(g.Grant, func() error { return p.lockOn(ctx, s, g.Grant) })
 		if err == nil {
 			return g, nil
@@ -130,84 +130,55 @@ func (p *Pool) wait(ctx context.Context, s *session, g *mux.Grant) error {
 	}
 	s.waiting.Store(true)
 	defer s.waiting.Store(false)
-	c := &canceller{session: s}
-	stop := context.AfterFunc(ctx, c.run)
+	ended, requests := make(chan struct{}), make(chan int)
+	go func() { requests <- s.cancelAfter(ctx, ended) }()
 	var err error
 	if s.sliced || p.sliced.Load() {
 		err = p.waitSliced(ctx, s, g)
 	} else {
 		err = p.waitWithoutSnapshot(ctx, s, g)
 	}
-	if !stop() {
-		c.stop()
-		s.late += c.sent
-		if wire.Code(err) == wire.CodeQueryCanceled {
-			s.late--
-		}
+	close(ended)
+	s.late += <-requests
+	if ctx.Err() != nil && wire.Code(err) == wire.CodeQueryCanceled {
+		s.late = max(0, s.late-1)
 	}
 	return err
 }
 
-// canceller sends cancel requests until the statement has ended.
-type canceller struct {
-	session *session
-	sent    int
-
-	mu      sync.Mutex
-	enough  context.CancelFunc // ends the pauses between the requests
-	stopped bool
-	done    sync.WaitGroup
-}
-
-// run sends requests. One that overtakes the statement finds an idle session and does nothing, so one may not be enough.
-func (c *canceller) run() {
-	again, ok := c.begin()
-	if !ok {
-		return
+// cancelAfter sends cancel requests from the end of ctx on, until the statement has ended, and returns how many. One that
+// overtakes the statement finds an idle session and does nothing, so one may not be enough. One that is on its way is not
+// given up: PgBouncer 1.18 and 1.19 crash when its connection is closed early
+// (https://github.com/pgbouncer/pgbouncer/pull/846), and it might hit a later statement.
+func (s *session) cancelAfter(ctx context.Context, ended <-chan struct{}) (sent int) {
+	select {
+	case <-ctx.Done():
+	case <-ended:
+		return 0
 	}
-	defer c.done.Done()
 	ctx, cancel := context.WithTimeout(context.Background(), cancelWithin)
 	defer cancel()
-	for attempt := 0; ; attempt++ {
-		c.sent++
-		err := c.session.Cancel(ctx)
-		if again.Err() != nil {
-			return
+	for {
+		err := s.Cancel(ctx)
+		sent++
+		select {
+		case <-ended:
+			return sent
+		default:
 		}
 		if err != nil {
-			c.session.End(driver.ReasonSession, fmt.Errorf("cancel a wait: %w", err))
-			return
+			s.End(driver.ReasonSession, fmt.Errorf("cancel a wait: %w", err))
+			return sent
 		}
-		if !pause(again, backoff(attempt)) {
-			if ctx.Err() != nil {
-				c.session.End(driver.ReasonSession, fmt.Errorf("cancel a wait: no answer within %v", cancelWithin))
-			}
-			return
+		select {
+		case <-ended:
+			return sent
+		case <-ctx.Done():
+			s.End(driver.ReasonSession, fmt.Errorf("cancel a wait: no answer within %v", cancelWithin))
+			return sent
+		case <-time.After(backoff(sent)):
 		}
 	}
-}
-
-func (c *canceller) begin() (again context.Context, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.stopped {
-		return nil, false
-	}
-	again, c.enough = context.WithTimeout(context.Background(), cancelWithin)
-	c.done.Add(1)
-	return again, true
-}
-
-// stop returns when no request is on its way. One that is is not given up: PgBouncer 1.18 and 1.19 crash when its connection
-// is closed early (https://github.com/pgbouncer/pgbouncer/pull/846), and it might hit a later statement.
-func (c *canceller) stop() {
-	c.mu.Lock()
-	c.stopped = true
-	if c.enough != nil {
-		c.enough()
-	}
-	c.mu.Unlock()
-	c.done.Wait()
 }
 
 // pause waits for d, and reports whether ctx lasted that long.
