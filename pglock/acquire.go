@@ -20,9 +20,9 @@ import (
 // the server's queue. A server that cannot be reached is [ErrUnavailable] after one fresh attempt to connect, whatever
 // ctx and MaxWait allow; with [RetryUnavailable] the wait goes on.
 //
-// Locks that are held by one process on several sessions can deadlock without PostgreSQL noticing: who needs several
-// keys takes them with [Locker.LockAll], or bounds the wait. One case is found here: a ctx that descends from the Context
-// of a Lock of the same key on this Locker, which is in the way, is [ErrSelfDeadlock] at once.
+// Locks that are held by one process on several sessions can deadlock without PostgreSQL noticing: to take
+// several keys, use [Locker.LockAll] or bound the wait. One such deadlock is found at once and is [ErrSelfDeadlock]: ctx
+// descends from the Context of a Lock of the same key on this Locker.
 func (l *Locker) Lock(ctx context.Context, key Key, opts ...LockOption) (*Lock, error) {
 	return l.acquire(ctx, []Key{key}, false, opts)
 }
@@ -283,7 +283,7 @@ func (l *Locker) ask(ctx context.Context, r *request, wait bool) (*Lock, error) 
 	for {
 		h := l.newHold(r)
 		grant, err := l.backend.Acquire(ctx, driver.Request{
-			Keys: r.keys, Shared: r.config.shared, Wait: wait, Token: r.token, LossHandler: h,
+			Keys: r.keys, Shared: r.config.shared, Wait: wait, Token: r.token, LossHandler: h, Tags: r.tags,
 		})
 		if err != nil {
 			if open, ok := errors.AsType[*driver.UnsettledError](err); ok {
@@ -321,7 +321,8 @@ func (l *Locker) askAndWait(ctx context.Context, r *request) (*Lock, error) {
 	return l.ask(ctx, r, true)
 }
 
-// tellWaits reports that r, which is busy at all its entries, waits. After a panic of the Observer it is at none.
+// tellWaits reports that r, which is busy at all its entries, waits, and has it say its tags. After a panic of the Observer
+// or of the function that returns the tags it is at none.
 func (l *Locker) tellWaits(r *request) {
 	returned := false
 	defer func() {
@@ -330,6 +331,7 @@ func (l *Locker) tellWaits(r *request) {
 		}
 	}()
 	r.waits(l)
+	r.tags = l.config.tags.of(r)
 	returned = true
 }
 

@@ -69,7 +69,7 @@ func createAndDrop(ctx context.Context, conn *pgx.Conn) error {
 // Where a session cannot wait without a snapshot it waits in slices, so that CREATE INDEX CONCURRENTLY ends all the same.
 func TestWaitersDoNotBlockOthersForLong(t *testing.T) {
 	for name, open := range map[string]func(*testing.T, *testenv.DB) *pglock.Locker{
-		"without the right to make temporary objects": openWithoutTemp,
+		"without the right to make temporary objects": func(t *testing.T, db *testenv.DB) *pglock.Locker { return openWithoutTemp(t, db) },
 		"where the trick fails":                       openWithoutCommit,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestWaitersDoNotBlockOthersForLong(t *testing.T) {
 	}
 }
 
-func openWithoutTemp(t *testing.T, db *testenv.DB) *pglock.Locker {
+func openWithoutTemp(t *testing.T, db *testenv.DB, opts ...pglock.Option) *pglock.Locker {
 	config, err := pgxpool.ParseConfig(db.Role(t, "without_temp"))
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func openWithoutTemp(t *testing.T, db *testenv.DB) *pglock.Locker {
 		pgx.Identifier{db.Name()}.Sanitize()+" from public"); err != nil {
 		t.Fatal(err)
 	}
-	l, _ := openConfig(t, config)
+	l, _ := openConfig(t, config, opts...)
 	return l
 }
 

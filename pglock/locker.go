@@ -46,6 +46,7 @@ type lockerConfig struct {
 	handoffFor time.Duration
 	maxHeld    int // 0: no bound
 	observer   *Observer
+	tags       tagging
 
 	forPostgres []string      // names of options that are for PostgreSQL only
 	holdWarning time.Duration // 0: none

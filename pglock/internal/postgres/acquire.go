@@ -16,9 +16,7 @@ import (
 //
 // A try is all it takes when the key is free; the server refuses one that would overtake those who wait in its queue.
 func (b *Backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, error) {
-	if b.names != nil {
-		b.names.note(r.Keys)
-	}
+	b.Record(r.Keys)
 	if !r.Wait {
 		return asGrant(b.try(ctx, r))
 	}
@@ -57,7 +55,7 @@ func (b *Backend) try(ctx context.Context, r driver.Request) (carrier, error) {
 	return g, nil
 }
 
-// wait takes the locks when it is their turn. Who has a place waits in the server's queue; who has none tries at each tick.
+// wait takes the locks when it is their turn. Who has a place waits in the server's queue; who has none tries after each pause.
 func (b *Backend) wait(ctx context.Context, r driver.Request) (_ carrier, err error) {
 	turn := b.waits.Turns.Join()
 	kept := false
@@ -74,7 +72,6 @@ func (b *Backend) wait(ctx context.Context, r driver.Request) (_ carrier, err er
 		if !placed {
 			c, err := b.try(ctx, r)
 			if err == nil {
-				b.waits.Turns.Progress()
 				return polled{c}, nil
 			}
 			if !errors.Is(err, driver.ErrNotAcquired) {
@@ -82,7 +79,7 @@ func (b *Backend) wait(ctx context.Context, r driver.Request) (_ carrier, err er
 			}
 			continue
 		}
-		g, err := b.waits.Lock(ctx, r.Keys, r.Shared, r.LossHandler, turn)
+		g, err := b.waits.Lock(ctx, r, turn)
 		if err == nil {
 			kept = true
 			return g, nil

@@ -20,12 +20,13 @@ import (
 
 // Session is one connection that holds locks, and the lease on them. See the package comment for how it works.
 type Session struct {
-	conn   *wire.Conn
-	lease  *lease.Lease
-	budget *Budget
-	log    *slog.Logger
-	onEnd  func(*Session)
-	load   atomic.Int32 // callers
+	conn    *wire.Conn
+	lease   *lease.Lease
+	budget  *Budget
+	log     *slog.Logger
+	onEnd   func(*Session)
+	load    atomic.Int32 // callers
+	comment atomic.Value // a string
 
 	mu        sync.Mutex
 	queue     []*op
@@ -55,6 +56,7 @@ type Session struct {
 // NewSession makes a session of a connection. onEnd is called once, when it has ended and those who hold its locks know.
 func NewSession(conn *wire.Conn, l *lease.Lease, budget *Budget, log *slog.Logger, onEnd func(*Session)) *Session {
 	s := &Session{conn: conn, lease: l, budget: budget, log: log, onEnd: onEnd, roundTrip: time.Hour, lastSent: l.Now()}
+	s.SetComment("")
 	conn.Watch(s.readable)
 	s.mu.Lock()
 	defer s.mu.Unlock()

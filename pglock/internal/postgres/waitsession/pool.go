@@ -169,6 +169,7 @@ func (p *Pool) giveBack(s *session) {
 	if s.Ended() {
 		return
 	}
+	s.SetComment("")
 	p.mu.Lock()
 	kept := true
 	switch {

@@ -28,6 +28,7 @@ type Grant struct {
 // A session that ends while it waits held nothing: the wait goes on with a new one, as long as the server lets us have
 // one. An idle one may have ended long ago, too.
 func (p *Pool) Lock(ctx context.Context, r driver.Request, turn *Turn) (*Grant, error) {
+	comment := wire.Comment(r.Tags)
 	for attempt := 0; ; attempt++ {
 		s, err := p.take(ctx)
 		if err != nil {
@@ -35,6 +36,7 @@ func (p *Pool) Lock(ctx context.Context, r driver.Request, turn *Turn) (*Grant, 
 		}
 		g := &Grant{pool: p, session: s, turn: turn, owner: r.LossHandler}
 		g.Grant = mux.NewGrant(r.Keys, r.Shared, g)
+		s.SetComment(comment)
 		err = s.Carry(g.Grant, func() error { return p.lockOn(ctx, s, g.Grant) })
 		if err == nil {
 			return g, nil
