@@ -3,6 +3,7 @@ package otel
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -13,6 +14,7 @@ import (
 
 type metrics struct {
 	labels *keylabel.Labeler
+	began  sync.Map // of use and label, for which all counters are there
 
 	held, waiting                   metric.Int64UpDownCounter
 	acquired, refused, failed, lost metric.Int64Counter
@@ -64,6 +66,7 @@ func (m *metrics) observer() *pglock.Observer {
 		},
 		Acquired: func(ctx context.Context, e pglock.AcquiredInfo) context.Context {
 			if !keylabel.Internal(e.Use) {
+				m.startAtZero(e.Keys, e.Use)
 				m.held.Add(ctx, 1, m.with(e.Keys, e.Use))
 				m.acquired.Add(ctx, 1, m.with(e.Keys, e.Use, attribute.String("pglock.how", string(e.Source))))
 			}
@@ -84,6 +87,22 @@ func (m *metrics) observer() *pglock.Observer {
 		TxLocked: func(ctx context.Context, e pglock.TxLockedInfo) {
 			m.tx.Record(ctx, e.Took.Seconds(), m.withKey(e.Keys, pglock.Use{}, outcome(e.Err)))
 		},
+	}
+}
+
+// startAtZero makes the counters that alerts look at, for what is locked for the first time. A counter that appears with its
+// first event has no increase, so a first loss would raise no alert.
+func (m *metrics) startAtZero(keys []pglock.Key, use pglock.Use) {
+	if _, began := m.began.LoadOrStore([2]string{keylabel.Use(use), m.labels.Of(keys, use)}, true); began {
+		return
+	}
+	ctx := context.Background() // nothing has happened in the caller's span
+	m.refused.Add(ctx, 0, m.with(keys, use))
+	for _, reason := range keylabel.Reasons {
+		m.lost.Add(ctx, 0, m.with(keys, use, attribute.String("pglock.reason", string(reason))))
+	}
+	for _, outcome := range keylabel.Failures {
+		m.failed.Add(ctx, 0, m.with(keys, use, attribute.String("pglock.outcome", string(outcome))))
 	}
 }
 

@@ -12,6 +12,7 @@ package prometheus
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	client "github.com/prometheus/client_golang/prometheus"
 
@@ -63,6 +64,7 @@ func Buckets(seconds ...float64) Option {
 // called concurrently.
 type Collector struct {
 	labels *keylabel.Labeler
+	began  sync.Map // of use and label, for which all counters are there
 
 	held, waiting                            *client.GaugeVec
 	acquired, refused, failed, lost          *client.CounterVec

@@ -63,6 +63,9 @@ func TestARegistryShowsWhatAFleetDoes(t *testing.T) {
 			`pglock_client_failed_total{key="invoice:{id}",outcome="not_acquired",use="lock"} 1`,
 			`pglock_client_failed_total{key="other",outcome="not_acquired",use="permit"} 1`,
 			`pglock_client_lost_total{key="other",reason="session",use="lock"} 1`,
+			// An alert sees no increase in a counter that appears with its first event.
+			`pglock_client_lost_total{key="invoice:{id}",reason="lease",use="lock"} 0`,
+			`pglock_client_failed_total{key="invoice:{id}",outcome="too_many",use="lock"} 0`,
 			`pglock_client_wait_seconds_count{key="invoice:{id}",outcome="acquired",use="lock"} 1`,
 			`pglock_client_wait_seconds_sum{key="invoice:{id}",outcome="acquired",use="lock"} 4`,
 			`pglock_client_wait_seconds_sum{key="invoice:{id}",outcome="not_acquired",use="lock"} 2`,

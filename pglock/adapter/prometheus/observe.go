@@ -24,6 +24,7 @@ func (c *Collector) Observer() *pglock.Observer {
 		WaitEnded: c.waitEnded,
 		Acquired: func(_ context.Context, e pglock.AcquiredInfo) context.Context {
 			if !keylabel.Internal(e.Use) {
+				c.startAtZero(e.Keys, e.Use)
 				c.held.WithLabelValues(c.with(e.Keys, e.Use, keylabel.Use(e.Use))...).Inc()
 				c.acquired.WithLabelValues(c.with(e.Keys, e.Use, keylabel.Use(e.Use), string(e.Source))...).Inc()
 			}
@@ -45,6 +46,22 @@ func (c *Collector) Observer() *pglock.Observer {
 			outcome := string(pglock.OutcomeOf(e.Err))
 			c.txLocksSeconds.WithLabelValues(c.with(e.Keys, pglock.Use{}, outcome)...).Observe(e.Took.Seconds())
 		},
+	}
+}
+
+// startAtZero makes the counters that alerts look at, for what is locked for the first time. Prometheus sees no increase in
+// a counter that appears with its first event, so a first loss would raise no alert.
+func (c *Collector) startAtZero(keys []Key, use pglock.Use) {
+	values := c.with(keys, use, keylabel.Use(use))
+	if _, began := c.began.LoadOrStore([2]string{values[0], values[len(values)-1]}, true); began {
+		return
+	}
+	c.refused.WithLabelValues(values...)
+	for _, reason := range keylabel.Reasons {
+		c.lost.WithLabelValues(c.with(keys, use, keylabel.Use(use), string(reason))...)
+	}
+	for _, outcome := range keylabel.Failures {
+		c.failed.WithLabelValues(c.with(keys, use, keylabel.Use(use), string(outcome))...)
 	}
 }
 
