@@ -103,9 +103,10 @@ func TestAtlasUnlockReportsALoss(t *testing.T) {
 	db := testenv.Database(t)
 	unlock, err := process(t, db).Lock(t.Context(), "atlas_migrate_execute", -1)
 	check(t, err)
-	_, err = db.Pool(t).Exec(t.Context(), `SELECT pg_terminate_backend(pid, 60000) FROM pg_locks
+	_, err = db.Pool(t).Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_locks
 		WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
 	check(t, err)
+	testenv.WaitUntil(t, "the sessions have ended", func() bool { return len(db.AdvisoryLocks(t)) == 0 })
 	if err := unlock(); !errors.Is(err, pglock.ErrLost) {
 		t.Errorf("the error is %v", err)
 	}

@@ -45,8 +45,9 @@ func MaxWait(d time.Duration) Option {
 }
 
 // NativeWait bounds the wait for golang-migrate's own lock, which only processes that do not use this package can hold.
-// The default is 10 s, which is below the LockTimeout of migrate.Migrate (15 s). It also bounds the opening of the inner
-// driver, which takes that lock for a moment. A d that is not positive is an error.
+// The default is 10 s, which is below the LockTimeout of migrate.Migrate (15 s). Keep it below: a lock that arrives
+// between LockTimeout and d is only freed by Close. It also bounds the opening of the inner driver, which takes that lock
+// for a moment. A d that is not positive is an error.
 func NativeWait(d time.Duration) Option {
 	return func(c *config) error {
 		if d <= 0 {

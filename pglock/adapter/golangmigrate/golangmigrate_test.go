@@ -237,6 +237,39 @@ func TestMigrateNativeWaitIsBoundedAndGivenBack(t *testing.T) {
 	}
 }
 
+// golang-migrate's own lock depends on how its driver is opened: from a URL the name of the database begins with a slash.
+func TestMigrateExcludesProcessesThatOpenInTheSameWay(t *testing.T) {
+	db := testenv.Database(t)
+	byURL := func() (database.Driver, error) { return (&migratepgx.Postgres{}).Open(db.ConnString()) }
+	other, err := byURL()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := other.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name  string
+		open  func() (database.Driver, error)
+		wants error
+	}{
+		{"by URL", byURL, database.ErrLocked},
+		{"WithInstance", opener(t, db), nil}, // if golang-migrate excludes these one day, its page need not warn any more
+	} {
+		driver, err := golangmigrate.Open(t.Context(), newLocker(t, db), pglock.NewKey("migrations"), c.open,
+			golangmigrate.NativeWait(time.Second))
+		if !errors.Is(err, c.wants) {
+			t.Errorf("opened %s: %v", c.name, err)
+		}
+		if driver != nil {
+			if err := errors.Join(driver.Lock(), driver.Unlock(), driver.Close()); err != nil {
+				t.Errorf("opened %s: %v", c.name, err)
+			}
+		}
+	}
+}
+
 func TestMigrateRefusesToWriteAfterTheLockWasLost(t *testing.T) {
 	db := testenv.Database(t)
 	driver, err := wrapped(t, db)()

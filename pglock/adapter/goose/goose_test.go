@@ -180,8 +180,9 @@ func TestGooseMisuseIsAnError(t *testing.T) {
 
 // endLockSessions terminates the sessions that hold advisory locks, and returns when they have ended.
 func endLockSessions(ctx context.Context, t *testing.T, db *testenv.DB) error {
-	_, err := db.Pool(t).Exec(ctx, `select pg_catalog.pg_terminate_backend(l.pid, 60000)
+	_, err := db.Pool(t).Exec(ctx, `select pg_catalog.pg_terminate_backend(l.pid)
 		from pg_catalog.pg_locks as l join pg_catalog.pg_database as d on d.oid = l.database
 		where l.locktype = 'advisory' and l.granted and d.datname = current_database()`)
+	testenv.WaitUntil(t, "the sessions have ended", func() bool { return len(db.AdvisoryLocks(t)) == 0 })
 	return err
 }

@@ -38,8 +38,9 @@ func TestSQLTxGuardKeepsTheWriterOfALostLockFromCommitting(t *testing.T) {
 		}
 		early, late := begin(t, db), begin(t, db)
 		check(t, sqltx.GuardTx(t.Context(), lost, hidden{early}))
-		_, err = pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid, 60000) FROM pg_locks
-			WHERE locktype = 'advisory' AND objid = $1 AND granted`, uint32(key.Int64()))
+		_, err = pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_locks
+			WHERE locktype = 'advisory' AND objid = $1 AND granted
+			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`, uint32(key.Int64()))
 		check(t, err)
 
 		next, err := newLocker(t, server).Lock(t.Context(), key)
