@@ -41,6 +41,11 @@ var needs = map[string]need{
 		find: func() error { _, err := testenv.FindPgBouncer(); return err },
 		apt:  []string{"pgbouncer"}, dnf: []string{"pgbouncer"}, brew: []string{"pgbouncer"},
 	},
+	"prometheus": {
+		what: "Prometheus and its promtool",
+		find: findPrometheus,
+		apt:  []string{"prometheus"}, dnf: []string{"golang-github-prometheus"}, brew: []string{"prometheus"},
+	},
 	"ps": {
 		what: "ps, with which the tests look at processes",
 		find: func() error { _, err := exec.LookPath("ps"); return err },
@@ -76,6 +81,12 @@ func findRedisPy() (err error) {
 		}
 	}
 	return err
+}
+
+func findPrometheus() error {
+	_, server := exec.LookPath("prometheus")
+	_, tool := exec.LookPath("promtool")
+	return errors.Join(server, tool)
 }
 
 func findCompiler() error {
