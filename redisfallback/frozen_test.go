@@ -75,8 +75,7 @@ func TestRedlockReleasesOnANodeThatWasFrozen(t *testing.T) {
 	nodes := servers(t, 3)
 	clients := newClients(t, nodes)
 	l := open(t, clients, nodeTimeout, pglock.WithLease(time.Hour))
-	held := lock(t, l, pglock.NewKey("k"))
-	testenv.WaitUntil(t, "all nodes have the lock", func() bool { return holdEverywhere(t, nodes, held) })
+	held := lockEverywhere(t, l, pglock.NewKey("k"), nodes)
 	nodes[0].Pause(t)
 	for end := time.Now().Add(time.Second); time.Now().Before(end); { // until the node counts as down, and then more
 		unlock(t, lock(t, l, pglock.NewKey("other")))
@@ -84,6 +83,23 @@ func TestRedlockReleasesOnANodeThatWasFrozen(t *testing.T) {
 	unlock(t, held)
 	nodes[0].Resume(t)
 	testenv.WaitUntil(t, "the node has no lock any more", func() bool { return nodes[0].Must(t, "DBSIZE") == "0" })
+}
+
+// lockEverywhere locks a key on all nodes. A lock stays without a node that did not answer in time, so then it locks again.
+func lockEverywhere(t *testing.T, l *pglock.Locker, key pglock.Key, nodes []*testenv.RedisServer) *pglock.Lock {
+	t.Helper()
+	for range 30 {
+		held := lock(t, l, key)
+		for range 100 {
+			if holdEverywhere(t, nodes, held) {
+				return held
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		unlock(t, held)
+	}
+	t.Fatalf("of %d nodes one did not have the lock", len(nodes))
+	return nil
 }
 
 func holdEverywhere(t *testing.T, nodes []*testenv.RedisServer, held *pglock.Lock) bool {

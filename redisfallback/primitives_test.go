@@ -3,6 +3,7 @@ package redisfallback_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
@@ -69,7 +70,7 @@ func primitivesDuring(t *testing.T, clients []redis.UniversalClient, fault func(
 			_ = leader.Run(ctx, l, pglock.NewKey("election"), func(ctx context.Context, _ *pglock.Lock) error {
 				leaders.enter(ctx)
 				defer leaders.leave(ctx)
-				await(ctx, 20*time.Millisecond)
+				await(ctx, spell())
 				return nil
 			}, leader.Backoff(time.Millisecond, 50*time.Millisecond)) // the end of ctx
 		})
@@ -83,7 +84,7 @@ func primitivesDuring(t *testing.T, clients []redis.UniversalClient, fault func(
 					err := sem.Do(ctx, func(ctx context.Context, _ *semaphore.Permit) error {
 						holders.enter(ctx)
 						defer holders.leave(ctx)
-						await(ctx, 10*time.Millisecond)
+						await(ctx, spell())
 						return nil
 					})
 					if errors.Is(err, pglock.ErrUnavailable) {
@@ -106,6 +107,14 @@ func primitivesDuring(t *testing.T, clients []redis.UniversalClient, fault func(
 	stop()
 	all.Wait()
 	t.Logf("%d terms, %d permits", leaders.count(), holders.count())
+}
+
+// spell is how long one is at work: now and then for longer than it takes to start a server again.
+func spell() time.Duration {
+	if rand.N(4) == 0 {
+		return short / 2
+	}
+	return 10 * time.Millisecond
 }
 
 // await waits for d, or the end of ctx.

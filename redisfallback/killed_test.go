@@ -1,0 +1,168 @@
+package redisfallback_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
+	"github.com/pglock-toolkit/pglock/pglock/schedule"
+)
+
+// lasting starts a server that loses nothing when it is killed.
+func lasting(t *testing.T) *testenv.RedisServer {
+	t.Helper()
+	return testenv.NewRedis(t, "appendonly yes", "appendfsync always")
+}
+
+func TestPrimitivesExcludeWhileTheServerIsKilled(t *testing.T) {
+	t.Run("with persistence", func(t *testing.T) {
+		node := lasting(t)
+		primitivesDuring(t, newClients(t, []*testenv.RedisServer{node}), func() {
+			for range 3 {
+				node.Kill(t)
+				node.Start(t)
+				time.Sleep(short / 2)
+			}
+		})
+	})
+	t.Run("without, for longer than a lease", func(t *testing.T) {
+		node := servers(t, 1)[0]
+		primitivesDuring(t, newClients(t, []*testenv.RedisServer{node}), func() {
+			for range 2 {
+				node.Kill(t)
+				time.Sleep(short + short/2)
+				node.Start(t)
+				time.Sleep(short / 2)
+			}
+		})
+	})
+}
+
+// breakServer freezes a server for longer than a lease, and kills it twice.
+func breakServer(t *testing.T, node *testenv.RedisServer) {
+	t.Helper()
+	time.Sleep(short / 2)
+	node.Pause(t)
+	time.Sleep(short + short/2)
+	node.Resume(t)
+	for range 2 {
+		time.Sleep(short / 2)
+		node.Kill(t)
+		node.Start(t)
+	}
+	time.Sleep(short / 2)
+}
+
+// Three processes run two jobs, and each asks for a tick until it has an answer. The last one begins after the faults, and
+// asks for all ticks again.
+func TestScheduleRunsATickAtMostOnceWhileTheServerIsFrozenAndKilled(t *testing.T) {
+	const ticks, every = 200, 20 * time.Millisecond
+	node := lasting(t)
+	first := time.Now()
+	var mu sync.Mutex
+	ran := map[string]map[time.Time]int{"start": {}, "success": {}}
+	var all sync.WaitGroup
+	broken := make(chan struct{})
+	for i := range 3 {
+		jobs, err := schedule.New(open(t, newClients(t, []*testenv.RedisServer{node}), nodeTimeout, pglock.WithLease(short)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for job, mark := range map[string]schedule.Mark{"start": schedule.Start, "success": schedule.Success} {
+			all.Go(func() {
+				if i == 2 {
+					<-broken
+				}
+				for i := range ticks {
+					due := first.Add(time.Duration(i) * every)
+					for {
+						err := jobs.Run(t.Context(), job, due, func(context.Context, *pglock.Lock) error {
+							mu.Lock()
+							defer mu.Unlock()
+							ran[job][due]++
+							return nil
+						}, schedule.MarkOn(mark))
+						if err == nil || errors.Is(err, schedule.ErrAlreadyRan) {
+							break
+						}
+						if t.Context().Err() != nil {
+							return
+						}
+						await(t.Context(), 10*time.Millisecond)
+					}
+				}
+			})
+		}
+	}
+	breakServer(t, node)
+	close(broken)
+	all.Wait()
+	for due, n := range ran["start"] {
+		if n > 1 {
+			t.Errorf("MarkOn(Start): the tick of %v ran %d times", due, n)
+		}
+	}
+	if n := len(ran["success"]); n != ticks {
+		t.Errorf("MarkOn(Success): %d of %d ticks ran", n, ticks)
+	}
+	t.Logf("MarkOn(Start): %d of %d ticks ran", len(ran["start"]), ticks)
+}
+
+// The bound is by the clock of the server, over every window that begins and ends with an event.
+func TestRatelimitKeepsItsBoundWhileTheServerIsFrozenAndKilled(t *testing.T) {
+	node := lasting(t)
+	limit := ratelimit.PerSecond(20)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var mu sync.Mutex
+	var events []time.Time
+	var all sync.WaitGroup
+	for range 3 {
+		l := newLimiter(t, newClient(t, node.URL()), ratelimit.Timeout(short))
+		for range 4 {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					d, err := l.Allow(ctx, "k", limit)
+					if err == nil && d.OK {
+						mu.Lock()
+						events = append(events, d.At)
+						mu.Unlock()
+					}
+					await(ctx, time.Millisecond)
+				}
+			})
+		}
+	}
+	breakServer(t, node)
+	mu.Lock()
+	before := len(events)
+	mu.Unlock()
+	testenv.WaitUntil(t, "it goes on", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(events) > before+20
+	})
+	stop()
+	all.Wait()
+	checkBound(t, events, limit)
+}
+
+func checkBound(t *testing.T, events []time.Time, limit ratelimit.Limit) {
+	t.Helper()
+	slices.SortFunc(events, time.Time.Compare)
+	for i, from := range events {
+		for j, to := range events[i:] {
+			window := to.Sub(from) + 1
+			if bound := float64(limit.Count) + window.Seconds()*float64(limit.Count)/limit.Per.Seconds() + 1; float64(j+1) >= bound {
+				t.Fatalf("%d in %v, and it must be less than %.2f", j+1, window, bound)
+			}
+		}
+	}
+	t.Logf("%d were let through", len(events))
+}
