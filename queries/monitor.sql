@@ -19,13 +19,15 @@ SELECT 1 AS probe;
 SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
 -- Says which server this is, and keeps the statements behind it in the same transaction from being a burden: one that
--- takes long is cancelled, and so is one that waits for a lock. Limits that are tighter already stay. It reads no table
--- itself, since it has no limits yet. Dates come in a form that the client reads in text too, and sessions as they are
+-- takes long is cancelled, and so is one that waits for a lock. Limits that are tighter already stay. To compile them
+-- (jit) would take longer than they may, where settings of the planner make them look costly. It reads no table itself,
+-- since it has no limits yet. Dates come in a form that the client reads in text too, and sessions as they are
 -- now, not as an earlier statement of the same transaction saw them
 -- (https://www.postgresql.org/docs/current/monitoring-stats.html#MONITORING-STATS-VIEWS).
 -- name: Limit :one
 SELECT pg_catalog.pg_stat_clear_snapshot()::text AS cleared,
        pg_catalog.set_config('datestyle', 'ISO', true)::text AS datestyle,
+       pg_catalog.set_config('jit', 'off', true)::text AS jit,
        (SELECT count(pg_catalog.set_config(s.name,
                    CASE WHEN pg_catalog.current_setting(s.name)::interval BETWEEN '1 ms' AND s.most::interval
                         THEN pg_catalog.current_setting(s.name)
@@ -214,7 +216,10 @@ LEFT JOIN sessions AS s ON true;
 -- (https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-INFO-SESSION).
 -- name: Blockers :many
 WITH RECURSIVE locks AS MATERIALIZED (
-    SELECT l.* FROM pg_catalog.pg_locks AS l
+    -- No l.*: what it is depends on the version of the server that sqlc knows.
+    SELECT l.locktype, l.database, l.relation, l.page, l.tuple, l.virtualxid, l.transactionid, l.classid, l.objid,
+           l.objsubid, l.virtualtransaction, l.pid, l.granted
+    FROM pg_catalog.pg_locks AS l
 ),
 others AS MATERIALIZED (
     SELECT l.pid, l.granted,
