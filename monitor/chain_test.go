@@ -264,7 +264,7 @@ func TestChainLeadsToTheRoot(t *testing.T) {
 	if behind := taken.Behind()[monitor.SessionID{PID: job}]; behind != 1 {
 		t.Errorf("%d sessions are behind the job, want 1", behind)
 	}
-	o, err := monitor.Terminate(t.Context(), pool, c)
+	o, err := monitor.Send(t.Context(), pool, c, monitor.SignalTerminate)
 	check(t, err)
 	if !o.Effective() || o.StillBlocks != 0 {
 		t.Errorf("the outcome is %+v", o)
@@ -288,7 +288,7 @@ func TestChainCountsWaitersForOtherLocks(t *testing.T) {
 	if len(w.WaitsForOther) != 1 || w.WaitsForOther[0].Lock.Type != "transactionid" || len(w.OtherWaiters) == 0 {
 		t.Errorf("the first waiter is %+v", w)
 	}
-	o, err := monitor.Cancel(t.Context(), pool, w)
+	o, err := monitor.Send(t.Context(), pool, w, monitor.SignalCancel)
 	check(t, err)
 	if !o.Effective() || o.StillWaits {
 		t.Errorf("the outcome of cancelling the first waiter is %+v", o)
@@ -332,7 +332,7 @@ func TestChainTargets(t *testing.T) {
 	wantError(t, taken, 1<<30, monitor.ErrNoSession)
 	c, err = monitor.Inspect(taken, pidOf(idle))
 	check(t, err)
-	o, err := monitor.Terminate(t.Context(), pool, c)
+	o, err := monitor.Send(t.Context(), pool, c, monitor.SignalTerminate)
 	check(t, err)
 	if !o.Ended {
 		t.Errorf("an idle session without locks: %+v", o)

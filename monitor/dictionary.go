@@ -12,12 +12,11 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Dictionary is a dictionary: it knows which name a key is the hash of. A hash cannot be turned around, so it is made from
-// names that are expected. The zero value is empty. It is never changed once it has been made, and may be used from
+// Dictionary is a dictionary: it knows which name a key is the hash of. A hash cannot be reversed, so a dictionary is made of
+// expected names. The zero value is empty. It is never changed once it has been made, and may be used from
 // many goroutines.
 //
-// A name that is found so is certain for keys of pglock: another name with the same 64 bits of SHA-256 is not found by
-// chance. The first ten thousand names are also tried with the hash functions of other tools, whose matches are
+// For keys of pglock a match is certain: another name with the same 64 bits of SHA-256 does not occur by chance. The first ten thousand names are also tried with the hash functions of other tools, whose matches are
 // guesses.
 type Dictionary struct {
 	size     int
@@ -68,7 +67,9 @@ func ReadDictionary(r io.Reader) (*Dictionary, error) {
 			return nil, fmt.Errorf("line %d: %w", number, err)
 		}
 	}
-	if err := lines.Err(); err != nil {
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return nil, fmt.Errorf("line %d is longer than %d bytes, which is the most", number, bufio.MaxScanTokenSize-1)
+	} else if err != nil {
 		return nil, fmt.Errorf("line %d: %w", number, err)
 	}
 	return n, nil

@@ -63,7 +63,7 @@ func TestMistakesInNamesAreErrors(t *testing.T) {
 		"{1..9223372036854775808}":          "value out of range",
 		"{1..99999999999}{1..99999999999}":  "more than 1000000 names",
 		"a\xff":                             "line 1: not UTF-8",
-		"a\n" + strings.Repeat("x", 70_000): "line 2: bufio.Scanner: token too long",
+		"a\n" + strings.Repeat("x", 70_000): "line 2 is longer than 65535 bytes, which is the most",
 	} {
 		_, err := monitor.ReadDictionary(strings.NewReader(text))
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -75,11 +75,24 @@ func TestMistakesInNamesAreErrors(t *testing.T) {
 func TestNoNamesAreNoNames(t *testing.T) {
 	db := testenv.Database(t)
 	session(t, db, "SELECT pg_advisory_lock(7)")
-	for _, names := range []*monitor.Dictionary{nil, {}, monitor.NewDictionary()} {
+	for _, names := range []*monitor.Dictionary{{}, monitor.NewDictionary()} {
 		s, err := monitor.Take(t.Context(), db.Pool(t), monitor.WithDictionary(names))
 		check(t, err)
 		if lock := find(t, s, pglock.Int64Key(7)); lock.Key != "@7" {
 			t.Errorf("it is shown as %q", lock.Key)
+		}
+	}
+}
+
+func TestOptionsThatAreRefused(t *testing.T) {
+	pool := testenv.Database(t).Pool(t)
+	for want, option := range map[string]monitor.Option{
+		"an Option is nil":            nil,
+		"the dictionary is nil":       monitor.WithDictionary(nil),
+		"the name of a role is empty": monitor.WithTrustedOwner("migrator", ""),
+	} {
+		if _, err := monitor.Take(t.Context(), pool, option); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Take: got error %v, want one that contains %q", err, want)
 		}
 	}
 }

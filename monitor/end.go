@@ -10,10 +10,10 @@ import (
 	"unicode"
 )
 
-// What can keep a session from being signalled. Errors of [Inspect], [Cancel] and [Terminate] wrap them.
+// What can keep a session from being signalled. Errors of [Inspect] and [Send] wrap them.
 var (
-	// ErrNoSession says that the session is not there, or not any more: it has ended, or its process ID is now that of
-	// another one, or the snapshot does not have it. Nothing was signalled.
+	// ErrNoSession says that there is no such session: it has ended, or its process ID now belongs to another one, or the
+	// snapshot does not have it. Nothing was signalled.
 	ErrNoSession = errors.New("no such session")
 	// ErrNotPermitted says that the server refused the signal. The error says which right is missing.
 	ErrNotPermitted = errors.New("not permitted")
@@ -21,7 +21,7 @@ var (
 	ErrOwnSession = errors.New("that is the session of this connection")
 )
 
-// Signal is a way to end what a session does.
+// Signal is a way to end a session, or its statement.
 type Signal string
 
 const (
@@ -31,16 +31,16 @@ const (
 	SignalTerminate Signal = "terminate"
 )
 
-// SignalTarget is everything that dies with a session, to be read before the session is ended. It is plain data, as a
+// SignalTarget is a session and everything that ends with it, to be shown before a signal is sent. It is plain data, as a
 // [Snapshot] is, and shares the snapshot's memory.
 type SignalTarget struct {
 	// Session is who it is, as the snapshot saw it.
 	Session
-	// Ref identifies the session. [Cancel] and [Terminate] signal no other.
+	// Ref identifies the session. [Send] signals no other.
 	Ref SessionRef
 	// Holds are the locks that it holds, with all their waiters.
 	Holds []Lock
-	// WaitsFor are the locks that it waits for: one at most, unless the lock table changed as it was read.
+	// WaitsFor are the locks that it waits for: one at most, unless the lock table changed while it was read.
 	WaitsFor []Lock
 	// WaitsForOther are the locks that it waits for and that are not advisory; a session has several when parallel workers
 	// wait for it.
@@ -223,7 +223,7 @@ func (c SignalTarget) whatCancelDoes() string {
 		"PostgreSQL does not tell which are which"
 }
 
-// LogValue describes the session and what dies with it, for a log: at most ten keys, and how many there are.
+// LogValue describes the session, its server, and what dies with it, for a log: at most ten keys, and how many there are.
 func (c SignalTarget) LogValue() slog.Value {
 	const most = 10
 	keys := []string{}

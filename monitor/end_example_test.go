@@ -15,7 +15,7 @@ import (
 )
 
 // End the session that holds a lock, after a look at everything that ends with it.
-func ExampleTerminate() {
+func ExampleSend() {
 	ctx := context.Background()
 	pool, done := stuckHolder(ctx)
 	defer done()
@@ -36,7 +36,7 @@ func ExampleTerminate() {
 		fmt.Println("note:", warning)
 	}
 
-	outcome, err := monitor.Terminate(ctx, pool, target) // this very session, or none
+	outcome, err := monitor.Send(ctx, pool, target, monitor.SignalTerminate) // this very session, or none
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func ExampleTerminate() {
 }
 
 // Cancelling ends a statement, and an idle session runs none.
-func ExampleCancel() {
+func ExampleSend_cancel() {
 	ctx := context.Background()
 	pool, done := stuckHolder(ctx)
 	defer done()
@@ -62,7 +62,7 @@ func ExampleCancel() {
 		log.Fatal(err)
 	}
 	fmt.Println("futile:", target.CancelIsNoop())
-	outcome, err := monitor.Cancel(ctx, pool, target)
+	outcome, err := monitor.Send(ctx, pool, target, monitor.SignalCancel)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -12,49 +12,45 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 )
 
-// Cancel ends the statement that the session runs, and then checks what that has changed. It ends a wait for a lock,
-// and a transaction that fails with its statement frees its locks. The session goes on and keeps its session locks; an
-// idle session (c.CancelIsNoop) keeps all its locks. A cancelled wait of a Locker of package pglock ends with
-// ErrNotAcquired.
-// Otherwise it is like [Terminate].
-func Cancel(ctx context.Context, db DBTX, c SignalTarget) (Outcome, error) {
-	return end(ctx, db, c, SignalCancel)
-}
-
-// Terminate ends the session and all its locks, including those that it took after c was inspected. It needs membership
-// in the session's role or in pg_signal_backend, and only a superuser can end a superuser's session.
-// The statement that signals checks again that the session is c.Ref, and signals no other. What remains is the instant
-// between that check and the server's kill(2), in which a process can end and its number can be reused. A connection
-// cannot signal itself. Before the signal errors match [ErrNoSession], [ErrNotPermitted] or [ErrOwnSession], and the
-// Outcome is empty; if the connection breaks, the error says that the signal may have been sent. Rolling back db, if it
-// is a transaction, does not undo the signal.
-// Terminate then waits up to five seconds for the session to end, since a process that is busy in the kernel or in an
-// extension ends late, and takes a snapshot: the Outcome says who holds the locks now. If ctx ends or the connection
-// breaks after the signal there is an error and Outcome.Sent is true: the effect is unknown.
-func Terminate(ctx context.Context, db DBTX, c SignalTarget) (Outcome, error) {
-	return end(ctx, db, c, SignalTerminate)
-}
-
-func end(ctx context.Context, db DBTX, c SignalTarget, signal Signal) (Outcome, error) {
-	if db == nil {
-		return Outcome{}, fmt.Errorf("monitor: cannot %s session %s: no connection (db is nil)", signal, c.Ref)
+// Send signals the session t.Ref, and no other, and then checks what became of its locks.
+//
+// [SignalCancel] ends the statement that the session runs. That ends a wait for a lock, and a transaction that fails with
+// its statement frees its locks. The session goes on and keeps its session locks; an idle session keeps all its locks
+// ([SignalTarget.CancelIsNoop]). A cancelled wait of a Locker of package pglock ends with ErrNotAcquired.
+// [SignalTerminate] ends the session and all its locks, including those that it took after the snapshot of [Inspect].
+//
+// It needs membership in the session's role or in pg_signal_backend; only a superuser can signal a superuser's session. A
+// connection cannot signal itself. The statement that signals checks again that the session is t.Ref. What remains is the
+// instant between that check and the server's kill(2), in which a process can end and its number can be reused.
+//
+// If nothing was signalled, the Outcome is empty and the error matches [ErrNoSession], [ErrNotPermitted] or
+// [ErrOwnSession]. If the connection breaks, the error says that the signal may have been sent. Rolling back db, if it is
+// a transaction, does not undo the signal.
+//
+// Send then waits up to five seconds for the effect, since a process that is busy in the kernel or in an extension ends
+// late, and takes a snapshot: the Outcome says who holds the locks now. If ctx ends or the connection breaks after the
+// signal, there is an error and Outcome.Sent is true: the effect is unknown.
+func Send(ctx context.Context, db DBTX, t SignalTarget, signal Signal) (Outcome, error) {
+	if signal != SignalCancel && signal != SignalTerminate {
+		return Outcome{}, fmt.Errorf("monitor: cannot signal session %s: no such signal: %q", t.Ref, string(signal))
 	}
-	o := Outcome{Signal: signal, Target: c, Locks: []LockOutcome{}}
-	if err := send(ctx, db, c, signal); err != nil {
-		return Outcome{}, fmt.Errorf("monitor: cannot %s session %s%s: %w", signal, c.Ref, place(db), err)
+	if db == nil {
+		return Outcome{}, fmt.Errorf("monitor: cannot %s session %s: no connection (db is nil)", signal, t.Ref)
+	}
+	o := Outcome{Signal: signal, Target: t, Locks: []LockOutcome{}}
+	if err := send(ctx, db, t, signal); err != nil {
+		return Outcome{}, fmt.Errorf("monitor: cannot %s session %s%s: %w", signal, t.Ref, place(db), err)
 	}
 	o.Sent = true
 	if err := o.look(ctx, db); err != nil {
 		return o, fmt.Errorf("monitor: the signal to %s session %s was sent%s, but what came of it could not be seen: %w",
-			signal, c.Ref, place(db), err)
+			signal, t.Ref, place(db), err)
 	}
 	return o, nil
 }
-
-// insufficientPrivilege is from https://www.postgresql.org/docs/current/errcodes-appendix.html.
-const insufficientPrivilege = "42501"
 
 func send(ctx context.Context, db DBTX, c SignalTarget, signal Signal) error {
 	if c.PID <= 0 || c.Ref.PID != c.PID {
@@ -72,8 +68,8 @@ func send(ctx context.Context, db DBTX, c SignalTarget, signal Signal) error {
 			numbers, spaces, databases, auxiliaries, signal == SignalTerminate,
 		).QueryRow(func(row pgx.Row) error { return row.Scan(&verdict) })
 	})
-	if refusal := refused(err); refusal != nil && refusal.Code == insufficientPrivilege {
-		return r.explainRefusal(ctx, c, refusal)
+	if sqlstate.Of(err) == sqlstate.InsufficientPrivilege {
+		return r.explainRefusal(ctx, c, refused(err))
 	}
 	if err != nil {
 		return doubtful(err)

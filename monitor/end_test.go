@@ -72,7 +72,7 @@ func TestTerminatingASessionFreesAllItsLocks(t *testing.T) {
 			if len(c.Holds) != 2 || c.Waiting() != 1 || c.Ref.PID != pidOf(holder) || c.Ref.Since.IsZero() {
 				t.Fatalf("what dies with the session is %+v", c)
 			}
-			o, err := monitor.Terminate(t.Context(), pool, c)
+			o, err := monitor.Send(t.Context(), pool, c, monitor.SignalTerminate)
 			check(t, err)
 			check(t, <-granted)
 			if !o.Sent || !o.Ended || !o.Effective() || len(o.Locks) != 2 {
@@ -92,7 +92,7 @@ func TestTerminatingASessionFreesAllItsLocks(t *testing.T) {
 			if got := holders(t, db, 1); !slices.Equal(got, []int32{pidOf(waiter)}) {
 				t.Errorf("the server says that %v hold the lock", got)
 			}
-			_, err = monitor.Terminate(t.Context(), pool, c)
+			_, err = monitor.Send(t.Context(), pool, c, monitor.SignalTerminate)
 			if !errors.Is(err, monitor.ErrNoSession) {
 				t.Errorf("terminated again: %v", err)
 			}
@@ -109,7 +109,7 @@ func TestCancellingAnIdleHolderFreesNothingAndSaysSo(t *testing.T) {
 		if text := strings.Join(c.Warnings(monitor.SignalCancel), "\n"); !c.CancelIsNoop() || !strings.Contains(text, name) {
 			t.Errorf("%s: before it says %q", name, text)
 		}
-		o, err := monitor.Cancel(t.Context(), pool, c)
+		o, err := monitor.Send(t.Context(), pool, c, monitor.SignalCancel)
 		check(t, err)
 		if !o.Sent || o.Ended || o.Effective() || !o.Locks[0].Kept {
 			t.Errorf("%s: the outcome is %+v", name, o)
@@ -132,7 +132,7 @@ func TestCancellingEndsAWait(t *testing.T) {
 	if text := strings.Join(c.Warnings(monitor.SignalCancel), "\n"); !strings.Contains(text, "ends its wait for @1") {
 		t.Errorf("before it says %q", text)
 	}
-	o, err := monitor.Cancel(t.Context(), db.Pool(t), c)
+	o, err := monitor.Send(t.Context(), db.Pool(t), c, monitor.SignalCancel)
 	check(t, err)
 	wantState(t, <-result, "57014")
 	if o.Ended || o.StillWaits || !o.Effective() || !o.Locks[0].Kept {
@@ -152,7 +152,7 @@ func TestCancellingWithoutSeeingWhatTheSessionDoes(t *testing.T) {
 	if c.CancelIsNoop() {
 		t.Error("it claims to know what the session does")
 	}
-	o, err := monitor.Cancel(t.Context(), from, c)
+	o, err := monitor.Send(t.Context(), from, c, monitor.SignalCancel)
 	check(t, err)
 	if o.Effective() || !o.Locks[0].Kept {
 		t.Errorf("the outcome for an idle session is %+v", o)
@@ -165,7 +165,7 @@ func TestCancellingWithoutSeeingWhatTheSessionDoes(t *testing.T) {
 	}()
 	pool := db.Pool(t)
 	testenv.WaitUntil(t, "the statement runs", func() bool { return inspect(t, pool, pidOf(busy)).State == "active" })
-	o, err = monitor.Cancel(t.Context(), from, inspect(t, from, pidOf(busy)))
+	o, err = monitor.Send(t.Context(), from, inspect(t, from, pidOf(busy)), monitor.SignalCancel)
 	check(t, err)
 	wantState(t, <-result, "57014")
 	if !o.Effective() || o.Locks[0].Kept {
@@ -186,7 +186,7 @@ func TestCancellingAStatementFreesTheLocksOfItsTransaction(t *testing.T) {
 		c = inspect(t, db.Pool(t), pidOf(holder))
 		return c.State == "active"
 	})
-	o, err := monitor.Cancel(t.Context(), db.Pool(t), c)
+	o, err := monitor.Send(t.Context(), db.Pool(t), c, monitor.SignalCancel)
 	check(t, err)
 	wantState(t, <-result, "57014")
 	if !o.Effective() || !o.Locks[0].Kept || o.Locks[1].Kept {
@@ -200,18 +200,16 @@ func TestOnlyTheSessionThatWasMeantIsSignalled(t *testing.T) {
 	holder := session(t, db, "SELECT pg_advisory_lock(1)")
 	c := inspect(t, db.Pool(t), pidOf(holder))
 	c.Ref.Since = c.Ref.Since.Add(-time.Microsecond)
-	for name, signal := range signals {
-		_, err := signal(t.Context(), db.Pool(t), c)
+	for _, signal := range signals {
+		_, err := monitor.Send(t.Context(), db.Pool(t), c, signal)
 		if !errors.Is(err, monitor.ErrNoSession) || !strings.Contains(err.Error(), "another session by now") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v", signal, err)
 		}
 	}
 	check(t, holder.Ping(t.Context()))
 }
 
-var signals = map[string]func(context.Context, monitor.DBTX, monitor.SignalTarget) (monitor.Outcome, error){
-	"cancel": monitor.Cancel, "terminate": monitor.Terminate,
-}
+var signals = []monitor.Signal{monitor.SignalCancel, monitor.SignalTerminate}
 
 // signaller is a connection of a role that may signal, and cannot see when sessions began.
 func signaller(t testing.TB, db *testenv.DB) *pgx.Conn {
@@ -253,7 +251,7 @@ func TestWithoutTheStartASessionIsKnownByItsUserApplicationAndKeys(t *testing.T)
 				t.Errorf("before it says %q", text)
 			}
 			execute(t, holder, test.since)
-			o, err := monitor.Terminate(t.Context(), from, c)
+			o, err := monitor.Send(t.Context(), from, c, monitor.SignalTerminate)
 			if test.signalled {
 				check(t, err)
 				if !o.Ended || len(holders(t, db, 1)) != 0 {
@@ -298,10 +296,10 @@ func TestARefusedSignalSaysWhichRightIsMissing(t *testing.T) {
 		"no right":    {other, poor, "GRANT pg_signal_backend TO " + quoted(other.Config().User)},
 		"a superuser": {signaller(t, db), superuser, "which only a superuser can signal"},
 	} {
-		for kind, signal := range signals {
-			o, err := signal(t.Context(), test.from, inspect(t, test.from, pidOf(test.to)))
+		for _, signal := range signals {
+			o, err := monitor.Send(t.Context(), test.from, inspect(t, test.from, pidOf(test.to)), signal)
 			if !errors.Is(err, monitor.ErrNotPermitted) || !strings.Contains(err.Error(), test.want) || o.Sent {
-				t.Errorf("%s, %s: %v", name, kind, err)
+				t.Errorf("%s, %s: %v", name, signal, err)
 			}
 			check(t, test.to.Ping(t.Context()))
 		}
@@ -313,7 +311,7 @@ func TestAMemberOfTheRoleMaySignalWithoutAnyGrant(t *testing.T) {
 	role := db.Role(t, "poor")
 	holder, from := connectAs(t, role), connectAs(t, role)
 	execute(t, holder, "SELECT pg_advisory_lock(1)")
-	o, err := monitor.Terminate(t.Context(), from, inspect(t, from, pidOf(holder)))
+	o, err := monitor.Send(t.Context(), from, inspect(t, from, pidOf(holder)), monitor.SignalTerminate)
 	check(t, err)
 	if !o.Ended {
 		t.Errorf("the outcome is %+v", o)
@@ -323,9 +321,10 @@ func TestAMemberOfTheRoleMaySignalWithoutAnyGrant(t *testing.T) {
 func TestASessionNeverEndsItself(t *testing.T) {
 	db := testenv.Database(t)
 	conn := session(t, db, "SELECT pg_advisory_lock(1)")
-	for name, signal := range signals {
-		if _, err := signal(t.Context(), conn, inspect(t, conn, pidOf(conn))); !errors.Is(err, monitor.ErrOwnSession) {
-			t.Errorf("%s: %v", name, err)
+	for _, signal := range signals {
+		_, err := monitor.Send(t.Context(), conn, inspect(t, conn, pidOf(conn)), signal)
+		if !errors.Is(err, monitor.ErrOwnSession) {
+			t.Errorf("%s: %v", signal, err)
 		}
 	}
 }
@@ -337,13 +336,13 @@ func TestASignalLeavesTheCallersTransactionUsable(t *testing.T) {
 	holder := session(t, db, "SELECT pg_advisory_lock(2)")
 	conn := connectAs(t, db.ConnString())
 	execute(t, conn, "BEGIN", "INSERT INTO work VALUES ('before')")
-	o, err := monitor.Terminate(t.Context(), conn, inspect(t, conn, pidOf(holder)))
+	o, err := monitor.Send(t.Context(), conn, inspect(t, conn, pidOf(holder)), monitor.SignalTerminate)
 	check(t, err)
 	if !o.Ended {
 		t.Errorf("the outcome is %+v", o)
 	}
 	execute(t, conn, "SET LOCAL ROLE "+quoted(connectAs(t, db.Role(t, "norights")).Config().User))
-	_, err = monitor.Cancel(t.Context(), conn, inspect(t, conn, pidOf(poor)))
+	_, err = monitor.Send(t.Context(), conn, inspect(t, conn, pidOf(poor)), monitor.SignalCancel)
 	if !errors.Is(err, monitor.ErrNotPermitted) {
 		t.Errorf("got %v", err)
 	}
@@ -362,11 +361,14 @@ func TestWhatIsNotInTheSnapshotIsNotSignalled(t *testing.T) {
 			t.Errorf("process %d: %v", pid, err)
 		}
 	}
-	if _, err := monitor.Terminate(t.Context(), db.Pool(t), monitor.SignalTarget{}); !errors.Is(err, monitor.ErrNoSession) {
+	if _, err := monitor.Send(t.Context(), db.Pool(t), monitor.SignalTarget{}, monitor.SignalTerminate); !errors.Is(err, monitor.ErrNoSession) {
 		t.Errorf("no session at all: %v", err)
 	}
-	if _, err := monitor.Cancel(t.Context(), nil, monitor.SignalTarget{}); err == nil {
+	if _, err := monitor.Send(t.Context(), nil, monitor.SignalTarget{}, monitor.SignalCancel); err == nil {
 		t.Error("no connection at all is no error")
+	}
+	if _, err := monitor.Send(t.Context(), db.Pool(t), monitor.SignalTarget{}, "stop"); err == nil || !strings.Contains(err.Error(), "no such signal") {
+		t.Errorf("an unknown signal: %v", err)
 	}
 }
 
@@ -406,7 +408,7 @@ func TestALockerWhoseWaitIsCancelledGivesUp(t *testing.T) {
 	}()
 	db.WaitForWaiters(t, 1)
 	for _, waiter := range find(t, take(t, db.Pool(t)), pglock.Int64Key(1)).Waiters {
-		o, err := monitor.Cancel(t.Context(), db.Pool(t), inspect(t, db.Pool(t), waiter.PID))
+		o, err := monitor.Send(t.Context(), db.Pool(t), inspect(t, db.Pool(t), waiter.PID), monitor.SignalCancel)
 		check(t, err)
 		if !o.Effective() {
 			t.Errorf("the outcome is %+v", o)
@@ -436,7 +438,7 @@ func TestHoldersInALockerAreToldThatItsSessionWasTerminated(t *testing.T) {
 	if len(c.Holds) != 3 || c.Process == "" || !strings.Contains(text, "3 locks end at once") {
 		t.Errorf("before it says %q of %+v", text, c)
 	}
-	o, err := monitor.Terminate(t.Context(), pool, c)
+	o, err := monitor.Send(t.Context(), pool, c, monitor.SignalTerminate)
 	check(t, err)
 	if !o.Ended {
 		t.Errorf("the outcome is %+v", o)
@@ -494,11 +496,12 @@ func TestBindingsAreReadAsTheyAreWritten(t *testing.T) {
 func TestTheLogSaysWhoAndWhat(t *testing.T) {
 	db := testenv.Database(t)
 	holder := session(t, db, "SELECT pg_advisory_lock(n) FROM generate_series(1, 25) n")
-	o, err := monitor.Terminate(t.Context(), db.Pool(t), inspect(t, db.Pool(t), pidOf(holder)))
+	o, err := monitor.Send(t.Context(), db.Pool(t), inspect(t, db.Pool(t), pidOf(holder)), monitor.SignalTerminate)
 	check(t, err)
 	var text strings.Builder
 	slog.New(slog.NewTextHandler(&text, nil)).Info("terminate", "session", o)
 	for _, want := range []string{fmt.Sprintf("session.session=%v", o.Target.Ref), "session.locks=25",
+		"session.host=127.0.0.1", "session.in_recovery=false", fmt.Sprintf("session.port=%d", db.Config(t).ConnConfig.Port),
 		"session.freed=25", "session.sent=true", "session.ended=true", "@10]"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%s is not in the log: %s", want, &text)
@@ -516,7 +519,7 @@ func TestASignalWhoseEffectCannotBeSeenIsAnError(t *testing.T) {
 	pool := db.Pool(t)
 	c := inspect(t, pool, pidOf(holder))
 	ctx, cancel := context.WithCancel(t.Context())
-	o, err := monitor.Terminate(ctx, &onceOnly{DBTX: pool, after: cancel}, c)
+	o, err := monitor.Send(ctx, &onceOnly{DBTX: pool, after: cancel}, c, monitor.SignalTerminate)
 	if !errors.Is(err, context.Canceled) || !o.Sent || !strings.Contains(err.Error(), "was sent") {
 		t.Errorf("the outcome is %+v (%v)", o, err)
 	}
@@ -528,7 +531,7 @@ func TestASignalWithoutAnAnswerMayHaveBeenSent(t *testing.T) {
 	holder := session(t, db, "SELECT pg_advisory_lock(1)")
 	pool := db.Pool(t)
 	c := inspect(t, pool, pidOf(holder))
-	_, err := monitor.Terminate(t.Context(), brokenOff{pool}, c)
+	_, err := monitor.Send(t.Context(), brokenOff{pool}, c, monitor.SignalTerminate)
 	if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "may have been sent") {
 		t.Errorf("got %v", err)
 	}
@@ -537,7 +540,7 @@ func TestASignalWithoutAnAnswerMayHaveBeenSent(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "SELECT 1/0"); err == nil {
 		t.Fatal("1/0 worked")
 	}
-	if _, err = monitor.Terminate(t.Context(), conn, c); err == nil || strings.Contains(err.Error(), "may have been") {
+	if _, err = monitor.Send(t.Context(), conn, c, monitor.SignalTerminate); err == nil || strings.Contains(err.Error(), "may have been") {
 		t.Errorf("in a failed transaction: %v", err)
 	}
 }

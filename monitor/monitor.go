@@ -5,8 +5,8 @@
 // name registry of schema pglock knows them. Nothing has to be installed or granted for the rest: what the server does
 // not tell a role is labelled as hidden, and no lock is left out.
 //
-// [Inspect] shows everything that dies with a session; [Cancel] and [Terminate] end it, or what it does, and look what
-// became of its locks.
+// [Inspect] shows everything that dies with a session; [Send] ends it, or what it does, and reports what became of its
+// locks.
 //
 // The types are made to be printed as JSON; their field names are a stable format ([FormatVersion], [JSONSchema]).
 // Every text in them comes from others (names, application names, queries): escape control characters before you write
@@ -46,6 +46,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 )
 
 // DBTX is what a pgx pool, connection and transaction have in common. A wrapper that has only these methods will do; it
@@ -88,12 +90,15 @@ func Take(ctx context.Context, db DBTX, opts ...Option) (*Snapshot, error) {
 }
 
 func take(ctx context.Context, db DBTX, opts ...Option) (*Snapshot, error) {
+	o, err := newOptions(opts)
+	if err != nil {
+		return nil, err
+	}
 	inside, err := inTransaction(ctx, db)
 	if err != nil {
 		return nil, err
 	}
 	r := reader{db: db, inTransaction: inside}
-	o := newOptions(opts)
 	t, err := r.readTables(ctx, o)
 	if err != nil {
 		return nil, err
@@ -103,7 +108,7 @@ func take(ctx context.Context, db DBTX, opts ...Option) (*Snapshot, error) {
 
 // advice explains the errors that the monitor's own limits cause.
 func advice(err error) string {
-	if refusal := refused(err); refusal != nil && (refusal.Code == queryCanceled || refusal.Code == lockNotAvailable) {
+	if code := sqlstate.Of(err); code == sqlstate.QueryCanceled || code == sqlstate.LockNotAvailable {
 		return fmt.Sprintf(" (the monitor gives a statement %s, and %s to wait for a lock on a table, "+
 			"so as not to burden a server in trouble; try again)", statementTimeout, lockTimeout)
 	}

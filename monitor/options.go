@@ -1,7 +1,12 @@
 package monitor
 
+import (
+	"errors"
+	"slices"
+)
+
 // Option changes what [Take] and [Watch] do.
-type Option func(*options)
+type Option func(*options) error
 
 type options struct {
 	names   *Dictionary
@@ -10,46 +15,66 @@ type options struct {
 	copied  *copiedNames // nil: each Take makes its own
 }
 
-func newOptions(opts []Option) options {
+func newOptions(opts []Option) (options, error) {
 	o := options{names: &Dictionary{}, wanted: []int32{}}
 	for _, opt := range opts {
-		opt(&o)
+		if opt == nil {
+			return o, errors.New("an Option is nil")
+		}
+		if err := opt(&o); err != nil {
+			return o, err
+		}
 	}
-	return o
+	return o, nil
 }
 
 // WithDictionary shows keys by the names in a dictionary, beside those of the name registry, and in every database of the
-// server. Given more than once, or nil, the last one counts.
-func WithDictionary(names *Dictionary) Option {
-	return func(o *options) {
-		if o.names = names; names == nil {
-			o.names = &Dictionary{}
+// server. Given more than once, the last one counts. A nil dictionary is an error.
+func WithDictionary(d *Dictionary) Option {
+	return func(o *options) error {
+		if d == nil {
+			return errors.New("WithDictionary: the dictionary is nil")
 		}
+		o.names = d
+		return nil
 	}
 }
 
-// WithTrustedOwner names roles whose code the monitor may execute with the rights of its own role, which is what asking
-// a name registry of theirs means. Trusted without being named are the current role, superusers, and members of the
+// WithTrustedOwner names roles that may own the name registry. Asking a registry can execute its owner's code with the
+// rights of the monitor's role. Trusted without being named are the current role, superusers, and members of the
 // current role; and, where the current role has neither SUPERUSER, CREATEROLE, REPLICATION nor BYPASSRLS and is in no
 // role pg_…, the owner of the database.
 //
-// Of a registry that belongs to any other role nothing is executed. It is copied whole if it is a plain table of at most
-// 16 MiB and the monitor has a connection or pool of its own; Watch copies it every 15 seconds. Otherwise
-// [Snapshot.NamesMissing] says why there are no names. A role that does not exist is an error of Take.
+// A registry of any other role is not asked. It is copied whole if it is a plain table of at most 16 MiB and the monitor
+// has a connection or pool of its own; Watch copies it every 15 seconds. Otherwise [Snapshot.NamesMissing] says why there
+// are no names. A role that does not exist is an error of Take, and so is an
+// empty name.
 func WithTrustedOwner(roles ...string) Option {
-	return func(o *options) { o.trusted = append(o.trusted, roles...) }
+	return func(o *options) error {
+		if slices.Contains(roles, "") {
+			return errors.New("WithTrustedOwner: the name of a role is empty")
+		}
+		o.trusted = append(o.trusted, roles...)
+		return nil
+	}
 }
 
-// ReuseCopy returns an option that lets all calls of [Take] which get it share a copy of a registry that has to be copied,
-// for 15 seconds. [Watch] does so by itself. It may be used from many goroutines at once.
+// ReuseCopy returns an option that lets all calls of [Take] which get it share one copy of a registry for 15 seconds.
+// [Watch] does so anyway. It may be used from many goroutines at once.
 func ReuseCopy() Option {
 	copied := &copiedNames{}
-	return func(o *options) { o.copied = copied }
+	return func(o *options) error {
+		o.copied = copied
+		return nil
+	}
 }
 
-// WithSession has a snapshot also show sessions that have nothing to do with advisory locks, by their process IDs: they
-// are in [Snapshot.OtherSessions], and what they wait for and keep others from is in the wait graph. The leader of a
-// parallel worker is there too. Process IDs that are no session's are passed over.
+// WithSession adds sessions to the snapshot by their process IDs, whether or not they have to do with advisory locks. They
+// are in [Snapshot.OtherSessions], and their waits and waiters are in the wait graph. A parallel worker brings its leader.
+// Process IDs of no session are ignored.
 func WithSession(pids ...int32) Option {
-	return func(o *options) { o.wanted = append(o.wanted, pids...) }
+	return func(o *options) error {
+		o.wanted = append(o.wanted, pids...)
+		return nil
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 )
 
@@ -20,10 +21,6 @@ const (
 	lockTimeout = "500ms"
 	// undoTimeout is how long the caller's transaction is cared for after the caller's context has ended.
 	undoTimeout = 5 * time.Second
-
-	// https://www.postgresql.org/docs/current/errcodes-appendix.html
-	queryCanceled    = "57014"
-	lockNotAvailable = "55P03"
 )
 
 // reader sends statements over a caller's connection, and leaves it as it was.
@@ -32,7 +29,7 @@ type reader struct {
 	inTransaction bool
 }
 
-// tables is what the server tells about its locks, as it tells it.
+// tables is what the server reports about its locks, unchanged.
 type tables struct {
 	server   monitordb.LimitRow
 	rows     []monitordb.LocksRow // never empty
@@ -64,8 +61,8 @@ func (r reader) read(ctx context.Context, o options) (tables, error) {
 		batch.Queue(monitordb.Locks, o.wanted, topSessions).Query(readAll(&t.rows))
 		batch.Queue(monitordb.Blockers, o.wanted).Query(readAll(&t.blockers))
 	})
-	if refusal := refused(err); t.rows != nil && refusal != nil && refusal.Code == queryCanceled && ctx.Err() == nil {
-		t.blockers, t.noBlockers = nil, fmt.Sprintf("pg_blocking_pids: %s", refusal.Message)
+	if t.rows != nil && sqlstate.Of(err) == sqlstate.QueryCanceled && ctx.Err() == nil {
+		t.blockers, t.noBlockers = nil, fmt.Sprintf("pg_blocking_pids: %s", sqlstate.Refusal(err).Message)
 		err = nil
 	}
 	if err != nil {
@@ -81,7 +78,7 @@ func (r reader) send(ctx context.Context, queue func(*pgx.Batch)) error {
 	return r.sendTo(ctx, readOne(&server), queue)
 }
 
-// sendTo is send for those who also want to know which server it is.
+// sendTo is send, and also reports which server answered.
 func (r reader) sendTo(ctx context.Context, server func(pgx.Rows) error, queue func(*pgx.Batch)) error {
 	batch := &pgx.Batch{}
 	batch.Queue(monitordb.PinSearchPath)

@@ -9,10 +9,10 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-type limits struct{ Statement, Lock, Dates string }
+type limits struct{ Statement, Lock, Dates, JIT string }
 
 const selectLimits = "SELECT current_setting('statement_timeout'), current_setting('lock_timeout'), " +
-	"current_setting('datestyle')"
+	"current_setting('datestyle'), current_setting('jit')"
 
 func TestTheLimitsHoldForTheBatchAndEndWithIt(t *testing.T) {
 	db := testenv.Database(t)
@@ -21,14 +21,14 @@ func TestTheLimitsHoldForTheBatchAndEndWithIt(t *testing.T) {
 		inTransaction bool
 		before, want  limits
 	}{
-		{"alone", "SET statement_timeout = 0", false, limits{"0", "0", "ISO, MDY"}, limits{"2s", "500ms", "ISO, MDY"}},
-		{"in a transaction", "BEGIN", true, limits{"0", "0", "ISO, MDY"}, limits{"2s", "500ms", "ISO, MDY"}},
+		{"alone", "SET statement_timeout = 0", false, limits{"0", "0", "ISO, MDY", "on"}, limits{"2s", "500ms", "ISO, MDY", "off"}},
+		{"in a transaction", "BEGIN", true, limits{"0", "0", "ISO, MDY", "on"}, limits{"2s", "500ms", "ISO, MDY", "off"}},
 		{"wider limits", "SET statement_timeout = '1d'; SET lock_timeout = '10min'; SET datestyle = 'German'", false,
-			limits{"1d", "10min", "German, DMY"}, limits{"2s", "500ms", "ISO, DMY"}},
+			limits{"1d", "10min", "German, DMY", "on"}, limits{"2s", "500ms", "ISO, DMY", "off"}},
 		{"tighter limits", "SET statement_timeout = '1999ms'; SET lock_timeout = 1", false,
-			limits{"1999ms", "1ms", "ISO, MDY"}, limits{"1999ms", "1ms", "ISO, MDY"}},
+			limits{"1999ms", "1ms", "ISO, MDY", "on"}, limits{"1999ms", "1ms", "ISO, MDY", "off"}},
 		{"limits of the transaction", "BEGIN; SET LOCAL statement_timeout = '1min'; SET LOCAL lock_timeout = '100ms'", true,
-			limits{"1min", "100ms", "ISO, MDY"}, limits{"2s", "100ms", "ISO, MDY"}},
+			limits{"1min", "100ms", "ISO, MDY", "on"}, limits{"2s", "100ms", "ISO, MDY", "off"}},
 	}
 	for _, c := range cases {
 		for mode := pgx.QueryExecModeCacheStatement; mode <= pgx.QueryExecModeSimpleProtocol; mode++ {

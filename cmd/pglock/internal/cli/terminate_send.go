@@ -13,10 +13,7 @@ import (
 // send sends a signal, and logs that it did, or could not.
 func send(ctx context.Context, db database, pool *pgxpool.Pool, log io.Writer, signal monitor.Signal,
 	c monitor.SignalTarget) (monitor.Outcome, error) {
-	act := map[monitor.Signal]func(context.Context, monitor.DBTX, monitor.SignalTarget) (monitor.Outcome, error){
-		monitor.SignalCancel: monitor.Cancel, monitor.SignalTerminate: monitor.Terminate,
-	}[signal]
-	outcome, err := act(ctx, pool, c)
+	outcome, err := monitor.Send(ctx, pool, c, signal)
 	record(ctx, slog.New(slog.NewTextHandler(log, nil)).With("server", db.target), signal, c, outcome, err)
 	return outcome, err
 }
