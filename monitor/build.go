@@ -93,6 +93,8 @@ func newLock(id identity, database string) *Lock {
 		Number:      id.number,
 		Class:       class,
 		Object:      object,
+		ClassID:     uint32(class),
+		ObjectID:    uint32(object),
 		DatabaseOID: id.database,
 		Database:    database,
 		Holders:     []Holder{},
@@ -113,7 +115,7 @@ func (l *Lock) add(row *monitordb.LocksRow, session Session, version int32) {
 	l.Waiters = append(l.Waiters, waiter)
 }
 
-// tellsWaits is the first version that tells when a wait began.
+// tellsWaits is the first version that reports when a wait began.
 const tellsWaits = 140000
 
 // estimateWait takes the wait to have begun with the statement that waits, before which it cannot have begun.
@@ -171,7 +173,7 @@ func compareHolders(a, b Holder) int {
 	return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.GID, b.GID), cmp.Compare(a.Mode, b.Mode))
 }
 
-// compareWaiters puts those who have waited longest first; the server has not yet set the time of those just come.
+// compareWaiters puts the longest waits first. Of a wait that has just begun the server may not have the time yet.
 func compareWaiters(a, b Waiter) int {
 	if a.WaitingSince == nil || b.WaitingSince == nil {
 		return cmp.Or(compareBool(a.WaitingSince == nil, b.WaitingSince == nil), cmp.Compare(a.PID, b.PID))

@@ -51,6 +51,8 @@ type SignalTarget struct {
 	Behind int
 	// Siblings are the other sessions of the same pglock process, by process ID. They are not touched.
 	Siblings []Session
+	// Server is the server of the snapshot.
+	Server Server
 
 	role string // who looked
 }
@@ -66,7 +68,7 @@ func Inspect(s *Snapshot, pid int32) (SignalTarget, error) {
 			"COMMIT PREPARED or ROLLBACK PREPARED ends it)", pid, ErrNoSession)
 	}
 	c := SignalTarget{Holds: []Lock{}, WaitsFor: []Lock{}, WaitsForOther: []OtherWait{}, OtherWaiters: []OtherWait{},
-		Siblings: []Session{}, role: s.Role}
+		Siblings: []Session{}, Server: s.Server, role: s.Role}
 	others := map[int32]Session{}
 	for _, session := range s.OtherSessions {
 		others[session.PID] = session
@@ -231,6 +233,9 @@ func (c SignalTarget) LogValue() slog.Value {
 		keys = append(keys, lock.Key)
 	}
 	return slog.GroupValue(
+		slog.String("host", c.Server.Host),
+		slog.Int("port", int(c.Server.Port)),
+		slog.Bool("in_recovery", c.Server.InRecovery),
 		slog.String("session", c.Ref.String()),
 		slog.String("user", c.User),
 		slog.String("database", c.Database),

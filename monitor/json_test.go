@@ -17,7 +17,8 @@ const stableJSON = `{
   "server": {
     "host": "192.0.2.1",
     "port": 5432,
-    "in_recovery": true
+    "in_recovery": true,
+    "label": "db1"
   },
   "database": "shop",
   "role": "dba",
@@ -95,6 +96,8 @@ const stableJSON = `{
       "number": "6688477336110245193",
       "class": 1557282060,
       "object": -1234567,
+      "classid": 1557282060,
+      "objid": 4293732729,
       "database_oid": 16384,
       "database": "shop",
       "holders": [
@@ -249,7 +252,7 @@ func TestTheJSONFormIsStable(t *testing.T) {
 	other := monitor.Session{PID: 4712, User: "app", Database: "shop", Hidden: []string{}}
 	s := monitor.Snapshot{
 		Version: monitor.FormatVersion, TakenAt: then, ServerVersion: "17.0",
-		Server: monitor.Server{Host: "192.0.2.1", Port: 5432, InRecovery: true}, Database: "shop", Role: "dba",
+		Server: monitor.Server{Host: "192.0.2.1", Port: 5432, InRecovery: true, Label: "db1"}, Database: "shop", Role: "dba",
 		DetailsHidden: "role \"dba\" may not",
 		Capacity: monitor.Capacity{Nominal: 6400, Used: 12, Advisory: 2, MaxLocksPerTransaction: 64, MaxConnections: 100,
 			Top: []monitor.SessionLoad{{Locks: 7, Session: monitor.Session{
@@ -260,7 +263,7 @@ func TestTheJSONFormIsStable(t *testing.T) {
 			Key: "invoice:42", Names: []string{"invoice:42"}, Kind: monitor.KindSemaphore, Used: 1, Limit: 3, Space: monitor.SpaceBigint, Objsubid: 1,
 			Guesses: []monitor.Guess{{
 				Tool: "Rails", Text: "Rails migrations of database shop", Confidence: monitor.ConfidenceProbable}},
-			Number: 6688477336110245193, Class: 1557282060, Object: -1234567, DatabaseOID: 16384, Database: "shop",
+			Number: 6688477336110245193, Class: 1557282060, Object: -1234567, ClassID: 1557282060, ObjectID: 4293732729, DatabaseOID: 16384, Database: "shop",
 			Holders: []monitor.Holder{{Mode: monitor.ModeShared, SeenSince: &then, Code: seenCode, Session: monitor.Session{
 				GID: "tx-1", PreparedAt: &then, User: "app", Database: "shop", XIDAge: age(100), Hidden: []string{}}}},
 			Waiters: []monitor.Waiter{{Mode: monitor.ModeExclusive, WaitingSince: &then, WaitingEstimated: true,

@@ -52,6 +52,17 @@ func TestTimesAreReadInEveryStyleOfDates(t *testing.T) {
 	}
 }
 
+// The owner of a database can make every statement there look costly, which has the server compile it for seconds.
+func TestTakeWorksWhereTheServerCompilesEverything(t *testing.T) {
+	db := testenv.Database(t)
+	admin := db.Connect(t)
+	for _, setting := range []string{"jit_above_cost", "jit_optimize_above_cost", "jit_inline_above_cost"} {
+		execute(t, admin, "ALTER DATABASE "+db.Name()+" SET "+setting+" = 0")
+	}
+	session(t, db, "SELECT pg_advisory_lock(1)")
+	requireTruth(t, db, take(t, db.Pool(t)))
+}
+
 func TestAHotStandbyShowsItsOwnLocks(t *testing.T) {
 	primary := testenv.NewServer(t, nil)
 	standby, err := primary.Standby(t.Context())

@@ -2,6 +2,8 @@ package monitor
 
 import (
 	"iter"
+	"net"
+	"strconv"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -51,13 +53,29 @@ type Snapshot struct {
 	OtherSessions []Session `json:"other_sessions"`
 }
 
-// Server says which server answered, as it says itself: an address behind which there are several tells less.
+// Server identifies the server that answered, in its own words: several servers can be behind one address.
 type Server struct {
 	// Host is the address on which the server took the connection; empty for a Unix socket. Port is the server's port.
 	Host string `json:"host"`
 	Port int32  `json:"port"`
 	// InRecovery says that it is a standby. Its advisory locks are its own: those of the primary are not seen there.
 	InRecovery bool `json:"in_recovery"`
+	// Label is what a program that watches several servers calls this one. It does not come from the server: [Take]
+	// leaves it empty.
+	Label string `json:"label"`
+}
+
+// String is the server's address, such as "192.0.2.1:5432", or "[local]:5432" for a Unix socket, with " (standby)" behind
+// that of a standby.
+func (s Server) String() string {
+	text := net.JoinHostPort(s.Host, strconv.Itoa(int(s.Port)))
+	if s.Host == "" {
+		text = "[local]" + text
+	}
+	if s.InRecovery {
+		text += " (standby)"
+	}
+	return text
 }
 
 // FormatVersion is the version of the JSON form of a [Snapshot].
@@ -92,6 +110,9 @@ type Lock struct {
 	// Class and Object are the two integers of a pair, and the halves of a bigint.
 	Class  int32 `json:"class"`
 	Object int32 `json:"object"`
+	// ClassID and ObjectID are Class and Object as pg_locks shows them, without a sign.
+	ClassID  uint32 `json:"classid"`
+	ObjectID uint32 `json:"objid"`
 
 	// DatabaseOID and Database are where the lock is: the same key in two databases is two locks. Database is empty
 	// when the database was dropped as the snapshot was taken.
@@ -184,7 +205,7 @@ type Session struct {
 	// sessions of one process have the same mark: the eight hexadecimal digits that their application_name ends with, as
 	// in "payroll (pglock 1f3a9c42)". That is what the session says of itself; see [Session.SameProcess].
 	Process string `json:"process"`
-	// Identity says by which number the session can be told from all others of the server's: the object of the pair key
+	// Identity is a number that distinguishes the session from all others of the server: the object of the pair key
 	// that a Locker's session also holds once one of its locks has guarded a transaction. It is nil without one. That key
 	// is no lock, so it is not among [Snapshot.Locks].
 	Identity *int32 `json:"identity"`

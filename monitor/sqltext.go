@@ -19,9 +19,13 @@ var commentOrString = regexp.MustCompile(`(?s)/\*(.*?)\*/|--([^\n]*)|'((?:[^']|'
 func textsIn(query string) []string {
 	var texts, words []string
 	for _, match := range commentOrString.FindAllStringSubmatch(query, mostTexts) {
-		if comment := strings.TrimSpace(match[1] + match[2]); comment != "" {
+		comment := strings.TrimSpace(match[1] + match[2])
+		if comment != "" {
 			texts = append(texts, comment)
 			words = append(words, wordsIn(comment)...)
+		}
+		for _, value := range parseTags(comment) {
+			words = append(words, value)
 		}
 		if match[3] != "" {
 			texts = append(texts, strings.ReplaceAll(match[3], "''", "'"))

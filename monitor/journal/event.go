@@ -29,7 +29,7 @@ const (
 	DeadlockOver Kind = "deadlock-over"
 	// SessionEnded is when a session ended that held a contended lock or waited for one.
 	SessionEnded Kind = "session-ended"
-	// Gap is when snapshots were to be had again after a time without any: what happened meanwhile is not known.
+	// Gap is when snapshots came again after a time without any: what happened meanwhile is unknown.
 	Gap Kind = "gap"
 )
 
@@ -40,6 +40,8 @@ type Event struct {
 	Version int `json:"version"`
 	// Kind is what happened.
 	Kind Kind `json:"event"`
+	// Server is where it happened, as in [monitor.Snapshot].
+	Server monitor.Server `json:"server"`
 	// At is the server's clock of the first snapshot that showed it, and After that of the one before: it happened between
 	// the two. After is nil for what the first snapshot showed.
 	At    time.Time  `json:"at"`
@@ -104,7 +106,7 @@ func holderParty(h monitor.Holder) Party {
 
 // event begins an event that a snapshot showed.
 func (j *Journal) event(kind Kind, at time.Time) Event {
-	e := Event{Version: FormatVersion, Kind: kind, At: at, From: []Party{}, BlockedBy: []Party{}, Steps: []monitor.Step{}}
+	e := Event{Version: FormatVersion, Kind: kind, Server: j.server, At: at, From: []Party{}, BlockedBy: []Party{}, Steps: []monitor.Step{}}
 	if !j.last.IsZero() {
 		after := j.last
 		e.After = &after

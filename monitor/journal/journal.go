@@ -1,5 +1,5 @@
 // Package journal computes what happened to contended advisory locks from one snapshot to the next: who acquired a lock,
-// to whom it passed, who began to wait and for how long, which deadlocks were seen, which sessions ended.
+// which session it passed to, which waits began and how long they were, which deadlocks were seen, which sessions ended.
 //
 // It sees what snapshots show. What begins and ends between two of them it does not see, and a session that released a
 // lock and took it again between two snapshots has held it all the time as far as a journal can tell. Package recording
@@ -62,7 +62,8 @@ type hold struct {
 
 // Journal remembers what the next snapshot is compared with. It must not be used from two goroutines at once.
 type Journal struct {
-	last      time.Time // of the last snapshot; zero before the first
+	server    monitor.Server // of the snapshot that was seen last
+	last      time.Time      // of the last snapshot; zero before the first
 	previous  *monitor.Snapshot
 	locks     map[place]*monitor.Lock // of previous
 	sessions  map[who]monitor.Session // of previous, those that hold or wait
@@ -119,6 +120,7 @@ func appendGone(gone []monitor.Session, s *monitor.Session, present map[who]moni
 // process IDs of the sessions that [Ended] found to have ended. The holders of s get their SeenSince and Code; no
 // others may use s meanwhile. Of the first snapshot it reports the waits and deadlocks that there are.
 func (j *Journal) See(s *monitor.Snapshot, ended ...int32) []Event {
+	j.server = s.Server
 	var events []Event
 	if j.gap != "" {
 		events = append(events, j.gapEvent(s))

@@ -15,7 +15,7 @@ import (
 func (e Event) String() string {
 	switch e.Kind {
 	case WaitBegan:
-		return fmt.Sprintf("%s: %s waits%s%s%s", e.lock(), e.Session, e.mode(), e.blockedBy(), codeText(e.Code))
+		return fmt.Sprintf("%s: %s waits%s%s%s", e.lock(), e.Session, e.mode(), inBrackets(CodeText(e.Code)), e.blockedBy())
 	case WaitEnded:
 		return fmt.Sprintf("%s: %s stopped waiting%s%s", e.lock(), e.Session, e.after(), e.why())
 	case Acquired:
@@ -72,9 +72,17 @@ func (e Event) blockedBy() string {
 	first := e.BlockedBy[0]
 	text := ", blocked by " + parties(e.BlockedBy)
 	if len(e.BlockedBy) == 1 && first.SeenSince != nil {
-		text += " (" + HeldText(*first.SeenSince, e.At) + ")" + codeText(first.Code)
+		text += inBrackets(HeldText(*first.SeenSince, e.At) + codeText(first.Code))
 	}
 	return text
+}
+
+// inBrackets is for what is said of the session before it, where there are several in a line.
+func inBrackets(text string) string {
+	if text == "" {
+		return ""
+	}
+	return " (" + text + ")"
 }
 
 func (e Event) deadlock() string {

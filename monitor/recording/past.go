@@ -70,7 +70,7 @@ func (p *Past) add(path string) error {
 	for {
 		f, err := frames.next()
 		switch {
-		case err == io.EOF, errors.Is(err, errTruncated):
+		case errors.Is(err, io.EOF), errors.Is(err, errTruncated):
 			return nil
 		case err == nil:
 			err = p.mark(file, f)
@@ -216,7 +216,7 @@ func (s *stretch) play(yield func(Frame, error) bool) bool {
 	for {
 		frame, err := r.Next()
 		switch {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return true
 		case err != nil:
 			return yield(Frame{}, err)

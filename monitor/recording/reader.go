@@ -76,7 +76,7 @@ func (r *Reader) Next() (Frame, error) {
 	for {
 		f, err := r.frames.next()
 		switch {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return Frame{}, io.EOF
 		case errors.Is(err, errTruncated):
 			r.truncated = true

@@ -243,6 +243,7 @@ func makeLock(how int, names []string, number int64, oid uint32, database string
 		return lock, corrupt("a lock of kind %d", how)
 	}
 	lock.Class, lock.Object = int32(lock.Number>>32), int32(lock.Number)
+	lock.ClassID, lock.ObjectID = uint32(lock.Class), uint32(lock.Object)
 	return lock, nil
 }
 

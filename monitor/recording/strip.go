@@ -14,7 +14,7 @@ import (
 // data.
 var KeptTags = []string{"action", "application", "controller", "db_driver", "framework", "job", "route", "traceparent"}
 
-// withoutQuery leaves of a session's statement only the tags, and marks it as hidden.
+// withoutQuery leaves of a session's statement only the tags and whether it locks, and marks it as hidden.
 func withoutQuery(s *monitor.Session) {
 	if s.Query == "" {
 		return
@@ -24,6 +24,10 @@ func withoutQuery(s *monitor.Session) {
 		s.Hidden = append(slices.Clone(s.Hidden), "query")
 	}
 }
+
+// locking stands for a statement that names a function of advisory locks, so that a journal of the recording also knows
+// whose tags are those of the code that took a lock.
+const locking = "… advisory … "
 
 func tagsOnly(query string) string {
 	if !strings.Contains(query, "/*") {
@@ -39,7 +43,11 @@ func tagsOnly(query string) string {
 	if len(kept) == 0 {
 		return ""
 	}
-	return "/*" + strings.Join(kept, ",") + "*/"
+	comment := "/*" + strings.Join(kept, ",") + "*/"
+	if strings.Contains(strings.ToLower(query), "advisory") {
+		return locking + comment
+	}
+	return comment
 }
 
 // withoutQueries leaves of all statements in JSON only the tags. It is for what is seldom there: the sessions of a snapshot
