@@ -17,39 +17,38 @@ import (
 const runHelp = `Run a command while holding a lock, as flock(1) does with a file.
 
 pglock waits for the lock, runs the command without a shell (with -c 'COMMAND'
-behind the key: with one), makes sure that
-the lock was held until the command's end, and gives it back; the exit code is
-the command's. What the command leaves running in the background runs without
-the lock. When pglock or its connection dies, the server frees the lock.
+after the key: in one), checks that the lock was held until the command ended,
+and releases it. The exit code is the command's. Processes that the command
+leaves in the background run without the lock. When pglock or its connection
+dies, the server frees the lock.
 
-The command gets PGLOCK_KEY in its environment, and where schema pglock is
-installed also PGLOCK_FENCE: a number that is larger than that of every earlier
-holder, for whatever can refuse smaller ones. There the key's name is recorded
-for the monitor too. Neither is done where the schema belongs to a role that is
-not trusted (--trust-owner).
+The command gets PGLOCK_KEY in its environment. If schema pglock is installed,
+it also gets PGLOCK_FENCE, a number that is larger than that of every earlier
+holder, for systems that can refuse smaller ones; and the key's name is recorded
+for the monitor. A schema of a role that is not trusted is not used
+(--trust-owner).
 
 The command's standard streams are those of pglock. Signals (HUP, INT, QUIT,
 TERM, USR1, USR2, WINCH) are passed on to it; the first four end a wait for the
 lock.
 
 When the lock is lost (the server ended the session, or could not be reached
-for as long as the lease), the command is ended: with SIGTERM and, after the
-time of --kill-after, SIGKILL. Under cron, systemd and wherever else there is
-no terminal, the command has a process group of its own, and all signals go to
-everything in it. On a terminal it stays in the group of pglock, so that
-Ctrl-C, Ctrl-Z and job control work as usual; signals then go to the command
-alone, except for those that the terminal sends to it anyway.
+for as long as the lease), pglock ends the command with SIGTERM and, after the
+time of --kill-after, SIGKILL. Without a terminal, as under cron and systemd,
+the command has a process group of its own, and signals go to the whole group.
+On a terminal it stays in pglock's group, so that Ctrl-C, Ctrl-Z and job control
+work as usual; pglock then signals the command alone.
 
-With --permits n up to n commands run at a time, wherever they run. They are one
-semaphore, which is something else than the lock of that key; all of them should
-name the same n. There is no PGLOCK_FENCE then.
+With --permits n, up to n commands run at a time, on any number of machines.
+This is a semaphore, not the lock of that key; all commands should give the same
+n. There is no PGLOCK_FENCE.
 
-With --redis the lock is on Redis instead, and excludes no one in PostgreSQL.
-A URL is redis:// or rediss://, with ?master_name=… for Sentinel and ?addr=…
-for the other nodes of a Cluster, as go-redis reads them. Other users can read
-the arguments of a program: a URL with a password is better in a file
-(--redis-file) or in PGLOCK_REDIS_URL, which counts unless --dsn is given.
-Several URLs stand there with white space between them.
+With --redis the lock is on Redis, and excludes no session of PostgreSQL. A URL
+is redis:// or rediss://, with ?master_name=… for Sentinel and ?addr=… for the
+other nodes of a Cluster, as go-redis reads them. Other users can see the
+arguments of a program, so put a URL with a password into a file (--redis-file)
+or into PGLOCK_REDIS_URL, which is used unless --dsn is given. White space
+separates several URLs there.
 
 Exit codes: the command's own; 128+n when signal n ended it, or the wait; 126
 it cannot be executed, 127 it was not found; 75 another session holds the lock
@@ -98,21 +97,21 @@ func newRun() *cobra.Command {
 	flags.SetInterspersed(false) // the command's flags are its own
 	r.dsn.addTo(cmd)
 	flags.StringArrayVar(&r.redis, "redis", nil,
-		"lock on the Redis at `URL` instead; given three times or more, on their majority")
+		"lock on the Redis at `URL`; given three times or more, on a majority of them")
 	flags.StringVar(&r.redisFile, "redis-file", "",
-		"the same with the URLs in this `FILE`, which others cannot see as they can arguments")
+		"read the URLs from `FILE`, so that they are not visible as arguments")
 	flags.BoolVarP(&r.nonblock, "nonblock", "n", false, "fail instead of waiting for the lock")
 	flags.BoolP("exclusive", "x", false, "take the lock alone, which is the default, as with flock(1)")
 	flags.BoolP("exclusively", "e", false, "the same as -x")
-	flags.BoolP("close", "o", false, "for flock(1)'s users: the command gets nothing of the lock anyway")
+	flags.BoolP("close", "o", false, "accepted for flock(1): the command never inherits the lock")
 	flags.Var(&r.wait, "timeout", "the same as --wait")
-	flags.VarP(&r.wait, "wait", "w", "fail when the lock could not be had after `duration` (1m30s, or seconds: 0.5)")
+	flags.VarP(&r.wait, "wait", "w", "fail if the lock is not free within `duration` (1m30s, or seconds: 0.5)")
 	flags.BoolVarP(&r.shared, "shared", "s", false, "take the lock shared: beside other shared holders")
-	flags.IntVarP(&r.permits, "permits", "p", 0, "take one of `n` permits: as many commands run at a time")
+	flags.IntVarP(&r.permits, "permits", "p", 0, "take one of `n` permits: up to n commands run at a time")
 	flags.VarP(&r.conflictCode, "conflict-exit-code", "E", "exit with code `n` when -n or -w fails")
-	flags.Var(&r.killAfter, "kill-after", "when the lock is lost, SIGKILL comes a `duration` after SIGTERM")
+	flags.Var(&r.killAfter, "kill-after", "when the lock is lost, send SIGKILL a `duration` after SIGTERM")
 	flags.Var(&r.lease, "lease", "the server frees the lock of a pglock that is silent for a `duration`")
-	flags.BoolVar(&r.allowPooler, "allow-pooler", false, "say that the proxy keeps sessions (pool_mode = session)")
+	flags.BoolVar(&r.allowPooler, "allow-pooler", false, "accept a proxy that keeps sessions (pool_mode = session)")
 	flags.BoolVar(&r.allowStandby, "allow-standby", false, "lock on a hot standby, whose locks exclude no sessions elsewhere")
 	flags.Var(&r.tick, "tick", "run the command once for each due time: @hourly, @daily, \"@every 15m\", …")
 	flags.BoolVar(&r.untilSuccess, "until-success", false, "with --tick: run it again until the command succeeds")
@@ -230,7 +229,7 @@ func (r *run) server(cmd *cobra.Command, command string) (*server, error) {
 func (r *run) commonOptions() []pglock.Option {
 	options := []pglock.Option{pglock.WithLease(time.Duration(r.lease))}
 	if r.verbose {
-		options = append(options, pglock.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))))
+		options = append(options, pglock.WithLogger(slog.New(prose{w: os.Stderr})))
 	}
 	return options
 }

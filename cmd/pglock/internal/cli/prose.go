@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+)
+
+// prose writes log records as the command writes its other messages: "pglock: MESSAGE (KEY VALUE, KEY VALUE)". Records below
+// a warning are dropped.
+type prose struct {
+	w     io.Writer
+	attrs []slog.Attr
+	group string // in front of the keys
+}
+
+// Enabled implements [slog.Handler].
+func (p prose) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+
+// Handle implements [slog.Handler].
+func (p prose) Handle(_ context.Context, r slog.Record) error {
+	attrs := p.attrs
+	r.Attrs(func(a slog.Attr) bool {
+		attrs = append(attrs[:len(attrs):len(attrs)], p.named(a))
+		return true
+	})
+	var details []string
+	for _, a := range attrs {
+		details = append(details, fmt.Sprintf("%s %v", a.Key, a.Value.Resolve()))
+	}
+	message := strings.TrimPrefix(r.Message, program)
+	if len(details) > 0 {
+		message += " (" + strings.Join(details, ", ") + ")"
+	}
+	say(p.w, "%s", message)
+	return nil
+}
+
+func (p prose) named(a slog.Attr) slog.Attr { return slog.Attr{Key: p.group + a.Key, Value: a.Value} }
+
+// WithAttrs implements [slog.Handler].
+func (p prose) WithAttrs(attrs []slog.Attr) slog.Handler {
+	p.attrs = p.attrs[:len(p.attrs):len(p.attrs)]
+	for _, a := range attrs {
+		p.attrs = append(p.attrs, p.named(a))
+	}
+	return p
+}
+
+// WithGroup implements [slog.Handler].
+func (p prose) WithGroup(name string) slog.Handler {
+	p.group += name + "."
+	return p
+}
