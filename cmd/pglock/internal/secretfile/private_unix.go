@@ -1,0 +1,24 @@
+//go:build unix
+
+package secretfile
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// private says why a file is none: another user owns it, or can read it. As libpq does for keys, it lets the group read a
+// file of root's, which is how secrets are mounted in containers.
+func private(info fs.FileInfo) error {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	mode := info.Mode().Perm()
+	switch {
+	case ok && stat.Uid != 0 && int(stat.Uid) != os.Geteuid():
+		return fmt.Errorf("belongs to another user (ID %d), who can change it", stat.Uid)
+	case mode&0o077 == 0 || ok && stat.Uid == 0 && mode&0o037 == 0:
+		return nil
+	}
+	return fmt.Errorf("can be read or changed by other users: its mode is %04o (it can contain passwords: chmod 600)", mode)
+}

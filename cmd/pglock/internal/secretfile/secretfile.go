@@ -1,0 +1,53 @@
+// Package secretfile reads files that can contain passwords, and refuses those that other users can read or change.
+package secretfile
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// mostBytes is more than any list of servers has.
+const mostBytes = 1 << 20
+
+// Line is a line of a file, without the space around it.
+type Line struct {
+	Number int
+	Text   string
+}
+
+// Lines reads the lines of a file that are neither empty nor begin with #. Errors never have a part of its contents.
+func Lines(path string) ([]Line, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	info, err := file.Stat()            // of what was opened, whatever the path leads to by now
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return nil, fmt.Errorf("%s is a directory", path)
+	}
+	if err := private(info); err != nil {
+		return nil, fmt.Errorf("%s %w", path, err)
+	}
+	var lines []Line
+	scanner, number := bufio.NewScanner(io.LimitReader(file, mostBytes)), 1
+	for ; scanner.Scan(); number++ {
+		text := strings.TrimSpace(strings.TrimPrefix(scanner.Text(), "\ufeff"))
+		if text != "" && !strings.HasPrefix(text, "#") {
+			lines = append(lines, Line{number, text})
+		}
+	}
+	if err := scanner.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return nil, fmt.Errorf("line %d of %s is longer than %d bytes, which is the most", number, path, bufio.MaxScanTokenSize-1)
+	} else if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return lines, nil
+}
