@@ -99,8 +99,38 @@ func TestIdleHoldersAndOldDeadlocksComeWithACommand(t *testing.T) {
 		t.Errorf("the deadlock: %+v", old)
 	}
 	s.Cycles[0].Since = &now
-	if young := cycles(f); strings.Contains(young[0].Why, "outlived") {
+	if young := cycles(f); strings.Contains(young[0].Why, "outlived") || !strings.Contains(young[0].Why, "deadlock_timeout (1s)") ||
+		!strings.Contains(young[0].Do, "pglock cancel 1") {
 		t.Errorf("a deadlock that has just begun: %+v", young)
+	}
+}
+
+// The holder of @3333 waits for a table: the session at the root is to be ended, not the holder.
+func TestALongWaitNamesTheSessionAtTheRoot(t *testing.T) {
+	now := time.Now()
+	since := now.Add(-4 * time.Minute)
+	session := func(pid int32, state string) monitor.Session {
+		return monitor.Session{PID: pid, State: state, StateSince: &since}
+	}
+	waiter := func(pid, blocker int32) monitor.Waiter {
+		return monitor.Waiter{Session: session(pid, "active"), WaitingSince: &since,
+			BlockedBy: []monitor.Blocker{{PID: blocker, Kind: monitor.BlockHard}}}
+	}
+	s := &monitor.Snapshot{TakenAt: now,
+		Locks: []monitor.Lock{{Key: "@3333", Holders: []monitor.Holder{{Session: session(2, "active")}},
+			Waiters: []monitor.Waiter{waiter(3, 2)}}},
+		OtherWaits:    []monitor.OtherWait{{Lock: monitor.OtherLock{Type: "relation", Name: "t"}, Waiter: waiter(2, 1)}},
+		OtherSessions: []monitor.Session{session(1, "idle in transaction")},
+	}
+	found := waits(facts{snapshot: s}, time.Minute)
+	if len(found) != 1 || !strings.Contains(found[0].Why, "2 waits itself, for relation t; at the root: process 1 ") ||
+		!strings.Contains(found[0].Why, "is idle in transaction, for 4m0s") || !strings.HasSuffix(found[0].Do, ": pglock terminate 1") {
+		t.Errorf("behind a session that waits for a table: %+v", found)
+	}
+	s.OtherWaits[0].BlockedBy[0].PID = 3
+	found = waits(facts{snapshot: s}, time.Minute)
+	if len(found) != 1 || !strings.Contains(found[0].Why, "deadlock") || strings.Contains(found[0].Do, "terminate") {
+		t.Errorf("in a deadlock: %+v", found)
 	}
 }
 
@@ -108,5 +138,20 @@ func TestEventTriggersAreNamed(t *testing.T) {
 	f := facts{triggers: []monitordb.EventTriggersRow{{Name: "no ddl", Event: "ddl_command_start", Owner: "dba"}}}
 	if found := eventTriggers(f); found.Level != Note || !strings.Contains(found.What, `"no ddl" (ddl_command_start, owner "dba")`) {
 		t.Errorf("the finding is %+v", found)
+	}
+}
+
+// PostgreSQL 19 logs waits by default, and counts them.
+func TestWhatPostgreSQL19Changes(t *testing.T) {
+	on := map[string]monitordb.SettingsRow{logLockWaits: {Setting: "on"}}
+	for version, counted := range map[int32]bool{180006: false, 190000: true} {
+		f := facts{settings: on, connection: monitordb.ConnectionRow{Version: version}}
+		if found := lockWaits(f); found.Level != OK || strings.Contains(found.What, "pg_stat_lock") != counted {
+			t.Errorf("%d: %+v", version, found)
+		}
+	}
+	off := facts{settings: map[string]monitordb.SettingsRow{logLockWaits: {Setting: "off"}}}
+	if found := lockWaits(off); found.Level != Note || len(found.SQL) != 2 {
+		t.Errorf("switched off: %+v", found)
 	}
 }

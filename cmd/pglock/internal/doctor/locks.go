@@ -114,7 +114,7 @@ func count(n int, what string) string {
 func cycles(f facts) []Finding {
 	const check = "deadlocks"
 	if len(f.snapshot.Cycles) == 0 {
-		return []Finding{{Check: check, Level: OK, What: "no sessions wait for each other in a circle"}}
+		return []Finding{{Check: check, Level: OK, What: "no sessions block each other"}}
 	}
 	var all []Finding
 	for _, cycle := range f.snapshot.Cycles {
@@ -122,21 +122,22 @@ func cycles(f facts) []Finding {
 		for _, step := range cycle.Steps {
 			steps = append(steps, fmt.Sprintf("%d waits for %s behind %d", step.PID, step.Key, step.BlockedBy))
 		}
+		first := cycle.Steps[0].PID
 		finding := Finding{
 			Check: check, Level: Problem,
-			What: "sessions wait for each other: " + strings.Join(steps, ", "),
-			Why:  "none of them goes on by itself; the server ends one of the waits after deadlock_timeout",
-			Do:   "take several keys in one order, as LockAll and LockAllTx do",
+			What: "deadlock: " + strings.Join(steps, ", ") + age(f.snapshot, cycle.Since),
+			Why: fmt.Sprintf("none of them goes on by itself; the server ends one of the waits after deadlock_timeout (%s)",
+				f.settings[deadlockTimeout].Shown),
+			Do:  fmt.Sprintf("end one of the waits: pglock cancel %d; and take several keys in one order, as LockAll and LockAllTx do", first),
+			SQL: []string{fmt.Sprintf("SELECT pg_cancel_backend(%d)", first)},
 		}
 		if cycle.Certain && f.outlived(cycle) {
-			finding.What += age(f.snapshot, cycle.Since)
 			finding.Why = fmt.Sprintf("none of them goes on by itself, and it has outlived deadlock_timeout (%s): the server "+
 				"looks once in each wait, so it does not end this one", f.settings[deadlockTimeout].Shown)
-			finding.Do = fmt.Sprintf("end one of the waits: pglock cancel %d; and %s", cycle.Steps[0].PID, finding.Do)
-			finding.SQL = []string{fmt.Sprintf("SELECT pg_cancel_backend(%d)", cycle.Steps[0].PID)}
 		}
 		if !cycle.Certain {
 			finding.Level = Warning
+			finding.What = "possible " + finding.What
 			finding.Why = "it goes through several sessions of a pglock process: if one task of that process holds the one " +
 				"lock and waits for the other, none goes on, and the server does not see it"
 			finding.Do += ", or bound the wait with MaxWait"
@@ -172,41 +173,14 @@ func waits(f facts, long time.Duration) []Finding {
 	return atMost(all, "locks with long waits")
 }
 
-// stuck says which blockers are idle in transaction, and for how long.
-func stuck(s *monitor.Snapshot, w monitor.Waiter) string {
-	var texts []string
-	for session := range s.Sessions() {
-		blocks := slices.ContainsFunc(w.BlockedBy, func(b monitor.Blocker) bool { return b.ID() == session.ID() })
-		if blocks && strings.HasPrefix(session.State, "idle in transaction") {
-			texts = append(texts, fmt.Sprintf("%s is %s%s", who(session), session.State, age(s, session.StateSince)))
-		}
-	}
-	return strings.Join(texts, "; ")
-}
-
-// terminations are the commands that end the holders.
-func terminations(w monitor.Waiter) string {
-	var all []string
-	for _, blocker := range w.BlockedBy {
-		if blocker.Kind == monitor.BlockHard && blocker.PID != 0 {
-			all = append(all, fmt.Sprintf("pglock terminate %d", blocker.PID))
-		}
-	}
-	return strings.Join(all, ", ")
-}
-
 func longWait(s *monitor.Snapshot, lock monitor.Lock, waiters []monitor.Waiter) Finding {
 	first := slices.MinFunc(waiters, func(a, b monitor.Waiter) int { return a.WaitingSince.Compare(*b.WaitingSince) })
 	finding := Finding{
 		Check: "waits", Level: Warning,
 		What: fmt.Sprintf("%s has waited %s%v for %s in database %s%s", who(first.Session), atMostSo(first),
 			s.TakenAt.Sub(*first.WaitingSince).Round(time.Second), lock.Label(), lock.Database, behind(first)),
-		Why: "the holder may be stuck",
-		Do:  "look at what the holder does (pglock monitor), and end it if it is stuck (pglock terminate PID)",
 	}
-	if text := stuck(s, first); text != "" {
-		finding.Why, finding.Do = text, "find out what its client waits for, or end it: "+terminations(first)
-	}
+	finding.Why, finding.Do = remedy(s, first)
 	switch others := len(waiters) - 1; {
 	case others == 1:
 		finding.What += "; so has 1 other, not as long"

@@ -4,8 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -25,11 +24,10 @@ func temporary(f facts) Finding {
 	}
 }
 
-// answered reports whether an error of asking for the schema's version is an answer all the same.
+// answered reports whether an error of asking for the schema's version is still an answer.
 func answered(err error) bool {
-	var refusal *pgconn.PgError
 	return errors.Is(err, driver.ErrSchemaMissing) || errors.Is(err, migrations.ErrForeignSchema) ||
-		errors.Is(err, driver.ErrUntrusted) || errors.As(err, &refusal)
+		errors.Is(err, driver.ErrUntrusted) || sqlstate.Of(err) != ""
 }
 
 func schema(f facts) Finding {
@@ -47,7 +45,7 @@ func schema(f facts) Finding {
 		return Finding{
 			Check: check, Level: Warning,
 			What: "the database has a schema pglock that something else has made",
-			Why:  "names in the monitor and Fence cannot be had beside it",
+			Why:  "names in the monitor and Fence are not available beside it",
 			Do:   "rename that schema, or use another database",
 		}
 	case errors.Is(s.err, driver.ErrUntrusted):
@@ -56,6 +54,14 @@ func schema(f facts) Finding {
 			What: "the version of schema pglock was not read, since its owner is not trusted",
 			Why:  "names in the monitor and Fence may not work for this role",
 			Do:   "see the finding about trust",
+		}
+	case sqlstate.Of(s.err) == sqlstate.InsufficientPrivilege:
+		return Finding{
+			Check: check, Level: Note,
+			What: fmt.Sprintf("role %s may not read the version of schema pglock", quote(f.connection.Role)),
+			Why:  "plain locks do not need the schema; for this role names in the monitor and Fence may not work",
+			Do:   "if this role uses them, grant as the owner of the schema what it needs",
+			SQL:  statements(migrations.LockerGrants(f.connection.Role)),
 		}
 	case s.err != nil:
 		return Finding{

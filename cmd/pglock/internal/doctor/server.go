@@ -13,7 +13,7 @@ func cockroach(f facts) Finding {
 
 func probe(f facts) Finding {
 	if f.lockWorks {
-		return Finding{Check: "server", Level: OK, What: "an advisory lock can be had, and pg_locks shows it"}
+		return Finding{Check: "server", Level: OK, What: "an advisory lock can be taken, and pg_locks shows it"}
 	}
 	return Finding{
 		Check: "server", Level: Problem,

@@ -76,7 +76,11 @@ func lockWaits(f facts) Finding {
 	const check = "log-lock-waits"
 	setting, known := f.settings[logLockWaits]
 	if !known || setting.Setting == "on" {
-		return Finding{Check: check, Level: OK, What: "the server logs waits that outlast deadlock_timeout"}
+		what := "the server logs waits that outlast deadlock_timeout"
+		if f.connection.Version >= 190000 {
+			what += "; in PostgreSQL 19 the view pg_stat_lock counts waits by the type of lock"
+		}
+		return Finding{Check: check, Level: OK, What: what}
 	}
 	return Finding{
 		Check: check, Level: Note,

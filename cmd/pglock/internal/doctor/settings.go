@@ -77,7 +77,7 @@ func lease(f facts) Finding {
 		Check: "lease", Level: Warning,
 		What: "the server has no idle_session_timeout, which came with PostgreSQL 14",
 		Why: "it frees the locks of a client that has fallen silent only when TCP says that the client is gone, and those " +
-			"of a frozen process not before it has ended. A Locker stops trusting its own locks in time all the same",
+			"of a frozen process not before it has ended. A Locker stops trusting its own locks in time nevertheless",
 		Do: "upgrade the server",
 	}
 }
@@ -168,7 +168,7 @@ func inWords(seconds int) string {
 	return fmt.Sprintf("%d s", seconds)
 }
 
-// origin says where a setting comes from, in the words of who has to change it.
+// origin says where a setting comes from, as a statement that would change it names the place.
 func (f facts) origin(s monitordb.SettingsRow) string {
 	role, database := quote(f.connection.Role), quote(f.connection.Database)
 	switch s.Source {

@@ -1,0 +1,108 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// remedy says why a session waits, and what to do. Where a holder waits itself, for whichever lock, it is not the holder
+// that is to be ended, but the session at the root.
+func remedy(s *monitor.Snapshot, w monitor.Waiter) (why, do string) {
+	waits := map[monitor.SessionID]monitor.Wait{}
+	for wait := range s.Waits() {
+		waits[wait.ID()] = wait
+	}
+	indirect, found := roots(waits, w)
+	if len(found) == 0 && indirect {
+		return "it is part of a deadlock, or behind one", "end the deadlock first"
+	}
+	idle := atRoot(s, found, func(session monitor.Session) bool {
+		return strings.HasPrefix(session.State, "idle in transaction")
+	})
+	if !indirect {
+		if idle == "" {
+			return "the holder may be stuck",
+				"look at what the holder does (pglock monitor), and end it if it is stuck (pglock terminate PID)"
+		}
+		return idle, "find out what its client waits for, or end it: " + terminations(found)
+	}
+	root := atRoot(s, found, func(monitor.Session) bool { return true })
+	return strings.Join(holdersWaits(waits, w), "; ") + "; at the root: " + root,
+		"find out what the session at the root does, or end it: " + terminations(found)
+}
+
+// roots follows the wait graph from a waiter to the sessions that block without waiting; indirect reports whether a session
+// that waits itself is between them. A deadlock has none.
+func roots(waits map[monitor.SessionID]monitor.Wait, w monitor.Waiter) (indirect bool, found []monitor.SessionID) {
+	seen := map[monitor.SessionID]bool{}
+	todo := hard(w)
+	for len(todo) > 0 {
+		id := todo[0]
+		todo = todo[1:]
+		if seen[id] {
+			continue
+		}
+		seen[id] = true
+		next, isWaiting := waits[id]
+		if !isWaiting {
+			found = append(found, id)
+			continue
+		}
+		indirect = true
+		todo = append(todo, hard(next.Waiter)...)
+	}
+	slices.SortFunc(found, monitor.SessionID.Compare)
+	return indirect, found
+}
+
+// hard are those that hold what w waits for.
+func hard(w monitor.Waiter) (all []monitor.SessionID) {
+	for _, blocker := range w.BlockedBy {
+		if blocker.Kind == monitor.BlockHard {
+			all = append(all, blocker.ID())
+		}
+	}
+	return all
+}
+
+// holdersWaits says what the holders of the lock that w waits for wait for themselves.
+func holdersWaits(waits map[monitor.SessionID]monitor.Wait, w monitor.Waiter) (all []string) {
+	for _, id := range hard(w) {
+		if wait, ok := waits[id]; ok {
+			all = append(all, fmt.Sprintf("%d waits itself, for %s", id.PID, wait.Label()))
+		}
+	}
+	return all
+}
+
+// atRoot names the sessions of those at the root, with their states.
+func atRoot(s *monitor.Snapshot, found []monitor.SessionID, named func(monitor.Session) bool) string {
+	var texts []string
+	for session := range s.Sessions() {
+		if !slices.Contains(found, session.ID()) || !named(session) {
+			continue
+		}
+		text := who(session)
+		if session.State != "" {
+			text += fmt.Sprintf(" is %s%s", session.State, age(s, session.StateSince))
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, "; ")
+}
+
+// terminations are what ends sessions.
+func terminations(ids []monitor.SessionID) string {
+	var all []string
+	for _, id := range ids {
+		if id.PID != 0 {
+			all = append(all, fmt.Sprintf("pglock terminate %d", id.PID))
+		} else {
+			all = append(all, fmt.Sprintf("roll back prepared transaction %q", id.GID))
+		}
+	}
+	return strings.Join(all, ", ")
+}
