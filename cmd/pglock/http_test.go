@@ -46,7 +46,7 @@ func TestMonitorServesAPage(t *testing.T) {
 	}
 	testenv.WaitUntil(t, "the page shows the wait", func() bool {
 		_, text := get("/api/now")
-		return strings.Contains(text, `"waits_for":"@42"`) && strings.Contains(text, `"wait-began"`)
+		return strings.Contains(text, `"lock":{"key":"@42"`) && strings.Contains(text, `"wait-began"`)
 	})
 	if _, text := get("/api/timeline?n=5"); !strings.Contains(text, `"seen":true`) {
 		t.Errorf("timeline: %s", text)

@@ -17,52 +17,74 @@ import (
 // longestKey bounds what a link can ask for.
 const longestKey = 1000
 
-// cache keeps the answers about the latest snapshot.
+// cache keeps the latest states of what pages look at: all, or one key. A state is made once, however many pages there are.
 type cache struct {
-	mu      sync.Mutex
-	tag     string
-	answers map[string][]byte
+	mu     sync.Mutex
+	states map[string][]*frozen // by key, the latest last
 }
 
-// serveNow answers with the latest snapshot, or that there is none since the last answer.
+// mostStates is how many states of one key are kept: a page that asks every second knows the last one, or the one before.
+const mostStates = 4
+
+// serveNow answers what has changed since the state that the page has, or that there is none since.
 func (s *server) serveNow(w http.ResponseWriter, r *http.Request) {
-	only := r.URL.Query().Get("key")
+	query := r.URL.Query()
+	only, since := query.Get("key"), query.Get("since")
 	if len(only) > longestKey {
 		http.Error(w, "the key is too long", http.StatusBadRequest)
 		return
 	}
-	tag, text, err := s.latest(only)
-	if err != nil {
+	text, err := s.latest(only, since)
+	switch {
+	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
+	case text == nil:
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		writeJSON(w, text)
 	}
-	w.Header().Set("ETag", tag)
-	if r.Header.Get("If-None-Match") == tag {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	writeJSON(w, text)
 }
 
-func (s *server) latest(only string) (tag string, text []byte, err error) {
-	live := s.Live()
-	tag = `"none"`
-	if live.Snapshot != nil {
-		tag = fmt.Sprintf(`"%d-%t"`, live.Snapshot.TakenAt.UnixMicro(), live.Lost != nil)
-	}
+// latest is the answer; nil when the page has the latest state.
+func (s *server) latest(only, since string) ([]byte, error) {
 	s.now.mu.Lock()
 	defer s.now.mu.Unlock()
-	if s.now.tag != tag || len(s.now.answers) > s.Clients {
-		s.now.tag, s.now.answers = tag, map[string][]byte{}
+	live := s.Live()
+	tag := "none"
+	if live.Snapshot != nil {
+		tag = fmt.Sprintf("%d-%t", live.Snapshot.TakenAt.UnixMicro(), live.Lost != nil)
 	}
-	if text, ok := s.now.answers[only]; ok {
-		return tag, text, nil
+	if tag == since {
+		return nil, nil
 	}
-	if text, err = json.Marshal(newState(live, s.Target, only)); err != nil {
-		return tag, nil, err
+	states := s.now.states[only]
+	if len(states) == 0 || states[len(states)-1].tag != tag {
+		latest, err := freeze(newState(live, s.Target, only), tag)
+		if err != nil {
+			return nil, err
+		}
+		s.now.forget(tag, s.Clients)
+		states = append(states, latest)
+		states = slices.Clone(states[max(0, len(states)-mostStates):])
+		s.now.states[only] = states
 	}
-	s.now.answers[only] = text
-	return tag, text, nil
+	known := slices.IndexFunc(states, func(f *frozen) bool { return f.tag == since })
+	if known < 0 {
+		return states[len(states)-1].answer(nil)
+	}
+	return states[len(states)-1].answer(states[known])
+}
+
+// forget makes room when there are many keys: first of those that no page has asked about since the last snapshot.
+func (c *cache) forget(tag string, most int) {
+	for only, states := range c.states {
+		if len(c.states) > most && states[len(states)-1].tag != tag {
+			delete(c.states, only)
+		}
+	}
+	if len(c.states) > most {
+		clear(c.states)
+	}
 }
 
 func writeJSON(w http.ResponseWriter, text []byte) {
@@ -130,7 +152,12 @@ func (s *server) serveAt(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	text, err := json.Marshal(newState(live, s.Target, query.Get("key")))
+	state, err := freeze(newState(live, s.Target, query.Get("key")), "")
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	text, err := state.answer(nil)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

@@ -2,7 +2,10 @@ package web
 
 import (
 	"cmp"
+	"fmt"
+	"hash/fnv"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/monitor"
@@ -12,39 +15,63 @@ import (
 
 // Limits of what one answer has.
 const (
-	mostLocks   = 300
-	mostParties = 50
-	mostNodes   = 500
-	mostEvents  = 200
-	deepest     = 50
+	mostLocks  = 300
+	mostNodes  = 500
+	mostEvents = 200
 )
 
-// state is what the page shows of a moment.
+// state is what the page shows of a moment: a head that is sent each time, and lists of which what has changed is sent.
+// Nothing in the lists changes with the time alone, so ages are sent as the times since when.
 type state struct {
-	At        time.Time `json:"at"`
-	Target    string    `json:"target"`
-	Version   string    `json:"version"`
-	Lost      string    `json:"lost"`
-	Locks     int       `json:"locks"`
-	Holders   int       `json:"holders"`
-	Waiters   int       `json:"waiters"`
-	Longest   float64   `json:"longest_seconds"`
-	Deadlocks []string  `json:"deadlocks"`
-	Tree      []*node   `json:"tree"`
-	Keys      []key     `json:"keys"`
-	More      int       `json:"more"`
-	Events    []event   `json:"events"`
+	head
+	Tree   []node
+	Keys   []key
+	Events []event
 }
 
-// node is a session in the blocking tree, above those that it blocks.
+type head struct {
+	At        time.Time  `json:"at"`
+	Target    string     `json:"target"`
+	Version   string     `json:"version"`
+	Lost      string     `json:"lost"`
+	Locks     int        `json:"locks"`
+	Holders   int        `json:"holders"`
+	Waiters   int        `json:"waiters"`
+	Others    int        `json:"other_waits"`
+	Longest   *time.Time `json:"longest_since"`
+	Deadlocks []string   `json:"deadlocks"`
+	// What there is no room for.
+	MoreKeys     int `json:"more_keys"`
+	MoreSessions int `json:"more_sessions"`
+}
+
+// node is a session in the blocking tree. A node is below the one before it whose depth is one less.
 type node struct {
+	ID    string `json:"id"`
+	Depth int    `json:"depth"`
 	party
-	// WaitsFor is the key that it waits for; empty for a root.
-	WaitsFor string     `json:"waits_for"`
-	Since    *time.Time `json:"waiting_since"`
-	Soft     bool       `json:"soft"`
-	Deadlock bool       `json:"deadlock"`
-	Blocks   []*node    `json:"blocks"`
+	// Wait is what it waits for; nil for a root. Holds is what others wait for that it holds.
+	Wait     *wait     `json:"wait"`
+	Holds    *lockName `json:"holds"`
+	Behind   int       `json:"behind"`
+	Deadlock bool      `json:"deadlock"`
+}
+
+// wait says by which session another is blocked, for which lock.
+type wait struct {
+	Lock        lockName   `json:"lock"`
+	Since       *time.Time `json:"since"`
+	PID         int32      `json:"pid"`
+	GID         string     `json:"gid"`
+	Application string     `json:"application"`
+	Soft        bool       `json:"soft"` // it is ahead in the queue
+	More        int        `json:"more"` // other sessions in the way
+}
+
+// lockName is how a link names a lock, and how people do. Locks that are no advisory locks have no key.
+type lockName struct {
+	Key   string `json:"key"`
+	Label string `json:"label"`
 }
 
 // party is a session as the page shows it.
@@ -60,21 +87,37 @@ type party struct {
 }
 
 type key struct {
-	// Key is how a link names it.
-	Key      string  `json:"key"`
-	Label    string  `json:"label"`
-	Database string  `json:"database"`
-	Holders  []party `json:"holders"`
-	Held     int     `json:"held"`
-	Waiting  int     `json:"waiting"`
-	Longest  float64 `json:"longest_seconds"`
+	ID string `json:"id"`
+	lockName
+	Database string `json:"database"`
+	// Holder is the first of Held, and Blocked by which session that is blocked itself.
+	Holder  *party     `json:"holder"`
+	Blocked *wait      `json:"blocked"`
+	Held    int        `json:"held"`
+	Waiting int        `json:"waiting"`
+	Longest *time.Time `json:"longest_since"`
 }
 
 type event struct {
+	ID   string    `json:"id"`
 	At   time.Time `json:"at"`
 	Kind string    `json:"kind"`
 	Key  string    `json:"key"`
 	Text string    `json:"text"`
+}
+
+func idOf(id monitor.SessionID) string {
+	if id.PID != 0 {
+		return fmt.Sprint(id.PID)
+	}
+	return "prepared-" + short(id.GID)
+}
+
+// short makes IDs of texts that others chose.
+func short(text string) string {
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(text)) // it never fails
+	return strconv.FormatUint(sum.Sum64(), 36)
 }
 
 func partyOf(s *monitor.Session, mode monitor.Mode) party {
@@ -84,7 +127,7 @@ func partyOf(s *monitor.Session, mode monitor.Mode) party {
 // newState makes what the page shows; with a key only what is about that.
 func newState(live Live, target, only string) *state {
 	s := live.Snapshot
-	st := &state{Target: target, Deadlocks: []string{}, Tree: []*node{}, Keys: []key{}, Events: []event{}}
+	st := &state{head: head{Target: target, Deadlocks: []string{}}}
 	if live.Lost != nil {
 		st.Lost = live.Lost.Error()
 	}
@@ -101,14 +144,18 @@ func newState(live Live, target, only string) *state {
 		st.Locks++
 		st.Holders += len(lock.Holders)
 		st.Waiters += len(lock.Waiters)
-		st.Longest = max(st.Longest, longest(s, lock))
+		st.Longest = earlier(st.Longest, longest(lock))
+	}
+	f := newForest(s, shown)
+	st.Tree, st.MoreSessions = f.tree(shown, only == "")
+	if only == "" {
+		st.Others = len(s.OtherWaits)
 	}
 	slices.SortStableFunc(shown, func(a, b *monitor.Lock) int { return cmp.Compare(len(b.Waiters), len(a.Waiters)) })
-	st.More = max(0, len(shown)-mostLocks)
+	st.MoreKeys = max(0, len(shown)-mostLocks)
 	for _, lock := range shown[:min(len(shown), mostLocks)] {
-		st.Keys = append(st.Keys, keyOf(s, lock))
+		st.Keys = append(st.Keys, f.keyOf(lock))
 	}
-	st.Tree = tree(s, shown)
 	st.Events = eventsOf(live.Events, only)
 	return st
 }
@@ -126,20 +173,31 @@ func chosen(s *monitor.Snapshot, only string) []*monitor.Lock {
 	return locks
 }
 
-func longest(s *monitor.Snapshot, lock *monitor.Lock) (seconds float64) {
+// longest is since when a lock is waited for; nil when it is not, or that is not known.
+func longest(lock *monitor.Lock) (since *time.Time) {
 	for i := range lock.Waiters {
-		if since := lock.Waiters[i].WaitingSince; since != nil {
-			seconds = max(seconds, s.TakenAt.Sub(*since).Seconds())
-		}
+		since = earlier(since, lock.Waiters[i].WaitingSince)
 	}
-	return seconds
+	return since
 }
 
-func keyOf(s *monitor.Snapshot, lock *monitor.Lock) key {
-	k := key{Key: lock.Key, Label: lock.Label(), Database: lock.Database, Holders: []party{}, Held: len(lock.Holders),
-		Waiting: len(lock.Waiters), Longest: longest(s, lock)}
-	for i := range lock.Holders[:min(len(lock.Holders), mostParties)] {
-		k.Holders = append(k.Holders, holderOf(&lock.Holders[i]))
+func earlier(a, b *time.Time) *time.Time {
+	if a == nil || b != nil && b.Before(*a) {
+		return b
+	}
+	return a
+}
+
+func (f *forest) keyOf(lock *monitor.Lock) key {
+	k := key{ID: fmt.Sprintf("%d/%d/%d", lock.DatabaseOID, lock.Objsubid, lock.Number), lockName: lockName{lock.Key, lock.Label()},
+		Database: lock.Database, Held: len(lock.Holders), Waiting: len(lock.Waiters), Longest: longest(lock)}
+	if len(lock.Holders) == 0 {
+		return k
+	}
+	first := holderOf(&lock.Holders[0])
+	k.Holder = &first
+	if wait, waiting := f.waits[lock.Holders[0].ID()]; waiting {
+		k.Blocked = f.waitOf(wait)
 	}
 	return k
 }
@@ -151,12 +209,18 @@ func holderOf(h *monitor.Holder) party {
 }
 
 func eventsOf(events []journal.Event, only string) []event {
-	shown := []event{}
+	var shown []event
+	seen := map[string]int{}
 	for _, e := range slices.Backward(events) {
 		if only != "" && e.Key != only {
 			continue
 		}
-		shown = append(shown, event{e.At, string(e.Kind), e.Key, e.String()})
+		one := event{At: e.At, Kind: string(e.Kind), Key: e.Key, Text: e.String()}
+		one.ID = fmt.Sprintf("%d-%s", e.At.UnixMicro(), short(one.Text))
+		if seen[one.ID]++; seen[one.ID] > 1 { // in another database, say
+			one.ID = fmt.Sprintf("%s-%d", one.ID, seen[one.ID])
+		}
+		shown = append(shown, one)
 		if len(shown) == mostEvents {
 			break
 		}

@@ -7,115 +7,194 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// forest grows the blocking tree of some locks.
+// forest grows the blocking tree of a snapshot: the waits for locks of all kinds, of those that the page is about.
 type forest struct {
-	nodes  map[monitor.SessionID]*node
-	parent map[monitor.SessionID]monitor.SessionID
-	dead   map[int32]bool
+	snapshot *monitor.Snapshot
+	waits    map[monitor.SessionID]monitor.Wait
+	sessions map[monitor.SessionID]monitor.Session
+	holders  map[monitor.SessionID]*monitor.Holder // of locks that are waited for
+	held     map[monitor.SessionID]*monitor.Lock
+	behind   map[monitor.SessionID]int
+	dead     map[int32]bool
+	below    map[monitor.SessionID][]monitor.SessionID
+	placed   map[monitor.SessionID]bool
+	rows     []node
+	left     int // sessions that there is no room for
 }
 
-// tree puts each waiter below the first session that it waits for, a holder rather than another waiter. The roots are those
-// that wait for none of them; of a deadlock it is the session with the smallest process ID.
-func tree(s *monitor.Snapshot, locks []*monitor.Lock) []*node {
-	f := &forest{nodes: map[monitor.SessionID]*node{}, parent: map[monitor.SessionID]monitor.SessionID{}, dead: map[int32]bool{}}
-	for _, cycle := range s.Cycles {
+// newForest looks at a snapshot, of which the page shows some locks.
+func newForest(s *monitor.Snapshot, locks []*monitor.Lock) *forest {
+	f := &forest{
+		snapshot: s, behind: s.Behind(), dead: map[int32]bool{},
+		waits:    map[monitor.SessionID]monitor.Wait{},
+		sessions: map[monitor.SessionID]monitor.Session{},
+		holders:  map[monitor.SessionID]*monitor.Holder{},
+		held:     map[monitor.SessionID]*monitor.Lock{},
+		below:    map[monitor.SessionID][]monitor.SessionID{},
+		placed:   map[monitor.SessionID]bool{},
+		rows:     []node{},
+	}
+	f.look(locks)
+	return f
+}
+
+// tree puts each waiter below the first session that holds what it waits for, or else the first that is ahead of it, for
+// locks of all kinds. The roots are those that wait for none, those with the most sessions behind them first; of a deadlock
+// it is the session with the smallest process ID. With only some locks the tree has their waiters, and all that these wait
+// for, directly or through others.
+func (f *forest) tree(locks []*monitor.Lock, all bool) (rows []node, left int) {
+	var roots, waiting []monitor.SessionID
+	for _, id := range f.shown(locks, all) {
+		parent, waits := f.parent(id)
+		if !waits {
+			roots = append(roots, id)
+			continue
+		}
+		f.below[parent] = append(f.below[parent], id)
+		waiting = append(waiting, id)
+	}
+	slices.SortStableFunc(roots, func(a, b monitor.SessionID) int {
+		return cmp.Or(cmp.Compare(f.behind[b], f.behind[a]), a.Compare(b))
+	})
+	for _, id := range roots {
+		f.grow(id)
+	}
+	for _, id := range waiting {
+		if !f.placed[id] { // it is in a cycle, or below one
+			f.grow(f.firstOfCycle(id))
+		}
+	}
+	return f.rows, f.left
+}
+
+func (f *forest) look(locks []*monitor.Lock) {
+	for session := range f.snapshot.Sessions() {
+		f.sessions[session.ID()] = session
+	}
+	for wait := range f.snapshot.Waits() {
+		if _, known := f.waits[wait.ID()]; !known {
+			f.waits[wait.ID()] = wait
+		}
+	}
+	for _, cycle := range f.snapshot.Cycles {
 		for _, step := range cycle.Steps {
 			f.dead[step.PID] = true
 		}
 	}
 	for _, lock := range locks {
-		if len(lock.Waiters) > 0 {
-			f.plant(lock)
-		}
-	}
-	return f.roots()
-}
-
-func (f *forest) plant(lock *monitor.Lock) {
-	for i := range lock.Holders {
-		h := &lock.Holders[i]
-		n := f.node(&h.Session)
-		if n.SeenSince == nil {
-			n.party = holderOf(h)
-		}
-	}
-	for i := range lock.Waiters {
-		w := &lock.Waiters[i]
-		id := w.ID()
-		n := f.node(&w.Session)
-		n.WaitsFor, n.Since, n.Mode = lock.Key, w.WaitingSince, string(w.Mode)
-		blockers := slices.Clone(w.BlockedBy)
-		slices.SortStableFunc(blockers, func(a, b monitor.Blocker) int { return cmp.Compare(a.Kind, b.Kind) }) // hard < soft
-		if len(blockers) > 0 {
-			f.parent[id] = blockers[0].ID()
-			n.Soft = blockers[0].Kind == monitor.BlockSoft
+		for i := range lock.Holders {
+			id := lock.Holders[i].ID()
+			if len(lock.Waiters) > 0 && f.holders[id] == nil {
+				f.holders[id], f.held[id] = &lock.Holders[i], lock
+			}
 		}
 	}
 }
 
-func (f *forest) node(s *monitor.Session) *node {
-	id := s.ID()
-	if f.nodes[id] == nil {
-		f.nodes[id] = &node{party: partyOf(s, ""), Blocks: []*node{}, Deadlock: f.dead[s.PID]}
+// shown are the sessions of the tree: who waits first comes before those that it waits for.
+func (f *forest) shown(locks []*monitor.Lock, all bool) (ids []monitor.SessionID) {
+	seen := map[monitor.SessionID]bool{}
+	add := func(id monitor.SessionID) {
+		if !seen[id] {
+			seen[id] = true
+			ids = append(ids, id)
+		}
 	}
-	return f.nodes[id]
+	for _, lock := range locks {
+		for i := range lock.Waiters {
+			add(lock.Waiters[i].ID())
+		}
+	}
+	if all {
+		for i := range f.snapshot.OtherWaits {
+			add(f.snapshot.OtherWaits[i].ID())
+		}
+	}
+	for i := 0; i < len(ids); i++ { // ids grows
+		for _, blocker := range f.waits[ids[i]].BlockedBy {
+			add(blocker.ID())
+		}
+	}
+	return ids
 }
 
-// roots links the nodes, as many as an answer may have.
-func (f *forest) roots() []*node {
-	ids := make([]monitor.SessionID, 0, len(f.nodes))
-	for id := range f.nodes {
-		ids = append(ids, id)
+// parent is the session that a waiter stands below; false says that it is a root.
+func (f *forest) parent(id monitor.SessionID) (monitor.SessionID, bool) {
+	blockers := f.waits[id].BlockedBy
+	if len(blockers) == 0 {
+		return monitor.SessionID{}, false
 	}
-	slices.SortFunc(ids, monitor.SessionID.Compare)
-	parents := map[monitor.SessionID]bool{}
-	for _, parent := range f.parent {
-		parents[parent] = true
-	}
-	children, roots := map[monitor.SessionID][]monitor.SessionID{}, []monitor.SessionID{}
-	for _, id := range ids {
-		parent, waits := f.parent[id]
-		switch {
-		case waits && f.nodes[parent] != nil && !f.headsCycle(id):
-			children[parent] = append(children[parent], id)
-		case waits || f.nodes[id].WaitsFor != "" || parents[id]:
-			roots = append(roots, id)
-		}
-	}
-	left := mostNodes
-	grown := []*node{}
-	for _, id := range roots {
-		if left > 0 {
-			grown = append(grown, f.grow(id, children, &left, 0))
-		}
-	}
-	return grown
+	first := slices.IndexFunc(blockers, func(b monitor.Blocker) bool { return b.Kind == monitor.BlockHard })
+	return blockers[max(0, first)].ID(), true
 }
 
-// headsCycle reports whether the way up from a session leads back to it, and it has the smallest process ID on that way.
-func (f *forest) headsCycle(id monitor.SessionID) bool {
-	at, smallest := id, id.PID
-	for range len(f.parent) {
-		next, ok := f.parent[at]
-		if !ok {
-			return false
-		}
-		at, smallest = next, min(smallest, next.PID)
-		if at == id {
-			return smallest == id.PID
+// firstOfCycle follows those in the way until one comes again: these are a cycle.
+func (f *forest) firstOfCycle(id monitor.SessionID) monitor.SessionID {
+	seen := map[monitor.SessionID]bool{}
+	for !seen[id] {
+		seen[id] = true
+		id, _ = f.parent(id)
+	}
+	first := id
+	for next, _ := f.parent(id); next != id; next, _ = f.parent(next) {
+		if next.Compare(first) < 0 {
+			first = next
 		}
 	}
-	return false
+	return first
 }
 
-func (f *forest) grow(id monitor.SessionID, children map[monitor.SessionID][]monitor.SessionID, left *int, depth int) *node {
-	*left--
-	n := f.nodes[id]
-	for _, child := range children[id] {
-		if *left <= 0 || depth >= deepest {
-			break
+// grow adds a session and those below it, unless it is there already. It does not call itself, since chains can be long.
+func (f *forest) grow(root monitor.SessionID) {
+	type place struct {
+		id    monitor.SessionID
+		depth int
+	}
+	todo := []place{{root, 0}}
+	for len(todo) > 0 {
+		at := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if f.placed[at.id] {
+			continue
 		}
-		n.Blocks = append(n.Blocks, f.grow(child, children, left, depth+1))
+		f.placed[at.id] = true
+		if len(f.rows) < mostNodes {
+			f.rows = append(f.rows, f.node(at.id, at.depth))
+		} else {
+			f.left++
+		}
+		for _, child := range slices.Backward(f.below[at.id]) {
+			todo = append(todo, place{child, at.depth + 1})
+		}
+	}
+}
+
+func (f *forest) node(id monitor.SessionID, depth int) node {
+	session, known := f.sessions[id]
+	if !known { // it came or went just then
+		session = monitor.Session{PID: id.PID, GID: id.GID}
+	}
+	n := node{ID: idOf(id), Depth: depth, party: partyOf(&session, ""), Behind: f.behind[id], Deadlock: f.dead[id.PID]}
+	if holder := f.holders[id]; holder != nil {
+		n.party = holderOf(holder)
+		n.Holds = &lockName{f.held[id].Key, f.held[id].Label()}
+	}
+	if wait, waits := f.waits[id]; waits {
+		n.Wait = f.waitOf(wait)
+		n.Mode = string(wait.Mode)
 	}
 	return n
+}
+
+func (f *forest) waitOf(w monitor.Wait) *wait {
+	shown := &wait{Lock: lockName{Label: w.Label()}, Since: w.WaitingSince, More: max(0, len(w.BlockedBy)-1)}
+	if w.Lock != nil {
+		shown.Lock.Key = w.Lock.Key
+	}
+	if parent, blocked := f.parent(w.ID()); blocked {
+		session := f.sessions[parent]
+		shown.PID, shown.GID, shown.Application = parent.PID, parent.GID, session.Application
+		shown.Soft = !slices.ContainsFunc(w.BlockedBy, func(b monitor.Blocker) bool { return b.Kind == monitor.BlockHard })
+	}
+	return shown
 }

@@ -69,8 +69,10 @@ type server struct {
 
 // New returns the handler of the page.
 func New(o Options) http.Handler {
-	s := &server{Options: o, mux: http.NewServeMux(), then: history{past: o.Past}}
+	s := &server{Options: o, mux: http.NewServeMux(), now: cache{states: map[string][]*frozen{}},
+		then: history{past: o.Past}}
 	s.mux.HandleFunc("/{$}", s.file("page/index.html", "text/html; charset=utf-8"))
+	s.mux.HandleFunc("/text.js", s.file("page/text.js", "text/javascript; charset=utf-8"))
 	s.mux.HandleFunc("/app.js", s.file("page/app.js", "text/javascript; charset=utf-8"))
 	s.mux.HandleFunc("/style.css", s.file("page/style.css", "text/css; charset=utf-8"))
 	s.mux.HandleFunc("/api/now", s.serveNow)
@@ -98,11 +100,12 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, cli
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	if err := srv.Shutdown(ctx); err != nil {
-		_ = srv.Close() // some connection is slow
+	err := srv.Shutdown(ctx)
+	if err != nil { // some connection is slow
+		err = srv.Close()
 	}
-	<-done
-	return nil
+	<-done // http.ErrServerClosed
+	return err
 }
 
 var headers = map[string]string{

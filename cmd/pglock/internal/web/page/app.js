@@ -1,28 +1,6 @@
 "use strict";
-// Everything from the server is inserted as text: nothing here makes HTML of it.
-const at = id => document.getElementById(id);
-const make = (tag, text, cls) => {
-  const e = document.createElement(tag);
-  if (text !== undefined) e.textContent = text;
-  if (cls) e.className = cls;
-  return e;
-};
-// printable shows control characters, and those that change the direction of writing, as escapes.
-const printable = text => String(text).replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cs}\u2028\u2029]/gu,
-  c => "\\u" + c.codePointAt(0).toString(16).padStart(4, "0"));
 const params = new URLSearchParams(location.search);
 let key = params.get("key") || "", moment = params.get("at") || "", tag = "", span = null, busy = false;
-
-const age = seconds => {
-  const s = Math.max(0, seconds);
-  if (s < 10) return s.toFixed(1) + "s";
-  if (s < 60) return Math.floor(s) + "s";
-  if (s < 3600) return Math.floor(s / 60) + "m" + String(Math.floor(s % 60)).padStart(2, "0") + "s";
-  return Math.floor(s / 3600) + "h" + String(Math.floor(s % 3600 / 60)).padStart(2, "0") + "m";
-};
-const clock = text => text.slice(11, 19);
-const since = (now, then) => (Date.parse(now) - Date.parse(then)) / 1000;
-const count = (n, what) => n + " " + what + (n === 1 ? "" : "s");
 
 function link() {
   const q = new URLSearchParams();
@@ -38,110 +16,166 @@ function go() {
   tag = "";
   refresh();
 }
-function keyLink(name, label) {
-  const a = make("a", printable(label || name), "key");
-  a.href = "/?key=" + encodeURIComponent(name) + (moment ? "&at=" + encodeURIComponent(moment) : "");
-  a.addEventListener("click", e => { e.preventDefault(); key = name; go(); });
+function lockLink(lock) {
+  if (!lock.key) return make("span", printable(lock.label), "lock");
+  const a = make("a", printable(lock.label), "lock");
+  a.href = "/?key=" + encodeURIComponent(lock.key) + (moment ? "&at=" + encodeURIComponent(moment) : "");
+  a.addEventListener("click", e => { e.preventDefault(); key = lock.key; go(); });
   return a;
 }
 
-// update replaces only what has changed, so that the focus and the place of scrolling stay.
-function update(list, items, build) {
-  items.forEach((item, i) => {
-    const text = JSON.stringify(item), old = list.children[i];
-    if (old && old.dataset.text === text) return;
-    const e = build(item);
-    e.dataset.text = text;
-    if (old) list.replaceChild(e, old); else list.append(e);
-  });
-  while (list.children.length > items.length) list.lastChild.remove();
+const session = s => s.pid ? s.pid + " " + s.application : "prepared transaction " + s.gid;
+// blocked says by which session one is blocked, for which lock.
+function blocked(w) {
+  const e = make("span");
+  if (w.pid || w.gid) {
+    e.append(w.soft ? "behind " : "blocked by ", printable(session(w)));
+    if (w.more) e.append(" and " + w.more + " more");
+    e.append(", ");
+  } else e.append("waits for ");
+  e.append(lockLink(w.lock));
+  return e;
 }
 
-function session(n) {
-  return n.pid ? n.pid + " " + n.application : "prepared transaction " + n.gid;
-}
-function grow(nodes, now, depth) {
-  const ul = make("ul");
-  for (const n of nodes) {
-    const li = make("li");
-    if (n.deadlock) li.append(make("span", "deadlock ", "bad"));
-    li.append(make("span", printable(session(n)), "who"), " ");
-    if (n.user) li.append(make("span", printable(n.user) + " ", "dim"));
-    if (n.state) li.append(make("span", printable(n.state) + " ", "dim"));
-    if (n.waits_for) {
-      li.append("waits for ", keyLink(n.waits_for));
-      if (n.mode) li.append(" (" + printable(n.mode) + ")");
-      if (n.waiting_since) li.append(make("span", " since " + clock(n.waiting_since) + ", " + age(since(now, n.waiting_since)), "warn"));
-      if (n.soft) li.append(make("span", " behind another waiter", "dim"));
-    } else if (n.seen_since) {
-      li.append(make("span", "holds, held ≥ " + age(since(now, n.seen_since)) + ", seen since " + clock(n.seen_since), "dim"));
-    }
-    if (n.code) li.append(make("div", printable(n.code), "dim"));
-    if (n.blocks.length) {
-      li.append(make("span", " blocks " + n.blocks.length, "dim"), grow(n.blocks, now, depth + 1));
-    }
-    ul.append(li);
+// A node is a treeitem, of which one can have the focus with Tab: the arrow keys go on from there.
+const tree = new List(at("tree"), n => {
+  const row = make("div");
+  row.setAttribute("role", "treeitem");
+  row.setAttribute("aria-level", n.depth + 1);
+  row.tabIndex = -1;
+  row.style.setProperty("--depth", Math.min(n.depth, 24));
+  const add = (...parts) => { if (row.textContent) row.append(make("span", " · ", "dim")); row.append(...parts); };
+  if (n.deadlock) add(make("span", "deadlock", "bad"));
+  add(make("span", printable(session(n)), "who"));
+  if (n.user) add(make("span", printable(n.user), "dim"));
+  if (n.wait) {
+    add(blocked(n.wait));
+    if (n.mode) row.append(" (" + printable(n.mode) + ")");
+    if (n.wait.since) row.append(make("span", " since " + clock(n.wait.since) + ", ", "warn"), age(n.wait.since));
+  } else {
+    if (n.state) add(make("span", printable(n.state), "dim"));
+    if (n.holds) add("holds ", lockLink(n.holds));
+    if (n.seen_since) add(age(n.seen_since, "held ≥ "), make("span", ", seen since " + clock(n.seen_since), "dim"));
   }
-  return ul;
-}
-function row(k) {
-  const tr = make("tr"), cell = (name, ...parts) => {
+  if (n.behind) add(make("span", count(n.behind, "session") + " behind", "dim"));
+  if (n.code) row.append(make("div", printable(n.code), "dim"));
+  for (const a of row.querySelectorAll("a")) a.tabIndex = -1;
+  return row;
+});
+
+const keys = new List(at("keys"), k => {
+  const row = make("tr"), cell = (name, ...parts) => {
     const td = make("td");
+    td.setAttribute("role", "cell");
     td.dataset.name = name;
     td.append(...parts);
-    tr.append(td);
+    row.append(td);
     return td;
   };
-  cell("", keyLink(k.key, k.label), make("span", " " + printable(k.database), "dim"));
-  const first = k.holders[0];
-  cell("held by", first ? printable(session(first)) + (k.held > 1 ? " and " + (k.held - 1) + " more" : "") : "free");
-  cell("held since", first && first.seen_since ? "seen since " + clock(first.seen_since) : "");
+  row.setAttribute("role", "row");
+  cell("", lockLink(k), make("span", " " + printable(k.database), "dim"));
+  const holder = cell("held by", k.holder ? printable(session(k.holder)) + (k.held > 1 ? " and " + (k.held - 1) + " more" : "") : "free");
+  if (k.blocked) holder.append(make("br"), blocked(k.blocked));
+  cell("seen held since", k.holder && k.holder.seen_since ? clock(k.holder.seen_since) : "");
   cell("waiters", String(k.waiting)).className = k.waiting ? "n warn" : "n";
-  cell("longest wait", k.waiting ? age(k.longest_seconds) : "").className = "n";
-  return tr;
-}
+  cell("longest wait", ...(k.longest_since ? [age(k.longest_since)] : [])).className = "n";
+  return row;
+});
+
+const journal = new List(at("journal"), e => {
+  const li = make("li"), t = make("time", clock(e.at));
+  t.dateTime = e.at;
+  li.append(t, printable(e.text));
+  return li;
+});
+
 function show(s) {
-  at("target").textContent = printable(s.target) + (key ? " — " + printable(key) : "");
-  const text = count(s.locks, "key") + ", " + count(s.holders, "holder") + ", " + count(s.waiters, "waiter") +
-    (s.waiters ? "" : ", no session waits");
-  if (at("summary").textContent !== text) at("summary").textContent = text;
+  now = Date.parse(s.at);
+  tree.apply(s.tree);
+  keys.apply(s.keys);
+  journal.apply(s.events);
+  tick();
+  enter();
+  say(at("target"), printable(s.target) + (key ? " — " + printable(key) : ""));
+  const summary = count(s.locks, "key") + ", " + count(s.holders, "holder") + ", " + count(s.waiters, "waiter") +
+    (s.other_waits ? ", " + s.other_waits + " waiting for other locks" : "");
+  say(at("summary"), summary + (s.longest_since ? ", longest wait " + ageOf((now - Date.parse(s.longest_since)) / 1000) : ""));
+  announce(summary);
   const alerts = s.deadlocks.map(printable);
   if (s.lost) alerts.unshift("No answer since " + clock(s.at) + ": " + printable(s.lost));
   at("alert").hidden = !alerts.length;
-  const alert = alerts.join(" · ");
-  if (at("alert").textContent !== alert) at("alert").textContent = alert;
-  at("tree").replaceChildren(s.tree.length ? grow(s.tree, s.at, 0) : make("p", "No session waits for an advisory lock.", "dim"));
-  update(at("keys"), s.keys, row);
-  update(at("journal"), s.events, e => {
-    const li = make("li"), t = make("time", clock(e.at));
-    t.dateTime = e.at;
-    li.append(t, printable(e.text));
-    return li;
-  });
-  if (!s.events.length) update(at("journal"), [{}], () => make("li", "Nothing happened yet.", "dim"));
-  at("more").textContent = s.more ? "… " + s.more + " more keys" : "";
-  if (!moment) at("when").textContent = "live, " + clock(s.at);
-  else at("when").textContent = s.at.slice(0, 19).replace("T", " ") + " UTC";
+  say(at("alert"), alerts.join(" · "));
+  at("no-tree").hidden = tree.order.length > 0;
+  at("no-journal").hidden = journal.order.length > 0;
+  say(at("more-tree"), s.more_sessions ? "… " + s.more_sessions + " more sessions" : "");
+  say(at("more-keys"), s.more_keys ? "… " + s.more_keys + " more keys" : "");
+  say(at("when"), moment ? s.at.slice(0, 19).replace("T", " ") + " UTC" : "live, " + clock(s.at));
   at("slider").setAttribute("aria-valuetext", at("when").textContent);
-  document.title = (s.waiters ? "(" + s.waiters + ") " : "") + "pglock monitor";
+  const title = (s.waiters ? "(" + s.waiters + ") " : "") + "pglock monitor";
+  if (document.title !== title) document.title = title;
+}
+// announce says the sums to a screen reader when they have changed, but not each second.
+let announced = 0;
+function announce(text) {
+  if (Date.now() - announced < 15000 || at("said").textContent === text) return;
+  announced = Date.now();
+  say(at("said"), text);
 }
 function complain(text) {
   at("alert").hidden = false;
-  if (at("alert").textContent !== text) at("alert").textContent = text;
+  say(at("alert"), text);
 }
+
+// enter makes the tree one stop of the Tab key: at the item that had the focus last, or the first one.
+function enter() {
+  const items = at("tree").children;
+  if (items.length && !at("tree").querySelector('[tabindex="0"]')) items[0].tabIndex = 0;
+}
+at("tree").addEventListener("focusin", e => {
+  const item = e.target.closest("[role=treeitem]");
+  for (const old of at("tree").querySelectorAll(':scope > [tabindex="0"]')) old.tabIndex = -1;
+  item.tabIndex = 0;
+});
+at("tree").addEventListener("keydown", e => {
+  const item = e.target.closest("[role=treeitem]"), level = row => Number(row.getAttribute("aria-level"));
+  if (!item || e.ctrlKey || e.altKey || e.metaKey) return;
+  let to = null;
+  switch (e.key) {
+  case "ArrowDown": to = item.nextElementSibling; break;
+  case "ArrowUp": to = item.previousElementSibling; break;
+  case "Home": to = item.parentElement.firstElementChild; break;
+  case "End": to = item.parentElement.lastElementChild; break;
+  case "ArrowLeft": // to the session in the way
+    for (to = item.previousElementSibling; to && level(to) >= level(item);) to = to.previousElementSibling;
+    break;
+  case "ArrowRight": // to the first session that it blocks
+    to = item.nextElementSibling;
+    if (to && level(to) <= level(item)) to = null;
+    break;
+  case "Enter":
+    if (e.target === item && item.querySelector("a")) item.querySelector("a").click();
+    break;
+  default: return;
+  }
+  e.preventDefault();
+  if (to) to.focus();
+});
+
 async function refresh() {
   if (busy) return;
   busy = true;
   const asked = moment + "\n" + key;
   try {
     const url = moment ? "/api/at?at=" + encodeURIComponent(moment) + "&key=" + encodeURIComponent(key)
-      : "/api/now?key=" + encodeURIComponent(key);
-    const r = await fetch(url, { headers: tag ? { "If-None-Match": tag } : {}, cache: "no-store" });
+      : "/api/now?key=" + encodeURIComponent(key) + "&since=" + encodeURIComponent(tag);
+    const r = await fetch(url, { cache: "no-store" });
     if (r.status === 200) {
-      tag = r.headers.get("ETag") || "";
       const s = await r.json();
-      if (asked === moment + "\n" + key) show(s);
-    } else if (r.status !== 304) {
+      if (asked === moment + "\n" + key && (s.since === "" || s.since === tag)) {
+        show(s);
+        tag = s.tag;
+      }
+    } else if (r.status !== 204) {
       complain(await r.text());
     }
   } catch {
@@ -151,18 +185,16 @@ async function refresh() {
   }
   if (asked !== moment + "\n" + key) refresh();
 }
+
 async function timeline() {
   const r = await fetch("/api/timeline?n=200", { cache: "no-store" });
   if (r.status !== 200) return;
   span = await r.json();
   const canvas = at("bars"), width = canvas.clientWidth, high = Math.max(1, ...span.bars.map(b => b.waiters));
   canvas.width = width;
-  const draw = canvas.getContext("2d"), css = getComputedStyle(document.documentElement), each = width / span.bars.length;
-  const paint = document.createElement("span");
-  document.body.append(paint);
-  const color = name => { paint.style.color = "var(" + name + ")"; return getComputedStyle(paint).color; };
-  const normal = color("--link"), bad = color("--bad"), dim = color("--line");
-  paint.remove();
+  const draw = canvas.getContext("2d"), each = width / span.bars.length;
+  const color = name => getComputedStyle(at(name)).color;
+  const normal = color("paint-waiters"), bad = color("paint-deadlock"), dim = color("paint-none");
   span.bars.forEach((b, i) => {
     const h = b.waiters ? Math.max(3, 40 * b.waiters / high) : b.seen ? 1 : 0;
     draw.fillStyle = b.deadlocks ? bad : b.waiters ? normal : dim;
@@ -178,7 +210,7 @@ at("slider").addEventListener("input", () => {
   if (!span) return;
   const v = Number(at("slider").value), first = Date.parse(span.first), last = Date.parse(span.last);
   moment = v >= 1000 ? "" : new Date(first + (last - first) * v / 1000).toISOString();
-  if (moment) at("when").textContent = moment.slice(0, 19).replace("T", " ") + " UTC";
+  if (moment) say(at("when"), moment.slice(0, 19).replace("T", " ") + " UTC");
   clearTimeout(waiting);
   waiting = setTimeout(go, 120);
 });
@@ -187,15 +219,15 @@ at("all").addEventListener("click", () => { key = ""; go(); });
 at("share").addEventListener("click", async () => {
   // A link to what is seen: of the live view, to this moment.
   const keep = moment;
-  if (!moment && span) moment = span.last;
+  if (!moment && now) moment = new Date(now).toISOString();
   const url = location.origin + link();
   moment = keep;
-  try { await navigator.clipboard.writeText(url); at("share").textContent = "Copied"; }
+  try { await navigator.clipboard.writeText(url); say(at("share"), "Copied"); }
   catch { prompt("The link:", url); }
-  setTimeout(() => { at("share").textContent = "Copy link"; }, 1500);
+  setTimeout(() => say(at("share"), "Copy link"), 1500);
 });
 setInterval(() => { if (!document.hidden && !moment) refresh(); }, 1000);
-setInterval(() => { if (!document.hidden) timeline().catch(() => {}); }, 5000);
+setInterval(() => { if (!document.hidden) timeline().catch(() => {}); }, 10000);
 at("all").hidden = !key;
 at("live").setAttribute("aria-pressed", String(!moment));
 refresh();

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/chromium"
+)
+
+// measurement measures a program.
+type measurement struct {
+	program, dsn string
+	long         time.Duration
+}
+
+// build builds pglock, unless there is one.
+func build(ctx context.Context, program string) (path string, remove func(), err error) {
+	if program != "" {
+		return program, func() {}, nil
+	}
+	directory, err := os.MkdirTemp("", "pglock-page")
+	if err != nil {
+		return "", nil, err
+	}
+	remove = func() { _ = os.RemoveAll(directory) } // it is temporary
+	path = filepath.Join(directory, "pglock")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "./cmd/pglock")
+	cmd.Dir = ".."
+	if output, err := cmd.CombinedOutput(); err != nil {
+		remove()
+		return "", nil, fmt.Errorf("build pglock: %w\n%s", err, output)
+	}
+	return path, remove, nil
+}
+
+// monitor is a pglock monitor that runs.
+type monitor struct {
+	cmd *exec.Cmd
+	url string
+}
+
+var printed = regexp.MustCompile(`open (http://\S+)`)
+
+func (m measurement) start(args ...string) (*monitor, error) {
+	cmd := exec.Command(m.program, append([]string{"monitor", "--interval", "1s"}, args...)...)
+	cmd.Env = append(os.Environ(), "DATABASE_URL="+m.dsn)
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(stderr)
+	lines.Scan()
+	started := &monitor{cmd: cmd}
+	if found := printed.FindStringSubmatch(lines.Text()); found != nil {
+		started.url = found[1]
+	}
+	go func() {
+		for lines.Scan() {
+			fmt.Fprintln(os.Stderr, lines.Text())
+		}
+	}()
+	return started, nil
+}
+
+func (m *monitor) stop() error {
+	err := m.cmd.Process.Signal(os.Interrupt)
+	_ = m.cmd.Wait() // it was interrupted
+	return err
+}
+
+// server measures the program with and without the page. A recording is what else watches all the time.
+func (m measurement) server(ctx context.Context) error {
+	directory, err := os.MkdirTemp("", "pglock-page")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(directory) }() // it is temporary
+	for _, run := range []struct {
+		what string
+		args []string
+	}{
+		{"pglock monitor --record, no page", []string{"--record", filepath.Join(directory, "a")}},
+		{"pglock monitor --http, not looked at", []string{"--http", "127.0.0.1:0"}},
+	} {
+		watching, err := m.start(run.args...)
+		if err != nil {
+			return err
+		}
+		used, err := m.over(ctx, watching.cmd.Process.Pid)
+		if err := errors.Join(err, watching.stop()); err != nil {
+			return err
+		}
+		fmt.Printf("%-44s %5.2f %% of a core\n", run.what, used)
+	}
+	return nil
+}
+
+// over measures the processor time of a process and its children, in percent of a core.
+func (m measurement) over(ctx context.Context, pid int) (percent float64, err error) {
+	if err := pause(ctx, 5*time.Second); err != nil { // what is done once at the beginning
+		return 0, err
+	}
+	before, began := processorTime(pid), time.Now()
+	if err := pause(ctx, m.long); err != nil {
+		return 0, err
+	}
+	return 100 * float64(processorTime(pid)-before) / float64(time.Since(began)), nil
+}
+
+func pause(ctx context.Context, long time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(long):
+		return nil
+	}
+}
+
+// browser measures a Chromium that shows an empty page, and the page.
+func (m measurement) browser(ctx context.Context) (err error) {
+	watching, err := m.start("--http", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, watching.stop()) }()
+	browser, err := chromium.Start()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, browser.Close()) }()
+	page, err := browser.NewPage(ctx)
+	if err != nil {
+		return err
+	}
+	if err := page.Call(ctx, "Performance.enable", nil, nil); err != nil {
+		return err
+	}
+	if err := page.Size(ctx, 1280, 900, false); err != nil {
+		return err
+	}
+	empty, err := m.over(ctx, browser.PID())
+	if err != nil {
+		return err
+	}
+	if err := page.Navigate(ctx, watching.url); err != nil {
+		return err
+	}
+	if err := pause(ctx, 5*time.Second); err != nil {
+		return err
+	}
+	served, began := processorTime(watching.cmd.Process.Pid), time.Now()
+	before, err := metrics(ctx, page)
+	if err != nil {
+		return err
+	}
+	shown, err := m.over(ctx, browser.PID())
+	if err != nil {
+		return err
+	}
+	after, err := metrics(ctx, page)
+	if err != nil {
+		return err
+	}
+	lasted := time.Since(began)
+	fmt.Printf("%-44s %5.2f %% of a core\n", "pglock monitor --http, shown by one browser",
+		100*float64(processorTime(watching.cmd.Process.Pid)-served)/float64(lasted))
+	fmt.Printf("%-44s %5.2f %% of a core, an empty page %.2f %%\n", "all processes of Chromium", shown, empty)
+	for _, name := range []string{"TaskDuration", "ScriptDuration", "LayoutDuration", "RecalcStyleDuration"} {
+		fmt.Printf("%-44s %5.2f %% of a core\n", "Chromium's page: "+name, 100*(after[name]-before[name])/lasted.Seconds())
+	}
+	return nil
+}
+
+func metrics(ctx context.Context, page *chromium.Page) (map[string]float64, error) {
+	var told struct {
+		Metrics []struct {
+			Name  string
+			Value float64
+		}
+	}
+	if err := page.Call(ctx, "Performance.getMetrics", nil, &told); err != nil {
+		return nil, err
+	}
+	values := map[string]float64{}
+	for _, metric := range told.Metrics {
+		values[metric.Name] = metric.Value
+	}
+	return values, nil
+}
+
+// processorTime is what a process and its children have used, as Linux counts it in /proc.
+func processorTime(pid int) time.Duration {
+	const tick = 10 * time.Millisecond // USER_HZ is 100 everywhere
+	total := time.Duration(0)
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0 // it has ended
+	}
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	for _, i := range []int{11, 12} { // utime, stime
+		ticks, _ := strconv.Atoi(fields[i]) // they are numbers
+		total += time.Duration(ticks) * tick
+	}
+	children, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is good
+	for _, path := range children {
+		text, _ := os.ReadFile(path) // it has ended
+		for _, child := range strings.Fields(string(text)) {
+			id, _ := strconv.Atoi(child) // they are numbers
+			total += processorTime(id)
+		}
+	}
+	return total
+}

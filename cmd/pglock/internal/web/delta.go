@@ -1,0 +1,87 @@
+package web
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// answer is what a page is sent: all of a state, or what has changed since another that it has.
+type answer struct {
+	head
+	// Tag names the state, and Since the one that it is a change of; empty when it is all.
+	Tag   string `json:"tag"`
+	Since string `json:"since"`
+
+	Tree   patch `json:"tree"`
+	Keys   patch `json:"keys"`
+	Events patch `json:"events"`
+}
+
+// patch changes a list: Set are the items that are new or different. Order are the IDs of all items; null says that it is
+// as it was.
+type patch struct {
+	Order []string          `json:"order"`
+	Set   []json.RawMessage `json:"set"`
+}
+
+// frozen is a state whose items are JSON.
+type frozen struct {
+	head
+	tag                string
+	tree, keys, events list
+}
+
+type list struct {
+	order []string
+	items map[string]json.RawMessage
+}
+
+func freeze(s *state, tag string) (*frozen, error) {
+	f := &frozen{head: s.head, tag: tag}
+	var err error
+	if f.tree, err = freezeList(s.Tree, func(n *node) string { return n.ID }); err != nil {
+		return nil, err
+	}
+	if f.keys, err = freezeList(s.Keys, func(k *key) string { return k.ID }); err != nil {
+		return nil, err
+	}
+	f.events, err = freezeList(s.Events, func(e *event) string { return e.ID })
+	return f, err
+}
+
+func freezeList[T any](items []T, id func(*T) string) (list, error) {
+	l := list{make([]string, 0, len(items)), make(map[string]json.RawMessage, len(items))}
+	for i := range items {
+		text, err := json.Marshal(items[i])
+		if err != nil {
+			return l, err
+		}
+		l.order = append(l.order, id(&items[i]))
+		l.items[l.order[i]] = text
+	}
+	return l, nil
+}
+
+// answer is all of it, or the change since before unless that is nil.
+func (f *frozen) answer(before *frozen) ([]byte, error) {
+	a := answer{head: f.head, Tag: f.tag}
+	if before == nil {
+		before = &frozen{}
+	}
+	a.Since = before.tag
+	a.Tree, a.Keys, a.Events = f.tree.since(before.tree), f.keys.since(before.keys), f.events.since(before.events)
+	return json.Marshal(a)
+}
+
+func (l list) since(before list) patch {
+	p := patch{Set: []json.RawMessage{}}
+	if before.items == nil || !slices.Equal(l.order, before.order) {
+		p.Order = l.order
+	}
+	for _, id := range l.order {
+		if text := l.items[id]; string(before.items[id]) != string(text) {
+			p.Set = append(p.Set, text)
+		}
+	}
+	return p
+}

@@ -1,0 +1,148 @@
+package web
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// A page that takes what has changed shows what it would if it had asked for all.
+func TestPageIsSentWhatHasChanged(t *testing.T) {
+	t.Parallel()
+	var live atomic.Pointer[Live]
+	live.Store(&Live{Snapshot: snapshot(noon)})
+	s := serve(t, func(o *Options) { o.Live = func() Live { return *live.Load() } }).enter()
+	first := s.state("/api/now")
+	next := snapshot(noon.Add(time.Second))
+	next.Locks[0].Waiters[0].WaitingSince = snapshot(noon).Locks[0].Waiters[0].WaitingSince
+	next.Locks = next.Locks[:1]
+	live.Store(&Live{Snapshot: next})
+	second := s.state("/api/now?since=" + first.Tag)
+	if second.Since != first.Tag || !slices.Equal(second.Tree.Order, []string{"1", "2"}) || len(second.Keys.Set) != 0 ||
+		len(second.Keys.Order) != 1 || len(second.Tree.Set) != 2 { // fewer are behind 1 and 2
+		t.Errorf("since %s: %+v", first.Tag, second)
+	}
+	if all := s.state("/api/now?since=unknown"); all.Since != "" || len(all.Tree.Set) != 2 {
+		t.Errorf("since a state that is not known: %+v", all)
+	}
+	for i := range 10 {
+		live.Store(&Live{Snapshot: snapshot(noon.Add(time.Duration(i+2) * time.Second))})
+		s.state("/api/now")
+	}
+	if late := s.state("/api/now?since=" + first.Tag); late.Since != "" {
+		t.Errorf("after ten others: since %q", late.Since)
+	}
+}
+
+func TestPageChangesAddUp(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	var before *frozen
+	order, items := []string{}, map[string]string{}
+	for round := range 200 {
+		st := &state{}
+		for _, n := range random.Perm(8)[:random.IntN(8)] {
+			st.Keys = append(st.Keys, key{ID: fmt.Sprint(n), Waiting: random.IntN(2)})
+		}
+		f, err := freeze(st, fmt.Sprint(round))
+		check(t, err)
+		base := list{}
+		if before != nil {
+			base = before.keys
+		}
+		change := f.keys.since(base)
+		for _, text := range change.Set {
+			for id, item := range f.keys.items {
+				if string(item) == string(text) {
+					items[id] = string(text)
+				}
+			}
+		}
+		if change.Order != nil {
+			order = change.Order
+			maps.DeleteFunc(items, func(id string, _ string) bool { return !slices.Contains(order, id) })
+		}
+		if !slices.Equal(order, f.keys.order) || len(items) != len(f.keys.items) {
+			t.Fatalf("round %d: %v with %v, want %v", round, order, items, f.keys.order)
+		}
+		for id, text := range f.keys.items {
+			if items[id] != string(text) {
+				t.Fatalf("round %d: %s is %s, want %s", round, id, items[id], text)
+			}
+		}
+		before = f
+	}
+}
+
+func TestPageKeepsFewStates(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(o *Options) { o.Clients = 3 })
+	handler := s.Config.Handler.(*server)
+	s.enter()
+	for i := range 50 {
+		s.want(http.StatusOK, fmt.Sprintf("/api/now?key=%d", i))
+	}
+	if n := len(handler.now.states); n > 4 {
+		t.Errorf("there are states of %d keys", n)
+	}
+}
+
+func chain() *monitor.Snapshot {
+	s := snapshot(noon)
+	owner := monitor.Session{PID: 9, Application: "ddl-owner", State: "idle in transaction", Database: "shop"}
+	s.Locks[0].Holders[0].State = "active"
+	s.OtherWaits = []monitor.OtherWait{{Lock: monitor.OtherLock{Type: "relation", Relation: 1, Schema: "public", Name: "t"},
+		Waiter: monitor.Waiter{Mode: monitor.ModeShared, Session: s.Locks[0].Holders[0].Session,
+			BlockedBy: []monitor.Blocker{{PID: 9, Kind: monitor.BlockHard}}}}}
+	s.OtherSessions = []monitor.Session{owner}
+	return s
+}
+
+func TestPageTreeFollowsLocksOfAllKinds(t *testing.T) {
+	t.Parallel()
+	for _, only := range []string{"", "invoice:1", hostile} {
+		st := newState(Live{Snapshot: chain()}, "", only)
+		if st.Tree[0].PID != 9 || st.Tree[0].Behind != 3 || st.Tree[1].PID != 1 || st.Tree[1].Depth != 1 ||
+			st.Tree[1].Wait.Lock.Label != "relation t" || st.Tree[1].Wait.Lock.Key != "" || st.Tree[1].Wait.PID != 9 ||
+			st.Tree[1].Wait.Application != "ddl-owner" {
+			t.Errorf("of %q the tree is %+v", only, st.Tree)
+		}
+		if k := st.Keys[0]; k.Key == "invoice:1" && (k.Blocked == nil || k.Blocked.PID != 9) {
+			t.Errorf("of %q the key's holder is blocked by %+v", only, k.Blocked)
+		}
+	}
+}
+
+func TestPageTreeOfADeadlockHasARoot(t *testing.T) {
+	t.Parallel()
+	s := snapshot(noon)
+	s.Locks[0].Waiters[0].BlockedBy[0].PID = 3
+	s.Locks[1].Waiters[0].BlockedBy[0].PID = 2
+	s.Cycles = []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 2}, {PID: 3}}}}
+	st := newState(Live{Snapshot: s}, "", "")
+	if len(st.Tree) != 2 || st.Tree[0].PID != 2 || !st.Tree[0].Deadlock || st.Tree[1].PID != 3 || st.Tree[1].Depth != 1 {
+		t.Errorf("tree: %+v", st.Tree)
+	}
+}
+
+// A chain of as many sessions as a server can have is no trouble, and an answer has its bounds.
+func TestPageTreeIsBounded(t *testing.T) {
+	t.Parallel()
+	s := snapshot(noon)
+	s.Locks[0].Waiters = nil
+	for pid := int32(2); pid <= 5000; pid++ {
+		s.Locks[0].Waiters = append(s.Locks[0].Waiters, monitor.Waiter{Session: monitor.Session{PID: pid},
+			BlockedBy: []monitor.Blocker{{PID: pid - 1, Kind: monitor.BlockSoft}}})
+	}
+	st := newState(Live{Snapshot: s}, "", "")
+	if len(st.Tree) != mostNodes || st.MoreSessions != 5000-mostNodes || st.Tree[mostNodes-1].Depth != mostNodes-1 {
+		t.Errorf("%d sessions, %d more", len(st.Tree), st.MoreSessions)
+	}
+}
