@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -121,4 +122,41 @@ func TestTheDashboardIsWritten(t *testing.T) {
 	if dashboard.Title == "" || len(dashboard.Panels) < 10 {
 		t.Errorf("the dashboard is %+v", dashboard)
 	}
+}
+
+// The series of each server have its label, and one that is frozen costs the others no more than its time-out.
+func TestTheExporterServesSeveralServers(t *testing.T) {
+	t.Parallel()
+	frozen := testenv.NewServer(t, nil)
+	a, b := testenv.Database(t), testenv.On(t, frozen)
+	hold(t, a, "SELECT pg_advisory_lock(7)")
+	queue(t, a, "SELECT pg_advisory_lock(7)")
+	p := several(t, []string{a.ConnString(), b.ConnString(), nowhere}, "exporter", "--listen", "127.0.0.1:0", "--min-interval", "0").start()
+	address := metricsAddress(p)
+	up := func(connString, value string) string {
+		return fmt.Sprintf("pglock_up{server=%q} %s\n", label(connString), value)
+	}
+	text := fetch(t, address)
+	wantText(t, text, up(a.ConnString(), "1"), up(b.ConnString(), "1"), up(nowhere, "0"),
+		fmt.Sprintf("pglock_key_waiters{server=%q,database=%q,key=\"@7\"} 1\n", labelOf(a), a.Name()),
+		fmt.Sprintf("pglock_waiters{server=%q,database=%q} 0\n", labelOf(b), b.Name()), "pglock_exporter_build_info{version=")
+	for _, line := range regexp.MustCompile(`(?m)^# (?:HELP|TYPE) \S+`).FindAllString(text, -1) {
+		if strings.Count(text, line+" ") != 1 {
+			t.Errorf("%s is there more than once", line)
+		}
+	}
+	check(t, frozen.Down(t.Context(), pgserver.Immediate))
+	check(t, frozen.Up(t.Context()))
+	check(t, frozen.Pause())
+	t.Cleanup(func() { _ = frozen.Resume() }) // it is done already, unless the test has failed
+	testenv.WaitUntil(t, "the frozen server is down, and no other", func() bool {
+		text := fetch(t, address)
+		return strings.Contains(text, up(b.ConnString(), "0")) && strings.Contains(text, up(a.ConnString(), "1"))
+	})
+	check(t, frozen.Resume())
+	testenv.WaitUntil(t, "the frozen server is up", func() bool { return strings.Contains(fetch(t, address), up(b.ConnString(), "1")) })
+	p.signal(syscall.SIGTERM)
+	r := p.end()
+	wantCode(t, r, 0)
+	wantNoSecret(t, r)
 }

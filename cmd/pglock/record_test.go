@@ -3,13 +3,16 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/monitor/journal"
 )
 
 // recorded records how one session waits for another, and gets the lock when that has ended.
@@ -17,7 +20,8 @@ func recorded(t *testing.T, args ...string) (file string, a, b int32) {
 	t.Helper()
 	db := testenv.Database(t)
 	holder, waiter := db.Connect(t), db.Connect(t)
-	_, err := holder.Exec(context.Background(), "SET application_name = 'nightly'; SELECT pg_advisory_lock(42)")
+	_, err := holder.Exec(context.Background(),
+		"SET application_name = 'nightly'; SELECT pg_advisory_lock(42) /*controller='reports',action='nightly'*/")
 	check(t, err)
 	file = filepath.Join(t.TempDir(), "locks.rec")
 	p := on(t, db, append([]string{"monitor", "--record", file, "--interval", "50ms"}, args...)...).start()
@@ -58,11 +62,11 @@ func recordsMore(t *testing.T, file string) {
 
 func TestReplayAnswersFromTheRecordingOnly(t *testing.T) {
 	t.Parallel()
-	file, _, _ := recorded(t)
+	file, _, waiter := recorded(t)
 	r := command(t, nil, "replay", file, "--events").run()
 	wantCode(t, r, 0)
-	wantText(t, r.stdout, "@42: ", " waits, blocked by ", "nightly (held ≥ ", "@42: passed from ", "(session ended)",
-		"code: action=pay controller=orders", "session ended: ")
+	wantText(t, r.stdout, "@42: ", " waits (code: action=pay controller=orders), blocked by ", "nightly (held ≥ ",
+		", code: action=nightly controller=reports)", "@42: passed from ", "(session ended), code: action=pay", "session ended: ")
 	r = command(t, nil, "replay", file, "-o", "ndjson").run()
 	wantCode(t, r, 0)
 	if strings.Contains(r.stdout, "s3cret") || strings.Contains(r.stdout, "pg_advisory_lock") {
@@ -72,8 +76,10 @@ func TestReplayAnswersFromTheRecordingOnly(t *testing.T) {
 	for line := range strings.Lines(r.stdout) {
 		var s monitor.Snapshot
 		check(t, json.Unmarshal([]byte(line), &s))
-		for range s.Waiters() {
-			waited = &s
+		for _, w := range s.Waiters() {
+			if w.PID == waiter { // other tests use the same server
+				waited = &s
+			}
 		}
 	}
 	if waited == nil {
@@ -85,6 +91,43 @@ func TestReplayAnswersFromTheRecordingOnly(t *testing.T) {
 	r = command(t, nil, "replay", file, "--at", "1999-01-01 00:00").run()
 	wantCode(t, r, 64)
 	wantText(t, r.stderr, "the recording goes from")
+}
+
+// The questions of the morning after: who blocked whom, since when, and which code.
+func TestReplayAtAMomentSaysSinceWhenAndWhichCode(t *testing.T) {
+	t.Parallel()
+	file, holder, waiter := recorded(t)
+	var began string
+	for line := range strings.Lines(command(t, nil, "replay", file, "--events", "-o", "ndjson").run().stdout) {
+		var e journal.Event
+		check(t, json.Unmarshal([]byte(line), &e))
+		if e.Kind == journal.WaitBegan && e.Session.PID == waiter { // other tests use the same server
+			began = e.At.Format("2006-01-02T15:04:05.999999Z07:00")
+		}
+	}
+	r := command(t, nil, "replay", file, "--at", began).run()
+	wantCode(t, r, 0)
+	wantText(t, r.stdout, fmt.Sprintf("holds %d ", holder), fmt.Sprintf("waits %d ", waiter), "held ≥ ", ", seen since ")
+}
+
+// What was written before the recorder was killed can be read.
+func TestARecordingOutlivesAKilledRecorder(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	hold(t, db, "SELECT pg_advisory_lock(42)")
+	queue(t, db, "SELECT pg_advisory_lock(42)")
+	file := filepath.Join(t.TempDir(), "locks.rec")
+	p := on(t, db, "monitor", "--record", file, "--interval", "20ms").start()
+	p.says("recording ")
+	recordsMore(t, file)
+	p.signal(syscall.SIGKILL)
+	p.end()
+	r := command(t, nil, "replay", file, "--events").run()
+	wantCode(t, r, 0)
+	wantText(t, r.stdout, "@42: ", " waits, blocked by ")
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file is %v, %v", info, err)
+	}
 }
 
 func TestRecordWithQueriesHasStatements(t *testing.T) {

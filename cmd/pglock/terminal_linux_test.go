@@ -128,6 +128,37 @@ func TestTheMonitorIsRenewedInPlace(t *testing.T) {
 	wantText(t, afterwards, "@7", "@8")
 }
 
+// A terminal sends a click as ESC [ < button ; column ; line M, once a program has asked for it (modes 1002 and 1006).
+func TestTheMouseChoosesOnATerminal(t *testing.T) {
+	t.Parallel()
+	db := testenv.On(t, testenv.NewServer(t, nil))
+	hold(t, db, "SELECT pg_advisory_lock(7), pg_advisory_lock(8)")
+	p := on(t, db, "monitor").onTerminal()
+	p.says("\x1b[?1002h")
+	p.says("@8")
+	p.types("\x1b[<0;12;4M\x1b[<0;12;4m") // the second page, below three lines of header
+	p.says("no session waits for an advisory lock")
+	p.types("m")
+	p.says("\x1b[?1002l")
+	p.types("m")
+	p.types("q")
+	wantCode(t, p.end(), 0)
+	<-p.read
+	text := p.stdout.String()
+	if taken, given := strings.LastIndex(text, "\x1b[?1002h"), strings.LastIndex(text, "\x1b[?1002l"); given < taken {
+		t.Errorf("the terminal did not get its mouse back: %q", text)
+	}
+
+	p = on(t, db, "monitor", "--no-mouse").onTerminal()
+	p.says("@8")
+	p.types("q")
+	wantCode(t, p.end(), 0)
+	<-p.read
+	if strings.Contains(p.stdout.String(), "\x1b[?1002h") {
+		t.Error("--no-mouse takes the mouse")
+	}
+}
+
 func TestRemovingTheSchemaIsAskedFor(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)

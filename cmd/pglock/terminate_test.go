@@ -58,7 +58,10 @@ func TestAScriptTerminatesASessionThatItSpellsOut(t *testing.T) {
 	}
 	again := on(t, db, "terminate", "--session", session, "--yes").run()
 	wantCode(t, again, 66)
-	wantText(t, again.stderr, "no such session")
+	wantText(t, again.stderr, ": cannot signal process ", "no such session")
+	if strings.Contains(again.stderr, "monitor:") {
+		t.Errorf("it names a package: %s", again.stderr)
+	}
 }
 
 func TestTheMonitorsJSONSpellsASessionOut(t *testing.T) {

@@ -87,6 +87,12 @@ func (m *terminal) screen() string {
 	return m.run("capture-pane", "-p")
 }
 
+// unwrapped is what the terminal shows, with each line that it wrapped in one piece.
+func (m *terminal) unwrapped() string {
+	m.t.Helper()
+	return m.run("capture-pane", "-p", "-J")
+}
+
 // colours is what the terminal shows, with the sequences that colour it.
 func (m *terminal) colours() string {
 	m.t.Helper()
@@ -103,7 +109,7 @@ func (m *terminal) shows(parts ...string) {
 		}
 	})
 	testenv.WaitUntil(m.t, fmt.Sprintf("the terminal shows %q", parts), func() bool {
-		screen = m.screen()
+		screen = m.unwrapped()
 		for _, part := range parts {
 			if !strings.Contains(screen, part) {
 				return false

@@ -228,7 +228,7 @@ func TestTheViewCanBeReadOnly(t *testing.T) {
 	m := s.monitor("--read-only").inTerminal(120, 50)
 	m.shows("nightly-report", "s sort")
 	m.types("t", "c", "?")
-	m.shows("── help", "Leave")
+	m.shows("── help", "suspend")
 	if screen := m.screen(); strings.Contains(screen, "terminat") || strings.Contains(screen, "cancel") {
 		t.Errorf("it offers to end sessions:\n%s", screen)
 	}

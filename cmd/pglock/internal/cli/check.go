@@ -50,23 +50,24 @@ func (c *check) limits(cmd *cobra.Command) (limits view.Limits) {
 
 // judge prints one line whatever happens: that is all that a monitoring system shows.
 func (m *watch) judge(cmd *cobra.Command, filter view.Filter) error {
-	snapshot, err := m.look(cmd)
+	dbs, err := m.servers.resolve(cmd)
+	if err == nil {
+		m.options, err = m.names.options(cmd)
+	}
+	if err == nil && len(dbs) > 1 {
+		return m.judgeSeveral(cmd, dbs, filter)
+	}
+	var snapshot *monitor.Snapshot
+	if err == nil {
+		snapshot, err = m.look(cmd, dbs[0])
+	}
 	if err != nil {
 		return conclude(view.Unknown, view.StatusLine(view.Unknown, oneLine(err.Error())))
 	}
 	return conclude(view.Status(snapshot, filter, m.check.limits(cmd)))
 }
 
-func (m *watch) look(cmd *cobra.Command) (*monitor.Snapshot, error) {
-	db, err := m.dsn.resolve(cmd)
-	if err != nil {
-		return nil, err
-	}
-	options, err := m.names.options(cmd)
-	if err != nil {
-		return nil, err
-	}
-	options = append(options, monitor.WithTrustedOwner(db.trusted...))
+func (m *watch) look(cmd *cobra.Command, db database) (*monitor.Snapshot, error) {
 	return job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (*monitor.Snapshot, error) {
 		pool, err := db.pool(ctx, "pglock monitor")
 		if err != nil {
@@ -75,7 +76,7 @@ func (m *watch) look(cmd *cobra.Command) (*monitor.Snapshot, error) {
 		defer pool.Close()
 		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 		defer cancel()
-		snapshot, err := monitor.Take(ctx, pool, options...)
+		snapshot, err := monitor.Take(ctx, pool, db.options(m.options)...)
 		if err != nil {
 			return nil, db.failed(err)
 		}

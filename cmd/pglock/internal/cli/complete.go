@@ -3,9 +3,14 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/jackc/pgservicefile"
 	"github.com/spf13/cobra"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
@@ -15,12 +20,31 @@ import (
 // completionTimeout is how long a user who pressed Tab waits for the server.
 const completionTimeout = 2 * time.Second
 
-// peek takes a snapshot for a completion; nil when there is none to be had.
+// peek takes a snapshot for a completion; nil if that fails.
 func (d *dsn) peek(cmd *cobra.Command) *monitor.Snapshot {
 	db, err := d.resolve(cmd)
 	if err != nil {
 		return nil
 	}
+	return db.peek()
+}
+
+// peek takes a snapshot of each server that answers.
+func (s *servers) peek(cmd *cobra.Command) []*monitor.Snapshot {
+	all, err := s.resolve(cmd)
+	if err != nil {
+		return nil
+	}
+	found := make([]*monitor.Snapshot, len(all))
+	var peeking sync.WaitGroup
+	for i, db := range all {
+		peeking.Go(func() { found[i] = db.peek() })
+	}
+	peeking.Wait()
+	return slices.DeleteFunc(found, func(s *monitor.Snapshot) bool { return s == nil })
+}
+
+func (db database) peek() *monitor.Snapshot {
 	ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
 	defer cancel()
 	pool, err := db.pool(ctx, "pglock completion")
@@ -37,20 +61,56 @@ func (d *dsn) peek(cmd *cobra.Command) *monitor.Snapshot {
 
 // completeKeys makes the shell complete a flag to the keys that are held or waited for.
 func (d *dsn) completeKeys(cmd *cobra.Command, flag string) {
-	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-		var keys []string
-		if s := d.peek(cmd); s != nil {
-			for _, lock := range s.Locks {
-				if lock.Database == s.Database && strings.HasPrefix(lock.Key, begun) && len(lock.Names) < 2 {
-					keys = append(keys, view.Printable(lock.Key)+"\t"+fmt.Sprintf("%d waiting", len(lock.Waiters)))
-				}
-			}
+	completeWith(cmd, flag, func(cmd *cobra.Command, begun string) []string { return keysOf(d.peek(cmd), begun) })
+}
+
+func (s *servers) completeKeys(cmd *cobra.Command, flag string) {
+	completeWith(cmd, flag, func(cmd *cobra.Command, begun string) (keys []string) {
+		for _, snapshot := range s.peek(cmd) {
+			keys = append(keys, keysOf(snapshot, begun)...)
 		}
-		return keys, cobra.ShellCompDirectiveNoFileComp
+		return keys
+	})
+}
+
+func keysOf(s *monitor.Snapshot, begun string) (keys []string) {
+	if s == nil {
+		return nil
+	}
+	for _, lock := range s.Locks {
+		if lock.Database == s.Database && strings.HasPrefix(lock.Key, begun) && len(lock.Names) < 2 {
+			keys = append(keys, view.Printable(lock.Key)+"\t"+fmt.Sprintf("%d waiting", len(lock.Waiters)))
+		}
+	}
+	return keys
+}
+
+// completeWith makes the shell complete a flag to what a function finds.
+func completeWith(cmd *cobra.Command, flag string, find func(cmd *cobra.Command, begun string) []string) {
+	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+		return find(cmd, begun), cobra.ShellCompDirectiveNoFileComp
 	})
 	if err != nil {
 		panic(err) // the flag was not added before
 	}
+}
+
+// serviceNames are those of the service file that connections use.
+func serviceNames(_ *cobra.Command, begun string) (names []string) {
+	path := os.Getenv("PGSERVICEFILE")
+	if home, err := os.UserHomeDir(); path == "" && err == nil {
+		path = filepath.Join(home, ".pg_service.conf")
+	}
+	file, err := pgservicefile.ReadServicefile(path)
+	if err != nil {
+		return nil
+	}
+	for _, service := range file.Services {
+		if strings.HasPrefix(service.Name, begun) {
+			names = append(names, view.Printable(service.Name))
+		}
+	}
+	return names
 }
 
 // completePIDs completes an argument to the process IDs of the sessions that a snapshot has.

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pglock-toolkit/pglock/internal/trust"
+	"github.com/pglock-toolkit/pglock/monitor"
 )
 
 // connectTimeout is how long a host may take to answer, unless connect_timeout is set.
@@ -27,18 +28,23 @@ const connectTimeout = 10 * time.Second
 // dsn is the flags that name the database, and the roles whose schema may be used there.
 type dsn struct {
 	value   string
+	where   string // value stands; empty: in --dsn
 	trusted []string
 	// host, port and user name the server as psql's flags do, and name the database as its argument does.
 	host, port, user, name string
 }
 
 func (d *dsn) addTo(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&d.trusted, "trust-owner", nil,
-		"use schema pglock also where this `ROLE` owns it: its code may run with your rights")
-	complete(cmd, "trust-owner")
+	d.addTrustTo(cmd)
 	cmd.Flags().StringVarP(&d.value, "dsn", "d", "",
 		"the database, a `URL`, keyword=value pairs or a name (default $DATABASE_URL, or what psql uses)")
 	complete(cmd, "dsn")
+}
+
+func (d *dsn) addTrustTo(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&d.trusted, "trust-owner", nil,
+		"use schema pglock also where this `ROLE` owns it: its code may run with your rights")
+	complete(cmd, "trust-owner")
 }
 
 // addPsqlTo adds the flags that psql has for a server. Its -h takes the place of that of help.
@@ -75,13 +81,17 @@ func (d *dsn) located() (value string, ok bool) {
 		name = strings.TrimSpace(d.value)
 	}
 	var pairs []string
-	for _, pair := range [][2]string{{"host", d.host}, {"port", d.port}, {"user", d.user}, {"dbname", name}} {
-		if pair[1] != "" {
-			quoted := strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(pair[1])
-			pairs = append(pairs, pair[0]+"='"+quoted+"'")
+	for _, given := range [][2]string{{"host", d.host}, {"port", d.port}, {"user", d.user}, {"dbname", name}} {
+		if given[1] != "" {
+			pairs = append(pairs, pair(given[0], given[1]))
 		}
 	}
 	return strings.Join(pairs, " "), len(pairs) > 0
+}
+
+// pair writes a keyword and its value for a connection string.
+func pair(keyword, value string) string {
+	return keyword + "='" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(value) + "'"
 }
 
 // isName reports whether a text is the bare name of a database, and neither a URL nor keyword=value pairs.
@@ -97,13 +107,16 @@ type database struct {
 	config *pgxpool.Config
 	// target shows it to people, without the password.
 	target string
+	// label tells it from the others, of which a command watches several at once: the name of its service, or its address
+	// and database.
+	label string
 	// trusted are further roles whose schema may be used.
 	trusted []string
 }
 
 // resolve finds out which database is meant. It does not connect yet.
 func (d *dsn) resolve(cmd *cobra.Command) (database, error) {
-	source, value := "--dsn", strings.TrimSpace(d.value)
+	source, value := cmp.Or(d.where, "--dsn"), strings.TrimSpace(d.value)
 	if cmd.Flags().Changed("dsn") && value == "" { // most likely an unset variable, which must not lead elsewhere
 		return database{}, misuse(cmd, "--dsn is empty (leave it out to use DATABASE_URL, or what psql uses)")
 	}
@@ -139,7 +152,7 @@ func (d *dsn) resolve(cmd *cobra.Command) (database, error) {
 	if slices.Contains(d.trusted, "") {
 		return database{}, misuse(cmd, "--trust-owner is empty")
 	}
-	return database{config, target(config.ConnConfig), d.trusted}, nil
+	return database{config: config, target: target(config.ConnConfig), trusted: d.trusted}, nil
 }
 
 var (
@@ -199,17 +212,21 @@ func withoutInput(err, kind error) error {
 	return errors.New(reason)
 }
 
-// target writes a database as people know it from URLs. Of several hosts it shows all, since only a connection tells
-// which one answers.
+// target writes a database as people know it from URLs.
 func target(config *pgx.ConnConfig) string {
-	addresses := []string{address(config.Host, config.Port)}
+	name := cmp.Or(config.Database, config.User) // the server's default
+	return fmt.Sprintf("%s@%s/%s", config.User, addresses(config), name)
+}
+
+// addresses are all hosts and ports of a connection string, since only a connection tells which one answers.
+func addresses(config *pgx.ConnConfig) string {
+	all := []string{address(config.Host, config.Port)}
 	for _, other := range config.Fallbacks { // a host is there again for each of its ways to connect, such as without TLS
-		if another := address(other.Host, other.Port); !slices.Contains(addresses, another) {
-			addresses = append(addresses, another)
+		if another := address(other.Host, other.Port); !slices.Contains(all, another) {
+			all = append(all, another)
 		}
 	}
-	name := cmp.Or(config.Database, config.User) // the server's default
-	return fmt.Sprintf("%s@%s/%s", config.User, strings.Join(addresses, ","), name)
+	return strings.Join(all, ",")
 }
 
 func address(host string, port uint16) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }
@@ -229,6 +246,19 @@ func (d database) pool(ctx context.Context, application string) (*pgxpool.Pool, 
 		return nil, d.failed(err)
 	}
 	return pool, nil
+}
+
+// options are those for its snapshots, of which all that get them share a copy of the names.
+func (d database) options(more []monitor.Option) []monitor.Option {
+	return append(slices.Clone(more), monitor.WithTrustedOwner(d.trusted...), monitor.ReuseCopy())
+}
+
+// named shows it to people who also see its label.
+func (d database) named() string {
+	if strings.HasSuffix(d.target, "@"+d.label) {
+		return d.target
+	}
+	return d.label + " (" + d.target + ")"
 }
 
 // checkTrusted refuses roles that do not exist. What else may be wrong shows later.
@@ -251,7 +281,8 @@ type located struct {
 }
 
 func (l *located) Error() string {
-	return l.target + ": " + oneLine(strings.TrimPrefix(l.err.Error(), program))
+	text := strings.TrimPrefix(strings.TrimPrefix(l.err.Error(), program), "monitor: ") // users know no packages
+	return l.target + ": " + oneLine(text)
 }
 
 func (l *located) Unwrap() error { return l.err }

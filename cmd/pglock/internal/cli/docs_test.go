@@ -8,11 +8,15 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 const repository = "../../../.."
 
-var shellBlock = regexp.MustCompile("(?s)```(?:sh|console)\n(.*?)```")
+var (
+	shellBlock = regexp.MustCompile("(?s)```(?:sh|console)\n(.*?)```")
+	anyBlock   = regexp.MustCompile("(?s)```.*?```")
+)
 
 // TestDocsCommandsExist parses every pglock command line in README.md and docs: its command and its flags must exist.
 func TestDocsCommandsExist(t *testing.T) {
@@ -41,6 +45,39 @@ func TestDocsCommandsExist(t *testing.T) {
 	}
 	if count < 10 {
 		t.Errorf("there are only %d command lines", count)
+	}
+}
+
+var flagInText = regexp.MustCompile("(?:^|[ `(])--([a-z][a-z-]+)")
+
+// TestDocsFlagsExist looks up every --flag that the text of README.md and docs names outside of blocks: some command of
+// pglock must have it.
+func TestDocsFlagsExist(t *testing.T) {
+	known := map[string]bool{"single-transaction": true} // psql's
+	var add func(*cobra.Command)
+	add = func(cmd *cobra.Command) {
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+		for _, sub := range cmd.Commands() {
+			add(sub)
+		}
+	}
+	add(newRoot())
+	pages, err := filepath.Glob(filepath.Join(repository, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range append(pages, filepath.Join(repository, "README.md")) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, span := range regexp.MustCompile("`[^`\n]+`").FindAllString(anyBlock.ReplaceAllString(string(text), ""), -1) {
+			for _, match := range flagInText.FindAllStringSubmatch(span, -1) {
+				if !known[match[1]] {
+					t.Errorf("%s: no command has --%s (%s)", filepath.Base(page), match[1], span)
+				}
+			}
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,8 +21,8 @@ import (
 
 const exporterHelp = `Serve metrics about the advisory locks of a server to Prometheus, until Ctrl-C
 or SIGTERM. A scrape of /metrics takes a snapshot, as "pglock monitor" does;
-scrapes at once, and within --min-interval, share one. /healthz says that the
-exporter works; whether the server answers is what pglock_up says.
+concurrent scrapes, and those within --min-interval, share one. /healthz says
+that the exporter works; pglock_up says whether the server answers.
 
   pglock_up, pglock_server_info, pglock_exporter_build_info
   pglock_locks, pglock_holders, pglock_waiters, pglock_oldest_wait_seconds,
@@ -40,21 +41,24 @@ Series by key are for contended keys: a key gets its series when it has a waiter
 and fewer than --max-keys keys have one. It loses it after an hour without
 waiters, if another key needs it. All other keys share the series (other).
 
-There is no encryption and no password: listen on loopback, or behind something
-that has them. On loopback only requests for a loopback host are answered, such
-as localhost. Labels hold names that others chose, with any character in them:
-let nothing print them that does not escape them.
+Several servers (--dsn repeated, --service, --dsn-file) are looked at all at
+once; their series then have the label server, and --max-keys counts for each.
+
+There is no encryption and no password: listen on loopback, or behind a proxy
+that has them. On loopback only requests for a loopback host, such as localhost,
+are answered. Labels contain names that others chose, with any character: escape
+them before you print them.
 
 --dashboard writes a dashboard for Grafana and exits, and --rules alerts for
 Prometheus: long waits, deadlocks, sessions that are idle in transaction and
 keep others waiting, prepared holders, a full lock table, no answer.
 
 Exit codes: 0 ended by Ctrl-C or SIGTERM; 64 wrong usage; 1 other errors, such
-as an address in use. That the database cannot be reached is no reason to end.`
+as an address in use. The exporter goes on while the database is unreachable.`
 
 // export is one call of exporter.
 type export struct {
-	dsn         dsn
+	servers     servers
 	names       namesFile
 	listen      string
 	maxKeys     keyCount
@@ -77,8 +81,8 @@ func newExporter() *cobra.Command {
 		RunE:              e.command,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	e.dsn.addTo(cmd)
-	e.dsn.addPsqlTo(cmd)
+	e.servers.addTo(cmd)
+	e.servers.addPsqlTo(cmd)
 	e.names.addTo(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&e.listen, "listen", "127.0.0.1:19187", "serve on this `HOST:PORT`; port 0 takes any")
@@ -109,7 +113,7 @@ func (c *keyCount) String() string { return strconv.Itoa(int(*c)) }
 func (c *keyCount) Type() string   { return "N" }
 
 func (e *export) command(cmd *cobra.Command, args []string) error {
-	if err := e.dsn.bare(cmd, args); err != nil {
+	if err := e.servers.bare(cmd, args); err != nil {
 		return err
 	}
 	if e.rules {
@@ -124,7 +128,7 @@ func (e *export) command(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	db, err := e.dsn.resolve(cmd)
+	dbs, err := e.servers.resolve(cmd)
 	if err != nil {
 		return err
 	}
@@ -132,7 +136,7 @@ func (e *export) command(cmd *cobra.Command, args []string) error {
 		return misuse(cmd, "--listen: want HOST:PORT, such as 127.0.0.1:19187")
 	}
 	_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, e.serve(ctx, db, options)
+		return struct{}{}, e.serve(ctx, dbs, options)
 	})
 	if _, stopped := errors.AsType[*job.Stopped](err); stopped {
 		return nil // there is no other way to end it
@@ -140,34 +144,34 @@ func (e *export) command(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-func (e *export) serve(ctx context.Context, db database, options []monitor.Option) error {
-	pool, err := db.pool(ctx, "pglock exporter")
+func (e *export) serve(ctx context.Context, dbs []database, options []monitor.Option) error {
+	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	o := exporter.Options{MaxKeys: int(e.maxKeys), MinInterval: time.Duration(e.minInterval), Version: moduleVersion(),
+		Logger: logger}
+	f, err := newFleet(ctx, dbs, "pglock exporter", options)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	if err := db.checkTrusted(ctx, pool); err != nil {
-		return err
+	defer f.close()
+	for i, db := range dbs {
+		o.Servers = append(o.Servers, exporter.Server{Label: db.label, Take: func(ctx context.Context) (*monitor.Snapshot, error) {
+			s, err := f.snapshot(ctx, i)
+			if err != nil {
+				return nil, db.failed(err)
+			}
+			return s, nil
+		}})
 	}
-	options = append(options, monitor.WithTrustedOwner(db.trusted...), monitor.ReuseCopy())
+	if len(dbs) == 1 { // its series have no label
+		if err := dbs[0].checkTrusted(ctx, f.members[0].pool); err != nil {
+			return err
+		}
+		o.Take, o.Servers = o.Servers[0].Take, nil
+	}
 	listener, err := net.Listen("tcp", e.listen)
 	if err != nil {
 		return &exit{codeOther, fmt.Errorf("serve metrics: %w", err)}
 	}
-	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	handler := exporter.New(ctx, exporter.Options{
-		Take: func(ctx context.Context) (*monitor.Snapshot, error) {
-			snapshot, err := monitor.Take(ctx, pool, options...)
-			if err != nil {
-				return nil, db.failed(err)
-			}
-			return snapshot, nil
-		},
-		MaxKeys:     int(e.maxKeys),
-		MinInterval: time.Duration(e.minInterval),
-		Version:     moduleVersion(),
-		Logger:      logger,
-	})
-	say(os.Stderr, "%s: metrics are at http://%s/metrics", db.target, listener.Addr())
-	return exporter.Serve(ctx, listener, handler, logger)
+	say(os.Stderr, "%s: metrics are at http://%s/metrics", strings.Join(targets(dbs), " "), listener.Addr())
+	return exporter.Serve(ctx, listener, exporter.New(ctx, o), logger)
 }

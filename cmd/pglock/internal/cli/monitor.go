@@ -45,6 +45,12 @@ a terminal, CSV fields are not escaped: they can contain control characters and
 begin with = + - or @, so import them as text. If the server goes away, pglock
 says so on standard error, or in the view, and continues when it is back.
 
+Several servers are shown together: repeat --dsn, name services of
+pg_service.conf with --service, or list servers in a --dsn-file that only you
+can read. Keys and sessions then have a column SERVER, the worst come first, and
+a server that does not answer has a line. JSON names the server in "server", CSV
+in a last column. --record and --http take one server.
+
 With --record FILE it records all snapshots, for "pglock replay" and "pglock
 report"; if it has no terminal, and no --output, it does nothing else. Files
 have the mode 0600; a full one gets its time as a suffix and another is begun.
@@ -72,13 +78,14 @@ Exit codes otherwise: 0 done, or ended by Ctrl-C or SIGTERM; 69 no database; 64
 wrong usage.`
 
 type watch struct {
-	dsn      dsn
+	servers  servers
 	output   format
 	once     bool
 	interval seconds
 	keys     []string
 	waiting  bool
 	readOnly bool
+	noMouse  bool
 	names    namesFile
 	local    bool
 	only     view.Filter
@@ -99,12 +106,13 @@ func newMonitor() *cobra.Command {
 		Example: `  pglock monitor
   pglock monitor --waiting --interval 5s
   pglock monitor --once -o json --key invoice:42 | jq '.locks[].holders[].pid'
-  pglock monitor --once --fail-if-waiting 30s`,
+  pglock monitor --once --fail-if-waiting 30s
+  pglock monitor --service orders --service billing`,
 		Args:              arguments(0, 1, "one database"),
 		RunE:              m.command,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	m.dsn.addTo(cmd)
+	m.servers.addTo(cmd)
 	m.output.addTo(cmd, formatNDJSON)
 	m.names.addTo(cmd)
 	m.check.addTo(cmd)
@@ -117,7 +125,8 @@ func newMonitor() *cobra.Command {
 	flags.BoolVar(&m.schema, "json-schema", false, "print the JSON Schema of --output json, and exit")
 	flags.BoolVar(&m.waiting, "waiting", false, "show only contended locks")
 	flags.BoolVar(&m.events, "events", false, "print what happens to contended keys instead of snapshots")
-	flags.BoolVar(&m.readOnly, "read-only", false, "have no keys that end sessions")
+	flags.BoolVar(&m.readOnly, "read-only", false, "disable the keys that cancel and terminate sessions")
+	flags.BoolVar(&m.noMouse, "no-mouse", false, "leave the mouse to the terminal, to select text (m in the view)")
 	flags.BoolVar(&m.local, "local-time", false, "write times for people in the local time zone instead of UTC")
 	flags.StringArrayVar(&m.only.Databases, "database", nil, "show locks in this `DATABASE` only; may be repeated")
 	flags.StringArrayVar(&m.only.Users, "user", nil, "show locks that sessions of this `ROLE` hold or wait for")
@@ -126,13 +135,13 @@ func newMonitor() *cobra.Command {
 	for _, flag := range []string{"database", "user", "application", "interval"} {
 		complete(cmd, flag)
 	}
-	m.dsn.addPsqlTo(cmd)
-	m.dsn.completeKeys(cmd, "key")
+	m.servers.addPsqlTo(cmd)
+	m.servers.completeKeys(cmd, "key")
 	return cmd
 }
 
 func (m *watch) command(cmd *cobra.Command, args []string) error {
-	if err := m.dsn.bare(cmd, args); err != nil {
+	if err := m.servers.bare(cmd, args); err != nil {
 		return err
 	}
 	if m.schema {
@@ -146,14 +155,18 @@ func (m *watch) command(cmd *cobra.Command, args []string) error {
 	if m.check.wanted(cmd) {
 		return m.judge(cmd, filter)
 	}
-	db, err := m.dsn.resolve(cmd)
+	dbs, err := m.servers.resolve(cmd)
 	if err != nil {
 		return err
 	}
 	if m.options, err = m.names.options(cmd); err != nil {
 		return err
 	}
-	m.options = append(m.options, monitor.WithTrustedOwner(db.trusted...), monitor.ReuseCopy())
+	if len(dbs) > 1 {
+		return m.several(cmd, dbs, filter)
+	}
+	db := dbs[0]
+	m.options = db.options(m.options)
 	if err := errors.Join(m.record.check(cmd, m.once), m.http.check(cmd, m.once)); err != nil {
 		return err
 	}
@@ -238,7 +251,14 @@ type printer interface {
 	close() error
 }
 
-func (m *watch) printer(db database, filter view.Filter) printer {
+// sheet is what printers share that write to the same output.
+type sheet struct {
+	servers   bool   // there are several
+	headed    bool   // the header of CSV is written
+	separator string // before the next table
+}
+
+func (m *watch) printer(db database, filter view.Filter, shared *sheet) printer {
 	switch {
 	case m.events:
 		return newAppender(db, nil)
@@ -247,9 +267,9 @@ func (m *watch) printer(db database, filter view.Filter) printer {
 	case m.output == formatNDJSON:
 		return newAppender(db, filtered(filter, view.NDJSON))
 	case m.output == formatCSV:
-		return newAppender(db, filtered(filter, csvWriter(view.CSV{Printable: term.Is(os.Stdout)})))
+		return newAppender(db, filtered(filter, shared.csvWriter()))
 	}
-	return newAppender(db, tableWriter(filter, db.target, m.times()))
+	return newAppender(db, shared.tableWriter(filter, db, m.times()))
 }
 
 // times returns what puts the time of a snapshot that people read in the zone that they want.
@@ -269,12 +289,12 @@ func (m *watch) showOnce(ctx context.Context, db database, pool *pgxpool.Pool, f
 	if err != nil {
 		return db.failed(err)
 	}
-	return m.printer(db, filter).show(snapshot)
+	return m.printer(db, filter, &sheet{}).show(snapshot)
 }
 
 // showAll fails when there was no first snapshot: a server that has never answered is most likely the wrong one.
 func (m *watch) showAll(ctx context.Context, db database, o *observer, filter view.Filter) error {
-	return m.follow(ctx, db, o, filter, m.printer(db, filter))
+	return m.follow(ctx, db, o, filter, m.printer(db, filter, &sheet{}))
 }
 
 func (m *watch) follow(ctx context.Context, db database, o *observer, filter view.Filter, p printer) error {
@@ -327,7 +347,7 @@ func (a *appender) show(s *monitor.Snapshot) error {
 	return a.write(os.Stdout, s)
 }
 
-// missed tells of an outage once, not at every look.
+// missed reports an outage once, not at every snapshot.
 func (a *appender) missed(err error) error {
 	if !a.absent {
 		say(os.Stderr, "%v; trying again", a.db.failed(err))
@@ -343,11 +363,11 @@ func filtered(f view.Filter, write func(io.Writer, *monitor.Snapshot) error) fun
 	return func(w io.Writer, s *monitor.Snapshot) error { return write(w, f.Apply(s)) }
 }
 
-func csvWriter(csv view.CSV) func(io.Writer, *monitor.Snapshot) error {
-	headed := false
+func (sh *sheet) csvWriter() func(io.Writer, *monitor.Snapshot) error {
+	csv := view.CSV{Printable: term.Is(os.Stdout), Servers: sh.servers}
 	return func(w io.Writer, s *monitor.Snapshot) error {
-		if !headed {
-			headed = true
+		if !sh.headed {
+			sh.headed = true
 			if err := csv.Header(w); err != nil {
 				return err
 			}
@@ -356,11 +376,14 @@ func csvWriter(csv view.CSV) func(io.Writer, *monitor.Snapshot) error {
 	}
 }
 
-func tableWriter(filter view.Filter, target string, local func(*monitor.Snapshot) *monitor.Snapshot) func(io.Writer, *monitor.Snapshot) error {
-	separator := ""
+func (sh *sheet) tableWriter(filter view.Filter, db database, local func(*monitor.Snapshot) *monitor.Snapshot) func(io.Writer, *monitor.Snapshot) error {
+	target := db.target
+	if sh.servers {
+		target = db.named()
+	}
 	return func(w io.Writer, s *monitor.Snapshot) error {
-		_, err := io.WriteString(w, separator+lines(view.Table(local(s), filter, target, tableWidth())))
-		separator = "\n"
+		_, err := io.WriteString(w, sh.separator+lines(view.Table(local(s), filter, target, tableWidth())))
+		sh.separator = "\n"
 		return err
 	}
 }

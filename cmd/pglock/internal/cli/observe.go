@@ -17,6 +17,7 @@ import (
 type observer struct {
 	pool    *pgxpool.Pool
 	options []monitor.Option
+	snap    func(context.Context) (*monitor.Snapshot, error) // takes one
 
 	mu      sync.Mutex
 	journal *journal.Journal
@@ -30,12 +31,13 @@ type observer struct {
 const mostEvents = 5000
 
 func newObserver(pool *pgxpool.Pool, options []monitor.Option) *observer {
-	return &observer{pool: pool, options: options, journal: journal.New()}
+	return &observer{pool: pool, options: options, journal: journal.New(),
+		snap: func(ctx context.Context) (*monitor.Snapshot, error) { return monitor.Take(ctx, pool, options...) }}
 }
 
 // take takes a snapshot and notes what happened since the last one. A snapshot that fails leaves a gap.
 func (o *observer) take(ctx context.Context) (*monitor.Snapshot, error) {
-	s, err := monitor.Take(ctx, o.pool, o.options...)
+	s, err := o.snap(ctx)
 	s, _, err = o.note(ctx, s, err)
 	return s, err
 }

@@ -22,23 +22,24 @@ import (
 
 const replayHelp = `Show a recording of "pglock monitor --record" in the view of "pglock monitor".
 
-It goes on by a snapshot each --interval; [ and ] go a minute back and on, { and
-} ten, p stops. Files that were rotated away are found: "pglock replay FILE"
-also reads FILE.*. --at says where to begin: 01:14, 01:14:30, "2026-11-22 01:14"
-(in UTC, by the server's clock), or a time with its zone as 2026-11-22T01:14:00Z.
-A time of day is that of the last day on which the recording has it.
+It shows the next snapshot every --interval; [ and ] go back and forward by a
+minute, { and } by ten; p pauses. It also reads rotated files: FILE.*. --at says
+where to begin: 01:14, 01:14:30, "2026-11-22 01:14" (in UTC, by the server's
+clock), or a time with its zone, such as 2026-11-22T01:14:00Z. A time of day is
+that of the last day in the recording that has it.
 
 With --output, or where there is no terminal, it prints: the snapshot at --at,
 or else all of them. With --events it prints what happened to contended keys.
 
-Since when a lock is held, and which code took it, is known from a quarter of an
-hour before --at on.`
+It reads from a quarter of an hour before --at, to know since when locks are
+held and which code took them.`
 
 type replay struct {
 	at       string
 	output   format
 	interval seconds
 	events   bool
+	noMouse  bool
 }
 
 func newReplay() *cobra.Command {
@@ -57,6 +58,7 @@ func newReplay() *cobra.Command {
 	flags.StringVar(&r.at, "at", "", "begin at this `TIME`")
 	flags.Var(&r.interval, "interval", "show the next snapshot after this `duration`")
 	flags.BoolVar(&r.events, "events", false, "print what happened to contended keys instead of snapshots")
+	flags.BoolVar(&r.noMouse, "no-mouse", false, "leave the mouse to the terminal, to select text (m in the view)")
 	r.output.addTo(cmd, formatNDJSON)
 	return cmd
 }
@@ -148,9 +150,9 @@ func (r *replay) show(ctx context.Context, past *recording.Past, at time.Time, f
 		if err != nil {
 			return &exit{codeOther, err}
 		}
-		return m.printer(database{target: file}, view.Filter{}).show(s)
+		return m.printer(database{target: file}, view.Filter{}, &sheet{}).show(s)
 	}
-	return r.printAll(ctx, p, at, m.printer(database{target: file}, view.Filter{}), m.printEvents)
+	return r.printAll(ctx, p, at, m.printer(database{target: file}, view.Filter{}, &sheet{}), m.printEvents)
 }
 
 func (r *replay) printAll(ctx context.Context, p *player, from time.Time, to printer, events func([]journal.Event) error) error {
@@ -187,8 +189,9 @@ func (r *replay) fillScreen(ctx context.Context, p *player, at time.Time, file s
 			}
 			return s, err
 		},
-		Events: p.happened,
-		Seek:   p.jump,
+		Events:  p.happened,
+		NoMouse: r.noMouse,
+		Seek:    p.jump,
 	})
 	_, printErr := io.WriteString(os.Stdout, lines(view.Table(last, view.Filter{}, file, width())))
 	return errors.Join(err, printErr)

@@ -14,19 +14,19 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor/recording"
 )
 
-const reportHelp = `Sum up the waits in recordings of "pglock monitor --record": for each key how many
-there were, how long they took, who held it meanwhile and who waited. Give the
+const reportHelp = `Sum up the waits in recordings of "pglock monitor --record": for each key, how
+many there were, how long they took, and which sessions held it and waited. Give the
 files of one server, the oldest first.
 
-A wait shorter than the recording's interval can be missing, and its end is
-known as well as snapshots are frequent. With log_lock_waits the server logs
+A wait shorter than the recording's interval can be missing, and the interval
+limits how exactly its end is known. With log_lock_waits the server logs
 waits of more than deadlock_timeout: --log FILE fills them in, with exact times.
 The log is csvlog (*.csv), jsonlog (*.json), or else lines that begin with
 --log-line-prefix, the server's log_line_prefix. It must be in English: messages
 in another language are an error.
 
-HELD BY is for how long others waited while a session of that application held
-the key, summed over those that waited.`
+HELD BY sums up how long sessions waited while a session of that application
+held the key.`
 
 type reportFlags struct {
 	since    seconds

@@ -45,6 +45,7 @@ func (m *watch) fillScreen(ctx context.Context, db database, o *observer, filter
 		Events:   o.happened,
 		Interval: time.Duration(m.interval),
 		Filter:   filter,
+		NoMouse:  m.noMouse,
 		End:      m.ender(db, o.pool, &log),
 		Output:   os.Stdout,
 	})

@@ -19,16 +19,16 @@ func newTerminate() *cobra.Command {
 	return newSignal(monitor.SignalTerminate, &cobra.Command{
 		Use:   "terminate [PID]",
 		Short: "End a session, and with it all its locks",
-		Long: `End a session: all its locks are freed, and its transaction is rolled back. It
-is chosen by its process ID, as "pglock monitor" shows it, or by a key that it
+		Long: `End a session: all its locks are freed, and its transaction is rolled back.
+Choose it by the process ID that "pglock monitor" shows, or by a key that it
 alone holds. It need not hold an advisory lock. A process of a parallel query
-stands for the session that runs it; the server's own processes, and those that
+stands for the session that runs it. The server's own processes, and those that
 send to its standbys, are refused.
 
 ` + signalHelp + `
 
 A session of pglock carries the locks of many callers in its process. They are
-told at once that they have lost them.`,
+notified of the loss at once.`,
 		Example: `  pglock terminate 4711
   pglock terminate --key nightly-report
   pglock terminate --session 4711@2026-11-20T20:47:59.123456Z --yes`,
@@ -39,9 +39,9 @@ func newCancel() *cobra.Command {
 	return newSignal(monitor.SignalCancel, &cobra.Command{
 		Use:   "cancel [PID]",
 		Short: "Cancel what a session does, such as its wait for a lock",
-		Long: `Cancel the statement that a session runs. A wait for a lock ends so; locks of
-the transaction that fails with the statement are freed; locks of the session
-stay held. Cancelling an idle session changes nothing: terminate it.
+		Long: `Cancel the statement that a session runs. This ends its wait for a lock, and
+fails its transaction, which frees the transaction's locks. The session keeps
+its session locks. To end an idle session, use "pglock terminate".
 
 ` + signalHelp,
 		Example: `  pglock cancel 4712
@@ -50,26 +50,26 @@ stay held. Cancelling an idle session changes nothing: terminate it.
 }
 
 // signalHelp is what both have in common.
-const signalHelp = `It shows the keys that the session holds, who waits for them, and who waits for
-its other locks, such as tables and rows, and asks.
---yes does not ask, and then the session must be given as --session PID@SINCE,
-which this command shows, and "pglock monitor -o json" as pid and session_since:
-a process ID alone may be that of another session by then. The server compares
-both in the statement that signals. Roles that may not see when a session began
-(pg_read_all_stats shows it) get PID#FINGERPRINT, of its user, application and
-keys.
+const signalHelp = `It first shows the keys that the session holds, their waiters, and the waiters
+for its other locks, such as tables and rows, and asks. With --yes it does not
+ask; then name the session with --session PID@SINCE, as this command shows it
+(in "pglock monitor -o json": pid and session_since), because the process ID
+alone may belong to another session by then. The server compares both in the
+statement that signals. Roles that may not see when a session began
+(pg_read_all_stats shows it) use PID#FINGERPRINT, made of the session's user,
+application and keys.
 
-The role must be a member of the session's role or of pg_signal_backend, and a
-superuser for a superuser's session. A prepared transaction has no process:
-ROLLBACK PREPARED ends it. Afterwards the locks are looked at again, and what
-became of each is told. Every signal is logged to the standard error, in one
-line of pairs: server, session, user, database, application, client, locks,
-keys (the first ten), waiters, other_waiters, behind, signal, sent, ended,
-freed, passed_on, still_shared, kept, still_blocks.
+The role must be a member of the session's role or of pg_signal_backend; only a
+superuser can signal a superuser's session. A prepared transaction has no
+process: end it with ROLLBACK PREPARED. Afterwards the command reports what
+became of each lock. It logs every signal to the standard error, in one line of
+pairs: server, session, user, database, application, client, locks, keys (the
+first ten), waiters, other_waiters, behind, signal, sent, ended, freed,
+passed_on, still_shared, kept, still_blocks.
 
 Exit codes: 0 done (terminate: the session is gone; cancel: a wait is over, or a
-lock is free); 1 not done; 66 there is no such session (any more); 77 the role
-may not; 69 no database; 64 wrong usage.`
+lock is free); 1 not done; 66 there is no such session; 77 the role may not do
+that; 69 no database; 64 wrong usage.`
 
 // signalling is one call of cancel or terminate.
 type signalling struct {

@@ -14,19 +14,19 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-const tickHelp = `With --tick the command runs once for each due time, on whichever machine is
-first; a lock alone only prevents that two run at a time. A tick is @hourly,
+const tickHelp = `With --tick the command runs once for each due time, on the first machine to
+start it. A lock alone only keeps two from running at a time. A tick is @hourly,
 @daily, @weekly (from Sunday), @monthly or @yearly, all in UTC, or @every and a
-duration, counted from 1970. The due time is the last one by the clock of this
-machine, and is waited for where that is ahead of the server's. So all machines
-may have the same line in their crontabs, and clocks that differ do no harm:
+duration, counted from 1970. The due time is the last one by this machine's
+clock; if that is ahead of the server's, pglock waits for it. So all machines
+may have the same line in their crontabs, even if their clocks differ:
 
   0 * * * *  pglock run --tick @hourly report -- ./report.sh
 
-A tick that has been run is no failure: the exit code is 0. It counts from the
-moment at which the command starts, or with --until-success once it has ended
-with code 0; until then it is run again when asked for. The command gets
-PGLOCK_DUE in its environment. Ticks are recorded in schema pglock, or on Redis.`
+If the tick has been run already, the exit code is 0. A tick counts as run when
+its command starts or, with --until-success, when it has ended with code 0;
+until then the next pglock runs it again. The command gets PGLOCK_DUE in its
+environment. Ticks are recorded in schema pglock, or on Redis.`
 
 // tick is the value of the flag --tick.
 type tick struct {
@@ -126,7 +126,7 @@ func (u *underLock) await(ctx context.Context, step driver.TickStep) (ran bool, 
 	}
 }
 
-// look is the step before the lock, so that those who come too late do not queue up for it.
+// look is the step before the lock, so that latecomers do not queue for it.
 func (u *underLock) look(ctx context.Context) (ran bool, err error) {
 	return u.await(ctx, driver.TickLook)
 }

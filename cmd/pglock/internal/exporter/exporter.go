@@ -21,21 +21,30 @@ import (
 type Options struct {
 	// Take takes a snapshot.
 	Take func(context.Context) (*monitor.Snapshot, error)
-	// MaxKeys is how many keys have series of their own; the others share the key "(other)".
+	// Servers are several servers, in place of Take. All their series have the label server.
+	Servers []Server
+	// MaxKeys is how many keys of a server have series of their own; the others share the key "(other)".
 	MaxKeys int
 	// MinInterval is how old a snapshot may be that is shown again. An error is remembered for as long.
 	MinInterval time.Duration
 	// Version is the exporter's own.
 	Version string
-	// Logger is told when the server stops to answer and when it answers again.
+	// Logger gets a line when the server stops answering, and when it answers again.
 	Logger *slog.Logger
+}
+
+// Server is one of several servers.
+type Server struct {
+	// Label distinguishes it from the others.
+	Label string
+	// Take takes a snapshot.
+	Take func(context.Context) (*monitor.Snapshot, error)
 }
 
 // Exporter is an http.Handler for /metrics, /healthz and a page that leads there. It may serve many requests at once.
 type Exporter struct {
 	mux     *http.ServeMux
-	source  *source
-	keys    *keyLabels
+	servers []*exported
 	version string
 }
 
@@ -43,8 +52,7 @@ type Exporter struct {
 func New(ctx context.Context, o Options) *Exporter {
 	e := &Exporter{
 		mux:     http.NewServeMux(),
-		source:  newSource(ctx, o),
-		keys:    newKeyLabels(o.MaxKeys),
+		servers: exportedServers(ctx, o),
 		version: o.Version,
 	}
 	e.mux.HandleFunc("GET /metrics", e.metrics)
@@ -57,13 +65,13 @@ func New(ctx context.Context, o Options) *Exporter {
 func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.mux.ServeHTTP(w, r) }
 
 func (e *Exporter) metrics(w http.ResponseWriter, r *http.Request) {
-	state, err := e.source.state(r.Context())
+	all, err := e.families(r.Context())
 	if err != nil {
 		http.Error(w, "the scrape was given up", http.StatusServiceUnavailable)
 		return
 	}
 	var text bytes.Buffer
-	for _, f := range families(state, e.keys, e.version) {
+	for _, f := range all {
 		f.writeTo(&text)
 	}
 	w.Header().Set("Content-Type", contentType)

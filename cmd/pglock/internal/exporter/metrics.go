@@ -9,13 +9,15 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// families are the metrics of a scrape. While the server does not answer there are only those about the exporter:
+// buildInfo is the one metric that is about no server.
+const buildInfo = "pglock_exporter_build_info"
+
+// families are the metrics of a server. While the server does not answer there are only those about the exporter:
 // nothing is repeated that may not be so any more.
 func families(s state, keys *keyLabels, version string) []family {
 	all := []family{
 		gauge("pglock_up", "Whether the last snapshot of the server worked: 1, or 0.", boolean(s.err == nil)),
-		{"pglock_exporter_build_info", "gauge", "The version of the exporter. Always 1.",
-			[]sample{{[]label{{"version", version}}, 1}}},
+		{buildInfo, "gauge", "The version of the exporter. Always 1.", []sample{{[]label{{"version", version}}, 1}}},
 		gauge("pglock_scrape_duration_seconds", "How long the last snapshot took, with the way to the server and back.",
 			s.duration.Seconds()),
 		counter("pglock_snapshots_total", "Snapshots that were tried since the exporter began.", s.snapshots),
@@ -83,7 +85,11 @@ func byDatabase(s *monitor.Snapshot) []family {
 	for _, lock := range s.Locks {
 		sum := found[lock.Database]
 		sum.locks++
-		sum.contention = sum.plus(contentionOf(s, lock))
+		c := contentionOf(s, lock)
+		if lock.Kind == monitor.KindLeader {
+			c.oldest = 0 // candidates wait as long as there is a leader, and no alert should follow
+		}
+		sum.contention = sum.plus(c)
 		for _, holder := range lock.Holders {
 			if holder.Prepared() {
 				sum.prepared++
@@ -95,7 +101,8 @@ func byDatabase(s *monitor.Snapshot) []family {
 	locks := family{"pglock_locks", "gauge", "Advisory locks that are held or waited for, each counted once.", nil}
 	holders := family{"pglock_holders", "gauge", "Holders of advisory locks; one for each lock that a session holds.", nil}
 	waiters := family{"pglock_waiters", "gauge", "Sessions that wait for an advisory lock.", nil}
-	oldest := family{"pglock_oldest_wait_seconds", "gauge", "How long the longest wait has lasted; 0 without waiters.", nil}
+	oldest := family{"pglock_oldest_wait_seconds", "gauge", "How long the longest wait has lasted; 0 without waiters. " +
+		"Candidates that wait to become leader (package leader) are not counted.", nil}
 	prepared := family{"pglock_prepared_holders", "gauge",
 		"Holders that are prepared transactions; one for each lock that it holds.", nil}
 	held := family{"pglock_oldest_holder_seconds", "gauge", "How long the oldest holder can have had its lock, at most: " +

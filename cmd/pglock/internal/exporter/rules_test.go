@@ -1,6 +1,10 @@
 package exporter
 
 import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -46,5 +50,49 @@ func TestRulesAreAboutMetricsThatExist(t *testing.T) {
 	}
 	if alerts != strings.Count(string(Rules), "- alert: ") || alerts < 6 {
 		t.Errorf("there are %d expressions", alerts)
+	}
+}
+
+// Each alert fires when it should, and only then: testdata/rules_test.yml says when.
+func TestAlertsFireWhenTheyShould(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("there is no promtool to try the alerts with; make prepare installs it (Debian's package prometheus)")
+	}
+	directory := t.TempDir()
+	tests, err := os.ReadFile("testdata/rules_test.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{"rules.yml": Rules, "rules_test.yml": tests} {
+		if err := os.WriteFile(filepath.Join(directory, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"check", "rules", "rules.yml"}, {"test", "rules", "rules_test.yml"}} {
+		cmd := exec.Command(promtool, args...)
+		cmd.Dir = directory
+		if output, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", cmd, err, output)
+		}
+	}
+	for line := range strings.Lines(string(Rules)) {
+		if _, alert, found := strings.Cut(line, "- alert: "); found && !bytes.Contains(tests, []byte("alertname: "+strings.TrimSpace(alert)+"\n")) {
+			t.Errorf("no test has %s fire", strings.TrimSpace(alert))
+		}
+	}
+}
+
+// Candidates of an election wait for as long as there is a leader. That is no reason to alert.
+func TestCandidatesAreNoLongWait(t *testing.T) {
+	now := time.Now()
+	since := now.Add(-time.Hour)
+	s := &monitor.Snapshot{TakenAt: now, Database: "shop", Locks: []monitor.Lock{{Key: "@1", Database: "shop", Kind: monitor.KindLeader,
+		Holders: []monitor.Holder{{Session: monitor.Session{PID: 1}}},
+		Waiters: []monitor.Waiter{{WaitingSince: &since, Session: monitor.Session{PID: 2}}}}}}
+	for _, f := range byDatabase(s) {
+		if f.name == "pglock_oldest_wait_seconds" && f.samples[0].value != 0 || f.name == "pglock_waiters" && f.samples[0].value != 1 {
+			t.Errorf("%s is %v", f.name, f.samples[0].value)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package exporter
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/monitor"
@@ -32,6 +33,8 @@ type source struct {
 	turn  chan struct{} // who has it may touch what is below
 	begun time.Time     // of the last try
 	last  state
+
+	known atomic.Pointer[state] // the last, which may be read at any time; nil before the first
 }
 
 func newSource(ctx context.Context, o Options) *source {
@@ -68,9 +71,39 @@ func (s *source) look() {
 	}
 	s.tell(s.last.err, err)
 	s.last = next
+	s.known.Store(&next)
 }
 
-// tell tells of an outage once, not at every look.
+// afterFailure is how long a scrape waits for a server that has not answered before, which others need not wait for.
+const afterFailure = time.Second
+
+// stateOfMany is state for one of many servers. A server that did not answer the last time is looked at beside the scrape,
+// which waits for it no longer than a moment and then shows the failure again.
+func (s *source) stateOfMany(ctx context.Context) (state, error) {
+	answered := make(chan state, 1)
+	go func() {
+		if now, err := s.state(s.ctx); err == nil {
+			answered <- now
+		}
+	}()
+	var patience <-chan time.Time
+	known := s.known.Load()
+	if known != nil && known.err != nil {
+		patience = time.After(afterFailure)
+	}
+	select {
+	case now := <-answered:
+		return now, nil
+	case <-patience:
+		return *known, nil
+	case <-ctx.Done():
+		return state{}, context.Cause(ctx)
+	case <-s.ctx.Done():
+		return state{}, context.Cause(s.ctx)
+	}
+}
+
+// tell reports an outage once, not at every scrape.
 func (s *source) tell(before, now error) {
 	switch {
 	case now != nil && before == nil:

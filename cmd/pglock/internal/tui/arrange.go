@@ -10,11 +10,20 @@ import (
 
 // board is the answer to a question: the rows of a page, in order.
 type board struct {
-	// snapshot is what the rows are about.
+	// parts are what the rows are about; snapshot and chain are those of the server that is looked at.
+	parts    []part
 	snapshot *monitor.Snapshot
+	chain    view.Chain
 	question question
 	rows     []row
 	totals   totals
+}
+
+// part is what a board shows of one server.
+type part struct {
+	server   int
+	label    string
+	snapshot *monitor.Snapshot
 	chain    view.Chain
 }
 
@@ -29,38 +38,83 @@ type totals struct {
 // row is a lock on the page of keys, and a session elsewhere.
 type row struct {
 	id     identity
+	group  *group        // of a row that stands for several keys
 	lock   *monitor.Lock // of a session what it waits for, or what others wait for; may be nil
 	person *person
 	// longest is the longest wait for the lock or, in the tree, below; negative without waiters.
 	longest time.Duration
 	// behind is how many sessions cannot go on before this one does, each counted once ([monitor.Snapshot.Behind]).
 	behind int
+	// certain says that it is part of a certain deadlock, or, in the tree, above such a row. It is known only of several servers.
+	certain bool
 	// guide is the line that connects a row of the tree with those above.
 	guide string
 }
 
 // identity tells which row of the next snapshot is the same.
 type identity struct {
-	place place
-	who   monitor.SessionID
+	server int
+	place  place
+	group  group
+	who    monitor.SessionID
 	// repeated marks a session that is also above: the end of a cycle.
 	repeated bool
 }
 
-// arrange answers a question about a snapshot.
-func arrange(s *monitor.Snapshot, q question) board {
-	choose := newChooser(q)
-	chosen, totals := survey(s, choose)
-	b := board{snapshot: s, question: q, totals: totals, chain: view.NewChain(s)}
-	switch q.page {
-	case pageKeys:
-		b.rows = sorted(q, keyRows(s, chosen), func(r row) row { return r })
-	case pageTree:
-		b.rows = treeRows(s, choose)
-	default:
-		b.rows = sorted(q, sessionRows(s, choose), func(r row) row { return r })
+// arrange answers a question about the snapshot of one server.
+func arrange(s *monitor.Snapshot, q question) board { return arrangeAll([]part{{snapshot: s}}, q) }
+
+// arrangeAll answers a question about the snapshots of all servers.
+func arrangeAll(parts []part, q question) board {
+	b := board{parts: slices.Clone(parts), question: q}
+	var trees []*branch
+	for i := range b.parts {
+		p := &b.parts[i]
+		p.chain = view.NewChain(p.snapshot)
+		choose := newChooser(q.about(p.label))
+		chosen, totals := survey(p.snapshot, choose)
+		b.totals = b.totals.plus(totals)
+		switch q.page {
+		case pageKeys:
+			b.rows = append(b.rows, p.own(folded(q, keyRows(p.snapshot, chosen)))...)
+		case pageTree:
+			trees = append(trees, p.plant(chosenTrees(p.snapshot, choose))...)
+		default:
+			b.rows = append(b.rows, p.own(sessionRows(p.snapshot, choose))...)
+		}
 	}
+	if q.page == pageTree {
+		b.rows = flatten(sorted(q, trees, func(tree *branch) row { return tree.row("") }))
+	} else {
+		b.rows = sorted(q, b.rows, func(r row) row { return r })
+	}
+	b.snapshot, b.chain = b.parts[0].snapshot, b.parts[0].chain
 	return b
+}
+
+// own marks rows as those of this server.
+func (p *part) own(rows []row) []row {
+	for i := range rows {
+		r := &rows[i]
+		r.id.server, r.certain = p.server, len(p.snapshot.Cycles) > 0 && certainly(p.snapshot, r.lock, r.person)
+	}
+	return rows
+}
+
+// plant marks trees as those of this server.
+func (p *part) plant(trees []*branch) []*branch {
+	for _, tree := range trees {
+		p.plant(tree.below)
+		tree.server = p.server
+		tree.certain = len(p.snapshot.Cycles) > 0 && certainly(p.snapshot, nil, tree.person) ||
+			slices.ContainsFunc(tree.below, func(b *branch) bool { return b.certain })
+	}
+	return trees
+}
+
+func (t totals) plus(other totals) totals {
+	return totals{t.keys + other.keys, t.holders + other.holders, t.waiters + other.waiters, max(t.longest, other.longest),
+		t.filtered + other.filtered, t.barred + other.barred}
 }
 
 // survey finds the locks to be shown, and counts.
@@ -89,13 +143,13 @@ func keyRows(s *monitor.Snapshot, chosen []*monitor.Lock) []row {
 	return rows
 }
 
-// treeRows shows whole trees: a row that matches the filter makes no sense without those that it waits for.
-func treeRows(s *monitor.Snapshot, choose chooser) []row {
+// chosenTrees are whole: a row that matches the filter makes no sense without those that it waits for.
+func chosenTrees(s *monitor.Snapshot, choose chooser) []*branch {
 	trees := grow(s, meet(s, choose.allowed))
 	if choose.filter != nil {
 		trees = slices.DeleteFunc(trees, func(tree *branch) bool { return !tree.matches(choose) })
 	}
-	return flatten(sorted(choose.question, trees, func(tree *branch) row { return tree.row("") }))
+	return trees
 }
 
 func (b *branch) matches(choose chooser) bool {

@@ -85,10 +85,13 @@ func columnsOf(page page) []column {
 const marker = 2
 
 // layout gives the columns that fit a terminal their widths.
-func layout(page page, width int) []column {
+func layout(page page, width int) []column { return share(columnsOf(page), width) }
+
+// share gives each of the columns that fit a part of the width.
+func share(all []column, width int) []column {
 	var shown []column
 	left, weights := width-marker+1, 0
-	for _, c := range columnsOf(page) {
+	for _, c := range all {
 		if width < c.from {
 			continue
 		}

@@ -18,13 +18,16 @@ func (m Model) openDetails() (Model, tea.Cmd) {
 	switch {
 	case !ok:
 		return m, nil
+	case r.group != nil:
+		m.question = m.question.unfold(*r.group)
+		return m.ask()
 	case r.person != nil:
 		id := r.person.Session.ID()
-		return m.open(pane{title: "session " + named(r.person.Session), session: &id,
+		return m.open(pane{title: "session " + named(r.person.Session) + onServer(m.servers[r.id.server].Label), session: &id, server: r.id.server,
 			write: func(m Model, width int) []string { return m.sessionText(id, width) }})
 	}
 	at := placeOf(r.lock)
-	return m.open(pane{title: "key " + label(r.lock), session: onlyHolder(r.lock),
+	return m.open(pane{title: "key " + label(r.lock) + onServer(m.servers[r.id.server].Label), session: onlyHolder(r.lock), server: r.id.server,
 		write: func(m Model, width int) []string { return m.keyText(at, width) }})
 }
 
@@ -100,6 +103,7 @@ func (m Model) keyText(at place, width int) []string {
 	for i := range lock.Waiters[:min(len(lock.Waiters), mostListed)] {
 		waiter := &lock.Waiters[i]
 		m.describe(t, &waiter.Session, m.waitPhrase(waiter))
+		t.code(&waiter.Session)
 	}
 	t.rest(len(lock.Waiters))
 	return t.lines
@@ -155,6 +159,13 @@ func (m Model) describe(t *text, session *monitor.Session, role string) {
 	t.query(field, session.Query)
 }
 
+// code says which code a session's statement names in its tags. A statement without tags speaks for itself.
+func (t *text) code(session *monitor.Session) {
+	if tags := monitor.QueryTags(session.Query); len(tags) > 0 {
+		t.fact(3, "code", view.Printable(journal.CodeText(&monitor.Code{Tags: tags})))
+	}
+}
+
 // query keeps the lines of a query: where a comment ends matters.
 func (t *text) query(field func(name, value string) string, query string) {
 	name := "query"
@@ -201,6 +212,7 @@ func (m Model) sessionText(id monitor.SessionID, width int) []string {
 		role = "waits for " + p.waitsFor() + ": " + m.waitPhrase(p.waiter)
 	}
 	m.describe(t, p.Session, role)
+	t.code(p.Session)
 	t.gap()
 	t.add(1, "holds %s", plural(len(p.held), "lock"))
 	for i, lock := range p.held {

@@ -22,7 +22,9 @@ type pendingSignal struct {
 	target monitor.SignalTarget
 }
 
-func (s pendingSignal) String() string { return fmt.Sprintf("%s session %d", s.signal, s.target.PID) }
+func (s pendingSignal) String() string {
+	return fmt.Sprintf("%s session %d%s", s.signal, s.target.PID, onServer(s.target.Server.Label))
+}
 
 // inspected is all that dies with a session, as a snapshot of just now shows it.
 type inspected struct {
@@ -43,6 +45,10 @@ const executionTimeout = 20 * time.Second
 
 // prepareSignal inspects the session of the open pane or of the selected row, in order to signal it.
 func (m Model) prepareSignal(signal monitor.Signal) (Model, tea.Cmd) {
+	m = m.focused()
+	if m.pane != nil && m.pane.session != nil {
+		m = m.on(m.pane.server)
+	}
 	session, why := m.sessionHere()
 	switch {
 	case m.executing:
@@ -104,8 +110,9 @@ func (m Model) inspect(i inspected) (Model, tea.Cmd) {
 	case m.typing != nil:
 		return m.say("not asked about session " + i.target.Ref.String() + ": something else is being typed"), nil
 	}
+	server := m.serverOf(i.target).index
 	m.typing = &prompt{input: newInput(fmt.Sprintf(" Type yes to %s: ", i.pendingSignal), ""), pendingSignal: &i.pendingSignal}
-	return m.open(pane{title: i.pendingSignal.String() + "?", write: func(_ Model, width int) []string {
+	return m.open(pane{title: i.pendingSignal.String() + "?", server: server, write: func(_ Model, width int) []string {
 		return view.Preview(i.snapshot, i.target, i.signal, width)
 	}})
 }
@@ -133,7 +140,7 @@ func (m Model) judge(msg tea.Msg) (Model, tea.Cmd) {
 
 func (m Model) sendSignal(s pendingSignal) (Model, tea.Cmd) {
 	m.typing, m.pane, m.executing = nil, nil, true
-	ctx, end := context.WithoutCancel(m.ctx), m.options.End
+	ctx, end := context.WithoutCancel(m.ctx), m.serverOf(s.target).End
 	return m.say(s.String() + " …"), func() tea.Msg {
 		ctx, cancel := context.WithTimeout(ctx, executionTimeout)
 		defer cancel()

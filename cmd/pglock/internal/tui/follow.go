@@ -11,8 +11,10 @@ import (
 
 // followed is a key that stays in view, free or not. It is never changed, only replaced.
 type followed struct {
-	place place
-	label string
+	server int
+	where  string // names the server, if there are several
+	place  place
+	label  string
 	// holders are those of the latest snapshot, as text; empty if the key is free.
 	holders string
 	waiters int
@@ -30,7 +32,7 @@ func (f *followed) see(s *monitor.Snapshot, l log) (*followed, log) {
 	if f == nil {
 		return nil, l
 	}
-	now := &followed{place: f.place, label: f.label, since: f.since}
+	now := &followed{server: f.server, where: f.where, place: f.place, label: f.label, since: f.since}
 	if lock := find(s, f.place); lock != nil {
 		now.label, now.holders, now.waiters = label(lock), holders(lock), len(lock.Waiters)
 	}
@@ -43,7 +45,7 @@ func (f *followed) see(s *monitor.Snapshot, l log) (*followed, log) {
 
 func (f *followed) line(t trends) string {
 	trend := strings.TrimLeft(t.of(f.place).sparkline(trendWidth), " ")
-	return fmt.Sprintf(" following %s: %s, %d waiting %s unchanged since %s", f.label, f.state(), f.waiters, trend, f.since)
+	return fmt.Sprintf(" following %s%s: %s, %d waiting %s unchanged since %s", f.label, f.where, f.state(), f.waiters, trend, f.since)
 }
 
 func (f *followed) state() string {

@@ -27,8 +27,8 @@ func (m Model) header() []styled {
 	if m.height >= roomy {
 		lines = append(lines, styled{m.trendLine(), plain})
 	}
-	if m.followed != nil {
-		lines = append(lines, styled{m.followed.line(m.trends), m.styles.key})
+	if f := m.followed; f != nil {
+		lines = append(lines, styled{f.line(m.servers[f.server].trends), m.styles.key})
 	}
 	return lines
 }
@@ -37,8 +37,11 @@ func (m Model) header() []styled {
 const roomy = 16
 
 func (m Model) titleLine() string {
+	if m.several() {
+		return m.titleOfSeveral()
+	}
 	version, _, _ := strings.Cut(m.snapshot.ServerVersion, " ") // behind it packagers put their own
-	left := fmt.Sprintf(" %s  PostgreSQL %s%s", view.Printable(m.options.Target), view.Printable(version),
+	left := fmt.Sprintf(" %s  PostgreSQL %s%s", view.Printable(m.Target), view.Printable(version),
 		view.StandbyMark(m.snapshot))
 	right := fmt.Sprintf("  %s  %s %s ", m.paceWord(), clock(m.snapshot.TakenAt), m.snapshot.TakenAt.Format("MST"))
 	return justify(left, right, m.width)
@@ -48,7 +51,7 @@ func (m Model) paceWord() string {
 	switch {
 	case m.paused:
 		return "PAUSED"
-	case m.lost != nil:
+	case m.lost != nil && !m.several():
 		return "LOST"
 	}
 	if interval := m.interval.String(); strings.HasSuffix(interval, "m0s") {
@@ -59,23 +62,34 @@ func (m Model) paceWord() string {
 
 // alerts are what must not be overlooked.
 func (m Model) alerts() []styled {
+	if m.several() {
+		return m.alertsOfSeveral()
+	}
 	var lines []styled
 	if m.lost != nil {
-		text := fmt.Sprintf("LOST no answer since %s %s, trying again: %s (l: log)", clock(m.snapshot.TakenAt),
-			m.snapshot.TakenAt.Format("MST"), view.Printable(oneLine(cause(m.lost))))
-		lines = append(lines, m.alert(text)...)
+		lines = append(lines, m.alert(m.lostText())...)
+	}
+	return append(lines, m.dangers()...)
+}
+
+// dangers are what threatens the sessions of a server.
+func (m Model) dangers() []styled {
+	var lines []styled
+	which := ""
+	if m.several() {
+		which = m.Label + ": "
 	}
 	if used := m.snapshot.Capacity.Percent(); used >= alarming {
-		text := fmt.Sprintf("LOCK TABLE at least %s full; when it overflows, sessions fail with out of shared memory "+
-			"(i tells who fills it)", percent(used))
+		text := fmt.Sprintf("%sLOCK TABLE at least %s full; when it overflows, sessions fail with out of shared memory "+
+			"(i tells who fills it)", which, percent(used))
 		lines = append(lines, m.alert(text)...)
 	}
 	const most = 2
 	for _, cycle := range m.snapshot.Cycles[:min(most, len(m.snapshot.Cycles))] {
-		lines = append(lines, m.alert(view.Deadlock(m.snapshot, cycle))...)
+		lines = append(lines, m.alert(which+view.Deadlock(m.snapshot, cycle))...)
 	}
 	if more := len(m.snapshot.Cycles) - most; more > 0 {
-		lines = append(lines, m.alert(number(more)+" more deadlocks (i tells all)")...)
+		lines = append(lines, m.alert(which+number(more)+" more deadlocks (i tells all)")...)
 	}
 	return lines
 }
@@ -118,6 +132,9 @@ func (m Model) summary() string {
 	if t.longest > 0 {
 		parts = append(parts, "longest wait "+view.Age(t.longest))
 	}
+	if m.several() {
+		return " " + strings.Join(append(parts, m.capacityOfSeveral()), "  ")
+	}
 	if c := m.snapshot.Capacity; c.Nominal > 0 {
 		parts = append(parts, "lock table ≥"+percent(c.Percent()))
 	}
@@ -157,7 +174,7 @@ func (g gaps) names() (names []string) {
 // trendLine draws how many waited in all, and how long at most, over the last snapshots.
 func (m Model) trendLine() string {
 	n := m.headTrendWidth()
-	waiters, longest := m.trends.waiters, m.trends.longest
+	waiters, longest := m.trendsOfAll()
 	return fmt.Sprintf(" waiters %s %-9s longest wait %s", waiters.sparkline(n), "most "+number(most(waiters, n)),
 		longest.sparkline(n))
 }
@@ -179,7 +196,7 @@ func clampTo(n, least, most int) int { return max(least, min(n, most)) }
 
 // trendWidth is that of the column of trends.
 func (m Model) trendWidth() int {
-	for _, c := range layout(pageKeys, m.width) {
+	for _, c := range m.columns(pageKeys) {
 		if c.title == "TREND" {
 			return min(c.width, remembered)
 		}

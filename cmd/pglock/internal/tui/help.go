@@ -6,6 +6,8 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
 
+const helpTitle = "help"
+
 // helpText lists the keys, and what the columns and marks mean.
 func helpText(m Model, width int) []string {
 	t := &text{width: width}
@@ -37,11 +39,11 @@ func (m Model) helpGroups() []helpGroup {
 	return []helpGroup{
 		{"Pages", []key.Binding{k.keys, k.tree, k.sessions, k.next, k.previous, k.open, k.info, k.log, k.journal, k.help}},
 		{"Rows", []key.Binding{k.up, k.down, k.pageUp, k.pageDown, k.top, k.bottom, k.order, k.reverse, k.filter, k.back,
-			k.waiting, k.follow, k.copy}},
+			k.waiting, k.fold, k.follow, k.copy}},
 		{"Time", []key.Binding{k.pause, k.refresh, k.faster, k.slower}},
 		{"Recording", []key.Binding{k.back1, k.on1, k.back10, k.on10}},
 		{"Sessions", []key.Binding{k.cancel, k.terminate}},
-		{"Leave", []key.Binding{k.suspend, k.quit}},
+		{"Terminal", []key.Binding{k.mouse, k.redraw, k.suspend, k.quit}},
 	}
 }
 
@@ -67,6 +69,10 @@ var helpNotes = []string{
 		"a capital.",
 	"A selected row stays selected when it moves. A followed key stays in the header, even when it is free or filtered " +
 		"out, and the log shows its holders.",
+	"Ten keys or more that nothing waits for are one row if they are pairs of one class (@1/*) or their names begin alike " +
+		"up to a colon (invoice:*); Enter shows them. Contended keys are always shown, and all that match a filter.",
+	"A click selects a row, a second one opens it; a click on a page or on the title of a column chooses it, and again " +
+		"reverses the order. While the mouse is on, most terminals select text with Shift.",
 	"HOLD and WAIT are the numbers of holders and waiters, LONGEST is the longest wait. TREND is the number of waiters, " +
 		"a bar for each snapshot, the lowest for none.",
 	"In the tree each session stands below the one that it waits for. ~ marks those that only wait behind other " +

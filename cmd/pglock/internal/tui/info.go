@@ -13,8 +13,28 @@ import (
 // what the server does not tell.
 func infoText(m Model, width int) []string {
 	t := &text{width: width}
+	for i := range m.servers {
+		if i > 0 {
+			t.gap()
+		}
+		m.on(i).describeServer(t)
+	}
+	return t.lines
+}
+
+func (m Model) describeServer(t *text) {
 	s := m.snapshot
-	t.fact(1, "server", view.Printable(m.options.Target))
+	t.fact(1, "server", view.Printable(m.Target))
+	if m.several() {
+		t.fact(1, "label", view.Printable(m.Label))
+		if m.lost != nil {
+			t.add(1, "%s", m.lostText())
+		}
+		if !m.seen {
+			return
+		}
+		t.fact(1, "address", view.Printable(s.Server.String()))
+	}
 	t.fact(1, "version", "PostgreSQL "+view.Printable(s.ServerVersion))
 	t.fact(1, "database", view.Printable(s.Database))
 	t.fact(1, "role", view.Printable(s.Role))
@@ -26,7 +46,6 @@ func infoText(m Model, width int) []string {
 		t.gap()
 		t.add(1, "no %s: %s", gap.what, view.Printable(gap.why))
 	}
-	return t.lines
 }
 
 func (t *text) cycle(s *monitor.Snapshot, cycle monitor.Cycle) {

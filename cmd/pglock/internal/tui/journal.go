@@ -2,6 +2,7 @@ package tui
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -16,8 +17,13 @@ import (
 func journalText(m Model, width int) []string {
 	t := &text{width: width}
 	var events []journal.Event
-	if m.options.Events != nil {
-		events = m.options.Events()
+	for _, s := range m.servers {
+		if s.Events != nil {
+			events = append(events, s.Events()...)
+		}
+	}
+	if m.several() {
+		slices.SortStableFunc(events, func(a, b journal.Event) int { return a.At.Compare(b.At) })
 	}
 	if len(events) == 0 {
 		t.add(1, "no key has been waited for yet")
@@ -43,14 +49,14 @@ func (m Model) seek(by time.Duration) (Model, tea.Cmd) {
 	if m.taking {
 		return m, nil
 	}
-	seek, take := m.options.Seek, m.options.Take
-	m.options.Take = func(ctx context.Context) (*monitor.Snapshot, error) {
+	seek, take := m.options.Seek, m.server.Take
+	m.server.Take = func(ctx context.Context) (*monitor.Snapshot, error) {
 		if err := seek(by); err != nil {
 			return nil, err
 		}
 		return take(ctx)
 	}
-	next, cmd := m.look(true)
-	next.options.Take = take
-	return next, cmd
+	next, cmd := m.kept().look(true)
+	next.server.Take = take
+	return next.kept(), cmd
 }

@@ -12,7 +12,7 @@ type keyMap struct {
 	pause, refresh, slower, faster          key.Binding
 	cancel, terminate                       key.Binding
 	back1, on1, back10, on10                key.Binding // in a recording
-	suspend, quit                           key.Binding
+	fold, mouse, redraw, suspend, quit      key.Binding
 
 	closePane           key.Binding // while a pane is open
 	accept, giveUp      key.Binding // while a filter is typed
@@ -36,6 +36,9 @@ func newKeyMap(ending, seeking bool) keyMap {
 		keys:       bind("1", "keys", "1"),
 		tree:       bind("2", "blocking tree", "2"),
 		sessions:   bind("3", "sessions", "3"),
+		fold:       bind("u", "fold or unfold all groups", "u"),
+		mouse:      bind("m", "mouse on or off", "m"),
+		redraw:     bind("^l", "draw anew", "ctrl+l"),
 		open:       bind("Enter", "details", "enter"),
 		back:       bind("Esc", "remove the filter", "esc"),
 		filter:     bind("/", "filter", "/"),

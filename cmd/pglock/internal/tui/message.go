@@ -16,6 +16,7 @@ type taken struct {
 	err      error
 	// wanted says that the user asked for this one.
 	wanted bool
+	server int
 }
 
 // tick says that the next snapshot is due, unless the pace has changed since.
@@ -33,9 +34,9 @@ type arranged struct{ board board }
 // answerTimeout is how long a server may take for a snapshot before the view says that it does not answer.
 const answerTimeout = 10 * time.Second
 
-// take takes a snapshot.
+// take takes a snapshot of the server that is looked at.
 func (m Model) take(wanted bool) tea.Cmd {
-	ctx, takeSnapshot := m.ctx, m.options.Take
+	ctx, takeSnapshot, server := m.ctx, m.server.Take, m.server.index
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
@@ -43,7 +44,7 @@ func (m Model) take(wanted bool) tea.Cmd {
 		if err != nil && ctx.Err() != nil {
 			err = fmt.Errorf("%w (no answer within %v)", err, answerTimeout)
 		}
-		return taken{snapshot, err, wanted}
+		return taken{snapshot, err, wanted, server}
 	}
 }
 
@@ -53,8 +54,17 @@ func (m Model) wait() tea.Cmd {
 	return tea.Tick(m.interval, func(time.Time) tea.Msg { return tick{pace} })
 }
 
-// arrange answers the current question about the current snapshot.
+// arrange answers the current question about the current snapshots.
 func (m Model) arrange() tea.Cmd {
-	snapshot, question := m.snapshot, m.question
-	return func() tea.Msg { return arranged{arrange(snapshot, question)} }
+	parts, question := m.parts(), m.question
+	return func() tea.Msg { return arranged{arrangeAll(parts, question)} }
+}
+
+// parts are what a board is made of.
+func (m Model) parts() []part {
+	all := make([]part, len(m.servers))
+	for i, s := range m.servers {
+		all[i] = part{server: i, label: s.Label, snapshot: s.snapshot}
+	}
+	return all
 }

@@ -2,12 +2,12 @@ package tui
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
-	"github.com/pglock-toolkit/pglock/monitor"
 )
 
 // Model is the state of the view. Its methods have no effects but the commands that they return.
@@ -20,14 +20,15 @@ type Model struct {
 	width, height int
 	resizes       int
 
-	// snapshot is the latest, and trends the past up to it.
-	snapshot *monitor.Snapshot
-	trends   trends
-	lost     error // why there has been no snapshot since
-	taking   bool
+	// servers are all that are watched, and server is a copy of the one that is looked at: that of the selected row, or of
+	// what is being written or answered.
+	servers  []server
+	server       // only kept changes it for good
+	arrivals int // counts outcomes of attempts to take snapshots
 	interval time.Duration
 	pace     int // counts changes of the pace, so that older ticks do nothing
 	paused   bool
+	mouse    bool // it is the view's, and not the terminal's
 
 	// question is what the user wants to see, and board the latest answer, which follows as fast as it can.
 	question  question
@@ -49,21 +50,31 @@ func newModel(ctx context.Context, o Options) Model {
 	m := Model{
 		ctx:      ctx,
 		options:  o,
-		keys:     newKeyMap(o.End != nil, o.Seek != nil),
 		styles:   newStyles(),
 		width:    80,
 		height:   24,
-		snapshot: o.First,
-		trends:   trends{}.with(o.First),
+		servers:  newServers(o),
 		interval: o.Interval,
+		mouse:    !o.NoMouse,
 		question: question{only: view.Filter{Keys: o.Filter.Keys}, waiting: o.Filter.Waiting},
 	}
-	m.board = arrange(m.snapshot, m.question)
-	return m
+	ending := slices.ContainsFunc(m.servers, func(s server) bool { return s.End != nil })
+	m.keys = newKeyMap(ending, o.Seek != nil)
+	m.question.several = m.several()
+	m.board = arrangeAll(m.parts(), m.question)
+	return m.on(0)
 }
 
-// Init starts the clock.
-func (m Model) Init() tea.Cmd { return m.wait() }
+// Init starts the clock, and looks at servers that have not been seen yet.
+func (m Model) Init() tea.Cmd {
+	commands := []tea.Cmd{m.wait()}
+	for _, s := range m.servers {
+		if s.taking {
+			commands = append(commands, m.on(s.index).take(false))
+		}
+	}
+	return tea.Batch(commands...)
+}
 
 // Update takes note of what happened.
 func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
@@ -89,6 +100,10 @@ func (m Model) handle(msg tea.Msg) (Model, tea.Cmd) {
 		return m.inspect(msg)
 	case executed:
 		return m.executed(msg)
+	case tea.MouseClickMsg:
+		return m.clicked(msg)
+	case tea.MouseWheelMsg:
+		return m.wheeled(msg)
 	case tea.KeyPressMsg:
 		return m.pressed(msg)
 	case tea.PasteMsg:
@@ -114,6 +129,7 @@ func (m Model) resized(width, height int) (Model, tea.Cmd) {
 
 // settled has what depends on everything else in order: what of the rows and of the pane is on the screen.
 func (m Model) settled() Model {
+	m = m.focused()
 	page := m.board.question.page
 	m.cursors[page] = m.cursors[page].scroll(len(m.board.rows), m.rowsHeight())
 	m.pane = m.pane.renewed(m)
@@ -127,37 +143,45 @@ func (m Model) due(t tick) (Model, tea.Cmd) {
 	return m.look(false)
 }
 
-// look takes a snapshot, unless one is under way, and starts the clock anew.
+// look takes a snapshot of each server of which none is under way, and starts the clock anew.
 func (m Model) look(wanted bool) (Model, tea.Cmd) {
 	m.pace++
-	if m.taking {
-		return m, m.wait()
+	commands := []tea.Cmd{m.wait()}
+	for i := range m.servers {
+		if m = m.on(i); !m.taking {
+			m.taking = true
+			m = m.kept()
+			commands = append(commands, m.take(wanted))
+		}
 	}
-	m.taking = true
-	return m, tea.Batch(m.take(wanted), m.wait())
+	return m.focused(), tea.Batch(commands...)
 }
 
 func (m Model) took(t taken) (Model, tea.Cmd) {
+	m = m.on(t.server)
+	m.arrivals++
 	m.taking = false
 	switch {
 	case m.paused && !t.wanted:
-		return m, nil
+		return m.kept(), nil
 	case t.err != nil:
-		return m.missed(t.err), nil
+		return m.missed(t.err).kept(), nil
 	case m.lost != nil:
-		m.log = m.log.add(t.snapshot.TakenAt, "the server answers again, after "+view.Age(t.snapshot.TakenAt.Sub(m.snapshot.TakenAt)))
+		m.log = m.log.add(t.snapshot.TakenAt, m.who()+" answers again, after "+view.Age(t.snapshot.TakenAt.Sub(m.snapshot.TakenAt)))
 		m.trends = m.trends.withGap()
 		m.lost = nil
 	}
-	m.snapshot, m.trends = t.snapshot, m.trends.with(t.snapshot)
-	m.followed, m.log = m.followed.see(m.snapshot, m.log)
-	return m.ask()
+	m.snapshot, m.trends, m.seen = t.snapshot, m.trends.with(t.snapshot), true
+	if m.followed != nil && m.followed.server == t.server {
+		m.followed, m.log = m.followed.see(m.snapshot, m.log)
+	}
+	return m.kept().ask()
 }
 
 // missed leaves the last snapshot there, below the reason why it is old.
 func (m Model) missed(err error) Model {
 	if m.lost == nil {
-		m = m.say("no answer: " + oneLine(err.Error()))
+		m = m.say(m.silence() + ": " + oneLine(err.Error()))
 	}
 	m.lost = err
 	return m

@@ -7,19 +7,22 @@ import (
 
 // order is a way to sort a page: by weight, the most first, or alphabetically by text.
 type order struct {
-	name   string
+	name string
+	// titles are the columns that show it.
+	titles []string
 	weight func(row) int64
 	text   func(row) string
+	then   func(row) int64 // of the same weight; may be nil
 }
 
 var (
-	byWait    = order{name: "longest wait", weight: func(r row) int64 { return int64(r.longest) }}
-	byWaiters = order{name: "waiters", weight: func(r row) int64 { return int64(len(r.lock.Waiters)) }}
-	byHolders = order{name: "holders", weight: func(r row) int64 { return int64(len(r.lock.Holders)) }}
-	byKey     = order{name: "key", text: func(r row) string { return label(r.lock) }}
-	byBehind  = order{name: "sessions behind", weight: func(r row) int64 { return int64(r.behind) }}
-	byHeld    = order{name: "locks held", weight: func(r row) int64 { return int64(len(r.person.held)) }}
-	byPID     = order{name: "process ID", weight: func(r row) int64 { return -int64(r.person.PID) }}
+	byWait    = order{name: "longest wait", titles: []string{"LONGEST", "WAITED"}, weight: func(r row) int64 { return int64(r.longest) }}
+	byWaiters = order{name: "waiters", titles: []string{"WAIT"}, weight: func(r row) int64 { return int64(len(r.lock.Waiters)) }}
+	byHolders = order{name: "holders", titles: []string{"HOLD"}, weight: func(r row) int64 { return int64(len(r.lock.Holders)) }}
+	byKey     = order{name: "key", titles: []string{"KEY"}, text: func(r row) string { return label(r.lock) }}
+	byBehind  = order{name: "sessions behind", titles: []string{"BEHIND"}, weight: func(r row) int64 { return int64(r.behind) }}
+	byHeld    = order{name: "locks held", titles: []string{"HELD"}, weight: func(r row) int64 { return int64(len(r.person.held)) }}
+	byPID     = order{name: "process ID", titles: []string{"PID", "SESSION"}, weight: func(r row) int64 { return -int64(r.person.PID) }}
 )
 
 // orders are the ways to sort each page, the usual one first.
@@ -29,13 +32,25 @@ var orders = [pages][]order{
 	pageSessions: {byHeld, byBehind, byWait, byPID},
 }
 
-func (q question) sortedBy() order { return orders[q.page][q.order[q.page]] }
+// orders begin with the worst where there are several servers.
+func (q question) orders() []order {
+	if q.several {
+		return append([]order{byWorst}, orders[q.page]...)
+	}
+	return orders[q.page]
+}
+
+func (q question) sortedBy() order { return q.orders()[q.order[q.page]] }
+
+// sorts reports whether rows can be sorted so by the title of a column.
+func (o order) sorts(title string) bool { return slices.Contains(o.titles, title) }
 
 // sorted returns items in the order that is asked for. Equal ones keep theirs.
 func sorted[T any](q question, items []T, rowOf func(T) row) []T {
 	type ranked struct {
 		item   T
 		weight int64
+		then   int64
 		text   string
 	}
 	by, all := q.sortedBy(), make([]ranked, len(items))
@@ -46,13 +61,16 @@ func sorted[T any](q question, items []T, rowOf func(T) row) []T {
 		} else {
 			all[i].weight = by.weight(rowOf(item))
 		}
+		if by.then != nil {
+			all[i].then = by.then(rowOf(item))
+		}
 	}
 	direction := 1
 	if q.reversed[q.page] {
 		direction = -1
 	}
 	slices.SortStableFunc(all, func(a, b ranked) int {
-		return direction * cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.text, b.text))
+		return direction * cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(b.then, a.then), cmp.Compare(a.text, b.text))
 	})
 	result := make([]T, len(all))
 	for i := range all {

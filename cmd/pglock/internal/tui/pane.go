@@ -18,6 +18,8 @@ type pane struct {
 	write func(m Model, width int) []string
 	// session is the one that the text is about, if it is about one.
 	session *monitor.SessionID
+	// server is that of what the text is about.
+	server int
 	// tail says that the end stays on the screen when it was there.
 	tail bool
 
@@ -32,6 +34,7 @@ type paneState struct {
 	width, height int
 	logged        int
 	lost          bool
+	arrivals      int // counts when there are several servers
 }
 
 // open shows a text over the rows.
@@ -46,7 +49,11 @@ func (p *pane) renewed(m Model) *pane {
 		return nil
 	}
 	next, height := *p, m.paneHeight()
-	state := paneState{m.snapshot, m.width, height, m.log.counter, m.lost != nil}
+	m = m.on(p.server)
+	state := paneState{snapshot: m.snapshot, width: m.width, height: height, logged: m.log.counter, lost: m.lost != nil}
+	if m.several() {
+		state.arrivals = m.arrivals
+	}
 	if next.state != state {
 		next.text, next.state = cutAll(p.write(m, m.width), m.width), state
 		if p.tail && p.first >= len(p.text)-p.state.height {
@@ -82,7 +89,7 @@ func (m Model) inPane(press tea.KeyPressMsg) (Model, tea.Cmd) {
 		m.pane = m.pane.scrolled(by, m.paneHeight())
 		return m, nil
 	}
-	if key.Matches(press, m.keys.closePane) {
+	if key.Matches(press, m.keys.closePane) || m.pane.title == helpTitle && key.Matches(press, m.keys.help) {
 		m.pane = nil
 		return m, nil
 	}

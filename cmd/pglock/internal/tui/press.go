@@ -66,7 +66,7 @@ func (m Model) inRows(press tea.KeyPressMsg) (Model, tea.Cmd) {
 		m.question.waiting = !m.question.waiting
 		return m.ask()
 	case key.Matches(press, k.order):
-		m.question.order[page] = (m.question.order[page] + 1) % len(orders[page])
+		m.question.order[page] = (m.question.order[page] + 1) % len(m.question.orders())
 		return m.ask()
 	case key.Matches(press, k.reverse):
 		m.question.reversed[page] = !m.question.reversed[page]
@@ -77,6 +77,9 @@ func (m Model) inRows(press tea.KeyPressMsg) (Model, tea.Cmd) {
 	case key.Matches(press, k.back):
 		m.filter = filter{}
 		return m.narrow()
+	case key.Matches(press, k.fold):
+		m.question = m.question.refold()
+		return m.ask()
 	case key.Matches(press, k.open):
 		return m.openDetails()
 	case key.Matches(press, k.follow):
@@ -91,10 +94,14 @@ func (m Model) anywhere(press tea.KeyPressMsg) (Model, tea.Cmd) {
 	switch {
 	case key.Matches(press, k.quit):
 		return m, tea.Quit
+	case key.Matches(press, k.mouse):
+		return m.toggleMouse(), nil
+	case key.Matches(press, k.redraw):
+		return m, tea.ClearScreen
 	case key.Matches(press, k.suspend):
 		return m, tea.Suspend
 	case key.Matches(press, k.help):
-		return m.open(pane{title: "help", write: helpText})
+		return m.open(pane{title: helpTitle, write: helpText})
 	case key.Matches(press, k.info):
 		return m.open(pane{title: "about the server", write: infoText})
 	case key.Matches(press, k.log):
@@ -175,12 +182,15 @@ func (m Model) here() (row, bool) {
 func (m Model) toggleFollow() (Model, tea.Cmd) {
 	r, ok := m.here()
 	switch {
-	case m.followed != nil && (!ok || r.lock == nil || placeOf(r.lock) == m.followed.place):
+	case ok && r.group != nil:
+		return m.say("a group cannot be followed (Enter shows its keys)"), nil
+	case m.followed != nil && (!ok || r.lock == nil || r.id.server == m.followed.server && placeOf(r.lock) == m.followed.place):
 		m.followed = nil
 	case !ok || r.lock == nil:
 		return m.say("there is no key to follow: this session waits for none"), nil
 	default:
-		m.followed = follow(m.board.snapshot, r.lock)
+		m.followed = follow(m.on(r.id.server).board.snapshot, r.lock)
+		m.followed.server, m.followed.where = r.id.server, onServer(m.servers[r.id.server].Label)
 		if m.question.page == pageKeys {
 			id := r.id
 			m.cursors[pageKeys].chosen = &id
@@ -191,7 +201,7 @@ func (m Model) toggleFollow() (Model, tea.Cmd) {
 
 // say adds to the log, whose last entry is on the screen.
 func (m Model) say(text string) Model {
-	m.log = m.log.add(m.snapshot.TakenAt, text)
+	m.log = m.log.add(m.now(), text)
 	return m
 }
 
@@ -212,6 +222,8 @@ func (m Model) toCopy() (what, text string) {
 	switch {
 	case !ok:
 		return "", ""
+	case r.group != nil:
+		text = view.Printable(r.group.name())
 	case r.person != nil:
 		text = view.Who(*r.person.Session)
 	default:

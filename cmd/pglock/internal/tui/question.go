@@ -30,8 +30,21 @@ type question struct {
 	// only restricts the locks for good, and waiting for now, to those with waiters.
 	only    view.Filter
 	waiting bool
+	// flat shows all keys, and otherwise unfolded has the groups whose keys are shown. It is never changed, only replaced.
+	flat     bool
+	unfolded map[group]bool
 	// filter is what a key or one of its sessions must match; nil is everything.
 	filter *regexp.Regexp
+	// several says that there is more than one server.
+	several bool
+}
+
+// about is the question for one server: if the filter matches the server, it lets all of it through.
+func (q question) about(label string) question {
+	if q.filter != nil && label != "" && q.filter.MatchString(label) {
+		q.filter = nil
+	}
+	return q
 }
 
 // compile makes a pattern of what was typed. Small letters match capitals too, unless there are capitals in it; ^ and $

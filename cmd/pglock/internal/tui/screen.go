@@ -16,6 +16,7 @@ import (
 func (m Model) View() tea.View {
 	screen := tea.NewView(strings.Join(m.lines(), "\n"))
 	screen.AltScreen = true
+	screen.MouseMode = m.mouseMode()
 	screen.Cursor = m.textCursor()
 	return screen
 }
@@ -47,7 +48,7 @@ func (m Model) body() []string {
 		return m.pane.lines(m)
 	}
 	page := m.board.question.page
-	columns := layout(page, m.width)
+	columns := m.columns(page)
 	head := strings.Repeat(" ", marker) + line(columns, func(c column) string { return c.title })
 	lines := []string{m.tabs(), m.styles.dim.Render(view.Cut(head, m.width))}
 	if len(m.board.rows) == 0 {
@@ -68,6 +69,7 @@ func (m Model) rowsHeight() int {
 
 func (m Model) row(columns []column, i int, selected bool) string {
 	r := m.board.rows[i]
+	m = m.on(r.id.server)
 	mark := []byte("  ")
 	style := lipgloss.NewStyle()
 	if r.longest >= 0 {
@@ -101,15 +103,7 @@ func (m Model) deadlocked(r row) bool {
 // tabs names the pages, the shown one in brackets, and says how it is sorted if there is room for that.
 func (m Model) tabs() string {
 	shown := m.board.question
-	var names []string
-	for i, name := range []string{"keys", "tree", "sessions"} {
-		text := fmt.Sprintf(" %d %s ", i+1, name)
-		if page(i) == shown.page {
-			text = fmt.Sprintf("[%d %s]", i+1, name)
-		}
-		names = append(names, text)
-	}
-	left, right := strings.Join(names, " "), m.where()+"by "+shown.sortedBy().name+" "
+	left, right := strings.Join(m.tabNames(), " "), m.where()+"by "+shown.sortedBy().name+" "
 	if shown.reversed[shown.page] {
 		right = m.where() + "by " + shown.sortedBy().name + ", reversed "
 	}
@@ -188,7 +182,7 @@ func (m Model) footerKeys() []key.Binding {
 		return m.paneKeys()
 	}
 	return slices.DeleteFunc([]key.Binding{k.help, k.quit, k.filter, k.order, k.open, k.pause, k.cancel, k.terminate,
-		k.next, k.follow, k.copy, k.waiting, k.info, k.journal, k.log}, func(b key.Binding) bool { return !b.Enabled() })
+		k.next, k.follow, k.copy, k.waiting, k.fold, k.info, k.journal, k.log}, func(b key.Binding) bool { return !b.Enabled() })
 }
 
 // textCursor is where something is typed; nil when nothing is.

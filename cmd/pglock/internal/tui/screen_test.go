@@ -61,7 +61,8 @@ func TestScreens(t *testing.T) {
 		"old-keys":      {old(), 80, 24, func(*user) {}},
 		"paused":        {workshop(), 80, 24, func(u *user) { u.presses("space") }},
 		"empty":         {&monitor.Snapshot{TakenAt: noon, ServerVersion: "16.4", Database: "shop"}, 80, 24, func(*user) {}},
-		"many":          {crowd(5000), 80, 24, func(u *user) { u.presses("end") }},
+		"many":          {crowd(5000), 80, 24, func(u *user) { u.presses("u", "end") }},
+		"groups":        {crowd(5000), 80, 24, func(*user) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := start(t, Options{First: test.snapshot, End: unsent}, test.width, test.height)

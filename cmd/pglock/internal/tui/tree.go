@@ -16,6 +16,8 @@ type branch struct {
 	longest time.Duration
 	// repeated marks a session that is also above: a cycle.
 	repeated bool
+	server   int
+	certain  bool // it or one below is part of a certain deadlock
 }
 
 // grow makes the blocking trees. Each session is there once, below the one that it waits for, in the order of the
@@ -103,7 +105,8 @@ func flatten(trees []*branch) (rows []row) {
 
 func (b *branch) row(guide string) row {
 	return row{
-		id:      identity{who: b.Session.ID(), repeated: b.repeated},
+		id:      identity{server: b.server, who: b.Session.ID(), repeated: b.repeated},
+		certain: b.certain,
 		lock:    b.shownLock(),
 		person:  b.person,
 		longest: b.longest,

@@ -39,28 +39,60 @@ type Options struct {
 	Seek func(time.Duration) error
 	// Interval is the pause between the beginnings of two snapshots.
 	Interval time.Duration
+	// Servers are several servers, in place of Target, First, Take, Events and End.
+	Servers []Server
 	// Filter says which locks are shown. Waiting can be changed with a key, Keys cannot.
 	Filter view.Filter
 	// End signals a session, and records that it did. It is called from one goroutine at a time. Without it the keys that
 	// end sessions do not exist.
 	End End
+	// NoMouse leaves the mouse to the terminal until the user asks for it.
+	NoMouse bool
 	// Output is the terminal. Keys are read from the standard input if that is one, else from the controlling terminal.
 	Output io.Writer
 }
 
-// End signals a session. What came of it is in the outcome and in the error, as of [monitor.Terminate].
+// Server is one of several servers, each of which is watched on its own: one that does not answer keeps no other waiting.
+type Server struct {
+	// Label tells it from the others, and is in [monitor.Server] of its snapshots. Target is as in Options.
+	Label, Target string
+	// First is the snapshot to begin with; nil if there is none yet.
+	First *monitor.Snapshot
+	// Take, Events and End are as in Options.
+	Take   func(context.Context) (*monitor.Snapshot, error)
+	Events func() []journal.Event
+	End    End
+}
+
+// End signals a session. What came of it is in the outcome and in the error, as of [monitor.Send].
 type End func(context.Context, monitor.Signal, monitor.SignalTarget) (monitor.Outcome, error)
 
 // Run shows the view until the user leaves it or ctx ends, neither of which is an error. It gives the terminal back as
-// it was, waits for the end of a signal that is under way, and returns the last snapshot.
+// it was, waits for the end of a signal that is under way, and returns the last snapshot, of several servers of the first.
 func Run(ctx context.Context, o Options) (*monitor.Snapshot, error) {
+	last, err := RunSeveral(ctx, o)
+	return last[0].Snapshot, err
+}
+
+// Last is what was known of a server when the view was left.
+type Last struct {
+	// Snapshot is the latest; nil if there has been none. Lost is why there has been none since.
+	Snapshot *monitor.Snapshot
+	Lost     error
+}
+
+// RunSeveral is Run for several servers.
+func RunSeveral(ctx context.Context, o Options) ([]Last, error) {
 	taking, stop := context.WithCancel(ctx)
 	defer stop() // a snapshot that is under way
 	var executions gate
-	if o.End != nil {
-		o.End = executions.guard(o.End)
+	model := newModel(taking, o)
+	for i, s := range model.servers {
+		if s.End != nil {
+			model.servers[i].End = executions.guard(s.End)
+		}
 	}
-	program := tea.NewProgram(newModel(taking, o),
+	program := tea.NewProgram(model.focused(),
 		tea.WithContext(ctx), tea.WithOutput(o.Output), tea.WithoutSignalHandler())
 	final, err := program.Run()
 	executions.close()
@@ -68,9 +100,16 @@ func Run(ctx context.Context, o Options) (*monitor.Snapshot, error) {
 		err = nil
 	}
 	if m, ok := final.(Model); ok {
-		return m.snapshot, err
+		model = m
 	}
-	return o.First, err
+	var last []Last
+	for _, s := range model.servers {
+		if !s.seen {
+			s.snapshot = nil
+		}
+		last = append(last, Last{s.snapshot, s.lost})
+	}
+	return last, err
 }
 
 // gate lets executions through, for as long as it is open. Bubble Tea does not wait for its commands.

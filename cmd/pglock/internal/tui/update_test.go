@@ -376,7 +376,9 @@ func TestSparklines(t *testing.T) {
 
 func TestHundredThousandLocks(t *testing.T) {
 	u := start(t, Options{First: crowd(100_000)}, 100, 24)
-	u.wants("100,000 keys  100,000 holders  200 waiters", "1-17 of 100,000")
+	u.wants("100,000 keys  100,000 holders  200 waiters", "1-17 of 201")
+	u.presses("u")
+	u.wants("1-17 of 100,000")
 	u.wantsSelected("job:99500")
 	u.presses("end")
 	u.wantsSelected("job:99999")

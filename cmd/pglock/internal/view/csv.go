@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +17,7 @@ var header = []string{"taken_at", "database", "key", "space", "number", "class",
 	"pid", "gid", "user", "application", "client", "state", "state_since", "session_since", "transaction_since",
 	"waiting_since", "blocked_by", "blocked_softly_by", "query", "hidden",
 	"prepared_at", "waiting_estimated", "blocked_by_gids", "names", "guesses", "database_oid", "objsubid", "process",
-	"identity", "xmin_age", "xid_age", "wait_event_type", "wait_event"}
+	"identity", "xmin_age", "xid_age", "wait_event_type", "wait_event", "classid", "objid"}
 
 // CSV writes snapshots as RFC 4180 has it: lines end in CR LF, and a field with a quote, a comma or a line break is in
 // quotes. The zero value writes every field as it is.
@@ -24,10 +25,17 @@ type CSV struct {
 	// Printable escapes what a terminal might obey. It is for people who look at CSV; programs want the fields as they
 	// are.
 	Printable bool
+	// Servers adds a column with the label of the server, for snapshots of several.
+	Servers bool
 }
 
 // Header writes the names of the columns.
-func (c CSV) Header(w io.Writer) error { return c.write(w, [][]string{header}) }
+func (c CSV) Header(w io.Writer) error {
+	if c.Servers {
+		return c.write(w, [][]string{append(slices.Clone(header), "server")})
+	}
+	return c.write(w, [][]string{header})
+}
 
 // Snapshot writes a record for each holder and each waiter. Blockers are process IDs separated by spaces, where a
 // prepared transaction is 0 and blocked_by_gids has its identifier in quotes; what the server did not tell is empty,
@@ -41,6 +49,11 @@ func (c CSV) Snapshot(w io.Writer, s *monitor.Snapshot) error {
 		}
 		for _, waiter := range lock.Waiters {
 			records = append(records, record(s, lock, waiter, "waits"))
+		}
+	}
+	for i := range records {
+		if c.Servers {
+			records[i] = append(records[i], s.Server.Label)
 		}
 	}
 	return c.write(w, records)
@@ -58,6 +71,7 @@ func record(s *monitor.Snapshot, lock monitor.Lock, w monitor.Waiter, role strin
 		timestamp(w.PreparedAt), strconv.FormatBool(w.WaitingEstimated), gids(w.BlockedBy),
 		strings.Join(lock.Names, " | "), guesses(lock), fmt.Sprint(lock.DatabaseOID), fmt.Sprint(lock.Objsubid), w.Process,
 		optional(w.Identity), optional(w.XminAge), optional(w.XIDAge), w.WaitEventType, w.WaitEvent,
+		fmt.Sprint(lock.ClassID), fmt.Sprint(lock.ObjectID),
 	}
 }
 

@@ -9,13 +9,21 @@ import (
 
 // EventText writes an event as a printable line, with the time.
 func EventText(e journal.Event) string {
-	return e.At.UTC().Format("15:04:05") + "  " + Printable(e.String())
+	return e.At.UTC().Format("15:04:05") + "  " + eventLine(e)
+}
+
+// eventLine names the server if it is one of several.
+func eventLine(e journal.Event) string {
+	if e.Server.Label == "" {
+		return Printable(e.String())
+	}
+	return Printable(e.Server.Label + "  " + e.String())
 }
 
 // EventLines writes each event on a line for people, with the date.
 func EventLines(w io.Writer, events []journal.Event) error {
 	for _, e := range events {
-		line := e.At.UTC().Format("2006-01-02 15:04:05.000Z") + "  " + Printable(e.String())
+		line := e.At.UTC().Format("2006-01-02 15:04:05.000Z") + "  " + eventLine(e)
 		if _, err := fmt.Fprintln(w, line); err != nil {
 			return err
 		}

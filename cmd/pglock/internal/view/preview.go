@@ -13,6 +13,9 @@ import (
 // waits for those, and what one should know before it is signalled. Keys with waiters have lines of their own.
 func Preview(s *monitor.Snapshot, c monitor.SignalTarget, signal monitor.Signal, width int) []string {
 	lines := []string{fmt.Sprintf("session %s", c.Ref)}
+	if c.Server.Label != "" {
+		lines = append(lines, Wrap(fmt.Sprintf("%sserver %s, at %s", indent, Printable(c.Server.Label), Printable(c.Server.String())), width, indent)...)
+	}
 	lines = append(lines, about(s, c.Session, width)...)
 	lines = append(lines, "")
 	lines = append(lines, losses(s, c, width)...)

@@ -33,9 +33,64 @@ type Limits struct {
 	IgnoreDeadlocks bool
 }
 
+// Judgement is what a check says of one server.
+type Judgement struct {
+	// Server is the label of the server, if there are several.
+	Server  string
+	Verdict Verdict
+	// Text says why, and Data is the performance data: label=value;warn;critical;least.
+	Text string
+	Data []Datum
+}
+
+// Datum is a value of the performance data.
+type Datum struct{ Label, Value string }
+
 // Status judges the deadlocks and the longest wait in what the filter shows of a snapshot. The text is the line of a plugin, with its
 // performance data.
 func Status(all *monitor.Snapshot, filter Filter, limits Limits) (Verdict, string) {
+	j := Judge(all, filter, limits)
+	return j.Verdict, StatusLine(j.Verdict, j.Text) + " | " + dataText(j.Data)
+}
+
+// severity is how bad each verdict is: what is known to be wrong is worse than what is not known.
+var severity = map[Verdict]int{OK: 0, Unknown: 1, Warning: 2, Critical: 3}
+
+// StatusOfSeveral is the worst of several judgements. The text is the line of a plugin that names each server, the worst
+// first, and has the performance data of those that answered, whose labels begin with the server.
+func StatusOfSeveral(all []Judgement) (Verdict, string) {
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b Judgement) int { return severity[b.Verdict] - severity[a.Verdict] })
+	var texts []string
+	var data []Datum
+	for _, j := range all {
+		texts = append(texts, fmt.Sprintf("%s %v: %s", j.Server, j.Verdict, j.Text))
+		for _, d := range j.Data {
+			data = append(data, Datum{j.Server + " " + d.Label, d.Value})
+		}
+	}
+	line := StatusLine(all[0].Verdict, strings.Join(texts, "; "))
+	if len(data) > 0 {
+		line += " | " + dataText(data)
+	}
+	return all[0].Verdict, line
+}
+
+// dataText quotes labels with spaces. They can have neither quotes nor =, which would begin a value.
+func dataText(data []Datum) string {
+	var texts []string
+	for _, d := range data {
+		label := strings.NewReplacer("'", "", "=", "", "|", "").Replace(Printable(d.Label))
+		if strings.Contains(label, " ") {
+			label = "'" + label + "'"
+		}
+		texts = append(texts, label+"="+d.Value)
+	}
+	return strings.Join(texts, " ")
+}
+
+// Judge judges the deadlocks and the longest wait in what the filter shows of a snapshot.
+func Judge(all *monitor.Snapshot, filter Filter, limits Limits) Judgement {
 	s := filter.Apply(all)
 	filter.nameKeys(s)
 	longest, hidden := longestWait(s)
@@ -62,7 +117,7 @@ func Status(all *monitor.Snapshot, filter Filter, limits Limits) (Verdict, strin
 	if possible > 0 {
 		text += "; " + count(possible, "possible deadlock")
 	}
-	return verdict, StatusLine(verdict, text) + " | " + performance(s, longest.lasted, limits)
+	return Judgement{Verdict: verdict, Text: text, Data: performance(s, longest.lasted, limits)}
 }
 
 // firstDeadlock describes the first that is certain.
@@ -141,14 +196,18 @@ func deadlocks(s *monitor.Snapshot) (certain, possible int) {
 	return certain, possible
 }
 
-// performance is data as plugins write it: label=value;warn;critical;least;most.
-func performance(s *monitor.Snapshot, longest time.Duration, limits Limits) string {
+// performance is data as plugins write it: value;warn;critical;least;most.
+func performance(s *monitor.Snapshot, longest time.Duration, limits Limits) []Datum {
 	var holders, waiters int
 	for _, lock := range s.Locks {
 		holders, waiters = holders+len(lock.Holders), waiters+len(lock.Waiters)
 	}
-	return fmt.Sprintf("longest_wait=%.3fs;%s;%s;0 waiters=%d;;;0 holders=%d;;;0 lock_table=%.1f%%;;;0",
-		longest.Seconds(), inSeconds(limits.Warn), inSeconds(limits.Fail), waiters, holders, s.Capacity.Percent())
+	return []Datum{
+		{"longest_wait", fmt.Sprintf("%.3fs;%s;%s;0", longest.Seconds(), inSeconds(limits.Warn), inSeconds(limits.Fail))},
+		{"waiters", fmt.Sprintf("%d;;;0", waiters)},
+		{"holders", fmt.Sprintf("%d;;;0", holders)},
+		{"lock_table", fmt.Sprintf("%.1f%%;;;0", s.Capacity.Percent())},
+	}
 }
 
 func inSeconds(limit *time.Duration) string {

@@ -8,15 +8,37 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/monitor/journal"
 )
 
 // Table lays what the filter shows of a snapshot of the server target out in lines of at most width columns: for each
 // lock its holders, then its waiters. Locks with waiters come first, the longest wait before the others.
 func Table(all *monitor.Snapshot, filter Filter, target string, width int) []string {
-	s := filter.Apply(all)
-	filter.nameKeys(s)
+	s := filter.shown(all)
+	return table(all, s, byUrgency(s), target, width)
+}
+
+// OneScreen is a Table of at most height lines: the locks that do not fit, those without waiters first, are counted.
+func OneScreen(all *monitor.Snapshot, filter Filter, target string, width, height int) []string {
+	s := filter.shown(all)
+	locks := byUrgency(s)
+	lines := table(all, s, locks, target, width)
+	if len(lines) <= height {
+		return lines
+	}
+	for n := min(len(locks), height); ; n-- {
+		lines = table(all, s, locks[:n], target, width)
+		if len(lines) < height || n == 0 {
+			lines = lines[:min(len(lines), height-1)]
+			return append(lines, Cut(fmt.Sprintf("… %d more keys: pglock monitor --once", len(locks)-n), width))
+		}
+	}
+}
+
+// table lays out some locks of s, which is what was chosen of all, and says the totals of s.
+func table(all, s *monitor.Snapshot, locks []monitor.Lock, target string, width int) []string {
 	lines := []string{title(s, target)}
-	rows, marks := body(s, width)
+	rows, marks := body(s, locks, width)
 	for _, part := range [][]string{deadlocked(s, width), rows, NewChain(s).otherWaits(), notes(s, len(all.Locks)-len(s.Locks), marks, width)} {
 		if len(part) > 0 {
 			lines = append(append(lines, ""), part...)
@@ -28,23 +50,11 @@ func Table(all *monitor.Snapshot, filter Filter, target string, width int) []str
 	return lines
 }
 
-// OneScreen is a Table of at most height lines: the locks that do not fit, those without waiters first, are counted.
-func OneScreen(all *monitor.Snapshot, filter Filter, target string, width, height int) []string {
-	lines := Table(all, filter, target, width)
-	if len(lines) <= height {
-		return lines
-	}
-	s := filter.Apply(all)
-	ordered := byUrgency(s)
-	for n := min(len(ordered), height); ; n-- {
-		some := *all
-		some.Locks = ordered[:max(n, 0)]
-		lines = Table(&some, Filter{}, target, width)
-		if len(lines) < height || n <= 0 {
-			lines = lines[:min(len(lines), height-1)]
-			return append(lines, Cut(fmt.Sprintf("… %d more keys: pglock monitor --once", len(ordered)-max(n, 0)), width))
-		}
-	}
+// shown is what the filter shows, with the names that it knows.
+func (f Filter) shown(all *monitor.Snapshot) *monitor.Snapshot {
+	s := f.Apply(all)
+	f.nameKeys(s)
+	return s
 }
 
 func title(s *monitor.Snapshot, target string) string {
@@ -73,14 +83,14 @@ type marks struct {
 	left                  []string // columns that are not there
 }
 
-func body(s *monitor.Snapshot, width int) (lines []string, m marks) {
-	if len(s.Locks) == 0 {
+func body(s *monitor.Snapshot, locks []monitor.Lock, width int) (lines []string, m marks) {
+	if len(locks) == 0 {
 		return nil, m
 	}
 	g := newGrid()
 	head := g.head()
 	entries, chain := []entry{{row: &head}}, NewChain(s)
-	for _, lock := range byUrgency(s) {
+	for _, lock := range locks {
 		entries = append(entries, entriesOf(s, chain, lock, width)...)
 	}
 	for _, e := range entries {
@@ -109,6 +119,9 @@ func entriesOf(s *monitor.Snapshot, chain Chain, lock monitor.Lock, width int) [
 		if what := doing(s, holder.Session); what != "" && len(lock.Waiters) > 0 {
 			entries = append(entries, entry{text: "        " + what})
 		}
+		if held := heldBy(s, holder); held != "" && len(lock.Waiters) > 0 {
+			entries = append(entries, entry{text: "        " + held})
+		}
 		if blocked := chain.Blocked(holder.Session); blocked != "" {
 			entries = append(entries, entry{text: "        " + blocked})
 		}
@@ -117,6 +130,18 @@ func entriesOf(s *monitor.Snapshot, chain Chain, lock monitor.Lock, width int) [
 		entries = append(entries, entry{row: waiterRow(s, waiter)})
 	}
 	return entries
+}
+
+// heldBy says since when a holder was seen with its lock and which code took it, if a journal has filled that in.
+func heldBy(s *monitor.Snapshot, holder monitor.Holder) string {
+	if holder.SeenSince == nil {
+		return ""
+	}
+	text := journal.HeldText(*holder.SeenSince, s.TakenAt)
+	if code := journal.CodeText(holder.Code); code != "" {
+		text += ", " + code
+	}
+	return Printable(text)
 }
 
 // byUrgency sorts the locks. Among those without waiters the order of the snapshot stays.
@@ -237,7 +262,7 @@ func total(s *monitor.Snapshot, others int) string {
 	case len(s.Locks) == 0 && others == 0:
 		return "no advisory locks"
 	case len(s.Locks) == 0:
-		return fmt.Sprintf("no advisory locks that match --key and --waiting; %s not shown", count(others, "key"))
+		return fmt.Sprintf("no advisory locks match the filters; %s not shown", count(others, "key"))
 	}
 	var holders, waiters int
 	for _, lock := range s.Locks {

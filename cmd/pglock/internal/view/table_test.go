@@ -118,7 +118,7 @@ func TestATableWithoutLocks(t *testing.T) {
 func TestATableSaysThatOthersAreNotShown(t *testing.T) {
 	filter := Filter{Keys: []pglock.Key{pglock.NewKey("nosuch")}}
 	table := strings.Join(Table(snapshot(), filter, "x", 80), "\n")
-	if !strings.Contains(table, "\nno advisory locks that match --key and --waiting; 3 keys not shown") {
+	if !strings.Contains(table, "\nno advisory locks match the filters; 3 keys not shown") {
 		t.Errorf("got %s", table)
 	}
 }

@@ -21,12 +21,21 @@ type Filter struct {
 	Waiting bool
 }
 
-// Apply returns a copy of the snapshot with only the locks to be shown.
+// Apply returns a copy of the snapshot with only the locks to be shown, and what has to do with them: deadlocks, and the
+// waits for other locks before and behind their holders and waiters.
 func (f Filter) Apply(s *monitor.Snapshot) *monitor.Snapshot {
 	shown := *s
 	shown.Locks = slices.DeleteFunc(slices.Clone(s.Locks), func(lock monitor.Lock) bool { return !f.Shows(lock) })
 	shown.Cycles = slices.DeleteFunc(slices.Clone(s.Cycles), func(c monitor.Cycle) bool { return !f.showsCycle(s, c) })
+	if f.narrows() {
+		keepConnected(&shown, s)
+	}
 	return &shown
+}
+
+// narrows reports whether the filter leaves out locks that others wait for.
+func (f Filter) narrows() bool {
+	return len(f.Keys)+len(f.Databases)+len(f.Users)+len(f.Applications) > 0
 }
 
 // nameKeys gives the locks of a copy that Apply made the names that they were chosen by, if they have none.
@@ -70,7 +79,7 @@ func (f Filter) showsSessions(lock monitor.Lock) bool {
 // showsCycle reports whether a deadlock has to do with a lock that is shown.
 func (f Filter) showsCycle(s *monitor.Snapshot, cycle monitor.Cycle) bool {
 	f.Waiting = false
-	if len(f.Keys)+len(f.Databases)+len(f.Users)+len(f.Applications) == 0 {
+	if !f.narrows() {
 		return true
 	}
 	return slices.ContainsFunc(s.Locks, func(lock monitor.Lock) bool {

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/monitor/journal"
+)
+
+// several watches more than one server.
+func (m *watch) several(cmd *cobra.Command, dbs []database, filter view.Filter) error {
+	switch {
+	case m.record.path != "":
+		return misuse(cmd, "--record takes one server: record each with a pglock monitor of its own")
+	case m.http.address != "":
+		return misuse(cmd, "--http shows one server: serve each with a pglock monitor of its own")
+	}
+	_, err := job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
+		f, err := newFleet(ctx, dbs, "pglock monitor", m.options)
+		if err != nil {
+			return struct{}{}, err
+		}
+		defer f.close()
+		if m.once {
+			return struct{}{}, m.showOnceOfSeveral(ctx, f, filter)
+		}
+		if m.fillsScreen() {
+			return struct{}{}, m.fillScreenOfSeveral(ctx, f, filter)
+		}
+		return struct{}{}, m.showSeveral(ctx, f, filter)
+	})
+	if _, stopped := errors.AsType[*job.Stopped](err); stopped && !m.once {
+		return nil // there is no other way to end it
+	}
+	return err
+}
+
+// showOnceOfSeveral prints a snapshot of each server that answers: tables with the worst first, all else in the order of
+// the flags. Of the others it tells on the standard error, and in the exit code.
+func (m *watch) showOnceOfSeveral(ctx context.Context, f *fleet, filter view.Filter) error {
+	all := f.lookAll(ctx)
+	if m.output == formatTable {
+		slices.SortStableFunc(all, func(a, b looked) int { return view.CompareUrgency(a.snapshot, b.snapshot) })
+	}
+	printers := m.printers(f, filter)
+	worst := 0
+	for _, each := range all {
+		if each.err != nil {
+			say(os.Stderr, "%v", each.err)
+			worst = max(worst, code(each.err))
+			continue
+		}
+		if err := printers[each.member].show(each.snapshot); err != nil {
+			return err
+		}
+	}
+	if worst != 0 {
+		return &exit{code: worst}
+	}
+	return nil
+}
+
+// showSeveral prints the snapshots of all servers as they come, one at a time.
+func (m *watch) showSeveral(ctx context.Context, f *fleet, filter view.Filter) error {
+	printers := m.printers(f, filter)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var printing sync.Mutex
+	var following sync.WaitGroup
+	errs := make([]error, len(f.members))
+	for i, member := range f.members {
+		p := printers[member]
+		following.Go(func() {
+			defer cancel() // it ends with ctx, or because it cannot print
+			errs[i] = member.follow(ctx, time.Duration(m.interval), func(s *monitor.Snapshot, events []journal.Event, err error) error {
+				printing.Lock()
+				defer printing.Unlock()
+				switch {
+				case err != nil:
+					return p.missed(err)
+				case m.events:
+					return errors.Join(p.show(nil), m.printEvents(shownEvents(filter, events)))
+				}
+				return p.show(s)
+			})
+		})
+	}
+	following.Wait()
+	return errors.Join(errs...)
+}
+
+// printers write to the same output.
+func (m *watch) printers(f *fleet, filter view.Filter) map[*member]printer {
+	shared, all := &sheet{servers: true}, map[*member]printer{}
+	for _, member := range f.members {
+		all[member] = m.printer(member.db, filter, shared)
+	}
+	return all
+}
+
+// judgeSeveral is judge for more than one server: the worst wins, and each is named.
+func (m *watch) judgeSeveral(cmd *cobra.Command, dbs []database, filter view.Filter) error {
+	all, err := job.While(cmd.Context(), job.Catch(), func(ctx context.Context) ([]looked, error) {
+		f, err := newFleet(ctx, dbs, "pglock monitor", m.options)
+		if err != nil {
+			return nil, err
+		}
+		defer f.close()
+		return f.lookAll(ctx), nil
+	})
+	if err != nil {
+		return conclude(view.Unknown, view.StatusLine(view.Unknown, oneLine(err.Error())))
+	}
+	limits := m.check.limits(cmd)
+	judged := make([]view.Judgement, len(all))
+	for i, each := range all {
+		if each.err != nil {
+			judged[i] = view.Judgement{Verdict: view.Unknown, Text: oneLine(each.err.Error())}
+		} else {
+			judged[i] = view.Judge(each.snapshot, filter, limits)
+		}
+		judged[i].Server = each.db.label
+	}
+	return conclude(view.StatusOfSeveral(judged))
+}

@@ -1,0 +1,177 @@
+package tui
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// serverColumn says which server a row is of. It is there only if there are several.
+var serverColumn = column{title: "SERVER", width: 9, weight: 2, cell: serverCell}
+
+func (m Model) columns(page page) []column {
+	if !m.several() {
+		return layout(page, m.width)
+	}
+	return share(append([]column{serverColumn}, columnsOf(page)...), m.width)
+}
+
+func serverCell(m Model, r row) string { return m.shortLabel(r.id.server) }
+
+// shortLabel leaves out what all labels begin or end with: the same host, domain, port or database.
+func (m Model) shortLabel(i int) string {
+	label := m.servers[i].Label
+	all := func(has func(label string) bool) bool {
+		return !slices.ContainsFunc(m.servers, func(s server) bool { return !has(s.Label) })
+	}
+	first, last := 0, len(label)
+	for at := len(label) - 1; at > 0; at-- {
+		rest := label[at:]
+		domain := rest[0] == '.' && len(rest) > 1 && unicode.IsLetter(rune(rest[1])) // not a part of an IP address
+		if (domain || rest[0] == ':' || rest[0] == '/') && all(func(other string) bool {
+			return len(other) > len(rest) && strings.HasSuffix(other, rest)
+		}) {
+			last = at
+		}
+	}
+	for at := 1; at < last; at++ {
+		if begin := label[:at+1]; label[at] == ':' && all(func(other string) bool { return strings.HasPrefix(other, begin) }) {
+			first = at
+		}
+	}
+	return view.Printable(label[first:last])
+}
+
+// byWorst is the usual order of several servers.
+var byWorst = order{name: "worst", titles: []string{"SERVER"}, weight: func(r row) int64 {
+	if r.certain {
+		return 1<<62 + int64(r.longest)
+	}
+	return int64(r.longest)
+}, then: waitersOf}
+
+// waitersOf is how many wait for a key, or cannot go on before a session does.
+func waitersOf(r row) int64 {
+	if r.person == nil {
+		return int64(len(r.lock.Waiters))
+	}
+	return int64(r.behind)
+}
+
+// certainly reports whether a lock or session is part of a deadlock that is certain.
+func certainly(s *monitor.Snapshot, lock *monitor.Lock, p *person) bool {
+	return slices.ContainsFunc(s.Cycles, func(c monitor.Cycle) bool {
+		return c.Certain && slices.ContainsFunc(c.Steps, func(step monitor.Step) bool {
+			if p != nil {
+				return p.PID != 0 && p.PID == step.PID
+			}
+			return lock.Key == step.Key && lock.Database == step.Database
+		})
+	})
+}
+
+func (m Model) titleOfSeveral() string {
+	standbys, lost := 0, 0
+	for _, s := range m.servers {
+		if s.snapshot.Server.InRecovery {
+			standbys++
+		}
+		if s.lost != nil {
+			lost++
+		}
+	}
+	left := " " + plural(len(m.servers), "server")
+	if standbys > 0 {
+		left += "  " + plural(standbys, "standby")
+	}
+	if lost > 0 {
+		left += fmt.Sprintf("  %d LOST", lost)
+	}
+	now := m.now()
+	return justify(left, fmt.Sprintf("  %s  %s %s ", m.paceWord(), clock(now), now.Format("MST")), m.width)
+}
+
+// alertsOfSeveral are those of all servers, as far as there is room.
+func (m Model) alertsOfSeveral() []styled {
+	var lines []styled
+	for _, s := range m.servers { // one line for each that does not answer
+		if s.lost != nil {
+			lines = append(lines, styled{view.Cut(m.on(s.index).lostText(), m.width), m.styles.alert})
+		}
+	}
+	for _, s := range m.servers {
+		lines = append(lines, m.on(s.index).dangers()...)
+	}
+	room := max(2, m.height/3)
+	if len(lines) <= room {
+		return lines
+	}
+	rest := styled{fmt.Sprintf("%d more lines about other servers (i tells all)", len(lines)-room+1), m.styles.alert}
+	return append(lines[:room-1], rest)
+}
+
+// lostText says since when and why a server does not answer. Of several servers each has one line.
+func (m Model) lostText() string {
+	since, why := m.snapshot.TakenAt, view.Printable(oneLine(cause(m.lost)))
+	when := clock(since) + " " + since.Format("MST")
+	switch {
+	case m.several() && m.seen:
+		return fmt.Sprintf("LOST %s since %s: %s", m.shortLabel(m.server.index), when, why)
+	case m.several():
+		return fmt.Sprintf("LOST %s since the beginning, %s: %s", m.shortLabel(m.server.index), when, why)
+	}
+	return fmt.Sprintf("LOST no answer since %s, trying again: %s (l: log)", when, why)
+}
+
+// capacityOfSeveral is the fullest lock table of all.
+func (m Model) capacityOfSeveral() string {
+	var fullest *server
+	for i := range m.servers {
+		s := &m.servers[i]
+		if s.snapshot.Capacity.Nominal > 0 &&
+			(fullest == nil || s.snapshot.Capacity.Percent() > fullest.snapshot.Capacity.Percent()) {
+			fullest = s
+		}
+	}
+	if fullest == nil {
+		return ""
+	}
+	return "lock table ≥" + percent(fullest.snapshot.Capacity.Percent()) + " (" + m.shortLabel(fullest.index) + ")"
+}
+
+// trendsOfAll are the trends of all servers together: sums of waiters, and the longest wait. Servers that do not answer are
+// left out.
+func (m Model) trendsOfAll() (waiters, longest series) {
+	waiters, longest = m.trends.waiters, m.trends.longest
+	if !m.several() {
+		return waiters, longest
+	}
+	waiters, longest = series{}, series{}
+	for _, s := range m.servers {
+		if s.lost != nil {
+			continue
+		}
+		waiters = waiters.merge(s.trends.waiters, func(a, b int64) int64 { return a + b })
+		longest = longest.merge(s.trends.longest, func(a, b int64) int64 { return max(a, b) })
+	}
+	return waiters, longest
+}
+
+// merge joins two series by their ends. What one of them has not seen is as the other has it.
+func (s series) merge(other series, join func(a, b int64) int64) series {
+	for i, value := range other.values {
+		switch {
+		case i < remembered-other.length || value == unseen:
+		case i < remembered-s.length || s.values[i] == unseen:
+			s.values[i] = value
+		default:
+			s.values[i] = join(s.values[i], value)
+		}
+	}
+	s.length = max(s.length, other.length)
+	return s
+}
