@@ -17,6 +17,7 @@ import (
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 
+	"github.com/pglock-toolkit/pglock/internal/sqltxtools/ent"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/adapter/sqltx"
@@ -37,7 +38,7 @@ func tools(t *testing.T, db *sql.DB) map[string]tool {
 	t.Helper()
 	x := sqlx.NewDb(db, "pgx")
 	b := bun.NewDB(db, pgdialect.New())
-	e := entsql.OpenDB(entdialect.Postgres, db)
+	e := ent.NewClient(ent.Driver(entsql.OpenDB(entdialect.Postgres, db)))
 	conn, err := b.Conn(t.Context())
 	check(t, err)
 	t.Cleanup(func() { check(t, conn.Close()) })
@@ -78,11 +79,11 @@ func tools(t *testing.T, db *sql.DB) map[string]tool {
 		"GORM":              byGorm(t, db, &gorm.Config{}),
 		"GORM, PrepareStmt": byGorm(t, db, &gorm.Config{PrepareStmt: true}),
 		"ent": {
-			outside: func() sqltx.Tx { return entHandle(t, e) },
+			outside: func() sqltx.Tx { return e },
 			begin: func(t *testing.T) (sqltx.Tx, func() error) {
 				tx, err := e.Tx(t.Context())
 				check(t, err)
-				return entHandle(t, tx), tx.Commit
+				return tx, tx.Commit
 			},
 		},
 	}
@@ -100,24 +101,6 @@ func byGorm(t *testing.T, db *sql.DB, config *gorm.Config) tool {
 			return tx.Statement.ConnPool, func() error { return tx.Commit().Error }
 		},
 	}
-}
-
-// entHandle does what the code does that ent generates with the feature sql/execquery.
-func entHandle(t *testing.T, driver any) sqltx.Tx {
-	t.Helper()
-	handle, ok := driver.(interface {
-		QueryContext(context.Context, string, ...any) (*sql.Rows, error)
-	})
-	if !ok {
-		t.Fatalf("a %T has no QueryContext", driver)
-	}
-	return entClient{handle}
-}
-
-type entClient struct{ tx sqltx.Tx }
-
-func (c entClient) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	return c.tx.QueryContext(ctx, query, args...)
 }
 
 // onEach runs a test with each tool.
@@ -159,6 +142,50 @@ func TestLocksInTransactionsOfEachTool(t *testing.T) {
 		check(t, rollback())
 		check(t, lock.Unlock(t.Context()))
 	})
+}
+
+// What an ent client does in its transaction is done under the lock that it has taken there.
+func TestAnEntClientWorksUnderALock(t *testing.T) {
+	server := testenv.Database(t)
+	db := stdlib.OpenDB(*server.Config(t).ConnConfig)
+	client := ent.NewClient(ent.Driver(entsql.OpenDB(entdialect.Postgres, db)))
+	defer func() { check(t, client.Close()) }()
+	check(t, client.Schema.Create(t.Context()))
+	unpaid, err := client.Invoice.Create().Save(t.Context())
+	check(t, err)
+	paying := make(chan error)
+	for range 2 { // both read, and one writes
+		go func() { paying <- pay(t.Context(), client, unpaid.ID) }()
+	}
+	if first, second := <-paying, <-paying; (first == nil) == (second == nil) || errors.Join(first, second).Error() != errPaid.Error() {
+		t.Errorf("two payments of one invoice: %v and %v", first, second)
+	}
+}
+
+var errPaid = errors.New("the invoice is paid")
+
+func pay(ctx context.Context, client *ent.Client, id int) error {
+	tx, err := client.Tx(ctx)
+	if err != nil {
+		return err
+	}
+	err = func() error {
+		if err := sqltx.LockTx(ctx, tx, pglock.Keyf("invoice:%d", id)); err != nil {
+			return err
+		}
+		invoice, err := tx.Invoice.Get(ctx, id)
+		if err != nil {
+			return err
+		}
+		if invoice.Paid {
+			return errPaid
+		}
+		return invoice.Update().SetPaid(true).Exec(ctx)
+	}()
+	if err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
 }
 
 func TestLocksOutsideOfTransactionsAreRefused(t *testing.T) {
