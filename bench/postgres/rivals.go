@@ -42,7 +42,7 @@ func (l *lab) pooled(ctx context.Context, n int, dial dialFunc) (*rivals, error)
 }
 
 func (l *lab) against(ctx context.Context, plain plainPgx, n int, dial dialFunc) (*rivals, error) {
-	locker, err := l.locker(ctx, dial, pglock.WithSessions(mostConnections))
+	locker, err := l.locker(ctx, dial)
 	if err != nil {
 		return nil, errors.Join(err, plain.close())
 	}

@@ -13,8 +13,8 @@ import (
 const (
 	// poolSize is how many connections plain pgx gets where goroutines share them.
 	poolSize = 64
-	// mostConnections is what the Locker may use in these rows.
-	mostConnections = 4
+	// mostConnections is what a Locker uses by default for locks that are free.
+	mostConnections = 2
 )
 
 // fewGoroutines compares n goroutines with as many plain connections.
