@@ -32,12 +32,20 @@ demo: ## See locks, holders and waiters on a throw-away PostgreSQL
 
 .PHONY: prepare
 prepare: ## Look for what the tests need; as root on Debian and Ubuntu install it
-	@$(prepare) postgres pgbouncer redis redis-py ps tmux race
+	@$(prepare) postgres pgbouncer redis redis-py prometheus ps tmux race
 
-# Packages have a server each. On one that they share they take turns, since some tests look at all of it.
+# Most tests wait for servers more than they compute, so more of them run at a time than there are processors. Packages
+# have a server each. On one that they share they take turns, since some tests look at all of it.
+test_modules := $(addprefix test-in/,$(filter-out ./internal/tools ./internal/tools/%,$(modules)))
+shared_server := $(PGLOCK_TEST_DATABASE_URL)
+
 .PHONY: test
 test: prepare ## Run the whole suite on real servers, with the race detector
-	$(call in_modules,go test -race -count=1 -timeout=20m $(if $(PGLOCK_TEST_DATABASE_URL),-p=1 )./...)
+	@$(MAKE) --no-print-directory --keep-going --jobs=$(if $(shared_server),1,2) $(test_modules)
+
+.PHONY: $(test_modules)
+$(test_modules): test-in/%:
+	@cd $* && echo "$*: go test" && go test -race -count=1 -timeout=20m -p=$(if $(shared_server),1,4) ./...
 
 .PHONY: test-containers
 test-containers: ## Run the suite on a container of $PGLOCK_TEST_POSTGRES_IMAGE
@@ -66,6 +74,11 @@ bench-monitor: ## Measure what a snapshot costs a server with 10,000 and 100,000
 	@$(prepare) postgres
 	@cd bench && go run ./monitor
 
+.PHONY: bench-page
+bench-page: ## Measure what the page of pglock monitor --http costs the program and a headless Chromium
+	@$(prepare) postgres
+	@cd bench && go run ./page
+
 .PHONY: bench-redis
 bench-redis: ## Measure redisfallback beside rueidislock, redsync and bsm/redislock
 	@$(prepare) redis
@@ -84,6 +97,7 @@ generate: ## Generate the Go code of queries/, and of the projects that have loc
 		( cd $$package; echo "$$package: pglock generate"; $(CURDIR)/.tmp/plugin/pglock generate locks.sql ); done
 	@set -e; for project in $(lock_projects); do \
 		( cd $$project; echo "$$project: sqlc generate"; PATH="$(CURDIR)/.tmp/plugin:$$PATH" $(tool) sqlc generate ); done
+	@cd internal/sqltxtools && CGO_ENABLED=0 go generate ./...
 
 .PHONY: plugin-wasm
 plugin-wasm: ## Build the plugin of sqlc as WebAssembly in bin/, with its sha256, the same on every machine
