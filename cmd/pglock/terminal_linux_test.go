@@ -149,13 +149,15 @@ func TestTheMouseChoosesOnATerminal(t *testing.T) {
 		t.Errorf("the terminal did not get its mouse back: %q", text)
 	}
 
-	p = on(t, db, "monitor", "--no-mouse").onTerminal()
-	p.says("@8")
-	p.types("q")
-	wantCode(t, p.end(), 0)
-	<-p.read
-	if strings.Contains(p.stdout.String(), "\x1b[?1002h") {
-		t.Error("--no-mouse takes the mouse")
+	for _, more := range [][]string{nil, {"--dsn", db.ConnString(), "--dsn", "postgres://127.0.0.1:1/nowhere"}} {
+		p = on(t, db, append([]string{"monitor", "--no-mouse"}, more...)...).onTerminal()
+		p.says("@8")
+		p.types("q")
+		wantCode(t, p.end(), 0)
+		<-p.read
+		if strings.Contains(p.stdout.String(), "\x1b[?1002h") {
+			t.Errorf("--no-mouse takes the mouse, with %q", more)
+		}
 	}
 }
 

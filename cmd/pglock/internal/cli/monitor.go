@@ -269,19 +269,17 @@ func (m *watch) printer(db database, filter view.Filter, shared *sheet) printer 
 	case m.output == formatCSV:
 		return newAppender(db, filtered(filter, shared.csvWriter()))
 	}
-	return newAppender(db, shared.tableWriter(filter, db, m.times()))
+	return newAppender(db, shared.tableWriter(filter, db, m.zoned))
 }
 
-// times returns what puts the time of a snapshot that people read in the zone that they want.
-func (m *watch) times() func(*monitor.Snapshot) *monitor.Snapshot {
-	return func(s *monitor.Snapshot) *monitor.Snapshot {
-		if !m.local {
-			return s
-		}
-		here := *s
-		here.TakenAt = s.TakenAt.Local()
-		return &here
+// zoned is a snapshot with its time in the zone that people want.
+func (m *watch) zoned(s *monitor.Snapshot) *monitor.Snapshot {
+	if !m.local {
+		return s
 	}
+	here := *s
+	here.TakenAt = s.TakenAt.Local()
+	return &here
 }
 
 func (m *watch) showOnce(ctx context.Context, db database, pool *pgxpool.Pool, filter view.Filter) error {
@@ -376,13 +374,13 @@ func (sh *sheet) csvWriter() func(io.Writer, *monitor.Snapshot) error {
 	}
 }
 
-func (sh *sheet) tableWriter(filter view.Filter, db database, local func(*monitor.Snapshot) *monitor.Snapshot) func(io.Writer, *monitor.Snapshot) error {
+func (sh *sheet) tableWriter(filter view.Filter, db database, zoned func(*monitor.Snapshot) *monitor.Snapshot) func(io.Writer, *monitor.Snapshot) error {
 	target := db.target
 	if sh.servers {
 		target = db.named()
 	}
 	return func(w io.Writer, s *monitor.Snapshot) error {
-		_, err := io.WriteString(w, sh.separator+lines(view.Table(local(s), filter, target, tableWidth())))
+		_, err := io.WriteString(w, sh.separator+lines(view.Table(zoned(s), filter, target, tableWidth())))
 		sh.separator = "\n"
 		return err
 	}

@@ -24,31 +24,33 @@ func (m *watch) fillsScreen() bool {
 		(term.Is(os.Stdin) || term.Controlled())
 }
 
+// screen is what the view of one server and of several have in common.
+func (m *watch) screen(filter view.Filter) tui.Options {
+	return tui.Options{Interval: time.Duration(m.interval), Filter: filter, NoMouse: m.noMouse, Output: os.Stdout}
+}
+
+// taker takes snapshots for people.
+func (m *watch) taker(o *observer) func(context.Context) (*monitor.Snapshot, error) {
+	return func(ctx context.Context) (*monitor.Snapshot, error) {
+		s, err := o.take(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return m.zoned(s), nil
+	}
+}
+
 // fillScreen shows the view, and leaves the last snapshot on the terminal.
 func (m *watch) fillScreen(ctx context.Context, db database, o *observer, filter view.Filter) error {
-	times := m.times()
-	first, err := o.take(ctx)
+	var log aside
+	options, take := m.screen(filter), m.taker(o)
+	first, err := take(ctx)
 	if err != nil {
 		return db.failed(err)
 	}
-	var log aside
-	last, err := tui.Run(ctx, tui.Options{
-		Target: db.target,
-		First:  times(first),
-		Take: func(ctx context.Context) (*monitor.Snapshot, error) {
-			s, err := o.take(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return times(s), nil
-		},
-		Events:   o.happened,
-		Interval: time.Duration(m.interval),
-		Filter:   filter,
-		NoMouse:  m.noMouse,
-		End:      m.ender(db, o.pool, &log),
-		Output:   os.Stdout,
-	})
+	options.Target, options.First, options.Take = db.target, first, take
+	options.Events, options.End = o.happened, m.ender(db, o.pool, &log)
+	last, err := tui.Run(ctx, options)
 	_, printErr := io.WriteString(os.Stdout, lines(view.OneScreen(last, filter, db.target, width(), height())))
 	return errors.Join(err, printErr, log.close())
 }

@@ -7,35 +7,26 @@ import (
 	"io"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/tui"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
-	"github.com/pglock-toolkit/pglock/monitor"
 )
 
 // fillScreenOfSeveral shows the view, which begins before any server has answered, and leaves a line about each server on
 // the terminal.
 func (m *watch) fillScreenOfSeveral(ctx context.Context, f *fleet, filter view.Filter) error {
-	times := m.times()
 	var log aside
-	var all []tui.Server
+	options := m.screen(filter)
 	for _, member := range f.members {
-		all = append(all, tui.Server{
+		options.Servers = append(options.Servers, tui.Server{
 			Label:  member.db.label,
 			Target: member.db.target,
-			Take: func(ctx context.Context) (*monitor.Snapshot, error) {
-				s, err := member.take(ctx)
-				if err != nil {
-					return nil, err
-				}
-				return times(s), nil
-			},
+			Take:   m.taker(member.observer),
 			Events: member.happened,
 			End:    m.ender(member.db, member.pool, &log),
 		})
 	}
-	last, err := tui.RunSeveral(ctx, tui.Options{Servers: all, Interval: time.Duration(m.interval), Filter: filter, Output: os.Stdout})
+	last, err := tui.RunSeveral(ctx, options)
 	_, printErr := io.WriteString(os.Stdout, lines(lastLines(f, last, filter)))
 	return errors.Join(err, printErr, log.close())
 }
