@@ -198,10 +198,7 @@ func deadlocks(s *monitor.Snapshot) (certain, possible int) {
 
 // performance is data as plugins write it: value;warn;critical;least;most.
 func performance(s *monitor.Snapshot, longest time.Duration, limits Limits) []Datum {
-	var holders, waiters int
-	for _, lock := range s.Locks {
-		holders, waiters = holders+len(lock.Holders), waiters+len(lock.Waiters)
-	}
+	holders, waiters := parties(s)
 	return []Datum{
 		{"longest_wait", fmt.Sprintf("%.3fs;%s;%s;0", longest.Seconds(), inSeconds(limits.Warn), inSeconds(limits.Fail))},
 		{"waiters", fmt.Sprintf("%d;;;0", waiters)},

@@ -264,11 +264,7 @@ func total(s *monitor.Snapshot, others int) string {
 	case len(s.Locks) == 0:
 		return fmt.Sprintf("no advisory locks match the filters; %s not shown", count(others, "key"))
 	}
-	var holders, waiters int
-	for _, lock := range s.Locks {
-		holders, waiters = holders+len(lock.Holders), waiters+len(lock.Waiters)
-	}
-	return fmt.Sprintf("%s, %s, %s", count(len(s.Locks), "key"), count(holders, "holder"), count(waiters, "waiter"))
+	return counts(s)
 }
 
 // vacuum names who keeps vacuum most from removing old rows, if that is worth a line.

@@ -17,8 +17,10 @@ func CompareUrgency(a, b *monitor.Snapshot) int {
 	certainB, _ := deadlocks(b)
 	longestA, _ := longestWait(a)
 	longestB, _ := longestWait(b)
+	_, waitersA := parties(a)
+	_, waitersB := parties(b)
 	return cmp.Or(cmp.Compare(certainB, certainA), cmp.Compare(longestB.lasted, longestA.lasted),
-		cmp.Compare(waiterCount(b), waiterCount(a)))
+		cmp.Compare(waitersB, waitersA))
 }
 
 func absent(s *monitor.Snapshot) int {
@@ -28,22 +30,24 @@ func absent(s *monitor.Snapshot) int {
 	return 0
 }
 
-func waiterCount(s *monitor.Snapshot) (n int) {
+// parties counts who holds and who waits.
+func parties(s *monitor.Snapshot) (holders, waiters int) {
 	for _, lock := range s.Locks {
-		n += len(lock.Waiters)
+		holders, waiters = holders+len(lock.Holders), waiters+len(lock.Waiters)
 	}
-	return n
+	return holders, waiters
+}
+
+// counts says how much there is.
+func counts(s *monitor.Snapshot) string {
+	holders, waiters := parties(s)
+	return fmt.Sprintf("%s, %s, %s", count(len(s.Locks), "key"), count(holders, "holder"), count(waiters, "waiter"))
 }
 
 // Summary is one line about what the filter shows of the server target.
 func Summary(all *monitor.Snapshot, filter Filter, target string) string {
 	s := filter.Apply(all)
-	holders := 0
-	for _, lock := range s.Locks {
-		holders += len(lock.Holders)
-	}
-	text := fmt.Sprintf("%s%s  %s, %s, %s", Printable(target), StandbyMark(s), count(len(s.Locks), "key"),
-		count(holders, "holder"), count(waiterCount(s), "waiter"))
+	text := fmt.Sprintf("%s%s  %s", Printable(target), StandbyMark(s), counts(s))
 	if longest, _ := longestWait(s); longest.lasted > 0 {
 		text += ", longest wait " + Age(longest.lasted)
 	}
