@@ -59,7 +59,7 @@ func (f *fleet) snapshot(ctx context.Context, i int) (*monitor.Snapshot, error) 
 	}
 	var who identity
 	if err == nil {
-		who, err = identify(ctx, m.pool)
+		who, err = identify(ctx, m.pool, f.identity(i))
 	}
 	f.mu.Lock()
 	f.found[i] = who
@@ -72,6 +72,12 @@ func (f *fleet) snapshot(ctx context.Context, i int) (*monitor.Snapshot, error) 
 	}
 	s.Server.Label = m.db.label
 	return s, nil
+}
+
+func (f *fleet) identity(i int) identity {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.found[i]
 }
 
 var errTwin = errors.New("the same server as")
@@ -105,12 +111,16 @@ const (
 	selectSystem = `SELECT system_identifier::pg_catalog.text FROM pg_catalog.pg_control_system()`
 )
 
-func identify(ctx context.Context, db monitor.DBTX) (who identity, err error) {
+// identify asks a server which one it is: the one that it was before, if that was started at the same time.
+func identify(ctx context.Context, db monitor.DBTX, before identity) (who identity, err error) {
 	var started time.Time
 	if err := db.QueryRow(ctx, selectStart).Scan(&started, &who.port); err != nil {
 		return identity{}, fmt.Errorf("ask which server it is: %w", err)
 	}
 	who.started = started.UnixMicro()
+	if who.started == before.started && who.port == before.port {
+		return before, nil
+	}
 	err = db.QueryRow(ctx, selectSystem).Scan(&who.system)
 	if sqlstate.Of(err) == sqlstate.InsufficientPrivilege {
 		return who, nil
