@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -242,36 +241,6 @@ func (m *watch) filter(cmd *cobra.Command) (view.Filter, error) {
 	return filter, nil
 }
 
-// printer shows one snapshot after the other.
-type printer interface {
-	show(*monitor.Snapshot) error
-	// missed says that there was none this time.
-	missed(error) error
-	// close is called once, after the last.
-	close() error
-}
-
-// sheet is what printers share that write to the same output.
-type sheet struct {
-	servers   bool   // there are several
-	headed    bool   // the header of CSV is written
-	separator string // before the next table
-}
-
-func (m *watch) printer(db database, filter view.Filter, shared *sheet) printer {
-	switch {
-	case m.events:
-		return newAppender(db, nil)
-	case m.output == formatJSON:
-		return newAppender(db, filtered(filter, view.JSON))
-	case m.output == formatNDJSON:
-		return newAppender(db, filtered(filter, view.NDJSON))
-	case m.output == formatCSV:
-		return newAppender(db, filtered(filter, shared.csvWriter()))
-	}
-	return newAppender(db, shared.tableWriter(filter, db, m.zoned))
-}
-
 // zoned is a snapshot with its time in the zone that people want.
 func (m *watch) zoned(s *monitor.Snapshot) *monitor.Snapshot {
 	if !m.local {
@@ -305,105 +274,8 @@ func (m *watch) follow(ctx context.Context, db database, o *observer, filter vie
 			return db.failed(err)
 		case err != nil:
 			return p.missed(err)
-		case m.events:
-			return errors.Join(p.show(nil), m.printEvents(shownEvents(filter, events)))
 		}
-		return p.show(s)
+		return m.print(p, filter, s, events)
 	})
 	return errors.Join(err, p.close())
-}
-
-func (m *watch) printEvents(events []journal.Event) error {
-	switch m.output {
-	case formatJSON:
-		return view.EventsJSON(os.Stdout, events)
-	case formatNDJSON:
-		return view.EventsNDJSON(os.Stdout, events)
-	}
-	return view.EventLines(os.Stdout, events)
-}
-
-// appender writes each snapshot behind the last one.
-type appender struct {
-	db     database
-	write  func(io.Writer, *monitor.Snapshot) error // nil: snapshots are not written
-	absent bool
-}
-
-func newAppender(db database, write func(io.Writer, *monitor.Snapshot) error) *appender {
-	return &appender{db: db, write: write}
-}
-
-func (a *appender) show(s *monitor.Snapshot) error {
-	if a.absent {
-		say(os.Stderr, "%s answers again", a.db.target)
-		a.absent = false
-	}
-	if a.write == nil {
-		return nil
-	}
-	return a.write(os.Stdout, s)
-}
-
-// missed reports an outage once, not at every snapshot.
-func (a *appender) missed(err error) error {
-	if !a.absent {
-		say(os.Stderr, "%v; trying again", a.db.failed(err))
-		a.absent = true
-	}
-	return nil
-}
-
-func (a *appender) close() error { return nil }
-
-// filtered writes only what the filter shows.
-func filtered(f view.Filter, write func(io.Writer, *monitor.Snapshot) error) func(io.Writer, *monitor.Snapshot) error {
-	return func(w io.Writer, s *monitor.Snapshot) error { return write(w, f.Apply(s)) }
-}
-
-func (sh *sheet) csvWriter() func(io.Writer, *monitor.Snapshot) error {
-	csv := view.CSV{Printable: term.Is(os.Stdout), Servers: sh.servers}
-	return func(w io.Writer, s *monitor.Snapshot) error {
-		if !sh.headed {
-			sh.headed = true
-			if err := csv.Header(w); err != nil {
-				return err
-			}
-		}
-		return csv.Snapshot(w, s)
-	}
-}
-
-func (sh *sheet) tableWriter(filter view.Filter, db database, zoned func(*monitor.Snapshot) *monitor.Snapshot) func(io.Writer, *monitor.Snapshot) error {
-	target := db.target
-	if sh.servers {
-		target = db.named()
-	}
-	return func(w io.Writer, s *monitor.Snapshot) error {
-		_, err := io.WriteString(w, sh.separator+lines(view.Table(zoned(s), filter, target, tableWidth())))
-		sh.separator = "\n"
-		return err
-	}
-}
-
-// unlimited is wider than any table.
-const unlimited = 1 << 16
-
-// tableWidth is that of the terminal, or of COLUMNS. A table that goes elsewhere is not cut.
-func tableWidth() int {
-	if !term.Is(os.Stdout) && os.Getenv("COLUMNS") == "" {
-		return unlimited
-	}
-	return width()
-}
-
-// width is that of the terminal, or of COLUMNS, or what every terminal has.
-func width() int {
-	if columns, _, ok := term.Size(os.Stdout); ok && columns > 0 {
-		return columns
-	}
-	if columns, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && columns > 0 {
-		return columns
-	}
-	return 80
 }

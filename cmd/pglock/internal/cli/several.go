@@ -84,27 +84,15 @@ func (m *watch) showSeveral(ctx context.Context, f *fleet, filter view.Filter) e
 			errs[i] = member.follow(ctx, time.Duration(m.interval), func(s *monitor.Snapshot, events []journal.Event, err error) error {
 				printing.Lock()
 				defer printing.Unlock()
-				switch {
-				case err != nil:
+				if err != nil {
 					return p.missed(err)
-				case m.events:
-					return errors.Join(p.show(nil), m.printEvents(shownEvents(filter, events)))
 				}
-				return p.show(s)
+				return m.print(p, filter, s, events)
 			})
 		})
 	}
 	following.Wait()
 	return errors.Join(errs...)
-}
-
-// printers write to the same output.
-func (m *watch) printers(f *fleet, filter view.Filter) map[*member]printer {
-	shared, all := &sheet{servers: true}, map[*member]printer{}
-	for _, member := range f.members {
-		all[member] = m.printer(member.db, filter, shared)
-	}
-	return all
 }
 
 // judgeSeveral is judge for more than one server: the worst wins, and each is named.
