@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -69,7 +68,8 @@ func send(ctx context.Context, db DBTX, c SignalTarget, signal Signal) error {
 		).QueryRow(func(row pgx.Row) error { return row.Scan(&verdict) })
 	})
 	if sqlstate.Of(err) == sqlstate.InsufficientPrivilege {
-		return r.explainRefusal(ctx, c, refused(err))
+		server := sqlstate.Refusal(err)
+		return r.explainRefusal(ctx, c, &server)
 	}
 	if err != nil {
 		return doubtful(err)
@@ -94,9 +94,7 @@ func send(ctx context.Context, db DBTX, c SignalTarget, signal Signal) error {
 // doubtful adds that the signal may have been sent although there was no answer: the connection broke or the server
 // ended the statement in the middle of it.
 func doubtful(err error) error {
-	const interrupted = "57" // https://www.postgresql.org/docs/current/errcodes-appendix.html: operator intervention
-	refusal := refused(err)
-	if pgconn.SafeToRetry(err) || refusal != nil && !strings.HasPrefix(refusal.Code, interrupted) {
+	if pgconn.SafeToRetry(err) || sqlstate.Of(err) != "" && !sqlstate.In(err, sqlstate.ClassOperatorIntervention) {
 		return err
 	}
 	return fmt.Errorf("%w (the signal may have been sent all the same)", err)

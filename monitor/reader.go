@@ -2,12 +2,10 @@ package monitor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
@@ -137,11 +135,4 @@ func readAll[T any](into *[]T) func(pgx.Rows) error {
 		}
 		return err
 	}
-}
-
-// refused returns the server's own words when it was the server that failed the statement.
-func refused(err error) *pgconn.PgError {
-	var refusal *pgconn.PgError
-	errors.As(err, &refusal)
-	return refusal
 }

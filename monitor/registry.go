@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -55,7 +57,7 @@ func (r reader) readNames(ctx context.Context, t *tables, o options) error {
 
 // connectionBroke returns err unless the server, or this package, is who refused.
 func connectionBroke(err error) error {
-	if refused(err) != nil || errors.Is(err, driver.ErrUntrusted) || errors.Is(err, driver.ErrSchemaMissing) ||
+	if sqlstate.Of(err) != "" || errors.Is(err, driver.ErrUntrusted) || errors.Is(err, driver.ErrSchemaMissing) ||
 		errors.Is(err, errNotCopied) {
 		return nil
 	}
@@ -63,10 +65,7 @@ func connectionBroke(err error) error {
 }
 
 func whyNoNames(t tables, err error) string {
-	reason := err.Error()
-	if refusal := refused(err); refusal != nil {
-		reason = refusal.Message
-	}
+	reason := cmp.Or(sqlstate.Refusal(err).Message, err.Error())
 	if len(t.untrusted) == 0 {
 		return "cannot read pglock.names: " + reason
 	}

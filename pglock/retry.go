@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
@@ -61,8 +60,7 @@ func (l *Locker) takeInOutage(ctx context.Context, r *request) (*Lock, error) {
 
 // mayPass reports whether err is an outage that may end by itself.
 func mayPass(err error) bool {
-	code := sqlstate.Of(err)
-	return errors.Is(err, ErrUnavailable) && !strings.HasPrefix(code, codeClassAuthorization) && code != codeNoDatabase
+	return errors.Is(err, ErrUnavailable) && !sqlstate.In(err, sqlstate.ClassAuthorization, sqlstate.InvalidCatalogName)
 }
 
 // again makes r as it was before it was asked for.
@@ -103,10 +101,4 @@ func (s *shard) count(n int) {
 const (
 	minRetry = 50 * time.Millisecond
 	maxRetry = time.Second
-)
-
-// Of https://www.postgresql.org/docs/current/errcodes-appendix.html.
-const (
-	codeClassAuthorization = "28"
-	codeNoDatabase         = "3D000"
 )

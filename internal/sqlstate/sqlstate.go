@@ -4,6 +4,8 @@ package sqlstate
 
 import (
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -11,7 +13,9 @@ import (
 // The codes, by the names of their conditions.
 const (
 	ReadOnlyTransaction        = "25006"
+	NoActiveTransaction        = "25P01"
 	DependentObjectsStillExist = "2BP01"
+	InvalidCatalogName         = "3D000" // the database does not exist
 	InvalidSchemaName          = "3F000"
 	InsufficientPrivilege      = "42501"
 	UndefinedObject            = "42704" // among others, a setting of an unknown name
@@ -24,6 +28,15 @@ const (
 	InternalError              = "XX000" // among others, a relation was dropped while its lock was waited for
 )
 
+// Classes of codes, which the codes begin with.
+const (
+	ClassConnectionException   = "08"
+	ClassAuthorization         = "28" // the role does not exist, or its password is wrong
+	ClassInsufficientResources = "53"
+	ClassOperatorIntervention  = "57"
+	ClassShutdown              = "57P" // the part of it for a server that shuts down or starts
+)
+
 // Refusal returns the server's part of err; zero if the server did not send it.
 func Refusal(err error) pgconn.PgError {
 	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
@@ -34,3 +47,9 @@ func Refusal(err error) pgconn.PgError {
 
 // Of returns the code of a server's error; empty for other errors.
 func Of(err error) string { return Refusal(err).Code }
+
+// In reports whether err is a server's error whose code begins with one of the prefixes: a class, or a whole code.
+func In(err error, prefixes ...string) bool {
+	code := Of(err)
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(code, prefix) })
+}

@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -135,29 +134,17 @@ func arrays(keys []pglock.Key) (spaces, numbers string) {
 
 // refusal makes the server's answer an error of package pglock.
 func refusal(keys []pglock.Key, err error) error {
-	var state interface{ SQLState() string }
-	if !errors.As(err, new(*pgconn.PgError)) && errors.As(err, &state) {
-		err = otherError{err, &pgconn.PgError{Code: state.SQLState(), Message: err.Error()}}
-	}
 	key := keys[0]
 	if n, ok := lockdb.HeldKey(err.Error()); ok && n <= len(keys) {
 		key = keys[n-1]
 	}
-	err = pglock.TxError(err)
+	err = pglock.TxError(sqlstate.ToPgx(err))
 	if wait := (*pglock.WaitError)(nil); errors.As(err, &wait) {
 		wait.Key, wait.More = key, len(keys)-1
 		return err
 	}
 	return fmt.Errorf("pglock: lock %q: %w", keys[0], err)
 }
-
-// otherError is a server's error from a driver other than pgx, and what pgx would have made of it.
-type otherError struct {
-	error
-	as *pgconn.PgError
-}
-
-func (e otherError) Unwrap() []error { return []error{e.error, e.as} }
 
 // failedRow is a row whose Scan returns err. database/sql asks the context before all else, and returns its error.
 func failedRow(err error) *sql.Row {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 )
 
 // enter returns tx as package pglock takes it, if it is in a transaction.
@@ -23,7 +23,7 @@ func enter(ctx context.Context, tx Tx) (*transaction, error) {
 	// A savepoint needs a transaction. It is released at once, and costs no transaction ID.
 	const savepoint = "SAVEPOINT pglock_in_transaction"
 	switch _, err := on.rows(ctx, savepoint, nil); {
-	case stateOf(err) == codeNoActiveTransaction:
+	case sqlstate.Of(err) == sqlstate.NoActiveTransaction:
 		return nil, fmt.Errorf("%w: the %T is outside of one, so the lock would be free at once "+
 			"(begin a transaction, and pass it): %w", ErrNoTransaction, tx, err)
 	case err != nil:
@@ -59,14 +59,3 @@ func isNil(tx Tx) bool {
 	v := reflect.ValueOf(tx)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
-
-// stateOf returns the SQLSTATE of a server's error; empty without one.
-func stateOf(err error) string {
-	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return server.Code
-	}
-	return ""
-}
-
-// codeNoActiveTransaction is from https://www.postgresql.org/docs/current/errcodes-appendix.html.
-const codeNoActiveTransaction = "25P01"

@@ -23,8 +23,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -95,26 +94,5 @@ func GuardTx(ctx context.Context, lock *pglock.Lock, tx Tx) error {
 // TxError maps an error of a statement that takes a lock of a transaction to one of package pglock, as [pglock.TxError]
 // does, whichever driver it comes from. Every other error, and nil, comes back unchanged.
 func TxError(err error) error {
-	mapped := pglock.TxError(serverError(err))
-	if same, ok := mapped.(*otherError); ok {
-		return same.error
-	}
-	return mapped
+	return sqlstate.FromPgx(pglock.TxError(sqlstate.ToPgx(err)))
 }
-
-// serverError makes a server's error from any driver one that is also pgx's, which package pglock knows.
-func serverError(err error) error {
-	var state interface{ SQLState() string }
-	if err == nil || errors.As(err, new(*pgconn.PgError)) || !errors.As(err, &state) {
-		return err
-	}
-	return &otherError{err, &pgconn.PgError{Code: state.SQLState(), Message: err.Error()}}
-}
-
-// otherError is a server's error from a driver other than pgx's.
-type otherError struct {
-	error
-	as *pgconn.PgError
-}
-
-func (e *otherError) Unwrap() []error { return []error{e.error, e.as} }

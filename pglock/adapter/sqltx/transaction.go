@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
@@ -87,7 +88,7 @@ func (t *transaction) rows(ctx context.Context, query string, args []any) (n int
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = serverError(errors.Join(err, rows.Close())) }()
+	defer func() { err = sqlstate.ToPgx(errors.Join(err, rows.Close())) }()
 	for rows.Next() {
 		n++
 	}
@@ -108,7 +109,7 @@ func (t *transaction) query(ctx context.Context, query string, args []any) (*sql
 		}
 	}
 	rows, err := t.tx.QueryContext(ctx, query, plain...)
-	return rows, serverError(err)
+	return rows, sqlstate.ToPgx(err)
 }
 
 // array is numbers as PostgreSQL writes an array, which every driver can send.
@@ -130,7 +131,7 @@ func (r *row) Scan(dest ...any) (err error) {
 	if r.err != nil {
 		return r.err
 	}
-	defer func() { err = serverError(errors.Join(err, r.rows.Close())) }()
+	defer func() { err = sqlstate.ToPgx(errors.Join(err, r.rows.Close())) }()
 	if r.rows.Next() {
 		return r.rows.Scan(dest...)
 	}

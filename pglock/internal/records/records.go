@@ -38,18 +38,12 @@ func Unavailable(ctx context.Context, err error) error {
 		return nil
 	case errors.Is(err, driver.ErrUntrusted), errors.Is(err, trust.ErrUnknownRole):
 		return err
-	case sqlstate.Of(err) != "" && !shutsDown(sqlstate.Of(err)):
+	case sqlstate.Of(err) != "" && !sqlstate.In(err, sqlstate.ClassShutdown, sqlstate.ClassInsufficientResources):
 		return Explain(err)
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}
 	return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
-}
-
-// shutsDown reports whether the code says that the server, and not the statement, is the problem: class 57P is its
-// shutdown and start, 53 its lack of connections or memory.
-func shutsDown(code string) bool {
-	return len(code) == 5 && (code[:3] == "57P" || code[:2] == "53")
 }
 
 // Interval is d as PostgreSQL takes it, in microseconds.

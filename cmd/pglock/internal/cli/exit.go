@@ -135,6 +135,5 @@ func cannotLock(err error) bool {
 	if _, ok := errors.AsType[*net.OpError](err); ok { // net.Error would be every failed system call, on files too
 		return true
 	}
-	code := sqlstate.Of(err) // the classes "connection exception" and "operator intervention"
-	return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P")
+	return sqlstate.In(err, sqlstate.ClassConnectionException, sqlstate.ClassShutdown)
 }

@@ -3,6 +3,7 @@ package mux
 import (
 	"context"
 
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 	"github.com/pglock-toolkit/pglock/pglock/internal/txguard"
 )
@@ -39,7 +40,7 @@ func (s *Session) SetComment(comment string) { s.comment.Store(comment) }
 // statement that is cancelled on the server (pg_cancel_backend) is repeated once.
 func (s *Session) Ask(ctx context.Context, sql string, args ...string) (value string, err error) {
 	value, _, err = s.Call(ctx, sql, args...)
-	if wire.Code(err) == wire.CodeQueryCanceled {
+	if sqlstate.Of(err) == sqlstate.QueryCanceled {
 		value, _, err = s.Call(ctx, sql, args...)
 	}
 	if hasEnded(err) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 )
@@ -91,7 +92,7 @@ func (s *Session) settleFailedLocked(o *op, held []bool, failure error) {
 		s.grantLocked(o)
 	case some:
 		s.takeBackLocked(o, held, wire.Classify(failure))
-	case !o.retried && o.left == nil && !s.refusing && wire.Code(failure) == wire.CodeQueryCanceled: // pg_cancel_backend
+	case !o.retried && o.left == nil && !s.refusing && sqlstate.Of(failure) == sqlstate.QueryCanceled: // pg_cancel_backend
 		o.retried = true
 		s.requeueLocked(o)
 	default:

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
@@ -66,7 +67,7 @@ func (p *Pool) waitWithoutSnapshot(ctx context.Context, s *session, g *mux.Grant
 	}
 	p.probe()
 	_, _, err := s.Call(context.Background(), lockdb.WaitWithoutSnapshot)
-	if code := wire.Code(err); code == wire.CodeUndefinedFunction || code == wire.CodeInvalidSchemaName {
+	if code := sqlstate.Of(err); code == sqlstate.UndefinedFunction || code == sqlstate.InvalidSchemaName {
 		s.sliced = true // as after DISCARD by a proxy
 		p.warn(err)
 		return p.waitSliced(ctx, s, g)
@@ -86,7 +87,7 @@ func (p *Pool) waitSliced(ctx context.Context, s *session, g *mux.Grant) error {
 		switch {
 		case err == nil:
 			return wire.Refusal(outcome)
-		case wire.Code(err) != wire.CodeLockNotAvailable || ctx.Err() != nil:
+		case sqlstate.Of(err) != sqlstate.LockNotAvailable || ctx.Err() != nil:
 			return err
 		}
 		if err := s.unlockAll(); err != nil { // of several keys it has those before the one that it waited for

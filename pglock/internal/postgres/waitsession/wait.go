@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
@@ -93,7 +94,7 @@ func (p *Pool) lockOn(ctx context.Context, s *session, g *mux.Grant) error {
 		if err := s.unlockAll(); err != nil {
 			return err
 		}
-		switch cancelled := wire.Code(err) == wire.CodeQueryCanceled; {
+		switch cancelled := sqlstate.Of(err) == sqlstate.QueryCanceled; {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case cancelled && s.late > 0: // by a request that was for an earlier wait
@@ -113,7 +114,7 @@ func (s *session) unlockAll() error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanUpWithin)
 	defer cancel()
 	_, _, err := s.Call(ctx, lockdb.UnlockAllSession)
-	for wire.Code(err) == wire.CodeQueryCanceled && s.late > 0 {
+	for sqlstate.Of(err) == sqlstate.QueryCanceled && s.late > 0 {
 		s.late--
 		_, _, err = s.Call(ctx, lockdb.UnlockAllSession)
 	}
@@ -142,7 +143,7 @@ func (p *Pool) wait(ctx context.Context, s *session, g *mux.Grant) error {
 	}
 	close(ended)
 	s.late += <-requests
-	if ctx.Err() != nil && wire.Code(err) == wire.CodeQueryCanceled {
+	if ctx.Err() != nil && sqlstate.Of(err) == sqlstate.QueryCanceled {
 		s.late = max(0, s.late-1)
 	}
 	return err

@@ -4,25 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
-)
-
-// Codes of https://www.postgresql.org/docs/current/errcodes-appendix.html.
-const (
-	CodeQueryCanceled         = "57014"
-	codeOutOfMemory           = "53200" // among others, the shared lock table is full
-	codeUndefinedTable        = "42P01"
-	CodeUndefinedFunction     = "42883"
-	CodeInvalidSchemaName     = "3F000"
-	codeInsufficientPrivilege = "42501"
-	CodeUndefinedObject       = "42704" // among others, a setting of an unknown name
-	CodeLockNotAvailable      = "55P03" // lock_timeout
-	codeTooManyConnections    = "53300" // of the server, the database or the role
 )
 
 // Refusal turns the outcome of a guarded statement (queries/sessions.sql) into an error.
@@ -48,20 +33,19 @@ func Classify(err error) error {
 	if err = trust.Explain(err); err == nil || isClassified(err) {
 		return err
 	}
-	server := (*pgconn.PgError)(nil)
-	if !errors.As(err, &server) {
-		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err) // no answer, so it is the connection
-	}
-	switch code := server.Code; {
-	case code == codeOutOfMemory:
+	switch sqlstate.Of(err) {
+	case "": // the server has not answered, so it is the connection
+		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
+	case sqlstate.OutOfMemory:
 		return fmt.Errorf("%w: the server's lock table is full (raise max_locks_per_transaction): %w", driver.ErrTooManyLocks, err)
-	case code == codeUndefinedTable, code == CodeUndefinedFunction, code == CodeInvalidSchemaName:
+	case sqlstate.UndefinedTable, sqlstate.UndefinedFunction, sqlstate.InvalidSchemaName:
 		return fmt.Errorf("%w (install it with: pglock migrate up): %w", driver.ErrSchemaMissing, err)
-	case code == codeInsufficientPrivilege:
+	case sqlstate.InsufficientPrivilege:
 		return fmt.Errorf("the role lacks a right on schema pglock (see the grants that \"pglock migrate print\" shows): %w", err)
-	case code == CodeQueryCanceled:
+	case sqlstate.QueryCanceled:
 		return fmt.Errorf("%w: the statement was cancelled on the server: %w", driver.ErrUnavailable, err)
-	case strings.HasPrefix(code, "08"), strings.HasPrefix(code, "57P"), code == codeTooManyConnections:
+	}
+	if sqlstate.In(err, sqlstate.ClassConnectionException, sqlstate.ClassShutdown, sqlstate.TooManyConnections) {
 		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
 	return err
@@ -96,14 +80,6 @@ func LostBecause(err error) error {
 	return fmt.Errorf("%w: %w", driver.ErrLost, err)
 }
 
-// Code returns the SQLSTATE of a server's error; it is empty for other errors.
-func Code(err error) string {
-	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return server.Code
-	}
-	return ""
-}
-
 // NoRoom reports whether err says that the server has no room for one more session of this role, while those that there
 // are go on.
-func NoRoom(err error) bool { return Code(err) == codeTooManyConnections }
+func NoRoom(err error) bool { return sqlstate.Of(err) == sqlstate.TooManyConnections }
