@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/flate"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -25,31 +26,44 @@ type Encoder struct {
 }
 
 // EncoderOption changes what an [Encoder] does.
-type EncoderOption func(*Encoder)
+type EncoderOption func(*Encoder) error
 
 // Queries records statement texts, which can contain people's data.
-func Queries() EncoderOption { return func(e *Encoder) { e.queries = true } }
+func Queries() EncoderOption {
+	return func(e *Encoder) error {
+		e.queries = true
+		return nil
+	}
+}
 
 // withClock is for tests.
 func withClock(now func() (time.Time, time.Duration)) EncoderOption {
-	return func(e *Encoder) { e.now = now }
+	return func(e *Encoder) error {
+		e.now = now
+		return nil
+	}
 }
 
-// NewEncoder returns an encoder whose first frame is a keyframe.
-func NewEncoder(opts ...EncoderOption) *Encoder {
+// NewEncoder returns an encoder whose first frame is a keyframe. A nil option is an error.
+func NewEncoder(opts ...EncoderOption) (*Encoder, error) {
 	start := time.Now()
 	deflate, err := flate.NewWriter(nil, flate.DefaultCompression)
 	if err != nil {
-		panic(err) // the level is valid
+		return nil, fmt.Errorf("make an encoder of recordings: %w", err)
 	}
 	e := &Encoder{deflate: deflate, now: func() (time.Time, time.Duration) {
 		now := time.Now()
 		return now, now.Sub(start)
 	}}
 	for _, opt := range opts {
-		opt(e)
+		if opt == nil {
+			return nil, errors.New("make an encoder of recordings: an EncoderOption is nil")
+		}
+		if err := opt(e); err != nil {
+			return nil, fmt.Errorf("make an encoder of recordings: %w", err)
+		}
 	}
-	return e
+	return e, nil
 }
 
 // Restart makes the next snapshot a keyframe: what comes then can be read without what was before.

@@ -32,7 +32,7 @@ func FuzzBody(f *testing.F) {
 	f.Add(body, next)
 	f.Fuzz(func(t *testing.T, key, delta []byte) {
 		file := start()
-		e := NewEncoder()
+		e := newEncoder(t)
 		for kind, body := range [][]byte{key, delta} {
 			payload, err := e.compressed(Info{At: noon, Wall: noon}, body)
 			if err != nil {

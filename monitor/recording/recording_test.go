@@ -35,6 +35,19 @@ func asJSON(t testing.TB, s *monitor.Snapshot) string {
 	return string(text)
 }
 
+func newEncoder(t testing.TB, opts ...EncoderOption) *Encoder {
+	t.Helper()
+	e, err := NewEncoder(opts...)
+	check(t, err)
+	return e
+}
+
+func TestANilEncoderOptionIsAnError(t *testing.T) {
+	if e, err := NewEncoder(Queries(), nil); err == nil || e != nil {
+		t.Errorf("NewEncoder returned %v, %v", e, err)
+	}
+}
+
 // ticking is a clock that goes on by a second each time.
 func ticking() EncoderOption {
 	elapsed := time.Duration(0)
@@ -51,7 +64,7 @@ func start() []byte {
 // record returns a recording and the snapshots in it.
 func record(t testing.TB, seed uint64, n int) ([]byte, []*monitor.Snapshot) {
 	t.Helper()
-	s, e := newServer(seed, 20), NewEncoder(Queries(), ticking())
+	s, e := newServer(seed, 20), newEncoder(t, Queries(), ticking())
 	file := start()
 	var snapshots []*monitor.Snapshot
 	for range n {
@@ -113,7 +126,7 @@ func TestRecordingKeepsEveryField(t *testing.T) {
 	fill(reflect.ValueOf(one).Elem(), &n)
 	n = 1000
 	fill(reflect.ValueOf(two).Elem(), &n)
-	e := NewEncoder(Queries(), ticking())
+	e := newEncoder(t, Queries(), ticking())
 	file := start()
 	for _, s := range []*monitor.Snapshot{one, two} {
 		for i := range s.Locks {
@@ -139,7 +152,7 @@ func TestRecordingForgetsTheStatementsOfAllSessions(t *testing.T) {
 	t.Parallel()
 	s, n := &monitor.Snapshot{}, 0
 	fill(reflect.ValueOf(s).Elem(), &n)
-	encoded, err := NewEncoder(ticking()).Snapshot(s, nil)
+	encoded, err := newEncoder(t, ticking()).Snapshot(s, nil)
 	check(t, err)
 	got, err := readAll(append(start(), encoded.Frame...))
 	check(t, err)
@@ -264,7 +277,7 @@ func TestRecordingHasNoStatementsUnlessWanted(t *testing.T) {
 		if queries {
 			opts = append(opts, Queries())
 		}
-		encoded, err := NewEncoder(opts...).Snapshot(snapshot, nil)
+		encoded, err := newEncoder(t, opts...).Snapshot(snapshot, nil)
 		check(t, err)
 		got, err := readAll(append(start(), encoded.Frame...))
 		check(t, err)
@@ -282,7 +295,7 @@ func TestRecordingHasNoStatementsUnlessWanted(t *testing.T) {
 func TestRecordingHasTheJumpsOfClocks(t *testing.T) {
 	t.Parallel()
 	wall, elapsed, at := noon, time.Duration(0), noon
-	e := NewEncoder(withClock(func() (time.Time, time.Duration) { return wall, elapsed }))
+	e := newEncoder(t, withClock(func() (time.Time, time.Duration) { return wall, elapsed }))
 	file := start()
 	see := func(wallBy, serverBy time.Duration) {
 		wall, at, elapsed = wall.Add(wallBy), at.Add(serverBy), elapsed+time.Second

@@ -61,7 +61,7 @@ func (s *steady) second(n int) *monitor.Snapshot {
 // anHour is how many bytes an hour takes, reckoned from a minute with two keyframes: rather too many.
 func anHour(t testing.TB, s *steady, changes int, opts ...EncoderOption) int {
 	t.Helper()
-	e := NewEncoder(append(opts, ticking())...)
+	e := newEncoder(t, append(opts, ticking())...)
 	size := 0
 	const seconds = 57
 	for range seconds {
@@ -99,7 +99,7 @@ func TestRecordingIsSmall(t *testing.T) {
 
 // BenchmarkSnapshot measures what recording a snapshot of 5,000 locks with 250 changes costs.
 func BenchmarkSnapshot(b *testing.B) {
-	s, e := newSteady(5000, 500), NewEncoder(ticking())
+	s, e := newSteady(5000, 500), newEncoder(b, ticking())
 	snapshots := make([]*monitor.Snapshot, 60)
 	for i := range snapshots {
 		snapshots[i] = s.second(250)
@@ -115,7 +115,7 @@ func BenchmarkSnapshot(b *testing.B) {
 
 // BenchmarkRead measures what reading it back costs.
 func BenchmarkRead(b *testing.B) {
-	s, e := newSteady(5000, 500), NewEncoder(ticking())
+	s, e := newSteady(5000, 500), newEncoder(b, ticking())
 	file := start()
 	for range 60 {
 		encoded, err := e.Snapshot(s.second(250), nil)

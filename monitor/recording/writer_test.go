@@ -13,7 +13,7 @@ func TestWriterRotatesAndKeepsTheNewest(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.rec")
 	w, err := NewWriter(path, WriterOptions{MaxSize: 2000, Keep: 3})
 	check(t, err)
-	s, e := newServer(1, 20), NewEncoder(ticking())
+	s, e := newServer(1, 20), newEncoder(t, ticking())
 	for range 100 {
 		s.change()
 		check(t, w.Record(e, s.snapshot(), nil))

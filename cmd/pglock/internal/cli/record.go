@@ -63,7 +63,11 @@ type keeper struct {
 
 // begin begins a recording, in a file if that is wanted, and in memory if there is a past to add to.
 func (r *recordFlags) begin(target string, interval time.Duration, past *recording.Past) (*keeper, error) {
-	k := &keeper{encoder: r.encoder(), past: past}
+	encoder, err := r.encoder()
+	if err != nil {
+		return nil, &exit{codeOther, err}
+	}
+	k := &keeper{encoder: encoder, past: past}
 	if r.path == "" {
 		return k, nil
 	}
@@ -79,7 +83,7 @@ func (r *recordFlags) begin(target string, interval time.Duration, past *recordi
 	return k, nil
 }
 
-func (r *recordFlags) encoder() *recording.Encoder {
+func (r *recordFlags) encoder() (*recording.Encoder, error) {
 	if r.queries {
 		return recording.NewEncoder(recording.Queries())
 	}

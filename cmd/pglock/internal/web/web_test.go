@@ -58,7 +58,11 @@ type served struct {
 
 func serve(t testing.TB, change func(*Options)) *served {
 	t.Helper()
-	j, e, past := journal.New(), recording.NewEncoder(), recording.NewPast()
+	j, past := journal.New(), recording.NewPast()
+	e, err := recording.NewEncoder()
+	if err != nil {
+		t.Fatal(err)
+	}
 	var events []journal.Event
 	var last *monitor.Snapshot
 	for i := range 120 {
