@@ -43,11 +43,12 @@ type sources struct {
 	registry registry
 	given    *Dictionary
 	queries  queryTexts
+	seen     *seenNames
 }
 
 // giveNames shows each lock by its name or, without one, by what it may be.
 func giveNames(grouped map[identity]*Lock, t tables, o options) error {
-	from := sources{newRegistry(t), o.names, queryTexts{}}
+	from := sources{newRegistry(t), o.names, queryTexts{}, o.seen}
 	for id, lock := range grouped {
 		lock.Names = append(lock.Names, from.names(id, lock)...)
 		lock.Key = id.text(lock.Names)
@@ -69,13 +70,22 @@ func (s sources) names(id identity, lock *Lock) []string {
 	if registered := s.registry.names(id); len(registered) > 0 {
 		return registered
 	}
-	for _, names := range append(s.queries.of(lock), s.given, ownNames) {
+	for _, names := range s.queries.of(lock) {
+		if name, ok := names.name(id); ok {
+			s.seen.note(id, name)
+			return []string{name}
+		}
+	}
+	for _, names := range []named{s.given, ownNames, s.seen} {
 		if name, ok := names.name(id); ok {
 			return []string{name}
 		}
 	}
 	return nil
 }
+
+// named is what knows names of keys.
+type named interface{ name(identity) (string, bool) }
 
 // ownNames are those of locks that pglock takes for itself.
 var ownNames = NewDictionary("pglock:migrations")

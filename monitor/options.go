@@ -13,6 +13,7 @@ type options struct {
 	trusted []string
 	wanted  []int32
 	copied  *copiedNames // nil: each Take makes its own
+	seen    *seenNames   // nil: there are none
 }
 
 func newOptions(opts []Option) (options, error) {
@@ -65,6 +66,17 @@ func ReuseCopy() Option {
 	copied := &copiedNames{}
 	return func(o *options) error {
 		o.copied = copied
+		return nil
+	}
+}
+
+// RememberNames returns an option that lets all calls of [Take] which get it share the names that they see in queries, such
+// as pglock.key('invoice:42'): a lock keeps its name when its holder has gone on to other statements. All must be of one
+// server. [Watch] does so anyway. It may be used from many goroutines at once.
+func RememberNames() Option {
+	seen := &seenNames{names: map[identity]string{}}
+	return func(o *options) error {
+		o.seen = seen
 		return nil
 	}
 }

@@ -26,7 +26,7 @@ func Watch(ctx context.Context, db DBTX, every time.Duration, opts ...Option) it
 			yield(nil, fmt.Errorf("monitor: cannot watch every %v: the interval must be positive", every))
 			return
 		}
-		opts := append(slices.Clone(opts), ReuseCopy())
+		opts := append(slices.Clone(opts), ReuseCopy(), RememberNames())
 		ticker := time.NewTicker(every)
 		defer ticker.Stop()
 		for ctx.Err() == nil {

@@ -250,7 +250,7 @@ func (d database) pool(ctx context.Context, application string) (*pgxpool.Pool, 
 
 // options are those for its snapshots, of which all that get them share a copy of the names.
 func (d database) options(more []monitor.Option) []monitor.Option {
-	return append(slices.Clone(more), monitor.WithTrustedOwner(d.trusted...), monitor.ReuseCopy())
+	return append(slices.Clone(more), monitor.WithTrustedOwner(d.trusted...), monitor.ReuseCopy(), monitor.RememberNames())
 }
 
 // named shows it to people who also see its label.
