@@ -45,7 +45,7 @@ type row struct {
 	longest time.Duration
 	// behind is how many sessions cannot go on before this one does, each counted once ([monitor.Snapshot.Behind]).
 	behind int
-	// certain says that it is part of a certain deadlock, or, in the tree, above such a row. It is known only of several servers.
+	// certain says that it is part of a certain deadlock, or, in the tree, above such a row.
 	certain bool
 	// guide is the line that connects a row of the tree with those above.
 	guide string

@@ -20,10 +20,18 @@ var (
 	byWaiters = order{name: "waiters", titles: []string{"WAIT"}, weight: func(r row) int64 { return int64(len(r.lock.Waiters)) }}
 	byHolders = order{name: "holders", titles: []string{"HOLD"}, weight: func(r row) int64 { return int64(len(r.lock.Holders)) }}
 	byKey     = order{name: "key", titles: []string{"KEY"}, text: func(r row) string { return label(r.lock) }}
-	byBehind  = order{name: "sessions behind", titles: []string{"BEHIND"}, weight: func(r row) int64 { return int64(r.behind) }}
+	byBehind  = order{name: "sessions behind", titles: []string{"BEHIND"}, weight: func(r row) int64 { return deadFirst(r, int64(r.behind)) }}
 	byHeld    = order{name: "locks held", titles: []string{"HELD"}, weight: func(r row) int64 { return int64(len(r.person.held)) }}
 	byPID     = order{name: "process ID", titles: []string{"PID", "SESSION"}, weight: func(r row) int64 { return -int64(r.person.PID) }}
 )
+
+// deadFirst puts what is part of a certain deadlock before everything else.
+func deadFirst(r row, weight int64) int64 {
+	if r.certain {
+		return 1<<62 + weight
+	}
+	return weight
+}
 
 // orders are the ways to sort each page, the usual one first.
 var orders = [pages][]order{

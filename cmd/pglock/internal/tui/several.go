@@ -47,12 +47,8 @@ func (m Model) shortLabel(i int) string {
 }
 
 // byWorst is the usual order of several servers.
-var byWorst = order{name: "worst", titles: []string{"SERVER"}, weight: func(r row) int64 {
-	if r.certain {
-		return 1<<62 + int64(r.longest)
-	}
-	return int64(r.longest)
-}, then: waitersOf}
+var byWorst = order{name: "worst", titles: []string{"SERVER"},
+	weight: func(r row) int64 { return deadFirst(r, int64(r.longest)) }, then: waitersOf}
 
 // waitersOf is how many wait for a key, or cannot go on before a session does.
 func waitersOf(r row) int64 {

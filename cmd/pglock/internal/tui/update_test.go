@@ -164,6 +164,25 @@ func TestTheTreeOfWaiters(t *testing.T) {
 	}
 }
 
+// A deadlock comes before a queue that is longer: it does not end by itself.
+func TestADeadlockIsFirstInTheTree(t *testing.T) {
+	s := workshop()
+	third, fourth := lock(pglock.Int64Key(3)), lock(pglock.Int64Key(4))
+	a, b := session(5001, "transfer 1"), session(5002, "transfer 2")
+	third.Holders, fourth.Holders = []monitor.Holder{holds(a, monitor.ModeExclusive)}, []monitor.Holder{holds(b, monitor.ModeExclusive)}
+	fourth.Waiters = []monitor.Waiter{waits(a, monitor.ModeExclusive, time.Second, hardly(5002))}
+	third.Waiters = []monitor.Waiter{waits(b, monitor.ModeExclusive, time.Second, hardly(5001))}
+	s.Locks = append(s.Locks, third, fourth)
+	s.Cycles = []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 5001, Key: "@4", Database: "shop", BlockedBy: 5002},
+		{PID: 5002, Key: "@3", Database: "shop", BlockedBy: 5001}}}}
+	for certain, want := range map[bool]int32{true: 5001, false: 4711} {
+		s.Cycles[0].Certain = certain
+		if first := arrange(s, question{page: pageTree}).rows[0]; first.person.PID != want {
+			t.Errorf("with a deadlock that is certain (%v), the tree begins with %d, want %d", certain, first.person.PID, want)
+		}
+	}
+}
+
 func TestOrders(t *testing.T) {
 	for number, all := range orders {
 		for i, o := range all {

@@ -132,6 +132,29 @@ func TestPageTreeOfADeadlockHasARoot(t *testing.T) {
 	}
 }
 
+// A deadlock comes before a queue that is longer, and with what waits behind it.
+func TestPageTreeBeginsWithADeadlock(t *testing.T) {
+	t.Parallel()
+	s := snapshot(noon)
+	hard := func(pid int32) []monitor.Blocker { return []monitor.Blocker{{PID: pid, Kind: monitor.BlockHard}} }
+	wait := func(pid, blocker int32) monitor.Waiter {
+		return monitor.Waiter{Session: monitor.Session{PID: pid}, BlockedBy: hard(blocker)}
+	}
+	s.Locks = append(s.Locks, monitor.Lock{Key: "@3", Number: 3, Objsubid: 1,
+		Waiters: []monitor.Waiter{wait(23, 22), wait(21, 22), wait(22, 21)}})
+	s.Cycles = []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 21}, {PID: 22}}}}
+	for certain, want := range map[bool][]int32{true: {21, 22, 23, 1, 2, 3}, false: {1, 2, 3, 21, 22, 23}} {
+		s.Cycles[0].Certain = certain
+		var order []int32
+		for _, n := range newState(Live{Snapshot: s}, "", "").Tree {
+			order = append(order, n.PID)
+		}
+		if !slices.Equal(order, want) {
+			t.Errorf("with a deadlock that is certain (%v), the tree is %v, want %v", certain, order, want)
+		}
+	}
+}
+
 // A chain of as many sessions as a server can have is no trouble, and an answer has its bounds.
 func TestPageTreeIsBounded(t *testing.T) {
 	t.Parallel()

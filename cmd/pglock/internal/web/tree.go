@@ -15,7 +15,8 @@ type forest struct {
 	holders  map[monitor.SessionID]*monitor.Holder // of locks that are waited for
 	held     map[monitor.SessionID]*monitor.Lock
 	behind   map[monitor.SessionID]int
-	dead     map[int32]bool
+	dead     map[int32]bool // in a deadlock, certain or possible
+	certain  map[int32]bool
 	below    map[monitor.SessionID][]monitor.SessionID
 	placed   map[monitor.SessionID]bool
 	rows     []node
@@ -25,7 +26,7 @@ type forest struct {
 // newForest looks at a snapshot, of which the page shows some locks.
 func newForest(s *monitor.Snapshot, locks []*monitor.Lock) *forest {
 	f := &forest{
-		snapshot: s, behind: s.Behind(), dead: map[int32]bool{},
+		snapshot: s, behind: s.Behind(), dead: map[int32]bool{}, certain: map[int32]bool{},
 		waits:    map[monitor.SessionID]monitor.Wait{},
 		sessions: map[monitor.SessionID]monitor.Session{},
 		holders:  map[monitor.SessionID]*monitor.Holder{},
@@ -41,7 +42,7 @@ func newForest(s *monitor.Snapshot, locks []*monitor.Lock) *forest {
 // tree puts each waiter below the first session that holds what it waits for, or else the first that is ahead of it, for
 // locks of all kinds. The roots are those that wait for none, those with the most sessions behind them first; of a deadlock
 // it is the session with the smallest process ID. With only some locks the tree has their waiters, and all that these wait
-// for, directly or through others.
+// for, directly or through others. What is part of a certain deadlock comes first.
 func (f *forest) tree(locks []*monitor.Lock, all bool) (rows []node, left int) {
 	var roots, waiting []monitor.SessionID
 	for _, id := range f.shown(locks, all) {
@@ -56,12 +57,17 @@ func (f *forest) tree(locks []*monitor.Lock, all bool) (rows []node, left int) {
 	slices.SortStableFunc(roots, func(a, b monitor.SessionID) int {
 		return cmp.Or(cmp.Compare(f.behind[b], f.behind[a]), a.Compare(b))
 	})
+	for _, id := range waiting {
+		if f.certain[id.PID] && !f.placed[id] {
+			f.grow(f.top(id))
+		}
+	}
 	for _, id := range roots {
 		f.grow(id)
 	}
 	for _, id := range waiting {
 		if !f.placed[id] { // it is in a cycle, or below one
-			f.grow(f.firstOfCycle(id))
+			f.grow(f.top(id))
 		}
 	}
 	return f.rows, f.left
@@ -79,6 +85,7 @@ func (f *forest) look(locks []*monitor.Lock) {
 	for _, cycle := range f.snapshot.Cycles {
 		for _, step := range cycle.Steps {
 			f.dead[step.PID] = true
+			f.certain[step.PID] = f.certain[step.PID] || cycle.Certain
 		}
 	}
 	for _, lock := range locks {
@@ -128,12 +135,16 @@ func (f *forest) parent(id monitor.SessionID) (monitor.SessionID, bool) {
 	return blockers[max(0, first)].ID(), true
 }
 
-// firstOfCycle follows those in the way until one comes again: these are a cycle.
-func (f *forest) firstOfCycle(id monitor.SessionID) monitor.SessionID {
+// top is what a session's tree begins with: the root or, of a cycle, the session with the smallest process ID.
+func (f *forest) top(id monitor.SessionID) monitor.SessionID {
 	seen := map[monitor.SessionID]bool{}
 	for !seen[id] {
 		seen[id] = true
-		id, _ = f.parent(id)
+		parent, waits := f.parent(id)
+		if !waits {
+			return id
+		}
+		id = parent
 	}
 	first := id
 	for next, _ := f.parent(id); next != id; next, _ = f.parent(next) {
