@@ -100,6 +100,29 @@ func TestTrustAPlantedSchemaIsNotUsed(t *testing.T) {
 	}
 }
 
+// pgx asks a server what it is (target_session_attrs) with a function that it does not look for in pg_catalog.
+func TestTrustASessionIsAskedWhatItIsOnItsOwnSearchPath(t *testing.T) {
+	for _, wanted := range []string{"primary", "prefer-standby", "read-write"} {
+		t.Run(wanted, func(t *testing.T) {
+			db := testenv.Database(t)
+			tenant := db.Tenant(t)
+			tenant.PlantSearchPath()
+			t.Setenv("PGTARGETSESSIONATTRS", wanted)
+			l, err := pglock.NewWithConfig(trustConfig(t, db.ConnString()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			lock, err := l.Lock(t.Context(), pglock.NewKey("invoice:42"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			txCheck(t, lock.Unlock(t.Context()))
+			txCheck(t, l.Close(t.Context()))
+			tenant.WantNothingGained("after a lock of a server that is " + wanted)
+		})
+	}
+}
+
 // In the usual deployment one role owns the schema and another takes the locks.
 func TestTrustOfASeparateMigratorTakesOneOption(t *testing.T) {
 	t.Parallel()

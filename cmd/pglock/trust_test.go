@@ -78,6 +78,21 @@ func TestTrustATenantGainsNothingByAnyCommand(t *testing.T) {
 	}
 }
 
+// The commands ask a server what it is, if they are told to, and execute nothing of the search_path for that.
+func TestTrustACommandAsksAServerWhatItIsSafely(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	tenant := db.Tenant(t)
+	tenant.PlantSearchPath()
+	for _, args := range [][]string{{"monitor", "--once"}, {"migrate", "up"}, {"run", "a", "--", "true"}} {
+		for _, wanted := range []string{"primary", "prefer-standby"} {
+			variables := []string{"DATABASE_URL=" + db.ConnString(), "PGTARGETSESSIONATTRS=" + wanted}
+			wantCode(t, command(t, variables, args...).run(), 0)
+			tenant.WantNothingGained(fmt.Sprintf("after pglock %q of a server that is %s", args, wanted))
+		}
+	}
+}
+
 func connectAs(t *testing.T, connString string) *pgx.Conn {
 	t.Helper()
 	config, err := pgx.ParseConfig(connString)

@@ -181,6 +181,7 @@ func parse(value string) (*pgxpool.Config, error) {
 			return nil, kind
 		}
 	}
+	trust.PinSearchPath(&config.ConnConfig.Config)
 	return config, nil
 }
 
