@@ -60,10 +60,11 @@ func withoutComments(sql string) string {
 }
 
 // refuse is [Untrusted] as a statement that fails where there is a row.
-var refuse = "SELECT pg_catalog.current_setting(pg_catalog.concat('" + marker +
-	"', pg_catalog.json_build_array(u.kind, u.object, u.owner))) FROM (\n" + Untrusted + ") AS u LIMIT 1"
+// The error is that of a text which is no number; up to PostgreSQL 13 a setting of any name can be made.
+var refuse = "SELECT pg_catalog.concat('" + marker +
+	"', pg_catalog.json_build_array(u.kind, u.object, u.owner))::pg_catalog.int4 FROM (\n" + Untrusted + ") AS u LIMIT 1"
 
-// marker begins the name of a setting that does not exist, which the server puts into its error.
+// marker begins a text that the server puts into its error.
 const marker = "pglock_untrusted"
 
 // Queue puts two statements into a batch: one locks the table of the schema, for which the
@@ -186,8 +187,8 @@ const Same = `SELECT CASE
 		OR pg_catalog.pg_sequence_last_value(pg_catalog.to_regclass('pglock.fence')) IS NOT NULL) THEN ''
 	WHEN pg_catalog.to_regnamespace('pglock')::pg_catalog.oid OPERATOR(pg_catalog.=) $1::pg_catalog.oid THEN ''
 	WHEN pg_catalog.to_regnamespace('pglock') IS NULL
-		THEN pg_catalog.current_setting('` + marker + `["` + kindMissing + `", "", ""]')
-	ELSE pg_catalog.current_setting('` + marker + `["` + kindReplaced + `", "schema pglock", ""]')
+		THEN pg_catalog.concat('` + marker + `["` + kindMissing + `", "", ""]')::pg_catalog.int4::pg_catalog.text
+	ELSE pg_catalog.concat('` + marker + `["` + kindReplaced + `", "schema pglock", ""]')::pg_catalog.int4::pg_catalog.text
 END AS same`
 
 // Row is a row of [Untrusted].
