@@ -623,6 +623,42 @@ func TestFenceNeedsTheSchema(t *testing.T) {
 	mustUnlock(t, lock)
 }
 
+// The schema is dropped while Fence waits for the end of the transaction that does it.
+func TestFenceOfASchemaThatIsBeingDropped(t *testing.T) {
+	for name, then := range map[string]string{"dropped": "SELECT 1", "replaced": "CREATE SCHEMA pglock; CREATE SEQUENCE pglock.fence"} {
+		t.Run(name, func(t *testing.T) {
+			db := testenv.Database(t)
+			migrate(t, db)
+			l := openLocker(t, db)
+			lock := mustLock(t, l, pglock.NewKey("k"))
+			admin := db.Connect(t)
+			if _, err := admin.Exec(t.Context(), "BEGIN; DROP SCHEMA pglock CASCADE;"+then); err != nil {
+				t.Fatal(err)
+			}
+			drawn := make(chan error, 1)
+			go func() { _, err := lock.Fence(t.Context()); drawn <- err }()
+			testenv.WaitUntil(t, "Fence waits for the sequence", func() (waits bool) {
+				err := admin.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'relation'
+					AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`).Scan(&waits)
+				return err == nil && waits
+			})
+			if _, err := admin.Exec(t.Context(), "COMMIT"); err != nil {
+				t.Fatal(err)
+			}
+			err := <-drawn
+			switch {
+			case name == "replaced":
+				if err != nil {
+					t.Errorf("Fence: %v", err)
+				}
+			case !errors.Is(err, pglock.ErrSchemaMissing) || !strings.Contains(err.Error(), "pglock migrate up"):
+				t.Errorf("Fence: %v", err)
+			}
+			mustUnlock(t, lock)
+		})
+	}
+}
+
 // BeforeConnect may hand out short-lived passwords: sessions must not be dialled without it.
 func TestBeforeConnectIsHonoured(t *testing.T) {
 	db := testenv.Database(t)

@@ -11,8 +11,8 @@ import (
 
 const NextFence = `-- name: NextFence :one
 SELECT (CASE WHEN stranger.name IS NULL THEN pg_catalog.nextval(s.oid::pg_catalog.regclass)
-        ELSE pg_catalog.current_setting(pg_catalog.concat('pglock_untrusted',
-            pg_catalog.json_build_array('untrusted', 'sequence pglock.fence', stranger.name)))::bigint END)::bigint AS fence
+        ELSE pg_catalog.concat('pglock_untrusted',
+            pg_catalog.json_build_array('untrusted', 'sequence pglock.fence', stranger.name))::bigint END)::bigint AS fence
 FROM pg_catalog.pg_namespace AS n
 JOIN pg_catalog.pg_class AS s ON s.relnamespace OPERATOR(pg_catalog.=) n.oid
 LEFT JOIN LATERAL (

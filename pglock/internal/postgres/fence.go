@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -16,8 +17,16 @@ func (b *Backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	number, err := c.Sessions()[0].Ask(ctx, lockdb.NextFence, namesText(b.options.TrustedOwners))
+	draw := func() (string, error) {
+		return c.Sessions()[0].Ask(ctx, lockdb.NextFence, namesText(b.options.TrustedOwners))
+	}
+	number, err := draw()
+	if sqlstate.Of(err) == sqlstate.InternalError { // the sequence that was found has been dropped; there may be another
+		number, err = draw()
+	}
 	switch {
+	case sqlstate.Of(err) == sqlstate.InternalError:
+		return 0, fmt.Errorf("%w: %w", errNoFence, err)
 	case err != nil:
 		return 0, err
 	case number == "":
