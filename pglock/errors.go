@@ -18,8 +18,11 @@ var (
 	ErrLost = driver.ErrLost
 	// ErrUnlocked: the lock has been unlocked already.
 	ErrUnlocked = driver.ErrUnlocked
-	// ErrUnavailable: the server cannot be reached, or refuses the connection. Whether the lock is held is unknown.
+	// ErrUnavailable: the server cannot be reached, or has no room for the connection. Whether the lock is held is unknown.
 	ErrUnavailable = driver.ErrUnavailable
+	// ErrDenied: the server denies access: the role or the database does not exist, the password is wrong, the role may not
+	// connect, or it lacks a right on schema pglock. It is no outage, so retries do not help until that has been put right.
+	ErrDenied = driver.ErrDenied
 	// ErrTooManyLocks: the lock would exceed [WithMaxHeld] or the server's lock table.
 	ErrTooManyLocks = driver.ErrTooManyLocks
 	// ErrInvalidKey: the zero Key, a name of more than [MaxName] bytes, or text that is no key.

@@ -204,7 +204,7 @@ type Stats struct {
 	// Lost counts the Locks that ended without being unlocked.
 	Lost int64
 	// Refused counts the tries that found a lock held, and Unavailable the calls that failed since the server could not be
-	// reached.
+	// reached or denied access.
 	Refused, Unavailable int64
 }
 

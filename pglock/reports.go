@@ -180,7 +180,7 @@ func (s *shard) countFailure(try bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case errors.Is(err, ErrUnavailable):
+	case OutcomeOf(err) == OutcomeUnavailable:
 		s.counts.Unavailable++
 	case try && errors.Is(err, ErrNotAcquired):
 		s.counts.Refused++

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -17,9 +16,8 @@ import (
 // also matches [ErrUnavailable], and is not a *[WaitError]. An outage is over when the server has answered; a wait may
 // ride out any number of them, but each costs its place in the queues of the server and of this process.
 //
-// Only the wait is retried: held locks are lost as usual. Errors that retries cannot fix are returned at once: a
-// refused password or role, and a database that does not exist. It is an error if max is not positive, or if the call
-// never waits.
+// Only the wait is retried: held locks are lost as usual. Errors that retries cannot fix, such as [ErrDenied], are returned
+// at once. It is an error if max is not positive, or if the call never waits.
 func RetryUnavailable(max time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) error {
 		if max <= 0 {
@@ -37,7 +35,7 @@ func (l *Locker) takeInOutage(ctx context.Context, r *request) (*Lock, error) {
 		return lock, err
 	}
 	began, pause := driver.Now(), minRetry
-	for mayPass(err) {
+	for errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrDenied) {
 		if r.asked { // the server has answered this attempt at first
 			began, pause = driver.Now(), minRetry
 		}
@@ -56,11 +54,6 @@ func (l *Locker) takeInOutage(ctx context.Context, r *request) (*Lock, error) {
 		lock, err = l.take(ctx, r)
 	}
 	return lock, err
-}
-
-// mayPass reports whether err is an outage that may end by itself.
-func mayPass(err error) bool {
-	return errors.Is(err, ErrUnavailable) && !sqlstate.In(err, sqlstate.ClassAuthorization, sqlstate.InvalidCatalogName)
 }
 
 // again makes r as it was before it was asked for.

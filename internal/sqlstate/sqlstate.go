@@ -48,6 +48,11 @@ func Refusal(err error) pgconn.PgError {
 // Of returns the code of a server's error; empty for other errors.
 func Of(err error) string { return Refusal(err).Code }
 
+// Denied reports whether err says that the server denies a role what it asks for: the connection, or a right.
+func Denied(err error) bool {
+	return In(err, ClassAuthorization, InvalidCatalogName, InsufficientPrivilege)
+}
+
 // In reports whether err is a server's error whose code begins with one of the prefixes: a class, or a whole code.
 func In(err error, prefixes ...string) bool {
 	code := Of(err)

@@ -12,6 +12,7 @@ var (
 	ErrLost          = errors.New("lock lost")
 	ErrUnlocked      = errors.New("lock already unlocked")
 	ErrUnavailable   = errors.New("lock server unavailable")
+	ErrDenied        = errors.New("the lock server denies access")
 	ErrTooManyLocks  = errors.New("too many locks")
 	ErrInvalidKey    = errors.New("invalid lock key")
 	ErrClosed        = errors.New("locker closed")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
@@ -22,8 +23,8 @@ func Explain(err error) error {
 	case sqlstate.UndefinedFunction, sqlstate.InvalidSchemaName:
 		return fmt.Errorf("%w, or is older than this needs (run: pglock migrate up): %w", driver.ErrSchemaMissing, err)
 	case sqlstate.InsufficientPrivilege:
-		return fmt.Errorf("%w (the rights that a role needs of schema pglock are at the end of what "+
-			"\"pglock migrate print\" writes)", err)
+		return fmt.Errorf("%w: %w (the rights that a role needs of schema pglock are at the end of what "+
+			"\"pglock migrate print\" writes)", driver.ErrDenied, err)
 	case sqlstate.ReadOnlyTransaction:
 		return fmt.Errorf("%w, or the transaction is read-only: %w", driver.ErrStandby, err)
 	}
@@ -38,6 +39,8 @@ func Unavailable(ctx context.Context, err error) error {
 		return nil
 	case errors.Is(err, driver.ErrUntrusted), errors.Is(err, trust.ErrUnknownRole):
 		return err
+	case sqlstate.Denied(err) && errors.As(err, new(*pgconn.ConnectError)):
+		return fmt.Errorf("%w: %w", driver.ErrDenied, err)
 	case sqlstate.Of(err) != "" && !sqlstate.In(err, sqlstate.ClassShutdown, sqlstate.ClassInsufficientResources):
 		return Explain(err)
 	case ctx.Err() != nil:

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/lease"
@@ -62,6 +63,10 @@ func (d *Dialer) Connect(ctx context.Context, adapt func(*pgx.ConnConfig)) (*pgx
 	adapt(c)
 	trust.PinSearchPath(&c.Config)
 	conn, err := pgx.ConnectConfig(ctx, c)
+	if sqlstate.Denied(err) {
+		return nil, fmt.Errorf("%w (check the role, its password, its right to connect, and the name of the database): %w",
+			driver.ErrDenied, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}

@@ -41,7 +41,8 @@ func Classify(err error) error {
 	case sqlstate.UndefinedTable, sqlstate.UndefinedFunction, sqlstate.InvalidSchemaName:
 		return fmt.Errorf("%w (install it with: pglock migrate up): %w", driver.ErrSchemaMissing, err)
 	case sqlstate.InsufficientPrivilege:
-		return fmt.Errorf("the role lacks a right on schema pglock (see the grants that \"pglock migrate print\" shows): %w", err)
+		return fmt.Errorf("%w: the role lacks a right on schema pglock (see the grants that \"pglock migrate print\" shows): %w",
+			driver.ErrDenied, err)
 	case sqlstate.QueryCanceled:
 		return fmt.Errorf("%w: the statement was cancelled on the server: %w", driver.ErrUnavailable, err)
 	}
@@ -53,7 +54,7 @@ func Classify(err error) error {
 
 func isClassified(err error) bool {
 	for _, sentinel := range []error{
-		context.Canceled, context.DeadlineExceeded, driver.ErrNotAcquired, driver.ErrLost, driver.ErrUnavailable,
+		context.Canceled, context.DeadlineExceeded, driver.ErrNotAcquired, driver.ErrLost, driver.ErrUnavailable, driver.ErrDenied,
 		driver.ErrTooManyLocks, driver.ErrClosed, driver.ErrUnsupported, driver.ErrPooler, driver.ErrStandby,
 		driver.ErrSchemaMissing, driver.ErrUntrusted,
 	} {
