@@ -74,15 +74,15 @@ func (d *Demo) transfers(ctx context.Context) error {
 	d.print("%v", result)
 	d.say("Now each transaction first calls pglock.LockAllTx(ctx, tx, keys) with the keys of both accounts. " +
 		"Meanwhile the monitor sees:")
-	var busiest *monitor.Snapshot
+	var shown *monitor.Snapshot
 	result, err = d.trade(ctx, "transfer", func() (err error) {
-		busiest, err = d.busiest(ctx)
+		shown, err = busiest(ctx, d.pool)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	d.show(busiest)
+	d.show(shown)
 	d.print("")
 	if !result.right() {
 		return fmt.Errorf("locks did not help: %v", result)
@@ -113,23 +113,21 @@ func (d *Demo) trade(ctx context.Context, part string, watch func() error) (a au
 	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[audit])
 }
 
-// busiest watches for a while and returns the snapshot with the most waiters.
-func (d *Demo) busiest(ctx context.Context) (busiest *monitor.Snapshot, err error) {
-	ctx, enough := context.WithTimeout(ctx, watchingTime)
-	defer enough()
-	most := -1
-	for snapshot, err := range monitor.Watch(ctx, d.pool, time.Millisecond) {
+// busiest watches for a while, at least until there is a snapshot, and returns the one with the most waiters.
+func busiest(ctx context.Context, db monitor.DBTX) (busiest *monitor.Snapshot, err error) {
+	end := time.Now().Add(watchingTime)
+	for snapshot, err := range monitor.Watch(ctx, db, time.Millisecond) {
 		if err != nil {
 			return nil, err
 		}
-		if n := waiters(snapshot); n > most {
-			busiest, most = snapshot, n
+		if busiest == nil || waiters(snapshot) > waiters(busiest) {
+			busiest = snapshot
+		}
+		if time.Now().After(end) {
+			return busiest, nil
 		}
 	}
-	if busiest == nil {
-		return nil, fmt.Errorf("the server gave no snapshot within %v: %w", watchingTime, context.Cause(ctx))
-	}
-	return busiest, nil
+	return nil, context.Cause(ctx)
 }
 
 // waiters counts those of whom the snapshot knows whom they wait for; others have just got their lock.
