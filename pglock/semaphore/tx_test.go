@@ -146,43 +146,34 @@ func TestSemaphorePermitsOfBothKindsCountTogether(t *testing.T) {
 }
 
 // TestSemaphoreAcquireTxLeavesNothing meets the statement with cancels, timeouts, kills and rollbacks at any moment, on
-// connections that live on, so that a lock of the session would be seen.
+// connections that live on, so that a lock of the session would be seen. It goes on until that has been tried, however
+// busy the machine is.
 func TestSemaphoreAcquireTxLeavesNothing(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	pool := throughPooler(t, db)
 	admin := db.Connect(t)
 	makeHeld(t, admin)
-	const n, workers = 3, 8
+	const n, workers, signals = 3, 8, 60
 	var granted, failed atomic.Int32
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
 	for range workers {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-					if _, err := tx.Exec(t.Context(), "set local statement_timeout = "+[]string{"0", "1"}[rand.IntN(2)]); err != nil {
-						return err
-					}
-					bounded, cancel := context.WithTimeout(t.Context(), rand.N(20*time.Millisecond))
-					defer cancel()
-					if err := semaphore.AcquireTx(bounded, tx, txKey, n); err != nil {
-						return err
-					}
-					granted.Add(1)
-					if _, err := tx.Exec(t.Context(), "set local statement_timeout = 0"); err != nil {
-						return err
-					}
-					return hold(t.Context(), tx, 1)
-				})
-				if err != nil {
+				if err := holdSlot(t.Context(), pool, n, &granted); err != nil {
 					failed.Add(1)
 				}
 			}
 		})
 	}
-	for range 60 {
-		time.Sleep(20 * time.Millisecond)
+	tried := func() bool { return granted.Load() > 0 && failed.Load() > 0 && mostHeld(t, admin) >= n }
+	for i, start := 0, time.Now(); i < signals || !tried() && time.Since(start) < time.Minute; i++ {
+		before := granted.Load() + failed.Load()
+		testenv.WaitUntil(t, "an attempt has ended", func() bool { return granted.Load()+failed.Load() > before })
+		time.Sleep(rand.N(20 * time.Millisecond)) // to meet the next ones anywhere
 		signal := []string{"pg_cancel_backend", "pg_cancel_backend", "pg_terminate_backend"}[rand.IntN(3)]
 		if _, err := admin.Exec(t.Context(), "select "+signal+"(pid) from (select pid from pg_stat_activity where "+
 			"datname = current_database() and pid <> pg_backend_pid() order by random() limit 1) s"); err != nil {
@@ -200,6 +191,31 @@ func TestSemaphoreAcquireTxLeavesNothing(t *testing.T) {
 	if conns := pool.Stat().TotalConns(); conns == 0 {
 		t.Error("no connection lives on")
 	}
+}
+
+// holdSlot holds a slot in a transaction for a moment. Its wait is ended by its context, by the server, or by MaxWait.
+func holdSlot(ctx context.Context, pool *pgxpool.Pool, n int, granted *atomic.Int32) error {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		bounded, cancel := context.WithCancel(ctx)
+		defer cancel()
+		switch rand.IntN(3) {
+		case 0:
+			bounded, cancel = context.WithTimeout(ctx, rand.N(time.Millisecond<<rand.IntN(5)))
+			defer cancel()
+		case 1:
+			if _, err := tx.Exec(ctx, "set local statement_timeout = 1"); err != nil {
+				return err
+			}
+		}
+		if err := semaphore.AcquireTx(bounded, tx, txKey, n, pglock.MaxWait(time.Second)); err != nil {
+			return err
+		}
+		granted.Add(1)
+		if _, err := tx.Exec(ctx, "set local statement_timeout = 0"); err != nil {
+			return err
+		}
+		return hold(ctx, tx, 1)
+	})
 }
 
 func TestSemaphoreAcquireTxRefusesWhatCannotBe(t *testing.T) {
