@@ -27,10 +27,16 @@ func trusts(f facts) Finding {
 	}
 }
 
-// trusted lists who is trusted, and why.
+// trusted lists who is trusted, who is not, and why.
 func (f facts) trusted() string {
 	owners := f.schema.owners
-	all := []string{"the role " + quote(f.connection.Role), "superusers"}
+	all, not := []string{"superusers"}, ""
+	if owners.RoleItself {
+		all = append([]string{"the role " + quote(f.connection.Role)}, all...)
+	} else {
+		not = "; not the role " + quote(f.connection.Role) + ", whose code could take the rights of " +
+			quote(owners.Login) + ", which has logged in"
+	}
 	if owners.Members != "" {
 		all = append(all, "members of the role ("+owners.Members+")")
 	}
@@ -38,8 +44,13 @@ func (f facts) trusted() string {
 		all = append(all, quote(name)+", which was named")
 	}
 	if owners.Plain {
-		return strings.Join(append(all, "the database's owner "+quote(owners.DatabaseOwner)), ", ")
+		all = append(all, "the database's owner "+quote(owners.DatabaseOwner))
+	} else {
+		not += "; not the database's owner " + quote(owners.DatabaseOwner) + ", since the role " + quote(f.connection.Role)
+		if owners.Login != f.connection.Role {
+			not += ", or " + quote(owners.Login) + ", which has logged in,"
+		}
+		not += " has rights that others could want"
 	}
-	return strings.Join(all, ", ") + "; not the database's owner " + quote(owners.DatabaseOwner) +
-		", since the role has rights that others could want"
+	return strings.Join(all, ", ") + not
 }

@@ -1,0 +1,55 @@
+package doctor_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/doctor"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+)
+
+// asRole has a session take a role when it begins, as ALTER ROLE … SET role has it.
+func asRole(connString, role string) string {
+	separator := "?"
+	if strings.Contains(connString, "?") {
+		separator = "&"
+	}
+	return connString + separator + "role=" + role
+}
+
+// What the doctor says of the schema's owner and what is said of who is trusted go together, with SET ROLE and without.
+func TestWhoIsTrustedDependsOnTheRoleThatHasLoggedIn(t *testing.T) {
+	db := testenv.Database(t)
+	pool := db.Pool(t)
+	check(t, migrations.Up(t.Context(), pool))
+	execute := func(sql string) {
+		t.Helper()
+		_, err := pool.Exec(t.Context(), sql)
+		check(t, err)
+	}
+	dba, appLogin := db.Role(t, "dba"), db.Role(t, "app")
+	app, member := user(t, appLogin), user(t, dba)
+	execute("GRANT " + quote(app) + " TO " + quote(member))
+	execute("GRANT USAGE ON SCHEMA pglock TO PUBLIC")
+	execute("ALTER SCHEMA pglock OWNER TO " + quote(app))
+
+	says := func(what, connString string, level doctor.Level, not string, parts ...string) {
+		t.Helper()
+		t.Log(what)
+		found := want(t, examine(t, connString, time.Minute), "trust", level, parts...)
+		if not != "" && strings.Contains(found.What, not) {
+			t.Errorf("it says %q: %s", not, found.What)
+		}
+	}
+	itself := `the role "` + app + `", superusers`
+	says("the role itself", appLogin, doctor.OK, "not the role", itself, "members of the role ("+member+")", "the database's owner")
+	says("a member without special rights", asRole(dba, app), doctor.OK, "not the role", itself, member)
+	says("a superuser who has taken the role", asRole(db.ConnString(), app), doctor.Problem, itself,
+		`not the role "`+app+`", whose code could take the rights of "`, "not the database's owner", "which has logged in")
+	execute("ALTER ROLE " + quote(member) + " CREATEROLE")
+	says("a member with special rights", asRole(dba, app), doctor.Problem, itself,
+		`not the role "`+app+`", whose code could take the rights of "`+member+`"`, "members of the role ("+member+")")
+	says("the same role without it", appLogin, doctor.OK, "not the role", itself)
+}
