@@ -13,7 +13,7 @@ import (
 )
 
 // run has golang-migrate apply one migration after the other in tx, from one version to op's target. One call of Steps
-// is one migration: when one fails, golang-migrate leaves a goroutine behind for each one that it has read ahead.
+// is one migration: when one fails, golang-migrate leaves a goroutine behind for each that it has read ahead.
 func run(ctx context.Context, tx pgx.Tx, from int, op operation) error {
 	files, err := iofs.New(FS, ".")
 	if err != nil {

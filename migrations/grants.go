@@ -41,7 +41,8 @@ func LockerGrants(role string) string { return fmt.Sprintf(lockerGrants, quote(r
 func WatcherGrants(role string) string { return fmt.Sprintf(watcherGrants, quote(role)) }
 
 // PrunerGrants returns the SQL that lets role forget the records of package once that are old, and nothing else but to read
-// the last fencing token, which keeps the schema in place meanwhile. How old is for the role to say: one that says a second makes things be done twice. The schema's owner must run it.
+// the last fencing token, which keeps the schema in place meanwhile. The role chooses the age: if that is a second, work is
+// done twice. The schema's owner must run it.
 func PrunerGrants(role string) string { return fmt.Sprintf(prunerGrants, quote(role)) }
 
 func quote(identifier string) string { return pgx.Identifier{identifier}.Sanitize() }

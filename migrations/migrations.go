@@ -38,8 +38,8 @@ func Up(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
 // sequence, which starts again at 1 when the schema is installed again. Without a schema it does nothing.
 //
 // It never removes anything else: an object that others put into the schema, or made to depend on something in it, is
-// an error that names it, and nothing is changed then. So is a schema that is newer than [Latest]. For the rest Down is
-// like [Up].
+// an error that names it, and nothing is changed then. A schema that is newer than [Latest] is an error, too. Otherwise
+// Down is like [Up].
 func Down(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
 	if err := exclusively(ctx, pool, down, opts); err != nil {
 		return fmt.Errorf("migrations: down: %w", err)

@@ -15,8 +15,8 @@ type Capacity struct {
 	// Nominal is MaxLocksPerTransaction × (MaxConnections + MaxPreparedTransactions).
 	Nominal int64 `json:"nominal"`
 	// Used is how many different things are locked or waited for in the lock table. Locks that PostgreSQL keeps in a
-	// session's own memory (fastpath in pg_locks) take no place there, nor do predicate locks. What the session itself
-	// locks to read all this does not count.
+	// session's own memory (fastpath in pg_locks) take no place there, nor do predicate locks. The locks that the
+	// session itself takes to read all this are not counted.
 	Used int64 `json:"used"`
 	// Advisory is how many of Used are advisory locks, in all databases.
 	Advisory int64 `json:"advisory"`

@@ -12,7 +12,7 @@ import (
 
 // OtherWait is a session that waits for a lock that is not an advisory one.
 type OtherWait struct {
-	// Lock is what it waits for.
+	// Lock is the lock that it waits for.
 	Lock OtherLock `json:"lock"`
 	Waiter
 }
@@ -203,7 +203,7 @@ func inGraph(locks []Lock, waits []OtherWait, all parties) (kept []OtherWait, ot
 	return kept, others
 }
 
-// groups are sessions that edges connect. Each has one that stands for it.
+// groups are sessions that edges connect. Each session maps to the representative of its group.
 type groups map[SessionID]SessionID
 
 func newGroups() groups { return groups{} }

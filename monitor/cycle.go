@@ -28,7 +28,7 @@ type Step struct {
 	// [OtherLock.String] says.
 	Key      string `json:"key"`
 	Database string `json:"database"`
-	// BlockedBy is the session in the way: the one that waits in the next step, or another one of the same process.
+	// BlockedBy is the session in the way: the session of the next step, or another session of the same process.
 	BlockedBy int32 `json:"blocked_by"`
 	// Kind says why it is in the way.
 	Kind BlockKind `json:"kind"`
@@ -104,8 +104,8 @@ func processes(locks []Lock) map[int32]origin {
 	return found
 }
 
-// joined adds what a process can keep to itself: that the task which holds a lock on one session waits for another lock
-// on another session. Those who are only ahead in a queue do nothing but wait for that.
+// joined adds waits that the server cannot see: the task that holds a lock on one session of a process waits for another
+// lock on another session of it. A session that is only ahead in a queue waits for nothing else.
 func joined(waits []wait, processes map[int32]origin) []wait {
 	waiting := map[origin][]int32{}
 	for _, w := range waits {

@@ -31,8 +31,7 @@ const (
 	mostForOthers = 10_000
 )
 
-// NewDictionary makes a dictionary of these very names, as [pglock.NewKey] takes them. What goes beyond [MaxNames] is left
-// out.
+// NewDictionary makes a dictionary of names, as [pglock.NewKey] takes them. Names beyond the first [MaxNames] are left out.
 func NewDictionary(names ...string) *Dictionary {
 	n := &Dictionary{}
 	for _, name := range names[:min(len(names), MaxNames)] {

@@ -17,7 +17,7 @@ var (
 	ErrNoSession = errors.New("no such session")
 	// ErrNotPermitted says that the server refused the signal. The error says which right is missing.
 	ErrNotPermitted = errors.New("not permitted")
-	// ErrOwnSession says that the session is the one that should have sent the signal.
+	// ErrOwnSession says that the connection cannot signal its own session.
 	ErrOwnSession = errors.New("that is the session of this connection")
 )
 

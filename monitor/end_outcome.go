@@ -87,7 +87,7 @@ func (o *Outcome) compare(now *Snapshot) {
 // waited reports whether the session waited for a lock.
 func (c SignalTarget) waited() bool { return len(c.WaitsFor)+len(c.WaitsForOther) > 0 }
 
-// Effective reports whether the signal did what it was for: the session has ended, or, when it was cancelled, at least
+// Effective reports whether the signal had an effect: the session has ended, or, when it was cancelled, at least
 // one of its locks was freed, its wait is over, or a session that it blocked goes on. Cancelling a session that neither
 // holds nor waits for a lock is effective if it does something else now.
 func (o Outcome) Effective() bool {

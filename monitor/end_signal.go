@@ -22,8 +22,8 @@ import (
 // [SignalTerminate] ends the session and all its locks, including those that it took after the snapshot of [Inspect].
 //
 // It needs membership in the session's role or in pg_signal_backend; only a superuser can signal a superuser's session. A
-// connection cannot signal itself. The statement that signals checks again that the session is t.Ref. What remains is the
-// instant between that check and the server's kill(2), in which a process can end and its number can be reused.
+// connection cannot signal itself. The statement that signals checks again that the session is t.Ref. Between that
+// check and the server's kill(2) there is still an instant in which the process can end and its number can be reused.
 //
 // If nothing was signalled, the Outcome is empty and the error matches [ErrNoSession], [ErrNotPermitted] or
 // [ErrOwnSession]. If the connection breaks, the error says that the signal may have been sent. Rolling back db, if it is

@@ -10,7 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Guess is what a key that has no name may be: the number is one that a tool is known to use.
+// Guess is a tool that is known to use the number of a key that has no name.
 type Guess struct {
 	// Tool is the tool, such as "Rails".
 	Tool string `json:"tool"`
@@ -34,8 +34,8 @@ const (
 // String writes the guess as a person should read it, such as "probably Rails migrations of database shop".
 func (g Guess) String() string { return string(g.Confidence) + " " + g.Text }
 
-// Label is what a person should read for the lock in one word or few: its Key or, where that has no name, what it
-// probably is. What it is only possibly stays out. It can contain names that others chose.
+// Label is the lock in a few words, for people: its Key or, if that has no name, a probable guess. Guesses that are only
+// possible are left out. The label can contain names that others chose.
 func (l Lock) Label() string {
 	switch {
 	case l.Kind == KindSemaphore && l.Limit > 0:
@@ -59,7 +59,7 @@ func (l Lock) Label() string {
 	return string(ConfidenceProbable) + " " + strings.Join(likely, " or ")
 }
 
-// guesser knows what keys without a name may be.
+// guesser guesses the tools that use keys without a name.
 type guesser struct {
 	from sources
 	// repacked names the tables of the connected database that pg_repack works on, by their OID.

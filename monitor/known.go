@@ -109,7 +109,7 @@ func (id identity) repacks() (table uint32, ok bool) {
 }
 
 // unpackASCII reads characters of seven bits, the first in the highest bits, behind which are a 0 and as many 1s as
-// there is room for. What cannot be printed is most likely a number that was chosen in another way.
+// there is room for. If the characters cannot be printed, the number was most likely chosen in another way.
 func unpackASCII(bits uint64) (name string, ok bool) {
 	length := 9
 	for ; length > 0 && bits&0x7f == 0x7f; length-- {

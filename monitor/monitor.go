@@ -2,8 +2,8 @@
 //
 // [Take] reads one [Snapshot]; [Watch] takes them again and again. A snapshot holds every advisory lock of the server,
 // no matter what took it: programs that use package pglock, other libraries, a hand at psql. Keys have names where the
-// name registry of schema pglock knows them. Nothing has to be installed or granted for the rest: what the server does
-// not tell a role is labelled as hidden, and no lock is left out.
+// name registry of schema pglock knows them. Nothing has to be installed or granted for the rest: columns that the
+// server hides from the role are labelled as hidden, and no lock is left out.
 //
 // [Inspect] shows everything that dies with a session; [Send] ends it, or what it does, and reports what became of its
 // locks.
@@ -31,9 +31,9 @@
 //
 // # What it costs
 //
-// A snapshot is one round trip of few statements: some that set limits and look whose schema pglock is, one that reads
-// the lock table with all that belongs to it, and one that calls pg_blocking_pids, for those who wait only. A second
-// round trip asks for the names, where there are keys that can have some. On one server
+// A snapshot is one round trip of few statements: some set limits and look up the owner of schema pglock, one reads the
+// lock table with all that belongs to it, and one calls pg_blocking_pids, for the waiting sessions only. A second round
+// trip asks for names, if any key can have one. On one server
 // with 500 sessions, 10,000 advisory locks and 200 waiters the latter two took 31 ms together, 45 ms where each lock
 // had a registered name, and 363 ms with 100,000 locks (make bench-monitor measures yours). Reading pg_locks stops
 // all who want to lock something for an instant, so do not take snapshots more often than they are looked at.

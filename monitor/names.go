@@ -46,7 +46,7 @@ type sources struct {
 	seen     *seenNames
 }
 
-// giveNames shows each lock by its name or, without one, by what it may be.
+// giveNames sets the name of each lock or, if it has none, the guess.
 func giveNames(grouped map[identity]*Lock, t tables, o options) error {
 	from := sources{newRegistry(t), o.names, queryTexts{}, o.seen}
 	for id, lock := range grouped {

@@ -15,7 +15,7 @@ type OtherLock struct {
 	// Relation is the OID of the relation that is locked, or that the page or row belongs to.
 	Relation uint32 `json:"relation"`
 	// Schema and Name name the relation or, for "object", the catalog that the object is in. They are empty for relations
-	// of other databases than the one that is connected to, and of transactions that have not ended.
+	// of databases other than the connection's, and of transactions that have not ended.
 	Schema string `json:"schema"`
 	Name   string `json:"name"`
 	// Page and Tuple are the place of a row in its relation.

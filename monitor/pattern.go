@@ -53,7 +53,7 @@ func parseRange(first, last string) (r numberRange, err error) {
 	return r, nil
 }
 
-// size is how many names there are; what is too large to be counted is the largest number.
+// size is how many names there are, at most math.MaxInt64.
 func (p pattern) size() int64 {
 	size := int64(1)
 	for _, r := range p.ranges {

@@ -119,7 +119,7 @@ func registeredSemaphores(names registered) map[lockkeys.SemaphoreID]namedSemaph
 			}
 			key, err := pglock.ParseKey(text)
 			if err != nil {
-				continue // the empty name is written as its number: what else cannot be read does not belong to the Locker
+				continue // a Locker writes even the empty name such that it can be read, so this is not a Locker's
 			}
 			id := lockkeys.Semaphore(key.ID())
 			if limit > known[id].limit {

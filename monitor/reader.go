@@ -15,7 +15,7 @@ import (
 const (
 	// statementTimeout is what one statement may cost a server that is in trouble.
 	statementTimeout = "2s"
-	// lockTimeout is how long a statement may queue behind a session that changes what it reads.
+	// lockTimeout is how long a statement may wait for a session that alters a table which it reads.
 	lockTimeout = "500ms"
 	// undoTimeout is how long the caller's transaction is cared for after the caller's context has ended.
 	undoTimeout = 5 * time.Second

@@ -245,7 +245,7 @@ type Session struct {
 // Prepared reports whether this is a prepared transaction.
 func (s Session) Prepared() bool { return s.PID == 0 }
 
-// Blocker is an edge of the wait graph: whom a waiter waits for.
+// Blocker is an edge of the wait graph: a session that a waiter waits for.
 type Blocker struct {
 	// PID is the process ID of the session in the way; 0 for a prepared transaction.
 	PID int32 `json:"pid"`

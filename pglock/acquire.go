@@ -15,9 +15,9 @@ import (
 // lives on when it ends. Run the work under [Lock.Context], and call [Lock.Unlock] when it is done.
 //
 // When Lock returns an error nothing is held, and nothing will be later, however the end of ctx and the grant met. (A
-// server that has become unreachable may hold the lock until the lease is over.) To know that takes the server's answer:
-// when the server has fallen silent Lock returns up to a second after the end of ctx, and up to five when it waited in
-// the server's queue. A server that cannot be reached is [ErrUnavailable] after one fresh attempt to connect, whatever
+// server that has become unreachable may hold the lock until the lease is over.) Lock waits for the
+// server's answer to know that: if the server has fallen silent, Lock returns up to a second after the end of ctx, or up
+// to five seconds if it waited in the server's queue. A server that cannot be reached is [ErrUnavailable] after one fresh attempt to connect, whatever
 // ctx and MaxWait allow; with [RetryUnavailable] the wait goes on.
 //
 // Locks that are held by one process on several sessions can deadlock without PostgreSQL noticing: to take
@@ -162,8 +162,8 @@ func (l *Locker) take(ctx context.Context, r *request) (*Lock, error) {
 	return l.askAndWait(ctx, r)
 }
 
-// passQueues brings r through the entries of its keys. Afterwards r is busy at all of them, or has a Lock, or
-// there is an error and it is at none; nor is it after a panic of the Observer.
+// passQueues brings r through the entries of its keys. Afterwards r is busy at all of them, or has a Lock. After an error,
+// or a panic of the Observer, it is at none of them.
 func (l *Locker) passQueues(ctx context.Context, r *request) error {
 	passed := false
 	defer func() {
@@ -346,7 +346,7 @@ func (l *Locker) stopAsking(r *request) {
 }
 
 // stopAskingWhenSettled is stopAsking for a request whose keys may still be locked, or about to be: they stay busy until the
-// backend knows that they are not. r is used again meanwhile, so another request takes its place.
+// backend has found that they are not locked. r is used again meanwhile, so another request takes its place.
 func (l *Locker) stopAskingWhenSettled(r *request, open *driver.UnsettledError) {
 	left := &request{keys: slices.Clone(r.keys), entries: slices.Clone(r.entries), shards: r.shards}
 	l.lock(r.shards)

@@ -87,7 +87,7 @@ func selfDeadlock(key Key) error {
 		"(use that Lock, or a context from before it)", ErrSelfDeadlock, key.String())
 }
 
-// txWaitsForItself is waitsForItself for a transaction. The server is asked whether it is the one that has the Lock.
+// txWaitsForItself is waitsForItself for a transaction. It asks the transaction's server whether it has the Lock.
 func txWaitsForItself(ctx context.Context, tx pgx.Tx, keys []Key, shared bool) error {
 	for lock := range ancestors(ctx) {
 		witness, ok := lock.hold.locker.backend.(driver.TxChecker)

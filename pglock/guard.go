@@ -55,7 +55,7 @@ func (l *Lock) GuardTx(ctx context.Context, tx pgx.Tx) error {
 	case err != nil:
 		return l.failed(attempt, abortTx(ctx, once, err))
 	}
-	// The server knows of sessions only: that this lock, of many on one session, has not ended meanwhile is known here.
+	// The server checks the session only. This lock is one of many on it, and may have ended meanwhile.
 	if err := l.Err(); err != nil {
 		return l.says(attempt, abortTx(ctx, once, err))
 	}
@@ -88,8 +88,8 @@ func (l *Lock) guard(ctx context.Context, tx pgx.Tx, guard driver.TxGuard) error
 	return nil
 }
 
-// abortTx makes a transaction one that cannot commit, whether ctx has ended or not, and returns why that is done. If it
-// fails, its connection is broken, which comes to the same: pgx closes one that does not answer in time.
+// abortTx has a transaction fail, so that it cannot commit, whether ctx has ended or not, and returns the reason. If that
+// does not succeed the connection is broken, since pgx closes it without an answer in time, and the server rolls back.
 func abortTx(ctx context.Context, tx pgx.Tx, why error) error {
 	if own, ok := tx.(driver.TxLocker); ok {
 		own.Abort(why)

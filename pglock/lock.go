@@ -240,7 +240,7 @@ func (l *Lock) expectNotice() <-chan struct{} {
 	return x.noticed
 }
 
-// notice notifies a waiting Close that the holder knows of the end.
+// notice notifies a waiting Close that the holder has seen the end.
 func (l *Lock) notice() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 // Locker holds locks across transactions and processes. Make one for each database and process, share it among all
 // goroutines, and close it at the end. All methods may be called concurrently.
 //
-// Locks of one Locker exclude each other like those of two processes: no lock is reentrant, so a goroutine that asks
-// again for what it holds waits for itself, and TryLock of it fails. Waiters of one process are served first come,
+// Locks of one Locker exclude each other like those of two processes: no lock is reentrant, so a goroutine that locks a
+// key which it holds already waits for itself, and TryLock fails. Waiters of one process are served first come,
 // first served; among processes the server's queue decides. A lock may be passed on to the next waiter of this process
 // without asking the server, within [WithHandoffLimit].
 type Locker struct {

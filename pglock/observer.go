@@ -8,7 +8,7 @@ import (
 
 // Observer is notified of what happens to the locks of a [Locker], for metrics and traces, as in net/http/httptrace. Every
 // function may be nil, and may be called concurrently. The contexts carry the values of the call that acquired the lock,
-// or of the one that released it.
+// or of the call that released it.
 //
 // The functions run on the goroutine of the call that they report, outside of the Locker's mutexes, and delay it: they
 // should be quick. Only Lost usually runs in the background, one loss after the other, so that a slow one delays the end

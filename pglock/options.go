@@ -76,8 +76,8 @@ func WithToken(token string) LockOption {
 	})
 }
 
-// AllowStaleSnapshot lets a REPEATABLE READ or SERIALIZABLE transaction take the lock. What such a transaction reads
-// afterwards may be older than what the lock's last holder committed, because its snapshot is taken before the lock is
+// AllowStaleSnapshot lets a REPEATABLE READ or SERIALIZABLE transaction take the lock. Such a transaction may
+// read data that is older than what the lock's last holder committed, because its snapshot is taken before the lock is
 // granted (https://www.postgresql.org/docs/current/transaction-iso.html). Use it for locks that protect something
 // outside the database, or where serialization failures are retried anyway.
 func AllowStaleSnapshot() TxOption {
@@ -107,8 +107,8 @@ func (allowStandby) applyLocker(c *lockerConfig) error {
 func (allowStandby) applyTx(c *txConfig) error { c.allowStandby = true; return nil }
 
 // AllowPooler says that the proxy between client and server keeps one server session for each client session, as
-// PgBouncer does with pool_mode = session. It removes the guard against proxies ([ErrPooler]); behind one that does not
-// keep sessions, locks would be orphaned and shared with strangers.
+// PgBouncer does with pool_mode = session. It removes the guard against proxies ([ErrPooler]); behind a proxy that does
+// not keep sessions, locks would be orphaned and shared with other clients.
 func AllowPooler() Option {
 	return lockerOption(func(c *lockerConfig) error {
 		c.postgres.AllowPooler = true
@@ -220,9 +220,9 @@ func WithSessions(n int) Option {
 // WithMaxWaitSessions bounds how many server sessions wait in the server's queue, one for each lock that this process waits
 // for, or hold what was waited for; the default is 16. Waiters beyond the bound, or that
 // the server has no room for (max_connections, a role's limit), poll with pauses of up to a second and a half, and have no
-// place in the server's queue. The one that has polled longest gets the next free session. One that has polled for three
-// seconds gets a session over the bound, so that none starves while all others are held or waited for without end. An n
-// below 1 is an error.
+// place in the server's queue. The waiter that has polled longest gets the next free session. After three seconds of
+// polling a waiter gets a session over the bound, so that none starves while the other sessions stay in use. An n below 1
+// is an error.
 func WithMaxWaitSessions(n int) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if n < 1 {
@@ -275,7 +275,7 @@ type acquisition struct {
 	bounded bool // maxWait was given
 }
 
-// wait reports whether the call may wait; try is whether it is one that never does.
+// wait reports whether the call may wait; try is set for calls that never do.
 func (a acquisition) wait(try bool) (bool, error) {
 	if try && a.bounded {
 		return false, errors.New("pglock: MaxWait contradicts a call that never waits (use Lock with MaxWait instead)")

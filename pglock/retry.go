@@ -63,7 +63,7 @@ func (r *request) again() {
 	r.cancel, r.asked, r.ready, r.lock, r.err = nil, false, nil, nil, nil
 }
 
-// pauseInOutage waits for d as one that waits for the lock. It returns why the wait is over.
+// pauseInOutage waits for d, and counts as a waiter. It returns the error that ends the wait for the lock, if any.
 func (l *Locker) pauseInOutage(ctx context.Context, r *request, d time.Duration) error {
 	r.waits(l)
 	s := l.shardOf(r.keys[0].KeyID)

@@ -18,7 +18,7 @@ import (
 //
 // When ctx has a deadline, the wait ends a tenth of the remaining time before it (at most a second, at least 50 ms, but
 // never more than half of it). The error is then a *[WaitError] that names the holders and matches
-// [context.DeadlineExceeded], and the transaction can go on: what is left of the deadline is for a rollback, or an
+// [context.DeadlineExceeded], and the transaction can go on: there is time left for a rollback, or an
 // answer. A wait under a deadline is one round trip more.
 //
 // Before anything is locked, it refuses a transaction that would read older data than the lock protects

@@ -125,7 +125,7 @@ func (b *backend) undoTakeAll(ctx context.Context, g *grant) {
 // giveBack releases the keys that g has, because it cannot get the next one.
 func (b *backend) giveBack(g *grant) {
 	if b.renewer.remove(g) {
-		_ = b.release(g, settleWithin) // the caller gets the first error; what stays behind ends with the lease
+		_ = b.release(g, settleWithin) // the caller gets the first error; a key that is left ends with its lease
 	}
 }
 
@@ -198,7 +198,7 @@ func (b *backend) undo(ctx context.Context, g *grant, i int, calls []call, befor
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
 	wanted := min(b.quorum, len(b.nodes)-before.failed)
-	// If they do not answer, what is left ends with its lease. The caller gets the error of the attempt.
+	// If they do not answer, keys that are left end with their lease. The caller gets the error of the attempt.
 	after, _ := b.roundUntil(ctx, calls, func(t *tally) bool { return t.yes+t.no >= wanted || t.over() })
 	return after.yes > 0
 }

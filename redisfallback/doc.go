@@ -75,7 +75,7 @@
 //
 // Waiters of one server or Cluster stand in line on it. Unlock hands the lock to the next connected waiter and
 // publishes a message, so waiters are served in order across processes, and an idle line costs no commands. A waiter
-// whose process died is passed over. One that is frozen, or behind a broken network, costs 2 s, which is how long an
+// whose process died is passed over. A waiter that is frozen, or behind a broken network, costs 2 s, which is how long an
 // unconfirmed offer lasts. A Locker that loses its subscription may lose its places in the lines; it asks again when it
 // has resubscribed, and every 40 s in any case.
 //

@@ -111,7 +111,7 @@ func (g *grant) add(sent, until driver.Instant) {
 	g.held++
 }
 
-// clear forgets that keys were held.
+// clear notes that none of the keys is held.
 func (g *grant) clear() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -159,7 +159,7 @@ func (b *backend) releaseCalls(g *grant, i int, offer int64) []call {
 	return g.keys[i].undoing(calls)
 }
 
-// withdrawCalls returns the calls that end a wait and release what it may have acquired.
+// withdrawCalls returns the calls that end a wait and release the locks that it may have acquired.
 func (b *backend) withdrawCalls(g *grant, i int) []call {
 	var calls []call
 	switch {

@@ -142,7 +142,7 @@ func (r *rates) ReturnRate(ctx context.Context, key string, until, price int64) 
 // secondsText is a time as the scripts keep it.
 func secondsText(nanos int64) string { return fmt.Sprintf("%d:%d", nanos/1e9, nanos%1e9) }
 
-// explain classifies an error: one that is not the server's answer is a failure of the connection.
+// explain classifies an error: if it is not the server's answer, the connection has failed.
 func (r *rates) explain(err error) error {
 	var answered redis.Error
 	if errors.As(err, &answered) && !redis.HasErrorPrefix(err, "CLUSTERDOWN") && !redis.HasErrorPrefix(err, "LOADING") &&

@@ -7,7 +7,7 @@ import (
 
 // twins returns nodes that lead to the same servers as b's, with clients of their own. Renewals use them, so an
 // application that keeps all connections of its client busy, as with BLPOP, does not lose its locks. Renewals need not
-// be ordered with other calls: one that comes too late finds another token or none.
+// be ordered with other calls: a renewal that comes too late finds another token or none.
 // A client of an unknown type is shared.
 func (b *backend) twins() []*node {
 	twins := make([]*node, len(b.nodes))

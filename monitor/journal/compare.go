@@ -37,7 +37,7 @@ func (s step) compare(before, after *monitor.Lock) []Event {
 	return events
 }
 
-// changedHolders returns who held the lock before only, and who now only.
+// changedHolders returns the sessions that held the lock only before, and those that hold it only now.
 func (s step) changedHolders(before, after *monitor.Lock) (lost, gained []monitor.Holder) {
 	return holdersWithout(before, after), holdersWithout(after, before)
 }
@@ -65,7 +65,7 @@ func sameHolder(a, b *monitor.Holder) bool {
 	return a.Mode == b.Mode && whoIs(&a.Session) == whoIs(&b.Session)
 }
 
-// handovers reports the changes of holders: what one lost and another gained passed on.
+// handovers reports the changes of holders. If one session lost the lock and another gained it, it was passed on.
 func (s step) handovers(lock, before *monitor.Lock, lost, gained []monitor.Holder) []Event {
 	var events []Event
 	for i := range gained {

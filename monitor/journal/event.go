@@ -29,7 +29,7 @@ const (
 	DeadlockOver Kind = "deadlock-over"
 	// SessionEnded is when a session ended that held a contended lock or waited for one.
 	SessionEnded Kind = "session-ended"
-	// Gap is when snapshots came again after a time without any: what happened meanwhile is unknown.
+	// Gap is when snapshots came again after a time without any. The events of that time are unknown.
 	Gap Kind = "gap"
 )
 

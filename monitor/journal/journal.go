@@ -1,9 +1,9 @@
 // Package journal computes what happened to contended advisory locks from one snapshot to the next: who acquired a lock,
 // which session it passed to, which waits began and how long they were, which deadlocks were seen, which sessions ended.
 //
-// It sees what snapshots show. What begins and ends between two of them it does not see, and a session that released a
-// lock and took it again between two snapshots has held it all the time as far as a journal can tell. Package recording
-// keeps snapshots; a journal of what it reads back says the same as the journal of the time of the recording.
+// It compares snapshots. It misses what begins and ends between two of them: a session that released a lock and took it
+// again in that time seems to have held it throughout. Package recording keeps snapshots; their journal is the same
+// whether it is computed during the recording or afterwards.
 package journal
 
 import (
@@ -43,7 +43,7 @@ func whoIs(s *monitor.Session) who {
 	return w
 }
 
-// tenure is a session that holds a lock in a mode, and claim one that waits for it.
+// tenure is a session that holds a lock in a mode; claim is a session that waits for it.
 type tenure struct {
 	place place
 	who   who

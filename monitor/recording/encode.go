@@ -66,7 +66,7 @@ func NewEncoder(opts ...EncoderOption) (*Encoder, error) {
 	return e, nil
 }
 
-// Restart makes the next snapshot a keyframe: what comes then can be read without what was before.
+// Restart makes the next snapshot a keyframe, which can be read without the frames before it.
 func (e *Encoder) Restart() { e.began = false }
 
 // Encoded is what an [Encoder] makes of a snapshot.

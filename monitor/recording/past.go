@@ -44,8 +44,8 @@ type mark struct {
 // NewPast returns a past without anything in it.
 func NewPast() *Past { return &Past{} }
 
-// OpenPast opens files, in the order given. What can be read of a damaged file is there, and why the rest is not is in
-// [Past.Damaged]; a file that is no recording at all is an error. It reads each file once, to check it.
+// OpenPast opens files, in the order given. Of a damaged file it takes the part that can be read, and [Past.Damaged] says
+// what is wrong with the rest; a file that is no recording at all is an error. It reads each file once, to check it.
 func OpenPast(paths ...string) (*Past, error) {
 	p := NewPast()
 	for _, path := range paths {
@@ -183,7 +183,7 @@ func (p *Past) Timeline(from, to time.Time) iter.Seq[Info] {
 }
 
 // Play returns the frames from a time on, beginning with the last keyframe at or before it, or with the first one there is.
-// Where the server's clock was set back, it begins with the first time that fits. An error ends it; what is damaged is
+// If the server's clock was set back, it begins with the first time that fits. An error ends it; damaged parts are
 // skipped up to the next keyframe.
 func (p *Past) Play(from time.Time) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {

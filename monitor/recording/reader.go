@@ -71,7 +71,7 @@ func readMagic(r io.Reader) error {
 }
 
 // Next returns the next frame, or io.EOF behind the last one that is whole. Frames of unknown types are skipped. An error
-// that matches [ErrCorrupt] says where the file is damaged; what follows cannot be read.
+// that matches [ErrCorrupt] says where the file is damaged; the rest of the file cannot be read.
 func (r *Reader) Next() (Frame, error) {
 	for {
 		f, err := r.frames.next()

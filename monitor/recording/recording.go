@@ -95,7 +95,7 @@ type endings struct {
 	PIDs []int32 `json:"pids"`
 }
 
-// ClockJump is what a Clock frame says. Both clocks are compared with one that cannot be set.
+// ClockJump is the content of a Clock frame. Both clocks are compared with a clock that cannot be set.
 type ClockJump struct {
 	// Clock is "server" or "recorder".
 	Clock string `json:"clock"`

@@ -105,7 +105,7 @@ func (s *slots[K, V]) sweep() (gone []uint64) {
 	return gone
 }
 
-// encode returns the body of a snapshot frame: what is different from the last one.
+// encode returns the body of a snapshot frame: the differences from the last one.
 func (s *state) encode(snapshot *monitor.Snapshot, info Info) ([]byte, error) {
 	b := &builder{state: s, base: info.At.UnixMicro()}
 	if err := b.meta(snapshot, info.Type == TypeKey); err != nil {

@@ -22,7 +22,7 @@ type WriterOptions struct {
 	// limit.
 	MaxSize int64
 	MaxAge  time.Duration
-	// Keep is how many rotated files are kept beside the one that is written; 0 keeps all.
+	// Keep is how many rotated files are kept beside the current one; 0 keeps all.
 	Keep int
 }
 
@@ -42,7 +42,7 @@ type Writer struct {
 	now     func() time.Time
 }
 
-// NewWriter begins a file at path. What is there already is rotated away if it is a regular file, and an error otherwise.
+// NewWriter begins a file at path. A regular file that is there already is rotated away; anything else there is an error.
 func NewWriter(path string, o WriterOptions) (*Writer, error) {
 	w := &Writer{path: path, options: o, now: time.Now}
 	if err := w.begin(); err != nil {

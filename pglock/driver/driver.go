@@ -90,7 +90,7 @@ type TxLocker interface {
 	LockTx(ctx context.Context, r TxRequest) error
 	// HoldersTx lists who holds k now.
 	HoldersTx(ctx context.Context, k Key) ([]Holder, error)
-	// Abort makes the transaction one that can only be rolled back.
+	// Abort has the transaction fail: it can only be rolled back then.
 	Abort(why error)
 }
 

@@ -2,8 +2,8 @@ package driver
 
 import "context"
 
-// RateStore keeps the state of rate limits, for package ratelimit: for each key the time until which what it has let
-// through is accounted for (GCRA's theoretical arrival time). Times are nanoseconds, on one clock of the server's. All
+// RateStore keeps the state of rate limits, for package ratelimit: for each key the time until which all permitted calls
+// are accounted for (GCRA's theoretical arrival time). Times are nanoseconds, on one clock of the server's. All
 // methods may be called from many goroutines at once.
 type RateStore interface {
 	// TakeRates decides runs, and returns a grant for each. Runs of one key are together, and are decided in their order,
@@ -38,6 +38,6 @@ type RateGrant struct {
 	Granted int64 // how many were let through, the first ones
 	Start   int64 // where the key's time was before them, or the clock if that is later
 	At      int64 // the clock when it was decided
-	// Err says that this run could not be decided; what it has taken is not known.
+	// Err says that this run was not decided; it may have taken something.
 	Err error
 }

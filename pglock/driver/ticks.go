@@ -11,8 +11,8 @@ import (
 // schedule. Records outlive locks, and are read and written on a connection that is no lock session: a commit that hangs
 // there must not cost a lock.
 type TickRecorder interface {
-	// Tick looks at a run, or records a step of it, and returns what was known of it before. One that is done, or is not
-	// due yet, is left alone. An error means that it is not known whether the step was recorded.
+	// Tick looks at a run, or records a step of it, and returns the state before. A run that is done, or not due yet, stays
+	// as it is. After an error the step may or may not have been recorded.
 	Tick(ctx context.Context, r TickRequest) (TickState, error)
 }
 

@@ -17,7 +17,7 @@ type Value struct {
 // Int is the value of a bigint, an integer or a smallint.
 func Int[T ~int16 | ~int32 | ~int64](n T) Value { return Value{text: keytemplate.EncodeInt(int64(n))} }
 
-// Text is the value of a text. What PostgreSQL cannot store as one (with a NUL byte, or not UTF-8) makes no key.
+// Text is the value of a text. Text that PostgreSQL cannot store (with a NUL byte, or not UTF-8) makes no key.
 func Text(s string) Value {
 	text, err := keytemplate.EncodeText(s)
 	return Value{text: text, invalid: err != nil}

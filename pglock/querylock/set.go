@@ -12,7 +12,7 @@ import (
 )
 
 // ErrUnknownQuery says that a statement given to a [Tx] or [SQLTx] is none of the generated package's queries: it is
-// hand-written, or its text is not the one that was generated from. Use the transaction itself for hand-written SQL;
+// hand-written, or its text has changed since it was generated. Use the transaction itself for hand-written SQL;
 // generate again after a query has changed.
 var ErrUnknownQuery = errors.New("not a query that the generated locks know")
 
@@ -47,7 +47,7 @@ type known struct {
 	rule rule
 }
 
-// NewSet returns the set of a generated package. What is wrong with its arguments comes as an error of every query.
+// NewSet returns the set of a generated package. If its arguments are wrong, every query returns the error.
 func NewSet(templates []string, queries []Query) *Set {
 	s := &Set{queries: make(map[string]Query, len(queries))}
 	for _, text := range templates {

@@ -225,7 +225,7 @@ func (t *Tx) Prepare(_ context.Context, name, _ string) (*pgconn.StatementDescri
 		name, pglock.ErrUnsupported)
 }
 
-// Conn implements [pgx.Tx]. What is done on the connection itself takes no lock.
+// Conn implements [pgx.Tx]. Statements on the connection itself take no lock.
 func (t *Tx) Conn() *pgx.Conn {
 	tx, err := t.inner()
 	if err != nil {

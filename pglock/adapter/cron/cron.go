@@ -8,8 +8,8 @@
 //	})
 //	c.Start()
 //
-// A cron.JobWrapper does not know the time for which a job is run, so the Schedule is wrapped: the due time is what it said, not
-// when the job began. Clocks that differ by some seconds therefore do no harm.
+// A cron.JobWrapper does not get the time for which a job is run, so the Schedule is wrapped: the due time is the
+// schedule's, not the time at which the job began. Clocks may differ by some seconds.
 package cron
 
 import (
@@ -49,7 +49,7 @@ func WithContext(ctx context.Context) Option {
 }
 
 // WithParser reads the specs of [Cron.Add]. The default reads five fields and descriptors such as @hourly, as cron.New
-// does; give the one that the [cron.Cron] was made with, such as one with seconds.
+// does; pass the parser of the [cron.Cron], such as a parser with seconds.
 func WithParser(p cron.ScheduleParser) Option {
 	return func(c *Cron) error {
 		if p == nil {
@@ -128,7 +128,7 @@ func (c *Cron) Schedule(
 	})), nil
 }
 
-// dues is a schedule that remembers what it said. Cron asks it for the next time, sleeps until then, starts the job in a
+// dues is a schedule that keeps the times it returned. Cron asks it for the next time, sleeps until then, starts the job in a
 // goroutine, and asks again, so there may be newer times than the job's when it begins.
 type dues struct {
 	schedule cron.Schedule

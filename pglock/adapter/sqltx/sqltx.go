@@ -79,7 +79,7 @@ func LockAllTx(ctx context.Context, tx Tx, keys []pglock.Key, opts ...pglock.TxO
 // [pglock.ErrStaleSnapshot] roll tx back.
 //
 // Call it first in every transaction that writes what the lock protects, before the first savepoint, which nested
-// transactions of GORM and bun are: a rollback to one that was set earlier ends the guard.
+// transactions of GORM and bun are: a rollback to an earlier savepoint ends the guard.
 func GuardTx(ctx context.Context, lock *pglock.Lock, tx Tx) error {
 	if lock == nil {
 		return errors.New("pglock: guard a transaction: the lock is nil")

@@ -57,8 +57,8 @@ func (t *transaction) RunScript(ctx context.Context, s *txscript.Script, args []
 	return rows, nil
 }
 
-// onPostgres makes a query one that has no row on CockroachDB: database/sql does not know what a server is, as pgx does,
-// and this takes no statement of its own.
+// onPostgres changes a query so that it has no row on CockroachDB. Unlike pgx, database/sql does not report the kind of
+// server, and asking for it would be a statement more.
 func onPostgres(query string) string {
 	return "SELECT * FROM (" + query + "\n) AS row WHERE pg_catalog.current_setting('crdb_version', true) IS NULL"
 }

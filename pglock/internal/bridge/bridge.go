@@ -57,7 +57,7 @@ var (
 	// PermitsAwaited tells the Observer of locker, a *pglock.Locker, that a call waits for permits of the semaphore of key, a
 	// pglock.Key, and returns the context for PermitsAsked.
 	PermitsAwaited func(ctx context.Context, locker, key any) context.Context
-	// PermitsAsked tells the Observer how a call for permits ended: err is what it returns.
+	// PermitsAsked reports to the Observer how a call for permits ended: err is the call's error.
 	PermitsAsked func(ctx context.Context, locker, key any, try, awaited bool, waited time.Duration, err error)
 
 	// RecordName writes name into the registry of locker, a *pglock.Locker, if it records names.

@@ -14,7 +14,7 @@ import (
 
 // Acquire implements [driver.Backend].
 //
-// A try is all it takes when the key is free; the server refuses one that would overtake those who wait in its queue.
+// A try is enough if the key is free; the server refuses a try that would overtake waiters in its queue.
 func (b *Backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, error) {
 	b.Record(r.Keys)
 	if !r.Wait {
@@ -55,7 +55,8 @@ func (b *Backend) try(ctx context.Context, r driver.Request) (carrier, error) {
 	return g, nil
 }
 
-// wait takes the locks when it is their turn. Who has a place waits in the server's queue; who has none tries after each pause.
+// wait takes the locks when it is their turn. With a place it waits in the server's queue; without one it tries after each
+// pause.
 func (b *Backend) wait(ctx context.Context, r driver.Request) (_ carrier, err error) {
 	turn := b.waits.Turns.Join()
 	kept := false

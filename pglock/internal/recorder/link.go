@@ -94,7 +94,7 @@ func (l *link) hangUp() {
 	}
 }
 
-// close ends the connection; one that is in use ends when that is over.
+// close ends the connection; if it is in use, it ends afterwards.
 func (l *link) close() {
 	l.closed.Store(true)
 	l.rest()

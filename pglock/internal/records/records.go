@@ -1,5 +1,5 @@
-// Package records is what the primitives that keep records in schema pglock have in common: whose schema they
-// trust, and what they say of the errors.
+// Package records has what the primitives that keep records in schema pglock share: the check of the schema's owner, and
+// the texts of errors.
 package records
 
 import (

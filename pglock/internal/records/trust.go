@@ -41,8 +41,8 @@ const (
 )
 
 // Queue puts a statement into a batch, in front of those that execute something of the schema. It has one result, which is an
-// error, and nothing behind it is executed, unless the schema is one that owners and the rules of package trust let be
-// used. The batch is of a connection to the server, which may be in a transaction.
+// error unless owners and the rules of package trust let the schema be used; after an error nothing behind it is executed.
+// The batch is of a connection to the server, which may be in a transaction.
 func (t *Trust) Queue(b *pgx.Batch, owners []string) *Look {
 	look := &Look{trust: t, owners: owners}
 	look.Query = b.Queue(trust.Same, look)

@@ -38,8 +38,8 @@ type Lock struct {
 	First bool
 }
 
-// Guard makes tx one that cannot commit if the session has ended and its locks may have been granted to others, and that
-// later holders' guarded transactions wait for. It is one round trip of tx and then one of the session, and more of them
+// Guard ensures that tx cannot commit if the session has ended and its locks may have been granted to others, and that
+// guarded transactions of later holders wait for tx. It is one round trip of tx and then one of the session, and more of them
 // only when the session has no identity yet.
 //
 // The error matches [driver.ErrLost] when the session has ended, and [driver.ErrStaleSnapshot] for a transaction above READ

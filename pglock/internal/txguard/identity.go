@@ -60,8 +60,8 @@ func (id *Identity) take(ctx context.Context, s Session, t *taking) {
 	close(t.done)
 }
 
-// takeFree tries one object after the other until it has one that no other session holds. An object of which it is not
-// known whether it has been taken, since the statement failed, is tried again by the next call: so at most one is held.
+// takeFree tries one object after the other until it finds one that no other session holds. If the statement fails, the
+// object may have been taken: the next call tries the same one again, so at most one is held.
 func (id *Identity) takeFree(ctx context.Context, s Session) (object int32, err error) {
 	database, err := databaseOID(ctx, s)
 	for range 100 {

@@ -53,8 +53,8 @@ func New(statements ...string) *Script {
 var parameter = regexp.MustCompile(`\$[0-9]+`)
 
 // Run executes s with the arguments of all its statements, one after another, and returns how many rows the last
-// statement has. It is one message of the simple protocol, which is the only one that carries several statements, unless
-// tx is a [Runner].
+// statement has. Unless tx is a [Runner], it is one message of the simple protocol; only that protocol takes several
+// statements in a message.
 func (s *Script) Run(ctx context.Context, tx Executor, args ...any) (rows int64, err error) {
 	if runner, ok := tx.(Runner); ok {
 		return runner.RunScript(ctx, s, args)

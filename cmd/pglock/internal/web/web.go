@@ -104,7 +104,7 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, cli
 	if err != nil { // some connection is slow
 		err = srv.Close()
 	}
-	<-done // http.ErrServerClosed
+	_ = <-done // http.ErrServerClosed
 	return err
 }
 

@@ -11,7 +11,7 @@
 //
 // A session that is not used sends a heartbeat every fifth of the lease, so a few of them may be lost.
 //
-// The clock is a parameter: production uses one that goes on while the machine sleeps ([driver.Now]), tests their own.
+// The clock is a parameter: production uses [driver.Now], which goes on while the machine sleeps, and tests their own.
 package lease
 
 import (
@@ -68,7 +68,7 @@ func (l *Lease) Left() time.Duration { return l.Deadline().Sub(l.clock()) }
 // Over reports whether the deadline has passed.
 func (l *Lease) Over() bool { return l.Left() <= 0 }
 
-// Reason tells the end of a session that broke from that of one that has fallen silent.
+// Reason says whether the session broke or its lease ran out.
 func (l *Lease) Reason() driver.Reason {
 	if l.Over() {
 		return driver.ReasonLease
