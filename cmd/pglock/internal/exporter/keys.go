@@ -44,7 +44,7 @@ func newKeyLabels(most int) *keyLabels {
 func (k *keyLabels) measure(s *monitor.Snapshot) map[place]contention {
 	all := map[place]contention{}
 	for _, lock := range s.Locks {
-		at := place{lock.Database, shorten(lock.Label())}
+		at := place{valid(lock.Database), shorten(valid(lock.Label()))}
 		all[at] = all[at].plus(contentionOf(s, lock))
 	}
 	k.mu.Lock()

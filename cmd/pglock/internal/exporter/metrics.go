@@ -81,9 +81,10 @@ func byDatabase(s *monitor.Snapshot) []family {
 		locks, prepared int
 		held            time.Duration
 	}
-	found := map[string]sums{s.Database: {}} // there is always one, so that graphs show zeros
+	found := map[string]sums{valid(s.Database): {}} // there is always one, so that graphs show zeros
 	for _, lock := range s.Locks {
-		sum := found[lock.Database]
+		database := valid(lock.Database)
+		sum := found[database]
 		sum.locks++
 		c := contentionOf(s, lock)
 		if lock.Kind == monitor.KindLeader {
@@ -96,7 +97,7 @@ func byDatabase(s *monitor.Snapshot) []family {
 			}
 			sum.held = max(sum.held, heldFor(s, holder.Session))
 		}
-		found[lock.Database] = sum
+		found[database] = sum
 	}
 	locks := family{"pglock_locks", "gauge", "Advisory locks that are held or waited for, each counted once.", nil}
 	holders := family{"pglock_holders", "gauge", "Holders of advisory locks; one for each lock that a session holds.", nil}

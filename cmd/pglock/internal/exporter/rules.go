@@ -29,7 +29,8 @@ func idleBlockers(s *monitor.Snapshot) map[string]time.Duration {
 	behind, idle := s.Behind(), map[string]time.Duration{}
 	for session := range s.Sessions() {
 		if behind[session.ID()] > 0 && strings.HasPrefix(session.State, "idle in transaction") && session.StateSince != nil {
-			idle[session.Database] = max(idle[session.Database], s.TakenAt.Sub(*session.StateSince))
+			database := valid(session.Database)
+			idle[database] = max(idle[database], s.TakenAt.Sub(*session.StateSince))
 		}
 	}
 	return idle

@@ -48,11 +48,14 @@ func (s sample) writeLabels(w *bytes.Buffer) {
 	}
 	separator := "{"
 	for _, l := range s.labels {
-		fmt.Fprintf(w, `%s%s="%s"`, separator, l.name, valueEscapes.Replace(strings.ToValidUTF8(l.value, "\uFFFD")))
+		fmt.Fprintf(w, `%s%s="%s"`, separator, l.name, valueEscapes.Replace(valid(l.value)))
 		separator = ","
 	}
 	w.WriteString("}")
 }
+
+// valid is what a label can be. Names that are the same without what is no UTF-8 are one label, so sums are made by it.
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 var (
 	helpEscapes  = strings.NewReplacer(`\`, `\\`, "\n", `\n`)

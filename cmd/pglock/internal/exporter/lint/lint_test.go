@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http/httptest"
 	"testing"
@@ -64,6 +65,52 @@ func TestPrometheusReadsEveryMetricAndHasNothingToSay(t *testing.T) {
 		}
 		for _, problem := range problems {
 			t.Errorf("%s: %s: %s", name, problem.Metric, problem.Text)
+		}
+	}
+}
+
+// Names come back as they are. What is no UTF-8 cannot; names that are the same without it are one series, since a parser
+// refuses one that is there twice.
+func TestPrometheusReadsHostileNamesBack(t *testing.T) {
+	now := time.Now()
+	const evil = "a\"}\n# HELP x \\ \\n \x1b[31m\x00\u202e{} 1"
+	s := &monitor.Snapshot{TakenAt: now, Database: evil, ServerVersion: evil}
+	for _, name := range []string{evil, "bad \xff", "bad \xfe", "", "(other)"} {
+		s.Locks = append(s.Locks, monitor.Lock{Key: name, Database: name, Holders: []monitor.Holder{{Session: monitor.Session{
+			PID: 1, Database: name, State: "idle in transaction", StateSince: &now}}}, Waiters: []monitor.Waiter{
+			{Session: monitor.Session{PID: 2}, BlockedBy: []monitor.Blocker{{PID: 1, Kind: monitor.BlockHard}}}}})
+	}
+	take := func(context.Context) (*monitor.Snapshot, error) { return s, nil }
+	handler := exporter.New(t.Context(), exporter.Options{MaxKeys: 50, Version: evil, Logger: slog.New(slog.DiscardHandler),
+		Servers: []exporter.Server{{Label: evil, Take: take}, {Label: "b", Take: take}}})
+	response := httptest.NewRecorder()
+	handler.ServeHTTP(response, httptest.NewRequest("GET", "/metrics", nil))
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiters := map[string]float64{}
+	for name, family := range families {
+		seen := map[string]bool{}
+		for _, metric := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, pair := range metric.GetLabel() {
+				labels[pair.GetName()] = pair.GetValue()
+			}
+			series := fmt.Sprint(labels)
+			if seen[series] {
+				t.Errorf("%s%q is there twice", name, series)
+			}
+			seen[series] = true
+			if name == "pglock_key_waiters" && labels["server"] == evil && labels["database"] == labels["key"] {
+				waiters[labels["key"]] = metric.GetGauge().GetValue()
+			}
+		}
+	}
+	for name, want := range map[string]float64{evil: 1, "bad \uFFFD": 2, "": 1, "(other)": 1} {
+		if waiters[name] != want {
+			t.Errorf("%v sessions wait for %q, want %v", waiters[name], name, want)
 		}
 	}
 }
