@@ -161,6 +161,18 @@ func TestTheMouseChoosesOnATerminal(t *testing.T) {
 	}
 }
 
+func TestReplayOnATerminalShowsTheKeysThatAreAskedFor(t *testing.T) {
+	t.Parallel()
+	file, _, _ := recorded(t)
+	p := command(t, nil, "replay", file, "--key", "@43").onTerminal()
+	p.says("no session holds or waits for the chosen keys")
+	p.types("q")
+	wantCode(t, p.end(), 0)
+	if text := p.stdout.String(); strings.Contains(text, "@42") {
+		t.Errorf("the view shows another key: %q", text)
+	}
+}
+
 func TestRemovingTheSchemaIsAskedFor(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)

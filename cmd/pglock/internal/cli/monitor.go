@@ -231,14 +231,9 @@ func (m *watch) filter(cmd *cobra.Command) (view.Filter, error) {
 	case m.check.neverWarns(cmd):
 		return filter, misuse(cmd, "--warn-if-waiting must be less than --fail-if-waiting, or it never warns")
 	}
-	for _, text := range m.keys {
-		key, err := parseKey(cmd, text)
-		if err != nil {
-			return filter, err
-		}
-		filter.Keys = append(filter.Keys, key)
-	}
-	return filter, nil
+	keys, err := parseKeys(cmd, m.keys)
+	filter.Keys = keys
+	return filter, err
 }
 
 // zoned is a snapshot with its time in the zone that people want.

@@ -40,6 +40,7 @@ type replay struct {
 	interval seconds
 	events   bool
 	noMouse  bool
+	keys     []string
 }
 
 func newReplay() *cobra.Command {
@@ -50,7 +51,7 @@ func newReplay() *cobra.Command {
 		Long:  replayHelp,
 		Example: `  pglock replay locks.rec --at 01:14
   pglock replay locks.rec --at 01:14 -o json | jq '.locks[].key'
-  pglock replay locks.rec --events`,
+  pglock replay locks.rec --events --key invoice:42`,
 		Args: arguments(1, 1, "the FILE of a recording"),
 		RunE: r.command,
 	}
@@ -58,6 +59,7 @@ func newReplay() *cobra.Command {
 	flags.StringVar(&r.at, "at", "", "begin at this `TIME`")
 	flags.Var(&r.interval, "interval", "show the next snapshot after this `duration`")
 	flags.BoolVar(&r.events, "events", false, "print what happened to contended keys instead of snapshots")
+	flags.StringArrayVar(&r.keys, "key", nil, "show this `KEY` only; may be given more than once")
 	flags.BoolVar(&r.noMouse, "no-mouse", false, "leave the mouse to the terminal, to select text (m in the view)")
 	r.output.addTo(cmd, formatNDJSON)
 	return cmd
@@ -69,6 +71,10 @@ func (r *replay) command(cmd *cobra.Command, args []string) error {
 		return misuse(cmd, "--interval must be more than 0")
 	case r.events && r.output == formatCSV:
 		return misuse(cmd, "--events has no CSV (use --output ndjson)")
+	}
+	keys, err := parseKeys(cmd, r.keys)
+	if err != nil {
+		return err
 	}
 	past, err := openRecording(args[0])
 	if err != nil {
@@ -89,7 +95,7 @@ func (r *replay) command(cmd *cobra.Command, args []string) error {
 		}
 	}
 	_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, r.show(ctx, past, at, args[0])
+		return struct{}{}, r.show(ctx, past, at, args[0], view.Filter{Keys: keys})
 	})
 	if _, stopped := errors.AsType[*job.Stopped](err); stopped {
 		return nil
@@ -138,24 +144,26 @@ func parseMoment(text string, last time.Time) (time.Time, error) {
 	return time.Time{}, errors.New(`want a time such as 01:14, "2026-11-22 01:14" or 2026-11-22T01:14:00Z`)
 }
 
-func (r *replay) show(ctx context.Context, past *recording.Past, at time.Time, file string) error {
+func (r *replay) show(ctx context.Context, past *recording.Past, at time.Time, file string, filter view.Filter) error {
 	p := newPlayer(past)
 	defer p.close()
-	m := watch{output: r.output, events: r.events}
+	m := watch{output: r.output, events: r.events, interval: r.interval, noMouse: r.noMouse}
 	if m.fillsScreen() {
-		return r.fillScreen(ctx, p, at, file)
+		return m.replayOnScreen(ctx, p, at, file, filter)
 	}
+	to := m.printer(database{target: file}, filter, &sheet{})
 	if r.at != "" && !r.events {
 		s, err := p.seek(at)
 		if err != nil {
 			return &exit{codeOther, err}
 		}
-		return m.printer(database{target: file}, view.Filter{}, &sheet{}).show(s)
+		return to.show(s)
 	}
-	return r.printAll(ctx, p, at, m.printer(database{target: file}, view.Filter{}, &sheet{}), m.printEvents)
+	return m.replayAll(ctx, p, at, to, filter)
 }
 
-func (r *replay) printAll(ctx context.Context, p *player, from time.Time, to printer, events func([]journal.Event) error) error {
+// replayAll prints what there is from a time on.
+func (m *watch) replayAll(ctx context.Context, p *player, from time.Time, to printer, filter view.Filter) error {
 	s, err := p.seek(from)
 	for ; ctx.Err() == nil; s, err = p.next() {
 		switch {
@@ -163,37 +171,30 @@ func (r *replay) printAll(ctx context.Context, p *player, from time.Time, to pri
 			return to.close()
 		case err != nil:
 			return &exit{codeOther, err}
-		case r.events:
-			err = events(p.fresh())
-		default:
-			err = to.show(s)
 		}
-		if err != nil {
+		if err := m.print(to, filter, s, p.fresh()); err != nil {
 			return err
 		}
 	}
 	return to.close()
 }
 
-func (r *replay) fillScreen(ctx context.Context, p *player, at time.Time, file string) error {
+func (m *watch) replayOnScreen(ctx context.Context, p *player, at time.Time, file string, filter view.Filter) error {
 	first, err := p.seek(at)
 	if err != nil {
 		return &exit{codeOther, err}
 	}
-	last, err := tui.Run(ctx, tui.Options{
-		Target: "REPLAY of " + file, First: first, Interval: time.Duration(r.interval), Output: os.Stdout,
-		Take: func(context.Context) (*monitor.Snapshot, error) {
-			s, err := p.next()
-			if errors.Is(err, io.EOF) {
-				return p.last(), nil // the view stays at the end
-			}
-			return s, err
-		},
-		Events:  p.happened,
-		NoMouse: r.noMouse,
-		Seek:    p.jump,
-	})
-	_, printErr := io.WriteString(os.Stdout, lines(view.Table(last, view.Filter{}, file, width())))
+	options := m.screen(filter)
+	options.Target, options.First, options.Events, options.Seek = "REPLAY of "+file, first, p.happened, p.jump
+	options.Take = func(context.Context) (*monitor.Snapshot, error) {
+		s, err := p.next()
+		if errors.Is(err, io.EOF) {
+			return p.last(), nil // the view stays at the end
+		}
+		return s, err
+	}
+	last, err := tui.Run(ctx, options)
+	_, printErr := io.WriteString(os.Stdout, lines(view.OneScreen(last, filter, file, width(), height())))
 	return errors.Join(err, printErr)
 }
 

@@ -138,6 +138,17 @@ func parseKey(cmd *cobra.Command, text string) (pglock.Key, error) {
 	return key, nil
 }
 
+func parseKeys(cmd *cobra.Command, texts []string) (keys []pglock.Key, err error) {
+	for _, text := range texts {
+		key, err := parseKey(cmd, text)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
 func hint(w io.Writer, key pglock.Key) {
 	name := key.Name()
 	if name != "" && strings.Trim(name, "0123456789") == "" {
