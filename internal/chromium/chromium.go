@@ -211,7 +211,7 @@ func (p *Page) Navigate(ctx context.Context, url string) error {
 	return err
 }
 
-// Eval evaluates JavaScript, and decodes what it returns or resolves to.
+// Eval evaluates JavaScript, and decodes its result or that of its promise.
 func (p *Page) Eval(ctx context.Context, script string, value any) error {
 	var evaluated struct {
 		Result struct {

@@ -72,8 +72,8 @@ func (p *postgres) becomeReady(ctx context.Context, password string) error {
 
 type address struct{ host, port string }
 
-// addresses are where the server may be reached from here. What testcontainers finds is right for a program beside the
-// engine; one in a container of its own, or with an engine elsewhere, may see the server at another address.
+// addresses are where the server may be reached from here. The address from testcontainers is right for a program
+// beside the engine; a program in a container, or with an engine elsewhere, may see the server at another address.
 func (p *postgres) addresses(ctx context.Context) ([]address, error) {
 	port, err := p.container.MappedPort(ctx, postgresPort)
 	if err != nil {

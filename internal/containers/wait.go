@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// startTimeout is for the server's start alone, which takes seconds; an image that is pulled takes what it takes.
+	// startTimeout is for the server's start alone, which takes seconds; the time to pull an image is not bounded.
 	startTimeout = time.Minute
 	// dialTimeout is for one try to connect, which an address that is nowhere would use up.
 	dialTimeout  = 2 * time.Second

@@ -7,8 +7,8 @@
 //	make faults                                                 the whole campaign, which takes minutes
 //	go test -run TestFaults/parts/redis -v . -args -scale=0.1   a tenth of some of its parts
 //
-// Without -scale the test runs a small campaign of seconds, as a part of the suite. What it finds it keeps in a
-// directory that it names: the history, and the log of the server.
+// Without -scale the test runs a small campaign of seconds, as a part of the suite. If it finds a fault, it keeps
+// the history and the log of the server in a directory, and prints its name.
 //
 // It uses the public API only.
 package faults

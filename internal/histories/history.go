@@ -87,7 +87,7 @@ func (h *History) CheckAgainst(m porcupine.Model, atMost time.Duration) (porcupi
 	return porcupine.CheckOperationsVerbose(m, h.operations, atMost)
 }
 
-// Model is a lock: who holds it, and nothing else. It says nothing of waiting, so it need not know of refusals.
+// Model is a lock with its holders. It does not model waits, so it needs no refusals.
 var Model = Permits(1)
 
 // Permits is the model of a semaphore, which n may hold at a time.
@@ -123,7 +123,7 @@ func byKey(history []porcupine.Operation) (keys [][]porcupine.Operation) {
 	return keys
 }
 
-// holders are those who hold a key, in order. It is never changed, only replaced.
+// holders are the holders of a key, in order. It is never changed, only replaced.
 type holders struct {
 	shared bool
 	who    []int

@@ -26,7 +26,7 @@ type Labeler struct {
 	given map[string]bool
 }
 
-// New returns a Labeler that calls label. What it returns beyond [Max] different texts, and the empty text, becomes Other.
+// New returns a Labeler that calls label. After [Max] different texts each further one becomes Other, as does the empty text.
 func New(label func(pglock.Key) string) (*Labeler, error) {
 	if label == nil {
 		return nil, errors.New("the function is nil")
@@ -96,7 +96,7 @@ func (l *Labeler) Of(keys []pglock.Key, use pglock.Use) string {
 	return text
 }
 
-// Internal reports whether a lock is one that a primitive takes for its own order, of which its users know nothing.
+// Internal reports whether a primitive takes the lock for its own purposes, which its users do not see.
 func Internal(use pglock.Use) bool {
 	return use.Kind == pglock.UseSemaphoreGate || use.Kind == pglock.UseLeaderMark
 }

@@ -35,7 +35,7 @@ func setOf(bytes string) (s byteSet) {
 
 func (s byteSet) has(b byte) bool { return s[b>>6]&(1<<(b&63)) != 0 }
 
-// common returns a byte of both sets, one that can be seen if possible.
+// common returns a byte of both sets, a printable one if possible.
 func common(a, b byteSet) (byte, bool) {
 	for i := range 256 {
 		c := byte(i + '0') // digits, letters, and then the rest
@@ -62,7 +62,7 @@ func uuidByte(i int) byteSet {
 	return hexDigit
 }
 
-// automaton reads the names of one template. State 0 is the first, and last is the one that accepts.
+// automaton reads the names of one template. State 0 is the first, and last accepts.
 type automaton struct {
 	edges [][]edge
 	last  int

@@ -38,8 +38,8 @@ var escaper = func() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }()
 
-// EncodeText returns the text with %, :, @, { and } escaped. What is no text to PostgreSQL is an error: SQL could not
-// make the same name of it.
+// EncodeText returns the text with %, :, @, { and } escaped. Bytes that PostgreSQL does not accept as text are an
+// error: SQL could not make the same name of them.
 func EncodeText(s string) (string, error) {
 	switch {
 	case strings.IndexByte(s, 0) >= 0:

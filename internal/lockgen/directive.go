@@ -21,8 +21,8 @@ type keyDirective struct {
 // mark is what directives begin with. Case and space are forgiven.
 var mark = regexp.MustCompile(`(?i)^\s*` + marker + `\s*:\s*(\S*)\s*(.*?)\s*$`)
 
-// cutDirective returns the verb of a directive and what follows; ok is false for other comments. What only resembles a
-// directive is an error.
+// cutDirective returns the verb of a directive and the rest; ok is false for other comments. A misspelled directive is an
+// error.
 func cutDirective(comment string) (verb, rest string, ok bool, err error) {
 	match := mark.FindStringSubmatch(comment)
 	if match == nil {

@@ -18,7 +18,7 @@ import (
 //
 // Two semaphores whose keys agree in the 36 bits share their slots, which can keep them waiting but never exceeds a
 // limit; among 10,000 names that is likely once in 1,400 databases. As raw keys they are the same on every backend: on
-// Redis too a semaphore is told by the number of its key, not by its name.
+// Redis too a semaphore is identified by the number of its key, not by its name.
 const (
 	semaphoreMark = 0x7073
 	markShift     = 48
@@ -56,7 +56,7 @@ func ParseSemaphore(key driver.KeyID) (id SemaphoreID, slot int, ok bool) {
 	return SemaphoreID(key.Number >> slotBits & (1<<semaphoreBits - 1)), int(key.Number & MaxSlots), true
 }
 
-// Mark says what a lock is for: who holds that holds another key beside it, shared.
+// Mark says what a lock is for. Its holder also holds another key, shared, which has the mark.
 type Mark int64
 
 // The marks.
@@ -70,7 +70,7 @@ func (m Mark) Of(key driver.KeyID) driver.KeyID {
 	return driver.KeyID{Space: driver.SpacePair, Number: int64(m)<<markShift | int64(fold(key, markShift))}
 }
 
-// IsMark reports whether key is one that is held beside another.
+// IsMark reports whether key is held beside another to mark it.
 func IsMark(key driver.KeyID) bool {
 	mark := Mark(key.Number >> markShift)
 	return key.Space == driver.SpacePair && (mark == LeaderMark || mark == TickMark)

@@ -23,7 +23,7 @@ const howToInstall = `install PostgreSQL 13 or newer (nothing of it needs to run
   macOS:           brew install postgresql@17
 or set ` + BinariesVariable + ` to the directory that holds initdb and postgres`
 
-// usualPlaces are where packages put what they do not put on the PATH.
+// usualPlaces are the directories of packages that do not put the programs on the PATH.
 var usualPlaces = []string{
 	"/usr/lib/postgresql/*/bin",
 	"/usr/pgsql-*/bin",

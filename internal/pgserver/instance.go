@@ -34,8 +34,8 @@ func (s *Server) startOnFreePort(ctx context.Context) error {
 	}
 }
 
-// startInstance starts the postmaster and waits until it accepts connections. What must not change between two starts
-// is on its command line, which overrides every file.
+// startInstance starts the postmaster and waits until it accepts connections. Settings that must not change between two
+// starts are on its command line, which overrides every file.
 func (s *Server) startInstance(ctx context.Context) error {
 	cmd := s.supervisor.Command(context.WithoutCancel(ctx), s.binaries.program("postgres"), "-D", s.dataDir(),
 		"-p", strconv.Itoa(s.Port()), "-h", "127.0.0.1", "-k", s.SocketDir())

@@ -12,7 +12,7 @@ import (
 )
 
 // Do sends one command on a connection of its own, and returns the reply when that is a text or a number. An error of
-// the server is also the reply. It is for orders to the server: who works with Redis has a client.
+// the server is also the reply. It is for commands to the server itself; tests that use Redis have a client.
 func (s *Server) Do(args ...string) (reply string, err error) {
 	const timeout = 5 * time.Second
 	conn, err := net.DialTimeout("tcp", s.Addr(), timeout)

@@ -16,7 +16,7 @@ type Process struct {
 	err   error // written before done is closed
 }
 
-// Start starts a command that [Supervisor.Command] has prepared. What it says is appended to the file log.
+// Start starts a command that [Supervisor.Command] has prepared. Its output is appended to the file log.
 func (s *Supervisor) Start(cmd *exec.Cmd, log string) (*Process, error) {
 	file, err := os.OpenFile(log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

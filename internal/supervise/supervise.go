@@ -150,7 +150,7 @@ func (s *Supervisor) WriteFile(name, content string) (string, error) {
 }
 
 // Close ends every command, waits until they and all that they started have gone, and removes the directory. A
-// command that ignores SIGQUIT is killed after ten seconds. Calling Close again returns what it returned before.
+// command that ignores SIGQUIT is killed after ten seconds. Calling Close again returns the same error.
 func (s *Supervisor) Close() error { return s.close() }
 
 func (s *Supervisor) end() error {

@@ -13,7 +13,7 @@ import (
 // grace is how long a backend may take to notice that its client has left.
 const grace = 10 * time.Second
 
-// cleanUp fails the test for what it left behind, and drops the database.
+// cleanUp fails the test if it has left something behind, and drops the database.
 func (db *DB) cleanUp(t testing.TB) {
 	if db.host.server != nil && db.host.server.PID() == 0 {
 		return

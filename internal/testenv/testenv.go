@@ -1,12 +1,11 @@
 // Package testenv gives a test real servers: a database of its own on a real PostgreSQL, a PostgreSQL of its own to
 // break, a PgBouncer in front of it. It watches that a test leaves no lock and no session behind, and no goroutine.
 //
-// The PostgreSQL is the one that PGLOCK_TEST_DATABASE_URL names, or else one that is started from the programs on this
-// machine, once for each test binary. Where that cannot be had the test fails and says what to install; nothing is
+// The PostgreSQL is that of PGLOCK_TEST_DATABASE_URL, or else it is started from the programs on this machine, once for
+// each test binary. Where that cannot be had the test fails and says what to install; nothing is
 // ever skipped.
 //
-// It is for tests alone and imports package testing. What it starts, and what anything else may start too, is in
-// package pgserver.
+// It is for tests alone and imports package testing. Package pgserver, which it uses, is for other programs too.
 package testenv
 
 import (
@@ -45,8 +44,8 @@ func run(m *testing.M, options []goleak.Option) int {
 	return code
 }
 
-// WaitUntil polls until done, and fails the test when that takes more than a minute. what completes the sentence "it is
-// not so that".
+// WaitUntil polls until done, and fails the test when that takes more than a minute. what completes the sentence "it
+// is not so that".
 func WaitUntil(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	if !poll(patience, done) {

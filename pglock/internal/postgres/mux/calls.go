@@ -20,7 +20,7 @@ func (s *Session) Try(ctx context.Context, g *Grant) error {
 func (s *Session) release(g *Grant) error { return s.do(context.Background(), s.newOp(release, g)) }
 
 // Call runs a statement of its own kind, and returns the first column of its answer; some is false when there was no row. A
-// caller whose ctx ends does not wait; the statement is carried out all the same if it has been sent.
+// caller whose ctx ends does not wait; a statement that has been sent is still carried out.
 func (s *Session) Call(ctx context.Context, sql string, args ...string) (value string, some bool, err error) {
 	q := &query{sql: s.comment.Load().(string) + sql, args: args}
 	o := s.newOp(call, nil)
@@ -33,7 +33,7 @@ func (s *Session) Call(ctx context.Context, sql string, args ...string) (value s
 }
 
 // SetComment makes comment the beginning of every statement that is queued by Call from now on, until it is set again. It is for
-// the caller who has the session to itself, and its heartbeats then carry it too.
+// a caller that has the session to itself, and its heartbeats then carry it too.
 func (s *Session) SetComment(comment string) { s.comment.Store(comment) }
 
 // Ask is Call for a statement that may run twice, about locks that the session holds: with the session they are lost. A

@@ -80,7 +80,7 @@ func (s *Session) Ended() bool {
 }
 
 // keep keeps the lease: it sends a heartbeat when nothing else was sent for a while, and ends the session when its time is
-// over. It also ends the wait of those who release, when the server does not answer.
+// over. It also ends the waits for releases when the server does not answer.
 func (s *Session) keep() {
 	s.mu.Lock()
 	switch {
@@ -116,7 +116,7 @@ func (s *Session) nextLook() time.Duration {
 	return next
 }
 
-// giveUpReleasesLocked ends the wait of those who release, if the server has not answered for long.
+// giveUpReleasesLocked ends the waits for releases if the server has not answered for long.
 func (s *Session) giveUpReleasesLocked(now driver.Instant) {
 	if len(s.batches) == 0 || now.Sub(s.batches[0].sentAt) < driver.ReleaseTimeout-lookEvery {
 		return

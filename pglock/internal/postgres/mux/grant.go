@@ -84,7 +84,7 @@ func (g *Grant) Shared() bool { return g.shared }
 // Deadline implements [driver.Grant]: the session's lease is the grant's.
 func (g *Grant) Deadline() driver.Instant { return g.session.lease.Deadline() }
 
-// Sessions are the one that holds the grant.
+// Sessions returns the session that holds the grant.
 func (g *Grant) Sessions() []*Session { return []*Session{g.session} }
 
 // Release gives the keys back. Whatever it returns, they are given back as soon as the server takes the statement; ctx is

@@ -9,8 +9,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// leave is for a caller whose context has ended. What has not been sent is not done; for the answer to what has been sent it
-// waits a while.
+// leave is for a caller whose context has ended. An op that has not been sent is dropped; for the answer to one that has
+// been sent the caller waits a while.
 func (s *Session) leave(ctx context.Context, o *op) error {
 	s.mu.Lock()
 	isCall := o.kind == call

@@ -36,7 +36,7 @@ type Mux struct {
 
 	mu      sync.Mutex
 	closed  bool  // for tries
-	dial    *dial // the one that runs
+	dial    *dial // the running dial; nil without one
 	retryAt time.Time
 	fails   int // in a row
 
@@ -238,7 +238,7 @@ func (m *Mux) Refuse() {
 		s.refuse()
 	}
 	if m.dial != nil {
-		m.end() // those who wait for it are turned away
+		m.end() // its waiters get an error
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 )
 
-// op is one thing that a caller wants of a session.
+// op is one operation that a caller requests of a session.
 type op struct {
 	kind  kind
 	grant *Grant // of a try or a release

@@ -48,12 +48,13 @@ type Session struct {
 	ops       sync.Pool
 	woken     []*op // whose answers have come
 
-	answer   wire.Answer // of who reads
+	answer   wire.Answer // used by the goroutine that reads
 	results  []bool
 	identity txguard.Identity
 }
 
-// NewSession makes a session of a connection. onEnd is called once, when it has ended and those who hold its locks know.
+// NewSession makes a session of a connection. onEnd is called once, when it has ended and the holders of its locks
+// have been notified.
 func NewSession(conn *wire.Conn, l *lease.Lease, budget *Budget, log *slog.Logger, onEnd func(*Session)) *Session {
 	s := &Session{conn: conn, lease: l, budget: budget, log: log, onEnd: onEnd, roundTrip: time.Hour, lastSent: l.Now()}
 	s.SetComment("")

@@ -137,8 +137,8 @@ func (s *Session) finishLocked(o *op, err error) {
 	s.woken = append(s.woken, o)
 }
 
-// reconcile settles a batch whose statement has failed half way, by what the session holds. Those who wait for it do so
-// until then; others go on.
+// reconcile settles a batch whose statement has failed half way, by asking what the session holds. Callers of the batch
+// wait until then; others go on.
 func (s *Session) reconcile(b *batch, failure error) {
 	q := &query{about: b}
 	o := s.newOp(call, nil)

@@ -30,9 +30,9 @@ type sharedKey struct {
 
 	// Under keys.mu:
 	changing chan struct{} // closed when the key has come to its session, or has gone; nil while it is there
-	users    int           // those who use it, and newcomers who ask
-	shares   []*Share      // those who use it
-	lost     func(*Share)  // tells one of them how the key was lost; nil while it is not
+	users    int           // the shares, and callers that request one
+	shares   []*Share      // the shares that hold it
+	lost     func(*Share)  // notifies a share of how the key was lost; nil while it is held
 }
 
 // Share is a use of shared keys, each of which may be on another session.
@@ -177,7 +177,7 @@ type noOwner struct{}
 func (noOwner) Lost(driver.Reason, error) {}
 
 // addTo adds k, for a newcomer who has been counted, to a share; it returns false when that has ended. If the key has been
-// lost meanwhile, so is the share.
+// lost meanwhile, the share is lost too.
 func (k *sharedKey) addTo(share *Share) bool {
 	k.keys.mu.Lock()
 	over, lost := share.over, k.lost
@@ -246,8 +246,8 @@ func (k *sharedKey) drop() error {
 	return onlyUnsettled(err)
 }
 
-// release is for a user that had the key until now. One that leaves others behind sends no release that would show it, so
-// it asks whether the session is alive.
+// release is for a user that had the key until now. While others still use the key no release is sent whose answer would
+// show that the session is alive, so release asks.
 func (k *sharedKey) release() error {
 	last, err := k.leave()
 	if last {
@@ -293,7 +293,7 @@ func (s *Share) Release(context.Context) error {
 	return together(held, (*sharedKey).release)
 }
 
-// Check asks the server whether the keys are held. One that is not is lost for all who use it.
+// Check asks the server whether the keys are held. A key that is not is lost for all its users.
 func (s *Share) Check(ctx context.Context) error {
 	for _, k := range s.keys {
 		if err := k.grant.Check(ctx); err != nil {

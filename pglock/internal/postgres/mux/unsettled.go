@@ -28,8 +28,8 @@ func onlyUnsettled(err error) error {
 	return nil
 }
 
-// joinSettled joins errors; several times ErrNotAcquired is once. If some are unsettled so is the result, until all of
-// them are settled.
+// joinSettled joins errors; several times ErrNotAcquired is once. If some are unsettled the result is too, until all
+// of them are settled.
 func joinSettled(errs []error) error {
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	err := errors.Join(errs...)

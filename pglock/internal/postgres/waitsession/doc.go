@@ -8,8 +8,8 @@
 // # Places
 // [Turns] bounds the sessions that wait or carry a lock that was waited for. A caller that finds all places taken polls:
 // it tries on a mux session after each of its pauses, which grow to a second. A poller has no place in the server's
-// queue, so it gets nothing while others wait there. So the next free place goes to the oldest poller, and one that has
-// polled for some seconds gets a place over the bound, one each second. A caller also polls if the server has no room for
+// queue, so it gets nothing while others wait there. So the next free place goes to the oldest poller, and after
+// some seconds of polling it gets a place over the bound, one each second. A caller also polls if the server has no room for
 // another session (53300).
 //
 // # Without a snapshot

@@ -19,7 +19,7 @@ import (
 type Config struct {
 	// Open opens a session.
 	Open func(ctx context.Context, onEnd func(*mux.Session)) (*mux.Session, error)
-	// Call runs a statement on another session, one that never waits.
+	// Call runs a statement on another session, which never waits.
 	Call func(ctx context.Context, sql string, args ...string) (value string, some bool, err error)
 	// Most is how many may wait or carry at once, and how many idle ones are kept; see [Turns].
 	Most int
@@ -30,7 +30,7 @@ type Config struct {
 
 // Pool is the sessions that wait, carry what was waited for, or are kept for the next wait.
 // A caller that needs one gets an idle one, or the first that becomes free or has been opened, even for another caller.
-// So a caller who leaves costs nothing: what was begun for it is the next one's.
+// So a caller that gives up costs nothing: the session that was being opened for it goes to the next caller.
 type Pool struct {
 	Turns  *Turns
 	config Config
@@ -59,7 +59,7 @@ type result struct {
 type session struct {
 	*mux.Session
 	sliced  bool        // it has not what waiting without a snapshot takes
-	late    int         // cancel requests that may hit a later statement; of who uses the session
+	late    int         // cancel requests that may hit a later statement; used by the goroutine that has the session
 	waiting atomic.Bool // it waits, or is about to
 	retire  *time.Timer // when it has been idle for long
 }
@@ -239,7 +239,7 @@ func (p *Pool) Call(ctx context.Context, sql string, args ...string) (value stri
 	}
 }
 
-// Refuse gives no sessions from now on, and ends the wait of those who want one.
+// Refuse gives no sessions from now on, and ends the waits for one.
 func (p *Pool) Refuse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 
 // prepare makes on a new session what waiting without a snapshot takes, and goes through it once without a key. Any error
 // that leaves the session alive (no right to make temporary objects or to use PL/pgSQL, a standby, an event trigger that
-// refuses, a server on which it does not work) makes it one that waits in slices.
+// refuses, a server on which it does not work) has the session wait in slices.
 func (p *Pool) prepare(ctx context.Context, s *session) error {
 	if p.sliced.Load() {
 		return nil
@@ -90,7 +90,7 @@ func (p *Pool) waitSliced(ctx context.Context, s *session, g *mux.Grant) error {
 		case sqlstate.Of(err) != sqlstate.LockNotAvailable || ctx.Err() != nil:
 			return err
 		}
-		if err := s.unlockAll(); err != nil { // of several keys it has those before the one that it waited for
+		if err := s.unlockAll(); err != nil { // of several keys it has those in front of the awaited one
 			return err
 		}
 	}

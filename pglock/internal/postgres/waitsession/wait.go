@@ -107,8 +107,8 @@ func (p *Pool) lockOn(ctx context.Context, s *session, g *mux.Grant) error {
 	}
 }
 
-// unlockAll gives back whatever a failed wait has left: a statement stops in the middle, and what it had locked by then stays
-// locked. If even that fails the session ends, which frees everything.
+// unlockAll releases the keys that a failed wait has left: a statement can stop in the middle, and the keys that it had
+// locked by then stay locked. If that fails too the session ends, which frees everything.
 func (s *session) unlockAll() error {
 	s.Guard().Identity.Forget()
 	ctx, cancel := context.WithTimeout(context.Background(), cleanUpWithin)
@@ -149,9 +149,9 @@ func (p *Pool) wait(ctx context.Context, s *session, g *mux.Grant) error {
 	return err
 }
 
-// cancelAfter sends cancel requests from the end of ctx on, until the statement has ended, and returns how many. One that
-// overtakes the statement finds an idle session and does nothing, so one may not be enough. One that is on its way is not
-// given up: PgBouncer 1.18 and 1.19 crash when its connection is closed early
+// cancelAfter sends cancel requests from the end of ctx on, until the statement has ended, and returns how many. A request
+// that overtakes the statement finds an idle session and does nothing, so one may not be enough. A request on its way is
+// not given up: PgBouncer 1.18 and 1.19 crash when its connection is closed early
 // (https://github.com/pgbouncer/pgbouncer/pull/846), and it might hit a later statement.
 func (s *session) cancelAfter(ctx context.Context, ended <-chan struct{}) (sent int) {
 	select {

@@ -32,8 +32,8 @@ type Dialer struct {
 	Watcher *Watcher
 }
 
-// LockConfig derives the configuration of lock sessions from the caller's. What reaches the server stays (address, TLS,
-// DialFunc, credentials, ValidateConnect); what observes or prepares the caller's own connections does not.
+// LockConfig derives the configuration of lock sessions from the caller's. It keeps how the server is reached (address, TLS,
+// DialFunc, credentials, ValidateConnect), and drops functions that observe or prepare the caller's own connections.
 func LockConfig(own *pgx.ConnConfig, applicationName string) *pgx.ConnConfig {
 	c := own.Copy()
 	c.Tracer = nil

@@ -9,7 +9,7 @@
 //
 // # Writing
 //
-// The server watches an idle client for silence, and one that it has half a message of, but not one that has sent a part
+// The server watches for silence a client that is idle or has sent half a message, but not a client that has sent a part
 // of a statement (idle_session_timeout is armed when the server is ready for a query). So a statement is either one
 // message, or several that fit one TCP segment together and so arrive together or not at all.
 //

@@ -14,7 +14,7 @@ func keepAliveWithin(lease time.Duration) net.KeepAliveConfig {
 	return net.KeepAliveConfig{Enable: true, Idle: every, Interval: every, Count: count}
 }
 
-// setKeepAlive sets the client's side of it. What is not TCP (a Unix socket, a caller's own DialFunc) tells by itself.
+// setKeepAlive sets the client's keepalives. Connections other than TCP (a Unix socket, a caller's own DialFunc) have none.
 func setKeepAlive(conn net.Conn, config net.KeepAliveConfig) error {
 	if tcp, ok := bare(conn).(*net.TCPConn); ok {
 		return tcp.SetKeepAliveConfig(config)

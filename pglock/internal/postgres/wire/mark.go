@@ -13,8 +13,8 @@ import (
 // process's locks live on several sessions, and a search for deadlocks has to know which of them belong together.
 var mark = fmt.Sprintf(" (pglock %08x)", rand.Uint32())
 
-// markedName is the application_name of lock sessions: what was chosen for them, or what the caller's own connections
-// have, or the name of the program.
+// markedName is the application_name of lock sessions: their own, or that of the caller's connections, or the name of the
+// program.
 func markedName(chosen, own string) string {
 	name := chosen
 	if name == "" {

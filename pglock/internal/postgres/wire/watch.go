@@ -19,7 +19,7 @@ type Watch interface {
 	Forget()
 }
 
-// watch returns a Watch for a connection: the Watcher's own, where it has a descriptor, or else the one that came with it.
+// watch returns a Watch for a connection: the Watcher's, if it has a descriptor, or else the connection's own.
 func (w *Watcher) watch(conn net.Conn) Watch {
 	conn = bare(conn)
 	if p, ok := conn.(*peeking); ok {
@@ -31,7 +31,7 @@ func (w *Watcher) watch(conn net.Conn) Watch {
 	return unwatched{}
 }
 
-// Watchable makes a connection one that can be watched.
+// Watchable returns conn such that it can be watched.
 func Watchable(conn net.Conn) net.Conn {
 	if hasDescriptor(bare(conn)) {
 		return conn
@@ -47,7 +47,7 @@ func (unwatched) Arm()          {}
 func (unwatched) Disarm()       {}
 func (unwatched) Forget()       {}
 
-// peeking is the plain way to watch: while the session is idle a goroutine reads, and keeps what it gets for the session.
+// peeking is the plain way to watch: while the session is idle a goroutine reads, and keeps the bytes for the session.
 type peeking struct {
 	net.Conn
 	notify  func()
@@ -55,8 +55,8 @@ type peeking struct {
 
 	mu     sync.Mutex
 	buffer [512]byte
-	early  []byte // what it read
-	err    error  // or why it got nothing
+	early  []byte // the bytes that were read
+	err    error  // or why there are none
 }
 
 func newPeeking(conn net.Conn) *peeking { return &peeking{Conn: conn} }

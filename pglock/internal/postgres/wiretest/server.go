@@ -43,7 +43,7 @@ func (l *Locks) Len() int {
 	return len(l.holders)
 }
 
-// Statement is one that a session has sent.
+// Statement is a statement that a session has sent.
 type Statement struct {
 	SQL     string // of a call
 	Keys    []int64

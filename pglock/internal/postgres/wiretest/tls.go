@@ -29,7 +29,7 @@ func (h *halved) Write(b []byte) (n int, err error) {
 	return n + rest, err
 }
 
-// certificate makes one that says nothing, for clients that do not look at it.
+// certificate makes a certificate without contents, for clients that do not verify it.
 var certificate = sync.OnceValue(func() tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
