@@ -201,6 +201,7 @@ CREATE VIEW pglock.locks AS SELECT trap.spring() AS key;
 CREATE VIEW pglock.waits AS SELECT trap.spring() AS key;
 CREATE SEQUENCE pglock.fence;
 GRANT ALL ON ALL TABLES IN SCHEMA pglock TO PUBLIC;
+REVOKE TRIGGER ON ALL TABLES IN SCHEMA pglock FROM PUBLIC;
 GRANT ALL ON ALL SEQUENCES IN SCHEMA pglock TO PUBLIC`
 
 // WantNothingGained fails the test if another role has executed a trap.

@@ -175,6 +175,13 @@ func TestTrustOfWhatAnObjectReaches(t *testing.T) {
 			"CREATE TRIGGER t BEFORE INSERT ON pglock.names FOR EACH ROW EXECUTE FUNCTION trap.trigger()", "",
 			"function trap.trigger()", []string{"register", "names"},
 		},
+		"a trigger that executes SQL by functions of PostgreSQL's": {
+			"GRANT TRIGGER ON pglock.names TO %s",
+			"CREATE TRIGGER t BEFORE INSERT ON pglock.names FOR EACH ROW " +
+				"WHEN (query_to_xml('SELECT trap.spring()', false, false, '') IS NULL) " +
+				"EXECUTE FUNCTION suppress_redundant_updates_trigger()", "",
+			"trigger t on table pglock.names", []string{"register", "names"},
+		},
 		"a default": {
 			"", "", "ALTER TABLE pglock.names ADD x bool DEFAULT trap.spring()",
 			"function trap.spring()", []string{"names"},
@@ -262,6 +269,22 @@ func TestTrustOfWhatAnObjectReaches(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Where every role may have made a trigger, none is to be named.
+func TestTrustOfATriggerThatAnyRoleCanHaveMade(t *testing.T) {
+	admin := installed(t).Connect(t)
+	execute(t, admin, "GRANT TRIGGER ON pglock.names TO PUBLIC")
+	if err := check(t, admin, nil); err != nil {
+		t.Errorf("without a trigger: %v", err)
+	}
+	execute(t, admin, `CREATE TRIGGER t BEFORE INSERT ON pglock.names FOR EACH ROW
+		EXECUTE FUNCTION pg_catalog.suppress_redundant_updates_trigger()`)
+	wantUntrusted(t, check(t, admin, nil, "names"), "trigger t on table pglock.names", "PUBLIC")
+	execute(t, admin, "REVOKE TRIGGER ON pglock.names FROM PUBLIC")
+	if err := check(t, admin, nil); err != nil {
+		t.Errorf("a trigger that only the owner can have made: %v", err)
 	}
 }
 

@@ -92,6 +92,16 @@ owned (classid, objid, owner) AS (
                    SELECT t.stxowner FROM pg_catalog.pg_statistic_ext AS t WHERE t.oid OPERATOR(pg_catalog.=) u.objid)
            END
     FROM (SELECT i.classid, i.objid FROM inside AS i UNION SELECT r.classid, r.objid FROM reached AS r) AS u
+    UNION ALL
+    -- PostgreSQL does not record who made a trigger. Each role with the right TRIGGER may have, and its WHEN can execute any
+    -- SQL by functions of PostgreSQL's (query_to_xml), which depends on nothing.
+    SELECT r.classid, r.objid, a.grantee
+    FROM reached AS r
+    JOIN pg_catalog.pg_trigger AS t ON t.oid OPERATOR(pg_catalog.=) r.objid AND NOT t.tgisinternal
+    JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) t.tgrelid
+    CROSS JOIN LATERAL pg_catalog.aclexplode(c.relacl) AS a
+    WHERE r.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_trigger'::pg_catalog.regclass
+      AND a.privilege_type OPERATOR(pg_catalog.=) 'TRIGGER'
 ),
 untrusted AS (
     SELECT x.oid, x.rolname
@@ -113,7 +123,8 @@ SELECT 'replaced', 'schema pglock', ''
 WHERE COALESCE(pg_catalog.to_regnamespace('pglock')::pg_catalog.oid, 0) OPERATOR(pg_catalog.<>)
       COALESCE((SELECT space.oid FROM space), 0)
 UNION ALL
-(SELECT 'untrusted', pg_catalog.pg_describe_object(o.classid, o.objid, 0), u.rolname::pg_catalog.text
- FROM owned AS o JOIN untrusted AS u ON u.oid OPERATOR(pg_catalog.=) o.owner
+(SELECT 'untrusted', pg_catalog.pg_describe_object(o.classid, o.objid, 0), COALESCE(u.rolname::pg_catalog.text, 'PUBLIC')
+ FROM owned AS o LEFT JOIN untrusted AS u ON u.oid OPERATOR(pg_catalog.=) o.owner
+ WHERE u.oid IS NOT NULL OR o.owner OPERATOR(pg_catalog.=) 0
  ORDER BY o.classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_namespace'::pg_catalog.regclass, 2
  LIMIT 20)
