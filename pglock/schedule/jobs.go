@@ -38,6 +38,8 @@ func New(l *pglock.Locker, opts ...Option) (*Jobs, error) {
 // process too. It returns when fn has, and then its error is fn's, joined with what has become of the lock as
 // [pglock.Locker.Do] has it. fn's context ends with ctx or with the lock.
 //
+// fn learns for which due time it runs from [Due].
+//
 // due is an instant; its location does not matter, and it counts in whole microseconds. When it is ahead of the server's
 // clock, Run waits until that has reached it. Then it waits for the lock, whose name is the job's, see [MaxWait]: while
 // another process is at an earlier run, or at this one.
@@ -62,13 +64,15 @@ func (j *Jobs) run(ctx context.Context, name string, due time.Time, opts []JobOp
 		return failed(name, due, err)
 	}
 	due = due.UTC().Truncate(time.Microsecond)
-	one := func(due time.Time) error {
+	one := func(due time.Time) (err error) {
 		r := &run{jobs: j, config: config, name: name, due: due}
-		err := carryOut(r)
-		if err != nil {
+		err = failed(name, due, errPanicked) // unless carryOut returns
+		defer func() {
+			j.locker.Ticked(ctx, pglock.TickedInfo{Job: name, Due: due, Ran: r.ran, Took: r.took, Err: err})
+		}()
+		if err = carryOut(r); err != nil {
 			err = failed(name, due, err)
 		}
-		j.locker.Ticked(ctx, pglock.TickedInfo{Job: name, Due: due, Ran: r.ran, Took: r.took, Err: err})
 		return err
 	}
 	missed, err := j.missed(ctx, config, name, due)
@@ -83,6 +87,9 @@ func (j *Jobs) run(ctx context.Context, name string, due time.Time, opts []JobOp
 	}
 	return errors.Join(failures, one(due))
 }
+
+// errPanicked is what the Observer is told of a run that does not return.
+var errPanicked = errors.New("the function has panicked, or called runtime.Goexit")
 
 // missed returns the due times before due that CatchUp asks for, oldest first. The schedule is followed from the k-th
 // record before due: what was missed before that would be more than k runs ago.
@@ -100,6 +107,9 @@ func (j *Jobs) missed(ctx context.Context, c config, name string, due time.Time)
 	}
 	var missed []time.Time
 	for t := known.Dues[len(known.Dues)-1]; ; {
+		if ctx.Err() != nil { // there can be very many
+			return nil, context.Cause(ctx)
+		}
 		next := c.schedule.Next(t)
 		if !next.After(t) || !next.Before(due) { // a schedule that has ended says the zero time
 			break

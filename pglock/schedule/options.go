@@ -90,7 +90,8 @@ func Keep(d time.Duration) Option {
 
 // CatchUp makes a run be preceded by those that were missed, oldest first: by the newest due times of s, at most k, that
 // are not recorded and lie between this run and the k-th one recorded before it, or the oldest one that there still is. A
-// job that has never run has missed nothing. It is how weekly jobs run although their service is restarted every other day.
+// job that has never run has missed nothing. It is how weekly jobs run although their service is restarted every
+// other day. [Due] tells the function which run it is.
 //
 // The default is not to catch up. A k below 1 and a nil s are errors.
 func CatchUp(k int, s Schedule) Option {

@@ -77,12 +77,22 @@ func (r *run) plain(fn work) work {
 	}
 }
 
+// dueKey is the key under which the context of a run has its due time.
+type dueKey struct{}
+
+// Due returns the due time of the run whose context ctx is, or descends from: in UTC, in whole microseconds. With [CatchUp]
+// it is that of the missed run. ok is false if there is none.
+func Due(ctx context.Context) (due time.Time, ok bool) {
+	due, ok = ctx.Value(dueKey{}).(time.Time)
+	return due, ok
+}
+
 // call runs fn.
 func (r *run) call(ctx context.Context, lock *pglock.Lock, fn work) error {
 	r.ran = true
 	start := driver.Now()
 	defer func() { r.took = driver.Now().Sub(start) }()
-	return fn(ctx, lock)
+	return fn(context.WithValue(ctx, dueKey{}, r.due), lock)
 }
 
 // await takes a step when the server's clock has reached the due time. It is ErrAlreadyRan when the run is done.

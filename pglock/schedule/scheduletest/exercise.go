@@ -268,17 +268,15 @@ func (s *suite) catchUp() {
 	observed := func(hour int) []string {
 		s.Helper()
 		ran = nil
-		var mu sync.Mutex
-		l := s.opener(s, pglock.WithObserver(&pglock.Observer{Ticked: func(_ context.Context, t pglock.TickedInfo) {
-			mu.Lock()
-			defer mu.Unlock()
-			if t.Ran {
-				ran = append(ran, fmt.Sprint(t.Due.Sub(day).Hours()))
+		with := s.jobs(schedule.CatchUp(3, hourly))
+		s.must(with.Run(s.ctx, s.job(), day.Add(time.Duration(hour)*time.Hour), func(ctx context.Context, _ *pglock.Lock) error {
+			due, ok := schedule.Due(ctx)
+			if !ok {
+				s.Error("a run does not learn its due time")
 			}
-		}}))
-		with, err := schedule.New(l, schedule.CatchUp(3, hourly))
-		s.must(err)
-		s.must(with.Run(s.ctx, s.job(), day.Add(time.Duration(hour)*time.Hour), count(new(atomic.Int64), nil)))
+			ran = append(ran, fmt.Sprint(due.Sub(day).Hours()))
+			return nil
+		}))
 		return ran
 	}
 	want := func(got []string, want ...string) {
@@ -295,7 +293,19 @@ func (s *suite) catchUp() {
 	boom := errors.New("boom")
 	s.is(run(13, boom), boom) // so does the one before it
 	want(observed(14), "14")  // with MarkOn(Start) they count
+	if _, ok := schedule.Due(s.ctx); ok {
+		s.Error("a context of no run has a due time")
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, 50*time.Millisecond)
+	defer cancel()
+	s.is(s.jobs(schedule.CatchUp(1, endless{})).Run(ctx, s.job(), day.Add(15*time.Hour), count(new(atomic.Int64), nil)), context.DeadlineExceeded)
 }
+
+// endless is a schedule with more due times than can be followed.
+type endless struct{}
+
+// Next implements [schedule.Schedule].
+func (endless) Next(t time.Time) time.Time { return t.Add(time.Nanosecond) }
 
 func (s *suite) panics() {
 	jobs := s.jobs(schedule.MarkOn(schedule.Success))
@@ -310,6 +320,19 @@ func (s *suite) panics() {
 	var n atomic.Int64
 	s.must(s.jobs().Run(s.ctx, s.job(), day, count(&n, nil), schedule.MaxWait(10*time.Second))) // the lock is free
 	s.want(&n, 1)
+	var told []error
+	l := s.opener(s, pglock.WithObserver(&pglock.Observer{Ticked: func(_ context.Context, t pglock.TickedInfo) {
+		told = append(told, t.Err)
+	}}))
+	watched, err := schedule.New(l)
+	s.must(err)
+	func() {
+		defer func() { _ = recover() }() // as above
+		_ = watched.Run(s.ctx, s.job(), day.Add(time.Hour), func(context.Context, *pglock.Lock) error { panic("boom") })
+	}()
+	if len(told) != 1 || told[0] == nil {
+		s.Errorf("the observer learnt %v of a run that panicked", told)
+	}
 }
 
 func (s *suite) observer() {
