@@ -16,8 +16,10 @@ import (
 
 	"github.com/go-co-op/gocron/v2"
 
+	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/mark"
 )
 
 // New returns a Locker for gocron.WithDistributedLocker, or, for one job, gocron.WithDistributedJobLocker. Its jobs run
@@ -51,7 +53,8 @@ type locker struct {
 
 // Lock takes the lock, unless another run of the job is going on or this interval's has been.
 func (l *locker) Lock(ctx context.Context, name string) (gocron.Lock, error) {
-	lock, err := l.locker.TryLock(ctx, pglock.NewKey(name))
+	key := pglock.NewKey(name)
+	lock, err := l.locker.TryLock(ctx, key, mark.Use(pglock.UseTick, key))
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +63,19 @@ func (l *locker) Lock(ctx context.Context, name string) (gocron.Lock, error) {
 			return nil, errors.Join(err, lock.Unlock(ctx))
 		}
 	}
-	return lock, nil
+	return run{lock, mark.Take(ctx, l.locker, lockkeys.TickMark, pglock.UseTickMark, key)}, nil
+}
+
+// run is a run of a job, with the mark by which the monitor knows it.
+type run struct {
+	lock *pglock.Lock
+	mark mark.Mark
+}
+
+// Unlock implements [gocron.Lock].
+func (r run) Unlock(ctx context.Context) error {
+	defer r.mark.Unlock(ctx)
+	return r.lock.Unlock(ctx)
 }
 
 // count records a run for the interval that the server's clock is in. Since the intervals begin half of one early, what

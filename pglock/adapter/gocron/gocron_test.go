@@ -68,6 +68,29 @@ func TestGocronWithoutAnIntervalOnlyPreventsOverlap(t *testing.T) {
 	}
 }
 
+func TestGocronRunsAreTicksToTheObserver(t *testing.T) {
+	var kinds []pglock.UseKind
+	l, err := locktest.NewMemory(pglock.WithObserver(&pglock.Observer{
+		Acquired: func(_ context.Context, i pglock.AcquiredInfo) context.Context {
+			kinds = append(kinds, i.Use.Kind)
+			return nil
+		},
+	}))
+	must(t, err)
+	locker, err := pglockgocron.New(l, time.Minute)
+	must(t, err)
+	lock, err := locker.Lock(t.Context(), "job")
+	must(t, err)
+	must(t, lock.Unlock(t.Context()))
+	if len(kinds) != 1 || kinds[0] != pglock.UseTick {
+		t.Errorf("the observer has seen %v", kinds)
+	}
+	if err := lock.Unlock(t.Context()); !errors.Is(err, pglock.ErrUnlocked) {
+		t.Errorf("a second Unlock: %v", err)
+	}
+	must(t, l.Close(t.Context()))
+}
+
 func TestGocronElector(t *testing.T) {
 	leads := false
 	e, err := pglockgocron.NewElector(func() bool { return leads })
