@@ -101,7 +101,7 @@ func (w worker) goOn(t *testing.T) {
 	check(t, err)
 }
 
-// The real thing: two programs that use Lockers, of which each carries what it holds on one session and waits on another.
+// Two programs with real Lockers, each of which holds its lock on one session and waits on another.
 func TestADeadlockOfTwoProgramsIsShown(t *testing.T) {
 	db := testenv.Database(t)
 	one := startWorker(t, db, "left", "right")

@@ -77,7 +77,7 @@ func TestARoleWithoutGrantsSeesWhatIsHidden(t *testing.T) {
 	if waiting.WaitingSince == nil && tellsWaits(s) {
 		t.Error("the waiter's time is missing, though everybody may see it")
 	}
-	if !tellsWaits(s) { // PostgreSQL 13 hides what it is estimated from
+	if !tellsWaits(s) { // PostgreSQL 13 hides what the estimate needs
 		hidden := len(waiting.Hidden) - 1
 		if waiting.Hidden[hidden] != "waiting_since" {
 			t.Errorf("hidden of the waiter are %v", waiting.Hidden)

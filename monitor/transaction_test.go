@@ -24,7 +24,7 @@ var (
 	_ monitor.DBTX = pgx.Tx(nil)
 )
 
-// wrapper hides what it wraps.
+// wrapper hides the type of a DBTX.
 type wrapper struct{ monitor.DBTX }
 
 // slowServer wraps a connection to a server whose pg_blocking_pids takes for ever.

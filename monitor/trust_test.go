@@ -17,8 +17,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// plainRegistry is a registry of a tenant's that is a table as it should be, with traps around it. Some of what it says
-// is not true.
+// plainRegistry is a tenant's registry: a table as it should be, with traps around it. Some of its rows are false.
 const plainRegistry = `
 DROP VIEW pglock.names;
 CREATE FUNCTION trap.fixed(anyelement) RETURNS anyelement LANGUAGE plpgsql IMMUTABLE
@@ -92,7 +91,7 @@ func TestTrustAPlainRegistryIsCopiedAndOnlyTheTruthInItBelieved(t *testing.T) {
 		check(t, conn.Close(context.Background()))
 		pool.Close()
 	}
-	// A role that row security holds for is told so instead of executing the policy.
+	// A role that row security applies to gets an error, and does not execute the policy.
 	watcher := connectAs(t, db.Role(t, "watcher"))
 	execute(t, db.Connect(t), "ALTER ROLE "+quoted(watcher.Config().User)+" CREATEROLE")
 	if s := take(t, watcher); !strings.Contains(s.NamesMissing, "row-level security") {

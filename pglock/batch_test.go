@@ -54,7 +54,7 @@ func TestBeginLockAndWorkAreOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		mode        pgx.QueryExecMode
-		first, then int // round trips; pgx describes what it does not know in one of its own
+		first, then int // round trips; pgx describes a statement that is new to it in one of its own
 	}{
 		{pgx.QueryExecModeCacheStatement, 2, 1},
 		{pgx.QueryExecModeCacheDescribe, 2, 1},

@@ -13,7 +13,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// blackHole is a TCP proxy on loopback that can be told to swallow what comes, without closing anything.
+// blackHole is a TCP proxy on loopback that can swallow the data of either direction, without closing anything.
 type blackHole struct {
 	listener net.Listener
 	target   string

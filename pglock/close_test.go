@@ -111,7 +111,7 @@ func TestCloseReturnsByItsDeadlineInABlackHole(t *testing.T) {
 	if err := l.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Close returned %v", err)
 	}
-	if took := time.Since(start); took > 4*time.Second { // one that waited for the server would take seven
+	if took := time.Since(start); took > 4*time.Second { // a Close that waited for the server would take seven
 		t.Errorf("Close took %v", took)
 	}
 }

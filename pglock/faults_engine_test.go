@@ -29,8 +29,7 @@ func limitedRole(t *testing.T, db *testenv.DB, n string) *pgxpool.Config {
 	return config
 }
 
-// Where no second connection can be had, contended and shared locks are had all the same, by polling, and nothing dials all
-// the time.
+// If there is room for one connection only, contended and shared locks are taken by polling, and nothing dials all the time.
 func TestLocksGoOnWithOneConnection(t *testing.T) {
 	db := testenv.Database(t)
 	holder := db.Connect(t)
@@ -95,7 +94,7 @@ func TestWaitersGoOnWhereTemporaryObjectsAreRefused(t *testing.T) {
 }
 
 // Waiters that wait for ever, and locks that had been waited for and are held for long, take no place from others for good:
-// one that comes when all are taken stands in the server's queue some seconds later.
+// a waiter that comes when all are taken is in the server's queue some seconds later.
 func TestWaitersBeyondTheBoundAreNotStarved(t *testing.T) {
 	db := testenv.Database(t)
 	holder := db.Connect(t)
@@ -190,7 +189,7 @@ func terminateAll(t *testing.T, db *testenv.DB) {
 	}
 }
 
-// Questions about a held lock follow their contexts, also behind one that is not answered.
+// Questions about a held lock end with their contexts, also behind a question without an answer.
 func TestQuestionsFollowTheirContexts(t *testing.T) {
 	db := testenv.Database(t)
 	hole := newBlackHole(t, db)

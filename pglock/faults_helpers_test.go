@@ -276,7 +276,7 @@ func (w *witness) count() int {
 	return w.granted
 }
 
-// enter is called by who has just got the lock. Two who get it one after the other may come here in the other order.
+// enter is called right after an acquisition. Two successive holders may call it in the other order.
 func (w *witness) enter(t testing.TB, lock *pglock.Lock, shared bool) *holding {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -297,7 +297,7 @@ func (w *witness) enter(t testing.TB, lock *pglock.Lock, shared bool) *holding {
 	return h
 }
 
-// leave is called by who is about to give the lock up.
+// leave is called right before a release.
 func (w *witness) leave(h *holding) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// scissors is a blackHole that knows where the messages of PostgreSQL's protocol begin
-// (https://www.postgresql.org/docs/current/protocol-message-formats.html). Told to, it cuts in the middle of the next
+// scissors is a blackHole that parses the messages of PostgreSQL's protocol
+// (https://www.postgresql.org/docs/current/protocol-message-formats.html). After arm it cuts in the middle of the next
 // large message to the server: one half arrives, and then nothing does any more, in either direction.
 type scissors struct {
 	*blackHole
@@ -129,7 +129,7 @@ func (s *scissors) arriving(messages []byte, size int) []byte {
 	return messages[:len(messages)-size/2]
 }
 
-// largeMessage is more than a TCP segment of the usual 1,460 bytes. What fits into one cannot arrive in part.
+// largeMessage is more than a TCP segment of the usual 1,460 bytes. A message in one segment cannot arrive in part.
 const largeMessage = 2000
 
 // A process with many locks and much to do falls silent: each of its locks has ended before another session gets it.

@@ -163,13 +163,13 @@ func wantOthersToWork(t *testing.T, db *testenv.DB) {
 	}
 }
 
-// Those who wait for several keys hold some of them, on sessions of their own.
+// Waiters for several keys hold some of them, on sessions of their own.
 func TestTheDefaultBoundCountsWaiters(t *testing.T) {
 	db := smallLockTable(t)
 	conn := watcher(t, db)
 	l, _ := openCounted(t, db)
 	const groups, size, bound = 6, 30, smallTable / 4
-	last := make([]pglock.Key, groups) // the one that a group waits for when it has the others
+	last := make([]pglock.Key, groups) // the key that a group waits for when it has the others
 	for i := range last {
 		last[i] = pglock.Int64Key(math.MaxInt64 - int64(i))
 	}

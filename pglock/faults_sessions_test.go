@@ -87,8 +87,8 @@ func TestSessionsAreOpenedAsFewCallersNeedThem(t *testing.T) {
 	wantQuiet(t, db, l)
 }
 
-// As many callers as make the Locker change between all of its sessions and two. What was left to a session that is then
-// not used is sent all the same, though at the end of a round there is no caller any more who would carry it along.
+// The number of callers makes the Locker change between two of its sessions and all of them. Ops that are left on a session
+// which is not used any more are sent, although no later caller brings a statement along.
 func TestNothingIsForgottenWhenFewCallersBecomeMore(t *testing.T) {
 	db := testenv.Database(t)
 	l, _ := openCounted(t, db, pglock.WithSessions(4), pglock.WithLease(24*time.Hour))
@@ -129,7 +129,7 @@ func lockAndUnlock(t *testing.T, l *pglock.Locker, keys []pglock.Key) {
 	}
 }
 
-// Many waits fail at the same moment, and each wants to know who was in the way.
+// Many waits fail at the same moment, and each looks up the holder.
 func TestWaitsThatEndTogetherOpenFewSessions(t *testing.T) {
 	db := testenv.Database(t)
 	l, opened := openCounted(t, db)
@@ -275,7 +275,7 @@ func TestMoreWaitersThanWaitSessionsAreAllServed(t *testing.T) {
 	wantQuiet(t, db, l)
 }
 
-// A place in the server's queue goes to the one who has asked for it for longest, however many others come later.
+// A place in the server's queue goes to the caller that has waited for it longest, however many others come later.
 func TestThePlaceInTheQueueGoesToTheOldestWaiter(t *testing.T) {
 	db := testenv.Database(t)
 	holder := db.Connect(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// waitersWithSnapshot counts those who hold back the vacuum horizon.
+// waitersWithSnapshot counts the sessions that hold back the vacuum horizon.
 const waitersWithSnapshot = `select count(*) from pg_stat_activity where backend_xmin is not null
 	and pid in (select pid from pg_locks where locktype = 'advisory' and not granted)`
 
@@ -66,7 +66,7 @@ func createAndDrop(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// Where a session cannot wait without a snapshot it waits in slices, so that CREATE INDEX CONCURRENTLY ends all the same.
+// A session that cannot wait without a snapshot waits in slices, so that CREATE INDEX CONCURRENTLY ends there too.
 func TestWaitersDoNotBlockOthersForLong(t *testing.T) {
 	for name, open := range map[string]func(*testing.T, *testenv.DB) *pglock.Locker{
 		"without the right to make temporary objects": func(t *testing.T, db *testenv.DB) *pglock.Locker { return openWithoutTemp(t, db) },

@@ -73,7 +73,7 @@ func TestCloseEndsAcquiresOnASilentServer(t *testing.T) {
 	}
 }
 
-// What ends a wait is told as it is: on a server that answers it is no sign of one that does not.
+// The error of a wait that its caller ended names that cause. On a server that answers it is not ErrUnavailable.
 func TestTheCallersOwnCauseIsNoSignOfTheServer(t *testing.T) {
 	db := testenv.Database(t)
 	l, _ := openCounted(t, db)
@@ -101,7 +101,7 @@ func TestTheCallersOwnCauseIsNoSignOfTheServer(t *testing.T) {
 	wantQuiet(t, db, l)
 }
 
-// So is a server that has fallen silent: that a statement before one's own is not answered is no sign of contention.
+// A server that has fallen silent is unavailable. A statement without an answer in front of the caller's is no contention.
 func TestAServerThatFallsSilentIsUnavailable(t *testing.T) {
 	db := testenv.Database(t)
 	hole := newBlackHole(t, db)

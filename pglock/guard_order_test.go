@@ -92,7 +92,7 @@ func TestGuardTxOfOneLockTogetherWaitsForEarlierHolders(t *testing.T) {
 	mustUnlock(t, next)
 }
 
-// A lock that is passed on in this process, without the server, has another holder all the same.
+// A lock that is passed on in this process, without the server, has another holder too.
 func TestGuardTxIsInOrderAfterAHandoff(t *testing.T) {
 	db := testenv.Database(t)
 	key := pglock.NewKey("k")

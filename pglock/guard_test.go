@@ -45,7 +45,7 @@ func wantAborted(t *testing.T, conn *pgx.Conn, guard func(pgx.Tx) error, want er
 	}
 }
 
-// The holder may know that the lock is lost, or not yet: in either case its transaction must not commit.
+// Whether or not the holder has been notified of the loss, its transaction must not commit.
 func TestGuardTxOfALostLockAbortsTheTransaction(t *testing.T) {
 	db := testenv.Database(t)
 	conn, admin := db.Connect(t), db.Connect(t)

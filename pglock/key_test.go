@@ -53,7 +53,7 @@ func TestSQLKnowsTheSameNumbers(t *testing.T) {
 	}
 }
 
-// keyForms are keys and what they are written as.
+// keyForms are keys and their text forms.
 var keyForms = map[string]pglock.Key{
 	"invoice:42":            pglock.NewKey("invoice:42"),
 	"42":                    pglock.NewKey("42"),

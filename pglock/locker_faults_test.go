@@ -121,7 +121,7 @@ func TestTheEndOfASessionThatHasWaitedIsNoticed(t *testing.T) {
 		db.WaitForWaiters(t, 1)
 		mustUnlock(t, held)
 		lock := <-waiter
-		if i%2 == 1 { // which takes the session from who listens, and gives it back
+		if i%2 == 1 { // which takes the session from the goroutine that listens, and gives it back
 			if err := lock.Verify(t.Context()); err != nil {
 				t.Error(err)
 			}
@@ -331,7 +331,7 @@ func TestASilentHolderIsToldBeforeTheNextGrant(t *testing.T) {
 	}
 }
 
-// hasIdleSessionTimeout reports whether the server can end a session that it hears nothing from; PostgreSQL 13 cannot.
+// hasIdleSessionTimeout reports whether the server can end an idle session; PostgreSQL 13 cannot.
 func hasIdleSessionTimeout(t *testing.T, db *testenv.DB) (has bool) {
 	t.Helper()
 	err := db.Connect(t).QueryRow(t.Context(), "select exists (select from pg_settings where name = 'idle_session_timeout')").Scan(&has)

@@ -203,8 +203,8 @@ func TestCloseIsBoundedHoweverManyLocksThereAre(t *testing.T) {
 	})
 }
 
-// The other keys of a lock that has lost one are given back, and so is a lock whose lease is over; nothing asks for them
-// before that has been done.
+// If a lock loses one of its keys the others are released; a lock whose lease is over is released, too. They are requested
+// again only afterwards.
 func TestEndedLocksAreGivenBackBeforeTheirKeysAreAskedForAgain(t *testing.T) {
 	for name, end := range map[string]func(*deaf, *pglock.Lock) error{
 		"Verify": func(d *deaf, lock *pglock.Lock) error {

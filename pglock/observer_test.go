@@ -14,7 +14,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// journal writes down what an Observer is told.
+// journal records the events of an Observer.
 type journal struct {
 	mu    sync.Mutex
 	lines []string
@@ -88,7 +88,7 @@ func TestTheObserverIsToldTheWayOfEveryLock(t *testing.T) {
 		"wait k", "waited k false", "wait k", "waited k true", "acquired k queued", "released k",
 		"acquired k free", "lost k session",
 	}
-	// The first's release and the second's grant are told by two goroutines.
+	// The first's release and the second's grant are reported by two goroutines.
 	got := slices.Clone(j.lines)
 	if i := slices.Index(got, "released k"); i > 2 && i < 5 {
 		got = slices.Insert(slices.Delete(got, i, i+1), 2, "released k")
@@ -98,7 +98,7 @@ func TestTheObserverIsToldTheWayOfEveryLock(t *testing.T) {
 	}
 }
 
-// balance counts what an Observer is told of each lock.
+// balance counts the events of each lock.
 type balance struct {
 	mu       sync.Mutex
 	open     map[string]int // key → locks acquired and not yet released or lost

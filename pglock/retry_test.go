@@ -14,8 +14,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// A server that is restarted under one that waits in its queue, and under one that asks while it is down, grants both
-// their locks when it is back.
+// One caller waits in the queue of a server that is restarted, and another one calls while it is down. Both get their locks
+// when it is back.
 func TestRetryUnavailableRidesOutARestart(t *testing.T) {
 	server := testenv.NewServer(t, nil)
 	db := testenv.On(t, server)

@@ -13,7 +13,7 @@ import (
 )
 
 // traps shadows every type that the statements use, and every operator of each pair of these types, whether PostgreSQL
-// has one or not: one that it does not have would be taken before a conversion is tried.
+// has one or not: PostgreSQL would take a missing operator of the trap's before it tries a conversion.
 const traps = `create schema evil;
 do $do$
 declare l text; r text; o text; n int := 0;

@@ -95,7 +95,7 @@ func TestAWaitSaysWhichCodeWaitsAndLaterHolds(t *testing.T) {
 	mustUnlock(t, <-granted)
 }
 
-// A monitor that is started later learns the holder's code too: what the session sends meanwhile says it as well.
+// A monitor that is started later shows the holder's code too, since later statements of the session have the comment.
 func TestASessionSaysWhichCodeItsLockIsFor(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

@@ -169,7 +169,7 @@ func TestTrustOfASeparateMigratorTakesOneOption(t *testing.T) {
 
 func TestTrustOptionIsForPostgreSQLAndNamesRoles(t *testing.T) {
 	t.Parallel()
-	other := struct{ driver.Backend }{} // one that has nothing of PostgreSQL; the option is refused before it is started
+	other := struct{ driver.Backend }{} // not PostgreSQL's; the option is refused before it is started
 	if _, err := pglock.NewWithBackend(other, pglock.WithTrustedOwner("a")); !errors.Is(err, pglock.ErrUnsupported) {
 		t.Errorf("on another backend: %v", err)
 	}

@@ -126,7 +126,7 @@ func ExampleBeginFunc() {
 	// Output: 42
 }
 
-// A bounded wait tells who was in the way, and the transaction can go on.
+// The error of a bounded wait names the holder, and the transaction can go on.
 func ExampleMaxWait() {
 	ctx := context.Background()
 	pool := txExamplePool(ctx)

@@ -96,7 +96,7 @@ func TestLocksOfATransactionAreOneRoundTrip(t *testing.T) {
 	}
 }
 
-// TestPgxPreparesBeforeItRuns shows that the round trips above are counted, and what they would be.
+// TestPgxPreparesBeforeItRuns shows that the test above counts round trips, including those of pgx itself.
 func TestPgxPreparesBeforeItRuns(t *testing.T) {
 	t.Parallel()
 	var turns *txTurns

@@ -25,7 +25,7 @@ func TestLocksSurviveTheMigrationOfTheirSlot(t *testing.T) {
 	from, to := nodes[slot*3/16384], nodes[(slot*3/16384+1)%3]
 	id := func(s *testenv.RedisServer) string { return s.Must(t, "CLUSTER", "MYID") }
 	number := strconv.Itoa(slot)
-	// On a key of the slot that is in use from the start, and on one that is not.
+	// On a key of the slot that is in use from the start, and on a key of another slot.
 	kept := lock(t, first, key)
 	use := func(step string) {
 		t.Helper()

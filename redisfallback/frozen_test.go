@@ -133,7 +133,7 @@ func TestRenewalsDoNotNeedTheConnectionsOfTheApplication(t *testing.T) {
 	}
 }
 
-// TestCancelIsFollowedWhenTheServerIsFrozen: an acquire waits up to a second to take back what it may have got, and
+// TestCancelIsFollowedWhenTheServerIsFrozen: an acquire waits up to a second to release keys that it may have got, and
 // everything else returns at once.
 func TestCancelIsFollowedWhenTheServerIsFrozen(t *testing.T) {
 	s := newStation(t, pglock.WithLease(time.Hour))

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// proxy forwards connections to a server until it is told to swallow: then they stay open, and nothing comes through.
+// proxy forwards connections to a server until swallow is called: then they stay open, and nothing comes through.
 type proxy struct {
 	listener net.Listener
 	target   string

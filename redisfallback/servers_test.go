@@ -49,7 +49,7 @@ func TestServerThatIsAReplicaIsAStandby(t *testing.T) {
 	}
 }
 
-// TestServerThatBecomesAReplicaIsAStandby: it has been asked before what it is.
+// TestServerThatBecomesAReplicaIsAStandby: the Locker has seen it as a primary before.
 func TestServerThatBecomesAReplicaIsAStandby(t *testing.T) {
 	s := newStation(t)
 	unlock(t, lock(t, s.first, s.key))

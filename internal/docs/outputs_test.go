@@ -109,7 +109,7 @@ func stringsInCode(t *testing.T) *said {
 	return s
 }
 
-// addFile adds the literals of a file. One that is joined to the next by + goes on in it.
+// addFile adds the literals of a file. Literals joined by + count as one.
 func (s *said) addFile(code string) {
 	var scan scanner.Scanner
 	file := token.NewFileSet().AddFile("", -1, len(code))

@@ -52,7 +52,7 @@ func cancelledAcquires(t *testing.T, tally *faults.Tally) {
 	}
 }
 
-// A Locker has so many callers who wait for some time, and so are in the server's queue, and so many who give up behind
+// A Locker has patient callers, which wait long enough to be in the server's queue, and hasty ones, which give up behind
 // them or on the way to the server.
 const patient, hasty = 12, 64
 

@@ -45,7 +45,7 @@ func init() {
 	os.Exit(0)
 }
 
-// belief is what a child believes of one lock.
+// belief is a child's view of one lock.
 type belief struct {
 	name string
 	lock *pglock.Lock
@@ -53,9 +53,9 @@ type belief struct {
 	over bool
 }
 
-// beChild takes the locks, says so, and looks at them all the time. As soon as it knows that one is lost it prints when
-// the last look began that did not know, and when it knew. Parent and child compare wall clocks, which are the same. It
-// ends with its input, so that it does not outlive its parent.
+// beChild takes the locks, says so, and looks at them all the time. As soon as it sees that one is lost it prints the time
+// of that look and when the look before it began. Parent and child compare wall clocks, which are the same. It ends with
+// its input, so that it does not outlive its parent.
 func beChild(text string) error {
 	redis.SetLogger(silent{})
 	var o orders
@@ -205,7 +205,7 @@ func (c *child) add(name string, event histories.Event, from, to time.Duration) 
 	})
 }
 
-// strike freezes or kills the child, has others take its locks, and lets a frozen one say what it believed.
+// strike freezes or kills the child, has others take its locks, and lets a frozen child report what it saw.
 func (c *child) strike(kill bool) {
 	signal := syscall.SIGSTOP
 	if kill {

@@ -62,7 +62,7 @@ type held struct {
 	shared bool
 
 	mu   sync.Mutex
-	over bool // the victim knows that it does not hold the lock
+	over bool // the victim has seen that it does not hold the lock
 }
 
 var trialNumber atomic.Int64
@@ -252,7 +252,7 @@ func (tr *trial) succeed(successors *sync.WaitGroup) {
 	}
 }
 
-// awaitLoss waits until the victim knows that its locks are lost.
+// awaitLoss waits until the victim has seen that its locks are lost.
 func (tr *trial) awaitLoss(f fault) {
 	for _, h := range tr.held {
 		select {

@@ -69,7 +69,7 @@ func (r *run) open(cfg *pgxpool.Config, opts ...pglock.Option) {
 	r.lockers = append(r.lockers, l)
 }
 
-// work records events until there are enough, while fault does what it does, time and again.
+// work records events until there are enough, while fault runs again and again.
 func (r *run) work(fault func(context.Context)) {
 	r.Helper()
 	ctx, stop := context.WithCancel(r.Context())
@@ -256,8 +256,8 @@ func (c farConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Sessions are terminated all the time. A holder may learn of that a moment late, so what it believes meanwhile is not
-// held against it; that an Unlock says that all was well is. (One that hands the lock on does not ask the server.)
+// Sessions are terminated all the time. A holder may be notified a moment late, so a lock that only seems to be held is no
+// fault; an Unlock that returns nil then is one. (An Unlock that hands the lock on does not ask the server.)
 func TestLocksAreLinearizableWhileSessionsAreTerminated(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)

@@ -163,7 +163,7 @@ func TestRedisLocksAreLinearizableWhileTheirSlotsMigrate(t *testing.T) {
 	})
 }
 
-// migrate moves a slot to the node after the one that has it.
+// migrate moves a slot from its node to the next one.
 func migrate(t *testing.T, nodes []*testenv.RedisServer, slot string) {
 	t.Helper()
 	number, err := strconv.Atoi(slot)

@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// BenchmarkQueryWithItsLock compares a generated query with the batch that one would write by hand, in turns, by the
+// BenchmarkQueryWithItsLock compares a generated query with a hand-written batch, in turns, by the
 // medians.
 func BenchmarkQueryWithItsLock(b *testing.B) {
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec} {

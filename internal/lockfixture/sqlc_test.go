@@ -78,7 +78,7 @@ func project(t *testing.T, change ...string) (dir string) {
 	return dir
 }
 
-// run runs sqlc in a directory, and returns what it says.
+// run runs sqlc in a directory, and returns its output.
 func run(t *testing.T, sqlc, dir, command string) (string, error) {
 	t.Helper()
 	cmd := exec.Command(sqlc, command)

@@ -122,7 +122,7 @@ func TestSQLTxTakesTheLocksOfItsQueries(t *testing.T) {
 				wantLocks(t, db, c.keys...)
 				check(t, tx.Rollback())
 
-				held := c.keys[0] // of two, the one that is asked for last
+				held := c.keys[0] // of two, the key that is requested last
 				release := hold(t, db, held)
 				tx = sqlBegin(t, pool, sql.LevelDefault)
 				q = stddb.New(stdlocks.Tx(tx))

@@ -24,7 +24,7 @@ var _ pgxdb.DBTX = pgxlocks.Tx(nil)
 type call struct {
 	name      string
 	keys      []pglock.Key
-	statement string // the query and its locks as a batch written by hand
+	statement string // the query and its locks as a hand-written batch
 	args      []any
 	waits     bool // for as long as it takes
 	savepoint bool // a refusal leaves the transaction as it was
@@ -122,7 +122,7 @@ func TestTxTakesTheLocksOfItsQueries(t *testing.T) {
 func TestTxRunsNothingWithoutItsLock(t *testing.T) {
 	everyCall(t, func(t *testing.T, db *testenv.DB, mode pgx.QueryExecMode, c call) {
 		conn, _ := connect(t, db.ConnString(), mode)
-		held := c.keys[0] // of two, the one that is asked for last
+		held := c.keys[0] // of two, the key that is requested last
 		release := hold(t, db, held)
 		tx := begin(t, conn)
 		q := pgxdb.New(pgxlocks.Tx(tx))

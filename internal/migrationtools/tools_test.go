@@ -158,7 +158,7 @@ func applyByAtlas(t *testing.T, db *sql.DB, file migrations.File) {
 	check(t, executor.ExecuteN(t.Context(), 0))
 }
 
-// revisions is where Atlas's library keeps what it has done; its command has a table.
+// revisions is where Atlas's library records the migrations that it has run; Atlas's command has a table.
 type revisions struct{ all []*migrate.Revision }
 
 func (r *revisions) Ident() *migrate.TableIdent { return &migrate.TableIdent{Name: "revisions"} }

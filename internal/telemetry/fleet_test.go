@@ -125,7 +125,7 @@ func (s *server) showDashboard() {
 	}
 }
 
-// want fails the test unless a process has sent what it did.
+// want fails the test unless a process has sent metrics of its work.
 func (r *receiver) want(t *testing.T, process string) {
 	t.Helper()
 	const use, outcome = "pglock.use", "pglock.outcome"

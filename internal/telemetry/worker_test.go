@@ -29,7 +29,7 @@ import (
 // workerVariable makes this test binary a process of the fleet.
 const workerVariable = "PGLOCK_TELEMETRY_WORKER"
 
-// orders are what a worker is told.
+// orders are a worker's settings.
 type orders struct {
 	Name     string
 	Database string // connection string

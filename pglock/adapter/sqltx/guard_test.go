@@ -54,7 +54,7 @@ func TestSQLTxGuardKeepsTheWriterOfALostLockFromCommitting(t *testing.T) {
 		}
 		guarded, tx := make(chan error, 1), begin(t, db)
 		go func() { guarded <- sqltx.GuardTx(t.Context(), next, tx) }()
-		server.WaitForWaiters(t, 1) // for the one that was guarded while the lock was held
+		server.WaitForWaiters(t, 1) // for the transaction that was guarded while the lock was held
 		_, err = early.ExecContext(t.Context(), "UPDATE balance SET amount = 10 * amount")
 		check(t, err)
 		check(t, early.Commit())

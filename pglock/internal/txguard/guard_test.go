@@ -19,9 +19,9 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// A session with 20,000 locks is terminated, which it takes many milliseconds to free, and the moment that the next holder
-// has one of its keys the first one's guard is asked. What the session itself would say is left out: the identity alone has
-// to show that it has ended.
+// A session with 20,000 locks is terminated; freeing them takes many milliseconds. As soon as the next holder has one of
+// the keys, the first holder's guard is asked. The session itself is not asked: the identity alone has to show that it has
+// ended.
 //
 // The key is one of the first to be freed (partition 0). Seen on a loaded machine of two cores: with an identity of the last
 // partition the guard let a stale transaction pass in 34 of 40 trials, with a random one in 21. So a random identity stays

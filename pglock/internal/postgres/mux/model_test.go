@@ -18,8 +18,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wiretest"
 )
 
-// Random schedules of callers, answers, errors, cancels and ends are compared with a trivial reference: a table of who holds
-// what, kept by the server. A schedule has one seed, which a failure names. The server checks that no session locks a key that
+// Random schedules of callers, answers, errors, cancels and ends are compared with a trivial reference: a table of holders
+// that the server keeps. A schedule has one seed, which a failure names. The server checks that no session locks a key that
 // it has, or releases one that it has not; the callers, that a key that was granted is held, one that was refused is not, and
 // one that was settled has no owner. A lost wake-up leaves a caller waiting for ever, which ends the bubble with a
 // deadlock or, since heartbeats go on, with the schedule's deadline.

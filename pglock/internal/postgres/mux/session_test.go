@@ -19,7 +19,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wiretest"
 )
 
-// owner notes what it is told.
+// owner records its notifications.
 type owner struct {
 	mu   sync.Mutex
 	lost []driver.Reason
@@ -96,7 +96,7 @@ func newRigOver(t *testing.T, start transport, judge func(wiretest.Statement) wi
 	return r
 }
 
-// close ends the session, and wants nothing to be left.
+// close ends the session, and checks that nothing is left.
 func (r *rig) close() {
 	r.Helper()
 	r.session.End(driver.ReasonClosed, nil)
@@ -130,7 +130,7 @@ func soon() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), 50*time.Millisecond)
 }
 
-// Those who come while a statement is on its way share the next one, releases first.
+// Callers that come while a statement is on its way share the next one, releases first.
 func TestSessionCombinesWhatIsQueuedReleasesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slow atomic.Bool
@@ -248,7 +248,7 @@ func TestSessionEndsWithFatal(t *testing.T) {
 	}
 }
 
-// What an idle session hears that is no end changes nothing.
+// A message to an idle session that does not end it changes nothing.
 func TestSessionGoesOnAfterANotice(t *testing.T) {
 	overEach(t, func(t *testing.T, start transport) {
 		r := newRigOver(t, start, nil)
@@ -298,8 +298,8 @@ func TestSessionCancelBeforeSending(t *testing.T) {
 	})
 }
 
-// The server is frozen after half a message. A caller who reads is back a second after the end of its context, those who
-// wait behind it go on when the server does, and the abandoned grant is released before its key is settled.
+// The server is frozen after half a message. The caller that reads returns a second after the end of its context, callers
+// behind it go on when the server does, and the abandoned grant is released before its key is settled.
 func TestSessionCallersLeaveAFrozenServer(t *testing.T) {
 	overEach(t, func(t *testing.T, start transport) {
 		frozen := make(chan struct{})

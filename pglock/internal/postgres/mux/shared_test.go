@@ -13,8 +13,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wiretest"
 )
 
-// Where a Mux has one session, who joins a shared key asks whether a writer waits. A newcomer whose context ends meanwhile
-// was cancelled: that is no fault of a server that is only busy. One that has been silent for long is named.
+// If a Mux has one session, a caller that joins a shared key asks whether a writer waits. If its context ends meanwhile the
+// call was cancelled; a busy server is not unavailable. A server that has been silent for long is.
 func TestMuxNewcomerLeavesTheQuestionForAWriter(t *testing.T) {
 	cancelled := func() (context.Context, context.CancelFunc) {
 		ctx, cancel := context.WithCancel(context.Background())
