@@ -294,8 +294,8 @@ func TestOnceWithoutTheSchemaTheErrorNamesTheCommand(t *testing.T) {
 		}),
 	} {
 		wantIs(t, err, pglock.ErrSchemaMissing)
-		if !strings.Contains(err.Error(), "pglock migrate up") {
-			t.Errorf("the error does not name the command: %v", err)
+		if strings.Count(err.Error(), "pglock migrate up") != 1 {
+			t.Errorf("the error does not name the command once: %v", err)
 		}
 	}
 }

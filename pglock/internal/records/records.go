@@ -19,6 +19,9 @@ import (
 // Explain says what to do about an error of a statement, and makes it match the sentinels of package pglock. An error
 // that is not the server's comes back unchanged.
 func Explain(err error) error {
+	if errors.Is(err, driver.ErrSchemaMissing) { // the look at its owner has said so
+		return err
+	}
 	switch sqlstate.Of(err) {
 	case sqlstate.UndefinedFunction, sqlstate.InvalidSchemaName:
 		return fmt.Errorf("%w, or is older than this needs (run: pglock migrate up): %w", driver.ErrSchemaMissing, err)
