@@ -81,8 +81,8 @@ var (
 	down = operation{
 		pending: func(s schema) (bool, error) {
 			if s.version > latest {
-				return false, fmt.Errorf("schema pglock in database %q has version %d, and this pglock knows %d: "+
-					"use the one that installed it, or a newer one", s.Database, s.version, latest)
+				return false, fmt.Errorf("schema pglock in database %q has version %d, and this pglock supports %d: "+
+					"use the pglock that installed it, or a newer one", s.Database, s.version, latest)
 			}
 			return s.installed(), nil
 		},
@@ -171,7 +171,7 @@ func tryLock(ctx context.Context, queries *lockdb.Queries) error {
 	}
 	holders, err := queries.MigrationsLockHolders(ctx, lockNumber)
 	if err != nil {
-		return fmt.Errorf("ask who migrates: %w", err)
+		return fmt.Errorf("look up the migrating role: %w", err)
 	}
 	return &busyError{holders}
 }

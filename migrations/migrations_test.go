@@ -168,7 +168,7 @@ func TestANewerSchemaIsFineForUpAndRefusedByDown(t *testing.T) {
 	mustUp(t, pool)
 	wantVersion(t, pool, migrations.Latest()+1)
 	wantMentioned(t, migrations.Down(t.Context(), pool),
-		fmt.Sprintf("has version %d", migrations.Latest()+1), fmt.Sprintf("knows %d", migrations.Latest()))
+		fmt.Sprintf("has version %d", migrations.Latest()+1), fmt.Sprintf("supports %d", migrations.Latest()))
 	wantVersion(t, pool, migrations.Latest()+1)
 }
 

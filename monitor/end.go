@@ -105,7 +105,7 @@ func Inspect(s *Snapshot, pid int32) (SignalTarget, error) {
 	}
 	if slices.Contains(c.Hidden, "user") {
 		return SignalTarget{}, fmt.Errorf("monitor: cannot signal process %d: %w: it began or ended as the snapshot was "+
-			"taken, so it cannot be told from another one (take a new snapshot)", pid, ErrNoSession)
+			"taken, so it cannot be told apart from another session (take a new snapshot)", pid, ErrNoSession)
 	}
 	if why := c.auxiliary(); why != "" {
 		return SignalTarget{}, fmt.Errorf("monitor: cannot signal process %d: %w: %s", pid, ErrNotPermitted, why)

@@ -162,7 +162,7 @@ func (o Outcome) whatBecameOfIt() string {
 	case o.Ended:
 		return "has ended"
 	case o.Signal == SignalTerminate:
-		return fmt.Sprintf("was told to end, and is still there after %v", settleTime)
+		return fmt.Sprintf("was signalled to end, and is still there after %v", settleTime)
 	case o.StillWaits:
 		return "was cancelled, and waits still or again"
 	case o.Target.waited():

@@ -97,7 +97,7 @@ func doubtful(err error) error {
 	if pgconn.SafeToRetry(err) || sqlstate.Of(err) != "" && !sqlstate.In(err, sqlstate.ClassOperatorIntervention) {
 		return err
 	}
-	return fmt.Errorf("%w (the signal may have been sent all the same)", err)
+	return fmt.Errorf("%w (the signal may still have been sent)", err)
 }
 
 // heldKeys are the keys that the session must still hold to be recognised; none if its start identifies it.

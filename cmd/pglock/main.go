@@ -5,7 +5,7 @@
 //	pglock exporter                   the same as metrics for Prometheus
 //	pglock terminate PID              end a session, with a look at all that dies with it; pglock cancel PID
 //	pglock doctor                     check a server for what endangers locks
-//	pglock key NAME…                  the number of a name, and the SQL that takes it by hand
+//	pglock key NAME…                  the number of a name, and the SQL that takes it
 //	pglock generate FILE…             typed keys and locked queries from comments in SQL; pglock vet finds mistakes with them
 //	pglock migrate up                 install schema pglock: names for the monitor, numbers for fencing
 //	pglock demo                       see all of it at work on a throw-away PostgreSQL

@@ -132,7 +132,7 @@ func Holders(ctx context.Context, db lockdb.DBTX, keys []driver.Key) ([]driver.H
 
 func decodeHolders(text string) (holders []driver.Holder, err error) {
 	if err := json.Unmarshal([]byte(text), &holders); err != nil {
-		return nil, fmt.Errorf("read who holds a lock: %w", err)
+		return nil, fmt.Errorf("read the holders of a lock: %w", err)
 	}
 	for i := range holders {
 		holders[i].Self = wire.OfThisProcess(holders[i].Application)

@@ -98,7 +98,7 @@ func (t *Trust) look(ctx context.Context, conn *pgx.Conn, where string, owners [
 	case errors.Is(err, trust.ErrReplaced):
 		return 0, err
 	case err != nil:
-		return 0, fmt.Errorf("look who owns schema pglock: %w", err)
+		return 0, fmt.Errorf("look up the owner of schema pglock: %w", err)
 	case len(looked.Findings) > 0:
 		return 0, &driver.UntrustedError{Object: looked.Findings[0].Object, Owner: looked.Findings[0].Owner}
 	case looked.Schema == 0 || !looked.AsLogin:

@@ -19,9 +19,9 @@ func newKey() *cobra.Command {
 	var output format
 	cmd := &cobra.Command{
 		Use:   "key NAME…",
-		Short: "Show the number of a lock, and the SQL that takes it by hand",
+		Short: "Show the number of a lock, and the SQL that takes it",
 		Long: `Show the number that PostgreSQL knows a lock by, how pg_locks shows it, and the
-SQL that takes it by hand.
+SQL that takes it.
 
 A NAME may also be a number (@42), a pair of numbers (@7/-42), or a name that
 begins with @ (@@home). No database is needed. The SQL by name needs schema

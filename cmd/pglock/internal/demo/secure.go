@@ -13,7 +13,7 @@ import (
 // secureMirror refuses a mirror from which programs could be replaced on the way.
 func secureMirror(mirror string) error {
 	if u, err := url.Parse(mirror); err != nil || u.Scheme != "https" || u.Host == "" {
-		return fmt.Errorf("%s: want a URL that begins with https://, since what is downloaded is executed", MirrorVariable)
+		return fmt.Errorf("%s: want a URL that begins with https://, since the download is executed", MirrorVariable)
 	}
 	return nil
 }
@@ -24,7 +24,7 @@ type verified struct{ http.RoundTripper }
 
 func (v verified) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.URL.Scheme != "https" {
-		return nil, fmt.Errorf("%s is not https, and what is downloaded is executed", request.URL.Redacted())
+		return nil, fmt.Errorf("%s is not https, and the download is executed", request.URL.Redacted())
 	}
 	response, err := v.RoundTripper.RoundTrip(request)
 	if err != nil || !strings.HasSuffix(request.URL.Path, ".sha256") || isRedirect(response) {

@@ -131,10 +131,10 @@ func (f *facts) ask(ctx context.Context, tx pgx.Tx, trusted []string) error {
 	}
 	f.schema.owners.named = trusted
 	if f.schema.owners.TrustedRolesRow, err = queries.TrustedRoles(ctx); err != nil {
-		return fmt.Errorf("ask who is trusted: %w", err)
+		return fmt.Errorf("look up the trusted roles: %w", err)
 	}
 	if f.schema.owners.untrusted, err = trust.Find(ctx, tx, trusted); err != nil {
-		return fmt.Errorf("ask who owns schema pglock: %w", err)
+		return fmt.Errorf("look up the owner of schema pglock: %w", err)
 	}
 	f.lockWorks, err = probeLock(ctx, tx)
 	return err

@@ -38,7 +38,7 @@ func lockTable(f facts) Finding {
 		What: what + most(c),
 		Why: "when it is full, every session of the server gets \"out of shared memory\", and new ones cannot connect. A " +
 			"Locker alone takes at most a quarter of it unless WithMaxHeld says otherwise",
-		Do:  "find out who needs so many (pglock monitor), or enlarge it; that takes memory, and a restart of the server",
+		Do:  "find the sessions with so many locks (pglock monitor), or enlarge the table, which takes memory and a restart of the server",
 		SQL: []string{fmt.Sprintf("ALTER SYSTEM SET max_locks_per_transaction = %d", 2*c.MaxLocksPerTransaction)},
 	}
 }

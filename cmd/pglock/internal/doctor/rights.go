@@ -74,14 +74,14 @@ func schema(f facts) Finding {
 	case s.version < uint(latest):
 		return Finding{
 			Check: check, Level: Warning,
-			What: fmt.Sprintf("schema pglock has version %d, and this pglock knows %d", s.version, latest),
+			What: fmt.Sprintf("schema pglock has version %d, and this pglock supports %d", s.version, latest),
 			Why:  "what the newer versions brought is missing",
 			Do:   "run: pglock migrate up",
 		}
 	case s.version > uint(latest):
 		return Finding{
 			Check: check, Level: Note,
-			What: fmt.Sprintf("schema pglock has version %d, and this pglock knows only %d", s.version, latest),
+			What: fmt.Sprintf("schema pglock has version %d, and this pglock supports only %d", s.version, latest),
 			Why:  "a newer pglock has installed it, which is fine for this one",
 			Do:   "upgrade this pglock when convenient",
 		}

@@ -128,7 +128,7 @@ const tolerable = 15 * 60
 func keepalives(f facts) Finding {
 	const check = "tcp_keepalives"
 	if !f.connection.OverTcp {
-		return Finding{Check: check, Level: OK, What: "the connection is a Unix socket, which tells when its client is gone"}
+		return Finding{Check: check, Level: OK, What: "the connection is a Unix socket, which reports when its client is gone"}
 	}
 	idle, interval, count := f.number(keepalivesIdle), f.number(keepalivesInterval), f.number(keepalivesCount)
 	silence := idle + interval*count
