@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -102,12 +103,18 @@ var severities = map[string]bool{"LOG": true, "ERROR": true, "FATAL": true, "PAN
 var (
 	message = regexp.MustCompile(`^process (\d+) (still waiting for|acquired) (\w+) on advisory lock ` +
 		`\[(\d+),(\d+),(\d+),(\d+)\] after (\d+)\.(\d{3}) ms`)
-	// foreign is what is left of such a message in another language: the mode, the lock and the time.
-	foreign = regexp.MustCompile(`\b(Exclusive|Share)Lock\b.*\[\d+,\d+,\d+,\d+\].*\d+[.,]\d{3} ms|` +
-		`\d+[.,]\d{3} ms.*\b(Exclusive|Share)Lock\b.*\[\d+,\d+,\d+,\d+\]`)
-	// others are English messages of that kind that say no more than what is known.
-	others = regexp.MustCompile(`^process \d+ (failed to acquire|detected deadlock|avoided deadlock)`)
+	// left is what every language leaves of such a message, in an order of its own: the mode, the lock, and the time.
+	left = []*regexp.Regexp{regexp.MustCompile(`\b(Exclusive|Share)Lock\b`), regexp.MustCompile(`\[\d+,\d+,\d+,\d+\]`),
+		regexp.MustCompile(`\d[.,]\d{3}`)}
+	// others are English messages that can have all of that, too, and say no more than what is known.
+	others = regexp.MustCompile(`^(process \d+ (failed to acquire|detected deadlock|avoided deadlock)|` +
+		`(statement|duration|execute|parse|bind)\b)`)
 )
+
+// foreign reports whether a message is about a wait for an advisory lock, in another language.
+func foreign(text string) bool {
+	return !others.MatchString(text) && !slices.ContainsFunc(left, func(r *regexp.Regexp) bool { return !r.MatchString(text) })
+}
 
 // take notes a message. Another language is found by its severities, and by what every language leaves as it is.
 func (c *collector) take(at func() (time.Time, error), severity, text string) error {
@@ -117,7 +124,7 @@ func (c *collector) take(at func() (time.Time, error), severity, text string) er
 	}
 	match := message.FindStringSubmatch(text)
 	switch {
-	case match == nil && foreign.MatchString(text) && !others.MatchString(text):
+	case match == nil && foreign(text):
 		return fmt.Errorf("%w: %q", ErrLanguage, text)
 	case match == nil:
 		return nil

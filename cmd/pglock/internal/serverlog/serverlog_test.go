@@ -1,6 +1,8 @@
 package serverlog
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -55,6 +57,62 @@ func TestReadRefusesOtherLanguages(t *testing.T) {
 	} {
 		if waits, err := Read(strings.NewReader(test.log), test.format, "%m [%p] ", nil); !errors.Is(err, ErrLanguage) {
 			t.Errorf("%s: %v, %v", name, waits, err)
+		}
+	}
+}
+
+// translated are what PostgreSQL 15 writes in the languages that it has translations of this message for.
+var translated = []string{
+	`Prozess 27702 wartet immer noch auf ExclusiveLock-Sperre auf Benutzersperre [5,0,42,1] nach 20,193 ms`,
+	`Prozess 27702 erlangte ExclusiveLock-Sperre auf Benutzersperre [5,0,42,1] nach 159,174 ms`,
+	`le processus 27740 est toujours en attente de ExclusiveLock sur verrou informatif [5,0,42,1] après 43.300 ms`,
+	`le processus 27740 a acquis ExclusiveLock sur verrou informatif [5,0,42,1] après 91.133 ms`,
+	`el proceso 27778 aún espera ExclusiveLock en candado consultivo [5,0,42,1] después de 21.073 ms`,
+	`el proceso 27778 adquirió ExclusiveLock en candado consultivo [5,0,42,1] después de 160.481 ms`,
+	`プロセス27829はExclusiveLockをアドバイザリ・ロック[5,0,42,1]で待機しています。20.264ミリ秒後`,
+	`プロセス27829は194.134 ms後にアドバイザリ・ロック[5,0,42,1]上のExclusiveLockを獲得しました`,
+	`процесс 27880 продолжает ожидать в режиме ExclusiveLock блокировку "рекомендательная блокировка [5,0,42,1]" в течение 20.206 мс`,
+	`процесс 27880 получил в режиме ExclusiveLock блокировку "рекомендательная блокировка [5,0,42,1]" через 169.330 мс`,
+	`il processo 27937 è ancora un attesa di ExclusiveLock su l'advisory lock [5,0,42,1] dopo 21.072 ms`,
+	`il processo 27937 ha acquisito ExclusiveLock su l'advisory lock [5,0,42,1] dopo 95.784 ms`,
+	`28040 PID 프로세스에서 여전히 ExclusiveLock(advisory lock [5,0,42,1]) 작업을 기다리고 있음(20.829ms 후)`,
+	`28040 PID 프로세스가 ExclusiveLock(advisory lock [5,0,42,1]) 작업을 위해 잠금 취득함(217.780ms 후)`,
+	`process 28092 väntar fortfarande på ExclusiveLock för rådgivande lås [5,0,42,1] efter 23.644 ms`,
+	`process 28092 fick ExclusiveLock på rådgivande lås [5,0,42,1] efter 183.872 ms`,
+	`процес 28240 все ще чекає в режимі ExclusiveLock блокування рекомендаційне блокування [5,0,42,1] після 20.201 мс`,
+	`процес 28240 отримав в режимі ExclusiveLock блокування рекомендаційне блокування [5,0,42,1] після 174.175 мс`,
+	`process 28309 still waiting for ExclusiveLock on რეკომენდებული ბლოკი [5,0,42,1] after 21.838 ms`,
+	`process 28309 acquired ExclusiveLock on რეკომენდებული ბლოკი [5,0,42,1] after 171.031 ms`,
+	`进程28383在21.367 ms仍然等待在建议锁 [5,0,42,1]上的ExclusiveLock`,
+	`进程28383在31.929 ms后获取在建议锁 [5,0,42,1]上的ExclusiveLock`,
+}
+
+// In jsonlog the severities are English in every language.
+func TestReadKnowsTheMessageInEveryLanguage(t *testing.T) {
+	t.Parallel()
+	for _, text := range translated {
+		line, err := json.Marshal(map[string]string{"timestamp": "2026-11-22 02:10:05.123 UTC", "error_severity": "LOG", "message": text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if waits, err := Read(bytes.NewReader(line), JSON, "", nil); !errors.Is(err, ErrLanguage) {
+			t.Errorf("%s: %v, %v", text, waits, err)
+		}
+	}
+}
+
+func TestReadTakesNoOtherMessageForAnotherLanguage(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"process 41 failed to acquire ExclusiveLock on advisory lock [5,0,42,1] after 5000.250 ms",
+		"process 41 detected deadlock while waiting for ExclusiveLock on advisory lock [5,0,42,1] after 1000.250 ms",
+		"process 41 still waiting for ExclusiveLock on tuple (0,1) of relation 16384 of database 5 after 1000.250 ms",
+		"statement: SELECT 'ExclusiveLock', ARRAY[1,2,3,4], 1.250",
+		"duration: 1.250 ms  statement: SELECT 'ExclusiveLock', ARRAY[1,2,3,4]",
+	} {
+		log := "2026-11-22 02:10:05.123 UTC [41] LOG:  " + text + "\n"
+		if waits, err := Read(strings.NewReader(log), Stderr, "%m [%p] ", nil); err != nil || len(waits) != 0 {
+			t.Errorf("%s: %v, %v", text, waits, err)
 		}
 	}
 }
