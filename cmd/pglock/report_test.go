@@ -61,9 +61,23 @@ func TestReportFillsInWhatOnlyTheServersLogHas(t *testing.T) {
 	check(t, os.Chmod(filepath.Dir(logs), 0o755))
 	server := testenv.NewServer(t, map[string]string{"logging_collector": "on", "log_directory": logs, "log_file_mode": "0644",
 		"log_filename": "postgresql.log", "log_destination": "stderr,csvlog", "log_lock_waits": "on", "deadlock_timeout": "10ms",
-		"log_line_prefix": "%m [%p] %q%u@%d ", "log_timezone": "UTC", "lc_messages": "C"})
+		"log_line_prefix": "%m [%p] %q%u@%d/%a ", "log_timezone": "UTC", "lc_messages": "C"})
 	db := testenv.On(t, server)
 	a, b := db.Connect(t), db.Connect(t)
+	_, err := b.Exec(context.Background(), "SET application_name = 'orders'")
+	check(t, err)
+	destinations := "stderr,csvlog"
+	json := b.PgConn().ParameterStatus("server_version") >= "15" // jsonlog is new in 15
+	if json {
+		destinations += ",jsonlog"
+	}
+	execute(t, db, "ALTER SYSTEM SET log_destination = '"+destinations+"'")
+	execute(t, db, "SELECT pg_reload_conf()")
+	testenv.WaitUntil(t, "the server writes all logs", func() bool {
+		var now string
+		check(t, a.QueryRow(context.Background(), "SHOW log_destination").Scan(&now))
+		return now == destinations
+	})
 	lock := func(key string) {
 		_, err := a.Exec(context.Background(), "SELECT pg_advisory_lock("+key+")")
 		check(t, err)
@@ -88,16 +102,21 @@ func TestReportFillsInWhatOnlyTheServersLogHas(t *testing.T) {
 		return err == nil && strings.Contains(string(text), what)
 	}
 	testenv.WaitUntil(t, "the wait is logged", func() bool { return logged("still waiting for ExclusiveLock") })
-	_, err := a.Exec(context.Background(), "SELECT pg_advisory_unlock_all()")
+	_, err = a.Exec(context.Background(), "SELECT pg_advisory_unlock_all()")
 	check(t, err)
 	testenv.WaitUntil(t, "its end is logged", func() bool { return logged("acquired ExclusiveLock") })
 	snapshot()
 	if r := report(t, file); len(r.Keys) != 0 {
 		t.Errorf("without the log: %+v", r)
 	}
-	for _, args := range [][]string{{"--log", csv}, {"--log", filepath.Join(logs, "postgresql.log"), "--log-line-prefix", "%m [%p] %q%u@%d "}} {
+	all := [][]string{{"--log", csv}, {"--log", filepath.Join(logs, "postgresql.log"), "--log-line-prefix", "%m [%p] %q%u@%d/%a "}}
+	if json {
+		all = append(all, []string{"--log", filepath.Join(logs, "postgresql.json")})
+	}
+	for _, args := range all {
 		r := report(t, append([]string{file}, args...)...)
-		if r.FromLog != 1 || len(r.Keys) != 1 || r.Keys[0].Key != "@42" || r.Keys[0].Waits != 1 || r.Keys[0].Max < 0.01 {
+		if r.FromLog != 1 || len(r.Keys) != 1 || r.Keys[0].Key != "@42" || r.Keys[0].Waits != 1 || r.Keys[0].Max < 0.01 ||
+			len(r.Keys[0].Waiters) != 1 || r.Keys[0].Waiters[0].Name != "orders" {
 			t.Errorf("with %q: %+v", args, r)
 		}
 	}

@@ -125,8 +125,10 @@ func (c *collector) see(s *monitor.Snapshot) {
 			w := c.seeWaiter(s, at, &lock.Waiters[k])
 			seen[w.id()] = w
 		}
-		if len(lock.Waiters) > 0 {
+		if known := c.names[at]; known.Key != lock.Key || known.Database != lock.Database {
 			c.names[at] = monitor.Lock{Key: lock.Key, Database: lock.Database}
+		}
+		if len(lock.Waiters) > 0 {
 			c.blame(s, at, lock)
 		}
 	}
@@ -224,7 +226,7 @@ func (c *collector) end(from, to time.Time, logged []serverlog.Wait) (*Report, e
 }
 
 func (c *collector) key(at place, waits []*wait) Key {
-	k := Key{Key: keyText(at), Database: fmt.Sprintf("database %d", at.database), DatabaseOID: at.database, Waits: len(waits)}
+	k := Key{Key: keyText(at), Database: fmt.Sprint(at.database), DatabaseOID: at.database, Waits: len(waits)}
 	if known, ok := c.names[at]; ok {
 		k.Key, k.Database = known.Key, known.Database
 	}
@@ -283,7 +285,7 @@ func (c *collector) fillIn(from, to time.Time, logged []serverlog.Wait) {
 		at := place{l.DatabaseOID, pglock.KeyID{Space: driver.Space(l.Objsubid), Number: l.Number()}}
 		w := c.find(at, l.PID, began)
 		if w == nil {
-			w = &wait{place: at, pid: l.PID, name: fmt.Sprintf("process %d (log)", l.PID), from: began, to: l.At, logged: true}
+			w = &wait{place: at, pid: l.PID, name: loggedName(l), from: began, to: l.At, logged: true}
 			c.waits = append(c.waits, w)
 			c.report.FromLog++
 		}
@@ -293,6 +295,14 @@ func (c *collector) fillIn(from, to time.Time, logged []serverlog.Wait) {
 			w.to = l.At
 		}
 	}
+}
+
+// loggedName is what a session of the log is summed up by: the application, if the log has it.
+func loggedName(l serverlog.Wait) string {
+	if l.Application != "" {
+		return l.Application
+	}
+	return fmt.Sprintf("process %d (log)", l.PID)
 }
 
 func (c *collector) find(at place, pid int32, began time.Time) *wait {

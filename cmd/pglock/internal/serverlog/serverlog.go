@@ -24,6 +24,8 @@ type Wait struct {
 	At     time.Time
 	Waited time.Duration
 	PID    int32
+	// Application is application_name; empty if the log does not have it.
+	Application string
 	// Acquired says that the wait ended with the lock; otherwise it went on, or ended without.
 	Acquired bool
 	// Mode is PostgreSQL's name of the mode: ExclusiveLock or ShareLock.
@@ -116,10 +118,17 @@ func foreign(text string) bool {
 	return !others.MatchString(text) && !slices.ContainsFunc(left, func(r *regexp.Regexp) bool { return !r.MatchString(text) })
 }
 
+// entry is a message with what stands beside it.
+type entry struct {
+	at                          func() (time.Time, error)
+	severity, text, application string
+}
+
 // take notes a message. Another language is found by its severities, and by what every language leaves as it is.
-func (c *collector) take(at func() (time.Time, error), severity, text string) error {
+func (c *collector) take(e entry) error {
+	text := e.text
 	c.lines++
-	if severities[severity] {
+	if severities[e.severity] {
 		c.known++
 	}
 	match := message.FindStringSubmatch(text)
@@ -129,7 +138,7 @@ func (c *collector) take(at func() (time.Time, error), severity, text string) er
 	case match == nil:
 		return nil
 	}
-	when, err := at()
+	when, err := e.at()
 	if err != nil {
 		return err
 	}
@@ -141,13 +150,13 @@ func (c *collector) take(at func() (time.Time, error), severity, text string) er
 		}
 		numbers = append(numbers, n)
 	}
-	c.waits = append(c.waits, Wait{At: when, PID: int32(numbers[0]), Acquired: match[2] == "acquired", Mode: match[3],
+	c.waits = append(c.waits, Wait{At: when, PID: int32(numbers[0]), Application: e.application, Acquired: match[2] == "acquired", Mode: match[3],
 		DatabaseOID: uint32(numbers[1]), ClassID: uint32(numbers[2]), ObjID: uint32(numbers[3]), Objsubid: int16(numbers[4]),
 		Waited: time.Duration(numbers[5])*time.Millisecond + time.Duration(numbers[6])*time.Microsecond})
 	return nil
 }
 
-// csv reads csvlog: the first column is the time, the 12th the severity, the 14th the message.
+// csv reads csvlog: the first column is the time, the 12th the severity, the 14th the message, the 23rd the application.
 func (c *collector) csv(r io.Reader) error {
 	rows := csv.NewReader(r)
 	rows.FieldsPerRecord, rows.ReuseRecord = -1, true
@@ -162,23 +171,29 @@ func (c *collector) csv(r io.Reader) error {
 			line, _ := rows.FieldPos(0)
 			return fmt.Errorf("this is no csvlog: line %d has %d columns", line, len(row))
 		}
-		if err := c.take(func() (time.Time, error) { return parseTime(row[0], c.zone) }, row[11], row[13]); err != nil {
+		e := entry{at: func() (time.Time, error) { return parseTime(row[0], c.zone) }, severity: row[11], text: row[13]}
+		if len(row) > 22 {
+			e.application = row[22]
+		}
+		if err := c.take(e); err != nil {
 			return err
 		}
 	}
 }
 
 func (c *collector) json(r io.Reader) error {
-	return eachLine(r, func(number int, line string) error {
-		var entry struct {
-			Timestamp string `json:"timestamp"`
-			Severity  string `json:"error_severity"`
-			Message   string `json:"message"`
+	return eachLine(r, func(number int, text string) error {
+		var line struct {
+			Timestamp   string `json:"timestamp"`
+			Severity    string `json:"error_severity"`
+			Message     string `json:"message"`
+			Application string `json:"application_name"`
 		}
-		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
 			return fmt.Errorf("this is no jsonlog: line %d: %w", number, err)
 		}
-		return c.take(func() (time.Time, error) { return parseTime(entry.Timestamp, c.zone) }, entry.Severity, entry.Message)
+		at := func() (time.Time, error) { return parseTime(line.Timestamp, c.zone) }
+		return c.take(entry{at, line.Severity, line.Message, line.Application})
 	})
 }
 

@@ -19,13 +19,15 @@ func TestReadFindsWaitsInEveryFormat(t *testing.T) {
 		format Format
 		prefix string
 		log    string
+
+		application string
 	}{
-		{"csv", CSV, "", csvLine},
-		{"json", JSON, "", `{"timestamp":"2026-11-22 02:10:05.123 UTC","pid":41,"error_severity":"LOG","message":"` + message + `"}` + "\n"},
-		{"default prefix", Stderr, "%m [%p] ", "2026-11-22 02:10:05.123 UTC [41] LOG:  " + message + "\n\tcontinued\n"},
-		{"seconds", Stderr, "%t:%r:%u@%d:[%p]: ", "2026-11-22 02:10:05 UTC:[local]:app@shop:[41]: LOG:  " + message + "\n"},
-		{"epoch", Stderr, "%n %-8p %q%a %% ", "1795313405.123 41       my app % LOG:  " + message + "\n"},
-		{"offset", Stderr, "%m ", "2026-11-22 03:10:05.123 +01 LOG:  " + message + "\n"},
+		{"csv", CSV, "", csvLine, "psql"},
+		{"json", JSON, "", `{"timestamp":"2026-11-22 02:10:05.123 UTC","pid":41,"error_severity":"LOG","message":"` + message + `","application_name":"psql"}` + "\n", "psql"},
+		{"default prefix", Stderr, "%m [%p] ", "2026-11-22 02:10:05.123 UTC [41] LOG:  " + message + "\n\tcontinued\n", ""},
+		{"seconds", Stderr, "%t:%r:%u@%d:[%p]: ", "2026-11-22 02:10:05 UTC:[local]:app@shop:[41]: LOG:  " + message + "\n", ""},
+		{"epoch", Stderr, "%n %-8p %q%a %% ", "1795313405.123 41       my app % LOG:  " + message + "\n", "my app"},
+		{"offset", Stderr, "%m ", "2026-11-22 03:10:05.123 +01 LOG:  " + message + "\n", ""},
 	}
 	for _, test := range tests {
 		waits, err := Read(strings.NewReader(test.log), test.format, test.prefix, nil)
@@ -35,6 +37,7 @@ func TestReadFindsWaitsInEveryFormat(t *testing.T) {
 		}
 		want := Wait{At: time.Date(2026, 11, 22, 2, 10, 5, 0, time.UTC), Waited: 5000250 * time.Microsecond, PID: 41,
 			Acquired: true, Mode: "ExclusiveLock", DatabaseOID: 16384, ObjID: 42, Objsubid: 1}
+		want.Application = test.application
 		waits[0].At = waits[0].At.UTC().Truncate(time.Second)
 		if waits[0] != want {
 			t.Errorf("%s: %+v", test.name, waits[0])

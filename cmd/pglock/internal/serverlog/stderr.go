@@ -17,7 +17,7 @@ var escapes = map[byte]string{
 	'm': `(?P<m>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \S+)`, 't': `(?P<t>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+)`,
 	'n': `(?P<n>\d+\.\d{3})`, 's': `\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+`, 'p': `\d+`, 'P': `\d*`, 'l': `\d+`, 'x': `\d+`,
 	'c': `[0-9a-f.]+`, 'v': `[0-9/]*`, 'e': `\w{5}`, 'Q': `-?\d+`, '%': `%`,
-	'a': `.*?`, 'u': `.*?`, 'd': `.*?`, 'r': `.*?`, 'h': `.*?`, 'i': `.*?`, 'b': `.*?`, 'L': `.*?`,
+	'a': `(?P<a>.*?)`, 'u': `.*?`, 'd': `.*?`, 'r': `.*?`, 'h': `.*?`, 'i': `.*?`, 'b': `.*?`, 'L': `.*?`,
 }
 
 // compile makes a regular expression of a log_line_prefix.
@@ -71,7 +71,11 @@ func (c *collector) stderr(r io.Reader, prefix string) error {
 		}
 		matched++
 		at := func() (time.Time, error) { return c.timeOf(expression, match) }
-		return c.take(at, match[len(match)-2], match[len(match)-1])
+		e := entry{at: at, severity: match[len(match)-2], text: match[len(match)-1]}
+		if i := expression.SubexpIndex("a"); i > 0 {
+			e.application = match[i]
+		}
+		return c.take(e)
 	})
 	if err == nil && lines > 0 && matched == 0 {
 		return fmt.Errorf("no line begins with the log_line_prefix %q", prefix)
