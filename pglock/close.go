@@ -43,7 +43,7 @@ func (l *Locker) Close(ctx context.Context) error {
 	if closeErr != nil {
 		closeErr = fmt.Errorf("pglock: close: %w", closeErr)
 	}
-	l.news.wait(within)
+	l.notifications.wait(within)
 	return errors.Join(err, inTime(within, releases.err), closeErr)
 }
 
@@ -72,7 +72,7 @@ func (l *Locker) awaitHolders(ctx context.Context) (ended []loss, noticed []<-ch
 		return nil, nil, nil
 	}
 	for _, loss := range ended {
-		l.news.add(loss.report)
+		l.notifications.add(loss.report)
 	}
 	return ended, noticed, fmt.Errorf("pglock: close: locks that were still held have been ended (%d): %w", len(ended), cause)
 }

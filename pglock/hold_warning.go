@@ -37,7 +37,7 @@ func (l *Lock) warnWhenHeld(d time.Duration) {
 	if l.err != nil || x.use != nil && (x.use.Kind == UseLeader || x.use.Kind == UseLeaderMark) {
 		return
 	}
-	x.heldLong = time.AfterFunc(d, func() { l.hold.locker.news.add(func() { l.warnHeld(callers) }) })
+	x.heldLong = time.AfterFunc(d, func() { l.hold.locker.notifications.add(func() { l.warnHeld(callers) }) })
 }
 
 func (l *Lock) warnHeld(callers []uintptr) {

@@ -288,7 +288,7 @@ func (k *Lock) expire() {
 		l := k.hold.locker
 		k.hold.countLost()
 		go func() { _ = l.drop(context.Background(), k) }() // the holder must not wait for it
-		l.news.add(loss{k, lost}.report)
+		l.notifications.add(loss{k, lost}.report)
 	}
 }
 

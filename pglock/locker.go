@@ -36,7 +36,7 @@ type Locker struct {
 	undrained atomic.Int32  // shards that are not closed, or not empty
 	drained   chan struct{} // closed when there are none
 
-	news news
+	notifications notifications
 }
 
 type lockerConfig struct {

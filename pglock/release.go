@@ -143,7 +143,7 @@ func (l *Locker) report(h *hold, why LostReason, err error, ended []loss) {
 	if len(ended) == 0 {
 		return
 	}
-	l.news.add(func() {
+	l.notifications.add(func() {
 		l.config.env.Logger.Warn("lock lost", "key", Key{k: h.first.key[0]}, "reason", string(why), "error", err)
 		for _, loss := range ended {
 			loss.report()

@@ -32,7 +32,7 @@ func (h blockingLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// 500 locks are lost at once, and all of them have ended while the first one's news is still being told.
+// 500 locks are lost at once, and all of them have ended while the first one's notification is still running.
 func TestLostLocksDoNotWaitForObserversAndLogs(t *testing.T) {
 	for _, slow := range []string{"Observer", "log"} {
 		t.Run(slow, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestLostLocksDoNotWaitForObserversAndLogs(t *testing.T) {
 				case <-lock.Done():
 				case <-time.After(time.Minute):
 					close(released)
-					t.Fatal("a lock has not ended while news of another are being told")
+					t.Fatal("a lock has not ended while a notification of another is running")
 				}
 			}
 			if n := told.Load(); n != 0 {
