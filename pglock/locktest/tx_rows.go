@@ -2,10 +2,12 @@ package locktest
 
 import (
 	"context"
-	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // carries returns why there can be no rows.
@@ -14,7 +16,8 @@ func (t *Tx) carries() error {
 		return err
 	}
 	if t.inner == nil {
-		return errors.New("locktest: this Tx carries no statements out: give Server.Tx a pgx.Tx that does, such as a mock")
+		return fmt.Errorf("locktest: %w: this Tx carries no statements out: give Server.Tx a pgx.Tx that does, such as a mock",
+			driver.ErrUnsupported)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
 	"github.com/pglock-toolkit/pglock/pglock/once"
 )
 
@@ -325,4 +326,14 @@ func TestOnceWorksThroughATransactionPooler(t *testing.T) {
 	t.Cleanup(pool.Close)
 	must(t, do(t, pool, "s", "1"))
 	wantIs(t, do(t, pool, "s", "1"), once.ErrDone)
+}
+
+func TestOnceInMemoryIsUnsupported(t *testing.T) {
+	tx, err := locktest.NewServer().Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantIs(t, once.Tx(t.Context(), tx, "s", "1"), pglock.ErrUnsupported)
+	_, _, err = once.Result(t.Context(), tx, "s", "1", func(pgx.Tx) (int, error) { return 1, nil })
+	wantIs(t, err, pglock.ErrUnsupported)
 }
