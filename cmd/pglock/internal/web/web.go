@@ -104,7 +104,9 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, cli
 	if err != nil { // some connection is slow
 		err = srv.Close()
 	}
-	_ = <-done // http.ErrServerClosed
+	if served := <-done; err == nil && !errors.Is(served, http.ErrServerClosed) {
+		err = served
+	}
 	return err
 }
 
