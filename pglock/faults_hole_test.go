@@ -226,6 +226,7 @@ func openShortLeased(t *testing.T, cfg *pgxpool.Config) *pglock.Locker {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closeWithinAMinute(t, l) })
+	testenv.WaitUntil(t, "it is connected within its second, however busy the machine is", func() bool { return l.Ping(t.Context()) == nil })
 	return l
 }
 

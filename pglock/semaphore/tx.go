@@ -25,7 +25,8 @@ const (
 //
 // It has no place in the line: it gets a permit only if one is free and no call of [Semaphore.Acquire] waits. Otherwise
 // it asks again, with a pause of 5 to 40 ms, until ctx ends or [pglock.MaxWait] has passed; then the error matches
-// [pglock.ErrNotAcquired], and the transaction can go on. MaxWait(0) asks once. Between its questions it holds nothing,
+// [pglock.ErrNotAcquired]. After MaxWait the transaction can go on; the end of ctx may meet a statement on its way, and then
+// pgx closes the connection. MaxWait(0) asks once. Between its questions it holds nothing,
 // not even a snapshot (in READ COMMITTED), but the transaction keeps its connection: bound the wait, and prefer a
 // Semaphore's permit taken before the transaction begins where waits are long.
 //

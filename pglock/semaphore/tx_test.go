@@ -252,10 +252,14 @@ func TestSemaphoreAcquireTxRefusesWhatCannotBe(t *testing.T) {
 	if again != nil || len(db.AdvisoryLocks(t)) != 1 {
 		t.Errorf("a second time in one transaction: %v, %v", again, db.AdvisoryLocks(t))
 	}
+	ended := begin(t, pool)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	err = semaphore.AcquireTx(ctx, tx, txKey, 1)
+	err = semaphore.AcquireTx(ctx, ended, txKey, 1)
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, pglock.ErrNotAcquired) {
 		t.Errorf("a wait that its context ended: %v", err)
+	}
+	if err := ended.Rollback(t.Context()); err != nil && !ended.Conn().IsClosed() { // a statement was on its way
+		t.Error(err)
 	}
 }

@@ -79,9 +79,12 @@ func up(t *testing.T, open func() (database.Driver, error)) (err error) {
 	return nil
 }
 
-// wrapped opens under a lock, with a Locker of its own.
+// wrapped opens under a lock, with a Locker of its own that is connected.
 func wrapped(t *testing.T, db *testenv.DB, opts ...golangmigrate.Option) func() (database.Driver, error) {
 	locker := newLocker(t, db)
+	if err := locker.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	return func() (database.Driver, error) {
 		return golangmigrate.Open(t.Context(), locker, pglock.NewKey("migrations"), opener(t, db), opts...)
 	}
@@ -204,7 +207,7 @@ func TestMigrateNativeWaitIsBoundedAndGivenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	driver, err := wrapped(t, db, bound, golangmigrate.MaxWait(time.Minute))()
+	driver, err := wrapped(t, db, golangmigrate.NativeWait(5*time.Second), golangmigrate.MaxWait(time.Minute))()
 	if err != nil {
 		t.Fatal(err)
 	}
