@@ -74,6 +74,7 @@ func TestDeniedConnectionsAreNoOutage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		wantDenied(t, name+": BeginFunc", pglock.BeginFunc(aMinute(t), pool, key, func(pgx.Tx) error { return nil }))
 		limiter, err := ratelimit.New(pool)
 		if err != nil {
 			t.Fatal(err)

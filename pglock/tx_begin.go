@@ -23,7 +23,8 @@ type TxOptionsBeginner interface {
 // is itself a transaction, the lock lasts until that one ends.
 //
 // The wait keeps the connection, as with [LockTx]. When ctx ends while a pool has no connection to begin with, the error
-// says how many are in use, and matches [ErrUnavailable] and the context's error.
+// says how many are in use, and matches [ErrUnavailable] and the context's error. A server that cannot be reached is
+// [ErrUnavailable], too, and one that denies access [ErrDenied].
 func BeginFunc(ctx context.Context, db TxBeginner, key Key, fn func(pgx.Tx) error, opts ...TxOption) error {
 	return beginFunc(ctx, db, key, fn, opts, func(locked func(pgx.Tx) error) error {
 		return pgx.BeginFunc(ctx, db, locked)
@@ -57,7 +58,7 @@ func beginFunc(
 		return fn(tx)
 	})
 	if err != nil && !began {
-		return fullPool(ctx, db, key, err)
+		return notBegun(ctx, db, key, err)
 	}
 	return err
 }

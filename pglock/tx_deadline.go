@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
@@ -58,18 +60,31 @@ var (
 	errOwnTimeout   = errors.New("the session's own lock_timeout has passed")
 )
 
-// fullPool explains that a transaction did not begin because its pool had no free connection.
-func fullPool(ctx context.Context, db any, key Key, err error) error {
+// notBegun says for which lock a transaction was wanted that did not begin, and why it did not where that is certain.
+func notBegun(ctx context.Context, db any, key Key, err error) error {
+	switch inUse := fullPool(ctx, db); {
+	case inUse > 0:
+		err = fmt.Errorf("%w: all %d connections of the pool are in use, and transactions that wait for locks keep theirs "+
+			"(bound waits with MaxWait, or take contended locks with a Locker): %w", ErrUnavailable, inUse, contextError(ctx, err))
+	case !errors.As(err, new(*pgconn.ConnectError)):
+	case sqlstate.Denied(err):
+		err = fmt.Errorf("%w (check the role, its password, its right to connect, and the name of the database): %w",
+			ErrDenied, err)
+	default:
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return failed("begin a transaction and lock", key, 0, err)
+}
+
+// fullPool returns the size of the pool db if ctx has ended while all its connections are in use, and otherwise 0.
+func fullPool(ctx context.Context, db any) int32 {
 	pool, ok := db.(interface{ Stat() *pgxpool.Stat })
 	if !ok || ctx.Err() == nil {
-		return err
+		return 0
 	}
 	stat := pool.Stat()
 	if stat.AcquiredConns() < stat.MaxConns() {
-		return err
+		return 0
 	}
-	return failed("begin a transaction and lock", key, 0, fmt.Errorf(
-		"%w: all %d connections of the pool are in use, and transactions that wait for locks keep theirs "+
-			"(bound waits with MaxWait, or take contended locks with a Locker): %w",
-		ErrUnavailable, stat.MaxConns(), contextError(ctx, err)))
+	return stat.MaxConns()
 }

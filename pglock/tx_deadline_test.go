@@ -155,7 +155,26 @@ func TestBeginFuncSaysThatThePoolIsFull(t *testing.T) {
 	}))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := pglock.BeginFunc(ended, pool, key, nothing); errors.Is(err, pglock.ErrUnavailable) {
+	err = pglock.BeginFunc(ended, pool, key, nothing)
+	if errors.Is(err, pglock.ErrUnavailable) || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "invoice:42") {
 		t.Errorf("with a pool that is not full the error is %v", err)
+	}
+}
+
+func TestBeginFuncWithoutAServerIsUnavailable(t *testing.T) {
+	t.Parallel()
+	config, err := pgxpool.ParseConfig("postgres://app@127.0.0.1:1/shop") // where nothing listens
+	txCheck(t, err)
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	txCheck(t, err)
+	t.Cleanup(pool.Close)
+	key, nothing := pglock.NewKey("invoice:42"), func(pgx.Tx) error { return nil }
+	for _, err := range []error{
+		pglock.BeginFunc(t.Context(), pool, key, nothing),
+		pglock.BeginTxFunc(t.Context(), pool, pgx.TxOptions{}, key, nothing),
+	} {
+		if !errors.Is(err, pglock.ErrUnavailable) || !strings.Contains(err.Error(), "invoice:42") {
+			t.Errorf("without a server the error is %v", err)
+		}
 	}
 }
