@@ -158,5 +158,6 @@ func TestTheExporterServesSeveralServers(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	r := p.end()
 	wantCode(t, r, 0)
+	wantText(t, r.stderr, "server="+label(nowhere)+" ", "server="+labelOf(b)+" ")
 	wantNoSecret(t, r)
 }

@@ -83,11 +83,20 @@ func TestSeveralServersAtOnce(t *testing.T) {
 		}
 	}
 
+	r = several(t, []string{nowhere, all[0]}, "monitor", "--once", "-o", "ndjson").run()
+	wantCode(t, r, 69)
+	if snapshots := snapshotsOf(t, r.stdout); len(snapshots) != 1 || snapshots[0].Server.Label != labelOf(a) {
+		t.Errorf("a server that is not there hides another:\n%s", r.stdout)
+	}
+
 	r = several(t, all[:3], "monitor", "--once").run()
 	wantCode(t, r, 0)
 	wantText(t, r.stdout, " STANDBY")
 	if worst, best := strings.Index(r.stdout, "/"+b.Name()), strings.Index(r.stdout, "/"+a.Name()); worst < 0 || worst > best {
 		t.Errorf("the worst is not first:\n%s", r.stdout)
+	}
+	if strings.Contains(r.stdout, "seen since") {
+		t.Errorf("one look says since when a holder was seen:\n%s", r.stdout)
 	}
 
 	r = several(t, all[:3], "monitor", "--once", "-o", "csv").run()
@@ -245,6 +254,8 @@ func TestWhereServersAreNamed(t *testing.T) {
 		wantText(t, r.stderr, want)
 		wantNoSecret(t, r)
 	}
-	r := command(t, []string{services}, "__complete", "monitor", "--service", "s").run()
+	r := command(t, []string{services}, "monitor", "--once", "--service", "shop", "--service", "gone").run()
+	wantText(t, r.stdout, fmt.Sprintf("shop (%s@%s)  PostgreSQL ", config.User, labelOf(db)))
+	r = command(t, []string{services}, "__complete", "monitor", "--service", "s").run()
 	wantText(t, r.stdout, "shop\n")
 }

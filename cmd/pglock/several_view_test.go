@@ -45,7 +45,8 @@ func TestTheViewOfSeveralServers(t *testing.T) {
 	testenv.WaitUntil(t, "the waiter has the lock", func() bool { return held(t, a, int32(pid)) == 0 })
 	m.types("q")
 	m.shows("exit code 0")
-	text := strings.Join(strings.Fields(m.screen()), " ")
-	wantText(t, text, "1 key, 1 holder, 0 waiters", fmt.Sprintf("host=127.0.0.1 port=%d in_recovery=false", steady.Port()),
+	text := strings.Join(strings.Fields(m.unwrapped()), " ")
+	wantText(t, text, "1 key, 1 holder, 0 waiters",
+		fmt.Sprintf("@%s host=127.0.0.1 port=%d in_recovery=false", labelOf(a), steady.Port()),
 		"signal=terminate sent=true ended=true")
 }

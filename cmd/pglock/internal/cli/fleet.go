@@ -134,15 +134,21 @@ func identify(ctx context.Context, db monitor.DBTX, before identity) (who identi
 // answerTimeout is how long one of several servers may take for a snapshot.
 const answerTimeout = 10 * time.Second
 
-// look takes a snapshot, and gives up after a while.
+// look takes a snapshot, and notes what happened since the last one.
 func (o *observer) look(ctx context.Context) (*monitor.Snapshot, []journal.Event, error) {
+	s, err := o.lookOnce(ctx)
+	return o.note(ctx, s, err)
+}
+
+// lookOnce takes a snapshot, and gives up after a while.
+func (o *observer) lookOnce(ctx context.Context) (*monitor.Snapshot, error) {
 	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	s, err := o.snap(bounded)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 		err = fmt.Errorf("%w (no answer within %v)", err, answerTimeout)
 	}
-	return o.note(ctx, s, err)
+	return s, err
 }
 
 // follow takes a snapshot at once and then one every interval, until ctx ends or each fails.
@@ -177,7 +183,7 @@ func (f *fleet) lookAll(ctx context.Context) []looked {
 	var looking sync.WaitGroup
 	for i, m := range f.members {
 		looking.Go(func() {
-			s, _, err := m.look(ctx)
+			s, err := m.lookOnce(ctx)
 			all[i] = looked{m, s, err}
 		})
 	}

@@ -37,6 +37,7 @@ func TestSeveralServersAreOneTableWorstFirst(t *testing.T) {
 	if !slices.Equal(order[:3], []int{1, 1, 0}) || len(order) != 7 {
 		t.Errorf("the rows are of the servers %v", order)
 	}
+	u.wants("\n>!db2 ", "\n !db2 ", "\n  db1 ")
 	u.presses("2")
 	u.wants("db2", "transfer 1", "payments")
 	if first := u.m.board.rows[0]; first.id.server != 1 {
