@@ -31,7 +31,7 @@ const (
 
 // OnOutage says what happens while the server cannot be reached, or does not answer within [Timeout]. With Permit and
 // Refuse the call returns no error, and [Decision.Outage] says why it was decided that way. Other errors, such as a
-// missing schema, are returned as ever.
+// missing schema and [pglock.ErrDenied], are returned as ever.
 func OnOutage(p Policy) Option {
 	return func(c *config) error {
 		if p < Fail || p > Refuse {
