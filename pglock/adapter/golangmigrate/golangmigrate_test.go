@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"testing/fstest"
@@ -325,6 +326,10 @@ func TestMigrateRefusesKeysOfGolangMigrate(t *testing.T) {
 	}
 	if _, err := golangmigrate.Open(t.Context(), newLocker(t, db), key, opener(t, db)); !errors.Is(err, pglock.ErrInvalidKey) {
 		t.Errorf("the error is %v", err)
+	}
+	_, err = golangmigrate.Open(t.Context(), newLocker(t, db), pglock.Key{}, opener(t, db))
+	if !errors.Is(err, pglock.ErrInvalidKey) || strings.Contains(err.Error(), "golang-migrate's own lock") {
+		t.Errorf("the error of the zero key is %v", err)
 	}
 }
 
