@@ -148,6 +148,21 @@ var chainScenes = map[string]func(scene){
 			"SET max_parallel_workers_per_gather = 2")
 		s.waits("SELECT pg_advisory_lock(1)")
 	},
+	"a page, of an index whose operator class waits": func(s scene) {
+		execute(s.T, s.db.Pool(s.T), "CREATE FUNCTION compare(a int, b int) RETURNS int LANGUAGE plpgsql AS 'BEGIN "+
+			"PERFORM pg_advisory_lock_shared(1), pg_advisory_unlock_shared(1); RETURN btint4cmp(a, b); END'",
+			"CREATE OPERATOR CLASS waiting FOR TYPE int[] USING gin AS OPERATOR 1 && (anyarray, anyarray), FUNCTION 1 compare(int, int), "+
+				"FUNCTION 2 ginarrayextract(anyarray, internal, internal), FUNCTION 3 ginqueryarrayextract(anyarray, internal, int2, "+
+				"internal, internal, internal, internal), FUNCTION 4 ginarrayconsistent(internal, int2, anyarray, int4, internal, "+
+				"internal, internal, internal), STORAGE int",
+			"CREATE TABLE arrays (a int[]) WITH (autovacuum_enabled = off)", "CREATE INDEX arrays_a ON arrays USING gin (a waiting)",
+			"INSERT INTO arrays VALUES ('{1,2}'), ('{3,4}')")
+		first := s.session("SELECT pg_advisory_lock(1)")
+		s.waits("SELECT gin_clean_pending_list('arrays_a')")
+		s.waits("SELECT gin_clean_pending_list('arrays_a')", "SELECT pg_advisory_lock(2)") // for the page, which the one before has locked
+		s.waits("SELECT pg_advisory_lock(2)")
+		s.Cleanup(func() { execute(s.T, first, "SELECT pg_advisory_unlock(1)") }) // a wait of an operator class cannot be cancelled
+	},
 	"a deadlock of a table and an advisory lock": func(s scene) {
 		first := s.session(patience, "SELECT pg_advisory_lock(1)", "BEGIN")
 		second := s.session(patience, "BEGIN", "LOCK TABLE t")
