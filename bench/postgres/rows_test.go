@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 
 // TestEveryRowCanBeMeasured looks at no figure: it is what keeps the benchmark working.
 func TestEveryRowCanBeMeasured(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	l, err := newLab(ctx, suite.Flags{Plan: contest.Plan{Rounds: 1, Slice: 50 * time.Millisecond}, ShowCPU: true})
 	if err != nil {
