@@ -6,6 +6,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
+// SetSearchPath pins the search_path of a session.
+const SetSearchPath = "SET search_path = pg_catalog, pg_temp"
+
 // PinSearchPath has a connection set its search_path before it is asked what kind of server it leads to
 // (target_session_attrs): pgx asks pg_is_in_recovery without the schema, and the owner of the database may have set a
 // search_path that leads to a function of its own.
@@ -15,7 +18,7 @@ func PinSearchPath(config *pgconn.Config) {
 		return
 	}
 	config.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
-		if _, err := conn.Exec(ctx, "SET search_path = pg_catalog, pg_temp").ReadAll(); err != nil {
+		if _, err := conn.Exec(ctx, SetSearchPath).ReadAll(); err != nil {
 			return err
 		}
 		return own(ctx, conn)

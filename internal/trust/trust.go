@@ -73,7 +73,7 @@ const marker = "pglock_untrusted"
 // schema is checked. [Explain] makes something of the error.
 func Queue(batch *pgx.Batch, owners []string, table string, objects ...string) {
 	batch.Queue(pin(table))
-	batch.Queue(refuse, list(owners), list(objects))
+	QueueLook(batch, owners, objects...)
 }
 
 // QueueLook puts the second of these statements into a batch, for which no lock is waited for. In front of [Queue] it keeps

@@ -72,7 +72,7 @@ func (d *Dialer) Connect(ctx context.Context, adapt func(*pgx.ConnConfig)) (*pgx
 	}
 	// The database's owner may have set another search_path, and what is found there first would be executed. (As a
 	// startup parameter poolers would refuse it.)
-	if _, err := conn.Exec(ctx, "SET search_path = pg_catalog, pg_temp"); err != nil {
+	if _, err := conn.Exec(ctx, trust.SetSearchPath); err != nil {
 		_ = conn.PgConn().Conn().Close() // the error that counts is err
 		return nil, fmt.Errorf("%w: set search_path: %w", driver.ErrUnavailable, err)
 	}
