@@ -127,7 +127,7 @@ func freezeAndThaw(t *testing.T) {
 	if err := process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	if !hasIdleSessionTimeout(t, db) {
+	if !db.FreesFrozen(t) {
 		time.Sleep(frozenLease)
 		endSilentOnOldServers(t, db)
 	}

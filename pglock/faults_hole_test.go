@@ -208,7 +208,7 @@ const silentApplication = "silent"
 // network: it ends the silent sessions. The holders must have learned of their loss by themselves.
 func endSilentOnOldServers(t *testing.T, db *testenv.DB, locks ...*pglock.Lock) {
 	t.Helper()
-	if hasIdleSessionTimeout(t, db) {
+	if db.FreesFrozen(t) {
 		return
 	}
 	for _, lock := range locks {

@@ -22,7 +22,7 @@ func TestSessionsOfEveryKindOutliveTheTimeoutsOfTheRole(t *testing.T) {
 	}
 	admin := db.Connect(t)
 	settings := []string{"statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"}
-	idle := hasIdleSessionTimeout(t, db)
+	idle := db.FreesFrozen(t)
 	if idle {
 		settings = append(settings, "idle_session_timeout")
 	}

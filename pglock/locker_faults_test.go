@@ -234,7 +234,7 @@ func TestTimeoutsOfTheRoleDoNotReachLockSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	settings := []string{"statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"}
-	if hasIdleSessionTimeout(t, db) {
+	if db.FreesFrozen(t) {
 		settings = append(settings, "idle_session_timeout")
 	}
 	for _, setting := range settings {
@@ -267,7 +267,7 @@ func TestTimeoutsOfTheRoleDoNotReachLockSessions(t *testing.T) {
 	if _, err := control.Exec(t.Context(), "select pg_advisory_lock($1)", key.Int64()); err == nil {
 		t.Error("the control's wait was not ended, so this test shows nothing")
 	}
-	if !hasIdleSessionTimeout(t, db) {
+	if !db.FreesFrozen(t) {
 		if err := control.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -290,7 +290,7 @@ func TestTimeoutsOfTheRoleDoNotReachLockSessions(t *testing.T) {
 // A holder is cut off without a word, in both directions or only one: its lock must have ended before the next grant.
 func TestASilentHolderIsToldBeforeTheNextGrant(t *testing.T) {
 	db := testenv.Database(t)
-	if !hasIdleSessionTimeout(t, db) {
+	if !db.FreesFrozen(t) {
 		tellsItself(t, db)
 		return
 	}
@@ -329,16 +329,6 @@ func TestASilentHolderIsToldBeforeTheNextGrant(t *testing.T) {
 			}
 		})
 	}
-}
-
-// hasIdleSessionTimeout reports whether the server can end an idle session; PostgreSQL 13 cannot.
-func hasIdleSessionTimeout(t *testing.T, db *testenv.DB) (has bool) {
-	t.Helper()
-	err := db.Connect(t).QueryRow(t.Context(), "select exists (select from pg_settings where name = 'idle_session_timeout')").Scan(&has)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return has
 }
 
 // tellsItself is what holds without idle_session_timeout: the client knows in time, and the server frees the lock when it

@@ -28,7 +28,7 @@ func silentLossFar(t *testing.T, tally *faults.Tally)  { silentLoss(t, tally, fa
 // silentLoss is half of the trials on PostgreSQL in which a holder is cut off without a word.
 func silentLoss(t *testing.T, tally *faults.Tally, distance time.Duration) {
 	db, pool := newServer(t)
-	hasTimeout := hasIdleSessionTimeout(t, pool)
+	hasTimeout := db.FreesFrozen(t)
 	s := scene{
 		deployment: deployment{Kind: onPostgres, URL: db.ConnString()}, distance: distance, tally: tally, keepsSilent: !hasTimeout,
 	}
@@ -73,16 +73,6 @@ func atOnce(n int, all []func()) {
 		})
 	}
 	workers.Wait()
-}
-
-// hasIdleSessionTimeout reports whether the server can end a session that it does not hear from; PostgreSQL 13 cannot.
-func hasIdleSessionTimeout(t *testing.T, pool *pgxpool.Pool) (has bool) {
-	t.Helper()
-	if err := pool.QueryRow(t.Context(),
-		"select exists (select from pg_settings where name = 'idle_session_timeout')").Scan(&has); err != nil {
-		t.Fatal(err)
-	}
-	return has
 }
 
 // holes are networks that swallow what goes to the server, what comes from it, or both.

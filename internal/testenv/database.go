@@ -131,13 +131,19 @@ func closeConn(t testing.TB, conn *pgx.Conn) {
 
 // FreesFrozen reports whether the server frees the locks of a session whose client is frozen, by idle_session_timeout,
 // which came with PostgreSQL 14.
-func (db *DB) FreesFrozen(t testing.TB) (frees bool) {
+func (db *DB) FreesFrozen(t testing.TB) bool {
 	t.Helper()
-	row := db.Connect(t).QueryRow(t.Context(), "SELECT current_setting('idle_session_timeout', true) IS NOT NULL")
-	if err := row.Scan(&frees); err != nil {
+	return db.Knows(t, "idle_session_timeout")
+}
+
+// Knows reports whether the server has a setting: some came with later versions.
+func (db *DB) Knows(t testing.TB, setting string) (known bool) {
+	t.Helper()
+	row := db.Connect(t).QueryRow(t.Context(), "SELECT current_setting($1, true) IS NOT NULL", setting)
+	if err := row.Scan(&known); err != nil {
 		t.Fatal(err)
 	}
-	return frees
+	return known
 }
 
 // Role makes a role that can log in and has no rights but those of PUBLIC, and returns a connection string of it. Its

@@ -86,14 +86,6 @@ func user(t testing.TB, connString string) string {
 
 func quote(name string) string { return pgx.Identifier{name}.Sanitize() }
 
-// knows reports whether the server has a setting: some came with PostgreSQL 14.
-func knows(t testing.TB, db *testenv.DB, setting string) (known bool) {
-	t.Helper()
-	row := db.Pool(t).QueryRow(t.Context(), "SELECT current_setting($1, true) IS NOT NULL", setting)
-	check(t, row.Scan(&known))
-	return known
-}
-
 func TestAPlainServerIsFine(t *testing.T) {
 	db := testenv.Database(t)
 	check(t, migrations.Up(t.Context(), db.Pool(t)))
@@ -104,7 +96,7 @@ func TestAPlainServerIsFine(t *testing.T) {
 		want(t, r, name, doctor.OK)
 	}
 	worst := doctor.Note
-	if knows(t, db, "idle_session_timeout") {
+	if db.Knows(t, "idle_session_timeout") {
 		want(t, r, "lease", doctor.OK)
 		want(t, r, "idle_session_timeout", doctor.OK)
 	} else {
@@ -170,7 +162,7 @@ func TestTimeoutsOfTheRole(t *testing.T) {
 	values := map[string]string{"default_transaction_isolation": "repeatable read"}
 	asked := testenv.Database(t)
 	for name := range levels {
-		if !knows(t, asked, name) {
+		if !asked.Knows(t, name) {
 			delete(levels, name)
 			t.Logf("the server has no %s", name)
 		}
@@ -208,7 +200,7 @@ func TestClientsThatAreGone(t *testing.T) {
 	connString := db.Role(t, "app")
 	for _, name := range []string{"client_connection_check_interval", "tcp_keepalives"} {
 		f := want(t, examine(t, connString, time.Minute), name, doctor.Note, "gone")
-		if name == "client_connection_check_interval" && !knows(t, db, name) {
+		if name == "client_connection_check_interval" && !db.Knows(t, name) {
 			continue // nothing but another server mends that
 		}
 		execute(t, db, f.SQL...)
