@@ -73,9 +73,6 @@ func (s *servers) resolve(cmd *cobra.Command) ([]database, error) {
 
 func (s *servers) sources(cmd *cobra.Command) (all []source, err error) {
 	for _, value := range s.dsns {
-		if strings.TrimSpace(value) == "" { // most likely an unset variable, which must not lead elsewhere
-			return nil, misuse(cmd, "--dsn is empty (leave it out to use DATABASE_URL, or what psql uses)")
-		}
 		all = append(all, source{"--dsn", value})
 	}
 	for _, name := range s.services {
