@@ -11,7 +11,7 @@ import (
 // wheelLines is by how many rows or lines a step of the wheel scrolls.
 const wheelLines = 3
 
-// toggleMouse turns the mouse off for who wants to select text with the terminal, and on again.
+// toggleMouse leaves the mouse to the terminal, which can select text with it, or takes it back.
 func (m Model) toggleMouse() Model {
 	m.mouse = !m.mouse
 	if m.mouse {
