@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -26,6 +27,7 @@ func init() {
 		c := locker.(*Locker).config
 		return c.handoffs, c.handoffFor
 	}
+	bridge.Logger = func(locker any) *slog.Logger { return locker.(*Locker).warnings() }
 	bridge.RecordName = func(locker any, name string) { locker.(*Locker).recordName(name) }
 	bridge.TrySlotTx = func(ctx context.Context, tx pgx.Tx, key, gate any, slots int, opts any) (bridge.SlotTx, error) {
 		return trySlotTx(ctx, tx, key.(Key), gate.(Key), slots, opts.([]TxOption))

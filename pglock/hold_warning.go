@@ -44,13 +44,16 @@ func (l *Lock) warnHeld(callers []uintptr) {
 	if l.Err() != nil {
 		return
 	}
-	config := &l.hold.locker.config
-	logger := config.env.Logger
-	if !config.logs {
-		logger = slog.Default()
-	}
-	logger.Warn("lock held for long", "key", Key{k: l.key[0]}, "more", len(l.keys())-1, "held", driver.Now().Sub(l.since),
+	l.hold.locker.warnings().Warn("lock held for long", "key", Key{k: l.key[0]}, "more", len(l.keys())-1, "held", driver.Now().Sub(l.since),
 		"acquired_by", firstOutside(callers))
+}
+
+// warnings returns the logger for warnings that are not lost where WithLogger was not given.
+func (l *Locker) warnings() *slog.Logger {
+	if l.config.logs {
+		return l.config.env.Logger
+	}
+	return slog.Default()
 }
 
 // firstOutside returns the innermost caller outside of this library.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
 )
 
 // EventType says what has happened.
@@ -120,18 +121,26 @@ func (s *stream) end() { close(s.last.ready) }
 //
 // Whether it is news is decided by worth, which runs under mu and may be nil: an answer of the server that arrives after
 // this process has been elected is old by then, and dropped.
-func (e *Elector) report(event Event, worth func() bool) {
+func (e *Elector) report(event Event, worth func() bool) (news bool) {
 	e.reporting.Lock()
 	defer e.reporting.Unlock()
 	event.Key, event.Time = e.key, time.Now()
 	e.mu.Lock()
 	if worth != nil && !worth() {
 		e.mu.Unlock()
-		return
+		return false
 	}
 	e.events.add(event)
 	e.mu.Unlock()
 	if e.config.onEvent != nil {
 		e.config.onEvent(event)
+	}
+	return true
+}
+
+// warn logs what has gone wrong, unless OnEvent hears of it.
+func (e *Elector) warn(message string, err error) {
+	if e.config.onEvent == nil {
+		bridge.Logger(e.locker).Warn(message, "key", e.key, "error", err)
 	}
 }

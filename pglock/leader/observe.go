@@ -58,11 +58,15 @@ func (e *Elector) observeOnce(ctx context.Context) {
 }
 
 // unavailable reports an outage once.
-func (e *Elector) unavailable(err error) { e.seen(Event{Type: Unavailable, Err: err}) }
+func (e *Elector) unavailable(err error) {
+	if e.seen(Event{Type: Unavailable, Err: err}) {
+		e.warn("cannot campaign to be the leader, and tries again", err)
+	}
+}
 
 // seen reports what is news. An answer that comes when this process has been elected is old.
-func (e *Elector) seen(event Event) {
-	e.report(event, func() bool {
+func (e *Elector) seen(event Event) (news bool) {
+	return e.report(event, func() bool {
 		now := view{known: event.Type, leader: event.Leader}
 		own := event.Type == NewLeader && event.Leader.Token != "" && event.Leader.Token == e.token
 		if e.term != nil || own || now == e.view {

@@ -81,7 +81,8 @@ func Eligible(fn func(ctx context.Context) bool) Option {
 
 // OnEvent calls fn for every [Event], one after the other, in the order in which they happened. fn holds up the elector
 // while it runs (but not the end of lead's context): it should be quick,
-// and must not wait for the end of the term, as [Elector.Resign] does. A nil fn is an error.
+// and must not wait for the end of the term, as [Elector.Resign] does. With it the elector logs nothing, see
+// [Elector.Run]. A nil fn is an error.
 func OnEvent(fn func(Event)) Option {
 	return func(c *config) error {
 		if fn == nil {

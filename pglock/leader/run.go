@@ -22,6 +22,10 @@ import (
 // should return then: the lock is kept until it does. Writes to the database that must not be stale go into transactions
 // that lock.GuardTx guards. If lead panics or calls [runtime.Goexit], the lock is unlocked and it goes on.
 //
+// An Elector without [OnEvent] logs what goes wrong as warnings, once for an outage, with the logger of
+// [pglock.WithLogger] or else [slog.Default]: a server that cannot be asked (unreachable, a wrong password), and terms
+// that end with an error.
+//
 // Run returns the cause of ctx's end, never nil; or at once an error that waiting cannot cure: it matches
 // [pglock.ErrClosed], [pglock.ErrInvalidKey], [pglock.ErrUnsupported] or [pglock.ErrPooler], or [ErrRunning] while
 // another Run of e goes on. The event [Ended] says what ended a term.
@@ -78,8 +82,11 @@ func (e *Elector) campaigns(ctx context.Context, lead func(context.Context, *pgl
 			return context.Cause(ctx)
 		case t == nil && final(err):
 			return e.failed(err)
-		case t == nil && !errors.Is(err, ErrIneligible):
+		case errors.Is(err, ErrIneligible) || errors.Is(err, ErrResigned) || err == nil:
+		case t == nil:
 			e.unavailable(err)
+		default:
+			e.warn("the leader's term has ended with an error", err)
 		}
 		if err == nil || errors.Is(err, ErrResigned) || t != nil && driver.Now().Sub(t.since) > e.config.maxPause {
 			p.reset()

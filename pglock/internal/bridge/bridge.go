@@ -7,6 +7,7 @@ package bridge
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -60,6 +61,8 @@ var (
 	// PermitsAsked reports to the Observer how a call for permits ended: err is the call's error.
 	PermitsAsked func(ctx context.Context, locker, key any, try, awaited bool, waited time.Duration, err error)
 
+	// Logger returns the logger of locker, a *pglock.Locker, for warnings.
+	Logger func(locker any) *slog.Logger
 	// RecordName writes name into the registry of locker, a *pglock.Locker, if it records names.
 	RecordName func(locker any, name string)
 	// Monitored reports whether the monitor can see the locks of locker, a *pglock.Locker.

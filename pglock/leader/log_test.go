@@ -1,0 +1,108 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/leader"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
+)
+
+// logged is a slog.Handler that keeps messages and their errors.
+type logged struct {
+	slog.Handler
+	mu    sync.Mutex
+	lines []string
+}
+
+func newLog() *logged { return &logged{Handler: slog.DiscardHandler} }
+
+func (l *logged) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+
+func (l *logged) Handle(_ context.Context, r slog.Record) error {
+	line := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		line += " " + a.String()
+		return true
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line)
+	return nil
+}
+
+// about returns the lines that contain text.
+func (l *logged) about(text string) (lines []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.lines {
+		if strings.Contains(line, text) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+const often = time.Millisecond
+
+func TestAnElectorThatHasNoListenerLogsAWrongPasswordOnce(t *testing.T) {
+	config := testenv.Database(t).Config(t)
+	config.ConnConfig.Password = "wrong"
+	log := newLog()
+	l, err := pglock.NewWithConfig(config, pglock.WithLogger(slog.New(log)))
+	closing(t, l, err)
+	tries := 0
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	err = leader.Run(ctx, l, electionKey, nothing, leader.Backoff(often, often), leader.Eligible(func(context.Context) bool {
+		if tries++; tries > 3 {
+			cancel()
+		}
+		return true
+	}))
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Run returned %v", err)
+	}
+	if lines := log.about("cannot campaign"); len(lines) != 1 || !strings.Contains(lines[0], pglock.ErrDenied.Error()) {
+		t.Errorf("%d campaigns logged %q, want one line about the password", tries-1, lines)
+	}
+}
+
+func TestAnElectorThatHasNoListenerLogsTermsThatFail(t *testing.T) {
+	for _, listens := range []bool{false, true} {
+		log := newLog()
+		l, err := locktest.NewServer().Locker(pglock.WithLogger(slog.New(log)))
+		closing(t, l, err)
+		terms := 0
+		ctx, cancel := context.WithCancel(t.Context())
+		lead := func(context.Context, *pglock.Lock) error {
+			if terms++; terms == 3 {
+				cancel()
+			}
+			return errors.New("no ink")
+		}
+		opts := []leader.Option{leader.Backoff(often, often)}
+		if listens {
+			opts = append(opts, leader.OnEvent(func(leader.Event) {}))
+		}
+		if err := leader.Run(ctx, l, electionKey, lead, opts...); !errors.Is(err, context.Canceled) {
+			t.Errorf("Run returned %v", err)
+		}
+		want := 2 // what the end of Run brings about is no failure
+		if listens {
+			want = 0
+		}
+		if lines := log.about("no ink"); len(lines) != want {
+			t.Errorf("with a listener %v, it logged %q, want %d", listens, lines, want)
+		}
+	}
+}
+
+func nothing(context.Context, *pglock.Lock) error { return nil }
