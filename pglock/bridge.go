@@ -66,7 +66,7 @@ func readLockOptions(opts []LockOption) (bridge.LockOptions, error) {
 func readMaxWait(opts []TxOption) (time.Duration, bool, error) {
 	c, err := newTxConfig(opts)
 	if err == nil && c.shared {
-		err = errors.New("pglock: slots of a semaphore are held exclusively: Shared does not fit")
+		err = errors.New("pglock: Shared does not apply to a semaphore: its slots are held exclusively")
 	}
 	return c.maxWait, c.bounded, err
 }

@@ -9,9 +9,9 @@ import (
 // SetSearchPath pins the search_path of a session.
 const SetSearchPath = "SET search_path = pg_catalog, pg_temp"
 
-// PinSearchPath has a connection set its search_path before it is asked what kind of server it leads to
-// (target_session_attrs): pgx asks pg_is_in_recovery without the schema, and the owner of the database may have set a
-// search_path that leads to a function of its own.
+// PinSearchPath makes a connection set its search_path before pgx asks what kind of server it leads to
+// (target_session_attrs): pgx calls pg_is_in_recovery without a schema, and the owner of the database may have set a
+// search_path that finds a function of its own.
 func PinSearchPath(config *pgconn.Config) {
 	own := config.ValidateConnect
 	if own == nil {

@@ -1,29 +1,29 @@
-// Package trust keeps code of other roles from being executed by the role that uses schema pglock.
-// A role that may create objects in a database can make a schema pglock before an administrator does, full of views,
-// triggers and functions that run with the rights of the role that uses them. So nothing in the schema is used that a
-// role owns which is not trusted. Trusted are the current role; superusers; members of the current role, which can
-// become it anyway; where the current role has no rights that are worth stealing (SUPERUSER, CREATEROLE, REPLICATION,
-// BYPASSRLS, membership in a role pg_…), the owner of the database, who can set search_path for its sessions; and the
-// roles that the user names.
+// Package trust keeps code of other roles from being executed by the role that uses schema pglock. A role that may
+// create objects in a database can make a schema pglock before an administrator does, full of views, triggers and
+// functions that run with the rights of the role that uses them. So an object of the schema is used only if its owner
+// is trusted. Trusted roles are the current role; superusers; members of the current role, which can become it
+// anyway; the owner of the database, who can set search_path for its sessions, if the current role has no rights
+// worth stealing (SUPERUSER, CREATEROLE, REPLICATION, BYPASSRLS, membership in a role pg_…); and the roles that the
+// user names.
 //
-// A check and a use that look up the name pglock one after the other can find two schemas: between them the first may be
-// dropped, and another role may make its own. A lock on a table of the schema, taken before the check and kept until
-// the transaction ends, prevents that: neither the table nor its schema can be dropped, and nothing can be renamed or
-// moved out of it. What the lock does not prevent is ALTER SCHEMA RENAME, for which PostgreSQL has no lock; only the
-// schema's owner, who is trusted, can do that.
+// A check and a later use may find two different schemas under the name pglock: in between, the first may be dropped
+// and another role may create its own. A lock on a table of the schema, taken before the check and kept until the
+// transaction ends, prevents that: neither the table nor its schema can be dropped, and nothing can be renamed or moved
+// out of it. The lock does not prevent ALTER SCHEMA RENAME, for which PostgreSQL takes no lock; but only the schema's
+// owner, who is trusted, can do that.
 //
-// So a package that uses a table or function of the schema does it like this, in one transaction at READ COMMITTED, which
-// a batch is by itself where the caller has none:
+// So a package uses a table or function of the schema like this, in one READ COMMITTED transaction; without a
+// transaction of the caller's, a batch is one by itself:
 //
 //	trust.Queue(batch, owners, "schema_migrations", "once")
 //	batch.Queue("SELECT … pglock.once(…)")
 //	err := trust.Explain(db.SendBatch(ctx, batch).Close())
 //
-// The use must be a statement of its own, behind the check: planning a statement can execute functions already
-// (IMMUTABLE ones, in views and in the expressions of indexes), whatever its WHERE says. Parsing it executes nothing, so
-// pgx may prepare it. A statement that never runs an expression needs no check, such as nextval of an OID.
+// The use must be a separate statement after the check: merely planning a statement can execute functions (IMMUTABLE
+// ones, in views and in the expressions of indexes), whatever its WHERE says. Parsing it executes nothing, so pgx may
+// prepare it. A statement that never runs an expression, such as nextval of an OID, needs no check.
 //
-// A REPEATABLE READ transaction sees the owners as they were at its beginning. A schema that was made since is noticed.
+// A REPEATABLE READ transaction sees the owners as they were when it began. A schema created since then is noticed.
 package trust
 
 import (
@@ -42,7 +42,7 @@ import (
 )
 
 // Untrusted lists what belongs to roles that are not trusted, as rows of kind, object and owner. Its parameters are the
-// further trusted roles and the objects that are about to be used, both text[].
+// additional trusted roles and the objects that are about to be used, both text[].
 var Untrusted = withoutComments(untrusted)
 
 //go:embed untrusted.sql
@@ -59,31 +59,31 @@ func withoutComments(sql string) string {
 	return b.String()
 }
 
-// refuse is [Untrusted] as a statement that fails where there is a row.
-// The error is that of a text which is no number; up to PostgreSQL 13 a setting of any name can be made.
+// refuse is [Untrusted] as a statement that fails if there is a row: the text is not a number, and
+// the error quotes it.
 var refuse = "SELECT pg_catalog.concat('" + marker +
 	"', pg_catalog.json_build_array(u.kind, u.object, u.owner))::pg_catalog.int4 FROM (\n" + Untrusted + ") AS u LIMIT 1"
 
 // marker begins a text that the server puts into its error.
 const marker = "pglock_untrusted"
 
-// Queue puts two statements into a batch: one locks the table of the schema, for which the
-// role needs SELECT on it, and one fails if the schema, an object in it, or what the used objects reach is owned by a
-// role that is not trusted. The objects are names of tables and functions without the schema; without any the whole
-// schema is checked. [Explain] makes something of the error.
+// Queue puts two statements into a batch: one locks the table of the schema, for which the role needs SELECT on it,
+// and one fails if the schema, an object in it, or anything that the used objects reach is owned by a role that is
+// not trusted. The objects are names of tables and functions without the schema; if there are none the whole schema
+// is checked. [Explain] interprets the error.
 func Queue(batch *pgx.Batch, owners []string, table string, objects ...string) {
 	batch.Queue(pin(table))
 	QueueLook(batch, owners, objects...)
 }
 
-// QueueLook puts the second of these statements into a batch, for which no lock is waited for. In front of [Queue] it keeps
-// a role that is not trusted from having others wait for a lock on its table.
+// QueueLook puts the second of these statements into a batch; it waits for no lock. In front of [Queue] it keeps an
+// untrusted role from making others wait for a lock on its table.
 func QueueLook(batch *pgx.Batch, owners []string, objects ...string) {
 	batch.Queue(refuse, list(owners), list(objects))
 }
 
-// Check does what [QueueLook] and [Queue] do, without preparing statements by name, and explains the error. The check is
-// good for as long as the transaction lasts.
+// Check does what [QueueLook] and [Queue] do, without preparing statements by name, and explains the error. The check
+// holds until the transaction ends.
 func Check(ctx context.Context, tx pgx.Tx, owners []string, table string, objects ...string) error {
 	look := func() error {
 		_, err := tx.Exec(ctx, refuse, pgx.QueryExecModeExec, list(owners), list(objects))
@@ -110,13 +110,13 @@ type Finding struct {
 	Owner  string
 }
 
-// Querier is what the two functions below need of a connection, pool or transaction.
+// Querier is the part of a connection, pool or transaction that the functions below use.
 type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// Find lists what must not be used, at most 20 objects, the schema first. It is no check for a use that follows. An error
-// matches [ErrUnknownRole] when one of the owners does not exist.
+// Find lists what must not be used, at most 20 objects, the schema first. It does not protect a later use. The error
+// matches [ErrUnknownRole] if one of the owners does not exist.
 func Find(ctx context.Context, db Querier, owners []string) ([]Finding, error) {
 	rows, err := db.Query(ctx, Untrusted, pgx.QueryExecModeExec, list(owners), []string{})
 	if err != nil {
@@ -129,16 +129,16 @@ func Find(ctx context.Context, db Querier, owners []string) ([]Finding, error) {
 	return Findings(found)
 }
 
-// Looked is what [Look] has looked at.
+// Looked is the result of [Look].
 type Looked struct {
 	Schema uint32 // its OID; 0 if there is none
-	// AsLogin reports whether the current role is the one that has logged in. What belongs to a role that this one trusts
-	// may be used by every role that it becomes, since it is a member of them. It does not hold the other way round.
+	// AsLogin reports whether the current role is the login role. What the login role trusts may also be used by every
+	// role that it becomes, since it is a member of them. The converse does not hold.
 	AsLogin  bool
 	Findings []Finding
 }
 
-// Look is [Find] for a use that follows in another transaction. [Same] is for the use.
+// Look is [Find] for a use in a later transaction, which runs [Same] first.
 func Look(ctx context.Context, db Querier, owners []string) (looked Looked, err error) {
 	rows, err := db.Query(ctx, look, pgx.QueryExecModeExec, list(owners), []string{})
 	if err != nil {
@@ -163,7 +163,7 @@ func Look(ctx context.Context, db Querier, owners []string) (looked Looked, err 
 	return looked, err
 }
 
-// look has one row at least.
+// look returns at least one row.
 var look = `SELECT COALESCE((SELECT n.oid FROM pg_catalog.pg_namespace AS n WHERE n.nspname OPERATOR(pg_catalog.=) 'pglock'),
 	0::pg_catalog.oid),
 	COALESCE((SELECT r.oid OPERATOR(pg_catalog.=) a.usesysid
@@ -173,14 +173,14 @@ var look = `SELECT COALESCE((SELECT n.oid FROM pg_catalog.pg_namespace AS n WHER
 FROM (SELECT 1) AS one LEFT JOIN (
 ` + Untrusted + `) AS u ON true`
 
-// Same is a statement that fails unless the name pglock leads to the schema whose OID is its parameter, which [Look] has
-// found. It keeps that schema from being dropped until the transaction ends, by a lock on the sequence pglock.fence: looking
-// at a sequence executes nothing of its owner's. The role needs a right on the sequence. The use is a statement behind it,
-// in the same message. [Explain] makes something of the error, which matches [driver.ErrUntrusted] where the name leads to
-// another schema.
+// Same is a statement that fails unless the name pglock refers to the schema whose OID is its parameter, as found by
+// [Look]. It keeps that schema from being dropped until the transaction ends, by a lock on the sequence pglock.fence:
+// reading a sequence executes no code of its owner. The role needs a privilege on the sequence. The use is a later
+// statement of the same message. [Explain] interprets the error, which matches [driver.ErrUntrusted] if the name refers
+// to another schema.
 //
-// The parts of a CASE are evaluated in their order, so the name is looked up when the lock is held. The first is never true.
-// A standby takes no such locks.
+// The branches of a CASE are evaluated in order, so the name is looked up after the lock is taken. The first branch is
+// never true. A standby takes no such locks.
 const Same = `SELECT CASE
 	WHEN NOT (pg_catalog.pg_is_in_recovery()
 		OR pg_catalog.pg_sequence_last_value(pg_catalog.to_regclass('pglock.fence')) IS NULL
@@ -194,7 +194,7 @@ END AS same`
 // Row is a row of [Untrusted].
 type Row struct{ Kind, Object, Owner string }
 
-// Findings makes sense of the rows of [Untrusted].
+// Findings converts the rows of [Untrusted].
 func Findings(rows []Row) ([]Finding, error) {
 	var found []Finding
 	for _, row := range rows {
@@ -206,11 +206,12 @@ func Findings(rows []Row) ([]Finding, error) {
 	return found, nil
 }
 
-// ErrUnknownRole says that a role which was named as a trusted owner is not there.
+// ErrUnknownRole says that a role named as a trusted owner does not exist.
 var ErrUnknownRole = errors.New("a trusted owner does not exist")
 
-// ErrReplaced says that the name pglock leads to another schema than a moment ago. It matches [driver.ErrUntrusted].
-var ErrReplaced = fmt.Errorf("%w: schema pglock was replaced while it was looked at or used (try again)", driver.ErrUntrusted)
+// ErrReplaced says that the name pglock refers to another schema than a moment ago. It matches
+// [driver.ErrUntrusted].
+var ErrReplaced = fmt.Errorf("%w: schema pglock was replaced while it was being checked or used (try again)", driver.ErrUntrusted)
 
 const kindUnknown, kindReplaced, kindMissing = "unknown role", "replaced", "missing"
 
@@ -218,7 +219,7 @@ func unknown(owner string) error {
 	return fmt.Errorf("%w: role %q", ErrUnknownRole, owner)
 }
 
-// Explain returns what an error of the batch means: it matches [driver.ErrUntrusted] if the check has failed,
+// Explain returns the meaning of an error of the batch: it matches [driver.ErrUntrusted] if the check failed,
 // [ErrUnknownRole] if one of the owners does not exist, and [driver.ErrSchemaMissing] if there is no schema to check.
 // Other errors are returned as they are.
 func Explain(err error) error {
@@ -251,7 +252,7 @@ func explained(kind, object, owner string) error {
 	return &driver.UntrustedError{Object: object, Owner: owner}
 }
 
-// list keeps nil from becoming NULL.
+// list turns nil into an empty list, since nil would become NULL.
 func list(names []string) []string {
 	if names == nil {
 		return []string{}

@@ -13,15 +13,16 @@ import (
 
 // Errors to match with [errors.Is].
 var (
-	// ErrResigned is the cause of a leader's context that [Elector.Resign] has ended.
+	// ErrResigned is the cause of a leader's context that was ended by [Elector.Resign].
 	ErrResigned = errors.New("the leader has resigned")
 	// ErrIneligible is the cause of a leader's context that ended because [Eligible] said no.
 	ErrIneligible = errors.New("the process is not eligible to lead")
-	// ErrRunning is what a Run returns while another one of the same Elector has not returned.
-	ErrRunning = errors.New("the elector is running already")
+	// ErrRunning is returned by Run while another Run of the same Elector has not returned.
+	ErrRunning = errors.New("the elector is already running")
 )
 
-// GaugeName is the name under which Kubernetes components and their alerts know what [Elector.Gauge] returns.
+// GaugeName is the metric name that Kubernetes components and their alerts use for the value of
+// [Elector.Gauge].
 const GaugeName = "leader_election_master_status"
 
 // Elector campaigns in one election. Make it with [New]. All methods may be called concurrently.
@@ -29,22 +30,22 @@ type Elector struct {
 	locker *pglock.Locker
 	key    pglock.Key
 	config config
-	wake   chan struct{} // makes the observer look now
+	wake   chan struct{} // wakes the observer
 
-	reporting sync.Mutex // held while an event is reported, so that events keep their order
+	reporting sync.Mutex // held while an event is reported, to keep events in order
 
 	mu        sync.Mutex
 	running   bool
 	term      *term  // from the grant until lead has returned and the lock has been unlocked
-	token     string // of the present campaign
+	token     string // of the current campaign
 	view      view
 	listeners int // loops over Events
 	events    stream
 }
 
-// New returns an Elector for the election that key names: one process of all that campaign with an equal key, on the
-// same server, leads. It does not campaign yet; see [Elector.Run]. Locks of the same key that are taken otherwise count:
-// while one is held there is no leader.
+// New returns an Elector for the election named by key: of all processes that campaign with an equal key on the same
+// server, one leads. It does not campaign yet; see [Elector.Run]. Locks of the same key that are taken in other ways
+// count too: while one is held there is no leader.
 func New(l *pglock.Locker, key pglock.Key, opts ...Option) (*Elector, error) {
 	if l == nil {
 		return nil, errors.New("pglock/leader: the Locker is nil")
@@ -74,14 +75,14 @@ func Run(
 // Key returns the key of the election.
 func (e *Elector) Key() pglock.Key { return e.key }
 
-// IsLeader reports whether this process leads now: whether the context of lead has not ended. It checks the clock, as
-// [pglock.Lock.Err] does. The answer may change at any time.
+// IsLeader reports whether this process leads now, that is, whether the context of lead has not ended. It checks the
+// clock, as [pglock.Lock.Err] does. The answer may change at any time.
 func (e *Elector) IsLeader() bool {
 	t := e.currentTerm()
 	return t != nil && t.ctx.Err() == nil
 }
 
-// Gauge is 1 while this process leads and 0 otherwise: the value for a metric that is called [GaugeName].
+// Gauge returns 1 while this process leads and 0 otherwise: the value of a metric called [GaugeName].
 func (e *Elector) Gauge() float64 {
 	if e.IsLeader() {
 		return 1
@@ -89,8 +90,8 @@ func (e *Elector) Gauge() float64 {
 	return 0
 }
 
-// Leader asks the server who leads, in any process; ok is false if there is no leader. By the time it returns that may
-// have changed. What is known of a leader depends on the backend, see [pglock.Holder] and [Identity].
+// Leader asks the server who leads, in any process; ok is false if there is no leader. That may have changed by the
+// time it returns. What is known about a leader depends on the backend; see [pglock.Holder] and [Identity].
 func (e *Elector) Leader(ctx context.Context) (leader pglock.Holder, ok bool, err error) {
 	holders, err := e.locker.Holders(ctx, e.key)
 	if err != nil || len(holders) == 0 {
@@ -99,13 +100,12 @@ func (e *Elector) Leader(ctx context.Context) (leader pglock.Holder, ok bool, er
 	return holders[0], true, nil
 }
 
-// Resign ends this process's term: the context of lead ends with [ErrResigned] as its cause, and Resign returns when
-// lead has returned and the lock has been unlocked, so that another process can lead. This process campaigns again after
-// the shortest pause of [Backoff]; to stop, end the context of Run.
+// Resign ends this process's term: the context of lead ends with [ErrResigned] as its cause, and Resign returns once
+// lead has returned and the lock has been unlocked, so that another process can lead. This process campaigns again
+// after the shortest pause of [Backoff]; to stop it, end the context of Run.
 //
-// It returns nil at once when this process does not lead, and when ctx descends from that of the lead that is to return,
-// which cannot be waited for. When ctx ends first the error matches the context's, and lead has been asked to return all
-// the same.
+// It returns nil at once if this process does not lead, or if ctx descends from the context of lead: lead cannot wait
+// for itself to return. If ctx ends first, the error matches the context's; lead has been asked to return all the same.
 func (e *Elector) Resign(ctx context.Context) error {
 	t := e.currentTerm()
 	if t == nil {
@@ -123,9 +123,9 @@ func (e *Elector) Resign(ctx context.Context) error {
 	}
 }
 
-// HealthCheck returns an error when lead has not returned although its context ended more than margin ago: this process
-// then still does what another may have begun to do, and should be restarted. It is made for a liveness probe. A process
-// that does not lead is healthy, also while the server cannot be reached. A negative margin is an error.
+// HealthCheck returns an error if lead has not returned although its context ended more than margin ago: this process
+// may then be doing the same work as a new leader, and should be restarted. It is meant for a liveness probe. A process
+// that does not lead is healthy, even while the server cannot be reached. A negative margin is an error.
 func (e *Elector) HealthCheck(margin time.Duration) error {
 	if margin < 0 {
 		return fmt.Errorf("pglock/leader: HealthCheck(%v): the margin is negative", margin)
@@ -138,7 +138,7 @@ func (e *Elector) HealthCheck(margin time.Duration) error {
 	if over <= margin {
 		return nil
 	}
-	return fmt.Errorf("pglock/leader: the leader of %q is still at work %v after the end of its context: %w",
+	return fmt.Errorf("pglock/leader: the leader of %q is still running %v after its context ended: %w",
 		e.key.String(), over.Round(time.Millisecond), context.Cause(t.ctx))
 }
 

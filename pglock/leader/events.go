@@ -10,34 +10,35 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
 )
 
-// EventType says what has happened.
+// EventType says what happened.
 type EventType string
 
 const (
 	// Elected: this process leads. It comes before lead is called.
 	Elected EventType = "elected"
-	// Ended: this process leads no more: lead has returned, and the lock has been unlocked or was lost. Err says why;
-	// it is nil when lead returned nil by itself.
+	// Ended: this process no longer leads: lead has returned, and the lock has been unlocked or lost. Err says why;
+	// it is nil if lead returned nil by itself.
 	Ended EventType = "ended"
-	// NewLeader: another process was seen to lead; Leader says which. Where the server does not tell tokens (PostgreSQL)
-	// it can be this process, a moment before Elected.
+	// NewLeader: another process was seen to lead; Leader says which. On a server that does not report tokens
+	// (PostgreSQL) it can be this process, a moment before Elected.
 	NewLeader EventType = "new-leader"
 	// NoLeader: there was no leader.
 	NoLeader EventType = "no-leader"
-	// Unavailable: the server could not be asked, or a campaign failed; Err says why. The elector goes on trying. It
-	// comes once for an outage.
+	// Unavailable: the server could not be asked, or a campaign failed; Err says why. The elector keeps trying. It
+	// is reported once per outage.
 	Unavailable EventType = "unavailable"
 )
 
-// Event is something that an [Elector] learned. What happens between two looks at the server (see [ObserveEvery]) is
-// not seen: another process's term that was shorter, or two terms of one session, which look like one.
+// Event is something that an [Elector] learned. What happens between two questions to the server (see
+// [ObserveEvery]) can be missed: a shorter term of another process, or the change between two terms of one session,
+// which look like one.
 type Event struct {
 	Type EventType
 	// Key is the key of the election.
 	Key pglock.Key
 	// Time is when this process learned of it.
 	Time time.Time
-	// Leader is who leads, for NewLeader.
+	// Leader is the new leader, for NewLeader.
 	Leader pglock.Holder
 	// Err is set for Ended and Unavailable.
 	Err error
@@ -68,9 +69,9 @@ func (e Event) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// Events yields what the elector learns from now on, beginning with the last event of the present Run if there was one.
-// The sequence ends when Run returns; before the first Run it waits for that. Any number of loops may run at a time. A
-// slow loop does not delay anything: events are kept for it.
+// Events yields what the elector learns from now on, beginning with the last event of the current Run if there was one.
+// The sequence ends when Run returns; before the first Run it waits for that one. Any number of loops may run at the
+// same time. A slow loop delays nothing: events are kept for it.
 func (e *Elector) Events() iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		e.mu.Lock()
@@ -91,7 +92,8 @@ func (e *Elector) Events() iter.Seq[Event] {
 	}
 }
 
-// stream is a list of events that readers follow at their own pace: what no reader will read any more is garbage.
+// stream is a list of events that readers follow at their own pace. Events that all readers have passed are
+// garbage.
 type stream struct{ last *link }
 
 type link struct {
@@ -119,8 +121,8 @@ func (s *stream) end() { close(s.last.ready) }
 
 // report notifies all listeners, in the order of the calls.
 //
-// Whether it is news is decided by worth, which runs under mu and may be nil: an answer of the server that arrives after
-// this process has been elected is old by then, and dropped.
+// worth decides whether the event is still news; it runs under mu and may be nil. An answer of the server that arrives
+// after this process has been elected is out of date and dropped.
 func (e *Elector) report(event Event, worth func() bool) (news bool) {
 	e.reporting.Lock()
 	defer e.reporting.Unlock()

@@ -7,17 +7,17 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// view is what was last reported of who else leads.
+// view is what was last reported about the leader in other processes.
 type view struct {
 	known  EventType // NewLeader, NoLeader or Unavailable; "" when nothing has been reported
 	leader pglock.Holder
 }
 
-// look makes the observer look at once.
+// look makes the observer ask at once.
 func (e *Elector) look() {
 	select {
 	case e.wake <- struct{}{}:
-	default: // it will look anyway
+	default: // it will ask anyway
 	}
 }
 
@@ -57,14 +57,15 @@ func (e *Elector) observeOnce(ctx context.Context) {
 	}
 }
 
-// unavailable reports an outage once.
+// unavailable reports an outage, once.
 func (e *Elector) unavailable(err error) {
 	if e.seen(Event{Type: Unavailable, Err: err}) {
 		e.warn("cannot campaign to be the leader, and tries again", err)
 	}
 }
 
-// seen reports what is news. An answer that comes when this process has been elected is old.
+// seen reports an answer that is news. One that comes after this process has been elected is out of
+// date.
 func (e *Elector) seen(event Event) (news bool) {
 	return e.report(event, func() bool {
 		now := view{known: event.Type, leader: event.Leader}

@@ -42,7 +42,7 @@ func newConfig(opts []Option) (config, error) {
 	return c, nil
 }
 
-// processIdentity is what this process is called unless [Identity] says otherwise.
+// processIdentity is the name of this process unless [Identity] sets another.
 func processIdentity() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -51,10 +51,10 @@ func processIdentity() string {
 	return fmt.Sprintf("%s:%d", host, os.Getpid())
 }
 
-// Backoff sets the pauses between campaigns: shortest after a term that ended without an error, and doubling, with
-// jitter, up to longest while campaigns or terms fail one after the other. A term that lasted for longer than longest
-// begins anew with shortest. The default is 100 ms to 5 s. A shortest that is not positive, and a longest below
-// shortest, are errors.
+// Backoff sets the pauses between campaigns: shortest after a term that ended without an error, then doubling, with
+// jitter, up to longest while campaigns or terms keep failing. A term of more than longest resets the pause to
+// shortest. The default is 100 ms to 5 s. It is an error if shortest is not positive or longest is less than
+// shortest.
 func Backoff(shortest, longest time.Duration) Option {
 	return func(c *config) error {
 		if shortest <= 0 || longest < shortest {
@@ -79,10 +79,9 @@ func Eligible(fn func(ctx context.Context) bool) Option {
 	}
 }
 
-// OnEvent calls fn for every [Event], one after the other, in the order in which they happened. fn holds up the elector
-// while it runs (but not the end of lead's context): it should be quick,
-// and must not wait for the end of the term, as [Elector.Resign] does. With it the elector logs nothing, see
-// [Elector.Run]. A nil fn is an error.
+// OnEvent calls fn for every [Event], one at a time, in the order in which they happened. The elector waits for fn
+// (though the end of lead's context does not), so fn should be quick, and must not wait for the end of the term, as
+// [Elector.Resign] does. With it the elector logs nothing, see [Elector.Run]. A nil fn is an error.
 func OnEvent(fn func(Event)) Option {
 	return func(c *config) error {
 		if fn == nil {
@@ -94,8 +93,8 @@ func OnEvent(fn func(Event)) Option {
 }
 
 // ObserveEvery sets how often the server is asked who leads while this process does not, for the events [NewLeader] and
-// [NoLeader]. The default is 5 s. It asks only if events are wanted: by [OnEvent], or by a loop over [Elector.Events].
-// On PostgreSQL each question reads pg_locks. A d that is not positive is an error.
+// [NoLeader]. The default is 5 s. It is asked only if events are wanted, by [OnEvent] or a loop over [Elector.Events].
+// On PostgreSQL each question reads pg_locks. It is an error if d is not positive.
 func ObserveEvery(d time.Duration) Option {
 	return func(c *config) error {
 		if d <= 0 {
@@ -107,8 +106,8 @@ func ObserveEvery(d time.Duration) Option {
 }
 
 // Identity names this process in the tokens of its terms, followed by a slash and random letters. Backends whose server
-// stores tokens (Redis) show it in [Elector.Leader]; on PostgreSQL the application name does that. The default is the
-// host's name and the process ID. An empty name is an error.
+// stores tokens (Redis) show it in [Elector.Leader]; on PostgreSQL the application name serves that purpose. The
+// default is the host name and the process ID. An empty name is an error.
 func Identity(name string) Option {
 	return func(c *config) error {
 		if name == "" {

@@ -14,21 +14,22 @@ import (
 )
 
 // Run campaigns until ctx ends: it waits for the lock, calls lead, unlocks when lead has returned, and campaigns again
-// after a pause (see [Backoff]), so that another process gets its turn. That is so whatever ended the term: lead's
-// return with or without an error, the loss of the lock, [Elector.Resign]. An unreachable server is waited for in the
-// same way.
+// after a pause (see [Backoff]), so that another process gets its turn. It does so whatever ended the term: lead
+// returned, with or without an error, the lock was lost, or [Elector.Resign] was called. It waits for an unreachable
+// server in the same way.
 //
 // The context of lead ends with ctx, with the lock, with Resign, or when [Eligible] says no; its cause says which. lead
-// should return then: the lock is kept until it does. Writes to the database that must not be stale go into transactions
-// that lock.GuardTx guards. If lead panics or calls [runtime.Goexit], the lock is unlocked and it goes on.
+// should return then: the lock is kept until it does. Writes to the database that must not be stale belong in
+// transactions that lock.GuardTx guards. If lead panics or calls [runtime.Goexit], the lock is unlocked and the panic
+// or exit continues.
 //
 // An Elector without [OnEvent] logs what goes wrong as warnings, once for an outage, with the logger of
 // [pglock.WithLogger] or else [slog.Default]: a server that cannot be asked (unreachable, a wrong password), and terms
 // that end with an error.
 //
-// Run returns the cause of ctx's end, never nil; or at once an error that waiting cannot cure: it matches
+// Run returns the cause of ctx's end, never nil, or at once an error that waiting cannot cure: one that matches
 // [pglock.ErrClosed], [pglock.ErrInvalidKey], [pglock.ErrUnsupported] or [pglock.ErrPooler], or [ErrRunning] while
-// another Run of e goes on. The event [Ended] says what ended a term.
+// another Run of e is running. The event [Ended] says what ended a term.
 func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, lock *pglock.Lock) error) error {
 	if lead == nil {
 		return e.failed(errors.New("the function is nil"))
@@ -69,7 +70,7 @@ func (e *Elector) stop() {
 	e.events = newStream()
 }
 
-// campaigns runs one campaign after the other.
+// campaigns runs one campaign after another.
 func (e *Elector) campaigns(ctx context.Context, lead func(context.Context, *pglock.Lock) error) error {
 	p := pause{config: e.config}
 	for {
@@ -105,7 +106,8 @@ func final(err error) bool {
 	return false
 }
 
-// campaign waits for the lock and leads. It returns the term, if it came to one, and why that or the campaign ended.
+// campaign waits for the lock and leads. It returns the term, if there was one, and why the term or the campaign
+// ended.
 func (e *Elector) campaign(ctx context.Context, lead func(context.Context, *pglock.Lock) error) (*term, error) {
 	candidacy, withdraw := context.WithCancelCause(ctx)
 	defer withdraw(nil)
@@ -120,15 +122,15 @@ func (e *Elector) campaign(ctx context.Context, lead func(context.Context, *pglo
 	if err != nil {
 		return nil, err
 	}
-	if candidacy.Err() != nil { // the end of the candidacy has met the grant
+	if candidacy.Err() != nil { // the candidacy ended just as the lock was granted
 		return nil, errors.Join(context.Cause(candidacy), lock.Unlock(ctx))
 	}
 	t := e.begin(candidacy, withdraw, lock)
 	return t, e.serve(t, lead)
 }
 
-// campaignsAs notes the token of the campaign, by which the observer knows that the leader is this process, though the
-// grant has not been heard of yet.
+// campaignsAs notes the token of the campaign. By it the observer recognizes this process as the leader even before
+// the grant arrives.
 func (e *Elector) campaignsAs(token string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -22,16 +22,16 @@ type term struct {
 	done     chan struct{} // closed when lead has returned and the lock has been unlocked
 
 	mu    sync.Mutex
-	ended driver.Instant // when the end of ctx was noticed; 0 is not yet
+	ended driver.Instant // when the end of ctx was noticed; 0 if not yet
 }
 
-// termKey is the key under which lead's context has its term.
+// termKey is the key of the term in lead's context.
 type termKey struct{}
 
-// begin makes a term of a lock that was granted to the candidacy ctx.
+// begin starts a term with a lock that was granted to the candidacy ctx.
 //
-// Of Resign and the grant that meet: until e.term is set Resign finds nothing to resign from; from then on it ends the
-// term, and if that comes before lead is called, lead is called with a context that has ended.
+// If Resign races with the grant: until e.term is set, Resign finds no term; from then on it ends the term, and if
+// lead has not been called yet, it is called with a context that has already ended.
 func (e *Elector) begin(candidacy context.Context, withdraw context.CancelCauseFunc, lock *pglock.Lock) *term {
 	t := &term{lock: lock, withdraw: withdraw, since: driver.Now(), done: make(chan struct{})}
 	t.mark = mark.Take(candidacy, e.locker, lockkeys.LeaderMark, pglock.UseLeaderMark, e.key)
@@ -43,7 +43,8 @@ func (e *Elector) begin(candidacy context.Context, withdraw context.CancelCauseF
 	return t
 }
 
-// endedAt returns when the end of the term's context was noticed, which is now if it never was before.
+// endedAt returns when the end of the term's context was noticed, which is now if it was not noticed
+// before.
 func (t *term) endedAt() driver.Instant {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,10 +54,10 @@ func (t *term) endedAt() driver.Instant {
 	return t.ended
 }
 
-// serve leads until lead returns, and gives the lock back, also when lead panics or calls runtime.Goexit.
+// serve calls lead and then releases the lock, even if lead panics or calls runtime.Goexit.
 func (e *Elector) serve(t *term, lead func(context.Context, *pglock.Lock) error) (err error) {
 	defer func() {
-		why := context.Cause(t.ctx) // before Unlock, which is a cause too
+		why := context.Cause(t.ctx) // before Unlock, which ends the context too
 		if unlockErr := t.lock.Unlock(context.WithoutCancel(t.ctx)); unlockErr != nil && !errors.Is(unlockErr, pglock.ErrUnlocked) {
 			err = joinOnce(err, unlockErr)
 		}
@@ -75,7 +76,7 @@ func (e *Elector) serve(t *term, lead func(context.Context, *pglock.Lock) error)
 	return lead(t.ctx, t.lock)
 }
 
-// joinOnce adds an error unless it is known already.
+// joinOnce adds an error unless it is already included.
 func joinOnce(err, more error) error {
 	if err != nil && errors.Is(err, more) {
 		return err

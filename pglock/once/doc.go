@@ -1,7 +1,7 @@
-// Package once does things once: in the transaction that does them, [Tx] finds out whether they have been done already.
-// A redelivered message, a repeated HTTP request with the same Idempotency-Key, a job that was started again are each
-// answered in one of four ways: you are the first; it has been done ([ErrDone]); it has been done for other contents
-// ([ErrMismatch]); another transaction is at it, and this is who (*[pglock.WaitError]).
+// Package once makes sure that a piece of work is done once: in the transaction that does it, [Tx] finds out whether it
+// has already been done. For a redelivered message, a repeated HTTP request with the same Idempotency-Key, or a
+// restarted job there are four answers: this is the first; it has been done ([ErrDone]); it has been done with other
+// contents ([ErrMismatch]); another transaction is working on it, and which one (*[pglock.WaitError]).
 //
 //	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 //		if err := once.Tx(ctx, tx, "payments", message.ID); err != nil {
@@ -13,18 +13,18 @@
 //		err = nil // acknowledge it again
 //	}
 //
-// What a transaction writes happens once, since it commits together with the record, or neither does. What it does
-// elsewhere (a mail, a call of another service) may happen more often: a transaction that fails after it is repeated.
+// What a transaction writes happens once, since it commits together with the record or not at all. Effects elsewhere
+// (an email, a call to another service) may happen more often, since a transaction that fails after them is repeated.
 //
-// A duplicate that comes while the first is at it waits on an advisory lock with the key [Key], where the monitor and
-// the errors show what it waits for. It gets [ErrDone] when the first commits, and is the first itself when that rolls
-// back.
+// A duplicate that arrives while the first is running waits on an advisory lock with the key [Key], so the monitor and
+// the errors show what it waits for. It gets [ErrDone] if the first commits, and becomes the first itself if that one
+// rolls back.
 //
 // It needs schema pglock ([pglock.ErrSchemaMissing]) and a READ COMMITTED transaction on PostgreSQL: under REPEATABLE
 // READ and SERIALIZABLE a transaction does not see what was done since it began, so those are refused with
-// [pglock.ErrStaleSnapshot]. There is no such package for Redis, since a record there cannot commit together with what
-// it is about.
+// [pglock.ErrStaleSnapshot]. There is no such package for Redis, since a record there cannot commit together with the
+// work.
 //
-// Records are kept until [Prune] forgets them, which something has to call: a cron job, or a goroutine of the service.
-// To forget any number of records takes the time of a TRUNCATE. If it is never called, the records only take up space.
+// Records are kept until [Prune] deletes them. Call it from a cron job or a goroutine of the service. Deleting any
+// number of records takes as long as a TRUNCATE. If Prune is never called, the records only take up space.
 package once

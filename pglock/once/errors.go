@@ -12,18 +12,18 @@ import (
 )
 
 var (
-	// ErrDone: it has been done, by a transaction that has committed. There is nothing to do.
+	// ErrDone: the work was done by a transaction that has committed. There is nothing to do.
 	ErrDone = errors.New("already done")
-	// ErrMismatch: the same id has been used for other contents, see [Fingerprint]. The caller is wrong, or another
-	// guesses ids.
+	// ErrMismatch: the same id was used for other contents, see [Fingerprint]. Either the caller has a bug, or
+	// another client is guessing ids.
 	ErrMismatch = errors.New("already done for other contents")
 )
 
-// DoneError says what has been done, and when. It matches [ErrDone], or [ErrMismatch].
+// DoneError says what was done, and when. It matches [ErrDone], or [ErrMismatch].
 type DoneError struct {
-	// Scope and ID are what was asked for. They are empty in what [TxError] returns.
+	// Scope and ID identify the work. They are empty in an error that [TxError] returns.
 	Scope, ID string
-	// At is when it was recorded, by the clock of the server.
+	// At is when it was recorded, by the server's clock.
 	At time.Time
 	// Err is ErrDone or ErrMismatch.
 	Err error
@@ -52,7 +52,7 @@ const (
 	stale    = "stale"
 )
 
-// refusal is the error of an outcome; nil for the first.
+// refusal returns the error for an outcome; nil for the first.
 func refusal(scope, id, outcome string, at time.Time) error {
 	switch outcome {
 	case first:
@@ -68,13 +68,14 @@ func refusal(scope, id, outcome string, at time.Time) error {
 		}
 		return wait
 	case stale:
-		return fmt.Errorf("pglock/once: %s: %w: the transaction is REPEATABLE READ or SERIALIZABLE, and would not see what "+
-			"has been done since it began (use READ COMMITTED)", strings.TrimSpace(what(scope, id)), pglock.ErrStaleSnapshot)
+		return fmt.Errorf("pglock/once: %s: %w: the transaction is REPEATABLE READ or SERIALIZABLE, and would not see "+
+			"what was done since it began (use READ COMMITTED)", strings.TrimSpace(what(scope, id)), pglock.ErrStaleSnapshot)
 	}
 	return fmt.Errorf("pglock/once: unexpected answer %q from the server", outcome)
 }
 
-// raised begins the message of what pglock.once_or_raise raises; its SQLSTATE is stateRaised.
+// raised is the start of the messages that pglock.once_or_raise raises; their SQLSTATE is
+// stateRaised.
 const (
 	raised      = "pglock_once_"
 	stateRaised = "PLK01"
@@ -85,7 +86,7 @@ const (
 // other error, and nil, comes back unchanged. It does not know the scope and the id.
 func TxError(err error) error { return explain("", "", err) }
 
-// explain maps an error of the server's.
+// explain maps an error from the server.
 func explain(scope, id string, err error) error {
 	server := sqlstate.Refusal(err)
 	outcome, ok := strings.CutPrefix(server.Message, raised)

@@ -14,22 +14,24 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
 
-// Key is the key of the advisory lock that guards what scope and id name, for [pglock.TryLockTx] and the monitor.
+// Key returns the key of the advisory lock that guards the work named by scope and id, for [pglock.TryLockTx] and
+// the monitor.
 func Key(scope, id string) pglock.Key { return pglock.NewKey("once:" + scope + "/" + id) }
 
-// Tx returns nil in the first transaction that asks for id in scope, and records that it has been done, which holds when
-// tx commits. Later transactions get a *[DoneError] that matches [ErrDone] or [ErrMismatch], and can go on. One that
-// comes before tx has ended waits for that, within [MaxWait].
+// Tx returns nil in the first transaction that asks for id in scope, and records that the work has been done; the
+// record takes effect when tx commits. Later transactions get a *[DoneError] that matches [ErrDone] or [ErrMismatch],
+// and can continue. A transaction that asks before tx has ended waits for it, within [MaxWait].
 //
-// It is one round trip where it does not have to wait. The first use on a connection is another, since pgx prepares the
-// statement then, unless the connection's query execution mode is one that does not; see [WithTrustedOwner] too.
+// It takes one round trip if it does not have to wait. The first use on a connection takes another, in which pgx
+// prepares the statement, unless the connection's query execution mode does not prepare. See also [WithTrustedOwner].
 //
-// scope says what kind of thing it is (the name of a consumer, an HTTP route and the account), id which one of its kind;
-// ids of different scopes are different. Neither may be empty; they have at most 256 and 1024 bytes.
+// scope says what kind of work it is (the name of a consumer, or an HTTP route and the account), and id which piece of
+// it; equal ids in different scopes are different. Neither may be empty; they have at most 256 and 1024 bytes.
 //
-// The record goes when tx rolls back, also to a savepoint set before; then another transaction is the first. Two
-// transactions that ask for several ids in different orders can deadlock, as with rows: PostgreSQL ends one of them
-// (40P01), which has done nothing then. After an error of the server or of the context tx is over.
+// The record is undone if tx rolls back, or rolls back to an earlier savepoint; then another transaction can be the
+// first. Two transactions that ask for several ids in different orders can deadlock, as with rows: PostgreSQL
+// aborts one of them (40P01), and nothing it did remains. After an error from the server or the context, tx cannot
+// be used.
 func Tx(ctx context.Context, tx pgx.Tx, scope, id string, opts ...Option) error {
 	c, err := prepare(tx, scope, id, opts)
 	if err != nil {
@@ -42,11 +44,11 @@ func Tx(ctx context.Context, tx pgx.Tx, scope, id string, opts ...Option) error 
 	return refusal(scope, id, said.Outcome, said.DoneAt.Time)
 }
 
-// Result is [Tx] for things that have a result: the first transaction runs fn in tx and records what it returns, as JSON.
-// A later one gets that back, with replayed true, and fn is not run. If fn fails nothing is recorded, and the error is
-// fn's own: roll tx back. What [Tx] has recorded has no result, and is [ErrDone].
+// Result is [Tx] for work that has a result: the first transaction runs fn in tx and records its result as JSON. A
+// later one gets that result, with replayed true, and fn does not run. If fn fails nothing is recorded, and the error
+// is fn's own: roll tx back. Work recorded by [Tx] has no result, and returns [ErrDone].
 //
-// The recorded JSON has to fit T when it is read back, perhaps by a newer program, for as long as records are kept.
+// For as long as records are kept, the recorded JSON must fit T when it is read back, perhaps by a newer program.
 func Result[T any](
 	ctx context.Context, tx pgx.Tx, scope, id string, fn func(pgx.Tx) (T, error), opts ...Option,
 ) (v T, replayed bool, err error) {
@@ -92,7 +94,7 @@ func (c config) keep(ctx context.Context, tx pgx.Tx, scope, id string, v any) er
 	return nil
 }
 
-// trusted remembers whose schemas have been looked at.
+// trusted remembers which schemas have been checked.
 var trusted records.Trust
 
 func (c config) queries(db records.Sender) *lockdb.Queries {
@@ -110,9 +112,9 @@ func prepare(tx pgx.Tx, scope, id string, opts []Option) (config, error) {
 	return c, nil
 }
 
-// ask finds out what has been done. Where another transaction has the lock it waits for that and asks again: the wait is
-// a statement of package pglock's, which knows how to bound it and who is in the way. A try is refused while others
-// wait, so they are not overtaken; and in the second try the lock is this transaction's already.
+// ask finds out what has been done. If another transaction has the lock, it waits for the lock and asks again: the wait
+// is a statement of package pglock, which can bound it and name the holder. A try is refused while others wait, so they
+// are not overtaken; by the second try this transaction already has the lock.
 func (c config) ask(ctx context.Context, tx pgx.Tx, scope, id string, record bool) (lockdb.OnceRow, error) {
 	queries := c.queries(tx)
 	params := lockdb.OnceParams{Scope: scope, ID: id, Fingerprint: c.fingerprint, Record: record}
@@ -133,7 +135,7 @@ func (c config) ask(ctx context.Context, tx pgx.Tx, scope, id string, record boo
 	return said, nil
 }
 
-// failed says what was attempted.
+// failed adds what was attempted to an error.
 func failed(scope, id string, err error) error {
 	return fmt.Errorf("pglock/once: %q of %q: %w", id, scope, err)
 }

@@ -20,9 +20,8 @@ type config struct {
 	bounded     bool
 }
 
-// Fingerprint says what was asked for, such as the body of the request. Its SHA-256 is recorded, and a later call with
-// the same scope and id and other contents gets [ErrMismatch]. Where one of the two calls gives none, they are not
-// compared.
+// Fingerprint gives the contents of the request, such as its body. Their SHA-256 is recorded, and a later call with
+// the same scope and id but other contents gets [ErrMismatch]. If either call gives none, they are not compared.
 func Fingerprint(contents []byte) Option {
 	return func(c *config) error {
 		sum := sha256.Sum256(contents)
@@ -31,9 +30,10 @@ func Fingerprint(contents []byte) Option {
 	}
 }
 
-// MaxWait bounds the wait for another transaction that is at the same thing to d, in whole milliseconds, rounded up;
-// then the error is a *[pglock.WaitError] that names it, and the transaction can go on. Zero does not wait longer than it
-// takes to find out who it is. The default is to wait for as long as the context lasts. A negative d is an error.
+// MaxWait bounds the wait for another transaction that does the same work to d, rounded up to whole milliseconds. After
+// that the error is a *[pglock.WaitError] that names the other, and the transaction can continue. With zero it waits no
+// longer than it takes to find out which transaction that is. The default is to wait until the context ends. A negative
+// d is an error.
 func MaxWait(d time.Duration) Option {
 	return func(c *config) error {
 		if d < 0 {
@@ -44,11 +44,11 @@ func MaxWait(d time.Duration) Option {
 	}
 }
 
-// WithTrustedOwner names roles whose schema pglock may be used, as [pglock.WithTrustedOwner] says for Lockers. Without it a
-// schema that belongs to a role that is not trusted is not used: [pglock.ErrUntrusted]. An empty name is an error.
+// WithTrustedOwner names roles whose schema pglock may be used, as [pglock.WithTrustedOwner] says for Lockers. Without
+// it, a schema that belongs to an untrusted role is not used: [pglock.ErrUntrusted]. An empty name is an error.
 //
-// Who owns what the schema reaches is looked up before its first use on a database, which is a round trip of its own, and
-// then again each minute. In between each use makes sure that it is still the same schema.
+// The owners of everything the schema reaches are looked up before the first use on a database, in an extra round trip,
+// and again every minute. In between, each use makes sure that it is still the same schema.
 func WithTrustedOwner(roles ...string) Option {
 	return func(c *config) error {
 		if slices.Contains(roles, "") {
@@ -59,7 +59,7 @@ func WithTrustedOwner(roles ...string) Option {
 	}
 }
 
-// What a record has room for, in bytes.
+// The limits of a record, in bytes.
 const (
 	maxScope = 256
 	maxID    = 1024
@@ -85,13 +85,13 @@ func options(opts []Option) (config, error) {
 	return c, nil
 }
 
-// check refuses what PostgreSQL's text cannot store, and what an index cannot.
+// check refuses what PostgreSQL's text or an index cannot store.
 func check(what, s string, most int) error {
 	switch {
 	case s == "":
 		return fmt.Errorf("the %s is empty", what)
 	case len(s) > most:
-		return fmt.Errorf("the %s has %d bytes, and at most %d fit (hash what is longer)", what, len(s), most)
+		return fmt.Errorf("the %s has %d bytes, and at most %d fit (use a hash instead)", what, len(s), most)
 	case !utf8.ValidString(s) || strings.Contains(s, "\x00"):
 		return fmt.Errorf("the %s %q is not valid UTF-8, or contains NUL", what, s)
 	}

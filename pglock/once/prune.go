@@ -13,33 +13,33 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
 
-// DB is a pool or a connection. It is not a transaction.
+// DB is a pool or a connection, not a transaction.
 type DB interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// Prune forgets what was done longer than keep ago, counted from the commit; the same ids are firsts again then. Nothing
-// is forgotten earlier, and by calls that come at least every eighth of keep nothing is kept longer than about 1¾ times
-// keep, as long as transactions end. Choose keep well above the time in which duplicates may still come: the retention
-// of the queue, the days for which clients may repeat a request.
+// Prune deletes the records of work that was committed longer than keep ago; the same ids are new again after that. No
+// record is deleted earlier, and if Prune is called at least every eighth of keep, none is kept longer than about 1¾
+// times keep, as long as transactions end. Choose keep well above the time in which duplicates may still arrive: the
+// retention of the queue, or the days for which clients may repeat a request.
 //
-// Records are in four partitions that are used one after the other, and old ones are truncated whole, so a hundred
-// million records cost no more than one. A truncation waits for the transactions that have used this package, and those
-// that come after would wait behind it; so it gives up after 50 ms and is tried again, for some seconds in all. Then the
-// error matches [pglock.ErrNotAcquired]: a transaction stays open, or another Prune is at it, and the next call goes on.
-// Any number of processes may call it.
+// Records are in four partitions that are used in turn, and old ones are truncated whole, so a hundred million records
+// cost no more than one. A truncation waits for the transactions that have used this package, and later ones would wait
+// behind it; so it gives up after 50 ms and is tried again, for some seconds in all. After that the error matches
+// [pglock.ErrNotAcquired]: a transaction stays open, or another Prune is running, and the next call continues. Any
+// number of processes may call it.
 //
-// The role needs the right to (migrations.PrunerGrants). keep must be a second or more. Of the options [WithTrustedOwner] says
-// something here.
+// The role needs the privileges of migrations.PrunerGrants. keep must be at least a second. The only option that has an
+// effect is [WithTrustedOwner].
 func Prune(ctx context.Context, db DB, keep time.Duration, opts ...Option) error {
 	_, isTx := db.(pgx.Tx)
 	switch {
 	case db == nil:
 		return errors.New("pglock/once: prune: the DB is nil")
 	case isTx:
-		return errors.New("pglock/once: prune: the DB is a transaction, and each step needs one of its own")
+		return errors.New("pglock/once: prune: the DB is a transaction, but each step needs its own (use a pool or a connection)")
 	case keep < time.Second:
-		return fmt.Errorf("pglock/once: prune: keep is %v, and must be a second or more", keep)
+		return fmt.Errorf("pglock/once: prune: keep is %v, and must be at least a second", keep)
 	}
 	c, err := options(opts)
 	if err != nil {
@@ -68,7 +68,7 @@ func Prune(ctx context.Context, db DB, keep time.Duration, opts ...Option) error
 	}
 }
 
-// While a truncation waits others wait behind it, so the pauses are much longer than its 50 ms.
+// While a truncation waits, others wait behind it, so the pauses are much longer than its 50 ms.
 const (
 	pruneTries = 10
 	prunePause = 250 * time.Millisecond

@@ -9,18 +9,18 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 )
 
-// Queue is [Tx] in the round trip of the batch b. Nothing that is queued behind it is carried out unless this transaction
-// is the first. In the batch it has exactly two results: that of a look at the owner of schema pglock, and that of the
-// statement that is returned.
+// Queue is [Tx] in the round trip of the batch b. Statements queued after it run only if this transaction is the first.
+// It has exactly two results in the batch: one of a check of the owner of schema pglock, and one of the returned
+// statement.
 //
-// Otherwise it is an error of the batch, which aborts the whole batch and its transaction: with [ErrDone] too there is
-// nothing to go on with but rollback, and what was queued before it is not done either. So it belongs at the beginning of
-// a transaction of its own, as with [pgx.Batch.BeginTx]. It waits for as long as the context lasts, or, with MaxWait(0),
-// not at all; another MaxWait is an error, since a batch cannot bound one of its statements and go on.
+// Otherwise it is an error of the batch, which aborts the whole batch and its transaction: even after [ErrDone] a
+// rollback is all that is left, and what was queued earlier is undone too. So it belongs at the start of its own
+// transaction, as with [pgx.Batch.BeginTx]. It waits until the context ends or, with MaxWait(0), not at all; another
+// MaxWait is an error, since a batch cannot bound one of its statements and continue.
 //
-// Results read by [pgx.BatchResults.Close] have the errors of this package, and a [pglock.WaitError] does not say who is
-// in the way. Errors that pgx returns for the batch as a whole, such as that the statement could not be prepared because
-// schema pglock is missing, and those of results that are read by hand, are mapped by [TxError].
+// [pgx.BatchResults.Close] returns the errors of this package, where a [pglock.WaitError] does not name the holder. Use
+// [TxError] to map errors of results that are read by hand, and errors that pgx returns for the whole batch, as when
+// the statement could not be prepared because schema pglock is missing.
 func Queue(b *pgx.Batch, scope, id string, opts ...Option) *pgx.QueuedQuery {
 	c, err := configure(scope, id, opts)
 	if err == nil && c.maxWait > 0 {
@@ -42,10 +42,10 @@ func Queue(b *pgx.Batch, scope, id string, opts ...Option) *pgx.QueuedQuery {
 	return query
 }
 
-// queued keeps a batch from being sent that could not be right.
+// queued keeps an invalid batch from being sent.
 type queued struct{ err error }
 
-// RewriteQuery implements [pgx.QueryRewriter], which is called while the batch is being made ready. It rewrites nothing.
+// RewriteQuery implements [pgx.QueryRewriter], which pgx calls while it prepares the batch. It rewrites nothing.
 func (q *queued) RewriteQuery(_ context.Context, _ *pgx.Conn, sql string, args []any) (string, []any, error) {
 	return sql, args, q.err
 }

@@ -7,13 +7,13 @@
 //		w.Header().Set("Retry-After", …d.RetryAfter…)
 //	}
 //
-// It is GCRA, a leaky bucket without the leaking: a key is one number, the time until which what it has let through is
-// accounted for, on the server's clock. [Limit] says how many it lets through in any window, as a formula, and
-// [Limit.Strict] makes that never more than Count.
+// The algorithm is GCRA, a leaky bucket that needs no process to leak: the state of a key is one number, the time on
+// the server's clock until which past requests have used up the rate. [Limit] gives a formula for the most that it
+// lets through in any window; with [Limit.Strict] that is never more than Count.
 //
-// Callers of one process that ask at the same time share a statement, which is what makes it fast on PostgreSQL: a row
-// is written once for all of them. They are let through in the order in which they came. A refusal writes nothing.
+// Callers of one process that ask at the same time share a statement, which makes it fast on PostgreSQL: a row is
+// written once for all of them. They are served in the order of their calls. A refusal writes nothing.
 //
-// On PostgreSQL it needs schema pglock ([pglock.ErrSchemaMissing]); on Redis it needs nothing: there
+// On PostgreSQL it needs schema pglock ([pglock.ErrSchemaMissing]); on Redis it needs nothing, and
 // redisfallback.NewLimiter makes the Limiter.
 package ratelimit

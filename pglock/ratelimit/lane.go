@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// lanes is how many statements are on their way at once. A key is always in the same lane, so all who want it at one
-	// moment are in one statement, and none of this process waits for another of it on the server.
+	// lanes is how many statements can be in flight at once. A key is always in the same lane, so concurrent requests
+	// for it share a statement, and no statement of this process waits on the server for another one.
 	lanes = 2
-	// maxFlight is how many requests a statement carries at most.
+	// maxFlight is the largest number of requests in a statement.
 	maxFlight = 4096
 )
 
-// lane is a line of requests, and the one statement that carries the first of them.
+// lane is a queue of requests. One statement at a time carries the first of them.
 type lane struct {
 	limiter *Limiter
 
@@ -29,9 +29,9 @@ type lane struct {
 	flying bool
 }
 
-// decide has r answered, or withdrawn when ctx ends before it is sent.
+// decide waits for the answer to r, or withdraws r if ctx ends before it is sent.
 //
-// Who is first when ctx ends and r is about to be sent is decided under mu: what has left the line is sent.
+// If ctx ends just as r is about to be sent, mu decides: a request that has left the queue is sent.
 func (l *Limiter) decide(ctx context.Context, r *request) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -64,7 +64,7 @@ func (l *lane) add(r *request) {
 	}
 }
 
-// withdraw takes r out of the line, and reports false when it has left it already.
+// withdraw removes r from the queue, and reports false if r has already left it.
 func (l *lane) withdraw(r *request) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,8 +76,8 @@ func (l *lane) withdraw(r *request) bool {
 	return true
 }
 
-// next takes the first of the line out of it. When there is none it is no longer flying, and the next to come starts it
-// again: both happen under mu, so no caller is left behind.
+// next removes the first requests from the queue. If there are none, the lane stops flying, and the next request starts
+// it again: both happen under mu, so no caller is left behind.
 func (l *lane) next() []*request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,10 +90,10 @@ func (l *lane) next() []*request {
 	return batch
 }
 
-// fly sends what has gathered until there is nothing left.
+// fly sends the queued requests until none is left.
 func (l *lane) fly() {
 	for {
-		runtime.Gosched() // so that callers which are about to ask join in
+		runtime.Gosched() // so that callers that are about to ask can join
 		batch := l.next()
 		if len(batch) == 0 {
 			return
@@ -102,7 +102,7 @@ func (l *lane) fly() {
 	}
 }
 
-// send has a batch answered. It does not depend on the context of any of its callers.
+// send sends a batch and distributes the answers. It does not depend on the context of any caller.
 func (l *Limiter) send(batch []*request) {
 	slices.SortStableFunc(batch, func(a, b *request) int { return cmp.Compare(a.key, b.key) })
 	runs := gather(batch)
@@ -125,7 +125,7 @@ func (l *Limiter) send(batch []*request) {
 	}
 }
 
-// gather makes runs of requests that are alike and follow each other.
+// gather groups equal requests that follow each other into runs.
 func gather(batch []*request) []driver.RateRun {
 	var runs []driver.RateRun
 	for _, r := range batch {

@@ -6,17 +6,18 @@ import (
 	"time"
 )
 
-// Limit is how often something may happen: Count times per Per on the average, and Burst at once.
+// Limit is how often something may happen: Count times per Per on average, and Burst at once.
 //
-// Any half-open window of length W lets through less than Burst + W×Count/Per + 1, so with a Burst of Count and a window
-// of Per nearly twice Count: a full burst, and what comes in afterwards. Where that is too much use a smaller Burst, or
+// Any half-open window of length W lets through less than Burst + W×Count/Per + 1, so nearly twice Count in a window of
+// Per if Burst is Count: a full burst, and what the rate allows after it. If that is too much use a smaller Burst, or
 // [Limit.Strict]. Per/Count is rounded up to nanoseconds.
 type Limit struct {
-	// Count is how many, and must be positive.
+	// Count is the number of times. It must be positive.
 	Count int
-	// Per is in how much time, and must be positive. There can be no more than one per nanosecond.
+	// Per is the duration that Count refers to. It must be positive, and at least Count
+	// nanoseconds.
 	Per time.Duration
-	// Burst is how many may come at once after a pause; 0 means Count, or 1 where the limit is strict.
+	// Burst is how many may happen at once after a pause; 0 means Count, or 1 if the limit is strict.
 	Burst int
 
 	strict bool
@@ -31,12 +32,12 @@ func PerMinute(n int) Limit { return Limit{Count: n, Per: time.Minute} }
 // PerHour is n per hour, and n at once.
 func PerHour(n int) Limit { return Limit{Count: n, Per: time.Hour} }
 
-// Strict returns the limit that never lets through more than Count in any half-open window of length Per, by the
-// server's clock, whichever process restarts.
+// Strict returns a limit that never lets through more than Count in any half-open window of length Per, by the
+// server's clock, even if processes restart.
 //
-// It is a derived rate, not a log of what was let through: what Burst allows at once is taken from the rate, which
-// becomes Count + 1 - Burst per Per. So a Burst of 1, which 0 means here, spaces them evenly and has the whole rate, and
-// a Burst of Count lets a full Count through and then one per Per.
+// It does not record every event but lowers the rate by what Burst allows at once, to Count + 1 - Burst per Per. So a
+// Burst of 1, the default here, keeps the full rate and spaces events evenly, and a Burst of Count lets Count through
+// at once and then one per Per.
 func (l Limit) Strict() Limit {
 	l.strict = true
 	return l
@@ -45,8 +46,8 @@ func (l Limit) Strict() Limit {
 // shape is a Limit as a store knows it.
 type shape struct{ interval, tolerance int64 }
 
-// maxSpan bounds the time that a burst, or a reservation, can be ahead of the clock. Twice of it is exact in nanoseconds
-// in the floating-point numbers of Redis's scripts.
+// maxSpan bounds how far a burst or a reservation can be ahead of the clock. Twice maxSpan, in nanoseconds, is still
+// exact in the floating-point numbers of Redis scripts.
 const maxSpan = 45 * 24 * time.Hour
 
 func (l Limit) burst() int {
@@ -59,7 +60,7 @@ func (l Limit) burst() int {
 	return l.Burst
 }
 
-// String says the limit as one would, for errors and logs.
+// String describes the limit for errors and logs.
 func (l Limit) String() string {
 	strict := ""
 	if l.strict {

@@ -13,11 +13,12 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Limiter decides. Make one for each server and process and share it among all goroutines, since those that ask at the
-// same time share a statement. It has nothing to close. All methods may be called concurrently.
+// Limiter decides what may happen now. Make one for each server in a process and share it among all goroutines, since
+// those that ask at the same time share a statement. It needs no closing. All methods may be called concurrently.
 //
-// A key is what is limited, such as "login:203.0.113.7": valid UTF-8 without NUL, of 1 to 1024 bytes. Use one Limit for a
-// key: two limits for one thing are two keys. A key's Limit may change; what was let through before still counts.
+// A key names what is limited, such as "login:203.0.113.7": valid UTF-8 without NUL, of 1 to 1024 bytes. Use one Limit
+// for each key: to apply two limits to one thing use two keys. A key's Limit may change; what was let through before
+// still counts.
 type Limiter struct {
 	store  driver.RateStore
 	config config
@@ -25,33 +26,36 @@ type Limiter struct {
 	lanes  [lanes]lane
 }
 
-// Decision is what a [Limiter] has decided, and what is known of the key then.
+// Decision is a decision of a [Limiter], with the state of the key after it.
 type Decision struct {
-	// OK says whether it may happen. What is OK has been counted.
+	// OK reports whether it may happen. If so, it has been counted.
 	OK bool
-	// Burst is how many may come at once after a pause.
+	// Burst is how many may happen at once after a pause.
 	Burst int
-	// Remaining is how many more could come now.
+	// Remaining is how many more could happen now.
 	Remaining int
-	// RetryAfter is how long to wait before asking for as much again, if no one else asks. It is zero when OK, and
-	// where it was only refused because an earlier, larger request was, see [Limiter.AllowN].
+	// RetryAfter is how long to wait before asking for the same number again, if there are no other requests. It
+	// is zero if OK, and if the request was refused only because an earlier, larger one was, see [Limiter.AllowN].
 	RetryAfter time.Duration
-	// ResetAfter is how long it takes until the whole Burst is available again, if no one asks.
+	// ResetAfter is how long it takes until the whole Burst is available again, if there are no
+	// requests.
 	ResetAfter time.Duration
-	// At is when it was decided, by the clock of the server.
+	// At is when it was decided, by the server's clock.
 	At time.Time
-	// Outage is why the server could not be asked, where [OnOutage] has decided; then only it and OK say something.
+	// Outage is why the server could not be asked, if [OnOutage] made the decision; only OK is meaningful beside
+	// it.
 	Outage error
 }
 
-// NewWithStore returns a Limiter on a store other than PostgreSQL. It is for packages that implement one.
+// NewWithStore returns a Limiter that uses a store other than PostgreSQL. It is meant for packages that
+// implement one.
 func NewWithStore(store driver.RateStore, opts ...Option) (*Limiter, error) {
 	if store == nil {
 		return nil, errors.New("pglock/ratelimit: the store is nil")
 	}
 	l, err := newLimiter(opts)
 	if err == nil && l.config.owners != nil {
-		err = fmt.Errorf("pglock/ratelimit: WithTrustedOwner: %w: it is for PostgreSQL", pglock.ErrUnsupported)
+		err = fmt.Errorf("pglock/ratelimit: WithTrustedOwner: %w (only PostgreSQL has owners)", pglock.ErrUnsupported)
 	}
 	if err != nil {
 		return nil, err
@@ -78,13 +82,13 @@ func (l *Limiter) Allow(ctx context.Context, key string, limit Limit) (Decision,
 }
 
 // AllowN decides at once whether n may happen now: all of them or none. An n above the limit's Burst could never be let
-// through and is an error, and so is one below 1.
+// through and is an error, as is one below 1.
 //
-// Callers of one process that ask for a key at the same moment are let through in the order in which they came, up to the
+// Callers of one process that ask for a key at the same moment are let through in the order of their calls, up to the
 // first that is refused: a small request does not overtake a large one.
 //
-// A ctx that ends before the request is sent costs nothing. Afterwards what was asked for may have been counted, as after
-// any error.
+// If ctx ends before the request is sent, nothing is counted. If it ends later, the request may have been counted, as
+// after any error.
 func (l *Limiter) AllowN(ctx context.Context, key string, limit Limit, n int) (Decision, error) {
 	r, err := newRequest(key, limit, n, 0)
 	if err != nil {
@@ -96,7 +100,7 @@ func (l *Limiter) AllowN(ctx context.Context, key string, limit Limit, n int) (D
 	return r.decision(), nil
 }
 
-// outage is the decision where there is no answer.
+// outage makes the decision when there is no answer.
 func (l *Limiter) outage(key string, err error) (Decision, error) {
 	err = refused(key, err)
 	if l.config.outage == Fail || !errors.Is(err, pglock.ErrUnavailable) {
@@ -105,9 +109,9 @@ func (l *Limiter) outage(key string, err error) (Decision, error) {
 	return Decision{OK: l.config.outage == Permit, Outage: err}, nil
 }
 
-// Prune deletes the state of keys that have been idle for so long that it says nothing any more, and returns of how many.
-// It reads the whole table, so call it now and then, for example each hour, from one process. On Redis state goes by
-// itself, and there is nothing to do.
+// Prune deletes the state of keys that have been idle so long that it no longer matters, and returns the number of
+// keys. It reads the whole table, so call it occasionally, for example every hour, from one process. On Redis state
+// expires by itself, and Prune does nothing.
 func (l *Limiter) Prune(ctx context.Context) (int64, error) {
 	pruner, ok := l.store.(driver.RatePruner)
 	if !ok {
@@ -120,7 +124,7 @@ func (l *Limiter) Prune(ctx context.Context) (int64, error) {
 	return n, nil
 }
 
-// request is one call that wants a decision.
+// request is one call that asks for a decision.
 type request struct {
 	key      string
 	burst    int
@@ -130,15 +134,15 @@ type request struct {
 
 	answered chan struct{} // closed when the fields below are set
 	ok       bool
-	until    int64 // where the key's time is after it, or would be
-	before   int64 // where it is when this one is not let through
+	until    int64 // the key's time after the request, or what it would be
+	before   int64 // the key's time if the request is not let through
 	at       int64
 	err      error
 }
 
 const maxKey = 1024
 
-// ErrExceedsBurst: what was asked for is more than the limit's Burst, so it could never be let through at once.
+// ErrExceedsBurst: the request is for more than the limit's Burst, so it could never be let through at once.
 var ErrExceedsBurst = errors.New("more than the limit's burst")
 
 func newRequest(key string, limit Limit, n int, patience time.Duration) (*request, error) {
@@ -149,11 +153,11 @@ func newRequest(key string, limit Limit, n int, patience time.Duration) (*reques
 	case key == "":
 		return nil, errors.New("the key is empty")
 	case len(key) > maxKey:
-		return nil, fmt.Errorf("the key has %d bytes, and at most %d fit (hash what is longer)", len(key), maxKey)
+		return nil, fmt.Errorf("the key has %d bytes, and at most %d fit (use a hash instead)", len(key), maxKey)
 	case !utf8.ValidString(key) || strings.Contains(key, "\x00"):
 		return nil, errors.New("the key is not valid UTF-8, or contains NUL")
 	case n < 1:
-		return nil, fmt.Errorf("%d were asked for, and it must be at least one", n)
+		return nil, fmt.Errorf("%d were asked for, but the least is one", n)
 	case n > limit.burst():
 		return nil, fmt.Errorf("%w: %d were asked for, and the limit is %v", ErrExceedsBurst, n, limit)
 	}
@@ -165,7 +169,7 @@ func newRequest(key string, limit Limit, n int, patience time.Duration) (*reques
 
 func (r *request) price() int64 { return r.amount * r.shape.interval }
 
-// decision is what the answer comes to.
+// decision turns the answer into a Decision.
 func (r *request) decision() Decision {
 	d := Decision{OK: r.ok, Burst: r.burst, At: time.Unix(0, r.at)}
 	now := r.until

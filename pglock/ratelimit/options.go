@@ -21,7 +21,8 @@ type Policy int
 
 // The policies.
 const (
-	// Fail returns an error that matches [pglock.ErrUnavailable], and leaves it to the caller. It is the default.
+	// Fail returns an error that matches [pglock.ErrUnavailable], and leaves the decision to the caller. It is
+	// the default.
 	Fail Policy = iota
 	// Permit lets everything through, without a limit.
 	Permit
@@ -29,9 +30,9 @@ const (
 	Refuse
 )
 
-// OnOutage says what happens while the server cannot be reached, or does not answer within [Timeout]. With Permit and
-// Refuse the call returns no error, and [Decision.Outage] says why it was decided that way. Other errors, such as a
-// missing schema and [pglock.ErrDenied], are returned as ever.
+// OnOutage says what to do while the server cannot be reached, or does not answer within [Timeout]. With Permit and
+// Refuse the call returns no error, and [Decision.Outage] says why the server could not be asked. Other errors, such
+// as a missing schema and [pglock.ErrDenied], are returned as usual.
 func OnOutage(p Policy) Option {
 	return func(c *config) error {
 		if p < Fail || p > Refuse {
@@ -42,8 +43,8 @@ func OnOutage(p Policy) Option {
 	}
 }
 
-// Timeout bounds how long the server may take to answer; after that it counts as one that cannot be reached. The default
-// is a second. A d that is not positive is an error.
+// Timeout bounds how long the server may take to answer; after that it counts as unreachable. The default is a second.
+// A d that is not positive is an error.
 func Timeout(d time.Duration) Option {
 	return func(c *config) error {
 		if d <= 0 {
@@ -54,9 +55,9 @@ func Timeout(d time.Duration) Option {
 	}
 }
 
-// WithTrustedOwner names roles whose schema pglock may be used, as [pglock.WithTrustedOwner] says for Lockers. Without it a
-// schema that belongs to a role that is not trusted is not used: [pglock.ErrUntrusted]. Who owns it is looked up before
-// its first use and then each minute. An empty name is an error, and so is the option on Redis.
+// WithTrustedOwner names roles whose schema pglock may be used, as [pglock.WithTrustedOwner] says for Lockers. Without
+// it, a schema that belongs to an untrusted role is not used: [pglock.ErrUntrusted]. The owners are looked up before
+// the first use and then every minute. An empty name is an error, and so is the option on Redis.
 func WithTrustedOwner(roles ...string) Option {
 	return func(c *config) error {
 		if slices.Contains(roles, "") {

@@ -12,14 +12,14 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
 
-// DB is a pool of connections, such as *pgxpool.Pool. It is used by several goroutines at once, and each statement is a
-// transaction of its own, so neither a connection nor a transaction will do.
+// DB is a pool of connections, such as *pgxpool.Pool. Several goroutines use it at once, and each statement is a
+// separate transaction, so neither a connection nor a transaction will do.
 type DB interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// New returns a Limiter whose limits are in schema pglock of db. It uses at most a few connections at once and does not
-// connect yet. Rows stay until [Limiter.Prune] deletes those that say nothing any more.
+// New returns a Limiter whose limits are in schema pglock of db. It uses a few connections at most, and does not
+// connect yet. Rows stay until [Limiter.Prune] deletes those that no longer matter.
 func New(db DB, opts ...Option) (*Limiter, error) {
 	_, isTx := db.(pgx.Tx)
 	_, isConn := db.(*pgx.Conn)
@@ -27,9 +27,9 @@ func New(db DB, opts ...Option) (*Limiter, error) {
 	case db == nil:
 		return nil, errors.New("pglock/ratelimit: the DB is nil")
 	case isTx:
-		return nil, errors.New("pglock/ratelimit: the DB is a transaction: what is taken would be locked until it ends, and come back with its rollback")
+		return nil, errors.New("pglock/ratelimit: the DB is a transaction: keys would stay locked until it ends, and a rollback would undo what was counted (use a pool)")
 	case isConn:
-		return nil, errors.New("pglock/ratelimit: the DB is a connection, and goroutines cannot share that: use a pool")
+		return nil, errors.New("pglock/ratelimit: the DB is a connection, which goroutines cannot share (use a pool)")
 	}
 	l, err := newLimiter(opts)
 	if err != nil {
@@ -72,7 +72,7 @@ func (p *postgres) ReturnRate(ctx context.Context, key string, until, price int6
 	return returned, records.Unavailable(ctx, err)
 }
 
-// PruneRates deletes in steps, so that no session waits long for a row.
+// PruneRates deletes in steps, so that no session has to wait long for a row.
 func (p *postgres) PruneRates(ctx context.Context) (deleted int64, err error) {
 	for {
 		n, err := p.queries.RatePrune(ctx, pruneAtOnce)

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// ErrTooLong: the wait would be longer than the context lasts, so nothing was reserved.
-var ErrTooLong = errors.New("the wait would be longer than the context lasts")
+// ErrTooLong: the wait would outlast the context, so nothing was reserved.
+var ErrTooLong = errors.New("the wait would outlast the context")
 
-// Reservation is something that may happen, after a delay.
+// Reservation is the permission for something to happen after a delay.
 type Reservation struct {
 	limiter *Limiter
 	ready   time.Time
 	outage  error
 
 	mu      sync.Mutex
-	request *request // nil where OnOutage has decided, and once it was cancelled
+	request *request // nil if OnOutage made the decision, and after Cancel
 }
 
 // Reserve is [Limiter.ReserveN] for one.
@@ -26,10 +26,10 @@ func (l *Limiter) Reserve(ctx context.Context, key string, limit Limit) (*Reserv
 	return l.ReserveN(ctx, key, limit, 1)
 }
 
-// ReserveN counts n as happening as soon as the limit has room for them, which [Reservation.Delay] says, in the order of
-// the calls. A delay that is longer than ctx lasts is an error that matches [ErrTooLong], and nothing is counted; one that
-// has no deadline may be up to 45 days. With [OnOutage] and Permit there is no delay during an outage, and with Refuse an
-// error.
+// ReserveN reserves n for as soon as the limit has room for them, in the order of the calls; [Reservation.Delay] says
+// when that is. If the delay would outlast ctx the error matches [ErrTooLong], and nothing is counted; without a
+// deadline it may be up to 45 days. During an outage, [OnOutage] with Permit makes the delay zero, and with Refuse it
+// is an error.
 func (l *Limiter) ReserveN(ctx context.Context, key string, limit Limit, n int) (*Reservation, error) {
 	patience := maxSpan
 	if deadline, ok := ctx.Deadline(); ok {
@@ -60,19 +60,18 @@ func (l *Limiter) ReserveN(ctx context.Context, key string, limit Limit, n int) 
 // Delay is how long to wait before it may happen; zero when it may happen now.
 func (r *Reservation) Delay() time.Duration { return max(0, time.Until(r.ready)) }
 
-// Outage is why the server could not be asked, where [OnOutage] has decided.
+// Outage is why the server could not be asked, if [OnOutage] made the decision.
 func (r *Reservation) Outage() error { return r.outage }
 
-// Cancel says that it will not happen, and reports whether what was reserved has been given back. It is given back if
-// nothing was taken of the key since. Otherwise it stays counted, since those who have come later have their times
-// already. It is the only thing that moves a key's time back, so a call that asks at the same moment may still be refused
-// as if it had not been given back.
+// Cancel says that it will not happen, and reports whether the reservation was given back. It is given back if the key
+// has not been used since. Otherwise it stays counted, since later callers already have their times. Only Cancel moves
+// a key's time back, so a call at the same moment may still be refused as if nothing had been given back.
 //
-// Do not cancel what has happened. Calling it again does nothing.
+// Do not cancel something that has happened. A second call does nothing.
 func (r *Reservation) Cancel(ctx context.Context) (returned bool, err error) {
 	r.mu.Lock()
 	taken := r.request
-	r.request = nil // whatever becomes of it: to return it twice would return what is another's
+	r.request = nil // even if it fails: a second return would give back another caller's
 	r.mu.Unlock()
 	if taken == nil {
 		return false, nil
@@ -89,9 +88,9 @@ func (l *Limiter) Wait(ctx context.Context, key string, limit Limit) error {
 	return l.WaitN(ctx, key, limit, 1)
 }
 
-// WaitN waits until n may happen, in the order of the calls. It returns an error that matches [ErrTooLong] at once when
-// that would be longer than ctx lasts. When ctx ends during the wait, what was reserved is given back if that is possible,
-// see [Reservation.Cancel], and the error is the context's.
+// WaitN waits until n may happen, in the order of the calls. If the wait would outlast ctx it returns at once, with an
+// error that matches [ErrTooLong]. If ctx ends during the wait, the reservation is given back if possible, see
+// [Reservation.Cancel], and the error is the context's.
 func (l *Limiter) WaitN(ctx context.Context, key string, limit Limit, n int) error {
 	r, err := l.ReserveN(ctx, key, limit, n)
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package schedule runs a job once for each time at which it is due, in one of many processes.
+// Package schedule runs a job once for each time it is due, in one of many processes.
 //
-// A lock alone does not do that. It prevents that two runs overlap, but three processes that start a job of half a second
-// within two seconds of each other run it three times, one after the other. What makes a run the same run in every
-// process is its due time, say 04:00, not the moment at which a process happens to look at its clock. So a run is known
-// by its job and when it was due, and that it was done is recorded, by the server's clock, while the job holds its lock:
+// A lock alone does not do that. It keeps two runs from overlapping, but three processes that start a job of half a
+// second within two seconds of each other run it three times, one after another. What identifies a run in every process
+// is its due time, say 04:00, not the moment at which a process looks at its clock. So a run is identified by its job
+// and its due time, and is recorded, by the server's clock, while the process holds the job's lock:
 //
 //	jobs, err := schedule.New(locker)
 //	…
@@ -14,19 +14,19 @@
 //		err = nil // another process has done it
 //	}
 //
-// Where the due time comes from is not this package's business: robfig/cron and gocron have adapters in
-// pglock/adapter/cron and pglock/adapter/gocron, and [Every] is for loops of your own. Processes must agree on it, so it
-// must not be computed from the moment of their start; their clocks need not agree.
+// This package does not decide when a job is due: robfig/cron and gocron have adapters in pglock/adapter/cron and
+// pglock/adapter/gocron, and [Every] is for your own loops. Processes must agree on the due time, so it must not depend
+// on when they started; their clocks need not agree.
 //
 // What holds:
 //
-//   - Never two runs of a job at a time, as far as its lock goes: see the package comment of pglock for what a lock means
-//     when the network or the process fails. The lock's name is the job's.
+//   - No two runs of a job at a time, as far as a lock can ensure that: see the package comment of pglock for what a
+//     lock means when the network or the process fails. The lock has the job's name.
 //   - With [MarkOn] Start, the default, at most one run for each due time, whatever fails. A process that crashes in the
 //     middle leaves that run undone.
 //   - With MarkOn Success at least one run that succeeds, as long as some process asks for it again.
-//   - With [Jobs.RunTx], on PostgreSQL, exactly one for what the function writes in its transaction.
+//   - With [Jobs.RunTx], on PostgreSQL, the writes of the function in its transaction happen exactly once.
 //
-// Records are on the server of the Locker: in schema pglock of PostgreSQL ([pglock.ErrSchemaMissing]), or beside the locks
-// on Redis, where a failover can lose the last of them. Redlock has no place for them: [pglock.ErrUnsupported].
+// Records are kept on the Locker's server: in PostgreSQL's schema pglock ([pglock.ErrSchemaMissing]), or beside the
+// locks on Redis, where a failover can lose the latest of them. Redlock cannot keep records: [pglock.ErrUnsupported].
 package schedule

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Schedule says when a job is due: Next returns the first time after t. The schedules of robfig/cron and of river fit. It
-// must give every process the same times.
+// Schedule says when a job is due: Next returns the first time after t. The schedules of robfig/cron and of river
+// implement it. It must give every process the same times.
 type Schedule interface{ Next(t time.Time) time.Time }
 
 // Every returns the schedule of all multiples of d since the beginning of 1970 in UTC, so that it is the same in every

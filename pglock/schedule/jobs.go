@@ -13,7 +13,7 @@ import (
 )
 
 // ErrAlreadyRan: the run for this due time counts as done, here or in another process, or is so old that its record is
-// not kept any more. There is nothing to do.
+// no longer kept. There is nothing to do.
 var ErrAlreadyRan = errors.New("already ran")
 
 // Jobs runs jobs. Make one for each Locker and share it. All methods may be called concurrently.
@@ -22,7 +22,7 @@ type Jobs struct {
 	config config
 }
 
-// New returns Jobs whose locks and records are on the server of l. Options are those of every run. It does not connect.
+// New returns Jobs whose locks and records are on the server of l. The options apply to every run. It does not connect.
 func New(l *pglock.Locker, opts ...Option) (*Jobs, error) {
 	if l == nil {
 		return nil, errors.New("pglock/schedule: the Locker is nil")
@@ -34,17 +34,18 @@ func New(l *pglock.Locker, opts ...Option) (*Jobs, error) {
 	return &Jobs{l, config}, nil
 }
 
-// Run runs fn for the due time of the job name, unless that has been done: then the error matches [ErrAlreadyRan], in this
-// process too. It returns when fn has, and then its error is fn's, joined with what has become of the lock as
-// [pglock.Locker.Do] has it. fn's context ends with ctx or with the lock.
+// Run runs fn for the due time of the job name. If that run has been done, here or elsewhere, the error matches
+// [ErrAlreadyRan] instead. Run returns when fn has returned; the error is fn's, joined with [pglock.ErrLost] as in
+// [pglock.Locker.Do] if the lock was lost. fn's context ends with ctx or with the lock.
 //
-// fn learns for which due time it runs from [Due].
+// fn gets its due time from [Due].
 //
-// due is an instant; its location does not matter, and it counts in whole microseconds. When it is ahead of the server's
-// clock, Run waits until that has reached it. Then it waits for the lock, whose name is the job's, see [MaxWait]: while
-// another process is at an earlier run, or at this one.
+// due is an instant; its location does not matter, and it is cut to whole microseconds. If it is ahead of the server's
+// clock, Run waits until that has reached it. Then it waits for the lock of the job's name while another process is
+// busy with an earlier run, or with this one; see [MaxWait].
 //
-// A panic of fn, and Goexit, release the lock and go on; the run counts as one that failed.
+// If fn panics or calls [runtime.Goexit], the lock is released and the panic or exit continues; the
+// run counts as failed.
 func (j *Jobs) Run(
 	ctx context.Context, name string, due time.Time, fn func(ctx context.Context, lock *pglock.Lock) error, opts ...JobOption,
 ) error {
@@ -54,7 +55,7 @@ func (j *Jobs) Run(
 	return j.run(ctx, name, due, opts, func(r *run) error { return r.locked(ctx, r.plain(fn)) })
 }
 
-// run prepares a run and those that it has to catch up with, and has each carried out.
+// run prepares a run and the missed ones that come before it, and carries out each of them.
 func (j *Jobs) run(ctx context.Context, name string, due time.Time, opts []JobOption, carryOut func(*run) error) error {
 	config, err := j.config.with(opts)
 	if err == nil {
@@ -88,11 +89,11 @@ func (j *Jobs) run(ctx context.Context, name string, due time.Time, opts []JobOp
 	return errors.Join(failures, one(due))
 }
 
-// errPanicked is what the Observer is told of a run that does not return.
+// errPanicked is the error that the Observer gets for a run that does not return.
 var errPanicked = errors.New("the function has panicked, or called runtime.Goexit")
 
 // missed returns the due times before due that CatchUp asks for, oldest first. The schedule is followed from the k-th
-// record before due: what was missed before that would be more than k runs ago.
+// record before due: runs missed before that are more than k runs ago.
 func (j *Jobs) missed(ctx context.Context, c config, name string, due time.Time) ([]time.Time, error) {
 	if c.catchUp == 0 {
 		return nil, nil
@@ -111,7 +112,7 @@ func (j *Jobs) missed(ctx context.Context, c config, name string, due time.Time)
 			return nil, context.Cause(ctx)
 		}
 		next := c.schedule.Next(t)
-		if !next.After(t) || !next.Before(due) { // a schedule that has ended says the zero time
+		if !next.After(t) || !next.Before(due) { // a schedule that has ended returns the zero time
 			break
 		}
 		t = next
@@ -144,7 +145,7 @@ func check(name string, due time.Time) error {
 	return nil
 }
 
-// failed says what was attempted.
+// failed adds what was attempted to an error.
 func failed(name string, due time.Time, err error) error {
 	return fmt.Errorf("pglock/schedule: %q due %s: %w", name, due.UTC().Format(time.RFC3339Nano), err)
 }

@@ -6,19 +6,20 @@ import (
 	"time"
 )
 
-// Option configures the runs of [Jobs], and JobOption those of one call, for which it comes after.
+// Option configures the runs of [Jobs], and JobOption those of one call, where it takes precedence.
 type Option func(*config) error
 
 // JobOption is an [Option].
 type JobOption = Option
 
-// Mark says what makes a run count.
+// Mark says what makes a run count as done.
 type Mark int
 
 const (
-	// Start: that it has begun. There is at most one for each due time.
+	// Start: a run counts once it has begun. There is at most one for each due time.
 	Start Mark = iota + 1
-	// Success: that its function has returned nil while the lock was held. Until then it may be begun again.
+	// Success: a run counts once its function has returned nil while the lock was held. Until then it may
+	// begin again.
 	Success
 )
 
@@ -38,20 +39,21 @@ const (
 	maxKeep     = 100 * 365 * 24 * time.Hour
 )
 
-// MarkOn says what makes a run count, so that it is not repeated: [Start], the default, or [Success].
+// MarkOn sets what makes a run count as done, so that it is not repeated: [Start], the default, or
+// [Success].
 func MarkOn(m Mark) Option {
 	return func(c *config) error {
 		if m != Start && m != Success {
-			return fmt.Errorf("MarkOn(%d): it is Start or Success", m)
+			return fmt.Errorf("MarkOn(%d): it must be Start or Success", m)
 		}
 		c.mark, c.marked = m, true
 		return nil
 	}
 }
 
-// AtLeast keeps the job's lock for at least d from the start of the run, and [Jobs.Run] with it, unless it fails or ctx
-// ends. Runs need it only where something other than this package takes the lock too: what has been recorded is not
-// repeated however short it was. A d that is not positive is an error.
+// AtLeast keeps the job's lock for at least d from the start of the run, and [Jobs.Run] waits with it, unless the run
+// fails or ctx ends. It is useful only if something other than this package takes the lock too: a recorded run is not
+// repeated, however short it was. A d that is not positive is an error.
 func AtLeast(d time.Duration) Option {
 	return func(c *config) error {
 		if d <= 0 {
@@ -62,9 +64,9 @@ func AtLeast(d time.Duration) Option {
 	}
 }
 
-// AtMost ends the lock d after it was taken, and the run's context with it, so that others get their turn whatever the
-// function does, as [pglock.MaxHold] does. It is optional: the lock of a process that dies is freed without it. The
-// default is no bound. A d that is not positive is an error.
+// AtMost ends the lock d after it was taken, and the run's context with it, as [pglock.MaxHold] does, so that others
+// get their turn whatever the function does. It is not needed for crashes: the lock of a process that dies is freed
+// anyway. The default is no bound. A d that is not positive is an error.
 func AtMost(d time.Duration) Option {
 	return func(c *config) error {
 		if d <= 0 {
@@ -75,9 +77,9 @@ func AtMost(d time.Duration) Option {
 	}
 }
 
-// Keep says for how long runs are recorded: records of the job that were due longer ago are deleted when a run is
-// recorded. What is not newer than the newest deleted one counts as run for ever, so nothing is repeated, whatever Keep
-// is. The default is 30 days. Less than a second, or more than 100 years, is an error.
+// Keep sets how long runs stay recorded: when a run is recorded, the job's records that were due longer ago are
+// deleted. All runs up to the newest deleted one count as done for ever, so none is repeated, whatever Keep is. The
+// default is 30 days. Less than a second, or more than 100 years, is an error.
 func Keep(d time.Duration) Option {
 	return func(c *config) error {
 		if d < time.Second || d > maxKeep {
@@ -88,16 +90,16 @@ func Keep(d time.Duration) Option {
 	}
 }
 
-// CatchUp makes a run be preceded by those that were missed, oldest first: by the newest due times of s, at most k, that
-// are not recorded and lie between this run and the k-th one recorded before it, or the oldest one that there still is. A
-// job that has never run has missed nothing. It is how weekly jobs run although their service is restarted every
-// other day. [Due] tells the function which run it is.
+// CatchUp runs the missed runs before this one, oldest first: at most k of them, the newest due times of s that are not
+// recorded and lie between this run and the k-th one recorded before it, or the oldest record that still exists. A job
+// that has never run has missed nothing. With CatchUp weekly jobs run although their service is restarted every other
+// day. [Due] tells the function which run it is.
 //
 // The default is not to catch up. A k below 1 and a nil s are errors.
 func CatchUp(k int, s Schedule) Option {
 	return func(c *config) error {
 		if k < 1 || s == nil {
-			return fmt.Errorf("CatchUp(%d, %v): it needs a number of runs, at least 1, and a schedule", k, s)
+			return fmt.Errorf("CatchUp(%d, %v): it needs a number of runs that is at least 1, and a schedule", k, s)
 		}
 		c.catchUp, c.schedule = k, s
 		return nil
@@ -105,8 +107,8 @@ func CatchUp(k int, s Schedule) Option {
 }
 
 // MaxWait bounds how long a run waits for the job's lock, which an earlier run may hold; then the error is a
-// *[pglock.WaitError]. Zero does not wait, which skips a run while the one before it goes on. The default is to wait for
-// as long as the context lasts. A negative d is an error.
+// *[pglock.WaitError]. With zero it does not wait, which skips a run while the previous one is still running. The
+// default is to wait until the context ends. A negative d is an error.
 func MaxWait(d time.Duration) Option {
 	return func(c *config) error {
 		if d < 0 {

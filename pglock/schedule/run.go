@@ -21,13 +21,14 @@ type run struct {
 	took time.Duration
 }
 
-// work is what is done under the lock.
+// work is the part of a run under the lock.
 type work func(ctx context.Context, lock *pglock.Lock) error
 
 // locked carries out work under the job's lock.
 //
-// It looks first, so that the processes that come too late do not queue up for the lock, and waits for a due time that is
-// ahead of the server's clock before it holds the lock. Under the lock the look is repeated, with the record: it decides.
+// It looks for the record first, so that processes that come too late do not queue up for the lock, and waits for a due
+// time ahead of the server's clock before it takes the lock. Under the lock it looks again as it records the run; that
+// decides.
 func (r *run) locked(ctx context.Context, do work) error {
 	if err := r.await(ctx, driver.TickLook); err != nil {
 		return err
@@ -53,11 +54,11 @@ func (r *run) locked(ctx context.Context, do work) error {
 	}, opts...)
 }
 
-// plain is a run that is recorded apart from what it does.
+// plain is a run that is recorded apart from its work.
 //
-// Where two processes believe that they hold the lock, since one of them is frozen, the record decides with MarkOn(Start):
-// it is one row or key, which only one of them makes. With MarkOn(Success) a run whose lock was lost is not recorded,
-// since another may be at it.
+// If two processes believe that they hold the lock, since one of them was frozen, the record decides with
+// MarkOn(Start): only one of them can create the row or key. With MarkOn(Success) a run whose lock was lost is not
+// recorded, since another process may be running it.
 func (r *run) plain(fn work) work {
 	return func(ctx context.Context, lock *pglock.Lock) error {
 		begin, end := driver.TickStart, driver.TickFinish
@@ -77,11 +78,11 @@ func (r *run) plain(fn work) work {
 	}
 }
 
-// dueKey is the key under which the context of a run has its due time.
+// dueKey is the key of the due time in the context of a run.
 type dueKey struct{}
 
-// Due returns the due time of the run whose context ctx is, or descends from: in UTC, in whole microseconds. With [CatchUp]
-// it is that of the missed run. ok is false if there is none.
+// Due returns the due time of the run whose context ctx is or descends from: in UTC, in whole microseconds. For a run
+// that [CatchUp] added it is that of the missed run. ok is false if ctx belongs to no run.
 func Due(ctx context.Context) (due time.Time, ok bool) {
 	due, ok = ctx.Value(dueKey{}).(time.Time)
 	return due, ok
@@ -95,7 +96,8 @@ func (r *run) call(ctx context.Context, lock *pglock.Lock, fn work) error {
 	return fn(context.WithValue(ctx, dueKey{}, r.due), lock)
 }
 
-// await takes a step when the server's clock has reached the due time. It is ErrAlreadyRan when the run is done.
+// await takes a step once the server's clock has reached the due time. The error is ErrAlreadyRan if the run is
+// done.
 func (r *run) await(ctx context.Context, step driver.TickStep) error {
 	for {
 		state, err := r.tick(ctx, step)

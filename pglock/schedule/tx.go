@@ -16,13 +16,13 @@ type DB interface {
 	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
 }
 
-// RunTx is [Jobs.Run] for a job whose effects are in the Locker's database: fn's writes in tx and the record that it ran
-// commit together, so they happen exactly once for each due time, as long as some process asks for it again after a
-// failure. The transaction is READ COMMITTED and guarded by the lock ([pglock.Lock.GuardTx]): one that has lost its lock
+// RunTx is [Jobs.Run] for a job whose effects are in the Locker's database: fn's writes in tx and the record that it
+// ran commit together, so they happen exactly once for each due time, as long as some process asks again after a
+// failure. The transaction is READ COMMITTED and guarded by the lock ([pglock.Lock.GuardTx]): if the lock is lost, it
 // cannot commit after another process has begun the same run.
 //
-// fn must neither commit nor roll back. When it fails, or ctx or the lock ends, everything is rolled back, and the run is
-// not done. [MarkOn] is an error here. On Redis it is [pglock.ErrUnsupported].
+// fn must neither commit nor roll back. If it fails, or ctx or the lock ends, everything is rolled back, and the run
+// does not count as done. [MarkOn] is an error here. On Redis it is [pglock.ErrUnsupported].
 func (j *Jobs) RunTx(
 	ctx context.Context, db DB, name string, due time.Time,
 	fn func(ctx context.Context, tx pgx.Tx, lock *pglock.Lock) error, opts ...JobOption,
@@ -32,15 +32,15 @@ func (j *Jobs) RunTx(
 	}
 	return j.run(ctx, name, due, opts, func(r *run) error {
 		if r.config.marked {
-			return errors.New("MarkOn contradicts RunTx, where what makes a run count is that it commits")
+			return errors.New("MarkOn contradicts RunTx, whose runs count when they commit")
 		}
 		return r.locked(ctx, r.inTx(db, fn))
 	})
 }
 
-// inTx is a run that is recorded together with what it does.
+// inTx is a run that is recorded together with its work.
 //
-// The record is made before fn is run: another process at the same run, because this one lost the lock without knowing,
+// The record is made before fn runs: if this process lost the lock without noticing, another one with the same run
 // waits for this transaction to end, and then finds the record or its absence.
 func (r *run) inTx(db DB, fn func(context.Context, pgx.Tx, *pglock.Lock) error) work {
 	return func(ctx context.Context, lock *pglock.Lock) error {

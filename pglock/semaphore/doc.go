@@ -1,5 +1,5 @@
-// Package semaphore lets at most n holders at a time do something, across processes: with locks, on any backend of
-// package pglock, and with nothing installed in the database.
+// Package semaphore limits how many holders there are at a time, across processes. It is made of locks, works on
+// any backend of package pglock, and needs nothing installed in the database.
 //
 //	sem, err := semaphore.New(locker, pglock.NewKey("reports"), 10)
 //	err = sem.Do(ctx, func(ctx context.Context, permit *semaphore.Permit) error {
@@ -8,29 +8,29 @@
 //
 // # How it works
 //
-// A semaphore has a slot for each permit, and a gate. A slot is a lock, so a permit ends with the session of its holder:
-// a process that crashes gives its permits back. To acquire a permit a process takes the gate, which is a lock too and
-// has the server's queue, looks for a free slot, and releases the gate for the next in line. While all slots are held
-// the holder of the gate looks again every 20 ms, for all slots at once; no other caller asks the server for anything
-// meanwhile.
+// A semaphore has a slot for each permit, and a gate. A slot is a lock, so a permit ends with the session of its
+// holder: a crash returns the permits of the process. To acquire a permit a process takes the gate, which is also a
+// lock and so has the server's queue, looks for a free slot, and releases the gate for the next process in line. While
+// all slots are held the holder of the gate looks again every 20 ms, at all slots at once; meanwhile no other caller
+// asks the server for anything.
 //
-// A permit that is released goes to the first waiter in the same process, without asking the server. Whenever the
-// Locker's handoff limit is reached ([pglock.WithHandoffLimit]), one is given back, for the process that holds the gate. A
-// process that holds the gate itself passes its permits on without that limit.
+// A released permit goes to the first waiter in the same process, without asking the server. Whenever the Locker's
+// handoff limit is reached ([pglock.WithHandoffLimit]), one permit goes back to the server, for the process that holds
+// the gate. A process that holds the gate itself passes its permits on without that limit.
 //
 // # What is guaranteed
 //
-// At most n permits are held at a time, as far as locks go: see package pglock for what a server that ends a session, or
-// a failover, can do for a moment. A permit's context ends like that of a [pglock.Lock]; [Permit.GuardTx] ties a
-// transaction to it. Waiters of one process are served in the order of their arrival, processes in the order of the
-// server's queue (on Redlock, which has none, by chance). [Semaphore.AcquireN] gathers its slots at the head of the
-// line, so that it cannot be overtaken and two of them cannot wait for each other.
+// At most n permits are held at a time, as far as locks can ensure that: see package pglock for the brief overlap that
+// is possible when a server ends a session or fails over. A permit's context ends like that of a [pglock.Lock];
+// [Permit.GuardTx] ties a transaction to it. Waiters of one process are served in the order of their arrival, processes
+// in the order of the server's queue (on Redlock, which has none, by chance). [Semaphore.AcquireN] gathers its slots at
+// the head of the line, so that no other call can overtake it and no two calls can wait for each other.
 //
-// n may differ between processes while it is changed by a deployment: slots do not depend on it, and never more than
-// the larger n permits are held. A process with the smaller n uses the first slots only.
+// During a deployment that changes n, it may differ between processes: slots do not depend on it, and no more
+// permits are held than the larger n. A process with the smaller n uses only the first slots.
 //
 // # What is not
 //
-// A goroutine that holds permits and acquires more of the same semaphore can wait for itself. Wake-up between processes
-// takes up to 20 ms, and the time that the server's queue takes. [AcquireTx] has no place in the line.
+// A goroutine that holds permits and acquires more of the same semaphore can wait for itself. Waking a waiter in
+// another process takes up to 20 ms plus the time of the server's queue. [AcquireTx] has no place in the line.
 package semaphore

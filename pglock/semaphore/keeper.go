@@ -10,10 +10,10 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// keep is the keeper: the one goroutine of a semaphore that asks the server, for as long as there are waiters here. It
-// takes the gate, looks for slots, and serves the queue in its order.
+// keep is the keeper, the only goroutine of a semaphore that asks the server. It runs while there are waiters in this
+// process: it takes the gate, looks for slots, and serves the queue in order.
 func (s *Semaphore) keep() {
-	contended := false // the gate was held by others when it was last asked for
+	contended := false // the gate was held elsewhere when it was last tried
 	for {
 		ctx, ok := s.head()
 		if !ok {
@@ -24,16 +24,16 @@ func (s *Semaphore) keep() {
 			s.failAll(err)
 			continue
 		}
-		if gate == nil { // no waiters any more
+		if gate == nil { // no more waiters
 			continue
 		}
 		contended = waited > tryGateAgain
 		s.serve(ctx, gate)
-		_ = gate.Unlock(ctx) // if it was lost another has it, and this one has noticed
+		_ = gate.Unlock(ctx) // if it was lost, that has been noticed
 	}
 }
 
-// head returns the context of the first waiter, for its values; when there is none the keeper ends.
+// head returns the context of the first waiter, for its values; if there is none the keeper ends.
 func (s *Semaphore) head() (context.Context, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,11 +49,11 @@ const (
 	tryGateAgain = 2 * time.Millisecond
 )
 
-// takeGate takes the gate, and returns how long it waited in line. The gate is nil if there are no waiters here any
-// more.
+// takeGate takes the gate, and returns how long it waited in line. The gate is nil if there are no more waiters
+// here.
 //
-// Those who do not wait are failed when others stand before the gate. Others who merely pass through it are gone in a
-// moment, so the gate is tried a few times for their sake. Where it was contended just now it is not tried.
+// Calls that do not wait fail if other processes wait at the gate. A process that merely passes the gate is gone in a
+// moment, so the gate is tried a few times first, unless it was contended just now.
 func (s *Semaphore) takeGate(ctx context.Context, contended bool) (gate *pglock.Lock, waited time.Duration, err error) {
 	for i := range gateTries {
 		if contended {
@@ -86,7 +86,7 @@ func (s *Semaphore) takeGate(ctx context.Context, contended bool) (gate *pglock.
 	return gate, driver.Now().Sub(start), err
 }
 
-// headTries reports whether the first in the queue is one who does not wait.
+// headTries reports whether the first call in the queue is one that does not wait.
 func (s *Semaphore) headTries() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +98,7 @@ func (s *Semaphore) headTries() bool {
 func (s *Semaphore) block(cancel context.CancelFunc) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.failTriesLocked() // they have gathered nothing without the gate
+	s.failTriesLocked() // without the gate they have gathered nothing
 	if len(s.queue) == 0 {
 		return false
 	}
@@ -149,8 +149,8 @@ func (s *Semaphore) serve(ctx context.Context, gate *pglock.Lock) {
 	}
 }
 
-// first returns the first waiter, how many slots it lacks, and how long it is until the next look. From then on it can be
-// given those that are released here.
+// first returns the first waiter, how many slots it lacks, and the time until the next look. From then on the waiter
+// can get slots that are released here.
 func (s *Semaphore) first() (w *waiter, lacks int, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,8 +162,8 @@ func (s *Semaphore) first() (w *waiter, lacks int, wait time.Duration) {
 	return w, w.weight - len(w.got), s.lookAt.Sub(driver.Now())
 }
 
-// give gives slots to the queue in its order, and reports whether the first waiter of before has been served. If not,
-// those who do not wait fail.
+// give gives slots to the queue in order, and reports whether the previous first waiter has been served. If not,
+// calls that do not wait fail.
 func (s *Semaphore) give(found []held) (served bool) {
 	s.mu.Lock()
 	var before *waiter
@@ -208,8 +208,8 @@ func (s *Semaphore) pause(gate *pglock.Lock, d time.Duration) bool {
 	return true
 }
 
-// leaveGate is called before the gate is given up, or when it was lost. What the first waiter has gathered, another
-// process could wait for: it is given back.
+// leaveGate is called before the gate is given up, or when it was lost. It gives back the slots that the first
+// waiter has gathered, since another process could be waiting for them.
 func (s *Semaphore) leaveGate() {
 	s.mu.Lock()
 	s.atGate, s.blocked, s.lookAt = false, false, 0

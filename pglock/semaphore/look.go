@@ -10,13 +10,13 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// look asks for slots that may be free, until want have been had or all have been asked for. It may return more: slots
-// are asked for together, and those that come together share a statement. The first question is for as many as are
-// wanted, each next one for four times as many; where none was free a moment ago all are asked for at once.
-// It runs at the gate, so no other process looks: a slot that is asked for and not needed is not missed.
+// look tries slots that may be free, until it has got want of them or has tried all. It may return more: slots are
+// tried in groups, and those of a group share a statement. The first group has as many as are wanted, each further one
+// four times as many; if none was free a moment ago all are tried at once. It runs at the gate, so no other process
+// looks, and none misses a slot that is taken but not needed.
 func (s *Semaphore) look(ctx context.Context, want int) (found []held, err error) {
 	slots, blocked := s.candidates()
-	if len(slots) == 0 { // all are held here: the question is answered here too, and tells when the Locker is closed
+	if len(slots) == 0 { // all are held here: a try needs no server, and fails if the Locker is closed
 		return s.try(ctx, 1)
 	}
 	ask := want
@@ -32,8 +32,8 @@ func (s *Semaphore) look(ctx context.Context, want int) (found []held, err error
 	return found, err
 }
 
-// candidates returns the slots that are not held here: those that were given back here first, the others from anywhere
-// on. blocked says that none was free a moment ago.
+// candidates returns the slots that are not held here: first those that were given back here, then the others from a
+// random one on. blocked says that none was free a moment ago.
 func (s *Semaphore) candidates() (slots []int, blocked bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,7 +53,7 @@ func (s *Semaphore) candidates() (slots []int, blocked bool) {
 	return slots, s.blocked
 }
 
-// tryAll asks for slots at the same time.
+// tryAll tries slots concurrently.
 func (s *Semaphore) tryAll(ctx context.Context, slots []int) (found []held, err error) {
 	if len(slots) == 1 {
 		return s.try(ctx, slots[0])

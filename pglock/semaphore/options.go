@@ -15,7 +15,7 @@ type config struct {
 
 const (
 	minPollEvery = 20 * time.Millisecond
-	keepGateFor  = 20 * time.Millisecond // how long a process may serve one of its waiters after the other
+	keepGateFor  = 20 * time.Millisecond // how long a process may go on serving its own waiters
 )
 
 func newConfig(opts []Option) (config, error) {
@@ -32,8 +32,8 @@ func newConfig(opts []Option) (config, error) {
 }
 
 // PollEvery sets how often the process at the head of the line asks the server for a free slot while there is none. The
-// default, and the least, is 20 ms; a longer pause costs the server less and wakes the next holder later. A shorter one
-// is an error.
+// default, which is also the minimum, is 20 ms; a longer pause is cheaper for the server and wakes the next holder
+// later. A shorter one is an error.
 func PollEvery(d time.Duration) Option {
 	return func(c *config) error {
 		if d < minPollEvery {

@@ -12,11 +12,11 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// Permit is one of a semaphore's permits, or several that were acquired as one, until it is released or lost. It ends
-// once. All methods may be called concurrently, and from other goroutines than the one that acquired it.
+// Permit is one of a semaphore's permits, or several that were acquired as one. It lasts until it is released or
+// lost. All methods may be called concurrently, and from any goroutine.
 type Permit struct {
 	sem   *Semaphore
-	slots []held // one for each of its weight
+	slots []held // as many as its weight
 
 	mu       sync.Mutex
 	released bool
@@ -25,11 +25,11 @@ type Permit struct {
 // Key returns the key of the semaphore.
 func (p *Permit) Key() pglock.Key { return p.sem.key }
 
-// Weight returns how many of the semaphore's permits it is.
+// Weight returns the number of the semaphore's permits that it consists of.
 func (p *Permit) Weight() int { return len(p.slots) }
 
-// Err returns nil while the permit is held. Then it is [pglock.ErrUnlocked], or a *[pglock.LostError] that names the slot.
-// It checks the clock, as [pglock.Lock.Err] does. A permit of several slots is lost with the first of them.
+// Err returns nil while the permit is held. Then it is [pglock.ErrUnlocked], or a *[pglock.LostError] that names the
+// slot. It checks the clock, as [pglock.Lock.Err] does. A permit of several slots is lost when one of them is.
 func (p *Permit) Err() error {
 	for _, h := range p.slots {
 		if err := h.lock.Err(); err != nil {
@@ -68,7 +68,7 @@ type severalContext struct {
 
 func (c *severalContext) Err() error {
 	if p := c.permit.Err(); p != nil && c.Context.Err() == nil {
-		<-c.Context.Done() // the slot that has ended has just now ended its contexts, or is about to
+		<-c.Context.Done() // a slot has ended, and its contexts have just ended or are about to
 	}
 	return c.Context.Err()
 }
@@ -83,8 +83,8 @@ func (p *Permit) Verify(ctx context.Context) error {
 	return nil
 }
 
-// GuardTx ties tx to the permit, as [pglock.Lock.GuardTx] does to a lock: what tx writes is not committed after the permit
-// was lost and its slot was taken by another holder that guards its transactions too. It is one round trip for each slot.
+// GuardTx ties tx to the permit, as [pglock.Lock.GuardTx] does to a lock: tx cannot commit after the permit was lost
+// and its slot was taken by another holder that guards its transactions too. It takes one round trip for each slot.
 func (p *Permit) GuardTx(ctx context.Context, tx pgx.Tx) error {
 	for _, h := range p.slots {
 		if err := h.lock.GuardTx(ctx, tx); err != nil {
@@ -117,8 +117,8 @@ func (p *Permit) Release(ctx context.Context) error {
 	return nil
 }
 
-// end reports whether this is the first Release. The later ones must not reach the locks: giveBack would take note of
-// slots that others of this process hold by now.
+// end reports whether this is the first Release. Later ones must not reach the locks: giveBack would change the
+// records of slots that other permits of this process may hold by now.
 func (p *Permit) end() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,7 +130,7 @@ func (p *Permit) end() bool {
 // limit ends the permit d from now.
 func (p *Permit) limit(d time.Duration) {
 	for _, h := range p.slots {
-		_ = h.lock.Extend(d) // a lock that is lost already needs no limit
+		_ = h.lock.Extend(d) // a lost lock needs no limit
 	}
 }
 

@@ -13,15 +13,15 @@ import (
 type waiter struct {
 	ctx    context.Context // for its values
 	weight int
-	try    bool // it leaves when it would have to wait
+	try    bool // it fails if it would have to wait
 	got    []held
 	err    error
 	ready  chan struct{} // closed when it has been served, or failed
-	waits  chan struct{} // closed when it is known that it has to wait
+	waits  chan struct{} // closed when it is clear that it has to wait
 	marked bool          // waits is closed
 }
 
-// held is a slot that is held here.
+// held is a slot that this process holds.
 type held struct {
 	slot int
 	lock *pglock.Lock
@@ -46,7 +46,7 @@ func (s *Semaphore) enter(w *waiter) {
 	}
 }
 
-// markLocked notes that all who are in the queue have to wait.
+// markLocked notes that all calls in the queue have to wait.
 func (s *Semaphore) markLocked() {
 	for _, w := range s.queue {
 		if !w.marked {
@@ -56,7 +56,7 @@ func (s *Semaphore) markLocked() {
 	}
 }
 
-// leave takes w out of the queue, and reports false when it has been served or has failed before.
+// leave removes w from the queue, and reports false if w has already been served or has failed.
 func (s *Semaphore) leave(w *waiter) bool {
 	s.mu.Lock()
 	i := slices.Index(s.queue, w)
@@ -69,7 +69,7 @@ func (s *Semaphore) leave(w *waiter) bool {
 	s.changedLocked()
 	s.mu.Unlock()
 	for _, h := range got {
-		_ = s.giveBack(w.ctx, h) // a loss does not matter to who has not had it
+		_ = s.giveBack(w.ctx, h) // w never had it, so a loss does not matter
 	}
 	return true
 }
@@ -89,7 +89,7 @@ func (s *Semaphore) wakeKeeper() {
 	}
 }
 
-// serveLocked gives h to the first waiter, and reports false when there is none.
+// serveLocked gives h to the first waiter, and reports false if there is none.
 func (s *Semaphore) serveLocked(h held) bool {
 	if len(s.queue) == 0 {
 		return false
@@ -107,9 +107,9 @@ func (s *Semaphore) serveLocked(h held) bool {
 
 // giveBack passes a slot on to the first waiter of this process, or gives it back to the server.
 //
-// At the gate this process is the next in line anyway, so there is no limit to that. Elsewhere the handoff limit applies
-// to all of its slots together, and a waiter of several slots gets none: what it has gathered without the gate, two of
-// its kind could wait for.
+// At the gate this process is the next in line anyway, so there is no limit to that. Otherwise the handoff limit
+// applies to all its slots together, and a waiter that needs several slots gets none: if it gathered slots without the
+// gate, two such waiters could wait for each other's.
 func (s *Semaphore) giveBack(ctx context.Context, h held) error {
 	over := h.lock.Err() != nil // which may call the Observer
 	s.mu.Lock()
@@ -129,14 +129,14 @@ func (s *Semaphore) giveBack(ctx context.Context, h held) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forgetLocked(h)
-	if s.atGate { // who came meanwhile has not seen it free
+	if s.atGate { // a call that came meanwhile saw it held
 		s.lookAt = 0
 		s.wakeKeeper()
 	}
 	return err
 }
 
-// forgetLocked notes that a slot is held here no more, and is a good one to ask for.
+// forgetLocked notes that a slot is no longer held here, and is a good one to try first.
 func (s *Semaphore) forgetLocked(h held) {
 	if s.mine[h.slot] == h.lock {
 		s.mine[h.slot] = nil
@@ -163,7 +163,7 @@ func (s *Semaphore) failTriesLocked() (freed []held) {
 	return freed
 }
 
-// failLocked fails w, which is taken out of the queue, and returns what it had gathered.
+// failLocked fails w, which has left the queue, and returns the slots that it had gathered.
 func (s *Semaphore) failLocked(w *waiter, err error) (freed []held) {
 	w.err, freed, w.got = err, w.got, nil
 	close(w.ready)

@@ -18,7 +18,7 @@ import (
 const MaxPermits = lockkeys.MaxSlots
 
 // Semaphore gives out at most n permits at a time, across processes. Make it with [New] and share it among goroutines.
-// All methods may be called concurrently. It holds nothing while there are no permits and no waiters, and needs no
+// All methods may be called concurrently. It holds nothing while it has no permits out and no waiters, and needs no
 // closing.
 type Semaphore struct {
 	locker *pglock.Locker
@@ -27,24 +27,24 @@ type Semaphore struct {
 	config config
 	name   string              // for the registry
 	keys   []pglock.Key        // the gate, and the slots from 1 on
-	gate   []pglock.LockOption // for the gate's lock
-	slot   []pglock.LockOption // for those of the slots
+	gate   []pglock.LockOption // options of the gate's lock
+	slot   []pglock.LockOption // options of the slots' locks
 
 	mu         sync.Mutex
 	queue      []*waiter
-	keeping    bool               // the keeper runs
-	blocked    bool               // it has found that newcomers must wait
-	atGate     bool               // it holds the gate
-	lookAt     driver.Instant     // when it looks for slots again
-	wake       chan struct{}      // wakes it at the gate
-	cancelGate context.CancelFunc // ends its wait for the gate; nil while it does not wait
-	mine       []*pglock.Lock     // of the slots that are held here, by index
-	recent     []int              // slots that were given back here, the last one last
+	keeping    bool               // the keeper is running
+	blocked    bool               // the keeper has found that new callers must wait
+	atGate     bool               // the keeper holds the gate
+	lookAt     driver.Instant     // when the keeper looks for slots again
+	wake       chan struct{}      // wakes the keeper at the gate
+	cancelGate context.CancelFunc // ends the keeper's wait for the gate; nil while it does not wait
+	mine       []*pglock.Lock     // locks of the slots that are held here, by slot
+	recent     []int              // slots that were given back here, the latest one last
 	turn       turn
 }
 
-// New returns the semaphore that key names, with n permits. Semaphores of equal keys on the same server are one, in all
-// processes; a lock of that key is something else. An n below 1 or above [MaxPermits] is an error.
+// New returns the semaphore named by key, with n permits. Semaphores with equal keys on the same server are one
+// semaphore, in all processes; a lock of that key is unrelated. An n below 1 or above [MaxPermits] is an error.
 func New(l *pglock.Locker, key pglock.Key, n int, opts ...Option) (*Semaphore, error) {
 	if l == nil {
 		return nil, errors.New("pglock/semaphore: the Locker is nil")
@@ -93,36 +93,38 @@ func (s *Semaphore) Key() pglock.Key { return s.key }
 // Limit returns how many permits there are.
 func (s *Semaphore) Limit() int { return s.n }
 
-// Waiting returns how many calls wait for permits in this process.
+// Waiting returns how many calls in this process wait for permits.
 func (s *Semaphore) Waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.queue)
 }
 
-// Acquire waits for a permit until ctx ends, or [pglock.MaxWait] has passed; then the error matches
-// [pglock.ErrNotAcquired], and the context's if that ended. ctx bounds the wait and nothing else. [pglock.MaxHold] bounds
-// how long the permit is held. Other LockOptions are errors. When Acquire returns an error nothing is held, and nothing
-// will be later. A server that cannot be reached is [pglock.ErrUnavailable].
+// Acquire waits for a permit until ctx ends or [pglock.MaxWait] has passed; then the error matches
+// [pglock.ErrNotAcquired], and also the context's error if that ended the wait. ctx bounds the wait and nothing else.
+// [pglock.MaxHold] bounds how long the permit is held. Other LockOptions are errors. When Acquire returns an error
+// nothing is held, and nothing will be later. A server that cannot be reached is [pglock.ErrUnavailable].
 func (s *Semaphore) Acquire(ctx context.Context, opts ...pglock.LockOption) (*Permit, error) {
 	return s.acquire(ctx, 1, false, opts)
 }
 
-// TryAcquire takes a permit if one is free and there is no line. Otherwise the error matches [pglock.ErrNotAcquired],
-// at once: after a few milliseconds if another process takes a permit at the same moment. MaxWait is an error here.
+// TryAcquire takes a permit if one is free and no call waits in line. Otherwise it fails at once with an error that
+// matches [pglock.ErrNotAcquired], or after a few milliseconds if another process takes a permit at the same moment.
+// MaxWait is an error here.
 func (s *Semaphore) TryAcquire(ctx context.Context, opts ...pglock.LockOption) (*Permit, error) {
 	return s.acquire(ctx, 1, true, opts)
 }
 
-// AcquireN waits for weight permits as one. It gathers them at the head of the line, where it cannot be overtaken, and
-// gives them back when its wait ends. A weight below 1, or above the semaphore's number of permits, is an error.
+// AcquireN waits for weight permits, as one [Permit]. It gathers them at the head of the line, where no other call can
+// overtake it, and gives them back if the wait fails. A weight below 1, or above the semaphore's number of permits, is
+// an error.
 func (s *Semaphore) AcquireN(ctx context.Context, weight int, opts ...pglock.LockOption) (*Permit, error) {
 	return s.acquire(ctx, weight, false, opts)
 }
 
-// Do acquires a permit as [Semaphore.Acquire] does, runs fn, and releases, also when fn panics or calls
+// Do acquires a permit as [Semaphore.Acquire] does, runs fn, and releases the permit, even if fn panics or calls
 // [runtime.Goexit]. fn's context ends with ctx or with the permit. If the permit was lost meanwhile the error matches
-// [pglock.ErrLost], joined with fn's own error. fn may release earlier.
+// [pglock.ErrLost], joined with fn's own error. fn may release the permit earlier.
 func (s *Semaphore) Do(
 	ctx context.Context, fn func(ctx context.Context, p *Permit) error, opts ...pglock.LockOption,
 ) (err error) {
@@ -135,7 +137,7 @@ func (s *Semaphore) Do(
 	}
 	defer func() {
 		releaseErr := p.Release(ctx)
-		// A loss that fn has returned, as context.Cause gives it, is said once.
+		// A loss that fn itself returned, from context.Cause, is reported once.
 		if releaseErr != nil && !errors.Is(releaseErr, pglock.ErrUnlocked) && !errors.Is(err, releaseErr) {
 			err = errors.Join(releaseErr, err)
 		}
@@ -143,7 +145,7 @@ func (s *Semaphore) Do(
 	return fn(p.Context(ctx), p)
 }
 
-// acquire waits in the queue of this process until the keeper, or who releases a permit, has served it.
+// acquire waits in the queue of this process until the keeper or a released permit serves it.
 func (s *Semaphore) acquire(ctx context.Context, weight int, try bool, opts []pglock.LockOption) (*Permit, error) {
 	if weight < 1 || weight > s.n {
 		return nil, s.failed(weight, fmt.Errorf("the weight must be between 1 and %d", s.n))
@@ -188,21 +190,21 @@ func readOptions(opts []pglock.LockOption, try bool) (bridge.LockOptions, error)
 	case err != nil:
 		return o, err
 	case o.Shared:
-		return o, errors.New("slots of a semaphore are held exclusively: Shared does not fit")
+		return o, errors.New("Shared does not apply to a semaphore: its slots are held exclusively")
 	case o.Token != "":
-		return o, errors.New("WithToken does not fit a semaphore: the lock of each slot has a token of its own")
+		return o, errors.New("WithToken does not apply to a semaphore: the lock of each slot has its own token")
 	case o.Outage > 0:
-		return o, errors.New("RetryUnavailable does not fit a semaphore: an outage fails all who wait, who ask again")
+		return o, errors.New("RetryUnavailable does not apply to a semaphore: an outage fails all waiters, which have to ask again")
 	case try && o.Bounded:
 		return o, errors.New("MaxWait contradicts TryAcquire, which never waits")
 	}
 	return o, nil
 }
 
-// errMaxWait is what ends a wait when MaxWait has passed.
+// errMaxWait ends a wait when MaxWait has passed.
 var errMaxWait = errors.New("MaxWait has passed")
 
-// abandon gives back what w has got, after a panic of the Observer.
+// abandon gives back the slots of w after a panic of the Observer.
 func (s *Semaphore) abandon(w *waiter) {
 	if s.leave(w) {
 		return
@@ -213,10 +215,10 @@ func (s *Semaphore) abandon(w *waiter) {
 	}
 }
 
-// await waits until w is settled, or gives up its place. It notifies the Observer only of a real wait,
-// and returns what that has made of the context.
+// await waits until w is served or fails, or gives up its place. It notifies the Observer only of a
+// real wait, and returns the context that the Observer made.
 //
-// Of the end of ctx and a grant that meet, what comes first under mu holds: a waiter that has been served by then has its
+// If the end of ctx and a grant race, the first one under mu wins: a waiter that has been served by then has its
 // permit.
 func (s *Semaphore) await(ctx context.Context, w *waiter, o bridge.LockOptions) (told context.Context, awaited bool, err error) {
 	var bound <-chan time.Time
@@ -247,7 +249,7 @@ func (s *Semaphore) await(ctx context.Context, w *waiter, o bridge.LockOptions) 
 	return told, awaited, w.err
 }
 
-// explain makes the error of a failed acquisition.
+// explain returns the error of a failed acquisition.
 func (s *Semaphore) explain(ctx context.Context, w *waiter, err error, waited time.Duration) error {
 	wait := &pglock.WaitError{Key: s.key, Waited: waited}
 	switch {
@@ -260,7 +262,7 @@ func (s *Semaphore) explain(ctx context.Context, w *waiter, err error, waited ti
 		if !errors.Is(err, ctx.Err()) {
 			wait.Err = fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
-		if errors.Is(err, context.Canceled) { // who cancelled does not want to know
+		if errors.Is(err, context.Canceled) { // a caller that cancelled does not want to know
 			return s.failed(w.weight, wait)
 		}
 	default:
@@ -271,8 +273,8 @@ func (s *Semaphore) explain(ctx context.Context, w *waiter, err error, waited ti
 }
 
 const (
-	holdersWithin = time.Second // how long a failed wait asks who was in the way
-	holdersAsked  = 3           // and of how many slots
+	holdersWithin = time.Second // how long a failed wait asks for the holders
+	holdersAsked  = 3           // and for how many slots
 )
 
 // whoHolds returns holders of some of the slots.

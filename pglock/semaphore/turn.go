@@ -6,9 +6,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// turn is the time in which a process may pass its slots on among its own waiters. When the handoff limit is reached it
-// gives one slot back for the other processes, and its next turn begins. To give back all slots whose time has come would
-// help the others no sooner, since they take the first; the rest would lie idle until the next look.
+// turn is the time in which a process may pass slots on among its own waiters. When the handoff limit is reached it
+// gives one slot back for the other processes, and its next turn begins. Giving back all slots at that point would not
+// help the others sooner, since they take the first; the rest would be idle until the next look.
 type turn struct {
 	handoffs int // the Locker's handoff limit
 	lasting  time.Duration
@@ -22,10 +22,10 @@ func (t *turn) lasts(now driver.Instant) bool {
 	return t.passed < t.handoffs && now.Sub(t.since) < t.lasting
 }
 
-// begin notes that a slot is given back.
+// begin starts a new turn when a slot is given back.
 func (t *turn) begin(now driver.Instant) { t.since, t.passed = now, 0 }
 
-// came notes that a slot has come from the server. A turn that has not ended does not become longer.
+// came notes that a slot has come from the server. It does not extend a turn that has not ended.
 func (t *turn) came(now driver.Instant) {
 	if now.Sub(t.since) >= t.lasting {
 		t.begin(now)

@@ -19,20 +19,20 @@ const (
 	maxTxPause = 40 * time.Millisecond
 )
 
-// AcquireTx takes one of n permits of the semaphore that key names for the rest of the transaction tx; commit and
+// AcquireTx takes one of n permits of the semaphore named by key for the rest of the transaction tx; commit and
 // rollback free it. The permits are those of [Semaphore]: holders of both kinds count together. It needs no Locker and
 // works through transaction poolers. PostgreSQL only.
 //
 // It has no place in the line: it gets a permit only if one is free and no call of [Semaphore.Acquire] waits. Otherwise
-// it asks again, with a pause of 5 to 40 ms, until ctx ends or [pglock.MaxWait] has passed; then the error matches
-// [pglock.ErrNotAcquired]. After MaxWait the transaction can go on; the end of ctx may meet a statement on its way, and then
-// pgx closes the connection. MaxWait(0) asks once. Between its questions it holds nothing,
-// not even a snapshot (in READ COMMITTED), but the transaction keeps its connection: bound the wait, and prefer a
-// Semaphore's permit taken before the transaction begins where waits are long.
+// it asks again, after pauses of 5 to 40 ms, until ctx ends or [pglock.MaxWait] has passed; then the error matches
+// [pglock.ErrNotAcquired]. After MaxWait the transaction can continue; if ctx ends during a statement, pgx closes the
+// connection. MaxWait(0) asks once. Between attempts it holds nothing, not even a snapshot (in READ COMMITTED), but the
+// transaction keeps its connection: bound the wait, and if waits are long prefer a permit of a Semaphore, taken before
+// the transaction begins.
 //
-// A question is one statement of one round trip. Like [pglock.LockTx] it is refused on a hot standby and above READ
-// COMMITTED unless an option allows it. [pglock.Shared] is an error. A second AcquireTx of the same semaphore in one
-// transaction takes no second permit, since PostgreSQL's locks are reentrant in a session.
+// Each attempt is one statement in one round trip. Like [pglock.LockTx] it is refused on a hot standby and above
+// READ COMMITTED unless an option allows it. [pglock.Shared] is an error. A second AcquireTx of the same semaphore
+// in a transaction takes no second permit, since PostgreSQL's locks are reentrant within a session.
 func AcquireTx(ctx context.Context, tx pgx.Tx, key pglock.Key, n int, opts ...pglock.TxOption) error {
 	err := check(key, n)
 	if err != nil {
@@ -66,10 +66,10 @@ func AcquireTx(ctx context.Context, tx pgx.Tx, key pglock.Key, n int, opts ...pg
 	}
 }
 
-// errQueued is the reason of a refusal while slots may be free.
-var errQueued = errors.New("others wait in line")
+// errQueued is why a call is refused although slots may be free.
+var errQueued = errors.New("other calls are waiting in line")
 
-// refusedTx makes the error of a wait that MaxWait has ended.
+// refusedTx returns the error of a wait that was ended by MaxWait.
 func refusedTx(
 	ctx context.Context, tx pgx.Tx, key, gate pglock.Key, n int, outcome bridge.SlotTx, waited time.Duration,
 ) error {

@@ -11,10 +11,10 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/leader"
 )
 
-// patient makes a candidate leave the next term to another one.
+// patient makes a candidate leave the next term to another candidate.
 var patient = leader.Backoff(time.Hour, time.Hour)
 
-// oneLeads: what a leader does is not atomic, so that the race detector helps.
+// oneLeads: leaders write without atomics, so that the race detector finds an overlap.
 func (s *suite) oneLeads() {
 	const candidates, terms = 4, 40
 	var inside atomic.Int32
@@ -220,7 +220,7 @@ func (s *suite) contextEnds() {
 		}
 	}
 	if first.IsLeader() || second.IsLeader() {
-		s.Error("a candidate that has stopped leads")
+		s.Error("a stopped candidate leads")
 	}
 	if _, ok, err := first.Leader(s.ctx); ok || err != nil {
 		s.Errorf("there is a leader, %v", err)
@@ -252,7 +252,7 @@ func (s *suite) lost() {
 	}
 	s.leading(second)
 	s.lose(s.T, s.key())
-	s.until("it leads again", func() bool { return terms.Load() == 2 }) // it has gone on campaigning
+	s.until("it leads again", func() bool { return terms.Load() == 2 }) // it kept campaigning
 }
 
 func (s *suite) eligible() {

@@ -8,7 +8,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/leader"
 )
 
-// follow returns what the elector tells from now on.
+// follow returns the elector's events from now on.
 func (s *suite) follow(e *leader.Elector) <-chan leader.Event {
 	events := make(chan leader.Event)
 	go func() {
@@ -24,8 +24,8 @@ func (s *suite) follow(e *leader.Elector) <-chan leader.Event {
 	return events
 }
 
-// expect waits for an event of type want, and fails the test when one of another type, but for those that may come, is
-// there before it.
+// expect waits for an event of type want, and fails the test if an event of another type that is not allowed comes
+// first.
 func (s *suite) expect(events <-chan leader.Event, want leader.EventType, mayCome ...leader.EventType) leader.Event {
 	s.Helper()
 	for {
@@ -98,7 +98,7 @@ func (s *suite) slowReader() {
 		}
 		count <- n
 	}()
-	<-started // with the event that is the last one now
+	<-started // with the most recent event
 	for range 5 {
 		s.must(c.Resign(s.ctx))
 		s.leading(c)
@@ -109,7 +109,7 @@ func (s *suite) slowReader() {
 	select {
 	case n := <-count:
 		if n != 1+5*2+1 {
-			s.Errorf("a slow reader has seen %d events of the terms, want %d", n, 1+5*2+1)
+			s.Errorf("a slow reader saw %d events of the terms, want %d", n, 1+5*2+1)
 		}
 	case <-time.After(patience):
 		s.Error("the events do not end with Run")

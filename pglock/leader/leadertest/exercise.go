@@ -1,4 +1,5 @@
-// Package leadertest has the conformance suite of package leader, for every backend that its electors are used on.
+// Package leadertest provides the conformance suite of package leader, for every backend on which electors are
+// used.
 package leadertest
 
 import (
@@ -11,11 +12,12 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 )
 
-// Lose takes the lock on key away from the process that holds it, as a server does that ends its session or forgets it.
+// Lose takes the lock on key away from the process that holds it, as a server does when it ends the session or forgets
+// the lock.
 type Lose func(t testing.TB, key pglock.Key)
 
-// Exercise runs the suite. open is as in [locktest.Exercise]: each Locker stands for one process. lose may be nil on a
-// backend that cannot lose a lock at will; that is logged.
+// Exercise runs the suite. open is as in [locktest.Exercise]: each Locker represents a process. lose may be nil for a
+// backend that cannot lose a lock on demand; that is logged.
 func Exercise(t *testing.T, open locktest.Opener, lose Lose) {
 	for _, test := range []struct {
 		name string
@@ -45,7 +47,8 @@ func Exercise(t *testing.T, open locktest.Opener, lose Lose) {
 	}
 }
 
-// patience is how long the suite waits for what must happen. Reaching it is a failure; no test expects to.
+// patience is how long the suite waits for something that must happen. Reaching it is a failure; no test
+// expects to.
 const patience = 2 * time.Minute
 
 // suite is one test.
@@ -76,15 +79,15 @@ func (s *suite) until(what string, done func() bool) {
 	}
 }
 
-// candidate is an elector that runs on a Locker of its own, as in a process of its own.
+// candidate is an elector that runs on its own Locker, as if in a separate process.
 type candidate struct {
 	*leader.Elector
 	locker *pglock.Locker
 	stop   context.CancelCauseFunc
-	ended  chan error // what Run has returned
+	ended  chan error // the result of Run
 }
 
-// leads is what most tests let a leader do: nothing, until it is to stop.
+// leads is the lead function of most tests: it does nothing until it has to stop.
 func leads(ctx context.Context, _ *pglock.Lock) error {
 	<-ctx.Done()
 	return nil
@@ -122,7 +125,7 @@ func (s *suite) start(c *candidate, lead func(context.Context, *pglock.Lock) err
 	})
 }
 
-// waits waits until the candidate stands in the queue.
+// waits waits until the candidate is in the queue.
 func (s *suite) waits(c *candidate) {
 	s.Helper()
 	s.until("the candidate waits", func() bool { return c.locker.Stats().Waiting == 1 })
@@ -133,7 +136,7 @@ func (s *suite) leading(c *candidate) {
 	s.until("the candidate leads", c.IsLeader)
 }
 
-// free fails the test unless the key can be locked at once by a process of its own.
+// free fails the test unless a separate process can lock the key at once.
 func (s *suite) free() {
 	s.Helper()
 	l := s.open(s.T)

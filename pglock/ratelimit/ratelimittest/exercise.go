@@ -13,7 +13,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 )
 
-// Exercise runs the suite: what package ratelimit promises of every store. Each Limiter that open returns stands for one
+// Exercise runs the suite: what package ratelimit promises for every store. Each Limiter that open returns represents a
 // process; all must share one server, on which no other program uses keys that begin with the test's name.
 func Exercise(t *testing.T, open func(t testing.TB) *ratelimit.Limiter) {
 	for _, test := range []struct {
@@ -40,7 +40,7 @@ func Exercise(t *testing.T, open func(t testing.TB) *ratelimit.Limiter) {
 	}
 }
 
-// patience is how long the suite waits for what must happen.
+// patience is how long the suite waits for something that must happen.
 const patience = time.Minute
 
 type suite struct {
@@ -67,7 +67,7 @@ func (s *suite) want(d ratelimit.Decision, ok bool, remaining int) {
 	}
 }
 
-// slow lets nothing more through during a test.
+// slow is a limit that lets nothing more through during a test.
 var slow = ratelimit.Limit{Count: 24, Per: 24 * time.Hour, Burst: 5}
 
 func (s *suite) burst() {
@@ -130,7 +130,7 @@ func (s *suite) shared() {
 	}
 }
 
-// hammer asks from several processes for as long as d, and returns when something was let through, by the server's clock.
+// hammer asks from several processes for d, and returns the times of what was let through, by the server's clock.
 func (s *suite) hammer(limit ratelimit.Limit, d time.Duration) []time.Time {
 	var mu sync.Mutex
 	var times []time.Time
@@ -160,7 +160,7 @@ func (s *suite) hammer(limit ratelimit.Limit, d time.Duration) []time.Time {
 	return times
 }
 
-// most is the largest number of times in any half-open window.
+// most returns the largest number of times in any half-open window.
 func most(times []time.Time, window time.Duration) (n int) {
 	first := 0
 	for last := range times {
@@ -181,7 +181,7 @@ func (s *suite) bound() {
 			s.Errorf("%d in %v, want fewer than %v", n, window, bound)
 		}
 	}
-	if len(times) < 3*limit.Count { // or the test says nothing; on a machine that does nothing else it is five times
+	if len(times) < 3*limit.Count { // otherwise the test proves nothing; on an idle machine it is five times as many
 		s.Errorf("only %d were let through", len(times))
 	}
 }
@@ -260,20 +260,20 @@ func (s *suite) cancel() {
 	if d := second.Delay() - first.Delay(); d < 59*time.Minute || d > 61*time.Minute {
 		s.Errorf("the second comes %v after the first", d)
 	}
-	cancel(first, false) // the second has its time
+	cancel(first, false) // the second keeps its time
 	cancel(first, false)
 	cancel(second, true)
 	cancel(second, false)
 	third := reserve()
 	if d := third.Delay() - second.Delay(); d.Abs() > time.Minute {
-		s.Errorf("the third has not got the second's place: %v apart", d)
+		s.Errorf("the third did not get the second's place: %v apart", d)
 	}
 	cancel(third, true)
 
 	ctx, end := context.WithCancel(context.WithoutCancel(s.ctx))
 	waited := make(chan error)
 	go func() { waited <- l.Wait(ctx, key, slow) }()
-	time.AfterFunc(50*time.Millisecond, end) // sooner or later than it is sent: both must leave nothing
+	time.AfterFunc(50*time.Millisecond, end) // before or after it is sent: nothing may remain either way
 	if err := <-waited; !errors.Is(err, context.Canceled) {
 		s.Errorf("a wait that was cancelled: %v", err)
 	}

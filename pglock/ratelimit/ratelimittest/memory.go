@@ -1,5 +1,5 @@
-// Package ratelimittest helps to test what uses rate limits, and what implements them: [NewMemory] needs no server, and
-// [Exercise] is the suite that every store passes.
+// Package ratelimittest helps to test code that uses rate limits, and stores that implement them: [NewMemory] needs no
+// server, and [Exercise] is the suite that every store passes.
 package ratelimittest
 
 import (
@@ -11,14 +11,13 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 )
 
-// NewMemory returns a Limiter whose limits live in this process: that of a new [Memory]. It works in a bubble of
-// testing/synctest.
+// NewMemory returns a Limiter on a new [Memory], in this process. It works in a bubble of testing/synctest.
 func NewMemory(opts ...ratelimit.Option) (*ratelimit.Limiter, error) {
 	return ratelimit.NewWithStore(&Memory{}, opts...)
 }
 
-// Memory is a store of rate limits in memory. The Limiters that share one limit together, as those of several processes
-// do. The zero Memory is ready to use.
+// Memory is a store of rate limits in memory. Limiters that share a Memory limit together, as those of several
+// processes do. The zero Memory is ready to use.
 type Memory struct {
 	mu   sync.Mutex
 	busy map[string]int64

@@ -1,4 +1,5 @@
-// Package scheduletest is the suite that package schedule passes on every backend that can record runs.
+// Package scheduletest provides the suite that package schedule passes on every backend that can record
+// runs.
 package scheduletest
 
 import (
@@ -17,7 +18,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/schedule"
 )
 
-// Exercise runs the suite. Each Locker that open returns stands for one process; all must be on one server, on which
+// Exercise runs the suite. Each Locker that open returns represents a process; all must be on one server, on which
 // no other program uses jobs whose names begin with the test's.
 func Exercise(t *testing.T, open locktest.Opener) {
 	for _, test := range []struct {
@@ -46,7 +47,7 @@ func Exercise(t *testing.T, open locktest.Opener) {
 	}
 }
 
-// patience is how long the suite waits for what must happen.
+// patience is how long the suite waits for something that must happen.
 const patience = time.Minute
 
 // day is a due time in the past whose record is kept, and the basis of others.
@@ -81,7 +82,7 @@ func (s *suite) is(err, want error) {
 	}
 }
 
-// count returns a job that counts its runs, and fails with what fail says.
+// count returns a job that counts its runs, and returns the error that fail returns.
 func count(n *atomic.Int64, fail error) func(context.Context, *pglock.Lock) error {
 	return func(context.Context, *pglock.Lock) error {
 		n.Add(1)
@@ -181,7 +182,7 @@ func (s *suite) overlap() {
 					}
 					return nil
 				})
-				_ = err // what matters is who ran together
+				_ = err // what matters is which of them overlapped
 			}
 		})
 	}
@@ -247,7 +248,7 @@ func (s *suite) keep() {
 		s.must(jobs.Run(s.ctx, s.job(), old.Add(time.Duration(i)*time.Hour), count(&n, nil)))
 	}
 	s.must(jobs.Run(s.ctx, s.job(), old.Add(270*time.Minute), count(&n, nil))) // half an hour old
-	// The first three are forgotten by now. The newest of them stays the bound.
+	// The first three records are deleted by now. The newest of them stays the bound.
 	for i := -1; i < 3; i++ {
 		s.is(jobs.Run(s.ctx, s.job(), old.Add(time.Duration(i)*time.Hour), count(&n, nil)), schedule.ErrAlreadyRan)
 	}
@@ -272,7 +273,7 @@ func (s *suite) catchUp() {
 		s.must(with.Run(s.ctx, s.job(), day.Add(time.Duration(hour)*time.Hour), func(ctx context.Context, _ *pglock.Lock) error {
 			due, ok := schedule.Due(ctx)
 			if !ok {
-				s.Error("a run does not learn its due time")
+				s.Error("a run does not get its due time")
 			}
 			ran = append(ran, fmt.Sprint(due.Sub(day).Hours()))
 			return nil
@@ -292,7 +293,7 @@ func (s *suite) catchUp() {
 	want(observed(11), "11")
 	boom := errors.New("boom")
 	s.is(run(13, boom), boom) // so does the one before it
-	want(observed(14), "14")  // with MarkOn(Start) they count
+	want(observed(14), "14")  // with MarkOn(Start) they count as done
 	if _, ok := schedule.Due(s.ctx); ok {
 		s.Error("a context of no run has a due time")
 	}

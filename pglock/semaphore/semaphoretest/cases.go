@@ -33,7 +33,7 @@ func (s *suite) permit() {
 		s.Errorf("after Release the cause is %v, Err is %v", context.Cause(ctx), first.Err())
 	}
 	third := s.acquire(other, 1)
-	for range 3 { // a second Release does not free what another has by now
+	for range 3 { // a second Release does not free another holder's permit
 		if err := first.Release(s.ctx); !errors.Is(err, pglock.ErrUnlocked) {
 			s.Errorf("a second Release: %v", err)
 		}
@@ -46,7 +46,7 @@ func (s *suite) permit() {
 	s.free(2)
 }
 
-// limit: there are never more inside than the limit, and at times as many.
+// limit: there are never more holders than the limit, and at times exactly as many.
 func (s *suite) limit() {
 	const limit, processes, workers, rounds = 3, 3, 4, 20
 	var inside, most atomic.Int32
@@ -188,7 +188,7 @@ func (s *suite) fair() {
 func (s *suite) tryBehind() {
 	sem, other := s.open(2), s.open(2)
 	one := s.acquire(sem, 1)
-	waiter := s.start(s.ctx, other, 2) // there is one slot left, which it gathers or not
+	waiter := s.start(s.ctx, other, 2) // one slot is left, which it may gather
 	s.waiting(other, 1)
 	s.until("the waiter's process is at the gate", func() bool {
 		p, err := sem.TryAcquire(s.ctx)
@@ -210,7 +210,8 @@ func (s *suite) tryBehind() {
 	s.free(2)
 }
 
-// tryBeside: with permits for all, callers that only pass the gate do not make a TryAcquire fail for long.
+// tryBeside: if there are permits for all, callers that only pass the gate do not make TryAcquire fail for
+// long.
 func (s *suite) tryBeside() {
 	const workers = 6
 	var wg sync.WaitGroup
@@ -239,7 +240,7 @@ func (s *suite) tryBeside() {
 	wg.Wait()
 	s.Logf("%d of %d TryAcquire met others at the gate", failed.Load(), failed.Load()+succeeded.Load())
 	if succeeded.Load() == 0 {
-		s.Error("no TryAcquire has succeeded")
+		s.Error("no TryAcquire succeeded")
 	}
 	s.free(workers)
 }
@@ -314,7 +315,7 @@ func (s *suite) gathered() {
 		if !errors.Is(heavy.err, context.Canceled) || !errors.Is(heavy.err, pglock.ErrNotAcquired) {
 			s.Errorf("a cancelled AcquireN: %v", heavy.err)
 		}
-		p, err := other.AcquireN(s.ctx, 2) // what it had gathered
+		p, err := other.AcquireN(s.ctx, 2) // the slots that it had gathered
 		s.must(err)
 		s.release(p)
 	}
@@ -338,7 +339,7 @@ func (s *suite) limits() {
 	}
 	s.release(two)
 	s.release(three)
-	lock, err := s.opener(s.T).TryLock(s.ctx, s.key()) // the lock of that name is something else
+	lock, err := s.opener(s.T).TryLock(s.ctx, s.key()) // the lock of that name is unrelated
 	s.must(err)
 	s.release(s.acquire(small, 2))
 	s.must(lock.Unlock(s.ctx))

@@ -1,4 +1,5 @@
-// Package semaphoretest has the conformance suite of package semaphore, for every backend that semaphores are used on.
+// Package semaphoretest provides the conformance suite of package semaphore, for every backend on which semaphores are
+// used.
 package semaphoretest
 
 import (
@@ -12,11 +13,12 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 )
 
-// Lose takes the lock on key away from the process that holds it, as a server does that ends its session or forgets it.
+// Lose takes the lock on key away from the process that holds it, as a server does when it ends the session or forgets
+// the lock.
 type Lose func(t testing.TB, key pglock.Key)
 
-// Exercise runs the suite. open is as in [locktest.Exercise]: each Locker stands for one process. lose may be nil on a
-// backend that cannot lose a lock at will; that is logged.
+// Exercise runs the suite. open is as in [locktest.Exercise]: each Locker represents a process. lose may be nil for a
+// backend that cannot lose a lock on demand; that is logged.
 func Exercise(t *testing.T, open locktest.Opener, lose Lose) {
 	for _, test := range []struct {
 		name string
@@ -52,7 +54,8 @@ func Exercise(t *testing.T, open locktest.Opener, lose Lose) {
 	}
 }
 
-// patience is how long the suite waits for what must happen. Reaching it is a failure; no test expects to.
+// patience is how long the suite waits for something that must happen. Reaching it is a failure; no test
+// expects to.
 const patience = time.Minute
 
 // suite is one test.
@@ -72,7 +75,7 @@ func (s *suite) must(err error) {
 	}
 }
 
-// open returns the test's semaphore with n permits, in one more process.
+// open returns the test's semaphore with n permits, in another process.
 func (s *suite) open(n int, opts ...pglock.Option) *semaphore.Semaphore {
 	s.Helper()
 	sem, err := semaphore.New(s.opener(s.T, opts...), s.key(), n)
@@ -125,14 +128,15 @@ func (s *suite) ended(a *attempt) {
 	}
 }
 
-// waiting waits until n calls in the process of sem stand in line: no call gets a permit without waiting then.
+// waiting waits until n calls in the process of sem wait in line: from then on no call gets a permit without
+// waiting.
 func (s *suite) waiting(sem *semaphore.Semaphore, n int) {
 	s.Helper()
 	s.until("there are waiters", func() bool {
 		if sem.Waiting() != n {
 			return false
 		}
-		p, err := sem.TryAcquire(s.ctx) // fails at once when the waiters are known to have to wait
+		p, err := sem.TryAcquire(s.ctx) // fails at once when the waiters are known to wait
 		if err == nil {
 			s.release(p)
 		}
@@ -151,7 +155,7 @@ func (s *suite) until(what string, done func() bool) {
 	}
 }
 
-// free fails the test unless a process of its own gets all n permits without waiting.
+// free fails the test unless a separate process gets all n permits without waiting.
 func (s *suite) free(n int) {
 	s.Helper()
 	sem := s.open(n)

@@ -11,7 +11,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 )
 
-// watcher remembers the keys of the locks of a Locker by what they are for.
+// watcher remembers the keys of a Locker's locks by their use.
 type watcher struct {
 	mu   sync.Mutex
 	keys map[pglock.UseKind][]pglock.Key
@@ -76,10 +76,10 @@ func (s *suite) lost() {
 		s.Errorf("Release of a lost permit: %v", err)
 	}
 	s.release(next)
-	s.release(s.acquire(sem, 1)) // the slot can be had again where it was lost
+	s.release(s.acquire(sem, 1)) // the slot can be acquired again
 }
 
-// lostGate: a keeper that loses the gate takes it again, and no permit is granted twice meanwhile.
+// lostGate: a keeper that loses the gate takes it again, and meanwhile no permit is granted twice.
 func (s *suite) lostGate() {
 	if s.lose == nil {
 		s.Log("this backend cannot lose a lock at will")
@@ -94,7 +94,7 @@ func (s *suite) lostGate() {
 	s.lose(s.T, w.last(pglock.UseSemaphoreGate))
 	s.until("it has taken the gate again", func() bool { return w.count(pglock.UseSemaphoreGate) > 1 })
 	s.release(one)
-	if p := s.got(heavy); p.Err() == nil { // on some backends its slot went with the gate
+	if p := s.got(heavy); p.Err() == nil { // on some backends the slot was lost with the gate
 		s.release(p)
 	}
 	s.release(s.acquire(other, 2))
@@ -134,7 +134,7 @@ func (s *suite) maxHold() {
 	if ctx.Err() == nil || p.Err() == nil {
 		s.Errorf("the context has the error %v, the permit %v", ctx.Err(), p.Err())
 	}
-	for _, a := range []*attempt{waiter, local} { // although the holder has not released
+	for _, a := range []*attempt{waiter, local} { // although the holder has not released it
 		s.release(s.got(a))
 	}
 	if err := p.Release(s.ctx); !errors.Is(err, pglock.ErrLost) {
@@ -205,7 +205,7 @@ func (s *suite) observer() {
 	s.waiting(sem, 1)
 	s.release(p)
 	s.release(s.got(waiter))
-	s.until("every permit that began has ended", func() bool {
+	s.until("every permit that was acquired has ended", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return w.ends >= 2 && w.ends == len(w.keys[pglock.UsePermit])
