@@ -26,7 +26,7 @@ help: ## List what can be made
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
-demo: ## See locks, holders and waiters on a throw-away PostgreSQL
+demo: ## See locks, holders and waiters on a temporary PostgreSQL server
 	@$(prepare) -optional postgres
 	@go run ./cmd/pglock demo
 

@@ -65,7 +65,7 @@ func TestMigratePrintWritesForATool(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		"--format flyway":                          `unknown format "flyway"`,
-		fmt.Sprint("--from ", migrations.Latest()): "there is nothing after version",
+		fmt.Sprint("--from ", migrations.Latest()): "there is no version after",
 		"--from -1":                                "--from",
 	} {
 		r := command(t, nil, append([]string{"migrate", "print"}, strings.Fields(line)...)...).run()

@@ -182,7 +182,7 @@ func TestRemovingTheSchemaIsAskedFor(t *testing.T) {
 		left   int
 	}{{"y\n", 1, 0}, {"\x04", 1, 0}, {"yes\n", 0, 1}} {
 		p := on(t, db, "migrate", "down").onTerminal()
-		p.says("Type yes to go on")
+		p.says("Type yes to continue")
 		p.types(test.answer)
 		wantCode(t, p.end(), test.code)
 		wantCode(t, on(t, db, "migrate", "version").run(), test.left)

@@ -17,7 +17,7 @@ func TestEndingASessionIsAskedFor(t *testing.T) {
 		held   int
 	}{{"y\n", 1, 1}, {"\x04", 1, 1}, {ctrlC, -1, 1}, {"yes\n", 0, 0}} {
 		p := on(t, db, "terminate", fmt.Sprint(pid)).onTerminal()
-		p.says("Type yes to go on")
+		p.says("Type yes to continue")
 		p.types(test.answer)
 		r := p.end()
 		wantCode(t, r, test.code)

@@ -157,7 +157,7 @@ func newRequest(key string, limit Limit, n int, patience time.Duration) (*reques
 	case !utf8.ValidString(key) || strings.Contains(key, "\x00"):
 		return nil, errors.New("the key is not valid UTF-8, or contains NUL")
 	case n < 1:
-		return nil, fmt.Errorf("%d were asked for, but the least is one", n)
+		return nil, fmt.Errorf("%d were asked for, want at least one", n)
 	case n > limit.burst():
 		return nil, fmt.Errorf("%w: %d were asked for, and the limit is %v", ErrExceedsBurst, n, limit)
 	}

@@ -1,9 +1,9 @@
-// Package grafana has a dashboard for the metrics of pglock exporter.
+// Package grafana contains a dashboard for the metrics of pglock exporter.
 package grafana
 
 import _ "embed"
 
-// Dashboard is a dashboard in Grafana's JSON, to be imported. It asks for a Prometheus data source.
+// Dashboard is a dashboard in Grafana's JSON, ready to import. It needs a Prometheus data source.
 //
 //go:embed pglock.json
 var Dashboard []byte

@@ -13,7 +13,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// check is the flags that make pglock monitor a plugin of Nagios.
+// check holds the flags that make pglock monitor a Nagios plugin.
 type check struct {
 	warn, fail      seconds
 	ignoreDeadlocks bool
@@ -25,14 +25,14 @@ func (c *check) addTo(cmd *cobra.Command) {
 	cmd.Flags().Var(&c.warn, "warn-if-waiting",
 		"with --once: be a WARNING when a session has waited longer than `duration`")
 	cmd.Flags().BoolVar(&c.ignoreDeadlocks, "ignore-deadlocks", false,
-		"with --fail-if-waiting: a deadlock, which is CRITICAL otherwise, is only counted")
+		"with --fail-if-waiting: count deadlocks without being CRITICAL for them")
 }
 
 func (c *check) wanted(cmd *cobra.Command) bool {
 	return cmd.Flags().Changed("fail-if-waiting") || cmd.Flags().Changed("warn-if-waiting")
 }
 
-// neverWarns says that whatever would be a WARNING is CRITICAL already.
+// neverWarns reports whether everything that could be a WARNING is already CRITICAL.
 func (c *check) neverWarns(cmd *cobra.Command) bool {
 	return cmd.Flags().Changed("fail-if-waiting") && cmd.Flags().Changed("warn-if-waiting") && c.warn >= c.fail
 }
@@ -48,7 +48,7 @@ func (c *check) limits(cmd *cobra.Command) (limits view.Limits) {
 	return limits
 }
 
-// judge prints one line whatever happens: that is all that a monitoring system shows.
+// judge always prints one line: monitoring systems show no more.
 func (m *watch) judge(cmd *cobra.Command, filter view.Filter) error {
 	dbs, err := m.servers.resolve(cmd)
 	if err == nil {
@@ -84,8 +84,8 @@ func (m *watch) look(cmd *cobra.Command, db database) (*monitor.Snapshot, error)
 	})
 }
 
-// checkTimeout is for servers that accept connections and then say nothing. Monitoring systems lose patience soon
-// after.
+// checkTimeout is for servers that accept connections and then do not answer. Monitoring systems give up soon
+// after it.
 const checkTimeout = 30 * time.Second
 
 // conclude ends with the exit code of the verdict, of which 0 is none.

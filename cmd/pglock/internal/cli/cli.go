@@ -1,6 +1,6 @@
-// Package cli is the pglock command: its subcommands, flags, help texts and exit codes. A subcommand reads what it was
-// given, connects, and calls the package that does the work; what it prints for programs goes to the standard output,
-// and everything else to the standard error.
+// Package cli is the pglock command: its subcommands, flags, help texts and exit codes. A subcommand parses its
+// arguments, connects, and calls the package that does the work. Its results go to standard output, and everything
+// else to standard error.
 package cli
 
 import (
@@ -20,7 +20,7 @@ func Main(args []string) int {
 	return report(os.Stderr, root.ExecuteContext(context.Background()))
 }
 
-// Command returns the command with its subcommands, for what is generated from them.
+// Command returns the command with its subcommands, to generate manual pages and completions.
 func Command() *cobra.Command { return newRoot() }
 
 func newRoot() *cobra.Command {
@@ -38,13 +38,13 @@ Locks are named by a KEY:
   @7/-42         the lock that SQL knows as pg_advisory_lock(7, -42)
   @@home         the name "@home"
 
-The server is that of --dsn, or of DATABASE_URL, or of what psql uses: PGHOST
-and the like, PGSERVICE, ~/.pgpass.
+The server is given by --dsn, by DATABASE_URL, or as for psql: by PGHOST and the
+other variables, PGSERVICE and ~/.pgpass.
 
-Exit codes: 64 wrong usage; 66 there is no such session; 69 no database, or none
-that can keep locks; 70 the lock was lost; 75 another session holds the lock; 77
-the role may not do that; 78 doctor has found something; 126 and 127 the command
-cannot be executed or was not found; 128+n ended by signal n; 1 other errors.`,
+Exit codes: 64 wrong usage; 66 no such session; 69 no database, or one that
+cannot keep locks; 70 the lock was lost; 75 another session holds the lock; 77
+the role may not do that; 78 doctor found something; 126 the command cannot be
+executed; 127 it was not found; 128+n ended by signal n; 1 other errors.`,
 		Example: `  pglock run nightly-report -- ./report.sh
   pglock monitor
   pglock demo`,
@@ -54,7 +54,7 @@ cannot be executed or was not found; 128+n ended by signal n; 1 other errors.`,
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 80 "))
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if err.Error() == "flag needs an argument: 'h' in -h" { // alone it asks for help, elsewhere than in psql
+		if err.Error() == "flag needs an argument: 'h' in -h" { // alone it asks for help, unlike in psql
 			return errors.Join(cmd.Help(), &exit{})
 		}
 		return misuse(cmd, "%w", err)
@@ -65,7 +65,8 @@ cannot be executed or was not found; 128+n ended by signal n; 1 other errors.`,
 	return root
 }
 
-// refuseUnknown makes cobra's own commands fail where they would print help, as if that had been asked for.
+// refuseUnknown makes cobra's own commands fail for an unknown argument, for which they would print help
+// and succeed.
 func refuseUnknown(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -84,7 +85,8 @@ func refuseUnknown(root *cobra.Command) {
 	}
 }
 
-// group makes a command that only has subcommands refuse others, which cobra alone does for the root.
+// group makes a command that only has subcommands refuse unknown ones. Cobra does so only for the
+// root.
 func group(cmd *cobra.Command) *cobra.Command {
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.Args = func(cmd *cobra.Command, args []string) error {

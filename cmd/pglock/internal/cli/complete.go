@@ -85,17 +85,17 @@ func keysOf(s *monitor.Snapshot, begun string) (keys []string) {
 	return keys
 }
 
-// completeWith makes the shell complete a flag to what a function finds.
+// completeWith makes the shell complete a flag to the results of a function.
 func completeWith(cmd *cobra.Command, flag string, find func(cmd *cobra.Command, begun string) []string) {
 	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		return find(cmd, begun), cobra.ShellCompDirectiveNoFileComp
 	})
 	if err != nil {
-		panic(err) // the flag was not added before
+		panic(err) // only if the flag does not exist
 	}
 }
 
-// serviceNames are those of the service file that connections use.
+// serviceNames returns the services of the service file that connections use.
 func serviceNames(_ *cobra.Command, begun string) (names []string) {
 	path := os.Getenv("PGSERVICEFILE")
 	if home, err := os.UserHomeDir(); path == "" && err == nil {
@@ -113,7 +113,7 @@ func serviceNames(_ *cobra.Command, begun string) (names []string) {
 	return names
 }
 
-// completePIDs completes an argument to the process IDs of the sessions that a snapshot has.
+// completePIDs completes an argument to the process IDs of the sessions in a snapshot.
 func (d *dsn) completePIDs(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	var pids []string
 	if s := d.peek(cmd); s != nil && len(args) == 0 {

@@ -25,12 +25,12 @@ import (
 // connectTimeout is how long a host may take to answer, unless connect_timeout is set.
 const connectTimeout = 10 * time.Second
 
-// dsn is the flags that name the database, and the roles whose schema may be used there.
+// dsn holds the flags that name the database, and the roles whose schema may be used there.
 type dsn struct {
 	value   string
 	where   string // value stands; empty: in --dsn
 	trusted []string
-	// host, port and user name the server as psql's flags do, and name the database as its argument does.
+	// host, port and user are like psql's flags, and name is like its argument, the database.
 	host, port, user, name string
 }
 
@@ -43,11 +43,11 @@ func (d *dsn) addTo(cmd *cobra.Command) {
 
 func (d *dsn) addTrustTo(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&d.trusted, "trust-owner", nil,
-		"use schema pglock also where this `ROLE` owns it: its code may run with your rights")
+		"use schema pglock also if this `ROLE` owns it: its code may run with your rights")
 	complete(cmd, "trust-owner")
 }
 
-// addPsqlTo adds the flags that psql has for a server. Its -h takes the place of that of help.
+// addPsqlTo adds psql's flags for a server. Its -h replaces the one of help.
 func (d *dsn) addPsqlTo(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.Bool("help", false, "help for "+cmd.Name())
@@ -59,7 +59,7 @@ func (d *dsn) addPsqlTo(cmd *cobra.Command) {
 	}
 }
 
-// bare takes the name of a database from the arguments, as psql does.
+// bare reads the name of a database from the arguments, as psql does.
 func (d *dsn) bare(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -74,7 +74,7 @@ func (d *dsn) bare(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// located is the connection string of what the flags say beside --dsn, if they say anything.
+// located returns the connection string of the flags other than --dsn, if there are any.
 func (d *dsn) located() (value string, ok bool) {
 	name := d.name
 	if name == "" && isName(d.value) {
@@ -102,22 +102,22 @@ func isName(text string) bool {
 // databaseName matches what is plainly a name. Anything else may be a connection string with a password in it.
 var databaseName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
-// database is where a command connects to.
+// database is the database that a command connects to.
 type database struct {
 	config *pgxpool.Config
 	// target shows it to people, without the password.
 	target string
-	// label tells it from the others, of which a command watches several at once: the name of its service, or its address
-	// and database.
+	// label distinguishes it from others that the command watches: the name of its service, or its address and
+	// database.
 	label string
-	// trusted are further roles whose schema may be used.
+	// trusted are additional roles whose schema may be used.
 	trusted []string
 }
 
 // resolve finds out which database is meant. It does not connect yet.
 func (d *dsn) resolve(cmd *cobra.Command) (database, error) {
 	source, value := cmp.Or(d.where, "--dsn"), strings.TrimSpace(d.value)
-	if cmd.Flags().Changed("dsn") && value == "" { // most likely an unset variable, which must not lead elsewhere
+	if cmd.Flags().Changed("dsn") && value == "" { // most likely an unset variable, which must not select another server
 		return database{}, misuse(cmd, "--dsn is empty (leave it out to use DATABASE_URL, or what psql uses)")
 	}
 	if d.name != "" && !isName(d.name) {
@@ -162,8 +162,8 @@ var (
 		"(values with spaces must be in single quotes)")
 )
 
-// parse reads a connection string. It does not say more about a malformed one than is certain not to be a part of the
-// password, which it may take for something else.
+// parse reads a connection string. About a malformed one it says only what cannot be part of the password, which the
+// parser may take for something else.
 func parse(value string) (*pgxpool.Config, error) {
 	kind := errPairs
 	if scheme, rest, ok := strings.Cut(value, "://"); ok && (scheme == "postgres" || scheme == "postgresql") {
@@ -185,20 +185,20 @@ func parse(value string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// misleading reports whether the part of a URL behind its scheme has an @ or / in user or password, so that what looks
-// like the host or the database would be a part of the password.
+// misleading reports whether the user or password of a URL contains an @ or /, so that a part of the password would be
+// taken for the host or the database. rest is the URL without its scheme.
 func misleading(rest string) bool {
 	rest, _, _ = strings.Cut(rest, "?")
 	authority, path, _ := strings.Cut(rest, "/")
 	return strings.Count(authority, "@") > 1 || strings.Contains(path, "@") && !strings.Contains(authority, "@")
 }
 
-// parameterName matches the names of the server's parameters. pgx takes every unknown keyword for one, be it half of a
+// parameterName matches the names of the server's parameters. pgx takes every unknown keyword for one, even half of a
 // URL with an unknown scheme.
 var parameterName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
 
-// withoutInput is what pgx says of a string that cannot be parsed, without the string. What could not even be taken
-// apart is only called by its kind.
+// withoutInput returns pgx's error for a string that cannot be parsed, without the string. If pgx could not even
+// split it, only the kind of string is named.
 func withoutInput(err, kind error) error {
 	malformed, ok := errors.AsType[*pgconn.ParseConfigError](err)
 	if !ok {
@@ -213,16 +213,17 @@ func withoutInput(err, kind error) error {
 	return errors.New(reason)
 }
 
-// target writes a database as people know it from URLs.
+// target writes a database like the end of a URL.
 func target(config *pgx.ConnConfig) string {
 	name := cmp.Or(config.Database, config.User) // the server's default
 	return fmt.Sprintf("%s@%s/%s", config.User, addresses(config), name)
 }
 
-// addresses are all hosts and ports of a connection string, since only a connection tells which one answers.
+// addresses returns all hosts and ports of a connection string, since only a connection shows which one
+// answers.
 func addresses(config *pgx.ConnConfig) string {
 	all := []string{address(config.Host, config.Port)}
-	for _, other := range config.Fallbacks { // a host is there again for each of its ways to connect, such as without TLS
+	for _, other := range config.Fallbacks { // a host is repeated for each way to connect to it, such as without TLS
 		if another := address(other.Host, other.Port); !slices.Contains(all, another) {
 			all = append(all, another)
 		}
@@ -232,8 +233,8 @@ func addresses(config *pgx.ConnConfig) string {
 
 func address(host string, port uint16) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }
 
-// pool returns a pool that dials when it is first used. Its statements are not prepared under names, which a
-// transaction pooler may not know.
+// pool returns a pool that dials on first use. Its statements are not prepared under names, which
+// transaction poolers may not know.
 func (d database) pool(ctx context.Context, application string) (*pgxpool.Pool, error) {
 	config := d.config.Copy()
 	if config.ConnConfig.RuntimeParams["application_name"] == "" {
@@ -249,12 +250,12 @@ func (d database) pool(ctx context.Context, application string) (*pgxpool.Pool, 
 	return pool, nil
 }
 
-// options are those for its snapshots, of which all that get them share a copy of the names.
+// options returns options for snapshots. All snapshots taken with them share a copy of the names.
 func (d database) options(more []monitor.Option) []monitor.Option {
 	return append(slices.Clone(more), monitor.WithTrustedOwner(d.trusted...), monitor.ReuseCopy(), monitor.RememberNames())
 }
 
-// named shows it to people who also see its label.
+// named is the label with the target.
 func (d database) named() string {
 	if strings.HasSuffix(d.target, "@"+d.label) {
 		return d.target
@@ -262,7 +263,7 @@ func (d database) named() string {
 	return d.label + " (" + d.target + ")"
 }
 
-// checkTrusted refuses roles that do not exist. What else may be wrong shows later.
+// checkTrusted refuses roles that do not exist. Other errors show up later.
 func (d database) checkTrusted(ctx context.Context, pool *pgxpool.Pool) error {
 	if len(d.trusted) == 0 {
 		return nil
@@ -273,7 +274,7 @@ func (d database) checkTrusted(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// failed says which database an error is about.
+// failed adds the database to an error.
 func (d database) failed(err error) error { return &located{d.target, err} }
 
 type located struct {
@@ -282,13 +283,13 @@ type located struct {
 }
 
 func (l *located) Error() string {
-	text := strings.TrimPrefix(strings.TrimPrefix(l.err.Error(), program), "monitor: ") // users know no packages
+	text := strings.TrimPrefix(strings.TrimPrefix(l.err.Error(), program), "monitor: ") // users do not know packages
 	return l.target + ": " + oneLine(text)
 }
 
 func (l *located) Unwrap() error { return l.err }
 
-// oneLine joins the lines of an error. That of a connection repeats itself for each address, with TLS and without.
+// oneLine joins the lines of an error. A connection error repeats itself for each address, with and without TLS.
 func oneLine(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {

@@ -13,15 +13,15 @@ import (
 func newDemo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "See locks, holders and waiters at work on a throw-away PostgreSQL",
-		Long: `Start a throw-away PostgreSQL, have several processes contend for locks on it,
-and show what the monitor sees. It takes some seconds, and leaves nothing
-behind, also after Ctrl-C.
+		Short: "See locks, holders and waiters on a temporary PostgreSQL server",
+		Long: `Start a temporary PostgreSQL server, let several processes contend for locks on
+it, and show what the monitor sees. It takes some seconds, and leaves nothing
+behind, even after Ctrl-C.
 
-The server's programs are those of PGLOCK_POSTGRES_BIN, or on the PATH, or in
-the usual places; nothing is installed. Where there are none they are
-downloaded, from the Maven repository that PGLOCK_POSTGRES_MIRROR names or else
-from its usual place; by https and with a checksum, or not at all.
+It looks for the server's programs in PGLOCK_POSTGRES_BIN, on the PATH, and in
+the usual places; nothing is installed. If there are none it downloads them,
+from the Maven repository in PGLOCK_POSTGRES_MIRROR or else from the public one,
+over https and with a checksum, or not at all.
 
 Root may run it too: the server then runs as postgres or nobody, since it
 refuses to run as root.`,
@@ -43,7 +43,7 @@ refuses to run as root.`,
 	}
 	cmd.AddCommand(&cobra.Command{
 		Use:    "worker PART",
-		Short:  "Play a part in the demonstration",
+		Short:  "Run as a worker of the demonstration",
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return demo.Worker(cmd.Context(), args)

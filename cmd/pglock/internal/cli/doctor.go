@@ -24,12 +24,12 @@ role and in the database that you connect with: use those of your program. It
 changes nothing, needs no rights, and says for each finding why it matters and
 what to do.
 
-It checks for a proxy, a hot standby, and servers that only pretend to lock; the
-role's timeouts, where they come from, and its default isolation; how soon a
-dead client is noticed; how many connections are left; how full the lock table
-is; the version of schema pglock, its owner and trusted owners, and the role's
-rights; event triggers; prepared transactions that hold advisory locks, long
-waits, sessions that are idle in transaction and keep others waiting, and
+It checks for a proxy, a hot standby, and a server that only pretends to lock;
+the role's timeouts, where they are set, and its default isolation level; how
+soon the server notices a dead client; how many connections are left; how full
+the lock table is; the version of schema pglock, its owner and trusted owners,
+and the role's rights; event triggers; prepared transactions that hold advisory
+locks, long waits, sessions that are idle in transaction and block others, and
 deadlocks.
 
 Findings are problems (locks cannot be relied on, or are about to fail),
@@ -38,7 +38,7 @@ notes. The JSON has version, taken_at, server_version, database, role, worst,
 and findings with check, level, what, why, do and sql. Names of checks and of
 these fields do not change within a version.
 
-Exit codes: 0 nothing is as bad as --fail-on; 78 something is; 69 no database;
+Exit codes: 0 no finding is as bad as --fail-on; 78 one is; 69 no database;
 64 wrong usage; 1 other errors.`
 
 // examination is one call of doctor.
@@ -65,7 +65,7 @@ func newDoctor() *cobra.Command {
 	e.dsn.addPsqlTo(cmd)
 	e.output.addTo(cmd)
 	flags := cmd.Flags()
-	flags.Var(&e.failOn, "fail-on", "fail when something is at least that bad: `note|warning|problem`")
+	flags.Var(&e.failOn, "fail-on", "fail if a finding is at least this bad: `note|warning|problem`")
 	flags.Var(&e.longWait, "long-wait", "report sessions that have waited longer than this `duration`")
 	complete(cmd, "fail-on", failLevels...)
 	complete(cmd, "long-wait")
@@ -132,12 +132,12 @@ func (e *examination) print(w io.Writer, db database, r *doctor.Report) error {
 		}
 		return csv.NewWriter(w).WriteAll(records)
 	}
-	return errors.New("there is no such output for findings: " + string(e.output))
+	return errors.New("findings cannot be printed as " + string(e.output))
 }
 
-// reportLines lays a report out for people. Statements are on lines of their own that are not broken, to be copied.
+// reportLines formats a report for people. Each statement has its own line, not broken, so that it can be copied.
 func reportLines(target string, r *doctor.Report, width int) []string {
-	version, _, _ := strings.Cut(r.ServerVersion, " ") // behind it packagers put their own
+	version, _, _ := strings.Cut(r.ServerVersion, " ") // packagers append their own version
 	all := []string{fmt.Sprintf("%s  PostgreSQL %s  role %s", view.Printable(target), view.Printable(version),
 		view.Printable(r.Role)), ""}
 	counts := map[doctor.Level]int{}
@@ -153,10 +153,10 @@ func reportLines(target string, r *doctor.Report, width int) []string {
 	return append(all, "", summary(counts))
 }
 
-// hang is how far the text is from the left, behind the label.
+// hang is the indentation of a text behind its label.
 const hang = 9
 
-// hanging is a text behind a label; nothing when there is no text.
+// hanging returns a text behind a label; nothing if there is no text.
 func hanging(label, text string, width int) []string {
 	if text == "" {
 		return nil

@@ -23,7 +23,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// Exit codes; those of 64 and above are the ones of sysexits(3). Package main lists them for users.
+// Exit codes; 64 and above are those of sysexits(3). Package main lists them for users.
 const (
 	codeOther        = 1
 	codeUsage        = 64 // EX_USAGE
@@ -35,10 +35,10 @@ const (
 	codeNotPermitted = 77 // EX_NOPERM
 	codeUnfit        = 78 // EX_CONFIG
 
-	codeBrokenPipe = 128 + 13 // as of a process that SIGPIPE has ended
+	codeBrokenPipe = 128 + 13 // as of a process ended by SIGPIPE
 )
 
-// exit is an error that decides the exit code. Without an error of its own there is nothing to print.
+// exit is an error that sets the exit code. If it wraps no error there is nothing to print.
 type exit struct {
 	code int
 	err  error
@@ -53,13 +53,13 @@ func (e *exit) Error() string {
 
 func (e *exit) Unwrap() error { return e.err }
 
-// misuse is the error of a command that was called in a wrong way; it leads to the help of cmd.
+// misuse is the error of a command that was called wrongly; it refers to the help of cmd.
 func misuse(cmd *cobra.Command, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
 	return &exit{codeUsage, fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
 }
 
-// report prints an error, unless there is none to print, and returns the exit code.
+// report prints an error, if there is one to print, and returns the exit code.
 func report(w io.Writer, err error) int {
 	if err == nil {
 		return 0
@@ -73,13 +73,14 @@ func report(w io.Writer, err error) int {
 	return code(err)
 }
 
-// outputClosed reports whether the reader of the output has ended, as head(1) does. That is not an error.
+// outputClosed reports whether the reader of the output has exited, as head(1) does. That is not an
+// error.
 func outputClosed(err error) bool {
 	file, ok := errors.AsType[*fs.PathError](err)
 	return ok && errors.Is(file, syscall.EPIPE)
 }
 
-// say prints a message for people. Some errors name the program already.
+// say prints a message for people. Some errors already name the program.
 func say(w io.Writer, format string, args ...any) {
 	lines := strings.Split(strings.TrimPrefix(fmt.Sprintf(format, args...), program), "\n")
 	for i, line := range lines {
@@ -88,10 +89,10 @@ func say(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintln(w, program+strings.Join(lines, "\n")) // there is nowhere else to complain
 }
 
-// program begins every message, and the errors of package pglock.
+// program begins every message, and every error of package pglock.
 const program = "pglock: "
 
-// code is the exit code for an error.
+// code returns the exit code for an error.
 func code(err error) int {
 	if exit, ok := errors.AsType[*exit](err); ok {
 		return exit.code
@@ -121,7 +122,7 @@ func code(err error) int {
 	return codeOther
 }
 
-// cannotLock reports whether err says that there is no server, or none where locks can be taken.
+// cannotLock reports whether err says that there is no server, or one that cannot keep locks.
 func cannotLock(err error) bool {
 	for _, reason := range []error{pglock.ErrUnavailable, pglock.ErrPooler, pglock.ErrStandby, pglock.ErrUnsupported,
 		pglock.ErrTooManyLocks, pgserver.ErrNoBinaries, io.EOF, io.ErrUnexpectedEOF, context.DeadlineExceeded} {

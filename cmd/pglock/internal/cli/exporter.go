@@ -41,20 +41,21 @@ Series by key are for contended keys: a key gets its series when it has a waiter
 and fewer than --max-keys keys have one. It loses it after an hour without
 waiters, if another key needs it. All other keys share the series (other).
 
-Several servers (--dsn repeated, --service, --dsn-file) are looked at all at
-once; their series then have the label server, and --max-keys counts for each.
+With several servers (--dsn repeated, --service, --dsn-file) each series has the
+label server, and --max-keys applies to each server.
 
 There is no encryption and no password: listen on loopback, or behind a proxy
-that has them. On loopback only requests for a loopback host, such as localhost,
-are answered. Labels contain names that others chose, with any character: escape
-them before you print them.
+that adds them. On loopback it answers only requests for a loopback host, such
+as localhost. Labels contain names that other roles chose, with any character:
+escape them before you print them.
 
---dashboard writes a dashboard for Grafana and exits, and --rules alerts for
-Prometheus: long waits, deadlocks, sessions that are idle in transaction and
-keep others waiting, prepared holders, a full lock table, no answer.
+--dashboard writes a dashboard for Grafana and exits; --rules does the same with
+alerts for Prometheus: long waits, deadlocks, sessions that are idle in
+transaction and block others, prepared holders, a full lock table, no answer.
 
 Exit codes: 0 ended by Ctrl-C or SIGTERM; 64 wrong usage; 1 other errors, such
-as an address in use. The exporter goes on while the database is unreachable.`
+as an address in use. The exporter keeps running while the database is
+unreachable.`
 
 // export is one call of exporter.
 type export struct {
@@ -85,9 +86,9 @@ func newExporter() *cobra.Command {
 	e.servers.addPsqlTo(cmd)
 	e.names.addTo(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&e.listen, "listen", "127.0.0.1:19187", "serve on this `HOST:PORT`; port 0 takes any")
-	flags.Var(&e.maxKeys, "max-keys", "how many keys have series of their own")
-	flags.Var(&e.minInterval, "min-interval", "show a snapshot again that is no older than this `duration`")
+	flags.StringVar(&e.listen, "listen", "127.0.0.1:19187", "serve on this `HOST:PORT`; port 0 picks a free one")
+	flags.Var(&e.maxKeys, "max-keys", "give at most this many keys their own series")
+	flags.Var(&e.minInterval, "min-interval", "reuse a snapshot that is not older than this `duration`")
 	flags.BoolVar(&e.dashboard, "dashboard", false, "write a dashboard for Grafana and exit")
 	flags.BoolVar(&e.rules, "rules", false, "write alerting rules for Prometheus and exit")
 	for _, flag := range []string{"listen", "max-keys", "min-interval"} {

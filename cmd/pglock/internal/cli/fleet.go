@@ -14,13 +14,13 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor/journal"
 )
 
-// fleet is the servers that a command watches at once, each with connections of its own: one that does not answer keeps
-// no other waiting. Its methods may be called from many goroutines.
+// fleet is the servers that a command watches. Each has its own connections, so one that does not answer does not delay
+// the others. Its methods may be called concurrently.
 type fleet struct {
 	members []*member
 
 	mu    sync.Mutex
-	found []identity // of the members, by their last snapshots; zero for one that does not answer
+	found []identity // identities of the members, from their last snapshots; zero for one that does not answer
 }
 
 // member is one server of a fleet.
@@ -50,7 +50,7 @@ func (f *fleet) close() {
 	}
 }
 
-// snapshot takes one of a member's server, unless that is a server of a member before it.
+// snapshot takes a snapshot of a member's server, unless an earlier member has the same server.
 func (f *fleet) snapshot(ctx context.Context, i int) (*monitor.Snapshot, error) {
 	m := f.members[i]
 	s, err := monitor.Take(ctx, m.pool, m.options...)
@@ -82,8 +82,8 @@ func (f *fleet) identity(i int) identity {
 
 var errTwin = errors.New("the same server as")
 
-// twin is the error of a member whose server an earlier one has. If both are new, the later one may be shown until its next
-// snapshot.
+// twin is the error of a member with the same server as an earlier one. If both are new, the later one may be shown
+// until its next snapshot.
 func (f *fleet) twin(i int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -95,8 +95,8 @@ func (f *fleet) twin(i int) error {
 	return nil
 }
 
-// identity tells a running server from all others, by whichever address it is reached. A standby has its primary's system
-// identifier, but not the time of its start.
+// identity identifies a running server, whatever address it is reached by. A standby has its primary's system
+// identifier, but another start time.
 type identity struct {
 	system  string // identifier; empty where the role may not read it
 	port    string
@@ -107,11 +107,12 @@ func (w identity) known() bool { return w.started != 0 }
 
 const (
 	selectStart = `SELECT pg_catalog.pg_postmaster_start_time(), pg_catalog.current_setting('port')`
-	// selectSystem is apart, since the right to read it can be revoked.
+	// selectSystem is separate, since the right to read it can be revoked.
 	selectSystem = `SELECT system_identifier::pg_catalog.text FROM pg_catalog.pg_control_system()`
 )
 
-// identify asks a server which one it is: the one that it was before, if that was started at the same time.
+// identify asks a server for its identity. If its start time has not changed, the identity is the one from
+// before.
 func identify(ctx context.Context, db monitor.DBTX, before identity) (who identity, err error) {
 	var started time.Time
 	if err := db.QueryRow(ctx, selectStart).Scan(&started, &who.port); err != nil {
@@ -134,13 +135,13 @@ func identify(ctx context.Context, db monitor.DBTX, before identity) (who identi
 // answerTimeout is how long one of several servers may take for a snapshot.
 const answerTimeout = 10 * time.Second
 
-// look takes a snapshot, and notes what happened since the last one.
+// look takes a snapshot, and notes the events since the last one.
 func (o *observer) look(ctx context.Context) (*monitor.Snapshot, []journal.Event, error) {
 	s, err := o.lookOnce(ctx)
 	return o.note(ctx, s, err)
 }
 
-// lookOnce takes a snapshot, and gives up after a while.
+// lookOnce takes a snapshot, and gives up after answerTimeout.
 func (o *observer) lookOnce(ctx context.Context) (*monitor.Snapshot, error) {
 	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -174,7 +175,7 @@ func (m *member) follow(ctx context.Context, every time.Duration, each func(*mon
 type looked struct {
 	*member
 	snapshot *monitor.Snapshot
-	err      error // says which server it is about
+	err      error // names the server
 }
 
 // lookAll looks at all members at once.

@@ -13,7 +13,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockgen"
 )
 
-// generation is the flags of pglock generate.
+// generation holds the flags of pglock generate.
 type generation struct {
 	options lockgen.Options
 	out     string
@@ -40,10 +40,10 @@ A file declares keys, and may have queries with parameters $1, $2 and so on:
 The types of parameters are bigint, integer, smallint, text, uuid, boolean and
 timestamptz. In Go, locks.Invoice(42) is the key, and
 locks.Tx(tx).Exec(ctx, locks.PayInvoiceSQL, 42) takes the lock and runs the
-query in one round trip. Beside the Go code it writes functions for SQL
-(locks.sql) and what pglock monitor --names reads (names.txt).
+query in one round trip. Besides the Go code it writes SQL functions (locks.sql)
+and the file that pglock monitor --names reads (names.txt).
 
-With --check it writes nothing, and fails if a file is not what it would write.`,
+With --check it writes nothing, and fails if a file differs from its output.`,
 		Example: `  //go:generate pglock generate --out locks locks.sql
   pglock generate --out locks locks.sql
   pglock generate --out locks --check locks.sql`,
@@ -86,7 +86,7 @@ func (g *generation) run(cmd *cobra.Command, args []string) error {
 	return g.write(files)
 }
 
-// compare reports the files that are not what they should be.
+// compare reports the files that are not up to date.
 func (g *generation) compare(files []lockgen.File) error {
 	var stale []string
 	for _, file := range files {

@@ -30,7 +30,7 @@ func (h *httpFlags) addTo(cmd *cobra.Command) {
 	flags.StringVar(&h.address, "http", "", "serve a read-only page on this `ADDRESS`, such as 127.0.0.1:8080")
 	flags.StringVar(&h.cert, "http-cert", "", "the certificate of the page, a `FILE` in PEM")
 	flags.StringVar(&h.key, "http-key", "", "the key of the certificate, a `FILE` in PEM")
-	flags.StringArrayVar(&h.hosts, "http-host", nil, "a `NAME` that the page is opened by, besides addresses")
+	flags.StringArrayVar(&h.hosts, "http-host", nil, "accept this host `NAME` in requests, besides IP addresses")
 	flags.IntVar(&h.clients, "http-clients", 20, "serve `N` browsers at once")
 	flags.BoolVar(&h.insecure, "insecure-http", false, "serve the page beyond loopback without TLS")
 	complete(cmd, "http")
@@ -58,7 +58,7 @@ func (h *httpFlags) check(cmd *cobra.Command, once bool) error {
 	return nil
 }
 
-// past is what the page can show of before; nil without a page.
+// past is the recording that the page can show; nil without a page.
 func (h *httpFlags) past(recorded string) (*recording.Past, error) {
 	if h.address == "" {
 		return nil, nil
@@ -67,7 +67,7 @@ func (h *httpFlags) past(recorded string) (*recording.Past, error) {
 		return recording.NewPast(), nil
 	}
 	if _, err := os.Stat(recorded); err != nil {
-		return recording.NewPast(), nil // there is nothing of before
+		return recording.NewPast(), nil // nothing is recorded
 	}
 	return openRecording(recorded)
 }
@@ -104,7 +104,7 @@ func (m *watch) serve(ctx context.Context, db database, o *observer, past *recor
 	return errors.Join(err, <-served)
 }
 
-// live is what the page shows of now.
+// live is the current state for the page.
 func (o *observer) live() web.Live {
 	o.mu.Lock()
 	defer o.mu.Unlock()

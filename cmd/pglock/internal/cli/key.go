@@ -20,8 +20,8 @@ func newKey() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "key NAME…",
 		Short: "Show the number of a lock, and the SQL that takes it",
-		Long: `Show the number that PostgreSQL knows a lock by, how pg_locks shows it, and the
-SQL that takes it.
+		Long: `Show the number of a lock in PostgreSQL, how pg_locks shows it, and the SQL that
+takes it.
 
 A NAME may also be a number (@42), a pair of numbers (@7/-42), or a name that
 begins with @ (@@home). No database is needed. The SQL by name needs schema
@@ -46,8 +46,8 @@ pglock (pglock migrate up).`,
 	return cmd
 }
 
-// description is what there is to know about a key without asking a server. Of a name that is not valid UTF-8, which
-// neither JSON nor PostgreSQL's text can hold, the number stands for the key, and name and SQL by name are empty.
+// description is what is known about a key without asking a server. If its name is not valid UTF-8, which neither
+// JSON nor PostgreSQL's text can hold, the key is written as a number, and name and SQL by name are empty.
 type description struct {
 	Key    string `json:"key"`
 	Name   string `json:"name"`
@@ -65,7 +65,7 @@ type description struct {
 	Session       string `json:"session_sql"`
 	SessionUnlock string `json:"session_unlock_sql"`
 	Transaction   string `json:"transaction_sql"`
-	ByName        string `json:"transaction_by_name_sql"` // empty for a key that SQL has no name for
+	ByName        string `json:"transaction_by_name_sql"` // empty if the key has no name in SQL
 
 	given pglock.Key
 }
@@ -91,7 +91,8 @@ func describe(key pglock.Key) description {
 	return d
 }
 
-// byName is empty where there is no name, or one with a NUL, which PostgreSQL's text cannot hold.
+// byName is empty if there is no name, or if it contains a NUL, which PostgreSQL's text cannot
+// hold.
 func byName(name string) string {
 	if name == "" || strings.ContainsRune(name, 0) {
 		return ""
@@ -99,8 +100,8 @@ func byName(name string) string {
 	return fmt.Sprintf("SELECT pg_advisory_xact_lock(pglock.key(%s))", literal(name))
 }
 
-// literal writes valid UTF-8 without NUL as a string constant of SQL that is printable, so that it can be copied from a
-// terminal. One with escapes means the same whatever standard_conforming_strings is
+// literal writes valid UTF-8 without NUL as a printable SQL string constant that can be copied from a terminal. One
+// with escapes has the same meaning whatever standard_conforming_strings is
 // (https://www.postgresql.org/docs/current/sql-syntax-lexical.html#SQL-SYNTAX-STRINGS-ESCAPE).
 func literal(text string) string {
 	var b strings.Builder
@@ -147,7 +148,7 @@ func keysAsCSV(w io.Writer, described []description) error {
 	return csv.NewWriter(w).WriteAll(records)
 }
 
-// keysAsText writes each statement on a line of its own, to be copied.
+// keysAsText writes each statement on its own line, to be copied.
 func keysAsText(described []description) string {
 	blocks := make([]string, len(described))
 	for i, d := range described {

@@ -41,15 +41,15 @@ func newMigrateUp() *cobra.Command {
 		Use:   "up",
 		Short: "Install schema pglock, or upgrade it",
 		Long: `Install schema pglock, or upgrade it, in one transaction. Any number of
-processes may do so at once: one works, the others wait and find nothing to do.
+processes may do this at once: one does the work, the others wait for it.
 
-The role needs the right to create a schema in the database. What other roles
-need is in "pglock migrate print".
+The role needs the right to create a schema in the database. "pglock migrate
+print" shows the rights that other roles need.
 
-A schema pglock that belongs to a role which is not trusted is left alone, as
-its code would run with your rights: that is exit code 65. Trusted are you,
-superusers, members of your role, the roles of --trust-owner and, if your role
-has no special rights, the owner of the database.`,
+A schema pglock of an untrusted role is not changed, because its code would run
+with your rights; the exit code is 65. Trusted are your role, its members,
+superusers, the roles of --trust-owner and, if your role has no special rights,
+the owner of the database.`,
 		Example: "  pglock migrate up --dsn postgres://admin@db.example.com/shop",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -77,12 +77,11 @@ func newMigrateDown() *cobra.Command {
 		Use:   "down",
 		Short: "Remove schema pglock",
 		Long: `Remove schema pglock with the recorded names and the fencing sequence, which
-begins at 1 again when the schema is installed again. Locks that are held stay
-held. Something in the schema that pglock did not make is an error, and nothing
-is removed then.
+starts from 1 if the schema is installed again. Locks that are held stay held.
+If the schema contains anything that pglock did not create, the command fails
+and removes nothing.
 
-It asks first. Where it cannot ask, because there is no terminal, it refuses
-without --yes.`,
+It asks first. Without a terminal to ask on, it needs --yes.`,
 		Example: "  pglock migrate down --yes",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -97,7 +96,7 @@ without --yes.`,
 				if err := migrations.Down(ctx, pool, db.migrating()); err != nil {
 					return err
 				}
-				say(cmd.ErrOrStderr(), "%s: schema pglock is not installed any more", db.target)
+				say(cmd.ErrOrStderr(), "%s: schema pglock was removed", db.target)
 				return nil
 			})
 		},
@@ -108,18 +107,18 @@ without --yes.`,
 	return cmd
 }
 
-// confirm asks on the terminal whether the schema is to be removed.
+// confirm asks on the terminal whether to remove the schema.
 func confirm(cmd *cobra.Command, db database) error {
-	const what = "this removes schema pglock with the names of locks, and fencing numbers begin at 1 again"
+	const what = "this removes schema pglock with the names of locks, and fencing numbers start from 1 again"
 	if !term.Is(os.Stdin) || !term.Is(os.Stderr) {
 		return misuse(cmd, "%s: %s; use --yes, since there is no terminal to ask", db.target, what)
 	}
 	return askForYes(fmt.Sprintf("%s: %s.", db.target, what), "nothing was removed from "+db.target)
 }
 
-// askForYes asks on the terminal, and fails with the words of otherwise when the answer is not yes.
+// askForYes asks on the terminal, and fails with the text otherwise unless the answer is yes.
 func askForYes(question, otherwise string) error {
-	if _, err := fmt.Fprintf(os.Stderr, "%s\nType yes to go on: ", view.Printable(question)); err != nil {
+	if _, err := fmt.Fprintf(os.Stderr, "%s\nType yes to continue: ", view.Printable(question)); err != nil {
 		return fmt.Errorf("ask: %w", err)
 	}
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
@@ -138,7 +137,7 @@ func newMigrateVersion() *cobra.Command {
 		Use:   "version",
 		Short: "Show the version of schema pglock",
 		Long: fmt.Sprintf(`Show the version of schema pglock in the database. This pglock installs version
-%d. Where the schema is not installed, that is an error.`, migrations.Latest()),
+%d. If the schema is not installed, the command fails.`, migrations.Latest()),
 		Example: "  pglock migrate version",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -164,17 +163,17 @@ func newMigratePrint() *cobra.Command {
 		Use:   "print",
 		Short: "Write the migrations for another tool",
 		Long: `Write the migrations as one file for another tool, which must run it in one
-transaction. No database is needed. At the end, in comments, are the rights that
-a role needs to take locks, and to watch them.
+transaction. No database is needed. Comments at the end list the rights that
+roles need to take locks and to watch them.
 
   plain   for psql --single-transaction, tern and others
   goose   with the annotations of goose
   dbmate  with the annotations of dbmate
   atlas   for a directory of Atlas; run "atlas migrate hash" afterwards
 
-Where schema pglock is installed already, --from is its version (see "pglock
-migrate version"), and the file upgrades it. With --down a file for goose or
-dbmate has the way back, too; for the others it is all that is written.`,
+With --from, the installed version (see "pglock migrate version"), the file
+upgrades an existing schema. With --down a file for goose or dbmate also
+contains the way back; for other tools it contains only that.`,
 		Example: `  pglock migrate print | psql --single-transaction -v ON_ERROR_STOP=1
   pglock migrate print --format goose --down > 20260101000000_pglock.sql
   pglock migrate print --format dbmate --from 8 > 20260301000000_pglock.sql`,
@@ -184,7 +183,7 @@ dbmate has the way back, too; for the others it is all that is written.`,
 				return misuse(cmd, "unknown format %q", string(file.Format))
 			}
 			if file.From >= migrations.Latest() {
-				return misuse(cmd, "there is nothing after version %d: the latest is %d", file.From, migrations.Latest())
+				return misuse(cmd, "there is no version after %d: the latest is %d", file.From, migrations.Latest())
 			}
 			if err := migrations.PrintFile(cmd.OutOrStdout(), file); err != nil || file.Down {
 				return err
@@ -192,7 +191,7 @@ dbmate has the way back, too; for the others it is all that is written.`,
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s\n%s",
 				comment("A role that takes locks, here app, needs:", migrations.LockerGrants("app")),
 				comment("A role that watches, here watcher, needs:", migrations.WatcherGrants("watcher")),
-				comment("A role that forgets old records of package once, here pruner, needs:", migrations.PrunerGrants("pruner")))
+				comment("A role that deletes old records of package once, here pruner, needs:", migrations.PrunerGrants("pruner")))
 			return err
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -203,12 +202,12 @@ dbmate has the way back, too; for the others it is all that is written.`,
 	}
 	cmd.Flags().StringVar((*string)(&file.Format), "format", string(migrations.FormatPlain), "the `format`: plain, goose, dbmate or atlas")
 	cmd.Flags().UintVar(&file.From, "from", 0, "the `version` that the database has")
-	cmd.Flags().BoolVar(&file.Down, "down", false, "write the way back")
+	cmd.Flags().BoolVar(&file.Down, "down", false, "write the down migrations")
 	complete(cmd, "format", formats...)
 	return cmd
 }
 
-// comment turns SQL that not every reader needs into comments.
+// comment turns optional SQL into comments.
 func comment(heading, sql string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "-- %s\n", heading)
@@ -220,7 +219,7 @@ func comment(heading, sql string) string {
 
 func (d database) migrating() migrations.Option { return migrations.WithTrustedOwner(d.trusted...) }
 
-// withPool connects, and lets a signal end what is done.
+// withPool connects and calls do with a context that ends with a signal.
 func withPool(cmd *cobra.Command, dsn *dsn, do func(context.Context, database, *pgxpool.Pool) error) error {
 	db, err := dsn.resolve(cmd)
 	if err != nil {

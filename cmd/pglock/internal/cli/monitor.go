@@ -20,58 +20,60 @@ import (
 const monitorHelp = `Show the advisory locks of a server: who holds which, who waits for whom, and
 since when.
 
-It needs no rights and nothing installed. Where schema pglock is installed,
-locks have names instead of numbers; members of pg_read_all_stats see clients,
-states and queries of other roles too. Columns your role may not see are marked
-(hidden), or ? when it is not known.
+It needs no rights and nothing installed. If schema pglock is installed, it
+shows names instead of numbers; members of pg_read_all_stats also see the
+clients, states and queries of other roles. Columns your role may not see are
+marked (hidden), or ? if that is not known.
 
-The table lists contended locks first. A blocking holder's state follows it.
+The table lists contended locks first, and shows the state of a blocking holder.
 BLOCKED BY lists the sessions that a waiter waits for: holders of the lock and,
-marked with ~, waiters ahead in the queue; +2 means two more. Keys of all
-databases of the server are shown; names are known only in the database that
-you connect to. Prepared transactions have no process, but an identifier for
+marked with ~, waiters ahead in the queue; +2 means two more. The table has the
+keys of all databases of the server; names are known only in the database that
+you connect to. A prepared transaction has no process, but an identifier for
 ROLLBACK PREPARED.
 
 On a terminal it is a full-screen view: keys, the blocking tree and sessions,
 with trends, filters and details. It can cancel and terminate sessions unless
 --read-only is given; ? lists the keys. Every signal is logged to standard
 error, on exit if that is the terminal. NO_COLOR is respected; with TERM=dumb
-it prints.
+it prints instead.
 
-Elsewhere, and with --output, it prints each snapshot: as a table, as JSON
-(ndjson: on one line), or as CSV (RFC 4180) under one header. Unless printed on
-a terminal, CSV fields are not escaped: they can contain control characters and
-begin with = + - or @, so import them as text. If the server goes away, pglock
-says so on standard error, or in the view, and continues when it is back.
+Without a terminal, and with --output, it prints each snapshot: as a table, as
+JSON (ndjson: on one line), or as CSV (RFC 4180) under one header. Unless
+printed on a terminal, CSV fields are not escaped: they can contain control
+characters and begin with = + - or @, so import them as text. If the server goes
+away, pglock says so on standard error, or in the view, and continues when it is
+back.
 
 Several servers are shown together: repeat --dsn, name services of
 pg_service.conf with --service, or list servers in a --dsn-file that only you
 can read. Keys and sessions then have a column SERVER, the worst come first, and
 a server that does not answer has a line. JSON names the server in "server", CSV
-in a last column. --record and --http take one server.
+in the last column. --record and --http take one server.
 
 With --record FILE it records all snapshots, for "pglock replay" and "pglock
-report"; if it has no terminal, and no --output, it does nothing else. Files
-have the mode 0600; a full one gets its time as a suffix and another is begun.
-Statements are recorded only with --record-queries: they can contain data.
+report"; without a terminal and --output it does nothing else. Files have mode
+0600; a full file is renamed with the time as a suffix, and a new one is
+started. Statements are recorded only with --record-queries: they can contain
+data.
 
-With --http ADDRESS it serves a page with the tree, the journal and a timeline,
-to those who open the URL that it prints; it is read-only. Beyond loopback it
-needs TLS, or --insecure-http.
+With --http ADDRESS it serves a read-only page with the tree, the journal and a
+timeline. Only the URL that it prints opens the page. Beyond loopback it needs
+TLS, or --insecure-http.
 
 With --events it prints one line for each event of contended keys: acquired,
 passed on, released, wait began and ended, deadlock, session ended; with -o
-ndjson as JSON. Events are computed from one snapshot to the next, so what
-begins and ends within an --interval is not seen.
+ndjson as JSON. Events are computed from one snapshot to the next, so a lock or
+wait that begins and ends within an --interval is missed.
 
 Names that are not in the registry can be given with --names FILE, one on each
 line, or as a pattern such as invoice:{1..1000}. A name in a comment or string
-of a session's query is used if its hash is the key. A key without a name that
-a known tool uses is shown as probably or possibly that tool's.
+of a session's query is used if its hash is the key. A key without a name that a
+known tool uses is marked as probably or possibly that tool's.
 
 With --fail-if-waiting or --warn-if-waiting it prints one line as a Nagios
-plugin does. Its exit code is 0 OK, 1 WARNING, 2 CRITICAL or 3 UNKNOWN: a
-session has waited longer than that, or the wait's length is not known.
+plugin does. The exit code is 0 OK, 1 WARNING or 2 CRITICAL if a session has
+waited that long, and 3 UNKNOWN if the length of a wait is not known.
 
 Exit codes otherwise: 0 done, or ended by Ctrl-C or SIGTERM; 69 no database; 64
 wrong usage.`
@@ -89,7 +91,7 @@ type watch struct {
 	local    bool
 	only     view.Filter
 	check    check
-	options  []monitor.Option // that the flags stand for
+	options  []monitor.Option // set by the flags
 	schema   bool
 	events   bool
 	record   recordFlags
@@ -120,17 +122,17 @@ func newMonitor() *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&m.once, "once", false, "show one snapshot and exit")
 	flags.Var(&m.interval, "interval", "take a snapshot every `duration`")
-	flags.StringArrayVar(&m.keys, "key", nil, "show this `KEY` only; may be given more than once")
+	flags.StringArrayVar(&m.keys, "key", nil, "show only this `KEY`; may be repeated")
 	flags.BoolVar(&m.schema, "json-schema", false, "print the JSON Schema of --output json, and exit")
 	flags.BoolVar(&m.waiting, "waiting", false, "show only contended locks")
-	flags.BoolVar(&m.events, "events", false, "print what happens to contended keys instead of snapshots")
+	flags.BoolVar(&m.events, "events", false, "print events of contended keys instead of snapshots")
 	flags.BoolVar(&m.readOnly, "read-only", false, "disable the keys that cancel and terminate sessions")
 	flags.BoolVar(&m.noMouse, "no-mouse", false, "leave the mouse to the terminal, to select text (m in the view)")
-	flags.BoolVar(&m.local, "local-time", false, "write times for people in the local time zone instead of UTC")
-	flags.StringArrayVar(&m.only.Databases, "database", nil, "show locks in this `DATABASE` only; may be repeated")
-	flags.StringArrayVar(&m.only.Users, "user", nil, "show locks that sessions of this `ROLE` hold or wait for")
+	flags.BoolVar(&m.local, "local-time", false, "show times in the local time zone instead of UTC (not in JSON and CSV)")
+	flags.StringArrayVar(&m.only.Databases, "database", nil, "show only locks in this `DATABASE`; may be repeated")
+	flags.StringArrayVar(&m.only.Users, "user", nil, "show only locks that sessions of this `ROLE` hold or wait for")
 	flags.StringArrayVar(&m.only.Applications, "application", nil,
-		"show locks that sessions with this `application_name` hold or wait for")
+		"show only locks that sessions with this `application_name` hold or wait for")
 	for _, flag := range []string{"database", "user", "application", "interval"} {
 		complete(cmd, flag)
 	}
@@ -189,7 +191,7 @@ func (m *watch) command(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// observe shows what there is from now on, and records it if that is wanted.
+// observe shows snapshots from now on, and records them if asked to.
 func (m *watch) observe(ctx context.Context, cmd *cobra.Command, db database, pool *pgxpool.Pool, filter view.Filter) error {
 	o := newObserver(pool, m.options)
 	past, err := m.http.past(m.record.path)
@@ -221,7 +223,7 @@ func (m *watch) filter(cmd *cobra.Command) (view.Filter, error) {
 	case m.once && cmd.Flags().Changed("interval"):
 		return filter, misuse(cmd, "--once contradicts --interval")
 	case m.events && m.once:
-		return filter, misuse(cmd, "--events contradicts --once: an event is what happens between two snapshots")
+		return filter, misuse(cmd, "--events contradicts --once: events happen between two snapshots")
 	case m.events && m.output == formatCSV:
 		return filter, misuse(cmd, "--events has no CSV (use --output ndjson)")
 	case m.check.wanted(cmd) && !m.once:
@@ -236,7 +238,7 @@ func (m *watch) filter(cmd *cobra.Command) (view.Filter, error) {
 	return filter, err
 }
 
-// zoned is a snapshot with its time in the zone that people want.
+// zoned returns a snapshot whose time is in the zone that the flags ask for.
 func (m *watch) zoned(s *monitor.Snapshot) *monitor.Snapshot {
 	if !m.local {
 		return s
@@ -254,7 +256,7 @@ func (m *watch) showOnce(ctx context.Context, db database, pool *pgxpool.Pool, f
 	return m.printer(db, filter, &sheet{}).show(snapshot)
 }
 
-// showAll fails when there was no first snapshot: a server that has never answered is most likely the wrong one.
+// showAll fails if there is no first snapshot: a server that has never answered is most likely the wrong one.
 func (m *watch) showAll(ctx context.Context, db database, o *observer, filter view.Filter) error {
 	return m.follow(ctx, db, o, filter, m.printer(db, filter, &sheet{}))
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// namesFile is the flag that gives names of keys.
+// namesFile is the flag with a file of key names.
 type namesFile struct{ path string }
 
 func (n *namesFile) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&n.path, "names", "",
-		"show keys by the names in this `FILE`, one or a pattern such as job:{1..9} a line")
+		"use the key names in this `FILE`: on each line one name, or a pattern such as job:{1..9}")
 }
 
 // options reads the file.

@@ -13,7 +13,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor/journal"
 )
 
-// observer takes snapshots, and keeps a journal of what they show. Its methods may be called from many goroutines.
+// observer takes snapshots, and keeps a journal of the events in them. Its methods may be called concurrently.
 type observer struct {
 	pool    *pgxpool.Pool
 	options []monitor.Option
@@ -22,9 +22,9 @@ type observer struct {
 	mu      sync.Mutex
 	journal *journal.Journal
 	events  []journal.Event // the latest mostEvents
-	keeper  *keeper         // of a recording; nil without one
+	keeper  *keeper         // the recording; nil without one
 	latest  *monitor.Snapshot
-	lost    error // why there has been none since
+	lost    error // why there has been no snapshot since
 }
 
 // mostEvents is how many events the view keeps.
@@ -35,14 +35,14 @@ func newObserver(pool *pgxpool.Pool, options []monitor.Option) *observer {
 		snap: func(ctx context.Context) (*monitor.Snapshot, error) { return monitor.Take(ctx, pool, options...) }}
 }
 
-// take takes a snapshot and notes what happened since the last one. A snapshot that fails leaves a gap.
+// take takes a snapshot and notes the events since the last one. A failed snapshot leaves a gap.
 func (o *observer) take(ctx context.Context) (*monitor.Snapshot, error) {
 	s, err := o.snap(ctx)
 	s, _, err = o.note(ctx, s, err)
 	return s, err
 }
 
-// note adds the outcome of an attempt to take a snapshot to the journal, and returns what happened.
+// note adds a snapshot, or the error of the attempt, to the journal, and returns the new events.
 func (o *observer) note(ctx context.Context, s *monitor.Snapshot, err error) (*monitor.Snapshot, []journal.Event, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -56,7 +56,7 @@ func (o *observer) note(ctx context.Context, s *monitor.Snapshot, err error) (*m
 	}
 	ended, err := journal.Ended(ctx, o.pool, o.journal.Gone(s))
 	if err != nil {
-		ended = nil // the snapshot is good; that sessions have ended is then not among the events
+		ended = nil // the snapshot is good; only the ends of sessions are missing from the events
 	}
 	o.keeper.keep(s, ended)
 	o.latest, o.lost = s, nil
@@ -66,7 +66,7 @@ func (o *observer) note(ctx context.Context, s *monitor.Snapshot, err error) (*m
 	return s, events, nil
 }
 
-// happened returns what happened, the latest last.
+// happened returns the events, the latest last.
 func (o *observer) happened() []journal.Event {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -84,7 +84,7 @@ func (o *observer) watch(ctx context.Context, every time.Duration, each func(*mo
 	return nil
 }
 
-// shownEvents are those about the keys that the filter shows, and those about no key.
+// shownEvents returns the events about keys that the filter shows, and those about no key.
 func shownEvents(f view.Filter, events []journal.Event) []journal.Event {
 	return slices.DeleteFunc(slices.Clone(events), func(e journal.Event) bool {
 		if e.Objsubid == 0 || len(f.Keys) == 0 {

@@ -12,20 +12,20 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor/journal"
 )
 
-// printer shows one snapshot after the other.
+// printer prints one snapshot after another.
 type printer interface {
 	show(*monitor.Snapshot) error
-	// missed says that there was none this time.
+	// missed says that there was no snapshot this time.
 	missed(error) error
-	// close is called once, after the last.
+	// close is called once, after the last snapshot.
 	close() error
 }
 
-// sheet is what printers share that write to the same output.
+// sheet is the state shared by printers that write to the same output.
 type sheet struct {
-	servers   bool   // there are several
+	servers   bool   // there are several servers
 	headed    bool   // the header of CSV is written
-	separator string // before the next table
+	separator string // a blank line is due before the next table
 }
 
 func (m *watch) printer(db database, filter view.Filter, shared *sheet) printer {
@@ -51,7 +51,7 @@ func (m *watch) printers(f *fleet, filter view.Filter) map[*member]printer {
 	return all
 }
 
-// print shows a snapshot or, with --events, what happened up to it.
+// print prints a snapshot or, with --events, the events up to it.
 func (m *watch) print(p printer, filter view.Filter, s *monitor.Snapshot, events []journal.Event) error {
 	if m.events {
 		return errors.Join(p.show(nil), m.printEvents(shownEvents(filter, events)))
@@ -69,7 +69,7 @@ func (m *watch) printEvents(events []journal.Event) error {
 	return view.EventLines(os.Stdout, events)
 }
 
-// appender writes each snapshot behind the last one.
+// appender writes each snapshot after the last one.
 type appender struct {
 	db     database
 	write  func(io.Writer, *monitor.Snapshot) error // nil: snapshots are not written
@@ -102,7 +102,7 @@ func (a *appender) missed(err error) error {
 
 func (a *appender) close() error { return nil }
 
-// filtered writes only what the filter shows.
+// filtered writes only the locks that the filter shows.
 func filtered(f view.Filter, write func(io.Writer, *monitor.Snapshot) error) func(io.Writer, *monitor.Snapshot) error {
 	return func(w io.Writer, s *monitor.Snapshot) error { return write(w, f.Apply(s)) }
 }
@@ -135,7 +135,8 @@ func (sh *sheet) tableWriter(filter view.Filter, db database, zoned func(*monito
 // unlimited is wider than any table.
 const unlimited = 1 << 16
 
-// tableWidth is that of the terminal, or of COLUMNS. A table that goes elsewhere is not cut.
+// tableWidth is the width of the terminal, or COLUMNS. A table is not cut if the output is not a
+// terminal.
 func tableWidth() int {
 	if !term.Is(os.Stdout) && os.Getenv("COLUMNS") == "" {
 		return unlimited
@@ -143,7 +144,7 @@ func tableWidth() int {
 	return width()
 }
 
-// width is that of the terminal, or of COLUMNS, or what every terminal has.
+// width is the width of the terminal, or COLUMNS, or what every terminal has.
 func width() int {
 	if columns, _, ok := term.Size(os.Stdout); ok && columns > 0 {
 		return columns

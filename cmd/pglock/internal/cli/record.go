@@ -14,7 +14,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor/recording"
 )
 
-// recordFlags are the flags that say what is recorded, and where.
+// recordFlags are the flags that say what to record, and where.
 type recordFlags struct {
 	path    string
 	queries bool
@@ -28,9 +28,9 @@ func (r *recordFlags) addTo(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&r.path, "record", "", "record all snapshots in `FILE`")
 	flags.BoolVar(&r.queries, "record-queries", false, "record the texts of statements too")
-	flags.Int64Var(&r.size, "record-size", 100, "begin another file after `MB` megabytes")
-	flags.Var(&r.age, "record-age", "begin another file after this `duration`")
-	flags.IntVar(&r.keep, "record-keep", 0, "keep `N` files of before; 0 keeps all")
+	flags.Int64Var(&r.size, "record-size", 100, "start a new file after `MB` megabytes")
+	flags.Var(&r.age, "record-age", "start a new file after this `duration`")
+	flags.IntVar(&r.keep, "record-keep", 0, "keep `N` earlier files; 0 keeps all")
 	if err := cmd.MarkFlagFilename("record"); err != nil {
 		panic(err) // the flag was not added before
 	}
@@ -51,17 +51,18 @@ func (r *recordFlags) check(cmd *cobra.Command, once bool) error {
 	return nil
 }
 
-// keeper records snapshots. All methods may be called on nil, which records nothing.
+// keeper records snapshots. A nil keeper records nothing.
 type keeper struct {
 	mu      sync.Mutex
 	encoder *recording.Encoder
 	writer  *recording.Writer // nil: nothing is written to a file
 	past    *recording.Past   // nil: nothing is kept in memory
 	failed  error             // why the last attempt to write failed
-	lost    bool              // there has been an outage since the last snapshot
+	lost    bool              // an outage was recorded since the last snapshot
 }
 
-// begin begins a recording, in a file if that is wanted, and in memory if there is a past to add to.
+// begin begins a recording: in a file if there is a --record flag, and in memory if there is a past
+// to add to.
 func (r *recordFlags) begin(target string, interval time.Duration, past *recording.Past) (*keeper, error) {
 	encoder, err := r.encoder()
 	if err != nil {
@@ -93,7 +94,7 @@ func (r *recordFlags) encoder() (*recording.Encoder, error) {
 // mostPast is how many bytes of the past are kept in memory.
 const mostPast = 64 << 20
 
-// keep records a snapshot. What fails is reported once, and tried again with the next one.
+// keep records a snapshot. A failure is reported once, and the next snapshot is a new attempt.
 func (k *keeper) keep(s *monitor.Snapshot, ended []int32) {
 	if k == nil || k.writer == nil && k.past == nil {
 		return
@@ -129,7 +130,7 @@ func (k *keeper) record(s *monitor.Snapshot, ended []int32) error {
 	return nil
 }
 
-// missed records that there was no snapshot, once for each outage.
+// missed records that there was no snapshot, once per outage.
 func (k *keeper) missed(err error) {
 	if k == nil {
 		return
@@ -150,7 +151,7 @@ func (k *keeper) report(err error) {
 	k.failed = err
 }
 
-// close ends the recording in order.
+// close ends the recording properly.
 func (k *keeper) close() error {
 	if k == nil || k.writer == nil {
 		return nil
@@ -160,7 +161,7 @@ func (k *keeper) close() error {
 	return errors.Join(k.failed, k.writer.Close())
 }
 
-// recordOnly prints nothing but what goes wrong.
+// recordOnly prints only errors.
 func (m *watch) recordOnly(ctx context.Context, db database, o *observer) error {
 	say(os.Stderr, "recording %s in %s", db.target, m.record.path)
 	return m.follow(ctx, db, o, view.Filter{}, newAppender(db, nil))

@@ -15,14 +15,14 @@ import (
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
 
-// server is where a command takes its lock.
+// server is the server on which a command takes its lock.
 type server struct {
-	database // or what shows a Redis to people
+	database // or a Redis as it is shown to people
 	locker   *pglock.Locker
 	clients  []io.Closer // what the locker uses and does not close
 }
 
-// close gives up the locker, and what it uses.
+// close closes the locker and the resources that it uses.
 func (s *server) close() error {
 	var err error
 	if s.locker != nil {
@@ -51,8 +51,8 @@ func (r *run) redisServer(cmd *cobra.Command) (*server, error) {
 // redisVariable is the environment variable with the URLs of Redis. Unlike the command line, it is not shown to others.
 const redisVariable = "PGLOCK_REDIS_URL"
 
-// findRedis looks where the URLs of Redis are: in --redis, or in a file, or in the environment unless another database
-// is named. There are none when the lock is to be in PostgreSQL.
+// findRedis returns the URLs of Redis: from --redis, from a file, or from the environment unless another database is
+// named. There are none if the lock is to be in PostgreSQL.
 func (r *run) findRedis(cmd *cobra.Command) error {
 	file := cmd.Flags().Changed("redis-file")
 	switch {
@@ -76,7 +76,7 @@ func (r *run) findRedis(cmd *cobra.Command) error {
 }
 
 func (r *run) openRedis(s *server) error {
-	logging.Disable() // what go-redis would write to stderr comes as an error too
+	logging.Disable() // go-redis also returns as errors what it would write to stderr
 	all, err := redisfallback.ParseURLs(r.redis...)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (r *run) openRedis(s *server) error {
 	return err
 }
 
-// redisTarget writes the URL of a Redis without what may be secret.
+// redisTarget returns the URL of a Redis without secrets.
 func redisTarget(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

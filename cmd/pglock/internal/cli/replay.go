@@ -23,15 +23,15 @@ import (
 const replayHelp = `Show a recording of "pglock monitor --record" in the view of "pglock monitor".
 
 It shows the next snapshot every --interval; [ and ] go back and forward by a
-minute, { and } by ten; p pauses. It also reads rotated files: FILE.*. --at says
-where to begin: 01:14, 01:14:30, "2026-11-22 01:14" (in UTC, by the server's
-clock), or a time with its zone, such as 2026-11-22T01:14:00Z. A time of day is
-that of the last day in the recording that has it.
+minute, { and } by ten; p pauses. It also reads the rotated files FILE.*. --at
+says where to begin: 01:14, 01:14:30, "2026-11-22 01:14" (in UTC, by the
+server's clock), or a time with its zone, such as 2026-11-22T01:14:00Z. A time
+of day means the last such time in the recording.
 
-With --output, or where there is no terminal, it prints: the snapshot at --at,
-or else all of them. With --events it prints what happened to contended keys.
+With --output, or without a terminal, it prints the snapshot at --at, or all of
+them. With --events it prints the events of contended keys.
 
-It reads from a quarter of an hour before --at, to know since when locks are
+It reads from a quarter of an hour before --at, to find out since when locks are
 held and which code took them.`
 
 type replay struct {
@@ -58,8 +58,8 @@ func newReplay() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&r.at, "at", "", "begin at this `TIME`")
 	flags.Var(&r.interval, "interval", "show the next snapshot after this `duration`")
-	flags.BoolVar(&r.events, "events", false, "print what happened to contended keys instead of snapshots")
-	flags.StringArrayVar(&r.keys, "key", nil, "show this `KEY` only; may be given more than once")
+	flags.BoolVar(&r.events, "events", false, "print events of contended keys instead of snapshots")
+	flags.StringArrayVar(&r.keys, "key", nil, "show only this `KEY`; may be repeated")
 	flags.BoolVar(&r.noMouse, "no-mouse", false, "leave the mouse to the terminal, to select text (m in the view)")
 	r.output.addTo(cmd, formatNDJSON)
 	return cmd
@@ -91,7 +91,7 @@ func (r *replay) command(cmd *cobra.Command, args []string) error {
 			return misuse(cmd, "--at: %w", err)
 		}
 		if at.Before(first) || at.After(last) {
-			return misuse(cmd, "--at: the recording goes from %s to %s", first.Format(time.RFC3339), last.Format(time.RFC3339))
+			return misuse(cmd, "--at: the recording covers %s to %s", first.Format(time.RFC3339), last.Format(time.RFC3339))
 		}
 	}
 	_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
@@ -103,7 +103,7 @@ func (r *replay) command(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// openRecording opens a recording with the files that were rotated away, and says what of it is damaged.
+// openRecording opens a recording with its rotated files, and reports damaged parts.
 func openRecording(path string) (*recording.Past, error) {
 	past, err := openRotated(path)
 	if err != nil {
@@ -115,7 +115,7 @@ func openRecording(path string) (*recording.Past, error) {
 	return past, nil
 }
 
-// openRotated opens a recording with the files that were rotated away from it.
+// openRotated opens a recording with its rotated files.
 func openRotated(path string) (*recording.Past, error) {
 	files, err := recording.Files(path)
 	if err != nil {
@@ -162,7 +162,7 @@ func (r *replay) show(ctx context.Context, past *recording.Past, at time.Time, f
 	return m.replayAll(ctx, p, at, to, filter)
 }
 
-// replayAll prints what there is from a time on.
+// replayAll prints the recording from a time on.
 func (m *watch) replayAll(ctx context.Context, p *player, from time.Time, to printer, filter view.Filter) error {
 	s, err := p.seek(from)
 	for ; ctx.Err() == nil; s, err = p.next() {
@@ -198,10 +198,10 @@ func (m *watch) replayOnScreen(ctx context.Context, p *player, at time.Time, fil
 	return errors.Join(err, printErr)
 }
 
-// lookBack is from how long before a moment on the journal is computed.
+// lookBack is how long before a moment the computation of its journal starts.
 const lookBack = 15 * time.Minute
 
-// player goes through a recording. Its methods may be called from many goroutines.
+// player plays a recording. Its methods may be called concurrently.
 type player struct {
 	past *recording.Past
 
@@ -210,9 +210,9 @@ type player struct {
 	stop    func()
 	journal *journal.Journal
 	events  []journal.Event
-	count   int // of the events of the last step
+	count   int // number of events of the last step
 	now     *monitor.Snapshot
-	held    *recording.Frame // read too far by seek
+	held    *recording.Frame // the frame that seek read too far
 }
 
 func newPlayer(past *recording.Past) *player { return &player{past: past, stop: func() {}} }
@@ -245,7 +245,7 @@ func (p *player) seek(at time.Time) (*monitor.Snapshot, error) {
 	}
 }
 
-// jump seeks by a duration from where it is.
+// jump seeks by a duration from the current position.
 func (p *player) jump(by time.Duration) error {
 	_, err := p.seek(p.last().TakenAt.Add(by))
 	return err
@@ -304,7 +304,7 @@ func (p *player) happened() []journal.Event {
 	return p.events[:len(p.events):len(p.events)]
 }
 
-// fresh are the events of the last step.
+// fresh returns the events of the last step.
 func (p *player) fresh() []journal.Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,12 +15,12 @@ import (
 )
 
 const reportHelp = `Sum up the waits in recordings of "pglock monitor --record": for each key, how
-many there were, how long they took, and which sessions held it and waited. Give the
-files of one server, the oldest first.
+many there were, how long they took, and which sessions held it and waited. Give
+the files of one server, the oldest first.
 
 A wait shorter than the recording's interval can be missing, and the interval
 limits how exactly its end is known. With log_lock_waits the server logs
-waits of more than deadlock_timeout: --log FILE fills them in, with exact times.
+waits longer than deadlock_timeout: --log FILE adds them, with exact times.
 The log is csvlog (*.csv), jsonlog (*.json), or else lines that begin with
 --log-line-prefix, the server's log_line_prefix. It must be in English: messages
 in another language are an error.
@@ -53,7 +53,7 @@ func newReport() *cobra.Command {
 	s.output = formatTable
 	flags.VarP(formatChoice{&s.output, []format{formatTable, formatJSON}}, "output", "o", "how to print: `table|json`")
 	complete(cmd, "output", string(formatTable), string(formatJSON))
-	flags.StringArrayVar(&s.logs, "log", nil, "fill in the waits of this `FILE` of the server's log")
+	flags.StringArrayVar(&s.logs, "log", nil, "add the waits in this `FILE` of the server's log")
 	flags.StringVar(&s.prefix, "log-line-prefix", "%m [%p] ", "the server's log_line_prefix, a `PREFIX`")
 	flags.StringVar(&s.timezone, "log-timezone", "", "the server's log_timezone, a `ZONE` such as Europe/Paris")
 	return cmd
@@ -97,7 +97,7 @@ func (s *reportFlags) command(cmd *cobra.Command, args []string) error {
 	return sums.Text(os.Stdout, r)
 }
 
-// open opens files as they are given; of a single one also those that were rotated away from it.
+// open opens the given files, and the rotated files if there is only one.
 func (s *reportFlags) open(args []string) (*recording.Past, error) {
 	if len(args) > 1 {
 		return recording.OpenPast(args...)

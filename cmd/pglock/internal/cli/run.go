@@ -19,25 +19,24 @@ const runHelp = `Run a command while holding a lock, as flock(1) does with a fil
 pglock waits for the lock, runs the command without a shell (with -c 'COMMAND'
 after the key: in one), checks that the lock was held until the command ended,
 and releases it. The exit code is the command's. Processes that the command
-leaves in the background run without the lock. When pglock or its connection
-dies, the server frees the lock.
+leaves in the background run without the lock. If pglock or its connection dies,
+the server frees the lock.
 
 The command gets PGLOCK_KEY in its environment. If schema pglock is installed,
-it also gets PGLOCK_FENCE, a number that is larger than that of every earlier
-holder, for systems that can refuse smaller ones; and the key's name is recorded
-for the monitor. A schema of a role that is not trusted is not used
-(--trust-owner).
+it also gets PGLOCK_FENCE, a number larger than that of every earlier holder,
+for systems that can refuse smaller ones, and the key's name is recorded for the
+monitor. A schema of an untrusted role is not used (--trust-owner).
 
 The command's standard streams are those of pglock. Signals (HUP, INT, QUIT,
 TERM, USR1, USR2, WINCH) are passed on to it; the first four end a wait for the
 lock.
 
-When the lock is lost (the server ended the session, or could not be reached
-for as long as the lease), pglock ends the command with SIGTERM and, after the
-time of --kill-after, SIGKILL. Without a terminal, as under cron and systemd,
-the command has a process group of its own, and signals go to the whole group.
-On a terminal it stays in pglock's group, so that Ctrl-C, Ctrl-Z and job control
-work as usual; pglock then signals the command alone.
+If the lock is lost (the server ended the session, or was unreachable for the
+time of the lease), pglock ends the command with SIGTERM and, after
+--kill-after, with SIGKILL. Without a terminal, as under cron and systemd, the
+command has its own process group, and signals go to the whole group. On a
+terminal it stays in pglock's group, so that Ctrl-C, Ctrl-Z and job control work
+as usual; pglock then signals the command alone.
 
 With --permits n, up to n commands run at a time, on any number of machines.
 This is a semaphore, not the lock of that key; all commands should give the same
@@ -45,21 +44,21 @@ n. There is no PGLOCK_FENCE.
 
 With --redis the lock is on Redis, and excludes no session of PostgreSQL. A URL
 is redis:// or rediss://, with ?master_name=… for Sentinel and ?addr=… for the
-other nodes of a Cluster, as go-redis reads them. Other users can see the
-arguments of a program, so put a URL with a password into a file (--redis-file)
-or into PGLOCK_REDIS_URL, which is used unless --dsn is given. White space
-separates several URLs there.
+other nodes of a Cluster, as in go-redis. Other users can see the arguments of a
+program, so put a URL with a password into a file (--redis-file) or into
+PGLOCK_REDIS_URL, which is used unless --dsn is given. Separate several URLs
+there with white space.
 
-Exit codes: the command's own; 128+n when signal n ended it, or the wait; 126
-it cannot be executed, 127 it was not found; 75 another session holds the lock
-(with -n), or still did after -w; 70 the lock was lost; 69 no database, or none
-that can keep locks; 64 wrong usage.`
+Exit codes: the command's own; 128+n if signal n ended it, or the wait; 126 it
+cannot be executed, 127 it was not found; 75 another session holds the lock
+(with -n), or still did after -w; 70 the lock was lost; 69 no database, or one
+that cannot keep locks; 64 wrong usage.`
 
 type run struct {
 	dsn          dsn
 	redis        []string
 	redisFile    string
-	redisFrom    string // where the URLs of redis come from
+	redisFrom    string // the source of the URLs in redis
 	nonblock     bool
 	wait         seconds
 	bounded      bool // wait was given
@@ -74,7 +73,7 @@ type run struct {
 
 	tick         tick
 	untilSuccess bool
-	due          time.Time // of the tick; zero without one
+	due          time.Time // due time of the tick; zero without one
 }
 
 func newRun() *cobra.Command {
@@ -84,7 +83,7 @@ func newRun() *cobra.Command {
 		Short: "Run a command while holding a lock",
 		Long:  runHelp + "\n\n" + tickHelp,
 		Example: `  pglock run nightly-report -- ./report.sh
-  pglock run -n import -- ./import.sh         # exit code 75 if it runs already
+  pglock run -n import -- ./import.sh         # exit code 75 if already running
   pglock run -x -w 60 deploy -c 'make build && make deploy'
   pglock run -w 1m deploy -- sh -c 'make build && make deploy'
   pglock run --tick @hourly report -- ./report.sh   # on several machines
@@ -94,28 +93,28 @@ func newRun() *cobra.Command {
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
 	}
 	flags := cmd.Flags()
-	flags.SetInterspersed(false) // the command's flags are its own
+	flags.SetInterspersed(false) // flags after KEY belong to the command
 	r.dsn.addTo(cmd)
 	flags.StringArrayVar(&r.redis, "redis", nil,
-		"lock on the Redis at `URL`; given three times or more, on a majority of them")
+		"lock on the Redis at `URL`; repeated three times or more, on a majority of them")
 	flags.StringVar(&r.redisFile, "redis-file", "",
 		"read the URLs from `FILE`, so that they are not visible as arguments")
 	flags.BoolVarP(&r.nonblock, "nonblock", "n", false, "fail instead of waiting for the lock")
-	flags.BoolP("exclusive", "x", false, "take the lock alone, which is the default, as with flock(1)")
+	flags.BoolP("exclusive", "x", false, "take the lock exclusively, as with flock(1) (default)")
 	flags.BoolP("exclusively", "e", false, "the same as -x")
 	flags.BoolP("close", "o", false, "accepted for flock(1): the command never inherits the lock")
 	flags.Var(&r.wait, "timeout", "the same as --wait")
 	flags.VarP(&r.wait, "wait", "w", "fail if the lock is not free within `duration` (1m30s, or seconds: 0.5)")
-	flags.BoolVarP(&r.shared, "shared", "s", false, "take the lock shared: beside other shared holders")
+	flags.BoolVarP(&r.shared, "shared", "s", false, "take the lock shared, together with other shared holders")
 	flags.IntVarP(&r.permits, "permits", "p", 0, "take one of `n` permits: up to n commands run at a time")
-	flags.VarP(&r.conflictCode, "conflict-exit-code", "E", "exit with code `n` when -n or -w fails")
-	flags.Var(&r.killAfter, "kill-after", "when the lock is lost, send SIGKILL a `duration` after SIGTERM")
-	flags.Var(&r.lease, "lease", "the server frees the lock of a pglock that is silent for a `duration`")
+	flags.VarP(&r.conflictCode, "conflict-exit-code", "E", "exit with code `n` if -n or -w fails")
+	flags.Var(&r.killAfter, "kill-after", "if the lock is lost, send SIGKILL this `duration` after SIGTERM")
+	flags.Var(&r.lease, "lease", "the server frees the lock if pglock is silent for this `duration`")
 	flags.BoolVar(&r.allowPooler, "allow-pooler", false, "accept a proxy that keeps sessions (pool_mode = session)")
-	flags.BoolVar(&r.allowStandby, "allow-standby", false, "lock on a hot standby, whose locks exclude no sessions elsewhere")
+	flags.BoolVar(&r.allowStandby, "allow-standby", false, "lock on a hot standby, whose locks exclude no sessions of other servers")
 	flags.Var(&r.tick, "tick", "run the command once for each due time: @hourly, @daily, \"@every 15m\", …")
 	flags.BoolVar(&r.untilSuccess, "until-success", false, "with --tick: run it again until the command succeeds")
-	flags.BoolVarP(&r.verbose, "verbose", "v", false, "say what happens; on a terminal waiting is announced anyway")
+	flags.BoolVarP(&r.verbose, "verbose", "v", false, "print what happens; waiting is always announced on a terminal")
 	return cmd
 }
 
@@ -130,7 +129,7 @@ func (r *run) command(cmd *cobra.Command, args []string) error {
 	if err := r.checkTick(cmd, key); err != nil {
 		return err
 	}
-	path, err := job.Find(argv[0]) // before there is a lock that others could wait for
+	path, err := job.Find(argv[0]) // before taking a lock that others could wait for
 	if err != nil {
 		return err
 	}
@@ -141,7 +140,7 @@ func (r *run) command(cmd *cobra.Command, args []string) error {
 	under := underLock{run: r, server: server, key: key, signals: job.Catch()}
 	code, err := under.carryOut(path, argv)
 	if closeErr := server.close(); closeErr != nil {
-		say(os.Stderr, "%v", server.failed(closeErr)) // says nothing of the lock, which has been unlocked by now
+		say(os.Stderr, "%v", server.failed(closeErr)) // does not mention the lock, which is unlocked by now
 	}
 	if err == nil && code != 0 {
 		err = &exit{code: code}
@@ -170,7 +169,7 @@ func (r *run) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// parseRun takes the arguments apart. The -- before the command may be left out, as with flock(1).
+// parseRun splits the arguments. The -- before the command may be omitted, as with flock(1).
 func parseRun(cmd *cobra.Command, args []string) (key pglock.Key, argv []string, err error) {
 	if len(args) == 0 {
 		return key, nil, misuse(cmd, "expected KEY -- COMMAND")
@@ -179,7 +178,7 @@ func parseRun(cmd *cobra.Command, args []string) (key pglock.Key, argv []string,
 		return key, nil, err
 	}
 	argv = args[1:]
-	if len(argv) > 0 && (argv[0] == "-c" || argv[0] == "--command") { // as flock(1) has it, behind the key
+	if len(argv) > 0 && (argv[0] == "-c" || argv[0] == "--command") { // after the key, as in flock(1)
 		if len(argv) != 2 || argv[1] == "" {
 			return key, nil, misuse(cmd, "-c takes one command line for the shell: pglock run %s -c 'COMMAND'", args[0])
 		}
@@ -196,7 +195,7 @@ func parseRun(cmd *cobra.Command, args []string) (key pglock.Key, argv []string,
 	return key, argv, nil
 }
 
-// server is the one that the flags name, or else PostgreSQL as it is set up here.
+// server returns the server that the flags name, or else the default PostgreSQL.
 func (r *run) server(cmd *cobra.Command, command string) (*server, error) {
 	if err := r.findRedis(cmd); err != nil {
 		return nil, err
@@ -225,7 +224,7 @@ func (r *run) server(cmd *cobra.Command, command string) (*server, error) {
 	return &server{database: db, locker: locker}, nil
 }
 
-// commonOptions are those that fit every server.
+// commonOptions returns the options for any server.
 func (r *run) commonOptions() []pglock.Option {
 	options := []pglock.Option{pglock.WithLease(time.Duration(r.lease))}
 	if r.verbose {

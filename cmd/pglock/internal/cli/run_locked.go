@@ -24,7 +24,7 @@ type underLock struct {
 
 // carryOut takes the lock, runs the command to its end, and unlocks. The code is the command's.
 func (u *underLock) carryOut(path string, argv []string) (code int, err error) {
-	ctx := context.Background() // signals end what can be ended
+	ctx := context.Background() // a signal ends only what can be ended
 	if u.ticks() {
 		ran, err := job.While(ctx, u.signals, u.look)
 		if err != nil {
@@ -77,7 +77,7 @@ func (u *underLock) acquire(ctx context.Context) (holding, error) {
 	return lock, err
 }
 
-// acquireLock asks first whether the lock is free, so that it can say who is in the way before it waits.
+// acquireLock tries the lock first, so that it can name the holder before it waits.
 func (u *underLock) acquireLock(ctx context.Context) (*pglock.Lock, error) {
 	var options []pglock.LockOption
 	if u.shared {
@@ -88,7 +88,7 @@ func (u *underLock) acquireLock(ctx context.Context) (*pglock.Lock, error) {
 	if !isHeld {
 		return lock, err
 	}
-	if holders, err := u.locker.Holders(ctx, u.key); err == nil { // otherwise the message does without
+	if holders, err := u.locker.Holders(ctx, u.key); err == nil { // otherwise the message names no holder
 		held.Holders = holders
 	}
 	if u.nonblock || (u.bounded && u.wait == 0) {
@@ -103,7 +103,8 @@ func (u *underLock) acquireLock(ctx context.Context) (*pglock.Lock, error) {
 	return u.locker.Lock(ctx, u.key, options...)
 }
 
-// notRun explains why there is nothing to run the command under. A signal may have met the grant.
+// notRun explains why there is no lock to run the command under. A signal may have arrived with the
+// grant.
 func (u *underLock) notRun(lock holding, err error) error {
 	if lock != nil {
 		return errors.Join(err, unlock(context.Background(), lock))
@@ -119,7 +120,7 @@ func (u *underLock) notRun(lock holding, err error) error {
 	return u.failed(err)
 }
 
-// environment is that of pglock with what it says of the lock. What an outer pglock said of another lock is left out.
+// environment is pglock's environment with the variables about the lock. Those of an outer pglock are removed.
 func (u *underLock) environment(ctx context.Context, lock holding) ([]string, error) {
 	const key, fence, due = "PGLOCK_KEY=", "PGLOCK_FENCE=", "PGLOCK_DUE="
 	environment := slices.DeleteFunc(os.Environ(), func(variable string) bool {
@@ -144,8 +145,8 @@ func (u *underLock) environment(ctx context.Context, lock holding) ([]string, er
 	return environment, nil
 }
 
-// supervise returns when the command has ended, which it sees to when the lock is lost; it reports whether it has told
-// the user so.
+// supervise waits until the command has ended, and ends it if the lock is lost. It reports whether it told the user of
+// a loss.
 func (u *underLock) supervise(lock holding, command *job.Job) (told bool) {
 	for {
 		select {
@@ -161,8 +162,8 @@ func (u *underLock) supervise(lock holding, command *job.Job) (told bool) {
 	}
 }
 
-// finish makes sure that the lock was held until the command's end, and unlocks. After that a failure to unlock is
-// worth a message, but no failure of the command: the session that held the lock is over then.
+// finish verifies that the lock was held until the command ended, and unlocks. A failure to unlock after that is
+// worth a message, but is not a failure of the command: the session that held the lock is over then.
 func (u *underLock) finish(ctx context.Context, lock holding, code int, told bool) error {
 	bounded, cancel := context.WithTimeout(ctx, u.patience())
 	defer cancel()
@@ -185,10 +186,10 @@ func (u *underLock) finish(ctx context.Context, lock holding, code int, told boo
 	}
 }
 
-// patience is how long the server may take to answer something about a lock that is held. Its lease ends later.
+// patience is how long the server may take to answer about a lock that is held. The lease ends later.
 func (u *underLock) patience() time.Duration { return time.Duration(u.lease) / 2 }
 
-// unlock gives up a lock that nothing was done under; that it may have been lost makes no difference then.
+// unlock releases a lock under which nothing was done, so it does not matter if it was lost.
 func unlock(ctx context.Context, lock holding) error {
 	err := lock.Unlock(ctx)
 	if errors.Is(err, pglock.ErrLost) {

@@ -11,7 +11,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 )
 
-// holding is what a command runs under: a lock, or a permit of a semaphore.
+// holding is a lock, or a permit of a semaphore, under which a command runs.
 type holding interface {
 	Done() <-chan struct{}
 	Err() error
@@ -24,12 +24,13 @@ type holding interface {
 // permit is a permit as a holding.
 type permit struct{ *semaphore.Permit }
 
-// There is no fence: several holders may work at a time, and a later one does not supersede an earlier one.
+// There is no fence: several holders may work at the same time, and a later one does not supersede an
+// earlier one.
 func (permit) Fence(context.Context) (int64, error) { return 0, pglock.ErrUnsupported }
 
 func (p permit) Unlock(ctx context.Context) error { return p.Release(ctx) }
 
-// acquirePermit asks first whether a permit is free, so that it can say that it waits.
+// acquirePermit tries for a permit first, so that it can say that it waits.
 func (u *underLock) acquirePermit(ctx context.Context) (holding, error) {
 	sem, err := semaphore.New(u.locker, u.key, u.permits)
 	if err != nil {

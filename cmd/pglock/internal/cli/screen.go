@@ -24,12 +24,12 @@ func (m *watch) fillsScreen() bool {
 		(term.Is(os.Stdin) || term.Controlled())
 }
 
-// screen is what the view of one server and of several have in common.
+// screen is the common part of the views of one server and of several.
 func (m *watch) screen(filter view.Filter) tui.Options {
 	return tui.Options{Interval: time.Duration(m.interval), Filter: filter, NoMouse: m.noMouse, Output: os.Stdout}
 }
 
-// taker takes snapshots for people.
+// taker takes snapshots for the view.
 func (m *watch) taker(o *observer) func(context.Context) (*monitor.Snapshot, error) {
 	return func(ctx context.Context) (*monitor.Snapshot, error) {
 		s, err := o.take(ctx)
@@ -55,7 +55,7 @@ func (m *watch) fillScreen(ctx context.Context, db database, o *observer, filter
 	return errors.Join(err, printErr, log.close())
 }
 
-// height is that of the terminal, less the line for the prompt of the shell.
+// height is the terminal's height without the line of the shell's prompt.
 func height() int {
 	if _, rows, ok := term.Size(os.Stdout); ok && rows > 1 {
 		return rows - 1
@@ -73,7 +73,7 @@ func (m *watch) ender(db database, pool *pgxpool.Pool, log io.Writer) tui.End {
 	}
 }
 
-// aside writes to the standard error. If that is a terminal, it waits until the view has left it.
+// aside writes to standard error. If that is a terminal, it waits until the view has left it.
 type aside struct{ kept bytes.Buffer }
 
 func (a *aside) Write(p []byte) (int, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/secretfile"
 )
 
-// servers is the flags that name the servers that a command watches: one, as of dsn, or several.
+// servers holds the flags that name the servers a command watches: one, as with dsn, or several.
 type servers struct {
 	dsn
 	dsns, files, services []string
@@ -26,7 +26,7 @@ func (s *servers) addTo(cmd *cobra.Command) {
 	flags.StringArrayVarP(&s.dsns, "dsn", "d", nil, "the database, a `URL`, keyword=value pairs or a name; repeat it "+
 		"to watch several servers (default $DATABASE_URL, or what psql uses)")
 	flags.StringArrayVar(&s.files, "dsn-file", nil, "watch the servers in this `FILE`, one on each line")
-	flags.StringArrayVar(&s.services, "service", nil, "the server of this `NAME` in pg_service.conf; may be repeated")
+	flags.StringArrayVar(&s.services, "service", nil, "watch the server of this service `NAME` in pg_service.conf; may be repeated")
 	complete(cmd, "dsn")
 	completeWith(cmd, "service", serviceNames)
 	if err := cmd.MarkFlagFilename("dsn-file"); err != nil {
@@ -34,7 +34,7 @@ func (s *servers) addTo(cmd *cobra.Command) {
 	}
 }
 
-// bare takes the name of a database from the arguments, as psql does.
+// bare reads the name of a database from the arguments, as psql does.
 func (s *servers) bare(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 && len(s.files)+len(s.services) > 0 {
 		return misuse(cmd, "the database %q contradicts --service and --dsn-file", args[0])
@@ -42,7 +42,7 @@ func (s *servers) bare(cmd *cobra.Command, args []string) error {
 	return s.dsn.bare(cmd, args)
 }
 
-// source is a connection string, and where it stands.
+// source is a connection string, and where it was given.
 type source struct{ where, value string }
 
 // resolve finds out which servers are meant, in the order in which they were given. It does not connect yet.
@@ -99,14 +99,14 @@ func (s *servers) sources(cmd *cobra.Command) (all []source, err error) {
 	return all, nil
 }
 
-// placeLabel is where a connection leads to, as far as that is known before it is made.
+// placeLabel names the server of a connection, as far as it is known before connecting.
 func placeLabel(config *pgx.ConnConfig) string {
 	return addresses(config) + "/" + cmp.Or(config.Database, config.User)
 }
 
 var serviceKeyword = regexp.MustCompile(`(?:^|\s)service\s*=\s*(?:'([^'\\]+)'|([^\s']+))`)
 
-// serviceOf is the service that a connection string names; empty if it names none, or one that cannot be read easily.
+// serviceOf returns the service that a connection string names; empty if it names none, or one that is hard to parse.
 func serviceOf(value string) string {
 	if parsed, err := url.Parse(value); err == nil && parsed.Scheme != "" && parsed.Host+parsed.Path+parsed.RawQuery != "" {
 		return parsed.Query().Get("service")

@@ -20,9 +20,9 @@ import (
 func (m *watch) several(cmd *cobra.Command, dbs []database, filter view.Filter) error {
 	switch {
 	case m.record.path != "":
-		return misuse(cmd, "--record takes one server: record each with a pglock monitor of its own")
+		return misuse(cmd, "--record takes one server: run one pglock monitor for each")
 	case m.http.address != "":
-		return misuse(cmd, "--http shows one server: serve each with a pglock monitor of its own")
+		return misuse(cmd, "--http shows one server: run one pglock monitor for each")
 	}
 	_, err := job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
 		f, err := newFleet(ctx, dbs, "pglock monitor", m.options)
@@ -44,8 +44,8 @@ func (m *watch) several(cmd *cobra.Command, dbs []database, filter view.Filter) 
 	return err
 }
 
-// showOnceOfSeveral prints a snapshot of each server that answers: tables with the worst first, all else in the order of
-// the flags. Of the others it tells on the standard error, and in the exit code.
+// showOnceOfSeveral prints a snapshot of each server that answers: tables with the worst first, other formats in the
+// order of the flags. The other servers are reported on standard error and by the exit code.
 func (m *watch) showOnceOfSeveral(ctx context.Context, f *fleet, filter view.Filter) error {
 	all := f.lookAll(ctx)
 	if m.output == formatTable {
@@ -69,7 +69,7 @@ func (m *watch) showOnceOfSeveral(ctx context.Context, f *fleet, filter view.Fil
 	return nil
 }
 
-// showSeveral prints the snapshots of all servers as they come, one at a time.
+// showSeveral prints the snapshots of all servers as they arrive.
 func (m *watch) showSeveral(ctx context.Context, f *fleet, filter view.Filter) error {
 	printers := m.printers(f, filter)
 	ctx, cancel := context.WithCancel(ctx)

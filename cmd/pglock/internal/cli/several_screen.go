@@ -31,7 +31,7 @@ func (m *watch) fillScreenOfSeveral(ctx context.Context, f *fleet, filter view.F
 	return errors.Join(err, printErr, log.close())
 }
 
-// lastLines say of each server what it was like, the worst first.
+// lastLines describe each server's last state, the worst first.
 func lastLines(f *fleet, last []tui.Last, filter view.Filter) (all []string) {
 	order := make([]int, len(last))
 	for i := range order {

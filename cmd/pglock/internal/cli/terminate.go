@@ -20,14 +20,14 @@ func newTerminate() *cobra.Command {
 		Use:   "terminate [PID]",
 		Short: "End a session, and with it all its locks",
 		Long: `End a session: all its locks are freed, and its transaction is rolled back.
-Choose it by the process ID that "pglock monitor" shows, or by a key that it
-alone holds. It need not hold an advisory lock. A process of a parallel query
-stands for the session that runs it. The server's own processes, and those that
-send to its standbys, are refused.
+Choose it by the process ID that "pglock monitor" shows, or by a key that only
+it holds. It need not hold an advisory lock. A worker process of a parallel
+query means the session that runs the query. The server's own processes, and
+those that send to its standbys, are refused.
 
 ` + signalHelp + `
 
-A session of pglock carries the locks of many callers in its process. They are
+A session of a Locker carries the locks of many callers in its process. They are
 notified of the loss at once.`,
 		Example: `  pglock terminate 4711
   pglock terminate --key nightly-report
@@ -38,7 +38,7 @@ notified of the loss at once.`,
 func newCancel() *cobra.Command {
 	return newSignal(monitor.SignalCancel, &cobra.Command{
 		Use:   "cancel [PID]",
-		Short: "Cancel what a session does, such as its wait for a lock",
+		Short: "Cancel a session's statement, such as its wait for a lock",
 		Long: `Cancel the statement that a session runs. This ends its wait for a lock, and
 fails its transaction, which frees the transaction's locks. The session keeps
 its session locks. To end an idle session, use "pglock terminate".
@@ -49,27 +49,27 @@ its session locks. To end an idle session, use "pglock terminate".
 	})
 }
 
-// signalHelp is what both have in common.
+// signalHelp is the common part of both help texts.
 const signalHelp = `It first shows the keys that the session holds, their waiters, and the waiters
 for its other locks, such as tables and rows, and asks. With --yes it does not
 ask; then name the session with --session PID@SINCE, as this command shows it
 (in "pglock monitor -o json": pid and session_since), because the process ID
 alone may belong to another session by then. The server compares both in the
-statement that signals. Roles that may not see when a session began
-(pg_read_all_stats shows it) use PID#FINGERPRINT, made of the session's user,
+statement that signals. If your role may not see when a session began (members
+of pg_read_all_stats may), use PID#FINGERPRINT, a hash of the session's user,
 application and keys.
 
 The role must be a member of the session's role or of pg_signal_backend; only a
 superuser can signal a superuser's session. A prepared transaction has no
 process: end it with ROLLBACK PREPARED. Afterwards the command reports what
-became of each lock. It logs every signal to the standard error, in one line of
+became of each lock. It logs every signal to standard error, in one line of
 pairs: server, session, user, database, application, client, locks, keys (the
 first ten), waiters, other_waiters, behind, signal, sent, ended, freed,
 passed_on, still_shared, kept, still_blocks.
 
 Exit codes: 0 done (terminate: the session is gone; cancel: a wait is over, or a
-lock is free); 1 not done; 66 there is no such session; 77 the role may not do
-that; 69 no database; 64 wrong usage.`
+lock is free); 1 not done; 66 no such session; 77 the role may not do that; 69
+no database; 64 wrong usage.`
 
 // signalling is one call of cancel or terminate.
 type signalling struct {
@@ -78,7 +78,7 @@ type signalling struct {
 	names   namesFile
 	key     string
 	session string
-	pid     int32 // that was given; 0 with a key
+	pid     int32 // the given process ID; 0 with a key
 	yes     bool
 }
 
@@ -164,7 +164,7 @@ func (s *signalling) confirm(cmd *cobra.Command, db database, c monitor.SignalTa
 		fmt.Sprintf("cancelled: no signal was sent to %d", c.PID))
 }
 
-// carryOut sends the signal, and says what came of it: to people what became of which lock, to the log who did what.
+// carryOut sends the signal and reports the result: what became of each lock to people, and the details to the log.
 func (s *signalling) carryOut(ctx context.Context, db database, pool *pgxpool.Pool, c monitor.SignalTarget) error {
 	outcome, err := send(ctx, db, pool, os.Stderr, s.signal, c)
 	if err != nil {

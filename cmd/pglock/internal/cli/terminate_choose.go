@@ -11,10 +11,10 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// chooser finds the session that is meant in a snapshot.
+// chooser finds the chosen session in a snapshot.
 type chooser func(*monitor.Snapshot) (monitor.SignalTarget, error)
 
-// chooser reads what the command was given, before anything is connected to.
+// chooser parses the arguments, before the command connects.
 func (s *signalling) chooser(cmd *cobra.Command, args []string) (chooser, error) {
 	given := len(args)
 	for _, flag := range []string{"key", "session"} {
@@ -28,7 +28,7 @@ func (s *signalling) chooser(cmd *cobra.Command, args []string) (chooser, error)
 	case given > 1:
 		return nil, misuse(cmd, "expected only one of PID, --key and --session")
 	case s.yes && s.session == "":
-		return nil, misuse(cmd, "--yes needs --session PID@SINCE, since a process ID alone can be that of another session "+
+		return nil, misuse(cmd, "--yes needs --session PID@SINCE, since a process ID alone can belong to another session "+
 			"by now (without --yes this command shows it)")
 	case len(args) == 1:
 		return s.byPID(cmd, args[0])
@@ -93,7 +93,7 @@ func (s *signalling) byKey(cmd *cobra.Command) (chooser, error) {
 	}, nil
 }
 
-// rollback says how a prepared transaction is ended.
+// rollback says how to end a prepared transaction.
 func rollback(session monitor.Session) string {
 	if session.GID == "" {
 		return "it has ended meanwhile"

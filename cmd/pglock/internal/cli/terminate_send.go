@@ -10,7 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// send sends a signal, and logs that it did, or could not.
+// send sends a signal, and logs that it was sent or could not be sent.
 func send(ctx context.Context, db database, pool *pgxpool.Pool, log io.Writer, signal monitor.Signal,
 	c monitor.SignalTarget) (monitor.Outcome, error) {
 	outcome, err := monitor.Send(ctx, pool, c, signal)
@@ -18,7 +18,7 @@ func send(ctx context.Context, db database, pool *pgxpool.Pool, log io.Writer, s
 	return outcome, err
 }
 
-// record logs a signal that was sent, or was to be sent.
+// record logs a signal, sent or not.
 func record(ctx context.Context, logger *slog.Logger, signal monitor.Signal, c monitor.SignalTarget, o monitor.Outcome,
 	err error) {
 	if err == nil {

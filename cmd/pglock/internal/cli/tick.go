@@ -15,15 +15,15 @@ import (
 )
 
 const tickHelp = `With --tick the command runs once for each due time, on the first machine to
-start it. A lock alone only keeps two from running at a time. A tick is @hourly,
+start it. A lock alone only keeps runs from overlapping. A tick is @hourly,
 @daily, @weekly (from Sunday), @monthly or @yearly, all in UTC, or @every and a
 duration, counted from 1970. The due time is the last one by this machine's
-clock; if that is ahead of the server's, pglock waits for it. So all machines
-may have the same line in their crontabs, even if their clocks differ:
+clock; if that is ahead of the server's clock, pglock waits. So all machines may
+have the same line in their crontabs, even if their clocks differ:
 
   0 * * * *  pglock run --tick @hourly report -- ./report.sh
 
-If the tick has been run already, the exit code is 0. A tick counts as run when
+If the tick has already been run, the exit code is 0. A tick counts as run when
 its command starts or, with --until-success, when it has ended with code 0;
 until then the next pglock runs it again. The command gets PGLOCK_DUE in its
 environment. Ticks are recorded in schema pglock, or on Redis.`
@@ -76,7 +76,7 @@ func (t *tick) Set(spec string) error {
 	return nil
 }
 
-// checkTick refuses what does not go with --tick.
+// checkTick refuses flags that contradict --tick.
 func (r *run) checkTick(cmd *cobra.Command, key pglock.Key) error {
 	switch {
 	case r.tick.last == nil && r.untilSuccess:
@@ -86,13 +86,13 @@ func (r *run) checkTick(cmd *cobra.Command, key pglock.Key) error {
 	case r.shared:
 		return misuse(cmd, "--tick contradicts -s: runs of a tick exclude each other")
 	case key.Name() == "":
-		return misuse(cmd, "--tick needs a key that is a name, and %q is none", key)
+		return misuse(cmd, "--tick needs a key that is a name, which %q is not", key)
 	}
 	r.due = r.tick.last(time.Now()).Truncate(time.Microsecond)
 	return nil
 }
 
-// ticks reports whether the command is run for a due time.
+// ticks reports whether the command runs for a due time.
 func (r *run) ticks() bool { return !r.due.IsZero() }
 
 // begin and end are the steps before and after the command.
@@ -110,7 +110,8 @@ func (r *run) end() driver.TickStep {
 	return driver.TickFinish
 }
 
-// await takes a step when the server's clock has reached the due time, and reports whether the tick had been run already.
+// await takes a step once the server's clock has reached the due time, and reports whether the tick has already been
+// run.
 func (u *underLock) await(ctx context.Context, step driver.TickStep) (ran bool, err error) {
 	for {
 		state, err := u.record(ctx, step)
@@ -140,14 +141,14 @@ func (u *underLock) record(ctx context.Context, step driver.TickStep) (driver.Ti
 	return state, nil
 }
 
-// alreadyRan says so where that is wanted.
+// alreadyRan says so with --verbose.
 func (u *underLock) alreadyRan() {
 	if u.verbose {
 		say(os.Stderr, "%v", u.failed(fmt.Errorf("tick %s of %q has been run", u.due.Format(time.RFC3339), u.key)))
 	}
 }
 
-// ended records that the command has succeeded, for as long as the lock is held.
+// ended records that the command has succeeded, while the lock is held.
 func (u *underLock) ended(ctx context.Context, lock holding, code int) error {
 	if !u.ticks() || code != 0 || lock.Err() != nil {
 		return nil

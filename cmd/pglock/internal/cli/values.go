@@ -15,8 +15,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// seconds is the value of a flag that takes a duration as Go writes it (1m30s), or a number of seconds as flock(1) does
-// (90, 0.5).
+// seconds is the value of a flag that accepts a Go duration (1m30s), or a number of seconds as flock(1) does (90, 0.5).
 type seconds time.Duration
 
 func (s *seconds) Set(text string) error {
@@ -36,7 +35,7 @@ func (s *seconds) Set(text string) error {
 	return nil
 }
 
-// fromSeconds refuses what is no number, and more than about 290 years.
+// fromSeconds refuses text that is not a number, and more than about 290 years.
 func fromSeconds(number float64) (time.Duration, error) {
 	if math.IsNaN(number) {
 		return 0, strconv.ErrSyntax
@@ -49,7 +48,7 @@ func fromSeconds(number float64) (time.Duration, error) {
 
 func (s *seconds) String() string {
 	if *s == 0 {
-		return "0" // is left out of the help
+		return "0" // not shown in the help
 	}
 	return time.Duration(*s).String()
 }
@@ -77,11 +76,11 @@ type format string
 const (
 	formatTable  format = "table"
 	formatJSON   format = "json"
-	formatNDJSON format = "ndjson" // not for all commands
+	formatNDJSON format = "ndjson" // only for some commands
 	formatCSV    format = "csv"
 )
 
-// addTo adds the flag with the formats that all commands have, and more.
+// addTo adds the flag, with the formats that all commands have and further ones.
 func (f *format) addTo(cmd *cobra.Command, more ...format) {
 	*f = formatTable
 	choice := formatChoice{f, append([]format{formatTable, formatJSON, formatCSV}, more...)}
@@ -104,7 +103,7 @@ func (c formatChoice) Set(text string) error {
 }
 
 func (c formatChoice) String() string {
-	if c.chosen == nil { // the flag package asks for the zero value
+	if c.chosen == nil { // the flag package calls it on the zero value
 		return ""
 	}
 	return string(*c.chosen)
@@ -128,7 +127,7 @@ func complete(cmd *cobra.Command, flag string, values ...string) {
 	}
 }
 
-// parseKey reads a key, and asks whether a number was meant when the name looks like one.
+// parseKey parses a key. If the name looks like a number, it asks whether a number was meant.
 func parseKey(cmd *cobra.Command, text string) (pglock.Key, error) {
 	key, err := pglock.ParseKey(text)
 	if err != nil {

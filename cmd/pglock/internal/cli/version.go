@@ -13,8 +13,8 @@ func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Show the versions of pglock, Go and pgx",
-		Long: `Show the version of pglock, the commit it was compiled from, if that is known,
-the Go that compiled it, and the version of pgx, the driver.`,
+		Long: `Show the version of pglock, the commit it was built from, if known, the version
+of Go that built it, and the version of pgx, the driver.`,
 		Example: "  pglock version",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -35,7 +35,8 @@ func moduleVersion() string {
 	return cmp.Or(info.Main.Version, "(devel)")
 }
 
-// commit is the one that the command was compiled from, which a build of a released module does not know.
+// commit returns the commit that the command was built from. A build of a released module does not know
+// it.
 func commit() string {
 	revision, at, changed := "", "", ""
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -15,14 +15,15 @@ func newVet() *cobra.Command {
 		Long: `Find mistakes with locks in Go packages (default ./...): sqlc queries with a
 lock that run on a plain transaction or pool, keys made by hand where generated
 ones exist, locks that are dropped or not unlocked on some path, work under a
-lock that does not notice its loss, locks of transactions taken outside of one.
+lock that does not notice its loss, transaction locks taken outside a
+transaction.
 
-It runs "go vet" with the analyzers of pglock-vet, which is a program of its own
-so that its dependencies stay out of this one:
+It runs "go vet" with the analyzers of pglock-vet, a separate program so that
+its dependencies stay out of this one:
 
   go install github.com/pglock-toolkit/pglock/cmd/pglock-vet@latest
 
-The exit code is go vet's: 1 when something was found.`,
+The exit code is go vet's: 1 if something was found.`,
 		Example: `  pglock vet
   go vet -vettool=$(which pglock-vet) ./...`,
 		RunE: func(_ *cobra.Command, args []string) error { return vet(args) },
