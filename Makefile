@@ -80,7 +80,7 @@ bench-monitor: ## Measure what a snapshot costs a server with 10,000 and 100,000
 	@cd bench && go run ./monitor
 
 .PHONY: bench-page
-bench-page: ## Measure what the page of pglock monitor --http costs the program and a headless Chromium
+bench-page: ## Measure what a recording costs, and the page of pglock monitor --http, also in a headless Chromium
 	@$(prepare) postgres
 	@cd bench && go run ./page
 

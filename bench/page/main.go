@@ -1,11 +1,12 @@
-// Command page measures what the page of pglock monitor --http costs: the program that serves it, and a headless
-// Chromium that shows it, while a server has 5,000 advisory locks of 100 sessions, 40 waiters, and 250 changes a second.
+// Command page measures what a recording costs, and the page of pglock monitor --http: the program that serves it, and a
+// headless Chromium that shows it, while a server has 5,000 advisory locks of 100 sessions, 40 waiters, and 250 changes a
+// second.
 //
-//	go run ./page [-seconds N] [-pglock FILE]
+//	go run ./page [-seconds N] [-minutes N] [-browser=false] [-pglock FILE]
 //
-// The program's figure is its processor time (rusage) less that of the same program without the page. The browser's are the
-// processor time of all its processes less what they use for an empty page, and what Chromium says that the page's own
-// thread was busy (Performance.getMetrics).
+// Figures are processor time. What a recording costs is that of a program that watches and records less that of one that
+// watches at the same time. The browser's are the processor time of all its processes less what they use for an empty
+// page, and what Chromium says that the page's own thread was busy (Performance.getMetrics).
 package main
 
 import (
@@ -23,17 +24,19 @@ import (
 
 func main() {
 	seconds := flag.Int("seconds", 30, "how long each figure is measured")
+	minutes := flag.Int("minutes", 3, "for how many minutes a recording is measured")
+	browser := flag.Bool("browser", true, "measure the page in a browser too")
 	program := flag.String("pglock", "", "measure this program instead of building one")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, time.Duration(*seconds)*time.Second, *program); err != nil {
+	if err := run(ctx, time.Duration(*seconds)*time.Second, max(1, *minutes), *browser, *program); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, long time.Duration, program string) (err error) {
+func run(ctx context.Context, long time.Duration, minutes int, browser bool, program string) (err error) {
 	program, remove, err := build(ctx, program)
 	if err != nil {
 		return err
@@ -54,7 +57,10 @@ func run(ctx context.Context, long time.Duration, program string) (err error) {
 	fmt.Printf("PostgreSQL %s; %d locks of %d sessions, %d waiters, %d changes a second; each for %v\n",
 		server.Binaries().Version, locks, holders, waiters, changes, long)
 	m := measurement{program: program, dsn: dsn, long: long}
-	if err := m.server(ctx); err != nil {
+	if err := m.recording(ctx, minutes); err != nil {
+		return err
+	}
+	if err := m.server(ctx); err != nil || !browser {
 		return err
 	}
 	return m.browser(ctx)

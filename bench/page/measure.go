@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -60,10 +61,14 @@ func (m measurement) start(args ...string) (*monitor, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	lines := bufio.NewScanner(stderr)
-	lines.Scan()
 	started := &monitor{cmd: cmd}
-	if found := printed.FindStringSubmatch(lines.Text()); found != nil {
+	lines := bufio.NewScanner(stderr)
+	if slices.Contains(args, "--http") { // nothing else is sure to print a line
+		lines.Scan()
+		found := printed.FindStringSubmatch(lines.Text())
+		if found == nil {
+			return nil, errors.Join(fmt.Errorf("pglock monitor printed %q instead of its page's URL", lines.Text()), started.stop())
+		}
 		started.url = found[1]
 	}
 	go func() {
@@ -80,30 +85,17 @@ func (m *monitor) stop() error {
 	return err
 }
 
-// server measures the program with and without the page. A recording is what else watches all the time.
+// server measures the program that serves a page at which no browser looks.
 func (m measurement) server(ctx context.Context) error {
-	directory, err := os.MkdirTemp("", "pglock-page")
+	watching, err := m.start("--http", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(directory) }() // it is temporary
-	for _, run := range []struct {
-		what string
-		args []string
-	}{
-		{"pglock monitor --record, no page", []string{"--record", filepath.Join(directory, "a")}},
-		{"pglock monitor --http, not looked at", []string{"--http", "127.0.0.1:0"}},
-	} {
-		watching, err := m.start(run.args...)
-		if err != nil {
-			return err
-		}
-		used, err := m.over(ctx, watching.cmd.Process.Pid)
-		if err := errors.Join(err, watching.stop()); err != nil {
-			return err
-		}
-		fmt.Printf("%-44s %5.2f %% of a core\n", run.what, used)
+	used, err := m.over(ctx, watching.cmd.Process.Pid)
+	if err := errors.Join(err, watching.stop()); err != nil {
+		return err
 	}
+	fmt.Printf(row, "pglock monitor --http, not looked at", used)
 	return nil
 }
 
@@ -174,11 +166,11 @@ func (m measurement) browser(ctx context.Context) (err error) {
 		return err
 	}
 	lasted := time.Since(began)
-	fmt.Printf("%-44s %5.2f %% of a core\n", "pglock monitor --http, shown by one browser",
+	fmt.Printf(row, "pglock monitor --http, shown by one browser",
 		100*float64(processorTime(watching.cmd.Process.Pid)-served)/float64(lasted))
 	fmt.Printf("%-44s %5.2f %% of a core, an empty page %.2f %%\n", "all processes of Chromium", shown, empty)
 	for _, name := range []string{"TaskDuration", "ScriptDuration", "LayoutDuration", "RecalcStyleDuration"} {
-		fmt.Printf("%-44s %5.2f %% of a core\n", "Chromium's page: "+name, 100*(after[name]-before[name])/lasted.Seconds())
+		fmt.Printf(row, "Chromium's page: "+name, 100*(after[name]-before[name])/lasted.Seconds())
 	}
 	return nil
 }
@@ -199,6 +191,9 @@ func metrics(ctx context.Context, page *chromium.Page) (map[string]float64, erro
 	}
 	return values, nil
 }
+
+// row is one figure of the table.
+const row = "%-44s %5.2f %% of a core\n"
 
 // processorTime is what a process and its children have used, as Linux counts it in /proc.
 func processorTime(pid int) time.Duration {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -85,7 +86,7 @@ func change(ctx context.Context, conn *pgx.Conn, number int64) error {
 		}
 		next := number*each + 1 + i%(each-1)
 		if i%2 == 0 {
-			next = 1_000_000*(number+1) + i
+			next = rand.Int64()
 		}
 		_, err := conn.Exec(ctx, fmt.Sprintf("SELECT pg_advisory_unlock(%d), pg_advisory_lock(%d)", last, next))
 		if err != nil {
