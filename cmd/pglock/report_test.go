@@ -18,7 +18,10 @@ type reported struct {
 		Key     string
 		Waits   int
 		Max     float64 `json:"max_seconds"`
-		Holders []struct{ Name string }
+		Holders []struct {
+			Name    string
+			Seconds float64
+		}
 		Waiters []struct{ Name string }
 	}
 }
@@ -93,6 +96,9 @@ func TestReportFillsInWhatOnlyTheServersLogHas(t *testing.T) {
 		p.signal(os.Interrupt)
 		wantCode(t, p.end(), 0)
 	}
+	_, err = a.Exec(context.Background(), "SET application_name = 'nightly'")
+	check(t, err)
+	lock("7") // so that the recording knows who that process is
 	snapshot()
 	lock("42")
 	db.Queue(t, b, "SELECT pg_advisory_lock(42)")
@@ -116,7 +122,8 @@ func TestReportFillsInWhatOnlyTheServersLogHas(t *testing.T) {
 	for _, args := range all {
 		r := report(t, append([]string{file}, args...)...)
 		if r.FromLog != 1 || len(r.Keys) != 1 || r.Keys[0].Key != "@42" || r.Keys[0].Waits != 1 || r.Keys[0].Max < 0.01 ||
-			len(r.Keys[0].Waiters) != 1 || r.Keys[0].Waiters[0].Name != "orders" {
+			len(r.Keys[0].Waiters) != 1 || r.Keys[0].Waiters[0].Name != "orders" ||
+			len(r.Keys[0].Holders) != 1 || r.Keys[0].Holders[0].Name != "nightly" || r.Keys[0].Holders[0].Seconds < 0.01 {
 			t.Errorf("with %q: %+v", args, r)
 		}
 	}

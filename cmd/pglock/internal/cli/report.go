@@ -26,7 +26,8 @@ The log is csvlog (*.csv), jsonlog (*.json), or else lines that begin with
 in another language are an error.
 
 HELD BY sums up how long sessions waited while a session of that application
-held the key.`
+held the key. Of a wait that only the log has these are the holders that it
+names (DETAIL), by the application that the recording knows their process by.`
 
 type reportFlags struct {
 	since    seconds

@@ -69,7 +69,8 @@ type wait struct {
 	name     string
 	from, to time.Time
 	open     bool
-	logged   bool // only the log has it
+	logged   bool     // only the log has it
+	holders  []string // that the log names
 }
 
 func (w *wait) length() time.Duration { return max(0, w.to.Sub(w.from)) }
@@ -81,6 +82,7 @@ type collector struct {
 	waits   []*wait
 	held    map[place]map[string]time.Duration
 	names   map[place]monitor.Lock
+	people  map[int32][]named // by process, in the order of time
 	last    time.Time
 	outage  bool
 }
@@ -91,7 +93,7 @@ var errNothing = errors.New("the recording has no snapshot of that time")
 // Of sums up what a recording has from a time to another, with the waits in the server's log.
 func Of(past *recording.Past, from, to time.Time, logged []serverlog.Wait) (*Report, error) {
 	c := &collector{report: &Report{Version: 1, Keys: []Key{}}, current: map[string]*wait{},
-		held: map[place]map[string]time.Duration{}, names: map[place]monitor.Lock{}}
+		held: map[place]map[string]time.Duration{}, names: map[place]monitor.Lock{}, people: map[int32][]named{}}
 	for frame, err := range past.Play(from) {
 		switch {
 		case err != nil:
@@ -121,7 +123,11 @@ func (c *collector) see(s *monitor.Snapshot) {
 	for i := range s.Locks {
 		lock := &s.Locks[i]
 		at := place{lock.DatabaseOID, lock.ID()}
+		for k := range lock.Holders {
+			c.meet(&lock.Holders[k].Session, s.TakenAt)
+		}
 		for k := range lock.Waiters {
+			c.meet(&lock.Waiters[k].Session, s.TakenAt)
 			w := c.seeWaiter(s, at, &lock.Waiters[k])
 			seen[w.id()] = w
 		}
@@ -207,6 +213,20 @@ func nameOf(s *monitor.Session) string {
 	return "(no application_name) " + s.User
 }
 
+// named is what a process is summed up by from a time on.
+type named struct {
+	from time.Time
+	name string
+}
+
+// meet notes what a session is called, for the log, which has numbers of processes.
+func (c *collector) meet(s *monitor.Session, at time.Time) {
+	known, name := c.people[s.PID], nameOf(s)
+	if s.PID != 0 && (len(known) == 0 || known[len(known)-1].name != name) {
+		c.people[s.PID] = append(known, named{at, name})
+	}
+}
+
 func (c *collector) end(from, to time.Time, logged []serverlog.Wait) (*Report, error) {
 	if c.report.Snapshots == 0 {
 		return nil, errNothing
@@ -289,12 +309,42 @@ func (c *collector) fillIn(from, to time.Time, logged []serverlog.Wait) {
 			c.waits = append(c.waits, w)
 			c.report.FromLog++
 		}
+		if w.logged && len(l.Holders) > 0 {
+			w.holders = c.holders(l)
+		}
 		if l.Acquired {
 			w.from, w.to, w.open = began, l.At, false
 		} else if l.At.After(w.to) {
 			w.to = l.At
 		}
 	}
+	for _, w := range c.waits {
+		if c.held[w.place] == nil {
+			c.held[w.place] = map[string]time.Duration{}
+		}
+		for _, name := range w.holders {
+			c.held[w.place][name] += w.length()
+		}
+	}
+}
+
+// holders are those that the log names, each once: as the recording called them at that time, or as the log does.
+func (c *collector) holders(l serverlog.Wait) []string {
+	var names []string
+	for _, pid := range l.Holders {
+		name := fmt.Sprintf("process %d (log)", pid)
+		if pid == 0 {
+			name = "prepared transactions (log)"
+		}
+		for i, known := range c.people[pid] {
+			if i == 0 || !known.from.After(l.At) {
+				name = known.name
+			}
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // loggedName is what a session of the log is summed up by: the application, if the log has it.

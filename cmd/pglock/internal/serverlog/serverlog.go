@@ -26,6 +26,8 @@ type Wait struct {
 	PID    int32
 	// Application is application_name; empty if the log does not have it.
 	Application string
+	// Holders are the processes that held the lock when it was logged, of a wait that went on; 0 is a prepared transaction.
+	Holders []int32
 	// Acquired says that the wait ended with the lock; otherwise it went on, or ended without.
 	Acquired bool
 	// Mode is PostgreSQL's name of the mode: ExclusiveLock or ShareLock.
@@ -120,8 +122,28 @@ func foreign(text string) bool {
 
 // entry is a message with what stands beside it.
 type entry struct {
-	at                          func() (time.Time, error)
-	severity, text, application string
+	at                                  func() (time.Time, error)
+	severity, text, detail, application string
+}
+
+// holding is the detail of a message about a wait that goes on.
+var holding = regexp.MustCompile(`^Process(?:es)? holding the lock: (\d+(?:, \d+)*)\. Wait queue: (\d+(?:, \d+)*)\.`)
+
+// holdersIn returns the processes that a detail names as holders, if it is that of a wait of this process.
+func holdersIn(detail string, waiter int32) []int32 {
+	match := holding.FindStringSubmatch(detail)
+	if match == nil || !slices.Contains(strings.Split(match[2], ", "), strconv.Itoa(int(waiter))) {
+		return nil
+	}
+	var holders []int32
+	for _, text := range strings.Split(match[1], ", ") {
+		pid, err := strconv.ParseInt(text, 10, 32)
+		if err != nil {
+			return nil
+		}
+		holders = append(holders, int32(pid))
+	}
+	return holders
 }
 
 // take notes a message. Another language is found by its severities, and by what every language leaves as it is.
@@ -150,13 +172,15 @@ func (c *collector) take(e entry) error {
 		}
 		numbers = append(numbers, n)
 	}
-	c.waits = append(c.waits, Wait{At: when, PID: int32(numbers[0]), Application: e.application, Acquired: match[2] == "acquired", Mode: match[3],
+	c.waits = append(c.waits, Wait{At: when, PID: int32(numbers[0]), Application: e.application,
+		Holders: holdersIn(e.detail, int32(numbers[0])), Acquired: match[2] == "acquired", Mode: match[3],
 		DatabaseOID: uint32(numbers[1]), ClassID: uint32(numbers[2]), ObjID: uint32(numbers[3]), Objsubid: int16(numbers[4]),
 		Waited: time.Duration(numbers[5])*time.Millisecond + time.Duration(numbers[6])*time.Microsecond})
 	return nil
 }
 
-// csv reads csvlog: the first column is the time, the 12th the severity, the 14th the message, the 23rd the application.
+// csv reads csvlog: the first column is the time, the 12th the severity, the 14th the message, the 15th its detail, the
+// 23rd the application.
 func (c *collector) csv(r io.Reader) error {
 	rows := csv.NewReader(r)
 	rows.FieldsPerRecord, rows.ReuseRecord = -1, true
@@ -173,7 +197,7 @@ func (c *collector) csv(r io.Reader) error {
 		}
 		e := entry{at: func() (time.Time, error) { return parseTime(row[0], c.zone) }, severity: row[11], text: row[13]}
 		if len(row) > 22 {
-			e.application = row[22]
+			e.detail, e.application = row[14], row[22]
 		}
 		if err := c.take(e); err != nil {
 			return err
@@ -187,13 +211,14 @@ func (c *collector) json(r io.Reader) error {
 			Timestamp   string `json:"timestamp"`
 			Severity    string `json:"error_severity"`
 			Message     string `json:"message"`
+			Detail      string `json:"detail"`
 			Application string `json:"application_name"`
 		}
 		if err := json.Unmarshal([]byte(text), &line); err != nil {
 			return fmt.Errorf("this is no jsonlog: line %d: %w", number, err)
 		}
 		at := func() (time.Time, error) { return parseTime(line.Timestamp, c.zone) }
-		return c.take(entry{at, line.Severity, line.Message, line.Application})
+		return c.take(entry{at, line.Severity, line.Message, line.Detail, line.Application})
 	})
 }
 

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,8 +41,44 @@ func TestReadFindsWaitsInEveryFormat(t *testing.T) {
 			Acquired: true, Mode: "ExclusiveLock", DatabaseOID: 16384, ObjID: 42, Objsubid: 1}
 		want.Application = test.application
 		waits[0].At = waits[0].At.UTC().Truncate(time.Second)
-		if waits[0] != want {
+		if !reflect.DeepEqual(waits[0], want) {
 			t.Errorf("%s: %+v", test.name, waits[0])
+		}
+	}
+}
+
+func TestReadFindsTheHoldersOfEveryFormat(t *testing.T) {
+	t.Parallel()
+	const (
+		still  = "process 41 still waiting for ExclusiveLock on advisory lock [16384,0,42,1] after 1000.250 ms"
+		detail = "Processes holding the lock: 7, 0. Wait queue: 40, 41."
+		other  = "Process holding the lock: 9. Wait queue: 42."
+		at     = "2026-11-22 02:10:05.123 UTC"
+	)
+	line := func(pid, severity, text string) string {
+		return at + " [" + pid + "] " + severity + ":  " + text + "\n"
+	}
+	both := []int32{7, 0}
+	tests := []struct {
+		name   string
+		format Format
+		log    string
+		want   []int32
+	}{
+		{"csv", CSV, strings.Replace(strings.Replace(csvLine, "acquired ExclusiveLock", "still waiting for ExclusiveLock", 1),
+			`ms",`, `ms","`+detail+`"`, 1), both},
+		{"json", JSON, `{"timestamp":"` + at + `","error_severity":"LOG","message":"` + still + `","detail":"` + detail + `"}`, both},
+		{"lines", Stderr, line("41", "LOG", still) + line("41", "DETAIL", detail) + line("41", "STATEMENT", "SELECT 1"), both},
+		{"verbose lines", Stderr, line("41", "LOG", "00000: "+still) + line("41", "DETAIL", detail), both},
+		{"of another message", Stderr, line("41", "LOG", still) + line("42", "DETAIL", other), nil},
+		{"later", Stderr, line("41", "LOG", still) + line("41", "STATEMENT", "SELECT 1") + line("41", "DETAIL", detail), nil},
+		{"in a statement", Stderr, line("41", "LOG", still) + line("41", "STATEMENT", detail), nil},
+		{"too large", Stderr, line("41", "LOG", still) + line("41", "DETAIL", "Process holding the lock: 99999999999. Wait queue: 41."), nil},
+	}
+	for _, test := range tests {
+		waits, err := Read(strings.NewReader(test.log), test.format, "%m [%p] ", nil)
+		if err != nil || len(waits) != 1 || waits[0].Acquired || !slices.Equal(waits[0].Holders, test.want) {
+			t.Errorf("%s: %+v, %v; want the holders %v", test.name, waits, err, test.want)
 		}
 	}
 }

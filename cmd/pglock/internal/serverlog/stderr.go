@@ -57,12 +57,15 @@ func compile(prefix string) (*regexp.Regexp, error) {
 	return nil, errors.New("log_line_prefix has no time (%m, %t or %n)")
 }
 
+// sqlstate is what a message begins with where log_error_verbosity is verbose.
+var sqlstate = regexp.MustCompile(`^[0-9A-Z]{5}: `)
+
 func (c *collector) stderr(r io.Reader, prefix string) error {
 	expression, err := compile(prefix)
 	if err != nil {
 		return err
 	}
-	lines, matched := 0, 0
+	lines, matched, last := 0, 0, 0 // last is the line of the last wait
 	err = eachLine(r, func(_ int, line string) error {
 		lines++
 		match := expression.FindStringSubmatch(line)
@@ -71,11 +74,20 @@ func (c *collector) stderr(r io.Reader, prefix string) error {
 		}
 		matched++
 		at := func() (time.Time, error) { return c.timeOf(expression, match) }
-		e := entry{at: at, severity: match[len(match)-2], text: match[len(match)-1]}
+		e := entry{at: at, severity: match[len(match)-2], text: sqlstate.ReplaceAllString(match[len(match)-1], "")}
 		if i := expression.SubexpIndex("a"); i > 0 {
 			e.application = match[i]
 		}
-		return c.take(e)
+		if e.severity == "DETAIL" && last == lines-1 && len(c.waits) > 0 { // a message's detail is on the next line
+			w := &c.waits[len(c.waits)-1]
+			w.Holders = holdersIn(e.text, w.PID)
+		}
+		before := len(c.waits)
+		err := c.take(e)
+		if len(c.waits) > before {
+			last = lines
+		}
+		return err
 	})
 	if err == nil && lines > 0 && matched == 0 {
 		return fmt.Errorf("no line begins with the log_line_prefix %q", prefix)
