@@ -73,6 +73,38 @@ func TestUpAndDownAtOnceDoOneAfterTheOther(t *testing.T) {
 	wantVersion(t, pool, migrations.Latest())
 }
 
+func TestASchemaThatIsRemovedWhileItIsLookedAt(t *testing.T) {
+	for name, test := range map[string]struct {
+		use  func(context.Context, *pgxpool.Pool) error
+		want error
+	}{
+		"up":   {func(ctx context.Context, pool *pgxpool.Pool) error { return migrations.Up(ctx, pool) }, nil},
+		"down": {func(ctx context.Context, pool *pgxpool.Pool) error { return migrations.Down(ctx, pool) }, nil},
+		"version": {func(ctx context.Context, pool *pgxpool.Pool) error {
+			_, err := migrations.Version(ctx, pool)
+			return err
+		}, driver.ErrSchemaMissing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := testenv.Database(t)
+			pool := db.Pool(t)
+			mustUp(t, pool)
+			remover := db.Connect(t)
+			execute(t, remover, "BEGIN; DROP SCHEMA pglock CASCADE")
+			result := make(chan error, 1)
+			go func() { result <- test.use(t.Context(), pool) }()
+			testenv.WaitUntil(t, "the look waits for the schema", func() bool {
+				return one[bool](t, remover, `SELECT EXISTS (SELECT FROM pg_locks AS l, pg_database AS d
+					WHERE NOT l.granted AND l.database = d.oid AND d.datname = current_database())`)
+			})
+			execute(t, remover, "COMMIT")
+			if err := <-result; !errors.Is(err, test.want) {
+				t.Errorf("%s returned %v; want %v", name, err, test.want)
+			}
+		})
+	}
+}
+
 // holdLock holds the migrations' lock until the returned function is called, without a transaction.
 func holdLock(t *testing.T, db *testenv.DB) (pid uint32, release func()) {
 	t.Helper()

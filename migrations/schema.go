@@ -46,9 +46,12 @@ func inspect(ctx context.Context, tx pgx.Tx, o options) (schema, error) {
 		return schema{}, fmt.Errorf("%w: database %q has one that belongs to role %q and was made by something else "+
 			"(pglock cannot share it: rename that one or use another database)", ErrForeignSchema, s.Database, s.Owner)
 	}
-	err = trust.Check(ctx, tx, o.trusted, "schema_migrations", "schema_migrations")
+	// A savepoint, since the check fails in the server when the schema has been removed since.
+	err = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
+		return trust.Check(ctx, tx, o.trusted, "schema_migrations", "schema_migrations")
+	})
 	switch {
-	case errors.Is(err, driver.ErrSchemaMissing): // it has been removed since
+	case errors.Is(err, driver.ErrSchemaMissing):
 		return s, nil
 	case sqlstate.Of(err) == sqlstate.InsufficientPrivilege:
 		return schema{}, s.unreadable(err)
