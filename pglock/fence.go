@@ -13,8 +13,9 @@ import (
 //
 // On PostgreSQL it needs the schema pglock ([ErrSchemaMissing]), and it is not monotonic across a failover that loses
 // the last transactions of the old primary. Shared holders get different numbers, whose order has no meaning. If the
-// lock has ended before the first call, the error matches [ErrLost] or [ErrUnlocked]. Backends without fencing return
-// [ErrUnsupported]. When ctx ends before the server has answered, the error matches the context's.
+// lock has ended before the first call has returned, the error matches [ErrLost] or [ErrUnlocked]. Backends without fencing
+// return [ErrUnsupported]. When ctx ends before the server has answered, the error matches the context's. While another
+// session alters or drops the sequence, Fence waits, and other locks do not.
 func (l *Lock) Fence(ctx context.Context) (int64, error) {
 	const attempt = "fence"
 	leave, err := l.enter(ctx, func(x *lazyState) *turn { return &x.fencing })
@@ -36,6 +37,9 @@ func (l *Lock) Fence(ctx context.Context) (int64, error) {
 	number, err := fencer.Fence(ctx, l.hold.grant)
 	if err != nil {
 		return 0, l.failed(attempt, err)
+	}
+	if err := l.Err(); err != nil { // the next holder may have drawn a smaller number
+		return 0, l.says(attempt, err)
 	}
 	x.fence = number
 	return number, nil

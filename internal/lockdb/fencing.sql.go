@@ -10,9 +10,10 @@ import (
 )
 
 const NextFence = `-- name: NextFence :one
-SELECT (CASE WHEN stranger.name IS NULL THEN pg_catalog.nextval(s.oid::pg_catalog.regclass)
-        ELSE pg_catalog.concat('pglock_untrusted',
-            pg_catalog.json_build_array('untrusted', 'sequence pglock.fence', stranger.name))::bigint END)::bigint AS fence
+SELECT (CASE WHEN stranger.name IS NOT NULL THEN pg_catalog.concat('pglock_untrusted',
+            pg_catalog.json_build_array('untrusted', 'sequence pglock.fence', stranger.name))::bigint
+        WHEN pg_catalog.set_config('lock_timeout', '50ms', true) IS NULL THEN NULL
+        ELSE pg_catalog.nextval(s.oid::pg_catalog.regclass) END)::bigint AS fence
 FROM pg_catalog.pg_namespace AS n
 JOIN pg_catalog.pg_class AS s ON s.relnamespace OPERATOR(pg_catalog.=) n.oid
 LEFT JOIN LATERAL (
@@ -37,6 +38,9 @@ WHERE n.nspname OPERATOR(pg_catalog.=) 'pglock' AND s.relname OPERATOR(pg_catalo
 // Draws a fencing token. The check and the use are of one OID, and nextval executes nothing that an owner could have
 // written; but the owner of the sequence, or of its schema, can set it back, so these must be trusted (package trust
 // says who is). The error names the one that is not. There is no row when there is no such sequence.
+//
+// The session carries other locks, too. So it waits only for a moment for a transaction that alters the sequence. The parts
+// of a CASE are evaluated in their order.
 func (q *Queries) NextFence(ctx context.Context, trusted []string) (int64, error) {
 	row := q.db.QueryRow(ctx, NextFence, trusted)
 	var fence int64

@@ -5,20 +5,44 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
 )
 
-// Fence implements [driver.Fencer] on the lock's own session, so that a number can only be had while it is alive.
+// Fence implements [driver.Fencer] on the lock's own session, so that a number can only be had while it is alive. That
+// session must not wait long for a transaction that alters the sequence, since its other locks and its heartbeats would
+// wait too, so Fence asks again until ctx ends.
 func (b *Backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 	c, err := ours(held)
 	if err != nil {
 		return 0, err
 	}
+	for pause := firstFencePause; ; pause = min(2*pause, lastFencePause) {
+		number, err := b.drawFence(ctx, c.Sessions()[0])
+		if sqlstate.Of(err) != sqlstate.LockNotAvailable {
+			return number, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return 0, fmt.Errorf("%w: another session alters sequence pglock.fence: %w: %w", driver.ErrUnavailable, err,
+				context.Cause(ctx))
+		}
+	}
+}
+
+const (
+	firstFencePause = 50 * time.Millisecond
+	lastFencePause  = time.Second
+)
+
+func (b *Backend) drawFence(ctx context.Context, session *mux.Session) (int64, error) {
 	draw := func() (string, error) {
-		return c.Sessions()[0].Ask(ctx, lockdb.NextFence, namesText(b.options.TrustedOwners))
+		return session.Ask(ctx, lockdb.NextFence, namesText(b.options.TrustedOwners))
 	}
 	number, err := draw()
 	if sqlstate.Of(err) == sqlstate.InternalError { // the sequence that was found has been dropped; there may be another
