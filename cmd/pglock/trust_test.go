@@ -93,6 +93,32 @@ func TestTrustACommandAsksAServerWhatItIsSafely(t *testing.T) {
 	}
 }
 
+// A transaction that is serializable, read-only and deferrable waits for all that write and began before, before a
+// command can bound how long it waits. The owner of a database can make each transaction there such a one.
+func TestTrustACommandDoesNotWaitForATenantsTransaction(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	check(t, migrations.Up(t.Context(), db.Pool(t)))
+	tenant := db.Tenant(t)
+	execute(t, db, fmt.Sprintf(`ALTER DATABASE %[1]s SET default_transaction_isolation = serializable;
+		ALTER DATABASE %[1]s SET default_transaction_read_only = on;
+		ALTER DATABASE %[1]s SET default_transaction_deferrable = on`, db.Name()))
+	writer := connectAs(t, tenant.ConnString())
+	_, err := writer.Exec(t.Context(), "BEGIN ISOLATION LEVEL SERIALIZABLE READ WRITE; CREATE TABLE trap.written ()")
+	check(t, err)
+	for _, args := range [][]string{
+		{"migrate", "version"}, {"monitor", "--once"}, {"doctor", "--fail-on=problem"}, {"run", "a", "--", "true"},
+		{"run", "--tick", "@hourly", "a", "--", "true"},
+		{"doctor", "--fail-on=problem", "--trust-owner", tenant.Name()},
+		{"monitor", "--once", "--dsn", db.ConnString() + "&target_session_attrs=primary"},
+	} {
+		wantCode(t, on(t, db, args...).run(), 0)
+	}
+	scrape(t, on(t, db, "exporter", "--listen", "127.0.0.1:0", "--min-interval", "0").start())
+	check(t, writer.Close(context.Background()))
+	tenant.WantNothingGained("after the commands")
+}
+
 func connectAs(t *testing.T, connString string) *pgx.Conn {
 	t.Helper()
 	config, err := pgx.ParseConfig(connString)

@@ -3,11 +3,27 @@ package trust
 import (
 	"context"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// SetSearchPath pins the search_path of a session.
-const SetSearchPath = "SET search_path = pg_catalog, pg_temp"
+// SetSearchPath pins the search_path of a session, and two settings more with which the owner of the database could do
+// harm to it. A transaction that is serializable, read-only and deferrable waits before its first statement until no other
+// one is in its way (https://www.postgresql.org/docs/current/sql-set-transaction.html), however long that takes; and with
+// exit_on_error each error ends the session. SET itself does not wait.
+const SetSearchPath = "SET search_path = pg_catalog, pg_temp; SET default_transaction_deferrable = off; " +
+	"SET exit_on_error = off"
+
+// NotDeferrable keeps the transactions of a connection from waiting so, where they would. It changes nothing elsewhere, since
+// behind a pooler a setting may remain for others.
+func NotDeferrable(ctx context.Context, conn *pgx.Conn) error {
+	var deferrable string
+	err := conn.QueryRow(ctx, "SHOW default_transaction_deferrable").Scan(&deferrable)
+	if err == nil && deferrable == "on" {
+		_, err = conn.Exec(ctx, "SET default_transaction_deferrable = off")
+	}
+	return err
+}
 
 // PinSearchPath makes a connection set its search_path before pgx asks what kind of server it leads to
 // (target_session_attrs): pgx calls pg_is_in_recovery without a schema, and the owner of the database may have set a

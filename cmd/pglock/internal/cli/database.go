@@ -243,6 +243,7 @@ func (d database) pool(ctx context.Context, application string) (*pgxpool.Pool, 
 	if config.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeSimpleProtocol {
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	}
+	config.AfterConnect = trust.NotDeferrable
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, d.failed(err)

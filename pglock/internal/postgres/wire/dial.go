@@ -70,14 +70,16 @@ func (d *Dialer) Connect(ctx context.Context, adapt func(*pgx.ConnConfig)) (*pgx
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
-	// The database's owner may have set another search_path, and what is found there first would be executed. (As a
-	// startup parameter poolers would refuse it.)
-	if _, err := conn.Exec(ctx, trust.SetSearchPath); err != nil {
+	// What the database's owner may have set. (As startup parameters poolers would refuse these.)
+	if _, err := conn.Exec(ctx, trust.SetSearchPath+setTransactions); err != nil {
 		_ = conn.PgConn().Conn().Close() // the error that counts is err
-		return nil, fmt.Errorf("%w: set search_path: %w", driver.ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: set up the session: %w", driver.ErrUnavailable, err)
 	}
 	return conn, nil
 }
+
+// setTransactions is for what is recorded: a look at who owns the schema should be as new as what follows it.
+const setTransactions = "; SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off"
 
 // Open dials a lock session, refuses servers that cannot lock, sets it up and prepares its statements.
 func (d *Dialer) Open(ctx context.Context) (*Conn, *lease.Lease, error) {

@@ -1,0 +1,74 @@
+package pglock_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// withSettings has each new session of the database begin with the settings.
+func withSettings(t *testing.T, db *testenv.DB, settings ...string) {
+	t.Helper()
+	conn := db.Connect(t)
+	for _, setting := range settings {
+		sql := fmt.Sprintf("ALTER DATABASE %s SET %s", pgx.Identifier{db.Name()}.Sanitize(), setting)
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+}
+
+// A transaction that is serializable, read-only and deferrable waits for all that write and began before. The owner of a
+// database can make each transaction there such a one.
+func TestLockSessionsDoNotWaitForSerializableTransactions(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	migrate(t, db)
+	writer := db.Connect(t)
+	if _, err := writer.Exec(t.Context(), "BEGIN ISOLATION LEVEL SERIALIZABLE; CREATE TABLE written ()"); err != nil {
+		t.Fatal(err)
+	}
+	withSettings(t, db, "default_transaction_isolation = serializable", "default_transaction_read_only = on",
+		"default_transaction_deferrable = on")
+	for _, attributes := range []string{"any", "primary"} { // pgx asks the second what it is
+		l, err := pglock.Open(aMinute(t), db.ConnString()+"&target_session_attrs="+attributes, pglock.WithNames())
+		if err != nil {
+			t.Fatal(err)
+		}
+		lock := mustLock(t, l, pglock.NewKey("k"))
+		if _, err := lock.Fence(aMinute(t)); err != nil {
+			t.Error(err)
+		}
+		mustUnlock(t, lock)
+		if err := l.Close(aMinute(t)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// exit_on_error has the server end a session with its first error.
+func TestAnErrorOfTheServerDoesNotEndALockSession(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	migrate(t, db)
+	withSettings(t, db, "exit_on_error = on")
+	if _, err := db.Connect(t).Exec(t.Context(), "ALTER SEQUENCE pglock.fence MAXVALUE 2; SELECT setval('pglock.fence', 2)"); err != nil {
+		t.Fatal(err)
+	}
+	l := openLocker(t, db)
+	first, second := mustLock(t, l, pglock.NewKey("first")), mustLock(t, l, pglock.NewKey("second"))
+	if _, err := first.Fence(t.Context()); err == nil || !strings.Contains(err.Error(), "nextval") {
+		t.Errorf("Fence of an exhausted sequence: %v", err)
+	}
+	if err := errors.Join(first.Err(), second.Err()); err != nil {
+		t.Errorf("after an error of the server: %v", err)
+	}
+	mustUnlock(t, first)
+	mustUnlock(t, second)
+}
