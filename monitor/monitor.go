@@ -106,11 +106,16 @@ func take(ctx context.Context, db DBTX, opts ...Option) (*Snapshot, error) {
 	return newSnapshot(t, o)
 }
 
-// advice explains the errors that the monitor's own limits cause.
+// advice explains the errors that the monitor's own limits cause, and those of statements that a server understands
+// otherwise, which the search_path can do while they are prepared.
 func advice(err error) string {
-	if code := sqlstate.Of(err); code == sqlstate.QueryCanceled || code == sqlstate.LockNotAvailable {
+	switch code := sqlstate.Of(err); {
+	case code == sqlstate.QueryCanceled || code == sqlstate.LockNotAvailable:
 		return fmt.Sprintf(" (the monitor gives a statement %s, and %s to wait for a lock on a table, "+
 			"so as not to burden a server in trouble; try again)", statementTimeout, lockTimeout)
+	case code != sqlstate.InsufficientPrivilege && sqlstate.In(err, sqlstate.ClassDataException, sqlstate.ClassSyntaxOrAccess):
+		return " (if the search_path leads to operators and functions of another role, have the connection string set " +
+			"search_path=pg_catalog,public, or use pgx.QueryExecModeExec)"
 	}
 	return ""
 }

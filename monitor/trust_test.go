@@ -200,6 +200,9 @@ func TestTrustOnASearchPathOfTraps(t *testing.T) {
 				t.Errorf("%v: %v", mode, err)
 			}
 			if err != nil {
+				if !strings.Contains(err.Error(), "search_path=pg_catalog,public") {
+					t.Errorf("%v: it does not say what to do: %v", mode, err)
+				}
 				continue
 			}
 			if lock := find(t, s, pglock.NewKey("job")); !slices.Equal(lock.Names, []string{"job"}) {

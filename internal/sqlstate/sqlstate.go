@@ -31,7 +31,9 @@ const (
 // Classes of codes, which the codes begin with.
 const (
 	ClassConnectionException   = "08"
+	ClassDataException         = "22"
 	ClassAuthorization         = "28" // the role does not exist, or its password is wrong
+	ClassSyntaxOrAccess        = "42"
 	ClassInsufficientResources = "53"
 	ClassOperatorIntervention  = "57"
 	ClassShutdown              = "57P" // the part of it for a server that shuts down or starts
