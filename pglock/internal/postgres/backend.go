@@ -15,7 +15,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -104,11 +103,6 @@ func (b *Backend) Start(env driver.Config) error {
 	if env.RecordNames {
 		b.names = recorder.NewNames(&b.dialer, b.options.TrustedOwners, env.Logger)
 	}
-	watcher, err := wire.NewWatcher()
-	if err != nil {
-		return fmt.Errorf("watch idle lock sessions: %w", err)
-	}
-	b.dialer.Watcher = watcher
 	return nil
 }
 
@@ -166,7 +160,7 @@ func (b *Backend) Close(ctx context.Context) error {
 	b.ticks.Close()
 	b.waits.Close()
 	b.mux.Close()
-	return b.dialer.Watcher.Close()
+	return nil
 }
 
 // DefaultLease is the lease of sessions when the front end sets none.

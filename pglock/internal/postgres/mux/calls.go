@@ -43,7 +43,7 @@ func (s *Session) Ask(ctx context.Context, sql string, args ...string) (value st
 	if sqlstate.Of(err) == sqlstate.QueryCanceled {
 		value, _, err = s.Call(ctx, sql, args...)
 	}
-	if hasEnded(err) {
+	if HasEnded(err) {
 		return "", wire.LostBecause(err)
 	}
 	return value, explain(ctx, err)

@@ -3,6 +3,7 @@ package mux
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -14,7 +15,9 @@ func (s *Session) Carry(g *Grant, lock func() error) error {
 	if err := s.budget.reserve(g); err != nil {
 		return err
 	}
-	s.suspend(true)
+	s.mu.Lock()
+	s.suspended = true
+	s.mu.Unlock()
 	began := s.lease.Now()
 	err := lock()
 	if err == nil {
@@ -31,14 +34,8 @@ func (s *Session) Carry(g *Grant, lock func() error) error {
 		return err
 	}
 	g.session = s
-	s.grants.add(g)
+	s.grants[g] = struct{}{}
 	return nil
-}
-
-func (s *Session) suspend(on bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.suspended = on
 }
 
 // confirm makes sure that the lease is a recent one. The server's began when it granted, and after a long wait, or with this
@@ -57,14 +54,11 @@ func (s *Session) confirm(began driver.Instant) error {
 	return nil
 }
 
-// PID is the server process of the session.
-func (s *Session) PID() int32 { return int32(s.conn.PID) }
+// PID is the server process of the session, for a statement.
+func (s *Session) PID() string { return strconv.Itoa(int(s.conn.PID)) }
 
 // GuardPID is what statements compare the process with; 0 where a proxy is allowed.
-func (s *Session) GuardPID() int32 { return s.conn.GuardPID }
+func (s *Session) GuardPID() string { return strconv.Itoa(int(s.conn.GuardPID)) }
 
 // Cancel asks the server to cancel the statement that runs.
 func (s *Session) Cancel(ctx context.Context) error { return s.conn.Cancel(ctx) }
-
-// HasEnded reports whether err says that a session ended before it answered, so that another one may be asked.
-func HasEnded(err error) bool { return hasEnded(err) }

@@ -21,11 +21,12 @@ func (s *Session) End(why driver.Reason, err error) {
 	}
 	s.cause = wire.Ended(why, err)
 	s.timer.Stop()
-	lost := s.grants.takeAll()
+	lost := s.grants
+	s.grants = nil
 	polite := why == driver.ReasonClosed && !s.sending
 	s.sending = true // for ever
 	s.mu.Unlock()
-	for _, g := range lost {
+	for g := range lost {
 		g.owner.Lost(why, err)
 	}
 	if polite {
@@ -35,7 +36,7 @@ func (s *Session) End(why driver.Reason, err error) {
 	}
 
 	s.mu.Lock()
-	for _, g := range lost {
+	for g := range lost {
 		s.budget.giveBack(g)
 	}
 	for _, b := range s.batches {
@@ -132,8 +133,7 @@ func (s *Session) giveUpLocked(waiting []*op) {
 		if o.kind != release || o.failure != nil || o.gone {
 			continue
 		}
-		s.giveUpRightsLocked(o)
-		s.interruptLocked(o)
+		s.giveUpRightLocked(o)
 		o.err = o.leaveBehindLocked(errReleasing)
 		s.woken = append(s.woken, o)
 	}
@@ -141,51 +141,5 @@ func (s *Session) giveUpLocked(waiting []*op) {
 
 var errReleasing = errors.Join(driver.ErrUnavailable, errors.New("no answer to the release in time; the server frees the lock "+
 	"when it takes the statement, or when the lease is over"))
-
-// restLocked watches the connection of an idle session.
-func (s *Session) restLocked() {
-	if s.conn.Buffered() {
-		s.sending, s.reading = true, true
-		go s.drain()
-		return
-	}
-	s.armed = true
-	s.conn.Arm()
-}
-
-// takeOverLocked stops watching the connection, before the session is used.
-func (s *Session) takeOverLocked() {
-	if s.armed {
-		s.armed = false
-		s.conn.Disarm()
-	}
-}
-
-// readable is called when the watched connection has data to read. A caller that has taken the session over meanwhile
-// reads it.
-func (s *Session) readable() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.armed || s.cause != nil {
-		return
-	}
-	s.takeOverLocked()
-	s.sending, s.reading = true, true
-	go s.drain()
-}
-
-// drain reads what an idle session has to say. It has both rights.
-func (s *Session) drain() {
-	err := s.conn.Drain()
-	s.mu.Lock()
-	s.sending, s.reading = false, false
-	if err == nil {
-		s.advanceLocked()
-	}
-	s.mu.Unlock()
-	if err != nil {
-		s.End(s.lease.Reason(), err)
-	}
-}
 
 const lookEvery = time.Second

@@ -13,13 +13,12 @@ import (
 
 // Grant is a set of keys that one session holds, all exclusively or all shared.
 type Grant struct {
-	session    *Session
-	prev, next *Grant          // in the session's list
-	key        [1]driver.KeyID // what most have, or
-	several    *[]driver.KeyID
-	reserved   int32 // keys of the budget
-	shared     bool
-	owner      driver.LossHandler
+	session  *Session
+	key      [1]driver.KeyID // what most have, or
+	several  *[]driver.KeyID
+	reserved int32 // keys of the budget
+	shared   bool
+	owner    driver.LossHandler
 }
 
 // NewGrant makes what a try can fill.
@@ -104,47 +103,4 @@ func (g *Grant) Check(ctx context.Context) error {
 		return errors.Join(err, released)
 	}
 	return err
-}
-
-// grantList is a list of grants that each can leave in constant time.
-type grantList struct {
-	first *Grant
-	n     int
-}
-
-func (l *grantList) add(g *Grant) {
-	l.n++
-	g.prev, g.next = nil, l.first
-	if g.next != nil {
-		g.next.prev = g
-	}
-	l.first = g
-}
-
-// remove reports whether g was in the list.
-func (l *grantList) remove(g *Grant) bool {
-	switch {
-	case g.prev != nil:
-		g.prev.next = g.next
-	case l.first == g:
-		l.first = g.next
-	default:
-		return false
-	}
-	if g.next != nil {
-		g.next.prev = g.prev
-	}
-	g.prev, g.next = nil, nil
-	l.n--
-	return true
-}
-
-// takeAll empties the list.
-func (l *grantList) takeAll() []*Grant {
-	all := make([]*Grant, 0, l.n)
-	for g := l.first; g != nil; g = l.first {
-		all = append(all, g)
-		l.remove(g)
-	}
-	return all
 }

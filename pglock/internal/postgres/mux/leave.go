@@ -19,7 +19,7 @@ func (s *Session) leave(ctx context.Context, o *op) error {
 		s.queue = slices.DeleteFunc(s.queue, func(other *op) bool { return other == o })
 	}
 	why := s.whySilentLocked()
-	s.giveUpRightsLocked(o)
+	s.giveUpRightLocked(o)
 	s.advanceLocked()
 	s.mu.Unlock()
 	switch {
@@ -35,21 +35,13 @@ func (s *Session) leave(ctx context.Context, o *op) error {
 	return s.awaitLast(ctx, o)
 }
 
-// giveUpRightsLocked takes the rights back that o's caller has been given, and gives it no more. An answer stays.
-func (s *Session) giveUpRightsLocked(o *op) {
+// giveUpRightLocked takes the right to send back if o's caller has been given it, and gives it no more. An answer stays.
+func (s *Session) giveUpRightLocked(o *op) {
 	o.gone = true
-	for _, b := range s.batches {
-		if b.leader == o {
-			b.leader = nil
-		}
-	}
 	for range len(o.wake) {
-		switch <-o.wake {
-		case maySend:
+		if <-o.wake == maySend {
 			s.sending = false
-		case mayRead:
-			s.reading, s.reader = false, nil
-		default:
+		} else {
 			o.wake <- haveAnswer
 		}
 	}

@@ -15,14 +15,15 @@ import (
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/lease"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wiretest"
 )
 
 // Random schedules of callers, answers, errors, cancels and ends are compared with a trivial reference: a table of holders
 // that the server keeps. A schedule has one seed, which a failure names. The server checks that no session locks a key that
 // it has, or releases one that it has not; the callers, that a key that was granted is held, one that was refused is not, and
-// one that was settled has no owner. A lost wake-up leaves a caller waiting for ever, which ends the bubble with a
-// deadlock or, since heartbeats go on, with the schedule's deadline.
+// one that was settled has no owner. A heartbeat would repair a lost wake-up, and the end of the lease a lost right to send:
+// so a guard looks all the time whether what the package comment says of them holds, and the lease must not run out.
 //
 // PGLOCK_TEST_SCHEDULES says how many; PGLOCK_TEST_SEED is the first seed.
 func TestModel(t *testing.T) {
@@ -58,6 +59,7 @@ type schedule struct {
 	locks   *wiretest.Locks
 	session *Session
 	server  *wiretest.Server
+	freezes int // the server, for up to so many milliseconds
 	budget  Budget
 
 	mu     sync.Mutex
@@ -83,6 +85,7 @@ func runSchedule(t *testing.T, seed uint64) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &schedule{T: t, seed: seed, locks: wiretest.NewLocks(t), random: rand.New(rand.NewPCG(seed, 0)), busy: map[int64]bool{}}
 		pace := time.Duration(s.below(3)) * 200 * time.Microsecond // 0 is next door, the others are far
+		s.freezes = []int{400, 400, 400, 4000}[s.below(4)]
 		conn, server := wiretest.Start(s.locks, func(st wiretest.Statement) wiretest.Verdict { return s.judge(st, pace) })
 		s.server = server
 		s.session = NewSession(conn, lease.New(testLease, driver.Now), &s.budget, slog.New(slog.DiscardHandler), func(*Session) {})
@@ -94,6 +97,8 @@ func runSchedule(t *testing.T, seed uint64) {
 				}
 			})
 		}
+		over := make(chan struct{})
+		go s.guard(over)
 		if s.chance(4) {
 			time.Sleep(time.Duration(s.below(3000)) * time.Microsecond)
 			s.server.Terminate()
@@ -110,6 +115,8 @@ func runSchedule(t *testing.T, seed uint64) {
 			s.session.End(driver.ReasonClosed, nil)
 			<-done
 		}
+		close(over)
+		s.wantNoLostRight()
 		s.session.End(driver.ReasonClosed, nil)
 		<-server.Done()
 		synctest.Wait()
@@ -122,11 +129,39 @@ func runSchedule(t *testing.T, seed uint64) {
 	})
 }
 
+// guard looks for a right to send that could be used and is not taken. Heartbeats come less often.
+func (s *schedule) guard(over chan struct{}) {
+	for {
+		select {
+		case <-over:
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+		s.session.mu.Lock()
+		lost := s.session.cause == nil && !s.session.sending && len(s.session.queue) > 0 && s.session.windowLocked()
+		s.session.mu.Unlock()
+		if lost {
+			s.wrong("a wake-up is lost")
+			return
+		}
+	}
+}
+
+// wantNoLostRight wants a session that has ended to have done so for another reason than its lease, which the server has
+// not been silent for.
+func (s *schedule) wantNoLostRight() {
+	s.session.mu.Lock()
+	defer s.session.mu.Unlock()
+	if s.freezes < 1000 && s.session.cause != nil && s.session.cause.Error() == wire.Ended(driver.ReasonLease, nil).Error() {
+		s.wrong("the lease has run out")
+	}
+}
+
 // judge says what becomes of a statement: mostly nothing but a delay.
 func (s *schedule) judge(st wiretest.Statement, pace time.Duration) wiretest.Verdict {
 	time.Sleep(pace + time.Duration(s.below(100))*time.Microsecond)
 	if s.chance(30) {
-		time.Sleep(time.Duration(s.below(4000)) * time.Millisecond) // a server that is slow, or frozen for a while
+		time.Sleep(time.Duration(s.below(s.freezes)) * time.Millisecond) // a server that is slow, or frozen for a while
 	}
 	switch {
 	case st.SQL != "" || st.Asks:

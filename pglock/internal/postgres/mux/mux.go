@@ -80,7 +80,7 @@ func (m *Mux) on(ctx context.Context, do func(*Session) error) error {
 		if err != nil {
 			return err
 		}
-		if err = do(s); !hasEnded(err) {
+		if err = do(s); !HasEnded(err) {
 			return explain(ctx, err)
 		}
 		m.forget(s) // it may be about to
@@ -250,7 +250,7 @@ func (s *Session) refuse() {
 		if o.kind != try {
 			return false
 		}
-		s.giveUpRightsLocked(o)
+		s.giveUpRightLocked(o)
 		s.endLocked(o, driver.ErrClosed)
 		return true
 	})

@@ -3,6 +3,8 @@ package mux
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
@@ -18,7 +20,7 @@ type op struct {
 
 	// Under the session's mu:
 	state   state
-	gone    bool          // its caller takes no rights any more
+	gone    bool          // its caller does not take the right to send any more
 	left    chan struct{} // made when its caller leaves without the answer; closed when nothing is left to be done
 	failure error         // of a try that came to a part of its keys, which are being given back
 	retried bool          // after a cancelled statement
@@ -47,7 +49,6 @@ type signal uint8
 const (
 	haveAnswer signal = iota
 	maySend
-	mayRead
 )
 
 // query is a statement of its own kind: SQL, or the question what the session holds of a batch.
@@ -61,31 +62,38 @@ type query struct {
 // batch is what one statement carries.
 type batch struct {
 	ops    []*op
-	leader *op // its caller reads the answer when it is its turn; nil: no caller does
 	sentAt driver.Instant
 	query  *query // a call, or
 	wire.Batch
+}
+
+// batches keeps the memory of those that are over.
+var batches = sync.Pool{New: func() any { return new(batch) }}
+
+func (b *batch) recycle() {
+	clear(b.ops)
+	*b = batch{ops: b.ops[:0], Batch: b.Batch}
+	b.Reset()
+	batches.Put(b)
 }
 
 // newOp makes an op, of what earlier ones have left.
 func (s *Session) newOp(kind kind, g *Grant) *op {
 	o, ok := s.ops.Get().(*op)
 	if !ok {
-		o = &op{wake: make(chan signal, 3)} // room for an answer and both rights
+		o = &op{wake: make(chan signal, 2)} // room for an answer and the right
 	}
 	*o = op{kind: kind, grant: g, wake: o.wake}
 	return o
 }
-
-// waitsLocked reports whether the op's caller can be given a right.
-func (o *op) waitsLocked() bool { return !o.gone }
 
 // errEnded marks an op that the session's end left without an answer. A try can be made elsewhere.
 type errEnded struct{ error }
 
 func (e errEnded) Unwrap() error { return e.error }
 
-func hasEnded(err error) bool {
+// HasEnded reports whether err says that a session ended before it answered, so that another one may be asked.
+func HasEnded(err error) bool {
 	_, ok := errors.AsType[errEnded](err)
 	return ok
 }
@@ -97,14 +105,5 @@ var (
 
 // noAnswer is the error of a call that the end of ctx has left without an answer, or without a connection, as why says.
 func noAnswer(ctx context.Context, why error) error {
-	return unavailable{why, context.Cause(ctx)}
+	return fmt.Errorf("%w: %w: %w", driver.ErrUnavailable, why, context.Cause(ctx))
 }
-
-// unavailable says that the server did not answer in time. It matches [driver.ErrUnavailable] and what ended the wait.
-type unavailable struct{ why, cause error }
-
-func (e unavailable) Error() string {
-	return driver.ErrUnavailable.Error() + ": " + e.why.Error() + ": " + e.cause.Error()
-}
-
-func (e unavailable) Unwrap() []error { return []error{driver.ErrUnavailable, e.why, e.cause} }

@@ -3,9 +3,7 @@ package mux
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
-	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -31,24 +29,19 @@ type Session struct {
 	mu        sync.Mutex
 	queue     []*op
 	batches   []*batch // on their way, in order
-	sending   bool     // the right to send is taken,
-	reading   bool     // or to read
-	reader    *op      // its caller reads; nil if a goroutine does
-	stopping  bool     // the reader's context has ended, and the read deadline is in the past
-	armed     bool     // both rights are free, and the connection is watched
+	sending   bool     // the right to send is taken
 	suspended bool     // the lease is not enforced, since the session waits
 	crowd     int      // ops in the last batch that was answered
 	roundTrip time.Duration
 	lastSent  driver.Instant
-	grants    grantList
+	grants    map[*Grant]struct{}
 	refusing  bool  // tries
 	cause     error // why the session has ended
 	timer     *time.Timer
-	spare     []*batch
 	ops       sync.Pool
 	woken     []*op // whose answers have come
 
-	answer   wire.Answer // used by the goroutine that reads
+	answer   wire.Answer // of the goroutine that reads
 	results  []bool
 	identity txguard.Identity
 }
@@ -56,13 +49,13 @@ type Session struct {
 // NewSession makes a session of a connection. onEnd is called once, when it has ended and the holders of its locks
 // have been notified.
 func NewSession(conn *wire.Conn, l *lease.Lease, budget *Budget, log *slog.Logger, onEnd func(*Session)) *Session {
-	s := &Session{conn: conn, lease: l, budget: budget, log: log, onEnd: onEnd, roundTrip: time.Hour, lastSent: l.Now()}
+	s := &Session{conn: conn, lease: l, budget: budget, log: log, onEnd: onEnd, roundTrip: time.Hour, lastSent: l.Now(),
+		grants: map[*Grant]struct{}{}}
 	s.SetComment("")
-	conn.Watch(s.readable)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.timer = time.AfterFunc(s.nextLook(), s.keep)
-	s.advanceLocked()
+	go s.read()
 	return s
 }
 
@@ -80,15 +73,8 @@ func (s *Session) do(ctx context.Context, o *op) error {
 		}
 		return err
 	}
-	leads := !s.sending && s.windowLocked()
-	if leads {
-		s.takeOverLocked()
-		s.sending = true
-	}
+	s.advanceLocked()
 	s.mu.Unlock()
-	if leads {
-		s.lead(ctx, o)
-	}
 	return s.await(ctx, o)
 }
 
@@ -96,7 +82,7 @@ func (s *Session) do(ctx context.Context, o *op) error {
 // of the session is not reported to it from then on.
 func (s *Session) enqueueLocked(o *op) error {
 	switch {
-	case o.kind == release && !s.grants.remove(o.grant):
+	case o.kind == release && !s.removeLocked(o.grant):
 		return wire.LostBecause(cmp.Or(s.cause, errNotHeld))
 	case s.cause != nil:
 		return errEnded{s.cause}
@@ -107,20 +93,23 @@ func (s *Session) enqueueLocked(o *op) error {
 	return nil
 }
 
-// await waits for the answer to o, and uses the rights that come before.
+// removeLocked takes a grant off the books, and reports false when it was not there.
+func (s *Session) removeLocked(g *Grant) bool {
+	_, ok := s.grants[g]
+	delete(s.grants, g)
+	return ok
+}
+
+// await waits for the answer to o, and sends when it is given the right to.
 func (s *Session) await(ctx context.Context, o *op) error {
 	done := ctx.Done()
 	for {
 		select {
 		case signal := <-o.wake:
-			switch signal {
-			case maySend:
-				s.lead(ctx, o)
-			case mayRead:
-				s.read(ctx, o)
-			default:
+			if signal == haveAnswer {
 				return s.take(o)
 			}
+			s.lead()
 		case <-done:
 			return s.leave(ctx, o)
 		}
@@ -144,37 +133,21 @@ func (s *Session) windowLocked() bool {
 // farLocked reports whether the server is so far that waiting for an answer costs more than sharing a statement saves.
 func (s *Session) farLocked() bool { return s.roundTrip > far }
 
-// advanceLocked gives away the rights that are free and usable; if there is nothing to do the connection is watched.
-// See the package comment.
+// advanceLocked gives the right to send away if it is free and usable. See the package comment.
 func (s *Session) advanceLocked() {
-	if s.cause != nil {
+	if s.cause != nil || s.sending || len(s.queue) == 0 || !s.windowLocked() {
 		return
 	}
-	if !s.reading && len(s.batches) > 0 {
-		s.reading = true
-		if s.reader = s.batches[0].leader; s.reader != nil {
-			s.reader.wake <- mayRead
-		} else {
-			go s.read(context.Background(), nil)
-		}
-	}
-	if !s.sending && len(s.queue) > 0 && s.windowLocked() {
-		s.takeOverLocked()
-		s.sending = true
-		if i := slices.IndexFunc(s.queue, (*op).waitsLocked); i >= 0 {
-			s.queue[i].wake <- maySend
-		} else {
-			go s.lead(context.Background(), nil)
-		}
-	}
-	if !s.sending && !s.reading && !s.armed {
-		s.restLocked()
+	s.sending = true
+	if i := slices.IndexFunc(s.queue, func(o *op) bool { return !o.gone }); i >= 0 {
+		s.queue[i].wake <- maySend
+	} else {
+		go s.lead()
 	}
 }
 
-// lead sends one batch, and reads if the right to read is free. The caller has the right to send; o is nil for a
-// goroutine.
-func (s *Session) lead(ctx context.Context, o *op) {
+// lead sends one batch. The caller has the right to send.
+func (s *Session) lead() {
 	s.mu.Lock()
 	if s.crowd > 1 && len(s.queue) < s.crowd && !s.farLocked() {
 		// Let those run who have just been answered: they are likely to ask for more.
@@ -182,7 +155,7 @@ func (s *Session) lead(ctx context.Context, o *op) {
 		runtime.Gosched()
 		s.mu.Lock()
 	}
-	b := s.takeLocked(o)
+	b := s.takeLocked()
 	s.mu.Unlock()
 	var err error
 	if b != nil {
@@ -190,32 +163,21 @@ func (s *Session) lead(ctx context.Context, o *op) {
 	}
 	s.mu.Lock()
 	s.sending = false
-	reads := s.cause == nil && !s.reading && len(s.batches) > 0 && s.batches[0] == b
-	if reads {
-		s.reading, s.reader = true, o
-	}
 	s.advanceLocked()
 	s.mu.Unlock()
 	if err != nil {
 		s.End(s.lease.Reason(), err)
 	}
-	if reads {
-		s.read(ctx, o)
-	}
 }
 
-// takeLocked makes a batch of what is queued: of o or the first op, if that is a call, or else of all tries and releases
-// that one statement should carry. It returns nil when the session has ended.
-func (s *Session) takeLocked(o *op) *batch {
+// takeLocked makes a batch of what is queued: of the first op, if that is a call, or else of all tries and releases that one
+// statement should carry. It returns nil when the session has ended.
+func (s *Session) takeLocked() *batch {
 	if s.cause != nil || len(s.queue) == 0 {
 		return nil
 	}
-	b := s.newBatch()
-	b.leader = o
-	if o == nil {
-		o = s.queue[0]
-	}
-	if o.kind == call {
+	b := batches.Get().(*batch)
+	if o := s.queue[0]; o.kind == call {
 		b.take(o)
 	} else {
 		b.takeAll(s.queue)
@@ -226,15 +188,6 @@ func (s *Session) takeLocked(o *op) *batch {
 	s.lastSent = b.sentAt
 	s.batches = append(s.batches, b)
 	return b
-}
-
-func (s *Session) newBatch() *batch {
-	if n := len(s.spare); n > 0 {
-		b := s.spare[n-1]
-		s.spare = s.spare[:n-1]
-		return b
-	}
-	return &batch{}
 }
 
 func (b *batch) take(o *op) {
@@ -277,75 +230,30 @@ func (s *Session) send(b *batch) error {
 	}
 }
 
-// read reads the answer of the first batch and settles it. The caller has the right to read; o is nil for a goroutine.
-//
-// When o's caller should not read any more a goroutine goes on, with what has been read so far.
-func (s *Session) read(ctx context.Context, o *op) {
-	var stop func() bool
-	if ctx.Done() != nil {
-		stop = context.AfterFunc(ctx, func() { s.interrupt(o) })
-	}
-	err := s.conn.Receive(&s.answer)
-	if stop != nil {
-		stop()
-	}
-	s.mu.Lock()
-	s.reader = nil
-	if s.stopping {
-		s.stopping = false
-		_ = s.conn.SetReadDeadline(time.Time{}) // fails only on a closed socket
-	}
-	switch {
-	case s.cause != nil:
-		s.mu.Unlock()
-		return
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		s.mu.Unlock()
-		go s.read(context.Background(), nil)
-		return
-	}
-	if err == nil {
-		err = s.settleLocked()
-	}
-	if err != nil { // keep the right to read, so that nothing is read after this
-		s.mu.Unlock()
-		if said := s.answer.Error(); said != nil { // before it closed the connection
-			err = said
+// read reads answers and settles their batches, until the session ends.
+func (s *Session) read() {
+	var woken []*op
+	for {
+		err := s.conn.Receive(&s.answer)
+		s.mu.Lock()
+		if err == nil {
+			err = s.settleLocked()
 		}
-		s.End(s.lease.Reason(), err)
-		return
-	}
-	woken := s.woken
-	s.woken = nil
-	s.reading = false
-	s.advanceLocked()
-	s.mu.Unlock()
-	for _, o := range woken {
-		o.wake <- haveAnswer
-	}
-	s.mu.Lock()
-	if s.woken == nil {
+		if err != nil {
+			s.mu.Unlock()
+			if said := s.answer.Error(); said != nil { // before it closed the connection
+				err = said
+			}
+			s.End(s.lease.Reason(), err)
+			return
+		}
+		s.advanceLocked()
+		woken, s.woken = s.woken, woken[:0]
+		s.mu.Unlock()
+		wake(woken)
 		clear(woken)
-		s.woken = woken[:0]
-	}
-	s.mu.Unlock()
-}
-
-// interrupt makes o's caller stop reading, if it does.
-func (s *Session) interrupt(o *op) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.interruptLocked(o)
-}
-
-func (s *Session) interruptLocked(o *op) {
-	if s.reading && s.reader == o {
-		s.stopping = true
-		_ = s.conn.SetReadDeadline(longAgo) // fails only on a closed socket
 	}
 }
-
-var longAgo = time.Unix(1, 0)
 
 const (
 	maxOps         = 1024 // in one statement

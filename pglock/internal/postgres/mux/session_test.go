@@ -248,6 +248,49 @@ func TestSessionEndsWithFatal(t *testing.T) {
 	}
 }
 
+// An answer that was not asked for ends the session: it may be the one that a later statement would be settled by.
+func TestSessionEndsWithAnAnswerTooMany(t *testing.T) {
+	overEach(t, func(t *testing.T, start transport) {
+		r := newRigOver(t, start, nil)
+		o := new(owner)
+		r.must(r.session.Try(t.Context(), grantOf(o, 1)))
+		r.server.Say(&pgproto3.DataRow{Values: [][]byte{[]byte("t")}}, &pgproto3.ReadyForQuery{TxStatus: 'I'})
+		synctest.Wait()
+		if got := o.losses(); !slices.Equal(got, []driver.Reason{driver.ReasonSession}) {
+			t.Errorf("the owner was told %v", got)
+		}
+		r.close()
+	})
+}
+
+// slowOwner takes its time when it is told.
+type slowOwner struct{}
+
+func (slowOwner) Lost(driver.Reason, error) { time.Sleep(time.Second) }
+
+// A session that ends grants nothing any more, although its socket is closed only when the holders have been told.
+func TestSessionGrantsNothingWhileItEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(st wiretest.Statement) wiretest.Verdict {
+			if slices.Contains(st.Keys, 2) {
+				time.Sleep(100 * time.Millisecond)
+			}
+			return wiretest.Verdict{}
+		})
+		r.must(r.session.Try(t.Context(), grantOf(slowOwner{}, 1)))
+		var all sync.WaitGroup
+		all.Go(func() {
+			if err := r.session.Try(t.Context(), grantOf(new(owner), 2)); !HasEnded(err) {
+				t.Errorf("a try that met the end: %v", err)
+			}
+		})
+		synctest.Wait() // it is on its way
+		r.session.End(driver.ReasonLease, nil)
+		all.Wait()
+		r.close()
+	})
+}
+
 // A message to an idle session that does not end it changes nothing.
 func TestSessionGoesOnAfterANotice(t *testing.T) {
 	overEach(t, func(t *testing.T, start transport) {
@@ -298,7 +341,7 @@ func TestSessionCancelBeforeSending(t *testing.T) {
 	})
 }
 
-// The server is frozen after half a message. The caller that reads returns a second after the end of its context, callers
+// The server is frozen after half a message. The caller that waits for the answer returns a second after the end of its context, callers
 // behind it go on when the server does, and the abandoned grant is released before its key is settled.
 func TestSessionCallersLeaveAFrozenServer(t *testing.T) {
 	overEach(t, func(t *testing.T, start transport) {
@@ -342,7 +385,57 @@ func TestSessionCallersLeaveAFrozenServer(t *testing.T) {
 	})
 }
 
-// A release that gets no answer is given up after some seconds, by a caller who reads too; its key is settled later.
+// The server is frozen after half an answer. A caller that need not know the answer returns at the very moment at which its
+// context ends, and so does one that is queued behind it, beside others whose contexts never end. Those get their answers
+// when the server goes on: the half that had been read is not lost.
+func TestSessionCallersReturnWhenTheirContextsEnd(t *testing.T) {
+	overEach(t, func(t *testing.T, start transport) {
+		frozen := make(chan struct{})
+		r := newRigOver(t, start, func(st wiretest.Statement) wiretest.Verdict {
+			switch st.SQL {
+			case "select 'frozen'":
+				return wiretest.Verdict{Half: true}
+			case wiretest.Half:
+				<-frozen
+			}
+			return wiretest.Verdict{}
+		})
+		r.must(r.session.Try(t.Context(), grantOf(new(owner), 1))) // the server is near
+		began := time.Now()
+		var left, stayed sync.WaitGroup
+		leaves := func(after time.Duration, call func(context.Context) error) {
+			left.Go(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), after)
+				defer cancel()
+				err := call(ctx)
+				if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != after {
+					t.Errorf("it returned %v after %v, and its context ended after %v", err, took, after)
+				}
+			})
+			synctest.Wait()
+		}
+		leaves(50*time.Millisecond, func(ctx context.Context) error {
+			_, _, err := r.session.Call(ctx, "select 'frozen'")
+			return err
+		})
+		for n := range int64(3) {
+			stayed.Go(func() { r.must(r.session.Try(context.Background(), grantOf(new(owner), 10+n))) })
+			synctest.Wait()
+			leaves(time.Duration(n+1)*10*time.Millisecond, func(ctx context.Context) error {
+				return r.session.Try(ctx, grantOf(new(owner), 20+n))
+			})
+		}
+		left.Wait()
+		close(frozen)
+		stayed.Wait()
+		if n := r.locks.Len(); n != 4 {
+			t.Errorf("%d keys are held, want 4", n)
+		}
+		r.close()
+	})
+}
+
+// A release that gets no answer is given up after some seconds; its key is settled later.
 func TestSessionReleaseOfAFrozenServer(t *testing.T) {
 	overEach(t, func(t *testing.T, start transport) {
 		frozen := make(chan struct{})

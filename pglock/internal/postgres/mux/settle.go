@@ -3,6 +3,7 @@ package mux
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
@@ -12,6 +13,12 @@ import (
 
 // settleLocked settles the first batch by its answer. An error says that the session cannot be trusted any more.
 func (s *Session) settleLocked() error {
+	if s.cause != nil {
+		return s.cause
+	}
+	if len(s.batches) == 0 {
+		return fmt.Errorf("the server answered a statement that was not sent (%v)", s.answer.Error())
+	}
 	b := s.batches[0]
 	s.batches = slices.Delete(s.batches, 0, 1)
 	s.lease.Renew(b.sentAt)
@@ -20,7 +27,7 @@ func (s *Session) settleLocked() error {
 	if q := b.query; q != nil {
 		q.answer, s.answer = s.answer, wire.Answer{}
 		s.finishLocked(b.ops[0], q.answer.Error())
-		s.keepBatch(b)
+		b.recycle()
 		return nil
 	}
 	if err := s.answer.Error(); err != nil {
@@ -30,16 +37,8 @@ func (s *Session) settleLocked() error {
 	}
 	err := s.settleAllLocked(b, &s.answer, nil)
 	s.answer.Reset()
-	s.keepBatch(b)
+	b.recycle()
 	return err
-}
-
-// keepBatch keeps the memory of a batch that is over.
-func (s *Session) keepBatch(b *batch) {
-	clear(b.ops)
-	*b = batch{ops: b.ops[:0], Batch: b.Batch}
-	b.Reset()
-	s.spare = append(s.spare, b)
 }
 
 // settleAllLocked settles the ops of a batch by the booleans of an answer: for each key what the statement did, or, when it
@@ -103,7 +102,7 @@ func (s *Session) settleFailedLocked(o *op, held []bool, failure error) {
 // grantLocked gives the op's caller the grant.
 func (s *Session) grantLocked(o *op) {
 	o.grant.session = s
-	s.grants.add(o.grant)
+	s.grants[o.grant] = struct{}{}
 	s.finishLocked(o, nil)
 }
 

@@ -3,6 +3,7 @@ package waitsession
 import (
 	"context"
 	"errors"
+	"strconv"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
@@ -49,7 +50,7 @@ func (p *Pool) warn(why error) {
 
 // announce sets what the next wait is for.
 func (s *session) announce(ctx context.Context, operations []wire.Operation, numbers []int64) error {
-	outcome, _, err := s.Call(ctx, lockdb.PrepareWait, wire.Text(s.GuardPID()), wire.ArrayText(operations), wire.ArrayText(numbers))
+	outcome, _, err := s.Call(ctx, lockdb.PrepareWait, s.GuardPID(), wire.ArrayText(operations), wire.ArrayText(numbers))
 	if err != nil {
 		return err
 	}
@@ -82,8 +83,8 @@ func (p *Pool) waitSliced(ctx context.Context, s *session, g *mux.Grant) error {
 	}
 	spaces, numbers := g.Arrays()
 	for {
-		outcome, _, err := s.Call(context.Background(), lockdb.LockSession, wire.Bool(g.Shared()),
-			wire.ArrayText(spaces), wire.ArrayText(numbers), wire.Text(s.GuardPID()), "true")
+		outcome, _, err := s.Call(context.Background(), lockdb.LockSession, strconv.FormatBool(g.Shared()),
+			wire.ArrayText(spaces), wire.ArrayText(numbers), s.GuardPID(), "true")
 		switch {
 		case err == nil:
 			return wire.Refusal(outcome)
@@ -120,7 +121,7 @@ func (p *Pool) probe() {
 
 // inspect reports whether it is known afterwards whether waits must be sliced.
 func (p *Pool) inspect(s *session) (known bool) {
-	value, waits, err := p.config.Call(p.life, lockdb.WaitHasSnapshot, wire.Text(s.PID()))
+	value, waits, err := p.config.Call(p.life, lockdb.WaitHasSnapshot, s.PID())
 	if err != nil || !waits {
 		return false // a wait that has not begun yet, or has ended, or is not one in the server
 	}
@@ -135,7 +136,7 @@ func (p *Pool) inspect(s *session) (known bool) {
 // before it has the lock.
 func (p *Pool) endWaits() {
 	for _, s := range p.waiters() {
-		if _, _, err := p.config.Call(p.life, lockdb.EndSession, wire.Text(s.PID())); err != nil {
+		if _, _, err := p.config.Call(p.life, lockdb.EndSession, s.PID()); err != nil {
 			p.config.Log.Warn("pglock: a session that waits with a snapshot could not be ended", "pid", s.PID(), "error", err)
 		}
 	}

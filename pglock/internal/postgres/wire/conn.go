@@ -3,9 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -28,7 +26,6 @@ type Conn struct {
 	socket net.Conn
 	front  *pgproto3.Frontend
 	cancel func(context.Context) error
-	watch  Watch
 	names  names
 
 	bind    pgproto3.Bind // what is being sent
@@ -43,7 +40,7 @@ type names struct{ try, unlock, plainBatch, batch, reconcile string }
 func NewConn(socket net.Conn, front *pgproto3.Frontend, pid uint32, guardPID int32) *Conn {
 	name := func(what string) string { return "pglock_" + what + "_" + strconv.Itoa(int(pid)) }
 	return &Conn{
-		PID: pid, GuardPID: guardPID, socket: socket, front: front, watch: new(Watcher).watch(socket),
+		PID: pid, GuardPID: guardPID, socket: socket, front: front,
 		names: names{name("try"), name("unlock"), name("plain_batch"), name("batch"), name("reconcile")},
 	}
 }
@@ -74,8 +71,7 @@ func (c *Conn) prepare() error {
 	return a.Error()
 }
 
-// Receive reads until the answer is complete. It can be interrupted; then the error matches [os.ErrDeadlineExceeded], and
-// the next Receive goes on. Any other error is the session's end.
+// Receive reads until an answer is complete. An error is the session's end.
 func (c *Conn) Receive(a *Answer) error {
 	for {
 		message, err := c.front.Receive()
@@ -90,40 +86,11 @@ func (c *Conn) Receive(a *Answer) error {
 	}
 }
 
-// Drain reads the messages of an idle session, and returns nil unless the session has ended. They are not answers.
-func (c *Conn) Drain() error {
-	var a Answer
-	if err := c.SetReadDeadline(time.Now().Add(drainFor)); err != nil {
-		return err
-	}
-	for {
-		message, err := c.front.Receive()
-		switch {
-		case errors.Is(err, os.ErrDeadlineExceeded): // a part of a message, or nothing that was for us
-			return c.SetReadDeadline(time.Time{})
-		case err != nil:
-			return err
-		case isFatal(message):
-			return pgconn.ErrorResponseToPgError(message.(*pgproto3.ErrorResponse))
-		case a.take(message):
-			return fmt.Errorf("the server answered a statement that was not sent (%v)", a.Error())
-		case c.front.ReadBufferLen() == 0:
-			return c.SetReadDeadline(time.Time{})
-		}
-	}
-}
-
 // isFatal reports whether a message is an error with which the server ends the session.
 func isFatal(message pgproto3.BackendMessage) bool {
 	e, ok := message.(*pgproto3.ErrorResponse)
 	return ok && (e.SeverityUnlocalized == "FATAL" || e.SeverityUnlocalized == "PANIC")
 }
-
-// Buffered reports whether something has been read from the socket already that no answer has taken.
-func (c *Conn) Buffered() bool { return c.front.ReadBufferLen() > 0 }
-
-// SetReadDeadline interrupts Receive when it passes; the zero time takes it back. It may be called at any time.
-func (c *Conn) SetReadDeadline(t time.Time) error { return c.socket.SetReadDeadline(t) }
 
 // Cancel asks the server to cancel the statement that runs, and returns when it has taken note. A request that overtakes
 // the statement does nothing.
@@ -134,19 +101,9 @@ func (c *Conn) Cancel(ctx context.Context) error {
 	return c.cancel(ctx)
 }
 
-// Watch sets what is called, once for each Arm, when the idle connection has something to read.
-func (c *Conn) Watch(notify func()) { c.watch.Notify(notify) }
-
-// Arm begins to watch, and Disarm ends it. Both are for the goroutine that has the session to itself.
-func (c *Conn) Arm()    { c.watch.Arm() }
-func (c *Conn) Disarm() { c.watch.Disarm() }
-
 // Close closes the socket, which frees everything that the session holds as soon as the server sees it. A failure to close
 // a socket that is given up changes nothing.
-func (c *Conn) Close() {
-	c.watch.Forget()
-	_ = c.socket.Close()
-}
+func (c *Conn) Close() { _ = c.socket.Close() }
 
 // Terminate says goodbye and closes the socket.
 func (c *Conn) Terminate() {
@@ -156,7 +113,4 @@ func (c *Conn) Terminate() {
 	c.Close()
 }
 
-const (
-	drainFor = 2 * time.Millisecond
-	farewell = 2 * time.Second // for a Terminate message to be sent
-)
+const farewell = 2 * time.Second // for a Terminate message to be sent

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -28,8 +29,6 @@ type Dialer struct {
 	AllowPooler, AllowStandby bool
 	// Lease is how long a silent client keeps its locks.
 	Lease time.Duration
-	// Watcher watches the idle connections; nil has a goroutine read from each.
-	Watcher *Watcher
 }
 
 // LockConfig derives the configuration of lock sessions from the caller's. It keeps how the server is reached (address, TLS,
@@ -123,7 +122,6 @@ func (d *Dialer) makeLockSession(ctx context.Context, conn *pgx.Conn, dialling *
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: prepare a lock session: %w", driver.ErrUnavailable, err)
 	}
-	c.watch = d.Watcher.watch(hijacked.Conn)
 	return c, l, nil
 }
 
@@ -151,7 +149,7 @@ func (d *Dialer) setUp(ctx context.Context, conn *pgx.Conn) (*lease.Lease, int, 
 		CheckMs:           milliseconds(l.Every()),
 		KeepaliveIdle:     seconds(keepAlive.Idle),
 		KeepaliveInterval: seconds(keepAlive.Interval),
-		KeepaliveCount:    Text(int32(keepAlive.Count)),
+		KeepaliveCount:    strconv.Itoa(keepAlive.Count),
 		Pid:               d.guardPID(pg),
 		AllowStandby:      d.AllowStandby,
 	})
@@ -174,11 +172,7 @@ func (g *gate) adapt(c *pgx.ConnConfig) {
 		if !g.open.Load() {
 			return nil, errors.New("the lock session has ended")
 		}
-		conn, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		return Watchable(conn), nil
+		return dial(ctx, network, address)
 	}
 }
 

@@ -1,5 +1,4 @@
-// Package wire speaks to the server: it opens a lock session's connection, writes its statements, reads the answers, and
-// notices when an idle connection has something to say.
+// Package wire speaks to the server: it opens a lock session's connection, writes its statements and reads the answers.
 //
 // # Opening
 //
@@ -15,14 +14,7 @@
 //
 // # Reading
 //
-// [Conn.Receive] collects one answer. It can be interrupted by a read deadline, and goes on where it stopped. An error of
-// severity FATAL or PANIC ends the session at once: the server sends it before it frees the session's locks, and closes
-// the connection only afterwards. The severity is looked at in its unlocalised form.
-//
-// # Watching
-//
-// An idle connection is watched for something to read: an error that ends it, or the end of the stream. On Linux that is
-// one epoll instance per backend, in which a connection is armed for one event when its session becomes idle and disarmed
-// before it sends. Elsewhere, and for connections without a descriptor, a goroutine reads meanwhile; see [Watch].
-// Readable is not ended: notices, changed parameters and TLS tickets are read and forgotten.
+// [Conn.Receive] collects one answer, and skips notices and changed parameters. It is called all the time, also while the
+// session is idle. An error of severity FATAL or PANIC ends the session at once: the server sends it before it frees the
+// session's locks, and closes the connection only afterwards. The severity is looked at in its unlocalised form.
 package wire

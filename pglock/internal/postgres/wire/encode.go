@@ -170,9 +170,3 @@ func appendArrayText[N int16 | int64](b []byte, numbers []N) []byte {
 	}
 	return append(b, '}')
 }
-
-// Text writes a number for SendQuery.
-func Text(n int32) string { return strconv.Itoa(int(n)) }
-
-// Bool writes a boolean for SendQuery.
-func Bool(b bool) string { return strconv.FormatBool(b) }

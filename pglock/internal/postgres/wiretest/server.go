@@ -85,7 +85,7 @@ type Server struct {
 func Start(l *Locks, judge func(Statement) Verdict) (*wire.Conn, *Server) {
 	client, server := net.Pipe()
 	raw := &halved{Conn: server}
-	return start(l, judge, wire.Watchable(client), raw, raw)
+	return start(l, judge, client, raw, raw)
 }
 
 // StartTLS is Start with TLS on both sides.
@@ -93,7 +93,7 @@ func StartTLS(l *Locks, judge func(Statement) Verdict) (*wire.Conn, *Server) {
 	client, server := net.Pipe()
 	raw := &halved{Conn: server}
 	config := &tls.Config{Certificates: []tls.Certificate{certificate()}, SessionTicketsDisabled: true} // a pipe buffers none
-	return start(l, judge, tls.Client(wire.Watchable(client), &tls.Config{InsecureSkipVerify: true}), tls.Server(raw, config), raw)
+	return start(l, judge, tls.Client(client, &tls.Config{InsecureSkipVerify: true}), tls.Server(raw, config), raw)
 }
 
 func start(l *Locks, judge func(Statement) Verdict, client, server net.Conn, raw *halved) (*wire.Conn, *Server) {

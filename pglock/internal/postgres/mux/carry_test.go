@@ -1,0 +1,128 @@
+package mux
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wiretest"
+)
+
+// The lease counts from the sending of a statement, however long its answer takes: from then on the server may have heard
+// nothing.
+func TestSessionLeaseCountsFromTheSending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(wiretest.Statement) wiretest.Verdict {
+			time.Sleep(time.Second)
+			return wiretest.Verdict{}
+		})
+		sent := driver.Now()
+		g := grantOf(new(owner), 1)
+		r.must(r.session.Try(t.Context(), g))
+		if want := sent.Add(testLease - testLease/10); g.Deadline() != want {
+			t.Errorf("the deadline is %v off", g.Deadline().Sub(want))
+		}
+		r.close()
+	})
+}
+
+// A try that pg_cancel_backend has hit is repeated, once.
+func TestSessionRepeatsACancelledTry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var cancels atomic.Int32
+		r := newRig(t, func(st wiretest.Statement) wiretest.Verdict {
+			if !st.Asks && st.SQL == "" && !st.Release[0] && cancels.Add(-1) >= 0 {
+				return wiretest.Verdict{Code: "57014"}
+			}
+			return wiretest.Verdict{}
+		})
+		cancels.Store(1)
+		r.must(r.session.Try(t.Context(), grantOf(new(owner), 1)))
+		cancels.Store(2)
+		if err := r.session.Try(t.Context(), grantOf(new(owner), 2)); !errors.Is(err, driver.ErrUnavailable) {
+			t.Errorf("cancelled twice: %v", err)
+		}
+		r.close()
+	})
+}
+
+// A Mux that closes fails the tries that wait for their turn; what has been sent is answered.
+func TestMuxRefusesQueuedTries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(wiretest.Statement) wiretest.Verdict {
+			time.Sleep(100 * time.Microsecond)
+			return wiretest.Verdict{}
+		})
+		m := New(Config{Sessions: 1, Log: slog.New(slog.DiscardHandler)})
+		m.open.Store(&[]*Session{r.session})
+		r.must(r.session.Try(t.Context(), grantOf(new(owner), 1))) // the server is near
+		var all sync.WaitGroup
+		all.Go(func() { r.must(r.session.Try(t.Context(), grantOf(new(owner), 2))) })
+		synctest.Wait()
+		all.Go(func() {
+			if err := r.session.Try(t.Context(), grantOf(new(owner), 3)); !errors.Is(err, driver.ErrClosed) {
+				t.Errorf("a try that was queued: %v", err)
+			}
+		})
+		synctest.Wait()
+		m.Refuse()
+		all.Wait()
+		for _, st := range r.statements() {
+			if slices.Contains(st.Keys, 3) {
+				t.Error("it was sent all the same")
+			}
+		}
+		r.close()
+	})
+}
+
+// A session that waits has nothing to lose, so its lease may run out; with the grant it is a recent one, and counts again.
+func TestSessionCarriesWhatItHasWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := make(chan struct{})
+		var off atomic.Bool
+		r := newRig(t, func(wiretest.Statement) wiretest.Verdict {
+			if off.Load() {
+				<-silent
+			}
+			return wiretest.Verdict{}
+		})
+		o := new(owner)
+		g := grantOf(o, 1)
+		r.must(r.session.Carry(g, func() error {
+			time.Sleep(3 * testLease)
+			return nil
+		}))
+		if left := g.Deadline().Sub(driver.Now()); left < testLease/2 {
+			t.Errorf("the lease of the grant is over in %v", left)
+		}
+		off.Store(true)
+		time.Sleep(2 * testLease)
+		if got := o.losses(); !slices.Equal(got, []driver.Reason{driver.ReasonLease}) {
+			t.Errorf("the owner was told %v", got)
+		}
+		close(silent)
+		r.close()
+	})
+}
+
+// A session that ends while it waits carries nothing.
+func TestSessionThatEndsWhileItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		err := r.session.Carry(grantOf(new(owner), 1), func() error {
+			r.session.End(driver.ReasonSession, nil)
+			return nil
+		})
+		if !HasEnded(err) {
+			t.Errorf("got %v", err)
+		}
+		r.close()
+	})
+}
