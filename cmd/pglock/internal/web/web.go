@@ -19,6 +19,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -193,22 +194,27 @@ func (s *server) exchange(w http.ResponseWriter, r *http.Request) {
 	s.sessions = append(s.sessions, hash(value))
 	s.sessions = s.sessions[max(0, len(s.sessions)-s.Clients):]
 	s.mu.Unlock()
-	http.SetCookie(w, &http.Cookie{Name: s.cookie(), Value: value, Path: "/", HttpOnly: true, Secure: s.Secure,
+	http.SetCookie(w, &http.Cookie{Name: s.cookie(r), Value: value, Path: "/", HttpOnly: true, Secure: s.Secure,
 		SameSite: http.SameSiteStrictMode})
 	query.Del("token")
 	http.Redirect(w, r, (&url.URL{Path: "/", RawQuery: query.Encode()}).String(), http.StatusSeeOther)
 }
 
-// cookie is its name; browsers keep one with the prefix only for this very host.
-func (s *server) cookie() string {
-	if s.Secure {
-		return "__Host-pglock"
+// cookie is its name. Browsers keep one with the prefix only for this very host, but do not tell its ports apart: the name
+// does, so that the pages of several monitors can be open.
+func (s *server) cookie(r *http.Request) string {
+	name := "pglock"
+	if local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
+		name += "-" + strconv.Itoa(local.Port)
 	}
-	return "pglock"
+	if s.Secure {
+		return "__Host-" + name
+	}
+	return name
 }
 
 func (s *server) known(r *http.Request) bool {
-	cookie, err := r.Cookie(s.cookie())
+	cookie, err := r.Cookie(s.cookie(r))
 	if err != nil {
 		return false
 	}

@@ -139,6 +139,17 @@ func (s *served) enter() *served {
 
 var paths = []string{"/", "/app.js", "/text.js", "/style.css", "/api/now", "/api/at?at=2026-01-02T12:01:00Z", "/api/timeline"}
 
+// Cookies belong to all ports of a host.
+func TestPagesOfSeveralMonitorsCanBeOpenInOneBrowser(t *testing.T) {
+	t.Parallel()
+	a, b := serve(t, nil), serve(t, nil)
+	b.client = a.client
+	a.want(http.StatusOK, "/?token=t0ken")
+	b.want(http.StatusOK, "/?token=t0ken")
+	a.want(http.StatusOK, "/api/now")
+	b.want(http.StatusOK, "/api/now")
+}
+
 func TestPageIsForThoseWithTheToken(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
