@@ -27,7 +27,8 @@ const (
 	// Deadlock is when a cycle of waits was seen first, and DeadlockOver when it was gone.
 	Deadlock     Kind = "deadlock"
 	DeadlockOver Kind = "deadlock-over"
-	// SessionEnded is when a session ended that held a contended lock or waited for one.
+	// SessionEnded is when a session ended that held a contended lock or waited for one, or that was in the way of such a
+	// session for a lock of another type.
 	SessionEnded Kind = "session-ended"
 	// Gap is when snapshots came again after a time without any. The events of that time are unknown.
 	Gap Kind = "gap"

@@ -66,7 +66,7 @@ type Journal struct {
 	last      time.Time      // of the last snapshot; zero before the first
 	previous  *monitor.Snapshot
 	locks     map[place]*monitor.Lock // of previous
-	sessions  map[who]monitor.Session // of previous, those that hold or wait
+	sessions  map[who]monitor.Session // of previous
 	holds     map[tenure]hold
 	waits     map[claim]*monitor.Code
 	contended map[place]time.Time // when it was last waited for
@@ -86,7 +86,8 @@ func (j *Journal) Missed(err error) {
 	}
 }
 
-// Gone returns the sessions that held a contended lock or waited for one in the last snapshot and are not part of s.
+// Gone returns the sessions that held a contended lock or waited for one in the last snapshot, or that were in the way of
+// such sessions or behind them for locks of other types, and are not part of s.
 // Whether they have ended is for the server to say: [Ended].
 func (j *Journal) Gone(s *monitor.Snapshot) []monitor.Session {
 	if len(j.contended) == 0 {
@@ -103,6 +104,11 @@ func (j *Journal) Gone(s *monitor.Snapshot) []monitor.Session {
 		}
 		for i := range lock.Waiters {
 			gone = appendGone(gone, &lock.Waiters[i].Session, present)
+		}
+	}
+	if j.previous != nil {
+		for i := range j.previous.OtherSessions {
+			gone = appendGone(gone, &j.previous.OtherSessions[i], present)
 		}
 	}
 	slices.SortFunc(gone, func(a, b monitor.Session) int { return int(a.PID) - int(b.PID) })
@@ -166,6 +172,11 @@ func index(s *monitor.Snapshot) (map[place]*monitor.Lock, map[who]monitor.Sessio
 		}
 		for k := range lock.Waiters {
 			sessions[whoIs(&lock.Waiters[k].Session)] = lock.Waiters[k].Session
+		}
+	}
+	for i := range s.OtherSessions {
+		if id := whoIs(&s.OtherSessions[i]); id.pid != 0 {
+			sessions[id] = s.OtherSessions[i]
 		}
 	}
 	return locks, sessions

@@ -110,6 +110,26 @@ func (s *scene) queue(conn *pgx.Conn, waiters int, sql string) (ended func()) {
 	}
 }
 
+// queueBehindTable lets a session wait for a table, and returns as queue does.
+func (s *scene) queueBehindTable(conn *pgx.Conn, table string) (ended func()) {
+	s.t.Helper()
+	pid, done := conn.PgConn().PID(), make(chan error, 1)
+	go func() {
+		_, err := conn.Exec(context.Background(), "SELECT FROM "+table)
+		done <- err
+	}()
+	watching := s.db.Connect(s.t)
+	testenv.WaitUntil(s.t, "the session waits for the table", func() (waits bool) {
+		check(s.t, watching.QueryRow(context.Background(), "SELECT count(*) > 0 FROM pg_locks "+
+			"WHERE pid = $1 AND locktype = 'relation' AND NOT granted", pid).Scan(&waits))
+		return waits
+	})
+	return func() {
+		s.t.Helper()
+		check(s.t, <-done)
+	}
+}
+
 func TestJournalFollowsALockFromHandToHand(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -167,6 +187,27 @@ func TestJournalTellsTheEndOfASessionFromARelease(t *testing.T) {
 	s.want("passed-on @8 b < a (session ended)", "session-ended a")
 	s.exec(b, "SELECT pg_advisory_unlock(8)")
 	s.want("released @8 b")
+}
+
+// The root of a chain holds no advisory lock: its end is what lets the others go on.
+func TestJournalSeesTheEndOfASessionThatBlocksAHolder(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	owner, a, b := s.client("owner"), s.client("a"), s.client("b")
+	s.exec(owner, "CREATE TABLE t ()")
+	s.exec(owner, "BEGIN; LOCK TABLE t")
+	s.exec(a, "SELECT pg_advisory_lock(8)")
+	gotB := s.queue(b, 1, "SELECT pg_advisory_lock(8)")
+	gotA := s.queueBehindTable(a, "t")
+	s.want("wait-began @8 b < a")
+	check(t, owner.Close(context.Background()))
+	gotA()
+	_, events := s.want("session-ended owner")
+	if e := events[0]; e.Session.PID == 0 || e.Database != s.db.Name() {
+		t.Errorf("the end of the root: %+v", e)
+	}
+	s.exec(a, "SELECT pg_advisory_unlock(8)")
+	gotB()
 }
 
 func TestJournalSeesAWaitThatIsGivenUp(t *testing.T) {
