@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/monitor/journal"
 )
@@ -82,15 +81,4 @@ func (o *observer) watch(ctx context.Context, every time.Duration, each func(*mo
 		}
 	}
 	return nil
-}
-
-// shownEvents returns the events about keys that the filter shows, and those about no key.
-func shownEvents(f view.Filter, events []journal.Event) []journal.Event {
-	return slices.DeleteFunc(slices.Clone(events), func(e journal.Event) bool {
-		if e.Objsubid == 0 || len(f.Keys) == 0 {
-			return false
-		}
-		lock := monitor.Lock{Objsubid: e.Objsubid, Number: e.Number}
-		return !view.Filter{Keys: f.Keys}.Shows(lock)
-	})
 }

@@ -3,8 +3,8 @@
 package view
 
 import (
+	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/pglock"
@@ -55,7 +55,7 @@ func (f Filter) Shows(lock monitor.Lock) bool {
 	if f.Waiting && len(lock.Waiters) == 0 {
 		return false
 	}
-	if len(f.Databases) > 0 && !slices.Contains(f.Databases, lock.Database) || !f.showsSessions(lock) {
+	if !f.inDatabases(lock.Database) || !f.showsSessions(lock) {
 		return false
 	}
 	return len(f.Keys) == 0 || slices.ContainsFunc(f.Keys, func(key pglock.Key) bool { return key.ID() == lock.ID() })
@@ -66,14 +66,17 @@ func (f Filter) showsSessions(lock monitor.Lock) bool {
 	if len(f.Users) == 0 && len(f.Applications) == 0 {
 		return true
 	}
-	shows := func(session monitor.Session) bool {
-		name := strings.TrimSuffix(session.Application, " (pglock "+session.Process+")")
-		return (len(f.Users) == 0 || slices.Contains(f.Users, session.User)) &&
-			(len(f.Applications) == 0 || slices.Contains(f.Applications, name) ||
-				slices.Contains(f.Applications, session.Application))
-	}
-	return slices.ContainsFunc(lock.Holders, func(h monitor.Holder) bool { return shows(h.Session) }) ||
-		slices.ContainsFunc(lock.Waiters, func(w monitor.Waiter) bool { return shows(w.Session) })
+	return slices.ContainsFunc(lock.Holders, func(h monitor.Holder) bool { return f.showsSession(h.User, h.Application) }) ||
+		slices.ContainsFunc(lock.Waiters, func(w monitor.Waiter) bool { return f.showsSession(w.User, w.Application) })
+}
+
+// mark is what the sessions of a process that uses pglock have at the end of their application_name.
+var mark = regexp.MustCompile(` \(pglock [0-9a-f]{8}\)$`)
+
+func (f Filter) showsSession(user, application string) bool {
+	return (len(f.Users) == 0 || slices.Contains(f.Users, user)) &&
+		(len(f.Applications) == 0 || slices.Contains(f.Applications, application) ||
+			slices.Contains(f.Applications, mark.ReplaceAllString(application, "")))
 }
 
 // showsCycle reports whether a deadlock has to do with a lock that is shown.
