@@ -125,9 +125,9 @@ func parties(all []Party) string {
 	return strings.Join(texts, ", ")
 }
 
-// HeldText says for how long a lock has been held at least, such as "held ≥ 4m00s, seen since 02:10:00".
+// HeldText says for how long a lock has been held at least, such as "held ≥ 4m00s, seen since 02:10:00", in now's time zone.
 func HeldText(since, now time.Time) string {
-	return fmt.Sprintf("held ≥ %s, seen since %s", age(now.Sub(since)), since.UTC().Format("15:04:05"))
+	return fmt.Sprintf("held ≥ %s, seen since %s", age(now.Sub(since)), since.In(now.Location()).Format("15:04:05"))
 }
 
 // CodeText says which code took a lock, or the empty string.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -129,16 +130,22 @@ func newMonitor() *cobra.Command {
 	flags.BoolVar(&m.readOnly, "read-only", false, "disable the keys that cancel and terminate sessions")
 	flags.BoolVar(&m.noMouse, "no-mouse", false, "leave the mouse to the terminal, to select text (m in the view)")
 	flags.BoolVar(&m.local, "local-time", false, "show times in the local time zone instead of UTC (not in JSON and CSV)")
-	flags.StringArrayVar(&m.only.Databases, "database", nil, "show only locks in this `DATABASE`; may be repeated")
-	flags.StringArrayVar(&m.only.Users, "user", nil, "show only locks that sessions of this `ROLE` hold or wait for")
-	flags.StringArrayVar(&m.only.Applications, "application", nil,
-		"show only locks that sessions with this `application_name` hold or wait for")
-	for _, flag := range []string{"database", "user", "application", "interval"} {
-		complete(cmd, flag)
-	}
+	addSessionFilter(cmd, &m.only)
+	complete(cmd, "interval")
 	m.servers.addPsqlTo(cmd)
 	m.servers.completeKeys(cmd, "key")
 	return cmd
+}
+
+func addSessionFilter(cmd *cobra.Command, filter *view.Filter) {
+	flags := cmd.Flags()
+	flags.StringArrayVar(&filter.Databases, "database", nil, "show only locks in this `DATABASE`; may be repeated")
+	flags.StringArrayVar(&filter.Users, "user", nil, "show only locks that sessions of this `ROLE` hold or wait for")
+	flags.StringArrayVar(&filter.Applications, "application", nil,
+		"show only locks that sessions with this `application_name` hold or wait for")
+	for _, flag := range []string{"database", "user", "application"} {
+		complete(cmd, flag)
+	}
 }
 
 func (m *watch) command(cmd *cobra.Command, args []string) error {
@@ -246,6 +253,20 @@ func (m *watch) zoned(s *monitor.Snapshot) *monitor.Snapshot {
 	here := *s
 	here.TakenAt = s.TakenAt.Local()
 	return &here
+}
+
+// zonedEvents returns events for people, whose times are in the zone that the flags ask for.
+func (m *watch) zonedEvents(of func() []journal.Event) func() []journal.Event {
+	if !m.local {
+		return of
+	}
+	return func() []journal.Event {
+		events := slices.Clone(of())
+		for i := range events {
+			events[i].At = events[i].At.Local()
+		}
+		return events
+	}
 }
 
 func (m *watch) showOnce(ctx context.Context, db database, pool *pgxpool.Pool, filter view.Filter) error {

@@ -54,7 +54,7 @@ func (m *watch) printers(f *fleet, filter view.Filter) map[*member]printer {
 // print prints a snapshot or, with --events, the events up to it.
 func (m *watch) print(p printer, filter view.Filter, s *monitor.Snapshot, events []journal.Event) error {
 	if m.events {
-		return errors.Join(p.show(nil), m.printEvents(shownEvents(filter, events)))
+		return errors.Join(p.show(nil), m.printEvents(filter.Events(events)))
 	}
 	return p.show(s)
 }
@@ -66,7 +66,7 @@ func (m *watch) printEvents(events []journal.Event) error {
 	case formatNDJSON:
 		return view.EventsNDJSON(os.Stdout, events)
 	}
-	return view.EventLines(os.Stdout, events)
+	return view.EventLines(os.Stdout, m.zonedEvents(func() []journal.Event { return events })())
 }
 
 // appender writes each snapshot after the last one.

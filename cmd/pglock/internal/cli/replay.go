@@ -24,9 +24,10 @@ const replayHelp = `Show a recording of "pglock monitor --record" in the view of
 
 It shows the next snapshot every --interval; [ and ] go back and forward by a
 minute, { and } by ten; p pauses. It also reads the rotated files FILE.*. --at
-says where to begin: 01:14, 01:14:30, "2026-11-22 01:14" (in UTC, by the
-server's clock), or a time with its zone, such as 2026-11-22T01:14:00Z. A time
-of day means the last such time in the recording.
+says where to begin: 01:14, 01:14:30, "2026-11-22 01:14" (in UTC, or with
+--local-time in the local time zone, by the server's clock), or a time with its
+zone, such as 2026-11-22T01:14:00Z. A time of day means the last such time in
+the recording.
 
 With --output, or without a terminal, it prints the snapshot at --at, or all of
 them. With --events it prints the events of contended keys.
@@ -40,7 +41,9 @@ type replay struct {
 	interval seconds
 	events   bool
 	noMouse  bool
+	local    bool
 	keys     []string
+	only     view.Filter
 }
 
 func newReplay() *cobra.Command {
@@ -60,9 +63,18 @@ func newReplay() *cobra.Command {
 	flags.Var(&r.interval, "interval", "show the next snapshot after this `duration`")
 	flags.BoolVar(&r.events, "events", false, "print events of contended keys instead of snapshots")
 	flags.StringArrayVar(&r.keys, "key", nil, "show only this `KEY`; may be repeated")
+	r.addFilterTo(cmd)
 	flags.BoolVar(&r.noMouse, "no-mouse", false, "leave the mouse to the terminal, to select text (m in the view)")
 	r.output.addTo(cmd, formatNDJSON)
 	return cmd
+}
+
+// addFilterTo adds the flags that monitor also has.
+func (r *replay) addFilterTo(cmd *cobra.Command) {
+	addSessionFilter(cmd, &r.only)
+	flags := cmd.Flags()
+	flags.BoolVar(&r.only.Waiting, "waiting", false, "show only contended locks")
+	flags.BoolVar(&r.local, "local-time", false, "show and read times in the local time zone instead of UTC")
 }
 
 func (r *replay) command(cmd *cobra.Command, args []string) error {
@@ -76,6 +88,8 @@ func (r *replay) command(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	filter := r.only
+	filter.Keys = keys
 	past, err := openRecording(args[0])
 	if err != nil {
 		return &exit{codeOther, err}
@@ -87,15 +101,15 @@ func (r *replay) command(cmd *cobra.Command, args []string) error {
 	}
 	at := first
 	if r.at != "" {
-		if at, err = parseMoment(r.at, last); err != nil {
+		if at, err = parseMoment(r.at, r.zoned(last)); err != nil {
 			return misuse(cmd, "--at: %w", err)
 		}
 		if at.Before(first) || at.After(last) {
-			return misuse(cmd, "--at: the recording covers %s to %s", first.Format(time.RFC3339), last.Format(time.RFC3339))
+			return misuse(cmd, "--at: the recording covers %s to %s", r.zoned(first).Format(time.RFC3339), r.zoned(last).Format(time.RFC3339))
 		}
 	}
 	_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, r.show(ctx, past, at, args[0], view.Filter{Keys: keys})
+		return struct{}{}, r.show(ctx, past, at, args[0], filter)
 	})
 	if _, stopped := errors.AsType[*job.Stopped](err); stopped {
 		return nil
@@ -124,21 +138,31 @@ func openRotated(path string) (*recording.Past, error) {
 	return recording.OpenPast(files...)
 }
 
-// parseMoment reads a time; one without a date is the last at or before last.
+// zoned is a time in the zone that the flags ask for.
+func (r *replay) zoned(t time.Time) time.Time {
+	if r.local {
+		return t.Local()
+	}
+	return t.UTC()
+}
+
+// parseMoment reads a time, in the zone of last if it names none; one without a date is the last at or before last.
 func parseMoment(text string, last time.Time) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02T15:04"} {
-		if at, err := time.Parse(layout, text); err == nil {
+		if at, err := time.ParseInLocation(layout, text, last.Location()); err == nil {
 			return at.UTC(), nil
 		}
 	}
 	for _, layout := range []string{"15:04:05", "15:04"} {
 		if at, err := time.Parse(layout, text); err == nil {
-			day := last.UTC().Truncate(24 * time.Hour)
-			moment := day.Add(at.Sub(at.Truncate(24 * time.Hour)))
-			if moment.After(last) {
-				moment = moment.Add(-24 * time.Hour)
+			onDay := func(day int) time.Time {
+				return time.Date(last.Year(), last.Month(), day, at.Hour(), at.Minute(), at.Second(), 0, last.Location())
 			}
-			return moment, nil
+			moment := onDay(last.Day())
+			if moment.After(last) {
+				moment = onDay(last.Day() - 1)
+			}
+			return moment.UTC(), nil
 		}
 	}
 	return time.Time{}, errors.New(`want a time such as 01:14, "2026-11-22 01:14" or 2026-11-22T01:14:00Z`)
@@ -147,7 +171,7 @@ func parseMoment(text string, last time.Time) (time.Time, error) {
 func (r *replay) show(ctx context.Context, past *recording.Past, at time.Time, file string, filter view.Filter) error {
 	p := newPlayer(past)
 	defer p.close()
-	m := watch{output: r.output, events: r.events, interval: r.interval, noMouse: r.noMouse}
+	m := watch{output: r.output, events: r.events, interval: r.interval, noMouse: r.noMouse, local: r.local}
 	if m.fillsScreen() {
 		return m.replayOnScreen(ctx, p, at, file, filter)
 	}
@@ -185,13 +209,16 @@ func (m *watch) replayOnScreen(ctx context.Context, p *player, at time.Time, fil
 		return &exit{codeOther, err}
 	}
 	options := m.screen(filter)
-	options.Target, options.First, options.Events, options.Seek = "REPLAY of "+file, first, p.happened, p.jump
+	options.Target, options.First, options.Events, options.Seek = "REPLAY of "+file, m.zoned(first), m.zonedEvents(p.happened), p.jump
 	options.Take = func(context.Context) (*monitor.Snapshot, error) {
 		s, err := p.next()
 		if errors.Is(err, io.EOF) {
-			return p.last(), nil // the view stays at the end
+			return m.zoned(p.last()), nil // the view stays at the end
 		}
-		return s, err
+		if err != nil {
+			return nil, err
+		}
+		return m.zoned(s), nil
 	}
 	last, err := tui.Run(ctx, options)
 	_, printErr := io.WriteString(os.Stdout, lines(view.OneScreen(last, filter, file, width(), height())))

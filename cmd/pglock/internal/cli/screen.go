@@ -49,7 +49,7 @@ func (m *watch) fillScreen(ctx context.Context, db database, o *observer, filter
 		return db.failed(err)
 	}
 	options.Target, options.First, options.Take = db.target, first, take
-	options.Events, options.End = o.happened, m.ender(db, o.pool, &log)
+	options.Events, options.End = m.zonedEvents(o.happened), m.ender(db, o.pool, &log)
 	last, err := tui.Run(ctx, options)
 	_, printErr := io.WriteString(os.Stdout, lines(view.OneScreen(last, filter, db.target, width(), height())))
 	return errors.Join(err, printErr, log.close())

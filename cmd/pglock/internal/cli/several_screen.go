@@ -22,7 +22,7 @@ func (m *watch) fillScreenOfSeveral(ctx context.Context, f *fleet, filter view.F
 			Label:  member.db.label,
 			Target: member.db.target,
 			Take:   m.taker(member.observer),
-			Events: member.happened,
+			Events: m.zonedEvents(member.happened),
 			End:    m.ender(member.db, member.pool, &log),
 		})
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor/journal"
 )
 
-// EventText writes an event as a printable line, with the time.
+// EventText writes an event as a printable line, with the time in its zone.
 func EventText(e journal.Event) string {
-	return e.At.UTC().Format("15:04:05") + "  " + eventLine(e)
+	return e.At.Format("15:04:05") + "  " + eventLine(e)
 }
 
 // eventLine names the server if it is one of several.
@@ -20,10 +20,10 @@ func eventLine(e journal.Event) string {
 	return Printable(e.Server.Label + "  " + e.String())
 }
 
-// EventLines writes each event on a line for people, with the date.
+// EventLines writes each event on a line for people, with the date and the time zone.
 func EventLines(w io.Writer, events []journal.Event) error {
 	for _, e := range events {
-		line := e.At.UTC().Format("2006-01-02 15:04:05.000Z") + "  " + eventLine(e)
+		line := e.At.Format("2006-01-02 15:04:05.000Z07:00") + "  " + eventLine(e)
 		if _, err := fmt.Fprintln(w, line); err != nil {
 			return err
 		}
