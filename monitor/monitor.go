@@ -112,7 +112,7 @@ func advice(err error) string {
 	switch code := sqlstate.Of(err); {
 	case code == sqlstate.QueryCanceled || code == sqlstate.LockNotAvailable:
 		return fmt.Sprintf(" (the monitor gives a statement %s, and %s to wait for a lock on a table, "+
-			"so as not to burden a server in trouble; try again)", statementTimeout, lockTimeout)
+			"so as not to burden a server in trouble, or what statement_timeout and lock_timeout leave it; try again)", statementTimeout, lockTimeout)
 	case code != sqlstate.InsufficientPrivilege && sqlstate.In(err, sqlstate.ClassDataException, sqlstate.ClassSyntaxOrAccess):
 		return " (if the search_path leads to operators and functions of another role, have the connection string set " +
 			"search_path=pg_catalog,public, or use pgx.QueryExecModeExec)"

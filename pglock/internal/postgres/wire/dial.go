@@ -77,8 +77,10 @@ func (d *Dialer) Connect(ctx context.Context, adapt func(*pgx.ConnConfig)) (*pgx
 	return conn, nil
 }
 
-// setTransactions is for what is recorded: a look at who owns the schema should be as new as what follows it.
-const setTransactions = "; SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off"
+// setTransactions is for what sets up a lock session, which may not be cut short, and for what is recorded: a look at who
+// owns the schema should be as new as what follows it.
+const setTransactions = "; SET statement_timeout = 0; SET default_transaction_isolation = 'read committed'" +
+	"; SET default_transaction_read_only = off"
 
 // Open dials a lock session, refuses servers that cannot lock, sets it up and prepares its statements.
 func (d *Dialer) Open(ctx context.Context) (*Conn, *lease.Lease, error) {
