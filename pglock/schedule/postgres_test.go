@@ -137,6 +137,22 @@ func TestScheduleWithoutTheSchemaTheErrorNamesTheCommand(t *testing.T) {
 	}
 }
 
+// What the database or its owner may have set: pgx reads dates in one form only.
+func TestScheduleRunsWhateverTheDatabaseHasSet(t *testing.T) {
+	db, pool := installed(t)
+	name := pgx.Identifier{db.Name()}.Sanitize()
+	for _, setting := range []string{"datestyle = German", "datestyle = 'SQL, DMY'", "datestyle = Postgres",
+		"default_transaction_read_only = on", "default_transaction_isolation = serializable", "row_security = off"} {
+		_, err := pool.Exec(t.Context(), "ALTER DATABASE "+name+" SET "+setting)
+		must(t, err)
+		jobs := newJobs(t, open(t, db.Pool(t)))
+		must(t, jobs.Run(t.Context(), setting, day, nothing))
+		wantIs(t, jobs.Run(t.Context(), setting, day, nothing), schedule.ErrAlreadyRan)
+		_, err = pool.Exec(t.Context(), "ALTER DATABASE "+name+" RESET ALL")
+		must(t, err)
+	}
+}
+
 func TestScheduleNeedsNoMoreThanTheGrants(t *testing.T) {
 	db, owner := installed(t)
 	pool, err := pgxpool.New(t.Context(), db.Role(t, "pglock_locker"))

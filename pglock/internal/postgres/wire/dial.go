@@ -70,17 +70,17 @@ func (d *Dialer) Connect(ctx context.Context, adapt func(*pgx.ConnConfig)) (*pgx
 		return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
 	// What the database's owner may have set. (As startup parameters poolers would refuse these.)
-	if _, err := conn.Exec(ctx, trust.SetSearchPath+setTransactions); err != nil {
+	if _, err := conn.Exec(ctx, trust.SetSearchPath+ownSettings); err != nil {
 		_ = conn.PgConn().Conn().Close() // the error that counts is err
 		return nil, fmt.Errorf("%w: set up the session: %w", driver.ErrUnavailable, err)
 	}
 	return conn, nil
 }
 
-// setTransactions is for what sets up a lock session, which may not be cut short, and for what is recorded: a look at who
-// owns the schema should be as new as what follows it.
-const setTransactions = "; SET statement_timeout = 0; SET default_transaction_isolation = 'read committed'" +
-	"; SET default_transaction_read_only = off"
+// ownSettings are for what sets up a lock session, which may not be cut short, and for what is recorded: a look at who
+// owns the schema should be as new as what follows it, and pgx reads dates in one form only.
+const ownSettings = "; SET statement_timeout = 0; SET default_transaction_isolation = 'read committed'" +
+	"; SET default_transaction_read_only = off; SET datestyle = ISO"
 
 // Open dials a lock session, refuses servers that cannot lock, sets it up and prepares its statements.
 func (d *Dialer) Open(ctx context.Context) (*Conn, *lease.Lease, error) {
