@@ -13,6 +13,7 @@ import (
 // The codes, by the names of their conditions.
 const (
 	ReadOnlyTransaction        = "25006"
+	SerializationFailure       = "40001"
 	NoActiveTransaction        = "25P01"
 	DependentObjectsStillExist = "2BP01"
 	InvalidCatalogName         = "3D000" // the database does not exist

@@ -47,7 +47,11 @@ func Prune(ctx context.Context, db DB, keep time.Duration, opts ...Option) error
 	}
 	queries := c.queries(db)
 	for tries := 0; ; {
-		said, err := queries.OncePrune(ctx, records.Interval(keep))
+		var said string
+		err := records.Again(ctx, func() (err error) {
+			said, err = queries.OncePrune(ctx, records.Interval(keep))
+			return err
+		})
 		switch {
 		case err != nil:
 			return fmt.Errorf("pglock/once: prune: %w", records.Unavailable(ctx, err))

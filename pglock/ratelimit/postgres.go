@@ -53,7 +53,11 @@ func (p *postgres) TakeRates(ctx context.Context, runs []driver.RateRun) ([]driv
 		params.Keys[i], params.Intervals[i], params.Tolerances[i] = r.Key, r.Interval, r.Tolerance
 		params.Amounts[i], params.Counts[i], params.Patiences[i] = r.Amount, r.Count, r.Patience
 	}
-	rows, err := p.queries.RateTake(ctx, params)
+	var rows []lockdb.RateTakeRow
+	err := records.Again(ctx, func() (err error) {
+		rows, err = p.queries.RateTake(ctx, params)
+		return err
+	})
 	if err != nil {
 		return nil, records.Unavailable(ctx, err)
 	}
@@ -68,14 +72,22 @@ func (p *postgres) TakeRates(ctx context.Context, runs []driver.RateRun) ([]driv
 }
 
 func (p *postgres) ReturnRate(ctx context.Context, key string, until, price int64) (bool, error) {
-	returned, err := p.queries.RateReturn(ctx, lockdb.RateReturnParams{Key: key, TakenUntil: until, Price: price})
+	var returned bool
+	err := records.Again(ctx, func() (err error) {
+		returned, err = p.queries.RateReturn(ctx, lockdb.RateReturnParams{Key: key, TakenUntil: until, Price: price})
+		return err
+	})
 	return returned, records.Unavailable(ctx, err)
 }
 
 // PruneRates deletes in steps, so that no session has to wait long for a row.
 func (p *postgres) PruneRates(ctx context.Context) (deleted int64, err error) {
 	for {
-		n, err := p.queries.RatePrune(ctx, pruneAtOnce)
+		var n int64
+		err := records.Again(ctx, func() (err error) {
+			n, err = p.queries.RatePrune(ctx, pruneAtOnce)
+			return err
+		})
 		deleted += n
 		if err != nil || n < pruneAtOnce {
 			return deleted, records.Unavailable(ctx, err)

@@ -52,6 +52,17 @@ func Unavailable(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 }
 
+// Again executes a statement in a transaction of its own, and again while another transaction has made it fail, which has
+// done nothing then. That happens above READ COMMITTED, which the role or the database may have as its default.
+func Again(ctx context.Context, statement func() error) error {
+	for {
+		err := statement()
+		if sqlstate.Of(err) != sqlstate.SerializationFailure || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
 // Interval is d as PostgreSQL takes it, in microseconds.
 func Interval(d time.Duration) pgtype.Interval {
 	return pgtype.Interval{Microseconds: d.Microseconds(), Valid: true}
