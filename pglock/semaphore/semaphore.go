@@ -154,11 +154,11 @@ func (s *Semaphore) acquire(ctx context.Context, weight int, try bool, opts []pg
 	if err != nil {
 		return nil, s.failed(weight, err)
 	}
-	if ctx.Err() != nil {
-		return nil, s.failed(weight, context.Cause(ctx))
-	}
 	start := driver.Now()
 	w := &waiter{ctx: context.WithoutCancel(ctx), weight: weight, try: try || o.Bounded && o.MaxWait == 0, ready: make(chan struct{}), waits: make(chan struct{})}
+	if ctx.Err() != nil {
+		return nil, s.explain(ctx, w, context.Cause(ctx), 0)
+	}
 	bridge.RecordName(s.locker, s.name)
 	s.enter(w)
 	settled := false

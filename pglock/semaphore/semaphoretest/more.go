@@ -252,10 +252,14 @@ func (s *suite) misuse() {
 	if err := sem.Do(s.ctx, nil); err == nil {
 		s.Error("a nil function is accepted")
 	}
-	ended, cancel := context.WithCancel(s.ctx)
-	cancel()
-	if _, err := sem.Acquire(ended); !errors.Is(err, context.Canceled) {
-		s.Errorf("Acquire with an ended context: %v", err)
+	ended, cancel := context.WithCancelCause(s.ctx)
+	because := errors.New("because")
+	cancel(because)
+	_, err := sem.Acquire(ended)
+	for _, want := range []error{pglock.ErrNotAcquired, context.Canceled, because} {
+		if !errors.Is(err, want) {
+			s.Errorf("Acquire with an ended context: %v, does not match %q", err, want)
+		}
 	}
 	s.free(3)
 }
