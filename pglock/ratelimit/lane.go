@@ -20,16 +20,22 @@ const (
 	maxFlight = 4096
 )
 
-// lane is a queue of requests. One statement at a time carries the first of them.
+// lane is a queue of flights. One statement at a time carries the first of them.
 type lane struct {
 	limiter *Limiter
 
 	mu     sync.Mutex
-	line   []*request
+	queue  []*flight
 	flying bool
 }
 
-// decide waits for the answer to r, or withdraws r if ctx ends before it is sent.
+// flight is the requests that a statement carries, in the order in which they came.
+type flight struct {
+	requests []*request
+	answered chan struct{} // closed when all of them have their answers
+}
+
+// decide waits for the answer to r, or withdraws r if ctx ends before it is sent. After an error r may still be on its way.
 //
 // If ctx ends just as r is about to be sent, mu decides: a request that has left the queue is sent.
 func (l *Limiter) decide(ctx context.Context, r *request) error {
@@ -37,72 +43,81 @@ func (l *Limiter) decide(ctx context.Context, r *request) error {
 		return context.Cause(ctx)
 	}
 	lane := &l.lanes[maphash.String(l.seed, r.key)%lanes]
-	lane.add(r)
+	f := lane.add(r)
 	select {
-	case <-r.answered:
+	case <-f.answered:
 		return r.err
 	case <-ctx.Done():
 	}
-	if lane.withdraw(r) {
+	if lane.withdraw(f, r) {
 		return context.Cause(ctx)
 	}
 	select {
-	case <-r.answered: // just then
+	case <-f.answered: // just then
 		return r.err
 	default:
 		return fmt.Errorf("%w (it was on its way, and may have been counted)", context.Cause(ctx))
 	}
 }
 
-func (l *lane) add(r *request) {
+func (l *lane) add(r *request) *flight {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.line = append(l.line, r)
+	last := len(l.queue) - 1
+	if last < 0 || len(l.queue[last].requests) >= maxFlight {
+		l.queue = append(l.queue, &flight{answered: make(chan struct{})})
+		last++
+	}
+	f := l.queue[last]
+	f.requests = append(f.requests, r)
 	if !l.flying {
 		l.flying = true
 		go l.fly()
 	}
+	return f
 }
 
-// withdraw removes r from the queue, and reports false if r has already left it.
-func (l *lane) withdraw(r *request) bool {
+// withdraw removes r from f, and reports false if f has already left the queue.
+func (l *lane) withdraw(f *flight, r *request) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	i := slices.Index(l.line, r)
-	if i < 0 {
+	if !slices.Contains(l.queue, f) {
 		return false
 	}
-	l.line = slices.Delete(l.line, i, i+1)
+	i := slices.Index(f.requests, r)
+	f.requests = slices.Delete(f.requests, i, i+1)
 	return true
 }
 
-// next removes the first requests from the queue. If there are none, the lane stops flying, and the next request starts
-// it again: both happen under mu, so no caller is left behind.
-func (l *lane) next() []*request {
+// next removes the first flight from the queue; all its requests may have been withdrawn. If there is none, the lane stops
+// flying, and the next request starts it again: both happen under mu, so no caller is left behind.
+func (l *lane) next() (f *flight, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := min(len(l.line), maxFlight)
-	batch := l.line[:n:n]
-	l.line = l.line[n:]
-	if n == 0 {
-		l.line, l.flying = nil, false
+	if len(l.queue) == 0 {
+		l.queue, l.flying = nil, false
+		return nil, false
 	}
-	return batch
+	f, l.queue = l.queue[0], l.queue[1:]
+	return f, true
 }
 
 // fly sends the queued requests until none is left.
 func (l *lane) fly() {
 	for {
 		runtime.Gosched() // so that callers that are about to ask can join
-		batch := l.next()
-		if len(batch) == 0 {
+		f, ok := l.next()
+		if !ok {
 			return
 		}
-		l.limiter.send(batch)
+		if len(f.requests) > 0 {
+			l.limiter.send(f.requests)
+		}
+		close(f.answered)
 	}
 }
 
-// send sends a batch and distributes the answers. It does not depend on the context of any caller.
+// send sends a batch and notes the answers. It does not depend on the context of any caller.
 func (l *Limiter) send(batch []*request) {
 	slices.SortStableFunc(batch, func(a, b *request) int { return cmp.Compare(a.key, b.key) })
 	runs := gather(batch)
@@ -115,7 +130,6 @@ func (l *Limiter) send(batch []*request) {
 		}
 		for _, r := range batch {
 			r.err = err
-			close(r.answered)
 		}
 		return
 	}
@@ -154,6 +168,5 @@ func share(run []*request, g driver.RateGrant) {
 		r.ok = int64(i) < g.Granted
 		r.before = end
 		r.until = g.Start + int64(i+1)*r.price()
-		close(r.answered)
 	}
 }

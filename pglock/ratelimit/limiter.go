@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -97,7 +98,9 @@ func (l *Limiter) AllowN(ctx context.Context, key string, limit Limit, n int) (D
 	if err := l.decide(ctx, r); err != nil {
 		return l.outage(key, err)
 	}
-	return r.decision(), nil
+	decision := r.decision()
+	r.recycle()
+	return decision, nil
 }
 
 // outage makes the decision when there is no answer.
@@ -132,12 +135,12 @@ type request struct {
 	amount   int64
 	patience int64
 
-	answered chan struct{} // closed when the fields below are set
-	ok       bool
-	until    int64 // the key's time after the request, or what it would be
-	before   int64 // the key's time if the request is not let through
-	at       int64
-	err      error
+	// The answer:
+	ok     bool
+	until  int64 // the key's time after the request, or what it would be
+	before int64 // the key's time if the request is not let through
+	at     int64
+	err    error
 }
 
 const maxKey = 1024
@@ -161,10 +164,18 @@ func newRequest(key string, limit Limit, n int, patience time.Duration) (*reques
 	case n > limit.burst():
 		return nil, fmt.Errorf("%w: %d were asked for, and the limit is %v", ErrExceedsBurst, n, limit)
 	}
-	return &request{
-		key: key, burst: limit.burst(), shape: shape, amount: int64(n), patience: int64(min(patience, maxSpan)),
-		answered: make(chan struct{}),
-	}, nil
+	r := requests.Get().(*request)
+	r.key, r.burst, r.shape, r.amount, r.patience = key, limit.burst(), shape, int64(n), int64(min(patience, maxSpan))
+	return r, nil
+}
+
+// requests holds requests that are no longer used.
+var requests = sync.Pool{New: func() any { return new(request) }}
+
+// recycle lets another call use r. The answer must have been received.
+func (r *request) recycle() {
+	*r = request{}
+	requests.Put(r)
 }
 
 func (r *request) price() int64 { return r.amount * r.shape.interval }
