@@ -113,6 +113,8 @@ programs() {
 				--set-interpreter "$target/${loader#./}" "$program"
 		fi
 	done
+	# A library with a RUNPATH takes its own libraries from this machine, not from where the program's are.
+	find "$system" -name 'libLLVM*.so*' -type f -exec patchelf --remove-rpath {} +
 	mv "$system" "$target"
 	"$target/usr/lib/postgresql/$version/bin/postgres" --version
 }
