@@ -152,11 +152,16 @@ func codeText(c *monitor.Code) string {
 }
 
 func age(d time.Duration) string {
+	const day = 24 * time.Hour
 	switch d = max(d, 0); {
 	case d < 10*time.Second:
-		return fmt.Sprintf("%.1fs", d.Seconds())
+		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
 	case d < time.Hour:
-		return d.Truncate(time.Second).String()
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < day:
+		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
 	}
-	return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
+	return fmt.Sprintf("%dd%02dh", d/day, d%day/time.Hour)
 }
