@@ -26,7 +26,8 @@ const (
 	// CodeSeenWaiting is for the statement that a session was seen to wait in.
 	CodeSeenWaiting CodeSource = "waited"
 	// CodeSeenTaking is for the statement that a session was seen in when it had the lock for the first time, where it names a
-	// function that takes advisory locks.
+	// function that takes advisory locks, and not the number of another key. A statement that waits for another lock is it
+	// only if it names the number of this one.
 	CodeSeenTaking CodeSource = "took"
 	// CodeOwnSession is for a session of a pglock Locker, whose statements are pglock's: unknown.
 	CodeOwnSession CodeSource = "unknown: pglock session"

@@ -185,11 +185,11 @@ func heldBy(lock *monitor.Lock, s *monitor.Session) bool {
 }
 
 // codeOf is what is known of the code that took a lock, of a session that was not seen to hold it before.
-func (j *Journal) codeOf(id claim, s monitor.Session) *monitor.Code {
+func (j *Journal) codeOf(id claim, s monitor.Session, waits bool) *monitor.Code {
 	if code := j.waits[id]; code != nil {
 		return code
 	}
-	if s.Process != "" || strings.Contains(strings.ToLower(s.Query), "advisory") {
+	if s.Process != "" || mayTake(s.Query, id.place.key, waits) {
 		return monitor.CodeOf(s, monitor.CodeSeenTaking)
 	}
 	return nil

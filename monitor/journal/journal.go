@@ -184,6 +184,10 @@ func index(s *monitor.Snapshot) (map[place]*monitor.Lock, map[who]monitor.Sessio
 
 // remember notes who holds and waits now, and fills in what is known about the holders.
 func (j *Journal) remember(s *monitor.Snapshot) {
+	waiting := map[who]bool{}
+	for _, waiter := range s.Waiters() {
+		waiting[whoIs(&waiter.Session)] = true
+	}
 	holds := make(map[tenure]hold, len(j.holds))
 	waits := map[claim]*monitor.Code{}
 	for i := range s.Locks {
@@ -194,7 +198,7 @@ func (j *Journal) remember(s *monitor.Snapshot) {
 			id := tenure{at, whoIs(&holder.Session), holder.Mode}
 			known, seen := j.holds[id]
 			if !seen {
-				known = hold{s.TakenAt, j.codeOf(claim{at, id.who}, holder.Session)}
+				known = hold{s.TakenAt, j.codeOf(claim{at, id.who}, holder.Session, waiting[id.who])}
 			}
 			holds[id] = known
 			since := known.since
