@@ -60,6 +60,7 @@ type schedule struct {
 	session *Session
 	server  *wiretest.Server
 	freezes int // the server, for up to so many milliseconds
+	step    int // microseconds; with long ones many things happen at the same moment
 	budget  Budget
 
 	mu     sync.Mutex
@@ -76,6 +77,11 @@ func (s *schedule) below(n int) int {
 	return s.random.IntN(n)
 }
 
+// upTo is a time of up to n microseconds.
+func (s *schedule) upTo(n int) time.Duration {
+	return time.Duration(s.below(n/s.step)*s.step) * time.Microsecond
+}
+
 func (s *schedule) wrong(format string, args ...any) {
 	s.Helper()
 	s.Errorf("seed %d: %s", s.seed, fmt.Sprintf(format, args...))
@@ -86,6 +92,7 @@ func runSchedule(t *testing.T, seed uint64) {
 		s := &schedule{T: t, seed: seed, locks: wiretest.NewLocks(t), random: rand.New(rand.NewPCG(seed, 0)), busy: map[int64]bool{}}
 		pace := time.Duration(s.below(3)) * 200 * time.Microsecond // 0 is next door, the others are far
 		s.freezes = []int{400, 400, 400, 4000}[s.below(4)]
+		s.step = []int{1, 100}[s.below(2)]
 		conn, server := wiretest.Start(s.locks, func(st wiretest.Statement) wiretest.Verdict { return s.judge(st, pace) })
 		s.server = server
 		s.session = NewSession(conn, lease.New(testLease, driver.Now), &s.budget, slog.New(slog.DiscardHandler), func(*Session) {})
@@ -100,7 +107,7 @@ func runSchedule(t *testing.T, seed uint64) {
 		over := make(chan struct{})
 		go s.guard(over)
 		if s.chance(4) {
-			time.Sleep(time.Duration(s.below(3000)) * time.Microsecond)
+			time.Sleep(s.upTo(3000))
 			s.server.Terminate()
 		}
 		done := make(chan struct{})
@@ -129,22 +136,26 @@ func runSchedule(t *testing.T, seed uint64) {
 	})
 }
 
-// guard looks for a right to send that could be used and is not taken. Heartbeats come less often.
+// guard looks for lost wake-ups all the time. Heartbeats come less often.
 func (s *schedule) guard(over chan struct{}) {
-	for {
+	for s.wantNoLostWakeUp() {
 		select {
 		case <-over:
 			return
 		case <-time.After(100 * time.Millisecond):
 		}
-		s.session.mu.Lock()
-		lost := s.session.cause == nil && !s.session.sending && len(s.session.queue) > 0 && s.session.windowLocked()
-		s.session.mu.Unlock()
-		if lost {
-			s.wrong("a wake-up is lost")
-			return
-		}
 	}
+}
+
+// wantNoLostWakeUp wants the right to send to be taken if it could be used.
+func (s *schedule) wantNoLostWakeUp() bool {
+	s.session.mu.Lock()
+	defer s.session.mu.Unlock()
+	lost := s.session.cause == nil && !s.session.sending && len(s.session.queue) > 0 && s.session.windowLocked()
+	if lost {
+		s.wrong("a wake-up is lost")
+	}
+	return !lost
 }
 
 // wantNoLostRight wants a session that has ended to have done so for another reason than its lease, which the server has
@@ -159,7 +170,7 @@ func (s *schedule) wantNoLostRight() {
 
 // judge says what becomes of a statement: mostly nothing but a delay.
 func (s *schedule) judge(st wiretest.Statement, pace time.Duration) wiretest.Verdict {
-	time.Sleep(pace + time.Duration(s.below(100))*time.Microsecond)
+	time.Sleep(pace + s.upTo(200))
 	if s.chance(30) {
 		time.Sleep(time.Duration(s.below(s.freezes)) * time.Millisecond) // a server that is slow, or frozen for a while
 	}
@@ -177,6 +188,7 @@ func (s *schedule) judge(st wiretest.Statement, pace time.Duration) wiretest.Ver
 
 // call does one of the things that callers do.
 func (s *schedule) call() {
+	s.wantNoLostWakeUp() // which what follows would repair
 	if s.chance(8) {
 		ctx, cancel := s.context()
 		defer cancel()
@@ -185,7 +197,7 @@ func (s *schedule) call() {
 	}
 	keys := s.enter(1 + s.below(3)*s.below(2))
 	if len(keys) == 0 {
-		time.Sleep(time.Duration(s.below(500)) * time.Microsecond)
+		time.Sleep(s.upTo(500))
 		return
 	}
 	o := new(owner)
@@ -195,7 +207,7 @@ func (s *schedule) call() {
 	err := s.session.Try(ctx, g)
 	if err == nil {
 		s.wantHeld(o, keys)
-		time.Sleep(time.Duration(s.below(1000)) * time.Microsecond)
+		time.Sleep(s.upTo(1000))
 		s.wantHeld(o, keys)
 		err = g.Release(ctx)
 		if err != nil && !errors.Is(err, driver.ErrLost) && !errors.Is(err, driver.ErrUnavailable) {
@@ -220,7 +232,7 @@ func (s *schedule) context() (context.Context, context.CancelFunc) {
 	if s.chance(2) {
 		return context.Background(), func() {}
 	}
-	return context.WithTimeout(context.Background(), time.Duration(s.below(2000))*time.Microsecond)
+	return context.WithTimeout(context.Background(), s.upTo(2000))
 }
 
 // wantHeld wants the server to agree, unless the owner has been told otherwise.
