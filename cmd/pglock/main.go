@@ -3,20 +3,20 @@
 //	pglock run KEY -- COMMAND ARGS…   run a command while holding a lock, as flock(1) does with a file
 //	pglock monitor                    who holds which lock, who waits for whom, and since when
 //	pglock exporter                   the same as metrics for Prometheus
-//	pglock terminate PID              end a session, with a look at all that dies with it; pglock cancel PID
-//	pglock doctor                     check a server for what endangers locks
+//	pglock terminate PID              end a session, after showing all that ends with it; pglock cancel PID
+//	pglock doctor                     check a server for problems with locks
 //	pglock key NAME…                  the number of a name, and the SQL that takes it
 //	pglock generate FILE…             typed keys and locked queries from comments in SQL; pglock vet finds mistakes with them
 //	pglock migrate up                 install schema pglock: names for the monitor, numbers for fencing
-//	pglock demo                       see all of it at work on a throw-away PostgreSQL
+//	pglock demo                       see all of it on a temporary PostgreSQL server
 //
 // "pglock help COMMAND" says more about each.
 //
 // # Connection
 //
-// The server is the one of --dsn, or of DATABASE_URL, or of the variables and files that psql uses too: PGHOST and the
-// like, PGSERVICE with the service file, and ~/.pgpass. A host that does not answer is given up after ten seconds,
-// unless connect_timeout says otherwise. Passwords never appear in what the command prints.
+// The server is given by --dsn, by DATABASE_URL, or by the variables and files of psql: PGHOST and the like, PGSERVICE
+// with the service file, and ~/.pgpass. The command waits ten seconds for a host, unless connect_timeout says
+// otherwise. It never prints passwords.
 //
 // # Exit codes
 //
@@ -24,15 +24,15 @@
 //
 //	0          done; of run, the command's own code
 //	1          another error
-//	1, 2, 3    of monitor --fail-if-waiting: WARNING, CRITICAL, UNKNOWN, as plugins of Nagios have it
+//	1, 2, 3    of monitor --fail-if-waiting: WARNING, CRITICAL, UNKNOWN, as for Nagios plugins
 //	64         wrong usage: a flag, a key or a connection string
 //	65         schema pglock belongs to a role that is not trusted, or is not pglock's
-//	66         the session is not there (any more) that should be signalled
-//	69         no database, or none that can keep locks
+//	66         the session to signal does not exist (any more)
+//	69         no database, or one that cannot keep locks
 //	70         the lock was lost while the command ran
 //	75         another session holds the lock (-E of run changes it)
 //	77         the role may not signal that session
-//	78         doctor has found something as bad as --fail-on
+//	78         doctor found something as bad as --fail-on
 //	126, 127   the command cannot be executed, was not found
 //	128+n      ended by signal n: the command, or pglock while it waited, or its output was closed (141)
 //

@@ -63,7 +63,7 @@ func TestTheChainBeyondAdvisoryLocks(t *testing.T) {
 	r = on(t, db, "terminate", fmt.Sprint(owner)).run()
 	wantCode(t, r, 64) // there is no terminal to ask on
 	wantText(t, r.stderr, "It holds no advisory lock.", "1 session waits for its other locks:", "relation t: ",
-		"In all, 2 sessions cannot go on before it.")
+		"In all, 2 sessions are blocked by it.")
 }
 
 func TestKeysAndProcessesAreCompleted(t *testing.T) {

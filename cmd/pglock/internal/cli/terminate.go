@@ -21,9 +21,9 @@ func newTerminate() *cobra.Command {
 		Short: "End a session, and with it all its locks",
 		Long: `End a session: all its locks are freed, and its transaction is rolled back.
 Choose it by the process ID that "pglock monitor" shows, or by a key that only
-it holds. It need not hold an advisory lock. A worker process of a parallel
-query means the session that runs the query. The server's own processes, and
-those that send to its standbys, are refused.
+it holds. It need not hold an advisory lock. A process of a parallel query means
+the session that runs the query. The server's own processes, and those that send
+to its standbys, are refused.
 
 ` + signalHelp + `
 

@@ -20,7 +20,7 @@ const (
 	initialBalance = 1000
 	processes      = 4
 	transfersEach  = 60
-	thinkingTime   = 5 * time.Millisecond // between reading balances and writing them
+	thinkingTime   = 5 * time.Millisecond // pause between reading balances and writing them
 	watchingTime   = 250 * time.Millisecond
 )
 
@@ -37,7 +37,7 @@ TRUNCATE account, transfer;
 INSERT INTO account SELECT id, 1000 FROM generate_series(1, 4) AS id;
 UPDATE tally SET transfers = 0`
 
-// auditBank compares the accounts with what the transfers add up to.
+// auditBank compares the accounts with the sums of the transfers.
 const auditBank = `
 SELECT sum(balance)::bigint,
        count(*) FILTER (WHERE balance <> 1000 + (
@@ -49,7 +49,7 @@ FROM account`
 type audit struct{ Total, Wrong, Transfers, Tally int64 }
 
 func (a audit) String() string {
-	return fmt.Sprintf("  %d transfers: %d of %d balances are wrong, and all together are %d, not %d",
+	return fmt.Sprintf("  %d transfers: %d of %d balances are wrong, and their sum is %d, not %d",
 		a.Transfers, a.Wrong, accounts, a.Total, accounts*initialBalance)
 }
 
@@ -58,7 +58,7 @@ func (a audit) right() bool {
 	return a == audit{Total: accounts * initialBalance, Transfers: all, Tally: all}
 }
 
-// transfers shows what locks inside transactions are for: without them first.
+// transfers shows the use of locks inside transactions: first a run without them.
 func (d *Demo) transfers(ctx context.Context) error {
 	d.title("Locks inside transactions")
 	if _, err := d.pool.Exec(ctx, createBank); err != nil {
@@ -87,12 +87,12 @@ func (d *Demo) transfers(ctx context.Context) error {
 	if !result.right() {
 		return fmt.Errorf("locks did not help: %v", result)
 	}
-	d.print("  %d transfers: all balances are what the transfers add up to, and all together are %d",
+	d.print("  %d transfers: all balances match the transfers, and their sum is %d",
 		result.Transfers, result.Total)
 	return nil
 }
 
-// trade has the workers transfer, while watching is called, and audits the accounts.
+// trade lets the workers make transfers while it calls watching, and audits the accounts.
 func (d *Demo) trade(ctx context.Context, part string, watch func() error) (a audit, err error) {
 	if _, err := d.pool.Exec(ctx, openBank); err != nil {
 		return a, err
@@ -130,7 +130,7 @@ func busiest(ctx context.Context, db monitor.DBTX) (busiest *monitor.Snapshot, e
 	return nil, context.Cause(ctx)
 }
 
-// waiters counts those of whom the snapshot knows whom they wait for; others have just got their lock.
+// waiters counts the waiters with a known blocker; others have just got their lock.
 func waiters(s *monitor.Snapshot) (n int) {
 	for _, waiter := range s.Waiters() {
 		if len(waiter.BlockedBy) > 0 {
@@ -140,7 +140,7 @@ func waiters(s *monitor.Snapshot) (n int) {
 	return n
 }
 
-// transferWorker is one of the processes that transfer.
+// transferWorker is one of the processes that make transfers.
 func transferWorker(ctx context.Context, s stage, locked bool) error {
 	pool, err := pgxpool.New(ctx, s.url)
 	if err != nil {

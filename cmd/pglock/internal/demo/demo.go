@@ -1,8 +1,8 @@
-// Package demo shows pglock on a throw-away PostgreSQL: locks inside transactions, a job of which one
-// instance runs, a queue, and what the monitor sees of each. The contention is real: it comes from several processes,
-// which are this program again, called as a worker.
+// Package demo shows pglock on a temporary PostgreSQL server: locks inside transactions, a job that runs once, a
+// queue, and what the monitor sees of each. The contention is real: it comes from several processes, which run this
+// program as workers.
 //
-// Everything here uses pglock as any program would, with SQL and tables of its own.
+// It uses pglock as any program would, with its own SQL and tables.
 package demo
 
 import (
@@ -20,23 +20,24 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// Demo is one performance.
+// Demo is one demonstration.
 type Demo struct {
 	// Out is where it prints.
 	Out io.Writer
-	// Worker is the command line that becomes Worker in another process, to which the name of its part is added.
+	// Worker is the command line that runs Worker in another process; the name of its part is appended.
 	Worker []string
-	// Width is how many columns Out has.
+	// Width is the number of columns of Out.
 	Width int
 
 	server *pgserver.Server
 	pool   *pgxpool.Pool
 }
 
-// Run plays the demonstration. Whatever it has started is gone when it returns, also when ctx ends it.
+// Run runs the demonstration. When it returns, everything that it started is gone, even if ctx ended
+// it.
 func (d *Demo) Run(ctx context.Context) error {
 	start := time.Now()
-	d.say("Locks on a throw-away PostgreSQL, which is gone at the end. Nothing else is touched.")
+	d.say("Locks on a temporary PostgreSQL server, which is removed at the end. Nothing else is touched.")
 	if err := d.play(ctx); err != nil {
 		return err
 	}
@@ -45,7 +46,7 @@ func (d *Demo) Run(ctx context.Context) error {
 	return nil
 }
 
-// play does all that needs the server.
+// play runs the parts that need the server.
 func (d *Demo) play(ctx context.Context) (err error) {
 	stop, err := d.startServer(ctx)
 	defer func() { err = errors.Join(err, stop()) }()
@@ -73,7 +74,7 @@ func (d *Demo) install(ctx context.Context) error {
 	return nil
 }
 
-// prove looks at what is left.
+// prove checks what is left.
 func (d *Demo) prove(ctx context.Context) error {
 	snapshot, err := monitor.Take(ctx, d.pool)
 	if err != nil {
@@ -83,8 +84,8 @@ func (d *Demo) prove(ctx context.Context) error {
 	if n := len(snapshot.Locks); n > 0 {
 		return fmt.Errorf("%d advisory locks are left in pg_locks", n)
 	}
-	d.say("All %d transfers and %d deployments have been counted, and none was lost. pg_locks has no advisory locks: "+
-		"every process gave back what it took.", processes*transfersEach, processes)
+	d.say("All %d transfers and %d deployments were counted, and none was lost. pg_locks has no advisory locks: "+
+		"every process released its locks.", processes*transfersEach, processes)
 	return nil
 }
 
@@ -98,7 +99,7 @@ func (d *Demo) whatNext() {
 `)
 }
 
-// url connects to the server; what sessions are called shows in the monitor.
+// url connects to the server; the monitor shows the names of sessions.
 func (d *Demo) url(application string) string {
 	return withApplication(d.server.ConnString(pgserver.Superuser), application)
 }
@@ -126,7 +127,7 @@ func (d *Demo) showWhen(ctx context.Context, ready func(*monitor.Snapshot) bool)
 	return nil, context.Cause(ctx)
 }
 
-// quote sets off what the monitor prints.
+// quote indents the output of the monitor.
 const quote = "| "
 
 func (d *Demo) title(title string) { d.print("\n%s\n", title) }
@@ -138,5 +139,5 @@ func (d *Demo) say(format string, args ...any) {
 	}
 }
 
-// print ignores a failure: the next step finds it.
+// print ignores errors: the next step finds them.
 func (d *Demo) print(format string, args ...any) { _, _ = fmt.Fprintf(d.Out, format+"\n", args...) }

@@ -15,7 +15,7 @@ import (
 
 var deployKey = locks.Deploy("production")
 
-// queue shows waiters, who stand in the server's own queue, and a lock that lasts longer than a transaction.
+// queue shows waiters in the server's queue, and a lock that lasts longer than a transaction.
 func (d *Demo) queue(ctx context.Context) (err error) {
 	d.title("A queue")
 	if _, err := d.pool.Exec(ctx, "CREATE TABLE deployment AS SELECT 0 AS number"); err != nil {
@@ -26,7 +26,7 @@ func (d *Demo) queue(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, locker.Close(ctx)) }()
-	d.say("This process holds %q, and %d others wait for it in locker.Lock. A deployment is more than one transaction: "+
+	d.say("This process holds %q, and %d others wait for it in locker.Lock. A deployment takes more than one transaction: "+
 		"it reads a number in one, and writes the next in another.", deployKey, processes)
 	err = locker.Do(ctx, deployKey, func(_ context.Context, lock *pglock.Lock) error {
 		return d.direct(ctx, processes, "deploy", func(workers []*worker) error {
@@ -34,7 +34,7 @@ func (d *Demo) queue(ctx context.Context) (err error) {
 				return err
 			}
 			d.print("")
-			d.say("It unlocks. They go one after the other, first come, first served:")
+			d.say("It unlocks. They deploy one after another, first come, first served:")
 			return errors.Join(lock.Unlock(ctx), d.quoteAll(workers))
 		})
 	})
@@ -44,7 +44,8 @@ func (d *Demo) queue(ctx context.Context) (err error) {
 	return d.countDeployments(ctx)
 }
 
-// allWait is so when the queue is complete, and the first has waited for a while: that is what queues are like.
+// allWait reports whether the queue is complete and its first waiter has waited for a while, as in a real
+// queue.
 func allWait(s *monitor.Snapshot) bool {
 	lock, _ := s.Find(deployKey)
 	if len(lock.Waiters) < processes || len(lock.Names) == 0 {
@@ -65,7 +66,7 @@ func (d *Demo) countDeployments(ctx context.Context) error {
 	return nil
 }
 
-// deployWorker deploys when it is its turn.
+// deployWorker waits for its turn to deploy.
 func deployWorker(ctx context.Context, s stage) (err error) {
 	pool, err := pgxpool.New(ctx, s.url)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 
 var nightlyKey = locks.NightlyReport()
 
-// nightly shows what a lock does for a job that every process starts, and what it does not do: it prevents that two runs
-// overlap. That it runs once for each night is for package schedule.
+// nightly shows what a lock does for a job that every process starts: it keeps runs from overlapping. Running the job
+// once a night takes package schedule.
 func (d *Demo) nightly(ctx context.Context) error {
 	d.title("A nightly job")
 	return errors.Join(d.overlap(ctx), d.repetition(ctx))
 }
 
-// overlap starts the job everywhere at the same time.
+// overlap starts the job in all processes at the same time.
 func (d *Demo) overlap(ctx context.Context) error {
 	d.say("%d processes call locker.TryDo with the key %q at the same time:", processes, nightlyKey)
 	return d.direct(ctx, processes, "nightly", func(workers []*worker) error {

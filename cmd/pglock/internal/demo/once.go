@@ -9,7 +9,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/schedule"
 )
 
-// repetition starts the job in one process after the other, each time when the one before has finished: first with a lock
+// repetition starts the job in one process after another, each when the previous one has finished: first with a lock
 // alone, and then for a due time.
 func (d *Demo) repetition(ctx context.Context) error {
 	return d.direct(ctx, processes, "late", func(workers []*worker) error {
@@ -19,19 +19,19 @@ func (d *Demo) repetition(ctx context.Context) error {
 			}
 		}
 		d.print("")
-		d.say("A lock prevents that runs overlap, not that they repeat. When the clocks of the %d processes differ by more than "+
-			"the job takes, each finds the lock free:", processes)
+		d.say("A lock keeps runs from overlapping, but not from repeating. If the clocks of the %d processes differ by more than "+
+			"the job takes, each process finds the lock free:", processes)
 		if err := d.inTurn(workers); err != nil {
 			return err
 		}
 		d.print("")
-		d.say("So package schedule records each run by when it was due, while the job holds its lock. Again one process after " +
-			"the other, with jobs.Run and last midnight as the due time:")
+		d.say("So package schedule records each run with its due time, while the job holds its lock. Again one process after " +
+			"another, with jobs.Run and last midnight as the due time:")
 		return d.inTurn(workers)
 	})
 }
 
-// inTurn has one worker after the other go on, and prints what it says.
+// inTurn cues one worker after another, and prints its answer.
 func (d *Demo) inTurn(workers []*worker) error {
 	for _, w := range workers {
 		if err := w.cue(); err != nil {
@@ -68,7 +68,7 @@ func lateWorker(ctx context.Context, s stage) (err error) {
 	err = jobs.Run(ctx, nightlyKey.Name(), due, func(context.Context, *pglock.Lock) error { return nil })
 	switch {
 	case errors.Is(err, schedule.ErrAlreadyRan):
-		return errors.Join(s.tell("does not: the run due %s has been done", due.Format(time.DateTime)), s.await())
+		return errors.Join(s.tell("does not: the run due %s is done", due.Format(time.DateTime)), s.await())
 	case err != nil:
 		return err
 	}

@@ -18,8 +18,8 @@ func secureMirror(mirror string) error {
 	return nil
 }
 
-// verified is the transport of the download. The library that downloads goes on without a checksum where none can be
-// had, and follows redirects to anywhere; this makes both errors.
+// verified is the transport of the download. The library would download without a checksum if there is none, and
+// follow redirects to any place; this makes both errors.
 type verified struct{ http.RoundTripper }
 
 func (v verified) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -31,11 +31,11 @@ func (v verified) RoundTrip(request *http.Request) (*http.Response, error) {
 		return response, err
 	}
 	sum, err := io.ReadAll(io.LimitReader(response.Body, 1<<10))
-	_ = response.Body.Close() // all that matters has been read
+	_ = response.Body.Close() // everything needed has been read
 	sum = bytes.TrimSpace(sum)
 	if _, malformed := hex.DecodeString(string(sum)); err != nil || malformed != nil || len(sum) != 64 ||
 		response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("there is no checksum at %s (%s), and nothing is executed without", request.URL.Redacted(),
+		return nil, fmt.Errorf("there is no checksum at %s (%s), and nothing is executed without one", request.URL.Redacted(),
 			response.Status)
 	}
 	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(sum)), int64(len(sum))

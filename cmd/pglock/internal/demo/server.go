@@ -11,8 +11,8 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 )
 
-// startServer starts the server from programs that are on this machine, or else from downloaded ones. It can be stopped
-// whether or not there was an error.
+// startServer starts the server from programs on this machine, or else from downloaded ones. It can be stopped even
+// after an error.
 func (d *Demo) startServer(ctx context.Context) (stop func() error, err error) {
 	ignoreEnvironment()
 	removeDownload := func() error { return nil }
@@ -38,12 +38,12 @@ func (d *Demo) startServer(ctx context.Context) (stop func() error, err error) {
 	return stop, nil
 }
 
-// ignoreEnvironment takes out of the environment, for the workers too, what would redirect or change a connection: the
-// database of the user is not the one that is meant here.
+// ignoreEnvironment removes variables that would redirect or change a connection from the environment, for the workers
+// too: the demonstration does not use the user's database.
 func ignoreEnvironment() {
 	for _, variable := range os.Environ() {
 		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "PG") && !strings.HasPrefix(name, "PGLOCK_") {
-			_ = os.Unsetenv(name) // fails for no name that the environment can have
+			_ = os.Unsetenv(name) // cannot fail for a name from the environment
 		}
 	}
 }
@@ -54,7 +54,7 @@ func withApplication(connString, application string) string {
 
 var errNoServer = errors.New("no server for the demonstration")
 
-// download gets the programs of a server for this machine. Without a network the error says what to install.
+// download gets the server's programs for this machine. Without a network the error says what to install.
 func (d *Demo) download(ctx context.Context, notFound error) (pgserver.Binaries, func() error, error) {
 	d.say("There are no PostgreSQL programs on this machine; downloading some (this can take a while) …")
 	dir, err := os.MkdirTemp(programsParent(), "pglock-programs-")
@@ -69,7 +69,7 @@ func (d *Demo) download(ctx context.Context, notFound error) (pgserver.Binaries,
 	return programs, remove, err
 }
 
-// programsParent is a place that the account which runs the server in root's place has a way into.
+// programsParent is a directory that the account which runs the server instead of root can enter.
 func programsParent() string {
 	if os.Geteuid() == 0 {
 		return "/tmp"

@@ -11,10 +11,11 @@ import (
 	"strings"
 )
 
-// urlVariable gives a worker the database's address, which on a command line all users of the machine could see.
+// urlVariable passes the database's address to a worker. All users of the machine could see it on a command
+// line.
 const urlVariable = "PGLOCK_DEMO_URL"
 
-// parts are what workers play.
+// parts are the parts of workers.
 var parts = map[string]func(ctx context.Context, stage stage) error{
 	"transfer":        func(ctx context.Context, s stage) error { return transferWorker(ctx, s, true) },
 	"transfer-nolock": func(ctx context.Context, s stage) error { return transferWorker(ctx, s, false) },
@@ -23,7 +24,7 @@ var parts = map[string]func(ctx context.Context, stage stage) error{
 	"deploy":          deployWorker,
 }
 
-// stage is what a worker has around it: it speaks in lines, and gets its cues in lines.
+// stage is a worker's connection to its director: it prints lines, and reads its cues from lines.
 type stage struct {
 	url  string
 	cues *bufio.Reader
@@ -43,13 +44,13 @@ func (s stage) await() error {
 	return err
 }
 
-// Worker plays a part in a process of its own.
+// Worker plays a part in a separate process.
 func Worker(ctx context.Context, args []string) error {
 	if len(args) == 2 && args[0] == "download" {
 		return download(args[1])
 	}
 	if len(args) != 1 || parts[args[0]] == nil {
-		return fmt.Errorf("no part for a worker: %q", args)
+		return fmt.Errorf("unknown part for a worker: %q", args)
 	}
 	if err := parts[args[0]](ctx, stage{os.Getenv(urlVariable), bufio.NewReader(os.Stdin)}); err != nil {
 		return fmt.Errorf("worker %s: %w", args[0], err)
@@ -57,7 +58,7 @@ func Worker(ctx context.Context, args []string) error {
 	return nil
 }
 
-// worker is a worker as seen by the process that directs it.
+// worker is a worker process, as its director sees it.
 type worker struct {
 	cmd   *exec.Cmd
 	cues  io.WriteCloser
@@ -69,8 +70,8 @@ func (d *Demo) command(ctx context.Context, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, all[0], all[1:]...)
 }
 
-// direct starts n workers that play the same part, lets the director work with them, and waits for their end. When the
-// director fails they are killed, and so they are when ctx ends.
+// direct starts n workers with the same part, calls the director with them, and waits for their end. If the director
+// fails or ctx ends they are killed.
 func (d *Demo) direct(ctx context.Context, n int, part string, director func([]*worker) error) error {
 	ctx, kill := context.WithCancel(ctx)
 	defer kill()
@@ -115,7 +116,7 @@ func (d *Demo) worker(ctx context.Context, part string) (*worker, error) {
 	return &worker{cmd, cues, bufio.NewReader(lines)}, nil
 }
 
-// hear waits for the next line of what the worker says.
+// hear waits for the worker's next line.
 func (w *worker) hear() (string, error) {
 	line, err := w.lines.ReadString('\n')
 	if err != nil {
@@ -124,13 +125,13 @@ func (w *worker) hear() (string, error) {
 	return strings.TrimSpace(line), nil
 }
 
-// cue lets the worker go on.
+// cue gives the worker its next cue.
 func (w *worker) cue() error {
 	_, err := io.WriteString(w.cues, "\n")
 	return err
 }
 
-// together waits until all workers have said that they are ready, and then lets them go on.
+// together waits until all workers are ready, and then gives them their cue.
 func together(workers []*worker) error {
 	var errs []error
 	for _, w := range workers {
@@ -143,7 +144,7 @@ func together(workers []*worker) error {
 	return errors.Join(errs...)
 }
 
-// quoteAll prints one line of each worker, in the order in which they speak.
+// quoteAll prints one line of each worker, in order of arrival.
 func (d *Demo) quoteAll(workers []*worker) error {
 	type said struct {
 		line string
@@ -167,7 +168,7 @@ func (d *Demo) quoteAll(workers []*worker) error {
 	return errors.Join(errs...)
 }
 
-// dismiss lets the worker come to its end.
+// dismiss lets the worker finish.
 func (w *worker) dismiss() error {
 	if err := errors.Join(w.cues.Close(), w.cmd.Wait()); err != nil {
 		return fmt.Errorf("process %d: %w", w.cmd.Process.Pid, err)

@@ -2,8 +2,8 @@ package doctor
 
 import "fmt"
 
-// What a Locker dials with its default options: two mux sessions and, while locks are waited for or held after a wait, up
-// to sixteen wait sessions. With one of these it can wait in the server's queue.
+// The sessions of a Locker with default options: two mux sessions and, while locks are waited for or held after a wait,
+// up to sixteen wait sessions. With one of these it can wait in the server's queue.
 const (
 	lockerNeeds   = 2 + 1
 	lockerMayHave = 2 + 16
@@ -18,7 +18,7 @@ type bound struct {
 
 func (b bound) left() int64 { return max(b.limit-b.used, 0) }
 
-// connections is about the sessions that a Locker dials beside the program's own pool.
+// connections checks for room for the sessions that a Locker dials besides the program's pool.
 func connections(f facts) Finding {
 	const check = "connections"
 	b := tightest(f)
@@ -33,7 +33,7 @@ func connections(f facts) Finding {
 	return Finding{
 		Check: check, Level: level,
 		What: what,
-		Why: fmt.Sprintf("a Locker dials sessions of its own beside the program's pool: %d, and up to %d when many locks "+
+		Why: fmt.Sprintf("a Locker dials its own sessions, besides the program's pool: %d, and up to %d when many locks "+
 			"are waited for. Without any, taking a lock fails with ErrUnavailable; with too few, waiters poll",
 			lockerNeeds, lockerMayHave),
 		Do:  b.do,
@@ -45,8 +45,8 @@ func connections(f facts) Finding {
 func tightest(f facts) bound {
 	c := f.connections
 	b := bound{
-		what: "max_connections, less those in reserve", used: c.ServerUsed, limit: c.ServerLimit,
-		do:  "make pools smaller, or allow more, which takes memory and a restart of the server",
+		what: "max_connections without the reserved ones", used: c.ServerUsed, limit: c.ServerLimit,
+		do:  "make pools smaller, or allow more connections, which takes memory and a restart of the server",
 		sql: fmt.Sprintf("ALTER SYSTEM SET max_connections = %d", 2*c.ServerLimit),
 	}
 	for _, other := range []bound{

@@ -1,5 +1,5 @@
-// Package doctor examines a server, as one role in one database, for what hurts advisory locks there. Facts are read
-// first, all of them; then each check looks at the facts and says what it finds. A check asks the server nothing.
+// Package doctor checks a server, as one role in one database, for problems with advisory locks. It first reads all
+// facts; then each check reports findings about the facts. Checks do not query the server.
 package doctor
 
 import (
@@ -31,20 +31,20 @@ func (l Level) AtLeast(other Level) bool {
 	return slices.Index(Levels, l) >= slices.Index(Levels, other)
 }
 
-// Finding is what one check says. Its texts can contain names that others chose.
+// Finding is one result of a check. Its texts can contain names that others chose.
 type Finding struct {
 	// Check names the check. The name is stable, and a check can have several findings.
 	Check string `json:"check"`
 	Level Level  `json:"level"`
-	// What was found, Why it matters, and what to Do about it. The last two are empty when all is well.
+	// What was found, Why it matters, and what to Do about it. The last two are empty if all is well.
 	What string `json:"what"`
 	Why  string `json:"why"`
 	Do   string `json:"do"`
-	// SQL are the statements that do it, if SQL can.
+	// SQL are the statements that do it, if there are any.
 	SQL []string `json:"sql"`
 }
 
-// Report is everything that was found. As JSON its field names are a stable format.
+// Report is the result of all checks. Its JSON field names are a stable format.
 type Report struct {
 	// Version is that of the JSON form, [FormatVersion].
 	Version       int       `json:"version"`
@@ -58,14 +58,15 @@ type Report struct {
 	Findings []Finding `json:"findings"`
 }
 
-// FormatVersion is the version of the JSON form of a [Report]. It changes when a field goes or means something else.
+// FormatVersion is the version of the JSON form of a [Report]. It changes if a field is removed or changes its
+// meaning.
 const FormatVersion = 1
 
-// Examine examines the server that pool connects to, as the role and in the database of its configuration: those that
-// take locks, for a report that is about them. A wait that is longer than longWait is reported. It takes one
-// connection, changes nothing, and needs no grant.
+// Examine examines the server that pool connects to, with the role and database of its configuration, which should be
+// those that take locks. It reports waits longer than longWait. It takes one connection, changes nothing, and needs
+// no grant.
 //
-// Further roles that may own schema pglock are in trusted. One that does not exist is an error.
+// Trusted are additional roles that may own schema pglock. It is an error if one does not exist.
 func Examine(ctx context.Context, pool *pgxpool.Pool, longWait time.Duration, trusted ...string) (*Report, error) {
 	f, err := gather(ctx, pool, trusted)
 	if err != nil {

@@ -16,20 +16,20 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// facts are what the checks look at.
+// facts are the input of the checks.
 type facts struct {
-	// cockroach is CockroachDB's version; nothing else is known of such a server.
+	// cockroach is CockroachDB's version; nothing else is known about such a server.
 	cockroach string
-	// keyDataPID is the process that the server said it is when it accepted the connection.
+	// keyDataPID is the process ID that the server sent when it accepted the connection.
 	keyDataPID  int32
 	connection  monitordb.ConnectionRow
 	connections monitordb.ConnectionsRow
 	settings    map[string]monitordb.SettingsRow
-	// port is what was connected to.
+	// port is the port of the connection.
 	port uint16
 	// triggers are event triggers that run for DDL.
 	triggers []monitordb.EventTriggersRow
-	// lockWorks says that a lock that was granted is in the lock table.
+	// lockWorks says that a granted lock is in the lock table.
 	lockWorks bool
 	schema    schemaFacts
 	snapshot  *monitor.Snapshot
@@ -43,16 +43,16 @@ type schemaFacts struct {
 	owners  ownerFacts
 }
 
-// ownerFacts are about whose schema pglock may be.
+// ownerFacts are about the trusted owners of schema pglock.
 type ownerFacts struct {
 	monitordb.TrustedRolesRow
-	named     []string        // further trusted roles
-	untrusted []trust.Finding // what belongs to others
+	named     []string        // additional trusted roles
+	untrusted []trust.Finding // objects of other roles
 }
 
 func (s schemaFacts) missing() bool { return errors.Is(s.err, driver.ErrSchemaMissing) }
 
-// names of the settings that matter to locks.
+// names of the settings that affect locks.
 const (
 	isolationSetting   = "default_transaction_isolation"
 	idleSession        = "idle_session_timeout"
@@ -90,7 +90,7 @@ func gather(ctx context.Context, pool *pgxpool.Pool, trusted []string) (facts, e
 	return f, nil
 }
 
-// gatherOn asks what is about one connection.
+// gatherOn reads the facts about one connection.
 func gatherOn(ctx context.Context, conn *pgx.Conn, trusted []string) (facts, error) {
 	f := facts{keyDataPID: int32(conn.PgConn().PID()), port: conn.Config().Port, settings: map[string]monitordb.SettingsRow{}}
 	if f.cockroach = conn.PgConn().ParameterStatus("crdb_version"); f.cockroach != "" {

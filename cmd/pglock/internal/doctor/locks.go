@@ -11,7 +11,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// How full the lock table may be, in percent of its nominal size.
+// Limits for the lock table, in percent of its nominal size.
 const (
 	fullEnough = 50
 	almostFull = 80
@@ -20,11 +20,11 @@ const (
 func lockTable(f facts) Finding {
 	const check = "lock-table"
 	c := f.snapshot.Capacity
-	what := fmt.Sprintf("the lock table is at least %.0f %% full: %d of nominally %d places (max_locks_per_transaction "+
+	what := fmt.Sprintf("the lock table is at least %.0f %% full: %d of nominally %d entries (max_locks_per_transaction "+
 		"%d × (max_connections %d + max_prepared_transactions %d)), %d of them advisory", c.Percent(), c.Used, c.Nominal,
 		c.MaxLocksPerTransaction, c.MaxConnections, c.MaxPreparedTransactions, c.Advisory)
 	if f.connection.Version >= 190000 {
-		what += "; PostgreSQL 19 sizes the table in another way, so take the share as a rough figure"
+		what += "; PostgreSQL 19 sizes the table differently, so the percentage is a rough figure"
 	}
 	if c.Percent() < fullEnough {
 		return Finding{Check: check, Level: OK, What: what}
@@ -38,7 +38,7 @@ func lockTable(f facts) Finding {
 		What: what + most(c),
 		Why: "when it is full, every session of the server gets \"out of shared memory\", and new ones cannot connect. A " +
 			"Locker alone takes at most a quarter of it unless WithMaxHeld says otherwise",
-		Do:  "find the sessions with so many locks (pglock monitor), or enlarge the table, which takes memory and a restart of the server",
+		Do:  "find the sessions with many locks (pglock monitor), or enlarge the table, which takes memory and a restart of the server",
 		SQL: []string{fmt.Sprintf("ALTER SYSTEM SET max_locks_per_transaction = %d", 2*c.MaxLocksPerTransaction)},
 	}
 }
@@ -58,10 +58,10 @@ func who(s monitor.Session) string {
 	return fmt.Sprintf("process %d (user %s, application %q)", s.PID, s.User, s.Application)
 }
 
-// rollBack is what to do about a prepared transaction.
+// rollBack says what to do about a prepared transaction.
 const rollBack = "if it will not be committed, roll it back in that database, as its owner or a superuser"
 
-// listed is how many findings of one kind are worth reading.
+// listed is how many findings of one kind are listed.
 const listed = 10
 
 func prepared(f facts) []Finding {
@@ -126,20 +126,20 @@ func cycles(f facts) []Finding {
 		finding := Finding{
 			Check: check, Level: Problem,
 			What: "deadlock: " + strings.Join(steps, ", ") + age(f.snapshot, cycle.Since),
-			Why: fmt.Sprintf("none of them goes on by itself; the server ends one of the waits after deadlock_timeout (%s)",
+			Why: fmt.Sprintf("none of them can continue by itself; the server ends one of the waits after deadlock_timeout (%s)",
 				f.settings[deadlockTimeout].Shown),
-			Do:  fmt.Sprintf("end one of the waits: pglock cancel %d; and take several keys in one order, as LockAll and LockAllTx do", first),
+			Do:  fmt.Sprintf("end one of the waits: pglock cancel %d; and take several keys in the same order, as LockAll and LockAllTx do", first),
 			SQL: []string{fmt.Sprintf("SELECT pg_cancel_backend(%d)", first)},
 		}
 		if cycle.Certain && f.outlived(cycle) {
-			finding.Why = fmt.Sprintf("none of them goes on by itself, and it has outlived deadlock_timeout (%s): the server "+
-				"looks once in each wait, so it does not end this one", f.settings[deadlockTimeout].Shown)
+			finding.Why = fmt.Sprintf("none of them can continue by itself, and it has outlived deadlock_timeout (%s): the server "+
+				"checks once in each wait, so it does not end this one", f.settings[deadlockTimeout].Shown)
 		}
 		if !cycle.Certain {
 			finding.Level = Warning
 			finding.What = "possible " + finding.What
-			finding.Why = "it goes through several sessions of a pglock process: if one task of that process holds the one " +
-				"lock and waits for the other, none goes on, and the server does not see it"
+			finding.Why = "it involves several sessions of a pglock process: if one task of that process holds the one " +
+				"lock and waits for the other, none can continue, and the server does not see it"
 			finding.Do += ", or bound the wait with MaxWait"
 		}
 		all = append(all, finding)
@@ -147,8 +147,7 @@ func cycles(f facts) []Finding {
 	return atMost(all, "circles")
 }
 
-// outlived reports whether a deadlock is older than the time after which the server would have ended it, with some to
-// spare.
+// outlived reports whether a deadlock is clearly older than the time after which the server would have ended it.
 func (f facts) outlived(cycle monitor.Cycle) bool {
 	const spare = 5 * time.Second
 	timeout, err := strconv.Atoi(f.settings[deadlockTimeout].Setting) // in milliseconds
@@ -156,7 +155,7 @@ func (f facts) outlived(cycle monitor.Cycle) bool {
 		f.snapshot.TakenAt.Sub(*cycle.Since) > time.Duration(timeout)*time.Millisecond+spare
 }
 
-// waits reports a lock once, however many wait for it: the remedy is with its holder.
+// waits reports a lock once, however many sessions wait for it: the remedy is with its holder.
 func waits(f facts, long time.Duration) []Finding {
 	var all []Finding
 	for _, lock := range f.snapshot.Locks {
@@ -193,7 +192,7 @@ func longWait(s *monitor.Snapshot, lock monitor.Lock, waiters []monitor.Waiter) 
 	return finding
 }
 
-// rollbacks are what ends the prepared transactions that hold a lock.
+// rollbacks are the statements that end the prepared transactions that hold a lock.
 func rollbacks(lock monitor.Lock) []string {
 	var all []string
 	for _, holder := range lock.Holders {
@@ -204,7 +203,7 @@ func rollbacks(lock monitor.Lock) []string {
 	return all
 }
 
-// atMostSo is for servers that do not tell when a wait began.
+// atMostSo is for servers that do not report when a wait began.
 func atMostSo(w monitor.Waiter) string {
 	if w.WaitingEstimated {
 		return "at most "
@@ -229,7 +228,7 @@ func behind(w monitor.Waiter) string {
 	return ", which " + strings.Join(holders, ", ") + " holds"
 }
 
-// atMost keeps the first findings of many, and says that there are more.
+// atMost keeps the first findings, and counts the rest.
 func atMost(all []Finding, what string) []Finding {
 	if len(all) <= listed {
 		return all

@@ -8,8 +8,8 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// remedy says why a session waits, and what to do. Where a holder waits itself, for whichever lock, it is not the holder
-// that is to be ended, but the session at the root.
+// remedy says why a session waits, and what to do. If a holder itself waits, for any lock, the session to end is not
+// the holder but the one at the root.
 func remedy(s *monitor.Snapshot, w monitor.Waiter) (why, do string) {
 	waits := map[monitor.SessionID]monitor.Wait{}
 	for wait := range s.Waits() {
@@ -25,7 +25,7 @@ func remedy(s *monitor.Snapshot, w monitor.Waiter) (why, do string) {
 	if !indirect {
 		if idle == "" {
 			return "the holder may be stuck",
-				"look at what the holder does (pglock monitor), and end it if it is stuck (pglock terminate PID)"
+				"see what the holder does (pglock monitor), and end it if it is stuck (pglock terminate PID)"
 		}
 		return idle, "find out what its client waits for, or end it: " + terminations(found)
 	}
@@ -34,8 +34,8 @@ func remedy(s *monitor.Snapshot, w monitor.Waiter) (why, do string) {
 		"find out what the session at the root does, or end it: " + terminations(found)
 }
 
-// roots follows the wait graph from a waiter to the sessions that block without waiting; indirect reports whether a session
-// that waits itself is between them. A deadlock has none.
+// roots follows the wait graph from a waiter to the sessions that block without waiting; indirect reports whether there
+// are waiting sessions in between. A deadlock has no roots.
 func roots(waits map[monitor.SessionID]monitor.Wait, w monitor.Waiter) (indirect bool, found []monitor.SessionID) {
 	seen := map[monitor.SessionID]bool{}
 	todo := hard(w)
@@ -58,7 +58,7 @@ func roots(waits map[monitor.SessionID]monitor.Wait, w monitor.Waiter) (indirect
 	return indirect, found
 }
 
-// hard are those that hold what w waits for.
+// hard returns the sessions that hold what w waits for.
 func hard(w monitor.Waiter) (all []monitor.SessionID) {
 	for _, blocker := range w.BlockedBy {
 		if blocker.Kind == monitor.BlockHard {
@@ -68,17 +68,17 @@ func hard(w monitor.Waiter) (all []monitor.SessionID) {
 	return all
 }
 
-// holdersWaits says what the holders of the lock that w waits for wait for themselves.
+// holdersWaits describes the waits of the holders of w's lock.
 func holdersWaits(waits map[monitor.SessionID]monitor.Wait, w monitor.Waiter) (all []string) {
 	for _, id := range hard(w) {
 		if wait, ok := waits[id]; ok {
-			all = append(all, fmt.Sprintf("%d waits itself, for %s", id.PID, wait.Label()))
+			all = append(all, fmt.Sprintf("%d itself waits for %s", id.PID, wait.Label()))
 		}
 	}
 	return all
 }
 
-// atRoot names the sessions of those at the root, with their states.
+// atRoot names the sessions at the root, with their states.
 func atRoot(s *monitor.Snapshot, found []monitor.SessionID, named func(monitor.Session) bool) string {
 	var texts []string
 	for session := range s.Sessions() {
@@ -94,7 +94,7 @@ func atRoot(s *monitor.Snapshot, found []monitor.SessionID, named func(monitor.S
 	return strings.Join(texts, "; ")
 }
 
-// terminations are what ends sessions.
+// terminations are the commands that end sessions.
 func terminations(ids []monitor.SessionID) string {
 	var all []string
 	for _, id := range ids {

@@ -16,7 +16,7 @@ func temporary(f facts) Finding {
 	return Finding{
 		Check: "temp", Level: Warning,
 		What: fmt.Sprintf("role %s may not make temporary objects in the database", quote(f.connection.Role)),
-		Why: "a Locker waits without a snapshot by means of one. Without it, waiters hold back vacuum, and CREATE INDEX " +
+		Why: "a Locker needs one to wait without a snapshot. Otherwise waiters hold back vacuum, and CREATE INDEX " +
 			"CONCURRENTLY waits for them",
 		Do: "grant the right",
 		SQL: []string{fmt.Sprintf("GRANT TEMPORARY ON DATABASE %s TO %s",
@@ -24,7 +24,7 @@ func temporary(f facts) Finding {
 	}
 }
 
-// answered reports whether an error of asking for the schema's version is still an answer.
+// answered reports whether the error of a query for the schema's version is an answer too.
 func answered(err error) bool {
 	return errors.Is(err, driver.ErrSchemaMissing) || errors.Is(err, migrations.ErrForeignSchema) ||
 		errors.Is(err, driver.ErrUntrusted) || sqlstate.Of(err) != ""
@@ -44,8 +44,8 @@ func schema(f facts) Finding {
 	case errors.Is(s.err, migrations.ErrForeignSchema):
 		return Finding{
 			Check: check, Level: Warning,
-			What: "the database has a schema pglock that something else has made",
-			Why:  "names in the monitor and Fence are not available beside it",
+			What: "the database has a schema pglock that pglock did not create",
+			Why:  "names in the monitor and Fence are not available",
 			Do:   "rename that schema, or use another database",
 		}
 	case errors.Is(s.err, driver.ErrUntrusted):
@@ -75,21 +75,21 @@ func schema(f facts) Finding {
 		return Finding{
 			Check: check, Level: Warning,
 			What: fmt.Sprintf("schema pglock has version %d, and this pglock supports %d", s.version, latest),
-			Why:  "what the newer versions brought is missing",
+			Why:  "features of newer versions are missing",
 			Do:   "run: pglock migrate up",
 		}
 	case s.version > uint(latest):
 		return Finding{
 			Check: check, Level: Note,
 			What: fmt.Sprintf("schema pglock has version %d, and this pglock supports only %d", s.version, latest),
-			Why:  "a newer pglock has installed it, which is fine for this one",
+			Why:  "a newer pglock installed it, which works with this one",
 			Do:   "upgrade this pglock when convenient",
 		}
 	}
 	return Finding{Check: check, Level: OK, What: fmt.Sprintf("schema pglock has version %d, the newest", latest)}
 }
 
-// rights are those that plain locks do not need.
+// rights checks rights that plain locks do not need.
 func rights(f facts) []Finding {
 	role := quote(f.connection.Role)
 	var all []Finding
@@ -115,22 +115,22 @@ func rights(f facts) []Finding {
 		right("pg_read_all_stats", f.connection.SeesDetails, "the role may see the details of all sessions",
 			Finding{
 				What: fmt.Sprintf("role %s may not see the details of other roles' sessions", role),
-				Why: "the monitor does not show what they do and since when, and a session that is to be ended is recognised " +
-					"by its user, application and keys only",
-				Do:  "if this role watches, grant it",
+				Why: "the monitor does not show their states and times, and pglock terminate recognizes a session " +
+					"only by its user, application and keys",
+				Do:  "if this role watches, grant membership",
 				SQL: []string{"GRANT pg_read_all_stats TO " + role},
 			}),
 		right("pg_signal_backend", f.connection.MaySignal, "the role may end other roles' sessions",
 			Finding{
 				What: fmt.Sprintf("role %s may not end other roles' sessions", role),
 				Why:  "pglock cancel and pglock terminate need it for sessions of roles that it is not a member of",
-				Do:   "if this role is to end sessions, grant it",
+				Do:   "if this role has to end sessions, grant membership",
 				SQL:  []string{"GRANT pg_signal_backend TO " + role},
 			}),
 	)
 }
 
-// right is a note about a right that is missing.
+// right is a note about a missing right.
 func right(check string, has bool, what string, missing Finding) Finding {
 	if has {
 		return Finding{Check: check, Level: OK, What: what}

@@ -6,8 +6,8 @@ func cockroach(f facts) Finding {
 	return Finding{
 		Check: "server", Level: Problem,
 		What: fmt.Sprintf("the server is CockroachDB (%s)", f.cockroach),
-		Why:  "its advisory lock functions exist and lock nothing; pglock refuses it",
-		Do:   "lock in a PostgreSQL, or with pglock's fallback for Redis",
+		Why:  "its advisory lock functions exist but lock nothing; pglock refuses it",
+		Do:   "use a PostgreSQL server for locks, or pglock's Redis backend",
 	}
 }
 
@@ -25,27 +25,27 @@ func probe(f facts) Finding {
 
 func proxy(f facts) Finding {
 	if f.connection.Pid == f.keyDataPID {
-		return Finding{Check: "proxy", Level: OK, What: "the connection is direct: no proxy hands server sessions around"}
+		return Finding{Check: "proxy", Level: OK, What: "the connection is direct: no proxy shares server sessions among clients"}
 	}
 	return Finding{
 		Check: "proxy", Level: Problem,
-		What: fmt.Sprintf("a proxy is in between: the connection was made to process %d, and process %d answers%s",
+		What: fmt.Sprintf("there is a proxy: the connection was made to process %d, but process %d answers%s",
 			f.keyDataPID, f.connection.Pid, pooler(f)),
-		Why: "one that hands server sessions around (PgBouncer's transaction pooling, PgDog, pgcat, Supavisor, multigres, " +
-			"SPQR and others) gives the locks of a session to the next client; a Locker refuses it with ErrPooler. Those " +
-			"that keep a session for a client which takes an advisory lock, as PgDog and multigres do, do not see locks " +
-			"taken in pg_catalog-qualified calls or in PL/pgSQL, which are pglock's. Locks in transactions work",
+		Why: "one that shares server sessions among clients (PgBouncer's transaction pooling, PgDog, pgcat, Supavisor, multigres, " +
+			"SPQR and others) gives the locks of a session to the next client; a Locker refuses it with ErrPooler. Proxies " +
+			"that keep a session for a client that takes an advisory lock, as PgDog and multigres do, do not see locks " +
+			"taken by pg_catalog-qualified calls or in PL/pgSQL, as pglock takes them. Locks in transactions work",
 		Do: "connect Lockers, and programs that take session locks, to the server's own address; if the proxy is known to keep a " +
 			"session for each client (session pooling), use pglock.AllowPooler()",
 	}
 }
 
-// pooler names the proxy as far as it can be told: none says its name over the protocol.
+// pooler guesses which proxy it is: none gives its name in the protocol.
 func pooler(f facts) string {
 	const mostPID = 1 << 22 // of Linux
 	switch {
 	case f.keyDataPID < 0 || f.keyDataPID > mostPID:
-		return "; no server process has such a number, and PgBouncer makes up numbers like that"
+		return "; no server process has such a number, but PgBouncer invents such numbers"
 	case f.port == 6432:
 		return "; 6432 is the usual port of PgBouncer and PgDog"
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// idleHolders are sessions that keep others waiting and do nothing in a transaction, those with the most behind them
-// first: whether they ever go on is for their client to decide.
+// idleHolders finds sessions that are idle in transaction and block others, those with the most behind them first:
+// only their clients can continue.
 func idleHolders(f facts) []Finding {
 	const check = "idle-in-transaction"
 	behind := f.snapshot.Behind()
@@ -21,7 +21,7 @@ func idleHolders(f facts) []Finding {
 		}
 	}
 	if len(idle) == 0 {
-		return []Finding{{Check: check, Level: OK, What: "no session that is idle in transaction keeps others waiting"}}
+		return []Finding{{Check: check, Level: OK, What: "no session that is idle in transaction blocks others"}}
 	}
 	slices.SortFunc(idle, func(a, b monitor.Session) int {
 		return cmp.Or(cmp.Compare(behind[b.ID()], behind[a.ID()]), cmp.Compare(a.PID, b.PID))
@@ -32,7 +32,7 @@ func idleHolders(f facts) []Finding {
 			Check: check, Level: Warning,
 			What: fmt.Sprintf("%s is %s%s; %s blocked by it, directly or through others", who(session), session.State,
 				age(f.snapshot, session.StateSince), isAre(behind[session.ID()])),
-			Why: "its client has begun a transaction and sends nothing; its locks stay until the transaction ends. " +
+			Why: "its client has begun a transaction and is sending nothing; its locks stay until the transaction ends. " +
 				"Cancelling frees none of them",
 			Do: fmt.Sprintf("find out what the client waits for, or end the session: pglock terminate %d", session.PID),
 		})
@@ -47,8 +47,8 @@ func isAre(sessions int) string {
 	return fmt.Sprintf("%d sessions are", sessions)
 }
 
-// eventTriggers can refuse DDL, and so what pglock creates: the schema, and the temporary domain with which it waits
-// without a snapshot. Whether one does is not tried, since its function would run.
+// eventTriggers reports event triggers, which can refuse DDL and so what pglock creates: the schema, and the
+// temporary domain for waits without a snapshot. It does not try that, since the trigger's function would run.
 func eventTriggers(f facts) Finding {
 	const check = "event-triggers"
 	if len(f.triggers) == 0 {
@@ -67,11 +67,11 @@ func eventTriggers(f facts) Finding {
 		What: "event triggers run for DDL: " + strings.Join(names, ", "),
 		Why: "one that refuses CREATE DOMAIN in pg_temp makes waiters hold a snapshot, which holds back vacuum; one that " +
 			"refuses CREATE SCHEMA or CREATE FUNCTION makes pglock migrate up fail",
-		Do: "let it pass what is in pg_temp, and schema pglock",
+		Do: "let it allow objects in pg_temp and schema pglock",
 	}
 }
 
-// lockWaits is about what the server itself says of waits, which fills in what a monitor has not seen.
+// lockWaits is about the server's own records of waits, which add those that a monitor missed.
 func lockWaits(f facts) Finding {
 	const check = "log-lock-waits"
 	setting, known := f.settings[logLockWaits]
@@ -85,8 +85,8 @@ func lockWaits(f facts) Finding {
 	return Finding{
 		Check: check, Level: Note,
 		What: "log_lock_waits is off, which was the default before PostgreSQL 19",
-		Why:  "with it the server's log names waiters and holders of waits that outlast deadlock_timeout, also at night",
-		Do:   "switch it on; it costs nothing while there are no long waits",
+		Why:  "with it the server's log names the waiters and holders of waits that outlast deadlock_timeout, even at night",
+		Do:   "turn it on; it costs nothing while there are no long waits",
 		SQL:  []string{"ALTER SYSTEM SET log_lock_waits = on", "SELECT pg_reload_conf()"},
 	}
 }

@@ -19,9 +19,9 @@ type timeout struct {
 var allTimeouts = []timeout{
 	{
 		setting: idleSession, level: Warning,
-		why: "the server ends a session that does nothing for so long, and frees its locks. Lockers set it for their own " +
-			"sessions, so this is about sessions that hold locks in other ways, such as psql and other libraries",
-		do: "switch it off for a role whose idle sessions hold locks",
+		why: "the server ends a session that is idle for this long, and frees its locks. Lockers set it for their own " +
+			"sessions, so this affects only sessions that hold locks in other ways, such as psql and other libraries",
+		do: "turn it off for a role whose idle sessions hold locks",
 	},
 	{
 		setting: transactionTimeout, level: Note,
@@ -31,21 +31,21 @@ var allTimeouts = []timeout{
 	},
 	{
 		setting: idleInTransaction, level: Note,
-		why: "the server ends a session whose transaction does nothing for so long, and frees its locks. The transaction " +
+		why: "the server ends a session whose transaction is idle for this long, and frees its locks. The transaction " +
 			"cannot commit then, so nothing stale is written. Lockers are not affected",
 		do: "raise it if work under a transaction's lock pauses for longer",
 	},
 	{
 		setting: statementTimeout, level: Note,
-		why: "a statement that waits for a lock in a transaction of yours, such as LockTx, is cancelled after so long, and " +
+		why: "a statement that waits for a lock in a transaction of yours, such as LockTx, is cancelled after this time, and " +
 			"the transaction fails. Lockers are not affected",
-		do: "give LockTx a shorter MaxWait, after which the transaction can go on, or raise the timeout",
+		do: "give LockTx a shorter MaxWait, after which the transaction can continue, or raise the timeout",
 	},
 	{
 		setting: lockTimeout, level: Note,
-		why: "a statement that waits for a lock in a transaction of yours, such as LockTx, gives up after so long. Lockers " +
+		why: "a statement that waits for a lock in a transaction of yours, such as LockTx, gives up after this time. Lockers " +
 			"are not affected",
-		do: "raise it if locks may be waited for longer",
+		do: "raise it if waits may take longer",
 	},
 }
 
@@ -68,16 +68,16 @@ func timeouts(f facts) []Finding {
 	return all
 }
 
-// lease is about servers that cannot end the session of a client that has fallen silent.
+// lease is about servers that cannot end the session of a silent client.
 func lease(f facts) Finding {
 	if _, known := f.settings[idleSession]; known {
-		return Finding{Check: "lease", Level: OK, What: "the server can end the session of a client that has fallen silent"}
+		return Finding{Check: "lease", Level: OK, What: "the server can end the session of a silent client"}
 	}
 	return Finding{
 		Check: "lease", Level: Warning,
 		What: "the server has no idle_session_timeout, which came with PostgreSQL 14",
-		Why: "it frees the locks of a client that has fallen silent only when TCP says that the client is gone, and those " +
-			"of a frozen process not before it has ended. A Locker stops trusting its own locks in time nevertheless",
+		Why: "it frees the locks of a silent client only when TCP reports that the client is gone, and those " +
+			"of a frozen process only when the process has ended. A Locker still stops trusting its own locks in time",
 		Do: "upgrade the server",
 	}
 }
@@ -97,7 +97,7 @@ func isolation(f facts) Finding {
 	}
 }
 
-// vanishedWaiters is about clients that are gone while the server works for them.
+// vanishedWaiters is about clients that disappear while the server works for them.
 func vanishedWaiters(f facts) Finding {
 	s, known := f.settings[checkInterval]
 	switch {
@@ -105,7 +105,7 @@ func vanishedWaiters(f facts) Finding {
 		return Finding{
 			Check: checkInterval, Level: Note,
 			What: "the server has no client_connection_check_interval, which came with PostgreSQL 14",
-			Why: "a session that waits for a lock does not notice that its client is gone: it waits on, and is granted the " +
+			Why: "a session that waits for a lock does not notice that its client is gone: it keeps waiting, and gets the " +
 				"lock before it notices",
 			Do: "upgrade the server",
 		}
@@ -113,7 +113,7 @@ func vanishedWaiters(f facts) Finding {
 		return Finding{
 			Check: checkInterval, Level: Note,
 			What: "client_connection_check_interval is off",
-			Why: "a session that waits for a lock does not notice that its client is gone: it waits on, and is granted the " +
+			Why: "a session that waits for a lock does not notice that its client is gone: it keeps waiting, and gets the " +
 				"lock before it notices. Lockers set it for their own sessions",
 			Do:  "set it for roles that wait for locks in other ways (where the server's operating system allows it)",
 			SQL: f.set(s, "'10s'"),
@@ -122,7 +122,7 @@ func vanishedWaiters(f facts) Finding {
 	return Finding{Check: checkInterval, Level: OK, What: "client_connection_check_interval is " + s.Shown}
 }
 
-// tolerable is for how many seconds a host that is gone may keep its locks without a finding.
+// tolerable is for how many seconds a dead host may keep its locks without a finding.
 const tolerable = 15 * 60
 
 func keepalives(f facts) Finding {
@@ -148,7 +148,7 @@ func keepalives(f facts) Finding {
 	}
 }
 
-// number is a setting in its unit; 0 when the server does not have it.
+// number is the value of a setting in its unit; 0 if the server does not have the setting.
 func (f facts) number(setting string) int {
 	n, err := strconv.Atoi(f.settings[setting].Setting)
 	if err != nil {
@@ -168,7 +168,7 @@ func inWords(seconds int) string {
 	return fmt.Sprintf("%d s", seconds)
 }
 
-// origin says where a setting comes from, as a statement that would change it names the place.
+// origin says where a setting comes from, in the words of the statement that would change it.
 func (f facts) origin(s monitordb.SettingsRow) string {
 	role, database := quote(f.connection.Role), quote(f.connection.Database)
 	switch s.Source {
@@ -188,7 +188,7 @@ func (f facts) origin(s monitordb.SettingsRow) string {
 	return "from " + s.Source
 }
 
-// fromClient reports whether a setting is not the server's to change.
+// fromClient reports whether the client made a setting, so that the server cannot change it.
 func fromClient(s monitordb.SettingsRow) bool { return s.Source == "client" || s.Source == "session" }
 
 func (f facts) elsewhere(s monitordb.SettingsRow) string {
@@ -199,8 +199,7 @@ func (f facts) elsewhere(s monitordb.SettingsRow) string {
 }
 
 // set is the statement that gives the role another value in new sessions: in this database, if the present value is
-// for this database alone, since that comes first
-// (https://www.postgresql.org/docs/current/sql-alterrole.html).
+// for this database only, since that takes precedence (https://www.postgresql.org/docs/current/sql-alterrole.html).
 func (f facts) set(s monitordb.SettingsRow, value string) []string {
 	if fromClient(s) || s.Name == "" {
 		return nil
@@ -212,7 +211,7 @@ func (f facts) set(s monitordb.SettingsRow, value string) []string {
 	return []string{fmt.Sprintf("ALTER ROLE %s%s SET %s = %s", quote(f.connection.Role), in, s.Name, value)}
 }
 
-// statements takes a text of several statements apart, each of which is a line.
+// statements splits a text with one statement on each line.
 func statements(text string) []string {
 	var all []string
 	for line := range strings.Lines(text) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// trusts says whose schema pglock the role uses, and what belongs to others.
+// trusts says which owners of schema pglock the role trusts, and which objects belong to others.
 func trusts(f facts) Finding {
 	const check = "trust"
 	owners := f.schema.owners
@@ -20,14 +20,14 @@ func trusts(f facts) Finding {
 	return Finding{
 		Check: check, Level: Problem,
 		What: strings.Join(found, "; ") + "; " + who,
-		Why: "their owners can have code run with the rights of the roles that use them. pglock uses nothing of them: " +
+		Why: "their owners can run code with the rights of the roles that use them. pglock does not use them: " +
 			"names are only copied, and Fence and WithNames fail with ErrUntrusted",
 		Do: "if that role may run code with the rights of this one, name it (--trust-owner, WithTrustedOwner); otherwise " +
 			"find out who made these objects, and drop them",
 	}
 }
 
-// trusted lists who is trusted, who is not, and why.
+// trusted lists the trusted roles, those that are not, and why.
 func (f facts) trusted() string {
 	owners := f.schema.owners
 	all, not := []string{"superusers"}, ""
@@ -48,7 +48,7 @@ func (f facts) trusted() string {
 	} else {
 		not += "; not the database's owner " + quote(owners.DatabaseOwner) + ", since the role " + quote(f.connection.Role)
 		if owners.Login != f.connection.Role {
-			not += ", or " + quote(owners.Login) + ", which has logged in,"
+			not += ", or " + quote(owners.Login) + ", which is the login role,"
 		}
 		not += " has rights that others could want"
 	}

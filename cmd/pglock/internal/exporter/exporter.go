@@ -1,9 +1,9 @@
-// Package exporter shows snapshots of advisory locks to Prometheus, over HTTP.
+// Package exporter exports snapshots of advisory locks to Prometheus, over HTTP.
 //
-// A scrape leads to a snapshot; scrapes at once share one, and so do those within a minimal interval, so that the
-// number of scrapers is no burden to the database. Metrics are written in Prometheus's text format by this package
-// itself: the format is a page long, and the libraries that write it either force many modules on all programs that
-// import pglock, or cannot write help texts.
+// A scrape takes a snapshot. Concurrent scrapes share one, as do those within a minimal interval, so that many
+// scrapers do not burden the database. The package writes Prometheus's text format itself: the format is simple,
+// and the libraries for it either force many modules on all programs that import pglock, or cannot write help
+// texts.
 package exporter
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// Options says what is exported, and how.
+// Options says what to export, and how.
 type Options struct {
 	// Take takes a snapshot.
 	Take func(context.Context) (*monitor.Snapshot, error)
@@ -25,7 +25,7 @@ type Options struct {
 	Servers []Server
 	// MaxKeys is how many keys of a server have series of their own; the others share the key "(other)".
 	MaxKeys int
-	// MinInterval is how old a snapshot may be that is shown again. An error is remembered for as long.
+	// MinInterval is how old a snapshot may be to be reused. An error is remembered for the same time.
 	MinInterval time.Duration
 	// Version is the exporter's own.
 	Version string
@@ -41,7 +41,8 @@ type Server struct {
 	Take func(context.Context) (*monitor.Snapshot, error)
 }
 
-// Exporter is an http.Handler for /metrics, /healthz and a page that leads there. It may serve many requests at once.
+// Exporter is an http.Handler for /metrics, /healthz and a page that links to them. It may serve many requests at
+// once.
 type Exporter struct {
 	mux     *http.ServeMux
 	servers []*exported
@@ -67,7 +68,7 @@ func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.mux.Ser
 func (e *Exporter) metrics(w http.ResponseWriter, r *http.Request) {
 	all, err := e.families(r.Context())
 	if err != nil {
-		http.Error(w, "the scrape was given up", http.StatusServiceUnavailable)
+		http.Error(w, "the scrape was abandoned", http.StatusServiceUnavailable)
 		return
 	}
 	var text bytes.Buffer
@@ -79,7 +80,7 @@ func (e *Exporter) metrics(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text.Bytes()) // the client is gone
 }
 
-// healthz says that the exporter itself works. Whether the server does is what pglock_up says.
+// healthz says that the exporter itself works. pglock_up says whether the server does.
 func (e *Exporter) healthz(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write([]byte("ok\n")) // the client is gone

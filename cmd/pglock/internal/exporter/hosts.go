@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// onLoopback answers only requests that were meant for this computer, where the address that is served on is a loopback
-// address. A page in a browser can have its own host name lead there (DNS rebinding), and would read the names of locks;
-// but it cannot change the Host header, which then has that name.
+// onLoopback, for a server on a loopback address, answers only requests meant for this computer. A web page can make
+// its own host name resolve to loopback (DNS rebinding) and would read the names of locks; but it cannot change the
+// Host header, which then has that name.
 func onLoopback(served net.Addr, handler http.Handler) http.Handler {
 	address, ok := served.(*net.TCPAddr)
 	if !ok || !address.IP.IsLoopback() {
@@ -24,7 +24,8 @@ func onLoopback(served net.Addr, handler http.Handler) http.Handler {
 	})
 }
 
-// isLoopback reports whether a Host header names this computer. RFC 6761 reserves localhost and what ends in it.
+// isLoopback reports whether a Host header names this computer. RFC 6761 reserves localhost and names that end
+// in .localhost.
 func isLoopback(header string) bool {
 	host := header
 	if h, _, err := net.SplitHostPort(header); err == nil {

@@ -11,36 +11,36 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// otherKeys is the label of all keys that have none of their own.
+// otherKeys is the label of all keys without their own label.
 const otherKeys = "(other)"
 
-// place is what a key's series are labelled with.
+// place is the labels of a key's series.
 type place struct{ database, key string }
 
-// contention is how much a key, or several with one label, is waited for.
+// contention counts the holders and waiters of a key, or of several keys with one label.
 type contention struct {
 	holders, waiters int
 	oldest           time.Duration
 }
 
 // keyLabels bounds how many keys have series of their own, not just in one scrape but over time: Prometheus keeps every
-// series that it has ever seen. A key that was waited for gets a label if one is left, and keeps it, so that its series
-// go on when it has no waiters any more; only after an hour without waiters another key may have it.
+// series that it has ever seen. A contended key gets a label if one is left, and keeps it, so that its series continue
+// when it has no more waiters; only after an hour without waiters may another key take the label.
 type keyLabels struct {
 	most int
 
 	mu       sync.Mutex
-	lastWait map[place]time.Time // of those that have a label
+	lastWait map[place]time.Time // of the keys that have a label
 }
 
-// retention is how long a key keeps its label when it has no waiters any more.
+// retention is how long a key keeps its label without waiters.
 const retention = time.Hour
 
 func newKeyLabels(most int) *keyLabels {
 	return &keyLabels{most: most, lastWait: map[place]time.Time{}}
 }
 
-// measure is the contention of each key that has a label, and of all others together in each database that has some.
+// measure returns the contention of each key with a label and, for each database, of all other keys together.
 func (k *keyLabels) measure(s *monitor.Snapshot) map[place]contention {
 	all := map[place]contention{}
 	for _, lock := range s.Locks {
@@ -63,7 +63,7 @@ func (k *keyLabels) measure(s *monitor.Snapshot) map[place]contention {
 	return shown
 }
 
-// admit gives labels to keys that are waited for, the most wanted first.
+// admit gives labels to contended keys, those with the most waiters first.
 func (k *keyLabels) admit(all map[place]contention, now time.Time) {
 	for at, c := range all {
 		if _, labelled := k.lastWait[at]; labelled && c.waiters > 0 {
@@ -91,7 +91,8 @@ func wanted(all map[place]contention) []place {
 	return waited
 }
 
-// evict takes the label of the key that has not been waited for the longest, if that is long enough.
+// evict takes the label of the key that has been without waiters the longest, if that is long
+// enough.
 func (k *keyLabels) evict(now time.Time) bool {
 	var oldest place
 	found := false
@@ -124,7 +125,7 @@ func (c contention) plus(other contention) contention {
 	return contention{c.holders + other.holders, c.waiters + other.waiters, max(c.oldest, other.oldest)}
 }
 
-// shorten keeps a label within what a graph can show.
+// shorten cuts a label to a length that a graph can show.
 func shorten(key string) string {
 	const most = 120
 	if utf8.RuneCountInString(key) <= most {

@@ -9,19 +9,19 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// buildInfo is the one metric that is about no server.
+// buildInfo is the only metric that is not about a server.
 const buildInfo = "pglock_exporter_build_info"
 
 // families are the metrics of a server. While the server does not answer there are only those about the exporter:
-// nothing is repeated that may not be so any more.
+// outdated values are not repeated.
 func families(s state, keys *keyLabels, version string) []family {
 	all := []family{
 		gauge("pglock_up", "Whether the last snapshot of the server worked: 1, or 0.", boolean(s.err == nil)),
 		{buildInfo, "gauge", "The version of the exporter. Always 1.", []sample{{[]label{{"version", version}}, 1}}},
-		gauge("pglock_scrape_duration_seconds", "How long the last snapshot took, with the way to the server and back.",
+		gauge("pglock_scrape_duration_seconds", "How long the last snapshot took, including the round trip to the server.",
 			s.duration.Seconds()),
-		counter("pglock_snapshots_total", "Snapshots that were tried since the exporter began.", s.snapshots),
-		counter("pglock_snapshot_errors_total", "Snapshots that failed since the exporter began.", s.failures),
+		counter("pglock_snapshots_total", "Snapshots that were tried since the exporter started.", s.snapshots),
+		counter("pglock_snapshot_errors_total", "Snapshots that failed since the exporter started.", s.failures),
 	}
 	if s.snapshot == nil {
 		return all
@@ -42,16 +42,16 @@ func aboutServer(s *monitor.Snapshot) []family {
 		}
 	}
 	return []family{
-		{"pglock_server_info", "gauge", "The version of the server, and the database that names come from. Always 1.",
+		{"pglock_server_info", "gauge", "The version of the server, and the database that provides names. Always 1.",
 			[]sample{{[]label{{"version", s.ServerVersion}, {"database", s.Database}}, 1}}},
 		gauge("pglock_snapshot_timestamp_seconds", "When the snapshot was taken, by the server's clock.",
 			float64(s.TakenAt.UnixNano())/float64(time.Second)),
 		{"pglock_deadlocks", "gauge", "Sessions that wait for each other in a circle. " +
-			"The server ends those that are certain; possible ones go through several sessions of one process.",
+			"The server ends certain ones; possible ones involve several sessions of one process.",
 			[]sample{{[]label{{"certainty", "certain"}}, float64(certain)},
 				{[]label{{"certainty", "possible"}}, float64(possible)}}},
-		gauge("pglock_oldest_snapshot_transactions", "How many transactions old the oldest snapshot or transaction is of "+
-			"sessions that hold advisory locks or wait for them: it holds back vacuum.", float64(oldestSnapshot(s))),
+		gauge("pglock_oldest_snapshot_transactions", "The age, in transactions, of the oldest snapshot or transaction of "+
+			"sessions that hold advisory locks or wait for them. It holds back vacuum.", float64(oldestSnapshot(s))),
 	}
 }
 
@@ -74,7 +74,7 @@ func oldestSnapshot(s *monitor.Snapshot) (oldest int64) {
 	return oldest
 }
 
-// byDatabase are the sums, which no bound on keys touches.
+// byDatabase are the sums by database, which do not depend on the bound on keys.
 func byDatabase(s *monitor.Snapshot) []family {
 	type sums struct {
 		contention
@@ -106,13 +106,13 @@ func byDatabase(s *monitor.Snapshot) []family {
 		"Candidates that wait to become leader (package leader) are not counted.", nil}
 	prepared := family{"pglock_prepared_holders", "gauge",
 		"Holders that are prepared transactions; one for each lock that it holds.", nil}
-	held := family{"pglock_oldest_holder_seconds", "gauge", "How long the oldest holder can have had its lock, at most: " +
+	held := family{"pglock_oldest_holder_seconds", "gauge", "The longest time that a holder can have had its lock, at most: " +
 		"the age of its transaction or, outside of one, of its session.", nil}
 	idle := family{"pglock_idle_blocker_seconds", "gauge",
-		"How long a session has been idle in transaction that keeps others waiting; 0 without one.", nil}
+		"The longest time that a session which blocks others has been idle in transaction; 0 without one.", nil}
 	idleFor := idleBlockers(s)
 	for database := range idleFor {
-		if _, known := found[database]; !known { // a session can block others with locks of another type alone
+		if _, known := found[database]; !known { // a session can block others with locks of other types only
 			found[database] = sums{}
 		}
 	}
@@ -132,7 +132,7 @@ func byDatabase(s *monitor.Snapshot) []family {
 func byKey(measured map[place]contention) []family {
 	holders := family{"pglock_key_holders", "gauge", "Holders of a key that is or was waited for.", nil}
 	waiters := family{"pglock_key_waiters", "gauge", "Sessions that wait for a key.", nil}
-	oldest := family{"pglock_key_oldest_wait_seconds", "gauge", "How long the longest wait for a key lasts.", nil}
+	oldest := family{"pglock_key_oldest_wait_seconds", "gauge", "How long the longest wait for a key has lasted.", nil}
 	places := slices.SortedFunc(maps.Keys(measured), func(a, b place) int {
 		return cmp.Or(cmp.Compare(a.database, b.database), cmp.Compare(a.key, b.key))
 	})
@@ -147,7 +147,7 @@ func byKey(measured map[place]contention) []family {
 
 func lockTable(c monitor.Capacity) []family {
 	return []family{
-		gauge("pglock_lock_table_nominal_entries", "What the server's lock table is set up for, which is no hard limit: "+
+		gauge("pglock_lock_table_nominal_entries", "The nominal size of the server's lock table, which is not a hard limit: "+
 			"max_locks_per_transaction × (max_connections + max_prepared_transactions).", float64(c.Nominal)),
 		gauge("pglock_lock_table_entries", "Entries of the lock table that are in use, at least. "+
 			"Locks of all kinds share it.", float64(c.Used)),

@@ -14,7 +14,8 @@ import (
 var Rules []byte
 
 // heldFor is an upper bound of how long a holder has had its lock, since PostgreSQL does not record when a lock was
-// granted: the age of its transaction or, outside of one, of its session; of a prepared transaction, since it was prepared.
+// granted: the age of its transaction or, outside of one, of its session; for a prepared transaction, the time since it
+// was prepared.
 func heldFor(s *monitor.Snapshot, session monitor.Session) time.Duration {
 	for _, since := range []*time.Time{session.PreparedAt, session.TransactionSince, session.Since} {
 		if since != nil {
@@ -24,7 +25,7 @@ func heldFor(s *monitor.Snapshot, session monitor.Session) time.Duration {
 	return 0
 }
 
-// idleBlockers are, by database, how long the session has been idle that is idle in transaction and keeps others waiting.
+// idleBlockers returns, by database, the longest time that a session which blocks others has been idle in transaction.
 func idleBlockers(s *monitor.Snapshot) map[string]time.Duration {
 	behind, idle := s.Behind(), map[string]time.Duration{}
 	for session := range s.Sessions() {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What a client may take before the server gives it up, and what scrapes may take when the server ends.
+// How long a client may take before it is dropped, and how long scrapes may take at shutdown.
 const (
 	headerTimeout   = 5 * time.Second
 	readTimeout     = 10 * time.Second
@@ -20,7 +20,7 @@ const (
 )
 
 // Serve serves until ctx ends, and then lets scrapes that are under way finish for up to five seconds. It closes the
-// listener. That ctx has ended is no error. On a loopback address it answers only requests for a loopback host.
+// listener. The end of ctx is not an error. On a loopback address it answers only requests for a loopback host.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler, logger *slog.Logger) error {
 	server := &http.Server{
 		Handler:           onLoopback(listener.Addr(), handler),

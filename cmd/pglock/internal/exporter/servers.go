@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// exported is a server whose metrics are exported. Its label is empty if it is the only one.
+// exported is a server whose metrics are exported. The label is empty if it is the only server.
 type exported struct {
 	label  string
 	source *source
@@ -25,7 +25,7 @@ func exportedServers(ctx context.Context, o Options) []*exported {
 	return all
 }
 
-// families are the metrics of a scrape, for which all servers are looked at at once.
+// families are the metrics of a scrape, from snapshots of all servers at once.
 func (e *Exporter) families(ctx context.Context) ([]family, error) {
 	states, err := e.states(ctx)
 	if err != nil {
@@ -57,7 +57,7 @@ func (e *Exporter) states(ctx context.Context) ([]state, error) {
 	return states, nil
 }
 
-// joined are the families of several servers, each there once with the series of all.
+// joined merges the families of several servers, so that each appears once, with all series.
 type joined struct {
 	families []family
 	index    map[string]int // of each family, by its name

@@ -9,32 +9,33 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// answerTimeout is how long the server may take for a snapshot. Prometheus gives a scrape ten seconds by default.
+// answerTimeout is how long the server may take for a snapshot. Prometheus allows a scrape ten seconds by
+// default.
 const answerTimeout = 8 * time.Second
 
-// state is what a scrape shows.
+// state is the state that a scrape shows.
 type state struct {
-	// snapshot is nil when the server has not answered.
+	// snapshot is nil if the server has not answered.
 	snapshot *monitor.Snapshot
 	err      error
 	// duration is how long the snapshot took, or the failure.
 	duration time.Duration
-	// snapshots and failures count the tries since the exporter began.
+	// snapshots and failures count the attempts since the exporter started.
 	snapshots, failures int
 }
 
-// source takes snapshots, one at a time and not too often.
+// source takes snapshots, one at a time, and not too often.
 type source struct {
-	ctx      context.Context // of the exporter: a snapshot outlives the scrape that asked for it
+	ctx      context.Context // context of the exporter: a snapshot outlives the scrape that asked for it
 	take     func(context.Context) (*monitor.Snapshot, error)
 	interval time.Duration
 	logger   *slog.Logger
 
-	turn  chan struct{} // who has it may touch what is below
-	begun time.Time     // of the last try
+	turn  chan struct{} // guards the fields below
+	begun time.Time     // time of the last attempt
 	last  state
 
-	known atomic.Pointer[state] // the last, which may be read at any time; nil before the first
+	known atomic.Pointer[state] // the last state, which may be read at any time; nil before the first
 }
 
 func newSource(ctx context.Context, o Options) *source {
@@ -43,7 +44,8 @@ func newSource(ctx context.Context, o Options) *source {
 	return s
 }
 
-// state is not older than the interval, or was looked at since the call. The error is that of ctx.
+// state returns a state no older than the interval, or taken since the call. The error is that of
+// ctx.
 func (s *source) state(ctx context.Context) (state, error) {
 	called := time.Now()
 	select {
@@ -74,11 +76,12 @@ func (s *source) look() {
 	s.known.Store(&next)
 }
 
-// afterFailure is how long a scrape waits for a server that has not answered before, which others need not wait for.
+// afterFailure is how long a scrape waits for a server that did not answer the last time, so that it does not delay
+// the others.
 const afterFailure = time.Second
 
-// stateOfMany is state for one of many servers. A server that did not answer the last time is looked at beside the scrape,
-// which waits for it no longer than a moment and then shows the failure again.
+// stateOfMany is state for one of many servers. The snapshot of a server that did not answer the last time runs beside
+// the scrape, which waits for it only briefly and then shows the failure again.
 func (s *source) stateOfMany(ctx context.Context) (state, error) {
 	answered := make(chan state, 1)
 	go func() {
@@ -103,7 +106,7 @@ func (s *source) stateOfMany(ctx context.Context) (state, error) {
 	}
 }
 
-// tell reports an outage once, not at every scrape.
+// tell logs an outage once, not at every scrape.
 func (s *source) tell(before, now error) {
 	switch {
 	case now != nil && before == nil:

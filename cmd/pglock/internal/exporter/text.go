@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// contentType is that of the text format
+// contentType is the content type of the text format
 // (https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format).
 const contentType = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -54,7 +54,8 @@ func (s sample) writeLabels(w *bytes.Buffer) {
 	w.WriteString("}")
 }
 
-// valid is what a label can be. Names that are the same without what is no UTF-8 are one label, so sums are made by it.
+// valid turns a name into a valid label. Names that differ only in invalid UTF-8 share a label, so series are summed by
+// it.
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 var (

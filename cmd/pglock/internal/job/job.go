@@ -1,11 +1,11 @@
-// Package job runs a command on behalf of this process: with its standard streams, with the signals that it gets, and
-// to its end. It knows nothing of locks.
+// Package job runs a command on behalf of this process, with its standard streams and its signals, until the command
+// ends. It knows nothing about locks.
 //
 // # Process groups
 //
-// A command that gets a signal to end should end with everything that it has started. The means for that is a process group
-// of its own, which gets its signals as a whole. But a terminal lets only one process group read from it, and sends
-// Ctrl-C to that one alone. So:
+// A command that is told to end should end with everything that it has started. With its own process group, the whole
+// group gets the signals. But a terminal lets only one process group read from it, and sends Ctrl-C only to that group.
+// So:
 //
 //   - Without a controlling terminal (cron, systemd, build servers) the command has a process group of its own, and
 //     what is sent to it is sent to all of the group.
@@ -27,8 +27,8 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/term"
 )
 
-// Codes of a shell for commands that could not be started, and what it adds to the number of a signal that ended one
-// (https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html#tag_19_08_02).
+// Exit codes of a shell for commands that could not be started, and the offset for the number of a signal that ended
+// one (https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html#tag_19_08_02).
 const (
 	CannotExecute = 126
 	NotFound      = 127
@@ -44,7 +44,7 @@ type StartError struct {
 
 func (e *StartError) Error() string { return e.err.Error() }
 
-// Unwrap returns the reason as the operating system gave it.
+// Unwrap returns the operating system's reason.
 func (e *StartError) Unwrap() error { return e.err }
 
 func startError(name string, err error) error {
@@ -54,7 +54,7 @@ func startError(name string, err error) error {
 	return &StartError{CannotExecute, fmt.Errorf("cannot execute %q: %w%s", name, reason(err), advice(err))}
 }
 
-// reason takes off the wrapping that repeats the name.
+// reason removes the wrapping that repeats the name.
 func reason(err error) error {
 	if lookup, ok := errors.AsType[*exec.Error](err); ok {
 		return lookup.Err
@@ -70,10 +70,10 @@ type Job struct {
 	cmd   *exec.Cmd
 	group bool // the command leads a process group of its own
 	done  chan struct{}
-	err   error // from Wait; written before done is closed
+	err   error // the result of Wait; written before done is closed
 }
 
-// Find looks for the program that Start would run, in PATH as execvp(3) does. Its error is a *[StartError].
+// Find finds the program that Start would run, in PATH as execvp(3) does. Its error is a *[StartError].
 func Find(name string) (path string, err error) {
 	path, err = exec.LookPath(name)
 	if err != nil {
@@ -82,11 +82,11 @@ func Find(name string) (path string, err error) {
 	return path, nil
 }
 
-// Start starts the program at path with the arguments argv, of which the first is what it is called, and the
+// Start starts the program at path with the arguments argv, the first of which is its name, and the
 // environment env. It must be called from the main goroutine. Its error is a *[StartError].
 func Start(path string, argv, env []string) (*Job, error) {
-	// Where the kernel ends the command with its parent, that is the thread that started it (PR_SET_PDEATHSIG(2const)).
-	// The main goroutine keeps its thread from now on, which so lives as long as the process.
+	// If the kernel ends the command with its parent, the parent is the thread that started it
+	// (PR_SET_PDEATHSIG(2const)). So the main goroutine stays on its thread, which lives as long as the process.
 	runtime.LockOSThread()
 	j := &Job{group: !term.Controlled(), done: make(chan struct{})}
 	j.cmd = &exec.Cmd{
@@ -104,11 +104,11 @@ func Start(path string, argv, env []string) (*Job, error) {
 	return j, nil
 }
 
-// Done is closed when the command has ended. What it has started may still run.
+// Done is closed when the command has ended. Processes that it started may still run.
 func (j *Job) Done() <-chan struct{} { return j.done }
 
 // Code waits for the end of the command and returns its exit code, or 128 and the number of the signal that ended it.
-// The error says that the command cannot be waited for.
+// The error says that waiting for the command failed.
 func (j *Job) Code() (int, error) {
 	<-j.done
 	ended := j.cmd.ProcessState
@@ -121,8 +121,8 @@ func (j *Job) Code() (int, error) {
 	return ended.ExitCode(), nil
 }
 
-// Signal passes on a signal that this process got. It leaves out those that the terminal has sent to the command too:
-// a second Ctrl-C means something else to many programs.
+// Signal passes on a signal that this process got, unless the terminal has also sent it to the command: a second
+// Ctrl-C has another meaning to many programs.
 func (j *Job) Signal(signal os.Signal) {
 	if !j.group && typed(signal) && term.Foreground() {
 		return
@@ -130,8 +130,8 @@ func (j *Job) Signal(signal os.Signal) {
 	j.send(signal)
 }
 
-// End ends the command, and in a process group of its own all that it has started: it asks with SIGTERM, and after the
-// grace there is SIGKILL.
+// End ends the command and, if it has its own process group, everything that it started: with SIGTERM, and after the
+// grace with SIGKILL.
 func (j *Job) End(grace time.Duration) {
 	j.terminate()
 	kill := time.NewTimer(grace)
@@ -142,15 +142,15 @@ func (j *Job) End(grace time.Duration) {
 			j.send(os.Kill)
 			<-j.done
 			return
-		case <-time.After(pollInterval): // nothing announces the end of a process group
+		case <-time.After(pollInterval): // the end of a process group is not signalled
 		}
 	}
 }
 
-// pollInterval is the pause between two looks at a process group.
+// pollInterval is the pause between two checks of a process group.
 const pollInterval = 20 * time.Millisecond
 
-// gone reports whether nothing is left to be ended.
+// gone reports whether nothing is left to end.
 func (j *Job) gone() bool {
 	select {
 	case <-j.done:

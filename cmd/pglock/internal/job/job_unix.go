@@ -12,7 +12,7 @@ import (
 
 func (j *Job) terminate() {
 	j.send(syscall.SIGTERM)
-	j.send(syscall.SIGCONT) // or a stopped command would not get to see it
+	j.send(syscall.SIGCONT) // a stopped command would not see it otherwise
 }
 
 func sendToGroup(leader int, signal os.Signal) {
@@ -27,7 +27,7 @@ func signalNumber(ended *os.ProcessState) int {
 	return int(ended.Sys().(syscall.WaitStatus).Signal())
 }
 
-// typed reports whether a terminal sends the signal by itself to the processes in its foreground (termios(3),
+// typed reports whether a terminal itself sends the signal to the processes in its foreground (termios(3),
 // tty_ioctl(4)).
 func typed(signal os.Signal) bool {
 	return slices.Contains([]os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGWINCH}, signal)
@@ -46,8 +46,8 @@ var (
 	others   = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH}
 )
 
-// surviveBrokenPipe keeps a message without a reader from ending this process, and with it the lock under the running
-// command. Unlike an ignored signal, one that is caught is not ignored by the command.
+// surviveBrokenPipe keeps a message without a reader from ending this process, and with it the lock of the running
+// command. The command does not inherit a caught signal, as it would an ignored one.
 func surviveBrokenPipe() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 }

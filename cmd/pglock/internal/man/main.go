@@ -1,5 +1,5 @@
-// Command man writes the manual pages of pglock and its subcommands, and the completions of shells, for packages. It is a
-// module of its own so that its tools are no dependencies of programs that import pglock.
+// Command man writes the manual pages of pglock and its subcommands, and the completions of shells, for packages. It is
+// a separate module so that its tools are not dependencies of programs that import pglock.
 //
 //	go run . DIRECTORY
 package main
@@ -36,7 +36,7 @@ func write(dir string) error {
 	if err := errors.Join(os.MkdirAll(pages, 0o755), os.MkdirAll(completions, 0o755)); err != nil {
 		return err
 	}
-	date := time.Unix(0, 0) // man(1) shows none then
+	date := time.Unix(0, 0) // man(1) then shows none
 	header := &doc.GenManHeader{Section: "1", Source: "pglock", Manual: "pglock", Date: &date}
 	return errors.Join(doc.GenManTree(root, header, pages), writeCompletions(root, completions))
 }

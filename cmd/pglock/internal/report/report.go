@@ -1,5 +1,4 @@
-// Package report sums up the waits in a recording: per key how many there were and how long they took, who was in the way
-// and who waited.
+// Package report sums up the waits in a recording: for each key their number and length, the blockers and the waiters.
 package report
 
 import (
@@ -16,34 +15,34 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Report is what was found. Its JSON form has a version.
+// Report is the summary. Its JSON form has a version.
 type Report struct {
 	Version int       `json:"version"`
 	From    time.Time `json:"from"`
 	To      time.Time `json:"to"`
-	// Snapshots is how many there were, and Outages how often there were none for a while: what happened then is not in the
-	// report, but for what the server's log has.
+	// Snapshots is the number of snapshots, and Outages the number of gaps between them: what happened there is
+	// missing, except for waits from the server's log.
 	Snapshots int `json:"snapshots"`
 	Outages   int `json:"outages"`
-	// FromLog is how many waits only the server's log has.
+	// FromLog is how many waits are only in the server's log.
 	FromLog int `json:"waits_from_log"`
-	// Keys are those that were waited for, the longest total first.
+	// Keys are the contended keys, the longest total first.
 	Keys []Key `json:"keys"`
 }
 
-// Key is what is known of the waits for one key. Times are in seconds.
+// Key sums up the waits for one key. Times are in seconds.
 type Key struct {
 	Key         string  `json:"key"`
 	Database    string  `json:"database"`
 	DatabaseOID uint32  `json:"database_oid"`
 	Waits       int     `json:"waits"`
-	Open        int     `json:"open"` // that had not ended at the end of the report
+	Open        int     `json:"open"` // waits that had not ended at the end of the report
 	FromLog     int     `json:"waits_from_log"`
 	Total       float64 `json:"total_seconds"`
 	P50         float64 `json:"p50_seconds"`
 	P95         float64 `json:"p95_seconds"`
 	Max         float64 `json:"max_seconds"`
-	// Holders are who was in the way for the longest time, summed over those that waited, and Waiters who waited longest.
+	// Holders are the sessions that blocked longest, summed over the waiters, and Waiters those that waited longest.
 	Holders []Share `json:"holders"`
 	Waiters []Share `json:"waiters"`
 }
@@ -54,7 +53,7 @@ type Share struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// mostShares is how many holders and waiters are named.
+// mostShares is how many holders and waiters are listed.
 const mostShares = 5
 
 type place struct {
@@ -69,7 +68,7 @@ type wait struct {
 	name     string
 	from, to time.Time
 	open     bool
-	logged   bool     // only the log has it
+	logged   bool     // it is only in the log
 	holders  []string // that the log names
 }
 
@@ -78,7 +77,7 @@ func (w *wait) length() time.Duration { return max(0, w.to.Sub(w.from)) }
 // collector goes through snapshots.
 type collector struct {
 	report  *Report
-	current map[string]*wait // by place, session and beginning
+	current map[string]*wait // by place, session and start
 	waits   []*wait
 	held    map[place]map[string]time.Duration
 	names   map[place]monitor.Lock
@@ -87,10 +86,10 @@ type collector struct {
 	outage  bool
 }
 
-// errNothing is the error of a recording without snapshots in the time asked for.
-var errNothing = errors.New("the recording has no snapshot of that time")
+// errNothing is the error of a recording without snapshots in the given period.
+var errNothing = errors.New("the recording has no snapshot in that period")
 
-// Of sums up what a recording has from a time to another, with the waits in the server's log.
+// Of sums up a recording between two times, with the waits in the server's log.
 func Of(past *recording.Past, from, to time.Time, logged []serverlog.Wait) (*Report, error) {
 	c := &collector{report: &Report{Version: 1, Keys: []Key{}}, current: map[string]*wait{},
 		held: map[place]map[string]time.Duration{}, names: map[place]monitor.Lock{}, people: map[int32][]named{}}
@@ -142,7 +141,7 @@ func (c *collector) see(s *monitor.Snapshot) {
 		if seen[id] == nil {
 			w.open = false
 			if !c.outage {
-				w.to = s.TakenAt // it ended between the two
+				w.to = s.TakenAt // it ended between the two snapshots
 			}
 		}
 	}
@@ -174,11 +173,11 @@ func (c *collector) seeWaiter(s *monitor.Snapshot, at place, waiter *monitor.Wai
 	return w
 }
 
-// blame adds the time since the last snapshot, or since the beginning of a wait, to those that hold the lock, for each
-// session that waits.
+// blame adds the time since the last snapshot, or since the start of a wait, to the holders of the lock, for each
+// waiter.
 func (c *collector) blame(s *monitor.Snapshot, at place, lock *monitor.Lock) {
 	if c.outage {
-		return // who held it meanwhile is not known
+		return // the holders in between are not known
 	}
 	var waited time.Duration
 	for i := range lock.Waiters {
@@ -202,7 +201,7 @@ func (c *collector) blame(s *monitor.Snapshot, at place, lock *monitor.Lock) {
 	}
 }
 
-// nameOf is what sessions are summed up by: the application, or else the role.
+// nameOf is the name by which sessions are grouped: the application, or else the role.
 func nameOf(s *monitor.Session) string {
 	switch {
 	case s.PID == 0:
@@ -268,7 +267,7 @@ func (c *collector) key(at place, waits []*wait) Key {
 	return k
 }
 
-// rank is the smallest value that percent of the values do not exceed.
+// rank returns the percentile: the smallest value that percent of the values do not exceed.
 func rank(sorted []float64, percent int) float64 {
 	return sorted[max(0, (len(sorted)*percent+99)/100-1)]
 }
@@ -284,7 +283,7 @@ func shares(of map[string]time.Duration) []Share {
 	return all[:min(len(all), mostShares)]
 }
 
-// keyText is that of a key of which no snapshot has a name.
+// keyText is the text of a key without a name in any snapshot.
 func keyText(at place) string {
 	if at.key.Space == driver.SpacePair {
 		return pglock.PairKey(int32(at.key.Number>>32), int32(at.key.Number)).String()
@@ -292,10 +291,10 @@ func keyText(at place) string {
 	return pglock.Int64Key(at.key.Number).String()
 }
 
-// near is by how much the beginning of a wait in the log and in a snapshot can differ.
+// near is how much the start of a wait can differ between the log and a snapshot.
 const near = time.Second
 
-// fillIn takes the exact times of waits from the log, and the waits that no snapshot has.
+// fillIn takes exact times from the log, and waits that are in no snapshot.
 func (c *collector) fillIn(from, to time.Time, logged []serverlog.Wait) {
 	for _, l := range logged {
 		began := l.At.Add(-l.Waited)
@@ -347,7 +346,8 @@ func (c *collector) holders(l serverlog.Wait) []string {
 	return slices.Compact(names)
 }
 
-// loggedName is what a session of the log is summed up by: the application, if the log has it.
+// loggedName is the name by which a session in the log is grouped: the application, if the log has
+// it.
 func loggedName(l serverlog.Wait) string {
 	if l.Application != "" {
 		return l.Application

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// private says why a file is none: another user owns it, or can read it. As libpq does for keys, it lets the group read a
-// file of root's, which is how secrets are mounted in containers.
+// private returns an error if another user owns the file or can read it. As libpq does for keys, it lets the group read
+// root's files, since containers mount secrets that way.
 func private(info fs.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	mode := info.Mode().Perm()
@@ -20,5 +20,5 @@ func private(info fs.FileInfo) error {
 	case mode&0o077 == 0 || ok && stat.Uid == 0 && mode&0o037 == 0:
 		return nil
 	}
-	return fmt.Errorf("can be read or changed by other users: its mode is %04o (it can contain passwords: chmod 600)", mode)
+	return fmt.Errorf("can be read or changed by other users: its mode is %04o (it may contain passwords: chmod 600)", mode)
 }

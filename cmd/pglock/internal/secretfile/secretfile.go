@@ -10,23 +10,23 @@ import (
 	"strings"
 )
 
-// mostBytes is more than any list of servers has.
+// mostBytes is more than any list of servers needs.
 const mostBytes = 1 << 20
 
-// Line is a line of a file, without the space around it.
+// Line is a line of a file, without surrounding space.
 type Line struct {
 	Number int
 	Text   string
 }
 
-// Lines reads the lines of a file that are neither empty nor begin with #. Errors never have a part of its contents.
+// Lines reads the lines of a file that are neither empty nor begin with #. Errors never contain a part of the file.
 func Lines(path string) ([]Line, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }() // it was only read
-	info, err := file.Stat()            // of what was opened, whatever the path leads to by now
+	info, err := file.Stat()            // of the opened file, whatever the path refers to by now
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,7 @@
 // Package serverlog finds the waits for advisory locks that PostgreSQL has logged (log_lock_waits).
 //
-// It reads csvlog, jsonlog, and stderr with a known log_line_prefix. Messages in another language than English are an
-// error: they cannot be told from others, and a report that lacks them would be wrong without saying so.
+// It reads csvlog, jsonlog, and stderr with a known log_line_prefix. Messages in a language other than English are an
+// error: they cannot be recognized, and a report without them would be silently wrong.
 package serverlog
 
 import (
@@ -20,7 +20,7 @@ import (
 
 // Wait is a message about a wait for an advisory lock.
 type Wait struct {
-	// At is when it was logged; the wait had lasted for Waited then.
+	// At is when it was logged; the wait had lasted for Waited by then.
 	At     time.Time
 	Waited time.Duration
 	PID    int32
@@ -28,7 +28,8 @@ type Wait struct {
 	Application string
 	// Holders are the processes that held the lock when it was logged, of a wait that went on; 0 is a prepared transaction.
 	Holders []int32
-	// Acquired says that the wait ended with the lock; otherwise it went on, or ended without.
+	// Acquired says that the wait ended with the lock; otherwise it continued, or ended without the
+	// lock.
 	Acquired bool
 	// Mode is PostgreSQL's name of the mode: ExclusiveLock or ShareLock.
 	Mode string
@@ -38,7 +39,7 @@ type Wait struct {
 	Objsubid       int16
 }
 
-// Number is the key as a bigint, of pairs class<<32 | object.
+// Number is the key as a bigint; for pairs class<<32 | object.
 func (w Wait) Number() int64 { return int64(w.ClassID)<<32 | int64(w.ObjID) }
 
 // ErrLanguage is matched by the error of a log that is not in English.
@@ -55,7 +56,7 @@ const (
 	JSON Format = "json"
 )
 
-// FormatOf guesses a format from the name of a file.
+// FormatOf guesses the format from the name of a file.
 func FormatOf(name string) Format {
 	switch {
 	case strings.HasSuffix(name, ".csv"):
@@ -66,11 +67,11 @@ func FormatOf(name string) Format {
 	return Stderr
 }
 
-// longestLine bounds what is read of a line; a longer one is an error.
+// longestLine bounds the length of a line; a longer one is an error.
 const longestLine = 16 << 20
 
-// Read returns the waits in a log. Prefix is log_line_prefix, for Stderr only. Zone is that of times whose abbreviation
-// says nothing certain; nil makes such a time an error.
+// Read returns the waits in a log. Prefix is log_line_prefix, for Stderr only. Zone applies to times whose zone
+// abbreviation is ambiguous; nil makes such a time an error.
 func Read(r io.Reader, format Format, prefix string, zone *time.Location) ([]Wait, error) {
 	c := &collector{zone: zone}
 	var err error
@@ -96,7 +97,7 @@ type collector struct {
 	zone  *time.Location
 	waits []Wait
 	lines int // messages
-	known int // whose severity is an English word
+	known int // messages whose severity is an English word
 }
 
 // severities are those of English messages that other languages translate; LOG is the same in most.
@@ -107,10 +108,11 @@ var severities = map[string]bool{"LOG": true, "ERROR": true, "FATAL": true, "PAN
 var (
 	message = regexp.MustCompile(`^process (\d+) (still waiting for|acquired) (\w+) on advisory lock ` +
 		`\[(\d+),(\d+),(\d+),(\d+)\] after (\d+)\.(\d{3}) ms`)
-	// left is what every language leaves of such a message, in an order of its own: the mode, the lock, and the time.
+	// left are the parts of such a message that every translation keeps, in some order: the mode, the lock, and the
+	// time.
 	left = []*regexp.Regexp{regexp.MustCompile(`\b(Exclusive|Share)Lock\b`), regexp.MustCompile(`\[\d+,\d+,\d+,\d+\]`),
 		regexp.MustCompile(`\d[.,]\d{3}`)}
-	// others are English messages that can have all of that, too, and say no more than what is known.
+	// others are English messages that can have all these parts too, and add nothing.
 	others = regexp.MustCompile(`^(process \d+ (failed to acquire|detected deadlock|avoided deadlock)|` +
 		`(statement|duration|execute|parse|bind)\b)`)
 )
@@ -120,7 +122,7 @@ func foreign(text string) bool {
 	return !others.MatchString(text) && !slices.ContainsFunc(left, func(r *regexp.Regexp) bool { return !r.MatchString(text) })
 }
 
-// entry is a message with what stands beside it.
+// entry is a message with its other fields.
 type entry struct {
 	at                                  func() (time.Time, error)
 	severity, text, detail, application string
@@ -146,7 +148,8 @@ func holdersIn(detail string, waiter int32) []int32 {
 	return holders
 }
 
-// take notes a message. Another language is found by its severities, and by what every language leaves as it is.
+// take notes a message. Another language is recognized by its severities, and by the parts that every
+// translation keeps.
 func (c *collector) take(e entry) error {
 	text := e.text
 	c.lines++
@@ -190,10 +193,10 @@ func (c *collector) csv(r io.Reader) error {
 		case err == io.EOF:
 			return nil
 		case err != nil:
-			return fmt.Errorf("this is no csvlog: %w", err)
+			return fmt.Errorf("not a csvlog: %w", err)
 		case len(row) < 14:
 			line, _ := rows.FieldPos(0)
-			return fmt.Errorf("this is no csvlog: line %d has %d columns", line, len(row))
+			return fmt.Errorf("not a csvlog: line %d has %d columns", line, len(row))
 		}
 		e := entry{at: func() (time.Time, error) { return parseTime(row[0], c.zone) }, severity: row[11], text: row[13]}
 		if len(row) > 22 {
@@ -215,7 +218,7 @@ func (c *collector) json(r io.Reader) error {
 			Application string `json:"application_name"`
 		}
 		if err := json.Unmarshal([]byte(text), &line); err != nil {
-			return fmt.Errorf("this is no jsonlog: line %d: %w", number, err)
+			return fmt.Errorf("not a jsonlog: line %d: %w", number, err)
 		}
 		at := func() (time.Time, error) { return parseTime(line.Timestamp, c.zone) }
 		return c.take(entry{at, line.Severity, line.Message, line.Detail, line.Application})
@@ -237,7 +240,7 @@ func eachLine(r io.Reader, do func(number int, line string) error) error {
 	return lines.Err()
 }
 
-// parseTime reads a time as PostgreSQL's log has it. The abbreviation of a zone is certain for UTC only.
+// parseTime parses a time as PostgreSQL logs it. Of the zone abbreviations only UTC is unambiguous.
 func parseTime(text string, zone *time.Location) (time.Time, error) {
 	day, abbreviation := text, ""
 	if i := strings.LastIndexByte(text, ' '); i > len("2006-01-02") {
@@ -245,7 +248,7 @@ func parseTime(text string, zone *time.Location) (time.Time, error) {
 	}
 	at, err := time.Parse("2006-01-02 15:04:05", day)
 	if err != nil {
-		return at, fmt.Errorf("%q is no time", text)
+		return at, fmt.Errorf("%q is not a time", text)
 	}
 	switch {
 	case abbreviation == "UTC" || abbreviation == "GMT":
@@ -260,5 +263,5 @@ func parseTime(text string, zone *time.Location) (time.Time, error) {
 			}
 		}
 	}
-	return at, fmt.Errorf("the log's times are in zone %q, which can be several: name it with --log-timezone", abbreviation)
+	return at, fmt.Errorf("the log's times are in zone %q, which is ambiguous: name the zone with --log-timezone", abbreviation)
 }

@@ -171,9 +171,9 @@ func TestReadRefusesWhatItCannotRead(t *testing.T) {
 		"unknown escape":  {Stderr, "%m %z ", line, "unknown escape"},
 		"cut prefix":      {Stderr, "%m %", line, "ends with %"},
 		"ambiguous zone":  {Stderr, "%m [%p] ", line, "--log-timezone"},
-		"no csv":          {CSV, "", "a,b\n", "no csvlog"},
-		"no json":         {JSON, "", "a,b\n", "no jsonlog"},
-		"broken csv":      {CSV, "", "\"a\nb", "no csvlog"},
+		"no csv":          {CSV, "", "a,b\n", "not a csvlog"},
+		"no json":         {JSON, "", "a,b\n", "not a jsonlog"},
+		"broken csv":      {CSV, "", "\"a\nb", "not a csvlog"},
 		"huge process ID": {Stderr, "%m [%p] ", strings.Replace(line, "process 41", "process 99999999999999", 1), "range"},
 	} {
 		zone := time.UTC

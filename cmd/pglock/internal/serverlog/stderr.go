@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// escapes are what the letters of log_line_prefix stand for
+// escapes are patterns for the letters of log_line_prefix
 // (https://www.postgresql.org/docs/current/runtime-config-logging.html#GUC-LOG-LINE-PREFIX).
 var escapes = map[byte]string{
 	'm': `(?P<m>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \S+)`, 't': `(?P<t>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+)`,
@@ -20,7 +20,7 @@ var escapes = map[byte]string{
 	'a': `(?P<a>.*?)`, 'u': `.*?`, 'd': `.*?`, 'r': `.*?`, 'h': `.*?`, 'i': `.*?`, 'b': `.*?`, 'L': `.*?`,
 }
 
-// compile makes a regular expression of a log_line_prefix.
+// compile turns a log_line_prefix into a regular expression.
 func compile(prefix string) (*regexp.Regexp, error) {
 	var b strings.Builder
 	b.WriteString("^")
@@ -36,7 +36,7 @@ func compile(prefix string) (*regexp.Regexp, error) {
 		switch {
 		case i == len(prefix):
 			return nil, errors.New("log_line_prefix ends with %")
-		case prefix[i] == 'q': // what follows is there for sessions only, as those are that wait
+		case prefix[i] == 'q': // the rest is only there for sessions, and only sessions wait
 			continue
 		case escapes[prefix[i]] == "":
 			return nil, fmt.Errorf("log_line_prefix has the unknown escape %%%c", prefix[i])
@@ -70,7 +70,7 @@ func (c *collector) stderr(r io.Reader, prefix string) error {
 		lines++
 		match := expression.FindStringSubmatch(line)
 		if match == nil {
-			return nil // a further line of a message, or one of the server's start
+			return nil // a continuation line, or a line from the server's start
 		}
 		matched++
 		at := func() (time.Time, error) { return c.timeOf(expression, match) }

@@ -1,5 +1,5 @@
-// Package term asks what the command needs to know of its terminal: whether there is one, how large it is, and whether
-// Ctrl-C reaches this process from it.
+// Package term reports what the command needs to know about its terminal: whether there is one, how large it is, and
+// whether Ctrl-C from it reaches this process.
 package term
 
 import "os"
@@ -10,7 +10,7 @@ func Is(f *os.File) bool {
 	return ok
 }
 
-// Size returns the size of the terminal f in characters; ok is false when f is none.
+// Size returns the size of the terminal f in characters; ok is false if f is not a terminal.
 func Size(f *os.File) (columns, rows int, ok bool) { return size(f) }
 
 // Controlled reports whether this process has a controlling terminal. Under cron, systemd and most build servers it
@@ -35,5 +35,5 @@ func Foreground() bool {
 	return foreground(tty)
 }
 
-// controlling is the controlling terminal of the process that opens it (tty(4)).
+// controlling opens as the controlling terminal of the process (tty(4)).
 const controlling = "/dev/tty"

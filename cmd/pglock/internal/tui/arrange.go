@@ -8,9 +8,9 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// board is the answer to a question: the rows of a page, in order.
+// board is the answer to a question: the ordered rows of a page.
 type board struct {
-	// parts are what the rows are about; snapshot and chain are those of the server that is looked at.
+	// parts are the sources of the rows; snapshot and chain belong to the selected server.
 	parts    []part
 	snapshot *monitor.Snapshot
 	chain    view.Chain
@@ -19,7 +19,7 @@ type board struct {
 	totals   totals
 }
 
-// part is what a board shows of one server.
+// part is the part of a board that is about one server.
 type part struct {
 	server   int
 	label    string
@@ -27,31 +27,33 @@ type part struct {
 	chain    view.Chain
 }
 
-// totals are counted over the locks that may be shown, whatever the filter says.
+// totals count all locks that may be shown, whatever the filter.
 type totals struct {
 	keys, holders, waiters int
 	longest                time.Duration
-	// filtered is how many keys filter and waiting leave out, and barred how many may not be shown.
+	// filtered is how many keys the filter and waiting leave out, and barred how many may not be
+	// shown.
 	filtered, barred int
 }
 
 // row is a lock on the page of keys, and a session elsewhere.
 type row struct {
 	id     identity
-	group  *group        // of a row that stands for several keys
-	lock   *monitor.Lock // of a session what it waits for, or what others wait for; may be nil
+	group  *group        // of a row for several keys
+	lock   *monitor.Lock // of a session: the lock that it waits for, or that others wait for; may be nil
 	person *person
-	// longest is the longest wait for the lock or, in the tree, below; negative without waiters.
+	// longest is the longest wait for the lock or, in the tree, below the row; negative without
+	// waiters.
 	longest time.Duration
-	// behind is how many sessions cannot go on before this one does, each counted once ([monitor.Snapshot.Behind]).
+	// behind is how many sessions are blocked by this one, each counted once ([monitor.Snapshot.Behind]).
 	behind int
-	// certain says that it is part of a certain deadlock, or, in the tree, above such a row.
+	// certain says that it is part of a certain deadlock or, in the tree, above such a row.
 	certain bool
-	// guide is the line that connects a row of the tree with those above.
+	// guide is the line that connects a row of the tree with the rows above.
 	guide string
 }
 
-// identity tells which row of the next snapshot is the same.
+// identity identifies the same row in the next snapshot.
 type identity struct {
 	server int
 	place  place
@@ -92,7 +94,7 @@ func arrangeAll(parts []part, q question) board {
 	return b
 }
 
-// own marks rows as those of this server.
+// own marks rows as belonging to this server.
 func (p *part) own(rows []row) []row {
 	for i := range rows {
 		r := &rows[i]
@@ -101,7 +103,7 @@ func (p *part) own(rows []row) []row {
 	return rows
 }
 
-// plant marks trees as those of this server.
+// plant marks trees as belonging to this server.
 func (p *part) plant(trees []*branch) []*branch {
 	for _, tree := range trees {
 		p.plant(tree.below)
@@ -143,7 +145,8 @@ func keyRows(s *monitor.Snapshot, chosen []*monitor.Lock) []row {
 	return rows
 }
 
-// chosenTrees are whole: a row that matches the filter makes no sense without those that it waits for.
+// chosenTrees returns whole trees: a row that matches the filter makes no sense without the sessions
+// that it waits for.
 func chosenTrees(s *monitor.Snapshot, choose chooser) []*branch {
 	trees := grow(s, meet(s, choose.allowed))
 	if choose.filter != nil {

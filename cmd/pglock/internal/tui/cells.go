@@ -11,10 +11,10 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// label is what a person should read for a lock.
+// label is the text shown for a lock.
 func label(lock *monitor.Lock) string { return view.Printable(lock.Label()) }
 
-// keyCell names the database of a lock if it is another one than that of the connection, and the key behind a guess.
+// keyCell adds the database of a lock if the connection has another one, and the key after a guess.
 func keyCell(m Model, r row) string {
 	text := label(r.lock)
 	if r.lock.Database != m.board.snapshot.Database {
@@ -33,7 +33,7 @@ func database(lock *monitor.Lock) string {
 	return view.Printable(lock.Database)
 }
 
-// keyOrNoneCell is what a session waits for, or else what others wait for.
+// keyOrNoneCell is the lock that a session waits for, or else the one that others wait for.
 func keyOrNoneCell(m Model, r row) string {
 	switch {
 	case r.person.other != nil:
@@ -67,7 +67,7 @@ func longestCell(_ Model, r row) string {
 	switch {
 	case r.longest < 0:
 		return ""
-	case r.longest == 0: // the server does not tell, or not yet
+	case r.longest == 0: // the server does not report it, or not yet
 		return "?"
 	}
 	return view.Age(r.longest)
@@ -81,8 +81,8 @@ func trendCell(m Model, r row) string {
 	return trend.sparkline(m.trendWidth())
 }
 
-// branchCell marks with ~ a session whose blockers are all waiters, with +n one that has n more blockers than the one
-// above, and with ↻ the end of a cycle.
+// branchCell marks a session with ~ if all its blockers are waiters, with +n if it has n blockers besides the one
+// above, and with ↻ at the end of a cycle.
 func branchCell(_ Model, r row) string {
 	text := named(r.person.Session)
 	waiter := r.person.waiter
@@ -145,7 +145,7 @@ func modeCell(_ Model, r row) string {
 	return ""
 }
 
-// stateCell is what a session does, and for how long; of a waiter, by which session it is blocked.
+// stateCell is the state of a session, and for how long; for a waiter, the session that blocks it.
 func stateCell(m Model, r row) string {
 	session, s := r.person.Session, m.board.snapshot
 	if session.Prepared() {
@@ -169,7 +169,7 @@ func queryCell(_ Model, r row) string {
 	return view.Field(*r.person.Session, "query", view.OneLine(r.person.Query))
 }
 
-// ofHolder shows of a key what a cell shows of the session that alone holds it.
+// ofHolder makes a cell for a key from the cell for its only holder.
 func ofHolder(cell func(Model, row) string) func(Model, row) string {
 	return func(m Model, r row) string {
 		if len(r.lock.Holders) != 1 {
@@ -230,7 +230,7 @@ func waitsForCell(m Model, r row) string {
 	return keyCell(m, r)
 }
 
-// number writes an integer with commas, as it is easiest to read.
+// number writes an integer with commas.
 func number[T ~int | ~int64](n T) string {
 	digits := strconv.FormatInt(int64(n), 10)
 	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {

@@ -6,32 +6,32 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
 
-// column is a part of a row. Its width depends on the terminal's alone, so that rows stay where they are when others
-// come into view, and little has to be sent.
+// column is a part of a row. Its width depends only on the terminal's, so that scrolling does not move the columns,
+// and little has to be sent.
 type column struct {
 	title string
 	width int
 	// weight is its share of the columns of the terminal that are left over.
 	weight int
-	// from is the width of the terminal from which on it is shown.
+	// from is the least width of a terminal that shows it.
 	from  int
 	right bool
 	cell  func(Model, row) string
 }
 
-// Widths of terminals with room for more than the necessary columns. In a narrower one than usual, cells are cut off at
-// the edge; details have what is left out.
+// Widths of terminals with room for optional columns. In a narrow terminal cells are cut off at the edge; the details
+// show the rest.
 const (
 	usual = 74
 	wide  = 100
 	wider = 110
-	// broad terminals also have room for what is known of a session, and the broadest for its query.
+	// broad terminals also have room for the details of a session, and the broadest for its query.
 	broad    = 130
 	broader  = 160
 	broadest = 180
 )
 
-// trendWidth is how many bars a trend has at least.
+// trendWidth is the least number of bars of a trend.
 const trendWidth = 8
 
 func columnsOf(page page) []column {
@@ -81,10 +81,10 @@ func columnsOf(page page) []column {
 	}
 }
 
-// marker is the width of what stands before a row.
+// marker is the width of the mark before a row.
 const marker = 2
 
-// layout gives the columns that fit a terminal their widths.
+// layout sets the widths of the columns that fit a terminal.
 func layout(page page, width int) []column { return share(columnsOf(page), width) }
 
 // share gives each of the columns that fit a part of the width.

@@ -2,11 +2,11 @@ package tui
 
 import "slices"
 
-// cursor is which row is selected, and which part of the rows is on the screen.
+// cursor says which row is selected, and which part of the rows is on the screen.
 type cursor struct {
 	at, first int
-	// chosen is the row that the user has moved to; it stays selected wherever it goes. Nothing is chosen at first: the
-	// cursor then stays at the top, whatever comes to be there.
+	// chosen is the row that the user has moved to; it stays selected wherever it goes. At first none is chosen: the
+	// cursor then stays at the top, whatever row is there.
 	chosen *identity
 }
 
@@ -20,7 +20,8 @@ func (c cursor) move(by int, rows []row) cursor {
 	return c
 }
 
-// find puts the cursor on the chosen row of new rows. When it is gone the cursor stays where it was.
+// find puts the cursor on the chosen row among new rows. If that row is gone the cursor stays where
+// it was.
 func (c cursor) find(rows []row) cursor {
 	if c.chosen == nil {
 		return cursor{}
@@ -32,7 +33,7 @@ func (c cursor) find(rows []row) cursor {
 	return c
 }
 
-// scroll moves the part that is on the screen, no more than it must, so that height rows with the cursor are there.
+// scroll moves the visible part of height rows as little as possible, so that it contains the cursor.
 func (c cursor) scroll(rows, height int) cursor {
 	c.first = min(c.first, c.at, max(0, rows-height))
 	c.first = max(c.first, c.at-height+1)

@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor/journal"
 )
 
-// openDetails opens those of the selected row.
+// openDetails opens the details of the selected row.
 func (m Model) openDetails() (Model, tea.Cmd) {
 	r, ok := m.here()
 	switch {
@@ -48,7 +48,7 @@ type text struct {
 	width int
 }
 
-// add wraps a printable line. What follows its first line is indented as far as its words are, and further.
+// add wraps a printable line. Further lines are indented a little more than the first.
 func (t *text) add(indent int, format string, args ...any) {
 	margin := strings.Repeat(" ", indent)
 	for _, line := range view.Wrap(fmt.Sprintf(format, args...), max(t.width-indent, 20), "  ") {
@@ -111,7 +111,7 @@ func (m Model) keyText(at place, width int) []string {
 
 func (t *text) rest(all int) {
 	if all > mostListed {
-		t.add(3, "and %s more (pglock monitor --once -o json has all)", number(all-mostListed))
+		t.add(3, "and %s more (pglock monitor --once -o json shows all)", number(all-mostListed))
 	}
 }
 
@@ -121,7 +121,7 @@ func (m Model) waitPhrase(waiter *monitor.Waiter) string {
 	case waiter.WaitingSince == nil:
 		phrase += ", waits for an unknown time"
 	case waiter.WaitingEstimated:
-		phrase += ", waits for at most " + view.Age(waited(m.snapshot, waiter)) + " (PostgreSQL 13 does not tell)"
+		phrase += ", waits for at most " + view.Age(waited(m.snapshot, waiter)) + " (PostgreSQL 13 does not report it)"
 	default:
 		phrase += ", waits for " + view.Age(waited(m.snapshot, waiter))
 	}
@@ -131,7 +131,7 @@ func (m Model) waitPhrase(waiter *monitor.Waiter) string {
 	return phrase
 }
 
-// describe says all that is known of a session.
+// describe writes all that is known about a session.
 func (m Model) describe(t *text, session *monitor.Session, role string) {
 	field := func(name, value string) string { return view.Field(*session, name, value) }
 	t.add(1, "%s %s", view.Who(*session), role)
@@ -159,7 +159,7 @@ func (m Model) describe(t *text, session *monitor.Session, role string) {
 	t.query(field, session.Query)
 }
 
-// code says which code a session's statement names in its tags. A statement without tags speaks for itself.
+// code returns the code that the tags of a session's statement name.
 func (t *text) code(session *monitor.Session) {
 	if tags := monitor.QueryTags(session.Query); len(tags) > 0 {
 		t.fact(3, "code", view.Printable(journal.CodeText(&monitor.Code{Tags: tags})))
@@ -176,7 +176,7 @@ func (t *text) query(field func(name, value string) string, query string) {
 	}
 }
 
-// ages say what the session keeps vacuum from removing.
+// ages describe what the session keeps vacuum from removing.
 func (m Model) ages(t *text, session *monitor.Session) {
 	if session.XminAge != nil {
 		t.fact(3, "snapshot", number(*session.XminAge)+" transactions old (holds back vacuum)")

@@ -26,7 +26,7 @@ func (s pendingSignal) String() string {
 	return fmt.Sprintf("%s session %d%s", s.signal, s.target.PID, onServer(s.target.Server.Label))
 }
 
-// inspected is all that dies with a session, as a snapshot of just now shows it.
+// inspected is the result of inspect: all that is lost with a session, as a new snapshot shows it.
 type inspected struct {
 	pendingSignal
 	snapshot *monitor.Snapshot
@@ -40,7 +40,7 @@ type executed struct {
 	err     error
 }
 
-// executionTimeout bounds an execution, which goes on when the view is left: what came of it is to be recorded.
+// executionTimeout bounds an execution, which continues after the view is left, so that its outcome is logged.
 const executionTimeout = 20 * time.Second
 
 // prepareSignal inspects the session of the open pane or of the selected row, in order to signal it.
@@ -52,7 +52,7 @@ func (m Model) prepareSignal(signal monitor.Signal) (Model, tea.Cmd) {
 	session, why := m.sessionHere()
 	switch {
 	case m.executing:
-		return m.say("another session is being signalled, wait for that"), nil
+		return m.say("another signal is still under way"), nil
 	case session == nil:
 		return m.say(why), nil
 	case session.Prepared():
@@ -69,8 +69,8 @@ func (m Model) prepareSignal(signal monitor.Signal) (Model, tea.Cmd) {
 	}
 }
 
-// sessionHere is the session that the pane is about, or the row, or the only holder of the row's key. Without one it
-// says why.
+// sessionHere is the session of the pane or the row, or the only holder of the row's key. If there is none it says
+// why.
 func (m Model) sessionHere() (session *monitor.Session, why string) {
 	r, ok := m.here()
 	switch {
@@ -78,7 +78,7 @@ func (m Model) sessionHere() (session *monitor.Session, why string) {
 		if p := meetOne(m.snapshot, *m.pane.session); p != nil {
 			return p.Session, ""
 		}
-		return nil, "the session has ended, or has no advisory lock any more"
+		return nil, "the session has ended, or no longer has an advisory lock"
 	case m.pane == nil && !ok:
 		return nil, "there is no session here"
 	case m.pane == nil && r.person != nil:
@@ -94,7 +94,7 @@ func (m Model) sessionHere() (session *monitor.Session, why string) {
 func preparedText(session monitor.Session) func(Model, int) []string {
 	return func(_ Model, width int) []string {
 		t := &text{width: width}
-		t.add(1, "It has no process that could be signalled. In database %s its owner %s or a superuser ends it with",
+		t.add(1, "It has no process to signal. In database %s its owner %s or a superuser can end it with",
 			view.Printable(session.Database), view.Field(session, "user", session.User))
 		t.gap()
 		t.add(3, "%s", view.Printable(session.RollbackSQL()))
@@ -102,13 +102,13 @@ func preparedText(session monitor.Session) func(Model, int) []string {
 	}
 }
 
-// inspect shows all that dies with a session, and asks.
+// inspect shows all that is lost with a session, and asks.
 func (m Model) inspect(i inspected) (Model, tea.Cmd) {
 	switch {
 	case i.err != nil:
 		return m.say(oneLine(i.err.Error())), nil
 	case m.typing != nil:
-		return m.say("not asked about session " + i.target.Ref.String() + ": something else is being typed"), nil
+		return m.say("not asked about session " + i.target.Ref.String() + ": another input is open"), nil
 	}
 	server := m.serverOf(i.target).index
 	m.typing = &prompt{input: newInput(fmt.Sprintf(" Type yes to %s: ", i.pendingSignal), ""), pendingSignal: &i.pendingSignal}
@@ -133,7 +133,7 @@ func (m Model) judge(msg tea.Msg) (Model, tea.Cmd) {
 			return m, nil
 		}
 	}
-	asked.input, _ = asked.input.Update(msg) // its command would only make a cursor blink
+	asked.input, _ = asked.input.Update(msg) // its command only makes the cursor blink
 	m.typing = &asked
 	return m, nil
 }
@@ -166,7 +166,7 @@ func (m Model) executed(e executed) (Model, tea.Cmd) {
 	return m.look(true)
 }
 
-// shortly is the reason in a word, since a whole error has no room below the list.
+// shortly is the reason in a word, since there is no room for a whole error below the list.
 func shortly(err error) string {
 	for _, reason := range []error{monitor.ErrNotPermitted, monitor.ErrNoSession} {
 		if errors.Is(err, reason) {

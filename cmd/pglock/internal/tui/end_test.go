@@ -53,7 +53,7 @@ func TestASentenceIsReadAndConfirmed(t *testing.T) {
 		t.Fatal("nothing is done")
 	}
 	u.presses("c")
-	u.wants("another session is being signalled")
+	u.wants("another signal is still under way")
 	target, _ := monitor.Inspect(workshop(), 4711)
 	s := pendingSignal{monitor.SignalTerminate, target}
 	u.send(executed{s, monitor.Outcome{Signal: s.signal, Target: target, Sent: true, Ended: true,

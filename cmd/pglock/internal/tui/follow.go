@@ -15,19 +15,19 @@ type followed struct {
 	where  string // names the server, if there are several
 	place  place
 	label  string
-	// holders are those of the latest snapshot, as text; empty if the key is free.
+	// holders are the holders in the latest snapshot, as text; empty if the key is free.
 	holders string
 	waiters int
 	since   string // the time of the first snapshot with these holders
 }
 
-// follow begins to follow the lock of a snapshot.
+// follow starts to follow a lock of a snapshot.
 func follow(s *monitor.Snapshot, lock *monitor.Lock) *followed {
 	return &followed{place: placeOf(lock), label: label(lock), holders: holders(lock),
 		waiters: len(lock.Waiters), since: clock(s.TakenAt)}
 }
 
-// see looks for the key in another snapshot, and logs when it has other holders.
+// see looks for the key in another snapshot, and logs a change of its holders.
 func (f *followed) see(s *monitor.Snapshot, l log) (*followed, log) {
 	if f == nil {
 		return nil, l
@@ -63,7 +63,7 @@ func find(s *monitor.Snapshot, at place) *monitor.Lock {
 	return &s.Locks[i]
 }
 
-// holders names those who hold a lock, as far as there is room for them.
+// holders names the holders of a lock, as many as fit.
 func holders(lock *monitor.Lock) string {
 	const most = 3
 	var names []string
@@ -82,7 +82,7 @@ func named(session *monitor.Session) string {
 	return strings.TrimSpace(view.Who(*session) + " " + application(session))
 }
 
-// application leaves out the mark of a pglock process, for which rows have no room.
+// application omits the mark of a pglock process, for which rows have no room.
 func application(session *monitor.Session) string {
 	name := session.Application
 	if session.Process != "" {

@@ -8,17 +8,17 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// foldFrom is from how many keys on a group is one row.
+// foldFrom is the least number of keys that are folded into one row.
 const foldFrom = 10
 
-// group is what keys have in common that are shown as one row: the class of pairs, or what their names begin with.
+// group identifies keys that are shown as one row: by the class of pairs, or by the beginning of names.
 type group struct {
 	database uint32
 	class    int32  // of pairs
 	prefix   string // of names, with its colon; empty for pairs
 }
 
-// groupOf finds the group of a lock. A contended one has none: it is always shown.
+// groupOf returns the group of a lock. A contended lock has none: it is always shown.
 func groupOf(lock *monitor.Lock) (group, bool) {
 	switch prefix, _, named := strings.Cut(lock.Key, ":"); {
 	case len(lock.Waiters) > 0 || lock.Kind != "" && lock.Kind != monitor.KindLock:
@@ -38,8 +38,8 @@ func (g group) name() string {
 	return fmt.Sprintf("@%d/*", g.class)
 }
 
-// folded makes one row of the keys of each group that has many, where the first of them stood. The keys of those that
-// the user has unfolded stay, and with a filter all do: who looks for keys wants to see them.
+// folded replaces the keys of each large group by one row, in the place of the first. Groups that the user has
+// unfolded stay, and with a filter nothing is folded.
 func folded(q question, rows []row) []row {
 	if q.flat || q.filter != nil {
 		return rows
@@ -64,7 +64,8 @@ func folded(q question, rows []row) []row {
 	return kept
 }
 
-// row stands for all keys of a group. Its lock is not one of the server's: it has the sessions that hold any of them.
+// row represents all keys of a group. Its lock does not exist on the server: it has the sessions that hold any of the
+// keys.
 func (g group) row(locks []*monitor.Lock) row {
 	all := &monitor.Lock{
 		Key: g.name() + " " + number(len(locks)) + " keys", Space: locks[0].Space, Objsubid: locks[0].Objsubid,

@@ -12,13 +12,13 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
 
-// styled is a line of printable text with a style for all of it.
+// styled is a line of printable text in one style.
 type styled struct {
 	text  string
 	style lipgloss.Style
 }
 
-// header is what stands above the rows, the most important lines first where there is no room for all.
+// header returns the lines above the rows; if there is no room for all, the most important ones.
 func (m Model) header() []styled {
 	plain := lipgloss.NewStyle()
 	lines := []styled{{m.titleLine(), m.styles.title}}
@@ -33,14 +33,14 @@ func (m Model) header() []styled {
 	return lines
 }
 
-// roomy is how many lines a terminal has that can spare one for trends.
+// roomy is the least height of a terminal that can spare a line for trends.
 const roomy = 16
 
 func (m Model) titleLine() string {
 	if m.several() {
 		return m.titleOfSeveral()
 	}
-	version, _, _ := strings.Cut(m.snapshot.ServerVersion, " ") // behind it packagers put their own
+	version, _, _ := strings.Cut(m.snapshot.ServerVersion, " ") // packagers append their own version
 	left := fmt.Sprintf(" %s  PostgreSQL %s%s", view.Printable(m.Target), view.Printable(version),
 		view.StandbyMark(m.snapshot))
 	right := fmt.Sprintf("  %s  %s %s ", m.paceWord(), clock(m.snapshot.TakenAt), m.snapshot.TakenAt.Format("MST"))
@@ -72,7 +72,7 @@ func (m Model) alerts() []styled {
 	return append(lines, m.dangers()...)
 }
 
-// dangers are what threatens the sessions of a server.
+// dangers lists what threatens the sessions of a server.
 func (m Model) dangers() []styled {
 	var lines []styled
 	which := ""
@@ -81,7 +81,7 @@ func (m Model) dangers() []styled {
 	}
 	if used := m.snapshot.Capacity.Percent(); used >= alarming {
 		text := fmt.Sprintf("%sLOCK TABLE at least %s full; when it overflows, sessions fail with out of shared memory "+
-			"(i tells who fills it)", which, percent(used))
+			"(i shows the largest users)", which, percent(used))
 		lines = append(lines, m.alert(text)...)
 	}
 	const most = 2
@@ -89,12 +89,12 @@ func (m Model) dangers() []styled {
 		lines = append(lines, m.alert(which+view.Deadlock(m.snapshot, cycle))...)
 	}
 	if more := len(m.snapshot.Cycles) - most; more > 0 {
-		lines = append(lines, m.alert(which+number(more)+" more deadlocks (i tells all)")...)
+		lines = append(lines, m.alert(which+number(more)+" more deadlocks (i shows all)")...)
 	}
 	return lines
 }
 
-// alarming is how full, in percent, a lock table is that must not be overlooked.
+// alarming is how full, in percent, a lock table must be for an alert.
 const alarming = 75
 
 // alert is a text that may take two lines.
@@ -106,8 +106,7 @@ func (m Model) alert(text string) []styled {
 	return lines
 }
 
-// cause is what an error of a connection begins with: what is wrapped around it says which server that is, which
-// all roles can see.
+// cause unwraps a connection error: the outer errors name the server, which the header already shows.
 func cause(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Sprintf("it takes more than %v", answerTimeout)
@@ -144,7 +143,7 @@ func (m Model) summary() string {
 	return " " + strings.Join(parts, "  ")
 }
 
-// percent keeps a digit behind the point where the first one before it would be 0.
+// percent keeps a decimal below 1 %.
 func percent(p float64) string {
 	if p > 0 && p < 1 {
 		return fmt.Sprintf("%.1f%%", max(p, 0.1))
@@ -152,7 +151,7 @@ func percent(p float64) string {
 	return fmt.Sprintf("%.0f%%", p)
 }
 
-// gap is something that the server does not tell, and why.
+// gap is something that the server does not show, and why.
 type gap struct{ what, why string }
 
 type gaps []gap
@@ -171,7 +170,7 @@ func (g gaps) names() (names []string) {
 	return names
 }
 
-// trendLine draws how many waited in all, and how long at most, over the last snapshots.
+// trendLine draws the number of waiters and the longest wait over the last snapshots.
 func (m Model) trendLine() string {
 	n := m.headTrendWidth()
 	waiters, longest := m.trendsOfAll()
@@ -194,7 +193,7 @@ func (m Model) headTrendWidth() int {
 
 func clampTo(n, least, most int) int { return max(least, min(n, most)) }
 
-// trendWidth is that of the column of trends.
+// trendWidth is the width of the trend column.
 func (m Model) trendWidth() int {
 	for _, c := range m.columns(pageKeys) {
 		if c.title == "TREND" {

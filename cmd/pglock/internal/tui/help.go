@@ -47,7 +47,7 @@ func (m Model) helpGroups() []helpGroup {
 	}
 }
 
-// bindings writes keys in two columns where there is room.
+// bindings writes keys in two columns if there is room.
 func (t *text) bindings(keys []key.Binding) {
 	const keyWidth, least = 8, 38
 	columns := max(1, min(2, (t.width-3)/least))
@@ -71,7 +71,7 @@ var helpNotes = []string{
 		"out, and the log shows its holders.",
 	"Ten keys or more that nothing waits for are one row if they are pairs of one class (@1/*) or their names begin alike " +
 		"up to a colon (invoice:*); Enter shows them. Contended keys are always shown, and all that match a filter.",
-	"A click selects a row, a second one opens it; a click on a page or on the title of a column chooses it, and again " +
+	"A click selects a row, a second one opens it; a click on a page or on the title of a column chooses it, another one " +
 		"reverses the order. While the mouse is on, most terminals select text with Shift.",
 	"HOLD and WAIT are the numbers of holders and waiters, LONGEST is the longest wait. TREND is the number of waiters, " +
 		"a bar for each snapshot, the lowest for none.",
@@ -83,11 +83,11 @@ const endingNote = "Cancelling ends the statement of a session, such as its wait
 	"all its locks. Both first show what the session holds and who waits for it, and ask. The outcome is in the log, " +
 	"and on standard error when you leave."
 
-// logText lists what happened.
+// logText lists the log.
 func logText(m Model, width int) []string {
 	t := &text{width: width}
 	if len(m.log.entries) == 0 {
-		t.add(1, "nothing happened yet")
+		t.add(1, "nothing has happened yet")
 	}
 	for _, entry := range m.log.entries {
 		t.add(1, "%s", entry)

@@ -9,8 +9,8 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// infoText says of the server what has no room in the header: deadlocks step by step, how full the lock table is, and
-// what the server does not tell.
+// infoText describes the server where the header has no room: deadlocks step by step, how full the lock table is, and
+// what the server does not show.
 func infoText(m Model, width int) []string {
 	t := &text{width: width}
 	for i := range m.servers {
@@ -56,10 +56,10 @@ func (t *text) cycle(s *monitor.Snapshot, cycle monitor.Cycle) {
 		return
 	}
 	t.add(3, "It is a deadlock if the same task of process %s holds the one lock and waits for the other. PostgreSQL "+
-		"does not see it: it takes the sessions of a process for unrelated.", processes(cycle))
+		"does not see it, since it treats the sessions of a process as unrelated.", processes(cycle))
 }
 
-// processes are those that a cycle goes through.
+// processes are the processes in a cycle.
 func processes(cycle monitor.Cycle) string {
 	var names []string
 	for _, step := range cycle.Steps {

@@ -12,8 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor/journal"
 )
 
-// journalText lists what happened to contended keys, as far as there is room in a pane that is written anew for each
-// snapshot.
+// journalText lists the events of contended keys. It is bounded, since the pane is rewritten for each snapshot.
 func journalText(m Model, width int) []string {
 	t := &text{width: width}
 	var events []journal.Event
@@ -34,7 +33,7 @@ func journalText(m Model, width int) []string {
 	return t.lines
 }
 
-// holdPhrase says how a lock is held, and since when it was seen to be.
+// holdPhrase says how a lock is held, and since when it was seen.
 func holdPhrase(s *monitor.Snapshot, holder *monitor.Holder) string {
 	phrase := "holds it " + view.Printable(string(holder.Mode))
 	if holder.SeenSince != nil {
@@ -43,8 +42,8 @@ func holdPhrase(s *monitor.Snapshot, holder *monitor.Holder) string {
 	return phrase
 }
 
-// seek goes back or on in a recording and shows what is there. Going there is part of taking the snapshot, since it can take
-// a while.
+// seek moves in a recording and shows the snapshot there. Moving is part of taking the snapshot, since it can take a
+// while.
 func (m Model) seek(by time.Duration) (Model, tea.Cmd) {
 	if m.taking {
 		return m, nil

@@ -2,7 +2,7 @@ package tui
 
 import "charm.land/bubbles/v2/key"
 
-// keyMap are the keys of the view. Their help is all that the footer and the help pane say of them.
+// keyMap holds the keys of the view. The footer and the help pane show their help.
 type keyMap struct {
 	up, down, pageUp, pageDown, top, bottom key.Binding
 	next, previous, keys, tree, sessions    key.Binding
@@ -19,7 +19,8 @@ type keyMap struct {
 	confirm, leaveAlone key.Binding // while a question is open: the same keys
 }
 
-// newKeyMap has no keys that end sessions, or that go through a recording, unless that is wanted.
+// newKeyMap leaves out the keys that end sessions or move in a recording, unless the options allow
+// them.
 func newKeyMap(ending, seeking bool) keyMap {
 	bind := func(shown, help string, keys ...string) key.Binding {
 		return key.NewBinding(key.WithKeys(keys...), key.WithHelp(shown, help))
@@ -27,8 +28,8 @@ func newKeyMap(ending, seeking bool) keyMap {
 	keys := keyMap{
 		up:         bind("↑ k", "up", "up", "k"),
 		down:       bind("↓ j", "down", "down", "j"),
-		pageUp:     bind("PgUp ^b", "a page up", "pgup", "ctrl+b", "ctrl+u"),
-		pageDown:   bind("PgDn ^f", "a page down", "pgdown", "ctrl+f", "ctrl+d"),
+		pageUp:     bind("PgUp ^b", "page up", "pgup", "ctrl+b", "ctrl+u"),
+		pageDown:   bind("PgDn ^f", "page down", "pgdown", "ctrl+f", "ctrl+d"),
 		top:        bind("Home g", "to the top (keep following)", "home", "g"),
 		bottom:     bind("End G", "to the end", "end", "G"),
 		next:       bind("Tab", "page", "tab", "right"),
@@ -50,9 +51,9 @@ func newKeyMap(ending, seeking bool) keyMap {
 		slower:     bind("+", "refresh slower", "+", "="),
 		faster:     bind("-", "refresh faster", "-", "_"),
 		back1:      bind("[", "a minute back", "["),
-		on1:        bind("]", "a minute on", "]"),
+		on1:        bind("]", "a minute forward", "]"),
 		back10:     bind("{", "ten minutes back", "{"),
-		on10:       bind("}", "ten minutes on", "}"),
+		on10:       bind("}", "ten minutes forward", "}"),
 		follow:     bind("f", "follow the key", "f"),
 		copy:       bind("y", "copy", "y"),
 		info:       bind("i", "about the server", "i"),

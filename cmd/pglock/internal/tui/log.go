@@ -7,10 +7,10 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
 
-// log is what happened. It is never changed, only replaced.
+// log is the log of the view. It is never changed, only replaced.
 type log struct {
 	entries []entry // the latest at the end
-	counter int     // of all that there have ever been
+	counter int     // number of all entries ever
 }
 
 // entry is printable.
@@ -29,7 +29,7 @@ func (l log) add(at time.Time, text string) log {
 
 func (e entry) String() string { return clock(e.at) + "  " + e.text }
 
-// latest is empty when nothing happened yet.
+// latest is empty if the log is empty.
 func (l log) latest() string {
 	if len(l.entries) == 0 {
 		return ""

@@ -10,7 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// taken is the end of an attempt to take a snapshot.
+// taken is the outcome of an attempt to take a snapshot.
 type taken struct {
 	snapshot *monitor.Snapshot
 	err      error
@@ -19,10 +19,10 @@ type taken struct {
 	server int
 }
 
-// tick says that the next snapshot is due, unless the pace has changed since.
+// tick says that the next snapshot is due, unless the interval has changed since.
 type tick struct{ pace int }
 
-// resizeSettled says that the last change of the terminal's size is a while ago, unless there has been another since.
+// resizeSettled says that the terminal's size changed a while ago, unless it has changed again since.
 type resizeSettled struct{ resizes int }
 
 // resizeSettles is longer than tmux takes for a step, 250 ms.
@@ -34,7 +34,7 @@ type arranged struct{ board board }
 // answerTimeout is how long a server may take for a snapshot before the view says that it does not answer.
 const answerTimeout = 10 * time.Second
 
-// take takes a snapshot of the server that is looked at.
+// take takes a snapshot of the selected server.
 func (m Model) take(wanted bool) tea.Cmd {
 	ctx, takeSnapshot, server := m.ctx, m.server.Take, m.server.index
 	return func() tea.Msg {
@@ -60,7 +60,7 @@ func (m Model) arrange() tea.Cmd {
 	return func() tea.Msg { return arranged{arrangeAll(parts, question)} }
 }
 
-// parts are what a board is made of.
+// parts are the sources of a board.
 func (m Model) parts() []part {
 	all := make([]part, len(m.servers))
 	for i, s := range m.servers {

@@ -10,7 +10,8 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
 
-// Model is the state of the view. Its methods have no effects but the commands that they return.
+// Model is the state of the view. Its methods have no effects other than the commands that they
+// return.
 type Model struct {
 	ctx     context.Context
 	options Options
@@ -20,21 +21,21 @@ type Model struct {
 	width, height int
 	resizes       int
 
-	// servers are all that are watched, and server is a copy of the one that is looked at: that of the selected row, or of
-	// what is being written or answered.
+	// servers are all watched servers. server is a copy of the selected one: the server of the selected row, or of the
+	// text or answer that is being made.
 	servers  []server
-	server       // only kept changes it for good
+	server       // only kept changes it permanently
 	arrivals int // counts outcomes of attempts to take snapshots
 	interval time.Duration
-	pace     int // counts changes of the pace, so that older ticks do nothing
+	pace     int // counts changes of the interval, so that older ticks do nothing
 	paused   bool
-	mouse    bool // it is the view's, and not the terminal's
+	mouse    bool // the view uses the mouse, not the terminal
 
-	// question is what the user wants to see, and board the latest answer, which follows as fast as it can.
+	// question is what the user wants to see, and board the latest answer, which may lag behind.
 	question  question
 	board     board
 	arranging bool
-	stale     bool // another question or snapshot has come since
+	stale     bool // the question or a snapshot has changed since
 
 	cursors  [pages]cursor
 	followed *followed
@@ -65,7 +66,7 @@ func newModel(ctx context.Context, o Options) Model {
 	return m.on(0)
 }
 
-// Init starts the clock, and looks at servers that have not been seen yet.
+// Init starts the clock, and takes snapshots of servers that have none yet.
 func (m Model) Init() tea.Cmd {
 	commands := []tea.Cmd{m.wait()}
 	for _, s := range m.servers {
@@ -76,7 +77,7 @@ func (m Model) Init() tea.Cmd {
 	return tea.Batch(commands...)
 }
 
-// Update takes note of what happened.
+// Update handles a message.
 func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	next, cmd := m.handle(msg)
 	return next.settled(), cmd
@@ -114,20 +115,20 @@ func (m Model) handle(msg tea.Msg) (Model, tea.Cmd) {
 	return m, nil
 }
 
-// resized fits the view to the terminal. A terminal may be larger or smaller already than it has told, or change its size
-// in steps as tmux does; what is drawn meanwhile then lies beside its place, and only what differs is drawn later. So
-// after a while the whole screen is drawn anew.
+// resized fits the view to the terminal. The terminal may already have another size than it reported, or change it in
+// steps as tmux does; what is drawn meanwhile lands in the wrong place, and later only differences are drawn. So after
+// a while the whole screen is redrawn.
 func (m Model) resized(width, height int) (Model, tea.Cmd) {
 	m.width, m.height = width, height
 	m.resizes++
-	if m.resizes == 1 { // this is how a terminal introduces itself
+	if m.resizes == 1 { // the first message with the terminal's size
 		return m, nil
 	}
 	resizes := m.resizes
 	return m, tea.Tick(resizeSettles, func(time.Time) tea.Msg { return resizeSettled{resizes} })
 }
 
-// settled has what depends on everything else in order: what of the rows and of the pane is on the screen.
+// settled updates what depends on everything else: the visible parts of the rows and of the pane.
 func (m Model) settled() Model {
 	m = m.focused()
 	page := m.board.question.page
@@ -143,7 +144,7 @@ func (m Model) due(t tick) (Model, tea.Cmd) {
 	return m.look(false)
 }
 
-// look takes a snapshot of each server of which none is under way, and starts the clock anew.
+// look takes a snapshot of each server for which none is under way, and restarts the clock.
 func (m Model) look(wanted bool) (Model, tea.Cmd) {
 	m.pace++
 	commands := []tea.Cmd{m.wait()}
@@ -178,7 +179,7 @@ func (m Model) took(t taken) (Model, tea.Cmd) {
 	return m.kept().ask()
 }
 
-// missed leaves the last snapshot there, below the reason why it is old.
+// missed keeps the last snapshot on the screen, below the reason for its age.
 func (m Model) missed(err error) Model {
 	if m.lost == nil {
 		m = m.say(m.silence() + ": " + oneLine(err.Error()))
@@ -187,7 +188,7 @@ func (m Model) missed(err error) Model {
 	return m
 }
 
-// ask has the question answered. One answer at a time is worked on: what changes meanwhile is asked for afterwards.
+// ask has the question answered. Only one answer is computed at a time; after it, changes are asked for.
 func (m Model) ask() (Model, tea.Cmd) {
 	if m.arranging {
 		m.stale = true

@@ -8,16 +8,16 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
 
-// wheelLines is by how many rows or lines a step of the wheel scrolls.
+// wheelLines is how many rows or lines a step of the wheel scrolls.
 const wheelLines = 3
 
 // toggleMouse leaves the mouse to the terminal, which can select text with it, or takes it back.
 func (m Model) toggleMouse() Model {
 	m.mouse = !m.mouse
 	if m.mouse {
-		return m.say("the mouse chooses rows, pages and orders")
+		return m.say("the mouse selects rows, pages and sort orders")
 	}
-	return m.say("the mouse is the terminal's again (m gives it back)")
+	return m.say("the mouse is left to the terminal (m takes it back)")
 }
 
 func (m Model) mouseMode() tea.MouseMode {
@@ -46,8 +46,8 @@ func (m Model) wheeled(wheel tea.MouseWheelMsg) (Model, tea.Cmd) {
 	return m, nil
 }
 
-// clicked chooses what is below the mouse. Nothing is chosen below a pane, nor while something is typed: what is to be
-// confirmed is confirmed with keys.
+// clicked selects what is below the mouse, but nothing below a pane or during input: signals are confirmed with keys
+// only.
 func (m Model) clicked(click tea.MouseClickMsg) (Model, tea.Cmd) {
 	if click.Button != tea.MouseLeft || m.pane != nil || m.typing != nil {
 		return m, nil
@@ -75,7 +75,7 @@ func (m Model) clickedTab(x int) (Model, tea.Cmd) {
 	return m, nil
 }
 
-// clickedTitle sorts by the column, if it can be sorted by, and the other way round if it is already.
+// clickedTitle sorts by the column if possible, and in the reverse order if it is already sorted so.
 func (m Model) clickedTitle(x int) (Model, tea.Cmd) {
 	page, end := m.board.question.page, marker
 	for _, c := range m.columns(page) {
@@ -113,7 +113,7 @@ func (m Model) clickedRow(line int) (Model, tea.Cmd) {
 	return m, nil
 }
 
-// tabNames are the pages as they stand above the rows.
+// tabNames are the names of the pages above the rows.
 func (m Model) tabNames() []string {
 	names := []string{" 1 keys ", " 2 tree ", " 3 sessions "}
 	shown := m.board.question.page

@@ -84,7 +84,7 @@ func TestTheMouseCanBeLeftToTheTerminal(t *testing.T) {
 		t.Errorf("after m the mode is %v", mode)
 	}
 	u.presses("m")
-	u.wants("the mouse is the terminal's again")
+	u.wants("the mouse is left to the terminal")
 	if mode := u.m.View().MouseMode; mode != tea.MouseModeNone {
 		t.Errorf("after m again the mode is %v", mode)
 	}

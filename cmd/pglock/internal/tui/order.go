@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// order is a way to sort a page: by weight, the most first, or alphabetically by text.
+// order is a way to sort a page: by weight, the largest first, or alphabetically by text.
 type order struct {
 	name string
-	// titles are the columns that show it.
+	// titles are the titles of the columns that show it.
 	titles []string
 	weight func(row) int64
 	text   func(row) string
-	then   func(row) int64 // of the same weight; may be nil
+	then   func(row) int64 // among rows of the same weight; may be nil
 }
 
 var (
@@ -25,7 +25,7 @@ var (
 	byPID     = order{name: "process ID", titles: []string{"PID", "SESSION"}, weight: func(r row) int64 { return -int64(r.person.PID) }}
 )
 
-// deadFirst puts what is part of a certain deadlock before everything else.
+// deadFirst puts rows in a certain deadlock before all others.
 func deadFirst(r row, weight int64) int64 {
 	if r.certain {
 		return 1<<62 + weight
@@ -40,7 +40,7 @@ var orders = [pages][]order{
 	pageSessions: {byHeld, byBehind, byWait, byPID},
 }
 
-// orders begin with the worst where there are several servers.
+// With several servers, orders begin with the one for the worst server.
 func (q question) orders() []order {
 	if q.several {
 		return append([]order{byWorst}, orders[q.page]...)
@@ -50,10 +50,10 @@ func (q question) orders() []order {
 
 func (q question) sortedBy() order { return q.orders()[q.order[q.page]] }
 
-// sorts reports whether rows can be sorted so by the title of a column.
+// sorts reports whether a click on the title of a column sorts this way.
 func (o order) sorts(title string) bool { return slices.Contains(o.titles, title) }
 
-// sorted returns items in the order that is asked for. Equal ones keep theirs.
+// sorted returns items in the given order. The sort is stable.
 func sorted[T any](q question, items []T, rowOf func(T) row) []T {
 	type ranked struct {
 		item   T

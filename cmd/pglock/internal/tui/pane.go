@@ -10,31 +10,31 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// pane is a text over the rows that can be scrolled. It is never changed, only replaced.
+// pane is a scrollable text over the rows. It is never changed, only replaced.
 type pane struct {
 	title string
-	// write makes the text, of printable lines that are no wider than width. It is called when
-	// there is something new.
+	// write returns the text, in printable lines no wider than width. It is called when something
+	// has changed.
 	write func(m Model, width int) []string
-	// session is the one that the text is about, if it is about one.
+	// session is the session that the text is about, if any.
 	session *monitor.SessionID
-	// server is that of what the text is about.
+	// server is the server that the text is about.
 	server int
-	// tail says that the end stays on the screen when it was there.
+	// tail says that the end of the text stays on the screen if it was visible.
 	tail bool
 
 	text  []string
-	state paneState // that the text was written in
-	first int       // line on the screen
+	state paneState // for which the text was written
+	first int       // first line on the screen
 }
 
-// paneState is what a text can depend on. Long ones are not written anew for every key.
+// paneState is what a text can depend on. Long texts are not rewritten for every key.
 type paneState struct {
 	snapshot      *monitor.Snapshot
 	width, height int
 	logged        int
 	lost          bool
-	arrivals      int // counts when there are several servers
+	arrivals      int // used if there are several servers
 }
 
 // open shows a text over the rows.
@@ -43,7 +43,7 @@ func (m Model) open(p pane) (Model, tea.Cmd) {
 	return m, nil
 }
 
-// renewed is the pane with what it says now, in the size of the screen.
+// renewed returns the pane with its present text, for the size of the screen.
 func (p *pane) renewed(m Model) *pane {
 	if p == nil {
 		return nil
@@ -68,7 +68,7 @@ func (p pane) scrolled(by, height int) *pane {
 	return &p
 }
 
-// paneHeight is what header, title, status and footer leave.
+// paneHeight is the height that header, title, status and footer leave.
 func (m Model) paneHeight() int {
 	const others = 3
 	return max(1, m.height-len(m.header())-others)

@@ -8,7 +8,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// person is a session or prepared transaction with what it has to do with advisory locks.
+// person is a session or prepared transaction, with its advisory locks and waits.
 type person struct {
 	*monitor.Session
 	held []*monitor.Lock
@@ -17,7 +17,7 @@ type person struct {
 	lock   *monitor.Lock
 	other  *monitor.OtherLock
 	waiter *monitor.Waiter
-	// inWayOf are those that cannot go on before it does, directly.
+	// inWayOf are the sessions that it blocks directly.
 	inWayOf []*person
 }
 
@@ -27,7 +27,7 @@ type people struct {
 	find map[monitor.SessionID]*person
 }
 
-// meet finds the holders and waiters of the locks that are shown, and who blocks whom.
+// meet finds the holders and waiters of the shown locks, and who blocks whom.
 func meet(s *monitor.Snapshot, shows func(*monitor.Lock) bool) people {
 	met := people{find: map[monitor.SessionID]*person{}}
 	for i := range s.Locks {
@@ -57,7 +57,7 @@ func (p *people) get(session *monitor.Session) *person {
 	return known
 }
 
-// follow adds the waits for other locks that lead to those that are met, or away from them, over however many others.
+// follow adds the waits for other locks that are connected with these sessions, directly or through others.
 func (p *people) follow(s *monitor.Snapshot) {
 	left := make([]*monitor.OtherWait, len(s.OtherWaits))
 	for i := range s.OtherWaits {
@@ -76,7 +76,7 @@ func (p *people) follow(s *monitor.Snapshot) {
 	}
 }
 
-// connect also adds those in the way that hold no advisory lock that is shown.
+// connect also adds blockers that hold no shown advisory lock.
 func (p *people) connect(s *monitor.Snapshot) {
 	sessions := map[monitor.SessionID]*monitor.Session{}
 	for session := range s.Sessions() {
@@ -117,7 +117,7 @@ func comparePeople(a, b *person) int {
 	return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.GID, b.GID))
 }
 
-// meetOne finds out about one session alone; nil says that it is not there.
+// meetOne returns one session with its locks and waits; nil if it is not in the snapshot.
 func meetOne(s *monitor.Snapshot, id monitor.SessionID) *person {
 	var met *person
 	meet := func(session *monitor.Session) *person {
@@ -177,15 +177,15 @@ func (p *person) hold(lock *monitor.Lock) {
 
 func (p *person) wait(lock *monitor.Lock, waiter *monitor.Waiter) { p.lock, p.waiter = lock, waiter }
 
-// waitOther has the session wait for a lock that is no advisory lock. A session waits for several when parallel workers
-// wait for it; the first is shown.
+// waitOther notes a wait for a lock of another type. Parallel workers make a session wait for several locks; the first
+// is shown.
 func (p *person) waitOther(wait *monitor.OtherWait) {
 	if p.waiter == nil {
 		p.other, p.waiter = &wait.Lock, &wait.Waiter
 	}
 }
 
-// waitsFor names what it waits for; empty when it does not.
+// waitsFor names the lock that it waits for; empty if it does not wait.
 func (p *person) waitsFor() string {
 	switch {
 	case p.other != nil:

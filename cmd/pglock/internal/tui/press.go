@@ -23,7 +23,7 @@ func (m Model) pressed(press tea.KeyPressMsg) (Model, tea.Cmd) {
 	return m.inRows(press)
 }
 
-// movement says by how many lines a key moves, height being those of a page.
+// movement returns by how many lines a key moves; height is the height of a page.
 func (m Model) movement(press tea.KeyPressMsg, height int) (by int, moves bool) {
 	const far = 1 << 30
 	for _, move := range []struct {
@@ -88,7 +88,7 @@ func (m Model) inRows(press tea.KeyPressMsg) (Model, tea.Cmd) {
 	return m.anywhere(press)
 }
 
-// anywhere handles the keys that do the same in the rows and in a pane.
+// anywhere handles the keys with the same meaning in the rows and in a pane.
 func (m Model) anywhere(press tea.KeyPressMsg) (Model, tea.Cmd) {
 	k := m.keys
 	switch {
@@ -170,7 +170,7 @@ func (m Model) setInterval(interval time.Duration) (Model, tea.Cmd) {
 	return m, m.wait()
 }
 
-// here is the selected row; false says that there is none.
+// here returns the selected row; false if there is none.
 func (m Model) here() (row, bool) {
 	at := m.cursors[m.board.question.page].at
 	if at >= len(m.board.rows) {
@@ -187,7 +187,7 @@ func (m Model) toggleFollow() (Model, tea.Cmd) {
 	case m.followed != nil && (!ok || r.lock == nil || r.id.server == m.followed.server && placeOf(r.lock) == m.followed.place):
 		m.followed = nil
 	case !ok || r.lock == nil:
-		return m.say("there is no key to follow: this session waits for none"), nil
+		return m.say("there is no key to follow: this session waits for no key"), nil
 	default:
 		m.followed = follow(m.on(r.id.server).board.snapshot, r.lock)
 		m.followed.server, m.followed.where = r.id.server, onServer(m.servers[r.id.server].Label)
@@ -199,13 +199,14 @@ func (m Model) toggleFollow() (Model, tea.Cmd) {
 	return m, nil
 }
 
-// say adds to the log, whose last entry is on the screen.
+// say adds an entry to the log, whose last entry is on the screen.
 func (m Model) say(text string) Model {
 	m.log = m.log.add(m.now(), text)
 	return m
 }
 
-// copy has the terminal put the selected key, the process ID or the text of the pane on the clipboard (OSC 52).
+// copy asks the terminal to put the selected key, the process ID or the text of the pane on the clipboard (OSC
+// 52).
 func (m Model) copy() (Model, tea.Cmd) {
 	what, text := m.toCopy()
 	if text == "" {
@@ -232,8 +233,8 @@ func (m Model) toCopy() (what, text string) {
 	return text, text
 }
 
-// copyable is a key as it can be given to pglock and pasted anywhere: its number when it has several names, or one with
-// characters that a shell or an editor would not take for text.
+// copyable is a key in a form that pglock reads and that can be pasted anywhere: its number if it has several names, or
+// a name with characters that a shell or an editor would not take for text.
 func copyable(lock *monitor.Lock) string {
 	if len(lock.Names) <= 1 && view.Printable(lock.Key) == lock.Key {
 		return lock.Key

@@ -10,14 +10,13 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
 
-// prompt is the line in which something is typed: a filter, or that a session is to be signalled. It is never changed,
-// only replaced.
+// prompt is the input line: for a filter, or for the confirmation of a signal. It is never changed, only replaced.
 type prompt struct {
 	input textinput.Model
-	// before is the filter to go back to, and err what is wrong with the new one.
+	// before is the filter to go back to, and err is the error of the new one.
 	before filter
 	err    error
-	// pendingSignal has to be confirmed; nil while a filter is typed.
+	// pendingSignal is the signal to confirm; nil during the input of a filter.
 	pendingSignal *pendingSignal
 }
 
@@ -27,7 +26,8 @@ type filter struct {
 	pattern *regexp.Regexp // nil lets everything through
 }
 
-// newInput has no blinking cursor, which would make a slow line busy, and leaves the clipboard to the terminal.
+// newInput returns an input without a blinking cursor, which would send data all the time, and without
+// clipboard keys.
 func newInput(label, text string) textinput.Model {
 	input := textinput.New()
 	input.Prompt = label
@@ -51,7 +51,7 @@ func (p prompt) line() string {
 	return p.input.View()
 }
 
-// typed handles a key while something is typed. A filter counts at once, as far as it makes sense.
+// typed handles a key during input. A filter is applied at once if it is valid.
 func (m Model) typed(msg tea.Msg) (Model, tea.Cmd) {
 	if m.typing.pendingSignal != nil {
 		return m.judge(msg)
@@ -67,7 +67,7 @@ func (m Model) typed(msg tea.Msg) (Model, tea.Cmd) {
 		}
 	}
 	next := *m.typing
-	next.input, _ = next.input.Update(msg) // its command would only make a cursor blink
+	next.input, _ = next.input.Update(msg) // its command only makes the cursor blink
 	m.typing = &next
 	pattern, err := compile(next.input.Value())
 	next.err = err
@@ -78,7 +78,7 @@ func (m Model) typed(msg tea.Msg) (Model, tea.Cmd) {
 	return m.narrow()
 }
 
-// stopTyping keeps the last filter that made sense, and stays where it does not.
+// stopTyping keeps the filter if it is valid; otherwise the input stays open.
 func (m Model) stopTyping() (Model, tea.Cmd) {
 	if m.typing.err == nil {
 		m.typing = nil
@@ -86,7 +86,7 @@ func (m Model) stopTyping() (Model, tea.Cmd) {
 	return m, nil
 }
 
-// narrow asks for what the filter lets through.
+// narrow asks for the rows that match the filter.
 func (m Model) narrow() (Model, tea.Cmd) {
 	m.question.filter = m.filter.pattern
 	return m.ask()

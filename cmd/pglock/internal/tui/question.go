@@ -24,16 +24,16 @@ const (
 // question is what the user wants to see of a snapshot.
 type question struct {
 	page page
-	// order is the index of the order that each page is sorted by, and reversed turns it round.
+	// order is the index of each page's sort order, and reversed reverses it.
 	order    [pages]int
 	reversed [pages]bool
-	// only restricts the locks for good, and waiting for now, to those with waiters.
+	// only restricts the locks permanently; waiting restricts them, for now, to those with waiters.
 	only    view.Filter
 	waiting bool
 	// flat shows all keys, and otherwise unfolded has the groups whose keys are shown. It is never changed, only replaced.
 	flat     bool
 	unfolded map[group]bool
-	// filter is what a key or one of its sessions must match; nil is everything.
+	// filter must match a key or one of its sessions; nil matches everything.
 	filter *regexp.Regexp
 	// several says that there is more than one server.
 	several bool
@@ -47,8 +47,8 @@ func (q question) about(label string) question {
 	return q
 }
 
-// compile makes a pattern of what was typed. Small letters match capitals too, unless there are capitals in it; ^ and $
-// match the ends of a field.
+// compile compiles the text of a filter. It is case-insensitive unless the text contains a capital; ^ and $ match the
+// ends of a field.
 func compile(text string) (*regexp.Regexp, error) {
 	flags := "(?m)"
 	if text == strings.ToLower(text) {
@@ -56,13 +56,13 @@ func compile(text string) (*regexp.Regexp, error) {
 	}
 	compiled, err := regexp.Compile(flags + text)
 	if malformed, ok := errors.AsType[*syntax.Error](err); ok {
-		return nil, errors.New(malformed.Code.String()) // without the flags, which were not typed
+		return nil, errors.New(malformed.Code.String()) // without the added flags
 	}
 	return compiled, err
 }
 
-// chooser finds the locks that a question is about. It remembers which sessions and databases match: one can have many
-// locks.
+// chooser finds the locks that a question is about. It remembers which sessions and databases match, since each can
+// have many locks.
 type chooser struct {
 	question
 	sessions  map[monitor.SessionID]bool
@@ -76,7 +76,7 @@ func newChooser(q question) chooser {
 // allowed reports whether a lock is among those that may be shown at all.
 func (c chooser) allowed(lock *monitor.Lock) bool { return c.only.Shows(*lock) }
 
-// shows reports whether a lock that may be shown is to be.
+// shows reports whether an allowed lock is shown.
 func (c chooser) shows(lock *monitor.Lock) bool {
 	return (!c.waiting || len(lock.Waiters) > 0) && c.matches(lock)
 }

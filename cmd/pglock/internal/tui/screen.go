@@ -21,7 +21,7 @@ func (m Model) View() tea.View {
 	return screen
 }
 
-// lines are exactly as many as the screen has.
+// lines returns exactly as many lines as the screen has.
 func (m Model) lines() []string {
 	var lines []string
 	for _, l := range m.header() {
@@ -33,7 +33,7 @@ func (m Model) lines() []string {
 	return fill(append(lines, m.statusLine(), m.footer()), m.height)
 }
 
-// fill makes it n lines.
+// fill cuts or pads it to n lines.
 func fill(lines []string, n int) []string {
 	n = max(n, 0)
 	for len(lines) < n {
@@ -61,7 +61,7 @@ func (m Model) body() []string {
 	return lines
 }
 
-// rowsHeight is how many rows fit: what is left by header, tabs, column titles, status and footer.
+// rowsHeight is how many rows fit between header, tabs, column titles, status and footer.
 func (m Model) rowsHeight() int {
 	const others = 4
 	return max(1, m.height-len(m.header())-others)
@@ -100,7 +100,7 @@ func (m Model) deadlocked(r row) bool {
 	return false
 }
 
-// tabs names the pages, the shown one in brackets, and says how it is sorted if there is room for that.
+// tabs names the pages, the current one in brackets, and its sort order if there is room.
 func (m Model) tabs() string {
 	shown := m.board.question
 	left, right := strings.Join(m.tabNames(), " "), m.where()+"by "+shown.sortedBy().name+" "
@@ -113,7 +113,7 @@ func (m Model) tabs() string {
 	return view.Fit(justify(left, right, m.width), m.width, false)
 }
 
-// where says which part of the rows is on the screen, if it is not all.
+// where says which part of the rows is on the screen, unless all are.
 func (m Model) where() string {
 	rows, height, at := len(m.board.rows), m.rowsHeight(), m.cursors[m.board.question.page]
 	if rows <= height {
@@ -136,7 +136,7 @@ func (m Model) emptiness() string {
 	return "no session waits for an advisory lock"
 }
 
-// statusLine is what is being typed, or else what restricts the rows and what happened last.
+// statusLine is the input, or else what restricts the rows and the last log entry.
 func (m Model) statusLine() string {
 	if m.typing != nil {
 		return view.Cut(m.typing.line(), m.width)
@@ -157,7 +157,7 @@ func (m Model) statusLine() string {
 	return m.styles.dim.Render(view.Cut(" "+strings.Join(parts, "  "), m.width))
 }
 
-// footer shows the keys that matter most here, as many as there is room for.
+// footer shows the most important keys, as many as fit.
 func (m Model) footer() string {
 	var shown []string
 	left := m.width + 1 // the last needs no space behind it
@@ -185,7 +185,7 @@ func (m Model) footerKeys() []key.Binding {
 		k.next, k.follow, k.copy, k.waiting, k.fold, k.info, k.journal, k.log}, func(b key.Binding) bool { return !b.Enabled() })
 }
 
-// textCursor is where something is typed; nil when nothing is.
+// textCursor is the position of the cursor in the input; nil if there is no input.
 func (m Model) textCursor() *tea.Cursor {
 	if m.typing == nil {
 		return nil

@@ -10,12 +10,12 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// server is what the view knows of one server. It is never changed, only replaced.
+// server is what the view knows about one server. It is never changed, only replaced.
 type server struct {
 	Server
 	index int // among the servers
-	// snapshot is the latest, and trends the past up to it. Before the first answer the snapshot is an empty one of the time
-	// when the view began.
+	// snapshot is the latest, and trends the past up to it. Before the first answer the snapshot is empty, with the
+	// time when the view began.
 	snapshot *monitor.Snapshot
 	trends   trends
 	seen     bool  // there has been a snapshot
@@ -41,7 +41,7 @@ func newServers(o Options) []server {
 	return all
 }
 
-// on is the model as it looks at one server.
+// on returns the model with another selected server.
 func (m Model) on(i int) Model {
 	m.server = m.servers[i]
 	if i < len(m.board.parts) {
@@ -50,14 +50,14 @@ func (m Model) on(i int) Model {
 	return m
 }
 
-// kept has what is known of the server that is looked at be known from now on.
+// kept stores the copy of the selected server among the servers.
 func (m Model) kept() Model {
 	m.servers = slices.Clone(m.servers)
 	m.servers[m.server.index] = m.server
 	return m
 }
 
-// focused looks at the server of the selected row.
+// focused selects the server of the selected row.
 func (m Model) focused() Model {
 	if r, ok := m.here(); ok && r.id.server < len(m.servers) {
 		return m.on(r.id.server)
@@ -67,7 +67,7 @@ func (m Model) focused() Model {
 
 func (m Model) several() bool { return len(m.servers) > 1 }
 
-// serverOf is the server that a session is to be signalled on: the label comes from the snapshot that the user was shown.
+// serverOf is the server on which to signal a session: the label comes from the snapshot that the user saw.
 func (m Model) serverOf(target monitor.SignalTarget) server {
 	i := slices.IndexFunc(m.servers, func(s server) bool { return s.Label == target.Server.Label })
 	if i < 0 {
@@ -76,12 +76,12 @@ func (m Model) serverOf(target monitor.SignalTarget) server {
 	return m.servers[i]
 }
 
-// refuse signals nothing: on another server the process ID is that of another session.
+// refuse sends no signal: on another server the process ID belongs to another session.
 func refuse(_ context.Context, _ monitor.Signal, c monitor.SignalTarget) (monitor.Outcome, error) {
 	return monitor.Outcome{}, fmt.Errorf("not signalled: there is no server %q", c.Server.Label)
 }
 
-// onServer says which server something is about, if there are several.
+// onServer names the server, if there are several.
 func onServer(label string) string {
 	if label == "" {
 		return ""
@@ -89,7 +89,7 @@ func onServer(label string) string {
 	return " on " + view.Printable(label)
 }
 
-// now is the time of the latest snapshot of all.
+// now is the time of the latest snapshot of any server.
 func (m Model) now() time.Time {
 	latest := m.snapshot.TakenAt
 	for _, s := range m.servers {
@@ -100,7 +100,7 @@ func (m Model) now() time.Time {
 	return latest
 }
 
-// who names the server in a sentence, and silence says that it does not answer.
+// who names the server in a sentence; silence says that it does not answer.
 func (s server) who() string {
 	if s.Label == "" {
 		return "the server"

@@ -10,7 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// serverColumn says which server a row is of. It is there only if there are several.
+// serverColumn names the server of a row. It is shown only if there are several servers.
 var serverColumn = column{title: "SERVER", width: 9, weight: 2, cell: serverCell}
 
 func (m Model) columns(page page) []column {
@@ -22,7 +22,7 @@ func (m Model) columns(page page) []column {
 
 func serverCell(m Model, r row) string { return m.shortLabel(r.id.server) }
 
-// shortLabel leaves out what all labels begin or end with: the same host, domain, port or database.
+// shortLabel omits what all labels begin or end with: a common host, domain, port or database.
 func (m Model) shortLabel(i int) string {
 	label := m.servers[i].Label
 	all := func(has func(label string) bool) bool {
@@ -46,11 +46,11 @@ func (m Model) shortLabel(i int) string {
 	return view.Printable(label[first:last])
 }
 
-// byWorst is the usual order of several servers.
+// byWorst is the default order of several servers.
 var byWorst = order{name: "worst", titles: []string{"SERVER"},
 	weight: func(r row) int64 { return deadFirst(r, int64(r.longest)) }, then: waitersOf}
 
-// waitersOf is how many wait for a key, or cannot go on before a session does.
+// waitersOf is how many sessions wait for a key, or are blocked by a session.
 func waitersOf(r row) int64 {
 	if r.person == nil {
 		return int64(len(r.lock.Waiters))
@@ -91,7 +91,7 @@ func (m Model) titleOfSeveral() string {
 	return justify(left, fmt.Sprintf("  %s  %s %s ", m.paceWord(), clock(now), now.Format("MST")), m.width)
 }
 
-// alertsOfSeveral are those of all servers, as far as there is room.
+// alertsOfSeveral are the alerts of all servers, as many as fit.
 func (m Model) alertsOfSeveral() []styled {
 	var lines []styled
 	for _, s := range m.servers { // one line for each that does not answer
@@ -106,11 +106,12 @@ func (m Model) alertsOfSeveral() []styled {
 	if len(lines) <= room {
 		return lines
 	}
-	rest := styled{fmt.Sprintf("%d more lines about other servers (i tells all)", len(lines)-room+1), m.styles.alert}
+	rest := styled{fmt.Sprintf("%d more lines about other servers (i shows all)", len(lines)-room+1), m.styles.alert}
 	return append(lines[:room-1], rest)
 }
 
-// lostText says since when and why a server does not answer. Of several servers each has one line.
+// lostText says since when and why a server does not answer. With several servers each has one
+// line.
 func (m Model) lostText() string {
 	since, why := m.snapshot.TakenAt, view.Printable(oneLine(cause(m.lost)))
 	when := clock(since) + " " + since.Format("MST")
@@ -139,7 +140,7 @@ func (m Model) capacityOfSeveral() string {
 	return "lock table ≥" + percent(fullest.snapshot.Capacity.Percent()) + " (" + m.shortLabel(fullest.index) + ")"
 }
 
-// trendsOfAll are the trends of all servers together: sums of waiters, and the longest wait. Servers that do not answer are
+// trendsOfAll combines the trends of all servers: sums of waiters, and the longest wait. Servers that do not answer are
 // left out.
 func (m Model) trendsOfAll() (waiters, longest series) {
 	waiters, longest = m.trends.waiters, m.trends.longest
@@ -157,7 +158,7 @@ func (m Model) trendsOfAll() (waiters, longest series) {
 	return waiters, longest
 }
 
-// merge joins two series by their ends. What one of them has not seen is as the other has it.
+// merge combines two series, aligned at their ends. Where one has no value the other's is used.
 func (s series) merge(other series, join func(a, b int64) int64) series {
 	for i, value := range other.values {
 		switch {

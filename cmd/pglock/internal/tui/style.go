@@ -2,8 +2,8 @@ package tui
 
 import "charm.land/lipgloss/v2"
 
-// styles use the terminal's own sixteen colours, which suit its background, and none where NO_COLOR is set. What they
-// say, the text says too.
+// styles use the terminal's own sixteen colours, which suit its background, and none if NO_COLOR is set. Colours only
+// repeat what the text says.
 type styles struct {
 	title, dim, alert, warning, selected, key lipgloss.Style
 }

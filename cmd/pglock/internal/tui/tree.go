@@ -11,18 +11,18 @@ import (
 type branch struct {
 	*person
 	below []*branch
-	// behind is how many sessions cannot go on before this one, and longest the longest wait of it and those below.
+	// behind is how many sessions are blocked by this one, and longest is the longest wait of it and those below.
 	behind  int
 	longest time.Duration
 	// repeated marks a session that is also above: a cycle.
 	repeated bool
 	server   int
-	certain  bool // it or one below is part of a certain deadlock
+	certain  bool // it or one below it is part of a certain deadlock
 }
 
-// grow makes the blocking trees. Each session is there once, below the one that it waits for, in the order of the
-// queues. A session that does not wait is a root. In a cycle all wait: the one with the smallest process ID becomes the
-// root, and is repeated at the end.
+// grow makes the blocking trees. Each session appears once, below the one that it waits for, in queue order. A session
+// that does not wait is a root. In a cycle all wait: the session with the smallest process ID becomes the root, and is
+// repeated at the end.
 func grow(s *monitor.Snapshot, met people) []*branch {
 	g := treeBuilder{snapshot: s, behind: s.Behind(), below: map[*person][]*person{}, added: map[*person]bool{}}
 	var roots []*person
@@ -46,7 +46,7 @@ func grow(s *monitor.Snapshot, met people) []*branch {
 	return trees
 }
 
-// firstOfCycle follows those who are in the way of p until one comes again: these are a cycle.
+// firstOfCycle follows the blockers of p until one repeats, which closes a cycle.
 func firstOfCycle(met people, p *person) *person {
 	seen := map[*person]bool{}
 	for ; !seen[p]; p = met.primaryBlocker(p) {

@@ -9,13 +9,13 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// remembered is how many snapshots the trends go back.
+// remembered is how many snapshots the trends cover.
 const remembered = 60
 
 // series are the last values of something, the newest at the end.
 type series struct {
 	values [remembered]int64
-	length int // values that there are, at the end
+	length int // number of values, at the end
 }
 
 func (s series) with(value int64) series {
@@ -28,13 +28,13 @@ func (s series) with(value int64) series {
 // quiet reports whether all values are zero.
 func (s series) quiet() bool { return slices.Max(s.values[:]) <= 0 }
 
-// last are at most n values.
+// last returns at most n values.
 func (s series) last(n int) []int64 { return s.values[remembered-clampTo(n, 0, s.length):] }
 
 // bars are the heights of a sparkline. The lowest is for zero alone.
 var bars = []rune("▁▂▃▄▅▆▇█")
 
-// sparkline draws the last n values, the highest of them as a full bar. What is not known yet is blank.
+// sparkline draws the last n values, the highest of them as a full bar. Missing values are blank.
 func (s series) sparkline(n int) string {
 	values := s.last(n)
 	line := []rune(strings.Repeat(" ", max(0, n-len(values))))
@@ -72,7 +72,7 @@ type trends struct {
 	locks   map[place]series
 }
 
-// unseen is the value of a moment without a snapshot. It is drawn as a space.
+// unseen is the value where there was no snapshot. It is drawn as a space.
 const unseen = -1
 
 // withGap adds a moment without a snapshot to all trends.
@@ -84,7 +84,7 @@ func (t trends) withGap() trends {
 	return next
 }
 
-// with adds a snapshot. Locks without waiters in the whole time that is remembered are forgotten.
+// with adds a snapshot. Locks without waiters in the whole period are dropped.
 func (t trends) with(s *monitor.Snapshot) trends {
 	next := trends{locks: make(map[place]series, len(t.locks))}
 	var waiters int64
@@ -111,7 +111,7 @@ func (t trends) with(s *monitor.Snapshot) trends {
 	return next
 }
 
-// of is the trend of one lock. A lock without waiters is as old as all others, and zero.
+// of returns the trend of one lock, which is zero for a lock without waiters.
 func (t trends) of(at place) series {
 	if s, ok := t.locks[at]; ok {
 		return s

@@ -1,13 +1,13 @@
 // Package tui is the full-screen view of pglock monitor: who holds which advisory lock, who waits for whom, and how
-// contention developed, renewed in place.
+// contention developed, updated in place.
 //
 // Data flows one way. A command takes a snapshot and hands it to Model.Update, which keeps it, adds it to the trends,
 // and has another command arrange it: filter, sort, grow the trees. Model.View writes the rows that fit the screen.
-// What can take long (the server, 100,000 locks) happens in commands, so keys are answered at once. Update and View
-// have no effects.
+// Slow work (the server, 100,000 locks) happens in commands, so the view reacts to keys at once. Update and View have
+// no effects.
 //
-// Everything that comes from the server goes through view.Printable before it reaches the terminal. Colours repeat what
-// the text says already.
+// Everything that comes from the server goes through view.Printable before it reaches the terminal. Colours only repeat
+// what the text says.
 package tui
 
 import (
@@ -24,18 +24,19 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor/journal"
 )
 
-// Options says what is watched, and how.
+// Options says what to watch, and how.
 type Options struct {
 	// Target shows people which server it is, without the password.
 	Target string
 	// First is the snapshot to begin with.
 	First *monitor.Snapshot
-	// Take takes another one. It is called from one goroutine at a time, and must end with its context.
+	// Take takes the next snapshot. It is called from one goroutine at a time, and must end with its
+	// context.
 	Take func(context.Context) (*monitor.Snapshot, error)
-	// Events returns what happened to contended keys up to the last snapshot, the latest last. It may be nil, and must not
-	// wait for anything.
+	// Events returns the events of contended keys up to the last snapshot, the latest last. It may be nil, and must not
+	// block.
 	Events func() []journal.Event
-	// Seek goes back or on in a recording; the next snapshot is from there. Without it the keys for that do not exist.
+	// Seek moves in a recording; the next snapshot comes from there. If it is nil there are no keys for moving.
 	Seek func(time.Duration) error
 	// Interval is the pause between the beginnings of two snapshots.
 	Interval time.Duration
@@ -43,18 +44,21 @@ type Options struct {
 	Servers []Server
 	// Filter says which locks are shown. Waiting can be changed with a key, Keys cannot.
 	Filter view.Filter
-	// End signals a session, and records that it did. It is called from one goroutine at a time. Without it the keys that
-	// end sessions do not exist.
+	// End signals a session, and records that it did. It is called from one goroutine at a time. If it is nil there are
+	// no keys that end sessions.
 	End End
 	// NoMouse leaves the mouse to the terminal until the user asks for it.
 	NoMouse bool
-	// Output is the terminal. Keys are read from the standard input if that is one, else from the controlling terminal.
+	// Output is the terminal. Keys are read from standard input if that is a terminal, else from the controlling
+	// terminal.
 	Output io.Writer
 }
 
-// Server is one of several servers, each of which is watched on its own: one that does not answer keeps no other waiting.
+// Server is one of several servers. Each is watched independently, so one that does not answer does not delay the
+// others.
 type Server struct {
-	// Label tells it from the others, and is in [monitor.Server] of its snapshots. Target is as in Options.
+	// Label distinguishes it from the others, and is in [monitor.Server] of its snapshots. Target is as in
+	// Options.
 	Label, Target string
 	// First is the snapshot to begin with; nil if there is none yet.
 	First *monitor.Snapshot
@@ -64,17 +68,17 @@ type Server struct {
 	End    End
 }
 
-// End signals a session. What came of it is in the outcome and in the error, as of [monitor.Send].
+// End signals a session. The outcome and the error are those of [monitor.Send].
 type End func(context.Context, monitor.Signal, monitor.SignalTarget) (monitor.Outcome, error)
 
-// Run shows the view until the user leaves it or ctx ends, neither of which is an error. It gives the terminal back as
-// it was, waits for the end of a signal that is under way, and returns the last snapshot, of several servers of the first.
+// Run shows the view until the user leaves it or ctx ends; neither is an error. It restores the terminal, waits for a
+// signal that is under way, and returns the last snapshot.
 func Run(ctx context.Context, o Options) (*monitor.Snapshot, error) {
 	last, err := RunSeveral(ctx, o)
 	return last[0].Snapshot, err
 }
 
-// Last is what was known of a server when the view was left.
+// Last is what was known about a server when the view was left.
 type Last struct {
 	// Snapshot is the latest; nil if there has been none. Lost is why there has been none since.
 	Snapshot *monitor.Snapshot
@@ -112,7 +116,8 @@ func RunSeveral(ctx context.Context, o Options) ([]Last, error) {
 	return last, err
 }
 
-// gate lets executions through, for as long as it is open. Bubble Tea does not wait for its commands.
+// gate admits executions while it is open, and waits for them, since Bubble Tea does not wait for its
+// commands.
 type gate struct{ open sync.RWMutex }
 
 var errLeft = errors.New("not signalled: the view was left")
@@ -127,5 +132,5 @@ func (g *gate) guard(end End) End {
 	}
 }
 
-// close waits for those that are under way, and lets no more through.
+// close waits for executions that are under way, and admits no more.
 func (g *gate) close() { g.open.Lock() }

@@ -8,14 +8,14 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// Chain knows the sessions and waits of a snapshot, to say of one by which it is blocked.
+// Chain knows the sessions and waits of a snapshot, to say which session blocks another.
 type Chain struct {
 	snapshot *monitor.Snapshot
 	sessions map[monitor.SessionID]monitor.Session
 	waits    map[monitor.SessionID]monitor.Wait
 }
 
-// NewChain looks through a snapshot once.
+// NewChain reads a snapshot once.
 func NewChain(s *monitor.Snapshot) Chain {
 	c := Chain{s, map[monitor.SessionID]monitor.Session{}, map[monitor.SessionID]monitor.Wait{}}
 	for session := range s.Sessions() {
@@ -27,14 +27,14 @@ func NewChain(s *monitor.Snapshot) Chain {
 	return c
 }
 
-// Wait is what a session waits for; false says that it does not wait.
+// Wait returns the wait of a session; false if it does not wait.
 func (c Chain) Wait(session monitor.Session) (monitor.Wait, bool) {
 	wait, ok := c.waits[session.ID()]
 	return wait, ok
 }
 
-// Blocked says by which session another one is blocked, and for which lock: "blocked by 16439 ddl-owner, relation t".
-// It is empty for a session that is not blocked.
+// Blocked says which session blocks another one, and for which lock: "blocked by 16439 ddl-owner, relation t". It is
+// empty for a session that is not blocked.
 func (c Chain) Blocked(session monitor.Session) string {
 	wait, ok := c.waits[session.ID()]
 	if !ok || len(wait.BlockedBy) == 0 {
@@ -50,7 +50,7 @@ func (c Chain) Blocked(session monitor.Session) string {
 
 func isHard(b monitor.Blocker) bool { return b.Kind == monitor.BlockHard }
 
-// named is a session with its application, without the mark of a pglock process.
+// named names a session and its application, without the mark of a pglock process.
 func (c Chain) named(session monitor.Session) string {
 	application := session.Application
 	if session.Process != "" {
@@ -59,11 +59,11 @@ func (c Chain) named(session monitor.Session) string {
 	return strings.TrimSpace(Who(session) + " " + Field(session, "application", application))
 }
 
-// mostOtherWaits is how many waits for other locks a table has.
+// mostOtherWaits is how many waits for other locks a table shows.
 const mostOtherWaits = 20
 
-// otherWaits are the lines of a table that say how the wait graph goes on beyond advisory locks: each wait, and what the
-// sessions do that block others without waiting themselves.
+// otherWaits returns the lines of a table about the wait graph beyond advisory locks: each wait, and the states of the
+// sessions that block others without waiting themselves.
 func (c Chain) otherWaits() (lines []string) {
 	s := c.snapshot
 	if len(s.OtherWaits) == 0 {

@@ -8,8 +8,8 @@ import (
 
 type sessionSet map[monitor.SessionID]bool
 
-// keepConnected leaves in shown, of the waits of all for other locks, those before and behind the holders and waiters of
-// the locks that are shown, over however many others, and the sessions that block them.
+// keepConnected copies to shown those waits of all for other locks that are connected with the holders and waiters of
+// the shown locks, directly or through others, and the sessions that block them.
 func keepConnected(shown, all *monitor.Snapshot) {
 	before, behind := sessionSet{}, sessionSet{}
 	for i := range shown.Locks {

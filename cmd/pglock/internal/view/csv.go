@@ -12,18 +12,17 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// header names the columns of CSV, which are added to at the end only.
+// header names the columns of CSV. New ones are added only at the end.
 var header = []string{"taken_at", "database", "key", "space", "number", "class", "object", "role", "mode",
 	"pid", "gid", "user", "application", "client", "state", "state_since", "session_since", "transaction_since",
 	"waiting_since", "blocked_by", "blocked_softly_by", "query", "hidden",
 	"prepared_at", "waiting_estimated", "blocked_by_gids", "names", "guesses", "database_oid", "objsubid", "process",
 	"identity", "xmin_age", "xid_age", "wait_event_type", "wait_event", "classid", "objid"}
 
-// CSV writes snapshots as RFC 4180 has it: lines end in CR LF, and a field with a quote, a comma or a line break is in
-// quotes. The zero value writes every field as it is.
+// CSV writes snapshots as in RFC 4180: lines end in CR LF, and a field with a quote, a comma or a line break is
+// quoted. The zero value writes every field unchanged.
 type CSV struct {
-	// Printable escapes what a terminal might obey. It is for people who look at CSV; programs want the fields as they
-	// are.
+	// Printable escapes control characters. It is for people who look at CSV; programs want the fields unchanged.
 	Printable bool
 	// Servers adds a column with the label of the server, for snapshots of several.
 	Servers bool
@@ -38,8 +37,8 @@ func (c CSV) Header(w io.Writer) error {
 }
 
 // Snapshot writes a record for each holder and each waiter. Blockers are process IDs separated by spaces, where a
-// prepared transaction is 0 and blocked_by_gids has its identifier in quotes; what the server did not tell is empty,
-// and named in the column hidden.
+// prepared transaction is 0 and blocked_by_gids has its identifier in quotes; values that the server did not report
+// are empty, and named in the column hidden.
 func (c CSV) Snapshot(w io.Writer, s *monitor.Snapshot) error {
 	var records [][]string
 	for _, lock := range s.Locks {
@@ -59,7 +58,7 @@ func (c CSV) Snapshot(w io.Writer, s *monitor.Snapshot) error {
 	return c.write(w, records)
 }
 
-// record writes a holder as if it were a waiter without blockers.
+// record writes a waiter, or a holder as a waiter without blockers.
 func record(s *monitor.Snapshot, lock monitor.Lock, w monitor.Waiter, role string) []string {
 	return []string{
 		timestamp(&s.TakenAt), lock.Database, lock.Key, string(lock.Space), strconv.FormatInt(lock.Number, 10),
@@ -117,7 +116,7 @@ func optional[T int32 | int64](n *T) string {
 	return fmt.Sprint(*n)
 }
 
-// write does what encoding/csv does not: with the line ends of RFC 4180 that would change those in the fields too.
+// write is for the line ends of RFC 4180: encoding/csv would also change those inside fields.
 func (c CSV) write(w io.Writer, records [][]string) error {
 	out := bufio.NewWriter(w)
 	for _, record := range records {
@@ -128,7 +127,7 @@ func (c CSV) write(w io.Writer, records [][]string) error {
 			}
 			fields[i] = quoted(field)
 		}
-		_, _ = out.WriteString(strings.Join(fields, ",") + "\r\n") // Flush tells of a failure
+		_, _ = out.WriteString(strings.Join(fields, ",") + "\r\n") // Flush reports a failure
 	}
 	return out.Flush()
 }

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// grid lines up rows, over all locks of a table.
+// grid aligns the rows of all locks of a table.
 type grid []column
 
 type column struct {
 	name  string
 	right bool
-	least int // what it may be narrowed to; 0 keeps it as wide as what is in it
-	spare int // the order in which columns are left out where there is no room; 0 is never
+	least int // least width; 0 if it may not be narrowed
+	spare int // the order in which columns are left out if there is no room; 0 is never
 	width int
 }
 
-// row is a holder or a waiter. The blockers are its last cell; a text takes the place of the cells that are missing.
+// row is a holder or a waiter. The blockers are its last cell; a text replaces missing cells.
 type row struct {
 	cells    []string
 	text     string
@@ -54,8 +54,8 @@ const (
 	separator = " "
 )
 
-// fitInto takes columns of the terminal from the widest column that has some to spare, until all fit. If that is not
-// enough it leaves columns out, and returns their names.
+// fitInto narrows the widest columns until all fit. If that is not enough it leaves columns out, and returns their
+// names.
 func (g grid) fitInto(width int) (left []string) {
 	for g.total() > width {
 		if widest := g.widest(); widest != nil {
@@ -76,12 +76,12 @@ const leftOut = -1
 func (g grid) total() int {
 	total := len(indent) - len(separator)
 	for _, c := range g {
-		total += c.width + len(separator) // nothing, for one that is left out
+		total += c.width + len(separator) // nothing if it is left out
 	}
 	return total
 }
 
-// mostSpare is nil when there is none left that could be missing.
+// mostSpare returns the next column to leave out; nil if there is none.
 func (g grid) mostSpare() (most *column) {
 	for i := range g {
 		if c := &g[i]; c.spare > 0 && (most == nil || c.spare < most.spare) {
@@ -91,7 +91,7 @@ func (g grid) mostSpare() (most *column) {
 	return most
 }
 
-// widest is nil when no column can be narrowed.
+// widest returns the widest column that can be narrowed; nil if there is none.
 func (g grid) widest() (widest *column) {
 	for i := range g {
 		if c := &g[i]; c.width > c.least && c.least > 0 && (widest == nil || c.width > widest.width) {
@@ -118,7 +118,7 @@ func (g grid) line(r row) string {
 // blockers is the last cell.
 func (g grid) blockers(r row) string { return shorten(r.blockers, g[len(g)-1].width) }
 
-// shorten joins as many items as fit into n columns, and counts the others.
+// shorten joins as many items as fit into n columns, and counts the rest.
 func shorten(items []string, n int) string {
 	all := strings.Join(items, separator)
 	for some := len(items) - 1; Columns(all) > n && some > 0; some-- {

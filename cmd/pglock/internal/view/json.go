@@ -11,8 +11,8 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// JSON writes a snapshot as an indented JSON value, in the format that package monitor documents. Text that is not
-// printable is written as escapes, which mean the same to programs, and nothing to a terminal.
+// JSON writes a snapshot as an indented JSON value, in the format that package monitor documents. Unprintable text
+// is written as escapes, which have the same meaning to programs and none to a terminal.
 func JSON(w io.Writer, s *monitor.Snapshot) error { return writeJSON(w, s, "  ") }
 
 // NDJSON writes the same on one line.
@@ -37,8 +37,8 @@ func encodeJSON(w io.Writer, value any, indent string) error {
 	return err
 }
 
-// escaped replaces what is left of unprintable characters in JSON, which are in strings only: the encoder itself takes
-// care of those that JSON does not allow.
+// escaped replaces unprintable characters in JSON, which occur only in strings. The encoder has already escaped those
+// that JSON does not allow.
 func escaped(text []byte) []byte {
 	if bytes.IndexFunc(text, harmful) < 0 {
 		return text

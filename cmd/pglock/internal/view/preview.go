@@ -9,8 +9,8 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// Preview lays out, in lines of at most width columns, who a session of the snapshot is, every key that it holds, who
-// waits for those, and what one should know before it is signalled. Keys with waiters have lines of their own.
+// Preview describes a session of the snapshot in lines of at most width columns: who it is, its keys and their
+// waiters, and warnings about a signal. Keys with waiters have their own lines.
 func Preview(s *monitor.Snapshot, c monitor.SignalTarget, signal monitor.Signal, width int) []string {
 	lines := []string{fmt.Sprintf("session %s", c.Ref)}
 	if c.Server.Label != "" {
@@ -27,7 +27,7 @@ func Preview(s *monitor.Snapshot, c monitor.SignalTarget, signal monitor.Signal,
 		lines = append(lines, Wrap("It waits for "+Printable(wait.Lock.String())+blockedBy(s, wait.Waiter)+".", width, indent)...)
 	}
 	if direct := c.Waiting() + len(c.OtherWaiters); c.Behind > direct {
-		lines = append(lines, fmt.Sprintf("In all, %d sessions cannot go on before it.", c.Behind))
+		lines = append(lines, fmt.Sprintf("In all, %d sessions are blocked by it.", c.Behind))
 	}
 	if len(c.Siblings) > 0 {
 		lines = append(lines, Wrap("Other sessions of its process stay: "+strings.Join(pidsOf(c.Siblings), ", ")+".",
@@ -50,7 +50,7 @@ func about(s *monitor.Snapshot, session monitor.Session, width int) []string {
 	if what := doing(s, session); what != "" {
 		lines = append(lines, what)
 	} else {
-		lines = append(lines, "what it does is "+hidden)
+		lines = append(lines, "its state is "+hidden)
 	}
 	for i, line := range lines {
 		lines[i] = indent + line
@@ -58,7 +58,7 @@ func about(s *monitor.Snapshot, session monitor.Session, width int) []string {
 	return lines
 }
 
-// losses are the locks that the session holds.
+// losses describes the locks that the session holds.
 func losses(s *monitor.Snapshot, c monitor.SignalTarget, width int) []string {
 	if len(c.Holds) == 0 {
 		return []string{"It holds no advisory lock."}
@@ -102,7 +102,7 @@ func losses(s *monitor.Snapshot, c monitor.SignalTarget, width int) []string {
 // mostKeys is how many keys, and how many waiters for each, are shown before a signal is sent.
 const mostKeys = 10
 
-// otherLosses are the sessions that wait for other locks of the session.
+// otherLosses lists the sessions that wait for other locks of the session.
 func otherLosses(s *monitor.Snapshot, c monitor.SignalTarget, width int) (lines []string) {
 	switch n := len(c.OtherWaiters); n {
 	case 0:
@@ -124,7 +124,7 @@ func otherLosses(s *monitor.Snapshot, c monitor.SignalTarget, width int) (lines 
 	return lines
 }
 
-// blockedBy names the sessions in the way of a waiter.
+// blockedBy names the blockers of a waiter.
 func blockedBy(s *monitor.Snapshot, w monitor.Waiter) string {
 	names := Blockers(w, s.BlockersMissing != "")
 	if len(names) == 0 {
@@ -133,7 +133,7 @@ func blockedBy(s *monitor.Snapshot, w monitor.Waiter) string {
 	return ", blocked by " + strings.Join(names, ", ")
 }
 
-// sharedWith says who else holds a lock, which is not free without this session then.
+// sharedWith names the other holders of a shared lock, which stays held without this session.
 func sharedWith(c monitor.SignalTarget, lock monitor.Lock) string {
 	others := slices.DeleteFunc(whoHolds(lock.Holders), func(name string) bool { return name == Who(c.Session) })
 	if len(others) == 0 {
@@ -161,7 +161,7 @@ func wait(s *monitor.Snapshot, w monitor.Waiter) string {
 		Field(w.Session, "user", w.User), Field(w.Session, "application", w.Application))
 }
 
-// keyOf is a lock's label, and where it is if not in the database of the snapshot.
+// keyOf is a lock's label, with its database if that is not the snapshot's.
 func keyOf(s *monitor.Snapshot, lock monitor.Lock) string {
 	if lock.Database == s.Database {
 		return Printable(lock.Label())
@@ -169,7 +169,7 @@ func keyOf(s *monitor.Snapshot, lock monitor.Lock) string {
 	return Printable(lock.Label()) + " in database " + Printable(cmp.Or(lock.Database, fmt.Sprint(lock.DatabaseOID)))
 }
 
-// item keeps a text apart from its neighbours in a list with commas.
+// item quotes a text that would be ambiguous in a list with commas.
 func item(text string) string {
 	if strings.Contains(text, ",") {
 		return "'" + text + "'"
@@ -185,8 +185,8 @@ func pidsOf(sessions []monitor.Session) []string {
 	return pids
 }
 
-// Outcome says in lines of at most width columns what a signal did: one line of summary, and one for each lock that has
-// another holder now or is still held by the session.
+// Outcome describes the effect of a signal in lines of at most width columns: a summary, and a line for each lock that
+// has another holder now or is still held by the session.
 func Outcome(o monitor.Outcome, width int) []string {
 	lines := Wrap(Printable(o.String()), width, indent)
 	for _, result := range o.Locks {
@@ -209,7 +209,7 @@ func Outcome(o monitor.Outcome, width int) []string {
 	return lines
 }
 
-// whoHolds names each once.
+// whoHolds names each holder once.
 func whoHolds(holders []monitor.Holder) []string {
 	var names []string
 	for _, holder := range holders {

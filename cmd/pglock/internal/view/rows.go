@@ -17,7 +17,7 @@ func holderRow(s *monitor.Snapshot, h monitor.Holder) *row {
 }
 
 func waiterRow(s *monitor.Snapshot, w monitor.Waiter) *row {
-	waited := unknown // the server does not tell, or not yet
+	waited := unknown // the server does not report it, or not yet
 	if w.WaitingSince != nil {
 		waited = Age(s.TakenAt.Sub(*w.WaitingSince))
 		if w.WaitingEstimated {
@@ -29,7 +29,7 @@ func waiterRow(s *monitor.Snapshot, w monitor.Waiter) *row {
 	return &r
 }
 
-// waited is the cell that says for how long.
+// waited is the cell with the length of the wait.
 func (r row) waited() string {
 	if len(r.cells) < 4 {
 		return ""
@@ -52,7 +52,7 @@ func sessionRow(role string, mode monitor.Mode, waited string, session monitor.S
 	}}
 }
 
-// preparedRow has no session to show, but an identifier that COMMIT PREPARED and ROLLBACK PREPARED take.
+// preparedRow shows, instead of a session, the identifier for COMMIT PREPARED and ROLLBACK PREPARED.
 func preparedRow(s *monitor.Snapshot, h monitor.Holder) *row {
 	text := "prepared transaction " + gid(h.GID)
 	if h.PreparedAt != nil {
@@ -68,8 +68,8 @@ func gid(gid string) string {
 	return fmt.Sprintf("'%s'", Printable(gid))
 }
 
-// Field is what a cell shows of a session's field, named as in JSON, or says that the server did not tell. A session
-// whose user is not known has just begun or ended.
+// Field is the cell for a session's field, named as in JSON; it is marked if the server did not report it. A session
+// without a user has just begun or ended.
 func Field(session monitor.Session, name, value string) string {
 	switch {
 	case slices.Contains(session.Hidden, "user"):
@@ -83,10 +83,10 @@ func Field(session monitor.Session, name, value string) string {
 // Host is a client without its port.
 func Host(client string) string { return host(client) }
 
-// OneLine is a query on one line, without the comment that it begins with.
+// OneLine is a query on one line, without its leading comment.
 func OneLine(query string) string { return withoutComment(query) }
 
-// host leaves out the port, which the table has no room for.
+// host omits the port, for which the table has no room.
 func host(client string) string {
 	if host, _, err := net.SplitHostPort(client); err == nil {
 		return host
@@ -94,7 +94,7 @@ func host(client string) string {
 	return client
 }
 
-// Short abbreviates the words of PostgreSQL that would widen a table most, and makes others printable.
+// Short abbreviates PostgreSQL's longest states, and makes others printable.
 func Short(word string) string {
 	if abbreviated, ok := abbreviations[word]; ok {
 		return abbreviated
@@ -109,8 +109,8 @@ var abbreviations = map[string]string{
 	"fastpath function call":        "fastpath",
 }
 
-// Blockers are the process IDs and identifiers of those in the way of a waiter, with a ~ before those that are soft.
-// Holders come first: the waiters wait for them.
+// Blockers returns the process IDs and identifiers of a waiter's blockers, soft ones marked with ~. Holders come
+// first.
 func Blockers(w monitor.Waiter, missing bool) []string {
 	if missing {
 		return []string{unknown}

@@ -9,8 +9,8 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// Verdict is what a check says of a server. Its values are the exit codes that Nagios, and what came after it, expect
-// of a plugin (https://nagios-plugins.org/doc/guidelines.html#AEN78).
+// Verdict is the result of a check. Its values are the exit codes that Nagios and its successors expect from a plugin
+// (https://nagios-plugins.org/doc/guidelines.html#AEN78).
 type Verdict int
 
 // The verdicts.
@@ -21,19 +21,19 @@ const (
 	Unknown
 )
 
-// String is the verdict as the line of a plugin begins with.
+// String returns the word that begins the line of a plugin.
 func (v Verdict) String() string {
 	return [...]string{"OK", "WARNING", "CRITICAL", "UNKNOWN"}[v]
 }
 
-// Limits say for how long one may wait for a lock. A limit that is nil does not exist.
+// Limits say how long a session may wait for a lock. Nil is no limit.
 type Limits struct {
 	Warn, Fail *time.Duration
-	// IgnoreDeadlocks has a certain deadlock be counted only, which is CRITICAL otherwise.
+	// IgnoreDeadlocks says that a certain deadlock is only counted, and not CRITICAL.
 	IgnoreDeadlocks bool
 }
 
-// Judgement is what a check says of one server.
+// Judgement is the result of a check of one server.
 type Judgement struct {
 	// Server is the label of the server, if there are several.
 	Server  string
@@ -46,18 +46,18 @@ type Judgement struct {
 // Datum is a value of the performance data.
 type Datum struct{ Label, Value string }
 
-// Status judges the deadlocks and the longest wait in what the filter shows of a snapshot. The text is the line of a plugin, with its
-// performance data.
+// Status judges the deadlocks and the longest wait among the locks that the filter shows. The text is the line of a
+// plugin, with its performance data.
 func Status(all *monitor.Snapshot, filter Filter, limits Limits) (Verdict, string) {
 	j := Judge(all, filter, limits)
 	return j.Verdict, StatusLine(j.Verdict, j.Text) + " | " + dataText(j.Data)
 }
 
-// severity is how bad each verdict is: what is known to be wrong is worse than what is not known.
+// severity ranks the verdicts: a known problem is worse than the unknown.
 var severity = map[Verdict]int{OK: 0, Unknown: 1, Warning: 2, Critical: 3}
 
-// StatusOfSeveral is the worst of several judgements. The text is the line of a plugin that names each server, the worst
-// first, and has the performance data of those that answered, whose labels begin with the server.
+// StatusOfSeveral returns the worst of several judgements. The text is the line of a plugin that names each server, the
+// worst first, with the performance data of those that answered; its labels begin with the server.
 func StatusOfSeveral(all []Judgement) (Verdict, string) {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b Judgement) int { return severity[b.Verdict] - severity[a.Verdict] })
@@ -76,7 +76,8 @@ func StatusOfSeveral(all []Judgement) (Verdict, string) {
 	return all[0].Verdict, line
 }
 
-// dataText quotes labels with spaces. They can have neither quotes nor =, which would begin a value.
+// dataText quotes labels with spaces. Labels can contain neither quotes nor =, which would begin a
+// value.
 func dataText(data []Datum) string {
 	var texts []string
 	for _, d := range data {
@@ -89,7 +90,7 @@ func dataText(data []Datum) string {
 	return strings.Join(texts, " ")
 }
 
-// Judge judges the deadlocks and the longest wait in what the filter shows of a snapshot.
+// Judge judges the deadlocks and the longest wait among the locks that the filter shows.
 func Judge(all *monitor.Snapshot, filter Filter, limits Limits) Judgement {
 	s := filter.Apply(all)
 	filter.nameKeys(s)
@@ -120,7 +121,7 @@ func Judge(all *monitor.Snapshot, filter Filter, limits Limits) Judgement {
 	return Judgement{Verdict: verdict, Text: text, Data: performance(s, longest.lasted, limits)}
 }
 
-// firstDeadlock describes the first that is certain.
+// firstDeadlock describes the first certain deadlock.
 func firstDeadlock(s *monitor.Snapshot) string {
 	for _, cycle := range s.Cycles {
 		if cycle.Certain {
@@ -130,7 +131,7 @@ func firstDeadlock(s *monitor.Snapshot) string {
 	return ""
 }
 
-// StatusLine is the line of a plugin that has no performance data. A bar would begin those.
+// StatusLine is the line of a plugin without performance data. A bar would begin such data.
 func StatusLine(verdict Verdict, text string) string {
 	return fmt.Sprintf("PGLOCK %v - %s", verdict, strings.ReplaceAll(Printable(text), "|", "/"))
 }
@@ -145,14 +146,14 @@ func (l Limits) judge(lasted time.Duration) Verdict {
 	return OK
 }
 
-// longWait is a wait and for how long it has lasted.
+// longWait is a wait and its length.
 type longWait struct {
 	lock   monitor.Lock
 	waiter *monitor.Waiter
 	lasted time.Duration
 }
 
-// longestWait also counts the waiters whose times are hidden. One without a time has just begun.
+// longestWait also counts the waiters whose times are hidden. A wait without a time has just begun.
 func longestWait(s *monitor.Snapshot) (longest longWait, hidden int) {
 	for lock, waiter := range s.Waiters() {
 		if slices.Contains(waiter.Hidden, "waiting_since") {
@@ -184,7 +185,8 @@ func (l longWait) String() string {
 	return text
 }
 
-// deadlocks counts those that are certain, and those that are only if one task of a process holds and waits.
+// deadlocks counts certain deadlocks, and possible ones, which depend on whether one task of a process holds
+// and waits.
 func deadlocks(s *monitor.Snapshot) (certain, possible int) {
 	for _, cycle := range s.Cycles {
 		if cycle.Certain {
@@ -196,7 +198,7 @@ func deadlocks(s *monitor.Snapshot) (certain, possible int) {
 	return certain, possible
 }
 
-// performance is data as plugins write it: value;warn;critical;least;most.
+// performance formats data for plugins: value;warn;critical;least;most.
 func performance(s *monitor.Snapshot, longest time.Duration, limits Limits) []Datum {
 	holders, waiters := parties(s)
 	return []Datum{

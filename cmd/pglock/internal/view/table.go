@@ -11,14 +11,16 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor/journal"
 )
 
-// Table lays what the filter shows of a snapshot of the server target out in lines of at most width columns: for each
-// lock its holders, then its waiters. Locks with waiters come first, the longest wait before the others.
+// Table formats the locks of a snapshot that the filter shows, in lines of at most width columns: for each lock its
+// holders, then its waiters. Locks with waiters come first, the longest wait before the others. Target names the
+// server.
 func Table(all *monitor.Snapshot, filter Filter, target string, width int) []string {
 	s := filter.shown(all)
 	return table(all, s, byUrgency(s), target, width)
 }
 
-// OneScreen is a Table of at most height lines: the locks that do not fit, those without waiters first, are counted.
+// OneScreen is a Table of at most height lines. It counts the locks that do not fit, and leaves out those without
+// waiters first.
 func OneScreen(all *monitor.Snapshot, filter Filter, target string, width, height int) []string {
 	s := filter.shown(all)
 	locks := byUrgency(s)
@@ -35,7 +37,7 @@ func OneScreen(all *monitor.Snapshot, filter Filter, target string, width, heigh
 	}
 }
 
-// table lays out some locks of s, which is what was chosen of all, and says the totals of s.
+// table formats some of the locks of s, which are chosen from all, and gives the totals of s.
 func table(all, s *monitor.Snapshot, locks []monitor.Lock, target string, width int) []string {
 	lines := []string{title(s, target)}
 	rows, marks := body(s, locks, width)
@@ -50,7 +52,7 @@ func table(all, s *monitor.Snapshot, locks []monitor.Lock, target string, width 
 	return lines
 }
 
-// shown is what the filter shows, with the names that it knows.
+// shown returns the locks that the filter shows, with their names.
 func (f Filter) shown(all *monitor.Snapshot) *monitor.Snapshot {
 	s := f.Apply(all)
 	f.nameKeys(s)
@@ -58,12 +60,12 @@ func (f Filter) shown(all *monitor.Snapshot) *monitor.Snapshot {
 }
 
 func title(s *monitor.Snapshot, target string) string {
-	version, _, _ := strings.Cut(s.ServerVersion, " ") // behind it packagers put their own
+	version, _, _ := strings.Cut(s.ServerVersion, " ") // packagers append their own version
 	return fmt.Sprintf("%s  PostgreSQL %s%s  %s", Printable(target), Printable(version), StandbyMark(s),
 		s.TakenAt.Format("2006-01-02 15:04:05 MST"))
 }
 
-// StandbyMark stands behind the version of a standby, whose advisory locks are its own; empty for a primary.
+// StandbyMark follows the version of a standby, whose advisory locks are its own; empty for a primary.
 func StandbyMark(s *monitor.Snapshot) string {
 	if s.Server.InRecovery {
 		return " STANDBY"
@@ -77,10 +79,10 @@ type entry struct {
 	row  *row
 }
 
-// marks are those that stand in the table and need to be explained.
+// marks are the marks in the table that need an explanation.
 type marks struct {
 	soft, more, estimated bool
-	left                  []string // columns that are not there
+	left                  []string // columns that are left out
 }
 
 func body(s *monitor.Snapshot, locks []monitor.Lock, width int) (lines []string, m marks) {
@@ -132,7 +134,7 @@ func entriesOf(s *monitor.Snapshot, chain Chain, lock monitor.Lock, width int) [
 	return entries
 }
 
-// heldBy says since when a holder was seen with its lock and which code took it, if a journal has filled that in.
+// heldBy says since when a holder was seen with its lock, and which code took it, if a journal has added that.
 func heldBy(s *monitor.Snapshot, holder monitor.Holder) string {
 	if holder.SeenSince == nil {
 		return ""
@@ -144,7 +146,7 @@ func heldBy(s *monitor.Snapshot, holder monitor.Holder) string {
 	return Printable(text)
 }
 
-// byUrgency sorts the locks. Among those without waiters the order of the snapshot stays.
+// byUrgency sorts the locks. Locks without waiters keep their order in the snapshot.
 func byUrgency(s *monitor.Snapshot) []monitor.Lock {
 	locks := slices.Clone(s.Locks)
 	slices.SortStableFunc(locks, func(a, b monitor.Lock) int { return cmp.Compare(longest(s, b), longest(s, a)) })
@@ -163,7 +165,7 @@ func longest(s *monitor.Snapshot, lock monitor.Lock) time.Duration {
 	return wait
 }
 
-// heading is a lock's own line: its key, and behind a name or a guess the number too.
+// heading is a lock's own line: its key, and the number after a name or a guess.
 func heading(s *monitor.Snapshot, lock monitor.Lock, width int) string {
 	var facts string
 	label := Printable(lock.Label())
@@ -181,14 +183,14 @@ func heading(s *monitor.Snapshot, lock monitor.Lock, width int) string {
 	if lock.Database != s.Database {
 		facts += "  in database " + Printable(cmp.Or(lock.Database, fmt.Sprint(lock.DatabaseOID)))
 	}
-	if label != lock.Key || len(lock.Names) > 0 { // a number makes no sense when it is cut
-		const least = 20 // however long the facts are
+	if label != lock.Key || len(lock.Names) > 0 { // a truncated number is useless
+		const least = 20 // however long the other facts are
 		label = Cut(label, max(width-Columns(facts), least))
 	}
 	return label + facts
 }
 
-// possibly are the guesses of a lock that has no likely one.
+// possibly returns the guesses for a lock without a likely one.
 func possibly(lock monitor.Lock) string {
 	texts := make([]string, len(lock.Guesses))
 	for i, guess := range lock.Guesses {
@@ -197,7 +199,7 @@ func possibly(lock monitor.Lock) string {
 	return "possibly " + strings.Join(texts, " or ")
 }
 
-// deadlocked tells of the cycles, above everything else.
+// deadlocked describes the cycles, above everything else.
 func deadlocked(s *monitor.Snapshot, width int) (lines []string) {
 	for _, cycle := range s.Cycles {
 		lines = append(lines, Wrap(Printable(Deadlock(s, cycle)), width, "  ")...)
@@ -205,7 +207,7 @@ func deadlocked(s *monitor.Snapshot, width int) (lines []string) {
 	return lines
 }
 
-// Deadlock describes a cycle in a sentence. It is not made printable.
+// Deadlock describes a cycle in a sentence. Its names are not made printable.
 func Deadlock(s *monitor.Snapshot, cycle monitor.Cycle) string {
 	what := "POSSIBLE DEADLOCK through sessions of one process, which PostgreSQL cannot see"
 	if cycle.Certain {
@@ -221,7 +223,7 @@ func Deadlock(s *monitor.Snapshot, cycle monitor.Cycle) string {
 	return what + ": " + strings.Join(steps, ", ")
 }
 
-// notes end a table: how much it shows, what its marks mean, and what is missing and how it can be had.
+// notes end a table: how much it shows, what its marks mean, what is missing, and how to see that.
 func notes(s *monitor.Snapshot, others int, m marks, width int) []string {
 	texts := []string{total(s, others)}
 	if text := lockTable(s.Capacity); text != "" {
@@ -256,7 +258,7 @@ func notes(s *monitor.Snapshot, others int, m marks, width int) []string {
 	return lines
 }
 
-// total also says when there are others that were not chosen, or an empty table would seem to say that all is free.
+// total also counts locks that were filtered out, since an empty table would look as if all were free.
 func total(s *monitor.Snapshot, others int) string {
 	switch {
 	case len(s.Locks) == 0 && others == 0:
@@ -267,7 +269,7 @@ func total(s *monitor.Snapshot, others int) string {
 	return counts(s)
 }
 
-// vacuum names who keeps vacuum most from removing old rows, if that is worth a line.
+// vacuum names the session that holds back vacuum most, if that is worth a line.
 func vacuum(s *monitor.Snapshot) string {
 	const worthALine = 10_000 // transactions
 	var oldest monitor.Session
@@ -290,10 +292,10 @@ func vacuum(s *monitor.Snapshot) string {
 	if age < worthALine {
 		return ""
 	}
-	return fmt.Sprintf("vacuum: %s keeps all that was deleted in the last %d transactions", Who(oldest), age)
+	return fmt.Sprintf("vacuum: %s holds it back by %d transactions", Who(oldest), age)
 }
 
-// lockTable says how full it is. The server may have room beyond that, so it is no share of what is possible.
+// lockTable says how full the lock table is. The server may have room beyond the nominal size.
 func lockTable(c monitor.Capacity) string {
 	if c.Nominal == 0 {
 		return ""
@@ -309,7 +311,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// doing says what a holder is at: that is what others wait for.
+// doing describes the state of a holder that others wait for.
 func doing(s *monitor.Snapshot, session monitor.Session) string {
 	if session.StateSince == nil || session.Since == nil {
 		return ""
@@ -322,7 +324,7 @@ func doing(s *monitor.Snapshot, session monitor.Session) string {
 	return Printable(what)
 }
 
-// withoutComment is a query on one line, without the lines of comment that generated queries begin with.
+// withoutComment is a query on one line, without the leading comment lines of generated queries.
 func withoutComment(query string) string {
 	query = strings.TrimSpace(query)
 	for strings.HasPrefix(query, "--") {

@@ -178,7 +178,7 @@ func TestANarrowTableOfEverything(t *testing.T) {
 		t.Errorf("got %s\nwant %s", table, inFiftyColumns)
 	}
 	for _, note := range []string{"lock table: at least 5.0% of nominal", "≤ the wait is at most",
-		"vacuum: 'it's' keeps all that was deleted in the",
+		"vacuum: 'it's' holds it back by",
 		"too narrow for CLIENT, USER, APPLICATION\n"} {
 		if !strings.Contains(table, note) {
 			t.Errorf("no %q in %s", note, table)

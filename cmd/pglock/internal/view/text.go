@@ -11,7 +11,7 @@ import (
 )
 
 // Printable makes foreign text harmless on a terminal: control characters, those that change the direction of writing,
-// and bytes that are no UTF-8 come out as escapes. Nothing that is left moves the cursor.
+// and invalid UTF-8 are escaped. Nothing in the result moves the cursor.
 func Printable(s string) string {
 	var b strings.Builder
 	for i, r := range s {
@@ -77,10 +77,10 @@ func Fit(s string, n int, right bool) string {
 	return s + padding
 }
 
-// Wrap breaks printable text into lines of at most n columns, of which those after the first begin with indent. A word
-// goes over several lines if it has to.
+// Wrap breaks printable text into lines of at most n columns, of which all but the first begin with indent. A long
+// word is split.
 func Wrap(s string, n int, indent string) []string {
-	n = max(n, Columns(indent)+2) // so that each line takes a character
+	n = max(n, Columns(indent)+2) // so that each line has room for a character
 	var lines []string
 	line := ""
 	for word := range strings.FieldsSeq(s) {
@@ -100,7 +100,7 @@ func Wrap(s string, n int, indent string) []string {
 	return append(lines, line)
 }
 
-// split divides text after n columns at most, and after a character at least.
+// split divides text after at most n columns, and after at least a character.
 func split(s string, n int) (head, tail string) {
 	columns := 0
 	for i, r := range s {
@@ -112,7 +112,7 @@ func split(s string, n int) (head, tail string) {
 	return s, ""
 }
 
-// Age writes how long something lasts in at most seven characters.
+// Age writes a duration in at most seven characters.
 func Age(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch d = max(d, 0); {

@@ -30,7 +30,7 @@ func absent(s *monitor.Snapshot) int {
 	return 0
 }
 
-// parties counts who holds and who waits.
+// parties counts holders and waiters.
 func parties(s *monitor.Snapshot) (holders, waiters int) {
 	for _, lock := range s.Locks {
 		holders, waiters = holders+len(lock.Holders), waiters+len(lock.Waiters)
@@ -38,13 +38,13 @@ func parties(s *monitor.Snapshot) (holders, waiters int) {
 	return holders, waiters
 }
 
-// counts says how much there is.
+// counts describes the numbers of locks, holders and waiters.
 func counts(s *monitor.Snapshot) string {
 	holders, waiters := parties(s)
 	return fmt.Sprintf("%s, %s, %s", count(len(s.Locks), "key"), count(holders, "holder"), count(waiters, "waiter"))
 }
 
-// Summary is one line about what the filter shows of the server target.
+// Summary is one line about the locks that the filter shows on the server target.
 func Summary(all *monitor.Snapshot, filter Filter, target string) string {
 	s := filter.Apply(all)
 	text := fmt.Sprintf("%s%s  %s", Printable(target), StandbyMark(s), counts(s))

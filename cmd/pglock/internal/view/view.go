@@ -1,5 +1,5 @@
 // Package view writes snapshots of advisory locks for people (a table that fits a terminal) and for programs (JSON,
-// CSV). It only writes: what is in a snapshot, and what of it is hidden, is for package monitor to know.
+// CSV). Package monitor decides what is in a snapshot, and what is hidden.
 package view
 
 import (
@@ -12,17 +12,17 @@ import (
 
 // Filter says which locks of a snapshot are shown. The zero value shows all.
 type Filter struct {
-	// Keys are the keys to show, in whichever database; none means all.
+	// Keys are the keys to show, in any database; none means all.
 	Keys []pglock.Key
-	// Databases, Users and Applications are those of the locks to show: a lock is in one of the databases, and one of its
-	// holders or waiters is of one of the users, and has one of the application_names. None means all.
+	// Databases, Users and Applications restrict the locks: a lock must be in one of the databases, and one of its
+	// holders or waiters must have one of the users and one of the application_names. None means all.
 	Databases, Users, Applications []string
 	// Waiting leaves out locks without waiters.
 	Waiting bool
 }
 
-// Apply returns a copy of the snapshot with only the locks to be shown, and what has to do with them: deadlocks, and the
-// waits for other locks before and behind their holders and waiters.
+// Apply returns a copy of the snapshot with only the locks to show, their deadlocks, and the waits for other locks that
+// are connected with their holders and waiters.
 func (f Filter) Apply(s *monitor.Snapshot) *monitor.Snapshot {
 	shown := *s
 	shown.Locks = slices.DeleteFunc(slices.Clone(s.Locks), func(lock monitor.Lock) bool { return !f.Shows(lock) })
@@ -38,7 +38,7 @@ func (f Filter) narrows() bool {
 	return len(f.Keys)+len(f.Databases)+len(f.Users)+len(f.Applications) > 0
 }
 
-// nameKeys gives the locks of a copy that Apply made the names that they were chosen by, if they have none.
+// nameKeys gives unnamed locks, in a copy made by Apply, the names by which they were chosen.
 func (f Filter) nameKeys(s *monitor.Snapshot) {
 	for i := range s.Locks {
 		lock := &s.Locks[i]
@@ -50,7 +50,7 @@ func (f Filter) nameKeys(s *monitor.Snapshot) {
 	}
 }
 
-// Shows reports whether a lock is among those to be shown.
+// Shows reports whether the filter shows a lock.
 func (f Filter) Shows(lock monitor.Lock) bool {
 	if f.Waiting && len(lock.Waiters) == 0 {
 		return false
@@ -61,7 +61,7 @@ func (f Filter) Shows(lock monitor.Lock) bool {
 	return len(f.Keys) == 0 || slices.ContainsFunc(f.Keys, func(key pglock.Key) bool { return key.ID() == lock.ID() })
 }
 
-// showsSessions reports whether some holder or waiter of a lock is one to be shown.
+// showsSessions reports whether the filter shows a holder or waiter of a lock.
 func (f Filter) showsSessions(lock monitor.Lock) bool {
 	if len(f.Users) == 0 && len(f.Applications) == 0 {
 		return true
@@ -79,7 +79,7 @@ func (f Filter) showsSession(user, application string) bool {
 			slices.Contains(f.Applications, mark.ReplaceAllString(application, "")))
 }
 
-// showsCycle reports whether a deadlock has to do with a lock that is shown.
+// showsCycle reports whether a deadlock involves a shown lock.
 func (f Filter) showsCycle(s *monitor.Snapshot, cycle monitor.Cycle) bool {
 	f.Waiting = false
 	if !f.narrows() {

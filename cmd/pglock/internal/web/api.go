@@ -14,19 +14,20 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor/recording"
 )
 
-// longestKey bounds what a link can ask for.
+// longestKey bounds the key in a link.
 const longestKey = 1000
 
-// cache keeps the latest states of what pages look at: all, or one key. A state is made once, however many pages there are.
+// cache keeps the latest states that pages show: of all locks, or of one key. A state is made once for any number of
+// pages.
 type cache struct {
 	mu     sync.Mutex
-	states map[string][]*frozen // by key, the latest last
+	states map[string][]*frozen // states by key, the latest last
 }
 
 // mostStates is how many states of one key are kept: a page that asks every second knows the last one, or the one before.
 const mostStates = 4
 
-// serveNow answers what has changed since the state that the page has, or that there is none since.
+// serveNow answers with the changes since the state that the page has, or that there are none.
 func (s *server) serveNow(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	only, since := query.Get("key"), query.Get("since")
@@ -45,7 +46,7 @@ func (s *server) serveNow(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// latest is the answer; nil when the page has the latest state.
+// latest returns the answer; nil if the page has the latest state.
 func (s *server) latest(only, since string) ([]byte, error) {
 	s.now.mu.Lock()
 	defer s.now.mu.Unlock()
@@ -75,7 +76,8 @@ func (s *server) latest(only, since string) ([]byte, error) {
 	return states[len(states)-1].answer(states[known])
 }
 
-// forget makes room when there are many keys: first of those that no page has asked about since the last snapshot.
+// forget makes room if there are many keys: it first drops those that no page has asked about since the last
+// snapshot.
 func (c *cache) forget(tag string, most int) {
 	for only, states := range c.states {
 		if len(c.states) > most && states[len(states)-1].tag != tag {
@@ -89,10 +91,11 @@ func (c *cache) forget(tag string, most int) {
 
 func writeJSON(w http.ResponseWriter, text []byte) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(text) // the reader has gone
+	_, _ = w.Write(text) // the client has gone
 }
 
-// history answers what was at a moment, one question after the other: reading a recording takes time.
+// history reads the state at a moment. It serves one request at a time, since reading a recording
+// takes time.
 type history struct {
 	past *recording.Past
 
@@ -101,7 +104,7 @@ type history struct {
 	live Live
 }
 
-// before is from how long before a moment on events are shown.
+// before is how far back from a moment events are shown.
 const before = time.Minute
 
 func (h *history) moment(at time.Time) (Live, error) {
@@ -134,7 +137,7 @@ func (h *history) moment(at time.Time) (Live, error) {
 	return live, nil
 }
 
-// serveAt answers what was at a moment of the recorded past.
+// serveAt answers with the state at a moment of the recorded past.
 func (s *server) serveAt(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	at, err := time.Parse(time.RFC3339Nano, query.Get("at"))
@@ -174,7 +177,7 @@ type timeline struct {
 	Bars  []bar     `json:"bars"`
 }
 
-// bar is the worst of a part of the time.
+// bar is the worst state in a part of the period.
 type bar struct {
 	Waiters   int     `json:"waiters"`
 	Longest   float64 `json:"longest_seconds"`
@@ -182,7 +185,7 @@ type bar struct {
 	Seen      bool    `json:"seen"` // there was a snapshot
 }
 
-// serveTimeline answers how many waited over the recorded past.
+// serveTimeline answers with the numbers of waiters over the recorded past.
 func (s *server) serveTimeline(w http.ResponseWriter, r *http.Request) {
 	n := 200
 	if text := r.URL.Query().Get("n"); text != "" {
@@ -201,7 +204,7 @@ func (s *server) serveTimeline(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, text)
 }
 
-// timelineOf has no more bars than there are snapshots.
+// timelineOf returns no more bars than there are snapshots.
 func timelineOf(first, last time.Time, infos []recording.Info, n int) timeline {
 	n = max(1, min(n, len(infos)))
 	t := timeline{first, last, make([]bar, n)}

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// answer is what a page is sent: all of a state, or what has changed since another that it has.
+// answer is the answer to a page: a whole state, or the changes since a state that the page has.
 type answer struct {
 	head
-	// Tag names the state, and Since the one that it is a change of; empty when it is all.
+	// Tag names the state, and Since the state that the changes refer to; empty for a whole state.
 	Tag   string `json:"tag"`
 	Since string `json:"since"`
 
@@ -17,14 +17,13 @@ type answer struct {
 	Events patch `json:"events"`
 }
 
-// patch changes a list: Set are the items that are new or different. Order are the IDs of all items; null says that it is
-// as it was.
+// patch changes a list: Set are the items that are new or different. Order are the IDs of all items; null if unchanged.
 type patch struct {
 	Order []string          `json:"order"`
 	Set   []json.RawMessage `json:"set"`
 }
 
-// frozen is a state whose items are JSON.
+// frozen is a state with its items encoded as JSON.
 type frozen struct {
 	head
 	tag                string
@@ -62,7 +61,7 @@ func freezeList[T any](items []T, id func(*T) string) (list, error) {
 	return l, nil
 }
 
-// answer is all of it, or the change since before unless that is nil.
+// answer returns the changes since before, or the whole state if before is nil.
 func (f *frozen) answer(before *frozen) ([]byte, error) {
 	a := answer{head: f.head, Tag: f.tag}
 	if before == nil {

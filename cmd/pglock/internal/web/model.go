@@ -13,15 +13,15 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// Limits of what one answer has.
+// Limits of one answer.
 const (
 	mostLocks  = 300
 	mostNodes  = 500
 	mostEvents = 200
 )
 
-// state is what the page shows of a moment: a head that is sent each time, and lists of which what has changed is sent.
-// Nothing in the lists changes with the time alone, so ages are sent as the times since when.
+// state is what the page shows of a moment: a head that is always sent, and lists of which only changes are sent.
+// Nothing in the lists changes with time alone, so ages are sent as start times.
 type state struct {
 	head
 	Tree   []node
@@ -40,41 +40,42 @@ type head struct {
 	Others    int        `json:"other_waits"`
 	Longest   *time.Time `json:"longest_since"`
 	Deadlocks []string   `json:"deadlocks"`
-	// What there is no room for.
+	// Numbers of items that were left out.
 	MoreKeys     int `json:"more_keys"`
 	MoreSessions int `json:"more_sessions"`
 }
 
-// node is a session in the blocking tree. A node is below the one before it whose depth is one less.
+// node is a session in the blocking tree. Its parent is the last node before it whose depth is one
+// less.
 type node struct {
 	ID    string `json:"id"`
 	Depth int    `json:"depth"`
 	party
-	// Wait is what it waits for; nil for a root. Holds is what others wait for that it holds.
+	// Wait is its wait; nil for a root. Holds are its locks that others wait for.
 	Wait     *wait     `json:"wait"`
 	Holds    *lockName `json:"holds"`
 	Behind   int       `json:"behind"`
 	Deadlock bool      `json:"deadlock"`
 }
 
-// wait says by which session another is blocked, for which lock.
+// wait says which session blocks another, for which lock.
 type wait struct {
 	Lock        lockName   `json:"lock"`
 	Since       *time.Time `json:"since"`
 	PID         int32      `json:"pid"`
 	GID         string     `json:"gid"`
 	Application string     `json:"application"`
-	Soft        bool       `json:"soft"` // it is ahead in the queue
-	More        int        `json:"more"` // other sessions in the way
+	Soft        bool       `json:"soft"` // the blocker is ahead in the queue
+	More        int        `json:"more"` // number of other blockers
 }
 
-// lockName is how a link names a lock, and how people do. Locks that are no advisory locks have no key.
+// lockName is the name of a lock for links and for people. Only advisory locks have a key.
 type lockName struct {
 	Key   string `json:"key"`
 	Label string `json:"label"`
 }
 
-// party is a session as the page shows it.
+// party is a session as shown on the page.
 type party struct {
 	PID         int32      `json:"pid"`
 	GID         string     `json:"gid"`
@@ -113,7 +114,7 @@ func idOf(id monitor.SessionID) string {
 	return "prepared-" + short(id.GID)
 }
 
-// short makes IDs of texts that others chose.
+// short turns texts that others chose into IDs.
 func short(text string) string {
 	sum := fnv.New64a()
 	_, _ = sum.Write([]byte(text)) // it never fails
@@ -124,7 +125,7 @@ func partyOf(s *monitor.Session, mode monitor.Mode) party {
 	return party{PID: s.PID, GID: s.GID, Application: s.Application, User: s.User, State: s.State, Mode: string(mode)}
 }
 
-// newState makes what the page shows; with a key only what is about that.
+// newState makes the state for the page; with a key only what concerns that key.
 func newState(live Live, target, only string) *state {
 	s := live.Snapshot
 	st := &state{head: head{Target: target, Deadlocks: []string{}}}
@@ -160,7 +161,7 @@ func newState(live Live, target, only string) *state {
 	return st
 }
 
-// chosen are the locks of a key, or all. A key that cannot be parsed is compared as text.
+// chosen returns the locks with the key, or all. A key that cannot be parsed is compared as text.
 func chosen(s *monitor.Snapshot, only string) []*monitor.Lock {
 	parsed, err := pglock.ParseKey(only)
 	var locks []*monitor.Lock
@@ -173,7 +174,7 @@ func chosen(s *monitor.Snapshot, only string) []*monitor.Lock {
 	return locks
 }
 
-// longest is since when a lock is waited for; nil when it is not, or that is not known.
+// longest is the start of the longest wait for a lock; nil if there is none, or it is not known.
 func longest(lock *monitor.Lock) (since *time.Time) {
 	for i := range lock.Waiters {
 		since = earlier(since, lock.Waiters[i].WaitingSince)

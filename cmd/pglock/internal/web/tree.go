@@ -7,7 +7,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// forest grows the blocking tree of a snapshot: the waits for locks of all kinds, of those that the page is about.
+// forest grows the blocking tree of a snapshot: the waits for locks of all types that concern the page.
 type forest struct {
 	snapshot *monitor.Snapshot
 	waits    map[monitor.SessionID]monitor.Wait
@@ -20,10 +20,10 @@ type forest struct {
 	below    map[monitor.SessionID][]monitor.SessionID
 	placed   map[monitor.SessionID]bool
 	rows     []node
-	left     int // sessions that there is no room for
+	left     int // number of sessions that were left out
 }
 
-// newForest looks at a snapshot, of which the page shows some locks.
+// newForest prepares the tree of a snapshot of which the page shows some locks.
 func newForest(s *monitor.Snapshot, locks []*monitor.Lock) *forest {
 	f := &forest{
 		snapshot: s, behind: s.Behind(), dead: map[int32]bool{}, certain: map[int32]bool{},
@@ -39,10 +39,10 @@ func newForest(s *monitor.Snapshot, locks []*monitor.Lock) *forest {
 	return f
 }
 
-// tree puts each waiter below the first session that holds what it waits for, or else the first that is ahead of it, for
-// locks of all kinds. The roots are those that wait for none, those with the most sessions behind them first; of a deadlock
-// it is the session with the smallest process ID. With only some locks the tree has their waiters, and all that these wait
-// for, directly or through others. What is part of a certain deadlock comes first.
+// tree puts each waiter below the first session that holds what it waits for, or else the first that is ahead of it,
+// for locks of all types. The roots are the sessions that do not wait, those with the most sessions behind them first;
+// the root of a deadlock is the session with the smallest process ID. If only some locks are shown, the tree has their
+// waiters and all sessions that these wait for, directly or through others. Certain deadlocks come first.
 func (f *forest) tree(locks []*monitor.Lock, all bool) (rows []node, left int) {
 	var roots, waiting []monitor.SessionID
 	for _, id := range f.shown(locks, all) {
@@ -66,7 +66,7 @@ func (f *forest) tree(locks []*monitor.Lock, all bool) (rows []node, left int) {
 		f.grow(id)
 	}
 	for _, id := range waiting {
-		if !f.placed[id] { // it is in a cycle, or below one
+		if !f.placed[id] { // the session is in a cycle, or below one
 			f.grow(f.top(id))
 		}
 	}
@@ -98,7 +98,7 @@ func (f *forest) look(locks []*monitor.Lock) {
 	}
 }
 
-// shown are the sessions of the tree: who waits first comes before those that it waits for.
+// shown returns the sessions of the tree: a waiter comes before those that it waits for.
 func (f *forest) shown(locks []*monitor.Lock, all bool) (ids []monitor.SessionID) {
 	seen := map[monitor.SessionID]bool{}
 	add := func(id monitor.SessionID) {
@@ -125,7 +125,7 @@ func (f *forest) shown(locks []*monitor.Lock, all bool) (ids []monitor.SessionID
 	return ids
 }
 
-// parent is the session that a waiter stands below; false says that it is a root.
+// parent returns the session above a waiter; false if it is a root.
 func (f *forest) parent(id monitor.SessionID) (monitor.SessionID, bool) {
 	blockers := f.waits[id].BlockedBy
 	if len(blockers) == 0 {
@@ -135,7 +135,7 @@ func (f *forest) parent(id monitor.SessionID) (monitor.SessionID, bool) {
 	return blockers[max(0, first)].ID(), true
 }
 
-// top is what a session's tree begins with: the root or, of a cycle, the session with the smallest process ID.
+// top returns the first session of a tree: the root or, in a cycle, the session with the smallest process ID.
 func (f *forest) top(id monitor.SessionID) monitor.SessionID {
 	seen := map[monitor.SessionID]bool{}
 	for !seen[id] {
@@ -155,7 +155,7 @@ func (f *forest) top(id monitor.SessionID) monitor.SessionID {
 	return first
 }
 
-// grow adds a session and those below it, unless it is there already. It does not call itself, since chains can be long.
+// grow adds a session and those below it, unless it is already there. It does not recurse, since chains can be long.
 func (f *forest) grow(root monitor.SessionID) {
 	type place struct {
 		id    monitor.SessionID
@@ -182,7 +182,7 @@ func (f *forest) grow(root monitor.SessionID) {
 
 func (f *forest) node(id monitor.SessionID, depth int) node {
 	session, known := f.sessions[id]
-	if !known { // it came or went just then
+	if !known { // it had just begun or ended
 		session = monitor.Session{PID: id.PID, GID: id.GID}
 	}
 	n := node{ID: idOf(id), Depth: depth, party: partyOf(&session, ""), Behind: f.behind[id], Deadlock: f.dead[id.PID]}

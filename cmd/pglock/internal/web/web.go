@@ -1,9 +1,8 @@
-// Package web serves the read-only page of pglock monitor --http: who holds which lock and who waits, what happened, and a
-// timeline of the recorded past.
+// Package web serves the read-only page of pglock monitor --http: holders and waiters, events, and a timeline of the
+// recorded past.
 //
-// The page and its data are for those who have the token, which is exchanged for a cookie. All requests are GET, none
-// changes anything on the server, and no session can be ended from here. Texts from the database are sent as JSON and
-// inserted as text.
+// Access needs a token, which is exchanged for a cookie. All requests are GET, none changes anything on the server,
+// and no session can be ended from here. Texts from the database are sent as JSON and inserted as text.
 package web
 
 import (
@@ -32,23 +31,23 @@ import (
 //go:embed page
 var page embed.FS
 
-// Live is the state of the watch.
+// Live is the current state.
 type Live struct {
 	Snapshot *monitor.Snapshot // nil before the first
-	Events   []journal.Event   // the latest last
-	Lost     error             // why there has been no snapshot since
+	Events   []journal.Event   // latest last
+	Lost     error             // why there has been no snapshot since then
 }
 
-// Options says what is served, and to whom.
+// Options says what to serve, and to whom.
 type Options struct {
-	// Token lets people in.
+	// Token grants access.
 	Token string
 	// Target shows people which server it is, without the password.
 	Target string
-	// Live returns what there is now, and Past finds what there was.
+	// Live returns the current state, and Past finds earlier ones.
 	Live func() Live
 	Past *recording.Past
-	// Hosts are names, without a port, that the page may be asked for besides loopback names and addresses.
+	// Hosts are names, without a port, that requests may use besides loopback names and addresses.
 	Hosts []string
 	// Secure says that TLS is in use.
 	Secure bool
@@ -62,7 +61,7 @@ type server struct {
 	mux *http.ServeMux
 
 	mu       sync.Mutex
-	sessions []string // hashes of cookies, the oldest first
+	sessions []string // hashes of the cookies, the oldest first
 
 	now  cache
 	then history
@@ -85,7 +84,7 @@ func New(o Options) http.Handler {
 // NewToken returns a token that cannot be guessed.
 func NewToken() string { return rand.Text() }
 
-// Serve serves until ctx ends. Readers that take more than a quarter of a minute for an answer are dropped.
+// Serve serves until ctx ends. Clients that take more than 15 seconds to read an answer are dropped.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler, clients int) error {
 	srv := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
@@ -122,7 +121,7 @@ var headers = map[string]string{
 	"Cache-Control":                "no-store",
 }
 
-// ServeHTTP lets in who may see the page.
+// ServeHTTP checks access and serves the page.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range headers {
 		w.Header().Set(name, value)
@@ -144,7 +143,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// hostAllowed keeps out pages of others whose name leads here (DNS rebinding): such a name is neither an address nor known.
+// hostAllowed keeps out foreign pages whose name resolves to this host (DNS rebinding): such a name is neither an
+// address nor known.
 func (s *server) hostAllowed(r *http.Request) bool {
 	host := r.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {
@@ -165,14 +165,15 @@ func sameAddress(local net.Addr, address netip.Addr) bool {
 	return err == nil && own.Addr().Unmap() == address.Unmap()
 }
 
-// sameSite refuses what other sites ask for. A browser that says nothing is old, or none.
+// sameSite refuses requests from other sites. A client that sends no such header is an old browser,
+// or none.
 func sameSite(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return site == "" || site == "none" || site == "same-origin"
 }
 
-// bounce answers a link from another site with a page without data that loads itself again: then the page asks, and not the
-// other site, and the cookie comes along. Anything else of another site is refused.
+// bounce answers a link from another site with an empty page that reloads itself: that request comes from this site,
+// with the cookie. Other requests from another site are refused.
 func (s *server) bounce(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/" || r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document" {
 		http.Error(w, "not for other sites", http.StatusForbidden)
@@ -182,7 +183,7 @@ func (s *server) bounce(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte("<!doctype html><title>pglock</title><meta http-equiv=refresh content=0>")) // the reader has gone
 }
 
-// exchange gives a cookie for the token, and leads to the page without it.
+// exchange sets a cookie for the token, and redirects to the page without the token.
 func (s *server) exchange(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	if !same(query.Get("token"), s.Token) {
@@ -228,7 +229,7 @@ func hash(text string) string {
 	return string(sum[:])
 }
 
-// same compares without revealing by its time how much is right.
+// same compares in constant time.
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(hash(a)), []byte(hash(b))) == 1 }
 
 func (s *server) file(name, kind string) http.HandlerFunc {
@@ -242,7 +243,7 @@ func (s *server) file(name, kind string) http.HandlerFunc {
 	}
 }
 
-// limited accepts a number of connections at once, and closes those beyond it.
+// limited accepts a limited number of connections at once, and closes further ones.
 type limited struct {
 	net.Listener
 	room chan struct{}
@@ -275,11 +276,11 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// ErrInsecure refuses to serve the page beyond loopback without TLS.
+// ErrInsecure is the refusal to serve the page beyond loopback without TLS.
 var ErrInsecure = errors.New("beyond loopback the page needs TLS (--http-cert and --http-key), or --insecure-http if " +
-	"something before it has that")
+	"a proxy adds it")
 
-// Loopback reports whether only this machine reaches an address to listen on.
+// Loopback reports whether an address to listen on is reachable only from this machine.
 func Loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
