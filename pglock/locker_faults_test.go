@@ -363,7 +363,7 @@ func TestAFrozenServerProcessEndsTheLock(t *testing.T) {
 	mustUnlock(t, mustLock(t, l, pglock.NewKey("k")))
 }
 
-// Behind a proxy that hands server sessions around, a statement that was prepared on one session may run on another. All
+// Behind a proxy that shares server sessions among clients, a statement that was prepared on one session may run on another. All
 // statements that lock say where they belong.
 func TestAStatementOfAnotherSessionChangesNothing(t *testing.T) {
 	db := testenv.Database(t)

@@ -1,10 +1,10 @@
-// Command monitor measures what a snapshot of package monitor costs a server that has much to tell: 500 sessions with
-// 10,000 and with 100,000 advisory locks, of which 200 wait. It starts a throw-away server for that.
+// Command monitor measures the cost of a snapshot of package monitor on a busy server: 500 sessions with 10,000 and
+// with 100,000 advisory locks, and 200 waiters. It starts a temporary server.
 //
 //	go run ./monitor [-rounds N] [-only REGEXP]
 //
-// For each server it prints how long PostgreSQL itself says that its statements took (EXPLAIN ANALYZE: planning and
-// execution), the processor time of the monitor's backend for a whole Take, and what the client sees of it: time, bytes,
+// For each server it prints how long the statements took according to PostgreSQL (EXPLAIN ANALYZE: planning and
+// execution), the processor time of the monitor's backend for a whole Take, and the cost to the client: time, bytes,
 // and memory. All figures are medians.
 package main
 
@@ -24,7 +24,7 @@ import (
 )
 
 func main() {
-	rounds := flag.Int("rounds", 15, "how often each figure is measured")
+	rounds := flag.Int("rounds", 15, "number of measurements for each figure")
 	only := flag.String("only", "", "measure the servers whose name matches this `regexp`")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// settings are those of the server; the rest are PostgreSQL's defaults.
+// settings are the server's settings; the others are PostgreSQL's defaults.
 var settings = map[string]string{
 	"max_connections":           "600",
 	"max_locks_per_transaction": "512",
@@ -45,7 +45,7 @@ var settings = map[string]string{
 func run(ctx context.Context, rounds int, only string) (err error) {
 	matching, err := regexp.Compile(only)
 	if err != nil || rounds < 1 || flag.NArg() > 0 {
-		return errors.Join(err, errors.New("-rounds is positive, -only a regular expression, and no arguments are taken"))
+		return errors.Join(err, errors.New("want -rounds above 0, a regular expression for -only, and no arguments"))
 	}
 	server, err := pgserver.Start(ctx, pgserver.Options{Settings: settings})
 	if err != nil {
@@ -74,8 +74,8 @@ func run(ctx context.Context, rounds int, only string) (err error) {
 	return nil
 }
 
-// scenes are the servers to look at. The target is for the processor time of the monitor's backend, which other load on
-// the machine disturbs less than what EXPLAIN says.
+// scenes are the servers to measure. The target is for the processor time of the monitor's backend, which depends less
+// on other load than the times of EXPLAIN.
 var scenes = []scene{
 	{name: "idle", what: "no locks are held"},
 	{name: "busy", what: "10,000 locks of 500 sessions, 200 waiters",

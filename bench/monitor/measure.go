@@ -20,9 +20,9 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// figures are what a snapshot of a scene costs.
+// figures are the costs of a snapshot of a scene.
 type figures struct {
-	locks, blockers time.Duration // of the server, by statement, as EXPLAIN ANALYZE says
+	locks, blockers time.Duration // of the server, by statement, from EXPLAIN ANALYZE
 	statements      time.Duration // both
 	backend         time.Duration // processor time of the monitor's backend for a Take
 	client          time.Duration // until Take returns
@@ -104,7 +104,7 @@ func newWatcher(ctx context.Context, connString string) (watcher, error) {
 	return w, err
 }
 
-// counted counts what is read.
+// counted counts the bytes that are read.
 type counted struct {
 	net.Conn
 	read *atomic.Int64
@@ -140,7 +140,7 @@ func (w watcher) take(ctx context.Context, s scene) (f figures, err error) {
 	return f, err
 }
 
-// processorTime is what Linux says of a process of this machine.
+// processorTime is the processor time of a process, from Linux.
 func processorTime(pid uint32) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", pid))
 	if err != nil {
@@ -151,7 +151,7 @@ func processorTime(pid uint32) (time.Duration, error) {
 	return time.Duration(nanoseconds), err
 }
 
-// explain runs a statement and returns how long the server says that it took to plan and execute it.
+// explain runs a statement and returns the server's time for planning and execution.
 func (w watcher) explain(ctx context.Context, statement string, args ...any) (total time.Duration, err error) {
 	rows, err := w.conn.Query(ctx, "EXPLAIN (ANALYZE, TIMING OFF, SUMMARY ON) "+statement,
 		append([]any{pgx.QueryExecModeSimpleProtocol}, args...)...)
@@ -171,12 +171,12 @@ func (w watcher) explain(ctx context.Context, statement string, args ...any) (to
 		}
 	}
 	if total == 0 {
-		return 0, fmt.Errorf("EXPLAIN says nothing of a time: %q", lines)
+		return 0, fmt.Errorf("EXPLAIN gives no time: %q", lines)
 	}
 	return total, nil
 }
 
-// medians takes each figure's own.
+// medians returns the median of each figure.
 func medians(all []figures) figures {
 	return figures{
 		locks:      median(all, func(f figures) time.Duration { return f.locks }),

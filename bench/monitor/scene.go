@@ -14,7 +14,7 @@ import (
 	"github.com/pglock-toolkit/pglock/migrations"
 )
 
-// scene is a server with locks. Those who do not wait share the locks, and the waiters stand in ten queues.
+// scene is a server with locks. The holders share the locks, and the waiters wait in ten queues.
 type scene struct {
 	name, what               string
 	locks, sessions, waiters int
@@ -24,7 +24,7 @@ type scene struct {
 
 const queues = 10
 
-// holders are the connections of a scene, and what its waiters do.
+// holders are the connections of a scene, and the waits on them.
 type holders struct {
 	conns  []*pgx.Conn
 	cancel context.CancelFunc
@@ -80,7 +80,7 @@ func install(ctx context.Context, connString string, names int) error {
 	return err
 }
 
-// key is SQL for the n-th key.
+// key returns SQL for the n-th key.
 func (s scene) key() string {
 	if s.named {
 		return "pglock.key('job ' || n)"
@@ -88,7 +88,7 @@ func (s scene) key() string {
 	return "n"
 }
 
-// hold takes the share of the i-th holder.
+// hold takes the i-th holder's share of the locks.
 func (s scene) hold(ctx context.Context, conn *pgx.Conn, i int) error {
 	holding := s.sessions - s.waiters
 	first, next := i*s.locks/holding, (i+1)*s.locks/holding
@@ -97,7 +97,7 @@ func (s scene) hold(ctx context.Context, conn *pgx.Conn, i int) error {
 	return err
 }
 
-// wait stands in a queue until ctx ends.
+// wait waits in a queue until ctx ends.
 func (s scene) wait(ctx context.Context, conn *pgx.Conn, queue int) error {
 	_, err := conn.Exec(ctx, fmt.Sprintf("SELECT pg_advisory_lock(%s) FROM (VALUES (%d)) AS one (n)", s.key(), queue))
 	if ctx.Err() != nil {
@@ -135,7 +135,7 @@ func (h *holders) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for _, conn := range h.conns {
-		if !conn.IsClosed() { // as those are that have waited
+		if !conn.IsClosed() { // as after a wait
 			err = errors.Join(err, conn.Close(ctx))
 		}
 	}

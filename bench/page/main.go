@@ -23,7 +23,7 @@ import (
 )
 
 func main() {
-	seconds := flag.Int("seconds", 30, "how long each figure is measured")
+	seconds := flag.Int("seconds", 30, "length of each measurement")
 	minutes := flag.Int("minutes", 3, "for how many minutes a recording is measured")
 	browser := flag.Bool("browser", true, "measure the page in a browser too")
 	program := flag.String("pglock", "", "measure this program instead of building one")

@@ -43,7 +43,7 @@ func build(ctx context.Context, program string) (path string, remove func(), err
 	return path, remove, nil
 }
 
-// monitor is a pglock monitor that runs.
+// monitor is a running pglock monitor.
 type monitor struct {
 	cmd *exec.Cmd
 	url string
@@ -95,13 +95,13 @@ func (m measurement) server(ctx context.Context) error {
 	if err := errors.Join(err, watching.stop()); err != nil {
 		return err
 	}
-	fmt.Printf(row, "pglock monitor --http, not looked at", used)
+	fmt.Printf(row, "pglock monitor --http, no browser", used)
 	return nil
 }
 
 // over measures the processor time of a process and its children, in percent of a core.
 func (m measurement) over(ctx context.Context, pid int) (percent float64, err error) {
-	if err := pause(ctx, 5*time.Second); err != nil { // what is done once at the beginning
+	if err := pause(ctx, 5*time.Second); err != nil { // work that is done once at the start
 		return 0, err
 	}
 	before, began := processorTime(pid), time.Now()
@@ -195,7 +195,7 @@ func metrics(ctx context.Context, page *chromium.Page) (map[string]float64, erro
 // row is one figure of the table.
 const row = "%-44s %5.2f %% of a core\n"
 
-// processorTime is what a process and its children have used, as Linux counts it in /proc.
+// processorTime is the processor time of a process and its children, from Linux's /proc.
 func processorTime(pid int) time.Duration {
 	const tick = 10 * time.Millisecond // USER_HZ is 100 everywhere
 	total := time.Duration(0)

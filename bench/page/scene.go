@@ -18,7 +18,7 @@ const (
 	changes = 250 // a second; every second one is a new key
 )
 
-// scene is what goes on at the server until close.
+// scene is the activity on the server until close.
 type scene struct {
 	cancel context.CancelFunc
 	group  *errgroup.Group
@@ -71,13 +71,13 @@ func (s *scene) dial(ctx context.Context, dsn, name string) (*pgx.Conn, error) {
 	return conn, err
 }
 
-// change gives back a lock and takes another, at the pace that all holders make the changes together: a lock of its own
-// and a new one in turn.
+// change releases a lock and takes another, alternately an old and a new one, at a pace at which all holders together
+// make the wanted number of changes.
 func change(ctx context.Context, conn *pgx.Conn, number int64) error {
 	tick := time.NewTicker(2 * holders * time.Second / changes)
 	defer tick.Stop()
 	const each = locks / holders
-	last := number*each + 1 // the first is waited for
+	last := number*each + 1 // the first has waiters
 	for i := int64(1); ; i++ {
 		select {
 		case <-ctx.Done():

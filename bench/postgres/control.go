@@ -9,7 +9,7 @@ import (
 	"github.com/pglock-toolkit/pglock/bench/internal/report"
 )
 
-// control compares plain pgx with itself. What differs from 1 in it is the error of all the others.
+// control compares plain pgx with itself. Its difference from 1 is the error of the other rows.
 func control(ctx context.Context, l *lab) ([]report.Line, error) {
 	const n = 8
 	all, err := l.plainAgainstPlain(ctx, n, [2]dialFunc{}, func(work contest.Work) measure { return contest.Rate(n, work) })
@@ -19,8 +19,8 @@ func control(ctx context.Context, l *lab) ([]report.Line, error) {
 	return []report.Line{compared("plain pgx against itself", report.PerSecond, all[0], all[1])}, nil
 }
 
-// network measures what stands in for one: what it adds to a round trip, and what plain pgx over many connections loses
-// to it when it adds nothing, which would be an unfair advantage for a contestant that sends less.
+// network measures the simulated network: what it adds to a round trip, and what plain pgx over many connections loses
+// to it if it adds no delay, which would be an unfair advantage for a contestant that sends less.
 func network(ctx context.Context, l *lab) ([]report.Line, error) {
 	slow, idle := delay.New(networkDelay), delay.New(0)
 	defer slow.Close()

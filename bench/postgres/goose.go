@@ -10,8 +10,8 @@ import (
 	"github.com/pglock-toolkit/pglock/bench/internal/contest"
 )
 
-// gooseLockers are goose's session lockers. One has one key, so there is one for each worker; their connections come
-// from a pool of database/sql.
+// gooseLockers are goose's session lockers. Each has one key, so there is one for each worker; their connections
+// come from a pool of database/sql.
 type gooseLockers struct {
 	db      *sql.DB
 	lockers []lock.SessionLocker

@@ -12,8 +12,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// growth measures how the cost grows with the number of goroutines, and with the locks that the process holds already. It
-// draws both in the terminal, and in growth.svg.
+// growth measures how the cost grows with the number of goroutines, and with the number of locks that the process
+// already holds. It plots both in the terminal, and in growth.svg.
 func growth(ctx context.Context, l *lab) (lines []report.Line, err error) {
 	goroutines := plot{Title: "pairs a second by goroutines"}
 	for _, n := range []int{1, 10, 100, 1_000, 10_000} {
@@ -41,7 +41,7 @@ func rateOf(what string, rate float64) report.Line {
 	return report.Line{What: what, Ours: report.Figure{Value: rate, Unit: report.PerSecond}}
 }
 
-// grown measures n goroutines of a Locker that holds some locks already.
+// grown measures n goroutines of a Locker that already holds some locks.
 func (l *lab) grown(ctx context.Context, n, held int) (rate float64, err error) {
 	locker, err := l.locker(ctx, nil, pglock.WithMaxHeld(held+2*n+10))
 	if err != nil {
@@ -66,7 +66,7 @@ func (l *lab) grown(ctx context.Context, n, held int) (rate float64, err error) 
 	return all[0].Median(), nil
 }
 
-// plot is a bar for each figure.
+// plot is a bar chart.
 type plot struct {
 	Title  string
 	labels []string
@@ -84,7 +84,7 @@ func (p *plot) highest() (most float64) {
 	return max(most, 1)
 }
 
-// text draws the plot for a terminal.
+// text draws a plot for a terminal.
 func (p *plot) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s\n", p.Title)

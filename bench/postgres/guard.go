@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// guarder is what a Lock can do whose backend is PostgreSQL.
+// guarder is implemented by Locks on PostgreSQL.
 type guarder interface {
 	GuardTx(ctx context.Context, tx pgx.Tx) error
 }
@@ -86,7 +86,7 @@ func compareGuarded(ctx context.Context, l *lab, conn *pgx.Conn, guard guarder, 
 	}, nil
 }
 
-// of counts the round trips of work, which has been done before: everything is prepared.
+// of counts the round trips of work that has been done before, so that everything is prepared.
 func (t *tripCounter) of(ctx context.Context, work contest.Work) (int64, error) {
 	before := t.trips.Load()
 	err := work(ctx, 0, 0)

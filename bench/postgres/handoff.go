@@ -18,14 +18,14 @@ import (
 // handoffKey is the lock that two processes pass to each other.
 const handoffKey = 11
 
-// handoff compares the time from the release in one process to the grant in another that waits, with that of two plain
+// handoff compares the time from the release in one process to the grant in a waiting one with that of two plain
 // connections.
 func handoff(ctx context.Context, l *lab) ([]report.Line, error) {
 	return l.betweenProcesses(ctx, ours, "process A to process B", 1.15)
 }
 
-// takeover compares the time from the resignation of a leader to the election of the next one, in another process, with
-// that of two plain connections that pass a lock on.
+// takeover compares the time from a leader's resignation to the election of the next one, in another process, with that
+// of two plain connections that pass a lock on.
 func takeover(ctx context.Context, l *lab) ([]report.Line, error) {
 	return l.betweenProcesses(ctx, elected, "from Resign to the next leader", 3)
 }
@@ -43,7 +43,7 @@ func (l *lab) betweenProcesses(ctx context.Context, kind, what string, target fl
 	}
 	defer func() {
 		if err != nil {
-			cancel() // a worker that waits does not see that its commands have ended
+			cancel() // a waiting worker does not notice the end of its commands
 		}
 	}()
 	relay := func(kind string) func(context.Context, time.Duration) (float64, error) {
@@ -60,7 +60,7 @@ func (l *lab) betweenProcesses(ctx context.Context, kind, what string, target fl
 	return []report.Line{compared(what, report.Seconds, series[0], series[1]).Aim(report.AtMost, target)}, nil
 }
 
-// passAround passes the lock to and fro for d, and returns the median of what that took.
+// passAround passes the lock back and forth for d, and returns the median time.
 func (l *lab) passAround(ctx context.Context, kind string, workers [2]*contender, d time.Duration) (float64, error) {
 	var times contest.Series
 	for deadline := time.Now().Add(d); len(times) < 2 || time.Now().Before(deadline); {
@@ -114,7 +114,7 @@ func (l *lab) awaitWaiter(ctx context.Context) error {
 	}
 }
 
-// contender is another process that locks and unlocks when it is told to.
+// contender is another process that locks and unlocks on command.
 type contender struct {
 	*worker.Process
 	answers *bufio.Scanner
@@ -134,7 +134,7 @@ func startContender(ctx context.Context, connString string) (*contender, error) 
 	return &contender{process, bufio.NewScanner(process.Output)}, nil
 }
 
-// call tells the worker what to do and waits for the answer.
+// call sends the worker a command and waits for the answer.
 func (w *contender) call(kind, what string) (time.Time, error) {
 	got := <-w.start(kind, what)
 	return got.at, got.err
@@ -158,7 +158,7 @@ func (w *contender) read() answer {
 	return answer{at: time.Unix(0, at), err: err}
 }
 
-// What a worker can lock with.
+// The ways in which a worker can lock.
 const (
 	ours    = "pglock"
 	elected = "leader"

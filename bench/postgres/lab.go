@@ -14,25 +14,26 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// settings are those of the server; the rest are PostgreSQL's defaults. The lock table has room for every row.
+// settings are the server's settings; the others are PostgreSQL's defaults. The lock table has room for every
+// row.
 var settings = map[string]string{
 	"max_connections":           "300",
 	"max_locks_per_transaction": "512",
-	"autovacuum":                "off", // nothing here makes work for it, so it would only disturb
+	"autovacuum":                "off", // it has no work to do here, and would only disturb
 }
 
 // ourApplication marks the connections of the Locker in pg_stat_activity.
 const ourApplication = "bench pglock"
 
-// lab is the server, and what every row needs.
+// lab holds the server and the other resources of the rows.
 type lab struct {
 	server  *pgserver.Server
 	admin   *pgx.Conn
 	plan    contest.Plan
 	showCPU bool
-	watch   time.Duration // how long the row of the waiters looks at the server
-	drawTo  string        // the file of the row growth
-	timer   *time.Ticker  // makes waiting processes wake alike: a Go process with a timer does faster than one without
+	watch   time.Duration // how long the row of the waiters watches the server
+	drawTo  string        // output file of the row growth
+	timer   *time.Ticker  // makes waiting processes wake alike: a Go process with a timer wakes faster than one without
 }
 
 func newLab(ctx context.Context, f suite.Flags) (*lab, error) {
@@ -43,7 +44,7 @@ func newLab(ctx context.Context, f suite.Flags) (*lab, error) {
 	l := &lab{server: server, plan: f.Plan, showCPU: f.ShowCPU, watch: 6 * time.Second, drawTo: "growth.svg",
 		timer: time.NewTicker(2 * time.Millisecond)}
 	go func() {
-		for range l.timer.C { // for all contestants alike; it never ends, as the process does
+		for range l.timer.C { // for all contestants alike; it ends with the process
 		}
 	}()
 	if l.admin, err = pgx.Connect(ctx, l.connString()); err != nil {
@@ -62,7 +63,7 @@ func (l *lab) Close() error {
 
 func (l *lab) connString() string { return l.server.ConnString(pgserver.Superuser) }
 
-// poolConfig is for a pool of size connections, all dialled with dial unless that is nil.
+// poolConfig configures a pool of size connections, dialled with dial unless that is nil.
 func (l *lab) poolConfig(size int, dial dialFunc) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(l.connString())
 	if err != nil {
@@ -97,7 +98,7 @@ func closeLocker(locker *pglock.Locker) error {
 	return locker.Close(ctx)
 }
 
-// ourConnections counts the connections of the Locker that the server has now.
+// ourConnections counts the Locker's connections on the server.
 func (l *lab) ourConnections(ctx context.Context) (n int, err error) {
 	err = l.admin.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE $1", ourApplication+" (pglock %").
 		Scan(&n)

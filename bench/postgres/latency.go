@@ -8,7 +8,7 @@ import (
 	"github.com/pglock-toolkit/pglock/bench/internal/report"
 )
 
-// latency compares the time of one lock and unlock with that of the bare statements on a connection that is held.
+// latency compares the time of one lock and unlock with that of the bare statements on a dedicated connection.
 func latency(ctx context.Context, l *lab) (_ []report.Line, err error) {
 	r, err := l.held(ctx, 1, nil)
 	if err != nil {
@@ -36,7 +36,7 @@ func (l *lab) compareLatency(ctx context.Context, what string, ours, plain conte
 	return compared(what, report.Seconds, all[0], all[1]), nil
 }
 
-// endless takes the end of its context from work. pgx then need not watch it.
+// endless runs work with a context that never ends, which pgx need not watch.
 func endless(work contest.Work) contest.Work {
 	return func(ctx context.Context, worker, i int) error {
 		return work(context.WithoutCancel(ctx), worker, i)

@@ -1,12 +1,11 @@
-// Command postgres measures pglock on PostgreSQL beside what else one would use: plain pgx with a connection for each
-// lock, goose's session locker, and pgbench running the same statements, which shows what the server itself can do. It
-// starts a throw-away server for that, and prints a table of figures and ratios in which every target is marked as
-// reached or not.
+// Command postgres compares pglock on PostgreSQL with the alternatives: plain pgx with a connection for each lock,
+// goose's session locker, and pgbench running the same statements, which shows what the server itself can do. It
+// starts a temporary server, and prints a table of figures and ratios that marks each target as reached or missed.
 //
 //	go run ./postgres [-only REGEXP] [-rounds N] [-slice DURATION] [-cpu=false] [-json] [-cpuprofile FILE]
 //
 // The contestants of a row take turns in short slices, in an order that changes from round to round, and a ratio is the
-// median of those of the single rounds. What is compared holds on the machine it was measured on: clients and server
+// median of the ratios of all rounds. The ratios hold for the machine on which they were measured: clients and server
 // share its cores.
 package main
 

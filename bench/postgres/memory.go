@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// allocations counts those of one lock and unlock.
+// allocations counts the allocations of one lock and unlock.
 func allocations(ctx context.Context, l *lab) (_ []report.Line, err error) {
 	r, err := l.held(ctx, 1, nil)
 	if err != nil {
@@ -39,7 +39,7 @@ func allocations(ctx context.Context, l *lab) (_ []report.Line, err error) {
 	}}, nil
 }
 
-// allocated counts what the whole process allocates while one goroutine works, for each unit.
+// allocated counts what the whole process allocates per unit while one goroutine works.
 func allocated(ctx context.Context, work contest.Work) (count, bytes float64, err error) {
 	const warmUp, n = 1000, 20_000
 	ctx, cancel := context.WithCancel(ctx)
@@ -57,7 +57,8 @@ func allocated(ctx context.Context, work contest.Work) (count, bytes float64, er
 	return float64(after.Mallocs-before.Mallocs) / n, float64(after.TotalAlloc-before.TotalAlloc) / n, nil
 }
 
-// memory weighs the client while it holds many locks; on plain pgx each takes a connection, of which a few will do.
+// memory measures the client's memory while it holds many locks. With plain pgx each lock takes a connection, so a
+// few locks will do.
 func memory(ctx context.Context, l *lab) (_ []report.Line, err error) {
 	const n = 10_000
 	perConnection, err := l.weighConnections(ctx, poolSize)
@@ -90,8 +91,8 @@ func memory(ctx context.Context, l *lab) (_ []report.Line, err error) {
 	return []report.Line{line.Aim(report.Below, 1024), connections}, nil
 }
 
-// weighConnections returns the memory of a plain connection that holds a lock, which is none of those that lockEach
-// takes: the server may take a moment to notice that the connection has been closed.
+// weighConnections returns the memory of a plain connection that holds a lock. The lock is not one of lockEach's,
+// since the server may take a moment to notice that the connection was closed.
 func (l *lab) weighConnections(ctx context.Context, n int) (_ float64, err error) {
 	before := inUse()
 	conns, err := l.plainConns(ctx, n, nil)
@@ -107,7 +108,7 @@ func (l *lab) weighConnections(ctx context.Context, n int) (_ float64, err error
 	return float64(inUse()-before) / float64(n), nil
 }
 
-// lockEach takes a lock of its own for each element, some at a time.
+// lockEach takes a separate lock for each element, some at a time.
 func lockEach(ctx context.Context, locker *pglock.Locker, locks []*pglock.Lock) error {
 	return each(ctx, locks, func(ctx context.Context, i int) (err error) {
 		locks[i], err = locker.Lock(ctx, pglock.Int64Key(int64(i)))
@@ -128,7 +129,8 @@ func each(ctx context.Context, locks []*pglock.Lock, do func(context.Context, in
 	return group.Wait()
 }
 
-// inUse is what the garbage collector leaves, in bytes: the heap and the stacks of goroutines.
+// inUse is the memory in use after garbage collection, in bytes: the heap and the stacks of
+// goroutines.
 func inUse() int64 {
 	var stats runtime.MemStats
 	for range 2 { // pools are emptied by the second collection

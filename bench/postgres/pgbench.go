@@ -18,7 +18,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 )
 
-// Scripts of pgbench. Each of its clients has keys of its own.
+// Scripts of pgbench. Each of its clients has its own keys.
 const (
 	singleScript = `\set key (:client_id + 1) * 4294967296 + random(0, 1023)
 SELECT pg_advisory_lock(:key);
@@ -30,8 +30,8 @@ SELECT count(pg_advisory_unlock(k + :client_id * 1000000)) FROM unnest(:keys::in
 	arrayLength = 256
 )
 
-// pgbench is a run of PostgreSQL's own benchmark: a client in C that does nothing but send the statements, so what it
-// reaches is the server's limit.
+// pgbench is a run of PostgreSQL's own benchmark: a client in C that only sends the statements, so it reaches the
+// server's limit.
 type pgbench struct {
 	program     string
 	environment []string
@@ -64,8 +64,8 @@ func (p *pgbench) contestant(name string) contest.Contestant {
 	return contest.Contestant{Name: name, Measure: p.measure}
 }
 
-// measure runs it for about d and returns the pairs per second. It is given a number of transactions, since a duration
-// is in whole seconds and includes the time that it takes to connect.
+// measure runs it for about d and returns the pairs per second. The run is bounded by a number of transactions, since
+// a duration is in whole seconds and includes the time to connect.
 func (p *pgbench) measure(ctx context.Context, d time.Duration) (_ float64, err error) {
 	dir, err := os.MkdirTemp("", "pglock-bench-")
 	if err != nil {
@@ -99,7 +99,8 @@ func (p *pgbench) command(ctx context.Context, script string, transactions int) 
 	return cmd
 }
 
-// environment tells libpq's programs how to connect. Others can see the arguments of a command, but not this.
+// environment tells libpq's programs how to connect. Other users can see the arguments of a command, but not
+// its environment.
 func environment(config *pgx.ConnConfig) []string {
 	return []string{
 		"PGHOST=" + config.Host, "PGPORT=" + strconv.Itoa(int(config.Port)), "PGDATABASE=" + config.Database,
@@ -107,7 +108,7 @@ func environment(config *pgx.ConnConfig) []string {
 	}
 }
 
-// pgbenchProgram is the one that belongs to the server, or the one on the PATH.
+// pgbenchProgram returns the server's pgbench, or the one on the PATH.
 func pgbenchProgram(binaries pgserver.Binaries) string {
 	if own, err := exec.LookPath(filepath.Join(binaries.Dir, "pgbench")); err == nil {
 		return own
@@ -122,7 +123,7 @@ var rateLine = regexp.MustCompile(
 func transactionRate(output string) (float64, error) {
 	match := rateLine.FindStringSubmatch(output)
 	if match == nil {
-		return 0, fmt.Errorf("pgbench says nothing of a rate:\n%s", output)
+		return 0, fmt.Errorf("pgbench printed no rate:\n%s", output)
 	}
 	return strconv.ParseFloat(match[1], 64)
 }

@@ -18,16 +18,16 @@ const (
 	plainUnlock = "SELECT pg_advisory_unlock($1)"
 )
 
-// keyFunc is the key that a worker locks the i-th time.
+// keyFunc returns the i-th key that a worker locks.
 type keyFunc func(worker, i int) int64
 
 // distinctKey is different from all keys of the other workers.
 func distinctKey(worker, i int) int64 { return int64(worker+1)<<32 | int64(i%1024) }
 
-// theKey is the same for all.
+// theKey is the same for all workers.
 func theKey(int, int) int64 { return 7 }
 
-// plainConns are connections that are held for as long as a row takes, one for each worker.
+// plainConns are connections that are held for a whole row, one for each worker.
 type plainConns []*pgx.Conn
 
 func (l *lab) plainConns(ctx context.Context, n int, dial dialFunc) (conns plainConns, err error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// rivals are a Locker and the plain pgx connections that it is compared with.
+// rivals are a Locker and the plain pgx connections to compare it with.
 type rivals struct {
 	locker      *pglock.Locker
 	plain       plainPgx
@@ -23,7 +23,7 @@ type plainPgx interface {
 	close() error
 }
 
-// held gives each of n workers a plain connection of its own.
+// held gives each of n workers its own plain connection.
 func (l *lab) held(ctx context.Context, n int, dial dialFunc) (*rivals, error) {
 	conns, err := l.plainConns(ctx, n, dial)
 	if err != nil {
@@ -62,12 +62,12 @@ func lockerPairs(locker *pglock.Locker, key keyFunc) contest.Work {
 	}
 }
 
-// finer is how many times more often than usual two contestants take turns: where the operating system places their
-// threads and backends changes results by half, and changes often.
+// finer is how many times more often than usual two contestants take turns: the placement of their threads and
+// backends by the operating system can change results by half, and changes often.
 const finer = 5
 
-// race compares how many pairs a second n workers do on both sides. It returns the line that says so, and if wanted
-// those of the processor time.
+// race compares how many pairs per second n workers do on both sides. It returns the line for that, and the lines
+// of the processor time if they are asked for.
 func (l *lab) race(ctx context.Context, r *rivals, what string, n int, key keyFunc) ([]report.Line, error) {
 	var ours, plain costs
 	all, err := contest.Run(ctx, l.plan.Finer(finer),
@@ -85,7 +85,7 @@ func (l *lab) race(ctx context.Context, r *rivals, what string, n int, key keyFu
 	return lines, nil
 }
 
-// costs are the processor time that one pair took in each round, in seconds.
+// costs are the processor times of one pair in each round, in seconds.
 type costs struct{ client, server contest.Series }
 
 // metered adds the cost of the measured pairs to c, unless c is nil.
@@ -115,7 +115,7 @@ func (l *lab) metered(c *costs, rate measure) measure {
 // measure is how a contestant is measured.
 type measure = func(context.Context, time.Duration) (float64, error)
 
-// compared is the line for two series.
+// compared returns the line for two series.
 func compared(what string, unit report.Unit, ours, peer contest.Series) report.Line {
 	return report.Line{
 		What:  what,
@@ -125,14 +125,14 @@ func compared(what string, unit report.Unit, ours, peer contest.Series) report.L
 	}
 }
 
-// beside is a line below, for a peer other than plain pgx.
+// beside returns a line for a peer other than plain pgx.
 func beside(what string, ours, peer contest.Series) report.Line {
 	line := compared(what, report.PerSecond, ours, peer)
 	line.Ours = report.Figure{}
 	return line
 }
 
-// connections is the line that says how many of them the Locker needs.
+// connections returns the line with the number of the Locker's connections.
 func (l *lab) connections(ctx context.Context, peer int, most float64) (report.Line, error) {
 	n, err := l.ourConnections(ctx)
 	line := report.Line{

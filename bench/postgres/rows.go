@@ -15,14 +15,14 @@ func row(name, what string, run measured) suite.Row[*lab] {
 // measured runs a row.
 type measured func(context.Context, *lab) ([]report.Line, error)
 
-// networkDelay is how much longer each round trip takes in the rows with a network.
+// networkDelay is the additional time of each round trip in the rows with a network.
 const networkDelay = 500 * time.Microsecond
 
 // rows are the table, in its order.
 var rows = []suite.Row[*lab]{
 	row("control", "plain pgx against itself: the error of the instrument", control),
-	row("network", "what stands in for a network: its delay and its cost", network),
-	row("latency", "1 goroutine, lock and unlock, against a connection that is held", latency),
+	row("network", "the simulated network: its delay and its cost", network),
+	row("latency", "1 goroutine, lock and unlock, against a dedicated connection", latency),
 	row("keys-2", "2 goroutines, against a connection each", fewGoroutines(2, 1)),
 	row("keys-4", "4 goroutines, against a connection each", fewGoroutines(4, 1)),
 	row("keys-8", "8 goroutines, against a connection each", fewGoroutines(8, 1)),
@@ -41,6 +41,6 @@ var rows = []suite.Row[*lab]{
 	row("waiter", "one waiter that waits", idleWaiter),
 	row("growth", "how the cost grows with goroutines and with locks held", growth),
 	row("waiters", "10,000 waiters on 1,000 keys held elsewhere", waiters),
-	row("semaphore", "10 permits, 64 goroutines on 4 Lockers, against a table with SKIP LOCKED polled each 10 ms", semaphores),
+	row("semaphore", "10 permits, 64 goroutines on 4 Lockers, against a table with SKIP LOCKED polled every 10 ms", semaphores),
 	row("guard", "GuardTx in a transaction of one update", guardTx),
 }

@@ -19,16 +19,16 @@ import (
 
 const (
 	permits         = 10
-	permitLockers   = 4 // each stands for a process, and knows of the others through the server only
+	permitLockers   = 4 // each represents a process, and sees the others only through the server
 	permitTakers    = 64
 	permitPollEvery = 10 * time.Millisecond
 )
 
-// taker takes a permit, holds it for a time, and gives it back. It is a taken false when there was none and it is to be
-// asked again.
+// taker takes a permit, holds it for a time, and releases it. taken is false if there was none, and the caller should
+// try again.
 type taker func(ctx context.Context, hold time.Duration) (taken bool, err error)
 
-// permitContest is one way to limit how many are at work, and the server's processor time that it has used.
+// permitContest is one way to limit concurrency, with the server's processor time that it has used.
 type permitContest struct {
 	lab    *lab
 	takers []taker
@@ -36,10 +36,10 @@ type permitContest struct {
 	cpu    contest.Series // seconds of the server for each permit
 }
 
-// permitWarmUp is how long takers are at work before it counts: sessions that had nothing to do are dialled anew.
+// permitWarmUp is how long takers run before the measurement: idle sessions have to be dialled again.
 const permitWarmUp = 300 * time.Millisecond
 
-// measure returns how many permits were taken in a second.
+// measure returns how many permits were taken per second.
 func (c *permitContest) measure(ctx context.Context, d time.Duration) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, permitWarmUp+d)
 	defer cancel()
@@ -136,7 +136,8 @@ func (l *lab) semaphoreTakers(ctx context.Context) (takers []taker, closeAll fun
 	return takers, closeAll, nil
 }
 
-// tableTaker takes a row of the table that is not locked. If there is none it asks again after a pause.
+// tableTaker takes a row of the table that is not locked. If there is none it tries again after a
+// pause.
 func (l *lab) tableTaker(ctx context.Context) (taker, *pgxpool.Pool, error) {
 	config, err := l.poolConfig(permitTakers, nil)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// lockAll compares LockAll of 100 keys with 100 Locks by one goroutine, both given back afterwards.
+// lockAll compares LockAll of 100 keys with 100 Locks by one goroutine, both with their release.
 func lockAll(ctx context.Context, l *lab) (_ []report.Line, err error) {
 	const n, least = 100, 30
 	locker, err := l.locker(ctx, nil)
@@ -80,10 +80,10 @@ func idleWaiter(ctx context.Context, l *lab) (_ []report.Line, err error) {
 	if err := l.awaitWaiter(ctx); err != nil {
 		return nil, err
 	}
-	if err := pause(ctx, time.Second); err != nil { // until what begins a wait is over
+	if err := pause(ctx, time.Second); err != nil { // until the start of the wait is over
 		return nil, err
 	}
-	l.timer.Stop() // which would be most of what is measured
+	l.timer.Stop() // which would dominate the measurement
 	defer l.timer.Reset(2 * time.Millisecond)
 	_, client, err := l.busyDuring(ctx, l.watch)
 	line := report.Line{What: "a waiter that waits: client CPU", Ours: report.Figure{Value: client, Unit: report.Percent}}

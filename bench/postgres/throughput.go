@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// poolSize is how many connections plain pgx gets where goroutines share them.
+	// poolSize is how many connections plain pgx gets if goroutines share them.
 	poolSize = 64
-	// mostConnections is what a Locker uses by default for locks that are free.
+	// mostConnections is how many connections a Locker uses by default for free locks.
 	mostConnections = 2
 )
 
@@ -33,7 +33,7 @@ func fewGoroutines(n int, least float64) measured {
 	}
 }
 
-// manyGoroutines compares n goroutines with a pool, with goose, and with what the server can do.
+// manyGoroutines compares n goroutines with a pool, with goose, and with the server's limit.
 func manyGoroutines(n int, least float64) measured {
 	return func(ctx context.Context, l *lab) (_ []report.Line, err error) {
 		r, err := l.pooled(ctx, poolSize, nil)
@@ -53,8 +53,8 @@ func manyGoroutines(n int, least float64) measured {
 	}
 }
 
-// besideOthers compares n goroutines with goose's lockers, and with pgbench: what the server can do with 64 connections
-// and single statements, and with one or two and statements over many keys.
+// besideOthers compares n goroutines with goose's lockers, and with pgbench: the server's limit with 64 connections and
+// single statements, and with one or two connections and statements over many keys.
 func (l *lab) besideOthers(ctx context.Context, r *rivals, n int) (_ []report.Line, err error) {
 	goose, err := l.gooseLockers(n, poolSize)
 	if err != nil {
@@ -100,14 +100,14 @@ func delayedGoroutines(n int, least float64) measured {
 	}
 }
 
-// finish sets the target of the first line, and puts the line of the connections behind it.
+// finish sets the target of the first line, and adds the line of the connections after it.
 func (l *lab) finish(ctx context.Context, r *rivals, lines []report.Line, least float64) ([]report.Line, error) {
 	lines[0] = lines[0].Aim(report.AtLeast, least)
 	connections, err := l.connections(ctx, r.connections, mostConnections)
 	return append(lines, connections), err
 }
 
-// oneKey compares passing one lock on among goroutines with connections that wait for it in the server.
+// oneKey compares goroutines that pass one lock on with connections that wait for it in the server.
 func oneKey(ctx context.Context, l *lab) (_ []report.Line, err error) {
 	const n, least = 64, 50
 	r, err := l.held(ctx, n, nil)

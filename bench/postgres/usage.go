@@ -27,7 +27,7 @@ func (u usage) since(before usage) usage {
 	return usage{server: u.server - before.server, client: u.client - before.client}
 }
 
-// treeTime is the processor time of a process and its children, those included that have ended. Only Linux tells.
+// treeTime is the processor time of a process and its children, including ended ones. Only Linux reports it.
 func treeTime(parent int) (total time.Duration, err error) {
 	processes, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -56,7 +56,7 @@ func treeTime(parent int) (total time.Duration, err error) {
 	return total, nil
 }
 
-// process is what proc_pid_stat(5) and, more exactly for a process of one thread, schedstat tell.
+// process holds the values of proc_pid_stat(5) and, more exact for a single thread, of schedstat.
 type process struct {
 	pid, parent  int
 	time, reaped time.Duration
@@ -82,10 +82,10 @@ func readProcess(dir string) (process, error) {
 }
 
 func parseStat(stat string) (p process, err error) {
-	// The command in parentheses may contain anything, parentheses too.
+	// The command in parentheses may contain anything, even parentheses.
 	pid, _, _ := strings.Cut(stat, " ")
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	const parent, cutime, cstime = 1, 13, 14 // counted from the field behind the command
+	const parent, cutime, cstime = 1, 13, 14 // counted from the field after the command
 	if len(fields) <= cstime {
 		return p, fmt.Errorf("the status of a process has %d fields: %q", len(fields), stat)
 	}
@@ -102,5 +102,5 @@ func parseStat(stat string) (p process, err error) {
 	return p, nil
 }
 
-// ticks converts clock ticks, of which Linux shows 100 a second on every architecture that Go runs on (USER_HZ).
+// ticks converts clock ticks: 100 per second on every architecture of Linux that Go supports (USER_HZ).
 func ticks(n int) time.Duration { return time.Duration(n) * time.Second / 100 }

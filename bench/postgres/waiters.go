@@ -11,7 +11,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// waiters measures what the server does while many goroutines of one process wait for keys that another client holds.
+// waiters measures the load of the server while many goroutines of one process wait for keys that another client
+// holds.
 func waiters(ctx context.Context, l *lab) (_ []report.Line, err error) {
 	const count, keys = 10_000, 1_000
 	holder, err := l.plainConns(ctx, 1, nil)
@@ -36,7 +37,7 @@ func waiters(ctx context.Context, l *lab) (_ []report.Line, err error) {
 	return l.watchWaiters(ctx, count)
 }
 
-// watchWaiters looks for some seconds, after some in which the last ones have settled.
+// watchWaiters measures for some seconds, after some seconds for the last waiters to settle.
 func (l *lab) watchWaiters(ctx context.Context, count int) ([]report.Line, error) {
 	const mostBusy, most = 5, 10
 	if err := pause(ctx, l.watch/3); err != nil {
@@ -55,16 +56,16 @@ func (l *lab) watchWaiters(ctx context.Context, count int) ([]report.Line, error
 	}, err
 }
 
-// crowd are goroutines that wait for locks that they will not get.
+// crowd is a number of goroutines that wait for locks they will not get.
 type crowd struct {
 	cancel context.CancelFunc
 	group  sync.WaitGroup
 
 	mu  sync.Mutex
-	err error // of one that did get its lock, or gave up
+	err error // error of one that got its lock, or gave up
 }
 
-// gather makes count goroutines wait, for the same keys over and over.
+// gather makes count goroutines wait, for the keys in turn.
 func gather(ctx context.Context, locker *pglock.Locker, count, keys int) *crowd {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &crowd{cancel: cancel}
@@ -88,7 +89,7 @@ func (c *crowd) fail(err error) {
 	c.err = err
 }
 
-// leave ends the waits, and returns what went wrong with one of them.
+// leave ends the waits, and returns an error of one of them.
 func (c *crowd) leave() error {
 	c.cancel()
 	c.group.Wait()

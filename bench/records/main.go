@@ -1,11 +1,11 @@
-// Command records measures what pglock keeps records for beside what else one would use: rate limits on PostgreSQL and
-// Redis, and what is done once. It starts throw-away servers for that, and prints a table of figures and ratios in which
-// every target is marked as reached or not.
+// Command records compares the parts of pglock that keep records with the alternatives: rate limits on PostgreSQL and
+// Redis, and package once. It starts temporary servers, and prints a table of figures and ratios that marks each target
+// as reached or missed.
 //
 //	go run ./records [-only REGEXP] [-rounds N] [-slice DURATION] [-json] [-cpuprofile FILE]
 //
-// The row of package once fills two tables with PGLOCK_BENCH_RECORDS records each, by default 10,000,000, which takes some
-// minutes and some gigabytes of the disk.
+// The row of package once fills two tables with PGLOCK_BENCH_RECORDS records each, by default 10,000,000, which takes
+// some minutes and some gigabytes of disk.
 package main
 
 import (
@@ -34,10 +34,10 @@ func main() {
 var rows = []suite.Row[*lab]{
 	{Name: "rate-postgres", What: "512 callers on 16 keys, against the same upsert per call", Run: rateOnPostgres},
 	{Name: "rate-redis", What: "512 callers on 16 keys, against redis_rate", Run: rateOnRedis},
-	{Name: "once", What: "a transaction that does something once, against INSERT … ON CONFLICT", Run: doOnce},
+	{Name: "once", What: "a transaction with package once, against INSERT … ON CONFLICT", Run: doOnce},
 }
 
-// lab is the servers, and what every row needs.
+// lab holds the servers and the other resources of the rows.
 type lab struct {
 	server *pgserver.Server
 	redis  *redisserver.Server
@@ -114,7 +114,7 @@ func (l *lab) About() (title string, about map[string]string) {
 	return title, about
 }
 
-// against is a line that compares two series.
+// against returns a line that compares two series.
 func against(what string, unit report.Unit, ours, theirs contest.Series) report.Line {
 	return report.Line{
 		What: what, Ours: report.Figure{Value: ours.Median(), Unit: unit},

@@ -19,18 +19,18 @@ const (
 	holdFor   = time.Millisecond
 )
 
-// manner is what a process does after an unlock.
+// manner is the behaviour of a process after an unlock.
 type manner string
 
 const (
-	// lettingOthers: it asks again when another process has got the lock. So all others wait at every unlock, and every
-	// handoff is to one that has waited.
+	// lettingOthers: it asks again after another process has got the lock. So all others wait at every unlock, and
+	// every handoff is to a process that has waited.
 	lettingOthers manner = "letting-others"
-	// greedy: it asks again at once. Who polls then mostly meets itself.
+	// greedy: it asks again at once. A library that polls then mostly gets its own lock again.
 	greedy manner = "greedy"
 )
 
-// turn is one time that a process held the lock; times are of the machine's clock, which all processes share.
+// turn is a period in which a process held the lock. All processes share the machine's clock.
 type turn struct {
 	process      int
 	locked, left int64 // nanoseconds; left is when the unlock began
@@ -87,7 +87,7 @@ func (l *lab) contend(
 		contestants = append(contestants, contest.Contestant{
 			Name: name,
 			Measure: func(_ context.Context, d time.Duration) (float64, error) {
-				if _, err := l.server.Do("FLUSHALL"); err != nil { // what the last slice's end has left locked
+				if _, err := l.server.Do("FLUSHALL"); err != nil { // locks left over from the end of the last slice
 					return 0, err
 				}
 				turns, err := crew.contend(d)
@@ -104,8 +104,8 @@ func (l *lab) contend(
 	return p99s, unevenness, err
 }
 
-// judge returns the 99th percentile of the time from a process's unlock to the lock of the next, where that is another
-// one, and how unevenly the processes were served: the most over the least.
+// judge returns the 99th percentile of the time from an unlock to the next lock by another process, and how unevenly
+// the processes were served: the largest number of turns over the smallest.
 func judge(turns []turn) (p99 time.Duration, uneven float64) {
 	slices.SortFunc(turns, func(a, b turn) int { return int(a.locked - b.locked) })
 	var gaps []int64
@@ -140,7 +140,7 @@ func (l *lab) startCrew(ctx context.Context, how manner, name, file string) (c c
 	return c, nil
 }
 
-// contend lets them contend for a time, and returns all their turns.
+// contend makes them contend for a time, and returns all their turns.
 func (c crew) contend(d time.Duration) (all []turn, err error) {
 	turns, errs := make([][]turn, len(c)), make([]error, len(c))
 	var group sync.WaitGroup

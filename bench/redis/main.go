@@ -1,11 +1,11 @@
-// Command redis measures package redisfallback beside what else one would use on Redis: rueidislock, redsync and
-// bsm/redislock, and the bare commands of a lock through go-redis. It starts throw-away servers for that, and prints a
-// table of figures and ratios in which every target is marked as reached or not.
+// Command redis compares package redisfallback with the alternatives on Redis: rueidislock, redsync and bsm/redislock,
+// and the bare commands of a lock through go-redis. It starts temporary servers, and prints a table of figures and
+// ratios that marks each target as reached or missed.
 //
 //	go run ./redis [-only REGEXP] [-rounds N] [-slice DURATION] [-json] [-cpuprofile FILE]
 //
 // The contestants of a row take turns in short slices, in an order that changes from round to round, and a ratio is the
-// median of those of the single rounds. What is compared holds on the machine it was measured on: clients and server
+// median of the ratios of all rounds. The ratios hold for the machine on which they were measured: clients and server
 // share its cores.
 package main
 
@@ -29,11 +29,11 @@ var table = suite.Suite[*lab]{Name: "redis", Peer: "peer", Rows: rows, Open: new
 var rows = []suite.Row[*lab]{
 	row("control", "the bare commands against themselves: the error of the instrument", control),
 	row("latency", "1 goroutine, lock and unlock, against the bare commands", latency),
-	row("keys-8", "8 goroutines on keys of their own", throughput(8)),
-	row("keys-64", "64 goroutines on keys of their own", throughput(64)),
-	row("keys-512", "512 goroutines on keys of their own", throughput(512)),
-	row("handoff", "8 processes on one key, which then let another one have it", handoff(lettingOthers)),
-	row("greedy", "8 processes on one key, which want it again at once", handoff(greedy)),
+	row("keys-8", "8 goroutines on separate keys", throughput(8)),
+	row("keys-64", "64 goroutines on separate keys", throughput(64)),
+	row("keys-512", "512 goroutines on separate keys", throughput(512)),
+	row("handoff", "8 processes on one key, which ask again after another one has got it", handoff(lettingOthers)),
+	row("greedy", "8 processes on one key, which ask again at once", handoff(greedy)),
 }
 
 func row(name, what string, run func(context.Context, *lab) ([]report.Line, error)) suite.Row[*lab] {
@@ -48,11 +48,11 @@ func main() {
 	table.Main()
 }
 
-// lab is the server, and what every row needs.
+// lab holds the server and the other resources of the rows.
 type lab struct {
 	server *redisserver.Server
 	plan   contest.Plan
-	turn   contest.Plan // of the rows with several processes, which need long slices
+	turn   contest.Plan // plan of the rows with several processes, which need long slices
 }
 
 func newLab(_ context.Context, f suite.Flags) (*lab, error) {

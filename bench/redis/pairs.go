@@ -11,7 +11,7 @@ import (
 	"github.com/pglock-toolkit/pglock/bench/internal/report"
 )
 
-// A peer is measured with goroutines that lock and unlock keys of their own.
+// A peer is measured with goroutines that lock and unlock separate keys.
 
 func control(ctx context.Context, l *lab) ([]report.Line, error) {
 	all, err := l.measure(ctx, l.plan.Finer(finest), contest.Latency, 1, bare, bare)
@@ -30,11 +30,11 @@ func latency(ctx context.Context, l *lab) ([]report.Line, error) {
 	return []report.Line{line.Aim(report.AtMost, 1.10)}, nil
 }
 
-// finest divides the slices of what a single goroutine does: a few hundred units are enough for an average, and the
-// processor's clock and its other load change all the time.
+// finest divides the slices of a single goroutine: a few hundred units are enough for an average, and the
+// processor's clock and other load change all the time.
 const finest = 10
 
-// throughput compares the rates with those of every peer, and with the best of them in each round.
+// throughput compares our rates with those of every peer, and with the best of them in each round.
 func throughput(goroutines int) func(context.Context, *lab) ([]report.Line, error) {
 	return func(ctx context.Context, l *lab) ([]report.Line, error) {
 		rate := func(work contest.Work) measurement { return contest.Rate(goroutines, work) }
@@ -67,7 +67,7 @@ func throughput(goroutines int) func(context.Context, *lab) ([]report.Line, erro
 
 type measurement = func(context.Context, time.Duration) (float64, error)
 
-// measure lets the named libraries take turns.
+// measure measures the named libraries in turns.
 func (l *lab) measure(
 	ctx context.Context, plan contest.Plan, kind func(contest.Work) measurement, goroutines int, names ...string,
 ) (_ []contest.Series, err error) {
@@ -98,7 +98,7 @@ func (p *peer) pair(workers int) contest.Work {
 	}
 }
 
-// against is a line that compares two series.
+// against returns a line that compares two series.
 func against(what string, unit report.Unit, ours, theirs contest.Series) report.Line {
 	return report.Line{
 		What: what, Ours: report.Figure{Value: ours.Median(), Unit: unit},

@@ -30,14 +30,14 @@ const (
 
 var rivals = []string{"rueidislock", "redsync", "bsm/redislock"}
 
-// peers make one for the server at an address.
+// peers make a peer for the server at an address.
 var peers = map[string]func(addr string) (*peer, error){
 	ours: newPglock, bare: newBare, "rueidislock": newRueidislock, "redsync": newRedsync, "bsm/redislock": newBsm,
 }
 
 const lease = 15 * time.Second
 
-// clientFor gives every library on go-redis the same client: enough connections for all that wait for an answer.
+// clientFor gives every library on go-redis the same client, with enough connections for all waiting calls.
 func clientFor(addr string) *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: addr, PoolSize: 64, PoolTimeout: time.Minute})
 }
@@ -71,7 +71,7 @@ func newRueidislock(addr string) (*peer, error) {
 	return &peer{
 		lock: func(ctx context.Context, name string) (func() error, error) {
 			for {
-				// It has been seen to wait for ever for a key that is free: then it is asked again.
+				// It has been seen to wait for ever for a free key, so the call is repeated.
 				bounded, stop := context.WithTimeout(ctx, time.Second)
 				_, cancel, err := l.WithContext(bounded, name)
 				if err == nil {
@@ -102,7 +102,7 @@ func newRedsync(addr string) (*peer, error) {
 	}, nil
 }
 
-// retryEvery is half of what the example in bsm/redislock's documentation has.
+// retryEvery is half the interval in the example of bsm/redislock's documentation.
 const retryEvery = 50 * time.Millisecond
 
 func newBsm(addr string) (*peer, error) {
@@ -125,7 +125,8 @@ func newBsm(addr string) (*peer, error) {
 var release = redis.NewScript(`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) end
 return 0`)
 
-// newBare is what a lock costs at least: SET NX PX, and a script that compares and deletes. It does not wait.
+// newBare is the least that a lock costs: SET NX PX, and a script that compares and deletes. It does not
+// wait.
 func newBare(addr string) (*peer, error) {
 	client := clientFor(addr)
 	return &peer{

@@ -13,13 +13,13 @@ import (
 	"github.com/pglock-toolkit/pglock/bench/internal/worker"
 )
 
-// contender is another process that contends when it is told to.
+// contender is another process that contends on command.
 type contender struct {
 	*worker.Process
 	answers *bufio.Reader
 }
 
-// order is what a worker is told at its start.
+// order is the order of a worker.
 type order struct {
 	peer, addr string
 	how        manner
@@ -35,7 +35,7 @@ func startContender(ctx context.Context, o order) (*contender, error) {
 	return &contender{process, bufio.NewReader(process.Output)}, nil
 }
 
-// contend has the worker contend for a time, and returns its turns as those of a process.
+// contend makes the worker contend for a time, and returns its turns.
 func (w *contender) contend(process int, d time.Duration) (turns []turn, err error) {
 	if _, err := fmt.Fprintln(w.Input, int64(d)); err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (w *contender) contend(process int, d time.Duration) (turns []turn, err err
 	for {
 		t := turn{process: process}
 		if _, err := fmt.Fscanln(w.answers, &t.locked, &t.left); err != nil {
-			return nil, fmt.Errorf("a worker said something else than when it held the lock: %w", err)
+			return nil, fmt.Errorf("a worker sent something other than its turns: %w", err)
 		}
 		if t.locked == 0 { // that was all
 			return turns, nil
@@ -56,7 +56,7 @@ func (w *contender) contend(process int, d time.Duration) (turns []turn, err err
 func work(commands io.Reader, answers io.Writer) (err error) {
 	said := strings.Split(worker.Order(), "|")
 	if len(said) != 4 || peers[said[0]] == nil {
-		return fmt.Errorf("the order %q is not understood", worker.Order())
+		return fmt.Errorf("unknown order %q", worker.Order())
 	}
 	o := order{said[0], said[1], manner(said[2]), said[3]}
 	turns, err := openCounter(o.counter)

@@ -1,5 +1,5 @@
-// Command billing is a service with an HTTP interface that adds and pays invoices, and closes the month of a tenant. Its
-// queries are in queries.sql, each with the lock that it takes; sqlc has made package db of them, and its plugin
+// Command billing is a service with an HTTP interface that adds and pays invoices, and closes the month of a tenant.
+// Its queries are in queries.sql, each with its lock; sqlc generated package db from them, and its plugin
 // sqlc-gen-pglock package locks.
 package main
 
@@ -26,7 +26,7 @@ func main() {
 	}
 }
 
-// serve answers requests until ctx ends, and then finishes those that have begun.
+// serve answers requests until ctx ends, and then finishes requests in progress.
 func serve(ctx context.Context) (err error) {
 	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
 	if err != nil {
@@ -52,13 +52,13 @@ func serve(ctx context.Context) (err error) {
 	case err = <-result:
 	case <-ctx.Done():
 	}
-	// First the requests end, then their locks have been unlocked, and then the Locker's sessions can end.
+	// Once the requests have ended their locks are unlocked, and then the Locker's sessions can end.
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
 	return errors.Join(err, server.Shutdown(closing), locker.Close(closing))
 }
 
-// mail stands for what takes long and is no part of a transaction.
+// mail represents slow work that is not part of a transaction.
 func mail(ctx context.Context, tenant, month string, cents int64) error {
 	log.Printf("mail to %s: %d cents for %s", tenant, cents, month)
 	select {

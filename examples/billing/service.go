@@ -20,8 +20,8 @@ import (
 //go:embed schema.sql
 var schema string
 
-// install makes the tables. Processes that start at the same time take turns: CREATE TABLE IF NOT EXISTS alone fails
-// when two of them meet.
+// install creates the tables. Processes that start at the same time take turns, since concurrent CREATE TABLE IF NOT
+// EXISTS can fail.
 func install(ctx context.Context, pool *pgxpool.Pool) error {
 	return pglock.BeginFunc(ctx, pool, locks.BillingSchema(), func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, schema)
@@ -84,9 +84,9 @@ func (s *service) payInvoice(r *http.Request) (any, error) {
 	})
 }
 
-// closeMonth adds up what a tenant has to pay, mails it, and records the statement. It holds the tenant's lock all the
-// time, so no invoice is added meanwhile, and no other process closes the month; but no transaction is open while the
-// mail is sent. If the lock is lost, ctx ends, and GuardTx keeps the statement from being written.
+// closeMonth sums up a tenant's open invoices, mails the sum, and records the statement. It holds the tenant's lock
+// all the time, so no invoice is added meanwhile, and no other process closes the month; but no transaction is open
+// while the mail is sent. If the lock is lost, ctx ends, and GuardTx keeps the statement from being written.
 func (s *service) closeMonth(r *http.Request) (any, error) {
 	statement := db.AddStatementParams{Tenant: r.PathValue("tenant"), Month: r.PathValue("month")}
 	return &statement, s.locker.TryDo(r.Context(), locks.Tenant(statement.Tenant), func(ctx context.Context, lock *pglock.Lock) error {
@@ -133,7 +133,7 @@ func answer(handle func(r *http.Request) (any, error)) http.HandlerFunc {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(result) // a client that has gone cannot be helped
+		_ = json.NewEncoder(w).Encode(result) // the client may have gone
 	}
 }
 

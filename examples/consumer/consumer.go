@@ -1,5 +1,5 @@
-// Package consumer handles the messages of a queue once, with Watermill (https://watermill.io) and package once: what the
-// handler writes and the record that it did commit together, so a message that is delivered again changes nothing.
+// Package consumer handles the messages of a queue once, with Watermill (https://watermill.io) and package once: the
+// handler's writes and the record of the message commit together, so a message that is delivered again changes nothing.
 package consumer
 
 import (
@@ -21,8 +21,9 @@ type DB interface {
 // Once returns a handler that calls handle once for each UUID of a message, in a transaction that must not be committed
 // by handle. scope names the consumer: each consumer of a topic handles a message once.
 //
-// A message is acknowledged only after the commit. One that comes again while it is being handled, by this consumer or
-// another process, waits for that; Watermill delivers it again when the wait ends with the subscriber's context.
+// A message is acknowledged only after the commit. If it is delivered again while it is being handled, by this
+// consumer or another process, the second delivery waits; if the subscriber's context ends that wait, Watermill
+// delivers the message again.
 func Once(db DB, scope string, handle func(ctx context.Context, tx pgx.Tx, msg *message.Message) error) message.NoPublishHandlerFunc {
 	return func(msg *message.Message) error {
 		ctx := msg.Context()
@@ -35,7 +36,7 @@ func Once(db DB, scope string, handle func(ctx context.Context, tx pgx.Tx, msg *
 		switch {
 		case errors.Is(err, once.ErrDone):
 			return nil
-		case errors.Is(err, once.ErrMismatch): // to deliver it again would not help
+		case errors.Is(err, once.ErrMismatch): // another delivery would not help
 			slog.ErrorContext(ctx, "two messages have one ID", "scope", scope, "id", msg.UUID, "error", err)
 			return nil
 		}

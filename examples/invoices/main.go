@@ -1,5 +1,5 @@
-// Command invoices pays invoices whose locks are written in the comments of queries.sql. sqlc has made package db of
-// it, and its plugin sqlc-gen-pglock package locks.
+// Command invoices pays invoices whose locks are written in the comments of queries.sql. sqlc generated package db
+// from it, and its plugin sqlc-gen-pglock package locks.
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 }
 
 func run(ctx context.Context, pool *pgxpool.Pool, out io.Writer) error {
-	// A transaction with locks: each query takes its own, in the round trip that it needs anyway.
+	// A transaction with locks: each query takes its lock in its own round trip.
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		q := db.New(locks.Tx(tx))
 		for id := range int64(3) {
@@ -46,7 +46,7 @@ func run(ctx context.Context, pool *pgxpool.Pool, out io.Writer) error {
 		return err
 	}
 
-	// The same key for a Locker, which holds it across transactions, or for a lock by hand.
+	// The same key works with a Locker, which holds it across transactions, or with LockTx.
 	return pglock.BeginFunc(ctx, pool, locks.Invoice(2), func(pgx.Tx) error {
 		return payTheRest(ctx, pool, out)
 	})
@@ -61,7 +61,7 @@ func payTheRest(ctx context.Context, pool *pgxpool.Pool, out io.Writer) error {
 			return err
 		}
 		fmt.Fprintln(out, "refused:", err)
-		paid, err := q.PayInvoices(ctx, []int64{3}) // the savepoint has kept the transaction
+		paid, err := q.PayInvoices(ctx, []int64{3}) // the savepoint kept the transaction usable
 		if err != nil {
 			return err
 		}

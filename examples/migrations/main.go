@@ -1,5 +1,5 @@
-// Command migrations is a program that brings the schema of its database up to date when it starts, with golang-migrate.
-// When several processes start at once one of them migrates, and the others wait for it.
+// Command migrations is a program that brings the schema of its database up to date when it starts, with
+// golang-migrate. If several processes start at once, one of them migrates and the others wait.
 package main
 
 import (
@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-// run is the program: it migrates, and then does its work.
+// run migrates, and then does the program's work.
 func run(ctx context.Context, config *pgxpool.Config, out io.Writer) (err error) {
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
@@ -68,8 +68,8 @@ func run(ctx context.Context, config *pgxpool.Config, out io.Writer) (err error)
 //go:embed sql
 var files embed.FS
 
-// migrateUp brings the schema up to date under a lock. It is waited for without a snapshot, so that CREATE INDEX
-// CONCURRENTLY can finish beside the processes that wait.
+// migrateUp brings the schema up to date under a lock. Waiters hold no snapshot, so that CREATE INDEX
+// CONCURRENTLY can finish while other processes wait.
 func migrateUp(ctx context.Context, locker *pglock.Locker, config *pgxpool.Config) (version uint, err error) {
 	source, err := iofs.New(files, "sql")
 	if err != nil {

@@ -7,19 +7,19 @@ import (
 	"sync"
 )
 
-// ErrStale refuses a writer whose lock has had a later holder.
+// ErrStale is the refusal of a writer after a later holder has written.
 var ErrStale = errors.New("a later holder of the lock has written")
 
-// Register is a service that keeps one value for the holder of a lock. It does not know the lock: every write brings
-// the holder's fencing token ([pglock.Lock.Fence]), and one that is smaller than the largest it has seen is refused. So
-// a holder that was frozen beyond its lease, and does not know yet, does no harm.
+// Register is a service that keeps one value for the holder of a lock. It does not know the lock: every write carries
+// the holder's fencing token ([pglock.Lock.Fence]), and a token below the largest one seen is refused. So a holder that
+// was frozen beyond its lease, and has not noticed yet, does no harm.
 type Register struct {
 	mu      sync.Mutex
 	largest int64
 	value   string
 }
 
-// Write writes a value, or refuses with [ErrStale].
+// Write stores a value, or fails with [ErrStale].
 func (r *Register) Write(token int64, value string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -37,11 +37,11 @@ func (r *Register) Value() string {
 	return r.value
 }
 
-// ServeHTTP takes writes: a form with token and value. A stale one is 409 Conflict.
+// ServeHTTP handles a write: a form with token and value. A stale write gets 409 Conflict.
 func (r *Register) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	token, err := strconv.ParseInt(request.FormValue("token"), 10, 64)
 	if err != nil {
-		http.Error(w, "the token is no number", http.StatusBadRequest)
+		http.Error(w, "the token is not a number", http.StatusBadRequest)
 		return
 	}
 	if err := r.Write(token, request.FormValue("value")); err != nil {

@@ -1,7 +1,7 @@
-// Package patterns has what people build first with distributed locks, end to end: a counter, a transfer between two
-// accounts, a monitor of what is at work, a job that outlives its lease, and a service that refuses stale writers. All of
-// them take a [pglock.Locker], so they run on PostgreSQL and on Redis unchanged; the tests do both. Their keys are
-// generated from locks.sql.
+// Package patterns shows common uses of distributed locks, end to end: a counter, a transfer between two accounts, a
+// list of running jobs, a job that outlives its lease, and a service that refuses stale writers. All of them take a
+// [pglock.Locker], so they run on PostgreSQL and on Redis unchanged; the tests do both. Their keys are generated from
+// locks.sql.
 package patterns
 
 import (
@@ -15,7 +15,7 @@ import (
 
 //go:generate pglock generate locks.sql
 
-// Store is where the numbers are. Its two methods are not atomic together: that is what the lock is for.
+// Store holds the numbers. Get and Set are not atomic together, so callers need the lock.
 type Store interface {
 	Get(ctx context.Context, name string) (int64, error)
 	Set(ctx context.Context, name string, value int64) error
@@ -36,8 +36,8 @@ func Increment(ctx context.Context, l *pglock.Locker, store Store, name string) 
 // ErrFunds is the refusal of a transfer.
 var ErrFunds = errors.New("not enough money")
 
-// Transfer moves money between two accounts. It needs the locks of both: LockAll takes them in an order of its own, so
-// that transfers in opposite directions cannot wait for each other.
+// Transfer moves money between two accounts. It needs both locks: LockAll takes them in a fixed order, so that
+// transfers in opposite directions cannot wait for each other.
 func Transfer(ctx context.Context, l *pglock.Locker, store Store, from, to string, amount int64) (err error) {
 	lock, err := l.LockAll(ctx, []pglock.Key{locks.Account(from), locks.Account(to)})
 	if err != nil {
@@ -59,7 +59,7 @@ func Transfer(ctx context.Context, l *pglock.Locker, store Store, from, to strin
 	return errors.Join(store.Set(ctx, from, source-amount), store.Set(ctx, to, target+amount))
 }
 
-// Status reports which of the jobs are running now, anywhere: those whose lock is held. It takes no lock.
+// Status reports which jobs are running now, in any process: those whose lock is held. It takes no lock.
 func Status(ctx context.Context, l *pglock.Locker, jobs ...string) (map[string]bool, error) {
 	atWork := map[string]bool{}
 	for _, job := range jobs {
@@ -72,10 +72,10 @@ func Status(ctx context.Context, l *pglock.Locker, jobs ...string) (map[string]b
 	return atWork, nil
 }
 
-// Work runs a job under its lock, however long it takes. Elsewhere such a job has a loop beside it that extends the lock
-// before its time is over. Here there is none to write: the Locker renews its lease for as long as the process lives and
-// the server answers, and where that fails the job's context ends before another process can get the lock. [pglock.MaxHold]
-// and [pglock.Lock.Extend] are for the opposite wish, that a job which hangs loses its lock.
+// Work runs a job under its lock, however long it takes. With other libraries such a job needs a loop that extends the
+// lock in time. Here the Locker renews its lease for as long as the process lives and the server answers; if that
+// fails, the job's context ends before another process can get the lock. [pglock.MaxHold] and [pglock.Lock.Extend] are
+// for the opposite: a job that hangs loses its lock.
 func Work(ctx context.Context, l *pglock.Locker, job string, run func(context.Context) error) error {
 	return l.Do(ctx, locks.Job(job), func(ctx context.Context, _ *pglock.Lock) error { return run(ctx) })
 }

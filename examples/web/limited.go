@@ -8,8 +8,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 )
 
-// Limited passes on to next as many requests of an account as limit allows; the others are answered with 429. Each answer
-// says what is left.
+// Limited passes an account's requests on to next as limit allows, and answers the others with 429. Each answer says
+// how many requests are left.
 func Limited(l *ratelimit.Limiter, limit ratelimit.Limit, account func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d, err := l.Allow(r.Context(), "api:"+account(r), limit)
@@ -29,7 +29,7 @@ func Limited(l *ratelimit.Limiter, limit ratelimit.Limit, account func(*http.Req
 	})
 }
 
-// seconds rounds up: who comes back earlier would be refused again.
+// seconds rounds up: a client that came back earlier would be refused again.
 func seconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }

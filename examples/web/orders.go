@@ -1,5 +1,5 @@
-// Package web is two pieces of an HTTP server: requests that are carried out once however often they are sent, and a limit
-// on how often they may be sent.
+// Package web has two parts of an HTTP server: requests that are carried out once, however often they are sent, and a
+// limit on how often they may be sent.
 package web
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/once"
 )
 
-// Order is what a client orders, and what it gets as an answer.
+// Order is the body of a request and of its answer.
 type Order struct {
 	ID   int64  `json:"id"`
 	Item string `json:"item"`
@@ -29,8 +29,8 @@ type Orders struct {
 	Insert  func(ctx context.Context, tx pgx.Tx, order Order) (id int64, err error)
 }
 
-// ServeHTTP answers a repeated request as it answered the first one. While that is being carried out the answer is 409,
-// and 422 when the key was used for another request.
+// ServeHTTP answers a repeated request like the first one. It answers 409 while the first one is being carried out, and
+// 422 if the key was used for another request.
 func (o *Orders) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key := r.Header.Get("Idempotency-Key")
 	if key == "" {

@@ -1,5 +1,5 @@
-// Command workers is one of any number of equal processes. One of them, the leader, makes mails of orders; all of them
-// send mails, two at a time in all; and one of them, whichever is first, writes the nightly report.
+// Command workers is one of any number of equal processes. One of them, the leader, turns orders into mails; all of
+// them send mails, two at a time in all; and the first one to try writes the nightly report.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// start is one process of the fleet, until ctx ends.
+// start runs one process of the fleet until ctx ends.
 func start(ctx context.Context, name string, every time.Duration) (err error) {
 	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
 	if err != nil {
@@ -58,8 +58,8 @@ func start(ctx context.Context, name string, every time.Duration) (err error) {
 	return w.run(ctx)
 }
 
-// install makes pglock's own tables, which record that the report has been written, and those of this program. All
-// processes may do it at once.
+// install creates pglock's tables, which record that the report was written, and those of this program. All
+// processes may do this at once.
 func install(ctx context.Context, pool *pgxpool.Pool) error {
 	if err := migrations.Up(ctx, pool); err != nil {
 		return err

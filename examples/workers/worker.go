@@ -56,7 +56,7 @@ func newWorker(
 	return w, err
 }
 
-// run does all that a worker does, until ctx ends.
+// run does the work of a worker until ctx ends.
 func (w *worker) run(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() { w.repeat(ctx, "send mails", w.sendMail) })
@@ -71,7 +71,7 @@ func (w *worker) run(ctx context.Context) error {
 
 const pause = 100 * time.Millisecond
 
-// repeat does something again and again, with a pause when there is nothing to do.
+// repeat calls a function repeatedly, with a pause if there is nothing to do.
 func (w *worker) repeat(ctx context.Context, what string, do func(context.Context) error) {
 	for ctx.Err() == nil {
 		err := do(ctx)
@@ -91,8 +91,8 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// dispatch makes a mail of each new order, while this process leads. The transaction is guarded: what a leader writes that
-// has been replaced without noticing it is rolled back.
+// dispatch makes a mail for each new order while this process leads. The transaction is guarded: if the leader was
+// replaced without noticing, its writes are rolled back.
 func (w *worker) dispatch(ctx context.Context, lock *pglock.Lock) error {
 	for ctx.Err() == nil {
 		err := pgx.BeginFunc(ctx, w.pool, func(tx pgx.Tx) error {
@@ -111,7 +111,7 @@ func (w *worker) dispatch(ctx context.Context, lock *pglock.Lock) error {
 	return nil
 }
 
-// sendMail sends one mail, under one of the permits of the gateway. pgx.ErrNoRows says that there is none to send.
+// sendMail sends one mail, under a permit for the gateway. pgx.ErrNoRows says that there is none to send.
 func (w *worker) sendMail(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, w.pool, func(tx pgx.Tx) error {
 		var order int64
@@ -128,8 +128,8 @@ func (w *worker) sendMail(ctx context.Context) error {
 	})
 }
 
-// reportEveryNight writes the report at each due time, if no other process has. RunTx writes it in one transaction with the
-// record that it has been written.
+// reportEveryNight writes the report at each due time, unless another process has. RunTx commits the report together
+// with the record of the run.
 func (w *worker) reportEveryNight(ctx context.Context) {
 	name := locks.NightlyReport().Name()
 	for due := w.nights.Next(time.Now()); ctx.Err() == nil; {
@@ -149,7 +149,7 @@ func (w *worker) reportEveryNight(ctx context.Context) {
 			continue // the same again
 		}
 		if now := time.Now(); now.After(due) {
-			due = now // what was due meanwhile is left out; schedule.CatchUp would run it
+			due = now // runs that were missed meanwhile are skipped; schedule.CatchUp would run them
 		}
 		due = w.nights.Next(due)
 	}

@@ -1,10 +1,10 @@
 // Command apicheck compares the exported API of the module's packages with docs/api.txt, so that a change of the public
-// API is seen in review. It is run in the module's directory:
+// API shows up in review. Run it in the module's directory:
 //
 //	go run ./internal/apicheck           # fails when the API and docs/api.txt differ
 //	go run ./internal/apicheck -record   # writes docs/api.txt
 //
-// It compares declarations as they are written, not types: a type that changes under the same name is not seen.
+// It compares the text of declarations, not types: a type that changes under the same name is not noticed.
 package main
 
 import (
@@ -47,8 +47,7 @@ func run(record bool) error {
 	return fmt.Errorf("the public API has changed; if that is intended, run `make api-record` and say so in CHANGELOG.md:\n%s", changes)
 }
 
-// moduleAPI returns the sorted lines of all packages that other modules can import, but for the examples, which they
-// should not.
+// moduleAPI returns the sorted lines of all packages that other modules can import, except the examples.
 func moduleAPI() ([]string, error) {
 	const format = `{{if ne .Name "main"}}{{.ImportPath}} {{.Dir}}{{range .GoFiles}} {{.}}{{end}}{{end}}`
 	out, err := exec.Command("go", "list", "-f", format, "./...").Output()

@@ -38,7 +38,7 @@ func (p *apiPrinter) add(parts ...string) {
 func (p *apiPrinter) text(node any) string {
 	var b strings.Builder
 	if err := printer.Fprint(&b, &p.set, node); err != nil {
-		return "?" // strings.Builder does not fail, and every node was parsed
+		return "?" // a strings.Builder does not fail, and every node was parsed
 	}
 	return strings.Join(strings.Fields(b.String()), " ")
 }
@@ -133,7 +133,7 @@ func (p *apiPrinter) fieldTypes(list *ast.FieldList) string {
 	return strings.Join(all, ", ")
 }
 
-// fields lists exported fields and methods, and what is embedded; an interface with unexported methods says so, since
+// fields lists exported fields and methods, and embedded types; an interface with unexported methods is marked, since
 // other packages cannot implement it.
 func (p *apiPrinter) fields(prefix string, list *ast.FieldList) {
 	for _, field := range list.List {

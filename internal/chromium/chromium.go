@@ -31,7 +31,7 @@ func Find() (string, error) {
 	return "", fmt.Errorf("no Chromium is on PATH: install one (apt-get install chromium), or name it in %s", Variable)
 }
 
-// Browser is a Chromium that runs. Its methods may be called from many goroutines.
+// Browser is a running Chromium. Its methods may be called concurrently.
 type Browser struct {
 	cmd     *exec.Cmd
 	profile string
@@ -58,7 +58,8 @@ type reply struct {
 	} `json:"error"`
 }
 
-// Start starts a browser with a profile of its own, until Close. It speaks through two pipes, so it listens nowhere.
+// Start starts a browser with its own profile; Close ends it. It communicates through two pipes, so it listens on no
+// port.
 func Start() (_ *Browser, err error) {
 	path, err := Find()
 	if err != nil {
@@ -79,7 +80,7 @@ func Start() (_ *Browser, err error) {
 	cmd := exec.Command(path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
 		"--no-first-run", "--disable-extensions", "--disable-background-networking", "--remote-debugging-pipe",
 		"--user-data-dir="+profile, "about:blank")
-	cmd.ExtraFiles = []*os.File{commands, answers} // 3 and 4, as the flag wants
+	cmd.ExtraFiles = []*os.File{commands, answers} // 3 and 4, as the flag requires
 	b := &Browser{cmd: cmd, profile: profile, in: in, waiting: map[int]chan reply{}}
 	if err := errors.Join(cmd.Start(), commands.Close(), answers.Close()); err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", path, err), in.Close(), out.Close(), os.RemoveAll(profile))
@@ -95,11 +96,11 @@ func (b *Browser) PID() int { return b.cmd.Process.Pid }
 func (b *Browser) Close() error {
 	_ = b.call(context.Background(), "", "Browser.close", nil, nil) // it may have ended
 	err := b.in.Close()
-	_ = b.cmd.Wait() // how it ends does not matter
+	_ = b.cmd.Wait() // the exit status does not matter
 	return errors.Join(err, os.RemoveAll(b.profile))
 }
 
-// read hands out answers. Messages end with a zero byte.
+// read distributes the answers. Messages end with a zero byte.
 func (b *Browser) read(out io.ReadCloser) {
 	r := bufio.NewReaderSize(out, 1<<20)
 	for {
@@ -131,7 +132,7 @@ func (b *Browser) end(err error) {
 	b.waiting = nil
 }
 
-// send sends a command, and returns where its answer will be.
+// send sends a command, and returns the channel for its answer.
 func (b *Browser) send(session, method string, params any) (int, chan reply, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -211,7 +212,7 @@ func (p *Page) Navigate(ctx context.Context, url string) error {
 	return err
 }
 
-// Eval evaluates JavaScript, and decodes its result or that of its promise.
+// Eval evaluates JavaScript, and decodes the result, or the result of the promise.
 func (p *Page) Eval(ctx context.Context, script string, value any) error {
 	var evaluated struct {
 		Result struct {
@@ -237,7 +238,7 @@ func (p *Page) Eval(ctx context.Context, script string, value any) error {
 	return json.Unmarshal(evaluated.Result.Value, value)
 }
 
-// Press presses a key, such as "Tab" or "ArrowDown", with its number in Windows.
+// Press presses a key, such as "Tab" or "ArrowDown", with its Windows key code.
 func (p *Page) Press(ctx context.Context, key string, code int) error {
 	for _, kind := range []string{"keyDown", "keyUp"} {
 		params := map[string]any{"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code}
@@ -251,7 +252,7 @@ func (p *Page) Press(ctx context.Context, key string, code int) error {
 	return nil
 }
 
-// Picture takes a picture of what is seen, as PNG.
+// Picture takes a screenshot, as PNG.
 func (p *Page) Picture(ctx context.Context) ([]byte, error) {
 	var taken struct {
 		Data []byte `json:"data"`
@@ -260,13 +261,13 @@ func (p *Page) Picture(ctx context.Context) ([]byte, error) {
 	return taken.Data, err
 }
 
-// Size sets the size of the window in pixels, and phones say that they are phones.
+// Size sets the size of the window in pixels; mobile says that it is a phone.
 func (p *Page) Size(ctx context.Context, width, height int, phone bool) error {
 	return p.Call(ctx, "Emulation.setDeviceMetricsOverride",
 		map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": phone}, nil)
 }
 
-// Scheme makes the page dark or light.
+// Scheme sets the colour scheme, dark or light.
 func (p *Page) Scheme(ctx context.Context, scheme string) error {
 	return p.Call(ctx, "Emulation.setEmulatedMedia",
 		map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)

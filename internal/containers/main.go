@@ -3,13 +3,13 @@
 //
 //	PGLOCK_TEST_POSTGRES_IMAGE=postgres:13-alpine go run . -- go test ../../...
 //
-// It says on stderr what it waits for. These variables of testcontainers help where its defaults do not fit:
+// It reports on stderr what it waits for. These variables of testcontainers help if its defaults do not fit:
 //
 //	TESTCONTAINERS_RYUK_DISABLED=true   without a registry: it pulls the image of its cleaner otherwise
 //	TESTCONTAINERS_HOST_OVERRIDE=HOST   where Docker's ports are reached at another host than it and this program find,
 //	                                    as can be in a container
 //
-// Where no image can be pulled, debian.sh in this directory makes one from Debian's packages; it also extracts
+// If no image can be pulled, debian.sh in this directory makes one from Debian's packages. It also extracts
 // PostgreSQL's programs, with which the suite runs without Docker:
 //
 //	./debian.sh image 18 pglock-postgres:18
@@ -18,8 +18,8 @@
 //	./debian.sh programs 18 /var/tmp/postgresql-18
 //	PGLOCK_POSTGRES_BIN=/var/tmp/postgresql-18/usr/lib/postgresql/18/bin make -C ../.. test
 //
-// It ends with the command's exit code (which go run turns into 1), 128 and the number of the signal that ended it, or
-// 1 when there was no container. The module is its own because testcontainers-go brings dozens of others.
+// Its exit code is the command's (which go run turns into 1), 128 plus the number of the signal that ended it, or 1 if
+// there was no container. It is a separate module because testcontainers-go brings dozens of others.
 package main
 
 import (
@@ -51,7 +51,7 @@ func main() {
 
 func run(command []string) (code int, err error) {
 	if len(command) == 0 {
-		return 0, errors.New("which command is to run? containers -- COMMAND [ARGUMENT…]")
+		return 0, errors.New("no command to run: containers -- COMMAND [ARGUMENT…]")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

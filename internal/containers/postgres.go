@@ -19,7 +19,7 @@ const (
 	superuser    = "postgres"
 )
 
-// settings are what the tests ask of their server: room for sessions, locks and prepared transactions.
+// settings give the tests room for sessions, locks and prepared transactions.
 var settings = []string{
 	"-c", "max_connections=300", "-c", "max_locks_per_transaction=256", "-c", "max_prepared_transactions=20",
 	"-c", "fsync=off",
@@ -53,7 +53,7 @@ func startPostgres(ctx context.Context, image string) (*postgres, error) {
 
 func (p *postgres) remove() error { return testcontainers.TerminateContainer(p.container) }
 
-// becomeReady waits until the server answers, and keeps the URL at which it did.
+// becomeReady waits until the server answers, and keeps the URL that worked.
 func (p *postgres) becomeReady(ctx context.Context, password string) error {
 	addresses, err := p.addresses(ctx)
 	if err != nil {
@@ -72,8 +72,8 @@ func (p *postgres) becomeReady(ctx context.Context, password string) error {
 
 type address struct{ host, port string }
 
-// addresses are where the server may be reached from here. The address from testcontainers is right for a program
-// beside the engine; a program in a container, or with an engine elsewhere, may see the server at another address.
+// addresses are the possible addresses of the server. The one from testcontainers is right for a program beside
+// the engine; a program in a container, or with a remote engine, may have to use another one.
 func (p *postgres) addresses(ctx context.Context) ([]address, error) {
 	port, err := p.container.MappedPort(ctx, postgresPort)
 	if err != nil {
@@ -105,7 +105,7 @@ func databaseURL(password, host, port string) string {
 	}).String()
 }
 
-// log is what the container has said, for an error.
+// log is the container's output, for an error.
 func (p *postgres) log() string {
 	text, err := p.readLog()
 	if err != nil {

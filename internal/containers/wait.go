@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// startTimeout is for the server's start alone, which takes seconds; the time to pull an image is not bounded.
+	// startTimeout bounds only the server's start, which takes seconds; the time to pull an image is not bounded.
 	startTimeout = time.Minute
-	// dialTimeout is for one try to connect, which an address that is nowhere would use up.
+	// dialTimeout bounds one attempt to connect, which an unreachable address would use up.
 	dialTimeout  = 2 * time.Second
 	pollInterval = 100 * time.Millisecond
 	sayInterval  = 5 * time.Second
 	logTimeout   = 10 * time.Second
 )
 
-// hostVariable is testcontainers' own.
+// hostVariable is a variable of testcontainers.
 const hostVariable = "TESTCONTAINERS_HOST_OVERRIDE"
 
 const advice = `Docker's engine has to run (docker info) and to have the image (docker image ls) or a registry to pull it from.
@@ -29,10 +29,10 @@ Without a registry:
   make the image                internal/containers/debian.sh image 17 pglock-postgres:17
   do not pull testcontainers'   TESTCONTAINERS_RYUK_DISABLED=true`
 
-// waiting says at intervals what is waited for.
+// waiting reports at intervals what the program waits for.
 type waiting struct{ stop, stopped chan struct{} }
 
-// saying says what is waited for now and every few seconds, until it has ended.
+// saying reports what the program waits for now and every few seconds, until the wait ends.
 func saying(what string) *waiting {
 	w := &waiting{stop: make(chan struct{}), stopped: make(chan struct{})}
 	start := time.Now()

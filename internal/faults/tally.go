@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Tally counts what one part of a campaign has done.
+// Tally counts the operations of one part of a campaign.
 type Tally struct {
 	Part       string
 	Trials     atomic.Int64 // rounds of a part that has trials
-	Operations atomic.Int64 // calls of the library that asked for something
+	Operations atomic.Int64 // calls of the library
 	Kills      atomic.Int64 // of processes, sessions and servers
 	Freezes    atomic.Int64
 	Partitions atomic.Int64
@@ -29,7 +29,7 @@ func (c *Tally) String() string {
 		c.Refused.Load(), c.Cancelled.Load(), c.Violations.Load())
 }
 
-// Table is all parts in a table.
+// Table formats the tallies of all parts as a table.
 func Table(parts []*Tally) string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 1, ' ', 0)
@@ -45,6 +45,6 @@ func Table(parts []*Tally) string {
 		line(c.Part, c.Trials.Load(), c.Operations.Load(), c.Kills.Load(), c.Freezes.Load(), c.Partitions.Load(),
 			c.Refused.Load(), c.Cancelled.Load(), c.Violations.Load(), c.Took.Round(time.Second))
 	}
-	_ = w.Flush() // a Builder takes everything
+	_ = w.Flush() // a Builder does not fail
 	return text.String()
 }

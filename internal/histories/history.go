@@ -1,7 +1,8 @@
-// Package histories records what several Lockers do to the same locks at the same time, and has a linearizability
-// checker (https://github.com/anishathalye/porcupine) decide whether a single lock could have answered so.
+// Package histories records concurrent operations of several Lockers on the same locks, and lets a
+// linearizability checker (https://github.com/anishathalye/porcupine) decide whether a single lock could have
+// given the answers.
 //
-// Its tests are the only users. It is a module of its own to keep the checker out of the module graph of the library.
+// Only its tests use it. It is a separate module to keep the checker out of the module graph of the library.
 package histories
 
 import (
@@ -14,21 +15,21 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Event is what is said of a lock.
+// Event is an event of a lock.
 type Event string
 
 // The events of a history. All are about one key and one holder of it.
 const (
 	Acquired Event = "acquired"
-	Held     Event = "held" // a look at the Lock said so
+	Held     Event = "held" // observed on the Lock
 	Released Event = "released"
 	Lost     Event = "lost"
 )
 
-// Never is when something is over of which it is not known whether it ever happens.
+// Never is the end of an event that may never have happened.
 const Never = time.Duration(math.MaxInt64)
 
-// History is a record of events. Its methods may be called by many goroutines at once.
+// History is a record of events. Its methods may be called concurrently.
 type History struct {
 	start time.Time
 
@@ -37,13 +38,13 @@ type History struct {
 	holders    int
 }
 
-// New returns a History that begins now.
+// New returns a History that starts now.
 func New() *History { return &History{start: time.Now()} }
 
-// Now is the time since the beginning.
+// Now returns the time since the start.
 func (h *History) Now() time.Duration { return time.Since(h.start) }
 
-// Holder returns a number for a caller that asks for a lock.
+// Holder returns a new number for a caller of Lock.
 func (h *History) Holder() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -74,7 +75,7 @@ func (h *History) Len() int {
 	return len(h.operations)
 }
 
-// Check reports whether locks that exclude each other could have done all that. It gives up after the given time with
+// Check reports whether locks that exclude each other could have this history. It gives up after the given time with
 // [porcupine.Unknown].
 func (h *History) Check(atMost time.Duration) (porcupine.CheckResult, porcupine.LinearizationInfo) {
 	return h.CheckAgainst(Model, atMost)
@@ -90,7 +91,7 @@ func (h *History) CheckAgainst(m porcupine.Model, atMost time.Duration) (porcupi
 // Model is a lock with its holders. It does not model waits, so it needs no refusals.
 var Model = Permits(1)
 
-// Permits is the model of a semaphore, which n may hold at a time.
+// Permits is the model of a semaphore with n permits.
 func Permits(n int) porcupine.Model {
 	return porcupine.Model{
 		Partition: byKey,
@@ -133,8 +134,8 @@ func (s holders) equal(other holders) bool {
 	return s.shared == other.shared && slices.Equal(s.who, other.who)
 }
 
-// step reports whether the event can happen in this state, and what comes of it. At most so many may hold the key unless
-// they share it.
+// step reports whether the event can happen in this state, and returns the next state. At most limit holders may hold
+// the key unless they share it.
 func (s holders) step(e Entry, most int) (possible bool, next holders) {
 	i, holds := slices.BinarySearch(s.who, e.Holder)
 	switch e.Event {

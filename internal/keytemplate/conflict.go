@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Conflict returns a name that both templates can make; ok is false where there is none. It walks through both at the
-// same time, as through two automata that read one name.
+// Conflict returns a name that both templates can make; ok is false if there is none. It runs both templates as
+// automata on the same name.
 func Conflict(a, b Template) (name string, ok bool) {
 	if x, y := a.Prefix(), b.Prefix(); !strings.HasPrefix(x, y) && !strings.HasPrefix(y, x) {
-		return "", false // as most are
+		return "", false // as in most cases
 	}
 	if x, y := a.suffix(), b.suffix(); !strings.HasSuffix(x, y) && !strings.HasSuffix(y, x) {
 		return "", false
@@ -17,10 +17,10 @@ func Conflict(a, b Template) (name string, ok bool) {
 	return intersect(a.automaton(), b.automaton())
 }
 
-// Prefix is the text that all the template's names begin with.
+// Prefix is the common prefix of all the template's names.
 func (t Template) Prefix() string { return t.parts[0].literal }
 
-// suffix is the text that all the template's names end with.
+// suffix is the common suffix of all the template's names.
 func (t Template) suffix() string { return t.parts[len(t.parts)-1].literal }
 
 // byteSet is a set of bytes.
@@ -62,13 +62,13 @@ func uuidByte(i int) byteSet {
 	return hexDigit
 }
 
-// automaton reads the names of one template. State 0 is the first, and last accepts.
+// automaton accepts the names of one template. State 0 is the first, and last accepts.
 type automaton struct {
 	edges [][]edge
 	last  int
 }
 
-// edge leads to a state by one byte of a set, or by none.
+// edge leads to a state by a byte of a set, or by no byte.
 type edge struct {
 	bytes byteSet
 	none  bool
@@ -144,7 +144,7 @@ func (a *automaton) value(from int, t Type, to int) {
 	}
 }
 
-// pair is a state of each automaton, and how they were reached.
+// pair is a pair of states, and how they were reached.
 type pair struct {
 	a, b int
 	via  *pair

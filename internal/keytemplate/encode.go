@@ -13,8 +13,8 @@ import (
 // escape begins the escape of a special byte of a text: a percent sign and two digits of upper-case hexadecimal.
 const escape = '%'
 
-// specials are the bytes of a text that are escaped. The others, control characters included, are left as they are.
-// This and everything below is part of the wire format and never changes.
+// specials are the bytes of a text that are escaped. The others, including control characters, are not. This and
+// everything below is part of the wire format and never changes.
 const specials = "%:@{}"
 
 func special(b byte) bool { return strings.IndexByte(specials, b) >= 0 }
@@ -39,11 +39,11 @@ var escaper = func() *strings.Replacer {
 }()
 
 // EncodeText returns the text with %, :, @, { and } escaped. Bytes that PostgreSQL does not accept as text are an
-// error: SQL could not make the same name of them.
+// error, since SQL could not make the same name from them.
 func EncodeText(s string) (string, error) {
 	switch {
 	case strings.IndexByte(s, 0) >= 0:
-		return "", errors.New("it has a NUL byte, which no text of PostgreSQL can have")
+		return "", errors.New("it has a NUL byte, which PostgreSQL's text cannot contain")
 	case !utf8.ValidString(s):
 		return "", errors.New("it is not UTF-8")
 	case !strings.ContainsAny(s, specials):
@@ -55,10 +55,10 @@ func EncodeText(s string) (string, error) {
 // EncodeInt returns the number in decimal.
 func EncodeInt(n int64) string { return strconv.FormatInt(n, 10) }
 
-// EncodeBool returns true or false.
+// EncodeBool returns "true" or "false".
 func EncodeBool(b bool) string { return strconv.FormatBool(b) }
 
-// EncodeUUID returns the usual form in lower case.
+// EncodeUUID returns the standard form in lower case.
 func EncodeUUID(u [16]byte) string {
 	var text [36]byte
 	hex.Encode(text[:8], u[:4])

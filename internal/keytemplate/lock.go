@@ -13,7 +13,7 @@ type Lock struct {
 	Shared    bool
 	Try       bool
 	Savepoint bool
-	MaxWait   *time.Duration // nil: as long as the context lasts
+	MaxWait   *time.Duration // nil: until the context ends
 }
 
 // ParseLock reads a template and the options that follow it, in any order.
@@ -45,7 +45,7 @@ func (l *Lock) set(option string) error {
 		return nil
 	}
 	if name != "max_wait" {
-		return fmt.Errorf("there is no option %q: the options are shared, try, max_wait=2s, savepoint", option)
+		return fmt.Errorf("unknown option %q: the options are shared, try, max_wait=2s, savepoint", option)
 	}
 	d, err := time.ParseDuration(value)
 	switch {
@@ -54,7 +54,7 @@ func (l *Lock) set(option string) error {
 	case err != nil:
 		return fmt.Errorf("option %s: want a duration such as max_wait=500ms", option)
 	case d < time.Millisecond:
-		return fmt.Errorf("option %s: the least wait is 1ms (use try to not wait at all)", option)
+		return fmt.Errorf("option %s: the least wait is 1ms (to not wait at all use try)", option)
 	}
 	l.MaxWait = &d
 	return nil
@@ -77,7 +77,7 @@ func (l Lock) Options() string {
 	return b.String()
 }
 
-// CutTemplate cuts the text behind the template, at the first space outside of braces.
+// CutTemplate cuts the text after the template, at the first space outside braces.
 func CutTemplate(text string) (template, rest string) {
 	text = strings.TrimSpace(text)
 	inside := false

@@ -13,8 +13,8 @@ import (
 // Parse reads a template: literal text, and parameters as {name}, {name type}, {name=source} or {name=source type}. A
 // source is the name of a query's parameter or its number, as in $1. Literal text has no space and no braces.
 //
-// It refuses templates that could make one name of two lists of values: after a parameter comes the end, or text that
-// begins with something that the parameter's own text cannot contain.
+// It refuses templates that could make the same name from different values: a parameter must be followed by the end,
+// or by text that begins with a character which the parameter's own text cannot contain.
 func Parse(text string) (Template, error) {
 	var t Template
 	for rest := text; rest != ""; {
@@ -53,7 +53,7 @@ func checkLiteral(text string) error {
 		return errors.New("a } has no {")
 	}
 	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) }) {
-		return errors.New("it has characters that cannot be seen")
+		return errors.New("it has invisible characters")
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (p *Param) Number() (n int, ok bool) {
 
 func (t Template) check() error {
 	if len(t.parts) == 0 {
-		return errors.New("a template is not empty")
+		return errors.New("the template is empty")
 	}
 	seen, arrays, literal := map[string]bool{}, 0, 0
 	for i, p := range t.parts {
@@ -119,28 +119,28 @@ func (t Template) check() error {
 		return errors.New("only one parameter can be an array")
 	}
 	if literal > MaxName {
-		return fmt.Errorf("its text alone has %d bytes; the bound for names is %d", literal, MaxName)
+		return fmt.Errorf("its literal text has %d bytes, and at most %d fit in a name", literal, MaxName)
 	}
 	return nil
 }
 
-// checkEnd looks whether one can see in a name where the parameter ends.
+// checkEnd checks that the end of the parameter can be recognized in a name.
 func (p *Param) checkEnd(next part) error {
 	if next.param != nil {
-		return fmt.Errorf("{%s} and {%s} touch, so different values could make one name: put a : between them",
+		return fmt.Errorf("{%s} and {%s} touch, so different values could make the same name: put a : between them",
 			p.Name, next.param.Name)
 	}
 	if !p.Type.endsBefore(next.literal[0]) {
-		return fmt.Errorf("{%s %s} can itself contain %q, so different values could make one name: put a : behind it",
+		return fmt.Errorf("{%s %s} can itself contain %q, so different values could make the same name: put a : after it",
 			p.Name, p.Type, next.literal[:1])
 	}
 	return nil
 }
 
-// Check is what [Parse] checks, for a template whose types have been changed.
+// Check does the checks of [Parse], for a template with changed types.
 func (t Template) Check() error { return t.check() }
 
-// WithParams is the template with other parameters in the places of its own.
+// WithParams returns the template with other parameters.
 func (t Template) WithParams(change func(Param) Param) Template {
 	changed := Template{parts: make([]part, len(t.parts))}
 	for i, p := range t.parts {

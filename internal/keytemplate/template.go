@@ -1,5 +1,5 @@
-// Package keytemplate is the language of key templates, such as invoice:{id bigint}: how they are written in SQL
-// comments, which names they make of which values, and which two of them could make one name.
+// Package keytemplate implements the language of key templates, such as invoice:{id bigint}: how they are
+// written in SQL comments, which names they make from values, and which of them could make the same name.
 package keytemplate
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// MaxName is how many bytes a name can have: as many as the registry of names (pglock.names) takes.
+// MaxName is the largest length of a name in bytes, that of the registry of names (pglock.names).
 const MaxName = 1024
 
 // Template is a pattern of names: literal text with parameters in between. The zero Template has no name.
@@ -24,8 +24,8 @@ type part struct {
 // Param is a parameter of a template.
 type Param struct {
 	Name   string // as in {id}
-	Source string // what stands behind = in {id=invoice_id} and {id=$1}; Name where nothing does
-	Type   Type   // zero where none is given
+	Source string // the part after = in {id=invoice_id} and {id=$1}; Name if there is none
+	Type   Type   // zero if none is given
 	Array  bool   // a name for each element
 }
 
@@ -39,7 +39,7 @@ func (t Template) Params() (params []*Param) {
 	return params
 }
 
-// Pieces calls literal and param for each part in turn.
+// Pieces calls literal or param for each part in turn.
 func (t Template) Pieces(literal func(string), param func(*Param)) {
 	for _, p := range t.parts {
 		if p.param != nil {
@@ -50,18 +50,19 @@ func (t Template) Pieces(literal func(string), param func(*Param)) {
 	}
 }
 
-// String is the template without types, as people and metrics see it: invoice:{id}. Two templates are the same if
-// their Strings are.
+// String returns the template without types, as in metrics: invoice:{id}. Two templates are the same if their
+// Strings are.
 func (t Template) String() string {
 	return t.render(func(p *Param) string { return p.Name })
 }
 
-// Declaration is the template with types: invoice:{id bigint}.
+// Declaration returns the template with types: invoice:{id bigint}.
 func (t Template) Declaration() string {
 	return t.render(func(p *Param) string { return p.Name + " " + p.Type.String() })
 }
 
-// Use is the template with types and the numbers of a query's parameters: invoice:{id=$2 bigint}.
+// Use returns the template with types and the numbers of a query's parameters: invoice:{id=$2
+// bigint}.
 func (t Template) Use(number func(*Param) int) string {
 	return t.render(func(p *Param) string {
 		text := fmt.Sprintf("%s=$%d %s", p.Name, number(p), p.Type)
@@ -81,7 +82,7 @@ func (t Template) render(param func(*Param) string) string {
 	return b.String()
 }
 
-// Name returns the name that the values make; there is one for each parameter, encoded.
+// Name returns the name for the values, one encoded value for each parameter.
 func (t Template) Name(values []string) (string, error) {
 	var b strings.Builder
 	i := 0
@@ -90,12 +91,12 @@ func (t Template) Name(values []string) (string, error) {
 		func(*Param) { b.WriteString(values[i]); i++ },
 	)
 	if b.Len() > MaxName {
-		return "", fmt.Errorf("the name of lock %s has %d bytes; the bound is %d", t, b.Len(), MaxName)
+		return "", fmt.Errorf("the name of lock %s has %d bytes, and at most %d fit", t, b.Len(), MaxName)
 	}
 	return b.String(), nil
 }
 
-// Values returns the encoded values of which the template makes name; ok is false where it makes that name of none.
+// Values returns the encoded values from which the template makes name; ok is false if there are none.
 func (t Template) Values(name string) (values []string, ok bool) {
 	if len(name) > MaxName {
 		return nil, false

@@ -139,7 +139,7 @@ func TestNamesHaveABound(t *testing.T) {
 
 func TestTemplatesThatAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                           "not empty",
+		"":                           "is empty",
 		"a{":                         "has no }",
 		"a}b":                        "has no {",
 		"a{}":                        "want {name}",
@@ -155,8 +155,8 @@ func TestTemplatesThatAreRefused(t *testing.T) {
 		"a{x bigint}1":               "can itself contain",
 		"a:{x bigint}:{x bigint}":    "appears twice",
 		"a:{x text[]}:{y bigint[]}":  "only one parameter can be an array",
-		"a\u200b":                    "cannot be seen",
-		strings.Repeat("long", 1000): "the bound for names",
+		"a\u200b":                    "invisible characters",
+		strings.Repeat("long", 1000): "fit in a name",
 	} {
 		if _, err := keytemplate.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.30q: the error is %v, want %q", text, err, want)
@@ -198,13 +198,13 @@ func TestOptionsOfLocks(t *testing.T) {
 		t.Errorf("got %s%s and %v", lock, lock.Options(), err)
 	}
 	for text, want := range map[string]string{
-		"a maxwait=2s":              `no option "maxwait=2s"`,
+		"a maxwait=2s":              `unknown option "maxwait=2s"`,
 		"a shared shared":           "twice",
 		"a max_wait=1s max_wait=1s": "twice",
 		"a max_wait=2":              "want a duration",
 		"a max_wait=0s":             "least wait",
 		"a try max_wait=2s":         "contradicts",
-		"a try=1":                   "no option",
+		"a try=1":                   "unknown option",
 	} {
 		if _, err := keytemplate.ParseLock(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: the error is %v, want %q", text, err, want)

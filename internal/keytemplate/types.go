@@ -8,7 +8,7 @@ import (
 // Type is a type of PostgreSQL whose values have one canonical text.
 type Type uint8
 
-// The types. The zero Type is that of a parameter which does not name one.
+// The types. The zero Type is that of a parameter without a type.
 const (
 	Unknown Type = iota
 	SmallInt
@@ -23,7 +23,7 @@ const (
 var typeNames = [...]string{Unknown: "unknown", SmallInt: "smallint", Integer: "integer", BigInt: "bigint",
 	Text: "text", UUID: "uuid", Boolean: "boolean", TimestampTZ: "timestamptz"}
 
-// String is the type's name in SQL.
+// String returns the type's name in SQL.
 func (t Type) String() string { return typeNames[t] }
 
 // IsInteger reports whether it is one of the integers, which share their text.
@@ -38,12 +38,12 @@ var synonyms = map[string]Type{
 	"timestamptz": TimestampTZ, "timestamp with time zone": TimestampTZ,
 }
 
-// reasons say what is wrong with types that people are likely to try.
+// reasons say what is wrong with types that users are likely to try.
 var reasons = map[string]string{
-	"timestamp":                   "it has no time zone, so it is no point in time: use timestamptz",
-	"timestamp without time zone": "it has no time zone, so it is no point in time: use timestamptz",
+	"timestamp":                   "it has no time zone, so it is not a point in time: use timestamptz",
+	"timestamp without time zone": "it has no time zone, so it is not a point in time: use timestamptz",
 	"date":                        "its text depends on DateStyle: pass its text, as in to_char(day, 'YYYY-MM-DD')",
-	"numeric":                     "1.0 and 1.00 are equal and have two texts: use bigint or text",
+	"numeric":                     "1.0 and 1.00 are equal but have different texts: use bigint or text",
 	"bpchar":                      "it is padded with spaces: use text",
 	"citext":                      "equal values have several texts: use text and lower()",
 	"float4":                      "its text depends on the server's settings: use bigint or text",
@@ -67,7 +67,7 @@ func ParseType(name string) (Type, error) {
 	return Unknown, fmt.Errorf("type %q cannot be part of a key: %s", name, reason)
 }
 
-// Widest returns the type whose values include those of both; ok is false where there is none.
+// Widest returns the type whose values include those of both; ok is false if there is none.
 func Widest(a, b Type) (wide Type, ok bool) {
 	switch {
 	case a == b || b == Unknown:
@@ -80,7 +80,7 @@ func Widest(a, b Type) (wide Type, ok bool) {
 	return Unknown, false
 }
 
-// endsBefore reports whether a value's text ends where next follows, whatever the value.
+// endsBefore reports whether next marks the end of a value's text, whatever the value.
 func (t Type) endsBefore(next byte) bool {
 	switch t {
 	case SmallInt, Integer, BigInt, TimestampTZ:
@@ -90,7 +90,7 @@ func (t Type) endsBefore(next byte) bool {
 	case Unknown:
 		return true // checked when the type is known
 	}
-	return true // the texts of the others tell where they end
+	return true // the other types have texts with a recognizable end
 }
 
 // scan returns the length of the value that text begins with, or -1.

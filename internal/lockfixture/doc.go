@@ -1,4 +1,4 @@
-// Package lockfixture is a sqlc project that has every kind of query and of lock, for pgx and for database/sql. Its
-// packages are written by sqlc and its plugin sqlc-gen-pglock; the tests here run both again, and the queries against
-// real servers. `make generate` writes them again.
+// Package lockfixture is a sqlc project with every kind of query and lock, for pgx and for database/sql. sqlc and its
+// plugin sqlc-gen-pglock generate its packages; the tests run both again, and run the queries on real servers. `make
+// generate` updates the packages.
 package lockfixture

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// ReadAnnotated reads a file of SQL without sqlc's help: comments that declare keys, and queries, each under a line
-// "-- name: PayInvoice :exec", with parameters $1, $2 and so on. A query's lock names them by number, as in
-// invoice:{id=$1}; their types are those of the key.
+// ReadAnnotated reads a SQL file without sqlc: comments that declare keys, and queries, each below a line "-- name:
+// PayInvoice :exec", with parameters $1, $2 and so on. A query's lock names them by number, as in invoice:{id=$1};
+// their types are those of the key.
 func (in *Input) ReadAnnotated(file, text string) error {
 	var found problems
 	in.Comments = append(in.Comments, InlineComments(file, text)...)
@@ -30,7 +30,7 @@ func (in *Input) ReadAnnotated(file, text string) error {
 	return found.err()
 }
 
-// statements cuts the text behind each ; that ends a statement.
+// statements cuts the text after each ; that ends a statement.
 func statements(text string) (all []string) {
 	var statement strings.Builder
 	for piece, isText := range pieces(text) {
@@ -56,7 +56,8 @@ var (
 	commands   = []string{":exec", ":execrows", ":execresult", ":one", ":many", ":batchexec", ":batchmany", ":batchone"}
 )
 
-// readStatement reads the comments and the text of one statement; without a name it is only comments.
+// readStatement reads the comments and the text of one statement; without a name there are only
+// comments.
 func readStatement(file string, first int, statement string) (q Query, err error) {
 	q = Query{At: Position{File: file, Line: first}, Untyped: true}
 	var sql []string
@@ -91,7 +92,7 @@ func (q *Query) readParams() error {
 	case q.Name == "":
 		return fmt.Errorf("a statement has no name: write -- name: PayInvoice :exec above it")
 	case !slices.Contains(commands, q.Command):
-		return fmt.Errorf("query %s: there is no command %s: the commands are %s", q.Name, q.Command, strings.Join(commands, ", "))
+		return fmt.Errorf("query %s: unknown command %s: the commands are %s", q.Name, q.Command, strings.Join(commands, ", "))
 	case sqlcSyntax.MatchString(plain):
 		return fmt.Errorf("query %s has %s, which is sqlc's: write parameters as $1, or use the plugin of sqlc",
 			q.Name, sqlcSyntax.FindString(plain))

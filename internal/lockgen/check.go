@@ -11,10 +11,10 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// keyNumber is what two names must not share; a test replaces it.
+// keyNumber returns the number of a name, which no two names may share; a test replaces it.
 var keyNumber = func(name string) int64 { return pglock.NewKey(name).Int64() }
 
-// checkKeys looks for keys that cannot be told apart, as names, as numbers, or as functions.
+// checkKeys finds keys with the same name, number or function.
 func (p *project) checkKeys() {
 	functions, numbers, taken := map[string]*key{}, map[int64]*key{}, p.taken()
 	for _, k := range p.keys {
@@ -33,7 +33,7 @@ func (p *project) checkKeys() {
 	p.checkConflicts()
 }
 
-// checkConflicts compares keys whose texts begin alike, which follow each other in the order of these beginnings.
+// checkConflicts compares keys whose texts begin alike: they follow each other when sorted by prefix.
 func (p *project) checkConflicts() {
 	order := make([]int, len(p.keys))
 	for i := range order {
@@ -48,7 +48,7 @@ func (p *project) checkConflicts() {
 			}
 			k, other := p.keys[max(i, j)], p.keys[min(i, j)]
 			if name, ok := keytemplate.Conflict(other.template, k.template); ok {
-				p.problems.add(k.at, "%s and %s (at %s) can both make the name %q: begin one of them with other text; "+
+				p.problems.add(k.at, "%s and %s (at %s) can both make the name %q: begin one of them with different text; "+
 					"if they are the same lock, write it once and map the parameter, as in {%s=other}",
 					k.template, other.template, other.at, name, firstParam(other.template, k.template))
 			}
@@ -80,7 +80,7 @@ func (p *project) checkFunction(k *key, seen map[string]*key, taken []string) {
 	name := k.function
 	switch other := seen[strings.ToLower(name)]; {
 	case !token.IsIdentifier(name) || !token.IsExported(name):
-		p.problems.add(k.at, "key %s: %q is no name for an exported function: give it one, with "+
+		p.problems.add(k.at, "key %s: %q is not the name of an exported function: give it one, with "+
 			"-- pglock: key %s func=Name", k.template, name, k.template.Declaration())
 	case contains(taken, name):
 		p.problems.add(k.at, "key %s: the package has another %s: give the key another name, with "+
@@ -102,7 +102,8 @@ func contains(names []string, name string) bool {
 	return false
 }
 
-// functionName joins the words of the template's text: invoice:{id} is Invoice, nightly-report NightlyReport.
+// functionName joins the words of the template's text: Invoice for invoice:{id}, NightlyReport for
+// nightly-report.
 func functionName(t keytemplate.Template) string {
 	var text strings.Builder
 	t.Pieces(func(literal string) { text.WriteString(literal) }, func(*keytemplate.Param) { text.WriteString(" ") })
@@ -124,17 +125,17 @@ func capitalized(word string) string {
 	return string(unicode.ToUpper(first[0])) + word[len(string(first)):]
 }
 
-// sessionFunctions are the ones whose locks outlive their transaction.
+// sessionFunctions are the functions whose locks outlive their transaction.
 var sessionFunctions = regexp.MustCompile(`(?i)\bpg_(try_)?advisory_(lock|unlock)\w*`)
 
-// checkSQL refuses what a lock of a query cannot be combined with, and directives that would be overlooked.
+// checkSQL refuses what a lock of a query cannot be combined with, and directives that would be ignored.
 func (p *project) checkSQL(q *query) {
 	plain := withoutTexts(q.SQL)
 	if called := sessionFunctions.FindString(plain); called != "" {
 		p.problems.add(q.At, "query %s calls %s, whose lock outlives the transaction and is orphaned behind a pooler: "+
 			"write -- pglock: lock name:{id} above a query, or use a pglock.Locker", q.Name, called)
 	}
-	if q.At.Line == 0 { // else the front end has found them
+	if q.At.Line == 0 { // otherwise the front end has found them
 		for _, c := range InlineComments(q.At.File, q.SQL) {
 			c.At = q.At
 			p.readComment(q, c, nil)

@@ -15,10 +15,10 @@ type keyDirective struct {
 	function  string
 	owner     string
 	doc       string
-	low, high int64 // of names=; high is below low where it is not given
+	low, high int64 // of names=; high is below low if it is not given
 }
 
-// mark is what directives begin with. Case and space are forgiven.
+// mark begins directives. Case and space do not matter.
 var mark = regexp.MustCompile(`(?i)^\s*` + marker + `\s*:\s*(\S*)\s*(.*?)\s*$`)
 
 // cutDirective returns the verb of a directive and the rest; ok is false for other comments. A misspelled directive is an
@@ -31,7 +31,7 @@ func cutDirective(comment string) (verb, rest string, ok bool, err error) {
 	return strings.ToLower(match[1]), match[2], true, nil
 }
 
-// IsDirective reports whether a comment is a directive, or is meant to be one.
+// IsDirective reports whether a comment is a directive, or looks like one.
 func IsDirective(comment string) bool {
 	_, _, ok, err := cutDirective(comment)
 	return ok || err != nil
@@ -52,7 +52,7 @@ func parseKey(text string) (k keyDirective, err error) {
 	for _, p := range k.template.Params() {
 		switch {
 		case p.Source != p.Name:
-			return k, fmt.Errorf("{%s=%s}: a key has parameters of its own: {%s bigint}; = stands in locks",
+			return k, fmt.Errorf("{%s=%s}: a key declares its own parameters: {%s bigint}; = is for locks",
 				p.Name, p.Source, p.Name)
 		case p.Array:
 			return k, fmt.Errorf("{%s %s[]}: a key is one lock: write {%s %s}; a lock's argument may be an array",
@@ -80,13 +80,13 @@ func (k *keyDirective) set(option string) error {
 	case name == "names" && value != "":
 		return k.setNames(value)
 	default:
-		return fmt.Errorf("there is no option %q: the options of a key are owner=team, func=Name and names=1..1000; "+
-			"a description stands behind --", option)
+		return fmt.Errorf("unknown option %q: the options of a key are owner=team, func=Name and names=1..1000; "+
+			"a description follows --", option)
 	}
 	return nil
 }
 
-// mostNames is what monitor.MaxNames is.
+// mostNames equals monitor.MaxNames.
 const mostNames = 1_000_000
 
 func (k *keyDirective) setNames(value string) error {

@@ -1,10 +1,10 @@
-// Package lockgen generates a package of typed keys, and of the locks of queries, from comments in SQL:
+// Package lockgen generates a package of typed keys and locked queries from comments in SQL:
 //
 //	-- pglock: key invoice:{id bigint} owner=billing -- one invoice
 //	-- pglock: lock invoice:{id} max_wait=2s
 //
-// The sqlc plugin and the command pglock generate are its front ends. They find queries and their parameters in ways of
-// their own; all else is here.
+// The sqlc plugin and the command pglock generate are its front ends. They find the queries and their parameters; all
+// else is here.
 package lockgen
 
 import (
@@ -14,11 +14,11 @@ import (
 	"slices"
 )
 
-// Position is where something stands in the SQL.
+// Position is a position in the SQL.
 type Position struct {
 	File  string
-	Line  int    // 0 where it is not known
-	Query string // the query it belongs to, for positions without a line
+	Line  int    // 0 if it is not known
+	Query string // the query that it belongs to, for positions without a line
 }
 
 func (p Position) String() string {
@@ -35,7 +35,7 @@ func (p Position) String() string {
 type Comment struct {
 	Text   string
 	At     Position
-	Inline bool // it does not begin its line
+	Inline bool // the comment does not begin its line
 }
 
 // Param is a parameter of a query.
@@ -44,7 +44,7 @@ type Param struct {
 	Name     string
 	Type     string // as SQL or sqlc writes it
 	Nullable bool
-	Dims     int // of an array; 0 for a single value
+	Dims     int // dimensions of an array; 0 for a single value
 }
 
 // Query is a query of the project.
@@ -52,7 +52,7 @@ type Query struct {
 	Name     string
 	Command  string // such as ":exec"
 	SQL      string // its text, without the line that names it
-	Text     string // its full text, as it is given to the transaction
+	Text     string // its full text, as passed to the transaction
 	Params   []Param
 	Comments []Comment
 	At       Position
@@ -60,11 +60,11 @@ type Query struct {
 	Untyped bool
 }
 
-// Input is what a front end has found.
+// Input is the input from a front end.
 type Input struct {
 	Options  Options
 	Queries  []Query
-	Comments []Comment // those that belong to no query
+	Comments []Comment // comments that belong to no query
 }
 
 // File is a file of the generated package.
@@ -73,7 +73,7 @@ type File struct {
 	Contents []byte
 }
 
-// Generate returns the files of the package. Its error tells of everything that is wrong, with a position and advice.
+// Generate returns the files of the package. Its error lists every problem, with a position and advice.
 func Generate(in Input) ([]File, error) {
 	if err := in.Options.check(); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func Generate(in Input) ([]File, error) {
 	return p.render()
 }
 
-// problems are what is wrong with the SQL.
+// problems are the problems of the SQL.
 type problems []problem
 
 type problem struct {

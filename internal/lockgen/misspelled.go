@@ -8,15 +8,15 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/keytemplate"
 )
 
-// marker is the word that directives begin with.
+// marker is the first word of directives.
 const marker = "pglock"
 
 // parts of a comment that may be a directive with a mistake: the marker, what separates it from the verb, the verb, and
 // the rest. The marker may be written as two words.
 var misspelledParts = regexp.MustCompile(`(?is)^([^\pL\pN]*)(pg[ _-]*\pL+|\pL+)(\s*[:;=.,>-]+\s*|\s+)(\pL*)(.*)$`)
 
-// checkSpelling refuses a comment that is meant to be a directive and is none, since its query would run without its
-// lock. A comment that only mentions pglock is prose.
+// checkSpelling refuses a misspelled directive, since its query would run without its lock. A comment that only
+// mentions pglock is prose.
 func checkSpelling(comment string) error {
 	match := misspelledParts.FindStringSubmatch(comment)
 	if match == nil {
@@ -40,7 +40,7 @@ func checkSpelling(comment string) error {
 	if junk == "" && distance == 0 && between == "" {
 		return fmt.Errorf("%q lacks a colon: write %q", strings.TrimSpace(comment), correct(meant, rest))
 	}
-	return fmt.Errorf("%q is misspelled, so it would be overlooked: write %q", strings.TrimSpace(comment), correct(meant, rest))
+	return fmt.Errorf("%q is misspelled, so it would be ignored: write %q", strings.TrimSpace(comment), correct(meant, rest))
 }
 
 var wordParts = strings.NewReplacer(" ", "", "_", "", "-", "")
@@ -50,7 +50,8 @@ func correct(verb, rest string) string {
 	return fmt.Sprintf("-- %s: %s %s", marker, verb, strings.TrimSpace(rest))
 }
 
-// meantVerb is the verb of a directive; it is certain where that is written without a mistake.
+// meantVerb returns the verb that a directive means; it is certain if the verb is spelled
+// correctly.
 func meantVerb(word string) (verb string, certain bool) {
 	for _, verb := range []string{"lock", "key"} {
 		switch distance := editDistance(strings.ToLower(word), verb); {
@@ -65,7 +66,7 @@ func meantVerb(word string) (verb string, certain bool) {
 
 var anyOption = regexp.MustCompile(`^(shared|try|savepoint|max_?wait.*|owner=.*|func=.*|names=.*)$`)
 
-// resemblesLock reports whether the text is a template, with nothing but options behind it.
+// resemblesLock reports whether the text is a template followed only by options.
 func resemblesLock(text string) bool {
 	template, options := keytemplate.CutTemplate(text)
 	if strings.Contains(template, "{") {
@@ -83,7 +84,7 @@ func resemblesLock(text string) bool {
 	return true
 }
 
-// editDistance is how many letters have to be added, removed, replaced or exchanged with their neighbour.
+// editDistance is how many letters have to be added, removed, replaced or swapped with their neighbour.
 func editDistance(a, b string) int {
 	var before, last []int
 	row := make([]int, len(b)+1)

@@ -11,27 +11,27 @@ import (
 	"slices"
 )
 
-// The drivers that the generated code is for.
+// The drivers for generated code.
 const (
 	PGX         = "pgx/v5"
 	DatabaseSQL = "database/sql"
 )
 
-// Options are what one can choose.
+// Options are the options of the generator.
 type Options struct {
 	// Package is the name of the Go package.
 	Package string
-	// SQLPackage is the driver, [PGX] or [DatabaseSQL]; empty is PGX.
+	// SQLPackage is the driver, [PGX] or [DatabaseSQL]; empty means PGX.
 	SQLPackage string
-	// SQLSchema is the schema of the SQL functions; empty is the name of the package.
+	// SQLSchema is the schema of the SQL functions; empty means the name of the package.
 	SQLSchema string
 	// Texts asks for a constant with the text of each query.
 	Texts bool
-	// Generator is what wrote the package, for its first line.
+	// Generator names the generator, for the first line of the package.
 	Generator string
 }
 
-// ParseOptions reads the options of sqlc.yaml, which sqlc passes as JSON. Options that do not exist are an error.
+// ParseOptions reads the options of sqlc.yaml, which sqlc passes as JSON. Unknown options are an error.
 func ParseOptions(text []byte) (o Options, err error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return o, nil
@@ -44,7 +44,7 @@ func ParseOptions(text []byte) (o Options, err error) {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		option, ok := options[name]
 		if !ok {
-			return o, fmt.Errorf("options of the plugin: there is no option %q: the options are package, sql_package and sql_schema", name)
+			return o, fmt.Errorf("options of the plugin: unknown option %q: the options are package, sql_package and sql_schema", name)
 		}
 		if *option, ok = given[name].(string); !ok {
 			return o, fmt.Errorf("options of the plugin: option %s: want a text, got %v", name, given[name])

@@ -10,21 +10,21 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/keytemplate"
 )
 
-// project is what the SQL says.
+// project is the content of the SQL.
 type project struct {
 	Options
-	keys     []*key // in the order of their functions
+	keys     []*key // sorted by their functions
 	queries  []*query
 	problems problems
 
 	byText map[string]*key
 }
 
-// key is a template, with what is known of it.
+// key is a template with its attributes.
 type key struct {
 	keyDirective
 	at       Position
-	declared bool // by a directive, not by its first use
+	declared bool // declared by a directive, not by its first use
 	users    []string
 	shared   map[string]bool // by user: only ever shared
 }
@@ -42,7 +42,7 @@ type use struct {
 	at    Position
 }
 
-// read makes keys and queries of the input: first the declared keys, whatever their place, then the locks.
+// read makes keys and queries from the input: first the declared keys, wherever they are, then the locks.
 func (p *project) read(in Input) {
 	p.byText = map[string]*key{}
 	var uses []use
@@ -54,7 +54,7 @@ func (p *project) read(in Input) {
 		q := &query{Query: in.Queries[i]}
 		p.queries = append(p.queries, q)
 		if names[q.Name] {
-			p.problems.add(q.At, "there are two queries %s: a lock is found by the name of its query", q.Name)
+			p.problems.add(q.At, "there are two queries %s: locks are looked up by the name of the query", q.Name)
 		}
 		names[q.Name] = true
 		p.checkSQL(q)
@@ -77,8 +77,8 @@ func (p *project) readComment(q *query, c Comment, uses *[]use) {
 		return
 	}
 	if c.Inline {
-		p.problems.add(c.At, "the comment %q does not begin its line, or is longer than one: such comments are overlooked, "+
-			"so write %q in a line of its own", strings.TrimSpace(c.Text), correct(verb, rest))
+		p.problems.add(c.At, "the comment %q does not begin its line, or spans several lines: such comments are ignored, "+
+			"so write %q on a separate line", strings.TrimSpace(c.Text), correct(verb, rest))
 		return
 	}
 	switch verb {
@@ -90,7 +90,7 @@ func (p *project) readComment(q *query, c Comment, uses *[]use) {
 		case err != nil:
 			p.problems.add(c.At, "lock %v", err)
 		case q == nil:
-			p.problems.add(c.At, "lock %s belongs to no query: write it above a query, behind the ; of the one before", lock)
+			p.problems.add(c.At, "lock %s belongs to no query: write it above a query, after the ; of the previous one", lock)
 		default:
 			*uses = append(*uses, use{q, lock, c.At})
 		}
@@ -107,7 +107,7 @@ func (p *project) declare(text string, at Position) {
 	}
 	name := directive.template.String()
 	if first := p.byText[name]; first != nil {
-		p.problems.add(at, "key %s is declared at %s already: a template is declared once", name, first.at)
+		p.problems.add(at, "key %s is already declared at %s: declare a template once", name, first.at)
 		return
 	}
 	p.add(&key{keyDirective: directive, at: at, declared: true})
@@ -119,7 +119,8 @@ func (p *project) add(k *key) {
 	p.byText[k.template.String()] = k
 }
 
-// use resolves a lock's parameters to those of its query, and its template to a key, which it may be the first to name.
+// use resolves a lock's parameters to those of its query, and its template to a key, which it declares if it is the
+// first to use it.
 func (p *project) use(u use) {
 	lock, ok := p.resolve(u)
 	if !ok {
@@ -144,7 +145,7 @@ func (p *project) use(u use) {
 	u.query.locks = append(u.query.locks, lock.Use(number)+lock.Options())
 }
 
-// agree gives the key the types of the lock, or says why it cannot.
+// agree gives the key the types of the lock, or reports why it cannot.
 func (p *project) agree(k *key, lock keytemplate.Lock, u use) bool {
 	fits := true
 	uses := lock.Params()
@@ -170,11 +171,11 @@ func (p *project) agree(k *key, lock keytemplate.Lock, u use) bool {
 	return fits
 }
 
-// resolve gives each parameter of a lock the number and the type of the query's.
+// resolve gives each parameter of a lock the number and the type of the query's parameter.
 func (p *project) resolve(u use) (keytemplate.Lock, bool) {
 	lock, good := u.lock, true
 	if u.query.Command == ":copyfrom" {
-		p.problems.add(u.at, "lock %s: query %s is :copyfrom, which is no statement that a lock could be sent with: "+
+		p.problems.add(u.at, "lock %s: query %s is :copyfrom, and a lock cannot be sent with COPY: "+
 			"take the lock first, with pglock.LockTx", lock, u.query.Name)
 		return lock, false
 	}
@@ -196,7 +197,7 @@ func (p *project) resolve(u use) (keytemplate.Lock, bool) {
 	return lock, good
 }
 
-// resolveParam finds the parameter of the query. Its type is the query's where that is known, and else the key's.
+// resolveParam finds the parameter of the query. Its type is the query's if that is known, and else the key's.
 func resolveParam(q *query, param keytemplate.Param, declared *key) (keytemplate.Param, error) {
 	found, err := q.param(param)
 	if err != nil {
@@ -211,10 +212,10 @@ func resolveParam(q *query, param keytemplate.Param, declared *key) (keytemplate
 	switch {
 	case found.Nullable:
 		return param, fmt.Errorf("query %[1]s may get NULL for it, and a lock's name needs a value: "+
-			"use @%[2]s (not sqlc.narg), and cast it (@%[2]s::%[3]s) where the column is nullable",
+			"use @%[2]s (not sqlc.narg), and cast it (@%[2]s::%[3]s) if the column is nullable",
 			q.Name, found.Name, strings.TrimPrefix(found.Type, "pg_catalog."))
 	case found.Dims > 1:
-		return param, errors.New("it is an array of arrays: use one of single values")
+		return param, errors.New("it is an array of arrays: use a one-dimensional array")
 	}
 	if param.Type, err = keytemplate.ParseType(found.Type); err != nil {
 		return param, err
@@ -239,7 +240,7 @@ func typeOf(param keytemplate.Param, declared *key) (keytemplate.Param, error) {
 	return param, nil
 }
 
-// param finds the parameter that a template's parameter stands for.
+// param finds the query's parameter for a template's parameter.
 func (q *query) param(want keytemplate.Param) (Param, error) {
 	var found []Param
 	var names []string
@@ -258,18 +259,19 @@ func (q *query) param(want keytemplate.Param) (Param, error) {
 		return Param{}, fmt.Errorf("query %s has no parameter %s: PostgreSQL reads %s as one operator, so write a space before @%[2]s",
 			q.Name, want.Source, glued)
 	case len(found) > 1:
-		return Param{}, fmt.Errorf("query %s has several parameters %s: write the number of one, as in {%s=$%d}",
+		return Param{}, fmt.Errorf("query %s has several parameters %s: write a number, as in {%s=$%d}",
 			q.Name, want.Source, want.Name, found[0].Number)
 	case len(names) == 0:
 		return Param{}, fmt.Errorf("query %s has no parameters", q.Name)
 	}
-	return Param{}, fmt.Errorf("query %s has no parameter %s; it has %s (write {%s=other} where it is called otherwise)",
+	return Param{}, fmt.Errorf("query %s has no parameter %s; it has %s (write {%s=other} if it has another name)",
 		q.Name, want.Source, strings.Join(names, ", "), want.Name)
 }
 
 var gluedParam = regexp.MustCompile(`([-+*/<>=~!#%^&|?` + "`" + `]+@)(\w+)`)
 
-// gluedTo is the operator that PostgreSQL's lexer makes of an @ and what stands before it, as in id=@id.
+// gluedTo returns the operator that PostgreSQL's lexer makes from an @ and the characters before it, as
+// in id=@id.
 func (q *query) gluedTo(param string) (operator string) {
 	for _, match := range gluedParam.FindAllStringSubmatch(withoutTexts(q.SQL), -1) {
 		if match[2] == param {
@@ -279,7 +281,8 @@ func (q *query) gluedTo(param string) (operator string) {
 	return ""
 }
 
-// checkLocks looks at the options of each query's locks, some of which hold for all of them.
+// checkLocks checks the options of each query's locks, some of which must be the same for all of
+// them.
 func (p *project) checkLocks(uses []use) {
 	first := map[*query]use{}
 	for _, u := range uses {
@@ -292,7 +295,7 @@ func (p *project) checkLocks(uses []use) {
 		if a.Try != b.Try || a.Savepoint != b.Savepoint || (a.MaxWait == nil) != (b.MaxWait == nil) ||
 			(a.MaxWait != nil && *a.MaxWait != *b.MaxWait) {
 			p.problems.add(u.at, "the locks of query %s differ in try, max_wait or savepoint (the other is at %s): "+
-				"give all of them the same; only shared is of one lock", u.query.Name, before.at)
+				"give all of them the same; only shared can differ", u.query.Name, before.at)
 		}
 	}
 }

@@ -61,14 +61,14 @@ func (p *project) keysGo() string {
 	var s source
 	s.WriteString(p.head("//"))
 	s.printf(`// Package %s has a function for each lock of this project, and transactions in which queries take their locks.
-// Both are declared in comments of the SQL. What the names are made of is written in package querylock.
+// Both are declared in comments of the SQL. Package querylock documents how names are made.
 package %[1]s
 
 `, p.Package)
 	s.WriteString(p.imports())
 	s.WriteString(p.txGo())
-	s.printf(`// Label returns the key of a lock's name without its values: %s. Names that are none of
-// this package's are "other". It is for metrics, whose labels must be few.
+	s.printf(`// Label returns the template of a lock's name, such as %s, or "other" for a name
+// that is not of this package. It is for metrics, whose labels must be few.
 func Label(name string) string { return queries.Label(name) }
 `, p.labelExample())
 	for _, k := range p.keys {
@@ -121,14 +121,14 @@ func (k *key) has(t keytemplate.Type) bool {
 
 func (p *project) txGo() string {
 	if p.SQLPackage == DatabaseSQL {
-		return `// Tx returns tx with locks: a query that has one takes it first, with a statement of its own. It satisfies the DBTX
-// that sqlc generates, as in db.New(locks.Tx(tx)), and knows this project's queries only.
+		return `// Tx returns tx with locks: a query with a lock takes it first, with a separate statement. It satisfies the DBTX
+// that sqlc generates, as in db.New(locks.Tx(tx)), and knows only this project's queries.
 func Tx(tx *sql.Tx) *querylock.SQLTx { return queries.SQLTx(tx) }
 
 `
 	}
-	return `// Tx returns tx with locks: a query that has one takes it in the same round trip. It is a pgx.Tx, as in
-// db.New(locks.Tx(tx)), and knows this project's queries only.
+	return `// Tx returns tx with locks: a query with a lock takes it in the same round trip. It is a pgx.Tx, as in
+// db.New(locks.Tx(tx)), and knows only this project's queries.
 func Tx(tx pgx.Tx) *querylock.Tx { return queries.Tx(tx) }
 
 `
@@ -162,7 +162,7 @@ func (k *key) functionGo() string {
 	return s.String()
 }
 
-// about says whose the key is and which queries take it.
+// about names the owner of the key and the queries that take it.
 func (k *key) about() string {
 	var sentences []string
 	if k.owner != "" {
@@ -187,7 +187,7 @@ func (k *key) about() string {
 	return strings.Join(sentences, " ")
 }
 
-// wrapped is text as lines of a Go comment.
+// wrapped formats text as lines of a Go comment.
 func wrapped(text string) string {
 	const width = 116
 	var s source
@@ -214,7 +214,7 @@ var goTypes = map[keytemplate.Type]struct{ name, value string }{
 	keytemplate.TimestampTZ: {"time.Time", "Time"},
 }
 
-// goName is a parameter's name as Go people write it: invoice_id is invoiceID.
+// goName returns a parameter's name in Go style: invoiceID for invoice_id.
 func goName(name string) string {
 	words := strings.FieldsFunc(name, func(r rune) bool { return r == '_' })
 	for i, word := range words {
@@ -235,7 +235,7 @@ func (p *project) queriesGo() string {
 	var s source
 	s.WriteString(p.head("//"))
 	s.printf("package %s\n\nimport %q\n\n", p.Package, "github.com/pglock-toolkit/pglock/pglock/querylock")
-	s.WriteString("// queries are the templates of keys, and all queries of the project with the locks that they take.\n" +
+	s.WriteString("// queries has the templates of keys, and all queries of the project with their locks.\n" +
 		"var queries = querylock.NewSet(\n[]string{\n")
 	for _, k := range p.keys {
 		s.printf("%q,\n", k.template.Declaration())
@@ -274,7 +274,7 @@ func (p *project) textsGo() string {
 // textName is the name of the constant with a query's text.
 func textName(query string) string { return capitalized(query) + "SQL" }
 
-// goText is the text as a raw string constant, as far as there is one.
+// goText returns the text as a raw string constant if possible.
 func goText(text string) string {
 	return "`" + strings.ReplaceAll(text, "`", "`+\"`\"+`") + "`"
 }

@@ -16,7 +16,7 @@ import (
 //go:embed functions.sql
 var functionsSQL string
 
-// functionsSQL is a function for each key, on top of those of functions.sql that they need.
+// functionsSQL writes a function for each key, and those of functions.sql that they need.
 func (p *project) functionsSQL() string {
 	var s source
 	s.WriteString(p.head("--"))
@@ -49,7 +49,7 @@ func (p *project) exampleCall() string {
 
 var helper = regexp.MustCompile(`FUNCTION SCHEMA_NAME\.pglock_(?:value\(value (\w+)\)|key)`)
 
-// needs reports whether a section of functions.sql is one that the keys need.
+// needs reports whether the keys need a section of functions.sql.
 func (p *project) needs(section string) bool {
 	match := helper.FindStringSubmatch(section)
 	switch {
@@ -95,7 +95,7 @@ func castSQL(t keytemplate.Type) string {
 	return ""
 }
 
-// sqlText is a constant that means the same whatever standard_conforming_strings is.
+// sqlText is a constant with the same meaning whatever standard_conforming_strings is.
 func sqlText(text string) string {
 	text = strings.ReplaceAll(text, "'", "''")
 	if strings.Contains(text, `\`) {
@@ -104,8 +104,8 @@ func sqlText(text string) string {
 	return "'" + text + "'"
 }
 
-// keywords are those of PostgreSQL 18 that cannot name a function or a parameter without quotes
-// (https://www.postgresql.org/docs/current/sql-keywords-appendix.html).
+// keywords are the keywords of PostgreSQL 18 that cannot name a function or a parameter without
+// quotes (https://www.postgresql.org/docs/current/sql-keywords-appendix.html).
 var keywords = strings.Fields(`
 	all analyse analyze and any array as asc asymmetric authorization between bigint binary bit boolean both case cast
 	char character check coalesce collate collation column concurrently constraint create cross current_catalog
@@ -129,7 +129,7 @@ func sqlName(name string) string {
 	return `"` + name + `"`
 }
 
-// snake is a function's name as SQL people write it: TenantInvoice is tenant_invoice.
+// snake returns a function's name in SQL style: tenant_invoice for TenantInvoice.
 func snake(name string) string {
 	var b strings.Builder
 	runes := []rune(name)
@@ -142,7 +142,7 @@ func snake(name string) string {
 	return b.String()
 }
 
-// names is what pglock monitor --names reads: a name or a range of names a line.
+// names writes the file for pglock monitor --names: on each line a name or a range of names.
 func (p *project) names() string {
 	var s source
 	s.WriteString("# " + strings.TrimSpace(p.head("")) + "\n# The names of this project's locks, as far as they can be listed, " +
@@ -174,7 +174,7 @@ func (p *project) names() string {
 	return s.String()
 }
 
-// defaultNames is how many names of a key with an integer are listed where it does not say.
+// defaultNames is how many names of a key with an integer are listed by default.
 func (p *project) defaultNames() int64 {
 	integers := 0
 	for _, k := range p.keys {
@@ -185,7 +185,7 @@ func (p *project) defaultNames() int64 {
 	return min(1000, max(1, mostNames/2/int64(max(integers, 1))))
 }
 
-// vetRules are for sqlc vet, which reads them in sqlc.yaml only.
+// vetRules are for sqlc vet, which reads them only from sqlc.yaml.
 func (p *project) vetRules() string {
 	return strings.ReplaceAll(p.head("#"), "\n\n", "\n") + `# Copy the rule into sqlc.yaml, and name it in the rules of the sql blocks it is for: sqlc vet then refuses queries
 # that call PostgreSQL's advisory lock functions by hand.
@@ -196,7 +196,7 @@ rules:
 `
 }
 
-// reserved reports whether a name cannot be that of a parameter in the generated code.
+// reserved reports whether a name cannot name a parameter in the generated code.
 func reserved(name string) bool {
 	return token.IsKeyword(name) || slices.Contains([]string{"pglock", "querylock", "pgx", "sql", "time", "queries"}, name)
 }

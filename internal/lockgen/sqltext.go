@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// withoutTexts blanks the string constants, quoted names and comments of SQL.
+// withoutTexts blanks out string constants, quoted names and comments in SQL.
 func withoutTexts(sql string) string {
 	var b strings.Builder
 	for piece, isText := range pieces(sql) {
@@ -41,7 +41,7 @@ func pieces(sql string) func(yield func(piece string, isText bool) bool) {
 
 var dollarQuote = regexp.MustCompile(`^\$(?:[A-Za-z_][A-Za-z0-9_]*)?\$`)
 
-// textLength is the length of the constant, quoted name or comment that begins at sql[i]; 0 when none does.
+// textLength is the length of the constant, quoted name or comment that begins at sql[i]; 0 if none does.
 func textLength(sql string, i int) int {
 	rest := sql[i:]
 	switch {
@@ -61,7 +61,7 @@ func textLength(sql string, i int) int {
 	return 0
 }
 
-// inName reports whether a byte can be inside a name, so that what follows it is no beginning.
+// inName reports whether a byte can be inside a name, so that nothing new begins after it.
 func inName(b byte) bool {
 	return b == '_' || b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z' || b >= 0x80
 }
@@ -93,7 +93,7 @@ func blockLength(sql string) int {
 	return len(sql)
 }
 
-// escapedLength is the length of the constant of E'it\'s'.
+// escapedLength is the length of a constant such as E'it\'s'.
 func escapedLength(sql string) int {
 	for i := 1; i < len(sql); i++ {
 		switch sql[i] {
@@ -106,8 +106,8 @@ func escapedLength(sql string) int {
 	return len(sql)
 }
 
-// InlineComments are the comments of SQL that do not begin their line or are longer than one, and may be meant as
-// directives: those are overlooked.
+// InlineComments returns the possible directives in comments that do not begin their line or span several lines,
+// which sqlc ignores.
 func InlineComments(file, sql string) (found []Comment) {
 	offset, line := 0, 1
 	for piece, isText := range pieces(sql) {

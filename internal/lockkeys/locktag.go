@@ -6,14 +6,14 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// PostgreSQL keeps its shared lock table in partitions, which the low bits of a lock tag's hash choose, and a backend that
-// ends frees its locks one partition after the other, from 0 on (LockReleaseAll in lock.c). What it holds in partition 0
-// is freed at one moment, before everything else.
+// PostgreSQL keeps its shared lock table in partitions, which the low bits of a lock tag's hash choose, and a backend
+// that ends frees its locks one partition after another, from 0 on (LockReleaseAll in lock.c). Its locks in partition 0
+// are freed at one moment, before all others.
 //
 // A lock tag is 16 bytes (LOCKTAG in lock.h): three 32-bit words, which for an advisory lock are the database's OID and
-// the key, and one word of a 16-bit field and two bytes. From PostgreSQL 13 to 18 the bytes are 10 (LOCKTAG_ADVISORY) and
-// 2 (USER_LOCKMETHOD). The hash is hash_bytes of hashfn.c, which is Bob Jenkins' lookup3; it reads the tag by words, so
-// that only the last one depends on the server's byte order.
+// the key, and one word of a 16-bit field and two bytes. From PostgreSQL 13 to 18 the bytes are 10 (LOCKTAG_ADVISORY)
+// and 2 (USER_LOCKMETHOD). The hash is hash_bytes of hashfn.c, which is Bob Jenkins' lookup3; it reads the tag word by
+// word, so that only the last word depends on the server's byte order.
 const (
 	tagAdvisory   = 10
 	tagUserMethod = 2
@@ -27,8 +27,8 @@ func TagHashes(database uint32, id driver.KeyID) (little, big uint32) {
 	return little, big
 }
 
-// FreedFirst reports whether a backend that ends frees the key before its other locks, or at the same moment: on servers of
-// either byte order, and with up to 256 partitions (PostgreSQL has 16).
+// FreedFirst reports whether a backend that ends frees the key before its other locks, or at the same moment, on
+// servers of either byte order with up to 256 partitions (PostgreSQL has 16).
 func FreedFirst(database uint32, id driver.KeyID) bool {
 	little, big := TagHashes(database, id)
 	return (little|big)%256 == 0

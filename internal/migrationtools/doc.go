@@ -1,3 +1,3 @@
-// Package migrationtools has nothing but a test: it runs pglock's migrations with the tools that people run theirs with.
-// It is a module of its own so that these tools are no dependencies of programs that import pglock.
+// Package migrationtools contains only a test, which runs pglock's migrations with other migration tools. It is a
+// separate module so that these tools are not dependencies of programs that import pglock.
 package migrationtools

@@ -17,13 +17,13 @@ const BinariesVariable = "PGLOCK_POSTGRES_BIN"
 // ErrNoBinaries says that the programs of a PostgreSQL server were not found. The errors that match it say what to do.
 var ErrNoBinaries = errors.New("no PostgreSQL server programs found")
 
-const howToInstall = `install PostgreSQL 13 or newer (nothing of it needs to run):
+const howToInstall = `install PostgreSQL 13 or newer (it need not be running):
   Debian, Ubuntu:  apt-get install postgresql
   Fedora, RHEL:    dnf install postgresql-server
   macOS:           brew install postgresql@17
 or set ` + BinariesVariable + ` to the directory that holds initdb and postgres`
 
-// usualPlaces are the directories of packages that do not put the programs on the PATH.
+// usualPlaces are the directories of packages that do not put their programs on the PATH.
 var usualPlaces = []string{
 	"/usr/lib/postgresql/*/bin",
 	"/usr/pgsql-*/bin",
@@ -43,8 +43,8 @@ type Binaries struct {
 	Major int
 }
 
-// Find looks for PostgreSQL's programs in the directory that PGLOCK_POSTGRES_BIN names, and if that is not set on the
-// PATH and then, for the newest version, where packages usually put them. Its error matches [ErrNoBinaries].
+// Find finds PostgreSQL's programs: in the directory that PGLOCK_POSTGRES_BIN names or, if that is not set, on the
+// PATH, and then the newest version in the usual places of packages. Its error matches [ErrNoBinaries].
 func Find() (Binaries, error) {
 	if dir := os.Getenv(BinariesVariable); dir != "" {
 		found, err := BinariesIn(dir)
@@ -67,7 +67,7 @@ func onPath() (Binaries, bool) {
 	if err != nil {
 		return Binaries{}, false
 	}
-	if path, err = filepath.EvalSymlinks(path); err != nil { // not every program may have been linked to
+	if path, err = filepath.EvalSymlinks(path); err != nil { // some programs may not be linked
 		return Binaries{}, false
 	}
 	found, err := BinariesIn(filepath.Dir(path))
@@ -112,7 +112,7 @@ var versionLine = regexp.MustCompile(`^postgres \(PostgreSQL\) ((\d+)\S*)`)
 func parseVersion(line string) (version string, major int, err error) {
 	match := versionLine.FindStringSubmatch(line)
 	if match == nil {
-		return "", 0, fmt.Errorf("%q is no PostgreSQL version", strings.TrimSpace(line))
+		return "", 0, fmt.Errorf("%q is not a PostgreSQL version", strings.TrimSpace(line))
 	}
 	major, err = strconv.Atoi(match[2])
 	return match[1], major, err

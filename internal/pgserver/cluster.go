@@ -27,7 +27,7 @@ func (s *Server) initialize(ctx context.Context, settings map[string]string) err
 
 func (s *Server) dataDir() string { return s.supervisor.Path("data") }
 
-// configure appends to postgresql.conf, of which the last line for a setting counts.
+// configure appends to postgresql.conf, where the last line for a setting counts.
 func (s *Server) configure(settings map[string]string) error {
 	conf, err := os.OpenFile(s.supervisor.Path("data/postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
@@ -53,7 +53,7 @@ func configuration(settings map[string]string) string {
 // escape makes a value that DeescapeQuotedString in src/backend/utils/misc/guc-file.l reads back.
 var escape = strings.NewReplacer(`'`, `''`, `\`, `\\`, "\n", `\n`)
 
-// run runs one of PostgreSQL's programs to its end. The error ends with what it said.
+// run runs one of PostgreSQL's programs to its end. The error ends with the program's output.
 func run(cmd *exec.Cmd) error {
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
@@ -63,7 +63,7 @@ func run(cmd *exec.Cmd) error {
 	return nil
 }
 
-// lastLines is the end of what a program said, indented to stand below an error.
+// lastLines is the end of a program's output, indented below an error.
 func lastLines(text string) string {
 	const most = 15
 	lines := strings.Split(strings.TrimSpace(text), "\n")

@@ -13,7 +13,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/supervise"
 )
 
-// pollInterval is the pause between two looks at something that the server does not announce.
+// pollInterval is the pause between two checks of something that the server does not announce.
 const pollInterval = 20 * time.Millisecond
 
 var errPortTaken = errors.New("the port is taken")
@@ -47,8 +47,8 @@ func (s *Server) startInstance(ctx context.Context) error {
 	return s.awaitConnection(ctx, postmaster)
 }
 
-// awaitConnection returns when the server answers on its Unix socket, where no other server can. It gives up the moment
-// that the postmaster ends.
+// awaitConnection returns when the server answers on its Unix socket, where no other server can. It gives up when the
+// postmaster ends.
 func (s *Server) awaitConnection(ctx context.Context, postmaster *supervise.Process) error {
 	for {
 		lastErr := s.withConn(ctx, func(*pgx.Conn) error { return nil })
@@ -66,8 +66,8 @@ func (s *Server) awaitConnection(ctx context.Context, postmaster *supervise.Proc
 	}
 }
 
-// whyEnded tells a taken port, which the message of PostmasterMain in src/backend/postmaster/postmaster.c shows, from
-// everything else.
+// whyEnded distinguishes a port in use, by the message of PostmasterMain in src/backend/postmaster/postmaster.c, from
+// other errors.
 func (s *Server) whyEnded(postmaster *supervise.Process) error {
 	if strings.Contains(postmaster.Said(), "could not create any TCP/IP sockets") {
 		return fmt.Errorf("%w: %d", errPortTaken, s.Port())

@@ -4,8 +4,8 @@ package pgserver
 
 import "syscall"
 
-// Pause stops the postmaster with SIGSTOP: new connections hang in the kernel's queue unanswered. Sessions that exist
-// go on.
+// Pause stops the postmaster with SIGSTOP: new connections stay unanswered in the kernel's queue. Existing sessions
+// continue.
 func (s *Server) Pause() error { return s.Signal(syscall.SIGSTOP) }
 
 // Resume ends a [Server.Pause].

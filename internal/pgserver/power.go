@@ -13,7 +13,7 @@ import (
 type Mode int
 
 const (
-	// Fast disconnects every session, which hears why, and shuts down in order.
+	// Fast disconnects every session, with a message, and shuts down cleanly.
 	Fast Mode = iota
 	// Immediate ends every process at once, as a crash does; the next start recovers.
 	Immediate
@@ -28,7 +28,8 @@ func (m Mode) signal() os.Signal {
 
 var errDown = errors.New("the server is down")
 
-// Down shuts the server down and waits for that, two minutes at most. Its port and its data stay for [Server.Up].
+// Down shuts the server down and waits until it is, at most two minutes. Its port and its data stay for
+// [Server.Up].
 func (s *Server) Down(ctx context.Context, mode Mode) error {
 	s.starting.Lock()
 	defer s.starting.Unlock()
@@ -86,10 +87,10 @@ func (s *Server) shutDown(ctx context.Context, mode Mode) error {
 	}
 }
 
-// startAgain tries for a while to get its port back, should another program have taken it for a moment.
+// startAgain keeps trying to get its port back, in case another program has taken it for a moment.
 func (s *Server) startAgain(ctx context.Context) error {
 	if s.running() != nil {
-		return errors.New("it is running")
+		return errors.New("it is already running")
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

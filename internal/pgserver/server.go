@@ -1,6 +1,6 @@
-// Package pgserver starts throw-away PostgreSQL servers from the programs found on this machine, for the tests and for
-// the demonstration that the pglock command gives. A server keeps its files in a directory of its own, listens on
-// loopback and on a Unix socket there, asks for a password, and is gone with this process, however that ends.
+// Package pgserver starts temporary PostgreSQL servers from the programs on this machine, for tests and for pglock
+// demo. A server keeps its files in its own directory, listens on loopback and on a Unix socket there, asks for a
+// password, and ends with this process, however that ends.
 //
 // It is not for data: nothing is ever flushed to disk.
 package pgserver
@@ -22,20 +22,21 @@ import (
 // Superuser is the role that [Server.ConnString] connects as.
 const Superuser = "postgres"
 
-// startTimeout bounds a start and a shutdown besides the caller's context. A loaded machine may take long to recover.
+// startTimeout bounds a start and a shutdown, in addition to the caller's context. Recovery may take long on a busy
+// machine.
 const startTimeout = 2 * time.Minute
 
-// Options say how to start a server. The zero value is fine.
+// Options say how to start a server. The zero value is valid.
 type Options struct {
-	// Binaries are the programs to run; those that [Find] finds if zero.
+	// Binaries are the programs to run; if zero, those of [Find].
 	Binaries Binaries
-	// Settings are lines for postgresql.conf, unquoted: {"max_connections": "300"}. The addresses that the server
-	// listens on are not among them.
+	// Settings are lines for postgresql.conf, unquoted: {"max_connections": "300"}. They cannot change the
+	// addresses that the server listens on.
 	Settings map[string]string
 }
 
-// Server is a throw-away PostgreSQL server. Its methods may be called from many goroutines at once; those that start
-// and end the server wait for each other.
+// Server is a temporary PostgreSQL server. Its methods may be called concurrently; those that start and end the
+// server wait for each other.
 type Server struct {
 	binaries   Binaries
 	supervisor *supervise.Supervisor
@@ -43,15 +44,15 @@ type Server struct {
 
 	starting sync.Mutex // held while the server is brought up or down
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	port       int
 	postmaster *supervise.Process // nil, or ended, while the server is down
 }
 
-// Start makes a new server and returns when it accepts connections. ctx bounds the start alone, which is given up after
-// two minutes in any case. The caller must call [Server.Stop].
+// Start makes a new server and returns when it accepts connections. ctx bounds only the start, which fails after two
+// minutes in any case. The caller must call [Server.Stop].
 //
-// The error matches [ErrNoBinaries] when there is nothing to start, and otherwise ends with the server's last words.
+// The error matches [ErrNoBinaries] if there are no programs, and otherwise ends with the server's last output.
 func Start(ctx context.Context, options Options) (*Server, error) {
 	s, err := newServer(options.Binaries, rand.Text())
 	if err != nil {
@@ -122,8 +123,8 @@ func (s *Server) PID() int {
 	return 0
 }
 
-// Stop ends the server at once, as by [Immediate], and removes its files. The Server is of no use afterwards. Calling
-// Stop again does nothing.
+// Stop ends the server at once, as with [Immediate], and removes its files. The Server cannot be used afterwards. A
+// second Stop does nothing.
 func (s *Server) Stop() error {
 	if err := s.supervisor.Close(); err != nil {
 		return fmt.Errorf("stop %s: %w", s.binaries, err)
@@ -131,7 +132,7 @@ func (s *Server) Stop() error {
 	return nil
 }
 
-// running is nil while the server is down.
+// running returns nil while the server is down.
 func (s *Server) running() *supervise.Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 )
 
 // Standby makes a hot standby of s, with the same settings and password, and returns when it is streaming. It is a
-// Server of its own: [Server.Stop] must be called on both, in whichever order.
+// separate Server: [Server.Stop] must be called on both, in any order.
 func (s *Server) Standby(ctx context.Context) (*Server, error) {
 	standby, err := newServer(s.binaries, s.password)
 	if err != nil {

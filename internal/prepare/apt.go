@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// install installs the missing packages with apt-get, and looks whether that was enough.
+// install installs the missing packages with apt-get, and checks whether that was enough.
 func install(missing []need) error {
 	names := packages(missing, func(n need) []string { return n.apt })
 	fmt.Printf("prepare: installing with apt-get: %s (%s=1 would refuse)\n", names, noInstallVariable)
@@ -32,7 +32,7 @@ func aptInstall(names []string) error {
 	return aptGet(append([]string{"install", "--yes", "--no-install-recommends"}, names...)...)
 }
 
-// aptGet keeps to itself what apt-get says, unless that fails.
+// aptGet hides the output of apt-get unless it fails.
 func aptGet(args ...string) error {
 	cmd := exec.Command("apt-get", append([]string{"--quiet=2"}, args...)...)
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
@@ -42,8 +42,8 @@ func aptGet(args ...string) error {
 	return nil
 }
 
-// temporary files keep Debian's packages from making a database cluster (createcluster.conf in postgresql-common) and
-// from starting services (invoke-rc.d asks policy-rc.d): only the programs are wanted.
+// temporary files keep Debian's packages from creating a database cluster (createcluster.conf in postgresql-common)
+// and from starting services (invoke-rc.d asks policy-rc.d): only the programs are needed.
 var temporary = map[string]struct {
 	content string
 	mode    fs.FileMode
@@ -52,7 +52,7 @@ var temporary = map[string]struct {
 	"/usr/sbin/policy-rc.d":                              {"#!/bin/sh\nexit 101\n", 0o755},
 }
 
-// withoutServices calls do while the temporary files are there. A policy of the machine's own stays as it is.
+// withoutServices calls do while the temporary files exist. An existing policy of the machine is kept.
 func withoutServices(do func() error) (err error) {
 	for path, file := range temporary {
 		if _, statErr := os.Lstat(path); statErr == nil {

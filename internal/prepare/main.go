@@ -1,6 +1,6 @@
-// Command prepare makes sure that this machine has the programs that the tests and the demonstration run. What is
-// missing it installs as root on Debian and Ubuntu, saying so; anywhere else, and when PGLOCK_NO_INSTALL is set, it
-// says what to install and fails.
+// Command prepare makes sure that this machine has the programs for the tests and the demonstration. As root on
+// Debian and Ubuntu it installs missing ones, and says so; elsewhere, and if PGLOCK_NO_INSTALL is set, it says what
+// to install and fails.
 //
 //	go run ./internal/prepare [-optional] NEED…
 package main
@@ -21,7 +21,7 @@ import (
 
 const noInstallVariable = "PGLOCK_NO_INSTALL"
 
-// need is something that has to be on the machine, and the packages that bring it.
+// need is something that the machine must have, and the packages that provide it.
 type need struct {
 	what string
 	find func() error
@@ -99,7 +99,7 @@ func findCompiler() error {
 }
 
 func main() {
-	optional := flag.Bool("optional", false, "do not fail for what is missing and cannot be installed here")
+	optional := flag.Bool("optional", false, "do not fail for missing programs that cannot be installed here")
 	flag.Parse()
 	if err := prepare(flag.Args(), *optional); err != nil {
 		fmt.Fprintln(os.Stderr, "prepare:", err)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Do sends one command on a connection of its own, and returns the reply when that is a text or a number. An error of
-// the server is also the reply. It is for commands to the server itself; tests that use Redis have a client.
+// Do sends one command on a new connection, and returns the reply if it is a text or a number. An error from the
+// server is also returned as the reply. It is for commands to the server itself; tests that use Redis have a client.
 func (s *Server) Do(args ...string) (reply string, err error) {
 	const timeout = 5 * time.Second
 	conn, err := net.DialTimeout("tcp", s.Addr(), timeout)

@@ -4,7 +4,7 @@ package redisserver
 
 import "syscall"
 
-// Pause freezes the server with SIGSTOP: connections stay open, and nothing answers.
+// Pause freezes the server with SIGSTOP: connections stay open, but get no answers.
 func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
 
 // Resume ends a [Server.Pause].

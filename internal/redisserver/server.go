@@ -1,5 +1,5 @@
-// Package redisserver starts throw-away Redis servers and Sentinels for tests and benchmarks, from the programs that it
-// finds on the machine. They listen on 127.0.0.1 only, keep nothing on disk, and do not outlive the process.
+// Package redisserver starts temporary Redis servers and Sentinels for tests and benchmarks, from the programs on the
+// machine. They listen only on 127.0.0.1, keep nothing on disk, and do not outlive the process.
 package redisserver
 
 import (
@@ -18,8 +18,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/supervise"
 )
 
-// Server is a Redis, or a Sentinel, to restart, break and pause. All methods may be called from many goroutines at
-// once.
+// Server is a Redis or a Sentinel that tests can restart, break and pause. All methods may be called concurrently.
 type Server struct {
 	supervisor *supervise.Supervisor
 	args       []string // its configuration
@@ -83,7 +82,7 @@ func (s *Server) startOnFreePort(flags, directives []string) (err error) {
 	}
 }
 
-// A cluster node also listens on a port that is so much higher.
+// A cluster node also listens on a port that is this much higher.
 const clusterBus, maxPort = 10_000, 65_535
 
 var errPortTaken = errors.New("the port is taken")
@@ -91,7 +90,7 @@ var errPortTaken = errors.New("the port is taken")
 // patience is how long a server may take to answer on a machine that is busy.
 const patience = 30 * time.Second
 
-// Start starts a killed server again, empty, on the same port, and waits until it answers.
+// Start restarts a killed server, empty, on the same port, and waits until it answers.
 func (s *Server) Start() error {
 	program, err := Find()
 	if err != nil {
@@ -127,7 +126,7 @@ func (s *Server) URL() string { return "redis://" + s.Addr() + "/0" }
 // Port is the server's port of 127.0.0.1.
 func (s *Server) Port() int { return s.port }
 
-// Kill ends the server at once, and with it all that it knew.
+// Kill ends the server at once, with all its data.
 func (s *Server) Kill() error {
 	process := s.current()
 	if err := process.Signal(syscall.SIGKILL); err != nil {
@@ -144,7 +143,7 @@ func (s *Server) signal(signal syscall.Signal) error {
 	return nil
 }
 
-// Stop ends the server for good, paused or not.
+// Stop ends the server permanently, paused or not.
 func (s *Server) Stop() error { return s.supervisor.Close() }
 
 func (s *Server) current() *supervise.Process {
@@ -153,7 +152,7 @@ func (s *Server) current() *supervise.Process {
 	return s.process
 }
 
-// Version is the server's version, or empty when it does not answer.
+// Version is the server's version; empty if it does not answer.
 func (s *Server) Version() string {
 	info, err := s.Do("INFO", "server")
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package sqlstate has the error codes of PostgreSQL that pglock knows
+// Package sqlstate defines the error codes of PostgreSQL that pglock knows
 // (https://www.postgresql.org/docs/current/errcodes-appendix.html).
 package sqlstate
 
@@ -19,17 +19,17 @@ const (
 	InvalidCatalogName         = "3D000" // the database does not exist
 	InvalidSchemaName          = "3F000"
 	InsufficientPrivilege      = "42501"
-	UndefinedObject            = "42704" // among others, a setting of an unknown name
+	UndefinedObject            = "42704" // also for a setting with an unknown name
 	UndefinedFunction          = "42883"
 	UndefinedTable             = "42P01"
-	OutOfMemory                = "53200" // among others, the shared lock table is full
+	OutOfMemory                = "53200" // also for a full lock table
 	TooManyConnections         = "53300" // of the server, the database or the role
 	LockNotAvailable           = "55P03" // lock_timeout
-	QueryCanceled              = "57014" // among others, a cancel request
-	InternalError              = "XX000" // among others, a relation was dropped while its lock was waited for
+	QueryCanceled              = "57014" // also for a cancel request
+	InternalError              = "XX000" // also for a relation that was dropped during the wait for its lock
 )
 
-// Classes of codes, which the codes begin with.
+// Classes of codes, as prefixes of the codes.
 const (
 	ClassConnectionException   = "08"
 	ClassDataException         = "22"
@@ -37,7 +37,7 @@ const (
 	ClassSyntaxOrAccess        = "42"
 	ClassInsufficientResources = "53"
 	ClassOperatorIntervention  = "57"
-	ClassShutdown              = "57P" // the part of it for a server that shuts down or starts
+	ClassShutdown              = "57P" // the part of the class for a server that shuts down or starts
 )
 
 // Refusal returns the server's part of err; zero if the server did not send it.
@@ -51,7 +51,7 @@ func Refusal(err error) pgconn.PgError {
 // Of returns the code of a server's error; empty for other errors.
 func Of(err error) string { return Refusal(err).Code }
 
-// Denied reports whether err says that the server denies a role what it asks for: the connection, or a right.
+// Denied reports whether err says that the server denies a role a connection or a right.
 func Denied(err error) bool {
 	return In(err, ClassAuthorization, InvalidCatalogName, InsufficientPrivilege)
 }

@@ -1,3 +1,3 @@
-// Package sqltxtools has nothing but a test: it takes locks in transactions of what people use on top of database/sql. It
-// is a module of its own so that these are no dependencies of programs that import pglock.
+// Package sqltxtools contains only a test, which takes locks in transactions of libraries on top of database/sql. It is
+// a separate module so that these libraries are not dependencies of programs that import pglock.
 package sqltxtools

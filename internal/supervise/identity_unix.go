@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// identity is the account that servers run under: this process's own, or another one when this process is root.
+// identity is the account that servers run under: this process's own, or another one if this process is root.
 type identity struct {
 	other    bool
 	uid, gid uint32
@@ -43,7 +43,7 @@ func (i identity) own(path string) error {
 	return os.Chown(path, int(i.uid), int(i.gid))
 }
 
-// lead makes cmd the leader of a process group, apart from the terminal's: Ctrl-C is for this process alone.
+// lead makes cmd the leader of a new process group, so that Ctrl-C reaches only this process.
 func (i identity) lead(cmd *exec.Cmd) { i.join(cmd, 0) }
 
 func (i identity) join(cmd *exec.Cmd, group int) {

@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// FreePort finds a port of 127.0.0.1 that is free now; another process may still take it first. It lies below those
-// that Linux and macOS give to outgoing connections (net.ipv4.ip_local_port_range, net.inet.ip.portrange.first), or one
-// of these could take it while a server restarts.
+// FreePort finds a port of 127.0.0.1 that is free now; another process may still take it first. It is below the ports
+// that Linux and macOS use for outgoing connections (net.ipv4.ip_local_port_range, net.inet.ip.portrange.first), since
+// one of these could take it while a server restarts.
 func FreePort() (int, error) {
 	const lowest, highest, tries = 10_000, 32_000, 100
 	for range tries {

@@ -7,11 +7,11 @@ import (
 	"os/exec"
 )
 
-// Process is a command that runs in the background. All methods may be called from many goroutines at once.
+// Process is a command that runs in the background. All methods may be called concurrently.
 type Process struct {
 	cmd   *exec.Cmd
 	log   string
-	begin int64 // where in log its own words begin
+	begin int64 // start of its own output in log
 	done  chan struct{}
 	err   error // written before done is closed
 }
@@ -43,7 +43,7 @@ func (p *Process) wait() {
 // PID is the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Signal sends a signal to the process. It returns [os.ErrProcessDone] when that has ended.
+// Signal sends a signal to the process. It returns [os.ErrProcessDone] if the process has ended.
 func (p *Process) Signal(signal os.Signal) error { return p.cmd.Process.Signal(signal) }
 
 // Done is closed when the process has ended.
@@ -65,7 +65,7 @@ func (p *Process) Err() error {
 	return p.err
 }
 
-// Said is what the process has written to its log.
+// Said returns the output of the process in its log.
 func (p *Process) Said() string {
 	log, err := os.ReadFile(p.log)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package supervise runs server programs of which nothing outlives the process that started them, however that ends: by
-// returning from main, a panic, SIGKILL. It gives them a directory of their own and, when this process is root, an
-// account that is not, since PostgreSQL and PgBouncer refuse to run as root.
+// Package supervise runs server programs that do not outlive the process that started them, however that ends: by a
+// return from main, a panic, or SIGKILL. It gives them a directory and, if this process is root, another account, since
+// PostgreSQL and PgBouncer refuse to run as root.
 //
-// It knows nothing of any particular server: package pgserver starts PostgreSQL with it, package testenv the others.
+// It knows no particular server: package pgserver uses it to start PostgreSQL, package testenv the others.
 package supervise
 
 import (
@@ -21,12 +21,12 @@ import (
 )
 
 // maxTempDir is how long the directory for temporary files may be: the path of a Unix socket has room for about 100
-// bytes (sun_path in unix(7) and macOS's unix(4)), most of which is then left to the server.
+// bytes (sun_path in unix(7) and macOS's unix(4)), and most of that is for the server.
 const maxTempDir = 60
 
 // script waits until its standard input ends, which it does when the starter closes the other end or is gone. Then it
-// ends the commands, which are all in its process group. They hold the other end of descriptor 3, as does everything
-// that they started, so its end means that the last of them has gone. The last line ends the shell too.
+// ends the commands, which are all in its process group. They and everything that they started hold the other end of
+// descriptor 3, so its end means that all have gone. The last line ends the shell too.
 const script = `
 trap '' HUP INT QUIT TERM
 read -r _
@@ -38,12 +38,12 @@ rm -rf -- "$1"
 kill -KILL 0
 `
 
-// Supervisor owns a directory and the commands that run in it. All methods may be called from many goroutines at once.
+// Supervisor owns a directory and the commands that run in it. All methods may be called concurrently.
 type Supervisor struct {
 	dir      string
 	identity identity
 	shell    *exec.Cmd
-	leash    *os.File // held by this process alone
+	leash    *os.File // held only by this process
 	alive    *os.File // held by this process and by every command
 	stderr   bytes.Buffer
 	waits    sync.WaitGroup // for the processes started in the background
@@ -79,8 +79,8 @@ func newDirectory(prefix string) (*Supervisor, error) {
 	return &Supervisor{dir: dir, identity: account}, nil
 }
 
-// parentDir is where servers' directories go. The account that takes root's place may have no way into a TMPDIR of
-// root's own.
+// parentDir is the parent of the servers' directories. The account used instead of root may not be able to enter
+// root's TMPDIR.
 func parentDir(account identity) string {
 	if dir := os.TempDir(); !account.other && len(dir) <= maxTempDir {
 		return dir
@@ -114,16 +114,16 @@ func (s *Supervisor) start() (err error) {
 	return nil
 }
 
-// Dir is the supervised directory, which is short enough for Unix sockets. It is removed by Close.
+// Dir is the supervised directory. Its path is short enough for Unix sockets. Close removes it.
 func (s *Supervisor) Dir() string { return s.dir }
 
 // Path is the path of a file in the supervised directory.
 func (s *Supervisor) Path(name string) string { return filepath.Join(s.dir, name) }
 
-// Command prepares a command that runs in the supervised directory and ends with the supervisor; its descendants do if they
-// stay in its process group. Its environment is this process's without what would redirect a PostgreSQL program (the
-// PG… variables) or translate its messages. It is killed when ctx ends, as by [exec.CommandContext]; its standard
-// streams are for the caller to set before it is started. It must be waited for, as [Supervisor.Start] does.
+// Command prepares a command that runs in the supervised directory and ends with the supervisor; so do its descendants
+// that stay in its process group. Its environment is this process's, without variables that would redirect a PostgreSQL
+// program (PG…) or translate its messages. It is killed when ctx ends, as by [exec.CommandContext]; the caller sets its
+// standard streams before starting it, and must wait for it, as [Supervisor.Start] does.
 func (s *Supervisor) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = s.dir
@@ -149,8 +149,9 @@ func (s *Supervisor) WriteFile(name, content string) (string, error) {
 	return path, s.identity.own(path)
 }
 
-// Close ends every command, waits until they and all that they started have gone, and removes the directory. A
-// command that ignores SIGQUIT is killed after ten seconds. Calling Close again returns the same error.
+// Close ends every command, waits until the commands and all their descendants are gone, and removes the
+// directory. A command that ignores SIGQUIT is killed after ten seconds. A second Close returns the same
+// error.
 func (s *Supervisor) Close() error { return s.close() }
 
 func (s *Supervisor) end() error {

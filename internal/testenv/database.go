@@ -18,7 +18,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 )
 
-// DB is a database of a test's own. Its methods may be called from many goroutines at once.
+// DB is a test's own database. Its methods may be called concurrently.
 type DB struct {
 	host host
 	name string
@@ -29,9 +29,9 @@ type DB struct {
 
 type role struct{ name, password string }
 
-// Database makes a new, empty database on the shared server. When the test ends, after the cleanups that it has
-// registered since, the database is dropped; the test fails if an advisory lock, held or waited for, a session or a
-// prepared transaction is left in it.
+// Database makes a new, empty database on the shared server. When the test ends, after the cleanups registered
+// since, the database is dropped; the test fails if an advisory lock, a wait for one, a session or a prepared
+// transaction is left in it.
 func Database(t testing.TB) *DB {
 	t.Helper()
 	on, err := shared.host()
@@ -41,7 +41,7 @@ func Database(t testing.TB) *DB {
 	return newDatabase(t, on)
 }
 
-// On is [Database] on a server of the test's own. If that is down when the test ends, there is nothing left to check.
+// On is [Database] on the test's own server. If that is down when the test ends, nothing is checked.
 func On(t testing.TB, server *pgserver.Server) *DB {
 	t.Helper()
 	return newDatabase(t, hostOn(server))
@@ -60,7 +60,7 @@ func newDatabase(t testing.TB, on host) *DB {
 
 var unnameable = regexp.MustCompile(`[^a-z0-9]+`)
 
-// databaseName makes a unique name that needs no quotes and shows which test it is of, within the 63 bytes that
+// databaseName makes a unique name that needs no quotes and contains the test's name, within the 63 bytes that
 // PostgreSQL keeps.
 func databaseName(test string) string {
 	const longest = 40
@@ -76,7 +76,8 @@ func (db *DB) Name() string { return db.name }
 // ConnString connects to the database as the role that owns it.
 func (db *DB) ConnString() string { return withDatabase(db.host.admin, db.name) }
 
-// withDatabase changes the database in a connection string of either form. The last of two equal keywords counts.
+// withDatabase changes the database in a connection string of either form. Of two equal keywords the last one
+// counts.
 func withDatabase(connString, name string) string {
 	target, err := url.Parse(connString)
 	if err != nil || target.Scheme == "" {
@@ -120,7 +121,7 @@ func (db *DB) Connect(t testing.TB) *pgx.Conn {
 	return conn
 }
 
-// closeConn has nothing to say about a connection that the test has broken.
+// closeConn ignores errors: the test may have broken the connection.
 func closeConn(t testing.TB, conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -146,8 +147,8 @@ func (db *DB) Knows(t testing.TB, setting string) (known bool) {
 	return known
 }
 
-// Role makes a role that can log in and has no rights but those of PUBLIC, and returns a connection string of it. Its
-// name begins with prefix. It is dropped after the database, with whatever it owned there.
+// Role makes a role that can log in and has only the rights of PUBLIC, and returns its connection string. Its name
+// begins with prefix. The role is dropped after the database, with everything that it owned there.
 func (db *DB) Role(t testing.TB, prefix string) (connString string) {
 	t.Helper()
 	made := role{name: prefix + "_" + suffix(), password: rand.Text()}
@@ -167,8 +168,8 @@ func (db *DB) connStringAs(t testing.TB, r role) string {
 	return connString(config.Host, config.Port, db.name, r)
 }
 
-// connString is for a server on loopback or in the neighbourhood: TLS if it can be had. A host that is a directory
-// fits into a URL only as a parameter.
+// connString is for a server on loopback or nearby: with TLS if available. A host that is a directory fits into a
+// URL only as a parameter.
 func connString(host string, port uint16, database string, r role) string {
 	target := url.URL{Scheme: "postgres", User: url.UserPassword(r.name, r.password), Path: "/" + database}
 	query := url.Values{"sslmode": {"prefer"}}
@@ -184,8 +185,8 @@ func connString(host string, port uint16, database string, r role) string {
 
 func identifier(name string) string { return pgx.Identifier{name}.Sanitize() }
 
-// asAdmin runs do on a new connection to another database of the server: it is no session of the test's own database,
-// and needs none that may have been broken.
+// asAdmin runs do on a new connection to another database of the server, so that it is not a session in the test's
+// database, and does not depend on one that may be broken.
 func (db *DB) asAdmin(do func(context.Context, *pgx.Conn) error) error {
 	return connected(db.host.admin, do)
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// examples stands in for the testing.TB that Go's examples do not get.
+// examples replaces the testing.TB that Go's examples do not get.
 var examples exampleTB
 
 // ForExamples is the database that the runnable examples of a test binary share. [Main] drops it, and fails the run if
@@ -18,7 +18,7 @@ func ForExamples() *DB {
 	return examples.db
 }
 
-// exampleTB has those methods of a testing.TB that this package calls. Its embedded interface is nil.
+// exampleTB has the methods of testing.TB that this package calls. Its embedded interface is nil.
 type exampleTB struct {
 	testing.TB
 	once     sync.Once

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// grace is how long a backend may take to notice that its client has left.
+// grace is how long a backend may take to notice that its client is gone.
 const grace = 10 * time.Second
 
 // cleanUp fails the test if it has left something behind, and drops the database.
@@ -38,7 +38,7 @@ WHERE datname = $1 AND backend_type = 'client backend' ORDER BY pid`
 const selectPrepared = `
 SELECT format('prepared transaction %s', gid) FROM pg_catalog.pg_prepared_xacts WHERE database = $1 ORDER BY gid`
 
-// leftovers waits until nothing is left, or for the grace, and says what is left then.
+// leftovers waits until nothing is left, or until the grace is over, and returns what is left.
 func (db *DB) leftovers() (left []string, err error) {
 	err = db.asAdmin(func(ctx context.Context, conn *pgx.Conn) (err error) {
 		poll(grace, func() bool {

@@ -18,7 +18,7 @@ type Lock struct {
 	Mode string
 	// Granted is false for waiters.
 	Granted bool
-	// PID is the backend's, and 0 for a prepared transaction.
+	// PID is the backend's process ID; 0 for a prepared transaction.
 	PID int32
 }
 
@@ -37,7 +37,7 @@ FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_database d ON d.oid = l.database
 WHERE l.locktype = 'advisory' AND d.datname = $1
 ORDER BY key, l.objsubid, l.granted DESC, l.mode, pid`
 
-// AdvisoryLocks is what PostgreSQL itself says of the locks in the database now, ordered by key, holders first.
+// AdvisoryLocks returns the advisory locks in the database from pg_locks, ordered by key, holders first.
 func (db *DB) AdvisoryLocks(t testing.TB) []Lock {
 	t.Helper()
 	var locks []Lock
@@ -59,8 +59,8 @@ func (db *DB) advisoryLocks(ctx context.Context, conn *pgx.Conn) ([]Lock, error)
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[Lock])
 }
 
-// WaitForWaiters polls until exactly n advisory locks of the database are waited for, and fails the test when that
-// takes more than a minute.
+// WaitForWaiters polls until there are exactly n waits for advisory locks in the database, and fails the test if
+// that takes more than a minute.
 func (db *DB) WaitForWaiters(t testing.TB, n int) {
 	t.Helper()
 	var locks []Lock
@@ -79,8 +79,8 @@ func (db *DB) WaitForWaiters(t testing.TB, n int) {
 	}
 }
 
-// Queue lets conn wait for what statement locks, behind those that wait already, until the test ends. An error of the
-// statement before that fails the test.
+// Queue runs a locking statement on conn, which waits behind the present waiters until the test ends. An earlier
+// error of the statement fails the test.
 func (db *DB) Queue(t testing.TB, conn *pgx.Conn, statement string) {
 	t.Helper()
 	ahead := waiters(db.AdvisoryLocks(t))

@@ -16,7 +16,7 @@ import (
 // Pooling is when PgBouncer takes a server connection away from a client: its pool_mode.
 type Pooling string
 
-// The modes that matter to locks.
+// The modes that matter for locks.
 const (
 	TransactionPooling Pooling = "transaction"
 	SessionPooling     Pooling = "session"
@@ -53,8 +53,8 @@ func (db *DB) knownRoles() []role {
 	return append([]role(nil), db.roles...)
 }
 
-// FindPgBouncer returns the path of the program. It also looks where Debian puts it, which is not on everybody's PATH;
-// the error says what to install.
+// FindPgBouncer returns the path of the program. It also looks in Debian's directory for it, which may not be on the
+// PATH; the error says what to install.
 func FindPgBouncer() (string, error) {
 	for _, name := range []string{"pgbouncer", "/usr/sbin/pgbouncer"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -103,7 +103,7 @@ func (b *pgBouncer) start() error {
 	return nil
 }
 
-// awaitConnection also tries the way on from PgBouncer to the server.
+// awaitConnection also checks the connection from PgBouncer to the server.
 func (b *pgBouncer) awaitConnection(process *supervise.Process) error {
 	var lastErr error
 	poll(patience, func() bool {
@@ -139,7 +139,7 @@ default_pool_size = 20
 `, b.server.Database, b.server.Host, b.server.Port, b.port, b.mode, usersFile))
 }
 
-// users has the passwords as they are: PgBouncer needs them to log in to the server with SCRAM.
+// users contains plain passwords: PgBouncer needs them to log in to the server with SCRAM.
 func (b *pgBouncer) users() string {
 	lines := fmt.Sprintf("%q %q\n", b.server.User, b.server.Password)
 	for _, role := range b.roles {

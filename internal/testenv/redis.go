@@ -15,7 +15,7 @@ import (
 // RedisVariable is the environment variable with the URL of a Redis for the tests.
 const RedisVariable = "PGLOCK_TEST_REDIS_URL"
 
-// RedisURL returns the URL of a Redis that all tests of a binary share, so that each has to use keys of its own.
+// RedisURL returns the URL of a Redis that all tests of a binary share, so each must use its own keys.
 func RedisURL(t testing.TB) string {
 	t.Helper()
 	url, err := sharedRedis.url()
@@ -52,17 +52,17 @@ func (s *sharedRedisServer) stop() error {
 	return s.server.Stop()
 }
 
-// RedisServer is a Redis of a test's own. What goes wrong with it fails the test.
+// RedisServer is a test's own Redis. Its errors fail the test.
 type RedisServer struct{ *redisserver.Server }
 
-// NewRedis starts a Redis of the test's own with more directives of redis.conf, such as "maxmemory 1mb", than the usual
-// ones or none. It is stopped when the test ends.
+// NewRedis starts a Redis for the test, optionally with additional directives of redis.conf, such as "maxmemory 1mb".
+// It is stopped when the test ends.
 func NewRedis(t testing.TB, directives ...string) *RedisServer {
 	t.Helper()
 	return stopping(t)(redisserver.Start(directives...))
 }
 
-// stopping takes what starting a server returned.
+// stopping takes the results of a function that starts a server.
 func stopping(t testing.TB) func(*redisserver.Server, error) *RedisServer {
 	t.Helper()
 	return func(server *redisserver.Server, err error) *RedisServer {
@@ -79,7 +79,8 @@ func stopping(t testing.TB) func(*redisserver.Server, error) *RedisServer {
 	}
 }
 
-// NewRedisCluster starts a Redis Cluster of masters that share the slots in equal parts, with more directives or none.
+// NewRedisCluster starts a Redis Cluster of masters that share the slots equally, optionally with additional
+// directives.
 func NewRedisCluster(t testing.TB, masters int, directives ...string) []*RedisServer {
 	t.Helper()
 	servers := make([]*RedisServer, masters)
@@ -106,13 +107,13 @@ func NewRedisCluster(t testing.TB, masters int, directives ...string) []*RedisSe
 
 // Sentinel is a primary with one replica, and three Sentinels that watch over them.
 type Sentinel struct {
-	Name             string // what the Sentinels call the primary
+	Name             string // the Sentinels' name of the primary
 	Primary, Replica *RedisServer
 	Sentinels        []*RedisServer
 }
 
-// NewRedisSentinel starts a primary with a replica and three Sentinels, of which two must agree to promote the replica
-// when the primary has not answered them for half a second.
+// NewRedisSentinel starts a primary with a replica and three Sentinels. Two of these must agree to promote the replica
+// after the primary has not answered for half a second.
 func NewRedisSentinel(t testing.TB) *Sentinel {
 	t.Helper()
 	s := &Sentinel{Name: "locks", Primary: NewRedis(t, "repl-diskless-sync-delay 0")}
@@ -135,13 +136,13 @@ func NewRedisSentinel(t testing.TB) *Sentinel {
 	return s
 }
 
-// Kill ends the server at once, and with it all that it knew.
+// Kill ends the server at once, with all its data.
 func (s *RedisServer) Kill(t testing.TB) { t.Helper(); must(t, s.Server.Kill()) }
 
-// Start starts a killed server again, empty, on the same port.
+// Start restarts a killed server, empty, on the same port.
 func (s *RedisServer) Start(t testing.TB) { t.Helper(); must(t, s.Server.Start()) }
 
-// Pause freezes the server with SIGSTOP: connections stay open, and nothing answers.
+// Pause freezes the server with SIGSTOP: connections stay open, but get no answers.
 func (s *RedisServer) Pause(t testing.TB) { t.Helper(); must(t, s.Server.Pause()) }
 
 // Resume ends a [RedisServer.Pause].

@@ -15,7 +15,7 @@ import (
 // be able to create databases and roles and to read pg_stat_activity.
 const DatabaseVariable = "PGLOCK_TEST_DATABASE_URL"
 
-// settings are those of every server that is started here.
+// settings are the settings of every server that this package starts.
 var settings = map[string]string{
 	"max_connections":           "300",
 	"max_locks_per_transaction": "256",
@@ -26,15 +26,15 @@ var settings = map[string]string{
 type host struct {
 	what   string           // for messages
 	admin  string           // connects to a database where others can be created
-	server *pgserver.Server // nil when the environment names the server
+	server *pgserver.Server // nil if the environment names the server
 }
 
 func hostOn(server *pgserver.Server) host {
 	return host{what: server.Binaries().String(), admin: server.ConnString(pgserver.Superuser), server: server}
 }
 
-// NewServer starts a PostgreSQL of the test's own, to restart, break and pause, with more settings than the usual ones
-// or none. It is stopped when the test ends.
+// NewServer starts a PostgreSQL server for the test, which can restart, break and pause it, optionally with additional
+// settings. It is stopped when the test ends.
 func NewServer(t testing.TB, more map[string]string) *pgserver.Server {
 	t.Helper()
 	server, err := startServer(more)
@@ -60,7 +60,7 @@ var shared sharedServer
 
 type sharedServer struct {
 	once   sync.Once
-	server *pgserver.Server // nil when the environment names one
+	server *pgserver.Server // nil if the environment names one
 	err    error
 }
 

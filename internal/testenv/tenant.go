@@ -21,7 +21,7 @@ type Tenant struct {
 	connString string
 }
 
-// Tenant makes the tenant. Its function trap.spring is what its traps call.
+// Tenant makes the tenant. Its traps call its function trap.spring.
 func (db *DB) Tenant(t testing.TB) *Tenant {
 	t.Helper()
 	connString := db.Role(t, "tenant")
@@ -42,8 +42,8 @@ func (db *DB) Tenant(t testing.TB) *Tenant {
 	return tenant
 }
 
-// The calls of trap.sprung are counted by the server, also those in transactions that are rolled back. It counts them when
-// a session ends, so until then the session has a lock that shows them.
+// The server counts the calls of trap.sprung, even in transactions that are rolled back. It counts them when a session
+// ends; until then a lock of the session shows them.
 const trapFunctions = `
 CREATE SCHEMA trap;
 GRANT USAGE ON SCHEMA trap TO PUBLIC;
@@ -118,8 +118,8 @@ BEGIN
 	END LOOP;
 END $do$`
 
-// PlantSearchPath has every session of the database find the tenant's operators, functions and types before the
-// server's.
+// PlantSearchPath makes every session of the database find the tenant's operators, functions and types before
+// the server's.
 func (tenant *Tenant) PlantSearchPath() {
 	tenant.t.Helper()
 	tenant.PlantOperators("trap")
@@ -172,7 +172,7 @@ BEGIN
 	END LOOP;
 END $do$`
 
-// PlantSchema makes a schema pglock that looks like the one of package migrations at the last version, all of it traps.
+// PlantSchema makes a schema pglock that looks like the latest version of package migrations, but consists of traps.
 func (tenant *Tenant) PlantSchema(version uint) {
 	tenant.t.Helper()
 	tenant.Exec(fmt.Sprintf(plantSchema, version))
@@ -213,8 +213,8 @@ func (tenant *Tenant) WantNothingGained(after string) {
 	}
 }
 
-// Gained returns whether a trap has made the tenant a superuser, and how often other roles have executed one, or in how
-// many sessions that are still there.
+// Gained reports whether a trap has made the tenant a superuser, and how often other roles have executed one, or in how
+// many live sessions.
 func (tenant *Tenant) Gained() (super bool, calls int64) {
 	tenant.t.Helper()
 	err := connected(withSearchPath(tenant.db.ConnString()), func(ctx context.Context, conn *pgx.Conn) error {
@@ -240,8 +240,8 @@ func (tenant *Tenant) Gained() (super bool, calls int64) {
 	return super, calls
 }
 
-// awaitCounts returns when conn sees what sessions have counted that have ended before: up to PostgreSQL 14 they send it to
-// a process, which writes it down when it is asked to.
+// awaitCounts returns when conn sees the counts of sessions that have ended: up to PostgreSQL 14 a separate process
+// receives them, and writes them down on request.
 func (tenant *Tenant) awaitCounts(ctx context.Context, conn *pgx.Conn) error {
 	counted := func() (calls int64, err error) {
 		err = conn.QueryRow(ctx, `SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_user_functions
@@ -262,7 +262,7 @@ func (tenant *Tenant) awaitCounts(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// withSearchPath is for the test's own look at a database whose search_path is a trap.
+// withSearchPath is for the test's own queries in a database whose search_path is a trap.
 func withSearchPath(connString string) string {
 	target, err := url.Parse(connString)
 	if err != nil || target.Scheme == "" {

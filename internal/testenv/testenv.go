@@ -1,11 +1,10 @@
-// Package testenv gives a test real servers: a database of its own on a real PostgreSQL, a PostgreSQL of its own to
-// break, a PgBouncer in front of it. It watches that a test leaves no lock and no session behind, and no goroutine.
+// Package testenv provides tests with real servers: a database on a shared PostgreSQL, a separate PostgreSQL to
+// break, a PgBouncer in front of it. It checks that a test leaves no lock, session or goroutine behind.
 //
 // The PostgreSQL is that of PGLOCK_TEST_DATABASE_URL, or else it is started from the programs on this machine, once for
-// each test binary. Where that cannot be had the test fails and says what to install; nothing is
-// ever skipped.
+// each test binary. If there are none the test fails and says what to install; nothing is ever skipped.
 //
-// It is for tests alone and imports package testing. Package pgserver, which it uses, is for other programs too.
+// It is only for tests and imports package testing. Package pgserver, which it uses, is for other programs too.
 package testenv
 
 import (
@@ -19,14 +18,14 @@ import (
 )
 
 const (
-	// patience is how long something that must happen may take. It is generous, since slow machines exist.
+	// patience is how long something that must happen may take. It is generous for slow machines.
 	patience = time.Minute
-	// pollInterval is the pause between two looks.
+	// pollInterval is the pause between two checks.
 	pollInterval = 10 * time.Millisecond
 )
 
-// Main is what a TestMain calls: it runs the tests, stops the servers, looks for goroutines that are still there, and
-// exits. Options name goroutines that may stay.
+// Main is for TestMain: it runs the tests, stops the servers, checks for leaked goroutines, and exits. Options name
+// goroutines that may stay.
 func Main(m *testing.M, options ...goleak.Option) {
 	os.Exit(run(m, options))
 }
@@ -44,8 +43,8 @@ func run(m *testing.M, options []goleak.Option) int {
 	return code
 }
 
-// WaitUntil polls until done, and fails the test when that takes more than a minute. what completes the sentence "it
-// is not so that".
+// WaitUntil polls until done returns true, and fails the test if that takes more than a minute. what completes the
+// sentence "it is not so that".
 func WaitUntil(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	if !poll(patience, done) {

@@ -1,5 +1,5 @@
 // Package contest measures several ways of doing the same work within one run. They take turns in short slices whose
-// order changes from round to round, so that whatever else the machine does meets all of them alike, and only slices of
+// order changes from round to round, so that other load on the machine affects all of them alike, and only slices of
 // the same round are compared.
 package contest
 
@@ -26,15 +26,15 @@ type Plan struct {
 	Slice  time.Duration
 }
 
-// Finer is the plan of as long a contest with n times as many slices, for work whose speed depends on where the
-// operating system happens to place its threads.
+// Finer returns the plan of an equally long contest with n times as many slices, for work whose speed depends
+// on where the operating system happens to place its threads.
 func (p Plan) Finer(n int) Plan { return Plan{Rounds: p.Rounds * n, Slice: p.Slice / time.Duration(n)} }
 
 // Series are a contestant's figures, one for each round.
 type Series []float64
 
-// Run holds the contest and returns a series for each contestant, in their order. A first slice of each, to fill caches
-// and open connections, does not count.
+// Run holds the contest and returns a series for each contestant, in their order. The first slice of each fills caches
+// and opens connections, and does not count.
 func Run(ctx context.Context, plan Plan, contestants ...Contestant) ([]Series, error) {
 	all := make([]Series, len(contestants))
 	for i, c := range contestants {
@@ -73,7 +73,7 @@ func (c Contestant) slice(ctx context.Context, d time.Duration) (figure float64,
 	return figure, nil
 }
 
-// Median is the figure in the middle, 0 of an empty series.
+// Median returns the middle figure; 0 for an empty series.
 func (s Series) Median() float64 {
 	if len(s) == 0 {
 		return 0
@@ -86,7 +86,7 @@ func (s Series) Median() float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// Over divides the figures by those of the same rounds.
+// Over divides the figures by those of another series, round by round.
 func (s Series) Over(other Series) Series {
 	ratios := make(Series, min(len(s), len(other)))
 	for i := range ratios {
@@ -95,7 +95,7 @@ func (s Series) Over(other Series) Series {
 	return ratios
 }
 
-// Quartiles are the figures that a quarter of the series is below, and above.
+// Quartiles returns the first and the third quartile.
 func (s Series) Quartiles() (low, high float64) {
 	if len(s) == 0 {
 		return 0, 0

@@ -11,7 +11,7 @@ import (
 // Work does one unit of work. It is called by one goroutine for each worker; i counts its calls.
 type Work func(ctx context.Context, worker, i int) error
 
-// Rate measures how many units a second n goroutines do together.
+// Rate measures how many units per second n goroutines do together.
 func Rate(n int, work Work) func(context.Context, time.Duration) (float64, error) {
 	return func(ctx context.Context, d time.Duration) (float64, error) {
 		done, elapsed, err := load(ctx, n, d, work)
@@ -19,7 +19,7 @@ func Rate(n int, work Work) func(context.Context, time.Duration) (float64, error
 	}
 }
 
-// Latency measures how many seconds one unit takes a single goroutine, on average.
+// Latency measures how many seconds a unit takes a single goroutine on average.
 func Latency(work Work) func(context.Context, time.Duration) (float64, error) {
 	return func(ctx context.Context, d time.Duration) (float64, error) {
 		done, elapsed, err := load(ctx, 1, d, work)
@@ -30,7 +30,7 @@ func Latency(work Work) func(context.Context, time.Duration) (float64, error) {
 	}
 }
 
-// load runs work in n goroutines for d. Units that have begun are finished and count, as does the time that they take.
+// load runs work in n goroutines for d. Units that have begun are finished, and count with their time.
 func load(ctx context.Context, n int, d time.Duration, work Work) (done int64, elapsed time.Duration, err error) {
 	var (
 		stop  atomic.Bool

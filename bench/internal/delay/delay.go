@@ -1,9 +1,9 @@
-// Package delay stands in for a network: it holds back what a client sends, so that a round trip takes longer by as
-// much. It needs no privileges and no process in between, whose work would be taken for the network's: a message takes
-// a copy and its share of one more goroutine, and no more system calls than without.
+// Package delay simulates a network: it delays what a client sends, so that a round trip takes that much longer. It
+// needs no privileges and no process in between, whose work would count as the network's: a message costs a copy and a
+// share of one more goroutine, and no additional system calls.
 //
-// It is made for requests that fit into the buffers of a socket, and does not delay what the server sends: to a client
-// that waits for an answer it makes no difference on which way the time was lost.
+// It is made for requests that fit into the buffers of a socket. It does not delay what the server sends: a client
+// that waits for an answer cannot tell in which direction the time was lost.
 package delay
 
 import (
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Line is a network. Its connections may be used from many goroutines at once, as those of package net.
+// Line is a network. Its connections may be used concurrently, like those of package net.
 type Line struct {
 	delay  time.Duration
 	dialer net.Dialer
@@ -21,18 +21,19 @@ type Line struct {
 
 	mu     sync.Mutex
 	filled sync.Cond
-	queue  []message // on their way, the first one sent at its front: all take the same time
+	queue  []message // in flight, in the order of sending: all take the same time
 	closed bool
 }
 
-// message is data on its way, or the end of the connection if there is none.
+// message is data in flight; without data it is the end of the connection.
 type message struct {
 	due  time.Time
 	conn *conn
 	data []byte
 }
 
-// New makes a network on which a round trip takes longer by d. Close must be called when its connections are closed.
+// New returns a network on which a round trip takes longer by d. Close must be called after its connections are
+// closed.
 func New(d time.Duration) *Line {
 	l := &Line{delay: d, done: make(chan struct{})}
 	l.filled.L = &l.mu
@@ -49,7 +50,7 @@ func (l *Line) Dial(ctx context.Context, network, address string) (net.Conn, err
 	return &conn{Conn: inner, line: l}, nil
 }
 
-// Close waits until everything that is on its way has arrived.
+// Close waits until everything in flight has arrived.
 func (l *Line) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -67,7 +68,7 @@ func (l *Line) send(c *conn, data []byte) {
 	}
 }
 
-// deliver hands over the messages when they are due.
+// deliver delivers the messages when they are due.
 func (l *Line) deliver() {
 	defer close(l.done)
 	var arriving []message
@@ -85,7 +86,7 @@ func (l *Line) deliver() {
 	}
 }
 
-// next waits for a message to be on its way, and reports when it is due.
+// next waits until a message is in flight, and returns when it is due.
 func (l *Line) next() (time.Time, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +99,7 @@ func (l *Line) next() (time.Time, bool) {
 	return l.queue[0].due, true
 }
 
-// take moves what is due by now from the queue to the end of to.
+// take moves the messages that are due from the queue to the end of to.
 func (l *Line) take(to []message, now time.Time) []message {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,10 +120,10 @@ type conn struct {
 	line *Line
 
 	mu  sync.Mutex
-	err error // of an earlier write
+	err error // error of an earlier write
 }
 
-// Write returns at once. What goes wrong when the data arrives is an error of the next Write.
+// Write returns at once. An error at the arrival of the data is returned by the next Write.
 func (c *conn) Write(data []byte) (int, error) {
 	c.mu.Lock()
 	err := c.err
@@ -134,7 +135,7 @@ func (c *conn) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// Close closes the connection behind what is on its way.
+// Close closes the connection after everything in flight has arrived.
 func (c *conn) Close() error {
 	c.line.send(c, nil)
 	return nil

@@ -18,7 +18,7 @@ func sleepUntil(t time.Time) {
 			return
 		}
 		request := syscall.NsecToTimespec(int64(d))
-		_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, prSetTimerslack, 1, 0) // without it the delay is a little longer
+		_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, prSetTimerslack, 1, 0) // if it fails the delay is a little longer
 		if err := syscall.Nanosleep(&request, nil); err != nil && !errors.Is(err, syscall.EINTR) {
 			time.Sleep(d)
 		}

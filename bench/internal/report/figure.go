@@ -6,13 +6,13 @@ import (
 	"strconv"
 )
 
-// Figure is something measured. The zero value is nothing.
+// Figure is a measured value. The zero value is none.
 type Figure struct {
 	Value float64 `json:"value"`
 	Unit  Unit    `json:"unit,omitempty"`
 }
 
-// Unit is what a figure counts.
+// Unit is the unit of a figure.
 type Unit string
 
 // The units.
@@ -24,7 +24,7 @@ const (
 	Percent   Unit = "%"
 )
 
-// String is short: "176,000/s", "48.1 µs".
+// String returns a short text: "176,000/s", "48.1 µs".
 func (f Figure) String() string {
 	switch f.Unit {
 	case "":

@@ -1,5 +1,5 @@
-// Package report is what a benchmark prints: a table of figures and ratios, 80 columns wide, in which every target is
-// marked as reached or not; or the same as JSON.
+// Package report formats the results of a benchmark: as a table of figures and ratios, 80 columns wide, that marks
+// each target as reached or missed, or as JSON.
 package report
 
 import (
@@ -11,9 +11,9 @@ import (
 	"github.com/pglock-toolkit/pglock/bench/internal/contest"
 )
 
-// Line is one line of the table. What does not apply is left out.
+// Line is one line of the table. Fields that do not apply are left out.
 type Line struct {
-	// Row is what selects the line on the command line; several lines may share it.
+	// Row selects the line on the command line; several lines may share it.
 	Row  string `json:"row"`
 	What string `json:"what"`
 	// Ours and Peer are the figures, medians if there are several.
@@ -21,7 +21,7 @@ type Line struct {
 	Peer Figure `json:"peer"`
 	// Ratio compares ours with the peer's.
 	Ratio *Ratio `json:"ratio,omitempty"`
-	// Target bounds the ratio if there is one, and else ours.
+	// Target bounds the ratio if there is one, or else ours.
 	Target *Target `json:"target,omitempty"`
 }
 
@@ -39,7 +39,7 @@ func RatioOf(ours, peer contest.Series) *Ratio {
 	return &Ratio{Median: ratios.Median(), Low: low, High: high}
 }
 
-// Target is what a line is to reach.
+// Target is what a line should reach.
 type Target struct {
 	Bound   Bound   `json:"bound"`
 	Limit   float64 `json:"limit"`
@@ -109,7 +109,7 @@ func (l Line) target() string {
 	return string(l.Target.Bound) + " " + limit
 }
 
-// WriteJSON writes the lines as one JSON document under what describes the run.
+// WriteJSON writes the lines as one JSON document, after a description of the run.
 func WriteJSON(w io.Writer, run map[string]string, lines []Line) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")

@@ -15,7 +15,7 @@ func progress(format string, args ...any) {
 	_, _ = fmt.Fprintf(os.Stderr, "· "+format+"\n", args...) // only for information
 }
 
-// about is what the lab says of itself, and the conditions of every run.
+// about is the lab's description of itself, and the conditions of the run.
 func (f Flags) about(lab Lab) (title string, all map[string]string) {
 	title, all = lab.About()
 	for name, value := range map[string]string{
@@ -28,7 +28,7 @@ func (f Flags) about(lab Lab) (title string, all map[string]string) {
 	return title, all
 }
 
-// loadAverage is how busy the machine has been: what else ran on it disturbs.
+// loadAverage is how busy the machine has been: other load disturbs.
 func loadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package suite is what the benchmark commands share: flags, the order of events, profiles, and what is printed.
+// Package suite is the common part of the benchmark commands: flags, sequence, profiles, and output.
 package suite
 
 import (
@@ -18,17 +18,18 @@ import (
 	"github.com/pglock-toolkit/pglock/bench/internal/report"
 )
 
-// Suite is a benchmark command. L is what its rows need, such as a server.
+// Suite is a benchmark command. L is the type of the resources that its rows need, such as a
+// server.
 type Suite[L Lab] struct {
 	Name string
-	// Peer is the title of the table's column of those that pglock is compared with.
+	// Peer is the title of the column with the peers.
 	Peer string
 	Rows []Row[L]
-	// Open makes what the rows need.
+	// Open makes the lab for the rows.
 	Open func(context.Context, Flags) (L, error)
 }
 
-// Lab is what rows need.
+// Lab holds the resources of the rows.
 type Lab interface {
 	// About describes what is compared: in one line, and as properties, such as versions.
 	About() (title string, properties map[string]string)
@@ -39,7 +40,7 @@ type Lab interface {
 type Row[L any] struct {
 	Name string
 	What string
-	// Run returns the lines that it has, with an error too.
+	// Run returns the lines that it has, even with an error.
 	Run func(context.Context, L) ([]report.Line, error)
 }
 
@@ -81,21 +82,21 @@ func ExitOn(err error) {
 func (s Suite[L]) parse(args []string) (Flags, error) {
 	f := Flags{}
 	set := flag.NewFlagSet(s.Name, flag.ContinueOnError)
-	set.IntVar(&f.Plan.Rounds, "rounds", 7, "slices that each contestant of a row gets")
-	set.DurationVar(&f.Plan.Slice, "slice", 500*time.Millisecond, "how long a slice takes")
+	set.IntVar(&f.Plan.Rounds, "rounds", 7, "number of slices for each contestant of a row")
+	set.DurationVar(&f.Plan.Slice, "slice", 500*time.Millisecond, "length of a slice")
 	set.BoolVar(&f.list, "list", false, "list the rows and do nothing")
 	set.BoolVar(&f.json, "json", false, "print JSON instead of a table")
-	set.BoolVar(&f.ShowCPU, "cpu", true, "show the processor time of a pair too, which other load disturbs less")
+	set.BoolVar(&f.ShowCPU, "cpu", true, "also show the processor time per pair, which depends less on other load")
 	set.StringVar(&f.cpuProfile, "cpuprofile", "",
-		"write a CPU profile to this `file`; its label contestant tells whose time it is")
+		"write a CPU profile to this `file`; its label contestant names the contestant")
 	set.StringVar(&f.memProfile, "memprofile", "", "write a profile of all allocations to this `file`")
-	set.DurationVar(&f.limit, "timeout", 20*time.Minute, "give up after this time")
+	set.DurationVar(&f.limit, "timeout", 20*time.Minute, "time limit")
 	only := set.String("only", "", "run the rows whose name matches this `regexp`")
 	if err := set.Parse(args); err != nil {
 		return f, err
 	}
 	if set.NArg() > 0 || f.Plan.Rounds < 1 || f.Plan.Slice <= 0 || f.limit <= 0 {
-		return f, errors.New("no arguments are taken, and -rounds, -slice and -timeout are positive; see -help")
+		return f, errors.New("want no arguments, and -rounds, -slice and -timeout above 0; see -help")
 	}
 	var err error
 	if f.only, err = regexp.Compile(*only); err != nil {
@@ -170,7 +171,7 @@ func (s Suite[L]) Select(only *regexp.Regexp) (selected []Row[L]) {
 	return selected
 }
 
-// runRows goes on after a row that fails, and prints the lines of a table as they come.
+// runRows continues after a row that fails, and prints the lines of a table as they arrive.
 func runRows[L Lab](ctx context.Context, lab L, selected []Row[L], quiet bool) (all []report.Line, err error) {
 	for _, r := range selected {
 		progress("%s: %s", r.Name, r.What)

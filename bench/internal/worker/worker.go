@@ -1,4 +1,4 @@
-// Package worker runs this program once more, as a process of its own that measures when it is told to.
+// Package worker runs this program in another process, which measures on command.
 package worker
 
 import (
@@ -9,23 +9,23 @@ import (
 	"os/exec"
 )
 
-// variable makes a program a worker, and has its order.
+// variable makes a program a worker, and contains its order.
 const variable = "PGLOCK_BENCH_WORKER"
 
-// Order returns what this process was told at its start; empty when it is no worker.
+// Order returns the order of this process; empty if it is not a worker.
 func Order() string { return os.Getenv(variable) }
 
 // Process is a worker.
 type Process struct {
-	// Input is its standard input, which takes commands, and Output its standard output, which answers. What it writes
-	// to its standard error comes out here.
+	// Input is its standard input, which takes commands, and Output its standard output, which answers. Its standard
+	// error is that of this process.
 	Input  io.WriteCloser
 	Output io.Reader
 	cmd    *exec.Cmd
 }
 
-// Start starts a worker with an order, which is not empty, and more environment. It is ended with ctx, if it was not
-// before by Close.
+// Start starts a worker with an order, which must not be empty, and additional environment. The worker ends with ctx
+// or with Close.
 func Start(ctx context.Context, order string, environment ...string) (*Process, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -43,5 +43,5 @@ func Start(ctx context.Context, order string, environment ...string) (*Process, 
 	return p, p.cmd.Start()
 }
 
-// Close closes the worker's input, which ends it, and waits for that.
+// Close closes the worker's input, which ends it, and waits for its end.
 func (p *Process) Close() error { return errors.Join(p.Input.Close(), p.cmd.Wait()) }

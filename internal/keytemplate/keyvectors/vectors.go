@@ -1,4 +1,4 @@
-// Package keyvectors has the frozen names that all tests of templates have in common.
+// Package keyvectors contains the frozen names that all tests of templates share.
 package keyvectors
 
 import (
@@ -17,10 +17,10 @@ import (
 //go:embed vectors.txt
 var vectors string
 
-// Vector is a name that a template makes of values. Tests of all who make names have them in common.
+// Vector is a name that a template makes from values. The tests of all implementations share them.
 type Vector struct {
 	Template keytemplate.Template
-	Values   []string // as a person writes them
+	Values   []string // as written by people
 	Name     string
 	Key      int64
 }
@@ -58,7 +58,7 @@ func parseVector(line string) (v Vector, err error) {
 	return v, err
 }
 
-// Value returns value as Go has it: an int64, a string, a [16]byte, a bool or a time.Time.
+// Value returns value as a Go value: an int64, a string, a [16]byte, a bool or a time.Time.
 func Value(t keytemplate.Type, value string) (any, error) {
 	switch t {
 	case keytemplate.Text:

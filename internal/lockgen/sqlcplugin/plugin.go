@@ -16,8 +16,8 @@ import (
 // Method is the one argument that sqlc gives to a plugin.
 const Method = "/plugin.CodegenService/Generate"
 
-// Run answers the request on in. Files of the project, which tell the lines of mistakes, are looked for in dir; it may
-// be nil.
+// Run answers the request on in. It looks in dir, which may be nil, for the files of the project, to report the lines
+// of mistakes.
 func Run(in io.Reader, out io.Writer, dir fs.FS) error {
 	text, err := io.ReadAll(in)
 	if err != nil {
@@ -90,7 +90,8 @@ func generate(r request, dir fs.FS) ([]lockgen.File, error) {
 	return lockgen.Generate(input)
 }
 
-// model is the query as the generator knows it. Its full text is what sqlc's own Go generator writes.
+// model converts a query for the generator. Its full text is the one that sqlc's own Go generator
+// writes.
 func (q query) model(sources *sources) lockgen.Query {
 	m := lockgen.Query{
 		Name: q.Name, Command: q.Cmd, SQL: q.Text, Text: fmt.Sprintf("-- name: %s %s\n%s\n", q.Name, q.Cmd, q.Text),

@@ -52,7 +52,7 @@ func TestMistakesInRequests(t *testing.T) {
 		dir     fstest.MapFS
 		want    string
 	}{
-		"an option":      {requestOf(`{"packag": "x"}`, ""), nil, `there is no option "packag"`},
+		"an option":      {requestOf(`{"packag": "x"}`, ""), nil, `unknown option "packag"`},
 		"another engine": {strings.ReplaceAll(requestOf("", ""), "postgresql", "mysql"), nil, `the engine is "mysql"`},
 		"no JSON":        {"{", nil, "as JSON"},
 		"no protobuf":    {"\x0a\xff", nil, "as protobuf"},

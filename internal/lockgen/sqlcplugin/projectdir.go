@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Bounds of the search for the project: directories below each other, and in all.
+// Bounds of the search for the project: the depth, and the number of directories.
 const (
 	deepest  = 6
 	mostDirs = 5000
 )
 
-// projectDir is the directory that the paths of a request are relative to, that of sqlc's configuration. A request does
-// not tell it. It is the working directory or, after sqlc generate -f elsewhere/sqlc.yaml, the one below it that has a
-// configuration with the plugin, and all queries of the request; ok is false where there is none, or several.
+// projectDir finds the directory of sqlc's configuration, to which the paths of a request are relative. A request does
+// not contain it. It is the working directory or, after sqlc generate -f elsewhere/sqlc.yaml, the one below it that has
+// a configuration with the plugin and all queries of the request; ok is false if there is none, or several.
 func projectDir(dir fs.FS, r request) (found string, ok bool) {
 	if dir == nil {
 		return "", false

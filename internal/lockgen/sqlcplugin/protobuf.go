@@ -8,8 +8,8 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockgen"
 )
 
-// The protobuf form, https://protobuf.dev/programming-guides/encoding: a message is fields, each a number with a wire
-// type and a value. The field numbers are those of sqlc's protos/plugin/codegen.proto.
+// The protobuf form, https://protobuf.dev/programming-guides/encoding: a message is a list of fields, each a number
+// with a wire type and a value. The field numbers are those of sqlc's protos/plugin/codegen.proto.
 
 // Wire types.
 const (
@@ -21,7 +21,7 @@ const (
 
 var errTruncated = errors.New("the message ends in the middle of a field")
 
-// field is a field's value: number for varints, and text for what has a length.
+// field is a field's value: number for varints, and text for values with a length.
 type field struct {
 	number uint64
 	text   []byte
@@ -178,7 +178,7 @@ func (c *column) decode(message []byte) error {
 	})
 }
 
-// encode is a GenerateResponse with the files.
+// encode returns a GenerateResponse with the files.
 func encode(files []lockgen.File) (message []byte) {
 	for _, file := range files {
 		var one []byte

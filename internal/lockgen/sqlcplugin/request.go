@@ -1,7 +1,7 @@
 package sqlcplugin
 
 // request is the part of sqlc's GenerateRequest that matters here. Its JSON names are those of the protocol's fields;
-// the parameters of a query have had two.
+// the field with a query's parameters has had two names.
 type request struct {
 	Settings      settings `json:"settings"`
 	Queries       []query  `json:"queries"`

@@ -11,24 +11,24 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockgen"
 )
 
-// sources are the files with queries, as far as they can be read: sqlc's requests do not tell lines. They also tell of
-// directives that belong to no query, which sqlc leaves out of its request.
+// sources are the readable files with queries, since sqlc's requests contain no line numbers. They also contain
+// directives that belong to no query, which sqlc omits from its request.
 type sources struct {
 	comments []*line            // all of them
-	byText   map[string][]*line // the comments, by what sqlc makes of them
-	names    map[string]*line   // those that name queries, by the file's base name (as in a request) and the query's
+	byText   map[string][]*line // the comments, by their text in sqlc's requests
+	names    map[string]*line   // the lines that name queries, by the file's base name (as in a request) and the query's name
 	inline   []lockgen.Comment  // which sqlc does not pass on
 }
 
-// line is a comment in a line of its own.
+// line is a comment on a separate line.
 type line struct {
 	file    string
 	number  int
 	text    string // without its marks, as sqlc passes it on
-	claimed bool   // it has come with a query
+	claimed bool   // it came with a query
 }
 
-// newSources reads the files of queries in dir, which are called by their paths behind prefix.
+// newSources reads the query files in dir, which are named by their paths after prefix.
 func newSources(dir fs.FS, prefix string, queries []string) *sources {
 	s := &sources{byText: map[string][]*line{}, names: map[string]*line{}}
 	if dir == nil {
@@ -65,7 +65,7 @@ func (s *sources) read(file, text string) {
 	}
 }
 
-// commentText is what sqlc makes of a line that is a comment.
+// commentText is the text that sqlc makes from a comment line.
 func commentText(l string) (text string, ok bool) {
 	if text, ok := strings.CutPrefix(l, "--"); ok {
 		return text, true
@@ -75,7 +75,7 @@ func commentText(l string) (text string, ok bool) {
 	return text, begins && ends
 }
 
-// filesOf are the SQL files that an entry of queries: stands for: a file, a directory or a pattern.
+// filesOf returns the SQL files of an entry of queries: a file, a directory or a pattern.
 func filesOf(dir fs.FS, pattern string) (files []string) {
 	matches, err := fs.Glob(dir, pattern)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *sources) comment(query lockgen.Position, text string) lockgen.Position 
 
 func distance(a, b int) int { return max(a-b, b-a) }
 
-// leftovers are the directives that came with no query.
+// leftovers returns the directives that came with no query.
 func (s *sources) leftovers() (comments []lockgen.Comment) {
 	for _, l := range s.comments {
 		if !l.claimed && lockgen.IsDirective(l.text) {
@@ -129,7 +129,7 @@ func (s *sources) leftovers() (comments []lockgen.Comment) {
 	return append(comments, s.inline...)
 }
 
-// checkPrepared looks into sqlc's configuration, which no request tells of, for an option that bypasses the locks.
+// checkPrepared looks in sqlc's configuration, which is not in the request, for an option that bypasses the locks.
 func checkPrepared(dir fs.FS, plugin string, input lockgen.Input) error {
 	if dir == nil || !slices.ContainsFunc(input.Queries, hasLock) {
 		return nil
@@ -144,7 +144,7 @@ func checkPrepared(dir fs.FS, plugin string, input lockgen.Input) error {
 	return nil
 }
 
-// configs are the texts of sqlc's configuration in dir.
+// configs returns the texts of sqlc's configuration in dir.
 func configs(dir fs.FS) (all []string) {
 	for _, name := range []string{"sqlc.yaml", "sqlc.yml", "sqlc.json"} {
 		if text, err := fs.ReadFile(dir, name); err == nil {

@@ -123,7 +123,7 @@ func TestALongWaitNamesTheSessionAtTheRoot(t *testing.T) {
 		OtherSessions: []monitor.Session{session(1, "idle in transaction")},
 	}
 	found := waits(facts{snapshot: s}, time.Minute)
-	if len(found) != 1 || !strings.Contains(found[0].Why, "2 waits itself, for relation t; at the root: process 1 ") ||
+	if len(found) != 1 || !strings.Contains(found[0].Why, "2 itself waits for relation t; at the root: process 1 ") ||
 		!strings.Contains(found[0].Why, "is idle in transaction, for 4m0s") || !strings.HasSuffix(found[0].Do, ": pglock terminate 1") {
 		t.Errorf("behind a session that waits for a table: %+v", found)
 	}

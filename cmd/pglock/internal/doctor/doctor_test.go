@@ -262,7 +262,7 @@ func TestTheVersionOfTheSchema(t *testing.T) {
 	want(t, examine(t, db.ConnString(), time.Minute), "schema", doctor.Warning, "pglock migrate up")
 	other := testenv.Database(t)
 	execute(t, other, "CREATE SCHEMA pglock")
-	want(t, examine(t, other.ConnString(), time.Minute), "schema", doctor.Warning, "something else")
+	want(t, examine(t, other.ConnString(), time.Minute), "schema", doctor.Warning, "did not create")
 }
 
 func TestConnectionsThatAreLeft(t *testing.T) {

@@ -4,7 +4,7 @@ package locks
 
 import "github.com/pglock-toolkit/pglock/pglock/querylock"
 
-// queries are the templates of keys, and all queries of the project with the locks that they take.
+// queries has the templates of keys, and all queries of the project with their locks.
 var queries = querylock.NewSet(
 	[]string{
 		"account:{id bigint}",
