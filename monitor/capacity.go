@@ -8,8 +8,8 @@ import (
 // Capacity is how full the server's lock table is. Locks of all kinds share it; when it is full, every session of the
 // server gets "out of shared memory".
 //
-// The numbers are a lower bound of the use, and Nominal is what the server has set aside: it goes on beyond that for
-// as long as it finds spare shared memory, so 100 % is no hard limit
+// The numbers are a lower bound of the use, and Nominal is what the server has set aside: it grows beyond that for
+// as long as it finds spare shared memory, so 100 % is not a hard limit
 // (https://www.postgresql.org/docs/current/runtime-config-locks.html).
 type Capacity struct {
 	// Nominal is MaxLocksPerTransaction × (MaxConnections + MaxPreparedTransactions).

@@ -17,7 +17,8 @@ type OtherWait struct {
 	Waiter
 }
 
-// chained is a row of pg_locks that is no advisory lock, as the statement Locks returns it in JSON.
+// chained is a row of pg_locks that is not an advisory lock, as the statement Locks returns it in
+// JSON.
 type chained struct {
 	Owner  string `json:"owner"`
 	Target string `json:"target"`

@@ -40,7 +40,7 @@ func (r reader) copyNames(ctx context.Context, t *tables, numbers []int64, o opt
 	}
 	switch row := t.rows[0]; {
 	case !row.Plain:
-		return nil, fmt.Errorf("%w, since it is no plain table", errNotCopied)
+		return nil, fmt.Errorf("%w, since it is not a plain table", errNotCopied)
 	case r.inTransaction:
 		return nil, fmt.Errorf("%w, since this is a transaction of the caller's", errNotCopied)
 	}

@@ -60,8 +60,8 @@ type SignalTarget struct {
 // Inspect looks up in s what a session holds, waits for and blocks. It does not ask the server. A parallel worker
 // stands for its leader. The error matches [ErrNoSession] when s has no session with this process ID; s has those of
 // the wait graph, and those that were asked for ([WithSession]). A prepared transaction has no process:
-// [Session.RollbackSQL] is the statement that ends it. For processes that are no sessions, such as the checkpointer and
-// the senders of replication, the error matches [ErrNotPermitted].
+// [Session.RollbackSQL] is the statement that ends it. For processes that are not sessions, such as the checkpointer
+// and the senders of replication, the error matches [ErrNotPermitted].
 func Inspect(s *Snapshot, pid int32) (SignalTarget, error) {
 	if pid <= 0 {
 		return SignalTarget{}, fmt.Errorf("monitor: cannot signal process %d: %w (a prepared transaction has no process; "+
@@ -144,7 +144,7 @@ func (c SignalTarget) auxiliary() string {
 }
 
 func notASession(kind string) string {
-	return fmt.Sprintf("it is no session of a client but the server's %s", kind)
+	return fmt.Sprintf("it is not a client's session but the server's %s", kind)
 }
 
 // siblings are the other sessions of a session's process.

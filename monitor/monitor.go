@@ -71,7 +71,7 @@ type DBTX interface {
 // the transaction goes on with the settings it had. Two things are not undone: pg_stat_clear_snapshot, so that the
 // sessions are those of now, and that pgx closes the connection if ctx ends in the middle of a statement.
 //
-// The lock table does not stand still while it is read. Locks, sessions and blockers are read one after the other and
+// The lock table does not stand still while it is read. Locks, sessions and blockers are read one after another and
 // can contradict each other: a waiter without blockers was granted its lock in between, or gave up; a blocker can be a
 // session that the snapshot does not have; the session of a lock can be gone already, or new ([Session.Hidden] names
 // what is unknown then). Nothing is left out to make the picture consistent.

@@ -65,7 +65,7 @@ func giveNames(grouped map[identity]*Lock, t tables, o options) error {
 	return nil
 }
 
-// names asks one source after the other. Only the registry can tell of a collision.
+// names asks one source after another. Only the registry can report a collision.
 func (s sources) names(id identity, lock *Lock) []string {
 	if registered := s.registry.names(id); len(registered) > 0 {
 		return registered

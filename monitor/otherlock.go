@@ -25,7 +25,7 @@ type OtherLock struct {
 	// that changed it.
 	TransactionID string `json:"transaction_id"`
 	VirtualXID    string `json:"virtual_xid"`
-	// ClassID, ObjectID and Objsubid are an object that is no relation.
+	// ClassID, ObjectID and Objsubid identify an object that is not a relation.
 	ClassID  uint32 `json:"class_id"`
 	ObjectID uint32 `json:"object_id"`
 	Objsubid int16  `json:"objsubid"`

@@ -206,8 +206,8 @@ type Session struct {
 	// in "payroll (pglock 1f3a9c42)". That is what the session says of itself; see [Session.SameProcess].
 	Process string `json:"process"`
 	// Identity is a number that distinguishes the session from all others of the server: the object of the pair key
-	// that a Locker's session also holds once one of its locks has guarded a transaction. It is nil without one. That key
-	// is no lock, so it is not among [Snapshot.Locks].
+	// that a Locker's session also holds once one of its locks has guarded a transaction. It is nil without one. That
+	// key is not a lock, so it is not among [Snapshot.Locks].
 	Identity *int32 `json:"identity"`
 	// Client is the client's address and port, such as "192.0.2.7:49152", or "[local]" for a Unix socket.
 	Client string `json:"client"`

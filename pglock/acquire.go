@@ -15,10 +15,10 @@ import (
 // lives on when it ends. Run the work under [Lock.Context], and call [Lock.Unlock] when it is done.
 //
 // When Lock returns an error nothing is held, and nothing will be later, however the end of ctx and the grant met. (A
-// server that has become unreachable may hold the lock until the lease is over.) Lock waits for the
-// server's answer to know that: if the server has fallen silent, Lock returns up to a second after the end of ctx, or up
-// to five seconds if it waited in the server's queue. A server that cannot be reached is [ErrUnavailable] after one fresh attempt to connect, whatever
-// ctx and MaxWait allow; with [RetryUnavailable] the wait goes on.
+// server that has become unreachable may hold the lock until the lease is over.) Lock waits for the server's answer to
+// know that: if the server has fallen silent, Lock returns up to a second after the end of ctx, or up to five seconds
+// if it waited in the server's queue. A server that cannot be reached is [ErrUnavailable] after one fresh attempt to
+// connect, whatever ctx and MaxWait allow; with [RetryUnavailable] the wait continues.
 //
 // Locks that are held by one process on several sessions can deadlock without PostgreSQL noticing: to take
 // several keys, use [Locker.LockAll] or bound the wait. One such deadlock is found at once and is [ErrSelfDeadlock]: ctx

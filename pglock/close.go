@@ -249,4 +249,4 @@ const (
 	releaseTogether = 1000
 )
 
-var errNotInTime = errors.New("not everything was ended in time: the rest goes on in the background")
+var errNotInTime = errors.New("not everything was ended in time: the rest continues in the background")

@@ -20,12 +20,13 @@ var (
 	ErrUnlocked = driver.ErrUnlocked
 	// ErrUnavailable: the server cannot be reached, or has no room for the connection. Whether the lock is held is unknown.
 	ErrUnavailable = driver.ErrUnavailable
-	// ErrDenied: the server denies access: the role or the database does not exist, the password is wrong, the role may not
-	// connect, or it lacks a right on schema pglock. It is no outage, so retries do not help until that has been put right.
+	// ErrDenied: the server denies access: the role or the database does not exist, the password is wrong, the role may
+	// not connect, or it lacks a right on schema pglock. It is not an outage, so retries do not help until that has
+	// been fixed.
 	ErrDenied = driver.ErrDenied
 	// ErrTooManyLocks: the lock would exceed [WithMaxHeld] or the server's lock table.
 	ErrTooManyLocks = driver.ErrTooManyLocks
-	// ErrInvalidKey: the zero Key, a name of more than [MaxName] bytes, or text that is no key.
+	// ErrInvalidKey: the zero Key, a name of more than [MaxName] bytes, or text that is not a key.
 	ErrInvalidKey = driver.ErrInvalidKey
 	// ErrSelfDeadlock: the call would wait for a Lock from whose Context its own context descends, so that the wait could
 	// only end together with that context. Use the Lock that is held, or a context from before it.

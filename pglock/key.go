@@ -31,7 +31,8 @@ type Key struct {
 // names. The registry of names, which the monitor reads, takes at most 1024 bytes.
 const MaxName = 4096
 
-// KeyID is a key's identity, its space and number. It is comparable, and the zero KeyID is no key.
+// KeyID is a key's identity, its space and number. It is comparable, and the zero KeyID is not a
+// key.
 type KeyID = driver.KeyID
 
 // NewKey returns the key of a name: the bigint made of the first 8 bytes, big-endian, of the name's SHA-256. The

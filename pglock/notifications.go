@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// notifications are calls of the log and of Observers in the background, one after the other. However slow they are, no
+// notifications are calls of the log and of Observers in the background, one after another. However slow they are, no
 // lock's end waits for them.
 type notifications struct {
 	mu    sync.Mutex

@@ -9,7 +9,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// taking is a call that takes an advisory lock, with arguments that are no calls.
+// taking is a call that takes an advisory lock, with arguments that are not calls.
 var taking = regexp.MustCompile(`(?i)advisory_(?:xact_)?lock(?:_shared)?\s*\(([^()]*)\)`)
 
 // mayTake reports whether a statement may be the one that took a key. One that is still waiting for another lock, or that

@@ -26,8 +26,7 @@ func checksum(head, payload []byte) uint32 {
 	return crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, payload)
 }
 
-// Info is what stands before the body of a snapshot frame, uncompressed, so that a timeline can be drawn without reading
-// snapshots.
+// Info precedes the body of a snapshot frame, uncompressed, so that a timeline can be drawn without reading snapshots.
 type Info struct {
 	// Type is TypeKey or TypeDelta.
 	Type Type `json:"-"`
@@ -99,7 +98,7 @@ type raw struct {
 // errTruncated says that a file ends in the middle of a frame, as one does whose writer or machine has crashed.
 var errTruncated = fmt.Errorf("the recording ends in the middle of a frame: %w", io.ErrUnexpectedEOF)
 
-// rawReader reads the frames of a file, one after the other.
+// rawReader reads the frames of a file, one after another.
 type rawReader struct {
 	r      io.Reader
 	offset int64

@@ -44,8 +44,9 @@ type mark struct {
 // NewPast returns a past without anything in it.
 func NewPast() *Past { return &Past{} }
 
-// OpenPast opens files, in the order given. Of a damaged file it takes the part that can be read, and [Past.Damaged] says
-// what is wrong with the rest; a file that is no recording at all is an error. It reads each file once, to check it.
+// OpenPast opens files, in the order given. Of a damaged file it takes the part that can be read, and [Past.Damaged]
+// says what is wrong with the rest; a file that is not a recording at all is an error. It reads each file once, to
+// check it.
 func OpenPast(paths ...string) (*Past, error) {
 	p := NewPast()
 	for _, path := range paths {

@@ -70,7 +70,7 @@ func (b *builder) sessions(s *monitor.Snapshot) []changed {
 	return all
 }
 
-// differs says what of a session has changed. That ages grow is no change.
+// differs says which fields of a session have changed. Growing ages are not changes.
 func differs(old, now *monitor.Session) (mask uint64) {
 	a, b := withoutHot(old), withoutHot(now)
 	if (a.XminAge == nil) == (b.XminAge == nil) && (a.XIDAge == nil) == (b.XIDAge == nil) {

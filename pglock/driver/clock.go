@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Instant is a point in time on a clock that never jumps and, on Linux, goes on while the machine sleeps (Go's own
-// monotonic clock stops then). Instants mean nothing outside the process.
+// Instant is a point in time on a clock that never jumps and, on Linux, keeps running while the machine sleeps
+// (Go's own monotonic clock stops then). Instants mean nothing outside the process.
 type Instant int64
 
 // Never is later than every instant.

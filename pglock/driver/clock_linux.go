@@ -21,9 +21,10 @@ var (
 func init() { known.Store(int64(measureSleep())) }
 
 // suspended returns how long the machine has been asleep since it started: what CLOCK_BOOTTIME counts and
-// CLOCK_MONOTONIC does not (clock_gettime(2)). The wall clock goes on during sleep as well, and the Go runtime reads it
-// without a system call; so the other clocks are only read when it has moved against the monotonic one, which is by how
-// much wallOffset, in nanoseconds, differs from before. A clock that is set costs one measurement and changes nothing.
+// CLOCK_MONOTONIC does not (clock_gettime(2)). The wall clock keeps running during sleep as well, and the Go runtime
+// reads it without a system call; so the other clocks are only read when it has moved against the monotonic one, which
+// is by how much wallOffset, in nanoseconds, differs from before. A clock that is set costs one measurement and changes
+// nothing.
 func suspended(wallOffset int64) time.Duration {
 	if d := wallOffset - offset.Load(); -tolerance < d && d < tolerance {
 		return time.Duration(known.Load())
@@ -41,7 +42,7 @@ func suspended(wallOffset int64) time.Duration {
 // tolerance, in nanoseconds, is less than any sleep and more than what a measurement is off by.
 const tolerance = int64(time.Millisecond)
 
-// measureSleep reads both clocks, one after the other, and again if it was interrupted between them; on a machine so
+// measureSleep reads both clocks, one after another, and again if it was interrupted between them; on a machine so
 // loaded that it always is, the result is too large, which is the safe side for a deadline.
 func measureSleep() time.Duration {
 	const limit, tries = 100 * time.Microsecond, 5

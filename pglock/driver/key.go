@@ -18,7 +18,8 @@ const (
 	SpacePair Space = 2
 )
 
-// KeyID identifies a lock: two keys are the same lock exactly when their KeyIDs are equal. The zero KeyID is no key.
+// KeyID identifies a lock: two keys are the same lock exactly when their KeyIDs are equal. The zero KeyID is not a
+// key.
 type KeyID struct {
 	Space Space
 	// Number is the bigint, or a pair packed as class<<32 | uint32(object).

@@ -18,7 +18,7 @@ type RateStore interface {
 
 // RatePruner is implemented by stores whose old state does not go by itself.
 type RatePruner interface {
-	// PruneRates deletes state that says nothing any more, and returns how much of it.
+	// PruneRates deletes state that no longer matters, and returns for how many keys.
 	PruneRates(ctx context.Context) (int64, error)
 }
 

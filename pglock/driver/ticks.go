@@ -8,8 +8,8 @@ import (
 )
 
 // TickRecorder is implemented by backends that can record which runs of scheduled jobs there have been, for package
-// schedule. Records outlive locks, and are read and written on a connection that is no lock session: a commit that hangs
-// there must not cost a lock.
+// schedule. Records outlive locks, and are read and written on a connection that is not a lock session: a commit that
+// hangs there must not cost a lock.
 type TickRecorder interface {
 	// Tick looks at a run, or records a step of it, and returns the state before. A run that is done, or not due yet, stays
 	// as it is. After an error the step may or may not have been recorded.

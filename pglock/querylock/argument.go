@@ -101,7 +101,7 @@ func encodeUUID(argument any) (string, error) {
 func encodeTime(argument any) (string, error) {
 	if v := deref(argument); v.IsValid() {
 		if at, ok := v.Interface().(pgtype.Timestamptz); ok && at.Valid && at.InfinityModifier != pgtype.Finite {
-			return "", fmt.Errorf("it is %v, which is no point in time", at.InfinityModifier)
+			return "", fmt.Errorf("it is %v, which is not a point in time", at.InfinityModifier)
 		}
 	}
 	v, err := plain(argument)

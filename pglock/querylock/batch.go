@@ -19,8 +19,8 @@ type lockRequest struct {
 	options options
 }
 
-// The savepoint is released before the query runs, so that an error of the query's own aborts the transaction as ever,
-// and the locks stay.
+// The savepoint is released before the query runs, so that an error of the query's own aborts the transaction as
+// usual, and the locks stay.
 const (
 	savepoint = "SAVEPOINT pglock_query"
 	release   = "RELEASE SAVEPOINT pglock_query"

@@ -64,7 +64,7 @@ func runKey(pass *analysis.Pass) (any, error) {
 	return nil, nil
 }
 
-// match looks whether an expression makes a name that one of the templates could make.
+// match reports whether an expression makes a name that one of the templates could make.
 func (f templates) match(pass *analysis.Pass, e ast.Expr) (prefix string, ok bool) {
 	text, whole := beginning(pass, e)
 	for i, prefix := range f.Prefixes {

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// Tx reports locks of transactions that are asked for on what is no transaction. With pgx that does not compile; with
-// database/sql it would be found when the program runs.
+// Tx reports transaction locks that are taken on something other than a transaction. With pgx that does not compile;
+// with database/sql it would be found when the program runs.
 var Tx = &analysis.Analyzer{
 	Name: "pglocktx",
 	Doc:  "find locks of transactions that are asked for on a pool or a connection",

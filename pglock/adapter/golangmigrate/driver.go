@@ -28,8 +28,9 @@ func (*driver) Open(string) (database.Driver, error) {
 	return nil, errors.New("golangmigrate: the driver is open already; call golangmigrate.Open")
 }
 
-// Lock takes golang-migrate's own lock, within NativeWait. inner.Lock cannot be interrupted: after NativeWait it goes on in
-// the background, and a lock that it gets then is released at once. Until then Lock and Unlock return errors.
+// Lock takes golang-migrate's own lock, within NativeWait. inner.Lock cannot be interrupted: after NativeWait it
+// continues in the background, and a lock that it gets then is released at once. Until then Lock and Unlock return
+// errors.
 func (d *driver) Lock() error {
 	if err := d.held("lock"); err != nil {
 		return err

@@ -1,7 +1,7 @@
 // Package goose runs goose's migrations under a pglock lock.
 //
-// [NewLocker] and [NewSessionLocker] are what goose.WithLocker and goose.WithSessionLocker take. goose calls them and goes on whatever
-// happens to the lock meanwhile; [Run] does better: its context ends with the lock. Waiters hold no snapshot, so
+// [NewLocker] and [NewSessionLocker] are what goose.WithLocker and goose.WithSessionLocker take. goose calls them and
+// continues even if the lock is lost; [Run] does better: its context ends with the lock. Waiters hold no snapshot, so
 // CREATE INDEX CONCURRENTLY in a migration does not wait for the processes that wait for their turn.
 //
 // goose creates its version table before it locks. With [Run] the table is created under the lock, too.

@@ -42,6 +42,6 @@ func (m Mark) Unlock(ctx context.Context) {
 		return
 	}
 	if lock := <-m.taken; lock != nil {
-		_ = lock.Unlock(ctx) // it says nothing about the lock that it stood beside
+		_ = lock.Unlock(ctx) // its loss says nothing about the marked lock
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 )
 
-// link is one connection, for one use at a time. It is dialled when it is needed, and closed when it was not needed for a
-// while.
+// link is one connection, for one use at a time. It is dialled when it is needed, and closed when it has not been used
+// for a while.
 type link struct {
 	dialer *wire.Dialer
 	turn   chan struct{} // has room while no caller uses the connection
@@ -33,7 +33,7 @@ func newLink(dialer *wire.Dialer) *link {
 	return l
 }
 
-// do calls use with the connection, and once more with a new one if a kept one turns out to have ended before anything was
+// do calls use with the connection, and again with a new one if a kept one turns out to have ended before anything was
 // sent.
 func (l *link) do(ctx context.Context, use func(*pgx.Conn) error) error {
 	select {

@@ -163,7 +163,7 @@ func (r *run) check(cmd *cobra.Command) error {
 		case r.shared:
 			return misuse(cmd, "--permits contradicts --shared: a permit has one holder")
 		case r.ticks():
-			return misuse(cmd, "--permits contradicts --tick, of which one command runs at a time")
+			return misuse(cmd, "--permits contradicts --tick, which runs one command at a time")
 		}
 	}
 	return nil

@@ -128,7 +128,7 @@ type entry struct {
 	severity, text, detail, application string
 }
 
-// holding is the detail of a message about a wait that goes on.
+// holding is the detail of a message about a wait that continues.
 var holding = regexp.MustCompile(`^Process(?:es)? holding the lock: (\d+(?:, \d+)*)\. Wait queue: (\d+(?:, \d+)*)\.`)
 
 // holdersIn returns the processes that a detail names as holders, if it is that of a wait of this process.
