@@ -20,7 +20,7 @@ var allTimeouts = []timeout{
 	{
 		setting: idleSession, level: Warning,
 		why: "the server ends a session that is idle for this long, and frees its locks. Lockers set it for their own " +
-			"sessions, so this affects only sessions that hold locks in other ways, such as psql and other libraries",
+			"sessions, so it affects only other sessions that hold locks, such as those of psql",
 		do: "turn it off for a role whose idle sessions hold locks",
 	},
 	{
