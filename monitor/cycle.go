@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Cycle is a deadlock in the making: sessions of which each waits for the next, and the last for the first.
+// Cycle is a deadlock in the making: sessions that each wait for the next one, the last for the first.
 type Cycle struct {
 	// Certain says that each session itself waits for the next: none of them will go on by itself, and PostgreSQL ends
 	// one of the waits after deadlock_timeout. Otherwise the cycle goes through several sessions of a process that uses

@@ -16,7 +16,7 @@ type Outcome struct {
 	Sent bool
 	// Ended says that the session is gone.
 	Ended bool
-	// StillWaits says that the session waited for a lock, of whichever kind, and waits for the same one still, or again.
+	// StillWaits says that the session waited for a lock of any type, and still waits for the same one, or again.
 	StillWaits bool
 	// StillBlocks is how many of SignalTarget.OtherWaiters wait for the session still, or again.
 	StillBlocks int

@@ -24,7 +24,7 @@ func (id SessionID) Compare(other SessionID) int {
 	return cmp.Or(cmp.Compare(id.PID, other.PID), cmp.Compare(id.GID, other.GID))
 }
 
-// Wait is a session that waits for a lock, of whichever kind.
+// Wait is a session that waits for a lock of any type.
 type Wait struct {
 	// Lock is the advisory lock that it waits for, and Other the lock that is none. One of them is nil.
 	Lock  *Lock

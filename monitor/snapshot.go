@@ -129,7 +129,7 @@ type Lock struct {
 type LockKind string
 
 const (
-	// KindLock is every lock of which no more is known.
+	// KindLock is every lock about which no more is known.
 	KindLock LockKind = "lock"
 	// KindLeader is the lock that the leader of an election holds (package leader), and that the candidates wait for.
 	KindLeader LockKind = "leader"

@@ -15,9 +15,9 @@
 //
 // # Keys
 //
-// A lock has a [Key]: a name, of which PostgreSQL sees a 64-bit hash, or a raw number. psql, triggers and other languages
-// take the same lock with pglock.key('name'), a function that package migrations installs, or with the number that
-// "pglock key NAME" prints.
+// A lock has a [Key]: a name, which PostgreSQL sees as a 64-bit hash, or a raw number. psql, triggers and other
+// languages take the same lock with pglock.key('name'), a function that package migrations installs, or with the number
+// that "pglock key NAME" prints.
 //
 // # What is guaranteed
 //

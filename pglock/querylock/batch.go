@@ -112,7 +112,7 @@ func (r *batchResults) refused(err error) error {
 	return err
 }
 
-// waited says in the error of a lock how long the query has waited for its locks, all of which it asks for at once.
+// waited adds to the error of a lock how long the query has waited for its locks; it asks for all of them at once.
 func waited(asked driver.Instant, o options, err error) error {
 	if wait := (*pglock.WaitError)(nil); !o.try && errors.As(err, &wait) && wait.Waited == 0 {
 		wait.Waited = driver.Now().Sub(asked)

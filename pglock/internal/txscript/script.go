@@ -26,8 +26,8 @@ type Statement struct {
 
 // Runner is implemented by transactions that cannot carry several statements in one message.
 type Runner interface {
-	// RunScript executes the statements of s, of which each takes its arguments behind those of the one before it. It
-	// returns how many rows the last one has, and stops at the first error.
+	// RunScript executes the statements of s. Each takes its arguments after those of the previous one. It returns
+	// how many rows the last one has, and stops at the first error.
 	RunScript(ctx context.Context, s *Script, args []any) (rows int64, err error)
 }
 

@@ -88,7 +88,7 @@ func (m *watch) look(cmd *cobra.Command, db database) (*monitor.Snapshot, error)
 // after it.
 const checkTimeout = 30 * time.Second
 
-// conclude ends with the exit code of the verdict, of which 0 is none.
+// conclude returns the exit code of the verdict as an error; nil for 0.
 func conclude(verdict view.Verdict, line string) error {
 	if _, err := fmt.Fprintln(os.Stdout, line); err != nil || verdict == view.OK {
 		return err
