@@ -21,10 +21,10 @@ func TestTheDemonstration(t *testing.T) {
 	p := command(t, elsewhere, "demo")
 	r := p.run()
 	wantCode(t, r, 0)
-	wantText(t, r.stdout, "balances are wrong", "all balances are what the transfers add up to, and all together are 4000",
+	wantText(t, r.stdout, "balances are wrong", "all balances match the transfers, and their sum is 4000",
 		"account:", "nightly-report  @7440995589958059143", "runs the report, with fencing token 1",
 		"does not: the lock is held by session", "deploy:production  @", "4 waiters", "makes deployment 4",
-		"pg_locks has no advisory locks", "What next")
+		"has no advisory locks", "What next")
 	for text, want := range map[string]int{
 		"runs the report": 1, "runs the job again": 4, "runs the job, due": 1, "does not: the run due": 3,
 	} {

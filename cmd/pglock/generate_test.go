@@ -88,7 +88,7 @@ func TestGenerateTellsMistakesWithTheirLines(t *testing.T) {
 		"SELECT 1;":                                                               "q.sql:1: a statement has no name",
 		"\n-- name: A :exec\nSELECT @x;":                                          "q.sql:2: query A has @x, which is sqlc's",
 		"-- name: A :exec\nSELECT sqlc.arg('x');":                                 "query A has sqlc.arg",
-		"-- name: A :copyfrom\nSELECT 1;":                                         "there is no command :copyfrom",
+		"-- name: A :copyfrom\nSELECT 1;":                                         "unknown command :copyfrom",
 		"-- name: A\nSELECT 1;":                                                   "want -- name: PayInvoice :exec",
 		"-- name: A :exec\n":                                                      "query A has no SQL",
 		"-- name: A :exec\n-- pglock: lock a:{x=$1}\nSELECT $1;":                  "q.sql:2: lock a:{x}: {x}: it has no type: write {x=$1 bigint}",

@@ -37,7 +37,7 @@ func TestTxEncodesHostileArguments(t *testing.T) {
 		for _, tenant := range []string{strings.Repeat("x", 1<<20), strings.Repeat("x", 1010), strings.Repeat(":", 400)} {
 			n := turns.during(func() {
 				_, err := pgxdb.New(pgxlocks.Tx(tx)).TenantInvoices(t.Context(), pgxdb.TenantInvoicesParams{Tenant: tenant, ID: 1})
-				if !errors.Is(err, pglock.ErrInvalidKey) || !strings.Contains(err.Error(), "the bound is 1024") || len(err.Error()) > 300 {
+				if !errors.Is(err, pglock.ErrInvalidKey) || !strings.Contains(err.Error(), "at most 1024 fit") || len(err.Error()) > 300 {
 					t.Errorf("the error is %.300v", err)
 				}
 				if key := pgxlocks.TenantInvoice(tenant, 1); !key.Equal(pglock.Key{}) {
