@@ -24,9 +24,9 @@ import (
 // the session in the way. After any other error the schema is as it was before, except that when the connection was
 // lost while the transaction was committed all may have happened; calling Up again is always right.
 //
-// Errors match [ErrForeignSchema] where something else owns the name, [driver.ErrUntrusted] where the schema belongs to
-// a role that is not trusted (see [WithTrustedOwner]), and [driver.ErrStandby] on a hot standby. A missing right is named
-// in the error.
+// Errors match [ErrForeignSchema] where something else owns the name, [driver.ErrUntrusted] where the schema belongs, or
+// after SET ROLE would belong, to a role that is not trusted (see [WithTrustedOwner]), and [driver.ErrStandby] on a hot
+// standby. A missing right is named in the error.
 func Up(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
 	if err := exclusively(ctx, pool, up, opts); err != nil {
 		return fmt.Errorf("migrations: up: %w", err)
@@ -156,7 +156,11 @@ func attempt(ctx context.Context, pool *pgxpool.Pool, op operation, o options) (
 		if pending, err := op.pending(s); err != nil || !pending {
 			return err
 		}
-		return s.explain(run(ctx, tx, s.version, op))
+		if err := run(ctx, tx, s.version, op); err != nil {
+			return s.explain(err)
+		}
+		_, err = inspect(ctx, tx, o) // after SET ROLE the schema may belong to a role that is not trusted
+		return err
 	})
 	return locked, err
 }

@@ -89,6 +89,24 @@ func TestTrustOfASeparateOwner(t *testing.T) {
 	}
 }
 
+// The database's owner can set the role that a superuser's sessions begin with.
+func TestTrustAfterSetRoleNothingIsMadeForARoleThatIsNotTrusted(t *testing.T) {
+	db := testenv.Database(t)
+	owner := poolAs(t, db.Role(t, "owner"))
+	execute(t, db.Connect(t), fmt.Sprintf("GRANT CREATE ON DATABASE %[1]s TO %[2]s; ALTER DATABASE %[1]s SET role = %[2]s",
+		db.Name(), user(owner)))
+	pool := db.Pool(t)
+	if err := migrations.Up(t.Context(), pool); !errors.Is(err, driver.ErrUntrusted) {
+		t.Errorf("Up: %v", err)
+	}
+	if one[bool](t, pool, "SELECT to_regnamespace('pglock') IS NOT NULL") {
+		t.Error("there is a schema")
+	}
+	if err := migrations.Up(t.Context(), pool, migrations.WithTrustedOwner(user(owner))); err != nil {
+		t.Errorf("Up with the owner trusted: %v", err)
+	}
+}
+
 // On hosted servers the administrator is no superuser, but may do much.
 func TestTrustOfAnAdministratorWhoIsNoSuperuser(t *testing.T) {
 	db := testenv.Database(t)

@@ -187,7 +187,7 @@ func parseRun(cmd *cobra.Command, args []string) (key pglock.Key, argv []string,
 	if len(argv) > 0 && argv[0] == "--" {
 		argv = argv[1:]
 	} else if len(argv) > 0 && strings.HasPrefix(argv[0], "-") {
-		return key, nil, misuse(cmd, "flags go before the key: pglock run %s %s -- COMMAND", argv[0], args[0])
+		return key, nil, misuse(cmd, "flags such as %s go before the key: pglock run FLAGS %s -- COMMAND", argv[0], args[0])
 	}
 	if len(argv) == 0 || argv[0] == "" {
 		return key, nil, misuse(cmd, "there is no command to run under the lock %q", key)
