@@ -190,9 +190,9 @@ func readOptions(opts []pglock.LockOption, try bool) (bridge.LockOptions, error)
 	case err != nil:
 		return o, err
 	case o.Shared:
-		return o, errors.New("Shared does not apply to a semaphore: its slots are held exclusively")
+		return o, errors.New("a semaphore takes no Shared: its slots are held exclusively")
 	case o.Token != "":
-		return o, errors.New("WithToken does not apply to a semaphore: the lock of each slot has its own token")
+		return o, errors.New("a semaphore takes no WithToken: the lock of each slot has its own token")
 	case o.Outage > 0:
 		return o, errors.New("RetryUnavailable does not apply to a semaphore: an outage fails all waiters, which have to ask again")
 	case try && o.Bounded:
