@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -71,4 +72,40 @@ func TestAnErrorOfTheServerDoesNotEndALockSession(t *testing.T) {
 	}
 	mustUnlock(t, first)
 	mustUnlock(t, second)
+}
+
+// The set-up meets a lock on a catalog for longer than the database gives a statement.
+func TestTheSetUpOfALockSessionOutlivesTheStatementTimeoutOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	upgrade, control := db.Connect(t), db.Connect(t)
+	if _, err := upgrade.Exec(t.Context(), "BEGIN; LOCK TABLE pg_catalog.pg_settings"); err != nil {
+		t.Fatal(err)
+	}
+	withSettings(t, db, "statement_timeout = 1000")
+	opened := make(chan error, 1)
+	go func() {
+		l, err := pglock.Open(aMinute(t), db.ConnString(), pglock.WithApplicationName(faultsApplication))
+		if err == nil {
+			err = l.Close(aMinute(t))
+		}
+		opened <- err
+	}()
+	for number(t, control, `select count(*) from pg_locks join pg_stat_activity using (pid)
+		where not granted and locktype = 'relation' and datname = current_database()`) == 0 {
+		select {
+		case err := <-opened:
+			t.Fatalf("Open did not wait, so this test shows nothing: %v", err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	if _, err := db.Connect(t).Exec(t.Context(), "select pg_sleep(60)"); err == nil {
+		t.Error("the control's statement was not ended, so this test shows nothing")
+	}
+	if _, err := upgrade.Exec(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-opened; err != nil {
+		t.Errorf("Open: %v", err)
+	}
 }
