@@ -29,6 +29,10 @@
 // was a grant, the key has been released. So a session never holds a key twice, and this process never asks for a key
 // whose state is unknown.
 //
+// One caller follows its context late: the write of the one that leads blocks if the server reads nothing and the buffers
+// of the socket are full. It stays in the write until the session ends, at the latest with its lease; no other caller, no
+// holder and no [Mux.Close] waits for it.
+//
 // # Errors
 // A statement over many keys that fails is half done. Its ops are not answered before the session has asked pg_locks
 // which of those keys it holds; then each op is settled by that, or queued again. A malformed answer, an error that

@@ -341,6 +341,42 @@ func TestSessionCancelBeforeSending(t *testing.T) {
 	})
 }
 
+// A caller may have been given the right to send when its context ends. It then passes the right on to those behind it.
+func TestSessionCallerLeavesWithTheRightToSend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(wiretest.Statement) wiretest.Verdict {
+			time.Sleep(100 * time.Microsecond)
+			return wiretest.Verdict{}
+		})
+		s := r.session
+		r.must(s.Try(t.Context(), grantOf(new(owner), 1))) // the server is near
+		var all sync.WaitGroup
+		all.Go(func() { r.must(s.Try(t.Context(), grantOf(new(owner), 2))) })
+		synctest.Wait() // it is on its way
+		leaver := s.newOp(try, grantOf(new(owner), 3))
+		r.must(s.budget.reserve(leaver.grant))
+		s.mu.Lock()
+		r.must(s.enqueueLocked(leaver))
+		s.mu.Unlock()
+		all.Go(func() { r.must(s.Try(t.Context(), grantOf(new(owner), 4))) })
+		time.Sleep(150 * time.Microsecond) // the answer has come
+		if len(leaver.wake) != 1 {
+			t.Fatal("it was not given the right to send")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := s.leave(ctx, leaver); !errors.Is(err, context.Canceled) {
+			t.Errorf("leave: %v", err)
+		}
+		synctest.Wait()
+		if sent := r.statements(); !slices.Equal(sent[len(sent)-1].Keys, []int64{4}) { // before a heartbeat could repair it
+			t.Errorf("the last statement was %v", sent[len(sent)-1])
+		}
+		all.Wait()
+		r.close()
+	})
+}
+
 // The server is frozen after half a message. The caller that waits for the answer returns a second after the end of its context, callers
 // behind it go on when the server does, and the abandoned grant is released before its key is settled.
 func TestSessionCallersLeaveAFrozenServer(t *testing.T) {
@@ -431,6 +467,91 @@ func TestSessionCallersReturnWhenTheirContextsEnd(t *testing.T) {
 		if n := r.locks.Len(); n != 4 {
 			t.Errorf("%d keys are held, want 4", n)
 		}
+		r.close()
+	})
+}
+
+// The server has stopped reading, and the write of a statement blocks. The caller that leads stays in it until the session
+// ends, with its lease or by Close. No other part waits for the write: the holder is told in time, and others follow their contexts.
+func TestSessionEndsDuringAWrite(t *testing.T) {
+	for name, closes := range map[string]bool{"with its lease": false, "by Close": true} {
+		t.Run(name, func(t *testing.T) {
+			overEach(t, func(t *testing.T, start transport) {
+				frozen := make(chan struct{})
+				var off atomic.Bool
+				r := newRigOver(t, start, func(wiretest.Statement) wiretest.Verdict {
+					if off.Load() {
+						<-frozen
+					}
+					time.Sleep(time.Millisecond)
+					return wiretest.Verdict{}
+				})
+				m := New(Config{Sessions: 1, Log: slog.New(slog.DiscardHandler)})
+				m.open.Store(&[]*Session{r.session})
+				o := new(owner)
+				g := grantOf(o, 1)
+				r.must(r.session.Try(t.Context(), g)) // the server is far: several statements may be on their way
+				off.Store(true)
+				ctx, cancel := soon()
+				defer cancel()
+				over := driver.Now().Add(50 * time.Millisecond)
+				end, reason := g.Deadline(), driver.ReasonLease
+				if closes {
+					end, reason = driver.Now().Add(2*time.Second), driver.ReasonClosed
+					time.AfterFunc(2*time.Second, m.Close)
+				}
+				var all sync.WaitGroup
+				for n, caller := range []struct {
+					ctx  context.Context
+					want driver.Instant
+				}{
+					{ctx, over.Add(answerPatience)}, // its statement is read
+					{ctx, end},                      // its statement is not
+					{ctx, over},                     // queued
+					{t.Context(), end},              // queued
+				} {
+					all.Go(func() {
+						err := r.session.Try(caller.ctx, grantOf(new(owner), int64(2+n)))
+						if late := driver.Now().Sub(caller.want); err == nil || late != 0 {
+							t.Errorf("caller %d returned %v late with %v", n, late, err)
+						}
+					})
+					synctest.Wait()
+				}
+				all.Wait()
+				if got := o.losses(); !slices.Equal(got, []driver.Reason{reason}) {
+					t.Errorf("the holder was told %v", got)
+				}
+				close(frozen)
+				r.close()
+			})
+		})
+	}
+}
+
+// When the lease is over, the session ends at once, also if not even a farewell can be written.
+func TestSessionEndsWhenNothingCanBeWritten(t *testing.T) {
+	overEach(t, func(t *testing.T, start transport) {
+		frozen := make(chan struct{})
+		r := newRigOver(t, start, func(st wiretest.Statement) wiretest.Verdict {
+			if slices.Contains(st.Keys, 2) {
+				<-frozen
+			}
+			return wiretest.Verdict{}
+		})
+		g := grantOf(new(owner), 1)
+		r.must(r.session.Try(t.Context(), g)) // the server is near
+		var left sync.WaitGroup
+		for n := range int64(2) {
+			left.Go(func() {
+				if err := r.session.Try(t.Context(), grantOf(new(owner), 2+n)); !HasEnded(err) || driver.Now() != g.Deadline() {
+					t.Errorf("it returned %v after %v", driver.Now().Sub(g.Deadline()), err)
+				}
+			})
+			synctest.Wait()
+		}
+		left.Wait()
+		close(frozen)
 		r.close()
 	})
 }

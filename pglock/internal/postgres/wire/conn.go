@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"strconv"
@@ -101,9 +102,15 @@ func (c *Conn) Cancel(ctx context.Context) error {
 	return c.cancel(ctx)
 }
 
-// Close closes the socket, which frees everything that the session holds as soon as the server sees it. A failure to close
-// a socket that is given up changes nothing.
-func (c *Conn) Close() { _ = c.socket.Close() }
+// Close closes the socket, which frees everything that the session holds as soon as the server sees it. TLS would say goodbye
+// before, for which it waits up to five seconds. A failure to close a socket that is given up changes nothing.
+func (c *Conn) Close() {
+	socket := c.socket
+	if secure, ok := socket.(*tls.Conn); ok {
+		socket = secure.NetConn()
+	}
+	_ = socket.Close()
+}
 
 // Terminate says goodbye and closes the socket.
 func (c *Conn) Terminate() {
