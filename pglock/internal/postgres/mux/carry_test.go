@@ -87,17 +87,20 @@ func TestSessionCarriesWhatItHasWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		silent := make(chan struct{})
 		var off atomic.Bool
-		r := newRig(t, func(wiretest.Statement) wiretest.Verdict {
-			if off.Load() {
+		r := newRig(t, func(st wiretest.Statement) wiretest.Verdict {
+			switch {
+			case off.Load():
 				<-silent
+			case st.SQL == "select 'waits'":
+				time.Sleep(3 * testLease)
 			}
 			return wiretest.Verdict{}
 		})
 		o := new(owner)
 		g := grantOf(o, 1)
 		r.must(r.session.Carry(g, func() error {
-			time.Sleep(3 * testLease)
-			return nil
+			_, _, err := r.session.Call(t.Context(), "select 'waits'")
+			return err
 		}))
 		if left := g.Deadline().Sub(driver.Now()); left < testLease/2 {
 			t.Errorf("the lease of the grant is over in %v", left)
