@@ -48,7 +48,7 @@ func TestTrustAPlantedRegistryIsNotExecuted(t *testing.T) {
 		pool := poolIn(t, db, mode)
 		s := take(t, pool)
 		requireTruth(t, db, s)
-		for _, want := range []string{"schema pglock", tenant.Name(), "no plain table"} {
+		for _, want := range []string{"schema pglock", tenant.Name(), "not a plain table"} {
 			if !strings.Contains(s.NamesMissing, want) {
 				t.Errorf("%v: %q does not say %q", mode, s.NamesMissing, want)
 			}

@@ -96,15 +96,15 @@ func TestCloseIsKnownToJobsBeforeTheirLocksEnd(t *testing.T) {
 func TestCloseReturnsByItsDeadlineInABlackHole(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
-	proxy := newScissors(t, db)
-	l, err := pglock.NewWithConfig(proxy.config(t, db))
+	link, config := newProxy(t, db)
+	l, err := pglock.NewWithConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range faultKeys(100) {
 		mustLock(t, l, key)
 	}
-	proxy.cut(true, true)
+	link.Cut(true, true)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	start := time.Now()

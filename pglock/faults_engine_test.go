@@ -158,12 +158,12 @@ func TestSharedLockAllForAnyNumberOfHolders(t *testing.T) {
 // error: its key stays busy in this process until the server has given it back.
 func TestNothingIsTakenAfterAnError(t *testing.T) {
 	db := testenv.Database(t)
-	hole := newBlackHole(t, db)
-	l, _ := openConfig(t, hole.config(t, db))
+	link, config := newProxy(t, db)
+	l, _ := openConfig(t, config)
 	key := pglock.NewKey("k")
 	for range 3 {
 		mustUnlock(t, mustLock(t, l, pglock.NewKey("warm")))
-		hole.cut(false, true) // the server hears, and is not heard
+		link.Cut(false, true) // the server hears, and is not heard
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		_, err := l.TryLock(ctx, key)
 		cancel()
@@ -173,7 +173,7 @@ func TestNothingIsTakenAfterAnError(t *testing.T) {
 		if _, err := l.TryLock(t.Context(), key); !errors.Is(err, pglock.ErrNotAcquired) {
 			t.Errorf("the key is not busy: %v", err)
 		}
-		hole.cut(false, false)
+		link.Cut(false, false)
 		terminateAll(t, db) // what was swallowed does not come again
 		wantQuiet(t, db, l)
 		mustUnlock(t, mustLock(t, l, key))
@@ -192,10 +192,10 @@ func terminateAll(t *testing.T, db *testenv.DB) {
 // Questions about a held lock end with their contexts, also behind a question without an answer.
 func TestQuestionsFollowTheirContexts(t *testing.T) {
 	db := testenv.Database(t)
-	hole := newBlackHole(t, db)
-	l, _ := openConfig(t, hole.config(t, db), pglock.WithLease(30*time.Second))
+	link, config := newProxy(t, db)
+	l, _ := openConfig(t, config, pglock.WithLease(30*time.Second))
 	lock := mustLock(t, l, pglock.NewKey("k"))
-	hole.cut(true, true)
+	link.Cut(true, true)
 	var asked sync.WaitGroup
 	var late atomic.Int32
 	for range 5 {
@@ -217,7 +217,7 @@ func TestQuestionsFollowTheirContexts(t *testing.T) {
 	if late.Load() > 0 {
 		t.Error("the questions returned when the lease was over")
 	}
-	hole.cut(false, false)
+	link.Cut(false, false)
 	terminateAll(t, db)
 	awaitDone(t, lock.Done(), "the end of the session")
 }

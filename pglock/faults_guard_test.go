@@ -24,8 +24,8 @@ func TestGuardedTransactionsOfASilentHolderStayInOrder(t *testing.T) {
 
 func writeAfterSilence(t *testing.T, waited bool) {
 	db := testenv.Database(t)
-	hole := newBlackHole(t, db)
-	silent, next := openShortLeased(t, hole.config(t, db)), openLocker(t, db)
+	link, config := newProxy(t, db)
+	silent, next := openShortLeased(t, config), openLocker(t, db)
 	zombie, writer, admin := db.Connect(t), db.Connect(t), db.Connect(t)
 	if _, err := admin.Exec(t.Context(), "create table counter as select 0 as n"); err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func writeAfterSilence(t *testing.T, waited bool) {
 	key := pglock.NewKey("counter")
 	first := lockAllOf(t, db, silent, []pglock.Key{key}, key, waited)
 	begun := mustGuard(t, zombie, first)
-	hole.cut(true, true)
+	link.Cut(true, true)
 	endSilentOnOldServers(t, db, first)
 	second := mustLock(t, next, key)
 	wantLost(t, first.Err(), pglock.LostLease)
@@ -60,7 +60,7 @@ func writeAfterSilence(t *testing.T, waited bool) {
 		t.Error("a transaction committed whose guard had failed")
 	}
 	mustUnlock(t, second)
-	hole.cut(false, false)
+	link.Cut(false, false)
 }
 
 func mustGuard(t *testing.T, conn *pgx.Conn, lock *pglock.Lock) pgx.Tx {

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -17,67 +16,32 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// scissors is a blackHole that parses the messages of PostgreSQL's protocol
+// scissors is a network that parses the messages of PostgreSQL's protocol
 // (https://www.postgresql.org/docs/current/protocol-message-formats.html). After arm it cuts in the middle of the next
 // large message to the server: one half arrives, and then nothing does any more, in either direction.
 type scissors struct {
-	*blackHole
+	*testenv.Link
 	happened chan struct{} // closed by the cut
 
 	mu    sync.Mutex
 	armed bool
 }
 
-func newScissors(t *testing.T, db *testenv.DB) *scissors {
+// newScissors returns scissors and the configuration that leads through them, without TLS, in which no message could be
+// seen.
+func newScissors(t *testing.T, db *testenv.DB) (*scissors, *pgxpool.Config) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := db.Config(t).ConnConfig
-	s := &scissors{happened: make(chan struct{}), blackHole: &blackHole{
-		listener: listener, ended: make(chan struct{}), target: net.JoinHostPort(server.Host, strconv.Itoa(int(server.Port))),
-	}}
-	s.open.Go(s.serve)
-	t.Cleanup(func() {
-		close(s.ended)
-		_ = listener.Close()
-		s.open.Wait()
-	})
-	return s
-}
-
-// config reaches the server without TLS, in which no message could be seen.
-func (s *scissors) config(t *testing.T, db *testenv.DB) *pgxpool.Config {
-	cfg := s.blackHole.config(t, db)
+	link, cfg := newProxy(t, db)
 	cfg.ConnConfig.TLSConfig = nil
-	return cfg
+	s := &scissors{Link: link, happened: make(chan struct{})}
+	link.ForwardUp(s.passMessages)
+	return s, cfg
 }
 
 func (s *scissors) arm() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.armed = true
-}
-
-func (s *scissors) serve() {
-	for {
-		client, err := s.listener.Accept()
-		if err != nil {
-			return
-		}
-		server, err := net.Dial("tcp", s.target)
-		if err != nil {
-			_ = client.Close()
-			continue
-		}
-		s.open.Go(func() { s.passMessages(server, client) })
-		s.open.Go(func() { pass(client, server, &s.down) })
-		s.open.Go(func() {
-			<-s.ended
-			_, _ = client.Close(), server.Close()
-		})
-	}
 }
 
 // passMessages copies messages until the source ends. Those that arrived together stay together: a statement is several
@@ -87,7 +51,7 @@ func (s *scissors) passMessages(to, from net.Conn) {
 	for reader, headSize := bufio.NewReaderSize(from, 1<<16), 4; ; headSize = 5 {
 		message, err := readMessage(reader, headSize)
 		if err != nil {
-			if !s.up.Load() {
+			if !s.IsCutUp() {
 				_ = to.Close()
 			}
 			return
@@ -118,13 +82,13 @@ func (s *scissors) arriving(messages []byte, size int) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.up.Load():
+	case s.IsCutUp():
 		return nil
 	case !s.armed || size < largeMessage:
 		return messages
 	}
 	s.armed = false
-	s.cut(true, true)
+	s.Cut(true, true)
 	close(s.happened)
 	return messages[:len(messages)-size/2]
 }
@@ -136,9 +100,9 @@ const largeMessage = 2000
 // Then the network is back, and the Locker works again.
 func TestManySilentHoldersAreToldBeforeTheNextGrants(t *testing.T) {
 	for name, cut := range map[string]func(*testing.T, *scissors){
-		"both":          func(_ *testing.T, s *scissors) { s.cut(true, true) },
-		"to the server": func(_ *testing.T, s *scissors) { s.cut(true, false) },
-		"to the client": func(_ *testing.T, s *scissors) { s.cut(false, true) },
+		"both":          func(_ *testing.T, s *scissors) { s.Cut(true, true) },
+		"to the server": func(_ *testing.T, s *scissors) { s.Cut(true, false) },
+		"to the client": func(_ *testing.T, s *scissors) { s.Cut(false, true) },
 		"in the middle of a batch": func(t *testing.T, s *scissors) {
 			s.arm()
 			awaitDone(t, s.happened, "a large statement")
@@ -154,8 +118,8 @@ func TestManySilentHoldersAreToldBeforeTheNextGrants(t *testing.T) {
 
 func fallSilent(t *testing.T, cut func(*testing.T, *scissors)) {
 	db := testenv.Database(t)
-	proxy, w := newScissors(t, db), newWitness(toldBefore)
-	silent := openShortLeased(t, proxy.config(t, db))
+	proxy, config := newScissors(t, db)
+	w, silent := newWitness(toldBefore), openShortLeased(t, config)
 	next := openLocker(t, db)
 	keys, busyKeys := faultKeys(500)[:104], faultKeys(500)[104:]
 	locks := append(holdOnWaitSessions(t, db, silent, keys[:4]), holdOnMainSessions(t, silent, keys[4:])...)
@@ -190,7 +154,7 @@ func fallSilent(t *testing.T, cut func(*testing.T, *scissors)) {
 		wantLost(t, lock.Unlock(t.Context()), pglock.LostLease)
 	}
 	stop()
-	proxy.cut(false, false)
+	proxy.Cut(false, false)
 	for _, key := range keys { // a lease of a second can be over again on a busy machine
 		testenv.WaitUntil(t, "the Locker works again", func() bool {
 			lock, err := silent.TryLock(aMinute(t), key)
@@ -277,8 +241,9 @@ func TestAQuestionThatArrivesInPartDoesNotKeepTheLocks(t *testing.T) {
 	for name, waited := range map[string]bool{"on a mux session": false, "on a wait session": true} {
 		t.Run(name, func(t *testing.T) {
 			db := testenv.Database(t)
-			proxy, w := newScissors(t, db), newWitness(toldBefore)
-			silent, next := openShortLeased(t, proxy.config(t, db)), openLocker(t, db)
+			proxy, config := newScissors(t, db)
+			w := newWitness(toldBefore)
+			silent, next := openShortLeased(t, config), openLocker(t, db)
 			keys := faultKeys(500)
 			last := keys[0]
 			for _, key := range keys {
@@ -300,7 +265,7 @@ func TestAQuestionThatArrivesInPartDoesNotKeepTheLocks(t *testing.T) {
 			}
 			w.unlock(t, w.enter(t, after, false))
 			wantLost(t, <-verified, pglock.LostLease)
-			proxy.cut(false, false)
+			proxy.Cut(false, false)
 		})
 	}
 }

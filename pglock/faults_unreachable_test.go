@@ -104,10 +104,10 @@ func TestTheCallersOwnCauseIsNoSignOfTheServer(t *testing.T) {
 // A server that has fallen silent is unavailable. A statement without an answer in front of the caller's is no contention.
 func TestAServerThatFallsSilentIsUnavailable(t *testing.T) {
 	db := testenv.Database(t)
-	hole := newBlackHole(t, db)
-	l, _ := openConfig(t, hole.config(t, db), pglock.WithLease(30*time.Second))
+	link, config := newProxy(t, db)
+	l, _ := openConfig(t, config, pglock.WithLease(30*time.Second))
 	held := mustLock(t, l, pglock.NewKey("held"))
-	hole.cut(true, true)
+	link.Cut(true, true)
 	enough := errors.New("enough")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, enough)
 	defer cancel()
@@ -124,7 +124,7 @@ func TestAServerThatFallsSilentIsUnavailable(t *testing.T) {
 	if err := held.Err(); err != nil {
 		t.Errorf("the calls returned when the session had ended, and not soon after their contexts had: %v", err)
 	}
-	hole.cut(false, false)
+	link.Cut(false, false)
 	terminate(t, db.Connect(t), onlySession(t, db, true)) // its answer was swallowed
 	awaitDone(t, held.Done(), "the end of the session")
 }

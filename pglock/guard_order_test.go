@@ -192,15 +192,15 @@ func german(err error) error {
 // silent is a Locker whose sessions have been ended by the server, without a word, and whose lock has another holder.
 func loseSilently(t *testing.T, db *testenv.DB, key pglock.Key) (lost, taken *pglock.Lock) {
 	t.Helper()
-	hole := newBlackHole(t, db)
-	silent := openShortLeased(t, hole.config(t, db))
+	link, config := newProxy(t, db)
+	silent := openShortLeased(t, config)
 	admin := db.Connect(t)
 	lost = mustLock(t, silent, key)
 	commit(t, mustGuard(t, admin, lost)) // the session has an identity
-	hole.cut(true, true)
+	link.Cut(true, true)
 	terminateHolders(t, admin)
 	taken = mustLock(t, openLocker(t, db), key)
-	t.Cleanup(func() { hole.cut(false, false) })
+	t.Cleanup(func() { link.Cut(false, false) })
 	return lost, taken
 }
 
@@ -231,8 +231,8 @@ func TestGuardTxOfALostLockMatchesErrLostInAnyLanguage(t *testing.T) {
 // Any role may wait for the identity of a session, and inherits it.
 func TestGuardTxIsNotDeceivedByAStrangerInTheIdentitysQueue(t *testing.T) {
 	db := testenv.Database(t)
-	hole := newBlackHole(t, db)
-	silent := openShortLeased(t, hole.config(t, db))
+	link, config := newProxy(t, db)
+	silent := openShortLeased(t, config)
 	admin, zombie, stranger := db.Connect(t), db.Connect(t), db.Connect(t)
 	key := pglock.NewKey("k")
 	lost := mustLock(t, silent, key)
@@ -249,7 +249,7 @@ func TestGuardTxIsNotDeceivedByAStrangerInTheIdentitysQueue(t *testing.T) {
 		inherited <- err
 	}()
 	db.WaitForWaiters(t, 1)
-	hole.cut(true, true)
+	link.Cut(true, true)
 	terminateHolders(t, admin)
 	if err := <-inherited; err != nil {
 		t.Fatal(err)
@@ -261,7 +261,7 @@ func TestGuardTxIsNotDeceivedByAStrangerInTheIdentitysQueue(t *testing.T) {
 	if _, err := stranger.Exec(t.Context(), "select pg_advisory_unlock($1, $2)", class, object); err != nil {
 		t.Error(err)
 	}
-	hole.cut(false, false)
+	link.Cut(false, false)
 }
 
 // A transaction whose guard has failed cannot commit, also when the context of the call had ended before.
@@ -281,14 +281,13 @@ func TestGuardTxAbortsTheTransactionThoughItsContextHasEnded(t *testing.T) {
 func TestGuardTxAndFenceFollowTheirOwnContexts(t *testing.T) {
 	db := testenv.Database(t)
 	migrate(t, db)
-	hole := newBlackHole(t, db)
-	cfg := hole.config(t, db)
-	l, err := pglock.NewWithConfig(cfg, pglock.WithLease(time.Minute))
+	link, config := newProxy(t, db)
+	l, err := pglock.NewWithConfig(config, pglock.WithLease(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
 	lock := mustLock(t, l, pglock.NewKey("k"))
-	hole.cut(true, true)
+	link.Cut(true, true)
 	calls := map[string]func(context.Context) error{
 		"Fence": func(ctx context.Context) error { _, err := lock.Fence(ctx); return err },
 		"GuardTx": func(ctx context.Context) error {
@@ -327,7 +326,7 @@ func TestGuardTxAndFenceFollowTheirOwnContexts(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	hole.cut(false, false)
+	link.Cut(false, false)
 	ended, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	_ = l.Close(ended)

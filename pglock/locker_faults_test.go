@@ -301,9 +301,9 @@ func TestASilentHolderIsToldBeforeTheNextGrant(t *testing.T) {
 	}{{"both", true, true}, {"to the server", true, false}, {"to the client", false, true}} {
 		t.Run(cut.name, func(t *testing.T) {
 			for range 3 {
-				hole := newBlackHole(t, db)
-				cut1 := func() { hole.cut(cut.up, cut.down) }
-				silent, err := pglock.NewWithConfig(hole.config(t, db), pglock.WithLease(time.Second))
+				link, config := newProxy(t, db)
+				cut1 := func() { link.Cut(cut.up, cut.down) }
+				silent, err := pglock.NewWithConfig(config, pglock.WithLease(time.Second))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -334,13 +334,13 @@ func TestASilentHolderIsToldBeforeTheNextGrant(t *testing.T) {
 // tellsItself is what holds without idle_session_timeout: the client knows in time, and the server frees the lock when it
 // sees the connection closed, for which the network must work again.
 func tellsItself(t *testing.T, db *testenv.DB) {
-	hole := newBlackHole(t, db)
-	l, err := pglock.NewWithConfig(hole.config(t, db), pglock.WithLease(time.Second))
+	link, config := newProxy(t, db)
+	l, err := pglock.NewWithConfig(config, pglock.WithLease(time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
 	lock := mustLock(t, l, pglock.NewKey("k"))
-	hole.cut(true, false)
+	link.Cut(true, false)
 	awaitDone(t, lock.Done(), "the end of the lease")
 	wantLost(t, lock.Err(), pglock.LostLease)
 	_ = l.Close(t.Context()) // it cannot say goodbye

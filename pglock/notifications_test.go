@@ -258,15 +258,15 @@ func TestEndedLocksAreGivenBackBeforeTheirKeysAreAskedForAgain(t *testing.T) {
 // The same with the real backend, whose server has fallen silent.
 func TestCloseOnASilentPostgresIsBounded(t *testing.T) {
 	db := testenv.Database(t)
-	hole := newBlackHole(t, db)
-	l, err := pglock.NewWithConfig(hole.config(t, db), pglock.WithLease(time.Minute))
+	link, config := newProxy(t, db)
+	l, err := pglock.NewWithConfig(config, pglock.WithLease(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range faultKeys(500) {
 		mustLock(t, l, key)
 	}
-	hole.cut(true, true)
+	link.Cut(true, true)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	closed := make(chan error, 1)
@@ -279,6 +279,6 @@ func TestCloseOnASilentPostgresIsBounded(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("Close of 500 locks on a silent server takes more than a minute")
 	}
-	hole.cut(false, false)
+	link.Cut(false, false)
 	terminateHolders(t, db.Connect(t))
 }

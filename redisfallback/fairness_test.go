@@ -25,16 +25,14 @@ func TestWaitersThatDiedCostNothing(t *testing.T) {
 	} {
 		for mode, opts := range map[string][]pglock.LockOption{"exclusive": nil, "shared": {pglock.Shared()}} {
 			t.Run(kind+", "+mode, func(t *testing.T) {
-				clients := func(through []*proxy) []redis.UniversalClient {
+				clients := func(dial dialer) []redis.UniversalClient {
 					if kind == "Cluster" {
-						return []redis.UniversalClient{newClusterThrough(t, nodes, through)}
+						return []redis.UniversalClient{newClusterThrough(t, nodes, dial)}
 					}
-					return newClientsThrough(t, nodes, through)
+					return newClientsThrough(t, nodes, dial)
 				}
-				var way []*proxy
-				for _, node := range nodes {
-					way = append(way, newProxy(t, node.Addr()))
-				}
+				link := testenv.NewLink(0)
+				defer link.Close()
 				var admins []*redis.Client
 				for _, node := range nodes {
 					admins = append(admins, newClient(t, node.URL()))
@@ -47,7 +45,7 @@ func TestWaitersThatDiedCostNothing(t *testing.T) {
 				defer waiters.Wait()
 				defer cancel()
 				for i := range dead {
-					l := open(t, clients(way), nil)
+					l := open(t, clients(link.Dial), nil)
 					waiters.Go(func() {
 						if _, err := l.Lock(ctx, key, opts...); err == nil {
 							t.Error("a waiter that died got the lock")
@@ -64,9 +62,7 @@ func TestWaitersThatDiedCostNothing(t *testing.T) {
 					got <- next
 				}()
 				testenv.WaitUntil(t, "one that lives waits as well", func() bool { return waitersOf(t, admins) >= dead+1 })
-				for _, p := range way {
-					p.close()
-				}
+				link.Close()
 				testenv.WaitUntil(t, "the servers have noticed", func() bool { return listeners(t, admins) <= 1 })
 				start := time.Now()
 				unlock(t, held)
@@ -81,37 +77,26 @@ func TestWaitersThatDiedCostNothing(t *testing.T) {
 	}
 }
 
-// newClientsThrough returns a client for each node, by way of a proxy if there are any.
-func newClientsThrough(t *testing.T, nodes []*testenv.RedisServer, through []*proxy) (clients []redis.UniversalClient) {
+// dialer makes the connections of a client; nil is the usual one.
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// newClientsThrough returns a client for each node.
+func newClientsThrough(t *testing.T, nodes []*testenv.RedisServer, dial dialer) (clients []redis.UniversalClient) {
 	t.Helper()
-	for i, node := range nodes {
-		addr := node.Addr()
-		if through != nil {
-			addr = through[i].addr()
-		}
-		clients = append(clients, newClient(t, "redis://"+addr))
+	for _, node := range nodes {
+		clients = append(clients, closing(t, redis.NewClient(&redis.Options{Addr: node.Addr(), Dialer: dial})))
 	}
 	return clients
 }
 
-// newClusterThrough returns a client of a Cluster, by way of proxies if there are any.
-func newClusterThrough(t *testing.T, nodes []*testenv.RedisServer, through []*proxy) *redis.ClusterClient {
+// newClusterThrough returns a client of a Cluster.
+func newClusterThrough(t *testing.T, nodes []*testenv.RedisServer, dial dialer) *redis.ClusterClient {
 	t.Helper()
-	way := map[string]string{}
 	var addrs []string
-	for i, node := range nodes {
+	for _, node := range nodes {
 		addrs = append(addrs, node.Addr())
-		way[node.Addr()] = node.Addr()
-		if through != nil {
-			way[node.Addr()] = through[i].addr()
-		}
 	}
-	return closing(t, redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: addrs,
-		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, way[addr])
-		},
-	}))
+	return closing(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, Dialer: dial}))
 }
 
 // waitersOf is how many stand in line, where most do.

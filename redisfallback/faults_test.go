@@ -137,10 +137,10 @@ func TestALockSurvivesAPauseShorterThanItsLease(t *testing.T) {
 
 func TestALockEndsBeforeAnotherIsGrantedWhenItsNetworkIsABlackHole(t *testing.T) {
 	s := newStation(t, pglock.WithLease(short))
-	hole := newProxy(t, s.server.Addr())
-	cut := open(t, []redis.UniversalClient{newClient(t, "redis://"+hole.addr())}, nil, pglock.WithLease(short))
+	link, address := testenv.NewProxy(t, s.server.Addr())
+	cut := open(t, []redis.UniversalClient{newClient(t, "redis://"+address.String())}, nil, pglock.WithLease(short))
 	held := lock(t, cut, s.key)
-	hole.swallow()
+	link.Cut(true, true)
 	next := lock(t, s.other, s.key)
 	if held.Err() == nil {
 		t.Error("two locks of one key live at the same time")

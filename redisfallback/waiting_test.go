@@ -172,8 +172,8 @@ func TestWaitersOfSeveralProcessesAreServedInOrder(t *testing.T) {
 func TestAWaiterThatDiesDoesNotKeepTheLock(t *testing.T) {
 	s := newStation(t)
 	held := lock(t, s.first, s.key)
-	hole := newProxy(t, s.server.Addr())
-	dying := open(t, []redis.UniversalClient{newClient(t, "redis://"+hole.addr())}, nil, pglock.WithLease(short))
+	link, address := testenv.NewProxy(t, s.server.Addr())
+	dying := open(t, []redis.UniversalClient{newClient(t, "redis://"+address.String())}, nil, pglock.WithLease(short))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	gone := make(chan struct{})
@@ -184,7 +184,7 @@ func TestAWaiterThatDiesDoesNotKeepTheLock(t *testing.T) {
 		}
 	}()
 	testenv.WaitUntil(t, "it stands in line", func() bool { return inLine(t, s.admin) == 1 })
-	hole.swallow()
+	link.Cut(true, true)
 	unlock(t, held)
 	unlock(t, lock(t, s.other, s.key))
 	cancel()

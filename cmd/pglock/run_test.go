@@ -84,7 +84,7 @@ func TestExitCodes(t *testing.T) {
 		"malformed key":        {[]string{"@x", "--", "true"}, 64, `"@x"`},
 		"no command":           {[]string{"k"}, 64, `no command to run under the lock "k"`},
 		"no command behind --": {[]string{"k", "--"}, 64, "no command"},
-		"flag behind the key":  {[]string{"k", "-n", "--", "true"}, 64, "pglock run -n k -- COMMAND"},
+		"flag behind the key":  {[]string{"k", "-n", "--", "true"}, 64, "flags such as -n go before the key: pglock run FLAGS k -- COMMAND"},
 		"unknown flag":         {[]string{"--no-such-flag", "k", "--", "true"}, 64, "unknown flag: --no-such-flag"},
 		"negative wait":        {[]string{"-w", "-1", "k", "--", "true"}, 64, "must not be negative"},
 		"no duration":          {[]string{"-w", "soon", "k", "--", "true"}, 64, `"soon"`},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/faults"
 	"github.com/pglock-toolkit/pglock/internal/histories"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -34,10 +35,10 @@ func cancelledAcquires(t *testing.T, tally *faults.Tally) {
 		s.keys = append(s.keys, pglock.NewKey(fmt.Sprintf("storm:%d", i)))
 	}
 	for _, distance := range []time.Duration{0, 0, 0, time.Millisecond} {
-		link := newLink(distance)
-		defer link.close()
+		link := testenv.NewLink(distance)
+		defer link.Close()
 		config := pool.Config()
-		config.ConnConfig.DialFunc = link.dial
+		config.ConnConfig.DialFunc = link.Dial
 		l, err := pglock.NewWithConfig(config, pglock.WithApplicationName("storm"))
 		if err != nil {
 			t.Fatal(err)

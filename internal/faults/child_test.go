@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -20,6 +21,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pglock-toolkit/pglock/internal/histories"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -66,10 +68,10 @@ func beChild(text string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}()
-	link := newLink(o.Distance)
+	link := testenv.NewLink(o.Distance)
 	var all []*belief
 	for i, names := range o.Names {
-		l, err := o.Deployment.open(link.dial, fmt.Sprintf("child-%d-%d", os.Getpid(), i))
+		l, err := o.Deployment.open(link.Dial, fmt.Sprintf("child-%d-%d", os.Getpid(), i))
 		if err != nil {
 			return err
 		}
@@ -256,7 +258,7 @@ func (c *child) strike(kill bool) {
 func (c *child) succeed() {
 	var all sync.WaitGroup
 	for i, names := range c.names {
-		next, err := c.open(directly, fmt.Sprintf("next-%s", names[0]))
+		next, err := c.open(new(net.Dialer).DialContext, fmt.Sprintf("next-%s", names[0]))
 		if err != nil {
 			c.Error(err)
 			return

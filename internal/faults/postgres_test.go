@@ -80,8 +80,8 @@ func holes(frees bool) []fault {
 	hole := func(what string, up, down bool) fault {
 		return fault{
 			what: what, frees: frees,
-			make: func(tr *trial) { tr.tally.Partitions.Add(1); tr.link.cut(up, down) },
-			undo: func(tr *trial) { tr.link.cut(false, false) },
+			make: func(tr *trial) { tr.tally.Partitions.Add(1); tr.link.Cut(up, down) },
+			undo: func(tr *trial) { tr.link.Cut(false, false) },
 		}
 	}
 	return []fault{

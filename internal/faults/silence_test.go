@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/faults"
 	"github.com/pglock-toolkit/pglock/internal/histories"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -47,7 +49,7 @@ type trial struct {
 	scene
 	name    string
 	history *histories.History
-	link    *link
+	link    *testenv.Link
 	victim  *opened
 	next    *opened
 	held    []*held
@@ -70,17 +72,17 @@ var trialNumber atomic.Int64
 // inTrial runs one trial of a fault.
 func (s scene) inTrial(t *testing.T, f fault) {
 	tr := &trial{
-		T: t, scene: s, history: histories.New(), link: newLink(s.distance),
+		T: t, scene: s, history: histories.New(), link: testenv.NewLink(s.distance),
 		name: fmt.Sprintf("trial-%d", trialNumber.Add(1)),
 	}
-	defer tr.link.close()
+	defer tr.link.Close()
 	var err error
-	if tr.victim, err = s.open(tr.link.dial, tr.name); err != nil {
+	if tr.victim, err = s.open(tr.link.Dial, tr.name); err != nil {
 		t.Error(err)
 		return
 	}
 	defer tr.closeVictim()
-	if tr.next, err = s.open(directly, tr.name+"-next"); err != nil {
+	if tr.next, err = s.open(new(net.Dialer).DialContext, tr.name+"-next"); err != nil {
 		t.Error(err)
 		return
 	}

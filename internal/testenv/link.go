@@ -1,0 +1,213 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Link is a network between clients and servers. Each connection through it is two TCP connections on loopback with a
+// forwarder between them, which delays what passes, and can swallow it without closing anything. While it swallows, the
+// end of a connection is not passed on either.
+//
+// A Link may be used concurrently.
+type Link struct {
+	delay    time.Duration
+	up, down atomic.Bool // swallow what goes to the server, to the client
+
+	mu      sync.Mutex // held while running grows, and while ended is closed
+	upward  func(server, client net.Conn)
+	ended   chan struct{}
+	running sync.WaitGroup
+}
+
+// NewLink returns a network on which data takes delay in each direction.
+func NewLink(delay time.Duration) *Link {
+	l := &Link{delay: delay, ended: make(chan struct{})}
+	l.upward = func(server, client net.Conn) { l.forward(server, client, &l.up) }
+	return l
+}
+
+// ForwardUp has f forward what the clients of later connections send, without delay or swallowing. f returns when one side
+// has ended.
+func (l *Link) ForwardUp(f func(server, client net.Conn)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.upward = f
+}
+
+// Dial connects to address. While the link swallows it waits.
+func (l *Link) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	for l.up.Load() || l.down.Load() {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-l.ended:
+			return nil, net.ErrClosed
+		case <-time.After(linkPause):
+		}
+	}
+	server, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	client, far, err := connectionPair(ctx)
+	if err != nil {
+		return nil, errors.Join(err, server.Close())
+	}
+	if !l.join(server, far) {
+		return nil, errors.Join(net.ErrClosed, client.Close())
+	}
+	return client, nil
+}
+
+// NewProxy returns a Link without delay, and an address on loopback at which it leads to the server at target. It is
+// closed when the test ends. While it swallows, clients can connect.
+func NewProxy(t testing.TB, target string) (*Link, *net.TCPAddr) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := NewLink(0)
+	l.running.Go(func() { l.serve(listener, target) })
+	t.Cleanup(func() {
+		_ = listener.Close()
+		l.Close()
+	})
+	return l, listener.Addr().(*net.TCPAddr)
+}
+
+func (l *Link) serve(listener net.Listener, target string) {
+	for {
+		client, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", target)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		l.join(server, client)
+	}
+}
+
+// join begins to forward between two connections. If the link has ended it closes them and reports false.
+func (l *Link) join(server, client net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.hasEnded() {
+		_, _ = client.Close(), server.Close()
+		return false
+	}
+	forward := l.upward
+	l.running.Go(func() { forward(server, client) })
+	l.running.Go(func() { l.forward(client, server, &l.down) })
+	l.running.Go(func() {
+		<-l.ended
+		_, _ = client.Close(), server.Close()
+	})
+	return true
+}
+
+// Close ends all connections, and returns when no goroutine of the link is left. It may be called twice.
+func (l *Link) Close() {
+	l.mu.Lock()
+	if !l.hasEnded() {
+		close(l.ended)
+	}
+	l.mu.Unlock()
+	l.running.Wait()
+}
+
+func (l *Link) hasEnded() bool {
+	select {
+	case <-l.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// Cut sets whether the link swallows what goes up, to the server, and down, to the client.
+func (l *Link) Cut(up, down bool) {
+	l.up.Store(up)
+	l.down.Store(down)
+}
+
+// IsCutUp reports whether the link swallows what goes to the server.
+func (l *Link) IsCutUp() bool { return l.up.Load() }
+
+// connectionPair returns the two ends of a TCP connection.
+func connectionPair(ctx context.Context) (near, far net.Conn, err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, listener.Close()) }()
+	near, err = new(net.Dialer).DialContext(ctx, "tcp", listener.Addr().String())
+	if err != nil {
+		return nil, nil, err
+	}
+	for {
+		far, err = listener.Accept()
+		if err != nil {
+			return nil, nil, errors.Join(err, near.Close())
+		}
+		if far.RemoteAddr().String() == near.LocalAddr().String() {
+			return near, far, nil
+		}
+		_ = far.Close() // another program's
+	}
+}
+
+type packet struct {
+	due  time.Time
+	data []byte
+}
+
+// forward passes on what arrives until the source ends. While the link swallows, the other side does not learn of that.
+func (l *Link) forward(to, from net.Conn, swallow *atomic.Bool) {
+	packets := make(chan packet, 1024)
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for p := range packets {
+			time.Sleep(time.Until(p.due))
+			if !swallow.Load() {
+				_, _ = to.Write(p.data) // the reader notices the end
+			}
+		}
+		l.awaitWhole(swallow)
+		_ = to.Close()
+	})
+	for {
+		buffer := make([]byte, 8192)
+		n, err := from.Read(buffer)
+		if err != nil {
+			break
+		}
+		packets <- packet{time.Now().Add(l.delay), buffer[:n]}
+	}
+	close(packets)
+	writer.Wait()
+	_ = from.Close()
+}
+
+// awaitWhole returns when nothing is swallowed any more, or when the link has ended.
+func (l *Link) awaitWhole(swallow *atomic.Bool) {
+	for swallow.Load() {
+		select {
+		case <-l.ended:
+			return
+		case <-time.After(linkPause):
+		}
+	}
+}
+
+// linkPause is the time between two looks at whether the link is whole again.
+const linkPause = 10 * time.Millisecond
