@@ -99,7 +99,7 @@ func (l *Locker) tell(ctx context.Context, r *request, lock *Lock, waited time.D
 	returned = true
 }
 
-// prepare makes r what is asked for.
+// prepare fills in r from the arguments of the call.
 func (l *Locker) prepare(r *request, keys []Key, try bool, opts []LockOption) error {
 	if len(keys) == 0 {
 		return errNoKeys
@@ -133,10 +133,10 @@ func (l *Locker) prepare(r *request, keys []Key, try bool, opts []LockOption) er
 	return nil
 }
 
-// requests keeps those that are over.
+// requests keeps finished requests for reuse.
 var requests = sync.Pool{New: func() any { return new(request) }}
 
-// recycle is for a request that is over: no entry has it in its queue, and the Locker does not know it any more.
+// recycle takes a finished request: no entry has it in its queue, and the Locker does not know it any more.
 func (r *request) recycle() {
 	clear(r.keys)
 	clear(r.entries)
@@ -163,7 +163,7 @@ func (l *Locker) take(ctx context.Context, r *request) (*Lock, error) {
 }
 
 // passQueues brings r through the entries of its keys. Afterwards r is busy at all of them, or has a Lock. After an error,
-// or a panic of the Observer, it is at none of them.
+// or a panic of the Observer, it is at no entry.
 func (l *Locker) passQueues(ctx context.Context, r *request) error {
 	passed := false
 	defer func() {
@@ -180,7 +180,7 @@ func (l *Locker) passQueues(ctx context.Context, r *request) error {
 	return nil
 }
 
-// passQueue brings r through the entry of its next key. When it fails r is not there.
+// passQueue brings r through the entry of its next key. If it fails, r is not at that entry.
 func (l *Locker) passQueue(ctx context.Context, r *request, id identity) error {
 	s := l.shardOf(id.KeyID)
 	s.mu.Lock()
@@ -205,7 +205,7 @@ func (l *Locker) passQueue(ctx context.Context, r *request, id identity) error {
 	return r.err
 }
 
-// turnBackLocked takes the last entry from r, which is not there any more.
+// turnBackLocked drops the last entry of r, which has left it.
 func (l *Locker) turnBackLocked(s *shard, r *request) {
 	r.entries = r.entries[:len(r.entries)-1]
 	if len(r.entries) == 0 {
@@ -213,11 +213,11 @@ func (l *Locker) turnBackLocked(s *shard, r *request) {
 	}
 }
 
-// await waits, with s unlocked, until r may go on or has an error.
+// await waits, with s unlocked, until r may continue or has failed.
 //
-// The end of ctx can meet the moment at which r's turn comes: both are decided under mu, and what came first holds. A
-// turn that came first is used, since nothing has been lost: the backend looks at ctx again, and a hold that was passed
-// on is a lock like any other.
+// ctx may end just when r's turn comes. Both are decided under mu, and the first one counts. A turn that came first
+// is used, since nothing has been lost: the backend looks at ctx again, and a hold that was passed on is a lock like
+// any other.
 func (l *Locker) await(ctx context.Context, s *shard, r *request) {
 	returned := false
 	defer func() {
@@ -260,8 +260,8 @@ func (l *Locker) withdrawLocked(s *shard, r *request) {
 	l.turnBackLocked(s, r)
 }
 
-// awaitTurnLocked waits for r's turn, the end of ctx, or nothing at all where r would wait for itself, and returns why r may
-// not go on. It unlocks s.mu meanwhile; the Observer may panic.
+// awaitTurnLocked waits for r's turn or the end of ctx, and not at all if r would wait for itself. It returns why r
+// may not continue. It unlocks s.mu meanwhile; the Observer may panic.
 func (l *Locker) awaitTurnLocked(ctx context.Context, s *shard, r *request) error {
 	s.mu.Unlock()
 	defer s.mu.Lock()
@@ -277,8 +277,8 @@ func (l *Locker) awaitTurnLocked(ctx context.Context, s *shard, r *request) erro
 	}
 }
 
-// ask gets the locks from the backend, for r that is busy at all its entries. After an answer of ErrNotAcquired to a
-// request that may wait, it still is; after any other error it is not.
+// ask gets the locks from the backend for r, which is busy at all its entries. After ErrNotAcquired a request that
+// may wait is still busy there; after any other error r is not.
 func (l *Locker) ask(ctx context.Context, r *request, wait bool) (*Lock, error) {
 	for {
 		h := l.newHold(r)
@@ -321,8 +321,8 @@ func (l *Locker) askAndWait(ctx context.Context, r *request) (*Lock, error) {
 	return l.ask(ctx, r, true)
 }
 
-// tellWaits reports that r, which is busy at all its entries, waits, and has it say its tags. After a panic of the Observer
-// or of the function that returns the tags it is at none.
+// tellWaits reports that r, which is busy at all its entries, waits, and gets its tags. After a panic of the Observer
+// or of the function that returns the tags, r is at no entry.
 func (l *Locker) tellWaits(r *request) {
 	returned := false
 	defer func() {
@@ -335,7 +335,7 @@ func (l *Locker) tellWaits(r *request) {
 	returned = true
 }
 
-// stopAsking ends a request that got nothing: of the backend, or at the entry of one of its later keys.
+// stopAsking ends a request that got nothing from the backend, or failed at the entry of one of its later keys.
 func (l *Locker) stopAsking(r *request) {
 	l.lock(r.shards)
 	defer l.unlock(r.shards)
@@ -358,7 +358,7 @@ func (l *Locker) stopAskingWhenSettled(r *request, open *driver.UnsettledError) 
 	}()
 }
 
-// granted makes a Lock of the backend's grant; nil when it is gone already.
+// granted makes a Lock from the backend's grant. It returns nil if the grant is lost already.
 func (l *Locker) granted(r *request, h *hold, grant driver.Grant) *Lock {
 	l.lock(r.shards)
 	defer l.unlock(r.shards)

@@ -13,14 +13,14 @@ import (
 )
 
 // This file finds calls that would wait for themselves. A call whose context ends when a Lock does, and which waits for
-// that very Lock, cannot be granted before its context ends: that is certain, whatever other goroutines do. Values are not
-// enough to know it, since context.WithoutCancel hands them on and the end not; so the chain of contexts is followed, and
-// only through those whose parents' ends are known to be theirs.
+// that very Lock, cannot be granted before its context ends: that is certain, whatever other goroutines do. Values do
+// not prove it, since context.WithoutCancel passes them on without the end. So the chain of contexts is followed, and
+// only through contexts that are known to end with their parents.
 
 // ancestry is the key of the Lock whose values a context has. Whether it also ends with that Lock is another question.
 type ancestry struct{}
 
-// ancestors returns the Locks that are held and whose end ends ctx, as far as that is certain, the nearest first.
+// ancestors returns the held Locks whose end certainly ends ctx, the nearest first.
 func ancestors(ctx context.Context) iter.Seq[*Lock] {
 	return func(yield func(*Lock) bool) {
 		if ctx.Value(ancestry{}) == nil {
@@ -45,7 +45,7 @@ func ancestors(ctx context.Context) iter.Seq[*Lock] {
 	}
 }
 
-// endsWithParent are the types of package context whose end their parent's end is.
+// endsWithParent are the types of package context that end when their parent does.
 var endsWithParent = map[string]bool{"cancelCtx": true, "timerCtx": true, "valueCtx": true, "stopCtx": true}
 
 // parentOf returns the context that ctx was made from, if ctx is of package context and ends with it; else nil. The types

@@ -10,7 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 )
 
-// QueueLockTx adds the lock to the batch b, in which it has exactly one result. It needs no round trip of its own, and
+// QueueLockTx adds the lock to the batch b, in which it has exactly one result. It needs no extra round trip, and
 // statements queued behind it are only executed if the lock was granted. With [pgx.Batch.BeginTx], begin, lock and work
 // are one round trip. (In the execution modes that prepare or describe statements, pgx spends one more for all
 // statements of a batch that the connection sees for the first time.) The lock lasts until the transaction ends; a
@@ -87,7 +87,7 @@ func (l *queuedLock) readResult(results pgx.BatchResults) error {
 	return err
 }
 
-// maxWaitPassed is the server's error after MaxWait in a batch, in words of its own.
+// maxWaitPassed is the server's error after MaxWait in a batch, with a clearer text.
 type maxWaitPassed struct{ error }
 
 func (maxWaitPassed) Error() string   { return "MaxWait has passed" }

@@ -13,7 +13,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
 )
 
-// This file is what package bridge offers to the primitives of this module.
+// This file implements what package bridge offers to the primitives of this module.
 
 func init() {
 	bridge.ReadLockOptions = func(opts any) (bridge.LockOptions, error) { return readLockOptions(opts.([]LockOption)) }
@@ -92,7 +92,7 @@ const (
 	UseTickMark      UseKind = "tick mark"        // by which the monitor knows a tick
 )
 
-// Use says what a lock is for, to an [Observer]. The zero Use is a lock that was asked for directly.
+// Use tells an [Observer] what a lock is for. The zero Use is a lock that was asked for directly.
 type Use struct {
 	Kind UseKind
 	Key  Key // of the primitive; the lock's own key may be one that was derived from it

@@ -17,11 +17,11 @@ import (
 // to call Unlock, and then the locks are released. The error says how many locks were ended, and matches the context's
 // error.
 //
-// If ctx has a deadline Close returns by then, even if the server does not answer. Holders have until a quarter of the
-// time, or three seconds if that is less, is left; the rest is for the grace, the releases and the end of the sessions.
-// If ctx is cancelled, or has ended before, Close ends everything at once, which takes up to three seconds. If the
-// server does not confirm a release in time it frees the lock when it notices the end of the session, at the latest
-// when the lease is over.
+// If ctx has a deadline Close returns by then, even if the server does not answer. The last quarter of the time, but
+// at most three seconds, is for the grace, the releases and the end of the sessions; holders have the rest. If ctx is
+// cancelled, or has ended before, Close ends everything at once, which takes up to three seconds. If the server does
+// not confirm a release in time it frees the lock when it notices the end of the session, at the latest when the
+// lease is over.
 //
 // A second Close returns nil at once.
 func (l *Locker) Close(ctx context.Context) error {
@@ -77,7 +77,7 @@ func (l *Locker) awaitHolders(ctx context.Context) (ended []loss, noticed []<-ch
 	return ended, noticed, fmt.Errorf("pglock: close: locks that were still held have been ended (%d): %w", len(ended), cause)
 }
 
-// closeBy returns when Close, which has waited for the holders, has to be done.
+// closeBy returns when Close, which has waited for the holders, must have finished.
 func closeBy(ctx context.Context) time.Time {
 	if ctx.Err() != nil {
 		return time.Now().Add(keptForClose)
@@ -119,8 +119,8 @@ func inTime(ctx context.Context, run func() error) error {
 	}
 }
 
-// awaitDrained waits for the last locks to be released, and leaves kept of the time: an Unlock, or an acquire that was
-// cancelled, may hang, and its session is ended under it.
+// awaitDrained waits for the last locks to be released, and reserves kept of the time: an Unlock or a cancelled
+// acquire may hang, and is then ended with its session.
 func (l *Locker) awaitDrained(ctx context.Context, kept time.Duration) {
 	deadline, _ := ctx.Deadline()
 	ctx, cancel := context.WithDeadline(ctx, deadline.Add(-kept))
@@ -169,7 +169,7 @@ func (e *entry) refuse() {
 	e.queue, e.writers = nil, 0
 }
 
-// releases are the locks that Close gives back, side by side, since each may have to wait for a server that is silent.
+// releases are the locks that Close releases concurrently, since each may have to wait for a silent server.
 type releases struct {
 	stopped atomic.Bool
 	workers sync.WaitGroup

@@ -18,8 +18,9 @@ func (l *Lock) Context(parent context.Context) context.Context {
 	return c
 }
 
-// FromContext returns the Lock whose [Lock.Context] ctx is, or descends from: of several the innermost. The functions that
-// [Locker.Do] and [Locker.TryDo] run get such a context. ok is false if there is none. The Lock may have ended already.
+// FromContext returns the Lock whose [Lock.Context] is ctx or an ancestor of it; of several, the innermost. The
+// functions that [Locker.Do] and [Locker.TryDo] run get such a context. ok is false if there is none. The Lock may
+// have ended already.
 func FromContext(ctx context.Context) (lock *Lock, ok bool) {
 	lock, ok = ctx.Value(ancestry{}).(*Lock)
 	return lock, ok

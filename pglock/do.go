@@ -36,7 +36,7 @@ func (l *Locker) TryDo(ctx context.Context, key Key, fn func(ctx context.Context
 func (l *Lock) run(ctx context.Context, fn func(context.Context, *Lock) error) (err error) {
 	defer func() {
 		unlockErr := l.Unlock(ctx)
-		// A loss that fn has returned, as context.Cause gives it, is said once.
+		// A loss that fn itself returned, from context.Cause, is reported once.
 		if unlockErr != nil && !errors.Is(unlockErr, ErrUnlocked) && !errors.Is(err, unlockErr) {
 			err = errors.Join(unlockErr, err)
 		}

@@ -28,8 +28,8 @@ var (
 	ErrTooManyLocks = driver.ErrTooManyLocks
 	// ErrInvalidKey: the zero Key, a name of more than [MaxName] bytes, or text that is not a key.
 	ErrInvalidKey = driver.ErrInvalidKey
-	// ErrSelfDeadlock: the call would wait for a Lock from whose Context its own context descends, so that the wait could
-	// only end together with that context. Use the Lock that is held, or a context from before it.
+	// ErrSelfDeadlock: the context of the call descends from the Context of a Lock that the call would wait for, so
+	// the wait could end only with that context. Use the Lock that is held, or a context from before it.
 	ErrSelfDeadlock = errors.New("the call would wait for itself")
 	// ErrClosed: the Locker has been closed.
 	ErrClosed = driver.ErrClosed
@@ -112,9 +112,9 @@ func (e *WaitError) Error() string {
 	return b.String()
 }
 
-// Contended reports whether the lock was held for the whole time of the call, including a context's deadline, rather
-// than given up because the caller's context was cancelled. A service can answer "409 Conflict" if it is true; if it is
-// false its client has gone.
+// Contended reports whether the lock was held for as long as the call could wait, up to its context's deadline. It is
+// false if the caller's context was cancelled. A service can answer "409 Conflict" if it is true; if it is false, its
+// client has gone.
 func (e *WaitError) Contended() bool { return !errors.Is(e.Err, context.Canceled) }
 
 // Unwrap makes the error match [ErrNotAcquired] and what ended the wait.

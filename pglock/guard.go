@@ -19,8 +19,8 @@ import (
 // overlap, and a holder that does not know yet that it has lost the lock cannot overwrite what its successor wrote. Those
 // of one Lock may run side by side, and so may those of holders that share a key.
 //
-// Call it first in every transaction that writes what the lock protects. It protects only among those that do: every
-// writer must. Commit before you unlock, or the next holder waits for the commit.
+// Call it first in every transaction that writes what the lock protects. It protects only if every writer does so.
+// Commit before you unlock, or the next holder waits for the commit.
 //
 // It is one round trip of tx and one of the lock's own session, and needs nothing installed. It waits for as long as ctx
 // allows for the guarded transactions of earlier holders. It also shows that both connections reach the same server and
@@ -28,9 +28,9 @@ import (
 // [LockTx], a full lock table is [ErrTooManyLocks].
 //
 // A REPEATABLE READ or SERIALIZABLE transaction is refused with [ErrStaleSnapshot], and can go on without the guard. A
-// nested pgx.Tx is refused too: the rollback of its savepoint would end the guard and leave the transaction. A SAVEPOINT
-// that was sent as SQL, or a Tx of another package that hides one, cannot be seen; so guard a transaction before its first
-// savepoint. After any other error roll tx back. Backends that cannot do it return [ErrUnsupported].
+// nested pgx.Tx is refused too: the rollback of its savepoint would end the guard but not the transaction. A
+// SAVEPOINT that was sent as SQL, or a Tx of another package that hides one, cannot be seen; so guard a transaction
+// before its first savepoint. After any other error roll tx back. Backends that cannot do it return [ErrUnsupported].
 func (l *Lock) GuardTx(ctx context.Context, tx pgx.Tx) error {
 	const attempt = "guard a transaction by"
 	guard, ok := l.hold.locker.backend.(driver.TxGuard)
@@ -88,8 +88,8 @@ func (l *Lock) guard(ctx context.Context, tx pgx.Tx, guard driver.TxGuard) error
 	return nil
 }
 
-// abortTx has a transaction fail, so that it cannot commit, whether ctx has ended or not, and returns the reason. If that
-// does not succeed the connection is broken, since pgx closes it without an answer in time, and the server rolls back.
+// abortTx makes a transaction fail, so that it cannot commit, even if ctx has ended, and returns the reason. If no
+// answer comes in time, pgx closes the connection, and the server rolls back.
 func abortTx(ctx context.Context, tx pgx.Tx, why error) error {
 	if own, ok := tx.(driver.TxLocker); ok {
 		own.Abort(why)

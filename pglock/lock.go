@@ -44,7 +44,7 @@ type lazyState struct {
 	fence   int64 // 0 until it has been asked for
 
 	guarding turn // held while guarding the first transaction
-	guarded  bool // one has been
+	guarded  bool // one has been guarded
 }
 
 // lazyLocked returns the lazy state, and makes it if there is none.

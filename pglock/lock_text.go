@@ -13,8 +13,8 @@ func (l *Lock) String() string {
 	return "lock " + keyText(keys[0], len(keys)-1) + ", " + l.state()
 }
 
-// LogValue implements [slog.LogValuer]: the key, how many others there are, the token, the state, and while the lock is
-// held for how long it has been.
+// LogValue implements [slog.LogValuer]: the key, how many others there are, the token, the state and, while the lock
+// is held, for how long.
 func (l *Lock) LogValue() slog.Value {
 	keys, state := l.Keys(), l.state()
 	attrs := []slog.Attr{slog.Any("key", keys[0])}

@@ -123,7 +123,7 @@ func NewWithBackend(b driver.Backend, opts ...Option) (*Locker, error) {
 	return newLocker(b, config)
 }
 
-// postgresOnly notes that an option was given which is for PostgreSQL only.
+// postgresOnly notes that an option for PostgreSQL only was given.
 func (c *lockerConfig) postgresOnly(name string) { c.forPostgres = append(c.forPostgres, name) }
 
 func newLockerConfig(opts []Option) (lockerConfig, error) {
@@ -195,21 +195,21 @@ func (l *Locker) holders(ctx context.Context, key driver.Key) ([]Holder, error) 
 
 // Stats are the counters of a Locker.
 type Stats struct {
-	// Held is the number of Locks held now, Waiting of calls that wait for one, in this process. The server, and so the
-	// monitor, sees one waiter for all calls of a process that wait for the same key.
+	// Held is the number of Locks held now, and Waiting the number of calls that wait for one, in this process. The
+	// server, and so the monitor, sees one waiter for all calls of a process that wait for the same key.
 	Held, Waiting int
 	// Acquired counts the Locks granted so far; HandedOff those of them that were passed on or joined in this process
 	// without asking the server.
 	Acquired, HandedOff int64
 	// Lost counts the Locks that ended without being unlocked.
 	Lost int64
-	// Refused counts the tries that found a lock held, and Unavailable the calls that failed since the server could not be
-	// reached or denied access.
+	// Refused counts the tries that found a lock held, and Unavailable the calls that failed because the server could
+	// not be reached or denied access.
 	Refused, Unavailable int64
 }
 
-// Stats returns the Locker's counters. It looks at one part of the keys after the other, so that while others lock and
-// unlock the sums are of no single instant.
+// Stats returns the Locker's counters. It reads the keys part by part, so while other goroutines lock and unlock, the
+// sums do not belong to a single instant.
 func (l *Locker) Stats() (sum Stats) {
 	for i := range l.shards {
 		s := &l.shards[i]

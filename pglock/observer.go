@@ -11,17 +11,17 @@ import (
 // or of the call that released it.
 //
 // The functions run on the goroutine of the call that they report, outside of the Locker's mutexes, and delay it: they
-// should be quick. Only Lost usually runs in the background, one loss after the other, so that a slow one delays the end
-// of no lock. A panic reaches the caller, which then holds no lock; in the background it ends the program, as in any
-// goroutine.
+// should be quick. Only Lost usually runs in the background, one loss after another, so a slow one does not delay the
+// end of any lock. A panic reaches the caller, which then holds no lock; in the background it ends the program, as in
+// any goroutine.
 type Observer struct {
-	// WaitStarted is called when a call cannot have its lock at once. WaitEnded follows, always. The context that it
+	// WaitStarted is called when a call cannot have its lock at once. WaitEnded always follows. The context that it
 	// returns, unless that is nil, is the one of this call's later events: a span that it carries can be ended there.
 	WaitStarted func(context.Context, WaitStartedInfo) context.Context
 	WaitEnded   func(context.Context, WaitEndedInfo)
-	// Acquired is called before the acquiring call returns. Released or Lost follows, one of them, always. The context
-	// that it returns, unless that is nil, is the one of that event, and its values are those of the context that Do and
-	// TryDo give to their functions.
+	// Acquired is called before the acquiring call returns. Exactly one of Released and Lost follows. The context
+	// that it returns, unless that is nil, is the one of that event, and its values are those of the context that Do
+	// and TryDo give to their functions.
 	Acquired func(context.Context, AcquiredInfo) context.Context
 	// Failed is called when a call has not acquired its lock: a try was refused, a wait ended, the server could not be
 	// reached. It is not called for misuse, such as an invalid key.
@@ -40,7 +40,7 @@ type Observer struct {
 
 // WaitStartedInfo is what an [Observer] learns of the beginning of a wait.
 type WaitStartedInfo struct {
-	Keys   []Key // of a wait for permits of a semaphore, the semaphore's
+	Keys   []Key // if it waits for permits of a semaphore, the semaphore's key
 	Shared bool
 	Use    Use
 	Token  string // as [Lock.Token]; empty for permits
@@ -85,7 +85,7 @@ type AcquiredInfo struct {
 
 // FailedInfo is what an [Observer] learns of a call that has not acquired its lock.
 type FailedInfo struct {
-	Keys   []Key // of a call for permits of a semaphore, the semaphore's
+	Keys   []Key // if it asked for permits of a semaphore, the semaphore's key
 	Shared bool
 	Use    Use
 	Token  string

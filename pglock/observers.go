@@ -2,8 +2,8 @@ package pglock
 
 import "context"
 
-// Observers returns an Observer that reports to each of them, in their order. A context that one returns is given to the
-// next, and the last one returned counts. nil ones are left out.
+// Observers returns an Observer that reports to each of observers, in order. A context that one returns is passed to
+// the next, and the last one returned counts. Nil observers are left out.
 func Observers(observers ...*Observer) *Observer {
 	return &Observer{
 		WaitStarted: func(ctx context.Context, e WaitStartedInfo) context.Context {

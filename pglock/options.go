@@ -64,8 +64,8 @@ func MaxHold(d time.Duration) LockOption {
 }
 
 // WithToken names the acquisition instead of the random token that it gets otherwise. Backends whose server stores a
-// token (Redis) store this one; in any case [Lock.Token] returns it. The empty token is an error. Uniqueness is the
-// caller's business.
+// token (Redis) store this one; in any case [Lock.Token] returns it. The empty token is an error. The caller must
+// make tokens unique.
 func WithToken(token string) LockOption {
 	return lockOption(func(c *lockConfig) error {
 		if token == "" {
@@ -144,11 +144,11 @@ func WithLease(d time.Duration) Option {
 }
 
 // WithNames records the names of the keys that this Locker locks in the table pglock.names, so that the monitor shows
-// names instead of numbers. Names are written in the background on a connection of its own, once for each name and
+// names instead of numbers. Names are written in the background on a separate connection, once for each name and
 // process; a name shows up in the monitor some moments after its first lock. It needs the schema pglock: [Locker.Ping]
-// says so with [ErrSchemaMissing]; locks work regardless. Locks of transactions (LockTx and the like) are not recorded:
-// their names can be registered once, with select pglock.register('name', …). Names are never removed: if you lock
-// millions of different ones, delete old rows yourself.
+// says so with [ErrSchemaMissing]; locks work regardless. Locks of transactions (LockTx and its relatives) are not
+// recorded: their names can be registered once, with select pglock.register('name', …). Names are never removed: if
+// you lock millions of different ones, delete old rows yourself.
 func WithNames() Option {
 	return lockerOption(func(c *lockerConfig) error {
 		c.env.RecordNames = true
@@ -177,7 +177,7 @@ func WithTrustedOwner(roles ...string) Option {
 
 // WithHandoffLimit bounds how often (n) and for how long (d) a lock is passed on among the goroutines of this process
 // without asking the server. Then it is released, so that other processes get their turn. The default is 1,000 times and
-// 20 ms. n = 0 turns passing on off. A negative n or d is an error.
+// 20 ms. n = 0 disables it. A negative n or d is an error.
 func WithHandoffLimit(n int, d time.Duration) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if n < 0 || d < 0 {
@@ -217,12 +217,12 @@ func WithSessions(n int) Option {
 	})
 }
 
-// WithMaxWaitSessions bounds how many server sessions wait in the server's queue, one for each lock that this process waits
-// for, or hold what was waited for; the default is 16. Waiters beyond the bound, or that
-// the server has no room for (max_connections, a role's limit), poll with pauses of up to a second and a half, and have no
-// place in the server's queue. The waiter that has polled longest gets the next free session. After three seconds of
-// polling a waiter gets a session over the bound, so that none starves while the other sessions stay in use. An n below 1
-// is an error.
+// WithMaxWaitSessions bounds the number of server sessions that wait in the server's queue, one for each lock that
+// this process waits for, and that keep such a lock when it has been granted. The default is 16. Waiters beyond the
+// bound, or that the server has no room for (max_connections, a role's limit), poll with pauses of up to a second and a
+// half, and have no place in the server's queue. The waiter that has polled longest gets the next free session. After
+// three seconds of polling a waiter gets a session over the bound, so that none starves while the other sessions stay
+// in use. An n below 1 is an error.
 func WithMaxWaitSessions(n int) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if n < 1 {

@@ -6,11 +6,11 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// passOn ends k as Unlock does, and returns the Lock that takes its place on the hold, for the next in a queue that is
-// not the Locker's own and keeps the handoff limit itself. It returns nil when k has ended, or when a request waits for
-// the key here. told calls the Observer, which is not called before.
+// passOn ends k as Unlock does, and returns the Lock that takes its place on the hold. It is for queues outside the
+// Locker, which keep the handoff limit themselves. It returns nil when k has ended, or when a request waits for the
+// key here. told calls the Observer, which is not called before.
 //
-// Of a loss and passOn that meet, the first to have the shard's mu decides: k is lost, or the new Lock is.
+// If a loss and passOn meet, the first to lock the shard's mu decides whether k or the new Lock is lost.
 func (k *Lock) passOn(from, to context.Context, opts []LockOption) (next *Lock, told func()) {
 	h, l := k.hold, k.hold.locker
 	var c lockConfig

@@ -284,7 +284,7 @@ func (s *lockSet) add(k *Lock) {
 	}
 }
 
-// remove takes k out, and reports false when it was not there.
+// remove removes k, and reports whether it was there.
 func (s *lockSet) remove(k *Lock) bool {
 	if s.one != k {
 		return s.more != nil && removeOne(s.more, k)
@@ -300,7 +300,7 @@ func (s *lockSet) remove(k *Lock) bool {
 
 func (s *lockSet) empty() bool { return s.one == nil }
 
-// all returns them.
+// all returns all Locks of the set.
 func (s *lockSet) all() []*Lock {
 	switch {
 	case s.one == nil:
@@ -311,7 +311,7 @@ func (s *lockSet) all() []*Lock {
 	return append(slices.Clone(*s.more), s.one)
 }
 
-// removeOne takes x out of the list, and reports false when it was not there.
+// removeOne removes x from the list, and reports whether it was there.
 func removeOne[T comparable](list *[]T, x T) bool {
 	i := slices.Index(*list, x)
 	if i < 0 {

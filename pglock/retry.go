@@ -56,7 +56,7 @@ func (l *Locker) takeInOutage(ctx context.Context, r *request) (*Lock, error) {
 	return lock, err
 }
 
-// again makes r as it was before it was asked for.
+// again resets r to its state before the first attempt.
 func (r *request) again() {
 	clear(r.entries)
 	r.entries, r.shards = r.entries[:0], 0
@@ -84,7 +84,7 @@ func (l *Locker) pauseInOutage(ctx context.Context, r *request, d time.Duration)
 	}
 }
 
-// count counts a call that waits, and asks for nothing meanwhile.
+// count counts a call that waits without asking for anything.
 func (s *shard) count(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

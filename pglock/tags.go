@@ -6,26 +6,26 @@ import (
 	"strconv"
 )
 
-// tagging returns what the waiting caller says of itself; nil if nothing is to be said.
+// tagging returns the tags of a waiting caller. It is nil if there are no comments.
 type tagging func(ctx context.Context) map[string]string
 
-// WithSQLComments says on the server which code waits for a lock: the sessions of this Locker that wait, or hold what was
-// waited for, then begin their statements with a comment in the form of sqlcommenter
+// WithSQLComments shows on the server which code waits for a lock: the sessions of this Locker that wait for a lock,
+// or hold one that they waited for, begin their statements with a comment in the form of sqlcommenter
 // (https://google.github.io/sqlcommenter/spec/), such as
 //
 //	/*key='invoice%3A42',token='…',action='pay',controller='invoices'*/
 //
-// There the monitor reads which code it is, and others can in pg_stat_activity. The comment has the key's name, for locks
-// of several keys "more" with the number of the others, the token, and what tags returns for the context of the waiting
-// call, such as controller, action and traceparent. tags is called on the waiting goroutine when it begins to wait on the
+// The monitor reads the comment there, and pg_stat_activity shows it. It has the key's name, the token, for locks of
+// several keys "more" with the number of the others, and what tags returns for the context of the waiting call, such
+// as controller, action and traceparent. tags is called on the waiting goroutine when it begins to wait on the
 // server, perhaps by many at once; it may be nil or return nil. It cannot replace key, more and token. Values are encoded, cut
-// after 200 bytes, and left out when the comment would become longer than 900; names other than of ASCII letters, digits and
-// _-.: are left out.
+// after 200 bytes, and left out when the comment would become longer than 900; names with characters other than ASCII
+// letters, digits and _-.: are left out.
 //
 // It is off by default, because the comments also appear in the server's log (log_lock_waits, log_statement) and, up to
-// PostgreSQL 15, make an entry of each wait in pg_stat_statements: put nothing secret into names and tags. A lock that was free
-// when it was requested is held by a session with other locks, and has no comment; the comment of a lock that was passed
-// on within the process names the call that waited on the server. It is for PostgreSQL only.
+// PostgreSQL 15, make each wait a separate entry in pg_stat_statements: put nothing secret into names and tags. A
+// lock that was free when it was requested is held by a session with other locks, and has no comment; the comment of
+// a lock that was passed on within the process names the call that waited on the server. It is for PostgreSQL only.
 func WithSQLComments(tags func(ctx context.Context) map[string]string) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		c.tags = tags
@@ -37,7 +37,7 @@ func WithSQLComments(tags func(ctx context.Context) map[string]string) Option {
 	})
 }
 
-// of are the tags of a request that is about to wait on the server.
+// of returns the tags of a request that is about to wait on the server.
 func (t tagging) of(r *request) map[string]string {
 	if t == nil {
 		return nil

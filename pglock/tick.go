@@ -10,9 +10,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Tick looks at the run of a scheduled job, or records a step of it. It is what package schedule is made of, which is what
-// to use. It needs no lock, and takes none. Backends that cannot record runs return [ErrUnsupported]; PostgreSQL needs
-// schema pglock ([ErrSchemaMissing]).
+// Tick looks at the run of a scheduled job, or records a step of it. Package schedule is built on it; use that
+// package instead. Tick needs no lock, and takes none. Backends that cannot record runs return [ErrUnsupported];
+// PostgreSQL needs schema pglock ([ErrSchemaMissing]).
 func (l *Locker) Tick(ctx context.Context, r driver.TickRequest) (driver.TickState, error) {
 	recorder, ok := l.backend.(driver.TickRecorder)
 	err := l.checkOpen()

@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
 
-// lockForm is what PostgreSQL has a function of its own for.
+// lockForm is one of the kinds of lock for which PostgreSQL has separate functions.
 type lockForm struct {
 	space        driver.Space
 	shared, wait bool
@@ -45,7 +45,7 @@ func statementArgs(key Key, c txConfig) []any {
 	return []any{c.allowStandby, c.allowStale, key.Int64()}
 }
 
-// arrays are the keys as the statements of several take them.
+// arrays returns the keys as the statements for several keys take them.
 func arrays(keys []Key) (spaces []int16, numbers []int64) {
 	spaces, numbers = make([]int16, len(keys)), make([]int64, len(keys))
 	for i, key := range keys {
@@ -54,7 +54,7 @@ func arrays(keys []Key) (spaces []int16, numbers []int64) {
 	return spaces, numbers
 }
 
-// inOrder sorts keys into the one order in which everything takes them, and drops duplicates.
+// inOrder sorts keys into the one order in which all calls take them, and drops duplicates.
 func inOrder(keys []Key) []Key {
 	keys = slices.Clone(keys)
 	slices.SortStableFunc(keys, func(a, b Key) int { return a.ID().Compare(b.ID()) })

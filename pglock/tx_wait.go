@@ -44,9 +44,9 @@ func boundedLockTx(ctx context.Context, tx pgx.Tx, keys []Key, c txConfig) error
 	return err
 }
 
-// holdersTx asks who holds the keys. The question may fail (statement_timeout, a pg_stat_activity that is not for
-// all roles), so it is asked inside a savepoint and is then without an answer. The error is that of a transaction which
-// cannot go on.
+// holdersTx asks who holds the keys. The query may fail (statement_timeout, a pg_stat_activity that is not for all
+// roles), so it runs inside a savepoint, and its failure means no answer. An error means that the transaction cannot
+// continue.
 func holdersTx(ctx context.Context, tx pgx.Tx, keys []Key) ([]Holder, error) {
 	savepoint, err := tx.Begin(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ func holdersTx(ctx context.Context, tx pgx.Tx, keys []Key) ([]Holder, error) {
 	return oncePerSession(holders), nil
 }
 
-// oncePerSession drops all but one of the holders that are one session, which may hold many of the keys.
+// oncePerSession keeps one holder for each session, which may hold several of the keys.
 func oncePerSession(holders []Holder) []Holder {
 	seen := map[Holder]bool{}
 	return slices.DeleteFunc(holders, func(h Holder) bool {
@@ -70,7 +70,7 @@ func oncePerSession(holders []Holder) []Holder {
 	})
 }
 
-// plain is keys as backends know them.
+// plain converts keys to the form that backends know.
 func plain(keys []Key) []driver.Key {
 	plain := make([]driver.Key, len(keys))
 	for i, key := range keys {

@@ -12,8 +12,8 @@ import (
 )
 
 // direct is a connection over which a caller sends its call itself and waits for the answer, which saves a lone caller
-// the switch to another goroutine and back. When its context ends, the caller leaves at once. The call goes on until
-// the server has answered or its time is over. Only then is its undo sent, since on another connection it could
+// the switch to another goroutine and back. When its context ends, the caller leaves at once. The call continues
+// until the server has answered or its time is over. Only then is its undo sent, since on another connection it could
 // overtake the call.
 // If the answer arrives as the context ends, it is used if it has been read by then.
 type direct struct {

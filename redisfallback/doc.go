@@ -8,14 +8,13 @@
 // A lock is a lease: the key expires when its holder has not renewed it for as long as [pglock.WithLease] says, 15 s
 // by default. A renewer renews it three times in that period, over connections of its own. The lock ends in the holder's
 // process, with its Context, before the key can have expired, counted from before the last answered renewal was sent,
-// less one percent and 2 ms for clocks that differ in speed. So when the network or the process fails, the holder knows
-// before the next one is there.
+// less one percent and 2 ms for clocks that differ in speed. So when the network or the process fails, the holder
+// learns of it before another one can get the lock.
 //
-// What Redis itself forgets, it may grant again. The first holder learns of it at its next renewal that reaches the
-// server which forgot, within a third of the lease, and until then both may be at work:
-//   - Replication is asynchronous (https://redis.io/docs/latest/operate/oss_and_stack/management/replication/): a
-//     failover
-//     by Sentinel or in a Cluster loses the locks that the new primary had not heard of.
+// A lock that Redis itself forgets may be granted again. The first holder learns of it at its next renewal that
+// reaches that server, within a third of the lease, and until then both may be at work:
+//   - Replication is asynchronous (https://redis.io/docs/latest/operate/oss_and_stack/management/replication/):
+//     a failover by Sentinel or in a Cluster loses the locks that the new primary had not heard of.
 //   - A server without persistence forgets all locks when it restarts. With appendfsync everysec it may forget those of
 //     the last second.
 //   - A server whose maxmemory-policy is not noeviction may evict locks.
@@ -33,8 +32,8 @@
 // [pglock.Lock.Fence] numbers the holders of a lock by a counter that never falls behind the server's clock, so the
 // numbers keep growing when the server has lost the counter. Only a wall clock that was set back, or a failover to a
 // server whose clock is behind and that has not received the counter, can break that. On Redlock it is
-// [pglock.ErrUnsupported]. Transactions of PostgreSQL know nothing of these locks, and a lock that is held in
-// PostgreSQL says nothing here: choose one when you deploy, and do not switch while the program runs.
+// [pglock.ErrUnsupported]. Locks on Redis and locks in PostgreSQL, those of transactions included, do not exclude
+// each other: choose one when you deploy, and do not switch while the program runs.
 //
 // # Identity
 //

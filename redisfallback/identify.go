@@ -150,7 +150,7 @@ func (b *backend) warn(n *node, info string) {
 			"node", n.name, "policy", field(info, "maxmemory_policy"))
 	}
 	if mayDiverge(info) {
-		b.env.Logger.Warn("a Redis primary that is cut off from its replicas goes on granting locks: "+
+		b.env.Logger.Warn("a Redis primary that is cut off from its replicas keeps granting locks: "+
 			"set min-replicas-to-write to 1 or more, and min-replicas-max-lag to less than the lease",
 			"node", n.name, "replicas", field(info, "connected_slaves"), "lease", b.env.Lease)
 	}

@@ -30,8 +30,8 @@ func NewLimiter(client redis.UniversalClient, opts ...ratelimit.Option) (*rateli
 	return ratelimit.NewWithStore(store, opts...)
 }
 
-// NewRateStore returns the store of [NewLimiter], for [ratelimit.NewWithStore]. Of the options only [WithKeyPrefix] has
-// an effect: the keys begin with the prefix, after a tag that decides their slot.
+// NewRateStore returns the store of [NewLimiter], for [ratelimit.NewWithStore]. The only option that has an effect is
+// [WithKeyPrefix]: the keys begin with the prefix, after a tag that decides their slot.
 func NewRateStore(client redis.UniversalClient, opts ...Option) (driver.RateStore, error) {
 	if err := checkClients([]redis.UniversalClient{client}); err != nil {
 		return nil, err

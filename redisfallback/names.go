@@ -30,7 +30,7 @@ func (n *names) check() error {
 	if !ok || !strings.HasPrefix(tag, "{") || strings.Contains(tag[1:], "{") {
 		return nil
 	}
-	return fmt.Errorf("%w: Redis keys that begin with %s}:pglock: are this package's own (the name goes on with %.20q)",
+	return fmt.Errorf("%w: Redis keys that begin with %s}:pglock: are this package's own (the rest of the name begins with %.20q)",
 		driver.ErrInvalidKey, tag[:min(len(tag), len("{")+maxTag)], rest)
 }
 

@@ -252,7 +252,7 @@ func reformed(sent []*call) (calls []*call) {
 	return calls
 }
 
-// send makes one round trip. It does not depend on any caller's context: when a caller leaves, the call goes on.
+// send makes one round trip. It does not depend on any caller's context: when a caller leaves, the call continues.
 func (n *node) send(calls []*call) {
 	if len(calls) == 0 {
 		return

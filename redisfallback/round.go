@@ -71,7 +71,7 @@ func (t *tally) expire() {
 }
 
 // round sends calls[i] to nodes[i] and waits until the result is decided, but not longer than a node may take. If ctx
-// ends first, round returns its cause. Unanswered calls go on.
+// ends first, round returns its cause. Unanswered calls continue.
 func (b *backend) round(ctx context.Context, calls []call) (*tally, error) {
 	return b.roundUntil(ctx, calls, (*tally).decided)
 }

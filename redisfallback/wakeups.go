@@ -56,7 +56,7 @@ func (ws *waiters) subscribeLocked(w *waiter) {
 	}
 }
 
-// wakeChannel and a Locker's instance are the name of its channel.
+// wakeChannel, followed by a Locker's instance, is the name of its channel.
 const wakeChannel = "pglock:wake:"
 
 // listen wakes the waiters named in messages. It wakes all after a subscription, since earlier messages are lost.
