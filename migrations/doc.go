@@ -1,5 +1,5 @@
-// Package migrations installs schema pglock, which plain locks do not need. It gives names to the locks that people
-// see, numbers to fencing, and the same locks to psql, triggers and other languages:
+// Package migrations installs schema pglock, which plain locks do not need. It provides names for the monitor,
+// fencing tokens, and the same locks in psql, triggers and other languages:
 //
 //	pglock.key(text)       the lock number of a name: SELECT pg_advisory_xact_lock(pglock.key('invoice:42'))
 //	pglock.register(…)     records names, so that they can be shown; at most 1024 bytes each
@@ -8,7 +8,7 @@
 //	pglock.locks           who holds which advisory lock of this database, and who waits
 //	pglock.waits           who waits for whom
 //	pglock.jobs, .runs     which jobs have run, and when (package schedule); written by pglock.tick(…)
-//	pglock.once(…)         says who is the first to do something (package once); pglock.once_prune(…) forgets
+//	pglock.once(…)         says who is the first to do something (package once); pglock.once_prune(…) deletes old records
 //	pglock.rate_take(…)    rate limits (package ratelimit)
 //
 // [Up] installs or upgrades the schema, [Down] removes it, [Version] returns its version. They run golang-migrate's files in one transaction that
@@ -27,12 +27,13 @@
 // depends on them; a lock whose name is not there is shown by its number.
 //
 // # Rights
-// A schema pglock that exists already is refused, even if it is empty: its creator may have plans for it. Do not create
-// it beforehand; grant the right to.
+// A schema pglock that exists already is refused, even if it is empty: its creator may need it. Do not create it
+// beforehand; grant the right to create it.
 //
 // Installing needs the right to create a schema (GRANT CREATE ON DATABASE), upgrading and removing need the role that
 // owns it. At first no other role may do anything in the schema. A role that takes locks needs these grants, which
-// [LockerGrants] returns for any role, to fence, to record names and to compute keys, and for what is built on locks:
+// [LockerGrants] returns for any role, for fencing tokens, for names, for keys in SQL, and for the packages that are
+// built on locks:
 //
 //	GRANT USAGE ON SCHEMA pglock TO "app";
 //	GRANT EXECUTE ON FUNCTION pglock.key(text), pglock.register(text[]) TO "app";
@@ -52,8 +53,8 @@
 //	GRANT SELECT ON TABLE pglock.locks, pglock.waits, pglock.names, pglock.schema_migrations TO "watcher";
 //	GRANT SELECT ON TABLE pglock.jobs, pglock.runs TO "watcher";
 //
-// A role that forgets old records of package once needs these ([PrunerGrants]), which a role that only takes locks should
-// not have:
+// A role that deletes old records of package once needs these ([PrunerGrants]), which a role that only takes locks
+// should not have:
 //
 //	GRANT USAGE ON SCHEMA pglock TO "pruner";
 //	GRANT EXECUTE ON FUNCTION pglock.once_prune(interval) TO "pruner";
@@ -65,12 +66,12 @@
 // # Trust
 // The owner of a schema can have code executed by the roles that use it, with their rights. So nothing in a schema
 // pglock is used if its owner, or that of an object in it, is not trusted. Trusted are the current role, superusers,
-// and members of the current role; for a role without special rights also the owner of the database. Where the role
-// that migrates is another one, such as "migrator" beside the application's "app", the application says so with one
+// and members of the current role; for a role without special rights also the owner of the database. If the role that
+// migrates is a different one, such as "migrator" beside the application's "app", the application says so with one
 // option:
 //
 //	locker, err := pglock.New(pool, pglock.WithNames(), pglock.WithTrustedOwner("migrator"))
 //
-// The functions of this package have [WithTrustedOwner], package monitor has an option of the same name, and the command
-// pglock the flag --trust-owner.
+// The functions of this package take [WithTrustedOwner], package monitor has an option of the same name, and the
+// command pglock has the flag --trust-owner.
 package migrations

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// blockers makes the edges from a waiter to those that pg_blocking_pids named and the snapshot has: an edge of which one
-// end has gone since is dropped. It names holders in conflicting modes,
+// blockers makes the edges from a waiter to those that pg_blocking_pids named and the snapshot has: an edge is
+// dropped if one of its ends has gone since. pg_blocking_pids names holders in conflicting modes,
 // and waiters in conflicting modes that are ahead in the queue; a prepared transaction is a 0, and a process can appear
 // several times when parallel workers are involved
 // (https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-INFO-SESSION).

@@ -9,7 +9,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 )
 
-// newSnapshot makes sense of what the server told.
+// newSnapshot interprets what the server reported.
 func newSnapshot(t tables, o options) (*Snapshot, error) {
 	found := sessions(t)
 	grouped := group(t, found)
@@ -118,7 +118,7 @@ func (l *Lock) add(row *monitordb.LocksRow, session Session, version int32) {
 // tellsWaits is the first version that reports when a wait began.
 const tellsWaits = 140000
 
-// estimateWait takes the wait to have begun with the statement that waits, before which it cannot have begun.
+// estimateWait assumes that the wait began with the statement that waits; it cannot have begun earlier.
 func (w *Waiter) estimateWait() {
 	if w.StateSince == nil || w.State != "active" {
 		w.Hidden = append(slices.Clone(w.Hidden), "waiting_since")
@@ -173,7 +173,7 @@ func compareHolders(a, b Holder) int {
 	return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.GID, b.GID), cmp.Compare(a.Mode, b.Mode))
 }
 
-// compareWaiters puts the longest waits first. Of a wait that has just begun the server may not have the time yet.
+// compareWaiters puts the longest waits first. A wait that has just begun may not have a time yet.
 func compareWaiters(a, b Waiter) int {
 	if a.WaitingSince == nil || b.WaitingSince == nil {
 		return cmp.Or(compareBool(a.WaitingSince == nil, b.WaitingSince == nil), cmp.Compare(a.PID, b.PID))

@@ -70,7 +70,7 @@ func capacity(t tables, found map[string]Session) Capacity {
 	return c
 }
 
-// advisory counts the advisory locks, be they held and waited for by many.
+// advisory counts the advisory locks, each once, however many sessions hold it or wait for it.
 func advisory(t tables) int64 {
 	different := map[identity]struct{}{}
 	for id := range t.locks() {

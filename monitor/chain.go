@@ -101,7 +101,7 @@ func newParties(t tables, found map[string]Session) parties {
 	return p
 }
 
-// of returns the session that an owner stands for; nil when it is unknown.
+// of returns the session of an owner; nil if it is unknown.
 func (p parties) of(owner string) *party {
 	if leader := p.byOwner[p.leaders[owner]]; leader != nil {
 		return leader
@@ -164,8 +164,8 @@ func merged(waits []OtherWait) []OtherWait {
 	return slices.CompactFunc(waits, func(a, b OtherWait) bool { return a.PID == b.PID && a.Lock.same(b.Lock) })
 }
 
-// inGraph returns the waits that edges connect, in whichever direction and over however many others, with a session that
-// has advisory locks or is wanted; and all others that take part, or are wanted.
+// inGraph returns the waits that are connected, in either direction and through any number of others, with a session
+// that has advisory locks or is wanted, and all other sessions that take part or are wanted.
 func inGraph(locks []Lock, waits []OtherWait, all parties) (kept []OtherWait, others []Session) {
 	group := newGroups()
 	for _, lock := range locks {
@@ -216,7 +216,7 @@ func (g groups) of(id SessionID) SessionID {
 			return id
 		}
 		if after, ok := g[next]; ok {
-			g[id] = after // shortens the way
+			g[id] = after // shortens the path
 		}
 		id = next
 	}

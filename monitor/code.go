@@ -14,8 +14,8 @@ type Code struct {
 	// Statement is the statement that was seen. It is empty where it says nothing about the caller (a session of a pglock
 	// Locker runs pglock's own statements), and where it was not recorded.
 	Statement string `json:"statement"`
-	// Tags are those of the statement's sqlcommenter comment, such as controller, action and traceparent. They are what the
-	// session says of itself.
+	// Tags are those of the statement's sqlcommenter comment, such as controller, action and traceparent. They are
+	// what the session says about itself.
 	Tags map[string]string `json:"tags"`
 }
 
@@ -23,11 +23,11 @@ type Code struct {
 type CodeSource string
 
 const (
-	// CodeSeenWaiting is for the statement that a session was seen to wait in.
+	// CodeSeenWaiting is for the statement in which a session was seen waiting.
 	CodeSeenWaiting CodeSource = "waited"
-	// CodeSeenTaking is for the statement that a session was seen in when it had the lock for the first time, where it names a
-	// function that takes advisory locks, and not the number of another key. A statement that waits for another lock is it
-	// only if it names the number of this one.
+	// CodeSeenTaking is for the statement that a session ran when it was first seen with the lock, if the statement
+	// names a function that takes advisory locks, and not the number of another key. A statement that waits for
+	// another lock counts only if it names the number of this one.
 	CodeSeenTaking CodeSource = "took"
 	// CodeOwnSession is for a session of a pglock Locker, whose statements are pglock's: unknown.
 	CodeOwnSession CodeSource = "unknown: pglock session"

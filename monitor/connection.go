@@ -10,7 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 )
 
-// inTransaction reports whether db stands in a transaction block, be it a failed one.
+// inTransaction reports whether db is in a transaction block, even a failed one.
 func inTransaction(ctx context.Context, db DBTX) (bool, error) {
 	if _, ok := db.(*pgxpool.Pool); ok {
 		return false, nil
@@ -33,7 +33,7 @@ func inBlock(conn *pgx.Conn) bool {
 	return conn.PgConn().TxStatus() != 'I'
 }
 
-// connection returns the one connection that db uses; nil says that it cannot be seen.
+// connection returns the one connection that db uses; nil means that it cannot be found out.
 func connection(db DBTX) *pgx.Conn {
 	switch db := db.(type) {
 	case *pgx.Conn:

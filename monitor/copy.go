@@ -21,7 +21,8 @@ const (
 	// copySetUp bounds the copy, and makes row security an error instead of a reason to execute policies.
 	copySetUp = "SET LOCAL statement_timeout = '" + statementTimeout + "'; SET LOCAL lock_timeout = '" + lockTimeout +
 		"'; SET LOCAL row_security = off; SET LOCAL search_path = pg_catalog, pg_temp"
-	// sizeSQL spares the server a copy that would be too large; where the table has been replaced since, the sieve sees.
+	// sizeSQL spares the server a copy that would be too large; if the table has been replaced since, the sieve
+	// notices.
 	sizeSQL = "SELECT COALESCE(pg_catalog.pg_relation_size($1::pg_catalog.oid), 0)"
 	// copySQL looks the table up once, and reads it if it is a plain table, by nothing but the server's own functions:
 	// no view, rule, policy, trigger, default or expression of an index is planned or executed. It does not read what
@@ -32,8 +33,8 @@ const (
 // errNotCopied says why a registry was not even copied.
 var errNotCopied = errors.New("not read")
 
-// copyNames reads the registry of a role that is not trusted. What it says is believed only where a name's hash is the
-// key, so that it cannot lie.
+// copyNames reads the registry of a role that is not trusted. A name is believed only if its hash is the key, so the
+// registry cannot lie.
 func (r reader) copyNames(ctx context.Context, t *tables, numbers []int64, o options) (registered, error) {
 	if names, fresh := o.copied.get(); fresh {
 		return names, nil
@@ -88,8 +89,8 @@ func (r reader) copyFrom(ctx context.Context, oid uint32, s *sieve) (registered,
 }
 
 // sieve takes the text form of COPY (https://www.postgresql.org/docs/current/sql-copy.html) and keeps the names that are
-// wanted and true. Beyond a bound it goes on without looking, since to stop would end the connection: how long the copy
-// takes is bounded too.
+// wanted and true. Beyond a bound it reads on without looking, since stopping would end the connection; the time of
+// the copy is bounded too.
 type sieve struct {
 	wanted map[int64]bool // nil: all
 	names  registered

@@ -7,11 +7,11 @@ import (
 
 // Cycle is a deadlock in the making: sessions that each wait for the next one, the last for the first.
 type Cycle struct {
-	// Certain says that each session itself waits for the next: none of them will go on by itself, and PostgreSQL ends
-	// one of the waits after deadlock_timeout. Otherwise the cycle goes through several sessions of a process that uses
-	// pglock, which PostgreSQL takes for unrelated. It is a deadlock then if the same task of that process holds the one
-	// lock and waits for the other, which only the process knows. If it is, it does not end by itself; if not, it
-	// passes.
+	// Certain says that each session itself waits for the next: none of them will continue by itself, and PostgreSQL
+	// ends one of the waits after deadlock_timeout. Otherwise the cycle goes through several sessions of a process
+	// that uses pglock, which PostgreSQL takes for unrelated. Then it is a deadlock only if the same task of that
+	// process holds one lock and waits for the other, which only the process knows. A deadlock of this kind does not
+	// end by itself; otherwise the cycle passes.
 	Certain bool `json:"certain"`
 	// Since is when the last of the waits began: the cycle is no older. It is nil when the time of a wait is not known.
 	Since *time.Time `json:"since"`
@@ -24,8 +24,8 @@ type Step struct {
 	// PID is the session that waits, and Process its process ([Session.Process]).
 	PID     int32  `json:"pid"`
 	Process string `json:"process"`
-	// Key and Database are the lock that it waits for, as in [Lock]; of a lock that is no advisory lock, what
-	// [OtherLock.String] says.
+	// Key and Database are the lock that it waits for, as in [Lock]; for a lock that is not an advisory lock, what
+	// [OtherLock.String] returns.
 	Key      string `json:"key"`
 	Database string `json:"database"`
 	// BlockedBy is the session in the way: the session of the next step, or another session of the same process.
@@ -128,7 +128,7 @@ func joined(waits []wait, processes map[int32]origin) []wait {
 	return all
 }
 
-// findCycles returns a shortest cycle of each session that is in one and in none of those before.
+// findCycles returns a shortest cycle of each session that is in a cycle, but in none of those found before.
 func findCycles(waits []wait) [][]wait {
 	g := newGraph(waits)
 	g.prune()
@@ -169,7 +169,7 @@ func newGraph(waits []wait) *graph {
 	return g
 }
 
-// prune removes the sessions that will go on once those that do not wait have gone on: nearly always all.
+// prune removes the sessions that will continue once those that do not wait have continued: nearly always all.
 func (g *graph) prune() {
 	var free []int32
 	for session := range g.incoming {

@@ -12,9 +12,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Dictionary is a dictionary: it knows which name a key is the hash of. A hash cannot be reversed, so a dictionary is made of
-// expected names. The zero value is empty. It is never changed once it has been made, and may be used from
-// many goroutines.
+// Dictionary finds the name that a key is the hash of. A hash cannot be reversed, so a dictionary is made from
+// expected names. The zero value is empty. It is never changed once it has been made, and may be used from many
+// goroutines.
 //
 // For keys of pglock a match is certain: another name with the same 64 bits of SHA-256 does not occur by chance. The first ten thousand names are also tried with the hash functions of other tools, whose matches are
 // guesses.
@@ -27,11 +27,12 @@ type Dictionary struct {
 const (
 	// MaxNames is how many names a dictionary can have. That many take about 100 MB.
 	MaxNames = 1_000_000
-	// mostForOthers is how many names are also hashed as other tools do, which takes ten times the room.
+	// mostForOthers is how many names are also hashed as other tools do, which takes ten times the memory.
 	mostForOthers = 10_000
 )
 
-// NewDictionary makes a dictionary of names, as [pglock.NewKey] takes them. Names beyond the first [MaxNames] are left out.
+// NewDictionary makes a dictionary from names, as [pglock.NewKey] takes them. Names beyond the first [MaxNames] are
+// left out.
 func NewDictionary(names ...string) *Dictionary {
 	n := &Dictionary{}
 	for _, name := range names[:min(len(names), MaxNames)] {
@@ -43,11 +44,11 @@ func NewDictionary(names ...string) *Dictionary {
 // byteOrderMark is what editors on Windows put before a text.
 const byteOrderMark = "\ufeff"
 
-// ReadDictionary makes a dictionary of a text with a name or a pattern on each line. Space around it does not count, nor do
-// empty lines and those that begin with #. A line is read as [pglock.ParseKey] reads a key: @@x is the name "@x", while
-// numbers (@42) have no name and are an error.
+// ReadDictionary makes a dictionary from a text with a name or a pattern on each line. Space around it does not
+// count, nor do empty lines and those that begin with #. A line is read as [pglock.ParseKey] reads a key: @@x is the
+// name "@x", while numbers (@42) have no name and are an error.
 //
-// A pattern has ranges of numbers in braces and stands for every name with one number of each: shard:{1..3} for three
+// A pattern has ranges of numbers in braces and means every name with one number of each: shard:{1..3} for three
 // names, {a..b} for itself. Leading zeros keep their width: {08..10} is 08, 09, 10. More than [MaxNames] names are an
 // error, and so is a line beyond 64 KB. Errors say which line they are about.
 func ReadDictionary(r io.Reader) (*Dictionary, error) {
@@ -67,7 +68,7 @@ func ReadDictionary(r io.Reader) (*Dictionary, error) {
 		}
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return nil, fmt.Errorf("line %d is longer than %d bytes, which is the most", number, bufio.MaxScanTokenSize-1)
+		return nil, fmt.Errorf("line %d is longer than %d bytes, the maximum", number, bufio.MaxScanTokenSize-1)
 	} else if err != nil {
 		return nil, fmt.Errorf("line %d: %w", number, err)
 	}
@@ -90,7 +91,7 @@ func (n *Dictionary) addLine(line string) error {
 		return err
 	}
 	if size := pattern.size(); size > MaxNames-int64(n.size) {
-		return fmt.Errorf("%q makes it more than %d names, which is the most (use smaller ranges)", line, MaxNames)
+		return fmt.Errorf("with %q there are more than %d names, the maximum (use smaller ranges)", line, MaxNames)
 	}
 	for name := range pattern.names() {
 		n.add(name)

@@ -56,14 +56,14 @@ func TestMistakesInNamesAreErrors(t *testing.T) {
 		"@7/-42":                            "is a number",
 		"@":                                 "line 1: ",
 		"\n\nx:{9..1}":                      "line 3: {9..1}: the range counts down",
-		"x:{1..1000001}":                    "line 1: \"x:{1..1000001}\" makes it more than 1000000 names",
+		"x:{1..1000001}":                    "line 1: with \"x:{1..1000001}\" there are more than 1000000 names",
 		"a:{1..999999}\nb\nc":               "line 3: ",
 		"{1..100000}{1..100000}":            "more than 1000000 names",
 		"{0..9223372036854775807}":          "more than 1000000 names",
 		"{1..9223372036854775808}":          "value out of range",
 		"{1..99999999999}{1..99999999999}":  "more than 1000000 names",
 		"a\xff":                             "line 1: not UTF-8",
-		"a\n" + strings.Repeat("x", 70_000): "line 2 is longer than 65535 bytes, which is the most",
+		"a\n" + strings.Repeat("x", 70_000): "line 2 is longer than 65535 bytes, the maximum",
 	} {
 		_, err := monitor.ReadDictionary(strings.NewReader(text))
 		if err == nil || !strings.Contains(err.Error(), want) {

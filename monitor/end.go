@@ -57,8 +57,8 @@ type SignalTarget struct {
 	role string // who looked
 }
 
-// Inspect looks up in s what a session holds, waits for and blocks. It does not ask the server. A parallel worker
-// stands for its leader. The error matches [ErrNoSession] when s has no session with this process ID; s has those of
+// Inspect looks up in s what a session holds, waits for and blocks. It does not ask the server. A parallel worker is
+// taken for its leader. The error matches [ErrNoSession] when s has no session with this process ID; s has those of
 // the wait graph, and those that were asked for ([WithSession]). A prepared transaction has no process:
 // [Session.RollbackSQL] is the statement that ends it. For processes that are not sessions, such as the checkpointer
 // and the senders of replication, the error matches [ErrNotPermitted].
@@ -171,7 +171,7 @@ func (c SignalTarget) Waiting() (n int) {
 // statements can be cancelled. It is false if the server hides the session's state.
 func (c SignalTarget) CancelIsNoop() bool { return strings.HasPrefix(c.State, "idle") }
 
-// Warnings are what one should know before the signal is sent, one sentence each. They can contain names that others
+// Warnings returns what to know before the signal is sent, one sentence each. They can contain names that others
 // chose.
 func (c SignalTarget) Warnings(signal Signal) []string {
 	var all []string

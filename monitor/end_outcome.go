@@ -12,13 +12,13 @@ type Outcome struct {
 	// Signal is what was sent, and Target the session that it was sent to.
 	Signal Signal
 	Target SignalTarget
-	// Sent says that the server has sent the signal. It says nothing about an effect.
+	// Sent says that the server has sent the signal. Whether it had an effect is another question.
 	Sent bool
 	// Ended says that the session is gone.
 	Ended bool
 	// StillWaits says that the session waited for a lock of any type, and still waits for the same one, or again.
 	StillWaits bool
-	// StillBlocks is how many of SignalTarget.OtherWaiters wait for the session still, or again.
+	// StillBlocks is how many of SignalTarget.OtherWaiters still wait for the session, or wait for it again.
 	StillBlocks int
 	// Locks are the locks that the session held, in the order of SignalTarget.Holds.
 	Locks []LockOutcome
@@ -26,11 +26,11 @@ type Outcome struct {
 	stateChanged bool
 }
 
-// LockOutcome is what became of a lock.
+// LockOutcome is what happened to a lock.
 type LockOutcome struct {
 	// Lock is the lock as it was before.
 	Lock Lock
-	// Kept says that the session holds it still.
+	// Kept says that the session still holds it.
 	Kept bool
 	// Holders are the others who hold it now. With none, and Kept false, it is free.
 	Holders []Holder
@@ -88,8 +88,8 @@ func (o *Outcome) compare(now *Snapshot) {
 func (c SignalTarget) waited() bool { return len(c.WaitsFor)+len(c.WaitsForOther) > 0 }
 
 // Effective reports whether the signal had an effect: the session has ended, or, when it was cancelled, at least
-// one of its locks was freed, its wait is over, or a session that it blocked goes on. Cancelling a session that neither
-// holds nor waits for a lock is effective if it does something else now.
+// one of its locks was freed, its wait is over, or a session that it blocked continues. Cancelling a session that
+// neither holds nor waits for a lock is effective if it does something else now.
 func (o Outcome) Effective() bool {
 	if o.Ended || o.Signal == SignalTerminate {
 		return o.Ended

@@ -45,7 +45,7 @@ func Send(ctx context.Context, db DBTX, t SignalTarget, signal Signal) (Outcome,
 	}
 	o.Sent = true
 	if err := o.look(ctx, db); err != nil {
-		return o, fmt.Errorf("monitor: the signal to %s session %s was sent%s, but what came of it could not be seen: %w",
+		return o, fmt.Errorf("monitor: the signal to %s session %s was sent%s, but its effect could not be seen: %w",
 			signal, t.Ref, place(db), err)
 	}
 	return o, nil
@@ -124,7 +124,7 @@ func (r reader) explainRefusal(ctx context.Context, c SignalTarget, refusal erro
 	})
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: %w (and which right is missing could not be asked: %v)", ErrNotPermitted, refusal, err)
+		return fmt.Errorf("%w: %w (and asking which right is missing failed: %v)", ErrNotPermitted, refusal, err)
 	case rights.Superuser:
 		return fmt.Errorf("%w: it is a session of a superuser, which only a superuser can signal: %w",
 			ErrNotPermitted, refusal)
@@ -143,7 +143,7 @@ const (
 	blindTime  = time.Second // where the effect of a cancel cannot be seen
 )
 
-// look waits until the signal has had its effect, or time for it, and finds out what became of the locks.
+// look waits until the signal has had its effect, or enough time for it, and finds out what happened to the locks.
 func (o *Outcome) look(ctx context.Context, db DBTX) error {
 	if err := o.settle(ctx, db); err != nil {
 		return err

@@ -26,13 +26,13 @@ func (id SessionID) Compare(other SessionID) int {
 
 // Wait is a session that waits for a lock of any type.
 type Wait struct {
-	// Lock is the advisory lock that it waits for, and Other the lock that is none. One of them is nil.
+	// Lock is the advisory lock that it waits for, and Other the lock of another type. One of them is nil.
 	Lock  *Lock
 	Other *OtherLock
 	Waiter
 }
 
-// Label says what is waited for, for people: what [Lock.Label] or [OtherLock.String] says.
+// Label describes what is waited for, as [Lock.Label] or [OtherLock.String] does.
 func (w Wait) Label() string {
 	if w.Other != nil {
 		return w.Other.String()
@@ -89,7 +89,7 @@ func (s *Snapshot) Sessions() iter.Seq[Session] {
 	}
 }
 
-// Behind counts for each session how many sessions are behind it: those that wait for it, for whichever lock, and those
+// Behind counts for each session how many sessions are behind it: those that wait for it, for any lock, and those
 // that wait for one of those, and so on, each once, and not itself. Sessions with none behind them are not in the map.
 func (s *Snapshot) Behind() map[SessionID]int {
 	g := newWaitGraph(s)
@@ -137,7 +137,7 @@ func (g *waitGraph) number(id SessionID) int {
 func (g *waitGraph) behind(n int) int { return g.sets[g.group[n]].count() - 1 }
 
 // close finds the groups and what is behind them, with Tarjan's algorithm: a group is complete when all that wait for it
-// are, so each set is made once, and a session that is in it already is passed over. It does not call itself, since
+// are, so each set is made once, and a session that is in it already is passed over. It is not recursive, since
 // chains can be long.
 func (g *waitGraph) close() {
 	const unseen = -1

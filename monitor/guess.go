@@ -14,7 +14,7 @@ import (
 type Guess struct {
 	// Tool is the tool, such as "Rails".
 	Tool string `json:"tool"`
-	// Text says what the key stands for, such as "Rails migrations of database shop". Parts of it can come from the
+	// Text says what the key is for, such as "Rails migrations of database shop". Parts of it can come from the
 	// server or from the lock's holder.
 	Text string `json:"text"`
 	// Confidence says how likely it is.
@@ -31,7 +31,7 @@ const (
 	ConfidencePossible Confidence = "possibly"
 )
 
-// String writes the guess as a person should read it, such as "probably Rails migrations of database shop".
+// String returns the guess as text for people, such as "probably Rails migrations of database shop".
 func (g Guess) String() string { return string(g.Confidence) + " " + g.Text }
 
 // Label is the lock in a few words, for people: its Key or, if that has no name, a probable guess. Guesses that are only
@@ -64,7 +64,7 @@ type guesser struct {
 	from sources
 	// repacked names the tables of the connected database that pg_repack works on, by their OID.
 	repacked map[uint32]string
-	// companions are the keys that transactions take which are guarded by a lock, and the lock's own.
+	// companions are the keys that guarded transactions take, each with the key of the lock that guards them.
 	companions map[identity]string
 	// computed are the keys of tools, by the name of the database.
 	computed map[string]map[int64][]Guess
@@ -150,7 +150,7 @@ func (g *guesser) nameTables(id identity, guesses []Guess) []Guess {
 	return guesses
 }
 
-// distinct leaves out what is there already, and puts the likelier guesses first.
+// distinct removes duplicates, and puts the likelier guesses first.
 func distinct(guesses []Guess) []Guess {
 	var all []Guess
 	for _, guess := range guesses {

@@ -5,9 +5,10 @@ import (
 	"math/bits"
 )
 
-// hashtext is what PostgreSQL's function of that name answers for text in a deterministic collation, and with 64 bits
-// what hashtextextended(text, 0) does: hash_bytes and hash_bytes_extended of src/common/hashfn.c on a little-endian
-// machine, which are Bob Jenkins' lookup3. The functions are not documented, but many take locks by them.
+// hashtext returns what PostgreSQL's function of that name returns for text in a deterministic collation, and with 64
+// bits what hashtextextended(text, 0) returns: hash_bytes and hash_bytes_extended of src/common/hashfn.c on a
+// little-endian machine, which are Bob Jenkins' lookup3. The functions are not documented, but many programs make
+// lock keys with them.
 func hashtext(text string) (short int32, long int64) {
 	key := []byte(text)
 	initial := 0x9e3779b9 + uint32(len(key)) + 3923095

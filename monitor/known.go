@@ -18,7 +18,7 @@ import (
 // Left out, since nothing can be computed: Que (lib/que/poller.rb), whose keys are the IDs of jobs, and River's keys
 // with a prefix of the user's (rivershared/util/hashutil/hash_util.go).
 
-// fixedKeys are bigints that a tool takes in whichever database.
+// fixedKeys are bigints that a tool takes in every database.
 var fixedKeys = []struct {
 	tool, text string
 	number     int64
@@ -37,7 +37,7 @@ var fixedKeys = []struct {
 	{"Airflow", "the Airflow scheduler", 2, ConfidencePossible},                             // airflow/utils/db.py
 }
 
-// databaseKeys are bigints that are computed from the name of the database. What %s stands for is that.
+// databaseKeys are bigints that are computed from the name of the database, which replaces %s.
 var databaseKeys = []struct {
 	tool, text string
 	number     func(database string) int64
@@ -69,7 +69,7 @@ func pgBoss(database, key string) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }
 
-// keyRanges are keys that a tool makes from something that is not known here, and of which a part or the size tells.
+// keyRanges are keys that a tool makes from something unknown here, and that a part of them or their size gives away.
 var keyRanges = []struct {
 	tool       string
 	confidence Confidence
@@ -101,15 +101,15 @@ var keyRanges = []struct {
 	}},
 }
 
-// repacks returns the OID of the table that a key of pg_repack stands for: its second integer is the OID less 2^31.
+// repacks returns the OID of the table that a key of pg_repack locks: its second integer is the OID less 2^31.
 func (id identity) repacks() (table uint32, ok bool) {
 	const prefix = 16185446
 	class, object := id.halves()
 	return uint32(object) ^ 1<<31, id.space() == SpacePair && class == prefix
 }
 
-// unpackASCII reads characters of seven bits, the first in the highest bits, behind which are a 0 and as many 1s as
-// there is room for. If the characters cannot be printed, the number was most likely chosen in another way.
+// unpackASCII reads characters of seven bits, the first in the highest bits; a 0 and then 1s fill the rest. If the
+// characters cannot be printed, the number was most likely chosen in another way.
 func unpackASCII(bits uint64) (name string, ok bool) {
 	length := 9
 	for ; length > 0 && bits&0x7f == 0x7f; length-- {

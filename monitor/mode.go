@@ -2,8 +2,8 @@ package monitor
 
 import "slices"
 
-// Mode is how a lock is held or wanted: [ModeShared] or [ModeExclusive]. Extensions can use PostgreSQL's other lock modes on
-// keys of their own; these appear as pg_locks writes them, such as "RowExclusiveLock".
+// Mode is how a lock is held or wanted: [ModeShared] or [ModeExclusive]. Extensions can use PostgreSQL's other lock
+// modes on their own keys; these appear as pg_locks writes them, such as "RowExclusiveLock".
 type Mode string
 
 const (

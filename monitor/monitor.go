@@ -27,7 +27,7 @@
 // # Trust
 // A schema pglock can be made by any role that may create a schema, and its code could run with the rights of the role
 // that watches. So nothing in it is executed unless its owners are trusted: [WithTrustedOwner] says who is, and what
-// becomes of the names otherwise. No function, operator or type of the search_path is used either.
+// happens to the names otherwise. No function, operator or type of the search_path is used either.
 //
 // # What it costs
 //
@@ -35,8 +35,9 @@
 // lock table with all that belongs to it, and one calls pg_blocking_pids, for the waiting sessions only. A second round
 // trip asks for names, if any key can have one. On one server
 // with 500 sessions, 10,000 advisory locks and 200 waiters the latter two took 31 ms together, 45 ms where each lock
-// had a registered name, and 363 ms with 100,000 locks (make bench-monitor measures yours). Reading pg_locks stops
-// all who want to lock something for an instant, so do not take snapshots more often than they are looked at.
+// had a registered name, and 363 ms with 100,000 locks (make bench-monitor measures yours). Reading pg_locks blocks,
+// for an instant, every session that wants to lock something, so do not take snapshots more often than you look at
+// them.
 package monitor
 
 import (
@@ -51,7 +52,7 @@ import (
 )
 
 // DBTX is what a pgx pool, connection and transaction have in common. A wrapper that has only these methods will do; it
-// costs a round trip more, to find out whether it stands in a transaction.
+// costs a round trip more, to find out whether it is in a transaction.
 type DBTX interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
@@ -64,11 +65,11 @@ type DBTX interface {
 //
 // It takes one round trip, and one more for the names of keys; in pgx's caching modes the first Take of a connection also
 // prepares its statements, which no limit bounds but ctx. A statement is cancelled after two seconds, or when it waits half a second for a lock on
-// a table, unless the connection's own limits are tighter; these limits end with Take. When it is the name registry
-// that cannot be read, or the blockers that take too long, the rest is returned.
+// a table, unless the connection's own limits are tighter; these limits end with Take. If the name registry cannot be
+// read, or the blockers take too long, the rest is returned.
 //
 // Inside a transaction of the caller Take works under a savepoint, which costs more round trips. Whatever it returns,
-// the transaction goes on with the settings it had. Two things are not undone: pg_stat_clear_snapshot, so that the
+// the transaction continues with the settings it had. Two things are not undone: pg_stat_clear_snapshot, so that the
 // sessions are those of now, and that pgx closes the connection if ctx ends in the middle of a statement.
 //
 // The lock table does not stand still while it is read. Locks, sessions and blockers are read one after another and
@@ -76,8 +77,8 @@ type DBTX interface {
 // session that the snapshot does not have; the session of a lock can be gone already, or new ([Session.Hidden] names
 // what is unknown then). Nothing is left out to make the picture consistent.
 //
-// Take may be called from many goroutines at once where db allows that, as a pool does. How long the network may take
-// is for ctx to say.
+// Take may be called from many goroutines at once where db allows that, as a pool does. Only ctx bounds how long the
+// network may take.
 func Take(ctx context.Context, db DBTX, opts ...Option) (*Snapshot, error) {
 	if db == nil {
 		return nil, errors.New("monitor: cannot read advisory locks: no connection (db is nil)")
@@ -106,8 +107,8 @@ func take(ctx context.Context, db DBTX, opts ...Option) (*Snapshot, error) {
 	return newSnapshot(t, o)
 }
 
-// advice explains the errors that the monitor's own limits cause, and those of statements that a server understands
-// otherwise, which the search_path can do while they are prepared.
+// advice explains the errors that the monitor's own limits cause, and those of statements that the server understood
+// differently because of the search_path with which they were prepared.
 func advice(err error) string {
 	switch code := sqlstate.Of(err); {
 	case code == sqlstate.QueryCanceled || code == sqlstate.LockNotAvailable:

@@ -84,7 +84,7 @@ func (s sources) names(id identity, lock *Lock) []string {
 	return nil
 }
 
-// named is what knows names of keys.
+// named is a source of names of keys.
 type named interface{ name(identity) (string, bool) }
 
 // ownNames are those of locks that pglock takes for itself.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// OtherLock is a lock that is not an advisory one, as pg_locks describes it. Which fields say something depends on Type.
+// OtherLock is a lock that is not an advisory one, as pg_locks describes it. Which fields are set depends on Type.
 type OtherLock struct {
 	// Type is the locktype of pg_locks, such as "relation", "tuple", "transactionid", "virtualxid" or "object".
 	Type string `json:"type"`

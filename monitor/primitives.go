@@ -27,8 +27,8 @@ func (t tables) hasSemaphores() bool {
 	return false
 }
 
-// recognisePrimitives finds out which locks are those of leaders and of runs of jobs, and makes one of all those of a
-// semaphore.
+// recognisePrimitives finds out which locks are those of leaders and of runs of jobs, and merges all those of a
+// semaphore into one.
 func recognisePrimitives(grouped map[identity]*Lock, t tables) {
 	marks := map[identity]bool{}
 	for id := range t.locks() {
@@ -97,7 +97,7 @@ func (l *Lock) addGate(gate *Lock) {
 	l.Waiters = append(l.Waiters, gate.Waiters...)
 }
 
-// namedSemaphore is what a registry of names has of a semaphore.
+// namedSemaphore is what a registry of names has about a semaphore.
 type namedSemaphore struct {
 	key   string
 	limit int

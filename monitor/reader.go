@@ -17,7 +17,7 @@ const (
 	statementTimeout = "2s"
 	// lockTimeout is how long a statement may wait for a session that alters a table which it reads.
 	lockTimeout = "500ms"
-	// undoTimeout is how long the caller's transaction is cared for after the caller's context has ended.
+	// undoTimeout is how long restoring the caller's transaction may take after the caller's context has ended.
 	undoTimeout = 5 * time.Second
 )
 
@@ -32,7 +32,7 @@ type tables struct {
 	server   monitordb.LimitRow
 	rows     []monitordb.LocksRow // never empty
 	blockers []monitordb.BlockersRow
-	// untrusted is what of schema pglock must not be used, and names is what its registry says.
+	// untrusted is the part of schema pglock that must not be used, and names is what its registry says.
 	untrusted []trust.Finding
 	names     registered
 	// noBlockers says why blockers could not be read, and noNames why the name registry could not.
@@ -49,7 +49,7 @@ func (r reader) readTables(ctx context.Context, o options) (tables, error) {
 }
 
 // read does without the blockers when those alone take too long. Only their cost grows faster than the number of locks,
-// so a server with thousands of waiters may tell all but them.
+// so a server with thousands of waiters may report everything but them.
 func (r reader) read(ctx context.Context, o options) (tables, error) {
 	var t tables
 	var findings []trust.Row
@@ -108,8 +108,8 @@ func (r reader) sendUnderSavepoint(ctx context.Context, batch *pgx.Batch) error 
 	return err
 }
 
-// undo revives a transaction that has failed. It is no batch, since until the first statement has been carried out the
-// server would not prepare the second.
+// undo revives a transaction that has failed. It is not a batch, since the server would not prepare the second
+// statement until the first has been executed.
 func (r reader) undo(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
 	defer cancel()

@@ -28,11 +28,11 @@ func (r registered) sorted() registered {
 	return r
 }
 
-// readNames reads the registered names of the locks in t. The registry is the one thing that others can break, so it
-// fails for itself: t then has all but the names, and says why.
+// readNames reads the registered names of the locks in t. The registry is the one thing that others can break, so its
+// failure is separate: t then has all but the names, and the reason.
 //
-// A registry that belongs to trusted roles is asked for the keys by a statement. Nothing of another one may be executed,
-// so that one is copied ([reader.copyNames]), or not read at all.
+// A registry that belongs to trusted roles is asked for the keys by a statement. Nothing in any other registry may be
+// executed, so it is copied ([reader.copyNames]), or not read at all.
 func (r reader) readNames(ctx context.Context, t *tables, o options) error {
 	row := t.rows[0]
 	numbers := t.bigints()
@@ -55,7 +55,7 @@ func (r reader) readNames(ctx context.Context, t *tables, o options) error {
 	return nil
 }
 
-// connectionBroke returns err unless the server, or this package, is who refused.
+// connectionBroke returns err unless it is a refusal by the server or by this package.
 func connectionBroke(err error) error {
 	if sqlstate.Of(err) != "" || errors.Is(err, driver.ErrUntrusted) || errors.Is(err, driver.ErrSchemaMissing) ||
 		errors.Is(err, errNotCopied) {
@@ -86,8 +86,8 @@ func (t tables) bigints() []int64 {
 	return all
 }
 
-// askForNames asks for the names of the keys, behind a check in the same transaction that the schema is still one whose
-// code may be executed.
+// askForNames asks for the names of the keys, after a check in the same transaction that code in the schema may still
+// be executed.
 func (r reader) askForNames(ctx context.Context, numbers []int64, semaphores bool, o options) (registered, error) {
 	var encoded struct{ Names []byte }
 	err := r.send(ctx, func(batch *pgx.Batch) {
@@ -105,7 +105,7 @@ func decodeNames(rest []byte) (registered, error) {
 	const head = 8 + 4
 	for len(rest) > 0 {
 		if len(rest) < head || len(rest)-head < int(binary.BigEndian.Uint32(rest[8:])) {
-			return nil, fmt.Errorf("read the names of keys: they end in the middle (%d bytes are left)", len(rest))
+			return nil, fmt.Errorf("read the names of keys: they are cut off (%d bytes are left)", len(rest))
 		}
 		key, end := int64(binary.BigEndian.Uint64(rest)), head+int(binary.BigEndian.Uint32(rest[8:]))
 		names[key] = append(names[key], string(rest[head:end]))

@@ -5,7 +5,7 @@ import "sync"
 // mostSeen is how many names are remembered.
 const mostSeen = 10_000
 
-// seenNames are names that stood in queries, which snapshots share: a lock outlives the statement that names it. Each is
+// seenNames are names found in queries, which snapshots share: a lock outlives the statement that names it. Each is
 // certain, since its hash is the key.
 type seenNames struct {
 	mu    sync.Mutex

@@ -90,8 +90,8 @@ func process(application string) string {
 	return ""
 }
 
-// origin is where a Locker's session comes from. Any role can give its sessions the mark of another's, and with it the looks
-// of a process that waits for itself; so the mark counts only together with what a session cannot choose.
+// origin is where a Locker's session comes from. Any role can give its sessions another role's mark, so that a
+// process seems to wait for itself. So the mark counts only together with what a session cannot choose.
 type origin struct{ mark, user, host string }
 
 // origin returns the zero origin for a session without a mark. The host is unknown where the client is hidden, which is so

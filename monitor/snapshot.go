@@ -84,8 +84,8 @@ const FormatVersion = 1
 // Lock is one advisory lock of one database, with its holders and waiters.
 type Lock struct {
 	// Key is how pglock writes the key: the name where it is known, else @NUMBER or @CLASS/OBJECT, all of which
-	// [pglock.ParseKey] reads. Two exceptions it does not read as this lock: the names of a collision, joined by " | ",
-	// and @CLASS/OBJECT#OBJSUBID in spaces that no SQL function can reach.
+	// [pglock.ParseKey] reads. There are two exceptions, which it does not read as this lock: the names of a
+	// collision, joined by " | ", and @CLASS/OBJECT#OBJSUBID in spaces that no SQL function can reach.
 	Key string `json:"key"`
 	// Names are the names that are known, sorted. Without one it is empty; more than one is a collision of their hashes.
 	Names []string `json:"names"`
@@ -121,7 +121,7 @@ type Lock struct {
 
 	// Holders hold the lock, in the order of their process IDs. A session that holds it in two modes is there twice.
 	Holders []Holder `json:"holders"`
-	// Waiters wait for it, those that have waited longest first, those just come last.
+	// Waiters wait for it, those that have waited longest first.
 	Waiters []Waiter `json:"waiters"`
 }
 
@@ -137,7 +137,8 @@ const (
 	KindTick LockKind = "tick"
 	// KindSemaphore is a semaphore (package semaphore), whose locks are shown as one: its Holders have one permit each, and
 	// are there once for each; its Waiters stand in line. One of them holds the gate and looks for a permit that is
-	// released; it waits for no one session, so it has no WaitingSince and is blocked by none. Its key is that of the gate.
+	// released; it waits for no particular session, so it has no WaitingSince and no blockers. Its key is that of the
+	// gate.
 	KindSemaphore LockKind = "semaphore"
 )
 
@@ -177,8 +178,8 @@ type Waiter struct {
 	Mode Mode `json:"mode"`
 	// WaitingSince is when it began to wait. It is nil in the first instant of a wait, and when Hidden names it.
 	WaitingSince *time.Time `json:"waiting_since"`
-	// WaitingEstimated says that WaitingSince is an estimate, and the wait no longer than that: PostgreSQL 13 does not
-	// tell when a wait began, so it is when the session's statement did.
+	// WaitingEstimated says that WaitingSince is an estimate, and the wait no longer than that: PostgreSQL 13 does
+	// not report when a wait began, so it is when the session's statement did.
 	WaitingEstimated bool `json:"waiting_estimated"`
 	Session
 	// BlockedBy are the sessions that have to go ahead of this one, in the order of their process IDs: exactly those
@@ -203,7 +204,7 @@ type Session struct {
 	Application string `json:"application"`
 	// Process marks the process whose pglock Locker the session belongs to; it is empty for all other sessions. A Locker's
 	// sessions of one process have the same mark: the eight hexadecimal digits that their application_name ends with, as
-	// in "payroll (pglock 1f3a9c42)". That is what the session says of itself; see [Session.SameProcess].
+	// in "payroll (pglock 1f3a9c42)". That is what the session says about itself; see [Session.SameProcess].
 	Process string `json:"process"`
 	// Identity is a number that distinguishes the session from all others of the server: the object of the pair key
 	// that a Locker's session also holds once one of its locks has guarded a transaction. It is nil without one. That
@@ -213,8 +214,8 @@ type Session struct {
 	Client string `json:"client"`
 	// BackendType is what kind of process it is, as pg_stat_activity writes it: "client backend", "autovacuum worker".
 	BackendType string `json:"backend_type"`
-	// LeaderPID is the session that a parallel worker works for; 0 for all others. In the wait graph the leader stands for
-	// its workers, so they are not in it.
+	// LeaderPID is the session that a parallel worker works for; 0 for all others. In the wait graph the leader takes
+	// the place of its workers, so they are not in it.
 	LeaderPID int32 `json:"leader_pid"`
 	// State is what the session does, as pg_stat_activity writes it: "active", "idle", "idle in transaction"; "disabled"
 	// when track_activities is off.

@@ -14,12 +14,12 @@ const answerTimeout = 10 * time.Second
 
 // Watch takes a snapshot at once and then one every interval, until ctx ends or the consumer stops.
 //
-// A snapshot that fails, or that has not come after ten seconds, is yielded as an error with a nil snapshot, and Watch
-// goes on: with a pool the next one uses a new connection when the old one broke. (A single connection stays broken.)
-// The end of ctx is not yielded. A consumer that takes longer than an interval gets the next snapshot right after; the
-// ones in between are skipped, not queued. An interval that is not positive is an error, yielded once.
+// A snapshot that fails, or that has not come after ten seconds, is yielded as an error with a nil snapshot, and
+// Watch continues: with a pool the next one uses a new connection when the old one broke. (A single connection stays
+// broken.) The end of ctx is not yielded. A consumer that takes longer than an interval gets the next snapshot right
+// after; the ones in between are skipped, not queued. An interval that is not positive is an error, yielded once.
 //
-// The options are those of Take. Each iteration over the result watches anew. Watch uses no goroutine of its own.
+// The options are those of Take. Each iteration over the result watches anew. Watch starts no goroutine.
 func Watch(ctx context.Context, db DBTX, every time.Duration, opts ...Option) iter.Seq2[*Snapshot, error] {
 	return func(yield func(*Snapshot, error) bool) {
 		if every <= 0 {

@@ -364,7 +364,7 @@ func (a *assembly) derive(row *lockRow, lock *monitor.Lock) error {
 			return corrupt("more than %d blockers", 2*maxDerived)
 		}
 		if row.waiters[i].derived {
-			derived, _ := derivedBlockers(lock.Holders, lock.Waiters, i) // whether they are right was for the writer to say
+			derived, _ := derivedBlockers(lock.Holders, lock.Waiters, i) // the writer decides whether they are right
 			if derived == nil {
 				derived = []monitor.Blocker{}
 			}

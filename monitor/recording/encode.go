@@ -69,10 +69,10 @@ func NewEncoder(opts ...EncoderOption) (*Encoder, error) {
 // Restart makes the next snapshot a keyframe, which can be read without the frames before it.
 func (e *Encoder) Restart() { e.began = false }
 
-// Encoded is what an [Encoder] makes of a snapshot.
+// Encoded is the result of encoding a snapshot.
 type Encoded struct {
 	Info Info
-	// Before are frames that belong before the snapshot: Clock and Ended. Frame is the snapshot's.
+	// Before are the frames that come before the snapshot's: Clock and Ended. Frame is the snapshot's.
 	Before, Frame []byte
 }
 
@@ -159,7 +159,7 @@ func (e *Encoder) jumps(now Info) []byte {
 	return frames
 }
 
-// appendJSON appends a frame of a value that always can be written.
+// appendJSON appends a frame with a value that can always be written.
 func appendJSON(b []byte, t Type, value any) []byte {
 	payload, err := json.Marshal(value)
 	if err != nil {

@@ -52,7 +52,7 @@ func (i Info) append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(b, uint64(i.Longest.Microseconds()))
 }
 
-// latest and earliest are the years 9999 and 1, beyond which times cannot be written as JSON.
+// latest and earliest are the limits, in the years 9999 and 1, of the times that JSON can hold.
 const (
 	latest   = 253402300799 * 1_000_000
 	earliest = -62135596800 * 1_000_000
@@ -88,14 +88,14 @@ func readInfo(t Type, payload []byte) (i Info, err error) {
 	return i, nil
 }
 
-// raw is a frame as it stands in a file.
+// raw is a frame as it is in a file.
 type raw struct {
 	kind    Type
 	offset  int64 // of the frame
 	payload []byte
 }
 
-// errTruncated says that a file ends in the middle of a frame, as one does whose writer or machine has crashed.
+// errTruncated says that a file ends in the middle of a frame, as it does when its writer or machine has crashed.
 var errTruncated = fmt.Errorf("the recording ends in the middle of a frame: %w", io.ErrUnexpectedEOF)
 
 // rawReader reads the frames of a file, one after another.
@@ -132,7 +132,7 @@ func (r *rawReader) next() (raw, error) {
 	return frame, nil
 }
 
-// read reads in pieces, so that a length in a hostile file allocates no more than there is.
+// read reads in pieces, so that a false length in a hostile file allocates no more memory than the file has bytes.
 func (r *rawReader) read(length int) ([]byte, error) {
 	const piece = 1 << 20
 	r.buffer = r.buffer[:0]
@@ -149,7 +149,7 @@ func (r *rawReader) read(length int) ([]byte, error) {
 	return r.buffer, nil
 }
 
-// damaged distinguishes a file that a crash has cut, where only zeros follow, if anything, from a corrupt one.
+// damaged tells a file that a crash has cut, in which at most zeros follow, from a corrupt one.
 func (r *rawReader) damaged(what string) error {
 	rest := make([]byte, 64<<10)
 	for {

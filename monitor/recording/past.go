@@ -41,12 +41,11 @@ type mark struct {
 	length int64
 }
 
-// NewPast returns a past without anything in it.
+// NewPast returns an empty Past.
 func NewPast() *Past { return &Past{} }
 
-// OpenPast opens files, in the order given. Of a damaged file it takes the part that can be read, and [Past.Damaged]
-// says what is wrong with the rest; a file that is not a recording at all is an error. It reads each file once, to
-// check it.
+// OpenPast opens files, in the order given. It takes what can be read of a damaged file, and [Past.Damaged] says what
+// is wrong with the rest; a file that is not a recording at all is an error. It reads each file once, to check it.
 func OpenPast(paths ...string) (*Past, error) {
 	p := NewPast()
 	for _, path := range paths {
@@ -104,7 +103,7 @@ func (p *Past) mark(source io.ReaderAt, f raw) error {
 // Damaged says what could not be read, and why.
 func (p *Past) Damaged() error { return errors.Join(p.damaged...) }
 
-// Add keeps what an [Encoder] has made in memory. When there is more than most bytes the oldest goes.
+// Add keeps a result of an [Encoder] in memory. If there are more than most bytes, the oldest are dropped.
 func (p *Past) Add(e Encoded, most int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,7 +139,7 @@ func (p *Past) Close() error {
 	return err
 }
 
-// Bounds returns the times of the first snapshot and of the last; false says that there is none.
+// Bounds returns the times of the first snapshot and of the last; it returns false if there is none.
 func (p *Past) Bounds() (first, last time.Time, ok bool) {
 	for _, s := range p.current() {
 		for _, m := range s.marks {
@@ -157,7 +156,7 @@ func (p *Past) Bounds() (first, last time.Time, ok bool) {
 
 func (m mark) snapshot() bool { return m.kind == TypeKey || m.kind == TypeDelta }
 
-// current is what there is now. Stretches that are complete never change; the last one is copied.
+// current returns the stretches that exist now. Stretches that are complete never change; the last one is copied.
 func (p *Past) current() []*stretch {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,7 +169,7 @@ func (p *Past) current() []*stretch {
 	return all
 }
 
-// Timeline returns what stands before the snapshots from one time to another.
+// Timeline returns the Info of the snapshots from one time to another.
 func (p *Past) Timeline(from, to time.Time) iter.Seq[Info] {
 	return func(yield func(Info) bool) {
 		for _, s := range p.current() {
@@ -205,7 +204,7 @@ func (p *Past) Play(from time.Time) iter.Seq2[Frame, error] {
 	}
 }
 
-// play reads a stretch from its beginning; false says that the consumer wants no more.
+// play reads a stretch from its beginning; it returns false if the consumer wants no more.
 func (s *stretch) play(yield func(Frame, error) bool) bool {
 	source := s.source
 	if source == nil {

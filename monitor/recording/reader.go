@@ -34,7 +34,8 @@ type Reader struct {
 	closer    io.Closer
 }
 
-// Open opens a file of a [Writer]. Files that a crash has cut are read up to there, which is not an error ([Reader.Cut]).
+// Open opens a file of a [Writer]. A file that a crash has cut is read up to the cut, which is not an error
+// ([Reader.Cut]).
 func Open(path string) (*Reader, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -94,7 +95,7 @@ func (r *Reader) Next() (Frame, error) {
 	}
 }
 
-// frame reads a frame; false says that it is nothing to return.
+// frame reads a frame; it returns false if there is nothing to return.
 func (r *Reader) frame(f raw) (frame Frame, done bool, err error) {
 	switch f.kind {
 	case TypeStart:
@@ -131,8 +132,8 @@ func fromJSON[T any](payload []byte) (*T, error) {
 	return value, nil
 }
 
-// Cut reports whether the file ended in the middle of a frame, or without the frame that ends a file which was closed in
-// order: its writer has crashed, or still writes.
+// Cut reports whether the file ended in the middle of a frame, or without the frame that ends a properly closed file:
+// its writer has crashed, or is still writing.
 func (r *Reader) Cut() bool { return r.truncated || !r.closed }
 
 // Close closes the file that [Open] has opened.

@@ -1,12 +1,13 @@
 // Package recording keeps the snapshots of package monitor in files, and reads them back.
 //
-// A recording has every snapshot: the first of each minute whole, in a keyframe, and the others as what has changed. So
-// what package journal computes of it, and everything that a view shows, is what was to be seen at the time. [Writer]
-// writes files, [Open] reads them, [Past] finds a moment in several of them. The format is described in docs/recording.md.
+// A recording has every snapshot: the first of each minute whole, in a keyframe, and the others as what has changed.
+// So package journal computes from it, and views show, the same as at the time of the recording. [Writer] writes
+// files, [Open] reads them, [Past] finds a moment in several of them. The format is described in docs/recording.md.
 //
 // Two things of a snapshot are less exact in a recording: the ages of transactions (XminAge, XIDAge) and the sessions that
-// fill the lock table (Capacity.Top) are those of the keyframe. Statement texts are left out if the writer is not given
-// [Queries]; of a statement's sqlcommenter comment the tags in [KeptTags] stay, and whether it takes an advisory lock.
+// fill the lock table (Capacity.Top) are those of the keyframe. Statement texts are left out unless the writer is
+// given [Queries]; what remains are the [KeptTags] of a statement's sqlcommenter comment, and whether it takes an
+// advisory lock.
 package recording
 
 import (
@@ -16,8 +17,8 @@ import (
 	"time"
 )
 
-// Version is the version of the format. Readers refuse files of a later one. Within a version only types of frames are
-// added, which readers skip that do not know them.
+// Version is the version of the format. Readers refuse files of a later one. Within a version only new types of
+// frames are added, which older readers skip.
 const Version = 1
 
 // magic begins every file; the version follows in a byte.
@@ -39,11 +40,11 @@ const (
 	TypeClock Type = 5
 	// TypeEnded names sessions that were found to have ended by the snapshot that follows.
 	TypeEnded Type = 6
-	// TypeEnd is the last frame of a file that was closed in order.
+	// TypeEnd is the last frame of a file that was properly closed.
 	TypeEnd Type = 7
 )
 
-// Limits that bound what a reader allocates, whatever a file says. A writer keeps to them.
+// Limits that bound what a reader allocates, whatever a file contains. A writer keeps to them.
 const (
 	maxFrame    = 32 << 20 // bytes of a frame, compressed
 	maxBody     = 32 << 20 // bytes of a snapshot frame's body
@@ -62,8 +63,8 @@ const keyframeEvery = 55 * time.Second
 // that and the time between three snapshots.
 const jump = time.Second
 
-// ErrCorrupt is matched by the error of a file that is not what a writer writes: another kind of file, or a damaged one.
-// What stands before the damage has been returned.
+// ErrCorrupt is matched by errors about a file that no writer wrote: another kind of file, or a damaged one.
+// Everything before the damage has been returned.
 var ErrCorrupt = errors.New("the recording is corrupt")
 
 func corrupt(format string, args ...any) error {
@@ -79,7 +80,7 @@ type About struct {
 	Started time.Time `json:"started"`
 	// Queries says that statement texts are recorded.
 	Queries bool `json:"queries"`
-	// Interval is the time between two snapshots as it was meant to be, in seconds.
+	// Interval is the intended time between two snapshots, in seconds.
 	Interval float64 `json:"interval_seconds"`
 }
 

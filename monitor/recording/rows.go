@@ -10,14 +10,14 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// What of a lock is written.
+// The parts of a lock that are written.
 const (
 	lockSelf = 1 << iota
 	lockHolders
 	lockWaiters
 )
 
-// How a lock is written: by what the rest of it follows from, or as JSON.
+// How a lock is written: by the fields that determine the rest, or as JSON.
 const (
 	lockJSON = iota
 	lockName
@@ -25,7 +25,7 @@ const (
 	lockPair
 )
 
-// What of a session is written. All but the first change often.
+// The parts of a session that are written. All but the first change often.
 const (
 	sessionSelf = 1 << iota
 	sessionState
@@ -96,7 +96,7 @@ func differs(old, now *monitor.Session) (mask uint64) {
 	return mask
 }
 
-// withoutHot is a session without what changes often.
+// withoutHot returns a session without the fields that change often.
 func withoutHot(s *monitor.Session) monitor.Session {
 	cold := *s
 	cold.State, cold.StateSince, cold.Query, cold.TransactionSince = "", nil, "", nil
@@ -223,7 +223,7 @@ func (b *builder) writeLock(lock *monitor.Lock) error {
 	return nil
 }
 
-// makeLock makes a plain lock of what the rest of it follows from.
+// makeLock makes a plain lock from the fields that determine the rest.
 func makeLock(how int, names []string, number int64, oid uint32, database string) (monitor.Lock, error) {
 	lock := monitor.Lock{Names: []string{}, Guesses: []monitor.Guess{}, Kind: monitor.KindLock, Space: monitor.SpaceBigint,
 		Objsubid: int16(driver.SpaceBigint), Number: number, DatabaseOID: oid, Database: database}

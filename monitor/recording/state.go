@@ -63,7 +63,7 @@ func newState(queries bool) state {
 // full reports whether it is time for a keyframe, so that a reader's memory is bounded.
 func (s *state) full() bool { return s.textSize > maxText/8 || len(s.texts) > maxStrings/8 }
 
-// slots keeps values by small numbers, and reuses those that became free.
+// slots keeps values under small numbers, and reuses numbers that became free.
 type slots[K comparable, V any] struct {
 	byID   map[K]uint64
 	values []V
@@ -164,7 +164,7 @@ func (b *builder) slotList(slots []uint64) {
 	}
 }
 
-// meta writes what is not about single locks, if it has changed, and the two numbers that often do.
+// meta writes the fields that are not about single locks, if they have changed, and the two numbers that often do.
 func (b *builder) meta(s *monitor.Snapshot, whole bool) error {
 	rest := *s
 	rest.Locks, rest.TakenAt = nil, monitor.Snapshot{}.TakenAt
@@ -198,7 +198,7 @@ func (b *builder) meta(s *monitor.Snapshot, whole bool) error {
 	return nil
 }
 
-// changed is a session or lock to be written, with a mask that says what of it.
+// changed is a session or lock to be written, with a mask of the parts to write.
 type changed struct {
 	slot uint64
 	mask uint64
@@ -246,7 +246,7 @@ func (b *builder) locks(s *monitor.Snapshot) []changed {
 	return all
 }
 
-// sameLock reports whether what a lock is called is the same.
+// sameLock reports whether the names and other labels of a lock are the same.
 func sameLock(a, b *monitor.Lock) bool {
 	return a.Key == b.Key && a.Kind == b.Kind && a.Used == b.Used && a.Limit == b.Limit && a.Database == b.Database &&
 		slices.Equal(a.Names, b.Names) && slices.Equal(a.Guesses, b.Guesses)
@@ -267,7 +267,7 @@ func (b *builder) noteHolders(row *lockRow, lock *monitor.Lock) bool {
 	return !same
 }
 
-// noteWaiters takes waiters for changed when the holders have, since their blockers follow from these.
+// noteWaiters treats waiters as changed if the holders have changed, since their blockers follow from the holders.
 func (b *builder) noteWaiters(row *lockRow, lock *monitor.Lock, holdersChanged bool) bool {
 	same := len(row.waiters) == len(lock.Waiters) && (!holdersChanged || len(lock.Waiters) == 0)
 	for i := range lock.Waiters {
@@ -331,5 +331,5 @@ func derivedBlockers(holders []monitor.Holder, waiters []monitor.Waiter, i int) 
 	return slices.Compact(blockers), ok
 }
 
-// equalValues reports whether two values are the same, where a list that is nil is not an empty one.
+// equalValues reports whether two values are the same; a nil list differs from an empty one.
 func equalValues(a, b any) bool { return reflect.DeepEqual(a, b) }

@@ -10,11 +10,11 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// KeptTags are the sqlcommenter tags that stay where statements are not recorded: they say which code runs, not with what
-// data.
+// KeptTags are the sqlcommenter tags that are kept when statements are not recorded: they say which code runs, not
+// with what data.
 var KeptTags = []string{"action", "application", "controller", "db_driver", "framework", "job", "route", "traceparent"}
 
-// withoutQuery leaves of a session's statement only the tags and whether it locks, and marks it as hidden.
+// withoutQuery reduces a session's statement to its tags and whether it locks, and marks it as hidden.
 func withoutQuery(s *monitor.Session) {
 	if s.Query == "" {
 		return
@@ -25,7 +25,7 @@ func withoutQuery(s *monitor.Session) {
 	}
 }
 
-// locking stands for a statement that names a function of advisory locks, so that a journal of the recording also knows
+// locking replaces a statement that names a function of advisory locks, so that a journal of the recording also knows
 // whose tags are those of the code that took a lock.
 const locking = "… advisory … "
 
@@ -50,8 +50,8 @@ func tagsOnly(query string) string {
 	return comment
 }
 
-// withoutQueries leaves of all statements in JSON only the tags. It is for what is seldom there: the sessions of a snapshot
-// that have nothing to do with advisory locks.
+// withoutQueries reduces all statements in JSON to their tags. It is for the rare sessions of a snapshot that have
+// nothing to do with advisory locks.
 func withoutQueries(text []byte) ([]byte, error) {
 	if !bytes.Contains(text, []byte(`"query":`)) {
 		return text, nil

@@ -18,8 +18,8 @@ import (
 type WriterOptions struct {
 	// About is written at the beginning of each file; Started is filled in.
 	About About
-	// MaxSize is how many bytes a file may have before another is begun, and MaxAge for how long it is written to; 0 is no
-	// limit.
+	// MaxSize is how many bytes a file may have before another is begun, and MaxAge how long it is written to; 0 is
+	// no limit.
 	MaxSize int64
 	MaxAge  time.Duration
 	// Keep is how many rotated files are kept beside the current one; 0 keeps all.
@@ -30,9 +30,9 @@ type WriterOptions struct {
 // is written to, and those that are full get the time of their beginning as a suffix.
 //
 // Each frame goes to the operating system in one write, so what a process that crashes has written can be read; each
-// keyframe, at least one a minute, is flushed to the disk, so that a machine that crashes loses about a minute. Files are
-// made anew with the mode 0600; a link in their place is not followed but refused. A Writer must not be used from two
-// goroutines at once, and two Writers not for one path.
+// keyframe, at least one a minute, is flushed to the disk, so that a machine that crashes loses about a minute. Files
+// are created with the mode 0600; a link in their place is refused, not followed. A Writer must not be used from two
+// goroutines at once, nor two Writers for one path.
 type Writer struct {
 	path    string
 	options WriterOptions
@@ -66,7 +66,7 @@ func (w *Writer) begin() error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("record to %s: %w", w.path, err)
 	}
-	// O_EXCL follows no link, not even one that was made just now.
+	// O_EXCL does not follow a link, not even one that was made just now.
 	file, err := os.OpenFile(w.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("record to %s: %w", w.path, err)
@@ -85,7 +85,7 @@ func (w *Writer) begin() error {
 // the order of their names the files are in the order of time, also when the clock was set back.
 var suffix = regexp.MustCompile(`^\.\d{8}T\d{6}Z\.\d{3}$`)
 
-// moveAway finds a name that comes after those of all files of before.
+// moveAway finds a name that comes after those of all earlier files.
 func (w *Writer) moveAway(last time.Time) error {
 	rotated, err := rotatedFiles(w.path)
 	if err != nil {
@@ -153,7 +153,7 @@ func (w *Writer) Rotate() error {
 	return w.begin()
 }
 
-// Write writes what an [Encoder] has made. After an error the file ends with the last frame that is whole, and the next
+// Write writes the result of an [Encoder]. After an error the file ends with the last whole frame, and the next
 // snapshot has to be a keyframe ([Encoder.Restart]).
 func (w *Writer) Write(e Encoded) error {
 	if err := w.write(append(e.Before, e.Frame...)); err != nil {
@@ -187,7 +187,7 @@ func (w *Writer) write(b []byte) error {
 // Size returns how many bytes the file has.
 func (w *Writer) Size() int64 { return w.size }
 
-// Close ends the file in order.
+// Close ends the file properly.
 func (w *Writer) Close() error {
 	if w.file == nil {
 		return nil

@@ -90,7 +90,7 @@ type TxLocker interface {
 	LockTx(ctx context.Context, r TxRequest) error
 	// HoldersTx lists who holds k now.
 	HoldersTx(ctx context.Context, k Key) ([]Holder, error)
-	// Abort has the transaction fail: it can only be rolled back then.
+	// Abort makes the transaction fail: it can only be rolled back then.
 	Abort(why error)
 }
 
@@ -109,13 +109,13 @@ type PostgresOptions interface {
 
 // TxChecker is implemented by backends that can find out where a transaction runs.
 type TxChecker interface {
-	// SameServer reports whether tx is on the server, and in the database, that has g, as that server says itself. The transaction
-	// can go on afterwards, whatever the answer. The front end asks only to refuse a call that would wait for itself, so a
-	// false that should be true costs little, and a true must be certain.
+	// SameServer reports whether tx is on the server, and in the database, that has g, according to that server. The
+	// transaction can go on afterwards, whatever the answer. The front end asks only to refuse a call that would wait
+	// for itself, so a false that should be true costs little, and a true must be certain.
 	SameServer(ctx context.Context, tx pgx.Tx, g Grant) (bool, error)
 }
 
-// Config is what the front end gives a backend at its start.
+// Config is what the front end passes to a backend when it starts it.
 type Config struct {
 	// Lease is how long a silent client keeps its locks. Zero means the backend's default.
 	Lease time.Duration
@@ -123,7 +123,7 @@ type Config struct {
 	Logger *slog.Logger
 	// RecordNames asks the backend to record the names of the keys that it locks, for the monitor.
 	RecordNames bool
-	// Application is the name that the sessions are to have; empty when none was chosen.
+	// Application is the name for the sessions; empty if none was chosen.
 	Application string
 }
 
@@ -140,7 +140,7 @@ type Request struct {
 	// LossHandler is notified when the grant is lost.
 	LossHandler LossHandler
 	// Tags say which code asks, for operators of the server. A backend whose server shows its statements may write
-	// them there. They are hostile text: any bytes, of any length. Nil unless the user wants them to be written.
+	// them there. Treat them as hostile text: any bytes, of any length. Nil unless the user wants them to be written.
 	Tags map[string]string
 }
 

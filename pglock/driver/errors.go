@@ -24,8 +24,8 @@ var (
 	ErrUntrusted     = errors.New("schema pglock is not to be trusted")
 )
 
-// UntrustedError says what must not be used, since its owner's code would run with the rights of the current role. It
-// matches [ErrUntrusted].
+// UntrustedError names the object that must not be used, since its owner's code would run with the rights of the
+// current role. It matches [ErrUntrusted].
 type UntrustedError struct {
 	Object string // as PostgreSQL describes it, such as "schema pglock" or "view pglock.names"
 	Owner  string
@@ -69,16 +69,16 @@ func (r Reason) String() string {
 	return string(r)
 }
 
-// LogValue implements slog.LogValuer: every handler logs the reason as its one word.
+// LogValue implements slog.LogValuer: every handler logs the reason as one word.
 func (r Reason) LogValue() slog.Value { return slog.StringValue(string(r)) }
 
-// UnsettledError is an error of Acquire or Release after which it is not known yet what the server does: it has been asked, and has
-// not answered in time.
+// UnsettledError is an error of Acquire or Release after which it is not known yet what the server will do: it did
+// not answer in time.
 type UnsettledError struct {
 	// Err says what has gone wrong.
 	Err error
-	// Done is closed when the backend holds none of the keys: it has had the answer, and given back what that granted, or the
-	// session has ended.
+	// Done is closed when the backend holds none of the keys: it has got the answer and released what that granted,
+	// or the session has ended.
 	Done <-chan struct{}
 }
 

@@ -42,7 +42,7 @@ func (id KeyID) Pair() (class, object int32, ok bool) {
 // Valid reports whether id names a lock.
 func (id KeyID) Valid() bool { return id.Space == SpaceBigint || id.Space == SpacePair }
 
-// Compare orders keys by space, then number. Everything that takes several locks takes them in this order, in every
+// Compare orders keys by space, then number. All code that takes several locks takes them in this order, in every
 // process and on every path, so that no two of them can deadlock.
 func (id KeyID) Compare(other KeyID) int {
 	return cmp.Or(cmp.Compare(id.Space, other.Space), cmp.Compare(id.Number, other.Number))
@@ -62,8 +62,8 @@ func (k Key) Compare(other Key) int {
 }
 
 // String returns the notation of package pglock's ParseKey: the name, with one more @ before it when it begins with one,
-// or a raw key's number behind an @. Backends whose server knows locks by text know them by this one: two keys that are
-// the same lock on PostgreSQL have different texts when one of them has no name.
+// or a raw key's number behind an @. Backends whose server knows locks by text use this text: two keys that are the
+// same lock on PostgreSQL have different texts when one of them has no name.
 func (k Key) String() string {
 	if k.Name != "" {
 		if strings.HasPrefix(k.Name, "@") {

@@ -16,7 +16,7 @@ type RateStore interface {
 	ReturnRate(ctx context.Context, key string, until, price int64) (bool, error)
 }
 
-// RatePruner is implemented by stores whose old state does not go by itself.
+// RatePruner is implemented by stores whose old state does not expire by itself.
 type RatePruner interface {
 	// PruneRates deletes state that no longer matters, and returns for how many keys.
 	PruneRates(ctx context.Context) (int64, error)
@@ -33,7 +33,7 @@ type RateRun struct {
 	Patience int64
 }
 
-// RateGrant is what became of a [RateRun].
+// RateGrant is the outcome of a [RateRun].
 type RateGrant struct {
 	Granted int64 // how many were let through, the first ones
 	Start   int64 // where the key's time was before them, or the clock if that is later

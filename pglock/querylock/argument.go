@@ -128,7 +128,7 @@ func deref(argument any) reflect.Value {
 	return v
 }
 
-// plain is the argument without pointers, as its own Value method gives it if it has one. A NULL is an error.
+// plain returns the argument without pointers, or the result of its Value method if it has one. A NULL is an error.
 func plain(argument any) (reflect.Value, error) {
 	v := deref(argument)
 	if !v.IsValid() {

@@ -1,4 +1,4 @@
-// Package querylock is what generated lock packages are made of: keys whose names have parameters, and transactions
+// Package querylock is the runtime of generated lock packages: keys whose names have parameters, and transactions
 // that take the lock of a query together with the query.
 //
 // The packages are generated from comments in SQL, by the sqlc plugin sqlc-gen-pglock or by the command pglock generate;
@@ -15,8 +15,8 @@
 //	boolean                     true or false
 //	timestamptz                 microseconds since 1970-01-01 in UTC
 //
-// Different values have different names. A name has at most 1024 bytes. Values of which no name is made (NULL, infinity,
-// a text with a NUL byte or that is not UTF-8, one that makes the name too long) are [pglock.ErrInvalidKey] as arguments
-// of a query, before anything is sent. Functions such as locks.Invoice have no error to return: they return the zero
-// Key, which everything that takes a key answers with that error.
+// Different values have different names. A name has at most 1024 bytes. Values from which no name can be made (NULL,
+// infinity, a text with a NUL byte or that is not UTF-8, one that makes the name too long) are [pglock.ErrInvalidKey]
+// as arguments of a query, before anything is sent. Functions such as locks.Invoice have no error to return: they
+// return the zero Key, for which all functions that take a key return that error.
 package querylock

@@ -36,8 +36,8 @@ func Time(at time.Time) Value {
 	return Value{text: text, invalid: err != nil}
 }
 
-// Key returns the key of the template with the values in the places of its parameters. It is the zero Key, which
-// everything that takes a key answers with [pglock.ErrInvalidKey], where the name has more than 1024 bytes, a value is
+// Key returns the key of the template with the values in the places of its parameters. It is the zero Key, for which
+// all functions that take a key return [pglock.ErrInvalidKey], if the name has more than 1024 bytes, a value is
 // invalid, or the numbers of parameters and values differ.
 func Key(template string, values ...Value) pglock.Key {
 	var name strings.Builder

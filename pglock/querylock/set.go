@@ -11,8 +11,8 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/keytemplate"
 )
 
-// ErrUnknownQuery says that a statement given to a [Tx] or [SQLTx] is none of the generated package's queries: it is
-// hand-written, or its text has changed since it was generated. Use the transaction itself for hand-written SQL;
+// ErrUnknownQuery says that a statement given to a [Tx] or [SQLTx] is not one of the generated package's queries: it
+// is hand-written, or its text has changed since it was generated. Use the transaction itself for hand-written SQL;
 // generate again after a query has changed.
 var ErrUnknownQuery = errors.New("not a query that the generated locks know")
 
@@ -61,7 +61,7 @@ func NewSet(templates []string, queries []Query) *Set {
 }
 
 // Label returns the template of a name, such as invoice:{id} for invoice:42, and "other" for a name that none of the
-// templates makes. So many labels has a metric at most: those of the templates, and one.
+// templates makes. So a metric has at most one label more than there are templates.
 func (s *Set) Label(name string) string {
 	for _, template := range s.templates {
 		if _, ok := template.Values(name); ok {

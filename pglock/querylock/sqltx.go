@@ -13,11 +13,11 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// SQLTx is what [Tx] is, for a transaction of database/sql: it satisfies the DBTX interface that sqlc generates. It
-// works with drivers whose errors have an SQLState method, as those of pgx and lib/pq do.
+// SQLTx is [Tx] for a transaction of database/sql: it satisfies the DBTX interface that sqlc generates. It works with
+// drivers whose errors have an SQLState method, as those of pgx and lib/pq do.
 //
-// database/sql has no batches, so the locks of a query are a statement of their own, and a round trip of their own,
-// before the query. (One statement for both would read from a snapshot that is older than its lock.) Where a query has
+// database/sql has no batches, so the locks of a query are a separate statement, and a separate round trip, before
+// the query. (One statement for both would read from a snapshot that is older than its lock.) Where a query has
 // shared and exclusive locks there may be more. A refused lock aborts the transaction, as it does in a Tx; the option
 // savepoint keeps it usable, at the price of two more round trips each time.
 type SQLTx struct {
@@ -151,7 +151,7 @@ func failedRow(err error) *sql.Row {
 	return new(sql.Tx).QueryRowContext(failedContext{context.Background(), err}, "")
 }
 
-// failedContext is a context that has ended with an error of our own.
+// failedContext is a context that has ended with one of our errors.
 type failedContext struct {
 	context.Context
 	err error

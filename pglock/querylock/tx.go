@@ -17,14 +17,14 @@ import (
 //
 // A query with locks and its locks are two or more statements of one batch, so they are one round trip wherever a batch
 // is, and the query's snapshot is younger than its locks. All of a query's locks, and those of a batch of queries, are
-// taken in one order, so that no two of them can deadlock over locks. They last until the transaction ends. Nothing of
-// the query is carried out without them.
+// taken in one order, so that no two of them can deadlock over locks. They last until the transaction ends. No part
+// of the query is executed without them.
 //
 // When a lock is refused (held elsewhere after max_wait, or at once with try; a stale snapshot; a standby) or fails, the
 // transaction is aborted: all that can follow is rollback. With the option savepoint a refusal leaves it as it was
 // before the query, at the price of one more round trip in that case. An argument that makes no key is
 // [pglock.ErrInvalidKey], before anything is sent. Errors of locks are those of [pglock.QueueLockTx]; as there, only
-// max_wait bounds a wait without the loss of the connection, and a wait for a Lock of one's own is not found.
+// max_wait bounds a wait without losing the connection, and a wait for one's own Lock is not detected.
 //
 // Commit, Rollback, CopyFrom, LargeObjects and Conn are those of the transaction itself. Prepare is refused. Begin
 // begins a savepoint that takes locks too.

@@ -101,7 +101,7 @@ func (c *Cron) Add(
 	return c.Schedule(s, name, fn, opts...)
 }
 
-// Schedule is [Cron.Add] for a schedule of the caller's, which must give every process the same times.
+// Schedule is [Cron.Add] for the caller's own schedule, which must give every process the same times.
 func (c *Cron) Schedule(
 	s cron.Schedule, name string, fn func(ctx context.Context, lock *pglock.Lock) error, opts ...schedule.JobOption,
 ) (cron.EntryID, error) {
@@ -119,7 +119,7 @@ func (c *Cron) Schedule(
 	return c.cron.Schedule(dues, cron.FuncJob(func() {
 		due, ok := dues.take(time.Now())
 		if !ok {
-			return // an earlier run has taken its time
+			return // an earlier run has taken this time
 		}
 		err := c.jobs.Run(c.ctx, name, due, fn, opts...)
 		if err != nil && !errors.Is(err, schedule.ErrAlreadyRan) && c.onError != nil {
@@ -128,8 +128,8 @@ func (c *Cron) Schedule(
 	})), nil
 }
 
-// dues is a schedule that keeps the times it returned. Cron asks it for the next time, sleeps until then, starts the job in a
-// goroutine, and asks again, so there may be newer times than the job's when it begins.
+// dues is a schedule that remembers the times it returned. Cron asks it for the next time, sleeps until then, starts
+// the job in a goroutine, and asks again, so there may be newer times than the job's when it begins.
 type dues struct {
 	schedule cron.Schedule
 

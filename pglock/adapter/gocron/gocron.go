@@ -2,8 +2,8 @@
 //
 // gocron asks a Locker before each run, with the job's name alone: it does not say for which time the job is run. [New]
 // therefore takes the interval at which the jobs run, and counts one run for each interval of the server's clock, whichever
-// process is first and however short the job is. Without an interval, see [NewOverlap], a lock only prevents that two runs
-// overlap, and a job that is shorter than the distance between two processes' clocks runs in both.
+// process is first and however short the job is. Without an interval, see [NewOverlap], a lock only prevents two runs
+// from overlapping, and a job that is shorter than the distance between two processes' clocks runs in both.
 //
 // For cron expressions prefer pglock/adapter/cron, where the due time is known.
 package gocron
@@ -36,8 +36,8 @@ func New(l *pglock.Locker, interval time.Duration) (gocron.Locker, error) {
 	return &locker{l, interval.Truncate(time.Microsecond)}, nil
 }
 
-// NewOverlap returns a Locker that only prevents that runs of a job overlap. It needs no records, so it works on Redlock,
-// and without schema pglock.
+// NewOverlap returns a Locker that only prevents runs of a job from overlapping. It needs no records, so it works on
+// Redlock, and without schema pglock.
 func NewOverlap(l *pglock.Locker) (gocron.Locker, error) {
 	if l == nil {
 		return nil, errors.New("pglock/adapter/gocron: the Locker is nil")
@@ -51,7 +51,7 @@ type locker struct {
 	interval time.Duration
 }
 
-// Lock takes the lock, unless another run of the job is going on or this interval's has been.
+// Lock takes the lock, unless another run of the job is in progress or this interval's run has taken place.
 func (l *locker) Lock(ctx context.Context, name string) (gocron.Lock, error) {
 	key := pglock.NewKey(name)
 	lock, err := l.locker.TryLock(ctx, key, mark.Use(pglock.UseTick, key))
@@ -102,9 +102,9 @@ func (l *locker) count(ctx context.Context, name string) error {
 
 const keepAtLeast = 24 * time.Hour
 
-// NewElector returns an Elector for gocron.WithDistributedElector from what reports whether this process leads, such as
-// the IsLeader method of an Elector of package leader. That process alone runs jobs; while leadership moves a job may run
-// in both, or in none.
+// NewElector returns an Elector for gocron.WithDistributedElector from a function that reports whether this process
+// leads, such as the IsLeader method of an Elector of package leader. That process alone runs jobs; while leadership
+// moves a job may run in both, or in none.
 func NewElector(isLeader func() bool) (gocron.Elector, error) {
 	if isLeader == nil {
 		return nil, errors.New("pglock/adapter/gocron: the function is nil")

@@ -99,7 +99,7 @@ func Open(ctx context.Context, locker *pglock.Locker, key pglock.Key, open func(
 }
 
 // isNative reports whether key can be a lock of golang-migrate: a bigint of 32 bits, as
-// database.GenerateAdvisoryLockId returns it. The zero Key is none.
+// database.GenerateAdvisoryLockId returns it. The zero Key is not one.
 func isNative(key pglock.Key) bool {
 	_, _, pair := key.Pair()
 	return !pair && key.Name() == "" && !key.Equal(pglock.Key{}) && key.Int64() >= 0 && key.Int64() <= math.MaxUint32

@@ -90,8 +90,8 @@ func (m *metrics) observer() *pglock.Observer {
 	}
 }
 
-// startAtZero makes the counters that alerts look at, for what is locked for the first time. A counter that appears with its
-// first event has no increase, so a first loss would raise no alert.
+// startAtZero makes the counters that alerts look at when a use and label are seen for the first time. A counter that
+// appears with its first event has no increase, so a first loss would raise no alert.
 func (m *metrics) startAtZero(keys []pglock.Key, use pglock.Use) {
 	if _, began := m.began.LoadOrStore([2]string{keylabel.Use(use), m.labels.Of(keys, use)}, true); began {
 		return

@@ -1,4 +1,4 @@
-// Package otel makes metrics and spans for OpenTelemetry of what happens to locks: give the Observer of [New] to the
+// Package otel makes OpenTelemetry metrics and spans from what happens to locks: give the Observer of [New] to the
 // Lockers.
 //
 //	observer, err := otel.New(otel.KeyTemplates("invoice:{id}"))
@@ -8,7 +8,7 @@
 // A call that has its lock at once makes no span. A call that really waits makes one, "pglock wait", with an event
 // "pglock.holder" for each session that is in the way.
 //
-// It is a module of its own. docs/observability.md lists the metrics.
+// It is a separate module. docs/observability.md lists the metrics.
 package otel
 
 import (
@@ -35,9 +35,9 @@ type config struct {
 }
 
 // KeyTemplates gives the metrics an attribute pglock.key, whose values are the given templates: texts such as
-// "invoice:{id}", in which each {…} stands for at least one character. A lock has the first that its name matches, and
-// otherwise "other". Without it or [KeyLabel] metrics have no such attribute, since names would make a time series each.
-// It is an error to give an empty one, none, or more than a hundred.
+// "invoice:{id}", in which each {…} matches at least one character. A lock has the first that its name matches, and
+// otherwise "other". Without it or [KeyLabel] metrics have no such attribute, since each name would make a time
+// series. It is an error to give an empty one, none, or more than a hundred.
 func KeyTemplates(templates ...string) Option {
 	return func(c *config) (err error) {
 		c.labels, err = keylabel.Templates(templates...)
@@ -77,7 +77,8 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 }
 
 // HoldersAfter sets for how long a call waits before the server is asked, in the background, who is in the way; only for
-// spans that are recorded. The default is 100 ms. A negative d asks never: then only waits that fail have the holders.
+// spans that are recorded. The default is 100 ms. With a negative d it never asks: then only failed waits have the
+// holders.
 func HoldersAfter(d time.Duration) Option {
 	return func(c *config) error {
 		c.holdersAfter = d

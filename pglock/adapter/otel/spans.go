@@ -26,12 +26,12 @@ type waitKey struct{}
 // wait is a call that waits.
 type wait struct {
 	span  trace.Span
-	timer *time.Timer // asks for the holders; nil when they are not to be asked for
+	timer *time.Timer // asks for the holders; nil if that is not wanted
 
 	mu     sync.Mutex
 	named  bool // the holders are in the span
 	ended  bool
-	cancel context.CancelFunc // ends the question
+	cancel context.CancelFunc // stops asking
 }
 
 func (s *spans) observer() *pglock.Observer {

@@ -1,12 +1,12 @@
-// Package prometheus makes metrics for Prometheus of what happens to locks: register a [Collector], and give its Observer to
-// the Lockers.
+// Package prometheus makes Prometheus metrics from what happens to locks: register a [Collector], and give its
+// Observer to the Lockers.
 //
 //	metrics, err := prometheus.New(prometheus.KeyTemplates("invoice:{id}"))
 //	…
 //	registry.MustRegister(metrics)
 //	locker, err := pglock.New(pool, pglock.WithObserver(metrics.Observer()))
 //
-// It is a module of its own. docs/observability.md lists the metrics, with alerts and a dashboard.
+// It is a separate module. docs/observability.md lists the metrics, with alerts and a dashboard.
 package prometheus
 
 import (
@@ -27,10 +27,10 @@ type config struct {
 	buckets []float64
 }
 
-// KeyTemplates gives the metrics a label key, whose values are the given templates: texts such as "invoice:{id}", in which
-// each {…} stands for at least one character. A lock has the first that its name matches, and otherwise "other". Without
-// it or [KeyLabel] there is no such label, since names would make a time series each. It is an error to give an empty one,
-// none, or more than a hundred.
+// KeyTemplates gives the metrics a label key, whose values are the given templates: texts such as "invoice:{id}", in
+// which each {…} matches at least one character. A lock has the first that its name matches, and otherwise "other".
+// Without it or [KeyLabel] there is no such label, since each name would make a time series. It is an error to give
+// an empty one, none, or more than a hundred.
 func KeyTemplates(templates ...string) Option {
 	return func(c *config) (err error) {
 		c.labels, err = keylabel.Templates(templates...)

@@ -24,7 +24,7 @@ func enter(ctx context.Context, tx Tx) (*transaction, error) {
 	const savepoint = "SAVEPOINT pglock_in_transaction"
 	switch _, err := on.rows(ctx, savepoint, nil); {
 	case sqlstate.Of(err) == sqlstate.NoActiveTransaction:
-		return nil, fmt.Errorf("%w: the %T is outside of one, so the lock would be free at once "+
+		return nil, fmt.Errorf("%w: the %T is outside a transaction, so the lock would be free at once  "+
 			"(begin a transaction, and pass it): %w", ErrNoTransaction, tx, err)
 	case err != nil:
 		return nil, fmt.Errorf("ask whether the %T is in a transaction: %w", tx, err)

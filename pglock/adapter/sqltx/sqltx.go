@@ -12,9 +12,9 @@
 //	GORM          tx.Statement.ConnPool
 //	ent           *ent.Tx, generated with the feature sql/execquery
 //
-// A lock of a transaction that was taken outside one would be free again at once. So whatever neither is nor embeds a
-// *sql.Tx is asked on its server whether it is in a transaction, which is two round trips more; a database handle, or a
-// GORM without Begin, is refused with [ErrNoTransaction] before anything is locked.
+// A lock of a transaction that was taken outside one would be free again at once. So for anything that neither is nor
+// embeds a *sql.Tx, the server is asked whether it is in a transaction, which is two more round trips; a database
+// handle, or a GORM without Begin, is refused with [ErrNoTransaction] before anything is locked.
 package sqltx
 
 import (

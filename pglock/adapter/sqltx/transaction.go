@@ -58,7 +58,7 @@ func (t *transaction) RunScript(ctx context.Context, s *txscript.Script, args []
 }
 
 // onPostgres changes a query so that it has no row on CockroachDB. Unlike pgx, database/sql does not report the kind of
-// server, and asking for it would be a statement more.
+// server, and asking for it would be another statement.
 func onPostgres(query string) string {
 	return "SELECT * FROM (" + query + "\n) AS row WHERE pg_catalog.current_setting('crdb_version', true) IS NULL"
 }
@@ -156,9 +156,9 @@ func (s *savepoint) Rollback(ctx context.Context) error {
 	return s.Commit(ctx)
 }
 
-// The rest of pgx.Tx is the caller's business, or needs pgx.
+// The rest of pgx.Tx belongs to the caller, or needs pgx.
 
-var errCaller = errors.New("the transaction is the caller's to end")
+var errCaller = errors.New("only the caller may end the transaction")
 
 func (*transaction) Commit(context.Context) error   { return errCaller }
 func (*transaction) Rollback(context.Context) error { return errCaller }

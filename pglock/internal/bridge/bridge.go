@@ -1,5 +1,6 @@
-// Package bridge lets the primitives that are built on package pglock, such as semaphores, do what its users need not:
-// read the options that their callers made, pass a lock on to a waiter of their own, and say what a lock is for.
+// Package bridge lets the primitives that are built on package pglock, such as semaphores, do what its users do not
+// need: read the options that their callers made, pass a lock on to a waiter of their own, and say what a lock is
+// for.
 //
 // Package pglock fills the variables in when it is initialised. Its own types appear as any, since it imports this
 // package; each comment says which they are.
@@ -13,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// LockOptions are what a []pglock.LockOption says.
+// LockOptions are the settings in a []pglock.LockOption.
 type LockOptions struct {
 	Shared  bool
 	Bounded bool // MaxWait was given
@@ -35,7 +36,7 @@ const (
 	SlotQueued
 )
 
-// What package pglock does for its primitives.
+// The functions of package pglock for its primitives.
 var (
 	// ReadLockOptions reads a []pglock.LockOption.
 	ReadLockOptions func(opts any) (LockOptions, error)
@@ -48,8 +49,8 @@ var (
 
 	// PassOn ends lock, a *pglock.Lock, as Unlock does, and returns the *pglock.Lock that takes its place on the server,
 	// made with opts, a []pglock.LockOption, without asking the server. It does not look at the handoff limit. When the lock
-	// is over it returns ok false and has done nothing. It calls no Observer: told does, and must be called afterwards. from
-	// and to are the contexts of the two holders, for their values.
+	// is over it returns ok false and has done nothing. It does not call the Observer: told does, and must be called
+	// afterwards. from and to are the contexts of the two holders, for their values.
 	PassOn func(from, to context.Context, lock any, opts any) (next any, told func(), ok bool)
 
 	// HandoffLimit returns the handoff limit of locker, a *pglock.Locker.

@@ -9,7 +9,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
 )
 
-// Use is the option that says to the Observer what a lock is for.
+// Use is the option that tells the Observer what a lock is for.
 func Use(kind pglock.UseKind, key pglock.Key) pglock.LockOption {
 	return bridge.WithUse(string(kind), key).(pglock.LockOption)
 }
@@ -17,8 +17,9 @@ func Use(kind pglock.UseKind, key pglock.Key) pglock.LockOption {
 // Mark is a lock that is held beside another one. The zero Mark holds none.
 type Mark struct{ taken chan *pglock.Lock }
 
-// Take takes the mark of the lock of key, where the monitor can see it. Nothing depends on it, so it is not waited for,
-// and not missed when it cannot be had. It is shared, since the holder before may still be giving it back.
+// Take takes the mark of the lock of key, where the monitor can see it. Nothing depends on the mark, so Take does not
+// wait for it, and does without it if it is not free. It is shared, since the previous holder may not have released
+// it yet.
 func Take(ctx context.Context, l *pglock.Locker, m lockkeys.Mark, kind pglock.UseKind, key pglock.Key) Mark {
 	if !bridge.Monitored(l) {
 		return Mark{}
@@ -35,13 +36,13 @@ func Take(ctx context.Context, l *pglock.Locker, m lockkeys.Mark, kind pglock.Us
 	return mark
 }
 
-// Unlock gives the mark back. It belongs after the end of the lock that it stands beside, so that others who wait for
-// that need not wait for the mark too.
+// Unlock releases the mark. Call it after the end of the lock beside it, so that waiters for that lock need not wait
+// for the mark too.
 func (m Mark) Unlock(ctx context.Context) {
 	if m.taken == nil {
 		return
 	}
 	if lock := <-m.taken; lock != nil {
-		_ = lock.Unlock(ctx) // its loss says nothing about the marked lock
+		_ = lock.Unlock(ctx) // its loss does not concern the marked lock
 	}
 }

@@ -23,8 +23,8 @@ func (b *Backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, 
 	c, err := b.wait(ctx, r)
 	if err != nil && ctx.Err() != nil {
 		if _, unsettled := errors.AsType[*driver.UnsettledError](err); !unsettled {
-			// The server has just said that the lock is held, so this is the end of a wait and no sign of a server that
-			// cannot be reached, even if it came while a session was being dialled.
+			// The server has just said that the lock is held, so this is the end of a wait, not a server that cannot
+			// be reached, even if it came while a session was being dialled.
 			err = context.Cause(ctx)
 		}
 	}
@@ -92,7 +92,7 @@ func (b *Backend) wait(ctx context.Context, r driver.Request) (_ carrier, err er
 	}
 }
 
-// polled marks what was had without a place in the server's queue.
+// polled marks a grant that was acquired without a place in the server's queue.
 type polled struct{ carrier }
 
 // Polled implements [driver.PolledGrant].

@@ -1,16 +1,16 @@
 // Package postgres is the PostgreSQL backend of package pglock: it keeps locks with the session-scoped advisory
-// functions on connections of its own.
+// functions on its own connections.
 //
-// It joins four packages, of which each uses those before it:
+// It joins four packages, each of which uses those before it:
 //
 //   - lease: the arithmetic of a session's lease
 //   - wire: opens a session's connection, writes statements, reads answers
 //   - mux: sessions that carry many locks, by combining; they never wait
 //   - waitsession: one session for each lock that is waited for
 //
-// A lock that is free is taken on a mux session, and only what has to be waited for takes a session of its own. Whatever
-// holds a lock in the end, a [carrier] is what can be done with it. Queues among goroutines, deadlines and contexts are the
-// front end's. docs/engine.md shows the way of a lock through all of it.
+// A lock that is free is taken on a mux session, and only a lock that has to be waited for takes a separate session.
+// Both kinds of session give a [carrier] for the lock that they hold. Queues among goroutines, deadlines and contexts
+// are the front end's. docs/engine.md follows a lock through these packages.
 package postgres
 
 import (
@@ -42,7 +42,7 @@ type Options struct {
 	AllowPooler, AllowStandby bool
 	// Sessions is how many mux sessions there may be; default 2.
 	Sessions int
-	// MaxWaitSessions is how many sessions may wait, or carry what was waited for; default 16.
+	// MaxWaitSessions is how many sessions may wait, or carry a lock that was waited for; default 16.
 	MaxWaitSessions int
 	// MaxKeys bounds the keys that all sessions hold; 0 is a quarter of the server's nominal lock table, and
 	// [Unbounded] is no bound.

@@ -9,7 +9,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/waitsession"
 )
 
-// carrier is what holds a lock: keys on a mux session, a use of shared keys there, or what was waited for.
+// carrier holds a lock: keys on a mux session, a use of shared keys there, or keys on a wait session.
 type carrier interface {
 	driver.Grant // with a deadline
 	Release(context.Context) error
@@ -32,5 +32,5 @@ func ours(held driver.Grant) (carrier, error) {
 	if c, ok := held.(carrier); ok {
 		return c, nil
 	}
-	return nil, fmt.Errorf("a grant of type %T is not of the PostgreSQL backend", held)
+	return nil, fmt.Errorf("a grant of type %T does not come from the PostgreSQL backend", held)
 }

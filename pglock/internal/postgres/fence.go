@@ -13,9 +13,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
 )
 
-// Fence implements [driver.Fencer] on the lock's own session, so that a number can only be had while it is alive. That
-// session must not wait long for a transaction that alters the sequence, since its other locks and its heartbeats would
-// wait too, so Fence asks again until ctx ends.
+// Fence implements [driver.Fencer] on the lock's own session, so that a number can only be drawn while that is alive.
+// That session must not wait long for a transaction that alters the sequence, since its other locks and its
+// heartbeats would wait too, so Fence asks again until ctx ends.
 func (b *Backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 	c, err := ours(held)
 	if err != nil {

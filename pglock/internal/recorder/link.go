@@ -1,6 +1,6 @@
-// Package recorder writes what outlives locks into schema pglock: the names of keys, for the monitor, and the runs of
-// scheduled jobs. It uses connections of its own, since a commit that hangs (synchronous replication) must never hold up a
-// session that holds locks.
+// Package recorder writes the data that outlives locks into schema pglock: the names of keys, for the monitor, and
+// the runs of scheduled jobs. It uses separate connections, since a commit that hangs (synchronous replication) must
+// never hold up a session that holds locks.
 package recorder
 
 import (
@@ -65,7 +65,7 @@ func (l *link) try(ctx context.Context, use func(*pgx.Conn) error) (err error) {
 	return err
 }
 
-// leave gives the turn to the next. A close that found it taken has left the connection to its owner.
+// leave gives the turn to the next caller. A close that found it taken has left the connection to its owner.
 func (l *link) leave() {
 	l.idle.Reset(idleFor)
 	<-l.turn

@@ -48,7 +48,7 @@ func (n *Names) Note(keys []driver.Key) {
 			continue
 		}
 		if len(n.known) >= maxKnown {
-			clear(n.known) // forgetting only costs writing again what is there
+			clear(n.known) // forgetting only means that existing names are written again
 		}
 		n.known[key.Name] = struct{}{}
 		n.queue = append(n.queue, key.Name)
@@ -97,8 +97,8 @@ func (n *Names) forget(names []string) {
 	}
 }
 
-// register writes names if the schema is one whose code the role may execute. Between the look at its owner and the use
-// nothing can take its place: package trust says why.
+// register writes names if the schema is one whose code the role may execute. Nothing can replace the schema between
+// the look at its owner and the use: package trust says why.
 func (n *Names) register(ctx context.Context, names []string) error {
 	return n.link.do(ctx, func(conn *pgx.Conn) error {
 		batch := &pgx.Batch{}

@@ -15,7 +15,7 @@ type Sender interface {
 }
 
 // Guarded sends each statement in one message with a look at the owner of the schema, see [Trust.Queue]. Outside a
-// transaction the two are one of their own. It implements [lockdb.DBTX].
+// transaction the two form one. It implements [lockdb.DBTX].
 type Guarded struct {
 	DB     Sender
 	Trust  *Trust
@@ -25,7 +25,7 @@ type Guarded struct {
 // Queries are the statements of the records.
 func (g Guarded) Queries() *lockdb.Queries { return lockdb.New(g) }
 
-// send returns the results of the statement, which are the only ones that are left.
+// send returns the results of the statement, after reading those before it.
 func (g Guarded) send(ctx context.Context, sql string, args []any) (pgx.BatchResults, error) {
 	batch := &pgx.Batch{}
 	look := g.Trust.Queue(batch, g.Owners)

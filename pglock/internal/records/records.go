@@ -19,7 +19,7 @@ import (
 // Explain says what to do about an error of a statement, and makes it match the sentinels of package pglock. An error
 // that is not the server's comes back unchanged.
 func Explain(err error) error {
-	if errors.Is(err, driver.ErrSchemaMissing) { // the look at its owner has said so
+	if errors.Is(err, driver.ErrSchemaMissing) { // found by the look at its owner
 		return err
 	}
 	switch sqlstate.Of(err) {
@@ -34,7 +34,7 @@ func Explain(err error) error {
 	return err
 }
 
-// Unavailable is [Explain] for a statement in a transaction of its own: an error that is not the server's is one of the
+// Unavailable is [Explain] for a statement in its own transaction: an error that is not the server's comes from the
 // connection, unless ctx has ended.
 func Unavailable(ctx context.Context, err error) error {
 	switch {
@@ -52,8 +52,8 @@ func Unavailable(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 }
 
-// Again executes a statement in a transaction of its own, and again while another transaction has made it fail, which has
-// done nothing then. That happens above READ COMMITTED, which the role or the database may have as its default.
+// Again executes a statement in its own transaction, and repeats it while other transactions make it fail, since it
+// has done nothing then. That happens above READ COMMITTED, which the role or the database may have as its default.
 func Again(ctx context.Context, statement func() error) error {
 	for {
 		err := statement()

@@ -18,16 +18,16 @@ import (
 // Trust remembers which schemas pglock have been found to belong to roles whose code may be executed, see package trust.
 // The zero Trust is ready to use.
 //
-// To look at all that a schema reaches costs more than what the records cost, so it is done at first and then each minute.
-// Each use asks whether the name pglock still leads to the schema that was looked at, and keeps it from being dropped:
-// [Trust.Queue]. So in that minute another role's code can get in only where a role that is trusted has let it: by the
-// right to create in the schema, or to attach triggers to its tables.
+// Looking at everything that a schema reaches costs more than the records do, so it is done at first and then each
+// minute. Each use asks whether the name pglock still leads to the schema that was looked at, and keeps it from being
+// dropped: [Trust.Queue]. So in that minute another role's code can get in only if a trusted role permits it, with
+// the right to create in the schema or to attach triggers to its tables.
 //
-// A connection is known by the role that has logged in, and what that one trusts holds for every role that it becomes. What
-// was found after SET ROLE holds for that role only, and is not remembered: each use then looks again.
+// A connection is identified by the role that has logged in, and what that role trusts holds for every role that it
+// becomes. A result after SET ROLE holds for that role only, and is not remembered: each use then looks again.
 type Trust struct {
 	mu    sync.Mutex
-	found map[string]seen // by what says to which database a connection leads, as which role
+	found map[string]seen // by the database that a connection leads to, and its role
 }
 
 type seen struct {
@@ -65,10 +65,10 @@ func (l *Look) RewriteQuery(ctx context.Context, conn *pgx.Conn, sql string, _ [
 	return sql, []any{schema}, err
 }
 
-// Explain returns what an error of the batch means that was met before the results of other statements.
+// Explain returns the meaning of an error of the batch that came before the results of other statements.
 func (l *Look) Explain(err error) error {
 	if l.err != nil {
-		return l.err // without what pgx says of it
+		return l.err // without the text that pgx adds
 	}
 	err = trust.Explain(err)
 	if sqlstate.Of(err) == sqlstate.InternalError { // the sequence is gone: see trust.Same
@@ -80,7 +80,7 @@ func (l *Look) Explain(err error) error {
 	return err
 }
 
-// Forget has the next use look again.
+// Forget makes the next use look again.
 func (t *Trust) Forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -120,7 +120,8 @@ func (t *Trust) remembers(where string) (schema uint32, ok bool) {
 	return seen.schema, ok && time.Since(seen.at) < trustFor
 }
 
-// who says to what a connection leads. The connection remembers it, since Config copies the whole configuration.
+// who says where a connection leads, and as which role. The connection remembers it, since Config copies the whole
+// configuration.
 func who(conn *pgx.Conn) string {
 	remembered := conn.PgConn().CustomData()
 	if who, ok := remembered[whoData].(string); ok {

@@ -1,6 +1,6 @@
-// Package txguard ties a transaction to a session lock, so that what the transaction writes cannot be stale. It needs
-// little of the session that holds the lock: to run a statement there. queries/guard.sql has the statements and says why
-// they are enough.
+// Package txguard ties a transaction to a session lock, so that what the transaction writes cannot be stale. Of the
+// session that holds the lock it needs only to run a statement there. queries/guard.sql has the statements and says
+// why they are enough.
 package txguard
 
 import (
@@ -30,7 +30,7 @@ type Session struct {
 	Run func(ctx context.Context, sql string, args ...string) (string, error)
 }
 
-// Lock is what a transaction is guarded by.
+// Lock is the lock that guards a transaction.
 type Lock struct {
 	Keys   []driver.KeyID
 	Shared bool
@@ -88,7 +88,7 @@ var firstGuard = txscript.New(
 	lockdb.BeginAwaitEarlier, lockdb.AwaitEarlier, lockdb.EndAwaitEarlier, lockdb.ForgetAwaitEarlier, lockdb.GuardTx,
 )
 
-// companions are the keys that transactions lock which are guarded by locks of l's keys, in order.
+// companions returns, in order, the keys that transactions lock if locks of l's keys guard them.
 func (l Lock) companions(shared bool) []int64 {
 	numbers := make([]int64, len(l.Keys))
 	for i, key := range l.Keys {
@@ -104,12 +104,12 @@ func (s Session) prove(ctx context.Context) error {
 	return err
 }
 
-// isRefusal reports whether the guard's statement has found the session gone. The name is in the message whatever
-// lc_messages is; the words and the quotes around it are not.
+// isRefusal reports whether the guard's statement found that the session was gone. The name is in the message
+// whatever lc_messages is; the words and the quotes around it are not.
 func isRefusal(err error) bool {
 	server := sqlstate.Refusal(err)
 	return server.Code == sqlstate.UndefinedObject && strings.Contains(server.Message, lostSetting)
 }
 
-// lostSetting is what the statement asks for to raise an error (queries/guard.sql).
+// lostSetting is the setting that the statement reads to raise an error (queries/guard.sql).
 const lostSetting = "pglock_lost"

@@ -105,7 +105,7 @@ func (id *Identity) choose(database uint32) (object int32, era int) {
 	return id.object, id.era
 }
 
-// settle notes whether the session holds the object that it tried, and reports whether that still matters.
+// settle records whether the session holds the object that it tried, and reports whether that still matters.
 func (id *Identity) settle(era int, held bool) bool {
 	id.mu.Lock()
 	defer id.mu.Unlock()

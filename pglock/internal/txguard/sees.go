@@ -11,7 +11,7 @@ import (
 )
 
 // SameServer reports whether tx, which can go on afterwards, is on the server and in the database of the session: the session's
-// identity is held there. A transaction above READ COMMITTED is not looked at.
+// identity is held there. It does not look at a transaction above READ COMMITTED.
 func SameServer(ctx context.Context, tx pgx.Tx, s Session) (seen bool, err error) {
 	object, err := s.Identity.of(ctx, s)
 	if err != nil {

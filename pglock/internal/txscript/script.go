@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Script is statements that are executed one after another. Each counts its parameters from $1.
+// Script is a list of statements that are executed one after another. Each counts its parameters from $1.
 type Script struct {
 	Statements []Statement
 	message    string

@@ -45,7 +45,7 @@ func Lines(path string) ([]Line, error) {
 		}
 	}
 	if err := scanner.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return nil, fmt.Errorf("line %d of %s is longer than %d bytes, which is the most", number, path, bufio.MaxScanTokenSize-1)
+		return nil, fmt.Errorf("line %d of %s is longer than %d bytes, the maximum", number, path, bufio.MaxScanTokenSize-1)
 	} else if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}

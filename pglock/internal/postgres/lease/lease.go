@@ -11,7 +11,8 @@
 //
 // A session that is not used sends a heartbeat every fifth of the lease, so a few of them may be lost.
 //
-// The clock is a parameter: production uses [driver.Now], which goes on while the machine sleeps, and tests their own.
+// The clock is a parameter: production uses [driver.Now], which keeps running while the machine sleeps, and tests use
+// their own.
 package lease
 
 import (
@@ -59,7 +60,7 @@ func (l *Lease) Renew(sent driver.Instant) {
 	}
 }
 
-// Deadline is until when the session can be trusted.
+// Deadline returns the instant until which the session can be trusted.
 func (l *Lease) Deadline() driver.Instant { return driver.Instant(l.until.Load()) }
 
 // Left is how long the session can be trusted from now on; it is not positive when that is over.

@@ -21,14 +21,14 @@ type Config struct {
 	Open func(ctx context.Context, onEnd func(*mux.Session)) (*mux.Session, error)
 	// Call runs a statement on another session, which never waits.
 	Call func(ctx context.Context, sql string, args ...string) (value string, some bool, err error)
-	// Most is how many may wait or carry at once, and how many idle ones are kept; see [Turns].
+	// Most is how many may wait or carry a lock at once, and how many idle ones are kept; see [Turns].
 	Most int
 	// DialWithin bounds the opening of one.
 	DialWithin time.Duration
 	Log        *slog.Logger
 }
 
-// Pool is the sessions that wait, carry what was waited for, or are kept for the next wait.
+// Pool has the sessions that wait, carry a lock that was waited for, or are kept for the next wait.
 // A caller that needs one gets an idle one, or the first that becomes free or has been opened, even for another caller.
 // So a caller that gives up costs nothing: the session that was being opened for it goes to the next caller.
 type Pool struct {
@@ -101,7 +101,7 @@ func (p *Pool) take(ctx context.Context) (*session, error) {
 	}
 }
 
-// stopWanting is for a caller whose context has ended. A session that has come just then is the next one's.
+// stopWanting is for a caller whose context has ended. A session that has come just then goes to the next caller.
 func (p *Pool) stopWanting(ctx context.Context, want chan result) error {
 	p.mu.Lock()
 	p.wanted = slices.DeleteFunc(p.wanted, func(other chan result) bool { return other == want })
@@ -239,7 +239,7 @@ func (p *Pool) Call(ctx context.Context, sql string, args ...string) (value stri
 	}
 }
 
-// Refuse gives no sessions from now on, and ends the waits for one.
+// Refuse refuses callers from now on, and ends the waits for a session.
 func (p *Pool) Refuse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

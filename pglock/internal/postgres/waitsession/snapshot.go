@@ -12,9 +12,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 )
 
-// prepare makes on a new session what waiting without a snapshot takes, and goes through it once without a key. Any error
+// prepare makes on a new session what waiting without a snapshot requires, and tries it once without a key. Any error
 // that leaves the session alive (no right to make temporary objects or to use PL/pgSQL, a standby, an event trigger that
-// refuses, a server on which it does not work) has the session wait in slices.
+// refuses, a server on which it does not work) makes the session wait in slices.
 func (p *Pool) prepare(ctx context.Context, s *session) error {
 	if p.sliced.Load() {
 		return nil
@@ -38,7 +38,7 @@ func (p *Pool) prepare(ctx context.Context, s *session) error {
 	return nil
 }
 
-// warn says once what is lost.
+// warn logs once what is lost.
 func (p *Pool) warn(why error) {
 	if p.warned.CompareAndSwap(false, true) {
 		p.config.Log.Warn("pglock: waiters of this Locker cannot wait without a snapshot, and wait in slices: they lose "+
@@ -48,7 +48,7 @@ func (p *Pool) warn(why error) {
 	}
 }
 
-// announce sets what the next wait is for.
+// announce tells the session what the next wait is for.
 func (s *session) announce(ctx context.Context, operations []wire.Operation, numbers []int64) error {
 	outcome, _, err := s.Call(ctx, lockdb.PrepareWait, s.GuardPID(), wire.ArrayText(operations), wire.ArrayText(numbers))
 	if err != nil {
@@ -97,8 +97,8 @@ func (p *Pool) waitSliced(ctx context.Context, s *session, g *mux.Grant) error {
 	}
 }
 
-// probe looks, once for a Pool, whether a session that waits really has no snapshot: that rests on how PL/pgSQL works inside.
-// If it has one all waits begin again, in slices.
+// probe looks, once for a Pool, whether a session that waits really has no snapshot, which depends on the internals
+// of PL/pgSQL. If it has one all waits begin again, in slices.
 func (p *Pool) probe() {
 	if !p.probed.CompareAndSwap(false, true) {
 		return
@@ -119,7 +119,7 @@ func (p *Pool) probe() {
 	})
 }
 
-// inspect reports whether it is known afterwards whether waits must be sliced.
+// inspect reports whether it has found out if waits must be sliced.
 func (p *Pool) inspect(s *session) (known bool) {
 	value, waits, err := p.config.Call(p.life, lockdb.WaitHasSnapshot, s.PID())
 	if err != nil || !waits {
@@ -132,8 +132,8 @@ func (p *Pool) inspect(s *session) (known bool) {
 	return true
 }
 
-// endWaits ends the sessions that wait. Their callers ask again on new ones. Of a closed socket PostgreSQL 13 would not hear
-// before it has the lock.
+// endWaits ends the sessions that wait. Their callers ask again on new ones. PostgreSQL 13 would not notice a closed
+// socket before it has the lock.
 func (p *Pool) endWaits() {
 	for _, s := range p.waiters() {
 		if _, _, err := p.config.Call(p.life, lockdb.EndSession, s.PID()); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 )
 
-// Grant is what was waited for, on the session that waited.
+// Grant is a lock that was waited for, on the session that waited.
 type Grant struct {
 	*mux.Grant
 	pool    *Pool
@@ -25,9 +25,9 @@ type Grant struct {
 }
 
 // Lock waits in the server's queue until all of r.Keys are held, for turn, which has a place. The place is kept with the
-// grant. Until then, and while it carries the grant, the session's statements say r.Tags.
-// A session that ends while it waits held nothing: the wait goes on with a new one, as long as the server lets us have
-// one. An idle one may have ended long ago, too.
+// grant. Until then, and while it carries the grant, the session's statements carry r.Tags.
+// A session that ends while it waits held nothing: the wait continues on a new one, as long as the server accepts
+// one. An idle session may have ended long ago, too.
 func (p *Pool) Lock(ctx context.Context, r driver.Request, turn *Turn) (*Grant, error) {
 	comment := wire.Comment(r.Tags)
 	for attempt := 0; ; attempt++ {
@@ -60,7 +60,7 @@ func (g *Grant) Lost(why driver.Reason, err error) {
 	g.leave()
 }
 
-// Release gives the keys up, and the session with its place to the next one who waits.
+// Release releases the keys, and gives the session with its place to the next waiter.
 func (g *Grant) Release(ctx context.Context) error {
 	err := g.Grant.Release(ctx)
 	mux.WhenSettled(err, g.leave)
@@ -76,7 +76,7 @@ func (g *Grant) Check(ctx context.Context) error {
 	return err
 }
 
-// leave gives the session, if it goes on, and its place to the next one who waits, once.
+// leave gives the session, if it is still alive, and its place to the next waiter, once.
 func (g *Grant) leave() {
 	if g.over.CompareAndSwap(false, true) {
 		g.pool.giveBack(g.session)

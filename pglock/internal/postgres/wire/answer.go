@@ -9,7 +9,7 @@ import (
 
 // Answer is what the server said to one statement.
 type Answer struct {
-	row  []byte // the first columns of the rows, one behind the other
+	row  []byte // the first columns of the rows, one after another
 	some bool   // there was a row, and no column was NULL
 	null bool
 	err  *pgconn.PgError
@@ -18,7 +18,7 @@ type Answer struct {
 // Reset empties the answer and keeps its memory.
 func (a *Answer) Reset() { *a = Answer{row: a.row[:0]} }
 
-// Error is the error with which the statement ended; the session goes on.
+// Error is the error with which the statement ended; the session stays usable.
 func (a *Answer) Error() error {
 	if a.err != nil {
 		return a.err
@@ -48,7 +48,7 @@ func (a *Answer) take(message pgproto3.BackendMessage) (complete bool) {
 	return false
 }
 
-// Bools reads what the statement of a batch of n keys, or the question about it, has answered. An error says that the
+// Bools reads the answer to the statement of a batch of n keys, or to the question about it. An error says that the
 // session cannot be trusted any more.
 func (a *Answer) Bools(into []bool, n int) ([]bool, error) {
 	if !a.some {

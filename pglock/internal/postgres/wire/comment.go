@@ -17,9 +17,9 @@ const (
 // leadingTags come first, since tags for which there is no room are left out.
 var leadingTags = []string{"key", "more", "token", "traceparent", "controller", "action"}
 
-// Comment writes tags as sqlcommenter does (https://google.github.io/sqlcommenter/spec/), to stand before a statement: a
-// comment of pairs with URL-encoded values, from which no text gets out. Tags whose name is not made of ASCII letters,
-// digits and _-.: are left out, longer values are cut. It is empty without tags.
+// Comment writes tags as sqlcommenter does (https://google.github.io/sqlcommenter/spec/), to be put before a
+// statement: a comment of pairs with URL-encoded values, which cannot end the comment. Tags whose name is not made of
+// ASCII letters, digits and _-.: are left out, longer values are cut. It is empty without tags.
 func Comment(tags map[string]string) string {
 	order := slices.Clone(leadingTags)
 	for _, name := range slices.Sorted(maps.Keys(tags)) {

@@ -37,7 +37,7 @@ type Conn struct {
 // names are the names of a session's prepared statements, which no other session has.
 type names struct{ try, unlock, plainBatch, batch, reconcile string }
 
-// NewConn makes a lock session of a connection that has been set up.
+// NewConn makes a lock session from a connection that has been set up.
 func NewConn(socket net.Conn, front *pgproto3.Frontend, pid uint32, guardPID int32) *Conn {
 	name := func(what string) string { return "pglock_" + what + "_" + strconv.Itoa(int(pid)) }
 	return &Conn{
@@ -102,8 +102,9 @@ func (c *Conn) Cancel(ctx context.Context) error {
 	return c.cancel(ctx)
 }
 
-// Close closes the socket, which frees everything that the session holds as soon as the server sees it. TLS would say goodbye
-// before, for which it waits up to five seconds. A failure to close a socket that is given up changes nothing.
+// Close closes the socket, which frees everything that the session holds as soon as the server notices. It closes the
+// socket under TLS, which would first send an alert and wait up to five seconds for that. An error of the close does not
+// matter.
 func (c *Conn) Close() {
 	socket := c.socket
 	if secure, ok := socket.(*tls.Conn); ok {
@@ -112,7 +113,7 @@ func (c *Conn) Close() {
 	_ = socket.Close()
 }
 
-// Terminate says goodbye and closes the socket.
+// Terminate sends a Terminate message and closes the socket.
 func (c *Conn) Terminate() {
 	_ = c.socket.SetWriteDeadline(time.Now().Add(farewell)) // whatever fails, the socket is closed
 	c.front.Send(&pgproto3.Terminate{})

@@ -77,8 +77,8 @@ func (d *Dialer) Connect(ctx context.Context, adapt func(*pgx.ConnConfig)) (*pgx
 	return conn, nil
 }
 
-// ownSettings are for what sets up a lock session, which may not be cut short, and for what is recorded: a look at who
-// owns the schema should be as new as what follows it, and pgx reads dates in one form only.
+// ownSettings are for the statements that set up a lock session, which must not be cut short, and for records: a look
+// at the owner of the schema should be as new as what follows it, and pgx reads dates in one form only.
 const ownSettings = "; SET statement_timeout = 0; SET default_transaction_isolation = 'read committed'" +
 	"; SET default_transaction_read_only = off; SET datestyle = ISO"
 
@@ -162,7 +162,7 @@ func (d *Dialer) setUp(ctx context.Context, conn *pgx.Conn) (*lease.Lease, int, 
 }
 
 // gate lets a connection dial only while it is open. pgx sends a cancel request when it gives a connection up, for up to
-// 15 s into a network that may be dead; a lock session closes the socket instead, which says the same.
+// 15 s into a network that may be dead; a lock session closes the socket instead, which has the same effect.
 type gate struct{ open atomic.Bool }
 
 func (g *gate) adapt(c *pgx.ConnConfig) {

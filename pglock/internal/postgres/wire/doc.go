@@ -1,10 +1,11 @@
-// Package wire speaks to the server: it opens a lock session's connection, writes its statements and reads the answers.
+// Package wire talks to the server: it opens a lock session's connection, writes its statements and reads the
+// answers.
 //
 // # Opening
 //
-// [Dialer.Open] dials with the caller's configuration, refuses servers that cannot lock (a proxy that hands sessions
-// around, a hot standby, CockroachDB), makes the session independent of what role, database and pool are configured to
-// do, and prepares the few statements that everything is done with.
+// [Dialer.Open] dials with the caller's configuration, refuses servers that cannot lock (a proxy that shares sessions
+// among clients, a hot standby, CockroachDB), makes the session independent of what role, database and pool are
+// configured to do, and prepares the few statements that it needs.
 //
 // # Writing
 //
@@ -14,7 +15,8 @@
 //
 // # Reading
 //
-// [Conn.Receive] collects one answer, and skips notices and changed parameters. It is called all the time, also while the
-// session is idle. An error of severity FATAL or PANIC ends the session at once: the server sends it before it frees the
-// session's locks, and closes the connection only afterwards. The severity is looked at in its unlocalised form.
+// [Conn.Receive] collects one answer, and skips notices and changed parameters. It is always being called, even while
+// the session is idle. An error of severity FATAL or PANIC ends the session at once: the server sends it before it
+// frees the session's locks, and closes the connection only afterwards. The severity is looked at in its unlocalised
+// form.
 package wire

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// Operation says what is to be done with one key: the sum of these.
+// Operation says what to do with one key: the sum of these.
 type Operation = int16
 
 // What an Operation is made of. Zero is a try for an exclusive lock of the bigint space.
@@ -33,7 +33,7 @@ func (b *Batch) Add(op Operation, number int64) {
 // Reset empties the batch and keeps its memory.
 func (b *Batch) Reset() { b.Operations, b.Numbers = b.Operations[:0], b.Numbers[:0] }
 
-// plain reports whether all keys are exclusive ones of the bigint space, which have statements of their own, and how many
+// plain reports whether all keys are exclusive ones of the bigint space, which have separate statements, and how many
 // releases come first.
 func (b *Batch) plain() (releases int, plain bool) {
 	for _, op := range b.Operations {
@@ -69,7 +69,7 @@ func (c *Conn) SendBatch(b *Batch) error {
 	return c.sync()
 }
 
-// SendQuestion writes the statement that asks, key by key, what the session holds of b.
+// SendQuestion writes the statement that asks, key by key, which locks of b the session holds.
 func (c *Conn) SendQuestion(b *Batch) error {
 	return sendArrays(c, c.names.reconcile, b.Operations, b.Numbers)
 }

@@ -22,7 +22,7 @@ func setKeepAlive(conn net.Conn, config net.KeepAliveConfig) error {
 	return nil
 }
 
-// bare takes TLS off a connection.
+// bare returns the connection under TLS.
 func bare(conn net.Conn) net.Conn {
 	for {
 		secured, ok := conn.(interface{ NetConn() net.Conn })

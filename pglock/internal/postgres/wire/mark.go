@@ -29,7 +29,7 @@ func markedName(chosen, own string) string {
 // OfThisProcess reports whether a session with this application_name is one of this process's lock sessions.
 func OfThisProcess(name string) bool { return strings.HasSuffix(name, mark) }
 
-// cut shortens name to what the server keeps of it in n bytes, between two characters.
+// cut shortens name, between two characters, to what the server keeps in n bytes.
 func cut(name string, n int) string {
 	length := 0
 	for i, r := range name {

@@ -1,5 +1,5 @@
-// Package wiretest has a server for unit tests: it speaks the protocol of lock sessions over a pipe, does what their
-// statements do to a table of locks, and misbehaves as the test says. It works in the bubbles of testing/synctest.
+// Package wiretest has a server for unit tests: it speaks the protocol of lock sessions over a pipe, does to a table
+// of locks what their statements do, and misbehaves as the test says. It works in the bubbles of testing/synctest.
 package wiretest
 
 import (
@@ -51,7 +51,7 @@ type Statement struct {
 	Asks    bool   // it asks which of the keys are held
 }
 
-// Verdict is what becomes of a statement.
+// Verdict is what happens to a statement.
 type Verdict struct {
 	// Upto is how many of the keys are carried out before it fails; a negative number is all of them.
 	Upto int
@@ -59,12 +59,12 @@ type Verdict struct {
 	Code string
 	// Fatal ends the session, before an answer is given or, when Half, in the middle of it.
 	Fatal bool
-	// Half sends one half of the answer's bytes, asks what becomes of a [Statement] that is [Half], and sends the rest. If the
-	// session ends there, the first half is whole messages.
+	// Half sends one half of the answer's bytes, asks what happens to a [Statement] that is [Half], and sends the
+	// rest. If the session ends there, the first half is whole messages.
 	Half bool
 }
 
-// Half is the SQL of the statement about which is asked when half an answer has been sent.
+// Half is the SQL of the statement that Judge gets when half an answer has been sent.
 const Half = "half"
 
 // Server is the server's side of one session.
@@ -121,7 +121,7 @@ func (s *Server) send(messages []pgproto3.BackendMessage, half func()) error {
 	return s.back.Flush()
 }
 
-// Terminate ends the session as an administrator does. Its locks are freed a while after it has been told.
+// Terminate ends the session as an administrator does. Its locks are freed a while after the message.
 func (s *Server) Terminate() {
 	s.Say(Fatal)
 	time.Sleep(time.Millisecond)
@@ -248,7 +248,7 @@ func parse(sql string) Statement {
 	return st
 }
 
-// answer carries a statement out and answers it, and reports whether the session goes on.
+// answer carries a statement out and answers it, and reports whether the session is still usable.
 func (s *Server) answer(st Statement, single bool) bool {
 	v := s.judge(st)
 	if v.Fatal && !v.Half {
