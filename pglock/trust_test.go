@@ -101,6 +101,26 @@ func TestTrustAPlantedSchemaIsNotUsed(t *testing.T) {
 }
 
 // pgx asks a server what it is (target_session_attrs) with a function that it does not look for in pg_catalog.
+// RESET ROLE leads back to the role that has logged in, so the owner of the database cannot have it trust another role's
+// schema by having its sessions take that role.
+func TestTrustARoleThatASessionTakesDoesNotMakeASchemaTrusted(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	tenant := db.Tenant(t)
+	tenant.PlantSchema(migrations.Latest())
+	withSettings(t, db, "role = "+pgx.Identifier{tenant.Name()}.Sanitize())
+	var log trustLog
+	ping, fence := trustUse(t, db.Config(t), &log)
+	tenant.Exec("ALTER DATABASE " + pgx.Identifier{db.Name()}.Sanitize() + " RESET role")
+	for what, err := range map[string]error{"Ping": ping, "Fence": fence} {
+		var untrusted *pglock.UntrustedError
+		if !errors.As(err, &untrusted) || untrusted.Owner != tenant.Name() {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	tenant.WantNothingGained("after all that a Locker does")
+}
+
 func TestTrustASessionIsAskedWhatItIsOnItsOwnSearchPath(t *testing.T) {
 	for _, wanted := range []string{"primary", "prefer-standby", "read-write"} {
 		t.Run(wanted, func(t *testing.T) {

@@ -16,6 +16,17 @@ SELECT (CASE WHEN stranger.name IS NOT NULL THEN pg_catalog.concat('pglock_untru
         ELSE pg_catalog.nextval(s.oid::pg_catalog.regclass) END)::bigint AS fence
 FROM pg_catalog.pg_namespace AS n
 JOIN pg_catalog.pg_class AS s ON s.relnamespace OPERATOR(pg_catalog.=) n.oid
+CROSS JOIN LATERAL (
+    SELECT NOT EXISTS (
+               SELECT FROM pg_catalog.pg_roles AS p
+               WHERE (p.rolsuper OR p.rolcreaterole OR p.rolreplication OR p.rolbypassrls
+                      OR (pg_catalog.starts_with(p.rolname::pg_catalog.text, 'pg_')
+                          AND p.rolname OPERATOR(pg_catalog.<>) 'pg_database_owner'))
+                 AND (pg_catalog.pg_has_role(current_user, p.oid, 'MEMBER')
+                      OR pg_catalog.pg_has_role(session_user, p.oid, 'MEMBER'))) AS plain,
+           CASE WHEN pg_catalog.current_setting('server_version_num')::pg_catalog.int4 OPERATOR(pg_catalog.>=) 160000
+                THEN 'SET, USAGE, MEMBER WITH ADMIN OPTION' ELSE 'MEMBER' END AS becomes
+) AS person
 LEFT JOIN LATERAL (
     SELECT pg_catalog.min(r.rolname::pg_catalog.text) AS name
     FROM pg_catalog.pg_roles AS r
@@ -23,13 +34,9 @@ LEFT JOIN LATERAL (
     WHERE (r.oid OPERATOR(pg_catalog.=) n.nspowner OR r.oid OPERATOR(pg_catalog.=) s.relowner)
       AND NOT r.rolsuper
       AND NOT (r.rolname::pg_catalog.text OPERATOR(pg_catalog.=) ANY ($1::pg_catalog.text[]))
-      AND NOT pg_catalog.pg_has_role(r.oid, current_user, 'MEMBER')
-      AND NOT (r.oid OPERATOR(pg_catalog.=) d.datdba AND NOT EXISTS (
-          SELECT FROM pg_catalog.pg_roles AS p
-          WHERE (p.rolsuper OR p.rolcreaterole OR p.rolreplication OR p.rolbypassrls
-                 OR (pg_catalog.starts_with(p.rolname::pg_catalog.text, 'pg_')
-                     AND p.rolname OPERATOR(pg_catalog.<>) 'pg_database_owner'))
-            AND pg_catalog.pg_has_role(p.oid, 'MEMBER')))
+      AND NOT (person.plain AND r.oid OPERATOR(pg_catalog.=) d.datdba)
+      AND NOT (pg_catalog.pg_has_role(r.oid, current_user, person.becomes)
+               AND (person.plain OR pg_catalog.pg_has_role(r.oid, session_user, person.becomes)))
 ) AS stranger ON true
 WHERE n.nspname OPERATOR(pg_catalog.=) 'pglock' AND s.relname OPERATOR(pg_catalog.=) 'fence'
   AND s.relkind OPERATOR(pg_catalog.=) 'S'
@@ -41,6 +48,8 @@ WHERE n.nspname OPERATOR(pg_catalog.=) 'pglock' AND s.relname OPERATOR(pg_catalo
 //
 // The session carries other locks, too. So it waits only for a moment for a transaction that alters the sequence. The parts
 // of a CASE are evaluated in their order.
+//
+// A lock session runs no SQL of others, so session_user is the role that has logged in.
 func (q *Queries) NextFence(ctx context.Context, trusted []string) (int64, error) {
 	row := q.db.QueryRow(ctx, NextFence, trusted)
 	var fence int64
