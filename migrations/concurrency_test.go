@@ -173,7 +173,7 @@ func TestAWaitingUpIsNotInTheWayOfCreateIndexConcurrently(t *testing.T) {
 	wantVersion(t, pool, migrations.Latest())
 }
 
-// stuckUp has Up stop in the middle, after it has applied a migration and before it records that, until resume.
+// stuckUp makes Up stop in the middle, after it has applied a migration and before it records that, until resume.
 func stuckUp(
 	ctx context.Context, t *testing.T, db *testenv.DB,
 ) (pool *pgxpool.Pool, result <-chan error, resume func()) {

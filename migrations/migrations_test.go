@@ -48,7 +48,7 @@ func wantMissing(t *testing.T, pool *pgxpool.Pool, db *testenv.DB) {
 	wantMentioned(t, err, db.Name(), "pglock migrate up")
 }
 
-// wantMentioned checks what an error says.
+// wantMentioned checks the text of an error.
 func wantMentioned(t *testing.T, err error, what ...string) {
 	t.Helper()
 	if err == nil {
@@ -254,8 +254,8 @@ func TestUpNeedsThePrimary(t *testing.T) {
 	}
 }
 
-// PgBouncer gives one server session to one client after the other, so a statement that the first of them has prepared
-// is in the way of the second.
+// PgBouncer gives one server session to one client after another, so a statement that the first one has prepared is
+// in the way of the second.
 func TestUpWorksThroughATransactionPooler(t *testing.T) {
 	pooler := testenv.PgBouncer(t, testenv.Database(t), testenv.TransactionPooling)
 	for range 2 {

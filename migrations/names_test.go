@@ -49,7 +49,7 @@ func TestRegisterRecordsEachNameOnce(t *testing.T) {
 	}
 }
 
-// The longest name that is let in does not break the index, however badly it compresses.
+// The longest permitted name does not break the index, however badly it compresses.
 func TestTheLongestNameFitsTheIndex(t *testing.T) {
 	_, pool := installed(t)
 	random := make([]rune, 256)
@@ -111,7 +111,7 @@ func TestManyMayRegisterTheSameNamesInAnyOrder(t *testing.T) {
 	}
 }
 
-// Two that have registered the same new name, and wait for each other, would deadlock if the order of each was its own.
+// Two that have registered the same new name, and wait for each other, would deadlock if each used a different order.
 func TestRegisterCannotDeadlockWithItself(t *testing.T) {
 	db, _ := installed(t)
 	blocker, watcher := db.Connect(t), db.Connect(t)

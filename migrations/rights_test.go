@@ -121,7 +121,7 @@ func wantRefused(t *testing.T, use string, err error) {
 	wantState(t, err, insufficientPrivilege)
 }
 
-// What the library itself asks of a locker and of a watcher.
+// The library's own queries, as a locker and as a watcher.
 func TestTheQueriesOfTheLibraryNeedNoMoreThanTheGrants(t *testing.T) {
 	db, owner := installed(t)
 	locker, watcher := poolAs(t, db.Role(t, "pglock_locker")), poolAs(t, db.Role(t, "pglock_watcher"))

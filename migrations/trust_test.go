@@ -107,7 +107,7 @@ func TestTrustAfterSetRoleNothingIsMadeForARoleThatIsNotTrusted(t *testing.T) {
 	}
 }
 
-// On hosted servers the administrator is no superuser, but may do much.
+// On hosted servers the administrator is not a superuser, but may do much.
 func TestTrustOfAnAdministratorWhoIsNoSuperuser(t *testing.T) {
 	db := testenv.Database(t)
 	admin, app := poolAs(t, db.Role(t, "admin")), poolAs(t, db.Role(t, "app"))
@@ -148,7 +148,7 @@ func before7(t *testing.T, conn *pgx.Conn) {
 	}
 }
 
-// definitions are those of all that has code.
+// definitions are those of all objects that have code.
 func definitions(t *testing.T, conn *pgx.Conn) string {
 	t.Helper()
 	return one[string](t, conn, `
@@ -164,8 +164,8 @@ func definitions(t *testing.T, conn *pgx.Conn) string {
 		) AS definition (line)`)
 }
 
-// An installation whose views have operators of a tenant comes out of Up as a new one is, with its grants and names, and
-// nothing of the tenant's is executed on the way.
+// After Up, an installation whose views have a tenant's operators is like a new one, with its grants and names, and
+// none of the tenant's code has been executed.
 func TestUpMakesAgainWhatOlderFilesTookFromTheSearchPath(t *testing.T) {
 	fresh := testenv.Database(t)
 	mustUp(t, fresh.Pool(t))
@@ -221,7 +221,7 @@ func TestUpFromTheOlderFilesIsTheSameAsANewInstallation(t *testing.T) {
 	}
 }
 
-// Every file says of everything in which schema it is: run as they are on a search_path of traps, they take none.
+// Every file names the schema of every object, so on a search_path of traps they meet none.
 func TestTheFilesTakeNothingFromTheSearchPath(t *testing.T) {
 	fresh := testenv.Database(t)
 	mustUp(t, fresh.Pool(t))

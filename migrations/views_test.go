@@ -186,7 +186,7 @@ func TestLocksShowsWhoHoldsAndWhoWaits(t *testing.T) {
 	}
 }
 
-// waitFor has conn run SQL that has to wait for an advisory lock, and returns when it does. The returned function
+// waitFor makes conn run SQL that has to wait for an advisory lock, and returns when it does. The returned function
 // returns when the statement has been carried out.
 func waitFor(t *testing.T, db *testenv.DB, conn *pgx.Conn, sql string) (granted func()) {
 	t.Helper()
@@ -294,7 +294,7 @@ func wantSameAsPgBlockingPids(t *testing.T, db querier) {
 	}
 }
 
-// A session can be in the way with what it holds and with what it waits for.
+// A session can be in the way with a lock that it holds and with one that it waits for.
 func TestWaitsTellsAHolderThatAlsoWaits(t *testing.T) {
 	db, pool := installed(t)
 	upgrader, reader, late := db.Connect(t), db.Connect(t), db.Connect(t)

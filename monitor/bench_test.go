@@ -8,7 +8,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// A server with few sessions that hold many locks, which is how pglock's Lockers look; with names and without.
+// A server with few sessions that hold many locks, like those of pglock's Lockers, with names and without.
 func BenchmarkTake(b *testing.B) {
 	for _, locks := range []int{0, 5000} {
 		b.Run(fmt.Sprintf("locks=%d", locks), func(b *testing.B) {

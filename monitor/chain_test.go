@@ -13,8 +13,8 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// blocked lets conn wait for whatever lock a statement needs, until the test ends. Errors are none of its business: a
-// wait can also end with the lock or with a deadlock.
+// blocked makes conn wait for the lock that a statement needs, until the test ends. It ignores errors: a wait can
+// also end with the lock or with a deadlock.
 func blocked(t testing.TB, db *testenv.DB, conn *pgx.Conn, statement string) int32 {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -211,7 +211,7 @@ func graphOf(db *testenv.DB, s *monitor.Snapshot) []string {
 		}
 	}
 	slices.Sort(edges)
-	return slices.Compact(edges) // a pid of 0 can stand for several prepared transactions, and a leader for its workers
+	return slices.Compact(edges) // a pid of 0 can mean several prepared transactions, and a leader its workers
 }
 
 // A worker waits for its leader.
@@ -229,7 +229,7 @@ func trueGraph(t testing.TB, db *testenv.DB) []string {
 	return edges
 }
 
-// behindOf counts by following the edges, one after the other.
+// behindOf counts by following the edges one by one.
 func behindOf(s *monitor.Snapshot, of monitor.SessionID) int {
 	behind := map[monitor.SessionID]bool{of: true}
 	for grown := true; grown; {
@@ -324,7 +324,7 @@ func TestChainSeesADeadlockThroughATable(t *testing.T) {
 	}
 }
 
-// Parallel workers are what their leader is, and an auxiliary process must not be ended.
+// Parallel workers count as their leader, and an auxiliary process must not be ended.
 func TestChainTargets(t *testing.T) {
 	s := newScene(t)
 	chainScenes["parallel workers that wait"](s)
@@ -354,7 +354,7 @@ func TestChainTargets(t *testing.T) {
 	}
 }
 
-// Whatever moves: no edge leads to a session that is not there, and none is invented.
+// Whatever changes, no edge leads to a session that is not there, and none is invented.
 func TestChainOnAMovingServer(t *testing.T) {
 	s := newScene(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -11,7 +11,7 @@ import (
 // waiting is a wait of a session for another one; both belong to a process if their names have a slash, as in "p/1".
 type waiting struct{ who, behind string }
 
-// locksWith makes locks of which each has one waiter.
+// locksWith makes locks with one waiter each.
 func locksWith(all []waiting) []Lock {
 	pids, locks := map[string]int32{}, []Lock{}
 	session := func(name string) Session {
@@ -90,7 +90,7 @@ func TestACycleIsAsOldAsItsLastWait(t *testing.T) {
 	}
 }
 
-// Processes that have several sessions in one queue stand behind each other, and none is stuck.
+// Processes with several sessions in one queue wait behind each other, and none is stuck.
 func TestALongQueueHasNoCycle(t *testing.T) {
 	lock := Lock{Key: "@1", Holders: []Holder{{Session: Session{PID: 1}}}}
 	for pid := int32(2); pid < 500; pid++ {

@@ -102,7 +102,7 @@ func TestClientsAreWrittenWithTheirPort(t *testing.T) {
 	}
 }
 
-// PostgreSQL 13 does not tell when a wait began.
+// PostgreSQL 13 does not report when a wait began.
 func TestWaitsAreEstimatedOnOldServers(t *testing.T) {
 	began := time.Unix(100, 0)
 	for _, c := range []struct {

@@ -97,7 +97,7 @@ func TestOptionsThatAreRefused(t *testing.T) {
 	}
 }
 
-// What is in a query is believed when its hash is the key, wherever it stands.
+// A text in a query is believed if its hash is the key, wherever it is.
 func TestNamesInQueriesAreFound(t *testing.T) {
 	db := testenv.Database(t)
 	session(t, db, "SELECT pg_advisory_lock(267906906, 0) AS t1 /* nightly */")

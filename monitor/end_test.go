@@ -143,7 +143,7 @@ func TestCancellingEndsAWait(t *testing.T) {
 	}
 }
 
-// A role that does not see states can only be told what the locks show.
+// A role that does not see states gets only what the locks show.
 func TestCancellingWithoutSeeingWhatTheSessionDoes(t *testing.T) {
 	db := testenv.Database(t)
 	from := signaller(t, db)
@@ -194,7 +194,7 @@ func TestCancellingAStatementFreesTheLocksOfItsTransaction(t *testing.T) {
 	}
 }
 
-// A process ID is given away again, so it alone must never be enough.
+// Process IDs are reused, so one alone must never be enough.
 func TestOnlyTheSessionThatWasMeantIsSignalled(t *testing.T) {
 	db := testenv.Database(t)
 	holder := session(t, db, "SELECT pg_advisory_lock(1)")
@@ -512,7 +512,7 @@ func TestTheLogSaysWhoAndWhat(t *testing.T) {
 	}
 }
 
-// What came of a signal is an error of its own when it cannot be seen.
+// If the effect of a signal cannot be seen, the error says that it was sent.
 func TestASignalWhoseEffectCannotBeSeenIsAnError(t *testing.T) {
 	db := testenv.Database(t)
 	holder := session(t, db, "SELECT pg_advisory_lock(1)")

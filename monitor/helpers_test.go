@@ -66,7 +66,7 @@ func execute(t testing.TB, db monitor.DBTX, statements ...string) {
 	}
 }
 
-// queue lets one more session wait for what statement locks, behind those that wait already, until the test ends.
+// queue makes one more session wait for the lock of statement, behind the present waiters, until the test ends.
 func queue(t testing.TB, db *testenv.DB, statement string) (pid int32) {
 	t.Helper()
 	conn := db.Connect(t)
@@ -96,7 +96,7 @@ func poolIn(t testing.TB, db *testenv.DB, mode pgx.QueryExecMode) *pgxpool.Pool 
 	return pool
 }
 
-// tellsWaits reports whether the server tells when a wait began.
+// tellsWaits reports whether the server reports when a wait began.
 func tellsWaits(s *monitor.Snapshot) bool { return !strings.HasPrefix(s.ServerVersion, "13.") }
 
 // migrate installs schema pglock and registers names.
@@ -175,7 +175,7 @@ func edgesOf(db *testenv.DB, s *monitor.Snapshot) []string {
 			}
 		}
 	}
-	return slices.Compact(lines(edges)) // a pid of 0 can stand for several prepared transactions
+	return slices.Compact(lines(edges)) // a pid of 0 can mean several prepared transactions
 }
 
 // An exclusive lock conflicts with every other, and two shared ones do not.

@@ -15,7 +15,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// patient is a session that waits for itself to be looked at before PostgreSQL ends a deadlock.
+// patient is a session with time to be looked at before PostgreSQL ends a deadlock.
 func patient(t *testing.T, db *testenv.DB, statements ...string) *pgx.Conn {
 	t.Helper()
 	return session(t, db, append([]string{"SET deadlock_timeout = '1h'"}, statements...)...)
@@ -53,8 +53,8 @@ func onlyCycle(t *testing.T, s *monitor.Snapshot) monitor.Cycle {
 	return s.Cycles[0]
 }
 
-// Two processes of which each holds one lock and waits for the other's, on different sessions: PostgreSQL sees two
-// waits that have nothing to do with each other.
+// Two processes that each hold one lock and wait for the other's, on different sessions: PostgreSQL sees two
+// unrelated waits.
 func TestADeadlockThatPostgreSQLCannotSee(t *testing.T) {
 	db := testenv.Database(t)
 	of := func(process, statement string) *pgx.Conn {
@@ -145,7 +145,7 @@ func TestTheAgesOfSnapshotsAndTransactions(t *testing.T) {
 	}
 }
 
-// The key that marks a session is no lock. The key that keeps guarded transactions in order is one, with a name.
+// The key that marks a session is not a lock. The key that keeps guarded transactions in order is one, with a name.
 func TestAGuardedLockLooksLikeOneLock(t *testing.T) {
 	db := testenv.Database(t)
 	pool := db.Pool(t)

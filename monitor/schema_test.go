@@ -67,7 +67,7 @@ func (s schema) fields(t reflect.Type, add func(name string, property map[string
 			continue
 		}
 		if own := s.docs[t.Name()+"."+field.Name]; own != "" {
-			words = own // otherwise the one above stands for this field too
+			words = own // otherwise the comment above is for this field too
 		}
 		name, option, _ := strings.Cut(field.Tag.Get("json"), ",")
 		property := s.property(field.Type)

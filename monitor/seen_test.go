@@ -9,7 +9,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// A lock keeps the name that its statement had when the session goes on to others.
+// A lock keeps the name that its statement had when the session runs others.
 func TestNamesSeenInQueriesAreRemembered(t *testing.T) {
 	db := testenv.Database(t)
 	key := pglock.NewKey("invoice:42")

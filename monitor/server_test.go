@@ -52,7 +52,7 @@ func TestTimesAreReadInEveryStyleOfDates(t *testing.T) {
 	}
 }
 
-// The owner of a database can make every statement there look costly, which has the server compile it for seconds.
+// The owner of a database can make every statement there look costly, so that the server compiles it for seconds.
 func TestTakeWorksWhereTheServerCompilesEverything(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)
@@ -127,7 +127,7 @@ func TestErrorsSayWhereAndKeepThePassword(t *testing.T) {
 		" dbname=shop user=dba password=s3cret sslmode=disable")
 	check(t, err)
 	refused := db.Config(t)
-	refused.ConnConfig.Password = "s3cret" // enough, but where the server trusts everybody
+	refused.ConnConfig.Password = "s3cret" // enough, unless the server trusts all
 	refused.ConnConfig.Database += "_missing"
 	for name, config := range map[string]*pgxpool.Config{"unreachable": unreachable, "refused": refused} {
 		pool, err := pgxpool.NewWithConfig(t.Context(), config)

@@ -71,7 +71,7 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// cancelling ends a context when it is used, and goes on.
+// cancelling ends a context when it is used, and then continues.
 type cancelling struct {
 	monitor.DBTX
 	cancel context.CancelFunc

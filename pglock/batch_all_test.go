@@ -119,7 +119,7 @@ func TestBatchOfSeveralLocksIsRefusedAsAWhole(t *testing.T) {
 	batchWantDone(t, db, 0)
 }
 
-// TestBatchOfSeveralLocksPutsLockTimeoutBack has it wait in between.
+// TestBatchOfSeveralLocksPutsLockTimeoutBack makes it wait in between.
 func TestBatchOfSeveralLocksPutsLockTimeoutBack(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

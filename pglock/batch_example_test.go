@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// Begin, lock and work are one round trip; the commit is the second. Nothing behind the lock is carried out without it.
+// Begin, lock and work are one round trip; the commit is the second. Nothing after the lock is executed without it.
 func ExampleQueueLockTx() {
 	ctx := context.Background()
 	pool := txExamplePool(ctx)

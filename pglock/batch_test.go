@@ -54,7 +54,7 @@ func TestBeginLockAndWorkAreOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		mode        pgx.QueryExecMode
-		first, then int // round trips; pgx describes a statement that is new to it in one of its own
+		first, then int // round trips; pgx needs one more to describe a statement that is new to it
 	}{
 		{pgx.QueryExecModeCacheStatement, 2, 1},
 		{pgx.QueryExecModeCacheDescribe, 2, 1},

@@ -62,7 +62,7 @@ func cancelledAfter(d time.Duration) func(context.Context) (context.Context, con
 	}
 }
 
-// Jobs hear that the Locker closes while their locks are held, and Close waits for them.
+// Jobs learn that the Locker closes while they hold their locks, and Close waits for them.
 func TestCloseIsKnownToJobsBeforeTheirLocksEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := locktest.NewMemory()

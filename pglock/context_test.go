@@ -76,7 +76,7 @@ func TestContextsWithoutReferencesAreCollected(t *testing.T) {
 		lock.Context(ended)
 		cancel()
 	}
-	// Kept ones would have about 200 bytes each. The ended ones are forgotten on goroutines of their own.
+	// If they were kept they would take about 200 bytes each. Ended ones are forgotten on separate goroutines.
 	after := size()
 	for deadline := time.Now().Add(time.Minute); after > before+1<<20 && time.Now().Before(deadline); after = size() {
 		time.Sleep(10 * time.Millisecond)

@@ -32,7 +32,7 @@ func roleConfig(t *testing.T, db *testenv.DB) (config *pgxpool.Config, name stri
 	return config, pgx.Identifier{config.ConnConfig.User}.Sanitize()
 }
 
-// A role or a database that is not as configured is no outage: retries would go on for ever.
+// A role or a database that is not as configured is not an outage: retries would never end.
 func TestDeniedConnectionsAreNoOutage(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)

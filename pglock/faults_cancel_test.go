@@ -67,7 +67,7 @@ func warmUp(t *testing.T, db *testenv.DB, lockers []*pglock.Locker, keys []pgloc
 	served()
 }
 
-// cancelSomewhere reports whether the acquire was cancelled before it came to anything.
+// cancelSomewhere reports whether the acquire was cancelled before it got the lock.
 func cancelSomewhere(t *testing.T, w *witness, l *pglock.Locker, keys []pglock.Key) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	timer := time.AfterFunc(rand.N(5*time.Millisecond), cancel)

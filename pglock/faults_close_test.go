@@ -14,9 +14,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// Lockers that are in each other's way are closed in the middle of their work, some with a context that ends before the
-// holders are done. Every call that runs or waits comes back and says why, and when the last Close returns there is no
-// goroutine left.
+// Lockers that compete for the same keys are closed in the middle of their work, some with a context that ends before
+// the holders are done. Every call that runs or waits comes back and says why, and when the last Close returns there
+// is no goroutine left.
 func TestCloseUnderLoad(t *testing.T) {
 	db := testenv.Database(t)
 	for trial := range trials(t, 20) {

@@ -69,7 +69,8 @@ func TestLocksGoOnWithOneConnection(t *testing.T) {
 	wantQuiet(t, db, l)
 }
 
-// An event trigger that refuses whatever a waiter makes for itself costs it the place in the queue now and then, not the lock.
+// An event trigger that refuses a waiter's temporary objects costs it the place in the queue now and then, not the
+// lock.
 func TestWaitersGoOnWhereTemporaryObjectsAreRefused(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)
@@ -93,8 +94,8 @@ func TestWaitersGoOnWhereTemporaryObjectsAreRefused(t *testing.T) {
 	wantQuiet(t, db, l)
 }
 
-// Waiters that wait for ever, and locks that had been waited for and are held for long, take no place from others for good:
-// a waiter that comes when all are taken is in the server's queue some seconds later.
+// Waiters that wait for ever, and locks that had been waited for and are held for long, do not keep others out for
+// good: a waiter that comes when all are taken is in the server's queue some seconds later.
 func TestWaitersBeyondTheBoundAreNotStarved(t *testing.T) {
 	db := testenv.Database(t)
 	holder := db.Connect(t)
@@ -163,7 +164,7 @@ func TestNothingIsTakenAfterAnError(t *testing.T) {
 	key := pglock.NewKey("k")
 	for range 3 {
 		mustUnlock(t, mustLock(t, l, pglock.NewKey("warm")))
-		link.Cut(false, true) // the server hears, and is not heard
+		link.Cut(false, true) // the server hears, but cannot be heard
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		_, err := l.TryLock(ctx, key)
 		cancel()
@@ -174,7 +175,7 @@ func TestNothingIsTakenAfterAnError(t *testing.T) {
 			t.Errorf("the key is not busy: %v", err)
 		}
 		link.Cut(false, false)
-		terminateAll(t, db) // what was swallowed does not come again
+		terminateAll(t, db) // swallowed data is not sent again
 		wantQuiet(t, db, l)
 		mustUnlock(t, mustLock(t, l, key))
 	}
@@ -189,7 +190,7 @@ func terminateAll(t *testing.T, db *testenv.DB) {
 	}
 }
 
-// Questions about a held lock end with their contexts, also behind a question without an answer.
+// Questions about a held lock end with their contexts, even behind a question without an answer.
 func TestQuestionsFollowTheirContexts(t *testing.T) {
 	db := testenv.Database(t)
 	link, config := newProxy(t, db)

@@ -10,8 +10,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// A process in which 64 goroutines fight for a key hands it on among them only as often as it may. Then another process
-// that waits has its turn.
+// A process in which 64 goroutines compete for a key hands it on among them only as often as it may. Then a waiting
+// process gets its turn.
 func TestAHotProcessLetsAnotherOneHaveItsTurn(t *testing.T) {
 	const few, usual = 16, 1000
 	fewHandoffs := pglock.WithHandoffLimit(few, time.Hour)

@@ -37,7 +37,7 @@ func init() {
 	os.Exit(0)
 }
 
-// looks are the ways in which a holder may look whether it still has its lock.
+// looks are the ways in which a holder may check that it still has its lock.
 var looks = map[string]func(*pglock.Lock, context.Context) error{
 	"Lock.Err":    func(k *pglock.Lock, _ context.Context) error { return k.Err() },
 	"Context.Err": func(_ *pglock.Lock, work context.Context) error { return work.Err() },
@@ -52,12 +52,12 @@ func frozenKey(look string, waited bool) pglock.Key {
 type held struct {
 	name string
 	look func() error
-	last time.Time // when the last look began that said that the lock is held
+	last time.Time // when the last look began that found the lock held
 	over bool
 }
 
-// beFrozen takes locks, says so, and looks at them all the time. When all are lost it says for each when the last look
-// began that did not know. It compares the wall clock with that of its parent, which is the same.
+// beFrozen takes locks, says so, and looks at them all the time. When all are lost it prints for each when the last
+// look began that did not notice. It compares the wall clock with that of its parent, which is the same.
 func beFrozen(connString string) error {
 	cfg, err := pgxpool.ParseConfig(connString)
 	if err != nil {
@@ -98,8 +98,8 @@ func beFrozen(connString string) error {
 	return l.Close(context.Background())
 }
 
-// A process is stopped for longer than its lease, and wakes up when others have its locks: the first look at each says
-// that it is lost, before any timer or message could have.
+// A process is stopped for longer than its lease, and wakes up when others have its locks: the first look at each
+// reports that it is lost, before any timer or message could have.
 func TestAThawedProcessKnowsAtItsFirstLook(t *testing.T) {
 	for range trials(t, 3) {
 		freezeAndThaw(t)
@@ -149,7 +149,7 @@ func freezeAndThaw(t *testing.T) {
 	}
 }
 
-// startToBeFrozen runs this program once more.
+// startToBeFrozen starts this program again.
 func startToBeFrozen(t *testing.T, db *testenv.DB) (*os.Process, *bufio.Reader) {
 	t.Helper()
 	program, err := os.Executable()

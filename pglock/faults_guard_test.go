@@ -10,8 +10,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// A holder whose lock session has fallen silent goes on to write, over a connection that works. The next holder's
-// guarded transaction waits for what was begun under the guard, and what is begun later cannot commit.
+// A holder whose lock session has fallen silent keeps writing, over a connection that works. The next holder's
+// guarded transaction waits for transactions that were guarded before, and later ones cannot commit.
 func TestGuardedTransactionsOfASilentHolderStayInOrder(t *testing.T) {
 	for name, waited := range map[string]bool{"on a mux session": false, "on a wait session": true} {
 		t.Run(name, func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// trials is how often a test repeats what a race may hide in: PGLOCK_TEST_TRIALS times as often as usual.
+// trials is how often a test repeats something in which a race may hide: PGLOCK_TEST_TRIALS times as often as usual.
 func trials(t testing.TB, usual int) int {
 	t.Helper()
 	text := os.Getenv("PGLOCK_TEST_TRIALS")
@@ -82,7 +82,7 @@ func openConfig(t testing.TB, config *pgxpool.Config, opts ...pglock.Option) (*p
 	return l, opened
 }
 
-// distances are the ways to open a Locker that make a difference to how it uses its sessions.
+// distances are the ways to open a Locker that affect how it uses its sessions.
 var distances = map[string]func(testing.TB, *testenv.DB, ...pglock.Option) (*pglock.Locker, *atomic.Int32){
 	"near": openCounted, "far": openFar,
 }
@@ -96,7 +96,7 @@ func closeWithinAMinute(t testing.TB, l *pglock.Locker) {
 	}
 }
 
-// aMinute is a context for what must end long before. A test that reaches its end has failed.
+// aMinute is a context for calls that must end long before. A test that reaches its end has failed.
 func aMinute(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
@@ -211,8 +211,8 @@ func keepBusy(t testing.TB, n int, lockers []*pglock.Locker, work func(context.C
 }
 
 // acquireSomehow takes a lock in one of the many ways, and waits for a moment at most. LockAll of several keys may hold
-// some of them and wait, but always in one order, and a worker that holds a Lock asks for no other: so there is no
-// deadlock but those that the library makes.
+// some of them and wait, but always in one order, and a worker that holds a Lock asks for no other: so any deadlock
+// is the library's fault.
 func acquireSomehow(ctx context.Context, l *pglock.Locker, keys []pglock.Key) (lock *pglock.Lock, shared bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, rand.N(100*time.Millisecond))
 	defer cancel()
@@ -239,7 +239,7 @@ func acquireSomehow(ctx context.Context, l *pglock.Locker, keys []pglock.Key) (l
 	return lock, shared, err
 }
 
-// witness watches from outside whether locks exclude each other.
+// witness checks from outside whether locks exclude each other.
 type witness struct {
 	told told
 
@@ -256,7 +256,7 @@ type holding struct {
 	allWell bool       // said its Unlock
 }
 
-// told is when a holder that loses the lock must learn of it.
+// told is the time by which a holder that loses the lock must learn of it.
 type told int
 
 const (
@@ -312,7 +312,7 @@ func (w *witness) leave(h *holding) {
 	}
 }
 
-// unlock gives the lock up. A loss is no failure; that the library denies one is.
+// unlock releases the lock. A loss is not a failure; denying one is.
 func (w *witness) unlock(t testing.TB, h *holding) {
 	w.leave(h)
 	err := h.lock.Unlock(context.Background())

@@ -18,7 +18,7 @@ import (
 
 // scissors is a network that parses the messages of PostgreSQL's protocol
 // (https://www.postgresql.org/docs/current/protocol-message-formats.html). After arm it cuts in the middle of the next
-// large message to the server: one half arrives, and then nothing does any more, in either direction.
+// large message to the server: one half arrives, and after that nothing, in either direction.
 type scissors struct {
 	*testenv.Link
 	happened chan struct{} // closed by the cut
@@ -77,7 +77,7 @@ func readMessage(from io.Reader, headSize int) ([]byte, error) {
 	return append(head, body...), err
 }
 
-// arriving is what arrives of messages of which the last one has size bytes.
+// arriving returns the part that arrives of messages whose last one has size bytes.
 func (s *scissors) arriving(messages []byte, size int) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,8 +96,8 @@ func (s *scissors) arriving(messages []byte, size int) []byte {
 // largeMessage is more than a TCP segment of the usual 1,460 bytes. A message in one segment cannot arrive in part.
 const largeMessage = 2000
 
-// A process with many locks and much to do falls silent: each of its locks has ended before another session gets it.
-// Then the network is back, and the Locker works again.
+// A busy process with many locks falls silent: each of its locks has ended before another session gets it. Then the
+// network is back, and the Locker works again.
 func TestManySilentHoldersAreToldBeforeTheNextGrants(t *testing.T) {
 	for name, cut := range map[string]func(*testing.T, *scissors){
 		"both":          func(_ *testing.T, s *scissors) { s.Cut(true, true) },
@@ -168,8 +168,8 @@ func fallSilent(t *testing.T, cut func(*testing.T, *scissors)) {
 // silentApplication names the sessions of Lockers that fall silent.
 const silentApplication = "silent"
 
-// endSilentOnOldServers does on PostgreSQL 13, which has no timeout for idle sessions, what its TCP settings do on a real
-// network: it ends the silent sessions. The holders must have learned of their loss by themselves.
+// endSilentOnOldServers ends the silent sessions on PostgreSQL 13, which has no timeout for idle sessions, as its TCP
+// settings do on a real network. The holders must have learned of their loss by themselves.
 func endSilentOnOldServers(t *testing.T, db *testenv.DB, locks ...*pglock.Lock) {
 	t.Helper()
 	if db.FreesFrozen(t) {
@@ -182,7 +182,7 @@ func endSilentOnOldServers(t *testing.T, db *testenv.DB, locks ...*pglock.Lock) 
 		where datname = current_database() and application_name like $1`, silentApplication+" (pglock %")
 }
 
-// openShortLeased opens a Locker with a lease of a second, which gives a dial up as fast.
+// openShortLeased opens a Locker with a lease of a second, which also gives up dialling after that time.
 func openShortLeased(t *testing.T, cfg *pgxpool.Config) *pglock.Locker {
 	t.Helper()
 	cfg.ConnConfig.ConnectTimeout = time.Second
@@ -204,7 +204,7 @@ func holdOnMainSessions(t *testing.T, l *pglock.Locker, keys []pglock.Key) (lock
 	return locks
 }
 
-// holdOnWaitSessions gets locks that had to be waited for, each on a session of its own.
+// holdOnWaitSessions gets locks that had to be waited for, each on a separate session.
 func holdOnWaitSessions(t *testing.T, db *testenv.DB, l *pglock.Locker, keys []pglock.Key) (locks []*pglock.Lock) {
 	t.Helper()
 	before := db.Connect(t)

@@ -66,7 +66,7 @@ func tryTogether(t *testing.T, l *pglock.Locker, keys []pglock.Key) (granted []*
 	return granted, refused
 }
 
-// wantHeld compares what the Locker says that it holds with what the server says.
+// wantHeld compares the locks that the Locker reports with those on the server.
 func wantHeld(t *testing.T, conn *pgx.Conn, l *pglock.Locker, locks []*pglock.Lock) {
 	t.Helper()
 	said := make([]int64, len(locks))
@@ -86,7 +86,7 @@ func wantHeld(t *testing.T, conn *pgx.Conn, l *pglock.Locker, locks []*pglock.Lo
 }
 
 // The server's lock table overflows in the middle of statements that lock and release many keys at once. Calls that
-// succeed hold their locks, calls that are refused do not, and the sessions go on.
+// succeed hold their locks, calls that are refused do not, and the sessions stay usable.
 func TestTheLockTableOverflowsInTheMiddleOfABatch(t *testing.T) {
 	for distance := range distances {
 		t.Run(distance, func(t *testing.T) { overflow(t, distance) })
@@ -130,7 +130,8 @@ func overflow(t *testing.T, distance string) {
 	}
 }
 
-// A Locker that nothing is known of yet, since it has not connected, is asked for more than the server can keep.
+// A Locker that has not connected yet, and so does not know the server's limits, is asked for more than the server
+// can keep.
 func TestTheDefaultBoundProtectsTheServer(t *testing.T) {
 	db := smallLockTable(t)
 	conn := watcher(t, db)
@@ -147,7 +148,7 @@ func TestTheDefaultBoundProtectsTheServer(t *testing.T) {
 	}
 }
 
-// wantOthersToWork is what a full lock table makes impossible.
+// wantOthersToWork checks what a full lock table would make impossible.
 func wantOthersToWork(t *testing.T, db *testenv.DB) {
 	t.Helper()
 	conn, err := pgx.ConnectConfig(t.Context(), db.Config(t).ConnConfig)
@@ -163,7 +164,7 @@ func wantOthersToWork(t *testing.T, db *testenv.DB) {
 	}
 }
 
-// Waiters for several keys hold some of them, on sessions of their own.
+// Waiters for several keys hold some of them, on separate sessions.
 func TestTheDefaultBoundCountsWaiters(t *testing.T) {
 	db := smallLockTable(t)
 	conn := watcher(t, db)

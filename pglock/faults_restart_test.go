@@ -9,8 +9,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// The server crashes under load, with holders and waiters on sessions of all kinds, and comes back. No Locker is made
-// anew.
+// The server crashes under load, with holders and waiters on sessions of all kinds, and comes back. No Locker is
+// replaced.
 func TestLocksGoOnAfterTheServerHasCrashed(t *testing.T) {
 	server := testenv.NewServer(t, nil)
 	db := testenv.On(t, server)
@@ -46,7 +46,7 @@ func TestLocksGoOnAfterTheServerHasCrashed(t *testing.T) {
 	}
 }
 
-// crashes are mostly crashes; now and then the server shuts down in order.
+// crashes are mostly crashes; now and then the server shuts down properly.
 func crashes(t *testing.T) (modes []pgserver.Mode) {
 	t.Helper()
 	for range trials(t, 1) {

@@ -12,8 +12,8 @@ import (
 )
 
 // The role is configured to end everything that lasts for longer than a tenth of a second: statements, waits for locks,
-// idle sessions. Sessions of all kinds outlive several of those, which control sessions of the same role show: main ones
-// that hold locks, main ones that hold nothing, those that wait, and those that hold what was waited for.
+// idle sessions. Sessions of all kinds outlive several of those, as control sessions of the same role show: mux
+// sessions with and without locks, and wait sessions that wait or hold a lock.
 func TestSessionsOfEveryKindOutliveTheTimeoutsOfTheRole(t *testing.T) {
 	db := testenv.Database(t)
 	role, err := pgx.ParseConfig(db.Role(t, "hasty"))

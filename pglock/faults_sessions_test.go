@@ -87,8 +87,8 @@ func TestSessionsAreOpenedAsFewCallersNeedThem(t *testing.T) {
 	wantQuiet(t, db, l)
 }
 
-// The number of callers makes the Locker change between two of its sessions and all of them. Ops that are left on a session
-// which is not used any more are sent, although no later caller brings a statement along.
+// The number of callers makes the Locker change between two of its sessions and all of them. Ops that are left on a
+// session that is no longer used are sent, although no later caller sends a statement.
 func TestNothingIsForgottenWhenFewCallersBecomeMore(t *testing.T) {
 	db := testenv.Database(t)
 	l, _ := openCounted(t, db, pglock.WithSessions(4), pglock.WithLease(24*time.Hour))
@@ -100,7 +100,7 @@ func TestNothingIsForgottenWhenFewCallersBecomeMore(t *testing.T) {
 				for range 60 {
 					lockAndUnlock(t, l, some(own, 1+rand.IntN(2)))
 					if rand.IntN(4) == 0 {
-						time.Sleep(rand.N(200 * time.Microsecond)) // so that they are few for a moment
+						time.Sleep(rand.N(200 * time.Microsecond)) // so that there are few for a moment
 					}
 				}
 			})
@@ -229,7 +229,7 @@ func TestReadersOfOneAndOfSeveralKeysKeepWhatTheyHave(t *testing.T) {
 	}
 }
 
-// wantKeptFrom wants a writer to be refused for every key of a lock that is held.
+// wantKeptFrom checks that a writer is refused for every key of a lock that is held.
 func wantKeptFrom(t *testing.T, writer *pglock.Locker, held *pglock.Lock) {
 	t.Helper()
 	for _, key := range held.Keys() {

@@ -18,8 +18,8 @@ import (
 const waitersWithSnapshot = `select count(*) from pg_stat_activity where backend_xmin is not null
 	and pid in (select pid from pg_locks where locktype = 'advisory' and not granted)`
 
-// What others create and drop makes a session read its catalogs again, with a snapshot for that. It must be gone before
-// the session waits.
+// When others create and drop objects, a session reads its catalogs again, with a snapshot. It must be released
+// before the session waits.
 func TestWaitersHaveNoSnapshotWhateverOthersCreate(t *testing.T) {
 	db := testenv.Database(t)
 	holder, conn := db.Connect(t), db.Connect(t)
@@ -110,7 +110,7 @@ func openWithoutTemp(t *testing.T, db *testenv.DB, opts ...pglock.Option) *pgloc
 	return l
 }
 
-// openWithoutCommit makes sessions that keep the snapshot which COMMIT would give back.
+// openWithoutCommit makes sessions that keep the snapshot that COMMIT would release.
 func openWithoutCommit(t *testing.T, db *testenv.DB) *pglock.Locker {
 	config := db.Config(t)
 	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -131,7 +131,7 @@ func (c rewriter) Write(b []byte) (int, error) {
 	return c.Conn.Write(bytes.ReplaceAll(b, c.from, c.to))
 }
 
-// What a role is configured to do by default is not what lock sessions do.
+// Lock sessions do not follow the defaults that are configured for a role.
 func TestWaitersHaveNoSnapshotWhateverTheirRoleDoes(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)

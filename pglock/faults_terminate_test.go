@@ -28,8 +28,9 @@ const (
 		order by random() limit 1) as victim) as hit`
 )
 
-// Sessions end under load, again and again. No call fails but with what has happened, nothing is left, and the Lockers go
-// on. Where every Unlock asks the server, none succeeds for a lock that another holder had got meanwhile.
+// Sessions end under load, again and again. Calls fail only with errors that fit what happened, nothing is left, and
+// the Lockers keep working. Where every Unlock asks the server, none succeeds for a lock that another holder had got
+// meanwhile.
 func TestLocksGoOnWhileSessionsAreTerminated(t *testing.T) {
 	for name, victim := range map[string]string{"any": hitAny, "waiters": hitWaiter, "holders": hitHolder} {
 		t.Run(name, func(t *testing.T) {
@@ -47,8 +48,8 @@ func TestLocksGoOnWhileSessionsAreTerminated(t *testing.T) {
 	})
 }
 
-// As for a DBA who ends statements, and for a cancel request that comes late: a statement that fails half way must not
-// orphan a lock or take one from its holder.
+// A DBA ends statements, or a cancel request comes late: a statement that fails half way must not orphan a lock or
+// take one from its holder.
 func TestLocksGoOnWhileStatementsAreCancelled(t *testing.T) {
 	for distance := range distances {
 		t.Run(distance, func(t *testing.T) { hitSessions(t, distance, cancelIt+hitAny, trials(t, 300), newWitness(toldBefore)) })
@@ -90,7 +91,7 @@ func lockAndLook(ctx context.Context, t testing.TB, w *witness, l *pglock.Locker
 	w.unlock(t, h)
 }
 
-// A lock that is unlocked while its session ends counts once. The default bound shows whether the books are right: it
+// A lock that is unlocked while its session ends counts once. The default bound shows whether the count is right: it
 // is neither lower nor higher afterwards.
 func TestTheBoundIsTheSameAfterLosses(t *testing.T) {
 	server := testenv.NewServer(t, map[string]string{

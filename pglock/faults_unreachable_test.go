@@ -101,7 +101,7 @@ func TestTheCallersOwnCauseIsNoSignOfTheServer(t *testing.T) {
 	wantQuiet(t, db, l)
 }
 
-// A server that has fallen silent is unavailable. A statement without an answer in front of the caller's is no contention.
+// A server that has fallen silent is unavailable. An unanswered statement ahead of the caller's is not contention.
 func TestAServerThatFallsSilentIsUnavailable(t *testing.T) {
 	db := testenv.Database(t)
 	link, config := newProxy(t, db)

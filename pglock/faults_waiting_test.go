@@ -14,8 +14,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// manyWaiters has n waiters for each of the keys in each of the Lockers, of which some stand in the server's queue and
-// the others poll. served waits until all of them had their turn.
+// manyWaiters starts n waiters for each of the keys in each of the Lockers; some wait in the server's queue, and the
+// others poll. served waits until all of them had their turn.
 func manyWaiters(t *testing.T, n int, keys []pglock.Key, lockers ...*pglock.Locker) (served func()) {
 	t.Helper()
 	var waiting sync.WaitGroup
@@ -151,8 +151,8 @@ func TestWaitersKeepTheirPlaceAmongPlainWaiters(t *testing.T) {
 	}
 }
 
-// Two processes lock many keys in all orders. Sessions that hold many unrelated locks must not wait, or the server would
-// see circles that are none. It looks for them after ten milliseconds here.
+// Two processes lock many keys in all orders. Sessions that hold many unrelated locks must not wait, or the server
+// would see false circles. It looks for them after ten milliseconds here.
 func TestUnrelatedLocksDoNotDeadlock(t *testing.T) {
 	server := testenv.NewServer(t, map[string]string{"deadlock_timeout": "10ms"})
 	for name, work := range map[string]func(context.Context, *testing.T, *witness, *pglock.Locker, []pglock.Key){
@@ -197,7 +197,7 @@ func lockOne(ctx context.Context, t *testing.T, w *witness, l *pglock.Locker, ke
 	}
 }
 
-// lockTogether takes several keys at once, in whatever order they are named.
+// lockTogether takes several keys at once, in any order.
 func lockTogether(ctx context.Context, t *testing.T, w *witness, l *pglock.Locker, keys []pglock.Key) {
 	lock, err := l.LockAll(ctx, some(keys, 3))
 	if err == nil {
@@ -207,7 +207,7 @@ func lockTogether(ctx context.Context, t *testing.T, w *witness, l *pglock.Locke
 	}
 }
 
-// lockNested holds one lock while it waits for a later one, which is what callers may do if they agree on an order.
+// lockNested holds one lock while it waits for a later one, as callers may do if they agree on an order.
 func lockNested(ctx context.Context, t *testing.T, w *witness, l *pglock.Locker, keys []pglock.Key) {
 	first := rand.IntN(len(keys) - 1)
 	second := first + 1 + rand.IntN(len(keys)-first-1)

@@ -189,7 +189,7 @@ func german(err error) error {
 	return err
 }
 
-// silent is a Locker whose sessions have been ended by the server, without a word, and whose lock has another holder.
+// silent is a Locker whose sessions the server has ended without a message, and whose lock has another holder.
 func loseSilently(t *testing.T, db *testenv.DB, key pglock.Key) (lost, taken *pglock.Lock) {
 	t.Helper()
 	link, config := newProxy(t, db)
@@ -363,7 +363,7 @@ func TestGuardTxLeavesNoIdentityBehind(t *testing.T) {
 	}
 }
 
-// A role that may create functions and operators on another role's search_path could have the guard run them.
+// A role that may create functions and operators on another role's search_path could try to make the guard run them.
 func TestGuardTxRunsNothingOfTheSearchPath(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)
@@ -398,7 +398,7 @@ func TestGuardTxRunsNothingOfTheSearchPath(t *testing.T) {
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	lock := mustLock(t, openLocker(t, db), pglock.NewKey("k"))
 	commit(t, mustGuard(t, conn, lock))
-	commit(t, mustGuard(t, conn, lock)) // the first one has a statement more
+	commit(t, mustGuard(t, conn, lock)) // the first one has one more statement
 	mustUnlock(t, lock)
 	wantAborted(t, conn, func(tx pgx.Tx) error { return lock.GuardTx(t.Context(), tx) }, pglock.ErrUnlocked)
 }

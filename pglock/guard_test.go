@@ -30,7 +30,7 @@ func TestGuardTxOfALiveLockLetsTheTransactionCommit(t *testing.T) {
 	wantAborted(t, conn, func(tx pgx.Tx) error { return a.GuardTx(t.Context(), tx) }, pglock.ErrUnlocked)
 }
 
-// wantAborted begins a transaction, and wants the guard to fail as said and the transaction not to commit.
+// wantAborted begins a transaction, and checks that the guard fails as expected and the transaction does not commit.
 func wantAborted(t *testing.T, conn *pgx.Conn, guard func(pgx.Tx) error, want error) {
 	t.Helper()
 	tx, err := conn.Begin(t.Context())
@@ -116,8 +116,9 @@ func TestGuardTxRefusesWhatItCannotGuard(t *testing.T) {
 	mustUnlock(t, lock)
 }
 
-// Holders are killed at random moments while they write, some of them without knowing. Each write is read-then-update, so
-// that one which is stale loses another's. Guarded, none may be lost; the unguarded control shows that some would be.
+// Holders are killed at random moments while they write, some of them without knowing. Each write is
+// read-then-update, so that a stale write loses another one. Guarded, none may be lost; the unguarded control shows
+// that some would be.
 func TestGuardedWritesAreNeverLost(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)

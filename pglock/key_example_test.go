@@ -17,7 +17,7 @@ func ExampleNewKey() {
 	// 6688477336110245193
 }
 
-// A flag or a configuration file names any lock, those of other programs too.
+// A flag or a configuration file can name any lock, including those of other programs.
 func ExampleParseKey() {
 	for _, text := range []string{"invoice:42", "@6688477336110245193", "@7/-42", "@@home", "@home"} {
 		key, err := pglock.ParseKey(text)
@@ -35,7 +35,7 @@ func ExampleParseKey() {
 	// @home is refused: true
 }
 
-// Keys are equal when they are the same lock. ID is what a map needs.
+// Keys are equal when they are the same lock. Use ID as a map key.
 func ExampleKey_Equal() {
 	named, raw := pglock.NewKey("invoice:42"), pglock.Int64Key(6688477336110245193)
 	fmt.Println(named.Equal(raw))

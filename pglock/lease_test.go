@@ -137,7 +137,7 @@ func TestALossMeetsAHandoff(t *testing.T) {
 		}
 		<-lost
 		k := <-second
-		// Whatever came first, the server and the Lock must agree.
+		// Whichever came first, the server and the Lock must agree.
 		if err := k.Verify(t.Context()); (err == nil) != (k.Err() == nil) {
 			t.Errorf("Verify says %v, Err %v", err, k.Err())
 		}

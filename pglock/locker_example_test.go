@@ -35,7 +35,7 @@ func ExampleNew() {
 	}
 	defer pool.Close()
 
-	locker, err := pglock.New(pool) // dials sessions of its own, on top of the pool's
+	locker, err := pglock.New(pool) // dials its own sessions, on top of the pool's
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func ExampleLocker_Lock() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer lock.Unlock(ctx) // works whatever has become of ctx
+	defer lock.Unlock(ctx) // works even if ctx has ended
 
 	work := lock.Context(ctx) // ends when the lock is lost
 	fmt.Println(work.Err(), lock.Err())
@@ -288,7 +288,7 @@ func ExampleLock_Fence() {
 	var last int64
 	for range 3 {
 		err := locker.Do(ctx, pglock.NewKey("a"), func(ctx context.Context, lock *pglock.Lock) error {
-			fence, err := lock.Fence(ctx) // goes along to what the lock protects
+			fence, err := lock.Fence(ctx) // sent along to the resource that the lock protects
 			fmt.Println(fence > last)
 			last = fence
 			return err

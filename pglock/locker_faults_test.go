@@ -107,7 +107,7 @@ func TestATerminatedSessionEndsTheLock(t *testing.T) {
 	}
 }
 
-// The session of a lock that was waited for is listened to as well, if not from the first moment on: no heartbeat tells
+// The wait session of a granted lock is listened to as well, if not from the first moment on: no heartbeat is sent
 // within this test.
 func TestTheEndOfASessionThatHasWaitedIsNoticed(t *testing.T) {
 	db := testenv.Database(t)
@@ -225,7 +225,8 @@ func TestARestartOfTheServerEndsLocksAndTheLockerGoesOn(t *testing.T) {
 	mustUnlock(t, mustLock(t, l, key))
 }
 
-// The role is configured to end whatever the library lives on. A control session of the same role shows that it works.
+// The role is configured to end everything that the library depends on. A control session of the same role shows that
+// it works.
 func TestTimeoutsOfTheRoleDoNotReachLockSessions(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)
@@ -325,14 +326,14 @@ func TestASilentHolderIsToldBeforeTheNextGrant(t *testing.T) {
 				if err := lock.Unlock(t.Context()); !errors.Is(err, pglock.ErrLost) {
 					t.Errorf("Unlock: %v", err)
 				}
-				_ = silent.Close(t.Context()) // it cannot say goodbye
+				_ = silent.Close(t.Context()) // it cannot send a Terminate message
 			}
 		})
 	}
 }
 
-// tellsItself is what holds without idle_session_timeout: the client knows in time, and the server frees the lock when it
-// sees the connection closed, for which the network must work again.
+// tellsItself checks what is guaranteed without idle_session_timeout: the client knows in time, and the server frees
+// the lock when it sees the connection closed, for which the network must work again.
 func tellsItself(t *testing.T, db *testenv.DB) {
 	link, config := newProxy(t, db)
 	l, err := pglock.NewWithConfig(config, pglock.WithLease(time.Second))
@@ -343,10 +344,11 @@ func tellsItself(t *testing.T, db *testenv.DB) {
 	link.Cut(true, false)
 	awaitDone(t, lock.Done(), "the end of the lease")
 	wantLost(t, lock.Err(), pglock.LostLease)
-	_ = l.Close(t.Context()) // it cannot say goodbye
+	_ = l.Close(t.Context()) // it cannot send a Terminate message
 }
 
-// The server's process is frozen, so that it neither answers nor frees the lock: the client must stop trusting by itself.
+// The server's process is frozen, so that it neither answers nor frees the lock: the client must stop trusting it by
+// itself.
 func TestAFrozenServerProcessEndsTheLock(t *testing.T) {
 	db := testenv.On(t, testenv.NewServer(t, nil)) // surely on this machine
 	l := openLocker(t, db, pglock.WithLease(time.Second))
@@ -363,8 +365,8 @@ func TestAFrozenServerProcessEndsTheLock(t *testing.T) {
 	mustUnlock(t, mustLock(t, l, pglock.NewKey("k")))
 }
 
-// Behind a proxy that shares server sessions among clients, a statement that was prepared on one session may run on another. All
-// statements that lock say where they belong.
+// Behind a proxy that shares server sessions among clients, a statement that was prepared on one session may run on
+// another. All statements that lock name their session.
 func TestAStatementOfAnotherSessionChangesNothing(t *testing.T) {
 	db := testenv.Database(t)
 	conn := db.Connect(t)
@@ -653,8 +655,8 @@ func TestFenceOfASchemaThatIsBeingDropped(t *testing.T) {
 	}
 }
 
-// A transaction that alters the sequence has Fence wait, and no other lock of the session. What is drawn after the lock was
-// unlocked is no number of its holder.
+// A transaction that alters the sequence makes Fence wait, but no other lock of the session. A number drawn after the
+// Unlock does not belong to the holder.
 func TestFenceOfASequenceThatIsBeingAltered(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

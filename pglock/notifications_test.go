@@ -17,7 +17,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 )
 
-// blockingLog is a log handler that does not come back from a lost lock before it is released.
+// blockingLog is a log handler that does not return from the report of a lost lock until it is released.
 type blockingLog struct {
 	slog.Handler
 	released chan struct{}

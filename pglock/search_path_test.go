@@ -35,7 +35,7 @@ begin
 	end loop;
 end $do$`
 
-// What the statements of locks execute must not depend on search_path, which the owner of the database can set for all.
+// The statements of locks must not depend on search_path, which the owner of the database can set for all.
 func TestLocksRunNothingOfTheSearchPath(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// withSettings has each new session of the database begin with the settings.
+// withSettings makes each new session of the database begin with the settings.
 func withSettings(t *testing.T, db *testenv.DB, settings ...string) {
 	t.Helper()
 	conn := db.Connect(t)
@@ -25,8 +25,8 @@ func withSettings(t *testing.T, db *testenv.DB, settings ...string) {
 	}
 }
 
-// A transaction that is serializable, read-only and deferrable waits for all that write and began before. The owner of a
-// database can make each transaction there such a one.
+// A transaction that is serializable, read-only and deferrable waits for all earlier transactions that write. The
+// owner of a database can make every transaction there like that.
 func TestLockSessionsDoNotWaitForSerializableTransactions(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
@@ -53,7 +53,7 @@ func TestLockSessionsDoNotWaitForSerializableTransactions(t *testing.T) {
 	}
 }
 
-// exit_on_error has the server end a session with its first error.
+// exit_on_error makes the server end a session at its first error.
 func TestAnErrorOfTheServerDoesNotEndALockSession(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

@@ -17,7 +17,7 @@ import (
 
 type tagsKey struct{}
 
-// tagged is a Locker whose waits say the tags in their contexts.
+// tagged returns a Locker whose waits show the tags in their contexts.
 func tagged(t *testing.T, db *testenv.DB) *pglock.Locker {
 	return openLocker(t, db, pglock.WithSQLComments(func(ctx context.Context) map[string]string {
 		tags, _ := ctx.Value(tagsKey{}).(map[string]string)
@@ -25,7 +25,8 @@ func tagged(t *testing.T, db *testenv.DB) *pglock.Locker {
 	}))
 }
 
-// seenUntil looks at the server until a lock of the database is as wanted, and returns what the journal said meanwhile.
+// seenUntil looks at the server until a lock of the database is as wanted, and returns the journal's events
+// meanwhile.
 func seenUntil(t *testing.T, db *testenv.DB, j *events.Journal, wanted func(monitor.Lock) bool) (monitor.Lock, []events.Event) {
 	t.Helper()
 	var seen []events.Event
@@ -170,7 +171,8 @@ func TestAPanicOfTheTagsLeavesNothingBehind(t *testing.T) {
 	mustUnlock(t, <-granted)
 }
 
-// The slices of a role that may not make temporary objects say it too, and their parameters are not taken for parts of it.
+// The slices of a role that may not make temporary objects have the comment too, and their parameters are not taken
+// for parts of it.
 func TestAWaitInSlicesSaysWhichCodeWaits(t *testing.T) {
 	t.Parallel()
 	const hostile = `$1 $2 '$3' \ -- ; drop`

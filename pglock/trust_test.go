@@ -34,7 +34,7 @@ func (l *trustLog) String() string {
 	return l.text.String()
 }
 
-// trustUse does everything with a Locker that touches the schema, and returns what Ping and Fence say.
+// trustUse makes a Locker do everything that touches the schema, and returns the errors of Ping and Fence.
 func trustUse(t *testing.T, config *pgxpool.Config, log *trustLog, opts ...pglock.Option) (ping, fence error) {
 	t.Helper()
 	opts = append(opts, pglock.WithNames(), pglock.WithLogger(slog.New(slog.NewTextHandler(log, nil))))

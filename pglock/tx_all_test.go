@@ -111,7 +111,7 @@ func txLockSome(ctx context.Context) func(pgx.Tx) error {
 	}
 }
 
-// TestLocksOneByOneInAnyOrderDeadlock is what LockAllTx is for.
+// TestLocksOneByOneInAnyOrderDeadlock shows why LockAllTx exists.
 func TestLocksOneByOneInAnyOrderDeadlock(t *testing.T) {
 	t.Parallel()
 	db, a, b := testenv.Database(t), pglock.NewKey("a"), pglock.NewKey("b")

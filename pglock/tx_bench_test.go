@@ -63,10 +63,10 @@ func BenchmarkLockAllTx(b *testing.B) {
 	b.ReportMetric(float64(together.Microseconds())/float64(b.N), "µs/LockAllTx")
 	b.ReportMetric(float64(oneByOne.Microseconds())/float64(b.N), "µs/100-LockTx")
 	b.ReportMetric(float64(oneByOne)/float64(together), "times-faster")
-	b.ReportMetric(0, "ns/op") // of both together: it says nothing
+	b.ReportMetric(0, "ns/op") // of both together, which has no meaning
 }
 
-// benchTime is how long the locks take, without begin and rollback.
+// benchTime returns how long the locks take, without begin and rollback.
 func benchTime(b *testing.B, conn *pgx.Conn, lock func(pgx.Tx) error) time.Duration {
 	tx, err := conn.Begin(b.Context())
 	txCheck(b, err)

@@ -76,7 +76,7 @@ func (s *txCockroach) connString() string {
 	return "postgres://app@" + s.listener.Addr().String() + "/db?sslmode=disable"
 }
 
-// heard is what the server has been asked, whatever the protocol.
+// heard is what the server was asked, in any protocol.
 func (s *txCockroach) heard() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -71,7 +71,7 @@ func TestLockTxBelowADeadlineLeavesAShorterLockTimeoutInForce(t *testing.T) {
 		if got := txShow(t, tx.Conn(), "lock_timeout"); got != "20ms" {
 			t.Errorf("%s: lock_timeout is %s afterwards", form.name, got)
 		}
-		// MaxWait takes its place, as ever.
+		// MaxWait takes its place, as usual.
 		wait = txWantWaitError(t, form.lock(ctx, tx, key, pglock.MaxWait(100*time.Millisecond)), key)
 		if wait.Waited < 100*time.Millisecond || wait.Err != nil {
 			t.Errorf("%s: MaxWait gave way to lock_timeout: %v", form.name, wait)

@@ -14,7 +14,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// txExamplePool stands for the pool that a program has anyway.
+// txExamplePool is the pool that a program already has.
 func txExamplePool(ctx context.Context) *pgxpool.Pool {
 	pool, err := pgxpool.New(ctx, testenv.ForExamples().ConnString())
 	if err != nil {
@@ -81,8 +81,8 @@ func ExampleTryLockTx() {
 	// another transaction is at it: pglock: lock "refresh:rates" not acquired: held by another session
 }
 
-// A transfer needs both accounts. Transfers in both directions cannot deadlock, since LockAllTx takes the locks in an
-// order of its own.
+// A transfer needs both accounts. Transfers in both directions cannot deadlock, since LockAllTx takes the locks in a
+// fixed order.
 func ExampleLockAllTx() {
 	ctx := context.Background()
 	pool := txExamplePool(ctx)
@@ -165,8 +165,8 @@ func ExampleShared() {
 	// a second reader need not: true
 }
 
-// A REPEATABLE READ transaction would go on to read data that is older than the lock. Where the lock protects something
-// else, such as a file, that does no harm.
+// A REPEATABLE READ transaction would read data that is older than the lock. If the lock protects something else,
+// such as a file, that does no harm.
 func ExampleAllowStaleSnapshot() {
 	ctx := context.Background()
 	pool := txExamplePool(ctx)

@@ -86,7 +86,7 @@ func TestASnapshotOlderThanTheLockReadsOldData(t *testing.T) {
 	}
 }
 
-// TestNothingThatAUserCanSetDisablesTheGuard tries settings, and objects that stand in front of PostgreSQL's own.
+// TestNothingThatAUserCanSetDisablesTheGuard tries settings, and objects that hide PostgreSQL's own.
 func TestNothingThatAUserCanSetDisablesTheGuard(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

@@ -210,7 +210,7 @@ func (t *txTurns) count() int {
 	return t.turns
 }
 
-// during is how many round trips the call takes.
+// during returns how many round trips the call takes.
 func (t *txTurns) during(call func()) int {
 	before := t.count()
 	call()
@@ -233,7 +233,7 @@ func (c txCountedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// txLong is a bound that no wait of a test meets.
+// txLong is a bound that no wait of a test reaches.
 const txLong = 5 * time.Minute
 
 var txHundredKeys = func() (keys []pglock.Key) {

@@ -65,7 +65,7 @@ func TestTheContextEndsTheWait(t *testing.T) {
 				txHold(t, db, key)
 				forms := txAllWaits
 				if end.byItself {
-					forms = txForms // MaxWait cannot be told in the encoding below
+					forms = txForms // MaxWait cannot be sent in the encoding below
 				}
 				for _, form := range forms {
 					conn := txConnect(t, db.ConnString(), change)
@@ -139,7 +139,7 @@ func TestADeadlockIsTheServersError(t *testing.T) {
 	for _, form := range txAllWaits {
 		t.Run(form.name, func(t *testing.T) {
 			other, tx := txHold(t, db, b), txBegin(t, db.Connect(t))
-			txExec(t, other, "SET LOCAL deadlock_timeout = '1h'") // so that it is not the other who is the victim
+			txExec(t, other, "SET LOCAL deadlock_timeout = '1h'") // so that the other session is not the victim
 			txCheck(t, pglock.LockTx(t.Context(), tx, a))
 			granted := txGo(func() error { return pglock.LockTx(t.Context(), other, a) })
 			db.WaitForWaiters(t, 1)

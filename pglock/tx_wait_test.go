@@ -111,7 +111,7 @@ func TestMaxWaitNeedsTheSimpleProtocol(t *testing.T) {
 	}
 }
 
-// txWantHolder fails the test unless the error names the session of holder, and says so to people.
+// txWantHolder fails the test unless the error names the session of holder, and has it in its text.
 func txWantHolder(t *testing.T, wait *pglock.WaitError, holder pgx.Tx) {
 	t.Helper()
 	pid := holder.Conn().PgConn().PID()
@@ -294,8 +294,8 @@ func TestAHugeMaxWaitWaits(t *testing.T) {
 	}
 }
 
-// TestMaxWaitBoundsTheWaitForAllKeysTogether lets each wait end after a fifth of the bound. Were it a bound of each
-// wait, none would meet it and all eight keys would be granted.
+// TestMaxWaitBoundsTheWaitForAllKeysTogether lets each wait end after a fifth of the bound. If it were a bound of
+// each wait, no wait would reach it and all eight keys would be granted.
 func TestMaxWaitBoundsTheWaitForAllKeysTogether(t *testing.T) {
 	t.Parallel()
 	const maxWait = 2 * time.Second

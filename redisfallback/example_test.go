@@ -18,12 +18,12 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	err = locker.Do(ctx, pglock.NewKey("nightly-report"), func(ctx context.Context, lock *pglock.Lock) error {
-		return nil // the work: ctx ends when the lock does
+		return nil // do the work; ctx ends when the lock does
 	})
 	if err != nil {
 		log.Print(err)
 	}
-	if err := locker.Close(ctx); err != nil { // before the client, which stays ours
+	if err := locker.Close(ctx); err != nil { // before the client, which the caller keeps
 		log.Print(err)
 	}
 	if err := client.Close(); err != nil {

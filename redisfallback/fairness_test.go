@@ -15,8 +15,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// TestWaitersThatDiedCostNothing: twenty processes that stood in line are gone, as after SIGKILL. An offer to each of
-// them would take 2 s.
+// TestWaitersThatDiedCostNothing: twenty processes that waited in line are gone, as after SIGKILL. An offer to each
+// of them would take 2 s.
 func TestWaitersThatDiedCostNothing(t *testing.T) {
 	const dead = 20
 	one := testenv.NewRedis(t)

@@ -18,7 +18,7 @@ import (
 // short is a lease with which faults are over soon.
 const short = time.Second
 
-// station is a Redis of the test's own with two Lockers, each with a client of its own.
+// station is a separate Redis with two Lockers, each with a separate client.
 type station struct {
 	server       *testenv.RedisServer
 	admin        *redis.Client

@@ -61,7 +61,7 @@ func awaitVote(t *testing.T, l *pglock.Locker, node *testenv.RedisServer) {
 	})
 }
 
-// heap is what is allocated and in use.
+// heap returns how much memory is allocated and in use.
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -59,8 +59,8 @@ func breakServer(t *testing.T, node *testenv.RedisServer) {
 	time.Sleep(short / 2)
 }
 
-// Three processes run two jobs, and each asks for a tick until it has an answer. The last one begins after the faults, and
-// asks for all ticks again.
+// Three processes run two jobs, and each asks for a tick until it has an answer. The last one begins after the
+// faults, and asks for all ticks again.
 func TestScheduleRunsATickAtMostOnceWhileTheServerIsFrozenAndKilled(t *testing.T) {
 	const ticks, every = 200, 20 * time.Millisecond
 	node := lasting(t)

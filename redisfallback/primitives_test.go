@@ -30,7 +30,8 @@ type alive struct {
 	total int
 }
 
-// enter notes that another one is at work. Contexts that have ended do not count, whether or not their holders know.
+// enter notes that another worker is at work. Contexts that have ended do not count, whether or not their holders
+// know.
 func (a *alive) enter(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -109,7 +110,7 @@ func primitivesDuring(t *testing.T, clients []redis.UniversalClient, fault func(
 	t.Logf("%d terms, %d permits", leaders.count(), holders.count())
 }
 
-// spell is how long one is at work: now and then for longer than it takes to start a server again.
+// spell returns how long a worker works: now and then longer than a restart of a server takes.
 func spell() time.Duration {
 	if rand.N(4) == 0 {
 		return short / 2

@@ -126,7 +126,7 @@ func TestRedlockHasNoFence(t *testing.T) {
 	unlock(t, held)
 }
 
-// TestAHangingMinorityIsNotWaitedFor: it would be for an hour.
+// TestAHangingMinorityIsNotWaitedFor: waiting for it would take an hour.
 func TestAHangingMinorityIsNotWaitedFor(t *testing.T) {
 	nodes := servers(t, 5)
 	locker := func() *pglock.Locker {

@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
 
-// sentinelURL is the URL of what the Sentinels say is the primary.
+// sentinelURL is the URL of the primary that the Sentinels name.
 func sentinelURL(s *testenv.Sentinel) string {
 	query := url.Values{"master_name": {s.Name}}
 	for _, sentinel := range s.Sentinels[1:] {
@@ -21,7 +21,7 @@ func sentinelURL(s *testenv.Sentinel) string {
 	return "redis://" + s.Sentinels[0].Addr() + "?" + query.Encode()
 }
 
-// overSentinel opens a Locker with a client of its own.
+// overSentinel opens a Locker with a separate client.
 func overSentinel(t *testing.T, s *testenv.Sentinel) *pglock.Locker {
 	t.Helper()
 	client, err := redisfallback.ParseURL(sentinelURL(s))
@@ -65,7 +65,7 @@ func TestALockSurvivesAFailoverToAReplicaThatHasIt(t *testing.T) {
 }
 
 // TestALockThatAFailoverLosesIsToldAtTheNextRenewal: the replica has not heard of the lock, and so grants it again.
-// This is what the documentation says can happen.
+// The documentation says that this can happen.
 func TestALockThatAFailoverLosesIsToldAtTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	s := testenv.NewRedisSentinel(t)

@@ -68,7 +68,7 @@ func TestAThousandWaitersCostTheServerLittle(t *testing.T) {
 	}
 }
 
-// TestAThousandWaitersCostAClusterLittle: there each key is looked at with a command of its own.
+// TestAThousandWaitersCostAClusterLittle: there each key costs a separate command.
 func TestAThousandWaitersCostAClusterLittle(t *testing.T) {
 	t.Parallel()
 	const keys = 1000

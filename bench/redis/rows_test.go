@@ -50,7 +50,7 @@ func TestHandoffsAreJudged(t *testing.T) {
 		{1, 5 * ms, 6 * ms},
 	}
 	p99, uneven := judge(turns)
-	if p99 != 4*time.Millisecond || uneven != 3 { // 2 to 5, 6 to 10; what the same process does again is no handoff
+	if p99 != 4*time.Millisecond || uneven != 3 { // 2 to 5, 6 to 10; the same process again is not a handoff
 		t.Errorf("p99 %v, most over least %v", p99, uneven)
 	}
 	if p99, uneven := judge(nil); p99 != 0 || uneven != 0 {

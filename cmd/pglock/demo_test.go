@@ -16,7 +16,7 @@ import (
 
 func TestTheDemonstration(t *testing.T) {
 	t.Parallel()
-	// What leads to a database of the user's must not lead there.
+	// Settings that lead to the user's own database must not lead there.
 	elsewhere := []string{"DATABASE_URL=postgres://127.0.0.1:1/x", "PGHOST=127.0.0.1", "PGPORT=1", "PGOPTIONS=-c x=y"}
 	p := command(t, elsewhere, "demo")
 	r := p.run()

@@ -16,8 +16,8 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// roleVariable makes the test binary become something else, which is so built once, and with the race detector when the
-// tests are.
+// roleVariable makes the test binary become another program, which is thus built once, and with the race detector
+// when the tests are.
 const (
 	roleVariable = "PGLOCK_TEST_ROLE"
 	roleCommand  = "pglock"
@@ -88,7 +88,7 @@ func (p *process) abandon() {
 	}
 }
 
-// result is what a process leaves.
+// result is the output and exit code of a process.
 type result struct {
 	code           int
 	stdout, stderr string
@@ -188,7 +188,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// hold holds a lock in a session of its own until the test ends, as a program without pglock would.
+// hold holds a lock in a separate session until the test ends, as a program without pglock would.
 func hold(t testing.TB, db *testenv.DB, statement string) (pid int32) {
 	t.Helper()
 	conn := db.Connect(t)

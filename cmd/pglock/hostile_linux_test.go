@@ -11,7 +11,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// The view of a recording sends a terminal none of what keys, programs and the file are called as it is.
+// The view of a recording escapes the names of keys, programs and the file before it sends them to a terminal.
 func TestReplayOnATerminalOfHostileNamesIsHarmless(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

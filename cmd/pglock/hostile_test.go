@@ -46,7 +46,7 @@ func wantHarmless(t *testing.T, what, text string) {
 	}
 }
 
-// What a role, a database, a key and a program are called reaches a terminal, a report and Prometheus as text.
+// The names of a role, a database, a key and a program reach a terminal, a report and Prometheus as text.
 func TestHostileNamesAreHarmless(t *testing.T) {
 	t.Parallel()
 	db := testenv.On(t, testenv.NewServer(t, nil))

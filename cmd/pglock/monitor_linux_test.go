@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What people look at must be harmless; what a program reads must be as it is (TestMachineOutputIsHarmlessAndComplete).
+// Output for people must be harmless; output for programs must be exact (TestMachineOutputIsHarmlessAndComplete).
 func TestCSVOnATerminalIsHarmless(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)

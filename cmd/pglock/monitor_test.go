@@ -18,7 +18,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// queue lets one more session wait for a lock until the test ends.
+// queue makes one more session wait for a lock until the test ends.
 func queue(t *testing.T, db *testenv.DB, statement string) {
 	t.Helper()
 	db.Queue(t, db.Connect(t), statement)

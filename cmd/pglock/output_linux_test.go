@@ -9,7 +9,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// What cannot be written is no matter of the database.
+// An error of writing the output does not concern the database.
 func TestAFullDiskIsNoMissingDatabase(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// What psql takes finds the same database.
+// Arguments as for psql lead to the same database.
 func TestConnectionAsWithPsql(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
@@ -45,7 +45,7 @@ func TestConnectionAsWithPsql(t *testing.T) {
 	wantCode(t, command(t, nil, "monitor", "-d", "a", "b").run(), 64)
 }
 
-// A chain that goes on beyond advisory locks, in the table and when its root is to be ended.
+// A chain that continues beyond advisory locks, in the table and when its root is to be ended.
 func TestTheChainBeyondAdvisoryLocks(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
@@ -74,7 +74,7 @@ func TestKeysAndProcessesAreCompleted(t *testing.T) {
 	wantText(t, on(t, db, "__complete", "terminate", "").run().stdout, fmt.Sprintf("%d\tbilling", pid))
 }
 
-// queueTable has conn wait for a lock on a table until the test ends.
+// queueTable makes conn wait for a lock on a table until the test ends.
 func queueTable(t *testing.T, db *testenv.DB, conn *pgx.Conn, statement string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -136,7 +136,7 @@ func TestReplayAtAMomentSaysSinceWhenAndWhichCode(t *testing.T) {
 	wantText(t, r.stdout, fmt.Sprintf("holds %d ", holder), fmt.Sprintf("waits %d ", waiter), "held ≥ ", ", seen since ")
 }
 
-// What was written before the recorder was killed can be read.
+// Everything written before the recorder was killed can be read.
 func TestARecordingOutlivesAKilledRecorder(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

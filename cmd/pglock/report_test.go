@@ -11,7 +11,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// reported is what the tests look at of pglock report -o json.
+// reported has the fields of pglock report -o json that the tests look at.
 type reported struct {
 	FromLog int `json:"waits_from_log"`
 	Keys    []struct {

@@ -213,7 +213,7 @@ func TestAnIgnoredSignalStaysIgnored(t *testing.T) {
 	wantCode(t, p.end(), 6)
 }
 
-// endless runs until it gets SIGTERM, which it reports; what it has started in the background goes on without it.
+// endless runs until it gets SIGTERM, which it reports; its background process continues without it.
 const endless = `trap "echo got TERM; exit 0" TERM; (while :; do sleep 0.01; done) & echo background $!
 while :; do sleep 0.01; done`
 

@@ -27,14 +27,14 @@ func several(t testing.TB, dsns []string, args ...string) *process {
 	return command(t, nil, args...)
 }
 
-// label is what a server is called that a connection string of the tests leads to.
+// label returns the label of the server of a connection string of the tests.
 func label(connString string) string {
 	_, place, _ := strings.Cut(connString, "@")
 	place, _, _ = strings.Cut(place, "?")
 	return place
 }
 
-// labelOf is what the database is called in what is written about several servers.
+// labelOf returns the label of the database in output about several servers.
 func labelOf(db *testenv.DB) string { return label(db.ConnString()) }
 
 // snapshotsOf reads snapshots from ndjson.
@@ -175,7 +175,7 @@ func TestEventsNameTheirServer(t *testing.T) {
 	wantCode(t, p.end(), 0)
 }
 
-// The same server is shown once, by whichever way it is reached; a standby is another server than its primary.
+// The same server is shown once, however it is reached; a standby is a different server from its primary.
 func TestTheSameServerIsShownOnce(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewServer(t, nil)

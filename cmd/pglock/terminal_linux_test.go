@@ -13,8 +13,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// onTerminal gives the process a terminal of its own, on which it is in the foreground. What it prints there is in
-// stdout.
+// onTerminal gives the process its own terminal, on which it is in the foreground. Its output there is in stdout.
 func (p *process) onTerminal() *process {
 	p.t.Helper()
 	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -73,7 +72,7 @@ func TestCtrlCReachesTheCommandOnce(t *testing.T) {
 	}
 	p.signal(syscall.SIGTERM) // is passed on, and comes last
 	wantCode(t, p.end(), 5)
-	<-p.read // its last words are still on their way
+	<-p.read // its last output is still on its way
 	if n := interrupts(p); n != times {
 		t.Errorf("Ctrl-C %d times gave %d signals", times, n)
 	}
@@ -119,7 +118,7 @@ func TestTheMonitorIsRenewedInPlace(t *testing.T) {
 	p.says("trying again")
 	p.types(ctrlC)
 	wantCode(t, p.end(), 0)
-	<-p.read // its last words are still on their way
+	<-p.read // its last output is still on its way
 	text := p.stdout.String()
 	if strings.Count(text, "\x1b[?1049h") != 1 || strings.Count(text, "\x1b[?1049l") != 1 {
 		t.Errorf("the other screen was not entered and left once: %q", text)

@@ -11,7 +11,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// binding is what a command without a terminal says that has to be given to --session.
+// binding returns the argument for --session that a command without a terminal prints.
 func binding(t testing.TB, r result) string {
 	t.Helper()
 	found := regexp.MustCompile(`--session (\S+) --yes`).FindStringSubmatch(r.stderr)

@@ -17,8 +17,8 @@ type terminal struct {
 	socket string
 }
 
-// inTerminal starts the process in a terminal of its own. Once it has ended, the terminal shows its exit code below what
-// it left there.
+// inTerminal starts the process in its own terminal. After its end, the terminal shows its exit code below its last
+// output.
 func (p *process) inTerminal(width, height int) *terminal {
 	p.t.Helper()
 	m := newTerminal(p.t, p.Env)

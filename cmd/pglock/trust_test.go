@@ -93,8 +93,8 @@ func TestTrustACommandAsksAServerWhatItIsSafely(t *testing.T) {
 	}
 }
 
-// A transaction that is serializable, read-only and deferrable waits for all that write and began before, before a
-// command can bound how long it waits. The owner of a database can make each transaction there such a one.
+// A transaction that is serializable, read-only and deferrable waits for all earlier transactions that write, before
+// a command can bound the wait. The owner of a database can make every transaction there like that.
 func TestTrustACommandDoesNotWaitForATenantsTransaction(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

@@ -17,9 +17,9 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// What is different in every run is replaced before a screen is compared: process IDs by the name of who it is, ages by
-// AGE, the time of day, the use of the lock table, the server's address, and the history of the longest wait. What
-// replaces is padded, or the space beside it is used up, so that columns stay where they are.
+// Text that differs in every run is replaced before a screen is compared: process IDs by the session's name, ages by
+// AGE, the time of day, the use of the lock table, the server's address, and the history of the longest wait. The new
+// text is padded, or uses up the space beside it, so that columns stay where they are.
 var (
 	titlePattern    = regexp.MustCompile(`^ \S+@.*?( +every )`)
 	clockPattern    = regexp.MustCompile(`\d\d:\d\d:\d\d`)
@@ -57,8 +57,8 @@ func normal(screen string, names map[int32]string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// Columns that are flush right are told by what is before them: a process ID that does not begin at the marker, an age
-// with space before it.
+// Columns that are flush right are recognized by the text before them: a process ID that does not begin at the
+// marker, an age with space before it.
 func isColumnOfPIDs(before string) bool { return len(before) > 2 && strings.Trim(before, " >!") == "" }
 func isColumnOfAges(before string) bool { return strings.HasSuffix(before, "  ") }
 

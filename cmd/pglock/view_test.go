@@ -16,7 +16,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// scene is a fixed scenario on a server of the test's own, since the view shows all databases of a server.
+// scene is a fixed scenario on a separate server, since the view shows all databases of a server.
 type scene struct {
 	*testenv.DB
 	t      *testing.T
@@ -121,7 +121,7 @@ func TestTheViewOfAFixedScene(t *testing.T) {
 	m.resize(80, 24)
 	m.golden("view-keys", "[1 keys]", s.names)
 	m.resize(31, 7)
-	m.shows("[1 keys]", "…") // drawn for that size: of two changes that cancel each other out tmux tells nothing
+	m.shows("[1 keys]", "…") // drawn for that size: tmux does not report two changes that cancel each other out
 	m.resize(80, 24)
 	m.golden("view-keys", settled, s.names)
 	m.types("Enter")

@@ -79,7 +79,7 @@ func TestBillingAddsAndPaysInvoices(t *testing.T) {
 	p.want(t, "GET /tenants/acme/statements", 200, `{"Month":"2026-11","Cents":500}`)
 }
 
-// TestBillingClosesAMonthInOneProcess does everything else while one process is at the mail.
+// TestBillingClosesAMonthInOneProcess does everything else while one process sends the mail.
 func TestBillingClosesAMonthInOneProcess(t *testing.T) {
 	pool := testenv.Database(t).Pool(t)
 	atMail, goOn := make(chan bool), make(chan bool)

@@ -31,7 +31,7 @@ const (
 
 var registerKey = locks.Register()
 
-// writeLate is a process that takes the lock, and writes when it is told to without another look at it, as one does that
+// writeLate is a process that takes the lock, and writes on command without looking at it again, like a process that
 // was frozen between the look and the write.
 func writeLate(service, database string) {
 	ctx := context.Background()

@@ -30,7 +30,7 @@ const accounts, each = 8, 1000
 
 func account(i int) string { return fmt.Sprintf("account-%d", i) }
 
-// TestPatternTransfersConserveMoney makes 10,000 transfers from four processes, each in an order of its own.
+// TestPatternTransfersConserveMoney makes 10,000 transfers from four processes, each in a different order.
 func TestPatternTransfersConserveMoney(t *testing.T) {
 	const processes, transfers = 4, 10_000
 	onBoth(t, func(t *testing.T, s site) {

@@ -47,7 +47,7 @@ func (g *gateway) add(n int, order int64) {
 	}
 }
 
-// process is one worker, with a Locker of its own.
+// process is one worker, with its own Locker.
 type process struct {
 	*worker
 	stop func()
@@ -113,7 +113,7 @@ func TestWorkersShareTheWork(t *testing.T) {
 	order(20)
 	eventually(t, "all mails sent", func() bool { return count(t, pool, unsent) == 0 })
 
-	// The leader stops. Another one goes on.
+	// The leader stops. Another one continues.
 	var leaders []process
 	eventually(t, "led by a process", func() bool {
 		leaders = nil

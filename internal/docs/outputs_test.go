@@ -71,7 +71,7 @@ func pairsInOutputs(page string) map[string]bool {
 	return pairs
 }
 
-// said is what the string literals of all programs and packages say.
+// said has the words of the string literals of all programs and packages.
 type said struct {
 	words       map[string]bool
 	pairs       map[string]bool // of words side by side

@@ -15,8 +15,8 @@ const root = "../.."
 
 var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
 
-// frame is what a snippet that is no whole program may use without saying so. It takes the snippet's functions, its
-// statements, and the uses of the variables that they declare.
+// frame has the declarations that a snippet, if it is not a whole program, may use. It takes the snippet's functions,
+// its statements, and the uses of the variables that they declare.
 const frame = `package snippet
 
 import (
@@ -104,7 +104,7 @@ func snippet(
 
 var declaration = regexp.MustCompile(`(?m)^\t?(\w+(?:, \w+)*) := `)
 
-// inFrame makes a whole file of a snippet.
+// inFrame makes a whole file from a snippet.
 func inFrame(code string) string {
 	if strings.HasPrefix(code, "package ") {
 		return code

@@ -18,7 +18,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// storm is acquires whose contexts end at any moment, in rounds after each of which nothing may be held.
+// storm makes acquires whose contexts end at any moment, in rounds; after each round nothing may be held.
 type storm struct {
 	*testing.T
 	tally   *faults.Tally
@@ -57,7 +57,7 @@ func cancelledAcquires(t *testing.T, tally *faults.Tally) {
 // them or on the way to the server.
 const patient, hasty = 12, 64
 
-// round has callers give up so many acquires, and looks whether any of those has taken something.
+// round makes callers give up so many acquires, and checks that none of these has taken a lock.
 func (s *storm) round(cancelled int64) {
 	s.history = histories.New()
 	enough := s.tally.Cancelled.Load() + cancelled

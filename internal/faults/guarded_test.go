@@ -18,8 +18,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// updates are read-modify-write transactions under locks whose sessions are terminated all the time. The workers go on
-// after a loss, as a holder does that has not noticed yet: only the guard can keep them from writing.
+// updates are read-modify-write transactions under locks whose sessions are terminated all the time. The workers
+// continue after a loss, like a holder that has not noticed it yet: only the guard can keep them from writing.
 type updates struct {
 	*testing.T
 	tally   *faults.Tally
@@ -65,8 +65,8 @@ var counterModel = porcupine.Model{
 
 const counters = 16
 
-// ballast is how many further locks some Lockers have, so that the server frees those of a dead session one after the
-// other for a while.
+// ballast is how many further locks some Lockers have, so that the server frees those of a dead session one by one
+// for a while.
 const ballast = 300
 
 func guardedUpdates(t *testing.T, tally *faults.Tally) {
@@ -85,8 +85,8 @@ func guardedUpdates(t *testing.T, tally *faults.Tally) {
 	}
 }
 
-// unguardedUpdates show what the guard is for, and that the campaign would notice if it did not work. That updates are
-// lost here is no violation.
+// unguardedUpdates show what the guard is for, and that the campaign would notice if it did not work. Lost updates
+// are not a violation here.
 func unguardedUpdates(t *testing.T, tally *faults.Tally) {
 	u := newUpdates(t, tally, false, scaled(1_000, 50))
 	u.run()
@@ -217,7 +217,7 @@ func (u *updates) transact(ctx context.Context, lock *pglock.Lock, counter int) 
 	return id, n, nil
 }
 
-// resolve asks the server what became of commits that it has not confirmed.
+// resolve asks the server about commits that it has not confirmed.
 func (u *updates) resolve() {
 	for _, unsure := range u.unsure {
 		var committed bool
@@ -239,7 +239,7 @@ func (u *updates) lost() int {
 	return len(u.commits) - sum
 }
 
-// carryBallast has the Locker hold many locks whenever it can.
+// carryBallast makes the Locker hold many locks whenever it can.
 func (u *updates) carryBallast(ctx context.Context, l *pglock.Locker, locker int) {
 	for ctx.Err() == nil {
 		var taking sync.WaitGroup

@@ -50,7 +50,7 @@ var parts = []part{
 	{"redis/redlock", "Redis, Redlock of five", redlock},
 }
 
-// TestFaults is the campaign. Each part has servers of its own. The parts of a small campaign, which waits most of the
+// TestFaults is the campaign. Each part has its own servers. The parts of a small campaign, which waits most of the
 // time, run at the same time, and those of a large one after each other.
 func TestFaults(t *testing.T) {
 	var mu sync.Mutex
@@ -122,7 +122,7 @@ func check(t *testing.T, tally *faults.Tally, what string, h *histories.History)
 
 var findingsDirectory = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "pglock-faults-") })
 
-// findings is the directory for what shows a violation.
+// findings is the directory for the traces of violations.
 func findings(t *testing.T) string {
 	t.Helper()
 	dir, err := findingsDirectory()

@@ -25,7 +25,7 @@ const far = 5 * time.Millisecond
 func silentLossNear(t *testing.T, tally *faults.Tally) { silentLoss(t, tally, 0) }
 func silentLossFar(t *testing.T, tally *faults.Tally)  { silentLoss(t, tally, far) }
 
-// silentLoss is half of the trials on PostgreSQL in which a holder is cut off without a word.
+// silentLoss is half of the trials on PostgreSQL in which a holder is cut off without a message.
 func silentLoss(t *testing.T, tally *faults.Tally, distance time.Duration) {
 	db, pool := newServer(t)
 	hasTimeout := db.FreesFrozen(t)
@@ -47,7 +47,7 @@ func silentLoss(t *testing.T, tally *faults.Tally, distance time.Duration) {
 	atOnce(sideBySide, all)
 }
 
-// newServer is a server of the part's own, with room for many sessions.
+// newServer starts a separate server for the part, with room for many sessions.
 func newServer(t *testing.T) (*testenv.DB, *pgxpool.Pool) {
 	t.Helper()
 	server := testenv.NewServer(t, map[string]string{"max_connections": "1000", "shared_buffers": "64MB"})

@@ -48,7 +48,7 @@ func addrs(servers []*testenv.RedisServer) (all []string) {
 	return all
 }
 
-// silent keeps quiet about what go-redis logs of each connection that fails, which here is most of them.
+// silent discards go-redis's messages about failed connections, of which there are many here.
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
@@ -71,7 +71,7 @@ func faultsOnRedis(t *testing.T, tally *faults.Tally, d deployment, ofServers ..
 }
 
 // frozenServers stops one server, of which there is one at a time, for longer than a lease. Others keep the locks if
-// they can go on without it.
+// they can work without it.
 func frozenServers(servers []*testenv.RedisServer, keeps bool) fault {
 	var one sync.Mutex
 	return fault{

@@ -20,7 +20,7 @@ import (
 // lease is short, so that a trial takes a few seconds.
 const lease = time.Second
 
-// patience is how long something may take that must happen within a few leases.
+// patience is the longest time for something that must happen within a few leases.
 const patience = time.Minute
 
 // A fault happens to a holder of locks. It is made, and later undone so that the trial can end.
@@ -133,7 +133,7 @@ func (tr *trial) run(f fault) {
 	tr.awaitLoss(f)
 }
 
-// takeLocks has the victim take locks in each way: at once, shared, and after a wait.
+// takeLocks makes the victim take locks in each way: at once, shared, and after a wait.
 func (tr *trial) takeLocks() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -205,7 +205,7 @@ func (tr *trial) watch(ctx context.Context) {
 	}
 }
 
-// beBusy has statements of the victim on their way when the fault happens, in half of the trials.
+// beBusy keeps statements of the victim on their way when the fault happens, in half of the trials.
 func (tr *trial) beBusy(ctx context.Context) {
 	if rand.IntN(2) == 0 {
 		return
@@ -224,7 +224,7 @@ func (tr *trial) beBusy(ctx context.Context) {
 	}
 }
 
-// succeed has the other Locker wait for all keys. The moment that it has one it asks what the victim believes.
+// succeed makes the other Locker wait for all keys. As soon as it has one it asks what the victim believes.
 func (tr *trial) succeed(successors *sync.WaitGroup) {
 	for _, h := range tr.held {
 		successors.Go(func() {
@@ -266,7 +266,7 @@ func (tr *trial) awaitLoss(f fault) {
 	}
 }
 
-// unlockAll gives up what the victim still has.
+// unlockAll releases the locks that the victim still has.
 func (tr *trial) unlockAll() {
 	for _, h := range tr.held {
 		h.mu.Lock()

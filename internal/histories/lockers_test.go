@@ -36,10 +36,10 @@ func events(t *testing.T) int {
 	return times * usual
 }
 
-// keys are few, so that there is much to fight for.
+// keys are few, so that there is much contention.
 var keys = []pglock.Key{pglock.NewKey("a"), pglock.NewKey("b"), pglock.PairKey(1, 2)}
 
-// run is a number of Lockers at work on the same keys, and what becomes of that.
+// run is a number of Lockers at work on the same keys, with their history.
 type run struct {
 	*testing.T
 	history *histories.History
@@ -206,7 +206,7 @@ func (u *use) look(err func() error) {
 }
 
 // unlock ends the use. A lock that was lost may have been so since it was granted, which was before the acquire returned;
-// one of which nothing can be said may be held for ever.
+// one whose state is unknown may be held for ever.
 func (u *use) unlock() {
 	from := u.history.Now()
 	err := u.lock.Unlock(context.Background())
@@ -222,7 +222,7 @@ func (u *use) unlock() {
 	}
 }
 
-// Nothing happens but that acquires are given up at any moment.
+// The only fault is that acquires are given up at any moment.
 func TestLocksAreLinearizable(t *testing.T) {
 	db := testenv.Database(t)
 	r := &run{T: t, history: histories.New(), looks: true}
@@ -256,8 +256,8 @@ func (c farConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Sessions are terminated all the time. A holder may be notified a moment late, so a lock that only seems to be held is no
-// fault; an Unlock that returns nil then is one. (An Unlock that hands the lock on does not ask the server.)
+// Sessions are terminated all the time. A holder may be notified a moment late, so a lock that only seems to be held
+// is not a fault; an Unlock that returns nil then is one. (An Unlock that hands the lock on does not ask the server.)
 func TestLocksAreLinearizableWhileSessionsAreTerminated(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)
@@ -268,7 +268,7 @@ func TestLocksAreLinearizableWhileSessionsAreTerminated(t *testing.T) {
 	r.work(r.terminations(admin))
 }
 
-// terminations is the fault that ends one session after the other.
+// terminations is the fault that ends one session after another.
 func (r *run) terminations(admin *pgx.Conn) func(context.Context) {
 	seen := 0
 	return func(ctx context.Context) {
@@ -283,8 +283,8 @@ func (r *run) terminations(admin *pgx.Conn) func(context.Context) {
 	}
 }
 
-// One process is cut off from the server for longer than its lease, again and again. It must not believe that it holds
-// what another one has got.
+// One process is cut off from the server for longer than its lease, again and again. It must not believe that it
+// holds a lock that another process has got.
 func TestLocksAreLinearizableWhileAProcessIsSilent(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

@@ -34,7 +34,7 @@ func TestTheModelOfASemaphoreCountsPermits(t *testing.T) {
 
 const permits = 3
 
-// semaphores has the workers of r use the permits of one semaphore, through one Semaphore for each Locker.
+// semaphores makes the workers of r use the permits of one semaphore, through one Semaphore for each Locker.
 func (r *run) semaphores() {
 	key, all := pglock.NewKey("permits"), map[*pglock.Locker]*semaphore.Semaphore{}
 	for _, l := range r.lockers {

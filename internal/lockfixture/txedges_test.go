@@ -129,7 +129,7 @@ func TestTxOfNothingIsAnError(t *testing.T) {
 	}
 }
 
-// TestTxIsOfUseAfterAnyError has the query itself fail, in all the places in which it can.
+// TestTxIsOfUseAfterAnyError makes the query itself fail, in all places where it can.
 func TestTxIsOfUseAfterAnyError(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {

@@ -59,8 +59,8 @@ func build(t *testing.T, module, pkg string) (program string) {
 	return program
 }
 
-// threeTimes runs a command in three processes at once, and returns what each said, and how it failed. The lock that the
-// migrations want is given to them when one waits for it and two wait for the one.
+// threeTimes runs a command in three processes at once, and returns the output and error of each. The lock that the
+// migrations want is released when one waits for it and two wait for that one.
 func threeTimes(t *testing.T, db *testenv.DB, args []string) (outputs []string) {
 	t.Helper()
 	blocker := db.Connect(t)

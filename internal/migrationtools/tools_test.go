@@ -185,8 +185,8 @@ func (r *revisions) DeleteRevision(_ context.Context, version string) error {
 	return nil
 }
 
-// asDbmate does what dbmate does, which cannot be had as a module here: a transaction for each file, in which the version
-// is recorded, in a table without a schema, behind the file.
+// asDbmate does what dbmate does, which is not available as a module here: a transaction for each file, in which the
+// version is recorded, in a table without a schema, behind the file.
 func asDbmate(t *testing.T, connString string) string {
 	db := open(t, connString)
 	_, err := db.ExecContext(t.Context(), "CREATE TABLE IF NOT EXISTS schema_migrations (version varchar PRIMARY KEY)")
@@ -251,7 +251,7 @@ func write(t *testing.T, name string) string {
 	return path
 }
 
-// definitions are those of all that has code.
+// definitions are those of all objects that have code.
 func definitions(t *testing.T, db *testenv.DB) (all string) {
 	t.Helper()
 	config := db.Config(t).ConnConfig

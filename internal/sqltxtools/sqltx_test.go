@@ -144,7 +144,7 @@ func TestLocksInTransactionsOfEachTool(t *testing.T) {
 	})
 }
 
-// What an ent client does in its transaction is done under the lock that it has taken there.
+// An ent client's work in its transaction is done under the lock that it has taken there.
 func TestAnEntClientWorksUnderALock(t *testing.T) {
 	server := testenv.Database(t)
 	db := stdlib.OpenDB(*server.Config(t).ConnConfig)

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// runUntilKilled is the process that gets no chance to clean up. Its command shares its standard output.
+// runUntilKilled is a process that gets no chance to clean up. Its command shares its standard output.
 func runUntilKilled() error {
 	s, err := supervise.New("pglock-supervise-test-")
 	if err != nil {

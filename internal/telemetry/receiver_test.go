@@ -87,7 +87,7 @@ func (s *traceService) Export(
 	return &tracev1.ExportTraceServiceResponse{}, nil
 }
 
-// instance is the process that a resource stands for.
+// instance returns the process that a resource names.
 func instance(r *resourcev1.Resource) string { return textOf(r.GetAttributes(), "service.instance.id") }
 
 func textOf(all []*commonv1.KeyValue, key string) string {

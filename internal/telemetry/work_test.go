@@ -15,7 +15,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 )
 
-// worker does with locks whatever there is a metric for.
+// worker does everything with locks for which there is a metric.
 type worker struct {
 	name          string
 	pool          *pgxpool.Pool

@@ -88,7 +88,7 @@ func (o orders) run() (err error) {
 	return (&worker{o.Name, pool, locker, small, observer, tracers.Tracer("worker")}).work(ctx)
 }
 
-// openTelemetry sends to the receiver what the adapter makes.
+// openTelemetry sends the adapter's metrics and spans to the receiver.
 func (o orders) openTelemetry(ctx context.Context) (
 	tracers *trace.TracerProvider, observer *pglock.Observer, shutDown func(context.Context) error, err error,
 ) {

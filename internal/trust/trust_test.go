@@ -161,8 +161,8 @@ func TestTrustOfNoSchema(t *testing.T) {
 	}
 }
 
-// What a tenant can attach to a schema that is an administrator's, if he gave away a right, and what could be attached
-// before the tenant lost one.
+// Objects that a tenant can attach to an administrator's schema, if the administrator gave away a right, or that
+// could be attached before the tenant lost it.
 func TestTrustOfWhatAnObjectReaches(t *testing.T) {
 	for name, test := range map[string]struct {
 		grant, attach string // by the administrator, by the tenant
@@ -272,7 +272,7 @@ func TestTrustOfWhatAnObjectReaches(t *testing.T) {
 	}
 }
 
-// Where every role may have made a trigger, none is to be named.
+// If any role may have made a trigger, no role is named.
 func TestTrustOfATriggerThatAnyRoleCanHaveMade(t *testing.T) {
 	admin := installed(t).Connect(t)
 	execute(t, admin, "GRANT TRIGGER ON pglock.names TO PUBLIC")
@@ -304,7 +304,7 @@ func TestTrustIsCheckedSafelyOnASearchPathOfTraps(t *testing.T) {
 	tenant.WantNothingGained("after the checks")
 }
 
-// A schema that is dropped and planted while the check waits for its lock is looked at itself.
+// If a schema is dropped and planted again while the check waits for its lock, the new one is checked.
 func TestTrustOfASchemaThatIsReplacedMeanwhile(t *testing.T) {
 	db := installed(t)
 	tenant := db.Tenant(t)

@@ -189,7 +189,7 @@ func TestJournalTellsTheEndOfASessionFromARelease(t *testing.T) {
 	s.want("released @8 b")
 }
 
-// The root of a chain holds no advisory lock: its end is what lets the others go on.
+// The root of a chain holds no advisory lock: the others can continue only after its end.
 func TestJournalSeesTheEndOfASessionThatBlocksAHolder(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -18,7 +18,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzBody has the checksums right, so that what is behind them is reached.
+// FuzzBody gives bodies right checksums, so that the code behind the check is reached.
 func FuzzBody(f *testing.F) {
 	s, state := newServer(5, 5), newState(true)
 	for range 30 {

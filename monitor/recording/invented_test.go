@@ -91,7 +91,7 @@ func (s *server) change() {
 	s.locks[number] = lock
 }
 
-// touch has a session do something.
+// touch makes a session do something.
 func (s *server) touch() {
 	session := &s.sessions[s.rng.IntN(len(s.sessions))]
 	at := s.at
@@ -102,7 +102,7 @@ func (s *server) touch() {
 	}
 }
 
-// snapshot is what there is, a second later.
+// snapshot returns the present state, a second later.
 func (s *server) snapshot() *monitor.Snapshot {
 	s.at = s.at.Add(time.Second)
 	now := map[int32]monitor.Session{}

@@ -25,7 +25,8 @@ func check(t testing.TB, err error) {
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// asJSON is what a recording has to keep of a snapshot: the ages and the top of the lock table are those of a keyframe.
+// asJSON returns what a recording must keep of a snapshot: the ages and the top of the lock table are those of a
+// keyframe.
 func asJSON(t testing.TB, s *monitor.Snapshot) string {
 	t.Helper()
 	kept := *s
@@ -48,7 +49,7 @@ func TestANilEncoderOptionIsAnError(t *testing.T) {
 	}
 }
 
-// ticking is a clock that goes on by a second each time.
+// ticking is a clock that advances by a second each time.
 func ticking() EncoderOption {
 	elapsed := time.Duration(0)
 	return withClock(func() (time.Time, time.Duration) {
@@ -163,7 +164,7 @@ func TestRecordingForgetsTheStatementsOfAllSessions(t *testing.T) {
 	}
 }
 
-// fill gives every field a value of its own.
+// fill gives every field a different value.
 func fill(v reflect.Value, n *int) {
 	*n++
 	switch v.Kind() {
@@ -217,7 +218,7 @@ func TestRecordingIsReadableUpToAnyByte(t *testing.T) {
 	if last != len(want) {
 		t.Errorf("%d snapshots, want %d", last, len(want))
 	}
-	// What a crash of the machine leaves can end with zeros.
+	// A file can end with zeros after a crash of the machine.
 	got, err := readAll(append(slices.Clone(file[:len(file)-100]), make([]byte, 5000)...))
 	if err != nil || len(got) < len(want)-2 {
 		t.Errorf("with zeros at the end: %d snapshots, %v", len(got), err)

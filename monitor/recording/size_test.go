@@ -34,8 +34,8 @@ func (s *steady) lock() monitor.Lock {
 	return lock
 }
 
-// second makes n changes, of which every second is a new key in the place of an old one, and the others another holder; the
-// session does something each time.
+// second makes n changes: every second one replaces a key by a new one, and the others change a holder; the session
+// does something each time.
 func (s *steady) second(n int) *monitor.Snapshot {
 	s.at = s.at.Add(time.Second)
 	for i := range n {
@@ -58,7 +58,7 @@ func (s *steady) second(n int) *monitor.Snapshot {
 		Capacity: monitor.Capacity{Nominal: 6400, Used: int64(len(locks) + s.rng.IntN(9))}, Locks: locks}
 }
 
-// anHour is how many bytes an hour takes, reckoned from a minute with two keyframes: rather too many.
+// anHour is how many bytes an hour takes, computed from a minute with two keyframes: rather too many.
 func anHour(t testing.TB, s *steady, changes int, opts ...EncoderOption) int {
 	t.Helper()
 	e := newEncoder(t, append(opts, ticking())...)

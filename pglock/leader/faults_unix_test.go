@@ -21,7 +21,7 @@ import (
 )
 
 // TestLeaderIsAloneUnderFaults lets four processes campaign while the leader is killed, frozen, cut off, and has its
-// session terminated. What they say of their contexts is compared on one clock:
+// session terminated. Their reports about their contexts are compared on one clock:
 //
 //   - After a silent loss (frozen, cut off) and a death no context is alive when the next process leads.
 //   - Where the server ended the session two contexts may overlap for as long as it takes to hear of it: a network
@@ -65,14 +65,14 @@ func TestLeaderIsAloneUnderFaults(t *testing.T) {
 	}
 }
 
-// election is all processes that have ever been, and the terms they have told of.
+// election has all processes so far, and the terms that they have reported.
 type election struct {
 	t  *testing.T
 	db *testenv.DB
 
 	mu        sync.Mutex
 	processes []*process
-	terms     []*reported // in the order of their beginnings as they were heard of
+	terms     []*reported // in the order in which their beginnings were reported
 	stopped   bool
 }
 
@@ -83,7 +83,7 @@ type process struct {
 	hit  time.Time     // just before it last met a fault
 }
 
-// reported is a term as its process tells of it.
+// reported is a term as its process reports it.
 type reported struct {
 	by      *process
 	token   string
@@ -223,11 +223,11 @@ func (e *election) stop() {
 	}
 }
 
-// mayOverlap is how long the end of a session that the server ended may take to be heard of. The network delay is that
-// of a machine that may be busy with other tests.
+// mayOverlap is how long it may take to notice that the server ended a session. The network delay is that of a
+// machine that may be busy with other tests.
 const mayOverlap = time.Second
 
-// check compares what was told, and returns how many guarded writes there were.
+// check compares the reports, and returns how many guarded writes there were.
 func (e *election) check(conn *pgx.Conn) int {
 	slices.SortFunc(e.terms, func(a, b *reported) int { return a.leads.Compare(b.leads) })
 	for i, term := range e.terms {

@@ -95,7 +95,7 @@ func TestAnElectorThatHasNoListenerLogsTermsThatFail(t *testing.T) {
 		if err := leader.Run(ctx, l, electionKey, lead, opts...); !errors.Is(err, context.Canceled) {
 			t.Errorf("Run returned %v", err)
 		}
-		want := 2 // what the end of Run brings about is no failure
+		want := 2 // errors from the end of Run are not failures
 		if listens {
 			want = 0
 		}

@@ -69,7 +69,7 @@ func runProcess(database string) {
 	}, leader.Backoff(10*time.Millisecond, 200*time.Millisecond)))
 }
 
-// watch says when ctx was alive: the clock is read before ctx is looked at.
+// watch reports when ctx was alive: the clock is read before ctx is looked at.
 func watch(ctx context.Context) {
 	for {
 		now := time.Now().UnixNano()
@@ -81,7 +81,7 @@ func watch(ctx context.Context) {
 	}
 }
 
-// write writes a row that tells of the term in a guarded transaction.
+// write writes a row about the term in a guarded transaction.
 func write(ctx context.Context, pool *pgxpool.Pool, lock *pglock.Lock) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if err := lock.GuardTx(ctx, tx); err != nil {
@@ -160,6 +160,6 @@ func (c *cutConn) Read(b []byte) (int, error) {
 	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
 		return 0, err
 	}
-	time.Sleep(c.network.left()) // nor is the other side's end heard of
+	time.Sleep(c.network.left()) // nor is the other side's end noticed
 	return 0, err
 }

@@ -22,7 +22,7 @@ func ExampleNewMemory() {
 	// Output: <nil>
 }
 
-// Two Lockers of one Server are as two processes.
+// Two Lockers of one Server are like two processes.
 func ExampleServer() {
 	ctx := context.Background()
 	server := locktest.NewServer()

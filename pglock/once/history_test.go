@@ -14,8 +14,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/once"
 )
 
-// Workers are handed every message several times, and their sessions are ended between any two statements; what failed is
-// handed out again, as a queue does. The effects are counted in the database.
+// Workers get every message several times, and their sessions are ended between any two statements; failed messages
+// are delivered again, as by a queue. The effects are counted in the database.
 func TestOnceEffectsHappenExactlyOnceWhateverCrashes(t *testing.T) {
 	db, admin := installed(t)
 	config := db.Config(t)
@@ -76,7 +76,7 @@ func TestOnceEffectsHappenExactlyOnceWhateverCrashes(t *testing.T) {
 				WHERE until IS NULL`); err != nil {
 				t.Error(err)
 			}
-			_ = once.Prune(ctx, admin, keep) // another may be at it, or the sessions crash
+			_ = once.Prune(ctx, admin, keep) // another worker may have it, or the sessions crash
 		}
 	})
 	wg.Wait()

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// patience is how long a test waits for what must happen.
+// patience is how long a test waits for something that must happen.
 const patience = time.Minute
 
 // installed returns a pool for a new database that has the schema.
@@ -56,7 +56,7 @@ func commit(t *testing.T, tx pgx.Tx) {
 	}
 }
 
-// do is a transaction that does nothing but to ask.
+// do runs a transaction that only asks.
 func do(t *testing.T, pool *pgxpool.Pool, scope, id string, opts ...once.Option) error {
 	t.Helper()
 	return pgx.BeginFunc(bounded(t), pool, func(tx pgx.Tx) error { return once.Tx(bounded(t), tx, scope, id, opts...) })

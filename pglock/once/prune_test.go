@@ -23,7 +23,7 @@ func age(t *testing.T, pool *pgxpool.Pool, d time.Duration) {
 		SET since = since - $1::interval, until = until - $1::interval, drained = drained - $1::interval`, d)
 }
 
-// turn makes the next partition current.
+// turn makes the next partition the current one.
 func turn(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	before := current(t, pool)
@@ -134,7 +134,8 @@ func TestOnceAForgottenPruneIsNoError(t *testing.T) {
 	wantIs(t, do(t, pool, "s", "1"), once.ErrDone)
 }
 
-// While the oldest partition cannot be truncated the ring turns until it is full, and then what is current stays current.
+// While the oldest partition cannot be truncated the ring turns until it is full, and then the current partition
+// stays current.
 func TestOnceAFullRingGoesOn(t *testing.T) {
 	_, pool := installed(t)
 	reader := begin(t, pool)

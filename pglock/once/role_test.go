@@ -14,7 +14,8 @@ import (
 )
 
 // A program that logs in as one role and becomes that of its customer for each transaction, with SET LOCAL ROLE, may use a
-// customer's own schema as that customer. What was found then says nothing of the other roles of the connection.
+// customer's own schema as that customer. The result of that look does not apply to the other roles of the
+// connection.
 func TestOnceDoesNotTrustForOneRoleWhatAnotherTrusts(t *testing.T) {
 	db := testenv.Database(t)
 	tenant := db.Tenant(t)
@@ -46,7 +47,7 @@ func connect(t *testing.T, connString string) *pgx.Conn {
 	return conn
 }
 
-// The look waits for the lock on a schema that is being dropped. What it meets then is said in words of pglock's.
+// The look waits for the lock on a schema that is being dropped. Its error is one of pglock's.
 func TestOnceMeetsASchemaThatIsBeingDropped(t *testing.T) {
 	db, pool := installed(t)
 	must(t, do(t, pool, "s", "1"))

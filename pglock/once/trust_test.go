@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/once"
 )
 
-// plantOnce is what a role that is not trusted would offer for others to execute.
+// plantOnce makes functions that an untrusted role would offer for others to execute.
 const plantOnce = `
 CREATE FUNCTION pglock.once(scope text, id text, f bytea, w bool, r bool, OUT outcome text, OUT done_at timestamptz, OUT result bytea)
 	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); outcome := ''first''; END';
@@ -41,7 +41,7 @@ func TestOnceDoesNotUseAPlantedSchema(t *testing.T) {
 	}
 }
 
-// A search_path that is a trap does not matter to a schema that is trusted.
+// A search_path with traps does not matter to a schema that is trusted.
 func TestOnceOnAPlantedSearchPath(t *testing.T) {
 	db := testenv.Database(t)
 	tenant := db.Tenant(t)
@@ -54,7 +54,7 @@ func TestOnceOnAPlantedSearchPath(t *testing.T) {
 	tenant.WantNothingGained("after all that package once does")
 }
 
-// What was looked at a moment ago may be gone. The traps are set where everything that an installation has was trusted.
+// A schema that was looked at a moment ago may be gone. The traps are set where a complete, trusted installation was.
 func TestOnceDoesNotUseASchemaThatWasPlantedSinceItLooked(t *testing.T) {
 	db, pool := installed(t)
 	tenant := db.Tenant(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 )
 
-// plantRates is what a role that is not trusted would offer for others to execute.
+// plantRates makes functions that an untrusted role would offer for others to execute.
 const plantRates = `
 CREATE FUNCTION pglock.rate_take(text[], bigint[], bigint[], bigint[], bigint[], bigint[])
 	RETURNS TABLE (granted bigint, start bigint, at bigint)
@@ -57,7 +57,7 @@ func TestRatelimitOnAPlantedSearchPath(t *testing.T) {
 	tenant.WantNothingGained("after all that package ratelimit does")
 }
 
-// What was looked at a moment ago may be gone.
+// A schema that was looked at a moment ago may be gone.
 func TestRatelimitDoesNotUseASchemaThatWasPlantedSinceItLooked(t *testing.T) {
 	db, pool := installed(t)
 	tenant := db.Tenant(t)

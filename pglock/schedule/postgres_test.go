@@ -80,7 +80,7 @@ func TestScheduleRunTxCommitsTheRunWithItsEffects(t *testing.T) {
 	}
 }
 
-// A process that has lost its lock without knowing cannot commit what its successor has done.
+// A process that has lost its lock without knowing cannot commit work that its successor has done.
 func TestScheduleRunTxOfALostLockDoesNotCommit(t *testing.T) {
 	db, pool := installed(t)
 	_, err := pool.Exec(t.Context(), "CREATE TABLE effects (run text)")
@@ -110,7 +110,7 @@ func TestScheduleRunTxOfALostLockDoesNotCommit(t *testing.T) {
 		return effect(ctx, tx, "zombie")
 	})
 	second := <-succeeded
-	// The zombie's transaction was guarded before it lost the lock, so either may be the one; never both.
+	// The first holder's transaction was guarded before it lost the lock, so either may commit, but never both.
 	if n := one[int](t, pool, "SELECT count(*)::int FROM effects"); n != 1 || (err == nil) == (second == nil) && second == nil {
 		t.Errorf("%d effects; the first got %v, its successor %v", n, err, second)
 	}
@@ -165,12 +165,12 @@ func TestScheduleNeedsNoMoreThanTheGrants(t *testing.T) {
 	must(t, jobs.RunTx(t.Context(), pool, "job", day.Add(time.Hour), func(context.Context, pgx.Tx, *pglock.Lock) error { return nil }))
 }
 
-// plantTick is what a role that is not trusted would offer for others to execute.
+// plantTick makes a function that an untrusted role would offer for others to execute.
 const plantTick = `CREATE FUNCTION pglock.tick(job text, due timestamptz, step text, keep interval, newest int,
 	OUT at timestamptz, OUT done bool, OUT pruned timestamptz, OUT dues timestamptz[])
 	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); done := false; at := now(); END'`
 
-// What was looked at a moment ago may be gone.
+// A schema that was looked at a moment ago may be gone.
 func TestScheduleDoesNotUseASchemaThatWasPlantedSinceItLooked(t *testing.T) {
 	db, pool := installed(t)
 	tenant := db.Tenant(t)
@@ -207,7 +207,7 @@ func TestScheduleRecordsOnANewConnectionWhenTheOldOneHasEnded(t *testing.T) {
 	_, err := pool.Exec(t.Context(), "SELECT pg_terminate_backend(pid)"+recording)
 	must(t, err)
 	testenv.WaitUntil(t, "it has ended", func() bool { return one[int](t, pool, "SELECT count(*)::int"+recording) == 0 })
-	// What ended while nothing was on its way is noticed at once, or by one error.
+	// The end of an idle connection is noticed at once, or by one error.
 	if err := jobs.Run(t.Context(), "job", day.Add(time.Hour), nothing); err != nil {
 		wantIs(t, err, pglock.ErrUnavailable)
 		must(t, jobs.Run(t.Context(), "job", day.Add(time.Hour), nothing))

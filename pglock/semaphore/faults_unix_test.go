@@ -34,7 +34,7 @@ func runProcess(database string) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// What a frozen process has guarded its successors wait for, until its transaction ends.
+	// Successors of a frozen process wait for its guarded transaction to end.
 	config.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "500"
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {

@@ -97,7 +97,7 @@ func TestSemaphoreAcquireTxLimitsTransactions(t *testing.T) {
 	}
 }
 
-// TestSemaphorePermitsOfBothKindsCountTogether, and a transaction does not overtake who stands in line.
+// TestSemaphorePermitsOfBothKindsCountTogether, and a transaction does not overtake waiters in the line.
 func TestSemaphorePermitsOfBothKindsCountTogether(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
@@ -146,8 +146,8 @@ func TestSemaphorePermitsOfBothKindsCountTogether(t *testing.T) {
 }
 
 // TestSemaphoreAcquireTxLeavesNothing meets the statement with cancels, timeouts, kills and rollbacks at any moment, on
-// connections that live on, so that a lock of the session would be seen. It goes on until that has been tried, however
-// busy the machine is.
+// connections that live on, so that a lock of the session would be seen. It continues until that has been tried,
+// however busy the machine is.
 func TestSemaphoreAcquireTxLeavesNothing(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

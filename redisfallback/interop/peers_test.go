@@ -100,7 +100,7 @@ func (p *bsmPeer) wait(name string) error {
 
 func (p *bsmPeer) release(name string) error { return p.held[name].Release(context.Background()) }
 
-// python is redis-py in a process of its own.
+// python is redis-py in a separate process.
 type python struct {
 	in  io.Writer
 	out *bufio.Reader

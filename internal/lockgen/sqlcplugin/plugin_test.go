@@ -88,7 +88,7 @@ func TestMistakesInRequests(t *testing.T) {
 	}
 }
 
-// FuzzProtobuf reads what is no request without harm.
+// FuzzProtobuf reads bytes that are not a request without harm.
 func FuzzProtobuf(f *testing.F) {
 	query := appendBytes(nil, 2, []byte("One"))
 	query = appendBytes(query, 5, appendBytes([]byte{8, 1}, 2, appendBytes([]byte{0x18, 1}, 1, []byte("id"))))

@@ -68,8 +68,8 @@ func TestAtlasLockExcludesOtherProcesses(t *testing.T) {
 	check(t, unlock())
 }
 
-// With Atlas's own lock CREATE INDEX CONCURRENTLY would wait for the statement of the process that waits, were that one
-// statement; here waiting processes have no snapshot.
+// With Atlas's own lock CREATE INDEX CONCURRENTLY would wait for the statement of a waiting process, if the wait is
+// one statement; here waiting processes have no snapshot.
 func TestAtlasCreatesAnIndexConcurrentlyBesideProcessesThatWait(t *testing.T) {
 	db := testenv.Database(t)
 	migrating := process(t, db)

@@ -25,8 +25,8 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// The second migration goes on only when the other two processes wait for an advisory lock, so every run meets what
-// golang-migrate#960 describes; the third builds its index beside them.
+// The second migration continues only when the other two processes wait for an advisory lock, so every run meets the
+// case of golang-migrate#960; the third builds its index beside them.
 var files = fstest.MapFS{
 	"1_shop.up.sql": {Data: []byte(`create table invoices (id bigint); create table runs (step int)`)},
 	"2_wait.up.sql": {Data: []byte(`do $$ begin
@@ -55,7 +55,7 @@ func opener(t *testing.T, db *testenv.DB) func() (database.Driver, error) {
 	}
 }
 
-// up migrates as a process of its own does.
+// up migrates as a separate process does.
 func up(t *testing.T, open func() (database.Driver, error)) (err error) {
 	t.Helper()
 	driver, err := open()
@@ -80,7 +80,7 @@ func up(t *testing.T, open func() (database.Driver, error)) (err error) {
 	return nil
 }
 
-// wrapped opens under a lock, with a Locker of its own that is connected.
+// wrapped opens under a lock, with a separate Locker that is connected.
 func wrapped(t *testing.T, db *testenv.DB, opts ...golangmigrate.Option) func() (database.Driver, error) {
 	locker := newLocker(t, db)
 	if err := locker.Ping(t.Context()); err != nil {
@@ -109,7 +109,7 @@ func newLocker(t *testing.T, db *testenv.DB) *pglock.Locker {
 	return locker
 }
 
-// all runs the processes at once and returns what each of them said.
+// all runs the processes at once and returns the error of each.
 func all(t *testing.T, processes ...func() (database.Driver, error)) []error {
 	t.Helper()
 	errs := make([]error, len(processes))
@@ -141,7 +141,7 @@ func TestMigrateIndexConcurrentlyWorksWhenAllAreWrapped(t *testing.T) {
 	}
 }
 
-// Without this package the same migrations fail: this is what the test above would miss if it did not provoke it.
+// Without this package the same migrations fail, which shows that the test above provokes the failure.
 func TestMigrateIndexConcurrentlyFailsWithTheNativeLockAlone(t *testing.T) {
 	db := testenv.Database(t)
 	failed := 0

@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// The second migration goes on only when the other two processes wait for an advisory lock; the third builds its index
-// beside them.
+// The second migration continues only when the other two processes wait for an advisory lock; the third builds its
+// index beside them.
 var files = fstest.MapFS{
 	"1_shop.sql": {Data: []byte("-- +goose Up\ncreate table invoices (id bigint);\ncreate table runs (step int);\n")},
 	"2_wait.sql": {Data: []byte(`-- +goose Up

@@ -124,5 +124,5 @@ func wantWaitError(t *testing.T, err error, key pglock.Key) *pglock.WaitError {
 	return wait
 }
 
-// long is a bound that no wait of a test meets.
+// long is a bound that no wait of a test reaches.
 const long = 5 * time.Minute

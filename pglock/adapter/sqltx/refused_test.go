@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/adapter/sqltx"
 )
 
-// rewriting has the server answer something else to a part of each query.
+// rewriting changes a part of each query, so that the server answers something else.
 type rewriting struct {
 	tx       sqltx.Tx
 	replacer *strings.Replacer
@@ -62,7 +62,7 @@ func TestSQLTxRefusesServersWhoseLocksDoNotExclude(t *testing.T) {
 // wrapped is what sqlx.DB and others are.
 type wrapped struct{ *sql.DB }
 
-// hidden is what only its QueryContext is seen of.
+// hidden hides everything but QueryContext.
 type hidden struct{ tx sqltx.Tx }
 
 func (h hidden) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {

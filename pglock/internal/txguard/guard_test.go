@@ -102,7 +102,7 @@ func query[T any](t *testing.T, conn *pgx.Conn, sql string, args ...any) (value 
 // partitions is NUM_LOCK_PARTITIONS of lwlock.h.
 const partitions = 16
 
-// partition is where the test's server, which runs on this machine, keeps the key.
+// partition returns the partition in which the test's server, which runs on this machine, keeps the key.
 func partition(database uint32, id driver.KeyID) uint32 {
 	little, big := lockkeys.TagHashes(database, id)
 	if binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
@@ -141,7 +141,7 @@ func TestIsRefusalInAnyLanguage(t *testing.T) {
 	}
 }
 
-// script is a session that answers what the test says.
+// script is a session that gives the test's answers.
 type script struct {
 	answers chan string
 	asked   chan []string

@@ -10,7 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// The view ends with a line about each server: what it was like, or that it does not answer.
+// The view ends with a line about each server: its state, or that it does not answer.
 func TestTheLastLinesNameEachServer(t *testing.T) {
 	var f fleet
 	for _, label := range []string{"a", "b", "c", "d"} {

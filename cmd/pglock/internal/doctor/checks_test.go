@@ -9,7 +9,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// What the servers at hand do not show.
+// Cases that the servers at hand do not show.
 
 func TestCockroachIsAProblemAndTheOnlyFinding(t *testing.T) {
 	r := report(facts{cockroach: "CockroachDB CCL v24.1.0"}, time.Minute)

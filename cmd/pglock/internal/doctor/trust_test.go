@@ -19,7 +19,7 @@ func asRole(connString, role string) string {
 	return connString + separator + "role=" + role
 }
 
-// What the doctor says of the schema's owner and what is said of who is trusted go together, with SET ROLE and without.
+// The finding about the schema's owner fits the list of trusted roles, with SET ROLE and without.
 func TestWhoIsTrustedDependsOnTheRoleThatHasLoggedIn(t *testing.T) {
 	db := testenv.Database(t)
 	pool := db.Pool(t)

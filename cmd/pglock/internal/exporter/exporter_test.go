@@ -97,7 +97,7 @@ func on(t testing.TB, db *testenv.DB) exporter.Options {
 		Take: func(ctx context.Context) (*monitor.Snapshot, error) { return monitor.Take(ctx, pool) }}
 }
 
-// wait lets a session wait for a lock until the test ends.
+// wait makes a session wait for a lock until the test ends.
 func wait(t testing.TB, db *testenv.DB, statement string) {
 	t.Helper()
 	db.Queue(t, db.Connect(t), statement)
@@ -320,7 +320,7 @@ func TestServeOnLoopbackAnswersLoopbackHostsOnly(t *testing.T) {
 	}
 }
 
-// What the dashboard asks for is there, and what is there is in the dashboard.
+// Every metric in the dashboard exists, and every metric is in the dashboard.
 func TestTheDashboardKnowsTheMetrics(t *testing.T) {
 	db := testenv.Database(t)
 	hold(t, db, "SELECT pg_advisory_lock(7)")

@@ -10,7 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// unsent stands for sending signals, which is what a command does that these tests do not run.
+// unsent replaces the sending of signals, since these tests do not run the command that does it.
 func unsent(context.Context, monitor.Signal, monitor.SignalTarget) (monitor.Outcome, error) {
 	return monitor.Outcome{}, errors.New("a test has sent a signal")
 }
@@ -19,7 +19,7 @@ func ender(t *testing.T, s *monitor.Snapshot) *user {
 	return start(t, Options{First: s, End: unsent}, 80, 24)
 }
 
-// asks has the view ask about a session, as after the snapshot that it takes for that.
+// asks makes the view ask about a session, as after the snapshot that it takes for that.
 func (u *user) asks(signal monitor.Signal, s *monitor.Snapshot, pid int32) {
 	u.t.Helper()
 	target, err := monitor.Inspect(s, pid)
@@ -97,7 +97,7 @@ func TestNoQuestionInTheMiddleOfAWord(t *testing.T) {
 func TestWhoIsMeant(t *testing.T) {
 	for _, test := range []struct {
 		keys  []string
-		looks string // at whom, or what is said instead
+		looks string // the target, or the message instead
 	}{
 		{[]string{"t"}, "looking at session 4711"},
 		{[]string{"down", "t"}, "choose one session"},

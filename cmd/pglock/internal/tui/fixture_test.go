@@ -70,7 +70,7 @@ var namedKeys = map[string]tea.Key{
 	"backspace": {Code: tea.KeyBackspace},
 }
 
-// presses presses keys, of which those without a name are characters.
+// presses presses keys; those without a name are characters.
 func (u *user) presses(keys ...string) {
 	for _, name := range keys {
 		if key, ok := namedKeys[name]; ok {
@@ -224,14 +224,14 @@ func possible() *monitor.Snapshot {
 	return s
 }
 
-// full is a server whose lock table is nearly so.
+// full is a server whose lock table is nearly full.
 func full() *monitor.Snapshot {
 	s := workshop()
 	s.Capacity.Used = 12000
 	return s
 }
 
-// old is a server that does not tell since when sessions wait.
+// old is a server that does not report since when sessions wait.
 func old() *monitor.Snapshot {
 	s := deadlock()
 	s.Locks[0].Waiters[0].WaitingEstimated = true

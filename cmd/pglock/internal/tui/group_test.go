@@ -48,7 +48,7 @@ func TestKeysOfAClassAreOneRow(t *testing.T) {
 	u.presses("u")
 	u.wants("of 5,009")
 	u.presses("u", "/@3/", "enter")
-	u.wants("of 1,000", "@3/77", "@3/0 ") // who looks for keys sees them
+	u.wants("of 1,000", "@3/77", "@3/0 ") // a search for keys shows them
 	u.wantsNot("@1/*", "@3/*")
 }
 

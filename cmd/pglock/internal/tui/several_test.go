@@ -51,7 +51,7 @@ func TestSeveralServersAreOneTableWorstFirst(t *testing.T) {
 	u.wants("db3:5432/shop", "LOST")
 }
 
-// What all labels end with is left out.
+// The common end of all labels is left out.
 func TestLabelsAreShort(t *testing.T) {
 	for _, test := range []struct{ labels, want []string }{
 		{[]string{"a:5432/shop", "b:5432/shop"}, []string{"a", "b"}},

@@ -409,7 +409,7 @@ func TestHundredThousandLocks(t *testing.T) {
 	u.wants("1000 worker", "├─ 2015 client", "1-17 of 201")
 }
 
-// What lies beside its place after a change of the size is drawn anew, once.
+// Text that is out of place after a change of the size is redrawn once.
 func TestTheScreenIsDrawnAnewWhenItsSizeHasSettled(t *testing.T) {
 	u := start(t, Options{First: &monitor.Snapshot{TakenAt: noon}}, 80, 24)
 	if u.command != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// Two chains that have nothing to do with each other: 1 waits for a table of 9 and holds @1, 2 waits for a row of 1 and for
-// 8; 3 holds @3 and waits for a table of 7.
+// Two unrelated chains: 1 waits for a table of 9 and holds @1, 2 waits for a row of 1 and for 8; 3 holds @3 and waits
+// for a table of 7.
 func TestAFilterKeepsOnlyTheChainOfItsLocks(t *testing.T) {
 	session := func(pid int32) monitor.Session { return monitor.Session{PID: pid, Database: "shop"} }
 	waiter := func(pid int32, blockers ...int32) monitor.OtherWait {

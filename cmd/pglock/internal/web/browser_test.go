@@ -109,7 +109,7 @@ func TestBrowserShowsNowAndThen(t *testing.T) {
 	}
 }
 
-// What has not changed keeps its element, what has changed gets another, and the focus stays.
+// Unchanged parts keep their elements, changed ones get new elements, and the focus stays.
 func TestBrowserChangesOnlyWhatHasChanged(t *testing.T) {
 	var live atomic.Pointer[Live]
 	live.Store(&Live{Snapshot: chain()})

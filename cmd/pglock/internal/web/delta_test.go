@@ -13,7 +13,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// A page that takes what has changed shows what it would if it had asked for all.
+// A page that gets only the changes shows the same as one that asks for everything.
 func TestPageIsSentWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	var live atomic.Pointer[Live]

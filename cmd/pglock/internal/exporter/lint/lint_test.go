@@ -1,4 +1,4 @@
-// Package lint holds the exporter's output against Prometheus's own parser and conventions. It is a module of its own,
+// Package lint holds the exporter's output against Prometheus's own parser and conventions. It is a separate module,
 // so that no other module has their dependencies.
 package lint
 
@@ -69,8 +69,8 @@ func TestPrometheusReadsEveryMetricAndHasNothingToSay(t *testing.T) {
 	}
 }
 
-// Names come back as they are. What is no UTF-8 cannot; names that are the same without it are one series, since a parser
-// refuses one that is there twice.
+// Names come back as they are, except for bytes that are not UTF-8; names that are the same without these are one
+// series, since a parser refuses duplicates.
 func TestPrometheusReadsHostileNamesBack(t *testing.T) {
 	now := time.Now()
 	const evil = "a\"}\n# HELP x \\ \\n \x1b[31m\x00\u202e{} 1"
