@@ -29,7 +29,7 @@ type File struct {
 	// From is the version that the database has before; 0 when schema pglock is not installed.
 	From uint
 	// Down writes the way back to From. In the formats of goose and dbmate it follows the way up; in the others it is
-	// written instead, as the file of its own that their tools expect.
+	// written instead, as the separate file that their tools expect.
 	Down bool
 }
 

@@ -350,7 +350,7 @@ func TestPreparedTransactionsAreNamed(t *testing.T) {
 
 func TestCollidingNamesShowTheFirst(t *testing.T) {
 	db, pool := installed(t)
-	// No two names with one number are known, so the check has to go.
+	// No two names with one number are known, so the test drops the constraint that checks them.
 	execute(t, pool, `ALTER TABLE pglock.names DROP CONSTRAINT names_key_is_of_name;
 		INSERT INTO pglock.names (key, name, first_seen) VALUES (42, 'b', '2020-01-01'), (42, 'a', '2021-01-01')`)
 	conn := db.Connect(t)

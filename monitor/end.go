@@ -25,7 +25,7 @@ var (
 type Signal string
 
 const (
-	// SignalCancel ends the statement that the session runs, as pg_cancel_backend does. The session goes on.
+	// SignalCancel ends the statement that the session runs, as pg_cancel_backend does. The session continues.
 	SignalCancel Signal = "cancel"
 	// SignalTerminate ends the session, as pg_terminate_backend does: all its locks are freed.
 	SignalTerminate Signal = "terminate"

@@ -17,8 +17,8 @@ import (
 // Send signals the session t.Ref, and no other, and then checks what became of its locks.
 //
 // [SignalCancel] ends the statement that the session runs. That ends a wait for a lock, and a transaction that fails with
-// its statement frees its locks. The session goes on and keeps its session locks; an idle session keeps all its locks
-// ([SignalTarget.CancelIsNoop]). A cancelled wait of a Locker of package pglock ends with ErrNotAcquired.
+// its statement frees its locks. The session continues and keeps its session locks; an idle session keeps all its
+// locks ([SignalTarget.CancelIsNoop]). A cancelled wait of a Locker of package pglock ends with ErrNotAcquired.
 // [SignalTerminate] ends the session and all its locks, including those that it took after the snapshot of [Inspect].
 //
 // It needs membership in the session's role or in pg_signal_backend; only a superuser can signal a superuser's session. A
@@ -135,7 +135,7 @@ func (r reader) explainRefusal(ctx context.Context, c SignalTarget, refusal erro
 	return fmt.Errorf("%w: %w", ErrNotPermitted, refusal)
 }
 
-// The pauses between two checks whether a signal has had its effect, and how long they go on.
+// The pauses between two checks whether a signal has had its effect, and how long they continue.
 const (
 	firstPause = 10 * time.Millisecond
 	lastPause  = 250 * time.Millisecond

@@ -47,8 +47,8 @@ func WithDictionary(d *Dictionary) Option {
 // role pg_…, the owner of the database.
 //
 // A registry of any other role is not asked. It is copied whole if it is a plain table of at most 16 MiB and the monitor
-// has a connection or pool of its own; Watch copies it every 15 seconds. Otherwise [Snapshot.NamesMissing] says why there
-// are no names. A role that does not exist is an error of Take, and so is an
+// was given a connection or pool, not a transaction or a wrapper; Watch copies it every 15 seconds. Otherwise
+// [Snapshot.NamesMissing] says why there are no names. A role that does not exist is an error of Take, and so is an
 // empty name.
 func WithTrustedOwner(roles ...string) Option {
 	return func(o *options) error {

@@ -85,7 +85,7 @@ func (r reader) sendTo(ctx context.Context, server func(pgx.Rows) error, queue f
 	if r.inTransaction {
 		return r.sendUnderSavepoint(ctx, batch)
 	}
-	// Without a transaction block the batch is a transaction of its own, and the limits, being local, end with it
+	// Without a transaction block the batch is its own transaction, and the limits, being local, end with it
 	// (https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-PIPELINING).
 	return r.db.SendBatch(ctx, batch).Close()
 }

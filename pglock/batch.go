@@ -14,7 +14,7 @@ import (
 // statements queued behind it are only executed if the lock was granted. With [pgx.Batch.BeginTx], begin, lock and work
 // are one round trip. (In the execution modes that prepare or describe statements, pgx spends one more for all
 // statements of a batch that the connection sees for the first time.) The lock lasts until the transaction ends; a
-// batch sent outside of one is a transaction of its own.
+// batch sent outside a transaction forms its own.
 //
 // Options are those of [LockTx], with one difference: a batch that meets an error is aborted as a whole, and its
 // transaction with it, so after [MaxWait] or a refusal only a rollback is possible. A key or option that is invalid,

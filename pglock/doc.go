@@ -9,7 +9,7 @@
 //
 // # Across transactions and processes
 //
-// A [Locker] dials server sessions of its own and holds locks on them: [Locker.Lock], [Locker.TryLock],
+// A [Locker] dials its own server sessions and holds locks on them: [Locker.Lock], [Locker.TryLock],
 // [Locker.LockAll], and [Locker.Do], which does the bookkeeping. The [Lock] says when it ends: run the work under
 // [Lock.Context]. Behind a transaction pooler give the Locker a direct address ([NewWithConfig]); it refuses the pooler's.
 //

@@ -49,7 +49,7 @@ func (h *hold) end() {
 	removeOne(&h.entries()[0].holds, h) // it is not there if it was never granted
 }
 
-// releaseHold releases a hold, and lets others go on with its keys when the release is confirmed.
+// releaseHold releases a hold, and lets others have its keys when the release is confirmed.
 func (l *Locker) releaseHold(ctx context.Context, h *hold) error {
 	err := l.backend.Release(ctx, h.grant)
 	if open, ok := errors.AsType[*driver.UnsettledError](err); ok {

@@ -46,8 +46,8 @@ SELECT pg_catalog.pg_stat_clear_snapshot()::text AS cleared,
        pg_catalog.current_setting('port')::int4 AS port,
        pg_catalog.pg_is_in_recovery()::bool AS in_recovery;
 
--- All that there is to know of advisory locks but who waits for whom, in every database of the server, from one reading
--- of pg_locks. A row is a session or prepared transaction with the locks of one database and space that it holds, or
+-- Everything about advisory locks except who waits for whom, in every database of the server, from one reading of
+-- pg_locks. A row is a session or prepared transaction with the locks of one database and space that it holds, or
 -- waits for, in one mode. Its first row also has what pg_stat_activity knows of it, and the first row of all what
 -- there is only once. Sessions without advisory locks are there when they have more locks than most, when they are
 -- wanted, and when other locks connect them with those that have some: from an advisory session the statement follows

@@ -1,4 +1,4 @@
--- Rate limits. Each statement is a transaction of its own.
+-- Rate limits. Each statement is a separate transaction.
 
 -- name: RateTake :many
 SELECT t.granted::bigint AS granted, t.start::bigint AS start, t.at::bigint AS at

@@ -1,4 +1,4 @@
--- The sessions of a Locker: connections of its own, in autocommit, that hold locks across transactions.
+-- The sessions of a Locker: separate connections, in autocommit, that hold locks across transactions.
 --
 -- Every statement that locks carries the guards that queries/locks.sql explains, and one more: pid is the process ID
 -- that the server gave when the connection was made (BackendKeyData). Behind a proxy that hands server sessions around
@@ -135,8 +135,8 @@ WHERE @pid::int4 = 0 OR pg_catalog.pg_backend_pid() = @pid::int4;
 SELECT pg_catalog.pg_advisory_unlock(@number::int8) AS done
 WHERE @pid::int4 = 0 OR pg_catalog.pg_backend_pid() = @pid::int4;
 
--- What callers have queued up while the session was busy, in one statement. An operation is the sum of 1 for a key of
--- the space of pairs, 2 for shared, 4 for a release. NULL stands for no row.
+-- Operations that callers have queued while the session was busy, in one statement. An operation is the sum of 1 for
+-- a key of the space of pairs, 2 for shared, 4 for a release. NULL means no row.
 -- name: Batch :one
 SELECT array_agg(CASE (@operations::int2[])[i]
            WHEN 0 THEN pg_catalog.pg_try_advisory_lock((@numbers::int8[])[i])
@@ -216,8 +216,8 @@ SELECT (CASE WHEN @pid::int4 <> 0 AND pg_catalog.pg_backend_pid() <> @pid::int4 
               || pg_catalog.set_config('pglock.numbers', (@numbers::int8[])::text, false)) <> '' THEN 'granted'
         ELSE 'pglock_settings' END)::text AS outcome;
 
--- A procedure and no DO block, which the server compiles each time, and throws away before it says that the wait is over:
--- that costs a waiter a tenth of what it takes to be told.
+-- A procedure instead of a DO block: the server compiles a DO block each time, and frees it before it reports the end
+-- of the wait, which makes that report a tenth slower.
 -- name: CreateWaitProcedure :exec
 CREATE PROCEDURE pg_temp.pglock_wait() LANGUAGE plpgsql AS $pglock$
 DECLARE

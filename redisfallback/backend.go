@@ -141,8 +141,8 @@ func (b *backend) Release(ctx context.Context, held driver.Grant) error {
 	return b.release(g, driver.ReleaseTimeout)
 }
 
-// release releases what g holds. If the answer is lost it asks once more. A lock that is gone by then was released by
-// the first request, provided that its lease has not expired.
+// release releases what g holds. If the answer is lost it asks again. A lock that is gone by then was released by the
+// first request, provided that its lease has not expired.
 func (b *backend) release(g *grant, within time.Duration) error {
 	deadline := driver.Now().Add(within)
 	calls := func(g *grant, i int) []call { return b.releaseCalls(g, i, b.offerMillis) }

@@ -6,10 +6,10 @@
 // # What it guarantees, and what it cannot
 //
 // A lock is a lease: the key expires when its holder has not renewed it for as long as [pglock.WithLease] says, 15 s
-// by default. A renewer renews it three times in that period, over connections of its own. The lock ends in the holder's
-// process, with its Context, before the key can have expired, counted from before the last answered renewal was sent,
-// less one percent and 2 ms for clocks that differ in speed. So when the network or the process fails, the holder
-// learns of it before another one can get the lock.
+// by default. A renewer renews it three times in that period, over separate connections. The lock ends in the
+// holder's process, with its Context, before the key can have expired, counted from before the last answered renewal
+// was sent, less one percent and 2 ms for clocks that differ in speed. So when the network or the process fails, the
+// holder learns of it before another one can get the lock.
 //
 // A lock that Redis itself forgets may be granted again. The first holder learns of it at its next renewal that
 // reaches that server, within a third of the lease, and until then both may be at work:
@@ -97,9 +97,9 @@
 // replica, are an error at the first lock and at [pglock.Locker.Ping]. Both checks use INFO; if the server does not
 // permit it, nothing is checked.
 //
-// Renewals must not wait, so they use a client of their own with the configuration of the given one, without hooks
-// added to it. Everything else shares the connections of the client: give the Locker one whose connections are not all
-// busy with blocking commands.
+// Renewals must not wait, so they use a separate client with the configuration of the given one, without hooks added
+// to it. Everything else shares the connections of the client: give the Locker one whose connections are not all busy
+// with blocking commands.
 //
 // # Rights
 //

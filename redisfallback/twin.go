@@ -5,7 +5,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// twins returns nodes that lead to the same servers as b's, with clients of their own. Renewals use them, so an
+// twins returns nodes that lead to the same servers as b's, with separate clients. Renewals use them, so an
 // application that keeps all connections of its client busy, as with BLPOP, does not lose its locks. Renewals need not
 // be ordered with other calls: a renewal that comes too late finds another token or none.
 // A client of an unknown type is shared.

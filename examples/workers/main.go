@@ -67,7 +67,7 @@ func install(ctx context.Context, pool *pgxpool.Pool) error {
 	return makeTables(ctx, pool)
 }
 
-// send stands for the mail gateway.
+// send takes the place of the mail gateway.
 func send(ctx context.Context, order int64) error {
 	select {
 	case <-time.After(time.Second):

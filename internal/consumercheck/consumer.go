@@ -35,7 +35,7 @@ import (
 func main() { fmt.Println(pglock.NewKey("consumer")) }
 `
 
-// consumerLists builds the program in a directory of its own and lists its dependencies.
+// consumerLists builds the program in a separate directory and lists its dependencies.
 func consumerLists(lib library) (lists []list, err error) {
 	dir, err := os.MkdirTemp("", "pglock-consumer-")
 	if err != nil {

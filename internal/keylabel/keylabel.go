@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// Other is the label of keys that have none of their own.
+// Other is the label of keys without a separate label.
 const Other = "other"
 
 // Max is how many labels a Labeler gives out at most, besides Other.
@@ -35,7 +35,7 @@ func New(label func(pglock.Key) string) (*Labeler, error) {
 }
 
 // Templates returns a Labeler whose labels are templates, as the option KeyTemplates of the adapters takes them: texts in
-// which each {…} stands for at least one character. A key gets the first that its name matches.
+// which each {…} matches at least one character. A key gets the first that its name matches.
 func Templates(templates ...string) (*Labeler, error) {
 	if len(templates) == 0 {
 		return nil, errors.New("KeyTemplates: there are none")

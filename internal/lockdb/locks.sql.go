@@ -256,17 +256,17 @@ type LockTxParams struct {
 // Locks in a transaction that the caller already has.
 //
 // The guards sit in the same statement as the lock and before it, in one CASE, so that a refused lock was never taken
-// and costs no round trip of its own:
+// and the check costs no extra round trip:
 //
 //	pglock_standby         a hot standby keeps its own locks, which exclude no sessions elsewhere
 //	pglock_stale_snapshot  above READ COMMITTED the transaction reads from a snapshot that is older than the lock
 //
 // Every function, type and operator is written with its schema: search_path can give another meaning to one that is not.
 //
-// Where the caller reads the statement's result the refusal is its value, and the transaction goes on. In a batch it is
-// raised, so that nothing behind it is carried out: current_setting of a name that does not exist is an error with that
-// name in it (42704), and since the name has no dot the setting cannot be created. The function is STABLE, so it is not
-// called while the statement is planned.
+// Where the caller reads the statement's result the refusal is its value, and the transaction continues. In a batch
+// it is raised, so that nothing behind it is carried out: current_setting of a name that does not exist is an error
+// with that name in it (42704), and since the name has no dot the setting cannot be created. The function is STABLE,
+// so it is not called while the statement is planned.
 //
 // These statements are parsed and planned each time they are used, since preparing them would be a round trip. That is
 // most of what they cost, so there is a short one for each function.
@@ -341,8 +341,8 @@ type QueueBoundedLockAllTxParams struct {
 	AllowStale   bool
 }
 
-// The same with one bound for all the waits together: lock_timeout is what is left of it when each of them begins. What
-// it was before is read once, before the first of them.
+// The same with one bound for all the waits together: lock_timeout is what is left of it when each of them begins.
+// Its earlier value is read once, before the first of them.
 func (q *Queries) QueueBoundedLockAllTx(ctx context.Context, arg QueueBoundedLockAllTxParams) error {
 	_, err := q.db.Exec(ctx, QueueBoundedLockAllTx,
 		arg.MaxWaitMs,
@@ -727,8 +727,8 @@ type TrySlotTxParams struct {
 // One of the slots of a semaphore, whose keys are pairs: the gate's, and those after it. Who waits for a slot holds the
 // gate or stands before it, and comes first. So the gate is taken for a moment, as a lock of the session, since one of the
 // transaction would be kept to its end. Nothing can come between taking it and giving it back: an expression is evaluated
-// without a look at interrupts, and unlocking cannot fail. It is shared, so that two who ask at once do not meet. The
-// EXISTS is evaluated after that, and stops at the first slot it gets.
+// without a look at interrupts, and unlocking cannot fail. It is shared, so that two callers who ask at once do not
+// meet. The EXISTS is evaluated after that, and stops at the first slot it gets.
 func (q *Queries) TrySlotTx(ctx context.Context, arg TrySlotTxParams) (string, error) {
 	row := q.db.QueryRow(ctx, TrySlotTx,
 		arg.AllowStandby,

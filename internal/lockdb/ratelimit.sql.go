@@ -59,7 +59,7 @@ type RateTakeRow struct {
 	At      int64
 }
 
-// Rate limits. Each statement is a transaction of its own.
+// Rate limits. Each statement is a separate transaction.
 func (q *Queries) RateTake(ctx context.Context, arg RateTakeParams) ([]RateTakeRow, error) {
 	rows, err := q.db.Query(ctx, RateTake,
 		arg.Keys,

@@ -34,8 +34,8 @@ type BatchParams struct {
 	Pid        int32
 }
 
-// What callers have queued up while the session was busy, in one statement. An operation is the sum of 1 for a key of
-// the space of pairs, 2 for shared, 4 for a release. NULL stands for no row.
+// Operations that callers have queued while the session was busy, in one statement. An operation is the sum of 1 for
+// a key of the space of pairs, 2 for shared, 4 for a release. NULL means no row.
 func (q *Queries) Batch(ctx context.Context, arg BatchParams) ([]bool, error) {
 	row := q.db.QueryRow(ctx, Batch, arg.Operations, arg.Numbers, arg.Pid)
 	var done []bool
@@ -130,8 +130,8 @@ END
 $pglock$
 `
 
-// A procedure and no DO block, which the server compiles each time, and throws away before it says that the wait is over:
-// that costs a waiter a tenth of what it takes to be told.
+// A procedure instead of a DO block: the server compiles a DO block each time, and frees it before it reports the end
+// of the wait, which makes that report a tenth slower.
 func (q *Queries) CreateWaitProcedure(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, CreateWaitProcedure)
 	return err
@@ -373,7 +373,7 @@ type SetUpSessionRow struct {
 	LockTable int64
 }
 
-// The sessions of a Locker: connections of its own, in autocommit, that hold locks across transactions.
+// The sessions of a Locker: separate connections, in autocommit, that hold locks across transactions.
 //
 // Every statement that locks carries the guards that queries/locks.sql explains, and one more: pid is the process ID
 // that the server gave when the connection was made (BackendKeyData). Behind a proxy that hands server sessions around

@@ -109,12 +109,12 @@ type SignalSessionParams struct {
 	Terminate   bool
 }
 
-// How the monitor ends a session, or its statement. Everything here works without any grant; whether the signal may be
-// sent is for the server to say.
-// Checks once more that the session is the one that was meant, and signals it, in one statement: nothing can put a
-// round trip between the look and the signal. What remains is the server's own: between its look at the list of
-// sessions and kill(2) the process can end, and the operating system give its number to another one (pg_signal_backend
-// in src/backend/storage/ipc/signalfuncs.c).
+// How the monitor ends a session, or its statement. Everything here works without any grant; the server decides
+// whether the signal may be sent.
+// Checks again that the session is the intended one, and signals it, in one statement: no round trip is between the
+// look and the signal. One gap in the server remains: between its look at the list of sessions and kill(2) the
+// process can end, and the operating system can give its number to another one (pg_signal_backend in
+// src/backend/storage/ipc/signalfuncs.c).
 //
 // A session is its process ID and the time when it began. Where the role may not see that time, its user and
 // application have to be the same, and it has to hold all the keys that were shown.

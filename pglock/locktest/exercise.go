@@ -140,7 +140,7 @@ func (s *suite) ended(a *attempt) {
 	}
 }
 
-// free fails the test unless every key can be locked at once by a process of its own.
+// free fails the test unless every key can be locked at once by a separate process.
 func (s *suite) free(keys ...pglock.Key) {
 	s.Helper()
 	l := s.open()

@@ -160,7 +160,7 @@ func (t *Tx) batchRequest(b *pgx.Batch) (request lockRequest, err error) {
 			request.query, request.options = query.name, query.rule.options
 		}
 		if request.options != query.rule.options {
-			return request, fmt.Errorf("pglock: queries %s and %s are in one batch, but their locks have other options",
+			return request, fmt.Errorf("pglock: queries %s and %s are in one batch, but their locks have different options",
 				request.query, query.name)
 		}
 		request.locks = append(request.locks, locks...)
@@ -219,7 +219,7 @@ func (t *Tx) LargeObjects() pgx.LargeObjects {
 	return tx.LargeObjects()
 }
 
-// Prepare refuses: a prepared statement is called by a name of its own, which does not tell the query.
+// Prepare refuses: a prepared statement is called by its own name, which does not identify the query.
 func (t *Tx) Prepare(_ context.Context, name, _ string) (*pgconn.StatementDescription, error) {
 	return nil, fmt.Errorf("pglock: prepare %q: %w: a transaction with locks does not prepare statements",
 		name, pglock.ErrUnsupported)

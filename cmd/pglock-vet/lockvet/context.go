@@ -101,7 +101,7 @@ func isWork(pass *analysis.Pass, call *ast.CallExpr, ctx types.Object) bool {
 	return !slices.Contains([]string{pglock, "context", "log/slog"}, f.Pkg().Path())
 }
 
-// runDo looks into the function that is given to Do, which has a context of its own.
+// runDo looks into the function that is given to Do, which has its own context.
 func runDo(pass *analysis.Pass, call *ast.CallExpr) {
 	if !isMethod(callee(pass, call), pglock, "Locker", "Do", "TryDo") || len(call.Args) < 3 {
 		return

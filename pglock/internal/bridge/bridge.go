@@ -1,5 +1,5 @@
 // Package bridge lets the primitives that are built on package pglock, such as semaphores, do what its users do not
-// need: read the options that their callers made, pass a lock on to a waiter of their own, and say what a lock is
+// need: read the options that their callers made, pass a lock on to one of their own waiters, and say what a lock is
 // for.
 //
 // Package pglock fills the variables in when it is initialised. Its own types appear as any, since it imports this

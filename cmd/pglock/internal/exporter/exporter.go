@@ -23,7 +23,7 @@ type Options struct {
 	Take func(context.Context) (*monitor.Snapshot, error)
 	// Servers are several servers, in place of Take. All their series have the label server.
 	Servers []Server
-	// MaxKeys is how many keys of a server have series of their own; the others share the key "(other)".
+	// MaxKeys is how many keys of a server have separate series; the others share the key "(other)".
 	MaxKeys int
 	// MinInterval is how old a snapshot may be to be reused. An error is remembered for the same time.
 	MinInterval time.Duration

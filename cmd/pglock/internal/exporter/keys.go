@@ -23,7 +23,7 @@ type contention struct {
 	oldest           time.Duration
 }
 
-// keyLabels bounds how many keys have series of their own, not just in one scrape but over time: Prometheus keeps every
+// keyLabels bounds how many keys have separate series, not just in one scrape but over time: Prometheus keeps every
 // series that it has ever seen. A contended key gets a label if one is left, and keeps it, so that its series continue
 // when it has no more waiters; only after an hour without waiters may another key take the label.
 type keyLabels struct {
