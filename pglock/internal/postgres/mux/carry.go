@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -44,9 +45,9 @@ func (s *Session) confirm(began driver.Instant) error {
 	if s.lease.Now().Sub(began) < s.lease.Every() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.lease.Length())
-	defer cancel()
-	_, _, err := s.Call(ctx, lockdb.Heartbeat)
+	end := time.AfterFunc(s.lease.Length(), func() { s.End(driver.ReasonSession, errNoAnswer) })
+	defer end.Stop()
+	_, _, err := s.Call(context.Background(), lockdb.Heartbeat)
 	if err != nil {
 		s.End(driver.ReasonSession, err)
 		return errEnded{fmt.Errorf("confirm a lock that was waited for: %w", err)}

@@ -129,3 +129,33 @@ func TestSessionThatEndsWhileItWaits(t *testing.T) {
 		r.close()
 	})
 }
+
+// A lock that was waited for is not confirmed by a server that has stopped reading: the write blocks, for the length of the lease
+// at most.
+func TestSessionThatCannotConfirmEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		frozen := make(chan struct{})
+		r := newRig(t, func(st wiretest.Statement) wiretest.Verdict {
+			if st.SQL == "select 'frozen'" {
+				<-frozen
+			}
+			time.Sleep(time.Millisecond)
+			return wiretest.Verdict{}
+		})
+		r.must(r.session.Try(t.Context(), grantOf(new(owner), 1))) // the server is far: several statements may be on their way
+		var granted time.Time
+		err := r.session.Carry(grantOf(new(owner), 2), func() error {
+			ctx, cancel := soon()
+			defer cancel()
+			_, _, _ = r.session.Call(ctx, "select 'frozen'") // and it reads no more
+			time.Sleep(testLease)
+			granted = time.Now()
+			return nil
+		})
+		if took := time.Since(granted); !HasEnded(err) || took != testLease {
+			t.Errorf("after %v: %v", took, err)
+		}
+		close(frozen)
+		r.close()
+	})
+}

@@ -111,8 +111,11 @@ func (p *Pool) lockOn(ctx context.Context, s *session, g *mux.Grant) error {
 // locked by then stay locked. If that fails too the session ends, which frees everything.
 func (s *session) unlockAll() error {
 	s.Guard().Identity.Forget()
-	ctx, cancel := context.WithTimeout(context.Background(), cleanUpWithin)
-	defer cancel()
+	ctx := context.Background()
+	end := time.AfterFunc(cleanUpWithin, func() {
+		s.End(driver.ReasonSession, fmt.Errorf("clean up after a wait: no answer within %v", cleanUpWithin))
+	})
+	defer end.Stop()
 	_, _, err := s.Call(ctx, lockdb.UnlockAllSession)
 	for sqlstate.Of(err) == sqlstate.QueryCanceled && s.late > 0 {
 		s.late--
