@@ -11,7 +11,7 @@ import (
 )
 
 // End ends the session: first its locks end, so that their holders know before the server can grant them to others;
-// then the socket is closed, which frees them; then those are answered who wait for the session. Only the first call
+// then the socket is closed, which frees them; then the waiting callers are answered. Only the first call
 // does anything.
 func (s *Session) End(why driver.Reason, err error) {
 	s.mu.Lock()
@@ -44,9 +44,7 @@ func (s *Session) End(why driver.Reason, err error) {
 	}
 	s.abandonLocked(s.queue)
 	s.queue, s.batches = nil, nil
-	woken := s.takeWokenLocked()
-	s.mu.Unlock()
-	wake(woken)
+	s.unlock()
 	s.onEnd(s)
 	log := s.log.Debug
 	if len(lost) > 0 {
@@ -100,9 +98,7 @@ func (s *Session) keep() {
 	every := s.lease.Every()
 	quiet := !s.suspended && !s.sending && len(s.batches) == 0 && now.Sub(s.lastSent) >= every-min(every, lookEvery)/2
 	s.timer.Reset(s.nextLook())
-	woken := s.takeWokenLocked()
-	s.mu.Unlock()
-	wake(woken)
+	s.unlock()
 	if quiet {
 		_, _, _ = s.Call(context.Background(), lockdb.Heartbeat) // an error is the session's end, or comes again
 	}

@@ -83,7 +83,7 @@ func (m *Mux) on(ctx context.Context, do func(*Session) error) error {
 		if err = do(s); !HasEnded(err) {
 			return explain(ctx, err)
 		}
-		m.forget(s) // it may be about to
+		m.forget(s) // it may not have come to that itself
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -166,8 +166,8 @@ func (m *Mux) first(ctx context.Context) error {
 	return noAnswer(ctx, errNoConnection)
 }
 
-// dialMore opens one more session in the background. After a failure it waits for longer and longer before it tries again:
-// those that there are do.
+// dialMore opens one more session in the background. After a failure it waits for longer and longer before it tries again,
+// since there are others.
 func (m *Mux) dialMore() {
 	if !m.mu.TryLock() {
 		return // the next caller will
@@ -255,9 +255,7 @@ func (s *Session) refuse() {
 		return true
 	})
 	s.advanceLocked()
-	woken := s.takeWokenLocked()
-	s.mu.Unlock()
-	wake(woken)
+	s.unlock()
 }
 
 // Close ends all sessions.

@@ -1,6 +1,7 @@
 package mux
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,7 +126,7 @@ func (s *Session) endLocked(o *op, err error) {
 	s.finishLocked(o, err)
 }
 
-// finishLocked answers an op. The settler wakes its caller, unless that has left.
+// finishLocked answers an op. Its caller, unless it has left, is woken when the mutex has been unlocked.
 func (s *Session) finishLocked(o *op, err error) {
 	o.state = answered
 	if o.left != nil {
@@ -144,28 +145,26 @@ func (s *Session) reconcile(b *batch, failure error) {
 	o.query = q
 	err := s.do(context.Background(), o)
 	s.mu.Lock()
-	if err == nil && s.cause == nil {
+	if err = cmp.Or(err, s.cause); err == nil {
 		err = s.settleAllLocked(b, &q.answer, failure)
 	}
-	s.mu.Unlock()
-	if err != nil {
-		s.End(s.lease.Reason(), err)
-	}
-	s.mu.Lock()
-	if s.cause != nil {
-		s.abandonLocked(b.ops)
-	}
 	s.advanceLocked()
-	woken := s.takeWokenLocked()
-	s.mu.Unlock()
-	wake(woken)
+	s.unlock()
+	if err == nil {
+		return
+	}
+	s.End(s.lease.Reason(), err)
+	s.mu.Lock()
+	s.abandonLocked(b.ops)
+	s.unlock()
 }
 
-// takeWokenLocked returns those whose answers have come, to be woken.
-func (s *Session) takeWokenLocked() []*op {
+// unlock unlocks the mutex, and wakes the callers whose answers have come.
+func (s *Session) unlock() {
 	woken := s.woken
 	s.woken = nil
-	return woken
+	s.mu.Unlock()
+	wake(woken)
 }
 
 func wake(woken []*op) {
