@@ -29,7 +29,7 @@ func (b *Budget) reserve(g *Grant) error {
 	return nil
 }
 
-// giveBack counts them no more.
+// giveBack stops counting them.
 func (b *Budget) giveBack(g *Grant) {
 	b.used.Add(int64(-g.reserved))
 	g.reserved = 0

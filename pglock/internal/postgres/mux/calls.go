@@ -19,7 +19,7 @@ func (s *Session) Try(ctx context.Context, g *Grant) error {
 // release gives g's keys back.
 func (s *Session) release(g *Grant) error { return s.do(context.Background(), s.newOp(release, g)) }
 
-// Call runs a statement of its own kind, and returns the first column of its answer; some is false when there was no row. A
+// Call runs a statement, and returns the first column of its answer; some reports whether there was a row. A
 // caller whose ctx ends does not wait; a statement that has been sent is still carried out.
 func (s *Session) Call(ctx context.Context, sql string, args ...string) (value string, some bool, err error) {
 	q := &query{sql: s.comment.Load().(string) + sql, args: args}

@@ -21,7 +21,7 @@ type Grant struct {
 	owner    driver.LossHandler
 }
 
-// NewGrant makes what a try can fill.
+// NewGrant returns a grant for a try to fill.
 func NewGrant(keys []driver.Key, shared bool, owner driver.LossHandler) *Grant {
 	g := &Grant{shared: shared, owner: owner}
 	if len(keys) == 1 {

@@ -35,7 +35,7 @@ func (s *Session) leave(ctx context.Context, o *op) error {
 	return s.awaitLast(ctx, o)
 }
 
-// giveUpRightLocked takes the right to send back if o's caller has been given it, and gives it no more. An answer stays.
+// giveUpRightLocked takes the right to send out of o's channel if it is there; o is not given it again. An answer stays.
 func (s *Session) giveUpRightLocked(o *op) {
 	o.gone = true
 	for range len(o.wake) {

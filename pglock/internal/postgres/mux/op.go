@@ -51,7 +51,7 @@ const (
 	maySend
 )
 
-// query is a statement of its own kind: SQL, or the question what the session holds of a batch.
+// query is a statement other than a batch: SQL, or the question what the session holds of a batch.
 type query struct {
 	sql    string
 	args   []string
@@ -67,7 +67,7 @@ type batch struct {
 	wire.Batch
 }
 
-// batches keeps the memory of those that are over.
+// batches keeps the memory of settled ones.
 var batches = sync.Pool{New: func() any { return new(batch) }}
 
 func (b *batch) recycle() {
@@ -77,7 +77,7 @@ func (b *batch) recycle() {
 	batches.Put(b)
 }
 
-// newOp makes an op, of what earlier ones have left.
+// newOp returns an op, if possible one that an earlier call has left.
 func (s *Session) newOp(kind kind, g *Grant) *op {
 	o, ok := s.ops.Get().(*op)
 	if !ok {

@@ -36,10 +36,10 @@ type Session struct {
 	lastSent  driver.Instant
 	grants    map[*Grant]struct{}
 	refusing  bool  // tries
-	cause     error // why the session has ended
+	cause     error // why the session has ended; nil while it has not
 	timer     *time.Timer
 	ops       sync.Pool
-	woken     []*op // whose answers have come
+	woken     []*op // their answers have come
 
 	answer   wire.Answer // of the goroutine that reads
 	results  []bool
@@ -78,8 +78,8 @@ func (s *Session) do(ctx context.Context, o *op) error {
 	return s.await(ctx, o)
 }
 
-// enqueueLocked queues o unless the session does not take it any more. A grant leaves the books with its release, so the end
-// of the session is not reported to it from then on.
+// enqueueLocked queues o unless the session does not take it any more. A release removes its grant from the session, so its
+// owner is not told of an end from then on.
 func (s *Session) enqueueLocked(o *op) error {
 	switch {
 	case o.kind == release && !s.removeLocked(o.grant):
@@ -93,7 +93,7 @@ func (s *Session) enqueueLocked(o *op) error {
 	return nil
 }
 
-// removeLocked takes a grant off the books, and reports false when it was not there.
+// removeLocked removes a grant, and reports whether it was there.
 func (s *Session) removeLocked(g *Grant) bool {
 	_, ok := s.grants[g]
 	delete(s.grants, g)
@@ -133,7 +133,7 @@ func (s *Session) windowLocked() bool {
 // farLocked reports whether the server is so far that waiting for an answer costs more than sharing a statement saves.
 func (s *Session) farLocked() bool { return s.roundTrip > far }
 
-// advanceLocked gives the right to send away if it is free and usable. See the package comment.
+// advanceLocked gives the right to send to a caller if it is free and usable. See the package comment.
 func (s *Session) advanceLocked() {
 	if s.cause != nil || s.sending || len(s.queue) == 0 || !s.windowLocked() {
 		return
@@ -150,7 +150,7 @@ func (s *Session) advanceLocked() {
 func (s *Session) lead() {
 	s.mu.Lock()
 	if s.crowd > 1 && len(s.queue) < s.crowd && !s.farLocked() {
-		// Let those run who have just been answered: they are likely to ask for more.
+		// Let the callers run that have just been answered: they are likely to ask for more.
 		s.mu.Unlock()
 		runtime.Gosched()
 		s.mu.Lock()

@@ -191,7 +191,7 @@ func (k *sharedKey) addTo(share *Share) bool {
 	return !over
 }
 
-// Lost implements [driver.LossHandler] for all who use the key.
+// Lost implements [driver.LossHandler] for all users of the key.
 func (k *sharedKey) Lost(why driver.Reason, err error) {
 	lost := func(share *Share) {
 		if held, first := k.keys.end(share); first {
@@ -240,13 +240,13 @@ func (k *sharedKey) leave() (last bool, err error) {
 	return last, err
 }
 
-// drop is for a user that never had the key, or not any more.
+// drop is leave for a user that never had the key, or has lost it.
 func (k *sharedKey) drop() error {
 	_, err := k.leave()
 	return onlyUnsettled(err)
 }
 
-// release is for a user that had the key until now. While others still use the key no release is sent whose answer would
+// release is leave for a user that had the key until now. While others still use the key no release is sent whose answer would
 // show that the session is alive, so release asks.
 func (k *sharedKey) release() error {
 	last, err := k.leave()
@@ -273,7 +273,7 @@ func (k *sharedKey) goneLocked() {
 	k.settleLocked()
 }
 
-// settleLocked lets those go on who wait for the key to come or go.
+// settleLocked wakes the callers that wait for the key to come or go.
 func (k *sharedKey) settleLocked() {
 	if k.changing != nil {
 		close(k.changing)

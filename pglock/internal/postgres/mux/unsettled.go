@@ -7,7 +7,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// WhenSettled calls then when it is known what the server did about a try or a release that failed, or worked.
+// WhenSettled calls then when it is known what the server has done about a try or a release that returned err.
 func WhenSettled(err error, then func()) {
 	open, ok := errors.AsType[*driver.UnsettledError](err)
 	if !ok {
@@ -28,15 +28,15 @@ func onlyUnsettled(err error) error {
 	return nil
 }
 
-// joinSettled joins errors; several times ErrNotAcquired is once. If some are unsettled the result is too, until all
-// of them are settled.
+// joinSettled joins errors; if all are ErrNotAcquired the result is, too. If some are unsettled the result is unsettled until
+// all of them are settled.
 func joinSettled(errs []error) error {
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	err := errors.Join(errs...)
 	switch {
 	case len(errs) == 0:
 		return nil
-	case slices.Equal(errs, slices.Repeat([]error{driver.ErrNotAcquired}, len(errs))): // none of them is more than that
+	case slices.Equal(errs, slices.Repeat([]error{driver.ErrNotAcquired}, len(errs))):
 		return driver.ErrNotAcquired
 	case onlyUnsettled(err) == nil:
 		return err
