@@ -113,21 +113,34 @@ func rights(f facts) []Finding {
 	}
 	return append(all,
 		right("pg_read_all_stats", f.connection.SeesDetails, "the role may see the details of all sessions",
-			Finding{
+			f.lostBySetRole(Finding{
 				What: fmt.Sprintf("role %s may not see the details of other roles' sessions", role),
 				Why: "the monitor does not show their states and times, and pglock terminate recognizes a session " +
 					"only by its user, application and keys",
 				Do:  "if this role watches, grant membership",
 				SQL: []string{"GRANT pg_read_all_stats TO " + role},
-			}),
+			})),
 		right("pg_signal_backend", f.connection.MaySignal, "the role may end other roles' sessions",
-			Finding{
+			f.lostBySetRole(Finding{
 				What: fmt.Sprintf("role %s may not end other roles' sessions", role),
 				Why:  "pglock cancel and pglock terminate need it for sessions of roles that it is not a member of",
 				Do:   "if this role has to end sessions, grant membership",
 				SQL:  []string{"GRANT pg_signal_backend TO " + role},
-			}),
+			})),
 	)
+}
+
+// lostBySetRole changes what to do about a right that the session may lack only because it has taken another role.
+func (f facts) lostBySetRole(missing Finding) Finding {
+	login := quote(f.schema.owners.Login)
+	if f.schema.owners.Login == f.connection.Role {
+		return missing
+	}
+	missing.What += fmt.Sprintf(", and SET ROLE has replaced role %s, which has logged in", login)
+	missing.Do = fmt.Sprintf("have the connection string set role=none, so that role %s has its own rights, or find out where "+
+		"ALTER DATABASE or ALTER ROLE sets role", login)
+	missing.SQL = nil
+	return missing
 }
 
 // right is a note about a missing right.

@@ -53,3 +53,16 @@ func TestWhoIsTrustedDependsOnTheRoleThatHasLoggedIn(t *testing.T) {
 		`not the role "`+app+`", whose code could take the rights of "`+member+`"`, "members of the role ("+member+")")
 	says("the same role without it", appLogin, doctor.OK, "not the role", itself)
 }
+
+// The owner of a database can have each session there take a role, a superuser's too.
+func TestRightsThatSetRoleHasTakenAreNotGrantedToTheOtherRole(t *testing.T) {
+	db := testenv.Database(t)
+	taken := asRole(db.ConnString(), user(t, db.Role(t, "app")))
+	for _, name := range []string{"pg_read_all_stats", "pg_signal_backend"} {
+		f := want(t, examine(t, taken, time.Minute), name, doctor.Note, "SET ROLE", user(t, db.ConnString()), "role=none")
+		if len(f.SQL) != 0 {
+			t.Errorf("%s: it suggests %q", name, f.SQL)
+		}
+		want(t, examine(t, asRole(db.ConnString(), "none"), time.Minute), name, doctor.OK)
+	}
+}
