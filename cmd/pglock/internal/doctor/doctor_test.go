@@ -195,6 +195,18 @@ func TestATimeoutOfTheConnectionStringIsNotTheServersToChange(t *testing.T) {
 	}
 }
 
+func TestATimeoutThatEndsTheExaminationIsExplained(t *testing.T) {
+	db := testenv.Database(t)
+	execute(t, db, "ALTER DATABASE "+quote(db.Name())+" SET statement_timeout = 1000")
+	upgrade := db.Connect(t)
+	_, err := upgrade.Exec(t.Context(), "SET statement_timeout = 0; BEGIN; LOCK TABLE pg_catalog.pg_settings")
+	check(t, err)
+	_, err = doctor.Examine(t.Context(), db.Pool(t), time.Minute)
+	if err == nil || !strings.Contains(err.Error(), "statement timeout") || !strings.Contains(err.Error(), "connection string set it to 0") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 func TestClientsThatAreGone(t *testing.T) {
 	db := testenv.Database(t)
 	connString := db.Role(t, "app")

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/monitor"
@@ -102,6 +103,10 @@ func gatherOn(ctx context.Context, conn *pgx.Conn, trusted []string) (facts, err
 		return f, err
 	}
 	err = f.ask(ctx, tx, trusted)
+	if code := sqlstate.Of(err); code == sqlstate.QueryCanceled || code == sqlstate.LockNotAvailable {
+		err = fmt.Errorf("%w (if the database or the role has a low statement_timeout or lock_timeout, have the connection string "+
+			"set it to 0)", err)
+	}
 	return f, errors.Join(err, tx.Rollback(context.WithoutCancel(ctx)))
 }
 
