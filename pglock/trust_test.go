@@ -100,7 +100,6 @@ func TestTrustAPlantedSchemaIsNotUsed(t *testing.T) {
 	}
 }
 
-// pgx asks a server what it is (target_session_attrs) with a function that it does not look for in pg_catalog.
 // RESET ROLE leads back to the role that has logged in, so the owner of the database cannot have it trust another role's
 // schema by having its sessions take that role.
 func TestTrustARoleThatASessionTakesDoesNotMakeASchemaTrusted(t *testing.T) {
@@ -121,6 +120,7 @@ func TestTrustARoleThatASessionTakesDoesNotMakeASchemaTrusted(t *testing.T) {
 	tenant.WantNothingGained("after all that a Locker does")
 }
 
+// pgx asks a server what it is (target_session_attrs) with a function that it does not look for in pg_catalog.
 func TestTrustASessionIsAskedWhatItIsOnItsOwnSearchPath(t *testing.T) {
 	for _, wanted := range []string{"primary", "prefer-standby", "read-write"} {
 		t.Run(wanted, func(t *testing.T) {
