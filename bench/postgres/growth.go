@@ -17,7 +17,7 @@ import (
 func growth(ctx context.Context, l *lab) (lines []report.Line, err error) {
 	goroutines := plot{Title: "pairs a second by goroutines"}
 	for _, n := range []int{1, 10, 100, 1_000, 10_000} {
-		rate, err := l.grown(ctx, n, 0)
+		rate, err := l.grown(ctx, min(n, l.most), 0)
 		if err != nil {
 			return nil, err
 		}
@@ -26,7 +26,7 @@ func growth(ctx context.Context, l *lab) (lines []report.Line, err error) {
 	}
 	held := plot{Title: "pairs a second of 64 goroutines by locks held already"}
 	for _, n := range []int{10, 1_000, 100_000} {
-		rate, err := l.grown(ctx, 64, n)
+		rate, err := l.grown(ctx, 64, min(n, l.most))
 		if err != nil {
 			return nil, err
 		}

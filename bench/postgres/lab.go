@@ -33,6 +33,7 @@ type lab struct {
 	showCPU bool
 	watch   time.Duration // how long the row of the waiters watches the server
 	drawTo  string        // output file of the row growth
+	most    int           // goroutines, locks held and waiters of a row
 	timer   *time.Ticker  // makes waiting processes wake alike: a Go process with a timer wakes faster than one without
 }
 
@@ -41,7 +42,7 @@ func newLab(ctx context.Context, f suite.Flags) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lab{server: server, plan: f.Plan, showCPU: f.ShowCPU, watch: 6 * time.Second, drawTo: "growth.svg",
+	l := &lab{server: server, plan: f.Plan, showCPU: f.ShowCPU, watch: 6 * time.Second, drawTo: "growth.svg", most: 100_000,
 		timer: time.NewTicker(2 * time.Millisecond)}
 	go func() {
 		for range l.timer.C { // for all contestants alike; it ends with the process

@@ -60,7 +60,7 @@ func allocated(ctx context.Context, work contest.Work) (count, bytes float64, er
 // memory measures the client's memory while it holds many locks. With plain pgx each lock takes a connection, so a
 // few locks will do.
 func memory(ctx context.Context, l *lab) (_ []report.Line, err error) {
-	const n = 10_000
+	n := min(10_000, l.most)
 	perConnection, err := l.weighConnections(ctx, poolSize)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func memory(ctx context.Context, l *lab) (_ []report.Line, err error) {
 	if err := lockEach(ctx, locker, locks); err != nil {
 		return nil, err
 	}
-	perLock := float64(inUse()-before) / n
+	perLock := float64(inUse()-before) / float64(n)
 	connections, err := l.connections(ctx, n, 2)
 	if err != nil {
 		return nil, err

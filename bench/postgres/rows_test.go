@@ -34,7 +34,7 @@ func TestEveryRowCanBeMeasured(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	l.watch, l.drawTo = 100*time.Millisecond, filepath.Join(t.TempDir(), "growth.svg")
+	l.watch, l.drawTo, l.most = 100*time.Millisecond, filepath.Join(t.TempDir(), "growth.svg"), 100
 	for _, r := range rows {
 		t.Run(r.Name, func(t *testing.T) {
 			lines, err := r.Run(ctx, l)

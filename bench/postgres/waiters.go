@@ -14,7 +14,7 @@ import (
 // waiters measures the load of the server while many goroutines of one process wait for keys that another client
 // holds.
 func waiters(ctx context.Context, l *lab) (_ []report.Line, err error) {
-	const count, keys = 10_000, 1_000
+	count, keys := min(10_000, l.most), min(1_000, l.most)
 	holder, err := l.plainConns(ctx, 1, nil)
 	if err != nil {
 		return nil, err
