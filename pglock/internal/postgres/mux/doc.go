@@ -2,29 +2,32 @@
 //
 // # One session
 // A [Session] is a connection, a mutex, a queue of operations ([op]: to try to lock some keys, to release them, or to
-// run another statement), the batches in flight to the server, and the right to send.
+// run another statement), the batches in flight to the server, and two rights: to send and to read.
 //   - A caller puts an op into the queue. If the right to send is free and the window is open, it is given the right. It
 //     then leads: it sends the whole queue as one statement, releases first, and gives the right back.
+//   - If the right to read is free, a caller that leads takes it too. It reads the answer, settles the batch, gives the
+//     right to send to the first in the queue, and wakes those whose answers have come. So a caller that is alone waits
+//     for no other goroutine.
 //   - All other callers wait on their op's channel, which delivers an answer or the right to send.
-//   - One goroutine reads, whether answers are due or not. It settles the batch that an answer is for, gives the right
-//     to send to the first in the queue, and wakes those whose answers have come. So an idle session's end is noticed
-//     at once, and no caller ever has to leave a read half way.
+//   - What no caller reads a goroutine reads: answers to several batches in flight, the rest of an answer whose reader's
+//     context has ended, and what the server says to a session that has been idle for a millisecond, such as its end.
 //
 // Near the server the window is one batch: ops that arrive meanwhile form the next one, which costs both sides less.
 // With a round trip above 250 µs it is up to eight batches.
 //
 // # No wake-up is lost
-// The session's mutex guards these decisions. Every change that can make the right to send usable (an op queued, a batch
-// sent, an answer settled, the right given up, a caller that leaves) ends with [Session.advanceLocked] before the mutex is
-// unlocked. It gives the right, if it is free and usable, to a waiting caller or, if there is none, to a goroutine that it
-// starts. So whenever the mutex is free: if the queue is not empty and the window is open, the right to send is taken. Its
-// owner is running, or has a message in its channel, which has room for all messages that it can get. A caller that leaves
-// because its context has ended gives back, under the mutex, the right in its channel. So nothing waits for a timer, and
-// nothing is repaired.
+// The session's mutex guards these decisions. Every change that can make a right usable (an op queued, a batch sent, an
+// answer settled, a right given up, a caller that leaves) ends with [Session.advanceLocked] before the mutex is unlocked.
+// It gives the right to send, if it is free and usable, to a waiting caller, and both rights to goroutines that it starts
+// where there is no caller. So whenever the mutex is free: if the queue is not empty and the window is open, the right to
+// send is taken; if a batch is in flight, the right to read is. The owner of a right is running, or has a message in its
+// channel, which has room for all messages that it can get. A caller that leaves because its context has ended gives back,
+// under the mutex, the right in its channel. So nothing waits for a timer, and nothing is repaired.
 //
 // # Contexts
-// A waiting caller watches its context in a select. If its op has not been sent, it just removes it from the queue. Once
-// an op is sent its caller waits at most a second for the answer, since only the answer says whether the key is locked.
+// A waiting caller watches its context in a select. If its op has not been sent, it just removes it from the queue. A
+// reading caller is interrupted by a read deadline in the past, and a goroutine goes on where it stopped. Once an op is
+// sent its caller waits at most a second for the answer, since only the answer says whether the key is locked.
 // Then it returns a [driver.UnsettledError]: the front end keeps the key's entry busy until the answer has come and, if it
 // was a grant, the key has been released. So a session never holds a key twice, and this process never asks for a key
 // whose state is unknown.

@@ -21,6 +21,7 @@ func (s *Session) End(why driver.Reason, err error) {
 	}
 	s.cause = wire.Ended(why, err)
 	s.timer.Stop()
+	s.idleTimer.Stop()
 	lost := s.grants
 	s.grants = nil
 	polite := why == driver.ReasonClosed && !s.sending
@@ -130,8 +131,9 @@ func (s *Session) giveUpLocked(waiting []*op) {
 			continue
 		}
 		s.giveUpRightLocked(o)
+		s.interruptLocked(o)
 		o.err = o.leaveBehindLocked(errReleasing)
-		s.woken = append(s.woken, o)
+		s.woken.add(o)
 	}
 }
 

@@ -147,13 +147,15 @@ func (s *schedule) guard(over chan struct{}) {
 	}
 }
 
-// wantNoLostWakeUp wants the right to send to be taken if it could be used.
+// wantNoLostWakeUp wants each right to be taken if it could be used, and an idle session to be read from, or soon.
 func (s *schedule) wantNoLostWakeUp() bool {
 	s.session.mu.Lock()
 	defer s.session.mu.Unlock()
-	lost := s.session.cause == nil && !s.session.sending && len(s.session.queue) > 0 && s.session.windowLocked()
+	unsent := !s.session.sending && len(s.session.queue) > 0 && s.session.windowLocked()
+	unread := !s.session.reading && (len(s.session.batches) > 0 || !s.session.sending && !s.session.idleTimed)
+	lost := s.session.cause == nil && (unsent || unread)
 	if lost {
-		s.wrong("a wake-up is lost")
+		s.wrong("a wake-up is lost (to send: %v, to read: %v)", unsent, unread)
 	}
 	return !lost
 }

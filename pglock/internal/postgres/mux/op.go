@@ -25,6 +25,19 @@ type op struct {
 	failure error         // of a try that came to a part of its keys, which are being given back
 	retried bool          // after a cancelled statement
 	err     error         // the answer
+	next    *op           // in a wakeList
+}
+
+// wakeList lists the ops whose answers have come and whose callers are to be woken.
+type wakeList struct{ first, last *op }
+
+func (l *wakeList) add(o *op) {
+	if l.last == nil {
+		l.first = o
+	} else {
+		l.last.next = o
+	}
+	l.last = o
 }
 
 type kind uint8

@@ -3,7 +3,9 @@ package mux
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
+	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -26,22 +28,27 @@ type Session struct {
 	load    atomic.Int32 // callers
 	comment atomic.Value // a string
 
-	mu        sync.Mutex
-	queue     []*op
-	batches   []*batch // on their way, in order
-	sending   bool     // the right to send is taken
-	suspended bool     // the lease is not enforced, since the session waits
-	crowd     int      // ops in the last batch that was answered
-	roundTrip time.Duration
-	lastSent  driver.Instant
-	grants    map[*Grant]struct{}
-	refusing  bool  // tries
-	cause     error // why the session has ended; nil while it has not
-	timer     *time.Timer
-	ops       sync.Pool
-	woken     []*op // their answers have come
+	mu          sync.Mutex
+	queue       []*op
+	batches     []*batch // on their way, in order
+	sending     bool     // the right to send is taken
+	reading     bool     // the right to read is taken
+	reader      *op      // its caller has the right to read; nil: a goroutine
+	interrupted bool     // the reader, by a read deadline in the past
+	idleTimed   bool     // idleTimer runs
+	suspended   bool     // the lease is not enforced, since the session waits
+	crowd       int      // ops in the last batch that was answered
+	roundTrip   time.Duration
+	lastSent    driver.Instant
+	grants      map[*Grant]struct{}
+	refusing    bool  // tries
+	cause       error // why the session has ended; nil while it has not
+	timer       *time.Timer
+	idleTimer   *time.Timer
+	ops         sync.Pool
+	woken       wakeList
 
-	answer   wire.Answer // of the goroutine that reads
+	answer   wire.Answer // guarded by the right to read, not by mu
 	results  []bool
 	identity txguard.Identity
 }
@@ -55,7 +62,7 @@ func NewSession(conn *wire.Conn, l *lease.Lease, budget *Budget, log *slog.Logge
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.timer = time.AfterFunc(s.nextLook(), s.keep)
-	go s.read()
+	s.idleTimer, s.idleTimed = time.AfterFunc(idleAfter, s.readIdle), true
 	return s
 }
 
@@ -109,7 +116,7 @@ func (s *Session) await(ctx context.Context, o *op) error {
 			if signal == haveAnswer {
 				return s.take(o)
 			}
-			s.lead()
+			s.lead(ctx, o)
 		case <-done:
 			return s.leave(ctx, o)
 		}
@@ -133,21 +140,43 @@ func (s *Session) windowLocked() bool {
 // farLocked reports whether the server is so far that waiting for an answer costs more than sharing a statement saves.
 func (s *Session) farLocked() bool { return s.roundTrip > far }
 
-// advanceLocked gives the right to send to a caller if it is free and usable. See the package comment.
+// advanceLocked gives away the rights that are free and usable. See the package comment.
 func (s *Session) advanceLocked() {
-	if s.cause != nil || s.sending || len(s.queue) == 0 || !s.windowLocked() {
+	if s.cause != nil {
 		return
 	}
-	s.sending = true
-	if i := slices.IndexFunc(s.queue, func(o *op) bool { return !o.gone }); i >= 0 {
-		s.queue[i].wake <- maySend
-	} else {
-		go s.lead()
+	if !s.reading && len(s.batches) > 0 {
+		s.reading = true
+		go s.readOn()
+	}
+	if !s.sending && len(s.queue) > 0 && s.windowLocked() {
+		s.sending = true
+		if i := slices.IndexFunc(s.queue, func(o *op) bool { return !o.gone }); i >= 0 {
+			s.queue[i].wake <- maySend
+		} else {
+			go s.lead(context.Background(), nil)
+		}
+	}
+	if !s.reading && !s.sending && !s.idleTimed {
+		s.idleTimed = true
+		s.idleTimer.Reset(idleAfter)
 	}
 }
 
-// lead sends one batch. The caller has the right to send.
-func (s *Session) lead() {
+// readIdle has a goroutine read what the server may say to the idle session.
+func (s *Session) readIdle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.idleTimed = false
+	if s.cause == nil && !s.reading && !s.sending {
+		s.reading = true
+		go s.readOn()
+	}
+}
+
+// lead sends one batch, and reads the answer if the right to read is free. The caller has the right to send; o is nil for a
+// goroutine.
+func (s *Session) lead(ctx context.Context, o *op) {
 	s.mu.Lock()
 	if s.crowd > 1 && len(s.queue) < s.crowd && !s.farLocked() {
 		// Let the callers run that have just been answered: they are likely to ask for more.
@@ -156,6 +185,10 @@ func (s *Session) lead() {
 		s.mu.Lock()
 	}
 	b := s.takeLocked()
+	reads := b != nil && !s.reading
+	if reads {
+		s.reading, s.reader = true, o
+	}
 	s.mu.Unlock()
 	var err error
 	if b != nil {
@@ -165,8 +198,13 @@ func (s *Session) lead() {
 	s.sending = false
 	s.advanceLocked()
 	s.mu.Unlock()
-	if err != nil {
+	switch {
+	case err != nil:
 		s.End(s.lease.Reason(), err)
+	case reads && o != nil:
+		s.readOne(ctx, o)
+	case reads:
+		s.readOn()
 	}
 }
 
@@ -230,34 +268,68 @@ func (s *Session) send(b *batch) error {
 	}
 }
 
-// read reads answers and settles their batches, until the session ends.
-func (s *Session) read() {
-	var woken []*op
-	for {
-		err := s.conn.Receive(&s.answer)
-		s.mu.Lock()
-		if err == nil {
-			err = s.settleLocked()
-		}
-		if err != nil {
-			s.mu.Unlock()
-			if said := s.answer.Error(); said != nil { // before it closed the connection
-				err = said
-			}
-			s.End(s.lease.Reason(), err)
-			return
-		}
-		s.advanceLocked()
-		woken, s.woken = s.woken, woken[:0]
-		s.mu.Unlock()
-		wake(woken)
-		clear(woken)
+// readOne reads one answer, as o's caller. When ctx ends first, a goroutine goes on with what has been read so far.
+func (s *Session) readOne(ctx context.Context, o *op) {
+	if ctx.Done() != nil {
+		stop := context.AfterFunc(ctx, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.interruptLocked(o)
+		})
+		defer stop()
+	}
+	s.receive(false)
+}
+
+// readOn reads answers until no more are due, as a goroutine.
+func (s *Session) readOn() {
+	for s.receive(true) {
 	}
 }
+
+// receive reads an answer and settles its batch. The caller has the right to read, and keeps it if receive reports true,
+// which it does while more answers are due and goesOn is set.
+func (s *Session) receive(goesOn bool) (more bool) {
+	err := s.conn.Receive(&s.answer)
+	s.mu.Lock()
+	interrupted := s.interrupted && errors.Is(err, os.ErrDeadlineExceeded)
+	if s.interrupted {
+		s.interrupted = false
+		_ = s.conn.SetReadDeadline(time.Time{}) // fails only on a closed socket
+	}
+	s.reader = nil
+	if err == nil {
+		err = s.settleLocked()
+	}
+	if err != nil && !interrupted {
+		s.mu.Unlock()                              // and keep the right, so that nothing is read after this
+		if said := s.answer.Error(); said != nil { // before it closed the connection
+			err = said
+		}
+		s.End(s.lease.Reason(), err)
+		return false
+	}
+	more = goesOn && len(s.batches) > 0
+	s.reading = more
+	s.advanceLocked()
+	s.unlock()
+	return more
+}
+
+// interruptLocked makes o's caller stop reading, if it does.
+func (s *Session) interruptLocked(o *op) {
+	if s.reader == o {
+		s.interrupted = true
+		_ = s.conn.SetReadDeadline(longAgo) // fails only on a closed socket
+	}
+}
+
+var longAgo = time.Unix(1, 0)
 
 const (
 	maxOps         = 1024 // in one statement
 	farWindow      = 8
 	far            = 250 * time.Microsecond
 	answerPatience = time.Second
+	idleAfter      = time.Millisecond // of idleness
 )

@@ -233,7 +233,13 @@ func TestSessionEndsWithFatal(t *testing.T) {
 						t.Errorf("a try that met the end: %v", err)
 					}
 				} else {
+					time.Sleep(2 * idleAfter) // a goroutine reads, which then reads the next answer
+					r.must(r.session.Try(t.Context(), grantOf(new(owner), 3)))
+					said := time.Now()
 					r.server.Say(wiretest.Fatal) // and nothing else: the stream goes on
+					if late := time.Since(said); late > idleAfter {
+						t.Errorf("it was read %v after the last answer", late)
+					}
 				}
 				synctest.Wait()
 				if got := o.losses(); !slices.Equal(got, []driver.Reason{driver.ReasonSession}) {

@@ -134,7 +134,7 @@ func (s *Session) finishLocked(o *op, err error) {
 		return
 	}
 	o.err = err
-	s.woken = append(s.woken, o)
+	s.woken.add(o)
 }
 
 // reconcile settles a batch whose statement has failed half way, by asking what the session holds. Callers of the batch
@@ -161,15 +161,13 @@ func (s *Session) reconcile(b *batch, failure error) {
 
 // unlock unlocks the mutex, and wakes the callers whose answers have come.
 func (s *Session) unlock() {
-	woken := s.woken
-	s.woken = nil
+	o := s.woken.first
+	s.woken = wakeList{}
 	s.mu.Unlock()
-	wake(woken)
-}
-
-func wake(woken []*op) {
-	for _, o := range woken {
+	for o != nil {
+		next := o.next // its caller may use o again as soon as it is woken
 		o.wake <- haveAnswer
+		o = next
 	}
 }
 

@@ -72,7 +72,8 @@ func (c *Conn) prepare() error {
 	return a.Error()
 }
 
-// Receive reads until an answer is complete. An error is the session's end.
+// Receive reads until an answer is complete. A read deadline interrupts it ([os.ErrDeadlineExceeded]), and the next Receive
+// goes on. Any other error is the session's end.
 func (c *Conn) Receive(a *Answer) error {
 	for {
 		message, err := c.front.Receive()
@@ -92,6 +93,9 @@ func isFatal(message pgproto3.BackendMessage) bool {
 	e, ok := message.(*pgproto3.ErrorResponse)
 	return ok && (e.SeverityUnlocalized == "FATAL" || e.SeverityUnlocalized == "PANIC")
 }
+
+// SetReadDeadline interrupts Receive when it passes; the zero time takes it back. It may be called at any time.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.socket.SetReadDeadline(t) }
 
 // Cancel asks the server to cancel the statement that runs, and returns when it has taken note. A request that overtakes
 // the statement does nothing.

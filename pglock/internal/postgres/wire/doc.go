@@ -15,8 +15,8 @@
 //
 // # Reading
 //
-// [Conn.Receive] collects one answer, and skips notices and changed parameters. It is always being called, even while
-// the session is idle. An error of severity FATAL or PANIC ends the session at once: the server sends it before it
-// frees the session's locks, and closes the connection only afterwards. The severity is looked at in its unlocalised
+// [Conn.Receive] collects one answer, and skips notices and changed parameters. Package mux also calls it while the session
+// is idle, and so notices its end. An error of severity FATAL or PANIC ends the session at once: the server sends it before
+// it frees the session's locks, and closes the connection only afterwards. The severity is looked at in its unlocalised
 // form.
 package wire
