@@ -1,0 +1,75 @@
+package cli_test
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/doctor"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+)
+
+func TestDoctorFailsWhenSomethingIsBadEnough(t *testing.T) {
+	t.Parallel()
+	db := testenv.On(t, testenv.NewServer(t, nil)) // others leave prepared transactions on the one they share
+	code, level := 0, doctor.Note                  // client_connection_check_interval is off on every server
+	if !db.FreesFrozen(t) {
+		code, level = 78, doctor.Warning
+	}
+	for _, test := range []struct {
+		options string
+		failOn  string
+		code    int
+		worst   doctor.Level
+	}{
+		{"", "warning", code, level},
+		{"", "note", 78, level},
+		{"&default_transaction_isolation=serializable", "warning", 78, doctor.Warning},
+		{"&default_transaction_isolation=serializable", "problem", 0, doctor.Warning},
+	} {
+		dsn := []string{"DATABASE_URL=" + db.ConnString() + test.options}
+		r := command(t, dsn, "doctor", "--fail-on", test.failOn, "-o", "json").run()
+		wantCode(t, r, test.code)
+		var report doctor.Report
+		if err := json.Unmarshal([]byte(r.stdout), &report); err != nil {
+			t.Fatalf("%v in %s", err, r.stdout)
+		}
+		if report.Worst != test.worst || report.Database != db.Name() || len(report.Findings) < 10 {
+			t.Errorf("the report is %+v", report)
+		}
+	}
+}
+
+func TestFindingsFitEightyColumns(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	poor := db.Role(t, "pglock_poor")
+	r := command(t, []string{"DATABASE_URL=" + poor}, "doctor").run()
+	wantText(t, r.stdout, "/"+db.Name(), "role pglock_poor", "note     ", "  why    ", "  do     ",
+		"GRANT pg_read_all_stats TO", "ok       the server is a primary\n", " notes, ", " ok\n")
+	for line := range strings.Lines(r.stdout) {
+		statement := strings.HasSuffix(line, ";\n") || strings.Contains(line, "@")
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 && !statement {
+			t.Errorf("a line of %d columns: %s", n, line)
+		}
+	}
+	table := command(t, []string{"DATABASE_URL=" + poor}, "doctor", "-o", "csv").run()
+	records, err := csv.NewReader(strings.NewReader(table.stdout)).ReadAll()
+	check(t, err)
+	if got := fmt.Sprint(records[0]); got != "[level check what why do sql]" || len(records) < 10 {
+		t.Errorf("%d records begin with %s", len(records), got)
+	}
+}
+
+func TestDoctorNeedsAServer(t *testing.T) {
+	t.Parallel()
+	r := command(t, []string{"DATABASE_URL=postgres://u:s3cret@127.0.0.1:1/x"}, "doctor").run()
+	wantCode(t, r, 69)
+	wantNoSecret(t, r)
+	for _, args := range [][]string{{"--fail-on", "ok"}, {"--output", "xml"}, {"now", "then"}, {"--long-wait", "-1"}} {
+		wantCode(t, command(t, nil, append([]string{"doctor"}, args...)...).run(), 64)
+	}
+}

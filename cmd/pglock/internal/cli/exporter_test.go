@@ -1,0 +1,163 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+)
+
+// metricsAddress is where an exporter says that its metrics are.
+func metricsAddress(p *process) string {
+	p.t.Helper()
+	p.says("/metrics")
+	return regexp.MustCompile(`http://\S+/metrics`).FindString(p.stderr.String())
+}
+
+func fetch(t testing.TB, url string) string {
+	t.Helper()
+	response, err := http.Get(url)
+	check(t, err)
+	defer func() {
+		check(t, response.Body.Close())
+		http.DefaultClient.CloseIdleConnections()
+	}()
+	text, err := io.ReadAll(response.Body)
+	check(t, err)
+	return string(text)
+}
+
+func TestTheExporterShowsLocksByName(t *testing.T) {
+	t.Parallel()
+	db := migrated(t)
+	execute(t, db, "SELECT pglock.register('invoice:42')")
+	hold(t, db, "SELECT pg_advisory_lock(pglock.key('invoice:42'))")
+	queue(t, db, "SELECT pg_advisory_lock(pglock.key('invoice:42'))")
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		p := on(t, db, "exporter", "--listen", "127.0.0.1:0", "--min-interval", "0").start()
+		wantText(t, fetch(t, metricsAddress(p)), "pglock_up 1\n",
+			fmt.Sprintf("pglock_key_waiters{database=%q,key=\"invoice:42\"} 1\n", db.Name()))
+		p.signal(signal)
+		wantCode(t, p.end(), 0)
+	}
+}
+
+func TestTheHelpOfTheExporterListsTheMetrics(t *testing.T) {
+	t.Parallel()
+	p := on(t, testenv.Database(t), "exporter", "--listen", "127.0.0.1:0").start()
+	exported := regexp.MustCompile(`(?m)^# TYPE (\S+)`).FindAllStringSubmatch(fetch(t, metricsAddress(p)), -1)
+	p.signal(syscall.SIGTERM)
+	wantCode(t, p.end(), 0)
+	help := command(t, nil, "exporter", "--help").run().stdout
+	for _, metric := range exported {
+		wantText(t, help, metric[1])
+	}
+	if len(exported) < 10 {
+		t.Errorf("there are only %d metrics", len(exported))
+	}
+}
+
+func TestTheExporterSurvivesARestartOfTheServer(t *testing.T) {
+	t.Parallel()
+	server := testenv.NewServer(t, nil)
+	db := testenv.On(t, server)
+	p := on(t, db, "exporter", "--listen", "127.0.0.1:0", "--min-interval", "0").start()
+	address := metricsAddress(p)
+	wantText(t, fetch(t, address), "pglock_up 1\n")
+	check(t, server.Down(t.Context(), pgserver.Immediate))
+	wantText(t, fetch(t, address), "pglock_up 0\n", "pglock_snapshot_errors_total 1\n")
+	check(t, server.Up(t.Context()))
+	testenv.WaitUntil(t, "the server is back", func() bool {
+		return regexp.MustCompile(`(?m)^pglock_up 1$`).MatchString(fetch(t, address))
+	})
+	p.signal(syscall.SIGTERM)
+	r := p.end()
+	wantCode(t, r, 0)
+	wantText(t, r.stderr, "no snapshot", "the server answers again")
+}
+
+func TestTheExporterBeginsWithoutAServer(t *testing.T) {
+	t.Parallel()
+	dsn := []string{"DATABASE_URL=postgres://u:s3cret@127.0.0.1:1/x"}
+	p := command(t, dsn, "exporter", "--listen", "127.0.0.1:0").start()
+	wantText(t, fetch(t, metricsAddress(p)), "pglock_up 0\n")
+	p.signal(syscall.SIGTERM)
+	r := p.end()
+	wantCode(t, r, 0)
+	wantNoSecret(t, r)
+}
+
+func TestMistakesOfTheExporter(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	t.Cleanup(func() { check(t, taken.Close()) })
+	dsn := []string{"DATABASE_URL=postgres://u@127.0.0.1:1/x"}
+	r := command(t, dsn, "exporter", "--listen", taken.Addr().String()).run()
+	wantCode(t, r, 1)
+	wantText(t, r.stderr, "address already in use")
+	for _, args := range [][]string{{"--listen", "9187"}, {"--max-keys", "-1"}, {"--max-keys", "10001"},
+		{"--min-interval", "x"}, {"now", "then"}, {"--names", "/no/such/file"}} {
+		wantCode(t, command(t, dsn, append([]string{"exporter"}, args...)...).run(), 64)
+	}
+}
+
+func TestTheDashboardIsWritten(t *testing.T) {
+	t.Parallel()
+	r := command(t, nil, "exporter", "--dashboard").run()
+	wantCode(t, r, 0)
+	var dashboard struct {
+		Title  string
+		Panels []struct{ Title string }
+	}
+	check(t, json.Unmarshal([]byte(r.stdout), &dashboard))
+	if dashboard.Title == "" || len(dashboard.Panels) < 10 {
+		t.Errorf("the dashboard is %+v", dashboard)
+	}
+}
+
+// The series of each server have its label, and one that is frozen costs the others no more than its time-out.
+func TestTheExporterServesSeveralServers(t *testing.T) {
+	t.Parallel()
+	frozen := testenv.NewServer(t, nil)
+	a, b := testenv.Database(t), testenv.On(t, frozen)
+	hold(t, a, "SELECT pg_advisory_lock(7)")
+	queue(t, a, "SELECT pg_advisory_lock(7)")
+	p := several(t, []string{a.ConnString(), b.ConnString(), nowhere}, "exporter", "--listen", "127.0.0.1:0", "--min-interval", "0").start()
+	address := metricsAddress(p)
+	up := func(connString, value string) string {
+		return fmt.Sprintf("pglock_up{server=%q} %s\n", label(connString), value)
+	}
+	text := fetch(t, address)
+	wantText(t, text, up(a.ConnString(), "1"), up(b.ConnString(), "1"), up(nowhere, "0"),
+		fmt.Sprintf("pglock_key_waiters{server=%q,database=%q,key=\"@7\"} 1\n", labelOf(a), a.Name()),
+		fmt.Sprintf("pglock_waiters{server=%q,database=%q} 0\n", labelOf(b), b.Name()), "pglock_exporter_build_info{version=")
+	for _, line := range regexp.MustCompile(`(?m)^# (?:HELP|TYPE) \S+`).FindAllString(text, -1) {
+		if strings.Count(text, line+" ") != 1 {
+			t.Errorf("%s is there more than once", line)
+		}
+	}
+	check(t, frozen.Down(t.Context(), pgserver.Immediate))
+	check(t, frozen.Up(t.Context()))
+	check(t, frozen.Pause())
+	t.Cleanup(func() { _ = frozen.Resume() }) // it is done already, unless the test has failed
+	testenv.WaitUntil(t, "the frozen server is down, and no other", func() bool {
+		text := fetch(t, address)
+		return strings.Contains(text, up(b.ConnString(), "0")) && strings.Contains(text, up(a.ConnString(), "1"))
+	})
+	check(t, frozen.Resume())
+	testenv.WaitUntil(t, "the frozen server is up", func() bool { return strings.Contains(fetch(t, address), up(b.ConnString(), "1")) })
+	p.signal(syscall.SIGTERM)
+	r := p.end()
+	wantCode(t, r, 0)
+	wantText(t, r.stderr, "server="+label(nowhere)+" ", "server="+labelOf(b)+" ")
+	wantNoSecret(t, r)
+}

@@ -1,0 +1,92 @@
+package cli_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", "run", "monitor", "exporter", "cancel", "terminate", "doctor", "key", "generate", "vet", "migrate", "migrate up",
+		"migrate down", "migrate version", "migrate print", "demo", "version"} {
+		r := command(t, nil, append(strings.Fields(name), "--help")...).run()
+		wantCode(t, r, 0)
+		wantText(t, r.stdout, "Usage:\n  pglock "+name, "Examples:\n  ", "pglock "+name)
+		for line := range strings.Lines(r.stdout) {
+			if columns := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); columns > 80 {
+				t.Errorf("help of %q has a long line: %s", name, line)
+			}
+		}
+		if strings.Contains(r.stdout, "worker") {
+			t.Errorf("help of %q shows what is not for users", name)
+		}
+	}
+}
+
+func TestMistakesOnTheCommandLine(t *testing.T) {
+	t.Parallel()
+	for line, says := range map[string]string{
+		"mointor":            `unknown command "mointor", did you mean monitor? (see pglock --help)`,
+		"no-such-thing":      `unknown command "no-such-thing" (see pglock --help)`,
+		"migrate upp":        `unknown command "upp", did you mean up? (see pglock migrate --help)`,
+		"help nosuch":        `unknown command "nosuch" (see pglock --help)`,
+		"help migrate upp":   `unknown command "migrate upp"`,
+		"completion tcsh":    `unknown command "tcsh"`,
+		"run -E x k true":    `"x" for "-E, --conflict-exit-code" flag: want an exit code between 0 and 255 (see`,
+		"run -w 1e18 k true": "must be less than 290 years",
+		"migrate up now":     "expected no arguments (see pglock migrate up --help)",
+		"version 2":          "expected no arguments",
+		"demo fast":          "expected no arguments",
+		"--no-such-flag":     "unknown flag: --no-such-flag (see pglock --help)",
+		"monitor -x":         "unknown shorthand flag: 'x' in -x (see pglock monitor --help)",
+		"run -d":             "flag needs an argument",
+		"monitor --once=yes": `"yes"`,
+		"key --output=xml a": "must be one of table, json, csv",
+	} {
+		r := command(t, nil, strings.Fields(line)...).run()
+		wantCode(t, r, 64)
+		wantText(t, r.stderr, says)
+		if r.stdout != "" || strings.Count(r.stderr, "\n") != 1 {
+			t.Errorf("%q printed %q and said %q, want one message", line, r.stdout, r.stderr)
+		}
+	}
+}
+
+func TestCommandsWithoutAnythingToDoShowTheirHelp(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"", "migrate", "help", "help run", "help migrate up", "completion"} {
+		r := command(t, nil, strings.Fields(line)...).run()
+		wantCode(t, r, 0)
+		wantText(t, r.stdout, "Usage:")
+	}
+}
+
+// The Go command tells programs, and not test binaries, of which modules they were built.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command("go", "run", "../..", "version").Output()
+	check(t, err)
+	wantText(t, string(out), "pglock ", "commit ", "go     go1.", "pgx    v5.")
+	wantText(t, command(t, nil, "--version").run().stdout, "pglock ")
+}
+
+func TestTheShellCompletes(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"__complete mon":                      "monitor\t",
+		"__complete monitor --output j":       "json\n",
+		"__complete key --output ":            "table\njson\ncsv\n",
+		"__complete migrate ":                 "version\t",
+		"__complete monitor --once --waiting": "--waiting",
+	} {
+		args := strings.Split(line, " ")
+		wantText(t, command(t, nil, args...).run().stdout, want)
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		r := command(t, nil, "completion", shell).run()
+		wantCode(t, r, 0)
+		wantText(t, r.stdout, "__complete", "pglock")
+	}
+}

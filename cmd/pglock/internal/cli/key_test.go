@@ -1,0 +1,143 @@
+package cli_test
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+)
+
+func TestKeyShowsNumbersAndSQL(t *testing.T) {
+	t.Parallel()
+	r := command(t, nil, "key", "invoice:42", "@-5", "@7/-42", "@@x").run()
+	wantCode(t, r, 0)
+	want := `invoice:42
+  number       6688477336110245193
+  in pg_locks  classid 1557282483, objid 991569225, objsubid 1
+  session      SELECT pg_advisory_lock(6688477336110245193);
+               SELECT pg_advisory_unlock(6688477336110245193);
+  transaction  SELECT pg_advisory_xact_lock(6688477336110245193);
+               SELECT pg_advisory_xact_lock(pglock.key('invoice:42'));
+
+@-5
+  number       -5
+  in pg_locks  classid 4294967295, objid 4294967291, objsubid 1
+  session      SELECT pg_advisory_lock(-5);
+               SELECT pg_advisory_unlock(-5);
+  transaction  SELECT pg_advisory_xact_lock(-5);
+
+@7/-42
+  number       7, -42
+  in pg_locks  classid 7, objid 4294967254, objsubid 2
+  session      SELECT pg_advisory_lock(7, -42);
+               SELECT pg_advisory_unlock(7, -42);
+  transaction  SELECT pg_advisory_xact_lock(7, -42);
+`
+	if !strings.HasPrefix(r.stdout, want) || r.stderr != "" {
+		t.Errorf("it printed\n%sand said %q, want\n%s", r.stdout, r.stderr, want)
+	}
+	wantText(t, r.stdout, "pglock.key('@x')")
+}
+
+// The statements that are shown take and free the very lock that pg_locks is said to show.
+func TestTheSQLTakesTheLock(t *testing.T) {
+	t.Parallel()
+	db := migrated(t)
+	conn := db.Connect(t)
+	names := []string{"invoice:42", "it's", "日本語/注文", "@@home", "@-9223372036854775808", "@-1/2147483647",
+		"a\nb\t'\x1b[2J", `a\nb\`, "\u009b\u202e\U000e0001", "\ufffd"}
+	var keys []map[string]any
+	r := command(t, nil, append([]string{"key", "-o", "json"}, names...)...).run()
+	check(t, json.Unmarshal([]byte(r.stdout), &keys))
+	for i, key := range keys {
+		if key["key"] != names[i] {
+			t.Errorf("key %d is %v", i, key)
+		}
+		for _, statement := range []string{"session_sql", "transaction_sql", "transaction_by_name_sql"} {
+			sql, _ := key[statement].(string)
+			if sql == "" && strings.HasPrefix(names[i], "@") && statement == "transaction_by_name_sql" {
+				continue
+			}
+			if strings.ContainsFunc(sql, func(r rune) bool { return !unicode.IsPrint(r) }) {
+				t.Errorf("%q cannot be copied from a terminal", sql)
+			}
+			_, err := conn.Exec(t.Context(), "BEGIN; "+sql)
+			check(t, err)
+			var seen bool
+			check(t, conn.QueryRow(t.Context(), `SELECT count(*) = 1 AND bool_and(classid = $1 AND objid = $2 AND objsubid = $3)
+				FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()`,
+				uint32(key["classid"].(float64)), uint32(key["objid"].(float64)), int16(key["objsubid"].(float64))).Scan(&seen))
+			if !seen {
+				t.Errorf("%s did not take the lock that %v describes", sql, key)
+			}
+			_, err = conn.Exec(t.Context(), "ROLLBACK")
+			check(t, err)
+			if statement == "session_sql" {
+				var unlocked bool
+				check(t, conn.QueryRow(t.Context(), key["session_unlock_sql"].(string)).Scan(&unlocked))
+				if !unlocked {
+					t.Errorf("%v did not unlock", key["session_unlock_sql"])
+				}
+			}
+		}
+	}
+	records, err := csv.NewReader(strings.NewReader(
+		command(t, nil, append([]string{"key", "-o", "csv"}, names...)...).run().stdout)).ReadAll()
+	check(t, err)
+	if len(records) != len(names)+1 || records[0][0] != "key" || records[2][0] != "it's" {
+		t.Errorf("as CSV: %q", records)
+	}
+}
+
+// Such a name is a lock like others, but there is no SQL that takes it by name, and JSON would change it.
+func TestNamesThatPostgresCannotStore(t *testing.T) {
+	t.Parallel()
+	const name, number = "a\xff", "-8227958481849314267"
+	text := command(t, nil, "key", name).run()
+	wantCode(t, text, 0)
+	wantText(t, text.stdout, `a\xff`, "pg_advisory_lock("+number+");")
+	var keys []map[string]any
+	check(t, json.Unmarshal([]byte(command(t, nil, "key", "-o", "json", name).run().stdout), &keys))
+	if keys[0]["key"] != "@"+number || keys[0]["name"] != "" || keys[0]["transaction_by_name_sql"] != "" {
+		t.Errorf("as JSON: %v", keys[0])
+	}
+	table := command(t, nil, "key", "-o", "csv", name).run().stdout
+	wantText(t, table, "@"+number)
+	if strings.Contains(text.stdout+table, "pglock.key") || !utf8.ValidString(text.stdout+table) {
+		t.Errorf("it prints SQL of another lock, or no text:\n%s%s", text.stdout, table)
+	}
+}
+
+func TestKeysThatAreNone(t *testing.T) {
+	t.Parallel()
+	for arg, says := range map[string]string{
+		"": "empty", "@": `"@"`, "@x": `"@x"`, "@1/2/3": `"@1/2/3"`, "@9223372036854775808": `"@9223372036854775808"`,
+	} {
+		r := command(t, nil, "key", "good", arg).run()
+		wantCode(t, r, 64)
+		wantText(t, r.stderr, says)
+		if r.stdout != "" {
+			t.Errorf("it printed %s", r.stdout)
+		}
+	}
+	wantCode(t, command(t, nil, "key").run(), 64)
+	r := command(t, nil, "key", "42").run()
+	wantCode(t, r, 0)
+	wantText(t, r.stderr, "did you mean @42")
+	wantText(t, r.stdout, "pglock.key('42')")
+}
+
+// A lock that is taken by hand and one that the command takes are the same.
+func TestByHandAndByCommand(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	hold(t, db, "SELECT pg_advisory_lock(6688477336110245193), pg_advisory_lock(7, -42)")
+	for _, key := range []string{"invoice:42", "@6688477336110245193", "@7/-42"} {
+		wantCode(t, on(t, db, "run", "-n", key, "--", "true").run(), 75)
+	}
+	wantCode(t, on(t, db, "run", "-n", "@30064771030", "--", "true").run(), 0) // the pair's number, in the other space
+}

@@ -1,0 +1,331 @@
+package cli_test
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// queue makes one more session wait for a lock until the test ends.
+func queue(t *testing.T, db *testenv.DB, statement string) {
+	t.Helper()
+	db.Queue(t, db.Connect(t), statement)
+}
+
+var longName = "a-name-that-is-longer-than-any-line-" + strings.Repeat("x", 200)
+
+// crowd fills the database with all kinds of holders and waiters.
+func crowd(t *testing.T, db *testenv.DB) {
+	t.Helper()
+	execute(t, db, "SELECT pglock.register('invoice:42', E'line\none', $1)", longName)
+	hold(t, db, "SELECT /*\x1b[2J\x07\n\t\u009b\u202e*/ pg_advisory_lock(pglock.key('invoice:42'))")
+	hold(t, db, "BEGIN; SELECT pg_advisory_xact_lock_shared(7, -42)")
+	hold(t, db, "SELECT pg_advisory_lock_shared(7, -42)")
+	hold(t, db, "SELECT pg_advisory_lock(pglock.key(E'line\none'))")
+	hold(t, db, "SELECT pg_advisory_lock(pglock.key(name)) FROM pglock.names WHERE name LIKE 'a-name%'")
+	hold(t, db, "SELECT pg_advisory_lock(-9223372036854775808), pg_advisory_lock(9223372036854775807)")
+	for range 3 {
+		queue(t, db, "SELECT pg_advisory_xact_lock(pglock.key('invoice:42'))")
+	}
+	queue(t, db, "SELECT pg_advisory_lock(7, -42)")
+	queue(t, db, "SELECT pg_advisory_lock_shared(7, -42)")
+	prepare(t, db, "SELECT pg_advisory_xact_lock(99)", gid(db))
+	queue(t, db, "SELECT pg_advisory_lock(99)")
+}
+
+// gid is one that no other test has, and that a table must make harmless.
+func gid(db *testenv.DB) string { return "the \x07gid's " + db.Name()[len(db.Name())-12:] }
+
+// prepare leaves a prepared transaction behind until the test ends.
+func prepare(t *testing.T, db *testenv.DB, statement, gid string) {
+	t.Helper()
+	quoted := "'" + strings.ReplaceAll(gid, "'", "''") + "'"
+	execute(t, db, "BEGIN; "+statement+"; PREPARE TRANSACTION "+quoted)
+	t.Cleanup(func() { execute(t, db, "ROLLBACK PREPARED "+quoted) })
+}
+
+func migrated(t *testing.T) *testenv.DB {
+	t.Helper()
+	db := testenv.Database(t)
+	wantCode(t, on(t, db, "migrate", "up").run(), 0)
+	return db
+}
+
+func TestMonitorSaysWhatTheServerSays(t *testing.T) {
+	t.Parallel()
+	db := migrated(t)
+	crowd(t, db)
+	r := on(t, db, "monitor", "--once", "--output", "json").run()
+	wantCode(t, r, 0)
+	wantText(t, r.stdout, `"database": "`+db.Name()+`"`)
+	if r.stderr != "" {
+		t.Errorf("cron would send by mail %q", r.stderr)
+	}
+	snapshot := parse(t, r.stdout)
+
+	var locks []string
+	for _, lock := range locksOf(db, snapshot) {
+		locks = append(locks, lock.String())
+	}
+	var want []string
+	for _, lock := range db.AdvisoryLocks(t) {
+		want = append(want, lock.String())
+	}
+	wantEqual(t, "locks", locks, want)
+	wantEqual(t, "blockers", blockersOf(db, snapshot), trueBlockers(t, db))
+	if lock := snapshot.Locks[slices.IndexFunc(snapshot.Locks, func(l monitor.Lock) bool {
+		return l.Key == "invoice:42"
+	})]; lock.Number != 6688477336110245193 || len(lock.Waiters) != 3 || lock.Holders[0].PID == 0 {
+		t.Errorf("invoice:42 is %+v", lock)
+	}
+}
+
+func parse(t *testing.T, text string) *monitor.Snapshot {
+	t.Helper()
+	var snapshot monitor.Snapshot
+	if err := json.Unmarshal([]byte(text), &snapshot); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return &snapshot
+}
+
+// locksOf turns a snapshot back into rows of pg_locks.
+func locksOf(db *testenv.DB, s *monitor.Snapshot) (rows []testenv.Lock) {
+	mode := map[monitor.Mode]string{monitor.ModeShared: "ShareLock", monitor.ModeExclusive: "ExclusiveLock"}
+	for _, lock := range s.Locks {
+		if lock.Database != db.Name() {
+			continue
+		}
+		for _, h := range lock.Holders {
+			rows = append(rows, testenv.Lock{
+				Key: lock.Number, ObjSubID: lock.Objsubid, Mode: mode[h.Mode], Granted: true, PID: h.PID})
+		}
+		for _, w := range lock.Waiters {
+			rows = append(rows, testenv.Lock{
+				Key: lock.Number, ObjSubID: lock.Objsubid, Mode: mode[w.Mode], PID: w.PID})
+		}
+	}
+	return rows
+}
+
+func blockersOf(db *testenv.DB, s *monitor.Snapshot) (pairs []string) {
+	for lock, waiter := range s.Waiters() {
+		for _, blocker := range waiter.BlockedBy {
+			if lock.Database == db.Name() {
+				pairs = append(pairs, fmt.Sprint(waiter.PID, " waits for ", blocker.PID))
+			}
+		}
+	}
+	return pairs
+}
+
+func trueBlockers(t *testing.T, db *testenv.DB) []string {
+	t.Helper()
+	rows, err := db.Pool(t).Query(t.Context(), `
+		SELECT DISTINCT format('%s waits for %s', pid, unnest(pg_blocking_pids(pid))) FROM pg_locks
+		WHERE locktype = 'advisory' AND NOT granted
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
+	check(t, err)
+	pairs, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	check(t, err)
+	return pairs
+}
+
+func wantEqual(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) || len(want) == 0 {
+		t.Errorf("the %s are\n  %s\nand the server says\n  %s", what, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+func TestTheTableFitsEightyColumnsAndIsHarmless(t *testing.T) {
+	t.Parallel()
+	db := migrated(t)
+	crowd(t, db)
+	narrow := on(t, db, "monitor", "--once")
+	narrow.Env = append(narrow.Env, "COLUMNS=80")
+	r := narrow.run()
+	wantCode(t, r, 0)
+	wantText(t, r.stdout, "invoice:42  @6688477336110245193\n", "@7/-42\n", `line\none`, `/*\x1b[2J\a \u009b\u202e*/`,
+		"prepared transaction 'the \\agid's ", "@-9223372036854775808\n", " ~",
+		"~ does not hold the lock, but waits for it ahead in the queue\n")
+	for line := range strings.Lines(r.stdout) {
+		line = strings.TrimSuffix(line, "\n")
+		if n := utf8.RuneCountInString(line); n > 80 {
+			t.Errorf("a line of %d columns: %s", n, line)
+		}
+		if strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || 0x7f <= r && r < 0xa0 || r == '\u202e' }) {
+			t.Errorf("a line that is not harmless: %q", line)
+		}
+	}
+	wide := on(t, db, "monitor", "--once")
+	wide.Env = append(wide.Env, "COLUMNS=300")
+	wantText(t, wide.run().stdout, longName)
+}
+
+func TestWhatIsHiddenIsLabelled(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	hold(t, db, "SELECT pg_advisory_lock(7)")
+	poor := []string{"DATABASE_URL=" + db.Role(t, "pglock_poor")}
+	once := []string{"monitor", "--once", "--key", "@7"}
+	r := command(t, poor, once...).run()
+	wantCode(t, r, 0)
+	wantText(t, r.stdout, "@7", "(hidden)", "names: schema pglock is not installed", "pglock migrate up",
+		"hidden: role", "pg_read_all_stats")
+
+	wantCode(t, on(t, db, "migrate", "up").run(), 0)
+	wantText(t, command(t, poor, once...).run().stdout, "(hidden)", "names: role", "GRANT")
+	owner := on(t, db, once...).run()
+	if strings.Contains(owner.stdout, "(hidden)") || strings.Contains(owner.stdout, "names:") {
+		t.Errorf("something is hidden from the owner:\n%s", owner.stdout)
+	}
+}
+
+func TestKeysAndWaitingChooseWhatIsShown(t *testing.T) {
+	t.Parallel()
+	db := migrated(t)
+	crowd(t, db)
+	for _, test := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"--key", "invoice:42"}, []string{"invoice:42"}},
+		{[]string{"--key", "@6688477336110245193", "--key", "@7/-42"}, []string{"invoice:42", "@7/-42"}},
+		{[]string{"--key", "@7"}, nil},
+		{[]string{"--waiting", "--key", "@99", "--key", "@9223372036854775807"}, []string{"@99"}},
+	} {
+		snapshot := parse(t, on(t, db, append([]string{"monitor", "--once", "-o", "json"}, test.args...)...).run().stdout)
+		var got []string
+		for _, lock := range snapshot.Locks {
+			if lock.Database == db.Name() {
+				got = append(got, lock.Key)
+			}
+		}
+		slices.Sort(got)
+		slices.Sort(test.want)
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%q shows %q, want %q", test.args, got, test.want)
+		}
+	}
+}
+
+func TestCSVHasOneRecordForEachHolderAndWaiter(t *testing.T) {
+	t.Parallel()
+	db := migrated(t)
+	crowd(t, db)
+	p := on(t, db, "monitor", "--interval", "0.05", "--output", "csv", "--key", "invoice:42", "--key", "@99").start()
+	testenv.WaitUntil(t, "there are two snapshots", func() bool {
+		return strings.Count(p.stdout.String(), ",holds,") >= 4
+	})
+	p.signal(syscall.SIGINT)
+	r := p.end()
+	wantCode(t, r, 0)
+	records, err := csv.NewReader(strings.NewReader(r.stdout)).ReadAll()
+	check(t, err)
+	head := records[0]
+	if head[0] != "taken_at" || strings.Count(r.stdout, "taken_at") != 1 {
+		t.Errorf("the header is %q, or there are several", head)
+	}
+	column := func(record []string, name string) string { return record[slices.Index(head, name)] }
+	first := slices.DeleteFunc(slices.Clone(records[1:]), func(r []string) bool {
+		return r[0] != records[1][0] || column(r, "database") != db.Name()
+	})
+	roles := map[string]int{}
+	for _, record := range first {
+		roles[column(record, "key")+" "+column(record, "role")]++
+		if column(record, "key") == "@99" && column(record, "role") == "waits" && column(record, "blocked_by") != "0" {
+			t.Errorf("a waiter for a prepared transaction is blocked by %q", column(record, "blocked_by"))
+		}
+	}
+	if fmt.Sprint(roles) != "map[@99 holds:1 @99 waits:1 invoice:42 holds:1 invoice:42 waits:3]" {
+		t.Errorf("there are %v", roles)
+	}
+}
+
+func TestMonitorSurvivesARestartOfTheServer(t *testing.T) {
+	t.Parallel()
+	server := testenv.NewServer(t, nil)
+	db := testenv.On(t, server)
+	p := on(t, db, "monitor", "--interval", "0.05", "--output", "ndjson").start()
+	p.says("taken_at")
+	for _, mode := range []pgserver.Mode{pgserver.Fast, pgserver.Immediate} {
+		before := p.stderr.String()
+		check(t, server.Down(t.Context(), mode))
+		testenv.WaitUntil(t, "it tells of the outage", func() bool {
+			return strings.Contains(strings.TrimPrefix(p.stderr.String(), before), "trying again")
+		})
+		check(t, server.Up(t.Context()))
+		testenv.WaitUntil(t, "it is back", func() bool {
+			return strings.Contains(strings.TrimPrefix(p.stderr.String(), before), "answers again")
+		})
+		hold(t, db, fmt.Sprintf("SELECT pg_advisory_lock(%d)", 4242+mode))
+		p.says(fmt.Sprintf(`"key":"@%d"`, 4242+mode))
+	}
+	p.signal(syscall.SIGTERM)
+	r := p.end()
+	wantCode(t, r, 0)
+	if n := strings.Count(r.stderr, "trying again"); n != 2 {
+		t.Errorf("two outages are told %d times: %s", n, r.stderr)
+	}
+	for line := range strings.Lines(r.stdout) {
+		parse(t, line)
+	}
+}
+
+func TestTablesAreSetApart(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	p := on(t, db, "monitor", "--interval", "50ms").start()
+	testenv.WaitUntil(t, "there are two tables", func() bool {
+		return strings.Count(p.stdout.String(), "/"+db.Name()) >= 2
+	})
+	p.signal(syscall.SIGTERM)
+	r := p.end()
+	wantCode(t, r, 0)
+	if tables := strings.Split(r.stdout, "\n\npostgres@"); len(tables) < 2 || strings.Contains(r.stdout, "\x1b") {
+		t.Errorf("it printed %q", r.stdout)
+	}
+}
+
+// silent is the URL of a server that accepts connections and never answers.
+func silent(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	t.Cleanup(func() { check(t, listener.Close()) })
+	return fmt.Sprintf("postgres://u:s3cret@%s/x?connect_timeout=1", listener.Addr())
+}
+
+func TestMonitorNeedsAServerAtFirst(t *testing.T) {
+	t.Parallel()
+	nowhere := []string{"DATABASE_URL=postgres://u:s3cret@127.0.0.1:1/x"}
+	for _, args := range [][]string{{"monitor"}, {"monitor", "--once"}, {"monitor", "--once", "-o", "csv"}} {
+		r := command(t, nowhere, args...).run()
+		wantCode(t, r, 69)
+		wantText(t, r.stderr, "u@127.0.0.1:1/x")
+		if r.stdout != "" {
+			t.Errorf("it printed %s", r.stdout)
+		}
+	}
+	r := command(t, []string{"DATABASE_URL=" + silent(t)}, "monitor", "--once").run()
+	wantCode(t, r, 69)
+	for _, args := range [][]string{{"--interval", "0"}, {"--interval", "-1"}, {"--interval", "soon"}, {"--output", "xml"},
+		{"--key", ""}, {"--key", "@x"}, {"--once", "--interval", "1s"}, {"k", "l"}, {"u:p@h/x"}} {
+		wantCode(t, command(t, nowhere, append([]string{"monitor"}, args...)...).run(), 64)
+	}
+}

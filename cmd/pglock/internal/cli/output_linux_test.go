@@ -1,0 +1,49 @@
+package cli_test
+
+import (
+	"bufio"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+)
+
+// An error of writing the output does not concern the database.
+func TestAFullDiskIsNoMissingDatabase(t *testing.T) {
+	t.Parallel()
+	db := migrated(t)
+	for _, args := range [][]string{{"key", "a"}, {"migrate", "print"}, {"migrate", "version"}, {"monitor", "--once"},
+		{"monitor"}, {"monitor", "-o", "csv"}} {
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		check(t, err)
+		p := on(t, db, args...)
+		p.Stdout = full
+		r := p.run()
+		check(t, full.Close())
+		wantCode(t, r, 1)
+		wantText(t, r.stderr, "no space left on device")
+	}
+}
+
+func TestAReaderThatHasSeenEnoughIsNoError(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	hold(t, db, "SELECT pg_advisory_lock(7)")
+	for _, format := range []string{"table", "json", "csv"} {
+		reader, writer, err := os.Pipe()
+		check(t, err)
+		p := on(t, db, "monitor", "--interval", "0.01", "-o", format)
+		p.Stdout = writer
+		p.start()
+		check(t, writer.Close())
+		_, err = bufio.NewReader(reader).ReadString('\n')
+		check(t, err)
+		check(t, reader.Close())
+		r := p.end()
+		wantCode(t, r, 141)
+		if strings.Contains(r.stderr, "pipe") {
+			t.Errorf("it said %q", r.stderr)
+		}
+	}
+}

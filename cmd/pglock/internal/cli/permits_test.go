@@ -1,0 +1,65 @@
+package cli_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+)
+
+// countInside says how many are inside together: each leaves a mark, counts them, and takes its own away.
+const countInside = `: > "$1/$$"; sleep 0.05; ls "$1" | wc -l >> "$2"; rm "$1/$$"`
+
+func TestRunWithPermitsRunsThatManyAtATime(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	marks, counts := t.TempDir(), filepath.Join(t.TempDir(), "counts")
+	var started []*process
+	const processes, permits = 8, 3
+	for range processes {
+		started = append(started, on(t, db, "run", "--permits", fmt.Sprint(permits), "k", "--",
+			"sh", "-c", countInside, "sh", marks, counts).start())
+	}
+	for _, p := range started {
+		wantCode(t, p.end(), 0)
+	}
+	text, err := os.ReadFile(counts)
+	check(t, err)
+	lines := strings.Fields(string(text))
+	if len(lines) != processes {
+		t.Errorf("%d of %d commands have run", len(lines), processes)
+	}
+	for _, line := range lines {
+		if line > fmt.Sprint(permits) {
+			t.Errorf("%s commands ran at a time", line)
+		}
+	}
+}
+
+func TestRunWithPermitsExitsAsWithALock(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	holder := on(t, db, "run", "-p", "1", "k", "--", "sh", "-c", "echo inside; sleep 600").start()
+	t.Cleanup(holder.abandon)
+	testenv.WaitUntil(t, "the permit is held", func() bool { return strings.Contains(holder.stdout.String(), "inside") })
+	for name, test := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"taken":              {[]string{"-n", "-p", "1", "k", "--", "true"}, 75, "1 of 1 permits"},
+		"taken for too long": {[]string{"-w", "0.05", "-p", "1", "k", "--", "true"}, 75, "not acquired after"},
+		"one more":           {[]string{"-n", "-p", "2", "k", "--", "sh", "-c", "exit 3"}, 3, ""},
+		"the lock is free":   {[]string{"-n", "k", "--", "true"}, 0, ""},
+		"zero":               {[]string{"-p", "0", "k", "--", "true"}, 64, "between 1 and 4095"},
+		"shared":             {[]string{"-s", "-p", "2", "k", "--", "true"}, 64, "contradicts --shared"},
+	} {
+		r := on(t, db, append([]string{"run"}, test.args...)...).run()
+		if r.code != test.code || !strings.Contains(r.stderr, test.says) {
+			t.Errorf("%s: code %d, %s", name, r.code, r.stderr)
+		}
+	}
+}

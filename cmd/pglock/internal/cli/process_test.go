@@ -1,0 +1,78 @@
+package cli_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+)
+
+// withInput gives the process an input that stays open until closeInput.
+func (p *process) withInput() *process {
+	p.t.Helper()
+	read, write, err := os.Pipe()
+	check(p.t, err)
+	p.Stdin = read
+	p.input = write
+	p.t.Cleanup(func() { _ = read.Close(); _ = write.Close() }) // closed already, unless the test has failed
+	return p
+}
+
+func (p *process) closeInput() {
+	p.t.Helper()
+	check(p.t, p.input.Close())
+}
+
+// wantGone waits for the end of the process that the output names after the word background.
+func wantGone(t testing.TB, output string) {
+	t.Helper()
+	pid := background(t, output)
+	testenv.WaitUntil(t, fmt.Sprintf("process %d has ended", pid), func() bool { return !running(pid) })
+}
+
+// background is the process ID that a script has said after the word background.
+func background(t testing.TB, output string) (pid int) {
+	t.Helper()
+	_, after, _ := strings.Cut(output, "background ")
+	if _, err := fmt.Sscan(after, &pid); err != nil {
+		t.Fatalf("%v in %q", err, output)
+	}
+	return pid
+}
+
+// running reports whether a process exists and is not a zombie.
+func running(pid int) bool {
+	state, err := exec.Command("ps", "-o", "stat=", "-p", fmt.Sprint(pid)).Output()
+	return err == nil && !strings.HasPrefix(strings.TrimSpace(string(state)), "Z")
+}
+
+// tellSignals says of every signal that it gets which one it is; SIGTERM is the last. A shell would not do: it runs the
+// trap of a signal once for two that come close together.
+func tellSignals() {
+	arrived := make(chan os.Signal, 100)
+	signal.Notify(arrived)
+	fmt.Println("ready")
+	for number := range arrived {
+		switch number {
+		case syscall.SIGURG, syscall.SIGCHLD, syscall.SIGCONT: // the runtime of Go uses the first for itself
+		case syscall.SIGTERM:
+			fmt.Println("got TERM")
+			os.Exit(5)
+		default:
+			fmt.Println("got", number)
+		}
+	}
+}
+
+// signalTeller is the command line of a process that becomes tellSignals.
+func signalTeller(t testing.TB) []string {
+	t.Helper()
+	self, err := os.Executable()
+	check(t, err)
+	return []string{"env", roleVariable + "=" + roleSignals, self}
+}

@@ -1,0 +1,97 @@
+package cli_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+)
+
+// Arguments as for psql lead to the same database.
+func TestConnectionAsWithPsql(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	config := db.Config(t).ConnConfig
+	passwords := filepath.Join(t.TempDir(), "pgpass")
+	check(t, os.WriteFile(passwords, []byte("*:*:*:*:"+config.Password+"\n"), 0o600))
+	variables := []string{"PGPASSFILE=" + passwords}
+	server := []string{"-h", config.Host, "-p", fmt.Sprint(config.Port), "-U", config.User}
+	url := []string{"DATABASE_URL=" + strings.Replace(db.ConnString(), db.Name(), "postgres", 1)}
+	name := fmt.Sprintf("dbname='%s'", db.Name())
+	for _, test := range []struct {
+		env, args []string
+	}{
+		{variables, append(server, db.Name())},
+		{variables, append(server, "-d", db.Name())},
+		{url, []string{db.Name()}},
+		{url, []string{"-d", db.Name()}},
+		{nil, []string{db.ConnString()}},
+		{append(variables, "PGHOST="+config.Host, "PGPORT="+fmt.Sprint(config.Port), "PGUSER="+config.User), []string{name}},
+	} {
+		r := command(t, test.env, append([]string{"monitor", "--once"}, test.args...)...).run()
+		wantCode(t, r, 0)
+		wantText(t, r.stdout, config.User+"@", "/"+db.Name())
+	}
+	r := command(t, nil, "monitor", "-h").run()
+	wantCode(t, r, 0)
+	wantText(t, r.stdout, "Usage:\n  pglock monitor")
+	wantCode(t, command(t, nil, "monitor", "-d", db.ConnString(), "-h", "elsewhere").run(), 64)
+	wantCode(t, command(t, nil, "monitor", "-d", "a", "b").run(), 64)
+}
+
+// A chain that continues beyond advisory locks, in the table and when its root is to be ended.
+func TestTheChainBeyondAdvisoryLocks(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	hold(t, db, "CREATE TABLE t ()")
+	owner := hold(t, db, "SET application_name = 'ddl-owner'; BEGIN; LOCK TABLE t")
+	job := db.Connect(t)
+	_, err := job.Exec(t.Context(), "SET application_name = 'sync-job'; SELECT pg_advisory_lock(3333)")
+	check(t, err)
+	queueTable(t, db, job, "SELECT * FROM t")
+	queue(t, db, "SELECT pg_advisory_lock(3333)")
+	r := on(t, db, "monitor", "--once").run()
+	wantCode(t, r, 0)
+	wantText(t, r.stdout, fmt.Sprintf("blocked by %d ddl-owner, relation t", owner), "locks of other types",
+		fmt.Sprintf("%d ddl-owner blocks, idle in tx", owner))
+	r = on(t, db, "terminate", fmt.Sprint(owner)).run()
+	wantCode(t, r, 64) // there is no terminal to ask on
+	wantText(t, r.stderr, "It holds no advisory lock.", "1 session waits for its other locks:", "relation t: ",
+		"In all, 2 sessions are blocked by it.")
+}
+
+func TestKeysAndProcessesAreCompleted(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	pid := hold(t, db, "SET application_name = 'billing'; SELECT pg_advisory_lock(424242)")
+	wantText(t, on(t, db, "__complete", "monitor", "--key", "@4").run().stdout, "@424242\t0 waiting")
+	wantText(t, on(t, db, "__complete", "terminate", "").run().stdout, fmt.Sprintf("%d\tbilling", pid))
+}
+
+// queueTable makes conn wait for a lock on a table until the test ends.
+func queueTable(t *testing.T, db *testenv.DB, conn *pgx.Conn, statement string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = conn.Exec(ctx, statement) // ends with the test
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	pool := db.Pool(t)
+	testenv.WaitUntil(t, statement+" waits", func() bool {
+		var waits bool
+		check(t, pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pid = $1)",
+			int32(conn.PgConn().PID())).Scan(&waits))
+		return waits
+	})
+}

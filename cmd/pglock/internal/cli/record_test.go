@@ -1,0 +1,176 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/monitor/journal"
+)
+
+// recorded records how one session waits for another, and gets the lock when that has ended.
+func recorded(t *testing.T, args ...string) (file string, a, b int32) {
+	t.Helper()
+	db := testenv.Database(t)
+	holder, waiter := db.Connect(t), db.Connect(t)
+	_, err := holder.Exec(context.Background(),
+		"SET application_name = 'nightly'; SELECT pg_advisory_lock(42) /*controller='reports',action='nightly'*/")
+	check(t, err)
+	file = filepath.Join(t.TempDir(), "locks.rec")
+	p := on(t, db, append([]string{"monitor", "--record", file, "--interval", "50ms"}, args...)...).start()
+	p.says("recording ")
+	got := make(chan error, 1)
+	go func() {
+		_, err := waiter.Exec(context.Background(),
+			"SELECT pg_advisory_lock(42) /*controller='orders',action='pay',secret='s3cret'*/")
+		got <- err
+	}()
+	db.WaitForWaiters(t, 1)
+	recordsMore(t, file)
+	check(t, holder.Close(context.Background()))
+	check(t, <-got)
+	recordsMore(t, file)
+	_, err = waiter.Exec(context.Background(), "SELECT pg_advisory_unlock(42)")
+	check(t, err)
+	p.signal(os.Interrupt)
+	r := p.end()
+	wantCode(t, r, 0)
+	if r.stdout != "" {
+		t.Errorf("it prints %q", r.stdout)
+	}
+	return file, int32(holder.PgConn().PID()), int32(waiter.PgConn().PID())
+}
+
+// recordsMore waits until some more snapshots are in the file.
+func recordsMore(t *testing.T, file string) {
+	t.Helper()
+	size := func() int64 {
+		info, err := os.Stat(file)
+		check(t, err)
+		return info.Size()
+	}
+	before := size()
+	testenv.WaitUntil(t, "the recording grows", func() bool { return size() > before+400 })
+}
+
+func TestReplayAnswersFromTheRecordingOnly(t *testing.T) {
+	t.Parallel()
+	file, _, waiter := recorded(t)
+	r := command(t, nil, "replay", file, "--events").run()
+	wantCode(t, r, 0)
+	wantText(t, r.stdout, "@42: ", " waits (code: action=pay controller=orders), blocked by ", "nightly (held ≥ ",
+		", code: action=nightly controller=reports)", "@42: passed from ", "(session ended), code: action=pay", "session ended: ")
+	r = command(t, nil, "replay", file, "-o", "ndjson").run()
+	wantCode(t, r, 0)
+	if strings.Contains(r.stdout, "s3cret") || strings.Contains(r.stdout, "pg_advisory_lock") {
+		t.Error("a statement was recorded")
+	}
+	var waited *monitor.Snapshot
+	for line := range strings.Lines(r.stdout) {
+		var s monitor.Snapshot
+		check(t, json.Unmarshal([]byte(line), &s))
+		for _, w := range s.Waiters() {
+			if w.PID == waiter { // other tests use the same server
+				waited = &s
+			}
+		}
+	}
+	if waited == nil {
+		t.Fatal("no snapshot has the wait")
+	}
+	r = command(t, nil, "replay", file, "-o", "json", "--at", waited.TakenAt.Format("2006-01-02T15:04:05.999999Z07:00")).run()
+	wantCode(t, r, 0)
+	wantText(t, r.stdout, `"waiting_since"`, `"application": "nightly"`, `"seen_since": "20`)
+	r = command(t, nil, "replay", file, "--at", "1999-01-01 00:00").run()
+	wantCode(t, r, 64)
+	wantText(t, r.stderr, "the recording covers")
+}
+
+func TestReplayShowsTheKeysThatAreAskedFor(t *testing.T) {
+	t.Parallel()
+	file, _, _ := recorded(t)
+	for _, test := range []struct {
+		args       []string
+		has, lacks string
+	}{
+		{[]string{"--key", "@42"}, "@42", "@43"},
+		{[]string{"--key", "@43"}, "no advisory locks match the filters", "@42"},
+		{[]string{"--key", "@43", "--key", "@42"}, "@42", "no advisory locks match"},
+		{[]string{"--key", "@42", "--events"}, "@42: ", "@43"},
+		{[]string{"--key", "@42", "--events"}, "session ended", "@43"},
+		{[]string{"--key", "@43", "--events"}, "", "session ended"},
+	} {
+		args := append([]string{"replay", file}, test.args...)
+		r := command(t, nil, args...).run()
+		wantCode(t, r, 0)
+		wantText(t, r.stdout, test.has)
+		if strings.Contains(r.stdout, test.lacks) {
+			t.Errorf("%q shows %s:\n%s", test.args, test.lacks, r.stdout)
+		}
+	}
+	r := command(t, nil, "replay", file, "--key", "@").run()
+	wantCode(t, r, 64)
+}
+
+// The questions of the morning after: who blocked whom, since when, and which code.
+func TestReplayAtAMomentSaysSinceWhenAndWhichCode(t *testing.T) {
+	t.Parallel()
+	file, holder, waiter := recorded(t)
+	var began string
+	for line := range strings.Lines(command(t, nil, "replay", file, "--events", "-o", "ndjson").run().stdout) {
+		var e journal.Event
+		check(t, json.Unmarshal([]byte(line), &e))
+		if e.Kind == journal.WaitBegan && e.Session.PID == waiter { // other tests use the same server
+			began = e.At.Format("2006-01-02T15:04:05.999999Z07:00")
+		}
+	}
+	r := command(t, nil, "replay", file, "--at", began).run()
+	wantCode(t, r, 0)
+	wantText(t, r.stdout, fmt.Sprintf("holds %d ", holder), fmt.Sprintf("waits %d ", waiter), "held ≥ ", ", seen since ")
+}
+
+// Everything written before the recorder was killed can be read.
+func TestARecordingOutlivesAKilledRecorder(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	hold(t, db, "SELECT pg_advisory_lock(42)")
+	queue(t, db, "SELECT pg_advisory_lock(42)")
+	file := filepath.Join(t.TempDir(), "locks.rec")
+	p := on(t, db, "monitor", "--record", file, "--interval", "20ms").start()
+	p.says("recording ")
+	recordsMore(t, file)
+	p.signal(syscall.SIGKILL)
+	p.end()
+	r := command(t, nil, "replay", file, "--events").run()
+	wantCode(t, r, 0)
+	wantText(t, r.stdout, "@42: ", " waits, blocked by ")
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file is %v, %v", info, err)
+	}
+}
+
+func TestRecordWithQueriesHasStatements(t *testing.T) {
+	t.Parallel()
+	file, _, _ := recorded(t, "--record-queries")
+	r := command(t, nil, "replay", file, "-o", "ndjson").run()
+	wantCode(t, r, 0)
+	wantText(t, r.stdout, "s3cret")
+}
+
+func TestReplayRefusesWhatIsNoRecording(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "x")
+	check(t, os.WriteFile(file, []byte("PGDMP and so on"), 0o600))
+	for _, path := range []string{file, file + "-missing"} {
+		r := command(t, nil, "replay", path).run()
+		wantCode(t, r, 1)
+		wantText(t, r.stderr, "recording")
+	}
+}

@@ -1,0 +1,130 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+)
+
+// reported has the fields of pglock report -o json that the tests look at.
+type reported struct {
+	FromLog int `json:"waits_from_log"`
+	Keys    []struct {
+		Key     string
+		Waits   int
+		Max     float64 `json:"max_seconds"`
+		Holders []struct {
+			Name    string
+			Seconds float64
+		}
+		Waiters []struct{ Name string }
+	}
+}
+
+func report(t *testing.T, args ...string) (r reported) {
+	t.Helper()
+	out := command(t, nil, append([]string{"report", "-o", "json"}, args...)...).run()
+	wantCode(t, out, 0)
+	check(t, json.Unmarshal([]byte(out.stdout), &r))
+	return r
+}
+
+func TestReportSumsUpARecording(t *testing.T) {
+	t.Parallel()
+	file, _, _ := recorded(t)
+	r := report(t, file, "--since", "1h")
+	found := false
+	for _, key := range r.Keys { // other tests' keys may be among them
+		found = found || key.Key == "@42" && key.Waits == 1 && key.Max > 0 && len(key.Waiters) == 1 &&
+			len(key.Holders) == 1 && key.Holders[0].Name == "nightly"
+	}
+	if !found {
+		t.Errorf("report: %+v", r)
+	}
+	out := command(t, nil, "report", file).run()
+	wantCode(t, out, 0)
+	wantText(t, out.stdout, "@42", "WAITS", "held by: nightly ")
+	german := filepath.Join(t.TempDir(), "postgresql.log")
+	check(t, os.WriteFile(german, []byte("2026-11-22 02:10:05.123 UTC [41] FEHLER:  Syntaxfehler\n"), 0o600))
+	out = command(t, nil, "report", file, "--log", german).run()
+	wantCode(t, out, 1)
+	wantText(t, out.stderr, "lc_messages")
+}
+
+// The server logs a wait that no snapshot has.
+func TestReportFillsInWhatOnlyTheServersLogHas(t *testing.T) {
+	t.Parallel()
+	logs := t.TempDir()
+	check(t, os.Chmod(logs, 0o777)) // the server is another user
+	check(t, os.Chmod(filepath.Dir(logs), 0o755))
+	server := testenv.NewServer(t, map[string]string{"logging_collector": "on", "log_directory": logs, "log_file_mode": "0644",
+		"log_filename": "postgresql.log", "log_destination": "stderr,csvlog", "log_lock_waits": "on", "deadlock_timeout": "10ms",
+		"log_line_prefix": "%m [%p] %q%u@%d/%a ", "log_timezone": "UTC", "lc_messages": "C"})
+	db := testenv.On(t, server)
+	a, b := db.Connect(t), db.Connect(t)
+	_, err := b.Exec(context.Background(), "SET application_name = 'orders'")
+	check(t, err)
+	destinations := "stderr,csvlog"
+	json := b.PgConn().ParameterStatus("server_version") >= "15" // jsonlog is new in 15
+	if json {
+		destinations += ",jsonlog"
+	}
+	execute(t, db, "ALTER SYSTEM SET log_destination = '"+destinations+"'")
+	execute(t, db, "SELECT pg_reload_conf()")
+	testenv.WaitUntil(t, "the server writes all logs", func() bool {
+		var now string
+		check(t, a.QueryRow(context.Background(), "SHOW log_destination").Scan(&now))
+		return now == destinations
+	})
+	lock := func(key string) {
+		_, err := a.Exec(context.Background(), "SELECT pg_advisory_lock("+key+")")
+		check(t, err)
+	}
+	file := filepath.Join(t.TempDir(), "locks.rec")
+	snapshot := func() {
+		p := on(t, db, "monitor", "--record", file, "--interval", "1h").start()
+		p.says("recording ")
+		testenv.WaitUntil(t, "a snapshot is recorded", func() bool {
+			info, err := os.Stat(file)
+			return err == nil && info.Size() > 300
+		})
+		p.signal(os.Interrupt)
+		wantCode(t, p.end(), 0)
+	}
+	_, err = a.Exec(context.Background(), "SET application_name = 'nightly'")
+	check(t, err)
+	lock("7") // so that the recording knows who that process is
+	snapshot()
+	lock("42")
+	db.Queue(t, b, "SELECT pg_advisory_lock(42)")
+	csv := filepath.Join(logs, "postgresql.csv")
+	logged := func(what string) bool {
+		text, err := os.ReadFile(csv)
+		return err == nil && strings.Contains(string(text), what)
+	}
+	testenv.WaitUntil(t, "the wait is logged", func() bool { return logged("still waiting for ExclusiveLock") })
+	_, err = a.Exec(context.Background(), "SELECT pg_advisory_unlock_all()")
+	check(t, err)
+	testenv.WaitUntil(t, "its end is logged", func() bool { return logged("acquired ExclusiveLock") })
+	snapshot()
+	if r := report(t, file); len(r.Keys) != 0 {
+		t.Errorf("without the log: %+v", r)
+	}
+	all := [][]string{{"--log", csv}, {"--log", filepath.Join(logs, "postgresql.log"), "--log-line-prefix", "%m [%p] %q%u@%d/%a "}}
+	if json {
+		all = append(all, []string{"--log", filepath.Join(logs, "postgresql.json")})
+	}
+	for _, args := range all {
+		r := report(t, append([]string{file}, args...)...)
+		if r.FromLog != 1 || len(r.Keys) != 1 || r.Keys[0].Key != "@42" || r.Keys[0].Waits != 1 || r.Keys[0].Max < 0.01 ||
+			len(r.Keys[0].Waiters) != 1 || r.Keys[0].Waiters[0].Name != "orders" ||
+			len(r.Keys[0].Holders) != 1 || r.Keys[0].Holders[0].Name != "nightly" || r.Keys[0].Holders[0].Seconds < 0.01 {
+			t.Errorf("with %q: %+v", args, r)
+		}
+	}
+}

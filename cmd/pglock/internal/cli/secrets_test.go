@@ -1,0 +1,129 @@
+package cli_test
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+)
+
+// No connection string, however wrong, may show any part of its password.
+func TestAPasswordIsNeverShown(t *testing.T) {
+	t.Parallel()
+	for dsn, code := range map[string]int{
+		// Nothing answers there.
+		"postgres://u:s3cret@127.0.0.1:1/x":               69,
+		"host=127.0.0.1 port=1 user=u password=s3cret":    69,
+		"host=127.0.0.1 port=1 user=u password='s3 cret'": 69,
+		"postgres://u@127.0.0.1:1/x?password=s3cret":      69,
+		"postgres://u:s3cret@no-such-host.invalid/x":      69,
+		"postgres://u:s3?cret@127.0.0.1:1/x":              69,
+		// Not a connection string.
+		"postgres://u:s3cret@h:port/x":                 64,
+		"postgres://u:s3cret@h/x?sslmode=perhaps":      64,
+		"postgres://u:s3cret@h/x?connect_timeout=a":    64,
+		"postgres://u:s3cret@h/x?pool_max_conns=many":  64,
+		"postgres://u:s3cret%zz@h/x":                   64,
+		"postgres://u:s3/cret@h/x":                     64,
+		"postgres://u:3/s3cret@127.0.0.1:1/x":          64,
+		"postgres://u:s3@cret@127.0.0.1:1/x":           64,
+		"postgresql+asyncpg://u:s3cret@h/x?a=b":        64,
+		"postgrse://u:s3cret@h/x?sslmode=disable":      64,
+		"jdbc:postgresql://h/x?user=u&password=s3cret": 64,
+		"u:s3cret@h/x":                                  64,
+		"host=h password=s3cret port":                   64,
+		"host=h password='s3cret":                       64,
+		"host=h password = 's3cret":                     64,
+		"host=h password=s3 cret":                       64,
+		"host=h password=s3cret port=many":              64,
+		"host=h password=s3cret sslmode=perhaps":        64,
+		"host=h password=s3cret sslkey=/x sslcert=/y":   64,
+		"host=h password=s3cret service=no-such":        64,
+		"host=h password=s3cret pool_max_conns=many":    64,
+		"host=h password=s3cret target_session_attrs=a": 64,
+	} {
+		for _, r := range []result{
+			command(t, nil, "run", "--verbose", "--dsn", dsn, "k", "--", "true").run(),
+			command(t, []string{"DATABASE_URL=" + dsn}, "monitor", "--once").run(),
+			command(t, nil, "migrate", "version", "-d", dsn).run(),
+		} {
+			wantCode(t, r, code)
+			wantNoSecret(t, r)
+		}
+	}
+}
+
+func wantNoSecret(t *testing.T, r result) {
+	t.Helper()
+	for _, part := range []string{"s3", "cret"} {
+		if strings.Contains(r.stdout+r.stderr, part) {
+			t.Errorf("a part of the password is in\n%s%s", r.stdout, r.stderr)
+		}
+	}
+	if r.stderr == "" {
+		t.Error("there is no message")
+	}
+}
+
+func TestAWrongPassword(t *testing.T) {
+	t.Parallel()
+	target, err := url.Parse(testenv.Database(t).Role(t, "pglock_poor"))
+	check(t, err)
+	user := target.User.Username()
+	target.User = url.UserPassword(user, "s3cret")
+	for _, args := range [][]string{{"run", "-v", "k", "--", "true"}, {"monitor"}, {"migrate", "up"}} {
+		r := command(t, []string{"DATABASE_URL=" + target.String()}, args...).run()
+		wantCode(t, r, 69)
+		wantNoSecret(t, r)
+		wantText(t, r.stderr, user+"@", "password authentication failed")
+	}
+}
+
+func TestTheTargetIsWhereItConnects(t *testing.T) {
+	t.Parallel()
+	for dsn, target := range map[string]string{
+		"postgres://u@127.0.0.1:1,localhost:1/x": "u@127.0.0.1:1,localhost:1/x: ",
+		"host=127.0.0.1 port=1 user=u":           "u@127.0.0.1:1/u: ",
+	} {
+		r := command(t, nil, "monitor", "--once", "-d", dsn).run()
+		wantCode(t, r, 69)
+		wantText(t, r.stderr, target)
+	}
+	r := command(t, []string{"DATABASE_URL=postgres://u@127.0.0.1:1/x"}, "monitor", "--once", "-d", "").run()
+	wantCode(t, r, 64)
+	wantText(t, r.stderr, "--dsn is empty")
+}
+
+func TestWhereTheConnectionComesFrom(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	config := db.Config(t).ConnConfig
+	wrong := "postgres://app:s3cret@127.0.0.1:1/nowhere"
+	passwords := filepath.Join(t.TempDir(), "pgpass")
+	check(t, os.WriteFile(passwords, []byte("*:*:*:*:"+config.Password+"\n"), 0o600))
+	services := filepath.Join(t.TempDir(), "services")
+	check(t, os.WriteFile(services, []byte("[shop]\nhost="+config.Host+"\ndbname="+db.Name()+"\n"), 0o600))
+	port := fmt.Sprint(config.Port)
+	variables := []string{"PGHOST=" + config.Host, "PGPORT=" + port, "PGUSER=" + config.User, "PGPASSFILE=" + passwords,
+		"PGDATABASE=" + db.Name()}
+	for name, test := range map[string]struct {
+		variables []string
+		args      []string
+	}{
+		"--dsn before DATABASE_URL": {[]string{"DATABASE_URL=" + wrong}, []string{"-d", db.ConnString()}},
+		"DATABASE_URL before PG":    {[]string{"DATABASE_URL=" + db.ConnString(), "PGHOST=127.0.0.1", "PGPORT=1"}, nil},
+		"PG and the password file":  {variables, nil},
+		"the service file": {[]string{"PGSERVICE=shop", "PGSERVICEFILE=" + services, "PGPORT=" + port,
+			"PGUSER=" + config.User, "PGPASSFILE=" + passwords}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := command(t, test.variables, append([]string{"monitor", "--once"}, test.args...)...).run()
+			wantCode(t, r, 0)
+			wantText(t, r.stdout, config.User+"@", "/"+db.Name())
+		})
+	}
+}

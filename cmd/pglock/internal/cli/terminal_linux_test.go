@@ -1,0 +1,189 @@
+package cli_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+)
+
+// onTerminal gives the process its own terminal, on which it is in the foreground. Its output there is in stdout.
+func (p *process) onTerminal() *process {
+	p.t.Helper()
+	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	check(p.t, err)
+	var unlock, number int32
+	ioctl(p.t, user, syscall.TIOCSPTLCK, unsafe.Pointer(&unlock)) // pts(4)
+	ioctl(p.t, user, syscall.TIOCGPTN, unsafe.Pointer(&number))
+	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	check(p.t, err)
+	size := [4]uint16{24, 100}
+	ioctl(p.t, terminal, syscall.TIOCSWINSZ, unsafe.Pointer(&size))
+	p.Stdin, p.Stdout, p.Stderr = terminal, terminal, terminal
+	p.Env = append(p.Env, "TERM=xterm")
+	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	p.input = user
+	p.start()
+	check(p.t, terminal.Close())
+	p.read = make(chan struct{})
+	go func() {
+		defer close(p.read)
+		_, _ = io.Copy(&p.stdout, user) // ends with an error when the last process has left the terminal
+	}()
+	p.t.Cleanup(func() {
+		p.abandon()
+		<-p.read
+		check(p.t, user.Close())
+	})
+	return p
+}
+
+func ioctl(t testing.TB, f *os.File, request uintptr, argument unsafe.Pointer) {
+	t.Helper()
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), request, uintptr(argument)); errno != 0 {
+		t.Fatalf("ioctl %#x: %v", request, errno)
+	}
+}
+
+// types types on the terminal.
+func (p *process) types(text string) {
+	p.t.Helper()
+	_, err := p.input.WriteString(text)
+	check(p.t, err)
+}
+
+const ctrlC = "\x03"
+
+func TestCtrlCReachesTheCommandOnce(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	p := on(t, db, append([]string{"run", "k", "--"}, signalTeller(t)...)...).onTerminal()
+	p.says("ready")
+	const times = 5
+	for n := range times {
+		p.types(ctrlC)
+		testenv.WaitUntil(t, "it has got another SIGINT", func() bool { return interrupts(p) > n })
+	}
+	p.signal(syscall.SIGTERM) // is passed on, and comes last
+	wantCode(t, p.end(), 5)
+	<-p.read // its last output is still on its way
+	if n := interrupts(p); n != times {
+		t.Errorf("Ctrl-C %d times gave %d signals", times, n)
+	}
+}
+
+func interrupts(p *process) int {
+	return strings.Count(p.stdout.String(), "got "+syscall.SIGINT.String())
+}
+
+func TestTheCommandMayReadFromTheTerminal(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	p := on(t, db, "run", "k", "--", "sh", "-c", `echo ready; read -r line; echo "read $line"; exit 3`).onTerminal()
+	p.says("ready")
+	p.types("something\n")
+	p.says("read something")
+	wantCode(t, p.end(), 3)
+}
+
+func TestOnATerminalWaitingIsAnnounced(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	pid := hold(t, db, "SELECT pg_advisory_lock(7)")
+	p := on(t, db, "run", "@7", "--", "true").onTerminal()
+	p.says(fmt.Sprintf("held by pid %d", pid))
+	db.WaitForWaiters(t, 1)
+	p.types(ctrlC)
+	wantCode(t, p.end(), 130)
+	db.WaitForWaiters(t, 0)
+}
+
+func TestTheMonitorIsRenewedInPlace(t *testing.T) {
+	t.Parallel()
+	server := testenv.NewServer(t, nil)
+	db := testenv.On(t, server)
+	hold(t, db, "SELECT pg_advisory_lock(7)")
+	p := on(t, db, "monitor", "--interval", "0.05").onTerminal()
+	p.says("\x1b[?1049h")
+	p.says("@7")
+	hold(t, db, "SELECT pg_advisory_lock(8)")
+	p.says("@8")
+	check(t, server.Down(t.Context(), pgserver.Immediate))
+	p.says("trying again")
+	p.types(ctrlC)
+	wantCode(t, p.end(), 0)
+	<-p.read // its last output is still on its way
+	text := p.stdout.String()
+	if strings.Count(text, "\x1b[?1049h") != 1 || strings.Count(text, "\x1b[?1049l") != 1 {
+		t.Errorf("the other screen was not entered and left once: %q", text)
+	}
+	_, afterwards, _ := strings.Cut(text, "\x1b[?1049l")
+	wantText(t, afterwards, "@7", "@8")
+}
+
+// A terminal sends a click as ESC [ < button ; column ; line M, once a program has asked for it (modes 1002 and 1006).
+func TestTheMouseChoosesOnATerminal(t *testing.T) {
+	t.Parallel()
+	db := testenv.On(t, testenv.NewServer(t, nil))
+	hold(t, db, "SELECT pg_advisory_lock(7), pg_advisory_lock(8)")
+	p := on(t, db, "monitor").onTerminal()
+	p.says("\x1b[?1002h")
+	p.says("@8")
+	p.types("\x1b[<0;12;4M\x1b[<0;12;4m") // the second page, below three lines of header
+	p.says("no session waits for an advisory lock")
+	p.types("m")
+	p.says("\x1b[?1002l")
+	p.types("m")
+	p.types("q")
+	wantCode(t, p.end(), 0)
+	<-p.read
+	text := p.stdout.String()
+	if taken, given := strings.LastIndex(text, "\x1b[?1002h"), strings.LastIndex(text, "\x1b[?1002l"); given < taken {
+		t.Errorf("the terminal did not get its mouse back: %q", text)
+	}
+
+	for _, more := range [][]string{nil, {"--dsn", db.ConnString(), "--dsn", "postgres://127.0.0.1:1/nowhere"}} {
+		p = on(t, db, append([]string{"monitor", "--no-mouse"}, more...)...).onTerminal()
+		p.says("@8")
+		p.types("q")
+		wantCode(t, p.end(), 0)
+		<-p.read
+		if strings.Contains(p.stdout.String(), "\x1b[?1002h") {
+			t.Errorf("--no-mouse takes the mouse, with %q", more)
+		}
+	}
+}
+
+func TestReplayOnATerminalShowsTheKeysThatAreAskedFor(t *testing.T) {
+	t.Parallel()
+	file, _, _ := recorded(t)
+	p := command(t, nil, "replay", file, "--key", "@43").onTerminal()
+	p.says("no session holds or waits for the chosen keys")
+	p.types("q")
+	wantCode(t, p.end(), 0)
+	if text := p.stdout.String(); strings.Contains(text, "@42") {
+		t.Errorf("the view shows another key: %q", text)
+	}
+}
+
+func TestRemovingTheSchemaIsAskedFor(t *testing.T) {
+	t.Parallel()
+	db := migrated(t)
+	for _, test := range []struct {
+		answer string
+		code   int
+		left   int
+	}{{"y\n", 1, 0}, {"\x04", 1, 0}, {"yes\n", 0, 1}} {
+		p := on(t, db, "migrate", "down").onTerminal()
+		p.says("Type yes to continue")
+		p.types(test.answer)
+		wantCode(t, p.end(), test.code)
+		wantCode(t, on(t, db, "migrate", "version").run(), test.left)
+	}
+}

@@ -1,0 +1,187 @@
+package cli_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/monitor"
+)
+
+// binding returns the argument for --session that a command without a terminal prints.
+func binding(t testing.TB, r result) string {
+	t.Helper()
+	found := regexp.MustCompile(`--session (\S+) --yes`).FindStringSubmatch(r.stderr)
+	if found == nil {
+		t.Fatalf("no --session is suggested in\n%s", r.stderr)
+	}
+	return found[1]
+}
+
+// held counts the advisory locks that a session holds.
+func held(t testing.TB, db *testenv.DB, pid int32) (n int) {
+	t.Helper()
+	for _, lock := range db.AdvisoryLocks(t) {
+		if lock.PID == pid && lock.Granted {
+			n++
+		}
+	}
+	return n
+}
+
+func TestAScriptTerminatesASessionThatItSpellsOut(t *testing.T) {
+	t.Parallel()
+	db := migrated(t)
+	execute(t, db, "SELECT pglock.register('invoice:42', 'invoice:43')")
+	pid := hold(t, db, "SELECT pg_advisory_lock(pglock.key('invoice:42')), pg_advisory_lock(pglock.key('invoice:43'))")
+	queue(t, db, "SELECT pg_advisory_lock(pglock.key('invoice:42'))")
+
+	shown := on(t, db, "terminate", fmt.Sprint(pid)).run()
+	wantCode(t, shown, 64)
+	wantText(t, shown.stderr, "It holds 2 locks; 1 session waits for them.", "invoice:42\n", "waits for", "invoice:43",
+		"there is no terminal to ask on", "pglock terminate --session")
+	if n := held(t, db, pid); n != 2 {
+		t.Fatalf("the session holds %d locks", n)
+	}
+	session := binding(t, shown)
+	r := on(t, db, "terminate", "--session", session, "--yes").run()
+	wantCode(t, r, 0)
+	wantText(t, r.stdout, fmt.Sprintf("session %d has ended: 1 lock is free, 1 lock passed to the next waiter\n", pid),
+		"  invoice:42 is now held by ")
+	wantText(t, r.stderr, `level=INFO msg="session signalled"`, "/"+db.Name(), "session="+session, "signal=terminate",
+		"locks=2", "waiters=1", "ended=true", "freed=1", "passed_on=1")
+	if n := held(t, db, pid); n != 0 {
+		t.Errorf("the session holds %d locks", n)
+	}
+	again := on(t, db, "terminate", "--session", session, "--yes").run()
+	wantCode(t, again, 66)
+	wantText(t, again.stderr, ": cannot signal process ", "no such session")
+	if strings.Contains(again.stderr, "monitor:") {
+		t.Errorf("it names a package: %s", again.stderr)
+	}
+}
+
+func TestTheMonitorsJSONSpellsASessionOut(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	pid := hold(t, db, "SELECT pg_advisory_lock(7)")
+	snapshot := parse(t, on(t, db, "monitor", "--once", "-o", "json").run().stdout)
+	for _, lock := range snapshot.HeldBy(pid) {
+		session := fmt.Sprintf("%d@%s", pid, lock.Holders[0].Since.Format(time.RFC3339Nano))
+		wantCode(t, on(t, db, "terminate", "--yes", "--session", session).run(), 0)
+	}
+	if n := held(t, db, pid); n != 0 {
+		t.Errorf("the session holds %d locks", n)
+	}
+}
+
+func TestAProcessIDThatIsAnotherSessionIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	pid := hold(t, db, "SELECT pg_advisory_lock(7)")
+	r := on(t, db, "terminate", "--yes", "--session", fmt.Sprintf("%d@2026-11-20T20:47:59Z", pid)).run()
+	wantCode(t, r, 66)
+	wantText(t, r.stderr, fmt.Sprintf("process %d is session %d@", pid, pid))
+	wantCode(t, on(t, db, "cancel", "--yes", "--session", fmt.Sprintf("%d#aabb", pid)).run(), 66)
+	if n := held(t, db, pid); n != 1 {
+		t.Errorf("the session holds %d locks", n)
+	}
+}
+
+func TestCancellingAnIdleHolderSaysBeforeAndAfterThatItFreesNothing(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	pid := hold(t, db, "SELECT pg_advisory_lock(7)")
+	shown := on(t, db, "cancel", "--key", "@7").run()
+	wantCode(t, shown, 64)
+	wantText(t, shown.stderr, "there is no statement to cancel", "terminating does")
+	r := on(t, db, "cancel", "--session", binding(t, shown), "--yes").run()
+	wantCode(t, r, 1)
+	wantText(t, r.stdout, "so there was nothing to cancel:", "@7 is still held by it")
+	if n := held(t, db, pid); n != 1 {
+		t.Errorf("the session holds %d locks", n)
+	}
+}
+
+func TestCancellingAWait(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	hold(t, db, "SELECT pg_advisory_lock(7)")
+	waiting := on(t, db, "run", "@7", "--", "true").start()
+	db.WaitForWaiters(t, 1)
+	var waiter monitor.Waiter
+	for _, w := range parse(t, on(t, db, "monitor", "--once", "-o", "json", "--key", "@7").run().stdout).Waiters() {
+		waiter = w
+	}
+	shown := on(t, db, "cancel", fmt.Sprint(waiter.PID)).run()
+	wantText(t, shown.stderr, "It holds no advisory lock.", "It waits for @7.", "cancelling ends its wait for @7")
+	r := on(t, db, "cancel", "--session", binding(t, shown), "--yes").run()
+	wantCode(t, r, 0)
+	if ended := "has ended"; !strings.Contains(r.stdout, ended) { // pglock run closes its session when it gives up
+		wantText(t, r.stdout, "was cancelled, and does not wait any more")
+	}
+	wantCode(t, waiting.end(), 75)
+}
+
+func TestAKeyChoosesItsOnlyHolder(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	first := hold(t, db, "SELECT pg_advisory_lock_shared(7)")
+	second := hold(t, db, "SELECT pg_advisory_lock_shared(7)")
+	prepare(t, db, "SELECT pg_advisory_xact_lock(8)", gid(db))
+	shared := on(t, db, "terminate", "--key", "@7").run()
+	wantCode(t, shared, 1)
+	wantText(t, shared.stderr, "2 sessions hold @7", fmt.Sprint(first), fmt.Sprint(second))
+	free := on(t, db, "terminate", "--key", "@9").run()
+	wantCode(t, free, 66)
+	wantText(t, free.stderr, "no session holds @9 in database "+db.Name())
+	prepared := on(t, db, "terminate", "--key", "@8").run()
+	wantCode(t, prepared, 66)
+	wantText(t, prepared.stderr, "a prepared transaction holds @8", "ROLLBACK PREPARED E'the \\U00000007gid''s ", db.Name())
+}
+
+func TestARoleThatMayNotIsTold(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	pid := hold(t, db, "SELECT pg_advisory_lock(7)")
+	poor := []string{"DATABASE_URL=" + db.Role(t, "pglock_poor")}
+	shown := command(t, poor, "terminate", fmt.Sprint(pid)).run()
+	wantText(t, strings.Join(strings.Fields(shown.stderr), " "), "may not see when the session began",
+		"GRANT pg_read_all_stats TO")
+	r := command(t, poor, "terminate", "--session", binding(t, shown), "--yes").run()
+	wantCode(t, r, 77)
+	wantText(t, r.stderr, "level=ERROR msg=\"session not signalled\"", "which only a superuser can signal")
+	if n := held(t, db, pid); n != 1 {
+		t.Errorf("the session holds %d locks", n)
+	}
+}
+
+func TestMistakesInWhomToSignal(t *testing.T) {
+	t.Parallel()
+	for line, says := range map[string]string{
+		"terminate":                       "expected one of PID, --key and --session",
+		"terminate 1 2":                   "expected one PID",
+		"terminate 1 --key k":             "expected only one of",
+		"cancel --key k --session 1#aa":   "expected only one of",
+		"terminate 0":                     `"0" is not a process ID`,
+		"terminate x":                     `"x" is not a process ID`,
+		"terminate 99999999999":           "is not a process ID",
+		"terminate 1 --yes":               "--yes needs --session PID@SINCE",
+		"cancel --key k --yes":            "--yes needs --session PID@SINCE",
+		"cancel --session 1":              `cannot read the session "1"`,
+		"cancel --session= --yes":         "--yes needs --session",
+		"cancel --key @x":                 "@x",
+		"cancel --session 1@noon":         "RFC 3339",
+		"terminate --read-only --key abc": "unknown flag: --read-only",
+	} {
+		r := command(t, nil, strings.Fields(line)...).run()
+		wantCode(t, r, 64)
+		wantText(t, r.stderr, says)
+	}
+	r := command(t, []string{"DATABASE_URL=postgres://u:s3cret@127.0.0.1:1/x"}, "terminate", "1").run()
+	wantCode(t, r, 69)
+	wantNoSecret(t, r)
+}

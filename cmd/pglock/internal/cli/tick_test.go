@@ -1,0 +1,88 @@
+package cli_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+)
+
+func TestTicksOnSeveralMachinesRunOnce(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	wantCode(t, on(t, db, "migrate", "up").run(), 0)
+	const machines = 4
+	var started []*process
+	for range machines {
+		started = append(started, on(t, db, "run", "--tick", "@yearly", "report", "--", "sh", "-c", `echo "$PGLOCK_DUE"`).start())
+	}
+	said := ""
+	for _, p := range started {
+		r := p.end()
+		wantCode(t, r, 0)
+		said += r.stdout + r.stderr
+	}
+	if want := fmt.Sprintf("%d-01-01T00:00:00Z\n", time.Now().UTC().Year()); said != want {
+		t.Errorf("the machines said %q, want %q once", said, want)
+	}
+	r := on(t, db, "run", "-v", "--tick", "@yearly", "report", "--", "echo", "again").run()
+	wantCode(t, r, 0)
+	wantText(t, r.stderr, "has been run")
+	if r.stdout != "" {
+		t.Errorf("it ran again: %s", r.stdout)
+	}
+	wantText(t, on(t, db, "run", "--tick", "@yearly", "other", "--", "echo", "ran").run().stdout, "ran")
+}
+
+func TestTicksCountWhenTheCommandStartsOrSucceeds(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	wantCode(t, on(t, db, "migrate", "up").run(), 0)
+	for _, test := range []struct {
+		flags []string
+		key   string
+		codes []int
+	}{
+		{nil, "start", []int{3, 0}},
+		{[]string{"--until-success"}, "success", []int{3, 3}},
+	} {
+		for _, code := range test.codes {
+			args := append([]string{"run", "--tick", "@yearly"}, test.flags...)
+			wantCode(t, on(t, db, append(args, test.key, "--", "sh", "-c", "exit 3")...).run(), code)
+		}
+	}
+	succeeds := []string{"run", "--until-success", "--tick", "@yearly", "success", "--", "echo", "ran"}
+	wantText(t, on(t, db, succeeds...).run().stdout, "ran")
+	if r := on(t, db, succeeds...).run(); r.code != 0 || r.stdout != "" {
+		t.Errorf("it ran after it had succeeded: %d, %s", r.code, r.stdout)
+	}
+}
+
+func TestTicksThatAreWrongAreMisuse(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	for _, test := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"--tick @often k -- true", 64, "want @hourly"},
+		{"--tick=@every|0.1s k -- true", 64, "at least a second"},
+		{"--tick @hourly -s k -- true", 64, "contradicts"},
+		{"--tick @hourly @42 -- true", 64, "needs a key that is a name"},
+		{"--until-success k -- true", 64, "needs --tick"},
+		{"--tick @hourly k -- true", 69, "pglock migrate up"},
+	} {
+		args := strings.Fields("run " + test.args)
+		for i := range args {
+			args[i] = strings.ReplaceAll(args[i], "|", " ")
+		}
+		r := on(t, db, args...).run()
+		wantText(t, r.stderr, test.says)
+		if r.code != test.code && test.code == 64 || r.code == 0 {
+			t.Errorf("%s: exit code %d", test.args, r.code)
+		}
+	}
+}

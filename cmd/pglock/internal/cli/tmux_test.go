@@ -1,0 +1,128 @@
+package cli_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+)
+
+// terminal is a real one, that of tmux: it understands what is written to it, and can be looked at.
+type terminal struct {
+	t      testing.TB
+	socket string
+}
+
+// inTerminal starts the process in its own terminal. After its end, the terminal shows its exit code below its last
+// output.
+func (p *process) inTerminal(width, height int) *terminal {
+	p.t.Helper()
+	m := newTerminal(p.t, p.Env)
+	args := []string{"new-session", "-d", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height), "--",
+		"sh", "-c", `"$0" "$@"; echo "exit code $?"; exec sleep 1000`, p.Path}
+	m.run(append(args, p.Args[1:]...)...)
+	return m
+}
+
+// leash runs tmux until its standard input ends, which it also does when this process is killed.
+const leash = `tmux -u -D -f /dev/null -S "$0" </dev/null & read -r _; kill $!; wait`
+
+// newTerminal starts a tmux that ends with the test. What runs in it gets the environment.
+func newTerminal(t testing.TB, env []string) *terminal {
+	t.Helper()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Fatalf("no tmux, which the tests look at terminals with: install it (apt-get install tmux, dnf install tmux, "+
+			"brew install tmux): %v", err)
+	}
+	dir, err := os.MkdirTemp("", "pglock-tmux-") // that of the test can be too long for the path of a socket
+	check(t, err)
+	m := &terminal{t, filepath.Join(dir, "s")}
+	server := exec.Command("sh", "-c", leash, m.socket)
+	server.Env = append(env, "LC_ALL=C.UTF-8", "TMUX=")
+	input, err := server.StdinPipe()
+	check(t, err)
+	check(t, server.Start())
+	t.Cleanup(func() {
+		check(t, input.Close())
+		_ = server.Wait() // it was killed
+		check(t, os.RemoveAll(dir))
+	})
+	testenv.WaitUntil(t, "tmux answers", func() bool {
+		return m.command("set", "-g", "set-clipboard", "on").Run() == nil
+	})
+	return m
+}
+
+func (m *terminal) command(args ...string) *exec.Cmd {
+	return exec.Command("tmux", append([]string{"-u", "-S", m.socket}, args...)...)
+}
+
+func (m *terminal) run(args ...string) string {
+	m.t.Helper()
+	output, err := m.command(args...).CombinedOutput()
+	if err != nil {
+		m.t.Fatalf("tmux %s: %v\n%s", strings.Join(args, " "), err, output)
+	}
+	return string(output)
+}
+
+// types presses keys, of which tmux knows some by name: Enter, Escape, Down, C-z.
+func (m *terminal) types(keys ...string) {
+	m.t.Helper()
+	m.run(append([]string{"send-keys", "--"}, keys...)...)
+}
+
+func (m *terminal) resize(width, height int) {
+	m.t.Helper()
+	m.run("resize-window", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height))
+}
+
+// screen is what the terminal shows, without colours.
+func (m *terminal) screen() string {
+	m.t.Helper()
+	return m.run("capture-pane", "-p")
+}
+
+// unwrapped is what the terminal shows, with each line that it wrapped in one piece.
+func (m *terminal) unwrapped() string {
+	m.t.Helper()
+	return m.run("capture-pane", "-p", "-J")
+}
+
+// colours is what the terminal shows, with the sequences that colour it.
+func (m *terminal) colours() string {
+	m.t.Helper()
+	return m.run("capture-pane", "-p", "-e")
+}
+
+// shows waits until the terminal shows all parts.
+func (m *terminal) shows(parts ...string) {
+	m.t.Helper()
+	var screen string
+	m.t.Cleanup(func() {
+		if m.t.Failed() {
+			m.t.Logf("when it was waited for %q, the terminal showed\n%s", parts, screen)
+		}
+	})
+	testenv.WaitUntil(m.t, fmt.Sprintf("the terminal shows %q", parts), func() bool {
+		screen = m.unwrapped()
+		for _, part := range parts {
+			if !strings.Contains(screen, part) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// shownNoMore waits until the terminal does not show text any more.
+func (m *terminal) shownNoMore(text string) {
+	m.t.Helper()
+	testenv.WaitUntil(m.t, fmt.Sprintf("the terminal shows %q no more", text), func() bool {
+		return !strings.Contains(m.screen(), text)
+	})
+}

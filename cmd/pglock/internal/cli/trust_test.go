@@ -1,0 +1,178 @@
+package cli_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// A superuser runs every command in a tenant's database full of traps, and the tenant has gained nothing.
+func TestTrustATenantGainsNothingByAnyCommand(t *testing.T) {
+	for name, plant := range map[string]func(*testenv.Tenant){
+		"a planted schema":   func(tenant *testenv.Tenant) { tenant.PlantSchema(migrations.Latest()) },
+		"at an old version":  func(tenant *testenv.Tenant) { tenant.PlantSchema(1) },
+		"a search_path only": func(tenant *testenv.Tenant) { tenant.PlantSearchPath() },
+		"both": func(tenant *testenv.Tenant) {
+			tenant.PlantSearchPath()
+			tenant.PlantOperators("public")
+			tenant.PlantSchema(migrations.Latest())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := testenv.Database(t)
+			tenant := db.Tenant(t)
+			holder := connectAs(t, tenant.ConnString())
+			_, err := holder.Exec(t.Context(), fmt.Sprintf("SELECT pg_advisory_lock(%d)", pglock.NewKey("a").Int64()))
+			check(t, err)
+			plant(tenant)
+			planted := name != "a search_path only"
+			session := fmt.Sprint(holder.PgConn().PID())
+			for _, c := range []struct {
+				args []string
+				code int // where a schema is planted; otherwise 65 is 0
+				says string
+			}{
+				{[]string{"migrate", "up"}, 65, tenant.Name()},
+				{[]string{"migrate", "version"}, 65, tenant.Name()},
+				{[]string{"migrate", "down", "--yes"}, 65, tenant.Name()},
+				{[]string{"migrate", "up"}, 65, tenant.Name()},
+				{[]string{"monitor", "--once", "-o", "json"}, 0, tenant.Name()},
+				{[]string{"monitor", "--once"}, 0, ""},
+				{[]string{"monitor", "--once", "--fail-if-waiting", "1h"}, 0, ""},
+				{[]string{"doctor"}, 78, tenant.Name()},
+				{[]string{"run", "invoice:42", "--", "true"}, 0, tenant.Name()},
+				{[]string{"run", "-s", "-w", "1", "invoice:42", "--", "true"}, 0, tenant.Name()},
+				{[]string{"run", "-n", "a", "--", "true"}, 75, ""},
+				{[]string{"cancel", session}, 64, ""},
+				{[]string{"terminate", session}, 64, ""},
+				{[]string{"key", "a"}, 0, ""},
+			} {
+				r := on(t, db, c.args...).run()
+				switch {
+				case planted:
+					wantCode(t, r, c.code)
+					wantText(t, r.stdout+r.stderr, c.says)
+				case c.code == 65:
+					wantCode(t, r, 0)
+				case c.args[0] != "doctor":
+					wantCode(t, r, c.code)
+				}
+				if super, _ := tenant.Gained(); super {
+					t.Fatalf("pglock %q made the tenant a superuser", c.args)
+				}
+			}
+			scrape(t, on(t, db, "exporter", "--listen", "127.0.0.1:0", "--min-interval", "0").start())
+			check(t, holder.Close(context.Background()))
+			tenant.WantNothingGained("after every command")
+		})
+	}
+}
+
+// The commands ask a server what it is, if they are told to, and execute nothing of the search_path for that.
+func TestTrustACommandAsksAServerWhatItIsSafely(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	tenant := db.Tenant(t)
+	tenant.PlantSearchPath()
+	for _, args := range [][]string{{"monitor", "--once"}, {"migrate", "up"}, {"run", "a", "--", "true"}} {
+		for _, wanted := range []string{"primary", "prefer-standby"} {
+			variables := []string{"DATABASE_URL=" + db.ConnString(), "PGTARGETSESSIONATTRS=" + wanted}
+			wantCode(t, command(t, variables, args...).run(), 0)
+			tenant.WantNothingGained(fmt.Sprintf("after pglock %q of a server that is %s", args, wanted))
+		}
+	}
+}
+
+// A transaction that is serializable, read-only and deferrable waits for all earlier transactions that write, before
+// a command can bound the wait. The owner of a database can make every transaction there like that.
+func TestTrustACommandDoesNotWaitForATenantsTransaction(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	check(t, migrations.Up(t.Context(), db.Pool(t)))
+	tenant := db.Tenant(t)
+	execute(t, db, fmt.Sprintf(`ALTER DATABASE %[1]s SET default_transaction_isolation = serializable;
+		ALTER DATABASE %[1]s SET default_transaction_read_only = on;
+		ALTER DATABASE %[1]s SET default_transaction_deferrable = on`, db.Name()))
+	writer := connectAs(t, tenant.ConnString())
+	_, err := writer.Exec(t.Context(), "BEGIN ISOLATION LEVEL SERIALIZABLE READ WRITE; CREATE TABLE trap.written ()")
+	check(t, err)
+	for _, args := range [][]string{
+		{"migrate", "version"}, {"monitor", "--once"}, {"doctor", "--fail-on=problem"}, {"run", "a", "--", "true"},
+		{"run", "--tick", "@hourly", "a", "--", "true"},
+		{"doctor", "--fail-on=problem", "--trust-owner", tenant.Name()},
+		{"monitor", "--once", "--dsn", db.ConnString() + "&target_session_attrs=primary"},
+	} {
+		wantCode(t, on(t, db, args...).run(), 0)
+	}
+	scrape(t, on(t, db, "exporter", "--listen", "127.0.0.1:0", "--min-interval", "0").start())
+	check(t, writer.Close(context.Background()))
+	tenant.WantNothingGained("after the commands")
+}
+
+func connectAs(t *testing.T, connString string) *pgx.Conn {
+	t.Helper()
+	config, err := pgx.ParseConfig(connString)
+	check(t, err)
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	check(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+// scrape reads the metrics, and ends the exporter.
+func scrape(t *testing.T, p *process) {
+	t.Helper()
+	p.says("metrics are at ")
+	_, address, _ := strings.Cut(p.stderr.String(), "metrics are at ")
+	response, err := http.Get(strings.TrimSpace(address))
+	check(t, err)
+	_, err = io.Copy(io.Discard, response.Body)
+	check(t, err)
+	check(t, response.Body.Close())
+	check(t, p.Process.Kill())
+	_ = p.Wait()
+}
+
+// The owner of the schema is named once, in the flag that every command has.
+func TestTrustOwnerIsAFlagOfEveryCommand(t *testing.T) {
+	db := testenv.Database(t)
+	owner := connectAs(t, db.Role(t, "owner"))
+	role := owner.Config().User
+	check(t, migrations.Up(t.Context(), db.Pool(t)))
+	execute(t, db, "ALTER SCHEMA pglock OWNER TO "+role)
+	for _, args := range [][]string{
+		{"migrate", "version"}, {"migrate", "up"}, {"monitor", "--once"}, {"run", "a", "--", "sh", "-c", "test -n \"$PGLOCK_FENCE\""},
+		{"doctor", "--fail-on=problem"},
+	} {
+		with := append([]string{args[0], args[1], "--trust-owner", role}, args[2:]...)
+		unknown := append([]string{args[0], args[1], "--trust-owner", "no such role"}, args[2:]...)
+		if args[0] == "run" {
+			with = append([]string{"run", "--trust-owner", role}, args[1:]...)
+			unknown = append([]string{"run", "--trust-owner", "no such role"}, args[1:]...)
+		}
+		wantCode(t, on(t, db, with...).run(), 0)
+		r := on(t, db, unknown...).run()
+		wantCode(t, r, 64)
+		wantText(t, r.stderr, `"no such role"`)
+	}
+	wantCode(t, on(t, db, "migrate", "version").run(), 65)
+	r := on(t, db, "run", "a", "--", "sh", "-c", "test -z \"$PGLOCK_FENCE\"").run()
+	wantCode(t, r, 0)
+	wantText(t, r.stderr, "without PGLOCK_FENCE", role)
+	r = on(t, db, "doctor", "--trust-owner", role).run()
+	wantText(t, r.stdout, "trusted to own schema pglock", "superusers", role)
+	r = on(t, db, "exporter", "--listen", "127.0.0.1:0", "--trust-owner", "no such role").run()
+	wantCode(t, r, 64)
+	wantCode(t, on(t, db, "run", "--trust-owner", "", "a", "--", "true").run(), 64)
+	wantCode(t, on(t, db, "run", "--redis", "redis://localhost:1", "--trust-owner", role, "a", "--", "true").run(), 64)
+}

@@ -1,0 +1,368 @@
+package cli_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+)
+
+// scene is a fixed scenario on a separate server, since the view shows all databases of a server.
+type scene struct {
+	*testenv.DB
+	t      *testing.T
+	server *pgserver.Server
+	names  map[int32]string // of sessions, by process ID, for the golden files
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	server := testenv.NewServer(t, map[string]string{"deadlock_timeout": "1h"})
+	s := &scene{testenv.On(t, server), t, server, map[int32]string{}}
+	wantCode(t, on(t, s.DB, "migrate", "up").run(), 0)
+	execute(t, s.DB, "SELECT pglock.register('invoice:42', 'nightly-report')")
+	return s
+}
+
+// actor is a session with a name.
+type actor struct {
+	*pgx.Conn
+	s *scene
+}
+
+func (s *scene) enter(name string) actor {
+	s.t.Helper()
+	config := s.Config(s.t).ConnConfig
+	config.RuntimeParams["application_name"] = name
+	conn, err := pgx.ConnectConfig(context.Background(), config)
+	check(s.t, err)
+	s.t.Cleanup(func() { _ = conn.Close(context.Background()) }) // the server may have ended it
+	s.names[int32(conn.PgConn().PID())] = fmt.Sprintf("P-%03d", len(s.names))
+	return actor{conn, s}
+}
+
+func (a actor) does(sql string) actor {
+	a.s.t.Helper()
+	_, err := a.Exec(context.Background(), sql)
+	check(a.s.t, err)
+	return a
+}
+
+// waits begins something that waits for a lock until the test ends, and returns when it does wait.
+func (a actor) waits(sql string) {
+	a.s.t.Helper()
+	waiting := 0
+	for _, lock := range a.s.AdvisoryLocks(a.s.t) {
+		if !lock.Granted {
+			waiting++
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = a.Exec(ctx, sql) // is cancelled, or ended by the test
+	}()
+	a.s.t.Cleanup(func() { cancel(); <-done })
+	a.s.WaitForWaiters(a.s.t, waiting+1)
+}
+
+// play sets the scene: a queue, and behind it readers that wait for a lock of a session in the queue.
+func (s *scene) play() *scene {
+	s.t.Helper()
+	s.enter("payments").does("BEGIN").does("SELECT pg_advisory_xact_lock(pglock.key('invoice:42'))")
+	s.enter("nightly").does("SELECT pg_advisory_lock(pglock.key('nightly-report'))")
+	s.enter("worker-1").waits("SELECT pg_advisory_lock(pglock.key('invoice:42'))")
+	s.enter("worker-2").does("SELECT pg_advisory_lock_shared(7, -42)").
+		waits("SELECT pg_advisory_lock(pglock.key('invoice:42'))")
+	s.enter("reader").does("SELECT pg_advisory_lock_shared(7, -42)")
+	s.enter("writer").waits("SELECT pg_advisory_lock(7, -42)")
+	s.enter("late").waits("SELECT pg_advisory_lock_shared(7, -42)")
+	return s
+}
+
+func (s *scene) monitor(args ...string) *process {
+	return on(s.t, s.DB, append([]string{"monitor", "--interval", "0.1"}, args...)...)
+}
+
+// Settled screens have a history that fills its column.
+const (
+	settled     = "waiters ███████████████████████ "
+	settledWide = "waiters ███████████████████████████████████████████ "
+)
+
+func TestTheViewOfAFixedScene(t *testing.T) {
+	t.Parallel()
+	s := newScene(t).play()
+	m := s.monitor().inTerminal(80, 24)
+	m.golden("view-keys", settled, s.names)
+	m.types("2")
+	m.golden("view-tree", "[2 tree]", s.names)
+	m.types("3")
+	m.golden("view-sessions", "[3 sessions]", s.names)
+	m.types("?")
+	m.golden("view-help", "── help", s.names)
+	m.types("Escape")
+	m.resize(120, 40)
+	m.golden("view-sessions-wide", settledWide, s.names)
+	m.types("2")
+	m.golden("view-tree-wide", "[2 tree]", s.names)
+	m.types("1")
+	m.golden("view-keys-wide", "[1 keys]", s.names)
+	m.resize(80, 24)
+	m.golden("view-keys", "[1 keys]", s.names)
+	m.resize(31, 7)
+	m.shows("[1 keys]", "…") // drawn for that size: tmux does not report two changes that cancel each other out
+	m.resize(80, 24)
+	m.golden("view-keys", settled, s.names)
+	m.types("Enter")
+	m.shows("key invoice:42", "classid 1557282483, objid 991569225, objsubid 1", "application  payments",
+		"query        SELECT pg_advisory_xact_lock(pglock.key('invoice:42'))")
+}
+
+// colour matches sequences that set a colour; 39 and 49 are the terminal's own.
+var colour = regexp.MustCompile(`\x1b\[[0-9;]*\b(3[0-8]|4[0-8]|9[0-7]|10[0-7])[;0-9]*m`)
+
+func TestTheViewWithoutColours(t *testing.T) {
+	t.Parallel()
+	s := newScene(t).play()
+	plain := s.monitor()
+	plain.Env = append(plain.Env, "NO_COLOR=1")
+	m := plain.inTerminal(80, 24)
+	m.golden("view-keys", settled, s.names)
+	if found := colour.FindString(m.colours()); found != "" {
+		t.Errorf("there is a colour although NO_COLOR is set: %q", found)
+	}
+	m.types("2")
+	m.golden("view-tree", "[2 tree]", s.names)
+	m.types("q")
+	m.shows("exit code 0")
+	m = s.monitor().inTerminal(80, 24)
+	m.golden("view-keys", settled, s.names)
+	if colour.FindString(m.colours()) == "" {
+		t.Error("there are no colours when NO_COLOR is not set")
+	}
+}
+
+func TestTheViewShowsADeadlock(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	first := s.enter("transfer-1").does("SELECT pg_advisory_lock(1)")
+	second := s.enter("transfer-2").does("SELECT pg_advisory_lock(2)")
+	first.waits("SELECT pg_advisory_lock(2)")
+	second.waits("SELECT pg_advisory_lock(1)")
+	m := s.monitor().inTerminal(120, 24)
+	m.shows("[1 keys]")
+	m.types("2")
+	m.golden("view-deadlock", settledWide, s.names)
+	m.types("i")
+	m.shows("── about the server", "PostgreSQL ends one of these waits after deadlock_timeout")
+}
+
+func TestTheViewOutlivesTheServer(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.enter("nightly").does("SELECT pg_advisory_lock(pglock.key('nightly-report'))")
+	m := s.monitor().inTerminal(80, 24)
+	m.shows("nightly-report")
+	check(t, s.server.Down(t.Context(), pgserver.Immediate))
+	m.shows("LOST no answer since ", "trying again", "nightly-report")
+	m.types("?")
+	m.shows("── help", "LOST")
+	m.types("Escape")
+	check(t, s.server.Up(t.Context()))
+	m.shows("the server answers again", "no advisory locks")
+	m.shownNoMore("LOST")
+	s.enter("nightly").does("SELECT pg_advisory_lock(99)")
+	m.shows("@99")
+	m.types("q")
+	m.shows("exit code 0", "1 key, 1 holder, 0 waiters")
+}
+
+func TestTheViewEndsASession(t *testing.T) {
+	t.Parallel()
+	s := newScene(t).play()
+	m := s.monitor().inTerminal(100, 40)
+	m.shows("invoice:42")
+	m.types("t")
+	m.shows("terminate session", "application \"payments\"", "2 sessions wait", "Type yes to terminate session")
+	m.types("no", "Enter")
+	m.shows("cancelled: no signal was sent")
+	if n := len(holdersOf(t, s.DB)); n != 4 {
+		t.Fatalf("%d sessions hold locks", n)
+	}
+	m.types("t")
+	m.shows("Type yes to terminate session")
+	m.types("yes", "Enter")
+	m.shows("has ended: 1 lock passed to the next waiter")
+	m.types("3")
+	m.shows("[3 sessions]")
+	m.shownNoMore("payments") // with the next snapshot
+	m.types("q")
+	m.shows("exit code 0", `msg="session signalled"`, "application=payments", "keys=[invoice:42]", "ended=true")
+}
+
+func holdersOf(t *testing.T, db *testenv.DB) map[int32]bool {
+	t.Helper()
+	holders := map[int32]bool{}
+	for _, lock := range db.AdvisoryLocks(t) {
+		if lock.Granted {
+			holders[lock.PID] = true
+		}
+	}
+	return holders
+}
+
+func TestTheViewCanBeReadOnly(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.enter("nightly").does("SELECT pg_advisory_lock(pglock.key('nightly-report'))")
+	m := s.monitor("--read-only").inTerminal(120, 50)
+	m.shows("nightly-report", "s sort")
+	m.types("t", "c", "?")
+	m.shows("── help", "suspend")
+	if screen := m.screen(); strings.Contains(screen, "terminat") || strings.Contains(screen, "cancel") {
+		t.Errorf("it offers to end sessions:\n%s", screen)
+	}
+}
+
+func TestTheViewCopiesThroughTheTerminal(t *testing.T) {
+	t.Parallel()
+	s := newScene(t).play()
+	m := s.monitor().inTerminal(80, 24)
+	m.shows("invoice:42")
+	m.types("y")
+	m.shows("copied invoice:42")
+	testenv.WaitUntil(t, "the key is copied", func() bool {
+		copied, err := m.command("show-buffer").Output()
+		return err == nil && string(copied) == "invoice:42"
+	})
+}
+
+func TestTheViewFollowsAKey(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	holder := s.enter("first").does("SELECT pg_advisory_lock(99)")
+	m := s.monitor("--waiting").inTerminal(100, 24)
+	m.shows("no session waits for an advisory lock")
+	m.types("w")
+	m.shows("@99")
+	m.types("f", "w")
+	m.shows("following @99: held by", "first, 0 waiting", "no session waits for an advisory lock")
+	holder.does("SELECT pg_advisory_unlock(99)")
+	m.shows("following @99: free")
+	s.enter("second").does("SELECT pg_advisory_lock(99)")
+	m.types("l")
+	m.shows("@99: free, before held by", "second, before") // free, or "?" if it was seen before its name was
+}
+
+func TestTheViewFiltersWhileOneTypes(t *testing.T) {
+	t.Parallel()
+	s := newScene(t).play()
+	m := s.monitor().inTerminal(80, 24)
+	m.shows("@7/-42")
+	m.types("/", "nightly")
+	m.shownNoMore("@7/-42")
+	m.types("(", "|")
+	m.shows("missing closing )")
+	m.types("Escape")
+	m.shows("@7/-42")
+}
+
+func TestTheViewSendsOnlyWhatChanges(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	for key := range 17 {
+		s.enter("nightly").does(fmt.Sprintf("SELECT pg_advisory_lock(%d)", 1000+key))
+	}
+	m := on(t, s.DB, "monitor").inTerminal(80, 24)
+	m.shows("@1016")
+	sent := filepath.Join(t.TempDir(), "sent")
+	m.run("pipe-pane", "cat >"+sent)
+	begin, snapshots := clock(t, m.screen()), 0
+	testenv.WaitUntil(t, "it has been renewed some times", func() bool {
+		const day = 24 * time.Hour
+		snapshots = int(((clock(t, m.screen()) - begin + day) % day) / time.Second) // at most one each second
+		return snapshots >= 3
+	})
+	bytes, err := os.ReadFile(sent)
+	check(t, err)
+	if screen := len(m.screen()); len(bytes) == 0 || len(bytes) > screen*snapshots/3 {
+		t.Errorf("%d bytes were sent for %d snapshots without changes, and a screen has %d", len(bytes), snapshots, screen)
+	}
+}
+
+// clock is what the clock of a screen shows, since midnight.
+func clock(t *testing.T, screen string) time.Duration {
+	t.Helper()
+	shown, err := time.Parse(time.TimeOnly, clockPattern.FindString(screen))
+	check(t, err)
+	return shown.Sub(shown.Truncate(24 * time.Hour))
+}
+
+func TestTheViewStaysUsableWithManyLocks(t *testing.T) {
+	t.Parallel()
+	server := testenv.NewServer(t, map[string]string{"max_locks_per_transaction": "1024"})
+	s := &scene{testenv.On(t, server), t, server, map[int32]string{}}
+	s.enter("hoarder").does("SELECT count(pg_advisory_lock(g)) FROM generate_series(1, 20000) g")
+	s.enter("unlucky").waits("SELECT pg_advisory_lock(19999)")
+	m := s.monitor().inTerminal(100, 24)
+	m.shows("20,000 keys", "@19999", "1-17 of 20,000")
+	m.types("End")
+	m.shows("19,984-20,000 of 20,000")
+	m.types("2")
+	m.shows("hoarder", "unlucky", "[2 tree]")
+	m.types("3")
+	m.shows("hoarder", "20,000", "[3 sessions]")
+	m.types("/", "unlucky", "Enter", "1")
+	m.shows("filter /unlucky/  19,999 keys not shown", "@19999")
+	m.types("q")
+	m.shows("exit code 0")
+}
+
+func TestTheViewPrintsOnATerminalThatCanDoNoMore(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.enter("nightly").does("SELECT pg_advisory_lock(99)")
+	m := newTerminal(t, s.monitor().Env)
+	monitor := s.monitor().Path + " monitor"
+	m.run("new-session", "-d", "-x", "80", "-y", "24", "--", "sh", "-c", "TERM=dumb "+monitor)
+	m.shows("@99", "1 key, 1 holder, 0 waiters")
+	if strings.Contains(m.screen(), "[1 keys]") {
+		t.Error("it fills the screen")
+	}
+	m.run("new-window", "sh", "-c", monitor+" </dev/null; echo left; exec sleep 1000")
+	m.shows("@99", "[1 keys]") // keys are read from the terminal all the same
+	m.types("q")
+	m.shows("left")
+}
+
+func TestTheViewGivesTheTerminalBack(t *testing.T) {
+	t.Parallel()
+	s := newScene(t).play()
+	env := s.monitor().Env
+	m := newTerminal(t, append(env, "PS1=ready> "))
+	m.run("new-session", "-d", "-x", "80", "-y", "24", "--", "sh", "-i")
+	m.shows("ready>")
+	m.types(fmt.Sprintf("%s monitor", s.monitor().Path), "Enter")
+	m.shows("[1 keys]")
+	m.types("C-z")
+	m.shows("Stopped") // the first prompt is seen before the shell has the terminal
+	m.types("echo it is $((40 + 2))", "Enter")
+	m.shows("it is 42")
+	m.types("fg", "Enter")
+	m.shows("[1 keys]")
+	m.types("C-c")
+	m.shows("4 holders", "ready>")
+	m.types("echo and $((40 + 3))", "Enter")
+	m.shows("and 43")
+}
