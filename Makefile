@@ -48,9 +48,12 @@ test-in/%: export GORACE := atexit_sleep_ms=100 $(GORACE)
 test: prepare ## Run the whole suite on real servers, with the race detector
 	@$(MAKE) --no-print-directory --keep-going --jobs=$(if $(shared_server),1,2) $(test_modules)
 
+# The packages whose tests take longest come first, or they would run alone in the end.
+test-in/.: longest := ./pglock ./cmd/pglock/internal/cli ./monitor ./redisfallback
+
 .PHONY: $(test_modules)
 $(test_modules): test-in/%:
-	@cd $* && echo "$*: go test" && go test $(test_flags) -p=$(if $(shared_server),1,4) ./...
+	@cd $* && echo "$*: go test" && go test $(test_flags) -p=$(if $(shared_server),1,4) $(longest) ./...
 
 .PHONY: test-containers
 test-containers: ## Run the suite on a container of $PGLOCK_TEST_POSTGRES_IMAGE
