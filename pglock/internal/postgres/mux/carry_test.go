@@ -14,8 +14,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wiretest"
 )
 
-// The lease counts from the sending of a statement, however long its answer takes: from then on the server may have heard
-// nothing.
+// The lease counts from the sending of a statement, however long its answer takes, since the server may have received
+// nothing after it.
 func TestSessionLeaseCountsFromTheSending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(wiretest.Statement) wiretest.Verdict {
@@ -32,7 +32,7 @@ func TestSessionLeaseCountsFromTheSending(t *testing.T) {
 	})
 }
 
-// A try that pg_cancel_backend has hit is repeated, once.
+// A try that pg_cancel_backend has cancelled is repeated once.
 func TestSessionRepeatsACancelledTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var cancels atomic.Int32
@@ -52,7 +52,7 @@ func TestSessionRepeatsACancelledTry(t *testing.T) {
 	})
 }
 
-// A Mux that closes fails the tries that wait for their turn; what has been sent is answered.
+// A Mux that closes fails the tries that are queued; those that have been sent get their answers.
 func TestMuxRefusesQueuedTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(wiretest.Statement) wiretest.Verdict {
@@ -61,7 +61,7 @@ func TestMuxRefusesQueuedTries(t *testing.T) {
 		})
 		m := New(Config{Sessions: 1, Log: slog.New(slog.DiscardHandler)})
 		m.open.Store(&[]*Session{r.session})
-		r.must(r.session.Try(t.Context(), grantOf(new(owner), 1))) // the server is near
+		r.must(r.session.Try(t.Context(), grantOf(new(owner), 1))) // answers fast, so one statement is on its way at a time
 		var all sync.WaitGroup
 		all.Go(func() { r.must(r.session.Try(t.Context(), grantOf(new(owner), 2))) })
 		synctest.Wait()
@@ -75,14 +75,14 @@ func TestMuxRefusesQueuedTries(t *testing.T) {
 		all.Wait()
 		for _, st := range r.statements() {
 			if slices.Contains(st.Keys, 3) {
-				t.Error("it was sent all the same")
+				t.Error("it was sent anyway")
 			}
 		}
 		r.close()
 	})
 }
 
-// A session that waits has nothing to lose, so its lease may run out; with the grant it is a recent one, and counts again.
+// A session that waits holds nothing, so its lease may expire. With the grant a new lease begins.
 func TestSessionCarriesWhatItHasWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		silent := make(chan struct{})
@@ -103,19 +103,19 @@ func TestSessionCarriesWhatItHasWaitedFor(t *testing.T) {
 			return err
 		}))
 		if left := g.Deadline().Sub(driver.Now()); left < testLease/2 {
-			t.Errorf("the lease of the grant is over in %v", left)
+			t.Errorf("the lease of the grant ends in %v", left)
 		}
 		off.Store(true)
 		time.Sleep(2 * testLease)
 		if got := o.losses(); !slices.Equal(got, []driver.Reason{driver.ReasonLease}) {
-			t.Errorf("the owner was told %v", got)
+			t.Errorf("the owner was notified of %v", got)
 		}
 		close(silent)
 		r.close()
 	})
 }
 
-// A session that ends while it waits carries nothing.
+// A session that ends while it waits carries no lock.
 func TestSessionThatEndsWhileItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -130,8 +130,8 @@ func TestSessionThatEndsWhileItWaits(t *testing.T) {
 	})
 }
 
-// A lock that was waited for is not confirmed by a server that has stopped reading: the write blocks, for the length of the lease
-// at most.
+// A lock that was waited for must be confirmed, but the server has stopped reading: the write blocks for at most the
+// lease.
 func TestSessionThatCannotConfirmEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		frozen := make(chan struct{})
@@ -142,12 +142,12 @@ func TestSessionThatCannotConfirmEnds(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			return wiretest.Verdict{}
 		})
-		r.must(r.session.Try(t.Context(), grantOf(new(owner), 1))) // the server is far: several statements may be on their way
+		r.must(r.session.Try(t.Context(), grantOf(new(owner), 1))) // answers slowly, so several statements may be on their way
 		var granted time.Time
 		err := r.session.Carry(grantOf(new(owner), 2), func() error {
 			ctx, cancel := soon()
 			defer cancel()
-			_, _, _ = r.session.Call(ctx, "select 'frozen'") // and it reads no more
+			_, _, _ = r.session.Call(ctx, "select 'frozen'") // and then it does not read either
 			time.Sleep(testLease)
 			granted = time.Now()
 			return nil

@@ -19,13 +19,12 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wiretest"
 )
 
-// Random schedules of callers, answers, errors, cancels and ends are compared with a trivial reference: a table of holders
-// that the server keeps. A schedule has one seed, which a failure names. The server checks that no session locks a key that
-// it has, or releases one that it has not; the callers, that a key that was granted is held, one that was refused is not, and
-// one that was settled has no owner. A heartbeat would repair a lost wake-up, and the end of the lease a lost right to send:
-// so a guard looks all the time whether what the package comment says of them holds, and the lease must not run out.
-//
-// PGLOCK_TEST_SCHEDULES says how many; PGLOCK_TEST_SEED is the first seed.
+// Random schedules of callers, answers, errors, cancels and ends are compared with a simple reference: the server's
+// table of holders. Each schedule has a seed, which a failure reports. The server checks that no session locks a key
+// that it already holds or releases one that it does not hold. The callers check that a granted key is held, a refused
+// one is not, and a settled one has no holder. A heartbeat would repair a lost wake-up, and the end of the lease a lost
+// right to send. So another goroutine keeps checking what the package comment says about them, and the lease must not
+// expire. PGLOCK_TEST_SCHEDULES is the number of schedules, and PGLOCK_TEST_SEED the first seed.
 func TestModel(t *testing.T) {
 	schedules, seed := number(t, "PGLOCK_TEST_SCHEDULES", 3000), number(t, "PGLOCK_TEST_SEED", 1)
 	var all sync.WaitGroup
@@ -59,7 +58,7 @@ type schedule struct {
 	locks   *wiretest.Locks
 	session *Session
 	server  *wiretest.Server
-	freezes int // the server, for up to so many milliseconds
+	freezes int // the server freezes for up to so many milliseconds
 	step    int // microseconds; with long ones many things happen at the same moment
 	budget  Budget
 
@@ -68,7 +67,7 @@ type schedule struct {
 	busy   map[int64]bool // the front end's entries
 }
 
-// chance is true once in n times.
+// chance reports true once in n times on average.
 func (s *schedule) chance(n int) bool { return s.below(n) == 0 }
 
 func (s *schedule) below(n int) int {
@@ -77,7 +76,7 @@ func (s *schedule) below(n int) int {
 	return s.random.IntN(n)
 }
 
-// upTo is a time of up to n microseconds.
+// upTo returns a random duration of up to n microseconds.
 func (s *schedule) upTo(n int) time.Duration {
 	return time.Duration(s.below(n/s.step)*s.step) * time.Microsecond
 }
@@ -90,7 +89,7 @@ func (s *schedule) wrong(format string, args ...any) {
 func runSchedule(t *testing.T, seed uint64) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &schedule{T: t, seed: seed, locks: wiretest.NewLocks(t), random: rand.New(rand.NewPCG(seed, 0)), busy: map[int64]bool{}}
-		pace := time.Duration(s.below(3)) * 200 * time.Microsecond // 0 is next door, the others are far
+		pace := time.Duration(s.below(3)) * 200 * time.Microsecond // the distance of the server
 		s.freezes = []int{400, 400, 400, 4000}[s.below(4)]
 		s.step = []int{1, 100}[s.below(2)]
 		conn, server := wiretest.Start(s.locks, func(st wiretest.Statement) wiretest.Verdict { return s.judge(st, pace) })
@@ -105,7 +104,7 @@ func runSchedule(t *testing.T, seed uint64) {
 			})
 		}
 		over := make(chan struct{})
-		go s.guard(over)
+		go s.watch(over)
 		if s.chance(4) {
 			time.Sleep(s.upTo(3000))
 			s.server.Terminate()
@@ -118,7 +117,7 @@ func runSchedule(t *testing.T, seed uint64) {
 		select {
 		case <-done:
 		case <-time.After(time.Hour):
-			s.wrong("callers wait for ever")
+			s.wrong("callers hang")
 			s.session.End(driver.ReasonClosed, nil)
 			<-done
 		}
@@ -128,16 +127,16 @@ func runSchedule(t *testing.T, seed uint64) {
 		<-server.Done()
 		synctest.Wait()
 		if n := s.locks.Len(); n != 0 {
-			s.wrong("%d keys are held in the end", n)
+			s.wrong("%d keys are held at the end", n)
 		}
 		if n := s.budget.used.Load(); n != 0 {
-			s.wrong("%d keys are counted in the end", n)
+			s.wrong("%d keys are counted at the end", n)
 		}
 	})
 }
 
-// guard looks for lost wake-ups all the time. Heartbeats come less often.
-func (s *schedule) guard(over chan struct{}) {
+// watch looks for lost wake-ups more often than heartbeats would repair them.
+func (s *schedule) watch(over chan struct{}) {
 	for s.wantNoLostWakeUp() {
 		select {
 		case <-over:
@@ -147,7 +146,8 @@ func (s *schedule) guard(over chan struct{}) {
 	}
 }
 
-// wantNoLostWakeUp wants each right to be taken if it could be used, and an idle session to be read from, or soon.
+// wantNoLostWakeUp checks that a caller sends if it may, and that an answer or an idle session is read, or soon will
+// be. It reports whether that is so.
 func (s *schedule) wantNoLostWakeUp() bool {
 	s.session.mu.Lock()
 	defer s.session.mu.Unlock()
@@ -160,21 +160,21 @@ func (s *schedule) wantNoLostWakeUp() bool {
 	return !lost
 }
 
-// wantNoLostRight wants a session that has ended to have done so for another reason than its lease, which the server has
-// not been silent for.
+// wantNoLostRight checks that the session has not ended with its lease, since the server was never silent for that
+// long.
 func (s *schedule) wantNoLostRight() {
 	s.session.mu.Lock()
 	defer s.session.mu.Unlock()
 	if s.freezes < 1000 && s.session.cause != nil && s.session.cause.Error() == wire.Ended(driver.ReasonLease, nil).Error() {
-		s.wrong("the lease has run out")
+		s.wrong("the lease has expired")
 	}
 }
 
-// judge says what becomes of a statement: mostly nothing but a delay.
+// judge decides what happens to a statement: usually just a delay.
 func (s *schedule) judge(st wiretest.Statement, pace time.Duration) wiretest.Verdict {
 	time.Sleep(pace + s.upTo(200))
 	if s.chance(30) {
-		time.Sleep(time.Duration(s.below(s.freezes)) * time.Millisecond) // a server that is slow, or frozen for a while
+		time.Sleep(time.Duration(s.below(s.freezes)) * time.Millisecond) // the server is slow, or frozen for a while
 	}
 	switch {
 	case st.SQL != "" || st.Asks:
@@ -188,13 +188,13 @@ func (s *schedule) judge(st wiretest.Statement, pace time.Duration) wiretest.Ver
 	return wiretest.Verdict{Half: s.chance(6)}
 }
 
-// call does one of the things that callers do.
+// call makes one random call.
 func (s *schedule) call() {
-	s.wantNoLostWakeUp() // which what follows would repair
+	s.wantNoLostWakeUp() // the call would repair it
 	if s.chance(8) {
 		ctx, cancel := s.context()
 		defer cancel()
-		_, _, _ = s.session.Call(ctx, "select 1") // it may fail in every way
+		_, _, _ = s.session.Call(ctx, "select 1") // any error is allowed
 		return
 	}
 	keys := s.enter(1 + s.below(3)*s.below(2))
@@ -229,7 +229,7 @@ func (s *schedule) call() {
 	s.leave(keys)
 }
 
-// context may end at any time.
+// context returns a context that may end at any time.
 func (s *schedule) context() (context.Context, context.CancelFunc) {
 	if s.chance(2) {
 		return context.Background(), func() {}
@@ -237,16 +237,16 @@ func (s *schedule) context() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), s.upTo(2000))
 }
 
-// wantHeld wants the server to agree, unless the owner has been told otherwise.
+// wantHeld checks that the keys are held on the server, unless the owner has been notified of a loss.
 func (s *schedule) wantHeld(o *owner, keys []int64) {
 	for _, key := range keys {
 		if s.locks.Holder(key) != s.server && len(o.losses()) == 0 && !s.session.Ended() {
-			s.wrong("key %d was granted, and is not held", key)
+			s.wrong("key %d was granted but is not held", key)
 		}
 	}
 }
 
-// enter takes up to n keys whose entries are free.
+// enter chooses up to n keys that no other caller uses.
 func (s *schedule) enter(n int) (keys []int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -68,14 +68,14 @@ var transports = map[string]transport{"without TLS": wiretest.Start, "with TLS":
 
 type transport = func(*wiretest.Locks, func(wiretest.Statement) wiretest.Verdict) (*wire.Conn, *wiretest.Server)
 
-// overEach runs a test in a bubble over each transport.
+// overEach runs a test in a synctest bubble over each transport.
 func overEach(t *testing.T, test func(*testing.T, transport)) {
 	for name, start := range transports {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { test(t, start) }) })
 	}
 }
 
-// newRig starts a session whose statements judge answers; nil carries all out.
+// newRig starts a session. judge decides what happens to its statements; if it is nil all are carried out.
 func newRig(t *testing.T, judge func(wiretest.Statement) wiretest.Verdict) *rig {
 	return newRigOver(t, wiretest.Start, judge)
 }
@@ -96,7 +96,7 @@ func newRigOver(t *testing.T, start transport, judge func(wiretest.Statement) wi
 	return r
 }
 
-// close ends the session, and checks that nothing is left.
+// close ends the session, and checks that no key is counted any more.
 func (r *rig) close() {
 	r.Helper()
 	r.session.End(driver.ReasonClosed, nil)
@@ -107,7 +107,7 @@ func (r *rig) close() {
 	}
 }
 
-// statements returns what was sent about keys.
+// statements returns the statements for keys that were sent.
 func (r *rig) statements() (sent []wiretest.Statement) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,7 +130,7 @@ func soon() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), 50*time.Millisecond)
 }
 
-// Callers that come while a statement is on its way share the next one, releases first.
+// Callers that arrive while a statement is on its way share the next one, in which releases come first.
 func TestSessionCombinesWhatIsQueuedReleasesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slow atomic.Bool
@@ -145,7 +145,7 @@ func TestSessionCombinesWhatIsQueuedReleasesFirst(t *testing.T) {
 		slow.Store(true)
 		var all sync.WaitGroup
 		all.Go(func() { r.must(r.session.Try(t.Context(), grantOf(new(owner), 1))) })
-		synctest.Wait() // it is on its way
+		synctest.Wait() // until its statement is on its way
 		for n := range int64(10) {
 			all.Go(func() { r.must(r.session.Try(t.Context(), grantOf(new(owner), 10+n))) })
 		}
@@ -154,7 +154,7 @@ func TestSessionCombinesWhatIsQueuedReleasesFirst(t *testing.T) {
 		all.Wait()
 		sent := r.statements()
 		if len(sent) != 3 {
-			t.Fatalf("there were %d statements, want 3: %v", len(sent), sent)
+			t.Fatalf("got %d statements, want 3: %v", len(sent), sent)
 		}
 		if last := sent[2]; len(last.Keys) != 11 || last.Keys[0] != 100 || !last.Release[0] || last.Release[1] {
 			t.Errorf("the last one was %v", last)
@@ -166,7 +166,7 @@ func TestSessionCombinesWhatIsQueuedReleasesFirst(t *testing.T) {
 	})
 }
 
-// A statement that fails half way is settled by what the session holds.
+// After a statement has failed half way the session asks which keys it holds, and settles the statement accordingly.
 func TestSessionReconcilesHalfAStatement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failing atomic.Bool
@@ -202,20 +202,20 @@ func TestSessionReconcilesHalfAStatement(t *testing.T) {
 			case err == nil:
 				granted++
 				if r.locks.Holder(int64(n)) == nil {
-					t.Errorf("key %d was granted, and is not held", n)
+					t.Errorf("key %d was granted but is not held", n)
 				}
 			case !errors.Is(err, driver.ErrTooManyLocks):
 				t.Errorf("key %d: %v", n, err)
 			}
 		}
 		if granted == 0 || granted == len(results) || r.locks.Len() != granted {
-			t.Errorf("%d were granted, and %d are held", granted, r.locks.Len())
+			t.Errorf("%d keys were granted, but %d are held", granted, r.locks.Len())
 		}
 		r.close()
 	})
 }
 
-// The server's FATAL ends the locks, whether the session is idle or in the middle of an answer, and before the stream ends.
+// A FATAL message ends the locks before the stream ends, whether the session is idle or in the middle of an answer.
 func TestSessionEndsWithFatal(t *testing.T) {
 	for name, half := range map[string]bool{"idle": false, "in the middle of an answer": true} {
 		t.Run(name, func(t *testing.T) {
@@ -230,20 +230,20 @@ func TestSessionEndsWithFatal(t *testing.T) {
 				armed.Store(true)
 				if half {
 					if err := r.session.Try(t.Context(), grantOf(new(owner), 2)); !HasEnded(err) {
-						t.Errorf("a try that met the end: %v", err)
+						t.Errorf("a try that was running at the end: %v", err)
 					}
 				} else {
-					time.Sleep(2 * idleAfter) // a goroutine reads, which then reads the next answer
+					time.Sleep(2 * idleAfter) // a goroutine is reading, and will read the next answer
 					r.must(r.session.Try(t.Context(), grantOf(new(owner), 3)))
 					said := time.Now()
-					r.server.Say(wiretest.Fatal) // and nothing else: the stream goes on
+					r.server.Say(wiretest.Fatal) // only the message: the stream does not end
 					if late := time.Since(said); late > idleAfter {
-						t.Errorf("it was read %v after the last answer", late)
+						t.Errorf("the message was read %v late", late)
 					}
 				}
 				synctest.Wait()
 				if got := o.losses(); !slices.Equal(got, []driver.Reason{driver.ReasonSession}) {
-					t.Errorf("the owner was told %v", got)
+					t.Errorf("the owner was notified of %v", got)
 				}
 				if err := g.Release(t.Context()); !errors.Is(err, driver.ErrLost) {
 					t.Errorf("Release: %v", err)
@@ -254,7 +254,7 @@ func TestSessionEndsWithFatal(t *testing.T) {
 	}
 }
 
-// An answer that was not asked for ends the session: it may be the one that a later statement would be settled by.
+// An unexpected answer ends the session, since it could be taken for the answer to a later statement.
 func TestSessionEndsWithAnAnswerTooMany(t *testing.T) {
 	overEach(t, func(t *testing.T, start transport) {
 		r := newRigOver(t, start, nil)
@@ -263,18 +263,18 @@ func TestSessionEndsWithAnAnswerTooMany(t *testing.T) {
 		r.server.Say(&pgproto3.DataRow{Values: [][]byte{[]byte("t")}}, &pgproto3.ReadyForQuery{TxStatus: 'I'})
 		synctest.Wait()
 		if got := o.losses(); !slices.Equal(got, []driver.Reason{driver.ReasonSession}) {
-			t.Errorf("the owner was told %v", got)
+			t.Errorf("the owner was notified of %v", got)
 		}
 		r.close()
 	})
 }
 
-// slowOwner takes its time when it is told.
+// slowOwner takes a second to handle a loss.
 type slowOwner struct{}
 
 func (slowOwner) Lost(driver.Reason, error) { time.Sleep(time.Second) }
 
-// A session that ends grants nothing any more, although its socket is closed only when the holders have been told.
+// A session that is ending grants nothing, although its socket stays open until the holders have been notified.
 func TestSessionGrantsNothingWhileItEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(st wiretest.Statement) wiretest.Verdict {
@@ -287,17 +287,17 @@ func TestSessionGrantsNothingWhileItEnds(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() {
 			if err := r.session.Try(t.Context(), grantOf(new(owner), 2)); !HasEnded(err) {
-				t.Errorf("a try that met the end: %v", err)
+				t.Errorf("a try that was running at the end: %v", err)
 			}
 		})
-		synctest.Wait() // it is on its way
+		synctest.Wait() // until its statement is on its way
 		r.session.End(driver.ReasonLease, nil)
 		all.Wait()
 		r.close()
 	})
 }
 
-// A message to an idle session that does not end it changes nothing.
+// Messages to an idle session that do not end it change nothing.
 func TestSessionGoesOnAfterANotice(t *testing.T) {
 	overEach(t, func(t *testing.T, start transport) {
 		r := newRigOver(t, start, nil)
@@ -311,20 +311,20 @@ func TestSessionGoesOnAfterANotice(t *testing.T) {
 		r.must(r.session.Try(t.Context(), grantOf(o, 2)))
 		r.must(g.Release(t.Context()))
 		if got := o.losses(); len(got) != 0 {
-			t.Errorf("the owner was told %v", got)
+			t.Errorf("the owner was notified of %v", got)
 		}
 		r.close()
 	})
 }
 
-// A caller whose context ends takes back what has not been sent.
+// A caller whose context ends withdraws what has not been sent.
 func TestSessionCancelBeforeSending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(wiretest.Statement) wiretest.Verdict {
 			time.Sleep(200 * time.Microsecond)
 			return wiretest.Verdict{}
 		})
-		r.must(r.session.Try(t.Context(), grantOf(new(owner), 1))) // the server is near
+		r.must(r.session.Try(t.Context(), grantOf(new(owner), 1))) // answers fast, so one statement is on its way at a time
 		var all sync.WaitGroup
 		all.Go(func() { r.must(r.session.Try(t.Context(), grantOf(new(owner), 2))) })
 		synctest.Wait()
@@ -332,7 +332,7 @@ func TestSessionCancelBeforeSending(t *testing.T) {
 		stop := errors.New("stop")
 		all.Go(func() {
 			if err := r.session.Try(ctx, grantOf(new(owner), 3)); err != stop {
-				t.Errorf("a try that was taken back: %v", err)
+				t.Errorf("a try that was withdrawn: %v", err)
 			}
 		})
 		synctest.Wait()
@@ -340,14 +340,14 @@ func TestSessionCancelBeforeSending(t *testing.T) {
 		all.Wait()
 		for _, st := range r.statements() {
 			if slices.Contains(st.Keys, 3) {
-				t.Error("it was sent all the same")
+				t.Error("it was sent anyway")
 			}
 		}
 		r.close()
 	})
 }
 
-// A caller may have been given the right to send when its context ends. It then passes the right on to those behind it.
+// A caller whose context ends may already have the right to send. It then passes the right on to the callers behind it.
 func TestSessionCallerLeavesWithTheRightToSend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(wiretest.Statement) wiretest.Verdict {
@@ -355,10 +355,10 @@ func TestSessionCallerLeavesWithTheRightToSend(t *testing.T) {
 			return wiretest.Verdict{}
 		})
 		s := r.session
-		r.must(s.Try(t.Context(), grantOf(new(owner), 1))) // the server is near
+		r.must(s.Try(t.Context(), grantOf(new(owner), 1))) // answers fast, so one statement is on its way at a time
 		var all sync.WaitGroup
 		all.Go(func() { r.must(s.Try(t.Context(), grantOf(new(owner), 2))) })
-		synctest.Wait() // it is on its way
+		synctest.Wait() // until its statement is on its way
 		leaver := s.newOp(try, grantOf(new(owner), 3))
 		r.must(s.budget.reserve(leaver.grant))
 		s.mu.Lock()
@@ -375,7 +375,7 @@ func TestSessionCallerLeavesWithTheRightToSend(t *testing.T) {
 			t.Errorf("leave: %v", err)
 		}
 		synctest.Wait()
-		if sent := r.statements(); !slices.Equal(sent[len(sent)-1].Keys, []int64{4}) { // before a heartbeat could repair it
+		if sent := r.statements(); !slices.Equal(sent[len(sent)-1].Keys, []int64{4}) { // no heartbeat has been sent yet
 			t.Errorf("the last statement was %v", sent[len(sent)-1])
 		}
 		all.Wait()
@@ -383,8 +383,9 @@ func TestSessionCallerLeavesWithTheRightToSend(t *testing.T) {
 	})
 }
 
-// The server is frozen after half a message. The caller that waits for the answer returns a second after the end of its context, callers
-// behind it go on when the server does, and the abandoned grant is released before its key is settled.
+// The server freezes in the middle of a message. The caller that waits for the answer returns a second after the end of
+// its context. The callers behind it continue when the server does. The abandoned grant is released before its key is
+// settled.
 func TestSessionCallersLeaveAFrozenServer(t *testing.T) {
 	overEach(t, func(t *testing.T, start transport) {
 		frozen := make(chan struct{})
@@ -410,26 +411,26 @@ func TestSessionCallersLeaveAFrozenServer(t *testing.T) {
 		}
 		open, ok := errors.AsType[*driver.UnsettledError](<-left)
 		if took := time.Since(began); !ok || took > 1100*time.Millisecond {
-			t.Fatalf("it left after %v with %v", took, open)
+			t.Fatalf("it returned after %v with %v", took, open)
 		}
 		select {
 		case <-open.Done:
-			t.Error("it is said to be settled, and the server has not answered")
+			t.Error("the key is settled although the server has not answered")
 		default:
 		}
 		close(frozen)
 		<-open.Done
 		if r.locks.Holder(7) != nil {
-			t.Error("the key is settled, and held")
+			t.Error("the key is settled but held")
 		}
 		queued.Wait()
 		r.close()
 	})
 }
 
-// The server is frozen after half an answer. A caller that need not know the answer returns at the very moment at which its
-// context ends, and so does one that is queued behind it, beside others whose contexts never end. Those get their answers
-// when the server goes on: the half that had been read is not lost.
+// The server freezes in the middle of an answer. A caller that does not need the answer returns exactly when its
+// context ends, and so does one that is queued behind it. Other callers, whose contexts never end, get their answers
+// when the server continues: the half that was read is not lost.
 func TestSessionCallersReturnWhenTheirContextsEnd(t *testing.T) {
 	overEach(t, func(t *testing.T, start transport) {
 		frozen := make(chan struct{})
@@ -442,7 +443,7 @@ func TestSessionCallersReturnWhenTheirContextsEnd(t *testing.T) {
 			}
 			return wiretest.Verdict{}
 		})
-		r.must(r.session.Try(t.Context(), grantOf(new(owner), 1))) // the server is near
+		r.must(r.session.Try(t.Context(), grantOf(new(owner), 1))) // answers fast, so one statement is on its way at a time
 		began := time.Now()
 		var left, stayed sync.WaitGroup
 		leaves := func(after time.Duration, call func(context.Context) error) {
@@ -451,7 +452,7 @@ func TestSessionCallersReturnWhenTheirContextsEnd(t *testing.T) {
 				defer cancel()
 				err := call(ctx)
 				if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != after {
-					t.Errorf("it returned %v after %v, and its context ended after %v", err, took, after)
+					t.Errorf("it returned %v after %v; its context ended after %v", err, took, after)
 				}
 			})
 			synctest.Wait()
@@ -477,8 +478,9 @@ func TestSessionCallersReturnWhenTheirContextsEnd(t *testing.T) {
 	})
 }
 
-// The server has stopped reading, and the write of a statement blocks. The caller that leads stays in it until the session
-// ends, with its lease or by Close. No other part waits for the write: the holder is told in time, and others follow their contexts.
+// The server has stopped reading, and the write of a statement blocks. The caller that leads stays in the write until
+// the session ends, with its lease or by Close. Nothing else waits for the write: the holder is notified in time, and
+// other callers return when their contexts end.
 func TestSessionEndsDuringAWrite(t *testing.T) {
 	for name, closes := range map[string]bool{"with its lease": false, "by Close": true} {
 		t.Run(name, func(t *testing.T) {
@@ -496,7 +498,7 @@ func TestSessionEndsDuringAWrite(t *testing.T) {
 				m.open.Store(&[]*Session{r.session})
 				o := new(owner)
 				g := grantOf(o, 1)
-				r.must(r.session.Try(t.Context(), g)) // the server is far: several statements may be on their way
+				r.must(r.session.Try(t.Context(), g)) // answers slowly, so several statements may be on their way
 				off.Store(true)
 				ctx, cancel := soon()
 				defer cancel()
@@ -519,14 +521,14 @@ func TestSessionEndsDuringAWrite(t *testing.T) {
 					all.Go(func() {
 						err := r.session.Try(caller.ctx, grantOf(new(owner), int64(2+n)))
 						if late := driver.Now().Sub(caller.want); err == nil || late != 0 {
-							t.Errorf("caller %d returned %v late with %v", n, late, err)
+							t.Errorf("caller %d returned %v late: %v", n, late, err)
 						}
 					})
 					synctest.Wait()
 				}
 				all.Wait()
 				if got := o.losses(); !slices.Equal(got, []driver.Reason{reason}) {
-					t.Errorf("the holder was told %v", got)
+					t.Errorf("the owner was notified of %v", got)
 				}
 				close(frozen)
 				r.close()
@@ -535,7 +537,7 @@ func TestSessionEndsDuringAWrite(t *testing.T) {
 	}
 }
 
-// When the lease is over, the session ends at once, also if not even a farewell can be written.
+// When the lease expires the session ends at once, even if no Terminate message can be written.
 func TestSessionEndsWhenNothingCanBeWritten(t *testing.T) {
 	overEach(t, func(t *testing.T, start transport) {
 		frozen := make(chan struct{})
@@ -546,7 +548,7 @@ func TestSessionEndsWhenNothingCanBeWritten(t *testing.T) {
 			return wiretest.Verdict{}
 		})
 		g := grantOf(new(owner), 1)
-		r.must(r.session.Try(t.Context(), g)) // the server is near
+		r.must(r.session.Try(t.Context(), g)) // answers fast, so one statement is on its way at a time
 		var left sync.WaitGroup
 		for n := range int64(2) {
 			left.Go(func() {
@@ -582,13 +584,13 @@ func TestSessionReleaseOfAFrozenServer(t *testing.T) {
 		close(frozen)
 		<-open.Done
 		if r.locks.Len() != 0 {
-			t.Error("the key is settled, and held")
+			t.Error("the key is settled but held")
 		}
 		r.close()
 	})
 }
 
-// The lease ends the locks when the server has been silent for long enough, and heartbeats keep it otherwise.
+// Heartbeats extend the lease. It ends the locks when the server has been silent for long enough.
 func TestSessionLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		silent := make(chan struct{})
@@ -606,7 +608,7 @@ func TestSessionLease(t *testing.T) {
 		r.must(r.session.Try(t.Context(), g))
 		time.Sleep(3 * testLease)
 		if got := o.losses(); len(got) != 0 || beats.Load() < 10 {
-			t.Fatalf("after %d heartbeats the owner was told %v", beats.Load(), got)
+			t.Fatalf("after %d heartbeats the owner was notified of %v", beats.Load(), got)
 		}
 		last := g.Deadline()
 		for len(o.losses()) == 0 {
@@ -614,7 +616,7 @@ func TestSessionLease(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		if got := o.losses(); got[0] != driver.ReasonLease || driver.Now().Sub(last) > 20*time.Millisecond || driver.Now() < last {
-			t.Errorf("told %v at %v, and the deadline was %v", got, driver.Now(), last)
+			t.Errorf("the owner was notified of %v at %v; the deadline was %v", got, driver.Now(), last)
 		}
 		close(silent)
 		r.close()

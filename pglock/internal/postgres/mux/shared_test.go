@@ -13,8 +13,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wiretest"
 )
 
-// If a Mux has one session, a caller that joins a shared key asks whether a writer waits. If its context ends meanwhile the
-// call was cancelled; a busy server is not unavailable. A server that has been silent for long is.
+// If a Mux has one session, a caller that joins a shared key asks whether a writer waits. If its context ends meanwhile
+// the error is the context's. It is also ErrUnavailable only if the server has been silent for long.
 func TestMuxNewcomerLeavesTheQuestionForAWriter(t *testing.T) {
 	cancelled := func() (context.Context, context.CancelFunc) {
 		ctx, cancel := context.WithCancel(context.Background())
