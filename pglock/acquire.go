@@ -11,8 +11,8 @@ import (
 )
 
 // Lock takes the lock, waiting until it is free, ctx ends, [MaxWait] has passed, or the wait is cancelled on the server
-// (pg_cancel_backend); in the latter cases the error is a *[WaitError]. ctx bounds the wait and nothing else: the lock
-// lives on when it ends. Run the work under [Lock.Context], and call [Lock.Unlock] when it is done.
+// (pg_cancel_backend); in the latter cases the error is a *[WaitError]. ctx bounds the wait and nothing else: when it
+// ends the lock stays held. Run the work under [Lock.Context], and call [Lock.Unlock] when it is done.
 //
 // When Lock returns an error nothing is held, and nothing will be later, however the end of ctx and the grant met. (A
 // server that has become unreachable may hold the lock until the lease is over.) Lock waits for the server's answer to
@@ -49,7 +49,7 @@ func (l *Locker) TryLockAll(ctx context.Context, keys []Key, opts ...LockOption)
 func (l *Locker) acquire(ctx context.Context, keys []Key, try bool, opts []LockOption) (*Lock, error) {
 	r := requests.Get().(*request)
 	lock, err := l.serve(ctx, r, keys, try, opts)
-	r.recycle() // not after a panic of the Observer, which may have left it in a queue
+	r.recycle() // not after a panic of the Observer: r may be in a queue
 	return lock, err
 }
 
@@ -73,7 +73,7 @@ func (l *Locker) serve(ctx context.Context, r *request, keys []Key, try bool, op
 				l.shardOf(r.keys[0].KeyID).countFailure(r.try, err)
 			}
 		}
-		l.tell(ctx, r, lock, waited, err)
+		l.reportEnd(ctx, r, lock, waited, err)
 	}
 	if err != nil {
 		return nil, err
@@ -87,15 +87,15 @@ func (l *Locker) serve(ctx context.Context, r *request, keys []Key, try bool, op
 	return lock, nil
 }
 
-// tell reports the end of an acquiring call. If the Observer panics the caller never sees the lock, so it is given back.
-func (l *Locker) tell(ctx context.Context, r *request, lock *Lock, waited time.Duration, err error) {
+// reportEnd reports the end of an acquiring call. If the Observer panics the caller never sees the lock, so it is given back.
+func (l *Locker) reportEnd(ctx context.Context, r *request, lock *Lock, waited time.Duration, err error) {
 	returned := false
 	defer func() {
 		if !returned && lock != nil && lock.end(ErrUnlocked) {
 			_ = l.drop(ctx, lock)
 		}
 	}()
-	r.tells(l.config.observer, lock, waited, err)
+	r.reportEnd(l.config.observer, lock, waited, err)
 	returned = true
 }
 
@@ -205,7 +205,7 @@ func (l *Locker) passQueue(ctx context.Context, r *request, id identity) error {
 	return r.err
 }
 
-// turnBackLocked drops the last entry of r, which has left it.
+// turnBackLocked drops the last entry of r, which is not in its queue any more.
 func (l *Locker) turnBackLocked(s *shard, r *request) {
 	r.entries = r.entries[:len(r.entries)-1]
 	if len(r.entries) == 0 {
@@ -213,11 +213,9 @@ func (l *Locker) turnBackLocked(s *shard, r *request) {
 	}
 }
 
-// await waits, with s unlocked, until r may continue or has failed.
-//
-// ctx may end just when r's turn comes. Both are decided under mu, and the first one counts. A turn that came first
-// is used, since nothing has been lost: the backend looks at ctx again, and a hold that was passed on is a lock like
-// any other.
+// await waits, with s unlocked, until r may continue or has failed. If the end of ctx and r's turn race, the first one
+// under mu counts. If r's turn came first, r uses it although ctx has ended: the backend checks ctx again, and a hold
+// that was passed on is a lock like any other.
 func (l *Locker) await(ctx context.Context, s *shard, r *request) {
 	returned := false
 	defer func() {
@@ -268,7 +266,7 @@ func (l *Locker) awaitTurnLocked(ctx context.Context, s *shard, r *request) erro
 	if err := l.waitsForItself(ctx, r); err != nil {
 		return err
 	}
-	r.waits(l)
+	r.reportWait(l)
 	select {
 	case <-r.ready:
 		return nil
@@ -302,7 +300,7 @@ func (l *Locker) ask(ctx context.Context, r *request, wait bool) (*Lock, error) 
 
 // askAndWait is ask for a lock that is held by another process. Close ends the wait.
 func (l *Locker) askAndWait(ctx context.Context, r *request) (*Lock, error) {
-	l.tellWaits(r)
+	l.reportWait(r)
 	r.asked = true
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -321,16 +319,16 @@ func (l *Locker) askAndWait(ctx context.Context, r *request) (*Lock, error) {
 	return l.ask(ctx, r, true)
 }
 
-// tellWaits reports that r, which is busy at all its entries, waits, and gets its tags. After a panic of the Observer
+// reportWait reports that r, which is busy at all its entries, waits, and gets its tags. After a panic of the Observer
 // or of the function that returns the tags, r is at no entry.
-func (l *Locker) tellWaits(r *request) {
+func (l *Locker) reportWait(r *request) {
 	returned := false
 	defer func() {
 		if !returned {
 			l.stopAsking(r)
 		}
 	}()
-	r.waits(l)
+	r.reportWait(l)
 	r.tags = l.config.tags.of(r)
 	returned = true
 }
@@ -345,8 +343,8 @@ func (l *Locker) stopAsking(r *request) {
 	l.unregister(home, r)
 }
 
-// stopAskingWhenSettled is stopAsking for a request whose keys may still be locked, or about to be: they stay busy until the
-// backend has found that they are not locked. r is used again meanwhile, so another request takes its place.
+// stopAskingWhenSettled is stopAsking for a request whose keys may be locked, now or soon: they stay busy until the
+// backend knows that they are not. r is reused meanwhile, so another request takes its place.
 func (l *Locker) stopAskingWhenSettled(r *request, open *driver.UnsettledError) {
 	left := &request{keys: slices.Clone(r.keys), entries: slices.Clone(r.entries), shards: r.shards}
 	l.lock(r.shards)

@@ -12,12 +12,12 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// This file finds calls that would wait for themselves. A call whose context ends when a Lock does, and which waits for
-// that very Lock, cannot be granted before its context ends: that is certain, whatever other goroutines do. Values do
-// not prove it, since context.WithoutCancel passes them on without the end. So the chain of contexts is followed, and
-// only through contexts that are known to end with their parents.
+// This file finds calls that would wait for themselves. A call that waits for a Lock whose end also ends the call's
+// context cannot be granted, whatever other goroutines do. Values do not prove that a context ends with a Lock, since
+// context.WithoutCancel keeps them. So the chain of contexts is followed, and only through contexts that are known to
+// end with their parents.
 
-// ancestry is the key of the Lock whose values a context has. Whether it also ends with that Lock is another question.
+// ancestry is the context key of the Lock that a context descends from. Such a context need not end with the Lock.
 type ancestry struct{}
 
 // ancestors returns the held Locks whose end certainly ends ctx, the nearest first.
@@ -90,7 +90,7 @@ func selfDeadlock(key Key) error {
 // txWaitsForItself is waitsForItself for a transaction. It asks the transaction's server whether it has the Lock.
 func txWaitsForItself(ctx context.Context, tx pgx.Tx, keys []Key, shared bool) error {
 	for lock := range ancestors(ctx) {
-		witness, ok := lock.hold.locker.backend.(driver.TxChecker)
+		checker, ok := lock.hold.locker.backend.(driver.TxChecker)
 		if !ok || lock.hold.shared && shared {
 			continue
 		}
@@ -99,7 +99,7 @@ func txWaitsForItself(ctx context.Context, tx pgx.Tx, keys []Key, shared bool) e
 			if !slices.ContainsFunc(lock.keys(), same) {
 				continue
 			}
-			if seen, err := witness.SameServer(ctx, tx, lock.hold.grant); err == nil && seen && lock.Err() == nil {
+			if seen, err := checker.SameServer(ctx, tx, lock.hold.grant); err == nil && seen && lock.Err() == nil {
 				return failed("lock", keys[0], len(keys)-1, selfDeadlock(key))
 			}
 		}

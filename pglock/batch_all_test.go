@@ -119,7 +119,7 @@ func TestBatchOfSeveralLocksIsRefusedAsAWhole(t *testing.T) {
 	batchWantDone(t, db, 0)
 }
 
-// TestBatchOfSeveralLocksPutsLockTimeoutBack makes it wait in between.
+// TestBatchOfSeveralLocksPutsLockTimeoutBack makes the batch wait between its locks.
 func TestBatchOfSeveralLocksPutsLockTimeoutBack(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

@@ -15,14 +15,14 @@ import (
 )
 
 // batchConn is a connection in an execution mode.
-func batchConn(t *testing.T, connString string, mode pgx.QueryExecMode) (*pgx.Conn, *txTurns) {
+func batchConn(t *testing.T, connString string, mode pgx.QueryExecMode) (*pgx.Conn, *txRoundTrips) {
 	t.Helper()
-	var turns *txTurns
+	var trips *txRoundTrips
 	conn := txConnect(t, connString, func(config *pgx.ConnConfig) {
 		config.DefaultQueryExecMode = mode
-		turns = txCountTurns(config)
+		trips = txCountRoundTrips(config)
 	})
-	return conn, turns
+	return conn, trips
 }
 
 // batchOfWork is begin, the lock, and work that writes one row.
@@ -74,10 +74,10 @@ func TestBeginLockAndWorkAreOneRoundTrip(t *testing.T) {
 					"with a lock":    func(b *pgx.Batch) { pglock.QueueLockTx(b, pglock.PairKey(7, -42), opts...) },
 				}
 				for work, lock := range locks {
-					conn, turns := batchConn(t, db.ConnString(), c.mode)
+					conn, trips := batchConn(t, db.ConnString(), c.mode)
 					for i, want := range []int{c.first, c.then} {
 						var results pgx.BatchResults
-						got := turns.during(func() {
+						got := trips.during(func() {
 							results = conn.SendBatch(t.Context(), batchOfWork(pgx.TxOptions{}, lock))
 							txCheck(t, results.Close())
 						})
@@ -260,13 +260,13 @@ func TestABatchWithAnInvalidLockIsNotSent(t *testing.T) {
 	batchTable(t, db)
 	for _, mode := range txModes {
 		t.Run(mode.String(), func(t *testing.T) {
-			conn, turns := batchConn(t, db.ConnString(), mode)
+			conn, trips := batchConn(t, db.ConnString(), mode)
 			for text, lock := range map[string]func(*pgx.Batch){
 				"the zero Key":             func(b *pgx.Batch) { pglock.QueueLockTx(b, pglock.Key{}) },
 				"the duration is negative": func(b *pgx.Batch) { pglock.QueueLockTx(b, pglock.NewKey("a"), pglock.MaxWait(-1)) },
 				"a TxOption is nil":        func(b *pgx.Batch) { pglock.QueueLockTx(b, pglock.NewKey("a"), nil) },
 			} {
-				n := turns.during(func() {
+				n := trips.during(func() {
 					results := conn.SendBatch(t.Context(), batchOfWork(pgx.TxOptions{}, lock))
 					if err := results.Close(); err == nil || !strings.Contains(err.Error(), text) {
 						t.Errorf("the error is %v, want %s", err, text)

@@ -20,8 +20,8 @@ func init() {
 	bridge.ReadMaxWait = func(opts any) (time.Duration, bool, error) { return readMaxWait(opts.([]TxOption)) }
 	bridge.WithUse = func(kind string, key any) any { return withUse(Use{UseKind(kind), key.(Key)}) }
 	bridge.PassOn = func(from, to context.Context, lock any, opts any) (any, func(), bool) {
-		next, told := lock.(*Lock).passOn(from, to, opts.([]LockOption))
-		return next, told, next != nil
+		next, report := lock.(*Lock).passOn(from, to, opts.([]LockOption))
+		return next, report, next != nil
 	}
 	bridge.HandoffLimit = func(locker any) (int, time.Duration) {
 		c := locker.(*Locker).config
@@ -92,7 +92,7 @@ const (
 	UseTickMark      UseKind = "tick mark"        // by which the monitor knows a tick
 )
 
-// Use tells an [Observer] what a lock is for. The zero Use is a lock that was asked for directly.
+// Use says what a lock is for, in reports to an [Observer]. The zero Use is a lock that was asked for directly.
 type Use struct {
 	Kind UseKind
 	Key  Key // of the primitive; the lock's own key may be one that was derived from it

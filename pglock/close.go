@@ -119,7 +119,7 @@ func inTime(ctx context.Context, run func() error) error {
 	}
 }
 
-// awaitDrained waits for the last locks to be released, and reserves kept of the time: an Unlock or a cancelled
+// awaitDrained waits for the last locks to be released, until only kept of the time is left: an Unlock or a cancelled
 // acquire may hang, and is then ended with its session.
 func (l *Locker) awaitDrained(ctx context.Context, kept time.Duration) {
 	deadline, _ := ctx.Deadline()
@@ -211,10 +211,10 @@ func (r *releases) note(err error) {
 	}
 }
 
-// stop begins no further releases. Those that have begun end when the backend is closed.
+// stop prevents further releases. Those that have begun end when the backend is closed.
 func (r *releases) stop() { r.stopped.Store(true) }
 
-// err waits for the releases that have begun, and returns what went wrong with the first that failed.
+// err waits for the releases that have begun, and returns the error of the first that failed.
 func (r *releases) err() error {
 	r.workers.Wait()
 	if r.failed > 1 {
@@ -223,7 +223,8 @@ func (r *releases) err() error {
 	return r.first
 }
 
-// endHeld ends all locks, and returns those that it did end, each with a channel that its holder's Unlock closes.
+// endHeld ends all locks. It returns those that had not ended before, each with a channel that its holder's Unlock
+// closes.
 func (l *Locker) endHeld(cause error) (ended []loss, noticed []<-chan struct{}) {
 	for i := range l.shards {
 		s := &l.shards[i]
@@ -249,4 +250,4 @@ const (
 	releaseTogether = 1000
 )
 
-var errNotInTime = errors.New("not everything was ended in time: the rest continues in the background")
+var errNotInTime = errors.New("not everything ended in time: the rest continues in the background")

@@ -93,7 +93,7 @@ type lockContext struct {
 	cancel context.CancelCauseFunc
 }
 
-// Value also reveals the Lock that the context descends from.
+// Value also returns the Lock that the context descends from.
 func (c *lockContext) Value(key any) any {
 	if key == (ancestry{}) {
 		return c.lock
@@ -108,7 +108,7 @@ func (c *lockContext) Err() error {
 	if c.lock.Err() == nil { // ends the lock, and so this context, when its time is over
 		return nil
 	}
-	// The lock is marked as ended before its contexts are: a caller that asks in between must get the same answer.
+	// The lock is marked as ended before its contexts are. A caller that asks in between must get the same answer.
 	c.cancel(c.lock.Err())
 	return c.Context.Err()
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// explain makes the error of a failed acquisition. It asks the server for the holders, which costs nothing while
-// acquisitions succeed.
+// explain makes the error of a failed acquisition. Only now does it ask the server for the holders.
 func (l *Locker) explain(ctx context.Context, r *request, err error, waited time.Duration) error {
 	key, more := Key{k: r.keys[0]}, len(r.keys)-1
 	bounded := errors.Is(err, errMaxWait)

@@ -13,9 +13,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// Thousands of acquires are cancelled at random moments, while they are in the queue of the process, on their way to the
-// server, waiting there, or granted. pg_locks is empty after every round, with the sessions still open, since healthy
-// sessions are kept: few are opened, however many acquires are cancelled.
+// Thousands of acquires are cancelled at random moments: in the queue of the process, on their way to the server, while
+// they wait there, or when they are granted. After every round pg_locks is empty although the sessions are still open.
+// Few sessions are opened, however many acquires are cancelled.
 func TestCancelsLeaveNothingAndKeepTheSessions(t *testing.T) {
 	for distance := range distances {
 		t.Run(distance, func(t *testing.T) { cancelAtRandom(t, distance, trials(t, 1500)) })
@@ -32,12 +32,12 @@ func cancelAtRandom(t *testing.T, distance string, times int) {
 	const rounds = 10
 	var cancelledOnes atomic.Int64
 	for range rounds {
-		w := newWitness(toldBefore)
+		check := newExclusionCheck(noticeBefore)
 		var workers sync.WaitGroup
 		for worker := range 16 {
 			workers.Go(func() {
 				for range times / rounds / 16 {
-					if cancelSomewhere(t, w, lockers[worker%2], keys) {
+					if cancelOne(t, check, lockers[worker%2], keys) {
 						cancelledOnes.Add(1)
 					}
 				}
@@ -47,17 +47,17 @@ func cancelAtRandom(t *testing.T, distance string, times int) {
 		wantQuiet(t, db, lockers...)
 	}
 	t.Logf("%d acquires were cancelled; %d and %d sessions were opened", cancelledOnes.Load(), openedFirst.Load(), openedSecond.Load())
-	// Sessions beyond those that are kept for the next waits come and go, with or without cancels.
+	// Sessions beyond those that are kept for later waits are opened and closed, with or without cancels.
 	most := someSessions + int32(cancelledOnes.Load()/1000)
 	for _, opened := range []*atomic.Int32{openedFirst, openedSecond} {
 		if n := opened.Load(); n > most {
-			t.Errorf("%d sessions were opened: cancels have cost some", n)
+			t.Errorf("%d sessions were opened: cancels have ended some", n)
 		}
 	}
-	wantInOrder(t, keys, lockers...)
+	wantWorking(t, keys, lockers...)
 }
 
-// warmUp makes the Lockers open the sessions that they need.
+// warmUp makes the Lockers open the sessions they need.
 func warmUp(t *testing.T, db *testenv.DB, lockers []*pglock.Locker, keys []pglock.Key) {
 	t.Helper()
 	holder := db.Connect(t)
@@ -67,8 +67,8 @@ func warmUp(t *testing.T, db *testenv.DB, lockers []*pglock.Locker, keys []pgloc
 	served()
 }
 
-// cancelSomewhere reports whether the acquire was cancelled before it got the lock.
-func cancelSomewhere(t *testing.T, w *witness, l *pglock.Locker, keys []pglock.Key) bool {
+// cancelOne cancels an acquire at a random moment, and reports whether that was before it got the lock.
+func cancelOne(t *testing.T, check *exclusionCheck, l *pglock.Locker, keys []pglock.Key) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	timer := time.AfterFunc(rand.N(5*time.Millisecond), cancel)
 	defer timer.Stop()
@@ -91,10 +91,10 @@ func cancelSomewhere(t *testing.T, w *witness, l *pglock.Locker, keys []pglock.K
 		}
 		return true
 	}
-	h := w.enter(t, lock, shared)
+	h := check.enter(t, lock, shared)
 	if err := lock.Err(); err != nil {
 		t.Errorf("a lock that was just granted: %v", err)
 	}
-	w.unlock(t, h)
+	check.unlock(t, h)
 	return false
 }

@@ -15,8 +15,8 @@ import (
 )
 
 // Lockers that compete for the same keys are closed in the middle of their work, some with a context that ends before
-// the holders are done. Every call that runs or waits comes back and says why, and when the last Close returns there
-// is no goroutine left.
+// the holders are done. Every call that runs or waits returns and says why, and when the last Close has returned no
+// goroutine is left.
 func TestCloseUnderLoad(t *testing.T) {
 	db := testenv.Database(t)
 	for trial := range trials(t, 20) {
@@ -27,7 +27,7 @@ func TestCloseUnderLoad(t *testing.T) {
 
 func closeInTheMiddle(t *testing.T, db *testenv.DB, patient bool) {
 	before := goleak.IgnoreCurrent()
-	keys, w := faultKeys(8), newWitness(toldBefore)
+	keys, check := faultKeys(8), newExclusionCheck(noticeBefore)
 	var lockers []*pglock.Locker
 	var workers sync.WaitGroup
 	for range 2 {
@@ -38,13 +38,13 @@ func closeInTheMiddle(t *testing.T, db *testenv.DB, patient bool) {
 		lockers = append(lockers, l)
 		for range 12 {
 			workers.Go(func() {
-				for workUntilClosed(t, w, l, keys) {
+				for workUntilClosed(t, check, l, keys) {
 				}
 			})
 		}
 	}
 	enough := 1 + rand.IntN(200)
-	testenv.WaitUntil(t, "they are at work", func() bool { return w.count() >= enough })
+	testenv.WaitUntil(t, "they are at work", func() bool { return check.count() >= enough })
 	for _, l := range lockers {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		if !patient {
@@ -66,18 +66,18 @@ func closeInTheMiddle(t *testing.T, db *testenv.DB, patient bool) {
 	}
 }
 
-// workUntilClosed reports whether the Locker is open.
-func workUntilClosed(t *testing.T, w *witness, l *pglock.Locker, keys []pglock.Key) bool {
-	lock, shared, err := acquireSomehow(context.Background(), l, keys)
+// workUntilClosed takes and releases a lock. It returns false when the Locker is closed.
+func workUntilClosed(t *testing.T, check *exclusionCheck, l *pglock.Locker, keys []pglock.Key) bool {
+	lock, shared, err := acquireAnyWay(context.Background(), l, keys)
 	switch {
 	case errors.Is(err, pglock.ErrClosed):
 		return false
 	case err != nil:
-		if !honest(err, pglock.ErrNotAcquired) {
+		if !plausible(err, pglock.ErrNotAcquired) {
 			t.Errorf("an acquire failed with %v", err)
 		}
 		return true
 	}
-	w.unlock(t, w.enter(t, lock, shared))
+	check.unlock(t, check.enter(t, lock, shared))
 	return true
 }

@@ -29,7 +29,8 @@ func limitedRole(t *testing.T, db *testenv.DB, n string) *pgxpool.Config {
 	return config
 }
 
-// If there is room for one connection only, contended and shared locks are taken by polling, and nothing dials all the time.
+// If there is room for only one connection, contended and shared locks are taken by polling, without dialling all the
+// time.
 func TestLocksGoOnWithOneConnection(t *testing.T) {
 	db := testenv.Database(t)
 	holder := db.Connect(t)
@@ -54,10 +55,10 @@ func TestLocksGoOnWithOneConnection(t *testing.T) {
 	})
 	before := opened.Load()
 	begin := time.Now()
-	testenv.WaitUntil(t, "many locks have been had", func() bool { return l.Stats().Acquired > 2000 || time.Since(begin) > 10*time.Second })
+	testenv.WaitUntil(t, "many locks have been granted", func() bool { return l.Stats().Acquired > 2000 || time.Since(begin) > 10*time.Second })
 	stop()
 	if dials := opened.Load() - before; float64(dials) > 10+3*time.Since(begin).Seconds() {
-		t.Errorf("%d connections were tried in %v", dials, time.Since(begin))
+		t.Errorf("%d connections were attempted in %v", dials, time.Since(begin))
 	}
 	for _, lock := range readers {
 		mustUnlock(t, lock)
@@ -69,7 +70,7 @@ func TestLocksGoOnWithOneConnection(t *testing.T) {
 	wantQuiet(t, db, l)
 }
 
-// An event trigger that refuses a waiter's temporary objects costs it the place in the queue now and then, not the
+// An event trigger that refuses a waiter's temporary objects costs it its place in the queue now and then, but not the
 // lock.
 func TestWaitersGoOnWhereTemporaryObjectsAreRefused(t *testing.T) {
 	db := testenv.Database(t)
@@ -94,8 +95,8 @@ func TestWaitersGoOnWhereTemporaryObjectsAreRefused(t *testing.T) {
 	wantQuiet(t, db, l)
 }
 
-// Waiters that wait for ever, and locks that had been waited for and are held for long, do not keep others out for
-// good: a waiter that comes when all are taken is in the server's queue some seconds later.
+// Waits that never end, and wait sessions whose locks are held for long, do not starve other waiters: one that comes
+// when all wait sessions are in use is in the server's queue some seconds later.
 func TestWaitersBeyondTheBoundAreNotStarved(t *testing.T) {
 	db := testenv.Database(t)
 	holder := db.Connect(t)
@@ -155,8 +156,8 @@ func TestSharedLockAllForAnyNumberOfHolders(t *testing.T) {
 	wantQuiet(t, db, l)
 }
 
-// A lock that cannot be granted while the server is silent is not taken later either, when the call has returned an
-// error: its key stays busy in this process until the server has given it back.
+// A call for a lock fails because the server is silent. The lock is not taken later either: its key stays busy in this
+// process until the server has released it.
 func TestNothingIsTakenAfterAnError(t *testing.T) {
 	db := testenv.Database(t)
 	link, config := newProxy(t, db)
@@ -164,7 +165,7 @@ func TestNothingIsTakenAfterAnError(t *testing.T) {
 	key := pglock.NewKey("k")
 	for range 3 {
 		mustUnlock(t, mustLock(t, l, pglock.NewKey("warm")))
-		link.Cut(false, true) // the server hears, but cannot be heard
+		link.Cut(false, true) // the server receives, but its answers do not arrive
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		_, err := l.TryLock(ctx, key)
 		cancel()
@@ -175,7 +176,7 @@ func TestNothingIsTakenAfterAnError(t *testing.T) {
 			t.Errorf("the key is not busy: %v", err)
 		}
 		link.Cut(false, false)
-		terminateAll(t, db) // swallowed data is not sent again
+		terminateAll(t, db) // data that was dropped is not sent again
 		wantQuiet(t, db, l)
 		mustUnlock(t, mustLock(t, l, key))
 	}
@@ -190,7 +191,7 @@ func terminateAll(t *testing.T, db *testenv.DB) {
 	}
 }
 
-// Questions about a held lock end with their contexts, even behind a question without an answer.
+// Verify and the like return when their contexts end, even behind a statement that gets no answer.
 func TestQuestionsFollowTheirContexts(t *testing.T) {
 	db := testenv.Database(t)
 	link, config := newProxy(t, db)
@@ -216,7 +217,7 @@ func TestQuestionsFollowTheirContexts(t *testing.T) {
 	}
 	asked.Wait()
 	if late.Load() > 0 {
-		t.Error("the questions returned when the lease was over")
+		t.Error("the calls returned only when the lease was over")
 	}
 	link.Cut(false, false)
 	terminateAll(t, db)

@@ -10,8 +10,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// A process in which 64 goroutines compete for a key hands it on among them only as often as it may. Then a waiting
-// process gets its turn.
+// A process in which 64 goroutines compete for a key hands it off among them only as often as the limit allows. Then a
+// waiting process gets the lock.
 func TestAHotProcessLetsAnotherOneHaveItsTurn(t *testing.T) {
 	const few, usual = 16, 1000
 	fewHandoffs := pglock.WithHandoffLimit(few, time.Hour)
@@ -21,8 +21,8 @@ func TestAHotProcessLetsAnotherOneHaveItsTurn(t *testing.T) {
 	t.Run("reading, by default", func(t *testing.T) { shareHotKey(t, usual, true) })
 }
 
-// shareHotKey counts the locks of the hot process that see, as soon as they are granted, that the other process waits in
-// the server's queue. The first of them may have been granted just before; readers that shared it then, too.
+// shareHotKey counts the locks of the hot process that were granted while the other process waited in the server's
+// queue. The first of them may have been granted just before the wait began, and so may readers that share it.
 func shareHotKey(t *testing.T, handoffs int, shared bool, opts ...pglock.Option) {
 	db := testenv.Database(t)
 	watch := db.Pool(t)
@@ -34,7 +34,7 @@ func shareHotKey(t *testing.T, handoffs int, shared bool, opts ...pglock.Option)
 	if shared {
 		limit, how = 2*handoffs+workers, []pglock.LockOption{pglock.Shared()}
 	}
-	w := newWitness(toldBefore)
+	check := newExclusionCheck(noticeBefore)
 	var past atomic.Int64
 	stop := keepBusy(t, workers, []*pglock.Locker{hot}, func(ctx context.Context, l *pglock.Locker) {
 		lock, err := l.Lock(ctx, key, how...)
@@ -44,7 +44,7 @@ func shareHotKey(t *testing.T, handoffs int, shared bool, opts ...pglock.Option)
 			}
 			return
 		}
-		h := w.enter(t, lock, shared)
+		h := check.enter(t, lock, shared)
 		var waiting bool
 		err = watch.QueryRow(ctx, `select exists (select from pg_locks as l join pg_stat_activity as a using (pid)
 			where l.locktype = 'advisory' and not l.granted and a.application_name like 'the other one (%')`).Scan(&waiting)
@@ -54,18 +54,18 @@ func shareHotKey(t *testing.T, handoffs int, shared bool, opts ...pglock.Option)
 		if waiting {
 			past.Add(1)
 		}
-		w.unlock(t, h)
+		check.unlock(t, h)
 	})
 	for range trials(t, 10) {
-		enough := w.count() + 100
-		testenv.WaitUntil(t, "the hot process is at work", func() bool { return w.count() >= enough })
+		enough := check.count() + 100
+		testenv.WaitUntil(t, "the hot process is at work", func() bool { return check.count() >= enough })
 		past.Store(0)
 		lock := mustLock(t, other, key)
-		h := w.enter(t, lock, false)
+		h := check.enter(t, lock, false)
 		if n := past.Load(); n > int64(limit) {
 			t.Errorf("%d locks were granted to the hot process past another one that waited, want %d at most", n, limit)
 		}
-		w.unlock(t, h)
+		check.unlock(t, h)
 	}
 	stop()
 	wantQuiet(t, db, hot, other)

@@ -20,7 +20,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// frozenVariable makes this test binary the process that is frozen: it holds the connection string.
+// frozenVariable holds the connection string. If it is set, this test binary is the process that is frozen.
 const frozenVariable = "PGLOCK_TEST_TO_BE_FROZEN"
 
 const frozenLease = time.Second
@@ -30,35 +30,35 @@ func init() {
 	if connString == "" {
 		return
 	}
-	if err := beFrozen(connString); err != nil {
+	if err := runFrozen(connString); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-// looks are the ways in which a holder may check that it still has its lock.
-var looks = map[string]func(*pglock.Lock, context.Context) error{
+// checks are the ways in which a holder can find out whether it still has its lock.
+var checks = map[string]func(*pglock.Lock, context.Context) error{
 	"Lock.Err":    func(k *pglock.Lock, _ context.Context) error { return k.Err() },
 	"Context.Err": func(_ *pglock.Lock, work context.Context) error { return work.Err() },
 }
 
-// frozenKey is the key of the lock that is looked at in one way. Those to be waited for end up on a wait session.
-func frozenKey(look string, waited bool) pglock.Key {
-	return pglock.NewKey(fmt.Sprintf("%s:%v", look, waited))
+// frozenKey returns the key of the lock for one kind of check. If waited is set, the lock is on a wait session.
+func frozenKey(check string, waited bool) pglock.Key {
+	return pglock.NewKey(fmt.Sprintf("%s:%v", check, waited))
 }
 
 // held is a lock of the process that is frozen.
 type held struct {
-	name string
-	look func() error
-	last time.Time // when the last look began that found the lock held
-	over bool
+	name  string
+	check func() error
+	last  time.Time // the beginning of the last check that found the lock held
+	over  bool
 }
 
-// beFrozen takes locks, says so, and looks at them all the time. When all are lost it prints for each when the last
-// look began that did not notice. It compares the wall clock with that of its parent, which is the same.
-func beFrozen(connString string) error {
+// runFrozen takes locks, prints a line, and checks them in a loop. When all are lost it prints, for each, when the last
+// check began that found it held. The parent compares that with its own wall clock, which is the same.
+func runFrozen(connString string) error {
 	cfg, err := pgxpool.ParseConfig(connString)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func beFrozen(connString string) error {
 		return err
 	}
 	var all []*held
-	for name, look := range looks {
+	for name, check := range checks {
 		for _, waited := range []bool{false, true} {
 			key := frozenKey(name, waited)
 			lock, err := l.Lock(context.Background(), key)
@@ -76,7 +76,7 @@ func beFrozen(connString string) error {
 				return err
 			}
 			work := lock.Context(context.Background())
-			all = append(all, &held{name: key.Name(), look: func() error { return look(lock, work) }})
+			all = append(all, &held{name: key.Name(), check: func() error { return check(lock, work) }})
 		}
 	}
 	fmt.Println("ready")
@@ -84,7 +84,7 @@ func beFrozen(connString string) error {
 		for _, h := range all {
 			if begin := time.Now(); h.over {
 				continue
-			} else if h.look() == nil {
+			} else if h.check() == nil {
 				h.last = begin
 			} else {
 				h.over = true
@@ -98,8 +98,8 @@ func beFrozen(connString string) error {
 	return l.Close(context.Background())
 }
 
-// A process is stopped for longer than its lease, and wakes up when others have its locks: the first look at each
-// reports that it is lost, before any timer or message could have.
+// A process is stopped for longer than its lease and continues when others have its locks. The first check of each
+// reports the loss, before any timer or message could have.
 func TestAThawedProcessKnowsAtItsFirstLook(t *testing.T) {
 	for range trials(t, 3) {
 		freezeAndThaw(t)
@@ -109,11 +109,11 @@ func TestAThawedProcessKnowsAtItsFirstLook(t *testing.T) {
 func freezeAndThaw(t *testing.T) {
 	db := testenv.Database(t)
 	next, before := openLocker(t, db), db.Connect(t)
-	for name := range looks {
+	for name := range checks {
 		plainLock(t, before, frozenKey(name, true))
 	}
-	process, said := startToBeFrozen(t, db)
-	for range looks { // it takes its locks one by one
+	process, said := startFrozen(t, db)
+	for range checks { // it takes its locks one by one
 		db.WaitForWaiters(t, 1)
 		for _, lock := range db.AdvisoryLocks(t) {
 			if !lock.Granted {
@@ -133,7 +133,7 @@ func freezeAndThaw(t *testing.T) {
 	}
 	granted := map[string]time.Time{}
 	var locks []*pglock.Lock
-	for name := range looks {
+	for name := range checks {
 		for _, waited := range []bool{false, true} {
 			key := frozenKey(name, waited)
 			locks = append(locks, mustLock(t, next, key))
@@ -143,14 +143,14 @@ func freezeAndThaw(t *testing.T) {
 	if err := process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	wantToldBefore(t, said, granted)
+	wantNoticedBefore(t, said, granted)
 	for _, lock := range locks {
 		mustUnlock(t, lock)
 	}
 }
 
-// startToBeFrozen starts this program again.
-func startToBeFrozen(t *testing.T, db *testenv.DB) (*os.Process, *bufio.Reader) {
+// startFrozen starts this program as the process that is frozen.
+func startFrozen(t *testing.T, db *testenv.DB) (*os.Process, *bufio.Reader) {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
@@ -177,8 +177,8 @@ func startToBeFrozen(t *testing.T, db *testenv.DB) (*os.Process, *bufio.Reader) 
 	return cmd.Process, bufio.NewReader(stdout)
 }
 
-// wantToldBefore compares what the process says with when the next holders got its locks.
-func wantToldBefore(t *testing.T, said *bufio.Reader, granted map[string]time.Time) {
+// wantNoticedBefore checks that the process noticed each loss before the next holder got the lock.
+func wantNoticedBefore(t *testing.T, said *bufio.Reader, granted map[string]time.Time) {
 	t.Helper()
 	for range granted {
 		line, err := said.ReadString('\n')
@@ -188,7 +188,7 @@ func wantToldBefore(t *testing.T, said *bufio.Reader, granted map[string]time.Ti
 			t.Fatalf("the process said %q: %v", line, err)
 		}
 		if last := time.Unix(0, nanoseconds); !last.Before(granted[name]) {
-			t.Errorf("%s: a look said that the lock is held %v after the next holder got it", name, last.Sub(granted[name]))
+			t.Errorf("%s: a check found the lock held %v after the next holder got it", name, last.Sub(granted[name]))
 		}
 	}
 	if rest, err := io.ReadAll(said); err != nil || len(rest) > 0 {

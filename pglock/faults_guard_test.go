@@ -10,8 +10,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// A holder whose lock session has fallen silent keeps writing, over a connection that works. The next holder's
-// guarded transaction waits for transactions that were guarded before, and later ones cannot commit.
+// A holder whose lock session has fallen silent keeps writing over a connection that works. The next holder's guarded
+// transaction waits for those that were guarded before, and later ones cannot commit.
 func TestGuardedTransactionsOfASilentHolderStayInOrder(t *testing.T) {
 	for name, waited := range map[string]bool{"on a mux session": false, "on a wait session": true} {
 		t.Run(name, func(t *testing.T) {
@@ -40,14 +40,14 @@ func writeAfterSilence(t *testing.T, waited bool) {
 
 	guarded := make(chan pgx.Tx)
 	go func() { guarded <- mustGuard(t, writer, second) }()
-	testenv.WaitUntil(t, "the next holder's transaction waits for what was begun", func() bool {
+	testenv.WaitUntil(t, "the next holder's transaction waits for the earlier one", func() bool {
 		return number(t, admin, "select count(*) from unnest(pg_blocking_pids($1)) as pid where pid = $2",
 			writer.PgConn().PID(), zombie.PgConn().PID()) == 1
 	})
 	addOne(t, begun)
 	tx := <-guarded
 	if n := addOne(t, tx); n != 2 {
-		t.Errorf("after both there are %d, want 2: a write was lost", n)
+		t.Errorf("the counter is %d after both, want 2: a write was lost", n)
 	}
 	late, err := zombie.Begin(t.Context())
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// trials is how often a test repeats something in which a race may hide: PGLOCK_TEST_TRIALS times as often as usual.
+// trials returns how often a test repeats something that may contain a race: PGLOCK_TEST_TRIALS times usual.
 func trials(t testing.TB, usual int) int {
 	t.Helper()
 	text := os.Getenv("PGLOCK_TEST_TRIALS")
@@ -34,8 +34,7 @@ func trials(t testing.TB, usual int) int {
 	return times * usual
 }
 
-// faultsApplication names the sessions of Lockers under test, and no others; all that they are called match
-// faultsApplications.
+// faultsApplication names the sessions of Lockers under test, and no others. Their names match faultsApplications.
 const (
 	faultsApplication  = "pglock under test"
 	faultsApplications = faultsApplication + " (pglock ________)"
@@ -47,7 +46,7 @@ func openCounted(t testing.TB, db *testenv.DB, opts ...pglock.Option) (*pglock.L
 	return openConfig(t, db.Config(t), opts...)
 }
 
-// openFar is openCounted for a server at a distance, where statements overlap on their way.
+// openFar is openCounted for a distant server, where statements overlap.
 func openFar(t testing.TB, db *testenv.DB, opts ...pglock.Option) (*pglock.Locker, *atomic.Int32) {
 	t.Helper()
 	config := db.Config(t)
@@ -58,7 +57,7 @@ func openFar(t testing.TB, db *testenv.DB, opts ...pglock.Option) (*pglock.Locke
 	return openConfig(t, config, opts...)
 }
 
-// farConn hears everything a millisecond late.
+// farConn reads everything a millisecond late.
 type farConn struct{ net.Conn }
 
 func (c farConn) Read(b []byte) (int, error) {
@@ -96,14 +95,14 @@ func closeWithinAMinute(t testing.TB, l *pglock.Locker) {
 	}
 }
 
-// aMinute is a context for calls that must end long before. A test that reaches its end has failed.
+// aMinute returns a context for calls that must end long before it does. A test in which it ends has failed.
 func aMinute(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// lockLater waits for the lock in the background. Only a lock that was granted is sent.
+// lockLater waits for the lock in the background, and sends it when it is granted.
 func lockLater(t testing.TB, l *pglock.Locker, key pglock.Key, opts ...pglock.LockOption) <-chan *pglock.Lock {
 	granted := make(chan *pglock.Lock, 1)
 	go func() {
@@ -118,7 +117,7 @@ func lockLater(t testing.TB, l *pglock.Locker, key pglock.Key, opts ...pglock.Lo
 	return granted
 }
 
-// numbers returns what a query for a column of integers finds.
+// numbers returns the result of a query for one column of integers.
 func numbers(t testing.TB, conn *pgx.Conn, query string, args ...any) []int64 {
 	t.Helper()
 	rows, err := conn.Query(context.Background(), query, args...)
@@ -132,7 +131,7 @@ func numbers(t testing.TB, conn *pgx.Conn, query string, args ...any) []int64 {
 	return found
 }
 
-// number is numbers for a query that finds one.
+// number returns the result of a query for one integer.
 func number(t testing.TB, conn *pgx.Conn, query string, args ...any) int64 {
 	t.Helper()
 	found := numbers(t, conn, query, args...)
@@ -149,7 +148,7 @@ func sessionsNow(t testing.TB, conn *pgx.Conn) int64 {
 		where datname = current_database() and application_name like $1`, faultsApplications)
 }
 
-// hold takes keys as a plain session does, with plain PostgreSQL functions.
+// plainLock takes keys with PostgreSQL's own functions.
 func plainLock(t testing.TB, conn *pgx.Conn, keys ...pglock.Key) {
 	t.Helper()
 	for _, key := range keys {
@@ -179,7 +178,7 @@ func faultKeys(n int) []pglock.Key {
 	return keys
 }
 
-// some returns n of keys, in any order.
+// some returns n of keys, in random order.
 func some(keys []pglock.Key, n int) []pglock.Key {
 	chosen := make([]pglock.Key, n)
 	for i, j := range rand.Perm(len(keys))[:n] {
@@ -188,7 +187,7 @@ func some(keys []pglock.Key, n int) []pglock.Key {
 	return chosen
 }
 
-// keepBusy runs work over and over in n goroutines for each Locker. stop, which may be called more than once, waits for
+// keepBusy runs work repeatedly in n goroutines for each Locker. stop, which may be called more than once, waits for
 // them.
 func keepBusy(t testing.TB, n int, lockers []*pglock.Locker, work func(context.Context, *pglock.Locker)) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -210,10 +209,10 @@ func keepBusy(t testing.TB, n int, lockers []*pglock.Locker, work func(context.C
 	return stop
 }
 
-// acquireSomehow takes a lock in one of the many ways, and waits for a moment at most. LockAll of several keys may hold
-// some of them and wait, but always in one order, and a worker that holds a Lock asks for no other: so any deadlock
-// is the library's fault.
-func acquireSomehow(ctx context.Context, l *pglock.Locker, keys []pglock.Key) (lock *pglock.Lock, shared bool, err error) {
+// acquireAnyWay takes a lock by a method chosen at random, and waits only briefly. LockAll may hold some of its keys
+// while it waits, but always in one order, and a worker that holds a Lock asks for no other. So any deadlock is the
+// library's fault.
+func acquireAnyWay(ctx context.Context, l *pglock.Locker, keys []pglock.Key) (lock *pglock.Lock, shared bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, rand.N(100*time.Millisecond))
 	defer cancel()
 	key := keys[rand.IntN(len(keys))]
@@ -239,9 +238,9 @@ func acquireSomehow(ctx context.Context, l *pglock.Locker, keys []pglock.Key) (l
 	return lock, shared, err
 }
 
-// witness checks from outside whether locks exclude each other.
-type witness struct {
-	told told
+// exclusionCheck records who holds which lock, and fails the test if locks do not exclude each other.
+type exclusionCheck struct {
+	notice lossNotice
 
 	mu      sync.Mutex
 	holders map[pglock.KeyID][]*holding
@@ -250,93 +249,93 @@ type witness struct {
 }
 
 type holding struct {
-	lock    *pglock.Lock
-	shared  bool
-	rivals  []*holding // who had the lock at the same time
-	allWell bool       // said its Unlock
+	lock     *pglock.Lock
+	shared   bool
+	overlaps []*holding // which had the lock at the same time
+	unlocked bool       // its Unlock returned nil
 }
 
-// told is the time by which a holder that loses the lock must learn of it.
-type told int
+// lossNotice says by when a holder that loses the lock must learn of it.
+type lossNotice int
 
 const (
-	toldBefore   told = iota // before the next one gets the lock
-	toldByUnlock             // a moment late, since the server ended the session; but Unlock, which asks it, knows
-	toldLate                 // a moment late, and Unlock hands the lock on without asking
+	noticeBefore   lossNotice = iota // before the next holder gets the lock
+	noticeByUnlock                   // a moment late, since the server ended the session; but Unlock asks the server, and reports it
+	noticeLate                       // a moment late, and Unlock hands the lock off without asking
 )
 
-func newWitness(told told) *witness {
-	return &witness{told: told, holders: map[pglock.KeyID][]*holding{}}
+func newExclusionCheck(notice lossNotice) *exclusionCheck {
+	return &exclusionCheck{notice: notice, holders: map[pglock.KeyID][]*holding{}}
 }
 
-// count is how many locks have been granted.
-func (w *witness) count() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.granted
+// count returns how many locks have been granted.
+func (c *exclusionCheck) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.granted
 }
 
-// enter is called right after an acquisition. Two successive holders may call it in the other order.
-func (w *witness) enter(t testing.TB, lock *pglock.Lock, shared bool) *holding {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// enter must be called right after an acquisition. Two successive holders may call it in either order.
+func (c *exclusionCheck) enter(t testing.TB, lock *pglock.Lock, shared bool) *holding {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	h := &holding{lock: lock, shared: shared}
-	w.granted++
+	c.granted++
 	for _, key := range lock.Keys() {
-		for _, other := range w.holders[key.ID()] {
+		for _, other := range c.holders[key.ID()] {
 			if shared && other.shared {
 				continue
 			}
-			if w.told == toldBefore && other.lock.Err() == nil && lock.Err() == nil {
+			if c.notice == noticeBefore && other.lock.Err() == nil && lock.Err() == nil {
 				t.Errorf("%s has two holders, and the first one does not know", key)
 			}
-			other.rivals, h.rivals = append(other.rivals, h), append(h.rivals, other)
+			other.overlaps, h.overlaps = append(other.overlaps, h), append(h.overlaps, other)
 		}
-		w.holders[key.ID()] = append(w.holders[key.ID()], h)
+		c.holders[key.ID()] = append(c.holders[key.ID()], h)
 	}
 	return h
 }
 
-// leave is called right before a release.
-func (w *witness) leave(h *holding) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// leave must be called right before a release.
+func (c *exclusionCheck) leave(h *holding) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, key := range h.lock.Keys() {
-		others := w.holders[key.ID()][:0]
-		for _, other := range w.holders[key.ID()] {
+		others := c.holders[key.ID()][:0]
+		for _, other := range c.holders[key.ID()] {
 			if other != h {
 				others = append(others, other)
 			}
 		}
-		w.holders[key.ID()] = others
+		c.holders[key.ID()] = others
 	}
 }
 
-// unlock releases the lock. A loss is not a failure; denying one is.
-func (w *witness) unlock(t testing.TB, h *holding) {
-	w.leave(h)
+// unlock releases the lock. A loss that Unlock reports is no failure; one that it does not report is.
+func (c *exclusionCheck) unlock(t testing.TB, h *holding) {
+	c.leave(h)
 	err := h.lock.Unlock(context.Background())
-	if !honest(err, pglock.ErrLost) {
+	if !plausible(err, pglock.ErrLost) {
 		t.Errorf("Unlock: %v", err)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if err != nil {
-		w.lost++
+		c.lost++
 		return
 	}
-	h.allWell = true
-	for _, rival := range h.rivals {
-		if rival.allWell && w.told != toldLate {
-			t.Errorf("%v had two holders at the same time, and both Unlocks say that all was well", h.lock.Keys())
+	h.unlocked = true
+	for _, other := range h.overlaps {
+		if other.unlocked && c.notice != noticeLate {
+			t.Errorf("%v had two holders at the same time, and both Unlocks returned nil", h.lock.Keys())
 		}
 	}
 }
 
-// honest reports whether err is nil, matches expected, or says that there was no answer: that the server could not be
-// reached, that the caller's context has ended, or that the statement was cancelled. Held, lost and contended locks
-// must not be confused.
-func honest(err, expected error) bool {
+// plausible reports whether err is nil, matches expected, or says that there was no answer: the server could not be
+// reached, the caller's context has ended, or the statement was cancelled. Held, lost and contended locks must not be
+// confused.
+func plausible(err, expected error) bool {
 	if err == nil {
 		return true
 	}
@@ -372,14 +371,14 @@ func wantQuiet(t testing.TB, db *testenv.DB, lockers ...*pglock.Locker) {
 	})
 }
 
-// wantInOrder takes every lock once with every Locker, without waiting.
-func wantInOrder(t testing.TB, keys []pglock.Key, lockers ...*pglock.Locker) {
+// wantWorking takes every lock once with every Locker, without waiting.
+func wantWorking(t testing.TB, keys []pglock.Key, lockers ...*pglock.Locker) {
 	t.Helper()
 	for _, l := range lockers {
 		for _, key := range keys {
 			lock, err := l.TryLock(context.Background(), key)
 			if err != nil {
-				t.Errorf("after all that the Locker does not work: %v", err)
+				t.Errorf("the Locker does not work any more: %v", err)
 				continue
 			}
 			if err := lock.Unlock(context.Background()); err != nil {

@@ -16,10 +16,10 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// scissors is a network that parses the messages of PostgreSQL's protocol
-// (https://www.postgresql.org/docs/current/protocol-message-formats.html). After arm it cuts in the middle of the next
-// large message to the server: one half arrives, and after that nothing, in either direction.
-type scissors struct {
+// cutter is a proxy that parses the messages of PostgreSQL's protocol
+// (https://www.postgresql.org/docs/current/protocol-message-formats.html). After arm it cuts the network in the middle
+// of the next large message to the server: one half arrives, and nothing after that, in either direction.
+type cutter struct {
 	*testenv.Link
 	happened chan struct{} // closed by the cut
 
@@ -27,18 +27,18 @@ type scissors struct {
 	armed bool
 }
 
-// newScissors returns scissors and the configuration that leads through them, without TLS, in which no message could be
-// seen.
-func newScissors(t *testing.T, db *testenv.DB) (*scissors, *pgxpool.Config) {
+// newCutter returns a cutter and a configuration that connects through it, without TLS, so that it can see the
+// messages.
+func newCutter(t *testing.T, db *testenv.DB) (*cutter, *pgxpool.Config) {
 	t.Helper()
 	link, cfg := newProxy(t, db)
 	cfg.ConnConfig.TLSConfig = nil
-	s := &scissors{Link: link, happened: make(chan struct{})}
+	s := &cutter{Link: link, happened: make(chan struct{})}
 	link.ForwardUp(s.passMessages)
 	return s, cfg
 }
 
-func (s *scissors) arm() {
+func (s *cutter) arm() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.armed = true
@@ -46,7 +46,7 @@ func (s *scissors) arm() {
 
 // passMessages copies messages until the source ends. Those that arrived together stay together: a statement is several
 // messages, which share a segment while they are small. The first message has no type before its length.
-func (s *scissors) passMessages(to, from net.Conn) {
+func (s *cutter) passMessages(to, from net.Conn) {
 	var together []byte
 	for reader, headSize := bufio.NewReaderSize(from, 1<<16), 4; ; headSize = 5 {
 		message, err := readMessage(reader, headSize)
@@ -77,8 +77,8 @@ func readMessage(from io.Reader, headSize int) ([]byte, error) {
 	return append(head, body...), err
 }
 
-// arriving returns the part that arrives of messages whose last one has size bytes.
-func (s *scissors) arriving(messages []byte, size int) []byte {
+// arriving returns the part of messages that is passed on. The last message has size bytes.
+func (s *cutter) arriving(messages []byte, size int) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -96,14 +96,14 @@ func (s *scissors) arriving(messages []byte, size int) []byte {
 // largeMessage is more than a TCP segment of the usual 1,460 bytes. A message in one segment cannot arrive in part.
 const largeMessage = 2000
 
-// A busy process with many locks falls silent: each of its locks has ended before another session gets it. Then the
-// network is back, and the Locker works again.
+// A busy process with many locks falls silent. Each lock has ended before another session gets it. When the network is
+// back the Locker works again.
 func TestManySilentHoldersAreToldBeforeTheNextGrants(t *testing.T) {
-	for name, cut := range map[string]func(*testing.T, *scissors){
-		"both":          func(_ *testing.T, s *scissors) { s.Cut(true, true) },
-		"to the server": func(_ *testing.T, s *scissors) { s.Cut(true, false) },
-		"to the client": func(_ *testing.T, s *scissors) { s.Cut(false, true) },
-		"in the middle of a batch": func(t *testing.T, s *scissors) {
+	for name, cut := range map[string]func(*testing.T, *cutter){
+		"both":          func(_ *testing.T, s *cutter) { s.Cut(true, true) },
+		"to the server": func(_ *testing.T, s *cutter) { s.Cut(true, false) },
+		"to the client": func(_ *testing.T, s *cutter) { s.Cut(false, true) },
+		"in the middle of a batch": func(t *testing.T, s *cutter) {
 			s.arm()
 			awaitDone(t, s.happened, "a large statement")
 		},
@@ -116,20 +116,20 @@ func TestManySilentHoldersAreToldBeforeTheNextGrants(t *testing.T) {
 	}
 }
 
-func fallSilent(t *testing.T, cut func(*testing.T, *scissors)) {
+func fallSilent(t *testing.T, cut func(*testing.T, *cutter)) {
 	db := testenv.Database(t)
-	proxy, config := newScissors(t, db)
-	w, silent := newWitness(toldBefore), openShortLeased(t, config)
+	proxy, config := newCutter(t, db)
+	check, silent := newExclusionCheck(noticeBefore), openShortLeased(t, config)
 	next := openLocker(t, db)
 	keys, busyKeys := faultKeys(500)[:104], faultKeys(500)[104:]
 	locks := append(holdOnWaitSessions(t, db, silent, keys[:4]), holdOnMainSessions(t, silent, keys[4:])...)
 	works := make([]context.Context, len(locks))
 	for i, lock := range locks {
-		w.enter(t, lock, false)
+		check.enter(t, lock, false)
 		works[i] = lock.Context(t.Context())
 	}
-	stop := keepBusy(t, 300, []*pglock.Locker{silent}, func(ctx context.Context, l *pglock.Locker) { tryAnyOf(ctx, t, w, l, busyKeys) })
-	testenv.WaitUntil(t, "the load is on", func() bool { return w.count() > len(locks)+1000 })
+	stop := keepBusy(t, 300, []*pglock.Locker{silent}, func(ctx context.Context, l *pglock.Locker) { tryRandom(ctx, t, check, l, busyKeys) })
+	testenv.WaitUntil(t, "the workers are busy", func() bool { return check.count() > len(locks)+1000 })
 	cut(t, proxy)
 
 	var granted sync.WaitGroup
@@ -141,9 +141,9 @@ func fallSilent(t *testing.T, cut func(*testing.T, *scissors)) {
 				return
 			}
 			if works[i].Err() == nil {
-				t.Errorf("the work under %s went on when the next holder got it", lock.Key())
+				t.Errorf("the context of %s had not ended when the next holder got it", lock.Key())
 			}
-			w.unlock(t, w.enter(t, after, false))
+			check.unlock(t, check.enter(t, after, false))
 		})
 	}
 	endSilentOnOldServers(t, db, locks...)
@@ -155,21 +155,21 @@ func fallSilent(t *testing.T, cut func(*testing.T, *scissors)) {
 	}
 	stop()
 	proxy.Cut(false, false)
-	for _, key := range keys { // a lease of a second can be over again on a busy machine
+	for _, key := range keys { // on a busy machine a lease of a second may expire again
 		testenv.WaitUntil(t, "the Locker works again", func() bool {
 			lock, err := silent.TryLock(aMinute(t), key)
 			return err == nil && lock.Unlock(t.Context()) == nil
 		})
 	}
-	wantInOrder(t, keys, next)
+	wantWorking(t, keys, next)
 	wantQuiet(t, db, silent, next)
 }
 
 // silentApplication names the sessions of Lockers that fall silent.
 const silentApplication = "silent"
 
-// endSilentOnOldServers ends the silent sessions on PostgreSQL 13, which has no timeout for idle sessions, as its TCP
-// settings do on a real network. The holders must have learned of their loss by themselves.
+// endSilentOnOldServers ends the silent sessions on PostgreSQL 13, which has no timeout for idle sessions. On a real
+// network its TCP settings would do that. The holders must have learned of their loss without the server.
 func endSilentOnOldServers(t *testing.T, db *testenv.DB, locks ...*pglock.Lock) {
 	t.Helper()
 	if db.FreesFrozen(t) {
@@ -223,26 +223,26 @@ func holdOnWaitSessions(t *testing.T, db *testenv.DB, l *pglock.Locker, keys []p
 	return locks
 }
 
-// tryAnyOf is one worker's turn, with locks that are free for the most part.
-func tryAnyOf(ctx context.Context, t *testing.T, w *witness, l *pglock.Locker, keys []pglock.Key) {
+// tryRandom tries to lock a random key, which is usually free.
+func tryRandom(ctx context.Context, t *testing.T, check *exclusionCheck, l *pglock.Locker, keys []pglock.Key) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	lock, err := l.TryLock(ctx, some(keys, 1)[0])
 	if err == nil {
-		w.unlock(t, w.enter(t, lock, false))
-	} else if !honest(err, pglock.ErrNotAcquired) {
+		check.unlock(t, check.enter(t, lock, false))
+	} else if !plausible(err, pglock.ErrNotAcquired) {
 		t.Errorf("TryLock: %v", err)
 	}
 }
 
-// A question about many keys is a large statement too. If it arrives in part only, the server must still end the
-// session in time, or the locks stay taken until the failure is noticed.
+// Verify of many keys is a large statement too. If only a part of it arrives, the server must still end the session in
+// time, or the locks stay held until the failure is noticed.
 func TestAQuestionThatArrivesInPartDoesNotKeepTheLocks(t *testing.T) {
 	for name, waited := range map[string]bool{"on a mux session": false, "on a wait session": true} {
 		t.Run(name, func(t *testing.T) {
 			db := testenv.Database(t)
-			proxy, config := newScissors(t, db)
-			w := newWitness(toldBefore)
+			proxy, config := newCutter(t, db)
+			check := newExclusionCheck(noticeBefore)
 			silent, next := openShortLeased(t, config), openLocker(t, db)
 			keys := faultKeys(500)
 			last := keys[0]
@@ -252,25 +252,25 @@ func TestAQuestionThatArrivesInPartDoesNotKeepTheLocks(t *testing.T) {
 				}
 			}
 			lock := lockAllOf(t, db, silent, keys, last, waited)
-			w.enter(t, lock, false)
+			check.enter(t, lock, false)
 			proxy.arm()
 			verified := make(chan error)
 			go func() { verified <- lock.Verify(aMinute(t)) }()
 			awaitDone(t, proxy.happened, "the question")
-			awaitDone(t, lock.Done(), "the end of a lock that is not watched, while the question is not answered")
+			awaitDone(t, lock.Done(), "the end of a lock that is not watched, while Verify gets no answer")
 			endSilentOnOldServers(t, db)
 			after, err := next.LockAll(aMinute(t), keys)
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.unlock(t, w.enter(t, after, false))
+			check.unlock(t, check.enter(t, after, false))
 			wantLost(t, <-verified, pglock.LostLease)
 			proxy.Cut(false, false)
 		})
 	}
 }
 
-// lockAllOf takes all keys as one lock, if waited after it had to wait for the last of them.
+// lockAllOf takes all keys as one lock. If waited is set, it has to wait for the last of them.
 func lockAllOf(t *testing.T, db *testenv.DB, l *pglock.Locker, keys []pglock.Key, last pglock.Key, waited bool) *pglock.Lock {
 	t.Helper()
 	before := db.Connect(t)

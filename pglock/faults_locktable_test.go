@@ -14,8 +14,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// smallLockTable is a server whose lock table is nominally smallTable entries: max_locks_per_transaction for each of
-// max_connections (https://www.postgresql.org/docs/current/runtime-config-locks.html). In fact it takes some more.
+// smallLockTable starts a server whose lock table has nominally smallTable entries: max_locks_per_transaction for each
+// of max_connections (https://www.postgresql.org/docs/current/runtime-config-locks.html). In fact there is room for
+// some more.
 func smallLockTable(t *testing.T) *testenv.DB {
 	return testenv.On(t, testenv.NewServer(t, map[string]string{
 		"max_connections": "40", "max_locks_per_transaction": "10", "max_prepared_transactions": "0", "autovacuum": "off",
@@ -24,7 +25,7 @@ func smallLockTable(t *testing.T) *testenv.DB {
 
 const smallTable = 40 * 10
 
-// watcher is a connection that can read pg_locks when the table is full: it has done so before.
+// watcher returns a connection that can read pg_locks even when the table is full, since it has done so before.
 func watcher(t *testing.T, db *testenv.DB) *pgx.Conn {
 	conn := db.Connect(t)
 	heldNow(t, conn)
@@ -55,7 +56,7 @@ func tryTogether(t *testing.T, l *pglock.Locker, keys []pglock.Key) (granted []*
 			switch {
 			case err == nil:
 				granted = append(granted, lock)
-			case errors.Is(err, pglock.ErrTooManyLocks) && honest(err, pglock.ErrTooManyLocks):
+			case errors.Is(err, pglock.ErrTooManyLocks) && plausible(err, pglock.ErrTooManyLocks):
 				refused = append(refused, key)
 			default:
 				t.Errorf("lock %s: %v", key, err)
@@ -78,7 +79,7 @@ func wantHeld(t *testing.T, conn *pgx.Conn, l *pglock.Locker, locks []*pglock.Lo
 	}
 	slices.Sort(said)
 	if held := heldNow(t, conn); !slices.Equal(held, said) {
-		t.Errorf("the Locker says that it holds %d locks, the server that it holds %d, or others", len(said), len(held))
+		t.Errorf("the Locker reports %d locks, and the server %d or different ones", len(said), len(held))
 	}
 	if stats := l.Stats(); stats.Held != len(locks) || stats.Waiting != 0 || stats.Lost != 0 {
 		t.Errorf("with %d locks: %+v", len(locks), stats)
@@ -116,7 +117,7 @@ func overflow(t *testing.T, distance string) {
 		for _, lock := range granted[:half] {
 			unlocking.Go(func() { mustUnlock(t, lock) })
 		}
-		again, _ := tryTogether(t, l, refused) // some of them find room
+		again, _ := tryTogether(t, l, refused) // there is room for some of them
 		unlocking.Wait()
 		granted = append(granted[half:], again...)
 		wantHeld(t, conn, l, granted)
@@ -130,8 +131,8 @@ func overflow(t *testing.T, distance string) {
 	}
 }
 
-// A Locker that has not connected yet, and so does not know the server's limits, is asked for more than the server
-// can keep.
+// A Locker that has not connected yet, and so does not know the server's limits, is asked for more locks than the
+// server has room for.
 func TestTheDefaultBoundProtectsTheServer(t *testing.T) {
 	db := smallLockTable(t)
 	conn := watcher(t, db)
@@ -170,7 +171,7 @@ func TestTheDefaultBoundCountsWaiters(t *testing.T) {
 	conn := watcher(t, db)
 	l, _ := openCounted(t, db)
 	const groups, size, bound = 6, 30, smallTable / 4
-	last := make([]pglock.Key, groups) // the key that a group waits for when it has the others
+	last := make([]pglock.Key, groups) // the key that a group waits for while it holds the others
 	for i := range last {
 		last[i] = pglock.Int64Key(math.MaxInt64 - int64(i))
 	}
@@ -184,7 +185,7 @@ func TestTheDefaultBoundCountsWaiters(t *testing.T) {
 		}
 		go func() {
 			lock, err := l.LockAll(aMinute(t), keys)
-			if !honest(err, pglock.ErrTooManyLocks) {
+			if !plausible(err, pglock.ErrTooManyLocks) {
 				t.Errorf("LockAll: %v", err)
 			}
 			if err != nil {

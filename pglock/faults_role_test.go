@@ -11,9 +11,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// The role is configured to end everything that lasts for longer than a tenth of a second: statements, waits for locks,
-// idle sessions. Sessions of all kinds outlive several of those, as control sessions of the same role show: mux
-// sessions with and without locks, and wait sessions that wait or hold a lock.
+// The role's timeouts end whatever takes long: statements, waits for locks, idle sessions. Sessions of all kinds
+// outlive several of them, as control sessions of the same role show: mux sessions with and without locks, and wait
+// sessions that wait or hold a lock.
 func TestSessionsOfEveryKindOutliveTheTimeoutsOfTheRole(t *testing.T) {
 	db := testenv.Database(t)
 	role, err := pgx.ParseConfig(db.Role(t, "hasty"))

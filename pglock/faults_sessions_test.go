@@ -14,11 +14,11 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// someSessions is what a Locker with default options may open when it is asked for much at once: two mux sessions, sixteen
-// to wait, and a few for questions and in reserve.
+// someSessions is how many sessions a Locker with default options may open under load: two mux sessions, sixteen wait
+// sessions, and a few for other statements and in reserve.
 const someSessions = 24
 
-// 10,000 locks are on two connections at most, and are what the server says is held.
+// 10,000 locks are on at most two connections, and the server reports the same locks as the Locker.
 func TestTenThousandLocksAreOnTwoConnections(t *testing.T) {
 	server := testenv.NewServer(t, map[string]string{"max_locks_per_transaction": "1024", "max_connections": "50"})
 	db := testenv.On(t, server)
@@ -54,7 +54,7 @@ func TestTenThousandLocksAreOnTwoConnections(t *testing.T) {
 	wantHeld(t, conn, l, nil)
 }
 
-// WithSessions is a bound, and sessions beyond what the callers can use are not opened.
+// WithSessions is an upper bound: sessions that the callers cannot use are not opened.
 func TestSessionsAreOpenedAsFewCallersNeedThem(t *testing.T) {
 	db := testenv.Database(t)
 	l, opened := openCounted(t, db, pglock.WithSessions(4))
@@ -78,7 +78,7 @@ func TestSessionsAreOpenedAsFewCallersNeedThem(t *testing.T) {
 		stop := keepBusy(t, callers, []*pglock.Locker{l}, pairs)
 		testenv.WaitUntil(t, "four sessions have been opened", func() bool { return opened.Load() >= 4 })
 		before := l.Stats().Acquired
-		testenv.WaitUntil(t, "all go on", func() bool { return l.Stats().Acquired > before+10_000 })
+		testenv.WaitUntil(t, "all continue", func() bool { return l.Stats().Acquired > before+10_000 })
 		stop()
 	}
 	if n := opened.Load(); n != 4 {
@@ -100,7 +100,7 @@ func TestNothingIsForgottenWhenFewCallersBecomeMore(t *testing.T) {
 				for range 60 {
 					lockAndUnlock(t, l, some(own, 1+rand.IntN(2)))
 					if rand.IntN(4) == 0 {
-						time.Sleep(rand.N(200 * time.Microsecond)) // so that there are few for a moment
+						time.Sleep(rand.N(200 * time.Microsecond)) // so that there are few callers for a moment
 					}
 				}
 			})
@@ -122,14 +122,14 @@ func lockAndUnlock(t *testing.T, l *pglock.Locker, keys []pglock.Key) {
 		locks = append(locks, lock)
 	}
 	for _, lock := range locks {
-		// A machine may be so busy that a backend does not run for seconds. The release is on its way then.
+		// On a busy machine a server process may not run for seconds. The release is on its way then.
 		if err := lock.Unlock(t.Context()); err != nil && !errors.Is(err, pglock.ErrUnavailable) {
 			t.Error(err)
 		}
 	}
 }
 
-// Many waits fail at the same moment, and each looks up the holder.
+// Many waits fail at the same moment, and each asks for the holder.
 func TestWaitsThatEndTogetherOpenFewSessions(t *testing.T) {
 	db := testenv.Database(t)
 	l, opened := openCounted(t, db)
@@ -167,7 +167,7 @@ func TestWaitsThatEndTogetherOpenFewSessions(t *testing.T) {
 	wantQuiet(t, db, l)
 }
 
-// Readers that cannot join each other's lock, since each has to ask the server, do not take a connection each.
+// Readers that cannot share each other's hold, since each has to ask the server, do not take a connection each.
 func TestManyReadersOfOneKeyUseFewSessions(t *testing.T) {
 	db := testenv.Database(t)
 	l, opened := openCounted(t, db, pglock.WithHandoffLimit(0, 0))
@@ -183,7 +183,7 @@ func TestManyReadersOfOneKeyUseFewSessions(t *testing.T) {
 	written := lockLater(t, writer, key)
 	db.WaitForWaiters(t, 1)
 	if _, err := l.TryLock(aMinute(t), key, pglock.Shared()); !errors.Is(err, pglock.ErrNotAcquired) {
-		t.Errorf("a reader overtook a writer that waits: %v", err)
+		t.Errorf("a reader overtook a waiting writer: %v", err)
 	}
 	for i, lock := range locks {
 		if i == len(locks)-1 {
@@ -197,7 +197,7 @@ func TestManyReadersOfOneKeyUseFewSessions(t *testing.T) {
 	wantQuiet(t, db, l, writer)
 }
 
-// Readers of one key and readers of several share what the server has granted, in whichever order they come and go.
+// Readers of one key and readers of several share what the server has granted, in whatever order they lock and unlock.
 func TestReadersOfOneAndOfSeveralKeysKeepWhatTheyHave(t *testing.T) {
 	db := testenv.Database(t)
 	l, _ := openCounted(t, db, pglock.WithHandoffLimit(0, 0))
@@ -212,7 +212,7 @@ func TestReadersOfOneAndOfSeveralKeysKeepWhatTheyHave(t *testing.T) {
 		return lock
 	}
 	for _, acquire := range [][]func() *pglock.Lock{{one, both}, {both, one}, {both, both}, {one, one, both}, {both, one, both}} {
-		for range 6 { // the order in which they go is random
+		for range 6 { // they are released in random order
 			var locks []*pglock.Lock
 			for _, f := range acquire {
 				locks = append(locks, f())
@@ -224,12 +224,12 @@ func TestReadersOfOneAndOfSeveralKeysKeepWhatTheyHave(t *testing.T) {
 				}
 				mustUnlock(t, lock)
 			}
-			wantInOrder(t, []pglock.Key{a, b}, writer)
+			wantWorking(t, []pglock.Key{a, b}, writer)
 		}
 	}
 }
 
-// wantKeptFrom checks that a writer is refused for every key of a lock that is held.
+// wantKeptFrom checks that a writer is refused every key of the lock.
 func wantKeptFrom(t *testing.T, writer *pglock.Locker, held *pglock.Lock) {
 	t.Helper()
 	for _, key := range held.Keys() {
@@ -242,7 +242,7 @@ func wantKeptFrom(t *testing.T, writer *pglock.Locker, held *pglock.Lock) {
 	}
 }
 
-// More waiters than may stand in the server's queue: they are all served, over a bounded number of sessions.
+// More waiters than may wait in the server's queue are all served, over a bounded number of sessions.
 func TestMoreWaitersThanWaitSessionsAreAllServed(t *testing.T) {
 	db := testenv.Database(t)
 	holder, conn := db.Connect(t), db.Connect(t)
@@ -251,7 +251,7 @@ func TestMoreWaitersThanWaitSessionsAreAllServed(t *testing.T) {
 	plainLock(t, holder, keys...)
 	var waiting sync.WaitGroup
 	for _, key := range keys {
-		for range 2 { // one asks the server, the other one waits for that
+		for range 2 { // one asks the server, and the other waits for it
 			waiting.Go(func() {
 				lock, err := l.Lock(aMinute(t), key)
 				if err != nil {
@@ -275,7 +275,7 @@ func TestMoreWaitersThanWaitSessionsAreAllServed(t *testing.T) {
 	wantQuiet(t, db, l)
 }
 
-// A place in the server's queue goes to the caller that has waited for it longest, however many others come later.
+// A free wait session goes to the caller that has waited for one longest, however many others come later.
 func TestThePlaceInTheQueueGoesToTheOldestWaiter(t *testing.T) {
 	db := testenv.Database(t)
 	holder := db.Connect(t)
@@ -313,7 +313,7 @@ func TestThePlaceInTheQueueGoesToTheOldestWaiter(t *testing.T) {
 			return i >= 0
 		})
 		if slices.ContainsFunc(young, queued.Equal) {
-			t.Fatalf("%s came later and overtook those who have waited for longer", queued)
+			t.Fatalf("%s came later and overtook callers that have waited longer", queued)
 		}
 		plainUnlock(t, holder, queued)
 		testenv.WaitUntil(t, "it got the lock", func() bool { return !waitsFor(t, db, queued) })

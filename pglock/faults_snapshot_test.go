@@ -51,7 +51,7 @@ func TestWaitersHaveNoSnapshotWhateverOthersCreate(t *testing.T) {
 	wantQuiet(t, db, l)
 }
 
-// createAndDrop changes what is in the catalogs until ctx ends.
+// createAndDrop changes the catalogs until ctx ends.
 func createAndDrop(ctx context.Context, conn *pgx.Conn) error {
 	for i := 0; ctx.Err() == nil; i++ {
 		_, err := conn.Exec(context.Background(), fmt.Sprintf(`
@@ -121,7 +121,7 @@ func openWithoutCommit(t *testing.T, db *testenv.DB) *pglock.Locker {
 	return l
 }
 
-// rewriter changes what is sent, in its length.
+// rewriter replaces text in what is sent by text of the same length.
 type rewriter struct {
 	net.Conn
 	from, to []byte

@@ -13,7 +13,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// openSilent opens a Locker for a server that takes connections and says nothing.
+// openSilent opens a Locker for a server that accepts connections and sends nothing.
 func openSilent(t *testing.T) *pglock.Locker {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -36,7 +36,7 @@ func openSilent(t *testing.T) *pglock.Locker {
 	return l
 }
 
-// A server that says nothing is unavailable, whatever ends the wait for it; nothing is known of the lock.
+// A server that sends nothing is unavailable, whatever ends the wait for it. Whether the lock is held is unknown.
 func TestASilentServerIsUnavailable(t *testing.T) {
 	l := openSilent(t)
 	key := pglock.NewKey("k")
@@ -73,7 +73,8 @@ func TestCloseEndsAcquiresOnASilentServer(t *testing.T) {
 	}
 }
 
-// The error of a wait that its caller ended names that cause. On a server that answers it is not ErrUnavailable.
+// The error of a wait that its caller ended contains the caller's cause. If the server answers it is not
+// ErrUnavailable.
 func TestTheCallersOwnCauseIsNoSignOfTheServer(t *testing.T) {
 	db := testenv.Database(t)
 	l, _ := openCounted(t, db)
@@ -122,9 +123,9 @@ func TestAServerThatFallsSilentIsUnavailable(t *testing.T) {
 		}
 	}
 	if err := held.Err(); err != nil {
-		t.Errorf("the calls returned when the session had ended, and not soon after their contexts had: %v", err)
+		t.Errorf("the calls returned only when the session had ended, not soon after their contexts: %v", err)
 	}
 	link.Cut(false, false)
-	terminate(t, db.Connect(t), onlySession(t, db, true)) // its answer was swallowed
+	terminate(t, db.Connect(t), onlySession(t, db, true)) // its answer was dropped
 	awaitDone(t, held.Done(), "the end of the session")
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // manyWaiters starts n waiters for each of the keys in each of the Lockers; some wait in the server's queue, and the
-// others poll. served waits until all of them had their turn.
+// others poll. served returns when all of them have been granted the lock.
 func manyWaiters(t *testing.T, n int, keys []pglock.Key, lockers ...*pglock.Locker) (served func()) {
 	t.Helper()
 	var waiting sync.WaitGroup
@@ -35,8 +35,8 @@ func manyWaiters(t *testing.T, n int, keys []pglock.Key, lockers ...*pglock.Lock
 	return waiting.Wait
 }
 
-// createIndex builds an index concurrently, which waits for every transaction that has an older snapshot, and does not
-// end before those have (https://www.postgresql.org/docs/current/sql-createindex.html#SQL-CREATEINDEX-CONCURRENTLY).
+// createIndex builds an index concurrently, which waits for the end of every transaction that has an older snapshot
+// (https://www.postgresql.org/docs/current/sql-createindex.html#SQL-CREATEINDEX-CONCURRENTLY).
 func createIndex(t *testing.T, db *testenv.DB, name string) (conn *pgx.Conn, done <-chan error) {
 	t.Helper()
 	conn = db.Connect(t)
@@ -51,8 +51,8 @@ func createIndex(t *testing.T, db *testenv.DB, name string) (conn *pgx.Conn, don
 	return conn, result
 }
 
-// Waiters have no snapshot: they hold back neither vacuum nor CREATE INDEX CONCURRENTLY, however many they are. A plain
-// waiter, as the control, does.
+// Waiters have no snapshot, so they hold back neither vacuum nor CREATE INDEX CONCURRENTLY, however many there are. A
+// plain waiter, the control, does.
 func TestWaitersDoNotBlockOthers(t *testing.T) {
 	db := testenv.Database(t)
 	holder, conn := db.Connect(t), db.Connect(t)
@@ -143,7 +143,7 @@ func TestWaitersKeepTheirPlaceAmongPlainWaiters(t *testing.T) {
 		plainUnlock(t, holder, key)
 		for _, want := range []string{"before", "ours", "after"} {
 			if got := <-queue; got != want {
-				t.Errorf("%q had its turn when %q should", got, want)
+				t.Errorf("%q got the lock when %q should have", got, want)
 			}
 		}
 		waiters.Wait()
@@ -152,29 +152,29 @@ func TestWaitersKeepTheirPlaceAmongPlainWaiters(t *testing.T) {
 }
 
 // Two processes lock many keys in all orders. Sessions that hold many unrelated locks must not wait, or the server
-// would see false circles. It looks for them after ten milliseconds here.
+// would find deadlocks that are none. Here it looks for them after ten milliseconds.
 func TestUnrelatedLocksDoNotDeadlock(t *testing.T) {
 	server := testenv.NewServer(t, map[string]string{"deadlock_timeout": "10ms"})
-	for name, work := range map[string]func(context.Context, *testing.T, *witness, *pglock.Locker, []pglock.Key){
+	for name, work := range map[string]func(context.Context, *testing.T, *exclusionCheck, *pglock.Locker, []pglock.Key){
 		"one by one": lockOne, "together": lockTogether, "nested": lockNested,
 	} {
 		t.Run(name, func(t *testing.T) { lockInCircles(t, testenv.On(t, server), work) })
 	}
 }
 
-func lockInCircles(t *testing.T, db *testenv.DB, work func(context.Context, *testing.T, *witness, *pglock.Locker, []pglock.Key)) {
+func lockInCircles(t *testing.T, db *testenv.DB, work func(context.Context, *testing.T, *exclusionCheck, *pglock.Locker, []pglock.Key)) {
 	conn := db.Connect(t)
 	first, _ := openCounted(t, db, pglock.WithMaxWaitSessions(8))
 	second, _ := openCounted(t, db, pglock.WithMaxWaitSessions(8))
 	lockers, keys := []*pglock.Locker{first, second}, faultKeys(12)
 	var held []*pglock.Lock
-	for i := range 20 { // on the mux sessions of both, all along
+	for i := range 20 { // on the mux sessions of both, during the whole test
 		held = append(held, mustLock(t, lockers[i%2], pglock.NewKey("held:"+strconv.Itoa(i))))
 	}
-	w := newWitness(toldBefore)
-	stop := keepBusy(t, 20, lockers, func(ctx context.Context, l *pglock.Locker) { work(ctx, t, w, l, keys) })
+	check := newExclusionCheck(noticeBefore)
+	stop := keepBusy(t, 20, lockers, func(ctx context.Context, l *pglock.Locker) { work(ctx, t, check, l, keys) })
 	enough := trials(t, 1000)
-	testenv.WaitUntil(t, "enough locks were granted", func() bool { return w.count() >= enough })
+	testenv.WaitUntil(t, "enough locks were granted", func() bool { return check.count() >= enough })
 	stop()
 	for _, lock := range held {
 		mustUnlock(t, lock)
@@ -182,42 +182,43 @@ func lockInCircles(t *testing.T, db *testenv.DB, work func(context.Context, *tes
 	for _, l := range lockers {
 		closeWithinAMinute(t, l)
 	}
-	testenv.WaitUntil(t, "the sessions have ended, with what they have counted", func() bool { return sessionsNow(t, conn) == 0 })
+	testenv.WaitUntil(t, "the sessions have ended and reported their statistics", func() bool { return sessionsNow(t, conn) == 0 })
 	if n := number(t, conn, "select deadlocks from pg_stat_database where datname = current_database()"); n != 0 {
 		t.Errorf("the server has found %d deadlocks", n)
 	}
 }
 
-func lockOne(ctx context.Context, t *testing.T, w *witness, l *pglock.Locker, keys []pglock.Key) {
+func lockOne(ctx context.Context, t *testing.T, check *exclusionCheck, l *pglock.Locker, keys []pglock.Key) {
 	lock, err := l.Lock(ctx, keys[rand.IntN(len(keys))])
 	if err == nil {
-		w.unlock(t, w.enter(t, lock, false))
+		check.unlock(t, check.enter(t, lock, false))
 	} else if ctx.Err() == nil {
 		t.Errorf("Lock: %v", err)
 	}
 }
 
 // lockTogether takes several keys at once, in any order.
-func lockTogether(ctx context.Context, t *testing.T, w *witness, l *pglock.Locker, keys []pglock.Key) {
+func lockTogether(ctx context.Context, t *testing.T, check *exclusionCheck, l *pglock.Locker, keys []pglock.Key) {
 	lock, err := l.LockAll(ctx, some(keys, 3))
 	if err == nil {
-		w.unlock(t, w.enter(t, lock, false))
+		check.unlock(t, check.enter(t, lock, false))
 	} else if ctx.Err() == nil {
 		t.Errorf("LockAll: %v", err)
 	}
 }
 
-// lockNested holds one lock while it waits for a later one, as callers may do if they agree on an order.
-func lockNested(ctx context.Context, t *testing.T, w *witness, l *pglock.Locker, keys []pglock.Key) {
+// lockNested holds one lock while it waits for one that comes later in the order, as callers may if they agree on an
+// order.
+func lockNested(ctx context.Context, t *testing.T, check *exclusionCheck, l *pglock.Locker, keys []pglock.Key) {
 	first := rand.IntN(len(keys) - 1)
 	second := first + 1 + rand.IntN(len(keys)-first-1)
 	outer, err := l.Lock(ctx, keys[first])
 	if err == nil {
-		h := w.enter(t, outer, false)
-		defer w.unlock(t, h)
+		h := check.enter(t, outer, false)
+		defer check.unlock(t, h)
 		inner, innerErr := l.Lock(ctx, keys[second])
 		if err = innerErr; err == nil {
-			w.unlock(t, w.enter(t, inner, false))
+			check.unlock(t, check.enter(t, inner, false))
 		}
 	}
 	if err != nil && ctx.Err() == nil {

@@ -18,11 +18,11 @@ import (
 // session alters or drops the sequence, Fence waits, and other locks do not.
 func (l *Lock) Fence(ctx context.Context) (int64, error) {
 	const attempt = "fence"
-	leave, err := l.enter(ctx, func(x *lazyState) *turn { return &x.fencing })
+	unlock, err := l.lockMutex(ctx, func(x *lazyState) *ctxMutex { return &x.fencing })
 	if err != nil {
 		return 0, l.failed(attempt, err)
 	}
-	defer leave()
+	defer unlock()
 	x := l.lazy
 	if x.fence != 0 {
 		return x.fence, nil
@@ -45,15 +45,15 @@ func (l *Lock) Fence(ctx context.Context) (int64, error) {
 	return number, nil
 }
 
-// turn is a mutex with a context. It is made when it is needed.
-type turn chan struct{}
+// ctxMutex is a mutex for which a caller waits no longer than its context lasts. It is made when it is needed.
+type ctxMutex chan struct{}
 
-// enter locks one of the Lock's turns, and returns the function that unlocks it.
-func (l *Lock) enter(ctx context.Context, of func(*lazyState) *turn) (leave func(), err error) {
+// lockMutex locks one of the mutexes of the Lock, and returns the function that unlocks it.
+func (l *Lock) lockMutex(ctx context.Context, of func(*lazyState) *ctxMutex) (unlock func(), err error) {
 	l.mu.Lock()
 	t := of(l.lazyLocked())
 	if *t == nil {
-		*t = make(turn, 1)
+		*t = make(ctxMutex, 1)
 	}
 	taken := *t
 	l.mu.Unlock()

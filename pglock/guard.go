@@ -71,11 +71,11 @@ func (l *Lock) guard(ctx context.Context, tx pgx.Tx, guard driver.TxGuard) error
 	if guarded {
 		return guard.GuardTx(ctx, tx, l.hold.grant, false)
 	}
-	leave, err := l.enter(ctx, func(x *lazyState) *turn { return &x.guarding })
+	unlock, err := l.lockMutex(ctx, func(x *lazyState) *ctxMutex { return &x.guarding })
 	if err != nil {
 		return err
 	}
-	defer leave()
+	defer unlock()
 	l.mu.Lock()
 	first := !l.lazy.guarded
 	l.mu.Unlock()

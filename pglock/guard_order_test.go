@@ -165,7 +165,7 @@ func TestGuardTxRefusesANestedTransaction(t *testing.T) {
 	mustUnlock(t, lock)
 }
 
-// germanTx is on a server whose lc_messages is de_DE.
+// germanTx behaves like a transaction on a server whose lc_messages is de_DE.
 type germanTx struct{ pgx.Tx }
 
 func (tx germanTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
@@ -189,7 +189,7 @@ func german(err error) error {
 	return err
 }
 
-// silent is a Locker whose sessions the server has ended without a message, and whose lock has another holder.
+// loseSilently returns a Lock whose session the server has ended without a message, so that another holder has it.
 func loseSilently(t *testing.T, db *testenv.DB, key pglock.Key) (lost, taken *pglock.Lock) {
 	t.Helper()
 	link, config := newProxy(t, db)
@@ -228,7 +228,7 @@ func TestGuardTxOfALostLockMatchesErrLostInAnyLanguage(t *testing.T) {
 	mustUnlock(t, taken)
 }
 
-// Any role may wait for the identity of a session, and inherits it.
+// Any role may wait for the identity of a session, and gets it when the session ends.
 func TestGuardTxIsNotDeceivedByAStrangerInTheIdentitysQueue(t *testing.T) {
 	db := testenv.Database(t)
 	link, config := newProxy(t, db)
@@ -316,7 +316,7 @@ func TestGuardTxAndFenceFollowTheirOwnContexts(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		case err := <-first:
-			t.Errorf("%s: the patient call returned first: %v", name, err)
+			t.Errorf("%s: the call whose context had not ended returned first: %v", name, err)
 		case <-time.After(10 * time.Second):
 			t.Errorf("%s does not follow its context behind another call", name)
 		}

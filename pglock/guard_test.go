@@ -129,7 +129,7 @@ func TestGuardedWritesAreNeverLost(t *testing.T) {
 		if _, err := admin.Exec(t.Context(), "update counter set n = 0"); err != nil {
 			t.Fatal(err)
 		}
-		committed := writeUnderFire(t, db, guarded)
+		committed := writeWhileTerminated(t, db, guarded)
 		var n int
 		if err := admin.QueryRow(t.Context(), "select n from counter").Scan(&n); err != nil {
 			t.Fatal(err)
@@ -143,9 +143,9 @@ func TestGuardedWritesAreNeverLost(t *testing.T) {
 	}
 }
 
-// writeUnderFire returns how many increments have been committed by holders of one lock whose sessions are terminated
-// all the time, and which take no notice of that.
-func writeUnderFire(t *testing.T, db *testenv.DB, guarded bool) (committed int) {
+// writeWhileTerminated returns how many increments were committed by holders of one lock. Their sessions are terminated
+// all the time, and they ignore the loss.
+func writeWhileTerminated(t *testing.T, db *testenv.DB, guarded bool) (committed int) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var mu sync.Mutex

@@ -13,7 +13,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 )
 
-// leased is a backend that grants everything until a moment that the test chooses, and notices nothing by itself.
+// leased is a backend that grants everything, with a lease that the test sets, and reports no loss itself.
 type leased struct {
 	until    atomic.Int64
 	released atomic.Int32
@@ -63,7 +63,7 @@ func TestTheFirstLookAfterTheLeaseTells(t *testing.T) {
 				t.Errorf("afterwards the context's Err is %v", ctx.Err())
 			}
 			awaitDone(t, lock.Done(), "Done")
-			mustUnlock(t, mustLock2(t, backend, l))
+			mustUnlock(t, mustLockAgain(t, backend, l))
 			if err := l.Close(t.Context()); err != nil {
 				t.Error(err)
 			}
@@ -71,8 +71,8 @@ func TestTheFirstLookAfterTheLeaseTells(t *testing.T) {
 	}
 }
 
-// mustLock2 locks again, under a new lease.
-func mustLock2(t *testing.T, backend *leased, l *pglock.Locker) *pglock.Lock {
+// mustLockAgain locks again, under a new lease.
+func mustLockAgain(t *testing.T, backend *leased, l *pglock.Locker) *pglock.Lock {
 	backend.until.Store(int64(driver.Now().Add(time.Hour)))
 	return mustLock(t, l, pglock.NewKey("k"))
 }
@@ -109,7 +109,7 @@ func TestMaxHoldCountsFromTheGrant(t *testing.T) {
 		select {
 		case <-second.Done():
 		default:
-			t.Error("the lock goes on after its deadline")
+			t.Error("the lock is held after its deadline")
 		}
 		wantLost(t, second.Err(), pglock.LostMaxHold)
 		if err := l.Close(t.Context()); err != nil {
@@ -137,7 +137,7 @@ func TestALossMeetsAHandoff(t *testing.T) {
 		}
 		<-lost
 		k := <-second
-		// Whichever came first, the server and the Lock must agree.
+		// Whichever came first, the backend and the Lock must agree.
 		if err := k.Verify(t.Context()); (err == nil) != (k.Err() == nil) {
 			t.Errorf("Verify says %v, Err %v", err, k.Err())
 		}

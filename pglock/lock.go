@@ -37,14 +37,14 @@ type lazyState struct {
 	endless    *lockContext    // for parents that do not end
 	observed   context.Context // for the Observer, once Acquired has been called
 	ownContext bool            // Acquired has returned it
-	untold     *LostError      // a loss to report after that
+	unreported *LostError      // a loss to report after that
 	noticed    chan struct{}   // made by a Close that ends the lock, closed by the holder's Unlock
 
-	fencing turn  // held while asking for the fence
-	fence   int64 // 0 until it has been asked for
+	fencing ctxMutex // held while asking for the fence
+	fence   int64    // 0 until it has been asked for
 
-	guarding turn // held while guarding the first transaction
-	guarded  bool // one has been guarded
+	guarding ctxMutex // held while guarding the first transaction
+	guarded  bool     // one has been guarded
 }
 
 // lazyLocked returns the lazy state, and makes it if there is none.
@@ -190,9 +190,9 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	err := l.hold.locker.drop(ctx, l)
 	if lost, ok := errors.AsType[*LostError](err); ok { // found by this call
 		l.hold.countLost()
-		l.tellLost(lost)
+		l.reportLost(lost)
 	} else {
-		l.tellReleased(ctx)
+		l.reportReleased(ctx)
 	}
 	return err
 }

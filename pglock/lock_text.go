@@ -7,7 +7,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// String says which lock it is, and whether it is held, lost or unlocked.
+// String returns the lock's key, and whether it is held, lost or unlocked.
 func (l *Lock) String() string {
 	keys := l.Keys()
 	return "lock " + keyText(keys[0], len(keys)-1) + ", " + l.state()

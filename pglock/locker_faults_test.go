@@ -107,8 +107,7 @@ func TestATerminatedSessionEndsTheLock(t *testing.T) {
 	}
 }
 
-// The wait session of a granted lock is listened to as well, if not from the first moment on: no heartbeat is sent
-// within this test.
+// The end of a wait session whose lock was granted is noticed too, although no heartbeat is sent within this test.
 func TestTheEndOfASessionThatHasWaitedIsNoticed(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)
@@ -121,7 +120,7 @@ func TestTheEndOfASessionThatHasWaitedIsNoticed(t *testing.T) {
 		db.WaitForWaiters(t, 1)
 		mustUnlock(t, held)
 		lock := <-waiter
-		if i%2 == 1 { // which takes the session from the goroutine that listens, and gives it back
+		if i%2 == 1 { // takes the session from the goroutine that reads, and returns it
 			if err := lock.Verify(t.Context()); err != nil {
 				t.Error(err)
 			}
@@ -225,8 +224,8 @@ func TestARestartOfTheServerEndsLocksAndTheLockerGoesOn(t *testing.T) {
 	mustUnlock(t, mustLock(t, l, key))
 }
 
-// The role is configured to end everything that the library depends on. A control session of the same role shows that
-// it works.
+// The role's timeouts would end everything that the library depends on. A control session of the same role shows that
+// they work.
 func TestTimeoutsOfTheRoleDoNotReachLockSessions(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)
@@ -288,11 +287,11 @@ func TestTimeoutsOfTheRoleDoNotReachLockSessions(t *testing.T) {
 	}
 }
 
-// A holder is cut off without a word, in both directions or only one: its lock must have ended before the next grant.
+// A holder's network drops everything, in both directions or only one: its lock must have ended before the next grant.
 func TestASilentHolderIsToldBeforeTheNextGrant(t *testing.T) {
 	db := testenv.Database(t)
 	if !db.FreesFrozen(t) {
-		tellsItself(t, db)
+		wantClientNotices(t, db)
 		return
 	}
 	key := pglock.NewKey("k")
@@ -320,7 +319,7 @@ func TestASilentHolderIsToldBeforeTheNextGrant(t *testing.T) {
 				db.WaitForWaiters(t, 1)
 				cut1()
 				if err := <-granted; err == nil {
-					t.Error("the next holder got the lock while the last one's context went on")
+					t.Error("the next holder got the lock before the last one's context ended")
 				}
 				wantLost(t, context.Cause(work), pglock.LostLease)
 				if err := lock.Unlock(t.Context()); !errors.Is(err, pglock.ErrLost) {
@@ -332,9 +331,9 @@ func TestASilentHolderIsToldBeforeTheNextGrant(t *testing.T) {
 	}
 }
 
-// tellsItself checks what is guaranteed without idle_session_timeout: the client knows in time, and the server frees
-// the lock when it sees the connection closed, for which the network must work again.
-func tellsItself(t *testing.T, db *testenv.DB) {
+// wantClientNotices checks what is guaranteed without idle_session_timeout: the client learns of the loss in time, and
+// the server frees the lock when it sees that the connection is closed, for which the network must work again.
+func wantClientNotices(t *testing.T, db *testenv.DB) {
 	link, config := newProxy(t, db)
 	l, err := pglock.NewWithConfig(config, pglock.WithLease(time.Second))
 	if err != nil {
@@ -505,7 +504,7 @@ func TestAHotStandbyIsRefused(t *testing.T) {
 	}
 }
 
-// Cancels at random moments, with pg_locks as the witness (testenv.Database looks at it when the test ends).
+// Acquires are cancelled at random moments. When the test ends testenv.Database checks that pg_locks is empty.
 func TestCancelsAtRandomMomentsLeaveNothingOnTheServer(t *testing.T) {
 	db := testenv.Database(t)
 	lockers := []*pglock.Locker{openLocker(t, db), openLocker(t, db)}
@@ -528,7 +527,7 @@ func TestCancelsAtRandomMomentsLeaveNothingOnTheServer(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// Only now may nothing be left: a session that was being dialled when its caller gave up is gone a moment later.
+	// A session that was being dialled when its caller gave up ends a moment later.
 	testenv.WaitUntil(t, "pg_locks is empty", func() bool { return len(db.AdvisoryLocks(t)) == 0 })
 }
 

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// notifications are calls of the log and of Observers in the background, one after another. However slow they are, no
-// lock's end waits for them.
+// notifications calls the log and Observers in the background, one call after another. No lock's end waits for them,
+// however slow they are.
 type notifications struct {
 	mu    sync.Mutex
 	queue []func()
@@ -26,7 +26,7 @@ func (n *notifications) add(call func()) {
 func (n *notifications) run() {
 	ended := false
 	defer func() {
-		if !ended { // an Observer has ended its goroutine; a panic ends the program
+		if !ended { // an Observer has called runtime.Goexit; a panic ends the program
 			go n.run()
 		}
 	}()

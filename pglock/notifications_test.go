@@ -64,16 +64,16 @@ func TestLostLocksDoNotWaitForObserversAndLogs(t *testing.T) {
 				}
 			}
 			if n := told.Load(); n != 0 {
-				t.Errorf("%d losses were told by then", n)
+				t.Errorf("%d losses were reported by then", n)
 			}
 			close(released)
-			testenv.WaitUntil(t, "all losses are told", func() bool { return told.Load() == 500 })
+			testenv.WaitUntil(t, "all losses are reported", func() bool { return told.Load() == 500 })
 			wantLost(t, locks[499].Err(), pglock.LostSession)
 		})
 	}
 }
 
-// An Observer panics when its wait has just ended with the lock, which was passed on or released meanwhile.
+// An Observer panics just after its wait has ended with the lock, which was passed on or released meanwhile.
 func TestObserverThatPanicsWhenTheTurnHasComeLeavesNothingLocked(t *testing.T) {
 	for name, handoffs := range map[string]int{"passed on": 1000, "released": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -113,8 +113,8 @@ func TestObserverThatPanicsWhenTheTurnHasComeLeavesNothingLocked(t *testing.T) {
 	}
 }
 
-// deaf is a backend whose server grants free locks, and answers nothing else before it is closed.
-type deaf struct {
+// silentBackend is a backend whose server grants free locks and then answers nothing until it is closed.
+type silentBackend struct {
 	closed   chan struct{}
 	deadline driver.Instant
 	check    error
@@ -126,25 +126,25 @@ type deaf struct {
 	held map[driver.KeyID]bool
 }
 
-func newDeaf() *deaf {
-	return &deaf{closed: make(chan struct{}), free: make(chan struct{}), deadline: driver.Never, held: map[driver.KeyID]bool{}}
+func newSilentBackend() *silentBackend {
+	return &silentBackend{closed: make(chan struct{}), free: make(chan struct{}), deadline: driver.Never, held: map[driver.KeyID]bool{}}
 }
 
-type deafGrant struct {
-	*deaf
+type silentGrant struct {
+	*silentBackend
 	keys []driver.KeyID
 }
 
-func (g deafGrant) Deadline() driver.Instant { return g.deadline }
+func (g silentGrant) Deadline() driver.Instant { return g.deadline }
 
-func (*deaf) Start(driver.Config) error  { return nil }
-func (*deaf) Ping(context.Context) error { return nil }
+func (*silentBackend) Start(driver.Config) error  { return nil }
+func (*silentBackend) Ping(context.Context) error { return nil }
 
-func (d *deaf) Acquire(_ context.Context, r driver.Request) (driver.Grant, error) {
+func (d *silentBackend) Acquire(_ context.Context, r driver.Request) (driver.Grant, error) {
 	d.acquires.Add(1)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	g := deafGrant{deaf: d}
+	g := silentGrant{silentBackend: d}
 	for _, key := range r.Keys {
 		if d.held[key.KeyID] {
 			return nil, errors.New("the session would hold a key twice")
@@ -155,13 +155,13 @@ func (d *deaf) Acquire(_ context.Context, r driver.Request) (driver.Grant, error
 	return g, nil
 }
 
-func (d *deaf) Release(_ context.Context, held driver.Grant) error {
+func (d *silentBackend) Release(_ context.Context, held driver.Grant) error {
 	d.releases.Add(1)
 	select {
 	case <-d.free:
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		for _, id := range held.(deafGrant).keys {
+		for _, id := range held.(silentGrant).keys {
 			delete(d.held, id)
 		}
 		return nil
@@ -172,18 +172,18 @@ func (d *deaf) Release(_ context.Context, held driver.Grant) error {
 	}
 }
 
-func (d *deaf) Check(context.Context, driver.Grant) error { return d.check }
+func (d *silentBackend) Check(context.Context, driver.Grant) error { return d.check }
 
-func (*deaf) Holders(context.Context, driver.Key) ([]driver.Holder, error) { return nil, nil }
+func (*silentBackend) Holders(context.Context, driver.Key) ([]driver.Holder, error) { return nil, nil }
 
-func (d *deaf) Close(context.Context) error {
+func (d *silentBackend) Close(context.Context) error {
 	close(d.closed)
 	return nil
 }
 
 func TestCloseIsBoundedHoweverManyLocksThereAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := pglock.NewWithBackend(newDeaf())
+		l, err := pglock.NewWithBackend(newSilentBackend())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,22 +203,22 @@ func TestCloseIsBoundedHoweverManyLocksThereAre(t *testing.T) {
 	})
 }
 
-// If a lock loses one of its keys the others are released; a lock whose lease is over is released, too. They are requested
-// again only afterwards.
+// If a lock loses one of its keys the others are released, and a lock whose lease is over is released too. Only then
+// are the keys requested again.
 func TestEndedLocksAreGivenBackBeforeTheirKeysAreAskedForAgain(t *testing.T) {
-	for name, end := range map[string]func(*deaf, *pglock.Lock) error{
-		"Verify": func(d *deaf, lock *pglock.Lock) error {
+	for name, end := range map[string]func(*silentBackend, *pglock.Lock) error{
+		"Verify": func(d *silentBackend, lock *pglock.Lock) error {
 			d.check = fmt.Errorf("%w: one of two keys is held", driver.ErrLost)
 			return lock.Verify(context.Background())
 		},
-		"lease": func(d *deaf, lock *pglock.Lock) error {
+		"lease": func(d *silentBackend, lock *pglock.Lock) error {
 			d.deadline = driver.Now()
 			return lock.Err()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := newDeaf()
+				d := newSilentBackend()
 				l, err := pglock.NewWithBackend(d)
 				if err != nil {
 					t.Fatal(err)

@@ -62,7 +62,7 @@ func TestObserverContextsAreThoseOfLaterEvents(t *testing.T) {
 		"a released in call/await/bwait/ahold/bhold", "b released in call/await/bwait/ahold/bhold",
 	}
 	if !slices.Equal(j.lines, want) {
-		t.Errorf("the observers were told\n%s\nwant\n%s", strings.Join(j.lines, "\n"), strings.Join(want, "\n"))
+		t.Errorf("the events are\n%s\nwant\n%s", strings.Join(j.lines, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -99,7 +99,7 @@ func TestObserverIsToldOfCallsThatGotNothing(t *testing.T) {
 		"o waited in owait", "o failed in owait: canceled, try false",
 	}
 	if !slices.Equal(j.lines, want) {
-		t.Errorf("the observer was told\n%s\nwant\n%s", strings.Join(j.lines, "\n"), strings.Join(want, "\n"))
+		t.Errorf("the events are\n%s\nwant\n%s", strings.Join(j.lines, "\n"), strings.Join(want, "\n"))
 	}
 	if s, u := l.Stats(), unreachable.Stats(); s.Refused != 1 || s.Unavailable != 0 || u.Unavailable != 1 {
 		t.Errorf("Stats are %+v and %+v", s, u)
@@ -149,7 +149,7 @@ func TestObserverIsToldOfLocksOfTransactions(t *testing.T) {
 		"[free] shared false try false took false: acquired", "[invoice:42] shared false try true took false: not_acquired",
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("the observer was told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("the events are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -198,6 +198,6 @@ func TestObserverIsToldOfWaitsForPermits(t *testing.T) {
 		"wait for [api] of api", "waited true: acquired",
 	}
 	if !slices.Equal(j.lines, want) {
-		t.Errorf("the observer was told\n%s\nwant\n%s", strings.Join(j.lines, "\n"), strings.Join(want, "\n"))
+		t.Errorf("the events are\n%s\nwant\n%s", strings.Join(j.lines, "\n"), strings.Join(want, "\n"))
 	}
 }

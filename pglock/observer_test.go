@@ -52,7 +52,7 @@ func TestTheObserverIsToldTheWayOfEveryLock(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		mustUnlock(t, mustLock(t, l, key)) // handed on
+		mustUnlock(t, mustLock(t, l, key)) // handed off
 	}()
 	testenv.WaitUntil(t, "the second waits", func() bool {
 		j.mu.Lock()
@@ -78,7 +78,7 @@ func TestTheObserverIsToldTheWayOfEveryLock(t *testing.T) {
 	last := mustLock(t, l, key)
 	terminate(t, db.Connect(t), onlySession(t, db, true))
 	awaitDone(t, last.Done(), "the loss")
-	testenv.WaitUntil(t, "the observer knows", func() bool {
+	testenv.WaitUntil(t, "the observer has been notified", func() bool {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		return strings.HasPrefix(j.lines[len(j.lines)-1], "lost")
@@ -94,7 +94,7 @@ func TestTheObserverIsToldTheWayOfEveryLock(t *testing.T) {
 		got = slices.Insert(slices.Delete(got, i, i+1), 2, "released k")
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("the observer was told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("the events are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -131,7 +131,7 @@ func (b *balance) opened() (n int) {
 	return n
 }
 
-// Whatever happens to sessions, each lock that was acquired is then released or lost, one of them.
+// Whatever happens to sessions, exactly one of Released and Lost is called for each lock that was acquired.
 func TestTheObserverIsToldOneEndOfEveryLock(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)
@@ -142,11 +142,11 @@ func TestTheObserverIsToldOneEndOfEveryLock(t *testing.T) {
 		Lost:     func(_ context.Context, e pglock.LostInfo) { b.end(e.Keys[0]) },
 	}))
 	stop := keepBusy(t, 12, []*pglock.Locker{l}, func(ctx context.Context, l *pglock.Locker) {
-		lock, _, err := acquireSomehow(ctx, l, faultKeys(8))
+		lock, _, err := acquireAnyWay(ctx, l, faultKeys(8))
 		if err == nil {
 			err = lock.Unlock(context.Background())
 		}
-		if !honest(err, pglock.ErrLost) && !errors.Is(err, pglock.ErrNotAcquired) {
+		if !plausible(err, pglock.ErrLost) && !errors.Is(err, pglock.ErrNotAcquired) {
 			t.Error(err)
 		}
 	})
@@ -158,12 +158,12 @@ func TestTheObserverIsToldOneEndOfEveryLock(t *testing.T) {
 	}
 	stop()
 	wantQuiet(t, db, l)
-	testenv.WaitUntil(t, "the losses have been told, which happens in the background", func() bool { return b.opened() == 0 })
+	testenv.WaitUntil(t, "the losses have been reported, which happens in the background", func() bool { return b.opened() == 0 })
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for key, n := range b.open {
 		if n != 0 {
-			t.Errorf("of %d locks of %s the Observer was not told the end", n, key)
+			t.Errorf("the end of %d locks of %s was not reported to the Observer", n, key)
 		}
 	}
 	for _, wrong := range b.wrong {

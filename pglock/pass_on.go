@@ -7,11 +7,11 @@ import (
 )
 
 // passOn ends k as Unlock does, and returns the Lock that takes its place on the hold. It is for queues outside the
-// Locker, which keep the handoff limit themselves. It returns nil when k has ended, or when a request waits for the
-// key here. told calls the Observer, which is not called before.
+// Locker, which keep the handoff limit themselves. It returns nil when k has ended, or when a request waits for the key
+// here. report calls the Observer; passOn does not.
 //
 // If a loss and passOn meet, the first to lock the shard's mu decides whether k or the new Lock is lost.
-func (k *Lock) passOn(from, to context.Context, opts []LockOption) (next *Lock, told func()) {
+func (k *Lock) passOn(from, to context.Context, opts []LockOption) (next *Lock, report func()) {
 	h, l := k.hold, k.hold.locker
 	var c lockConfig
 	for _, opt := range opts {
@@ -30,8 +30,8 @@ func (k *Lock) passOn(from, to context.Context, opts []LockOption) (next *Lock, 
 	l.unlock(h.shards())
 	next.limit(c.maxHold)
 	return next, func() {
-		k.tellReleased(from)
-		next.tellPassedOn(to)
+		k.reportReleased(from)
+		next.reportPassedOn(to)
 	}
 }
 
@@ -56,8 +56,8 @@ func (h *hold) succeedLocked(k *Lock, c lockConfig) *Lock {
 	return next
 }
 
-// tellPassedOn reports a Lock that passOn has made.
-func (l *Lock) tellPassedOn(ctx context.Context) {
+// reportPassedOn reports a Lock that passOn has made.
+func (l *Lock) reportPassedOn(ctx context.Context) {
 	o := l.hold.locker.config.observer
 	if o == nil {
 		return
@@ -66,5 +66,5 @@ func (l *Lock) tellPassedOn(ctx context.Context) {
 	if o.Acquired != nil {
 		own = o.Acquired(ctx, AcquiredInfo{Keys: l.Keys(), Source: AcquiredHanded, Use: l.used(), Token: l.Token()})
 	}
-	l.announce(ctx, own)
+	l.reportAcquired(ctx, own)
 }

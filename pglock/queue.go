@@ -35,7 +35,7 @@ type entry struct {
 	next *entry // the entry of another lock whose key has the same number
 }
 
-// request is one call of Lock or its relatives. It is reused when the call has returned.
+// request is one call of Lock, TryLock, LockAll or TryLockAll. It is reused when the call has returned.
 type request struct {
 	keys   []driver.Key // in order
 	try    bool         // never waits

@@ -43,7 +43,7 @@ func (h *hold) makeBusyLocked() {
 	}
 }
 
-// end notes that the backend does not hold h any more, or will soon stop holding it.
+// end records that the backend does not hold h any more, or soon will not.
 func (h *hold) end() {
 	h.over = true
 	removeOne(&h.entries()[0].holds, h) // it is not there if it was never granted
@@ -99,7 +99,7 @@ type loss struct {
 	err  *LostError
 }
 
-func (l loss) report() { l.lock.tellLost(l.err) }
+func (l loss) report() { l.lock.reportLost(l.err) }
 
 // endHold ends every Lock on h, and reports whether it is the first to end h. If the keys are still to be released they
 // become busy, and releaseHold must follow.
@@ -159,7 +159,7 @@ func (h *hold) countLost() {
 	home.counts.Lost++
 }
 
-// lossDuringUnlock explains the backend's error of a release.
+// lossDuringUnlock returns the error of an Unlock whose release failed with err.
 func (l *Lock) lossDuringUnlock(err error) error {
 	if err == nil {
 		return nil

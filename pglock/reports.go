@@ -10,8 +10,8 @@ import (
 
 // This file calls the Observer.
 
-// waits is called when r cannot go on at once.
-func (r *request) waits(l *Locker) {
+// reportWait reports, once, that r cannot have its lock at once.
+func (r *request) reportWait(l *Locker) {
 	if r.waited {
 		return
 	}
@@ -28,8 +28,8 @@ func (r *request) waits(l *Locker) {
 	}
 }
 
-// tells reports the end of an acquiring call.
-func (r *request) tells(o *Observer, lock *Lock, waited time.Duration, err error) {
+// reportEnd reports the end of an acquiring call.
+func (r *request) reportEnd(o *Observer, lock *Lock, waited time.Duration, err error) {
 	if o == nil {
 		return
 	}
@@ -50,31 +50,32 @@ func (r *request) tells(o *Observer, lock *Lock, waited time.Duration, err error
 	if o.Acquired != nil {
 		own = o.Acquired(r.caller, AcquiredInfo{Keys: keys, Shared: shared, Use: use, Token: token, Waited: waited, Source: r.how(lock)})
 	}
-	lock.announce(r.caller, own)
+	lock.reportAcquired(r.caller, own)
 }
 
-// refusedToPrimitive reports whether r is the try of a primitive, which looks for a lock that is free. The primitive
-// reports what its own caller gets.
+// refusedToPrimitive reports whether err refuses a try of a primitive that looks for a free lock. The primitive reports
+// the result of its own caller.
 func (r *request) refusedToPrimitive(err error) bool {
 	return r.try && r.config.use != nil && errors.Is(err, ErrNotAcquired)
 }
 
-// announce notes that Acquired has been called, and what it has returned, and calls Lost if that had to wait for it.
-func (l *Lock) announce(ctx, own context.Context) {
+// reportAcquired records that Acquired has been called, and what it returned. If the lock was lost meanwhile it calls
+// Lost.
+func (l *Lock) reportAcquired(ctx, own context.Context) {
 	if own != nil {
 		ctx = own
 	}
 	l.mu.Lock()
 	x := l.lazyLocked()
 	x.observed, x.ownContext = context.WithoutCancel(ctx), own != nil
-	lost := x.untold
+	lost := x.unreported
 	l.mu.Unlock()
 	if lost != nil {
-		l.tellLost(lost)
+		l.reportLost(lost)
 	}
 }
 
-// observed returns ctx with the values of the context that Acquired has returned, if it has.
+// observed returns ctx with the values of the context that Acquired returned, if any.
 func (l *Lock) observed(ctx context.Context) context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,7 +98,7 @@ func (r *request) how(lock *Lock) AcquireSource {
 	return AcquiredQueued
 }
 
-func (l *Lock) tellReleased(ctx context.Context) {
+func (l *Lock) reportReleased(ctx context.Context) {
 	o := l.hold.locker.config.observer
 	if o == nil || o.Released == nil {
 		return
@@ -112,8 +113,8 @@ func (l *Lock) tellReleased(ctx context.Context) {
 	})
 }
 
-// tellLost reports a loss: at once, or when the acquiring call has reported the lock.
-func (l *Lock) tellLost(lost *LostError) {
+// reportLost reports a loss: at once, or when the acquiring call has reported the lock.
+func (l *Lock) reportLost(lost *LostError) {
 	o := l.hold.locker.config.observer
 	if o == nil || o.Lost == nil {
 		return
@@ -122,7 +123,7 @@ func (l *Lock) tellLost(lost *LostError) {
 	x := l.lazyLocked()
 	ctx := x.observed
 	if ctx == nil {
-		x.untold = lost
+		x.unreported = lost
 	}
 	l.mu.Unlock()
 	if ctx != nil {
@@ -175,7 +176,7 @@ func (l *Locker) permitsAsked(ctx context.Context, key Key, try, awaited bool, w
 	}
 }
 
-// countFailure counts a call that has got nothing.
+// countFailure counts a call that has got no lock.
 func (s *shard) countFailure(try bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

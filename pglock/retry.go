@@ -36,7 +36,7 @@ func (l *Locker) takeInOutage(ctx context.Context, r *request) (*Lock, error) {
 	}
 	began, pause := driver.Now(), minRetry
 	for errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrDenied) {
-		if r.asked { // the server has answered this attempt at first
+		if r.asked { // the server answered at the beginning of this attempt
 			began, pause = driver.Now(), minRetry
 		}
 		left := r.config.outage - driver.Now().Sub(began)
@@ -65,7 +65,7 @@ func (r *request) again() {
 
 // pauseInOutage waits for d, and counts as a waiter. It returns the error that ends the wait for the lock, if any.
 func (l *Locker) pauseInOutage(ctx context.Context, r *request, d time.Duration) error {
-	r.waits(l)
+	r.reportWait(l)
 	s := l.shardOf(r.keys[0].KeyID)
 	s.count(+1)
 	defer s.count(-1)
@@ -84,7 +84,7 @@ func (l *Locker) pauseInOutage(ctx context.Context, r *request, d time.Duration)
 	}
 }
 
-// count counts a call that waits without asking for anything.
+// count counts a call that waits between two attempts.
 func (s *shard) count(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// One caller waits in the queue of a server that is restarted, and another one calls while it is down. Both get their locks
+// One caller waits in the queue of a server that is restarted, and another calls while it is down. Both get their locks
 // when it is back.
 func TestRetryUnavailableRidesOutARestart(t *testing.T) {
 	server := testenv.NewServer(t, nil)

@@ -25,8 +25,8 @@ func withSettings(t *testing.T, db *testenv.DB, settings ...string) {
 	}
 }
 
-// A transaction that is serializable, read-only and deferrable waits for all earlier transactions that write. The
-// owner of a database can make every transaction there like that.
+// A transaction that is serializable, read-only and deferrable waits for all earlier transactions that write. The owner
+// of a database can make these the defaults there.
 func TestLockSessionsDoNotWaitForSerializableTransactions(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

@@ -169,7 +169,7 @@ func (l *Locker) reserve(keys int) error {
 	}
 }
 
-// shardDrained is called for each shard, once, when it is closed and nothing is in use in it.
+// shardDrained is called once for each shard, when it is closed and none of its keys is in use.
 func (l *Locker) shardDrained() {
 	if l.undrained.Add(-1) == 0 {
 		close(l.drained)

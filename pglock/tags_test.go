@@ -25,8 +25,7 @@ func tagged(t *testing.T, db *testenv.DB) *pglock.Locker {
 	}))
 }
 
-// seenUntil looks at the server until a lock of the database is as wanted, and returns the journal's events
-// meanwhile.
+// seenUntil takes snapshots until a lock of the database is as wanted, and returns the journal's events until then.
 func seenUntil(t *testing.T, db *testenv.DB, j *events.Journal, wanted func(monitor.Lock) bool) (monitor.Lock, []events.Event) {
 	t.Helper()
 	var seen []events.Event

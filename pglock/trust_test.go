@@ -95,7 +95,7 @@ func TestTrustAPlantedSchemaIsNotUsed(t *testing.T) {
 			if !strings.Contains(log.String(), tenant.Name()) {
 				t.Errorf("the log does not say why names are not recorded: %s", &log)
 			}
-			tenant.WantNothingGained("after all that a Locker does")
+			tenant.WantNothingGained("after everything that a Locker does")
 		})
 	}
 }
@@ -117,7 +117,7 @@ func TestTrustARoleThatASessionTakesDoesNotMakeASchemaTrusted(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	tenant.WantNothingGained("after all that a Locker does")
+	tenant.WantNothingGained("after everything that a Locker does")
 }
 
 // pgx asks a server what it is (target_session_attrs) with a function that it does not look for in pg_catalog.

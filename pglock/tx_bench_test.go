@@ -43,7 +43,7 @@ func benchBare(ctx context.Context, tx pgx.Tx, key pglock.Key) error {
 	return err
 }
 
-// BenchmarkLockAllTx compares LockAllTx of 100 keys with 100 calls of LockTx, in turns.
+// BenchmarkLockAllTx compares LockAllTx of 100 keys with 100 calls of LockTx, alternately.
 func BenchmarkLockAllTx(b *testing.B) {
 	ctx, conn := b.Context(), testenv.Database(b).Connect(b)
 	all := func(tx pgx.Tx) error { return pglock.LockAllTx(ctx, tx, txHundredKeys) }

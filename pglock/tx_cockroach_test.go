@@ -38,7 +38,7 @@ func TestATransactionOnCockroachDBIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		t.Errorf("a closed batch: the error is %v", err)
 	}
 	if !slices.Equal(heard, []string{"begin"}) || !slices.Equal(server.heard(), heard) {
-		t.Errorf("the server has heard %q, and then %q", heard, server.heard())
+		t.Errorf("the server received %q, and then %q", heard, server.heard())
 	}
 }
 
@@ -76,7 +76,7 @@ func (s *txCockroach) connString() string {
 	return "postgres://app@" + s.listener.Addr().String() + "/db?sslmode=disable"
 }
 
-// heard is what the server was asked, in any protocol.
+// heard returns the statements that the server received, in either protocol.
 func (s *txCockroach) heard() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -104,13 +104,13 @@ func TestLockTxOfAFreeKeyBelowADeadlineIsOneRoundTrip(t *testing.T) {
 	defer cancel()
 	for _, mode := range txModes {
 		for _, form := range txForms[:2] {
-			var turns *txTurns
+			var trips *txRoundTrips
 			tx := txBegin(t, txConnect(t, db.ConnString(), func(config *pgx.ConnConfig) {
 				config.DefaultQueryExecMode = mode
-				turns = txCountTurns(config)
+				trips = txCountRoundTrips(config)
 			}))
 			var err error
-			n := turns.during(func() { err = form.lock(ctx, tx, pglock.NewKey(mode.String()+form.name)) })
+			n := trips.during(func() { err = form.lock(ctx, tx, pglock.NewKey(mode.String()+form.name)) })
 			txCheck(t, err)
 			if n != 1 {
 				t.Errorf("%s in mode %v took %d round trips", form.name, mode, n)

@@ -111,7 +111,7 @@ func txExec(t testing.TB, on interface {
 	}
 }
 
-// txShow is the value of a setting.
+// txShow returns the value of a setting.
 func txShow(t testing.TB, conn *pgx.Conn, setting string) (value string) {
 	t.Helper()
 	txCheck(t, conn.QueryRow(t.Context(), "SHOW "+setting).Scan(&value))
@@ -172,46 +172,46 @@ func txWantWaitError(t testing.TB, err error, key pglock.Key) *pglock.WaitError 
 	return wait
 }
 
-// txTurns counts the round trips of a connection: the times that its client speaks after its server has.
-type txTurns struct {
+// txRoundTrips counts the round trips of a connection: how often its client sends after its server has.
+type txRoundTrips struct {
 	mu       sync.Mutex
 	answered bool
-	turns    int
+	trips    int
 }
 
-// txCountTurns counts those of the connection that is made with config.
-func txCountTurns(config *pgx.ConnConfig) *txTurns {
-	turns := &txTurns{}
+// txCountRoundTrips counts the round trips of the connection that is made with config.
+func txCountRoundTrips(config *pgx.ConnConfig) *txRoundTrips {
+	trips := &txRoundTrips{}
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
-		return txCountedConn{conn, turns}, err
+		return txCountedConn{conn, trips}, err
 	}
-	return turns
+	return trips
 }
 
-func (t *txTurns) read(n int) {
+func (t *txRoundTrips) read(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.answered = t.answered || n > 0
 }
 
-func (t *txTurns) write() {
+func (t *txRoundTrips) write() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.answered {
-		t.turns++
+		t.trips++
 	}
 	t.answered = false
 }
 
-func (t *txTurns) count() int {
+func (t *txRoundTrips) count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.turns
+	return t.trips
 }
 
 // during returns how many round trips the call takes.
-func (t *txTurns) during(call func()) int {
+func (t *txRoundTrips) during(call func()) int {
 	before := t.count()
 	call()
 	return t.count() - before
@@ -219,17 +219,17 @@ func (t *txTurns) during(call func()) int {
 
 type txCountedConn struct {
 	net.Conn
-	turns *txTurns
+	trips *txRoundTrips
 }
 
 func (c txCountedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	c.turns.read(n)
+	c.trips.read(n)
 	return n, err
 }
 
 func (c txCountedConn) Write(p []byte) (int, error) {
-	c.turns.write()
+	c.trips.write()
 	return c.Conn.Write(p)
 }
 

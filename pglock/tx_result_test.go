@@ -119,11 +119,11 @@ func TestAnEndedContextSendsNothing(t *testing.T) {
 	cancel()
 	db := testenv.Database(t)
 	for _, form := range txAllForms {
-		var turns *txTurns
-		conn := txConnect(t, db.ConnString(), func(config *pgx.ConnConfig) { turns = txCountTurns(config) })
+		var trips *txRoundTrips
+		conn := txConnect(t, db.ConnString(), func(config *pgx.ConnConfig) { trips = txCountRoundTrips(config) })
 		tx := txBegin(t, conn)
 		var err error
-		if n := turns.during(func() { err = form.lock(ctx, tx, pglock.NewKey("a")) }); n != 0 {
+		if n := trips.during(func() { err = form.lock(ctx, tx, pglock.NewKey("a")) }); n != 0 {
 			t.Errorf("%s: it took %d round trips", form.name, n)
 		}
 		if !errors.Is(err, context.Canceled) {

@@ -76,14 +76,14 @@ func TestLocksOfATransactionAreOneRoundTrip(t *testing.T) {
 		for _, mode := range txModes {
 			for _, c := range txCalls {
 				t.Run(fmt.Sprintf("%s/%s/%s", server, mode, c.name), func(t *testing.T) {
-					var turns *txTurns
+					var trips *txRoundTrips
 					conn := txConnect(t, connString, func(config *pgx.ConnConfig) {
 						config.DefaultQueryExecMode = mode
-						turns = txCountTurns(config)
+						trips = txCountRoundTrips(config)
 					})
 					tx := txBegin(t, conn)
 					var err error
-					if n := turns.during(func() { err = c.call(t.Context(), tx) }); n != 1 {
+					if n := trips.during(func() { err = c.call(t.Context(), tx) }); n != 1 {
 						t.Errorf("it took %d round trips", n)
 					}
 					if refused := errors.Is(err, pglock.ErrNotAcquired); refused != c.refused || (err != nil && !refused) {
@@ -99,10 +99,10 @@ func TestLocksOfATransactionAreOneRoundTrip(t *testing.T) {
 // TestPgxPreparesBeforeItRuns shows that the test above counts round trips, including those of pgx itself.
 func TestPgxPreparesBeforeItRuns(t *testing.T) {
 	t.Parallel()
-	var turns *txTurns
-	conn := txConnect(t, testenv.Database(t).ConnString(), func(config *pgx.ConnConfig) { turns = txCountTurns(config) })
+	var trips *txRoundTrips
+	conn := txConnect(t, testenv.Database(t).ConnString(), func(config *pgx.ConnConfig) { trips = txCountRoundTrips(config) })
 	for i, want := range []int{2, 1} {
-		n := turns.during(func() {
+		n := trips.during(func() {
 			_, err := conn.Exec(t.Context(), "SELECT pg_advisory_xact_lock($1)", 1)
 			txCheck(t, err)
 		})
@@ -114,9 +114,9 @@ func TestPgxPreparesBeforeItRuns(t *testing.T) {
 
 func TestBeginFuncIsBeginLockAndCommit(t *testing.T) {
 	t.Parallel()
-	var turns *txTurns
-	conn := txConnect(t, testenv.Database(t).ConnString(), func(config *pgx.ConnConfig) { turns = txCountTurns(config) })
-	n := turns.during(func() {
+	var trips *txRoundTrips
+	conn := txConnect(t, testenv.Database(t).ConnString(), func(config *pgx.ConnConfig) { trips = txCountRoundTrips(config) })
+	n := trips.during(func() {
 		txCheck(t, pglock.BeginFunc(t.Context(), conn, pglock.NewKey("free"), func(pgx.Tx) error { return nil }))
 	})
 	if n != 3 {

@@ -253,8 +253,8 @@ func TestBeginFuncInATransactionBeginsASavepoint(t *testing.T) {
 func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
-	var turns *txTurns
-	conn := txConnect(t, db.ConnString(), func(config *pgx.ConnConfig) { turns = txCountTurns(config) })
+	var trips *txRoundTrips
+	conn := txConnect(t, db.ConnString(), func(config *pgx.ConnConfig) { trips = txCountRoundTrips(config) })
 	tx, key, zero := txBegin(t, conn), pglock.NewKey("a"), pglock.Key{}
 	ctx := t.Context()
 	for name, c := range map[string]struct {
@@ -294,18 +294,18 @@ func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			t.Errorf("%s: the error is %v, want %q", name, c.err, c.text)
 		}
 	}
-	if turns.count() != txTurnsOfConnectAndBegin(t, db) {
+	if trips.count() != txRoundTripsOfConnectAndBegin(t, db) {
 		t.Error("something has been sent")
 	}
 	txWantUsable(t, tx)
 	txWantLocks(t, db)
 }
 
-func txTurnsOfConnectAndBegin(t *testing.T, db *testenv.DB) int {
+func txRoundTripsOfConnectAndBegin(t *testing.T, db *testenv.DB) int {
 	t.Helper()
-	var turns *txTurns
-	txBegin(t, txConnect(t, db.ConnString(), func(config *pgx.ConnConfig) { turns = txCountTurns(config) }))
-	return turns.count()
+	var trips *txRoundTrips
+	txBegin(t, txConnect(t, db.ConnString(), func(config *pgx.ConnConfig) { trips = txCountRoundTrips(config) }))
+	return trips.count()
 }
 
 func TestAnEndedTransactionIsAnError(t *testing.T) {

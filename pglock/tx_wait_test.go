@@ -53,7 +53,7 @@ func TestAfterMaxWaitTheTransactionGoesOn(t *testing.T) {
 	}
 }
 
-// silentTx loses the results of statements.
+// silentTx drops the results of statements.
 type silentTx struct{ pgx.Tx }
 
 func (tx silentTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
@@ -65,7 +65,7 @@ func TestLockTxWithMaxWaitTakesNoAnswerForNoLock(t *testing.T) {
 	db, key := testenv.Database(t), pglock.NewKey("k")
 	tx := txBegin(t, db.Connect(t))
 	if err := pglock.LockTx(t.Context(), silentTx{tx}, key, pglock.MaxWait(txLong)); err == nil {
-		t.Error("a lock without an answer was taken for granted")
+		t.Error("a lock without an answer counts as granted")
 	}
 }
 
@@ -77,13 +77,13 @@ func TestMaxWaitWorksThroughAPoolerInEveryMode(t *testing.T) {
 	txExec(t, holder, "SET application_name = 'billing'")
 	for _, mode := range txModes {
 		t.Run(mode.String(), func(t *testing.T) {
-			var turns *txTurns
+			var trips *txRoundTrips
 			tx := txBegin(t, txConnect(t, pooled, func(config *pgx.ConnConfig) {
 				config.DefaultQueryExecMode = mode
-				turns = txCountTurns(config)
+				trips = txCountRoundTrips(config)
 			}))
 			var err error
-			n := turns.during(func() { err = pglock.LockTx(t.Context(), tx, key, pglock.MaxWait(txShort)) })
+			n := trips.during(func() { err = pglock.LockTx(t.Context(), tx, key, pglock.MaxWait(txShort)) })
 			txWantHolder(t, txWantWaitError(t, err, key), holder)
 			if n != 4 {
 				t.Errorf("it took %d round trips: the wait, and three to ask who is in the way", n)
@@ -328,7 +328,7 @@ func TestMaxWaitBoundsTheWaitForAllKeysTogether(t *testing.T) {
 	txWantLocks(t, db, want...)
 }
 
-// txReleaseOneByOne calls release whenever a key has been waited for during at least d, until there is a result.
+// txReleaseOneByOne calls release each time a key has been waited for for at least d, until there is a result.
 func txReleaseOneByOne(t *testing.T, db *testenv.DB, keys []pglock.Key, d time.Duration, release func(),
 	result <-chan error,
 ) (err error) {

@@ -105,21 +105,20 @@ func (s *Semaphore) serveLocked(h held) bool {
 	return true
 }
 
-// giveBack passes a slot on to the first waiter of this process, or gives it back to the server.
-//
-// At the gate this process is the next in line anyway, so there is no limit to that. Otherwise the handoff limit
-// applies to all its slots together, and a waiter that needs several slots gets none: if it gathered slots without the
-// gate, two such waiters could wait for each other's.
+// giveBack passes a slot on to the first waiter of this process, or releases it. While this process holds the gate it
+// is the next in line anyway, so no limit applies. Otherwise the handoff limit applies to all its slots together, and a
+// waiter that needs several slots gets none: two such waiters that collected slots without the gate could wait for each
+// other's.
 func (s *Semaphore) giveBack(ctx context.Context, h held) error {
 	over := h.lock.Err() != nil // which may call the Observer
 	s.mu.Lock()
 	if !over && len(s.queue) > 0 && (s.atGate || s.queue[0].weight == 1 && s.turn.lasts(driver.Now())) {
-		next, told, ok := bridge.PassOn(ctx, s.queue[0].ctx, h.lock, s.slot)
+		next, report, ok := bridge.PassOn(ctx, s.queue[0].ctx, h.lock, s.slot)
 		if ok {
 			s.turn.passed++
 			s.serveLocked(held{h.slot, next.(*pglock.Lock)})
 			s.mu.Unlock()
-			told()
+			report()
 			return nil
 		}
 	}

@@ -167,12 +167,12 @@ func (s *Semaphore) acquire(ctx context.Context, weight int, try bool, opts []pg
 			s.abandon(w)
 		}
 	}()
-	told, awaited, err := s.await(ctx, w, o)
+	observed, awaited, err := s.await(ctx, w, o)
 	waited := driver.Now().Sub(start)
 	if err != nil {
 		err = s.explain(ctx, w, err, waited)
 	}
-	bridge.PermitsAsked(told, s.locker, s.key, w.try, awaited, waited, err)
+	bridge.PermitsAsked(observed, s.locker, s.key, w.try, awaited, waited, err)
 	settled = true
 	if err != nil {
 		return nil, err
@@ -220,21 +220,21 @@ func (s *Semaphore) abandon(w *waiter) {
 //
 // If the end of ctx and a grant race, the first one under mu wins: a waiter that has been served by then has its
 // permit.
-func (s *Semaphore) await(ctx context.Context, w *waiter, o bridge.LockOptions) (told context.Context, awaited bool, err error) {
+func (s *Semaphore) await(ctx context.Context, w *waiter, o bridge.LockOptions) (observed context.Context, awaited bool, err error) {
 	var bound <-chan time.Time
 	if o.Bounded && !w.try {
 		timer := time.NewTimer(o.MaxWait)
 		defer timer.Stop()
 		bound = timer.C
 	}
-	told, ended, waits := ctx, error(nil), w.waits
+	observed, ended, waits := ctx, error(nil), w.waits
 	for ended == nil {
 		select {
 		case <-w.ready:
-			return told, awaited, w.err
+			return observed, awaited, w.err
 		case <-waits:
 			if waits = nil; !w.try {
-				told, awaited = bridge.PermitsAwaited(ctx, s.locker, s.key), true
+				observed, awaited = bridge.PermitsAwaited(ctx, s.locker, s.key), true
 			}
 		case <-bound:
 			ended = errMaxWait
@@ -243,10 +243,10 @@ func (s *Semaphore) await(ctx context.Context, w *waiter, o bridge.LockOptions) 
 		}
 	}
 	if s.leave(w) {
-		return told, awaited, ended
+		return observed, awaited, ended
 	}
 	<-w.ready
-	return told, awaited, w.err
+	return observed, awaited, w.err
 }
 
 // explain returns the error of a failed acquisition.

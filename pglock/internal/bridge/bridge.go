@@ -43,15 +43,15 @@ var (
 	// ReadMaxWait returns the MaxWait of a []pglock.TxOption, and refuses Shared.
 	ReadMaxWait func(opts any) (maxWait time.Duration, bounded bool, err error)
 
-	// WithUse makes a pglock.LockOption that tells the Observer what the lock is for: kind is a pglock.UseKind's text,
-	// key the pglock.Key of the primitive.
+	// WithUse makes a pglock.LockOption that reports to the Observer what the lock is for: kind is a pglock.UseKind's
+	// text, key the pglock.Key of the primitive.
 	WithUse func(kind string, key any) any
 
-	// PassOn ends lock, a *pglock.Lock, as Unlock does, and returns the *pglock.Lock that takes its place on the server,
-	// made with opts, a []pglock.LockOption, without asking the server. It does not look at the handoff limit. When the lock
-	// is over it returns ok false and has done nothing. It does not call the Observer: told does, and must be called
-	// afterwards. from and to are the contexts of the two holders, for their values.
-	PassOn func(from, to context.Context, lock any, opts any) (next any, told func(), ok bool)
+	// PassOn ends lock, a *pglock.Lock, as Unlock does, and returns the *pglock.Lock that takes its place on the
+	// server, made with opts, a []pglock.LockOption, without asking the server. It does not look at the handoff limit.
+	// If the lock has ended it does nothing and returns ok false. It does not call the Observer: report does, and must
+	// be called afterwards. from and to are the contexts of the two holders, for their values.
+	PassOn func(from, to context.Context, lock any, opts any) (next any, report func(), ok bool)
 
 	// HandoffLimit returns the handoff limit of locker, a *pglock.Locker.
 	HandoffLimit func(locker any) (handoffs int, lasting time.Duration)

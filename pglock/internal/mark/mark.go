@@ -9,7 +9,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
 )
 
-// Use is the option that tells the Observer what a lock is for.
+// Use is the option that reports to the Observer what a lock is for.
 func Use(kind pglock.UseKind, key pglock.Key) pglock.LockOption {
 	return bridge.WithUse(string(kind), key).(pglock.LockOption)
 }
