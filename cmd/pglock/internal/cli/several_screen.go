@@ -26,7 +26,7 @@ func (m *watch) fillScreenOfSeveral(ctx context.Context, f *fleet, filter view.F
 			End:    m.ender(member.db, member.pool, &log),
 		})
 	}
-	last, err := tui.RunSeveral(ctx, options)
+	last, err := tui.RunServers(ctx, options)
 	_, printErr := io.WriteString(os.Stdout, lines(lastLines(f, last, filter)))
 	return errors.Join(err, printErr, log.close())
 }

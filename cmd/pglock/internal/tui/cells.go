@@ -14,11 +14,12 @@ import (
 // label is the text shown for a lock.
 func label(lock *monitor.Lock) string { return view.Printable(lock.Label()) }
 
-// keyCell adds the database of a lock if the connection has another one, and the key after a guess.
+// keyCell returns the label of a lock, with its database if that is not the connected one, and with
+// its key if the label is a guess.
 func keyCell(m Model, r row) string {
 	text := label(r.lock)
-	if r.lock.Database != m.board.snapshot.Database {
-		text += " in " + database(r.lock)
+	if r.lock.Database != m.table.snapshot.Database {
+		text += " in " + databaseName(r.lock)
 	}
 	if key := view.Printable(r.lock.Key); key != label(r.lock) {
 		text += " " + key
@@ -26,23 +27,23 @@ func keyCell(m Model, r row) string {
 	return text
 }
 
-func database(lock *monitor.Lock) string {
+func databaseName(lock *monitor.Lock) string {
 	if lock.Database == "" {
 		return fmt.Sprint(lock.DatabaseOID)
 	}
 	return view.Printable(lock.Database)
 }
 
-// keyOrNoneCell is the lock that a session waits for, or else the one that others wait for.
+// keyOrNoneCell returns the lock that a session waits for, or else the one that others wait for.
 func keyOrNoneCell(m Model, r row) string {
 	switch {
-	case r.person.other != nil:
-		return r.person.waitsFor()
+	case r.node.otherLock != nil:
+		return r.node.waitsFor()
 	case r.lock != nil:
 		return keyCell(m, r)
 	}
-	for _, waiter := range r.person.inWayOf {
-		if waiter.other != nil {
+	for _, waiter := range r.node.blocks {
+		if waiter.otherLock != nil {
 			return waiter.waitsFor()
 		}
 	}
@@ -54,7 +55,7 @@ func heldByCell(_ Model, r row) string {
 	case 0:
 		return "-"
 	case 1:
-		return named(&r.lock.Holders[0].Session)
+		return sessionLabel(&r.lock.Holders[0].Session)
 	default:
 		return fmt.Sprintf("%d, %s", n, view.Printable(string(r.lock.Holders[0].Mode)))
 	}
@@ -74,18 +75,18 @@ func longestCell(_ Model, r row) string {
 }
 
 func trendCell(m Model, r row) string {
-	trend := m.trends.of(placeOf(r.lock))
-	if trend.quiet() {
+	trend := m.trends.of(lockIDOf(r.lock))
+	if trend.allZero() {
 		return ""
 	}
 	return trend.sparkline(m.trendWidth())
 }
 
-// branchCell marks a session with ~ if all its blockers are waiters, with +n if it has n blockers besides the one
-// above, and with ↻ at the end of a cycle.
-func branchCell(_ Model, r row) string {
-	text := named(r.person.Session)
-	waiter := r.person.waiter
+// treeCell marks a session with ~ if all its blockers are waiters, with +n if it has n blockers besides the one
+// above it, and with ↻ if it closes a cycle.
+func treeCell(_ Model, r row) string {
+	text := sessionLabel(r.node.Session)
+	waiter := r.node.waiter
 	if waiter != nil && !slices.ContainsFunc(waiter.BlockedBy, hard) {
 		text = "~" + text
 	}
@@ -112,32 +113,32 @@ func hardBlockers(waiter *monitor.Waiter) (n int) {
 func hard(blocker monitor.Blocker) bool { return blocker.Kind == monitor.BlockHard }
 
 func holdsOrWaitedCell(m Model, r row) string {
-	if r.person.waiter == nil {
+	if r.node.waiter == nil {
 		return "holds"
 	}
 	return ownWaitCell(m, r)
 }
 
 func ownWaitCell(m Model, r row) string {
-	waiter := r.person.waiter
+	waiter := r.node.waiter
 	switch {
 	case waiter == nil:
 		return ""
 	case waiter.WaitingSince == nil:
 		return "?"
 	case waiter.WaitingEstimated:
-		return "≤" + view.Age(waited(m.board.snapshot, waiter))
+		return "≤" + view.Age(waited(m.table.snapshot, waiter))
 	}
-	return view.Age(waited(m.board.snapshot, waiter))
+	return view.Age(waited(m.table.snapshot, waiter))
 }
 
 func modeCell(_ Model, r row) string {
-	if r.person.waiter != nil {
-		return view.Short(string(r.person.waiter.Mode))
+	if r.node.waiter != nil {
+		return view.Short(string(r.node.waiter.Mode))
 	}
 	if r.lock != nil {
 		for i := range r.lock.Holders {
-			if r.lock.Holders[i].Session.ID() == r.person.Session.ID() {
+			if r.lock.Holders[i].Session.ID() == r.node.Session.ID() {
 				return view.Short(string(r.lock.Holders[i].Mode))
 			}
 		}
@@ -145,41 +146,41 @@ func modeCell(_ Model, r row) string {
 	return ""
 }
 
-// stateCell is the state of a session, and for how long; for a waiter, the session that blocks it.
+// stateCell returns the state of a session and its age or, for a waiter, the session that blocks it.
 func stateCell(m Model, r row) string {
-	session, s := r.person.Session, m.board.snapshot
+	session, s := r.node.Session, m.table.snapshot
 	if session.Prepared() {
 		return strings.TrimSpace("prepared " + ageOf(s, session.PreparedAt))
 	}
-	if blocked := m.board.chain.Blocked(*session); blocked != "" {
+	if blocked := m.table.chain.Blocked(*session); blocked != "" {
 		return blocked
 	}
 	return strings.TrimSpace(view.Field(*session, "state", view.Short(session.State)) + " " + ageOf(s, session.StateSince))
 }
 
-func sessionAgeCell(m Model, r row) string { return ageOf(m.board.snapshot, r.person.Since) }
+func sessionAgeCell(m Model, r row) string { return ageOf(m.table.snapshot, r.node.Since) }
 
-func databaseCell(_ Model, r row) string { return view.Printable(r.person.Database) }
+func databaseCell(_ Model, r row) string { return view.Printable(r.node.Database) }
 
 func clientCell(_ Model, r row) string {
-	return view.Field(*r.person.Session, "client", view.Host(r.person.Client))
+	return view.Field(*r.node.Session, "client", view.Host(r.node.Client))
 }
 
 func queryCell(_ Model, r row) string {
-	return view.Field(*r.person.Session, "query", view.OneLine(r.person.Query))
+	return view.Field(*r.node.Session, "query", view.OneLine(r.node.Query))
 }
 
-// ofHolder makes a cell for a key from the cell for its only holder.
+// ofHolder returns a cell for a lock that shows the cell of its holder, if it has only one.
 func ofHolder(cell func(Model, row) string) func(Model, row) string {
 	return func(m Model, r row) string {
 		if len(r.lock.Holders) != 1 {
 			return ""
 		}
-		return cell(m, row{person: &person{Session: &r.lock.Holders[0].Session}})
+		return cell(m, row{node: &sessionNode{Session: &r.lock.Holders[0].Session}})
 	}
 }
 
-// ageOf is empty when the time is not known.
+// ageOf returns the age of a time, or "" if the time is unknown.
 func ageOf(s *monitor.Snapshot, since *time.Time) string {
 	if since == nil {
 		return ""
@@ -187,24 +188,24 @@ func ageOf(s *monitor.Snapshot, since *time.Time) string {
 	return view.Age(s.TakenAt.Sub(*since))
 }
 
-func userCell(_ Model, r row) string { return view.Field(*r.person.Session, "user", r.person.User) }
+func userCell(_ Model, r row) string { return view.Field(*r.node.Session, "user", r.node.User) }
 
-// applicationCell is the identifier of a prepared transaction.
+// applicationCell returns the identifier of a prepared transaction, which has no application.
 func applicationCell(_ Model, r row) string {
-	if r.person.Prepared() {
-		return view.Who(*r.person.Session)
+	if r.node.Prepared() {
+		return view.Who(*r.node.Session)
 	}
-	return application(r.person.Session)
+	return application(r.node.Session)
 }
 
 func pidCell(_ Model, r row) string {
-	if r.person.Prepared() {
+	if r.node.Prepared() {
 		return "-"
 	}
-	return view.Who(*r.person.Session)
+	return view.Who(*r.node.Session)
 }
 
-func heldCell(_ Model, r row) string { return number(len(r.person.held)) }
+func heldCell(_ Model, r row) string { return number(len(r.node.held)) }
 
 func behindCell(_ Model, r row) string {
 	if r.behind == 0 {
@@ -214,23 +215,23 @@ func behindCell(_ Model, r row) string {
 }
 
 func blockersCell(m Model, r row) string {
-	if r.person.waiter == nil {
+	if r.node.waiter == nil {
 		return ""
 	}
-	return strings.Join(view.Blockers(*r.person.waiter, m.board.snapshot.BlockersMissing != ""), " ")
+	return strings.Join(view.Blockers(*r.node.waiter, m.table.snapshot.BlockersMissing != ""), " ")
 }
 
 func waitsForCell(m Model, r row) string {
 	switch {
-	case r.person.other != nil:
-		return r.person.waitsFor()
+	case r.node.otherLock != nil:
+		return r.node.waitsFor()
 	case r.lock == nil:
 		return ""
 	}
 	return keyCell(m, r)
 }
 
-// number writes an integer with commas.
+// number formats an integer with commas.
 func number[T ~int | ~int64](n T) string {
 	digits := strconv.FormatInt(int64(n), 10)
 	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {

@@ -2,12 +2,12 @@ package tui
 
 import "slices"
 
-// cursor says which row is selected, and which part of the rows is on the screen.
+// cursor is the selected row and the first row on the screen.
 type cursor struct {
 	at, first int
-	// chosen is the row that the user has moved to; it stays selected wherever it goes. At first none is chosen: the
-	// cursor then stays at the top, whatever row is there.
-	chosen *identity
+	// chosen is the row that the user moved to. It stays selected when it moves. It is nil at first: then the top row
+	// is selected, whichever it is.
+	chosen *rowID
 }
 
 // move selects another row.
@@ -20,8 +20,7 @@ func (c cursor) move(by int, rows []row) cursor {
 	return c
 }
 
-// find puts the cursor on the chosen row among new rows. If that row is gone the cursor stays where
-// it was.
+// find moves the cursor to the chosen row. If that row is gone, the cursor stays where it is.
 func (c cursor) find(rows []row) cursor {
 	if c.chosen == nil {
 		return cursor{}
@@ -33,7 +32,7 @@ func (c cursor) find(rows []row) cursor {
 	return c
 }
 
-// scroll moves the visible part of height rows as little as possible, so that it contains the cursor.
+// scroll moves the visible part, which has height rows, as little as possible to contain the cursor.
 func (c cursor) scroll(rows, height int) cursor {
 	c.first = min(c.first, c.at, max(0, rows-height))
 	c.first = max(c.first, c.at-height+1)

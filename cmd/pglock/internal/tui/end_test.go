@@ -10,57 +10,57 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// unsent replaces the sending of signals, since these tests do not run the command that does it.
-func unsent(context.Context, monitor.Signal, monitor.SignalTarget) (monitor.Outcome, error) {
+// sendNothing replaces sending a signal. These tests do not run the command that calls it.
+func sendNothing(context.Context, monitor.Signal, monitor.SignalTarget) (monitor.Outcome, error) {
 	return monitor.Outcome{}, errors.New("a test has sent a signal")
 }
 
-func ender(t *testing.T, s *monitor.Snapshot) *user {
-	return start(t, Options{First: s, End: unsent}, 80, 24)
+func startWithSignals(t *testing.T, s *monitor.Snapshot) *user {
+	return start(t, Options{First: s, End: sendNothing}, 80, 24)
 }
 
-// asks makes the view ask about a session, as after the snapshot that it takes for that.
-func (u *user) asks(signal monitor.Signal, s *monitor.Snapshot, pid int32) {
+// confirmationOpens makes the view ask for confirmation, as after the snapshot that it takes for that.
+func (u *user) confirmationOpens(signal monitor.Signal, s *monitor.Snapshot, pid int32) {
 	u.t.Helper()
 	target, err := monitor.Inspect(s, pid)
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	u.send(inspected{pendingSignal{signal, target}, s, nil})
+	u.send(inspectionMsg{pendingSignal{signal, target}, s, nil})
 }
 
-func TestASentenceIsReadAndConfirmed(t *testing.T) {
-	u := ender(t, workshop())
+func TestASignalIsShownAndConfirmed(t *testing.T) {
+	u := startWithSignals(t, mixedSnapshot())
 	u.presses("2", "t")
 	if u.command == nil {
-		t.Fatal("no session is shown")
+		t.Fatal("no snapshot is taken")
 	}
-	u.asks(monitor.SignalTerminate, workshop(), 4711)
+	u.confirmationOpens(monitor.SignalTerminate, mixedSnapshot(), 4711)
 	u.golden("terminate")
 	for _, no := range []string{"", "y", "ye", "yess", "no", "YES"} {
 		u.presses(no, "enter")
-		if u.m.executing {
-			t.Fatalf("%q means yes", no)
+		if u.m.signalling {
+			t.Fatalf("%q confirms", no)
 		}
 		u.wants("cancelled: no signal was sent to 4711")
-		u.asks(monitor.SignalTerminate, workshop(), 4711)
+		u.confirmationOpens(monitor.SignalTerminate, mixedSnapshot(), 4711)
 	}
 	u.presses("yes", "esc")
 	u.wants("cancelled: no signal was sent to 4711")
-	u.asks(monitor.SignalTerminate, workshop(), 4711)
+	u.confirmationOpens(monitor.SignalTerminate, mixedSnapshot(), 4711)
 	u.presses("yes", "enter")
-	if !u.m.executing || u.command == nil {
-		t.Fatal("nothing is done")
+	if !u.m.signalling || u.command == nil {
+		t.Fatal("no signal is sent")
 	}
 	u.presses("c")
 	u.wants("another signal is still under way")
-	target, _ := monitor.Inspect(workshop(), 4711)
+	target, _ := monitor.Inspect(mixedSnapshot(), 4711)
 	s := pendingSignal{monitor.SignalTerminate, target}
-	u.send(executed{s, monitor.Outcome{Signal: s.signal, Target: target, Sent: true, Ended: true,
+	u.send(signalMsg{s, monitor.Outcome{Signal: s.signal, Target: target, Sent: true, Ended: true,
 		Locks: []monitor.LockOutcome{{Lock: target.Holds[0], Holders: []monitor.Holder{holds(session(4712, "worker-1"),
 			monitor.ModeExclusive)}}}}, nil})
 	if !u.m.taking {
-		t.Error("it does not look again")
+		t.Error("no snapshot is taken")
 	}
 	u.wants("session 4711 has ended: 1 lock passed to the next waiter")
 	u.presses("l")
@@ -68,36 +68,36 @@ func TestASentenceIsReadAndConfirmed(t *testing.T) {
 }
 
 func TestCancellingAnIdleSessionIsExplained(t *testing.T) {
-	u := ender(t, workshop())
-	u.asks(monitor.SignalCancel, workshop(), 4711)
+	u := startWithSignals(t, mixedSnapshot())
+	u.confirmationOpens(monitor.SignalCancel, mixedSnapshot(), 4711)
 	u.wants("idle in transaction: there is no statement to cancel", "Type yes to cancel session 4711")
 }
 
-func TestASentenceThatFailsIsTold(t *testing.T) {
-	u := ender(t, workshop())
-	u.send(inspected{err: errors.New("the server\nis down")})
+func TestAFailedSignalIsReported(t *testing.T) {
+	u := startWithSignals(t, mixedSnapshot())
+	u.send(inspectionMsg{err: errors.New("the server\nis down")})
 	u.wants("the server is down")
-	target, _ := monitor.Inspect(workshop(), 4711)
-	u.send(executed{pendingSignal{monitor.SignalCancel, target}, monitor.Outcome{},
+	target, _ := monitor.Inspect(mixedSnapshot(), 4711)
+	u.send(signalMsg{pendingSignal{monitor.SignalCancel, target}, monitor.Outcome{},
 		fmt.Errorf("%s: %w", strings.Repeat("long ", 20), monitor.ErrNotPermitted)})
 	u.wants("session 4711 was not signalled: not permitted (l: log)")
 }
 
-func TestNoQuestionInTheMiddleOfAWord(t *testing.T) {
-	u := ender(t, workshop())
+func TestNoConfirmationOpensDuringInput(t *testing.T) {
+	u := startWithSignals(t, mixedSnapshot())
 	u.presses("t", "/y")
-	u.asks(monitor.SignalTerminate, workshop(), 4711)
+	u.confirmationOpens(monitor.SignalTerminate, mixedSnapshot(), 4711)
 	u.presses("es", "enter")
-	if u.m.executing {
-		t.Error("a filter has ended a session")
+	if u.m.signalling {
+		t.Error("text of a filter has confirmed a signal")
 	}
 	u.wants("filter /yes/", "not asked about session 4711")
 }
 
-func TestWhoIsMeant(t *testing.T) {
+func TestWhichSessionIsSignalled(t *testing.T) {
 	for _, test := range []struct {
 		keys  []string
-		looks string // the target, or the message instead
+		looks string // the log entry: the target, or why there is none
 	}{
 		{[]string{"t"}, "looking at session 4711"},
 		{[]string{"down", "t"}, "choose one session"},
@@ -110,7 +110,7 @@ func TestWhoIsMeant(t *testing.T) {
 		{[]string{"/order 7", "enter", "t"}, "ROLLBACK PREPARED 'order 7'"},
 	} {
 		t.Run(fmt.Sprint(test.keys), func(t *testing.T) {
-			u := ender(t, workshop())
+			u := startWithSignals(t, mixedSnapshot())
 			u.presses(test.keys...)
 			u.wants(test.looks)
 		})
@@ -118,7 +118,7 @@ func TestWhoIsMeant(t *testing.T) {
 }
 
 func TestReadOnlyHasNoKeysThatEndSessions(t *testing.T) {
-	u := start(t, Options{First: workshop()}, 120, 60)
+	u := start(t, Options{First: mixedSnapshot()}, 120, 60)
 	for _, keys := range [][]string{{"t"}, {"c"}, {"enter", "t"}, {"c"}, {"esc", "2", "t"}, {"3", "c"}} {
 		u.presses(keys...)
 		if u.command != nil {
@@ -130,27 +130,27 @@ func TestReadOnlyHasNoKeysThatEndSessions(t *testing.T) {
 	u.wantsNot("erminat", "ancel")
 }
 
-func TestExecutionsEndBeforeTheViewDoes(t *testing.T) {
-	var g gate
+func TestTheViewWaitsForASignalUnderWay(t *testing.T) {
+	var g drainer
 	running, release := make(chan struct{}), make(chan struct{})
-	end := g.guard(func(context.Context, monitor.Signal, monitor.SignalTarget) (monitor.Outcome, error) {
+	end := g.wrap(func(context.Context, monitor.Signal, monitor.SignalTarget) (monitor.Outcome, error) {
 		close(running)
 		<-release
 		return monitor.Outcome{Sent: true}, nil
 	})
-	results := make(chan executed, 1)
+	results := make(chan signalMsg, 1)
 	go func() {
 		outcome, err := end(t.Context(), monitor.SignalCancel, monitor.SignalTarget{})
-		results <- executed{outcome: outcome, err: err}
+		results <- signalMsg{outcome: outcome, err: err}
 	}()
 	<-running
-	if g.open.TryLock() {
+	if g.mu.TryLock() {
 		t.Fatal("the view can end before a signal that is under way")
 	}
 	close(release)
 	g.close()
 	if result := <-results; !result.outcome.Sent || result.err != nil {
-		t.Errorf("it came to %v", result)
+		t.Errorf("the result is %v", result)
 	}
 	outcome, err := end(t.Context(), monitor.SignalCancel, monitor.SignalTarget{})
 	if outcome.Sent || !errors.Is(err, errLeft) {

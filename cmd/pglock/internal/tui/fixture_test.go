@@ -16,16 +16,16 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func before(d time.Duration) *time.Time {
+func ago(d time.Duration) *time.Time {
 	t := noon.Add(-d)
 	return &t
 }
 
-// user drives a model as Bubble Tea does, but for time: commands that wait are left out.
+// user drives a model as Bubble Tea does, but runs no commands that wait.
 type user struct {
 	t       testing.TB
 	m       Model
@@ -49,18 +49,18 @@ func (u *user) send(msg tea.Msg) {
 	next, command := u.m.Update(msg)
 	u.m, u.command = next.(Model), command
 	if u.m.arranging {
-		u.answer()
+		u.arrange()
 	}
 }
 
-// answer does what the command that arranges rows does.
-func (u *user) answer() {
+// arrange runs the command that arranges the rows.
+func (u *user) arrange() {
 	next, _ := u.m.Update(u.m.arrange()())
 	u.m = next.(Model)
 }
 
-// sees lets another snapshot arrive.
-func (u *user) sees(s *monitor.Snapshot) { u.send(taken{snapshot: s}) }
+// snapshotArrives delivers another snapshot.
+func (u *user) snapshotArrives(s *monitor.Snapshot) { u.send(snapshotMsg{snapshot: s}) }
 
 var namedKeys = map[string]tea.Key{
 	"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "tab": {Code: tea.KeyTab}, "up": {Code: tea.KeyUp},
@@ -70,7 +70,7 @@ var namedKeys = map[string]tea.Key{
 	"backspace": {Code: tea.KeyBackspace},
 }
 
-// presses presses keys; those without a name are characters.
+// presses presses keys. An argument that is no name in namedKeys is typed as text.
 func (u *user) presses(keys ...string) {
 	for _, name := range keys {
 		if key, ok := namedKeys[name]; ok {
@@ -83,7 +83,7 @@ func (u *user) presses(keys ...string) {
 	}
 }
 
-// screen is what the user sees, without colours.
+// screen returns the screen without colours.
 func (u *user) screen() string { return ansi.Strip(u.m.View().Content) }
 
 func (u *user) wants(parts ...string) {
@@ -123,7 +123,7 @@ func (u *user) golden(name string) {
 	}
 }
 
-// trimLines takes off the spaces at the ends of lines, which editors do not keep.
+// trimLines removes spaces at the ends of lines, which editors would remove from the golden files.
 func trimLines(screen string) string {
 	var b strings.Builder
 	for line := range strings.Lines(screen) {
@@ -134,8 +134,8 @@ func trimLines(screen string) string {
 
 func session(pid int32, application string) monitor.Session {
 	return monitor.Session{PID: pid, User: "app", Database: "shop", Application: application, Client: "10.0.0.7:4000",
-		State: "active", StateSince: before(10 * time.Second), Query: "SELECT work()", Since: before(time.Hour),
-		TransactionSince: before(time.Minute)}
+		State: "active", StateSince: ago(10 * time.Second), Query: "SELECT work()", Since: ago(time.Hour),
+		TransactionSince: ago(time.Minute)}
 }
 
 func lock(key pglock.Key) monitor.Lock {
@@ -153,32 +153,36 @@ func holds(s monitor.Session, mode monitor.Mode) monitor.Holder {
 }
 
 func waits(s monitor.Session, mode monitor.Mode, since time.Duration, blockers ...monitor.Blocker) monitor.Waiter {
-	return monitor.Waiter{Mode: mode, WaitingSince: before(since), Session: s, BlockedBy: blockers}
+	return monitor.Waiter{Mode: mode, WaitingSince: ago(since), Session: s, BlockedBy: blockers}
 }
 
-func hardly(pid int32) monitor.Blocker { return monitor.Blocker{PID: pid, Kind: monitor.BlockHard} }
-func softly(pid int32) monitor.Blocker { return monitor.Blocker{PID: pid, Kind: monitor.BlockSoft} }
+func hardBlocker(pid int32) monitor.Blocker {
+	return monitor.Blocker{PID: pid, Kind: monitor.BlockHard}
+}
+func softBlocker(pid int32) monitor.Blocker {
+	return monitor.Blocker{PID: pid, Kind: monitor.BlockSoft}
+}
 
-// workshop is a snapshot with a bit of everything.
-func workshop() *monitor.Snapshot {
+// mixedSnapshot returns a snapshot with locks and sessions of every kind.
+func mixedSnapshot() *monitor.Snapshot {
 	payments := session(4711, "payments")
-	payments.State, payments.StateSince = "idle in transaction", before(5*time.Minute)
+	payments.State, payments.StateSince = "idle in transaction", ago(5*time.Minute)
 	invoice := lock(pglock.NewKey("invoice:42"))
 	invoice.Holders = []monitor.Holder{holds(payments, monitor.ModeExclusive)}
 	invoice.Waiters = []monitor.Waiter{
-		waits(session(4712, "worker-1"), monitor.ModeExclusive, 12300*time.Millisecond, hardly(4711)),
-		waits(session(4713, "worker-2"), monitor.ModeExclusive, 9*time.Second, hardly(4711), softly(4712)),
+		waits(session(4712, "worker-1"), monitor.ModeExclusive, 12300*time.Millisecond, hardBlocker(4711)),
+		waits(session(4713, "worker-2"), monitor.ModeExclusive, 9*time.Second, hardBlocker(4711), softBlocker(4712)),
 	}
 	pair := lock(pglock.PairKey(7, -42))
 	pair.Space = monitor.SpacePair
 	pair.Holders = []monitor.Holder{
 		holds(session(4713, "worker-2"), monitor.ModeShared), holds(session(4714, "reader"), monitor.ModeShared)}
 	pair.Waiters = []monitor.Waiter{
-		waits(session(4715, "writer"), monitor.ModeExclusive, 3*time.Second, hardly(4713), hardly(4714)),
-		waits(session(4716, "late reader"), monitor.ModeShared, time.Second, softly(4715)),
+		waits(session(4715, "writer"), monitor.ModeExclusive, 3*time.Second, hardBlocker(4713), hardBlocker(4714)),
+		waits(session(4716, "late reader"), monitor.ModeShared, time.Second, softBlocker(4715)),
 	}
 	prepared := lock(pglock.Int64Key(99))
-	prepared.Holders = []monitor.Holder{holds(monitor.Session{GID: "order 7", PreparedAt: before(26 * time.Hour),
+	prepared.Holders = []monitor.Holder{holds(monitor.Session{GID: "order 7", PreparedAt: ago(26 * time.Hour),
 		User: "app", Database: "shop"}, monitor.ModeExclusive)}
 	guessed := lock(pglock.Int64Key(4097083626))
 	guessed.Guesses = []monitor.Guess{{Tool: "goose", Text: "goose migrations", Confidence: monitor.ConfidenceProbable}}
@@ -198,25 +202,25 @@ func workshop() *monitor.Snapshot {
 	}
 }
 
-// deadlock is a snapshot of two sessions that wait for each other.
-func deadlock() *monitor.Snapshot {
+// deadlockSnapshot returns a snapshot of two sessions that wait for each other.
+func deadlockSnapshot() *monitor.Snapshot {
 	first, second := lock(pglock.Int64Key(1)), lock(pglock.Int64Key(2))
 	a, b := session(4711, "transfer 1"), session(4712, "transfer 2")
 	first.Holders = []monitor.Holder{holds(a, monitor.ModeExclusive)}
 	second.Holders = []monitor.Holder{holds(b, monitor.ModeExclusive)}
-	second.Waiters = []monitor.Waiter{waits(a, monitor.ModeExclusive, 2*time.Second, hardly(4712))}
-	first.Waiters = []monitor.Waiter{waits(b, monitor.ModeExclusive, time.Second, hardly(4711))}
+	second.Waiters = []monitor.Waiter{waits(a, monitor.ModeExclusive, 2*time.Second, hardBlocker(4712))}
+	first.Waiters = []monitor.Waiter{waits(b, monitor.ModeExclusive, time.Second, hardBlocker(4711))}
 	return &monitor.Snapshot{TakenAt: noon, ServerVersion: "16.4", Database: "shop", Role: "dba",
 		Locks: []monitor.Lock{first, second},
-		Cycles: []monitor.Cycle{{Certain: true, Since: before(time.Second), Steps: []monitor.Step{
+		Cycles: []monitor.Cycle{{Certain: true, Since: ago(time.Second), Steps: []monitor.Step{
 			{PID: 4711, Key: "@2", Database: "shop", BlockedBy: 4712, Kind: monitor.BlockHard},
 			{PID: 4712, Key: "@1", Database: "shop", BlockedBy: 4711, Kind: monitor.BlockHard},
 		}}}}
 }
 
-// possible is a deadlock that goes through two sessions of one process.
-func possible() *monitor.Snapshot {
-	s := deadlock()
+// possibleDeadlock returns a snapshot of a cycle through two sessions of one process.
+func possibleDeadlock() *monitor.Snapshot {
+	s := deadlockSnapshot()
 	s.Cycles[0].Certain = false
 	s.Cycles[0].Steps[0].Process = "1f3a9c42"
 	holder := &s.Locks[0].Holders[0]
@@ -224,30 +228,30 @@ func possible() *monitor.Snapshot {
 	return s
 }
 
-// full is a server whose lock table is nearly full.
-func full() *monitor.Snapshot {
-	s := workshop()
+// fullLockTable returns a snapshot of a server whose lock table is nearly full.
+func fullLockTable() *monitor.Snapshot {
+	s := mixedSnapshot()
 	s.Capacity.Used = 12000
 	return s
 }
 
-// old is a server that does not report since when sessions wait.
-func old() *monitor.Snapshot {
-	s := deadlock()
+// oldServer returns a snapshot of a server that does not report when waits began.
+func oldServer() *monitor.Snapshot {
+	s := deadlockSnapshot()
 	s.Locks[0].Waiters[0].WaitingEstimated = true
 	s.Locks[1].Waiters[0].WaitingSince = nil
 	return s
 }
 
-// crowd is a snapshot of n locks that two sessions hold, of which a few are waited for.
-func crowd(n int) *monitor.Snapshot {
+// manyLocks returns a snapshot of n locks that two sessions hold. A few of them are contended.
+func manyLocks(n int) *monitor.Snapshot {
 	s := &monitor.Snapshot{TakenAt: noon, ServerVersion: "16.4", Database: "shop", Role: "dba"}
 	for i := range n {
 		l := lock(pglock.NewKey(fmt.Sprintf("job:%d", i)))
 		l.Holders = []monitor.Holder{holds(session(int32(1000+i%2), "worker"), monitor.ModeExclusive)}
 		if i%500 == 0 {
 			l.Waiters = []monitor.Waiter{waits(session(int32(2000+i/500), "client"), monitor.ModeExclusive,
-				time.Duration(i)*time.Millisecond, hardly(int32(1000+i%2)))}
+				time.Duration(i)*time.Millisecond, hardBlocker(int32(1000+i%2)))}
 		}
 		s.Locks = append(s.Locks, l)
 	}

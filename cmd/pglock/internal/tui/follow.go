@@ -9,31 +9,31 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// followed is a key that stays in view, free or not. It is never changed, only replaced.
+// followed is a key that stays in view even when it is free. It is immutable.
 type followed struct {
 	server int
-	where  string // names the server, if there are several
-	place  place
+	where  string // the server's name in a sentence, if there are several servers
+	lock   lockID
 	label  string
-	// holders are the holders in the latest snapshot, as text; empty if the key is free.
+	// holders names the holders in the latest snapshot. It is empty if the key is free.
 	holders string
 	waiters int
 	since   string // the time of the first snapshot with these holders
 }
 
-// follow starts to follow a lock of a snapshot.
+// follow returns a followed for a lock of a snapshot.
 func follow(s *monitor.Snapshot, lock *monitor.Lock) *followed {
-	return &followed{place: placeOf(lock), label: label(lock), holders: holders(lock),
+	return &followed{lock: lockIDOf(lock), label: label(lock), holders: holders(lock),
 		waiters: len(lock.Waiters), since: clock(s.TakenAt)}
 }
 
-// see looks for the key in another snapshot, and logs a change of its holders.
-func (f *followed) see(s *monitor.Snapshot, l log) (*followed, log) {
+// update returns the key's state in a new snapshot, and logs a change of its holders.
+func (f *followed) update(s *monitor.Snapshot, l log) (*followed, log) {
 	if f == nil {
 		return nil, l
 	}
-	now := &followed{server: f.server, where: f.where, place: f.place, label: f.label, since: f.since}
-	if lock := find(s, f.place); lock != nil {
+	now := &followed{server: f.server, where: f.where, lock: f.lock, label: f.label, since: f.since}
+	if lock := findLock(s, f.lock); lock != nil {
 		now.label, now.holders, now.waiters = label(lock), holders(lock), len(lock.Waiters)
 	}
 	if now.holders != f.holders {
@@ -44,7 +44,7 @@ func (f *followed) see(s *monitor.Snapshot, l log) (*followed, log) {
 }
 
 func (f *followed) line(t trends) string {
-	trend := strings.TrimLeft(t.of(f.place).sparkline(trendWidth), " ")
+	trend := strings.TrimLeft(t.of(f.lock).sparkline(trendWidth), " ")
 	return fmt.Sprintf(" following %s%s: %s, %d waiting %s unchanged since %s", f.label, f.where, f.state(), f.waiters, trend, f.since)
 }
 
@@ -55,15 +55,15 @@ func (f *followed) state() string {
 	return "held by " + f.holders
 }
 
-func find(s *monitor.Snapshot, at place) *monitor.Lock {
-	i := slices.IndexFunc(s.Locks, func(lock monitor.Lock) bool { return placeOf(&lock) == at })
+func findLock(s *monitor.Snapshot, at lockID) *monitor.Lock {
+	i := slices.IndexFunc(s.Locks, func(lock monitor.Lock) bool { return lockIDOf(&lock) == at })
 	if i < 0 {
 		return nil
 	}
 	return &s.Locks[i]
 }
 
-// holders names the holders of a lock, as many as fit.
+// holders names the first holders of a lock.
 func holders(lock *monitor.Lock) string {
 	const most = 3
 	var names []string
@@ -72,17 +72,17 @@ func holders(lock *monitor.Lock) string {
 			names = append(names, fmt.Sprintf("+%d", len(lock.Holders)-most))
 			break
 		}
-		names = append(names, named(&lock.Holders[i].Session))
+		names = append(names, sessionLabel(&lock.Holders[i].Session))
 	}
 	return strings.Join(names, ", ")
 }
 
-// named names a session and its application.
-func named(session *monitor.Session) string {
+// sessionLabel returns a session's process ID and application.
+func sessionLabel(session *monitor.Session) string {
 	return strings.TrimSpace(view.Who(*session) + " " + application(session))
 }
 
-// application omits the mark of a pglock process, for which rows have no room.
+// application returns a session's application_name without the mark of its pglock process.
 func application(session *monitor.Session) string {
 	name := session.Application
 	if session.Process != "" {

@@ -8,17 +8,17 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// foldFrom is the least number of keys that are folded into one row.
-const foldFrom = 10
+// minGroup is the smallest number of keys that are folded into one row.
+const minGroup = 10
 
-// group identifies keys that are shown as one row: by the class of pairs, or by the beginning of names.
+// group identifies keys that are shown as one row: pairs by their class, and names by their prefix.
 type group struct {
 	database uint32
 	class    int32  // of pairs
 	prefix   string // of names, with its colon; empty for pairs
 }
 
-// groupOf returns the group of a lock. A contended lock has none: it is always shown.
+// groupOf returns the group of a lock. A contended lock has no group, so it is always shown.
 func groupOf(lock *monitor.Lock) (group, bool) {
 	switch prefix, _, named := strings.Cut(lock.Key, ":"); {
 	case len(lock.Waiters) > 0 || lock.Kind != "" && lock.Kind != monitor.KindLock:
@@ -38,9 +38,9 @@ func (g group) name() string {
 	return fmt.Sprintf("@%d/*", g.class)
 }
 
-// folded replaces the keys of each large group by one row, in the place of the first. Groups that the user has
-// unfolded stay, and with a filter nothing is folded.
-func folded(q question, rows []row) []row {
+// folded replaces the rows of each large group by one row. It leaves groups alone that the user has unfolded, and all
+// groups if there is a filter.
+func folded(q tableQuery, rows []row) []row {
 	if q.flat || q.filter != nil {
 		return rows
 	}
@@ -54,7 +54,7 @@ func folded(q question, rows []row) []row {
 	for _, r := range rows {
 		g, ok := groupOf(r.lock)
 		switch locks := members[g]; {
-		case !ok || len(locks) < foldFrom:
+		case !ok || len(locks) < minGroup:
 			kept = append(kept, r)
 		case !done[g]:
 			done[g] = true
@@ -64,8 +64,7 @@ func folded(q question, rows []row) []row {
 	return kept
 }
 
-// row represents all keys of a group. Its lock does not exist on the server: it has the sessions that hold any of the
-// keys.
+// row returns the row for a group. Its lock does not exist on the server: its holders are those of all the keys.
 func (g group) row(locks []*monitor.Lock) row {
 	all := &monitor.Lock{
 		Key: g.name() + " " + number(len(locks)) + " keys", Space: locks[0].Space, Objsubid: locks[0].Objsubid,
@@ -80,11 +79,11 @@ func (g group) row(locks []*monitor.Lock) row {
 			}
 		}
 	}
-	return row{id: identity{group: g}, lock: all, group: &g, longest: -1}
+	return row{id: rowID{group: g}, lock: all, group: &g, longest: -1}
 }
 
 // unfold shows the keys of a group.
-func (q question) unfold(g group) question {
+func (q tableQuery) unfold(g group) tableQuery {
 	unfolded := maps.Clone(q.unfolded) // another command may read the old one
 	if unfolded == nil {
 		unfolded = map[group]bool{}
@@ -94,8 +93,8 @@ func (q question) unfold(g group) question {
 	return q
 }
 
-// refold shows all keys, or all groups as one row each.
-func (q question) refold() question {
+// refold switches between showing all keys and folding all groups.
+func (q tableQuery) refold() tableQuery {
 	q.flat, q.unfolded = !q.flat && len(q.unfolded) == 0, nil
 	return q
 }

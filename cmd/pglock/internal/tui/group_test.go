@@ -8,7 +8,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// classes is a snapshot of pairs: 5 sessions hold 1,000 of a class each, and one key is waited for.
+// classes returns a snapshot of pairs: 5 sessions hold 1,000 of a class each, and one key is contended.
 func classes() *monitor.Snapshot {
 	s := &monitor.Snapshot{TakenAt: noon, ServerVersion: "16.4", Database: "shop", Role: "dba"}
 	for class := range int32(5) {
@@ -17,12 +17,12 @@ func classes() *monitor.Snapshot {
 			l.Class, l.Object, l.Space = class, object, monitor.SpacePair
 			l.Holders = []monitor.Holder{holds(session(1000+class, "worker"), monitor.ModeExclusive)}
 			if class == 3 && object == 77 {
-				l.Waiters = []monitor.Waiter{waits(session(2000, "client"), monitor.ModeExclusive, time.Minute, hardly(1003))}
+				l.Waiters = []monitor.Waiter{waits(session(2000, "client"), monitor.ModeExclusive, time.Minute, hardBlocker(1003))}
 			}
 			s.Locks = append(s.Locks, l)
 		}
 	}
-	for object := range int32(foldFrom - 1) {
+	for object := range int32(minGroup - 1) {
 		l := lock(pglock.PairKey(9, object))
 		l.Class, l.Object, l.Space = 9, object, monitor.SpacePair
 		s.Locks = append(s.Locks, l)
@@ -36,14 +36,14 @@ func TestKeysOfAClassAreOneRow(t *testing.T) {
 	u.wantsSelected("@3/77")
 	u.presses("down")
 	u.wantsSelected("@0/* 1,000 keys")
-	u.sees(classes())
+	u.snapshotArrives(classes())
 	u.wantsSelected("@0/* 1,000 keys")
 	u.presses("f")
 	u.wants("a group cannot be followed")
 	u.presses("enter")
 	u.wants("@0/0 ", "1-", "of 1,014")
 	u.wantsNot("@0/* ")
-	u.presses("u") // folds what was unfolded
+	u.presses("u") // folds all groups again
 	u.wants("@0/* 1,000 keys")
 	u.presses("u")
 	u.wants("of 5,009")
@@ -53,14 +53,14 @@ func TestKeysOfAClassAreOneRow(t *testing.T) {
 }
 
 func TestNamesThatBeginAlikeAreOneRow(t *testing.T) {
-	u := start(t, Options{First: crowd(5000)}, 100, 30)
+	u := start(t, Options{First: manyLocks(5000)}, 100, 30)
 	u.wants("job:* 4,990 keys", "2, exclusive", "job:4500 ", "job:0 ")
 	u.presses("end")
 	u.wantsSelected("job:* 4,990 keys")
-	before := u.m.question
+	before := u.m.query
 	u.presses("enter")
 	u.wants("of 5,000")
 	if len(before.unfolded) != 0 {
-		t.Error("what another command may read was changed")
+		t.Error("the old query has changed")
 	}
 }

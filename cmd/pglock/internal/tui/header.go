@@ -18,13 +18,13 @@ type styled struct {
 	style lipgloss.Style
 }
 
-// header returns the lines above the rows; if there is no room for all, the most important ones.
+// header returns the lines above the rows.
 func (m Model) header() []styled {
 	plain := lipgloss.NewStyle()
 	lines := []styled{{m.titleLine(), m.styles.title}}
 	lines = append(lines, m.alerts()...)
 	lines = append(lines, styled{m.summary(), plain})
-	if m.height >= roomy {
+	if m.height >= trendLineHeight {
 		lines = append(lines, styled{m.trendLine(), plain})
 	}
 	if f := m.followed; f != nil {
@@ -33,25 +33,25 @@ func (m Model) header() []styled {
 	return lines
 }
 
-// roomy is the least height of a terminal that can spare a line for trends.
-const roomy = 16
+// trendLineHeight is the smallest height of a terminal in which a line shows trends.
+const trendLineHeight = 16
 
 func (m Model) titleLine() string {
-	if m.several() {
-		return m.titleOfSeveral()
+	if m.multiServer() {
+		return m.multiTitleLine()
 	}
 	version, _, _ := strings.Cut(m.snapshot.ServerVersion, " ") // packagers append their own version
 	left := fmt.Sprintf(" %s  PostgreSQL %s%s", view.Printable(m.Target), view.Printable(version),
 		view.StandbyMark(m.snapshot))
-	right := fmt.Sprintf("  %s  %s %s ", m.paceWord(), clock(m.snapshot.TakenAt), m.snapshot.TakenAt.Format("MST"))
+	right := fmt.Sprintf("  %s  %s %s ", m.paceText(), clock(m.snapshot.TakenAt), m.snapshot.TakenAt.Format("MST"))
 	return justify(left, right, m.width)
 }
 
-func (m Model) paceWord() string {
+func (m Model) paceText() string {
 	switch {
 	case m.paused:
 		return "PAUSED"
-	case m.lost != nil && !m.several():
+	case m.lost != nil && !m.multiServer():
 		return "LOST"
 	}
 	if interval := m.interval.String(); strings.HasSuffix(interval, "m0s") {
@@ -60,26 +60,26 @@ func (m Model) paceWord() string {
 	return "every " + m.interval.String()
 }
 
-// alerts are what must not be overlooked.
+// alerts returns the lines about outages, deadlocks and full lock tables.
 func (m Model) alerts() []styled {
-	if m.several() {
-		return m.alertsOfSeveral()
+	if m.multiServer() {
+		return m.multiAlerts()
 	}
 	var lines []styled
 	if m.lost != nil {
 		lines = append(lines, m.alert(m.lostText())...)
 	}
-	return append(lines, m.dangers()...)
+	return append(lines, m.serverAlerts()...)
 }
 
-// dangers lists what threatens the sessions of a server.
-func (m Model) dangers() []styled {
+// serverAlerts returns the alerts of the selected server, other than its outage.
+func (m Model) serverAlerts() []styled {
 	var lines []styled
 	which := ""
-	if m.several() {
+	if m.multiServer() {
 		which = m.Label + ": "
 	}
-	if used := m.snapshot.Capacity.Percent(); used >= alarming {
+	if used := m.snapshot.Capacity.Percent(); used >= alertPercent {
 		text := fmt.Sprintf("%sLOCK TABLE at least %s full; when it overflows, sessions fail with out of shared memory "+
 			"(i shows the largest users)", which, percent(used))
 		lines = append(lines, m.alert(text)...)
@@ -94,10 +94,10 @@ func (m Model) dangers() []styled {
 	return lines
 }
 
-// alarming is how full, in percent, a lock table must be for an alert.
-const alarming = 75
+// alertPercent is how full a lock table is, in percent, when there is an alert.
+const alertPercent = 75
 
-// alert is a text that may take two lines.
+// alert returns at most two lines.
 func (m Model) alert(text string) []styled {
 	var lines []styled
 	for _, line := range atMost(view.Wrap(view.Printable(text), m.width, "  "), 2) {
@@ -106,10 +106,10 @@ func (m Model) alert(text string) []styled {
 	return lines
 }
 
-// cause unwraps a connection error: the outer errors name the server, which the header already shows.
+// cause returns the innermost error. The outer ones name the server, which the header already shows.
 func cause(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Sprintf("it takes more than %v", answerTimeout)
+		return fmt.Sprintf("it takes more than %v", snapshotTimeout)
 	}
 	for {
 		inner := errors.Unwrap(err)
@@ -126,13 +126,13 @@ func cause(err error) string {
 func atMost(lines []string, n int) []string { return lines[:min(n, len(lines))] }
 
 func (m Model) summary() string {
-	t := m.board.totals
+	t := m.table.totals
 	parts := []string{plural(t.keys, "key"), plural(t.holders, "holder"), plural(t.waiters, "waiter")}
 	if t.longest > 0 {
 		parts = append(parts, "longest wait "+view.Age(t.longest))
 	}
-	if m.several() {
-		return " " + strings.Join(append(parts, m.capacityOfSeveral()), "  ")
+	if m.multiServer() {
+		return " " + strings.Join(append(parts, m.fullestLockTable()), "  ")
 	}
 	if c := m.snapshot.Capacity; c.Nominal > 0 {
 		parts = append(parts, "lock table ≥"+percent(c.Percent()))
@@ -151,7 +151,7 @@ func percent(p float64) string {
 	return fmt.Sprintf("%.0f%%", p)
 }
 
-// gap is something that the server does not show, and why.
+// gap is something that the server does not show, with the reason.
 type gap struct{ what, why string }
 
 type gaps []gap
@@ -170,10 +170,10 @@ func (g gaps) names() (names []string) {
 	return names
 }
 
-// trendLine draws the number of waiters and the longest wait over the last snapshots.
+// trendLine shows the number of waiters and the longest wait in the last snapshots.
 func (m Model) trendLine() string {
-	n := m.headTrendWidth()
-	waiters, longest := m.trendsOfAll()
+	n := m.headerTrendWidth()
+	waiters, longest := m.combinedTrends()
 	return fmt.Sprintf(" waiters %s %-9s longest wait %s", waiters.sparkline(n), "most "+number(most(waiters, n)),
 		longest.sparkline(n))
 }
@@ -185,10 +185,10 @@ func most(s series, n int) (highest int64) {
 	return highest
 }
 
-// headTrendWidth leaves room for the words around two trends.
-func (m Model) headTrendWidth() int {
+// headerTrendWidth returns the width of each of the two trends in the header.
+func (m Model) headerTrendWidth() int {
 	const words = 34
-	return clampTo((m.width-words)/2, trendWidth, remembered)
+	return clampTo((m.width-words)/2, trendWidth, trendLength)
 }
 
 func clampTo(n, least, most int) int { return max(least, min(n, most)) }
@@ -197,7 +197,7 @@ func clampTo(n, least, most int) int { return max(least, min(n, most)) }
 func (m Model) trendWidth() int {
 	for _, c := range m.columns(pageKeys) {
 		if c.title == "TREND" {
-			return min(c.width, remembered)
+			return min(c.width, trendLength)
 		}
 	}
 	return trendWidth
@@ -210,7 +210,7 @@ func plural(n int, what string) string {
 	return number(n) + " " + what + "s"
 }
 
-// justify puts left and right at the ends of a line. Right stays whole.
+// justify puts left and right at the ends of a line. If there is no room for both it cuts left.
 func justify(left, right string, width int) string {
 	return view.Fit(left, max(0, width-view.Columns(right)), false) + right
 }

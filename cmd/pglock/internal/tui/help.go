@@ -15,16 +15,16 @@ func helpText(m Model, width int) []string {
 		if !group.keys[0].Enabled() {
 			continue
 		}
-		t.gap()
+		t.blank()
 		t.add(1, "%s", group.title)
 		t.bindings(group.keys)
 	}
-	t.gap()
+	t.blank()
 	for _, note := range helpNotes {
 		t.add(1, "%s", note)
 	}
 	if m.keys.terminate.Enabled() {
-		t.add(1, "%s", endingNote)
+		t.add(1, "%s", signalNote)
 	}
 	return t.lines[1:]
 }
@@ -41,7 +41,7 @@ func (m Model) helpGroups() []helpGroup {
 		{"Rows", []key.Binding{k.up, k.down, k.pageUp, k.pageDown, k.top, k.bottom, k.order, k.reverse, k.filter, k.back,
 			k.waiting, k.fold, k.follow, k.copy}},
 		{"Time", []key.Binding{k.pause, k.refresh, k.faster, k.slower}},
-		{"Recording", []key.Binding{k.back1, k.on1, k.back10, k.on10}},
+		{"Recording", []key.Binding{k.back1, k.forward1, k.back10, k.forward10}},
 		{"Sessions", []key.Binding{k.cancel, k.terminate}},
 		{"Terminal", []key.Binding{k.mouse, k.redraw, k.suspend, k.quit}},
 	}
@@ -79,7 +79,7 @@ var helpNotes = []string{
 		"waiters, ! those in a deadlock. BEHIND is how many sessions are blocked by this one, directly or through others.",
 }
 
-const endingNote = "Cancelling ends the statement of a session, such as its wait; terminating ends the session and " +
+const signalNote = "Cancelling ends the statement of a session, such as its wait; terminating ends the session and " +
 	"all its locks. Both first show what the session holds and who waits for it, and ask. The outcome is in the log, " +
 	"and on standard error when you leave."
 

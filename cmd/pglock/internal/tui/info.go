@@ -9,47 +9,47 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// infoText describes the server where the header has no room: deadlocks step by step, how full the lock table is, and
-// what the server does not show.
+// infoText describes the servers in more detail than the header: deadlocks step by step, the use of the lock table,
+// and what a server does not show.
 func infoText(m Model, width int) []string {
 	t := &text{width: width}
 	for i := range m.servers {
 		if i > 0 {
-			t.gap()
+			t.blank()
 		}
-		m.on(i).describeServer(t)
+		m.withServer(i).describeServer(t)
 	}
 	return t.lines
 }
 
 func (m Model) describeServer(t *text) {
 	s := m.snapshot
-	t.fact(1, "server", view.Printable(m.Target))
-	if m.several() {
-		t.fact(1, "label", view.Printable(m.Label))
+	t.field(1, "server", view.Printable(m.Target))
+	if m.multiServer() {
+		t.field(1, "label", view.Printable(m.Label))
 		if m.lost != nil {
 			t.add(1, "%s", m.lostText())
 		}
 		if !m.seen {
 			return
 		}
-		t.fact(1, "address", view.Printable(s.Server.String()))
+		t.field(1, "address", view.Printable(s.Server.String()))
 	}
-	t.fact(1, "version", "PostgreSQL "+view.Printable(s.ServerVersion))
-	t.fact(1, "database", view.Printable(s.Database))
-	t.fact(1, "role", view.Printable(s.Role))
+	t.field(1, "version", "PostgreSQL "+view.Printable(s.ServerVersion))
+	t.field(1, "database", view.Printable(s.Database))
+	t.field(1, "role", view.Printable(s.Role))
 	for _, cycle := range s.Cycles {
 		t.cycle(s, cycle)
 	}
 	t.capacity(s)
 	for _, gap := range m.gaps() {
-		t.gap()
+		t.blank()
 		t.add(1, "no %s: %s", gap.what, view.Printable(gap.why))
 	}
 }
 
 func (t *text) cycle(s *monitor.Snapshot, cycle monitor.Cycle) {
-	t.gap()
+	t.blank()
 	t.add(1, "%s", view.Printable(view.Deadlock(s, cycle)))
 	if cycle.Certain {
 		t.add(3, "PostgreSQL ends one of these waits after deadlock_timeout.")
@@ -59,7 +59,7 @@ func (t *text) cycle(s *monitor.Snapshot, cycle monitor.Cycle) {
 		"does not see it, since it treats the sessions of a process as unrelated.", processes(cycle))
 }
 
-// processes are the processes in a cycle.
+// processes names the processes in a cycle.
 func processes(cycle monitor.Cycle) string {
 	var names []string
 	for _, step := range cycle.Steps {
@@ -75,13 +75,13 @@ func (t *text) capacity(s *monitor.Snapshot) {
 	if c.Nominal <= 0 {
 		return
 	}
-	t.gap()
+	t.blank()
 	t.add(1, "lock table: %s of nominally %s entries (%s) are in use, %s of them advisory locks",
 		number(c.Used), number(c.Nominal), percent(c.Percent()), number(c.Advisory))
 	t.add(3, "nominal = max_locks_per_transaction %d × (max_connections %d + max_prepared_transactions %d)",
 		c.MaxLocksPerTransaction, c.MaxConnections, c.MaxPreparedTransactions)
 	for _, load := range c.Top {
 		session := load.Session
-		t.add(3, "%s", fmt.Sprintf("%8s  %s", number(load.Locks), named(&session)))
+		t.add(3, "%s", fmt.Sprintf("%8s  %s", number(load.Locks), sessionLabel(&session)))
 	}
 }

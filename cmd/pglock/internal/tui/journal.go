@@ -21,19 +21,19 @@ func journalText(m Model, width int) []string {
 			events = append(events, s.Events()...)
 		}
 	}
-	if m.several() {
+	if m.multiServer() {
 		slices.SortStableFunc(events, func(a, b journal.Event) int { return a.At.Compare(b.At) })
 	}
 	if len(events) == 0 {
 		t.add(1, "no key has been waited for yet")
 	}
-	for _, event := range events[max(0, len(events)-longestLog):] {
+	for _, event := range events[max(0, len(events)-maxLog):] {
 		t.add(1, "%s", view.EventText(event))
 	}
 	return t.lines
 }
 
-// holdPhrase says how a lock is held, and since when it was seen.
+// holdPhrase says how a lock is held, and since when it is known to be.
 func holdPhrase(s *monitor.Snapshot, holder *monitor.Holder) string {
 	phrase := "holds it " + view.Printable(string(holder.Mode))
 	if holder.SeenSince != nil {
@@ -42,8 +42,8 @@ func holdPhrase(s *monitor.Snapshot, holder *monitor.Holder) string {
 	return phrase
 }
 
-// seek moves in a recording and shows the snapshot there. Moving is part of taking the snapshot, since it can take a
-// while.
+// seek moves in a recording and shows the snapshot there. It moves in the command that takes the snapshot, since
+// moving can be slow.
 func (m Model) seek(by time.Duration) (Model, tea.Cmd) {
 	if m.taking {
 		return m, nil
@@ -55,7 +55,7 @@ func (m Model) seek(by time.Duration) (Model, tea.Cmd) {
 		}
 		return take(ctx)
 	}
-	next, cmd := m.kept().look(true)
+	next, cmd := m.storeServer().takeSnapshots(true)
 	next.server.Take = take
-	return next.kept(), cmd
+	return next.storeServer(), cmd
 }

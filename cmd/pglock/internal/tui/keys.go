@@ -2,7 +2,7 @@ package tui
 
 import "charm.land/bubbles/v2/key"
 
-// keyMap holds the keys of the view. The footer and the help pane show their help.
+// keyMap has the key bindings of the view. The footer and the help pane show their help texts.
 type keyMap struct {
 	up, down, pageUp, pageDown, top, bottom key.Binding
 	next, previous, keys, tree, sessions    key.Binding
@@ -11,68 +11,67 @@ type keyMap struct {
 	follow, copy                            key.Binding
 	pause, refresh, slower, faster          key.Binding
 	cancel, terminate                       key.Binding
-	back1, on1, back10, on10                key.Binding // in a recording
+	back1, forward1, back10, forward10      key.Binding // in a recording
 	fold, mouse, redraw, suspend, quit      key.Binding
 
-	closePane           key.Binding // while a pane is open
-	accept, giveUp      key.Binding // while a filter is typed
-	confirm, leaveAlone key.Binding // while a question is open: the same keys
+	closePane       key.Binding // while a pane is open
+	accept, restore key.Binding // while a filter is typed
+	confirm, goBack key.Binding // while a signal waits for confirmation
 }
 
-// newKeyMap leaves out the keys that end sessions or move in a recording, unless the options allow
-// them.
+// newKeyMap disables the keys that signal sessions or move in a recording unless the options allow them.
 func newKeyMap(ending, seeking bool) keyMap {
 	bind := func(shown, help string, keys ...string) key.Binding {
 		return key.NewBinding(key.WithKeys(keys...), key.WithHelp(shown, help))
 	}
 	keys := keyMap{
-		up:         bind("↑ k", "up", "up", "k"),
-		down:       bind("↓ j", "down", "down", "j"),
-		pageUp:     bind("PgUp ^b", "page up", "pgup", "ctrl+b", "ctrl+u"),
-		pageDown:   bind("PgDn ^f", "page down", "pgdown", "ctrl+f", "ctrl+d"),
-		top:        bind("Home g", "to the top (keep following)", "home", "g"),
-		bottom:     bind("End G", "to the end", "end", "G"),
-		next:       bind("Tab", "page", "tab", "right"),
-		previous:   bind("S-Tab", "page before", "shift+tab", "left"),
-		keys:       bind("1", "keys", "1"),
-		tree:       bind("2", "blocking tree", "2"),
-		sessions:   bind("3", "sessions", "3"),
-		fold:       bind("u", "fold or unfold all groups", "u"),
-		mouse:      bind("m", "mouse on or off", "m"),
-		redraw:     bind("^l", "draw anew", "ctrl+l"),
-		open:       bind("Enter", "details", "enter"),
-		back:       bind("Esc", "remove the filter", "esc"),
-		filter:     bind("/", "filter", "/"),
-		waiting:    bind("w", "contended only", "w"),
-		order:      bind("s", "sort", "s"),
-		reverse:    bind("S", "reverse the order", "S"),
-		pause:      bind("p", "pause", "p", "space"),
-		refresh:    bind("r", "refresh now", "r"),
-		slower:     bind("+", "refresh slower", "+", "="),
-		faster:     bind("-", "refresh faster", "-", "_"),
-		back1:      bind("[", "a minute back", "["),
-		on1:        bind("]", "a minute forward", "]"),
-		back10:     bind("{", "ten minutes back", "{"),
-		on10:       bind("}", "ten minutes forward", "}"),
-		follow:     bind("f", "follow the key", "f"),
-		copy:       bind("y", "copy", "y"),
-		info:       bind("i", "about the server", "i"),
-		log:        bind("l", "log", "l"),
-		journal:    bind("J", "journal", "J"),
-		help:       bind("?", "help", "?"),
-		cancel:     bind("c", "cancel", "c"),
-		terminate:  bind("t", "terminate", "t"),
-		accept:     bind("Enter", "keep", "enter"),
-		giveUp:     bind("Esc", "as before", "esc", "ctrl+c"),
-		confirm:    bind("yes Enter", "do it", "enter"),
-		leaveAlone: bind("Esc", "go back", "esc", "ctrl+c"),
-		closePane:  bind("Esc q", "close", "esc", "q", "enter", "backspace"),
-		suspend:    bind("^z", "suspend", "ctrl+z"),
-		quit:       bind("q", "quit", "q", "ctrl+c"),
+		up:        bind("↑ k", "up", "up", "k"),
+		down:      bind("↓ j", "down", "down", "j"),
+		pageUp:    bind("PgUp ^b", "page up", "pgup", "ctrl+b", "ctrl+u"),
+		pageDown:  bind("PgDn ^f", "page down", "pgdown", "ctrl+f", "ctrl+d"),
+		top:       bind("Home g", "to the top (keep following)", "home", "g"),
+		bottom:    bind("End G", "to the end", "end", "G"),
+		next:      bind("Tab", "page", "tab", "right"),
+		previous:  bind("S-Tab", "page before", "shift+tab", "left"),
+		keys:      bind("1", "keys", "1"),
+		tree:      bind("2", "blocking tree", "2"),
+		sessions:  bind("3", "sessions", "3"),
+		fold:      bind("u", "fold or unfold all groups", "u"),
+		mouse:     bind("m", "mouse on or off", "m"),
+		redraw:    bind("^l", "draw anew", "ctrl+l"),
+		open:      bind("Enter", "details", "enter"),
+		back:      bind("Esc", "remove the filter", "esc"),
+		filter:    bind("/", "filter", "/"),
+		waiting:   bind("w", "contended only", "w"),
+		order:     bind("s", "sort", "s"),
+		reverse:   bind("S", "reverse the order", "S"),
+		pause:     bind("p", "pause", "p", "space"),
+		refresh:   bind("r", "refresh now", "r"),
+		slower:    bind("+", "refresh slower", "+", "="),
+		faster:    bind("-", "refresh faster", "-", "_"),
+		back1:     bind("[", "a minute back", "["),
+		forward1:  bind("]", "a minute forward", "]"),
+		back10:    bind("{", "ten minutes back", "{"),
+		forward10: bind("}", "ten minutes forward", "}"),
+		follow:    bind("f", "follow the key", "f"),
+		copy:      bind("y", "copy", "y"),
+		info:      bind("i", "about the server", "i"),
+		log:       bind("l", "log", "l"),
+		journal:   bind("J", "journal", "J"),
+		help:      bind("?", "help", "?"),
+		cancel:    bind("c", "cancel", "c"),
+		terminate: bind("t", "terminate", "t"),
+		accept:    bind("Enter", "keep", "enter"),
+		restore:   bind("Esc", "as before", "esc", "ctrl+c"),
+		confirm:   bind("yes Enter", "do it", "enter"),
+		goBack:    bind("Esc", "go back", "esc", "ctrl+c"),
+		closePane: bind("Esc q", "close", "esc", "q", "enter", "backspace"),
+		suspend:   bind("^z", "suspend", "ctrl+z"),
+		quit:      bind("q", "quit", "q", "ctrl+c"),
 	}
 	keys.cancel.SetEnabled(ending)
 	keys.terminate.SetEnabled(ending)
-	for _, binding := range []*key.Binding{&keys.back1, &keys.on1, &keys.back10, &keys.on10} {
+	for _, binding := range []*key.Binding{&keys.back1, &keys.forward1, &keys.back10, &keys.forward10} {
 		binding.SetEnabled(seeking)
 	}
 	return keys

@@ -7,29 +7,29 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
 
-// log is the log of the view. It is never changed, only replaced.
+// log is the log of the view. It is immutable.
 type log struct {
 	entries []entry // the latest at the end
-	counter int     // number of all entries ever
+	counter int     // number of entries ever added
 }
 
-// entry is printable.
+// entry is a line of the log. Its text is printable.
 type entry struct {
 	at   time.Time
 	text string
 }
 
-// longestLog is how many entries are kept.
-const longestLog = 500
+// maxLog is the number of entries that are kept.
+const maxLog = 500
 
 func (l log) add(at time.Time, text string) log {
 	all := append(slices.Clip(l.entries), entry{at, view.Printable(text)})
-	return log{all[max(0, len(all)-longestLog):], l.counter + 1}
+	return log{all[max(0, len(all)-maxLog):], l.counter + 1}
 }
 
 func (e entry) String() string { return clock(e.at) + "  " + e.text }
 
-// latest is empty if the log is empty.
+// latest returns the last entry, or "" if there is none.
 func (l log) latest() string {
 	if len(l.entries) == 0 {
 		return ""

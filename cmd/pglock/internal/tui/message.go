@@ -10,61 +10,61 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// taken is the outcome of an attempt to take a snapshot.
-type taken struct {
+// snapshotMsg is the result of taking a snapshot.
+type snapshotMsg struct {
 	snapshot *monitor.Snapshot
 	err      error
-	// wanted says that the user asked for this one.
+	// wanted reports that the user asked for this snapshot.
 	wanted bool
 	server int
 }
 
-// tick says that the next snapshot is due, unless the interval has changed since.
-type tick struct{ pace int }
+// tickMsg says that the next snapshot is due. It is ignored unless id is that of the latest tick.
+type tickMsg struct{ id int }
 
-// resizeSettled says that the terminal's size changed a while ago, unless it has changed again since.
-type resizeSettled struct{ resizes int }
+// resizeMsg follows a change of the terminal's size after redrawDelay. It is ignored if the size has changed again.
+type resizeMsg struct{ resizes int }
 
-// resizeSettles is longer than tmux takes for a step, 250 ms.
-const resizeSettles = 500 * time.Millisecond
+// redrawDelay is longer than the 250 ms between the steps in which tmux resizes.
+const redrawDelay = 500 * time.Millisecond
 
-// arranged is the answer to a question.
-type arranged struct{ board board }
+// tableMsg is the result of a query.
+type tableMsg struct{ table tableData }
 
-// answerTimeout is how long a server may take for a snapshot before the view says that it does not answer.
-const answerTimeout = 10 * time.Second
+// snapshotTimeout bounds taking a snapshot.
+const snapshotTimeout = 10 * time.Second
 
-// take takes a snapshot of the selected server.
-func (m Model) take(wanted bool) tea.Cmd {
-	ctx, takeSnapshot, server := m.ctx, m.server.Take, m.server.index
+// takeSnapshot takes a snapshot of the selected server.
+func (m Model) takeSnapshot(wanted bool) tea.Cmd {
+	ctx, take, server := m.ctx, m.server.Take, m.server.index
 	return func() tea.Msg {
-		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+		ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 		defer cancel()
-		snapshot, err := takeSnapshot(ctx)
+		snapshot, err := take(ctx)
 		if err != nil && ctx.Err() != nil {
-			err = fmt.Errorf("%w (no answer within %v)", err, answerTimeout)
+			err = fmt.Errorf("%w (no answer within %v)", err, snapshotTimeout)
 		}
-		return taken{snapshot, err, wanted, server}
+		return snapshotMsg{snapshot, err, wanted, server}
 	}
 }
 
-// wait waits for the next snapshot to be due.
+// wait waits until the next snapshot is due.
 func (m Model) wait() tea.Cmd {
-	pace := m.pace
-	return tea.Tick(m.interval, func(time.Time) tea.Msg { return tick{pace} })
+	id := m.tickID
+	return tea.Tick(m.interval, func(time.Time) tea.Msg { return tickMsg{id} })
 }
 
-// arrange answers the current question about the current snapshots.
+// arrange runs the current query on the current snapshots.
 func (m Model) arrange() tea.Cmd {
-	parts, question := m.parts(), m.question
-	return func() tea.Msg { return arranged{arrangeAll(parts, question)} }
+	sources, question := m.sources(), m.query
+	return func() tea.Msg { return tableMsg{arrangeAll(sources, question)} }
 }
 
-// parts are the sources of a board.
-func (m Model) parts() []part {
-	all := make([]part, len(m.servers))
+// sources returns the sources of the table.
+func (m Model) sources() []source {
+	all := make([]source, len(m.servers))
 	for i, s := range m.servers {
-		all[i] = part{server: i, label: s.Label, snapshot: s.snapshot}
+		all[i] = source{server: i, label: s.Label, snapshot: s.snapshot}
 	}
 	return all
 }

@@ -21,30 +21,30 @@ type Model struct {
 	width, height int
 	resizes       int
 
-	// servers are all watched servers. server is a copy of the selected one: the server of the selected row, or of the
-	// text or answer that is being made.
+	// servers are all watched servers. server is a copy of the selected one, which is the server of the selected row
+	// except in methods that work on another.
 	servers  []server
-	server       // only kept changes it permanently
-	arrivals int // counts outcomes of attempts to take snapshots
+	server       // storeServer makes changes of it permanent
+	arrivals int // counts snapshots, including failed ones
 	interval time.Duration
-	pace     int // counts changes of the interval, so that older ticks do nothing
+	tickID   int // of the latest tick; earlier ones are ignored
 	paused   bool
 	mouse    bool // the view uses the mouse, not the terminal
 
-	// question is what the user wants to see, and board the latest answer, which may lag behind.
-	question  question
-	board     board
+	// query is what the user wants to see. table is the result of the latest query that has finished.
+	query     tableQuery
+	table     tableData
 	arranging bool
-	stale     bool // the question or a snapshot has changed since
+	outdated  bool // the query or a snapshot has changed since arranging began
 
 	cursors  [pages]cursor
 	followed *followed
 	filter   filter
-	typing   *prompt
+	prompt   *prompt
 	pane     *pane
 	log      log
 
-	executing bool // a signal is under way
+	signalling bool // a signal is under way
 }
 
 func newModel(ctx context.Context, o Options) Model {
@@ -57,13 +57,13 @@ func newModel(ctx context.Context, o Options) Model {
 		servers:  newServers(o),
 		interval: o.Interval,
 		mouse:    !o.NoMouse,
-		question: question{only: view.Filter{Keys: o.Filter.Keys}, waiting: o.Filter.Waiting},
+		query:    tableQuery{only: view.Filter{Keys: o.Filter.Keys}, waiting: o.Filter.Waiting},
 	}
 	ending := slices.ContainsFunc(m.servers, func(s server) bool { return s.End != nil })
 	m.keys = newKeyMap(ending, o.Seek != nil)
-	m.question.several = m.several()
-	m.board = arrangeAll(m.parts(), m.question)
-	return m.on(0)
+	m.query.multiServer = m.multiServer()
+	m.table = arrangeAll(m.sources(), m.query)
+	return m.withServer(0)
 }
 
 // Init starts the clock, and takes snapshots of servers that have none yet.
@@ -71,7 +71,7 @@ func (m Model) Init() tea.Cmd {
 	commands := []tea.Cmd{m.wait()}
 	for _, s := range m.servers {
 		if s.taking {
-			commands = append(commands, m.on(s.index).take(false))
+			commands = append(commands, m.withServer(s.index).takeSnapshot(false))
 		}
 	}
 	return tea.Batch(commands...)
@@ -80,131 +80,131 @@ func (m Model) Init() tea.Cmd {
 // Update handles a message.
 func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	next, cmd := m.handle(msg)
-	return next.settled(), cmd
+	return next.refreshed(), cmd
 }
 
 func (m Model) handle(msg tea.Msg) (Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		return m.resized(msg.Width, msg.Height)
-	case resizeSettled:
+		return m.handleResize(msg.Width, msg.Height)
+	case resizeMsg:
 		if msg.resizes == m.resizes {
 			return m, tea.ClearScreen
 		}
-	case tick:
-		return m.due(msg)
-	case taken:
-		return m.took(msg)
-	case arranged:
-		return m.answered(msg)
-	case inspected:
-		return m.inspect(msg)
-	case executed:
-		return m.executed(msg)
+	case tickMsg:
+		return m.handleTick(msg)
+	case snapshotMsg:
+		return m.handleSnapshot(msg)
+	case tableMsg:
+		return m.handleTable(msg)
+	case inspectionMsg:
+		return m.handleInspection(msg)
+	case signalMsg:
+		return m.handleSignal(msg)
 	case tea.MouseClickMsg:
-		return m.clicked(msg)
+		return m.handleClick(msg)
 	case tea.MouseWheelMsg:
-		return m.wheeled(msg)
+		return m.handleWheel(msg)
 	case tea.KeyPressMsg:
-		return m.pressed(msg)
+		return m.handleKey(msg)
 	case tea.PasteMsg:
-		if m.typing != nil {
-			return m.typed(msg)
+		if m.prompt != nil {
+			return m.handleInput(msg)
 		}
 	}
 	return m, nil
 }
 
-// resized fits the view to the terminal. The terminal may already have another size than it reported, or change it in
-// steps as tmux does; what is drawn meanwhile lands in the wrong place, and later only differences are drawn. So after
-// a while the whole screen is redrawn.
-func (m Model) resized(width, height int) (Model, tea.Cmd) {
+// handleResize adapts the view to the terminal's size. The size may already have changed again, or change in steps as
+// in tmux, so what is drawn meanwhile can end up in the wrong place. Later only differences are drawn, so the whole
+// screen is redrawn after redrawDelay.
+func (m Model) handleResize(width, height int) (Model, tea.Cmd) {
 	m.width, m.height = width, height
 	m.resizes++
 	if m.resizes == 1 { // the first message with the terminal's size
 		return m, nil
 	}
 	resizes := m.resizes
-	return m, tea.Tick(resizeSettles, func(time.Time) tea.Msg { return resizeSettled{resizes} })
+	return m, tea.Tick(redrawDelay, func(time.Time) tea.Msg { return resizeMsg{resizes} })
 }
 
-// settled updates what depends on everything else: the visible parts of the rows and of the pane.
-func (m Model) settled() Model {
-	m = m.focused()
-	page := m.board.question.page
-	m.cursors[page] = m.cursors[page].scroll(len(m.board.rows), m.rowsHeight())
-	m.pane = m.pane.renewed(m)
+// refreshed updates the visible parts of the rows and of the pane.
+func (m Model) refreshed() Model {
+	m = m.withRowServer()
+	page := m.table.query.page
+	m.cursors[page] = m.cursors[page].scroll(len(m.table.rows), m.rowsHeight())
+	m.pane = m.pane.refreshed(m)
 	return m
 }
 
-func (m Model) due(t tick) (Model, tea.Cmd) {
-	if t.pace != m.pace || m.paused {
+func (m Model) handleTick(t tickMsg) (Model, tea.Cmd) {
+	if t.id != m.tickID || m.paused {
 		return m, nil
 	}
-	return m.look(false)
+	return m.takeSnapshots(false)
 }
 
-// look takes a snapshot of each server for which none is under way, and restarts the clock.
-func (m Model) look(wanted bool) (Model, tea.Cmd) {
-	m.pace++
+// takeSnapshots takes a snapshot of each server, unless one is under way, and starts the next tick.
+func (m Model) takeSnapshots(wanted bool) (Model, tea.Cmd) {
+	m.tickID++
 	commands := []tea.Cmd{m.wait()}
 	for i := range m.servers {
-		if m = m.on(i); !m.taking {
+		if m = m.withServer(i); !m.taking {
 			m.taking = true
-			m = m.kept()
-			commands = append(commands, m.take(wanted))
+			m = m.storeServer()
+			commands = append(commands, m.takeSnapshot(wanted))
 		}
 	}
-	return m.focused(), tea.Batch(commands...)
+	return m.withRowServer(), tea.Batch(commands...)
 }
 
-func (m Model) took(t taken) (Model, tea.Cmd) {
-	m = m.on(t.server)
+func (m Model) handleSnapshot(t snapshotMsg) (Model, tea.Cmd) {
+	m = m.withServer(t.server)
 	m.arrivals++
 	m.taking = false
 	switch {
 	case m.paused && !t.wanted:
-		return m.kept(), nil
+		return m.storeServer(), nil
 	case t.err != nil:
-		return m.missed(t.err).kept(), nil
+		return m.handleOutage(t.err).storeServer(), nil
 	case m.lost != nil:
-		m.log = m.log.add(t.snapshot.TakenAt, m.who()+" answers again, after "+view.Age(t.snapshot.TakenAt.Sub(m.snapshot.TakenAt)))
+		m.log = m.log.add(t.snapshot.TakenAt, m.displayName()+" answers again, after "+view.Age(t.snapshot.TakenAt.Sub(m.snapshot.TakenAt)))
 		m.trends = m.trends.withGap()
 		m.lost = nil
 	}
 	m.snapshot, m.trends, m.seen = t.snapshot, m.trends.with(t.snapshot), true
 	if m.followed != nil && m.followed.server == t.server {
-		m.followed, m.log = m.followed.see(m.snapshot, m.log)
+		m.followed, m.log = m.followed.update(m.snapshot, m.log)
 	}
-	return m.kept().ask()
+	return m.storeServer().rearrange()
 }
 
-// missed keeps the last snapshot on the screen, below the reason for its age.
-func (m Model) missed(err error) Model {
+// handleOutage notes an error. The last snapshot stays on the screen.
+func (m Model) handleOutage(err error) Model {
 	if m.lost == nil {
-		m = m.say(m.silence() + ": " + oneLine(err.Error()))
+		m = m.addLog(m.noAnswer() + ": " + oneLine(err.Error()))
 	}
 	m.lost = err
 	return m
 }
 
-// ask has the question answered. Only one answer is computed at a time; after it, changes are asked for.
-func (m Model) ask() (Model, tea.Cmd) {
+// rearrange runs the query. Only one query runs at a time; if something changes meanwhile, it runs again afterwards.
+func (m Model) rearrange() (Model, tea.Cmd) {
 	if m.arranging {
-		m.stale = true
+		m.outdated = true
 		return m, nil
 	}
-	m.arranging, m.stale = true, false
+	m.arranging, m.outdated = true, false
 	return m, m.arrange()
 }
 
-func (m Model) answered(a arranged) (Model, tea.Cmd) {
+func (m Model) handleTable(a tableMsg) (Model, tea.Cmd) {
 	m.arranging = false
-	m.board = a.board
-	page := a.board.question.page
-	m.cursors[page] = m.cursors[page].find(m.board.rows)
-	if m.stale {
-		return m.ask()
+	m.table = a.table
+	page := a.table.query.page
+	m.cursors[page] = m.cursors[page].find(m.table.rows)
+	if m.outdated {
+		return m.rearrange()
 	}
 	return m, nil
 }

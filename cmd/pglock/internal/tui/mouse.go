@@ -8,16 +8,16 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
 
-// wheelLines is how many rows or lines a step of the wheel scrolls.
+// wheelLines is how many lines a step of the wheel scrolls.
 const wheelLines = 3
 
-// toggleMouse leaves the mouse to the terminal, which can select text with it, or takes it back.
+// toggleMouse turns the use of the mouse on or off. While it is off, the terminal can select text.
 func (m Model) toggleMouse() Model {
 	m.mouse = !m.mouse
 	if m.mouse {
-		return m.say("the mouse selects rows, pages and sort orders")
+		return m.addLog("the mouse selects rows, pages and sort orders")
 	}
-	return m.say("the mouse is left to the terminal (m takes it back)")
+	return m.addLog("the mouse is left to the terminal (m takes it back)")
 }
 
 func (m Model) mouseMode() tea.MouseMode {
@@ -27,8 +27,8 @@ func (m Model) mouseMode() tea.MouseMode {
 	return tea.MouseModeNone
 }
 
-// wheeled scrolls the pane or the rows; among these the selection moves, as with the keys.
-func (m Model) wheeled(wheel tea.MouseWheelMsg) (Model, tea.Cmd) {
+// handleWheel scrolls the pane, or moves the selection.
+func (m Model) handleWheel(wheel tea.MouseWheelMsg) (Model, tea.Cmd) {
 	by := wheelLines
 	switch wheel.Button {
 	case tea.MouseWheelUp:
@@ -41,82 +41,82 @@ func (m Model) wheeled(wheel tea.MouseWheelMsg) (Model, tea.Cmd) {
 		m.pane = m.pane.scrolled(by, m.paneHeight())
 		return m, nil
 	}
-	page := m.board.question.page
-	m.cursors[page] = m.cursors[page].move(by, m.board.rows)
+	page := m.table.query.page
+	m.cursors[page] = m.cursors[page].move(by, m.table.rows)
 	return m, nil
 }
 
-// clicked selects what is below the mouse, but nothing below a pane or during input: signals are confirmed with keys
-// only.
-func (m Model) clicked(click tea.MouseClickMsg) (Model, tea.Cmd) {
-	if click.Button != tea.MouseLeft || m.pane != nil || m.typing != nil {
+// handleClick selects what is below the mouse. It ignores clicks while a pane or an input is open, so that signals are
+// confirmed with keys only.
+func (m Model) handleClick(click tea.MouseClickMsg) (Model, tea.Cmd) {
+	if click.Button != tea.MouseLeft || m.pane != nil || m.prompt != nil {
 		return m, nil
 	}
 	const tabs, titles, rows = 0, 1, 2 // below the header
 	switch y := click.Y - len(m.header()); {
 	case y == tabs:
-		return m.clickedTab(click.X)
+		return m.clickTab(click.X)
 	case y == titles:
-		return m.clickedTitle(click.X)
+		return m.clickTitle(click.X)
 	case y >= rows && y < rows+m.rowsHeight():
-		return m.clickedRow(y - rows)
+		return m.clickRow(y - rows)
 	}
 	return m, nil
 }
 
-func (m Model) clickedTab(x int) (Model, tea.Cmd) {
+func (m Model) clickTab(x int) (Model, tea.Cmd) {
 	end := 0
 	for i, name := range m.tabNames() {
 		end += view.Columns(name) + 1
 		if x < end {
-			return m.turn(page(i))
+			return m.showPage(page(i))
 		}
 	}
 	return m, nil
 }
 
-// clickedTitle sorts by the column if possible, and in the reverse order if it is already sorted so.
-func (m Model) clickedTitle(x int) (Model, tea.Cmd) {
-	page, end := m.board.question.page, marker
+// clickTitle sorts by the column if possible. A second click reverses the order.
+func (m Model) clickTitle(x int) (Model, tea.Cmd) {
+	page, end := m.table.query.page, marker
 	for _, c := range m.columns(page) {
 		if end += c.width + 1; x >= end {
 			continue
 		}
-		for i, order := range m.board.question.orders() {
+		for i, order := range m.table.query.orders() {
 			switch {
 			case !order.sorts(c.title):
 				continue
-			case m.question.order[page] == i:
-				m.question.reversed[page] = !m.question.reversed[page]
+			case m.query.order[page] == i:
+				m.query.reversed[page] = !m.query.reversed[page]
 			default:
-				m.question.order[page], m.question.reversed[page] = i, false
+				m.query.order[page], m.query.reversed[page] = i, false
 			}
-			return m.ask()
+			return m.rearrange()
 		}
 		return m, nil
 	}
 	return m, nil
 }
 
-// clickedRow selects a row, and opens the one that was selected by a click or key before.
-func (m Model) clickedRow(line int) (Model, tea.Cmd) {
-	page := m.board.question.page
+// clickRow selects a row, or opens it if the user has already selected it.
+func (m Model) clickRow(line int) (Model, tea.Cmd) {
+	page := m.table.query.page
 	at := m.cursors[page]
 	chosen := at.first + line
 	switch {
-	case chosen >= len(m.board.rows):
+	case chosen >= len(m.table.rows):
 		return m, nil
 	case at.chosen != nil && chosen == at.at:
 		return m.openDetails()
 	}
-	m.cursors[page] = at.move(chosen-at.at, m.board.rows)
+	m.cursors[page] = at.move(chosen-at.at, m.table.rows)
 	return m, nil
 }
 
-// tabNames are the names of the pages above the rows.
+// tabNames returns the names of the pages, the current one in brackets.
 func (m Model) tabNames() []string {
 	names := []string{" 1 keys ", " 2 tree ", " 3 sessions "}
-	shown := m.board.question.page
+	shown := m.table.query.page
 	names[shown] = "[" + strings.TrimSpace(names[shown]) + "]"
 	return names
 }

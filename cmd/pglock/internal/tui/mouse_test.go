@@ -11,7 +11,7 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
 
-// clicks on the first place of the screen where text stands.
+// clicks clicks on the first occurrence of text on the screen.
 func (u *user) clicks(text string) {
 	u.t.Helper()
 	for y, line := range strings.Split(u.screen(), "\n") {
@@ -24,7 +24,7 @@ func (u *user) clicks(text string) {
 }
 
 func TestTheMouseChooses(t *testing.T) {
-	u := start(t, Options{First: workshop()}, 120, 30)
+	u := start(t, Options{First: mixedSnapshot()}, 120, 30)
 	u.clicks("@7/-42")
 	u.wantsSelected("@7/-42")
 	u.wants("[1 keys]")
@@ -60,7 +60,7 @@ func TestTheMouseChooses(t *testing.T) {
 }
 
 func TestTheWheelScrolls(t *testing.T) {
-	u := start(t, Options{First: crowd(500)}, 80, 24)
+	u := start(t, Options{First: manyLocks(500)}, 80, 24)
 	u.presses("u", "s", "s", "s") // by key
 	u.wantsSelected("job:0")
 	u.send(tea.MouseWheelMsg{Button: tea.MouseWheelDown})
@@ -75,7 +75,7 @@ func TestTheWheelScrolls(t *testing.T) {
 }
 
 func TestTheMouseCanBeLeftToTheTerminal(t *testing.T) {
-	u := start(t, Options{First: workshop(), NoMouse: true}, 80, 24)
+	u := start(t, Options{First: mixedSnapshot(), NoMouse: true}, 80, 24)
 	if mode := u.m.View().MouseMode; mode != tea.MouseModeNone {
 		t.Errorf("with NoMouse the mode is %v", mode)
 	}
@@ -91,24 +91,24 @@ func TestTheMouseCanBeLeftToTheTerminal(t *testing.T) {
 }
 
 func TestHelpOpensAndClosesWithOneKey(t *testing.T) {
-	u := start(t, Options{First: workshop()}, 80, 24)
+	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
 	u.presses("?")
 	u.wants("── help")
 	u.presses("?")
 	u.wantsNot("── help")
 }
 
-func TestTheScreenIsDrawnAnew(t *testing.T) {
-	u := start(t, Options{First: workshop()}, 80, 24)
+func TestTheScreenIsRedrawn(t *testing.T) {
+	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
 	u.presses("ctrl+l")
 	if u.command == nil || reflect.TypeOf(u.command()) != reflect.TypeOf(tea.ClearScreen()) {
 		t.Error("Ctrl-L does not clear the screen")
 	}
 }
 
-// What may end a session is confirmed with keys alone.
-func TestAClickConfirmsNothing(t *testing.T) {
-	u := start(t, Options{First: workshop()}, 80, 24)
+// Signals are confirmed with keys only.
+func TestClicksAreIgnoredDuringInput(t *testing.T) {
+	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
 	u.presses("/inv")
 	before := u.screen()
 	u.clicks("3 sessions")

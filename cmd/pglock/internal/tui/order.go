@@ -8,11 +8,11 @@ import (
 // order is a way to sort a page: by weight, the largest first, or alphabetically by text.
 type order struct {
 	name string
-	// titles are the titles of the columns that show it.
+	// titles are those of the columns that show what is sorted by.
 	titles []string
 	weight func(row) int64
 	text   func(row) string
-	then   func(row) int64 // among rows of the same weight; may be nil
+	then   func(row) int64 // breaks ties; may be nil
 }
 
 var (
@@ -20,41 +20,41 @@ var (
 	byWaiters = order{name: "waiters", titles: []string{"WAIT"}, weight: func(r row) int64 { return int64(len(r.lock.Waiters)) }}
 	byHolders = order{name: "holders", titles: []string{"HOLD"}, weight: func(r row) int64 { return int64(len(r.lock.Holders)) }}
 	byKey     = order{name: "key", titles: []string{"KEY"}, text: func(r row) string { return label(r.lock) }}
-	byBehind  = order{name: "sessions behind", titles: []string{"BEHIND"}, weight: func(r row) int64 { return deadFirst(r, int64(r.behind)) }}
-	byHeld    = order{name: "locks held", titles: []string{"HELD"}, weight: func(r row) int64 { return int64(len(r.person.held)) }}
-	byPID     = order{name: "process ID", titles: []string{"PID", "SESSION"}, weight: func(r row) int64 { return -int64(r.person.PID) }}
+	byBehind  = order{name: "sessions behind", titles: []string{"BEHIND"}, weight: func(r row) int64 { return deadlocksFirst(r, int64(r.behind)) }}
+	byHeld    = order{name: "locks held", titles: []string{"HELD"}, weight: func(r row) int64 { return int64(len(r.node.held)) }}
+	byPID     = order{name: "process ID", titles: []string{"PID", "SESSION"}, weight: func(r row) int64 { return -int64(r.node.PID) }}
 )
 
-// deadFirst puts rows in a certain deadlock before all others.
-func deadFirst(r row, weight int64) int64 {
+// deadlocksFirst sorts rows in a certain deadlock before all others.
+func deadlocksFirst(r row, weight int64) int64 {
 	if r.certain {
 		return 1<<62 + weight
 	}
 	return weight
 }
 
-// orders are the ways to sort each page, the usual one first.
+// orders are the ways to sort each page, the default first.
 var orders = [pages][]order{
 	pageKeys:     {byWait, byWaiters, byHolders, byKey},
 	pageTree:     {byBehind, byWait, byPID},
 	pageSessions: {byHeld, byBehind, byWait, byPID},
 }
 
-// With several servers, orders begin with the one for the worst server.
-func (q question) orders() []order {
-	if q.several {
+// orders returns the ways to sort the page. With several servers the default is byWorst.
+func (q tableQuery) orders() []order {
+	if q.multiServer {
 		return append([]order{byWorst}, orders[q.page]...)
 	}
 	return orders[q.page]
 }
 
-func (q question) sortedBy() order { return q.orders()[q.order[q.page]] }
+func (q tableQuery) sortedBy() order { return q.orders()[q.order[q.page]] }
 
 // sorts reports whether a click on the title of a column sorts this way.
 func (o order) sorts(title string) bool { return slices.Contains(o.titles, title) }
 
 // sorted returns items in the given order. The sort is stable.
-func sorted[T any](q question, items []T, rowOf func(T) row) []T {
+func sorted[T any](q tableQuery, items []T, rowOf func(T) row) []T {
 	type ranked struct {
 		item   T
 		weight int64

@@ -10,48 +10,47 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// pane is a scrollable text over the rows. It is never changed, only replaced.
+// pane is a scrollable text that covers the rows. It is immutable.
 type pane struct {
 	title string
-	// write returns the text, in printable lines no wider than width. It is called when something
-	// has changed.
+	// write returns the text in printable lines no wider than width. It is called when paneState changes.
 	write func(m Model, width int) []string
 	// session is the session that the text is about, if any.
 	session *monitor.SessionID
 	// server is the server that the text is about.
 	server int
-	// tail says that the end of the text stays on the screen if it was visible.
+	// tail reports that a text whose end is visible scrolls as it grows.
 	tail bool
 
 	text  []string
-	state paneState // for which the text was written
+	state paneState // when the text was written
 	first int       // first line on the screen
 }
 
-// paneState is what a text can depend on. Long texts are not rewritten for every key.
+// paneState is what a text can depend on. It saves rewriting long texts for every key.
 type paneState struct {
 	snapshot      *monitor.Snapshot
 	width, height int
 	logged        int
 	lost          bool
-	arrivals      int // used if there are several servers
+	arrivals      int // only if there are several servers
 }
 
-// open shows a text over the rows.
+// open opens a pane.
 func (m Model) open(p pane) (Model, tea.Cmd) {
 	m.pane = &p
 	return m, nil
 }
 
-// renewed returns the pane with its present text, for the size of the screen.
-func (p *pane) renewed(m Model) *pane {
+// refreshed returns the pane with its current text, for the size of the screen.
+func (p *pane) refreshed(m Model) *pane {
 	if p == nil {
 		return nil
 	}
 	next, height := *p, m.paneHeight()
-	m = m.on(p.server)
+	m = m.withServer(p.server)
 	state := paneState{snapshot: m.snapshot, width: m.width, height: height, logged: m.log.counter, lost: m.lost != nil}
-	if m.several() {
+	if m.multiServer() {
 		state.arrivals = m.arrivals
 	}
 	if next.state != state {
@@ -68,7 +67,7 @@ func (p pane) scrolled(by, height int) *pane {
 	return &p
 }
 
-// paneHeight is the height that header, title, status and footer leave.
+// paneHeight is the height that remains below the header, without title, status and footer.
 func (m Model) paneHeight() int {
 	const others = 3
 	return max(1, m.height-len(m.header())-others)
@@ -83,8 +82,8 @@ func (p pane) lines(m Model) []string {
 	return append([]string{m.styles.key.Render(m.ruler(p.title, part))}, p.text[p.first:last]...)
 }
 
-// inPane handles a key while a pane is open.
-func (m Model) inPane(press tea.KeyPressMsg) (Model, tea.Cmd) {
+// handlePaneKey handles a key while a pane is open.
+func (m Model) handlePaneKey(press tea.KeyPressMsg) (Model, tea.Cmd) {
 	if by, moves := m.movement(press, m.paneHeight()); moves {
 		m.pane = m.pane.scrolled(by, m.paneHeight())
 		return m, nil
@@ -93,7 +92,7 @@ func (m Model) inPane(press tea.KeyPressMsg) (Model, tea.Cmd) {
 		m.pane = nil
 		return m, nil
 	}
-	return m.anywhere(press)
+	return m.handleCommonKey(press)
 }
 
 func (m Model) paneKeys() []key.Binding {
@@ -101,13 +100,13 @@ func (m Model) paneKeys() []key.Binding {
 	return []key.Binding{k.closePane, k.up, k.down, k.pageDown, k.copy, k.help}
 }
 
-// ruler is a line across the screen with words at both ends.
+// ruler returns a line across the screen with text at both ends.
 func (m Model) ruler(left, right string) string {
 	left = view.Cut("── "+left, max(0, m.width-view.Columns(right)-3)) + " "
 	return view.Cut(left+strings.Repeat("─", max(0, m.width-view.Columns(left)-view.Columns(right)))+right, m.width)
 }
 
-// cutAll is for screens that are narrower than a text needs.
+// cutAll cuts lines that are wider than the screen.
 func cutAll(lines []string, width int) []string {
 	for i, line := range lines {
 		lines[i] = view.Cut(line, width)

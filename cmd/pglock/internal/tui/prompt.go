@@ -10,24 +10,23 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
 
-// prompt is the input line: for a filter, or for the confirmation of a signal. It is never changed, only replaced.
+// prompt is the input line, for a filter or for the confirmation of a signal. It is immutable.
 type prompt struct {
 	input textinput.Model
-	// before is the filter to go back to, and err is the error of the new one.
+	// before is the filter to return to, and err the error of the new one.
 	before filter
 	err    error
-	// pendingSignal is the signal to confirm; nil during the input of a filter.
+	// pendingSignal is the signal to confirm, or nil if the input is a filter.
 	pendingSignal *pendingSignal
 }
 
-// filter is a regular expression as it was typed, and compiled.
+// filter is a regular expression, as typed and compiled.
 type filter struct {
 	text    string
-	pattern *regexp.Regexp // nil lets everything through
+	pattern *regexp.Regexp // nil matches everything
 }
 
-// newInput returns an input without a blinking cursor, which would send data all the time, and without
-// clipboard keys.
+// newInput returns an input without clipboard keys. Its cursor does not blink, which would send data all the time.
 func newInput(label, text string) textinput.Model {
 	input := textinput.New()
 	input.Prompt = label
@@ -51,43 +50,43 @@ func (p prompt) line() string {
 	return p.input.View()
 }
 
-// typed handles a key during input. A filter is applied at once if it is valid.
-func (m Model) typed(msg tea.Msg) (Model, tea.Cmd) {
-	if m.typing.pendingSignal != nil {
-		return m.judge(msg)
+// handleInput handles a key or pasted text during input. A valid filter is applied at once.
+func (m Model) handleInput(msg tea.Msg) (Model, tea.Cmd) {
+	if m.prompt.pendingSignal != nil {
+		return m.handleConfirmation(msg)
 	}
 	if press, ok := msg.(tea.KeyPressMsg); ok {
 		switch {
 		case key.Matches(press, m.keys.accept):
-			return m.stopTyping()
-		case key.Matches(press, m.keys.giveUp):
-			m.filter = m.typing.before
-			m.typing = nil
-			return m.narrow()
+			return m.acceptFilter()
+		case key.Matches(press, m.keys.restore):
+			m.filter = m.prompt.before
+			m.prompt = nil
+			return m.applyFilter()
 		}
 	}
-	next := *m.typing
-	next.input, _ = next.input.Update(msg) // its command only makes the cursor blink
-	m.typing = &next
+	next := *m.prompt
+	next.input, _ = next.input.Update(msg) // the command only makes the cursor blink
+	m.prompt = &next
 	pattern, err := compile(next.input.Value())
 	next.err = err
 	if err != nil {
 		return m, nil
 	}
 	m.filter = filter{next.input.Value(), pattern}
-	return m.narrow()
+	return m.applyFilter()
 }
 
-// stopTyping keeps the filter if it is valid; otherwise the input stays open.
-func (m Model) stopTyping() (Model, tea.Cmd) {
-	if m.typing.err == nil {
-		m.typing = nil
+// acceptFilter closes the input if the filter is valid.
+func (m Model) acceptFilter() (Model, tea.Cmd) {
+	if m.prompt.err == nil {
+		m.prompt = nil
 	}
 	return m, nil
 }
 
-// narrow asks for the rows that match the filter.
-func (m Model) narrow() (Model, tea.Cmd) {
-	m.question.filter = m.filter.pattern
-	return m.ask()
+// applyFilter shows the rows that match the filter.
+func (m Model) applyFilter() (Model, tea.Cmd) {
+	m.query.filter = m.filter.pattern
+	return m.rearrange()
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
 
-// View writes the screen.
+// View returns the screen.
 func (m Model) View() tea.View {
 	screen := tea.NewView(strings.Join(m.lines(), "\n"))
 	screen.AltScreen = true
@@ -33,7 +33,7 @@ func (m Model) lines() []string {
 	return fill(append(lines, m.statusLine(), m.footer()), m.height)
 }
 
-// fill cuts or pads it to n lines.
+// fill cuts or pads lines to n lines.
 func fill(lines []string, n int) []string {
 	n = max(n, 0)
 	for len(lines) < n {
@@ -42,34 +42,34 @@ func fill(lines []string, n int) []string {
 	return lines[:n]
 }
 
-// body is the open pane, or else the rows.
+// body returns the open pane, or else the rows.
 func (m Model) body() []string {
 	if m.pane != nil {
 		return m.pane.lines(m)
 	}
-	page := m.board.question.page
+	page := m.table.query.page
 	columns := m.columns(page)
 	head := strings.Repeat(" ", marker) + line(columns, func(c column) string { return c.title })
 	lines := []string{m.tabs(), m.styles.dim.Render(view.Cut(head, m.width))}
-	if len(m.board.rows) == 0 {
-		return append(lines, "", view.Cut("  "+m.emptiness(), m.width))
+	if len(m.table.rows) == 0 {
+		return append(lines, "", view.Cut("  "+m.emptyText(), m.width))
 	}
 	at := m.cursors[page]
-	for i := at.first; i < min(at.first+m.rowsHeight(), len(m.board.rows)); i++ {
+	for i := at.first; i < min(at.first+m.rowsHeight(), len(m.table.rows)); i++ {
 		lines = append(lines, m.row(columns, i, i == at.at))
 	}
 	return lines
 }
 
-// rowsHeight is how many rows fit between header, tabs, column titles, status and footer.
+// rowsHeight is how many rows fit on the screen.
 func (m Model) rowsHeight() int {
 	const others = 4
 	return max(1, m.height-len(m.header())-others)
 }
 
 func (m Model) row(columns []column, i int, selected bool) string {
-	r := m.board.rows[i]
-	m = m.on(r.id.server)
+	r := m.table.rows[i]
+	m = m.withServer(r.id.server)
 	mark := []byte("  ")
 	style := lipgloss.NewStyle()
 	if r.longest >= 0 {
@@ -87,12 +87,12 @@ func (m Model) row(columns []column, i int, selected bool) string {
 
 // deadlocked reports whether a row is about a session or key that is part of a cycle.
 func (m Model) deadlocked(r row) bool {
-	for _, cycle := range m.board.snapshot.Cycles {
+	for _, cycle := range m.table.snapshot.Cycles {
 		for _, step := range cycle.Steps {
 			switch {
-			case r.person != nil && r.person.PID != 0 && r.person.PID == step.PID:
+			case r.node != nil && r.node.PID != 0 && r.node.PID == step.PID:
 				return true
-			case r.person == nil && r.lock.Key == step.Key && r.lock.Database == step.Database:
+			case r.node == nil && r.lock.Key == step.Key && r.lock.Database == step.Database:
 				return true
 			}
 		}
@@ -100,12 +100,12 @@ func (m Model) deadlocked(r row) bool {
 	return false
 }
 
-// tabs names the pages, the current one in brackets, and its sort order if there is room.
+// tabs returns the line with the names of the pages and, if there is room, the sort order.
 func (m Model) tabs() string {
-	shown := m.board.question
-	left, right := strings.Join(m.tabNames(), " "), m.where()+"by "+shown.sortedBy().name+" "
+	shown := m.table.query
+	left, right := strings.Join(m.tabNames(), " "), m.rangeText()+"by "+shown.sortedBy().name+" "
 	if shown.reversed[shown.page] {
-		right = m.where() + "by " + shown.sortedBy().name + ", reversed "
+		right = m.rangeText() + "by " + shown.sortedBy().name + ", reversed "
 	}
 	if view.Columns(left)+view.Columns(right) > m.width {
 		right = ""
@@ -113,42 +113,42 @@ func (m Model) tabs() string {
 	return view.Fit(justify(left, right, m.width), m.width, false)
 }
 
-// where says which part of the rows is on the screen, unless all are.
-func (m Model) where() string {
-	rows, height, at := len(m.board.rows), m.rowsHeight(), m.cursors[m.board.question.page]
+// rangeText says which part of the rows is on the screen, unless all are.
+func (m Model) rangeText() string {
+	rows, height, at := len(m.table.rows), m.rowsHeight(), m.cursors[m.table.query.page]
 	if rows <= height {
 		return ""
 	}
 	return fmt.Sprintf("%s-%s of %s  ", number(at.first+1), number(min(at.first+height, rows)), number(rows))
 }
 
-// emptiness says why there are no rows.
-func (m Model) emptiness() string {
-	t := m.board.totals
+// emptyText says why there are no rows.
+func (m Model) emptyText() string {
+	t := m.table.totals
 	switch {
-	case t.keys == 0 && t.barred > 0:
-		return "no session holds or waits for the chosen keys; " + plural(t.barred, "other") + " not shown"
+	case t.keys == 0 && t.excluded > 0:
+		return "no session holds or waits for the chosen keys; " + plural(t.excluded, "other") + " not shown"
 	case t.keys == 0:
 		return "no advisory locks"
-	case m.board.question.filter != nil:
+	case m.table.query.filter != nil:
 		return "nothing matches the filter (Esc removes it)"
 	}
 	return "no session waits for an advisory lock"
 }
 
-// statusLine is the input, or else what restricts the rows and the last log entry.
+// statusLine returns the input, or else what limits the rows and the last log entry.
 func (m Model) statusLine() string {
-	if m.typing != nil {
-		return view.Cut(m.typing.line(), m.width)
+	if m.prompt != nil {
+		return view.Cut(m.prompt.line(), m.width)
 	}
 	var parts []string
 	if m.filter.text != "" {
 		parts = append(parts, fmt.Sprintf("filter /%s/", view.Printable(m.filter.text)))
 	}
-	if m.question.waiting {
+	if m.query.waiting {
 		parts = append(parts, "contended only")
 	}
-	if n := m.board.totals.filtered; n > 0 && len(parts) > 0 {
+	if n := m.table.totals.filtered; n > 0 && len(parts) > 0 {
 		parts = append(parts, plural(n, "key")+" not shown")
 	}
 	if latest := m.log.latest(); latest != "" {
@@ -174,10 +174,10 @@ func (m Model) footer() string {
 func (m Model) footerKeys() []key.Binding {
 	k := m.keys
 	switch {
-	case m.typing != nil && m.typing.pendingSignal != nil:
-		return []key.Binding{k.confirm, k.leaveAlone}
-	case m.typing != nil:
-		return []key.Binding{k.accept, k.giveUp}
+	case m.prompt != nil && m.prompt.pendingSignal != nil:
+		return []key.Binding{k.confirm, k.goBack}
+	case m.prompt != nil:
+		return []key.Binding{k.accept, k.restore}
 	case m.pane != nil:
 		return m.paneKeys()
 	}
@@ -185,12 +185,12 @@ func (m Model) footerKeys() []key.Binding {
 		k.next, k.follow, k.copy, k.waiting, k.fold, k.info, k.journal, k.log}, func(b key.Binding) bool { return !b.Enabled() })
 }
 
-// textCursor is the position of the cursor in the input; nil if there is no input.
+// textCursor returns the position of the cursor in the input, or nil if there is no input.
 func (m Model) textCursor() *tea.Cursor {
-	if m.typing == nil {
+	if m.prompt == nil {
 		return nil
 	}
-	cursor := m.typing.input.Cursor()
+	cursor := m.prompt.input.Cursor()
 	if cursor != nil {
 		cursor.Position.Y = m.height - 2
 		cursor.Blink = false

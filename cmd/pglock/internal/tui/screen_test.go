@@ -25,55 +25,55 @@ func TestScreens(t *testing.T) {
 		width, height int
 		do            func(*user)
 	}{
-		"keys":            {workshop(), 80, 24, func(*user) {}},
-		"keys-wide":       {workshop(), 120, 40, func(*user) {}},
-		"keys-tiny":       {workshop(), 40, 10, func(*user) {}},
-		"tree":            {workshop(), 80, 24, func(u *user) { u.presses("2") }},
-		"tree-narrow":     {workshop(), 60, 20, func(u *user) { u.presses("2") }},
-		"tree-wide":       {workshop(), 120, 40, func(u *user) { u.presses("2") }},
-		"sessions":        {workshop(), 80, 24, func(u *user) { u.presses("3") }},
-		"sessions-narrow": {workshop(), 60, 20, func(u *user) { u.presses("3") }},
-		"sessions-wide":   {workshop(), 120, 40, func(u *user) { u.presses("3") }},
-		"key":             {workshop(), 80, 24, func(u *user) { u.presses("down", "enter") }},
-		"session":         {workshop(), 80, 40, func(u *user) { u.presses("2", "down", "down", "enter") }},
-		"hidden":          {workshop(), 80, 24, func(u *user) { u.presses("/goose", "enter", "enter") }},
-		"prepared":        {workshop(), 80, 24, func(u *user) { u.presses("/order 7", "enter", "enter") }},
-		"info":            {workshop(), 80, 24, func(u *user) { u.presses("i") }},
-		"help":            {workshop(), 80, 40, func(u *user) { u.presses("?") }},
-		"help-short":      {workshop(), 80, 24, func(u *user) { u.presses("?") }},
-		"filter":          {workshop(), 80, 24, func(u *user) { u.presses("/wor") }},
-		"filter-wrong":    {workshop(), 80, 24, func(u *user) { u.presses("/wor(") }},
-		"filtered":        {workshop(), 80, 24, func(u *user) { u.presses("/read", "enter", "w") }},
-		"follow":          {workshop(), 80, 24, func(u *user) { u.presses("f"); u.sees(deadlock()) }},
-		"deadlock":        {deadlock(), 80, 24, func(u *user) { u.presses("2") }},
-		"deadlock-info":   {deadlock(), 80, 24, func(u *user) { u.presses("i") }},
-		"lost": {workshop(), 80, 24, func(u *user) {
+		"keys":            {mixedSnapshot(), 80, 24, func(*user) {}},
+		"keys-wide":       {mixedSnapshot(), 120, 40, func(*user) {}},
+		"keys-tiny":       {mixedSnapshot(), 40, 10, func(*user) {}},
+		"tree":            {mixedSnapshot(), 80, 24, func(u *user) { u.presses("2") }},
+		"tree-narrow":     {mixedSnapshot(), 60, 20, func(u *user) { u.presses("2") }},
+		"tree-wide":       {mixedSnapshot(), 120, 40, func(u *user) { u.presses("2") }},
+		"sessions":        {mixedSnapshot(), 80, 24, func(u *user) { u.presses("3") }},
+		"sessions-narrow": {mixedSnapshot(), 60, 20, func(u *user) { u.presses("3") }},
+		"sessions-wide":   {mixedSnapshot(), 120, 40, func(u *user) { u.presses("3") }},
+		"key":             {mixedSnapshot(), 80, 24, func(u *user) { u.presses("down", "enter") }},
+		"session":         {mixedSnapshot(), 80, 40, func(u *user) { u.presses("2", "down", "down", "enter") }},
+		"hidden":          {mixedSnapshot(), 80, 24, func(u *user) { u.presses("/goose", "enter", "enter") }},
+		"prepared":        {mixedSnapshot(), 80, 24, func(u *user) { u.presses("/order 7", "enter", "enter") }},
+		"info":            {mixedSnapshot(), 80, 24, func(u *user) { u.presses("i") }},
+		"help":            {mixedSnapshot(), 80, 40, func(u *user) { u.presses("?") }},
+		"help-short":      {mixedSnapshot(), 80, 24, func(u *user) { u.presses("?") }},
+		"filter":          {mixedSnapshot(), 80, 24, func(u *user) { u.presses("/wor") }},
+		"filter-wrong":    {mixedSnapshot(), 80, 24, func(u *user) { u.presses("/wor(") }},
+		"filtered":        {mixedSnapshot(), 80, 24, func(u *user) { u.presses("/read", "enter", "w") }},
+		"follow":          {mixedSnapshot(), 80, 24, func(u *user) { u.presses("f"); u.snapshotArrives(deadlockSnapshot()) }},
+		"deadlock":        {deadlockSnapshot(), 80, 24, func(u *user) { u.presses("2") }},
+		"deadlock-info":   {deadlockSnapshot(), 80, 24, func(u *user) { u.presses("i") }},
+		"lost": {mixedSnapshot(), 80, 24, func(u *user) {
 			refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
-			u.send(taken{err: fmt.Errorf("failed to connect to app@db.example:5432/shop: %w", errors.Join(refused, refused))})
+			u.send(snapshotMsg{err: fmt.Errorf("failed to connect to app@db.example:5432/shop: %w", errors.Join(refused, refused))})
 		}},
-		"slow": {workshop(), 80, 24, func(u *user) {
-			u.send(taken{err: fmt.Errorf("cannot read advisory locks: %w", context.DeadlineExceeded)})
+		"slow": {mixedSnapshot(), 80, 24, func(u *user) {
+			u.send(snapshotMsg{err: fmt.Errorf("cannot read advisory locks: %w", context.DeadlineExceeded)})
 		}},
-		"full":          {full(), 80, 24, func(*user) {}},
-		"possible":      {possible(), 80, 24, func(*user) {}},
-		"possible-info": {possible(), 80, 24, func(u *user) { u.presses("i") }},
-		"old":           {old(), 80, 24, func(u *user) { u.presses("2") }},
-		"old-keys":      {old(), 80, 24, func(*user) {}},
-		"paused":        {workshop(), 80, 24, func(u *user) { u.presses("space") }},
+		"full":          {fullLockTable(), 80, 24, func(*user) {}},
+		"possible":      {possibleDeadlock(), 80, 24, func(*user) {}},
+		"possible-info": {possibleDeadlock(), 80, 24, func(u *user) { u.presses("i") }},
+		"old":           {oldServer(), 80, 24, func(u *user) { u.presses("2") }},
+		"old-keys":      {oldServer(), 80, 24, func(*user) {}},
+		"paused":        {mixedSnapshot(), 80, 24, func(u *user) { u.presses("space") }},
 		"empty":         {&monitor.Snapshot{TakenAt: noon, ServerVersion: "16.4", Database: "shop"}, 80, 24, func(*user) {}},
-		"many":          {crowd(5000), 80, 24, func(u *user) { u.presses("u", "end") }},
-		"groups":        {crowd(5000), 80, 24, func(*user) {}},
+		"many":          {manyLocks(5000), 80, 24, func(u *user) { u.presses("u", "end") }},
+		"groups":        {manyLocks(5000), 80, 24, func(*user) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u := start(t, Options{First: test.snapshot, End: unsent}, test.width, test.height)
+			u := start(t, Options{First: test.snapshot, End: sendNothing}, test.width, test.height)
 			test.do(u)
 			u.golden(name)
 		})
 	}
 }
 
-// everywhere shows a snapshot in all ways.
-func everywhere(u *user, look func()) {
+// visitAll opens all pages and panes, and calls look in each.
+func visitAll(u *user, look func()) {
 	for _, keys := range [][]string{{"1"}, {"2"}, {"3"}, {"enter"}, {"esc", "1", "enter"}, {"esc", "i"}, {"l"}, {"?"},
 		{"esc", "f"}, {"/.", "enter"}, {"y"}} {
 		u.presses(keys...)
@@ -84,10 +84,10 @@ func everywhere(u *user, look func()) {
 func TestTheScreenIsFilledAndNotOverfilled(t *testing.T) {
 	for _, width := range []int{1, 20, 79, 80, 100, 233} {
 		for _, height := range []int{1, 7, 24, 61} {
-			for _, snapshot := range []*monitor.Snapshot{workshop(), deadlock(), crowd(100)} {
+			for _, snapshot := range []*monitor.Snapshot{mixedSnapshot(), deadlockSnapshot(), manyLocks(100)} {
 				u := start(t, Options{First: snapshot}, width, height)
-				u.send(taken{err: errors.New(strings.Repeat("no route to host ", 20))})
-				everywhere(u, func() {
+				u.send(snapshotMsg{err: errors.New(strings.Repeat("no route to host ", 20))})
+				visitAll(u, func() {
 					lines := strings.Split(u.screen(), "\n")
 					if len(lines) != height {
 						t.Fatalf("%d lines on a screen of %d×%d:\n%s", len(lines), width, height, u.screen())
@@ -107,7 +107,7 @@ func TestColumnsHaveRoom(t *testing.T) {
 	for number := range pages {
 		for width := 80; width < 250; width++ {
 			used := marker - 1
-			for _, c := range layout(number, width) {
+			for _, c := range fitColumns(number, width) {
 				used += 1 + c.width
 			}
 			if used != width && (used > width || number == pageTree) {
@@ -117,72 +117,72 @@ func TestColumnsHaveRoom(t *testing.T) {
 	}
 }
 
-// evil does to a terminal what foreign text must not do.
-const evil = "\x1b[2J\x1b]0;x\a\n\r\t\u009b31m\u202etxet\x00\xff"
+// hostile contains control sequences that must not reach the terminal.
+const hostile = "\x1b[2J\x1b]0;x\a\n\r\t\u009b31m\u202etxet\x00\xff"
 
-func TestNothingThatOthersWroteControlsTheTerminal(t *testing.T) {
-	s := deadlock()
+func TestForeignTextDoesNotControlTheTerminal(t *testing.T) {
+	s := deadlockSnapshot()
 	for i := range s.Locks {
 		l := &s.Locks[i]
-		l.Key, l.Names, l.Database = evil, []string{evil}, evil
-		l.Guesses = []monitor.Guess{{Tool: evil, Text: evil, Confidence: monitor.ConfidencePossible}}
+		l.Key, l.Names, l.Database = hostile, []string{hostile}, hostile
+		l.Guesses = []monitor.Guess{{Tool: hostile, Text: hostile, Confidence: monitor.ConfidencePossible}}
 		for _, session := range []*monitor.Session{&l.Holders[0].Session, &l.Waiters[0].Session} {
-			session.User, session.Database, session.Application, session.Client = evil, evil, evil, evil
-			session.State, session.Query, session.WaitEventType, session.WaitEvent = evil, evil, evil, evil
-			session.Process = evil
+			session.User, session.Database, session.Application, session.Client = hostile, hostile, hostile, hostile
+			session.State, session.Query, session.WaitEventType, session.WaitEvent = hostile, hostile, hostile, hostile
+			session.Process = hostile
 		}
-		l.Holders = append(l.Holders, monitor.Holder{Mode: evil, Session: monitor.Session{GID: evil, User: evil}})
+		l.Holders = append(l.Holders, monitor.Holder{Mode: hostile, Session: monitor.Session{GID: hostile, User: hostile}})
 	}
-	s.Cycles[0].Steps[0].Key, s.Cycles[0].Steps[0].Process = evil, evil
-	s.Database, s.Role, s.ServerVersion = evil, evil, evil
-	s.NamesMissing, s.DetailsHidden, s.BlockersMissing = evil, evil, evil
-	u := start(t, Options{First: s, Target: evil}, 120, 60)
-	u.send(taken{err: errors.New(evil)})
-	everywhere(u, func() {
+	s.Cycles[0].Steps[0].Key, s.Cycles[0].Steps[0].Process = hostile, hostile
+	s.Database, s.Role, s.ServerVersion = hostile, hostile, hostile
+	s.NamesMissing, s.DetailsHidden, s.BlockersMissing = hostile, hostile, hostile
+	u := start(t, Options{First: s, Target: hostile}, 120, 60)
+	u.send(snapshotMsg{err: errors.New(hostile)})
+	visitAll(u, func() {
 		for _, r := range u.screen() { // styles are stripped, and nothing else is
 			if r != '\n' && !unicode.IsPrint(r) {
-				t.Fatalf("there is a %U on the screen:\n%q", r, u.screen())
+				t.Fatalf("the screen contains %U:\n%q", r, u.screen())
 			}
 		}
 		if content := u.m.View().Content; strings.Contains(ansi.Strip(content), "\x1b") ||
 			strings.Contains(content, "\x1b[2J") || strings.Contains(content, "\x1b]") {
-			t.Fatalf("it controls the terminal: %q", content)
+			t.Fatalf("control sequences reach the terminal: %q", content)
 		}
 	})
 }
 
-func TestWhatDidNotChangeIsNotSentAgain(t *testing.T) {
-	u := start(t, Options{First: workshop()}, 80, 24)
-	u.sees(workshop()) // fills the trends by one bar
-	for range remembered {
-		u.sees(workshop())
+func TestUnchangedScreensAreNotSentAgain(t *testing.T) {
+	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
+	u.snapshotArrives(mixedSnapshot()) // fills the trends by one bar
+	for range trendLength {
+		u.snapshotArrives(mixedSnapshot())
 	}
 	before := u.m.View().Content
-	u.sees(workshop())
+	u.snapshotArrives(mixedSnapshot())
 	if after := u.m.View().Content; after != before {
 		t.Errorf("an unchanged server changes the screen:\n%s\n%s", before, after)
 	}
 }
 
-func TestUpdateChangesNoModelButItsOwn(t *testing.T) {
-	u := start(t, Options{First: workshop()}, 80, 24)
+func TestUpdateDoesNotChangeOlderModels(t *testing.T) {
+	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
 	u.presses("down", "f", "/work")
 	kept := u.m
 	before := kept.View().Content
 	u.presses("xyz", "esc", "2", "end", "f", "s", "S", "w", "i", "pgdown")
-	u.sees(deadlock())
-	u.send(taken{err: errors.New("gone")})
+	u.snapshotArrives(deadlockSnapshot())
+	u.send(snapshotMsg{err: errors.New("gone")})
 	if after := kept.View().Content; after != before {
 		t.Errorf("an older model shows\n%s\ninstead of\n%s", after, before)
 	}
 }
 
 func TestLogsOfOneModelDoNotMix(t *testing.T) {
-	m := start(t, Options{First: workshop()}, 80, 24).m
-	for i := range 3 { // so that there is room behind the last entry
-		m = m.say(fmt.Sprint("entry ", i))
+	m := start(t, Options{First: mixedSnapshot()}, 80, 24).m
+	for i := range 3 { // so that the slice has spare capacity
+		m = m.addLog(fmt.Sprint("entry ", i))
 	}
-	one, other := m.say("one"), m.say("other")
+	one, other := m.addLog("one"), m.addLog("other")
 	if !strings.HasSuffix(one.log.latest(), "one") || !strings.HasSuffix(other.log.latest(), "other") {
 		t.Errorf("the logs end with %q and %q", one.log.latest(), other.log.latest())
 	}

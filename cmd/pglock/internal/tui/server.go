@@ -10,16 +10,16 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// server is what the view knows about one server. It is never changed, only replaced.
+// server is what the view knows about one server. It is immutable.
 type server struct {
 	Server
 	index int // among the servers
-	// snapshot is the latest, and trends the past up to it. Before the first answer the snapshot is empty, with the
-	// time when the view began.
+	// snapshot is the latest one, and trends are those up to it. Before the first, snapshot is empty and has the time
+	// when the view began.
 	snapshot *monitor.Snapshot
 	trends   trends
-	seen     bool  // there has been a snapshot
-	lost     error // why there has been no snapshot since
+	seen     bool  // a snapshot has arrived
+	lost     error // why none has arrived since; nil unless the server is down
 	taking   bool
 }
 
@@ -34,40 +34,40 @@ func newServers(o Options) []server {
 		if known.seen {
 			known.trends = trends{}.with(s.First)
 		} else {
-			known.snapshot, known.taking = &monitor.Snapshot{TakenAt: time.Now().UTC()}, true // Init begins
+			known.snapshot, known.taking = &monitor.Snapshot{TakenAt: time.Now().UTC()}, true // Init takes the first
 		}
 		all = append(all, known)
 	}
 	return all
 }
 
-// on returns the model with another selected server.
-func (m Model) on(i int) Model {
+// withServer returns the model with another selected server.
+func (m Model) withServer(i int) Model {
 	m.server = m.servers[i]
-	if i < len(m.board.parts) {
-		m.board.snapshot, m.board.chain = m.board.parts[i].snapshot, m.board.parts[i].chain
+	if i < len(m.table.sources) {
+		m.table.snapshot, m.table.chain = m.table.sources[i].snapshot, m.table.sources[i].chain
 	}
 	return m
 }
 
-// kept stores the copy of the selected server among the servers.
-func (m Model) kept() Model {
+// storeServer stores the copy of the selected server among the servers.
+func (m Model) storeServer() Model {
 	m.servers = slices.Clone(m.servers)
 	m.servers[m.server.index] = m.server
 	return m
 }
 
-// focused selects the server of the selected row.
-func (m Model) focused() Model {
-	if r, ok := m.here(); ok && r.id.server < len(m.servers) {
-		return m.on(r.id.server)
+// withRowServer returns the model with the server of the selected row.
+func (m Model) withRowServer() Model {
+	if r, ok := m.selectedRow(); ok && r.id.server < len(m.servers) {
+		return m.withServer(r.id.server)
 	}
-	return m.on(min(m.server.index, len(m.servers)-1))
+	return m.withServer(min(m.server.index, len(m.servers)-1))
 }
 
-func (m Model) several() bool { return len(m.servers) > 1 }
+func (m Model) multiServer() bool { return len(m.servers) > 1 }
 
-// serverOf is the server on which to signal a session: the label comes from the snapshot that the user saw.
+// serverOf returns the server that a target is on, by the label in the snapshot that the user saw.
 func (m Model) serverOf(target monitor.SignalTarget) server {
 	i := slices.IndexFunc(m.servers, func(s server) bool { return s.Label == target.Server.Label })
 	if i < 0 {
@@ -76,12 +76,12 @@ func (m Model) serverOf(target monitor.SignalTarget) server {
 	return m.servers[i]
 }
 
-// refuse sends no signal: on another server the process ID belongs to another session.
+// refuse refuses to signal: on another server the process ID would belong to another session.
 func refuse(_ context.Context, _ monitor.Signal, c monitor.SignalTarget) (monitor.Outcome, error) {
 	return monitor.Outcome{}, fmt.Errorf("not signalled: there is no server %q", c.Server.Label)
 }
 
-// onServer names the server, if there are several.
+// onServer returns " on LABEL", or "" if there is only one server.
 func onServer(label string) string {
 	if label == "" {
 		return ""
@@ -100,15 +100,15 @@ func (m Model) now() time.Time {
 	return latest
 }
 
-// who names the server in a sentence; silence says that it does not answer.
-func (s server) who() string {
+// displayName names the server in a sentence.
+func (s server) displayName() string {
 	if s.Label == "" {
 		return "the server"
 	}
 	return s.Label
 }
 
-func (s server) silence() string {
+func (s server) noAnswer() string {
 	if s.Label == "" {
 		return "no answer"
 	}

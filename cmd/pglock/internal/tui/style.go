@@ -2,8 +2,8 @@ package tui
 
 import "charm.land/lipgloss/v2"
 
-// styles use the terminal's own sixteen colours, which suit its background, and none if NO_COLOR is set. Colours only
-// repeat what the text says.
+// styles use the terminal's own sixteen colours, which suit its background, or none if NO_COLOR is set. The text alone
+// says everything that colours say.
 type styles struct {
 	title, dim, alert, warning, selected, key lipgloss.Style
 }

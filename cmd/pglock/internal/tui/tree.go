@@ -7,54 +7,54 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// branch is a place in the blocking tree.
-type branch struct {
-	*person
-	below []*branch
-	// behind is how many sessions are blocked by this one, and longest is the longest wait of it and those below.
+// treeNode is a session in the blocking tree.
+type treeNode struct {
+	*sessionNode
+	below []*treeNode
+	// behind is how many sessions are blocked by this one, and longest the longest wait of this one and those below it.
 	behind  int
 	longest time.Duration
-	// repeated marks a session that is also above: a cycle.
+	// repeated reports that the session also stands above, which closes a cycle.
 	repeated bool
 	server   int
 	certain  bool // it or one below it is part of a certain deadlock
 }
 
-// grow makes the blocking trees. Each session appears once, below the one that it waits for, in queue order. A session
-// that does not wait is a root. In a cycle all wait: the session with the smallest process ID becomes the root, and is
+// buildTrees returns the blocking trees. Each session appears once, below the one that it waits for, in queue order. A
+// session that does not wait is a root. In a cycle the session with the smallest process ID is the root, and is
 // repeated at the end.
-func grow(s *monitor.Snapshot, met people) []*branch {
-	g := treeBuilder{snapshot: s, behind: s.Behind(), below: map[*person][]*person{}, added: map[*person]bool{}}
-	var roots []*person
-	for _, p := range met.all {
-		switch blocker := met.primaryBlocker(p); {
+func buildTrees(s *monitor.Snapshot, graph sessionGraph) []*treeNode {
+	builder := treeBuilder{snapshot: s, behind: s.Behind(), below: map[*sessionNode][]*sessionNode{}, added: map[*sessionNode]bool{}}
+	var roots []*sessionNode
+	for _, p := range graph.all {
+		switch blocker := graph.primaryBlocker(p); {
 		case blocker != nil:
-			g.below[blocker] = append(g.below[blocker], p)
-		case p.waiter != nil || len(p.inWayOf) > 0:
+			builder.below[blocker] = append(builder.below[blocker], p)
+		case p.waiter != nil || len(p.blocks) > 0:
 			roots = append(roots, p)
 		}
 	}
-	var trees []*branch
+	var trees []*treeNode
 	for _, root := range roots {
-		trees = append(trees, g.add(root))
+		trees = append(trees, builder.add(root))
 	}
-	for _, p := range met.all {
-		if met.primaryBlocker(p) != nil && !g.added[p] {
-			trees = append(trees, g.add(firstOfCycle(met, p)))
+	for _, p := range graph.all {
+		if graph.primaryBlocker(p) != nil && !builder.added[p] {
+			trees = append(trees, builder.add(firstOfCycle(graph, p)))
 		}
 	}
 	return trees
 }
 
-// firstOfCycle follows the blockers of p until one repeats, which closes a cycle.
-func firstOfCycle(met people, p *person) *person {
-	seen := map[*person]bool{}
-	for ; !seen[p]; p = met.primaryBlocker(p) {
+// firstOfCycle follows the blockers of p to a cycle, and returns its session with the smallest process ID.
+func firstOfCycle(graph sessionGraph, p *sessionNode) *sessionNode {
+	seen := map[*sessionNode]bool{}
+	for ; !seen[p]; p = graph.primaryBlocker(p) {
 		seen[p] = true
 	}
 	first := p
-	for next := met.primaryBlocker(p); next != p; next = met.primaryBlocker(next) {
-		if comparePeople(next, first) < 0 {
+	for next := graph.primaryBlocker(p); next != p; next = graph.primaryBlocker(next) {
+		if compareNodes(next, first) < 0 {
 			first = next
 		}
 	}
@@ -64,30 +64,30 @@ func firstOfCycle(met people, p *person) *person {
 type treeBuilder struct {
 	snapshot *monitor.Snapshot
 	behind   map[monitor.SessionID]int
-	below    map[*person][]*person
-	added    map[*person]bool
+	below    map[*sessionNode][]*sessionNode
+	added    map[*sessionNode]bool
 }
 
-func (g treeBuilder) add(p *person) *branch {
-	if g.added[p] {
-		return &branch{person: p, longest: -1, repeated: true}
+func (t treeBuilder) add(p *sessionNode) *treeNode {
+	if t.added[p] {
+		return &treeNode{sessionNode: p, longest: -1, repeated: true}
 	}
-	g.added[p] = true
-	b := &branch{person: p, longest: -1, behind: g.behind[p.ID()]}
+	t.added[p] = true
+	b := &treeNode{sessionNode: p, longest: -1, behind: t.behind[p.ID()]}
 	if p.waiter != nil {
-		b.longest = waited(g.snapshot, p.waiter)
+		b.longest = waited(t.snapshot, p.waiter)
 	}
-	for _, next := range g.below[p] {
-		child := g.add(next)
+	for _, next := range t.below[p] {
+		child := t.add(next)
 		b.below, b.longest = append(b.below, child), max(b.longest, child.longest)
 	}
 	return b
 }
 
-// flatten writes trees as rows.
-func flatten(trees []*branch) (rows []row) {
-	var add func(b *branch, guide, below string)
-	add = func(b *branch, guide, below string) {
+// flatten returns the rows of trees.
+func flatten(trees []*treeNode) (rows []row) {
+	var add func(b *treeNode, guide, below string)
+	add = func(b *treeNode, guide, below string) {
 		rows = append(rows, b.row(guide))
 		for i, child := range b.below {
 			if i < len(b.below)-1 {
@@ -103,12 +103,12 @@ func flatten(trees []*branch) (rows []row) {
 	return rows
 }
 
-func (b *branch) row(guide string) row {
+func (b *treeNode) row(guide string) row {
 	return row{
-		id:      identity{server: b.server, who: b.Session.ID(), repeated: b.repeated},
+		id:      rowID{server: b.server, session: b.Session.ID(), repeated: b.repeated},
 		certain: b.certain,
 		lock:    b.shownLock(),
-		person:  b.person,
+		node:    b.sessionNode,
 		longest: b.longest,
 		behind:  b.behind,
 		guide:   guide,
@@ -116,7 +116,7 @@ func (b *branch) row(guide string) row {
 }
 
 // shownLock returns the lock that the session waits for, or else the first lock that others wait for.
-func (b *branch) shownLock() *monitor.Lock {
+func (b *treeNode) shownLock() *monitor.Lock {
 	if b.lock != nil {
 		return b.lock
 	}

@@ -9,32 +9,32 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// remembered is how many snapshots the trends cover.
-const remembered = 60
+// trendLength is how many snapshots a trend covers.
+const trendLength = 60
 
-// series are the last values of something, the newest at the end.
+// series has the last values of a quantity, the newest at the end.
 type series struct {
-	values [remembered]int64
-	length int // number of values, at the end
+	values [trendLength]int64
+	length int // number of values that are set, at the end
 }
 
 func (s series) with(value int64) series {
 	copy(s.values[:], s.values[1:])
-	s.values[remembered-1] = value
-	s.length = min(s.length+1, remembered)
+	s.values[trendLength-1] = value
+	s.length = min(s.length+1, trendLength)
 	return s
 }
 
-// quiet reports whether all values are zero.
-func (s series) quiet() bool { return slices.Max(s.values[:]) <= 0 }
+// allZero reports whether no value is above zero.
+func (s series) allZero() bool { return slices.Max(s.values[:]) <= 0 }
 
 // last returns at most n values.
-func (s series) last(n int) []int64 { return s.values[remembered-clampTo(n, 0, s.length):] }
+func (s series) last(n int) []int64 { return s.values[trendLength-clampTo(n, 0, s.length):] }
 
-// bars are the heights of a sparkline. The lowest is for zero alone.
+// bars are the characters of a sparkline. The lowest means zero.
 var bars = []rune("▁▂▃▄▅▆▇█")
 
-// sparkline draws the last n values, the highest of them as a full bar. Missing values are blank.
+// sparkline returns the last n values as bars. The highest of them is a full bar, and missing ones are blank.
 func (s series) sparkline(n int) string {
 	values := s.last(n)
 	line := []rune(strings.Repeat(" ", max(0, n-len(values))))
@@ -43,7 +43,7 @@ func (s series) sparkline(n int) string {
 	}
 	highest := slices.Max(values)
 	for _, value := range values {
-		if value == unseen {
+		if value == noValue {
 			line = append(line, ' ')
 			continue
 		}
@@ -57,36 +57,36 @@ func (s series) sparkline(n int) string {
 	return string(line)
 }
 
-// place is a lock: a key in a database.
-type place struct {
+// lockID identifies a lock: a key in a database.
+type lockID struct {
 	database uint32
 	key      pglock.KeyID
 }
 
-func placeOf(lock *monitor.Lock) place { return place{lock.DatabaseOID, lock.ID()} }
+func lockIDOf(lock *monitor.Lock) lockID { return lockID{lock.DatabaseOID, lock.ID()} }
 
-// trends are how contention developed. They are never changed, only replaced.
+// trends says how contention developed. It is immutable.
 type trends struct {
-	waiters series // in all
-	longest series // wait, in milliseconds
-	locks   map[place]series
+	waiters series // on all locks
+	longest series // longest wait in milliseconds
+	locks   map[lockID]series
 }
 
-// unseen is the value where there was no snapshot. It is drawn as a space.
-const unseen = -1
+// noValue is the value where there was no snapshot.
+const noValue = -1
 
-// withGap adds a moment without a snapshot to all trends.
+// withGap adds a missing value to all trends.
 func (t trends) withGap() trends {
-	next := trends{waiters: t.waiters.with(unseen), longest: t.longest.with(unseen), locks: make(map[place]series, len(t.locks))}
+	next := trends{waiters: t.waiters.with(noValue), longest: t.longest.with(noValue), locks: make(map[lockID]series, len(t.locks))}
 	for at, before := range t.locks {
-		next.locks[at] = before.with(unseen)
+		next.locks[at] = before.with(noValue)
 	}
 	return next
 }
 
-// with adds a snapshot. Locks without waiters in the whole period are dropped.
+// with adds a snapshot. It drops locks that had no waiters in the whole period.
 func (t trends) with(s *monitor.Snapshot) trends {
-	next := trends{locks: make(map[place]series, len(t.locks))}
+	next := trends{locks: make(map[lockID]series, len(t.locks))}
 	var waiters int64
 	var longest time.Duration
 	for i := range s.Locks {
@@ -94,7 +94,7 @@ func (t trends) with(s *monitor.Snapshot) trends {
 		if len(lock.Waiters) == 0 {
 			continue
 		}
-		at := placeOf(lock)
+		at := lockIDOf(lock)
 		next.locks[at] = t.of(at).with(int64(len(lock.Waiters)))
 		waiters += int64(len(lock.Waiters))
 		longest = max(longest, longestWait(s, lock))
@@ -103,7 +103,7 @@ func (t trends) with(s *monitor.Snapshot) trends {
 		if _, waitedFor := next.locks[at]; waitedFor {
 			continue
 		}
-		if now := before.with(0); !now.quiet() {
+		if now := before.with(0); !now.allZero() {
 			next.locks[at] = now
 		}
 	}
@@ -111,15 +111,15 @@ func (t trends) with(s *monitor.Snapshot) trends {
 	return next
 }
 
-// of returns the trend of one lock, which is zero for a lock without waiters.
-func (t trends) of(at place) series {
+// of returns the trend of one lock.
+func (t trends) of(at lockID) series {
 	if s, ok := t.locks[at]; ok {
 		return s
 	}
 	return series{length: t.waiters.length}
 }
 
-// longestWait is the longest wait for the lock; negative without waiters.
+// longestWait returns the longest wait for the lock, or -1 if there are no waiters.
 func longestWait(s *monitor.Snapshot, lock *monitor.Lock) time.Duration {
 	wait := time.Duration(-1)
 	for i := range lock.Waiters {
@@ -128,7 +128,7 @@ func longestWait(s *monitor.Snapshot, lock *monitor.Lock) time.Duration {
 	return wait
 }
 
-// waited is how long a session has waited; 0 if the server does not report it.
+// waited returns how long a session has waited, or 0 if the server does not report it.
 func waited(s *monitor.Snapshot, waiter *monitor.Waiter) time.Duration {
 	if waiter.WaitingSince == nil {
 		return 0

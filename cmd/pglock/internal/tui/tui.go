@@ -1,13 +1,12 @@
 // Package tui is the full-screen view of pglock monitor: who holds which advisory lock, who waits for whom, and how
-// contention developed, updated in place.
+// contention develops.
 //
-// Data flows one way. A command takes a snapshot and hands it to Model.Update, which keeps it, adds it to the trends,
-// and has another command arrange it: filter, sort, grow the trees. Model.View writes the rows that fit the screen.
-// Slow work (the server, 100,000 locks) happens in commands, so the view reacts to keys at once. Update and View have
-// no effects.
+// Data flows one way. A command takes a snapshot. Model.Update stores it, adds it to the trends, and returns another
+// command, which filters and sorts the locks and builds the trees. Model.View shows the rows that fit the screen. Slow
+// work, such as asking the server or sorting 100,000 locks, happens in commands, so the view reacts to keys at once.
+// Update and View have no side effects.
 //
-// Everything that comes from the server goes through view.Printable before it reaches the terminal. Colours only repeat
-// what the text says.
+// Everything that comes from the server goes through view.Printable before it reaches the terminal.
 package tui
 
 import (
@@ -26,7 +25,7 @@ import (
 
 // Options says what to watch, and how.
 type Options struct {
-	// Target shows people which server it is, without the password.
+	// Target names the server in the header, without the password.
 	Target string
 	// First is the snapshot to begin with.
 	First *monitor.Snapshot
@@ -36,26 +35,25 @@ type Options struct {
 	// Events returns the events of contended keys up to the last snapshot, the latest last. It may be nil, and must not
 	// block.
 	Events func() []journal.Event
-	// Seek moves in a recording; the next snapshot comes from there. If it is nil there are no keys for moving.
+	// Seek moves in a recording; the next snapshot comes from there. If it is nil, the keys for it are disabled.
 	Seek func(time.Duration) error
-	// Interval is the pause between the beginnings of two snapshots.
+	// Interval is the time from the beginning of one snapshot to that of the next.
 	Interval time.Duration
-	// Servers are several servers, in place of Target, First, Take, Events and End.
+	// Servers replaces Target, First, Take, Events and End if there are several servers.
 	Servers []Server
-	// Filter says which locks are shown. Waiting can be changed with a key, Keys cannot.
+	// Filter says which locks are shown. The user can change Waiting, but not Keys.
 	Filter view.Filter
-	// End signals a session, and records that it did. It is called from one goroutine at a time. If it is nil there are
-	// no keys that end sessions.
+	// End signals a session, and records that. It is called from one goroutine at a time. If it is nil, the keys for it
+	// are disabled.
 	End End
-	// NoMouse leaves the mouse to the terminal until the user asks for it.
+	// NoMouse leaves the mouse to the terminal until the user turns it on.
 	NoMouse bool
-	// Output is the terminal. Keys are read from standard input if that is a terminal, else from the controlling
-	// terminal.
+	// Output is the terminal. Keys are read from standard input if that is a terminal, and otherwise from the
+	// controlling terminal.
 	Output io.Writer
 }
 
-// Server is one of several servers. Each is watched independently, so one that does not answer does not delay the
-// others.
+// Server is one of several servers. A server that does not answer does not delay the others.
 type Server struct {
 	// Label distinguishes it from the others, and is in [monitor.Server] of its snapshots. Target is as in
 	// Options.
@@ -71,35 +69,35 @@ type Server struct {
 // End signals a session. The outcome and the error are those of [monitor.Send].
 type End func(context.Context, monitor.Signal, monitor.SignalTarget) (monitor.Outcome, error)
 
-// Run shows the view until the user leaves it or ctx ends; neither is an error. It restores the terminal, waits for a
-// signal that is under way, and returns the last snapshot.
+// Run shows the view until the user leaves it or ctx ends; neither is an error. It then restores the terminal, waits
+// for a signal that is being sent, and returns the last snapshot.
 func Run(ctx context.Context, o Options) (*monitor.Snapshot, error) {
-	last, err := RunSeveral(ctx, o)
+	last, err := RunServers(ctx, o)
 	return last[0].Snapshot, err
 }
 
-// Last is what was known about a server when the view was left.
+// Last is what was known about a server in the end.
 type Last struct {
-	// Snapshot is the latest; nil if there has been none. Lost is why there has been none since.
+	// Snapshot is the latest, or nil if there has been none. Lost is why there has been none since.
 	Snapshot *monitor.Snapshot
 	Lost     error
 }
 
-// RunSeveral is Run for several servers.
-func RunSeveral(ctx context.Context, o Options) ([]Last, error) {
+// RunServers is like [Run], but returns the last state of each server.
+func RunServers(ctx context.Context, o Options) ([]Last, error) {
 	taking, stop := context.WithCancel(ctx)
-	defer stop() // a snapshot that is under way
-	var executions gate
+	defer stop() // ends a snapshot that is being taken
+	var signals drainer
 	model := newModel(taking, o)
 	for i, s := range model.servers {
 		if s.End != nil {
-			model.servers[i].End = executions.guard(s.End)
+			model.servers[i].End = signals.wrap(s.End)
 		}
 	}
-	program := tea.NewProgram(model.focused(),
+	program := tea.NewProgram(model.withRowServer(),
 		tea.WithContext(ctx), tea.WithOutput(o.Output), tea.WithoutSignalHandler())
 	final, err := program.Run()
-	executions.close()
+	signals.close()
 	if ctx.Err() != nil && errors.Is(err, tea.ErrProgramKilled) {
 		err = nil
 	}
@@ -116,21 +114,20 @@ func RunSeveral(ctx context.Context, o Options) ([]Last, error) {
 	return last, err
 }
 
-// gate admits executions while it is open, and waits for them, since Bubble Tea does not wait for its
-// commands.
-type gate struct{ open sync.RWMutex }
+// drainer waits for signals that are being sent, since Bubble Tea does not wait for its commands.
+type drainer struct{ mu sync.RWMutex }
 
 var errLeft = errors.New("not signalled: the view was left")
 
-func (g *gate) guard(end End) End {
+func (g *drainer) wrap(end End) End {
 	return func(ctx context.Context, signal monitor.Signal, c monitor.SignalTarget) (monitor.Outcome, error) {
-		if !g.open.TryRLock() {
+		if !g.mu.TryRLock() {
 			return monitor.Outcome{}, errLeft
 		}
-		defer g.open.RUnlock()
+		defer g.mu.RUnlock()
 		return end(ctx, signal, c)
 	}
 }
 
-// close waits for executions that are under way, and admits no more.
-func (g *gate) close() { g.open.Lock() }
+// close waits for calls that are running, and makes later ones fail.
+func (g *drainer) close() { g.mu.Lock() }

@@ -16,7 +16,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// selected is the line on which the cursor is.
+// selected returns the selected line.
 func (u *user) selected() string {
 	for line := range strings.Lines(u.screen()) {
 		if strings.HasPrefix(line, ">") {
@@ -33,40 +33,40 @@ func (u *user) wantsSelected(prefix string) {
 	}
 }
 
-// reordered is the workshop after a session has waited longer for another key.
+// reordered returns mixedSnapshot with a longer wait for another key.
 func reordered() *monitor.Snapshot {
-	s := workshop()
+	s := mixedSnapshot()
 	i := slices.IndexFunc(s.Locks, func(l monitor.Lock) bool { return l.Key == "@99" })
 	s.Locks[i].Waiters = []monitor.Waiter{waits(session(4800, "new"), monitor.ModeExclusive, time.Hour)}
 	return s
 }
 
 func TestTheSelectionStaysWithItsRow(t *testing.T) {
-	u := start(t, Options{First: workshop()}, 80, 24)
+	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
 	u.wantsSelected("invoice:42")
-	u.sees(reordered())
-	u.wantsSelected("@99") // nothing was chosen yet: the top is
+	u.snapshotArrives(reordered())
+	u.wantsSelected("@99") // nothing was chosen yet, so the top row is selected
 	u.presses("down")
 	u.wantsSelected("invoice:42")
-	u.sees(workshop())
+	u.snapshotArrives(mixedSnapshot())
 	u.wantsSelected("invoice:42")
 	u.presses("S")
 	u.wantsSelected("invoice:42")
-	u.sees(deadlock()) // does not have it
+	u.snapshotArrives(deadlockSnapshot()) // does not have it
 	u.wantsSelected("!@")
 	u.presses("home")
-	u.sees(reordered())
+	u.snapshotArrives(reordered())
 	u.presses("S")
 	u.wantsSelected("@99")
 }
 
 func TestAFollowedKeyStaysInView(t *testing.T) {
-	u := start(t, Options{First: workshop()}, 80, 24)
+	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
 	u.presses("f", "/nothing", "enter")
 	u.wants("following invoice:42: held by 4711 payments", "2 waiting", "nothing matches the filter")
-	u.sees(deadlock())
+	u.snapshotArrives(deadlockSnapshot())
 	u.wants("following invoice:42: free", "0 waiting")
-	u.sees(workshop())
+	u.snapshotArrives(mixedSnapshot())
 	u.presses("l")
 	u.wants("invoice:42: free, before held by 4711 payments", "invoice:42: held by 4711 payments, before free")
 	u.presses("esc", "esc", "f")
@@ -75,14 +75,14 @@ func TestAFollowedKeyStaysInView(t *testing.T) {
 	u.wants("there is no key to follow")
 }
 
-func TestAFilterCountsWhileItIsTyped(t *testing.T) {
-	u := start(t, Options{First: workshop()}, 80, 24)
+func TestAFilterAppliesWhileItIsTyped(t *testing.T) {
+	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
 	u.presses("/inv")
 	u.wants("/inv", "invoice:42")
 	u.wantsNot("@7/-42")
 	u.presses("(")
 	u.wants("missing closing )", "invoice:42")
-	u.presses("enter") // does nothing as long as it is wrong
+	u.presses("enter") // does nothing while the pattern is invalid
 	u.wants("missing closing )")
 	u.presses("backspace", "enter")
 	u.wants("filter /inv/  4 keys not shown")
@@ -91,7 +91,7 @@ func TestAFilterCountsWhileItIsTyped(t *testing.T) {
 	u.presses("esc")
 	u.wants("@7/-42")
 	u.wantsNot("filter /")
-	u.send(tea.PasteMsg{Content: "t"}) // is not a key: it does not ask about terminating
+	u.send(tea.PasteMsg{Content: "t"}) // pasted text is not a key: it does not terminate
 	u.presses("/")
 	u.send(tea.PasteMsg{Content: "INVOICE"})
 	u.wants("/INVOICE", "nothing matches the filter")
@@ -117,10 +117,10 @@ func TestAFilterLooksAtKeysAndSessions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := arrange(workshop(), question{filter: compiled})
+		b := arrange(mixedSnapshot(), tableQuery{filter: compiled})
 		var got []string
 		for _, r := range b.rows {
-			got = append(got, keyCell(Model{board: b}, r))
+			got = append(got, keyCell(Model{table: b}, r))
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("/%s/ finds %q, want %q", pattern, got, want)
@@ -129,11 +129,11 @@ func TestAFilterLooksAtKeysAndSessions(t *testing.T) {
 }
 
 func TestTheTreeOfWaiters(t *testing.T) {
-	rows := func(s *monitor.Snapshot, q question) (lines []string) {
+	rows := func(s *monitor.Snapshot, q tableQuery) (lines []string) {
 		q.page = pageTree
 		b := arrange(s, q)
 		for _, r := range b.rows {
-			lines = append(lines, branchCell(Model{board: b}, r))
+			lines = append(lines, treeCell(Model{table: b}, r))
 		}
 		return lines
 	}
@@ -145,40 +145,40 @@ func TestTheTreeOfWaiters(t *testing.T) {
 		"      └─ ~4716 late reader",
 		"4714 reader",
 	}
-	if got := rows(workshop(), question{}); !slices.Equal(got, whole) {
+	if got := rows(mixedSnapshot(), tableQuery{}); !slices.Equal(got, whole) {
 		t.Errorf("the tree is\n%s", strings.Join(got, "\n"))
 	}
 	pattern, _ := compile("late")
-	if got := rows(workshop(), question{filter: pattern}); !slices.Equal(got, whole[:5]) {
+	if got := rows(mixedSnapshot(), tableQuery{filter: pattern}); !slices.Equal(got, whole[:5]) {
 		t.Errorf("the filter leaves\n%s", strings.Join(got, "\n"))
 	}
 	circle := []string{"4711 transfer 1", "└─ 4712 transfer 2", "   └─ ↻4711 transfer 1"}
-	if got := rows(deadlock(), question{}); !slices.Equal(got, circle) {
+	if got := rows(deadlockSnapshot(), tableQuery{}); !slices.Equal(got, circle) {
 		t.Errorf("a deadlock is\n%s", strings.Join(got, "\n"))
 	}
-	gone := deadlock() // a blocker that the snapshot does not have
-	gone.Locks[0].Waiters[0].BlockedBy = []monitor.Blocker{softly(9)}
+	gone := deadlockSnapshot() // a blocker that is not in the snapshot
+	gone.Locks[0].Waiters[0].BlockedBy = []monitor.Blocker{softBlocker(9)}
 	behind := []string{"9 ?", "└─ ~4712 transfer 2", "   └─ 4711 transfer 1"}
-	if got := rows(gone, question{}); !slices.Equal(got, behind) {
-		t.Errorf("behind an unknown session stand\n%s", strings.Join(got, "\n"))
+	if got := rows(gone, tableQuery{}); !slices.Equal(got, behind) {
+		t.Errorf("the tree below an unknown session is\n%s", strings.Join(got, "\n"))
 	}
 }
 
-// A deadlock comes before a queue that is longer: it does not end by itself.
+// A deadlock comes before a longer queue.
 func TestADeadlockIsFirstInTheTree(t *testing.T) {
-	s := workshop()
+	s := mixedSnapshot()
 	third, fourth := lock(pglock.Int64Key(3)), lock(pglock.Int64Key(4))
 	a, b := session(5001, "transfer 1"), session(5002, "transfer 2")
 	third.Holders, fourth.Holders = []monitor.Holder{holds(a, monitor.ModeExclusive)}, []monitor.Holder{holds(b, monitor.ModeExclusive)}
-	fourth.Waiters = []monitor.Waiter{waits(a, monitor.ModeExclusive, time.Second, hardly(5002))}
-	third.Waiters = []monitor.Waiter{waits(b, monitor.ModeExclusive, time.Second, hardly(5001))}
+	fourth.Waiters = []monitor.Waiter{waits(a, monitor.ModeExclusive, time.Second, hardBlocker(5002))}
+	third.Waiters = []monitor.Waiter{waits(b, monitor.ModeExclusive, time.Second, hardBlocker(5001))}
 	s.Locks = append(s.Locks, third, fourth)
 	s.Cycles = []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 5001, Key: "@4", Database: "shop", BlockedBy: 5002},
 		{PID: 5002, Key: "@3", Database: "shop", BlockedBy: 5001}}}}
 	for certain, want := range map[bool]int32{true: 5001, false: 4711} {
 		s.Cycles[0].Certain = certain
-		if first := arrange(s, question{page: pageTree}).rows[0]; first.person.PID != want {
-			t.Errorf("with a deadlock that is certain (%v), the tree begins with %d, want %d", certain, first.person.PID, want)
+		if first := arrange(s, tableQuery{page: pageTree}).rows[0]; first.node.PID != want {
+			t.Errorf("with a deadlock that is certain (%v), the tree begins with %d, want %d", certain, first.node.PID, want)
 		}
 	}
 }
@@ -186,11 +186,11 @@ func TestADeadlockIsFirstInTheTree(t *testing.T) {
 func TestOrders(t *testing.T) {
 	for number, all := range orders {
 		for i, o := range all {
-			var up, down []identity
+			var up, down []rowID
 			for _, reversed := range []bool{false, true} {
-				q := question{page: page(number)}
+				q := tableQuery{page: page(number)}
 				q.order[number], q.reversed[number] = i, reversed
-				b := arrange(workshop(), q)
+				b := arrange(mixedSnapshot(), q)
 				for _, r := range b.rows {
 					if reversed {
 						down = append(down, r.id)
@@ -207,53 +207,53 @@ func TestOrders(t *testing.T) {
 }
 
 func TestPausingKeepsTheSnapshot(t *testing.T) {
-	u := start(t, Options{First: workshop()}, 80, 24)
+	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
 	u.presses("r") // a snapshot is under way
 	u.presses("p")
-	u.sees(deadlock())
+	u.snapshotArrives(deadlockSnapshot())
 	u.wants("PAUSED", "invoice:42")
-	u.send(tick{u.m.pace})
+	u.send(tickMsg{u.m.tickID})
 	if u.command != nil {
-		t.Error("it looks again although it is paused")
+		t.Error("a snapshot is taken while it is paused")
 	}
 	u.presses("r")
 	if u.command == nil || !u.m.taking {
-		t.Error("it does not look when it is told to")
+		t.Error("no snapshot is taken after r")
 	}
-	u.send(taken{snapshot: deadlock(), wanted: true})
+	u.send(snapshotMsg{snapshot: deadlockSnapshot(), wanted: true})
 	u.wants("PAUSED", "DEADLOCK")
 	u.presses("p")
 	if u.command == nil || !u.m.taking {
-		t.Error("it does not look again afterwards")
+		t.Error("no snapshot is taken after the pause")
 	}
 	u.wantsNot("PAUSED")
 }
 
 func TestOneSnapshotIsTakenAtATime(t *testing.T) {
-	u := start(t, Options{First: workshop()}, 80, 24)
-	u.send(tick{u.m.pace})
+	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
+	u.send(tickMsg{u.m.tickID})
 	if !u.m.taking {
-		t.Fatal("it does not look")
+		t.Fatal("no snapshot is taken")
 	}
 	for range 3 { // the server is slow
-		old := u.m.pace
-		u.send(tick{old})
-		if u.command == nil || u.m.pace == old {
-			t.Fatal("the clock has stopped")
+		old := u.m.tickID
+		u.send(tickMsg{old})
+		if u.command == nil || u.m.tickID == old {
+			t.Fatal("there is no next tick")
 		}
-		u.send(tick{old}) // came too late
+		u.send(tickMsg{old}) // an earlier tick
 		if u.command != nil {
-			t.Fatal("a clock of before counts")
+			t.Fatal("an earlier tick counts")
 		}
 	}
-	u.sees(workshop())
+	u.snapshotArrives(mixedSnapshot())
 	if u.m.taking {
-		t.Error("the snapshot has not ended")
+		t.Error("the snapshot still counts as under way")
 	}
 }
 
 func TestTheIntervalChanges(t *testing.T) {
-	u := start(t, Options{First: workshop(), Interval: 1500 * time.Millisecond}, 80, 24)
+	u := start(t, Options{First: mixedSnapshot(), Interval: 1500 * time.Millisecond}, 80, 24)
 	u.presses("+")
 	u.wants("every 2s")
 	u.presses("--")
@@ -265,16 +265,16 @@ func TestTheIntervalChanges(t *testing.T) {
 }
 
 func TestALostServerIsShownAndRetried(t *testing.T) {
-	u := start(t, Options{First: workshop()}, 80, 24)
+	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
 	for range 2 {
-		u.send(taken{err: errors.New("connection refused")})
+		u.send(snapshotMsg{err: errors.New("connection refused")})
 	}
 	u.wants("LOST no answer since 12:00:00 UTC, trying again: connection refused", "invoice:42")
-	u.send(tick{u.m.pace})
+	u.send(tickMsg{u.m.tickID})
 	if !u.m.taking {
-		t.Error("it does not try again")
+		t.Error("no other snapshot is taken")
 	}
-	u.sees(workshop())
+	u.snapshotArrives(mixedSnapshot())
 	u.wantsNot("LOST")
 	u.presses("l")
 	u.wants("no answer: connection refused", "the server answers again")
@@ -283,44 +283,44 @@ func TestALostServerIsShownAndRetried(t *testing.T) {
 	}
 }
 
-func TestAnswersComeInTheirOwnTime(t *testing.T) {
-	u := start(t, Options{First: workshop()}, 80, 24)
+func TestTheTableIsArrangedInTheBackground(t *testing.T) {
+	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
 	press := func(r rune) {
 		next, _ := u.m.Update(tea.KeyPressMsg{Code: r, Text: string(r)})
 		u.m = next.(Model)
 	}
-	press('2') // is being worked on
+	press('2') // starts arranging
 	press('s')
 	press('3')
 	u.wants("[1 keys]")
-	u.answer()
+	u.arrange()
 	if !u.m.arranging {
-		t.Fatal("the last question was forgotten")
+		t.Fatal("the last query was not run")
 	}
-	u.answer()
+	u.arrange()
 	u.wants("[3 sessions]")
 	if u.m.arranging {
-		t.Error("there is still something to answer")
+		t.Error("another query is running")
 	}
 }
 
 func TestOnlyChosenKeysAreShown(t *testing.T) {
 	only := view.Filter{Keys: []pglock.Key{pglock.Int64Key(99), pglock.NewKey("invoice:42")}, Waiting: true}
-	u := start(t, Options{First: workshop(), Filter: only}, 80, 24)
+	u := start(t, Options{First: mixedSnapshot(), Filter: only}, 80, 24)
 	u.wants("invoice:42", "2 keys", "contended only")
 	u.presses("w")
 	u.wants("@99")
 	u.wantsNot("@7/-42", "contended only")
-	u.sees(deadlock())
+	u.snapshotArrives(deadlockSnapshot())
 	u.wants("no session holds or waits for the chosen keys; 2 others not shown")
 }
 
 func TestTheLogStaysAtItsEnd(t *testing.T) {
-	u := start(t, Options{First: workshop()}, 80, 24)
+	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
 	outages := func(first, last int) {
 		for i := first; i <= last; i++ {
-			u.send(taken{err: fmt.Errorf("outage %d.", i)})
-			u.sees(workshop())
+			u.send(snapshotMsg{err: fmt.Errorf("outage %d.", i)})
+			u.snapshotArrives(mixedSnapshot())
 		}
 	}
 	outages(1, 30)
@@ -333,16 +333,16 @@ func TestTheLogStaysAtItsEnd(t *testing.T) {
 	u.wants("outage 1.")
 	u.presses("end")
 	u.wants("outage 45.")
-	for range longestLog {
-		u.m = u.m.say("something else")
+	for range maxLog {
+		u.m = u.m.addLog("something else")
 	}
 	outages(46, 46)
-	u.wants("outage 46.", fmt.Sprintf("of %d", longestLog))
+	u.wants("outage 46.", fmt.Sprintf("of %d", maxLog))
 }
 
 func TestQuitting(t *testing.T) {
 	for _, keys := range [][]string{{"q"}, {"ctrl+c"}, {"?", "ctrl+c"}, {"enter", "q", "q"}} {
-		u := start(t, Options{First: workshop()}, 80, 24)
+		u := start(t, Options{First: mixedSnapshot()}, 80, 24)
 		u.presses(keys...)
 		if u.command == nil || reflect.TypeOf(u.command()) != reflect.TypeOf(tea.QuitMsg{}) {
 			t.Errorf("%q do not quit", keys)
@@ -356,26 +356,26 @@ func TestCopying(t *testing.T) {
 		want string
 	}{{[]string{"y"}, "copied invoice:42"}, {[]string{"2", "down", "y"}, "copied 4712"},
 		{[]string{"enter", "y"}, "copied the text of this pane"}, {[]string{"/nothing", "enter", "y"}, "nothing to copy"}} {
-		u := start(t, Options{First: workshop()}, 80, 24)
+		u := start(t, Options{First: mixedSnapshot()}, 80, 24)
 		u.presses(test.keys...)
 		u.wants(test.want)
 	}
 }
 
-func TestTrendsForgetWhatIsQuiet(t *testing.T) {
+func TestTrendsDropLocksWithoutWaiters(t *testing.T) {
 	var ts trends
-	ts = ts.with(workshop())
-	at := placeOf(&workshop().Locks[2])
+	ts = ts.with(mixedSnapshot())
+	at := lockIDOf(&mixedSnapshot().Locks[2])
 	if got := ts.of(at).sparkline(3); got != "  █" {
 		t.Errorf("the trend is %q", got)
 	}
 	for range 3 {
-		ts = ts.with(deadlock())
+		ts = ts.with(deadlockSnapshot())
 	}
 	if got := ts.of(at).sparkline(5); got != " █▁▁▁" {
 		t.Errorf("the trend is %q", got)
 	}
-	for range remembered {
+	for range trendLength {
 		ts = ts.with(&monitor.Snapshot{TakenAt: noon})
 	}
 	if len(ts.locks) != 0 {
@@ -394,7 +394,7 @@ func TestSparklines(t *testing.T) {
 }
 
 func TestHundredThousandLocks(t *testing.T) {
-	u := start(t, Options{First: crowd(100_000)}, 100, 24)
+	u := start(t, Options{First: manyLocks(100_000)}, 100, 24)
 	u.wants("100,000 keys  100,000 holders  200 waiters", "1-17 of 201")
 	u.presses("u")
 	u.wants("1-17 of 100,000")
@@ -409,11 +409,11 @@ func TestHundredThousandLocks(t *testing.T) {
 	u.wants("1000 worker", "├─ 2015 client", "1-17 of 201")
 }
 
-// Text that is out of place after a change of the size is redrawn once.
-func TestTheScreenIsDrawnAnewWhenItsSizeHasSettled(t *testing.T) {
+// After the last of several resizes the screen is redrawn once.
+func TestTheScreenIsRedrawnAfterAResize(t *testing.T) {
 	u := start(t, Options{First: &monitor.Snapshot{TakenAt: noon}}, 80, 24)
 	if u.command != nil {
-		t.Error("something follows the first size, which is no change")
+		t.Error("the first size causes a redraw")
 	}
 	clears := func() bool {
 		return u.command != nil && reflect.TypeOf(u.command()) == reflect.TypeOf(tea.ClearScreen())
@@ -423,17 +423,17 @@ func TestTheScreenIsDrawnAnewWhenItsSizeHasSettled(t *testing.T) {
 	u.send(tea.WindowSizeMsg{Width: 80, Height: 24})
 	second := u.command
 	if u.send(first()); u.command != nil {
-		t.Error("something follows a size that has changed again")
+		t.Error("an outdated resize causes a redraw")
 	}
 	if u.send(second()); !clears() {
-		t.Error("the screen is not drawn anew")
+		t.Error("the screen is not redrawn")
 	}
 }
 
-// BenchmarkHundredThousandLocks prints what the parts of the view cost with 100,000 locks: a key with the screen that it
-// leads to, the arrival of a snapshot and, which happens beside the keys, arranging the rows.
+// BenchmarkHundredThousandLocks measures the view with 100,000 locks: a key press with the screen that follows, the
+// arrival of a snapshot, and arranging the rows, which happens in the background.
 func BenchmarkHundredThousandLocks(b *testing.B) {
-	s := crowd(100_000)
+	s := manyLocks(100_000)
 	u := start(b, Options{First: s}, 120, 40)
 	down := tea.KeyPressMsg(namedKeys["down"])
 	b.Run("key", func(b *testing.B) {
@@ -446,14 +446,14 @@ func BenchmarkHundredThousandLocks(b *testing.B) {
 	})
 	b.Run("snapshot", func(b *testing.B) {
 		for b.Loop() {
-			u.m.Update(taken{snapshot: s})
+			u.m.Update(snapshotMsg{snapshot: s})
 		}
 	})
 	pattern, err := compile("job:.*99$|client")
 	if err != nil {
 		b.Fatal(err)
 	}
-	for name, q := range map[string]question{"sort": {}, "filter": {filter: pattern}, "by-key": {order: [pages]int{3}},
+	for name, q := range map[string]tableQuery{"sort": {}, "filter": {filter: pattern}, "by-key": {order: [pages]int{3}},
 		"tree": {page: pageTree}, "sessions": {page: pageSessions}} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
@@ -463,11 +463,11 @@ func BenchmarkHundredThousandLocks(b *testing.B) {
 	}
 }
 
-func TestAnOutageLeavesAGapAndSaysHowLong(t *testing.T) {
-	u := start(t, Options{First: workshop()}, 80, 24)
-	u.send(taken{err: errors.New("connection refused")})
-	later := workshop()
+func TestAnOutageLeavesAGap(t *testing.T) {
+	u := start(t, Options{First: mixedSnapshot()}, 80, 24)
+	u.send(snapshotMsg{err: errors.New("connection refused")})
+	later := mixedSnapshot()
 	later.TakenAt = noon.Add(3*time.Minute + 12*time.Second)
-	u.sees(later)
+	u.snapshotArrives(later)
 	u.wants("the server answers again, after 3m12s", "waiters                     █ █")
 }

@@ -13,17 +13,17 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-func (m Model) pressed(press tea.KeyPressMsg) (Model, tea.Cmd) {
+func (m Model) handleKey(press tea.KeyPressMsg) (Model, tea.Cmd) {
 	switch {
-	case m.typing != nil:
-		return m.typed(press)
+	case m.prompt != nil:
+		return m.handleInput(press)
 	case m.pane != nil:
-		return m.inPane(press)
+		return m.handlePaneKey(press)
 	}
-	return m.inRows(press)
+	return m.handleRowsKey(press)
 }
 
-// movement returns by how many lines a key moves; height is the height of a page.
+// movement returns how many lines a key moves by; height is the height of the page.
 func (m Model) movement(press tea.KeyPressMsg, height int) (by int, moves bool) {
 	const far = 1 << 30
 	for _, move := range []struct {
@@ -40,11 +40,11 @@ func (m Model) movement(press tea.KeyPressMsg, height int) (by int, moves bool) 
 	return 0, false
 }
 
-// inRows handles a key while the rows are shown.
-func (m Model) inRows(press tea.KeyPressMsg) (Model, tea.Cmd) {
-	page := m.board.question.page
+// handleRowsKey handles a key while the rows are shown.
+func (m Model) handleRowsKey(press tea.KeyPressMsg) (Model, tea.Cmd) {
+	page := m.table.query.page
 	if by, moves := m.movement(press, m.rowsHeight()); moves {
-		m.cursors[page] = m.cursors[page].move(by, m.board.rows)
+		m.cursors[page] = m.cursors[page].move(by, m.table.rows)
 		if key.Matches(press, m.keys.top) {
 			m.cursors[page] = cursor{}
 		}
@@ -53,43 +53,43 @@ func (m Model) inRows(press tea.KeyPressMsg) (Model, tea.Cmd) {
 	k := m.keys
 	switch {
 	case key.Matches(press, k.next):
-		return m.turn((m.question.page + 1) % pages)
+		return m.showPage((m.query.page + 1) % pages)
 	case key.Matches(press, k.previous):
-		return m.turn((m.question.page + pages - 1) % pages)
+		return m.showPage((m.query.page + pages - 1) % pages)
 	case key.Matches(press, k.keys):
-		return m.turn(pageKeys)
+		return m.showPage(pageKeys)
 	case key.Matches(press, k.tree):
-		return m.turn(pageTree)
+		return m.showPage(pageTree)
 	case key.Matches(press, k.sessions):
-		return m.turn(pageSessions)
+		return m.showPage(pageSessions)
 	case key.Matches(press, k.waiting):
-		m.question.waiting = !m.question.waiting
-		return m.ask()
+		m.query.waiting = !m.query.waiting
+		return m.rearrange()
 	case key.Matches(press, k.order):
-		m.question.order[page] = (m.question.order[page] + 1) % len(m.question.orders())
-		return m.ask()
+		m.query.order[page] = (m.query.order[page] + 1) % len(m.query.orders())
+		return m.rearrange()
 	case key.Matches(press, k.reverse):
-		m.question.reversed[page] = !m.question.reversed[page]
-		return m.ask()
+		m.query.reversed[page] = !m.query.reversed[page]
+		return m.rearrange()
 	case key.Matches(press, k.filter):
-		m.typing = newPrompt(m.filter)
+		m.prompt = newPrompt(m.filter)
 		return m, nil
 	case key.Matches(press, k.back):
 		m.filter = filter{}
-		return m.narrow()
+		return m.applyFilter()
 	case key.Matches(press, k.fold):
-		m.question = m.question.refold()
-		return m.ask()
+		m.query = m.query.refold()
+		return m.rearrange()
 	case key.Matches(press, k.open):
 		return m.openDetails()
 	case key.Matches(press, k.follow):
 		return m.toggleFollow()
 	}
-	return m.anywhere(press)
+	return m.handleCommonKey(press)
 }
 
-// anywhere handles the keys with the same meaning in the rows and in a pane.
-func (m Model) anywhere(press tea.KeyPressMsg) (Model, tea.Cmd) {
+// handleCommonKey handles the keys that mean the same in the rows and in a pane.
+func (m Model) handleCommonKey(press tea.KeyPressMsg) (Model, tea.Cmd) {
 	k := m.keys
 	switch {
 	case key.Matches(press, k.quit):
@@ -113,16 +113,16 @@ func (m Model) anywhere(press tea.KeyPressMsg) (Model, tea.Cmd) {
 		if m.paused {
 			return m, nil
 		}
-		return m.look(false)
+		return m.takeSnapshots(false)
 	case key.Matches(press, k.refresh):
-		return m.look(true)
+		return m.takeSnapshots(true)
 	case key.Matches(press, k.back1):
 		return m.seek(-time.Minute)
-	case key.Matches(press, k.on1):
+	case key.Matches(press, k.forward1):
 		return m.seek(time.Minute)
 	case key.Matches(press, k.back10):
 		return m.seek(-10 * time.Minute)
-	case key.Matches(press, k.on10):
+	case key.Matches(press, k.forward10):
 		return m.seek(10 * time.Minute)
 	case key.Matches(press, k.slower):
 		return m.setInterval(slowerThan(m.interval))
@@ -138,25 +138,25 @@ func (m Model) anywhere(press tea.KeyPressMsg) (Model, tea.Cmd) {
 	return m, nil
 }
 
-func (m Model) turn(to page) (Model, tea.Cmd) {
-	m.question.page = to
-	return m.ask()
+func (m Model) showPage(to page) (Model, tea.Cmd) {
+	m.query.page = to
+	return m.rearrange()
 }
 
-// paces are the intervals that the keys choose from.
-var paces = []time.Duration{100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second,
+// intervals are what the keys + and - choose from.
+var intervals = []time.Duration{100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second,
 	2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute}
 
 func slowerThan(interval time.Duration) time.Duration {
-	i := slices.IndexFunc(paces, func(pace time.Duration) bool { return pace > interval })
+	i := slices.IndexFunc(intervals, func(pace time.Duration) bool { return pace > interval })
 	if i < 0 {
 		return interval
 	}
-	return paces[i]
+	return intervals[i]
 }
 
 func fasterThan(interval time.Duration) time.Duration {
-	for _, pace := range slices.Backward(paces) {
+	for _, pace := range slices.Backward(intervals) {
 		if pace < interval {
 			return pace
 		}
@@ -166,32 +166,32 @@ func fasterThan(interval time.Duration) time.Duration {
 
 func (m Model) setInterval(interval time.Duration) (Model, tea.Cmd) {
 	m.interval = interval
-	m.pace++
+	m.tickID++
 	return m, m.wait()
 }
 
-// here returns the selected row; false if there is none.
-func (m Model) here() (row, bool) {
-	at := m.cursors[m.board.question.page].at
-	if at >= len(m.board.rows) {
+// selectedRow returns the selected row, or false if there is none.
+func (m Model) selectedRow() (row, bool) {
+	at := m.cursors[m.table.query.page].at
+	if at >= len(m.table.rows) {
 		return row{}, false
 	}
-	return m.board.rows[at], true
+	return m.table.rows[at], true
 }
 
 func (m Model) toggleFollow() (Model, tea.Cmd) {
-	r, ok := m.here()
+	r, ok := m.selectedRow()
 	switch {
 	case ok && r.group != nil:
-		return m.say("a group cannot be followed (Enter shows its keys)"), nil
-	case m.followed != nil && (!ok || r.lock == nil || r.id.server == m.followed.server && placeOf(r.lock) == m.followed.place):
+		return m.addLog("a group cannot be followed (Enter shows its keys)"), nil
+	case m.followed != nil && (!ok || r.lock == nil || r.id.server == m.followed.server && lockIDOf(r.lock) == m.followed.lock):
 		m.followed = nil
 	case !ok || r.lock == nil:
-		return m.say("there is no key to follow: this session waits for no key"), nil
+		return m.addLog("there is no key to follow: this session waits for no key"), nil
 	default:
-		m.followed = follow(m.on(r.id.server).board.snapshot, r.lock)
+		m.followed = follow(m.withServer(r.id.server).table.snapshot, r.lock)
 		m.followed.server, m.followed.where = r.id.server, onServer(m.servers[r.id.server].Label)
-		if m.question.page == pageKeys {
+		if m.query.page == pageKeys {
 			id := r.id
 			m.cursors[pageKeys].chosen = &id
 		}
@@ -199,42 +199,41 @@ func (m Model) toggleFollow() (Model, tea.Cmd) {
 	return m, nil
 }
 
-// say adds an entry to the log, whose last entry is on the screen.
-func (m Model) say(text string) Model {
+// addLog adds an entry to the log. The status line shows the last one.
+func (m Model) addLog(text string) Model {
 	m.log = m.log.add(m.now(), text)
 	return m
 }
 
-// copy asks the terminal to put the selected key, the process ID or the text of the pane on the clipboard (OSC
-// 52).
+// copy asks the terminal to copy the selected key, the process ID or the text of the pane to the clipboard (OSC 52).
 func (m Model) copy() (Model, tea.Cmd) {
 	what, text := m.toCopy()
 	if text == "" {
-		return m.say("there is nothing to copy"), nil
+		return m.addLog("there is nothing to copy"), nil
 	}
-	return m.say("copied " + what + ", if the terminal lets programs copy (OSC 52)"), tea.SetClipboard(text)
+	return m.addLog("copied " + what + ", if the terminal lets programs copy (OSC 52)"), tea.SetClipboard(text)
 }
 
 func (m Model) toCopy() (what, text string) {
 	if m.pane != nil {
 		return "the text of this pane", strings.Join(m.pane.text, "\n")
 	}
-	r, ok := m.here()
+	r, ok := m.selectedRow()
 	switch {
 	case !ok:
 		return "", ""
 	case r.group != nil:
 		text = view.Printable(r.group.name())
-	case r.person != nil:
-		text = view.Who(*r.person.Session)
+	case r.node != nil:
+		text = view.Who(*r.node.Session)
 	default:
 		text = copyable(r.lock)
 	}
 	return text, text
 }
 
-// copyable is a key in a form that pglock reads and that can be pasted anywhere: its number if it has several names, or
-// a name with characters that a shell or an editor would not take for text.
+// copyable returns a key in a form that pglock reads and that is safe to paste: its name, or its number if it has
+// several names or unprintable characters.
 func copyable(lock *monitor.Lock) string {
 	if len(lock.Names) <= 1 && view.Printable(lock.Key) == lock.Key {
 		return lock.Key

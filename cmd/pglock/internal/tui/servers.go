@@ -10,19 +10,19 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// serverColumn names the server of a row. It is shown only if there are several servers.
+// serverColumn is shown only if there are several servers.
 var serverColumn = column{title: "SERVER", width: 9, weight: 2, cell: serverCell}
 
 func (m Model) columns(page page) []column {
-	if !m.several() {
-		return layout(page, m.width)
+	if !m.multiServer() {
+		return fitColumns(page, m.width)
 	}
-	return share(append([]column{serverColumn}, columnsOf(page)...), m.width)
+	return distribute(append([]column{serverColumn}, columnsOf(page)...), m.width)
 }
 
 func serverCell(m Model, r row) string { return m.shortLabel(r.id.server) }
 
-// shortLabel omits what all labels begin or end with: a common host, domain, port or database.
+// shortLabel returns a server's label without what it has in common with all others: host, domain, port or database.
 func (m Model) shortLabel(i int) string {
 	label := m.servers[i].Label
 	all := func(has func(label string) bool) bool {
@@ -48,18 +48,18 @@ func (m Model) shortLabel(i int) string {
 
 // byWorst is the default order of several servers.
 var byWorst = order{name: "worst", titles: []string{"SERVER"},
-	weight: func(r row) int64 { return deadFirst(r, int64(r.longest)) }, then: waitersOf}
+	weight: func(r row) int64 { return deadlocksFirst(r, int64(r.longest)) }, then: waitersOf}
 
-// waitersOf is how many sessions wait for a key, or are blocked by a session.
+// waitersOf returns how many sessions wait for a key, or are blocked by a session.
 func waitersOf(r row) int64 {
-	if r.person == nil {
+	if r.node == nil {
 		return int64(len(r.lock.Waiters))
 	}
 	return int64(r.behind)
 }
 
-// certainly reports whether a lock or session is part of a deadlock that is certain.
-func certainly(s *monitor.Snapshot, lock *monitor.Lock, p *person) bool {
+// inCertainDeadlock reports whether a session or, if it is nil, a lock is part of a certain deadlock.
+func inCertainDeadlock(s *monitor.Snapshot, lock *monitor.Lock, p *sessionNode) bool {
 	return slices.ContainsFunc(s.Cycles, func(c monitor.Cycle) bool {
 		return c.Certain && slices.ContainsFunc(c.Steps, func(step monitor.Step) bool {
 			if p != nil {
@@ -70,7 +70,7 @@ func certainly(s *monitor.Snapshot, lock *monitor.Lock, p *person) bool {
 	})
 }
 
-func (m Model) titleOfSeveral() string {
+func (m Model) multiTitleLine() string {
 	standbys, lost := 0, 0
 	for _, s := range m.servers {
 		if s.snapshot.Server.InRecovery {
@@ -88,19 +88,19 @@ func (m Model) titleOfSeveral() string {
 		left += fmt.Sprintf("  %d LOST", lost)
 	}
 	now := m.now()
-	return justify(left, fmt.Sprintf("  %s  %s %s ", m.paceWord(), clock(now), now.Format("MST")), m.width)
+	return justify(left, fmt.Sprintf("  %s  %s %s ", m.paceText(), clock(now), now.Format("MST")), m.width)
 }
 
-// alertsOfSeveral are the alerts of all servers, as many as fit.
-func (m Model) alertsOfSeveral() []styled {
+// multiAlerts returns the alerts of all servers, as many as fit.
+func (m Model) multiAlerts() []styled {
 	var lines []styled
 	for _, s := range m.servers { // one line for each that does not answer
 		if s.lost != nil {
-			lines = append(lines, styled{view.Cut(m.on(s.index).lostText(), m.width), m.styles.alert})
+			lines = append(lines, styled{view.Cut(m.withServer(s.index).lostText(), m.width), m.styles.alert})
 		}
 	}
 	for _, s := range m.servers {
-		lines = append(lines, m.on(s.index).dangers()...)
+		lines = append(lines, m.withServer(s.index).serverAlerts()...)
 	}
 	room := max(2, m.height/3)
 	if len(lines) <= room {
@@ -110,22 +110,21 @@ func (m Model) alertsOfSeveral() []styled {
 	return append(lines[:room-1], rest)
 }
 
-// lostText says since when and why a server does not answer. With several servers each has one
-// line.
+// lostText says since when and why a server does not answer.
 func (m Model) lostText() string {
 	since, why := m.snapshot.TakenAt, view.Printable(oneLine(cause(m.lost)))
 	when := clock(since) + " " + since.Format("MST")
 	switch {
-	case m.several() && m.seen:
+	case m.multiServer() && m.seen:
 		return fmt.Sprintf("LOST %s since %s: %s", m.shortLabel(m.server.index), when, why)
-	case m.several():
+	case m.multiServer():
 		return fmt.Sprintf("LOST %s since the beginning, %s: %s", m.shortLabel(m.server.index), when, why)
 	}
 	return fmt.Sprintf("LOST no answer since %s, trying again: %s (l: log)", when, why)
 }
 
-// capacityOfSeveral is the fullest lock table of all.
-func (m Model) capacityOfSeveral() string {
+// fullestLockTable says which server's lock table is the fullest.
+func (m Model) fullestLockTable() string {
 	var fullest *server
 	for i := range m.servers {
 		s := &m.servers[i]
@@ -140,11 +139,11 @@ func (m Model) capacityOfSeveral() string {
 	return "lock table ≥" + percent(fullest.snapshot.Capacity.Percent()) + " (" + m.shortLabel(fullest.index) + ")"
 }
 
-// trendsOfAll combines the trends of all servers: sums of waiters, and the longest wait. Servers that do not answer are
-// left out.
-func (m Model) trendsOfAll() (waiters, longest series) {
+// combinedTrends returns the number of waiters on all servers and the longest wait on any. It leaves out servers that do
+// not answer.
+func (m Model) combinedTrends() (waiters, longest series) {
 	waiters, longest = m.trends.waiters, m.trends.longest
-	if !m.several() {
+	if !m.multiServer() {
 		return waiters, longest
 	}
 	waiters, longest = series{}, series{}
@@ -158,12 +157,12 @@ func (m Model) trendsOfAll() (waiters, longest series) {
 	return waiters, longest
 }
 
-// merge combines two series, aligned at their ends. Where one has no value the other's is used.
+// merge combines two series, aligned at their ends. Where only one has a value it uses that.
 func (s series) merge(other series, join func(a, b int64) int64) series {
 	for i, value := range other.values {
 		switch {
-		case i < remembered-other.length || value == unseen:
-		case i < remembered-s.length || s.values[i] == unseen:
+		case i < trendLength-other.length || value == noValue:
+		case i < trendLength-s.length || s.values[i] == noValue:
 			s.values[i] = value
 		default:
 			s.values[i] = join(s.values[i], value)

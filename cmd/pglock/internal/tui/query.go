@@ -11,7 +11,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// page is one of the ways to look at a snapshot.
+// page is one of the pages of the view.
 type page int
 
 const (
@@ -21,26 +21,26 @@ const (
 	pages
 )
 
-// question is what the user wants to see of a snapshot.
-type question struct {
+// tableQuery is what the user wants to see of a snapshot.
+type tableQuery struct {
 	page page
-	// order is the index of each page's sort order, and reversed reverses it.
+	// order is the index of each page's sort order.
 	order    [pages]int
 	reversed [pages]bool
-	// only restricts the locks permanently; waiting restricts them, for now, to those with waiters.
+	// only limits the locks for the whole session. waiting limits them to those with waiters until the user changes it.
 	only    view.Filter
 	waiting bool
-	// flat shows all keys, and otherwise unfolded has the groups whose keys are shown. It is never changed, only replaced.
+	// flat shows all keys. Otherwise unfolded has the groups whose keys are shown. The map is immutable.
 	flat     bool
 	unfolded map[group]bool
-	// filter must match a key or one of its sessions; nil matches everything.
+	// filter matches a key or one of its sessions; nil matches everything.
 	filter *regexp.Regexp
-	// several says that there is more than one server.
-	several bool
+	// multiServer reports that there is more than one server.
+	multiServer bool
 }
 
-// about is the question for one server: if the filter matches the server, it lets all of it through.
-func (q question) about(label string) question {
+// forServer returns the query for one server. If the filter matches the server's label, it matches all its locks.
+func (q tableQuery) forServer(label string) tableQuery {
 	if q.filter != nil && label != "" && q.filter.MatchString(label) {
 		q.filter = nil
 	}
@@ -61,27 +61,27 @@ func compile(text string) (*regexp.Regexp, error) {
 	return compiled, err
 }
 
-// chooser finds the locks that a question is about. It remembers which sessions and databases match, since each can
+// matcher finds the locks that a query is about. It remembers which sessions and databases match, since each can
 // have many locks.
-type chooser struct {
-	question
+type matcher struct {
+	tableQuery
 	sessions  map[monitor.SessionID]bool
 	databases map[string]bool
 }
 
-func newChooser(q question) chooser {
-	return chooser{q, map[monitor.SessionID]bool{}, map[string]bool{}}
+func newMatcher(q tableQuery) matcher {
+	return matcher{q, map[monitor.SessionID]bool{}, map[string]bool{}}
 }
 
-// allowed reports whether a lock is among those that may be shown at all.
-func (c chooser) allowed(lock *monitor.Lock) bool { return c.only.Shows(*lock) }
+// allowed reports whether a lock may be shown at all.
+func (c matcher) allowed(lock *monitor.Lock) bool { return c.only.Shows(*lock) }
 
 // shows reports whether an allowed lock is shown.
-func (c chooser) shows(lock *monitor.Lock) bool {
+func (c matcher) shows(lock *monitor.Lock) bool {
 	return (!c.waiting || len(lock.Waiters) > 0) && c.matches(lock)
 }
 
-func (c chooser) matches(lock *monitor.Lock) bool {
+func (c matcher) matches(lock *monitor.Lock) bool {
 	if c.filter == nil || c.matchesKey(lock) {
 		return true
 	}
@@ -98,7 +98,7 @@ func (c chooser) matches(lock *monitor.Lock) bool {
 	return false
 }
 
-func (c chooser) matchesKey(lock *monitor.Lock) bool {
+func (c matcher) matchesKey(lock *monitor.Lock) bool {
 	if c.filter.MatchString(lock.Key) || slices.ContainsFunc(lock.Guesses, c.matchesGuess) {
 		return true
 	}
@@ -110,9 +110,9 @@ func (c chooser) matchesKey(lock *monitor.Lock) bool {
 	return matches
 }
 
-func (c chooser) matchesGuess(guess monitor.Guess) bool { return c.filter.MatchString(guess.String()) }
+func (c matcher) matchesGuess(guess monitor.Guess) bool { return c.filter.MatchString(guess.String()) }
 
-func (c chooser) matchesSession(session *monitor.Session) bool {
+func (c matcher) matchesSession(session *monitor.Session) bool {
 	id := session.ID()
 	if matches, known := c.sessions[id]; known {
 		return matches

@@ -12,10 +12,10 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// trio are a server with a bit of everything, one with a deadlock, and one that has not answered yet. Their sessions have
-// the same process IDs.
-func trio() Options {
-	busy, stuck := workshop(), deadlock()
+// threeServers returns options with three servers: a mixed one, one with a deadlock, and one that has not answered yet.
+// Their sessions have the same process IDs.
+func threeServers() Options {
+	busy, stuck := mixedSnapshot(), deadlockSnapshot()
 	busy.Server = monitor.Server{Host: "10.0.0.1", Port: 5432, Label: "db1:5432/shop"}
 	stuck.Server = monitor.Server{Host: "10.0.0.2", Port: 5432, InRecovery: true, Label: "db2:5432/shop"}
 	return Options{Servers: []Server{
@@ -25,13 +25,13 @@ func trio() Options {
 	}}
 }
 
-func TestSeveralServersAreOneTableWorstFirst(t *testing.T) {
-	u := start(t, trio(), 100, 30)
-	u.send(taken{server: 2, err: errors.New("connection refused")})
+func TestAllServersShareATableWorstFirst(t *testing.T) {
+	u := start(t, threeServers(), 100, 30)
+	u.send(snapshotMsg{server: 2, err: errors.New("connection refused")})
 	u.wants("3 servers  1 standby  1 LOST", "LOST db3 since the beginning, ", " UTC: connection refused",
 		"db2:5432/shop: DEADLOCK", "lock table ≥3% (db1)", "by worst", "SERVER")
 	var order []int
-	for _, r := range u.m.board.rows {
+	for _, r := range u.m.table.rows {
 		order = append(order, r.id.server)
 	}
 	if !slices.Equal(order[:3], []int{1, 1, 0}) || len(order) != 7 {
@@ -40,7 +40,7 @@ func TestSeveralServersAreOneTableWorstFirst(t *testing.T) {
 	u.wants("\n>!db2 ", "\n !db2 ", "\n  db1 ")
 	u.presses("2")
 	u.wants("db2", "transfer 1", "payments")
-	if first := u.m.board.rows[0]; first.id.server != 1 {
+	if first := u.m.table.rows[0]; first.id.server != 1 {
 		t.Errorf("the tree begins with %+v", first.id)
 	}
 	u.presses("3")
@@ -73,34 +73,34 @@ func TestLabelsAreShort(t *testing.T) {
 	}
 }
 
-// A server without an answer keeps neither the others nor the clock waiting.
-func TestEachServerIsLookedAtOnItsOwn(t *testing.T) {
-	u := start(t, trio(), 100, 30)
+// A server that does not answer delays neither the others nor the ticks.
+func TestServersAreWatchedIndependently(t *testing.T) {
+	u := start(t, threeServers(), 100, 30)
 	if !u.m.servers[2].taking || u.m.servers[0].taking {
-		t.Error("only the server that has not been seen is looked at in the beginning")
+		t.Error("at first a snapshot must be taken of the unseen server only")
 	}
-	u.send(tick{u.m.pace})
+	u.send(tickMsg{u.m.tickID})
 	for _, s := range u.m.servers {
 		if !s.taking {
-			t.Errorf("%s is not looked at", s.Label)
+			t.Errorf("no snapshot is taken of %s", s.Label)
 		}
 	}
-	later := workshop()
+	later := mixedSnapshot()
 	later.Locks, later.TakenAt = nil, noon.Add(time.Second)
-	u.send(taken{server: 0, snapshot: later})
+	u.send(snapshotMsg{server: 0, snapshot: later})
 	if u.m.servers[0].taking || !u.m.servers[1].taking || !u.m.servers[2].taking {
 		t.Error("the answer of one server is taken for that of another")
 	}
 	u.wants("2 keys") // of the other server
-	u.send(taken{server: 2, err: errors.New("refused")})
-	u.send(taken{server: 2, snapshot: workshop()})
+	u.send(snapshotMsg{server: 2, err: errors.New("refused")})
+	u.send(snapshotMsg{server: 2, snapshot: mixedSnapshot()})
 	u.presses("l")
 	u.wants("no answer from db3:5432/shop: refused", "db3:5432/shop answers again")
 }
 
-// The same process ID on two servers is two sessions: the one in the row is signalled, where it is.
+// The same process ID on two servers is two sessions. The signal goes to the one in the row.
 func TestASignalGoesToTheServerOfTheRow(t *testing.T) {
-	o := trio()
+	o := threeServers()
 	var signalled []string
 	for i := range o.Servers {
 		label, first := o.Servers[i].Label, o.Servers[i].First
@@ -113,9 +113,9 @@ func TestASignalGoesToTheServerOfTheRow(t *testing.T) {
 	for _, want := range []string{"db1:5432/shop", "db2:5432/shop"} {
 		u := start(t, o, 100, 40)
 		u.presses("3")
-		for i, r := range u.m.board.rows { // both have a session 4711
-			if r.person.PID == 4711 && u.m.servers[r.id.server].Label == want {
-				u.m.cursors[pageSessions] = u.m.cursors[pageSessions].move(i, u.m.board.rows)
+		for i, r := range u.m.table.rows { // both have a session 4711
+			if r.node.PID == 4711 && u.m.servers[r.id.server].Label == want {
+				u.m.cursors[pageSessions] = u.m.cursors[pageSessions].move(i, u.m.table.rows)
 			}
 		}
 		u.presses("t")
@@ -128,49 +128,49 @@ func TestASignalGoesToTheServerOfTheRow(t *testing.T) {
 		u.send(u.command())
 	}
 	if want := []string{"db1:5432/shop db1:5432/shop", "db2:5432/shop db2:5432/shop"}; !slices.Equal(signalled, want) {
-		t.Errorf("signalled were %q, want %q", signalled, want)
+		t.Errorf("signalled %q, want %q", signalled, want)
 	}
 	if _, err := (Model{}).serverOf(monitor.SignalTarget{}).End(t.Context(), "", monitor.SignalTarget{}); err == nil {
-		t.Error("a server that is not there was signalled")
+		t.Error("a session on an unknown server was signalled")
 	}
 }
 
 func TestAFilterFindsServers(t *testing.T) {
-	u := start(t, trio(), 100, 30)
+	u := start(t, threeServers(), 100, 30)
 	u.presses("/", "db2:", "enter")
-	for _, r := range u.m.board.rows {
+	for _, r := range u.m.table.rows {
 		if r.id.server != 1 {
 			t.Errorf("the row %+v is of another server", r.id)
 		}
 	}
-	if len(u.m.board.rows) != 2 {
-		t.Errorf("there are %d rows", len(u.m.board.rows))
+	if len(u.m.table.rows) != 2 {
+		t.Errorf("there are %d rows", len(u.m.table.rows))
 	}
 }
 
 // The same key on two servers is two keys.
 func TestAKeyIsFollowedOnItsServer(t *testing.T) {
-	o := trio()
+	o := threeServers()
 	same := lock(pglock.NewKey("invoice:42"))
 	same.Holders = []monitor.Holder{holds(session(4711, "other"), monitor.ModeExclusive)}
 	o.Servers[1].First.Locks = append(o.Servers[1].First.Locks, same)
 	u := start(t, o, 100, 30)
-	for i, r := range u.m.board.rows {
+	for i, r := range u.m.table.rows {
 		if r.lock.Key == "invoice:42" && r.id.server == 1 {
-			u.m.cursors[pageKeys] = u.m.cursors[pageKeys].move(i, u.m.board.rows)
+			u.m.cursors[pageKeys] = u.m.cursors[pageKeys].move(i, u.m.table.rows)
 		}
 	}
 	u.presses("f")
 	u.wants("following invoice:42 on db2:5432/shop: held by 4711 other")
-	u.send(taken{server: 0, snapshot: workshop()})
+	u.send(snapshotMsg{server: 0, snapshot: mixedSnapshot()})
 	u.wants("following invoice:42 on db2:5432/shop: held by 4711 other")
-	u.send(taken{server: 1, snapshot: deadlock()})
+	u.send(snapshotMsg{server: 1, snapshot: deadlockSnapshot()})
 	u.wants("following invoice:42 on db2:5432/shop: free")
 }
 
 func TestTrendsOfSeveralServers(t *testing.T) {
 	var a, b series
-	for _, value := range []int64{1, 2, unseen} {
+	for _, value := range []int64{1, 2, noValue} {
 		a = a.with(value)
 	}
 	b = b.with(10).with(20)
