@@ -72,6 +72,9 @@ func runFrozen(connString string) error {
 		for _, waited := range []bool{false, true} {
 			key := frozenKey(name, waited)
 			lock, err := l.Lock(context.Background(), key)
+			for errors.Is(err, pglock.ErrUnavailable) { // a busy machine may need more than the lease to set a session up
+				lock, err = l.Lock(context.Background(), key)
+			}
 			if err != nil {
 				return err
 			}

@@ -47,7 +47,7 @@ var modes = []struct {
 // shortLease opens Lockers that learn of a loss soon.
 func shortLease(clients []redis.UniversalClient) func(testing.TB, ...pglock.Option) *pglock.Locker {
 	return func(t testing.TB, opts ...pglock.Option) *pglock.Locker {
-		return open(t, clients, nil, append([]pglock.Option{pglock.WithLease(2 * time.Second)}, opts...)...)
+		return open(t, clients, nodeTimeout, append([]pglock.Option{pglock.WithLease(2 * time.Second)}, opts...)...)
 	}
 }
 

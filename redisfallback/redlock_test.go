@@ -103,7 +103,7 @@ func TestRedlockWithoutAMajorityIsUnavailableAndNamesTheNodes(t *testing.T) {
 func TestRedlockIsToldWhenAMajorityForgetsALock(t *testing.T) {
 	nodes := servers(t, 5)
 	clients := newClients(t, nodes)
-	first, other := open(t, clients, nil, pglock.WithLease(short)), open(t, clients, nil, pglock.WithLease(short))
+	first, other := open(t, clients, nodeTimeout, pglock.WithLease(short)), open(t, clients, nodeTimeout, pglock.WithLease(short))
 	key := pglock.NewKey("k")
 	held := lockEverywhere(t, first, key, nodes)
 	for _, node := range nodes[:2] {

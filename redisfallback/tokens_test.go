@@ -23,7 +23,7 @@ func TestTokensThatAreEqualBelongToDifferentHolders(t *testing.T) {
 		"Redlock":    func() []redis.UniversalClient { return newClients(t, redlock) },
 	} {
 		t.Run(kind, func(t *testing.T) {
-			first, other := open(t, clients(), nil, pglock.WithLease(short)), open(t, clients(), nil, pglock.WithLease(short))
+			first, other := open(t, clients(), nodeTimeout, pglock.WithLease(short)), open(t, clients(), nodeTimeout, pglock.WithLease(short))
 			key, token := pglock.NewKey("k"), pglock.WithToken("the same")
 			held := lock(t, first, key, token)
 			if _, err := other.TryLock(t.Context(), key, token); !errors.Is(err, pglock.ErrNotAcquired) {
