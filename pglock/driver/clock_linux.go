@@ -14,7 +14,7 @@ const (
 )
 
 var (
-	known  atomic.Int64 // how long the machine had been asleep when that was last seen to have grown
+	known  atomic.Int64 // the time asleep when it was last seen to have grown
 	offset atomic.Int64 // how far the wall clock was ahead of the monotonic one when that was last measured
 )
 
@@ -32,14 +32,14 @@ func suspended(wallOffset int64) time.Duration {
 	before := known.Load()
 	measured := int64(measureSleep())
 	offset.Store(wallOffset)
-	if measured-before < tolerance { // it only ever grows, and what the measurement is off by does not reach the clock
+	if measured-before < tolerance { // it only grows, and errors of measurement do not reach the clock
 		return time.Duration(before)
 	}
-	known.CompareAndSwap(before, measured) // if another goroutine was faster, it has seen the same sleep
+	known.CompareAndSwap(before, measured) // a goroutine that was faster has seen the same sleep
 	return time.Duration(measured)
 }
 
-// tolerance, in nanoseconds, is less than any sleep and more than what a measurement is off by.
+// tolerance, in nanoseconds, is shorter than any sleep and larger than any error of measurement.
 const tolerance = int64(time.Millisecond)
 
 // measureSleep reads both clocks, one after another, and again if it was interrupted between them; on a machine so

@@ -26,7 +26,7 @@ func TestTheClockFollowsTimeAndNeverGoesBack(t *testing.T) {
 
 func TestNeverIsLaterThanEverything(t *testing.T) {
 	if Never.Add(time.Hour) != Never || Now().Add(time.Hour) >= Never {
-		t.Error("Never is not the end of time")
+		t.Error("Never is not later than every instant")
 	}
 }
 

@@ -133,7 +133,7 @@ type Request struct {
 	Keys []Key
 	// Shared asks for shared locks, of which a key may have many at once.
 	Shared bool
-	// Wait asks to wait for the turn of this request; otherwise the answer comes at once.
+	// Wait asks to wait until the locks are granted; otherwise the answer comes at once.
 	Wait bool
 	// Token is unique per acquisition, or what the caller chose. Backends whose server stores a token store this one.
 	Token Token

@@ -119,10 +119,9 @@ func (s *stream) add(event Event) {
 
 func (s *stream) end() { close(s.last.ready) }
 
-// report notifies all listeners, in the order of the calls.
-//
-// worth decides whether the event is still news; it runs under mu and may be nil. An answer of the server that arrives
-// after this process has been elected is out of date and dropped.
+// report notifies all listeners, in the order of the calls. worth decides whether the event is still to be reported; it
+// runs under mu and may be nil. An answer of the server that arrives after this process has been elected is out of date
+// and dropped.
 func (e *Elector) report(event Event, worth func() bool) (news bool) {
 	e.reporting.Lock()
 	defer e.reporting.Unlock()
@@ -140,7 +139,7 @@ func (e *Elector) report(event Event, worth func() bool) (news bool) {
 	return true
 }
 
-// warn logs what has gone wrong, unless OnEvent hears of it.
+// warn logs what has gone wrong, unless there is an OnEvent.
 func (e *Elector) warn(message string, err error) {
 	if e.config.onEvent == nil {
 		bridge.Logger(e.locker).Warn(message, "key", e.key, "error", err)

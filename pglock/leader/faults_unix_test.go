@@ -20,11 +20,11 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// TestLeaderIsAloneUnderFaults lets four processes campaign while the leader is killed, frozen, cut off, and has its
-// session terminated. Their reports about their contexts are compared on one clock:
+// TestLeaderIsAloneUnderFaults lets four processes campaign while the leader is killed, frozen or cut off, or its
+// session is terminated. Their reports about their contexts are compared on one clock:
 //
 //   - After a silent loss (frozen, cut off) and a death no context is alive when the next process leads.
-//   - Where the server ended the session two contexts may overlap for as long as it takes to hear of it: a network
+//   - Where the server ended the session two contexts may overlap for as long as it takes to notice that: a network
 //     delay, here that of a busy machine.
 //   - In any case guarded writes of a term come after all those of the terms before.
 func TestLeaderIsAloneUnderFaults(t *testing.T) {
@@ -53,7 +53,7 @@ func TestLeaderIsAloneUnderFaults(t *testing.T) {
 	for range rounds {
 		for _, fault := range faults {
 			led := election.awaitLeader()
-			time.Sleep(rand.N(20 * time.Millisecond)) // so that faults meet any moment of a transaction
+			time.Sleep(rand.N(20 * time.Millisecond)) // so that faults occur at any moment of a transaction
 			fault.do(led)
 			next := election.awaitNext(led)
 			t.Logf("%s: the next one leads after %v", fault.name, next.leads.Sub(led.hit).Round(time.Millisecond))
@@ -80,18 +80,18 @@ type election struct {
 type process struct {
 	cmd  *exec.Cmd
 	read chan struct{} // closed when all its output has been read
-	hit  time.Time     // just before it last met a fault
+	hit  time.Time     // just before its last fault
 }
 
-// reported is a term as its process reports it.
+// reported is a term as reported by its process.
 type reported struct {
 	by      *process
 	token   string
 	leads   time.Time
 	alive   time.Time // when its context was last seen alive
-	writes  int       // guarded ones that it knows to be committed
+	writes  int       // guarded writes that it knows to be committed
 	over    bool      // its process has led again
-	noticed bool      // the server ended the session, so the end is heard of late
+	noticed bool      // the server ended the session, so the end is noticed late
 }
 
 func (e *election) join() {
@@ -112,12 +112,12 @@ func (e *election) join() {
 	go func() {
 		defer close(p.read)
 		for lines := bufio.NewScanner(out); lines.Scan(); {
-			e.hear(p, lines.Text())
+			e.readLine(p, lines.Text())
 		}
 	}()
 }
 
-func (e *election) hear(p *process, line string) {
+func (e *election) readLine(p *process, line string) {
 	var nanos int64
 	var token string
 	e.mu.Lock()
@@ -143,7 +143,7 @@ func (e *election) hear(p *process, line string) {
 	} // anything else is a line that was cut off by the process's end
 }
 
-// awaitLeader waits until a process that has met no fault in its term leads, and writes.
+// awaitLeader waits until a process leads and writes that has had no fault in its term.
 func (e *election) awaitLeader() *process {
 	e.t.Helper()
 	return e.awaitTerm("there is a leader that writes", func(r *reported) bool {
@@ -170,8 +170,8 @@ func (e *election) awaitTerm(what string, is func(*reported) bool) (found *repor
 	return found
 }
 
-// meets notes that p is about to meet a fault: whatever leads later is a new term.
-func (e *election) meets(p *process) {
+// beforeFault must be called before a fault of p. Terms that begin later are new ones.
+func (e *election) beforeFault(p *process) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p.hit = time.Now()
@@ -184,21 +184,21 @@ func (e *election) signal(p *process, s syscall.Signal) {
 }
 
 func (e *election) kill(p *process) {
-	e.meets(p)
+	e.beforeFault(p)
 	e.signal(p, syscall.SIGKILL)
 	_ = p.cmd.Wait() // it says that it was killed
 	e.join()
 }
 
 func (e *election) freeze(p *process) {
-	e.meets(p)
+	e.beforeFault(p)
 	e.signal(p, syscall.SIGSTOP)
 	e.awaitNext(p)
 	e.signal(p, syscall.SIGCONT)
 }
 
 func (e *election) cut(p *process) {
-	e.meets(p)
+	e.beforeFault(p)
 	e.signal(p, syscall.SIGUSR1)
 }
 
@@ -206,7 +206,7 @@ func (e *election) terminate(p *process) {
 	e.mu.Lock()
 	e.terms[len(e.terms)-1].noticed = true
 	e.mu.Unlock()
-	e.meets(p)
+	e.beforeFault(p)
 	terminateHolder(e.t, e.db, electionKey)
 }
 

@@ -13,7 +13,7 @@ type view struct {
 	leader pglock.Holder
 }
 
-// look makes the observer ask at once.
+// look makes the observer ask the server at once.
 func (e *Elector) look() {
 	select {
 	case e.wake <- struct{}{}:
@@ -64,8 +64,7 @@ func (e *Elector) unavailable(err error) {
 	}
 }
 
-// seen reports an answer that is news. One that comes after this process has been elected is out of
-// date.
+// seen reports an answer that has changed. An answer that arrives after this process was elected is out of date.
 func (e *Elector) seen(event Event) (news bool) {
 	return e.report(event, func() bool {
 		now := view{known: event.Type, leader: event.Leader}

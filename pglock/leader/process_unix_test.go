@@ -29,9 +29,8 @@ const (
 
 var electionKey = pglock.NewKey("election")
 
-// runProcess is a process of the fault test: a candidate that writes guarded rows while it leads, and says on its
-// standard output when it begins to lead and at which times its context was alive. SIGUSR1 cuts it off from the server
-// for a while.
+// runProcess is a process of the fault test: a candidate that writes guarded rows while it leads. It prints when it
+// begins to lead and at which times its context was alive. SIGUSR1 cuts it off from the server for a while.
 func runProcess(database string) {
 	var net partition
 	cut := make(chan os.Signal, 1)
@@ -69,7 +68,7 @@ func runProcess(database string) {
 	}, leader.Backoff(10*time.Millisecond, 200*time.Millisecond)))
 }
 
-// watch reports when ctx was alive: the clock is read before ctx is looked at.
+// watch prints when ctx was alive. It reads the clock before it checks ctx.
 func watch(ctx context.Context) {
 	for {
 		now := time.Now().UnixNano()
@@ -92,7 +91,7 @@ func write(ctx context.Context, pool *pgxpool.Pool, lock *pglock.Lock) error {
 	})
 }
 
-// partition is a network that loses everything for a while.
+// partition is a network that drops everything for a while.
 type partition struct {
 	mu    sync.Mutex
 	until time.Time
@@ -126,7 +125,7 @@ func (p *partition) dial(ctx context.Context, network, address string) (net.Conn
 	return &cutConn{Conn: conn, network: p}, nil
 }
 
-// cutConn loses what is written during a partition, for ever: TCP gave up on it.
+// cutConn drops what is written during a partition for good, as if TCP had given up.
 type cutConn struct {
 	net.Conn
 	network *partition
@@ -154,12 +153,12 @@ func (c *cutConn) Read(b []byte) (int, error) {
 	if !c.isLost() {
 		return n, err
 	}
-	for err == nil { // what has come is lost, and so is what will come
+	for err == nil { // what has arrived is lost, and so is what arrives later
 		_, err = c.Conn.Read(b)
 	}
 	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
 		return 0, err
 	}
-	time.Sleep(c.network.left()) // nor is the other side's end noticed
+	time.Sleep(c.network.left()) // the end of the other side is not noticed either
 	return 0, err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/mark"
 )
 
-// term is one time of leading.
+// term is the time in which a process leads.
 type term struct {
 	lock     *pglock.Lock
 	mark     mark.Mark       // by which the monitor knows a leader

@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// mutualExclusion: what the lock guards is not atomic, so that the race detector helps.
+// mutualExclusion: the state under the lock is not atomic, so the race detector finds overlaps too.
 func (s *suite) mutualExclusion() {
 	lockers := []*pglock.Locker{s.open(), s.open(), s.open()}
 	key := s.key("k")
@@ -28,7 +28,7 @@ func (s *suite) mutualExclusion() {
 					s.inside(l, key, func() {
 						readers.Add(1)
 						if n := writers.Load(); n != 0 {
-							s.Errorf("a reader is inside with %d writers", n)
+							s.Errorf("a reader and %d writers hold the lock at the same time", n)
 						}
 						runtime.Gosched()
 						_ = total
@@ -38,7 +38,7 @@ func (s *suite) mutualExclusion() {
 				}
 				s.inside(l, key, func() {
 					if n, m := writers.Add(1), readers.Load(); n != 1 || m != 0 {
-						s.Errorf("%d writers and %d readers are inside together", n, m)
+						s.Errorf("%d writers and %d readers hold the lock at the same time", n, m)
 					}
 					total++
 					runtime.Gosched()

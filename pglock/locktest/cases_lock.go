@@ -33,7 +33,7 @@ func (s *suite) lockAndUnlock() {
 	}
 	s.unlock1(second)
 	if stats := l.Stats(); stats.Held != 0 || stats.Waiting != 0 || stats.Acquired != 1 {
-		s.Errorf("Stats in the end: %+v", stats)
+		s.Errorf("Stats at the end: %+v", stats)
 	}
 }
 
@@ -88,7 +88,7 @@ func (s *suite) writerNotStarved() {
 	for _, from := range []*pglock.Locker{l, other} {
 		writer := s.start(s.ctx, from, key)
 		s.waiting(from, 1)
-		s.until("the writer's wait is seen", func() bool { // from another process it takes a moment to arrive
+		s.until("the writer's wait is seen", func() bool { // the wait of another process takes a moment to be visible
 			late, err := l.TryLock(s.ctx, key, pglock.Shared())
 			if err == nil {
 				s.unlock1(late)

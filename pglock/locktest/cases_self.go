@@ -48,10 +48,10 @@ func (s *suite) selfDeadlock() {
 	s.free(key, other, s.key("a"), s.key("z"))
 }
 
-// foreign is a context of another package, of whose end nothing is known.
+// foreign is a context of another package, so it is not known when it ends.
 type foreign struct{ context.Context }
 
-// noSelfDeadlock: whatever could be granted waits.
+// noSelfDeadlock: a call that could be granted waits.
 func (s *suite) noSelfDeadlock() {
 	l, another := s.open(), s.open()
 	key := s.key("k")

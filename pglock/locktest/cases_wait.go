@@ -116,7 +116,7 @@ func (s *suite) lockAll() {
 			s.Errorf("LockAll with one of the keys held: got error %v, want one that matches %q", err, pglock.ErrNotAcquired)
 		}
 	}
-	s.free(a, c) // nothing stayed behind
+	s.free(a, c) // no lock was left
 	s.unlock1(one)
 	s.free(a, b, c)
 }
@@ -173,7 +173,7 @@ func (s *suite) handoffLimit() {
 				}
 			})
 		}
-		s.until("the loop is hot", func() bool { return hot.Stats().HandedOff > 100 })
+		s.until("the loop is running", func() bool { return hot.Stats().HandedOff > 100 })
 		for range 5 {
 			s.unlock1(s.lock(other, key))
 		}

@@ -65,7 +65,7 @@ type suite struct {
 	open func(...pglock.Option) *pglock.Locker
 }
 
-// key returns a key of this test's own.
+// key returns a key that only this test uses.
 func (s *suite) key(name string) pglock.Key { return pglock.NewKey(s.Name() + "/" + name) }
 
 // must fails the test on an error.
@@ -117,7 +117,7 @@ func (s *suite) until(what string, done func() bool) {
 	for !done() {
 		select {
 		case <-s.ctx.Done():
-			s.Fatalf("after %v: waited in vain until %s", patience, what)
+			s.Fatalf("timed out after %v waiting until %s", patience, what)
 		case <-time.After(time.Millisecond):
 		}
 	}

@@ -75,7 +75,7 @@ type grant struct {
 	tx      *Tx           // the outermost transaction
 
 	cut    chan struct{} // closed when a partition ends its wait
-	gone   bool          // the client does not count on it any more, and the server does not know that yet
+	gone   bool          // the client has given it up, but the server does not know that yet
 	expiry atomic.Int64  // a driver.Instant, in a partition; 0 is never
 }
 
@@ -109,7 +109,7 @@ func (s *Server) add(g *grant) (granted bool) {
 	return true
 }
 
-// remove takes g away, wherever it is, and reports whether it held locks; then others get their turn.
+// remove removes g from the holders or the queue, and reports whether it held locks; then others may be granted.
 func (s *Server) remove(g *grant) (held bool) {
 	held = slices.Contains(s.granted, g)
 	is := func(other *grant) bool { return other == g }

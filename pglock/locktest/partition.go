@@ -11,10 +11,10 @@ import (
 // Partition cuts Lockers of s off from it, all of them if none are named, as a broken network does, until heal is called;
 // more than one call of heal is harmless. Lockers that are not of s are left alone.
 //
-// Meanwhile their calls, also those that wait already, fail with [pglock.ErrUnavailable]. Their locks live on for as long as
+// Meanwhile their calls, also those that wait already, fail with [pglock.ErrUnavailable]. Their locks last as long as
 // the lease, which is 15 s unless pglock.WithLease says otherwise: after nine tenths of it they end, with a
-// *[pglock.LostError] of reason lease, and after all of it the server gives them to others. An Unlock in a partition is not
-// confirmed; the server takes it at the end of the partition, or of the lease.
+// *[pglock.LostError] of reason lease, and after all of it the server gives them to others. An Unlock in a partition is
+// not confirmed; the server takes it at the end of the partition, or of the lease.
 func (s *Server) Partition(lockers ...*pglock.Locker) (heal func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -106,7 +106,7 @@ func TestAShortPartitionLosesNothing(t *testing.T) {
 	})
 }
 
-// A write under Do and GuardTx, of a service that is tested without a server.
+// A service that writes under Do and GuardTx is tested without a server.
 func TestGuardTxInMemoryRefusesTheTransactionOfALostLock(t *testing.T) {
 	server, ctx := locktest.NewServer(), t.Context()
 	l := openMemory(t, server)

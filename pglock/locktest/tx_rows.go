@@ -70,7 +70,7 @@ func (t *Tx) LargeObjects() pgx.LargeObjects {
 	return t.inner.LargeObjects()
 }
 
-// nothing is the row and the results of what was not carried out.
+// nothing is the row and the results of a statement that was not carried out.
 type nothing struct{ why error }
 
 // Scan implements [pgx.Row].

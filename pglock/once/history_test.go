@@ -14,8 +14,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/once"
 )
 
-// Workers get every message several times, and their sessions are ended between any two statements; failed messages
-// are delivered again, as by a queue. The effects are counted in the database.
+// Workers get every message several times, and their sessions may end between any two statements. Failed messages are
+// delivered again, as by a queue. The effects are counted in the database.
 func TestOnceEffectsHappenExactlyOnceWhateverCrashes(t *testing.T) {
 	db, admin := installed(t)
 	config := db.Config(t)
@@ -47,7 +47,7 @@ func TestOnceEffectsHappenExactlyOnceWhateverCrashes(t *testing.T) {
 		queue = append(queue, id)
 	}
 	ctx := bounded(t)
-	var turns atomic.Int64 // so that every worker crashes at every step, and not for ever
+	var turns atomic.Int64 // so that workers crash at every step, but not for ever
 	var crashes atomic.Int64
 	var wg sync.WaitGroup
 	for range workers {
@@ -76,14 +76,14 @@ func TestOnceEffectsHappenExactlyOnceWhateverCrashes(t *testing.T) {
 				WHERE until IS NULL`); err != nil {
 				t.Error(err)
 			}
-			_ = once.Prune(ctx, admin, keep) // another worker may have it, or the sessions crash
+			_ = once.Prune(ctx, admin, keep) // another worker may have it, or the session has ended
 		}
 	})
 	wg.Wait()
 	close(stop)
 	turning.Wait()
 	if ctx.Err() != nil {
-		t.Fatal("the workers did not come to an end")
+		t.Fatal("the workers did not finish")
 	}
 	if n, distinct := one[int](t, pool, "SELECT count(*) FROM effects"),
 		one[int](t, pool, "SELECT count(DISTINCT id) FROM effects"); n != messages || distinct != messages {

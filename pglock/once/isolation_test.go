@@ -9,8 +9,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/once"
 )
 
-// Above READ COMMITTED a transaction that began before a row changed cannot change it. Prune meets that when another call has
-// moved the ring, and continues. Here it waits for the sequence by which it knows the schema, until the ring has changed.
+// Above READ COMMITTED a transaction that began before a row changed cannot change it. Prune meets that when another
+// call has moved the ring, and continues. Here it waits for the sequence that identifies the schema, until the ring has
+// changed.
 func TestOncePruneWhereTheDefaultIsAboveReadCommitted(t *testing.T) {
 	for _, level := range []string{"repeatable read", "serializable"} {
 		db, pool := installed(t)
@@ -20,7 +21,7 @@ func TestOncePruneWhereTheDefaultIsAboveReadCommitted(t *testing.T) {
 		strict, err := pgxpool.NewWithConfig(t.Context(), config)
 		must(t, err)
 		t.Cleanup(strict.Close)
-		must(t, once.Prune(t.Context(), strict, keep)) // prepares what the next one sends
+		must(t, once.Prune(t.Context(), strict, keep)) // prepares the statements that the next one sends
 		age(t, pool, keep/2+time.Minute)
 
 		other := begin(t, pool)

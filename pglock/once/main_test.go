@@ -56,7 +56,7 @@ func commit(t *testing.T, tx pgx.Tx) {
 	}
 }
 
-// do runs a transaction that only asks.
+// do runs a transaction with nothing but a call of Tx.
 func do(t *testing.T, pool *pgxpool.Pool, scope, id string, opts ...once.Option) error {
 	t.Helper()
 	return pgx.BeginFunc(bounded(t), pool, func(tx pgx.Tx) error { return once.Tx(bounded(t), tx, scope, id, opts...) })

@@ -185,7 +185,7 @@ func TestOnceAResultIsReplayed(t *testing.T) {
 	}
 	_, _, err = once.Result(t.Context(), tx, "s", "3", func(pgx.Tx) (func(), error) { return nil, nil })
 	if err == nil || !strings.Contains(err.Error(), "record the result") {
-		t.Errorf("a result that is no JSON: %v", err)
+		t.Errorf("a result that is not JSON: %v", err)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestOnceAPanicRecordsNothing(t *testing.T) {
 	func() {
 		defer func() {
 			if recover() != "boom" {
-				t.Error("the panic did not go on")
+				t.Error("the panic did not continue")
 			}
 		}()
 		_ = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {

@@ -13,10 +13,10 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/once"
 )
 
-// keep is how long the tests keep records. Time passes for them by age.
+// keep is how long the tests keep records. They let time pass by calling age.
 const keep = 6 * time.Hour
 
-// age makes everything that the ring knows d older.
+// age makes everything in the ring older by d.
 func age(t *testing.T, pool *pgxpool.Pool, d time.Duration) {
 	t.Helper()
 	execute(t, pool, `UPDATE pglock.once_slots
@@ -55,7 +55,7 @@ func TestOnceADuplicateIsFoundInEveryPartition(t *testing.T) {
 	}
 }
 
-// The first has written into the partition that was current, and its duplicate looks when another one is.
+// The first call writes into the current partition. Its duplicate looks when another one is current.
 func TestOnceTwoAtAPartitionBoundaryAreNotBothFirst(t *testing.T) {
 	db, pool := installed(t)
 	first := begin(t, pool)
@@ -107,7 +107,7 @@ func TestOncePruneDoesNotHoldUpOthers(t *testing.T) {
 	must(t, do(t, pool, "s", "1"))
 	turn(t, pool)
 	age(t, pool, keep+time.Minute)
-	open := begin(t, pool) // it has looked into all partitions, and stays open
+	open := begin(t, pool) // it has read all partitions, and stays open
 	must(t, once.Tx(t.Context(), open, "s", "2"))
 	pruned := make(chan error, 1)
 	go func() { pruned <- once.Prune(bounded(t), pool, keep) }()
@@ -134,8 +134,8 @@ func TestOnceAForgottenPruneIsNoError(t *testing.T) {
 	wantIs(t, do(t, pool, "s", "1"), once.ErrDone)
 }
 
-// While the oldest partition cannot be truncated the ring turns until it is full, and then the current partition
-// stays current.
+// While the oldest partition cannot be truncated the ring advances until it is full. Then the current partition stays
+// current.
 func TestOnceAFullRingGoesOn(t *testing.T) {
 	_, pool := installed(t)
 	reader := begin(t, pool)
@@ -180,7 +180,7 @@ func TestOncePrunesAtTheSameTimeLeaveOneCurrentPartition(t *testing.T) {
 	}
 }
 
-// The looks use the indexes even where the statistics say that the partitions are empty.
+// The lookups use the indexes even where the statistics say that the partitions are empty.
 func TestOnceLooksUseTheIndexes(t *testing.T) {
 	_, pool := installed(t)
 	conn, err := pool.Acquire(t.Context())
@@ -201,7 +201,7 @@ func TestOnceLooksUseTheIndexes(t *testing.T) {
 		if one[int](t, pool, "SELECT current_setting('server_version_num')::int") >= 150000 {
 			execute(t, conn, "SELECT pg_stat_force_next_flush()")
 		} else {
-			execute(t, conn, "SELECT pg_sleep(1)") // which is how often it is flushed
+			execute(t, conn, "SELECT pg_sleep(1)") // statistics are flushed that often
 		}
 		return one[int64](t, pool, `SELECT sum(seq_tup_read)::int8 FROM pg_stat_user_tables
 			WHERE schemaname = 'pglock' AND relname LIKE 'once_records%'`)
@@ -211,6 +211,6 @@ func TestOnceLooksUseTheIndexes(t *testing.T) {
 		ask(100 + i)
 	}
 	if read := scans() - before; read > 0 {
-		t.Errorf("ten looks read %d rows one after the other", read)
+		t.Errorf("ten lookups read %d rows sequentially", read)
 	}
 }

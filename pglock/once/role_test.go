@@ -13,8 +13,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/once"
 )
 
-// A program that logs in as one role and becomes that of its customer for each transaction, with SET LOCAL ROLE, may use a
-// customer's own schema as that customer. The result of that look does not apply to the other roles of the
+// A program that logs in as one role and becomes that of its customer for each transaction, with SET LOCAL ROLE, may
+// use a customer's own schema as that customer. The result of that check does not apply to the other roles of the
 // connection.
 func TestOnceDoesNotTrustForOneRoleWhatAnotherTrusts(t *testing.T) {
 	db := testenv.Database(t)
@@ -47,7 +47,7 @@ func connect(t *testing.T, connString string) *pgx.Conn {
 	return conn
 }
 
-// The look waits for the lock on a schema that is being dropped. Its error is one of pglock's.
+// The check waits for the lock on a schema that is being dropped. Its error is one of pglock's.
 func TestOnceMeetsASchemaThatIsBeingDropped(t *testing.T) {
 	db, pool := installed(t)
 	must(t, do(t, pool, "s", "1"))
@@ -61,6 +61,6 @@ func TestOnceMeetsASchemaThatIsBeingDropped(t *testing.T) {
 		return err == nil && waits
 	})
 	execute(t, conn, "COMMIT")
-	wantIs(t, <-result, pglock.ErrUntrusted) // it cannot tell whether another has come in its place
+	wantIs(t, <-result, pglock.ErrUntrusted) // another schema may have taken its place
 	wantIs(t, do(t, pool, "s", "2"), pglock.ErrSchemaMissing)
 }

@@ -35,13 +35,13 @@ func TestOnceDoesNotUseAPlantedSchema(t *testing.T) {
 	wantIs(t, pool.SendBatch(t.Context(), batch).Close(), pglock.ErrUntrusted)
 	tenant.WantNothingGained("after all that package once does")
 
-	must(t, do(t, pool, "s", "1", once.WithTrustedOwner(tenant.Name()))) // so the traps are where it looks
+	must(t, do(t, pool, "s", "1", once.WithTrustedOwner(tenant.Name()))) // so the traps are in its reach
 	if err := do(t, pool, "s", "1", once.WithTrustedOwner("")); err == nil {
 		t.Error("an empty name is no error")
 	}
 }
 
-// A search_path with traps does not matter to a schema that is trusted.
+// Traps on the search_path do not affect the use of a trusted schema.
 func TestOnceOnAPlantedSearchPath(t *testing.T) {
 	db := testenv.Database(t)
 	tenant := db.Tenant(t)
@@ -54,7 +54,7 @@ func TestOnceOnAPlantedSearchPath(t *testing.T) {
 	tenant.WantNothingGained("after all that package once does")
 }
 
-// A schema that was looked at a moment ago may be gone. The traps are set where a complete, trusted installation was.
+// A schema that was checked a moment ago may be gone. The traps are set where a complete, trusted installation was.
 func TestOnceDoesNotUseASchemaThatWasPlantedSinceItLooked(t *testing.T) {
 	db, pool := installed(t)
 	tenant := db.Tenant(t)
@@ -70,7 +70,8 @@ func TestOnceDoesNotUseASchemaThatWasPlantedSinceItLooked(t *testing.T) {
 	tenant.WantNothingGained("after all that package once does")
 }
 
-// The result is recorded long after the look, but in the same transaction: the schema cannot be dropped before it ends.
+// The result is recorded long after the check, but in the same transaction: the schema cannot be dropped before it
+// ends.
 func TestOnceKeepsTheSchemaFromBeingReplaced(t *testing.T) {
 	db, pool := installed(t)
 	conn := db.Connect(t)
@@ -93,5 +94,5 @@ func TestOnceKeepsTheSchemaFromBeingReplaced(t *testing.T) {
 	must(t, <-dropped)
 	wantIs(t, do(t, pool, "s", "1"), pglock.ErrSchemaMissing)
 	must(t, migrations.Up(t.Context(), pool))
-	must(t, do(t, pool, "s", "1")) // another schema, which is as good
+	must(t, do(t, pool, "s", "1")) // another schema, which is also trusted
 }

@@ -14,7 +14,7 @@ import (
 
 var errNull = errors.New("it is NULL, and a lock's name needs a value")
 
-// encode returns the canonical text of a query's argument, of whatever Go type sqlc or the caller has given it.
+// encode returns the canonical text of a query's argument, whatever Go type sqlc or the caller has chosen for it.
 func encode(t keytemplate.Type, argument any) (string, error) {
 	switch {
 	case t.IsInteger():
@@ -145,7 +145,7 @@ func plain(argument any) (reflect.Value, error) {
 	return reflect.ValueOf(value), err
 }
 
-// elements are those of an array argument: a slice, or what holds one, as pq.Array does.
+// elements returns the elements of an array argument: a slice, or a value that holds one, such as a pq.Array.
 func elements(argument any) ([]any, error) {
 	v := deref(argument)
 	if v.Kind() == reflect.Struct && v.NumField() == 1 && v.Field(0).CanInterface() { // pq.GenericArray{A any}

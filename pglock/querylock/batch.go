@@ -100,19 +100,19 @@ func (r *batchResults) read(queued *pgx.QueuedQuery) error {
 }
 
 func (r *batchResults) refused(err error) error {
-	_ = r.BatchResults.Close() // its error is that of the lock, in the server's words
+	_ = r.BatchResults.Close() // its error is the server's error of the lock
 	err = fmt.Errorf("query %s: %w", r.query, waited(r.asked, r.options, err))
 	conn := r.tx.Conn()
 	if !r.saved || conn == nil || conn.IsClosed() || conn.PgConn().TxStatus() != 'E' {
 		return err
 	}
 	if _, back := r.tx.Exec(r.ctx, goBack, pgx.QueryExecModeSimpleProtocol); back != nil {
-		return errors.Join(err, fmt.Errorf("pglock: go back to the savepoint: %w", back))
+		return errors.Join(err, fmt.Errorf("pglock: roll back to the savepoint: %w", back))
 	}
 	return err
 }
 
-// waited adds to the error of a lock how long the query has waited for its locks; it asks for all of them at once.
+// waited adds to the error of a lock how long the query waited. It asks for all its locks at once.
 func waited(asked driver.Instant, o options, err error) error {
 	if wait := (*pglock.WaitError)(nil); !o.try && errors.As(err, &wait) && wait.Waited == 0 {
 		wait.Waited = driver.Now().Sub(asked)

@@ -20,8 +20,8 @@ import (
 // taken in one order, so that no two of them can deadlock over locks. They last until the transaction ends. No part
 // of the query is executed without them.
 //
-// When a lock is refused (held elsewhere after max_wait, or at once with try; a stale snapshot; a standby) or fails, the
-// transaction is aborted: all that can follow is rollback. With the option savepoint a refusal leaves it as it was
+// When a lock is refused (held elsewhere after max_wait, or at once with try; a stale snapshot; a standby) or fails,
+// the transaction is aborted and can only be rolled back. With the option savepoint a refusal leaves it as it was
 // before the query, at the price of one more round trip in that case. An argument that makes no key is
 // [pglock.ErrInvalidKey], before anything is sent. Errors of locks are those of [pglock.QueueLockTx]; as there, only
 // max_wait bounds a wait without losing the connection, and a wait for one's own Lock is not detected.

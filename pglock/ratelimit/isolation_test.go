@@ -10,8 +10,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 )
 
-// Above READ COMMITTED a statement that waited for a row fails when the row has changed. The limit is as exact there:
-// the row counts every call that was let through.
+// Above READ COMMITTED a statement that waited for a row fails if the row has changed. The limit must be exact there
+// too: the row counts every call that was let through.
 func TestRatelimitWhereTheDefaultIsAboveReadCommitted(t *testing.T) {
 	for _, level := range []string{"repeatable read", "serializable"} {
 		db, _ := installed(t)

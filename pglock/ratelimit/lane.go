@@ -16,21 +16,21 @@ const (
 	// lanes is how many statements can be in flight at once. A key is always in the same lane, so concurrent requests
 	// for it share a statement, and no statement of this process waits on the server for another one.
 	lanes = 2
-	// maxFlight is the largest number of requests in a statement.
-	maxFlight = 4096
+	// maxBatch is the largest number of requests in a statement.
+	maxBatch = 4096
 )
 
-// lane is a queue of flights. One statement at a time carries the first of them.
+// lane is a queue of batches. One statement at a time carries the first of them.
 type lane struct {
 	limiter *Limiter
 
-	mu     sync.Mutex
-	queue  []*flight
-	flying bool
+	mu      sync.Mutex
+	queue   []*batch
+	sending bool
 }
 
-// flight is the requests that a statement carries, in the order in which they came.
-type flight struct {
+// batch is the requests that a statement carries, in the order in which they came.
+type batch struct {
 	requests []*request
 	answered chan struct{} // closed when all of them have their answers
 }
@@ -43,84 +43,84 @@ func (l *Limiter) decide(ctx context.Context, r *request) error {
 		return context.Cause(ctx)
 	}
 	lane := &l.lanes[maphash.String(l.seed, r.key)%lanes]
-	f := lane.add(r)
+	b := lane.add(r)
 	select {
-	case <-f.answered:
+	case <-b.answered:
 		return r.err
 	case <-ctx.Done():
 	}
-	if lane.withdraw(f, r) {
+	if lane.withdraw(b, r) {
 		return context.Cause(ctx)
 	}
 	select {
-	case <-f.answered: // just then
+	case <-b.answered: // just then
 		return r.err
 	default:
 		return fmt.Errorf("%w (it was on its way, and may have been counted)", context.Cause(ctx))
 	}
 }
 
-func (l *lane) add(r *request) *flight {
+func (l *lane) add(r *request) *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	last := len(l.queue) - 1
-	if last < 0 || len(l.queue[last].requests) >= maxFlight {
-		l.queue = append(l.queue, &flight{answered: make(chan struct{})})
+	if last < 0 || len(l.queue[last].requests) >= maxBatch {
+		l.queue = append(l.queue, &batch{answered: make(chan struct{})})
 		last++
 	}
-	f := l.queue[last]
-	f.requests = append(f.requests, r)
-	if !l.flying {
-		l.flying = true
-		go l.fly()
+	b := l.queue[last]
+	b.requests = append(b.requests, r)
+	if !l.sending {
+		l.sending = true
+		go l.sendAll()
 	}
-	return f
+	return b
 }
 
-// withdraw removes r from f, and reports false if f has already left the queue.
-func (l *lane) withdraw(f *flight, r *request) bool {
+// withdraw removes r from b, and reports false if b has already left the queue.
+func (l *lane) withdraw(b *batch, r *request) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !slices.Contains(l.queue, f) {
+	if !slices.Contains(l.queue, b) {
 		return false
 	}
-	i := slices.Index(f.requests, r)
-	f.requests = slices.Delete(f.requests, i, i+1)
+	i := slices.Index(b.requests, r)
+	b.requests = slices.Delete(b.requests, i, i+1)
 	return true
 }
 
-// next removes the first flight from the queue; all its requests may have been withdrawn. If there is none, the lane stops
-// flying, and the next request starts it again: both happen under mu, so no caller is left behind.
-func (l *lane) next() (f *flight, ok bool) {
+// next removes the first batch from the queue; all its requests may have been withdrawn. If there is none, the lane
+// stops sending, and the next request starts it again: both happen under mu, so no request stays unsent.
+func (l *lane) next() (b *batch, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.queue) == 0 {
-		l.queue, l.flying = nil, false
+		l.queue, l.sending = nil, false
 		return nil, false
 	}
-	f, l.queue = l.queue[0], l.queue[1:]
-	return f, true
+	b, l.queue = l.queue[0], l.queue[1:]
+	return b, true
 }
 
-// fly sends the queued requests until none is left.
-func (l *lane) fly() {
+// sendAll sends the queued requests until none is left.
+func (l *lane) sendAll() {
 	for {
-		runtime.Gosched() // so that callers that are about to ask can join
-		f, ok := l.next()
+		runtime.Gosched() // lets callers that are about to ask join
+		b, ok := l.next()
 		if !ok {
 			return
 		}
-		if len(f.requests) > 0 {
-			l.limiter.send(f.requests)
+		if len(b.requests) > 0 {
+			l.limiter.send(b.requests)
 		}
-		close(f.answered)
+		close(b.answered)
 	}
 }
 
-// send sends a batch and notes the answers. It does not depend on the context of any caller.
-func (l *Limiter) send(batch []*request) {
-	slices.SortStableFunc(batch, func(a, b *request) int { return cmp.Compare(a.key, b.key) })
-	runs := gather(batch)
+// send sends requests in one statement and records the answers. It does not depend on the context of any caller.
+func (l *Limiter) send(requests []*request) {
+	slices.SortStableFunc(requests, func(a, b *request) int { return cmp.Compare(a.key, b.key) })
+	runs := gather(requests)
 	ctx, cancel := context.WithTimeout(context.Background(), l.config.timeout)
 	defer cancel()
 	grants, err := l.store.TakeRates(ctx, runs)
@@ -128,21 +128,21 @@ func (l *Limiter) send(batch []*request) {
 		if ctx.Err() != nil {
 			err = fmt.Errorf("%w: no answer within %v: %w", driver.ErrUnavailable, l.config.timeout, err)
 		}
-		for _, r := range batch {
+		for _, r := range requests {
 			r.err = err
 		}
 		return
 	}
 	for i, run := range runs {
-		share(batch[:run.Count], grants[i])
-		batch = batch[run.Count:]
+		share(requests[:run.Count], grants[i])
+		requests = requests[run.Count:]
 	}
 }
 
-// gather groups equal requests that follow each other into runs.
-func gather(batch []*request) []driver.RateRun {
+// gather groups consecutive equal requests into runs.
+func gather(requests []*request) []driver.RateRun {
 	var runs []driver.RateRun
-	for _, r := range batch {
+	for _, r := range requests {
 		run := driver.RateRun{
 			Key: r.key, Interval: r.shape.interval, Tolerance: r.shape.tolerance,
 			Amount: r.amount, Count: 1, Patience: r.patience,

@@ -19,7 +19,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit/ratelimittest"
 )
 
-// askOn makes the test binary a process that asks for many keys on the database that the variable names.
+// askOn is a variable with a connection string. If it is set, the test binary is a process that asks for many keys on
+// that database.
 const askOn = "PGLOCK_TEST_RATELIMIT_ASK"
 
 func TestMain(m *testing.M) {

@@ -66,8 +66,8 @@ func TestRatelimitARefusalWritesNothing(t *testing.T) {
 	t.Errorf("%d refusals wrote %d bytes of WAL and took %d transaction IDs, in the last of %d tries", refusals, wal, xids, tries)
 }
 
-// The time of a decision is taken when the row is locked: a caller that waited for the row does not decide by the time at
-// which it came.
+// A decision counts from the moment at which the row is locked, so a caller that waited for the row does not use the
+// time before the wait.
 func TestRatelimitTheTimeIsTakenAfterTheRowIsLocked(t *testing.T) {
 	_, pool := installed(t)
 	l := open(t, pool)
@@ -91,7 +91,7 @@ func TestRatelimitTheTimeIsTakenAfterTheRowIsLocked(t *testing.T) {
 	until := one[time.Time](t, pool, "SELECT clock_timestamp()")
 	must(t, tx.Rollback(t.Context()))
 	if d := <-decided; d.At.Before(until) || !d.OK {
-		t.Errorf("decided at %v, and the row was locked until %v", d.At, until)
+		t.Errorf("decided at %v, but the row was locked until %v", d.At, until)
 	}
 }
 
@@ -106,7 +106,7 @@ func awaitBlocked(t *testing.T, pool *pgxpool.Pool) {
 	t.Fatal("no session waits for the row")
 }
 
-// gate is a store that lets a call through when the test says so, and remembers what it was asked.
+// gate is a store that delays calls until the test lets them through, and records them.
 type gate struct {
 	ratelimittest.Memory
 	open  chan struct{}
@@ -138,9 +138,9 @@ func TestRatelimitCallersOfAMomentAreOneStatement(t *testing.T) {
 		wg.Go(func() { ask(1) })
 		synctest.Wait() // it is on its way
 		var decisions [6]ratelimit.Decision
-		for i, n := range []int{1, 1, 3, 1, 1, 1} { // four are left: two and then three are one too many
+		for i, n := range []int{1, 1, 3, 1, 1, 1} { // four are left, so two are granted and then three are refused
 			wg.Go(func() { decisions[i] = ask(n) })
-			synctest.Wait() // so that they come in this order
+			synctest.Wait() // so that they arrive in this order
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		wg.Go(func() {
@@ -162,7 +162,7 @@ func TestRatelimitCallersOfAMomentAreOneStatement(t *testing.T) {
 			}
 		}
 		if d := ask(2); !d.OK || d.Remaining != 0 {
-			t.Errorf("afterwards there are not two left: %+v", d)
+			t.Errorf("afterwards there should be two left: %+v", d)
 		}
 	})
 }

@@ -57,7 +57,7 @@ func TestRatelimitOnAPlantedSearchPath(t *testing.T) {
 	tenant.WantNothingGained("after all that package ratelimit does")
 }
 
-// A schema that was looked at a moment ago may be gone.
+// A schema that was checked a moment ago may be gone.
 func TestRatelimitDoesNotUseASchemaThatWasPlantedSinceItLooked(t *testing.T) {
 	db, pool := installed(t)
 	tenant := db.Tenant(t)

@@ -170,7 +170,7 @@ const plantTick = `CREATE FUNCTION pglock.tick(job text, due timestamptz, step t
 	OUT at timestamptz, OUT done bool, OUT pruned timestamptz, OUT dues timestamptz[])
 	LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM trap.spring(); done := false; at := now(); END'`
 
-// A schema that was looked at a moment ago may be gone.
+// A schema that was checked a moment ago may be gone.
 func TestScheduleDoesNotUseASchemaThatWasPlantedSinceItLooked(t *testing.T) {
 	db, pool := installed(t)
 	tenant := db.Tenant(t)
@@ -197,7 +197,7 @@ func TestScheduleDoesNotUseAPlantedSchema(t *testing.T) {
 	tenant.WantNothingGained("after a run")
 }
 
-// The connection that records is kept for a while, and may have ended when it is needed again.
+// The connection for records is kept for a while, and may have ended when it is needed again.
 func TestScheduleRecordsOnANewConnectionWhenTheOldOneHasEnded(t *testing.T) {
 	_, pool := installed(t)
 	jobs := newJobs(t, open(t, pool))

@@ -20,8 +20,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/schedule"
 )
 
-// runOn makes the test binary a process that runs jobs on the database that the variable names, by a clock that is off by
-// clockOff, for ticks that begin at firstTick.
+// runOn is a variable with a connection string. If it is set, the test binary is a process that runs jobs on that
+// database, with a clock that is off by clockOff, for ticks that begin at firstTick.
 const (
 	runOn     = "PGLOCK_TEST_SCHEDULE_RUN"
 	clockOff  = "PGLOCK_TEST_SCHEDULE_CLOCK"
@@ -39,11 +39,11 @@ var ticks = sync.OnceValue(func() int {
 	return usual
 })
 
-// tick is when the i-th run is due.
+// tick returns when the i-th run is due.
 func tick(first time.Time, i int) time.Time { return first.Add(time.Duration(i) * tickEvery) }
 
-// Ten processes with clocks up to 5 s apart run three jobs for some hundred ticks (PGLOCK_TEST_TRIALS=4 makes it 1,000), while some of them are killed and started
-// again. The effects are counted in the database.
+// Ten processes with clocks up to 5 s apart run three jobs for some hundred ticks (1,000 with PGLOCK_TEST_TRIALS=4).
+// Some of them are killed and started again. The effects are counted in the database.
 func TestScheduleTenProcessesWithSkewedClocksAndKills(t *testing.T) {
 	_, pool := installed(t)
 	_, err := pool.Exec(t.Context(), "CREATE TABLE effects (job text, due timestamptz)")
@@ -184,8 +184,8 @@ func runJobs(connString string) error {
 	return errors.Join(<-errs, <-errs, <-errs, l.Close(ctx))
 }
 
-// everyTick calls run for every tick when the process's clock has reached it. A process that was started again begins with
-// the first, since it does not know which were done.
+// everyTick calls run for every tick when the process's clock has reached it. A process that was restarted begins with
+// the first tick, since it does not know which were done.
 func everyTick(first time.Time, off time.Duration, run func(due time.Time) error) error {
 	for i := range ticks() {
 		due := tick(first, i)

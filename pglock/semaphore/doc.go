@@ -23,8 +23,8 @@
 // At most n permits are held at a time, as far as locks can ensure that: see package pglock for the brief overlap that
 // is possible when a server ends a session or fails over. A permit's context ends like that of a [pglock.Lock];
 // [Permit.GuardTx] ties a transaction to it. Waiters of one process are served in the order of their arrival, processes
-// in the order of the server's queue (on Redlock, which has none, by chance). [Semaphore.AcquireN] gathers its slots at
-// the head of the line, so that no other call can overtake it and no two calls can wait for each other.
+// in the order of the server's queue (on Redlock, which has none, by chance). [Semaphore.AcquireN] collects its slots
+// at the head of the line, so that no other call can overtake it and no two calls can wait for each other.
 //
 // During a deployment that changes n, it may differ between processes: slots do not depend on it, and no more
 // permits are held than the larger n. A process with the smaller n uses only the first slots.

@@ -27,7 +27,7 @@ const (
 	faultLease      = time.Second
 )
 
-// runProcess is a process of the fault test: eight goroutines that take permits and say so in the database.
+// runProcess is a process of the fault test: eight goroutines that take permits and record them in the database.
 func runProcess(database string) {
 	ctx := context.Background()
 	config, err := pgxpool.ParseConfig(database)
@@ -65,8 +65,8 @@ func runProcess(database string) {
 	wg.Wait()
 }
 
-// count says in the database that the permit is held, for a moment: the row is of a transaction that the permit guards, and
-// that is open for so long.
+// count records in the database that the permit is held. The row is written by a transaction that the permit guards and
+// that is open for a moment.
 func count(p *semaphore.Permit, pool *pgxpool.Pool) error {
 	ctx := p.Context(context.Background())
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
@@ -77,8 +77,9 @@ func count(p *semaphore.Permit, pool *pgxpool.Pool) error {
 	})
 }
 
-// TestSemaphoreHoldsUnderFaults kills, freezes and terminates processes that take permits, and counts in the database how
-// many were held at a time, by guarded transactions: that must hold for every fault. After that all permits are free.
+// TestSemaphoreHoldsUnderFaults kills and freezes processes that take permits, and terminates their sessions. By their
+// guarded transactions it counts in the database how many permits were held at a time: never too many, whatever the
+// fault. Afterwards all permits are free.
 func TestSemaphoreHoldsUnderFaults(t *testing.T) {
 	db := testenv.Database(t)
 	conn := db.Connect(t)
@@ -133,7 +134,7 @@ func TestSemaphoreHoldsUnderFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			if signal == syscall.SIGSTOP {
-				time.Sleep(faultLease + faultLease/2) // beyond the lease: that is the fault
+				time.Sleep(faultLease + faultLease/2) // longer than the lease: that is the fault
 			}
 			if signal == syscall.SIGCONT || freesFrozen {
 				progress()

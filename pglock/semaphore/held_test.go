@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// makeHeld makes the table in which transactions that hold permits say so. A transaction that the server has ended leaves no
-// row, and it may not know yet that its permits are free.
+// makeHeld makes the table in which transactions record that they hold permits. A transaction that the server has ended
+// leaves no row, and its process may not know yet that its permits are free.
 func makeHeld(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	if _, err := conn.Exec(t.Context(), "create table held (id bigserial primary key, weight int not null, "+
@@ -19,7 +19,7 @@ func makeHeld(t *testing.T, conn *pgx.Conn) {
 	}
 }
 
-// hold says that tx holds permits, for a moment.
+// hold records that tx holds permits, and keeps tx open for a moment.
 func hold(ctx context.Context, tx pgx.Tx, weight int) error {
 	_, err := tx.Exec(ctx, "insert into held (weight, began) values ($1, clock_timestamp())", weight)
 	if err != nil {
@@ -39,11 +39,11 @@ func wantAtMost(t *testing.T, conn *pgx.Conn, limit int) {
 		t.Errorf("%d permits were held at a time", most)
 	}
 	if most < limit {
-		t.Errorf("never more than %d were held at a time: the test has not tried the limit", most)
+		t.Errorf("never more than %d were held at a time, so the test has not reached the limit", most)
 	}
 }
 
-// mostHeld adds up the weights of all that were held when each began.
+// mostHeld returns the largest total weight that was held at a time.
 func mostHeld(t *testing.T, conn *pgx.Conn) (most int) {
 	t.Helper()
 	err := conn.QueryRow(t.Context(), `select coalesce(max(together), 0) from (

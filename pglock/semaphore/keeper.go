@@ -52,7 +52,7 @@ const (
 // takeGate takes the gate, and returns how long it waited in line. The gate is nil if there are no more waiters
 // here.
 //
-// Calls that do not wait fail if other processes wait at the gate. A process that merely passes the gate is gone in a
+// Calls that do not wait fail if other processes wait at the gate. A process that merely passes the gate releases it in a
 // moment, so the gate is tried a few times first, unless it was contended just now.
 func (s *Semaphore) takeGate(ctx context.Context, contended bool) (gate *pglock.Lock, waited time.Duration, err error) {
 	for i := range gateTries {
@@ -98,7 +98,7 @@ func (s *Semaphore) headTries() bool {
 func (s *Semaphore) block(cancel context.CancelFunc) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.failTriesLocked() // without the gate they have gathered nothing
+	s.failTriesLocked() // without the gate they have collected no slots
 	if len(s.queue) == 0 {
 		return false
 	}
@@ -208,8 +208,8 @@ func (s *Semaphore) pause(gate *pglock.Lock, d time.Duration) bool {
 	return true
 }
 
-// leaveGate is called before the gate is given up, or when it was lost. It gives back the slots that the first
-// waiter has gathered, since another process could be waiting for them.
+// leaveGate is called before the gate is given up, or when it was lost. It gives back the slots that the first waiter
+// has collected, since another process could be waiting for them.
 func (s *Semaphore) leaveGate() {
 	s.mu.Lock()
 	s.atGate, s.blocked, s.lookAt = false, false, 0

@@ -162,7 +162,7 @@ func (s *Semaphore) failTriesLocked() (freed []held) {
 	return freed
 }
 
-// failLocked fails w, which has left the queue, and returns the slots that it had gathered.
+// failLocked fails w, which has left the queue, and returns the slots that it had collected.
 func (s *Semaphore) failLocked(w *waiter, err error) (freed []held) {
 	w.err, freed, w.got = err, w.got, nil
 	close(w.ready)

@@ -115,7 +115,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context, opts ...pglock.LockOption) (
 	return s.acquire(ctx, 1, true, opts)
 }
 
-// AcquireN waits for weight permits, as one [Permit]. It gathers them at the head of the line, where no other call can
+// AcquireN waits for weight permits, as one [Permit]. It collects them at the head of the line, where no other call can
 // overtake it, and gives them back if the wait fails. A weight below 1, or above the semaphore's number of permits, is
 // an error.
 func (s *Semaphore) AcquireN(ctx context.Context, weight int, opts ...pglock.LockOption) (*Permit, error) {
@@ -262,7 +262,7 @@ func (s *Semaphore) explain(ctx context.Context, w *waiter, err error, waited ti
 		if !errors.Is(err, ctx.Err()) {
 			wait.Err = fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
-		if errors.Is(err, context.Canceled) { // a caller that cancelled does not want to know
+		if errors.Is(err, context.Canceled) { // a caller that cancelled does not need the holders
 			return s.failed(w.weight, wait)
 		}
 	default:

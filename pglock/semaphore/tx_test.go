@@ -91,13 +91,13 @@ func TestSemaphoreAcquireTxLimitsTransactions(t *testing.T) {
 			}
 			end(t, txs[1:]...)
 			if locks := db.AdvisoryLocks(t); len(locks) != 0 {
-				t.Errorf("there is left: %v", locks)
+				t.Errorf("locks are left: %v", locks)
 			}
 		})
 	}
 }
 
-// TestSemaphorePermitsOfBothKindsCountTogether, and a transaction does not overtake waiters in the line.
+// TestSemaphorePermitsOfBothKindsCountTogether also checks that a transaction does not overtake waiters in the line.
 func TestSemaphorePermitsOfBothKindsCountTogether(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
@@ -129,7 +129,7 @@ func TestSemaphorePermitsOfBothKindsCountTogether(t *testing.T) {
 		}
 		heavy <- p
 	}()
-	testenv.WaitUntil(t, "the heavy one has gathered a slot at the gate", func() bool { return len(db.AdvisoryLocks(t)) == 3 })
+	testenv.WaitUntil(t, "the heavy one has collected a slot at the gate", func() bool { return len(db.AdvisoryLocks(t)) == 3 })
 	err = semaphore.AcquireTx(t.Context(), other, txKey, 3, pglock.MaxWait(20*time.Millisecond)) // there is a third slot
 	if !errors.Is(err, pglock.ErrNotAcquired) {
 		t.Errorf("past the line: %v", err)
@@ -145,8 +145,8 @@ func TestSemaphorePermitsOfBothKindsCountTogether(t *testing.T) {
 	}
 }
 
-// TestSemaphoreAcquireTxLeavesNothing meets the statement with cancels, timeouts, kills and rollbacks at any moment, on
-// connections that live on, so that a lock of the session would be seen. It continues until that has been tried,
+// TestSemaphoreAcquireTxLeavesNothing interrupts the statement by cancels, timeouts, kills and rollbacks at any moment,
+// on connections that stay open, so that a lock of the session would be seen. It continues until all have happened,
 // however busy the machine is.
 func TestSemaphoreAcquireTxLeavesNothing(t *testing.T) {
 	t.Parallel()
@@ -173,7 +173,7 @@ func TestSemaphoreAcquireTxLeavesNothing(t *testing.T) {
 	for i, start := 0, time.Now(); i < signals || !tried() && time.Since(start) < time.Minute; i++ {
 		before := granted.Load() + failed.Load()
 		testenv.WaitUntil(t, "an attempt has ended", func() bool { return granted.Load()+failed.Load() > before })
-		time.Sleep(rand.N(20 * time.Millisecond)) // to meet the next ones anywhere
+		time.Sleep(rand.N(20 * time.Millisecond)) // so that the next ones are hit at any point
 		signal := []string{"pg_cancel_backend", "pg_cancel_backend", "pg_terminate_backend"}[rand.IntN(3)]
 		if _, err := admin.Exec(t.Context(), "select "+signal+"(pid) from (select pid from pg_stat_activity where "+
 			"datname = current_database() and pid <> pg_backend_pid() order by random() limit 1) s"); err != nil {
@@ -184,12 +184,12 @@ func TestSemaphoreAcquireTxLeavesNothing(t *testing.T) {
 	wg.Wait()
 	t.Logf("%d were granted, %d failed", granted.Load(), failed.Load())
 	if granted.Load() == 0 || failed.Load() == 0 {
-		t.Error("the test has not tried what it should")
+		t.Error("not every kind of interruption has happened")
 	}
 	wantAtMost(t, admin, n)
-	testenv.WaitUntil(t, "nothing is left on connections that live on", func() bool { return len(db.AdvisoryLocks(t)) == 0 })
+	testenv.WaitUntil(t, "nothing is left on connections that stay open", func() bool { return len(db.AdvisoryLocks(t)) == 0 })
 	if conns := pool.Stat().TotalConns(); conns == 0 {
-		t.Error("no connection lives on")
+		t.Error("no connection has stayed open")
 	}
 }
 

@@ -1,10 +1,11 @@
 // Package atlas lets programs that use Atlas as a library take their locks from pglock.
 //
-// Atlas's own driver for PostgreSQL takes a session lock on one of the program's connections. [NewLocker] takes a lock of
-// a Locker instead, which is waited for without a snapshot, so that CREATE INDEX CONCURRENTLY does not wait for the
-// processes that wait for their turn, and which is lost no later than its lease allows. [WithLocker] gives it to a driver.
+// Atlas's own driver for PostgreSQL takes a session lock on one of the program's connections. [NewLocker] takes a lock
+// of a Locker instead, which is waited for without a snapshot, so that CREATE INDEX CONCURRENTLY does not wait for the
+// processes that wait for the lock, and which is lost no later than its lease allows. [WithLocker] gives it to a
+// driver.
 //
-// The command of Atlas takes no Locker: run it under a lock, as in: pglock run schema -- atlas migrate apply.
+// The atlas command takes no Locker. Run it under a lock: pglock run schema -- atlas migrate apply.
 package atlas
 
 import (

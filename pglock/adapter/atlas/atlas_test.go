@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// process is what each process that migrates has: a driver of Atlas whose locks are pglock's.
+// process returns what each migrating process has: a driver of Atlas whose locks are pglock's.
 func process(t *testing.T, db *testenv.DB) migrate.Driver {
 	t.Helper()
 	locker, err := pglock.New(db.Pool(t))
@@ -31,7 +31,7 @@ func process(t *testing.T, db *testenv.DB) migrate.Driver {
 	driver, err := atlas.WithLocker(inner, locker, "schema of shop: ")
 	check(t, err)
 	if _, ok := driver.(migrate.StmtScanner); !ok {
-		t.Error("what the driver can do besides is hidden")
+		t.Error("the driver's other methods are hidden")
 	}
 	return driver
 }
@@ -68,8 +68,8 @@ func TestAtlasLockExcludesOtherProcesses(t *testing.T) {
 	check(t, unlock())
 }
 
-// With Atlas's own lock CREATE INDEX CONCURRENTLY would wait for the statement of a waiting process, if the wait is
-// one statement; here waiting processes have no snapshot.
+// With Atlas's own lock CREATE INDEX CONCURRENTLY could wait for the statement in which another process waits. Here
+// waiting processes have no snapshot.
 func TestAtlasCreatesAnIndexConcurrentlyBesideProcessesThatWait(t *testing.T) {
 	db := testenv.Database(t)
 	migrating := process(t, db)

@@ -48,7 +48,7 @@ func TestCronRunsAJobOnceForEachDueTime(t *testing.T) {
 					adapter, err := pglockcron.New(c, jobs, pglockcron.OnError(func(_ string, _ time.Time, err error) { t.Error(err) }))
 					must(t, err)
 					_, err = adapter.Add(spec, "job", func(context.Context, *pglock.Lock) error {
-						time.Sleep(time.Second) // shorter than the distance between the processes
+						time.Sleep(time.Second) // shorter than the difference between the processes' clocks
 						return nil
 					})
 					must(t, err)

@@ -1,9 +1,9 @@
 // Package gocron lets the schedulers of gocron v2 in many processes share their jobs.
 //
 // gocron asks a Locker before each run, with the job's name alone: it does not say for which time the job is run. [New]
-// therefore takes the interval at which the jobs run, and counts one run for each interval of the server's clock, whichever
-// process is first and however short the job is. Without an interval, see [NewOverlap], a lock only prevents two runs
-// from overlapping, and a job that is shorter than the distance between two processes' clocks runs in both.
+// therefore takes the interval at which the jobs run, and counts one run for each interval of the server's clock,
+// whichever process is first and however short the job is. Without an interval, see [NewOverlap], a lock only prevents
+// two runs from overlapping, and a job that is shorter than the difference between two processes' clocks runs in both.
 //
 // For cron expressions prefer pglock/adapter/cron, where the due time is known.
 package gocron

@@ -22,7 +22,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// run has three processes run a job every minute for ten, which takes a second in each, from different moments on.
+// run has three processes, started at different moments, run a job of one second every minute for ten minutes.
 func run(t *testing.T, newLocker func(*pglock.Locker) (gocron.Locker, error)) (runs int64) {
 	synctest.Test(t, func(t *testing.T) {
 		server := locktest.NewServer()
@@ -83,7 +83,7 @@ func TestGocronRunsAreTicksToTheObserver(t *testing.T) {
 	must(t, err)
 	must(t, lock.Unlock(t.Context()))
 	if len(kinds) != 1 || kinds[0] != pglock.UseTick {
-		t.Errorf("the observer has seen %v", kinds)
+		t.Errorf("the observer's events are %v", kinds)
 	}
 	if err := lock.Unlock(t.Context()); !errors.Is(err, pglock.ErrUnlocked) {
 		t.Errorf("a second Unlock: %v", err)

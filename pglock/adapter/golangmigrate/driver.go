@@ -20,7 +20,7 @@ type driver struct {
 	nativeWait time.Duration
 
 	mu      sync.Mutex
-	pending chan struct{} // closed when a native Lock that was given up has ended; nil without one
+	pending chan struct{} // closed when an abandoned native Lock has ended; nil without one
 }
 
 // Open refuses: the driver is open already.
@@ -47,7 +47,7 @@ func (d *driver) Lock() error {
 		return err
 	case <-time.After(d.nativeWait):
 	}
-	// The grant may have met the bound: it is in locked then, and the goroutine gives it back.
+	// If the lock was granted just as the time ended it is in locked, and the goroutine releases it.
 	pending := make(chan struct{})
 	d.pending = pending
 	go func() {
@@ -78,7 +78,7 @@ func (d *driver) Unlock() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.isPendingLocked() {
-		return fmt.Errorf("golangmigrate: %w: the wait for it was given up", database.ErrNotLocked)
+		return fmt.Errorf("golangmigrate: %w: the wait for it was abandoned", database.ErrNotLocked)
 	}
 	return d.inner.Unlock()
 }
@@ -106,8 +106,8 @@ func (d *driver) Drop() error {
 
 func (d *driver) Version() (version int, dirty bool, err error) { return d.inner.Version() }
 
-// Close closes the inner driver and releases the lock. It does not wait for a native Lock that was given up: the inner
-// driver is closed when that has ended.
+// Close closes the inner driver and releases the lock. It does not wait for an abandoned native Lock: the inner driver
+// is closed when that has ended.
 func (d *driver) Close() error {
 	d.mu.Lock()
 	pending := d.pending
@@ -116,7 +116,7 @@ func (d *driver) Close() error {
 	if isPending {
 		go func() {
 			<-pending
-			_ = d.inner.Close() // Close has returned long ago
+			_ = d.inner.Close() // Close has already returned
 		}()
 		return d.lock.Unlock(context.Background())
 	}

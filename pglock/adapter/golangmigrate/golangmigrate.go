@@ -105,7 +105,7 @@ func isNative(key pglock.Key) bool {
 	return !pair && key.Name() == "" && !key.Equal(pglock.Key{}) && key.Int64() >= 0 && key.Int64() <= math.MaxUint32
 }
 
-// openWithin gives up after d. A driver that opens later is closed.
+// openWithin returns an error if open takes longer than d. A driver that opens later is closed.
 func openWithin(open func() (database.Driver, error), d time.Duration) (database.Driver, error) {
 	type result struct {
 		driver database.Driver
@@ -125,10 +125,10 @@ func openWithin(open func() (database.Driver, error), d time.Duration) (database
 	case <-time.After(d):
 		go func() {
 			if r := <-opened; r.err == nil && r.driver != nil {
-				_ = r.driver.Close() // Open has returned its error long ago
+				_ = r.driver.Close() // Open has already returned its error
 			}
 		}()
-		return nil, fmt.Errorf("%w within %v: another process may hold golang-migrate's own lock without this package",
+		return nil, fmt.Errorf("%w within %v: another process, which does not use this package, may hold golang-migrate's own lock",
 			database.ErrLocked, d)
 	}
 }

@@ -55,7 +55,7 @@ func opener(t *testing.T, db *testenv.DB) func() (database.Driver, error) {
 	}
 }
 
-// up migrates as a separate process does.
+// up migrates like a separate process.
 func up(t *testing.T, open func() (database.Driver, error)) (err error) {
 	t.Helper()
 	driver, err := open()
@@ -80,7 +80,7 @@ func up(t *testing.T, open func() (database.Driver, error)) (err error) {
 	return nil
 }
 
-// wrapped opens under a lock, with a separate Locker that is connected.
+// wrapped opens under a lock, with a separate Locker that has connected.
 func wrapped(t *testing.T, db *testenv.DB, opts ...golangmigrate.Option) func() (database.Driver, error) {
 	locker := newLocker(t, db)
 	if err := locker.Ping(t.Context()); err != nil {
@@ -219,21 +219,21 @@ func TestMigrateNativeWaitIsBoundedAndGivenBack(t *testing.T) {
 		t.Errorf("locking beside it: %v", err)
 	}
 	if err := driver.Unlock(); !errors.Is(err, database.ErrNotLocked) {
-		t.Errorf("unlocking what was given up: %v", err)
+		t.Errorf("unlocking what was abandoned: %v", err)
 	}
 	if err := other.Unlock(); err != nil {
 		t.Fatal(err)
 	}
-	// The wait that was given up gets the lock now, and gives it back: other can have it again.
+	// The abandoned wait now gets the lock and releases it, so other can lock again.
 	if err := other.Lock(); err != nil {
 		t.Fatal(err)
 	}
 	if err := other.Unlock(); err != nil {
 		t.Fatal(err)
 	}
-	for driver.Lock() != nil { // until the wait that was given up has ended
+	for driver.Lock() != nil { // until the abandoned wait has ended
 		if t.Context().Err() != nil {
-			t.Fatal("the lock cannot be had again")
+			t.Fatal("the lock cannot be taken again")
 		}
 	}
 	if err := errors.Join(driver.Unlock(), driver.Close()); err != nil {
@@ -259,7 +259,7 @@ func TestMigrateExcludesProcessesThatOpenInTheSameWay(t *testing.T) {
 		wants error
 	}{
 		{"by URL", byURL, database.ErrLocked},
-		{"WithInstance", opener(t, db), nil}, // if golang-migrate excludes these one day, its page need not warn any more
+		{"WithInstance", opener(t, db), nil}, // if golang-migrate excludes these one day, the warning in the docs can go
 	} {
 		driver, err := golangmigrate.Open(t.Context(), newLocker(t, db), pglock.NewKey("migrations"), c.open,
 			golangmigrate.NativeWait(time.Second))

@@ -2,7 +2,7 @@
 //
 // [NewLocker] and [NewSessionLocker] are what goose.WithLocker and goose.WithSessionLocker take. goose calls them and
 // continues even if the lock is lost; [Run] does better: its context ends with the lock. Waiters hold no snapshot, so
-// CREATE INDEX CONCURRENTLY in a migration does not wait for the processes that wait for their turn.
+// CREATE INDEX CONCURRENTLY in a migration does not wait for the processes that wait for the lock.
 //
 // goose creates its version table before it locks. With [Run] the table is created under the lock, too.
 package goose
@@ -19,7 +19,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// NewLocker returns a Locker for goose.WithLocker that takes the lock of key. The lock lives on a session of l; the
+// NewLocker returns a Locker for goose.WithLocker that takes the lock of key. The lock is held on a session of l; the
 // database that goose passes is not used. Options are those of [pglock.Locker.Lock].
 func NewLocker(l *pglock.Locker, key pglock.Key, opts ...pglock.LockOption) (lock.Locker, error) {
 	if l == nil {
@@ -79,7 +79,7 @@ func (l *locker) acquire(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.held = held // locks are not reentrant, so there is no other
+	l.held = held // locks are not reentrant, so no other lock can be held
 	return nil
 }
 

@@ -76,7 +76,7 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 	}
 }
 
-// HoldersAfter sets for how long a call waits before the server is asked, in the background, who is in the way; only for
+// HoldersAfter sets how long a call waits before the server is asked, in the background, for the holders; only for
 // spans that are recorded. The default is 100 ms. With a negative d it never asks: then only failed waits have the
 // holders.
 func HoldersAfter(d time.Duration) Option {

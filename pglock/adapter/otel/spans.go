@@ -26,7 +26,7 @@ type waitKey struct{}
 // wait is a call that waits.
 type wait struct {
 	span  trace.Span
-	timer *time.Timer // asks for the holders; nil if that is not wanted
+	timer *time.Timer // asks for the holders; nil if it should not ask
 
 	mu     sync.Mutex
 	named  bool // the holders are in the span
@@ -86,7 +86,7 @@ func (s *spans) ended(ctx context.Context, e pglock.WaitEndedInfo) {
 	w.span.End()
 }
 
-// name notes who is in the way, once.
+// name adds the holders to the span, once.
 func (w *wait) name(holders []pglock.Holder) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/adapter/prometheus"
 )
 
-// Everything that the dashboard, the alerts and the page ask for is there, and everything that is there is on the page.
+// All metrics that the dashboard, the alerts and the page name exist, and the page names all metrics.
 func TestTheDashboardTheAlertsAndThePageNameMetricsThatExist(t *testing.T) {
 	c, err := prometheus.New()
 	check(t, err)
@@ -29,7 +29,7 @@ func TestTheDashboardTheAlertsAndThePageNameMetricsThatExist(t *testing.T) {
 		text, err := os.ReadFile(file)
 		check(t, err)
 		if strings.HasSuffix(file, ".json") && !json.Valid(text) {
-			t.Errorf("%s is no JSON", file)
+			t.Errorf("%s is not JSON", file)
 		}
 		named := map[string]bool{}
 		for _, metric := range asked.FindAllString(string(text), -1) {

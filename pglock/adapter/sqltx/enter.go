@@ -10,7 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 )
 
-// enter returns tx as package pglock takes it, if it is in a transaction.
+// enter returns tx in the form that package pglock takes, if it is in a transaction.
 func enter(ctx context.Context, tx Tx) (*transaction, error) {
 	tx = embedded(tx)
 	if isNil(tx) {

@@ -29,7 +29,7 @@ func TestSQLTxGuardKeepsTheWriterOfALostLockFromCommitting(t *testing.T) {
 		key := pglock.NewKey("balance")
 		lost, err := newLocker(t, server).Lock(t.Context(), key)
 		check(t, err)
-		for range 2 { // the second does not wait for earlier holders, and is one statement
+		for range 2 { // the second one does not wait for earlier holders, and is a single statement
 			tx := begin(t, db)
 			check(t, sqltx.GuardTx(t.Context(), lost, tx))
 			_, err = tx.ExecContext(t.Context(), "UPDATE balance SET amount = amount + 1")
@@ -54,7 +54,7 @@ func TestSQLTxGuardKeepsTheWriterOfALostLockFromCommitting(t *testing.T) {
 		}
 		guarded, tx := make(chan error, 1), begin(t, db)
 		go func() { guarded <- sqltx.GuardTx(t.Context(), next, tx) }()
-		server.WaitForWaiters(t, 1) // for the transaction that was guarded while the lock was held
+		server.WaitForWaiters(t, 1) // waits for the transaction that was guarded while the lock was held
 		_, err = early.ExecContext(t.Context(), "UPDATE balance SET amount = 10 * amount")
 		check(t, err)
 		check(t, early.Commit())

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// drivers open a database in every way that sends statements differently.
+// drivers are the ways to open a database that send statements differently.
 var drivers = map[string]func(t *testing.T, connString string) *sql.DB{
 	"pgx":                      byPgx(""),
 	"pgx exec":                 byPgx("default_query_exec_mode=exec"),

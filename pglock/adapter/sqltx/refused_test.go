@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/adapter/sqltx"
 )
 
-// rewriting changes a part of each query, so that the server answers something else.
+// rewriting changes part of each query, so that the server gives another answer.
 type rewriting struct {
 	tx       sqltx.Tx
 	replacer *strings.Replacer

@@ -112,7 +112,7 @@ func (t *transaction) query(ctx context.Context, query string, args []any) (*sql
 	return rows, sqlstate.ToPgx(err)
 }
 
-// array is numbers as PostgreSQL writes an array, which every driver can send.
+// array returns numbers as PostgreSQL writes an array, which every driver can send.
 func array[N int16 | int64](numbers []N) string {
 	texts := make([]string, len(numbers))
 	for i, n := range numbers {

@@ -15,21 +15,21 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 )
 
-// link is one connection, for one use at a time. It is dialled when it is needed, and closed when it has not been used
+// link is one connection, for one caller at a time. It is dialled when it is needed, and closed when it has not been used
 // for a while.
 type link struct {
 	dialer *wire.Dialer
-	turn   chan struct{} // has room while no caller uses the connection
+	busy   chan struct{} // has room while no caller uses the connection
 	closed atomic.Bool
 
-	// Of the owner of turn:
+	// Guarded by busy:
 	conn *pgx.Conn
 	idle *time.Timer
 }
 
 func newLink(dialer *wire.Dialer) *link {
-	l := &link{dialer: dialer, turn: make(chan struct{}, 1)}
-	l.idle = time.AfterFunc(idleFor, l.rest)
+	l := &link{dialer: dialer, busy: make(chan struct{}, 1)}
+	l.idle = time.AfterFunc(idleFor, l.closeIdle)
 	return l
 }
 
@@ -37,20 +37,20 @@ func newLink(dialer *wire.Dialer) *link {
 // sent.
 func (l *link) do(ctx context.Context, use func(*pgx.Conn) error) error {
 	select {
-	case l.turn <- struct{}{}:
-		defer l.leave()
+	case l.busy <- struct{}{}:
+		defer l.release()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	err := l.try(ctx, use)
+	err := l.tryLocked(ctx, use)
 	if err != nil && pgconn.SafeToRetry(err) && ctx.Err() == nil {
-		err = l.try(ctx, use)
+		err = l.tryLocked(ctx, use)
 	}
 	return wire.Classify(err)
 }
 
-// try runs under the turn.
-func (l *link) try(ctx context.Context, use func(*pgx.Conn) error) (err error) {
+// tryLocked calls use once, and connects before that if necessary.
+func (l *link) tryLocked(ctx context.Context, use func(*pgx.Conn) error) (err error) {
 	if l.closed.Load() {
 		return driver.ErrClosed
 	}
@@ -60,32 +60,32 @@ func (l *link) try(ctx context.Context, use func(*pgx.Conn) error) (err error) {
 		}
 	}
 	if err = use(l.conn); err != nil {
-		l.hangUp()
+		l.disconnectLocked()
 	}
 	return err
 }
 
-// leave gives the turn to the next caller. A close that found it taken has left the connection to its owner.
-func (l *link) leave() {
+// release lets the next caller use the connection. If the link was closed meanwhile it closes the connection.
+func (l *link) release() {
 	l.idle.Reset(idleFor)
-	<-l.turn
+	<-l.busy
 	if l.closed.Load() {
-		l.rest()
+		l.closeIdle()
 	}
 }
 
-// rest closes the connection if it is not used.
-func (l *link) rest() {
+// closeIdle closes the connection if it is not in use.
+func (l *link) closeIdle() {
 	select {
-	case l.turn <- struct{}{}:
-		l.hangUp()
-		<-l.turn
+	case l.busy <- struct{}{}:
+		l.disconnectLocked()
+		<-l.busy
 	default:
 	}
 }
 
-// hangUp runs under the turn.
-func (l *link) hangUp() {
+// disconnectLocked closes the connection if there is one.
+func (l *link) disconnectLocked() {
 	if l.conn != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -97,7 +97,7 @@ func (l *link) hangUp() {
 // close ends the connection; if it is in use, it ends afterwards.
 func (l *link) close() {
 	l.closed.Store(true)
-	l.rest()
+	l.closeIdle()
 }
 
 const idleFor = 30 * time.Second // after which the connection is closed

@@ -48,7 +48,7 @@ func (n *Names) Note(keys []driver.Key) {
 			continue
 		}
 		if len(n.known) >= maxKnown {
-			clear(n.known) // forgetting only means that existing names are written again
+			clear(n.known) // the names that are forgotten may be written again
 		}
 		n.known[key.Name] = struct{}{}
 		n.queue = append(n.queue, key.Name)

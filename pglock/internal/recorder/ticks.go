@@ -45,7 +45,7 @@ func (t *Ticks) tick(ctx context.Context, db records.Sender, r driver.TickReques
 	return scanTick(guarded.QueryRow(ctx, lockdb.Tick, tickArgs(r)...))
 }
 
-// Close ends the connection. If it is in use it ends when that is over.
+// Close ends the connection. If it is in use it ends afterwards.
 func (t *Ticks) Close() { t.link.close() }
 
 // tickArgs are the arguments of the statement. An interval's field for months and days would depend on the calendar.

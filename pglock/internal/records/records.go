@@ -19,7 +19,7 @@ import (
 // Explain says what to do about an error of a statement, and makes it match the sentinels of package pglock. An error
 // that is not the server's comes back unchanged.
 func Explain(err error) error {
-	if errors.Is(err, driver.ErrSchemaMissing) { // found by the look at its owner
+	if errors.Is(err, driver.ErrSchemaMissing) { // found by the check of its owner
 		return err
 	}
 	switch sqlstate.Of(err) {

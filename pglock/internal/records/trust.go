@@ -80,7 +80,7 @@ func (l *Look) Explain(err error) error {
 	return err
 }
 
-// Forget makes the next use look again.
+// Forget makes the next use check the owners again.
 func (t *Trust) Forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -107,7 +107,7 @@ func (t *Trust) look(ctx context.Context, conn *pgx.Conn, where string, owners [
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.found == nil || len(t.found) >= maxFound {
-		t.found = map[string]seen{} // forgetting only costs another look
+		t.found = map[string]seen{} // forgetting only costs another check
 	}
 	t.found[where] = seen{looked.Schema, time.Now()}
 	return looked.Schema, nil
@@ -120,8 +120,8 @@ func (t *Trust) remembers(where string) (schema uint32, ok bool) {
 	return seen.schema, ok && time.Since(seen.at) < trustFor
 }
 
-// who says where a connection leads, and as which role. The connection remembers it, since Config copies the whole
-// configuration.
+// who returns which database a connection leads to, and as which role. The connection keeps the result, since Config
+// copies the whole configuration.
 func who(conn *pgx.Conn) string {
 	remembered := conn.PgConn().CustomData()
 	if who, ok := remembered[whoData].(string); ok {

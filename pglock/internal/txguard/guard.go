@@ -98,7 +98,7 @@ func (l Lock) companions(shared bool) []int64 {
 	return numbers
 }
 
-// prove returns nil when the session was alive after the call began.
+// prove returns nil if the session was alive when prove was called.
 func (s Session) prove(ctx context.Context) error {
 	_, err := s.Run(ctx, lockdb.SessionIsAlive)
 	return err

@@ -19,13 +19,14 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// A session with 20,000 locks is terminated; freeing them takes many milliseconds. As soon as the next holder has one of
-// the keys, the first holder's guard is asked. The session itself is not asked: the identity alone has to show that it has
-// ended.
+// A session with 20,000 locks is terminated, and freeing them takes many milliseconds. As soon as the next holder has
+// one of the keys, the first holder guards a transaction. The session itself is not asked: the identity alone must show
+// that it has ended.
 //
-// The key is one of the first to be freed (partition 0). Seen on a loaded machine of two cores: with an identity of the last
-// partition the guard let a stale transaction pass in 34 of 40 trials, with a random one in 21. So a random identity stays
-// unseen by the eight trials in one run of 390; and the control shows each time that the test sees what it should.
+// The key is one of the first to be freed (partition 0). Seen on a loaded machine of two cores: with an identity of the
+// last partition the guard let a stale transaction pass in 34 of 40 trials, with a random one in 21. So a random
+// identity stays unseen by the eight trials in one run of 390; and the control shows each time that the test can detect
+// a stale transaction.
 func TestGuardFindsADyingSessionsIdentityFree(t *testing.T) {
 	db := testenv.On(t, testenv.NewServer(t, map[string]string{"max_connections": "30", "max_locks_per_transaction": "1000"}))
 	database := uint32(query[int64](t, db.Connect(t), "select oid::int8 from pg_database where datname = current_database()"))
@@ -111,7 +112,7 @@ func partition(database uint32, id driver.KeyID) uint32 {
 	return big % partitions
 }
 
-// identityIn is an identity that is freed with the others of a partition.
+// identityIn returns an identity that is freed with the other locks of a partition.
 func identityIn(database, where uint32) int32 {
 	for {
 		object := rand.Int32()
@@ -121,7 +122,7 @@ func identityIn(database, where uint32) int32 {
 	}
 }
 
-// The messages are those of PostgreSQL's catalogs of translations.
+// The messages are from PostgreSQL's translations.
 func TestIsRefusalInAnyLanguage(t *testing.T) {
 	for _, message := range []string{
 		`unrecognized configuration parameter "pglock_lost"`,
@@ -136,12 +137,12 @@ func TestIsRefusalInAnyLanguage(t *testing.T) {
 	}
 	for _, err := range []error{nil, errors.New("pglock_lost"), &pgconn.PgError{Code: "42704", Message: `unrecognized configuration parameter "x"`}} {
 		if isRefusal(err) {
-			t.Errorf("%v: taken for a refusal", err)
+			t.Errorf("%v counts as a refusal", err)
 		}
 	}
 }
 
-// script is a session that gives the test's answers.
+// script is a session whose answers the test chooses.
 type script struct {
 	answers chan string
 	asked   chan []string

@@ -18,7 +18,7 @@ type Script struct {
 	message    string
 }
 
-// Statement is one of a script.
+// Statement is a statement of a script.
 type Statement struct {
 	SQL        string
 	Parameters int

@@ -9,17 +9,17 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-type heard struct {
+type recorder struct {
 	sql  string
 	args []any
 }
 
-func (h *heard) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	h.sql, h.args = sql, args
+func (r *recorder) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	r.sql, r.args = sql, args
 	return pgconn.NewCommandTag("SELECT 3"), nil
 }
 
-type runner struct{ heard }
+type runner struct{ recorder }
 
 func (*runner) RunScript(_ context.Context, s *Script, args []any) (int64, error) {
 	return int64(len(s.Statements) + len(args)), nil
@@ -30,7 +30,7 @@ func TestScriptIsOneMessageWhoseParametersAreCountedOn(t *testing.T) {
 	if want := []Statement{{"SELECT $2, $1", 2}, {"DO $x$ BEGIN END $x$", 0}, {"SELECT $1, $1", 1}}; !slices.Equal(s.Statements, want) {
 		t.Errorf("the statements are %v", s.Statements)
 	}
-	var h heard
+	var h recorder
 	rows, err := s.Run(t.Context(), &h, "a", "b", "c")
 	if rows != 3 || err != nil {
 		t.Errorf("Run = %d, %v", rows, err)

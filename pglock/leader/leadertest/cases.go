@@ -11,7 +11,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/leader"
 )
 
-// patient makes a candidate leave the next term to another candidate.
+// patient makes a candidate leave the next term to another one.
 var patient = leader.Backoff(time.Hour, time.Hour)
 
 // oneLeads: leaders write without atomics, so that the race detector finds an overlap.
@@ -24,7 +24,7 @@ func (s *suite) oneLeads() {
 	for i := range candidates {
 		s.run(func(ctx context.Context, lock *pglock.Lock) error {
 			if n := inside.Add(1); n != 1 {
-				s.Errorf("%d leaders are at work together", n)
+				s.Errorf("%d leaders work at the same time", n)
 			}
 			defer inside.Add(-1)
 			if ctx.Err() != nil || lock.Err() != nil {
@@ -79,7 +79,7 @@ func (s *suite) resign() {
 	s.waits(second)
 	resigned := make(chan error, 1)
 	go func() { resigned <- first.Resign(s.ctx) }()
-	s.until("the first one has been asked to go", func() bool { return !first.IsLeader() })
+	s.until("the first one has been asked to resign", func() bool { return !first.IsLeader() })
 	select {
 	case err := <-resigned:
 		s.Fatalf("Resign returned %v before lead", err)
@@ -213,7 +213,7 @@ func (s *suite) contextEnds() {
 	s.leading(first)
 	second := s.run(leads)
 	s.waits(second)
-	for _, c := range []*candidate{second, first} { // one that waits, and one that leads
+	for _, c := range []*candidate{second, first} { // one candidate waits, and one leads
 		c.stop(mine)
 		if err := <-c.ended; err != mine {
 			s.Errorf("Run returned %v", err)

@@ -45,7 +45,7 @@ func (s *suite) expect(events <-chan leader.Event, want leader.EventType, mayCom
 				s.Fatalf("the event is %v, want %s", event, want)
 			}
 		case <-s.ctx.Done():
-			s.Fatalf("there is no event %s", want)
+			s.Fatalf("no event %s", want)
 		}
 	}
 }

@@ -73,7 +73,7 @@ func (s *suite) until(what string, done func() bool) {
 	for !done() {
 		select {
 		case <-s.ctx.Done():
-			s.Fatalf("waited in vain until %s", what)
+			s.Fatalf("timed out waiting until %s", what)
 		case <-time.After(time.Millisecond):
 		}
 	}

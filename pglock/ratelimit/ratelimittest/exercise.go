@@ -67,7 +67,7 @@ func (s *suite) want(d ratelimit.Decision, ok bool, remaining int) {
 	}
 }
 
-// slow is a limit that lets nothing more through during a test.
+// slow is a limit that lets nothing through during a test after its burst.
 var slow = ratelimit.Limit{Count: 24, Per: 24 * time.Hour, Burst: 5}
 
 func (s *suite) burst() {
@@ -260,7 +260,7 @@ func (s *suite) cancel() {
 	if d := second.Delay() - first.Delay(); d < 59*time.Minute || d > 61*time.Minute {
 		s.Errorf("the second comes %v after the first", d)
 	}
-	cancel(first, false) // the second keeps its time
+	cancel(first, false) // the second one keeps its time
 	cancel(first, false)
 	cancel(second, true)
 	cancel(second, false)

@@ -156,7 +156,7 @@ func (s *suite) ahead() {
 	start := time.Now() // the server is on this machine
 	s.must(jobs.Run(s.ctx, s.job(), start.Add(300*time.Millisecond), count(&n, nil)))
 	if early := 300*time.Millisecond - time.Since(start); early > 5*time.Millisecond {
-		s.Errorf("it ran %v early", early)
+		s.Errorf("it ran %v too early", early)
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, 20*time.Millisecond)
 	defer cancel()
@@ -313,7 +313,7 @@ func (s *suite) panics() {
 	func() {
 		defer func() {
 			if recover() != "boom" {
-				s.Error("the panic did not go on")
+				s.Error("the panic did not continue")
 			}
 		}()
 		_ = jobs.Run(s.ctx, s.job(), day, func(context.Context, *pglock.Lock) error { panic("boom") })
@@ -332,7 +332,7 @@ func (s *suite) panics() {
 		_ = watched.Run(s.ctx, s.job(), day.Add(time.Hour), func(context.Context, *pglock.Lock) error { panic("boom") })
 	}()
 	if len(told) != 1 || told[0] == nil {
-		s.Errorf("the observer learnt %v of a run that panicked", told)
+		s.Errorf("the observer got the errors %v for a run that panicked", told)
 	}
 }
 
@@ -352,7 +352,7 @@ func (s *suite) observer() {
 	s.is(jobs.Run(s.ctx, s.job(), day, count(&n, nil)), schedule.ErrAlreadyRan)
 	if len(seen) != 2 || !seen[0].Ran || seen[1].Ran || !errors.Is(seen[0].Err, boom) ||
 		!errors.Is(seen[1].Err, schedule.ErrAlreadyRan) || seen[0].Job != s.job() || !seen[0].Due.Equal(day) {
-		s.Errorf("the observer learnt %+v", seen)
+		s.Errorf("the observer got %+v", seen)
 	}
 }
 

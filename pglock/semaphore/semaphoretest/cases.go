@@ -101,7 +101,7 @@ func (s *suite) wakes() {
 		held[1] = s.acquire(sem, 1)
 	}
 	slices.Sort(took)
-	s.Logf("a release was felt in another process after %v (median), %v at most", took[len(took)/2], took[len(took)-1])
+	s.Logf("a release woke another process after %v (median), %v at most", took[len(took)/2], took[len(took)-1])
 	s.release(held[0])
 	s.release(held[1])
 }
@@ -175,7 +175,7 @@ func (s *suite) fair() {
 			}
 		})
 	}
-	s.until("the loop is hot", func() bool { return rounds.Load() > 100 })
+	s.until("the loop is running", func() bool { return rounds.Load() > 100 })
 	for range 5 {
 		s.release(s.acquire(other, 1))
 		s.release(s.acquire(other, 2))
@@ -188,7 +188,7 @@ func (s *suite) fair() {
 func (s *suite) tryBehind() {
 	sem, other := s.open(2), s.open(2)
 	one := s.acquire(sem, 1)
-	waiter := s.start(s.ctx, other, 2) // one slot is left, which it may gather
+	waiter := s.start(s.ctx, other, 2) // one slot is left, which it may collect
 	s.waiting(other, 1)
 	s.until("the waiter's process is at the gate", func() bool {
 		p, err := sem.TryAcquire(s.ctx)
@@ -238,7 +238,7 @@ func (s *suite) tryBeside() {
 		}
 	}
 	wg.Wait()
-	s.Logf("%d of %d TryAcquire met others at the gate", failed.Load(), failed.Load()+succeeded.Load())
+	s.Logf("%d of %d calls of TryAcquire found others at the gate", failed.Load(), failed.Load()+succeeded.Load())
 	if succeeded.Load() == 0 {
 		s.Error("no TryAcquire succeeded")
 	}
@@ -268,7 +268,7 @@ func (s *suite) heavy() {
 			})
 		}
 	}
-	s.until("the light ones are at work", func() bool { return rounds.Load() > 50 })
+	s.until("the light ones are running", func() bool { return rounds.Load() > 50 })
 	for range 2 {
 		for _, sem := range sems {
 			s.release(s.acquire(sem, limit))
@@ -315,7 +315,7 @@ func (s *suite) gathered() {
 		if !errors.Is(heavy.err, context.Canceled) || !errors.Is(heavy.err, pglock.ErrNotAcquired) {
 			s.Errorf("a cancelled AcquireN: %v", heavy.err)
 		}
-		p, err := other.AcquireN(s.ctx, 2) // the slots that it had gathered
+		p, err := other.AcquireN(s.ctx, 2) // the slots that it had collected
 		s.must(err)
 		s.release(p)
 	}

@@ -124,7 +124,7 @@ func (s *suite) ended(a *attempt) {
 	select {
 	case <-a.done:
 	case <-s.ctx.Done():
-		s.Fatal("waited in vain for a call of AcquireN to return")
+		s.Fatal("timed out waiting for a call of AcquireN to return")
 	}
 }
 
@@ -149,7 +149,7 @@ func (s *suite) until(what string, done func() bool) {
 	for !done() {
 		select {
 		case <-s.ctx.Done():
-			s.Fatalf("waited in vain until %s", what)
+			s.Fatalf("timed out waiting until %s", what)
 		case <-time.After(time.Millisecond):
 		}
 	}

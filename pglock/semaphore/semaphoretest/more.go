@@ -11,7 +11,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 )
 
-// watcher remembers the keys of a Locker's locks by their use.
+// watcher records the keys of a Locker's locks by their use.
 type watcher struct {
 	mu   sync.Mutex
 	keys map[pglock.UseKind][]pglock.Key
@@ -89,7 +89,7 @@ func (s *suite) lostGate() {
 	sem, other := s.open(2, pglock.WithObserver(w.observer())), s.open(2)
 	one := s.acquire(other, 1)
 	heavy := s.start(s.ctx, sem, 2)
-	s.until("it stands at the gate", func() bool { return w.count(pglock.UseSemaphoreGate) > 0 })
+	s.until("it waits at the gate", func() bool { return w.count(pglock.UseSemaphoreGate) > 0 })
 	s.waiting(sem, 1)
 	s.lose(s.T, w.last(pglock.UseSemaphoreGate))
 	s.until("it has taken the gate again", func() bool { return w.count(pglock.UseSemaphoreGate) > 1 })
@@ -211,7 +211,7 @@ func (s *suite) observer() {
 		return w.ends >= 2 && w.ends == len(w.keys[pglock.UsePermit])
 	})
 	if w.count(pglock.UseSemaphoreGate) == 0 || w.count(pglock.UseLock) != 0 {
-		s.Errorf("the Observer has seen %v", w.keys)
+		s.Errorf("the Observer's events are %v", w.keys)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package wiretest has a server for unit tests: it speaks the protocol of lock sessions over a pipe, does to a table
-// of locks what their statements do, and misbehaves as the test says. It works in the bubbles of testing/synctest.
+// Package wiretest has a server for unit tests. It speaks the protocol of lock sessions over a pipe, applies their
+// statements to a table of locks, and fails as the test says. It works in testing/synctest bubbles.
 package wiretest
 
 import (
@@ -36,7 +36,7 @@ func (l *Locks) Holder(key int64) *Server {
 	return l.holders[key]
 }
 
-// Len is how many keys are held.
+// Len returns how many keys are held.
 func (l *Locks) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,9 +53,9 @@ type Statement struct {
 
 // Verdict is what happens to a statement.
 type Verdict struct {
-	// Upto is how many of the keys are carried out before it fails; a negative number is all of them.
+	// Upto is for how many of the keys it is carried out before it fails; a negative number means all.
 	Upto int
-	// Code is the SQLSTATE with which it fails; empty is not at all.
+	// Code is the SQLSTATE with which it fails; if it is empty the statement succeeds.
 	Code string
 	// Fatal ends the session, before an answer is given or, when Half, in the middle of it.
 	Fatal bool
@@ -73,7 +73,7 @@ type Server struct {
 	conn  net.Conn
 	raw   *halved // under TLS, if there is any
 	back  *pgproto3.Backend
-	// Judge says what becomes of a statement; it may wait.
+	// Judge decides what happens to a statement; it may wait.
 	judge func(Statement) Verdict
 	done  chan struct{}
 
@@ -121,7 +121,7 @@ func (s *Server) send(messages []pgproto3.BackendMessage, half func()) error {
 	return s.back.Flush()
 }
 
-// Terminate ends the session as an administrator does. Its locks are freed a while after the message.
+// Terminate ends the session as an administrator does. Its locks are freed some time after the message.
 func (s *Server) Terminate() {
 	s.Say(Fatal)
 	time.Sleep(time.Millisecond)
@@ -131,7 +131,7 @@ func (s *Server) Terminate() {
 // Done is closed when the session has ended.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Fatal is what a server says before it ends a session.
+// Fatal is the message that a server sends before it ends a session.
 var Fatal = &pgproto3.ErrorResponse{
 	Severity: "SCHWERWIEGEND", SeverityUnlocalized: "FATAL", Code: "57P01", Message: "terminating connection",
 }
