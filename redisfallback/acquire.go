@@ -72,7 +72,7 @@ func (b *backend) acquire(ctx context.Context, r driver.Request) (g *grant, err 
 	return b.handOver(g, r)
 }
 
-// handOver gives g to the front end, which is notified of its loss from now on. It fails if g has been lost already.
+// handOver gives g to the front end, which is notified of a loss from now on. It fails if g has been lost already.
 func (b *backend) handOver(g *grant, r driver.Request) (*grant, error) {
 	g.setListener(r.LossHandler.Lost)
 	if !b.renewer.has(g) {
@@ -116,7 +116,7 @@ func (b *backend) takeAll(ctx context.Context, g *grant) error {
 func (b *backend) undoTakeAll(ctx context.Context, g *grant) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
-	_ = b.each(ctx, g, func(g *grant, i int) []call { // what is left if this fails ends with its lease
+	_ = b.each(ctx, g, func(g *grant, i int) []call { // if this fails, keys that are left end with their leases
 		drop(g.keys[i].asked)
 		return b.releaseCalls(g, i, b.offerMillis)
 	})
@@ -149,7 +149,7 @@ func (b *backend) take(ctx context.Context, g *grant, i int, wait bool) error {
 // attempt is the outcome of asking for a key once.
 type attempt struct {
 	err   error
-	split bool // some nodes were won, though too few
+	split bool // some nodes granted it, but too few
 	refusal
 }
 
@@ -184,7 +184,7 @@ func (b *backend) attempt(ctx context.Context, g *grant, i int, calls []call, go
 		}
 	}
 	if b.redlock() && a.refused() && goOn { // it stays in the lines and is woken
-		a.split = b.undo(ctx, g, i, b.releaseCalls(g, i, releaseSilent), t) || a.split // it may have won a node since
+		a.split = b.undo(ctx, g, i, b.releaseCalls(g, i, releaseSilent), t) || a.split // it may have got the lock on a node since
 	} else {
 		b.undo(ctx, g, i, b.withdrawCalls(g, i), t)
 	}
@@ -192,7 +192,8 @@ func (b *backend) attempt(ctx context.Context, g *grant, i int, calls []call, go
 }
 
 // undo releases what an attempt may have left on the nodes, and waits for a quorum of those that did not fail in it.
-// The other nodes cannot block anyone alone; they follow when they answer. It reports whether anything was released.
+// The other nodes alone cannot block any caller; they follow when they answer. It reports whether anything was
+// released.
 func (b *backend) undo(ctx context.Context, g *grant, i int, calls []call, before *tally) bool {
 	drop(g.keys[i].asked)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
@@ -249,18 +250,18 @@ func (b *backend) wait(ctx context.Context, g *grant, i int) error {
 		}
 		failed = false
 		if splits++; !a.split {
-			splits = 0 // a long wait must not make the next contest long
+			splits = 0 // a long wait must not make the next pauses long
 		}
-		if !b.rest(ctx, w, a, splits) {
+		if !b.pause(ctx, w, a, splits) {
 			b.undo(ctx, g, i, b.withdrawCalls(g, i), b.newTally())
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// rest waits until it is time to ask again. It returns false if ctx ended first. splits is how many times in a row the
+// pause waits until it is time to ask again. It returns false if ctx ended first. splits is how many times in a row the
 // votes were split.
-func (b *backend) rest(ctx context.Context, w *waiter, a attempt, splits int) bool {
+func (b *backend) pause(ctx context.Context, w *waiter, a attempt, splits int) bool {
 	var again <-chan time.Time
 	if splits > 0 { // retry at a random time, unlike the others
 		limit := min(500*time.Millisecond, 5*time.Millisecond<<min(splits, 7))

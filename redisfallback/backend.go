@@ -80,8 +80,8 @@ func (b *backend) Start(env driver.Config) error {
 
 // What the scripts accept instead of an offer's duration.
 const (
-	releaseWake   = 0  // wake the waiters, which then ask
-	releaseSilent = -1 // wake no one: the caller asks again itself
+	releaseWake   = 0  // wakes the waiters, which then ask
+	releaseSilent = -1 // wakes no waiter: the caller asks again itself
 )
 
 // LocksByName implements [driver.NamedLocks].

@@ -72,7 +72,7 @@ func (n *node) refuse(calls []*call, err error) {
 	}
 }
 
-// oweLocked keeps a release for later, if there may be something to release.
+// oweLocked keeps a release for when the node answers, if there may be something to release.
 func (n *node) oweLocked(c *call) {
 	if !n.enabled || c.undoes == nil || !c.undoes.sent.Load() || len(n.owed) == maxOwed {
 		return
@@ -131,8 +131,8 @@ func (n *node) probe(stop <-chan struct{}) {
 	}
 }
 
-// recover marks the node as up. The owed releases go first, to free their locks; releases that were not kept end with
-// their leases. The server may be another one by now, so it is identified again.
+// recover marks the node as up. The owed releases are sent first, to free their locks; locks whose releases were not
+// kept end with their leases. The server may be another one by now, so it is identified again.
 func (n *node) recover() {
 	n.identified.Store(false)
 	n.mu.Lock()

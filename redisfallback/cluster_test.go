@@ -25,12 +25,12 @@ func TestLocksSurviveTheMigrationOfTheirSlot(t *testing.T) {
 	from, to := nodes[slot*3/16384], nodes[(slot*3/16384+1)%3]
 	id := func(s *testenv.RedisServer) string { return s.Must(t, "CLUSTER", "MYID") }
 	number := strconv.Itoa(slot)
-	// On a key of the slot that is in use from the start, and on a key of another slot.
+	// Once with a key of the slot that is in use from the start, and once with a key of another slot.
 	kept := lock(t, first, key)
 	use := func(step string) {
 		t.Helper()
 		if err := kept.Verify(ctx); err != nil {
-			t.Errorf("%s: the lock from before: %v", step, err)
+			t.Errorf("%s: the earlier lock: %v", step, err)
 		}
 		err := other.Do(ctx, pglock.NewKey("{moving}"+step), func(ctx context.Context, k *pglock.Lock) error {
 			_, err := first.TryLock(ctx, k.Key())
@@ -119,7 +119,7 @@ func TestAClusterWakesWaitersInTheirSlots(t *testing.T) {
 					got <- err
 				}()
 			}
-			testenv.WaitUntil(t, "all stand in line", func() bool { return inLines(t, nodes) == keys })
+			testenv.WaitUntil(t, "all are in line", func() bool { return inLines(t, nodes) == keys })
 			for _, node := range nodes {
 				list := node.Must(t, "CLIENT", "LIST", "TYPE", "pubsub")
 				if n := strings.Count(list, "\n"); n > 1 {
@@ -145,7 +145,7 @@ func TestAClusterWakesWaitersInTheirSlots(t *testing.T) {
 	}
 }
 
-// inLines counts who waits on all servers.
+// inLines counts the waiters on all servers.
 func inLines(t *testing.T, nodes []*testenv.RedisServer) (total int) {
 	t.Helper()
 	for _, node := range nodes {
@@ -154,7 +154,8 @@ func inLines(t *testing.T, nodes []*testenv.RedisServer) (total int) {
 	return total
 }
 
-// TestASubscriptionIsMadeAnewWhereItsSlotIs goes through what ends one: its connection is killed, and its slot moves.
+// TestASubscriptionIsMadeAnewWhereItsSlotIs ends a subscription in both ways: its connection is killed, and its slot
+// moves.
 func TestASubscriptionIsMadeAnewWhereItsSlotIs(t *testing.T) {
 	t.Parallel()
 	nodes := testenv.NewRedisCluster(t, 2)

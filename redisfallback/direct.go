@@ -114,7 +114,7 @@ type directConn struct {
 	left bool
 }
 
-// leave ends the client's reading, for good.
+// leave makes the client stop reading for good.
 func (c *directConn) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// TestWaitersThatDiedCostNothing: twenty processes that waited in line are gone, as after SIGKILL. An offer to each
-// of them would take 2 s.
+// TestWaitersThatDiedCostNothing: twenty processes that waited in line have gone, as after SIGKILL. An offer to each of
+// them would take 2 s.
 func TestWaitersThatDiedCostNothing(t *testing.T) {
 	const dead = 20
 	one := testenv.NewRedis(t)
@@ -51,7 +51,7 @@ func TestWaitersThatDiedCostNothing(t *testing.T) {
 							t.Error("a waiter that died got the lock")
 						}
 					})
-					testenv.WaitUntil(t, "it stands in line", func() bool { return waitersOf(t, admins) >= i+1 })
+					testenv.WaitUntil(t, "it is in line", func() bool { return waitersOf(t, admins) >= i+1 })
 				}
 				got := make(chan *pglock.Lock)
 				go func() {
@@ -61,7 +61,7 @@ func TestWaitersThatDiedCostNothing(t *testing.T) {
 					}
 					got <- next
 				}()
-				testenv.WaitUntil(t, "one that lives waits as well", func() bool { return waitersOf(t, admins) >= dead+1 })
+				testenv.WaitUntil(t, "a live one waits as well", func() bool { return waitersOf(t, admins) >= dead+1 })
 				link.Close()
 				testenv.WaitUntil(t, "the servers have noticed", func() bool { return listeners(t, admins) <= 1 })
 				start := time.Now()
@@ -69,7 +69,7 @@ func TestWaitersThatDiedCostNothing(t *testing.T) {
 				if next := <-got; next != nil {
 					unlock(t, next)
 				}
-				if took := time.Since(start); took > 5*time.Second { // it was 40 s
+				if took := time.Since(start); took > 5*time.Second { // before the fix it was 40 s
 					t.Errorf("with %d dead waiters before it, the next one got the lock after %v", dead, took)
 				}
 			})
@@ -99,7 +99,7 @@ func newClusterThrough(t *testing.T, nodes []*testenv.RedisServer, dial dialer) 
 	return closing(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, Dialer: dial}))
 }
 
-// waitersOf is how many stand in line, where most do.
+// waitersOf returns the length of the line on the node where it is longest.
 func waitersOf(t *testing.T, admins []*redis.Client) (most int) {
 	t.Helper()
 	for _, admin := range admins {
@@ -118,7 +118,7 @@ func waitersOf(t *testing.T, admins []*redis.Client) (most int) {
 	return most
 }
 
-// listeners is how many Lockers have subscribed, where most have.
+// listeners returns how many Lockers have subscribed, on the node with most.
 func listeners(t *testing.T, admins []*redis.Client) (most int) {
 	t.Helper()
 	for _, admin := range admins {
@@ -159,7 +159,7 @@ func TestWaitersGetTheirShareBesideOthersThatPoll(t *testing.T) {
 		open(t, []redis.UniversalClient{newClient(t, server.URL())}, nil),
 		open(t, []redis.UniversalClient{newClient(t, server.URL())}, nil),
 	}
-	testenv.WaitUntil(t, "the others are at work", func() bool { return theirs.Load() > 2 })
+	testenv.WaitUntil(t, "the others are running", func() bool { return theirs.Load() > 2 })
 	ours := 0
 	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); ours++ {
 		held := lock(t, lockers[ours%2], pglock.NewKey("k"))

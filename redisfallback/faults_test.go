@@ -15,24 +15,24 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// short is a lease with which faults are over soon.
+// short is a short lease, so that faults take little time.
 const short = time.Second
 
-// station is a separate Redis with two Lockers, each with a separate client.
-type station struct {
+// peers is a separate Redis with two Lockers, each with a separate client.
+type peers struct {
 	server       *testenv.RedisServer
 	admin        *redis.Client
 	first, other *pglock.Locker
 	key          pglock.Key
 }
 
-func newStation(t *testing.T, opts ...pglock.Option) *station {
+func newPeers(t *testing.T, opts ...pglock.Option) *peers {
 	t.Helper()
 	server := testenv.NewRedis(t)
 	locker := func() *pglock.Locker {
 		return open(t, []redis.UniversalClient{newClient(t, server.URL())}, nil, opts...)
 	}
-	return &station{
+	return &peers{
 		server: server, admin: newClient(t, server.URL()), first: locker(), other: locker(), key: pglock.NewKey("k"),
 	}
 }
@@ -87,18 +87,18 @@ func wantLost(t *testing.T, held *pglock.Lock, reason pglock.LostReason) {
 }
 
 func TestALockThatTheServerForgetsIsToldAtTheNextRenewal(t *testing.T) {
-	for name, forget := range map[string]func(*testing.T, *station){
-		"killed and restarted empty": func(t *testing.T, s *station) { s.server.Kill(t); s.server.Start(t) },
-		"FLUSHALL":                   func(t *testing.T, s *station) { s.server.Must(t, "FLUSHALL") },
-		"the key is deleted":         func(t *testing.T, s *station) { s.server.Must(t, "DEL", "pglock:k") },
-		"the key is overwritten": func(t *testing.T, s *station) {
+	for name, forget := range map[string]func(*testing.T, *peers){
+		"killed and restarted empty": func(t *testing.T, s *peers) { s.server.Kill(t); s.server.Start(t) },
+		"FLUSHALL":                   func(t *testing.T, s *peers) { s.server.Must(t, "FLUSHALL") },
+		"the key is deleted":         func(t *testing.T, s *peers) { s.server.Must(t, "DEL", "pglock:k") },
+		"the key is overwritten": func(t *testing.T, s *peers) {
 			s.server.Must(t, "SET", "pglock:k", "other", "PX", "1500")
 		},
 	} {
 		for mode, opts := range map[string][]pglock.LockOption{"exclusive": nil, "shared": {pglock.Shared()}} {
 			t.Run(name+", "+mode, func(t *testing.T) {
 				t.Parallel()
-				s := newStation(t, pglock.WithLease(short))
+				s := newPeers(t, pglock.WithLease(short))
 				held := lock(t, s.first, s.key, opts...)
 				forget(t, s)
 				wantLost(t, held, pglock.LostSession)
@@ -109,7 +109,7 @@ func TestALockThatTheServerForgetsIsToldAtTheNextRenewal(t *testing.T) {
 }
 
 func TestALockEndsBeforeAnotherIsGrantedWhenTheServerIsFrozen(t *testing.T) {
-	s := newStation(t, pglock.WithLease(short))
+	s := newPeers(t, pglock.WithLease(short))
 	held := lock(t, s.first, s.key)
 	s.server.Pause(t)
 	wantLost(t, held, pglock.LostLease)
@@ -118,7 +118,7 @@ func TestALockEndsBeforeAnotherIsGrantedWhenTheServerIsFrozen(t *testing.T) {
 }
 
 func TestALockEndsBeforeAnotherIsGrantedWhenClientsArePaused(t *testing.T) {
-	s := newStation(t, pglock.WithLease(short))
+	s := newPeers(t, pglock.WithLease(short))
 	held := lock(t, s.first, s.key)
 	s.server.Must(t, "CLIENT", "PAUSE", "2500")
 	wantLost(t, held, pglock.LostLease)
@@ -126,7 +126,7 @@ func TestALockEndsBeforeAnotherIsGrantedWhenClientsArePaused(t *testing.T) {
 }
 
 func TestALockSurvivesAPauseShorterThanItsLease(t *testing.T) {
-	s := newStation(t, pglock.WithLease(10*time.Second))
+	s := newPeers(t, pglock.WithLease(10*time.Second))
 	held := lock(t, s.first, s.key)
 	s.server.Must(t, "CLIENT", "PAUSE", "500")
 	if err := held.Verify(t.Context()); err != nil {
@@ -136,14 +136,14 @@ func TestALockSurvivesAPauseShorterThanItsLease(t *testing.T) {
 }
 
 func TestALockEndsBeforeAnotherIsGrantedWhenItsNetworkIsABlackHole(t *testing.T) {
-	s := newStation(t, pglock.WithLease(short))
+	s := newPeers(t, pglock.WithLease(short))
 	link, address := testenv.NewProxy(t, s.server.Addr())
 	cut := open(t, []redis.UniversalClient{newClient(t, "redis://"+address.String())}, nil, pglock.WithLease(short))
 	held := lock(t, cut, s.key)
 	link.Cut(true, true)
 	next := lock(t, s.other, s.key)
 	if held.Err() == nil {
-		t.Error("two locks of one key live at the same time")
+		t.Error("two locks of one key are held at the same time")
 	}
 	wantLost(t, held, pglock.LostLease)
 	if _, err := cut.TryLock(t.Context(), pglock.NewKey("else")); !errors.Is(err, pglock.ErrUnavailable) {
@@ -154,7 +154,7 @@ func TestALockEndsBeforeAnotherIsGrantedWhenItsNetworkIsABlackHole(t *testing.T)
 
 func TestAServerThatIsNotThereIsUnavailableAndNotContended(t *testing.T) {
 	t.Parallel()
-	s := newStation(t)
+	s := newPeers(t)
 	held := lock(t, s.first, s.key)
 	waiting := make(chan error, 1)
 	go func() {
@@ -183,7 +183,7 @@ func TestAServerThatIsNotThereIsUnavailableAndNotContended(t *testing.T) {
 }
 
 func TestFlushedScriptsAreSentAgain(t *testing.T) {
-	s := newStation(t)
+	s := newPeers(t)
 	flush := func() { s.server.Must(t, "SCRIPT", "FLUSH") }
 	for _, opts := range [][]pglock.LockOption{nil, {pglock.Shared()}} {
 		held := lock(t, s.first, s.key, opts...)
@@ -205,7 +205,7 @@ func TestFlushedScriptsAreSentAgain(t *testing.T) {
 }
 
 func TestAWaiterWhoseSubscriptionIsKilledStillGetsTheLock(t *testing.T) {
-	s := newStation(t)
+	s := newPeers(t)
 	held := lock(t, s.first, s.key)
 	got := make(chan *pglock.Lock, 1)
 	go func() {
@@ -226,9 +226,9 @@ func TestAWaiterWhoseSubscriptionIsKilledStillGetsTheLock(t *testing.T) {
 	}
 }
 
-// TestLocksNeverOverlapWhileTheServerStops: each holder checks that the lock before has ended.
+// TestLocksNeverOverlapWhileTheServerStops: each holder checks that the previous lock has ended.
 func TestLocksNeverOverlapWhileTheServerStops(t *testing.T) {
-	s := newStation(t, pglock.WithLease(short))
+	s := newPeers(t, pglock.WithLease(short))
 	lockers := []*pglock.Locker{s.first, s.other}
 	ctx, stop := context.WithCancel(t.Context())
 	var last atomic.Pointer[pglock.Lock]
@@ -239,11 +239,11 @@ func TestLocksNeverOverlapWhileTheServerStops(t *testing.T) {
 			for ctx.Err() == nil {
 				held, err := lockers[i%2].Lock(ctx, s.key)
 				if err != nil {
-					continue // the server is away
+					continue // the server is down
 				}
 				grants.Add(1)
 				if before := last.Swap(held); before != nil && before.Err() == nil {
-					t.Errorf("a lock was granted while the one before was alive")
+					t.Errorf("a lock was granted while the previous one was held")
 				}
 				_ = held.Unlock(context.Background()) // lost, or unlocked: both are fine here
 			}
@@ -264,15 +264,15 @@ func TestLocksNeverOverlapWhileTheServerStops(t *testing.T) {
 	workers.Wait()
 }
 
-// TestAServerThatCannotBeDialledIsUnavailable: a firewall that drops what goes to the server leaves dialling without an
-// answer, here for as long as the test likes.
+// TestAServerThatCannotBeDialledIsUnavailable: a firewall drops what is sent to the server, so dialling gets no answer,
+// here for as long as the test needs.
 func TestAServerThatCannotBeDialledIsUnavailable(t *testing.T) {
 	hang := make(chan struct{})
 	client := closing(t, redis.NewClient(&redis.Options{
 		Addr: "192.0.2.1:6379", // an address for documentation (RFC 5737)
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
 			<-hang
-			return nil, errors.New("dialled in vain")
+			return nil, errors.New("dialling failed")
 		},
 	}))
 	t.Cleanup(func() { close(hang) })

@@ -12,8 +12,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// TestRedlockWithAFrozenNodeKeepsItsMemory: abandoned calls to the frozen node must not accumulate. After the node
-// thaws and another one is killed, its vote is needed at once.
+// TestRedlockWithAFrozenNodeKeepsItsMemory: abandoned calls to the frozen node must not accumulate. After the node has
+// thawed and another one was killed, its vote is needed at once.
 func TestRedlockWithAFrozenNodeKeepsItsMemory(t *testing.T) {
 	nodes := servers(t, 3)
 	l := open(t, newClients(t, nodes), nil)
@@ -28,7 +28,7 @@ func TestRedlockWithAFrozenNodeKeepsItsMemory(t *testing.T) {
 	before := heap()
 	nodes[0].Pause(t)
 	n := pairs(3 * time.Second)
-	const bound = 32 << 20 // without one, each pair leaves two calls, of about 2 kB: see the log
+	const bound = 32 << 20 // without a breaker, each pair leaves two calls of about 2 kB: see the log
 	if grown := heap() - before; grown > bound {
 		t.Errorf("after %d pairs beside a frozen node the heap has grown by %d MiB", n, grown>>20)
 	} else {
@@ -51,7 +51,7 @@ func awaitVote(t *testing.T, l *pglock.Locker, node *testenv.RedisServer) {
 	testenv.WaitUntil(t, "the node has a vote again", func() bool {
 		held := lock(t, l, pglock.NewKey("vote"))
 		defer unlock(t, held)
-		for range 10 { // its answer may come after those that decided
+		for range 10 { // its answer may arrive after those that decided
 			if node.Must(t, "GET", "pglock:vote") == held.Token() {
 				return true
 			}
@@ -69,8 +69,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestRedlockReleasesOnANodeThatWasFrozen what it held there: otherwise that node has no vote on these keys until their
-// leases end.
+// TestRedlockReleasesOnANodeThatWasFrozen: locks that were held on the frozen node are released there. Otherwise it
+// would have no vote on these keys until their leases end.
 func TestRedlockReleasesOnANodeThatWasFrozen(t *testing.T) {
 	nodes := servers(t, 3)
 	clients := newClients(t, nodes)
@@ -112,7 +112,8 @@ func holdEverywhere(t *testing.T, nodes []*testenv.RedisServer, held *pglock.Loc
 	return true
 }
 
-// TestRenewalsDoNotNeedTheConnectionsOfTheApplication, whose only one is busy for longer than the lease.
+// TestRenewalsDoNotNeedTheConnectionsOfTheApplication: the application's only connection is busy for longer than the
+// lease.
 func TestRenewalsDoNotNeedTheConnectionsOfTheApplication(t *testing.T) {
 	nodes := testenv.NewRedisCluster(t, 3)
 	server := testenv.NewRedis(t)
@@ -124,7 +125,7 @@ func TestRenewalsDoNotNeedTheConnectionsOfTheApplication(t *testing.T) {
 			t.Parallel()
 			l := open(t, []redis.UniversalClient{client}, nil, pglock.WithLease(short))
 			held := lock(t, l, pglock.NewKey("k"))
-			client.BLPop(t.Context(), 3*short, "pglock:k:nothing") // in the slot of another master or not: it holds a connection
+			client.BLPop(t.Context(), 3*short, "pglock:k:nothing") // whether in the slot of another master or not, it occupies a connection
 			if err := held.Err(); err != nil {
 				t.Errorf("after the application kept its connection busy: %v", err)
 			}
@@ -133,10 +134,10 @@ func TestRenewalsDoNotNeedTheConnectionsOfTheApplication(t *testing.T) {
 	}
 }
 
-// TestCancelIsFollowedWhenTheServerIsFrozen: an acquire waits up to a second to release keys that it may have got, and
-// everything else returns at once.
+// TestCancelIsFollowedWhenTheServerIsFrozen: an acquire waits up to a second to release keys that it may have got; all
+// other calls return at once.
 func TestCancelIsFollowedWhenTheServerIsFrozen(t *testing.T) {
-	s := newStation(t, pglock.WithLease(time.Hour))
+	s := newPeers(t, pglock.WithLease(time.Hour))
 	held := lock(t, s.first, s.key)
 	unlock(t, lock(t, s.first, pglock.NewKey("connects")))
 	for name, call := range map[string]func(context.Context) error{
@@ -155,7 +156,7 @@ func TestCancelIsFollowedWhenTheServerIsFrozen(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- call(ctx) }()
-		time.Sleep(100 * time.Millisecond) // it is on its way, or will find its context ended
+		time.Sleep(100 * time.Millisecond) // it is running, or will find that its context has ended
 		cancel()
 		start := time.Now()
 		if err := <-done; err == nil {

@@ -22,7 +22,7 @@ type grant struct {
 	until atomic.Int64 // a driver.Instant
 	sent  atomic.Int64 // when the last renewal was, or the acquisition
 
-	keys []holding // all that are wanted
+	keys []holding // all keys that are wanted
 	only [1]holding
 
 	mu   sync.Mutex

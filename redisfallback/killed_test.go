@@ -14,7 +14,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/schedule"
 )
 
-// lasting starts a server that loses nothing when it is killed.
+// lasting starts a server that loses no data when it is killed.
 func lasting(t *testing.T) *testenv.RedisServer {
 	t.Helper()
 	return testenv.NewRedis(t, "appendonly yes", "appendfsync always")
@@ -59,8 +59,8 @@ func breakServer(t *testing.T, node *testenv.RedisServer) {
 	time.Sleep(short / 2)
 }
 
-// Three processes run two jobs, and each asks for a tick until it has an answer. The last one begins after the
-// faults, and asks for all ticks again.
+// Three processes run two jobs, and each asks for a tick until it gets an answer. The last one begins after the faults,
+// and asks for all ticks again.
 func TestScheduleRunsATickAtMostOnceWhileTheServerIsFrozenAndKilled(t *testing.T) {
 	const ticks, every = 200, 20 * time.Millisecond
 	node := lasting(t)
@@ -143,7 +143,7 @@ func TestRatelimitKeepsItsBoundWhileTheServerIsFrozenAndKilled(t *testing.T) {
 	mu.Lock()
 	before := len(events)
 	mu.Unlock()
-	testenv.WaitUntil(t, "it goes on", func() bool {
+	testenv.WaitUntil(t, "it continues", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(events) > before+20

@@ -44,7 +44,7 @@ var modes = []struct {
 	{"Redlock", func(t testing.TB) []redis.UniversalClient { return newClients(t, servers(t, 3)) }},
 }
 
-// shortLease opens Lockers that learn of a loss soon.
+// shortLease opens Lockers that soon learn of a loss.
 func shortLease(clients []redis.UniversalClient) func(testing.TB, ...pglock.Option) *pglock.Locker {
 	return func(t testing.TB, opts ...pglock.Option) *pglock.Locker {
 		return open(t, clients, nodeTimeout, append([]pglock.Option{pglock.WithLease(2 * time.Second)}, opts...)...)

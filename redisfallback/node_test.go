@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// TestCallsAboutALockKeepTheirOrder: the first one takes long on its connection, and others are free.
+// TestCallsAboutALockKeepTheirOrder: the first call takes long on its connection, while others are free.
 func TestCallsAboutALockKeepTheirOrder(t *testing.T) {
 	server := testenv.NewRedis(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
@@ -39,14 +39,14 @@ func TestCallsAboutALockKeepTheirOrder(t *testing.T) {
 		}}
 	}
 	n.submit(newCall("slow", []string{"a"}, "blpop", "nothing", 1))
-	testenv.WaitUntil(t, "the slow one is at work", func() bool {
+	testenv.WaitUntil(t, "the slow one is running", func() bool {
 		return strings.Contains(server.Must(t, "INFO", "clients"), "blocked_clients:1")
 	})
 	n.submit(newCall("behind it", []string{"b", "a"}, "ping"))
 	n.submit(newCall("behind that", []string{"b"}, "ping"))
 	n.submit(newCall("free", []string{"c"}, "ping"))
 	if last := newCall("last", []string{"a"}, "ping"); carried(n.carry(t.Context(), last)) {
-		t.Error("a call was carried past others about the same lock")
+		t.Error("a call overtook others about the same lock")
 	} else {
 		n.submit(last)
 	}
@@ -56,7 +56,7 @@ func TestCallsAboutALockKeepTheirOrder(t *testing.T) {
 		t.Errorf("they ended in the order %q", order)
 	}
 	if len(n.last) > 0 {
-		t.Errorf("the node still knows of %v", n.last)
+		t.Errorf("the node still tracks %v", n.last)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 )
 
-// alive counts those whose contexts are alive together.
+// alive counts the workers whose contexts have not ended.
 type alive struct {
 	*testing.T
 	what string
@@ -30,8 +30,8 @@ type alive struct {
 	total int
 }
 
-// enter notes that another worker is at work. Contexts that have ended do not count, whether or not their holders
-// know.
+// enter records that another worker works. Contexts that have ended do not count, whether or not their holders have
+// noticed.
 func (a *alive) enter(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -40,7 +40,7 @@ func (a *alive) enter(ctx context.Context) {
 		return
 	}
 	if a.now = append(a.now, ctx); len(a.now) > a.most {
-		a.Errorf("%s: %d contexts are alive together, and there may be %d", a.what, len(a.now), a.most)
+		a.Errorf("%s: %d contexts are alive at the same time, and at most %d may be", a.what, len(a.now), a.most)
 	}
 	a.total++
 }
@@ -57,8 +57,8 @@ func (a *alive) count() int {
 	return a.total
 }
 
-// primitivesDuring has three Lockers campaign in one election and use the permits of one semaphore, while fault does its
-// work. After it both must still work.
+// primitivesDuring has three Lockers campaign in one election and use the permits of one semaphore while fault runs.
+// Afterwards both must still work.
 func primitivesDuring(t *testing.T, clients []redis.UniversalClient, fault func()) {
 	const permits = 2
 	leaders, holders := &alive{T: t, what: "leaders", most: 1}, &alive{T: t, what: "permits", most: permits}
@@ -71,7 +71,7 @@ func primitivesDuring(t *testing.T, clients []redis.UniversalClient, fault func(
 			_ = leader.Run(ctx, l, pglock.NewKey("election"), func(ctx context.Context, _ *pglock.Lock) error {
 				leaders.enter(ctx)
 				defer leaders.leave(ctx)
-				await(ctx, spell())
+				await(ctx, workTime())
 				return nil
 			}, leader.Backoff(time.Millisecond, 50*time.Millisecond)) // the end of ctx
 		})
@@ -85,7 +85,7 @@ func primitivesDuring(t *testing.T, clients []redis.UniversalClient, fault func(
 					err := sem.Do(ctx, func(ctx context.Context, _ *semaphore.Permit) error {
 						holders.enter(ctx)
 						defer holders.leave(ctx)
-						await(ctx, spell())
+						await(ctx, workTime())
 						return nil
 					})
 					if errors.Is(err, pglock.ErrUnavailable) {
@@ -110,8 +110,8 @@ func primitivesDuring(t *testing.T, clients []redis.UniversalClient, fault func(
 	t.Logf("%d terms, %d permits", leaders.count(), holders.count())
 }
 
-// spell returns how long a worker works: now and then longer than a restart of a server takes.
-func spell() time.Duration {
+// workTime returns how long a worker works: sometimes longer than a restart of a server takes.
+func workTime() time.Duration {
 	if rand.N(4) == 0 {
 		return short / 2
 	}
@@ -156,7 +156,7 @@ func TestPrimitivesExcludeWhileNodesOfARedlockAreFrozenAndKilled(t *testing.T) {
 // tries to reach a server that is gone.
 func awaitNoDialling(t *testing.T) {
 	stacks := make([]byte, 1<<22)
-	testenv.WaitUntil(t, "go-redis dials no more", func() bool {
+	testenv.WaitUntil(t, "go-redis has stopped dialling", func() bool {
 		return !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), ").tryDial(")
 	})
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
 
-// ways in which a node can be away.
+// The ways in which a node can be unreachable.
 var ways = map[string]func(*testing.T, *testenv.RedisServer){
 	"gone":    func(t *testing.T, s *testenv.RedisServer) { s.Kill(t) },
 	"hanging": func(t *testing.T, s *testenv.RedisServer) { s.Pause(t) },
 }
 
-// nodeTimeout is short, so that hanging nodes cost a test little, and long enough for nodes on a busy machine.
+// nodeTimeout is short, so that hanging nodes delay a test only a little, but long enough for nodes on a busy machine.
 var nodeTimeout = []redisfallback.Option{redisfallback.WithNodeTimeout(time.Second)}
 
 func TestRedlockDoesWithoutAMinority(t *testing.T) {
@@ -35,7 +35,7 @@ func TestRedlockDoesWithoutAMinority(t *testing.T) {
 					away(t, node)
 				}
 				if err := early.Verify(t.Context()); err != nil {
-					t.Errorf("Verify of a lock from before: %v", err)
+					t.Errorf("Verify of an earlier lock: %v", err)
 				}
 				if _, err := other.TryLock(t.Context(), key); !errors.Is(err, pglock.ErrNotAcquired) {
 					t.Errorf("TryLock of a held key: %v", err)

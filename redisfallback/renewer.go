@@ -23,7 +23,7 @@ type renewer struct {
 	stopped sync.WaitGroup
 }
 
-// A lease is checked twelve times before it is over, and renewed when the next check would be later than a third of it.
+// A lease is checked twelve times before it ends, and renewed when the next check would be later than a third of it.
 const (
 	ticksPerLease    = 12
 	renewalsPerLease = 3
@@ -39,7 +39,7 @@ func (r *renewer) add(g *grant) {
 	if !r.running && !r.closed {
 		r.running = true
 		if r.nodes == nil {
-			r.nodes = r.backend.twins()
+			r.nodes = r.backend.renewalNodes()
 		}
 		r.stopped.Go(r.run)
 	}

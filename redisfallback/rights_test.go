@@ -16,7 +16,8 @@ import (
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
 
-// documentedRights reads the ACL rules from the package's documentation: that for every server, and that for a Cluster.
+// documentedRights reads the ACL rules from the package's documentation: the one for every server, and the one for a
+// Cluster.
 func documentedRights(t *testing.T) (rules [][]string) {
 	t.Helper()
 	text, err := os.ReadFile("doc.go")
@@ -82,7 +83,7 @@ func TestAMissingRightIsNamedAndNoPasswordShown(t *testing.T) {
 }
 
 func TestAKeyThatIsNoLockIsSaidToBeOne(t *testing.T) {
-	s := newStation(t)
+	s := newPeers(t)
 	s.server.Must(t, "RPUSH", "pglock:k", "x")
 	if _, err := s.first.Lock(t.Context(), s.key); err == nil || !strings.Contains(err.Error(), "not a lock") {
 		t.Errorf("Lock of a list: %v", err)

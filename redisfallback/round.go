@@ -113,7 +113,7 @@ func (b *backend) roundUntil(ctx context.Context, calls []call, done func(*tally
 	return t, nil
 }
 
-// abandon notes that the missing answers have no caller any more.
+// abandon records that the missing answers have no caller any more.
 func (b *backend) abandon(t *tally, calls []call) {
 	for i, vote := range t.votes {
 		if !vote.heard {

@@ -57,15 +57,15 @@ func TestALockSurvivesAFailoverToAReplicaThatHasIt(t *testing.T) {
 	testenv.WaitUntil(t, "the client has found the new primary", func() bool { return held.Verify(t.Context()) == nil })
 	select {
 	case <-waiting:
-		t.Error("the lock was granted again although the replica knew of it")
+		t.Error("the lock was granted again although the replica had it")
 	default:
 	}
 	unlock(t, held)
 	unlock(t, <-waiting)
 }
 
-// TestALockThatAFailoverLosesIsToldAtTheNextRenewal: the replica has not heard of the lock, and so grants it again.
-// The documentation says that this can happen.
+// TestALockThatAFailoverLosesIsToldAtTheNextRenewal: the replica has not received the lock, so it grants it again. The
+// documentation says that this can happen.
 func TestALockThatAFailoverLosesIsToldAtTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	s := testenv.NewRedisSentinel(t)

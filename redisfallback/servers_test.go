@@ -51,7 +51,7 @@ func TestServerThatIsAReplicaIsAStandby(t *testing.T) {
 
 // TestServerThatBecomesAReplicaIsAStandby: the Locker has seen it as a primary before.
 func TestServerThatBecomesAReplicaIsAStandby(t *testing.T) {
-	s := newStation(t)
+	s := newPeers(t)
 	unlock(t, lock(t, s.first, s.key))
 	s.server.Must(t, "REPLICAOF", "127.0.0.1", strconv.Itoa(testenv.NewRedis(t).Port()))
 	for _, opts := range [][]pglock.LockOption{nil, {pglock.Shared()}} {
@@ -61,7 +61,7 @@ func TestServerThatBecomesAReplicaIsAStandby(t *testing.T) {
 	}
 }
 
-// TestServersOfARedlockAreDistinct: clients that lead to one server, or to its copy, would make a majority of it.
+// TestServersOfARedlockAreDistinct: clients of one server, or of its replica, would make it a majority.
 func TestServersOfARedlockAreDistinct(t *testing.T) {
 	t.Parallel()
 	one, other := testenv.NewRedis(t), testenv.NewRedis(t)
@@ -143,7 +143,7 @@ func TestClusterEndpointWithAPlainClient(t *testing.T) {
 	}
 	workers.Wait()
 	keys := []pglock.Key{pglock.NewKey("a"), pglock.NewKey("b"), pglock.NewKey("c")}
-	for range 2 { // found out at the first, or known by then
+	for range 2 { // found at the first call, or known by then
 		fresh := open(t, newClients(t, []*testenv.RedisServer{server}), nil)
 		all, err := fresh.LockAll(t.Context(), keys)
 		if err != nil {
@@ -153,7 +153,7 @@ func TestClusterEndpointWithAPlainClient(t *testing.T) {
 			t.Errorf("TryLockAll of held keys: %v", err)
 		}
 		waiting := make(chan *pglock.Lock)
-		for _, key := range keys { // they are looked at together
+		for _, key := range keys { // they are checked together
 			go func() {
 				held, err := other.Lock(t.Context(), key)
 				if err != nil {

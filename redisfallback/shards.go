@@ -117,14 +117,14 @@ func (s *shards) receive(addr string, sub *redis.PubSub) {
 		if message != nil {
 			silent = false
 		}
-		s.hear(message)
+		s.handle(message)
 	}
 }
 
 // pingAfter is how long a subscription may be silent before it is pinged.
 const pingAfter = 10 * time.Second
 
-func (s *shards) hear(message any) {
+func (s *shards) handle(message any) {
 	switch m := message.(type) {
 	case *redis.Message:
 		s.waiters.wake(m.Payload)

@@ -37,7 +37,7 @@ func TestTokensThatAreEqualBelongToDifferentHolders(t *testing.T) {
 				t.Errorf("Lock with the holder's token: %v", err)
 			}
 			if err := held.Verify(t.Context()); err != nil {
-				t.Errorf("the waiter that gave up has freed the holder's lock: %v", err)
+				t.Errorf("the waiter that gave up has released the holder's lock: %v", err)
 			}
 			got := make(chan *pglock.Lock, 1)
 			go func() {
@@ -73,16 +73,17 @@ func TestTokensThatAreEqualBelongToDifferentHolders(t *testing.T) {
 	}
 }
 
-// TestTokenOfTheNextHolderIsNotRenewedByTheOneBefore, whose lock was deleted.
+// TestTokenOfTheNextHolderIsNotRenewedByTheOneBefore: the first holder's lock was deleted, and the next holder has the
+// same token.
 func TestTokenOfTheNextHolderIsNotRenewedByTheOneBefore(t *testing.T) {
-	s := newStation(t, pglock.WithLease(short))
+	s := newPeers(t, pglock.WithLease(short))
 	token := pglock.WithToken("the same")
 	held := lock(t, s.first, s.key, token)
 	s.server.Must(t, "DEL", "pglock:k")
 	next := lock(t, s.other, s.key, token)
 	wantLost(t, held, pglock.LostSession)
 	if err := next.Verify(t.Context()); err != nil {
-		t.Errorf("the next holder's lock has ended with the one before: %v", err)
+		t.Errorf("the next holder's lock has ended with the first one's: %v", err)
 	}
 	unlock(t, next)
 }
@@ -90,7 +91,7 @@ func TestTokenOfTheNextHolderIsNotRenewedByTheOneBefore(t *testing.T) {
 // TestFullMemoryEndsNoLocks: renewals, releases and offers need no memory.
 func TestFullMemoryEndsNoLocks(t *testing.T) {
 	const lease = 2 * short
-	s := newStation(t, pglock.WithLease(lease))
+	s := newPeers(t, pglock.WithLease(lease))
 	kinds := map[string][]pglock.LockOption{
 		"shared": {pglock.Shared()}, "exclusive": nil, "with a token": {pglock.WithToken("mine")},
 	}
@@ -128,9 +129,9 @@ func TestFullMemoryEndsNoLocks(t *testing.T) {
 	}
 }
 
-// TestNamesAreNotTheKeysOfThisPackage where there is no prefix that keeps them apart.
+// TestNamesAreNotTheKeysOfThisPackage: without a prefix a name could be one of the package's own keys.
 func TestNamesAreNotTheKeysOfThisPackage(t *testing.T) {
-	s := newStation(t)
+	s := newPeers(t)
 	l := open(t, []redis.UniversalClient{s.admin}, []redisfallback.Option{redisfallback.WithKeyPrefix("")})
 	shared := lock(t, l, pglock.NewKey("victim"), pglock.Shared())
 	keys, err := s.admin.Keys(t.Context(), "*victim").Result()
@@ -159,7 +160,7 @@ func TestNamesAreNotTheKeysOfThisPackage(t *testing.T) {
 
 func TestHoldersListsThousands(t *testing.T) {
 	const others = 9000
-	s := newStation(t)
+	s := newPeers(t)
 	held := lock(t, s.first, s.key, pglock.Shared())
 	keys, err := s.admin.Keys(t.Context(), "*:shared:*").Result()
 	if err != nil || len(keys) != 1 {

@@ -16,8 +16,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// TestAThousandWaitersCostTheServerLittle counts what the server is asked while nothing happens: the waiters' looks and
-// the renewals of the locks that they wait for.
+// TestAThousandWaitersCostTheServerLittle counts the commands that the server gets while nothing happens: the waiters'
+// polls, and the renewals of the locks that they wait for.
 func TestAThousandWaitersCostTheServerLittle(t *testing.T) {
 	t.Parallel()
 	const waiters = 1000
@@ -45,17 +45,17 @@ func TestAThousandWaitersCostTheServerLittle(t *testing.T) {
 					})
 				}
 			}
-			held := lock(t, all[0], pglock.NewKey("held by one of ours"))
+			held := lock(t, all[0], pglock.NewKey("held by one of our Lockers"))
 			for _, l := range all {
 				testenv.WaitUntil(t, "they wait", func() bool { return l.Stats().Waiting == waiters/lockers })
 			}
-			testenv.WaitUntil(t, "all stand in line and listen", func() bool {
+			testenv.WaitUntil(t, "all are in line and have subscribed", func() bool {
 				channels, err := admin.PubSubChannels(ctx, "pglock:wake:*").Result()
 				return err == nil && len(channels) == lockers && inLine(t, admin) == lockers*keys
 			})
 			const seconds = 6 // three polls
 			before, start := commands(t, admin), time.Now()
-			time.Sleep(seconds * time.Second) // what is measured is what happens in this time
+			time.Sleep(seconds * time.Second) // the commands in this time are counted
 			rate := float64(commands(t, admin)-before) / time.Since(start).Seconds()
 			t.Logf("%.1f commands/s", rate)
 			if rate >= 100 {
@@ -90,14 +90,14 @@ func TestAThousandWaitersCostAClusterLittle(t *testing.T) {
 			}
 		})
 	}
-	testenv.WaitUntil(t, "all stand in line", func() bool { return inLines(t, nodes) == keys })
+	testenv.WaitUntil(t, "all are in line", func() bool { return inLines(t, nodes) == keys })
 	const seconds = 15 // a round of polls every 20 s, and at most two rounds of frequent ones
 	var before [3]int64
 	for i, node := range nodes {
 		before[i] = commands(t, newClient(t, node.URL()))
 	}
 	start := time.Now()
-	time.Sleep(seconds * time.Second) // what is measured is what happens in this time
+	time.Sleep(seconds * time.Second) // the commands in this time are counted
 	for i, node := range nodes {
 		rate := float64(commands(t, newClient(t, node.URL()))-before[i]) / time.Since(start).Seconds()
 		t.Logf("%.1f commands/s", rate)
@@ -107,7 +107,7 @@ func TestAThousandWaitersCostAClusterLittle(t *testing.T) {
 	}
 }
 
-// inLine counts who waits, each process once for a key.
+// inLine counts the waiters, each process once for a key.
 func inLine(t *testing.T, admin *redis.Client) (total int) {
 	t.Helper()
 	lines, err := admin.Keys(t.Context(), "*:pglock:writers:*").Result()
@@ -120,7 +120,7 @@ func inLine(t *testing.T, admin *redis.Client) (total int) {
 	return total
 }
 
-// commands is how many the server has carried out so far, those of scripts included.
+// commands returns how many commands the server has executed so far, including those of scripts.
 func commands(t *testing.T, admin *redis.Client) int64 {
 	t.Helper()
 	info, err := admin.Info(t.Context(), "stats").Result()
@@ -141,7 +141,7 @@ func commands(t *testing.T, admin *redis.Client) int64 {
 }
 
 func TestWaitersOfSeveralProcessesAreServedInOrder(t *testing.T) {
-	s := newStation(t)
+	s := newPeers(t)
 	held := lock(t, s.first, s.key)
 	var order []int
 	var waiting sync.WaitGroup
@@ -156,7 +156,7 @@ func TestWaitersOfSeveralProcessesAreServedInOrder(t *testing.T) {
 			order = append(order, i) // guarded by the lock
 			unlock(t, mine)
 		})
-		testenv.WaitUntil(t, "it stands in line", func() bool {
+		testenv.WaitUntil(t, "it is in line", func() bool {
 			return inLine(t, s.admin) == i+1
 		})
 	}
@@ -170,7 +170,7 @@ func TestWaitersOfSeveralProcessesAreServedInOrder(t *testing.T) {
 }
 
 func TestAWaiterThatDiesDoesNotKeepTheLock(t *testing.T) {
-	s := newStation(t)
+	s := newPeers(t)
 	held := lock(t, s.first, s.key)
 	link, address := testenv.NewProxy(t, s.server.Addr())
 	dying := open(t, []redis.UniversalClient{newClient(t, "redis://"+address.String())}, nil, pglock.WithLease(short))
@@ -183,7 +183,7 @@ func TestAWaiterThatDiesDoesNotKeepTheLock(t *testing.T) {
 			t.Error("the dead waiter got the lock")
 		}
 	}()
-	testenv.WaitUntil(t, "it stands in line", func() bool { return inLine(t, s.admin) == 1 })
+	testenv.WaitUntil(t, "it is in line", func() bool { return inLine(t, s.admin) == 1 })
 	link.Cut(true, true)
 	unlock(t, held)
 	unlock(t, lock(t, s.other, s.key))
@@ -192,7 +192,7 @@ func TestAWaiterThatDiesDoesNotKeepTheLock(t *testing.T) {
 }
 
 func TestNothingIsLeftBehind(t *testing.T) {
-	s := newStation(t)
+	s := newPeers(t)
 	var workers sync.WaitGroup
 	for i := range 16 {
 		l := []*pglock.Locker{s.first, s.other}[i%2]

@@ -119,9 +119,10 @@ func (s *stream) add(event Event) {
 
 func (s *stream) end() { close(s.last.ready) }
 
-// report notifies all listeners, in the order of the calls. worth decides whether the event is still to be reported; it
-// runs under mu and may be nil. An answer of the server that arrives after this process has been elected is out of date
-// and dropped.
+// report notifies all listeners, in the order of the calls.
+//
+// worth decides whether the event is still to be reported; it runs under mu and may be nil. An answer of the server
+// that arrives after this process has been elected is out of date and dropped.
 func (e *Elector) report(event Event, worth func() bool) (news bool) {
 	e.reporting.Lock()
 	defer e.reporting.Unlock()

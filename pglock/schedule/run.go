@@ -24,9 +24,11 @@ type run struct {
 // work is the part of a run under the lock.
 type work func(ctx context.Context, lock *pglock.Lock) error
 
-// locked carries out work under the job's lock. It looks for the record first, so that processes that come too late do
-// not queue up for the lock, and waits for a due time ahead of the server's clock before it takes the lock. Under the
-// lock it checks again when it records the run; only that check decides.
+// locked carries out work under the job's lock.
+//
+// It looks for the record first, so that processes that come too late do not queue up for the lock, and waits for a due
+// time ahead of the server's clock before it takes the lock. Under the lock it checks again when it records the run;
+// only that check decides.
 func (r *run) locked(ctx context.Context, do work) error {
 	if err := r.await(ctx, driver.TickLook); err != nil {
 		return err

@@ -105,10 +105,11 @@ func (s *Semaphore) serveLocked(h held) bool {
 	return true
 }
 
-// giveBack passes a slot on to the first waiter of this process, or releases it. While this process holds the gate it
-// is the next in line anyway, so no limit applies. Otherwise the handoff limit applies to all its slots together, and a
-// waiter that needs several slots gets none: two such waiters that collected slots without the gate could wait for each
-// other's.
+// giveBack passes a slot on to the first waiter of this process, or releases it.
+//
+// While this process holds the gate it is the next in line anyway, so no limit applies. Otherwise the handoff limit
+// applies to all its slots together, and a waiter that needs several slots gets none: two such waiters that collected
+// slots without the gate could wait for each other's.
 func (s *Semaphore) giveBack(ctx context.Context, h held) error {
 	over := h.lock.Err() != nil // which may call the Observer
 	s.mu.Lock()

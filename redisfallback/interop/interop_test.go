@@ -101,7 +101,7 @@ func TestLocksOfOtherClientsExcludeOurs(t *testing.T) {
 	}
 }
 
-// TestRedisPyHandlesOurLockAsItsOwn: the token is all that an owner needs.
+// TestRedisPyHandlesOurLockAsItsOwn: an owner needs only the token.
 func TestRedisPyHandlesOurLockAsItsOwn(t *testing.T) {
 	server := testenv.NewRedis(t)
 	l, p := open(t, server, pglock.WithLease(time.Second)), newPython(t, server)
@@ -116,7 +116,7 @@ func TestRedisPyHandlesOurLockAsItsOwn(t *testing.T) {
 			t.Errorf("%v: %v, %v", command, ok, err)
 		}
 	}
-	<-held.Done() // told at the next renewal
+	<-held.Done() // notified at the next renewal
 	if !errors.Is(held.Err(), pglock.ErrLost) {
 		t.Errorf("after its release by redis-py our lock ended with %v", held.Err())
 	}

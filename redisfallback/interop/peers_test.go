@@ -20,10 +20,10 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// peer is another client's way to hold a lock of a name.
+// peer is another client's lock.
 type peer interface {
 	try(name string) (bool, error) // does not wait
-	wait(name string) error        // waits, as that client does: by asking again and again
+	wait(name string) error        // waits as that client does, by polling
 	release(name string) error
 }
 

@@ -1,5 +1,5 @@
--- Takes the lock, or stands in line. ARGV: token, lease, waiter, how long the line lasts (0: do not stand in line),
--- whether this waiter has asked before.
+-- Takes the lock, or enters its line. ARGV: token, lease, waiter, how long the line lasts (0: do not enter it), whether
+-- this waiter has asked before.
 --include common
 local value, owned = redis.call('GET', KEYS[1]), chosen(ARGV[3])
 local owner = owned and owner_key(KEYS[1], KEYS[2])

@@ -1,4 +1,4 @@
--- Joins the shared holders, or stands in line. ARGV: lease, waiter, how long the line lasts (0: do not stand in line).
+-- Joins the shared holders, or enters the line. ARGV: lease, waiter, how long the line lasts (0: do not enter it).
 --include common
 local value, t = redis.call('GET', KEYS[1]), millis()
 local over = value == SHARED and redis.call('ZSCORE', KEYS[2], ARGV[2])

@@ -1,16 +1,16 @@
--- What other scripts share, put where they say --include common. Its functions are made anew each time, so a script
--- that has a short way out takes it before.
+-- Shared code, inserted where other scripts say --include common. Its functions are made anew each time, so a script
+-- that can return early does so before the include.
 --
--- KEYS: 1 the lock itself, 2 its shared holders, 3 its waiting writers, 4 its waiting readers. A script is given the
--- ones that it uses, in this order.
+-- KEYS: 1 the lock itself, 2 its shared holders, 3 its waiting writers, 4 its waiting readers. A script gets the ones
+-- it uses, in this order.
 --
 -- A waiter is written as "INSTANCE NUMBER TOKEN": the Locker to wake, which of its waiters, and the lock's token. Its
--- score is when it came. A shared holder is written the same way, and its score is when its lease is over, in
+-- score is when it arrived. A shared holder is written the same way, and its score is when its lease ends, in
 -- milliseconds of the server's clock. A NUMBER that ends in ! belongs to a token that the caller chose. Others may have
--- the same, so beside the lock a fifth key says which waiter holds it.
+-- the same token, so a fifth key beside the lock says which waiter holds it.
 --
--- When the memory is full, Redis refuses commands that may need more of it unless the script has written before. What
--- keeps or releases a lock therefore begins with a command that needs none.
+-- When the memory is full, Redis refuses commands that may need more of it, unless the script has already written. So
+-- scripts that keep or release a lock begin with a command that needs no memory.
 local SHARED = 'pglock:shared'
 
 local function millis()
@@ -18,9 +18,9 @@ local function millis()
 	return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- publish sends a waiter's Locker a message, and returns whether it arrived. A Locker that died has no subscription; nor
--- has one that is just connecting, which asks by itself when it has. Where the number of receivers is not known (a
--- Cluster counts those of one server only, ~; no permission) the answer is yes.
+-- publish sends a message to a waiter's Locker, and returns whether it was received. A Locker that died has no
+-- subscription. Nor has one that is just connecting; it asks again when it has subscribed. If the number of receivers
+-- is unknown (a Cluster counts only those of one server, ~; or there is no permission) the answer is yes.
 local function publish(waiter, message)
 	local locker = string.match(waiter, '^%S+')
 	local kind, receivers = string.sub(locker, 1, 1), nil
@@ -32,19 +32,19 @@ local function publish(waiter, message)
 	return type(receivers) ~= 'number' or kind == '~' or receivers > 0
 end
 
--- wake has a waiter ask again, and returns whether it heard.
+-- wake makes a waiter ask again, and returns whether its Locker received the message.
 local function wake(waiter) return publish(waiter, string.match(waiter, '^%S+ (%S+) ')) end
 
--- alive returns whether a waiter's Locker hears, with a message for none of its waiters.
+-- alive returns whether a waiter's Locker receives messages. It sends one that is for none of its waiters.
 local function alive(waiter) return publish(waiter, '0') end
 
 -- chosen returns whether a waiter's token was chosen by its caller.
 local function chosen(waiter) return string.find(waiter, '^%S+ %d+! ') end
 
--- owner_key has the waiter that holds the lock, when its token was chosen.
+-- owner_key returns the key that contains the waiter that holds the lock, if its token was chosen.
 local function owner_key(lock, shared) return string.match(shared, '^{%w+}:pglock:') .. 'owner:' .. lock end
 
--- owns returns whether a waiter with a chosen token holds the lock. Where no owner is known, the lock was taken while its
+-- owns returns whether a waiter with a chosen token holds the lock. If no owner is known, the lock was taken while its
 -- slot migrated, or by another client for us, and the token decides.
 local function owns(token, waiter)
 	if redis.call('GET', KEYS[1]) ~= token then return false end
@@ -52,7 +52,7 @@ local function owns(token, waiter)
 	return not owner or owner == waiter
 end
 
--- foreign returns whether the value of a lock is not ours, as far as one can see.
+-- foreign returns whether the value of a lock does not look like one of ours.
 local function foreign(value)
 	return value ~= SHARED and not (#value > 27 and string.find(value, '^[A-Z2-7]+%-%d+$', 1))
 end
@@ -64,7 +64,7 @@ local function cover()
 	redis.call('PEXPIREAT', KEYS[2], last)
 end
 
--- queue puts a waiter where it stands already, or at the end of a line, and returns whether it is the first there.
+-- queue keeps a waiter in its place, or puts it at the end of the line, and returns whether it is the first.
 local function queue(line, waiter, ttl)
 	local rank = redis.call('ZRANK', line, waiter)
 	if not rank then
@@ -76,7 +76,7 @@ local function queue(line, waiter, ttl)
 	return rank == 0
 end
 
--- lead is queue, and takes out those before the waiter that died: only the first in line looks often at a lock whose
+-- lead is queue, but first removes the waiters before it that died: only the first in line polls often a lock whose
 -- holder is not ours.
 local function lead(line, waiter, ttl)
 	if queue(line, waiter, ttl) then return true end
@@ -88,7 +88,7 @@ local function lead(line, waiter, ttl)
 	return first == waiter
 end
 
--- refuse answers a waiter that cannot have the lock: for how long it is leased still, and whether to look often.
+-- refuse answers a waiter that cannot have the lock: how long it is still leased, and whether to poll often.
 local function refuse(value, line, waiter, ttl)
 	local often = 0
 	if ttl ~= '0' then
@@ -101,8 +101,8 @@ local function refuse(value, line, waiter, ttl)
 	return {0, redis.call('PTTL', KEYS[1]), often}
 end
 
--- An offer is a lock that is held by a waiter for a short time, in which it has to confirm. A waiter that does not hear
--- of it is passed over.
+-- An offer is a lock that a waiter holds for a short time, in which it must confirm. A waiter that does not receive the
+-- message is skipped.
 local function offer_to_writer(ttl)
 	local waiter
 	repeat
@@ -129,7 +129,7 @@ local function offer_to_readers(ttl)
 	return true
 end
 
--- wake_next has the first writer that hears, and all readers, ask again.
+-- wake_next makes the first writer that receives the message, and all readers, ask again.
 local function wake_next()
 	local writer
 	repeat
@@ -139,8 +139,8 @@ local function wake_next()
 	redis.call('DEL', KEYS[4])
 end
 
--- vacate gives the lock to who waits for it, writers and readers in turn, so that neither starves. A ttl of 0 only wakes
--- them, as befits one node of several, and one below does not even do that.
+-- vacate gives the lock to waiters, alternating between writers and readers so that neither starves. A ttl of 0 only
+-- wakes them, which is for one node of several; a negative ttl does not even do that.
 local function vacate(was_shared, ttl)
 	local first, second = offer_to_readers, offer_to_writer
 	if was_shared then first, second = second, first end
@@ -149,14 +149,14 @@ local function vacate(was_shared, ttl)
 	if ttl == 0 then wake_next() end
 end
 
--- leave_exclusive gives up what has the token; 0 when that was not there.
+-- leave_exclusive releases the lock if it has the token; 0 if it has not.
 local function leave_exclusive(token, ttl)
 	if redis.call('GET', KEYS[1]) ~= token then return 0 end
 	vacate(false, ttl)
 	return 1
 end
 
--- leave_shared takes a holder off, and those whose lease is over; 0 when it was not there, or was one of these.
+-- leave_shared removes a holder, and all those whose leases have ended; 0 if it was not there, or its lease had ended.
 local function leave_shared(holder, ttl)
 	if redis.call('GET', KEYS[1]) ~= SHARED then return 0 end
 	local over = redis.call('ZSCORE', KEYS[2], holder)

@@ -1,5 +1,5 @@
 -- Releases many exclusive locks without waiters. KEYS: the locks, then for each its waiting writers and readers. ARGV:
--- the tokens. Returns for each 1, 0 when it was not held, 2 when it still is because it has waiters.
+-- the tokens. Returns for each 1, 0 if it was not held, or 2 if it is still held because it has waiters.
 local n, result, own = #ARGV, {}, {}
 local values = redis.call('MGET', unpack(KEYS, 1, n))
 local waited_for = redis.call('EXISTS', unpack(KEYS, n + 1)) > 0

@@ -1,5 +1,5 @@
--- Gives back what was taken of a rate limit last, if nothing was taken since. KEYS: the limit. ARGV: where its time was
--- after the taking, as take_rate keeps it, and where it was before.
+-- Gives back what was last taken from a rate limit, if nothing was taken since. KEYS: the limit. ARGV: its time after
+-- that, in the form of take_rate, and its time before.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 local t = redis.call('TIME')
 local seconds, nanos = string.match(ARGV[2], '^(%-?%d+):(%d+)$')

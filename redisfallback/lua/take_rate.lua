@@ -1,10 +1,10 @@
--- Lets through what a rate limit has room for (GCRA). KEYS: the limit. ARGV: for each run of requests what one of them
--- moves the limit's time by, how far that may be ahead of the clock, how many there are, and how much further ahead it
--- may be for them; in nanoseconds. Runs are decided in their order. Where the last is 0 a request is let through now or
--- refused, and then so are those like it that come after.
+-- Lets through what a rate limit has room for (GCRA). KEYS: the limit. ARGV: for each run of requests, by how much one
+-- of them moves the limit's time, how far that may be ahead of the clock, how many requests there are, and how much
+-- further ahead the time may be for them; in nanoseconds. Runs are decided in order. If the last value is 0, a request
+-- is let through now or refused, and after a refusal later ones like it are refused too.
 --
--- The limit's time is kept as "SECONDS:NANOSECONDS", since Lua's numbers are exact only up to 2^53. What is reckoned with
--- here are distances from now, which stay below that.
+-- The limit's time is kept as "SECONDS:NANOSECONDS", since Lua's numbers are exact only up to 2^53. The script
+-- calculates with differences from now, which stay below that.
 local t = redis.call('TIME')
 local value = redis.call('GET', KEYS[1])
 local busy = 0

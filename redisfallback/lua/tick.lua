@@ -1,9 +1,9 @@
--- Looks at a run of a scheduled job, or records a step of it. KEYS: the job's runs. ARGV: when it is due, the step, for
--- how long records are kept (0 for ever), how many of the newest due times before it are asked for. Times are
--- microseconds since 1970 by the server's clock, which Lua's numbers have exactly up to the year 2255.
+-- Looks at a run of a scheduled job, or records a step of it. KEYS: the job's runs. ARGV: when it is due, the step, how
+-- long records are kept (0: for ever), how many of the newest due times before it to return. Times are microseconds
+-- since 1970 by the server's clock, which Lua's numbers represent exactly up to the year 2255.
 --
--- The runs that are done are a sorted set, each with its due time as score. Its member PRUNED has the highest due time of
--- those that were deleted, and stays for ever.
+-- The runs that are done are in a sorted set, with their due times as scores. Its member PRUNED has the highest due
+-- time of a deleted run, and stays for ever.
 local PRUNED = 'pruned'
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]

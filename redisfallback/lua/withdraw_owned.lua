@@ -1,5 +1,5 @@
--- Ends a wait with a token that was chosen, and gives back what it may have got. ARGV: token, waiter, how long an offer
--- lasts.
+-- Ends a wait with a token that was chosen, and releases the lock if the waiter got it. ARGV: token, waiter, how long
+-- an offer lasts.
 --include common
 redis.call('ZREM', KEYS[3], ARGV[2])
 local owner = owner_key(KEYS[1], KEYS[2])

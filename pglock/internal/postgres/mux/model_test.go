@@ -24,7 +24,9 @@ import (
 // that it already holds or releases one that it does not hold. The callers check that a granted key is held, a refused
 // one is not, and a settled one has no holder. A heartbeat would repair a lost wake-up, and the end of the lease a lost
 // right to send. So another goroutine keeps checking what the package comment says about them, and the lease must not
-// expire. PGLOCK_TEST_SCHEDULES is the number of schedules, and PGLOCK_TEST_SEED the first seed.
+// expire.
+//
+// PGLOCK_TEST_SCHEDULES is the number of schedules, and PGLOCK_TEST_SEED the first seed.
 func TestModel(t *testing.T) {
 	schedules, seed := number(t, "PGLOCK_TEST_SCHEDULES", 3000), number(t, "PGLOCK_TEST_SEED", 1)
 	var all sync.WaitGroup

@@ -5,12 +5,12 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// twins returns nodes that lead to the same servers as b's, with separate clients. Renewals use them, so an
+// renewalNodes returns nodes that lead to the same servers as b's, with separate clients. Renewals use them, so an
 // application that keeps all connections of its client busy, as with BLPOP, does not lose its locks. Renewals need not
-// be ordered with other calls: a renewal that comes too late finds another token or none.
-// A client of an unknown type is shared.
-func (b *backend) twins() []*node {
-	twins := make([]*node, len(b.nodes))
+// be ordered with other calls: a renewal that comes too late finds another token or none. A client of an unknown type
+// is used for both.
+func (b *backend) renewalNodes() []*node {
+	nodes := make([]*node, len(b.nodes))
 	for i, n := range b.nodes {
 		client := n.client
 		switch c := client.(type) {
@@ -22,13 +22,13 @@ func (b *backend) twins() []*node {
 			opts.MaintNotificationsConfig = noNotifications()
 			client = redis.NewClusterClient(&opts)
 		}
-		twin := newNode(client, b.redlock())
-		twin.name = n.name
-		twin.limit(b.timeout)
-		twin.submit(&call{request: request{args: []any{"ping"}}}) // connects before the first renewal is due
-		twins[i] = twin
+		node := newNode(client, b.redlock())
+		node.name = n.name
+		node.limit(b.timeout)
+		node.submit(&call{request: request{args: []any{"ping"}}}) // connects before the first renewal is due
+		nodes[i] = node
 	}
-	return twins
+	return nodes
 }
 
 // ownPool is more connections than one of our clients ever uses. A pool that fails to connect that many times in a row
