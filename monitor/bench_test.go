@@ -31,7 +31,7 @@ func BenchmarkTake(b *testing.B) {
 		db := testenv.Database(b)
 		session(b, db, "SELECT pg_advisory_lock(1)")
 		for range 100 {
-			queue(b, db, "SELECT pg_advisory_lock(1)")
+			startWaiter(b, db, "SELECT pg_advisory_lock(1)")
 		}
 		benchmarkTake(b, db, 1)
 	})

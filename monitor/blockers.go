@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// blockers makes the edges from a waiter to those that pg_blocking_pids named and the snapshot has: an edge is
-// dropped if one of its ends has gone since. pg_blocking_pids names holders in conflicting modes,
-// and waiters in conflicting modes that are ahead in the queue; a prepared transaction is a 0, and a process can appear
-// several times when parallel workers are involved
+// blockers returns the blockers of a waiter that pg_blocking_pids named and that the snapshot has. pg_blocking_pids
+// names holders in conflicting modes, and waiters in conflicting modes that are ahead in the queue. It returns 0 for a
+// prepared transaction, and can return a process several times if there are parallel workers
 // (https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-INFO-SESSION).
 func (p parties) blockers(waiter Waiter, holders []Holder, pids []int32) []Blocker {
 	hard := map[int32]bool{}

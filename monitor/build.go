@@ -9,7 +9,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 )
 
-// newSnapshot interprets what the server reported.
+// newSnapshot makes a snapshot from what the server reported.
 func newSnapshot(t tables, o options) (*Snapshot, error) {
 	found := sessions(t)
 	grouped := group(t, found)
@@ -19,11 +19,11 @@ func newSnapshot(t tables, o options) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := giveNames(grouped, t, o); err != nil {
+	if err := setNames(grouped, t, o); err != nil {
 		return nil, err
 	}
 	recognisePrimitives(grouped, t)
-	locks := inOrder(grouped, t.server.Database)
+	locks := sortAll(grouped, t.server.Database)
 	waits, others := inGraph(locks, candidates, all)
 	return &Snapshot{
 		Version:         FormatVersion,
@@ -32,8 +32,8 @@ func newSnapshot(t tables, o options) (*Snapshot, error) {
 		Server:          Server{Host: t.server.Host, Port: t.server.Port, InRecovery: t.server.InRecovery},
 		Database:        t.server.Database,
 		Role:            t.server.Role,
-		NamesMissing:    cmp.Or(t.noNames, noRegistry(t)),
-		DetailsHidden:   whyHidden(t),
+		NamesMissing:    cmp.Or(t.noNames, registryMissing(t)),
+		DetailsHidden:   detailsHiddenText(t),
 		BlockersMissing: t.noBlockers,
 		Capacity:        capacity(t, found),
 		Cycles:          cycles(locks, waits),
@@ -57,11 +57,11 @@ func (t tables) locks() iter.Seq2[identity, *monitordb.LocksRow] {
 	}
 }
 
-// group brings the holders and waiters of each lock together.
+// group collects the holders and waiters of each lock.
 func group(t tables, found map[string]Session) map[identity]*Lock {
 	grouped := map[identity]*Lock{}
 	for id, row := range t.locks() {
-		if marksSession(id, row) || marksLock(id) {
+		if isIdentityKey(id, row) || isMark(id) {
 			continue
 		}
 		lock := grouped[id]
@@ -69,14 +69,14 @@ func group(t tables, found map[string]Session) map[identity]*Lock {
 			lock = newLock(id, row.Datname.String)
 			grouped[id] = lock
 		}
-		lock.add(row, found[row.Owner], t.server.VersionNumber)
+		lock.addRow(row, found[row.Owner], t.server.VersionNumber)
 	}
 	return grouped
 }
 
-// marksSession reports whether a lock is only the identity of the session that holds it. Those are taken by trying, so
-// there are no waiters.
-func marksSession(id identity, row *monitordb.LocksRow) bool {
+// isIdentityKey reports whether a lock is only the identity of the session that holds it. Sessions never wait for an
+// identity.
+func isIdentityKey(id identity, row *monitordb.LocksRow) bool {
 	class, _ := id.halves()
 	return id.space() == SpacePair && class == lockkeys.IdentityClass && row.Granted.Bool
 }
@@ -102,23 +102,23 @@ func newLock(id identity, database string) *Lock {
 	}
 }
 
-func (l *Lock) add(row *monitordb.LocksRow, session Session, version int32) {
+func (l *Lock) addRow(row *monitordb.LocksRow, session Session, version int32) {
 	mode := modeOf(row.Mode.String)
 	if row.Granted.Bool {
 		l.Holders = append(l.Holders, Holder{Session: session, Mode: mode})
 		return
 	}
 	waiter := Waiter{Session: session, Mode: mode, WaitingSince: instant(row.WaitingSince), BlockedBy: []Blocker{}}
-	if version < tellsWaits {
+	if version < versionWithWaitStart {
 		waiter.estimateWait()
 	}
 	l.Waiters = append(l.Waiters, waiter)
 }
 
-// tellsWaits is the first version that reports when a wait began.
-const tellsWaits = 140000
+// versionWithWaitStart is the first version that reports when a wait began.
+const versionWithWaitStart = 140000
 
-// estimateWait assumes that the wait began with the statement that waits; it cannot have begun earlier.
+// estimateWait assumes that the wait began with the session's statement. It cannot have begun earlier.
 func (w *Waiter) estimateWait() {
 	if w.StateSince == nil || w.State != "active" {
 		w.Hidden = append(slices.Clone(w.Hidden), "waiting_since")
@@ -127,8 +127,8 @@ func (w *Waiter) estimateWait() {
 	w.WaitingSince, w.WaitingEstimated = w.StateSince, true
 }
 
-// connect adds the edges of the wait graph. They were read a moment after the locks: a session that waits for another
-// lock by then is a different waiter, and the snapshot does not have it.
+// connect adds the edges of the wait graph. They were read a moment after the locks. A session that waited for another
+// lock by then is a different waiter, which the snapshot does not have.
 func connect(grouped map[identity]*Lock, rows []monitordb.BlockersRow, all parties) {
 	type waiting struct {
 		lock identity
@@ -150,8 +150,8 @@ func connect(grouped map[identity]*Lock, rows []monitordb.BlockersRow, all parti
 	}
 }
 
-// inOrder sorts the locks, their holders and waiters, so that an unchanged server gives an unchanged snapshot.
-func inOrder(grouped map[identity]*Lock, connected string) []Lock {
+// sortAll sorts the locks, their holders and waiters, so that an unchanged server gives an unchanged snapshot.
+func sortAll(grouped map[identity]*Lock, connected string) []Lock {
 	ordered := make([]Lock, 0, len(grouped))
 	for _, lock := range grouped {
 		slices.SortFunc(lock.Holders, compareHolders)
@@ -173,7 +173,7 @@ func compareHolders(a, b Holder) int {
 	return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.GID, b.GID), cmp.Compare(a.Mode, b.Mode))
 }
 
-// compareWaiters puts the longest waits first. A wait that has just begun may not have a time yet.
+// compareWaiters sorts the longest waits first. A wait that has just begun may not have a time yet.
 func compareWaiters(a, b Waiter) int {
 	if a.WaitingSince == nil || b.WaitingSince == nil {
 		return cmp.Or(compareBool(a.WaitingSince == nil, b.WaitingSince == nil), cmp.Compare(a.PID, b.PID))
@@ -181,7 +181,7 @@ func compareWaiters(a, b Waiter) int {
 	return cmp.Or(a.WaitingSince.Compare(*b.WaitingSince), cmp.Compare(a.PID, b.PID))
 }
 
-// compareBool puts false before true.
+// compareBool sorts false before true.
 func compareBool(a, b bool) int {
 	switch {
 	case a == b:

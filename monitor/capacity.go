@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// Capacity is how full the server's lock table is. Locks of all kinds share it; when it is full, every session of the
-// server gets "out of shared memory".
+// Capacity says how full the server's lock table is. Locks of all kinds share the table. When it is full, sessions fail
+// with "out of shared memory".
 //
-// The numbers are a lower bound of the use, and Nominal is what the server has set aside: it grows beyond that for
-// as long as it finds spare shared memory, so 100 % is not a hard limit
+// The numbers are a lower bound of the use. Nominal is the size that the server reserves. The table can grow beyond
+// that while there is spare shared memory, so 100 % is not a hard limit
 // (https://www.postgresql.org/docs/current/runtime-config-locks.html).
 type Capacity struct {
 	// Nominal is MaxLocksPerTransaction × (MaxConnections + MaxPreparedTransactions).
 	Nominal int64 `json:"nominal"`
-	// Used is how many different things are locked or waited for in the lock table. Locks that PostgreSQL keeps in a
-	// session's own memory (fastpath in pg_locks) take no place there, nor do predicate locks. The locks that the
-	// session itself takes to read all this are not counted.
+	// Used is the number of different objects that are locked or waited for in the lock table. Locks that PostgreSQL
+	// keeps in a session's own memory (fastpath in pg_locks) and predicate locks are not in the table. The locks that
+	// the monitor's own session takes to read it are not counted.
 	Used int64 `json:"used"`
 	// Advisory is how many of Used are advisory locks, in all databases.
 	Advisory int64 `json:"advisory"`
@@ -26,19 +26,19 @@ type Capacity struct {
 	MaxConnections          int64 `json:"max_connections"`
 	MaxPreparedTransactions int64 `json:"max_prepared_transactions"`
 
-	// Top are the sessions and prepared transactions with the most locks of any kind in the lock table, at most ten,
-	// those with the most first.
+	// Top has the sessions and prepared transactions with the most locks of any kind in the lock table: at most ten,
+	// sorted by the number of locks.
 	Top []SessionLoad `json:"top"`
 }
 
-// SessionLoad is how much of the lock table one session needs.
+// SessionLoad says how much of the lock table one session uses.
 type SessionLoad struct {
 	Session
 	// Locks counts the session's entries, held and waited for; a lock that it holds in two modes counts twice.
 	Locks int64 `json:"locks"`
 }
 
-// topSessions is how many sessions a Capacity names.
+// topSessions is the most sessions in Capacity.Top.
 const topSessions = 10
 
 // Percent is Used in percent of Nominal: the lock table is at least that full.
@@ -49,7 +49,7 @@ func (c Capacity) Percent() float64 {
 	return 100 * float64(c.Used) / float64(c.Nominal)
 }
 
-// top returns those with the most locks.
+// top returns the sessions with the most locks.
 func top(loads []SessionLoad) []SessionLoad {
 	slices.SortFunc(loads, func(a, b SessionLoad) int {
 		return cmp.Or(cmp.Compare(b.Locks, a.Locks), cmp.Compare(a.PID, b.PID), cmp.Compare(a.GID, b.GID))
@@ -70,7 +70,7 @@ func capacity(t tables, found map[string]Session) Capacity {
 	return c
 }
 
-// advisory counts the advisory locks, each once, however many sessions hold it or wait for it.
+// advisory counts the advisory locks. It counts a lock once, however many sessions hold it or wait for it.
 func advisory(t tables) int64 {
 	different := map[identity]struct{}{}
 	for id := range t.locks() {

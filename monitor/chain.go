@@ -17,9 +17,8 @@ type OtherWait struct {
 	Waiter
 }
 
-// chained is a row of pg_locks that is not an advisory lock, as the statement Locks returns it in
-// JSON.
-type chained struct {
+// otherRow is a row of pg_locks that is not an advisory lock, as the statement Locks returns it in JSON.
+type otherRow struct {
 	Owner  string `json:"owner"`
 	Target string `json:"target"`
 
@@ -42,7 +41,7 @@ type chained struct {
 	WaitingSince *time.Time `json:"waiting_since"`
 }
 
-func (c chained) lock() OtherLock {
+func (c otherRow) lock() OtherLock {
 	return OtherLock{
 		Type:          c.LockType,
 		DatabaseOID:   uint32(value(c.DatabaseOID)),
@@ -67,14 +66,15 @@ func value[T any](p *T) (v T) {
 	return v
 }
 
-// party is a session of the snapshot, with what the server told of it.
+// party is a session of the snapshot. advisory reports whether it has advisory locks, and wanted whether the caller
+// asked for it.
 type party struct {
 	Session
 	advisory, wanted bool
 }
 
-// parties are the sessions and prepared transactions of the snapshot by their owner in the rows. A parallel worker is
-// its leader: pg_blocking_pids names none but leaders.
+// parties has the sessions and prepared transactions of the snapshot by their owner in the rows. A parallel worker is
+// represented by its leader, as in pg_blocking_pids.
 type parties struct {
 	byOwner map[string]*party
 	leaders map[string]string
@@ -101,7 +101,7 @@ func newParties(t tables, found map[string]Session) parties {
 	return p
 }
 
-// of returns the session of an owner; nil if it is unknown.
+// of returns the session of an owner, or nil if it is unknown.
 func (p parties) of(owner string) *party {
 	if leader := p.byOwner[p.leaders[owner]]; leader != nil {
 		return leader
@@ -109,15 +109,15 @@ func (p parties) of(owner string) *party {
 	return p.byOwner[owner]
 }
 
-// knows reports whether a blocker that was named a moment later is a session of the snapshot.
+// knows reports whether the snapshot has a session with this process ID.
 func (p parties) knows(pid int32) bool { return p.byOwner[fmt.Sprint(pid)] != nil }
 
-// otherWaits makes the waits for other locks, with the edges of the wait graph. It has more than the graph needs.
+// otherWaits returns the waits for other locks, with their blockers. inGraph drops those that are not needed.
 func otherWaits(t tables, all parties) ([]OtherWait, error) {
 	if len(t.rows[0].Chained) == 0 {
 		return []OtherWait{}, nil
 	}
-	var rows []chained
+	var rows []otherRow
 	if err := json.Unmarshal(t.rows[0].Chained, &rows); err != nil {
 		return nil, fmt.Errorf("the server's list of other locks: %w", err)
 	}
@@ -147,45 +147,45 @@ func otherWaits(t tables, all parties) ([]OtherWait, error) {
 			utc := row.WaitingSince.UTC()
 			w.WaitingSince = &utc
 		}
-		if t.server.VersionNumber < tellsWaits {
+		if t.server.VersionNumber < versionWithWaitStart {
 			w.estimateWait()
 		}
 		w.BlockedBy = all.blockers(w.Waiter, holders[row.Target], pids[waiting{row.Target, row.Owner}])
 		waits = append(waits, w)
 	}
-	return merged(waits), nil
+	return mergeWaits(waits), nil
 }
 
-// merged puts the waits in order, those of a session together, and makes one of those of several workers for one lock.
-func merged(waits []OtherWait) []OtherWait {
+// mergeWaits sorts the waits by session, and merges those of several workers for one lock.
+func mergeWaits(waits []OtherWait) []OtherWait {
 	slices.SortStableFunc(waits, func(a, b OtherWait) int {
 		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.Lock.String(), b.Lock.String()), compareWaiters(a.Waiter, b.Waiter))
 	})
 	return slices.CompactFunc(waits, func(a, b OtherWait) bool { return a.PID == b.PID && a.Lock.same(b.Lock) })
 }
 
-// inGraph returns the waits that are connected, in either direction and through any number of others, with a session
-// that has advisory locks or is wanted, and all other sessions that take part or are wanted.
+// inGraph returns the waits that are connected, in either direction and directly or through others, with a session
+// that has advisory locks or is wanted. It also returns the other sessions that are part of these waits or wanted.
 func inGraph(locks []Lock, waits []OtherWait, all parties) (kept []OtherWait, others []Session) {
-	group := newGroups()
+	group := newUnionFind()
 	for _, lock := range locks {
 		for _, waiter := range lock.Waiters {
-			group.connect(waiter)
+			group.union(waiter)
 		}
 	}
 	for _, wait := range waits {
-		group.connect(wait.Waiter)
+		group.union(wait.Waiter)
 	}
 	seeds := map[SessionID]bool{}
 	for _, p := range all.byOwner {
 		if p.advisory || p.wanted {
-			seeds[group.of(p.ID())] = true
+			seeds[group.find(p.ID())] = true
 		}
 	}
 	taking := map[SessionID]bool{}
 	kept = []OtherWait{}
 	for _, wait := range waits {
-		if !seeds[group.of(wait.ID())] {
+		if !seeds[group.find(wait.ID())] {
 			continue
 		}
 		kept = append(kept, wait)
@@ -204,12 +204,13 @@ func inGraph(locks []Lock, waits []OtherWait, all parties) (kept []OtherWait, ot
 	return kept, others
 }
 
-// groups are sessions that edges connect. Each session maps to the representative of its group.
-type groups map[SessionID]SessionID
+// unionFind finds sets of connected sessions. A session maps to another one of its set, except the set's
+// representative.
+type unionFind map[SessionID]SessionID
 
-func newGroups() groups { return groups{} }
+func newUnionFind() unionFind { return unionFind{} }
 
-func (g groups) of(id SessionID) SessionID {
+func (g unionFind) find(id SessionID) SessionID {
 	for {
 		next, ok := g[id]
 		if !ok {
@@ -222,15 +223,15 @@ func (g groups) of(id SessionID) SessionID {
 	}
 }
 
-func (g groups) connect(waiter Waiter) {
+func (g unionFind) union(waiter Waiter) {
 	for _, blocker := range waiter.BlockedBy {
-		if a, b := g.of(waiter.ID()), g.of(blocker.ID()); a != b {
+		if a, b := g.find(waiter.ID()), g.find(blocker.ID()); a != b {
 			g[a] = b
 		}
 	}
 }
 
-// leaderOf is the process that a row's session works for; 0 for all but parallel workers.
+// leaderOf returns the leader of a parallel worker, or 0 for other sessions.
 func leaderOf(row monitordb.LocksRow) int32 {
 	if row.LeaderPid.Valid && row.LeaderPid.Int32 != row.SessionPid.Int32 {
 		return row.LeaderPid.Int32

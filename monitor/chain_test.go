@@ -13,9 +13,9 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// blocked makes conn wait for the lock that a statement needs, until the test ends. It ignores errors: a wait can
-// also end with the lock or with a deadlock.
-func blocked(t testing.TB, db *testenv.DB, conn *pgx.Conn, statement string) int32 {
+// startBlocked makes conn wait for the lock that a statement needs, until the test ends. It ignores errors, since the
+// wait can end with a deadlock.
+func startBlocked(t testing.TB, db *testenv.DB, conn *pgx.Conn, statement string) int32 {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -37,60 +37,62 @@ func blocked(t testing.TB, db *testenv.DB, conn *pgx.Conn, statement string) int
 	return pid
 }
 
-// scene has sessions at rest: none of them does anything before the test ends.
-type scene struct {
+// idleSessions has sessions that do nothing until the test ends.
+type idleSessions struct {
 	*testing.T
 	db *testenv.DB
 }
 
-func (s scene) session(statements ...string) *pgx.Conn { return session(s.T, s.db, statements...) }
+func (s idleSessions) session(statements ...string) *pgx.Conn {
+	return session(s.T, s.db, statements...)
+}
 
-func (s scene) waits(statement string, before ...string) int32 {
-	return blocked(s.T, s.db, s.session(before...), statement)
+func (s idleSessions) waits(statement string, before ...string) int32 {
+	return startBlocked(s.T, s.db, s.session(before...), statement)
 }
 
 const patience = "SET deadlock_timeout = '1h'"
 
-var chainScenes = map[string]func(scene){
-	"advisory locks alone": func(s scene) {
+var chainScenes = map[string]func(idleSessions){
+	"advisory locks alone": func(s idleSessions) {
 		s.session("SELECT pg_advisory_lock(1)")
 		s.waits("SELECT pg_advisory_lock_shared(1)")
 		s.waits("SELECT pg_advisory_lock_shared(1)")
 		s.waits("SELECT pg_advisory_lock(1)")
 	},
-	"a holder behind a table lock": func(s scene) {
+	"a holder behind a table lock": func(s idleSessions) {
 		s.session("BEGIN", "LOCK TABLE t")
 		s.waits("SELECT * FROM t", "SELECT pg_advisory_lock(3333)")
 		s.waits("SELECT pg_advisory_lock(3333)")
 	},
-	"waiters for a row and for a lock": func(s scene) {
+	"waiters for a row and for a lock": func(s idleSessions) {
 		s.session("SELECT pg_advisory_lock(5555)", "BEGIN", "UPDATE t SET v = 1 WHERE id = 1")
 		for range 3 {
 			s.waits("UPDATE t SET v = 2 WHERE id = 1")
 		}
 		s.waits("SELECT pg_advisory_lock(5555)")
 	},
-	"a chain of FOR UPDATE": func(s scene) {
+	"a chain of FOR UPDATE": func(s idleSessions) {
 		s.session("BEGIN", "SELECT * FROM t WHERE id = 1 FOR UPDATE")
 		s.waits("SELECT * FROM t WHERE id = 1 FOR UPDATE", "BEGIN", "SELECT * FROM t WHERE id = 2 FOR UPDATE")
 		s.waits("SELECT * FROM t WHERE id = 2 FOR UPDATE", "BEGIN", "SELECT pg_advisory_xact_lock(7, -42)")
 		s.waits("SELECT pg_advisory_lock_shared(7, -42)")
 	},
-	"shared rows": func(s scene) {
+	"shared rows": func(s idleSessions) {
 		s.session("BEGIN", "SELECT * FROM t WHERE id = 1 FOR SHARE", "SELECT pg_advisory_lock(1)")
 		s.session("BEGIN", "SELECT * FROM t WHERE id = 1 FOR KEY SHARE")
 		s.waits("DELETE FROM t WHERE id = 1")
 		s.waits("SELECT * FROM t WHERE id = 1 FOR UPDATE")
 		s.waits("SELECT * FROM t WHERE id = 1 FOR NO KEY UPDATE", "SELECT pg_advisory_lock(2)")
 	},
-	"DDL behind idle in transaction, and readers behind the DDL": func(s scene) {
+	"DDL behind idle in transaction, and readers behind the DDL": func(s idleSessions) {
 		s.session("SELECT pg_advisory_lock(1)", "BEGIN", "SELECT * FROM t")
 		s.waits("ALTER TABLE t ADD w int")
 		s.waits("SELECT * FROM t")
 		s.waits("INSERT INTO t VALUES (9)", "SELECT pg_advisory_lock(2)")
 		s.waits("SELECT pg_advisory_lock(2)")
 	},
-	"table locks in every mode": func(s scene) {
+	"table locks in every mode": func(s idleSessions) {
 		s.session("SELECT pg_advisory_lock(1)", "BEGIN", "LOCK TABLE t IN ROW EXCLUSIVE MODE")
 		s.session("BEGIN", "LOCK TABLE t IN ROW SHARE MODE")
 		for _, mode := range []string{"SHARE", "SHARE ROW EXCLUSIVE", "EXCLUSIVE", "ACCESS EXCLUSIVE", "ACCESS SHARE",
@@ -100,17 +102,17 @@ var chainScenes = map[string]func(scene){
 				execute(s.T, conn, "SELECT pg_advisory_lock(2), 1")
 				execute(s.T, conn, "SELECT pg_advisory_unlock(2)")
 			}
-			blocked(s.T, s.db, conn, "LOCK TABLE t IN "+mode+" MODE")
+			startBlocked(s.T, s.db, conn, "LOCK TABLE t IN "+mode+" MODE")
 		}
 	},
-	"a prepared transaction with a table": func(s scene) {
+	"a prepared transaction with a table": func(s idleSessions) {
 		gid := s.db.Name()
 		s.session("BEGIN", "LOCK TABLE t", "PREPARE TRANSACTION '"+gid+"'")
 		s.Cleanup(func() { execute(s.T, s.db.Connect(s.T), "ROLLBACK PREPARED '"+gid+"'") })
 		s.waits("SELECT * FROM t", "SELECT pg_advisory_lock(1)")
 		s.waits("SELECT pg_advisory_lock(1)")
 	},
-	"two prepared transactions": func(s scene) {
+	"two prepared transactions": func(s idleSessions) {
 		for i, statement := range []string{"LOCK TABLE t IN SHARE MODE", "LOCK TABLE t IN ROW SHARE MODE"} {
 			gid := fmt.Sprint(s.db.Name(), i)
 			s.session("BEGIN", statement, "SELECT pg_advisory_xact_lock_shared(1)", "PREPARE TRANSACTION '"+gid+"'")
@@ -119,36 +121,36 @@ var chainScenes = map[string]func(scene){
 		s.waits("LOCK TABLE t", "SELECT pg_advisory_lock(2)", "BEGIN")
 		s.waits("SELECT pg_advisory_lock(1)")
 	},
-	"a unique key": func(s scene) {
+	"a unique key": func(s idleSessions) {
 		s.session("BEGIN", "INSERT INTO t VALUES (100)")
 		s.waits("INSERT INTO t VALUES (100)", "SELECT pg_advisory_lock(1)")
 		s.waits("SELECT pg_advisory_lock(1)")
 	},
-	"an index that is built concurrently": func(s scene) {
+	"an index that is built concurrently": func(s idleSessions) {
 		s.session("SELECT pg_advisory_lock(1)", "BEGIN", "INSERT INTO t VALUES (100)")
 		s.waits("CREATE INDEX CONCURRENTLY ON t (v)")
 		s.waits("LOCK TABLE t", "BEGIN")
 	},
-	"an index that waits for an old snapshot": func(s scene) {
+	"an index that waits for an old snapshot": func(s idleSessions) {
 		s.session("SELECT pg_advisory_lock(1)", "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT * FROM other")
 		s.waits("CREATE INDEX CONCURRENTLY ON t (v)")
 	},
-	"an object": func(s scene) {
+	"an object": func(s idleSessions) {
 		s.session("SELECT pg_advisory_lock(1)", "BEGIN", "CREATE TABLE app.t ()")
 		s.waits("DROP SCHEMA app")
 	},
-	"a shared object": func(s scene) {
+	"a shared object": func(s idleSessions) {
 		s.session("SELECT pg_advisory_lock(1)", "BEGIN", "COMMENT ON DATABASE "+quoted(s.db.Name())+" IS 'x'")
 		s.waits("COMMENT ON DATABASE "+quoted(s.db.Name())+" IS 'y'", "SELECT pg_advisory_lock(2)")
 	},
-	"parallel workers that wait": func(s scene) {
+	"parallel workers that wait": func(s idleSessions) {
 		s.session("BEGIN", "LOCK TABLE other")
 		s.waits("SELECT count(wait_for_other(id)) FROM t", "SELECT pg_advisory_lock(1)", "SET parallel_setup_cost = 0",
 			"SET parallel_tuple_cost = 0", "SET min_parallel_table_scan_size = 0", "SET parallel_leader_participation = off",
 			"SET max_parallel_workers_per_gather = 2")
 		s.waits("SELECT pg_advisory_lock(1)")
 	},
-	"a page, of an index whose operator class waits": func(s scene) {
+	"a page, of an index whose operator class waits": func(s idleSessions) {
 		execute(s.T, s.db.Pool(s.T), "CREATE FUNCTION compare(a int, b int) RETURNS int LANGUAGE plpgsql AS 'BEGIN "+
 			"PERFORM pg_advisory_lock_shared(1), pg_advisory_unlock_shared(1); RETURN btint4cmp(a, b); END'",
 			"CREATE OPERATOR CLASS waiting FOR TYPE int[] USING gin AS OPERATOR 1 && (anyarray, anyarray), FUNCTION 1 compare(int, int), "+
@@ -159,35 +161,35 @@ var chainScenes = map[string]func(scene){
 			"INSERT INTO arrays VALUES ('{1,2}'), ('{3,4}')")
 		first := s.session("SELECT pg_advisory_lock(1)")
 		s.waits("SELECT gin_clean_pending_list('arrays_a')")
-		s.waits("SELECT gin_clean_pending_list('arrays_a')", "SELECT pg_advisory_lock(2)") // for the page, which the one before has locked
+		s.waits("SELECT gin_clean_pending_list('arrays_a')", "SELECT pg_advisory_lock(2)") // for the page, which the session before has locked
 		s.waits("SELECT pg_advisory_lock(2)")
 		s.Cleanup(func() { execute(s.T, first, "SELECT pg_advisory_unlock(1)") }) // a wait of an operator class cannot be cancelled
 	},
-	"a deadlock of a table and an advisory lock": func(s scene) {
+	"a deadlock of a table and an advisory lock": func(s idleSessions) {
 		first := s.session(patience, "SELECT pg_advisory_lock(1)", "BEGIN")
 		second := s.session(patience, "BEGIN", "LOCK TABLE t")
-		blocked(s.T, s.db, first, "LOCK TABLE t")
-		blocked(s.T, s.db, second, "SELECT pg_advisory_lock(1)")
+		startBlocked(s.T, s.db, first, "LOCK TABLE t")
+		startBlocked(s.T, s.db, second, "SELECT pg_advisory_lock(1)")
 	},
 }
 
-func newScene(t *testing.T) scene {
+func newIdleSessions(t *testing.T) idleSessions {
 	db := testenv.Database(t)
 	execute(t, db.Pool(t), "CREATE TABLE t (id int PRIMARY KEY, v int)", "INSERT INTO t SELECT n FROM generate_series(1, 50) n",
 		"CREATE TABLE other ()", "CREATE SCHEMA app", "CREATE FUNCTION wait_for_other(int) RETURNS int LANGUAGE plpgsql "+
 			"PARALLEL SAFE AS 'BEGIN PERFORM FROM other; RETURN 1; END'")
-	return scene{t, db}
+	return idleSessions{t, db}
 }
 
 func TestChainEqualsPgBlockingPidsOnScenesAtRest(t *testing.T) {
 	for name, setUp := range chainScenes {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t)
+			s := newIdleSessions(t)
 			setUp(s)
 			pool := s.db.Pool(t)
 			taken := take(t, pool)
 			got := graphOf(s.db, taken)
-			requireEqual(t, "edges of the whole wait graph", got, trueGraph(t, s.db))
+			requireEqual(t, "edges of the whole wait graph", got, serverGraph(t, s.db))
 			if len(got) == 0 || slices.Contains(got, "") {
 				t.Errorf("the scene shows nothing: %q", got)
 			}
@@ -200,7 +202,7 @@ func TestChainEqualsPgBlockingPidsOnScenesAtRest(t *testing.T) {
 	}
 }
 
-// graphOf writes the edges of all waits.
+// graphOf returns the edges of all waits as text.
 func graphOf(db *testenv.DB, s *monitor.Snapshot) []string {
 	edges := []string{}
 	for wait := range s.Waits() {
@@ -220,7 +222,7 @@ SELECT DISTINCT format('%s waits for %s', coalesce(a.leader_pid, a.pid), b.pid)
 FROM pg_stat_activity a, LATERAL unnest(pg_blocking_pids(a.pid)) AS b (pid)
 WHERE a.datname = $1`
 
-func trueGraph(t testing.TB, db *testenv.DB) []string {
+func serverGraph(t testing.TB, db *testenv.DB) []string {
 	t.Helper()
 	rows, err := db.Pool(t).Query(t.Context(), selectGraph, db.Name())
 	check(t, err)
@@ -245,9 +247,9 @@ func behindOf(s *monitor.Snapshot, of monitor.SessionID) int {
 	return len(behind) - 1
 }
 
-// What has nothing to do with advisory locks is not shown, not even to those with a lock on the same table.
-func TestChainLeavesOutWhatNoAdvisoryLockLeadsTo(t *testing.T) {
-	s := newScene(t)
+// Waits that no advisory lock leads to are left out, even if they are for the same table.
+func TestChainLeavesOutUnrelatedWaits(t *testing.T) {
+	s := newIdleSessions(t)
 	s.session("SELECT pg_advisory_lock(1)", "BEGIN", "LOCK TABLE t IN ACCESS SHARE MODE")
 	writer := s.session("BEGIN", "LOCK TABLE t IN SHARE MODE")
 	waiter := s.waits("LOCK TABLE t IN ROW EXCLUSIVE MODE", "BEGIN")
@@ -263,9 +265,9 @@ func TestChainLeavesOutWhatNoAdvisoryLockLeadsTo(t *testing.T) {
 	}
 }
 
-// The root of a chain is the session that holds the table, and it can be ended.
+// The root of the chain is the session that holds the table. It can be terminated.
 func TestChainLeadsToTheRoot(t *testing.T) {
-	s := newScene(t)
+	s := newIdleSessions(t)
 	owner := s.session("SET application_name = 'ddl-owner'", "BEGIN", "LOCK TABLE t")
 	job := s.waits("SELECT * FROM t", "SELECT pg_advisory_lock(3333)")
 	s.waits("SELECT pg_advisory_lock(3333)")
@@ -286,9 +288,9 @@ func TestChainLeadsToTheRoot(t *testing.T) {
 	}
 }
 
-// One waits for the advisory lock, three for the row.
+// One session waits for the advisory lock, and three for the row.
 func TestChainCountsWaitersForOtherLocks(t *testing.T) {
-	s := newScene(t)
+	s := newIdleSessions(t)
 	holder := s.session("SELECT pg_advisory_lock(5555)", "BEGIN", "UPDATE t SET v = 1 WHERE id = 1")
 	first := s.waits("UPDATE t SET v = 2 WHERE id = 1")
 	s.waits("UPDATE t SET v = 2 WHERE id = 1")
@@ -311,10 +313,10 @@ func TestChainCountsWaitersForOtherLocks(t *testing.T) {
 }
 
 func TestChainSeesADeadlockThroughATable(t *testing.T) {
-	s := newScene(t)
+	s := newIdleSessions(t)
 	chainScenes["a deadlock of a table and an advisory lock"](s)
 	taken := take(t, s.db.Pool(t))
-	cycle := onlyCycle(t, taken)
+	cycle := requireOneCycle(t, taken)
 	var keys []string
 	for _, step := range cycle.Steps {
 		keys = append(keys, step.Key)
@@ -326,7 +328,7 @@ func TestChainSeesADeadlockThroughATable(t *testing.T) {
 
 // Parallel workers count as their leader, and an auxiliary process must not be ended.
 func TestChainTargets(t *testing.T) {
-	s := newScene(t)
+	s := newIdleSessions(t)
 	chainScenes["parallel workers that wait"](s)
 	pool := s.db.Pool(t)
 	var worker, leader int32
@@ -354,9 +356,9 @@ func TestChainTargets(t *testing.T) {
 	}
 }
 
-// Whatever changes, no edge leads to a session that is not there, and none is invented.
+// However the server changes, every edge leads to a session of the snapshot.
 func TestChainOnAMovingServer(t *testing.T) {
-	s := newScene(t)
+	s := newIdleSessions(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	for i := range 4 {

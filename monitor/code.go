@@ -6,37 +6,37 @@ import (
 	"unicode/utf8"
 )
 
-// Code says which code took a lock, as far as it was seen. PostgreSQL does not keep the statement that took a lock, so it
-// is known only of a session that was seen while it waited for it, or in the statement that takes it.
+// Code says which code took a lock. PostgreSQL does not keep the statement that took a lock, so the code is known only
+// if the session was seen while it waited for the lock, or while it ran the statement that took it.
 type Code struct {
-	// Source says where the rest comes from.
+	// Source says when the statement was seen.
 	Source CodeSource `json:"source"`
-	// Statement is the statement that was seen. It is empty where it says nothing about the caller (a session of a pglock
-	// Locker runs pglock's own statements), and where it was not recorded.
+	// Statement is the statement that was seen. It is empty for the session of a pglock Locker, which runs pglock's own
+	// statements, and if it was not recorded.
 	Statement string `json:"statement"`
-	// Tags are those of the statement's sqlcommenter comment, such as controller, action and traceparent. They are
-	// what the session says about itself.
+	// Tags are those of the statement's sqlcommenter comment, such as controller, action and traceparent. The session
+	// can put anything there.
 	Tags map[string]string `json:"tags"`
 }
 
-// CodeSource says where a [Code] was seen.
+// CodeSource says when the statement of a [Code] was seen.
 type CodeSource string
 
 const (
 	// CodeSeenWaiting is for the statement in which a session was seen waiting.
 	CodeSeenWaiting CodeSource = "waited"
-	// CodeSeenTaking is for the statement that a session ran when it was first seen with the lock, if the statement
-	// names a function that takes advisory locks, and not the number of another key. A statement that waits for
-	// another lock counts only if it names the number of this one.
+	// CodeSeenTaking is for the statement that a session ran when it was first seen with the lock. The statement must
+	// call a function that takes advisory locks, and not with the number of another key. A statement that waits for
+	// another lock counts only if it has the number of this key.
 	CodeSeenTaking CodeSource = "took"
-	// CodeOwnSession is for a session of a pglock Locker, whose statements are pglock's: unknown.
+	// CodeOwnSession is for a session of a pglock Locker, which runs pglock's own statements. The code is unknown.
 	CodeOwnSession CodeSource = "unknown: pglock session"
 )
 
-// longestStatement is how many bytes of a statement a Code keeps.
-const longestStatement = 2000
+// maxStatement is how many bytes of a statement a Code keeps.
+const maxStatement = 2000
 
-// CodeOf returns what a session's statement says about the code that runs it; nil when there is no statement to see.
+// CodeOf returns what a session's statement says about the code that runs it, or nil if no statement can be seen.
 func CodeOf(s Session, source CodeSource) *Code {
 	if s.Query == "" {
 		return nil
@@ -52,10 +52,10 @@ func CodeOf(s Session, source CodeSource) *Code {
 }
 
 func cutStatement(text string) string {
-	if len(text) <= longestStatement {
+	if len(text) <= maxStatement {
 		return text
 	}
-	end := longestStatement
+	end := maxStatement
 	for end > 0 && !utf8.RuneStart(text[end]) {
 		end--
 	}
@@ -64,13 +64,14 @@ func cutStatement(text string) string {
 
 // Limits of what is read from a comment.
 const (
-	mostTags   = 32
-	longestTag = 512
+	maxTags = 32
+	maxTag  = 512
 )
 
-// QueryTags returns the tags of a statement's sqlcommenter comment (https://google.github.io/sqlcommenter/spec/), the last
-// comment that is made of them: key='value' pairs with commas between, both URL-encoded. Without one it is empty, not nil.
-// The server cuts statements at track_activity_query_size bytes, and with them a comment at their end.
+// QueryTags returns the tags of a statement's sqlcommenter comment (https://google.github.io/sqlcommenter/spec/). That
+// is the last comment that consists of key='value' pairs, URL-encoded and separated by commas. If there is none, the
+// map is empty, not nil. The server cuts statements at track_activity_query_size bytes, which can remove a comment at
+// the end.
 func QueryTags(query string) map[string]string {
 	tags := map[string]string{}
 	for rest := query; ; {
@@ -89,18 +90,18 @@ func QueryTags(query string) map[string]string {
 	}
 }
 
-// parseTags returns nil for a comment that is not made of tags alone.
+// parseTags returns nil for a comment that does not consist of tags.
 func parseTags(comment string) map[string]string {
 	tags := map[string]string{}
 	for comment != "" {
 		key, rest, ok := strings.Cut(comment, "='")
-		if !ok || len(tags) == mostTags {
+		if !ok || len(tags) == maxTags {
 			return nil
 		}
-		value, rest, ok := untilQuote(rest)
+		value, rest, ok := readValue(rest)
 		key, keyErr := url.PathUnescape(strings.TrimSpace(key))
 		value, valueErr := url.PathUnescape(value)
-		if !ok || keyErr != nil || valueErr != nil || !isTag(key) || len(value) > longestTag {
+		if !ok || keyErr != nil || valueErr != nil || !isTag(key) || len(value) > maxTag {
 			return nil
 		}
 		tags[key] = value
@@ -112,8 +113,8 @@ func parseTags(comment string) map[string]string {
 	return tags
 }
 
-// untilQuote reads up to the quote that ends a value, in which a backslash stands before others.
-func untilQuote(text string) (value, rest string, ok bool) {
+// readValue reads up to the quote that ends a value. Quotes in the value are escaped with a backslash.
+func readValue(text string) (value, rest string, ok bool) {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
 		switch {

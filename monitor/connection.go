@@ -16,24 +16,24 @@ func inTransaction(ctx context.Context, db DBTX) (bool, error) {
 		return false, nil
 	}
 	if conn := connection(db); conn != nil {
-		return inBlock(conn), nil
+		return transactionOpen(conn), nil
 	}
 	rows, err := db.Query(ctx, monitordb.Probe)
 	if err != nil {
 		return false, err
 	}
 	conn := rows.Conn() // may be used by others once rows are closed
-	inside := conn != nil && inBlock(conn)
+	inside := conn != nil && transactionOpen(conn)
 	rows.Close()
 	return inside, rows.Err()
 }
 
-// inBlock reads what the server said about the connection after its last statement.
-func inBlock(conn *pgx.Conn) bool {
+// transactionOpen reports what the server said after the connection's last statement.
+func transactionOpen(conn *pgx.Conn) bool {
 	return conn.PgConn().TxStatus() != 'I'
 }
 
-// connection returns the one connection that db uses; nil means that it cannot be found out.
+// connection returns the connection that db uses, or nil if it is unknown.
 func connection(db DBTX) *pgx.Conn {
 	switch db := db.(type) {
 	case *pgx.Conn:
@@ -44,8 +44,8 @@ func connection(db DBTX) *pgx.Conn {
 	return nil
 }
 
-// place says which server was asked, as far as db knows it.
-func place(db DBTX) string {
+// serverText names the server for an error, or returns "" if db does not know it.
+func serverText(db DBTX) string {
 	var config *pgx.ConnConfig
 	if pool, ok := db.(*pgxpool.Pool); ok {
 		config = pool.Config().ConnConfig

@@ -16,25 +16,24 @@ import (
 )
 
 const (
-	// maxCopied is how large a registry may be that has to be copied whole; it has room for 100,000 names and more.
+	// maxCopied is the largest size of a registry that is copied. It has room for more than 100,000 names.
 	maxCopied = 16 << 20
-	// copySetUp bounds the copy, and makes row security an error instead of a reason to execute policies.
+	// copySetUp bounds the copy. With row_security off, policies are an error and are not executed.
 	copySetUp = "SET LOCAL statement_timeout = '" + statementTimeout + "'; SET LOCAL lock_timeout = '" + lockTimeout +
 		"'; SET LOCAL row_security = off; SET LOCAL search_path = pg_catalog, pg_temp"
-	// sizeSQL spares the server a copy that would be too large; if the table has been replaced since, the sieve
-	// notices.
+	// sizeSQL avoids copying a table that is too large. If the table is replaced afterwards, nameFilter bounds the copy.
 	sizeSQL = "SELECT COALESCE(pg_catalog.pg_relation_size($1::pg_catalog.oid), 0)"
-	// copySQL looks the table up once, and reads it if it is a plain table, by nothing but the server's own functions:
-	// no view, rule, policy, trigger, default or expression of an index is planned or executed. It does not read what
-	// inherits from the table.
+	// copySQL looks the table up once, and reads it if it is a plain table, using only the server's own functions: no
+	// view, rule, policy, trigger, default or index expression is planned or executed. It does not read tables that
+	// inherit from it.
 	copySQL = "COPY pglock.names (key, name) TO STDOUT WITH (ENCODING 'UTF8')"
 )
 
-// errNotCopied says why a registry was not even copied.
+// errNotCopied is why a registry was not copied.
 var errNotCopied = errors.New("not read")
 
-// copyNames reads the registry of a role that is not trusted. A name is believed only if its hash is the key, so the
-// registry cannot lie.
+// copyNames reads the registry of a role that is not trusted. It keeps a name only if its hash is the key, so a false
+// name has no effect.
 func (r reader) copyNames(ctx context.Context, t *tables, numbers []int64, o options) (registered, error) {
 	if names, fresh := o.copied.get(); fresh {
 		return names, nil
@@ -46,16 +45,16 @@ func (r reader) copyNames(ctx context.Context, t *tables, numbers []int64, o opt
 		return nil, fmt.Errorf("%w, since this is a transaction of the caller's", errNotCopied)
 	}
 	if o.copied != nil {
-		numbers = nil // the next snapshots want others
+		numbers = nil // the next snapshots need other names
 	}
-	names, err := r.copyFrom(ctx, t.rows[0].NamesOid.Uint32, newSieve(numbers))
+	names, err := r.copyFrom(ctx, t.rows[0].NamesOid.Uint32, newNameFilter(numbers))
 	if err == nil {
 		o.copied.set(names)
 	}
 	return names, err
 }
 
-func (r reader) copyFrom(ctx context.Context, oid uint32, s *sieve) (registered, error) {
+func (r reader) copyFrom(ctx context.Context, oid uint32, s *nameFilter) (registered, error) {
 	var conn *pgx.Conn
 	if pool, ok := r.db.(*pgxpool.Pool); ok {
 		pooled, err := pool.Acquire(ctx)
@@ -88,10 +87,10 @@ func (r reader) copyFrom(ctx context.Context, oid uint32, s *sieve) (registered,
 	return s.names.sorted(), err
 }
 
-// sieve takes the text form of COPY (https://www.postgresql.org/docs/current/sql-copy.html) and keeps the names that are
-// wanted and true. Beyond a bound it reads on without looking, since stopping would end the connection; the time of
-// the copy is bounded too.
-type sieve struct {
+// nameFilter reads the text form of COPY (https://www.postgresql.org/docs/current/sql-copy.html) and keeps the names
+// that are wanted and whose hash is the key. Beyond maxCopied it discards the rest, since stopping would end the
+// connection. The time of the copy is bounded too.
+type nameFilter struct {
 	wanted map[int64]bool // nil: all
 	names  registered
 	line   []byte
@@ -99,8 +98,8 @@ type sieve struct {
 	full   bool
 }
 
-func newSieve(numbers []int64) *sieve {
-	s := &sieve{names: registered{}}
+func newNameFilter(numbers []int64) *nameFilter {
+	s := &nameFilter{names: registered{}}
 	if numbers != nil {
 		s.wanted = make(map[int64]bool, len(numbers))
 		for _, n := range numbers {
@@ -110,7 +109,7 @@ func newSieve(numbers []int64) *sieve {
 	return s
 }
 
-func (s *sieve) Write(p []byte) (int, error) {
+func (s *nameFilter) Write(p []byte) (int, error) {
 	if s.seen += len(p); s.seen > maxCopied {
 		s.full, s.line = true, nil
 		return len(p), nil
@@ -122,12 +121,12 @@ func (s *sieve) Write(p []byte) (int, error) {
 			s.line = slices.Clone(s.line)
 			return len(p), nil
 		}
-		s.keep(line)
+		s.addLine(line)
 		s.line = rest
 	}
 }
 
-func (s *sieve) keep(line []byte) {
+func (s *nameFilter) addLine(line []byte) {
 	number, text, _ := bytes.Cut(line, []byte("\t"))
 	key, err := strconv.ParseInt(string(number), 10, 64)
 	if err != nil || (s.wanted != nil && !s.wanted[key] && !bytes.HasPrefix(text, []byte(lockkeys.SemaphorePrefix))) {
@@ -138,7 +137,7 @@ func (s *sieve) keep(line []byte) {
 	}
 }
 
-// unescape undoes what COPY does to control characters and backslashes.
+// unescape undoes COPY's escaping of control characters and backslashes.
 func unescape(text []byte) string {
 	if !bytes.ContainsRune(text, '\\') {
 		return string(text)

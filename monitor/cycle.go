@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Cycle is a deadlock in the making: sessions that each wait for the next one, the last for the first.
+// Cycle is a deadlock or a possible deadlock: sessions that each wait for the next, and the last for the first.
 type Cycle struct {
-	// Certain says that each session itself waits for the next: none of them will continue by itself, and PostgreSQL
-	// ends one of the waits after deadlock_timeout. Otherwise the cycle goes through several sessions of a process
-	// that uses pglock, which PostgreSQL takes for unrelated. Then it is a deadlock only if the same task of that
-	// process holds one lock and waits for the other, which only the process knows. A deadlock of this kind does not
-	// end by itself; otherwise the cycle passes.
+	// Certain says that each session itself waits for the next. PostgreSQL then ends one of the waits after
+	// deadlock_timeout. Otherwise the cycle goes through several sessions of a process that uses pglock, which
+	// PostgreSQL treats as unrelated. Then it is a deadlock only if the same task of that process holds one lock and
+	// waits for the other, which only the process knows. Such a deadlock does not end by itself. If it is none, the cycle
+	// ends when a lock is released.
 	Certain bool `json:"certain"`
-	// Since is when the last of the waits began: the cycle is no older. It is nil when the time of a wait is not known.
+	// Since is when the last of the waits began, so the cycle is no older. It is nil if the time of a wait is unknown.
 	Since *time.Time `json:"since"`
-	// Steps are the waits, beginning with the session that has the smallest process ID.
+	// Steps are the waits, starting with that of the session with the smallest process ID.
 	Steps []Step `json:"steps"`
 }
 
@@ -24,21 +24,21 @@ type Step struct {
 	// PID is the session that waits, and Process its process ([Session.Process]).
 	PID     int32  `json:"pid"`
 	Process string `json:"process"`
-	// Key and Database are the lock that it waits for, as in [Lock]; for a lock that is not an advisory lock, what
-	// [OtherLock.String] returns.
+	// Key and Database are those of the lock that it waits for, as in [Lock]. For a lock that is not an advisory lock,
+	// Key is what [OtherLock.String] returns.
 	Key      string `json:"key"`
 	Database string `json:"database"`
-	// BlockedBy is the session in the way: the session of the next step, or another session of the same process.
+	// BlockedBy is the session that blocks it: the session of the next step, or another one of the same process.
 	BlockedBy int32 `json:"blocked_by"`
-	// Kind says why it is in the way.
+	// Kind says why BlockedBy blocks it.
 	Kind BlockKind `json:"kind"`
 }
 
-// cycles finds the cycles of the wait graph. There can be very many; every session that is part of one is in at least
-// one of those that are returned.
+// cycles returns cycles of the wait graph. It does not return all of them, since there can be very many, but every
+// session that is part of a cycle is in at least one of them.
 func cycles(locks []Lock, others []OtherWait) []Cycle {
 	all := []Cycle{}
-	waits := waitsOf(locks, others)
+	waits := waitEdges(locks, others)
 	certain := map[int32]bool{} // sessions
 	for _, found := range findCycles(waits) {
 		all = append(all, newCycle(found, true))
@@ -46,7 +46,7 @@ func cycles(locks []Lock, others []OtherWait) []Cycle {
 			certain[w.PID] = true
 		}
 	}
-	for _, found := range findCycles(joined(waits, processes(locks))) {
+	for _, found := range findCycles(joinProcesses(waits, processes(locks))) {
 		if !slices.ContainsFunc(found, func(w wait) bool { return certain[w.PID] }) {
 			all = append(all, newCycle(found, false))
 		}
@@ -58,11 +58,11 @@ func cycles(locks []Lock, others []OtherWait) []Cycle {
 type wait struct {
 	Step
 	since *time.Time
-	// next is the session whose wait keeps this one waiting: the one in the way or, in a joined graph, one of its process.
+	// next is the session whose wait makes this one wait: the blocker or, in a joined graph, a session of its process.
 	next int32
 }
 
-func waitsOf(locks []Lock, others []OtherWait) []wait {
+func waitEdges(locks []Lock, others []OtherWait) []wait {
 	var all []wait
 	for _, lock := range locks {
 		for _, waiter := range lock.Waiters {
@@ -85,7 +85,7 @@ func waitsOf(locks []Lock, others []OtherWait) []wait {
 	return all
 }
 
-// processes returns where each session of a process comes from.
+// processes returns the origin of each session of a process.
 func processes(locks []Lock) map[int32]origin {
 	found := map[int32]origin{}
 	note := func(s Session) {
@@ -104,9 +104,9 @@ func processes(locks []Lock) map[int32]origin {
 	return found
 }
 
-// joined adds waits that the server cannot see: the task that holds a lock on one session of a process waits for another
-// lock on another session of it. A session that is only ahead in a queue waits for nothing else.
-func joined(waits []wait, processes map[int32]origin) []wait {
+// joinProcesses adds waits that the server cannot see: the task that holds a lock on one session of a process can wait
+// for another lock on another session. A session that is only ahead in a queue waits for nothing else.
+func joinProcesses(waits []wait, processes map[int32]origin) []wait {
 	waiting := map[origin][]int32{}
 	for _, w := range waits {
 		if from, ok := processes[w.PID]; ok && !slices.Contains(waiting[from], w.PID) {
@@ -128,7 +128,8 @@ func joined(waits []wait, processes map[int32]origin) []wait {
 	return all
 }
 
-// findCycles returns a shortest cycle of each session that is in a cycle, but in none of those found before.
+// findCycles returns, for each session that is in a cycle but in none of those found before, one of its shortest
+// cycles.
 func findCycles(waits []wait) [][]wait {
 	g := newGraph(waits)
 	g.prune()
@@ -169,7 +170,7 @@ func newGraph(waits []wait) *graph {
 	return g
 }
 
-// prune removes the sessions that will continue once those that do not wait have continued: nearly always all.
+// prune removes the sessions that are not in or behind a cycle. That is nearly always all of them.
 func (g *graph) prune() {
 	var free []int32
 	for session := range g.incoming {
@@ -188,7 +189,7 @@ func (g *graph) prune() {
 	}
 }
 
-// shortest returns a shortest way from start back to it; none when start only waits for a cycle of others.
+// shortest returns a shortest path from start back to start, or nil if start only waits for a cycle of others.
 func (g *graph) shortest(start int32) []wait {
 	cameBy := map[int32]wait{}
 	for next := []int32{start}; len(next) > 0; next = next[1:] {
@@ -198,7 +199,7 @@ func (g *graph) shortest(start int32) []wait {
 			}
 			cameBy[w.next] = w
 			if w.next == start {
-				return way(start, cameBy)
+				return pathFrom(start, cameBy)
 			}
 			next = append(next, w.next)
 		}
@@ -206,8 +207,8 @@ func (g *graph) shortest(start int32) []wait {
 	return nil
 }
 
-// way follows the waits back from start to start.
-func way(start int32, cameBy map[int32]wait) []wait {
+// pathFrom follows the waits back from start to start.
+func pathFrom(start int32, cameBy map[int32]wait) []wait {
 	var reversed []wait
 	for at := start; ; {
 		w := cameBy[at]

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// waiting is a wait of a session for another one; both belong to a process if their names have a slash, as in "p/1".
+// waiting is a wait of one session for another. A session belongs to a process if its name has a slash, as in "p/1".
 type waiting struct{ who, behind string }
 
-// locksWith makes locks with one waiter each.
+// locksWith returns locks with one waiter each.
 func locksWith(all []waiting) []Lock {
 	pids, locks := map[string]int32{}, []Lock{}
 	session := func(name string) Session {

@@ -60,7 +60,7 @@ func TestLockModesConflictBothWays(t *testing.T) {
 	}
 }
 
-// What a snapshot shows when the locks changed while it was read.
+// The locks can change between reading them and reading the blockers.
 func TestBlockersOfAMomentLater(t *testing.T) {
 	holders := []Holder{
 		{Session: Session{PID: 10}, Mode: ModeShared},
@@ -118,7 +118,7 @@ func TestWaitsAreEstimatedOnOldServers(t *testing.T) {
 		{140000, Session{State: "active", StateSince: &began}, nil, false, nil},
 	} {
 		lock := newLock(bigint(1), "shop")
-		lock.add(&monitordb.LocksRow{}, c.session, c.version)
+		lock.addRow(&monitordb.LocksRow{}, c.session, c.version)
 		w := lock.Waiters[0]
 		if w.WaitingSince != c.since || w.WaitingEstimated != c.estimated || !slices.Equal(w.Hidden, c.hidden) {
 			t.Errorf("%d, %+v: the wait is %+v", c.version, c.session, w)

@@ -12,9 +12,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Dictionary finds the name that a key is the hash of. A hash cannot be reversed, so a dictionary is made from
-// expected names. The zero value is empty. It is never changed once it has been made, and may be used from many
-// goroutines.
+// Dictionary finds the names that keys are the hashes of. A hash cannot be reversed, so a dictionary is made from
+// expected names. The zero value is empty. A Dictionary is immutable and may be used from many goroutines.
 //
 // For keys of pglock a match is certain: another name with the same 64 bits of SHA-256 does not occur by chance. The first ten thousand names are also tried with the hash functions of other tools, whose matches are
 // guesses.
@@ -25,10 +24,10 @@ type Dictionary struct {
 }
 
 const (
-	// MaxNames is how many names a dictionary can have. That many take about 100 MB.
+	// MaxNames is the most names that a dictionary can have. That many use about 100 MB.
 	MaxNames = 1_000_000
-	// mostForOthers is how many names are also hashed as other tools do, which takes ten times the memory.
-	mostForOthers = 10_000
+	// maxForOtherTools is how many names are also hashed as other tools do, which takes ten times the memory.
+	maxForOtherTools = 10_000
 )
 
 // NewDictionary makes a dictionary from names, as [pglock.NewKey] takes them. Names beyond the first [MaxNames] are
@@ -41,7 +40,7 @@ func NewDictionary(names ...string) *Dictionary {
 	return n
 }
 
-// byteOrderMark is what editors on Windows put before a text.
+// byteOrderMark is what some editors on Windows write at the beginning of a file.
 const byteOrderMark = "\ufeff"
 
 // ReadDictionary makes a dictionary from a text with a name or a pattern on each line. Space around it does not
@@ -104,7 +103,7 @@ func (n *Dictionary) add(name string) {
 		n.byNumber, n.guesses = map[int64]string{}, map[driver.KeyID][]Guess{}
 	}
 	n.byNumber[pglock.NewKey(name).Int64()] = name
-	if n.size++; n.size <= mostForOthers {
+	if n.size++; n.size <= maxForOtherTools {
 		for _, tool := range namedKeys {
 			id := driver.KeyID{Space: tool.space, Number: tool.number(name)}
 			n.guesses[id] = append(n.guesses[id], Guess{tool.name, fmt.Sprintf("%s %q", tool.what, name), ConfidenceProbable})
@@ -115,7 +114,7 @@ func (n *Dictionary) add(name string) {
 // Len is the number of names.
 func (n *Dictionary) Len() int { return n.size }
 
-// name returns the name whose hash a key is.
+// name returns the name whose hash is the key.
 func (n *Dictionary) name(id identity) (name string, ok bool) {
 	if id.space() != SpaceBigint {
 		return "", false

@@ -106,7 +106,7 @@ func TestNamesInQueriesAreFound(t *testing.T) {
 	session(t, db, "SELECT pg_advisory_lock(hashtext('import''s'))")
 	session(t, db, "SELECT pg_advisory_lock(12345) /* nightly */")
 	session(t, db, lockNamed("forgotten"))
-	queue(t, db, lockNamed("forgotten")+" /* forgotten */")
+	startWaiter(t, db, lockNamed("forgotten")+" /* forgotten */")
 	s := take(t, db.Pool(t))
 	for _, c := range []struct {
 		key  pglock.Key

@@ -10,14 +10,14 @@ import (
 	"unicode"
 )
 
-// What can keep a session from being signalled. Errors of [Inspect] and [Send] wrap them.
+// Errors that [Inspect] and [Send] wrap.
 var (
-	// ErrNoSession says that there is no such session: it has ended, or its process ID now belongs to another one, or the
-	// snapshot does not have it. Nothing was signalled.
+	// ErrNoSession means that there is no such session: it has ended, its process ID now belongs to another session, or
+	// the snapshot does not have it. Nothing was signalled.
 	ErrNoSession = errors.New("no such session")
-	// ErrNotPermitted says that the server refused the signal. The error says which right is missing.
+	// ErrNotPermitted means that the server refused the signal. The error says which right is missing.
 	ErrNotPermitted = errors.New("not permitted")
-	// ErrOwnSession says that the connection cannot signal its own session.
+	// ErrOwnSession means that the target is the connection's own session, which it cannot signal.
 	ErrOwnSession = errors.New("that is the session of this connection")
 )
 
@@ -34,7 +34,7 @@ const (
 // SignalTarget is a session and everything that ends with it, to be shown before a signal is sent. It is plain data, as a
 // [Snapshot] is, and shares the snapshot's memory.
 type SignalTarget struct {
-	// Session is who it is, as the snapshot saw it.
+	// Session is the session, as the snapshot saw it.
 	Session
 	// Ref identifies the session. [Send] signals no other.
 	Ref SessionRef
@@ -42,19 +42,18 @@ type SignalTarget struct {
 	Holds []Lock
 	// WaitsFor are the locks that it waits for: one at most, unless the lock table changed while it was read.
 	WaitsFor []Lock
-	// WaitsForOther are the locks that it waits for and that are not advisory; a session has several when parallel workers
-	// wait for it.
+	// WaitsForOther are the other locks that it waits for. There can be several if it has parallel workers.
 	WaitsForOther []OtherWait
 	// OtherWaiters are the sessions that it blocks directly with locks that are not advisory.
 	OtherWaiters []OtherWait
 	// Behind is how many sessions it blocks, directly or through others, each counted once ([Snapshot.Behind]).
 	Behind int
-	// Siblings are the other sessions of the same pglock process, by process ID. They are not touched.
+	// Siblings are the other sessions of the same pglock process, by process ID. They are not signalled.
 	Siblings []Session
 	// Server is the server of the snapshot.
 	Server Server
 
-	role string // who looked
+	role string // the monitor's role
 }
 
 // Inspect looks up in s what a session holds, waits for and blocks. It does not ask the server. A parallel worker is
@@ -117,7 +116,7 @@ func Inspect(s *Snapshot, pid int32) (SignalTarget, error) {
 	return c, nil
 }
 
-// addOtherWaits adds what the session waits for, and those that wait for it.
+// addOtherWaits adds the other locks that the session waits for, and the sessions that wait for one of its own.
 func (c *SignalTarget) addOtherWaits(s *Snapshot) {
 	for _, wait := range s.OtherWaits {
 		if wait.ID() == c.ID() {
@@ -130,12 +129,12 @@ func (c *SignalTarget) addOtherWaits(s *Snapshot) {
 }
 
 // auxiliaries are the processes, as pg_stat_activity calls them, that the server or its standbys need, and that must
-// not be ended to free a lock.
+// not be terminated to free a lock.
 var auxiliaries = []string{"archiver", "autovacuum launcher", "background writer", "checkpointer", "io worker", "logger",
 	"logical replication launcher", "slotsync worker", "startup", "walreceiver", "walsender",
 	"walsummarizer", "walwriter"}
 
-// auxiliary returns why a process must not be signalled; empty if it may be.
+// auxiliary returns why a process must not be signalled, or "" if it may be.
 func (c SignalTarget) auxiliary() string {
 	if !slices.Contains(auxiliaries, c.BackendType) {
 		return ""
@@ -147,7 +146,7 @@ func notASession(kind string) string {
 	return fmt.Sprintf("it is not a client's session but the server's %s", kind)
 }
 
-// siblings are the other sessions of a session's process.
+// siblings returns the other sessions of a session's process.
 func siblings(of Session, all map[int32]Session) []Session {
 	found := []Session{}
 	for _, session := range all {
@@ -171,8 +170,8 @@ func (c SignalTarget) Waiting() (n int) {
 // statements can be cancelled. It is false if the server hides the session's state.
 func (c SignalTarget) CancelIsNoop() bool { return strings.HasPrefix(c.State, "idle") }
 
-// Warnings returns what to know before the signal is sent, one sentence each. They can contain names that others
-// chose.
+// Warnings returns what the user should know before the signal is sent, one sentence each. They can contain names from
+// the server.
 func (c SignalTarget) Warnings(signal Signal) []string {
 	var all []string
 	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
@@ -181,13 +180,13 @@ func (c SignalTarget) Warnings(signal Signal) []string {
 			"%s at once, and that process is notified", c.Process, plural(len(c.Holds), "lock ends", "locks end"))
 	}
 	if signal == SignalCancel {
-		all = append(all, c.whatCancelDoes())
+		all = append(all, c.cancelWarning())
 	}
 	if signal == SignalTerminate && c.TransactionSince != nil {
 		say("its transaction is rolled back")
 	}
 	for _, lock := range c.Holds {
-		if others := sharers(lock, c.PID); others > 0 && len(lock.Waiters) > 0 {
+		if others := otherHolders(lock, c.PID); others > 0 && len(lock.Waiters) > 0 {
 			say("ending it does not free %s: %s it", lock.Label(), plural(others, "other shares", "others share"))
 		}
 	}
@@ -198,8 +197,8 @@ func (c SignalTarget) Warnings(signal Signal) []string {
 	return all
 }
 
-// sharers counts the other holders of a lock.
-func sharers(lock Lock, pid int32) int {
+// otherHolders counts the holders of a lock other than pid.
+func otherHolders(lock Lock, pid int32) int {
 	others := map[SessionID]bool{}
 	for _, holder := range lock.Holders {
 		if holder.PID != pid {
@@ -209,7 +208,7 @@ func sharers(lock Lock, pid int32) int {
 	return len(others)
 }
 
-func (c SignalTarget) whatCancelDoes() string {
+func (c SignalTarget) cancelWarning() string {
 	switch {
 	case c.CancelIsNoop():
 		return fmt.Sprintf("it is %s: there is no statement to cancel, and cancelling frees no lock; terminating does",
@@ -225,7 +224,8 @@ func (c SignalTarget) whatCancelDoes() string {
 		"PostgreSQL does not tell which are which"
 }
 
-// LogValue describes the session, its server, and what dies with it, for a log: at most ten keys, and how many there are.
+// LogValue describes the session, its server and what ends with it, for a log. It has at most ten keys, and their
+// number.
 func (c SignalTarget) LogValue() slog.Value {
 	const most = 10
 	keys := []string{}
@@ -258,8 +258,8 @@ func (s Session) RollbackSQL() string {
 	return "ROLLBACK PREPARED " + literal(s.GID)
 }
 
-// literal writes text as a string constant of SQL that means the same whatever standard_conforming_strings is, and that
-// can be shown and copied whatever is in it.
+// literal returns text as an SQL string constant that means the same whatever standard_conforming_strings is, and that
+// contains only printable characters.
 func literal(text string) string {
 	if !strings.ContainsFunc(text, func(r rune) bool { return r == '\\' || !unicode.IsPrint(r) }) {
 		return "'" + strings.ReplaceAll(text, "'", "''") + "'"

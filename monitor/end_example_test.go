@@ -14,10 +14,10 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// End the session that holds a lock, after a look at everything that ends with it.
+// Terminate the session that holds a lock, after looking at everything that ends with it.
 func ExampleSend() {
 	ctx := context.Background()
-	pool, done := stuckHolder(ctx)
+	pool, done := startIdleHolder(ctx)
 	defer done()
 
 	snapshot, err := monitor.Take(ctx, pool)
@@ -36,7 +36,7 @@ func ExampleSend() {
 		fmt.Println("note:", warning)
 	}
 
-	outcome, err := monitor.Send(ctx, pool, target, monitor.SignalTerminate) // this very session, or none
+	outcome, err := monitor.Send(ctx, pool, target, monitor.SignalTerminate) // this session or none
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -47,10 +47,10 @@ func ExampleSend() {
 	// ended: true still held: false
 }
 
-// Cancelling ends a statement, and an idle session runs none.
+// Cancelling ends a statement. An idle session runs no statement.
 func ExampleSend_cancel() {
 	ctx := context.Background()
-	pool, done := stuckHolder(ctx)
+	pool, done := startIdleHolder(ctx)
 	defer done()
 
 	snapshot, err := monitor.Take(ctx, pool)
@@ -72,16 +72,16 @@ func ExampleSend_cancel() {
 	// effective: false still held: true
 }
 
-// stuckHolder has a transaction hold the lock of "invoice:42" and do nothing.
-func stuckHolder(ctx context.Context) (pool *pgxpool.Pool, done func()) {
+// startIdleHolder begins a transaction that holds the lock "invoice:42" and does nothing.
+func startIdleHolder(ctx context.Context) (pool *pgxpool.Pool, done func()) {
 	config := must(pgxpool.ParseConfig(testenv.ForExamples().ConnString()))
 	pool = must(pgxpool.NewWithConfig(ctx, config))
 	must(0, migrations.Up(ctx, pool))
 	must(pool.Exec(ctx, "SELECT pglock.register('invoice:42')"))
-	holder := must(pgx.ConnectConfig(ctx, named(config, "checkout")))
+	holder := must(pgx.ConnectConfig(ctx, nameSource(config, "checkout")))
 	must(0, pglock.LockTx(ctx, must(holder.Begin(ctx)), pglock.NewKey("invoice:42")))
 	return pool, func() {
-		_ = holder.Close(ctx) // has been ended, in one of the examples
+		_ = holder.Close(ctx) // one of the examples has terminated it
 		pool.Close()
 	}
 }

@@ -12,13 +12,13 @@ type Outcome struct {
 	// Signal is what was sent, and Target the session that it was sent to.
 	Signal Signal
 	Target SignalTarget
-	// Sent says that the server has sent the signal. Whether it had an effect is another question.
+	// Sent says that the server has sent the signal. It does not say whether the signal had an effect.
 	Sent bool
-	// Ended says that the session is gone.
+	// Ended says that the session has ended.
 	Ended bool
-	// StillWaits says that the session waited for a lock of any type, and still waits for the same one, or again.
+	// StillWaits says that the session waited for a lock of any type, and waits for the same lock afterwards.
 	StillWaits bool
-	// StillBlocks is how many of SignalTarget.OtherWaiters still wait for the session, or wait for it again.
+	// StillBlocks is how many of SignalTarget.OtherWaiters wait for the session afterwards.
 	StillBlocks int
 	// Locks are the locks that the session held, in the order of SignalTarget.Holds.
 	Locks []LockOutcome
@@ -32,7 +32,7 @@ type LockOutcome struct {
 	Lock Lock
 	// Kept says that the session still holds it.
 	Kept bool
-	// Holders are the others who hold it now. With none, and Kept false, it is free.
+	// Holders are the other sessions that hold it now. If there are none and Kept is false, the lock is free.
 	Holders []Holder
 }
 
@@ -43,7 +43,7 @@ func (o LockOutcome) PassedOn() bool {
 	})
 }
 
-// compare finds out what became of the locks.
+// compare fills in what happened to the locks.
 func (o *Outcome) compare(now *Snapshot) {
 	type place struct {
 		database uint32
@@ -87,9 +87,9 @@ func (o *Outcome) compare(now *Snapshot) {
 // waited reports whether the session waited for a lock.
 func (c SignalTarget) waited() bool { return len(c.WaitsFor)+len(c.WaitsForOther) > 0 }
 
-// Effective reports whether the signal had an effect: the session has ended, or, when it was cancelled, at least
-// one of its locks was freed, its wait is over, or a session that it blocked continues. Cancelling a session that
-// neither holds nor waits for a lock is effective if it does something else now.
+// Effective reports whether the signal had an effect. Terminating is effective if the session has ended. Cancelling is
+// effective if the session has ended, one of its locks was freed, its wait is over, or a session that it blocked
+// continues; or, if the session neither held nor waited for a lock, if its state has changed.
 func (o Outcome) Effective() bool {
 	if o.Ended || o.Signal == SignalTerminate {
 		return o.Ended
@@ -104,7 +104,7 @@ func (o Outcome) Effective() bool {
 	return false
 }
 
-// lockCounts counts locks by what became of them.
+// lockCounts counts locks by what happened to them.
 type lockCounts struct {
 	// free are locks without a holder, passed those with a new holder, shared those that others hold as before, and
 	// kept those that the session still holds.
@@ -154,15 +154,15 @@ func (o Outcome) String() string {
 		parts = append(parts, fmt.Sprintf("%d of %s for its other locks are not blocked by it any more",
 			all-o.StillBlocks, plural(all, "session that waited", "sessions that waited")))
 	}
-	return fmt.Sprintf("session %d %s: %s", o.Target.PID, o.whatBecameOfIt(), strings.Join(parts, ", "))
+	return fmt.Sprintf("session %d %s: %s", o.Target.PID, o.effectText(), strings.Join(parts, ", "))
 }
 
-func (o Outcome) whatBecameOfIt() string {
+func (o Outcome) effectText() string {
 	switch {
 	case o.Ended:
 		return "has ended"
 	case o.Signal == SignalTerminate:
-		return fmt.Sprintf("was signalled to end, and is still there after %v", settleTime)
+		return fmt.Sprintf("was signalled to end, and is still there after %v", effectTime)
 	case o.StillWaits:
 		return "was cancelled, and waits still or again"
 	case o.Target.waited():

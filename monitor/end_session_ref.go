@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// SessionRef identifies a session, so that a signal cannot reach a later one with the same process ID. It is the
-// process ID and the time when the session began. If the role may not see that time it is the process ID and a
-// fingerprint of the session's user, application and held keys, which is weaker: another session can have the same, and
-// the fingerprint of a session whose locks come and go does not last.
+// SessionRef identifies a session, so that a signal cannot reach a later session with the same process ID. It consists
+// of the process ID and the time when the session began. If the role may not see that time, a fingerprint of the
+// session's user, application and held keys takes its place. That is weaker: another session can have the same
+// fingerprint, and a session's fingerprint changes with its locks.
 type SessionRef struct {
 	// PID is the process ID of the session's backend.
 	PID int32
-	// Since is when the session began; the zero time when that is hidden.
+	// Since is when the session began, or the zero time if that is hidden.
 	Since time.Time
-	// Fingerprint is empty when Since is known.
+	// Fingerprint is empty if Since is known.
 	Fingerprint string
 }
 
@@ -30,7 +30,7 @@ func bind(c SignalTarget) SessionRef {
 	return SessionRef{PID: c.PID, Fingerprint: fingerprint(c)}
 }
 
-// fingerprint is short: it guards against chance, not malice.
+// fingerprint is short, since it is only meant to prevent mistakes.
 func fingerprint(c SignalTarget) string {
 	const size = 8
 	hash := sha256.New()
@@ -41,8 +41,8 @@ func fingerprint(c SignalTarget) string {
 	return hex.EncodeToString(hash.Sum(nil)[:size])
 }
 
-// String writes the reference as [ParseSessionRef] reads it: "4711@2026-11-20T20:47:59.123456Z", where the time is that
-// of "session_since" in a snapshot's JSON, or "4711#1f3a9c42d07e55aa".
+// String returns the reference in the form that [ParseSessionRef] reads: "4711@2026-11-20T20:47:59.123456Z", with the
+// time as in "session_since" of a snapshot's JSON, or "4711#1f3a9c42d07e55aa".
 func (b SessionRef) String() string {
 	if b.Since.IsZero() {
 		return fmt.Sprintf("%d#%s", b.PID, b.Fingerprint)

@@ -41,12 +41,12 @@ func Send(ctx context.Context, db DBTX, t SignalTarget, signal Signal) (Outcome,
 	}
 	o := Outcome{Signal: signal, Target: t, Locks: []LockOutcome{}}
 	if err := send(ctx, db, t, signal); err != nil {
-		return Outcome{}, fmt.Errorf("monitor: cannot %s session %s%s: %w", signal, t.Ref, place(db), err)
+		return Outcome{}, fmt.Errorf("monitor: cannot %s session %s%s: %w", signal, t.Ref, serverText(db), err)
 	}
 	o.Sent = true
-	if err := o.look(ctx, db); err != nil {
+	if err := o.observe(ctx, db); err != nil {
 		return o, fmt.Errorf("monitor: the signal to %s session %s was sent%s, but its effect could not be seen: %w",
-			signal, t.Ref, place(db), err)
+			signal, t.Ref, serverText(db), err)
 	}
 	return o, nil
 }
@@ -72,7 +72,7 @@ func send(ctx context.Context, db DBTX, c SignalTarget, signal Signal) error {
 		return r.explainRefusal(ctx, c, &server)
 	}
 	if err != nil {
-		return doubtful(err)
+		return maybeSent(err)
 	}
 	switch verdict {
 	case "sent":
@@ -91,16 +91,17 @@ func send(ctx context.Context, db DBTX, c SignalTarget, signal Signal) error {
 	return fmt.Errorf("%w: it has ended, and process %d is another session by now", ErrNoSession, c.PID)
 }
 
-// doubtful adds that the signal may have been sent although there was no answer: the connection broke or the server
-// ended the statement in the middle of it.
-func doubtful(err error) error {
+// maybeSent adds to an error that the signal may have been sent, if the connection broke or the server ended the
+// statement while it ran.
+func maybeSent(err error) error {
 	if pgconn.SafeToRetry(err) || sqlstate.Of(err) != "" && !sqlstate.In(err, sqlstate.ClassOperatorIntervention) {
 		return err
 	}
 	return fmt.Errorf("%w (the signal may still have been sent)", err)
 }
 
-// heldKeys are the keys that the session must still hold to be recognised; none if its start identifies it.
+// heldKeys returns the keys that the session must still hold to be recognised. It is empty if the start identifies the
+// session.
 func (c SignalTarget) heldKeys() (numbers []int64, spaces []int16, databases []int64) {
 	numbers, spaces, databases = []int64{}, []int16{}, []int64{}
 	if !c.Ref.Since.IsZero() {
@@ -116,7 +117,8 @@ func (c SignalTarget) heldKeys() (numbers []int64, spaces []int16, databases []i
 
 func optional(t time.Time) pgtype.Timestamptz { return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()} }
 
-// explainRefusal says which right is missing (https://www.postgresql.org/docs/current/functions-admin.html).
+// explainRefusal returns an error that says which right is missing
+// (https://www.postgresql.org/docs/current/functions-admin.html).
 func (r reader) explainRefusal(ctx context.Context, c SignalTarget, refusal error) error {
 	var rights monitordb.SignalRightsRow
 	err := r.send(ctx, func(batch *pgx.Batch) {
@@ -135,17 +137,17 @@ func (r reader) explainRefusal(ctx context.Context, c SignalTarget, refusal erro
 	return fmt.Errorf("%w: %w", ErrNotPermitted, refusal)
 }
 
-// The pauses between two checks whether a signal has had its effect, and how long they continue.
+// The first and last pause between two checks whether a signal has had its effect, and how long to check.
 const (
-	firstPause = 10 * time.Millisecond
-	lastPause  = 250 * time.Millisecond
-	settleTime = 5 * time.Second
-	blindTime  = time.Second // where the effect of a cancel cannot be seen
+	firstPause       = 10 * time.Millisecond
+	lastPause        = 250 * time.Millisecond
+	effectTime       = 5 * time.Second
+	hiddenEffectTime = time.Second // if the effect of a cancel cannot be seen
 )
 
-// look waits until the signal has had its effect, or enough time for it, and finds out what happened to the locks.
-func (o *Outcome) look(ctx context.Context, db DBTX) error {
-	if err := o.settle(ctx, db); err != nil {
+// observe waits for the effect of the signal, and then finds out what happened to the locks.
+func (o *Outcome) observe(ctx context.Context, db DBTX) error {
+	if err := o.waitForEffect(ctx, db); err != nil {
 		return err
 	}
 	now, err := take(ctx, db, WithSession(o.Target.PID))
@@ -156,12 +158,12 @@ func (o *Outcome) look(ctx context.Context, db DBTX) error {
 	return nil
 }
 
-func (o *Outcome) settle(ctx context.Context, db DBTX) error {
+func (o *Outcome) waitForEffect(ctx context.Context, db DBTX) error {
 	inside, err := inTransaction(ctx, db)
 	if err != nil {
 		return err
 	}
-	r, deadline := reader{db: db, inTransaction: inside}, time.Now().Add(o.patience())
+	r, deadline := reader{db: db, inTransaction: inside}, time.Now().Add(o.effectTimeout())
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		var left monitordb.SessionRemainsRow
 		err := r.send(ctx, func(batch *pgx.Batch) {
@@ -172,7 +174,7 @@ func (o *Outcome) settle(ctx context.Context, db DBTX) error {
 		}
 		o.Ended = !left.Alive
 		o.stateChanged = o.Target.changed(left)
-		if o.settled(left) || time.Now().After(deadline) {
+		if o.effectSeen(left) || time.Now().After(deadline) {
 			return nil
 		}
 		select {
@@ -183,17 +185,18 @@ func (o *Outcome) settle(ctx context.Context, db DBTX) error {
 	}
 }
 
-// patience is how long to wait for the effect. If the session's state is hidden only the end of a wait can be seen.
-func (o *Outcome) patience() time.Duration {
+// effectTimeout returns how long to wait for the effect. If the session's state is hidden, only the end of a wait can
+// be seen.
+func (o *Outcome) effectTimeout() time.Duration {
 	c := o.Target
 	if o.Signal == SignalCancel && !c.waited() && c.StateSince == nil {
-		return blindTime
+		return hiddenEffectTime
 	}
-	return settleTime
+	return effectTime
 }
 
-// settled reports whether the signal has had its effect. Nothing can be expected of cancelling an idle session.
-func (o *Outcome) settled(left monitordb.SessionRemainsRow) bool {
+// effectSeen reports whether the signal has had its effect. Cancelling an idle session has none.
+func (o *Outcome) effectSeen(left monitordb.SessionRemainsRow) bool {
 	c := o.Target
 	switch {
 	case !left.Alive:
@@ -208,7 +211,7 @@ func (o *Outcome) settled(left monitordb.SessionRemainsRow) bool {
 	return o.stateChanged
 }
 
-// changed reports whether the session does something else than before.
+// changed reports whether the session's state or statement has changed.
 func (c SignalTarget) changed(left monitordb.SessionRemainsRow) bool {
 	return c.StateSince != nil && left.StateChange.Valid && !left.StateChange.Time.Equal(*c.StateSince)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// inspect looks at a session that must be in a snapshot.
+// inspect inspects a session that must be in the snapshot.
 func inspect(t testing.TB, db monitor.DBTX, pid int32) monitor.SignalTarget {
 	t.Helper()
 	c, err := monitor.Inspect(take(t, db), pid)
@@ -28,7 +28,7 @@ func inspect(t testing.TB, db monitor.DBTX, pid int32) monitor.SignalTarget {
 	return c
 }
 
-// waitFor runs a statement that waits for a lock, until that is over.
+// waitFor starts a statement that waits for a lock.
 func waitFor(t testing.TB, db *testenv.DB, statement string) (conn *pgx.Conn, result <-chan error) {
 	t.Helper()
 	conn = db.Connect(t)
@@ -49,7 +49,7 @@ func wantState(t testing.TB, err error, code string) {
 	}
 }
 
-// holders are the processes that hold a key, as the server sees it.
+// holders returns the processes that hold a key, according to the server.
 func holders(t testing.TB, db *testenv.DB, key int64) (pids []int32) {
 	t.Helper()
 	for _, lock := range db.AdvisoryLocks(t) {
@@ -143,11 +143,11 @@ func TestCancellingEndsAWait(t *testing.T) {
 	}
 }
 
-// A role that does not see states gets only what the locks show.
-func TestCancellingWithoutSeeingWhatTheSessionDoes(t *testing.T) {
+// A role that may not see states learns only what the locks show.
+func TestCancellingASessionWithAHiddenState(t *testing.T) {
 	db := testenv.Database(t)
 	from := signaller(t, db)
-	idle := poorSession(t, db, "SELECT pg_advisory_lock(1)")
+	idle := unprivilegedSession(t, db, "SELECT pg_advisory_lock(1)")
 	c := inspect(t, from, pidOf(idle))
 	if c.CancelIsNoop() {
 		t.Error("it claims to know what the session does")
@@ -157,7 +157,7 @@ func TestCancellingWithoutSeeingWhatTheSessionDoes(t *testing.T) {
 	if o.Effective() || !o.Locks[0].Kept {
 		t.Errorf("the outcome for an idle session is %+v", o)
 	}
-	busy := poorSession(t, db, "BEGIN", "SELECT pg_advisory_xact_lock(2)")
+	busy := unprivilegedSession(t, db, "BEGIN", "SELECT pg_advisory_xact_lock(2)")
 	result := make(chan error, 1)
 	go func() {
 		_, err := busy.Exec(context.Background(), "SELECT pg_sleep(3600)")
@@ -194,7 +194,7 @@ func TestCancellingAStatementFreesTheLocksOfItsTransaction(t *testing.T) {
 	}
 }
 
-// Process IDs are reused, so one alone must never be enough.
+// Process IDs are reused, so a process ID alone must not be enough.
 func TestOnlyTheSessionThatWasMeantIsSignalled(t *testing.T) {
 	db := testenv.Database(t)
 	holder := session(t, db, "SELECT pg_advisory_lock(1)")
@@ -211,7 +211,7 @@ func TestOnlyTheSessionThatWasMeantIsSignalled(t *testing.T) {
 
 var signals = []monitor.Signal{monitor.SignalCancel, monitor.SignalTerminate}
 
-// signaller is a connection of a role that may signal, and cannot see when sessions began.
+// signaller returns a connection of a role that may signal but cannot see when sessions began.
 func signaller(t testing.TB, db *testenv.DB) *pgx.Conn {
 	t.Helper()
 	conn := connectAs(t, db.Role(t, "signaller"))
@@ -219,15 +219,15 @@ func signaller(t testing.TB, db *testenv.DB) *pgx.Conn {
 	return conn
 }
 
-// poorSession is a session of a role that is not a superuser.
-func poorSession(t testing.TB, db *testenv.DB, statements ...string) *pgx.Conn {
+// unprivilegedSession returns a session of a role that is not a superuser.
+func unprivilegedSession(t testing.TB, db *testenv.DB, statements ...string) *pgx.Conn {
 	t.Helper()
 	conn := connectAs(t, db.Role(t, "poor"))
 	execute(t, conn, statements...)
 	return conn
 }
 
-func TestWithoutTheStartASessionIsKnownByItsUserApplicationAndKeys(t *testing.T) {
+func TestWithoutItsStartASessionIsIdentifiedByItsFingerprint(t *testing.T) {
 	for name, test := range map[string]struct {
 		since      string // what the session does after it was looked at
 		signalled  bool
@@ -241,7 +241,7 @@ func TestWithoutTheStartASessionIsKnownByItsUserApplicationAndKeys(t *testing.T)
 		t.Run(name, func(t *testing.T) {
 			db := testenv.Database(t)
 			from := signaller(t, db)
-			holder := poorSession(t, db, "SET application_name = 'app'", "SELECT pg_advisory_lock(1), pg_advisory_lock(7, -42)")
+			holder := unprivilegedSession(t, db, "SET application_name = 'app'", "SELECT pg_advisory_lock(1), pg_advisory_lock(7, -42)")
 			c := inspect(t, from, pidOf(holder))
 			if !c.Ref.Since.IsZero() || c.Ref.Fingerprint == "" {
 				t.Fatalf("the session is bound to %+v", c.Ref)
@@ -270,7 +270,7 @@ func TestWithoutTheStartASessionIsKnownByItsUserApplicationAndKeys(t *testing.T)
 func TestAFingerprintIsOfUserApplicationAndKeys(t *testing.T) {
 	db := testenv.Database(t)
 	from := signaller(t, db)
-	holder := poorSession(t, db, "SELECT pg_advisory_lock(1)")
+	holder := unprivilegedSession(t, db, "SELECT pg_advisory_lock(1)")
 	before := inspect(t, from, pidOf(holder)).Ref
 	if again := inspect(t, from, pidOf(holder)).Ref; !again.Equal(before) {
 		t.Errorf("unchanged, it is %v and then %v", before, again)
@@ -287,7 +287,7 @@ func TestAFingerprintIsOfUserApplicationAndKeys(t *testing.T) {
 
 func TestARefusedSignalSaysWhichRightIsMissing(t *testing.T) {
 	db := testenv.Database(t)
-	poor, other := poorSession(t, db, "SELECT pg_advisory_lock(1)"), poorSession(t, db)
+	poor, other := unprivilegedSession(t, db, "SELECT pg_advisory_lock(1)"), unprivilegedSession(t, db)
 	superuser := session(t, db, "SELECT pg_advisory_lock(2)")
 	for name, test := range map[string]struct {
 		from, to *pgx.Conn
@@ -332,7 +332,7 @@ func TestASessionNeverEndsItself(t *testing.T) {
 func TestASignalLeavesTheCallersTransactionUsable(t *testing.T) {
 	db := testenv.Database(t)
 	execute(t, db.Pool(t), "CREATE TABLE work (step text)")
-	poor := poorSession(t, db, "SELECT pg_advisory_lock(1)")
+	poor := unprivilegedSession(t, db, "SELECT pg_advisory_lock(1)")
 	holder := session(t, db, "SELECT pg_advisory_lock(2)")
 	conn := connectAs(t, db.ConnString())
 	execute(t, conn, "BEGIN", "INSERT INTO work VALUES ('before')")
@@ -352,7 +352,7 @@ func TestASignalLeavesTheCallersTransactionUsable(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotInTheSnapshotIsNotSignalled(t *testing.T) {
+func TestSessionsOutsideTheSnapshotAreNotSignalled(t *testing.T) {
 	db := testenv.Database(t)
 	stranger := session(t, db)
 	s := take(t, db.Pool(t))
@@ -395,7 +395,7 @@ func TestAPreparedTransactionIsEndedByASQLStatement(t *testing.T) {
 	}
 }
 
-func TestALockerWhoseWaitIsCancelledGivesUp(t *testing.T) {
+func TestACancelledWaitOfALockerFails(t *testing.T) {
 	db := testenv.Database(t)
 	session(t, db, "SELECT pg_advisory_lock(1)")
 	locker, err := pglock.New(db.Pool(t))
@@ -419,7 +419,7 @@ func TestALockerWhoseWaitIsCancelledGivesUp(t *testing.T) {
 	}
 }
 
-func TestHoldersInALockerAreToldThatItsSessionWasTerminated(t *testing.T) {
+func TestTerminatingALockersSessionLosesItsLocks(t *testing.T) {
 	db := testenv.Database(t)
 	pool := db.Pool(t)
 	locker, err := pglock.New(pool, pglock.WithSessions(1))
@@ -471,7 +471,7 @@ func TestSessionsOfOneProcessAreSiblings(t *testing.T) {
 	}
 }
 
-func TestBindingsAreReadAsTheyAreWritten(t *testing.T) {
+func TestSessionRefsRoundTrip(t *testing.T) {
 	since := time.Date(2026, 11, 20, 20, 47, 59, 123456000, time.UTC)
 	for text, want := range map[string]monitor.SessionRef{
 		"4711@2026-11-20T20:47:59.123456Z":      {PID: 4711, Since: since},
@@ -519,7 +519,7 @@ func TestASignalWhoseEffectCannotBeSeenIsAnError(t *testing.T) {
 	pool := db.Pool(t)
 	c := inspect(t, pool, pidOf(holder))
 	ctx, cancel := context.WithCancel(t.Context())
-	o, err := monitor.Send(ctx, &onceOnly{DBTX: pool, after: cancel}, c, monitor.SignalTerminate)
+	o, err := monitor.Send(ctx, &afterFirstBatch{DBTX: pool, after: cancel}, c, monitor.SignalTerminate)
 	if !errors.Is(err, context.Canceled) || !o.Sent || !strings.Contains(err.Error(), "was sent") {
 		t.Errorf("the outcome is %+v (%v)", o, err)
 	}
@@ -531,7 +531,7 @@ func TestASignalWithoutAnAnswerMayHaveBeenSent(t *testing.T) {
 	holder := session(t, db, "SELECT pg_advisory_lock(1)")
 	pool := db.Pool(t)
 	c := inspect(t, pool, pidOf(holder))
-	_, err := monitor.Send(t.Context(), brokenOff{pool}, c, monitor.SignalTerminate)
+	_, err := monitor.Send(t.Context(), lostAnswers{pool}, c, monitor.SignalTerminate)
 	if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "may still have been sent") {
 		t.Errorf("got %v", err)
 	}
@@ -545,10 +545,10 @@ func TestASignalWithoutAnAnswerMayHaveBeenSent(t *testing.T) {
 	}
 }
 
-// brokenOff loses the answers to batches.
-type brokenOff struct{ monitor.DBTX }
+// lostAnswers loses the answers to batches.
+type lostAnswers struct{ monitor.DBTX }
 
-func (b brokenOff) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
+func (b lostAnswers) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
 	return unanswered{b.DBTX.SendBatch(ctx, batch)}
 }
 
@@ -556,13 +556,13 @@ type unanswered struct{ pgx.BatchResults }
 
 func (u unanswered) Close() error { return errors.Join(u.BatchResults.Close(), io.ErrUnexpectedEOF) }
 
-// onceOnly calls after when the first batch has been carried out.
-type onceOnly struct {
+// afterFirstBatch calls after when the first batch has been executed.
+type afterFirstBatch struct {
 	monitor.DBTX
 	after func()
 }
 
-func (o *onceOnly) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
+func (o *afterFirstBatch) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
 	return &closing{o.DBTX.SendBatch(ctx, batch), o.after}
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// Who holds the lock of a key, and who waits for it? Here one transaction holds "invoice:42" and another one waits. The
-// name is known because it was registered.
+// Show who holds a lock and who waits for it. Here one transaction holds "invoice:42" and another one waits. The name is
+// known because it was registered.
 func ExampleTake() {
 	ctx := context.Background()
 	pool, commit := checkoutAndRefund(ctx)
@@ -47,7 +47,7 @@ func ExampleTake() {
 	//   behind the holder: true hard
 }
 
-// Watch until there are no waiters any more. Errors are part of the stream: the server may be back for the next
+// Watch until there are no more waiters. Errors are part of the sequence: the server may answer again for the next
 // snapshot.
 func ExampleWatch() {
 	ctx := context.Background()
@@ -76,19 +76,19 @@ func ExampleWatch() {
 	// no waiters
 }
 
-// checkoutAndRefund lets one transaction hold the lock of "invoice:42" and another one wait for it, both until commit
-// is called.
+// checkoutAndRefund begins a transaction that holds the lock "invoice:42" and another one that waits for it, both until
+// commit is called.
 func checkoutAndRefund(ctx context.Context) (pool *pgxpool.Pool, commit func()) {
 	config := must(pgxpool.ParseConfig(testenv.ForExamples().ConnString()))
 	pool = must(pgxpool.NewWithConfig(ctx, config))
 	must(0, migrations.Up(ctx, pool))
 	must(pool.Exec(ctx, "SELECT pglock.register('invoice:42')"))
 
-	holder := must(pgx.ConnectConfig(ctx, named(config, "checkout")))
+	holder := must(pgx.ConnectConfig(ctx, nameSource(config, "checkout")))
 	tx := must(holder.Begin(ctx))
 	must(0, pglock.LockTx(ctx, tx, pglock.NewKey("invoice:42")))
 
-	waiter := must(pgx.ConnectConfig(ctx, named(config, "refund")))
+	waiter := must(pgx.ConnectConfig(ctx, nameSource(config, "refund")))
 	done := make(chan error)
 	go func() {
 		done <- pglock.BeginFunc(ctx, waiter, pglock.NewKey("invoice:42"), func(pgx.Tx) error { return nil })
@@ -104,7 +104,7 @@ func checkoutAndRefund(ctx context.Context) (pool *pgxpool.Pool, commit func()) 
 	})
 }
 
-func named(config *pgxpool.Config, application string) *pgx.ConnConfig {
+func nameSource(config *pgxpool.Config, application string) *pgx.ConnConfig {
 	connConfig := config.Copy().ConnConfig
 	connConfig.RuntimeParams["application_name"] = application
 	return connConfig
@@ -117,7 +117,7 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// Names that are not registered can be given, here as one would write them into a file.
+// Names that are not registered can come from a dictionary, here in the format of a file.
 func ExampleWithDictionary() {
 	ctx := context.Background()
 	pool := must(pgxpool.New(ctx, testenv.ForExamples().ConnString()))

@@ -16,7 +16,7 @@ type SessionID struct {
 // ID identifies s within its snapshot.
 func (s Session) ID() SessionID { return SessionID{s.PID, s.GID} }
 
-// ID returns the session in the way.
+// ID returns the blocking session.
 func (b Blocker) ID() SessionID { return SessionID{b.PID, b.GID} }
 
 // Compare orders by process ID, and prepared transactions by their identifiers.
@@ -24,7 +24,7 @@ func (id SessionID) Compare(other SessionID) int {
 	return cmp.Or(cmp.Compare(id.PID, other.PID), cmp.Compare(id.GID, other.GID))
 }
 
-// Wait is a session that waits for a lock of any type.
+// Wait is a wait of a session for a lock of any type.
 type Wait struct {
 	// Lock is the advisory lock that it waits for, and Other the lock of another type. One of them is nil.
 	Lock  *Lock
@@ -89,8 +89,9 @@ func (s *Snapshot) Sessions() iter.Seq[Session] {
 	}
 }
 
-// Behind counts for each session how many sessions are behind it: those that wait for it, for any lock, and those
-// that wait for one of those, and so on, each once, and not itself. Sessions with none behind them are not in the map.
+// Behind returns for each session how many sessions are behind it: those that wait for it, for any lock, and those that
+// wait for one of those, and so on. A session counts once, and not as behind itself. Sessions with none behind them are
+// not in the map.
 func (s *Snapshot) Behind() map[SessionID]int {
 	g := newWaitGraph(s)
 	behind := map[SessionID]int{}
@@ -102,12 +103,12 @@ func (s *Snapshot) Behind() map[SessionID]int {
 	return behind
 }
 
-// waitGraph has the sessions that wait, or block others, as numbers.
+// waitGraph numbers the sessions that wait or block others.
 type waitGraph struct {
 	ids     []SessionID
 	numbers map[SessionID]int
-	waiting [][]int  // those that wait for a session, directly
-	group   []int    // sessions that all wait for each other have one number
+	waiting [][]int  // by session: those that wait for it directly
+	group   []int    // by session: its group; sessions in a cycle share a group
 	sets    []bitset // by group: the sessions in it and behind it
 }
 
@@ -120,7 +121,7 @@ func newWaitGraph(s *Snapshot) *waitGraph {
 			g.waiting[at] = append(g.waiting[at], waiter)
 		}
 	}
-	g.close()
+	g.findGroups()
 	return g
 }
 
@@ -136,10 +137,9 @@ func (g *waitGraph) number(id SessionID) int {
 
 func (g *waitGraph) behind(n int) int { return g.sets[g.group[n]].count() - 1 }
 
-// close finds the groups and what is behind them, with Tarjan's algorithm: a group is complete when all that wait for it
-// are, so each set is made once, and a session that is in it already is passed over. It is not recursive, since
-// chains can be long.
-func (g *waitGraph) close() {
+// findGroups finds the groups and the sessions behind them with Tarjan's algorithm. A group is complete when all groups
+// that wait for it are, so each set is computed once. It is not recursive, since chains can be long.
+func (g *waitGraph) findGroups() {
 	const unseen = -1
 	n := len(g.ids)
 	g.group = slices.Repeat([]int{unseen}, n)
@@ -174,14 +174,14 @@ func (g *waitGraph) close() {
 				low[below] = min(low[below], low[at])
 			}
 			if low[at] == index[at] {
-				open = g.complete(at, open)
+				open = g.completeGroup(at, open)
 			}
 		}
 	}
 }
 
-// complete takes a group from the end of the open sessions.
-func (g *waitGraph) complete(first int, open []int) []int {
+// completeGroup removes a group from the end of the open sessions.
+func (g *waitGraph) completeGroup(first int, open []int) []int {
 	set := newBitset(len(g.ids))
 	from := len(open) - 1
 	for open[from] != first {

@@ -14,8 +14,8 @@ import (
 type Guess struct {
 	// Tool is the tool, such as "Rails".
 	Tool string `json:"tool"`
-	// Text says what the key is for, such as "Rails migrations of database shop". Parts of it can come from the
-	// server or from the lock's holder.
+	// Text says what the key is for, such as "Rails migrations of database shop". Parts of it can come from the server
+	// or from the lock's holder.
 	Text string `json:"text"`
 	// Confidence says how likely it is.
 	Confidence Confidence `json:"confidence"`
@@ -25,17 +25,17 @@ type Guess struct {
 type Confidence string
 
 const (
-	// ConfidenceProbable is for numbers that others will hardly use by chance.
+	// ConfidenceProbable is for numbers that another program is unlikely to use by chance.
 	ConfidenceProbable Confidence = "probably"
-	// ConfidencePossible is for numbers that others may well use too, such as 1.
+	// ConfidencePossible is for numbers that other programs may well use, such as 1.
 	ConfidencePossible Confidence = "possibly"
 )
 
-// String returns the guess as text for people, such as "probably Rails migrations of database shop".
+// String returns the guess as text, such as "probably Rails migrations of database shop".
 func (g Guess) String() string { return string(g.Confidence) + " " + g.Text }
 
-// Label is the lock in a few words, for people: its Key or, if that has no name, a probable guess. Guesses that are only
-// possible are left out. The label can contain names that others chose.
+// Label describes the lock in a few words: its Key or, if that has no name, a probable guess. It leaves out guesses that
+// are only possible. The label can contain names from the server.
 func (l Lock) Label() string {
 	switch {
 	case l.Kind == KindSemaphore && l.Limit > 0:
@@ -59,7 +59,7 @@ func (l Lock) Label() string {
 	return string(ConfidenceProbable) + " " + strings.Join(likely, " or ")
 }
 
-// guesser guesses the tools that use keys without a name.
+// guesser guesses which tools use keys that have no name.
 type guesser struct {
 	from sources
 	// repacked names the tables of the connected database that pg_repack works on, by their OID.
@@ -88,10 +88,10 @@ func newGuesser(grouped map[identity]*Lock, t tables, from sources) (*guesser, e
 	return g, nil
 }
 
-// guarded reports whether some lock can have guarded a transaction: its session then has an identity.
+// guarded reports whether a lock may have guarded a transaction. Its session then has an identity.
 func guarded(t tables) bool {
 	for id, row := range t.locks() {
-		if marksSession(id, row) {
+		if isIdentityKey(id, row) {
 			return true
 		}
 	}
@@ -108,7 +108,7 @@ func (g *guesser) guesses(id identity, lock *Lock) []Guess {
 		all = append(all, names.guesses[lock.ID()]...)
 	}
 	if id.space() == SpaceBigint {
-		all = append(all, g.inDatabase(lock.Database)[id.number]...)
+		all = append(all, g.computedKeys(lock.Database)[id.number]...)
 	}
 	for _, known := range keyRanges {
 		if text, ok := known.match(id); ok {
@@ -118,8 +118,8 @@ func (g *guesser) guesses(id identity, lock *Lock) []Guess {
 	return g.nameTables(id, distinct(all))
 }
 
-// inDatabase computes the keys that tools take in a database.
-func (g *guesser) inDatabase(database string) map[int64][]Guess {
+// computedKeys returns the keys that tools compute from the name of a database.
+func (g *guesser) computedKeys(database string) map[int64][]Guess {
 	if keys, ok := g.computed[database]; ok {
 		return keys
 	}
@@ -135,7 +135,7 @@ func (g *guesser) inDatabase(database string) map[int64][]Guess {
 	return keys
 }
 
-// nameTables names the table that pg_repack works on.
+// nameTables adds the name of the table that pg_repack works on.
 func (g *guesser) nameTables(id identity, guesses []Guess) []Guess {
 	oid, ok := id.repacks()
 	table, known := g.repacked[oid]

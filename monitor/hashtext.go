@@ -39,15 +39,15 @@ func (h *lookup3) add(key []byte) {
 func (h *lookup3) mix() {
 	for _, by := range [...]int{4, 6, 8, 16, 19, 4} {
 		a := (h.a - h.c) ^ bits.RotateLeft32(h.c, by)
-		h.a, h.b, h.c = h.b, h.c+h.b, a // the next one is b, and after six turns each is in its place
+		h.a, h.b, h.c = h.b, h.c+h.b, a // the next one is b; after six rounds each is back in its place
 	}
 }
 
-// finish changes the words in turns, the last one last.
+// finish mixes the words once more.
 func (h *lookup3) finish() (b, c uint32) {
 	for _, by := range [...]int{14, 11, 25, 16, 4, 14, 24} {
 		c := (h.c ^ h.b) - bits.RotateLeft32(h.b, by)
 		h.a, h.b, h.c = h.b, c, h.a // the next one is a
 	}
-	return h.a, h.b // after seven turns
+	return h.a, h.b // after seven rounds
 }

@@ -32,8 +32,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// take takes a snapshot where that must work. On a busy machine the server may need more than the time that the monitor gives it, so it is
-// asked again then.
+// take takes a snapshot, which must work. It tries again if the server runs out of time, as on a busy machine.
 func take(t testing.TB, db monitor.DBTX) *monitor.Snapshot {
 	t.Helper()
 	for range 10 {
@@ -48,7 +47,7 @@ func take(t testing.TB, db monitor.DBTX) *monitor.Snapshot {
 	return nil
 }
 
-// find returns a lock that must be there.
+// find returns a lock that must be in the snapshot.
 func find(t testing.TB, s *monitor.Snapshot, key pglock.Key) monitor.Lock {
 	t.Helper()
 	lock, ok := s.Find(key)
@@ -58,7 +57,7 @@ func find(t testing.TB, s *monitor.Snapshot, key pglock.Key) monitor.Lock {
 	return lock
 }
 
-// session is a connection to db that has carried out statements and stays.
+// session returns a connection to db that has executed statements.
 func session(t testing.TB, db *testenv.DB, statements ...string) *pgx.Conn {
 	t.Helper()
 	conn := db.Connect(t)
@@ -75,8 +74,8 @@ func execute(t testing.TB, db monitor.DBTX, statements ...string) {
 	}
 }
 
-// queue makes one more session wait for the lock of statement, behind the present waiters, until the test ends.
-func queue(t testing.TB, db *testenv.DB, statement string) (pid int32) {
+// startWaiter makes another session wait for the lock of statement, behind the present waiters, until the test ends.
+func startWaiter(t testing.TB, db *testenv.DB, statement string) (pid int32) {
 	t.Helper()
 	conn := db.Connect(t)
 	db.Queue(t, conn, statement)
@@ -85,7 +84,7 @@ func queue(t testing.TB, db *testenv.DB, statement string) (pid int32) {
 
 func pidOf(conn *pgx.Conn) int32 { return int32(conn.PgConn().PID()) }
 
-// connectAs is a connection as another role.
+// connectAs connects as another role.
 func connectAs(t testing.TB, connString string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), connString)
@@ -94,7 +93,7 @@ func connectAs(t testing.TB, connString string) *pgx.Conn {
 	return conn
 }
 
-// poolIn is a pool whose connections use a query mode.
+// poolIn returns a pool whose connections use a query mode.
 func poolIn(t testing.TB, db *testenv.DB, mode pgx.QueryExecMode) *pgxpool.Pool {
 	t.Helper()
 	config := db.Config(t)
@@ -106,7 +105,9 @@ func poolIn(t testing.TB, db *testenv.DB, mode pgx.QueryExecMode) *pgxpool.Pool 
 }
 
 // tellsWaits reports whether the server reports when a wait began.
-func tellsWaits(s *monitor.Snapshot) bool { return !strings.HasPrefix(s.ServerVersion, "13.") }
+func versionWithWaitStart(s *monitor.Snapshot) bool {
+	return !strings.HasPrefix(s.ServerVersion, "13.")
+}
 
 // migrate installs schema pglock and registers names.
 func migrate(t testing.TB, db *testenv.DB, names ...string) {
@@ -117,11 +118,12 @@ func migrate(t testing.TB, db *testenv.DB, names ...string) {
 	check(t, err)
 }
 
-// requireTruth compares a snapshot of db's own locks with what pg_locks and pg_blocking_pids show to another session.
-func requireTruth(t testing.TB, db *testenv.DB, s *monitor.Snapshot) {
+// requireServerState compares a snapshot of db's own locks with what pg_locks and pg_blocking_pids show to another
+// session.
+func requireServerState(t testing.TB, db *testenv.DB, s *monitor.Snapshot) {
 	t.Helper()
 	requireEqual(t, "locks", locksOf(db, s), lines(db.AdvisoryLocks(t)))
-	requireEqual(t, "edges of the wait graph", edgesOf(db, s), trueEdges(t, db))
+	requireEqual(t, "edges of the wait graph", edgesOf(db, s), serverEdges(t, db))
 }
 
 func requireEqual(t testing.TB, what string, got, want []string) {
@@ -198,7 +200,7 @@ FROM pg_locks w JOIN pg_database d ON d.oid = w.database,
      LATERAL (SELECT DISTINCT unnest(pg_blocking_pids(w.pid)) AS pid) b
 WHERE w.locktype = 'advisory' AND NOT w.granted AND d.datname = $1`
 
-func trueEdges(t testing.TB, db *testenv.DB) []string {
+func serverEdges(t testing.TB, db *testenv.DB) []string {
 	t.Helper()
 	rows, err := db.Pool(t).Query(t.Context(), selectEdges, db.Name())
 	check(t, err)

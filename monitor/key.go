@@ -10,7 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// identity is what makes two rows of pg_locks the same advisory lock. Leaving out any of it would mix up locks.
+// identity identifies an advisory lock. Two rows of pg_locks are the same lock if all fields are equal.
 type identity struct {
 	database uint32
 	objsubid int16
@@ -23,7 +23,7 @@ func identify(database, classid, objid pgtype.Uint32, objsubid pgtype.Int2) iden
 	return identity{database.Uint32, objsubid.Int16, int64(classid.Uint32)<<32 | int64(objid.Uint32)}
 }
 
-// halves are the two integers that number is made of.
+// halves returns the two integers that number consists of.
 func (id identity) halves() (class, object int32) {
 	return int32(id.number >> 32), int32(id.number)
 }
@@ -38,7 +38,7 @@ func (id identity) space() Space {
 	return SpaceOther
 }
 
-// text writes the key by its names or, without one, by its number.
+// text returns the key's names or, if it has none, its number.
 func (id identity) text(names []string) string {
 	class, object := id.halves()
 	switch {

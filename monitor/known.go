@@ -13,10 +13,10 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// The advisory keys that well-known tools use. Each was read in the source of the tool, in the file that is named.
+// The advisory keys that well-known tools use. Each comes from the source of the tool, from the named file.
 //
-// Left out, since nothing can be computed: Que (lib/que/poller.rb), whose keys are the IDs of jobs, and River's keys
-// with a prefix of the user's (rivershared/util/hashutil/hash_util.go).
+// Two are left out because they cannot be computed: Que (lib/que/poller.rb), whose keys are the IDs of jobs, and
+// River's keys with a prefix that the user chooses (rivershared/util/hashutil/hash_util.go).
 
 // fixedKeys are bigints that a tool takes in every database.
 var fixedKeys = []struct {
@@ -69,7 +69,8 @@ func pgBoss(database, key string) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }
 
-// keyRanges are keys that a tool makes from something unknown here, and that a part of them or their size gives away.
+// keyRanges are keys that a tool makes from something unknown here, but that can be recognised by a part of them or by
+// their size.
 var keyRanges = []struct {
 	tool       string
 	confidence Confidence
@@ -108,8 +109,8 @@ func (id identity) repacks() (table uint32, ok bool) {
 	return uint32(object) ^ 1<<31, id.space() == SpacePair && class == prefix
 }
 
-// unpackASCII reads characters of seven bits, the first in the highest bits; a 0 and then 1s fill the rest. If the
-// characters cannot be printed, the number was most likely chosen in another way.
+// unpackASCII reads characters of seven bits, the first in the highest bits. The rest is filled with a 0 and then 1s. If
+// the characters are not printable, the number was most likely not made this way.
 func unpackASCII(bits uint64) (name string, ok bool) {
 	length := 9
 	for ; length > 0 && bits&0x7f == 0x7f; length-- {

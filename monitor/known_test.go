@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// guessesFor returns the guesses for a key without a name in a database, without further hints.
+// guessesFor returns the guesses for a key without a name in a database.
 func guessesFor(database string, id identity, given *Dictionary) []string {
 	g := &guesser{
 		from: sources{given: given, queries: queryTexts{}}, computed: map[string]map[int64][]Guess{},

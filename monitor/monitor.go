@@ -1,33 +1,32 @@
 // Package monitor shows the advisory locks of a PostgreSQL server: who holds which, who waits for whom, and since when.
 //
 // [Take] reads one [Snapshot]; [Watch] takes them again and again. A snapshot holds every advisory lock of the server,
-// no matter what took it: programs that use package pglock, other libraries, a hand at psql. Keys have names where the
-// name registry of schema pglock knows them. Nothing has to be installed or granted for the rest: columns that the
-// server hides from the role are labelled as hidden, and no lock is left out.
+// whether a program that uses package pglock, another library or a user of psql took it. Keys have names if the name
+// registry of schema pglock has them. Nothing else has to be installed or granted: columns that the server hides from
+// the role are marked as hidden, and no lock is left out.
 //
-// [Inspect] shows everything that dies with a session; [Send] ends it, or what it does, and reports what became of its
-// locks.
+// [Inspect] shows everything that ends with a session. [Send] ends the session or its statement, and reports what
+// happened to its locks.
 //
 // The types are made to be printed as JSON; their field names are a stable format ([FormatVersion], [JSONSchema]).
 // Every text in them comes from others (names, application names, queries): escape control characters before you write
 // them to a terminal.
 //
-// What does not live here: taking locks (package pglock), tables and colours (the command pglock), and the views
-// pglock.locks and pglock.waits for people in psql (package migrations). PostgreSQL does not record when a lock was
-// granted, how often its session took it, nor whether it ends with the session or with the transaction, so no snapshot
-// says so.
+// Package pglock takes locks, the command pglock shows tables and colours, and package migrations has the views
+// pglock.locks and pglock.waits for use in psql. PostgreSQL does not record when a lock was granted, how often its
+// session took it, or whether it ends with the session or with the transaction, so a snapshot does not say so either.
 //
 // # Names
 //
-// A key is a hash, so a name has to be known to be found. It comes from the name registry of the database that is
-// connected to (schema pglock), from a dictionary of the caller's ([WithDictionary]), or from a comment or string in the
-// query of a session that holds the lock or waits for it; the last two are believed because their hash is the key.
-// What is left is compared with what well-known tools use ([Guess]).
+// A key is a hash, so its name must be known from elsewhere: from the name registry of the connected database (schema
+// pglock), from the caller's dictionary ([WithDictionary]), or from a comment or string in the query of a session that
+// holds the lock or waits for it. Names from the last two are used only if their hash is the key. Keys without a name
+// are compared with those that well-known tools use ([Guess]).
 //
 // # Trust
-// A schema pglock can be made by any role that may create a schema, and its code could run with the rights of the role
-// that watches. So nothing in it is executed unless its owners are trusted: [WithTrustedOwner] says who is, and what
-// happens to the names otherwise. No function, operator or type of the search_path is used either.
+// Any role that may create a schema can create a schema pglock, and its code could run with the rights of the monitor's
+// role. So nothing in it is executed unless its owners are trusted. [WithTrustedOwner] says which owners are, and what
+// happens to the names otherwise. No function, operator or type from the search_path is used either.
 //
 // # What it costs
 //
@@ -51,8 +50,8 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 )
 
-// DBTX is what a pgx pool, connection and transaction have in common. A wrapper that has only these methods will do; it
-// costs a round trip more, to find out whether it is in a transaction.
+// DBTX is what a pgx pool, connection and transaction have in common. A wrapper with only these methods works too, but
+// costs another round trip to find out whether it is in a transaction.
 type DBTX interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
@@ -68,14 +67,14 @@ type DBTX interface {
 // half a second for a lock on a table, unless the connection's own limits are tighter; these limits end with Take. If
 // the name registry cannot be read, or the blockers take too long, the rest is returned.
 //
-// Inside a transaction of the caller Take works under a savepoint, which costs more round trips. Whatever it returns,
-// the transaction continues with the settings it had. Two things are not undone: pg_stat_clear_snapshot, so that the
-// sessions are those of now, and that pgx closes the connection if ctx ends in the middle of a statement.
+// In a transaction of the caller Take uses a savepoint, which costs more round trips. Whatever it returns, the
+// transaction continues with the settings it had. Two effects remain: Take calls pg_stat_clear_snapshot to see the
+// current sessions, and pgx closes the connection if ctx ends in the middle of a statement.
 //
-// The lock table does not stand still while it is read. Locks, sessions and blockers are read one after another and
-// can contradict each other: a waiter without blockers was granted its lock in between, or gave up; a blocker can be a
-// session that the snapshot does not have; the session of a lock can be gone already, or new ([Session.Hidden] names
-// what is unknown then). Nothing is left out to make the picture consistent.
+// The lock table changes while it is read. Locks, sessions and blockers are read one after another and can contradict
+// each other: a waiter without blockers was granted its lock in between or gave up; a blocker can be a session that the
+// snapshot does not have; the session of a lock can have ended or be new ([Session.Hidden] names what is unknown then).
+// Nothing is left out to make the snapshot consistent.
 //
 // Take may be called from many goroutines at once where db allows that, as a pool does. Only ctx bounds how long the
 // network may take.
@@ -85,7 +84,7 @@ func Take(ctx context.Context, db DBTX, opts ...Option) (*Snapshot, error) {
 	}
 	snapshot, err := take(ctx, db, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("monitor: cannot read advisory locks%s: %w%s", place(db), err, advice(err))
+		return nil, fmt.Errorf("monitor: cannot read advisory locks%s: %w%s", serverText(db), err, advice(err))
 	}
 	return snapshot, nil
 }
@@ -107,8 +106,8 @@ func take(ctx context.Context, db DBTX, opts ...Option) (*Snapshot, error) {
 	return newSnapshot(t, o)
 }
 
-// advice explains the errors that the monitor's own limits cause, and those of statements that the server understood
-// differently because of the search_path with which they were prepared.
+// advice explains errors that the monitor's own limits cause, and errors of statements that were prepared under a
+// search_path with other objects of the same names.
 func advice(err error) string {
 	switch code := sqlstate.Of(err); {
 	case code == sqlstate.QueryCanceled || code == sqlstate.LockNotAvailable:

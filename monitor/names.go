@@ -6,8 +6,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// noRegistry says why there are no registered names; empty when the registry could be asked.
-func noRegistry(t tables) string {
+// registryMissing returns why there are no registered names, or "" if the registry can be read.
+func registryMissing(t tables) string {
 	switch row := t.rows[0]; {
 	case !row.SchemaExists:
 		return fmt.Sprintf("schema pglock is not installed in database %q: run pglock migrate up", t.server.Database)
@@ -21,7 +21,7 @@ func noRegistry(t tables) string {
 	return ""
 }
 
-// registry is the registered names, and the database that they are of.
+// registry has the registered names of a database.
 type registry struct {
 	database uint32 // its OID
 	byNumber registered
@@ -38,7 +38,7 @@ func (r registry) names(id identity) []string {
 	return r.byNumber[id.number]
 }
 
-// sources is where the names of locks come from.
+// sources are where the names of locks come from.
 type sources struct {
 	registry registry
 	given    *Dictionary
@@ -46,8 +46,8 @@ type sources struct {
 	seen     *seenNames
 }
 
-// giveNames sets the name of each lock or, if it has none, the guess.
-func giveNames(grouped map[identity]*Lock, t tables, o options) error {
+// setNames sets the name of each lock or, if it has none, the guesses.
+func setNames(grouped map[identity]*Lock, t tables, o options) error {
 	from := sources{newRegistry(t), o.names, queryTexts{}, o.seen}
 	for id, lock := range grouped {
 		lock.Names = append(lock.Names, from.names(id, lock)...)
@@ -65,7 +65,7 @@ func giveNames(grouped map[identity]*Lock, t tables, o options) error {
 	return nil
 }
 
-// names asks one source after another. Only the registry can report a collision.
+// names tries one source after another. Only the registry can report a collision.
 func (s sources) names(id identity, lock *Lock) []string {
 	if registered := s.registry.names(id); len(registered) > 0 {
 		return registered
@@ -76,7 +76,7 @@ func (s sources) names(id identity, lock *Lock) []string {
 			return []string{name}
 		}
 	}
-	for _, names := range []named{s.given, ownNames, s.seen} {
+	for _, names := range []nameSource{s.given, ownNames, s.seen} {
 		if name, ok := names.name(id); ok {
 			return []string{name}
 		}
@@ -84,16 +84,16 @@ func (s sources) names(id identity, lock *Lock) []string {
 	return nil
 }
 
-// named is a source of names of keys.
-type named interface{ name(identity) (string, bool) }
+// nameSource is a source of names of keys.
+type nameSource interface{ name(identity) (string, bool) }
 
-// ownNames are those of locks that pglock takes for itself.
+// ownNames are the names of locks that pglock takes for itself.
 var ownNames = NewDictionary("pglock:migrations")
 
-// queryTexts are dictionaries of the texts in queries, by the query.
+// queryTexts has a dictionary of the texts in each query.
 type queryTexts map[string]*Dictionary
 
-// of returns the texts in the queries of all who hold the lock or wait for it.
+// of returns the texts in the queries of the lock's holders and waiters.
 func (q queryTexts) of(lock *Lock) []*Dictionary {
 	var all []*Dictionary
 	for _, holder := range lock.Holders {
@@ -117,7 +117,7 @@ func (q queryTexts) appendTo(all []*Dictionary, query string) []*Dictionary {
 	return append(all, names)
 }
 
-// quote writes a role so that it can stand in a statement.
+// quote quotes a role for use in a statement.
 func quote(role string) string {
 	return pgx.Identifier{role}.Sanitize()
 }

@@ -14,7 +14,7 @@ import (
 
 func TestRegisteredNamesAreShown(t *testing.T) {
 	db := testenv.Database(t)
-	// XML, which carries them, cannot hold some of these characters.
+	// The names are sent as XML, which cannot contain some of these characters.
 	names := []string{"invoice:42", "@home", "日本語/注文", "<a> & \"b\"", "tab\tbell\a\r\n end ", "@7/-42"}
 	migrate(t, db, names...)
 	holder := db.Connect(t)
@@ -25,7 +25,7 @@ func TestRegisteredNamesAreShown(t *testing.T) {
 
 	for _, mode := range queryModes {
 		s := take(t, poolIn(t, db, mode))
-		requireTruth(t, db, s)
+		requireServerState(t, db, s)
 		if s.NamesMissing != "" {
 			t.Errorf("%v: names are missing: %s", mode, s.NamesMissing)
 		}
@@ -48,7 +48,7 @@ func lockNamed(name string) string {
 	return fmt.Sprintf("SELECT pg_advisory_lock(%d)", pglock.NewKey(name).Int64())
 }
 
-// Two names with one hash cannot be made, so the table has to lie about one.
+// No two names with one hash are known, so the table has a false one.
 func TestACollisionShowsAllNames(t *testing.T) {
 	db := testenv.Database(t)
 	migrate(t, db, "a")
@@ -109,7 +109,7 @@ func TestWithoutNamesTheSnapshotSaysWhy(t *testing.T) {
 			from := c.setUp(t, db)
 			session(t, db, lockNamed("job"))
 			s := take(t, from)
-			requireTruth(t, db, s)
+			requireServerState(t, db, s)
 			if !strings.Contains(s.NamesMissing, c.want) {
 				t.Errorf("the reason is %q, want one that contains %q", s.NamesMissing, c.want)
 			}
@@ -120,7 +120,7 @@ func TestWithoutNamesTheSnapshotSaysWhy(t *testing.T) {
 	}
 }
 
-func TestTheGrantsForWatchersGiveNames(t *testing.T) {
+func TestTheMonitorsGrantsAllowReadingNames(t *testing.T) {
 	db := testenv.Database(t)
 	migrate(t, db, "job")
 	watcher := connectAs(t, db.Role(t, "watcher"))

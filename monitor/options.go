@@ -12,8 +12,8 @@ type options struct {
 	names   *Dictionary
 	trusted []string
 	wanted  []int32
-	copied  *copiedNames // nil: each Take makes its own
-	seen    *seenNames   // nil: there are none
+	copied  *copiedNames // nil if each Take copies the registry
+	seen    *seenNames   // nil if none are remembered
 }
 
 func newOptions(opts []Option) (options, error) {
@@ -41,14 +41,14 @@ func WithDictionary(d *Dictionary) Option {
 	}
 }
 
-// WithTrustedOwner names roles that may own the name registry. Asking a registry can execute its owner's code with the
-// rights of the monitor's role. Trusted without being named are the current role, superusers, and members of the
-// current role; and, where the current role has neither SUPERUSER, CREATEROLE, REPLICATION nor BYPASSRLS and is in no
-// role pg_…, the owner of the database.
+// WithTrustedOwner names roles that may own the name registry. Querying a registry can execute its owner's code with the
+// rights of the monitor's role. The current role, superusers and members of the current role are always trusted. So is
+// the owner of the database if the current role has none of SUPERUSER, CREATEROLE, REPLICATION and BYPASSRLS and is not
+// in a role pg_….
 //
-// A registry of any other role is not asked. It is copied whole if it is a plain table of at most 16 MiB and the monitor
-// was given a connection or pool, not a transaction or a wrapper; Watch copies it every 15 seconds. Otherwise
-// [Snapshot.NamesMissing] says why there are no names. A role that does not exist is an error of Take, and so is an
+// A registry of any other role is not queried. It is copied whole if it is a plain table of at most 16 MiB and the
+// monitor was given a connection or pool, not a transaction or a wrapper; Watch copies it every 15 seconds. Otherwise
+// [Snapshot.NamesMissing] says why there are no names. Take returns an error for a role that does not exist, and for an
 // empty name.
 func WithTrustedOwner(roles ...string) Option {
 	return func(o *options) error {
@@ -81,9 +81,9 @@ func RememberNames() Option {
 	}
 }
 
-// WithSession adds sessions to the snapshot by their process IDs, whether or not they have to do with advisory locks. They
-// are in [Snapshot.OtherSessions], and their waits and waiters are in the wait graph. A parallel worker brings its leader.
-// Process IDs of no session are ignored.
+// WithSession adds sessions to the snapshot by their process IDs, whether or not they have anything to do with advisory
+// locks. They are in [Snapshot.OtherSessions], and their waits and waiters are in the wait graph. A parallel worker is
+// replaced by its leader. Process IDs that belong to no session are ignored.
 func WithSession(pids ...int32) Option {
 	return func(o *options) error {
 		o.wanted = append(o.wanted, pids...)

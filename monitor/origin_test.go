@@ -37,8 +37,8 @@ func TestSameProcess(t *testing.T) {
 	}
 }
 
-// A tenant's session has the mark of another role's process. Another session waits for that process, and the tenant for the other session:
-// no deadlock, since it is not the process that waits.
+// A tenant's session has the mark of another role's process. Another session waits for that process, and the tenant
+// waits for the other session. That is no deadlock, since the process itself does not wait.
 func TestAForgedMarkMakesNoDeadlockAndNoSiblings(t *testing.T) {
 	db := testenv.Database(t)
 	const mark = "billing (pglock 1f3a9c42)"

@@ -18,11 +18,11 @@ type OtherLock struct {
 	// of databases other than the connection's, and of transactions that have not ended.
 	Schema string `json:"schema"`
 	Name   string `json:"name"`
-	// Page and Tuple are the place of a row in its relation.
+	// Page and Tuple are the position of a row in its relation.
 	Page  *int32 `json:"page"`
 	Tuple *int16 `json:"tuple"`
-	// TransactionID and VirtualXID are the transaction that is waited for: a session that waits for a row waits for the transaction
-	// that changed it.
+	// TransactionID and VirtualXID identify the transaction that is waited for. A session that waits for a row waits for
+	// the transaction that changed it.
 	TransactionID string `json:"transaction_id"`
 	VirtualXID    string `json:"virtual_xid"`
 	// ClassID, ObjectID and Objsubid identify an object that is not a relation.

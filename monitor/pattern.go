@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// pattern is a name with ranges of numbers in it: the text before each range, and the text behind the last.
+// pattern is a name with ranges of numbers in it: the text before each range, and the text after the last.
 type pattern struct {
 	before []string
 	ranges []numberRange
@@ -17,7 +17,7 @@ type pattern struct {
 
 type numberRange struct {
 	first, last int64
-	width       int // of what is written with leading zeros
+	width       int // the number of digits, if written with leading zeros
 }
 
 var rangeInBraces = regexp.MustCompile(`\{([0-9]+)\.\.([0-9]+)\}`)
@@ -53,7 +53,7 @@ func parseRange(first, last string) (r numberRange, err error) {
 	return r, nil
 }
 
-// size is how many names there are, at most math.MaxInt64.
+// size returns the number of names, at most math.MaxInt64.
 func (p pattern) size() int64 {
 	size := int64(1)
 	for _, r := range p.ranges {
@@ -66,7 +66,7 @@ func (p pattern) size() int64 {
 	return size
 }
 
-// names returns an iterator over all names, in which the last range counts fastest.
+// names returns an iterator over all names. The last range varies fastest.
 func (p pattern) names() iter.Seq[string] {
 	return func(yield func(string) bool) { p.expand("", 0, yield) }
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// id returns the key of a lock.
+// key returns the key of a lock.
 func (id identity) key() driver.KeyID {
 	return driver.KeyID{Space: driver.Space(id.objsubid), Number: id.number}
 }
 
-// marksLock reports whether a lock only says what another one is for.
-func marksLock(id identity) bool { return lockkeys.IsMark(id.key()) }
+// isMark reports whether a lock only says what another one is for.
+func isMark(id identity) bool { return lockkeys.IsMark(id.key()) }
 
-// hasSemaphores reports whether some lock is one of a semaphore.
+// hasSemaphores reports whether a lock belongs to a semaphore.
 func (t tables) hasSemaphores() bool {
 	for id := range t.locks() {
 		if _, _, ok := lockkeys.ParseSemaphore(id.key()); ok {
@@ -27,12 +27,11 @@ func (t tables) hasSemaphores() bool {
 	return false
 }
 
-// recognisePrimitives finds out which locks are those of leaders and of runs of jobs, and merges all those of a
-// semaphore into one.
+// recognisePrimitives sets the kind of the locks of leaders and jobs, and merges the locks of each semaphore into one.
 func recognisePrimitives(grouped map[identity]*Lock, t tables) {
 	marks := map[identity]bool{}
 	for id := range t.locks() {
-		if marksLock(id) {
+		if isMark(id) {
 			marks[id] = true
 		}
 	}
@@ -51,7 +50,7 @@ func recognisePrimitives(grouped map[identity]*Lock, t tables) {
 	foldSemaphores(grouped, t)
 }
 
-// foldSemaphores puts what is known of the slots and the gate of a semaphore into the lock of its gate.
+// foldSemaphores merges the slots and the gate of each semaphore into one lock.
 func foldSemaphores(grouped map[identity]*Lock, t tables) {
 	known := registeredSemaphores(t.names)
 	for id, lock := range grouped {
@@ -77,7 +76,7 @@ func foldSemaphores(grouped map[identity]*Lock, t tables) {
 			continue
 		}
 		whole.Holders = append(whole.Holders, lock.Holders...)
-		whole.Waiters = append(whole.Waiters, lock.Waiters...) // of others than pglock: it only tries
+		whole.Waiters = append(whole.Waiters, lock.Waiters...) // not of pglock, which only tries
 		whole.Used += len(lock.Holders)
 		delete(grouped, id)
 	}
@@ -97,7 +96,7 @@ func (l *Lock) addGate(gate *Lock) {
 	l.Waiters = append(l.Waiters, gate.Waiters...)
 }
 
-// namedSemaphore is what a registry of names has about a semaphore.
+// namedSemaphore is what a registry of names knows about a semaphore.
 type namedSemaphore struct {
 	key   string
 	limit int
@@ -107,8 +106,8 @@ func (l *Lock) name(known namedSemaphore) {
 	l.Key, l.Limit = cmp.Or(known.key, l.Key), known.limit
 }
 
-// registeredSemaphores finds them among the names. Where a deployment has changed the limit, the larger one counts, as it
-// does for the semaphore.
+// registeredSemaphores finds the semaphores among the names. If a deployment has changed the limit, the larger one
+// counts, as it does for the semaphore itself.
 func registeredSemaphores(names registered) map[lockkeys.SemaphoreID]namedSemaphore {
 	known := map[lockkeys.SemaphoreID]namedSemaphore{}
 	for _, all := range names {
@@ -119,7 +118,7 @@ func registeredSemaphores(names registered) map[lockkeys.SemaphoreID]namedSemaph
 			}
 			key, err := pglock.ParseKey(text)
 			if err != nil {
-				continue // a Locker writes even the empty name such that it can be read, so this is not a Locker's
+				continue // a Locker writes every name, even an empty one, so that it can be parsed; this is not from a Locker
 			}
 			id := lockkeys.Semaphore(key.ID())
 			if limit > known[id].limit {

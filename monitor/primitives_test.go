@@ -29,7 +29,7 @@ func primitivesLocker(t *testing.T, db *testenv.DB) *pglock.Locker {
 	return l
 }
 
-// awaitLock takes snapshots until one has a lock that is as wanted.
+// awaitLock takes snapshots until one has a lock for which is returns true.
 func awaitLock(t *testing.T, db monitor.DBTX, what string, is func(monitor.Lock) bool) *monitor.Snapshot {
 	t.Helper()
 	var last *monitor.Snapshot
@@ -81,7 +81,7 @@ func TestSemaphoreIsOneLineWithUsedAndTotal(t *testing.T) {
 		t.Fatal(err)
 	}
 	waited := make(chan *semaphore.Permit, 2)
-	for _, sem := range []*semaphore.Semaphore{other, large} { // one at the gate, one before it
+	for _, sem := range []*semaphore.Semaphore{other, large} { // one holds the gate, and one waits for it
 		go func() {
 			p, err := sem.Acquire(t.Context())
 			if err != nil {
@@ -104,7 +104,7 @@ func TestSemaphoreIsOneLineWithUsedAndTotal(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := <-waited
-	// The next who waits records the name again, which could not be recorded before.
+	// The name could not be recorded before. The next waiter records it.
 	go func() {
 		p, err := large.Acquire(t.Context())
 		if err != nil {
@@ -182,7 +182,7 @@ func TestTickIsShownAsTick(t *testing.T) {
 	}
 }
 
-// wantOneLock fails the test unless there is one lock in the connected database. Other tests have others.
+// wantOneLock fails the test unless there is one lock in the connected database.
 func wantOneLock(t *testing.T, s *monitor.Snapshot) {
 	t.Helper()
 	var keys []string

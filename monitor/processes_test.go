@@ -17,7 +17,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// workerVariable makes the test binary become a program that holds one lock and then wants another one.
+// workerVariable turns the test binary into a program that holds one lock and then waits for another.
 const workerVariable = "PGLOCK_TEST_WORKER_DATABASE_URL"
 
 func TestMain(m *testing.M) {
@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	testenv.Main(m)
 }
 
-// work says when it holds the first key, waits for the second after it has read a line, and gives up when there is
-// nothing left to read.
+// work locks the first key and reports it, waits for the second after it has read a line, and gives up at the end of its
+// input.
 func work(url string, first, second pglock.Key) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -68,7 +68,7 @@ func work(url string, first, second pglock.Key) error {
 	return errors.Join(err, held.Unlock(context.Background()), locker.Close(context.Background()))
 }
 
-// worker is such a program at work.
+// worker is such a program.
 type worker struct{ stdin io.WriteCloser }
 
 func startWorker(t *testing.T, db *testenv.DB, first, second string) worker {
@@ -95,30 +95,30 @@ func startWorker(t *testing.T, db *testenv.DB, first, second string) worker {
 	return worker{stdin}
 }
 
-func (w worker) goOn(t *testing.T) {
+func (w worker) proceed(t *testing.T) {
 	t.Helper()
 	_, err := io.WriteString(w.stdin, "\n")
 	check(t, err)
 }
 
-// Two programs with real Lockers, each of which holds its lock on one session and waits on another.
+// Each of two programs with a Locker holds its lock on one session and waits on another.
 func TestADeadlockOfTwoProgramsIsShown(t *testing.T) {
 	db := testenv.Database(t)
 	one := startWorker(t, db, "left", "right")
 	other := startWorker(t, db, "right", "left")
 	names := monitor.NewDictionary("left", "right")
-	one.goOn(t)
+	one.proceed(t)
 	db.WaitForWaiters(t, 1)
 	if s := take(t, db.Pool(t)); len(s.Cycles) > 0 {
 		t.Errorf("there is a cycle already: %+v", s.Cycles)
 	}
-	other.goOn(t)
+	other.proceed(t)
 	db.WaitForWaiters(t, 2)
 
 	s, err := monitor.Take(t.Context(), db.Pool(t), monitor.WithDictionary(names))
 	check(t, err)
-	requireTruth(t, db, s)
-	cycle := onlyCycle(t, s)
+	requireServerState(t, db, s)
+	cycle := requireOneCycle(t, s)
 	if cycle.Certain || len(cycle.Steps) != 2 || cycle.Steps[0].Process == "" || cycle.Steps[1].Process == "" ||
 		cycle.Steps[0].Process == cycle.Steps[1].Process {
 		t.Errorf("the cycle is %+v", cycle)

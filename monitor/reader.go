@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// statementTimeout is what one statement may cost a server that is in trouble.
+	// statementTimeout bounds a statement, so that the monitor does not burden a slow server.
 	statementTimeout = "2s"
-	// lockTimeout is how long a statement may wait for a session that alters a table which it reads.
+	// lockTimeout bounds the wait for a session that alters a table that the statement reads.
 	lockTimeout = "500ms"
-	// undoTimeout is how long restoring the caller's transaction may take after the caller's context has ended.
+	// undoTimeout bounds restoring the caller's transaction after the caller's context has ended.
 	undoTimeout = 5 * time.Second
 )
 
-// reader sends statements over a caller's connection, and leaves it as it was.
+// reader sends statements over the caller's connection, and restores the connection's state.
 type reader struct {
 	db            DBTX
 	inTransaction bool
@@ -32,10 +32,10 @@ type tables struct {
 	server   monitordb.LimitRow
 	rows     []monitordb.LocksRow // never empty
 	blockers []monitordb.BlockersRow
-	// untrusted is the part of schema pglock that must not be used, and names is what its registry says.
+	// untrusted is the part of schema pglock that must not be used. names is the content of its registry.
 	untrusted []trust.Finding
 	names     registered
-	// noBlockers says why blockers could not be read, and noNames why the name registry could not.
+	// noBlockers and noNames are why the blockers and the name registry could not be read.
 	noBlockers, noNames string
 }
 
@@ -48,8 +48,8 @@ func (r reader) readTables(ctx context.Context, o options) (tables, error) {
 	return t, r.readNames(ctx, &t, o)
 }
 
-// read does without the blockers when those alone take too long. Only their cost grows faster than the number of locks,
-// so a server with thousands of waiters may report everything but them.
+// read leaves out the blockers if they alone take too long. Their cost grows faster than the number of locks, so a
+// server with thousands of waiters may be too slow for them.
 func (r reader) read(ctx context.Context, o options) (tables, error) {
 	var t tables
 	var findings []trust.Row
@@ -70,13 +70,13 @@ func (r reader) read(ctx context.Context, o options) (tables, error) {
 	return t, err
 }
 
-// send carries out a batch under the monitor's limits.
+// send executes a batch under the monitor's limits.
 func (r reader) send(ctx context.Context, queue func(*pgx.Batch)) error {
 	var server monitordb.LimitRow
 	return r.sendTo(ctx, readOne(&server), queue)
 }
 
-// sendTo is send, and also reports which server answered.
+// sendTo is like send, but also reports which server answered.
 func (r reader) sendTo(ctx context.Context, server func(pgx.Rows) error, queue func(*pgx.Batch)) error {
 	batch := &pgx.Batch{}
 	batch.Queue(monitordb.PinSearchPath)
@@ -90,8 +90,8 @@ func (r reader) sendTo(ctx context.Context, server func(pgx.Rows) error, queue f
 	return r.db.SendBatch(ctx, batch).Close()
 }
 
-// sendUnderSavepoint undoes whatever the batch did to the caller's transaction: its limits, and its failure. The
-// savepoint goes ahead of the batch, because pgx prepares all statements of a batch before it carries out the first.
+// sendUnderSavepoint undoes the batch's effects on the caller's transaction: its limits and its failure. The savepoint
+// is set before the batch, because pgx prepares all statements of a batch before it executes the first.
 func (r reader) sendUnderSavepoint(ctx context.Context, batch *pgx.Batch) error {
 	if err := monitordb.New(r.db).Savepoint(ctx); err != nil {
 		return err
@@ -108,8 +108,8 @@ func (r reader) sendUnderSavepoint(ctx context.Context, batch *pgx.Batch) error 
 	return err
 }
 
-// undo revives a transaction that has failed. It is not a batch, since the server would not prepare the second
-// statement until the first has been executed.
+// undo restores a transaction that has failed. It is not a batch, since the server does not prepare the second statement
+// before it has executed the first.
 func (r reader) undo(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
 	defer cancel()

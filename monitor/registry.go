@@ -18,7 +18,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// registered are names of keys of the connected database. Only bigints have any.
+// registered has the names of the connected database's keys. Only bigints have names.
 type registered map[int64][]string
 
 func (r registered) sorted() registered {
@@ -28,11 +28,11 @@ func (r registered) sorted() registered {
 	return r
 }
 
-// readNames reads the registered names of the locks in t. The registry is the one thing that others can break, so its
-// failure is separate: t then has all but the names, and the reason.
+// readNames reads the registered names of the locks in t. Users can break the registry, so its failure is separate: t
+// then has everything but the names, and the reason.
 //
-// A registry that belongs to trusted roles is asked for the keys by a statement. Nothing in any other registry may be
-// executed, so it is copied ([reader.copyNames]), or not read at all.
+// A registry that belongs to trusted roles is queried for the keys. Nothing in any other registry may be executed, so it
+// is copied ([reader.copyNames]) or not read at all.
 func (r reader) readNames(ctx context.Context, t *tables, o options) error {
 	row := t.rows[0]
 	numbers := t.bigints()
@@ -51,7 +51,7 @@ func (r reader) readNames(ctx context.Context, t *tables, o options) error {
 	if err := connectionBroke(err); err != nil {
 		return err
 	}
-	t.noNames = whyNoNames(*t, err)
+	t.noNames = namesMissingText(*t, err)
 	return nil
 }
 
@@ -64,7 +64,7 @@ func connectionBroke(err error) error {
 	return err
 }
 
-func whyNoNames(t tables, err error) string {
+func namesMissingText(t tables, err error) string {
 	reason := cmp.Or(sqlstate.Refusal(err).Message, err.Error())
 	if len(t.untrusted) == 0 {
 		return "cannot read pglock.names: " + reason
@@ -74,7 +74,7 @@ func whyNoNames(t tables, err error) string {
 		found.Object, found.Owner, t.server.Role, reason)
 }
 
-// bigints are the numbers that can have names.
+// bigints returns the numbers that can have names.
 func (t tables) bigints() []int64 {
 	known, all := map[int64]bool{}, []int64{}
 	for id := range t.locks() {
@@ -86,8 +86,7 @@ func (t tables) bigints() []int64 {
 	return all
 }
 
-// askForNames asks for the names of the keys, after a check in the same transaction that code in the schema may still
-// be executed.
+// askForNames reads the names of the keys. It first checks, in the same transaction, that the schema is still trusted.
 func (r reader) askForNames(ctx context.Context, numbers []int64, semaphores bool, o options) (registered, error) {
 	var encoded struct{ Names []byte }
 	err := r.send(ctx, func(batch *pgx.Batch) {
@@ -121,7 +120,7 @@ type copiedNames struct {
 	at    time.Time
 }
 
-// copyEvery is how long a copy is good for.
+// copyEvery is how long a copy is used.
 const copyEvery = 15 * time.Second
 
 func (c *copiedNames) get() (names registered, fresh bool) {

@@ -15,8 +15,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// patient is a session with time to be looked at before PostgreSQL ends a deadlock.
-func patient(t *testing.T, db *testenv.DB, statements ...string) *pgx.Conn {
+// sessionWithoutDeadlockCheck returns a session in which PostgreSQL does not end a deadlock during the test.
+func sessionWithoutDeadlockCheck(t *testing.T, db *testenv.DB, statements ...string) *pgx.Conn {
 	t.Helper()
 	return session(t, db, append([]string{"SET deadlock_timeout = '1h'"}, statements...)...)
 }
@@ -24,15 +24,15 @@ func patient(t *testing.T, db *testenv.DB, statements ...string) *pgx.Conn {
 func TestADeadlockThatPostgreSQLWillSee(t *testing.T) {
 	db := testenv.Database(t)
 	migrate(t, db, "left")
-	left := patient(t, db, lockNamed("left"))
-	right := patient(t, db, "SELECT pg_advisory_lock(2)")
+	left := sessionWithoutDeadlockCheck(t, db, lockNamed("left"))
+	right := sessionWithoutDeadlockCheck(t, db, "SELECT pg_advisory_lock(2)")
 	db.Queue(t, left, "SELECT pg_advisory_lock(2)")
 	db.Queue(t, right, lockNamed("left"))
-	queue(t, db, "SELECT pg_advisory_lock(2)") // behind it, and no part of it
+	startWaiter(t, db, "SELECT pg_advisory_lock(2)") // behind it, but not part of it
 
 	s := take(t, db.Pool(t))
-	requireTruth(t, db, s)
-	cycle := onlyCycle(t, s)
+	requireServerState(t, db, s)
+	cycle := requireOneCycle(t, s)
 	want := []monitor.Step{
 		{PID: pidOf(left), Key: "@2", Database: db.Name(), BlockedBy: pidOf(right), Kind: monitor.BlockHard},
 		{PID: pidOf(right), Key: "left", Database: db.Name(), BlockedBy: pidOf(left), Kind: monitor.BlockHard},
@@ -45,7 +45,7 @@ func TestADeadlockThatPostgreSQLWillSee(t *testing.T) {
 	}
 }
 
-func onlyCycle(t *testing.T, s *monitor.Snapshot) monitor.Cycle {
+func requireOneCycle(t *testing.T, s *monitor.Snapshot) monitor.Cycle {
 	t.Helper()
 	if len(s.Cycles) != 1 {
 		t.Fatalf("there are %d cycles, want 1: %+v", len(s.Cycles), s.Cycles)
@@ -69,8 +69,8 @@ func TestADeadlockThatPostgreSQLCannotSee(t *testing.T) {
 	db.Queue(t, of("0000bbbb", "SELECT"), "SELECT pg_advisory_lock(1)")
 
 	s := take(t, db.Pool(t))
-	requireTruth(t, db, s)
-	cycle := onlyCycle(t, s)
+	requireServerState(t, db, s)
+	cycle := requireOneCycle(t, s)
 	var processes []string
 	for _, step := range cycle.Steps {
 		processes = append(processes, step.Process)
@@ -89,13 +89,13 @@ func TestAPreparedTransactionOutlivesARestart(t *testing.T) {
 		"SELECT pg_advisory_xact_lock_shared(-1)", "PREPARE TRANSACTION '"+gid+"'")
 	t.Cleanup(func() { execute(t, db.Connect(t), "ROLLBACK PREPARED '"+gid+"'") })
 	before := take(t, db.Connect(t))
-	requireTruth(t, db, before)
+	requireServerState(t, db, before)
 
 	check(t, server.Down(t.Context(), pgserver.Immediate))
 	check(t, server.Up(t.Context()))
-	queue(t, db, "SELECT pg_advisory_lock(-7, 42)")
+	startWaiter(t, db, "SELECT pg_advisory_lock(-7, 42)")
 	after := take(t, db.Connect(t))
-	requireTruth(t, db, after)
+	requireServerState(t, db, after)
 	for _, key := range []pglock.Key{pglock.PairKey(-7, 42), pglock.Int64Key(-1)} {
 		was, is := find(t, before, key), find(t, after, key)
 		if len(was.Holders) != 1 || !was.Holders[0].Prepared() || was.Holders[0].GID != gid {
@@ -110,19 +110,19 @@ func TestAPreparedTransactionOutlivesARestart(t *testing.T) {
 		monitor.Blocker{GID: gid, Kind: monitor.BlockHard})
 }
 
-// What keeps vacuum from removing old rows.
+// The ages say what holds back vacuum.
 func TestTheAgesOfSnapshotsAndTransactions(t *testing.T) {
 	db := testenv.Database(t)
 	execute(t, db.Pool(t), "CREATE TABLE work ()")
 	idle := session(t, db, "SELECT pg_advisory_lock(1)")
 	writer := session(t, db, "SELECT pg_advisory_lock(2)", "BEGIN", "INSERT INTO work DEFAULT VALUES")
 	reader := session(t, db, "SELECT pg_advisory_lock(3)", "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT")
-	queue(t, db, "SELECT pg_advisory_lock(1)")
+	startWaiter(t, db, "SELECT pg_advisory_lock(1)")
 	for range 3 {
 		execute(t, db.Pool(t), "INSERT INTO work DEFAULT VALUES")
 	}
 	s := take(t, db.Pool(t))
-	requireTruth(t, db, s)
+	requireServerState(t, db, s)
 	sessions := map[int32]monitor.Session{}
 	for _, lock := range s.Locks {
 		for _, holder := range lock.Holders {
@@ -145,7 +145,7 @@ func TestTheAgesOfSnapshotsAndTransactions(t *testing.T) {
 	}
 }
 
-// The key that marks a session is not a lock. The key that keeps guarded transactions in order is one, with a name.
+// A session's identity is not shown as a lock. The companion of a guarded transaction is, with a name.
 func TestAGuardedLockLooksLikeOneLock(t *testing.T) {
 	db := testenv.Database(t)
 	pool := db.Pool(t)
@@ -220,7 +220,7 @@ func TestManyLocksOfManySessions(t *testing.T) {
 	for i := range 20 {
 		session(t, db, fmt.Sprintf("SELECT pg_advisory_lock(n) FROM generate_series(%d, %d) n", i*5000+1, i*5000+5000))
 	}
-	queue(t, db, "SELECT pg_advisory_lock(1)")
+	startWaiter(t, db, "SELECT pg_advisory_lock(1)")
 	pool := db.Pool(t)
 	var s *monitor.Snapshot
 	testenv.WaitUntil(t, "a machine that may be busy has answered within the monitor's limits", func() bool {
@@ -228,7 +228,7 @@ func TestManyLocksOfManySessions(t *testing.T) {
 		s = taken
 		return err == nil && s.BlockersMissing == ""
 	})
-	requireTruth(t, db, s)
+	requireServerState(t, db, s)
 	if len(s.Locks) != 100_000 || s.Capacity.Advisory != 100_000 || len(s.Capacity.Top) != 10 {
 		t.Errorf("%d locks, %d in the lock table", len(s.Locks), s.Capacity.Advisory)
 	}

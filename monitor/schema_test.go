@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write "+schemaFile+" anew")
 
 const schemaFile = "snapshot.schema.json"
 
-// The schema that other languages can use says what the types say, in the words of their comments.
+// The JSON Schema agrees with the types and their comments.
 func TestTheJSONSchemaSaysWhatTheTypesSay(t *testing.T) {
 	s := schema{docs: readDocs(t), defs: map[string]any{}}
 	root := s.object(reflect.TypeFor[monitor.Snapshot]())
@@ -42,7 +42,7 @@ func TestTheJSONSchemaSaysWhatTheTypesSay(t *testing.T) {
 	}
 }
 
-// schema makes a JSON Schema of Go types.
+// schema makes a JSON Schema from Go types.
 type schema struct {
 	docs map[string]string // of types, and of fields as Type.Field
 	defs map[string]any
@@ -54,7 +54,7 @@ func (s schema) object(t reflect.Type) map[string]any {
 		properties[name] = property
 		required = append(required, name)
 	})
-	// Fields may be added, so others are allowed.
+	// Later versions may add fields, so others are allowed.
 	return map[string]any{"type": "object", "description": s.docs[t.Name()], "properties": properties, "required": required}
 }
 
@@ -67,7 +67,7 @@ func (s schema) fields(t reflect.Type, add func(name string, property map[string
 			continue
 		}
 		if own := s.docs[t.Name()+"."+field.Name]; own != "" {
-			words = own // otherwise the comment above is for this field too
+			words = own // without a comment, the one above is for this field too
 		}
 		name, option, _ := strings.Cut(field.Tag.Get("json"), ",")
 		property := s.property(field.Type)
@@ -79,7 +79,7 @@ func (s schema) fields(t reflect.Type, add func(name string, property map[string
 	}
 }
 
-// closed are the types with no other values than these.
+// closed has the types that have only these values.
 var closed = map[reflect.Type][]any{
 	reflect.TypeFor[monitor.Space]():      {monitor.SpaceBigint, monitor.SpacePair, monitor.SpaceOther},
 	reflect.TypeFor[monitor.BlockKind]():  {monitor.BlockHard, monitor.BlockSoft},
@@ -147,7 +147,7 @@ func readDocs(t *testing.T) map[string]string {
 	return docs
 }
 
-// words are a comment on one line, without the brackets of its links.
+// words returns a comment on one line, without the brackets of its links.
 func words(comment string) string {
 	return strings.NewReplacer("[", "", "]", "").Replace(strings.Join(strings.Fields(comment), " "))
 }

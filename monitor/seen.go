@@ -2,17 +2,17 @@ package monitor
 
 import "sync"
 
-// mostSeen is how many names are remembered.
-const mostSeen = 10_000
+// maxSeen is how many names are remembered.
+const maxSeen = 10_000
 
-// seenNames are names found in queries, which snapshots share: a lock outlives the statement that names it. Each is
+// seenNames has names found in queries, for later snapshots: a lock outlives the statement that names it. Each name is
 // certain, since its hash is the key.
 type seenNames struct {
 	mu    sync.Mutex
 	names map[identity]string
 }
 
-// note remembers a name. If there are too many, another one is forgotten.
+// note adds a name. If there are too many, it removes another one.
 func (s *seenNames) note(id identity, name string) {
 	if s == nil {
 		return
@@ -23,7 +23,7 @@ func (s *seenNames) note(id identity, name string) {
 		return
 	}
 	for other := range s.names {
-		if len(s.names) < mostSeen {
+		if len(s.names) < maxSeen {
 			break
 		}
 		delete(s.names, other)

@@ -5,19 +5,19 @@ import (
 	"testing"
 )
 
-func TestNamesThatAreRememberedAreBounded(t *testing.T) {
+func TestRememberedNamesAreBounded(t *testing.T) {
 	s := &seenNames{names: map[identity]string{}}
-	for i := range mostSeen + 100 {
+	for i := range maxSeen + 100 {
 		s.note(identity{number: int64(i)}, fmt.Sprint(i))
 	}
-	if len(s.names) != mostSeen {
+	if len(s.names) != maxSeen {
 		t.Errorf("%d names are remembered", len(s.names))
 	}
-	if name, ok := s.name(identity{number: mostSeen + 99}); !ok || name != fmt.Sprint(mostSeen+99) {
+	if name, ok := s.name(identity{number: maxSeen + 99}); !ok || name != fmt.Sprint(maxSeen+99) {
 		t.Errorf("the latest is %q, %v", name, ok)
 	}
-	s.note(identity{number: mostSeen + 99}, "again")
-	if len(s.names) != mostSeen {
+	s.note(identity{number: maxSeen + 99}, "again")
+	if len(s.names) != maxSeen {
 		t.Errorf("%d names are remembered", len(s.names))
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// A lock keeps the name that its statement had when the session runs others.
+// A lock keeps the name from its statement while the session runs other statements.
 func TestNamesSeenInQueriesAreRemembered(t *testing.T) {
 	db := testenv.Database(t)
 	key := pglock.NewKey("invoice:42")
@@ -44,7 +44,7 @@ func TestWatchRemembersNames(t *testing.T) {
 	db := testenv.Database(t)
 	holder := session(t, db, lockNamed("invoice:42")+" /* invoice:42 */")
 	snapshots := 0
-	for s, err := range monitor.Watch(t.Context(), db.Pool(t), soon) {
+	for s, err := range monitor.Watch(t.Context(), db.Pool(t), shortInterval) {
 		check(t, err)
 		if lock := find(t, s, pglock.NewKey("invoice:42")); lock.Key != "invoice:42" {
 			t.Errorf("in snapshot %d the key is %q", snapshots, lock.Key)

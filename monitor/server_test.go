@@ -20,7 +20,7 @@ import (
 func TestTakeWorksThroughATransactionPooler(t *testing.T) {
 	db := testenv.Database(t)
 	session(t, db, "SELECT pg_advisory_lock(1)")
-	queue(t, db, "SELECT pg_advisory_lock(1)")
+	startWaiter(t, db, "SELECT pg_advisory_lock(1)")
 	config, err := pgxpool.ParseConfig(testenv.PgBouncer(t, db, testenv.TransactionPooling))
 	check(t, err)
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // named statements need PgBouncer 1.21
@@ -28,13 +28,13 @@ func TestTakeWorksThroughATransactionPooler(t *testing.T) {
 	check(t, err)
 	t.Cleanup(pool.Close)
 
-	requireTruth(t, db, take(t, pool))
+	requireServerState(t, db, take(t, pool))
 	if timeout := value(t, pool, "SELECT current_setting('statement_timeout')"); timeout != "0" {
 		t.Errorf("the pooled server session was left with statement_timeout = %s", timeout)
 	}
 	tx, err := pool.Begin(t.Context())
 	check(t, err)
-	requireTruth(t, db, take(t, tx))
+	requireServerState(t, db, take(t, tx))
 	check(t, tx.Commit(t.Context()))
 }
 
@@ -52,7 +52,7 @@ func TestTimesAreReadInEveryStyleOfDates(t *testing.T) {
 	}
 }
 
-// The owner of a database can make every statement there look costly, so that the server compiles it for seconds.
+// The owner of a database can set costs so high that the server compiles every statement for seconds.
 func TestTakeWorksWhereTheServerCompilesEverything(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)
@@ -60,7 +60,7 @@ func TestTakeWorksWhereTheServerCompilesEverything(t *testing.T) {
 		execute(t, admin, "ALTER DATABASE "+db.Name()+" SET "+setting+" = 0")
 	}
 	session(t, db, "SELECT pg_advisory_lock(1)")
-	requireTruth(t, db, take(t, db.Pool(t)))
+	requireServerState(t, db, take(t, db.Pool(t)))
 }
 
 func TestAHotStandbyShowsItsOwnLocks(t *testing.T) {
@@ -127,7 +127,7 @@ func TestErrorsSayWhereAndKeepThePassword(t *testing.T) {
 		" dbname=shop user=dba password=s3cret sslmode=disable")
 	check(t, err)
 	refused := db.Config(t)
-	refused.ConnConfig.Password = "s3cret" // enough, unless the server trusts all
+	refused.ConnConfig.Password = "s3cret" // wrong unless the server trusts every connection
 	refused.ConnConfig.Database += "_missing"
 	for name, config := range map[string]*pgxpool.Config{"unreachable": unreachable, "refused": refused} {
 		pool, err := pgxpool.NewWithConfig(t.Context(), config)

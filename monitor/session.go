@@ -14,9 +14,9 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 )
 
-// Fields of a Session that the server may not tell, as JSON names them.
+// Fields of a Session that can be hidden, by their names in JSON.
 var (
-	// detailFields are for members of pg_read_all_stats, and for sessions of a role that one is a member of.
+	// detailFields are visible to members of pg_read_all_stats, and to members of the session's role.
 	detailFields = []string{"client", "backend_type", "leader_pid", "state", "state_since", "query", "session_since", "transaction_since",
 		"xmin_age", "xid_age", "wait_event_type", "wait_event"}
 	// sessionFields are unknown of a session that pg_stat_activity does not list.
@@ -25,7 +25,7 @@ var (
 	preparedFields = []string{"gid", "prepared_at", "user", "xid_age"}
 )
 
-// sessions collects the sessions and prepared transactions that t describes, by their owner in its rows.
+// sessions returns the sessions and prepared transactions in t, by their owner in its rows.
 func sessions(t tables) map[string]Session {
 	found := map[string]Session{}
 	for _, row := range t.rows {
@@ -34,7 +34,7 @@ func sessions(t tables) map[string]Session {
 		}
 	}
 	for id, row := range t.locks() {
-		if marksSession(id, row) {
+		if isIdentityKey(id, row) {
 			marked := found[row.Owner]
 			_, object := id.halves()
 			marked.Identity = &object
@@ -44,7 +44,7 @@ func sessions(t tables) map[string]Session {
 	return found
 }
 
-// session makes the session or prepared transaction of a row, or says what is unknown about it.
+// session returns the session or prepared transaction of a row. Its Hidden names what is unknown.
 func session(row monitordb.LocksRow) Session {
 	switch {
 	case !row.Pid.Valid:
@@ -55,7 +55,7 @@ func session(row monitordb.LocksRow) Session {
 	return visibleSession(row)
 }
 
-// visibleSession reads what pg_stat_activity shows, which for roles without the right is little.
+// visibleSession returns what pg_stat_activity shows, which is little for roles without the right.
 func visibleSession(row monitordb.LocksRow) Session {
 	session := Session{
 		PID:         row.SessionPid.Int32,
@@ -90,12 +90,13 @@ func process(application string) string {
 	return ""
 }
 
-// origin is where a Locker's session comes from. Any role can give its sessions another role's mark, so that a
-// process seems to wait for itself. So the mark counts only together with what a session cannot choose.
+// origin is where a Locker's session comes from. Any role can give its sessions the mark of another role's process, which
+// would then seem to wait for itself. So the mark counts only together with the user and host, which a session cannot
+// choose.
 type origin struct{ mark, user, host string }
 
-// origin returns the zero origin for a session without a mark. The host is unknown where the client is hidden, which is so
-// for all sessions of a role or for none.
+// origin returns the zero origin for a session without a mark. The host is unknown if the client is hidden, which is the
+// case for all sessions of a role or for none.
 func (s Session) origin() origin {
 	if s.Process == "" {
 		return origin{}
@@ -114,14 +115,14 @@ func (s Session) SameProcess(other Session) bool {
 	return s.Process != "" && s.origin() == other.origin()
 }
 
-// detailsHidden reports whether the role may not see a session's details. Every session has a start, so its absence
-// says so; the query then reads "<insufficient privilege>", but any session's query can read so.
+// detailsHidden reports whether the role may not see a session's details. Every session has a start, so a missing start
+// means that it is hidden. The query is then "<insufficient privilege>", but a session can run a query with that text.
 func detailsHidden(row monitordb.LocksRow) bool {
 	return row.SessionPid.Valid && !row.BackendStart.Valid
 }
 
-// whyHidden says what to do about hidden details; empty when there are none.
-func whyHidden(t tables) string {
+// detailsHiddenText says what to do about hidden details. It is empty if there are none.
+func detailsHiddenText(t tables) string {
 	if !slices.ContainsFunc(t.rows, detailsHidden) {
 		return ""
 	}
@@ -144,7 +145,7 @@ func preparedTransaction(row monitordb.LocksRow) Session {
 	return session
 }
 
-// client writes a client's address as PostgreSQL's log does, where a Unix socket is "[local]".
+// client returns a client's address as PostgreSQL's log writes it, with "[local]" for a Unix socket.
 func client(address *netip.Addr, port pgtype.Int4) string {
 	if address == nil {
 		return "[local]"

@@ -19,7 +19,7 @@ var details = []string{"client", "backend_type", "leader_pid", "state", "state_s
 func TestASessionIsDescribed(t *testing.T) {
 	db := testenv.Database(t)
 	holder := session(t, db, "SET application_name = 'payroll'", "BEGIN", "SELECT pg_advisory_lock(1), 'the holder'")
-	pid := queue(t, db, "SELECT pg_advisory_lock_shared(1), 'the waiter'")
+	pid := startWaiter(t, db, "SELECT pg_advisory_lock_shared(1), 'the waiter'")
 
 	lock := find(t, take(t, db.Pool(t)), pglock.Int64Key(1))
 	if h := lock.Holders[0]; h.Application != "payroll" || h.State != "idle in transaction" ||
@@ -34,7 +34,7 @@ func TestASessionIsDescribed(t *testing.T) {
 	requireActivity(t, db, lock.Waiters[0].Session, pid)
 }
 
-// activity is what pg_stat_activity says.
+// activity is a row of pg_stat_activity.
 type activity struct {
 	User, Database, Application, Client, State, Query string
 	Since                                             time.Time
@@ -65,19 +65,19 @@ func TestARoleWithoutGrantsSeesWhatIsHidden(t *testing.T) {
 	db := testenv.Database(t)
 	other := connectAs(t, db.Role(t, "norights"))
 	holder := session(t, db, "SET application_name = 'payroll'", "SELECT pg_advisory_lock(1)")
-	waiter := queue(t, db, "SELECT pg_advisory_lock(1)")
+	waiter := startWaiter(t, db, "SELECT pg_advisory_lock(1)")
 	execute(t, other, "SELECT pg_advisory_lock(2)")
 
 	s := take(t, other)
-	requireTruth(t, db, s)
+	requireServerState(t, db, s)
 	owner := take(t, db.Pool(t)).Role
 	lock := find(t, s, pglock.Int64Key(1))
 	requireBlockers(t, lock, waiter, monitor.Blocker{PID: pidOf(holder), Kind: monitor.BlockHard})
 	waiting := &lock.Waiters[0]
-	if waiting.WaitingSince == nil && tellsWaits(s) {
+	if waiting.WaitingSince == nil && versionWithWaitStart(s) {
 		t.Error("the waiter's time is missing, though everybody may see it")
 	}
-	if !tellsWaits(s) { // PostgreSQL 13 hides what the estimate needs
+	if !versionWithWaitStart(s) { // PostgreSQL 13 hides what the estimate needs
 		hidden := len(waiting.Hidden) - 1
 		if waiting.Hidden[hidden] != "waiting_since" {
 			t.Errorf("hidden of the waiter are %v", waiting.Hidden)
@@ -112,14 +112,14 @@ func TestPgMonitorSeesEverything(t *testing.T) {
 	holder := session(t, db, "SELECT pg_advisory_lock(1)")
 
 	s := take(t, dba)
-	requireTruth(t, db, s)
+	requireServerState(t, db, s)
 	if s.DetailsHidden != "" {
 		t.Errorf("something is hidden: %s", s.DetailsHidden)
 	}
 	requireActivity(t, db, find(t, s, pglock.Int64Key(1)).Holders[0].Session, pidOf(holder))
 }
 
-// A session's query can be any text, so that PostgreSQL's mark for a hidden one proves nothing.
+// A session can run a query whose text is PostgreSQL's mark for a hidden query.
 func TestAQueryThatLooksHiddenIsShown(t *testing.T) {
 	db := testenv.Database(t)
 	holder := session(t, db, "SELECT pg_advisory_lock(1)")

@@ -6,19 +6,19 @@ import (
 	"unicode"
 )
 
-// mostTexts is how many comments and strings of a query are looked at, and how many words of its comments.
-const mostTexts = 32
+// maxTexts is how many comments and strings of a query are looked at, and how many words of its comments.
+const maxTexts = 32
 
-// commentOrString matches what people and libraries write a lock's name into: with_advisory_lock and others put it in a
-// comment, hand-written SQL into a string such as pglock.key('invoice:42'). It need not be exact about what a comment
-// is in which place, since a text is only believed to be a key's name when its hash is the key.
+// commentOrString matches the parts of a query that can contain a lock's name: with_advisory_lock and others put it in a
+// comment, and hand-written SQL in a string, as in pglock.key('invoice:42'). It need not be an exact SQL parser, since a
+// text counts as a key's name only if its hash is the key.
 var commentOrString = regexp.MustCompile(`(?s)/\*(.*?)\*/|--([^\n]*)|'((?:[^']|'')*)'`)
 
-// textsIn returns the comments and strings of a query, and then the words of its comments: a name may stand among others,
-// as in lock='invoice:42'.
+// textsIn returns the comments and strings of a query, and then the words of its comments, since a comment can contain
+// more than the name, as in lock='invoice:42'.
 func textsIn(query string) []string {
 	var texts, words []string
-	for _, match := range commentOrString.FindAllStringSubmatch(query, mostTexts) {
+	for _, match := range commentOrString.FindAllStringSubmatch(query, maxTexts) {
 		comment := strings.TrimSpace(match[1] + match[2])
 		if comment != "" {
 			texts = append(texts, comment)
@@ -31,7 +31,7 @@ func textsIn(query string) []string {
 			texts = append(texts, strings.ReplaceAll(match[3], "''", "'"))
 		}
 	}
-	return append(texts, words[:min(len(words), mostTexts)]...)
+	return append(texts, words[:min(len(words), maxTexts)]...)
 }
 
 // wordsIn returns the words of a comment that has several.

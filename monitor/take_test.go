@@ -13,7 +13,7 @@ import (
 func TestAServerWithoutLocksHasAnEmptySnapshot(t *testing.T) {
 	db := testenv.Database(t)
 	s := take(t, db.Pool(t))
-	requireTruth(t, db, s)
+	requireServerState(t, db, s)
 	if s.Database != db.Name() || s.TakenAt.IsZero() || s.ServerVersion == "" || s.Role == "" || s.Locks == nil {
 		t.Errorf("the snapshot does not say where it comes from: %+v", s)
 	}
@@ -43,7 +43,7 @@ func TestKeysAreDecodedInBothSpaces(t *testing.T) {
 	}
 
 	s := take(t, db.Pool(t))
-	requireTruth(t, db, s)
+	requireServerState(t, db, s)
 	if len(s.HeldBy(pidOf(holder))) != len(keys) {
 		t.Errorf("the session holds %d locks, want %d", len(s.HeldBy(pidOf(holder))), len(keys))
 	}
@@ -65,11 +65,11 @@ func TestAQueueOfTenWaiters(t *testing.T) {
 	holder := session(t, db, "SELECT pg_advisory_lock(-5)")
 	var pids []int32
 	for range 10 {
-		pids = append(pids, queue(t, db, "SELECT pg_advisory_lock(-5)"))
+		pids = append(pids, startWaiter(t, db, "SELECT pg_advisory_lock(-5)"))
 	}
 
 	s := take(t, db.Pool(t))
-	requireTruth(t, db, s)
+	requireServerState(t, db, s)
 	lock := find(t, s, pglock.Int64Key(-5))
 	if len(lock.Holders) != 1 || lock.Holders[0].PID != pidOf(holder) || lock.Holders[0].Mode != monitor.ModeExclusive {
 		t.Errorf("holders: %+v", lock.Holders)
@@ -78,22 +78,22 @@ func TestAQueueOfTenWaiters(t *testing.T) {
 		if waiter.PID != pids[i] || len(waiter.BlockedBy) != i+1 {
 			t.Errorf("waiter %d is %d, blocked by %v; want %d and %d blockers", i, waiter.PID, waiter.BlockedBy, pids[i], i+1)
 		}
-		if waiter.WaitingSince == nil || waiter.WaitingSince.After(s.TakenAt) || waiter.WaitingEstimated == tellsWaits(s) {
+		if waiter.WaitingSince == nil || waiter.WaitingSince.After(s.TakenAt) || waiter.WaitingEstimated == versionWithWaitStart(s) {
 			t.Errorf("waiter %d has been waiting since %v (estimated: %v), seen at %v",
 				i, waiter.WaitingSince, waiter.WaitingEstimated, s.TakenAt)
 		}
 	}
 }
 
-func TestCompatibleHoldersAreNotBlamed(t *testing.T) {
+func TestCompatibleHoldersAreNotBlockers(t *testing.T) {
 	db := testenv.Database(t)
 	first := session(t, db, "SELECT pg_advisory_lock_shared(9)")
 	second := session(t, db, "SELECT pg_advisory_lock_shared(9)")
-	writer := queue(t, db, "SELECT pg_advisory_lock(9)")
-	reader := queue(t, db, "SELECT pg_advisory_lock_shared(9)")
+	writer := startWaiter(t, db, "SELECT pg_advisory_lock(9)")
+	reader := startWaiter(t, db, "SELECT pg_advisory_lock_shared(9)")
 
 	s := take(t, db.Pool(t))
-	requireTruth(t, db, s)
+	requireServerState(t, db, s)
 	lock := find(t, s, pglock.Int64Key(9))
 	if len(lock.Holders) != 2 || lock.Holders[0].Mode != monitor.ModeShared || lock.Holders[1].Mode != monitor.ModeShared {
 		t.Errorf("holders: %+v", lock.Holders)
@@ -108,19 +108,19 @@ func TestAHolderThatWaitsForAStrongerMode(t *testing.T) {
 	other := session(t, db, "SELECT pg_advisory_lock_shared(9)")
 	upgrader := session(t, db, "SELECT pg_advisory_lock_shared(9)")
 	db.Queue(t, upgrader, "SELECT pg_advisory_lock(9)")
-	reader := queue(t, db, "SELECT pg_advisory_lock_shared(9)")
+	reader := startWaiter(t, db, "SELECT pg_advisory_lock_shared(9)")
 
 	s := take(t, db.Pool(t))
-	requireTruth(t, db, s)
+	requireServerState(t, db, s)
 	lock := find(t, s, pglock.Int64Key(9))
 	requireBlockers(t, lock, pidOf(upgrader), monitor.Blocker{PID: pidOf(other), Kind: monitor.BlockHard})
-	// It holds the lock in a mode that does not conflict and is in the way only because it waits.
+	// It holds the lock in a mode that does not conflict, and blocks only because it waits.
 	requireBlockers(t, lock, reader, monitor.Blocker{PID: pidOf(upgrader), Kind: monitor.BlockSoft})
 }
 
 func TestPreparedTransactionsHoldLocks(t *testing.T) {
 	db := testenv.Database(t)
-	gids := []string{db.Name() + " a", db.Name() + " b"} // the server has one namespace for them
+	gids := []string{db.Name() + " a", db.Name() + " b"} // prepared transactions have one namespace on the server
 	for _, gid := range gids {
 		session(t, db, "BEGIN", "SAVEPOINT s", "CREATE TABLE \""+gid+"\" ()", "SELECT pg_advisory_xact_lock_shared(3, 4)",
 			"PREPARE TRANSACTION '"+gid+"'")
@@ -130,10 +130,10 @@ func TestPreparedTransactionsHoldLocks(t *testing.T) {
 			execute(t, db.Connect(t), "ROLLBACK PREPARED '"+gid+"'")
 		}
 	})
-	waiter := queue(t, db, "SELECT pg_advisory_lock(3, 4)")
+	waiter := startWaiter(t, db, "SELECT pg_advisory_lock(3, 4)")
 
 	s := take(t, db.Pool(t))
-	requireTruth(t, db, s)
+	requireServerState(t, db, s)
 	lock := find(t, s, pglock.PairKey(3, 4))
 	if len(lock.Holders) != 2 {
 		t.Fatalf("holders: %+v", lock.Holders)
@@ -174,11 +174,11 @@ func TestTheSameKeyInTwoDatabasesIsTwoLocks(t *testing.T) {
 	lock := fmt.Sprintf("SELECT pg_advisory_lock(%d)", key.Int64())
 	session(t, here, lock)
 	holder := session(t, there, lock)
-	queue(t, there, lock)
+	startWaiter(t, there, lock)
 
 	s := take(t, here.Pool(t))
-	requireTruth(t, here, s)
-	requireTruth(t, there, s)
+	requireServerState(t, here, s)
+	requireServerState(t, there, s)
 	if found := find(t, s, key); found.Key != "job" || found.Database != here.Name() || len(found.Waiters) != 0 {
 		t.Errorf("here: %+v", found)
 	}

@@ -27,7 +27,7 @@ var (
 // wrapper hides the type of a DBTX.
 type wrapper struct{ monitor.DBTX }
 
-// slowServer wraps a connection to a server whose pg_blocking_pids takes for ever.
+// slowServer wraps a connection to a server whose pg_blocking_pids does not return.
 type slowServer struct{ monitor.DBTX }
 
 func (s slowServer) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
@@ -59,12 +59,12 @@ func TestTakeLeavesATransactionAsItWas(t *testing.T) {
 				execute(t, db.Pool(t), "TRUNCATE work")
 				tx, err := poolIn(t, db, mode).Begin(t.Context())
 				check(t, err)
-				defer func() { _ = tx.Rollback(context.Background()) }() // for a test that fails
+				defer func() { _ = tx.Rollback(context.Background()) }() // if the test fails
 				execute(t, tx, "SET LOCAL statement_timeout = '7s'", "SET LOCAL lock_timeout = '50ms'",
 					"SAVEPOINT pglock_monitor", "INSERT INTO work VALUES ('before')")
 				for range 2 {
 					s := take(t, from(tx))
-					requireTruth(t, db, s)
+					requireServerState(t, db, s)
 					find(t, s, pglock.NewKey("job"))
 				}
 				if got, want := value(t, tx, "SELECT current_setting('statement_timeout') || current_setting('lock_timeout')"),
@@ -108,10 +108,10 @@ func TestASecondSnapshotInATransactionIsFresh(t *testing.T) {
 	requireActivity(t, db, find(t, s, pglock.Int64Key(1)).Holders[0].Session, pidOf(holder))
 }
 
-func TestAServerTooSlowForTheWaitGraphStillShowsItsLocks(t *testing.T) {
+func TestLocksAreReadWithoutBlockersOnASlowServer(t *testing.T) {
 	db := testenv.Database(t)
 	session(t, db, "SELECT pg_advisory_lock(1)")
-	queue(t, db, "SELECT pg_advisory_lock(1)")
+	startWaiter(t, db, "SELECT pg_advisory_lock(1)")
 	conn := session(t, db, "BEGIN")
 	for name, from := range map[string]monitor.DBTX{"pool": db.Pool(t), "transaction": conn} {
 		s := take(t, slowServer{from})
@@ -123,7 +123,7 @@ func TestAServerTooSlowForTheWaitGraphStillShowsItsLocks(t *testing.T) {
 			t.Errorf("%s: edges from nowhere: %v", name, edges)
 		}
 	}
-	requireTruth(t, db, take(t, conn))
+	requireServerState(t, db, take(t, conn))
 }
 
 func TestAFailedTransactionIsAnError(t *testing.T) {
@@ -149,5 +149,5 @@ func TestAnEndedContextLeavesTheTransactionUsable(t *testing.T) {
 	if _, err := monitor.Take(ctx, conn); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
-	requireTruth(t, db, take(t, conn))
+	requireServerState(t, db, take(t, conn))
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// plainRegistry is a tenant's registry: a table as it should be, with traps around it. Some of its rows are false.
+// plainRegistry is a tenant's registry: a proper table, surrounded by code that must not run. Some of its rows are false.
 const plainRegistry = `
 DROP VIEW pglock.names;
 CREATE FUNCTION trap.fixed(anyelement) RETURNS anyelement LANGUAGE plpgsql IMMUTABLE
@@ -34,7 +34,7 @@ ALTER TABLE pglock.names ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE POLICY p ON pglock.names USING (trap.spring());
 GRANT ALL ON pglock.names TO PUBLIC`
 
-func plantPlain(tenant *testenv.Tenant) {
+func createPlainRegistry(tenant *testenv.Tenant) {
 	tenant.PlantSchema(migrations.Latest())
 	tenant.Exec(fmt.Sprintf(plainRegistry, pglock.NewKey("job").Int64(), pglock.NewKey("tab\t and \\ back\nslash").Int64()))
 }
@@ -47,7 +47,7 @@ func TestTrustAPlantedRegistryIsNotExecuted(t *testing.T) {
 	for _, mode := range queryModes {
 		pool := poolIn(t, db, mode)
 		s := take(t, pool)
-		requireTruth(t, db, s)
+		requireServerState(t, db, s)
 		for _, want := range []string{"schema pglock", tenant.Name(), "not a plain table"} {
 			if !strings.Contains(s.NamesMissing, want) {
 				t.Errorf("%v: %q does not say %q", mode, s.NamesMissing, want)
@@ -58,10 +58,10 @@ func TestTrustAPlantedRegistryIsNotExecuted(t *testing.T) {
 	tenant.WantNothingGained("after snapshots in all modes")
 }
 
-func TestTrustAPlainRegistryIsCopiedAndOnlyTheTruthInItBelieved(t *testing.T) {
+func TestTrustAPlainRegistryIsCopiedAndItsNamesAreChecked(t *testing.T) {
 	db := testenv.Database(t)
 	tenant := db.Tenant(t)
-	plantPlain(tenant)
+	createPlainRegistry(tenant)
 	holder := session(t, db, lockNamed("job"), lockNamed("tab\t and \\ back\nslash"), "SELECT pg_advisory_lock(42)")
 	for _, mode := range queryModes {
 		pool := poolIn(t, db, mode)
@@ -105,7 +105,7 @@ func TestTrustAPlainRegistryIsCopiedAndOnlyTheTruthInItBelieved(t *testing.T) {
 func TestTrustARegistryThatIsTooLargeIsNotCopied(t *testing.T) {
 	db := testenv.Database(t)
 	tenant := db.Tenant(t)
-	plantPlain(tenant)
+	createPlainRegistry(tenant)
 	session(t, db, lockNamed("job"))
 	tenant.Exec(`ALTER TABLE pglock.names DISABLE RULE r, DISABLE TRIGGER t;
 		DROP INDEX pglock.names_fixed_idx; ALTER TABLE pglock.names DROP CONSTRAINT names_check;
@@ -115,13 +115,13 @@ func TestTrustARegistryThatIsTooLargeIsNotCopied(t *testing.T) {
 	}
 }
 
-// replacing replaces the schema when the monitor has looked at its owner and is about to ask for names.
-type replacing struct {
+// schemaReplacer replaces the schema after the monitor has checked its owner and before it reads names.
+type schemaReplacer struct {
 	monitor.DBTX
 	replace func()
 }
 
-func (r replacing) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
+func (r schemaReplacer) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
 	for _, query := range batch.QueuedQueries {
 		if query.SQL == monitordb.RegisteredNames {
 			r.replace()
@@ -130,14 +130,14 @@ func (r replacing) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchRes
 	return r.DBTX.SendBatch(ctx, batch)
 }
 
-func TestTrustASchemaThatIsReplacedAfterTheLookIsNotUsed(t *testing.T) {
+func TestTrustASchemaThatIsReplacedAfterTheCheckIsNotUsed(t *testing.T) {
 	db := testenv.Database(t)
 	migrate(t, db, "job")
 	tenant := db.Tenant(t)
 	holder := session(t, db, lockNamed("job"))
 	pool := db.Pool(t)
 	replaced := false
-	s := take(t, replacing{pool, func() {
+	s := take(t, schemaReplacer{pool, func() {
 		execute(t, holder, "DROP SCHEMA pglock CASCADE")
 		tenant.PlantSchema(migrations.Latest())
 		replaced = true
@@ -150,13 +150,13 @@ func TestTrustASchemaThatIsReplacedAfterTheLookIsNotUsed(t *testing.T) {
 	tenant.WantNothingGained("after the schema was replaced")
 }
 
-// The tenant has a schema with a plain table and one with views, and renames them all the time.
+// The tenant keeps renaming two schemas, one with a plain table and one with views.
 func TestTrustOfSchemasThatAreRenamedAllTheTime(t *testing.T) {
 	db := testenv.Database(t)
 	tenant := db.Tenant(t)
 	tenant.PlantSchema(migrations.Latest())
 	tenant.Exec("ALTER SCHEMA pglock RENAME TO views")
-	plantPlain(tenant)
+	createPlainRegistry(tenant)
 	holder := session(t, db, lockNamed("job"))
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -183,8 +183,8 @@ func TestTrustOfSchemasThatAreRenamedAllTheTime(t *testing.T) {
 	tenant.WantNothingGained("after snapshots while schemas were renamed")
 }
 
-// Where every unqualified name leads to the tenant first, the modes that do not prepare statements work, as the
-// command does; in the others the server may fail to prepare them. None executes the tenant's code.
+// If every unqualified name resolves to the tenant's objects first, the modes that do not prepare statements work. In
+// the others the server may fail to prepare them. None executes the tenant's code.
 func TestTrustOnASearchPathOfTraps(t *testing.T) {
 	db := testenv.Database(t)
 	migrate(t, db, "job")

@@ -8,18 +8,17 @@ import (
 	"time"
 )
 
-// answerTimeout is how long Watch waits for one snapshot before it says that the server does not answer. It leaves room
-// for statementTimeout several times.
+// answerTimeout bounds a snapshot of Watch. It is several times statementTimeout.
 const answerTimeout = 10 * time.Second
 
 // Watch takes a snapshot at once and then one every interval, until ctx ends or the consumer stops.
 //
-// A snapshot that fails, or that has not come after ten seconds, is yielded as an error with a nil snapshot, and
-// Watch continues: with a pool the next one uses a new connection when the old one broke. (A single connection stays
-// broken.) The end of ctx is not yielded. A consumer that takes longer than an interval gets the next snapshot right
-// after; the ones in between are skipped, not queued. An interval that is not positive is an error, yielded once.
+// If a snapshot fails or takes more than ten seconds, Watch yields an error with a nil snapshot, and continues. With a
+// pool the next snapshot uses a new connection if the old one broke; a single connection stays broken. The end of ctx is
+// not yielded. If the consumer takes longer than an interval, the next snapshot follows at once; those in between are
+// skipped, not queued. If the interval is not positive, Watch yields one error and stops.
 //
-// The options are those of Take. Each iteration over the result watches anew. Watch starts no goroutine.
+// The options are those of Take. Each iteration over the result starts again. Watch starts no goroutine.
 func Watch(ctx context.Context, db DBTX, every time.Duration, opts ...Option) iter.Seq2[*Snapshot, error] {
 	return func(yield func(*Snapshot, error) bool) {
 		if every <= 0 {

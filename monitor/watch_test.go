@@ -13,24 +13,24 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// soon is an interval that keeps a test short.
-const soon = 10 * time.Millisecond
+// shortInterval keeps tests short.
+const shortInterval = 10 * time.Millisecond
 
 func TestWatchShowsWhatChanges(t *testing.T) {
 	db := testenv.Database(t)
 	holder := db.Connect(t)
 	const want = 5
 	var seen int
-	for s, err := range monitor.Watch(t.Context(), db.Pool(t), soon) {
+	for s, err := range monitor.Watch(t.Context(), db.Pool(t), shortInterval) {
 		check(t, err)
-		requireTruth(t, db, s)
+		requireServerState(t, db, s)
 		if len(s.Locks) != seen {
 			t.Fatalf("snapshot %d has %d locks", seen, len(s.Locks))
 		}
 		if seen == want {
 			break
 		}
-		// The consumer takes several intervals, and the next snapshot is of the time after.
+		// The consumer takes several intervals. The next snapshot is taken after that.
 		seen++
 		_, err := holder.Exec(t.Context(), "SELECT pg_advisory_lock($1), pg_sleep(0.05)", seen)
 		check(t, err)
@@ -47,7 +47,7 @@ func TestWatchBeginsAtOnceAndStopsWhenTheConsumerDoes(t *testing.T) {
 		var yields int
 		for s, err := range watch {
 			check(t, err)
-			requireTruth(t, db, s)
+			requireServerState(t, db, s)
 			yields++
 			break
 		}
@@ -66,12 +66,12 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 		check(t, err)
 		cancel()
 	}
-	for s, err := range monitor.Watch(ctx, pool, soon) {
+	for s, err := range monitor.Watch(ctx, pool, shortInterval) {
 		t.Errorf("after the end of its context Watch yielded %v, %v", s, err)
 	}
 }
 
-// cancelling ends a context when it is used, and then continues.
+// cancelling cancels a context when it is used, and then continues.
 type cancelling struct {
 	monitor.DBTX
 	cancel context.CancelFunc
@@ -86,7 +86,7 @@ func TestWatchEndsInTheMiddleOfASnapshot(t *testing.T) {
 	db := testenv.Database(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	for s, err := range monitor.Watch(ctx, cancelling{db.Pool(t), cancel}, soon) {
+	for s, err := range monitor.Watch(ctx, cancelling{db.Pool(t), cancel}, shortInterval) {
 		t.Errorf("after the end of its context Watch yielded %v, %v", s, err)
 	}
 }
@@ -121,7 +121,7 @@ func TestWatchSurvivesARestartOfTheServer(t *testing.T) {
 	state := up
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for s, err := range monitor.Watch(ctx, db.Pool(t), soon) {
+	for s, err := range monitor.Watch(ctx, db.Pool(t), shortInterval) {
 		switch state {
 		case up:
 			check(t, err)
@@ -136,9 +136,9 @@ func TestWatchSurvivesARestartOfTheServer(t *testing.T) {
 			state = upAgain
 		case upAgain:
 			if err != nil {
-				continue // sessions that broke may be found one by one
+				continue // the pool may find its broken connections one by one
 			}
-			requireTruth(t, db, s)
+			requireServerState(t, db, s)
 			if _, held := s.Find(key); held {
 				t.Error("a lock outlived the restart")
 			}

@@ -10,39 +10,39 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-func comparePlaces(a, b place) int {
+func compareLockIDs(a, b lockID) int {
 	return cmp.Or(cmp.Compare(a.database, b.database), cmp.Compare(a.key.Space, b.key.Space),
 		cmp.Compare(a.key.Number, b.key.Number))
 }
 
-// endedReason is the reason of what the end of a session caused.
-const endedReason = "session ended"
+// reasonSessionEnded is the Reason of events that the end of a session caused.
+const reasonSessionEnded = "session ended"
 
 // step is what happened between two snapshots.
 type step struct {
 	*Journal
 	at    time.Time
-	ended map[who]monitor.Session
+	ended map[sessionID]monitor.Session
 }
 
-// compare returns what happened to one lock, before and after being nil when it was free.
+// compare returns what happened to one lock. before and after are nil if it was free.
 func (s step) compare(before, after *monitor.Lock) []Event {
 	lock := cmp.Or(after, before)
 	lost, gained := s.changedHolders(before, after)
-	events := s.handovers(lock, before, lost, gained)
-	events = append(events, s.endedWaits(lock, before, after)...)
+	events := s.holderEvents(lock, before, lost, gained)
+	events = append(events, s.waitEndedEvents(lock, before, after)...)
 	if after != nil {
-		events = append(events, s.begunWaits(before, after)...)
+		events = append(events, s.waitBeganEvents(before, after)...)
 	}
 	return events
 }
 
-// changedHolders returns the sessions that held the lock only before, and those that hold it only now.
+// changedHolders returns the holders that lost the lock and those that gained it.
 func (s step) changedHolders(before, after *monitor.Lock) (lost, gained []monitor.Holder) {
 	return holdersWithout(before, after), holdersWithout(after, before)
 }
 
-// holdersWithout returns the holders of a that b does not have. A holder of several permits is there once.
+// holdersWithout returns the holders of a that are not in b. It returns a holder of several permits once.
 func holdersWithout(a, b *monitor.Lock) (only []monitor.Holder) {
 	if a == nil {
 		return nil
@@ -62,23 +62,24 @@ func holds(lock *monitor.Lock, h *monitor.Holder) bool {
 }
 
 func sameHolder(a, b *monitor.Holder) bool {
-	return a.Mode == b.Mode && whoIs(&a.Session) == whoIs(&b.Session)
+	return a.Mode == b.Mode && sessionIDOf(&a.Session) == sessionIDOf(&b.Session)
 }
 
-// handovers reports the changes of holders. If one session lost the lock and another gained it, it was passed on.
-func (s step) handovers(lock, before *monitor.Lock, lost, gained []monitor.Holder) []Event {
+// holderEvents returns the events about changed holders. If one session lost the lock and another gained it, the lock
+// was passed on.
+func (s step) holderEvents(lock, before *monitor.Lock, lost, gained []monitor.Holder) []Event {
 	var events []Event
 	for i := range gained {
 		if s.last.IsZero() {
-			break // it was held when the watch began
+			break // it was held before the first snapshot
 		}
-		e := s.event(Acquired, s.at).on(lock).by(holderParty(gained[i]))
+		e := s.event(Acquired, s.at).withLock(lock).withSession(holderParty(gained[i]))
 		e.Mode = gained[i].Mode
 		if waiter := waiterOf(before, &gained[i].Session); waiter != nil {
-			e = e.waited(waiter.WaitingSince)
+			e = e.withWait(waiter.WaitingSince)
 		}
 		for k := range lost {
-			if whoIs(&lost[k].Session) != whoIs(&gained[i].Session) {
+			if sessionIDOf(&lost[k].Session) != sessionIDOf(&gained[i].Session) {
 				e.Kind, e.From = PassedOn, append(e.From, holderParty(lost[k]))
 				e.Reason = s.reason(&lost[k].Session)
 			}
@@ -89,7 +90,7 @@ func (s step) handovers(lock, before *monitor.Lock, lost, gained []monitor.Holde
 		return events
 	}
 	for i := range lost {
-		e := s.event(Released, s.at).on(lock).by(holderParty(lost[i]))
+		e := s.event(Released, s.at).withLock(lock).withSession(holderParty(lost[i]))
 		e.Mode, e.SeenSince, e.Reason = lost[i].Mode, lost[i].SeenSince, s.reason(&lost[i].Session)
 		events = append(events, e)
 	}
@@ -97,14 +98,15 @@ func (s step) handovers(lock, before *monitor.Lock, lost, gained []monitor.Holde
 }
 
 func (s step) reason(session *monitor.Session) string {
-	if _, ended := s.ended[whoIs(session)]; ended {
-		return endedReason
+	if _, ended := s.ended[sessionIDOf(session)]; ended {
+		return reasonSessionEnded
 	}
 	return ""
 }
 
-// endedWaits reports the waits that ended without the lock; those that ended with it are in the changes of holders.
-func (s step) endedWaits(lock, before, after *monitor.Lock) []Event {
+// waitEndedEvents returns the events about waits that ended without the lock. Waits that ended with the lock are in
+// holderEvents.
+func (s step) waitEndedEvents(lock, before, after *monitor.Lock) []Event {
 	if before == nil {
 		return nil
 	}
@@ -114,7 +116,7 @@ func (s step) endedWaits(lock, before, after *monitor.Lock) []Event {
 		if waiterOf(after, &waiter.Session) != nil || heldBy(after, &waiter.Session) {
 			continue
 		}
-		e := s.event(WaitEnded, s.at).on(lock).by(party(waiter.Session)).waited(waiter.WaitingSince)
+		e := s.event(WaitEnded, s.at).withLock(lock).withSession(party(waiter.Session)).withWait(waiter.WaitingSince)
 		e.Mode, e.Reason = waiter.Mode, s.reason(&waiter.Session)
 		e.Code = monitor.CodeOf(waiter.Session, monitor.CodeSeenWaiting)
 		events = append(events, e)
@@ -122,29 +124,29 @@ func (s step) endedWaits(lock, before, after *monitor.Lock) []Event {
 	return events
 }
 
-func (s step) begunWaits(before, after *monitor.Lock) []Event {
+func (s step) waitBeganEvents(before, after *monitor.Lock) []Event {
 	var events []Event
 	for i := range after.Waiters {
 		waiter := &after.Waiters[i]
 		if waiterOf(before, &waiter.Session) != nil {
 			continue
 		}
-		e := s.event(WaitBegan, s.at).on(after).by(party(waiter.Session))
+		e := s.event(WaitBegan, s.at).withLock(after).withSession(party(waiter.Session))
 		e.Mode, e.WaitingSince = waiter.Mode, waiter.WaitingSince
-		e.Code = s.waits[claim{placeOf(after), whoIs(&waiter.Session)}]
+		e.Code = s.waits[waitID{lockIDOf(after), sessionIDOf(&waiter.Session)}]
 		e.BlockedBy = blockers(after, waiter)
 		events = append(events, e)
 	}
 	return events
 }
 
-// mostBlockers is how many sessions in the way an event names: a queue of n has n² of them.
-const mostBlockers = 10
+// maxBlockers is how many blockers an event names. Without a limit the events of n waiters would have n² of them.
+const maxBlockers = 10
 
 func blockers(lock *monitor.Lock, waiter *monitor.Waiter) []Party {
 	parties := []Party{}
 	for _, b := range waiter.BlockedBy {
-		if len(parties) == mostBlockers {
+		if len(parties) == maxBlockers {
 			break
 		}
 		parties = append(parties, blocker(lock, b))
@@ -171,7 +173,7 @@ func waiterOf(lock *monitor.Lock, s *monitor.Session) *monitor.Waiter {
 		return nil
 	}
 	for i := range lock.Waiters {
-		if whoIs(&lock.Waiters[i].Session) == whoIs(s) {
+		if sessionIDOf(&lock.Waiters[i].Session) == sessionIDOf(s) {
 			return &lock.Waiters[i]
 		}
 	}
@@ -180,24 +182,24 @@ func waiterOf(lock *monitor.Lock, s *monitor.Session) *monitor.Waiter {
 
 func heldBy(lock *monitor.Lock, s *monitor.Session) bool {
 	return lock != nil && slices.ContainsFunc(lock.Holders, func(h monitor.Holder) bool {
-		return whoIs(&h.Session) == whoIs(s)
+		return sessionIDOf(&h.Session) == sessionIDOf(s)
 	})
 }
 
-// codeOf is what is known of the code that took a lock, of a session that was not seen to hold it before.
-func (j *Journal) codeOf(id claim, s monitor.Session, waits bool) *monitor.Code {
+// codeOf returns the code that took a lock, for a session that did not hold it in the snapshot before.
+func (j *Journal) codeOf(id waitID, s monitor.Session, waits bool) *monitor.Code {
 	if code := j.waits[id]; code != nil {
 		return code
 	}
-	if s.Process != "" || mayTake(s.Query, id.place.key, waits) {
+	if s.Process != "" || mayTake(s.Query, id.lock.key, waits) {
 		return monitor.CodeOf(s, monitor.CodeSeenTaking)
 	}
 	return nil
 }
 
-// endedSessions are those of the last snapshot that have ended.
-func (j *Journal) endedSessions(ended []int32, now map[who]monitor.Session) map[who]monitor.Session {
-	over := map[who]monitor.Session{}
+// endedSessions returns the sessions of the previous snapshot that have ended.
+func (j *Journal) endedSessions(ended []int32, now map[sessionID]monitor.Session) map[sessionID]monitor.Session {
+	over := map[sessionID]monitor.Session{}
 	for id, session := range j.sessions {
 		if _, there := now[id]; !there && slices.Contains(ended, id.pid) {
 			over[id] = session
@@ -206,10 +208,10 @@ func (j *Journal) endedSessions(ended []int32, now map[who]monitor.Session) map[
 	return over
 }
 
-func (j *Journal) sessionEvents(at time.Time, over map[who]monitor.Session) []Event {
+func (j *Journal) sessionEvents(at time.Time, over map[sessionID]monitor.Session) []Event {
 	var events []Event
 	for _, session := range over {
-		e := j.event(SessionEnded, at).by(party(session))
+		e := j.event(SessionEnded, at).withSession(party(session))
 		e.Database = session.Database
 		events = append(events, e)
 	}
@@ -217,7 +219,7 @@ func (j *Journal) sessionEvents(at time.Time, over map[who]monitor.Session) []Ev
 	return events
 }
 
-// cycleEvents reports the deadlocks that came and went.
+// cycleEvents returns the events about deadlocks that began or are over.
 func (j *Journal) cycleEvents(s *monitor.Snapshot) []Event {
 	var events []Event
 	now := map[string]monitor.Cycle{}

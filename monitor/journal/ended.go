@@ -10,13 +10,13 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// selectSessions names everything with its schema: the search_path may give another meaning to what is not.
+// selectSessions qualifies every name with its schema, since the search_path is not trusted.
 const selectSessions = `SELECT a.pid, a.backend_start FROM pg_catalog.pg_stat_activity AS a
 WHERE a.pid OPERATOR(pg_catalog.=) ANY ($1::pg_catalog.int4[])`
 
-// Ended asks the server which of the sessions have ended, such as those that [Journal.Gone] returned, and returns their
-// process IDs. Without sessions it asks nothing. Where the role may not see when sessions began, a new session with the
-// process ID of an old one is taken for it.
+// Ended asks the server which of the given sessions have ended, such as those that [Journal.Gone] returned, and returns
+// their process IDs. Without sessions it sends no query. If the role may not see when sessions began, a new session with
+// the process ID of an old one counts as the old one.
 func Ended(ctx context.Context, db monitor.DBTX, sessions []monitor.Session) ([]int32, error) {
 	if len(sessions) == 0 {
 		return nil, nil

@@ -6,36 +6,36 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// FormatVersion is the version of the JSON form of an [Event]. It changes when a field goes or means something else.
+// FormatVersion is the version of the JSON form of an [Event]. It changes when a field is removed or changes its meaning.
 const FormatVersion = 1
 
 // Kind is what happened.
 type Kind string
 
 const (
-	// WaitBegan is when a session began to wait for a lock.
+	// WaitBegan: a session began to wait for a lock.
 	WaitBegan Kind = "wait-began"
-	// WaitEnded is when a session stopped waiting and was not seen to hold the lock: it gave up, or had the lock for less
-	// than the time between two snapshots.
+	// WaitEnded: a session stopped waiting and was not seen to hold the lock. It gave up, or held the lock only between
+	// two snapshots.
 	WaitEnded Kind = "wait-ended"
-	// Acquired is when a session got a lock that was free, or that others share.
+	// Acquired: a session acquired a lock that was free, or that it shares with others.
 	Acquired Kind = "acquired"
-	// PassedOn is when a session got a lock that others (From) had in the snapshot before.
+	// PassedOn: a session acquired a lock that others (From) held in the snapshot before.
 	PassedOn Kind = "passed-on"
-	// Released is when a session no longer held a lock that no other got at once.
+	// Released: a session no longer holds a lock, and no other session acquired it at once.
 	Released Kind = "released"
-	// Deadlock is when a cycle of waits was seen first, and DeadlockOver when it was gone.
+	// Deadlock: a cycle of waits appeared. DeadlockOver: it is gone.
 	Deadlock     Kind = "deadlock"
 	DeadlockOver Kind = "deadlock-over"
-	// SessionEnded is when a session ended that held a contended lock or waited for one, or that was in the way of such a
-	// session for a lock of another type.
+	// SessionEnded: a session ended that held a contended lock or waited for one, or that blocked such a session with a
+	// lock of another type.
 	SessionEnded Kind = "session-ended"
-	// Gap is when snapshots came again after a time without any. The events of that time are unknown.
+	// Gap: this is the first snapshot after a time without any. The events of that time are unknown.
 	Gap Kind = "gap"
 )
 
-// Event is something that happened between two snapshots. Lists are never null in JSON, and null says that there is none
-// or that it is unknown.
+// Event is something that happened between two snapshots. In JSON lists are never null, and null means that there is no
+// value or that it is unknown.
 type Event struct {
 	// Version is [FormatVersion].
 	Version int `json:"version"`
@@ -43,12 +43,12 @@ type Event struct {
 	Kind Kind `json:"event"`
 	// Server is where it happened, as in [monitor.Snapshot].
 	Server monitor.Server `json:"server"`
-	// At is the server's clock of the first snapshot that showed it, and After that of the one before: it happened between
-	// the two. After is nil for what the first snapshot showed.
+	// At is the time of the first snapshot that showed it, by the server's clock, and After the time of the snapshot
+	// before. It happened between the two. After is nil for events of the first snapshot.
 	At    time.Time  `json:"at"`
 	After *time.Time `json:"after"`
 
-	// The lock, as in [monitor.Lock]. They are zero for events that are not about one lock.
+	// The lock, as in [monitor.Lock]. These fields are zero for events that are not about one lock.
 	Key         string        `json:"key"`
 	Space       monitor.Space `json:"space"`
 	Objsubid    int16         `json:"objsubid"`
@@ -56,29 +56,30 @@ type Event struct {
 	DatabaseOID uint32        `json:"database_oid"`
 	Database    string        `json:"database"`
 
-	// Session is who did it; nil for a deadlock and a gap.
+	// Session is the session that the event is about; nil for a deadlock and a gap.
 	Session *Party `json:"session"`
-	// Mode is how it holds the lock, or wants to.
+	// Mode is how the session holds the lock or wants to hold it.
 	Mode monitor.Mode `json:"mode"`
-	// From are the sessions that had the lock before, of PassedOn.
+	// From are the sessions that held the lock before. It is set for PassedOn.
 	From []Party `json:"from"`
-	// BlockedBy are the sessions in the way, of WaitBegan.
+	// BlockedBy are the sessions that block the waiter. It is set for WaitBegan.
 	BlockedBy []Party `json:"blocked_by"`
-	// WaitingSince is when the wait began and WaitedSeconds how long it lasted, at most: until At.
+	// WaitingSince is when the wait began, and WaitedSeconds how long it lasted at most, which is until At.
 	WaitingSince  *time.Time `json:"waiting_since"`
 	WaitedSeconds *float64   `json:"waited_seconds"`
-	// SeenSince is since when the session was seen to hold the lock, of Released; it held it at least from then to After.
+	// SeenSince is when the session was first seen to hold the lock. It held the lock at least from then to After. It is
+	// set for Released.
 	SeenSince *time.Time `json:"seen_since"`
-	// Code is which code took the lock or waits for it, as far as it was seen.
+	// Code is the code that took the lock or waits for it, if that was seen.
 	Code *monitor.Code `json:"code"`
-	// Steps are the waits of a deadlock, and Certain is as in [monitor.Cycle].
+	// Steps and Certain describe a deadlock, as in [monitor.Cycle].
 	Steps   []monitor.Step `json:"steps"`
 	Certain bool           `json:"certain"`
-	// Reason says why, where that is known: "session ended", or the error of a gap.
+	// Reason says why it happened, if that is known: "session ended", or the error of a gap.
 	Reason string `json:"reason"`
 }
 
-// Party is a session or prepared transaction that has a part in an event.
+// Party is a session or prepared transaction that is involved in an event.
 type Party struct {
 	PID         int32      `json:"pid"`
 	GID         string     `json:"gid"`
@@ -88,8 +89,8 @@ type Party struct {
 	Client      string     `json:"client"`
 	State       string     `json:"state"`
 	Since       *time.Time `json:"session_since"`
-	// SeenSince is since when it was seen to hold the lock, and Code which code took it; nil when it does not hold it or
-	// that was not seen.
+	// SeenSince is when it was first seen to hold the lock, and Code the code that took it. They are nil if it does not
+	// hold the lock or that was not seen.
 	SeenSince *time.Time    `json:"seen_since"`
 	Code      *monitor.Code `json:"code"`
 }
@@ -105,7 +106,7 @@ func holderParty(h monitor.Holder) Party {
 	return p
 }
 
-// event begins an event that a snapshot showed.
+// event returns an event of a snapshot.
 func (j *Journal) event(kind Kind, at time.Time) Event {
 	e := Event{Version: FormatVersion, Kind: kind, Server: j.server, At: at, From: []Party{}, BlockedBy: []Party{}, Steps: []monitor.Step{}}
 	if !j.last.IsZero() {
@@ -115,22 +116,22 @@ func (j *Journal) event(kind Kind, at time.Time) Event {
 	return e
 }
 
-// on makes it an event about a lock.
-func (e Event) on(lock *monitor.Lock) Event {
+// withLock sets the fields that describe the lock.
+func (e Event) withLock(lock *monitor.Lock) Event {
 	e.Key, e.Space, e.Objsubid, e.Number = lock.Key, lock.Space, lock.Objsubid, lock.Number
 	e.DatabaseOID, e.Database = lock.DatabaseOID, lock.Database
 	return e
 }
 
-// by makes it an event of a session.
-func (e Event) by(p Party) Event {
+// withSession sets the session and its code.
+func (e Event) withSession(p Party) Event {
 	e.Session = &p
 	e.Code = p.Code
 	return e
 }
 
-// waited says how long a wait lasted that ended before the event.
-func (e Event) waited(since *time.Time) Event {
+// withWait sets the fields about a wait that ended before the event.
+func (e Event) withWait(since *time.Time) Event {
 	if since == nil {
 		return e
 	}

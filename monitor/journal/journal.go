@@ -1,9 +1,10 @@
-// Package journal computes what happened to contended advisory locks from one snapshot to the next: who acquired a lock,
-// which session it passed to, which waits began and how long they were, which deadlocks were seen, which sessions ended.
+// Package journal computes what happened to contended advisory locks from one snapshot to the next: which sessions
+// acquired a lock, passed it on or released it, which waits began and ended, which deadlocks appeared, and which sessions
+// ended.
 //
-// It compares snapshots. It misses what begins and ends between two of them: a session that released a lock and took it
-// again in that time seems to have held it throughout. Package recording keeps snapshots; their journal is the same
-// whether it is computed during the recording or afterwards.
+// It compares snapshots, so it misses what begins and ends between two of them. For example, a session that released a
+// lock and took it again in between seems to have held it throughout. Package recording stores snapshots. Their journal
+// is the same whether it is computed during the recording or afterwards.
 package journal
 
 import (
@@ -14,45 +15,46 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// Linger is for how long events of a key are reported after the last wait for it.
+// Linger is how long events of a key are reported after the last wait for it.
 const Linger = 10 * time.Minute
 
-// mostKeys is how many keys events are reported of at once; a key beyond that is reported while it is waited for.
-const mostKeys = 10_000
+// maxKeys is how many contended keys a Journal remembers. Events of further keys are not reported.
+const maxKeys = 10_000
 
-// place is a lock: a key in a database.
-type place struct {
+// lockID identifies a lock: a key in a database.
+type lockID struct {
 	database uint32
 	key      pglock.KeyID
 }
 
-func placeOf(lock *monitor.Lock) place { return place{lock.DatabaseOID, lock.ID()} }
+func lockIDOf(lock *monitor.Lock) lockID { return lockID{lock.DatabaseOID, lock.ID()} }
 
-// who is a session or prepared transaction. Where the role may not see when sessions began, it is the process ID alone.
-type who struct {
+// sessionID identifies a session or prepared transaction. If the role may not see when sessions began, only the process
+// ID identifies a session.
+type sessionID struct {
 	pid   int32
 	gid   string
 	since int64
 }
 
-func whoIs(s *monitor.Session) who {
-	w := who{pid: s.PID, gid: s.GID}
+func sessionIDOf(s *monitor.Session) sessionID {
+	w := sessionID{pid: s.PID, gid: s.GID}
 	if s.Since != nil {
 		w.since = s.Since.UnixNano()
 	}
 	return w
 }
 
-// tenure is a session that holds a lock in a mode; claim is a session that waits for it.
-type tenure struct {
-	place place
-	who   who
-	mode  monitor.Mode
+// holdID identifies a session's hold on a lock in a mode.
+type holdID struct {
+	lock    lockID
+	session sessionID
+	mode    monitor.Mode
 }
 
-type claim struct {
-	place place
-	who   who
+type waitID struct {
+	lock    lockID
+	session sessionID
 }
 
 type hold struct {
@@ -60,35 +62,34 @@ type hold struct {
 	code  *monitor.Code
 }
 
-// Journal remembers what the next snapshot is compared with. It must not be used from two goroutines at once.
+// Journal keeps the state with which the next snapshot is compared. It must not be used from two goroutines at once.
 type Journal struct {
-	server    monitor.Server // of the snapshot that was seen last
+	server    monitor.Server // of the last snapshot
 	last      time.Time      // of the last snapshot; zero before the first
 	previous  *monitor.Snapshot
-	locks     map[place]*monitor.Lock // of previous
-	sessions  map[who]monitor.Session // of previous
-	holds     map[tenure]hold
-	waits     map[claim]*monitor.Code
-	contended map[place]time.Time // when it was last waited for
+	locks     map[lockID]*monitor.Lock      // of previous
+	sessions  map[sessionID]monitor.Session // of previous
+	holds     map[holdID]hold
+	waits     map[waitID]*monitor.Code
+	contended map[lockID]time.Time // when the key last had waiters
 	cycles    map[string]monitor.Cycle
-	gap       string // why there is none since the last
+	gap       string // why there has been no snapshot since the last; empty if there was no gap
 }
 
 // New returns a journal that has seen nothing.
 func New() *Journal {
-	return &Journal{contended: map[place]time.Time{}, cycles: map[string]monitor.Cycle{}}
+	return &Journal{contended: map[lockID]time.Time{}, cycles: map[string]monitor.Cycle{}}
 }
 
-// Missed notes that there was no snapshot, and why. The next event is a Gap, and no lock counts as held through it.
+// Missed notes that no snapshot could be taken, and why. The next event is a Gap, and no lock counts as held through it.
 func (j *Journal) Missed(err error) {
 	if j.gap == "" && err != nil {
 		j.gap = err.Error()
 	}
 }
 
-// Gone returns the sessions that held a contended lock or waited for one in the last snapshot, or that were in the way of
-// such sessions or behind them for locks of other types, and are not part of s.
-// Whether they have ended is for the server to say: [Ended].
+// Gone returns the sessions that are not in s, but that in the last snapshot held a contended lock or waited for one, or
+// blocked such sessions or were blocked by them with locks of other types. [Ended] finds out which of them have ended.
 func (j *Journal) Gone(s *monitor.Snapshot) []monitor.Session {
 	if len(j.contended) == 0 {
 		return nil
@@ -96,7 +97,7 @@ func (j *Journal) Gone(s *monitor.Snapshot) []monitor.Session {
 	_, present := index(s)
 	var gone []monitor.Session
 	for _, lock := range j.locks {
-		if _, counts := j.contended[placeOf(lock)]; !counts {
+		if _, counts := j.contended[lockIDOf(lock)]; !counts {
 			continue
 		}
 		for i := range lock.Holders {
@@ -115,16 +116,16 @@ func (j *Journal) Gone(s *monitor.Snapshot) []monitor.Session {
 	return slices.CompactFunc(gone, func(a, b monitor.Session) bool { return a.PID == b.PID })
 }
 
-func appendGone(gone []monitor.Session, s *monitor.Session, present map[who]monitor.Session) []monitor.Session {
-	if _, there := present[whoIs(s)]; there || s.Prepared() {
+func appendGone(gone []monitor.Session, s *monitor.Session, present map[sessionID]monitor.Session) []monitor.Session {
+	if _, there := present[sessionIDOf(s)]; there || s.Prepared() {
 		return gone
 	}
 	return append(gone, *s)
 }
 
-// See compares a snapshot with the one before, and returns what happened in between, in the order of keys. Ended are the
-// process IDs of the sessions that [Ended] found to have ended. The holders of s get their SeenSince and Code; no
-// others may use s meanwhile. Of the first snapshot it reports the waits and deadlocks that there are.
+// See compares a snapshot with the one before, and returns what happened in between, in the order of keys. ended are the
+// process IDs that [Ended] returned. See sets SeenSince and Code of the holders in s, so s must not be in use elsewhere.
+// For the first snapshot it returns the present waits and deadlocks.
 func (j *Journal) See(s *monitor.Snapshot, ended ...int32) []Event {
 	j.server = s.Server
 	var events []Event
@@ -135,22 +136,22 @@ func (j *Journal) See(s *monitor.Snapshot, ended ...int32) []Event {
 	j.remember(s)
 	for i := range s.Locks {
 		if len(s.Locks[i].Waiters) > 0 {
-			j.contend(placeOf(&s.Locks[i]), s.TakenAt)
+			j.noteContended(lockIDOf(&s.Locks[i]), s.TakenAt)
 		}
 	}
 	over := j.endedSessions(ended, sessions)
 	step := step{j, s.TakenAt, over}
-	for _, at := range j.places(locks) {
+	for _, at := range j.reportedLocks(locks) {
 		events = append(events, step.compare(j.locks[at], locks[at])...)
 	}
 	events = append(events, j.sessionEvents(s.TakenAt, over)...)
 	events = append(events, j.cycleEvents(s)...)
-	j.forget(s.TakenAt, locks)
+	j.dropUncontended(s.TakenAt, locks)
 	j.last, j.previous, j.locks, j.sessions = s.TakenAt, s, locks, sessions
 	return events
 }
 
-// gapEvent also forgets since when locks are held: they may have been released meanwhile.
+// gapEvent also forgets since when locks are held, since they may have been released in the gap.
 func (j *Journal) gapEvent(s *monitor.Snapshot) Event {
 	e := j.event(Gap, s.TakenAt)
 	e.Reason = j.gap
@@ -158,47 +159,47 @@ func (j *Journal) gapEvent(s *monitor.Snapshot) Event {
 	return e
 }
 
-// index finds the locks of a snapshot, and the sessions that have a part in them.
-func index(s *monitor.Snapshot) (map[place]*monitor.Lock, map[who]monitor.Session) {
-	locks := make(map[place]*monitor.Lock, len(s.Locks))
-	sessions := map[who]monitor.Session{}
+// index returns the locks and sessions of a snapshot by their IDs.
+func index(s *monitor.Snapshot) (map[lockID]*monitor.Lock, map[sessionID]monitor.Session) {
+	locks := make(map[lockID]*monitor.Lock, len(s.Locks))
+	sessions := map[sessionID]monitor.Session{}
 	for i := range s.Locks {
 		lock := &s.Locks[i]
-		locks[placeOf(lock)] = lock
+		locks[lockIDOf(lock)] = lock
 		for k := range lock.Holders {
-			if id := whoIs(&lock.Holders[k].Session); id.pid != 0 {
+			if id := sessionIDOf(&lock.Holders[k].Session); id.pid != 0 {
 				sessions[id] = lock.Holders[k].Session
 			}
 		}
 		for k := range lock.Waiters {
-			sessions[whoIs(&lock.Waiters[k].Session)] = lock.Waiters[k].Session
+			sessions[sessionIDOf(&lock.Waiters[k].Session)] = lock.Waiters[k].Session
 		}
 	}
 	for i := range s.OtherSessions {
-		if id := whoIs(&s.OtherSessions[i]); id.pid != 0 {
+		if id := sessionIDOf(&s.OtherSessions[i]); id.pid != 0 {
 			sessions[id] = s.OtherSessions[i]
 		}
 	}
 	return locks, sessions
 }
 
-// remember notes who holds and waits now, and fills in what is known about the holders.
+// remember updates holds and waits, and sets SeenSince and Code of the holders.
 func (j *Journal) remember(s *monitor.Snapshot) {
-	waiting := map[who]bool{}
+	waiting := map[sessionID]bool{}
 	for _, waiter := range s.Waiters() {
-		waiting[whoIs(&waiter.Session)] = true
+		waiting[sessionIDOf(&waiter.Session)] = true
 	}
-	holds := make(map[tenure]hold, len(j.holds))
-	waits := map[claim]*monitor.Code{}
+	holds := make(map[holdID]hold, len(j.holds))
+	waits := map[waitID]*monitor.Code{}
 	for i := range s.Locks {
 		lock := &s.Locks[i]
-		at := placeOf(lock)
+		at := lockIDOf(lock)
 		for k := range lock.Holders {
 			holder := &lock.Holders[k]
-			id := tenure{at, whoIs(&holder.Session), holder.Mode}
+			id := holdID{at, sessionIDOf(&holder.Session), holder.Mode}
 			known, seen := j.holds[id]
 			if !seen {
-				known = hold{s.TakenAt, j.codeOf(claim{at, id.who}, holder.Session, waiting[id.who])}
+				known = hold{s.TakenAt, j.codeOf(waitID{at, id.session}, holder.Session, waiting[id.session])}
 			}
 			holds[id] = known
 			since := known.since
@@ -206,7 +207,7 @@ func (j *Journal) remember(s *monitor.Snapshot) {
 		}
 		for k := range lock.Waiters {
 			waiter := &lock.Waiters[k]
-			id := claim{at, whoIs(&waiter.Session)}
+			id := waitID{at, sessionIDOf(&waiter.Session)}
 			if code := monitor.CodeOf(waiter.Session, monitor.CodeSeenWaiting); code != nil {
 				waits[id] = code
 			} else {
@@ -217,27 +218,27 @@ func (j *Journal) remember(s *monitor.Snapshot) {
 	j.holds, j.waits = holds, waits
 }
 
-// contend notes that a key is waited for.
-func (j *Journal) contend(at place, when time.Time) {
-	if _, known := j.contended[at]; known || len(j.contended) < mostKeys {
+// noteContended notes that a key has waiters.
+func (j *Journal) noteContended(at lockID, when time.Time) {
+	if _, known := j.contended[at]; known || len(j.contended) < maxKeys {
 		j.contended[at] = when
 	}
 }
 
-// places are those that events are reported of, in the order of their numbers.
-func (j *Journal) places(now map[place]*monitor.Lock) []place {
-	var places []place
+// reportedLocks returns the locks whose events are reported, sorted.
+func (j *Journal) reportedLocks(now map[lockID]*monitor.Lock) []lockID {
+	var ids []lockID
 	for at := range j.contended {
 		if j.locks[at] != nil || now[at] != nil {
-			places = append(places, at)
+			ids = append(ids, at)
 		}
 	}
-	slices.SortFunc(places, comparePlaces)
-	return places
+	slices.SortFunc(ids, compareLockIDs)
+	return ids
 }
 
-// forget drops keys that had no waiters for a while; those that are held stay twice as long.
-func (j *Journal) forget(now time.Time, locks map[place]*monitor.Lock) {
+// dropUncontended drops keys that have had no waiters for Linger, or for twice as long if they are held.
+func (j *Journal) dropUncontended(now time.Time, locks map[lockID]*monitor.Lock) {
 	for at, last := range j.contended {
 		age := now.Sub(last)
 		if age > 2*Linger || age > Linger && locks[at] == nil || age < -Linger {

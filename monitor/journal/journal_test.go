@@ -26,17 +26,17 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// scene is a database and a journal of it.
-type scene struct {
+// fixture is a database and a journal of its locks.
+type fixture struct {
 	t  testing.TB
 	db *testenv.DB
 	j  *journal.Journal
 }
 
-func newScene(t testing.TB) *scene { return &scene{t, testenv.Database(t), journal.New()} }
+func newFixture(t testing.TB) *fixture { return &fixture{t, testenv.Database(t), journal.New()} }
 
-// look takes a snapshot and returns what happened in the scene's database, with its locks.
-func (s *scene) look() (*monitor.Snapshot, []journal.Event) {
+// observe takes a snapshot and returns it with the events in the fixture's database.
+func (s *fixture) observe() (*monitor.Snapshot, []journal.Event) {
 	s.t.Helper()
 	snapshot, err := monitor.Take(s.t.Context(), s.db.Pool(s.t))
 	check(s.t, err)
@@ -48,13 +48,14 @@ func (s *scene) look() (*monitor.Snapshot, []journal.Event) {
 	})
 }
 
-// want looks, and wants these events, each with its session and those it is about.
-func (s *scene) want(texts ...string) (*monitor.Snapshot, []journal.Event) {
+// wantEvents takes a snapshot, and fails the test unless the events since the one before are these, in the form of
+// summary.
+func (s *fixture) wantEvents(texts ...string) (*monitor.Snapshot, []journal.Event) {
 	s.t.Helper()
-	snapshot, events := s.look()
+	snapshot, events := s.observe()
 	var got []string
 	for _, e := range events {
-		got = append(got, brief(e))
+		got = append(got, summary(e))
 	}
 	if !slices.Equal(got, texts) {
 		s.t.Fatalf("events:\n  %s\nwant:\n  %s", strings.Join(got, "\n  "), strings.Join(texts, "\n  "))
@@ -62,7 +63,7 @@ func (s *scene) want(texts ...string) (*monitor.Snapshot, []journal.Event) {
 	return snapshot, events
 }
 
-func brief(e journal.Event) string {
+func summary(e journal.Event) string {
 	text := string(e.Kind)
 	if e.Key != "" {
 		text += " " + e.Key
@@ -79,24 +80,24 @@ func brief(e journal.Event) string {
 	return text
 }
 
-// client is a session with an application_name.
-func (s *scene) client(name string) *pgx.Conn {
+// connect opens a session with an application_name.
+func (s *fixture) connect(name string) *pgx.Conn {
 	s.t.Helper()
 	conn := s.db.Connect(s.t)
 	s.exec(conn, "SET application_name = '"+name+"'")
 	return conn
 }
 
-func (s *scene) exec(conn *pgx.Conn, sql string) {
+func (s *fixture) exec(conn *pgx.Conn, sql string) {
 	s.t.Helper()
 	if _, err := conn.Exec(context.Background(), sql); err != nil {
 		s.t.Fatalf("%s: %v", sql, err)
 	}
 }
 
-// queue lets a session wait, and returns a function that waits until its statement has ended, as the session may be used
-// only then.
-func (s *scene) queue(conn *pgx.Conn, waiters int, sql string) (ended func()) {
+// startWait makes a session wait for a lock. It returns a function that waits until the statement has ended; only then
+// may the session be used again.
+func (s *fixture) startWait(conn *pgx.Conn, waiters int, sql string) (ended func()) {
 	s.t.Helper()
 	done := make(chan error, 1)
 	go func() {
@@ -110,8 +111,8 @@ func (s *scene) queue(conn *pgx.Conn, waiters int, sql string) (ended func()) {
 	}
 }
 
-// queueBehindTable lets a session wait for a table, and returns as queue does.
-func (s *scene) queueBehindTable(conn *pgx.Conn, table string) (ended func()) {
+// startTableWait is like startWait, but the session waits for a table.
+func (s *fixture) startTableWait(conn *pgx.Conn, table string) (ended func()) {
 	s.t.Helper()
 	pid, done := conn.PgConn().PID(), make(chan error, 1)
 	go func() {
@@ -130,24 +131,24 @@ func (s *scene) queueBehindTable(conn *pgx.Conn, table string) (ended func()) {
 	}
 }
 
-func TestJournalFollowsALockFromHandToHand(t *testing.T) {
+func TestJournalFollowsALock(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	a, b, c := s.client("a"), s.client("b"), s.client("c")
+	s := newFixture(t)
+	a, b, c := s.connect("a"), s.connect("b"), s.connect("c")
 	s.exec(a, "SELECT pg_advisory_lock(7)")
-	s.want()
-	gotB := s.queue(b, 1, "SELECT pg_advisory_lock(7) /*controller='orders',action='pay%20now',traceparent='00-1-2-01'*/")
-	_, events := s.want("wait-began @7 b < a")
+	s.wantEvents()
+	gotB := s.startWait(b, 1, "SELECT pg_advisory_lock(7) /*controller='orders',action='pay%20now',traceparent='00-1-2-01'*/")
+	_, events := s.wantEvents("wait-began @7 b < a")
 	if e := events[0]; e.WaitingSince == nil || e.BlockedBy[0].SeenSince == nil || e.After == nil ||
 		e.Code == nil || e.Code.Tags["action"] != "pay now" {
 		t.Errorf("a wait that began: %+v", e)
 	}
-	gotC := s.queue(c, 2, "SELECT pg_advisory_lock(7)")
-	s.want("wait-began @7 c < a < b")
+	gotC := s.startWait(c, 2, "SELECT pg_advisory_lock(7)")
+	s.wantEvents("wait-began @7 c < a < b")
 
 	s.exec(a, "SELECT pg_advisory_unlock(7)")
 	gotB()
-	snapshot, events := s.want("passed-on @7 b < a")
+	snapshot, events := s.wantEvents("passed-on @7 b < a")
 	if e := events[0]; e.WaitedSeconds == nil || e.Code == nil || e.Code.Tags["controller"] != "orders" {
 		t.Errorf("a lock that passed on: %+v", e)
 	}
@@ -157,9 +158,9 @@ func TestJournalFollowsALockFromHandToHand(t *testing.T) {
 		t.Errorf("the holder: seen since %v, code %+v", h.SeenSince, h.Code)
 	}
 
-	// The idle holder still says which code took the lock, and since when.
+	// The journal still knows which code took the lock, and since when it is held.
 	s.exec(b, "SELECT 'something else'")
-	later, _ := s.want()
+	later, _ := s.wantEvents()
 	lock, _ = later.Find(pglock.Int64Key(7))
 	if h := lock.Holders[0]; h.Code == nil || h.Code.Tags["controller"] != "orders" || !h.SeenSince.Equal(snapshot.TakenAt) {
 		t.Errorf("the holder afterwards: seen since %v, code %+v", h.SeenSince, h.Code)
@@ -167,42 +168,42 @@ func TestJournalFollowsALockFromHandToHand(t *testing.T) {
 
 	s.exec(b, "SELECT pg_advisory_unlock(7)")
 	gotC()
-	s.want("passed-on @7 c < b")
+	s.wantEvents("passed-on @7 c < b")
 	s.exec(c, "SELECT pg_advisory_unlock(7)")
-	s.want("released @7 c")
+	s.wantEvents("released @7 c")
 	s.exec(a, "SELECT pg_advisory_lock(7)")
-	s.want("acquired @7 a")
+	s.wantEvents("acquired @7 a")
 }
 
-func TestJournalTellsTheEndOfASessionFromARelease(t *testing.T) {
+func TestJournalDistinguishesTheEndOfASessionFromARelease(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	a, b := s.client("a"), s.client("b")
+	s := newFixture(t)
+	a, b := s.connect("a"), s.connect("b")
 	s.exec(a, "SELECT pg_advisory_lock(8), pg_advisory_lock(9)")
-	s.want()
-	gotB := s.queue(b, 1, "SELECT pg_advisory_lock(8)")
-	s.want("wait-began @8 b < a")
+	s.wantEvents()
+	gotB := s.startWait(b, 1, "SELECT pg_advisory_lock(8)")
+	s.wantEvents("wait-began @8 b < a")
 	check(t, a.Close(context.Background()))
 	gotB()
-	s.want("passed-on @8 b < a (session ended)", "session-ended a")
+	s.wantEvents("passed-on @8 b < a (session ended)", "session-ended a")
 	s.exec(b, "SELECT pg_advisory_unlock(8)")
-	s.want("released @8 b")
+	s.wantEvents("released @8 b")
 }
 
-// The root of a chain holds no advisory lock: the others can continue only after its end.
+// The root of the chain holds no advisory lock. The other sessions continue after it has ended.
 func TestJournalSeesTheEndOfASessionThatBlocksAHolder(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	owner, a, b := s.client("owner"), s.client("a"), s.client("b")
+	s := newFixture(t)
+	owner, a, b := s.connect("owner"), s.connect("a"), s.connect("b")
 	s.exec(owner, "CREATE TABLE t ()")
 	s.exec(owner, "BEGIN; LOCK TABLE t")
 	s.exec(a, "SELECT pg_advisory_lock(8)")
-	gotB := s.queue(b, 1, "SELECT pg_advisory_lock(8)")
-	gotA := s.queueBehindTable(a, "t")
-	s.want("wait-began @8 b < a")
+	gotB := s.startWait(b, 1, "SELECT pg_advisory_lock(8)")
+	gotA := s.startTableWait(a, "t")
+	s.wantEvents("wait-began @8 b < a")
 	check(t, owner.Close(context.Background()))
 	gotA()
-	_, events := s.want("session-ended owner")
+	_, events := s.wantEvents("session-ended owner")
 	if e := events[0]; e.Session.PID == 0 || e.Database != s.db.Name() {
 		t.Errorf("the end of the root: %+v", e)
 	}
@@ -210,10 +211,10 @@ func TestJournalSeesTheEndOfASessionThatBlocksAHolder(t *testing.T) {
 	gotB()
 }
 
-func TestJournalSeesAWaitThatIsGivenUp(t *testing.T) {
+func TestJournalSeesACancelledWait(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	a, b := s.client("a"), s.client("b")
+	s := newFixture(t)
+	a, b := s.connect("a"), s.connect("b")
 	s.exec(a, "SELECT pg_advisory_lock(8)")
 	done := make(chan error, 1)
 	go func() {
@@ -221,52 +222,52 @@ func TestJournalSeesAWaitThatIsGivenUp(t *testing.T) {
 		done <- err
 	}()
 	s.db.WaitForWaiters(t, 1)
-	s.want("wait-began @8 b < a")
-	s.exec(s.client("c"), fmt.Sprintf("SELECT pg_cancel_backend(%d)", b.PgConn().PID()))
+	s.wantEvents("wait-began @8 b < a")
+	s.exec(s.connect("c"), fmt.Sprintf("SELECT pg_cancel_backend(%d)", b.PgConn().PID()))
 	if err := <-done; err == nil {
 		t.Fatal("the wait was not cancelled")
 	}
-	s.want("wait-ended @8 b")
+	s.wantEvents("wait-ended @8 b")
 }
 
-func TestJournalSeesADeadlockThatThePostgreSQLServerCannotSee(t *testing.T) {
+func TestJournalSeesADeadlock(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	a, b := s.client("a"), s.client("b")
+	s := newFixture(t)
+	a, b := s.connect("a"), s.connect("b")
 	s.exec(a, "SET deadlock_timeout = '1h'")
 	s.exec(b, "SET deadlock_timeout = '1h'")
 	s.exec(a, "SELECT pg_advisory_lock(1)")
 	s.exec(b, "SELECT pg_advisory_lock(2)")
-	gotB := s.queue(b, 1, "SELECT pg_advisory_lock(1)")
-	s.want("wait-began @1 b < a")
+	gotB := s.startWait(b, 1, "SELECT pg_advisory_lock(1)")
+	s.wantEvents("wait-began @1 b < a")
 	done := make(chan error, 1)
 	go func() {
 		_, err := a.Exec(context.Background(), "SELECT pg_advisory_lock(2)")
 		done <- err
 	}()
 	s.db.WaitForWaiters(t, 2)
-	_, events := s.want("wait-began @2 a < b", "deadlock")
+	_, events := s.wantEvents("wait-began @2 a < b", "deadlock")
 	if e := events[1]; !e.Certain || len(e.Steps) != 2 || !strings.Contains(e.String(), "deadlock: ") {
 		t.Errorf("the deadlock: %+v", e)
 	}
-	s.exec(s.client("c"), fmt.Sprintf("SELECT pg_cancel_backend(%d)", a.PgConn().PID()))
+	s.exec(s.connect("c"), fmt.Sprintf("SELECT pg_cancel_backend(%d)", a.PgConn().PID()))
 	if err := <-done; err == nil {
 		t.Fatal("the wait was not cancelled")
 	}
-	s.want("wait-ended @2 a", "deadlock-over")
+	s.wantEvents("wait-ended @2 a", "deadlock-over")
 	s.exec(a, "SELECT pg_advisory_unlock(1)")
 	gotB()
 }
 
 func TestJournalDoesNotClaimThatALockWasHeldThroughAGap(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	a := s.client("a")
+	s := newFixture(t)
+	a := s.connect("a")
 	s.exec(a, "SELECT pg_advisory_lock(5)")
-	first, _ := s.look()
+	first, _ := s.observe()
 	s.j.Missed(errors.New("no route to host"))
 	s.j.Missed(errors.New("another"))
-	second, _ := s.want("gap (no route to host)")
+	second, _ := s.wantEvents("gap (no route to host)")
 	for _, snapshot := range []*monitor.Snapshot{first, second} {
 		lock, _ := snapshot.Find(pglock.Int64Key(5))
 		if since := lock.Holders[0].SeenSince; since == nil || !since.Equal(snapshot.TakenAt) {
@@ -275,9 +276,9 @@ func TestJournalDoesNotClaimThatALockWasHeldThroughAGap(t *testing.T) {
 	}
 }
 
-func TestJournalDoesNotTakePglocksSQLForTheCode(t *testing.T) {
+func TestJournalDoesNotReportPglocksStatementsAsCode(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	open := func() *pglock.Locker {
 		locker, err := pglock.Open(t.Context(), s.db.ConnString())
 		check(t, err)
@@ -293,17 +294,17 @@ func TestJournalDoesNotTakePglocksSQLForTheCode(t *testing.T) {
 		got <- l
 	}()
 	s.db.WaitForWaiters(t, 1)
-	_, events := s.look()
+	_, events := s.observe()
 	check(t, lock.Unlock(t.Context()))
 	l := <-got
 	if l == nil {
 		t.Fatal("the second Locker did not get the lock")
 	}
-	_, more := s.look()
+	_, more := s.observe()
 	check(t, l.Unlock(t.Context()))
 	for _, e := range append(events, more...) {
 		if e.Code != nil && (e.Code.Source != monitor.CodeOwnSession || e.Code.Statement != "") {
-			t.Errorf("%s: code %+v", brief(e), e.Code)
+			t.Errorf("%s: code %+v", summary(e), e.Code)
 		}
 	}
 	if len(more) != 1 || more[0].Kind != journal.PassedOn || !strings.Contains(more[0].String(), "unknown: pglock session") {
@@ -311,7 +312,7 @@ func TestJournalDoesNotTakePglocksSQLForTheCode(t *testing.T) {
 	}
 }
 
-func TestJournalForgetsKeysThatAreNotContendedAnyMore(t *testing.T) {
+func TestJournalForgetsKeysThatAreNoLongerContended(t *testing.T) {
 	t.Parallel()
 	j := journal.New()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

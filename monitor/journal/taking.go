@@ -9,19 +9,19 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// taking is a call that takes an advisory lock, with arguments that are not calls.
-var taking = regexp.MustCompile(`(?i)advisory_(?:xact_)?lock(?:_shared)?\s*\(([^()]*)\)`)
+// lockCall matches a call that takes an advisory lock and whose arguments are not calls.
+var lockCall = regexp.MustCompile(`(?i)advisory_(?:xact_)?lock(?:_shared)?\s*\(([^()]*)\)`)
 
-// mayTake reports whether a statement may be the one that took a key. One that is still waiting for another lock, or that
-// names other keys as numbers, is so only if it names this one.
+// mayTake reports whether a statement may be the one that took a key. A statement that names other keys as numbers, or
+// still waits for another lock, must name this key.
 func mayTake(query string, key pglock.KeyID, waits bool) bool {
 	if !strings.Contains(strings.ToLower(query), "advisory") {
 		return false
 	}
-	calls := taking.FindAllStringSubmatch(query, -1)
+	calls := lockCall.FindAllStringSubmatch(query, -1)
 	unnamed := len(calls) == 0
 	for _, call := range calls {
-		named, ok := literalKey(call[1])
+		named, ok := keyFromArguments(call[1])
 		if ok && named == key {
 			return true
 		}
@@ -30,8 +30,8 @@ func mayTake(query string, key pglock.KeyID, waits bool) bool {
 	return unnamed && !waits
 }
 
-// literalKey is the key that the arguments of a call name, if these are numbers.
-func literalKey(arguments string) (pglock.KeyID, bool) {
+// keyFromArguments returns the key that the arguments of a call name, if they are numbers.
+func keyFromArguments(arguments string) (pglock.KeyID, bool) {
 	texts, bits := strings.Split(arguments, ","), 64
 	if len(texts) == 2 {
 		bits = 32

@@ -6,7 +6,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-func TestAStatementIsTheCodeOnlyOfTheKeysThatItMayHaveTaken(t *testing.T) {
+func TestMayTake(t *testing.T) {
 	t.Parallel()
 	seven, pair := pglock.Int64Key(7).ID(), pglock.PairKey(7, -42).ID()
 	for _, test := range []struct {

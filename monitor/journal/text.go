@@ -10,25 +10,25 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// String says in a line what happened, without the time. It contains names and statements as they are: escape control
+// String describes the event in a line, without the time. It contains names and statements as they are: escape control
 // characters before you write it to a terminal.
 func (e Event) String() string {
 	switch e.Kind {
 	case WaitBegan:
-		return fmt.Sprintf("%s: %s waits%s%s%s", e.lock(), e.Session, e.mode(), inBrackets(CodeText(e.Code)), e.blockedBy())
+		return fmt.Sprintf("%s: %s waits%s%s%s", e.lock(), e.Session, e.modeText(), inParens(CodeText(e.Code)), e.blockersText())
 	case WaitEnded:
-		return fmt.Sprintf("%s: %s stopped waiting%s%s", e.lock(), e.Session, e.after(), e.why())
+		return fmt.Sprintf("%s: %s stopped waiting%s%s", e.lock(), e.Session, e.waitedText(), e.reasonText())
 	case Acquired:
-		return fmt.Sprintf("%s: acquired by %s%s%s%s", e.lock(), e.Session, e.mode(), e.after(), codeText(e.Code))
+		return fmt.Sprintf("%s: acquired by %s%s%s%s", e.lock(), e.Session, e.modeText(), e.waitedText(), codeText(e.Code))
 	case PassedOn:
-		return fmt.Sprintf("%s: passed from %s to %s%s%s%s%s", e.lock(), parties(e.From), e.Session, e.mode(), e.after(),
-			e.why(), codeText(e.Code))
+		return fmt.Sprintf("%s: passed from %s to %s%s%s%s%s", e.lock(), parties(e.From), e.Session, e.modeText(), e.waitedText(),
+			e.reasonText(), codeText(e.Code))
 	case Released:
-		return fmt.Sprintf("%s: released by %s%s%s", e.lock(), e.Session, e.held(), e.why())
+		return fmt.Sprintf("%s: released by %s%s%s", e.lock(), e.Session, e.heldText(), e.reasonText())
 	case SessionEnded:
 		return fmt.Sprintf("session ended: %s", e.Session)
 	case Deadlock, DeadlockOver:
-		return e.deadlock()
+		return e.deadlockText()
 	case Gap:
 		return "no snapshots: " + strings.Join(strings.Fields(e.Reason), " ")
 	}
@@ -37,55 +37,55 @@ func (e Event) String() string {
 
 func (e Event) lock() string { return e.Key }
 
-func (e Event) mode() string {
+func (e Event) modeText() string {
 	if e.Mode == monitor.ModeShared {
 		return " (shared)"
 	}
 	return ""
 }
 
-func (e Event) after() string {
+func (e Event) waitedText() string {
 	if e.WaitedSeconds == nil {
 		return ""
 	}
 	return " after " + age(time.Duration(*e.WaitedSeconds*float64(time.Second)))
 }
 
-func (e Event) why() string {
+func (e Event) reasonText() string {
 	if e.Reason == "" {
 		return ""
 	}
 	return " (" + e.Reason + ")"
 }
 
-func (e Event) held() string {
+func (e Event) heldText() string {
 	if e.SeenSince == nil || e.After == nil {
 		return ""
 	}
 	return ", held ≥ " + age(e.After.Sub(*e.SeenSince))
 }
 
-func (e Event) blockedBy() string {
+func (e Event) blockersText() string {
 	if len(e.BlockedBy) == 0 {
 		return ""
 	}
 	first := e.BlockedBy[0]
 	text := ", blocked by " + parties(e.BlockedBy)
 	if len(e.BlockedBy) == 1 && first.SeenSince != nil {
-		text += inBrackets(HeldText(*first.SeenSince, e.At) + codeText(first.Code))
+		text += inParens(HeldText(*first.SeenSince, e.At) + codeText(first.Code))
 	}
 	return text
 }
 
-// inBrackets is for what is said of the session before it, where there are several in a line.
-func inBrackets(text string) string {
+// inParens returns a text in parentheses, which refers to the session before it.
+func inParens(text string) string {
 	if text == "" {
 		return ""
 	}
 	return " (" + text + ")"
 }
 
-func (e Event) deadlock() string {
+func (e Event) deadlockText() string {
 	kind := "possible deadlock"
 	if e.Certain {
 		kind = "deadlock"
@@ -100,7 +100,7 @@ func (e Event) deadlock() string {
 	return kind + ": " + strings.Join(steps, "; ")
 }
 
-// String writes a session as its process ID and its application.
+// String returns the session's process ID and application.
 func (p *Party) String() string {
 	switch {
 	case p == nil:
@@ -125,12 +125,12 @@ func parties(all []Party) string {
 	return strings.Join(texts, ", ")
 }
 
-// HeldText says for how long a lock has been held at least, such as "held ≥ 4m00s, seen since 02:10:00", in now's time zone.
+// HeldText says how long a lock has been held at least, such as "held ≥ 4m00s, seen since 02:10:00", in now's time zone.
 func HeldText(since, now time.Time) string {
 	return fmt.Sprintf("held ≥ %s, seen since %s", age(now.Sub(since)), since.In(now.Location()).Format("15:04:05"))
 }
 
-// CodeText says which code took a lock, or the empty string.
+// CodeText says which code took a lock. It is empty if that is unknown.
 func CodeText(c *monitor.Code) string { return strings.TrimPrefix(codeText(c), ", ") }
 
 func codeText(c *monitor.Code) string {

@@ -11,17 +11,17 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// decoder keeps what the frames since the last keyframe have said.
+// decoder keeps the state that the frames since the last keyframe describe.
 type decoder struct {
 	keyed    bool
 	meta     monitor.Snapshot
 	top      []monitor.SessionLoad
 	texts    []string
 	textSize int
-	sessions []*monitor.Session // nil is a free slot
+	sessions []*monitor.Session // nil in a free slot
 	locks    []*lockRow
 
-	people, edges int // in all rows
+	participants, edges int // in all rows
 
 	inflate io.ReadCloser
 	body    bytes.Buffer
@@ -93,7 +93,7 @@ func (d *decoder) read(p *parser, whole bool) {
 	d.readLocks(p)
 }
 
-// slotFor makes room for a slot, which is at most one beyond the last.
+// slotFor extends values for a slot, which is at most one beyond the last.
 func slotFor[V any](p *parser, values []*V, slot uint64, most int) ([]*V, bool) {
 	switch {
 	case slot > uint64(len(values)) || slot >= uint64(most):
@@ -200,17 +200,17 @@ func (d *decoder) readLocks(p *parser) {
 func (d *decoder) drop(slot uint64) {
 	if row := d.locks[slot]; row != nil {
 		people, edges := row.size()
-		d.people, d.edges = d.people-people, d.edges-edges
+		d.participants, d.edges = d.participants-people, d.edges-edges
 		d.locks[slot] = nil
 	}
 }
 
 func (d *decoder) keep(p *parser, slot uint64, row *lockRow) {
 	people, edges := row.size()
-	d.people, d.edges = d.people+people, d.edges+edges
+	d.participants, d.edges = d.participants+people, d.edges+edges
 	d.locks[slot] = row
-	if d.people > maxPeople || d.edges > maxDerived {
-		p.fail("more than %d holders and waiters, or %d blockers", maxPeople, maxDerived)
+	if d.participants > maxParticipants || d.edges > maxDerived {
+		p.fail("more than %d holders and waiters, or %d blockers", maxParticipants, maxDerived)
 	}
 }
 
@@ -244,7 +244,7 @@ func (d *decoder) readLock(p *parser) monitor.Lock {
 }
 
 func (d *decoder) readHolders(p *parser) []holderRow {
-	n := p.limited(maxPeople)
+	n := p.limited(maxParticipants)
 	rows := make([]holderRow, 0, min(n, 1024))
 	for range n {
 		rows = append(rows, holderRow{monitor.Mode(d.text(p)), p.uint()})
@@ -253,7 +253,7 @@ func (d *decoder) readHolders(p *parser) []holderRow {
 }
 
 func (d *decoder) readWaiters(p *parser) []waiterRow {
-	n := p.limited(maxPeople)
+	n := p.limited(maxParticipants)
 	rows := make([]waiterRow, 0, min(n, 1024))
 	for range n {
 		flags := p.uint()
@@ -277,7 +277,7 @@ func (d *decoder) readBlockers(p *parser) []monitor.Blocker {
 	return blockers
 }
 
-// snapshot makes the snapshot that the frames describe.
+// snapshot returns the snapshot that the frames describe.
 func (d *decoder) snapshot(info Info) (*monitor.Snapshot, error) {
 	s := d.meta
 	s.TakenAt = info.At
@@ -296,14 +296,14 @@ func (d *decoder) snapshot(info Info) (*monitor.Snapshot, error) {
 	}
 	slices.SortFunc(s.Locks, func(a, b monitor.Lock) int {
 		return cmp.Or(
-			first(a.Database == s.Database, b.Database == s.Database), cmp.Compare(a.Database, b.Database),
+			trueFirst(a.Database == s.Database, b.Database == s.Database), cmp.Compare(a.Database, b.Database),
 			cmp.Compare(a.DatabaseOID, b.DatabaseOID), a.ID().Compare(b.ID()))
 	})
 	return &s, nil
 }
 
-// first orders what is true before what is not.
-func first(a, b bool) int {
+// trueFirst sorts true before false.
+func trueFirst(a, b bool) int {
 	switch {
 	case a == b:
 		return 0
@@ -313,15 +313,15 @@ func first(a, b bool) int {
 	return 1
 }
 
-// assembly counts what a snapshot is made of.
+// assembly makes a snapshot, and bounds its size.
 type assembly struct {
-	sessions      []*monitor.Session
-	people, edges int
+	sessions            []*monitor.Session
+	participants, edges int
 }
 
 func (a *assembly) session(slot uint64) (monitor.Session, error) {
-	if a.people++; a.people > maxPeople {
-		return monitor.Session{}, corrupt("more than %d holders and waiters", maxPeople)
+	if a.participants++; a.participants > maxParticipants {
+		return monitor.Session{}, corrupt("more than %d holders and waiters", maxParticipants)
 	}
 	if slot >= uint64(len(a.sessions)) || a.sessions[slot] == nil {
 		return monitor.Session{}, corrupt("a lock of session %d, which there is not", slot)
@@ -364,7 +364,7 @@ func (a *assembly) derive(row *lockRow, lock *monitor.Lock) error {
 			return corrupt("more than %d blockers", 2*maxDerived)
 		}
 		if row.waiters[i].derived {
-			derived, _ := derivedBlockers(lock.Holders, lock.Waiters, i) // the writer decides whether they are right
+			derived, _ := derivedBlockers(lock.Holders, lock.Waiters, i) // the writer has checked that they are right
 			if derived == nil {
 				derived = []monitor.Blocker{}
 			}

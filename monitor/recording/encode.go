@@ -17,18 +17,18 @@ type Encoder struct {
 	queries bool
 	now     func() (wall time.Time, elapsed time.Duration)
 
-	before  Info          // of the last snapshot
-	passed  time.Duration // between the last two
-	began   bool
-	lastKey time.Duration
-	state   state
-	deflate *flate.Writer
+	before   Info          // of the last snapshot
+	interval time.Duration // between the last two snapshots
+	began    bool
+	lastKey  time.Duration
+	state    state
+	deflate  *flate.Writer
 }
 
 // EncoderOption changes what an [Encoder] does.
 type EncoderOption func(*Encoder) error
 
-// Queries records statement texts, which can contain people's data.
+// Queries records statement texts, which can contain personal data.
 func Queries() EncoderOption {
 	return func(e *Encoder) error {
 		e.queries = true
@@ -36,7 +36,7 @@ func Queries() EncoderOption {
 	}
 }
 
-// withClock is for tests.
+// withClock sets the clock, for tests.
 func withClock(now func() (time.Time, time.Duration)) EncoderOption {
 	return func(e *Encoder) error {
 		e.now = now
@@ -86,7 +86,7 @@ func (e *Encoder) Snapshot(s *monitor.Snapshot, ended []int32) (Encoded, error) 
 		info.Type = TypeKey
 		e.state = newState(e.queries)
 	}
-	body, err := e.state.encode(e.prepared(s), info)
+	body, err := e.state.encode(e.recorded(s), info)
 	if err != nil {
 		e.began = false
 		return Encoded{}, fmt.Errorf("record a snapshot: %w", err)
@@ -107,8 +107,8 @@ func (e *Encoder) Snapshot(s *monitor.Snapshot, ended []int32) (Encoded, error) 
 	return out, nil
 }
 
-// prepared is a snapshot without what is not recorded. The caller's stays as it is.
-func (e *Encoder) prepared(s *monitor.Snapshot) *monitor.Snapshot {
+// recorded returns a copy of a snapshot without the parts that are not recorded.
+func (e *Encoder) recorded(s *monitor.Snapshot) *monitor.Snapshot {
 	if e.queries {
 		return s
 	}
@@ -135,7 +135,7 @@ func (e *Encoder) compressed(info Info, body []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// jumps are frames for the clocks that have jumped since the last snapshot.
+// jumps returns frames for the clocks that have jumped since the last snapshot.
 func (e *Encoder) jumps(now Info) []byte {
 	if e.before.At.IsZero() {
 		return nil
@@ -147,19 +147,19 @@ func (e *Encoder) jumps(now Info) []byte {
 		by    time.Duration
 		least time.Duration
 	}{
-		// A server that is slow to answer reads its clock long before the recorder does, once.
-		{"server", now.At.Sub(e.before.At) - passed, jump + passed + e.passed},
+		// A server that is slow to answer reads its clock long before the recorder does.
+		{"server", now.At.Sub(e.before.At) - passed, jump + passed + e.interval},
 		{"recorder", time.Duration(now.Wall.UnixNano()-e.before.Wall.UnixNano()) - passed, jump},
 	} {
 		if clock.by.Abs() >= clock.least {
 			frames = appendJSON(frames, TypeClock, ClockJump{clock.name, clock.by.Seconds(), now.At, now.Wall.UTC()})
 		}
 	}
-	e.passed = passed
+	e.interval = passed
 	return frames
 }
 
-// appendJSON appends a frame with a value that can always be written.
+// appendJSON appends a frame with a value that can always be encoded.
 func appendJSON(b []byte, t Type, value any) []byte {
 	payload, err := json.Marshal(value)
 	if err != nil {

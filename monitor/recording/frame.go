@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A frame is its type in a byte, the length of its payload and a checksum of type, length and payload in four bytes each
-// (little endian, CRC-32C), and the payload.
+// A frame consists of its type in a byte, the length of its payload and the checksum of type, length and payload in four
+// bytes each (little endian, CRC-32C), and the payload.
 const frameHeader = 9
 
 func appendFrame(b []byte, t Type, payload []byte) []byte {
@@ -30,12 +30,12 @@ func checksum(head, payload []byte) uint32 {
 type Info struct {
 	// Type is TypeKey or TypeDelta.
 	Type Type `json:"-"`
-	// At is the server's clock, Wall the recorder's, and Elapsed the time since the recorder started, by a clock that
-	// cannot be set.
+	// At is the server's clock, Wall the recorder's, and Elapsed the time since the recorder started, by a monotonic
+	// clock.
 	At      time.Time     `json:"at"`
 	Wall    time.Time     `json:"-"`
 	Elapsed time.Duration `json:"-"`
-	// Waiters, Deadlocks (certain ones) and Longest wait of the snapshot.
+	// The number of waiters and of certain deadlocks in the snapshot, and its longest wait.
 	Waiters   int           `json:"waiters"`
 	Deadlocks int           `json:"deadlocks"`
 	Longest   time.Duration `json:"-"`
@@ -88,14 +88,14 @@ func readInfo(t Type, payload []byte) (i Info, err error) {
 	return i, nil
 }
 
-// raw is a frame as it is in a file.
+// raw is a frame of a file.
 type raw struct {
 	kind    Type
 	offset  int64 // of the frame
 	payload []byte
 }
 
-// errTruncated says that a file ends in the middle of a frame, as it does when its writer or machine has crashed.
+// errTruncated means that a file ends in the middle of a frame, as after a crash of its writer or machine.
 var errTruncated = fmt.Errorf("the recording ends in the middle of a frame: %w", io.ErrUnexpectedEOF)
 
 // rawReader reads the frames of a file, one after another.
@@ -105,7 +105,7 @@ type rawReader struct {
 	buffer []byte
 }
 
-// next returns io.EOF behind the last frame. Payload is valid until the next call.
+// next returns io.EOF after the last frame. The payload is valid until the next call.
 func (r *rawReader) next() (raw, error) {
 	var head [frameHeader]byte
 	switch n, err := io.ReadFull(r.r, head[:]); {
@@ -132,7 +132,7 @@ func (r *rawReader) next() (raw, error) {
 	return frame, nil
 }
 
-// read reads in pieces, so that a false length in a hostile file allocates no more memory than the file has bytes.
+// read reads in pieces, so that a false length in a hostile file allocates no more memory than the file's size.
 func (r *rawReader) read(length int) ([]byte, error) {
 	const piece = 1 << 20
 	r.buffer = r.buffer[:0]
@@ -149,7 +149,7 @@ func (r *rawReader) read(length int) ([]byte, error) {
 	return r.buffer, nil
 }
 
-// damaged tells a file that a crash has cut, in which at most zeros follow, from a corrupt one.
+// damaged distinguishes a file that a crash has cut, in which at most zeros follow, from a corrupt one.
 func (r *rawReader) damaged(what string) error {
 	rest := make([]byte, 64<<10)
 	for {

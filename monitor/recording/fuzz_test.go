@@ -18,7 +18,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzBody gives bodies right checksums, so that the code behind the check is reached.
+// FuzzBody gives bodies correct checksums, so that the code after the check is reached.
 func FuzzBody(f *testing.F) {
 	s, state := newServer(5, 5), newState(true)
 	for range 30 {

@@ -9,7 +9,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// server invents snapshots of a server that changes at random.
+// server makes snapshots of a server that changes at random.
 type server struct {
 	rng      *rand.Rand
 	at       time.Time
@@ -31,7 +31,7 @@ func newServer(seed uint64, sessions int) *server {
 
 func (s *server) any() monitor.Session { return s.sessions[s.rng.IntN(len(s.sessions))] }
 
-// add holds a new key.
+// add adds a lock.
 func (s *server) add() {
 	s.next++
 	lock, err := makeLock(lockName, []string{fmt.Sprintf("invoice:%d", 100000+s.next)}, 0, 16384, "shop")
@@ -91,7 +91,7 @@ func (s *server) change() {
 	s.locks[number] = lock
 }
 
-// touch makes a session do something.
+// touch changes a session's state.
 func (s *server) touch() {
 	session := &s.sessions[s.rng.IntN(len(s.sessions))]
 	at := s.at

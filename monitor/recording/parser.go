@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// parser reads a body. After an error it reads nothing but zeros.
+// parser reads a body. After an error it returns zeros.
 type parser struct {
 	rest []byte
 	base int64
@@ -40,7 +40,7 @@ func (p *parser) int() int64 {
 	return n
 }
 
-// count reads how many things follow, each of which takes a byte at least.
+// count reads the number of items that follow, each of which takes at least a byte.
 func (p *parser) count() int {
 	n := p.uint()
 	if n > uint64(len(p.rest)) {
@@ -50,7 +50,7 @@ func (p *parser) count() int {
 	return int(n)
 }
 
-// limited is a count that is refused above most.
+// limited reads a count of at most most.
 func (p *parser) limited(most int) int {
 	n := p.count()
 	if n > most {

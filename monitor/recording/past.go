@@ -15,25 +15,25 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// Past finds moments in recordings: in files, and in what a program keeps in memory while it records. It may be used from
+// Past reads recordings from any time on: from files, and from the memory of a program that records. It may be used from
 // many goroutines at once.
 type Past struct {
-	mu        sync.Mutex
-	stretches []*stretch
-	size      int64 // of those in memory
-	files     []*os.File
-	damaged   []error
+	mu       sync.Mutex
+	segments []*segment
+	size     int64 // of the segments in memory
+	files    []*os.File
+	damaged  []error
 }
 
-// stretch is a keyframe and the frames up to the next one.
-type stretch struct {
+// segment is a keyframe and the frames up to the next one.
+type segment struct {
 	source io.ReaderAt
 	memory int64 // bytes in memory
 	bytes  []byte
 	marks  []mark
 }
 
-// mark is where a frame is.
+// mark is the position of a frame.
 type mark struct {
 	info   Info // of snapshot frames
 	kind   Type
@@ -44,8 +44,8 @@ type mark struct {
 // NewPast returns an empty Past.
 func NewPast() *Past { return &Past{} }
 
-// OpenPast opens files, in the order given. It takes what can be read of a damaged file, and [Past.Damaged] says what
-// is wrong with the rest; a file that is not a recording at all is an error. It reads each file once, to check it.
+// OpenPast opens files, in the given order. It uses the readable parts of a damaged file, and [Past.Damaged] says what is
+// wrong with the rest. A file that is not a recording is an error. OpenPast reads each file once, to check it.
 func OpenPast(paths ...string) (*Past, error) {
 	p := NewPast()
 	for _, path := range paths {
@@ -82,7 +82,7 @@ func (p *Past) add(path string) error {
 	}
 }
 
-// mark notes a frame of a file.
+// mark adds the position of a frame.
 func (p *Past) mark(source io.ReaderAt, f raw) error {
 	m := mark{kind: f.kind, offset: f.offset, length: frameHeader + int64(len(f.payload))}
 	if f.kind == TypeKey || f.kind == TypeDelta {
@@ -91,36 +91,36 @@ func (p *Past) mark(source io.ReaderAt, f raw) error {
 			return err
 		}
 	}
-	last := len(p.stretches) - 1
-	if f.kind == TypeKey || last < 0 || p.stretches[last].source != source {
-		p.stretches = append(p.stretches, &stretch{source: source})
+	last := len(p.segments) - 1
+	if f.kind == TypeKey || last < 0 || p.segments[last].source != source {
+		p.segments = append(p.segments, &segment{source: source})
 		last++
 	}
-	p.stretches[last].marks = append(p.stretches[last].marks, m)
+	p.segments[last].marks = append(p.segments[last].marks, m)
 	return nil
 }
 
 // Damaged says what could not be read, and why.
 func (p *Past) Damaged() error { return errors.Join(p.damaged...) }
 
-// Add keeps a result of an [Encoder] in memory. If there are more than most bytes, the oldest are dropped.
+// Add keeps a result of an [Encoder] in memory. If the memory then has more than most bytes, Add drops the oldest.
 func (p *Past) Add(e Encoded, most int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	last := len(p.stretches) - 1
-	if e.Info.Type == TypeKey || last < 0 || p.stretches[last].source != nil {
-		p.stretches = append(p.stretches, &stretch{})
+	last := len(p.segments) - 1
+	if e.Info.Type == TypeKey || last < 0 || p.segments[last].source != nil {
+		p.segments = append(p.segments, &segment{})
 		last++
 	}
-	p.stretches[last].add(e)
+	p.segments[last].add(e)
 	p.size += int64(len(e.Before) + len(e.Frame))
-	for p.size > most && len(p.stretches) > 1 {
-		p.size -= p.stretches[0].memory
-		p.stretches = slices.Delete(p.stretches, 0, 1)
+	for p.size > most && len(p.segments) > 1 {
+		p.size -= p.segments[0].memory
+		p.segments = slices.Delete(p.segments, 0, 1)
 	}
 }
 
-func (s *stretch) add(e Encoded) {
+func (s *segment) add(e Encoded) {
 	if len(e.Before) > 0 {
 		s.marks = append(s.marks, mark{kind: 0, offset: int64(len(s.bytes)), length: int64(len(e.Before))})
 		s.bytes = append(s.bytes, e.Before...)
@@ -139,7 +139,7 @@ func (p *Past) Close() error {
 	return err
 }
 
-// Bounds returns the times of the first snapshot and of the last; it returns false if there is none.
+// Bounds returns the times of the first and the last snapshot, or false if there is none.
 func (p *Past) Bounds() (first, last time.Time, ok bool) {
 	for _, s := range p.current() {
 		for _, m := range s.marks {
@@ -156,11 +156,11 @@ func (p *Past) Bounds() (first, last time.Time, ok bool) {
 
 func (m mark) snapshot() bool { return m.kind == TypeKey || m.kind == TypeDelta }
 
-// current returns the stretches that exist now. Stretches that are complete never change; the last one is copied.
-func (p *Past) current() []*stretch {
+// current returns the present segments. Complete segments never change; the last one is copied.
+func (p *Past) current() []*segment {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := slices.Clone(p.stretches)
+	all := slices.Clone(p.segments)
 	if n := len(all); n > 0 {
 		last := *all[n-1]
 		last.marks, last.bytes = slices.Clip(last.marks), slices.Clip(last.bytes)
@@ -182,9 +182,9 @@ func (p *Past) Timeline(from, to time.Time) iter.Seq[Info] {
 	}
 }
 
-// Play returns the frames from a time on, beginning with the last keyframe at or before it, or with the first one there is.
-// If the server's clock was set back, it begins with the first time that fits. An error ends it; damaged parts are
-// skipped up to the next keyframe.
+// Play returns an iterator over the frames from a time on. It starts with the last keyframe at or before that time, or
+// else with the first. If the server's clock was set back, it starts with the first time that fits. It skips damaged
+// parts up to the next keyframe, and ends after an error.
 func (p *Past) Play(from time.Time) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
 		stretches := p.current()
@@ -204,8 +204,8 @@ func (p *Past) Play(from time.Time) iter.Seq2[Frame, error] {
 	}
 }
 
-// play reads a stretch from its beginning; it returns false if the consumer wants no more.
-func (s *stretch) play(yield func(Frame, error) bool) bool {
+// play yields the frames of a segment. It returns false if the consumer has stopped.
+func (s *segment) play(yield func(Frame, error) bool) bool {
 	source := s.source
 	if source == nil {
 		source = bytes.NewReader(s.bytes)
@@ -227,7 +227,7 @@ func (s *stretch) play(yield func(Frame, error) bool) bool {
 	}
 }
 
-// At returns the last snapshot at or before a time, or the first one.
+// At returns the last snapshot at or before a time, or else the first one.
 func (p *Past) At(t time.Time) (*monitor.Snapshot, error) {
 	var found *monitor.Snapshot
 	for frame, err := range p.Play(t) {

@@ -15,7 +15,7 @@ import (
 // Frame is what a [Reader] returns: a snapshot, an outage or a jump of a clock. One of the fields is set.
 type Frame struct {
 	Snapshot *monitor.Snapshot
-	// Info and Ended belong to the snapshot: Ended are the process IDs of sessions that had ended by then.
+	// Info and Ended belong to the snapshot. Ended are the process IDs of sessions that had ended by then.
 	Info  Info
 	Ended []int32
 
@@ -49,7 +49,7 @@ func Open(path string) (*Reader, error) {
 	return r, nil
 }
 
-// NewReader returns a reader of what a file contains.
+// NewReader returns a reader of a file's content.
 func NewReader(r io.Reader) (*Reader, error) {
 	if err := readMagic(r); err != nil {
 		return nil, err
@@ -71,8 +71,8 @@ func readMagic(r io.Reader) error {
 	return nil
 }
 
-// Next returns the next frame, or io.EOF behind the last one that is whole. Frames of unknown types are skipped. An error
-// that matches [ErrCorrupt] says where the file is damaged; the rest of the file cannot be read.
+// Next returns the next frame, or io.EOF after the last whole one. It skips frames of unknown types. An error that
+// matches [ErrCorrupt] says where the file is damaged; the rest of the file cannot be read.
 func (r *Reader) Next() (Frame, error) {
 	for {
 		f, err := r.frames.next()
@@ -95,7 +95,7 @@ func (r *Reader) Next() (Frame, error) {
 	}
 }
 
-// frame reads a frame; it returns false if there is nothing to return.
+// frame decodes a frame. It returns false if Next has nothing to return for it.
 func (r *Reader) frame(f raw) (frame Frame, done bool, err error) {
 	switch f.kind {
 	case TypeStart:
@@ -132,8 +132,8 @@ func fromJSON[T any](payload []byte) (*T, error) {
 	return value, nil
 }
 
-// Cut reports whether the file ended in the middle of a frame, or without the frame that ends a properly closed file:
-// its writer has crashed, or is still writing.
+// Cut reports whether the file ended in the middle of a frame, or without the last frame of a closed file: its writer
+// crashed or is still writing.
 func (r *Reader) Cut() bool { return r.truncated || !r.closed }
 
 // Close closes the file that [Open] has opened.
@@ -144,8 +144,7 @@ func (r *Reader) Close() error {
 	return r.closer.Close()
 }
 
-// Files returns the files of a recording: the one at path and those that a [Writer] has rotated away from there, the oldest
-// first.
+// Files returns the files of a recording: the one at path and those that a [Writer] has rotated, the oldest first.
 func Files(path string) ([]string, error) {
 	rotated, err := rotatedFiles(path)
 	if err != nil {

@@ -1,13 +1,13 @@
-// Package recording keeps the snapshots of package monitor in files, and reads them back.
+// Package recording writes the snapshots of package monitor to files, and reads them back.
 //
-// A recording has every snapshot: the first of each minute whole, in a keyframe, and the others as what has changed.
-// So package journal computes from it, and views show, the same as at the time of the recording. [Writer] writes
-// files, [Open] reads them, [Past] finds a moment in several of them. The format is described in docs/recording.md.
+// A recording has every snapshot: the first of each minute whole, in a keyframe, and the others as differences. So the
+// journal and the views of a recording are the same as those at the time of the recording. [Writer] writes files, [Open]
+// reads them, and [Past] finds a time in several of them. docs/recording.md describes the format.
 //
-// Two things of a snapshot are less exact in a recording: the ages of transactions (XminAge, XIDAge) and the sessions that
-// fill the lock table (Capacity.Top) are those of the keyframe. Statement texts are left out unless the writer is
-// given [Queries]; what remains are the [KeptTags] of a statement's sqlcommenter comment, and whether it takes an
-// advisory lock.
+// Two parts of a snapshot are less exact in a recording: the ages of transactions (XminAge, XIDAge) and the sessions with
+// the most locks (Capacity.Top) are those of the keyframe. Statement texts are left out unless the encoder has the option
+// [Queries]. What remains of a statement are the [KeptTags] of its sqlcommenter comment, and whether it takes an advisory
+// lock.
 package recording
 
 import (
@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Version is the version of the format. Readers refuse files of a later one. Within a version only new types of
-// frames are added, which older readers skip.
+// Version is the version of the format. Readers refuse files of a later version. Within a version only new types of
+// frames can be added, which older readers skip.
 const Version = 1
 
 // magic begins every file; the version follows in a byte.
@@ -28,11 +28,11 @@ const magic = "PGLOCKR"
 type Type byte
 
 const (
-	// TypeStart says who records what; it is the first frame of a file.
+	// TypeStart is the first frame of a file. It describes the recorder and the server.
 	TypeStart Type = 1
 	// TypeKey is a whole snapshot.
 	TypeKey Type = 2
-	// TypeDelta is what has changed since the snapshot before.
+	// TypeDelta is a snapshot as differences from the one before.
 	TypeDelta Type = 3
 	// TypeGap says that there was no snapshot, and why.
 	TypeGap Type = 4
@@ -46,37 +46,37 @@ const (
 
 // Limits that bound what a reader allocates, whatever a file contains. A writer keeps to them.
 const (
-	maxFrame    = 32 << 20 // bytes of a frame, compressed
-	maxBody     = 32 << 20 // bytes of a snapshot frame's body
-	maxSessions = 100_000
-	maxLocks    = 400_000
-	maxPeople   = 400_000   // holders and waiters of all locks
-	maxDerived  = 2_000_000 // blockers of all waiters
-	maxStrings  = 1_000_000
-	maxText     = 32 << 20 // bytes of the strings since the last keyframe
+	maxFrame        = 32 << 20 // bytes of a frame, compressed
+	maxBody         = 32 << 20 // bytes of a snapshot frame's body
+	maxSessions     = 100_000
+	maxLocks        = 400_000
+	maxParticipants = 400_000   // holders and waiters of all locks
+	maxDerived      = 2_000_000 // blockers of all waiters
+	maxStrings      = 1_000_000
+	maxText         = 32 << 20 // bytes of the strings since the last keyframe
 )
 
-// keyframeEvery is the most time between two keyframes.
+// keyframeEvery is the longest time between two keyframes.
 const keyframeEvery = 55 * time.Second
 
-// jump is by how much a clock must go wrong between two snapshots to have jumped; the server's, which is read from afar, by
-// that and the time between three snapshots.
+// jump is the difference between two clocks, from one snapshot to the next, that counts as a jump. For the server's clock,
+// which is read over the network, the time between three snapshots is added.
 const jump = time.Second
 
-// ErrCorrupt is matched by errors about a file that no writer wrote: another kind of file, or a damaged one.
-// Everything before the damage has been returned.
+// ErrCorrupt is matched by errors about a file that is damaged or not a recording. Everything before the damage has been
+// returned.
 var ErrCorrupt = errors.New("the recording is corrupt")
 
 func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
-// About is what a Start frame says.
+// About is the content of a Start frame.
 type About struct {
-	// Program is what records, with its version, and Target the server as the user named it, without the password.
+	// Program is the recording program with its version. Target is the server as the user named it, without the password.
 	Program string `json:"program"`
 	Target  string `json:"target"`
-	// Started is when the file was begun, by the recorder's clock.
+	// Started is when the file was created, by the recorder's clock.
 	Started time.Time `json:"started"`
 	// Queries says that statement texts are recorded.
 	Queries bool `json:"queries"`
@@ -84,23 +84,23 @@ type About struct {
 	Interval float64 `json:"interval_seconds"`
 }
 
-// Outage is what a Gap frame says.
+// Outage is the content of a Gap frame.
 type Outage struct {
-	// Wall is when it was noticed, by the recorder's clock.
+	// Wall is when the outage was noticed, by the recorder's clock.
 	Wall   time.Time `json:"wall"`
 	Reason string    `json:"reason"`
 }
 
-// endings is what an Ended frame says.
+// endings is the content of an Ended frame.
 type endings struct {
 	PIDs []int32 `json:"pids"`
 }
 
-// ClockJump is the content of a Clock frame. Both clocks are compared with a clock that cannot be set.
+// ClockJump is the content of a Clock frame. Both clocks are compared with a monotonic clock.
 type ClockJump struct {
 	// Clock is "server" or "recorder".
 	Clock string `json:"clock"`
-	// Seconds is by how much it went forward, or back if it is negative.
+	// Seconds is how far it jumped; negative if it went back.
 	Seconds float64 `json:"seconds"`
 	// Server and Wall are the two clocks after the jump.
 	Server time.Time `json:"server"`

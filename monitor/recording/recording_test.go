@@ -25,8 +25,7 @@ func check(t testing.TB, err error) {
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// asJSON returns what a recording must keep of a snapshot: the ages and the top of the lock table are those of a
-// keyframe.
+// asJSON returns what a recording must keep of a snapshot: all but the ages and Capacity.Top.
 func asJSON(t testing.TB, s *monitor.Snapshot) string {
 	t.Helper()
 	kept := *s
@@ -49,7 +48,7 @@ func TestANilEncoderOptionIsAnError(t *testing.T) {
 	}
 }
 
-// ticking is a clock that advances by a second each time.
+// ticking returns a clock that advances by a second at each call.
 func ticking() EncoderOption {
 	elapsed := time.Duration(0)
 	return withClock(func() (time.Time, time.Duration) {
@@ -119,7 +118,7 @@ func TestRecordingReadsBackWhatWasWritten(t *testing.T) {
 	}
 }
 
-// A field that is added to a snapshot, and that the format forgets, shows here.
+// The test fails if a field is added to a snapshot but not to the format.
 func TestRecordingKeepsEveryField(t *testing.T) {
 	t.Parallel()
 	one, two := &monitor.Snapshot{}, &monitor.Snapshot{}
@@ -132,7 +131,7 @@ func TestRecordingKeepsEveryField(t *testing.T) {
 	for _, s := range []*monitor.Snapshot{one, two} {
 		for i := range s.Locks {
 			for k := range s.Locks[i].Holders {
-				s.Locks[i].Holders[k].SeenSince, s.Locks[i].Holders[k].Code = nil, nil // a journal computes them
+				s.Locks[i].Holders[k].SeenSince, s.Locks[i].Holders[k].Code = nil, nil // computed by a journal
 			}
 		}
 		encoded, err := e.Snapshot(s, nil)
@@ -148,8 +147,8 @@ func TestRecordingKeepsEveryField(t *testing.T) {
 	}
 }
 
-// A session that is added to a snapshot anywhere must not bring its statement along.
-func TestRecordingForgetsTheStatementsOfAllSessions(t *testing.T) {
+// The statements of all sessions are dropped, wherever a snapshot has sessions.
+func TestRecordingDropsTheStatementsOfAllSessions(t *testing.T) {
 	t.Parallel()
 	s, n := &monitor.Snapshot{}, 0
 	fill(reflect.ValueOf(s).Elem(), &n)
@@ -308,7 +307,7 @@ func TestRecordingHasTheJumpsOfClocks(t *testing.T) {
 	see(time.Second, time.Second)
 	see(time.Hour, time.Second)
 	see(time.Second, -time.Hour)
-	see(time.Second, 2*time.Second) // as of a server that is slow once
+	see(time.Second, 2*time.Second) // as with a server that is slow once
 	see(time.Second, time.Second)
 	r, err := NewReader(bytes.NewReader(file))
 	check(t, err)

@@ -35,7 +35,7 @@ const (
 	sessionEvent
 )
 
-// sessions notes all sessions, and returns those that have changed.
+// sessions updates the slots of all sessions, and returns those that have changed.
 func (b *builder) sessions(s *monitor.Snapshot) []changed {
 	var all []changed
 	note := func(seen *monitor.Session) {
@@ -66,13 +66,13 @@ func (b *builder) sessions(s *monitor.Snapshot) []changed {
 			note(&s.Locks[i].Waiters[k].Session)
 		}
 	}
-	slices.SortFunc(all, byslot)
+	slices.SortFunc(all, bySlot)
 	return all
 }
 
-// differs says which fields of a session have changed. Growing ages are not changes.
+// differs returns the parts of a session that have changed. Growing ages are not changes.
 func differs(old, now *monitor.Session) (mask uint64) {
-	a, b := withoutHot(old), withoutHot(now)
+	a, b := withoutVolatile(old), withoutVolatile(now)
 	if (a.XminAge == nil) == (b.XminAge == nil) && (a.XIDAge == nil) == (b.XIDAge == nil) {
 		a.XminAge, a.XIDAge = b.XminAge, b.XIDAge
 	}
@@ -96,15 +96,15 @@ func differs(old, now *monitor.Session) (mask uint64) {
 	return mask
 }
 
-// withoutHot returns a session without the fields that change often.
-func withoutHot(s *monitor.Session) monitor.Session {
+// withoutVolatile returns a session without the fields that change often.
+func withoutVolatile(s *monitor.Session) monitor.Session {
 	cold := *s
 	cold.State, cold.StateSince, cold.Query, cold.TransactionSince = "", nil, "", nil
 	cold.WaitEventType, cold.WaitEvent = "", ""
 	return cold
 }
 
-// micros is 0 for none; no session has done anything in 1970.
+// micros returns a time in microseconds since 1970, or 0 for nil.
 func micros(t *time.Time) int64 {
 	if t == nil {
 		return 0
@@ -112,7 +112,7 @@ func micros(t *time.Time) int64 {
 	return t.UnixMicro()
 }
 
-// time writes a time as its distance from the snapshot, or that there is none.
+// time writes a time relative to the snapshot, or that there is none.
 func (b *builder) time(micros int64) {
 	if micros == 0 {
 		b.uint(0)
@@ -143,7 +143,7 @@ func (b *builder) writeSessions(all []changed) error {
 
 func (b *builder) writeSession(s *monitor.Session, mask uint64) error {
 	if mask&sessionSelf != 0 {
-		text, err := json.Marshal(withoutHot(s))
+		text, err := json.Marshal(withoutVolatile(s))
 		if err != nil {
 			return err
 		}
@@ -223,7 +223,7 @@ func (b *builder) writeLock(lock *monitor.Lock) error {
 	return nil
 }
 
-// makeLock makes a plain lock from the fields that determine the rest.
+// makeLock returns a plain lock from the fields that determine the others.
 func makeLock(how int, names []string, number int64, oid uint32, database string) (monitor.Lock, error) {
 	lock := monitor.Lock{Names: []string{}, Guesses: []monitor.Guess{}, Kind: monitor.KindLock, Space: monitor.SpaceBigint,
 		Objsubid: int16(driver.SpaceBigint), Number: number, DatabaseOID: oid, Database: database}

@@ -8,7 +8,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// steady invents a server of a constant size.
+// steady makes snapshots of a server whose numbers of locks and sessions are constant.
 type steady struct {
 	*server
 	snapshot []monitor.Lock
@@ -22,7 +22,7 @@ func newSteady(locks, sessions int) *steady {
 	return s
 }
 
-// lock is a new key that a session holds.
+// lock returns a new lock that a session holds.
 func (s *steady) lock() monitor.Lock {
 	s.next++
 	lock, err := makeLock(lockName, []string{fmt.Sprintf("invoice:%d", s.rng.IntN(1e9))}, 0, 16384, "shop")
@@ -34,8 +34,8 @@ func (s *steady) lock() monitor.Lock {
 	return lock
 }
 
-// second makes n changes: every second one replaces a key by a new one, and the others change a holder; the session
-// does something each time.
+// second makes the n changes of a second: they alternate between replacing a key and changing a holder, and each also
+// changes a session's state.
 func (s *steady) second(n int) *monitor.Snapshot {
 	s.at = s.at.Add(time.Second)
 	for i := range n {
@@ -58,8 +58,8 @@ func (s *steady) second(n int) *monitor.Snapshot {
 		Capacity: monitor.Capacity{Nominal: 6400, Used: int64(len(locks) + s.rng.IntN(9))}, Locks: locks}
 }
 
-// anHour is how many bytes an hour takes, computed from a minute with two keyframes: rather too many.
-func anHour(t testing.TB, s *steady, changes int, opts ...EncoderOption) int {
+// bytesPerHour estimates the size of an hour from a minute with two keyframes, which is a little too much.
+func bytesPerHour(t testing.TB, s *steady, changes int, opts ...EncoderOption) int {
 	t.Helper()
 	e := newEncoder(t, append(opts, ticking())...)
 	size := 0
@@ -85,7 +85,7 @@ func TestRecordingIsSmall(t *testing.T) {
 		{"quiet server", 20, 10, 0, mega, nil},
 		{"5,000 locks, 250 changes a second, with statements", 5000, 500, 250, 50 * mega, []EncoderOption{Queries()}},
 	} {
-		size := anHour(t, newSteady(test.locks, test.sessions), test.changes, test.opts...)
+		size := bytesPerHour(t, newSteady(test.locks, test.sessions), test.changes, test.opts...)
 		perChange := ""
 		if test.changes > 0 {
 			perChange = fmt.Sprintf(", %.1f bytes per change", float64(size)/float64(3600*test.changes))
@@ -97,7 +97,7 @@ func TestRecordingIsSmall(t *testing.T) {
 	}
 }
 
-// BenchmarkSnapshot measures what recording a snapshot of 5,000 locks with 250 changes costs.
+// BenchmarkSnapshot measures recording a snapshot of 5,000 locks with 250 changes.
 func BenchmarkSnapshot(b *testing.B) {
 	s, e := newSteady(5000, 500), newEncoder(b, ticking())
 	snapshots := make([]*monitor.Snapshot, 60)
@@ -113,7 +113,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	b.ReportMetric(float64(size)/float64(b.N), "bytes/snapshot")
 }
 
-// BenchmarkRead measures what reading it back costs.
+// BenchmarkRead measures reading it back.
 func BenchmarkRead(b *testing.B) {
 	s, e := newSteady(5000, 500), newEncoder(b, ticking())
 	file := start()

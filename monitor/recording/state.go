@@ -12,8 +12,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// state is what an encoder has written since the last keyframe, and a decoder has read: sessions and locks in slots, which
-// are small numbers, and texts that have a number too.
+// state is what an encoder has written since the last keyframe: sessions and locks by their slots, which are small
+// numbers, and texts, which are numbered too.
 type state struct {
 	queries  bool // statements are written
 	meta     string
@@ -51,7 +51,7 @@ type waiterRow struct {
 	session   uint64
 	since     int64 // microseconds since 1970; 0 is none
 	estimated bool
-	derived   bool // the blockers are those that follow from holders and waiters
+	derived   bool // the blockers follow from the holders and waiters
 	blockers  []monitor.Blocker
 }
 
@@ -60,15 +60,15 @@ func newState(queries bool) state {
 		locks: newSlots[lockID, lockRow]()}
 }
 
-// full reports whether it is time for a keyframe, so that a reader's memory is bounded.
+// full reports whether a keyframe is due to bound a reader's memory.
 func (s *state) full() bool { return s.textSize > maxText/8 || len(s.texts) > maxStrings/8 }
 
-// slots keeps values under small numbers, and reuses numbers that became free.
+// slots stores values under small numbers, and reuses free numbers.
 type slots[K comparable, V any] struct {
 	byID   map[K]uint64
 	values []V
 	ids    []K
-	seen   []uint64 // the generation that a slot was last seen in; 0 is free
+	seen   []uint64 // the generation in which a slot was last used; 0 if it is free
 	free   []uint64
 	now    uint64
 }
@@ -92,7 +92,7 @@ func (s *slots[K, V]) touch(id K) (slot uint64, fresh bool) {
 	return slot, !known
 }
 
-// sweep frees the slots that were not touched since the last sweep, and returns them.
+// sweep frees the slots that have not been touched since the last sweep, and returns them.
 func (s *slots[K, V]) sweep() (gone []uint64) {
 	for slot, seen := range s.seen {
 		if seen != 0 && seen != s.now {
@@ -129,9 +129,9 @@ func (s *state) encode(snapshot *monitor.Snapshot, info Info) ([]byte, error) {
 // builder writes one body.
 type builder struct {
 	*state
-	bytes         []byte
-	base          int64
-	people, edges int
+	bytes               []byte
+	base                int64
+	participants, edges int
 }
 
 func (b *builder) uint(n uint64) { b.bytes = binary.AppendUvarint(b.bytes, n) }
@@ -142,7 +142,7 @@ func (b *builder) raw(text string) {
 	b.bytes = append(b.bytes, text...)
 }
 
-// text writes the number of a text that was written before, or else 0 and the text.
+// text writes the number of a text, or 0 and the text if it is new.
 func (b *builder) text(text string) {
 	if n, known := b.texts[text]; known {
 		b.uint(n)
@@ -164,7 +164,8 @@ func (b *builder) slotList(slots []uint64) {
 	}
 }
 
-// meta writes the fields that are not about single locks, if they have changed, and the two numbers that often do.
+// meta writes the fields that are not about single locks if they have changed, and always the two numbers that often
+// change.
 func (b *builder) meta(s *monitor.Snapshot, whole bool) error {
 	rest := *s
 	rest.Locks, rest.TakenAt = nil, monitor.Snapshot{}.TakenAt
@@ -198,25 +199,25 @@ func (b *builder) meta(s *monitor.Snapshot, whole bool) error {
 	return nil
 }
 
-// changed is a session or lock to be written, with a mask of the parts to write.
+// changed is a session or lock to write, with a mask of its parts.
 type changed struct {
 	slot uint64
 	mask uint64
 }
 
-func byslot(a, b changed) int { return cmp.Compare(a.slot, b.slot) }
+func bySlot(a, b changed) int { return cmp.Compare(a.slot, b.slot) }
 
-// check refuses a snapshot that a reader would refuse.
+// check returns an error for a snapshot that a reader would refuse.
 func (b *builder) check() error {
-	if len(b.state.sessions.values) > maxSessions || len(b.state.locks.values) > maxLocks || b.people > maxPeople ||
+	if len(b.state.sessions.values) > maxSessions || len(b.state.locks.values) > maxLocks || b.participants > maxParticipants ||
 		b.edges > maxDerived {
 		return fmt.Errorf("it has too many sessions (%d), locks (%d), holders and waiters (%d) or blockers (%d)",
-			len(b.state.sessions.values), len(b.state.locks.values), b.people, b.edges)
+			len(b.state.sessions.values), len(b.state.locks.values), b.participants, b.edges)
 	}
 	return nil
 }
 
-// locks notes all locks, and returns those that have changed.
+// locks updates the slots of all locks, and returns those that have changed.
 func (b *builder) locks(s *monitor.Snapshot) []changed {
 	var all []changed
 	for i := range s.Locks {
@@ -225,7 +226,7 @@ func (b *builder) locks(s *monitor.Snapshot) []changed {
 		row := &b.state.locks.values[slot]
 		var mask uint64
 		if fresh {
-			*row = lockRow{} // the slot may have been another lock's
+			*row = lockRow{} // the slot may have had another lock
 		}
 		if fresh || !sameLock(&row.lock, lock) {
 			mask |= lockSelf
@@ -242,7 +243,7 @@ func (b *builder) locks(s *monitor.Snapshot) []changed {
 			all = append(all, changed{slot, mask})
 		}
 	}
-	slices.SortFunc(all, byslot)
+	slices.SortFunc(all, bySlot)
 	return all
 }
 
@@ -252,9 +253,9 @@ func sameLock(a, b *monitor.Lock) bool {
 		slices.Equal(a.Names, b.Names) && slices.Equal(a.Guesses, b.Guesses)
 }
 
-// noteHolders notes the holders of a lock, and reports whether they have changed.
+// noteHolders updates the holders of a lock, and reports whether they have changed.
 func (b *builder) noteHolders(row *lockRow, lock *monitor.Lock) bool {
-	b.people += len(lock.Holders) + len(lock.Waiters)
+	b.participants += len(lock.Holders) + len(lock.Waiters)
 	same := len(row.holders) == len(lock.Holders)
 	for i := range lock.Holders {
 		h := holderRow{lock.Holders[i].Mode, b.state.sessions.byID[idOf(&lock.Holders[i].Session)]}
@@ -267,7 +268,8 @@ func (b *builder) noteHolders(row *lockRow, lock *monitor.Lock) bool {
 	return !same
 }
 
-// noteWaiters treats waiters as changed if the holders have changed, since their blockers follow from the holders.
+// noteWaiters updates the waiters of a lock. They count as changed if the holders have changed, since their blockers
+// follow from the holders.
 func (b *builder) noteWaiters(row *lockRow, lock *monitor.Lock, holdersChanged bool) bool {
 	same := len(row.waiters) == len(lock.Waiters) && (!holdersChanged || len(lock.Waiters) == 0)
 	for i := range lock.Waiters {
@@ -300,8 +302,8 @@ func (w waiterRow) equal(other waiterRow) bool {
 
 func idOf(s *monitor.Session) sessionID { return sessionID{s.PID, s.GID, s.Database} }
 
-// derivedBlockers are the blockers of a waiter as they follow from the holders and from the waiters that stand before it,
-// of locks in the two modes that advisory locks have.
+// derivedBlockers returns the blockers of a waiter that follow from the holders and from the waiters ahead of it, in the
+// two modes of advisory locks.
 func derivedBlockers(holders []monitor.Holder, waiters []monitor.Waiter, i int) (blockers []monitor.Blocker, ok bool) {
 	simple := func(m monitor.Mode) bool { return m == monitor.ModeShared || m == monitor.ModeExclusive }
 	mode, pid := waiters[i].Mode, waiters[i].PID
@@ -331,5 +333,5 @@ func derivedBlockers(holders []monitor.Holder, waiters []monitor.Waiter, i int) 
 	return slices.Compact(blockers), ok
 }
 
-// equalValues reports whether two values are the same; a nil list differs from an empty one.
+// equalValues reports whether two values are equal. A nil list differs from an empty one.
 func equalValues(a, b any) bool { return reflect.DeepEqual(a, b) }

@@ -10,11 +10,11 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// KeptTags are the sqlcommenter tags that are kept when statements are not recorded: they say which code runs, not
-// with what data.
+// KeptTags are the sqlcommenter tags that are kept if statements are not recorded. They say which code runs, but not with
+// which data.
 var KeptTags = []string{"action", "application", "controller", "db_driver", "framework", "job", "route", "traceparent"}
 
-// withoutQuery reduces a session's statement to its tags and whether it locks, and marks it as hidden.
+// withoutQuery reduces a session's statement to its tags and whether it takes a lock, and marks it as hidden.
 func withoutQuery(s *monitor.Session) {
 	if s.Query == "" {
 		return
@@ -25,9 +25,9 @@ func withoutQuery(s *monitor.Session) {
 	}
 }
 
-// locking replaces a statement that names a function of advisory locks, so that a journal of the recording also knows
-// whose tags are those of the code that took a lock.
-const locking = "… advisory … "
+// lockingStatement replaces a statement that calls a function of advisory locks, so that a journal of the recording knows
+// which tags belong to the code that took a lock.
+const lockingStatement = "… advisory … "
 
 func tagsOnly(query string) string {
 	if !strings.Contains(query, "/*") {
@@ -45,13 +45,13 @@ func tagsOnly(query string) string {
 	}
 	comment := "/*" + strings.Join(kept, ",") + "*/"
 	if strings.Contains(strings.ToLower(query), "advisory") {
-		return locking + comment
+		return lockingStatement + comment
 	}
 	return comment
 }
 
-// withoutQueries reduces all statements in JSON to their tags. It is for the rare sessions of a snapshot that have
-// nothing to do with advisory locks.
+// withoutQueries reduces all statements in JSON to their tags. It is used for the sessions of a snapshot that have no
+// advisory locks, which are rare.
 func withoutQueries(text []byte) ([]byte, error) {
 	if !bytes.Contains(text, []byte(`"query":`)) {
 		return text, nil

@@ -18,21 +18,20 @@ import (
 type WriterOptions struct {
 	// About is written at the beginning of each file; Started is filled in.
 	About About
-	// MaxSize is how many bytes a file may have before another is begun, and MaxAge how long it is written to; 0 is
-	// no limit.
+	// MaxSize and MaxAge are the size in bytes and the age of a file after which another is begun; 0 means no limit.
 	MaxSize int64
 	MaxAge  time.Duration
 	// Keep is how many rotated files are kept beside the current one; 0 keeps all.
 	Keep int
 }
 
-// Writer writes frames to a file, and begins another when it is large or old: the file at the path is always the one that
-// is written to, and those that are full get the time of their beginning as a suffix.
+// Writer writes frames to a file, and begins another when the file is large or old. The file at the path is always the
+// current one. Rotated files get a suffix with a time.
 //
-// Each frame goes to the operating system in one write, so what a process that crashes has written can be read; each
-// keyframe, at least one a minute, is flushed to the disk, so that a machine that crashes loses about a minute. Files
-// are created with the mode 0600; a link in their place is refused, not followed. A Writer must not be used from two
-// goroutines at once, nor two Writers for one path.
+// Each frame is one write to the operating system, so the file is readable after a crash of the process. Each keyframe,
+// at least one a minute, is flushed to the disk, so a crash of the machine loses about a minute. Files are created with
+// mode 0600. A link in their place is refused, not followed. A Writer must not be used from two goroutines at once, and a
+// path must not have two Writers.
 type Writer struct {
 	path    string
 	options WriterOptions
@@ -42,7 +41,7 @@ type Writer struct {
 	now     func() time.Time
 }
 
-// NewWriter begins a file at path. A regular file that is there already is rotated away; anything else there is an error.
+// NewWriter begins a file at path. It rotates an existing regular file; anything else at path is an error.
 func NewWriter(path string, o WriterOptions) (*Writer, error) {
 	w := &Writer{path: path, options: o, now: time.Now}
 	if err := w.begin(); err != nil {
@@ -54,7 +53,7 @@ func NewWriter(path string, o WriterOptions) (*Writer, error) {
 // errNotRegular refuses links, pipes and directories.
 var errNotRegular = errors.New("it is not a regular file: remove it, or choose another path (links are not followed)")
 
-// begin moves away what is at the path, and begins a file there.
+// begin rotates the file at the path, and begins a new one.
 func (w *Writer) begin() error {
 	switch info, err := os.Lstat(w.path); {
 	case err == nil && !info.Mode().IsRegular():
@@ -66,7 +65,7 @@ func (w *Writer) begin() error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("record to %s: %w", w.path, err)
 	}
-	// O_EXCL does not follow a link, not even one that was made just now.
+	// O_EXCL does not follow a link, not even one created after the check.
 	file, err := os.OpenFile(w.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("record to %s: %w", w.path, err)
@@ -85,7 +84,7 @@ func (w *Writer) begin() error {
 // the order of their names the files are in the order of time, also when the clock was set back.
 var suffix = regexp.MustCompile(`^\.\d{8}T\d{6}Z\.\d{3}$`)
 
-// moveAway finds a name that comes after those of all earlier files.
+// moveAway renames the file to a name that sorts after those of all earlier files.
 func (w *Writer) moveAway(last time.Time) error {
 	rotated, err := rotatedFiles(w.path)
 	if err != nil {
@@ -103,7 +102,7 @@ func (w *Writer) moveAway(last time.Time) error {
 	return os.Rename(w.path, name)
 }
 
-// rotatedFiles are those that were moved away, the oldest first.
+// rotatedFiles returns the rotated files, the oldest first.
 func rotatedFiles(path string) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
@@ -121,7 +120,7 @@ func rotatedFiles(path string) ([]string, error) {
 	return names, nil
 }
 
-// prune removes the oldest of the files that were moved away.
+// prune removes the oldest rotated files.
 func (w *Writer) prune() error {
 	if w.options.Keep <= 0 {
 		return nil
@@ -138,14 +137,14 @@ func (w *Writer) prune() error {
 	return nil
 }
 
-// Due reports whether the next snapshot should be a keyframe in another file: call [Encoder.Restart] and [Writer.Rotate].
+// Due reports whether the next snapshot should begin another file: call [Encoder.Restart] and [Writer.Rotate].
 func (w *Writer) Due() bool {
-	return w.file == nil || // the last attempt to begin a file has failed
+	return w.file == nil || // the last attempt to begin a file failed
 		w.options.MaxSize > 0 && w.size >= w.options.MaxSize ||
 		w.options.MaxAge > 0 && w.now().Sub(w.begun) >= w.options.MaxAge
 }
 
-// Rotate ends the file and begins another.
+// Rotate closes the file and begins another.
 func (w *Writer) Rotate() error {
 	if err := w.Close(); err != nil {
 		return err
@@ -154,7 +153,7 @@ func (w *Writer) Rotate() error {
 }
 
 // Write writes the result of an [Encoder]. After an error the file ends with the last whole frame, and the next
-// snapshot has to be a keyframe ([Encoder.Restart]).
+// snapshot must be a keyframe ([Encoder.Restart]).
 func (w *Writer) Write(e Encoded) error {
 	if err := w.write(append(e.Before, e.Frame...)); err != nil {
 		return err
@@ -184,10 +183,10 @@ func (w *Writer) write(b []byte) error {
 	return nil
 }
 
-// Size returns how many bytes the file has.
+// Size returns the size of the file in bytes.
 func (w *Writer) Size() int64 { return w.size }
 
-// Close ends the file properly.
+// Close writes the last frame and closes the file.
 func (w *Writer) Close() error {
 	if w.file == nil {
 		return nil
@@ -201,7 +200,7 @@ func (w *Writer) Close() error {
 	return nil
 }
 
-// Record encodes a snapshot and writes it, to another file when that is due.
+// Record encodes a snapshot and writes it. It begins another file if that is due.
 func (w *Writer) Record(e *Encoder, s *monitor.Snapshot, ended []int32) error {
 	if w.Due() {
 		if err := w.Rotate(); err != nil {
