@@ -44,7 +44,7 @@ func run(record bool) error {
 	if changes == "" {
 		return nil
 	}
-	return fmt.Errorf("the public API has changed; if that is intended, run `make api-record` and say so in CHANGELOG.md:\n%s", changes)
+	return fmt.Errorf("the public API has changed; if that is intended, run `make api-record` and describe it in CHANGELOG.md:\n%s", changes)
 }
 
 // moduleAPI returns the sorted lines of all packages that other modules can import, except the examples.

@@ -75,6 +75,6 @@ func TestAPIDifferenceShowsWhatCameAndWent(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if same := difference([]string{"a"}, []string{"a"}); same != "" {
-		t.Errorf("of equal lists it says %q", same)
+		t.Errorf("for equal lists it returns %q", same)
 	}
 }

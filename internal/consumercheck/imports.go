@@ -12,9 +12,9 @@ const pgx = "github.com/jackc/pgx/v5"
 // light are the packages that all users import. They may reach the standard library, pgx and what pgx itself needs.
 var light = []string{"pglock", "monitor"}
 
-// gates are the modules that only the named packages, and what is below them, may import.
+// gates are the modules that only the named packages, and those below them, may import.
 var gates = map[string][]string{
-	"github.com/redis/go-redis":         {"redisfallback", "cmd"}, // the command keeps its log quiet
+	"github.com/redis/go-redis":         {"redisfallback", "cmd"}, // the command silences its log
 	"github.com/golang-migrate/migrate": {"migrations", "cmd"},
 }
 
@@ -25,7 +25,7 @@ type ourPackage struct {
 	deps    []string
 }
 
-// checkImports looks at what the packages import, their tests aside.
+// checkImports checks what the packages import, except for their tests.
 func checkImports(lib library) error {
 	packages, err := packagesOf(lib)
 	if err != nil {

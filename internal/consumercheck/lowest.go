@@ -7,7 +7,7 @@ import (
 )
 
 // lowestPgx is the lowest pgx that the packages for pgx's users are compiled with here. docs/compatibility.md says why
-// go.mod asks for a later one all the same.
+// go.mod requires a later one.
 const lowestPgx = "v5.9.2"
 
 const lowestProgram = `package main

@@ -1,5 +1,5 @@
-// Command consumercheck watches what it costs others to import this project. It builds a small program that imports
-// only package pglock, and compares the modules that this gives it with the lists beside this file:
+// Command consumercheck checks what it costs other modules to import this project. It builds a small program that
+// imports only package pglock, and compares the modules that this gives it with the lists beside this file:
 //
 //	graph.txt     the modules in its module graph, whose versions this project can force up
 //	sums.txt      the entries of its go.sum
@@ -7,8 +7,8 @@
 //
 // It compiles the packages with the lowest pgx that they work with, too.
 //
-// It also refuses imports that would let a heavy dependency into the packages that all users import. It knows the
-// main module only; that nested modules stay out of it is what the lists show.
+// It also refuses imports that would let a heavy dependency into the packages that all users import. It knows the main
+// module only; the lists show that nested modules stay out of it.
 //
 //	go run ./internal/consumercheck [-record]
 package main

@@ -45,6 +45,6 @@ func TestAnInterruptedCommandIsAskedToEnd(t *testing.T) {
 	}()
 	command := []string{"/bin/sh", "-c", `: >"$UP"; exec sleep 1000`}
 	if code, err := runCommand(ctx, command, "UP="+up); code != 128+15 || err != nil {
-		t.Errorf("the code is %d, %v, want that of SIGTERM", code, err)
+		t.Errorf("the exit code is %d, %v, want that of SIGTERM", code, err)
 	}
 }

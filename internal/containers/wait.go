@@ -32,7 +32,7 @@ Without a registry:
 // waiting reports at intervals what the program waits for.
 type waiting struct{ stop, stopped chan struct{} }
 
-// saying reports what the program waits for now and every few seconds, until the wait ends.
+// saying reports now, and then every few seconds, what the program waits for, until the wait ends.
 func saying(what string) *waiting {
 	w := &waiting{stop: make(chan struct{}), stopped: make(chan struct{})}
 	start := time.Now()

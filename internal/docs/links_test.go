@@ -26,7 +26,7 @@ func TestDocsLinksLeadSomewhere(t *testing.T) {
 				file = filepath.Join(filepath.Dir(page), target)
 			}
 			if _, err := os.Stat(file); err != nil {
-				t.Errorf("%s: %s leads nowhere", page, match[1])
+				t.Errorf("%s: %s does not exist", page, match[1])
 			} else if anchor != "" && !hasHeading(read(t, file), anchor) {
 				t.Errorf("%s: %s has no such heading", page, match[1])
 			}

@@ -30,9 +30,9 @@ var foreignPairs = phrases(`
 	total int; orders waits; orders after; nightly to; pay controller; context deadline; deadline exceeded
 	WARN; ADD; SQLSTATE; archive since; LOST archive; dial error; dial tcp; WARN msg; INFO msg; AddInvoice runs; PayInvoice runs; lock tenant; same key`)
 
-// TestDocsOutputsUseTheProgramsWords compares the outputs in the pages with the strings in the code: two words that stand
-// side by side in an output do so in a string too, or where two values are printed side by side. So an output whose
-// wording has changed since is noticed.
+// TestDocsOutputsUseTheProgramsWords compares the outputs in the pages with the strings in the code: two adjacent words
+// of an output must be adjacent in a string too, or where two values are printed one after the other. So it notices
+// outputs whose wording has changed in the code.
 func TestDocsOutputsUseTheProgramsWords(t *testing.T) {
 	code := stringsInCode(t)
 	for _, page := range pages(t) {
@@ -71,15 +71,15 @@ func pairsInOutputs(page string) map[string]bool {
 	return pairs
 }
 
-// said has the words of the string literals of all programs and packages.
+// said contains the words of the string literals of all programs and packages.
 type said struct {
 	words       map[string]bool
-	pairs       map[string]bool // of words side by side
-	first, last map[string]bool // words that begin or end a literal, or stand beside a verb or a mark in it
+	pairs       map[string]bool // pairs of adjacent words
+	first, last map[string]bool // words that begin or end a literal, or are next to a verb or a mark in it
 }
 
-// says reports whether a literal has the word, or two words can come side by side: in a literal, or where one value is
-// printed after another.
+// says reports whether a literal has the word, or whether two words can be adjacent: in a literal, or where one value
+// is printed after another.
 func (s *said) says(pair string) bool {
 	one, other, both := strings.Cut(pair, " ")
 	if !both {

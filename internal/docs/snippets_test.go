@@ -1,4 +1,4 @@
-// Package docs keeps README.md and the pages of docs/ true: their Go code compiles, and their links lead somewhere.
+// Package docs checks README.md and the pages of docs/: their Go code compiles, and their links work.
 package docs
 
 import (
@@ -123,10 +123,10 @@ func inFrame(code string) string {
 	return strings.NewReplacer("%FUNCTIONS", "", "%STATEMENTS", code, "%USES", uses.String()).Replace(frame)
 }
 
-// TestDocsSnippetsCompile vets all snippets at once. Left out are those that need another module: they begin with the
+// TestDocsSnippetsCompile vets all snippets at once. It leaves out those that need another module: they begin with the
 // comment "// nested module", or import generated packages of example.com.
 func TestDocsSnippetsCompile(t *testing.T) {
-	// Below this directory, so that the module's own packages are found.
+	// It is below this directory, so that the module's own packages are found.
 	dir, err := os.MkdirTemp(".", "snippets")
 	if err != nil {
 		t.Fatal(err)

@@ -18,8 +18,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// storm makes acquires whose contexts end at any moment, in rounds; after each round nothing may be held.
-type storm struct {
+// cancels runs rounds of acquires whose contexts end at any moment. After each round nothing may be held.
+type cancels struct {
 	*testing.T
 	tally   *faults.Tally
 	pool    *pgxpool.Pool
@@ -30,16 +30,16 @@ type storm struct {
 
 func cancelledAcquires(t *testing.T, tally *faults.Tally) {
 	_, pool := newServer(t)
-	s := &storm{T: t, tally: tally, pool: pool}
+	s := &cancels{T: t, tally: tally, pool: pool}
 	for i := range 8 {
-		s.keys = append(s.keys, pglock.NewKey(fmt.Sprintf("storm:%d", i)))
+		s.keys = append(s.keys, pglock.NewKey(fmt.Sprintf("cancels:%d", i)))
 	}
 	for _, distance := range []time.Duration{0, 0, 0, time.Millisecond} {
 		link := testenv.NewLink(distance)
 		defer link.Close()
 		config := pool.Config()
 		config.ConnConfig.DialFunc = link.Dial
-		l, err := pglock.NewWithConfig(config, pglock.WithApplicationName("storm"))
+		l, err := pglock.NewWithConfig(config, pglock.WithApplicationName("cancels"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,12 +53,12 @@ func cancelledAcquires(t *testing.T, tally *faults.Tally) {
 	}
 }
 
-// A Locker has patient callers, which wait long enough to be in the server's queue, and hasty ones, which give up behind
-// them or on the way to the server.
-const patient, hasty = 12, 64
+// A Locker has patient callers, which wait long enough to be in the server's queue, and impatient ones, which give up
+// behind them or on their way to the server.
+const patient, impatient = 12, 64
 
-// round makes callers give up so many acquires, and checks that none of these has taken a lock.
-func (s *storm) round(cancelled int64) {
+// round runs until callers have given up so many acquires, and checks that none of these has taken a lock.
+func (s *cancels) round(cancelled int64) {
 	s.history = histories.New()
 	enough := s.tally.Cancelled.Load() + cancelled
 	ctx, stop := context.WithCancel(s.Context())
@@ -74,7 +74,7 @@ func (s *storm) round(cancelled int64) {
 		for range patient {
 			workers.Go(func() { work(l, 200*time.Millisecond) })
 		}
-		for range hasty {
+		for range impatient {
 			workers.Go(func() { work(l, 2*time.Millisecond) })
 		}
 	}
@@ -86,7 +86,7 @@ func (s *storm) round(cancelled int64) {
 }
 
 // block holds some of the keys most of the time, as another program would, so that most acquires have to wait.
-func (s *storm) block(ctx context.Context) {
+func (s *cancels) block(ctx context.Context) {
 	conn, err := pgx.ConnectConfig(context.Background(), s.pool.Config().ConnConfig)
 	if err != nil {
 		s.Error(err)
@@ -111,8 +111,8 @@ func (s *storm) block(ctx context.Context) {
 	}
 }
 
-// acquire asks for a lock in one of the ways, with a context that may end before, during or after the wait.
-func (s *storm) acquire(l *pglock.Locker, atMost time.Duration) {
+// acquire asks for a lock by a method chosen at random, with a context that may end before, during or after the wait.
+func (s *cancels) acquire(l *pglock.Locker, atMost time.Duration) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if rand.IntN(50) == 0 { // the error of a wait whose time is over names the holders, which takes a query
@@ -148,7 +148,7 @@ func (s *storm) acquire(l *pglock.Locker, atMost time.Duration) {
 	}
 }
 
-func (s *storm) use(lock *pglock.Lock, shared bool, asked time.Duration) {
+func (s *cancels) use(lock *pglock.Lock, shared bool, asked time.Duration) {
 	holder := s.history.Holder()
 	add := func(event histories.Event, from, to time.Duration) {
 		for _, key := range lock.Keys() {
@@ -167,8 +167,9 @@ func (s *storm) use(lock *pglock.Lock, shared bool, asked time.Duration) {
 	}
 }
 
-// wantNothingHeld waits until the server holds none of the keys, and looks again a few times: nothing may be taken later.
-func (s *storm) wantNothingHeld() {
+// wantNothingHeld waits until the server holds none of the keys, and checks again a few times: nothing may be taken
+// later.
+func (s *cancels) wantNothingHeld() {
 	deadline := time.Now().Add(10 * time.Second)
 	for quiet := 0; quiet < 4; {
 		held := s.heldOrWaited()
@@ -191,7 +192,7 @@ func (s *storm) wantNothingHeld() {
 	}
 }
 
-func (s *storm) heldOrWaited() (n int) {
+func (s *cancels) heldOrWaited() (n int) {
 	var keys []int64
 	for _, key := range s.keys {
 		keys = append(keys, key.Int64())

@@ -28,7 +28,7 @@ import (
 // childVariable makes this test binary a process that holds locks, to be frozen or killed.
 const childVariable = "PGLOCK_FAULTS_CHILD"
 
-// orders are what a child does: it opens Lockers, each for some names, and locks all of them.
+// orders tell a child what to do: to open Lockers, each for some names, and to lock all of these.
 type orders struct {
 	Deployment deployment
 	Distance   time.Duration
@@ -40,25 +40,25 @@ func init() {
 	if text == "" {
 		return
 	}
-	if err := beChild(text); err != nil {
+	if err := runChild(text); err != nil {
 		fmt.Fprintln(os.Stderr, "child:", err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-// belief is a child's view of one lock.
-type belief struct {
+// childLock is a lock as the child sees it.
+type childLock struct {
 	name string
 	lock *pglock.Lock
-	last time.Time // when the last look began that said that the lock is held
+	last time.Time // the beginning of the last check that found the lock held
 	over bool
 }
 
-// beChild takes the locks, says so, and looks at them all the time. As soon as it sees that one is lost it prints the time
-// of that look and when the look before it began. Parent and child compare wall clocks, which are the same. It ends with
-// its input, so that it does not outlive its parent.
-func beChild(text string) error {
+// runChild takes the locks, prints a line, and checks them in a loop. As soon as it finds that one is lost it prints
+// the time of that check and the beginning of the check before. Parent and child compare wall clocks, which are the
+// same. It ends with its input, so that it does not outlive its parent.
+func runChild(text string) error {
 	redis.SetLogger(silent{})
 	var o orders
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
@@ -69,7 +69,7 @@ func beChild(text string) error {
 		os.Exit(0)
 	}()
 	link := testenv.NewLink(o.Distance)
-	var all []*belief
+	var all []*childLock
 	for i, names := range o.Names {
 		l, err := o.Deployment.open(link.Dial, fmt.Sprintf("child-%d-%d", os.Getpid(), i))
 		if err != nil {
@@ -82,7 +82,7 @@ func beChild(text string) error {
 				return err
 			}
 			fmt.Println("locked", name, asked.UnixNano(), time.Now().UnixNano())
-			all = append(all, &belief{name: name, lock: lock})
+			all = append(all, &childLock{name: name, lock: lock})
 		}
 	}
 	fmt.Println("ready")
@@ -118,7 +118,7 @@ type child struct {
 
 const lockersOfAChild, locksOfALocker = 4, 3
 
-// inChild runs as many trials as a child has Lockers: their process is frozen for longer than the lease, or killed.
+// inChild runs one trial for each Locker of a child: the process is frozen for longer than the lease, or killed.
 func (s scene) inChild(t *testing.T, kill bool) {
 	c := &child{T: t, scene: s, history: histories.New(), holders: map[string]int{}}
 	c.begin = time.Now().Add(-c.history.Now())
@@ -136,7 +136,7 @@ func (s scene) inChild(t *testing.T, kill bool) {
 	}
 	defer c.end()
 	time.Sleep(rand.N(lease / 2))
-	c.strike(kill)
+	c.runFault(kill)
 	what := "a process is frozen"
 	if kill {
 		what = "a process is killed"
@@ -207,8 +207,8 @@ func (c *child) add(name string, event histories.Event, from, to time.Duration) 
 	})
 }
 
-// strike freezes or kills the child, has others take its locks, and lets a frozen child report what it saw.
-func (c *child) strike(kill bool) {
+// runFault freezes or kills the child, lets others take its locks, and lets a frozen child report what it saw.
+func (c *child) runFault(kill bool) {
 	signal := syscall.SIGSTOP
 	if kill {
 		signal = syscall.SIGKILL
@@ -233,7 +233,7 @@ func (c *child) strike(kill bool) {
 		time.Sleep(lease + rand.N(lease))
 		err = thaw()
 	}
-	c.succeed()
+	c.takeOver()
 	if kill {
 		return
 	}
@@ -247,15 +247,15 @@ func (c *child) strike(kill bool) {
 			violation(c.T, c.tally, "a process that was frozen said %q, %v", event, err)
 			return
 		}
-		if from >= 0 { // otherwise the lock was lost before the first look
+		if from >= 0 { // otherwise the lock was lost before the first check
 			c.add(name, histories.Held, from, from)
 		}
 		c.add(name, histories.Lost, 0, to)
 	}
 }
 
-// succeed takes all locks of the child, with a Locker for each of the child's.
-func (c *child) succeed() {
+// takeOver takes all locks of the child, with one Locker for each of the child's Lockers.
+func (c *child) takeOver() {
 	var all sync.WaitGroup
 	for i, names := range c.names {
 		next, err := c.open(new(net.Dialer).DialContext, fmt.Sprintf("next-%s", names[0]))
@@ -277,7 +277,7 @@ func (c *child) succeed() {
 	all.Wait()
 }
 
-func (c *child) take(next *opened, name string) {
+func (c *child) take(next *client, name string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	key, holder := pglock.NewKey(name).String(), c.history.Holder()
@@ -285,7 +285,7 @@ func (c *child) take(next *opened, name string) {
 	lock, err := next.lock(ctx, pglock.NewKey(name), func() { asked = c.history.Now() })
 	c.tally.Operations.Add(1)
 	if err != nil {
-		violation(c.T, c.tally, "the lock of a process that is gone cannot be had: %v", err)
+		violation(c.T, c.tally, "the lock of a process that is gone cannot be taken: %v", err)
 		return
 	}
 	add := func(event histories.Event, from, to time.Duration) {

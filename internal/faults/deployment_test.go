@@ -34,14 +34,14 @@ const (
 	onRedlock  kind = "redlock"
 )
 
-// opened is a Locker with what it needs.
-type opened struct {
+// client is a Locker with the clients that it needs.
+type client struct {
 	*pglock.Locker
 	clients []redis.UniversalClient
 }
 
 // open returns a Locker that reaches its servers by dial.
-func (d deployment) open(dial dialer, name string) (*opened, error) {
+func (d deployment) open(dial dialer, name string) (*client, error) {
 	if d.Kind == onPostgres {
 		config, err := pgxpool.ParseConfig(d.URL)
 		if err != nil {
@@ -49,9 +49,9 @@ func (d deployment) open(dial dialer, name string) (*opened, error) {
 		}
 		config.ConnConfig.DialFunc = pgxDialer(dial)
 		l, err := pglock.NewWithConfig(config, pglock.WithLease(lease), pglock.WithApplicationName(name))
-		return &opened{Locker: l}, err
+		return &client{Locker: l}, err
 	}
-	o := &opened{clients: d.clients(dial)}
+	o := &client{clients: d.clients(dial)}
 	backend, err := redisfallback.NewBackend(o.clients, redisfallback.WithNodeTimeout(lease/4))
 	if err != nil {
 		return nil, errors.Join(err, o.closeClients())
@@ -83,7 +83,7 @@ func (d deployment) clients(dial dialer) (clients []redis.UniversalClient) {
 	}
 }
 
-func (o *opened) closeClients() (err error) {
+func (o *client) closeClients() (err error) {
 	for _, client := range o.clients {
 		err = errors.Join(err, client.Close())
 	}
@@ -92,7 +92,7 @@ func (o *opened) closeClients() (err error) {
 
 // lock asks again while the server cannot be reached, since a trial beside this one may have frozen it. It calls asking
 // before each time.
-func (o *opened) lock(ctx context.Context, key pglock.Key, asking func(), opts ...pglock.LockOption) (*pglock.Lock, error) {
+func (o *client) lock(ctx context.Context, key pglock.Key, asking func(), opts ...pglock.LockOption) (*pglock.Lock, error) {
 	for {
 		asking()
 		lock, err := o.Lock(ctx, key, opts...)

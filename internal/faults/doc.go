@@ -1,5 +1,5 @@
 // Package faults runs pglock under thousands of faults, and lets a linearizability checker decide whether the locks
-// kept their promises: frozen sessions, networks that drop everything, killed processes and sessions, acquires
+// kept their guarantees: frozen sessions, networks that drop everything, killed processes and sessions, acquires
 // cancelled at any moment; on PostgreSQL and on each kind of Redis deployment.
 //
 // Its test prints a table of operations and violations:

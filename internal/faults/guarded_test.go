@@ -18,8 +18,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// updates are read-modify-write transactions under locks whose sessions are terminated all the time. The workers
-// continue after a loss, like a holder that has not noticed it yet: only the guard can keep them from writing.
+// updates runs read-modify-write transactions under locks whose sessions are terminated all the time. The workers
+// continue after a loss, like a holder that has not noticed it yet, so only the guard can keep them from writing.
 type updates struct {
 	*testing.T
 	tally   *faults.Tally
@@ -65,9 +65,9 @@ var counterModel = porcupine.Model{
 
 const counters = 16
 
-// ballast is how many further locks some Lockers have, so that the server frees those of a dead session one by one
-// for a while.
-const ballast = 300
+// extraLocks is how many more locks some Lockers hold, so that the server takes a while to free those of a dead
+// session, one by one.
+const extraLocks = 300
 
 func guardedUpdates(t *testing.T, tally *faults.Tally) {
 	u := newUpdates(t, tally, true, scaled(10_000, 50))
@@ -85,8 +85,8 @@ func guardedUpdates(t *testing.T, tally *faults.Tally) {
 	}
 }
 
-// unguardedUpdates show what the guard is for, and that the campaign would notice if it did not work. Lost updates
-// are not a violation here.
+// unguardedUpdates shows what the guard prevents, and that the campaign would notice if it did not work. Lost updates
+// are no violation here.
 func unguardedUpdates(t *testing.T, tally *faults.Tally) {
 	u := newUpdates(t, tally, false, scaled(1_000, 50))
 	u.run()
@@ -124,7 +124,7 @@ func (u *updates) run() {
 			})
 		}
 		if i%2 == 0 {
-			workers.Go(func() { u.carryBallast(ctx, l, i) })
+			workers.Go(func() { u.holdExtraLocks(ctx, l, i) })
 		}
 	}
 	u.killSessions(ctx)
@@ -156,7 +156,7 @@ func (u *updates) killSessions(ctx context.Context) {
 	}
 }
 
-// update adds one to a counter, in steps between which others could come.
+// update adds one to a counter, in steps between which others could write.
 func (u *updates) update(ctx context.Context, l *pglock.Locker) {
 	counter := rand.IntN(counters)
 	u.tally.Operations.Add(1)
@@ -164,7 +164,7 @@ func (u *updates) update(ctx context.Context, l *pglock.Locker) {
 	defer cancel()
 	lock, err := l.Lock(waiting, pglock.NewKey(fmt.Sprintf("counter:%d", counter)))
 	if err != nil {
-		return // the time is over, or the session was killed and no other is there yet
+		return // the time is over, or the session was killed and has not been replaced yet
 	}
 	defer func() { _ = lock.Unlock(context.Background()) }()
 	begin := time.Since(u.begin)
@@ -230,7 +230,7 @@ func (u *updates) resolve() {
 	}
 }
 
-// lost is how many commits are not in the counters.
+// lost returns how many commits are missing from the counters.
 func (u *updates) lost() int {
 	var sum int
 	if err := u.pool.QueryRow(u.Context(), "select sum(n) from counter").Scan(&sum); err != nil {
@@ -239,14 +239,14 @@ func (u *updates) lost() int {
 	return len(u.commits) - sum
 }
 
-// carryBallast makes the Locker hold many locks whenever it can.
-func (u *updates) carryBallast(ctx context.Context, l *pglock.Locker, locker int) {
+// holdExtraLocks makes the Locker hold many locks whenever it can.
+func (u *updates) holdExtraLocks(ctx context.Context, l *pglock.Locker, locker int) {
 	for ctx.Err() == nil {
 		var taking sync.WaitGroup
-		locks := make([]*pglock.Lock, ballast)
+		locks := make([]*pglock.Lock, extraLocks)
 		for i := range locks {
 			taking.Go(func() {
-				lock, err := l.TryLock(ctx, pglock.NewKey(fmt.Sprintf("ballast:%d:%d", locker, i)))
+				lock, err := l.TryLock(ctx, pglock.NewKey(fmt.Sprintf("extra:%d:%d", locker, i)))
 				if err == nil {
 					locks[i] = lock
 				}

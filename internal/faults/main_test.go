@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	testenv.Main(m)
 }
 
-// scaled is how much of the whole number this campaign does, and least at the least.
+// scaled returns this campaign's share of the whole number, but at least least.
 func scaled(whole, least int) int { return max(int(math.Ceil(float64(whole)**scale)), least) }
 
 type part struct {
@@ -95,7 +95,7 @@ func progress(tally *faults.Tally) (stop func()) {
 	}
 }
 
-// violation is a promise that was broken.
+// violation is a broken guarantee.
 func violation(t *testing.T, tally *faults.Tally, format string, args ...any) {
 	t.Helper()
 	tally.Violations.Add(1)

@@ -25,7 +25,7 @@ const far = 5 * time.Millisecond
 func silentLossNear(t *testing.T, tally *faults.Tally) { silentLoss(t, tally, 0) }
 func silentLossFar(t *testing.T, tally *faults.Tally)  { silentLoss(t, tally, far) }
 
-// silentLoss is half of the trials on PostgreSQL in which a holder is cut off without a message.
+// silentLoss runs half of the trials on PostgreSQL in which a holder is cut off without a message.
 func silentLoss(t *testing.T, tally *faults.Tally, distance time.Duration) {
 	db, pool := newServer(t)
 	hasTimeout := db.FreesFrozen(t)
@@ -33,7 +33,7 @@ func silentLoss(t *testing.T, tally *faults.Tally, distance time.Duration) {
 		deployment: deployment{Kind: onPostgres, URL: db.ConnString()}, distance: distance, tally: tally, keepsSilent: !hasTimeout,
 	}
 	const inTrials, inProcesses = 400, 120
-	what := holes(hasTimeout)
+	what := blackHoles(hasTimeout)
 	what = append(what, frozenBackends(pool))
 	trials := scaled(inTrials, len(what))
 	processes := scaled(inProcesses/lockersOfAChild, 2)
@@ -56,7 +56,7 @@ func newServer(t *testing.T) (*testenv.DB, *pgxpool.Pool) {
 	return db, db.Pool(t)
 }
 
-// atOnce does everything, n things at the same time, in any order.
+// atOnce runs all functions, n at a time, in any order.
 func atOnce(n int, all []func()) {
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	var next atomic.Int64
@@ -75,8 +75,8 @@ func atOnce(n int, all []func()) {
 	workers.Wait()
 }
 
-// holes are networks that swallow what goes to the server, what comes from it, or both.
-func holes(frees bool) []fault {
+// blackHoles are networks that drop what goes to the server, what comes from it, or both.
+func blackHoles(frees bool) []fault {
 	hole := func(what string, up, down bool) fault {
 		return fault{
 			what: what, frees: frees,
@@ -85,12 +85,12 @@ func holes(frees bool) []fault {
 		}
 	}
 	return []fault{
-		hole("everything is swallowed", true, true), hole("what is sent is swallowed", true, false),
-		hole("what is answered is swallowed", false, true),
+		hole("everything is dropped", true, true), hole("what is sent is dropped", true, false),
+		hole("the answers are dropped", false, true),
 	}
 }
 
-// frozenBackends are the server's processes of a holder, stopped until the holder has noticed.
+// frozenBackends stops the server's processes of a holder until the holder has noticed.
 func frozenBackends(pool *pgxpool.Pool) fault {
 	signal := func(tr *trial, pids []int, signal syscall.Signal) {
 		for _, pid := range pids {
@@ -111,7 +111,7 @@ func frozenBackends(pool *pgxpool.Pool) fault {
 				tr.Error(err)
 				return
 			}
-			if len(pids) == 0 { // this machine is so busy that all leases have run out
+			if len(pids) == 0 { // on a machine this busy all leases have expired
 				return
 			}
 			tr.tally.Freezes.Add(1)

@@ -19,7 +19,7 @@ func redisOne(t *testing.T, tally *faults.Tally) {
 func redisSentinel(t *testing.T, tally *faults.Tally) {
 	s := testenv.NewRedisSentinel(t)
 	d := deployment{Kind: onSentinel, Addrs: addrs(s.Sentinels), Master: s.Name}
-	faultsOnRedis(t, tally, d, frozenServers(s.Sentinels, true)) // a primary's freeze would be a failover, which may lose locks
+	faultsOnRedis(t, tally, d, frozenServers(s.Sentinels, true)) // if a primary froze there would be a failover, which may lose locks
 }
 
 func redisCluster(t *testing.T, tally *faults.Tally) {
@@ -53,10 +53,10 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// faultsOnRedis are the trials on one deployment: the network swallows, servers have faults, processes freeze and die.
+// faultsOnRedis runs the trials on one deployment: the network drops data, servers fail, processes freeze and die.
 func faultsOnRedis(t *testing.T, tally *faults.Tally, d deployment, ofServers ...fault) {
 	const inTrials, inProcesses = 140, 60
-	what := append(holes(true), ofServers...)
+	what := append(blackHoles(true), ofServers...)
 	trials := scaled(inTrials, len(what))
 	processes := scaled(inProcesses/lockersOfAChild, 1)
 	var all []func()
@@ -70,8 +70,8 @@ func faultsOnRedis(t *testing.T, tally *faults.Tally, d deployment, ofServers ..
 	atOnce(sideBySide, all)
 }
 
-// frozenServers stops one server, of which there is one at a time, for longer than a lease. Others keep the locks if
-// they can work without it.
+// frozenServers stops one server at a time for longer than a lease. The others keep the locks if they can work without
+// it.
 func frozenServers(servers []*testenv.RedisServer, keeps bool) fault {
 	var one sync.Mutex
 	return fault{
@@ -93,7 +93,7 @@ func frozenServers(servers []*testenv.RedisServer, keeps bool) fault {
 }
 
 // killedServers kills one of many servers, which forgets everything, and starts it again when all locks that it may
-// have known have run out, as the documentation asks for.
+// have had have expired, as the documentation requires.
 func killedServers(servers []*testenv.RedisServer) fault {
 	var one sync.Mutex
 	return fault{

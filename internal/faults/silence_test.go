@@ -23,14 +23,14 @@ const lease = time.Second
 // patience is the longest time for something that must happen within a few leases.
 const patience = time.Minute
 
-// A fault happens to a holder of locks. It is made, and later undone so that the trial can end.
+// A fault happens to a holder of locks. It is later undone so that the trial can end.
 type fault struct {
 	what string
 	make func(*trial)
 	undo func(*trial)
 	// frees says that the server frees the locks while the fault lasts.
 	frees bool
-	// keeps says that the holder may keep its locks: it gives them up after the fault.
+	// keeps says that the holder may keep its locks: it releases them after the fault.
 	keeps bool
 }
 
@@ -43,15 +43,15 @@ type scene struct {
 	keepsSilent bool
 }
 
-// trial is one holder of a few locks to whom a fault happens, and one Locker that waits for the same locks.
+// trial is one holder of a few locks, to which a fault happens, and one Locker that waits for the same locks.
 type trial struct {
 	*testing.T
 	scene
 	name    string
 	history *histories.History
 	link    *testenv.Link
-	victim  *opened
-	next    *opened
+	victim  *client
+	next    *client
 	held    []*held
 	undone  func() // set by the fault that needs it
 }
@@ -64,7 +64,7 @@ type held struct {
 	shared bool
 
 	mu   sync.Mutex
-	over bool // the victim has seen that it does not hold the lock
+	over bool // the victim has noticed that it does not hold the lock
 }
 
 var trialNumber atomic.Int64
@@ -100,19 +100,19 @@ func (tr *trial) run(f fault) {
 	watching, stopWatching := context.WithCancel(context.Background())
 	var watcher sync.WaitGroup
 	watcher.Go(func() { tr.watch(watching) })
-	watcher.Go(func() { tr.beBusy(watching) })
+	watcher.Go(func() { tr.keepBusy(watching) })
 	defer watcher.Wait()
 	defer stopWatching()
 
 	var successors sync.WaitGroup
 	early := rand.IntN(2) == 0
 	if early {
-		tr.succeed(&successors)
+		tr.takeOver(&successors)
 	}
 	time.Sleep(rand.N(lease / 2))
 	f.make(tr)
 	if !early {
-		tr.succeed(&successors)
+		tr.takeOver(&successors)
 	}
 	if f.keeps {
 		time.Sleep(lease + rand.N(lease))
@@ -172,7 +172,7 @@ func (tr *trial) add(h *held, event histories.Event, from, to time.Duration) {
 	})
 }
 
-// look records what the victim believes now.
+// look records what the victim finds now.
 func (tr *trial) look(h *held) (over bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -189,7 +189,7 @@ func (tr *trial) look(h *held) (over bool) {
 	return true
 }
 
-// watch looks at all locks of the victim until they are over.
+// watch checks all locks of the victim until they have ended.
 func (tr *trial) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		over := 0
@@ -205,8 +205,8 @@ func (tr *trial) watch(ctx context.Context) {
 	}
 }
 
-// beBusy keeps statements of the victim on their way when the fault happens, in half of the trials.
-func (tr *trial) beBusy(ctx context.Context) {
+// keepBusy makes sure, in half of the trials, that statements of the victim are on their way when the fault happens.
+func (tr *trial) keepBusy(ctx context.Context) {
 	if rand.IntN(2) == 0 {
 		return
 	}
@@ -224,8 +224,8 @@ func (tr *trial) beBusy(ctx context.Context) {
 	}
 }
 
-// succeed makes the other Locker wait for all keys. As soon as it has one it asks what the victim believes.
-func (tr *trial) succeed(successors *sync.WaitGroup) {
+// takeOver makes the other Locker wait for all keys. As soon as it has one it checks the victim's lock.
+func (tr *trial) takeOver(successors *sync.WaitGroup) {
 	for _, h := range tr.held {
 		successors.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -235,7 +235,7 @@ func (tr *trial) succeed(successors *sync.WaitGroup) {
 			granted := tr.history.Now()
 			tr.tally.Operations.Add(1)
 			if err != nil {
-				violation(tr.T, tr.tally, "%s: a lock that was lost cannot be had: %v", tr.name, err)
+				violation(tr.T, tr.tally, "%s: a lock that was lost cannot be taken: %v", tr.name, err)
 				return
 			}
 			s := &held{key: h.key, lock: lock, holder: tr.history.Holder()}
@@ -245,7 +245,7 @@ func (tr *trial) succeed(successors *sync.WaitGroup) {
 			switch err := lock.Unlock(ctx); {
 			case err == nil:
 				tr.add(s, histories.Released, unlocked, tr.history.Now())
-			case errors.Is(err, pglock.ErrLost): // a server that others freeze
+			case errors.Is(err, pglock.ErrLost): // a server that another trial has frozen
 				tr.add(s, histories.Lost, asked, tr.history.Now())
 			default:
 				tr.add(s, histories.Lost, asked, histories.Never)
@@ -254,13 +254,13 @@ func (tr *trial) succeed(successors *sync.WaitGroup) {
 	}
 }
 
-// awaitLoss waits until the victim has seen that its locks are lost.
+// awaitLoss waits until the victim has noticed that its locks are lost.
 func (tr *trial) awaitLoss(f fault) {
 	for _, h := range tr.held {
 		select {
 		case <-h.lock.Done():
 		case <-time.After(patience):
-			violation(tr.T, tr.tally, "%s, %s: the holder of %s does not learn that it is lost", f.what, tr.name, h.key)
+			violation(tr.T, tr.tally, "%s, %s: the holder of %s does not notice that it is lost", f.what, tr.name, h.key)
 		}
 		tr.look(h)
 	}
@@ -283,7 +283,7 @@ func (tr *trial) unlockAll() {
 
 func (tr *trial) closeVictim() {
 	for _, h := range tr.held {
-		_ = h.lock.Unlock(context.Background()) // says what is known already
+		_ = h.lock.Unlock(context.Background()) // its error is known already
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

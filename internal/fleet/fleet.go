@@ -1,4 +1,4 @@
-// Package fleet has the work that the tests of the adapters for metrics have an Observer watch.
+// Package fleet has the work that an Observer watches in the tests of the metrics adapters.
 package fleet
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 )
 
-// Work does everything that is counted, with the waits and holds that the tests expect. It runs in a bubble of
-// testing/synctest.
+// Work does everything that is counted, with the waits and hold times that the tests expect. It runs in a
+// testing/synctest bubble.
 func Work(t *testing.T, o *pglock.Observer) {
 	t.Helper()
 	ctx, server := t.Context(), locktest.NewServer()
@@ -41,7 +41,7 @@ func Work(t *testing.T, o *pglock.Observer) {
 	time.Sleep(3 * time.Second)
 	server.Lose(pglock.NewKey("report"))
 	<-lost.Done()
-	_, err = l.Lock(ctx, pglock.NewKey("invoice:43")) // held in the end
+	_, err = l.Lock(ctx, pglock.NewKey("invoice:43")) // still held at the end
 	check(t, err)
 
 	sem, err := semaphore.New(l, pglock.NewKey("api"), 1)

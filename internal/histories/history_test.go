@@ -9,7 +9,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/histories"
 )
 
-// The checker finds what the other tests rely on it to find.
+// The checker finds the violations that the other tests rely on it to find.
 func TestTheModelTellsLocksFromWhatIsNone(t *testing.T) {
 	acquired, held, released, lost := histories.Acquired, histories.Held, histories.Released, histories.Lost
 	for name, test := range map[string]struct {
@@ -40,7 +40,7 @@ func TestTheModelTellsLocksFromWhatIsNone(t *testing.T) {
 			{Holder: 1, Event: acquired, From: 1, To: 2}, {Holder: 1, Event: held, From: 3, To: 4},
 			{Holder: 1, Event: lost, From: 2, To: 9}, {Holder: 2, Event: acquired, From: 1, To: 6},
 		}},
-		"lost, and believed to be held when the next one had it": {want: porcupine.Illegal, entries: []histories.Entry{
+		"lost, and seen as held when the next one had it": {want: porcupine.Illegal, entries: []histories.Entry{
 			{Holder: 1, Event: acquired, From: 1, To: 2}, {Holder: 1, Event: held, From: 7, To: 8},
 			{Holder: 1, Event: lost, From: 2, To: 9}, {Holder: 2, Event: acquired, From: 1, To: 6},
 			{Holder: 2, Event: held, From: 6, To: 8},

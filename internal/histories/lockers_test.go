@@ -21,7 +21,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// events is how long a history gets: PGLOCK_TEST_TRIALS times as long as usual.
+// events returns the length of a history: PGLOCK_TEST_TRIALS times the usual.
 func events(t *testing.T) int {
 	t.Helper()
 	const usual = 4000
@@ -39,17 +39,17 @@ func events(t *testing.T) int {
 // keys are few, so that there is much contention.
 var keys = []pglock.Key{pglock.NewKey("a"), pglock.NewKey("b"), pglock.PairKey(1, 2)}
 
-// run is a number of Lockers at work on the same keys, with their history.
+// run is a number of Lockers that use the same keys, with their history.
 type run struct {
 	*testing.T
 	history *histories.History
 	lockers []*pglock.Locker
-	looks   bool          // what a look at a Lock says is recorded, so that it has to be true
-	rest    time.Duration // at most so long between two locks of a worker
-	stay    time.Duration // at most so long with one lock in twenty
-	rounds  int           // so often the fault happens at least
+	looks   bool          // the results of checks are recorded, so they have to be true
+	rest    time.Duration // the longest pause between two locks of a worker
+	stay    time.Duration // the longest time for which one lock in twenty is held
+	rounds  int           // how often the fault happens at least
 
-	use   func(context.Context, *pglock.Locker) // what a worker does again and again; useLock if it is nil
+	use   func(context.Context, *pglock.Locker) // what a worker does repeatedly; useLock if it is nil
 	model porcupine.Model                       // histories.Model if it is zero
 }
 
@@ -126,7 +126,7 @@ func (r *run) check() {
 	r.Logf("see %s", picture.Name())
 }
 
-// useLock takes a lock, looks at it a few times, and gives it up.
+// useLock takes a lock, checks it a few times, and releases it.
 func (r *run) useLock(ctx context.Context, l *pglock.Locker) {
 	asked := r.history.Now()
 	lock, shared, err := acquire(ctx, l)
@@ -146,7 +146,7 @@ func (r *run) useLock(ctx context.Context, l *pglock.Locker) {
 			u.look(work.Err)
 		}
 		if rand.IntN(4) == 0 {
-			_ = lock.Verify(ctx) // for the time that it takes; the end shows what came of it
+			_ = lock.Verify(ctx) // only to pass time; the end shows the result
 		}
 	}
 	if r.stay > 0 && rand.IntN(20) == 0 {
@@ -155,7 +155,7 @@ func (r *run) useLock(ctx context.Context, l *pglock.Locker) {
 	u.unlock()
 }
 
-// hold looks at the lock all the time.
+// hold keeps checking the lock.
 func (u *use) hold(ctx context.Context, d time.Duration) {
 	for end := time.Now().Add(d); ctx.Err() == nil && u.lock.Err() == nil && time.Now().Before(end); {
 		u.look(u.lock.Err)
@@ -163,7 +163,7 @@ func (u *use) hold(ctx context.Context, d time.Duration) {
 	}
 }
 
-// acquire takes one lock or two, in one of the ways that there are, and waits for a moment at most.
+// acquire takes one lock or two, by a method chosen at random, and waits only briefly.
 func acquire(ctx context.Context, l *pglock.Locker) (lock *pglock.Lock, shared bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, rand.N(50*time.Millisecond))
 	defer cancel()
@@ -205,8 +205,8 @@ func (u *use) look(err func() error) {
 	}
 }
 
-// unlock ends the use. A lock that was lost may have been so since it was granted, which was before the acquire returned;
-// one whose state is unknown may be held for ever.
+// unlock ends the use. A lost lock may have been lost since its grant, before the acquire returned; one whose state is
+// unknown may be held for ever.
 func (u *use) unlock() {
 	from := u.history.Now()
 	err := u.lock.Unlock(context.Background())
@@ -222,7 +222,7 @@ func (u *use) unlock() {
 	}
 }
 
-// The only fault is that acquires are given up at any moment.
+// The only fault is that acquires are cancelled at any moment.
 func TestLocksAreLinearizable(t *testing.T) {
 	db := testenv.Database(t)
 	r := &run{T: t, history: histories.New(), looks: true}
@@ -232,7 +232,7 @@ func TestLocksAreLinearizable(t *testing.T) {
 	r.work(func(ctx context.Context) { <-ctx.Done() })
 }
 
-// The server is far away, so that statements overlap on their way to it.
+// The server is far away, so that statements overlap.
 func TestLocksAreLinearizableAtADistance(t *testing.T) {
 	db := testenv.Database(t)
 	r := &run{T: t, history: histories.New(), looks: true}
@@ -247,7 +247,7 @@ func TestLocksAreLinearizableAtADistance(t *testing.T) {
 	r.work(func(ctx context.Context) { <-ctx.Done() })
 }
 
-// farConn hears everything a millisecond late.
+// farConn reads everything a millisecond late.
 type farConn struct{ net.Conn }
 
 func (c farConn) Read(b []byte) (int, error) {
@@ -256,8 +256,9 @@ func (c farConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Sessions are terminated all the time. A holder may be notified a moment late, so a lock that only seems to be held
-// is not a fault; an Unlock that returns nil then is one. (An Unlock that hands the lock on does not ask the server.)
+// Sessions are terminated all the time. A holder may be notified a moment late, so it is no violation that a lost lock
+// seems to be held; but it is one if its Unlock returns nil. (An Unlock that hands the lock off does not ask the
+// server.)
 func TestLocksAreLinearizableWhileSessionsAreTerminated(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)
@@ -283,8 +284,8 @@ func (r *run) terminations(admin *pgx.Conn) func(context.Context) {
 	}
 }
 
-// One process is cut off from the server for longer than its lease, again and again. It must not believe that it
-// holds a lock that another process has got.
+// One process is cut off from the server for longer than its lease, again and again. It must not report a lock as held
+// that another process has.
 func TestLocksAreLinearizableWhileAProcessIsSilent(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
@@ -310,7 +311,7 @@ func TestLocksAreLinearizableWhileAProcessIsSilent(t *testing.T) {
 	})
 }
 
-// mutable is a connection that, while it is mute, swallows what is sent and what comes.
+// mutable is a connection that, while it is mute, drops everything in both directions.
 type mutable struct {
 	net.Conn
 	mute *atomic.Bool

@@ -34,7 +34,7 @@ func TestTheModelOfASemaphoreCountsPermits(t *testing.T) {
 
 const permits = 3
 
-// semaphores makes the workers of r use the permits of one semaphore, through one Semaphore for each Locker.
+// semaphores makes the workers of r use the permits of one semaphore, with one Semaphore for each Locker.
 func (r *run) semaphores() {
 	key, all := pglock.NewKey("permits"), map[*pglock.Locker]*semaphore.Semaphore{}
 	for _, l := range r.lockers {
@@ -48,7 +48,7 @@ func (r *run) semaphores() {
 	r.use = func(ctx context.Context, l *pglock.Locker) { r.usePermit(ctx, all[l]) }
 }
 
-// usePermit takes a permit, in one of the ways that there are, looks at it, and gives it up.
+// usePermit takes a permit by a method chosen at random, checks it, and releases it.
 func (r *run) usePermit(ctx context.Context, sem *semaphore.Semaphore) {
 	ctx, cancel := context.WithTimeout(ctx, rand.N(100*time.Millisecond))
 	defer cancel()
@@ -95,7 +95,8 @@ func TestSemaphoreIsLinearizable(t *testing.T) {
 	r.work(func(ctx context.Context) { <-ctx.Done() })
 }
 
-// A permit that is passed on within the process is not asked for, so there the handoff limit forbids that, as with locks.
+// A permit that is passed on within the process is not checked on the server, so the handoff limit forbids that here,
+// as with locks.
 func TestSemaphoreIsLinearizableWhileSessionsAreTerminated(t *testing.T) {
 	db := testenv.Database(t)
 	r := &run{T: t, history: histories.New()}

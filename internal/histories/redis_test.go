@@ -18,10 +18,10 @@ import (
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
 
-// lease is one with which faults are over soon.
+// lease is short, so that faults take little time.
 const lease = time.Second
 
-// openRedis adds a Locker on Redis. A server that does not answer is given up soon.
+// openRedis adds a Locker on Redis. It soon gives up a server that does not answer.
 func (r *run) openRedis(clients ...redis.UniversalClient) {
 	r.Helper()
 	b, err := redisfallback.NewBackend(clients, redisfallback.WithNodeTimeout(lease/4))
@@ -68,8 +68,8 @@ func TestRedisLocksAreLinearizable(t *testing.T) {
 	r.work(func(ctx context.Context) { <-ctx.Done() })
 }
 
-// TestRedisLocksAreLinearizableWhateverHappensToTheServer but that it forgets: it stops for less and for more than a
-// lease, and connections and scripts go.
+// TestRedisLocksAreLinearizableWhateverHappensToTheServer, except that it loses data: it stops for less and for more
+// than a lease, and loses its connections and scripts.
 func TestRedisLocksAreLinearizableWhateverHappensToTheServer(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewRedis(t)
@@ -82,7 +82,7 @@ func TestRedisLocksAreLinearizableWhateverHappensToTheServer(t *testing.T) {
 		for _, command := range []string{
 			"SCRIPT FLUSH", "CLIENT KILL TYPE pubsub", "CLIENT KILL TYPE normal", "CLIENT PAUSE 300", "CLIENT PAUSE 1300",
 		} {
-			_, _ = server.Do(strings.Fields(command)...) // in vain while clients are paused
+			_, _ = server.Do(strings.Fields(command)...) // fails while clients are paused
 			pause(ctx, 300*time.Millisecond)
 		}
 		for _, d := range []time.Duration{lease / 3, 3 * lease / 2} {
@@ -116,8 +116,8 @@ func TestRedisLocksAreLinearizableWhileAProcessIsSilent(t *testing.T) {
 	})
 }
 
-// Two of five servers at a time stop, or are killed and stay away for longer than a lease, as the documentation asks
-// for.
+// Two of five servers at a time stop, or are killed and stay down for longer than a lease, as the documentation
+// requires.
 func TestRedlockLocksAreLinearizableWhileAMinorityIsAway(t *testing.T) {
 	t.Parallel()
 	servers := make([]*testenv.RedisServer, 5)
@@ -143,7 +143,7 @@ func TestRedlockLocksAreLinearizableWhileAMinorityIsAway(t *testing.T) {
 	})
 }
 
-// The slots of all keys go to and fro between two of a Cluster's three masters.
+// The slots of all keys move back and forth between two of a Cluster's three masters.
 func TestRedisLocksAreLinearizableWhileTheirSlotsMigrate(t *testing.T) {
 	t.Parallel()
 	nodes := testenv.NewRedisCluster(t, 3)
@@ -195,7 +195,7 @@ func migrate(t *testing.T, nodes []*testenv.RedisServer, slot string) {
 			break
 		}
 		args := []string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.Port()), "", "0", "5000", "KEYS"}
-		_, _ = from.Do(append(args, names...)...) // some may have gone; those that are left are tried again
+		_, _ = from.Do(append(args, names...)...) // some may have moved; the others are tried again
 	}
 	for i := range nodes {
 		nodes[(owner+1+i)%len(nodes)].Must(t, "CLUSTER", "SETSLOT", slot, "NODE", id(to))

@@ -18,7 +18,7 @@ func TestTxEncodesHostileArguments(t *testing.T) {
 	t.Parallel()
 	db := database(t)
 	for _, mode := range modes {
-		conn, turns := connect(t, db.ConnString(), mode)
+		conn, trips := connect(t, db.ConnString(), mode)
 		for _, tenant := range []string{
 			"", "{42}", "invoice:{42}", "a:invoice:1", "a:b@c%d{e}", "line\nline", "'; DROP TABLE invoices; --", "日本語\u202e",
 			strings.Repeat("é", 400),
@@ -35,7 +35,7 @@ func TestTxEncodesHostileArguments(t *testing.T) {
 		}
 		tx := begin(t, conn)
 		for _, tenant := range []string{strings.Repeat("x", 1<<20), strings.Repeat("x", 1010), strings.Repeat(":", 400)} {
-			n := turns.during(func() {
+			n := trips.during(func() {
 				_, err := pgxdb.New(pgxlocks.Tx(tx)).TenantInvoices(t.Context(), pgxdb.TenantInvoicesParams{Tenant: tenant, ID: 1})
 				if !errors.Is(err, pglock.ErrInvalidKey) || !strings.Contains(err.Error(), "at most 1024 fit") || len(err.Error()) > 300 {
 					t.Errorf("the error is %.300v", err)

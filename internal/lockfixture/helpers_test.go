@@ -47,12 +47,12 @@ func execute(t testing.TB, conn *pgx.Conn, statements ...string) {
 }
 
 // connect connects in an execution mode, and counts the round trips.
-func connect(t testing.TB, connString string, mode pgx.QueryExecMode) (*pgx.Conn, *turns) {
+func connect(t testing.TB, connString string, mode pgx.QueryExecMode) (*pgx.Conn, *roundTrips) {
 	t.Helper()
 	config, err := pgx.ParseConfig(connString)
 	check(t, err)
 	config.DefaultQueryExecMode = mode
-	counted := &turns{}
+	counted := &roundTrips{}
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
 		return countedConn{conn, counted}, err
@@ -129,14 +129,14 @@ func wantAborted(t testing.TB, tx pgx.Tx) {
 	}
 }
 
-// turns counts the round trips of a connection: the times that its client speaks after its server has.
-type turns struct {
+// roundTrips counts the round trips of a connection: how often its client sends after its server has.
+type roundTrips struct {
 	mu       sync.Mutex
 	answered bool
 	count    int
 }
 
-func (c *turns) during(call func()) int {
+func (c *roundTrips) during(call func()) int {
 	c.mu.Lock()
 	before := c.count
 	c.mu.Unlock()
@@ -148,23 +148,23 @@ func (c *turns) during(call func()) int {
 
 type countedConn struct {
 	net.Conn
-	turns *turns
+	trips *roundTrips
 }
 
 func (c countedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	c.turns.mu.Lock()
-	c.turns.answered = c.turns.answered || n > 0
-	c.turns.mu.Unlock()
+	c.trips.mu.Lock()
+	c.trips.answered = c.trips.answered || n > 0
+	c.trips.mu.Unlock()
 	return n, err
 }
 
 func (c countedConn) Write(p []byte) (int, error) {
-	c.turns.mu.Lock()
-	if c.turns.answered {
-		c.turns.count++
+	c.trips.mu.Lock()
+	if c.trips.answered {
+		c.trips.count++
 	}
-	c.turns.answered = false
-	c.turns.mu.Unlock()
+	c.trips.answered = false
+	c.trips.mu.Unlock()
 	return c.Conn.Write(p)
 }

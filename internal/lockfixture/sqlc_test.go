@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// sqlcModules are where the versions of sqlc come from that the plugin is tested with, below the root of the module.
+// sqlcModules are the modules, below the root, that provide the versions of sqlc with which the plugin is tested.
 var sqlcModules = map[string]string{
 	"newest": "internal/tools/go.mod",
 	"older":  "internal/tools/older/go.mod",
@@ -44,7 +44,7 @@ func output(t *testing.T, cmd *exec.Cmd) string {
 }
 
 var plugins = sync.OnceValues(func() (dir string, err error) {
-	if dir, err = filepath.Abs("../../.tmp/lockfixture"); err != nil { // git ignores it
+	if dir, err = filepath.Abs("../../.tmp/lockfixture"); err != nil { // ignored by git
 		return "", err
 	}
 	for name, env := range map[string][]string{"sqlc-gen-pglock": nil, "sqlc-gen-pglock.wasm": {"GOOS=wasip1", "GOARCH=wasm"}} {
@@ -88,7 +88,7 @@ func run(t *testing.T, sqlc, dir, command string) (string, error) {
 	return string(out), err
 }
 
-// sameFiles compares what sqlc and the plugin have written with what is here.
+// sameFiles compares what sqlc and the plugin have written with the files here.
 func sameFiles(t *testing.T, dir string) {
 	t.Helper()
 	n := 0
@@ -138,7 +138,7 @@ func TestSqlcWritesWhatIsHere(t *testing.T) {
 	}
 }
 
-// TestSqlcFailsWithLines makes mistakes of all kinds that depend on what sqlc passes on.
+// TestSqlcFailsWithLines makes every kind of mistake whose report depends on what sqlc passes on.
 func TestSqlcFailsWithLines(t *testing.T) {
 	t.Parallel()
 	out, err := run(t, sqlc(t, "newest"), project(t,

@@ -26,7 +26,7 @@ type call struct {
 	keys      []pglock.Key
 	statement string // the query and its locks as a hand-written batch
 	args      []any
-	waits     bool // for as long as it takes
+	waits     bool // without a bound
 	savepoint bool // a refusal leaves the transaction as it was
 	run       func(ctx context.Context, q *pgxdb.Queries) error
 }

@@ -18,7 +18,7 @@ import (
 func TestTxKnowsItsQueriesOnly(t *testing.T) {
 	t.Parallel()
 	db := database(t)
-	conn, turns := connect(t, db.ConnString(), pgx.QueryExecModeExec)
+	conn, trips := connect(t, db.ConnString(), pgx.QueryExecModeExec)
 	inner := begin(t, conn)
 	tx := pgxlocks.Tx(inner)
 	ctx := t.Context()
@@ -26,7 +26,7 @@ func TestTxKnowsItsQueriesOnly(t *testing.T) {
 		"", "SELECT 1", "-- name: Nothing :exec\nSELECT 1\n", pgxdb.PayInvoice + " ", "-- name: PayInvoice :exec\nSELECT 1",
 		strings.Replace(pgxdb.ListInvoices, "ORDER", "order", 1), strings.TrimPrefix(pgxdb.PayInvoice, "-- name"),
 	} {
-		n := turns.during(func() {
+		n := trips.during(func() {
 			_, execErr := tx.Exec(ctx, sql, 1)
 			rows, queryErr := tx.Query(ctx, sql, 1)
 			rowErr := tx.QueryRow(ctx, sql, 1).Scan()
@@ -129,7 +129,7 @@ func TestTxOfNothingIsAnError(t *testing.T) {
 	}
 }
 
-// TestTxIsOfUseAfterAnyError makes the query itself fail, in all places where it can.
+// TestTxIsOfUseAfterAnyError makes the query itself fail, in every place where it can.
 func TestTxIsOfUseAfterAnyError(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {

@@ -76,7 +76,7 @@ func TestNewIdentitiesAreFreedFirst(t *testing.T) {
 		seen[object] = true
 	}
 	if len(seen) < 45 {
-		t.Errorf("50 identities are %d different ones", len(seen))
+		t.Errorf("of 50 identities %d are different", len(seen))
 	}
 }
 

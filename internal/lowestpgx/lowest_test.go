@@ -91,7 +91,8 @@ func TestLocksInTransactions(t *testing.T) {
 	check(t, tx.Rollback(ctx))
 }
 
-// lockNear waits under a deadline, in a separate transaction: on a busy machine the connection may not survive that.
+// lockNear waits under a deadline, in a separate transaction, since on a busy machine the connection may not survive
+// that.
 func lockNear(t *testing.T, db *testenv.DB, key pglock.Key) error {
 	t.Helper()
 	tx := begin(t, db)

@@ -16,7 +16,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// printing is how one tool runs the files that are printed for it, on a database that has a version, and goes back.
+// printing is how one tool applies the files that are printed for it to a database that has a version, and undoes them.
 var printing = map[string]struct {
 	up, down func(t *testing.T, connString string, from uint)
 }{

@@ -27,8 +27,8 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// tools apply all files to the database of a connection string, in one session each where they can be told to, and return
-// what SHOW search_path is in it afterwards.
+// tools apply all files to the database of a connection string, in one session where possible, and return its
+// search_path afterwards.
 var tools = map[string]func(t *testing.T, connString string) (searchPath string){
 	"psql":                    byPsql,
 	"psql in a transaction":   byPsqlInOneTransaction,
@@ -47,7 +47,7 @@ func TestToolsInstallTheSameOnADatabaseOfTraps(t *testing.T) {
 			wantSame(t, run, want, `"$user", public`, func(tenant *testenv.Tenant) { tenant.PlantOperators("public") })
 		})
 	}
-	// On such a path the statements of the other tools would already be the tenant's.
+	// On such a path the other tools' own statements would already run the tenant's code.
 	for _, name := range []string{"psql", "psql in a transaction"} {
 		t.Run(name+" on a search_path of traps", func(t *testing.T) {
 			wantSame(t, tools[name], want, "trap, public, pg_catalog", (*testenv.Tenant).PlantSearchPath)
@@ -185,8 +185,8 @@ func (r *revisions) DeleteRevision(_ context.Context, version string) error {
 	return nil
 }
 
-// asDbmate does what dbmate does, which is not available as a module here: a transaction for each file, in which the
-// version is recorded, in a table without a schema, behind the file.
+// asDbmate does what dbmate does, which is not available as a module here: one transaction for each file, which records
+// the version after it, in a table without a schema.
 func asDbmate(t *testing.T, connString string) string {
 	db := open(t, connString)
 	_, err := db.ExecContext(t.Context(), "CREATE TABLE IF NOT EXISTS schema_migrations (version varchar PRIMARY KEY)")
@@ -203,7 +203,7 @@ func asDbmate(t *testing.T, connString string) string {
 	return searchPath(t, db)
 }
 
-// open returns a database of one connection, so that what a tool has set there can be seen.
+// open returns a database with one connection, so that a tool's settings can be seen there.
 func open(t *testing.T, connString string) *sql.DB {
 	t.Helper()
 	config, err := pgx.ParseConfig(connString)
@@ -221,7 +221,7 @@ func searchPath(t *testing.T, db *sql.DB) (path string) {
 	return path
 }
 
-// ups are the files in order.
+// ups returns the up files in order.
 func ups(t *testing.T) (names []string) {
 	t.Helper()
 	entries, err := migrations.FS.ReadDir(".")
@@ -251,7 +251,7 @@ func write(t *testing.T, name string) string {
 	return path
 }
 
-// definitions are those of all objects that have code.
+// definitions returns the definitions of all objects that have code.
 func definitions(t *testing.T, db *testenv.DB) (all string) {
 	t.Helper()
 	config := db.Config(t).ConnConfig

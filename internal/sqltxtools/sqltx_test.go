@@ -23,12 +23,12 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/adapter/sqltx"
 )
 
-// GORM with PrepareStmt has a goroutine that it never ends.
+// GORM with PrepareStmt starts a goroutine that never ends.
 func TestMain(m *testing.M) {
 	testenv.Main(m, goleak.IgnoreTopFunction("gorm.io/gorm/internal/lru.NewLRU[...].func1"))
 }
 
-// tool is one of them: its handle without a transaction, and one in a transaction that end ends.
+// tool is one of the libraries: its handle without a transaction, and one in a transaction that end ends.
 type tool struct {
 	outside func() sqltx.Tx
 	begin   func(t *testing.T) (tx sqltx.Tx, end func() error)
@@ -72,7 +72,7 @@ func tools(t *testing.T, db *sql.DB) map[string]tool {
 			begin: func(t *testing.T) (sqltx.Tx, func() error) {
 				tx, err := b.BeginTx(t.Context(), nil)
 				check(t, err)
-				var db bun.IDB = tx // what functions take that are for both
+				var db bun.IDB = tx // for functions that take either
 				return db, tx.Commit
 			},
 		},
@@ -144,7 +144,7 @@ func TestLocksInTransactionsOfEachTool(t *testing.T) {
 	})
 }
 
-// An ent client's work in its transaction is done under the lock that it has taken there.
+// An ent client works in its transaction under the lock that it took there.
 func TestAnEntClientWorksUnderALock(t *testing.T) {
 	server := testenv.Database(t)
 	db := stdlib.OpenDB(*server.Config(t).ConnConfig)

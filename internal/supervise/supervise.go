@@ -24,8 +24,8 @@ import (
 // bytes (sun_path in unix(7) and macOS's unix(4)), and most of that is for the server.
 const maxTempDir = 60
 
-// script waits until its standard input ends, which it does when the starter closes the other end or is gone. Then it
-// ends the commands, which are all in its process group. They and everything that they started hold the other end of
+// script waits for the end of its standard input, which comes when the starter closes the other end or has ended. Then
+// it ends the commands, which are all in its process group. They and everything that they started hold the other end of
 // descriptor 3, so its end means that all have gone. The last line ends the shell too.
 const script = `
 trap '' HUP INT QUIT TERM

@@ -24,7 +24,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// startWorker starts a process of the fleet, and returns where its metrics are, and what ends it.
+// startWorker starts a process of the fleet, and returns the address of its metrics and a function that ends it.
 func startWorker(t *testing.T, o orders) (metrics string, end func()) {
 	t.Helper()
 	text, err := json.Marshal(o)
@@ -66,7 +66,7 @@ func TestPrometheusAndAReceiverOfOTLPSeeWhatAFleetDoes(t *testing.T) {
 		names, targets, ends = append(names, name), append(targets, target), append(ends, end)
 	}
 	prometheus := newServer(t, targets)
-	prometheus.await(`count(pglock_client_held{use="lock", key="other"} >= 1) == 3`) // what all hold until it is lost
+	prometheus.await(`count(pglock_client_held{use="lock", key="other"} >= 1) == 3`) // the lock that each holds until it is lost
 
 	check(t, postgres.Down(t.Context(), pgserver.Immediate))
 	prometheus.await(`count(sum by (instance) (pglock_client_failed_total{outcome="unavailable"}) > 0) == 3`)
@@ -97,7 +97,7 @@ func TestPrometheusAndAReceiverOfOTLPSeeWhatAFleetDoes(t *testing.T) {
 
 func (s *server) on(t *testing.T) *server { return &server{t, s.address, s.process} }
 
-// showDashboard asks for everything that the dashboard asks for.
+// showDashboard asks for everything that the dashboard shows.
 func (s *server) showDashboard() {
 	text, err := os.ReadFile("../../cmd/pglock/grafana/pglock-client.json")
 	check(s.T, err)

@@ -81,7 +81,7 @@ func (s *server) get(path string, parameters url.Values, data any) bool {
 	return true
 }
 
-// values are those of all the series that an expression has now, without the undefined ones.
+// values returns the values of all series that an expression has now, without the undefined ones.
 func (s *server) values(expression string) (values []float64) {
 	s.Helper()
 	var data struct{ Result []struct{ Value [2]any } }
@@ -102,7 +102,7 @@ func (s *server) await(expression string) {
 	testenv.WaitUntil(s, "there is a value of "+expression, func() bool { return len(s.values(expression)) > 0 })
 }
 
-// alerts are the states of the alerts, by name.
+// alerts returns the states of the alerts by name.
 func (s *server) alerts() map[string]string {
 	s.Helper()
 	var data struct {

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// receiver takes OTLP over gRPC, as a collector does, and keeps it for each process that sends.
+// receiver receives OTLP over gRPC, as a collector does, and keeps it for each sending process.
 type receiver struct {
 	address string
 
@@ -99,7 +99,7 @@ func textOf(all []*commonv1.KeyValue, key string) string {
 	return ""
 }
 
-// number is what a process has counted last with such an attribute; false if it has not sent that.
+// number returns what a process has last counted with such an attribute; false if it has not sent it.
 func (r *receiver) number(process, metric, key, value string) (n int64, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

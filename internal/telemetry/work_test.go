@@ -74,7 +74,7 @@ func expected(err error) bool {
 // errOutage marks errors of the pool, which are pgx's own.
 var errOutage = errors.New("the pool has no server")
 
-// busy is what the work itself takes.
+// busy is how long the work itself takes.
 func busy() error {
 	time.Sleep(10 * time.Millisecond)
 	return nil

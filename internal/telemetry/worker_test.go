@@ -49,7 +49,8 @@ func init() {
 	os.Exit(0)
 }
 
-// run is a worker as users write it. It says where its metrics are, and ends with its input, as its parent does.
+// run is a worker as users write it. It prints the address of its metrics, and ends with its input, which ends with its
+// parent.
 func (o orders) run() (err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -73,7 +73,8 @@ func (db *DB) lookForLeftovers(ctx context.Context, conn *pgx.Conn) ([]string, e
 	return left, nil
 }
 
-// drop drops the database, which prepared transactions would prevent, and then the roles, which objects in it would.
+// drop drops the database, for which prepared transactions must be gone, and then the roles, for which the objects in
+// it must be gone.
 func (db *DB) drop() error {
 	if err := connected(db.ConnString(), rollBackPrepared); err != nil {
 		return err

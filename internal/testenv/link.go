@@ -11,13 +11,13 @@ import (
 )
 
 // Link is a network between clients and servers. Each connection through it is two TCP connections on loopback with a
-// forwarder between them, which delays what passes, and can swallow it without closing anything. While it swallows, the
-// end of a connection is not passed on either.
+// forwarder between them, which delays data and can drop it without closing anything. While it drops data, the end of a
+// connection is not passed on either.
 //
 // A Link may be used concurrently.
 type Link struct {
 	delay    time.Duration
-	up, down atomic.Bool // swallow what goes to the server, to the client
+	up, down atomic.Bool // drop what goes to the server, to the client
 
 	mu      sync.Mutex // held while running grows, and while ended is closed
 	upward  func(server, client net.Conn)
@@ -32,7 +32,7 @@ func NewLink(delay time.Duration) *Link {
 	return l
 }
 
-// ForwardUp has f forward what the clients of later connections send, without delay or swallowing. f returns when one side
+// ForwardUp has f forward what the clients of later connections send, without delays or drops. f returns when one side
 // has ended.
 func (l *Link) ForwardUp(f func(server, client net.Conn)) {
 	l.mu.Lock()
@@ -40,7 +40,7 @@ func (l *Link) ForwardUp(f func(server, client net.Conn)) {
 	l.upward = f
 }
 
-// Dial connects to address. While the link swallows it waits.
+// Dial connects to address. While the link drops data it waits.
 func (l *Link) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	for l.up.Load() || l.down.Load() {
 		select {
@@ -66,7 +66,7 @@ func (l *Link) Dial(ctx context.Context, network, address string) (net.Conn, err
 }
 
 // NewProxy returns a Link without delay, and an address on loopback at which it leads to the server at target. It is
-// closed when the test ends. While it swallows, clients can connect.
+// closed when the test ends. Clients can connect even while it drops data.
 func NewProxy(t testing.TB, target string) (*Link, *net.TCPAddr) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -134,13 +134,13 @@ func (l *Link) hasEnded() bool {
 	}
 }
 
-// Cut sets whether the link swallows what goes up, to the server, and down, to the client.
+// Cut sets whether the link drops what goes up, to the server, and down, to the client.
 func (l *Link) Cut(up, down bool) {
 	l.up.Store(up)
 	l.down.Store(down)
 }
 
-// IsCutUp reports whether the link swallows what goes to the server.
+// IsCutUp reports whether the link drops what goes to the server.
 func (l *Link) IsCutUp() bool { return l.up.Load() }
 
 // connectionPair returns the two ends of a TCP connection.
@@ -162,7 +162,7 @@ func connectionPair(ctx context.Context) (near, far net.Conn, err error) {
 		if far.RemoteAddr().String() == near.LocalAddr().String() {
 			return near, far, nil
 		}
-		_ = far.Close() // another program's
+		_ = far.Close() // another program's connection
 	}
 }
 
@@ -171,7 +171,8 @@ type packet struct {
 	data []byte
 }
 
-// forward passes on what arrives until the source ends. While the link swallows, the other side does not learn of that.
+// forward passes on what arrives until the source ends. While the link drops data, the other side does not learn of the
+// end.
 func (l *Link) forward(to, from net.Conn, swallow *atomic.Bool) {
 	packets := make(chan packet, 1024)
 	var writer sync.WaitGroup
@@ -198,7 +199,7 @@ func (l *Link) forward(to, from net.Conn, swallow *atomic.Bool) {
 	_ = from.Close()
 }
 
-// awaitWhole returns when nothing is swallowed any more, or when the link has ended.
+// awaitWhole returns when no data is dropped any more, or when the link has ended.
 func (l *Link) awaitWhole(swallow *atomic.Bool) {
 	for swallow.Load() {
 		select {
@@ -209,5 +210,5 @@ func (l *Link) awaitWhole(swallow *atomic.Bool) {
 	}
 }
 
-// linkPause is the time between two looks at whether the link is whole again.
+// linkPause is the time between two checks whether the link is whole again.
 const linkPause = 10 * time.Millisecond

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Tenant is a role without rights that owns the database of the test, and sets traps for stronger roles there: code of
-// its own that gives it rights when another role executes it.
+// Tenant is a role without rights that owns the database of the test, and sets traps there for more powerful roles:
+// code that gives it rights when another role executes it.
 type Tenant struct {
 	t          testing.TB
 	db         *DB

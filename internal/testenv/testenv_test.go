@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// recorder is a test within the test: it keeps its failures and runs its cleanups when told to.
+// recorder is a test within the test: it records failures, and end runs its cleanups.
 type recorder struct {
 	testing.TB
 	cleanups []func()
@@ -213,7 +213,7 @@ func TestPgBouncerPools(t *testing.T) {
 			defer func() { check(t, conn.Close(context.Background())) }()
 			direct := db.Connect(t)
 			if got := backend(t, conn) == pid(conn); got {
-				t.Error("the client has been told the server's PID: there is no PgBouncer")
+				t.Error("the client got the server's PID, so there is no PgBouncer")
 			}
 			// The server connection is marked, and the client comes back to it in either mode, since it is alone. A
 			// second client gets the same one only if the first gave it back.
@@ -231,7 +231,7 @@ func TestPgBouncerPools(t *testing.T) {
 func TestWaitUntilReturnsWhenItIsSo(t *testing.T) {
 	t.Parallel()
 	n := 0
-	testenv.WaitUntil(t, "three looks were made", func() bool { n++; return n == 3 })
+	testenv.WaitUntil(t, "three checks were made", func() bool { n++; return n == 3 })
 }
 
 func TestTheExamplesShareADatabase(t *testing.T) {
@@ -244,7 +244,7 @@ func TestTheExamplesShareADatabase(t *testing.T) {
 	check(t, conn.Close(t.Context()))
 }
 
-// pid is what the server said when the session began; behind a PgBouncer, what that made up.
+// pid is the process ID that the server sent when the session began, or that PgBouncer made up.
 func pid(conn *pgx.Conn) int32 { return int32(conn.PgConn().PID()) }
 
 func backend(t *testing.T, conn *pgx.Conn) (pid int32) {

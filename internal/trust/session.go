@@ -7,15 +7,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// SetSearchPath pins the search_path of a session, and two settings more with which the owner of the database could do
-// harm to it. A transaction that is serializable, read-only and deferrable waits before its first statement until no other
-// one is in its way (https://www.postgresql.org/docs/current/sql-set-transaction.html), however long that takes; and with
-// exit_on_error each error ends the session. SET itself does not wait.
+// SetSearchPath pins the search_path of a session, and two more settings with which the owner of the database could
+// harm it. A transaction that is serializable, read-only and deferrable waits before its first statement until no other
+// one is in its way (https://www.postgresql.org/docs/current/sql-set-transaction.html), however long that takes; and
+// with exit_on_error each error ends the session. SET itself does not wait.
 const SetSearchPath = "SET search_path = pg_catalog, pg_temp; SET default_transaction_deferrable = off; " +
 	"SET exit_on_error = off"
 
-// NotDeferrable keeps the transactions of a connection from waiting so, where they would. It changes nothing elsewhere, since
-// behind a pooler a setting may remain for others.
+// NotDeferrable keeps the transactions of a connection from waiting like that if they would. Otherwise it changes
+// nothing, since behind a pooler a setting may remain for others.
 func NotDeferrable(ctx context.Context, conn *pgx.Conn) error {
 	var deferrable string
 	err := conn.QueryRow(ctx, "SHOW default_transaction_deferrable").Scan(&deferrable)

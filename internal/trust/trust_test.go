@@ -131,7 +131,7 @@ func TestTrustOfOwners(t *testing.T) {
 	alter("REVOKE pg_read_all_stats FROM " + quote(user(app)))
 	trusted("the database's owner", app)
 
-	// A superuser who has become an ordinary role can be led back by code of that role.
+	// A superuser that has become an ordinary role can be turned back by code of that role.
 	alter("SET ROLE " + quote(user(migrator)))
 	untrusted("the current role's own, in a session of a superuser", admin)
 	alter("RESET ROLE")
@@ -263,7 +263,7 @@ func TestTrustOfWhatAnObjectReaches(t *testing.T) {
 			if err := check(t, admin, []string{tenant.Name()}, test.used...); err != nil {
 				t.Errorf("with the tenant named: %v", err)
 			}
-			if test.grant == "" { // what is not used does not matter, unless it is in the schema
+			if test.grant == "" { // an object that is not used does not matter, unless it is in the schema
 				if err := check(t, admin, nil, "fence"); err != nil {
 					t.Errorf("for another object: %v", err)
 				}
@@ -288,7 +288,7 @@ func TestTrustOfATriggerThatAnyRoleCanHaveMade(t *testing.T) {
 	}
 }
 
-// The check is right on a search_path full of traps, and executes none of them.
+// The check works on a search_path full of traps, and executes none of them.
 func TestTrustIsCheckedSafelyOnASearchPathOfTraps(t *testing.T) {
 	db := installed(t)
 	tenant := db.Tenant(t)

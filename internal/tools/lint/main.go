@@ -26,9 +26,9 @@ func main() {
 		// Errors are matched with errors.Is. Tests also compare errors that must be the very same, and type assertions
 		// are for errors that a function of the same package has just returned.
 		except(without(errorlint.NewAnalyzer(), "asserts"), generated, test),
-		// No assignment has no effect.
+		// Every assignment has an effect.
 		except(ineffassign.Analyzer, generated),
-		// No field of a copy is set in vain.
+		// No field of a copy is set without effect.
 		except(unusedwrite.Analyzer, generated),
 		// No nil is dereferenced, and no error compared with nil twice.
 		except(nilness.Analyzer, generated),
