@@ -53,7 +53,7 @@ func TestUpAndDownAtOnceDoOneAfterTheOther(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(pool.Close)
-		for range 3 { // that share a pool of one connection
+		for range 3 { // which share a pool of one connection
 			wg.Go(func() {
 				for range 3 {
 					migrate := migrations.Up
@@ -93,7 +93,7 @@ func TestASchemaThatIsRemovedWhileItIsLookedAt(t *testing.T) {
 			execute(t, remover, "BEGIN; DROP SCHEMA pglock CASCADE")
 			result := make(chan error, 1)
 			go func() { result <- test.use(t.Context(), pool) }()
-			testenv.WaitUntil(t, "the look waits for the schema", func() bool {
+			testenv.WaitUntil(t, "the check waits for the schema", func() bool {
 				return one[bool](t, remover, `SELECT EXISTS (SELECT FROM pg_locks AS l, pg_database AS d
 					WHERE NOT l.granted AND l.database = d.oid AND d.datname = current_database())`)
 			})
@@ -144,11 +144,11 @@ func TestTheContextBoundsTheWaitAndTheErrorNamesTheHolder(t *testing.T) {
 	}
 }
 
-// waitUntilRefused waits until a call of Up or Down that uses the pool alone has found the lock taken: it takes a
-// connection at most twice to look and then one for each try.
+// waitUntilRefused waits until a call of Up or Down has found the lock taken. The call must be alone in using the pool:
+// it takes a connection at most twice to check the schema, and then one for each try.
 func waitUntilRefused(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	testenv.WaitUntil(t, "the lock was tried for twice", func() bool { return pool.Stat().AcquireCount() >= 4 })
+	testenv.WaitUntil(t, "the lock was tried twice", func() bool { return pool.Stat().AcquireCount() >= 4 })
 }
 
 func TestAWaitingUpIsNotInTheWayOfCreateIndexConcurrently(t *testing.T) {

@@ -55,7 +55,7 @@ func (d *txDriver) Run(migration io.Reader) error {
 	if err != nil {
 		return err
 	}
-	_, err = d.tx.Exec(d.ctx, string(sql), pgx.QueryExecModeSimpleProtocol) // many statements, so no other protocol
+	_, err = d.tx.Exec(d.ctx, string(sql), pgx.QueryExecModeSimpleProtocol) // the only protocol for many statements
 	return err
 }
 

@@ -86,7 +86,8 @@ func TestEveryMigrationRecordsItsVersionAndIsUndoneByItsWayDown(t *testing.T) {
 	}
 }
 
-// catalog lists all that this database has of its own, with comments, privileges and the recorded version.
+// catalog lists all objects of this database that are not PostgreSQL's, with comments, privileges and the recorded
+// version.
 func catalog(t *testing.T, conn *pgx.Conn) string {
 	t.Helper()
 	version := ""
@@ -149,7 +150,7 @@ func TestPrintedSQLIsWhatUpWouldDo(t *testing.T) {
 	})
 }
 
-// split cuts SQL at semicolons, but for those between dollar quotes.
+// split cuts SQL at semicolons, except those between dollar quotes.
 func split(sql string) (statements []string) {
 	quoted := false
 	statements = []string{""}
@@ -168,7 +169,7 @@ func split(sql string) (statements []string) {
 	return statements
 }
 
-// psql is a client that every installation of PostgreSQL has, though perhaps in another package than its server.
+// psql returns the path of the client that comes with PostgreSQL, though perhaps in another package than the server.
 func psql(t *testing.T) string {
 	t.Helper()
 	if path, err := exec.LookPath("psql"); err == nil {
@@ -194,7 +195,7 @@ func printed(t *testing.T) string {
 	return out.String()
 }
 
-// wantNothingToDo checks that Up knows the schema as its own and as complete, and that it is what Up makes.
+// wantNothingToDo checks that Up recognises the schema as its own and complete, and that it is what Up makes.
 func wantNothingToDo(t *testing.T, db *testenv.DB) {
 	t.Helper()
 	conn, pool := db.Connect(t), db.Pool(t)

@@ -33,7 +33,7 @@ func TestKeyDoesNotDependOnTheServersEncoding(t *testing.T) {
 	for encoding, names := range map[string][]string{
 		"LATIN1":    {"", "a", "invoice:42", "Grüße/é"},
 		"EUC_JP":    {"", "a", "invoice:42", "日本語/注文"},
-		"SQL_ASCII": {"", "a", "invoice:42", "日本語/注文", "Grüße/é"}, // which keeps the client's bytes
+		"SQL_ASCII": {"", "a", "invoice:42", "日本語/注文", "Grüße/é"}, // it keeps the client's bytes
 	} {
 		t.Run(encoding, func(t *testing.T) {
 			conn := connectEncoded(t, encoding)
@@ -50,7 +50,7 @@ func TestKeyDoesNotDependOnTheServersEncoding(t *testing.T) {
 	}
 }
 
-// connectEncoded connects to a database of that encoding, which it makes beside one of the test's.
+// connectEncoded connects to a new database with that encoding, beside the test's database.
 func connectEncoded(t *testing.T, encoding string) *pgx.Conn {
 	t.Helper()
 	beside := testenv.Database(t)
@@ -84,7 +84,7 @@ func TestKeyCanBeIndexed(t *testing.T) {
 	}
 }
 
-// hijacked shadows what the functions call, for sessions that put it before pg_catalog.
+// hijacked shadows what the functions call, in sessions that put schema evil before pg_catalog.
 const hijacked = `
 	CREATE SCHEMA evil;
 	CREATE FUNCTION evil.sha256(bytea) RETURNS bytea LANGUAGE sql AS 'SELECT ''\x0000000000000000''::bytea';

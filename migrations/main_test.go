@@ -17,7 +17,7 @@ import (
 	"github.com/pglock-toolkit/pglock/migrations"
 )
 
-// upOn makes the test binary a program that migrates the database that the variable names.
+// upOn is a variable with a connection string. If it is set, the test binary migrates that database.
 const upOn = "PGLOCK_TEST_MIGRATE_UP"
 
 func TestMain(m *testing.M) {
@@ -66,7 +66,7 @@ func wantVersion(t *testing.T, pool *pgxpool.Pool, want uint) {
 	}
 }
 
-// poolAs connects as another role, or through something.
+// poolAs connects with another connection string: as another role, or through a pooler.
 func poolAs(t *testing.T, connString string) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), connString)

@@ -65,7 +65,7 @@ func Version(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (uint, err
 	return uint(s.version), nil
 }
 
-// operation is what Up and Down differ in.
+// operation is the difference between Up and Down.
 type operation struct {
 	pending func(schema) (bool, error)
 	target  int // the version to reach
@@ -137,8 +137,8 @@ func exclusively(ctx context.Context, pool *pgxpool.Pool, op operation, opts []O
 	}
 }
 
-// attempt tries for the lock and carries out op in the transaction that has it. Another process may have been faster,
-// so it looks again first; READ COMMITTED lets it see what they committed.
+// attempt tries to take the lock, and carries out op in the transaction that has it. Another process may have been
+// faster, so it first checks the schema again; READ COMMITTED lets it see what that process committed.
 func attempt(ctx context.Context, pool *pgxpool.Pool, op operation, o options) (locked bool, err error) {
 	mode := pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
 	err = pgx.BeginTxFunc(ctx, pool, mode, func(tx pgx.Tx) error {
@@ -180,7 +180,7 @@ func tryLock(ctx context.Context, queries *lockdb.Queries) error {
 	return &busyError{holders}
 }
 
-// busyError says that others hold the lock, or did a moment ago.
+// busyError says that another session holds the lock, or did a moment ago.
 type busyError struct {
 	holders []lockdb.MigrationsLockHoldersRow
 }
@@ -211,7 +211,7 @@ func look(ctx context.Context, pool *pgxpool.Pool, o options) (s schema, err err
 	return s, err
 }
 
-// pinSearchPath keeps operators and functions out of the transaction that the database's owner may have put on the
+// pinSearchPath keeps the transaction from using operators and functions that the database's owner may have put on the
 // search_path.
 func pinSearchPath(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, "SET LOCAL search_path = pg_catalog, pg_temp"); err != nil {

@@ -254,8 +254,8 @@ func TestUpNeedsThePrimary(t *testing.T) {
 	}
 }
 
-// PgBouncer gives one server session to one client after another, so a statement that the first one has prepared is
-// in the way of the second.
+// PgBouncer gives one server session to one client after another, so a statement that the first one has prepared
+// conflicts with the second's.
 func TestUpWorksThroughATransactionPooler(t *testing.T) {
 	pooler := testenv.PgBouncer(t, testenv.Database(t), testenv.TransactionPooling)
 	for range 2 {
@@ -282,7 +282,7 @@ func TestEndedContextEndsUp(t *testing.T) {
 	wantMissing(t, pool, db)
 }
 
-// wantState checks which of the server's errors it was.
+// wantState checks the SQLSTATE of the server's error.
 func wantState(t *testing.T, err error, state string) {
 	t.Helper()
 	if pgErr, ok := errors.AsType[*pgconn.PgError](err); !ok || pgErr.Code != state {

@@ -111,7 +111,7 @@ func TestManyMayRegisterTheSameNamesInAnyOrder(t *testing.T) {
 	}
 }
 
-// Two that have registered the same new name, and wait for each other, would deadlock if each used a different order.
+// Two sessions that register the same new names in different orders would deadlock.
 func TestRegisterCannotDeadlockWithItself(t *testing.T) {
 	db, _ := installed(t)
 	blocker, watcher := db.Connect(t), db.Connect(t)
@@ -145,7 +145,7 @@ func TestTheTableRefusesWhatRegisterWouldNotWrite(t *testing.T) {
 	} {
 		_, err := pool.Exec(t.Context(), insert)
 		if err == nil {
-			t.Errorf("%s was let in", name)
+			t.Errorf("%s was accepted", name)
 		}
 		wantState(t, err, "23514")
 	}

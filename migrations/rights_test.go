@@ -46,7 +46,7 @@ func TestGrantsQuoteTheRole(t *testing.T) {
 	}
 }
 
-// uses are everything that one can do with the schema.
+// uses are all the things that can be done with the schema.
 var uses = map[string]string{
 	"compute a key":       "SELECT pglock.key('a')",
 	"register a name":     "SELECT pglock.register('a')",
@@ -159,7 +159,7 @@ func TestAWatcherSeesEveryLockAndNothingThatPostgreSQLHides(t *testing.T) {
 	for _, row := range rows {
 		if row.Key != "report" || row.PID == nil || valueOr(row.Usename, "") != user(owner) ||
 			valueOr(row.ApplicationName, "") != t.Name() {
-			t.Errorf("a row lacks what everybody may see: %+v", row)
+			t.Errorf("a row lacks what every role may see: %+v", row)
 		}
 		if row.State != nil || row.ClientAddr != nil || row.SessionSince != nil {
 			t.Errorf("a row has what is hidden: %+v", row)
@@ -195,7 +195,7 @@ func TestARoleWithoutTheRightToCreateIsToldWhichOne(t *testing.T) {
 	wantMentioned(t, err, grant)
 	wantMissing(t, pool, db)
 
-	execute(t, owner, grant) // which is all that it takes
+	execute(t, owner, grant) // no other right is needed
 	mustUp(t, pool)
 	wantVersion(t, pool, migrations.Latest())
 	execute(t, pool, "SELECT pglock.register('a'), nextval('pglock.fence')")

@@ -43,7 +43,7 @@ func TestTrustAPlantedSchemaIsRefusedBeforeItIsTouched(t *testing.T) {
 				}
 			}
 			pool.Close()
-			tenant.WantNothingGained("after all that package migrations does")
+			tenant.WantNothingGained("after everything that package migrations does")
 		})
 	}
 }
@@ -85,7 +85,7 @@ func TestTrustOfASeparateOwner(t *testing.T) {
 	}
 	fresh := testenv.Database(t).Pool(t)
 	if err := migrations.Up(t.Context(), fresh, migrations.WithTrustedOwner("no such role")); err == nil {
-		t.Error("without a schema a role that does not exist is let in")
+		t.Error("without a schema a role that does not exist is accepted")
 	}
 }
 
@@ -107,7 +107,7 @@ func TestTrustAfterSetRoleNothingIsMadeForARoleThatIsNotTrusted(t *testing.T) {
 	}
 }
 
-// On hosted servers the administrator is not a superuser, but may do much.
+// On hosted servers the administrator is not a superuser, but has many rights.
 func TestTrustOfAnAdministratorWhoIsNoSuperuser(t *testing.T) {
 	db := testenv.Database(t)
 	admin, app := poolAs(t, db.Role(t, "admin")), poolAs(t, db.Role(t, "app"))
@@ -119,7 +119,8 @@ func TestTrustOfAnAdministratorWhoIsNoSuperuser(t *testing.T) {
 	wantVersion(t, admin, migrations.Latest())
 	wantVersion(t, app, migrations.Latest()) // the administrator owns the database, and the application has no rights
 
-	// In the database of another role, which has made the schema there, he may do more than that one.
+	// In the database of another role, which has made the schema there, the administrator has more rights than the
+	// owner.
 	other := testenv.Database(t)
 	tenant, hosted := other.Tenant(t), poolAs(t, other.Role(t, "hosted"))
 	mustUp(t, poolAs(t, tenant.ConnString()))
@@ -131,7 +132,7 @@ func TestTrustOfAnAdministratorWhoIsNoSuperuser(t *testing.T) {
 	}
 }
 
-// before7 runs the files of versions 1 to 6 as they were when they bound the operators of search_path.
+// before7 runs the files of versions 1 to 6 as they were when they took operators from the search_path.
 func before7(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/before7/*.up.sql")
@@ -148,7 +149,7 @@ func before7(t *testing.T, conn *pgx.Conn) {
 	}
 }
 
-// definitions are those of all objects that have code.
+// definitions returns the definitions of all objects that have code.
 func definitions(t *testing.T, conn *pgx.Conn) string {
 	t.Helper()
 	return one[string](t, conn, `
@@ -193,7 +194,7 @@ func TestUpMakesAgainWhatOlderFilesTookFromTheSearchPath(t *testing.T) {
 	captured := one[int64](t, conn, `SELECT count(*) FROM pg_depend WHERE classid = 'pg_rewrite'::regclass
 		AND refclassid = 'pg_operator'::regclass AND refobjid > 16384`)
 	if captured == 0 {
-		t.Fatal("the old files took none of the planted operators: the test is without power")
+		t.Fatal("the old files took none of the planted operators, so this test shows nothing")
 	}
 	mustUp(t, db.Pool(t))
 	if ours, want := definitions(t, db.Connect(t)), definitions(t, fresh.Connect(t)); ours != want {
@@ -221,7 +222,7 @@ func TestUpFromTheOlderFilesIsTheSameAsANewInstallation(t *testing.T) {
 	}
 }
 
-// Every file names the schema of every object, so on a search_path of traps they meet none.
+// Every file names the schema of every object, so it uses none of the traps on a search_path.
 func TestTheFilesTakeNothingFromTheSearchPath(t *testing.T) {
 	fresh := testenv.Database(t)
 	mustUp(t, fresh.Pool(t))
@@ -242,7 +243,7 @@ func TestTheFilesTakeNothingFromTheSearchPath(t *testing.T) {
 	tenant.WantNothingGained("after the files")
 }
 
-// A role that plants a schema can lock its tables, too. Nothing waits for that.
+// A role that plants a schema can lock its tables, too. No call waits for that.
 func TestTrustAPlantedSchemaThatIsLockedIsRefusedAtOnce(t *testing.T) {
 	db := testenv.Database(t)
 	tenant := db.Tenant(t)

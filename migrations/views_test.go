@@ -186,8 +186,8 @@ func TestLocksShowsWhoHoldsAndWhoWaits(t *testing.T) {
 	}
 }
 
-// waitFor makes conn run SQL that has to wait for an advisory lock, and returns when it does. The returned function
-// returns when the statement has been carried out.
+// waitFor makes conn run SQL that has to wait for an advisory lock, and returns when it waits. The returned function
+// returns when the statement has ended.
 func waitFor(t *testing.T, db *testenv.DB, conn *pgx.Conn, sql string) (granted func()) {
 	t.Helper()
 	waitersBefore := countWaiters(t, db)
@@ -294,7 +294,7 @@ func wantSameAsPgBlockingPids(t *testing.T, db querier) {
 	}
 }
 
-// A session can be in the way with a lock that it holds and with one that it waits for.
+// A session can block others with a lock that it holds and with one that it waits for.
 func TestWaitsTellsAHolderThatAlsoWaits(t *testing.T) {
 	db, pool := installed(t)
 	upgrader, reader, late := db.Connect(t), db.Connect(t), db.Connect(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/pgserver"
 )
 
-// TestEverySceneCanBeMeasured looks at no figure: it is what keeps the benchmark working.
+// TestEverySceneCanBeMeasured checks no figure: it keeps the benchmark working.
 func TestEverySceneCanBeMeasured(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()

@@ -4,9 +4,9 @@
 //
 //	go run ./page [-seconds N] [-minutes N] [-browser=false] [-pglock FILE]
 //
-// Figures are processor time. What a recording costs is that of a program that watches and records less that of one that
-// watches at the same time. The browser's are the processor time of all its processes less what they use for an empty
-// page, and what Chromium says that the page's own thread was busy (Performance.getMetrics).
+// Figures are processor time. The cost of a recording is that of a program that watches and records, minus that of one
+// that only watches at the same time. The browser's figures are the processor time of all its processes, minus what
+// they use for an empty page, and how busy the page's own thread was according to Chromium (Performance.getMetrics).
 package main
 
 import (

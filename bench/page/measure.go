@@ -23,7 +23,7 @@ type measurement struct {
 	long         time.Duration
 }
 
-// build builds pglock, unless there is one.
+// build builds pglock, unless a program was given.
 func build(ctx context.Context, program string) (path string, remove func(), err error) {
 	if program != "" {
 		return program, func() {}, nil
@@ -63,7 +63,7 @@ func (m measurement) start(args ...string) (*monitor, error) {
 	}
 	started := &monitor{cmd: cmd}
 	lines := bufio.NewScanner(stderr)
-	if slices.Contains(args, "--http") { // nothing else is sure to print a line
+	if slices.Contains(args, "--http") { // only this is certain to print a line
 		lines.Scan()
 		found := printed.FindStringSubmatch(lines.Text())
 		if found == nil {
@@ -85,7 +85,7 @@ func (m *monitor) stop() error {
 	return err
 }
 
-// server measures the program that serves a page at which no browser looks.
+// server measures the program that serves a page while no browser shows it.
 func (m measurement) server(ctx context.Context) error {
 	watching, err := m.start("--http", "127.0.0.1:0")
 	if err != nil {

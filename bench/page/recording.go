@@ -15,9 +15,9 @@ import (
 // recordingTarget is what recording may cost, in percent of a core.
 const recordingTarget = 2
 
-// recording measures what --record adds: the processor time of two programs that both watch and keep a journal, and of
-// which one also records. They run at the same time, so each sees the same changes and the same load of the machine. A
-// round is a minute, in which there is one keyframe.
+// recording measures what --record adds: it compares the processor time of two programs that watch and keep a journal,
+// of which one also records. They run at the same time, so each sees the same changes and the same load of the machine.
+// A round is a minute, in which there is one keyframe.
 func (m measurement) recording(ctx context.Context, rounds int) (err error) {
 	directory, err := os.MkdirTemp("", "pglock-page")
 	if err != nil {
@@ -35,7 +35,7 @@ func (m measurement) recording(ctx context.Context, rounds int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, recorder.stop()) }()
-	if err := pause(ctx, 5*time.Second); err != nil { // what is done once at the beginning
+	if err := pause(ctx, 5*time.Second); err != nil { // work that is done once at the start
 		return err
 	}
 	size, began := sizeOf(file), time.Now()
@@ -70,7 +70,7 @@ func (m measurement) recording(ctx context.Context, rounds int) (err error) {
 	return nil
 }
 
-// snapshots counts those of a recording, which is still written to.
+// snapshots counts the snapshots of a recording that is still being written.
 func snapshots(file string) (count int, err error) {
 	past, err := recording.OpenPast(file)
 	if err != nil {
@@ -88,7 +88,7 @@ func snapshots(file string) (count int, err error) {
 	return count, nil
 }
 
-// alive is an error if the program has ended, whose processor time then is not known.
+// alive returns an error if the program has ended: then its processor time is not known.
 func (m *monitor) alive() error {
 	if processorTime(m.cmd.Process.Pid) == 0 {
 		return fmt.Errorf("%q has ended", m.cmd.Args)
@@ -96,7 +96,7 @@ func (m *monitor) alive() error {
 	return nil
 }
 
-// sizeOf is 0 for a file that is not there yet.
+// sizeOf returns the size of a file, or 0 if it does not exist yet.
 func sizeOf(path string) int64 {
 	info, err := os.Stat(path)
 	if err != nil {

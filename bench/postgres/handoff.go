@@ -24,8 +24,8 @@ func handoff(ctx context.Context, l *lab) ([]report.Line, error) {
 	return l.betweenProcesses(ctx, ours, "process A to process B", 1.15)
 }
 
-// takeover compares the time from a leader's resignation to the election of the next one, in another process, with that
-// of two plain connections that pass a lock on.
+// takeover compares the time from a leader's resignation to the election of the next one, in another process, with the
+// handoff between two plain connections.
 func takeover(ctx context.Context, l *lab) ([]report.Line, error) {
 	return l.betweenProcesses(ctx, elected, "from Resign to the next leader", 3)
 }
@@ -114,7 +114,7 @@ func (l *lab) awaitWaiter(ctx context.Context) error {
 	}
 }
 
-// contender is another process that locks and unlocks on command.
+// contender is another process, which locks and unlocks on command.
 type contender struct {
 	*worker.Process
 	answers *bufio.Scanner

@@ -19,7 +19,7 @@ import (
 var settings = map[string]string{
 	"max_connections":           "300",
 	"max_locks_per_transaction": "512",
-	"autovacuum":                "off", // it has no work to do here, and would only disturb
+	"autovacuum":                "off", // it has nothing to do here, and would only disturb
 }
 
 // ourApplication marks the connections of the Locker in pg_stat_activity.
@@ -34,7 +34,7 @@ type lab struct {
 	watch   time.Duration // how long the row of the waiters watches the server
 	drawTo  string        // output file of the row growth
 	most    int           // goroutines, locks held and waiters of a row
-	timer   *time.Ticker  // makes waiting processes wake alike: a Go process with a timer wakes faster than one without
+	timer   *time.Ticker  // makes all waiting processes wake equally fast: a Go process with a timer wakes faster than one without
 }
 
 func newLab(ctx context.Context, f suite.Flags) (*lab, error) {
@@ -45,7 +45,7 @@ func newLab(ctx context.Context, f suite.Flags) (*lab, error) {
 	l := &lab{server: server, plan: f.Plan, showCPU: f.ShowCPU, watch: 6 * time.Second, drawTo: "growth.svg", most: 100_000,
 		timer: time.NewTicker(2 * time.Millisecond)}
 	go func() {
-		for range l.timer.C { // for all contestants alike; it ends with the process
+		for range l.timer.C { // the same for all contestants; it ends with the process
 		}
 	}()
 	if l.admin, err = pgx.Connect(ctx, l.connString()); err != nil {

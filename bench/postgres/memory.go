@@ -61,7 +61,7 @@ func allocated(ctx context.Context, work contest.Work) (count, bytes float64, er
 // few locks will do.
 func memory(ctx context.Context, l *lab) (_ []report.Line, err error) {
 	n := min(10_000, l.most)
-	perConnection, err := l.weighConnections(ctx, poolSize)
+	perConnection, err := l.connectionMemory(ctx, poolSize)
 	if err != nil {
 		return nil, err
 	}
@@ -91,9 +91,9 @@ func memory(ctx context.Context, l *lab) (_ []report.Line, err error) {
 	return []report.Line{line.Aim(report.Below, 1024), connections}, nil
 }
 
-// weighConnections returns the memory of a plain connection that holds a lock. The lock is not one of lockEach's,
+// connectionMemory returns the memory of a plain connection that holds a lock. The lock is not one of lockEach's,
 // since the server may take a moment to notice that the connection was closed.
-func (l *lab) weighConnections(ctx context.Context, n int) (_ float64, err error) {
+func (l *lab) connectionMemory(ctx context.Context, n int) (_ float64, err error) {
 	before := inUse()
 	conns, err := l.plainConns(ctx, n, nil)
 	if err != nil {

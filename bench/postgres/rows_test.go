@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/bench/internal/worker"
 )
 
-// The tests are a process of which the row handoff starts two more.
+// The row handoff starts this test binary two more times.
 func TestMain(m *testing.M) {
 	if worker.Order() != "" {
 		suite.ExitOn(work(context.Background(), os.Stdin, os.Stdout))
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestEveryRowCanBeMeasured looks at no figure: it is what keeps the benchmark working.
+// TestEveryRowCanBeMeasured checks no figure: it keeps the benchmark working.
 func TestEveryRowCanBeMeasured(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
@@ -49,7 +49,7 @@ func TestEveryRowCanBeMeasured(t *testing.T) {
 	}
 }
 
-// expectNothingLeft asks the server for locks, and for sessions of the Locker.
+// expectNothingLeft checks that the server has no locks, and no sessions of the Locker.
 func (l *lab) expectNothingLeft(ctx context.Context, t *testing.T) {
 	t.Helper()
 	clean := func() bool {

@@ -19,7 +19,7 @@ import (
 
 const (
 	permits         = 10
-	permitLockers   = 4 // each represents a process, and sees the others only through the server
+	permitLockers   = 4 // each represents a process, and meets the others only on the server
 	permitTakers    = 64
 	permitPollEvery = 10 * time.Millisecond
 )

@@ -80,10 +80,10 @@ func idleWaiter(ctx context.Context, l *lab) (_ []report.Line, err error) {
 	if err := l.awaitWaiter(ctx); err != nil {
 		return nil, err
 	}
-	if err := pause(ctx, time.Second); err != nil { // until the start of the wait is over
+	if err := pause(ctx, time.Second); err != nil { // until the wait has settled
 		return nil, err
 	}
-	l.timer.Stop() // which would dominate the measurement
+	l.timer.Stop() // it would dominate the measurement
 	defer l.timer.Reset(2 * time.Millisecond)
 	_, client, err := l.busyDuring(ctx, l.watch)
 	line := report.Line{What: "a waiter that waits: client CPU", Ours: report.Figure{Value: client, Unit: report.Percent}}

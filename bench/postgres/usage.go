@@ -37,7 +37,7 @@ func treeTime(parent int) (total time.Duration, err error) {
 	for _, dir := range processes {
 		p, err := readProcess(dir)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-			continue // it has ended since
+			continue // it has ended meanwhile
 		}
 		if err != nil {
 			return 0, err

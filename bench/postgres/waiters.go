@@ -29,7 +29,7 @@ func waiters(ctx context.Context, l *lab) (_ []report.Line, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeLocker(locker)) }()
-	c := gather(ctx, locker, count, keys)
+	c := startWaiters(ctx, locker, count, keys)
 	defer func() { err = errors.Join(err, c.leave()) }()
 	if err := until(ctx, func() bool { return locker.Stats().Waiting == count }); err != nil {
 		return nil, fmt.Errorf("%d of %d wait: %w", locker.Stats().Waiting, count, err)
@@ -56,19 +56,19 @@ func (l *lab) watchWaiters(ctx context.Context, count int) ([]report.Line, error
 	}, err
 }
 
-// crowd is a number of goroutines that wait for locks they will not get.
-type crowd struct {
+// waiterGroup is a group of goroutines that wait for locks they will not get.
+type waiterGroup struct {
 	cancel context.CancelFunc
 	group  sync.WaitGroup
 
 	mu  sync.Mutex
-	err error // error of one that got its lock, or gave up
+	err error // error of a goroutine that got its lock, or gave up
 }
 
-// gather makes count goroutines wait, for the keys in turn.
-func gather(ctx context.Context, locker *pglock.Locker, count, keys int) *crowd {
+// startWaiters makes count goroutines wait, for the keys in turn.
+func startWaiters(ctx context.Context, locker *pglock.Locker, count, keys int) *waiterGroup {
 	ctx, cancel := context.WithCancel(ctx)
-	c := &crowd{cancel: cancel}
+	c := &waiterGroup{cancel: cancel}
 	for i := range count {
 		c.group.Go(func() {
 			key := pglock.Int64Key(int64(i%keys) + 1)
@@ -83,14 +83,14 @@ func gather(ctx context.Context, locker *pglock.Locker, count, keys int) *crowd 
 	return c
 }
 
-func (c *crowd) fail(err error) {
+func (c *waiterGroup) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.err = err
 }
 
-// leave ends the waits, and returns an error of one of them.
-func (c *crowd) leave() error {
+// leave ends the waits, and returns the error of one of them, if any.
+func (c *waiterGroup) leave() error {
 	c.cancel()
 	c.group.Wait()
 	return c.err

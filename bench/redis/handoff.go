@@ -19,15 +19,15 @@ const (
 	holdFor   = time.Millisecond
 )
 
-// manner is the behaviour of a process after an unlock.
-type manner string
+// strategy is what a process does after an unlock.
+type strategy string
 
 const (
-	// lettingOthers: it asks again after another process has got the lock. So all others wait at every unlock, and
+	// yielding: it asks again after another process has got the lock. So all others wait at every unlock, and
 	// every handoff is to a process that has waited.
-	lettingOthers manner = "letting-others"
+	yielding strategy = "letting-others"
 	// greedy: it asks again at once. A library that polls then mostly gets its own lock again.
-	greedy manner = "greedy"
+	greedy strategy = "greedy"
 )
 
 // turn is a period in which a process held the lock. All processes share the machine's clock.
@@ -37,7 +37,7 @@ type turn struct {
 }
 
 // handoff lets eight processes contend for one key.
-func handoff(how manner) func(context.Context, *lab) ([]report.Line, error) {
+func handoff(how strategy) func(context.Context, *lab) ([]report.Line, error) {
 	return func(ctx context.Context, l *lab) ([]report.Line, error) {
 		names := append([]string{ours}, rivals...)
 		p99s, unevenness, err := l.contend(ctx, how, names)
@@ -47,7 +47,7 @@ func handoff(how manner) func(context.Context, *lab) ([]report.Line, error) {
 		var lines []report.Line
 		for i, name := range names[1:] {
 			line := against("handoff p99, "+name, report.Seconds, p99s[0], p99s[i+1])
-			if how == lettingOthers {
+			if how == yielding {
 				line = line.Aim(report.AtMost, map[bool]float64{true: 1, false: 1.0 / 20}[name == "rueidislock"])
 			}
 			lines = append(lines, line)
@@ -69,7 +69,7 @@ func handoff(how manner) func(context.Context, *lab) ([]report.Line, error) {
 
 // contend returns for each peer the 99th percentile of its handoffs, and how unevenly its processes were served.
 func (l *lab) contend(
-	ctx context.Context, how manner, names []string,
+	ctx context.Context, how strategy, names []string,
 ) (p99s, unevenness []contest.Series, err error) {
 	dir, err := os.MkdirTemp("", "pglock-bench-")
 	if err != nil {
@@ -79,18 +79,18 @@ func (l *lab) contend(
 	unevenness = make([]contest.Series, len(names))
 	var contestants []contest.Contestant
 	for i, name := range names {
-		crew, startErr := l.startCrew(ctx, how, name, filepath.Join(dir, strings.ReplaceAll(name, "/", "-")))
+		group, startErr := l.startGroup(ctx, how, name, filepath.Join(dir, strings.ReplaceAll(name, "/", "-")))
 		if startErr != nil {
 			return nil, nil, startErr
 		}
-		defer func() { err = errors.Join(err, crew.close()) }()
+		defer func() { err = errors.Join(err, group.close()) }()
 		contestants = append(contestants, contest.Contestant{
 			Name: name,
 			Measure: func(_ context.Context, d time.Duration) (float64, error) {
 				if _, err := l.server.Do("FLUSHALL"); err != nil { // locks left over from the end of the last slice
 					return 0, err
 				}
-				turns, err := crew.contend(d)
+				turns, err := group.contend(d)
 				p99, uneven := judge(turns)
 				unevenness[i] = append(unevenness[i], uneven)
 				return p99.Seconds(), err
@@ -123,10 +123,10 @@ func judge(turns []turn) (p99 time.Duration, uneven float64) {
 	return p99, float64(slices.Max(served)) / float64(max(1, slices.Min(served)))
 }
 
-// crew are the processes that use one library.
-type crew []*contender
+// group is the processes that use one library.
+type group []*contender
 
-func (l *lab) startCrew(ctx context.Context, how manner, name, file string) (c crew, err error) {
+func (l *lab) startGroup(ctx context.Context, how strategy, name, file string) (c group, err error) {
 	if err := os.WriteFile(file, make([]byte, counterSize), 0o600); err != nil {
 		return nil, err
 	}
@@ -140,8 +140,8 @@ func (l *lab) startCrew(ctx context.Context, how manner, name, file string) (c c
 	return c, nil
 }
 
-// contend makes them contend for a time, and returns all their turns.
-func (c crew) contend(d time.Duration) (all []turn, err error) {
+// contend makes the processes contend for d, and returns all their turns.
+func (c group) contend(d time.Duration) (all []turn, err error) {
 	turns, errs := make([][]turn, len(c)), make([]error, len(c))
 	var group sync.WaitGroup
 	for i, w := range c {
@@ -151,7 +151,7 @@ func (c crew) contend(d time.Duration) (all []turn, err error) {
 	return slices.Concat(turns...), errors.Join(errs...)
 }
 
-func (c crew) close() (err error) {
+func (c group) close() (err error) {
 	for _, w := range c {
 		err = errors.Join(err, w.Close())
 	}

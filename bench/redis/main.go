@@ -32,7 +32,7 @@ var rows = []suite.Row[*lab]{
 	row("keys-8", "8 goroutines on separate keys", throughput(8)),
 	row("keys-64", "64 goroutines on separate keys", throughput(64)),
 	row("keys-512", "512 goroutines on separate keys", throughput(512)),
-	row("handoff", "8 processes on one key, which ask again after another one has got it", handoff(lettingOthers)),
+	row("handoff", "8 processes on one key, which ask again after another one has got it", handoff(yielding)),
 	row("greedy", "8 processes on one key, which ask again at once", handoff(greedy)),
 }
 

@@ -67,7 +67,7 @@ func throughput(goroutines int) func(context.Context, *lab) ([]report.Line, erro
 
 type measurement = func(context.Context, time.Duration) (float64, error)
 
-// measure measures the named libraries in turns.
+// measure measures the named libraries alternately.
 func (l *lab) measure(
 	ctx context.Context, plan contest.Plan, kind func(contest.Work) measurement, goroutines int, names ...string,
 ) (_ []contest.Series, err error) {

@@ -71,7 +71,7 @@ func newRueidislock(addr string) (*peer, error) {
 	return &peer{
 		lock: func(ctx context.Context, name string) (func() error, error) {
 			for {
-				// It has been seen to wait for ever for a free key, so the call is repeated.
+				// It sometimes waits for ever for a free key, so the call is repeated.
 				bounded, stop := context.WithTimeout(ctx, time.Second)
 				_, cancel, err := l.WithContext(bounded, name)
 				if err == nil {

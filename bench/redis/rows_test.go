@@ -11,7 +11,7 @@ import (
 	"github.com/pglock-toolkit/pglock/bench/internal/worker"
 )
 
-// The tests are a process of which the rows with several processes start more.
+// The rows with several processes start this test binary again.
 func TestMain(m *testing.M) {
 	if worker.Order() != "" {
 		suite.ExitOn(work(os.Stdin, os.Stdout))
@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestEveryRowCanBeMeasured looks at no figure: it is what keeps the benchmark working.
+// TestEveryRowCanBeMeasured checks no figure: it keeps the benchmark working.
 func TestEveryRowCanBeMeasured(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -54,6 +54,6 @@ func TestHandoffsAreJudged(t *testing.T) {
 		t.Errorf("p99 %v, most over least %v", p99, uneven)
 	}
 	if p99, uneven := judge(nil); p99 != 0 || uneven != 0 {
-		t.Errorf("of nothing: p99 %v, most over least %v", p99, uneven)
+		t.Errorf("without turns: p99 %v, most over least %v", p99, uneven)
 	}
 }

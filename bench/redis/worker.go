@@ -22,7 +22,7 @@ type contender struct {
 // order is the order of a worker.
 type order struct {
 	peer, addr string
-	how        manner
+	how        strategy
 	counter    string // a file that counts the turns of all
 }
 
@@ -45,7 +45,7 @@ func (w *contender) contend(process int, d time.Duration) (turns []turn, err err
 		if _, err := fmt.Fscanln(w.answers, &t.locked, &t.left); err != nil {
 			return nil, fmt.Errorf("a worker sent something other than its turns: %w", err)
 		}
-		if t.locked == 0 { // that was all
+		if t.locked == 0 { // the last one
 			return turns, nil
 		}
 		turns = append(turns, t)
@@ -58,7 +58,7 @@ func work(commands io.Reader, answers io.Writer) (err error) {
 	if len(said) != 4 || peers[said[0]] == nil {
 		return fmt.Errorf("unknown order %q", worker.Order())
 	}
-	o := order{said[0], said[1], manner(said[2]), said[3]}
+	o := order{said[0], said[1], strategy(said[2]), said[3]}
 	turns, err := openCounter(o.counter)
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func work(commands io.Reader, answers io.Writer) (err error) {
 			return err
 		}
 		for _, t := range append(mine, turn{}) {
-			_, _ = fmt.Fprintln(out, t.locked, t.left) // an error sticks, and comes from Flush
+			_, _ = fmt.Fprintln(out, t.locked, t.left) // an error is kept, and returned by Flush
 		}
 		if err := out.Flush(); err != nil {
 			return err
@@ -90,7 +90,7 @@ func work(commands io.Reader, answers io.Writer) (err error) {
 }
 
 // contend locks and unlocks one key for a time.
-func (p *peer) contend(d time.Duration, how manner, all *atomic.Uint64) (turns []turn, err error) {
+func (p *peer) contend(d time.Duration, how strategy, all *atomic.Uint64) (turns []turn, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	for ctx.Err() == nil {
@@ -105,7 +105,7 @@ func (p *peer) contend(d time.Duration, how manner, all *atomic.Uint64) (turns [
 			return nil, err
 		}
 		turns = append(turns, turn{locked: locked, left: left})
-		for how == lettingOthers && all.Load() == number && ctx.Err() == nil {
+		for how == yielding && all.Load() == number && ctx.Err() == nil {
 			time.Sleep(100 * time.Microsecond)
 		}
 	}

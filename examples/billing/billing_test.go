@@ -25,7 +25,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// process is one of several that serve the same database. What mail returns is up to the test.
+// process is one of several processes that serve the same database. The test decides what mail returns.
 type process struct {
 	url    string
 	locker *pglock.Locker
@@ -100,7 +100,7 @@ func TestBillingClosesAMonthInOneProcess(t *testing.T) {
 	other.want(t, "POST /tenants/acme/close/2026-11", 423, "tenant:acme")
 	other.want(t, "POST /tenants/acme/invoices/2?cents=1", 423, "query AddInvoice")
 	other.want(t, "POST /tenants/globex/invoices/3?cents=1", 200, "")
-	other.want(t, "POST /invoices/1/pay", 200, "") // another lock
+	other.want(t, "POST /invoices/1/pay", 200, "") // which has another lock
 	goOn <- true
 	<-done
 	other.want(t, "POST /tenants/acme/invoices/2?cents=1", 200, "")

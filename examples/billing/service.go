@@ -84,9 +84,9 @@ func (s *service) payInvoice(r *http.Request) (any, error) {
 	})
 }
 
-// closeMonth sums up a tenant's open invoices, mails the sum, and records the statement. It holds the tenant's lock
-// all the time, so no invoice is added meanwhile, and no other process closes the month; but no transaction is open
-// while the mail is sent. If the lock is lost, ctx ends, and GuardTx keeps the statement from being written.
+// closeMonth sums up a tenant's open invoices, mails the sum, and records the statement. It holds the tenant's lock all
+// the time, so no invoice is added meanwhile and no other process closes the month, but no transaction is open while
+// the mail is sent. If the lock is lost, ctx ends, and GuardTx keeps the statement from being written.
 func (s *service) closeMonth(r *http.Request) (any, error) {
 	statement := db.AddStatementParams{Tenant: r.PathValue("tenant"), Month: r.PathValue("month")}
 	return &statement, s.locker.TryDo(r.Context(), locks.Tenant(statement.Tenant), func(ctx context.Context, lock *pglock.Lock) error {

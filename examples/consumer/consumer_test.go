@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// Every message is published three times, and deliveries fail before the handler has written, after that, and when the
-// message would be acknowledged. Still its effect is there once.
+// Every message is published three times, and deliveries fail before the handler writes, after it has written, and
+// before the acknowledgement. Still each message has its effect once.
 func TestConsumerHandlesEachMessageOnce(t *testing.T) {
 	pool := testenv.Database(t).Pool(t)
 	must(t, migrations.Up(t.Context(), pool))
@@ -80,7 +80,7 @@ func TestConsumerHandlesEachMessageOnce(t *testing.T) {
 	}
 }
 
-// Of two messages with one ID and different contents the second is dropped, and not delivered for ever.
+// Of two messages with one ID and different contents the second is dropped instead of being delivered for ever.
 func TestConsumerDropsAnotherMessageWithTheSameID(t *testing.T) {
 	pool := testenv.Database(t).Pool(t)
 	must(t, migrations.Up(t.Context(), pool))

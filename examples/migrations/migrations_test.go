@@ -19,8 +19,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// TestMigrationsRunInOneProcess lets three processes start at once. Two of them wait while the index is built, which
-// would take for ever beside sessions that wait with a snapshot.
+// TestMigrationsRunInOneProcess lets three processes start at once. Two of them wait while the index is built. If they
+// waited with a snapshot that would never end.
 func TestMigrationsRunInOneProcess(t *testing.T) {
 	db := testenv.Database(t)
 	locker, err := pglock.NewWithConfig(db.Config(t))

@@ -31,8 +31,8 @@ const (
 
 var registerKey = locks.Register()
 
-// writeLate is a process that takes the lock, and writes on command without looking at it again, like a process that
-// was frozen between the look and the write.
+// writeLate is a process that takes the lock and writes on command without checking the lock again, like a process that
+// was frozen between the check and the write.
 func writeLate(service, database string) {
 	ctx := context.Background()
 	l, err := pglock.Open(ctx, database, pglock.WithLease(time.Second))
@@ -81,7 +81,7 @@ func TestPatternFencingRefusesAHolderThatWasFrozen(t *testing.T) {
 	output, err := first.StdoutPipe()
 	check(t, err)
 	check(t, first.Start())
-	t.Cleanup(func() { _ = first.Process.Kill() }) // it has ended, unless the test has failed
+	t.Cleanup(func() { _ = first.Process.Kill() }) // it has ended unless the test has failed
 	var word, the, object string
 	if _, err := fmt.Fscan(output, &word, &the, &object); err != nil || word != "holds" {
 		t.Fatalf("the first process says %q, %v", word, err)

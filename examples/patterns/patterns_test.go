@@ -19,7 +19,7 @@ import (
 // site is a backend with a store.
 type site struct {
 	store  patterns.Store
-	locker func() *pglock.Locker // one more, as in a process of its own
+	locker func() *pglock.Locker // one more, as in a separate process
 	child  []string              // what a child process finds in its environment, see transfers_test.go
 }
 
@@ -121,7 +121,7 @@ func TestPatternStatusTellsWhatIsAtWork(t *testing.T) {
 		err := patterns.Work(t.Context(), l, "import", func(ctx context.Context) error {
 			status, err := patterns.Status(ctx, other, "import", "export")
 			if !status["import"] || status["export"] {
-				t.Errorf("at work is %v", status)
+				t.Errorf("the status is %v", status)
 			}
 			return err
 		})

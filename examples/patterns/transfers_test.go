@@ -19,7 +19,8 @@ import (
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
 
-// These make the test binary a process that transfers money: on PostgreSQL, or on Redis under names with a prefix.
+// These variables make the test binary a process that transfers money: on PostgreSQL, or on Redis under names with a
+// prefix.
 const (
 	transferVariable = "PGLOCK_EXAMPLE_TRANSFER" // "postgres", or the prefix
 	addressVariable  = "PGLOCK_EXAMPLE_ADDRESS"

@@ -48,7 +48,7 @@ func TestWebOrdersAreCreatedOnceForAKey(t *testing.T) {
 		t.Errorf("the answers are %d %s and %d %s", first.Code, first.Body, again.Code, again.Body)
 	}
 	if first.Header().Get("Idempotency-Replayed") != "" || again.Header().Get("Idempotency-Replayed") != "true" {
-		t.Error("the replay is not marked as one")
+		t.Error("the replay is not marked as a replay")
 	}
 	if w := send(orders, "a", "1", `{"item":"coffee"}`); w.Code != http.StatusUnprocessableEntity {
 		t.Errorf("another request with the same key is answered with %d", w.Code)

@@ -21,7 +21,7 @@ func TestContestantsTakeTurnsInADifferentOrderEachRound(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := "ab" + "ab" + "ba" + "ab"; order != want {
-		t.Errorf("the slices were %s, want %s: one of each for nothing, then three rounds", order, want)
+		t.Errorf("the slices were %s, want %s: one of each that does not count, then three rounds", order, want)
 	}
 	if want := []Series{{3, 6, 7}, {4, 5, 8}}; !slices.EqualFunc(all, want, slices.Equal[Series]) {
 		t.Errorf("the series are %v, want %v", all, want)

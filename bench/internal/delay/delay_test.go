@@ -58,14 +58,14 @@ func TestEverythingArrivesInOrderBeforeTheConnectionIsClosed(t *testing.T) {
 		if n, err := conn.Write(message); n != len(message) || err != nil {
 			t.Fatalf("wrote %d of %d bytes: %v", n, len(message), err)
 		}
-		clear(message) // it belongs to the caller again
+		clear(message) // the buffer belongs to the caller again
 	}
 	got := make([]byte, len(sent))
 	if _, err := io.ReadFull(conn, got); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, sent) {
-		t.Error("something else came back than was sent")
+		t.Error("what came back is not what was sent")
 	}
 	if err := conn.Close(); err != nil {
 		t.Fatal(err)

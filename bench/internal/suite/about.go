@@ -28,7 +28,7 @@ func (f Flags) about(lab Lab) (title string, all map[string]string) {
 	return title, all
 }
 
-// loadAverage is how busy the machine has been: other load disturbs.
+// loadAverage is how busy the machine has been: other load disturbs the measurement.
 func loadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

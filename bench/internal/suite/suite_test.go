@@ -31,7 +31,7 @@ func TestRowsAreSelectedByName(t *testing.T) {
 func TestWrongFlagsAreErrors(t *testing.T) {
 	for _, args := range [][]string{{"-rounds=0"}, {"-slice=0s"}, {"-only=("}, {"-timeout=-1s"}, {"extra"}} {
 		if _, err := some.parse(args); err == nil {
-			t.Errorf("%q is taken", args)
+			t.Errorf("%q is accepted", args)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package worker runs this program in another process, which measures on command.
+// Package worker runs this program in another process that measures on command.
 package worker
 
 import (
