@@ -13,7 +13,8 @@ SELECT pg_catalog.pg_backend_pid()::int4 AS pid,
        pg_catalog.pg_has_role('pg_signal_backend', 'USAGE')::bool AS may_signal;
 
 -- Settings as a new session of the role has them, and where they come from
--- (https://www.postgresql.org/docs/current/view-pg-settings.html). One that the server does not know is not there.
+-- (https://www.postgresql.org/docs/current/view-pg-settings.html). There is no row for a setting that the server does
+-- not know.
 -- name: Settings :many
 SELECT s.name::text AS name,
        s.setting::text AS setting,
@@ -22,11 +23,11 @@ SELECT s.name::text AS name,
 FROM pg_catalog.pg_settings AS s
 WHERE s.name = ANY (@names::text[]);
 
--- Whether an advisory lock can be had, which ends with the transaction,
+-- Whether an advisory lock can be taken, which ends with the transaction,
 -- name: ProbeLock :one
 SELECT pg_catalog.pg_try_advisory_xact_lock(@number::int8)::bool AS granted;
 
--- and whether the lock table has it then.
+-- and whether it is then in the lock table.
 -- name: ProbeLockTable :one
 SELECT count(*)::int8 AS found
 FROM pg_catalog.pg_locks AS l

@@ -1,8 +1,8 @@
 -- How the monitor ends a session, or its statement. Everything here works without any grant; the server decides
 -- whether the signal may be sent.
 
--- Checks again that the session is the intended one, and signals it, in one statement: no round trip is between the
--- look and the signal. One gap in the server remains: between its look at the list of sessions and kill(2) the
+-- Checks again that the session is the intended one, and signals it, in one statement: there is no round trip between
+-- the check and the signal. One gap in the server remains: after it has looked up the session, and before kill(2), the
 -- process can end, and the operating system can give its number to another one (pg_signal_backend in
 -- src/backend/storage/ipc/signalfuncs.c).
 --
@@ -39,8 +39,8 @@ SELECT (CASE
         WHEN NOT @terminate::bool AND (SELECT pg_catalog.pg_cancel_backend(s.pid) FROM session AS s) THEN 'sent'
         ELSE 'gone' END)::text AS verdict;
 
--- What is left of a session that was signalled. A session whose start is hidden is taken for the same as long as its
--- process is there. State and its change are NULL where the role may not see them.
+-- The state of a session that was signalled. A session whose start is hidden counts as the same while a process with
+-- that ID exists. The state and its change are NULL if the role may not see them.
 -- name: SessionRemains :one
 SELECT (s.pid IS NOT NULL)::bool AS alive,
        s.state_change,

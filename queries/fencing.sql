@@ -1,9 +1,9 @@
 -- Draws a fencing token. The check and the use are of one OID, and nextval executes nothing that an owner could have
 -- written; but the owner of the sequence, or of its schema, can set it back, so these must be trusted (package trust
--- says who is). The error names the one that is not. There is no row when there is no such sequence.
+-- says who is). The error names the owner that is not. There is no row if there is no such sequence.
 --
--- The session carries other locks, too. So it waits only for a moment for a transaction that alters the sequence. The parts
--- of a CASE are evaluated in their order.
+-- The session carries other locks too, so it waits only briefly for a transaction that alters the sequence. The
+-- branches of a CASE are evaluated in order.
 --
 -- A lock session runs no SQL of others, so session_user is the role that has logged in.
 -- name: NextFence :one

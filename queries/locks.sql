@@ -1,17 +1,17 @@
 -- Locks in a transaction that the caller already has.
 --
--- The guards sit in the same statement as the lock and before it, in one CASE, so that a refused lock was never taken
--- and the check costs no extra round trip:
+-- The guards are in the same statement as the lock, before it, in one CASE. So a refused lock was never taken, and the
+-- check costs no extra round trip:
 --
 --   pglock_standby         a hot standby keeps its own locks, which exclude no sessions elsewhere
 --   pglock_stale_snapshot  above READ COMMITTED the transaction reads from a snapshot that is older than the lock
 --
 -- Every function, type and operator is written with its schema: search_path can give another meaning to one that is not.
 --
--- Where the caller reads the statement's result the refusal is its value, and the transaction continues. In a batch
--- it is raised, so that nothing behind it is carried out: current_setting of a name that does not exist is an error
--- with that name in it (42704), and since the name has no dot the setting cannot be created. The function is STABLE,
--- so it is not called while the statement is planned.
+-- If the caller reads the statement's result, the refusal is its value, and the transaction continues. In a batch it is
+-- raised, so that nothing behind it is carried out: current_setting of a name that does not exist is an error with that
+-- name in it (42704), and since the name has no dot the setting cannot be created. The function is STABLE, so it is not
+-- called while the statement is planned.
 --
 -- These statements are parsed and planned each time they are used, since preparing them would be a round trip. That is
 -- most of what they cost, so there is a short one for each function.
@@ -120,11 +120,11 @@ FROM pg_catalog.generate_subscripts(@numbers::pg_catalog.int8[], 1) AS i,
                      THEN 'pglock_stale_snapshot'
              END AS refusal) AS guard;
 
--- One of the slots of a semaphore, whose keys are pairs: the gate's, and those after it. Who waits for a slot holds the
--- gate or stands before it, and comes first. So the gate is taken for a moment, as a lock of the session, since one of the
--- transaction would be kept to its end. Nothing can come between taking it and giving it back: an expression is evaluated
--- without a look at interrupts, and unlocking cannot fail. It is shared, so that two callers who ask at once do not
--- meet. The EXISTS is evaluated after that, and stops at the first slot it gets.
+-- Takes one of the slots of a semaphore. The keys are pairs: the gate's, and those after it. Waiters for a slot hold
+-- the gate or wait for it, and come first. So the gate is taken for a moment, as a session lock, since a lock of the
+-- transaction would be kept to its end. Nothing can come between taking and releasing it: interrupts are not checked
+-- while an expression is evaluated, and unlocking cannot fail. The lock is shared, so that two callers who ask at once
+-- do not exclude each other. The EXISTS is evaluated after that, and stops at the first slot it gets.
 -- name: TrySlotTx :one
 SELECT (CASE
     WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
@@ -143,7 +143,7 @@ SELECT (CASE
     ELSE 'held'
 END)::pg_catalog.text AS outcome;
 
--- The locks that ride in a caller's batch.
+-- The statements for locks in a caller's batch.
 
 -- name: QueueLockTx :exec
 SELECT CASE
@@ -183,8 +183,8 @@ END;
 
 -- A bounded wait in a batch. lock_timeout is read when a wait begins (ProcSleep in proc.c), so setting it in the middle
 -- of the statement works; the statement puts it back when the lock is granted, and the abort of the transaction does
--- when it is not. A key travels as its space (1 bigint, 2 pair; the objsubid of pg_locks) and its number (a pair packed
--- as class << 32 | object).
+-- when it is not. A key is passed as its space (1 bigint, 2 pair; the objsubid of pg_locks) and its number (a pair
+-- packed as class << 32 | object).
 -- name: QueueBoundedLockTx :exec
 SELECT CASE
     WHEN NOT @allow_standby::pg_catalog.bool AND pg_catalog.pg_is_in_recovery() THEN pg_catalog.current_setting('pglock_standby')
@@ -254,8 +254,8 @@ FROM pg_catalog.generate_subscripts(@numbers::pg_catalog.int8[], 1) AS i,
                      THEN pg_catalog.current_setting('pglock_stale_snapshot')
              END AS refusal OFFSET 0) AS guard;
 
--- The same with one bound for all the waits together: lock_timeout is what is left of it when each of them begins.
--- Its earlier value is read once, before the first of them.
+-- The same with one bound for all the waits together: when a wait begins, lock_timeout is set to the rest of the bound.
+-- The earlier lock_timeout is read once, before the first wait.
 -- name: QueueBoundedLockAllTx :exec
 WITH before AS MATERIALIZED (
     SELECT pg_catalog.current_setting('lock_timeout') AS lock_timeout, pg_catalog.clock_timestamp() AS began,
@@ -286,12 +286,12 @@ WITH before AS MATERIALIZED (
 )
 SELECT pg_catalog.set_config('lock_timeout', pg_catalog.max(taken.lock_timeout), true) FROM taken;
 
--- The next three are sent as one simple-protocol message: a bounded wait after which the transaction can go on. Only
--- an exception block (a subtransaction) survives the error of lock_timeout, and a DO block is the only one that needs
--- nothing installed. It takes no parameters and returns nothing, so both travel in settings local to the transaction,
--- and the outcome comes back as the number of rows of the last statement: 1 granted, 2 not in time, 3 and 4 the
--- refusals, 5 not within the session's own lock_timeout. No rows are no answer. The settings are read before the first
--- lock is asked for.
+-- The next three are sent as one simple-protocol message: a bounded wait after which the transaction can go on. Only an
+-- exception block (a subtransaction) survives the error of lock_timeout, and a DO block is the only one that needs
+-- nothing installed. It takes no parameters and returns nothing. So the parameters and the result are passed in
+-- settings local to the transaction, and the outcome is the number of rows of the last statement: 1 granted, 2 not in
+-- time, 3 and 4 the refusals, 5 not within the session's own lock_timeout. No rows mean that there is no answer. The
+-- settings are read before the first lock is asked for.
 --
 -- A bound that the caller asked for takes the place of the session's own lock_timeout; one that comes from a context's
 -- deadline (own_timeout) leaves a shorter one in force.

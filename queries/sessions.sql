@@ -70,7 +70,7 @@ FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i,
                  WHEN NOT @allow_standby::bool AND pg_catalog.pg_is_in_recovery() THEN 'pglock_standby'
              END AS refusal) AS guard;
 
--- Gives back whatever the session holds.
+-- Releases everything that the session holds.
 -- name: UnlockAllSession :exec
 SELECT pg_catalog.pg_advisory_unlock_all();
 
@@ -100,8 +100,8 @@ SELECT EXISTS (
     WHERE l.database = (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database()))
     AS waits;
 
--- Who holds the keys in this database, as JSON, so that it is one value on every kind of connection. A prepared transaction has no pid; its name is found through the transaction ID
--- lock of the same virtual transaction.
+-- The holders of the keys in this database, as JSON, so that the result is one value on every kind of connection. A
+-- prepared transaction has no pid; its name is found through the transaction ID lock of the same virtual transaction.
 -- name: Holders :one
 SELECT coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
         'Shared', l.mode OPERATOR(pg_catalog.=) 'ShareLock',
@@ -125,7 +125,7 @@ WHERE l.database OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_databas
 
 -- The main sessions hold many locks at once, and never wait for one. A session prepares these statements with its own
 -- process ID as the last parameter, which saves the server work each time. No row says that a proxy is in between: the
--- WHERE is looked at before the rest. The first two are for few callers.
+-- WHERE is evaluated before the rest. The first two are for few callers.
 
 -- name: TryOne :one
 SELECT pg_catalog.pg_try_advisory_lock(@number::int8) AS done
@@ -135,8 +135,8 @@ WHERE @pid::int4 = 0 OR pg_catalog.pg_backend_pid() = @pid::int4;
 SELECT pg_catalog.pg_advisory_unlock(@number::int8) AS done
 WHERE @pid::int4 = 0 OR pg_catalog.pg_backend_pid() = @pid::int4;
 
--- Operations that callers have queued while the session was busy, in one statement. An operation is the sum of 1 for
--- a key of the space of pairs, 2 for shared, 4 for a release. NULL means no row.
+-- The operations that callers have queued while the session was busy, in one statement. An operation is the sum of 1
+-- for a key of the space of pairs, 2 for shared, 4 for a release. NULL means no row.
 -- name: Batch :one
 SELECT array_agg(CASE (@operations::int2[])[i]
            WHEN 0 THEN pg_catalog.pg_try_advisory_lock((@numbers::int8[])[i])
@@ -163,7 +163,8 @@ SELECT ARRAY(SELECT pg_catalog.pg_advisory_unlock(n) FROM pg_catalog.unnest(@rel
              SELECT pg_catalog.pg_try_advisory_lock(n) FROM pg_catalog.unnest(@tries::int8[]) AS n)::bool[] AS done
 WHERE @pid::int4 = 0 OR pg_catalog.pg_backend_pid() = @pid::int4;
 
--- What of a batch that failed half way the session holds now, in the same order. A join, since both may be long.
+-- Which locks of a batch that failed half way the session holds now, in the same order. It is a join, since both lists
+-- may be long.
 -- name: Reconcile :one
 SELECT array_agg(held.number IS NOT NULL ORDER BY wanted.i)::bool[] AS held
 FROM (SELECT i,
@@ -177,20 +178,21 @@ LEFT JOIN (SELECT l.objsubid - 1 AS pair, l.mode, (l.classid::int8 << 32) | l.ob
     ON held.number = wanted.number AND held.pair = wanted.pair AND held.mode = wanted.mode
 WHERE @pid::int4 = 0 OR pg_catalog.pg_backend_pid() = @pid::int4;
 
--- A session that waits in the server's queue without a snapshot. A blocked SELECT pg_advisory_lock holds one: it pins
--- the vacuum horizon (backend_xmin), and CREATE INDEX CONCURRENTLY waits for it, for ever if it holds the lock itself.
--- But PL/pgSQL evaluates the CHECK of a domain, when GET DIAGNOSTICS assigns to a variable of it, without taking a
--- snapshot (exec_stmt_getdiag, exec_assign_value and exec_cast_value in pl_exec.c); so the lock is taken there. The
--- transaction that read the parameters is committed before, which gives back its own. Settings carry the parameters to
--- the CHECK, which has none.
+-- A session that waits in the server's queue without a snapshot. A blocked SELECT pg_advisory_lock holds a snapshot,
+-- which pins the vacuum horizon (backend_xmin). CREATE INDEX CONCURRENTLY waits for it, for ever if the session that
+-- builds the index holds the lock. But PL/pgSQL takes no snapshot to evaluate the CHECK of a domain when GET
+-- DIAGNOSTICS assigns to a variable of that domain (exec_stmt_getdiag, exec_assign_value and exec_cast_value in
+-- pl_exec.c), so the lock is taken there. The transaction that read the parameters is committed before, which releases
+-- its snapshot. A CHECK has no parameters, so settings carry them.
 --
--- To get there the server may have to read its catalogs, the more so while they change, and the snapshot that it takes
--- for that stays until the transaction ends. A function in SQL takes one of its own, which drops the other, and gives
--- it back at its end (fmgr_sql in functions.c, GetTransactionSnapshot and PopActiveSnapshot in snapmgr.c). A first call
--- may itself read catalogs; a second one finds everything in the caches. So the CHECK calls one twice, and then locks.
--- It is evaluated for the declaration of the variable too, when there is nothing to lock yet.
+-- Before that the server may have to read its catalogs, especially while they change, and the snapshot that it takes to
+-- read them stays until the transaction ends. An SQL function takes its own snapshot, which replaces that one, and
+-- releases it when it returns (fmgr_sql in functions.c, GetTransactionSnapshot and PopActiveSnapshot in snapmgr.c). The
+-- first call may itself read catalogs; the second one finds everything in the caches. So the CHECK calls such a
+-- function twice, and then locks. The CHECK is also evaluated when the variable is declared; there is nothing to lock
+-- yet then.
 
--- Its two statements keep the planner from putting it in the place of its call.
+-- It has two statements so that the planner does not inline it.
 -- name: CreateSettleFunction :exec
 CREATE FUNCTION pg_temp.pglock_settle() RETURNS bool LANGUAGE sql VOLATILE AS 'SELECT 1; SELECT true';
 
@@ -239,21 +241,21 @@ $pglock$;
 -- name: WaitWithoutSnapshot :exec
 CALL pg_temp.pglock_wait();
 
--- Where no session can be made to wait so, LockSession waits in slices, between which nothing is held back. A slice must
--- be longer than deadlock_timeout, after which PostgreSQL looks for deadlocks.
+-- If no session can wait without a snapshot, LockSession waits in slices, between which nothing is held back. A slice
+-- must be longer than deadlock_timeout, after which PostgreSQL looks for deadlocks.
 -- name: SliceWaits :exec
 SELECT pg_catalog.set_config('lock_timeout', greatest(2000, 2 * s.setting::int8)::text, false)
 FROM pg_catalog.pg_settings AS s
 WHERE s.name = 'deadlock_timeout';
 
--- Whether a session that waits for an advisory lock has a snapshot; no row when it does not wait. What it does can be
--- seen by any session of the same role.
+-- Whether a session that waits for an advisory lock has a snapshot; no row if it does not wait. Any session of the same
+-- role can see that.
 -- name: WaitHasSnapshot :one
 SELECT (a.backend_xmin IS NOT NULL)::bool AS has_snapshot
 FROM pg_catalog.pg_stat_activity AS a
 WHERE a.pid = @pid::int4 AND a.wait_event_type = 'Lock' AND a.wait_event = 'advisory';
 
--- Ends another session of the same role, also one that waits: of a closed socket PostgreSQL 13 would not hear before it has
--- the lock.
+-- Ends another session of the same role, even one that waits: PostgreSQL 13 would not notice a closed socket before the
+-- session has the lock.
 -- name: EndSession :one
 SELECT pg_catalog.pg_terminate_backend(@pid::int4) AS ended;

@@ -57,13 +57,14 @@ WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
 // takes the companions exclusively, and gives them back at once by the end of a savepoint.
 //
 // Then it proves that the lock was held after the companion was. Each lock session holds an identity: a pair key of one
-// class. If a shared lock on it can be had, the session has ended, and the statement raises. A session that ends frees its
-// identity first of all (internal/lockkeys), so a session that was granted the key afterwards finds it free. It could
-// only be held by a stranger that has waited for this very key; so the session itself is asked last.
+// class. If a shared lock on it is granted, the session has ended, and the statement raises an error. A session that
+// ends frees its identity first of all (internal/lockkeys), so a session that was granted the key afterwards finds it
+// free. Only a session outside this library that has waited for this very key could hold it, so the session itself is
+// asked last.
 //
-// Let the earlier holder's transaction have passed. It held its companion at a moment at which its lock was held; so the
-// next holder, whose lock is younger, finds the companion taken, and waits until that transaction has ended. Let it come
-// later: its session has ended by then, and it does not pass.
+// There are two cases. If the earlier holder's transaction passed the guard, it held its companion at a moment at which
+// its lock was held. So the next holder, whose lock is younger, finds the companion taken, and waits until that
+// transaction has ended. If it comes later, its session has ended by then, and it does not pass.
 //
 // The caller's transaction may have any search_path: every function, type and operator is written with its schema.
 func (q *Queries) DatabaseOID(ctx context.Context) (string, error) {
@@ -130,8 +131,8 @@ type SeesIdentityParams struct {
 	Object int32
 }
 
-// Whether the session whose identity this is holds it here. What is taken when it does not is given back by the end of a
-// savepoint.
+// Whether the session with this identity holds it here. If it does not, the statement takes the lock; the end of a
+// savepoint releases it.
 func (q *Queries) SeesIdentity(ctx context.Context, arg SeesIdentityParams) (bool, error) {
 	row := q.db.QueryRow(ctx, SeesIdentity, arg.Class, arg.Object)
 	var seen bool

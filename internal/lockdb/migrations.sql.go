@@ -37,8 +37,8 @@ type InspectSchemaRow struct {
 	Ours      bool
 }
 
-// What package migrations asks before and while it runs the migrations. All of it is in one transaction, so that it is
-// right through a transaction pooler too.
+// What package migrations asks before and while it runs the migrations. All of it is in one transaction, so that it
+// also works through a transaction pooler.
 // The schema is recognised by the name of a primary key, which a dump without comments keeps.
 func (q *Queries) InspectSchema(ctx context.Context) (InspectSchemaRow, error) {
 	row := q.db.QueryRow(ctx, InspectSchema)

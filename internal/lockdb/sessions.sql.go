@@ -34,8 +34,8 @@ type BatchParams struct {
 	Pid        int32
 }
 
-// Operations that callers have queued while the session was busy, in one statement. An operation is the sum of 1 for
-// a key of the space of pairs, 2 for shared, 4 for a release. NULL means no row.
+// The operations that callers have queued while the session was busy, in one statement. An operation is the sum of 1
+// for a key of the space of pairs, 2 for shared, 4 for a release. NULL means no row.
 func (q *Queries) Batch(ctx context.Context, arg BatchParams) ([]bool, error) {
 	row := q.db.QueryRow(ctx, Batch, arg.Operations, arg.Numbers, arg.Pid)
 	var done []bool
@@ -72,19 +72,20 @@ const CreateSettleFunction = `-- name: CreateSettleFunction :exec
 CREATE FUNCTION pg_temp.pglock_settle() RETURNS bool LANGUAGE sql VOLATILE AS 'SELECT 1; SELECT true'
 `
 
-// A session that waits in the server's queue without a snapshot. A blocked SELECT pg_advisory_lock holds one: it pins
-// the vacuum horizon (backend_xmin), and CREATE INDEX CONCURRENTLY waits for it, for ever if it holds the lock itself.
-// But PL/pgSQL evaluates the CHECK of a domain, when GET DIAGNOSTICS assigns to a variable of it, without taking a
-// snapshot (exec_stmt_getdiag, exec_assign_value and exec_cast_value in pl_exec.c); so the lock is taken there. The
-// transaction that read the parameters is committed before, which gives back its own. Settings carry the parameters to
-// the CHECK, which has none.
+// A session that waits in the server's queue without a snapshot. A blocked SELECT pg_advisory_lock holds a snapshot,
+// which pins the vacuum horizon (backend_xmin). CREATE INDEX CONCURRENTLY waits for it, for ever if the session that
+// builds the index holds the lock. But PL/pgSQL takes no snapshot to evaluate the CHECK of a domain when GET
+// DIAGNOSTICS assigns to a variable of that domain (exec_stmt_getdiag, exec_assign_value and exec_cast_value in
+// pl_exec.c), so the lock is taken there. The transaction that read the parameters is committed before, which releases
+// its snapshot. A CHECK has no parameters, so settings carry them.
 //
-// To get there the server may have to read its catalogs, the more so while they change, and the snapshot that it takes
-// for that stays until the transaction ends. A function in SQL takes one of its own, which drops the other, and gives
-// it back at its end (fmgr_sql in functions.c, GetTransactionSnapshot and PopActiveSnapshot in snapmgr.c). A first call
-// may itself read catalogs; a second one finds everything in the caches. So the CHECK calls one twice, and then locks.
-// It is evaluated for the declaration of the variable too, when there is nothing to lock yet.
-// Its two statements keep the planner from putting it in the place of its call.
+// Before that the server may have to read its catalogs, especially while they change, and the snapshot that it takes to
+// read them stays until the transaction ends. An SQL function takes its own snapshot, which replaces that one, and
+// releases it when it returns (fmgr_sql in functions.c, GetTransactionSnapshot and PopActiveSnapshot in snapmgr.c). The
+// first call may itself read catalogs; the second one finds everything in the caches. So the CHECK calls such a
+// function twice, and then locks. The CHECK is also evaluated when the variable is declared; there is nothing to lock
+// yet then.
+// It has two statements so that the planner does not inline it.
 func (q *Queries) CreateSettleFunction(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, CreateSettleFunction)
 	return err
@@ -141,8 +142,8 @@ const EndSession = `-- name: EndSession :one
 SELECT pg_catalog.pg_terminate_backend($1::int4) AS ended
 `
 
-// Ends another session of the same role, also one that waits: of a closed socket PostgreSQL 13 would not hear before it has
-// the lock.
+// Ends another session of the same role, even one that waits: PostgreSQL 13 would not notice a closed socket before the
+// session has the lock.
 func (q *Queries) EndSession(ctx context.Context, pid int32) (bool, error) {
 	row := q.db.QueryRow(ctx, EndSession, pid)
 	var ended bool
@@ -186,8 +187,8 @@ type HoldersParams struct {
 	Spaces  []int16
 }
 
-// Who holds the keys in this database, as JSON, so that it is one value on every kind of connection. A prepared transaction has no pid; its name is found through the transaction ID
-// lock of the same virtual transaction.
+// The holders of the keys in this database, as JSON, so that the result is one value on every kind of connection. A
+// prepared transaction has no pid; its name is found through the transaction ID lock of the same virtual transaction.
 func (q *Queries) Holders(ctx context.Context, arg HoldersParams) (string, error) {
 	row := q.db.QueryRow(ctx, Holders, arg.Numbers, arg.Spaces)
 	var holders string
@@ -307,7 +308,8 @@ type ReconcileParams struct {
 	Pid        int32
 }
 
-// What of a batch that failed half way the session holds now, in the same order. A join, since both may be long.
+// Which locks of a batch that failed half way the session holds now, in the same order. It is a join, since both lists
+// may be long.
 func (q *Queries) Reconcile(ctx context.Context, arg ReconcileParams) ([]bool, error) {
 	row := q.db.QueryRow(ctx, Reconcile, arg.Operations, arg.Numbers, arg.Pid)
 	var held []bool
@@ -403,8 +405,8 @@ FROM pg_catalog.pg_settings AS s
 WHERE s.name = 'deadlock_timeout'
 `
 
-// Where no session can be made to wait so, LockSession waits in slices, between which nothing is held back. A slice must
-// be longer than deadlock_timeout, after which PostgreSQL looks for deadlocks.
+// If no session can wait without a snapshot, LockSession waits in slices, between which nothing is held back. A slice
+// must be longer than deadlock_timeout, after which PostgreSQL looks for deadlocks.
 func (q *Queries) SliceWaits(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, SliceWaits)
 	return err
@@ -423,7 +425,7 @@ type TryOneParams struct {
 
 // The main sessions hold many locks at once, and never wait for one. A session prepares these statements with its own
 // process ID as the last parameter, which saves the server work each time. No row says that a proxy is in between: the
-// WHERE is looked at before the rest. The first two are for few callers.
+// WHERE is evaluated before the rest. The first two are for few callers.
 func (q *Queries) TryOne(ctx context.Context, arg TryOneParams) (bool, error) {
 	row := q.db.QueryRow(ctx, TryOne, arg.Number, arg.Pid)
 	var done bool
@@ -435,7 +437,7 @@ const UnlockAllSession = `-- name: UnlockAllSession :exec
 SELECT pg_catalog.pg_advisory_unlock_all()
 `
 
-// Gives back whatever the session holds.
+// Releases everything that the session holds.
 func (q *Queries) UnlockAllSession(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, UnlockAllSession)
 	return err
@@ -464,8 +466,8 @@ FROM pg_catalog.pg_stat_activity AS a
 WHERE a.pid = $1::int4 AND a.wait_event_type = 'Lock' AND a.wait_event = 'advisory'
 `
 
-// Whether a session that waits for an advisory lock has a snapshot; no row when it does not wait. What it does can be
-// seen by any session of the same role.
+// Whether a session that waits for an advisory lock has a snapshot; no row if it does not wait. Any session of the same
+// role can see that.
 func (q *Queries) WaitHasSnapshot(ctx context.Context, pid int32) (bool, error) {
 	row := q.db.QueryRow(ctx, WaitHasSnapshot, pid)
 	var has_snapshot bool

@@ -138,7 +138,7 @@ const ProbeLock = `-- name: ProbeLock :one
 SELECT pg_catalog.pg_try_advisory_xact_lock($1::int8)::bool AS granted
 `
 
-// Whether an advisory lock can be had, which ends with the transaction,
+// Whether an advisory lock can be taken, which ends with the transaction,
 func (q *Queries) ProbeLock(ctx context.Context, number int64) (bool, error) {
 	row := q.db.QueryRow(ctx, ProbeLock, number)
 	var granted bool
@@ -153,7 +153,7 @@ WHERE l.locktype = 'advisory' AND l.granted AND l.pid = pg_catalog.pg_backend_pi
   AND ((l.classid::int8 << 32) | l.objid::int8) = $1::int8
 `
 
-// and whether the lock table has it then.
+// and whether it is then in the lock table.
 func (q *Queries) ProbeLockTable(ctx context.Context, number int64) (int64, error) {
 	row := q.db.QueryRow(ctx, ProbeLockTable, number)
 	var found int64
@@ -210,7 +210,8 @@ type SettingsRow struct {
 }
 
 // Settings as a new session of the role has them, and where they come from
-// (https://www.postgresql.org/docs/current/view-pg-settings.html). One that the server does not know is not there.
+// (https://www.postgresql.org/docs/current/view-pg-settings.html). There is no row for a setting that the server does
+// not know.
 func (q *Queries) Settings(ctx context.Context, names []string) ([]SettingsRow, error) {
 	rows, err := q.db.Query(ctx, Settings, names)
 	if err != nil {

@@ -33,8 +33,8 @@ type SessionRemainsRow struct {
 	Waits       bool
 }
 
-// What is left of a session that was signalled. A session whose start is hidden is taken for the same as long as its
-// process is there. State and its change are NULL where the role may not see them.
+// The state of a session that was signalled. A session whose start is hidden counts as the same while a process with
+// that ID exists. The state and its change are NULL if the role may not see them.
 func (q *Queries) SessionRemains(ctx context.Context, arg SessionRemainsParams) (SessionRemainsRow, error) {
 	row := q.db.QueryRow(ctx, SessionRemains, arg.Pid, arg.Since)
 	var i SessionRemainsRow
@@ -111,8 +111,8 @@ type SignalSessionParams struct {
 
 // How the monitor ends a session, or its statement. Everything here works without any grant; the server decides
 // whether the signal may be sent.
-// Checks again that the session is the intended one, and signals it, in one statement: no round trip is between the
-// look and the signal. One gap in the server remains: between its look at the list of sessions and kill(2) the
+// Checks again that the session is the intended one, and signals it, in one statement: there is no round trip between
+// the check and the signal. One gap in the server remains: after it has looked up the session, and before kill(2), the
 // process can end, and the operating system can give its number to another one (pg_signal_backend in
 // src/backend/storage/ipc/signalfuncs.c).
 //

@@ -68,8 +68,8 @@ type BlockersRow struct {
 	Blockers []int32
 }
 
-// Whom the waiters wait for: those for advisory locks, and those that the statement Locks would follow. pg_blocking_pids
-// keeps the lock manager busy for a moment, so it is called for no other sessions
+// The sessions that waiters wait for: waiters for advisory locks, and those that the statement Locks would follow.
+// pg_blocking_pids keeps the lock manager busy for a moment, so it is called for no other sessions
 // (https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-INFO-SESSION).
 func (q *Queries) Blockers(ctx context.Context, wanted []int32) ([]BlockersRow, error) {
 	rows, err := q.db.Query(ctx, Blockers, wanted)
@@ -146,10 +146,10 @@ type LimitRow struct {
 }
 
 // Says which server this is, and keeps the statements behind it in the same transaction from being a burden: one that
-// takes long is cancelled, and so is one that waits for a lock. Limits that are tighter already stay. To compile them
-// (jit) would take longer than they may, where settings of the planner make them look costly. It reads no table itself,
-// since it has no limits yet. Dates come in a form that the client reads in text too, and sessions as they are
-// now, not as an earlier statement of the same transaction saw them
+// takes long is cancelled, and so is one that waits for a lock. Limits that are tighter already stay. Compiling them
+// (jit) would take longer than the limit if the planner's settings make them look costly. It reads no table itself,
+// since it has no limits yet. Dates come in a form that the client reads in text too, and sessions as they are now, not
+// as an earlier statement of the same transaction saw them
 // (https://www.postgresql.org/docs/current/monitoring-stats.html#MONITORING-STATS-VIEWS).
 func (q *Queries) Limit(ctx context.Context, arg LimitParams) (LimitRow, error) {
 	row := q.db.QueryRow(ctx, Limit, arg.StatementTimeout, arg.LockTimeout)
@@ -451,8 +451,8 @@ const PinSearchPath = `-- name: PinSearchPath :exec
 SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)
 `
 
-// Keeps out operators, functions and types that the database's owner may have put on the search_path; for the
-// transaction. It goes ahead of everything else.
+// For the transaction, keeps out operators, functions and types that the database's owner may have put on the
+// search_path. It is sent before everything else.
 func (q *Queries) PinSearchPath(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, PinSearchPath)
 	return err
