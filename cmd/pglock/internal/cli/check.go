@@ -48,26 +48,26 @@ func (c *check) limits(cmd *cobra.Command) (limits view.Limits) {
 	return limits
 }
 
-// judge always prints one line: monitoring systems show no more.
-func (m *watch) judge(cmd *cobra.Command, filter view.Filter) error {
+// runCheck always prints one line, since monitoring systems show only that.
+func (m *watch) runCheck(cmd *cobra.Command, filter view.Filter) error {
 	dbs, err := m.servers.resolve(cmd)
 	if err == nil {
 		m.options, err = m.names.options(cmd)
 	}
 	if err == nil && len(dbs) > 1 {
-		return m.judgeSeveral(cmd, dbs, filter)
+		return m.checkServers(cmd, dbs, filter)
 	}
 	var snapshot *monitor.Snapshot
 	if err == nil {
-		snapshot, err = m.look(cmd, dbs[0])
+		snapshot, err = m.checkServer(cmd, dbs[0])
 	}
 	if err != nil {
-		return conclude(view.Unknown, view.StatusLine(view.Unknown, oneLine(err.Error())))
+		return exitWith(view.Unknown, view.StatusLine(view.Unknown, oneLine(err.Error())))
 	}
-	return conclude(view.Status(snapshot, filter, m.check.limits(cmd)))
+	return exitWith(view.Status(snapshot, filter, m.check.limits(cmd)))
 }
 
-func (m *watch) look(cmd *cobra.Command, db database) (*monitor.Snapshot, error) {
+func (m *watch) checkServer(cmd *cobra.Command, db database) (*monitor.Snapshot, error) {
 	return job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (*monitor.Snapshot, error) {
 		pool, err := db.pool(ctx, "pglock monitor")
 		if err != nil {
@@ -84,12 +84,12 @@ func (m *watch) look(cmd *cobra.Command, db database) (*monitor.Snapshot, error)
 	})
 }
 
-// checkTimeout is for servers that accept connections and then do not answer. Monitoring systems give up soon
-// after it.
+// checkTimeout bounds a check of a server that accepts connections and then does not answer. Monitoring systems give up
+// soon after it.
 const checkTimeout = 30 * time.Second
 
-// conclude returns the exit code of the verdict as an error; nil for 0.
-func conclude(verdict view.Verdict, line string) error {
+// exitWith returns the exit code of the verdict as an error, or nil for 0.
+func exitWith(verdict view.Verdict, line string) error {
 	if _, err := fmt.Fprintln(os.Stdout, line); err != nil || verdict == view.OK {
 		return err
 	}

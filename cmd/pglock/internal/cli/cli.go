@@ -54,7 +54,7 @@ executed; 127 it was not found; 128+n ended by signal n; 1 other errors.`,
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 80 "))
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if err.Error() == "flag needs an argument: 'h' in -h" { // alone it asks for help, unlike in psql
+		if err.Error() == "flag needs an argument: 'h' in -h" { // without an argument it shows the help, unlike in psql
 			return errors.Join(cmd.Help(), &exit{})
 		}
 		return misuse(cmd, "%w", err)
@@ -65,8 +65,7 @@ executed; 127 it was not found; 128+n ended by signal n; 1 other errors.`,
 	return root
 }
 
-// refuseUnknown makes cobra's own commands fail for an unknown argument, for which they would print help
-// and succeed.
+// refuseUnknown makes cobra's own commands fail for an unknown argument. By default they print the help and succeed.
 func refuseUnknown(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -17,20 +17,20 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// completionTimeout is how long a user who pressed Tab waits for the server.
+// completionTimeout bounds the wait for the server after the user has pressed Tab.
 const completionTimeout = 2 * time.Second
 
-// peek takes a snapshot for a completion; nil if that fails.
-func (d *dsn) peek(cmd *cobra.Command) *monitor.Snapshot {
+// completionSnapshot takes a snapshot for a completion. It returns nil if that fails.
+func (d *dsn) completionSnapshot(cmd *cobra.Command) *monitor.Snapshot {
 	db, err := d.resolve(cmd)
 	if err != nil {
 		return nil
 	}
-	return db.peek()
+	return db.completionSnapshot()
 }
 
-// peek takes a snapshot of each server that answers.
-func (s *servers) peek(cmd *cobra.Command) []*monitor.Snapshot {
+// completionSnapshots takes a snapshot of each server that answers.
+func (s *servers) completionSnapshots(cmd *cobra.Command) []*monitor.Snapshot {
 	all, err := s.resolve(cmd)
 	if err != nil {
 		return nil
@@ -38,13 +38,13 @@ func (s *servers) peek(cmd *cobra.Command) []*monitor.Snapshot {
 	found := make([]*monitor.Snapshot, len(all))
 	var peeking sync.WaitGroup
 	for i, db := range all {
-		peeking.Go(func() { found[i] = db.peek() })
+		peeking.Go(func() { found[i] = db.completionSnapshot() })
 	}
 	peeking.Wait()
 	return slices.DeleteFunc(found, func(s *monitor.Snapshot) bool { return s == nil })
 }
 
-func (db database) peek() *monitor.Snapshot {
+func (db database) completionSnapshot() *monitor.Snapshot {
 	ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
 	defer cancel()
 	pool, err := db.pool(ctx, "pglock completion")
@@ -59,14 +59,14 @@ func (db database) peek() *monitor.Snapshot {
 	return snapshot
 }
 
-// completeKeys makes the shell complete a flag to the keys that are held or waited for.
+// completeKeys makes the shell complete a flag's value to the keys that are held or waited for.
 func (d *dsn) completeKeys(cmd *cobra.Command, flag string) {
-	completeWith(cmd, flag, func(cmd *cobra.Command, begun string) []string { return keysOf(d.peek(cmd), begun) })
+	completeWith(cmd, flag, func(cmd *cobra.Command, begun string) []string { return keysOf(d.completionSnapshot(cmd), begun) })
 }
 
 func (s *servers) completeKeys(cmd *cobra.Command, flag string) {
 	completeWith(cmd, flag, func(cmd *cobra.Command, begun string) (keys []string) {
-		for _, snapshot := range s.peek(cmd) {
+		for _, snapshot := range s.completionSnapshots(cmd) {
 			keys = append(keys, keysOf(snapshot, begun)...)
 		}
 		return keys
@@ -85,7 +85,7 @@ func keysOf(s *monitor.Snapshot, begun string) (keys []string) {
 	return keys
 }
 
-// completeWith makes the shell complete a flag to the results of a function.
+// completeWith makes the shell complete a flag's value to the results of a function.
 func completeWith(cmd *cobra.Command, flag string, find func(cmd *cobra.Command, begun string) []string) {
 	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		return find(cmd, begun), cobra.ShellCompDirectiveNoFileComp
@@ -116,7 +116,7 @@ func serviceNames(_ *cobra.Command, begun string) (names []string) {
 // completePIDs completes an argument to the process IDs of the sessions in a snapshot.
 func (d *dsn) completePIDs(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	var pids []string
-	if s := d.peek(cmd); s != nil && len(args) == 0 {
+	if s := d.completionSnapshot(cmd); s != nil && len(args) == 0 {
 		for session := range s.Sessions() {
 			if pid := fmt.Sprint(session.PID); !session.Prepared() && strings.HasPrefix(pid, begun) {
 				pids = append(pids, pid+"\t"+view.Printable(session.Application))

@@ -22,13 +22,13 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// connectTimeout is how long a host may take to answer, unless connect_timeout is set.
+// connectTimeout is how long a host may take to answer if connect_timeout is not set.
 const connectTimeout = 10 * time.Second
 
 // dsn holds the flags that name the database, and the roles whose schema may be used there.
 type dsn struct {
 	value   string
-	where   string // value stands; empty: in --dsn
+	where   string // where value comes from; empty for --dsn
 	trusted []string
 	// host, port and user are like psql's flags, and name is like its argument, the database.
 	host, port, user, name string
@@ -59,8 +59,8 @@ func (d *dsn) addPsqlTo(cmd *cobra.Command) {
 	}
 }
 
-// bare reads the name of a database from the arguments, as psql does.
-func (d *dsn) bare(cmd *cobra.Command, args []string) error {
+// addDatabaseArgument reads the name of a database from the arguments, as psql does.
+func (d *dsn) addDatabaseArgument(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
@@ -74,8 +74,8 @@ func (d *dsn) bare(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// located returns the connection string of the flags other than --dsn, if there are any.
-func (d *dsn) located() (value string, ok bool) {
+// connString returns the connection string of the flags other than --dsn, if there are any.
+func (d *dsn) connString() (value string, ok bool) {
 	name := d.name
 	if name == "" && isName(d.value) {
 		name = strings.TrimSpace(d.value)
@@ -99,22 +99,22 @@ func isName(text string) bool {
 	return databaseName.MatchString(strings.TrimSpace(text))
 }
 
-// databaseName matches what is plainly a name. Anything else may be a connection string with a password in it.
+// databaseName matches text that can only be a name. Other text may be a connection string with a password in it.
 var databaseName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
 // database is the database that a command connects to.
 type database struct {
 	config *pgxpool.Config
-	// target shows it to people, without the password.
+	// target names it in messages, without the password.
 	target string
-	// label distinguishes it from others that the command watches: the name of its service, or its address and
+	// label distinguishes it from others that the command watches. It is the name of its service, or its address and
 	// database.
 	label string
 	// trusted are additional roles whose schema may be used.
 	trusted []string
 }
 
-// resolve finds out which database is meant. It does not connect yet.
+// resolve returns the database that the flags name. It does not connect.
 func (d *dsn) resolve(cmd *cobra.Command) (database, error) {
 	source, value := cmp.Or(d.where, "--dsn"), strings.TrimSpace(d.value)
 	if cmd.Flags().Changed("dsn") && value == "" { // most likely an unset variable, which must not select another server
@@ -124,7 +124,7 @@ func (d *dsn) resolve(cmd *cobra.Command) (database, error) {
 		source, value, d.name = "the database", d.name, ""
 	}
 	other := ""
-	if located, ok := d.located(); ok {
+	if located, ok := d.connString(); ok {
 		if value != "" && !isName(value) {
 			return database{}, misuse(cmd, "--host, --port and --username contradict a connection string")
 		}
@@ -162,8 +162,8 @@ var (
 		"(values with spaces must be in single quotes)")
 )
 
-// parse reads a connection string. About a malformed one it says only what cannot be part of the password, which the
-// parser may take for something else.
+// parse parses a connection string. The error for a malformed one contains only what cannot be part of the password,
+// since the parser may take the password for something else.
 func parse(value string) (*pgxpool.Config, error) {
 	kind := errPairs
 	if scheme, rest, ok := strings.Cut(value, "://"); ok && (scheme == "postgres" || scheme == "postgresql") {
@@ -213,7 +213,7 @@ func withoutInput(err, kind error) error {
 	return errors.New(reason)
 }
 
-// target writes a database like the end of a URL.
+// target returns a database like the end of a URL.
 func target(config *pgx.ConnConfig) string {
 	name := cmp.Or(config.Database, config.User) // the server's default
 	return fmt.Sprintf("%s@%s/%s", config.User, addresses(config), name)
@@ -251,12 +251,12 @@ func (d database) pool(ctx context.Context, application string) (*pgxpool.Pool, 
 	return pool, nil
 }
 
-// options returns options for snapshots. All snapshots taken with them share a copy of the names.
+// options returns options for snapshots. All snapshots with them share a copy of the names.
 func (d database) options(more []monitor.Option) []monitor.Option {
 	return append(slices.Clone(more), monitor.WithTrustedOwner(d.trusted...), monitor.ReuseCopy(), monitor.RememberNames())
 }
 
-// named is the label with the target.
+// named returns the label with the target.
 func (d database) named() string {
 	if strings.HasSuffix(d.target, "@"+d.label) {
 		return d.target
@@ -276,19 +276,19 @@ func (d database) checkTrusted(ctx context.Context, pool *pgxpool.Pool) error {
 }
 
 // failed adds the database to an error.
-func (d database) failed(err error) error { return &located{d.target, err} }
+func (d database) failed(err error) error { return &targetError{d.target, err} }
 
-type located struct {
+type targetError struct {
 	target string
 	err    error
 }
 
-func (l *located) Error() string {
+func (l *targetError) Error() string {
 	text := strings.TrimPrefix(strings.TrimPrefix(l.err.Error(), program), "monitor: ") // users do not know packages
 	return l.target + ": " + oneLine(text)
 }
 
-func (l *located) Unwrap() error { return l.err }
+func (l *targetError) Unwrap() error { return l.err }
 
 // oneLine joins the lines of an error. A connection error repeats itself for each address, with and without TLS.
 func oneLine(text string) string {

@@ -16,7 +16,7 @@ import (
 
 func TestTheDemonstration(t *testing.T) {
 	t.Parallel()
-	// Settings that lead to the user's own database must not lead there.
+	// The demonstration must ignore settings that name the user's own database.
 	elsewhere := []string{"DATABASE_URL=postgres://127.0.0.1:1/x", "PGHOST=127.0.0.1", "PGPORT=1", "PGOPTIONS=-c x=y"}
 	p := command(t, elsewhere, "demo")
 	r := p.run()
@@ -48,7 +48,7 @@ func TestTheDemonstrationCleansUpAfterASignal(t *testing.T) {
 	} {
 		t.Run(moment, func(t *testing.T) {
 			p := command(t, nil, "demo").start()
-			p.says(moment)
+			p.waitForOutput(moment)
 			p.signal(signal)
 			r := p.end()
 			wantCode(t, r, 128+int(signal))
@@ -58,8 +58,8 @@ func TestTheDemonstrationCleansUpAfterASignal(t *testing.T) {
 	}
 }
 
-// wantNothingLeft looks for processes of p, which was the leader of its session, and for its server's processes and
-// files.
+// wantNothingLeft fails the test if there are still processes of p, which was the leader of its session, or processes or
+// files of its server.
 func wantNothingLeft(t *testing.T, p *process) {
 	t.Helper()
 	dir := regexp.MustCompile(`/\S*pglock-pg-\d+`).FindString(p.stdout.String())
@@ -86,14 +86,14 @@ func TestTheDemonstrationNeedsAServer(t *testing.T) {
 	wantCode(t, r, 69)
 	wantText(t, r.stderr, "PGLOCK_POSTGRES_BIN", "/no/such/directory")
 
-	// A worker downloads, so that this can be ended; it needs neither network nor time to find nothing.
+	// A worker process does the download, so that it can be ended.
 	dir := t.TempDir()
 	noMirror := []string{"PGLOCK_POSTGRES_MIRROR=https://127.0.0.1:1", "TMPDIR=" + dir, "XDG_CACHE_HOME=" + dir}
 	r = command(t, noMirror, "demo", "worker", "download", dir).run()
 	wantCode(t, r, 1)
 	wantText(t, r.stderr, "unable to connect to https://127.0.0.1:1")
 
-	// What is downloaded is executed, so it must not come in the clear.
+	// The downloaded programs are executed, so the connection must be encrypted.
 	noMirror[0] = "PGLOCK_POSTGRES_MIRROR=http://127.0.0.1:1"
 	r = command(t, noMirror, "demo", "worker", "download", dir).run()
 	wantCode(t, r, 1)

@@ -109,7 +109,7 @@ func parses(args []string) error {
 	return validArguments(cmd)
 }
 
-// untilCommand drops the command that run runs.
+// untilCommand drops the command that "pglock run" runs.
 func untilCommand(args []string) []string {
 	for i, arg := range args {
 		if arg == "--" {
@@ -119,7 +119,7 @@ func untilCommand(args []string) []string {
 	return args
 }
 
-// validArguments refuses what only a group of commands gets when a subcommand does not exist.
+// validArguments refuses arguments of a group of commands: they name a subcommand that does not exist.
 func validArguments(cmd *cobra.Command) error {
 	if cmd.HasSubCommands() {
 		return cmd.ValidateArgs(cmd.Flags().Args())

@@ -42,7 +42,7 @@ Exit codes: 0 no finding is as bad as --fail-on; 78 one is; 69 no database;
 64 wrong usage; 1 other errors.`
 
 // examination is one call of doctor.
-type examination struct {
+type doctorRun struct {
 	dsn      dsn
 	output   format
 	failOn   level
@@ -50,7 +50,7 @@ type examination struct {
 }
 
 func newDoctor() *cobra.Command {
-	e := examination{failOn: level(doctor.Warning), longWait: seconds(time.Minute)}
+	e := doctorRun{failOn: level(doctor.Warning), longWait: seconds(time.Minute)}
 	cmd := &cobra.Command{
 		Use:   "doctor [DATABASE]",
 		Short: "Check a server for settings and sessions that endanger locks",
@@ -88,8 +88,8 @@ func (l *level) Set(text string) error {
 func (l *level) String() string { return string(*l) }
 func (l *level) Type() string   { return "level" }
 
-func (e *examination) command(cmd *cobra.Command, args []string) error {
-	if err := e.dsn.bare(cmd, args); err != nil {
+func (e *doctorRun) command(cmd *cobra.Command, args []string) error {
+	if err := e.dsn.addDatabaseArgument(cmd, args); err != nil {
 		return err
 	}
 	db, err := e.dsn.resolve(cmd)
@@ -116,7 +116,7 @@ func (e *examination) command(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func (e *examination) print(w io.Writer, db database, r *doctor.Report) error {
+func (e *doctorRun) print(w io.Writer, db database, r *doctor.Report) error {
 	switch e.output {
 	case formatTable:
 		_, err := io.WriteString(w, lines(reportLines(db.target, r, width())))
@@ -135,7 +135,7 @@ func (e *examination) print(w io.Writer, db database, r *doctor.Report) error {
 	return errors.New("findings cannot be printed as " + string(e.output))
 }
 
-// reportLines formats a report for people. Each statement has its own line, not broken, so that it can be copied.
+// reportLines formats a report as text. Each statement has its own line, unwrapped, so that it can be copied.
 func reportLines(target string, r *doctor.Report, width int) []string {
 	version, _, _ := strings.Cut(r.ServerVersion, " ") // packagers append their own version
 	all := []string{fmt.Sprintf("%s  PostgreSQL %s  role %s", view.Printable(target), view.Printable(version),
@@ -153,10 +153,10 @@ func reportLines(target string, r *doctor.Report, width int) []string {
 	return append(all, "", summary(counts))
 }
 
-// hang is the indentation of a text behind its label.
+// hang is the indentation of a text after its label.
 const hang = 9
 
-// hanging returns a text behind a label; nothing if there is no text.
+// hanging returns a text after a label, or nil if there is no text.
 func hanging(label, text string, width int) []string {
 	if text == "" {
 		return nil

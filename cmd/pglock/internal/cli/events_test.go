@@ -26,10 +26,10 @@ func TestMonitorEventsPrintsWhatHappens(t *testing.T) {
 			if format == "table" {
 				began, passed = "@42: ", "@42: passed from "
 			}
-			p.says(began)
+			p.waitForOutput(began)
 			_, err = a.Exec(context.Background(), "SELECT pg_advisory_unlock(42), pg_advisory_unlock(41)")
 			check(t, err)
-			p.says(passed)
+			p.waitForOutput(passed)
 			p.signal(os.Interrupt)
 			r := p.end()
 			wantCode(t, r, 0)
@@ -51,7 +51,7 @@ func TestMonitorEventsPrintsWhatHappens(t *testing.T) {
 	}
 }
 
-func TestMonitorEventsRefusesWhatContradictsIt(t *testing.T) {
+func TestMonitorEventsRefusesConflictingFlags(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"--once"}, {"-o", "csv"}} {
 		r := command(t, nil, append([]string{"monitor", "--events"}, args...)...).run()

@@ -80,16 +80,16 @@ func outputClosed(err error) bool {
 	return ok && errors.Is(file, syscall.EPIPE)
 }
 
-// say prints a message for people. Some errors already name the program.
+// say prints a message. It starts with the program's name; some errors already do.
 func say(w io.Writer, format string, args ...any) {
 	lines := strings.Split(strings.TrimPrefix(fmt.Sprintf(format, args...), program), "\n")
 	for i, line := range lines {
 		lines[i] = view.Printable(strings.ReplaceAll(line, "\t", "  "))
 	}
-	_, _ = fmt.Fprintln(w, program+strings.Join(lines, "\n")) // there is nowhere else to complain
+	_, _ = fmt.Fprintln(w, program+strings.Join(lines, "\n")) // there is nowhere else to report an error
 }
 
-// program begins every message, and every error of package pglock.
+// program is the beginning of every message, and of every error of package pglock.
 const program = "pglock: "
 
 // code returns the exit code for an error.
@@ -133,7 +133,7 @@ func cannotLock(err error) bool {
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true
 	}
-	if _, ok := errors.AsType[*net.OpError](err); ok { // net.Error would be every failed system call, on files too
+	if _, ok := errors.AsType[*net.OpError](err); ok { // every failed system call is a net.Error, even on files
 		return true
 	}
 	return sqlstate.In(err, sqlstate.ClassConnectionException, sqlstate.ClassShutdown)

@@ -58,7 +58,7 @@ as an address in use. The exporter keeps running while the database is
 unreachable.`
 
 // export is one call of exporter.
-type export struct {
+type exporterRun struct {
 	servers     servers
 	names       namesFile
 	listen      string
@@ -69,7 +69,7 @@ type export struct {
 }
 
 func newExporter() *cobra.Command {
-	e := export{maxKeys: 50, minInterval: seconds(time.Second)}
+	e := exporterRun{maxKeys: 50, minInterval: seconds(time.Second)}
 	cmd := &cobra.Command{
 		Use:   "exporter [DATABASE]",
 		Short: "Serve metrics about locks to Prometheus",
@@ -113,8 +113,8 @@ func (c *keyCount) Set(text string) error {
 func (c *keyCount) String() string { return strconv.Itoa(int(*c)) }
 func (c *keyCount) Type() string   { return "N" }
 
-func (e *export) command(cmd *cobra.Command, args []string) error {
-	if err := e.servers.bare(cmd, args); err != nil {
+func (e *exporterRun) command(cmd *cobra.Command, args []string) error {
+	if err := e.servers.addDatabaseArgument(cmd, args); err != nil {
 		return err
 	}
 	if e.rules {
@@ -145,11 +145,11 @@ func (e *export) command(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-func (e *export) serve(ctx context.Context, dbs []database, options []monitor.Option) error {
+func (e *exporterRun) serve(ctx context.Context, dbs []database, options []monitor.Option) error {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	o := exporter.Options{MaxKeys: int(e.maxKeys), MinInterval: time.Duration(e.minInterval), Version: moduleVersion(),
 		Logger: logger}
-	f, err := newFleet(ctx, dbs, "pglock exporter", options)
+	f, err := newServerGroup(ctx, dbs, "pglock exporter", options)
 	if err != nil {
 		return err
 	}

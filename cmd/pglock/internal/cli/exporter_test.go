@@ -18,7 +18,7 @@ import (
 // metricsAddress is where an exporter says that its metrics are.
 func metricsAddress(p *process) string {
 	p.t.Helper()
-	p.says("/metrics")
+	p.waitForOutput("/metrics")
 	return regexp.MustCompile(`http://\S+/metrics`).FindString(p.stderr.String())
 }
 
@@ -131,13 +131,13 @@ func TestTheExporterServesSeveralServers(t *testing.T) {
 	a, b := testenv.Database(t), testenv.On(t, frozen)
 	hold(t, a, "SELECT pg_advisory_lock(7)")
 	queue(t, a, "SELECT pg_advisory_lock(7)")
-	p := several(t, []string{a.ConnString(), b.ConnString(), nowhere}, "exporter", "--listen", "127.0.0.1:0", "--min-interval", "0").start()
+	p := several(t, []string{a.ConnString(), b.ConnString(), unreachable}, "exporter", "--listen", "127.0.0.1:0", "--min-interval", "0").start()
 	address := metricsAddress(p)
 	up := func(connString, value string) string {
 		return fmt.Sprintf("pglock_up{server=%q} %s\n", label(connString), value)
 	}
 	text := fetch(t, address)
-	wantText(t, text, up(a.ConnString(), "1"), up(b.ConnString(), "1"), up(nowhere, "0"),
+	wantText(t, text, up(a.ConnString(), "1"), up(b.ConnString(), "1"), up(unreachable, "0"),
 		fmt.Sprintf("pglock_key_waiters{server=%q,database=%q,key=\"@7\"} 1\n", labelOf(a), a.Name()),
 		fmt.Sprintf("pglock_waiters{server=%q,database=%q} 0\n", labelOf(b), b.Name()), "pglock_exporter_build_info{version=")
 	for _, line := range regexp.MustCompile(`(?m)^# (?:HELP|TYPE) \S+`).FindAllString(text, -1) {
@@ -158,6 +158,6 @@ func TestTheExporterServesSeveralServers(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	r := p.end()
 	wantCode(t, r, 0)
-	wantText(t, r.stderr, "server="+label(nowhere)+" ", "server="+labelOf(b)+" ")
+	wantText(t, r.stderr, "server="+label(unreachable)+" ", "server="+labelOf(b)+" ")
 	wantNoSecret(t, r)
 }

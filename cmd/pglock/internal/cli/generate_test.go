@@ -23,7 +23,7 @@ UPDATE invoices SET paid = true WHERE id = ANY($1);
 SELECT * FROM invoices;
 `
 
-// generated writes the text to a file and generates a package of it below this module, so that it can be compiled.
+// generated writes the text to a file and generates a package from it below this module, so that it can be compiled.
 func generated(t *testing.T, text string, args ...string) (dir string, r result) {
 	t.Helper()
 	parent, err := filepath.Abs("../../../../.tmp")
@@ -82,7 +82,7 @@ func TestGenerateChecksThatOutputIsUpToDate(t *testing.T) {
 	wantCode(t, command(t, nil, args...).run(), 1)
 }
 
-func TestGenerateTellsMistakesWithTheirLines(t *testing.T) {
+func TestGenerateReportsMistakesWithTheirLines(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"SELECT 1;":                                                               "q.sql:1: a statement has no name",

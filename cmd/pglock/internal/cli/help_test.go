@@ -63,7 +63,7 @@ func TestCommandsWithoutAnythingToDoShowTheirHelp(t *testing.T) {
 	}
 }
 
-// The Go command tells programs, and not test binaries, of which modules they were built.
+// Programs know their modules; test binaries do not.
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("go", "run", "../..", "version").Output()

@@ -17,8 +17,8 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// roleVariable makes the test binary become another program, which is thus built once, and with the race detector
-// when the tests are.
+// roleVariable turns the test binary into another program, so that the program is built once and with the same flags as
+// the tests.
 const (
 	roleVariable = "PGLOCK_TEST_ROLE"
 	roleCommand  = "pglock"
@@ -30,23 +30,22 @@ func TestMain(m *testing.M) {
 	case roleCommand:
 		os.Exit(cli.Main(os.Args[1:]))
 	case roleSignals:
-		tellSignals()
+		reportSignals()
 	default:
 		testenv.Main(m)
 	}
 }
 
-// process is a pglock that has been started, or will be.
+// process is a pglock process, before or after its start.
 type process struct {
 	*exec.Cmd
 	t              testing.TB
 	input          *os.File      // see withInput
-	read           chan struct{} // closed when all that a terminal shows has been read; see onTerminal
+	read           chan struct{} // closed when all output of the terminal has been read; see onTerminal
 	stdout, stderr buffer
 }
 
-// command prepares pglock with an environment in which nothing but the variables given leads to a database. It has no
-// terminal.
+// command prepares pglock with an environment in which only the given variables name a database. It has no terminal.
 func command(t testing.TB, variables []string, args ...string) *process {
 	t.Helper()
 	self, err := os.Executable()
@@ -58,12 +57,12 @@ func command(t testing.TB, variables []string, args ...string) *process {
 			p.Env = append(p.Env, variable)
 		}
 	}
-	// The race detector would have each process sleep for a second before it ends.
+	// The race detector would make each process sleep for a second before it ends.
 	p.Env = append(p.Env, roleVariable+"="+roleCommand, "GORACE=atexit_sleep_ms=0", "HOME="+t.TempDir(), "COLUMNS=")
 	p.Env = append(p.Env, variables...)
 	p.Stdout, p.Stderr = &p.stdout, &p.stderr
 	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	p.WaitDelay = time.Minute // a process that has inherited the output and should have ended
+	p.WaitDelay = time.Minute // bounds the wait for processes that have inherited the output
 	return p
 }
 
@@ -73,16 +72,16 @@ func on(t testing.TB, db *testenv.DB, args ...string) *process {
 	return command(t, []string{"DATABASE_URL=" + db.ConnString()}, args...)
 }
 
-// start starts the process, and sees to its end.
+// start starts the process, and ends it with the test.
 func (p *process) start() *process {
 	p.t.Helper()
 	check(p.t, p.Start())
-	p.t.Cleanup(p.abandon)
+	p.t.Cleanup(p.killUnlessWaited)
 	return p
 }
 
-// abandon ends a process that has not been waited for, because the test has failed.
-func (p *process) abandon() {
+// killUnlessWaited kills a process that was not waited for, because the test has failed.
+func (p *process) killUnlessWaited() {
 	if p.ProcessState == nil {
 		p.killAll()
 		_ = p.Wait()
@@ -95,7 +94,7 @@ type result struct {
 	stdout, stderr string
 }
 
-// killAll ends the process and all that it has started, whatever process groups they are in: they share a session.
+// killAll kills the process and all that it has started. They share a session, whatever their process groups.
 func (p *process) killAll() {
 	_ = p.Process.Kill() // it may have ended
 	all, err := exec.Command("ps", "-eo", "pid=,sess=").Output()
@@ -127,7 +126,7 @@ func (p *process) end() result {
 	return result{p.ProcessState.ExitCode(), p.stdout.String(), p.stderr.String()}
 }
 
-// run runs pglock to its end.
+// run runs pglock and waits for its end.
 func (p *process) run() result {
 	p.t.Helper()
 	return p.start().end()
@@ -138,8 +137,8 @@ func (p *process) signal(signal os.Signal) {
 	check(p.t, p.Process.Signal(signal))
 }
 
-// says waits until the process has written text.
-func (p *process) says(text string) {
+// waitForOutput waits until the process has written text.
+func (p *process) waitForOutput(text string) {
 	p.t.Helper()
 	testenv.WaitUntil(p.t, "the process has said "+text, func() bool {
 		return strings.Contains(p.stdout.String()+p.stderr.String(), text)
@@ -189,7 +188,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// hold holds a lock in a separate session until the test ends, as a program without pglock would.
+// hold makes a separate session hold a lock until the test ends, as a program without pglock would.
 func hold(t testing.TB, db *testenv.DB, statement string) (pid int32) {
 	t.Helper()
 	conn := db.Connect(t)

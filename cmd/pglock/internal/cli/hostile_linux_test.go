@@ -24,28 +24,28 @@ func TestReplayOnATerminalOfHostileNamesIsHarmless(t *testing.T) {
 	check(t, err)
 	file := filepath.Join(t.TempDir(), "f\n"+hostile)
 	p := on(t, db, "monitor", "--record", file, "--record-queries", "--interval", "50ms").start()
-	p.says("recording ")
-	recordsMore(t, file)
+	p.waitForOutput("recording ")
+	awaitSnapshots(t, file)
 	got := make(chan error, 1)
 	go func() {
 		_, err := waiter.Exec(t.Context(), lock)
 		got <- err
 	}()
 	db.WaitForWaiters(t, 1)
-	recordsMore(t, file)
+	awaitSnapshots(t, file)
 	check(t, holder.Close(t.Context()))
 	check(t, <-got)
-	recordsMore(t, file)
+	awaitSnapshots(t, file)
 	p.signal(os.Interrupt)
 	wantCode(t, p.end(), 0)
 	wantHarmless(t, "the recorder", p.stderr.String())
 
-	type step struct{ keys, says string } // says is a word, since what stands on the screen already is not sent again
+	type step struct{ keys, says string } // a single word, since text that is already on the screen is not sent again
 	for _, steps := range [][]step{{{"", "REPLAY"}, {"2", "SESSION"}, {"3", "APPLICATION"}, {"\r", "Esc"}}, {{"", "REPLAY"}, {"J", "passed"}}} {
 		p = command(t, nil, "replay", file, "--interval", "50ms", "--key", key).onTerminal()
 		for _, s := range steps {
 			p.types(s.keys)
-			p.says(s.says)
+			p.waitForOutput(s.says)
 		}
 		p.types(ctrlC)
 		wantCode(t, p.end(), 0)

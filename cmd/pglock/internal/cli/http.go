@@ -58,7 +58,7 @@ func (h *httpFlags) check(cmd *cobra.Command, once bool) error {
 	return nil
 }
 
-// past is the recording that the page can show; nil without a page.
+// past returns the recording that the page can show, or nil without a page.
 func (h *httpFlags) past(recorded string) (*recording.Past, error) {
 	if h.address == "" {
 		return nil, nil
@@ -104,7 +104,7 @@ func (m *watch) serve(ctx context.Context, db database, o *observer, past *recor
 	return errors.Join(err, <-served)
 }
 
-// live is the current state for the page.
+// live returns the current state for the page.
 func (o *observer) live() web.Live {
 	o.mu.Lock()
 	defer o.mu.Unlock()

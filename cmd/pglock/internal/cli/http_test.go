@@ -25,7 +25,7 @@ func TestMonitorServesAPage(t *testing.T) {
 	db.Queue(t, b, "SELECT pg_advisory_lock(42)")
 	file := filepath.Join(t.TempDir(), "locks.rec")
 	p := on(t, db, "monitor", "--http", "127.0.0.1:0", "--record", file, "--interval", "50ms").start()
-	p.says("token=")
+	p.waitForOutput("token=")
 	found := printedURL.FindStringSubmatch(p.stderr.String())
 	jar, err := cookiejar.New(nil)
 	check(t, err)

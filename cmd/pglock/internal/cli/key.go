@@ -46,13 +46,13 @@ pglock (pglock migrate up).`,
 	return cmd
 }
 
-// description is what is known about a key without asking a server. If its name is not valid UTF-8, which neither
-// JSON nor PostgreSQL's text can hold, the key is written as a number, and name and SQL by name are empty.
+// description describes a key without asking a server. If its name is not valid UTF-8, which neither JSON nor
+// PostgreSQL's text can hold, the key is written as a number, and the name and the SQL by name are empty.
 type description struct {
 	Key    string `json:"key"`
 	Name   string `json:"name"`
 	Space  string `json:"space"`
-	Number int64  `json:"number,string"` // most readers of JSON round integers beyond 2^53
+	Number int64  `json:"number,string"` // many JSON parsers round integers beyond 2^53
 	Class  int32  `json:"class"`
 	Object int32  `json:"object"`
 
@@ -91,8 +91,8 @@ func describe(key pglock.Key) description {
 	return d
 }
 
-// byName is empty if there is no name, or if it contains a NUL, which PostgreSQL's text cannot
-// hold.
+// byName returns the SQL that takes a lock by name. It is empty if there is no name, or if the name contains a NUL, which
+// PostgreSQL's text cannot hold.
 func byName(name string) string {
 	if name == "" || strings.ContainsRune(name, 0) {
 		return ""
@@ -100,8 +100,8 @@ func byName(name string) string {
 	return fmt.Sprintf("SELECT pg_advisory_xact_lock(pglock.key(%s))", literal(name))
 }
 
-// literal writes valid UTF-8 without NUL as a printable SQL string constant that can be copied from a terminal. One
-// with escapes has the same meaning whatever standard_conforming_strings is
+// literal returns valid UTF-8 without NUL as a printable SQL string constant that can be copied from a terminal. A
+// constant with escapes means the same whatever standard_conforming_strings is
 // (https://www.postgresql.org/docs/current/sql-syntax-lexical.html#SQL-SYNTAX-STRINGS-ESCAPE).
 func literal(text string) string {
 	var b strings.Builder

@@ -43,7 +43,7 @@ func TestKeyShowsNumbersAndSQL(t *testing.T) {
 	wantText(t, r.stdout, "pglock.key('@x')")
 }
 
-// The statements that are shown take and free the very lock that pg_locks is said to show.
+// The printed statements take and free the lock that the printed fields of pg_locks describe.
 func TestTheSQLTakesTheLock(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)
@@ -93,7 +93,7 @@ func TestTheSQLTakesTheLock(t *testing.T) {
 	}
 }
 
-// Such a name is a lock like others, but there is no SQL that takes it by name, and JSON would change it.
+// Such a name is a valid key, but no SQL can take it by name, and JSON would change it.
 func TestNamesThatPostgresCannotStore(t *testing.T) {
 	t.Parallel()
 	const name, number = "a\xff", "-8227958481849314267"
@@ -112,7 +112,7 @@ func TestNamesThatPostgresCannotStore(t *testing.T) {
 	}
 }
 
-func TestKeysThatAreNone(t *testing.T) {
+func TestInvalidKeys(t *testing.T) {
 	t.Parallel()
 	for arg, says := range map[string]string{
 		"": "empty", "@": `"@"`, "@x": `"@x"`, "@1/2/3": `"@1/2/3"`, "@9223372036854775808": `"@9223372036854775808"`,
@@ -131,8 +131,8 @@ func TestKeysThatAreNone(t *testing.T) {
 	wantText(t, r.stdout, "pglock.key('42')")
 }
 
-// A lock that is taken by hand and one that the command takes are the same.
-func TestByHandAndByCommand(t *testing.T) {
+// The printed SQL and the command take the same lock.
+func TestSQLAndCommandTakeTheSameLock(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	hold(t, db, "SELECT pg_advisory_lock(6688477336110245193), pg_advisory_lock(7, -42)")

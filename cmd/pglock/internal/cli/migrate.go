@@ -116,7 +116,7 @@ func confirm(cmd *cobra.Command, db database) error {
 	return askForYes(fmt.Sprintf("%s: %s.", db.target, what), "nothing was removed from "+db.target)
 }
 
-// askForYes asks on the terminal, and fails with the text otherwise unless the answer is yes.
+// askForYes asks on the terminal. Unless the answer is yes, it returns an error with the text otherwise.
 func askForYes(question, otherwise string) error {
 	if _, err := fmt.Fprintf(os.Stderr, "%s\nType yes to continue: ", view.Printable(question)); err != nil {
 		return fmt.Errorf("ask: %w", err)

@@ -149,7 +149,7 @@ func addSessionFilter(cmd *cobra.Command, filter *view.Filter) {
 }
 
 func (m *watch) command(cmd *cobra.Command, args []string) error {
-	if err := m.servers.bare(cmd, args); err != nil {
+	if err := m.servers.addDatabaseArgument(cmd, args); err != nil {
 		return err
 	}
 	if m.schema {
@@ -161,7 +161,7 @@ func (m *watch) command(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if m.check.wanted(cmd) {
-		return m.judge(cmd, filter)
+		return m.runCheck(cmd, filter)
 	}
 	dbs, err := m.servers.resolve(cmd)
 	if err != nil {
@@ -171,7 +171,7 @@ func (m *watch) command(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if len(dbs) > 1 {
-		return m.several(cmd, dbs, filter)
+		return m.watchServers(cmd, dbs, filter)
 	}
 	db := dbs[0]
 	m.options = db.options(m.options)
@@ -205,7 +205,7 @@ func (m *watch) observe(ctx context.Context, cmd *cobra.Command, db database, po
 	if err != nil {
 		return err
 	}
-	if o.keeper, err = m.record.begin(db.target, time.Duration(m.interval), past); err != nil {
+	if o.recorder, err = m.record.begin(db.target, time.Duration(m.interval), past); err != nil {
 		return err
 	}
 	switch {
@@ -218,7 +218,7 @@ func (m *watch) observe(ctx context.Context, cmd *cobra.Command, db database, po
 	default:
 		err = m.showAll(ctx, db, o, filter)
 	}
-	return errors.Join(err, o.keeper.close())
+	return errors.Join(err, o.recorder.close())
 }
 
 func (m *watch) filter(cmd *cobra.Command) (view.Filter, error) {
@@ -245,7 +245,7 @@ func (m *watch) filter(cmd *cobra.Command) (view.Filter, error) {
 	return filter, err
 }
 
-// zoned returns a snapshot whose time is in the zone that the flags ask for.
+// zoned returns a snapshot with its time in the zone that the flags ask for.
 func (m *watch) zoned(s *monitor.Snapshot) *monitor.Snapshot {
 	if !m.local {
 		return s
@@ -255,7 +255,7 @@ func (m *watch) zoned(s *monitor.Snapshot) *monitor.Snapshot {
 	return &here
 }
 
-// zonedEvents returns events for people, whose times are in the zone that the flags ask for.
+// zonedEvents returns events with their times in the zone that the flags ask for.
 func (m *watch) zonedEvents(of func() []journal.Event) func() []journal.Event {
 	if !m.local {
 		return of
@@ -274,12 +274,12 @@ func (m *watch) showOnce(ctx context.Context, db database, pool *pgxpool.Pool, f
 	if err != nil {
 		return db.failed(err)
 	}
-	return m.printer(db, filter, &sheet{}).show(snapshot)
+	return m.printer(db, filter, &outputState{}).show(snapshot)
 }
 
-// showAll fails if there is no first snapshot: a server that has never answered is most likely the wrong one.
+// showAll fails if it cannot take the first snapshot. The user has most likely named the wrong server then.
 func (m *watch) showAll(ctx context.Context, db database, o *observer, filter view.Filter) error {
-	return m.follow(ctx, db, o, filter, m.printer(db, filter, &sheet{}))
+	return m.follow(ctx, db, o, filter, m.printer(db, filter, &outputState{}))
 }
 
 func (m *watch) follow(ctx context.Context, db database, o *observer, filter view.Filter, p printer) error {

@@ -9,7 +9,7 @@ import (
 func TestCSVOnATerminalIsHarmless(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)
-	crowd(t, db)
+	fillDatabase(t, db)
 	p := on(t, db, "monitor", "--once", "-o", "csv", "--key", "@99").onTerminal()
 	wantCode(t, p.end(), 0)
 	shown := p.stdout.String()

@@ -75,7 +75,7 @@ func TestTheCheckForNagios(t *testing.T) {
 func TestMachineOutputIsHarmlessAndComplete(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)
-	crowd(t, db)
+	fillDatabase(t, db)
 	for _, format := range []string{"json", "ndjson"} {
 		r := on(t, db, "monitor", "--once", "-o", format).run()
 		wantCode(t, r, 0)

@@ -18,7 +18,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// queue makes one more session wait for a lock until the test ends.
+// queue makes another session wait for a lock until the test ends.
 func queue(t *testing.T, db *testenv.DB, statement string) {
 	t.Helper()
 	db.Queue(t, db.Connect(t), statement)
@@ -26,8 +26,8 @@ func queue(t *testing.T, db *testenv.DB, statement string) {
 
 var longName = "a-name-that-is-longer-than-any-line-" + strings.Repeat("x", 200)
 
-// crowd fills the database with all kinds of holders and waiters.
-func crowd(t *testing.T, db *testenv.DB) {
+// fillDatabase fills the database with all kinds of holders and waiters.
+func fillDatabase(t *testing.T, db *testenv.DB) {
 	t.Helper()
 	execute(t, db, "SELECT pglock.register('invoice:42', E'line\none', $1)", longName)
 	hold(t, db, "SELECT /*\x1b[2J\x07\n\t\u009b\u202e*/ pg_advisory_lock(pglock.key('invoice:42'))")
@@ -45,7 +45,7 @@ func crowd(t *testing.T, db *testenv.DB) {
 	queue(t, db, "SELECT pg_advisory_lock(99)")
 }
 
-// gid is one that no other test has, and that a table must make harmless.
+// gid returns an identifier that is unique to the test, with a character that a table must escape.
 func gid(db *testenv.DB) string { return "the \x07gid's " + db.Name()[len(db.Name())-12:] }
 
 // prepare leaves a prepared transaction behind until the test ends.
@@ -66,7 +66,7 @@ func migrated(t *testing.T) *testenv.DB {
 func TestMonitorSaysWhatTheServerSays(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)
-	crowd(t, db)
+	fillDatabase(t, db)
 	r := on(t, db, "monitor", "--once", "--output", "json").run()
 	wantCode(t, r, 0)
 	wantText(t, r.stdout, `"database": "`+db.Name()+`"`)
@@ -84,7 +84,7 @@ func TestMonitorSaysWhatTheServerSays(t *testing.T) {
 		want = append(want, lock.String())
 	}
 	wantEqual(t, "locks", locks, want)
-	wantEqual(t, "blockers", blockersOf(db, snapshot), trueBlockers(t, db))
+	wantEqual(t, "blockers", blockersOf(db, snapshot), serverBlockers(t, db))
 	if lock := snapshot.Locks[slices.IndexFunc(snapshot.Locks, func(l monitor.Lock) bool {
 		return l.Key == "invoice:42"
 	})]; lock.Number != 6688477336110245193 || len(lock.Waiters) != 3 || lock.Holders[0].PID == 0 {
@@ -131,7 +131,7 @@ func blockersOf(db *testenv.DB, s *monitor.Snapshot) (pairs []string) {
 	return pairs
 }
 
-func trueBlockers(t *testing.T, db *testenv.DB) []string {
+func serverBlockers(t *testing.T, db *testenv.DB) []string {
 	t.Helper()
 	rows, err := db.Pool(t).Query(t.Context(), `
 		SELECT DISTINCT format('%s waits for %s', pid, unnest(pg_blocking_pids(pid))) FROM pg_locks
@@ -155,7 +155,7 @@ func wantEqual(t *testing.T, what string, got, want []string) {
 func TestTheTableFitsEightyColumnsAndIsHarmless(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)
-	crowd(t, db)
+	fillDatabase(t, db)
 	narrow := on(t, db, "monitor", "--once")
 	narrow.Env = append(narrow.Env, "COLUMNS=80")
 	r := narrow.run()
@@ -199,7 +199,7 @@ func TestWhatIsHiddenIsLabelled(t *testing.T) {
 func TestKeysAndWaitingChooseWhatIsShown(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)
-	crowd(t, db)
+	fillDatabase(t, db)
 	for _, test := range []struct {
 		args []string
 		want []string
@@ -227,7 +227,7 @@ func TestKeysAndWaitingChooseWhatIsShown(t *testing.T) {
 func TestCSVHasOneRecordForEachHolderAndWaiter(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)
-	crowd(t, db)
+	fillDatabase(t, db)
 	p := on(t, db, "monitor", "--interval", "0.05", "--output", "csv", "--key", "invoice:42", "--key", "@99").start()
 	testenv.WaitUntil(t, "there are two snapshots", func() bool {
 		return strings.Count(p.stdout.String(), ",holds,") >= 4
@@ -262,7 +262,7 @@ func TestMonitorSurvivesARestartOfTheServer(t *testing.T) {
 	server := testenv.NewServer(t, nil)
 	db := testenv.On(t, server)
 	p := on(t, db, "monitor", "--interval", "0.05", "--output", "ndjson").start()
-	p.says("taken_at")
+	p.waitForOutput("taken_at")
 	for _, mode := range []pgserver.Mode{pgserver.Fast, pgserver.Immediate} {
 		before := p.stderr.String()
 		check(t, server.Down(t.Context(), mode))
@@ -274,7 +274,7 @@ func TestMonitorSurvivesARestartOfTheServer(t *testing.T) {
 			return strings.Contains(strings.TrimPrefix(p.stderr.String(), before), "answers again")
 		})
 		hold(t, db, fmt.Sprintf("SELECT pg_advisory_lock(%d)", 4242+mode))
-		p.says(fmt.Sprintf(`"key":"@%d"`, 4242+mode))
+		p.waitForOutput(fmt.Sprintf(`"key":"@%d"`, 4242+mode))
 	}
 	p.signal(syscall.SIGTERM)
 	r := p.end()
@@ -302,8 +302,8 @@ func TestTablesAreSetApart(t *testing.T) {
 	}
 }
 
-// silent is the URL of a server that accepts connections and never answers.
-func silent(t *testing.T) string {
+// silentServer returns the URL of a server that accepts connections and never answers.
+func silentServer(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
@@ -322,7 +322,7 @@ func TestMonitorNeedsAServerAtFirst(t *testing.T) {
 			t.Errorf("it printed %s", r.stdout)
 		}
 	}
-	r := command(t, []string{"DATABASE_URL=" + silent(t)}, "monitor", "--once").run()
+	r := command(t, []string{"DATABASE_URL=" + silentServer(t)}, "monitor", "--once").run()
 	wantCode(t, r, 69)
 	for _, args := range [][]string{{"--interval", "0"}, {"--interval", "-1"}, {"--interval", "soon"}, {"--output", "xml"},
 		{"--key", ""}, {"--key", "@x"}, {"--once", "--interval", "1s"}, {"k", "l"}, {"u:p@h/x"}} {

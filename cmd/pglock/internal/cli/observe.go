@@ -18,16 +18,16 @@ type observer struct {
 	options []monitor.Option
 	snap    func(context.Context) (*monitor.Snapshot, error) // takes one
 
-	mu      sync.Mutex
-	journal *journal.Journal
-	events  []journal.Event // the latest mostEvents
-	keeper  *keeper         // the recording; nil without one
-	latest  *monitor.Snapshot
-	lost    error // why there has been no snapshot since
+	mu       sync.Mutex
+	journal  *journal.Journal
+	events   []journal.Event // the latest maxEvents
+	recorder *recorder       // nil if nothing is recorded
+	latest   *monitor.Snapshot
+	lost     error // why there has been no snapshot since
 }
 
-// mostEvents is how many events the view keeps.
-const mostEvents = 5000
+// maxEvents is how many events the view keeps.
+const maxEvents = 5000
 
 func newObserver(pool *pgxpool.Pool, options []monitor.Option) *observer {
 	return &observer{pool: pool, options: options, journal: journal.New(),
@@ -48,7 +48,7 @@ func (o *observer) note(ctx context.Context, s *monitor.Snapshot, err error) (*m
 	if err != nil {
 		if ctx.Err() == nil {
 			o.journal.Missed(err)
-			o.keeper.missed(err)
+			o.recorder.missed(err)
 			o.lost = err
 		}
 		return nil, nil, err
@@ -57,16 +57,16 @@ func (o *observer) note(ctx context.Context, s *monitor.Snapshot, err error) (*m
 	if err != nil {
 		ended = nil // the snapshot is good; only the ends of sessions are missing from the events
 	}
-	o.keeper.keep(s, ended)
+	o.recorder.keep(s, ended)
 	o.latest, o.lost = s, nil
 	events := o.journal.See(s, ended...)
 	o.events = append(o.events, events...)
-	o.events = slices.Clone(o.events[max(0, len(o.events)-mostEvents):])
+	o.events = slices.Clone(o.events[max(0, len(o.events)-maxEvents):])
 	return s, events, nil
 }
 
-// happened returns the events, the latest last.
-func (o *observer) happened() []journal.Event {
+// recentEvents returns the events, the latest last.
+func (o *observer) recentEvents() []journal.Event {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.events

@@ -9,8 +9,8 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// An error of writing the output does not concern the database.
-func TestAFullDiskIsNoMissingDatabase(t *testing.T) {
+// An error of writing the output must not look like an error of the database.
+func TestAFullDiskIsNotReportedAsAnOutage(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)
 	for _, args := range [][]string{{"key", "a"}, {"migrate", "print"}, {"migrate", "version"}, {"monitor", "--once"},
@@ -26,7 +26,7 @@ func TestAFullDiskIsNoMissingDatabase(t *testing.T) {
 	}
 }
 
-func TestAReaderThatHasSeenEnoughIsNoError(t *testing.T) {
+func TestAClosedOutputIsNoError(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	hold(t, db, "SELECT pg_advisory_lock(7)")

@@ -10,10 +10,10 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// countInside says how many are inside together: each leaves a mark, counts them, and takes its own away.
+// countInside reports how many commands run at the same time: each creates a file, counts the files, and removes its own.
 const countInside = `: > "$1/$$"; sleep 0.05; ls "$1" | wc -l >> "$2"; rm "$1/$$"`
 
-func TestRunWithPermitsRunsThatManyAtATime(t *testing.T) {
+func TestRunWithPermitsLimitsConcurrency(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	marks, counts := t.TempDir(), filepath.Join(t.TempDir(), "counts")
@@ -43,7 +43,7 @@ func TestRunWithPermitsExitsAsWithALock(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	holder := on(t, db, "run", "-p", "1", "k", "--", "sh", "-c", "echo inside; sleep 600").start()
-	t.Cleanup(holder.abandon)
+	t.Cleanup(holder.killUnlessWaited)
 	testenv.WaitUntil(t, "the permit is held", func() bool { return strings.Contains(holder.stdout.String(), "inside") })
 	for name, test := range map[string]struct {
 		args []string

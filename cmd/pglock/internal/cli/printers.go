@@ -15,20 +15,20 @@ import (
 // printer prints one snapshot after another.
 type printer interface {
 	show(*monitor.Snapshot) error
-	// missed says that there was no snapshot this time.
+	// missed reports that no snapshot could be taken.
 	missed(error) error
 	// close is called once, after the last snapshot.
 	close() error
 }
 
-// sheet is the state shared by printers that write to the same output.
-type sheet struct {
+// outputState is shared by printers that write to the same output.
+type outputState struct {
 	servers   bool   // there are several servers
 	headed    bool   // the header of CSV is written
 	separator string // a blank line is due before the next table
 }
 
-func (m *watch) printer(db database, filter view.Filter, shared *sheet) printer {
+func (m *watch) printer(db database, filter view.Filter, shared *outputState) printer {
 	switch {
 	case m.events:
 		return newAppender(db, nil)
@@ -43,8 +43,8 @@ func (m *watch) printer(db database, filter view.Filter, shared *sheet) printer 
 }
 
 // printers write to the same output.
-func (m *watch) printers(f *fleet, filter view.Filter) map[*member]printer {
-	shared, all := &sheet{servers: true}, map[*member]printer{}
+func (m *watch) printers(f *serverGroup, filter view.Filter) map[*member]printer {
+	shared, all := &outputState{servers: true}, map[*member]printer{}
 	for _, member := range f.members {
 		all[member] = m.printer(member.db, filter, shared)
 	}
@@ -72,7 +72,7 @@ func (m *watch) printEvents(events []journal.Event) error {
 // appender writes each snapshot after the last one.
 type appender struct {
 	db     database
-	write  func(io.Writer, *monitor.Snapshot) error // nil: snapshots are not written
+	write  func(io.Writer, *monitor.Snapshot) error // nil if snapshots are not written
 	absent bool
 }
 
@@ -107,7 +107,7 @@ func filtered(f view.Filter, write func(io.Writer, *monitor.Snapshot) error) fun
 	return func(w io.Writer, s *monitor.Snapshot) error { return write(w, f.Apply(s)) }
 }
 
-func (sh *sheet) csvWriter() func(io.Writer, *monitor.Snapshot) error {
+func (sh *outputState) csvWriter() func(io.Writer, *monitor.Snapshot) error {
 	csv := view.CSV{Printable: term.Is(os.Stdout), Servers: sh.servers}
 	return func(w io.Writer, s *monitor.Snapshot) error {
 		if !sh.headed {
@@ -120,7 +120,7 @@ func (sh *sheet) csvWriter() func(io.Writer, *monitor.Snapshot) error {
 	}
 }
 
-func (sh *sheet) tableWriter(filter view.Filter, db database, zoned func(*monitor.Snapshot) *monitor.Snapshot) func(io.Writer, *monitor.Snapshot) error {
+func (sh *outputState) tableWriter(filter view.Filter, db database, zoned func(*monitor.Snapshot) *monitor.Snapshot) func(io.Writer, *monitor.Snapshot) error {
 	target := db.target
 	if sh.servers {
 		target = db.named()
@@ -132,11 +132,10 @@ func (sh *sheet) tableWriter(filter view.Filter, db database, zoned func(*monito
 	}
 }
 
-// unlimited is wider than any table.
+// unlimited is larger than the width of any table.
 const unlimited = 1 << 16
 
-// tableWidth is the width of the terminal, or COLUMNS. A table is not cut if the output is not a
-// terminal.
+// tableWidth returns the width of the terminal, or COLUMNS. It is unlimited if the output is not a terminal.
 func tableWidth() int {
 	if !term.Is(os.Stdout) && os.Getenv("COLUMNS") == "" {
 		return unlimited
@@ -144,7 +143,7 @@ func tableWidth() int {
 	return width()
 }
 
-// width is the width of the terminal, or COLUMNS, or what every terminal has.
+// width returns the width of the terminal, or COLUMNS, or 80.
 func width() int {
 	if columns, _, ok := term.Size(os.Stdout); ok && columns > 0 {
 		return columns

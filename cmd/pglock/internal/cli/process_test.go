@@ -35,7 +35,7 @@ func wantGone(t testing.TB, output string) {
 	testenv.WaitUntil(t, fmt.Sprintf("process %d has ended", pid), func() bool { return !running(pid) })
 }
 
-// background is the process ID that a script has said after the word background.
+// background returns the process ID that a script has printed after the word background.
 func background(t testing.TB, output string) (pid int) {
 	t.Helper()
 	_, after, _ := strings.Cut(output, "background ")
@@ -51,9 +51,9 @@ func running(pid int) bool {
 	return err == nil && !strings.HasPrefix(strings.TrimSpace(string(state)), "Z")
 }
 
-// tellSignals says of every signal that it gets which one it is; SIGTERM is the last. A shell would not do: it runs the
-// trap of a signal once for two that come close together.
-func tellSignals() {
+// reportSignals prints every signal that it gets, and ends after SIGTERM. A shell cannot do that: it runs a trap only once
+// for two signals that arrive close together.
+func reportSignals() {
 	arrived := make(chan os.Signal, 100)
 	signal.Notify(arrived)
 	fmt.Println("ready")
@@ -69,8 +69,8 @@ func tellSignals() {
 	}
 }
 
-// signalTeller is the command line of a process that becomes tellSignals.
-func signalTeller(t testing.TB) []string {
+// signalReporter returns the command line of a process that runs reportSignals.
+func signalReporter(t testing.TB) []string {
 	t.Helper()
 	self, err := os.Executable()
 	check(t, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// Arguments as for psql lead to the same database.
+// The same arguments name the same database as with psql.
 func TestConnectionAsWithPsql(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
@@ -45,7 +45,7 @@ func TestConnectionAsWithPsql(t *testing.T) {
 	wantCode(t, command(t, nil, "monitor", "-d", "a", "b").run(), 64)
 }
 
-// A chain that continues beyond advisory locks, in the table and when its root is to be ended.
+// A chain that continues beyond advisory locks is shown in the table, and before its root is terminated.
 func TestTheChainBeyondAdvisoryLocks(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
@@ -61,7 +61,7 @@ func TestTheChainBeyondAdvisoryLocks(t *testing.T) {
 	wantText(t, r.stdout, fmt.Sprintf("blocked by %d ddl-owner, relation t", owner), "locks of other types",
 		fmt.Sprintf("%d ddl-owner blocks, idle in tx", owner))
 	r = on(t, db, "terminate", fmt.Sprint(owner)).run()
-	wantCode(t, r, 64) // there is no terminal to ask on
+	wantCode(t, r, 64) // without a terminal there is no confirmation
 	wantText(t, r.stderr, "It holds no advisory lock.", "1 session waits for its other locks:", "relation t: ",
 		"In all, 2 sessions are blocked by it.")
 }

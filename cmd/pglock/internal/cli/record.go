@@ -51,24 +51,24 @@ func (r *recordFlags) check(cmd *cobra.Command, once bool) error {
 	return nil
 }
 
-// keeper records snapshots. A nil keeper records nothing.
-type keeper struct {
+// recorder records snapshots. A nil recorder records nothing.
+type recorder struct {
 	mu      sync.Mutex
 	encoder *recording.Encoder
-	writer  *recording.Writer // nil: nothing is written to a file
-	past    *recording.Past   // nil: nothing is kept in memory
-	failed  error             // why the last attempt to write failed
+	writer  *recording.Writer // nil if nothing is written to a file
+	past    *recording.Past   // nil if nothing is kept in memory
+	failed  error             // the error of the last attempt to write
 	lost    bool              // an outage was recorded since the last snapshot
 }
 
 // begin begins a recording: in a file if there is a --record flag, and in memory if there is a past
 // to add to.
-func (r *recordFlags) begin(target string, interval time.Duration, past *recording.Past) (*keeper, error) {
+func (r *recordFlags) begin(target string, interval time.Duration, past *recording.Past) (*recorder, error) {
 	encoder, err := r.encoder()
 	if err != nil {
 		return nil, &exit{codeOther, err}
 	}
-	k := &keeper{encoder: encoder, past: past}
+	k := &recorder{encoder: encoder, past: past}
 	if r.path == "" {
 		return k, nil
 	}
@@ -91,11 +91,11 @@ func (r *recordFlags) encoder() (*recording.Encoder, error) {
 	return recording.NewEncoder()
 }
 
-// mostPast is how many bytes of the past are kept in memory.
-const mostPast = 64 << 20
+// maxPast is how many bytes of the recording are kept in memory.
+const maxPast = 64 << 20
 
 // keep records a snapshot. A failure is reported once, and the next snapshot is a new attempt.
-func (k *keeper) keep(s *monitor.Snapshot, ended []int32) {
+func (k *recorder) keep(s *monitor.Snapshot, ended []int32) {
 	if k == nil || k.writer == nil && k.past == nil {
 		return
 	}
@@ -105,7 +105,7 @@ func (k *keeper) keep(s *monitor.Snapshot, ended []int32) {
 	k.report(k.record(s, ended))
 }
 
-func (k *keeper) record(s *monitor.Snapshot, ended []int32) error {
+func (k *recorder) record(s *monitor.Snapshot, ended []int32) error {
 	if k.writer != nil && k.writer.Due() {
 		err := k.writer.Rotate()
 		k.encoder.Restart()
@@ -118,7 +118,7 @@ func (k *keeper) record(s *monitor.Snapshot, ended []int32) error {
 		return err
 	}
 	if k.past != nil {
-		k.past.Add(encoded, mostPast)
+		k.past.Add(encoded, maxPast)
 	}
 	if k.writer == nil {
 		return nil
@@ -130,8 +130,8 @@ func (k *keeper) record(s *monitor.Snapshot, ended []int32) error {
 	return nil
 }
 
-// missed records that there was no snapshot, once per outage.
-func (k *keeper) missed(err error) {
+// missed records that no snapshot could be taken, once per outage.
+func (k *recorder) missed(err error) {
 	if k == nil {
 		return
 	}
@@ -144,15 +144,15 @@ func (k *keeper) missed(err error) {
 	k.report(k.writer.Outage(oneLine(err.Error())))
 }
 
-func (k *keeper) report(err error) {
+func (k *recorder) report(err error) {
 	if err != nil && k.failed == nil {
 		say(os.Stderr, "%v; trying again", err)
 	}
 	k.failed = err
 }
 
-// close ends the recording properly.
-func (k *keeper) close() error {
+// close writes the last frame of the recording.
+func (k *recorder) close() error {
 	if k == nil || k.writer == nil {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor/journal"
 )
 
-// recorded records how one session waits for another, and gets the lock when that has ended.
+// recorded records a session that waits for another, and gets the lock when the other has ended.
 func recorded(t *testing.T, args ...string) (file string, a, b int32) {
 	t.Helper()
 	db := testenv.Database(t)
@@ -25,7 +25,7 @@ func recorded(t *testing.T, args ...string) (file string, a, b int32) {
 	check(t, err)
 	file = filepath.Join(t.TempDir(), "locks.rec")
 	p := on(t, db, append([]string{"monitor", "--record", file, "--interval", "50ms"}, args...)...).start()
-	p.says("recording ")
+	p.waitForOutput("recording ")
 	got := make(chan error, 1)
 	go func() {
 		_, err := waiter.Exec(context.Background(),
@@ -33,10 +33,10 @@ func recorded(t *testing.T, args ...string) (file string, a, b int32) {
 		got <- err
 	}()
 	db.WaitForWaiters(t, 1)
-	recordsMore(t, file)
+	awaitSnapshots(t, file)
 	check(t, holder.Close(context.Background()))
 	check(t, <-got)
-	recordsMore(t, file)
+	awaitSnapshots(t, file)
 	_, err = waiter.Exec(context.Background(), "SELECT pg_advisory_unlock(42)")
 	check(t, err)
 	p.signal(os.Interrupt)
@@ -48,8 +48,8 @@ func recorded(t *testing.T, args ...string) (file string, a, b int32) {
 	return file, int32(holder.PgConn().PID()), int32(waiter.PgConn().PID())
 }
 
-// recordsMore waits until some more snapshots are in the file.
-func recordsMore(t *testing.T, file string) {
+// awaitSnapshots waits until the file has some more snapshots.
+func awaitSnapshots(t *testing.T, file string) {
 	t.Helper()
 	size := func() int64 {
 		info, err := os.Stat(file)
@@ -93,7 +93,7 @@ func TestReplayAnswersFromTheRecordingOnly(t *testing.T) {
 	wantText(t, r.stderr, "the recording covers")
 }
 
-func TestReplayShowsTheKeysThatAreAskedFor(t *testing.T) {
+func TestReplayFiltersKeys(t *testing.T) {
 	t.Parallel()
 	file, _, _ := recorded(t)
 	for _, test := range []struct {
@@ -119,8 +119,8 @@ func TestReplayShowsTheKeysThatAreAskedFor(t *testing.T) {
 	wantCode(t, r, 64)
 }
 
-// The questions of the morning after: who blocked whom, since when, and which code.
-func TestReplayAtAMomentSaysSinceWhenAndWhichCode(t *testing.T) {
+// A recording shows who blocked whom, since when, and which code.
+func TestReplayAtATimeShowsHoldersAndCode(t *testing.T) {
 	t.Parallel()
 	file, holder, waiter := recorded(t)
 	var began string
@@ -144,8 +144,8 @@ func TestARecordingOutlivesAKilledRecorder(t *testing.T) {
 	queue(t, db, "SELECT pg_advisory_lock(42)")
 	file := filepath.Join(t.TempDir(), "locks.rec")
 	p := on(t, db, "monitor", "--record", file, "--interval", "20ms").start()
-	p.says("recording ")
-	recordsMore(t, file)
+	p.waitForOutput("recording ")
+	awaitSnapshots(t, file)
 	p.signal(syscall.SIGKILL)
 	p.end()
 	r := command(t, nil, "replay", file, "--events").run()
@@ -164,7 +164,7 @@ func TestRecordWithQueriesHasStatements(t *testing.T) {
 	wantText(t, r.stdout, "s3cret")
 }
 
-func TestReplayRefusesWhatIsNoRecording(t *testing.T) {
+func TestReplayRefusesOtherFiles(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "x")
 	check(t, os.WriteFile(file, []byte("PGDMP and so on"), 0o600))

@@ -17,9 +17,9 @@ import (
 
 // server is the server on which a command takes its lock.
 type server struct {
-	database // or a Redis as it is shown to people
+	database // or a Redis, without secrets
 	locker   *pglock.Locker
-	clients  []io.Closer // what the locker uses and does not close
+	clients  []io.Closer // what the locker uses but does not close
 }
 
 // close closes the locker and the resources that it uses.
@@ -52,7 +52,7 @@ func (r *run) redisServer(cmd *cobra.Command) (*server, error) {
 const redisVariable = "PGLOCK_REDIS_URL"
 
 // findRedis returns the URLs of Redis: from --redis, from a file, or from the environment unless another database is
-// named. There are none if the lock is to be in PostgreSQL.
+// named. It returns none if the lock is in PostgreSQL.
 func (r *run) findRedis(cmd *cobra.Command) error {
 	file := cmd.Flags().Changed("redis-file")
 	switch {
@@ -76,7 +76,7 @@ func (r *run) findRedis(cmd *cobra.Command) error {
 }
 
 func (r *run) openRedis(s *server) error {
-	logging.Disable() // go-redis also returns as errors what it would write to stderr
+	logging.Disable() // go-redis also returns the errors that it would log to stderr
 	all, err := redisfallback.ParseURLs(r.redis...)
 	if err != nil {
 		return err

@@ -58,7 +58,7 @@ func TestExitCodesOnRedis(t *testing.T) {
 	server := testenv.NewRedis(t, "requirepass s3cret")
 	url := "redis://:s3cret@" + server.Addr()
 	holder := onRedis(t, []string{url}, "held", "--", "sh", "-c", "echo started; exec sleep 60").start()
-	holder.says("started")
+	holder.waitForOutput("started")
 	for name, test := range map[string]struct {
 		urls []string
 		args []string
@@ -94,7 +94,7 @@ func TestALostLockOnRedisEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewRedis(t)
 	p := onRedis(t, []string{server.URL()}, "--lease", "1", "k", "--", "sh", "-c", "echo started; exec sleep 60").start()
-	p.says("started")
+	p.waitForOutput("started")
 	server.Must(t, "FLUSHALL")
 	got := p.end()
 	wantCode(t, got, 70)

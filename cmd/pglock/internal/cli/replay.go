@@ -138,7 +138,7 @@ func openRotated(path string) (*recording.Past, error) {
 	return recording.OpenPast(files...)
 }
 
-// zoned is a time in the zone that the flags ask for.
+// zoned returns a time in the zone that the flags ask for.
 func (r *replay) zoned(t time.Time) time.Time {
 	if r.local {
 		return t.Local()
@@ -146,7 +146,8 @@ func (r *replay) zoned(t time.Time) time.Time {
 	return t.UTC()
 }
 
-// parseMoment reads a time, in the zone of last if it names none; one without a date is the last at or before last.
+// parseMoment parses a time, in the zone of last if it names none. Without a date it is the latest such time that is not
+// after last.
 func parseMoment(text string, last time.Time) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02T15:04"} {
 		if at, err := time.ParseInLocation(layout, text, last.Location()); err == nil {
@@ -175,7 +176,7 @@ func (r *replay) show(ctx context.Context, past *recording.Past, at time.Time, f
 	if m.fillsScreen() {
 		return m.replayOnScreen(ctx, p, at, file, filter)
 	}
-	to := m.printer(database{target: file}, filter, &sheet{})
+	to := m.printer(database{target: file}, filter, &outputState{})
 	if r.at != "" && !r.events {
 		s, err := p.seek(at)
 		if err != nil {
@@ -196,7 +197,7 @@ func (m *watch) replayAll(ctx context.Context, p *player, from time.Time, to pri
 		case err != nil:
 			return &exit{codeOther, err}
 		}
-		if err := m.print(to, filter, s, p.fresh()); err != nil {
+		if err := m.print(to, filter, s, p.newEvents()); err != nil {
 			return err
 		}
 	}
@@ -209,7 +210,7 @@ func (m *watch) replayOnScreen(ctx context.Context, p *player, at time.Time, fil
 		return &exit{codeOther, err}
 	}
 	options := m.screen(filter)
-	options.Target, options.First, options.Events, options.Seek = "REPLAY of "+file, m.zoned(first), m.zonedEvents(p.happened), p.jump
+	options.Target, options.First, options.Events, options.Seek = "REPLAY of "+file, m.zoned(first), m.zonedEvents(p.recentEvents), p.jump
 	options.Take = func(context.Context) (*monitor.Snapshot, error) {
 		s, err := p.next()
 		if errors.Is(err, io.EOF) {
@@ -225,8 +226,8 @@ func (m *watch) replayOnScreen(ctx context.Context, p *player, at time.Time, fil
 	return errors.Join(err, printErr)
 }
 
-// lookBack is how long before a moment the computation of its journal starts.
-const lookBack = 15 * time.Minute
+// journalLead is how long before the shown time the journal starts.
+const journalLead = 15 * time.Minute
 
 // player plays a recording. Its methods may be called concurrently.
 type player struct {
@@ -239,7 +240,7 @@ type player struct {
 	events  []journal.Event
 	count   int // number of events of the last step
 	now     *monitor.Snapshot
-	held    *recording.Frame // the frame that seek read too far
+	held    *recording.Frame // the frame that seek read beyond its target
 }
 
 func newPlayer(past *recording.Past) *player { return &player{past: past, stop: func() {}} }
@@ -250,12 +251,12 @@ func (p *player) close() {
 	p.stop()
 }
 
-// seek goes to the last snapshot at or before a time, or to the first one.
+// seek goes to the last snapshot at or before a time, or else to the first.
 func (p *player) seek(at time.Time) (*monitor.Snapshot, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stop()
-	p.pull, p.stop = iter.Pull2(p.past.Play(at.Add(-lookBack)))
+	p.pull, p.stop = iter.Pull2(p.past.Play(at.Add(-journalLead)))
 	p.journal, p.events, p.now, p.held = journal.New(), nil, nil, nil
 	for {
 		frame, err := p.read()
@@ -268,7 +269,7 @@ func (p *player) seek(at time.Time) (*monitor.Snapshot, error) {
 			p.held = &frame
 			return p.now, nil
 		}
-		p.see(frame)
+		p.update(frame)
 	}
 }
 
@@ -278,7 +279,7 @@ func (p *player) jump(by time.Duration) error {
 	return err
 }
 
-// next goes to the next snapshot; io.EOF says that there is none.
+// next goes to the next snapshot. It returns io.EOF if there is none.
 func (p *player) next() (*monitor.Snapshot, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -286,7 +287,7 @@ func (p *player) next() (*monitor.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.see(frame)
+	p.update(frame)
 	return p.now, nil
 }
 
@@ -312,10 +313,10 @@ func (p *player) read() (recording.Frame, error) {
 	}
 }
 
-func (p *player) see(frame recording.Frame) {
+func (p *player) update(frame recording.Frame) {
 	events := p.journal.See(frame.Snapshot, frame.Ended...)
 	p.events, p.count = append(p.events, events...), len(events)
-	p.events = p.events[max(0, len(p.events)-mostEvents):]
+	p.events = p.events[max(0, len(p.events)-maxEvents):]
 	p.now = frame.Snapshot
 }
 
@@ -325,14 +326,14 @@ func (p *player) last() *monitor.Snapshot {
 	return p.now
 }
 
-func (p *player) happened() []journal.Event {
+func (p *player) recentEvents() []journal.Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.events[:len(p.events):len(p.events)]
 }
 
-// fresh returns the events of the last step.
-func (p *player) fresh() []journal.Event {
+// newEvents returns the events of the last step.
+func (p *player) newEvents() []journal.Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.events[max(0, len(p.events)-p.count):]

@@ -34,12 +34,12 @@ func report(t *testing.T, args ...string) (r reported) {
 	return r
 }
 
-func TestReportSumsUpARecording(t *testing.T) {
+func TestReportSummarisesARecording(t *testing.T) {
 	t.Parallel()
 	file, _, _ := recorded(t)
 	r := report(t, file, "--since", "1h")
 	found := false
-	for _, key := range r.Keys { // other tests' keys may be among them
+	for _, key := range r.Keys { // keys of other tests may be among them
 		found = found || key.Key == "@42" && key.Waits == 1 && key.Max > 0 && len(key.Waiters) == 1 &&
 			len(key.Holders) == 1 && key.Holders[0].Name == "nightly"
 	}
@@ -57,7 +57,7 @@ func TestReportSumsUpARecording(t *testing.T) {
 }
 
 // The server logs a wait that no snapshot has.
-func TestReportFillsInWhatOnlyTheServersLogHas(t *testing.T) {
+func TestReportAddsWaitsFromTheServersLog(t *testing.T) {
 	t.Parallel()
 	logs := t.TempDir()
 	check(t, os.Chmod(logs, 0o777)) // the server is another user
@@ -88,7 +88,7 @@ func TestReportFillsInWhatOnlyTheServersLogHas(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "locks.rec")
 	snapshot := func() {
 		p := on(t, db, "monitor", "--record", file, "--interval", "1h").start()
-		p.says("recording ")
+		p.waitForOutput("recording ")
 		testenv.WaitUntil(t, "a snapshot is recorded", func() bool {
 			info, err := os.Stat(file)
 			return err == nil && info.Size() > 300
@@ -98,7 +98,7 @@ func TestReportFillsInWhatOnlyTheServersLogHas(t *testing.T) {
 	}
 	_, err = a.Exec(context.Background(), "SET application_name = 'nightly'")
 	check(t, err)
-	lock("7") // so that the recording knows who that process is
+	lock("7") // so that the recording knows the session of that process
 	snapshot()
 	lock("42")
 	db.Queue(t, b, "SELECT pg_advisory_lock(42)")

@@ -63,7 +63,7 @@ type run struct {
 	wait         seconds
 	bounded      bool // wait was given
 	shared       bool
-	permits      int // 0: a lock
+	permits      int // 0 for a lock
 	conflictCode exitCode
 	killAfter    seconds
 	lease        seconds
@@ -137,10 +137,10 @@ func (r *run) command(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	under := underLock{run: r, server: server, key: key, signals: job.Catch()}
-	code, err := under.carryOut(path, argv)
+	under := lockedRun{run: r, server: server, key: key, signals: job.Catch()}
+	code, err := under.execute(path, argv)
 	if closeErr := server.close(); closeErr != nil {
-		say(os.Stderr, "%v", server.failed(closeErr)) // does not mention the lock, which is unlocked by now
+		say(os.Stderr, "%v", server.failed(closeErr)) // this error does not mention the lock, which is already unlocked
 	}
 	if err == nil && code != 0 {
 		err = &exit{code: code}
@@ -228,7 +228,7 @@ func (r *run) server(cmd *cobra.Command, command string) (*server, error) {
 func (r *run) commonOptions() []pglock.Option {
 	options := []pglock.Option{pglock.WithLease(time.Duration(r.lease))}
 	if r.verbose {
-		options = append(options, pglock.WithLogger(slog.New(prose{w: os.Stderr})))
+		options = append(options, pglock.WithLogger(slog.New(messageHandler{w: os.Stderr})))
 	}
 	return options
 }

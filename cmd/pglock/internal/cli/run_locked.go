@@ -14,21 +14,21 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// underLock is one run of a command under a lock.
-type underLock struct {
+// lockedRun is one run of a command under a lock.
+type lockedRun struct {
 	*run
 	*server
 	key     pglock.Key
 	signals *job.Signals
 }
 
-// carryOut takes the lock, runs the command to its end, and unlocks. The code is the command's.
-func (u *underLock) carryOut(path string, argv []string) (code int, err error) {
-	ctx := context.Background() // a signal ends only what can be ended
+// execute takes the lock, runs the command to its end, and unlocks. It returns the command's exit code.
+func (u *lockedRun) execute(path string, argv []string) (code int, err error) {
+	ctx := context.Background() // a signal ends only the steps that take a context
 	if u.ticks() {
-		ran, err := job.While(ctx, u.signals, u.look)
+		ran, err := job.While(ctx, u.signals, u.checkTick)
 		if err != nil {
-			return 0, u.notRun(nil, err)
+			return 0, u.acquireError(nil, err)
 		}
 		if ran {
 			u.alreadyRan()
@@ -37,10 +37,10 @@ func (u *underLock) carryOut(path string, argv []string) (code int, err error) {
 	}
 	lock, err := job.While(ctx, u.signals, u.acquire)
 	if err != nil {
-		return 0, u.notRun(lock, err)
+		return 0, u.acquireError(lock, err)
 	}
 	if u.ticks() {
-		ran, err := u.await(lock.Context(ctx), u.begin())
+		ran, err := u.runStep(lock.Context(ctx), u.begin())
 		if err != nil {
 			return 0, errors.Join(u.failed(err), unlock(ctx, lock))
 		}
@@ -60,13 +60,13 @@ func (u *underLock) carryOut(path string, argv []string) (code int, err error) {
 	if err != nil {
 		return 0, errors.Join(err, unlock(ctx, lock))
 	}
-	told := u.supervise(lock, command)
+	reported := u.supervise(lock, command)
 	code, err = command.Code()
-	return code, errors.Join(err, u.ended(ctx, lock, code), u.finish(ctx, lock, code, told))
+	return code, errors.Join(err, u.recordSuccess(ctx, lock, code), u.finish(ctx, lock, code, reported))
 }
 
 // acquire takes the lock or the permit.
-func (u *underLock) acquire(ctx context.Context) (holding, error) {
+func (u *lockedRun) acquire(ctx context.Context) (heldLock, error) {
 	if u.permits > 0 {
 		return u.acquirePermit(ctx)
 	}
@@ -78,7 +78,7 @@ func (u *underLock) acquire(ctx context.Context) (holding, error) {
 }
 
 // acquireLock tries the lock first, so that it can name the holder before it waits.
-func (u *underLock) acquireLock(ctx context.Context) (*pglock.Lock, error) {
+func (u *lockedRun) acquireLock(ctx context.Context) (*pglock.Lock, error) {
 	var options []pglock.LockOption
 	if u.shared {
 		options = append(options, pglock.Shared())
@@ -103,9 +103,8 @@ func (u *underLock) acquireLock(ctx context.Context) (*pglock.Lock, error) {
 	return u.locker.Lock(ctx, u.key, options...)
 }
 
-// notRun explains why there is no lock to run the command under. A signal may have arrived with the
-// grant.
-func (u *underLock) notRun(lock holding, err error) error {
+// acquireError explains why there is no lock to run the command under. A signal may have arrived together with the lock.
+func (u *lockedRun) acquireError(lock heldLock, err error) error {
 	if lock != nil {
 		return errors.Join(err, unlock(context.Background(), lock))
 	}
@@ -120,8 +119,8 @@ func (u *underLock) notRun(lock holding, err error) error {
 	return u.failed(err)
 }
 
-// environment is pglock's environment with the variables about the lock. Those of an outer pglock are removed.
-func (u *underLock) environment(ctx context.Context, lock holding) ([]string, error) {
+// environment returns pglock's environment with the variables about the lock, in place of those of an outer pglock.
+func (u *lockedRun) environment(ctx context.Context, lock heldLock) ([]string, error) {
 	const key, fence, due = "PGLOCK_KEY=", "PGLOCK_FENCE=", "PGLOCK_DUE="
 	environment := slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		return strings.HasPrefix(variable, key) || strings.HasPrefix(variable, fence) ||
@@ -131,7 +130,7 @@ func (u *underLock) environment(ctx context.Context, lock holding) ([]string, er
 	if u.ticks() {
 		environment = append(environment, due+u.due.Format(time.RFC3339))
 	}
-	ctx, cancel := context.WithTimeout(ctx, u.patience())
+	ctx, cancel := context.WithTimeout(ctx, u.confirmTimeout())
 	defer cancel()
 	token, err := lock.Fence(ctx)
 	switch lost := lock.Err(); {
@@ -145,9 +144,9 @@ func (u *underLock) environment(ctx context.Context, lock holding) ([]string, er
 	return environment, nil
 }
 
-// supervise waits until the command has ended, and ends it if the lock is lost. It reports whether it told the user of
-// a loss.
-func (u *underLock) supervise(lock holding, command *job.Job) (told bool) {
+// supervise waits until the command has ended, and ends it if the lock is lost. It returns whether it has reported a
+// loss to the user.
+func (u *lockedRun) supervise(lock heldLock, command *job.Job) (reported bool) {
 	for {
 		select {
 		case <-command.Done():
@@ -162,17 +161,17 @@ func (u *underLock) supervise(lock holding, command *job.Job) (told bool) {
 	}
 }
 
-// finish verifies that the lock was held until the command ended, and unlocks. A failure to unlock after that is
-// worth a message, but is not a failure of the command: the session that held the lock is over then.
-func (u *underLock) finish(ctx context.Context, lock holding, code int, told bool) error {
-	bounded, cancel := context.WithTimeout(ctx, u.patience())
+// finish verifies that the lock was held until the command ended, and unlocks. If unlocking then fails, finish prints a
+// message, but the command has not failed: the session that held the lock has ended.
+func (u *lockedRun) finish(ctx context.Context, lock heldLock, code int, reported bool) error {
+	bounded, cancel := context.WithTimeout(ctx, u.confirmTimeout())
 	defer cancel()
 	verified := lock.Verify(bounded)
 	unlocked := lock.Unlock(ctx)
 	switch err := errors.Join(verified, unlocked); {
 	case err == nil:
 		return nil
-	case errors.Is(err, pglock.ErrLost) && told:
+	case errors.Is(err, pglock.ErrLost) && reported:
 		return &exit{code: codeLost}
 	case errors.Is(err, pglock.ErrLost):
 		lost := verified
@@ -186,11 +185,11 @@ func (u *underLock) finish(ctx context.Context, lock holding, code int, told boo
 	}
 }
 
-// patience is how long the server may take to answer about a lock that is held. The lease ends later.
-func (u *underLock) patience() time.Duration { return time.Duration(u.lease) / 2 }
+// confirmTimeout bounds the wait for the server's answer about a held lock. It is shorter than the lease.
+func (u *lockedRun) confirmTimeout() time.Duration { return time.Duration(u.lease) / 2 }
 
-// unlock releases a lock under which nothing was done, so it does not matter if it was lost.
-func unlock(ctx context.Context, lock holding) error {
+// unlock releases a lock under which nothing was done, so it ignores whether the lock was lost.
+func unlock(ctx context.Context, lock heldLock) error {
 	err := lock.Unlock(ctx)
 	if errors.Is(err, pglock.ErrLost) {
 		return nil

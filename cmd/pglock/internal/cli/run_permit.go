@@ -11,8 +11,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 )
 
-// holding is a lock, or a permit of a semaphore, under which a command runs.
-type holding interface {
+// heldLock is a lock, or a permit of a semaphore, under which a command runs.
+type heldLock interface {
 	Done() <-chan struct{}
 	Err() error
 	Context(parent context.Context) context.Context
@@ -21,17 +21,16 @@ type holding interface {
 	Unlock(ctx context.Context) error
 }
 
-// permit is a permit as a holding.
+// permit makes a permit a heldLock.
 type permit struct{ *semaphore.Permit }
 
-// There is no fence: several holders may work at the same time, and a later one does not supersede an
-// earlier one.
+// Fence returns no fencing token: several holders work at the same time, and a later one does not replace an earlier one.
 func (permit) Fence(context.Context) (int64, error) { return 0, pglock.ErrUnsupported }
 
 func (p permit) Unlock(ctx context.Context) error { return p.Release(ctx) }
 
 // acquirePermit tries for a permit first, so that it can say that it waits.
-func (u *underLock) acquirePermit(ctx context.Context) (holding, error) {
+func (u *lockedRun) acquirePermit(ctx context.Context) (heldLock, error) {
 	sem, err := semaphore.New(u.locker, u.key, u.permits)
 	if err != nil {
 		return nil, err

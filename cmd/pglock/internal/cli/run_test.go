@@ -11,8 +11,8 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// increment adds 1 to the number in the file $1, and loses updates when it overlaps with another: it reads, waits until
-// $3 processes have read (their marks are in the directory $2), and writes.
+// increment adds 1 to the number in the file $1. It loses updates if it overlaps with another: it reads, waits until $3
+// processes have read (each creates a file in the directory $2), and writes.
 const increment = `n=$(cat "$1"); : > "$2/$$"
 until [ "$(ls "$2" | wc -l)" -ge "$3" ]; do sleep 0.01; done
 echo $((n + 1)) > "$1"`
@@ -149,7 +149,7 @@ func TestSharedHoldersRunTogether(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	holder := on(t, db, "run", "-s", "k", "--", "sh", "-c", "echo ready; read line; exit 0").withInput().start()
-	holder.says("ready")
+	holder.waitForOutput("ready")
 	wantCode(t, on(t, db, "run", "-n", "-s", "k", "--", "true").run(), 0)
 	wantCode(t, on(t, db, "run", "-n", "k", "--", "true").run(), 75)
 	holder.closeInput()
@@ -165,7 +165,7 @@ func TestASignalEndsTheWait(t *testing.T) {
 			hold(t, db, "SELECT pg_advisory_lock(7)")
 			p := on(t, db, "run", "@7", "--", "echo", "it runs").start()
 			db.WaitForWaiters(t, 1)
-			p.signal(syscall.SIGUSR1) // is for the command, which does not run yet
+			p.signal(syscall.SIGUSR1) // meant for the command, which does not run yet
 			p.signal(signal)
 			r := p.end()
 			wantCode(t, r, 128+int(signal))
@@ -181,14 +181,14 @@ func TestASignalEndsTheWait(t *testing.T) {
 func TestSignalsArePassedOnToTheCommandOnce(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
-	p := on(t, db, append([]string{"run", "k", "--"}, signalTeller(t)...)...).start()
-	p.says("ready")
+	p := on(t, db, append([]string{"run", "k", "--"}, signalReporter(t)...)...).start()
+	p.waitForOutput("ready")
 	want := "ready\n"
 	for _, signal := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGUSR1,
 		syscall.SIGUSR2, syscall.SIGWINCH} {
 		p.signal(signal)
 		want += "got " + signal.String() + "\n"
-		p.says(want)
+		p.waitForOutput(want)
 	}
 	p.signal(syscall.SIGTERM)
 	r := p.end()
@@ -206,22 +206,22 @@ func TestAnIgnoredSignalStaysIgnored(t *testing.T) {
 	const ignoring = `trap "" HUP; exec "$0" run k -- sh -c 'echo background $$; read line; exit 6'`
 	p.Path, p.Args = "/bin/sh", []string{"sh", "-c", ignoring, self}
 	p.withInput().start()
-	p.says("background")
+	p.waitForOutput("background")
 	p.signal(syscall.SIGHUP)
 	check(t, syscall.Kill(background(t, p.stdout.String()), syscall.SIGHUP))
 	p.closeInput()
 	wantCode(t, p.end(), 6)
 }
 
-// endless runs until it gets SIGTERM, which it reports; its background process continues without it.
-const endless = `trap "echo got TERM; exit 0" TERM; (while :; do sleep 0.01; done) & echo background $!
+// endlessScript runs until it gets SIGTERM, which it reports. Its background process continues.
+const endlessScript = `trap "echo got TERM; exit 0" TERM; (while :; do sleep 0.01; done) & echo background $!
 while :; do sleep 0.01; done`
 
 func TestALostLockEndsTheWholeJob(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
-	p := on(t, db, "run", "k", "--", "sh", "-c", endless).start()
-	p.says("background")
+	p := on(t, db, "run", "k", "--", "sh", "-c", endlessScript).start()
+	p.waitForOutput("background")
 	execute(t, db, "SELECT pg_terminate_backend($1)", awaitHolder(t, db))
 	r := p.end()
 	wantCode(t, r, 70)
@@ -230,7 +230,7 @@ func TestALostLockEndsTheWholeJob(t *testing.T) {
 	wantGone(t, r.stdout)
 }
 
-func TestALostLockKillsWhatDoesNotEnd(t *testing.T) {
+func TestALostLockKillsProcessesThatIgnoreSIGTERM(t *testing.T) {
 	t.Parallel()
 	const loop = `while :; do sleep 0.01; done`
 	for name, script := range map[string]string{
@@ -240,7 +240,7 @@ func TestALostLockKillsWhatDoesNotEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			db := testenv.Database(t)
 			p := on(t, db, "run", "--kill-after", "0.2", "k", "--", "sh", "-c", script).start()
-			p.says("background")
+			p.waitForOutput("background")
 			execute(t, db, "SELECT pg_terminate_backend($1)", awaitHolder(t, db))
 			r := p.end()
 			wantCode(t, r, 70)
@@ -250,12 +250,12 @@ func TestALostLockKillsWhatDoesNotEnd(t *testing.T) {
 	}
 }
 
-func TestALockLostAtTheLastMomentIsNoSuccess(t *testing.T) {
+func TestALockLostAsTheCommandEndsIsAFailure(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	p := on(t, db, "run", "k", "--", "sh", "-c", "echo background $$; read line").withInput().start()
-	p.says("background")
-	// While it is stopped the lock is lost and the command ends, so it sees both at once.
+	p.waitForOutput("background")
+	// While pglock is stopped the lock is lost and the command ends, so it sees both at once.
 	p.signal(syscall.SIGSTOP)
 	execute(t, db, "SELECT pg_terminate_backend($1)", awaitHolder(t, db))
 	p.closeInput()

@@ -17,20 +17,20 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// fillsScreen reports whether the view can have the whole terminal. It reads keys from the standard input, or else from
-// the controlling terminal.
+// fillsScreen reports whether the full-screen view can be used. The view reads keys from standard input, or else from the
+// controlling terminal.
 func (m *watch) fillsScreen() bool {
 	return m.output == formatTable && !m.events && term.Is(os.Stdout) && os.Getenv("TERM") != "dumb" &&
 		(term.Is(os.Stdin) || term.Controlled())
 }
 
-// screen is the common part of the views of one server and of several.
+// screen returns the options common to the views of one server and of several.
 func (m *watch) screen(filter view.Filter) tui.Options {
 	return tui.Options{Interval: time.Duration(m.interval), Filter: filter, NoMouse: m.noMouse, Output: os.Stdout}
 }
 
 // taker takes snapshots for the view.
-func (m *watch) taker(o *observer) func(context.Context) (*monitor.Snapshot, error) {
+func (m *watch) takeFunc(o *observer) func(context.Context) (*monitor.Snapshot, error) {
 	return func(ctx context.Context) (*monitor.Snapshot, error) {
 		s, err := o.take(ctx)
 		if err != nil {
@@ -42,20 +42,20 @@ func (m *watch) taker(o *observer) func(context.Context) (*monitor.Snapshot, err
 
 // fillScreen shows the view, and leaves the last snapshot on the terminal.
 func (m *watch) fillScreen(ctx context.Context, db database, o *observer, filter view.Filter) error {
-	var log aside
-	options, take := m.screen(filter), m.taker(o)
+	var log delayedWriter
+	options, take := m.screen(filter), m.takeFunc(o)
 	first, err := take(ctx)
 	if err != nil {
 		return db.failed(err)
 	}
 	options.Target, options.First, options.Take = db.target, first, take
-	options.Events, options.End = m.zonedEvents(o.happened), m.ender(db, o.pool, &log)
+	options.Events, options.End = m.zonedEvents(o.recentEvents), m.signalFunc(db, o.pool, &log)
 	last, err := tui.Run(ctx, options)
 	_, printErr := io.WriteString(os.Stdout, lines(view.OneScreen(last, filter, db.target, width(), height())))
 	return errors.Join(err, printErr, log.close())
 }
 
-// height is the terminal's height without the line of the shell's prompt.
+// height returns the terminal's height without the line of the shell's prompt.
 func height() int {
 	if _, rows, ok := term.Size(os.Stdout); ok && rows > 1 {
 		return rows - 1
@@ -63,8 +63,8 @@ func height() int {
 	return 23
 }
 
-// ender is nil if sessions cannot be ended.
-func (m *watch) ender(db database, pool *pgxpool.Pool, log io.Writer) tui.End {
+// signalFunc returns the function that signals sessions, or nil if the view is read-only.
+func (m *watch) signalFunc(db database, pool *pgxpool.Pool, log io.Writer) tui.End {
 	if m.readOnly {
 		return nil
 	}
@@ -73,17 +73,17 @@ func (m *watch) ender(db database, pool *pgxpool.Pool, log io.Writer) tui.End {
 	}
 }
 
-// aside writes to standard error. If that is a terminal, it waits until the view has left it.
-type aside struct{ kept bytes.Buffer }
+// delayedWriter writes to standard error. If that is a terminal, it waits until the view has closed.
+type delayedWriter struct{ kept bytes.Buffer }
 
-func (a *aside) Write(p []byte) (int, error) {
+func (a *delayedWriter) Write(p []byte) (int, error) {
 	if term.Is(os.Stderr) {
 		return a.kept.Write(p)
 	}
 	return os.Stderr.Write(p)
 }
 
-func (a *aside) close() error {
+func (a *delayedWriter) close() error {
 	_, err := a.kept.WriteTo(os.Stderr)
 	return err
 }

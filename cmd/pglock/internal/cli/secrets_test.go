@@ -11,7 +11,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// No connection string, however wrong, may show any part of its password.
+// The error for a connection string, however wrong, must not contain any part of its password.
 func TestAPasswordIsNeverShown(t *testing.T) {
 	t.Parallel()
 	for dsn, code := range map[string]int{

@@ -14,7 +14,7 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/secretfile"
 )
 
-// servers holds the flags that name the servers a command watches: one, as with dsn, or several.
+// servers holds the flags that name the servers that a command watches: one, as with dsn, or several.
 type servers struct {
 	dsn
 	dsns, files, services []string
@@ -34,18 +34,18 @@ func (s *servers) addTo(cmd *cobra.Command) {
 	}
 }
 
-// bare reads the name of a database from the arguments, as psql does.
-func (s *servers) bare(cmd *cobra.Command, args []string) error {
+// addDatabaseArgument reads the name of a database from the arguments, as psql does.
+func (s *servers) addDatabaseArgument(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 && len(s.files)+len(s.services) > 0 {
 		return misuse(cmd, "the database %q contradicts --service and --dsn-file", args[0])
 	}
-	return s.dsn.bare(cmd, args)
+	return s.dsn.addDatabaseArgument(cmd, args)
 }
 
-// source is a connection string, and where it was given.
+// source is a connection string, and where it comes from.
 type source struct{ where, value string }
 
-// resolve finds out which servers are meant, in the order in which they were given. It does not connect yet.
+// resolve returns the servers that the flags name, in the given order. It does not connect.
 func (s *servers) resolve(cmd *cobra.Command) ([]database, error) {
 	sources, err := s.sources(cmd)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *servers) resolve(cmd *cobra.Command) ([]database, error) {
 		if err != nil {
 			return nil, err
 		}
-		db.label = cmp.Or(serviceOf(from.value), placeLabel(db.config.ConnConfig))
+		db.label = cmp.Or(serviceOf(from.value), addressLabel(db.config.ConnConfig))
 		if slices.ContainsFunc(all, func(other database) bool { return other.label == db.label }) {
 			return nil, misuse(cmd, "%s: server %s is given twice", from.where, db.label)
 		}
@@ -99,14 +99,14 @@ func (s *servers) sources(cmd *cobra.Command) (all []source, err error) {
 	return all, nil
 }
 
-// placeLabel names the server of a connection, as far as it is known before connecting.
-func placeLabel(config *pgx.ConnConfig) string {
+// addressLabel names the server of a connection by what is known before connecting.
+func addressLabel(config *pgx.ConnConfig) string {
 	return addresses(config) + "/" + cmp.Or(config.Database, config.User)
 }
 
 var serviceKeyword = regexp.MustCompile(`(?:^|\s)service\s*=\s*(?:'([^'\\]+)'|([^\s']+))`)
 
-// serviceOf returns the service that a connection string names; empty if it names none, or one that is hard to parse.
+// serviceOf returns the service that a connection string names, or "" if it names none or one that is hard to parse.
 func serviceOf(value string) string {
 	if parsed, err := url.Parse(value); err == nil && parsed.Scheme != "" && parsed.Host+parsed.Path+parsed.RawQuery != "" {
 		return parsed.Query().Get("service")

@@ -15,8 +15,8 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// nowhere is a server that is not there.
-const nowhere = "postgres://u:s3cret@127.0.0.1:1/x"
+// unreachable is the address of a server that does not exist.
+const unreachable = "postgres://u:s3cret@127.0.0.1:1/x"
 
 // several prepares pglock for several servers.
 func several(t testing.TB, dsns []string, args ...string) *process {
@@ -51,7 +51,7 @@ func snapshotsOf(t testing.TB, ndjson string) (all []monitor.Snapshot) {
 	return all
 }
 
-// Two servers and a standby, and one that is not there, in all formats.
+// Two servers, a standby and an unreachable server, in all formats.
 func TestSeveralServersAtOnce(t *testing.T) {
 	t.Parallel()
 	quiet, busy := testenv.NewServer(t, nil), testenv.NewServer(t, nil)
@@ -63,7 +63,7 @@ func TestSeveralServersAtOnce(t *testing.T) {
 	hold(t, b, "SELECT pg_advisory_lock(2)")
 	queue(t, b, "SELECT pg_advisory_lock(2)")
 	c := standby.ConnString("postgres")
-	all := []string{a.ConnString(), b.ConnString(), c, nowhere}
+	all := []string{a.ConnString(), b.ConnString(), c, unreachable}
 
 	r := several(t, all, "monitor", "--once", "-o", "ndjson").run()
 	wantCode(t, r, 69)
@@ -83,7 +83,7 @@ func TestSeveralServersAtOnce(t *testing.T) {
 		}
 	}
 
-	r = several(t, []string{nowhere, all[0]}, "monitor", "--once", "-o", "ndjson").run()
+	r = several(t, []string{unreachable, all[0]}, "monitor", "--once", "-o", "ndjson").run()
 	wantCode(t, r, 69)
 	if snapshots := snapshotsOf(t, r.stdout); len(snapshots) != 1 || snapshots[0].Server.Label != labelOf(a) {
 		t.Errorf("a server that is not there hides another:\n%s", r.stdout)
@@ -113,13 +113,13 @@ func TestSeveralServersAtOnce(t *testing.T) {
 	if strings.Count(r.stdout, "\n") != 1 || strings.Contains(r.stdout, "s3cret") {
 		t.Errorf("it is not one line without a password:\n%s", r.stdout)
 	}
-	r = several(t, []string{a.ConnString(), nowhere}, "monitor", "--once", "--fail-if-waiting", "0").run()
+	r = several(t, []string{a.ConnString(), unreachable}, "monitor", "--once", "--fail-if-waiting", "0").run()
 	wantCode(t, r, 3)
 	wantText(t, r.stdout, "PGLOCK UNKNOWN - 127.0.0.1:1/x UNKNOWN: ")
 }
 
-// One server is frozen, one restarts, and the third is shown all the while.
-func TestNoServerWaitsForAnother(t *testing.T) {
+// One server is frozen and one restarts. The third is shown throughout.
+func TestAFrozenServerDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	steady, frozen, restarted := testenv.NewServer(t, nil), testenv.NewServer(t, nil), testenv.NewServer(t, nil)
 	a, b, c := testenv.On(t, steady), testenv.On(t, frozen), testenv.On(t, restarted)
@@ -144,7 +144,7 @@ func TestNoServerWaitsForAnother(t *testing.T) {
 	more(a)
 	more(c)
 	check(t, restarted.Down(t.Context(), pgserver.Immediate))
-	p.says(c.Name() + ": ")
+	p.waitForOutput(c.Name() + ": ")
 	more(a)
 	check(t, restarted.Up(t.Context()))
 	more(c)
@@ -164,18 +164,18 @@ func TestEventsNameTheirServer(t *testing.T) {
 	db := testenv.Database(t)
 	hold(t, db, "SELECT pg_advisory_lock(7)")
 	queue(t, db, "SELECT pg_advisory_lock(7)")
-	dsns := []string{nowhere, db.ConnString()}
+	dsns := []string{unreachable, db.ConnString()}
 	p := several(t, dsns, "monitor", "--events", "--interval", "100ms").start()
-	p.says(labelOf(db) + "  @7: ")
+	p.waitForOutput(labelOf(db) + "  @7: ")
 	p.signal(syscall.SIGTERM)
 	wantCode(t, p.end(), 0)
 	p = several(t, dsns, "monitor", "--events", "-o", "ndjson", "--interval", "100ms").start()
-	p.says(fmt.Sprintf(`"in_recovery":false,"label":%q}`, labelOf(db)))
+	p.waitForOutput(fmt.Sprintf(`"in_recovery":false,"label":%q}`, labelOf(db)))
 	p.signal(syscall.SIGTERM)
 	wantCode(t, p.end(), 0)
 }
 
-// The same server is shown once, however it is reached; a standby is a different server from its primary.
+// The same server is shown once, whatever its addresses. A standby is a different server from its primary.
 func TestTheSameServerIsShownOnce(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewServer(t, nil)
@@ -217,14 +217,14 @@ func TestWhereServersAreNamed(t *testing.T) {
 	}
 	services := "PGSERVICEFILE=" + path("services", fmt.Sprintf("[shop]\nhost=%s\nport=%d\nuser=%s\npassword=%s\ndbname=%s\n[gone]\nhost=127.0.0.1\nport=1\n",
 		config.Host, config.Port, config.User, config.Password, db.Name()), 0o600)
-	list := path("list", "# ours\n\nservice=shop\n"+nowhere+"\n", 0o600)
+	list := path("list", "# ours\n\nservice=shop\n"+unreachable+"\n", 0o600)
 	for _, test := range []struct {
 		args   []string
 		labels []string // of the snapshots
 	}{
 		{[]string{"--service", "shop"}, []string{""}},
 		{[]string{"--service", "shop", "--service", "gone"}, []string{"shop"}},
-		{[]string{"--dsn", "service=shop", "--dsn", nowhere}, []string{"shop"}},
+		{[]string{"--dsn", "service=shop", "--dsn", unreachable}, []string{"shop"}},
 		{[]string{"--dsn-file", list}, []string{"shop"}},
 		{[]string{"--dsn", "postgres://127.0.0.1:1/y", "--dsn-file", list}, []string{"shop"}},
 	} {
@@ -237,7 +237,7 @@ func TestWhereServersAreNamed(t *testing.T) {
 	for args, want := range map[string]string{
 		"--dsn-file -": "standard input",
 		"--dsn-file " + path("empty", "# nothing\n", 0o600):                           "names no server",
-		"--dsn-file " + path("open", nowhere+"\n", 0o644):                             "can be read or changed by other users",
+		"--dsn-file " + path("open", unreachable+"\n", 0o644):                         "can be read or changed by other users",
 		"--dsn-file " + path("broken", "\nhost=a\npostgres://u:s3/cret@h/d\n", 0o600): "broken, line 3: malformed URL",
 		"--dsn-file " + filepath.Join(dir, "none"):                                    "no such file",
 		"--service none":      "unable to find service: none",
@@ -245,7 +245,7 @@ func TestWhereServersAreNamed(t *testing.T) {
 		"--service gone shop": "contradicts --service",
 		"--service shop --service gone --record " + dir + "/r": "--record takes one server",
 		"--service shop --service gone --http 127.0.0.1:0":     "--http shows one server",
-		"--dsn " + nowhere + " --dsn  --once":                  "--dsn is empty",
+		"--dsn " + unreachable + " --dsn  --once":              "--dsn is empty",
 		"--service shop --dsn service=shop":                    "shop is given twice",
 		"--service shop -h elsewhere":                          "contradict a connection string",
 	} {

@@ -13,7 +13,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// onTerminal gives the process its own terminal, on which it is in the foreground. Its output there is in stdout.
+// onTerminal gives the process its own terminal, in whose foreground it runs. The terminal's output is in stdout.
 func (p *process) onTerminal() *process {
 	p.t.Helper()
 	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -37,7 +37,7 @@ func (p *process) onTerminal() *process {
 		_, _ = io.Copy(&p.stdout, user) // ends with an error when the last process has left the terminal
 	}()
 	p.t.Cleanup(func() {
-		p.abandon()
+		p.killUnlessWaited()
 		<-p.read
 		check(p.t, user.Close())
 	})
@@ -63,14 +63,14 @@ const ctrlC = "\x03"
 func TestCtrlCReachesTheCommandOnce(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
-	p := on(t, db, append([]string{"run", "k", "--"}, signalTeller(t)...)...).onTerminal()
-	p.says("ready")
+	p := on(t, db, append([]string{"run", "k", "--"}, signalReporter(t)...)...).onTerminal()
+	p.waitForOutput("ready")
 	const times = 5
 	for n := range times {
 		p.types(ctrlC)
 		testenv.WaitUntil(t, "it has got another SIGINT", func() bool { return interrupts(p) > n })
 	}
-	p.signal(syscall.SIGTERM) // is passed on, and comes last
+	p.signal(syscall.SIGTERM) // passed on to the command; comes last
 	wantCode(t, p.end(), 5)
 	<-p.read // its last output is still on its way
 	if n := interrupts(p); n != times {
@@ -86,9 +86,9 @@ func TestTheCommandMayReadFromTheTerminal(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	p := on(t, db, "run", "k", "--", "sh", "-c", `echo ready; read -r line; echo "read $line"; exit 3`).onTerminal()
-	p.says("ready")
+	p.waitForOutput("ready")
 	p.types("something\n")
-	p.says("read something")
+	p.waitForOutput("read something")
 	wantCode(t, p.end(), 3)
 }
 
@@ -97,7 +97,7 @@ func TestOnATerminalWaitingIsAnnounced(t *testing.T) {
 	db := testenv.Database(t)
 	pid := hold(t, db, "SELECT pg_advisory_lock(7)")
 	p := on(t, db, "run", "@7", "--", "true").onTerminal()
-	p.says(fmt.Sprintf("held by pid %d", pid))
+	p.waitForOutput(fmt.Sprintf("held by pid %d", pid))
 	db.WaitForWaiters(t, 1)
 	p.types(ctrlC)
 	wantCode(t, p.end(), 130)
@@ -110,12 +110,12 @@ func TestTheMonitorIsRenewedInPlace(t *testing.T) {
 	db := testenv.On(t, server)
 	hold(t, db, "SELECT pg_advisory_lock(7)")
 	p := on(t, db, "monitor", "--interval", "0.05").onTerminal()
-	p.says("\x1b[?1049h")
-	p.says("@7")
+	p.waitForOutput("\x1b[?1049h")
+	p.waitForOutput("@7")
 	hold(t, db, "SELECT pg_advisory_lock(8)")
-	p.says("@8")
+	p.waitForOutput("@8")
 	check(t, server.Down(t.Context(), pgserver.Immediate))
-	p.says("trying again")
+	p.waitForOutput("trying again")
 	p.types(ctrlC)
 	wantCode(t, p.end(), 0)
 	<-p.read // its last output is still on its way
@@ -133,12 +133,12 @@ func TestTheMouseChoosesOnATerminal(t *testing.T) {
 	db := testenv.On(t, testenv.NewServer(t, nil))
 	hold(t, db, "SELECT pg_advisory_lock(7), pg_advisory_lock(8)")
 	p := on(t, db, "monitor").onTerminal()
-	p.says("\x1b[?1002h")
-	p.says("@8")
+	p.waitForOutput("\x1b[?1002h")
+	p.waitForOutput("@8")
 	p.types("\x1b[<0;12;4M\x1b[<0;12;4m") // the second page, below three lines of header
-	p.says("no session waits for an advisory lock")
+	p.waitForOutput("no session waits for an advisory lock")
 	p.types("m")
-	p.says("\x1b[?1002l")
+	p.waitForOutput("\x1b[?1002l")
 	p.types("m")
 	p.types("q")
 	wantCode(t, p.end(), 0)
@@ -150,7 +150,7 @@ func TestTheMouseChoosesOnATerminal(t *testing.T) {
 
 	for _, more := range [][]string{nil, {"--dsn", db.ConnString(), "--dsn", "postgres://127.0.0.1:1/nowhere"}} {
 		p = on(t, db, append([]string{"monitor", "--no-mouse"}, more...)...).onTerminal()
-		p.says("@8")
+		p.waitForOutput("@8")
 		p.types("q")
 		wantCode(t, p.end(), 0)
 		<-p.read
@@ -160,11 +160,11 @@ func TestTheMouseChoosesOnATerminal(t *testing.T) {
 	}
 }
 
-func TestReplayOnATerminalShowsTheKeysThatAreAskedFor(t *testing.T) {
+func TestReplayOnATerminalFiltersKeys(t *testing.T) {
 	t.Parallel()
 	file, _, _ := recorded(t)
 	p := command(t, nil, "replay", file, "--key", "@43").onTerminal()
-	p.says("no session holds or waits for the chosen keys")
+	p.waitForOutput("no session holds or waits for the chosen keys")
 	p.types("q")
 	wantCode(t, p.end(), 0)
 	if text := p.stdout.String(); strings.Contains(text, "@42") {
@@ -172,7 +172,7 @@ func TestReplayOnATerminalShowsTheKeysThatAreAskedFor(t *testing.T) {
 	}
 }
 
-func TestRemovingTheSchemaIsAskedFor(t *testing.T) {
+func TestRemovingTheSchemaAsksForConfirmation(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)
 	for _, test := range []struct {
@@ -181,7 +181,7 @@ func TestRemovingTheSchemaIsAskedFor(t *testing.T) {
 		left   int
 	}{{"y\n", 1, 0}, {"\x04", 1, 0}, {"yes\n", 0, 1}} {
 		p := on(t, db, "migrate", "down").onTerminal()
-		p.says("Type yes to continue")
+		p.waitForOutput("Type yes to continue")
 		p.types(test.answer)
 		wantCode(t, p.end(), test.code)
 		wantCode(t, on(t, db, "migrate", "version").run(), test.left)

@@ -72,7 +72,7 @@ lock is free); 1 not done; 66 no such session; 77 the role may not do that; 69
 no database; 64 wrong usage.`
 
 // signalling is one call of cancel or terminate.
-type signalling struct {
+type signalRun struct {
 	signal  monitor.Signal
 	dsn     dsn
 	names   namesFile
@@ -83,7 +83,7 @@ type signalling struct {
 }
 
 func newSignal(signal monitor.Signal, cmd *cobra.Command) *cobra.Command {
-	s := signalling{signal: signal}
+	s := signalRun{signal: signal}
 	cmd.Args = arguments(0, 1, "one PID")
 	cmd.RunE = s.command
 	cmd.ValidArgsFunction = s.dsn.completePIDs
@@ -99,7 +99,7 @@ func newSignal(signal monitor.Signal, cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-func (s *signalling) command(cmd *cobra.Command, args []string) error {
+func (s *signalRun) command(cmd *cobra.Command, args []string) error {
 	choose, err := s.chooser(cmd, args)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (s *signalling) command(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer pool.Close()
-	target, err := s.look(cmd.Context(), pool, choose, options)
+	target, err := s.inspect(cmd.Context(), pool, choose, options)
 	if err != nil {
 		return db.failed(err)
 	}
@@ -128,12 +128,12 @@ func (s *signalling) command(cmd *cobra.Command, args []string) error {
 		}
 	}
 	_, err = job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, s.carryOut(ctx, db, pool, target)
+		return struct{}{}, s.send(ctx, db, pool, target)
 	})
 	return err
 }
 
-func (s *signalling) look(
+func (s *signalRun) inspect(
 	ctx context.Context, pool *pgxpool.Pool, choose chooser, options []monitor.Option,
 ) (monitor.SignalTarget, error) {
 	if s.pid != 0 {
@@ -155,7 +155,7 @@ func (s *signalling) look(
 	return target, nil
 }
 
-func (s *signalling) confirm(cmd *cobra.Command, db database, c monitor.SignalTarget) error {
+func (s *signalRun) confirm(cmd *cobra.Command, db database, c monitor.SignalTarget) error {
 	if !term.Is(os.Stdin) || !term.Is(os.Stderr) {
 		return misuse(cmd, "%s: there is no terminal to ask on; to %s this session, run %s --session %s --yes",
 			db.target, s.signal, cmd.CommandPath(), c.Ref)
@@ -164,8 +164,8 @@ func (s *signalling) confirm(cmd *cobra.Command, db database, c monitor.SignalTa
 		fmt.Sprintf("cancelled: no signal was sent to %d", c.PID))
 }
 
-// carryOut sends the signal and reports the result: what became of each lock to people, and the details to the log.
-func (s *signalling) carryOut(ctx context.Context, db database, pool *pgxpool.Pool, c monitor.SignalTarget) error {
+// send sends the signal, prints what happened to each lock, and logs the details.
+func (s *signalRun) send(ctx context.Context, db database, pool *pgxpool.Pool, c monitor.SignalTarget) error {
 	outcome, err := send(ctx, db, pool, os.Stderr, s.signal, c)
 	if err != nil {
 		return db.failed(err)

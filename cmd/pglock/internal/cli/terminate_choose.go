@@ -15,7 +15,7 @@ import (
 type chooser func(*monitor.Snapshot) (monitor.SignalTarget, error)
 
 // chooser parses the arguments, before the command connects.
-func (s *signalling) chooser(cmd *cobra.Command, args []string) (chooser, error) {
+func (s *signalRun) chooser(cmd *cobra.Command, args []string) (chooser, error) {
 	given := len(args)
 	for _, flag := range []string{"key", "session"} {
 		if cmd.Flags().Changed(flag) {
@@ -38,7 +38,7 @@ func (s *signalling) chooser(cmd *cobra.Command, args []string) (chooser, error)
 	return s.bySession(cmd, s.session)
 }
 
-func (s *signalling) byPID(cmd *cobra.Command, text string) (chooser, error) {
+func (s *signalRun) byPID(cmd *cobra.Command, text string) (chooser, error) {
 	pid, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || pid <= 0 {
 		return nil, misuse(cmd, "%q is not a process ID", text)
@@ -49,7 +49,7 @@ func (s *signalling) byPID(cmd *cobra.Command, text string) (chooser, error) {
 	}, nil
 }
 
-func (s *signalling) bySession(cmd *cobra.Command, text string) (chooser, error) {
+func (s *signalRun) bySession(cmd *cobra.Command, text string) (chooser, error) {
 	binding, err := monitor.ParseSessionRef(text)
 	if err != nil {
 		return nil, misuse(cmd, "--session: %s", strings.TrimPrefix(err.Error(), "monitor: "))
@@ -64,7 +64,7 @@ func (s *signalling) bySession(cmd *cobra.Command, text string) (chooser, error)
 	}, nil
 }
 
-func (s *signalling) byKey(cmd *cobra.Command) (chooser, error) {
+func (s *signalRun) byKey(cmd *cobra.Command) (chooser, error) {
 	key, err := parseKey(cmd, s.key)
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (s *signalling) byKey(cmd *cobra.Command) (chooser, error) {
 	}, nil
 }
 
-// rollback says how to end a prepared transaction.
+// rollback returns an error that says how to end a prepared transaction.
 func rollback(session monitor.Session) string {
 	if session.GID == "" {
 		return "it has ended meanwhile"

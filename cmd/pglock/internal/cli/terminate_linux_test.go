@@ -7,7 +7,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-func TestEndingASessionIsAskedFor(t *testing.T) {
+func TestEndingASessionAsksForConfirmation(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	pid := hold(t, db, "SELECT pg_advisory_lock(7)")
@@ -17,7 +17,7 @@ func TestEndingASessionIsAskedFor(t *testing.T) {
 		held   int
 	}{{"y\n", 1, 1}, {"\x04", 1, 1}, {ctrlC, -1, 1}, {"yes\n", 0, 0}} {
 		p := on(t, db, "terminate", fmt.Sprint(pid)).onTerminal()
-		p.says("Type yes to continue")
+		p.waitForOutput("Type yes to continue")
 		p.types(test.answer)
 		r := p.end()
 		wantCode(t, r, test.code)

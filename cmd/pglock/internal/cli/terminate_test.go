@@ -11,8 +11,8 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// binding returns the argument for --session that a command without a terminal prints.
-func binding(t testing.TB, r result) string {
+// suggestedSession returns the argument for --session that a command without a terminal prints.
+func suggestedSession(t testing.TB, r result) string {
 	t.Helper()
 	found := regexp.MustCompile(`--session (\S+) --yes`).FindStringSubmatch(r.stderr)
 	if found == nil {
@@ -32,7 +32,7 @@ func held(t testing.TB, db *testenv.DB, pid int32) (n int) {
 	return n
 }
 
-func TestAScriptTerminatesASessionThatItSpellsOut(t *testing.T) {
+func TestAScriptTerminatesASessionByItsReference(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)
 	execute(t, db, "SELECT pglock.register('invoice:42', 'invoice:43')")
@@ -46,7 +46,7 @@ func TestAScriptTerminatesASessionThatItSpellsOut(t *testing.T) {
 	if n := held(t, db, pid); n != 2 {
 		t.Fatalf("the session holds %d locks", n)
 	}
-	session := binding(t, shown)
+	session := suggestedSession(t, shown)
 	r := on(t, db, "terminate", "--session", session, "--yes").run()
 	wantCode(t, r, 0)
 	wantText(t, r.stdout, fmt.Sprintf("session %d has ended: 1 lock is free, 1 lock passed to the next waiter\n", pid),
@@ -64,7 +64,7 @@ func TestAScriptTerminatesASessionThatItSpellsOut(t *testing.T) {
 	}
 }
 
-func TestTheMonitorsJSONSpellsASessionOut(t *testing.T) {
+func TestTheMonitorsJSONIdentifiesASession(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	pid := hold(t, db, "SELECT pg_advisory_lock(7)")
@@ -98,7 +98,7 @@ func TestCancellingAnIdleHolderSaysBeforeAndAfterThatItFreesNothing(t *testing.T
 	shown := on(t, db, "cancel", "--key", "@7").run()
 	wantCode(t, shown, 64)
 	wantText(t, shown.stderr, "there is no statement to cancel", "terminating does")
-	r := on(t, db, "cancel", "--session", binding(t, shown), "--yes").run()
+	r := on(t, db, "cancel", "--session", suggestedSession(t, shown), "--yes").run()
 	wantCode(t, r, 1)
 	wantText(t, r.stdout, "so there was nothing to cancel:", "@7 is still held by it")
 	if n := held(t, db, pid); n != 1 {
@@ -118,7 +118,7 @@ func TestCancellingAWait(t *testing.T) {
 	}
 	shown := on(t, db, "cancel", fmt.Sprint(waiter.PID)).run()
 	wantText(t, shown.stderr, "It holds no advisory lock.", "It waits for @7.", "cancelling ends its wait for @7")
-	r := on(t, db, "cancel", "--session", binding(t, shown), "--yes").run()
+	r := on(t, db, "cancel", "--session", suggestedSession(t, shown), "--yes").run()
 	wantCode(t, r, 0)
 	if ended := "has ended"; !strings.Contains(r.stdout, ended) { // pglock run closes its session when it gives up
 		wantText(t, r.stdout, "was cancelled, and does not wait any more")
@@ -143,7 +143,7 @@ func TestAKeyChoosesItsOnlyHolder(t *testing.T) {
 	wantText(t, prepared.stderr, "a prepared transaction holds @8", "ROLLBACK PREPARED E'the \\U00000007gid''s ", db.Name())
 }
 
-func TestARoleThatMayNotIsTold(t *testing.T) {
+func TestAMissingRightIsReported(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	pid := hold(t, db, "SELECT pg_advisory_lock(7)")
@@ -151,7 +151,7 @@ func TestARoleThatMayNotIsTold(t *testing.T) {
 	shown := command(t, poor, "terminate", fmt.Sprint(pid)).run()
 	wantText(t, strings.Join(strings.Fields(shown.stderr), " "), "may not see when the session began",
 		"GRANT pg_read_all_stats TO")
-	r := command(t, poor, "terminate", "--session", binding(t, shown), "--yes").run()
+	r := command(t, poor, "terminate", "--session", suggestedSession(t, shown), "--yes").run()
 	wantCode(t, r, 77)
 	wantText(t, r.stderr, "level=ERROR msg=\"session not signalled\"", "which only a superuser can signal")
 	if n := held(t, db, pid); n != 1 {
@@ -159,7 +159,7 @@ func TestARoleThatMayNotIsTold(t *testing.T) {
 	}
 }
 
-func TestMistakesInWhomToSignal(t *testing.T) {
+func TestInvalidTargetsOfSignals(t *testing.T) {
 	t.Parallel()
 	for line, says := range map[string]string{
 		"terminate":                       "expected one of PID, --key and --session",

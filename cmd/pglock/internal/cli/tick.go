@@ -31,7 +31,7 @@ environment. Ticks are recorded in schema pglock, or on Redis.`
 // tick is the value of the flag --tick.
 type tick struct {
 	spec string
-	last func(time.Time) time.Time // the last due time that is not after a time
+	last func(time.Time) time.Time // returns the last due time that is not after a time
 }
 
 func (t *tick) String() string { return t.spec }
@@ -110,9 +110,9 @@ func (r *run) end() driver.TickStep {
 	return driver.TickFinish
 }
 
-// await takes a step once the server's clock has reached the due time, and reports whether the tick has already been
+// runStep runs a step once the server's clock has reached the due time, and reports whether the tick has already been
 // run.
-func (u *underLock) await(ctx context.Context, step driver.TickStep) (ran bool, err error) {
+func (u *lockedRun) runStep(ctx context.Context, step driver.TickStep) (ran bool, err error) {
 	for {
 		state, err := u.record(ctx, step)
 		ahead := u.due.Sub(state.At)
@@ -127,12 +127,12 @@ func (u *underLock) await(ctx context.Context, step driver.TickStep) (ran bool, 
 	}
 }
 
-// look is the step before the lock, so that latecomers do not queue for it.
-func (u *underLock) look(ctx context.Context) (ran bool, err error) {
-	return u.await(ctx, driver.TickLook)
+// checkTick is the step before the lock, so that processes do not queue for a tick that has already been run.
+func (u *lockedRun) checkTick(ctx context.Context) (ran bool, err error) {
+	return u.runStep(ctx, driver.TickLook)
 }
 
-func (u *underLock) record(ctx context.Context, step driver.TickStep) (driver.TickState, error) {
+func (u *lockedRun) record(ctx context.Context, step driver.TickStep) (driver.TickState, error) {
 	const keep = 400 * 24 * time.Hour // more than a year, for @yearly
 	state, err := u.locker.Tick(ctx, driver.TickRequest{Job: u.key.Name(), Due: u.due, Step: step, Keep: keep})
 	if err != nil {
@@ -142,18 +142,18 @@ func (u *underLock) record(ctx context.Context, step driver.TickStep) (driver.Ti
 }
 
 // alreadyRan says so with --verbose.
-func (u *underLock) alreadyRan() {
+func (u *lockedRun) alreadyRan() {
 	if u.verbose {
 		say(os.Stderr, "%v", u.failed(fmt.Errorf("tick %s of %q has been run", u.due.Format(time.RFC3339), u.key)))
 	}
 }
 
-// ended records that the command has succeeded, while the lock is held.
-func (u *underLock) ended(ctx context.Context, lock holding, code int) error {
+// recordSuccess records that the command has succeeded, while the lock is held.
+func (u *lockedRun) recordSuccess(ctx context.Context, lock heldLock, code int) error {
 	if !u.ticks() || code != 0 || lock.Err() != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, u.patience())
+	ctx, cancel := context.WithTimeout(ctx, u.confirmTimeout())
 	defer cancel()
 	if _, err := u.record(ctx, u.end()); err != nil {
 		return u.failed(err)

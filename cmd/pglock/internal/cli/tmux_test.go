@@ -11,7 +11,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// terminal is a real one, that of tmux: it understands what is written to it, and can be looked at.
+// terminal is a tmux terminal. It interprets its output, and its screen can be read.
 type terminal struct {
 	t      testing.TB
 	socket string
@@ -28,20 +28,20 @@ func (p *process) inTerminal(width, height int) *terminal {
 	return m
 }
 
-// leash runs tmux until its standard input ends, which it also does when this process is killed.
-const leash = `tmux -u -D -f /dev/null -S "$0" </dev/null & read -r _; kill $!; wait`
+// tmuxScript runs tmux until the end of its standard input, which also comes if this process is killed.
+const tmuxScript = `tmux -u -D -f /dev/null -S "$0" </dev/null & read -r _; kill $!; wait`
 
-// newTerminal starts a tmux that ends with the test. What runs in it gets the environment.
+// newTerminal starts a tmux that ends with the test. Programs in it get the environment.
 func newTerminal(t testing.TB, env []string) *terminal {
 	t.Helper()
 	if _, err := exec.LookPath("tmux"); err != nil {
 		t.Fatalf("no tmux, which the tests look at terminals with: install it (apt-get install tmux, dnf install tmux, "+
 			"brew install tmux): %v", err)
 	}
-	dir, err := os.MkdirTemp("", "pglock-tmux-") // that of the test can be too long for the path of a socket
+	dir, err := os.MkdirTemp("", "pglock-tmux-") // the test's directory can be too long for the path of a socket
 	check(t, err)
 	m := &terminal{t, filepath.Join(dir, "s")}
-	server := exec.Command("sh", "-c", leash, m.socket)
+	server := exec.Command("sh", "-c", tmuxScript, m.socket)
 	server.Env = append(env, "LC_ALL=C.UTF-8", "TMUX=")
 	input, err := server.StdinPipe()
 	check(t, err)
@@ -81,19 +81,19 @@ func (m *terminal) resize(width, height int) {
 	m.run("resize-window", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height))
 }
 
-// screen is what the terminal shows, without colours.
+// screen returns the screen without colours.
 func (m *terminal) screen() string {
 	m.t.Helper()
 	return m.run("capture-pane", "-p")
 }
 
-// unwrapped is what the terminal shows, with each line that it wrapped in one piece.
+// unwrapped returns the screen without colours, with wrapped lines joined.
 func (m *terminal) unwrapped() string {
 	m.t.Helper()
 	return m.run("capture-pane", "-p", "-J")
 }
 
-// colours is what the terminal shows, with the sequences that colour it.
+// colours returns the screen with its colour sequences.
 func (m *terminal) colours() string {
 	m.t.Helper()
 	return m.run("capture-pane", "-p", "-e")
@@ -119,8 +119,8 @@ func (m *terminal) shows(parts ...string) {
 	})
 }
 
-// shownNoMore waits until the terminal does not show text any more.
-func (m *terminal) shownNoMore(text string) {
+// waitUntilGone waits until the terminal no longer shows text.
+func (m *terminal) waitUntilGone(text string) {
 	m.t.Helper()
 	testenv.WaitUntil(m.t, fmt.Sprintf("the terminal shows %q no more", text), func() bool {
 		return !strings.Contains(m.screen(), text)

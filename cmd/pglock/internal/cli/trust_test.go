@@ -15,7 +15,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// A superuser runs every command in a tenant's database full of traps, and the tenant has gained nothing.
+// A superuser runs every command in a database where a tenant has planted code, and none of it is executed.
 func TestTrustATenantGainsNothingByAnyCommand(t *testing.T) {
 	for name, plant := range map[string]func(*testenv.Tenant){
 		"a planted schema":   func(tenant *testenv.Tenant) { tenant.PlantSchema(migrations.Latest()) },
@@ -78,7 +78,7 @@ func TestTrustATenantGainsNothingByAnyCommand(t *testing.T) {
 	}
 }
 
-// The commands ask a server what it is, if they are told to, and execute nothing of the search_path for that.
+// The commands that identify a server execute nothing from the search_path.
 func TestTrustACommandAsksAServerWhatItIsSafely(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
@@ -93,8 +93,8 @@ func TestTrustACommandAsksAServerWhatItIsSafely(t *testing.T) {
 	}
 }
 
-// A transaction that is serializable, read-only and deferrable waits for all earlier transactions that write, before
-// a command can bound the wait. The owner of a database can make every transaction there like that.
+// A serializable, read-only, deferrable transaction waits for all earlier transactions that write, before a command can
+// bound the wait. The owner of a database can make that the default.
 func TestTrustACommandDoesNotWaitForATenantsTransaction(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
@@ -132,7 +132,7 @@ func connectAs(t *testing.T, connString string) *pgx.Conn {
 // scrape reads the metrics, and ends the exporter.
 func scrape(t *testing.T, p *process) {
 	t.Helper()
-	p.says("metrics are at ")
+	p.waitForOutput("metrics are at ")
 	_, address, _ := strings.Cut(p.stderr.String(), "metrics are at ")
 	response, err := http.Get(strings.TrimSpace(address))
 	check(t, err)
@@ -143,7 +143,7 @@ func scrape(t *testing.T, p *process) {
 	_ = p.Wait()
 }
 
-// The owner of the schema is named once, in the flag that every command has.
+// Every command has the flag that names trusted owners.
 func TestTrustOwnerIsAFlagOfEveryCommand(t *testing.T) {
 	db := testenv.Database(t)
 	owner := connectAs(t, db.Role(t, "owner"))

@@ -35,7 +35,7 @@ func (s *seconds) Set(text string) error {
 	return nil
 }
 
-// fromSeconds refuses text that is not a number, and more than about 290 years.
+// fromSeconds refuses text that is not a number, and durations of more than about 290 years.
 func fromSeconds(number float64) (time.Duration, error) {
 	if math.IsNaN(number) {
 		return 0, strconv.ErrSyntax
@@ -119,7 +119,7 @@ func (c formatChoice) list(separator string) string {
 	return strings.Join(texts, separator)
 }
 
-// complete makes the shell complete a flag's value to one of values, and not to a file.
+// complete makes the shell complete a flag's value to one of values instead of a file.
 func complete(cmd *cobra.Command, flag string, values ...string) {
 	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	if err != nil {

@@ -26,7 +26,7 @@ of Go that built it, and the version of pgx, the driver.`,
 	}
 }
 
-// moduleVersion is the version of this module, which in a build from a working tree names the commit.
+// moduleVersion returns the version of this module. A version built from a working tree contains the commit.
 func moduleVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

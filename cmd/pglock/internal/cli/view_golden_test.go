@@ -18,8 +18,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // Text that differs in every run is replaced before a screen is compared: process IDs by the session's name, ages by
-// AGE, the time of day, the use of the lock table, the server's address, and the history of the longest wait. The new
-// text is padded, or uses up the space beside it, so that columns stay where they are.
+// AGE, and so on. Columns keep their positions: a shorter text is padded, and a longer one uses the space beside it.
 var (
 	titlePattern    = regexp.MustCompile(`^ \S+@.*?( +every )`)
 	clockPattern    = regexp.MustCompile(`\d\d:\d\d:\d\d`)
@@ -44,7 +43,7 @@ func normal(screen string, names map[int32]string) string {
 		line = usePattern.ReplaceAllString(line, "≥N%")
 		line = sentencePattern.ReplaceAllString(line, "$1 AGE")
 		line = pastPattern.ReplaceAllString(line, "longest wait …")
-		line = cutPattern.ReplaceAllStringFunc(line, func(cut string) string { // a longer process ID leaves less of the name
+		line = cutPattern.ReplaceAllStringFunc(line, func(cut string) string { // a longer process ID leaves less room for the name
 			short := cutPattern.FindStringSubmatch(cut)[1] + "…"
 			return short + strings.Repeat(" ", utf8.RuneCountInString(cut)-utf8.RuneCountInString(short))
 		})
@@ -62,7 +61,7 @@ func normal(screen string, names map[int32]string) string {
 func isColumnOfPIDs(before string) bool { return len(before) > 2 && strings.Trim(before, " >!") == "" }
 func isColumnOfAges(before string) bool { return strings.HasSuffix(before, "  ") }
 
-// replace puts name where the first group of pattern is, and keeps what follows in its column.
+// replace replaces the first group of pattern by name, and keeps the text after it in its column.
 func replace(line string, pattern *regexp.Regexp, name string, flushRight func(before string) bool) string {
 	for from := 0; ; {
 		found := pattern.FindStringSubmatchIndex(line[from:])
@@ -83,7 +82,7 @@ func replace(line string, pattern *regexp.Regexp, name string, flushRight func(b
 	}
 }
 
-// stretch adds spaces before position at, or takes some away.
+// stretch adds or removes spaces before position at.
 func stretch(text string, at, by int) string {
 	if by >= 0 {
 		return text[:at] + strings.Repeat(" ", by) + text[at:]
@@ -91,7 +90,7 @@ func stretch(text string, at, by int) string {
 	return strings.TrimSuffix(text[:at], strings.Repeat(" ", -by)) + text[at:]
 }
 
-// golden waits until the screen, once it shows settled, is the one of a file.
+// golden waits until the screen shows settled, and then until it equals the file.
 func (m *terminal) golden(name, settled string, names map[int32]string) {
 	m.t.Helper()
 	m.shows(settled)

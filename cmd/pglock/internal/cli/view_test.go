@@ -16,30 +16,30 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// scene is a fixed scenario on a separate server, since the view shows all databases of a server.
-type scene struct {
+// viewFixture is a scenario on a separate server, since the view shows all databases of a server.
+type viewFixture struct {
 	*testenv.DB
 	t      *testing.T
 	server *pgserver.Server
 	names  map[int32]string // of sessions, by process ID, for the golden files
 }
 
-func newScene(t *testing.T) *scene {
+func newViewFixture(t *testing.T) *viewFixture {
 	t.Helper()
 	server := testenv.NewServer(t, map[string]string{"deadlock_timeout": "1h"})
-	s := &scene{testenv.On(t, server), t, server, map[int32]string{}}
+	s := &viewFixture{testenv.On(t, server), t, server, map[int32]string{}}
 	wantCode(t, on(t, s.DB, "migrate", "up").run(), 0)
 	execute(t, s.DB, "SELECT pglock.register('invoice:42', 'nightly-report')")
 	return s
 }
 
-// actor is a session with a name.
-type actor struct {
+// namedSession is a session with an application_name.
+type namedSession struct {
 	*pgx.Conn
-	s *scene
+	s *viewFixture
 }
 
-func (s *scene) enter(name string) actor {
+func (s *viewFixture) connect(name string) namedSession {
 	s.t.Helper()
 	config := s.Config(s.t).ConnConfig
 	config.RuntimeParams["application_name"] = name
@@ -47,18 +47,18 @@ func (s *scene) enter(name string) actor {
 	check(s.t, err)
 	s.t.Cleanup(func() { _ = conn.Close(context.Background()) }) // the server may have ended it
 	s.names[int32(conn.PgConn().PID())] = fmt.Sprintf("P-%03d", len(s.names))
-	return actor{conn, s}
+	return namedSession{conn, s}
 }
 
-func (a actor) does(sql string) actor {
+func (a namedSession) exec(sql string) namedSession {
 	a.s.t.Helper()
 	_, err := a.Exec(context.Background(), sql)
 	check(a.s.t, err)
 	return a
 }
 
-// waits begins something that waits for a lock until the test ends, and returns when it does wait.
-func (a actor) waits(sql string) {
+// startWait starts a statement that waits for a lock until the test ends, and returns when it waits.
+func (a namedSession) startWait(sql string) {
 	a.s.t.Helper()
 	waiting := 0
 	for _, lock := range a.s.AdvisoryLocks(a.s.t) {
@@ -70,31 +70,31 @@ func (a actor) waits(sql string) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = a.Exec(ctx, sql) // is cancelled, or ended by the test
+		_, _ = a.Exec(ctx, sql) // the statement is cancelled, or the session ends
 	}()
 	a.s.t.Cleanup(func() { cancel(); <-done })
 	a.s.WaitForWaiters(a.s.t, waiting+1)
 }
 
-// play sets the scene: a queue, and behind it readers that wait for a lock of a session in the queue.
-func (s *scene) play() *scene {
+// createQueue creates a queue, and readers that wait for a lock of a session in the queue.
+func (s *viewFixture) createQueue() *viewFixture {
 	s.t.Helper()
-	s.enter("payments").does("BEGIN").does("SELECT pg_advisory_xact_lock(pglock.key('invoice:42'))")
-	s.enter("nightly").does("SELECT pg_advisory_lock(pglock.key('nightly-report'))")
-	s.enter("worker-1").waits("SELECT pg_advisory_lock(pglock.key('invoice:42'))")
-	s.enter("worker-2").does("SELECT pg_advisory_lock_shared(7, -42)").
-		waits("SELECT pg_advisory_lock(pglock.key('invoice:42'))")
-	s.enter("reader").does("SELECT pg_advisory_lock_shared(7, -42)")
-	s.enter("writer").waits("SELECT pg_advisory_lock(7, -42)")
-	s.enter("late").waits("SELECT pg_advisory_lock_shared(7, -42)")
+	s.connect("payments").exec("BEGIN").exec("SELECT pg_advisory_xact_lock(pglock.key('invoice:42'))")
+	s.connect("nightly").exec("SELECT pg_advisory_lock(pglock.key('nightly-report'))")
+	s.connect("worker-1").startWait("SELECT pg_advisory_lock(pglock.key('invoice:42'))")
+	s.connect("worker-2").exec("SELECT pg_advisory_lock_shared(7, -42)").
+		startWait("SELECT pg_advisory_lock(pglock.key('invoice:42'))")
+	s.connect("reader").exec("SELECT pg_advisory_lock_shared(7, -42)")
+	s.connect("writer").startWait("SELECT pg_advisory_lock(7, -42)")
+	s.connect("late").startWait("SELECT pg_advisory_lock_shared(7, -42)")
 	return s
 }
 
-func (s *scene) monitor(args ...string) *process {
+func (s *viewFixture) monitor(args ...string) *process {
 	return on(s.t, s.DB, append([]string{"monitor", "--interval", "0.1"}, args...)...)
 }
 
-// Settled screens have a history that fills its column.
+// The screen has settled when the history fills its column.
 const (
 	settled     = "waiters ███████████████████████ "
 	settledWide = "waiters ███████████████████████████████████████████ "
@@ -102,7 +102,7 @@ const (
 
 func TestTheViewOfAFixedScene(t *testing.T) {
 	t.Parallel()
-	s := newScene(t).play()
+	s := newViewFixture(t).createQueue()
 	m := s.monitor().inTerminal(80, 24)
 	m.golden("view-keys", settled, s.names)
 	m.types("2")
@@ -134,7 +134,7 @@ var colour = regexp.MustCompile(`\x1b\[[0-9;]*\b(3[0-8]|4[0-8]|9[0-7]|10[0-7])[;
 
 func TestTheViewWithoutColours(t *testing.T) {
 	t.Parallel()
-	s := newScene(t).play()
+	s := newViewFixture(t).createQueue()
 	plain := s.monitor()
 	plain.Env = append(plain.Env, "NO_COLOR=1")
 	m := plain.inTerminal(80, 24)
@@ -155,11 +155,11 @@ func TestTheViewWithoutColours(t *testing.T) {
 
 func TestTheViewShowsADeadlock(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	first := s.enter("transfer-1").does("SELECT pg_advisory_lock(1)")
-	second := s.enter("transfer-2").does("SELECT pg_advisory_lock(2)")
-	first.waits("SELECT pg_advisory_lock(2)")
-	second.waits("SELECT pg_advisory_lock(1)")
+	s := newViewFixture(t)
+	first := s.connect("transfer-1").exec("SELECT pg_advisory_lock(1)")
+	second := s.connect("transfer-2").exec("SELECT pg_advisory_lock(2)")
+	first.startWait("SELECT pg_advisory_lock(2)")
+	second.startWait("SELECT pg_advisory_lock(1)")
 	m := s.monitor().inTerminal(120, 24)
 	m.shows("[1 keys]")
 	m.types("2")
@@ -170,8 +170,8 @@ func TestTheViewShowsADeadlock(t *testing.T) {
 
 func TestTheViewOutlivesTheServer(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.enter("nightly").does("SELECT pg_advisory_lock(pglock.key('nightly-report'))")
+	s := newViewFixture(t)
+	s.connect("nightly").exec("SELECT pg_advisory_lock(pglock.key('nightly-report'))")
 	m := s.monitor().inTerminal(80, 24)
 	m.shows("nightly-report")
 	check(t, s.server.Down(t.Context(), pgserver.Immediate))
@@ -181,8 +181,8 @@ func TestTheViewOutlivesTheServer(t *testing.T) {
 	m.types("Escape")
 	check(t, s.server.Up(t.Context()))
 	m.shows("the server answers again", "no advisory locks")
-	m.shownNoMore("LOST")
-	s.enter("nightly").does("SELECT pg_advisory_lock(99)")
+	m.waitUntilGone("LOST")
+	s.connect("nightly").exec("SELECT pg_advisory_lock(99)")
 	m.shows("@99")
 	m.types("q")
 	m.shows("exit code 0", "1 key, 1 holder, 0 waiters")
@@ -190,7 +190,7 @@ func TestTheViewOutlivesTheServer(t *testing.T) {
 
 func TestTheViewEndsASession(t *testing.T) {
 	t.Parallel()
-	s := newScene(t).play()
+	s := newViewFixture(t).createQueue()
 	m := s.monitor().inTerminal(100, 40)
 	m.shows("invoice:42")
 	m.types("t")
@@ -206,7 +206,7 @@ func TestTheViewEndsASession(t *testing.T) {
 	m.shows("has ended: 1 lock passed to the next waiter")
 	m.types("3")
 	m.shows("[3 sessions]")
-	m.shownNoMore("payments") // with the next snapshot
+	m.waitUntilGone("payments") // with the next snapshot
 	m.types("q")
 	m.shows("exit code 0", `msg="session signalled"`, "application=payments", "keys=[invoice:42]", "ended=true")
 }
@@ -224,8 +224,8 @@ func holdersOf(t *testing.T, db *testenv.DB) map[int32]bool {
 
 func TestTheViewCanBeReadOnly(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.enter("nightly").does("SELECT pg_advisory_lock(pglock.key('nightly-report'))")
+	s := newViewFixture(t)
+	s.connect("nightly").exec("SELECT pg_advisory_lock(pglock.key('nightly-report'))")
 	m := s.monitor("--read-only").inTerminal(120, 50)
 	m.shows("nightly-report", "s sort")
 	m.types("t", "c", "?")
@@ -237,7 +237,7 @@ func TestTheViewCanBeReadOnly(t *testing.T) {
 
 func TestTheViewCopiesThroughTheTerminal(t *testing.T) {
 	t.Parallel()
-	s := newScene(t).play()
+	s := newViewFixture(t).createQueue()
 	m := s.monitor().inTerminal(80, 24)
 	m.shows("invoice:42")
 	m.types("y")
@@ -250,28 +250,28 @@ func TestTheViewCopiesThroughTheTerminal(t *testing.T) {
 
 func TestTheViewFollowsAKey(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	holder := s.enter("first").does("SELECT pg_advisory_lock(99)")
+	s := newViewFixture(t)
+	holder := s.connect("first").exec("SELECT pg_advisory_lock(99)")
 	m := s.monitor("--waiting").inTerminal(100, 24)
 	m.shows("no session waits for an advisory lock")
 	m.types("w")
 	m.shows("@99")
 	m.types("f", "w")
 	m.shows("following @99: held by", "first, 0 waiting", "no session waits for an advisory lock")
-	holder.does("SELECT pg_advisory_unlock(99)")
+	holder.exec("SELECT pg_advisory_unlock(99)")
 	m.shows("following @99: free")
-	s.enter("second").does("SELECT pg_advisory_lock(99)")
+	s.connect("second").exec("SELECT pg_advisory_lock(99)")
 	m.types("l")
 	m.shows("@99: free, before held by", "second, before") // free, or "?" if it was seen before its name was
 }
 
-func TestTheViewFiltersWhileOneTypes(t *testing.T) {
+func TestTheViewFiltersDuringInput(t *testing.T) {
 	t.Parallel()
-	s := newScene(t).play()
+	s := newViewFixture(t).createQueue()
 	m := s.monitor().inTerminal(80, 24)
 	m.shows("@7/-42")
 	m.types("/", "nightly")
-	m.shownNoMore("@7/-42")
+	m.waitUntilGone("@7/-42")
 	m.types("(", "|")
 	m.shows("missing closing )")
 	m.types("Escape")
@@ -280,9 +280,9 @@ func TestTheViewFiltersWhileOneTypes(t *testing.T) {
 
 func TestTheViewSendsOnlyWhatChanges(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newViewFixture(t)
 	for key := range 17 {
-		s.enter("nightly").does(fmt.Sprintf("SELECT pg_advisory_lock(%d)", 1000+key))
+		s.connect("nightly").exec(fmt.Sprintf("SELECT pg_advisory_lock(%d)", 1000+key))
 	}
 	m := on(t, s.DB, "monitor").inTerminal(80, 24)
 	m.shows("@1016")
@@ -301,7 +301,7 @@ func TestTheViewSendsOnlyWhatChanges(t *testing.T) {
 	}
 }
 
-// clock is what the clock of a screen shows, since midnight.
+// clock returns the time of day on the screen's clock.
 func clock(t *testing.T, screen string) time.Duration {
 	t.Helper()
 	shown, err := time.Parse(time.TimeOnly, clockPattern.FindString(screen))
@@ -312,9 +312,9 @@ func clock(t *testing.T, screen string) time.Duration {
 func TestTheViewStaysUsableWithManyLocks(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewServer(t, map[string]string{"max_locks_per_transaction": "1024"})
-	s := &scene{testenv.On(t, server), t, server, map[int32]string{}}
-	s.enter("hoarder").does("SELECT count(pg_advisory_lock(g)) FROM generate_series(1, 20000) g")
-	s.enter("unlucky").waits("SELECT pg_advisory_lock(19999)")
+	s := &viewFixture{testenv.On(t, server), t, server, map[int32]string{}}
+	s.connect("hoarder").exec("SELECT count(pg_advisory_lock(g)) FROM generate_series(1, 20000) g")
+	s.connect("unlucky").startWait("SELECT pg_advisory_lock(19999)")
 	m := s.monitor().inTerminal(100, 24)
 	m.shows("20,000 keys", "@19999", "1-17 of 20,000")
 	m.types("End")
@@ -329,10 +329,10 @@ func TestTheViewStaysUsableWithManyLocks(t *testing.T) {
 	m.shows("exit code 0")
 }
 
-func TestTheViewPrintsOnATerminalThatCanDoNoMore(t *testing.T) {
+func TestTheViewPrintsTablesOnADumbTerminal(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.enter("nightly").does("SELECT pg_advisory_lock(99)")
+	s := newViewFixture(t)
+	s.connect("nightly").exec("SELECT pg_advisory_lock(99)")
 	m := newTerminal(t, s.monitor().Env)
 	monitor := s.monitor().Path + " monitor"
 	m.run("new-session", "-d", "-x", "80", "-y", "24", "--", "sh", "-c", "TERM=dumb "+monitor)
@@ -348,7 +348,7 @@ func TestTheViewPrintsOnATerminalThatCanDoNoMore(t *testing.T) {
 
 func TestTheViewGivesTheTerminalBack(t *testing.T) {
 	t.Parallel()
-	s := newScene(t).play()
+	s := newViewFixture(t).createQueue()
 	env := s.monitor().Env
 	m := newTerminal(t, append(env, "PS1=ready> "))
 	m.run("new-session", "-d", "-x", "80", "-y", "24", "--", "sh", "-i")

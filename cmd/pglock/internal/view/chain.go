@@ -15,7 +15,7 @@ type Chain struct {
 	waits    map[monitor.SessionID]monitor.Wait
 }
 
-// NewChain reads a snapshot once.
+// NewChain returns the chain of a snapshot.
 func NewChain(s *monitor.Snapshot) Chain {
 	c := Chain{s, map[monitor.SessionID]monitor.Session{}, map[monitor.SessionID]monitor.Wait{}}
 	for session := range s.Sessions() {
@@ -27,7 +27,7 @@ func NewChain(s *monitor.Snapshot) Chain {
 	return c
 }
 
-// Wait returns the wait of a session; false if it does not wait.
+// Wait returns the wait of a session, or false if it does not wait.
 func (c Chain) Wait(session monitor.Session) (monitor.Wait, bool) {
 	wait, ok := c.waits[session.ID()]
 	return wait, ok
@@ -50,7 +50,7 @@ func (c Chain) Blocked(session monitor.Session) string {
 
 func isHard(b monitor.Blocker) bool { return b.Kind == monitor.BlockHard }
 
-// named names a session and its application, without the mark of a pglock process.
+// named returns a session's process ID and application, without the mark of a pglock process.
 func (c Chain) named(session monitor.Session) string {
 	application := session.Application
 	if session.Process != "" {
@@ -59,8 +59,8 @@ func (c Chain) named(session monitor.Session) string {
 	return strings.TrimSpace(Who(session) + " " + Field(session, "application", application))
 }
 
-// mostOtherWaits is how many waits for other locks a table shows.
-const mostOtherWaits = 20
+// maxOtherWaits is how many waits for other locks a table shows.
+const maxOtherWaits = 20
 
 // otherWaits returns the lines of a table about the wait graph beyond advisory locks: each wait, and the states of the
 // sessions that block others without waiting themselves.
@@ -71,8 +71,8 @@ func (c Chain) otherWaits() (lines []string) {
 	}
 	lines = append(lines, "locks of other types")
 	for i, wait := range s.OtherWaits {
-		if i == mostOtherWaits {
-			lines = append(lines, fmt.Sprintf("  … %d more", len(s.OtherWaits)-mostOtherWaits))
+		if i == maxOtherWaits {
+			lines = append(lines, fmt.Sprintf("  … %d more", len(s.OtherWaits)-maxOtherWaits))
 			break
 		}
 		waited := unknown

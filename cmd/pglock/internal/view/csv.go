@@ -22,7 +22,7 @@ var header = []string{"taken_at", "database", "key", "space", "number", "class",
 // CSV writes snapshots as in RFC 4180: lines end in CR LF, and a field with a quote, a comma or a line break is
 // quoted. The zero value writes every field unchanged.
 type CSV struct {
-	// Printable escapes control characters. It is for people who look at CSV; programs want the fields unchanged.
+	// Printable escapes control characters, for output on a terminal. Programs need the fields unchanged.
 	Printable bool
 	// Servers adds a column with the label of the server, for snapshots of several.
 	Servers bool
@@ -116,7 +116,7 @@ func optional[T int32 | int64](n *T) string {
 	return fmt.Sprint(*n)
 }
 
-// write is for the line ends of RFC 4180: encoding/csv would also change those inside fields.
+// write writes the line ends of RFC 4180. encoding/csv would also change those inside fields.
 func (c CSV) write(w io.Writer, records [][]string) error {
 	out := bufio.NewWriter(w)
 	for _, record := range records {

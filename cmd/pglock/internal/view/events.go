@@ -7,7 +7,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor/journal"
 )
 
-// EventText writes an event as a printable line, with the time in its zone.
+// EventText returns an event as a printable line, with the time in its zone.
 func EventText(e journal.Event) string {
 	return e.At.Format("15:04:05") + "  " + eventLine(e)
 }
@@ -20,7 +20,7 @@ func eventLine(e journal.Event) string {
 	return Printable(e.Server.Label + "  " + e.String())
 }
 
-// EventLines writes each event on a line for people, with the date and the time zone.
+// EventLines writes each event as a line of text, with the date and the time zone.
 func EventLines(w io.Writer, events []journal.Event) error {
 	for _, e := range events {
 		line := e.At.Format("2006-01-02 15:04:05.000Z07:00") + "  " + eventLine(e)

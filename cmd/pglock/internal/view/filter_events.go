@@ -8,9 +8,10 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// Events returns the events to be shown, of all that happened between two snapshots: those about a lock in the filter's keys
-// and databases in which a session of its users and applications has a part, deadlocks through such a lock, and the ends of
-// sessions that are such and, if there are keys, that one of these events is about. Gaps concern all.
+// Events returns those of the events between two snapshots that the filter shows: events about a lock of its keys and
+// databases that involve a session of its users and applications, deadlocks through such a lock, and the ends of such
+// sessions. If the filter has keys, the end of a session is shown only if another shown event involves it. Gaps are
+// always shown.
 func (f Filter) Events(events []journal.Event) []journal.Event {
 	if !f.narrows() {
 		return events
@@ -25,7 +26,8 @@ func (f Filter) Events(events []journal.Event) []journal.Event {
 	return shown
 }
 
-// showsEvent notes the sessions that an event about a lock is about, whose ends come after it.
+// showsEvent reports whether the filter shows an event. It notes the sessions of a shown event in concerned, for the
+// events about their ends, which come later.
 func (f Filter) showsEvent(e journal.Event, concerned map[int32]bool) bool {
 	switch e.Kind {
 	case journal.Gap:

@@ -9,7 +9,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// TestTheFilterAppliesToEvents has two keys, with sessions of their own, a deadlock through one of them, and a gap.
+// The events are about two keys with different sessions, a deadlock through one of them, and a gap.
 func TestTheFilterAppliesToEvents(t *testing.T) {
 	t.Parallel()
 	party := func(pid int32, application string) journal.Party {

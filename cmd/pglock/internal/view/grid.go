@@ -9,14 +9,14 @@ import (
 type grid []column
 
 type column struct {
-	name  string
-	right bool
-	least int // least width; 0 if it may not be narrowed
-	spare int // the order in which columns are left out if there is no room; 0 is never
-	width int
+	name       string
+	alignRight bool
+	minWidth   int // 0 if the column may not be narrowed
+	dropOrder  int // the order in which columns are dropped if there is no room; 0 for never
+	width      int
 }
 
-// row is a holder or a waiter. The blockers are its last cell; a text replaces missing cells.
+// row is a holder or a waiter. The blockers are its last cell. text replaces missing cells.
 type row struct {
 	cells    []string
 	text     string
@@ -24,10 +24,10 @@ type row struct {
 }
 
 func newGrid() grid {
-	g := grid{{}, {name: "PID", right: true}, {name: "MODE"}, {name: "WAITED", right: true},
-		{name: "USER", least: 6, spare: 2}, {name: "APPLICATION", least: 6, spare: 3},
-		{name: "CLIENT", least: 6, spare: 1}, {name: "STATE", least: 6, spare: 4},
-		{name: "BLOCKED BY", least: 10}}
+	g := grid{{}, {name: "PID", alignRight: true}, {name: "MODE"}, {name: "WAITED", alignRight: true},
+		{name: "USER", minWidth: 6, dropOrder: 2}, {name: "APPLICATION", minWidth: 6, dropOrder: 3},
+		{name: "CLIENT", minWidth: 6, dropOrder: 1}, {name: "STATE", minWidth: 6, dropOrder: 4},
+		{name: "BLOCKED BY", minWidth: 10}}
 	g.widen(g.head())
 	return g
 }
@@ -54,15 +54,14 @@ const (
 	separator = " "
 )
 
-// fitInto narrows the widest columns until all fit. If that is not enough it leaves columns out, and returns their
-// names.
+// fitInto narrows the widest columns until all fit. If that is not enough it drops columns, and returns their names.
 func (g grid) fitInto(width int) (left []string) {
 	for g.total() > width {
 		if widest := g.widest(); widest != nil {
 			widest.width--
-		} else if spare := g.mostSpare(); spare != nil {
+		} else if spare := g.nextToDrop(); spare != nil {
 			left = append(left, spare.name)
-			*spare = column{name: spare.name, width: leftOut}
+			*spare = column{name: spare.name, width: dropped}
 		} else {
 			return left
 		}
@@ -70,31 +69,31 @@ func (g grid) fitInto(width int) (left []string) {
 	return left
 }
 
-// leftOut is the width of a column that is not shown.
-const leftOut = -1
+// dropped is the width of a column that is not shown.
+const dropped = -1
 
 func (g grid) total() int {
 	total := len(indent) - len(separator)
 	for _, c := range g {
-		total += c.width + len(separator) // nothing if it is left out
+		total += c.width + len(separator) // nothing if the column is dropped
 	}
 	return total
 }
 
-// mostSpare returns the next column to leave out; nil if there is none.
-func (g grid) mostSpare() (most *column) {
+// nextToDrop returns the next column to drop, or nil if there is none.
+func (g grid) nextToDrop() (most *column) {
 	for i := range g {
-		if c := &g[i]; c.spare > 0 && (most == nil || c.spare < most.spare) {
+		if c := &g[i]; c.dropOrder > 0 && (most == nil || c.dropOrder < most.dropOrder) {
 			most = c
 		}
 	}
 	return most
 }
 
-// widest returns the widest column that can be narrowed; nil if there is none.
+// widest returns the widest column that can be narrowed, or nil if there is none.
 func (g grid) widest() (widest *column) {
 	for i := range g {
-		if c := &g[i]; c.width > c.least && c.least > 0 && (widest == nil || c.width > widest.width) {
+		if c := &g[i]; c.width > c.minWidth && c.minWidth > 0 && (widest == nil || c.width > widest.width) {
 			widest = c
 		}
 	}
@@ -104,8 +103,8 @@ func (g grid) widest() (widest *column) {
 func (g grid) line(r row) string {
 	var cells []string
 	for i, cell := range r.cells {
-		if g[i].width != leftOut {
-			cells = append(cells, Fit(cell, g[i].width, g[i].right))
+		if g[i].width != dropped {
+			cells = append(cells, Fit(cell, g[i].width, g[i].alignRight))
 		}
 	}
 	if r.text != "" {
@@ -115,7 +114,7 @@ func (g grid) line(r row) string {
 	return indent + strings.TrimRight(strings.Join(cells, separator), " ")
 }
 
-// blockers is the last cell.
+// blockers formats the last cell.
 func (g grid) blockers(r row) string { return shorten(r.blockers, g[len(g)-1].width) }
 
 // shorten joins as many items as fit into n columns, and counts the rest.

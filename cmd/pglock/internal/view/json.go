@@ -15,7 +15,7 @@ import (
 // is written as escapes, which have the same meaning to programs and none to a terminal.
 func JSON(w io.Writer, s *monitor.Snapshot) error { return writeJSON(w, s, "  ") }
 
-// NDJSON writes the same on one line.
+// NDJSON writes a snapshot as JSON on one line.
 func NDJSON(w io.Writer, s *monitor.Snapshot) error { return writeJSON(w, s, "") }
 
 func writeJSON(w io.Writer, s *monitor.Snapshot, indent string) error {
@@ -40,13 +40,13 @@ func encodeJSON(w io.Writer, value any, indent string) error {
 // escaped replaces unprintable characters in JSON, which occur only in strings. The encoder has already escaped those
 // that JSON does not allow.
 func escaped(text []byte) []byte {
-	if bytes.IndexFunc(text, harmful) < 0 {
+	if bytes.IndexFunc(text, unprintable) < 0 {
 		return text
 	}
 	var b bytes.Buffer
 	for _, r := range string(text) {
 		switch high, low := utf16.EncodeRune(r); {
-		case !harmful(r):
+		case !unprintable(r):
 			b.WriteRune(r)
 		case r > 0xffff:
 			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
@@ -57,4 +57,4 @@ func escaped(text []byte) []byte {
 	return b.Bytes()
 }
 
-func harmful(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
+func unprintable(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }

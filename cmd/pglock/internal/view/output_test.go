@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// hostile is text that a terminal would obey, and that CSV and JSON have to keep as it is.
+// hostile contains control sequences of terminals. CSV and JSON must preserve it.
 const hostile = "a\x1b[2J\x07\r\nb\t\u009b2J\u202e\u2028\U000e0001\x7f\",|'é日本"
 
 func hostileSnapshot() *monitor.Snapshot {
@@ -83,7 +83,7 @@ func TestCSVKeepsEveryFieldAsItIs(t *testing.T) {
 			t.Errorf("a record has %d fields, want %d: %q", len(record), len(header), record)
 		}
 		for _, field := range record {
-			if field == strings.ReplaceAll(hostile, "\r\n", "\n") { // Go's reader changes line ends, not the writer
+			if field == strings.ReplaceAll(hostile, "\r\n", "\n") { // Go's reader changes line ends; the writer does not
 				found++
 			}
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// Preview describes a session of the snapshot in lines of at most width columns: who it is, its keys and their
-// waiters, and warnings about a signal. Keys with waiters have their own lines.
+// Preview describes a session of the snapshot in lines of at most width columns: the session, its keys and their waiters,
+// and warnings about a signal. Keys with waiters have their own lines.
 func Preview(s *monitor.Snapshot, c monitor.SignalTarget, signal monitor.Signal, width int) []string {
 	lines := []string{fmt.Sprintf("session %s", c.Ref)}
 	if c.Server.Label != "" {
@@ -18,8 +18,8 @@ func Preview(s *monitor.Snapshot, c monitor.SignalTarget, signal monitor.Signal,
 	}
 	lines = append(lines, about(s, c.Session, width)...)
 	lines = append(lines, "")
-	lines = append(lines, losses(s, c, width)...)
-	lines = append(lines, otherLosses(s, c, width)...)
+	lines = append(lines, heldLocks(s, c, width)...)
+	lines = append(lines, otherWaiters(s, c, width)...)
 	for _, lock := range c.WaitsFor {
 		lines = append(lines, Wrap("It waits for "+keyOf(s, lock)+".", width, indent)...)
 	}
@@ -58,8 +58,8 @@ func about(s *monitor.Snapshot, session monitor.Session, width int) []string {
 	return lines
 }
 
-// losses describes the locks that the session holds.
-func losses(s *monitor.Snapshot, c monitor.SignalTarget, width int) []string {
+// heldLocks describes the locks that the session holds.
+func heldLocks(s *monitor.Snapshot, c monitor.SignalTarget, width int) []string {
 	if len(c.Holds) == 0 {
 		return []string{"It holds no advisory lock."}
 	}
@@ -76,8 +76,8 @@ func losses(s *monitor.Snapshot, c monitor.SignalTarget, width int) []string {
 		}
 		lines = append(lines, indent+keyOf(s, lock)+sharedWith(c, lock))
 		for i, waiter := range lock.Waiters {
-			if i == mostKeys {
-				lines = append(lines, fmt.Sprintf("%s… and %d more", indent+indent, len(lock.Waiters)-mostKeys))
+			if i == maxKeys {
+				lines = append(lines, fmt.Sprintf("%s… and %d more", indent+indent, len(lock.Waiters)-maxKeys))
 				break
 			}
 			for _, line := range Wrap(wait(s, waiter), width-2*len(indent), indent) {
@@ -88,8 +88,8 @@ func losses(s *monitor.Snapshot, c monitor.SignalTarget, width int) []string {
 	if len(unwanted) > 0 && len(unwanted) < len(c.Holds) {
 		lines = append(lines, indent+"and, without waiters:")
 	}
-	if more := len(unwanted) - mostKeys; more > 0 {
-		unwanted = append(unwanted[:mostKeys], fmt.Sprintf("… and %d more", more))
+	if more := len(unwanted) - maxKeys; more > 0 {
+		unwanted = append(unwanted[:maxKeys], fmt.Sprintf("… and %d more", more))
 	}
 	for _, line := range Wrap(strings.Join(unwanted, ", "), width-2*len(indent), "") {
 		if len(unwanted) > 0 {
@@ -99,11 +99,11 @@ func losses(s *monitor.Snapshot, c monitor.SignalTarget, width int) []string {
 	return lines
 }
 
-// mostKeys is how many keys, and how many waiters for each, are shown before a signal is sent.
-const mostKeys = 10
+// maxKeys is how many keys, and how many waiters for each, a preview shows.
+const maxKeys = 10
 
-// otherLosses lists the sessions that wait for other locks of the session.
-func otherLosses(s *monitor.Snapshot, c monitor.SignalTarget, width int) (lines []string) {
+// otherWaiters lists the sessions that wait for other locks of the session.
+func otherWaiters(s *monitor.Snapshot, c monitor.SignalTarget, width int) (lines []string) {
 	switch n := len(c.OtherWaiters); n {
 	case 0:
 		return nil
@@ -113,8 +113,8 @@ func otherLosses(s *monitor.Snapshot, c monitor.SignalTarget, width int) (lines 
 		lines = append(lines, fmt.Sprintf("%d sessions wait for its other locks:", n))
 	}
 	for i, waiter := range c.OtherWaiters {
-		if i == mostKeys {
-			return append(lines, fmt.Sprintf("%s… and %d more", indent, len(c.OtherWaiters)-mostKeys))
+		if i == maxKeys {
+			return append(lines, fmt.Sprintf("%s… and %d more", indent, len(c.OtherWaiters)-maxKeys))
 		}
 		text := Printable(waiter.Lock.String()) + ": " + wait(s, waiter.Waiter)
 		for _, line := range Wrap(text, width-len(indent), indent) {
@@ -135,7 +135,7 @@ func blockedBy(s *monitor.Snapshot, w monitor.Waiter) string {
 
 // sharedWith names the other holders of a shared lock, which stays held without this session.
 func sharedWith(c monitor.SignalTarget, lock monitor.Lock) string {
-	others := slices.DeleteFunc(whoHolds(lock.Holders), func(name string) bool { return name == Who(c.Session) })
+	others := slices.DeleteFunc(holderNames(lock.Holders), func(name string) bool { return name == Who(c.Session) })
 	if len(others) == 0 {
 		return ""
 	}
@@ -161,7 +161,7 @@ func wait(s *monitor.Snapshot, w monitor.Waiter) string {
 		Field(w.Session, "user", w.User), Field(w.Session, "application", w.Application))
 }
 
-// keyOf is a lock's label, with its database if that is not the snapshot's.
+// keyOf returns a lock's label, with its database if that is not the snapshot's.
 func keyOf(s *monitor.Snapshot, lock monitor.Lock) string {
 	if lock.Database == s.Database {
 		return Printable(lock.Label())
@@ -186,7 +186,7 @@ func pidsOf(sessions []monitor.Session) []string {
 }
 
 // Outcome describes the effect of a signal in lines of at most width columns: a summary, and a line for each lock that
-// has another holder now or is still held by the session.
+// now has another holder or that the session still holds.
 func Outcome(o monitor.Outcome, width int) []string {
 	lines := Wrap(Printable(o.String()), width, indent)
 	for _, result := range o.Locks {
@@ -195,7 +195,7 @@ func Outcome(o monitor.Outcome, width int) []string {
 		case result.Kept:
 			lines = append(lines, indent+key+" is still held by it")
 		case len(result.Holders) > 0:
-			before, after := whoHolds(result.Lock.Holders), whoHolds(result.Holders)
+			before, after := holderNames(result.Lock.Holders), holderNames(result.Holders)
 			verb := "now"
 			if !slices.ContainsFunc(after, func(name string) bool { return !slices.Contains(before, name) }) {
 				verb = "still"
@@ -209,8 +209,8 @@ func Outcome(o monitor.Outcome, width int) []string {
 	return lines
 }
 
-// whoHolds names each holder once.
-func whoHolds(holders []monitor.Holder) []string {
+// holderNames names each holder once.
+func holderNames(holders []monitor.Holder) []string {
 	var names []string
 	for _, holder := range holders {
 		if name := Who(holder.Session); !slices.Contains(names, name) {

@@ -7,7 +7,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// target is the holder of invoice:42, and of a few locks more.
+// target returns the holder of invoice:42 and of a few other locks.
 func target(t *testing.T) (*monitor.Snapshot, monitor.SignalTarget) {
 	t.Helper()
 	s := snapshot()
@@ -48,7 +48,7 @@ Other sessions of its process stay: 4700.
 * its transaction is rolled back
 `
 
-func TestWhatDiesWithASession(t *testing.T) {
+func TestPreview(t *testing.T) {
 	s, c := target(t)
 	got := "\n" + strings.Join(Preview(s, c, monitor.SignalTerminate, 80), "\n") + "\n"
 	if got != beforeTermination {
@@ -63,7 +63,7 @@ func TestWhatDiesWithASession(t *testing.T) {
 	}
 }
 
-func TestWhatBecameOfIt(t *testing.T) {
+func TestOutcome(t *testing.T) {
 	_, c := target(t)
 	o := monitor.Outcome{Signal: monitor.SignalTerminate, Target: c, Sent: true, Ended: true}
 	for i, lock := range c.Holds {
@@ -80,7 +80,7 @@ func TestWhatBecameOfIt(t *testing.T) {
 	}
 }
 
-func TestALockThatOthersShareIsNotFreedAlone(t *testing.T) {
+func TestASharedLockStaysHeld(t *testing.T) {
 	holders := []monitor.Holder{{Session: monitor.Session{PID: 1}}, {Session: monitor.Session{PID: 2}}}
 	lock := monitor.Lock{Key: "a", Database: "shop", Holders: holders}
 	c, err := monitor.Inspect(&monitor.Snapshot{Database: "shop", Locks: []monitor.Lock{lock}}, 1)

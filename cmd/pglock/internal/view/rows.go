@@ -29,7 +29,7 @@ func waiterRow(s *monitor.Snapshot, w monitor.Waiter) *row {
 	return &r
 }
 
-// waited is the cell with the length of the wait.
+// waited returns the cell with the length of the wait.
 func (r row) waited() string {
 	if len(r.cells) < 4 {
 		return ""
@@ -68,8 +68,8 @@ func gid(gid string) string {
 	return fmt.Sprintf("'%s'", Printable(gid))
 }
 
-// Field is the cell for a session's field, named as in JSON; it is marked if the server did not report it. A session
-// without a user has just begun or ended.
+// Field returns the cell for a session's field, which is named as in JSON. A field that the server did not report is
+// marked. A session without a user has just begun or ended.
 func Field(session monitor.Session, name, value string) string {
 	switch {
 	case slices.Contains(session.Hidden, "user"):
@@ -80,10 +80,10 @@ func Field(session monitor.Session, name, value string) string {
 	return Printable(value)
 }
 
-// Host is a client without its port.
+// Host returns a client without its port.
 func Host(client string) string { return host(client) }
 
-// OneLine is a query on one line, without its leading comment.
+// OneLine returns a query on one line, without its leading comment.
 func OneLine(query string) string { return withoutComment(query) }
 
 // host omits the port, for which the table has no room.
@@ -94,7 +94,7 @@ func host(client string) string {
 	return client
 }
 
-// Short abbreviates PostgreSQL's longest states, and makes others printable.
+// Short abbreviates PostgreSQL's longest states, and escapes unprintable characters in others.
 func Short(word string) string {
 	if abbreviated, ok := abbreviations[word]; ok {
 		return abbreviated

@@ -21,12 +21,12 @@ const (
 	Unknown
 )
 
-// String returns the word that begins the line of a plugin.
+// String returns the first word of a plugin's line.
 func (v Verdict) String() string {
 	return [...]string{"OK", "WARNING", "CRITICAL", "UNKNOWN"}[v]
 }
 
-// Limits say how long a session may wait for a lock. Nil is no limit.
+// Limits says how long a session may wait for a lock. Nil means no limit.
 type Limits struct {
 	Warn, Fail *time.Duration
 	// IgnoreDeadlocks says that a certain deadlock is only counted, and not CRITICAL.
@@ -58,7 +58,7 @@ var severity = map[Verdict]int{OK: 0, Unknown: 1, Warning: 2, Critical: 3}
 
 // StatusOfSeveral returns the worst of several judgements. The text is the line of a plugin that names each server, the
 // worst first, with the performance data of those that answered; its labels begin with the server.
-func StatusOfSeveral(all []Judgement) (Verdict, string) {
+func StatusOfServers(all []Judgement) (Verdict, string) {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b Judgement) int { return severity[b.Verdict] - severity[a.Verdict] })
 	var texts []string
@@ -153,7 +153,7 @@ type longWait struct {
 	lasted time.Duration
 }
 
-// longestWait also counts the waiters whose times are hidden. A wait without a time has just begun.
+// longestWait returns the longest wait. A wait without a time has just begun.
 func longestWait(s *monitor.Snapshot) (longest longWait, hidden int) {
 	for lock, waiter := range s.Waiters() {
 		if slices.Contains(waiter.Hidden, "waiting_since") {

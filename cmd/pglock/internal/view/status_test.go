@@ -11,7 +11,7 @@ import (
 
 func limit(d time.Duration) *time.Duration { return &d }
 
-func aDeadlock(s *monitor.Snapshot) {
+func withDeadlock(s *monitor.Snapshot) {
 	s.Cycles = []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 4712, Key: "invoice:42", Database: "shop",
 		BlockedBy: 4711, Kind: monitor.BlockHard}}}, {}}
 }
@@ -34,10 +34,10 @@ func TestStatus(t *testing.T) {
 			"PGLOCK WARNING - pid 4712 has waited 1m30s for invoice:42 in database shop behind 4711 (billing) | "},
 		"critical": {Filter{}, Limits{Warn: limit(time.Second), Fail: limit(89 * time.Second)}, nil, Critical,
 			"PGLOCK CRITICAL - pid 4712 has waited 1m30s for invoice:42 in database shop behind 4711 (billing) | longest_wait=90.000s;1;89;0 "},
-		"a deadlock": {Filter{}, Limits{Fail: limit(time.Hour)}, aDeadlock, Critical, "PGLOCK CRITICAL - DEADLOCK: 4712 waits " +
+		"a deadlock": {Filter{}, Limits{Fail: limit(time.Hour)}, withDeadlock, Critical, "PGLOCK CRITICAL - DEADLOCK: 4712 waits " +
 			"for invoice:42 behind 4711 in database shop; pid 4712 has waited"},
-		"a deadlock of another key":  {alone, Limits{Fail: limit(time.Hour)}, aDeadlock, OK, "PGLOCK OK - no waiters | "},
-		"a deadlock that is ignored": {Filter{}, Limits{Fail: limit(time.Hour), IgnoreDeadlocks: true}, aDeadlock, OK, "PGLOCK OK - pid 4712 has waited 1m30s for invoice:42 in database shop behind 4711 (billing); 1 deadlock; 1 possible deadlock | "},
+		"a deadlock of another key":  {alone, Limits{Fail: limit(time.Hour)}, withDeadlock, OK, "PGLOCK OK - no waiters | "},
+		"a deadlock that is ignored": {Filter{}, Limits{Fail: limit(time.Hour), IgnoreDeadlocks: true}, withDeadlock, OK, "PGLOCK OK - pid 4712 has waited 1m30s for invoice:42 in database shop behind 4711 (billing); 1 deadlock; 1 possible deadlock | "},
 		"hidden": {Filter{}, Limits{Fail: limit(time.Hour)}, func(s *monitor.Snapshot) {
 			s.Locks = s.Locks[1:2]
 			s.Locks[0].Waiters[0].Hidden, s.Locks[0].Waiters[0].WaitingSince = []string{"waiting_since"}, nil

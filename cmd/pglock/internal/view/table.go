@@ -12,15 +12,14 @@ import (
 )
 
 // Table formats the locks of a snapshot that the filter shows, in lines of at most width columns: for each lock its
-// holders, then its waiters. Locks with waiters come first, the longest wait before the others. Target names the
-// server.
+// holders, then its waiters. Locks with waiters come first, sorted by the longest wait. target names the server.
 func Table(all *monitor.Snapshot, filter Filter, target string, width int) []string {
 	s := filter.shown(all)
 	return table(all, s, byUrgency(s), target, width)
 }
 
-// OneScreen is a Table of at most height lines. It counts the locks that do not fit, and leaves out those without
-// waiters first.
+// OneScreen is like [Table], but returns at most height lines. It says how many locks do not fit, and leaves out locks
+// without waiters first.
 func OneScreen(all *monitor.Snapshot, filter Filter, target string, width, height int) []string {
 	s := filter.shown(all)
 	locks := byUrgency(s)
@@ -37,11 +36,11 @@ func OneScreen(all *monitor.Snapshot, filter Filter, target string, width, heigh
 	}
 }
 
-// table formats some of the locks of s, which are chosen from all, and gives the totals of s.
+// table formats some of the locks of s, with the totals of s. all is the unfiltered snapshot.
 func table(all, s *monitor.Snapshot, locks []monitor.Lock, target string, width int) []string {
 	lines := []string{title(s, target)}
 	rows, marks := body(s, locks, width)
-	for _, part := range [][]string{deadlocked(s, width), rows, NewChain(s).otherWaits(), notes(s, len(all.Locks)-len(s.Locks), marks, width)} {
+	for _, part := range [][]string{deadlockLines(s, width), rows, NewChain(s).otherWaits(), notes(s, len(all.Locks)-len(s.Locks), marks, width)} {
 		if len(part) > 0 {
 			lines = append(append(lines, ""), part...)
 		}
@@ -65,7 +64,8 @@ func title(s *monitor.Snapshot, target string) string {
 		s.TakenAt.Format("2006-01-02 15:04:05 MST"))
 }
 
-// StandbyMark follows the version of a standby, whose advisory locks are its own; empty for a primary.
+// StandbyMark returns the text after the version of a standby, whose advisory locks are its own. It is empty for a
+// primary.
 func StandbyMark(s *monitor.Snapshot) string {
 	if s.Server.InRecovery {
 		return " STANDBY"
@@ -134,7 +134,7 @@ func entriesOf(s *monitor.Snapshot, chain Chain, lock monitor.Lock, width int) [
 	return entries
 }
 
-// heldBy says since when a holder was seen with its lock, and which code took it, if a journal has added that.
+// heldBy says since when a holder has been seen with its lock, and which code took it, if a journal has set them.
 func heldBy(s *monitor.Snapshot, holder monitor.Holder) string {
 	if holder.SeenSince == nil {
 		return ""
@@ -153,7 +153,7 @@ func byUrgency(s *monitor.Snapshot) []monitor.Lock {
 	return locks
 }
 
-// longest is the longest wait for the lock; negative without waiters.
+// longest returns the longest wait for the lock, or a negative duration without waiters.
 func longest(s *monitor.Snapshot, lock monitor.Lock) time.Duration {
 	wait := time.Duration(-1)
 	for _, waiter := range lock.Waiters {
@@ -165,7 +165,7 @@ func longest(s *monitor.Snapshot, lock monitor.Lock) time.Duration {
 	return wait
 }
 
-// heading is a lock's own line: its key, and the number after a name or a guess.
+// heading returns a lock's own line: its key, and the number after a name or a guess.
 func heading(s *monitor.Snapshot, lock monitor.Lock, width int) string {
 	var facts string
 	label := Printable(lock.Label())
@@ -184,13 +184,13 @@ func heading(s *monitor.Snapshot, lock monitor.Lock, width int) string {
 		facts += "  in database " + Printable(cmp.Or(lock.Database, fmt.Sprint(lock.DatabaseOID)))
 	}
 	if label != lock.Key || len(lock.Names) > 0 { // a truncated number is useless
-		const least = 20 // however long the other facts are
+		const least = 20 // even if the rest is long
 		label = Cut(label, max(width-Columns(facts), least))
 	}
 	return label + facts
 }
 
-// possibly returns the guesses for a lock without a likely one.
+// possibly returns the guesses for a lock that has only unlikely ones.
 func possibly(lock monitor.Lock) string {
 	texts := make([]string, len(lock.Guesses))
 	for i, guess := range lock.Guesses {
@@ -199,8 +199,8 @@ func possibly(lock monitor.Lock) string {
 	return "possibly " + strings.Join(texts, " or ")
 }
 
-// deadlocked describes the cycles, above everything else.
-func deadlocked(s *monitor.Snapshot, width int) (lines []string) {
+// deadlockLines describes the cycles. They stand above everything else.
+func deadlockLines(s *monitor.Snapshot, width int) (lines []string) {
 	for _, cycle := range s.Cycles {
 		lines = append(lines, Wrap(Printable(Deadlock(s, cycle)), width, "  ")...)
 	}
@@ -223,7 +223,7 @@ func Deadlock(s *monitor.Snapshot, cycle monitor.Cycle) string {
 	return what + ": " + strings.Join(steps, ", ")
 }
 
-// notes end a table: how much it shows, what its marks mean, what is missing, and how to see that.
+// notes returns the end of a table: how much it shows, what its marks mean, and what is missing.
 func notes(s *monitor.Snapshot, others int, m marks, width int) []string {
 	texts := []string{total(s, others)}
 	if text := lockTable(s.Capacity); text != "" {
@@ -258,7 +258,7 @@ func notes(s *monitor.Snapshot, others int, m marks, width int) []string {
 	return lines
 }
 
-// total also counts locks that were filtered out, since an empty table would look as if all were free.
+// total also counts locks that were filtered out, since an empty table would look as if all locks were free.
 func total(s *monitor.Snapshot, others int) string {
 	switch {
 	case len(s.Locks) == 0 && others == 0:
@@ -269,7 +269,7 @@ func total(s *monitor.Snapshot, others int) string {
 	return counts(s)
 }
 
-// vacuum names the session that holds back vacuum most, if that is worth a line.
+// vacuum names the session that holds back vacuum most, if it holds it back far.
 func vacuum(s *monitor.Snapshot) string {
 	const worthALine = 10_000 // transactions
 	var oldest monitor.Session
@@ -324,7 +324,7 @@ func doing(s *monitor.Snapshot, session monitor.Session) string {
 	return Printable(what)
 }
 
-// withoutComment is a query on one line, without the leading comment lines of generated queries.
+// withoutComment returns a query on one line, without the leading comment lines of generated queries.
 func withoutComment(query string) string {
 	query = strings.TrimSpace(query)
 	for strings.HasPrefix(query, "--") {

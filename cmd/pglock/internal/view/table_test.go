@@ -17,7 +17,7 @@ func ago(d time.Duration) *time.Time {
 	return &t
 }
 
-// snapshot has one of everything.
+// snapshot returns a snapshot with locks and sessions of every kind.
 func snapshot() *monitor.Snapshot {
 	session := func(pid int32, application, state string) monitor.Session {
 		return monitor.Session{PID: pid, User: "alice", Database: "shop", Application: application,
@@ -115,7 +115,7 @@ func TestATableWithoutLocks(t *testing.T) {
 	}
 }
 
-func TestATableSaysThatOthersAreNotShown(t *testing.T) {
+func TestATableCountsHiddenLocks(t *testing.T) {
 	filter := Filter{Keys: []pglock.Key{pglock.NewKey("nosuch")}}
 	table := strings.Join(Table(snapshot(), filter, "x", 80), "\n")
 	if !strings.Contains(table, "\nno advisory locks match the filters; 3 keys not shown") {
@@ -123,7 +123,7 @@ func TestATableSaysThatOthersAreNotShown(t *testing.T) {
 	}
 }
 
-func TestAKeyHasTheNameThatItWasChosenBy(t *testing.T) {
+func TestAKeyHasTheNameFromTheFilter(t *testing.T) {
 	key, s := pglock.NewKey("given"), snapshot()
 	s.Locks[0].Number = key.Int64()
 	table := strings.Join(Table(s, Filter{Keys: []pglock.Key{key}}, "x", 80), "\n")

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/text/width"
 )
 
-// Printable makes foreign text harmless on a terminal: control characters, those that change the direction of writing,
-// and invalid UTF-8 are escaped. Nothing in the result moves the cursor.
+// Printable makes foreign text safe for a terminal: it escapes control characters, characters that change the direction
+// of writing, and invalid UTF-8.
 func Printable(s string) string {
 	var b strings.Builder
 	for i, r := range s {
@@ -28,7 +28,7 @@ func Printable(s string) string {
 	return b.String()
 }
 
-// Columns is how many columns of a terminal printable text takes.
+// Columns returns how many columns printable text takes on a terminal.
 func Columns(s string) (n int) {
 	for _, r := range s {
 		n += runeColumns(r)
@@ -50,7 +50,7 @@ func runeColumns(r rune) int {
 	return 1
 }
 
-// Cut shortens printable text to at most n columns, and shows that it did.
+// Cut shortens printable text to at most n columns. A shortened text ends with an ellipsis.
 func Cut(s string, n int) string {
 	if Columns(s) <= n {
 		return s
@@ -77,8 +77,7 @@ func Fit(s string, n int, right bool) string {
 	return s + padding
 }
 
-// Wrap breaks printable text into lines of at most n columns, of which all but the first begin with indent. A long
-// word is split.
+// Wrap breaks printable text into lines of at most n columns. All but the first begin with indent. It splits long words.
 func Wrap(s string, n int, indent string) []string {
 	n = max(n, Columns(indent)+2) // so that each line has room for a character
 	var lines []string
@@ -100,7 +99,7 @@ func Wrap(s string, n int, indent string) []string {
 	return append(lines, line)
 }
 
-// split divides text after at most n columns, and after at least a character.
+// split divides text after at most n columns, but after at least one character.
 func split(s string, n int) (head, tail string) {
 	columns := 0
 	for i, r := range s {
@@ -112,7 +111,7 @@ func split(s string, n int) (head, tail string) {
 	return s, ""
 }
 
-// Age writes a duration in at most seven characters.
+// Age formats a duration in at most seven characters.
 func Age(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch d = max(d, 0); {

@@ -9,7 +9,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// waited is a snapshot of one lock for which sessions have waited for so long.
+// waited returns a snapshot of one lock for which sessions have waited for the given times.
 func waited(times ...time.Duration) *monitor.Snapshot {
 	lock := monitor.Lock{Key: "@5"}
 	for _, lasted := range times {
@@ -41,7 +41,7 @@ func TestTheStatusOfSeveralServersNamesTheWorstFirst(t *testing.T) {
 		{Server: "b", Verdict: Unknown, Text: "refused"}, {Server: "c", Verdict: Warning, Text: "slow"},
 		{Server: "d", Verdict: Critical, Text: "stuck", Data: []Datum{{"waiters", "2"}}}, {Server: "e", Verdict: Critical, Text: "too"}}
 	want := "d CRITICAL: stuck; e CRITICAL: too; c WARNING: slow; b UNKNOWN: refused; a OK: no waiters"
-	verdict, line := StatusOfSeveral(given)
+	verdict, line := StatusOfServers(given)
 	if verdict != Critical || line != "PGLOCK CRITICAL - "+want+" | 'd waiters'=2 'a waiters'=0" {
 		t.Errorf("%v %s", verdict, line)
 	}
@@ -49,7 +49,7 @@ func TestTheStatusOfSeveralServersNamesTheWorstFirst(t *testing.T) {
 		t.Error("what was given is in another order now")
 	}
 	for n, want := range map[int]Verdict{1: OK, 2: Unknown, 3: Warning} {
-		if verdict, line := StatusOfSeveral(slices.Clone(given[:n])); verdict != want || !strings.HasPrefix(line, "PGLOCK "+want.String()) {
+		if verdict, line := StatusOfServers(slices.Clone(given[:n])); verdict != want || !strings.HasPrefix(line, "PGLOCK "+want.String()) {
 			t.Errorf("of the first %d: %v %s", n, verdict, line)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package view writes snapshots of advisory locks for people (a table that fits a terminal) and for programs (JSON,
-// CSV). Package monitor decides what is in a snapshot, and what is hidden.
+// Package view writes snapshots of advisory locks as text (a table that fits a terminal) and as JSON and CSV. Package
+// monitor decides what is in a snapshot, and what is hidden.
 package view
 
 import (
@@ -14,8 +14,8 @@ import (
 type Filter struct {
 	// Keys are the keys to show, in any database; none means all.
 	Keys []pglock.Key
-	// Databases, Users and Applications restrict the locks: a lock must be in one of the databases, and one of its
-	// holders or waiters must have one of the users and one of the application_names. None means all.
+	// Databases, Users and Applications limit the locks: a lock must be in one of the databases, and one of its holders
+	// or waiters must have one of the users and one of the application_names. An empty list means all.
 	Databases, Users, Applications []string
 	// Waiting leaves out locks without waiters.
 	Waiting bool
@@ -33,7 +33,7 @@ func (f Filter) Apply(s *monitor.Snapshot) *monitor.Snapshot {
 	return &shown
 }
 
-// narrows reports whether the filter leaves out locks that others wait for.
+// narrows reports whether the filter leaves out locks that have waiters.
 func (f Filter) narrows() bool {
 	return len(f.Keys)+len(f.Databases)+len(f.Users)+len(f.Applications) > 0
 }
@@ -70,7 +70,7 @@ func (f Filter) showsSessions(lock monitor.Lock) bool {
 		slices.ContainsFunc(lock.Waiters, func(w monitor.Waiter) bool { return f.showsSession(w.User, w.Application) })
 }
 
-// mark is what the sessions of a process that uses pglock have at the end of their application_name.
+// mark matches the end of the application_name of sessions of a process that uses pglock.
 var mark = regexp.MustCompile(` \(pglock [0-9a-f]{8}\)$`)
 
 func (f Filter) showsSession(user, application string) bool {

@@ -9,8 +9,8 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// The view of a server with a queue, one that is frozen from the beginning, and one that goes away and comes back. A
-// session is ended on the server of its row, and the log says which that is.
+// The view shows a server with a queue, one that is frozen from the beginning, and one that stops and restarts. A session
+// is terminated on the server of its row, and the log names that server.
 func TestTheViewOfSeveralServers(t *testing.T) {
 	t.Parallel()
 	steady, frozen, restarted := testenv.NewServer(t, nil), testenv.NewServer(t, nil), testenv.NewServer(t, nil)
@@ -29,9 +29,9 @@ func TestTheViewOfSeveralServers(t *testing.T) {
 	check(t, restarted.Down(t.Context(), pgserver.Immediate))
 	m.shows("LOST " + short(c))
 	check(t, restarted.Up(t.Context()))
-	m.shownNoMore("LOST " + short(c))
+	m.waitUntilGone("LOST " + short(c))
 	check(t, frozen.Resume())
-	m.shownNoMore("LOST")
+	m.waitUntilGone("LOST")
 	hold(t, b, "SELECT pg_advisory_lock(8)")
 	m.shows(port(frozen), "@8")
 

@@ -12,18 +12,18 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
 
-// fillScreenOfSeveral shows the view, which begins before any server has answered, and leaves a line about each server on
-// the terminal.
-func (m *watch) fillScreenOfSeveral(ctx context.Context, f *fleet, filter view.Filter) error {
-	var log aside
+// fillScreenWithServers shows the view, even before a server has answered, and leaves a line about each server on the
+// terminal.
+func (m *watch) fillScreenWithServers(ctx context.Context, f *serverGroup, filter view.Filter) error {
+	var log delayedWriter
 	options := m.screen(filter)
 	for _, member := range f.members {
 		options.Servers = append(options.Servers, tui.Server{
 			Label:  member.db.label,
 			Target: member.db.target,
-			Take:   m.taker(member.observer),
-			Events: m.zonedEvents(member.happened),
-			End:    m.ender(member.db, member.pool, &log),
+			Take:   m.takeFunc(member.observer),
+			Events: m.zonedEvents(member.recentEvents),
+			End:    m.signalFunc(member.db, member.pool, &log),
 		})
 	}
 	last, err := tui.RunServers(ctx, options)
@@ -31,8 +31,8 @@ func (m *watch) fillScreenOfSeveral(ctx context.Context, f *fleet, filter view.F
 	return errors.Join(err, printErr, log.close())
 }
 
-// lastLines describe each server's last state, the worst first.
-func lastLines(f *fleet, last []tui.Last, filter view.Filter) (all []string) {
+// lastLines describes each server's last state, the worst first.
+func lastLines(f *serverGroup, last []tui.Last, filter view.Filter) (all []string) {
 	order := make([]int, len(last))
 	for i := range order {
 		order[i] = i

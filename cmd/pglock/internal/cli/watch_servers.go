@@ -16,8 +16,8 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor/journal"
 )
 
-// several watches more than one server.
-func (m *watch) several(cmd *cobra.Command, dbs []database, filter view.Filter) error {
+// watchServers watches more than one server.
+func (m *watch) watchServers(cmd *cobra.Command, dbs []database, filter view.Filter) error {
 	switch {
 	case m.record.path != "":
 		return misuse(cmd, "--record takes one server: run one pglock monitor for each")
@@ -25,18 +25,18 @@ func (m *watch) several(cmd *cobra.Command, dbs []database, filter view.Filter) 
 		return misuse(cmd, "--http shows one server: run one pglock monitor for each")
 	}
 	_, err := job.While(cmd.Context(), job.Catch(), func(ctx context.Context) (struct{}, error) {
-		f, err := newFleet(ctx, dbs, "pglock monitor", m.options)
+		f, err := newServerGroup(ctx, dbs, "pglock monitor", m.options)
 		if err != nil {
 			return struct{}{}, err
 		}
 		defer f.close()
 		if m.once {
-			return struct{}{}, m.showOnceOfSeveral(ctx, f, filter)
+			return struct{}{}, m.showServersOnce(ctx, f, filter)
 		}
 		if m.fillsScreen() {
-			return struct{}{}, m.fillScreenOfSeveral(ctx, f, filter)
+			return struct{}{}, m.fillScreenWithServers(ctx, f, filter)
 		}
-		return struct{}{}, m.showSeveral(ctx, f, filter)
+		return struct{}{}, m.followServers(ctx, f, filter)
 	})
 	if _, stopped := errors.AsType[*job.Stopped](err); stopped && !m.once {
 		return nil // there is no other way to end it
@@ -44,12 +44,12 @@ func (m *watch) several(cmd *cobra.Command, dbs []database, filter view.Filter) 
 	return err
 }
 
-// showOnceOfSeveral prints a snapshot of each server that answers: tables with the worst first, other formats in the
-// order of the flags. The other servers are reported on standard error and by the exit code.
-func (m *watch) showOnceOfSeveral(ctx context.Context, f *fleet, filter view.Filter) error {
-	all := f.lookAll(ctx)
+// showServersOnce prints a snapshot of each server that answers: tables with the worst first, other formats in the order
+// of the flags. Standard error and the exit code report the servers that do not answer.
+func (m *watch) showServersOnce(ctx context.Context, f *serverGroup, filter view.Filter) error {
+	all := f.snapshotAll(ctx)
 	if m.output == formatTable {
-		slices.SortStableFunc(all, func(a, b looked) int { return view.CompareUrgency(a.snapshot, b.snapshot) })
+		slices.SortStableFunc(all, func(a, b snapshotResult) int { return view.CompareUrgency(a.snapshot, b.snapshot) })
 	}
 	printers := m.printers(f, filter)
 	worst := 0
@@ -69,8 +69,8 @@ func (m *watch) showOnceOfSeveral(ctx context.Context, f *fleet, filter view.Fil
 	return nil
 }
 
-// showSeveral prints the snapshots of all servers as they arrive.
-func (m *watch) showSeveral(ctx context.Context, f *fleet, filter view.Filter) error {
+// followServers prints the snapshots of all servers as they arrive.
+func (m *watch) followServers(ctx context.Context, f *serverGroup, filter view.Filter) error {
 	printers := m.printers(f, filter)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -80,7 +80,7 @@ func (m *watch) showSeveral(ctx context.Context, f *fleet, filter view.Filter) e
 	for i, member := range f.members {
 		p := printers[member]
 		following.Go(func() {
-			defer cancel() // it ends with ctx, or because it cannot print
+			defer cancel() // the error is that of ctx or of printing
 			errs[i] = member.follow(ctx, time.Duration(m.interval), func(s *monitor.Snapshot, events []journal.Event, err error) error {
 				printing.Lock()
 				defer printing.Unlock()
@@ -95,18 +95,18 @@ func (m *watch) showSeveral(ctx context.Context, f *fleet, filter view.Filter) e
 	return errors.Join(errs...)
 }
 
-// judgeSeveral is judge for more than one server: the worst wins, and each is named.
-func (m *watch) judgeSeveral(cmd *cobra.Command, dbs []database, filter view.Filter) error {
-	all, err := job.While(cmd.Context(), job.Catch(), func(ctx context.Context) ([]looked, error) {
-		f, err := newFleet(ctx, dbs, "pglock monitor", m.options)
+// checkServers is runCheck for more than one server. The result is that of the worst, and each server is named.
+func (m *watch) checkServers(cmd *cobra.Command, dbs []database, filter view.Filter) error {
+	all, err := job.While(cmd.Context(), job.Catch(), func(ctx context.Context) ([]snapshotResult, error) {
+		f, err := newServerGroup(ctx, dbs, "pglock monitor", m.options)
 		if err != nil {
 			return nil, err
 		}
 		defer f.close()
-		return f.lookAll(ctx), nil
+		return f.snapshotAll(ctx), nil
 	})
 	if err != nil {
-		return conclude(view.Unknown, view.StatusLine(view.Unknown, oneLine(err.Error())))
+		return exitWith(view.Unknown, view.StatusLine(view.Unknown, oneLine(err.Error())))
 	}
 	limits := m.check.limits(cmd)
 	judged := make([]view.Judgement, len(all))
@@ -118,5 +118,5 @@ func (m *watch) judgeSeveral(cmd *cobra.Command, dbs []database, filter view.Fil
 		}
 		judged[i].Server = each.db.label
 	}
-	return conclude(view.StatusOfSeveral(judged))
+	return exitWith(view.StatusOfServers(judged))
 }

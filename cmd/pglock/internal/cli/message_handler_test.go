@@ -9,7 +9,7 @@ import (
 
 func TestLogRecordsReadLikeTheOtherMessages(t *testing.T) {
 	var out strings.Builder
-	logger := slog.New(prose{w: &out})
+	logger := slog.New(messageHandler{w: &out})
 	logger.Info("lock session opened", "pid", 5)
 	logger.Warn("pglock: a session could not be ended")
 	logger.With("server", "db1").WithGroup("lock").Warn("lock lost", "key", "nightly", "error", errors.New("no answer\x1b[2J"))

@@ -12,7 +12,7 @@ import (
 
 // The view ends with a line about each server: its state, or that it does not answer.
 func TestTheLastLinesNameEachServer(t *testing.T) {
-	var f fleet
+	var f serverGroup
 	for _, label := range []string{"a", "b", "c", "d"} {
 		f.members = append(f.members, &member{db: database{label: label, target: "u@" + label}})
 	}

@@ -8,19 +8,21 @@ import (
 	"strings"
 )
 
-// prose writes log records as the command writes its other messages: "pglock: MESSAGE (KEY VALUE, KEY VALUE)". Records below
-// a warning are dropped.
-type prose struct {
+// messageHandler writes log records in the form of the command's other messages: "pglock: MESSAGE (KEY VALUE, KEY VALUE)".
+// It drops records below the level of a warning.
+type messageHandler struct {
 	w     io.Writer
 	attrs []slog.Attr
 	group string // in front of the keys
 }
 
 // Enabled implements [slog.Handler].
-func (p prose) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+func (p messageHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn
+}
 
 // Handle implements [slog.Handler].
-func (p prose) Handle(_ context.Context, r slog.Record) error {
+func (p messageHandler) Handle(_ context.Context, r slog.Record) error {
 	attrs := p.attrs
 	r.Attrs(func(a slog.Attr) bool {
 		attrs = append(attrs[:len(attrs):len(attrs)], p.named(a))
@@ -38,10 +40,12 @@ func (p prose) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-func (p prose) named(a slog.Attr) slog.Attr { return slog.Attr{Key: p.group + a.Key, Value: a.Value} }
+func (p messageHandler) named(a slog.Attr) slog.Attr {
+	return slog.Attr{Key: p.group + a.Key, Value: a.Value}
+}
 
 // WithAttrs implements [slog.Handler].
-func (p prose) WithAttrs(attrs []slog.Attr) slog.Handler {
+func (p messageHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	p.attrs = p.attrs[:len(p.attrs):len(p.attrs)]
 	for _, a := range attrs {
 		p.attrs = append(p.attrs, p.named(a))
@@ -50,7 +54,7 @@ func (p prose) WithAttrs(attrs []slog.Attr) slog.Handler {
 }
 
 // WithGroup implements [slog.Handler].
-func (p prose) WithGroup(name string) slog.Handler {
+func (p messageHandler) WithGroup(name string) slog.Handler {
 	p.group += name + "."
 	return p
 }

@@ -14,23 +14,23 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor/journal"
 )
 
-// fleet is the servers that a command watches. Each has its own connections, so one that does not answer does not delay
-// the others. Its methods may be called concurrently.
-type fleet struct {
+// serverGroup has the servers that a command watches. Each has its own connections, so a server that does not answer does
+// not delay the others. The methods may be called concurrently.
+type serverGroup struct {
 	members []*member
 
 	mu    sync.Mutex
-	found []identity // identities of the members, from their last snapshots; zero for one that does not answer
+	found []identity // identities of the members at their last snapshots; zero for a member that does not answer
 }
 
-// member is one server of a fleet.
+// member is one server of a group.
 type member struct {
 	*observer
 	db database
 }
 
-func newFleet(ctx context.Context, dbs []database, application string, options []monitor.Option) (*fleet, error) {
-	f := &fleet{found: make([]identity, len(dbs))}
+func newServerGroup(ctx context.Context, dbs []database, application string, options []monitor.Option) (*serverGroup, error) {
+	f := &serverGroup{found: make([]identity, len(dbs))}
 	for i, db := range dbs {
 		pool, err := db.pool(ctx, application)
 		if err != nil {
@@ -44,14 +44,14 @@ func newFleet(ctx context.Context, dbs []database, application string, options [
 	return f, nil
 }
 
-func (f *fleet) close() {
+func (f *serverGroup) close() {
 	for _, m := range f.members {
 		m.pool.Close()
 	}
 }
 
 // snapshot takes a snapshot of a member's server, unless an earlier member has the same server.
-func (f *fleet) snapshot(ctx context.Context, i int) (*monitor.Snapshot, error) {
+func (f *serverGroup) snapshot(ctx context.Context, i int) (*monitor.Snapshot, error) {
 	m := f.members[i]
 	s, err := monitor.Take(ctx, m.pool, m.options...)
 	if len(f.members) == 1 {
@@ -65,7 +65,7 @@ func (f *fleet) snapshot(ctx context.Context, i int) (*monitor.Snapshot, error) 
 	f.found[i] = who
 	f.mu.Unlock()
 	if err == nil {
-		err = f.twin(i)
+		err = f.duplicateError(i)
 	}
 	if err != nil {
 		return nil, err
@@ -74,31 +74,31 @@ func (f *fleet) snapshot(ctx context.Context, i int) (*monitor.Snapshot, error) 
 	return s, nil
 }
 
-func (f *fleet) identity(i int) identity {
+func (f *serverGroup) identity(i int) identity {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.found[i]
 }
 
-var errTwin = errors.New("the same server as")
+var errDuplicate = errors.New("the same server as")
 
-// twin is the error of a member with the same server as an earlier one. If both are new, the later one may be shown
-// until its next snapshot.
-func (f *fleet) twin(i int) error {
+// duplicateError returns the error of a member that is the same server as an earlier one. If both are new, the later one
+// may be shown until its next snapshot.
+func (f *serverGroup) duplicateError(i int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for k, who := range f.found[:i] {
 		if who.known() && who == f.found[i] {
-			return fmt.Errorf("%w %s, where its locks are shown", errTwin, f.members[k].db.label)
+			return fmt.Errorf("%w %s, where its locks are shown", errDuplicate, f.members[k].db.label)
 		}
 	}
 	return nil
 }
 
-// identity identifies a running server, whatever address it is reached by. A standby has its primary's system
-// identifier, but another start time.
+// identity identifies a running server, whatever its address. A standby has its primary's system identifier, but
+// another start time.
 type identity struct {
-	system  string // identifier; empty where the role may not read it
+	system  string // identifier; empty if the role may not read it
 	port    string
 	started int64
 }
@@ -132,17 +132,17 @@ func identify(ctx context.Context, db monitor.DBTX, before identity) (who identi
 	return who, nil
 }
 
-// answerTimeout is how long one of several servers may take for a snapshot.
+// answerTimeout bounds a snapshot of one of several servers.
 const answerTimeout = 10 * time.Second
 
-// look takes a snapshot, and notes the events since the last one.
-func (o *observer) look(ctx context.Context) (*monitor.Snapshot, []journal.Event, error) {
-	s, err := o.lookOnce(ctx)
+// takeAndNote takes a snapshot, and notes the events since the last one.
+func (o *observer) takeAndNote(ctx context.Context) (*monitor.Snapshot, []journal.Event, error) {
+	s, err := o.takeWithTimeout(ctx)
 	return o.note(ctx, s, err)
 }
 
-// lookOnce takes a snapshot, and gives up after answerTimeout.
-func (o *observer) lookOnce(ctx context.Context) (*monitor.Snapshot, error) {
+// takeWithTimeout takes a snapshot, and gives up after answerTimeout.
+func (o *observer) takeWithTimeout(ctx context.Context) (*monitor.Snapshot, error) {
 	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	s, err := o.snap(bounded)
@@ -152,12 +152,12 @@ func (o *observer) lookOnce(ctx context.Context) (*monitor.Snapshot, error) {
 	return s, err
 }
 
-// follow takes a snapshot at once and then one every interval, until ctx ends or each fails.
+// follow takes a snapshot at once and then one every interval, until ctx ends or each returns an error.
 func (m *member) follow(ctx context.Context, every time.Duration, each func(*monitor.Snapshot, []journal.Event, error) error) error {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
-		s, events, err := m.look(ctx)
+		s, events, err := m.takeAndNote(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -171,27 +171,27 @@ func (m *member) follow(ctx context.Context, every time.Duration, each func(*mon
 	}
 }
 
-// looked is the outcome of one look at a member.
-type looked struct {
+// snapshotResult is the snapshot of a member, or the error.
+type snapshotResult struct {
 	*member
 	snapshot *monitor.Snapshot
 	err      error // names the server
 }
 
-// lookAll looks at all members at once.
-func (f *fleet) lookAll(ctx context.Context) []looked {
-	all := make([]looked, len(f.members))
+// snapshotAll takes snapshots of all members concurrently.
+func (f *serverGroup) snapshotAll(ctx context.Context) []snapshotResult {
+	all := make([]snapshotResult, len(f.members))
 	var looking sync.WaitGroup
 	for i, m := range f.members {
 		looking.Go(func() {
-			s, err := m.lookOnce(ctx)
-			all[i] = looked{m, s, err}
+			s, err := m.takeWithTimeout(ctx)
+			all[i] = snapshotResult{m, s, err}
 		})
 	}
 	looking.Wait()
 	for i := range all {
 		if all[i].err == nil {
-			all[i].err = f.twin(i) // which two that were looked at in the same moment could not know
+			all[i].err = f.duplicateError(i) // concurrent snapshots of two members cannot detect that they are the same server
 		}
 		if all[i].err != nil {
 			all[i].err = all[i].db.failed(all[i].err)
