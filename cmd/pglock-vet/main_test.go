@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// mistakes is a program with the code that sqlc and the plugin have really written.
+// mistakes is a program with real output of sqlc and the plugin.
 const mistakes = `package main
 
 import (
@@ -42,7 +42,7 @@ func TestGoVetReportsQueriesThatMissTheirLock(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", tool, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	tmp := filepath.Join(root, ".tmp") // inside the module, where git and ./... do not look
+	tmp := filepath.Join(root, ".tmp") // inside the module, in a directory that git and ./... ignore
 	if err := os.MkdirAll(tmp, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,7 @@
 //	  - name: pglock
 //	    process: {cmd: sqlc-gen-pglock, format: json}
 //
-// It reads a request from the standard input and writes the files to the standard output, in JSON or in protobuf as the
-// request is.
+// It reads a request from standard input and writes the files to standard output, both in JSON or both in protobuf.
 package main
 
 import (

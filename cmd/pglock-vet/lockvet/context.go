@@ -10,7 +10,7 @@ import (
 	"golang.org/x/tools/go/analysis/passes/ctrlflow"
 )
 
-// Context reports work under a lock that runs in the context which the lock was acquired with: that one does not end
+// Context reports work under a lock that uses the context with which the lock was acquired. That context does not end
 // when the lock is lost.
 var Context = &analysis.Analyzer{
 	Name:     "pglockcontext",
@@ -34,7 +34,7 @@ func runContext(pass *analysis.Pass) (any, error) {
 	return nil, nil
 }
 
-// contextOf is the variable that is the first argument of a call.
+// contextOf returns the context variable that is the first argument of a call.
 func contextOf(pass *analysis.Pass, call *ast.CallExpr) types.Object {
 	if len(call.Args) == 0 {
 		return nil
@@ -47,15 +47,15 @@ func contextOf(pass *analysis.Pass, call *ast.CallExpr) types.Object {
 }
 
 // watches are the methods by which a holder learns that its lock was lost, or is safe from it.
-var watches = []string{"Context", "Done", "Err", "Verify", "GuardTx", "Fence"}
+var watchMethods = []string{"Context", "Done", "Err", "Verify", "GuardTx", "Fence"}
 
-// watched reports whether the function watches the lock, or does something with it that is not followed.
+// watched reports whether the function watches the lock, or does something with it that the analyzer does not follow.
 func (a acquisition) watched(pass *analysis.Pass) (watched bool) {
 	harmless := map[*ast.Ident]bool{}
 	ast.Inspect(a.body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.SelectorExpr:
-			if name, ok := n.X.(*ast.Ident); ok && !slices.Contains(watches, n.Sel.Name) {
+			if name, ok := n.X.(*ast.Ident); ok && !slices.Contains(watchMethods, n.Sel.Name) {
 				harmless[name] = true
 			}
 		case *ast.Ident:
@@ -66,7 +66,7 @@ func (a acquisition) watched(pass *analysis.Pass) (watched bool) {
 	return watched
 }
 
-// work returns the first call behind the acquisition that is given ctx; nil where there is none.
+// work returns the first call after the acquisition that is passed ctx, or nil.
 func (a acquisition) work(pass *analysis.Pass, ctx types.Object) (work *ast.CallExpr) {
 	if ctx == nil {
 		return nil
@@ -89,7 +89,7 @@ func (a acquisition) work(pass *analysis.Pass, ctx types.Object) (work *ast.Call
 	return work
 }
 
-// isWork reports whether a call is given ctx, and is none that deals with locks, contexts or logs.
+// isWork reports whether a call is passed ctx and does not deal with locks, contexts or logs.
 func isWork(pass *analysis.Pass, call *ast.CallExpr, ctx types.Object) bool {
 	if contextOf(pass, call) != ctx {
 		return false
@@ -101,7 +101,7 @@ func isWork(pass *analysis.Pass, call *ast.CallExpr, ctx types.Object) bool {
 	return !slices.Contains([]string{pglock, "context", "log/slog"}, f.Pkg().Path())
 }
 
-// runDo looks into the function that is given to Do, which has its own context.
+// runDo checks the function that is passed to Do, which has its own context.
 func runDo(pass *analysis.Pass, call *ast.CallExpr) {
 	if !isMethod(callee(pass, call), pglock, "Locker", "Do", "TryDo") || len(call.Args) < 3 {
 		return

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// Key reports keys that are made by hand in packages which import generated keys: raw numbers, and names that a
-// generated function makes.
+// Key reports handmade keys in packages that import generated keys: raw numbers, and names for which there is a
+// generated function.
 var Key = &analysis.Analyzer{
 	Name:      "pglockkey",
 	Doc:       "find keys that are made by hand though the project generates its keys",
@@ -19,8 +19,8 @@ var Key = &analysis.Analyzer{
 	FactTypes: []analysis.Fact{new(templates)},
 }
 
-// templates is the fact that a package has generated keys: the texts that their names begin with, and whether that is
-// all of the name.
+// templates is the fact that a package has generated keys: the prefixes of their names, and whether a prefix is the whole
+// name.
 type templates struct {
 	Prefixes []string
 	Whole    []bool
@@ -64,7 +64,7 @@ func runKey(pass *analysis.Pass) (any, error) {
 	return nil, nil
 }
 
-// match reports whether an expression makes a name that one of the templates could make.
+// match reports whether the value of an expression may be a name of one of the templates.
 func (f templates) match(pass *analysis.Pass, e ast.Expr) (prefix string, ok bool) {
 	text, whole := beginning(pass, e)
 	for i, prefix := range f.Prefixes {
@@ -79,7 +79,7 @@ func (f templates) match(pass *analysis.Pass, e ast.Expr) (prefix string, ok boo
 	return "", false
 }
 
-// beginning returns the constant text that an expression's value begins with, and whether that is all of it.
+// beginning returns the constant prefix of an expression's value, and whether it is the whole value.
 func beginning(pass *analysis.Pass, e ast.Expr) (text string, whole bool) {
 	e = ast.Unparen(e)
 	if value := pass.TypesInfo.Types[e].Value; value != nil && value.Kind() == constant.String {
@@ -101,7 +101,7 @@ func beginning(pass *analysis.Pass, e ast.Expr) (text string, whole bool) {
 	return "", false
 }
 
-// exportTemplates reads the call of querylock.NewSet in a generated package.
+// exportTemplates exports the templates in a generated package's call of querylock.NewSet.
 func exportTemplates(pass *analysis.Pass) {
 	for _, file := range pass.Files {
 		ast.Inspect(file, func(n ast.Node) bool {
@@ -128,7 +128,7 @@ func exportTemplates(pass *analysis.Pass) {
 func (f *templates) add(literal string) {
 	text, err := strconv.Unquote(literal)
 	if err != nil {
-		return // the compiler says so
+		return // the compiler reports it
 	}
 	prefix, _, hasParams := strings.Cut(text, "{")
 	f.Prefixes, f.Whole = append(f.Prefixes, prefix), append(f.Whole, !hasParams)

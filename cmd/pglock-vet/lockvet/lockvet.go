@@ -1,13 +1,13 @@
 // Package lockvet has analyzers that find mistakes with pglock's locks:
 //
-//   - pglockplain: a sqlc query that has a lock is called on a plain transaction, connection or pool, so without it.
-//   - pglockkey: a key is made by hand though the project generates its keys.
+//   - pglockplain: a sqlc query with a lock is called on a plain transaction, connection or pool, so without the lock.
+//   - pglockkey: a key is made by hand although the project generates its keys.
 //   - pglockunlock: a lock is dropped, or not unlocked on some path.
 //   - pglockcontext: work under a lock runs in a context that does not end with the lock.
-//   - pglocktx: a lock of a transaction is asked for on a pool or a connection of database/sql.
+//   - pglocktx: a lock of a transaction is taken on a pool or a connection of database/sql.
 //
-// They see what is written in one package and what it imports. A lock that is passed on, returned or stored is not
-// followed, and neither is a transaction that comes from another package.
+// They analyze one package and know facts about its imports. They do not follow a lock that is passed on, returned or
+// stored, or a transaction that comes from another package.
 package lockvet
 
 import (
@@ -20,7 +20,7 @@ import (
 	"golang.org/x/tools/go/types/typeutil"
 )
 
-// Analyzers returns all of them.
+// Analyzers returns all analyzers.
 func Analyzers() []*analysis.Analyzer {
 	return []*analysis.Analyzer{Plain, Key, Unlock, Context, Tx}
 }
@@ -32,12 +32,12 @@ const (
 	sqltx     = module + "pglock/adapter/sqltx"
 )
 
-// callee returns the function or method that is called; nil where that is not known before the program runs.
+// callee returns the function or method that is called, or nil for a dynamic call.
 func callee(pass *analysis.Pass, call *ast.CallExpr) *types.Func {
 	return typeutil.StaticCallee(pass.TypesInfo, call)
 }
 
-// method returns the function, or the method of an interface, that is called.
+// method returns the function or method that is called, including methods of interfaces.
 func method(pass *analysis.Pass, call *ast.CallExpr) *types.Func {
 	f, _ := typeutil.Callee(pass.TypesInfo, call).(*types.Func)
 	return f
@@ -53,7 +53,7 @@ func isMethod(f *types.Func, path, typ string, names ...string) bool {
 	return f != nil && f.Pkg() != nil && f.Pkg().Path() == path && receiver(f) == typ && slices.Contains(names, f.Name())
 }
 
-// receiver is the name of the type that a method is of; empty for functions.
+// receiver returns the name of a method's type, or "" for a function.
 func receiver(f *types.Func) string {
 	recv := f.Signature().Recv()
 	if recv == nil {
@@ -65,7 +65,7 @@ func receiver(f *types.Func) string {
 	return "?"
 }
 
-// named returns the package's path and the name of a type, or of what it points to.
+// named returns the package path and the name of a type, or of the type that it points to.
 func named(t types.Type) (path, name string) {
 	if pointer, ok := types.Unalias(t).(*types.Pointer); ok {
 		t = pointer.Elem()
@@ -82,10 +82,10 @@ func imports(pass *analysis.Pass, path string) bool {
 	return slices.ContainsFunc(pass.Pkg.Imports(), func(p *types.Package) bool { return p.Path() == path })
 }
 
-// generated reports whether a file says that it is generated, and so not by hand.
+// generated reports whether a file is generated code.
 func generated(file *ast.File) bool { return ast.IsGenerated(file) }
 
-// calls calls visit for each call in code that people write.
+// calls calls visit for each call in code that is not generated.
 func calls(pass *analysis.Pass, visit func(call *ast.CallExpr)) {
 	for _, file := range pass.Files {
 		if generated(file) {

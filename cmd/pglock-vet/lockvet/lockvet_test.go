@@ -12,7 +12,7 @@ func TestPlainTransactionsAreReported(t *testing.T) {
 	analysistest.Run(t, analysistest.TestData(), lockvet.Plain, "plain", "db")
 }
 
-func TestKeysByHandAreReported(t *testing.T) {
+func TestHandMadeKeysAreReported(t *testing.T) {
 	analysistest.Run(t, analysistest.TestData(), lockvet.Key, "keys", "locks")
 }
 
@@ -24,6 +24,6 @@ func TestWorkThatIgnoresTheLocksContextIsReported(t *testing.T) {
 	analysistest.Run(t, analysistest.TestData(), lockvet.Context, "underlock")
 }
 
-func TestLocksOnWhatIsNoTransactionAreReported(t *testing.T) {
+func TestTransactionLocksOutsideTransactionsAreReported(t *testing.T) {
 	analysistest.Run(t, analysistest.TestData(), lockvet.Tx, "tx")
 }

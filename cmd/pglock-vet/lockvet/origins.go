@@ -8,7 +8,7 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// origins knows what has been assigned, in this package, to each variable, field and parameter.
+// origins records what is assigned, in this package, to each variable, field and parameter.
 type origins struct {
 	pass   *analysis.Pass
 	values map[types.Object][]ast.Expr
@@ -32,7 +32,7 @@ func (o *origins) record(n ast.Node) {
 			if len(n.Lhs) == len(n.Rhs) {
 				o.assign(left, n.Rhs[i])
 			} else {
-				o.assign(left, n.Rhs[0]) // of a call with several results: the type of the variable tells enough
+				o.assign(left, n.Rhs[0]) // a call with several results; the type of the variable is enough
 			}
 		}
 	case *ast.ValueSpec:
@@ -64,7 +64,7 @@ func (o *origins) assign(left, value ast.Expr) {
 	}
 }
 
-// object is the variable or the field that an expression names.
+// object returns the variable or field that an expression names.
 func (o *origins) object(e ast.Expr) types.Object {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.Ident:
@@ -79,7 +79,8 @@ func (o *origins) object(e ast.Expr) types.Object {
 	return nil
 }
 
-// ofQuery says on what plain thing a query runs; empty where it is none, or not known.
+// ofQuery says on which plain transaction, connection or pool a query runs. It is empty if the query runs on something
+// else or that is unknown.
 func (o *origins) ofQuery(call *ast.CallExpr, f *types.Func) string {
 	params := f.Signature().Params()
 	if params.Len() > 1 && len(call.Args) > 1 {
@@ -94,12 +95,12 @@ func (o *origins) ofQuery(call *ast.CallExpr, f *types.Func) string {
 	return o.ofQueries(selector.X, f.Pkg(), 0)
 }
 
-// deep is how many assignments are followed.
-const deep = 8
+// maxDepth is how many assignments are followed.
+const maxDepth = 8
 
-// ofQueries follows a value of sqlc's type Queries to where it was made.
+// ofQueries is ofQuery for a value of sqlc's type Queries.
 func (o *origins) ofQueries(e ast.Expr, pkg *types.Package, depth int) string {
-	if depth > deep {
+	if depth > maxDepth {
 		return ""
 	}
 	e = ast.Unparen(e)
@@ -122,11 +123,11 @@ func (o *origins) ofQueries(e ast.Expr, pkg *types.Package, depth int) string {
 	return ""
 }
 
-// ofTx says what plain thing queries are made on.
+// ofTx is ofQuery for the value that queries are made from.
 func (o *origins) ofTx(e ast.Expr, depth int) string {
 	e = ast.Unparen(e)
 	t := o.pass.TypesInfo.TypeOf(e)
-	if depth > deep || t == nil {
+	if depth > maxDepth || t == nil {
 		return ""
 	}
 	if results, ok := t.(*types.Tuple); ok && results.Len() > 0 {
@@ -139,7 +140,7 @@ func (o *origins) ofTx(e ast.Expr, depth int) string {
 	case !types.IsInterface(t) && (isPGX(path) || path == "database/sql"):
 		return plainName(path, name)
 	case !types.IsInterface(t):
-		return "" // a type of the program's own
+		return "" // a type of the program
 	}
 	if isPGX(path) && name == "Tx" {
 		if o.locked(e, 0) {
@@ -155,7 +156,7 @@ func (o *origins) ofTx(e ast.Expr, depth int) string {
 	return ""
 }
 
-// locked reports whether all that a variable of type pgx.Tx is known to be has locks.
+// locked reports whether all known values of a variable of type pgx.Tx have locks.
 func (o *origins) locked(e ast.Expr, depth int) bool {
 	if path, _ := named(o.pass.TypesInfo.TypeOf(e)); path == querylock {
 		return true
@@ -165,7 +166,7 @@ func (o *origins) locked(e ast.Expr, depth int) bool {
 		return ok && o.locked(selector.X, depth+1) // Begin
 	}
 	values := o.values[o.object(e)]
-	return depth <= deep && len(values) > 0 && !slices.ContainsFunc(values, func(value ast.Expr) bool {
+	return depth <= maxDepth && len(values) > 0 && !slices.ContainsFunc(values, func(value ast.Expr) bool {
 		return !o.locked(value, depth+1)
 	})
 }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// Plain reports calls of sqlc queries that have a lock on something that does not take it: a plain transaction, a
-// connection or a pool. sqlc copies the comments of a query to its method, which is how they are known.
+// Plain reports calls of sqlc queries with a lock on something that does not take it: a plain transaction, a connection
+// or a pool. It finds the queries by their comments, which sqlc copies to the methods.
 var Plain = &analysis.Analyzer{
 	Name:      "pglockplain",
 	Doc:       "find sqlc queries with a lock that run on a plain transaction, connection or pool, and so without it",

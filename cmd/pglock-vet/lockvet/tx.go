@@ -7,7 +7,7 @@ import (
 )
 
 // Tx reports transaction locks that are taken on something other than a transaction. With pgx that does not compile;
-// with database/sql it would be found when the program runs.
+// with database/sql it fails only at run time.
 var Tx = &analysis.Analyzer{
 	Name: "pglocktx",
 	Doc:  "find locks of transactions that are asked for on a pool or a connection",

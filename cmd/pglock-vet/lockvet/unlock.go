@@ -11,7 +11,7 @@ import (
 	"golang.org/x/tools/go/cfg"
 )
 
-// Unlock reports locks that are dropped, and those that are not unlocked on some path to a return.
+// Unlock reports locks that are discarded, or not unlocked on some path to a return.
 var Unlock = &analysis.Analyzer{
 	Name:     "pglockunlock",
 	Doc:      "find locks that are dropped, or not unlocked on some path",
@@ -42,12 +42,12 @@ func runUnlock(pass *analysis.Pass) (any, error) {
 type acquisition struct {
 	call      *ast.CallExpr
 	statement ast.Stmt
-	lock, err types.Object   // nil where it is dropped
+	lock, err types.Object   // nil if the lock is discarded
 	body      *ast.BlockStmt // of the function
 	graph     *cfg.CFG
 }
 
-// eachAcquisition calls visit for the acquisitions whose lock is dropped or in a variable of the function.
+// eachAcquisition calls visit for the acquisitions whose lock is discarded or in a variable of the function.
 func eachAcquisition(pass *analysis.Pass, visit func(acquisition)) {
 	if !imports(pass, pglock) {
 		return
@@ -72,7 +72,7 @@ func inFunction(pass *analysis.Pass, signature *ast.FuncType, body *ast.BlockStm
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncLit:
-			return false // has a turn of its own
+			return false // visited separately
 		case *ast.ExprStmt:
 			if call, ok := ast.Unparen(n.X).(*ast.CallExpr); ok && acquires(pass, call) {
 				visit(acquisition{call: call, statement: n, body: body, graph: graph})
@@ -123,7 +123,7 @@ func (a acquisition) leak(pass *analysis.Pass) token.Pos {
 			if node == ast.Node(a.statement) {
 				return a.call.Pos() // around a loop
 			}
-			if a.passesOn(pass, node) {
+			if a.releasesOrPasses(pass, node) {
 				return token.NoPos
 			}
 			if a.err != nil && assigns(pass, node, a.err) {
@@ -154,8 +154,8 @@ func (a acquisition) leak(pass *analysis.Pass) token.Pos {
 	return token.NoPos
 }
 
-// failed returns which of a block's two successors is taken when the acquisition has failed; -1 where its condition
-// does not tell.
+// failed returns which of a block's two successors is taken if the acquisition has failed, or -1 if the block's condition
+// is not about that.
 func (a acquisition) failed(pass *analysis.Pass, block *cfg.Block) int {
 	condition, ok := block.Nodes[len(block.Nodes)-1].(ast.Expr)
 	if !ok || a.err == nil {
@@ -185,16 +185,16 @@ func (a acquisition) isErr(pass *analysis.Pass, e ast.Expr) bool {
 	return ok && pass.TypesInfo.ObjectOf(name) == a.err
 }
 
-// asks are the methods of a Lock that leave it as it is.
-var asks = []string{"Context", "Done", "Err", "Key", "Keys", "Token", "Verify", "GuardTx", "Fence", "Extend"}
+// harmlessMethods are the methods of a Lock that do not change it.
+var harmlessMethods = []string{"Context", "Done", "Err", "Key", "Keys", "Token", "Verify", "GuardTx", "Fence", "Extend"}
 
-// passesOn reports whether a node unlocks the lock, or does something with it that is not followed.
-func (a acquisition) passesOn(pass *analysis.Pass, node ast.Node) (passes bool) {
+// releasesOrPasses reports whether a node unlocks the lock, or does something with it that the analyzer does not follow.
+func (a acquisition) releasesOrPasses(pass *analysis.Pass, node ast.Node) (passes bool) {
 	asked := map[*ast.Ident]bool{}
 	ast.Inspect(node, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.SelectorExpr:
-			if name, ok := n.X.(*ast.Ident); ok && slices.Contains(asks, n.Sel.Name) {
+			if name, ok := n.X.(*ast.Ident); ok && slices.Contains(harmlessMethods, n.Sel.Name) {
 				asked[name] = true
 			}
 		case *ast.Ident:

@@ -20,7 +20,7 @@ const (
 	initialBalance = 1000
 	processes      = 4
 	transfersEach  = 60
-	thinkingTime   = 5 * time.Millisecond // pause between reading balances and writing them
+	thinkingTime   = 5 * time.Millisecond // the pause between reading balances and writing them
 	watchingTime   = 250 * time.Millisecond
 )
 
@@ -53,12 +53,12 @@ func (a audit) String() string {
 		a.Transfers, a.Wrong, accounts, a.Total, accounts*initialBalance)
 }
 
-func (a audit) right() bool {
+func (a audit) correct() bool {
 	const all = processes * transfersEach
 	return a == audit{Total: accounts * initialBalance, Transfers: all, Tally: all}
 }
 
-// transfers shows the use of locks inside transactions: first a run without them.
+// transfers shows locks inside transactions. Its first run takes none.
 func (d *Demo) transfers(ctx context.Context) error {
 	d.title("Locks inside transactions")
 	if _, err := d.pool.Exec(ctx, createBank); err != nil {
@@ -67,7 +67,7 @@ func (d *Demo) transfers(ctx context.Context) error {
 	d.say("%d processes make %d transfers each between %d accounts with %d each. A transfer reads two balances, "+
 		"computes, and writes both. Without locks they overwrite each other's work:",
 		processes, transfersEach, accounts, initialBalance)
-	result, err := d.trade(ctx, "transfer-nolock", func() error { return nil })
+	result, err := d.runTransfers(ctx, "transfer-nolock", func() error { return nil })
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (d *Demo) transfers(ctx context.Context) error {
 	d.say("Now each transaction first calls pglock.LockAllTx(ctx, tx, keys) with the keys of both accounts. " +
 		"Meanwhile the monitor sees:")
 	var shown *monitor.Snapshot
-	result, err = d.trade(ctx, "transfer", func() (err error) {
+	result, err = d.runTransfers(ctx, "transfer", func() (err error) {
 		shown, err = busiest(ctx, d.pool)
 		return err
 	})
@@ -84,7 +84,7 @@ func (d *Demo) transfers(ctx context.Context) error {
 	}
 	d.show(shown)
 	d.print("")
-	if !result.right() {
+	if !result.correct() {
 		return fmt.Errorf("locks did not help: %v", result)
 	}
 	d.print("  %d transfers: all balances match the transfers, and their sum is %d",
@@ -92,13 +92,13 @@ func (d *Demo) transfers(ctx context.Context) error {
 	return nil
 }
 
-// trade lets the workers make transfers while it calls watching, and audits the accounts.
-func (d *Demo) trade(ctx context.Context, part string, watch func() error) (a audit, err error) {
+// runTransfers calls watch while the workers make transfers, and then audits the accounts.
+func (d *Demo) runTransfers(ctx context.Context, part string, watch func() error) (a audit, err error) {
 	if _, err := d.pool.Exec(ctx, openBank); err != nil {
 		return a, err
 	}
 	err = d.direct(ctx, processes, part, func(workers []*worker) error {
-		if err := together(workers); err != nil {
+		if err := startTogether(workers); err != nil {
 			return err
 		}
 		return watch()
@@ -113,7 +113,7 @@ func (d *Demo) trade(ctx context.Context, part string, watch func() error) (a au
 	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[audit])
 }
 
-// busiest watches for a while, at least until there is a snapshot, and returns the one with the most waiters.
+// busiest takes snapshots for a while, at least one, and returns the one with the most waiters.
 func busiest(ctx context.Context, db monitor.DBTX) (busiest *monitor.Snapshot, err error) {
 	end := time.Now().Add(watchingTime)
 	for snapshot, err := range monitor.Watch(ctx, db, time.Millisecond) {
@@ -141,13 +141,13 @@ func waiters(s *monitor.Snapshot) (n int) {
 }
 
 // transferWorker is one of the processes that make transfers.
-func transferWorker(ctx context.Context, s stage, locked bool) error {
+func transferWorker(ctx context.Context, s workerIO, locked bool) error {
 	pool, err := pgxpool.New(ctx, s.url)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	if err := errors.Join(pool.Ping(ctx), s.tell("ready"), s.await()); err != nil {
+	if err := errors.Join(pool.Ping(ctx), s.printLine("ready"), s.waitForCue()); err != nil {
 		return err
 	}
 	for range transfersEach {
@@ -181,7 +181,7 @@ func transfer(ctx context.Context, tx pgx.Tx, locked bool) error {
 
 func accountKey(id int) pglock.Key { return locks.Account(int64(id)) }
 
-// write stores both balances, in an order in which row locks cannot deadlock.
+// write stores both balances, in an order that avoids deadlocks of row locks.
 func write(ctx context.Context, tx pgx.Tx, payer, payee int, payers, payees, amount int64) error {
 	const update = "UPDATE account SET balance = $2 WHERE id = $1"
 	batch := &pgx.Batch{}

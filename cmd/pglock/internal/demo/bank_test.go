@@ -13,10 +13,10 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// slow answers after the time for which the demonstration watches.
-type slow struct{ monitor.DBTX }
+// slowServer answers after the demonstration has stopped watching.
+type slowServer struct{ monitor.DBTX }
 
-func (s slow) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
+func (s slowServer) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
 	<-time.After(2 * watchingTime)
 	return s.DBTX.SendBatch(ctx, batch)
 }
@@ -24,7 +24,7 @@ func (s slow) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults 
 func TestASlowServerGivesASnapshotToo(t *testing.T) {
 	db := testenv.Database(t)
 	pool := db.Pool(t)
-	snapshot, err := busiest(t.Context(), slow{pool})
+	snapshot, err := busiest(t.Context(), slowServer{pool})
 	if err != nil || snapshot == nil || snapshot.Database != db.Name() {
 		t.Errorf("got %+v, %v, want a snapshot of %s", snapshot, err, db.Name())
 	}

@@ -1,5 +1,5 @@
-// Package demo shows pglock on a temporary PostgreSQL server: locks inside transactions, a job that runs once, a
-// queue, and what the monitor sees of each. The contention is real: it comes from several processes, which run this
+// Package demo demonstrates pglock on a temporary PostgreSQL server: locks inside transactions, a job that runs once, a
+// queue, and what the monitor shows of each. The contention is real: it comes from several processes, which run this
 // program as workers.
 //
 // It uses pglock as any program would, with its own SQL and tables.
@@ -20,11 +20,11 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// Demo is one demonstration.
+// Demo is a demonstration.
 type Demo struct {
 	// Out is where it prints.
 	Out io.Writer
-	// Worker is the command line that runs Worker in another process; the name of its part is appended.
+	// Worker is the command line that runs the function Worker in another process; the name of its part is appended.
 	Worker []string
 	// Width is the number of columns of Out.
 	Width int
@@ -33,21 +33,20 @@ type Demo struct {
 	pool   *pgxpool.Pool
 }
 
-// Run runs the demonstration. When it returns, everything that it started is gone, even if ctx ended
-// it.
+// Run runs the demonstration. When it returns, everything that it started has ended, even if ctx has ended.
 func (d *Demo) Run(ctx context.Context) error {
 	start := time.Now()
 	d.say("Locks on a temporary PostgreSQL server, which is removed at the end. Nothing else is touched.")
-	if err := d.play(ctx); err != nil {
+	if err := d.runParts(ctx); err != nil {
 		return err
 	}
 	d.say("The server is stopped and its files are removed. That took %.1f s.", time.Since(start).Seconds())
-	d.whatNext()
+	d.nextSteps()
 	return nil
 }
 
-// play runs the parts that need the server.
-func (d *Demo) play(ctx context.Context) (err error) {
+// runParts runs the parts that need the server.
+func (d *Demo) runParts(ctx context.Context) (err error) {
 	stop, err := d.startServer(ctx)
 	defer func() { err = errors.Join(err, stop()) }()
 	if err != nil {
@@ -58,7 +57,7 @@ func (d *Demo) play(ctx context.Context) (err error) {
 		return err
 	}
 	defer d.pool.Close()
-	for _, act := range []func(context.Context) error{d.install, d.transfers, d.nightly, d.queue, d.prove} {
+	for _, act := range []func(context.Context) error{d.install, d.transfers, d.nightly, d.queue, d.checkLeftovers} {
 		if err := act(ctx); err != nil {
 			return err
 		}
@@ -74,8 +73,8 @@ func (d *Demo) install(ctx context.Context) error {
 	return nil
 }
 
-// prove checks what is left.
-func (d *Demo) prove(ctx context.Context) error {
+// checkLeftovers checks what the demonstration has left on the server.
+func (d *Demo) checkLeftovers(ctx context.Context) error {
 	snapshot, err := monitor.Take(ctx, d.pool)
 	if err != nil {
 		return err
@@ -89,7 +88,7 @@ func (d *Demo) prove(ctx context.Context) error {
 	return nil
 }
 
-func (d *Demo) whatNext() {
+func (d *Demo) nextSteps() {
 	d.title("What next")
 	_, _ = fmt.Fprint(d.Out, `  pglock monitor --dsn URL              see the advisory locks of your own server
   pglock migrate up --dsn URL           install schema pglock there, for names
@@ -99,7 +98,7 @@ func (d *Demo) whatNext() {
 `)
 }
 
-// url connects to the server; the monitor shows the names of sessions.
+// url returns a connection string with an application_name, which the monitor shows.
 func (d *Demo) url(application string) string {
 	return withApplication(d.server.ConnString(pgserver.Superuser), application)
 }

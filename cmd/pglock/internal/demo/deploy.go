@@ -15,7 +15,7 @@ import (
 
 var deployKey = locks.Deploy("production")
 
-// queue shows waiters in the server's queue, and a lock that lasts longer than a transaction.
+// queue shows waiters in the server's queue, and a lock that outlives a transaction.
 func (d *Demo) queue(ctx context.Context) (err error) {
 	d.title("A queue")
 	if _, err := d.pool.Exec(ctx, "CREATE TABLE deployment AS SELECT 0 AS number"); err != nil {
@@ -44,8 +44,7 @@ func (d *Demo) queue(ctx context.Context) (err error) {
 	return d.countDeployments(ctx)
 }
 
-// allWait reports whether the queue is complete and its first waiter has waited for a while, as in a real
-// queue.
+// allWait reports whether the queue is complete and its first waiter has waited for a while.
 func allWait(s *monitor.Snapshot) bool {
 	lock, _ := s.Find(deployKey)
 	if len(lock.Waiters) < processes || len(lock.Names) == 0 {
@@ -67,7 +66,7 @@ func (d *Demo) countDeployments(ctx context.Context) error {
 }
 
 // deployWorker waits for its turn to deploy.
-func deployWorker(ctx context.Context, s stage) (err error) {
+func deployWorker(ctx context.Context, s workerIO) (err error) {
 	pool, err := pgxpool.New(ctx, s.url)
 	if err != nil {
 		return err
@@ -87,6 +86,6 @@ func deployWorker(ctx context.Context, s stage) (err error) {
 		if _, err := pool.Exec(ctx, "UPDATE deployment SET number = $1", number+1); err != nil {
 			return err
 		}
-		return s.tell("makes deployment %d", number+1)
+		return s.printLine("makes deployment %d", number+1)
 	})
 }

@@ -21,7 +21,7 @@ import (
 // downloaded from.
 const MirrorVariable = "PGLOCK_POSTGRES_MIRROR"
 
-// downloadInto downloads in another process, which can be ended at any time and leaves its temporary files in dir.
+// downloadInto downloads in another process, which can be killed at any time and leaves its temporary files in dir.
 func (d *Demo) downloadInto(ctx context.Context, dir string) error {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
@@ -37,9 +37,9 @@ func (d *Demo) downloadInto(ctx context.Context, dir string) error {
 	return nil
 }
 
-// download gets PostgreSQL's programs into dir/programs. The library that downloads them can only start a server, and
-// only as the user of this process, which must not be root. So it is asked for a server that initdb refuses, after
-// the download.
+// download puts PostgreSQL's programs into dir/programs. The library that downloads them can only start a server, and
+// only as the user of this process, which must not be root. So the server is configured such that initdb fails, which
+// happens after the download.
 func download(dir string) error {
 	port, err := supervise.FreePort()
 	if err != nil {
@@ -57,7 +57,7 @@ func download(dir string) error {
 		}
 		config = config.BinaryRepositoryURL(mirror)
 	}
-	http.DefaultClient.Transport = verified{http.DefaultTransport} // used by the library; this process does nothing else
+	http.DefaultClient.Transport = verified{http.DefaultTransport} // used by the library
 	server := embeddedpostgres.NewDatabase(config)
 	refused := server.Start()
 	if refused == nil {

@@ -12,8 +12,8 @@ import (
 
 var nightlyKey = locks.NightlyReport()
 
-// nightly shows what a lock does for a job that every process starts: it keeps runs from overlapping. Running the job
-// once a night takes package schedule.
+// nightly shows that a lock keeps the runs of a job that every process starts from overlapping. To run the job only once
+// a night takes package schedule.
 func (d *Demo) nightly(ctx context.Context) error {
 	d.title("A nightly job")
 	return errors.Join(d.overlap(ctx), d.repetition(ctx))
@@ -23,7 +23,7 @@ func (d *Demo) nightly(ctx context.Context) error {
 func (d *Demo) overlap(ctx context.Context) error {
 	d.say("%d processes call locker.TryDo with the key %q at the same time:", processes, nightlyKey)
 	return d.direct(ctx, processes, "nightly", func(workers []*worker) error {
-		if err := together(workers); err != nil {
+		if err := startTogether(workers); err != nil {
 			return err
 		}
 		if err := d.quoteAll(workers); err != nil {
@@ -31,7 +31,7 @@ func (d *Demo) overlap(ctx context.Context) error {
 		}
 		snapshot, err := d.showWhen(ctx, func(s *monitor.Snapshot) bool {
 			lock, _ := s.Find(nightlyKey)
-			return len(lock.Names) > 0 // is recorded in the background
+			return len(lock.Names) > 0 // recorded in the background
 		})
 		if err != nil {
 			return err
@@ -44,13 +44,13 @@ func (d *Demo) overlap(ctx context.Context) error {
 }
 
 // nightlyWorker holds the lock, if it gets it, until the last cue.
-func nightlyWorker(ctx context.Context, s stage) (err error) {
+func nightlyWorker(ctx context.Context, s workerIO) (err error) {
 	locker, err := pglock.Open(ctx, s.url, pglock.WithNames())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, locker.Close(ctx)) }()
-	if err := errors.Join(s.tell("ready"), s.await()); err != nil {
+	if err := errors.Join(s.printLine("ready"), s.waitForCue()); err != nil {
 		return err
 	}
 	err = locker.TryDo(ctx, nightlyKey, func(ctx context.Context, lock *pglock.Lock) error {
@@ -58,7 +58,7 @@ func nightlyWorker(ctx context.Context, s stage) (err error) {
 		if err != nil {
 			return err
 		}
-		return errors.Join(s.tell("runs the report, with fencing token %d", fence), s.await())
+		return errors.Join(s.printLine("runs the report, with fencing token %d", fence), s.waitForCue())
 	})
 	if !errors.Is(err, pglock.ErrNotAcquired) {
 		return err
@@ -68,7 +68,7 @@ func nightlyWorker(ctx context.Context, s stage) (err error) {
 		return err
 	}
 	for _, holder := range holders {
-		err = errors.Join(err, s.tell("does not: the lock is held by session %d, %s", holder.PID, holder.Application))
+		err = errors.Join(err, s.printLine("does not: the lock is held by session %d, %s", holder.PID, holder.Application))
 	}
 	return err
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/schedule"
 )
 
-// repetition starts the job in one process after another, each when the previous one has finished: first with a lock
-// alone, and then for a due time.
+// repetition starts the job in one process after another, each when the previous one has finished: first with only a lock,
+// and then for a due time.
 func (d *Demo) repetition(ctx context.Context) error {
 	return d.direct(ctx, processes, "late", func(workers []*worker) error {
 		for _, w := range workers {
-			if _, err := w.hear(); err != nil { // that it is ready
+			if _, err := w.readLine(); err != nil { // the line that says that it is ready
 				return err
 			}
 		}
@@ -31,13 +31,13 @@ func (d *Demo) repetition(ctx context.Context) error {
 	})
 }
 
-// inTurn cues one worker after another, and prints its answer.
+// inTurn cues one worker after another, and prints their answers.
 func (d *Demo) inTurn(workers []*worker) error {
 	for _, w := range workers {
 		if err := w.cue(); err != nil {
 			return err
 		}
-		line, err := w.hear()
+		line, err := w.readLine()
 		if err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func (d *Demo) inTurn(workers []*worker) error {
 }
 
 // lateWorker does a short job at each cue: under a lock, and for a due time.
-func lateWorker(ctx context.Context, s stage) (err error) {
+func lateWorker(ctx context.Context, s workerIO) (err error) {
 	locker, err := pglock.Open(ctx, s.url)
 	if err != nil {
 		return err
@@ -57,20 +57,20 @@ func lateWorker(ctx context.Context, s stage) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(s.tell("ready"), s.await()); err != nil {
+	if err := errors.Join(s.printLine("ready"), s.waitForCue()); err != nil {
 		return err
 	}
 	err = locker.TryDo(ctx, nightlyKey, func(context.Context, *pglock.Lock) error { return nil })
-	if err := errors.Join(err, s.tell("finds the lock free, and runs the job again"), s.await()); err != nil {
+	if err := errors.Join(err, s.printLine("finds the lock free, and runs the job again"), s.waitForCue()); err != nil {
 		return err
 	}
 	due := time.Now().UTC().Truncate(24 * time.Hour)
 	err = jobs.Run(ctx, nightlyKey.Name(), due, func(context.Context, *pglock.Lock) error { return nil })
 	switch {
 	case errors.Is(err, schedule.ErrAlreadyRan):
-		return errors.Join(s.tell("does not: the run due %s is done", due.Format(time.DateTime)), s.await())
+		return errors.Join(s.printLine("does not: the run due %s is done", due.Format(time.DateTime)), s.waitForCue())
 	case err != nil:
 		return err
 	}
-	return errors.Join(s.tell("runs the job, due %s", due.Format(time.DateTime)), s.await())
+	return errors.Join(s.printLine("runs the job, due %s", due.Format(time.DateTime)), s.waitForCue())
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// secureMirror refuses a mirror from which programs could be replaced on the way.
+// secureMirror refuses a mirror without encryption, since the programs could be replaced on the way.
 func secureMirror(mirror string) error {
 	if u, err := url.Parse(mirror); err != nil || u.Scheme != "https" || u.Host == "" {
 		return fmt.Errorf("%s: want a URL that begins with https://, since the download is executed", MirrorVariable)
@@ -18,8 +18,8 @@ func secureMirror(mirror string) error {
 	return nil
 }
 
-// verified is the transport of the download. The library would download without a checksum if there is none, and
-// follow redirects to any place; this makes both errors.
+// verified is the transport of the download. The library accepts a missing checksum and follows any redirect; verified
+// makes both errors.
 type verified struct{ http.RoundTripper }
 
 func (v verified) RoundTrip(request *http.Request) (*http.Response, error) {

@@ -11,40 +11,39 @@ import (
 	"strings"
 )
 
-// urlVariable passes the database's address to a worker. All users of the machine could see it on a command
-// line.
+// urlVariable passes the database's address to a worker. On a command line all users of the machine could see it.
 const urlVariable = "PGLOCK_DEMO_URL"
 
-// parts are the parts of workers.
-var parts = map[string]func(ctx context.Context, stage stage) error{
-	"transfer":        func(ctx context.Context, s stage) error { return transferWorker(ctx, s, true) },
-	"transfer-nolock": func(ctx context.Context, s stage) error { return transferWorker(ctx, s, false) },
+// parts are the functions that workers run.
+var parts = map[string]func(ctx context.Context, stage workerIO) error{
+	"transfer":        func(ctx context.Context, s workerIO) error { return transferWorker(ctx, s, true) },
+	"transfer-nolock": func(ctx context.Context, s workerIO) error { return transferWorker(ctx, s, false) },
 	"nightly":         nightlyWorker,
 	"late":            lateWorker,
 	"deploy":          deployWorker,
 }
 
-// stage is a worker's connection to its director: it prints lines, and reads its cues from lines.
-type stage struct {
-	url  string
-	cues *bufio.Reader
+// workerIO is a worker's connection to its director. The worker prints lines, and reads its cues as lines.
+type workerIO struct {
+	url   string
+	input *bufio.Reader
 }
 
-func (s stage) tell(format string, args ...any) error {
+func (s workerIO) printLine(format string, args ...any) error {
 	_, err := fmt.Printf(format+"\n", args...)
 	return err
 }
 
-// await waits for the next cue; the last is the end of the input.
-func (s stage) await() error {
-	_, err := s.cues.ReadString('\n')
+// waitForCue waits for the next cue. The last cue is the end of the input.
+func (s workerIO) waitForCue() error {
+	_, err := s.input.ReadString('\n')
 	if err == io.EOF {
 		return nil
 	}
 	return err
 }
 
-// Worker plays a part in a separate process.
+// Worker runs a part in a separate process.
 func Worker(ctx context.Context, args []string) error {
 	if len(args) == 2 && args[0] == "download" {
 		return download(args[1])
@@ -52,13 +51,13 @@ func Worker(ctx context.Context, args []string) error {
 	if len(args) != 1 || parts[args[0]] == nil {
 		return fmt.Errorf("unknown part for a worker: %q", args)
 	}
-	if err := parts[args[0]](ctx, stage{os.Getenv(urlVariable), bufio.NewReader(os.Stdin)}); err != nil {
+	if err := parts[args[0]](ctx, workerIO{os.Getenv(urlVariable), bufio.NewReader(os.Stdin)}); err != nil {
 		return fmt.Errorf("worker %s: %w", args[0], err)
 	}
 	return nil
 }
 
-// worker is a worker process, as its director sees it.
+// worker is the director's side of a worker process.
 type worker struct {
 	cmd   *exec.Cmd
 	cues  io.WriteCloser
@@ -70,8 +69,8 @@ func (d *Demo) command(ctx context.Context, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, all[0], all[1:]...)
 }
 
-// direct starts n workers with the same part, calls the director with them, and waits for their end. If the director
-// fails or ctx ends they are killed.
+// direct starts n workers with the same part, calls director with them, and waits for their end. If director fails or ctx
+// ends, it kills them.
 func (d *Demo) direct(ctx context.Context, n int, part string, director func([]*worker) error) error {
 	ctx, kill := context.WithCancel(ctx)
 	defer kill()
@@ -91,7 +90,7 @@ func (d *Demo) direct(ctx context.Context, n int, part string, director func([]*
 		kill()
 	}
 	for _, w := range workers {
-		if dismissed := w.dismiss(); err == nil { // or it was killed
+		if dismissed := w.finish(); err == nil { // or it was killed
 			err = dismissed
 		}
 	}
@@ -116,8 +115,8 @@ func (d *Demo) worker(ctx context.Context, part string) (*worker, error) {
 	return &worker{cmd, cues, bufio.NewReader(lines)}, nil
 }
 
-// hear waits for the worker's next line.
-func (w *worker) hear() (string, error) {
+// readLine waits for the worker's next line.
+func (w *worker) readLine() (string, error) {
 	line, err := w.lines.ReadString('\n')
 	if err != nil {
 		return "", fmt.Errorf("process %d said nothing: %w", w.cmd.Process.Pid, err)
@@ -131,11 +130,11 @@ func (w *worker) cue() error {
 	return err
 }
 
-// together waits until all workers are ready, and then gives them their cue.
-func together(workers []*worker) error {
+// startTogether waits until all workers are ready, and then gives them their cue.
+func startTogether(workers []*worker) error {
 	var errs []error
 	for _, w := range workers {
-		_, err := w.hear()
+		_, err := w.readLine()
 		errs = append(errs, err)
 	}
 	for _, w := range workers {
@@ -144,7 +143,7 @@ func together(workers []*worker) error {
 	return errors.Join(errs...)
 }
 
-// quoteAll prints one line of each worker, in order of arrival.
+// quoteAll prints a line of each worker, in order of arrival.
 func (d *Demo) quoteAll(workers []*worker) error {
 	type said struct {
 		line string
@@ -153,7 +152,7 @@ func (d *Demo) quoteAll(workers []*worker) error {
 	heard := make(chan said)
 	for _, w := range workers {
 		go func() {
-			line, err := w.hear()
+			line, err := w.readLine()
 			heard <- said{fmt.Sprintf("  process %d %s", w.cmd.Process.Pid, line), err}
 		}()
 	}
@@ -168,8 +167,8 @@ func (d *Demo) quoteAll(workers []*worker) error {
 	return errors.Join(errs...)
 }
 
-// dismiss lets the worker finish.
-func (w *worker) dismiss() error {
+// finish lets the worker finish.
+func (w *worker) finish() error {
 	if err := errors.Join(w.cues.Close(), w.cmd.Wait()); err != nil {
 		return fmt.Errorf("process %d: %w", w.cmd.Process.Pid, err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// Cases that the servers at hand do not show.
+// Cases that the test servers do not show.
 
 func TestCockroachIsAProblemAndTheOnlyFinding(t *testing.T) {
 	r := report(facts{cockroach: "CockroachDB CCL v24.1.0"}, time.Minute)
@@ -65,7 +65,7 @@ func TestALongListIsCutShort(t *testing.T) {
 	now := time.Now()
 	since := now.Add(-time.Hour)
 	var locks []monitor.Lock
-	for range 2*listed + 1 {
+	for range 2*maxListed + 1 {
 		waiters := []monitor.Waiter{{WaitingSince: &now}, {WaitingSince: &since}, {WaitingSince: &since}}
 		locks = append(locks, monitor.Lock{Key: "a", Waiters: waiters})
 	}
@@ -73,12 +73,12 @@ func TestALongListIsCutShort(t *testing.T) {
 	if !strings.HasSuffix(found[0].What, "; so has 1 other, not as long") {
 		t.Errorf("who else waits is missing: %+v", found[0])
 	}
-	if len(found) != listed+1 || !strings.Contains(found[listed].What, "11 more locks with long waits") {
+	if len(found) != maxListed+1 || !strings.Contains(found[maxListed].What, "11 more locks with long waits") {
 		t.Errorf("there are %d findings, the last is %+v", len(found), found[len(found)-1])
 	}
 }
 
-// Scenes of a review: who is stuck, for how long, and the command.
+// The findings name the session, for how long it has been stuck, and the command that ends it.
 func TestIdleHoldersAndOldDeadlocksComeWithACommand(t *testing.T) {
 	now := time.Now()
 	since := now.Add(-4 * time.Minute)
@@ -105,7 +105,7 @@ func TestIdleHoldersAndOldDeadlocksComeWithACommand(t *testing.T) {
 	}
 }
 
-// The holder of @3333 waits for a table: the session at the root is to be ended, not the holder.
+// The holder of @3333 waits for a table. The session to end is the one at the root, not the holder.
 func TestALongWaitNamesTheSessionAtTheRoot(t *testing.T) {
 	now := time.Now()
 	since := now.Add(-4 * time.Minute)

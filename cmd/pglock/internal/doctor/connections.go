@@ -9,16 +9,16 @@ const (
 	lockerMayHave = 2 + 16
 )
 
-// bound is one of the limits on the number of connections.
-type bound struct {
+// connectionLimit is one of the limits on the number of connections.
+type connectionLimit struct {
 	what        string
 	used, limit int64
-	do, sql     string
+	advice, sql string
 }
 
-func (b bound) left() int64 { return max(b.limit-b.used, 0) }
+func (b connectionLimit) left() int64 { return max(b.limit-b.used, 0) }
 
-// connections checks for room for the sessions that a Locker dials besides the program's pool.
+// connections checks that there is room for the sessions that a Locker dials besides the program's pool.
 func connections(f facts) Finding {
 	const check = "connections"
 	b := tightest(f)
@@ -36,20 +36,20 @@ func connections(f facts) Finding {
 		Why: fmt.Sprintf("a Locker dials its own sessions, besides the program's pool: %d, and up to %d when many locks "+
 			"are waited for. Without any, taking a lock fails with ErrUnavailable; with too few, waiters poll",
 			lockerNeeds, lockerMayHave),
-		Do:  b.do,
+		Do:  b.advice,
 		SQL: []string{b.sql},
 	}
 }
 
 // tightest is the limit that leaves the fewest connections.
-func tightest(f facts) bound {
+func tightest(f facts) connectionLimit {
 	c := f.connections
-	b := bound{
+	b := connectionLimit{
 		what: "max_connections without the reserved ones", used: c.ServerUsed, limit: c.ServerLimit,
-		do:  "make pools smaller, or allow more connections, which takes memory and a restart of the server",
-		sql: fmt.Sprintf("ALTER SYSTEM SET max_connections = %d", 2*c.ServerLimit),
+		advice: "make pools smaller, or allow more connections, which takes memory and a restart of the server",
+		sql:    fmt.Sprintf("ALTER SYSTEM SET max_connections = %d", 2*c.ServerLimit),
 	}
-	for _, other := range []bound{
+	for _, other := range []connectionLimit{
 		{"limit of the database", c.DatabaseUsed, c.DatabaseLimit, "make pools smaller, or lift the limit",
 			fmt.Sprintf("ALTER DATABASE %s CONNECTION LIMIT -1", quote(f.connection.Database))},
 		{"limit of the role", c.RoleUsed, c.RoleLimit, "make pools smaller, or lift the limit",

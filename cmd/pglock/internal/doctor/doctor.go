@@ -15,7 +15,7 @@ import (
 // Level says how bad a finding is.
 type Level string
 
-// The levels, from good to bad.
+// The levels, from best to worst.
 const (
 	OK      Level = "ok"      // as it should be
 	Note    Level = "note"    // worth knowing; nothing breaks
@@ -23,7 +23,7 @@ const (
 	Problem Level = "problem" // locks cannot be relied on, or are about to fail
 )
 
-// Levels are all levels, from good to bad.
+// Levels are all levels, from best to worst.
 var Levels = []Level{OK, Note, Warning, Problem}
 
 // AtLeast reports whether l is at least as bad as other.
@@ -31,7 +31,7 @@ func (l Level) AtLeast(other Level) bool {
 	return slices.Index(Levels, l) >= slices.Index(Levels, other)
 }
 
-// Finding is one result of a check. Its texts can contain names that others chose.
+// Finding is one result of a check. Its texts can contain names from the server.
 type Finding struct {
 	// Check names the check. The name is stable, and a check can have several findings.
 	Check string `json:"check"`
@@ -46,7 +46,7 @@ type Finding struct {
 
 // Report is the result of all checks. Its JSON field names are a stable format.
 type Report struct {
-	// Version is that of the JSON form, [FormatVersion].
+	// Version is the version of the JSON form, [FormatVersion].
 	Version       int       `json:"version"`
 	TakenAt       time.Time `json:"taken_at"`
 	ServerVersion string    `json:"server_version"`
@@ -66,9 +66,9 @@ const FormatVersion = 1
 // those that take locks. It reports waits longer than longWait. It takes one connection, changes nothing, and needs
 // no grant.
 //
-// Trusted are additional roles that may own schema pglock. It is an error if one does not exist.
+// trusted are additional roles that may own schema pglock. It is an error if one does not exist.
 func Examine(ctx context.Context, pool *pgxpool.Pool, longWait time.Duration, trusted ...string) (*Report, error) {
-	f, err := gather(ctx, pool, trusted)
+	f, err := readFacts(ctx, pool, trusted)
 	if err != nil {
 		return nil, fmt.Errorf("examine the server: %w", err)
 	}

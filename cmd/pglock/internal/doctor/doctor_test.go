@@ -48,7 +48,7 @@ func examine(t testing.TB, connString string, longWait time.Duration) *doctor.Re
 	return report
 }
 
-// findings are those of one check.
+// findings returns the findings of one check.
 func findings(r *doctor.Report, check string) (found []doctor.Finding) {
 	for _, f := range r.Findings {
 		if f.Check == check {
@@ -149,7 +149,7 @@ func TestAStandbyIsAProblem(t *testing.T) {
 	want(t, examine(t, primary.ConnString("postgres"), time.Minute), "standby", doctor.OK)
 }
 
-// The advice is carried out, and the finding is gone.
+// Following the advice removes the finding.
 func TestTimeoutsOfTheRole(t *testing.T) {
 	levels := map[string]doctor.Level{
 		"idle_session_timeout":                doctor.Warning,
@@ -213,7 +213,7 @@ func TestClientsThatAreGone(t *testing.T) {
 	for _, name := range []string{"client_connection_check_interval", "tcp_keepalives"} {
 		f := want(t, examine(t, connString, time.Minute), name, doctor.Note, "gone")
 		if name == "client_connection_check_interval" && !db.Knows(t, name) {
-			continue // nothing but another server mends that
+			continue // only another server can mend that
 		}
 		execute(t, db, f.SQL...)
 		want(t, examine(t, connString, time.Minute), name, doctor.OK)

@@ -30,7 +30,7 @@ type facts struct {
 	port uint16
 	// triggers are event triggers that run for DDL.
 	triggers []monitordb.EventTriggersRow
-	// lockWorks says that a granted lock is in the lock table.
+	// lockWorks reports that a granted lock is in the lock table.
 	lockWorks bool
 	schema    schemaFacts
 	snapshot  *monitor.Snapshot
@@ -53,7 +53,7 @@ type ownerFacts struct {
 
 func (s schemaFacts) missing() bool { return errors.Is(s.err, driver.ErrSchemaMissing) }
 
-// names of the settings that affect locks.
+// The settings that affect locks.
 const (
 	isolationSetting   = "default_transaction_isolation"
 	idleSession        = "idle_session_timeout"
@@ -72,10 +72,10 @@ const (
 var settingNames = []string{isolationSetting, idleSession, idleInTransaction, transactionTimeout, statementTimeout,
 	lockTimeout, checkInterval, keepalivesIdle, keepalivesInterval, keepalivesCount, deadlockTimeout, logLockWaits}
 
-func gather(ctx context.Context, pool *pgxpool.Pool, trusted []string) (facts, error) {
+func readFacts(ctx context.Context, pool *pgxpool.Pool, trusted []string) (facts, error) {
 	var f facts
 	err := pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) (err error) {
-		f, err = gatherOn(ctx, conn.Conn(), trusted)
+		f, err = readConnectionFacts(ctx, conn.Conn(), trusted)
 		return err
 	})
 	if err != nil || f.cockroach != "" {
@@ -91,18 +91,18 @@ func gather(ctx context.Context, pool *pgxpool.Pool, trusted []string) (facts, e
 	return f, nil
 }
 
-// gatherOn reads the facts about one connection.
-func gatherOn(ctx context.Context, conn *pgx.Conn, trusted []string) (facts, error) {
+// readConnectionFacts reads the facts over one connection.
+func readConnectionFacts(ctx context.Context, conn *pgx.Conn, trusted []string) (facts, error) {
 	f := facts{keyDataPID: int32(conn.PgConn().PID()), port: conn.Config().Port, settings: map[string]monitordb.SettingsRow{}}
 	if f.cockroach = conn.PgConn().ParameterStatus("crdb_version"); f.cockroach != "" {
 		return f, nil
 	}
-	// In a transaction, so that the search_path can be set for these statements alone.
+	// A transaction limits the search_path to these statements.
 	tx, err := conn.Begin(ctx)
 	if err != nil {
 		return f, err
 	}
-	err = f.ask(ctx, tx, trusted)
+	err = f.read(ctx, tx, trusted)
 	if code := sqlstate.Of(err); code == sqlstate.QueryCanceled || code == sqlstate.LockNotAvailable {
 		err = fmt.Errorf("%w (if the database or the role has a low statement_timeout or lock_timeout, have the connection string "+
 			"set it to 0)", err)
@@ -110,7 +110,7 @@ func gatherOn(ctx context.Context, conn *pgx.Conn, trusted []string) (facts, err
 	return f, errors.Join(err, tx.Rollback(context.WithoutCancel(ctx)))
 }
 
-func (f *facts) ask(ctx context.Context, tx pgx.Tx, trusted []string) error {
+func (f *facts) read(ctx context.Context, tx pgx.Tx, trusted []string) error {
 	queries := monitordb.New(tx)
 	if err := queries.PinSearchPath(ctx); err != nil {
 		return fmt.Errorf("set search_path: %w", err)
@@ -145,7 +145,7 @@ func (f *facts) ask(ctx context.Context, tx pgx.Tx, trusted []string) error {
 	return err
 }
 
-// probeLock takes a lock that no other program uses, until the transaction ends.
+// probeLock takes a lock that no other program uses. It lasts until the transaction ends.
 func probeLock(ctx context.Context, tx pgx.Tx) (works bool, err error) {
 	var granted bool
 	var found int64

@@ -13,8 +13,8 @@ import (
 
 // Limits for the lock table, in percent of its nominal size.
 const (
-	fullEnough = 50
-	almostFull = 80
+	noticePercent = 50
+	fullPercent   = 80
 )
 
 func lockTable(f facts) Finding {
@@ -26,11 +26,11 @@ func lockTable(f facts) Finding {
 	if f.connection.Version >= 190000 {
 		what += "; PostgreSQL 19 sizes the table differently, so the percentage is a rough figure"
 	}
-	if c.Percent() < fullEnough {
+	if c.Percent() < noticePercent {
 		return Finding{Check: check, Level: OK, What: what}
 	}
 	level := Warning
-	if c.Percent() >= almostFull {
+	if c.Percent() >= fullPercent {
 		level = Problem
 	}
 	return Finding{
@@ -43,7 +43,7 @@ func lockTable(f facts) Finding {
 	}
 }
 
-// most names the session with the most locks.
+// most returns a phrase about the session with the most locks.
 func most(c monitor.Capacity) string {
 	if len(c.Top) == 0 {
 		return ""
@@ -61,8 +61,8 @@ func who(s monitor.Session) string {
 // rollBack says what to do about a prepared transaction.
 const rollBack = "if it will not be committed, roll it back in that database, as its owner or a superuser"
 
-// listed is how many findings of one kind are listed.
-const listed = 10
+// maxListed is how many findings of one kind are listed.
+const maxListed = 10
 
 func prepared(f facts) []Finding {
 	const check = "prepared-transactions"
@@ -155,7 +155,7 @@ func (f facts) outlived(cycle monitor.Cycle) bool {
 		f.snapshot.TakenAt.Sub(*cycle.Since) > time.Duration(timeout)*time.Millisecond+spare
 }
 
-// waits reports a lock once, however many sessions wait for it: the remedy is with its holder.
+// waits reports a lock once, however many sessions wait for it, since the remedy concerns its holder.
 func waits(f facts, long time.Duration) []Finding {
 	var all []Finding
 	for _, lock := range f.snapshot.Locks {
@@ -176,7 +176,7 @@ func longWait(s *monitor.Snapshot, lock monitor.Lock, waiters []monitor.Waiter) 
 	first := slices.MinFunc(waiters, func(a, b monitor.Waiter) int { return a.WaitingSince.Compare(*b.WaitingSince) })
 	finding := Finding{
 		Check: "waits", Level: Warning,
-		What: fmt.Sprintf("%s has waited %s%v for %s in database %s%s", who(first.Session), atMostSo(first),
+		What: fmt.Sprintf("%s has waited %s%v for %s in database %s%s", who(first.Session), atMostPrefix(first),
 			s.TakenAt.Sub(*first.WaitingSince).Round(time.Second), lock.Label(), lock.Database, behind(first)),
 	}
 	finding.Why, finding.Do = remedy(s, first)
@@ -192,7 +192,7 @@ func longWait(s *monitor.Snapshot, lock monitor.Lock, waiters []monitor.Waiter) 
 	return finding
 }
 
-// rollbacks are the statements that end the prepared transactions that hold a lock.
+// rollbacks returns the statements that end the prepared transactions that hold a lock.
 func rollbacks(lock monitor.Lock) []string {
 	var all []string
 	for _, holder := range lock.Holders {
@@ -203,8 +203,8 @@ func rollbacks(lock monitor.Lock) []string {
 	return all
 }
 
-// atMostSo is for servers that do not report when a wait began.
-func atMostSo(w monitor.Waiter) string {
+// atMostPrefix returns "at most " if the server does not report when a wait began, so that its length is an upper bound.
+func atMostPrefix(w monitor.Waiter) string {
 	if w.WaitingEstimated {
 		return "at most "
 	}
@@ -228,13 +228,13 @@ func behind(w monitor.Waiter) string {
 	return ", which " + strings.Join(holders, ", ") + " holds"
 }
 
-// atMost keeps the first findings, and counts the rest.
+// atMost returns the first findings, and a finding with the number of the others.
 func atMost(all []Finding, what string) []Finding {
-	if len(all) <= listed {
+	if len(all) <= maxListed {
 		return all
 	}
-	more := all[listed]
-	more.What = fmt.Sprintf("there are %d more %s (pglock monitor shows them)", len(all)-listed, what)
+	more := all[maxListed]
+	more.What = fmt.Sprintf("there are %d more %s (pglock monitor shows them)", len(all)-maxListed, what)
 	more.SQL = nil
-	return append(slices.Clone(all[:listed]), more)
+	return append(slices.Clone(all[:maxListed]), more)
 }

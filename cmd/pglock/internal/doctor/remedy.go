@@ -8,8 +8,8 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// remedy says why a session waits, and what to do. If a holder itself waits, for any lock, the session to end is not
-// the holder but the one at the root.
+// remedy says why a session waits, and what to do. If a holder itself waits for a lock of any type, the session to end is
+// the one at the root, not the holder.
 func remedy(s *monitor.Snapshot, w monitor.Waiter) (why, do string) {
 	waits := map[monitor.SessionID]monitor.Wait{}
 	for wait := range s.Waits() {
@@ -34,7 +34,7 @@ func remedy(s *monitor.Snapshot, w monitor.Waiter) (why, do string) {
 		"find out what the session at the root does, or end it: " + terminations(found)
 }
 
-// roots follows the wait graph from a waiter to the sessions that block without waiting; indirect reports whether there
+// roots follows the wait graph from a waiter to the sessions that block without waiting. indirect reports whether there
 // are waiting sessions in between. A deadlock has no roots.
 func roots(waits map[monitor.SessionID]monitor.Wait, w monitor.Waiter) (indirect bool, found []monitor.SessionID) {
 	seen := map[monitor.SessionID]bool{}
@@ -94,7 +94,7 @@ func atRoot(s *monitor.Snapshot, found []monitor.SessionID, named func(monitor.S
 	return strings.Join(texts, "; ")
 }
 
-// terminations are the commands that end sessions.
+// terminations returns the commands that terminate sessions.
 func terminations(ids []monitor.SessionID) string {
 	var all []string
 	for _, id := range ids {

@@ -24,7 +24,7 @@ func temporary(f facts) Finding {
 	}
 }
 
-// answered reports whether the error of a query for the schema's version is an answer too.
+// answered reports whether the error of a query for the schema's version comes from the server.
 func answered(err error) bool {
 	return errors.Is(err, driver.ErrSchemaMissing) || errors.Is(err, migrations.ErrForeignSchema) ||
 		errors.Is(err, driver.ErrUntrusted) || sqlstate.Of(err) != ""
@@ -113,7 +113,7 @@ func rights(f facts) []Finding {
 	}
 	return append(all,
 		right("pg_read_all_stats", f.connection.SeesDetails, "the role may see the details of all sessions",
-			f.lostBySetRole(Finding{
+			f.explainSetRole(Finding{
 				What: fmt.Sprintf("role %s may not see the details of other roles' sessions", role),
 				Why: "the monitor does not show their states and times, and pglock terminate recognizes a session " +
 					"only by its user, application and keys",
@@ -121,7 +121,7 @@ func rights(f facts) []Finding {
 				SQL: []string{"GRANT pg_read_all_stats TO " + role},
 			})),
 		right("pg_signal_backend", f.connection.MaySignal, "the role may end other roles' sessions",
-			f.lostBySetRole(Finding{
+			f.explainSetRole(Finding{
 				What: fmt.Sprintf("role %s may not end other roles' sessions", role),
 				Why:  "pglock cancel and pglock terminate need it for sessions of roles that it is not a member of",
 				Do:   "if this role has to end sessions, grant membership",
@@ -130,8 +130,8 @@ func rights(f facts) []Finding {
 	)
 }
 
-// lostBySetRole changes what to do about a right that the session may lack only because it has taken another role.
-func (f facts) lostBySetRole(missing Finding) Finding {
+// explainSetRole changes the advice about a right that the session may lack only because of SET ROLE.
+func (f facts) explainSetRole(missing Finding) Finding {
 	login := quote(f.schema.owners.Login)
 	if f.schema.owners.Login == f.connection.Role {
 		return missing
@@ -143,7 +143,7 @@ func (f facts) lostBySetRole(missing Finding) Finding {
 	return missing
 }
 
-// right is a note about a missing right.
+// right returns a note about a missing right.
 func right(check string, has bool, what string, missing Finding) Finding {
 	if has {
 		return Finding{Check: check, Level: OK, What: what}

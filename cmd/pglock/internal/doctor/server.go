@@ -40,7 +40,7 @@ func proxy(f facts) Finding {
 	}
 }
 
-// pooler guesses which proxy it is: none gives its name in the protocol.
+// pooler guesses which proxy it is, since none gives its name in the protocol.
 func pooler(f facts) string {
 	const mostPID = 1 << 22 // of Linux
 	switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// idleHolders finds sessions that are idle in transaction and block others, those with the most behind them first:
-// only their clients can continue.
+// idleHolders finds sessions that are idle in transaction and block others, those with the most sessions behind them
+// first. Only their clients can continue.
 func idleHolders(f facts) []Finding {
 	const check = "idle-in-transaction"
 	behind := f.snapshot.Behind()
@@ -47,8 +47,8 @@ func isAre(sessions int) string {
 	return fmt.Sprintf("%d sessions are", sessions)
 }
 
-// eventTriggers reports event triggers, which can refuse DDL and so what pglock creates: the schema, and the
-// temporary domain for waits without a snapshot. It does not try that, since the trigger's function would run.
+// eventTriggers reports event triggers, which can refuse the DDL of pglock: the schema, and the temporary domain for waits
+// without a snapshot. It does not try any DDL, since that would run the trigger's function.
 func eventTriggers(f facts) Finding {
 	const check = "event-triggers"
 	if len(f.triggers) == 0 {
@@ -71,7 +71,7 @@ func eventTriggers(f facts) Finding {
 	}
 }
 
-// lockWaits is about the server's own records of waits, which add those that a monitor missed.
+// lockWaits checks that the server logs waits, including those that a monitor misses.
 func lockWaits(f facts) Finding {
 	const check = "log-lock-waits"
 	setting, known := f.settings[logLockWaits]

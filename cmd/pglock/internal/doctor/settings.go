@@ -8,7 +8,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 )
 
-// timeout is a setting that ends or disturbs locks when it is not 0.
+// timeout is a setting that ends or disturbs locks if it is not 0.
 type timeout struct {
 	setting string
 	level   Level
@@ -61,14 +61,14 @@ func timeouts(f facts) []Finding {
 			all = append(all, Finding{
 				Check: t.setting, Level: t.level,
 				What: fmt.Sprintf("%s is %s (%s)", t.setting, s.Shown, f.origin(s)),
-				Why:  t.why, Do: t.do + f.elsewhere(s), SQL: f.set(s, "0"),
+				Why:  t.why, Do: t.do + f.otherSource(s), SQL: f.set(s, "0"),
 			})
 		}
 	}
 	return all
 }
 
-// lease is about servers that cannot end the session of a silent client.
+// lease reports servers that cannot end the session of a silent client.
 func lease(f facts) Finding {
 	if _, known := f.settings[idleSession]; known {
 		return Finding{Check: "lease", Level: OK, What: "the server can end the session of a silent client"}
@@ -92,12 +92,12 @@ func isolation(f facts) Finding {
 		What: fmt.Sprintf("%s is %s (%s)", isolationSetting, s.Shown, f.origin(s)),
 		Why: "such a transaction reads data from before it had its lock, so LockTx refuses it with ErrStaleSnapshot. " +
 			"Lockers are not affected",
-		Do:  "begin transactions that lock with READ COMMITTED, or change the default" + f.elsewhere(s),
+		Do:  "begin transactions that lock with READ COMMITTED, or change the default" + f.otherSource(s),
 		SQL: f.set(s, "'read committed'"),
 	}
 }
 
-// vanishedWaiters is about clients that disappear while the server works for them.
+// vanishedWaiters reports servers that do not notice when a waiting client disappears.
 func vanishedWaiters(f facts) Finding {
 	s, known := f.settings[checkInterval]
 	switch {
@@ -122,8 +122,8 @@ func vanishedWaiters(f facts) Finding {
 	return Finding{Check: checkInterval, Level: OK, What: "client_connection_check_interval is " + s.Shown}
 }
 
-// tolerable is for how many seconds a dead host may keep its locks without a finding.
-const tolerable = 15 * 60
+// tolerableSeconds is how long a dead host may keep its locks without a finding.
+const tolerableSeconds = 15 * 60
 
 func keepalives(f facts) Finding {
 	const check = "tcp_keepalives"
@@ -133,8 +133,8 @@ func keepalives(f facts) Finding {
 	idle, interval, count := f.number(keepalivesIdle), f.number(keepalivesInterval), f.number(keepalivesCount)
 	silence := idle + interval*count
 	what := fmt.Sprintf("TCP keepalives notice after about %s that a client's host is gone "+
-		"(tcp_keepalives_idle %ds, and %d probes every %ds)", inWords(silence), idle, count, interval)
-	if silence > 0 && silence <= tolerable {
+		"(tcp_keepalives_idle %ds, and %d probes every %ds)", durationText(silence), idle, count, interval)
+	if silence > 0 && silence <= tolerableSeconds {
 		return Finding{Check: check, Level: OK, What: what}
 	}
 	return Finding{
@@ -148,7 +148,7 @@ func keepalives(f facts) Finding {
 	}
 }
 
-// number is the value of a setting in its unit; 0 if the server does not have the setting.
+// number returns the value of a setting in its unit, or 0 if the server does not have the setting.
 func (f facts) number(setting string) int {
 	n, err := strconv.Atoi(f.settings[setting].Setting)
 	if err != nil {
@@ -157,7 +157,7 @@ func (f facts) number(setting string) int {
 	return n
 }
 
-func inWords(seconds int) string {
+func durationText(seconds int) string {
 	const hour = 3600
 	switch {
 	case seconds >= hour:
@@ -168,7 +168,7 @@ func inWords(seconds int) string {
 	return fmt.Sprintf("%d s", seconds)
 }
 
-// origin says where a setting comes from, in the words of the statement that would change it.
+// origin returns where a setting comes from, in the syntax of the statement that would change it.
 func (f facts) origin(s monitordb.SettingsRow) string {
 	role, database := quote(f.connection.Role), quote(f.connection.Database)
 	switch s.Source {
@@ -191,15 +191,15 @@ func (f facts) origin(s monitordb.SettingsRow) string {
 // fromClient reports whether the client made a setting, so that the server cannot change it.
 func fromClient(s monitordb.SettingsRow) bool { return s.Source == "client" || s.Source == "session" }
 
-func (f facts) elsewhere(s monitordb.SettingsRow) string {
+func (f facts) otherSource(s monitordb.SettingsRow) string {
 	if fromClient(s) {
 		return "; take it out of the connection string (options, PGOPTIONS)"
 	}
 	return ""
 }
 
-// set is the statement that gives the role another value in new sessions: in this database, if the present value is
-// for this database only, since that takes precedence (https://www.postgresql.org/docs/current/sql-alterrole.html).
+// set returns the statement that gives the role another value in new sessions. It is for this database if the present
+// value is, since that takes precedence (https://www.postgresql.org/docs/current/sql-alterrole.html).
 func (f facts) set(s monitordb.SettingsRow, value string) []string {
 	if fromClient(s) || s.Name == "" {
 		return nil
@@ -211,7 +211,7 @@ func (f facts) set(s monitordb.SettingsRow, value string) []string {
 	return []string{fmt.Sprintf("ALTER ROLE %s%s SET %s = %s", quote(f.connection.Role), in, s.Name, value)}
 }
 
-// statements splits a text with one statement on each line.
+// statements splits a text that has one statement on each line.
 func statements(text string) []string {
 	var all []string
 	for line := range strings.Lines(text) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// trusts says which owners of schema pglock the role trusts, and which objects belong to others.
+// trusts reports which owners of schema pglock the role trusts, and which objects belong to others.
 func trusts(f facts) Finding {
 	const check = "trust"
 	owners := f.schema.owners

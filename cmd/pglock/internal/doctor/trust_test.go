@@ -10,7 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/migrations"
 )
 
-// asRole has a session take a role when it begins, as ALTER ROLE … SET role has it.
+// asRole makes sessions take a role when they begin, as ALTER ROLE … SET role does.
 func asRole(connString, role string) string {
 	separator := "?"
 	if strings.Contains(connString, "?") {
@@ -19,7 +19,7 @@ func asRole(connString, role string) string {
 	return connString + separator + "role=" + role
 }
 
-// The finding about the schema's owner fits the list of trusted roles, with SET ROLE and without.
+// The finding about the schema's owner agrees with the list of trusted roles, with SET ROLE and without.
 func TestWhoIsTrustedDependsOnTheRoleThatHasLoggedIn(t *testing.T) {
 	db := testenv.Database(t)
 	pool := db.Pool(t)
@@ -54,7 +54,7 @@ func TestWhoIsTrustedDependsOnTheRoleThatHasLoggedIn(t *testing.T) {
 	says("the same role without it", appLogin, doctor.OK, "not the role", itself)
 }
 
-// The owner of a database can have each session there take a role, a superuser's too.
+// The owner of a database can make every session there take a role, even a superuser's.
 func TestRightsThatSetRoleHasTakenAreNotGrantedToTheOtherRole(t *testing.T) {
 	db := testenv.Database(t)
 	taken := asRole(db.ConnString(), user(t, db.Role(t, "app")))

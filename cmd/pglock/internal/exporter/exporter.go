@@ -1,9 +1,8 @@
 // Package exporter exports snapshots of advisory locks to Prometheus, over HTTP.
 //
-// A scrape takes a snapshot. Concurrent scrapes share one, as do those within a minimal interval, so that many
-// scrapers do not burden the database. The package writes Prometheus's text format itself: the format is simple,
-// and the libraries for it either force many modules on all programs that import pglock, or cannot write help
-// texts.
+// A scrape takes a snapshot. Concurrent scrapes share one, as do those within a minimal interval, so that many scrapers
+// do not burden the database. The package writes Prometheus's text format itself: the format is simple, and the libraries
+// for it either add many modules to all programs that import pglock, or cannot write help texts.
 package exporter
 
 import (
@@ -21,9 +20,9 @@ import (
 type Options struct {
 	// Take takes a snapshot.
 	Take func(context.Context) (*monitor.Snapshot, error)
-	// Servers are several servers, in place of Take. All their series have the label server.
+	// Servers replaces Take if there are several servers. All their series have the label server.
 	Servers []Server
-	// MaxKeys is how many keys of a server have separate series; the others share the key "(other)".
+	// MaxKeys is how many keys of a server have separate series. The others share the key "(other)".
 	MaxKeys int
 	// MinInterval is how old a snapshot may be to be reused. An error is remembered for the same time.
 	MinInterval time.Duration
@@ -49,7 +48,7 @@ type Exporter struct {
 	version string
 }
 
-// New makes an Exporter. Snapshots that are under way end with ctx.
+// New returns an Exporter. When ctx ends, so do snapshots that are being taken.
 func New(ctx context.Context, o Options) *Exporter {
 	e := &Exporter{
 		mux:     http.NewServeMux(),
@@ -80,7 +79,7 @@ func (e *Exporter) metrics(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text.Bytes()) // the client is gone
 }
 
-// healthz says that the exporter itself works. pglock_up says whether the server does.
+// healthz reports that the exporter itself works. pglock_up reports whether the server does.
 func (e *Exporter) healthz(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write([]byte("ok\n")) // the client is gone

@@ -90,7 +90,7 @@ func want(t testing.TB, series map[string]string, expected map[string]string) {
 	}
 }
 
-// on exports a database.
+// on serves an exporter of a database.
 func on(t testing.TB, db *testenv.DB) exporter.Options {
 	pool := db.Pool(t)
 	return exporter.Options{MaxKeys: 50, Version: "v1",
@@ -194,8 +194,8 @@ func TestASnapshotIsShownAgainWithinTheInterval(t *testing.T) {
 	}
 }
 
-// A scraper that goes away does not spoil the snapshot of the others.
-func TestASnapshotOutlivesTheScrapeThatAskedForIt(t *testing.T) {
+// A scraper that disconnects does not cancel the snapshot of the others.
+func TestASnapshotOutlivesItsScrape(t *testing.T) {
 	arrived, goOn := make(chan struct{}), make(chan struct{})
 	url := serve(t, exporter.Options{MinInterval: time.Hour, Take: func(ctx context.Context) (*monitor.Snapshot, error) {
 		close(arrived)
@@ -248,7 +248,7 @@ func TestPages(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-func TestNamesOfOthersAreEscaped(t *testing.T) {
+func TestForeignNamesAreEscaped(t *testing.T) {
 	since := time.Now().Add(-time.Minute)
 	evil := "a\"}\n\\ \x00\xff" + strings.Repeat("é", 200)
 	s := &monitor.Snapshot{TakenAt: time.Now(), Database: "shop", ServerVersion: "15\n\"", Locks: []monitor.Lock{

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// onLoopback, for a server on a loopback address, answers only requests meant for this computer. A web page can make
-// its own host name resolve to loopback (DNS rebinding) and would read the names of locks; but it cannot change the
-// Host header, which then has that name.
+// onLoopback answers only requests whose Host header names this computer, if the server's address is a loopback address.
+// Otherwise a web page whose host name resolves to loopback (DNS rebinding) could read the names of locks. Such a page
+// cannot change the Host header, which has its own name.
 func onLoopback(served net.Addr, handler http.Handler) http.Handler {
 	address, ok := served.(*net.TCPAddr)
 	if !ok || !address.IP.IsLoopback() {

@@ -14,8 +14,8 @@ import (
 // otherKeys is the label of all keys without their own label.
 const otherKeys = "(other)"
 
-// place is the labels of a key's series.
-type place struct{ database, key string }
+// keyLabel has the labels of a key's series.
+type keyLabel struct{ database, key string }
 
 // contention counts the holders and waiters of a key, or of several keys with one label.
 type contention struct {
@@ -23,40 +23,40 @@ type contention struct {
 	oldest           time.Duration
 }
 
-// keyLabels bounds how many keys have separate series, not just in one scrape but over time: Prometheus keeps every
-// series that it has ever seen. A contended key gets a label if one is left, and keeps it, so that its series continue
-// when it has no more waiters; only after an hour without waiters may another key take the label.
+// keyLabels bounds how many keys have separate series, not just in one scrape but over time, since Prometheus keeps every
+// series that it has seen. A contended key gets a label if one is free. It keeps the label, so that its series continue
+// when it has no more waiters. After an hour without waiters another key may take the label.
 type keyLabels struct {
-	most int
+	max int
 
 	mu       sync.Mutex
-	lastWait map[place]time.Time // of the keys that have a label
+	lastWait map[keyLabel]time.Time // of the keys that have a label
 }
 
-// retention is how long a key keeps its label without waiters.
+// retention is how long a key without waiters keeps its label.
 const retention = time.Hour
 
 func newKeyLabels(most int) *keyLabels {
-	return &keyLabels{most: most, lastWait: map[place]time.Time{}}
+	return &keyLabels{max: most, lastWait: map[keyLabel]time.Time{}}
 }
 
 // measure returns the contention of each key with a label and, for each database, of all other keys together.
-func (k *keyLabels) measure(s *monitor.Snapshot) map[place]contention {
-	all := map[place]contention{}
+func (k *keyLabels) measure(s *monitor.Snapshot) map[keyLabel]contention {
+	all := map[keyLabel]contention{}
 	for _, lock := range s.Locks {
-		at := place{valid(lock.Database), shorten(valid(lock.Label()))}
+		at := keyLabel{valid(lock.Database), shorten(valid(lock.Label()))}
 		all[at] = all[at].plus(contentionOf(s, lock))
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.admit(all, s.TakenAt)
-	shown := map[place]contention{}
+	shown := map[keyLabel]contention{}
 	for at := range k.lastWait {
 		shown[at] = all[at]
 	}
 	for at, c := range all {
 		if _, labelled := k.lastWait[at]; !labelled {
-			other := place{at.database, otherKeys}
+			other := keyLabel{at.database, otherKeys}
 			shown[other] = shown[other].plus(c)
 		}
 	}
@@ -64,7 +64,7 @@ func (k *keyLabels) measure(s *monitor.Snapshot) map[place]contention {
 }
 
 // admit gives labels to contended keys, those with the most waiters first.
-func (k *keyLabels) admit(all map[place]contention, now time.Time) {
+func (k *keyLabels) admit(all map[keyLabel]contention, now time.Time) {
 	for at, c := range all {
 		if _, labelled := k.lastWait[at]; labelled && c.waiters > 0 {
 			k.lastWait[at] = now
@@ -74,7 +74,7 @@ func (k *keyLabels) admit(all map[place]contention, now time.Time) {
 		if _, labelled := k.lastWait[at]; labelled {
 			continue
 		}
-		if len(k.lastWait) >= k.most && !k.evict(now) {
+		if len(k.lastWait) >= k.max && !k.evict(now) {
 			return
 		}
 		k.lastWait[at] = now
@@ -82,19 +82,18 @@ func (k *keyLabels) admit(all map[place]contention, now time.Time) {
 }
 
 // wanted returns the keys with waiters, those with the most waiters first.
-func wanted(all map[place]contention) []place {
-	waited := slices.DeleteFunc(slices.Collect(maps.Keys(all)), func(at place) bool { return all[at].waiters == 0 })
-	slices.SortFunc(waited, func(a, b place) int {
+func wanted(all map[keyLabel]contention) []keyLabel {
+	waited := slices.DeleteFunc(slices.Collect(maps.Keys(all)), func(at keyLabel) bool { return all[at].waiters == 0 })
+	slices.SortFunc(waited, func(a, b keyLabel) int {
 		return cmp.Or(cmp.Compare(all[b].waiters, all[a].waiters), cmp.Compare(all[b].oldest, all[a].oldest),
 			cmp.Compare(a.database, b.database), cmp.Compare(a.key, b.key))
 	})
 	return waited
 }
 
-// evict takes the label of the key that has been without waiters the longest, if that is long
-// enough.
+// evict removes the label of the key that has been without waiters the longest, if that is longer than retention.
 func (k *keyLabels) evict(now time.Time) bool {
-	var oldest place
+	var oldest keyLabel
 	found := false
 	for at, last := range k.lastWait {
 		if now.Sub(last) > retention && (!found || last.Before(k.lastWait[oldest])) {
@@ -113,7 +112,7 @@ func contentionOf(s *monitor.Snapshot, lock monitor.Lock) contention {
 	return c
 }
 
-// waited is how long a session has waited; 0 if the server does not report it, or not yet.
+// waited returns how long a session has waited, or 0 if the server does not report it, or not yet.
 func waited(s *monitor.Snapshot, w monitor.Waiter) time.Duration {
 	if w.WaitingSince == nil {
 		return 0

@@ -10,7 +10,7 @@ import (
 
 var start = time.Date(2026, 7, 5, 12, 0, 0, 0, time.UTC)
 
-// waitedFor is a snapshot in which each key has so many waiters, and one holder.
+// waitedFor returns a snapshot in which each key has the given number of waiters, and one holder.
 func waitedFor(after time.Duration, keys map[string]int) *monitor.Snapshot {
 	s := &monitor.Snapshot{TakenAt: start.Add(after), Database: "shop"}
 	for key, n := range keys {
@@ -21,7 +21,7 @@ func waitedFor(after time.Duration, keys map[string]int) *monitor.Snapshot {
 	return s
 }
 
-func wantShown(t *testing.T, what string, shown map[place]contention, want map[string]int) {
+func wantShown(t *testing.T, what string, shown map[keyLabel]contention, want map[string]int) {
 	t.Helper()
 	got := map[string]int{}
 	for at, c := range shown {
@@ -32,7 +32,7 @@ func wantShown(t *testing.T, what string, shown map[place]contention, want map[s
 	}
 }
 
-func TestKeysWithSeriesOfTheirOwnAreBounded(t *testing.T) {
+func TestSeriesOfKeysAreBounded(t *testing.T) {
 	k := newKeyLabels(2)
 	wantShown(t, "the most wanted come first", k.measure(waitedFor(0, map[string]int{"a": 1, "b": 3, "c": 2})),
 		map[string]int{"b": 3, "c": 2, otherKeys: 1})
@@ -51,7 +51,7 @@ func TestKeysWithoutWaitersHaveNoSeries(t *testing.T) {
 	k := newKeyLabels(2)
 	shown := k.measure(waitedFor(0, map[string]int{"a": 0, "b": 0}))
 	wantShown(t, "held only", shown, map[string]int{otherKeys: 0})
-	if n := shown[place{"shop", otherKeys}].holders; n != 2 {
+	if n := shown[keyLabel{"shop", otherKeys}].holders; n != 2 {
 		t.Errorf("they have %d holders together", n)
 	}
 	wantShown(t, "no labels at all", newKeyLabels(0).measure(waitedFor(0, map[string]int{"a": 2})),

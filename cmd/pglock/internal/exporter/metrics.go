@@ -12,7 +12,7 @@ import (
 // buildInfo is the only metric that is not about a server.
 const buildInfo = "pglock_exporter_build_info"
 
-// families are the metrics of a server. While the server does not answer there are only those about the exporter:
+// families returns the metrics of a server. While the server does not answer they are only those about the exporter, since
 // outdated values are not repeated.
 func families(s state, keys *keyLabels, version string) []family {
 	all := []family{
@@ -74,7 +74,7 @@ func oldestSnapshot(s *monitor.Snapshot) (oldest int64) {
 	return oldest
 }
 
-// byDatabase are the sums by database, which do not depend on the bound on keys.
+// byDatabase returns the sums by database, which do not depend on the bound on keys.
 func byDatabase(s *monitor.Snapshot) []family {
 	type sums struct {
 		contention
@@ -88,7 +88,7 @@ func byDatabase(s *monitor.Snapshot) []family {
 		sum.locks++
 		c := contentionOf(s, lock)
 		if lock.Kind == monitor.KindLeader {
-			c.oldest = 0 // candidates wait as long as there is a leader, and no alert should follow
+			c.oldest = 0 // candidates wait as long as there is a leader, which must not cause an alert
 		}
 		sum.contention = sum.plus(c)
 		for _, holder := range lock.Holders {
@@ -129,11 +129,11 @@ func byDatabase(s *monitor.Snapshot) []family {
 	return []family{locks, holders, waiters, oldest, prepared, held, idle}
 }
 
-func byKey(measured map[place]contention) []family {
+func byKey(measured map[keyLabel]contention) []family {
 	holders := family{"pglock_key_holders", "gauge", "Holders of a key that is or was waited for.", nil}
 	waiters := family{"pglock_key_waiters", "gauge", "Sessions that wait for a key.", nil}
 	oldest := family{"pglock_key_oldest_wait_seconds", "gauge", "How long the longest wait for a key has lasted.", nil}
-	places := slices.SortedFunc(maps.Keys(measured), func(a, b place) int {
+	places := slices.SortedFunc(maps.Keys(measured), func(a, b keyLabel) int {
 		return cmp.Or(cmp.Compare(a.database, b.database), cmp.Compare(a.key, b.key))
 	})
 	for _, at := range places {

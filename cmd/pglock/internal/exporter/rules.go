@@ -13,9 +13,9 @@ import (
 //go:embed rules.yml
 var Rules []byte
 
-// heldFor is an upper bound of how long a holder has had its lock, since PostgreSQL does not record when a lock was
-// granted: the age of its transaction or, outside of one, of its session; for a prepared transaction, the time since it
-// was prepared.
+// heldFor returns an upper bound of how long a holder has held its lock, since PostgreSQL does not record when a lock was
+// granted: the age of its transaction or, outside a transaction, of its session; for a prepared transaction, the time
+// since it was prepared.
 func heldFor(s *monitor.Snapshot, session monitor.Session) time.Duration {
 	for _, since := range []*time.Time{session.PreparedAt, session.TransactionSince, session.Since} {
 		if since != nil {

@@ -83,8 +83,8 @@ func TestAlertsFireWhenTheyShould(t *testing.T) {
 	}
 }
 
-// Candidates of an election wait for as long as there is a leader. That is no reason to alert.
-func TestCandidatesAreNoLongWait(t *testing.T) {
+// Candidates of an election wait as long as there is a leader. That is no reason for an alert.
+func TestCandidatesDoNotCountAsLongWaits(t *testing.T) {
 	now := time.Now()
 	since := now.Add(-time.Hour)
 	s := &monitor.Snapshot{TakenAt: now, Database: "shop", Locks: []monitor.Lock{{Key: "@1", Database: "shop", Kind: monitor.KindLeader,

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// How long a client may take before it is dropped, and how long scrapes may take at shutdown.
+// How long a client may take before it is disconnected, and how long scrapes may take at shutdown.
 const (
 	headerTimeout   = 5 * time.Second
 	readTimeout     = 10 * time.Second
@@ -19,8 +19,8 @@ const (
 	maxHeaderBytes  = 16 << 10
 )
 
-// Serve serves until ctx ends, and then lets scrapes that are under way finish for up to five seconds. It closes the
-// listener. The end of ctx is not an error. On a loopback address it answers only requests for a loopback host.
+// Serve serves until ctx ends, and then waits up to five seconds for running scrapes. It closes the listener. The end of
+// ctx is not an error. On a loopback address it answers only requests for a loopback host.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler, logger *slog.Logger) error {
 	server := &http.Server{
 		Handler:           onLoopback(listener.Addr(), handler),

@@ -25,13 +25,13 @@ func exportedServers(ctx context.Context, o Options) []*exported {
 	return all
 }
 
-// families are the metrics of a scrape, from snapshots of all servers at once.
+// families returns the metrics of a scrape. It takes snapshots of all servers concurrently.
 func (e *Exporter) families(ctx context.Context) ([]family, error) {
 	states, err := e.states(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all := joined{index: map[string]int{}}
+	all := familySet{index: map[string]int{}}
 	for i, s := range e.servers {
 		all.add(s.label, families(states[i], s.keys, e.version))
 	}
@@ -46,7 +46,7 @@ func (e *Exporter) states(ctx context.Context) ([]state, error) {
 	states, errs := make([]state, len(e.servers)), make([]error, len(e.servers))
 	var looking sync.WaitGroup
 	for i, s := range e.servers {
-		looking.Go(func() { states[i], errs[i] = s.source.stateOfMany(ctx) })
+		looking.Go(func() { states[i], errs[i] = s.source.stateOrFailure(ctx) })
 	}
 	looking.Wait()
 	for _, err := range errs {
@@ -57,13 +57,13 @@ func (e *Exporter) states(ctx context.Context) ([]state, error) {
 	return states, nil
 }
 
-// joined merges the families of several servers, so that each appears once, with all series.
-type joined struct {
+// familySet merges the families of several servers, so that each appears once, with all series.
+type familySet struct {
 	families []family
 	index    map[string]int // of each family, by its name
 }
 
-func (j *joined) add(server string, families []family) {
+func (j *familySet) add(server string, families []family) {
 	for _, f := range families {
 		at, known := j.index[f.name]
 		if known && f.name == buildInfo {

@@ -9,29 +9,28 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// answerTimeout is how long the server may take for a snapshot. Prometheus allows a scrape ten seconds by
-// default.
+// answerTimeout bounds a snapshot. Prometheus allows a scrape ten seconds by default.
 const answerTimeout = 8 * time.Second
 
-// state is the state that a scrape shows.
+// state is what a scrape shows.
 type state struct {
 	// snapshot is nil if the server has not answered.
 	snapshot *monitor.Snapshot
 	err      error
-	// duration is how long the snapshot took, or the failure.
+	// duration is how long the attempt took.
 	duration time.Duration
 	// snapshots and failures count the attempts since the exporter started.
 	snapshots, failures int
 }
 
-// source takes snapshots, one at a time, and not too often.
+// source takes snapshots, one at a time and at most one per interval.
 type source struct {
-	ctx      context.Context // context of the exporter: a snapshot outlives the scrape that asked for it
+	ctx      context.Context // of the exporter, since a snapshot can outlive its scrape
 	take     func(context.Context) (*monitor.Snapshot, error)
 	interval time.Duration
 	logger   *slog.Logger
 
-	turn  chan struct{} // guards the fields below
+	mu    chan struct{} // guards the fields below
 	begun time.Time     // time of the last attempt
 	last  state
 
@@ -39,8 +38,8 @@ type source struct {
 }
 
 func newSource(ctx context.Context, o Options) *source {
-	s := &source{ctx: ctx, take: o.Take, interval: o.MinInterval, logger: o.Logger, turn: make(chan struct{}, 1)}
-	s.turn <- struct{}{}
+	s := &source{ctx: ctx, take: o.Take, interval: o.MinInterval, logger: o.Logger, mu: make(chan struct{}, 1)}
+	s.mu <- struct{}{}
 	return s
 }
 
@@ -51,16 +50,16 @@ func (s *source) state(ctx context.Context) (state, error) {
 	select {
 	case <-ctx.Done():
 		return state{}, context.Cause(ctx)
-	case <-s.turn:
+	case <-s.mu:
 	}
-	defer func() { s.turn <- struct{}{} }()
+	defer func() { s.mu <- struct{}{} }()
 	if fresh := !s.begun.IsZero() && (!s.begun.Before(called) || time.Since(s.begun) < s.interval); !fresh {
-		s.look()
+		s.takeSnapshot()
 	}
 	return s.last, nil
 }
 
-func (s *source) look() {
+func (s *source) takeSnapshot() {
 	ctx, cancel := context.WithTimeout(s.ctx, answerTimeout)
 	defer cancel()
 	s.begun = time.Now()
@@ -71,18 +70,18 @@ func (s *source) look() {
 		next.snapshot = nil
 		next.failures++
 	}
-	s.tell(s.last.err, err)
+	s.logOutage(s.last.err, err)
 	s.last = next
 	s.known.Store(&next)
 }
 
-// afterFailure is how long a scrape waits for a server that did not answer the last time, so that it does not delay
-// the others.
+// afterFailure is how long a scrape waits for a server that did not answer the last time, so that this server does not
+// delay the others.
 const afterFailure = time.Second
 
-// stateOfMany is state for one of many servers. The snapshot of a server that did not answer the last time runs beside
-// the scrape, which waits for it only briefly and then shows the failure again.
-func (s *source) stateOfMany(ctx context.Context) (state, error) {
+// stateOrFailure is like state, for one of several servers. If the server did not answer the last time, the snapshot is
+// taken in the background. The scrape waits for it only briefly, and then shows the failure again.
+func (s *source) stateOrFailure(ctx context.Context) (state, error) {
 	answered := make(chan state, 1)
 	go func() {
 		if now, err := s.state(s.ctx); err == nil {
@@ -106,8 +105,8 @@ func (s *source) stateOfMany(ctx context.Context) (state, error) {
 	}
 }
 
-// tell logs an outage once, not at every scrape.
-func (s *source) tell(before, now error) {
+// logOutage logs an outage once, not at every scrape.
+func (s *source) logOutage(before, now error) {
 	switch {
 	case now != nil && before == nil:
 		s.logger.Error("no snapshot", "error", now)

@@ -12,25 +12,25 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// blocked takes snapshots that wait until goOn is closed, and counts them.
-type blocked struct {
-	taken int
-	goOn  chan struct{}
+// blockedTaker takes snapshots that wait until proceed is closed, and counts them.
+type blockedTaker struct {
+	taken   int
+	proceed chan struct{}
 }
 
-func (b *blocked) take(context.Context) (*monitor.Snapshot, error) {
+func (b *blockedTaker) take(context.Context) (*monitor.Snapshot, error) {
 	b.taken++
-	<-b.goOn
+	<-b.proceed
 	return &monitor.Snapshot{}, nil
 }
 
-func (b *blocked) source(ctx context.Context) *source {
+func (b *blockedTaker) source(ctx context.Context) *source {
 	return newSource(ctx, Options{Take: b.take, Logger: slog.New(slog.DiscardHandler)})
 }
 
 func TestScrapesAtOnceShareASnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := blocked{goOn: make(chan struct{})}
+		b := blockedTaker{proceed: make(chan struct{})}
 		s := b.source(t.Context())
 		var scrapes sync.WaitGroup
 		scrape := func() {
@@ -40,12 +40,12 @@ func TestScrapesAtOnceShareASnapshot(t *testing.T) {
 		}
 		scrapes.Go(scrape)
 		synctest.Wait()
-		time.Sleep(time.Millisecond) // of the test's own clock: the others come later, and want a newer one
+		time.Sleep(time.Millisecond) // the other scrapes come later, and want a newer snapshot
 		for range 20 {
 			scrapes.Go(scrape)
 		}
 		synctest.Wait()
-		close(b.goOn)
+		close(b.proceed)
 		scrapes.Wait()
 		if b.taken != 2 {
 			t.Errorf("21 scrapes led to %d snapshots, want one for the first and one for all others", b.taken)
@@ -53,9 +53,9 @@ func TestScrapesAtOnceShareASnapshot(t *testing.T) {
 	})
 }
 
-func TestAScrapeThatIsGivenUpStopsWaiting(t *testing.T) {
+func TestACancelledScrapeStopsWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := blocked{goOn: make(chan struct{})}
+		b := blockedTaker{proceed: make(chan struct{})}
 		s := b.source(t.Context())
 		var scrapes sync.WaitGroup
 		scrapes.Go(func() { _, _ = s.state(t.Context()) })
@@ -65,7 +65,7 @@ func TestAScrapeThatIsGivenUpStopsWaiting(t *testing.T) {
 		if _, err := s.state(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
-		close(b.goOn)
+		close(b.proceed)
 		scrapes.Wait()
 	})
 }

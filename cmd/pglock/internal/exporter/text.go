@@ -24,7 +24,7 @@ type sample struct {
 
 type label struct{ name, value string }
 
-// gauge is a family of one series without labels.
+// gauge returns a family of one series without labels.
 func gauge(name, help string, value float64) family {
 	return family{name, "gauge", help, []sample{{value: value}}}
 }
@@ -54,8 +54,7 @@ func (s sample) writeLabels(w *bytes.Buffer) {
 	w.WriteString("}")
 }
 
-// valid turns a name into a valid label. Names that differ only in invalid UTF-8 share a label, so series are summed by
-// it.
+// valid returns a name as a valid label. Names that differ only in invalid UTF-8 share a label, so their series are summed.
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 var (

@@ -3,16 +3,16 @@
 //
 // # Process groups
 //
-// A command that is told to end should end with everything that it has started. With its own process group, the whole
-// group gets the signals. But a terminal lets only one process group read from it, and sends Ctrl-C only to that group.
+// A command that gets a signal to end should end with everything that it has started. If it has its own process group, the
+// whole group gets the signals. But a terminal lets only one process group read from it, and sends Ctrl-C only to that group.
 // So:
 //
-//   - Without a controlling terminal (cron, systemd, build servers) the command has a process group of its own, and
-//     what is sent to it is sent to all of the group.
+//   - Without a controlling terminal (cron, systemd, build servers) the command has its own process group, and signals
+//     are sent to the whole group.
 //   - With one it stays in the group of this process, so that the terminal, Ctrl-C, Ctrl-Z and the shell's job control
 //     work as if it had been started directly. Signals are sent to the command alone, which may pass them on.
 //
-// On Linux the command is killed when this process dies without having been able to end it, by SIGKILL for example.
+// On Linux the command is killed if this process dies without having been able to end it, for example by SIGKILL.
 package job
 
 import (
@@ -65,10 +65,10 @@ func reason(err error) error {
 	return err
 }
 
-// Job is a command that has been started. Its methods may be called from many goroutines at once.
+// Job is a running command. Its methods may be called from many goroutines at once.
 type Job struct {
 	cmd   *exec.Cmd
-	group bool // the command leads a process group of its own
+	group bool // the command has its own process group
 	done  chan struct{}
 	err   error // the result of Wait; written before done is closed
 }
@@ -124,14 +124,14 @@ func (j *Job) Code() (int, error) {
 // Signal passes on a signal that this process got, unless the terminal has also sent it to the command: a second
 // Ctrl-C has another meaning to many programs.
 func (j *Job) Signal(signal os.Signal) {
-	if !j.group && typed(signal) && term.Foreground() {
+	if !j.group && fromTerminal(signal) && term.Foreground() {
 		return
 	}
 	j.send(signal)
 }
 
-// End ends the command and, if it has its own process group, everything that it started: with SIGTERM, and after the
-// grace with SIGKILL.
+// End ends the command and, if it has its own process group, everything that it started. It sends SIGTERM, and after
+// grace SIGKILL.
 func (j *Job) End(grace time.Duration) {
 	j.terminate()
 	kill := time.NewTimer(grace)
@@ -150,7 +150,7 @@ func (j *Job) End(grace time.Duration) {
 // pollInterval is the pause between two checks of a process group.
 const pollInterval = 20 * time.Millisecond
 
-// gone reports whether nothing is left to end.
+// gone reports whether all processes have ended.
 func (j *Job) gone() bool {
 	select {
 	case <-j.done:

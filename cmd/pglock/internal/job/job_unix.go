@@ -27,9 +27,9 @@ func signalNumber(ended *os.ProcessState) int {
 	return int(ended.Sys().(syscall.WaitStatus).Signal())
 }
 
-// typed reports whether a terminal itself sends the signal to the processes in its foreground (termios(3),
-// tty_ioctl(4)).
-func typed(signal os.Signal) bool {
+// fromTerminal reports whether the signal is one that a terminal itself sends to the processes in its foreground
+// (termios(3), tty_ioctl(4)).
+func fromTerminal(signal os.Signal) bool {
 	return slices.Contains([]os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGWINCH}, signal)
 }
 
@@ -46,8 +46,8 @@ var (
 	others   = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH}
 )
 
-// surviveBrokenPipe keeps a message without a reader from ending this process, and with it the lock of the running
-// command. The command does not inherit a caught signal, as it would an ignored one.
+// surviveBrokenPipe keeps a closed standard error from ending this process, which would free the lock of the running
+// command. It catches SIGPIPE instead of ignoring it, since the command would inherit an ignored signal.
 func surviveBrokenPipe() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 }

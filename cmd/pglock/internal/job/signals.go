@@ -38,9 +38,9 @@ func Catch() *Signals {
 // Arrived delivers the signals.
 func (s *Signals) Arrived() <-chan os.Signal { return s.arrived }
 
-// While calls wait with a context that ends when a signal arrives that asks to stop; [context.Cause] is then a
-// *[Stopped], and so is the error. If it arrived too late to end the wait, its result is returned together with that
-// error. Other signals are dropped.
+// While calls wait with a context that ends when a signal to stop arrives. [context.Cause] is then a *[Stopped], and so is
+// the error. If the signal arrives too late to end the wait, While returns its result together with that error. It drops
+// other signals.
 func While[T any](ctx context.Context, s *Signals, wait func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -60,13 +60,13 @@ func While[T any](ctx context.Context, s *Signals, wait func(context.Context) (T
 	return result, err
 }
 
-// untilStopped returns nil when there is nothing left to wait for.
+// untilStopped returns nil if the wait has returned.
 func (s *Signals) untilStopped(returned <-chan struct{}) *Stopped {
 	for {
 		select {
 		case arrived := <-s.arrived:
 			if slices.Contains(stopping, arrived) {
-				signal.Reset(stopping...) // a user who cannot wait sends another one
+				signal.Reset(stopping...) // an impatient user sends another signal
 				return &Stopped{arrived.(syscall.Signal)}
 			}
 		case <-returned:

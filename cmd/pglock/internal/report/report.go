@@ -1,4 +1,4 @@
-// Package report sums up the waits in a recording: for each key their number and length, the blockers and the waiters.
+// Package report summarises the waits in a recording: for each key their number and length, the blockers and the waiters.
 package report
 
 import (
@@ -15,22 +15,22 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Report is the summary. Its JSON form has a version.
+// Report is the summary of a recording. Its JSON form has a version.
 type Report struct {
 	Version int       `json:"version"`
 	From    time.Time `json:"from"`
 	To      time.Time `json:"to"`
-	// Snapshots is the number of snapshots, and Outages the number of gaps between them: what happened there is
-	// missing, except for waits from the server's log.
+	// Snapshots is the number of snapshots, and Outages the number of gaps between them. Waits in a gap are missing
+	// unless they are in the server's log.
 	Snapshots int `json:"snapshots"`
 	Outages   int `json:"outages"`
 	// FromLog is how many waits are only in the server's log.
 	FromLog int `json:"waits_from_log"`
-	// Keys are the contended keys, the longest total first.
+	// Keys are the contended keys, sorted by the total length of their waits.
 	Keys []Key `json:"keys"`
 }
 
-// Key sums up the waits for one key. Times are in seconds.
+// Key summarises the waits for one key. Times are in seconds.
 type Key struct {
 	Key         string  `json:"key"`
 	Database    string  `json:"database"`
@@ -42,57 +42,57 @@ type Key struct {
 	P50         float64 `json:"p50_seconds"`
 	P95         float64 `json:"p95_seconds"`
 	Max         float64 `json:"max_seconds"`
-	// Holders are the sessions that blocked longest, summed over the waiters, and Waiters those that waited longest.
+	// Holders are the sessions that blocked longest, summed over the waiters. Waiters are those that waited longest.
 	Holders []Share `json:"holders"`
 	Waiters []Share `json:"waiters"`
 }
 
-// Share is a part of the time.
+// Share is the part of a session in the total time.
 type Share struct {
 	Name    string  `json:"name"`
 	Seconds float64 `json:"seconds"`
 }
 
-// mostShares is how many holders and waiters are listed.
-const mostShares = 5
+// maxShares is how many holders and waiters are listed.
+const maxShares = 5
 
-type place struct {
+type lockID struct {
 	database uint32
 	key      pglock.KeyID
 }
 
 // wait is one session's wait for one lock.
 type wait struct {
-	place    place
+	lock     lockID
 	pid      int32
 	name     string
 	from, to time.Time
 	open     bool
-	logged   bool     // it is only in the log
-	holders  []string // that the log names
+	logged   bool     // whether the wait is only in the log
+	holders  []string // the holders that the log names
 }
 
 func (w *wait) length() time.Duration { return max(0, w.to.Sub(w.from)) }
 
-// collector goes through snapshots.
+// collector collects the waits in snapshots.
 type collector struct {
-	report  *Report
-	current map[string]*wait // by place, session and start
-	waits   []*wait
-	held    map[place]map[string]time.Duration
-	names   map[place]monitor.Lock
-	people  map[int32][]named // by process, in the order of time
-	last    time.Time
-	outage  bool
+	report       *Report
+	current      map[string]*wait // by lock, session and start
+	waits        []*wait
+	held         map[lockID]map[string]time.Duration
+	names        map[lockID]monitor.Lock
+	processNames map[int32][]named // by process ID, in the order of time
+	last         time.Time
+	outage       bool
 }
 
 // errNothing is the error of a recording without snapshots in the given period.
 var errNothing = errors.New("the recording has no snapshot in that period")
 
-// Of sums up a recording between two times, with the waits in the server's log.
+// Of summarises a recording between two times, with the waits in the server's log.
 func Of(past *recording.Past, from, to time.Time, logged []serverlog.Wait) (*Report, error) {
 	c := &collector{report: &Report{Version: 1, Keys: []Key{}}, current: map[string]*wait{},
-		held: map[place]map[string]time.Duration{}, names: map[place]monitor.Lock{}, people: map[int32][]named{}}
+		held: map[lockID]map[string]time.Duration{}, names: map[lockID]monitor.Lock{}, processNames: map[int32][]named{}}
 	for frame, err := range past.Play(from) {
 		switch {
 		case err != nil:
@@ -103,13 +103,13 @@ func Of(past *recording.Past, from, to time.Time, logged []serverlog.Wait) (*Rep
 		case frame.Snapshot.TakenAt.After(to):
 			return c.end(from, to, logged)
 		default:
-			c.see(frame.Snapshot)
+			c.addSnapshot(frame.Snapshot)
 		}
 	}
 	return c.end(from, to, logged)
 }
 
-func (c *collector) see(s *monitor.Snapshot) {
+func (c *collector) addSnapshot(s *monitor.Snapshot) {
 	r := c.report
 	if r.Snapshots == 0 {
 		r.From = s.TakenAt
@@ -121,20 +121,20 @@ func (c *collector) see(s *monitor.Snapshot) {
 	seen := map[string]*wait{}
 	for i := range s.Locks {
 		lock := &s.Locks[i]
-		at := place{lock.DatabaseOID, lock.ID()}
+		at := lockID{lock.DatabaseOID, lock.ID()}
 		for k := range lock.Holders {
-			c.meet(&lock.Holders[k].Session, s.TakenAt)
+			c.noteName(&lock.Holders[k].Session, s.TakenAt)
 		}
 		for k := range lock.Waiters {
-			c.meet(&lock.Waiters[k].Session, s.TakenAt)
-			w := c.seeWaiter(s, at, &lock.Waiters[k])
+			c.noteName(&lock.Waiters[k].Session, s.TakenAt)
+			w := c.addWaiter(s, at, &lock.Waiters[k])
 			seen[w.id()] = w
 		}
 		if known := c.names[at]; known.Key != lock.Key || known.Database != lock.Database {
 			c.names[at] = monitor.Lock{Key: lock.Key, Database: lock.Database}
 		}
 		if len(lock.Waiters) > 0 {
-			c.blame(s, at, lock)
+			c.addBlockedTime(s, at, lock)
 		}
 	}
 	for id, w := range c.current {
@@ -149,21 +149,21 @@ func (c *collector) see(s *monitor.Snapshot) {
 	r.To = s.TakenAt
 }
 
-func (w *wait) id() string { return fmt.Sprint(w.place, w.pid, w.from.UnixMicro()) }
+func (w *wait) id() string { return fmt.Sprint(w.lock, w.pid, w.from.UnixMicro()) }
 
-func (c *collector) seeWaiter(s *monitor.Snapshot, at place, waiter *monitor.Waiter) *wait {
+func (c *collector) addWaiter(s *monitor.Snapshot, at lockID, waiter *monitor.Waiter) *wait {
 	began := s.TakenAt
 	if waiter.WaitingSince != nil {
 		began = *waiter.WaitingSince
 	}
-	w := &wait{place: at, pid: waiter.PID, name: nameOf(&waiter.Session), from: began, to: s.TakenAt, open: true}
+	w := &wait{lock: at, pid: waiter.PID, name: nameOf(&waiter.Session), from: began, to: s.TakenAt, open: true}
 	if known := c.current[w.id()]; known != nil {
 		known.to = s.TakenAt
 		return known
 	}
 	if waiter.WaitingSince == nil {
 		for _, known := range c.current {
-			if known.place == at && known.pid == waiter.PID {
+			if known.lock == at && known.pid == waiter.PID {
 				known.to = s.TakenAt
 				return known
 			}
@@ -173,9 +173,9 @@ func (c *collector) seeWaiter(s *monitor.Snapshot, at place, waiter *monitor.Wai
 	return w
 }
 
-// blame adds the time since the last snapshot, or since the start of a wait, to the holders of the lock, for each
-// waiter.
-func (c *collector) blame(s *monitor.Snapshot, at place, lock *monitor.Lock) {
+// addBlockedTime adds, for each waiter, the time since the last snapshot or since the start of its wait to the holders of
+// the lock.
+func (c *collector) addBlockedTime(s *monitor.Snapshot, at lockID, lock *monitor.Lock) {
 	if c.outage {
 		return // the holders in between are not known
 	}
@@ -201,7 +201,7 @@ func (c *collector) blame(s *monitor.Snapshot, at place, lock *monitor.Lock) {
 	}
 }
 
-// nameOf is the name by which sessions are grouped: the application, or else the role.
+// nameOf returns the name by which sessions are grouped: the application, or else the role.
 func nameOf(s *monitor.Session) string {
 	switch {
 	case s.PID == 0:
@@ -212,17 +212,17 @@ func nameOf(s *monitor.Session) string {
 	return "(no application_name) " + s.User
 }
 
-// named is what a process is summed up by from a time on.
+// named is the name by which a process is grouped, from a time on.
 type named struct {
 	from time.Time
 	name string
 }
 
-// meet notes what a session is called, for the log, which has numbers of processes.
-func (c *collector) meet(s *monitor.Session, at time.Time) {
-	known, name := c.people[s.PID], nameOf(s)
+// noteName notes the name of a session, for waits from the log, which has only process IDs.
+func (c *collector) noteName(s *monitor.Session, at time.Time) {
+	known, name := c.processNames[s.PID], nameOf(s)
 	if s.PID != 0 && (len(known) == 0 || known[len(known)-1].name != name) {
-		c.people[s.PID] = append(known, named{at, name})
+		c.processNames[s.PID] = append(known, named{at, name})
 	}
 }
 
@@ -230,10 +230,10 @@ func (c *collector) end(from, to time.Time, logged []serverlog.Wait) (*Report, e
 	if c.report.Snapshots == 0 {
 		return nil, errNothing
 	}
-	c.fillIn(from, to, logged)
-	byPlace := map[place][]*wait{}
+	c.addLogged(from, to, logged)
+	byPlace := map[lockID][]*wait{}
 	for _, w := range c.waits {
-		byPlace[w.place] = append(byPlace[w.place], w)
+		byPlace[w.lock] = append(byPlace[w.lock], w)
 	}
 	for at, waits := range byPlace {
 		c.report.Keys = append(c.report.Keys, c.key(at, waits))
@@ -244,7 +244,7 @@ func (c *collector) end(from, to time.Time, logged []serverlog.Wait) (*Report, e
 	return c.report, nil
 }
 
-func (c *collector) key(at place, waits []*wait) Key {
+func (c *collector) key(at lockID, waits []*wait) Key {
 	k := Key{Key: keyText(at), Database: fmt.Sprint(at.database), DatabaseOID: at.database, Waits: len(waits)}
 	if known, ok := c.names[at]; ok {
 		k.Key, k.Database = known.Key, known.Database
@@ -280,31 +280,31 @@ func shares(of map[string]time.Duration) []Share {
 	slices.SortFunc(all, func(a, b Share) int {
 		return cmp.Or(cmp.Compare(b.Seconds, a.Seconds), cmp.Compare(a.Name, b.Name))
 	})
-	return all[:min(len(all), mostShares)]
+	return all[:min(len(all), maxShares)]
 }
 
-// keyText is the text of a key without a name in any snapshot.
-func keyText(at place) string {
+// keyText returns the text of a key that has no name in any snapshot.
+func keyText(at lockID) string {
 	if at.key.Space == driver.SpacePair {
 		return pglock.PairKey(int32(at.key.Number>>32), int32(at.key.Number)).String()
 	}
 	return pglock.Int64Key(at.key.Number).String()
 }
 
-// near is how much the start of a wait can differ between the log and a snapshot.
-const near = time.Second
+// startTolerance is how much the start of a wait can differ between the log and a snapshot.
+const startTolerance = time.Second
 
-// fillIn takes exact times from the log, and waits that are in no snapshot.
-func (c *collector) fillIn(from, to time.Time, logged []serverlog.Wait) {
+// addLogged adds waits that are only in the log, and the log's exact times for the others.
+func (c *collector) addLogged(from, to time.Time, logged []serverlog.Wait) {
 	for _, l := range logged {
 		began := l.At.Add(-l.Waited)
 		if l.At.Before(from) || began.After(to) {
 			continue
 		}
-		at := place{l.DatabaseOID, pglock.KeyID{Space: driver.Space(l.Objsubid), Number: l.Number()}}
+		at := lockID{l.DatabaseOID, pglock.KeyID{Space: driver.Space(l.Objsubid), Number: l.Number()}}
 		w := c.find(at, l.PID, began)
 		if w == nil {
-			w = &wait{place: at, pid: l.PID, name: loggedName(l), from: began, to: l.At, logged: true}
+			w = &wait{lock: at, pid: l.PID, name: loggedName(l), from: began, to: l.At, logged: true}
 			c.waits = append(c.waits, w)
 			c.report.FromLog++
 		}
@@ -318,16 +318,16 @@ func (c *collector) fillIn(from, to time.Time, logged []serverlog.Wait) {
 		}
 	}
 	for _, w := range c.waits {
-		if c.held[w.place] == nil {
-			c.held[w.place] = map[string]time.Duration{}
+		if c.held[w.lock] == nil {
+			c.held[w.lock] = map[string]time.Duration{}
 		}
 		for _, name := range w.holders {
-			c.held[w.place][name] += w.length()
+			c.held[w.lock][name] += w.length()
 		}
 	}
 }
 
-// holders are those that the log names, each once: as the recording called them at that time, or as the log does.
+// holders returns the names of the holders in the log, each once: as in the recording at that time, or as in the log.
 func (c *collector) holders(l serverlog.Wait) []string {
 	var names []string
 	for _, pid := range l.Holders {
@@ -335,7 +335,7 @@ func (c *collector) holders(l serverlog.Wait) []string {
 		if pid == 0 {
 			name = "prepared transactions (log)"
 		}
-		for i, known := range c.people[pid] {
+		for i, known := range c.processNames[pid] {
 			if i == 0 || !known.from.After(l.At) {
 				name = known.name
 			}
@@ -346,8 +346,7 @@ func (c *collector) holders(l serverlog.Wait) []string {
 	return slices.Compact(names)
 }
 
-// loggedName is the name by which a session in the log is grouped: the application, if the log has
-// it.
+// loggedName returns the name by which a session in the log is grouped: the application, if the log has it.
 func loggedName(l serverlog.Wait) string {
 	if l.Application != "" {
 		return l.Application
@@ -355,9 +354,9 @@ func loggedName(l serverlog.Wait) string {
 	return fmt.Sprintf("process %d (log)", l.PID)
 }
 
-func (c *collector) find(at place, pid int32, began time.Time) *wait {
+func (c *collector) find(at lockID, pid int32, began time.Time) *wait {
 	for _, w := range c.waits {
-		if w.place == at && w.pid == pid && w.from.Sub(began).Abs() < near {
+		if w.lock == at && w.pid == pid && w.from.Sub(began).Abs() < startTolerance {
 			return w
 		}
 	}

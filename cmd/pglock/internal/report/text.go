@@ -9,7 +9,7 @@ import (
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 )
 
-// Text writes a report for people.
+// Text writes a report as text.
 func Text(w io.Writer, r *Report) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s to %s UTC, %d snapshots", r.From.UTC().Format(time.DateTime), r.To.UTC().Format(time.DateTime), r.Snapshots)

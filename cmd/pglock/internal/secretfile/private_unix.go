@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// private returns an error if another user owns the file or can read it. As libpq does for keys, it lets the group read
+// private returns an error if another user owns the file or can read it. Like libpq for keys, it allows the group to read
 // root's files, since containers mount secrets that way.
 func private(info fs.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// mostBytes is more than any list of servers needs.
-const mostBytes = 1 << 20
+// maxBytes is more than any list of servers needs.
+const maxBytes = 1 << 20
 
 // Line is a line of a file, without surrounding space.
 type Line struct {
@@ -26,7 +26,7 @@ func Lines(path string) ([]Line, error) {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }() // it was only read
-	info, err := file.Stat()            // of the opened file, whatever the path refers to by now
+	info, err := file.Stat()            // of the opened file, even if the path now refers to another
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func Lines(path string) ([]Line, error) {
 		return nil, fmt.Errorf("%s %w", path, err)
 	}
 	var lines []Line
-	scanner, number := bufio.NewScanner(io.LimitReader(file, mostBytes)), 1
+	scanner, number := bufio.NewScanner(io.LimitReader(file, maxBytes)), 1
 	for ; scanner.Scan(); number++ {
 		text := strings.TrimSpace(strings.TrimPrefix(scanner.Text(), "\ufeff"))
 		if text != "" && !strings.HasPrefix(text, "#") {

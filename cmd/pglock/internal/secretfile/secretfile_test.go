@@ -52,7 +52,7 @@ func TestAFileOfAnotherUserIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoFile(t *testing.T) {
+func TestOnlyRegularFilesAreRead(t *testing.T) {
 	for _, path := range []string{t.TempDir(), filepath.Join(t.TempDir(), "none")} {
 		if _, err := Lines(path); err == nil {
 			t.Errorf("%s was read", path)

@@ -26,10 +26,9 @@ type Wait struct {
 	PID    int32
 	// Application is application_name; empty if the log does not have it.
 	Application string
-	// Holders are the processes that held the lock when it was logged, of a wait that went on; 0 is a prepared transaction.
+	// Holders are the processes that held the lock when a continuing wait was logged; 0 is a prepared transaction.
 	Holders []int32
-	// Acquired says that the wait ended with the lock; otherwise it continued, or ended without the
-	// lock.
+	// Acquired says that the wait ended with the lock. Otherwise it continued, or ended without the lock.
 	Acquired bool
 	// Mode is PostgreSQL's name of the mode: ExclusiveLock or ShareLock.
 	Mode string
@@ -67,11 +66,11 @@ func FormatOf(name string) Format {
 	return Stderr
 }
 
-// longestLine bounds the length of a line; a longer one is an error.
-const longestLine = 16 << 20
+// maxLine bounds the length of a line; a longer one is an error.
+const maxLine = 16 << 20
 
-// Read returns the waits in a log. Prefix is log_line_prefix, for Stderr only. Zone applies to times whose zone
-// abbreviation is ambiguous; nil makes such a time an error.
+// Read returns the waits in a log. prefix is log_line_prefix, for Stderr only. zone applies to times whose zone
+// abbreviation is ambiguous; if it is nil, such a time is an error.
 func Read(r io.Reader, format Format, prefix string, zone *time.Location) ([]Wait, error) {
 	c := &collector{zone: zone}
 	var err error
@@ -92,7 +91,7 @@ func Read(r io.Reader, format Format, prefix string, zone *time.Location) ([]Wai
 	return c.waits, nil
 }
 
-// collector takes the messages of a log.
+// collector collects the waits in the messages of a log.
 type collector struct {
 	zone  *time.Location
 	waits []Wait
@@ -108,18 +107,18 @@ var severities = map[string]bool{"LOG": true, "ERROR": true, "FATAL": true, "PAN
 var (
 	message = regexp.MustCompile(`^process (\d+) (still waiting for|acquired) (\w+) on advisory lock ` +
 		`\[(\d+),(\d+),(\d+),(\d+)\] after (\d+)\.(\d{3}) ms`)
-	// left are the parts of such a message that every translation keeps, in some order: the mode, the lock, and the
-	// time.
-	left = []*regexp.Regexp{regexp.MustCompile(`\b(Exclusive|Share)Lock\b`), regexp.MustCompile(`\[\d+,\d+,\d+,\d+\]`),
+	// languageIndependent matches the parts of such a message that every translation keeps, in some order: the mode, the lock,
+	// and the time.
+	languageIndependent = []*regexp.Regexp{regexp.MustCompile(`\b(Exclusive|Share)Lock\b`), regexp.MustCompile(`\[\d+,\d+,\d+,\d+\]`),
 		regexp.MustCompile(`\d[.,]\d{3}`)}
-	// others are English messages that can have all these parts too, and add nothing.
+	// others matches English messages that have all these parts too, but no other information.
 	others = regexp.MustCompile(`^(process \d+ (failed to acquire|detected deadlock|avoided deadlock)|` +
 		`(statement|duration|execute|parse|bind)\b)`)
 )
 
 // foreign reports whether a message is about a wait for an advisory lock, in another language.
 func foreign(text string) bool {
-	return !others.MatchString(text) && !slices.ContainsFunc(left, func(r *regexp.Regexp) bool { return !r.MatchString(text) })
+	return !others.MatchString(text) && !slices.ContainsFunc(languageIndependent, func(r *regexp.Regexp) bool { return !r.MatchString(text) })
 }
 
 // entry is a message with its other fields.
@@ -128,12 +127,12 @@ type entry struct {
 	severity, text, detail, application string
 }
 
-// holding is the detail of a message about a wait that continues.
-var holding = regexp.MustCompile(`^Process(?:es)? holding the lock: (\d+(?:, \d+)*)\. Wait queue: (\d+(?:, \d+)*)\.`)
+// holdersDetail matches the detail of a message about a wait that continues.
+var holdersDetail = regexp.MustCompile(`^Process(?:es)? holding the lock: (\d+(?:, \d+)*)\. Wait queue: (\d+(?:, \d+)*)\.`)
 
-// holdersIn returns the processes that a detail names as holders, if it is that of a wait of this process.
+// holdersIn returns the processes that a detail names as holders, if the detail is about a wait of this process.
 func holdersIn(detail string, waiter int32) []int32 {
-	match := holding.FindStringSubmatch(detail)
+	match := holdersDetail.FindStringSubmatch(detail)
 	if match == nil || !slices.Contains(strings.Split(match[2], ", "), strconv.Itoa(int(waiter))) {
 		return nil
 	}
@@ -148,9 +147,8 @@ func holdersIn(detail string, waiter int32) []int32 {
 	return holders
 }
 
-// take notes a message. Another language is recognized by its severities, and by the parts that every
-// translation keeps.
-func (c *collector) take(e entry) error {
+// add adds a message. It recognizes other languages by their severities, and by the parts that every translation keeps.
+func (c *collector) add(e entry) error {
 	text := e.text
 	c.lines++
 	if severities[e.severity] {
@@ -202,7 +200,7 @@ func (c *collector) csv(r io.Reader) error {
 		if len(row) > 22 {
 			e.detail, e.application = row[14], row[22]
 		}
-		if err := c.take(e); err != nil {
+		if err := c.add(e); err != nil {
 			return err
 		}
 	}
@@ -221,14 +219,14 @@ func (c *collector) json(r io.Reader) error {
 			return fmt.Errorf("not a jsonlog: line %d: %w", number, err)
 		}
 		at := func() (time.Time, error) { return parseTime(line.Timestamp, c.zone) }
-		return c.take(entry{at, line.Severity, line.Message, line.Detail, line.Application})
+		return c.add(entry{at, line.Severity, line.Message, line.Detail, line.Application})
 	})
 }
 
 // eachLine calls do with each line that is not empty.
 func eachLine(r io.Reader, do func(number int, line string) error) error {
 	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, longestLine)
+	lines.Buffer(nil, maxLine)
 	for number := 1; lines.Scan(); number++ {
 		if strings.TrimSpace(lines.Text()) == "" {
 			continue

@@ -102,7 +102,7 @@ func TestReadRefusesOtherLanguages(t *testing.T) {
 	}
 }
 
-// translated are what PostgreSQL 15 writes in the languages that it has translations of this message for.
+// translated has the message in all languages into which PostgreSQL 15 translates it.
 var translated = []string{
 	`Prozess 27702 wartet immer noch auf ExclusiveLock-Sperre auf Benutzersperre [5,0,42,1] nach 20,193 ms`,
 	`Prozess 27702 erlangte ExclusiveLock-Sperre auf Benutzersperre [5,0,42,1] nach 159,174 ms`,

@@ -36,7 +36,7 @@ func compile(prefix string) (*regexp.Regexp, error) {
 		switch {
 		case i == len(prefix):
 			return nil, errors.New("log_line_prefix ends with %")
-		case prefix[i] == 'q': // the rest is only there for sessions, and only sessions wait
+		case prefix[i] == 'q': // the rest appears only for sessions, and only sessions wait
 			continue
 		case escapes[prefix[i]] == "":
 			return nil, fmt.Errorf("log_line_prefix has the unknown escape %%%c", prefix[i])
@@ -57,7 +57,7 @@ func compile(prefix string) (*regexp.Regexp, error) {
 	return nil, errors.New("log_line_prefix has no time (%m, %t or %n)")
 }
 
-// sqlstate is what a message begins with where log_error_verbosity is verbose.
+// sqlstate matches the beginning of a message if log_error_verbosity is verbose.
 var sqlstate = regexp.MustCompile(`^[0-9A-Z]{5}: `)
 
 func (c *collector) stderr(r io.Reader, prefix string) error {
@@ -83,7 +83,7 @@ func (c *collector) stderr(r io.Reader, prefix string) error {
 			w.Holders = holdersIn(e.text, w.PID)
 		}
 		before := len(c.waits)
-		err := c.take(e)
+		err := c.add(e)
 		if len(c.waits) > before {
 			last = lines
 		}

@@ -24,8 +24,8 @@ func Controlled() bool {
 	return true
 }
 
-// Foreground reports whether the controlling terminal sends what is typed there, and the signals of Ctrl-C and Ctrl-\,
-// to the process group of this process.
+// Foreground reports whether the process group of this process gets the controlling terminal's input, and the signals of
+// Ctrl-C and Ctrl-\.
 func Foreground() bool {
 	tty, err := os.Open(controlling)
 	if err != nil {
@@ -35,5 +35,5 @@ func Foreground() bool {
 	return foreground(tty)
 }
 
-// controlling opens as the controlling terminal of the process (tty(4)).
+// controlling is the path of the process's controlling terminal (tty(4)).
 const controlling = "/dev/tty"

@@ -14,24 +14,24 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor/recording"
 )
 
-// longestKey bounds the key in a link.
-const longestKey = 1000
+// maxKey bounds the length of the key in a link.
+const maxKey = 1000
 
-// cache keeps the latest states that pages show: of all locks, or of one key. A state is made once for any number of
+// cache has the latest states that pages show, of all locks or of one key. A state is computed once for any number of
 // pages.
 type cache struct {
 	mu     sync.Mutex
-	states map[string][]*frozen // states by key, the latest last
+	states map[string][]*encodedState // states by key, the latest last
 }
 
-// mostStates is how many states of one key are kept: a page that asks every second knows the last one, or the one before.
-const mostStates = 4
+// maxStates is how many states of one key are kept. A page that polls every second has one of the last two.
+const maxStates = 4
 
-// serveNow answers with the changes since the state that the page has, or that there are none.
+// serveNow answers with the changes since the state that the page has, or that nothing has changed.
 func (s *server) serveNow(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	only, since := query.Get("key"), query.Get("since")
-	if len(only) > longestKey {
+	if len(only) > maxKey {
 		http.Error(w, "the key is too long", http.StatusBadRequest)
 		return
 	}
@@ -46,7 +46,7 @@ func (s *server) serveNow(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// latest returns the answer; nil if the page has the latest state.
+// latest returns the answer, or nil if the page has the latest state.
 func (s *server) latest(only, since string) ([]byte, error) {
 	s.now.mu.Lock()
 	defer s.now.mu.Unlock()
@@ -60,25 +60,24 @@ func (s *server) latest(only, since string) ([]byte, error) {
 	}
 	states := s.now.states[only]
 	if len(states) == 0 || states[len(states)-1].tag != tag {
-		latest, err := freeze(newState(live, s.Target, only), tag)
+		latest, err := encodeState(newState(live, s.Target, only), tag)
 		if err != nil {
 			return nil, err
 		}
-		s.now.forget(tag, s.Clients)
+		s.now.evict(tag, s.Clients)
 		states = append(states, latest)
-		states = slices.Clone(states[max(0, len(states)-mostStates):])
+		states = slices.Clone(states[max(0, len(states)-maxStates):])
 		s.now.states[only] = states
 	}
-	known := slices.IndexFunc(states, func(f *frozen) bool { return f.tag == since })
+	known := slices.IndexFunc(states, func(f *encodedState) bool { return f.tag == since })
 	if known < 0 {
 		return states[len(states)-1].answer(nil)
 	}
 	return states[len(states)-1].answer(states[known])
 }
 
-// forget makes room if there are many keys: it first drops those that no page has asked about since the last
-// snapshot.
-func (c *cache) forget(tag string, most int) {
+// evict makes room if there are many keys. It first drops those that no page has requested since the last snapshot.
+func (c *cache) evict(tag string, most int) {
 	for only, states := range c.states {
 		if len(c.states) > most && states[len(states)-1].tag != tag {
 			delete(c.states, only)
@@ -94,8 +93,7 @@ func writeJSON(w http.ResponseWriter, text []byte) {
 	_, _ = w.Write(text) // the client has gone
 }
 
-// history reads the state at a moment. It serves one request at a time, since reading a recording
-// takes time.
+// history reads the state at a given time. It serves one request at a time, since reading a recording is slow.
 type history struct {
 	past *recording.Past
 
@@ -104,8 +102,8 @@ type history struct {
 	live Live
 }
 
-// before is how far back from a moment events are shown.
-const before = time.Minute
+// eventWindow is how far back from the shown time events are shown.
+const eventWindow = time.Minute
 
 func (h *history) moment(at time.Time) (Live, error) {
 	h.mu.Lock()
@@ -115,7 +113,7 @@ func (h *history) moment(at time.Time) (Live, error) {
 	}
 	var live Live
 	j := journal.New()
-	for frame, err := range h.past.Play(at.Add(-before)) {
+	for frame, err := range h.past.Play(at.Add(-eventWindow)) {
 		switch {
 		case err != nil:
 			return live, err
@@ -137,13 +135,13 @@ func (h *history) moment(at time.Time) (Live, error) {
 	return live, nil
 }
 
-// serveAt answers with the state at a moment of the recorded past.
+// serveAt answers with the recorded state at a given time.
 func (s *server) serveAt(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	at, err := time.Parse(time.RFC3339Nano, query.Get("at"))
 	first, last, ok := s.Past.Bounds()
 	switch {
-	case err != nil || len(query.Get("key")) > longestKey:
+	case err != nil || len(query.Get("key")) > maxKey:
 		http.Error(w, "want at=2026-11-22T01:14:00Z, and a key that is not too long", http.StatusBadRequest)
 		return
 	case !ok || at.Before(first.Add(-time.Second)) || at.After(last.Add(time.Second)):
@@ -155,7 +153,7 @@ func (s *server) serveAt(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	state, err := freeze(newState(live, s.Target, query.Get("key")), "")
+	state, err := encodeState(newState(live, s.Target, query.Get("key")), "")
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -168,8 +166,8 @@ func (s *server) serveAt(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, text)
 }
 
-// mostBars is how many bars a timeline has.
-const mostBars = 400
+// maxBars is how many bars a timeline has.
+const maxBars = 400
 
 type timeline struct {
 	First time.Time `json:"first"`
@@ -182,7 +180,7 @@ type bar struct {
 	Waiters   int     `json:"waiters"`
 	Longest   float64 `json:"longest_seconds"`
 	Deadlocks int     `json:"deadlocks"`
-	Seen      bool    `json:"seen"` // there was a snapshot
+	Seen      bool    `json:"seen"` // whether there was a snapshot
 }
 
 // serveTimeline answers with the numbers of waiters over the recorded past.
@@ -190,8 +188,8 @@ func (s *server) serveTimeline(w http.ResponseWriter, r *http.Request) {
 	n := 200
 	if text := r.URL.Query().Get("n"); text != "" {
 		var err error
-		if n, err = strconv.Atoi(text); err != nil || n < 1 || n > mostBars {
-			http.Error(w, fmt.Sprintf("want n between 1 and %d", mostBars), http.StatusBadRequest)
+		if n, err = strconv.Atoi(text); err != nil || n < 1 || n > maxBars {
+			http.Error(w, fmt.Sprintf("want n between 1 and %d", maxBars), http.StatusBadRequest)
 			return
 		}
 	}

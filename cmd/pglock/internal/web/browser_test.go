@@ -16,7 +16,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// picturesVariable names a directory for pictures of the page.
+// picturesVariable is the environment variable with the directory for screenshots of the page.
 const picturesVariable = "PGLOCK_TEST_PICTURES"
 
 // tab is a page in a headless browser.
@@ -27,7 +27,7 @@ type tab struct {
 }
 
 // browse opens a path in a headless browser with the token.
-func (s *served) browse(path string, prepare ...func(*tab)) *tab {
+func (s *testPage) browse(path string, prepare ...func(*tab)) *tab {
 	s.t.Helper()
 	if os.Getenv(chromium.Variable) == "" {
 		s.t.Skip("make test-browser runs this, with a Chromium")
@@ -65,7 +65,7 @@ func (b *tab) wait(condition string) {
 	b.t.Helper()
 	for {
 		var holds bool
-		_ = b.Eval(b.ctx, "Boolean("+condition+")", &holds) // while a page loads there may be none
+		_ = b.Eval(b.ctx, "Boolean("+condition+")", &holds) // there may be none while a page loads
 		if holds {
 			return
 		}
@@ -158,7 +158,7 @@ func TestBrowserWorksWithTheKeyboardAlone(t *testing.T) {
 	page.wait(`location.search === '?key=invoice%3A1' && !document.getElementById('all').hidden`)
 }
 
-// accessible is a part of the page as a screen reader gets it.
+// accessible is a node of the page's accessibility tree.
 type accessible struct {
 	Role, Name struct{ Value string }
 	Ignored    bool
@@ -168,7 +168,7 @@ type accessible struct {
 	}
 }
 
-func TestBrowserTellsAScreenReader(t *testing.T) {
+func TestBrowserSupportsScreenReaders(t *testing.T) {
 	s := chain()
 	s.Cycles = []monitor.Cycle{{Certain: true, Steps: []monitor.Step{{PID: 2, Key: "a", BlockedBy: 3}, {PID: 3, Key: "b", BlockedBy: 2}}}}
 	page := serve(t, func(o *Options) { o.Live = func() Live { return Live{Snapshot: s} } }).browse("/")

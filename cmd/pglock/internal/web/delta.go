@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// answer is the answer to a page: a whole state, or the changes since a state that the page has.
+// answer is the answer to a page's request: a whole state, or the changes since a state that the page has.
 type answer struct {
 	head
-	// Tag names the state, and Since the state that the changes refer to; empty for a whole state.
+	// Tag names the state, and Since the state that the changes refer to. Since is empty for a whole state.
 	Tag   string `json:"tag"`
 	Since string `json:"since"`
 
@@ -17,14 +17,15 @@ type answer struct {
 	Events patch `json:"events"`
 }
 
-// patch changes a list: Set are the items that are new or different. Order are the IDs of all items; null if unchanged.
+// patch changes a list. Set has the items that are new or different. Order has the IDs of all items, or is null if they
+// are unchanged.
 type patch struct {
 	Order []string          `json:"order"`
 	Set   []json.RawMessage `json:"set"`
 }
 
-// frozen is a state with its items encoded as JSON.
-type frozen struct {
+// encodedState is a state with its items encoded as JSON.
+type encodedState struct {
 	head
 	tag                string
 	tree, keys, events list
@@ -35,20 +36,20 @@ type list struct {
 	items map[string]json.RawMessage
 }
 
-func freeze(s *state, tag string) (*frozen, error) {
-	f := &frozen{head: s.head, tag: tag}
+func encodeState(s *state, tag string) (*encodedState, error) {
+	f := &encodedState{head: s.head, tag: tag}
 	var err error
-	if f.tree, err = freezeList(s.Tree, func(n *node) string { return n.ID }); err != nil {
+	if f.tree, err = encodeList(s.Tree, func(n *node) string { return n.ID }); err != nil {
 		return nil, err
 	}
-	if f.keys, err = freezeList(s.Keys, func(k *key) string { return k.ID }); err != nil {
+	if f.keys, err = encodeList(s.Keys, func(k *key) string { return k.ID }); err != nil {
 		return nil, err
 	}
-	f.events, err = freezeList(s.Events, func(e *event) string { return e.ID })
+	f.events, err = encodeList(s.Events, func(e *event) string { return e.ID })
 	return f, err
 }
 
-func freezeList[T any](items []T, id func(*T) string) (list, error) {
+func encodeList[T any](items []T, id func(*T) string) (list, error) {
 	l := list{make([]string, 0, len(items)), make(map[string]json.RawMessage, len(items))}
 	for i := range items {
 		text, err := json.Marshal(items[i])
@@ -62,10 +63,10 @@ func freezeList[T any](items []T, id func(*T) string) (list, error) {
 }
 
 // answer returns the changes since before, or the whole state if before is nil.
-func (f *frozen) answer(before *frozen) ([]byte, error) {
+func (f *encodedState) answer(before *encodedState) ([]byte, error) {
 	a := answer{head: f.head, Tag: f.tag}
 	if before == nil {
-		before = &frozen{}
+		before = &encodedState{}
 	}
 	a.Since = before.tag
 	a.Tree, a.Keys, a.Events = f.tree.since(before.tree), f.keys.since(before.keys), f.events.since(before.events)

@@ -13,12 +13,12 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// A page that gets only the changes shows the same as one that asks for everything.
-func TestPageIsSentWhatHasChanged(t *testing.T) {
+// A page that gets only the changes shows the same as one that gets everything.
+func TestPageIsSentChanges(t *testing.T) {
 	t.Parallel()
 	var live atomic.Pointer[Live]
 	live.Store(&Live{Snapshot: snapshot(noon)})
-	s := serve(t, func(o *Options) { o.Live = func() Live { return *live.Load() } }).enter()
+	s := serve(t, func(o *Options) { o.Live = func() Live { return *live.Load() } }).login()
 	first := s.state("/api/now")
 	next := snapshot(noon.Add(time.Second))
 	next.Locks[0].Waiters[0].WaitingSince = snapshot(noon).Locks[0].Waiters[0].WaitingSince
@@ -44,14 +44,14 @@ func TestPageIsSentWhatHasChanged(t *testing.T) {
 func TestPageChangesAddUp(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
-	var before *frozen
+	var before *encodedState
 	order, items := []string{}, map[string]string{}
 	for round := range 200 {
 		st := &state{}
 		for _, n := range random.Perm(8)[:random.IntN(8)] {
 			st.Keys = append(st.Keys, key{ID: fmt.Sprint(n), Waiting: random.IntN(2)})
 		}
-		f, err := freeze(st, fmt.Sprint(round))
+		f, err := encodeState(st, fmt.Sprint(round))
 		check(t, err)
 		base := list{}
 		if before != nil {
@@ -85,7 +85,7 @@ func TestPageKeepsFewStates(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(o *Options) { o.Clients = 3 })
 	handler := s.Config.Handler.(*server)
-	s.enter()
+	s.login()
 	for i := range 50 {
 		s.want(http.StatusOK, fmt.Sprintf("/api/now?key=%d", i))
 	}
@@ -132,7 +132,7 @@ func TestPageTreeOfADeadlockHasARoot(t *testing.T) {
 	}
 }
 
-// A deadlock comes before a queue that is longer, and with what waits behind it.
+// A deadlock comes before a longer queue, together with the sessions behind it.
 func TestPageTreeBeginsWithADeadlock(t *testing.T) {
 	t.Parallel()
 	s := snapshot(noon)
@@ -155,7 +155,7 @@ func TestPageTreeBeginsWithADeadlock(t *testing.T) {
 	}
 }
 
-// A chain of as many sessions as a server can have is no trouble, and an answer has its bounds.
+// A chain can be as long as a server has sessions. The answer is bounded.
 func TestPageTreeIsBounded(t *testing.T) {
 	t.Parallel()
 	s := snapshot(noon)
@@ -165,7 +165,7 @@ func TestPageTreeIsBounded(t *testing.T) {
 			BlockedBy: []monitor.Blocker{{PID: pid - 1, Kind: monitor.BlockSoft}}})
 	}
 	st := newState(Live{Snapshot: s}, "", "")
-	if len(st.Tree) != mostNodes || st.MoreSessions != 5000-mostNodes || st.Tree[mostNodes-1].Depth != mostNodes-1 {
+	if len(st.Tree) != maxNodes || st.MoreSessions != 5000-maxNodes || st.Tree[maxNodes-1].Depth != maxNodes-1 {
 		t.Errorf("%d sessions, %d more", len(st.Tree), st.MoreSessions)
 	}
 }

@@ -15,13 +15,13 @@ import (
 
 // Limits of one answer.
 const (
-	mostLocks  = 300
-	mostNodes  = 500
-	mostEvents = 200
+	maxLocks  = 300
+	maxNodes  = 500
+	maxEvents = 200
 )
 
-// state is what the page shows of a moment: a head that is always sent, and lists of which only changes are sent.
-// Nothing in the lists changes with time alone, so ages are sent as start times.
+// state is what the page shows: a head that is always sent, and lists of which only changes are sent. Ages are sent as
+// start times, so that the lists do not change with time alone.
 type state struct {
 	head
 	Tree   []node
@@ -45,13 +45,12 @@ type head struct {
 	MoreSessions int `json:"more_sessions"`
 }
 
-// node is a session in the blocking tree. Its parent is the last node before it whose depth is one
-// less.
+// node is a session in the blocking tree. Its parent is the last node before it whose depth is smaller by one.
 type node struct {
 	ID    string `json:"id"`
 	Depth int    `json:"depth"`
 	party
-	// Wait is its wait; nil for a root. Holds are its locks that others wait for.
+	// Wait is its wait, or nil for a root. Holds are its contended locks.
 	Wait     *wait     `json:"wait"`
 	Holds    *lockName `json:"holds"`
 	Behind   int       `json:"behind"`
@@ -69,13 +68,13 @@ type wait struct {
 	More        int        `json:"more"` // number of other blockers
 }
 
-// lockName is the name of a lock for links and for people. Only advisory locks have a key.
+// lockName is the name of a lock, for links and as text. Only advisory locks have a key.
 type lockName struct {
 	Key   string `json:"key"`
 	Label string `json:"label"`
 }
 
-// party is a session as shown on the page.
+// party is a session as the page shows it.
 type party struct {
 	PID         int32      `json:"pid"`
 	GID         string     `json:"gid"`
@@ -91,7 +90,7 @@ type key struct {
 	ID string `json:"id"`
 	lockName
 	Database string `json:"database"`
-	// Holder is the first of Held, and Blocked by which session that is blocked itself.
+	// Holder is the first of the Held holders, and Blocked says which session blocks it.
 	Holder  *party     `json:"holder"`
 	Blocked *wait      `json:"blocked"`
 	Held    int        `json:"held"`
@@ -114,7 +113,7 @@ func idOf(id monitor.SessionID) string {
 	return "prepared-" + short(id.GID)
 }
 
-// short turns texts that others chose into IDs.
+// short makes an ID from text.
 func short(text string) string {
 	sum := fnv.New64a()
 	_, _ = sum.Write([]byte(text)) // it never fails
@@ -125,7 +124,7 @@ func partyOf(s *monitor.Session, mode monitor.Mode) party {
 	return party{PID: s.PID, GID: s.GID, Application: s.Application, User: s.User, State: s.State, Mode: string(mode)}
 }
 
-// newState makes the state for the page; with a key only what concerns that key.
+// newState returns the state for the page. If only is not empty, the state is limited to that key.
 func newState(live Live, target, only string) *state {
 	s := live.Snapshot
 	st := &state{head: head{Target: target, Deadlocks: []string{}}}
@@ -147,14 +146,14 @@ func newState(live Live, target, only string) *state {
 		st.Waiters += len(lock.Waiters)
 		st.Longest = earlier(st.Longest, longest(lock))
 	}
-	f := newForest(s, shown)
+	f := newTreeBuilder(s, shown)
 	st.Tree, st.MoreSessions = f.tree(shown, only == "")
 	if only == "" {
 		st.Others = len(s.OtherWaits)
 	}
 	slices.SortStableFunc(shown, func(a, b *monitor.Lock) int { return cmp.Compare(len(b.Waiters), len(a.Waiters)) })
-	st.MoreKeys = max(0, len(shown)-mostLocks)
-	for _, lock := range shown[:min(len(shown), mostLocks)] {
+	st.MoreKeys = max(0, len(shown)-maxLocks)
+	for _, lock := range shown[:min(len(shown), maxLocks)] {
 		st.Keys = append(st.Keys, f.keyOf(lock))
 	}
 	st.Events = eventsOf(live.Events, only)
@@ -174,7 +173,7 @@ func chosen(s *monitor.Snapshot, only string) []*monitor.Lock {
 	return locks
 }
 
-// longest is the start of the longest wait for a lock; nil if there is none, or it is not known.
+// longest returns the start of the longest wait for a lock, or nil if there is none or it is unknown.
 func longest(lock *monitor.Lock) (since *time.Time) {
 	for i := range lock.Waiters {
 		since = earlier(since, lock.Waiters[i].WaitingSince)
@@ -189,7 +188,7 @@ func earlier(a, b *time.Time) *time.Time {
 	return a
 }
 
-func (f *forest) keyOf(lock *monitor.Lock) key {
+func (f *treeBuilder) keyOf(lock *monitor.Lock) key {
 	k := key{ID: fmt.Sprintf("%d/%d/%d", lock.DatabaseOID, lock.Objsubid, lock.Number), lockName: lockName{lock.Key, lock.Label()},
 		Database: lock.Database, Held: len(lock.Holders), Waiting: len(lock.Waiters), Longest: longest(lock)}
 	if len(lock.Holders) == 0 {
@@ -218,11 +217,11 @@ func eventsOf(events []journal.Event, only string) []event {
 		}
 		one := event{At: e.At, Kind: string(e.Kind), Key: e.Key, Text: e.String()}
 		one.ID = fmt.Sprintf("%d-%s", e.At.UnixMicro(), short(one.Text))
-		if seen[one.ID]++; seen[one.ID] > 1 { // in another database, say
+		if seen[one.ID]++; seen[one.ID] > 1 { // for example in another database
 			one.ID = fmt.Sprintf("%s-%d", one.ID, seen[one.ID])
 		}
 		shown = append(shown, one)
-		if len(shown) == mostEvents {
+		if len(shown) == maxEvents {
 			break
 		}
 	}

@@ -7,43 +7,43 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// forest grows the blocking tree of a snapshot: the waits for locks of all types that concern the page.
-type forest struct {
-	snapshot *monitor.Snapshot
-	waits    map[monitor.SessionID]monitor.Wait
-	sessions map[monitor.SessionID]monitor.Session
-	holders  map[monitor.SessionID]*monitor.Holder // of locks that are waited for
-	held     map[monitor.SessionID]*monitor.Lock
-	behind   map[monitor.SessionID]int
-	dead     map[int32]bool // in a deadlock, certain or possible
-	certain  map[int32]bool
-	below    map[monitor.SessionID][]monitor.SessionID
-	placed   map[monitor.SessionID]bool
-	rows     []node
-	left     int // number of sessions that were left out
+// treeBuilder builds the blocking tree of a snapshot, from the waits for locks of all types that concern the page.
+type treeBuilder struct {
+	snapshot   *monitor.Snapshot
+	waits      map[monitor.SessionID]monitor.Wait
+	sessions   map[monitor.SessionID]monitor.Session
+	holders    map[monitor.SessionID]*monitor.Holder // of contended locks
+	held       map[monitor.SessionID]*monitor.Lock
+	behind     map[monitor.SessionID]int
+	deadlocked map[int32]bool // sessions in a certain or possible deadlock
+	certain    map[int32]bool
+	below      map[monitor.SessionID][]monitor.SessionID
+	added      map[monitor.SessionID]bool
+	rows       []node
+	omitted    int // number of sessions that were left out
 }
 
-// newForest prepares the tree of a snapshot of which the page shows some locks.
-func newForest(s *monitor.Snapshot, locks []*monitor.Lock) *forest {
-	f := &forest{
-		snapshot: s, behind: s.Behind(), dead: map[int32]bool{}, certain: map[int32]bool{},
+// newTreeBuilder returns a builder for a snapshot of which the page shows the given locks.
+func newTreeBuilder(s *monitor.Snapshot, locks []*monitor.Lock) *treeBuilder {
+	f := &treeBuilder{
+		snapshot: s, behind: s.Behind(), deadlocked: map[int32]bool{}, certain: map[int32]bool{},
 		waits:    map[monitor.SessionID]monitor.Wait{},
 		sessions: map[monitor.SessionID]monitor.Session{},
 		holders:  map[monitor.SessionID]*monitor.Holder{},
 		held:     map[monitor.SessionID]*monitor.Lock{},
 		below:    map[monitor.SessionID][]monitor.SessionID{},
-		placed:   map[monitor.SessionID]bool{},
+		added:    map[monitor.SessionID]bool{},
 		rows:     []node{},
 	}
-	f.look(locks)
+	f.readWaits(locks)
 	return f
 }
 
-// tree puts each waiter below the first session that holds what it waits for, or else the first that is ahead of it,
-// for locks of all types. The roots are the sessions that do not wait, those with the most sessions behind them first;
-// the root of a deadlock is the session with the smallest process ID. If only some locks are shown, the tree has their
-// waiters and all sessions that these wait for, directly or through others. Certain deadlocks come first.
-func (f *forest) tree(locks []*monitor.Lock, all bool) (rows []node, left int) {
+// tree puts each waiter below the first session that holds the lock that it waits for, of any type, or else below the
+// first that is ahead in the queue. The roots are the sessions that do not wait, those with the most sessions behind them
+// first. The root of a deadlock is the session with the smallest process ID. If only some locks are shown, the tree has
+// their waiters and all sessions that these wait for, directly or through others. Certain deadlocks come first.
+func (f *treeBuilder) tree(locks []*monitor.Lock, all bool) (rows []node, left int) {
 	var roots, waiting []monitor.SessionID
 	for _, id := range f.shown(locks, all) {
 		parent, waits := f.parent(id)
@@ -58,22 +58,22 @@ func (f *forest) tree(locks []*monitor.Lock, all bool) (rows []node, left int) {
 		return cmp.Or(cmp.Compare(f.behind[b], f.behind[a]), a.Compare(b))
 	})
 	for _, id := range waiting {
-		if f.certain[id.PID] && !f.placed[id] {
-			f.grow(f.top(id))
+		if f.certain[id.PID] && !f.added[id] {
+			f.addTree(f.rootOf(id))
 		}
 	}
 	for _, id := range roots {
-		f.grow(id)
+		f.addTree(id)
 	}
 	for _, id := range waiting {
-		if !f.placed[id] { // the session is in a cycle, or below one
-			f.grow(f.top(id))
+		if !f.added[id] { // the session is in a cycle, or below one
+			f.addTree(f.rootOf(id))
 		}
 	}
-	return f.rows, f.left
+	return f.rows, f.omitted
 }
 
-func (f *forest) look(locks []*monitor.Lock) {
+func (f *treeBuilder) readWaits(locks []*monitor.Lock) {
 	for session := range f.snapshot.Sessions() {
 		f.sessions[session.ID()] = session
 	}
@@ -84,7 +84,7 @@ func (f *forest) look(locks []*monitor.Lock) {
 	}
 	for _, cycle := range f.snapshot.Cycles {
 		for _, step := range cycle.Steps {
-			f.dead[step.PID] = true
+			f.deadlocked[step.PID] = true
 			f.certain[step.PID] = f.certain[step.PID] || cycle.Certain
 		}
 	}
@@ -98,8 +98,8 @@ func (f *forest) look(locks []*monitor.Lock) {
 	}
 }
 
-// shown returns the sessions of the tree: a waiter comes before those that it waits for.
-func (f *forest) shown(locks []*monitor.Lock, all bool) (ids []monitor.SessionID) {
+// shown returns the sessions of the tree. A waiter comes before the sessions that it waits for.
+func (f *treeBuilder) shown(locks []*monitor.Lock, all bool) (ids []monitor.SessionID) {
 	seen := map[monitor.SessionID]bool{}
 	add := func(id monitor.SessionID) {
 		if !seen[id] {
@@ -125,8 +125,8 @@ func (f *forest) shown(locks []*monitor.Lock, all bool) (ids []monitor.SessionID
 	return ids
 }
 
-// parent returns the session above a waiter; false if it is a root.
-func (f *forest) parent(id monitor.SessionID) (monitor.SessionID, bool) {
+// parent returns the session above a waiter, or false if it is a root.
+func (f *treeBuilder) parent(id monitor.SessionID) (monitor.SessionID, bool) {
 	blockers := f.waits[id].BlockedBy
 	if len(blockers) == 0 {
 		return monitor.SessionID{}, false
@@ -135,8 +135,8 @@ func (f *forest) parent(id monitor.SessionID) (monitor.SessionID, bool) {
 	return blockers[max(0, first)].ID(), true
 }
 
-// top returns the first session of a tree: the root or, in a cycle, the session with the smallest process ID.
-func (f *forest) top(id monitor.SessionID) monitor.SessionID {
+// rootOf returns the root of a session's tree or, in a cycle, the session with the smallest process ID.
+func (f *treeBuilder) rootOf(id monitor.SessionID) monitor.SessionID {
 	seen := map[monitor.SessionID]bool{}
 	for !seen[id] {
 		seen[id] = true
@@ -155,8 +155,9 @@ func (f *forest) top(id monitor.SessionID) monitor.SessionID {
 	return first
 }
 
-// grow adds a session and those below it, unless it is already there. It does not recurse, since chains can be long.
-func (f *forest) grow(root monitor.SessionID) {
+// addTree adds a session and those below it, unless it has already been added. It does not recurse, since chains can be
+// long.
+func (f *treeBuilder) addTree(root monitor.SessionID) {
 	type place struct {
 		id    monitor.SessionID
 		depth int
@@ -165,14 +166,14 @@ func (f *forest) grow(root monitor.SessionID) {
 	for len(todo) > 0 {
 		at := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		if f.placed[at.id] {
+		if f.added[at.id] {
 			continue
 		}
-		f.placed[at.id] = true
-		if len(f.rows) < mostNodes {
+		f.added[at.id] = true
+		if len(f.rows) < maxNodes {
 			f.rows = append(f.rows, f.node(at.id, at.depth))
 		} else {
-			f.left++
+			f.omitted++
 		}
 		for _, child := range slices.Backward(f.below[at.id]) {
 			todo = append(todo, place{child, at.depth + 1})
@@ -180,12 +181,12 @@ func (f *forest) grow(root monitor.SessionID) {
 	}
 }
 
-func (f *forest) node(id monitor.SessionID, depth int) node {
+func (f *treeBuilder) node(id monitor.SessionID, depth int) node {
 	session, known := f.sessions[id]
-	if !known { // it had just begun or ended
+	if !known { // the session had just begun or ended
 		session = monitor.Session{PID: id.PID, GID: id.GID}
 	}
-	n := node{ID: idOf(id), Depth: depth, party: partyOf(&session, ""), Behind: f.behind[id], Deadlock: f.dead[id.PID]}
+	n := node{ID: idOf(id), Depth: depth, party: partyOf(&session, ""), Behind: f.behind[id], Deadlock: f.deadlocked[id.PID]}
 	if holder := f.holders[id]; holder != nil {
 		n.party = holderOf(holder)
 		n.Holds = &lockName{f.held[id].Key, f.held[id].Label()}
@@ -197,7 +198,7 @@ func (f *forest) node(id monitor.SessionID, depth int) node {
 	return n
 }
 
-func (f *forest) waitOf(w monitor.Wait) *wait {
+func (f *treeBuilder) waitOf(w monitor.Wait) *wait {
 	shown := &wait{Lock: lockName{Label: w.Label()}, Since: w.WaitingSince, More: max(0, len(w.BlockedBy)-1)}
 	if w.Lock != nil {
 		shown.Lock.Key = w.Lock.Key

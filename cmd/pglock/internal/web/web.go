@@ -1,8 +1,8 @@
 // Package web serves the read-only page of pglock monitor --http: holders and waiters, events, and a timeline of the
 // recorded past.
 //
-// Access needs a token, which is exchanged for a cookie. All requests are GET, none changes anything on the server,
-// and no session can be ended from here. Texts from the database are sent as JSON and inserted as text.
+// Access requires a token, which is exchanged for a cookie. All requests are GET. None changes anything on the server or
+// signals a session. Texts from the database are sent as JSON and inserted as text.
 package web
 
 import (
@@ -33,16 +33,16 @@ var page embed.FS
 
 // Live is the current state.
 type Live struct {
-	Snapshot *monitor.Snapshot // nil before the first
+	Snapshot *monitor.Snapshot // nil before the first snapshot
 	Events   []journal.Event   // latest last
 	Lost     error             // why there has been no snapshot since then
 }
 
-// Options says what to serve, and to whom.
+// Options configures the page.
 type Options struct {
 	// Token grants access.
 	Token string
-	// Target shows people which server it is, without the password.
+	// Target names the server on the page, without the password.
 	Target string
 	// Live returns the current state, and Past finds earlier ones.
 	Live func() Live
@@ -51,7 +51,7 @@ type Options struct {
 	Hosts []string
 	// Secure says that TLS is in use.
 	Secure bool
-	// Clients is how many browsers and connections there may be at once.
+	// Clients is how many browsers may be logged in, and how many connections may be open.
 	Clients int
 }
 
@@ -69,7 +69,7 @@ type server struct {
 
 // New returns the handler of the page.
 func New(o Options) http.Handler {
-	s := &server{Options: o, mux: http.NewServeMux(), now: cache{states: map[string][]*frozen{}},
+	s := &server{Options: o, mux: http.NewServeMux(), now: cache{states: map[string][]*encodedState{}},
 		then: history{past: o.Past}}
 	s.mux.HandleFunc("/{$}", s.file("page/index.html", "text/html; charset=utf-8"))
 	s.mux.HandleFunc("/text.js", s.file("page/text.js", "text/javascript; charset=utf-8"))
@@ -81,10 +81,10 @@ func New(o Options) http.Handler {
 	return s
 }
 
-// NewToken returns a token that cannot be guessed.
+// NewToken returns a new random token.
 func NewToken() string { return rand.Text() }
 
-// Serve serves until ctx ends. Clients that take more than 15 seconds to read an answer are dropped.
+// Serve serves until ctx ends. It disconnects clients that take more than 15 seconds to read an answer.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler, clients int) error {
 	srv := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
@@ -101,7 +101,7 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, cli
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	err := srv.Shutdown(ctx)
-	if err != nil { // some connection is slow
+	if err != nil { // a connection is slow
 		err = srv.Close()
 	}
 	if served := <-done; err == nil && !errors.Is(served, http.ErrServerClosed) {
@@ -133,18 +133,18 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !s.hostAllowed(r):
 		http.Error(w, "this host name is not served here (--http-host adds one)", http.StatusMisdirectedRequest)
 	case !sameSite(r):
-		s.bounce(w, r)
+		s.reload(w, r)
 	case r.URL.Path == "/" && r.URL.Query().Has("token"):
 		s.exchange(w, r)
-	case !s.known(r):
+	case !s.authorized(r):
 		http.Error(w, "open the URL that pglock monitor has printed", http.StatusUnauthorized)
 	default:
 		s.mux.ServeHTTP(w, r)
 	}
 }
 
-// hostAllowed keeps out foreign pages whose name resolves to this host (DNS rebinding): such a name is neither an
-// address nor known.
+// hostAllowed refuses requests from foreign pages whose name resolves to this host (DNS rebinding). Such a name is
+// neither an address nor one of Options.Hosts.
 func (s *server) hostAllowed(r *http.Request) bool {
 	host := r.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {
@@ -172,15 +172,15 @@ func sameSite(r *http.Request) bool {
 	return site == "" || site == "none" || site == "same-origin"
 }
 
-// bounce answers a link from another site with an empty page that reloads itself: that request comes from this site,
-// with the cookie. Other requests from another site are refused.
-func (s *server) bounce(w http.ResponseWriter, r *http.Request) {
+// reload answers a link from another site with an empty page that reloads itself. The next request then comes from this
+// site, with the cookie. It refuses other requests from another site.
+func (s *server) reload(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/" || r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document" {
 		http.Error(w, "not for other sites", http.StatusForbidden)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write([]byte("<!doctype html><title>pglock</title><meta http-equiv=refresh content=0>")) // the reader has gone
+	_, _ = w.Write([]byte("<!doctype html><title>pglock</title><meta http-equiv=refresh content=0>")) // the client is gone
 }
 
 // exchange sets a cookie for the token, and redirects to the page without the token.
@@ -201,8 +201,8 @@ func (s *server) exchange(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, (&url.URL{Path: "/", RawQuery: query.Encode()}).String(), http.StatusSeeOther)
 }
 
-// cookie is its name. Browsers keep one with the prefix only for this very host, but do not tell its ports apart: the name
-// does, so that the pages of several monitors can be open.
+// cookie returns the name of the cookie. Because of its prefix, browsers send it only to this host, but to all ports. So
+// the name contains the port, which lets pages of several monitors be open at once.
 func (s *server) cookie(r *http.Request) string {
 	name := "pglock"
 	if local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
@@ -214,7 +214,7 @@ func (s *server) cookie(r *http.Request) string {
 	return name
 }
 
-func (s *server) known(r *http.Request) bool {
+func (s *server) authorized(r *http.Request) bool {
 	cookie, err := r.Cookie(s.cookie(r))
 	if err != nil {
 		return false
@@ -235,11 +235,11 @@ func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(hash(a)),
 func (s *server) file(name, kind string) http.HandlerFunc {
 	text, err := page.ReadFile(name)
 	if err != nil {
-		panic(err) // it is part of the program
+		panic(err) // the file is embedded
 	}
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)
-		_, _ = w.Write(text) // the reader has gone
+		_, _ = w.Write(text) // the client is gone
 	}
 }
 
@@ -261,7 +261,7 @@ func (l *limited) Accept() (net.Conn, error) {
 		case l.room <- struct{}{}:
 			return &counted{Conn: conn, leave: sync.OnceFunc(func() { <-l.room })}, nil
 		default:
-			_ = conn.Close() // there is nothing to say
+			_ = conn.Close() // closing is all that can be done
 		}
 	}
 }
@@ -276,7 +276,7 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// ErrInsecure is the refusal to serve the page beyond loopback without TLS.
+// ErrInsecure means that the page is not served beyond loopback without TLS.
 var ErrInsecure = errors.New("beyond loopback the page needs TLS (--http-cert and --http-key), or --insecure-http if " +
 	"a proxy adds it")
 

@@ -48,15 +48,15 @@ func snapshot(at time.Time) *monitor.Snapshot {
 	}}
 }
 
-// served is a page of a past of two minutes.
-type served struct {
+// testPage is a page with a recording of two minutes.
+type testPage struct {
 	*httptest.Server
 	t      testing.TB
 	client *http.Client
 	token  string
 }
 
-func serve(t testing.TB, change func(*Options)) *served {
+func serve(t testing.TB, change func(*Options)) *testPage {
 	t.Helper()
 	j, past := journal.New(), recording.NewPast()
 	e, err := recording.NewEncoder()
@@ -82,18 +82,18 @@ func serve(t testing.TB, change func(*Options)) *served {
 	}
 	jar, err := cookiejar.New(nil)
 	check(t, err)
-	s := &served{Server: httptest.NewServer(New(o)), t: t, client: &http.Client{Jar: jar}, token: o.Token}
+	s := &testPage{Server: httptest.NewServer(New(o)), t: t, client: &http.Client{Jar: jar}, token: o.Token}
 	t.Cleanup(s.Close)
 	return s
 }
 
 // get asks for a path, with headers as names and values in turn.
-func (s *served) get(path string, headers ...string) (*http.Response, string) {
+func (s *testPage) get(path string, headers ...string) (*http.Response, string) {
 	s.t.Helper()
 	return s.do(http.MethodGet, path, headers...)
 }
 
-func (s *served) do(method, path string, headers ...string) (*http.Response, string) {
+func (s *testPage) do(method, path string, headers ...string) (*http.Response, string) {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.URL+path, nil)
 	check(s.t, err)
@@ -111,7 +111,7 @@ func (s *served) do(method, path string, headers ...string) (*http.Response, str
 	return answer, string(text)
 }
 
-func (s *served) want(status int, path string, headers ...string) string {
+func (s *testPage) want(status int, path string, headers ...string) string {
 	s.t.Helper()
 	answer, text := s.get(path, headers...)
 	if answer.StatusCode != status {
@@ -131,7 +131,7 @@ func (s *served) want(status int, path string, headers ...string) string {
 var headerWants = map[string]string{"Content-Security-Policy": "frame-ancestors 'none'", "X-Content-Type-Options": "nosniff",
 	"Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
 
-func (s *served) enter() *served {
+func (s *testPage) login() *testPage {
 	s.t.Helper()
 	s.want(http.StatusOK, "/?token=t0ken")
 	return s
@@ -139,7 +139,7 @@ func (s *served) enter() *served {
 
 var paths = []string{"/", "/app.js", "/text.js", "/style.css", "/api/now", "/api/at?at=2026-01-02T12:01:00Z", "/api/timeline"}
 
-// Cookies belong to all ports of a host.
+// Cookies are shared by all ports of a host.
 func TestPagesOfSeveralMonitorsCanBeOpenInOneBrowser(t *testing.T) {
 	t.Parallel()
 	a, b := serve(t, nil), serve(t, nil)
@@ -150,7 +150,7 @@ func TestPagesOfSeveralMonitorsCanBeOpenInOneBrowser(t *testing.T) {
 	b.want(http.StatusOK, "/api/now")
 }
 
-func TestPageIsForThoseWithTheToken(t *testing.T) {
+func TestPageNeedsTheToken(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	for _, path := range append(paths, "/?token=wrong", "/?token=", "/api/now?token=t0ken") {
@@ -186,22 +186,22 @@ func TestPageIsForThoseWithTheToken(t *testing.T) {
 
 func TestPageForgetsTheOldestBrowser(t *testing.T) {
 	t.Parallel()
-	s := serve(t, nil).enter()
+	s := serve(t, nil).login()
 	first := s.client
 	for range 3 {
 		jar, err := cookiejar.New(nil)
 		check(t, err)
 		s.client = &http.Client{Jar: jar}
-		s.enter()
+		s.login()
 	}
 	s.want(http.StatusOK, "/api/now")
 	s.client = first
 	s.want(http.StatusUnauthorized, "/api/now")
 }
 
-func TestPageIsNotForOtherSitesAndNames(t *testing.T) {
+func TestPageRefusesOtherSitesAndNames(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(o *Options) { o.Hosts = []string{"locks.example"} }).enter()
+	s := serve(t, func(o *Options) { o.Hosts = []string{"locks.example"} }).login()
 	for _, path := range append(paths, "/?token=t0ken") {
 		s.want(http.StatusMisdirectedRequest, path, "Host", "evil.example")
 		s.want(http.StatusMisdirectedRequest, path, "Host", "192.0.2.1:80")
@@ -211,8 +211,8 @@ func TestPageIsNotForOtherSitesAndNames(t *testing.T) {
 	}
 	s.want(http.StatusOK, "/api/now", "Sec-Fetch-Site", "same-origin")
 	s.want(http.StatusOK, "/", "Sec-Fetch-Site", "none")
-	s.want(http.StatusUnauthorized, "/api/now", "Host", "locks.example") // the name is served; the cookie is another's
-	// A link on another site leads to a page that loads itself, and has no data.
+	s.want(http.StatusUnauthorized, "/api/now", "Host", "locks.example") // the host name is allowed, but the cookie is another host's
+	// A link on another site leads to a page that reloads itself and has no data.
 	text := s.want(http.StatusOK, "/?token=t0ken", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate",
 		"Sec-Fetch-Dest", "document")
 	if strings.Contains(text, "t0ken") || !strings.Contains(text, "refresh") {
@@ -235,8 +235,8 @@ type patchOf[T any] struct {
 	Set   []T
 }
 
-// state asks for a state.
-func (s *served) state(path string) (st got) {
+// state requests a state.
+func (s *testPage) state(path string) (st got) {
 	s.t.Helper()
 	answer, text := s.get(path)
 	if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "application/json" || strings.Contains(text, "<img") {
@@ -248,7 +248,7 @@ func (s *served) state(path string) (st got) {
 
 func TestPageShowsNowAndThen(t *testing.T) {
 	t.Parallel()
-	s := serve(t, nil).enter()
+	s := serve(t, nil).login()
 	now := s.state("/api/now")
 	if now.Waiters != 2 || len(now.Keys.Set) != 2 || !slices.Equal(now.Tree.Order, []string{"1", "2", "3"}) ||
 		now.Tree.Set[2].Depth != 2 || now.Tree.Set[0].SeenSince == nil || now.Tree.Set[0].Behind != 2 || len(now.Events.Set) == 0 {

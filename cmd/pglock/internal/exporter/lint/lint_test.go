@@ -1,5 +1,5 @@
-// Package lint holds the exporter's output against Prometheus's own parser and conventions. It is a separate module,
-// so that no other module has their dependencies.
+// Package lint checks the exporter's output with Prometheus's own parser and linter. It is a separate module, so that no
+// other module has their dependencies.
 package lint
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
-// states are what a scrape can show: a server with everything that has a label, and none.
+// states returns outputs of scrapes: of a server with everything that has a label, and of one that does not answer.
 func states() map[string]func(context.Context) (*monitor.Snapshot, error) {
 	now := time.Now()
 	since, age := now.Add(-90*time.Second), int64(12)
@@ -69,8 +69,8 @@ func TestPrometheusReadsEveryMetricAndHasNothingToSay(t *testing.T) {
 	}
 }
 
-// Names come back as they are, except for bytes that are not UTF-8; names that are the same without these are one
-// series, since a parser refuses duplicates.
+// The parser returns names unchanged, except for bytes that are not UTF-8. Names that differ only in such bytes share a
+// series, since the parser refuses duplicates.
 func TestPrometheusReadsHostileNamesBack(t *testing.T) {
 	now := time.Now()
 	const evil = "a\"}\n# HELP x \\ \\n \x1b[31m\x00\u202e{} 1"
