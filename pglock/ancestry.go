@@ -20,7 +20,7 @@ import (
 // ancestry is the context key of the Lock that a context descends from. Such a context need not end with the Lock.
 type ancestry struct{}
 
-// ancestors returns the held Locks whose end certainly ends ctx, the nearest first.
+// ancestors returns the held Locks that certainly end ctx when they end, the nearest first.
 func ancestors(ctx context.Context) iter.Seq[*Lock] {
 	return func(yield func(*Lock) bool) {
 		if ctx.Value(ancestry{}) == nil {
@@ -66,7 +66,7 @@ func parentOf(ctx context.Context) context.Context {
 	return parent
 }
 
-// waitsForItself returns an error if what r waits for is held by a Lock whose end ends ctx.
+// waitsForItself returns an error if r waits for a key of a Lock that ends ctx when it ends.
 func (l *Locker) waitsForItself(ctx context.Context, r *request) error {
 	for lock := range ancestors(ctx) {
 		if lock.hold.locker != l || lock.hold.shared && r.config.shared {

@@ -44,7 +44,7 @@ func closeInTheMiddle(t *testing.T, db *testenv.DB, patient bool) {
 		}
 	}
 	enough := 1 + rand.IntN(200)
-	testenv.WaitUntil(t, "they are at work", func() bool { return check.count() >= enough })
+	testenv.WaitUntil(t, "the workers are running", func() bool { return check.count() >= enough })
 	for _, l := range lockers {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		if !patient {

@@ -117,7 +117,7 @@ func TestWaitersBeyondTheBoundAreNotStarved(t *testing.T) {
 	}
 	testenv.WaitUntil(t, "both wait", func() bool { return l.Stats().Waiting == 2 })
 	last := lockLater(t, l, keys[3])
-	testenv.WaitUntil(t, "the last one stands in the queue", func() bool { return waitsFor(t, db, keys[3]) })
+	testenv.WaitUntil(t, "the last one is in the queue", func() bool { return waitsFor(t, db, keys[3]) })
 	plainUnlock(t, holder, keys[3])
 	for lock := range last {
 		mustUnlock(t, lock)

@@ -58,7 +58,7 @@ func shareHotKey(t *testing.T, handoffs int, shared bool, opts ...pglock.Option)
 	})
 	for range trials(t, 10) {
 		enough := check.count() + 100
-		testenv.WaitUntil(t, "the hot process is at work", func() bool { return check.count() >= enough })
+		testenv.WaitUntil(t, "the hot process is running", func() bool { return check.count() >= enough })
 		past.Store(0)
 		lock := mustLock(t, other, key)
 		h := check.enter(t, lock, false)

@@ -27,7 +27,7 @@ import (
 // database. Until tx ends it holds one advisory lock more for each key, which [WithMaxHeld] does not count; as with
 // [LockTx], a full lock table is [ErrTooManyLocks].
 //
-// A REPEATABLE READ or SERIALIZABLE transaction is refused with [ErrStaleSnapshot], and can go on without the guard. A
+// A REPEATABLE READ or SERIALIZABLE transaction is refused with [ErrStaleSnapshot], and can continue without the guard. A
 // nested pgx.Tx is refused too: the rollback of its savepoint would end the guard but not the transaction. A
 // SAVEPOINT that was sent as SQL, or a Tx of another package that hides one, cannot be seen; so guard a transaction
 // before its first savepoint. After any other error roll tx back. Backends that cannot do it return [ErrUnsupported].

@@ -6,8 +6,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// identity is what makes a lock the same as another: the number of its key and, where the backend tells locks apart by
-// their names ([driver.NamedLocks]), the name.
+// identity identifies a lock: the number of its key and, if the backend distinguishes locks by their names
+// ([driver.NamedLocks]), the name.
 type identity struct {
 	KeyID
 	name string

@@ -25,7 +25,7 @@ import (
 // without asking the server, within [WithHandoffLimit].
 type Locker struct {
 	backend driver.Backend
-	byName  bool // the backend tells locks apart by their names
+	byName  bool // the backend distinguishes locks by their names
 	config  lockerConfig
 	tokens  tokens
 

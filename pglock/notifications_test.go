@@ -38,12 +38,12 @@ func TestLostLocksDoNotWaitForObserversAndLogs(t *testing.T) {
 		t.Run(slow, func(t *testing.T) {
 			db := testenv.Database(t)
 			released := make(chan struct{})
-			var told atomic.Int64
+			var lost atomic.Int64
 			observer := &pglock.Observer{Lost: func(context.Context, pglock.LostInfo) {
 				if slow == "Observer" {
 					<-released
 				}
-				told.Add(1)
+				lost.Add(1)
 			}}
 			opts := []pglock.Option{pglock.WithObserver(observer)}
 			if slow == "log" {
@@ -63,11 +63,11 @@ func TestLostLocksDoNotWaitForObserversAndLogs(t *testing.T) {
 					t.Fatal("a lock has not ended while a notification of another is running")
 				}
 			}
-			if n := told.Load(); n != 0 {
+			if n := lost.Load(); n != 0 {
 				t.Errorf("%d losses were reported by then", n)
 			}
 			close(released)
-			testenv.WaitUntil(t, "all losses are reported", func() bool { return told.Load() == 500 })
+			testenv.WaitUntil(t, "all losses are reported", func() bool { return lost.Load() == 500 })
 			wantLost(t, locks[499].Err(), pglock.LostSession)
 		})
 	}

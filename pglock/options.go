@@ -34,7 +34,7 @@ func Shared() AcquireOption {
 
 // MaxWait bounds the wait for a lock to d, after which the call returns a *[WaitError]. The default is to wait for as
 // long as the context lasts. In a transaction d counts in whole milliseconds, rounded up, to at most 24 days, and the
-// transaction can go on after it (but see [QueueLockTx]); there it also takes the place of the session's own
+// transaction can continue after it (but see [QueueLockTx]); there it also takes the place of the session's own
 // lock_timeout for this one wait, and needs the simple protocol, which pgx speaks only where client_encoding is UTF8
 // and standard_conforming_strings is on, as both are by default.
 //

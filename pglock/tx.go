@@ -18,11 +18,11 @@ import (
 //
 // When ctx has a deadline, the wait ends a tenth of the remaining time before it (at most a second, at least 50 ms, but
 // never more than half of it). The error is then a *[WaitError] that names the holders and matches
-// [context.DeadlineExceeded], and the transaction can go on: there is time left for a rollback, or an
+// [context.DeadlineExceeded], and the transaction can continue: there is time left for a rollback, or an
 // answer. A wait under a deadline is one round trip more.
 //
 // Before anything is locked, it refuses a transaction that would read older data than the lock protects
-// ([ErrStaleSnapshot]) and a hot standby ([ErrStandby]). After a refusal, and after MaxWait, the transaction can go on.
+// ([ErrStaleSnapshot]) and a hot standby ([ErrStandby]). After a refusal, and after MaxWait, the transaction can continue.
 //
 // Three other ends of a wait abort the transaction. If ctx is cancelled, the error is a *[WaitError] that matches the
 // context's error, and pgx closes the connection unless it is configured otherwise. If the session's own lock_timeout ends
@@ -42,7 +42,7 @@ func LockTx(ctx context.Context, tx pgx.Tx, key Key, opts ...TxOption) error {
 }
 
 // TryLockTx takes the lock as [LockTx] does if that needs no waiting; otherwise it returns a *[WaitError], which
-// matches [ErrNotAcquired], and the transaction can go on. It is always one round trip. MaxWait is an error here.
+// matches [ErrNotAcquired], and the transaction can continue. It is always one round trip. MaxWait is an error here.
 func TryLockTx(ctx context.Context, tx pgx.Tx, key Key, opts ...TxOption) error {
 	return lockTx(ctx, tx, key, true, opts)
 }

@@ -20,7 +20,7 @@ func TestATransactionOnCockroachDBIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	server := txStartCockroach(t)
 	conn := txConnect(t, server.connString(), nil)
 	tx := txBegin(t, conn)
-	heard := server.heard()
+	received := server.received()
 	for _, form := range txAllForms {
 		err := form.lock(t.Context(), tx, pglock.NewKey("a"))
 		if !errors.Is(err, pglock.ErrUnsupported) || !strings.Contains(err.Error(), "CockroachDB CCL v24.1.0") {
@@ -37,8 +37,8 @@ func TestATransactionOnCockroachDBIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	if err := results.Close(); !errors.Is(err, pglock.ErrUnsupported) {
 		t.Errorf("a closed batch: the error is %v", err)
 	}
-	if !slices.Equal(heard, []string{"begin"}) || !slices.Equal(server.heard(), heard) {
-		t.Errorf("the server received %q, and then %q", heard, server.heard())
+	if !slices.Equal(received, []string{"begin"}) || !slices.Equal(server.received(), received) {
+		t.Errorf("the server received %q, and then %q", received, server.received())
 	}
 }
 
@@ -76,8 +76,8 @@ func (s *txCockroach) connString() string {
 	return "postgres://app@" + s.listener.Addr().String() + "/db?sslmode=disable"
 }
 
-// heard returns the statements that the server received, in either protocol.
-func (s *txCockroach) heard() []string {
+// received returns the statements that the server received, in either protocol.
+func (s *txCockroach) received() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.queries)
@@ -103,20 +103,20 @@ func (s *txCockroach) serve(t *testing.T, conn net.Conn) {
 		case *pgproto3.Terminate:
 			return
 		case *pgproto3.Query:
-			s.hear(message.String)
+			s.record(message.String)
 			status := byte('I')
 			if message.String == "begin" {
 				status = 'T'
 			}
 			s.answer(t, backend, status, &pgproto3.CommandComplete{CommandTag: []byte(strings.ToUpper(message.String))})
 		default: // there is no answer to it
-			s.hear(fmt.Sprintf("%T", message))
+			s.record(fmt.Sprintf("%T", message))
 			return
 		}
 	}
 }
 
-func (s *txCockroach) hear(query string) {
+func (s *txCockroach) record(query string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queries = append(s.queries, query)

@@ -70,7 +70,7 @@ func ExampleTryLockTx() {
 		err := pglock.TryLockTx(ctx, tx, pglock.NewKey("refresh:rates"))
 		if errors.Is(err, pglock.ErrNotAcquired) {
 			fmt.Println("another transaction is at it:", err)
-			return nil // the transaction can go on
+			return nil // the transaction can continue
 		}
 		return err
 	})
@@ -126,7 +126,7 @@ func ExampleBeginFunc() {
 	// Output: 42
 }
 
-// The error of a bounded wait names the holder, and the transaction can go on.
+// The error of a bounded wait names the holder, and the transaction can continue.
 func ExampleMaxWait() {
 	ctx := context.Background()
 	pool := txExamplePool(ctx)

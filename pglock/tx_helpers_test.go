@@ -118,11 +118,11 @@ func txShow(t testing.TB, conn *pgx.Conn, setting string) (value string) {
 	return value
 }
 
-// txWantUsable fails the test unless tx can go on.
+// txWantUsable fails the test unless tx can continue.
 func txWantUsable(t testing.TB, tx pgx.Tx) {
 	t.Helper()
 	if _, err := tx.Exec(t.Context(), "SELECT 1"); err != nil {
-		t.Errorf("the transaction cannot go on: %v", err)
+		t.Errorf("the transaction cannot continue: %v", err)
 	}
 }
 

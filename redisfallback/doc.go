@@ -72,16 +72,16 @@
 //
 // # Waiting
 //
-// Waiters of one server or Cluster stand in line on it. Unlock hands the lock to the next connected waiter and
+// Waiters of one server or Cluster wait in a line on it. Unlock hands the lock to the next connected waiter and
 // publishes a message, so waiters are served in order across processes, and an idle line costs no commands. A waiter
-// whose process died is passed over. A waiter that is frozen, or behind a broken network, costs 2 s, which is how long an
+// whose process died is skipped. A waiter that is frozen, or behind a broken network, costs 2 s, which is how long an
 // unconfirmed offer lasts. A Locker that loses its subscription may lose its places in the lines; it asks again when it
 // has resubscribed, and every 40 s in any case.
 //
 // Every two seconds (or a quarter of the lease) a Locker polls the keys that its waiters wait for, all with one command
 // (on a Cluster one each, at most fifty a second), in case a holder died. While the holder is a client of another
 // library, which publishes nothing, the first in line polls every 75 to 250 ms, as such clients do, so that it gets its
-// share; a token of WithToken counts as one of another library. Clients that poll do not stand in line: they are not
+// share; a token of WithToken counts as one of another library. Clients that poll are not in the line: they are not
 // served while waiters of this package are. Readers and writers take turns. On Redlock a release also wakes waiters,
 // but there is no common line: they ask again, in random order.
 //

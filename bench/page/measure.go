@@ -176,17 +176,17 @@ func (m measurement) browser(ctx context.Context) (err error) {
 }
 
 func metrics(ctx context.Context, page *chromium.Page) (map[string]float64, error) {
-	var told struct {
+	var result struct {
 		Metrics []struct {
 			Name  string
 			Value float64
 		}
 	}
-	if err := page.Call(ctx, "Performance.getMetrics", nil, &told); err != nil {
+	if err := page.Call(ctx, "Performance.getMetrics", nil, &result); err != nil {
 		return nil, err
 	}
 	values := map[string]float64{}
-	for _, metric := range told.Metrics {
+	for _, metric := range result.Metrics {
 		values[metric.Name] = metric.Value
 	}
 	return values, nil

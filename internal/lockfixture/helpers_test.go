@@ -107,12 +107,12 @@ func wantLocks(t testing.TB, db *testenv.DB, keys ...pglock.Key) {
 	}
 }
 
-// wantUsable fails the test unless the transaction and its connection can go on.
+// wantUsable fails the test unless the transaction and its connection can continue.
 func wantUsable(t testing.TB, tx pgx.Tx) {
 	t.Helper()
 	var n int
 	if err := tx.QueryRow(t.Context(), "SELECT 41 + $1::int", 1).Scan(&n); err != nil || n != 42 {
-		t.Errorf("the transaction cannot go on: %d, %v", n, err)
+		t.Errorf("the transaction cannot continue: %d, %v", n, err)
 	}
 }
 

@@ -141,7 +141,7 @@ func TestSQLTxTakesTheLocksOfItsQueries(t *testing.T) {
 					t.Errorf("the error is %v after %v, want a WaitError of %v", err, wait.Waited, held)
 				}
 				if usable := sqlUsable(tx); usable != c.savepoint {
-					t.Errorf("the transaction can go on: %t, want %t", usable, c.savepoint)
+					t.Errorf("the transaction can continue: %t, want %t", usable, c.savepoint)
 				}
 				release()
 				check(t, tx.Rollback())

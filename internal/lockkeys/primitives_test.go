@@ -27,7 +27,7 @@ func TestSemaphoreKeysAreReadBack(t *testing.T) {
 		}
 		for _, mark := range []driver.KeyID{LeaderMark.Of(key), TickMark.Of(key)} {
 			if _, _, ok := ParseSemaphore(mark); ok || !IsMark(mark) {
-				t.Errorf("%s: a mark is taken for a slot", name)
+				t.Errorf("%s: a mark is parsed as a slot", name)
 			}
 			if other, twice := seen[mark]; twice {
 				t.Errorf("%s and %s share a mark", name, other)
@@ -37,7 +37,7 @@ func TestSemaphoreKeysAreReadBack(t *testing.T) {
 	}
 	for _, key := range []driver.KeyID{{}, {Space: driver.SpaceBigint, Number: Semaphore(driver.KeyID{}).Key(1).Number}, driver.PairID(IdentityClass, 5), driver.PairID(-1, -1)} {
 		if _, _, ok := ParseSemaphore(key); ok || IsMark(key) {
-			t.Errorf("%v is taken for a key of a primitive", key)
+			t.Errorf("%v is parsed as a key of a primitive", key)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func TestSemaphoreNamesAreReadBack(t *testing.T) {
 	}
 	for _, name := range []string{"", "a", "pglock:semaphore:", "pglock:semaphore:x:a", "pglock:semaphore:0:a", "pglock:semaphore:4096:a"} {
 		if _, _, ok := ParseSemaphoreName(name); ok {
-			t.Errorf("%q is taken for the name of a semaphore", name)
+			t.Errorf("%q is parsed as the name of a semaphore", name)
 		}
 	}
 }

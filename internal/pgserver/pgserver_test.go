@@ -246,7 +246,7 @@ func waitUntil(t *testing.T, what string, done func() bool) {
 			return
 		}
 	}
-	t.Fatalf("after a minute it is not so that %s", what)
+	t.Fatalf("timed out after a minute waiting until %s", what)
 }
 
 func check(t *testing.T, err error) {

@@ -47,7 +47,7 @@ var needs = map[string]need{
 		apt:  []string{"prometheus"}, dnf: []string{"golang-github-prometheus"}, brew: []string{"prometheus"},
 	},
 	"ps": {
-		what: "ps, with which the tests look at processes",
+		what: "ps, with which the tests inspect processes",
 		find: func() error { _, err := exec.LookPath("ps"); return err },
 		apt:  []string{"procps"}, dnf: []string{"procps-ng"}, brew: nil, // macOS has it
 	},
@@ -62,7 +62,7 @@ var needs = map[string]need{
 		apt:  []string{"python3-redis"}, dnf: []string{"python3-redis"}, brew: nil, // pip3 install redis
 	},
 	"tmux": {
-		what: "tmux, the terminal that the tests look at",
+		what: "tmux, the terminal of the tests",
 		find: func() error { _, err := exec.LookPath("tmux"); return err },
 		apt:  []string{"tmux"}, dnf: []string{"tmux"}, brew: []string{"tmux"},
 	},

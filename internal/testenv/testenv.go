@@ -44,11 +44,11 @@ func run(m *testing.M, options []goleak.Option) int {
 }
 
 // WaitUntil polls until done returns true, and fails the test if that takes more than a minute. what completes the
-// sentence "it is not so that".
+// sentence "timed out waiting until".
 func WaitUntil(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	if !poll(patience, done) {
-		t.Fatalf("after %s it is not so that %s", patience, what)
+		t.Fatalf("timed out after %s waiting until %s", patience, what)
 	}
 }
 

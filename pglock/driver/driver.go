@@ -110,7 +110,7 @@ type PostgresOptions interface {
 // TxChecker is implemented by backends that can find out where a transaction runs.
 type TxChecker interface {
 	// SameServer reports whether tx is on the server, and in the database, that has g, according to that server. The
-	// transaction can go on afterwards, whatever the answer. The front end asks only to refuse a call that would wait
+	// transaction can continue afterwards, whatever the answer. The front end asks only to refuse a call that would wait
 	// for itself, so a false that should be true costs little, and a true must be certain.
 	SameServer(ctx context.Context, tx pgx.Tx, g Grant) (bool, error)
 }

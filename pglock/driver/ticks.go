@@ -28,7 +28,7 @@ type TickStep string
 const (
 	TickLook    TickStep = "look"    // nothing is recorded
 	TickAttempt TickStep = "attempt" // it begins, and is repeated unless it is recorded as done
-	TickStart   TickStep = "start"   // it begins, and is not repeated whatever becomes of it
+	TickStart   TickStep = "start"   // it begins, and is not repeated, whatever happens to it
 	TickDone    TickStep = "done"    // it has succeeded, and is not repeated
 	TickFinish  TickStep = "finish"  // it has succeeded, after TickStart
 )

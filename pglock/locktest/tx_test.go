@@ -96,7 +96,7 @@ func TestLockTxInMemoryWaits(t *testing.T) {
 			t.Errorf("below a deadline: %v", err)
 		}
 		if _, err := tx.Exec(ctx, "insert into missed"); err != nil {
-			t.Errorf("after MaxWait the transaction cannot go on: %v", err)
+			t.Errorf("after MaxWait the transaction cannot continue: %v", err)
 		}
 		wantError(t, pglock.LockTx(lock.Context(ctx), tx, key), pglock.ErrSelfDeadlock, "LockTx under a Lock of its key")
 		time.AfterFunc(time.Second, func() { check(t, lock.Unlock(context.Background())) })

@@ -31,7 +31,7 @@ func TestOnceTheFirstDoesItAndLaterOnesHearThatItIsDone(t *testing.T) {
 
 	tx := begin(t, pool)
 	wantIs(t, once.Tx(t.Context(), tx, "s", "1"), once.ErrDone)
-	must(t, once.Tx(t.Context(), tx, "s", "after that")) // the transaction can go on
+	must(t, once.Tx(t.Context(), tx, "s", "after that")) // the transaction can continue
 	wantIs(t, once.Tx(t.Context(), tx, "s", "after that"), once.ErrDone)
 	commit(t, tx)
 	wantIs(t, do(t, pool, "s", "after that"), once.ErrDone)
@@ -101,7 +101,7 @@ func TestOnceMaxWaitNamesWhoIsAtIt(t *testing.T) {
 			waited.Holders[0].PID != int32(first.Conn().PgConn().PID()) || waited.Key.String() != "once:s/1" {
 			t.Errorf("the error is %+v", waited)
 		}
-		must(t, once.Tx(bounded(t), tx, "s", wait.String())) // the transaction can go on
+		must(t, once.Tx(bounded(t), tx, "s", wait.String())) // the transaction can continue
 		must(t, tx.Rollback(t.Context()))
 	}
 }
@@ -128,7 +128,7 @@ func TestOnceRefusesSnapshotsThatAreOlderThanTheLock(t *testing.T) {
 		tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: level})
 		must(t, err)
 		wantIs(t, once.Tx(t.Context(), tx, "s", "1"), pglock.ErrStaleSnapshot)
-		execute(t, tx, "SELECT 1") // it can go on
+		execute(t, tx, "SELECT 1") // it can continue
 		must(t, tx.Rollback(t.Context()))
 		tx, err = pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: level})
 		must(t, err)

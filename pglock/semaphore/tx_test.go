@@ -81,7 +81,7 @@ func TestSemaphoreAcquireTxLimitsTransactions(t *testing.T) {
 			}
 			var one int
 			if err := txs[n].QueryRow(t.Context(), "select 1").Scan(&one); err != nil {
-				t.Errorf("the transaction cannot go on: %v", err)
+				t.Errorf("the transaction cannot continue: %v", err)
 			}
 			got := make(chan error, 1)
 			go func() { got <- semaphore.AcquireTx(t.Context(), txs[n], txKey, n) }()

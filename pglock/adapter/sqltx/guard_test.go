@@ -50,7 +50,7 @@ func TestSQLTxGuardKeepsTheWriterOfALostLockFromCommitting(t *testing.T) {
 			t.Errorf("the lock is lost: the error is %v", err)
 		}
 		if _, err := late.ExecContext(t.Context(), "UPDATE balance SET amount = -1"); err == nil {
-			t.Error("a transaction whose guard has failed can go on")
+			t.Error("a transaction whose guard has failed can continue")
 		}
 		guarded, tx := make(chan error, 1), begin(t, db)
 		go func() { guarded <- sqltx.GuardTx(t.Context(), next, tx) }()
@@ -86,7 +86,7 @@ func TestSQLTxGuardRefusesWhatItCannotGuard(t *testing.T) {
 			t.Errorf("after Unlock: the error is %v", err)
 		}
 		if _, err := tx.ExecContext(t.Context(), "SELECT 1"); err == nil {
-			t.Error("a transaction whose guard has failed can go on")
+			t.Error("a transaction whose guard has failed can continue")
 		}
 	})
 }

@@ -41,7 +41,7 @@ var ErrNoTransaction = errors.New("not in a transaction")
 // statement, which a driver that prepares statements may make two round trips when a connection sees it first.
 //
 // With MaxWait it is three statements. When the bound of a wait has passed, four more report who holds the lock; the
-// transaction can go on then, and lock_timeout is what it was before. When ctx is cancelled during the wait, pgx and lib/pq
+// transaction can continue then, and lock_timeout is what it was before. When ctx is cancelled during the wait, pgx and lib/pq
 // close the connection, and the transaction is over.
 //
 // REPEATABLE READ and SERIALIZABLE transactions are refused with [pglock.ErrStaleSnapshot], hot standbys with
@@ -55,7 +55,7 @@ func LockTx(ctx context.Context, tx Tx, key pglock.Key, opts ...pglock.TxOption)
 }
 
 // TryLockTx takes the lock as [LockTx] does if that needs no waiting; otherwise it returns a *[pglock.WaitError], which
-// matches [pglock.ErrNotAcquired], and the transaction can go on. MaxWait is an error here.
+// matches [pglock.ErrNotAcquired], and the transaction can continue. MaxWait is an error here.
 func TryLockTx(ctx context.Context, tx Tx, key pglock.Key, opts ...pglock.TxOption) error {
 	on, err := enter(ctx, tx)
 	if err != nil {

@@ -48,16 +48,16 @@ var (
 	WithUse func(kind string, key any) any
 
 	// PassOn ends lock, a *pglock.Lock, as Unlock does, and returns the *pglock.Lock that takes its place on the
-	// server, made with opts, a []pglock.LockOption, without asking the server. It does not look at the handoff limit.
-	// If the lock has ended it does nothing and returns ok false. It does not call the Observer: report does, and must
-	// be called afterwards. from and to are the contexts of the two holders, for their values.
+	// server, made with opts, a []pglock.LockOption, without asking the server. It does not check the handoff limit. If
+	// the lock has ended it does nothing and returns ok false. It does not call the Observer: report does, and must be
+	// called afterwards. from and to are the contexts of the two holders, for their values.
 	PassOn func(from, to context.Context, lock any, opts any) (next any, report func(), ok bool)
 
 	// HandoffLimit returns the handoff limit of locker, a *pglock.Locker.
 	HandoffLimit func(locker any) (handoffs int, lasting time.Duration)
 
-	// PermitsAwaited tells the Observer of locker, a *pglock.Locker, that a call waits for permits of the semaphore of key, a
-	// pglock.Key, and returns the context for PermitsAsked.
+	// PermitsAwaited reports to the Observer of locker, a *pglock.Locker, that a call waits for permits of the
+	// semaphore of key, a pglock.Key, and returns the context for PermitsAsked.
 	PermitsAwaited func(ctx context.Context, locker, key any) context.Context
 	// PermitsAsked reports to the Observer how a call for permits ended: err is the call's error.
 	PermitsAsked func(ctx context.Context, locker, key any, try, awaited bool, waited time.Duration, err error)

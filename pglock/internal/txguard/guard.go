@@ -43,7 +43,7 @@ type Lock struct {
 // only when the session has no identity yet.
 //
 // The error matches [driver.ErrLost] when the session has ended, and [driver.ErrStaleSnapshot] for a transaction above READ
-// COMMITTED, which can go on. After any other error the caller must make sure that tx does not commit.
+// COMMITTED, which can continue. After any other error the caller must make sure that tx does not commit.
 func Guard(ctx context.Context, tx pgx.Tx, s Session, l Lock) error {
 	object, err := s.Identity.of(ctx, s)
 	if err != nil {

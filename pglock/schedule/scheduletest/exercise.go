@@ -321,9 +321,9 @@ func (s *suite) panics() {
 	var n atomic.Int64
 	s.must(s.jobs().Run(s.ctx, s.job(), day, count(&n, nil), schedule.MaxWait(10*time.Second))) // the lock is free
 	s.want(&n, 1)
-	var told []error
+	var errs []error
 	l := s.opener(s, pglock.WithObserver(&pglock.Observer{Ticked: func(_ context.Context, t pglock.TickedInfo) {
-		told = append(told, t.Err)
+		errs = append(errs, t.Err)
 	}}))
 	watched, err := schedule.New(l)
 	s.must(err)
@@ -331,8 +331,8 @@ func (s *suite) panics() {
 		defer func() { _ = recover() }() // as above
 		_ = watched.Run(s.ctx, s.job(), day.Add(time.Hour), func(context.Context, *pglock.Lock) error { panic("boom") })
 	}()
-	if len(told) != 1 || told[0] == nil {
-		s.Errorf("the observer got the errors %v for a run that panicked", told)
+	if len(errs) != 1 || errs[0] == nil {
+		s.Errorf("the observer got the errors %v for a run that panicked", errs)
 	}
 }
 

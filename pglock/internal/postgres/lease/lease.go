@@ -23,7 +23,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Clock tells the time.
+// Clock returns the current time.
 type Clock func() driver.Instant
 
 // Lease is the lease of one session. It may be used from many goroutines at once.

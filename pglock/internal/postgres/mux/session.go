@@ -85,8 +85,8 @@ func (s *Session) do(ctx context.Context, o *op) error {
 	return s.await(ctx, o)
 }
 
-// enqueueLocked queues o unless the session does not take it any more. A release removes its grant from the session, so its
-// owner is not told of an end from then on.
+// enqueueLocked queues o unless the session does not take it any more. A release removes its grant from the session, so
+// its owner is not notified of an end from then on.
 func (s *Session) enqueueLocked(o *op) error {
 	switch {
 	case o.kind == release && !s.removeLocked(o.grant):
