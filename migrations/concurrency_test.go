@@ -173,8 +173,8 @@ func TestAWaitingUpIsNotInTheWayOfCreateIndexConcurrently(t *testing.T) {
 	wantVersion(t, pool, migrations.Latest())
 }
 
-// stuckUp makes Up stop in the middle, after it has applied a migration and before it records that, until resume.
-func stuckUp(
+// blockUp makes Up stop in the middle, after it has applied a migration and before it records that, until resume.
+func blockUp(
 	ctx context.Context, t *testing.T, db *testenv.DB,
 ) (pool *pgxpool.Pool, result <-chan error, resume func()) {
 	t.Helper()
@@ -195,7 +195,7 @@ func stuckUp(
 func TestTheContextEndsAMigrationThatIsStuck(t *testing.T) {
 	db := testenv.Database(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	pool, result, resume := stuckUp(ctx, t, db)
+	pool, result, resume := blockUp(ctx, t, db)
 	cancel()
 	if err := <-result; !errors.Is(err, context.Canceled) || errors.Is(err, driver.ErrNotAcquired) {
 		t.Errorf("the context ended in the middle of a migration: %v", err)
@@ -208,7 +208,7 @@ func TestTheContextEndsAMigrationThatIsStuck(t *testing.T) {
 
 func TestAnUpWhoseSessionIsTerminatedLeavesNothingBehind(t *testing.T) {
 	db := testenv.Database(t)
-	pool, result, resume := stuckUp(t.Context(), t, db)
+	pool, result, resume := blockUp(t.Context(), t, db)
 	conn := db.Connect(t)
 	before := catalog(t, conn)
 	execute(t, conn, `SELECT pg_terminate_backend(pid) FROM pg_locks

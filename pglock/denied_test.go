@@ -60,10 +60,10 @@ func TestDeniedConnectionsAreNoOutage(t *testing.T) {
 			t.Fatal(err)
 		}
 		key := pglock.NewKey("k")
-		wantDenied(t, name+": Ping", l.Ping(aMinute(t)))
-		_, err = l.TryLock(aMinute(t), key)
+		wantDenied(t, name+": Ping", l.Ping(minuteContext(t)))
+		_, err = l.TryLock(minuteContext(t), key)
 		wantDenied(t, name+": TryLock", err)
-		_, err = l.Lock(aMinute(t), key, pglock.MaxWait(30*time.Second), pglock.RetryUnavailable(time.Hour))
+		_, err = l.Lock(minuteContext(t), key, pglock.MaxWait(30*time.Second), pglock.RetryUnavailable(time.Hour))
 		wantDenied(t, name+": Lock", err)
 		if n := l.Stats().Unavailable; n != 2 {
 			t.Errorf("%s: Stats counts %d calls as unavailable, want 2", name, n)
@@ -74,12 +74,12 @@ func TestDeniedConnectionsAreNoOutage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantDenied(t, name+": BeginFunc", pglock.BeginFunc(aMinute(t), pool, key, func(pgx.Tx) error { return nil }))
+		wantDenied(t, name+": BeginFunc", pglock.BeginFunc(minuteContext(t), pool, key, func(pgx.Tx) error { return nil }))
 		limiter, err := ratelimit.New(pool)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = limiter.Allow(aMinute(t), "k", ratelimit.Limit{Count: 1, Per: time.Second})
+		_, err = limiter.Allow(minuteContext(t), "k", ratelimit.Limit{Count: 1, Per: time.Second})
 		wantDenied(t, name+": ratelimit", err)
 		pool.Close()
 		execute("GRANT CONNECT ON DATABASE " + database + " TO PUBLIC")
@@ -97,7 +97,7 @@ func TestAMissingRightIsDenied(t *testing.T) {
 	}
 	t.Cleanup(func() { closeWithinAMinute(t, l) })
 	lock := mustLock(t, l, pglock.NewKey("k"))
-	_, err = lock.Fence(aMinute(t))
+	_, err = lock.Fence(minuteContext(t))
 	wantDenied(t, "Fence", err)
 	mustUnlock(t, lock)
 }

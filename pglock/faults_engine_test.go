@@ -36,7 +36,7 @@ func TestLocksGoOnWithOneConnection(t *testing.T) {
 	holder := db.Connect(t)
 	l, opened := openConfig(t, limitedRole(t, db, "1"))
 	key, free := pglock.NewKey("contended"), pglock.NewKey("shared")
-	if err := l.Ping(aMinute(t)); err != nil {
+	if err := l.Ping(minuteContext(t)); err != nil {
 		t.Fatal(err)
 	}
 	plainLock(t, holder, key)
@@ -138,7 +138,7 @@ func TestSharedLockAllForAnyNumberOfHolders(t *testing.T) {
 	keys := faultKeys(3)
 	var locks []*pglock.Lock
 	for i := range 60 {
-		lock, err := l.LockAll(aMinute(t), keys[:2+i%2], pglock.Shared())
+		lock, err := l.LockAll(minuteContext(t), keys[:2+i%2], pglock.Shared())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func TestSharedLockAllForAnyNumberOfHolders(t *testing.T) {
 		t.Errorf("%d sessions were opened for %d holders", n, len(locks))
 	}
 	for _, lock := range locks {
-		if err := lock.Verify(aMinute(t)); err != nil {
+		if err := lock.Verify(minuteContext(t)); err != nil {
 			t.Error(err)
 		}
 		mustUnlock(t, lock)

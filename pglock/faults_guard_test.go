@@ -53,7 +53,7 @@ func writeAfterSilence(t *testing.T, waited bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := first.GuardTx(aMinute(t), late); !errors.Is(err, pglock.ErrLost) {
+	if err := first.GuardTx(minuteContext(t), late); !errors.Is(err, pglock.ErrLost) {
 		t.Errorf("GuardTx of a lock that was lost: %v", err)
 	}
 	if err := late.Commit(t.Context()); err == nil {
@@ -67,7 +67,7 @@ func mustGuard(t *testing.T, conn *pgx.Conn, lock *pglock.Lock) pgx.Tx {
 	t.Helper()
 	tx, err := conn.Begin(t.Context())
 	if err == nil {
-		err = lock.GuardTx(aMinute(t), tx)
+		err = lock.GuardTx(minuteContext(t), tx)
 	}
 	if err != nil {
 		t.Error(err)

@@ -95,8 +95,8 @@ func closeWithinAMinute(t testing.TB, l *pglock.Locker) {
 	}
 }
 
-// aMinute returns a context for calls that must end long before it does. A test in which it ends has failed.
-func aMinute(t testing.TB) context.Context {
+// minuteContext returns a context for calls that must end long before it does. A test in which it ends has failed.
+func minuteContext(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
@@ -107,7 +107,7 @@ func lockLater(t testing.TB, l *pglock.Locker, key pglock.Key, opts ...pglock.Lo
 	granted := make(chan *pglock.Lock, 1)
 	go func() {
 		defer close(granted)
-		lock, err := l.Lock(aMinute(t), key, opts...)
+		lock, err := l.Lock(minuteContext(t), key, opts...)
 		if err != nil {
 			t.Error(err)
 			return

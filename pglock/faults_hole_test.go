@@ -135,7 +135,7 @@ func fallSilent(t *testing.T, cut func(*testing.T, *cutter)) {
 	var granted sync.WaitGroup
 	for i, lock := range locks {
 		granted.Go(func() {
-			after, err := next.Lock(aMinute(t), lock.Key())
+			after, err := next.Lock(minuteContext(t), lock.Key())
 			if err != nil {
 				t.Error(err)
 				return
@@ -157,7 +157,7 @@ func fallSilent(t *testing.T, cut func(*testing.T, *cutter)) {
 	proxy.Cut(false, false)
 	for _, key := range keys { // on a busy machine a lease of a second may expire again
 		testenv.WaitUntil(t, "the Locker works again", func() bool {
-			lock, err := silent.TryLock(aMinute(t), key)
+			lock, err := silent.TryLock(minuteContext(t), key)
 			return err == nil && lock.Unlock(t.Context()) == nil
 		})
 	}
@@ -255,11 +255,11 @@ func TestAQuestionThatArrivesInPartDoesNotKeepTheLocks(t *testing.T) {
 			check.enter(t, lock, false)
 			proxy.arm()
 			verified := make(chan error)
-			go func() { verified <- lock.Verify(aMinute(t)) }()
+			go func() { verified <- lock.Verify(minuteContext(t)) }()
 			awaitDone(t, proxy.happened, "the question")
 			awaitDone(t, lock.Done(), "the end of a lock that is not watched, while Verify gets no answer")
 			endSilentOnOldServers(t, db)
-			after, err := next.LockAll(aMinute(t), keys)
+			after, err := next.LockAll(minuteContext(t), keys)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -279,7 +279,7 @@ func lockAllOf(t *testing.T, db *testenv.DB, l *pglock.Locker, keys []pglock.Key
 	}
 	got := make(chan *pglock.Lock)
 	go func() {
-		lock, err := l.LockAll(aMinute(t), keys)
+		lock, err := l.LockAll(minuteContext(t), keys)
 		if err != nil {
 			t.Error(err)
 		}

@@ -50,7 +50,7 @@ func tryTogether(t *testing.T, l *pglock.Locker, keys []pglock.Key) (granted []*
 			if i%2 == 0 { // the key is free, so there is nothing to wait for
 				ask = l.Lock
 			}
-			lock, err := ask(aMinute(t), key)
+			lock, err := ask(minuteContext(t), key)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -184,7 +184,7 @@ func TestTheDefaultBoundCountsWaiters(t *testing.T) {
 			keys = append(keys, pglock.Int64Key(int64(group*size+i)))
 		}
 		go func() {
-			lock, err := l.LockAll(aMinute(t), keys)
+			lock, err := l.LockAll(minuteContext(t), keys)
 			if !plausible(err, pglock.ErrTooManyLocks) {
 				t.Errorf("LockAll: %v", err)
 			}

@@ -54,7 +54,7 @@ func TestSessionsOfEveryKindOutliveTheTimeoutsOfTheRole(t *testing.T) {
 		t.Errorf("the sessions are %v, and were %v", now, sessions)
 	}
 	for _, lock := range locks {
-		if err := lock.Verify(aMinute(t)); err != nil {
+		if err := lock.Verify(minuteContext(t)); err != nil {
 			t.Error(err)
 		}
 	}

@@ -30,7 +30,7 @@ func TestTenThousandLocksAreOnTwoConnections(t *testing.T) {
 	for worker := range 64 {
 		workers.Go(func() {
 			for i := worker; i < len(keys); i += 64 {
-				lock, err := l.Lock(aMinute(t), keys[i])
+				lock, err := l.Lock(minuteContext(t), keys[i])
 				if err != nil {
 					t.Error(err)
 					return
@@ -44,7 +44,7 @@ func TestTenThousandLocksAreOnTwoConnections(t *testing.T) {
 		t.FailNow()
 	}
 	wantHeld(t, conn, l, locks)
-	if _, err := l.TryLock(aMinute(t), pglock.NewKey("one more")); !errors.Is(err, pglock.ErrTooManyLocks) {
+	if _, err := l.TryLock(minuteContext(t), pglock.NewKey("one more")); !errors.Is(err, pglock.ErrTooManyLocks) {
 		t.Errorf("one lock more than WithMaxHeld allows: %v", err)
 	}
 	if n := sessionsNow(t, conn); n > 2 || opened.Load() > 2 {
@@ -182,7 +182,7 @@ func TestManyReadersOfOneKeyUseFewSessions(t *testing.T) {
 	}
 	written := lockLater(t, writer, key)
 	db.WaitForWaiters(t, 1)
-	if _, err := l.TryLock(aMinute(t), key, pglock.Shared()); !errors.Is(err, pglock.ErrNotAcquired) {
+	if _, err := l.TryLock(minuteContext(t), key, pglock.Shared()); !errors.Is(err, pglock.ErrNotAcquired) {
 		t.Errorf("a reader overtook a waiting writer: %v", err)
 	}
 	for i, lock := range locks {
@@ -205,7 +205,7 @@ func TestReadersOfOneAndOfSeveralKeysKeepWhatTheyHave(t *testing.T) {
 	a, b := pglock.NewKey("a"), pglock.NewKey("b")
 	one := func() *pglock.Lock { return mustLock(t, l, a, pglock.Shared()) }
 	both := func() *pglock.Lock {
-		lock, err := l.LockAll(aMinute(t), []pglock.Key{a, b}, pglock.Shared())
+		lock, err := l.LockAll(minuteContext(t), []pglock.Key{a, b}, pglock.Shared())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +233,7 @@ func TestReadersOfOneAndOfSeveralKeysKeepWhatTheyHave(t *testing.T) {
 func wantKeptFrom(t *testing.T, writer *pglock.Locker, held *pglock.Lock) {
 	t.Helper()
 	for _, key := range held.Keys() {
-		if lock, err := writer.TryLock(aMinute(t), key); !errors.Is(err, pglock.ErrNotAcquired) {
+		if lock, err := writer.TryLock(minuteContext(t), key); !errors.Is(err, pglock.ErrNotAcquired) {
 			t.Errorf("a writer got %s, which a reader holds (%v): %v", key, held.Err(), err)
 			if err == nil {
 				mustUnlock(t, lock)
@@ -253,7 +253,7 @@ func TestMoreWaitersThanWaitSessionsAreAllServed(t *testing.T) {
 	for _, key := range keys {
 		for range 2 { // one asks the server, and the other waits for it
 			waiting.Go(func() {
-				lock, err := l.Lock(aMinute(t), key)
+				lock, err := l.Lock(minuteContext(t), key)
 				if err != nil {
 					t.Error(err)
 					return
@@ -285,7 +285,7 @@ func TestThePlaceInTheQueueGoesToTheOldestWaiter(t *testing.T) {
 	var waiting sync.WaitGroup
 	for i, key := range old {
 		waiting.Go(func() {
-			lock, err := l.Lock(aMinute(t), key)
+			lock, err := l.Lock(minuteContext(t), key)
 			if err != nil {
 				t.Error(err)
 				return

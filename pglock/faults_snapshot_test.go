@@ -87,7 +87,7 @@ func TestWaitersDoNotBlockOthersForLong(t *testing.T) {
 			wantNoError(t, indexed, "CREATE INDEX CONCURRENTLY beside a waiter in slices")
 			plainUnlock(t, holder, key)
 			for lock := range granted {
-				if err := lock.Verify(aMinute(t)); err != nil {
+				if err := lock.Verify(minuteContext(t)); err != nil {
 					t.Error(err)
 				}
 				mustUnlock(t, lock)

@@ -102,7 +102,7 @@ func TestTheBoundIsTheSameAfterLosses(t *testing.T) {
 	db := testenv.On(t, server)
 	admin := db.Connect(t)
 	l, _ := openCounted(t, db)
-	if err := l.Ping(aMinute(t)); err != nil {
+	if err := l.Ping(minuteContext(t)); err != nil {
 		t.Fatal(err)
 	}
 	keys := faultKeys(bound + 100)
@@ -124,7 +124,7 @@ func TestTheBoundIsTheSameAfterLosses(t *testing.T) {
 func takeUntilRefused(t *testing.T, l *pglock.Locker, keys []pglock.Key, want int) (locks []*pglock.Lock) {
 	t.Helper()
 	for _, key := range keys {
-		lock, err := l.TryLock(aMinute(t), key)
+		lock, err := l.TryLock(minuteContext(t), key)
 		switch {
 		case err == nil:
 			locks = append(locks, lock)

@@ -78,7 +78,7 @@ func TestCloseEndsAcquiresOnASilentServer(t *testing.T) {
 func TestTheCallersOwnCauseIsNoSignOfTheServer(t *testing.T) {
 	db := testenv.Database(t)
 	l, _ := openCounted(t, db)
-	if err := l.Ping(aMinute(t)); err != nil {
+	if err := l.Ping(minuteContext(t)); err != nil {
 		t.Fatal(err)
 	}
 	keys, shutdown := faultKeys(8), errors.New("shutdown")

@@ -22,7 +22,7 @@ func manyWaiters(t *testing.T, n int, keys []pglock.Key, lockers ...*pglock.Lock
 	for _, l := range lockers {
 		for i := range n * len(keys) {
 			waiting.Go(func() {
-				lock, err := l.Lock(aMinute(t), keys[i%len(keys)])
+				lock, err := l.Lock(minuteContext(t), keys[i%len(keys)])
 				if err != nil {
 					t.Error(err)
 					return
@@ -128,7 +128,7 @@ func TestWaitersKeepTheirPlaceAmongPlainWaiters(t *testing.T) {
 			}
 		}
 		ours := func() {
-			lock, err := l.Lock(aMinute(t), key, opts...)
+			lock, err := l.Lock(minuteContext(t), key, opts...)
 			queue <- "ours"
 			if err != nil {
 				t.Error(err)

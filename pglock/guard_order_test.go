@@ -219,7 +219,7 @@ func TestGuardTxOfALostLockMatchesErrLostInAnyLanguage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := lost.GuardTx(aMinute(t), germanTx{tx}); !errors.Is(err, pglock.ErrLost) {
+	if err := lost.GuardTx(minuteContext(t), germanTx{tx}); !errors.Is(err, pglock.ErrLost) {
 		t.Errorf("GuardTx: %v", err)
 	}
 	if err := tx.Commit(t.Context()); err == nil {
@@ -245,7 +245,7 @@ func TestGuardTxIsNotDeceivedByAStrangerInTheIdentitysQueue(t *testing.T) {
 	}
 	inherited := make(chan error)
 	go func() {
-		_, err := stranger.Exec(aMinute(t), "select pg_advisory_lock($1, $2)", class, object)
+		_, err := stranger.Exec(minuteContext(t), "select pg_advisory_lock($1, $2)", class, object)
 		inherited <- err
 	}()
 	db.WaitForWaiters(t, 1)
@@ -256,7 +256,7 @@ func TestGuardTxIsNotDeceivedByAStrangerInTheIdentitysQueue(t *testing.T) {
 	}
 	taken := mustLock(t, openLocker(t, db), key)
 	commit(t, mustGuard(t, admin, taken))
-	wantAborted(t, zombie, func(tx pgx.Tx) error { return lost.GuardTx(aMinute(t), tx) }, pglock.ErrLost)
+	wantAborted(t, zombie, func(tx pgx.Tx) error { return lost.GuardTx(minuteContext(t), tx) }, pglock.ErrLost)
 	mustUnlock(t, taken)
 	if _, err := stranger.Exec(t.Context(), "select pg_advisory_unlock($1, $2)", class, object); err != nil {
 		t.Error(err)

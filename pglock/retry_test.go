@@ -117,7 +117,7 @@ func TestRetryUnavailableGivesUpOnWhatRetriesCannotMend(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closeWithinAMinute(t, l) })
-	if _, err := l.Lock(aMinute(t), pglock.NewKey("k"), pglock.RetryUnavailable(time.Hour)); txCode(err) != "3D000" || errors.Is(err, context.DeadlineExceeded) {
+	if _, err := l.Lock(minuteContext(t), pglock.NewKey("k"), pglock.RetryUnavailable(time.Hour)); txCode(err) != "3D000" || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("without a database the error is %v", err)
 	}
 }

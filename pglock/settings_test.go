@@ -38,16 +38,16 @@ func TestLockSessionsDoNotWaitForSerializableTransactions(t *testing.T) {
 	withSettings(t, db, "default_transaction_isolation = serializable", "default_transaction_read_only = on",
 		"default_transaction_deferrable = on")
 	for _, attributes := range []string{"any", "primary"} { // pgx asks the second what it is
-		l, err := pglock.Open(aMinute(t), db.ConnString()+"&target_session_attrs="+attributes, pglock.WithNames())
+		l, err := pglock.Open(minuteContext(t), db.ConnString()+"&target_session_attrs="+attributes, pglock.WithNames())
 		if err != nil {
 			t.Fatal(err)
 		}
 		lock := mustLock(t, l, pglock.NewKey("k"))
-		if _, err := lock.Fence(aMinute(t)); err != nil {
+		if _, err := lock.Fence(minuteContext(t)); err != nil {
 			t.Error(err)
 		}
 		mustUnlock(t, lock)
-		if err := l.Close(aMinute(t)); err != nil {
+		if err := l.Close(minuteContext(t)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -85,9 +85,9 @@ func TestTheSetUpOfALockSessionOutlivesTheStatementTimeoutOfTheDatabase(t *testi
 	withSettings(t, db, "statement_timeout = 1000")
 	opened := make(chan error, 1)
 	go func() {
-		l, err := pglock.Open(aMinute(t), db.ConnString(), pglock.WithApplicationName(faultsApplication))
+		l, err := pglock.Open(minuteContext(t), db.ConnString(), pglock.WithApplicationName(faultsApplication))
 		if err == nil {
-			err = l.Close(aMinute(t))
+			err = l.Close(minuteContext(t))
 		}
 		opened <- err
 	}()

@@ -29,7 +29,7 @@ func tagged(t *testing.T, db *testenv.DB) *pglock.Locker {
 func seenUntil(t *testing.T, db *testenv.DB, j *events.Journal, wanted func(monitor.Lock) bool) (monitor.Lock, []events.Event) {
 	t.Helper()
 	var seen []events.Event
-	for snapshot, err := range monitor.Watch(aMinute(t), db.Pool(t), 10*time.Millisecond) {
+	for snapshot, err := range monitor.Watch(minuteContext(t), db.Pool(t), 10*time.Millisecond) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func TestAWaitSaysWhichCodeWaitsAndLaterHolds(t *testing.T) {
 	held := mustLock(t, first, key)
 
 	j := events.New()
-	ctx := context.WithValue(aMinute(t), tagsKey{}, map[string]string{
+	ctx := context.WithValue(minuteContext(t), tagsKey{}, map[string]string{
 		"controller": "invoices", "action": "pay it's /*now*/", "traceparent": "00-ab-cd-01",
 		"token": "forged", "more": "forged", "bad name'*/": "x", "nul": "a\x00b", "huge": strings.Repeat("é*/", 1<<18),
 	})
@@ -106,7 +106,7 @@ func TestASessionSaysWhichCodeItsLockIsFor(t *testing.T) {
 		plainLock(t, conn, key)
 		granted := make(chan *pglock.Lock, 1)
 		go func() {
-			lock, err := l.Lock(context.WithValue(aMinute(t), tagsKey{}, map[string]string{"job": job}), key)
+			lock, err := l.Lock(context.WithValue(minuteContext(t), tagsKey{}, map[string]string{"job": job}), key)
 			if err != nil {
 				t.Error(err)
 			}
@@ -161,7 +161,7 @@ func TestAPanicOfTheTagsLeavesNothingBehind(t *testing.T) {
 				t.Error("the panic does not reach the caller")
 			}
 		}()
-		_, _ = l.Lock(aMinute(t), key)
+		_, _ = l.Lock(minuteContext(t), key)
 	}()
 	panics = false
 	granted := lockLater(t, l, key)

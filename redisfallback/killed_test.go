@@ -14,15 +14,15 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/schedule"
 )
 
-// lasting starts a server that loses no data when it is killed.
-func lasting(t *testing.T) *testenv.RedisServer {
+// newLastingServer starts a server that loses no data when it is killed.
+func newLastingServer(t *testing.T) *testenv.RedisServer {
 	t.Helper()
 	return testenv.NewRedis(t, "appendonly yes", "appendfsync always")
 }
 
 func TestPrimitivesExcludeWhileTheServerIsKilled(t *testing.T) {
 	t.Run("with persistence", func(t *testing.T) {
-		node := lasting(t)
+		node := newLastingServer(t)
 		primitivesDuring(t, newClients(t, []*testenv.RedisServer{node}), func() {
 			for range 3 {
 				node.Kill(t)
@@ -63,7 +63,7 @@ func breakServer(t *testing.T, node *testenv.RedisServer) {
 // and asks for all ticks again.
 func TestScheduleRunsATickAtMostOnceWhileTheServerIsFrozenAndKilled(t *testing.T) {
 	const ticks, every = 200, 20 * time.Millisecond
-	node := lasting(t)
+	node := newLastingServer(t)
 	first := time.Now()
 	var mu sync.Mutex
 	ran := map[string]map[time.Time]int{"start": {}, "success": {}}
@@ -116,7 +116,7 @@ func TestScheduleRunsATickAtMostOnceWhileTheServerIsFrozenAndKilled(t *testing.T
 
 // The bound is by the clock of the server, over every window that begins and ends with an event.
 func TestRatelimitKeepsItsBoundWhileTheServerIsFrozenAndKilled(t *testing.T) {
-	node := lasting(t)
+	node := newLastingServer(t)
 	limit := ratelimit.PerSecond(20)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

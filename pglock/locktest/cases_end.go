@@ -22,7 +22,7 @@ func (s *suite) maxHold() {
 	if err := context.Cause(ctx); !errors.As(err, &lost) || lost.Reason != pglock.LostMaxHold || !lost.Key.Equal(key) {
 		s.Errorf("the cause of the lock's context is %v", err)
 	}
-	s.unlock1(s.got(waiter)) // although the holder has not unlocked
+	s.mustUnlock(s.got(waiter)) // although the holder has not unlocked
 	if err := lock.Unlock(s.ctx); !errors.Is(err, pglock.ErrLost) {
 		s.Errorf("Unlock after MaxHold: got error %v, want one that matches %q", err, pglock.ErrLost)
 	}
@@ -34,7 +34,7 @@ func (s *suite) maxHold() {
 		s.Errorf("an extended lock ended: %v", extended.Err())
 	case <-time.After(60 * time.Millisecond):
 	}
-	s.unlock1(extended)
+	s.mustUnlock(extended)
 	if err := extended.Extend(time.Hour); !errors.Is(err, pglock.ErrUnlocked) {
 		s.Errorf("Extend after Unlock: got error %v, want one that matches %q", err, pglock.ErrUnlocked)
 	}
@@ -44,7 +44,7 @@ func (s *suite) maxHold() {
 func (s *suite) unlock() {
 	l := s.open()
 	lock := s.lock(l, s.key("k"))
-	s.unlock1(lock)
+	s.mustUnlock(lock)
 	again := s.lock(l, s.key("k"))
 	if err := lock.Unlock(s.ctx); !errors.Is(err, pglock.ErrUnlocked) {
 		s.Errorf("a second Unlock: got error %v, want one that matches %q", err, pglock.ErrUnlocked)
@@ -88,7 +88,7 @@ func (s *suite) lockContext() {
 	if independent.Err() != nil || lock.Err() != nil {
 		s.Errorf("a parent's end reached elsewhere: %v, %v", independent.Err(), lock.Err())
 	}
-	s.unlock1(lock)
+	s.mustUnlock(lock)
 	<-child.Done()
 	for _, ended := range []context.Context{independent, child, lock.Context(context.Background())} {
 		if !errors.Is(context.Cause(ended), pglock.ErrUnlocked) || ended.Err() != context.Canceled {
@@ -138,7 +138,7 @@ func (s *suite) do() {
 	if !errors.Is(err, pglock.ErrLost) || !errors.Is(err, mine) {
 		s.Errorf("Do with a lost lock returned %v", err)
 	}
-	s.unlock1(s.lock(s.open(), key)) // MaxHold gives the lock back in the background
+	s.mustUnlock(s.lock(s.open(), key)) // MaxHold gives the lock back in the background
 }
 
 func (s *suite) close() {
@@ -180,10 +180,10 @@ func (s *suite) close() {
 		s.Errorf("Close returned %v while a lock was held", err)
 	default:
 	}
-	s.unlock1(holder)
+	s.mustUnlock(holder)
 	s.must(<-closed)
 	s.must(l.Close(s.ctx))
-	s.unlock1(elsewhere)
+	s.mustUnlock(elsewhere)
 	s.free(key, theirs)
 }
 

@@ -25,19 +25,19 @@ func (s *suite) lockAndUnlock() {
 	if _, err := other.TryLock(s.ctx, key); !errors.Is(err, pglock.ErrNotAcquired) {
 		s.Errorf("another process's TryLock of a held key: got error %v, want one that matches %q", err, pglock.ErrNotAcquired)
 	}
-	s.unlock1(lock)
-	s.ended1(lock)
+	s.mustUnlock(lock)
+	s.wantUnlocked(lock)
 	second := s.lock(other, key, pglock.WithToken("mine"))
 	if second.Token() != "mine" {
 		s.Errorf("WithToken: the token is %q", second.Token())
 	}
-	s.unlock1(second)
+	s.mustUnlock(second)
 	if stats := l.Stats(); stats.Held != 0 || stats.Waiting != 0 || stats.Acquired != 1 {
 		s.Errorf("Stats at the end: %+v", stats)
 	}
 }
 
-func (s *suite) ended1(lock *pglock.Lock) {
+func (s *suite) wantUnlocked(lock *pglock.Lock) {
 	s.Helper()
 	select {
 	case <-lock.Done():
@@ -56,7 +56,7 @@ func (s *suite) notReentrant() {
 		if _, err := l.TryLock(s.ctx, s.key("k"), opts...); !errors.Is(err, pglock.ErrNotAcquired) {
 			s.Errorf("a second TryLock in the same process: got error %v, want one that matches %q", err, pglock.ErrNotAcquired)
 		}
-		s.unlock1(lock)
+		s.mustUnlock(lock)
 	}
 	s.free(s.key("k"))
 }
@@ -76,7 +76,7 @@ func (s *suite) shared() {
 			}
 		}
 		s.must(lock.Verify(s.ctx))
-		s.unlock1(lock)
+		s.mustUnlock(lock)
 	}
 	s.free(key)
 }
@@ -91,15 +91,15 @@ func (s *suite) writerNotStarved() {
 		s.until("the writer's wait is seen", func() bool { // the wait of another process takes a moment to be visible
 			late, err := l.TryLock(s.ctx, key, pglock.Shared())
 			if err == nil {
-				s.unlock1(late)
+				s.mustUnlock(late)
 			}
 			return err != nil
 		})
-		s.unlock1(reader)
-		s.unlock1(s.got(writer))
+		s.mustUnlock(reader)
+		s.mustUnlock(s.got(writer))
 		reader = s.lock(l, key, pglock.Shared())
 	}
-	s.unlock1(reader)
+	s.mustUnlock(reader)
 	s.free(key)
 }
 
@@ -124,7 +124,7 @@ func (s *suite) firstComeFirstServed() {
 		})
 		s.waiting(l, i+1)
 	}
-	s.unlock1(first)
+	s.mustUnlock(first)
 	wg.Wait()
 	if len(order) != n || !slices.IsSorted(order) {
 		s.Errorf("the waiters were served in the order %v", order)
@@ -144,13 +144,13 @@ func (s *suite) holders() {
 	if holders, err := l.Holders(s.ctx, key); err != nil || len(holders) != 1 || !holders[0].Self {
 		s.Errorf("Holders of a key that this Locker holds: %v, %v; want one with Self", holders, err)
 	}
-	s.unlock1(lock)
+	s.mustUnlock(lock)
 	mine, theirs := s.lock(l, key, pglock.Shared()), s.lock(other, key, pglock.Shared())
 	if holders, err := other.Holders(s.ctx, key); err != nil || len(holders) != 2 || !holders[0].Shared {
 		s.Errorf("Holders of a shared key: %v, %v", holders, err)
 	}
-	s.unlock1(mine)
-	s.unlock1(theirs)
+	s.mustUnlock(mine)
+	s.mustUnlock(theirs)
 }
 
 func (s *suite) fence() {
@@ -161,7 +161,7 @@ func (s *suite) fence() {
 		number, err := lock.Fence(s.ctx)
 		if errors.Is(err, pglock.ErrUnsupported) || errors.Is(err, pglock.ErrSchemaMissing) {
 			s.Logf("this backend has no fence: %v", err)
-			s.unlock1(lock)
+			s.mustUnlock(lock)
 			return
 		}
 		s.must(err)
@@ -172,7 +172,7 @@ func (s *suite) fence() {
 			s.Errorf("Fence returned %d after %d", number, last)
 		}
 		last = number
-		s.unlock1(lock)
+		s.mustUnlock(lock)
 		if i == 0 {
 			continue
 		}
@@ -181,7 +181,7 @@ func (s *suite) fence() {
 		}
 	}
 	late := s.lock(lockers[0], s.key("k"))
-	s.unlock1(late)
+	s.mustUnlock(late)
 	if _, err := late.Fence(s.ctx); !errors.Is(err, pglock.ErrUnlocked) {
 		s.Errorf("a first Fence after Unlock: got error %v, want one that matches %q", err, pglock.ErrUnlocked)
 	}

@@ -71,7 +71,7 @@ func (s *suite) observerPanics() {
 				}
 				return s.quietly(func() *pglock.Lock { _ = lock.Unlock(s.ctx); return nil })
 			})
-			s.unlock1(s.lock(s.open(), key))
+			s.mustUnlock(s.lock(s.open(), key))
 			if stats := l.Stats(); stats.Held != 0 || stats.Waiting != 0 {
 				s.Errorf("%s, held by %s: %+v", name, where, stats)
 			}

@@ -38,8 +38,8 @@ func (s *suite) selfDeadlock() {
 			_, err = l.TryLock(ctx, key)
 			s.wantError(err, pglock.ErrNotAcquired, "TryLock of the key that is held, with "+name)
 		}
-		s.unlock1(second)
-		s.unlock1(lock)
+		s.mustUnlock(second)
+		s.mustUnlock(lock)
 	}
 	err := l.Do(s.ctx, key, func(ctx context.Context, _ *pglock.Lock) error {
 		return l.Do(ctx, key, func(context.Context, *pglock.Lock) error { return nil })
@@ -63,21 +63,21 @@ func (s *suite) noSelfDeadlock() {
 	s.wantError(err, pglock.ErrNotAcquired, "another Locker's Lock under the Lock's context")
 	_, err = l.Lock(foreign{inner}, key, pglock.MaxWait(short))
 	s.wantError(err, pglock.ErrNotAcquired, "Lock under a context of another package")
-	s.unlock1(s.lock(l, s.key("another"), pglock.MaxWait(time.Hour)))
+	s.mustUnlock(s.lock(l, s.key("another"), pglock.MaxWait(time.Hour)))
 
 	loose, cancel := context.WithTimeout(context.WithoutCancel(inner), time.Hour)
 	defer cancel()
 	waiter := s.start(loose, l, key) // outlives the Lock, so it is granted
 	s.waiting(l, 1)
-	s.unlock1(lock)
-	s.unlock1(s.got(waiter))
+	s.mustUnlock(lock)
+	s.mustUnlock(s.got(waiter))
 
 	lock = s.lock(l, key, pglock.Shared())
 	inner = lock.Context(s.ctx)
 	both, err := l.Lock(inner, key, pglock.Shared())
 	s.must(err)
-	s.unlock1(both)
-	s.unlock1(lock)
+	s.mustUnlock(both)
+	s.mustUnlock(lock)
 	if _, err = l.Lock(inner, key); errors.Is(err, pglock.ErrSelfDeadlock) || err == nil {
 		s.Errorf("Lock under the context of a Lock that has been unlocked: got %v, want the context's error", err)
 	}
@@ -85,7 +85,7 @@ func (s *suite) noSelfDeadlock() {
 	if _, err = l.Lock(inner, key); errors.Is(err, pglock.ErrSelfDeadlock) || err == nil {
 		s.Errorf("Lock of a key that another Lock holds by now: got %v, want the context's error", err)
 	}
-	s.unlock1(again)
+	s.mustUnlock(again)
 	s.free(key)
 }
 

@@ -48,7 +48,7 @@ func (s *suite) cancelledWait() {
 		}
 		s.waiting(from, 0)
 	}
-	s.unlock1(holder)
+	s.mustUnlock(holder)
 	s.free(key)
 }
 
@@ -69,7 +69,7 @@ func (s *suite) maxWait() {
 	if wait := (*pglock.WaitError)(nil); !errors.As(err, &wait) || !errors.Is(err, context.DeadlineExceeded) {
 		s.Errorf("a wait that a deadline ends: got error %v, want one that matches %q", err, context.DeadlineExceeded)
 	}
-	s.unlock1(holder)
+	s.mustUnlock(holder)
 	s.free(key)
 }
 
@@ -105,7 +105,7 @@ func (s *suite) lockAll() {
 		}
 	}
 	s.must(both.Verify(s.ctx))
-	s.unlock1(both)
+	s.mustUnlock(both)
 
 	one := s.lock(other, b)
 	for _, from := range []*pglock.Locker{l, other} {
@@ -117,7 +117,7 @@ func (s *suite) lockAll() {
 		}
 	}
 	s.free(a, c) // no lock was left
-	s.unlock1(one)
+	s.mustUnlock(one)
 	s.free(a, b, c)
 }
 
@@ -175,7 +175,7 @@ func (s *suite) handoffLimit() {
 		}
 		s.until("the loop is running", func() bool { return hot.Stats().HandedOff > 100 })
 		for range 5 {
-			s.unlock1(s.lock(other, key))
+			s.mustUnlock(s.lock(other, key))
 		}
 		stop()
 		wg.Wait()

@@ -85,7 +85,7 @@ func (s *suite) lock(l *pglock.Locker, key pglock.Key, opts ...pglock.LockOption
 	return lock
 }
 
-func (s *suite) unlock1(lock *pglock.Lock) {
+func (s *suite) mustUnlock(lock *pglock.Lock) {
 	s.Helper()
 	s.must(lock.Unlock(s.ctx))
 }
@@ -150,6 +150,6 @@ func (s *suite) free(keys ...pglock.Key) {
 			s.Errorf("the key should be free: %v", err)
 			continue
 		}
-		s.unlock1(lock)
+		s.mustUnlock(lock)
 	}
 }

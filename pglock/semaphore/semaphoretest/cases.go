@@ -303,7 +303,7 @@ func (s *suite) heavies() {
 	s.free(limit)
 }
 
-func (s *suite) gathered() {
+func (s *suite) collected() {
 	sem, other := s.open(3), s.open(3)
 	one := s.acquire(sem, 1)
 	for _, from := range []*semaphore.Semaphore{sem, other} {

@@ -34,7 +34,7 @@ func Exercise(t *testing.T, open locktest.Opener, lose Lose) {
 		{"TryAcquireSucceedsWhileOthersPass", (*suite).tryBeside},
 		{"AHeavyWaiterIsNotStarved", (*suite).heavy},
 		{"HeavyWaitersCannotDeadlock", (*suite).heavies},
-		{"WhatWasGatheredIsGivenBack", (*suite).gathered},
+		{"CollectedSlotsAreGivenBack", (*suite).collected},
 		{"TheLimitCanDiffer", (*suite).limits},
 		{"ALostSlotEndsThePermit", (*suite).lost},
 		{"ALostGateIsTakenAgain", (*suite).lostGate},
