@@ -191,7 +191,7 @@ func TestChainEqualsPgBlockingPidsOnScenesAtRest(t *testing.T) {
 			got := graphOf(s.db, taken)
 			requireEqual(t, "edges of the whole wait graph", got, serverGraph(t, s.db))
 			if len(got) == 0 || slices.Contains(got, "") {
-				t.Errorf("the scene shows nothing: %q", got)
+				t.Errorf("the graph is too small: %q", got)
 			}
 			for id, n := range taken.Behind() {
 				if want := behindOf(taken, id); n != want {
@@ -339,7 +339,7 @@ func TestChainTargets(t *testing.T) {
 	c, err := monitor.Inspect(taken, worker)
 	check(t, err)
 	if c.PID != leader || c.Ref.PID != leader || len(c.Holds) != 1 || len(c.WaitsForOther) != 1 {
-		t.Errorf("a worker of %d stands for %+v", leader, c)
+		t.Errorf("a worker of %d is resolved to %+v", leader, c)
 	}
 	idle := s.session()
 	check(t, pool.QueryRow(t.Context(), "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'").Scan(&worker))
@@ -382,7 +382,7 @@ func TestChainOnAMovingServer(t *testing.T) {
 		for wait := range taken.Waits() {
 			for _, blocker := range wait.BlockedBy {
 				if !known[blocker.ID()] || !known[wait.ID()] || blocker.ID() == wait.ID() {
-					t.Errorf("an edge from %v to %v leads nowhere", wait.ID(), blocker.ID())
+					t.Errorf("the edge from %v to %v leads to no session of the snapshot", wait.ID(), blocker.ID())
 				}
 			}
 		}

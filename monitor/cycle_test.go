@@ -86,7 +86,7 @@ func TestACycleIsAsOldAsItsLastWait(t *testing.T) {
 	}
 	locks[1].Waiters[0].WaitingSince = nil
 	if since := cycles(locks, nil)[0].Since; since != nil {
-		t.Errorf("the cycle is there since %v, though the time of a wait is not known", since)
+		t.Errorf("the cycle has existed since %v, although the time of a wait is unknown", since)
 	}
 }
 

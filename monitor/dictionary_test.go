@@ -79,7 +79,7 @@ func TestNoNamesAreNoNames(t *testing.T) {
 		s, err := monitor.Take(t.Context(), db.Pool(t), monitor.WithDictionary(names))
 		check(t, err)
 		if lock := find(t, s, pglock.Int64Key(7)); lock.Key != "@7" {
-			t.Errorf("it is shown as %q", lock.Key)
+			t.Errorf("the key is shown as %q", lock.Key)
 		}
 	}
 }
@@ -143,6 +143,6 @@ func TestPglocksOwnMigrationsHaveAName(t *testing.T) {
 	db := testenv.Database(t)
 	session(t, db, lockNamed(migrations.LockName))
 	if lock := find(t, take(t, db.Pool(t)), pglock.NewKey(migrations.LockName)); lock.Key != migrations.LockName {
-		t.Errorf("it is shown as %q", lock.Key)
+		t.Errorf("the key is shown as %q", lock.Key)
 	}
 }

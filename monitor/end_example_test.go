@@ -78,7 +78,7 @@ func startIdleHolder(ctx context.Context) (pool *pgxpool.Pool, done func()) {
 	pool = must(pgxpool.NewWithConfig(ctx, config))
 	must(0, migrations.Up(ctx, pool))
 	must(pool.Exec(ctx, "SELECT pglock.register('invoice:42')"))
-	holder := must(pgx.ConnectConfig(ctx, nameSource(config, "checkout")))
+	holder := must(pgx.ConnectConfig(ctx, withApplication(config, "checkout")))
 	must(0, pglock.LockTx(ctx, must(holder.Begin(ctx)), pglock.NewKey("invoice:42")))
 	return pool, func() {
 		_ = holder.Close(ctx) // one of the examples has terminated it

@@ -70,7 +70,7 @@ func TestTerminatingASessionFreesAllItsLocks(t *testing.T) {
 
 			c := inspect(t, pool, pidOf(holder))
 			if len(c.Holds) != 2 || c.Waiting() != 1 || c.Ref.PID != pidOf(holder) || c.Ref.Since.IsZero() {
-				t.Fatalf("what dies with the session is %+v", c)
+				t.Fatalf("the target is %+v", c)
 			}
 			o, err := monitor.Send(t.Context(), pool, c, monitor.SignalTerminate)
 			check(t, err)

@@ -84,11 +84,11 @@ func checkoutAndRefund(ctx context.Context) (pool *pgxpool.Pool, commit func()) 
 	must(0, migrations.Up(ctx, pool))
 	must(pool.Exec(ctx, "SELECT pglock.register('invoice:42')"))
 
-	holder := must(pgx.ConnectConfig(ctx, nameSource(config, "checkout")))
+	holder := must(pgx.ConnectConfig(ctx, withApplication(config, "checkout")))
 	tx := must(holder.Begin(ctx))
 	must(0, pglock.LockTx(ctx, tx, pglock.NewKey("invoice:42")))
 
-	waiter := must(pgx.ConnectConfig(ctx, nameSource(config, "refund")))
+	waiter := must(pgx.ConnectConfig(ctx, withApplication(config, "refund")))
 	done := make(chan error)
 	go func() {
 		done <- pglock.BeginFunc(ctx, waiter, pglock.NewKey("invoice:42"), func(pgx.Tx) error { return nil })
@@ -104,7 +104,7 @@ func checkoutAndRefund(ctx context.Context) (pool *pgxpool.Pool, commit func()) 
 	})
 }
 
-func nameSource(config *pgxpool.Config, application string) *pgx.ConnConfig {
+func withApplication(config *pgxpool.Config, application string) *pgx.ConnConfig {
 	connConfig := config.Copy().ConnConfig
 	connConfig.RuntimeParams["application_name"] = application
 	return connConfig

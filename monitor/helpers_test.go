@@ -104,8 +104,8 @@ func poolIn(t testing.TB, db *testenv.DB, mode pgx.QueryExecMode) *pgxpool.Pool 
 	return pool
 }
 
-// tellsWaits reports whether the server reports when a wait began.
-func versionWithWaitStart(s *monitor.Snapshot) bool {
+// reportsWaitStart reports whether the server reports when a wait began.
+func reportsWaitStart(s *monitor.Snapshot) bool {
 	return !strings.HasPrefix(s.ServerVersion, "13.")
 }
 

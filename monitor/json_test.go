@@ -289,6 +289,6 @@ func TestTheJSONFormIsStable(t *testing.T) {
 	var read monitor.Snapshot
 	check(t, json.Unmarshal(text, &read))
 	if !reflect.DeepEqual(read, s) {
-		t.Errorf("it reads back as %+v, want %+v", read, s)
+		t.Errorf("decoded it is %+v, want %+v", read, s)
 	}
 }

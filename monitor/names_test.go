@@ -114,7 +114,7 @@ func TestWithoutNamesTheSnapshotSaysWhy(t *testing.T) {
 				t.Errorf("the reason is %q, want one that contains %q", s.NamesMissing, c.want)
 			}
 			if lock := find(t, s, pglock.NewKey("job")); len(lock.Names) != 0 {
-				t.Errorf("a name came from nowhere: %+v", lock)
+				t.Errorf("a lock has an unexpected name: %+v", lock)
 			}
 		})
 	}

@@ -74,10 +74,10 @@ func TestARoleWithoutGrantsSeesWhatIsHidden(t *testing.T) {
 	lock := find(t, s, pglock.Int64Key(1))
 	requireBlockers(t, lock, waiter, monitor.Blocker{PID: pidOf(holder), Kind: monitor.BlockHard})
 	waiting := &lock.Waiters[0]
-	if waiting.WaitingSince == nil && versionWithWaitStart(s) {
-		t.Error("the waiter's time is missing, though everybody may see it")
+	if waiting.WaitingSince == nil && reportsWaitStart(s) {
+		t.Error("the waiter's time is missing, although every role may see it")
 	}
-	if !versionWithWaitStart(s) { // PostgreSQL 13 hides what the estimate needs
+	if !reportsWaitStart(s) { // PostgreSQL 13 hides what the estimate needs
 		hidden := len(waiting.Hidden) - 1
 		if waiting.Hidden[hidden] != "waiting_since" {
 			t.Errorf("hidden of the waiter are %v", waiting.Hidden)
@@ -97,7 +97,7 @@ func TestARoleWithoutGrantsSeesWhatIsHidden(t *testing.T) {
 		t.Errorf("the holder's application is %q", lock.Holders[0].Application)
 	}
 	if !strings.Contains(s.DetailsHidden, "GRANT pg_read_all_stats TO \""+s.Role+"\"") {
-		t.Errorf("what to do about it: %q", s.DetailsHidden)
+		t.Errorf("DetailsHidden is %q", s.DetailsHidden)
 	}
 	if own := find(t, s, pglock.Int64Key(2)).Holders[0]; len(own.Hidden) != 0 || own.Query == "" || own.Since == nil {
 		t.Errorf("the role's own session is %+v", own)
@@ -124,7 +124,7 @@ func TestAQueryThatLooksHiddenIsShown(t *testing.T) {
 	db := testenv.Database(t)
 	holder := session(t, db, "SELECT pg_advisory_lock(1)")
 	if _, err := holder.Exec(t.Context(), "<insufficient privilege>", pgx.QueryExecModeSimpleProtocol); err == nil {
-		t.Fatal("that is no SQL")
+		t.Fatal("invalid SQL was executed")
 	}
 	shown := find(t, take(t, db.Pool(t)), pglock.Int64Key(1)).Holders[0]
 	if shown.Query != "<insufficient privilege>" || len(shown.Hidden) != 0 || shown.State != "idle" {

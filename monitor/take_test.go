@@ -78,7 +78,7 @@ func TestAQueueOfTenWaiters(t *testing.T) {
 		if waiter.PID != pids[i] || len(waiter.BlockedBy) != i+1 {
 			t.Errorf("waiter %d is %d, blocked by %v; want %d and %d blockers", i, waiter.PID, waiter.BlockedBy, pids[i], i+1)
 		}
-		if waiter.WaitingSince == nil || waiter.WaitingSince.After(s.TakenAt) || waiter.WaitingEstimated == versionWithWaitStart(s) {
+		if waiter.WaitingSince == nil || waiter.WaitingSince.After(s.TakenAt) || waiter.WaitingEstimated == reportsWaitStart(s) {
 			t.Errorf("waiter %d has been waiting since %v (estimated: %v), seen at %v",
 				i, waiter.WaitingSince, waiter.WaitingEstimated, s.TakenAt)
 		}

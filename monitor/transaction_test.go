@@ -120,7 +120,7 @@ func TestLocksAreReadWithoutBlockersOnASlowServer(t *testing.T) {
 			t.Errorf("%s: the reason is %q", name, s.BlockersMissing)
 		}
 		if edges := edgesOf(db, s); len(edges) != 0 {
-			t.Errorf("%s: edges from nowhere: %v", name, edges)
+			t.Errorf("%s: unexpected edges: %v", name, edges)
 		}
 	}
 	requireServerState(t, db, take(t, conn))

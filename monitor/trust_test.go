@@ -78,7 +78,7 @@ func TestTrustAPlainRegistryIsCopiedAndItsNamesAreChecked(t *testing.T) {
 				}
 			}
 			if lock := find(t, s, pglock.Int64Key(42)); len(lock.Names) > 0 {
-				t.Errorf("%v: a lie is believed: %q", mode, lock.Names)
+				t.Errorf("%v: a false name is shown: %q", mode, lock.Names)
 			}
 		}
 		execute(t, conn, "BEGIN")

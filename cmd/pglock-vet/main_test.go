@@ -62,7 +62,7 @@ func TestGoVetReportsQueriesThatMissTheirLock(t *testing.T) {
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
 	if err == nil {
-		t.Errorf("it reports nothing: %s", out)
+		t.Errorf("no mistake is reported: %s", out)
 	}
 	for _, want := range []string{
 		"main.go:15:6: PayInvoice runs on a plain pgxpool.Pool, which does not take its lock invoice:{id}",
@@ -71,10 +71,10 @@ func TestGoVetReportsQueriesThatMissTheirLock(t *testing.T) {
 		"main.go:19:26: Int64Key makes a key of a bare number",
 	} {
 		if !strings.Contains(string(out), want) {
-			t.Errorf("it lacks %q:\n%s", want, out)
+			t.Errorf("the output lacks %q:\n%s", want, out)
 		}
 	}
 	if n := strings.Count(string(out), "main.go:"); n != 4 {
-		t.Errorf("it reports %d mistakes, want 4:\n%s", n, out)
+		t.Errorf("%d mistakes are reported, want 4:\n%s", n, out)
 	}
 }

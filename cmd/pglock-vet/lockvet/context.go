@@ -46,7 +46,7 @@ func contextOf(pass *analysis.Pass, call *ast.CallExpr) types.Object {
 	return pass.TypesInfo.Uses[name]
 }
 
-// watches are the methods by which a holder learns that its lock was lost, or is safe from it.
+// watchMethods are the methods by which a holder learns that its lock was lost, or is safe from it.
 var watchMethods = []string{"Context", "Done", "Err", "Verify", "GuardTx", "Fence"}
 
 // watched reports whether the function watches the lock, or does something with it that the analyzer does not follow.

@@ -29,11 +29,11 @@ func TestTheDemonstration(t *testing.T) {
 		"runs the report": 1, "runs the job again": 4, "runs the job, due": 1, "does not: the run due": 3,
 	} {
 		if n := strings.Count(r.stdout, text); n != want {
-			t.Errorf("it says %q %d times, want %d", text, n, want)
+			t.Errorf("the output contains %q %d times, want %d", text, n, want)
 		}
 	}
 	if r.stderr != "" {
-		t.Errorf("it said %s", r.stderr)
+		t.Errorf("stderr is %s", r.stderr)
 	}
 	wantNothingLeft(t, p)
 }

@@ -41,7 +41,7 @@ these fields do not change within a version.
 Exit codes: 0 no finding is as bad as --fail-on; 78 one is; 69 no database;
 64 wrong usage; 1 other errors.`
 
-// examination is one call of doctor.
+// doctorRun is one call of doctor.
 type doctorRun struct {
 	dsn      dsn
 	output   format

@@ -35,7 +35,7 @@ func TestMonitorEventsPrintsWhatHappens(t *testing.T) {
 			wantCode(t, r, 0)
 			wantText(t, r.stdout, "action", "pay")
 			if strings.Contains(r.stdout, "@41") {
-				t.Errorf("it speaks of another key:\n%s", r.stdout)
+				t.Errorf("an event is about another key:\n%s", r.stdout)
 			}
 			if format != "ndjson" {
 				return

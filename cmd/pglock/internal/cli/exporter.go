@@ -57,7 +57,7 @@ Exit codes: 0 ended by Ctrl-C or SIGTERM; 64 wrong usage; 1 other errors, such
 as an address in use. The exporter keeps running while the database is
 unreachable.`
 
-// export is one call of exporter.
+// exporterRun is one call of exporter.
 type exporterRun struct {
 	servers     servers
 	names       namesFile

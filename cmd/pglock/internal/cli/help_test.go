@@ -20,7 +20,7 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 			}
 		}
 		if strings.Contains(r.stdout, "worker") {
-			t.Errorf("help of %q shows what is not for users", name)
+			t.Errorf("the help of %q shows internal text", name)
 		}
 	}
 }
@@ -49,7 +49,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		wantCode(t, r, 64)
 		wantText(t, r.stderr, says)
 		if r.stdout != "" || strings.Count(r.stderr, "\n") != 1 {
-			t.Errorf("%q printed %q and said %q, want one message", line, r.stdout, r.stderr)
+			t.Errorf("%q: stdout is %q and stderr %q, want one message", line, r.stdout, r.stderr)
 		}
 	}
 }

@@ -176,7 +176,7 @@ func wantText(t testing.TB, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
 		if !strings.Contains(text, part) {
-			t.Errorf("it does not contain %q:\n%s", part, text)
+			t.Errorf("the text does not contain %q:\n%s", part, text)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func TestKeyShowsNumbersAndSQL(t *testing.T) {
   transaction  SELECT pg_advisory_xact_lock(7, -42);
 `
 	if !strings.HasPrefix(r.stdout, want) || r.stderr != "" {
-		t.Errorf("it printed\n%sand said %q, want\n%s", r.stdout, r.stderr, want)
+		t.Errorf("stdout is\n%sstderr is %q, want\n%s", r.stdout, r.stderr, want)
 	}
 	wantText(t, r.stdout, "pglock.key('@x')")
 }
@@ -108,7 +108,7 @@ func TestNamesThatPostgresCannotStore(t *testing.T) {
 	table := command(t, nil, "key", "-o", "csv", name).run().stdout
 	wantText(t, table, "@"+number)
 	if strings.Contains(text.stdout+table, "pglock.key") || !utf8.ValidString(text.stdout+table) {
-		t.Errorf("it prints SQL of another lock, or no text:\n%s%s", text.stdout, table)
+		t.Errorf("the SQL is of another lock, or there is no text:\n%s%s", text.stdout, table)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestInvalidKeys(t *testing.T) {
 		wantCode(t, r, 64)
 		wantText(t, r.stderr, says)
 		if r.stdout != "" {
-			t.Errorf("it printed %s", r.stdout)
+			t.Errorf("stdout is %s", r.stdout)
 		}
 	}
 	wantCode(t, command(t, nil, "key").run(), 64)

@@ -53,7 +53,7 @@ func TestTheCheckForNagios(t *testing.T) {
 		r := on(t, db, append([]string{"monitor", "--once", "--key", "@7007"}, args...)...).run()
 		wantCode(t, r, code)
 		if strings.Count(r.stdout, "\n") != 1 || strings.Count(r.stdout, "|") > 1 {
-			t.Errorf("it is not one line: %q", r.stdout)
+			t.Errorf("want one line: %q", r.stdout)
 		}
 		return r.stdout
 	}

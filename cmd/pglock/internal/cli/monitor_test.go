@@ -266,7 +266,7 @@ func TestMonitorSurvivesARestartOfTheServer(t *testing.T) {
 	for _, mode := range []pgserver.Mode{pgserver.Fast, pgserver.Immediate} {
 		before := p.stderr.String()
 		check(t, server.Down(t.Context(), mode))
-		testenv.WaitUntil(t, "it tells of the outage", func() bool {
+		testenv.WaitUntil(t, "the outage is reported", func() bool {
 			return strings.Contains(strings.TrimPrefix(p.stderr.String(), before), "trying again")
 		})
 		check(t, server.Up(t.Context()))
@@ -280,7 +280,7 @@ func TestMonitorSurvivesARestartOfTheServer(t *testing.T) {
 	r := p.end()
 	wantCode(t, r, 0)
 	if n := strings.Count(r.stderr, "trying again"); n != 2 {
-		t.Errorf("two outages are told %d times: %s", n, r.stderr)
+		t.Errorf("two outages are reported %d times: %s", n, r.stderr)
 	}
 	for line := range strings.Lines(r.stdout) {
 		parse(t, line)
@@ -298,7 +298,7 @@ func TestTablesAreSetApart(t *testing.T) {
 	r := p.end()
 	wantCode(t, r, 0)
 	if tables := strings.Split(r.stdout, "\n\npostgres@"); len(tables) < 2 || strings.Contains(r.stdout, "\x1b") {
-		t.Errorf("it printed %q", r.stdout)
+		t.Errorf("stdout is %q", r.stdout)
 	}
 }
 
@@ -319,7 +319,7 @@ func TestMonitorNeedsAServerAtFirst(t *testing.T) {
 		wantCode(t, r, 69)
 		wantText(t, r.stderr, "u@127.0.0.1:1/x")
 		if r.stdout != "" {
-			t.Errorf("it printed %s", r.stdout)
+			t.Errorf("stdout is %s", r.stdout)
 		}
 	}
 	r := command(t, []string{"DATABASE_URL=" + silentServer(t)}, "monitor", "--once").run()

@@ -43,7 +43,7 @@ func TestAClosedOutputIsNoError(t *testing.T) {
 		r := p.end()
 		wantCode(t, r, 141)
 		if strings.Contains(r.stderr, "pipe") {
-			t.Errorf("it said %q", r.stderr)
+			t.Errorf("stderr is %q", r.stderr)
 		}
 	}
 }

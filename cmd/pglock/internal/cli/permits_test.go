@@ -34,7 +34,7 @@ func TestRunWithPermitsLimitsConcurrency(t *testing.T) {
 	}
 	for _, line := range lines {
 		if line > fmt.Sprint(permits) {
-			t.Errorf("%s commands ran at a time", line)
+			t.Errorf("%s commands ran at the same time", line)
 		}
 	}
 }

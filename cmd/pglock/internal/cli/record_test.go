@@ -43,7 +43,7 @@ func recorded(t *testing.T, args ...string) (file string, a, b int32) {
 	r := p.end()
 	wantCode(t, r, 0)
 	if r.stdout != "" {
-		t.Errorf("it prints %q", r.stdout)
+		t.Errorf("stdout is %q", r.stdout)
 	}
 	return file, int32(holder.PgConn().PID()), int32(waiter.PgConn().PID())
 }

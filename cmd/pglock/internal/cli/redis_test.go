@@ -81,7 +81,7 @@ func TestExitCodesOnRedis(t *testing.T) {
 			got := onRedis(t, test.urls, test.args...).run()
 			wantCode(t, got, test.code)
 			if !strings.Contains(got.stderr, test.says) || strings.Contains(got.stdout+got.stderr, "s3cret") {
-				t.Errorf("it said %q, want %q and no password", got.stderr, test.says)
+				t.Errorf("stderr is %q, want %q and no password", got.stderr, test.says)
 			}
 			if strings.Contains(got.stderr, "redis: 20") {
 				t.Errorf("go-redis' log is among what it said: %q", got.stderr)
@@ -99,7 +99,7 @@ func TestALostLockOnRedisEndsTheCommand(t *testing.T) {
 	got := p.end()
 	wantCode(t, got, 70)
 	if !strings.Contains(got.stderr, "forgotten") {
-		t.Errorf("it said %q", got.stderr)
+		t.Errorf("stderr is %q", got.stderr)
 	}
 }
 

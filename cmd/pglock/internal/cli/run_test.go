@@ -99,7 +99,7 @@ func TestExitCodes(t *testing.T) {
 			wantCode(t, r, test.code)
 			wantText(t, r.stderr, test.says)
 			if test.says == "" && r.stderr != "" {
-				t.Errorf("it said %s", r.stderr)
+				t.Errorf("stderr is %s", r.stderr)
 			}
 			if n := strings.Count(r.stderr, "pglock: "); test.says != "" && n != 1 {
 				t.Errorf("%d messages instead of one: %s", n, r.stderr)
@@ -126,7 +126,7 @@ func TestTheCommandKnowsItsLock(t *testing.T) {
 	wantReport := func(key, want string) {
 		t.Helper()
 		if r := command(t, outer, "run", key, "--", "sh", "-c", report).run(); r.stdout != want || r.stderr != "" {
-			t.Errorf("it reports %q and says %q, want %q", r.stdout, r.stderr, want)
+			t.Errorf("stdout is %q and stderr %q, want %q", r.stdout, r.stderr, want)
 		}
 	}
 	wantReport("invoice:42", "invoice:42 none\n")
@@ -264,7 +264,7 @@ func TestALockLostAsTheCommandEndsIsAFailure(t *testing.T) {
 	r := p.end()
 	wantCode(t, r, 70)
 	if n := strings.Count(r.stderr, `lock "k" lost`); n != 1 {
-		t.Errorf("it says %d times that the lock was lost: %s", n, r.stderr)
+		t.Errorf("the loss is reported %d times: %s", n, r.stderr)
 	}
 }
 

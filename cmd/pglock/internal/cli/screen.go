@@ -29,7 +29,7 @@ func (m *watch) screen(filter view.Filter) tui.Options {
 	return tui.Options{Interval: time.Duration(m.interval), Filter: filter, NoMouse: m.noMouse, Output: os.Stdout}
 }
 
-// taker takes snapshots for the view.
+// takeFunc returns the function that takes snapshots for the view.
 func (m *watch) takeFunc(o *observer) func(context.Context) (*monitor.Snapshot, error) {
 	return func(ctx context.Context) (*monitor.Snapshot, error) {
 		s, err := o.take(ctx)

@@ -103,7 +103,7 @@ func TestSeveralServersAtOnce(t *testing.T) {
 	wantCode(t, r, 0)
 	wantText(t, r.stdout, ",objid,server\r\n", ","+labelOf(a)+"\r\n", ","+labelOf(b)+"\r\n")
 	if strings.Count(r.stdout, "taken_at") != 1 {
-		t.Errorf("there is not one header:\n%s", r.stdout)
+		t.Errorf("the output must have one header:\n%s", r.stdout)
 	}
 
 	r = several(t, all, "monitor", "--once", "--fail-if-waiting", "0").run()
@@ -111,7 +111,7 @@ func TestSeveralServersAtOnce(t *testing.T) {
 	wantText(t, r.stdout, "PGLOCK CRITICAL - "+labelOf(b)+" CRITICAL: pid ", "; 127.0.0.1:1/x UNKNOWN: ",
 		"; "+labelOf(a)+" OK: no waiters; ", " | '"+labelOf(b)+" longest_wait'=")
 	if strings.Count(r.stdout, "\n") != 1 || strings.Contains(r.stdout, "s3cret") {
-		t.Errorf("it is not one line without a password:\n%s", r.stdout)
+		t.Errorf("want one line without a password:\n%s", r.stdout)
 	}
 	r = several(t, []string{a.ConnString(), unreachable}, "monitor", "--once", "--fail-if-waiting", "0").run()
 	wantCode(t, r, 3)

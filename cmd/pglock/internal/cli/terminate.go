@@ -71,7 +71,7 @@ Exit codes: 0 done (terminate: the session is gone; cancel: a wait is over, or a
 lock is free); 1 not done; 66 no such session; 77 the role may not do that; 69
 no database; 64 wrong usage.`
 
-// signalling is one call of cancel or terminate.
+// signalRun is one call of cancel or terminate.
 type signalRun struct {
 	signal  monitor.Signal
 	dsn     dsn

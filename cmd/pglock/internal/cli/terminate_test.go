@@ -60,7 +60,7 @@ func TestAScriptTerminatesASessionByItsReference(t *testing.T) {
 	wantCode(t, again, 66)
 	wantText(t, again.stderr, ": cannot signal process ", "no such session")
 	if strings.Contains(again.stderr, "monitor:") {
-		t.Errorf("it names a package: %s", again.stderr)
+		t.Errorf("the message names a package: %s", again.stderr)
 	}
 }
 

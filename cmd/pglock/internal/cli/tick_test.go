@@ -31,7 +31,7 @@ func TestTicksOnSeveralMachinesRunOnce(t *testing.T) {
 	wantCode(t, r, 0)
 	wantText(t, r.stderr, "has been run")
 	if r.stdout != "" {
-		t.Errorf("it ran again: %s", r.stdout)
+		t.Errorf("the command ran again: %s", r.stdout)
 	}
 	wantText(t, on(t, db, "run", "--tick", "@yearly", "other", "--", "echo", "ran").run().stdout, "ran")
 }
@@ -56,7 +56,7 @@ func TestTicksCountWhenTheCommandStartsOrSucceeds(t *testing.T) {
 	succeeds := []string{"run", "--until-success", "--tick", "@yearly", "success", "--", "echo", "ran"}
 	wantText(t, on(t, db, succeeds...).run().stdout, "ran")
 	if r := on(t, db, succeeds...).run(); r.code != 0 || r.stdout != "" {
-		t.Errorf("it ran after it had succeeded: %d, %s", r.code, r.stdout)
+		t.Errorf("the command ran again after it had succeeded: %d, %s", r.code, r.stdout)
 	}
 }
 

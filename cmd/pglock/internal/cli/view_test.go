@@ -140,7 +140,7 @@ func TestTheViewWithoutColours(t *testing.T) {
 	m := plain.inTerminal(80, 24)
 	m.golden("view-keys", settled, s.names)
 	if found := colour.FindString(m.colours()); found != "" {
-		t.Errorf("there is a colour although NO_COLOR is set: %q", found)
+		t.Errorf("colours are used although NO_COLOR is set: %q", found)
 	}
 	m.types("2")
 	m.golden("view-tree", "[2 tree]", s.names)
@@ -149,7 +149,7 @@ func TestTheViewWithoutColours(t *testing.T) {
 	m = s.monitor().inTerminal(80, 24)
 	m.golden("view-keys", settled, s.names)
 	if colour.FindString(m.colours()) == "" {
-		t.Error("there are no colours when NO_COLOR is not set")
+		t.Error("no colours are used although NO_COLOR is not set")
 	}
 }
 
@@ -231,7 +231,7 @@ func TestTheViewCanBeReadOnly(t *testing.T) {
 	m.types("t", "c", "?")
 	m.shows("── help", "suspend")
 	if screen := m.screen(); strings.Contains(screen, "terminat") || strings.Contains(screen, "cancel") {
-		t.Errorf("it offers to end sessions:\n%s", screen)
+		t.Errorf("the view has keys that end sessions:\n%s", screen)
 	}
 }
 
@@ -338,7 +338,7 @@ func TestTheViewPrintsTablesOnADumbTerminal(t *testing.T) {
 	m.run("new-session", "-d", "-x", "80", "-y", "24", "--", "sh", "-c", "TERM=dumb "+monitor)
 	m.shows("@99", "1 key, 1 holder, 0 waiters")
 	if strings.Contains(m.screen(), "[1 keys]") {
-		t.Error("it fills the screen")
+		t.Error("the full-screen view is used")
 	}
 	m.run("new-window", "sh", "-c", monitor+" </dev/null; echo left; exec sleep 1000")
 	m.shows("@99", "[1 keys]") // keys are read from the terminal all the same

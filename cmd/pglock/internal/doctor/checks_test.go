@@ -71,7 +71,7 @@ func TestALongListIsCutShort(t *testing.T) {
 	}
 	found := waits(facts{snapshot: &monitor.Snapshot{TakenAt: now, Locks: locks}}, time.Minute)
 	if !strings.HasSuffix(found[0].What, "; so has 1 other, not as long") {
-		t.Errorf("who else waits is missing: %+v", found[0])
+		t.Errorf("the other waiters are missing: %+v", found[0])
 	}
 	if len(found) != maxListed+1 || !strings.Contains(found[maxListed].What, "11 more locks with long waits") {
 		t.Errorf("there are %d findings, the last is %+v", len(found), found[len(found)-1])

@@ -191,7 +191,7 @@ func TestATimeoutOfTheConnectionStringIsNotTheServersToChange(t *testing.T) {
 	f := want(t, examine(t, db.ConnString()+"&statement_timeout=5s", time.Minute), "statement_timeout", doctor.Note,
 		"from the connection string", "take it out of the connection string")
 	if len(f.SQL) != 0 {
-		t.Errorf("it suggests %q", f.SQL)
+		t.Errorf("the finding suggests %q", f.SQL)
 	}
 }
 

@@ -40,7 +40,7 @@ func TestWhoIsTrustedDependsOnTheRoleThatHasLoggedIn(t *testing.T) {
 		t.Log(what)
 		found := want(t, examine(t, connString, time.Minute), "trust", level, parts...)
 		if not != "" && strings.Contains(found.What, not) {
-			t.Errorf("it says %q: %s", not, found.What)
+			t.Errorf("the finding contains %q: %s", not, found.What)
 		}
 	}
 	itself := `the role "` + app + `", superusers`

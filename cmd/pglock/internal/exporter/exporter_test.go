@@ -165,7 +165,7 @@ func TestAServerThatDoesNotAnswerIsDown(t *testing.T) {
 		series := scrape(t, url)
 		want(t, series, map[string]string{"pglock_up": "0"})
 		if _, stale := series["pglock_lock_table_entries"]; stale {
-			t.Error("there are metrics of a server that does not answer")
+			t.Error("metrics of a server that does not answer are exported")
 		}
 	}
 	want(t, scrape(t, url), map[string]string{"pglock_snapshots_total": "3", "pglock_snapshot_errors_total": "3"})
@@ -173,7 +173,7 @@ func TestAServerThatDoesNotAnswerIsDown(t *testing.T) {
 	want(t, scrape(t, url), map[string]string{"pglock_up": "1", `pglock_locks{database="shop"}`: "0",
 		"pglock_snapshots_total": "4", "pglock_snapshot_errors_total": "3"})
 	if text := log.String(); strings.Count(text, "no answer") != 1 || strings.Count(text, "answers again") != 1 {
-		t.Errorf("the log does not tell of it once:\n%s", text)
+		t.Errorf("the outage is not logged exactly once:\n%s", text)
 	}
 }
 
@@ -284,7 +284,7 @@ func TestServeLetsAScrapeFinishAndEnds(t *testing.T) {
 		t.Errorf("the scrape got %q", body)
 	}
 	if err := <-served; err != nil {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("Serve returned %v", err)
 	}
 }
 

@@ -76,7 +76,7 @@ func TestOutcome(t *testing.T) {
 	}
 	want := "session 4711 has ended: 5 locks are free, 1 lock passed to the next waiter\n  invoice:42 is now held by 4712, 'it's'"
 	if got := strings.Join(Outcome(o, 80), "\n"); got != want {
-		t.Errorf("it says\n%s\nwant\n%s", got, want)
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 

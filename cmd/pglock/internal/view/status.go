@@ -56,7 +56,7 @@ func Status(all *monitor.Snapshot, filter Filter, limits Limits) (Verdict, strin
 // severity ranks the verdicts: a known problem is worse than the unknown.
 var severity = map[Verdict]int{OK: 0, Unknown: 1, Warning: 2, Critical: 3}
 
-// StatusOfSeveral returns the worst of several judgements. The text is the line of a plugin that names each server, the
+// StatusOfServers returns the worst of several judgements. The text is the line of a plugin that names each server, the
 // worst first, with the performance data of those that answered; its labels begin with the server.
 func StatusOfServers(all []Judgement) (Verdict, string) {
 	all = slices.Clone(all)

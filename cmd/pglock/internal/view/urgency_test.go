@@ -46,7 +46,7 @@ func TestTheStatusOfSeveralServersNamesTheWorstFirst(t *testing.T) {
 		t.Errorf("%v %s", verdict, line)
 	}
 	if given[0].Server != "a" {
-		t.Error("what was given is in another order now")
+		t.Error("the argument was reordered")
 	}
 	for n, want := range map[int]Verdict{1: OK, 2: Unknown, 3: Warning} {
 		if verdict, line := StatusOfServers(slices.Clone(given[:n])); verdict != want || !strings.HasPrefix(line, "PGLOCK "+want.String()) {

@@ -71,7 +71,7 @@ func (b *tab) wait(condition string) {
 		}
 		select {
 		case <-b.ctx.Done():
-			b.t.Fatalf("it does not come that %s", condition)
+			b.t.Fatalf("never true: %s", condition)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -125,7 +125,7 @@ func TestBrowserChangesOnlyWhatHasChanged(t *testing.T) {
 		`document.activeElement === document.querySelector('[data-id="9"]')`,
 		`document.querySelector('[data-id="3"] .age').textContent === '1m01s'`} {
 		if page.text(condition) != "true" {
-			t.Errorf("it is not so that %s", condition)
+			t.Errorf("not true: %s", condition)
 		}
 	}
 	live.Store(&Live{Snapshot: &monitor.Snapshot{TakenAt: noon.Add(2 * time.Second)}})
@@ -192,7 +192,7 @@ func TestBrowserSupportsScreenReaders(t *testing.T) {
 		"tree 'Blocking tree'", "treeitem '9 ddl-owner", " level=1\n", "blocked by 9 ddl-owner, relation t", " level=2\n",
 		"list 'Journal'", "table 'Keys'", "columnheader 'Longest wait'", "row '", "cell 'invoice:1 shop'"} {
 		if !strings.Contains(tree.String(), part) {
-			t.Errorf("a screen reader is not told %q", part)
+			t.Errorf("the accessibility tree lacks %q", part)
 		}
 	}
 	if t.Failed() || testing.Verbose() {

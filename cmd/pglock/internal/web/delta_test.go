@@ -90,7 +90,7 @@ func TestPageKeepsFewStates(t *testing.T) {
 		s.want(http.StatusOK, fmt.Sprintf("/api/now?key=%d", i))
 	}
 	if n := len(handler.now.states); n > 4 {
-		t.Errorf("there are states of %d keys", n)
+		t.Errorf("states of %d keys are kept", n)
 	}
 }
 

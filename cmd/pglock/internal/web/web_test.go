@@ -216,7 +216,7 @@ func TestPageRefusesOtherSitesAndNames(t *testing.T) {
 	text := s.want(http.StatusOK, "/?token=t0ken", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate",
 		"Sec-Fetch-Dest", "document")
 	if strings.Contains(text, "t0ken") || !strings.Contains(text, "refresh") {
-		t.Errorf("it says %q", text)
+		t.Errorf("the page is %q", text)
 	}
 	s.want(http.StatusForbidden, "/", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe")
 }
