@@ -5,12 +5,13 @@
 // run another statement), the batches in flight to the server, and two rights: to send and to read.
 //   - A caller puts an op into the queue. If the right to send is free and the window is open, it is given the right. It
 //     then leads: it sends the whole queue as one statement, releases first, and gives the right back.
-//   - If the right to read is free, a caller that leads takes it too. It reads the answer, settles the batch, gives the
-//     right to send to the first in the queue, and wakes those whose answers have come. So a caller that is alone waits
-//     for no other goroutine.
+//   - If the right to read is free, a caller that leads takes it before it sends. It reads the answer, settles the batch,
+//     gives the right to send to the first in the queue, and wakes those whose answers have come. So a caller that is
+//     alone on a busy session needs no other goroutine, which would have to be woken.
 //   - All other callers wait on their op's channel, which delivers an answer or the right to send.
 //   - What no caller reads a goroutine reads: answers to several batches in flight, the rest of an answer whose reader's
-//     context has ended, and what the server says to a session that has been idle for a millisecond, such as its end.
+//     context has ended, answers on sockets whose reads cannot be interrupted, and what the server says to a session that
+//     is idle at a look that is made a millisecond after use, such as its end.
 //
 // Near the server the window is one batch: ops that arrive meanwhile form the next one, which costs both sides less.
 // With a round trip above 250 µs it is up to eight batches.
@@ -22,7 +23,7 @@
 // where there is no caller. So whenever the mutex is free: if the queue is not empty and the window is open, the right to
 // send is taken; if a batch is in flight, the right to read is. The owner of a right is running, or has a message in its
 // channel, which has room for all messages that it can get. A caller that leaves because its context has ended gives back,
-// under the mutex, the right in its channel. So nothing waits for a timer, and nothing is repaired.
+// under the mutex, the right in its channel. So no caller waits for a timer, and nothing is repaired.
 //
 // # Contexts
 // A waiting caller watches its context in a select. If its op has not been sent, it just removes it from the queue. A
@@ -33,8 +34,9 @@
 // whose state is unknown.
 //
 // One caller follows its context late: the write of the one that leads blocks if the server reads nothing and the buffers
-// of the socket are full. It stays in the write until the session ends, at the latest with its lease; no other caller, no
-// holder and no [Mux.Close] waits for it.
+// of the socket are full. It stays in the write until the session ends, at the latest with its lease; no other caller and
+// no [Mux.Close] waits for it. If it has the right to read, an error with which the server ends the session meanwhile is
+// noticed when the write fails or the lease ends.
 //
 // # Errors
 // A statement over many keys that fails is half done. Its ops are not answered before the session has asked pg_locks

@@ -21,11 +21,9 @@ func (s *Session) End(why driver.Reason, err error) {
 	}
 	s.cause = wire.Ended(why, err)
 	s.timer.Stop()
-	s.idleTimer.Stop()
 	lost := s.grants
 	s.grants = nil
 	polite := why == driver.ReasonClosed && !s.sending
-	s.sending = true // for ever
 	s.mu.Unlock()
 	for g := range lost {
 		g.owner.Lost(why, err)
@@ -96,6 +94,7 @@ func (s *Session) keep() {
 	}
 	now := s.lease.Now()
 	s.giveUpReleasesLocked(now)
+	s.advanceLocked()
 	every := s.lease.Every()
 	quiet := !s.suspended && !s.sending && len(s.batches) == 0 && now.Sub(s.lastSent) >= every-min(every, lookEvery)/2
 	s.timer.Reset(s.nextLook())
@@ -127,6 +126,9 @@ func (s *Session) giveUpReleasesLocked(now driver.Instant) {
 
 func (s *Session) giveUpLocked(waiting []*op) {
 	for _, o := range waiting {
+		if o.query != nil && o.query.about != nil { // the question about a batch that is being reconciled
+			s.giveUpLocked(o.query.about.ops)
+		}
 		if o.kind != release || o.failure != nil || o.gone {
 			continue
 		}

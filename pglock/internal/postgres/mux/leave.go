@@ -39,10 +39,14 @@ func (s *Session) leave(ctx context.Context, o *op) error {
 func (s *Session) giveUpRightLocked(o *op) {
 	o.gone = true
 	for range len(o.wake) {
-		if <-o.wake == maySend {
-			s.sending = false
-		} else {
-			o.wake <- haveAnswer
+		select {
+		case signal := <-o.wake:
+			if signal == maySend {
+				s.sending = false
+			} else {
+				o.wake <- haveAnswer
+			}
+		default: // its caller has just taken it
 		}
 	}
 }

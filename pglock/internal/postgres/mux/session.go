@@ -3,9 +3,7 @@ package mux
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
-	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -147,7 +145,7 @@ func (s *Session) advanceLocked() {
 	}
 	if !s.reading && len(s.batches) > 0 {
 		s.reading = true
-		go s.readOn()
+		go s.receive()
 	}
 	if !s.sending && len(s.queue) > 0 && s.windowLocked() {
 		s.sending = true
@@ -170,12 +168,12 @@ func (s *Session) readIdle() {
 	s.idleTimed = false
 	if s.cause == nil && !s.reading && !s.sending {
 		s.reading = true
-		go s.readOn()
+		go s.receive()
 	}
 }
 
-// lead sends one batch, and reads the answer if the right to read is free. The caller has the right to send; o is nil for a
-// goroutine.
+// lead sends one batch, and reads its answer if the caller's op is in it and the right to read is free. The caller has the
+// right to send; o is nil for a goroutine.
 func (s *Session) lead(ctx context.Context, o *op) {
 	s.mu.Lock()
 	if s.crowd > 1 && len(s.queue) < s.crowd && !s.farLocked() {
@@ -185,10 +183,11 @@ func (s *Session) lead(ctx context.Context, o *op) {
 		s.mu.Lock()
 	}
 	b := s.takeLocked()
-	reads := b != nil && !s.reading
+	reads := b != nil && o != nil && o.state == sent && !s.reading && s.conn.Interruptible
 	if reads {
 		s.reading, s.reader = true, o
 	}
+	s.advanceLocked()
 	s.mu.Unlock()
 	var err error
 	if b != nil {
@@ -201,10 +200,8 @@ func (s *Session) lead(ctx context.Context, o *op) {
 	switch {
 	case err != nil:
 		s.End(s.lease.Reason(), err)
-	case reads && o != nil:
-		s.readOne(ctx, o)
 	case reads:
-		s.readOn()
+		s.read(ctx, o)
 	}
 }
 
@@ -268,8 +265,8 @@ func (s *Session) send(b *batch) error {
 	}
 }
 
-// readOne reads one answer, as o's caller. When ctx ends first, a goroutine goes on with what has been read so far.
-func (s *Session) readOne(ctx context.Context, o *op) {
+// read reads one answer, as o's caller. When ctx ends first, a goroutine goes on with what has been read so far.
+func (s *Session) read(ctx context.Context, o *op) {
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() {
 			s.mu.Lock()
@@ -278,24 +275,17 @@ func (s *Session) readOne(ctx context.Context, o *op) {
 		})
 		defer stop()
 	}
-	s.receive(false)
+	s.receive()
 }
 
-// readOn reads answers until no more are due, as a goroutine.
-func (s *Session) readOn() {
-	for s.receive(true) {
-	}
-}
-
-// receive reads an answer and settles its batch. The caller has the right to read, and keeps it if receive reports true,
-// which it does while more answers are due and goesOn is set.
-func (s *Session) receive(goesOn bool) (more bool) {
+// receive reads an answer, settles its batch, and gives the right to read back.
+func (s *Session) receive() {
 	err := s.conn.Receive(&s.answer)
 	s.mu.Lock()
-	interrupted := s.interrupted && errors.Is(err, os.ErrDeadlineExceeded)
+	interrupted := s.interrupted && wire.Interrupted(err)
 	if s.interrupted {
 		s.interrupted = false
-		_ = s.conn.SetReadDeadline(time.Time{}) // fails only on a closed socket
+		s.conn.Resume()
 	}
 	s.reader = nil
 	if err == nil {
@@ -307,24 +297,21 @@ func (s *Session) receive(goesOn bool) (more bool) {
 			err = said
 		}
 		s.End(s.lease.Reason(), err)
-		return false
+		return
 	}
-	more = goesOn && len(s.batches) > 0
-	s.reading = more
+	s.reading = false
 	s.advanceLocked()
 	s.unlock()
-	return more
 }
 
-// interruptLocked makes o's caller stop reading, if it does.
+// interruptLocked makes o's caller stop reading, if it does. It may be late: then another caller that uses o stops, and a
+// goroutine goes on, which does no harm.
 func (s *Session) interruptLocked(o *op) {
 	if s.reader == o {
 		s.interrupted = true
-		_ = s.conn.SetReadDeadline(longAgo) // fails only on a closed socket
+		s.conn.Interrupt()
 	}
 }
-
-var longAgo = time.Unix(1, 0)
 
 const (
 	maxOps         = 1024 // in one statement

@@ -64,7 +64,9 @@ type rig struct {
 const testLease = 10 * time.Second
 
 // transports are the ways to the server.
-var transports = map[string]transport{"without TLS": wiretest.Start, "with TLS": wiretest.StartTLS}
+var transports = map[string]transport{
+	"without TLS": wiretest.Start, "with TLS": wiretest.StartTLS, "without deadlines": wiretest.StartWithoutDeadlines,
+}
 
 type transport = func(*wiretest.Locks, func(wiretest.Statement) wiretest.Verdict) (*wire.Conn, *wiretest.Server)
 

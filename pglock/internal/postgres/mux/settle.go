@@ -21,25 +21,29 @@ func (s *Session) settleLocked() error {
 		return fmt.Errorf("the server answered a statement that was not sent (%v)", s.answer.Error())
 	}
 	b := s.batches[0]
+	failure := s.answer.Error()
+	if b.query == nil && failure == nil {
+		if err := s.settleAllLocked(b, &s.answer, nil); err != nil {
+			return err // the end of the session answers the callers
+		}
+	}
 	s.batches = slices.Delete(s.batches, 0, 1)
 	s.lease.Renew(b.sentAt)
 	s.roundTrip = min(s.roundTrip, s.lease.Now().Sub(b.sentAt))
 	s.crowd = len(b.ops)
-	if q := b.query; q != nil {
-		q.answer, s.answer = s.answer, wire.Answer{}
-		s.finishLocked(b.ops[0], q.answer.Error())
-		b.recycle()
-		return nil
-	}
-	if err := s.answer.Error(); err != nil {
+	switch {
+	case b.query != nil:
+		b.query.answer, s.answer = s.answer, wire.Answer{}
+		s.finishLocked(b.ops[0], failure)
+	case failure != nil:
 		s.answer.Reset()
-		go s.reconcile(b, err)
+		go s.reconcile(b, failure)
 		return nil
+	default:
+		s.answer.Reset()
 	}
-	err := s.settleAllLocked(b, &s.answer, nil)
-	s.answer.Reset()
 	b.recycle()
-	return err
+	return nil
 }
 
 // settleAllLocked settles the ops of a batch by the booleans of an answer: for each key what the statement did, or, when it

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +24,8 @@ type Conn struct {
 	GuardPID int32
 	// LockTable is the nominal size of the server's lock table.
 	LockTable int
+	// Interruptible reports that Interrupt works: some sockets that a DialFunc returns know no deadlines.
+	Interruptible bool
 
 	socket net.Conn
 	front  *pgproto3.Frontend
@@ -72,8 +75,8 @@ func (c *Conn) prepare() error {
 	return a.Error()
 }
 
-// Receive reads until an answer is complete. A read deadline interrupts it ([os.ErrDeadlineExceeded]), and the next Receive
-// goes on. Any other error is the session's end.
+// Receive reads until an answer is complete. After an error that is [Interrupted] the next Receive goes on with what has
+// been read so far; any other error is the session's end.
 func (c *Conn) Receive(a *Answer) error {
 	for {
 		message, err := c.front.Receive()
@@ -94,8 +97,24 @@ func isFatal(message pgproto3.BackendMessage) bool {
 	return ok && (e.SeverityUnlocalized == "FATAL" || e.SeverityUnlocalized == "PANIC")
 }
 
-// SetReadDeadline interrupts Receive when it passes; the zero time takes it back. It may be called at any time.
-func (c *Conn) SetReadDeadline(t time.Time) error { return c.socket.SetReadDeadline(t) }
+// Interrupt interrupts Receive, and each later one until Resume. Errors of both mean that the socket is closed, which Receive
+// reports.
+func (c *Conn) Interrupt() { _ = c.socket.SetReadDeadline(longAgo) }
+
+// Resume lets Receive read again.
+func (c *Conn) Resume() { _ = c.socket.SetReadDeadline(time.Time{}) }
+
+// hasDeadlines reports whether the deadlines of conn are known to work.
+func hasDeadlines(conn net.Conn) bool {
+	switch bare(conn).(type) {
+	case *net.TCPConn, *net.UnixConn:
+		return true
+	}
+	return false
+}
+
+// Interrupted reports whether err is that of an interrupted Receive.
+func Interrupted(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
 // Cancel asks the server to cancel the statement that runs, and returns when it has taken note. A request that overtakes
 // the statement does nothing.

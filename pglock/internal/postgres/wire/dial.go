@@ -111,6 +111,7 @@ func (d *Dialer) makeLockSession(ctx context.Context, conn *pgx.Conn, dialling *
 	}
 	c := NewConn(hijacked.Conn, hijacked.Frontend, hijacked.PID, d.guardPID(pg))
 	c.LockTable = lockTable
+	c.Interruptible = hasDeadlines(hijacked.Conn)
 	c.cancel = func(ctx context.Context) error {
 		dialling.open.Store(true)
 		defer dialling.open.Store(false)

@@ -1,0 +1,135 @@
+package mux
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wiretest"
+)
+
+// An answer that cannot be understood ends the session, which answers all callers, also those that had left. The answer without
+// a row is that of a proxy that has sent the statement to another server process.
+func TestSessionAnswersTheCallersOfABadAnswer(t *testing.T) {
+	for name, bad := range map[string]pgproto3.BackendMessage{
+		"null": &pgproto3.DataRow{Values: [][]byte{nil}}, "no row": &pgproto3.CommandComplete{CommandTag: []byte("SELECT 0")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			overEach(t, func(t *testing.T, start transport) {
+				var r *rig
+				r = newRigOver(t, start, func(st wiretest.Statement) wiretest.Verdict {
+					if len(st.Keys) > 0 {
+						time.Sleep(3 * time.Second)
+						r.server.Say(bad, &pgproto3.ReadyForQuery{TxStatus: 'I'})
+					}
+					return wiretest.Verdict{}
+				})
+				ctx, cancel := soon()
+				defer cancel()
+				var all sync.WaitGroup
+				all.Go(func() {
+					open, ok := errors.AsType[*driver.UnsettledError](r.session.Try(ctx, grantOf(new(owner), 1)))
+					if !ok {
+						t.Error("the caller whose context ended did not leave")
+						return
+					}
+					<-open.Done
+				})
+				synctest.Wait()
+				all.Go(func() {
+					if err := r.session.Try(context.Background(), grantOf(new(owner), 2)); !HasEnded(err) {
+						t.Errorf("Try returned %v", err)
+					}
+				})
+				all.Wait()
+				r.close()
+			})
+		})
+	}
+}
+
+// A caller that leads may find that its op does not fit the batch. Then it does not read: it would not see that it is given the
+// right to send again.
+func TestSessionCallerWhoseOpIsNotInItsBatchLeadsAgain(t *testing.T) {
+	overEach(t, func(t *testing.T, start transport) {
+		r := newRigOver(t, start, func(wiretest.Statement) wiretest.Verdict {
+			time.Sleep(100 * time.Millisecond)
+			return wiretest.Verdict{}
+		})
+		g := grantOf(new(owner), 1)
+		r.must(r.session.Try(t.Context(), g)) // the server is far: several statements may be on their way
+		abandoned := r.session.newOp(release, g)
+		r.session.mu.Lock()
+		r.must(r.session.enqueueLocked(abandoned))
+		_ = abandoned.leaveBehindLocked(errReleasing)
+		r.session.mu.Unlock()
+		var all sync.WaitGroup
+		all.Go(func() {
+			_, _, err := r.session.Call(t.Context(), "select 1") // no batch carries it and the release
+			r.must(err)
+		})
+		synctest.Wait()
+		r.session.mu.Lock()
+		if n := len(r.session.batches); n != 2 {
+			t.Errorf("%d batches are on their way, want 2", n)
+		}
+		r.session.mu.Unlock()
+		all.Wait()
+		r.close()
+	})
+}
+
+// A release is given up after some seconds, also while it is not known what a statement that failed has released.
+func TestSessionReleaseWhileReconciling(t *testing.T) {
+	overEach(t, func(t *testing.T, start transport) {
+		frozen := make(chan struct{})
+		r := newRigOver(t, start, func(st wiretest.Statement) wiretest.Verdict {
+			switch {
+			case st.Asks:
+				<-frozen
+			case len(st.Release) > 0 && st.Release[0]:
+				return wiretest.Verdict{Code: "57014"}
+			}
+			return wiretest.Verdict{}
+		})
+		g := grantOf(new(owner), 1)
+		r.must(r.session.Try(t.Context(), g))
+		began := time.Now()
+		err := g.Release(t.Context())
+		if took := time.Since(began); took > driver.ReleaseTimeout || !errors.Is(err, driver.ErrUnavailable) {
+			t.Errorf("after %v: %v", took, err)
+		}
+		close(frozen)
+		r.close()
+	})
+}
+
+// The right to send is taken back from a caller while that takes it from its channel. Without the select in giveUpRightLocked one
+// of a few million tries hung.
+func TestSessionTakesTheRightBack(t *testing.T) {
+	s := &Session{}
+	for n := range 200_000 {
+		o := &op{wake: make(chan signal, 2)}
+		o.wake <- maySend
+		began, took := make(chan struct{}), make(chan struct{})
+		go func() {
+			close(began)
+			select {
+			case <-o.wake:
+			default:
+			}
+			close(took)
+		}()
+		<-began
+		for range n % 200 { // not always at the same moment
+		}
+		s.giveUpRightLocked(o)
+		<-took
+	}
+}
