@@ -27,6 +27,8 @@ import (
 const (
 	serviceVariable  = "PGLOCK_EXAMPLE_SERVICE"
 	databaseVariable = "PGLOCK_EXAMPLE_DATABASE"
+
+	frozenLease = time.Second
 )
 
 var registerKey = locks.Register()
@@ -35,7 +37,7 @@ var registerKey = locks.Register()
 // was frozen between the check and the write.
 func writeLate(service, database string) {
 	ctx := context.Background()
-	l, err := pglock.Open(ctx, database, pglock.WithLease(time.Second))
+	l, err := pglock.Open(ctx, database, pglock.WithLease(frozenLease))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -87,6 +89,13 @@ func TestPatternFencingRefusesAHolderThatWasFrozen(t *testing.T) {
 		t.Fatalf("the first process says %q, %v", word, err)
 	}
 	check(t, first.Process.Signal(syscall.SIGSTOP))
+	if !db.FreesFrozen(t) { // an administrator does
+		time.Sleep(frozenLease)
+		for _, held := range db.AdvisoryLocks(t) {
+			_, err := db.Pool(t).Exec(t.Context(), "SELECT pg_terminate_backend($1)", held.PID)
+			check(t, err)
+		}
+	}
 
 	l, err := pglock.NewWithConfig(db.Config(t))
 	lock, err := closing(t, l, err).Lock(t.Context(), registerKey) // when the lease of the first is over
