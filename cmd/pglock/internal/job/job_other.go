@@ -21,7 +21,7 @@ func groupExists(int) bool { return false }
 
 func signalNumber(*os.ProcessState) int { return 0 }
 
-func typed(signal os.Signal) bool { return signal == os.Interrupt }
+func fromTerminal(signal os.Signal) bool { return signal == os.Interrupt }
 
 func advice(error) string { return "" }
 
