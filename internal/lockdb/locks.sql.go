@@ -30,7 +30,7 @@ type BeginBoundedWaitParams struct {
 	AllowStale   bool
 }
 
-// The next three are sent as one simple-protocol message: a bounded wait after which the transaction can continue. Only an
+// The next three are sent as one simple-protocol message: a bounded wait after which the transaction can go on. Only an
 // exception block (a subtransaction) survives the error of lock_timeout, and a DO block is the only one that needs
 // nothing installed. It takes no parameters and returns nothing. So the parameters and the result are passed in
 // settings local to the transaction, and the outcome is the number of rows of the last statement: 1 granted, 2 not in
