@@ -85,31 +85,6 @@ func TestSessionCallerWhoseOpIsNotInItsBatchLeadsAgain(t *testing.T) {
 	})
 }
 
-// A release is given up after some seconds, also while it is not known what a statement that failed has released.
-func TestSessionReleaseWhileReconciling(t *testing.T) {
-	overEach(t, func(t *testing.T, start transport) {
-		frozen := make(chan struct{})
-		r := newRigOver(t, start, func(st wiretest.Statement) wiretest.Verdict {
-			switch {
-			case st.Asks:
-				<-frozen
-			case len(st.Release) > 0 && st.Release[0]:
-				return wiretest.Verdict{Code: "57014"}
-			}
-			return wiretest.Verdict{}
-		})
-		g := grantOf(new(owner), 1)
-		r.must(r.session.Try(t.Context(), g))
-		began := time.Now()
-		err := g.Release(t.Context())
-		if took := time.Since(began); took > driver.ReleaseTimeout || !errors.Is(err, driver.ErrUnavailable) {
-			t.Errorf("after %v: %v", took, err)
-		}
-		close(frozen)
-		r.close()
-	})
-}
-
 // The right to send is taken back from a caller while that takes it from its channel. Without the select in giveUpRightLocked one
 // of a few million tries hung.
 func TestSessionTakesTheRightBack(t *testing.T) {

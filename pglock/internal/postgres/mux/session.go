@@ -292,7 +292,8 @@ func (s *Session) receive() {
 		err = s.settleLocked()
 	}
 	if err != nil && !interrupted {
-		s.mu.Unlock()                              // and keep the right, so that nothing is read after this
+		// The right is kept, so that nothing is read after this.
+		s.mu.Unlock()
 		if said := s.answer.Error(); said != nil { // before it closed the connection
 			err = said
 		}

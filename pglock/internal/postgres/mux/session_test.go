@@ -566,30 +566,40 @@ func TestSessionEndsWhenNothingCanBeWritten(t *testing.T) {
 	})
 }
 
-// A release that gets no answer is given up after some seconds; its key is settled later.
+// A release that gets no answer is given up after some seconds, also while it is not known what a statement that failed has
+// released; its key is settled later.
 func TestSessionReleaseOfAFrozenServer(t *testing.T) {
-	overEach(t, func(t *testing.T, start transport) {
-		frozen := make(chan struct{})
-		r := newRigOver(t, start, func(st wiretest.Statement) wiretest.Verdict {
-			if len(st.Release) > 0 && st.Release[0] {
-				<-frozen
-			}
-			return wiretest.Verdict{}
+	for name, fails := range map[string]bool{"before the release": false, "while it is reconciled": true} {
+		t.Run(name, func(t *testing.T) {
+			overEach(t, func(t *testing.T, start transport) {
+				frozen := make(chan struct{})
+				var failed atomic.Bool
+				r := newRigOver(t, start, func(st wiretest.Statement) wiretest.Verdict {
+					releases := len(st.Release) > 0 && st.Release[0] && !st.Asks
+					switch {
+					case fails && releases && failed.CompareAndSwap(false, true):
+						return wiretest.Verdict{Code: "57014"}
+					case releases || st.Asks:
+						<-frozen
+					}
+					return wiretest.Verdict{}
+				})
+				g := grantOf(new(owner), 1)
+				r.must(r.session.Try(t.Context(), g))
+				began := time.Now()
+				open, ok := errors.AsType[*driver.UnsettledError](g.Release(t.Context()))
+				if took := time.Since(began); !ok || took > driver.ReleaseTimeout || !errors.Is(open, driver.ErrUnavailable) {
+					t.Fatalf("after %v: %v", took, open)
+				}
+				close(frozen)
+				<-open.Done
+				if r.locks.Len() != 0 {
+					t.Error("the key is settled but held")
+				}
+				r.close()
+			})
 		})
-		g := grantOf(new(owner), 1)
-		r.must(r.session.Try(t.Context(), g))
-		began := time.Now()
-		open, ok := errors.AsType[*driver.UnsettledError](g.Release(t.Context()))
-		if took := time.Since(began); !ok || took > driver.ReleaseTimeout || !errors.Is(open, driver.ErrUnavailable) {
-			t.Fatalf("after %v: %v", took, open)
-		}
-		close(frozen)
-		<-open.Done
-		if r.locks.Len() != 0 {
-			t.Error("the key is settled but held")
-		}
-		r.close()
-	})
+	}
 }
 
 // Heartbeats extend the lease. It ends the locks when the server has been silent for long enough.
