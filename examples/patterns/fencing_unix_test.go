@@ -91,10 +91,7 @@ func TestPatternFencingRefusesAHolderThatWasFrozen(t *testing.T) {
 	check(t, first.Process.Signal(syscall.SIGSTOP))
 	if !db.FreesFrozen(t) { // an administrator does
 		time.Sleep(frozenLease)
-		for _, held := range db.AdvisoryLocks(t) {
-			_, err := db.Pool(t).Exec(t.Context(), "SELECT pg_terminate_backend($1)", held.PID)
-			check(t, err)
-		}
+		db.TerminateHolder(t, registerKey.Int64(), int16(registerKey.ID().Space))
 	}
 
 	l, err := pglock.NewWithConfig(db.Config(t))

@@ -51,6 +51,18 @@ func (db *DB) AdvisoryLocks(t testing.TB) []Lock {
 	return locks
 }
 
+// TerminateHolder ends the sessions that hold the advisory lock with this key and objsubid.
+func (db *DB) TerminateHolder(t testing.TB, key int64, objSubID int16) {
+	t.Helper()
+	for _, lock := range db.AdvisoryLocks(t) {
+		if lock.Granted && lock.Key == key && lock.ObjSubID == objSubID {
+			if _, err := db.Connect(t).Exec(t.Context(), "select pg_terminate_backend($1)", lock.PID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 func (db *DB) advisoryLocks(ctx context.Context, conn *pgx.Conn) ([]Lock, error) {
 	rows, err := conn.Query(ctx, selectLocks, db.name)
 	if err != nil {

@@ -48,11 +48,5 @@ func closing(t testing.TB, l *pglock.Locker, err error) *pglock.Locker {
 // terminateHolder ends the session that holds key.
 func terminateHolder(t testing.TB, db *testenv.DB, key pglock.Key) {
 	t.Helper()
-	for _, lock := range db.AdvisoryLocks(t) {
-		if lock.Granted && lock.Key == key.Int64() && lock.ObjSubID == int16(key.ID().Space) {
-			if _, err := db.Connect(t).Exec(t.Context(), "select pg_terminate_backend($1)", lock.PID); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	db.TerminateHolder(t, key.Int64(), int16(key.ID().Space))
 }
