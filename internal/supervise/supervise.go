@@ -79,10 +79,13 @@ func newDirectory(prefix string) (*Supervisor, error) {
 	return &Supervisor{dir: dir, identity: account}, nil
 }
 
-// parentDir is the parent of the servers' directories. The account used instead of root may not be able to enter
-// root's TMPDIR.
+// parentDir is the parent of the servers' directories: TMPDIR if it is set, or else memory if there is enough. The account used
+// instead of root may not be able to enter root's TMPDIR.
 func parentDir(account identity) string {
-	if dir := os.TempDir(); !account.other && len(dir) <= maxTempDir {
+	if dir := os.Getenv("TMPDIR"); dir != "" && !account.other && len(dir) <= maxTempDir {
+		return dir
+	}
+	if dir, ok := memoryDir(); ok {
 		return dir
 	}
 	return "/tmp"

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package supervise
+
+func memoryDir() (dir string, ok bool) { return "", false }
