@@ -18,7 +18,7 @@ import (
 // Few sessions are opened, however many acquires are cancelled.
 func TestCancelsLeaveNothingAndKeepTheSessions(t *testing.T) {
 	for distance := range distances {
-		t.Run(distance, func(t *testing.T) { cancelAtRandom(t, distance, trials(t, 1500)) })
+		t.Run(distance, func(t *testing.T) { cancelAtRandom(t, distance, testenv.Trials(t, 1500)) })
 	}
 }
 

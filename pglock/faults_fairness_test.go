@@ -56,7 +56,7 @@ func shareHotKey(t *testing.T, handoffs int, shared bool, opts ...pglock.Option)
 		}
 		check.unlock(t, h)
 	})
-	for range trials(t, 10) {
+	for range testenv.Trials(t, 10) {
 		enough := check.count() + 100
 		testenv.WaitUntil(t, "the hot process is running", func() bool { return check.count() >= enough })
 		past.Store(0)

@@ -104,7 +104,7 @@ func runFrozen(connString string) error {
 // A process is stopped for longer than its lease and continues when others have its locks. The first check of each
 // reports the loss, before any timer or message could have.
 func TestAThawedProcessKnowsAtItsFirstLook(t *testing.T) {
-	for range trials(t, 3) {
+	for range testenv.Trials(t, 3) {
 		freezeAndThaw(t)
 	}
 }

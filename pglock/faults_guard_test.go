@@ -15,7 +15,7 @@ import (
 func TestGuardedTransactionsOfASilentHolderStayInOrder(t *testing.T) {
 	for name, waited := range map[string]bool{"on a mux session": false, "on a wait session": true} {
 		t.Run(name, func(t *testing.T) {
-			for range trials(t, 2) {
+			for range testenv.Trials(t, 2) {
 				writeAfterSilence(t, waited)
 			}
 		})

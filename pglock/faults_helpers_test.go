@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
-	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -19,20 +18,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
-
-// trials returns how often a test repeats something that may contain a race: PGLOCK_TEST_TRIALS times usual.
-func trials(t testing.TB, usual int) int {
-	t.Helper()
-	text := os.Getenv("PGLOCK_TEST_TRIALS")
-	if text == "" {
-		return usual
-	}
-	times, err := strconv.Atoi(text)
-	if err != nil || times < 1 {
-		t.Fatalf("PGLOCK_TEST_TRIALS is %q, want how many times the usual number of trials", text)
-	}
-	return times * usual
-}
 
 // faultsApplication names the sessions of Lockers under test, and no others. Their names match faultsApplications.
 const (

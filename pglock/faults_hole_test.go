@@ -109,7 +109,7 @@ func TestManySilentHoldersAreToldBeforeTheNextGrants(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for range trials(t, 1) {
+			for range testenv.Trials(t, 1) {
 				fallSilent(t, cut)
 			}
 		})

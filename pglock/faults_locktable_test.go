@@ -104,7 +104,7 @@ func overflow(t *testing.T, distance string) {
 		return sessionsNow(t, conn) == 2
 	})
 	keys := faultKeys(10 * smallTable)
-	for range trials(t, 3) {
+	for range testenv.Trials(t, 3) {
 		granted, refused := tryTogether(t, l, keys)
 		t.Logf("%d granted, %d refused", len(granted), len(refused))
 		if len(refused) == 0 {
@@ -136,7 +136,7 @@ func overflow(t *testing.T, distance string) {
 func TestTheDefaultBoundProtectsTheServer(t *testing.T) {
 	db := smallLockTable(t)
 	conn := watcher(t, db)
-	for range trials(t, 3) {
+	for range testenv.Trials(t, 3) {
 		l, _ := openCounted(t, db)
 		granted, refused := tryTogether(t, l, faultKeys(10*smallTable))
 		if len(granted) != smallTable/4 {

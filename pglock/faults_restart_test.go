@@ -49,7 +49,7 @@ func TestLocksGoOnAfterTheServerHasCrashed(t *testing.T) {
 // crashes returns the ways to stop the server: mostly crashes, and some proper shutdowns.
 func crashes(t *testing.T) (modes []pgserver.Mode) {
 	t.Helper()
-	for range trials(t, 1) {
+	for range testenv.Trials(t, 1) {
 		modes = append(modes, pgserver.Immediate, pgserver.Fast, pgserver.Immediate)
 	}
 	return modes

@@ -33,17 +33,17 @@ const (
 func TestLocksGoOnWhileSessionsAreTerminated(t *testing.T) {
 	for name, victim := range map[string]string{"any": hitAny, "waiters": hitWaiter, "holders": hitHolder} {
 		t.Run(name, func(t *testing.T) {
-			hitSessions(t, "near", terminateIt+victim, trials(t, 50), newExclusionCheck(noticeByUnlock), pglock.WithHandoffLimit(0, 0))
+			hitSessions(t, "near", terminateIt+victim, testenv.Trials(t, 15), newExclusionCheck(noticeByUnlock), pglock.WithHandoffLimit(0, 0))
 		})
 	}
 	t.Run("far", func(t *testing.T) {
-		hitSessions(t, "far", terminateIt+hitAny, trials(t, 50), newExclusionCheck(noticeByUnlock), pglock.WithHandoffLimit(0, 0))
+		hitSessions(t, "far", terminateIt+hitAny, testenv.Trials(t, 15), newExclusionCheck(noticeByUnlock), pglock.WithHandoffLimit(0, 0))
 	})
 	t.Run("four sessions", func(t *testing.T) {
-		hitSessions(t, "near", terminateIt+hitAny, trials(t, 50), newExclusionCheck(noticeByUnlock), pglock.WithHandoffLimit(0, 0), pglock.WithSessions(4))
+		hitSessions(t, "near", terminateIt+hitAny, testenv.Trials(t, 15), newExclusionCheck(noticeByUnlock), pglock.WithHandoffLimit(0, 0), pglock.WithSessions(4))
 	})
 	t.Run("handing on", func(t *testing.T) {
-		hitSessions(t, "near", terminateIt+hitAny, trials(t, 50), newExclusionCheck(noticeLate))
+		hitSessions(t, "near", terminateIt+hitAny, testenv.Trials(t, 15), newExclusionCheck(noticeLate))
 	})
 }
 
@@ -52,7 +52,7 @@ func TestLocksGoOnWhileSessionsAreTerminated(t *testing.T) {
 func TestLocksGoOnWhileStatementsAreCancelled(t *testing.T) {
 	for distance := range distances {
 		t.Run(distance, func(t *testing.T) {
-			hitSessions(t, distance, cancelIt+hitAny, trials(t, 300), newExclusionCheck(noticeBefore))
+			hitSessions(t, distance, cancelIt+hitAny, testenv.Trials(t, 100), newExclusionCheck(noticeBefore))
 		})
 	}
 }
@@ -106,7 +106,7 @@ func TestTheBoundIsTheSameAfterLosses(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := faultKeys(bound + 100)
-	for range trials(t, 20) {
+	for range testenv.Trials(t, 20) {
 		locks := takeUntilRefused(t, l, keys, bound)
 		if len(numbers(t, admin, terminateIt+hitHolder, faultsApplications)) != 1 {
 			t.Fatal("no session to terminate")

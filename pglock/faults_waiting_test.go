@@ -173,7 +173,7 @@ func lockInCircles(t *testing.T, db *testenv.DB, work func(context.Context, *tes
 	}
 	check := newExclusionCheck(noticeBefore)
 	stop := keepBusy(t, 20, lockers, func(ctx context.Context, l *pglock.Locker) { work(ctx, t, check, l, keys) })
-	enough := trials(t, 1000)
+	enough := testenv.Trials(t, 1000)
 	testenv.WaitUntil(t, "enough locks were granted", func() bool { return check.count() >= enough })
 	stop()
 	for _, lock := range held {

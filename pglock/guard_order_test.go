@@ -336,7 +336,7 @@ func TestGuardTxAndFenceFollowTheirOwnContexts(t *testing.T) {
 func TestGuardTxLeavesNoIdentityBehind(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)
-	for i := range trials(t, 40) {
+	for i := range testenv.Trials(t, 40) {
 		l, _ := openFar(t, db)
 		lock := mustLock(t, l, pglock.NewKey("k"))
 		for range 3 {

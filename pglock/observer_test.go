@@ -151,7 +151,7 @@ func TestTheObserverIsToldOneEndOfEveryLock(t *testing.T) {
 		}
 	})
 	acquired := func() int { b.mu.Lock(); defer b.mu.Unlock(); return b.acquired }
-	for range trials(t, 100) {
+	for range testenv.Trials(t, 100) {
 		enough := acquired() + 20
 		testenv.WaitUntil(t, "locks are acquired", func() bool { return acquired() >= enough })
 		numbers(t, admin, terminateIt+hitAny, faultsApplications)

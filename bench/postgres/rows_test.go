@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 func TestEveryRowCanBeMeasured(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
-	l, err := newLab(ctx, suite.Flags{Plan: contest.Plan{Rounds: 1, Slice: 50 * time.Millisecond}, ShowCPU: true})
+	l, err := newLab(ctx, suite.Flags{Plan: contest.Plan{Rounds: 1, Slice: 10 * time.Millisecond}, ShowCPU: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,20 +20,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// events returns the length of a history: PGLOCK_TEST_TRIALS times the usual.
-func events(t *testing.T) int {
-	t.Helper()
-	const usual = 4000
-	text := os.Getenv("PGLOCK_TEST_TRIALS")
-	if text == "" {
-		return usual
-	}
-	times, err := strconv.Atoi(text)
-	if err != nil || times < 1 {
-		t.Fatalf("PGLOCK_TEST_TRIALS is %q, want how many times the usual number of events", text)
-	}
-	return times * usual
-}
+// events returns the length of a history.
+func events(t *testing.T) int { return testenv.Trials(t, 4000) }
 
 // keys are few, so that there is much contention.
 var keys = []pglock.Key{pglock.NewKey("a"), pglock.NewKey("b"), pglock.PairKey(1, 2)}

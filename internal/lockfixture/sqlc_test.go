@@ -120,7 +120,6 @@ func TestSqlcWritesWhatIsHere(t *testing.T) {
 		version, form string
 		change        []string
 	}{
-		{"newest", "JSON", nil},
 		{"newest", "protobuf, with a comment inside its query", []string{process, "process: {cmd: sqlc-gen-pglock}",
 			"-- pglock: lock invoice:{id=invoice_id} max_wait=100ms\n", "",
 			"WHERE id = @invoice_id;", "WHERE id = @invoice_id\n-- pglock: lock invoice:{id=invoice_id} max_wait=100ms\n;"}},

@@ -16,28 +16,21 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/schedule"
 )
 
 // runOn is a variable with a connection string. If it is set, the test binary is a process that runs jobs on that
-// database, with a clock that is off by clockOff, for ticks that begin at firstTick.
+// database, with a clock that is off by clockOff, for as many ticks from firstTick on as ticksToRun says.
 const (
-	runOn     = "PGLOCK_TEST_SCHEDULE_RUN"
-	clockOff  = "PGLOCK_TEST_SCHEDULE_CLOCK"
-	firstTick = "PGLOCK_TEST_SCHEDULE_FIRST"
+	runOn      = "PGLOCK_TEST_SCHEDULE_RUN"
+	clockOff   = "PGLOCK_TEST_SCHEDULE_CLOCK"
+	firstTick  = "PGLOCK_TEST_SCHEDULE_FIRST"
+	ticksToRun = "PGLOCK_TEST_SCHEDULE_TICKS"
 )
 
 const tickEvery = 10 * time.Millisecond
-
-// ticks is how many there are: 250 times PGLOCK_TEST_TRIALS.
-var ticks = sync.OnceValue(func() int {
-	const usual = 250
-	if times, err := strconv.Atoi(os.Getenv("PGLOCK_TEST_TRIALS")); err == nil && times > 0 {
-		return times * usual
-	}
-	return usual
-})
 
 // tick returns when the i-th run is due.
 func tick(first time.Time, i int) time.Time { return first.Add(time.Duration(i) * tickEvery) }
@@ -50,6 +43,7 @@ func TestScheduleTenProcessesWithSkewedClocksAndKills(t *testing.T) {
 	must(t, err)
 	first := time.Now().UTC().Add(time.Second).Truncate(time.Microsecond)
 	const processes, kills = 10, 12
+	ticks := testenv.Trials(t, 250)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -59,7 +53,7 @@ func TestScheduleTenProcessesWithSkewedClocksAndKills(t *testing.T) {
 		off := time.Duration(i)*time.Second - time.Second*(processes-1)/2 // from -4.5 to 4.5 s
 		wg.Go(func() {
 			for {
-				killed, err := runProcess(ctx, pool.Config().ConnString(), off, first, func() bool {
+				killed, err := runProcess(ctx, pool.Config().ConnString(), off, first, ticks, func() bool {
 					mu.Lock()
 					defer mu.Unlock()
 					killsLeft--
@@ -89,12 +83,12 @@ func TestScheduleTenProcessesWithSkewedClocksAndKills(t *testing.T) {
 		return one[int](t, pool, "SELECT count(DISTINCT due)::int FROM effects WHERE job = $1", job)
 	}
 	for _, job := range []string{"success", "tx"} {
-		if n := distinct(job); n != ticks() {
-			t.Errorf("%s: %d of %d ticks happened", job, n, ticks())
+		if n := distinct(job); n != ticks {
+			t.Errorf("%s: %d of %d ticks happened", job, n, ticks)
 		}
 	}
-	if n := distinct("start"); n < ticks()-kills || n > ticks() {
-		t.Errorf("start: %d of %d ticks happened, with %d kills", n, ticks(), kills)
+	if n := distinct("start"); n < ticks-kills || n > ticks {
+		t.Errorf("start: %d of %d ticks happened, with %d kills", n, ticks, kills)
 	}
 	if early := one[int](t, pool, "SELECT count(*)::int FROM pglock.runs WHERE started < due"); early > 0 {
 		t.Errorf("%d runs began before they were due, by the clock of the server", early)
@@ -102,13 +96,16 @@ func TestScheduleTenProcessesWithSkewedClocksAndKills(t *testing.T) {
 }
 
 // runProcess runs a process to its end, or kills it if mayKill says so.
-func runProcess(ctx context.Context, db string, off time.Duration, first time.Time, mayKill func() bool) (killed bool, err error) {
+func runProcess(
+	ctx context.Context, db string, off time.Duration, first time.Time, ticks int, mayKill func() bool,
+) (killed bool, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return false, err
 	}
 	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), runOn+"="+db, clockOff+"="+off.String(), firstTick+"="+first.Format(time.RFC3339Nano))
+	cmd.Env = append(os.Environ(), runOn+"="+db, clockOff+"="+off.String(), firstTick+"="+first.Format(time.RFC3339Nano),
+		ticksToRun+"="+strconv.Itoa(ticks))
 	var output bytes.Buffer
 	cmd.Stderr = &output
 	if err := cmd.Start(); err != nil {
@@ -118,7 +115,7 @@ func runProcess(ctx context.Context, db string, off time.Duration, first time.Ti
 	go func() { ended <- cmd.Wait() }()
 	select {
 	case err = <-ended:
-	case <-time.After(time.Until(first) + rand.N(time.Duration(ticks())*tickEvery)):
+	case <-time.After(time.Until(first) + rand.N(time.Duration(ticks)*tickEvery)):
 		if killed = mayKill(); killed {
 			err = cmd.Process.Kill()
 			<-ended
@@ -143,6 +140,10 @@ func runJobs(connString string) error {
 	if err != nil {
 		return err
 	}
+	ticks, err := strconv.Atoi(os.Getenv(ticksToRun))
+	if err != nil {
+		return err
+	}
 	pool, err := pgxpool.New(ctx, connString)
 	if err != nil {
 		return err
@@ -158,7 +159,7 @@ func runJobs(connString string) error {
 	}
 	errs := make(chan error, 3)
 	go func() {
-		errs <- everyTick(first, off, func(due time.Time) error {
+		errs <- everyTick(first, ticks, off, func(due time.Time) error {
 			return jobs.Run(ctx, "start", due, func(ctx context.Context, _ *pglock.Lock) error {
 				_, err := pool.Exec(ctx, "INSERT INTO effects VALUES ('start', $1)", due)
 				return err
@@ -166,7 +167,7 @@ func runJobs(connString string) error {
 		})
 	}()
 	go func() {
-		errs <- everyTick(first, off, func(due time.Time) error {
+		errs <- everyTick(first, ticks, off, func(due time.Time) error {
 			return jobs.Run(ctx, "success", due, func(ctx context.Context, _ *pglock.Lock) error {
 				_, err := pool.Exec(ctx, "INSERT INTO effects VALUES ('success', $1)", due)
 				return err
@@ -174,7 +175,7 @@ func runJobs(connString string) error {
 		})
 	}()
 	go func() {
-		errs <- everyTick(first, off, func(due time.Time) error {
+		errs <- everyTick(first, ticks, off, func(due time.Time) error {
 			return jobs.RunTx(ctx, pool, "tx", due, func(ctx context.Context, tx pgx.Tx, _ *pglock.Lock) error {
 				_, err := tx.Exec(ctx, "INSERT INTO effects VALUES ('tx', $1)", due)
 				return err
@@ -186,8 +187,8 @@ func runJobs(connString string) error {
 
 // everyTick calls run for every tick when the process's clock has reached it. A process that was restarted begins with
 // the first tick, since it does not know which were done.
-func everyTick(first time.Time, off time.Duration, run func(due time.Time) error) error {
-	for i := range ticks() {
+func everyTick(first time.Time, ticks int, off time.Duration, run func(due time.Time) error) error {
+	for i := range ticks {
 		due := tick(first, i)
 		time.Sleep(time.Until(due.Add(-off)))
 		for {
