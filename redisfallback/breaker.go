@@ -17,7 +17,7 @@ const (
 	downAfter    = 3
 	probeEvery   = 200 * time.Millisecond
 	maxAbandoned = 4096 // abandoned calls in flight to a node; with more, new calls fail at once
-	maxOwed      = 4096 // releases that are kept for a node that is down; more end with their leases
+	maxUnsent    = 4096 // releases that are kept for a node that is down; more end with their leases
 )
 
 var (
@@ -34,7 +34,7 @@ type breaker struct {
 	stop     chan struct{}
 
 	abandoned int     // calls that have not ended and have no caller any more
-	owed      []*call // releases that could not be sent; they go first when the node answers again
+	unsent    []*call // releases that could not be sent; they go first when the node answers again
 }
 
 // refusalLocked returns why the node takes no calls now, or nil.
@@ -64,7 +64,7 @@ func (n *node) refuse(calls []*call, err error) {
 	n.mu.Lock()
 	for _, c := range calls {
 		c.err = err
-		n.oweLocked(c)
+		n.keepLocked(c)
 	}
 	n.mu.Unlock()
 	for _, c := range calls {
@@ -72,12 +72,12 @@ func (n *node) refuse(calls []*call, err error) {
 	}
 }
 
-// oweLocked keeps a release for when the node answers, if there may be something to release.
-func (n *node) oweLocked(c *call) {
-	if !n.enabled || c.undoes == nil || !c.undoes.sent.Load() || len(n.owed) == maxOwed {
+// keepLocked keeps a release for when the node answers, if there may be something to release.
+func (n *node) keepLocked(c *call) {
+	if !n.enabled || c.undoes == nil || !c.undoes.sent.Load() || len(n.unsent) == maxUnsent {
 		return
 	}
-	n.owed = append(n.owed, &call{request: c.request, singleKey: c.singleKey, about: c.about})
+	n.unsent = append(n.unsent, &call{request: c.request, singleKey: c.singleKey, about: c.about})
 }
 
 // abandon notes that c has no caller any more.
@@ -99,8 +99,8 @@ func (n *node) observe(answered bool) {
 	defer n.mu.Unlock()
 	if answered {
 		n.failures = 0
-		if len(n.owed) > 0 && !n.down {
-			n.enqueueLocked(n.takeOwedLocked())
+		if len(n.unsent) > 0 && !n.down {
+			n.enqueueLocked(n.takeUnsentLocked())
 		}
 		return
 	}
@@ -131,21 +131,21 @@ func (n *node) probe(stop <-chan struct{}) {
 	}
 }
 
-// recover marks the node as up. The owed releases are sent first, to free their locks; locks whose releases were not
+// recover marks the node as up. Releases that could not be sent go first, to free their locks; locks whose releases were not
 // kept end with their leases. The server may be another one by now, so it is identified again.
 func (n *node) recover() {
 	n.identified.Store(false)
 	n.mu.Lock()
 	n.down, n.failures = false, 0
-	owed := n.takeOwedLocked()
+	unsent := n.takeUnsentLocked()
 	n.mu.Unlock()
-	n.submit(owed...)
+	n.submit(unsent...)
 }
 
-func (n *node) takeOwedLocked() []*call {
-	owed := n.owed
-	n.owed = nil
-	return owed
+func (n *node) takeUnsentLocked() []*call {
+	unsent := n.unsent
+	n.unsent = nil
+	return unsent
 }
 
 // stopProbing ends the prober for good; a node that is down stays down.

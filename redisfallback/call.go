@@ -16,7 +16,7 @@ type call struct {
 	about     []holding             // the locks it concerns; it does not overtake earlier calls for any of them
 	then      func(*call)           // called at the end; must not block
 	done      chan<- struct{}       // also notified; has room
-	undoes    *call                 // the attempt that this release undoes; it is owed to a node that is down
+	undoes    *call                 // the attempt that this release undoes; kept for a node that is down
 
 	bundled []*call     // the calls that this one executes
 	dropped atomic.Bool // not needed any more, so it need not be sent

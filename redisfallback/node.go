@@ -171,7 +171,7 @@ func (n *node) flush(batch []*call) {
 	n.mu.Lock()
 	for _, c := range batch {
 		if !answered(c.err) {
-			n.oweLocked(c)
+			n.keepLocked(c)
 		}
 		n.untrackLocked(c)
 	}

@@ -24,7 +24,7 @@ type Limiter struct {
 	store  driver.RateStore
 	config config
 	seed   maphash.Seed
-	lanes  [lanes]lane
+	queues [queues]queue
 }
 
 // Decision is a decision of a [Limiter], with the state of the key after it.
@@ -71,8 +71,8 @@ func newLimiter(opts []Option) (*Limiter, error) {
 		return nil, fmt.Errorf("pglock/ratelimit: %w", err)
 	}
 	l := &Limiter{config: config, seed: maphash.MakeSeed()}
-	for i := range l.lanes {
-		l.lanes[i].limiter = l
+	for i := range l.queues {
+		l.queues[i].limiter = l
 	}
 	return l, nil
 }

@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// lanes is how many statements can be in flight at once. A key is always in the same lane, so concurrent requests
+	// queues is how many statements can be in flight at once. A key is always in the same queue, so concurrent requests
 	// for it share a statement, and no statement of this process waits on the server for another one.
-	lanes = 2
+	queues = 2
 	// maxBatch is the largest number of requests in a statement.
 	maxBatch = 4096
 )
 
-// lane is a queue of batches. One statement at a time carries the first of them.
-type lane struct {
+// queue is the batches that are to be sent, one at a time.
+type queue struct {
 	limiter *Limiter
 
 	mu      sync.Mutex
-	queue   []*batch
+	batches []*batch
 	sending bool
 }
 
@@ -42,14 +42,14 @@ func (l *Limiter) decide(ctx context.Context, r *request) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	lane := &l.lanes[maphash.String(l.seed, r.key)%lanes]
-	b := lane.add(r)
+	q := &l.queues[maphash.String(l.seed, r.key)%queues]
+	b := q.add(r)
 	select {
 	case <-b.answered:
 		return r.err
 	case <-ctx.Done():
 	}
-	if lane.withdraw(b, r) {
+	if q.withdraw(b, r) {
 		return context.Cause(ctx)
 	}
 	select {
@@ -60,28 +60,28 @@ func (l *Limiter) decide(ctx context.Context, r *request) error {
 	}
 }
 
-func (l *lane) add(r *request) *batch {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	last := len(l.queue) - 1
-	if last < 0 || len(l.queue[last].requests) >= maxBatch {
-		l.queue = append(l.queue, &batch{answered: make(chan struct{})})
+func (q *queue) add(r *request) *batch {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	last := len(q.batches) - 1
+	if last < 0 || len(q.batches[last].requests) >= maxBatch {
+		q.batches = append(q.batches, &batch{answered: make(chan struct{})})
 		last++
 	}
-	b := l.queue[last]
+	b := q.batches[last]
 	b.requests = append(b.requests, r)
-	if !l.sending {
-		l.sending = true
-		go l.sendAll()
+	if !q.sending {
+		q.sending = true
+		go q.sendAll()
 	}
 	return b
 }
 
-// withdraw removes r from b, and reports false if b has already left the queue.
-func (l *lane) withdraw(b *batch, r *request) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !slices.Contains(l.queue, b) {
+// withdraw removes r from b, and reports false if b is no longer queued.
+func (q *queue) withdraw(b *batch, r *request) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !slices.Contains(q.batches, b) {
 		return false
 	}
 	i := slices.Index(b.requests, r)
@@ -89,29 +89,29 @@ func (l *lane) withdraw(b *batch, r *request) bool {
 	return true
 }
 
-// next removes the first batch from the queue; all its requests may have been withdrawn. If there is none, the lane
+// next removes the first batch from the queue; all its requests may have been withdrawn. If there is none, it
 // stops sending, and the next request starts it again: both happen under mu, so no request stays unsent.
-func (l *lane) next() (b *batch, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.queue) == 0 {
-		l.queue, l.sending = nil, false
+func (q *queue) next() (b *batch, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.batches) == 0 {
+		q.batches, q.sending = nil, false
 		return nil, false
 	}
-	b, l.queue = l.queue[0], l.queue[1:]
+	b, q.batches = q.batches[0], q.batches[1:]
 	return b, true
 }
 
 // sendAll sends the queued requests until none is left.
-func (l *lane) sendAll() {
+func (q *queue) sendAll() {
 	for {
 		runtime.Gosched() // lets callers that are about to ask join
-		b, ok := l.next()
+		b, ok := q.next()
 		if !ok {
 			return
 		}
 		if len(b.requests) > 0 {
-			l.limiter.send(b.requests)
+			q.limiter.send(b.requests)
 		}
 		close(b.answered)
 	}
