@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/pglock-toolkit/pglock/internal/appname"
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 )
 
@@ -57,12 +57,13 @@ func session(row monitordb.LocksRow) Session {
 
 // visibleSession returns what pg_stat_activity shows, which is little for roles without the right.
 func visibleSession(row monitordb.LocksRow) Session {
+	_, process := appname.Split(row.ApplicationName.String)
 	session := Session{
 		PID:         row.SessionPid.Int32,
 		User:        row.Usename.String,
 		Database:    row.Datname.String,
 		Application: row.ApplicationName.String,
-		Process:     process(row.ApplicationName.String),
+		Process:     process,
 		Hidden:      []string{},
 	}
 	if detailsHidden(row) {
@@ -77,17 +78,6 @@ func visibleSession(row monitordb.LocksRow) Session {
 	session.XminAge, session.XIDAge = number(row.XminAge), number(row.XidAge)
 	session.WaitEventType, session.WaitEvent = row.WaitEventType.String, row.WaitEvent.String
 	return session
-}
-
-// processMark is how the application_name of a Locker's session ends.
-var processMark = regexp.MustCompile(`\(pglock ([0-9a-f]{8})\)$`)
-
-// process returns the mark in an application_name.
-func process(application string) string {
-	if match := processMark.FindStringSubmatch(application); match != nil {
-		return match[1]
-	}
-	return ""
 }
 
 // origin is where a Locker's session comes from. Any role can give its sessions the mark of another role's process, which

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+
+	"github.com/pglock-toolkit/pglock/internal/sqlcomment"
 )
 
 // maxTexts is how many comments and strings of a query are looked at, and how many words of its comments.
@@ -24,7 +26,7 @@ func textsIn(query string) []string {
 			texts = append(texts, comment)
 			words = append(words, wordsIn(comment)...)
 		}
-		for _, value := range parseTags(comment) {
+		for _, value := range sqlcomment.Parse(comment) {
 			words = append(words, value)
 		}
 		if match[3] != "" {

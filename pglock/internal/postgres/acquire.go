@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/pglock-toolkit/pglock/internal/appname"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
@@ -135,7 +136,7 @@ func decodeHolders(text string) (holders []driver.Holder, err error) {
 		return nil, fmt.Errorf("read the holders of a lock: %w", err)
 	}
 	for i := range holders {
-		holders[i].Self = wire.OfThisProcess(holders[i].Application)
+		holders[i].Self = appname.OfThisProcess(holders[i].Application)
 	}
 	return holders, nil
 }

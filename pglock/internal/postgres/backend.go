@@ -54,8 +54,10 @@ type Options struct {
 // Unbounded is a MaxKeys.
 const Unbounded = -1
 
-// Backend implements [driver.Backend], [driver.Fencer] and [driver.TxGuard].
+// Backend implements [driver.Backend] and, as listed below, optional interfaces of package driver. Those that record runs
+// of jobs it has from Ticks.
 type Backend struct {
+	*recorder.Ticks
 	options Options
 	env     driver.Config
 	dialer  wire.Dialer
@@ -63,7 +65,6 @@ type Backend struct {
 	mux     *mux.Mux
 	waits   *waitsession.Pool
 	names   *recorder.Names // nil unless they are recorded
-	ticks   *recorder.Ticks
 	asking  chan struct{} // has room while no caller asks for holders
 }
 
@@ -84,7 +85,7 @@ func New(config Config) *Backend {
 		},
 		asking: make(chan struct{}, 1),
 	}
-	b.ticks = recorder.NewTicks(&b.dialer, o.TrustedOwners)
+	b.Ticks = recorder.NewTicks(&b.dialer, o.TrustedOwners)
 	return b
 }
 
@@ -146,6 +147,13 @@ func (b *Backend) Check(ctx context.Context, held driver.Grant) error {
 	return c.Check(ctx)
 }
 
+// Record implements [driver.Recorder].
+func (b *Backend) Record(keys []driver.Key) {
+	if b.names != nil {
+		b.names.Note(keys)
+	}
+}
+
 // Drain implements [driver.Drainer].
 func (b *Backend) Drain() {
 	b.mux.Refuse()
@@ -157,7 +165,7 @@ func (b *Backend) Close(ctx context.Context) error {
 	if b.names != nil {
 		b.names.Close(ctx)
 	}
-	b.ticks.Close()
+	b.Ticks.Close()
 	b.waits.Close()
 	b.mux.Close()
 	return nil
@@ -170,5 +178,9 @@ var _ interface {
 	driver.Backend
 	driver.Fencer
 	driver.TxGuard
+	driver.TxChecker
 	driver.Drainer
+	driver.Recorder
+	driver.TickRecorder
+	driver.TxTickRecorder
 } = (*Backend)(nil)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/internal/appname"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -84,9 +85,6 @@ func sessionLabel(session *monitor.Session) string {
 
 // application returns a session's application_name without the mark of its pglock process.
 func application(session *monitor.Session) string {
-	name := session.Application
-	if session.Process != "" {
-		name = strings.TrimSuffix(name, fmt.Sprintf(" (pglock %s)", session.Process))
-	}
+	name, _ := appname.Split(session.Application)
 	return view.Field(*session, "application", name)
 }

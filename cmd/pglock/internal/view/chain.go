@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pglock-toolkit/pglock/internal/appname"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
@@ -52,10 +53,7 @@ func isHard(b monitor.Blocker) bool { return b.Kind == monitor.BlockHard }
 
 // named returns a session's process ID and application, without the mark of a pglock process.
 func (c Chain) named(session monitor.Session) string {
-	application := session.Application
-	if session.Process != "" {
-		application = strings.TrimSuffix(application, fmt.Sprintf(" (pglock %s)", session.Process))
-	}
+	application, _ := appname.Split(session.Application)
 	return strings.TrimSpace(Who(session) + " " + Field(session, "application", application))
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/sqlcomment"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
@@ -29,7 +30,7 @@ type Grant struct {
 // A session that ends while it waits held nothing: the wait continues on a new one, as long as the server accepts
 // one. An idle session may have ended long ago, too.
 func (p *Pool) Lock(ctx context.Context, r driver.Request, turn *Turn) (*Grant, error) {
-	comment := wire.Comment(r.Tags)
+	comment := sqlcomment.Write(r.Tags)
 	for attempt := 0; ; attempt++ {
 		s, err := p.take(ctx)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 
+	"github.com/pglock-toolkit/pglock/internal/appname"
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
@@ -46,7 +47,7 @@ func LockConfig(own *pgx.ConnConfig, applicationName string) *pgx.ConnConfig {
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = defaultConnectTimeout
 	}
-	c.RuntimeParams["application_name"] = markedName(applicationName, c.RuntimeParams["application_name"])
+	c.RuntimeParams["application_name"] = appname.Of(applicationName, c.RuntimeParams["application_name"])
 	return c
 }
 

@@ -22,9 +22,6 @@ func Refusal(outcome string) error {
 		return fmt.Errorf("%w: its advisory locks exclude only sessions of that server "+
 			"(connect to the primary, or use AllowStandby)", driver.ErrStandby)
 	}
-	if outcome == "pglock_stale_snapshot" {
-		return fmt.Errorf("%w: the transaction is REPEATABLE READ or SERIALIZABLE (use READ COMMITTED)", driver.ErrStaleSnapshot)
-	}
 	return fmt.Errorf("unexpected answer %q from the server", outcome)
 }
 

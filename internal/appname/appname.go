@@ -1,21 +1,27 @@
-package wire
+// Package appname writes and reads the application_name of lock sessions, such as "billing (pglock 1f3a9c42)".
+//
+// The name ends with the mark of the process, a random number. A process's locks are on several sessions, and a search
+// for deadlocks has to know which of them belong together.
+package appname
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
 
-// mark ends the application_name of every lock session. It is the same for all sessions of this process, and random: one
-// process's locks live on several sessions, and a search for deadlocks has to know which of them belong together.
+// mark is that of this process.
 var mark = fmt.Sprintf(" (pglock %08x)", rand.Uint32())
 
-// markedName is the application_name of lock sessions: their own, or that of the caller's connections, or the name of the
-// program.
-func markedName(chosen, own string) string {
+var marked = regexp.MustCompile(` ?\(pglock ([0-9a-f]{8})\)$`)
+
+// Of returns the application_name of this process's lock sessions. It begins with chosen, or if that is empty with own,
+// which is that of the caller's connections, or else with the name of the program.
+func Of(chosen, own string) string {
 	name := chosen
 	if name == "" {
 		name = own
@@ -28,6 +34,14 @@ func markedName(chosen, own string) string {
 
 // OfThisProcess reports whether a session with this application_name is one of this process's lock sessions.
 func OfThisProcess(name string) bool { return strings.HasSuffix(name, mark) }
+
+// Split returns an application_name without its mark, and the mark's number, which is empty if there is no mark.
+func Split(name string) (application, process string) {
+	if at := marked.FindStringSubmatchIndex(name); at != nil {
+		return name[:at[0]], name[at[2]:at[3]]
+	}
+	return name, ""
+}
 
 // cut shortens name, between two characters, to what the server keeps in n bytes.
 func cut(name string, n int) string {
