@@ -65,7 +65,7 @@ type Backend struct {
 	mux     *mux.Mux
 	waits   *waitsession.Pool
 	names   *recorder.Names // nil unless they are recorded
-	asking  chan struct{} // has room while no caller asks for holders
+	asking  chan struct{}   // has room while no caller asks for holders
 }
 
 // New returns a backend that has not dialled yet.

@@ -28,7 +28,7 @@ func (s *Session) leave(ctx context.Context, o *op) error {
 			s.budget.giveBack(o.grant)
 		}
 		s.ops.Put(o)
-		return nothingDone(ctx, why)
+		return NothingDone(ctx, why)
 	case isCall:
 		return noAnswer(ctx, errNoAnswer)
 	}
@@ -76,9 +76,9 @@ func (o *op) leaveBehindLocked(err error) error {
 	return &driver.UnsettledError{Err: err, Done: o.left}
 }
 
-// nothingDone is the error of a caller whose ctx has ended before the server did anything for it; why is what is wrong with
+// NothingDone is the error of a caller whose ctx has ended before the server did anything for it; why is what is wrong with
 // the server, if anything is.
-func nothingDone(ctx context.Context, why error) error {
+func NothingDone(ctx context.Context, why error) error {
 	if why == nil || errors.Is(ctx.Err(), context.Canceled) {
 		return context.Cause(ctx)
 	}

@@ -159,11 +159,8 @@ func (m *Mux) first(ctx context.Context) error {
 	case <-m.life.Done():
 		return driver.ErrClosed
 	case <-ctx.Done():
+		return NothingDone(ctx, ErrNoConnection)
 	}
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return context.Cause(ctx)
-	}
-	return noAnswer(ctx, errNoConnection)
 }
 
 // dialMore opens one more session in the background. After a failure it waits for longer and longer before it tries again,

@@ -112,7 +112,8 @@ func HasEnded(err error) bool {
 }
 
 var (
-	errNoConnection = errors.New("no connection yet")
+	// ErrNoConnection is for a session that has not been opened yet.
+	ErrNoConnection = errors.New("no connection yet")
 	errNoAnswer     = errors.New("no answer")
 )
 

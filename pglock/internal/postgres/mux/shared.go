@@ -166,7 +166,7 @@ func (m *Mux) askForWriter(ctx context.Context, k *sharedKey) error {
 	case err == nil && value == "t":
 		return driver.ErrNotAcquired
 	case errors.Is(err, errNoAnswer): // the question locks nothing, so it can be left unanswered
-		return nothingDone(ctx, s.whySilent())
+		return NothingDone(ctx, s.whySilent())
 	}
 	return explain(ctx, err)
 }

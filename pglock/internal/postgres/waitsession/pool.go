@@ -2,8 +2,6 @@ package waitsession
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -114,10 +112,7 @@ func (p *Pool) stopWanting(ctx context.Context, want chan result) error {
 		p.giveBack(r.session)
 	default:
 	}
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return context.Cause(ctx)
-	}
-	return fmt.Errorf("%w: no connection yet: %w", driver.ErrUnavailable, context.Cause(ctx))
+	return mux.NothingDone(ctx, mux.ErrNoConnection)
 }
 
 // dial opens a session for the caller that has waited longest. Its failure ends that wait.
