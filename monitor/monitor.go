@@ -24,6 +24,7 @@
 // are compared with those that well-known tools use ([Guess]).
 //
 // # Trust
+//
 // Any role that may create a schema can create a schema pglock, and its code could run with the rights of the monitor's
 // role. So nothing in it is executed unless its owners are trusted. [WithTrustedOwner] says which owners are, and what
 // happens to the names otherwise. No function, operator or type from the search_path is used either.
