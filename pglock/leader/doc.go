@@ -14,18 +14,17 @@
 // Within a process, an [Elector] runs lead at most once at a time. The lock is unlocked only after lead has returned,
 // so a leader that resigns, or whose process shuts down cleanly, never overlaps with its successor.
 //
-// A leader that falls silent (partition, frozen process, dead host) has its context ended before another can be
-// elected. If the server ends the session (terminated, restarted), the context ends one network delay later, and until
-// then two contexts can be alive, as package pglock says of every lock. Writes that must not be stale belong in
-// transactions that [pglock.Lock.GuardTx] guards: no guarded write of a leader comes after the first guarded write of
-// its successor.
-//
+// A leader that falls silent (a partition, a frozen process, a dead host) has its context ended before another can be
+// elected. If the server ends the session (it was terminated, or the server restarts), the context ends one network
+// delay later. Until then two contexts can be alive; package pglock describes the same for every lock. Writes that must
+// not be stale belong in transactions that [pglock.Lock.GuardTx] guards: every guarded write of a leader comes before
+// the first guarded write of its successor.
 // # What is not
 //
 // A lead that ignores the end of its context keeps running while another process leads. [Elector.HealthCheck] finds
 // such a process.
 //
-// There is no leader for some time: after a resignation until the server has woken the next waiter in its queue;
-// after a crash until the server has noticed the end of the connection; after a freeze or a partition until the lease
+// At some times there is no leader: after a resignation, until the server has woken the next waiter in its queue; after
+// a crash, until the server has noticed the end of the connection; and after a freeze or a partition, until the lease
 // has expired (see [pglock.WithLease]).
 package leader

@@ -13,9 +13,9 @@ import (
 
 // Errors to match with [errors.Is].
 var (
-	// ErrResigned is the cause of a leader's context that was ended by [Elector.Resign].
+	// ErrResigned is the [context.Cause] of lead's context after [Elector.Resign].
 	ErrResigned = errors.New("the leader has resigned")
-	// ErrIneligible is the cause of a leader's context that ended because [Eligible] said no.
+	// ErrIneligible is the [context.Cause] of lead's context after the function of [Eligible] has returned false.
 	ErrIneligible = errors.New("the process is not eligible to lead")
 	// ErrRunning is returned by Run while another Run of the same Elector has not returned.
 	ErrRunning = errors.New("the elector is already running")
@@ -44,8 +44,8 @@ type Elector struct {
 }
 
 // New returns an Elector for the election named by key: of all processes that campaign with an equal key on the same
-// server, one leads. It does not campaign yet; see [Elector.Run]. Locks of the same key that are taken in other ways
-// count too: while one is held there is no leader.
+// server, one leads. New does not start to campaign; [Elector.Run] does. Any other lock of the same key counts too:
+// while one is held, there is no leader.
 func New(l *pglock.Locker, key pglock.Key, opts ...Option) (*Elector, error) {
 	if l == nil {
 		return nil, errors.New("pglock/leader: the Locker is nil")
@@ -75,8 +75,8 @@ func Run(
 // Key returns the key of the election.
 func (e *Elector) Key() pglock.Key { return e.key }
 
-// IsLeader reports whether this process leads now, that is, whether the context of lead has not ended. It checks the
-// clock, as [pglock.Lock.Err] does. The answer may change at any time.
+// IsLeader reports whether this process leads now. It leads until the context of lead ends. IsLeader checks the clock,
+// as [pglock.Lock.Err] does. The answer may change at any time.
 func (e *Elector) IsLeader() bool {
 	t := e.currentTerm()
 	return t != nil && t.ctx.Err() == nil
@@ -90,8 +90,8 @@ func (e *Elector) Gauge() float64 {
 	return 0
 }
 
-// Leader asks the server who leads, in any process; ok is false if there is no leader. That may have changed by the
-// time it returns. What is known about a leader depends on the backend; see [pglock.Holder] and [Identity].
+// Leader asks the server who leads, in any process; ok is false if there is no leader. The answer may be out of date by
+// the time Leader returns. What is known about a leader depends on the backend; see [pglock.Holder] and [Identity].
 func (e *Elector) Leader(ctx context.Context) (leader pglock.Holder, ok bool, err error) {
 	holders, err := e.locker.Holders(ctx, e.key)
 	if err != nil || len(holders) == 0 {
@@ -100,12 +100,13 @@ func (e *Elector) Leader(ctx context.Context) (leader pglock.Holder, ok bool, er
 	return holders[0], true, nil
 }
 
-// Resign ends this process's term: the context of lead ends with [ErrResigned] as its cause, and Resign returns once
+// Resign ends this process's term. The context of lead ends with [ErrResigned] as its cause, and Resign returns once
 // lead has returned and the lock has been unlocked, so that another process can lead. This process campaigns again
 // after the shortest pause of [Backoff]; to stop it, end the context of Run.
 //
-// It returns nil at once if this process does not lead, or if ctx descends from the context of lead: lead cannot wait
-// for itself to return. If ctx ends first, the error matches the context's; lead has been asked to return all the same.
+// Resign returns nil at once if this process does not lead, or if ctx descends from the context of lead: lead cannot
+// wait for itself to return. If ctx ends first, the error matches the context's; the context of lead has ended
+// nevertheless.
 func (e *Elector) Resign(ctx context.Context) error {
 	t := e.currentTerm()
 	if t == nil {
@@ -123,9 +124,9 @@ func (e *Elector) Resign(ctx context.Context) error {
 	}
 }
 
-// HealthCheck returns an error if lead has not returned although its context ended more than margin ago: this process
-// may then be doing the same work as a new leader, and should be restarted. It is meant for a liveness probe. A process
-// that does not lead is healthy, even while the server cannot be reached. A negative margin is an error.
+// HealthCheck returns an error if lead is still running more than margin after its context ended. This process may then
+// be doing the same work as a new leader, and should be restarted. HealthCheck is meant for a liveness probe. A process
+// that does not lead is healthy, even if the server cannot be reached. A negative margin is an error.
 func (e *Elector) HealthCheck(margin time.Duration) error {
 	if margin < 0 {
 		return fmt.Errorf("pglock/leader: HealthCheck(%v): the margin is negative", margin)

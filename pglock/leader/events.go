@@ -29,8 +29,8 @@ const (
 	Unavailable EventType = "unavailable"
 )
 
-// Event is something that an [Elector] learned. What happens between two questions to the server (see
-// [ObserveEvery]) can be missed: a shorter term of another process, or the change between two terms of one session,
+// Event is something that an [Elector] learned. An elector asks the server at intervals (see [ObserveEvery]) and can
+// miss what happens in between: a shorter term of another process, or the change between two terms of one session,
 // which look like one.
 type Event struct {
 	Type EventType
@@ -69,9 +69,9 @@ func (e Event) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// Events yields what the elector learns from now on, beginning with the last event of the current Run if there was one.
-// The sequence ends when Run returns; before the first Run it waits for that one. Any number of loops may run at the
-// same time. A slow loop delays nothing: events are kept for it.
+// Events returns an iterator over what the elector learns from now on, beginning with the last event of the current Run
+// if there was one. The sequence ends when Run returns. If Run is not running, the loop waits for the next Run. Any
+// number of loops may run at the same time. A slow loop delays nothing: events are kept for it.
 func (e *Elector) Events() iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		e.mu.Lock()
@@ -93,7 +93,7 @@ func (e *Elector) Events() iter.Seq[Event] {
 }
 
 // stream is a list of events that readers follow at their own pace. Events that all readers have passed are
-// garbage.
+// garbage-collected.
 type stream struct{ last *link }
 
 type link struct {
@@ -104,7 +104,7 @@ type link struct {
 
 func newStream() stream { return stream{&link{ready: make(chan struct{})}} }
 
-// following waits for the next link; nil is the end.
+// following waits for the next link and returns it, or nil at the end of the stream.
 func (l *link) following() *link {
 	<-l.ready
 	return l.next
@@ -121,8 +121,8 @@ func (s *stream) end() { close(s.last.ready) }
 
 // report notifies all listeners, in the order of the calls.
 //
-// worth decides whether the event is still to be reported; it runs under mu and may be nil. An answer of the server
-// that arrives after this process has been elected is out of date and dropped.
+// worth reports whether the event is still worth reporting. It runs under mu and may be nil. An answer from the server
+// that arrives after this process was elected is out of date and dropped.
 func (e *Elector) report(event Event, worth func() bool) (news bool) {
 	e.reporting.Lock()
 	defer e.reporting.Unlock()
@@ -140,7 +140,7 @@ func (e *Elector) report(event Event, worth func() bool) (news bool) {
 	return true
 }
 
-// warn logs what has gone wrong, unless there is an OnEvent.
+// warn logs a problem, unless [OnEvent] was given.
 func (e *Elector) warn(message string, err error) {
 	if e.config.onEvent == nil {
 		bridge.Logger(e.locker).Warn(message, "key", e.key, "error", err)

@@ -143,7 +143,7 @@ func (e *election) readLine(p *process, line string) {
 	} // anything else is a line that was cut off by the process's end
 }
 
-// awaitLeader waits until a process leads and writes that has had no fault in its term.
+// awaitLeader waits for a process that leads and writes, and that has had no fault in its term.
 func (e *election) awaitLeader() *process {
 	e.t.Helper()
 	return e.awaitTerm("there is a leader that writes", func(r *reported) bool {
@@ -223,8 +223,8 @@ func (e *election) stop() {
 	}
 }
 
-// mayOverlap is how long it may take to notice that the server ended a session. The network delay is that of a
-// machine that may be busy with other tests.
+// mayOverlap is how long it may take to notice that the server ended a session. It is generous, since the machine may
+// be busy with other tests.
 const mayOverlap = time.Second
 
 // check compares the reports, and returns how many guarded writes there were.

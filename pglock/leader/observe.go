@@ -64,7 +64,8 @@ func (e *Elector) unavailable(err error) {
 	}
 }
 
-// seen reports an answer that has changed. An answer that arrives after this process was elected is out of date.
+// seen reports an answer if it differs from the last one. An answer that arrives after this process was elected is out
+// of date.
 func (e *Elector) seen(event Event) (news bool) {
 	return e.report(event, func() bool {
 		now := view{known: event.Type, leader: event.Leader}

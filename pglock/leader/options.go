@@ -65,10 +65,10 @@ func Backoff(shortest, longest time.Duration) Option {
 	}
 }
 
-// Eligible asks fn whether this process may lead: before each campaign, and every second while it waits or leads. When
-// fn returns false the process leaves the queue, or its term ends with [ErrIneligible] as the cause; it campaigns again
-// when fn returns true. fn is called on a goroutine of the elector, with a context that ends with the campaign or term,
-// by one goroutine at a time. The default is that every process may. A nil fn is an error.
+// Eligible makes the elector ask fn whether this process may lead: before each campaign, and every second while it
+// waits or leads. When fn returns false, the process leaves the queue, or its term ends with [ErrIneligible] as the
+// cause; it campaigns again when fn returns true. Only one goroutine of the elector calls fn at a time, with a context
+// that ends with the campaign or term. The default is that every process may lead. A nil fn is an error.
 func Eligible(fn func(ctx context.Context) bool) Option {
 	return func(c *config) error {
 		if fn == nil {
@@ -79,9 +79,9 @@ func Eligible(fn func(ctx context.Context) bool) Option {
 	}
 }
 
-// OnEvent calls fn for every [Event], one at a time, in the order in which they happened. The elector waits for fn
-// (though the end of lead's context does not), so fn should be quick, and must not wait for the end of the term, as
-// [Elector.Resign] does. With it the elector logs nothing, see [Elector.Run]. A nil fn is an error.
+// OnEvent calls fn for every [Event], one at a time, in the order in which they happened. The elector waits for fn,
+// although the end of lead's context does not. So fn should be quick, and must not wait for the end of the term, as
+// [Elector.Resign] does. An elector with OnEvent logs nothing; see [Elector.Run]. A nil fn is an error.
 func OnEvent(fn func(Event)) Option {
 	return func(c *config) error {
 		if fn == nil {
@@ -92,9 +92,9 @@ func OnEvent(fn func(Event)) Option {
 	}
 }
 
-// ObserveEvery sets how often the server is asked who leads while this process does not, for the events [NewLeader] and
-// [NoLeader]. The default is 5 s. It is asked only if events are wanted, by [OnEvent] or a loop over [Elector.Events].
-// On PostgreSQL each question reads pg_locks. It is an error if d is not positive.
+// ObserveEvery sets how often an elector that does not lead asks the server who does, for the events [NewLeader] and
+// [NoLeader]. The default is 5 s. It asks only if events are wanted, by [OnEvent] or a loop over [Elector.Events]. On
+// PostgreSQL each question reads pg_locks. It is an error if d is not positive.
 func ObserveEvery(d time.Duration) Option {
 	return func(c *config) error {
 		if d <= 0 {

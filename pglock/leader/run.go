@@ -23,13 +23,13 @@ import (
 // transactions that lock.GuardTx guards. If lead panics or calls [runtime.Goexit], the lock is unlocked and the panic
 // or exit continues.
 //
-// An Elector without [OnEvent] logs what goes wrong as warnings, once for an outage, with the logger of
-// [pglock.WithLogger] or else [slog.Default]: a server that cannot be asked (unreachable, a wrong password), and terms
-// that end with an error.
+// An Elector without [OnEvent] logs two kinds of problems as warnings: that the server cannot be asked (it is
+// unreachable, or the password is wrong), once per outage, and that a term ended with an error. It uses the logger of
+// [pglock.WithLogger], or else [slog.Default].
 //
-// Run returns the cause of ctx's end, never nil, or at once an error that waiting cannot cure: one that matches
-// [pglock.ErrClosed], [pglock.ErrInvalidKey], [pglock.ErrUnsupported] or [pglock.ErrPooler], or [ErrRunning] while
-// another Run of e is running. The event [Ended] says what ended a term.
+// Run returns the cause of ctx's end, which is never nil. It returns earlier only with an error that trying again
+// cannot resolve: one that matches [pglock.ErrClosed], [pglock.ErrInvalidKey], [pglock.ErrUnsupported] or
+// [pglock.ErrPooler], or [ErrRunning] while another Run of e is running. The event [Ended] says what ended a term.
 func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, lock *pglock.Lock) error) error {
 	if lead == nil {
 		return e.failed(errors.New("the function is nil"))
@@ -61,7 +61,7 @@ func (e *Elector) start() error {
 	return nil
 }
 
-// stop ends the sequences of events, and begins the next one.
+// stop ends the stream of events of this Run, and begins that of the next one.
 func (e *Elector) stop() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -129,8 +129,8 @@ func (e *Elector) campaign(ctx context.Context, lead func(context.Context, *pglo
 	return t, e.serve(t, lead)
 }
 
-// campaignsAs notes the token of the campaign. By it the observer recognizes this process as the leader even before
-// the grant arrives.
+// campaignsAs records the token of the campaign, by which the observer recognizes this process as the leader even
+// before the grant arrives.
 func (e *Elector) campaignsAs(token string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

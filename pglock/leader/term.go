@@ -15,7 +15,7 @@ import (
 // term is the time in which a process leads.
 type term struct {
 	lock     *pglock.Lock
-	mark     mark.Mark       // by which the monitor knows a leader
+	mark     mark.Mark       // by which the monitor recognizes a leader
 	ctx      context.Context // lead's
 	withdraw context.CancelCauseFunc
 	since    driver.Instant
@@ -30,8 +30,8 @@ type termKey struct{}
 
 // begin starts a term with a lock that was granted to the candidacy ctx.
 //
-// If Resign races with the grant: until e.term is set, Resign finds no term; from then on it ends the term, and if
-// lead has not been called yet, it is called with a context that has already ended.
+// Resign can race with the grant. Until e.term is set, Resign finds no term. From then on it ends the term; if lead has
+// not been called yet, it is called with a context that has already ended.
 func (e *Elector) begin(candidacy context.Context, withdraw context.CancelCauseFunc, lock *pglock.Lock) *term {
 	t := &term{lock: lock, withdraw: withdraw, since: driver.Now(), done: make(chan struct{})}
 	t.mark = mark.Take(candidacy, e.locker, lockkeys.LeaderMark, pglock.UseLeaderMark, e.key)
@@ -43,8 +43,7 @@ func (e *Elector) begin(candidacy context.Context, withdraw context.CancelCauseF
 	return t
 }
 
-// endedAt returns when the end of the term's context was noticed, which is now if it was not noticed
-// before.
+// endedAt returns when the end of the term's context was first noticed. If it was not noticed before, that is now.
 func (t *term) endedAt() driver.Instant {
 	t.mu.Lock()
 	defer t.mu.Unlock()

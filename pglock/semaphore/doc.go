@@ -9,10 +9,10 @@
 // # How it works
 //
 // A semaphore has a slot for each permit, and a gate. A slot is a lock, so a permit ends with the session of its
-// holder: a crash returns the permits of the process. To acquire a permit a process takes the gate, which is also a
-// lock and so has the server's queue, looks for a free slot, and releases the gate for the next process in line. While
-// all slots are held the holder of the gate looks again every 20 ms, at all slots at once; meanwhile no other caller
-// asks the server for anything.
+// holder: a crash returns the permits of the process. To acquire a permit, a process takes the gate, looks for a free
+// slot, and releases the gate for the next process in line. The gate is a lock too, so processes wait for it in the
+// server's queue. While all slots are held, the holder of the gate looks at all of them again every 20 ms; meanwhile no
+// other caller asks the server for anything.
 //
 // A released permit goes to the first waiter in the same process, without asking the server. Whenever the Locker's
 // handoff limit is reached ([pglock.WithHandoffLimit]), one permit goes back to the server, for the process that holds
@@ -26,11 +26,12 @@
 // in the order of the server's queue (on Redlock, which has none, by chance). [Semaphore.AcquireN] collects its slots
 // at the head of the line, so that no other call can overtake it and no two calls can wait for each other.
 //
-// During a deployment that changes n, it may differ between processes: slots do not depend on it, and no more
+// Processes may differ in n, for example during a deployment that changes it: slots do not depend on n, and no more
 // permits are held than the larger n. A process with the smaller n uses only the first slots.
 //
 // # What is not
 //
-// A goroutine that holds permits and acquires more of the same semaphore can wait for itself. Waking a waiter in
-// another process takes up to 20 ms plus the time of the server's queue. [AcquireTx] has no place in the line.
+// A goroutine that holds permits and acquires more of the same semaphore may wait for its own permits for ever. Waking
+// a waiter in another process takes up to 20 ms plus the time of the server's queue. [AcquireTx] has no place in the
+// line.
 package semaphore

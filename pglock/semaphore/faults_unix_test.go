@@ -57,7 +57,7 @@ func runProcess(database string) {
 				if err != nil {
 					continue // the server has ended a session
 				}
-				_ = count(p, pool) // an error is that of a permit that was lost
+				_ = count(p, pool) // it fails if the permit was lost
 				_ = p.Release(ctx)
 			}
 		})
@@ -77,9 +77,9 @@ func count(p *semaphore.Permit, pool *pgxpool.Pool) error {
 	})
 }
 
-// TestSemaphoreHoldsUnderFaults kills and freezes processes that take permits, and terminates their sessions. By their
-// guarded transactions it counts in the database how many permits were held at a time: never too many, whatever the
-// fault. Afterwards all permits are free.
+// TestSemaphoreHoldsUnderFaults kills and freezes processes that take permits, and terminates their sessions. It counts
+// in the database, by their guarded transactions, how many permits were held at a time: there must never be too many.
+// Afterwards all permits must be free.
 func TestSemaphoreHoldsUnderFaults(t *testing.T) {
 	db := testenv.Database(t)
 	conn := db.Connect(t)

@@ -30,7 +30,7 @@ func hold(ctx context.Context, tx pgx.Tx, weight int) error {
 	return err
 }
 
-// wantAtMost fails the test unless limit were held at a time, and never more.
+// wantAtMost fails the test if more than limit permits were held at a time, or always fewer.
 func wantAtMost(t *testing.T, conn *pgx.Conn, limit int) {
 	t.Helper()
 	most := mostHeld(t, conn)

@@ -52,8 +52,9 @@ const (
 // takeGate takes the gate, and returns how long it waited in line. The gate is nil if there are no more waiters
 // here.
 //
-// Calls that do not wait fail if other processes wait at the gate. A process that merely passes the gate releases it in a
-// moment, so the gate is tried a few times first, unless it was contended just now.
+// Calls that do not wait fail if other processes wait at the gate. But a process that only passes the gate releases it
+// within moments, so takeGate tries a few times before it lets those calls fail, unless the gate was contended just
+// now.
 func (s *Semaphore) takeGate(ctx context.Context, contended bool) (gate *pglock.Lock, waited time.Duration, err error) {
 	for i := range gateTries {
 		if contended {
@@ -119,8 +120,8 @@ func (s *Semaphore) failAll(err error) {
 	s.release(freed)
 }
 
-// serve looks for slots and gives them to the queue, while it holds the gate: until there are no waiters here, or the
-// first waiter has been served and other processes may have waited for long.
+// serve looks for slots and gives them to the queue while this process holds the gate. It returns when no waiters are
+// left here, when the gate is lost, or after keepGateFor, but not before the first waiter has been served or has left.
 func (s *Semaphore) serve(ctx context.Context, gate *pglock.Lock) {
 	start := driver.Now()
 	defer s.leaveGate()

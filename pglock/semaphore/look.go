@@ -10,10 +10,11 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// look tries slots that may be free, until it has got want of them or has tried all. It may return more: slots are
-// tried in groups, and those of a group share a statement. The first group has as many as are wanted, each further one
-// four times as many; if none was free a moment ago all are tried at once. It runs at the gate, so no other process
-// looks, and none misses a slot that is taken but not needed.
+// look tries slots that may be free until it has want of them or has tried all. It may return more, since slots are
+// tried in groups that share a statement. The first group has as many slots as are wanted, and each later one four
+// times as many as the one before; if no slot was free a moment ago, all are tried at once. look runs while this
+// process holds the gate: no other process looks at the same time, so none can miss a slot that is taken here but not
+// needed.
 func (s *Semaphore) look(ctx context.Context, want int) (found []held, err error) {
 	slots, blocked := s.candidates()
 	if len(slots) == 0 { // all are held here: a try needs no server, and fails if the Locker is closed
@@ -32,8 +33,8 @@ func (s *Semaphore) look(ctx context.Context, want int) (found []held, err error
 	return found, err
 }
 
-// candidates returns the slots that are not held here: first those that were given back here, then the others from a
-// random one on. blocked says that none was free a moment ago.
+// candidates returns the slots that are not held here: first those that were given back here, then the others,
+// beginning with a random one. blocked says that none was free a moment ago.
 func (s *Semaphore) candidates() (slots []int, blocked bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -60,7 +60,7 @@ func (p *Permit) Context(parent context.Context) context.Context {
 	return &severalContext{ctx, p}
 }
 
-// severalContext compares the clock for all slots.
+// severalContext is a context whose Err checks the clock for all slots.
 type severalContext struct {
 	context.Context
 	permit *Permit

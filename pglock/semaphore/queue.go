@@ -136,7 +136,7 @@ func (s *Semaphore) giveBack(ctx context.Context, h held) error {
 	return err
 }
 
-// forgetLocked notes that a slot is no longer held here, and is a good one to try first.
+// forgetLocked records that a slot is no longer held here, and that it is a good one to try first.
 func (s *Semaphore) forgetLocked(h held) {
 	if s.mine[h.slot] == h.lock {
 		s.mine[h.slot] = nil

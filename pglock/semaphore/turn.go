@@ -6,9 +6,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// turn is the time in which a process may pass slots on among its own waiters. When the handoff limit is reached it
-// gives one slot back for the other processes, and its next turn begins. Giving back all slots at that point would not
-// help the others sooner, since they take the first; the rest would be idle until the next look.
+// turn is the time in which a process may pass slots on among its own waiters. When the handoff limit is reached, the
+// process gives one slot back for the other processes, and its next turn begins. Giving back all slots would not help
+// the others sooner: they would take the first, and the rest would be idle until the next look.
 type turn struct {
 	handoffs int // the Locker's handoff limit
 	lasting  time.Duration

@@ -114,8 +114,9 @@ func (s *suite) maxWait() {
 	s.free(1)
 }
 
-// failedWait waits for a permit for d, and returns the error, or nil if it is not what it should be. A wait that has failed
-// asks for the holders for a second at most, which may be too short on a busy machine: then it waits again.
+// failedWait waits for a permit for d and returns the error, or nil if the error is not the expected one. A wait that
+// fails asks for the holders for a second at most. On a busy machine that may be too short; then failedWait waits
+// again.
 func (s *suite) failedWait(from *semaphore.Semaphore, d time.Duration) (wait *pglock.WaitError) {
 	for range 20 {
 		_, err := from.Acquire(s.ctx, pglock.MaxWait(d))
