@@ -82,8 +82,8 @@ const (
 	detailTime  = "done at 2006-01-02T15:04:05.999999Z"
 )
 
-// TxError maps an error read by hand from a batch with [Queue] to those of this package and of package pglock. Every
-// other error, and nil, comes back unchanged. It does not know the scope and the id.
+// TxError maps an error that was read by hand from the results of a batch with [Queue] to one of this package or of
+// package pglock. It returns every other error, and nil, unchanged. It does not know the scope and the id.
 func TxError(err error) error { return explain("", "", err) }
 
 // explain maps an error from the server.

@@ -92,7 +92,7 @@ func TestOnceEffectsHappenExactlyOnceWhateverCrashes(t *testing.T) {
 	t.Logf("%d crashes in %d deliveries", crashes.Load(), turns.Load())
 }
 
-// handle delivers a message, and reports whether it is acknowledged: not when the worker crashes on the way.
+// handle delivers a message, and reports whether the worker acknowledged it. A worker that crashes does not.
 func handle(ctx context.Context, pool, admin *pgxpool.Pool, id string, crash int) (acknowledged bool) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {

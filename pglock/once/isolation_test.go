@@ -9,9 +9,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/once"
 )
 
-// Above READ COMMITTED a transaction that began before a row changed cannot change it. Prune meets that when another
-// call has moved the ring, and continues. Here it waits for the sequence that identifies the schema, until the ring has
-// changed.
+// Above READ COMMITTED a transaction that began before a row changed cannot change it. Prune meets this error when
+// another call has moved the ring, and tries again. Here it waits for the sequence that identifies the schema until the
+// ring has changed.
 func TestOncePruneWhereTheDefaultIsAboveReadCommitted(t *testing.T) {
 	for _, level := range []string{"repeatable read", "serializable"} {
 		db, pool := installed(t)

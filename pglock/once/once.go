@@ -45,8 +45,8 @@ func Tx(ctx context.Context, tx pgx.Tx, scope, id string, opts ...Option) error 
 }
 
 // Result is [Tx] for work that has a result: the first transaction runs fn in tx and records its result as JSON. A
-// later one gets that result, with replayed true, and fn does not run. If fn fails nothing is recorded, and the error
-// is fn's own: roll tx back. Work recorded by [Tx] has no result, and returns [ErrDone].
+// later one gets that result, with replayed true, and fn does not run. If fn fails, nothing is recorded, and Result
+// returns fn's error: roll tx back. Work recorded by [Tx] has no result; for it the error matches [ErrDone].
 //
 // For as long as records are kept, the recorded JSON must fit T when it is read back, perhaps by a newer program.
 func Result[T any](

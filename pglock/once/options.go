@@ -30,10 +30,10 @@ func Fingerprint(contents []byte) Option {
 	}
 }
 
-// MaxWait bounds the wait for another transaction that does the same work to d, rounded up to whole milliseconds. After
-// that the error is a *[pglock.WaitError] that names the other, and the transaction can continue. With zero it waits no
-// longer than it takes to find out which transaction that is. The default is to wait until the context ends. A negative
-// d is an error.
+// MaxWait sets how long to wait for another transaction that does the same work: at most d, rounded up to whole
+// milliseconds. After that the error is a *[pglock.WaitError] that names the other, and the transaction can continue.
+// If d is zero, the call waits only until it has found out which transaction that is. The default is to wait until the
+// context ends. A negative d is an error.
 func MaxWait(d time.Duration) Option {
 	return func(c *config) error {
 		if d < 0 {

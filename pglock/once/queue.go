@@ -13,14 +13,14 @@ import (
 // It has exactly two results in the batch: one of a check of the owner of schema pglock, and one of the returned
 // statement.
 //
-// Otherwise it is an error of the batch, which aborts the whole batch and its transaction: even after [ErrDone] a
-// rollback is all that is left, and what was queued earlier is undone too. So it belongs at the start of its own
-// transaction, as with [pgx.Batch.BeginTx]. It waits until the context ends or, with MaxWait(0), not at all; another
-// MaxWait is an error, since a batch cannot bound one of its statements and continue.
+// If this transaction is not the first, the statement fails, and with it the whole batch and its transaction: even
+// after [ErrDone] the transaction can only be rolled back, and what was queued earlier is undone too. So Queue belongs
+// at the start of its own transaction, as with [pgx.Batch.BeginTx]. It waits until the context ends or, with
+// MaxWait(0), not at all; another MaxWait is an error, since a batch cannot bound one of its statements and continue.
 //
-// [pgx.BatchResults.Close] returns the errors of this package, where a [pglock.WaitError] does not name the holder. Use
-// [TxError] to map errors of results that are read by hand, and errors that pgx returns for the whole batch, as when
-// the statement could not be prepared because schema pglock is missing.
+// [pgx.BatchResults.Close] returns the errors of this package; a [pglock.WaitError] among them does not name the
+// holder. Use [TxError] to map errors of results that are read by hand, and errors that pgx returns for the whole
+// batch, as when the statement could not be prepared because schema pglock is missing.
 func Queue(b *pgx.Batch, scope, id string, opts ...Option) *pgx.QueuedQuery {
 	c, err := configure(scope, id, opts)
 	if err == nil && c.maxWait > 0 {

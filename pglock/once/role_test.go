@@ -13,9 +13,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/once"
 )
 
-// A program that logs in as one role and becomes that of its customer for each transaction, with SET LOCAL ROLE, may
-// use a customer's own schema as that customer. The result of that check does not apply to the other roles of the
-// connection.
+// A program can log in as one role and, with SET LOCAL ROLE, act as a customer's role in each transaction. As that role
+// it may use the customer's own schema. The result of that check does not apply to the other roles of the connection.
 func TestOnceDoesNotTrustForOneRoleWhatAnotherTrusts(t *testing.T) {
 	db := testenv.Database(t)
 	tenant := db.Tenant(t)

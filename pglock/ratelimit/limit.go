@@ -8,9 +8,9 @@ import (
 
 // Limit is how often something may happen: Count times per Per on average, and Burst at once.
 //
-// Any half-open window of length W lets through less than Burst + W×Count/Per + 1, so nearly twice Count in a window of
-// Per if Burst is Count: a full burst, and what the rate allows after it. If that is too much use a smaller Burst, or
-// [Limit.Strict]. Per/Count is rounded up to nanoseconds.
+// Any half-open window of length W lets through less than Burst + W×Count/Per + 1. If Burst is Count, that is nearly
+// twice Count in a window of Per: a full burst, and what the rate allows after it. If that is too much, use a smaller
+// Burst, or [Limit.Strict]. Per/Count is rounded up to nanoseconds.
 type Limit struct {
 	// Count is the number of times. It must be positive.
 	Count int

@@ -35,16 +35,17 @@ type Decision struct {
 	Burst int
 	// Remaining is how many more could happen now.
 	Remaining int
-	// RetryAfter is how long to wait before asking for the same number again, if there are no other requests. It
-	// is zero if OK, and if the request was refused only because an earlier, larger one was, see [Limiter.AllowN].
+	// RetryAfter is how long to wait before asking for the same number again, if there are no other requests. It is
+	// zero if OK is true, and also if the request was refused only because an earlier, larger one was; see
+	// [Limiter.AllowN].
 	RetryAfter time.Duration
 	// ResetAfter is how long it takes until the whole Burst is available again, if there are no
 	// requests.
 	ResetAfter time.Duration
 	// At is when it was decided, by the server's clock.
 	At time.Time
-	// Outage is why the server could not be asked, if [OnOutage] made the decision; only OK is meaningful beside
-	// it.
+	// Outage is why the server could not be asked, if [OnOutage] made the decision. Then OK is the only other field
+	// with a meaning.
 	Outage error
 }
 
@@ -77,7 +78,7 @@ func newLimiter(opts []Option) (*Limiter, error) {
 	return l, nil
 }
 
-// Allow is [Limiter.AllowN] for one.
+// Allow is [Limiter.AllowN] with an n of 1.
 func (l *Limiter) Allow(ctx context.Context, key string, limit Limit) (Decision, error) {
 	return l.AllowN(ctx, key, limit, 1)
 }

@@ -89,8 +89,8 @@ func (q *queue) withdraw(b *batch, r *request) bool {
 	return true
 }
 
-// next removes the first batch from the queue; all its requests may have been withdrawn. If there is none, it
-// stops sending, and the next request starts it again: both happen under mu, so no request stays unsent.
+// next removes the first batch from the queue and returns it; all its requests may have been withdrawn. If there is no
+// batch, sending stops until the next request starts it again. Both happen under mu, so no request stays unsent.
 func (q *queue) next() (b *batch, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 // ErrTooLong: the wait would outlast the context, so nothing was reserved.
 var ErrTooLong = errors.New("the wait would outlast the context")
 
-// Reservation is the permission for something to happen after a delay.
+// Reservation is permission for something to happen after a delay.
 type Reservation struct {
 	limiter *Limiter
 	ready   time.Time
@@ -21,15 +21,15 @@ type Reservation struct {
 	request *request // nil if OnOutage made the decision, and after Cancel
 }
 
-// Reserve is [Limiter.ReserveN] for one.
+// Reserve is [Limiter.ReserveN] with an n of 1.
 func (l *Limiter) Reserve(ctx context.Context, key string, limit Limit) (*Reservation, error) {
 	return l.ReserveN(ctx, key, limit, 1)
 }
 
-// ReserveN reserves n for as soon as the limit has room for them, in the order of the calls; [Reservation.Delay] says
-// when that is. If the delay would outlast ctx the error matches [ErrTooLong], and nothing is counted; without a
-// deadline it may be up to 45 days. During an outage, [OnOutage] with Permit makes the delay zero, and with Refuse it
-// is an error.
+// ReserveN reserves n at the earliest time at which the limit has room for them, in the order of the calls;
+// [Reservation.Delay] returns how long to wait until then. If the delay would outlast ctx, the error matches
+// [ErrTooLong], and nothing is counted; without a deadline the delay may be up to 45 days. During an outage, [OnOutage]
+// with Permit makes the delay zero, and with Refuse it makes ReserveN return an error.
 func (l *Limiter) ReserveN(ctx context.Context, key string, limit Limit, n int) (*Reservation, error) {
 	patience := maxSpan
 	if deadline, ok := ctx.Deadline(); ok {
@@ -57,15 +57,16 @@ func (l *Limiter) ReserveN(ctx context.Context, key string, limit Limit, n int) 
 	return &Reservation{limiter: l, request: r, ready: time.Now().Add(delay)}, nil
 }
 
-// Delay is how long to wait before it may happen; zero when it may happen now.
+// Delay returns how long to wait before it may happen, or zero if it may happen now.
 func (r *Reservation) Delay() time.Duration { return max(0, time.Until(r.ready)) }
 
-// Outage is why the server could not be asked, if [OnOutage] made the decision.
+// Outage returns why the server could not be asked, if [OnOutage] made the decision, and otherwise nil.
 func (r *Reservation) Outage() error { return r.outage }
 
-// Cancel says that it will not happen, and reports whether the reservation was given back. It is given back if the key
-// has not been used since. Otherwise it stays counted, since later callers already have their times. Only Cancel moves
-// a key's time back, so a call at the same moment may still be refused as if nothing had been given back.
+// Cancel gives the reservation back, because what was reserved will not happen, and reports whether that was possible.
+// It is possible if the key has not been used since. Otherwise the reservation stays counted, since later callers
+// already have their times. Only Cancel moves a key's time back, so a call at the same moment may still be refused as
+// if nothing had been given back.
 //
 // Do not cancel something that has happened. A second call does nothing.
 func (r *Reservation) Cancel(ctx context.Context) (returned bool, err error) {
@@ -83,7 +84,7 @@ func (r *Reservation) Cancel(ctx context.Context) (returned bool, err error) {
 	return returned, nil
 }
 
-// Wait is [Limiter.WaitN] for one.
+// Wait is [Limiter.WaitN] with an n of 1.
 func (l *Limiter) Wait(ctx context.Context, key string, limit Limit) error {
 	return l.WaitN(ctx, key, limit, 1)
 }

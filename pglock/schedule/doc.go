@@ -27,6 +27,6 @@
 //   - With MarkOn Success at least one run that succeeds, as long as some process asks for it again.
 //   - With [Jobs.RunTx], on PostgreSQL, the writes of the function in its transaction happen exactly once.
 //
-// Records are kept on the Locker's server: in PostgreSQL's schema pglock ([pglock.ErrSchemaMissing]), or beside the
-// locks on Redis, where a failover can lose the latest of them. Redlock cannot keep records: [pglock.ErrUnsupported].
+// Records are kept on the Locker's server: in PostgreSQL's schema pglock ([pglock.ErrSchemaMissing]), or on Redis,
+// where a failover can lose the latest of them. Redlock cannot keep records: [pglock.ErrUnsupported].
 package schedule

@@ -34,15 +34,16 @@ func New(l *pglock.Locker, opts ...Option) (*Jobs, error) {
 	return &Jobs{l, config}, nil
 }
 
-// Run runs fn for the due time of the job name. If that run has been done, here or elsewhere, the error matches
-// [ErrAlreadyRan] instead. Run returns when fn has returned; the error is fn's, joined with [pglock.ErrLost] as in
-// [pglock.Locker.Do] if the lock was lost. fn's context ends with ctx or with the lock.
+// Run runs the job name for one due time, by calling fn. If that run has been done, in this process or another, fn is
+// not called, and the error matches [ErrAlreadyRan]. Otherwise Run returns when fn has returned; the error is fn's,
+// joined with [pglock.ErrLost] as in [pglock.Locker.Do] if the lock was lost. fn's context ends with ctx or with the
+// lock.
 //
 // fn gets its due time from [Due].
 //
 // due is an instant; its location does not matter, and it is cut to whole microseconds. If it is ahead of the server's
-// clock, Run waits until that has reached it. Then it waits for the lock of the job's name while another process is
-// busy with an earlier run, or with this one; see [MaxWait].
+// clock, Run waits until the clock has reached it. Then it waits for the lock of the job's name while another process
+// is busy with an earlier run, or with this one; see [MaxWait].
 //
 // If fn panics or calls [runtime.Goexit], the lock is released and the panic or exit continues; the
 // run counts as failed.

@@ -51,7 +51,7 @@ func MarkOn(m Mark) Option {
 	}
 }
 
-// AtLeast keeps the job's lock for at least d from the start of the run, and [Jobs.Run] waits with it, unless the run
+// AtLeast makes [Jobs.Run] wait, and keep the job's lock, until at least d after the start of the run, unless the run
 // fails or ctx ends. It is useful only if something other than this package takes the lock too: a recorded run is not
 // repeated, however short it was. A d that is not positive is an error.
 func AtLeast(d time.Duration) Option {
@@ -90,10 +90,10 @@ func Keep(d time.Duration) Option {
 	}
 }
 
-// CatchUp runs the missed runs before this one, oldest first: at most k of them, the newest due times of s that are not
-// recorded and lie between this run and the k-th one recorded before it, or the oldest record that still exists. A job
-// that has never run has missed nothing. With CatchUp weekly jobs run although their service is restarted every other
-// day. [Due] tells the function which run it is.
+// CatchUp runs the missed runs before this one, oldest first. Due times of s count as missed if they are not recorded,
+// and lie between this run and the k-th one recorded before it, or the oldest record that still exists. The newest k of
+// them run. A job that has never run has missed nothing. With CatchUp weekly jobs run even if their service is
+// restarted every other day. [Due] tells the function which run it is.
 //
 // The default is not to catch up. A k below 1 and a nil s are errors.
 func CatchUp(k int, s Schedule) Option {
@@ -106,7 +106,7 @@ func CatchUp(k int, s Schedule) Option {
 	}
 }
 
-// MaxWait bounds how long a run waits for the job's lock, which an earlier run may hold; then the error is a
+// MaxWait bounds how long a run waits for the job's lock, which an earlier run may hold. After that the error is a
 // *[pglock.WaitError]. With zero it does not wait, which skips a run while the previous one is still running. The
 // default is to wait until the context ends. A negative d is an error.
 func MaxWait(d time.Duration) Option {

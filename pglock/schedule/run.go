@@ -26,9 +26,9 @@ type work func(ctx context.Context, lock *pglock.Lock) error
 
 // locked carries out work under the job's lock.
 //
-// It looks for the record first, so that processes that come too late do not queue up for the lock, and waits for a due
-// time ahead of the server's clock before it takes the lock. Under the lock it checks again when it records the run;
-// only that check decides.
+// It looks for the record first, so that processes that come too late do not queue up for the lock. If the due time is
+// ahead of the server's clock, it waits for it before it takes the lock. Under the lock it checks again when it records
+// the run; only that check decides.
 func (r *run) locked(ctx context.Context, do work) error {
 	if err := r.await(ctx, driver.TickLook); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (r *run) plain(fn work) work {
 			return err
 		}
 		if lock.Err() != nil {
-			return nil // Do says so
+			return nil // Do reports the loss
 		}
 		return r.record(ctx, end)
 	}

@@ -40,7 +40,7 @@ func (j *Jobs) RunTx(
 
 // inTx is a run that is recorded together with its work.
 //
-// The record is made before fn runs: if this process lost the lock without noticing, another one with the same run
+// The record is made before fn runs: if this process lost the lock without noticing, another process with the same run
 // waits for this transaction to end, and then finds the record or its absence.
 func (r *run) inTx(db DB, fn func(context.Context, pgx.Tx, *pglock.Lock) error) work {
 	return func(ctx context.Context, lock *pglock.Lock) error {

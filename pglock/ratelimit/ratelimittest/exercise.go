@@ -13,8 +13,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 )
 
-// Exercise runs the suite: what package ratelimit promises for every store. Each Limiter that open returns represents a
-// process; all must share one server, on which no other program uses keys that begin with the test's name.
+// Exercise tests what package ratelimit promises for every store. Each Limiter that open returns represents a process;
+// all must share one server, on which no other program uses keys that begin with the test's name.
 func Exercise(t *testing.T, open func(t testing.TB) *ratelimit.Limiter) {
 	for _, test := range []struct {
 		name string
