@@ -15,10 +15,11 @@
 // so a leader that resigns, or whose process shuts down cleanly, never overlaps with its successor.
 //
 // A leader that falls silent (a partition, a frozen process, a dead host) has its context ended before another can be
-// elected. If the server ends the session (it was terminated, or the server restarts), the context ends one network
+// elected. If the server ends the session (it is terminated, or the server restarts), the context ends one network
 // delay later. Until then two contexts can be alive; package pglock describes the same for every lock. Writes that must
 // not be stale belong in transactions that [pglock.Lock.GuardTx] guards: every guarded write of a leader comes before
 // the first guarded write of its successor.
+//
 // # What is not
 //
 // A lead that ignores the end of its context keeps running while another process leads. [Elector.HealthCheck] finds

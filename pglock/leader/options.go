@@ -80,8 +80,8 @@ func Eligible(fn func(ctx context.Context) bool) Option {
 }
 
 // OnEvent calls fn for every [Event], one at a time, in the order in which they happened. The elector waits for fn,
-// although the end of lead's context does not. So fn should be quick, and must not wait for the end of the term, as
-// [Elector.Resign] does. An elector with OnEvent logs nothing; see [Elector.Run]. A nil fn is an error.
+// except to end lead's context. So fn should be quick, and must not wait for the end of the term, as [Elector.Resign]
+// does. An elector with OnEvent logs nothing; see [Elector.Run]. A nil fn is an error.
 func OnEvent(fn func(Event)) Option {
 	return func(c *config) error {
 		if fn == nil {
