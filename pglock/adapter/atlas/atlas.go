@@ -1,9 +1,8 @@
 // Package atlas lets programs that use Atlas as a library take their locks from pglock.
 //
 // Atlas's own driver for PostgreSQL takes a session lock on one of the program's connections. [NewLocker] takes a lock
-// of a Locker instead, which is waited for without a snapshot, so that CREATE INDEX CONCURRENTLY does not wait for the
-// processes that wait for the lock, and which is lost no later than its lease allows. [WithLocker] gives it to a
-// driver.
+// of a Locker instead. Processes wait for it without a snapshot, so CREATE INDEX CONCURRENTLY does not wait for them.
+// If its holder falls silent, the lock ends after its lease at the latest. [WithLocker] makes a driver use these locks.
 //
 // The atlas command takes no Locker. Run it under a lock: pglock run schema -- atlas migrate apply.
 package atlas
@@ -20,10 +19,10 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// NewLocker returns a Locker whose locks are those of l with the names that Atlas gives them, each behind prefix. Its Lock
-// waits for as long as its timeout says: a negative one has no bound, zero does not wait. An error for a lock that is held
-// elsewhere matches schema.ErrLocked and [pglock.ErrNotAcquired]. The function that it returns releases the lock; its error
-// matches [pglock.ErrLost] when the lock was lost before.
+// NewLocker returns a Locker whose locks are those of l; their names are Atlas's, with prefix in front. Its Lock waits
+// for as long as its timeout says: without a bound if it is negative, and not at all if it is zero. If the lock is held
+// elsewhere, the error matches schema.ErrLocked and [pglock.ErrNotAcquired]. The function that Lock returns releases
+// the lock; its error matches [pglock.ErrLost] if the lock was lost before.
 func NewLocker(l *pglock.Locker, prefix string) (schema.Locker, error) {
 	if l == nil {
 		return nil, errors.New("atlas: the Locker is nil")
@@ -31,8 +30,8 @@ func NewLocker(l *pglock.Locker, prefix string) (schema.Locker, error) {
 	return &locker{l, prefix}, nil
 }
 
-// WithLocker returns driver with the locks of l, as [NewLocker] makes them. Processes that use the driver alone are not
-// excluded: change all of them.
+// WithLocker returns driver with the locks of l, as [NewLocker] makes them. It does not exclude processes that use
+// driver without it, so all processes must use it.
 func WithLocker(driver migrate.Driver, l *pglock.Locker, prefix string) (migrate.Driver, error) {
 	if driver == nil {
 		return nil, errors.New("atlas: the driver is nil")
@@ -42,7 +41,7 @@ func WithLocker(driver migrate.Driver, l *pglock.Locker, prefix string) (migrate
 		return nil, err
 	}
 	locked := &lockedDriver{driver, locks}
-	if scanner, ok := driver.(migrate.StmtScanner); ok { // which Atlas asks a driver for
+	if scanner, ok := driver.(migrate.StmtScanner); ok { // Atlas checks whether a driver has it
 		return &scanningDriver{locked, scanner}, nil
 	}
 	return locked, nil

@@ -8,7 +8,7 @@
 //	})
 //	c.Start()
 //
-// A cron.JobWrapper does not get the time for which a job is run, so the Schedule is wrapped: the due time is the
+// A cron.JobWrapper is not told for which time a job is run, so this package wraps the Schedule: the due time is the
 // schedule's, not the time at which the job began. Clocks may differ by some seconds.
 package cron
 
@@ -37,7 +37,7 @@ type Cron struct {
 // Option configures a [Cron].
 type Option func(*Cron) error
 
-// WithContext is the parent of the contexts of all runs. The default does not end.
+// WithContext sets the parent of the contexts of all runs. The default never ends.
 func WithContext(ctx context.Context) Option {
 	return func(c *Cron) error {
 		if ctx == nil {
@@ -48,8 +48,8 @@ func WithContext(ctx context.Context) Option {
 	}
 }
 
-// WithParser reads the specs of [Cron.Add]. The default reads five fields and descriptors such as @hourly, as cron.New
-// does; pass the parser of the [cron.Cron], such as a parser with seconds.
+// WithParser sets the parser for the specs of [Cron.Add]. The default reads five fields and descriptors such as
+// @hourly, as cron.New does. If the [cron.Cron] has another parser, such as one with seconds, pass that.
 func WithParser(p cron.ScheduleParser) Option {
 	return func(c *Cron) error {
 		if p == nil {
@@ -60,8 +60,8 @@ func WithParser(p cron.ScheduleParser) Option {
 	}
 }
 
-// OnError is called with the error of a run, but not with [schedule.ErrAlreadyRan]. robfig/cron has no place for it; by
-// default it is dropped, and an Observer of the Locker sees it nevertheless.
+// OnError calls f with the error of each run that fails, except for [schedule.ErrAlreadyRan]. robfig/cron has no place
+// for such errors: by default they are dropped, although an Observer of the Locker sees them.
 func OnError(f func(name string, due time.Time, err error)) Option {
 	return func(c *Cron) error {
 		c.onError = f
@@ -89,8 +89,8 @@ func New(c *cron.Cron, jobs *schedule.Jobs, opts ...Option) (*Cron, error) {
 	return result, nil
 }
 
-// Add adds fn as the job name, due when spec says. An "@every" is counted from 1970, not from the start of this process,
-// which others do not share. Options are those of [schedule.Jobs.Run].
+// Add adds fn as the job name, due when spec says. An "@every" is counted from 1970, not from the start of this
+// process, since processes start at different times. Options are those of [schedule.Jobs.Run].
 func (c *Cron) Add(
 	spec, name string, fn func(ctx context.Context, lock *pglock.Lock) error, opts ...schedule.JobOption,
 ) (cron.EntryID, error) {

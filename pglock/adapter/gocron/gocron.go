@@ -1,6 +1,6 @@
 // Package gocron lets the schedulers of gocron v2 in many processes share their jobs.
 //
-// gocron asks a Locker before each run, with the job's name alone: it does not say for which time the job is run. [New]
+// gocron asks a Locker before each run, and passes only the job's name, not the time for which the job is run. [New]
 // therefore takes the interval at which the jobs run, and counts one run for each interval of the server's clock,
 // whichever process is first and however short the job is. Without an interval, see [NewOverlap], a lock only prevents
 // two runs from overlapping, and a job that is shorter than the difference between two processes' clocks runs in both.
@@ -22,9 +22,10 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/mark"
 )
 
-// New returns a Locker for gocron.WithDistributedLocker, or, for one job, gocron.WithDistributedJobLocker. Its jobs run
-// every interval, and once in each interval of the server's clock since 1970, give or take half of one, so that processes
-// whose schedulers are not in step agree. A run counts when it begins. The job's name is the lock's, so give jobs names
+// New returns a Locker for gocron.WithDistributedLocker, or, for one job, gocron.WithDistributedJobLocker. It is for
+// jobs that are scheduled at the given interval, and lets each of them run once per interval of the server's clock.
+// Intervals are centred on the multiples of interval since 1970, so that processes whose schedulers differ by less than
+// half an interval agree. A run counts when it begins. The job's name is the lock's, so give jobs names
 // (gocron.WithName). An interval below a second is an error.
 func New(l *pglock.Locker, interval time.Duration) (gocron.Locker, error) {
 	if l == nil {
@@ -78,8 +79,8 @@ func (r run) Unlock(ctx context.Context) error {
 	return r.lock.Unlock(ctx)
 }
 
-// count records a run for the interval that the server's clock is in. Since the intervals begin half of one early, what
-// is due at their multiples is in the middle.
+// count records a run for the interval that the server's clock is in. Intervals are centred on their multiples, since
+// runs are due there.
 func (l *locker) count(ctx context.Context, name string) error {
 	r := driver.TickRequest{Job: name, Due: time.Unix(0, 0).UTC(), Step: driver.TickLook}
 	now, err := l.locker.Tick(ctx, r)

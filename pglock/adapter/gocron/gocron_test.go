@@ -22,7 +22,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// run has three processes, started at different moments, run a job of one second every minute for ten minutes.
+// run lets three processes, started at different moments, run a job of one second every minute for ten minutes.
 func run(t *testing.T, newLocker func(*pglock.Locker) (gocron.Locker, error)) (runs int64) {
 	synctest.Test(t, func(t *testing.T) {
 		server := locktest.NewServer()

@@ -8,8 +8,8 @@
 // does it open the driver. golang-migrate's own lock is still taken, so processes that do not use this package are
 // excluded too.
 //
-// If all processes that migrate use this package, CREATE INDEX CONCURRENTLY works. Beside processes that do not,
-// exclusion holds, but such a migration may fail: PostgreSQL ends it, or the wait of the other process, as a deadlock.
+// If all processes that migrate use this package, CREATE INDEX CONCURRENTLY works. If some do not, they are still
+// excluded, but such a migration may fail: PostgreSQL ends it, or the wait of the other process, as a deadlock.
 package golangmigrate
 
 import (

@@ -26,7 +26,7 @@ import (
 func TestMain(m *testing.M) { testenv.Main(m) }
 
 // The second migration continues only when the other two processes wait for an advisory lock, so every run meets the
-// case of golang-migrate#960; the third builds its index beside them.
+// case of golang-migrate#960; the third builds its index while they wait.
 var files = fstest.MapFS{
 	"1_shop.up.sql": {Data: []byte(`create table invoices (id bigint); create table runs (step int)`)},
 	"2_wait.up.sql": {Data: []byte(`do $$ begin
@@ -39,7 +39,7 @@ var files = fstest.MapFS{
 	"3_index.up.sql": {Data: []byte(`create index concurrently invoices_id on invoices (id)`)},
 }
 
-// opener opens golang-migrate's driver. When WithInstance fails it leaves its connection open, which ends with the test.
+// opener opens golang-migrate's driver. If WithInstance fails, it leaves its connection open until the test ends.
 func opener(t *testing.T, db *testenv.DB) func() (database.Driver, error) {
 	remember := stdlib.OptionAfterConnect(func(_ context.Context, conn *pgx.Conn) error {
 		t.Cleanup(func() { _ = conn.Close(context.Background()) }) // nearly always closed already

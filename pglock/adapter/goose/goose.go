@@ -36,9 +36,9 @@ func NewSessionLocker(l *pglock.Locker, key pglock.Key, opts ...pglock.LockOptio
 	return &sessionLocker{locker{locker: l, key: key, opts: opts}}, nil
 }
 
-// Run calls fn while the lock of key is held, as [pglock.Locker.Do] does: the context ends when the lock is lost, and so
-// do the migrations that goose runs under it. Use it around everything that a goose.Provider does, without a Locker
-// for goose itself.
+// Run calls fn while the lock of key is held, as [pglock.Locker.Do] does. fn's context ends when the lock is lost, and
+// so do the migrations that goose runs with it. Call the methods of a goose.Provider only within fn, and give goose
+// itself no Locker.
 func Run(ctx context.Context, l *pglock.Locker, key pglock.Key, fn func(ctx context.Context) error, opts ...pglock.LockOption) error {
 	if l == nil || fn == nil {
 		return errors.New("goose: the Locker or the function is nil")

@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { testenv.Main(m) }
 
 // The second migration continues only when the other two processes wait for an advisory lock; the third builds its
-// index beside them.
+// index while they wait.
 var files = fstest.MapFS{
 	"1_shop.sql": {Data: []byte("-- +goose Up\ncreate table invoices (id bigint);\ncreate table runs (step int);\n")},
 	"2_wait.sql": {Data: []byte(`-- +goose Up

@@ -14,7 +14,7 @@ import (
 
 type metrics struct {
 	labels *keylabel.Labeler
-	began  sync.Map // of use and label, for which all counters are there
+	began  sync.Map // the pairs of use and label whose counters have been created
 
 	held, waiting                   metric.Int64UpDownCounter
 	acquired, refused, failed, lost metric.Int64Counter
@@ -90,8 +90,8 @@ func (m *metrics) observer() *pglock.Observer {
 	}
 }
 
-// startAtZero makes the counters that alerts look at when a use and label are seen for the first time. A counter that
-// appears with its first event has no increase, so a first loss would raise no alert.
+// startAtZero creates the counters that alerts use, with the value zero, when a use and label are seen for the first
+// time. A counter that appears with its first event has no increase, so a first loss would raise no alert.
 func (m *metrics) startAtZero(keys []pglock.Key, use pglock.Use) {
 	if _, began := m.began.LoadOrStore([2]string{keylabel.Use(use), m.labels.Of(keys, use)}, true); began {
 		return

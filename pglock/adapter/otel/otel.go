@@ -35,9 +35,9 @@ type config struct {
 }
 
 // KeyTemplates gives the metrics an attribute pglock.key, whose values are the given templates: texts such as
-// "invoice:{id}", in which each {…} matches at least one character. A lock has the first that its name matches, and
-// otherwise "other". Without it or [KeyLabel] metrics have no such attribute, since each name would make a time
-// series. It is an error to give an empty one, none, or more than a hundred.
+// "invoice:{id}", in which each {…} matches at least one character. The value for a lock is the first template that its
+// name matches, and otherwise "other". Without KeyTemplates or [KeyLabel] metrics have no such attribute, since each
+// name would make a time series. It is an error to give no template, an empty one, or more than a hundred.
 func KeyTemplates(templates ...string) Option {
 	return func(c *config) (err error) {
 		c.labels, err = keylabel.Templates(templates...)
@@ -45,8 +45,8 @@ func KeyTemplates(templates ...string) Option {
 	}
 }
 
-// KeyLabel gives the metrics an attribute pglock.key, whose values label returns; it is called concurrently. After a hundred
-// different ones, and for the empty text, the value is "other".
+// KeyLabel gives the metrics an attribute pglock.key, whose values label returns. label is called concurrently. After
+// it has returned a hundred different values, further ones become "other", as the empty text always does.
 func KeyLabel(label func(pglock.Key) string) Option {
 	return func(c *config) (err error) {
 		c.labels, err = keylabel.New(label)
@@ -76,9 +76,9 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 	}
 }
 
-// HoldersAfter sets how long a call waits before the server is asked, in the background, for the holders; only for
-// spans that are recorded. The default is 100 ms. With a negative d it never asks: then only failed waits have the
-// holders.
+// HoldersAfter sets how long a call waits before the server is asked for the holders, in the background. It is asked
+// only for spans that are recorded. The default is 100 ms. With a negative d it is never asked, and only failed waits
+// have the holders.
 func HoldersAfter(d time.Duration) Option {
 	return func(c *config) error {
 		c.holdersAfter = d
@@ -86,8 +86,8 @@ func HoldersAfter(d time.Duration) Option {
 	}
 }
 
-// New returns an Observer that makes metrics and spans. Use one for all Lockers of a process, and for the calls for locks
-// of transactions; pglock.Observers joins it with others.
+// New returns an Observer that makes metrics and spans. Use one for all Lockers of a process, and for the calls that
+// take transaction locks; pglock.Observers joins it with others.
 func New(opts ...Option) (*pglock.Observer, error) {
 	c := config{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider(), holdersAfter: 100 * time.Millisecond}
 	for _, opt := range opts {

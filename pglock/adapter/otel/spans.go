@@ -20,7 +20,7 @@ type spans struct {
 	holdersAfter time.Duration
 }
 
-// waitKey is that of the *wait in the context of a call that waits.
+// waitKey is the key of the *wait in the context of a call that waits.
 type waitKey struct{}
 
 // wait is a call that waits.

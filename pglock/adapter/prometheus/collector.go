@@ -28,9 +28,9 @@ type config struct {
 }
 
 // KeyTemplates gives the metrics a label key, whose values are the given templates: texts such as "invoice:{id}", in
-// which each {…} matches at least one character. A lock has the first that its name matches, and otherwise "other".
-// Without it or [KeyLabel] there is no such label, since each name would make a time series. It is an error to give
-// an empty one, none, or more than a hundred.
+// which each {…} matches at least one character. The value for a lock is the first template that its name matches, and
+// otherwise "other". Without KeyTemplates or [KeyLabel] there is no such label, since each name would make a time
+// series. It is an error to give no template, an empty one, or more than a hundred.
 func KeyTemplates(templates ...string) Option {
 	return func(c *config) (err error) {
 		c.labels, err = keylabel.Templates(templates...)
@@ -38,8 +38,8 @@ func KeyTemplates(templates ...string) Option {
 	}
 }
 
-// KeyLabel gives the metrics a label key, whose values label returns; it is called concurrently. After a hundred different
-// ones, and for the empty text, the value is "other".
+// KeyLabel gives the metrics a label key, whose values the function label returns. It is called concurrently. After it
+// has returned a hundred different values, further ones become "other", as the empty text always does.
 func KeyLabel(label func(Key) string) Option {
 	return func(c *config) (err error) {
 		c.labels, err = keylabel.New(label)
@@ -64,7 +64,7 @@ func Buckets(seconds ...float64) Option {
 // called concurrently.
 type Collector struct {
 	labels *keylabel.Labeler
-	began  sync.Map // of use and label, for which all counters are there
+	began  sync.Map // the pairs of use and label whose counters have been created
 
 	held, waiting                            *client.GaugeVec
 	acquired, refused, failed, lost          *client.CounterVec

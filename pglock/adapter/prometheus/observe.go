@@ -11,8 +11,8 @@ import (
 // Key is the key of a lock.
 type Key = pglock.Key
 
-// Observer returns the Observer that counts: give it to Lockers with pglock.WithObserver, and to the calls for locks
-// of transactions that are to be counted. To have other Observers beside it use pglock.Observers.
+// Observer returns the Observer that counts. Give it to Lockers with pglock.WithObserver, and to the calls that take
+// transaction locks, if those should be counted too. pglock.Observers joins it with other Observers.
 func (c *Collector) Observer() *pglock.Observer {
 	return &pglock.Observer{
 		WaitStarted: func(_ context.Context, e pglock.WaitStartedInfo) context.Context {
@@ -49,8 +49,9 @@ func (c *Collector) Observer() *pglock.Observer {
 	}
 }
 
-// startAtZero makes the counters that alerts look at when a use and label are seen for the first time. Prometheus sees
-// no increase in a counter that appears with its first event, so a first loss would raise no alert.
+// startAtZero creates the counters that alerts use, with the value zero, when a use and label are seen for the first
+// time. Prometheus sees no increase in a counter that appears with its first event, so a first loss would raise no
+// alert.
 func (c *Collector) startAtZero(keys []Key, use pglock.Use) {
 	values := c.with(keys, use, keylabel.Use(use))
 	if _, began := c.began.LoadOrStore([2]string{values[0], values[len(values)-1]}, true); began {

@@ -59,7 +59,7 @@ func TestSQLTxRefusesServersWhoseLocksDoNotExclude(t *testing.T) {
 	}
 }
 
-// wrapped is what sqlx.DB and others are.
+// wrapped has the form of sqlx.DB and others.
 type wrapped struct{ *sql.DB }
 
 // hidden hides everything but QueryContext.

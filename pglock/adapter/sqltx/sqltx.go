@@ -12,9 +12,9 @@
 //	GORM          tx.Statement.ConnPool
 //	ent           *ent.Tx, generated with the feature sql/execquery
 //
-// A lock of a transaction that was taken outside one would be free again at once. So for anything that neither is nor
-// embeds a *sql.Tx, the server is asked whether it is in a transaction, which is two more round trips; a database
-// handle, or a GORM without Begin, is refused with [ErrNoTransaction] before anything is locked.
+// A transaction lock that is taken outside a transaction would be freed at once. So for anything that neither is nor
+// embeds a *sql.Tx, the server is first asked whether it is in a transaction, which takes two more round trips; a
+// database handle, or a GORM without Begin, is refused with [ErrNoTransaction] before anything is locked.
 package sqltx
 
 import (
@@ -36,13 +36,14 @@ type Tx interface {
 // locked.
 var ErrNoTransaction = errors.New("not in a transaction")
 
-// LockTx takes the lock for the rest of the transaction, as [pglock.LockTx] does: it waits until the lock is granted, ctx
-// ends, or [pglock.MaxWait] has passed, and below a deadline of ctx; commit and rollback free it. A lock that is free is one
-// statement, which a driver that prepares statements may make two round trips when a connection sees it first.
+// LockTx takes the lock for the rest of the transaction, as [pglock.LockTx] does: it waits until the lock is granted,
+// ctx ends or is about to reach its deadline, or [pglock.MaxWait] has passed; commit and rollback free it. A free lock
+// takes one statement. A driver that prepares statements may need two round trips for it the first time on a
+// connection.
 //
-// With MaxWait it is three statements. When the bound of a wait has passed, four more report who holds the lock; the
-// transaction can continue then, and lock_timeout is what it was before. When ctx is cancelled during the wait, pgx and lib/pq
-// close the connection, and the transaction is over.
+// With MaxWait it takes three statements. When MaxWait has passed, four more find out who holds the lock; the
+// transaction can continue then, and lock_timeout is what it was before. When ctx is cancelled during the wait, pgx and
+// lib/pq close the connection, and the transaction is over.
 //
 // REPEATABLE READ and SERIALIZABLE transactions are refused with [pglock.ErrStaleSnapshot], hot standbys with
 // [pglock.ErrStandby] and CockroachDB with [pglock.ErrUnsupported], before anything is locked.
@@ -65,7 +66,7 @@ func TryLockTx(ctx context.Context, tx Tx, key pglock.Key, opts ...pglock.TxOpti
 }
 
 // LockAllTx takes all the locks for the rest of the transaction, or none of them, in one statement and in an order that
-// is the same in all calls, as [pglock.LockAllTx] does. No keys at all are [pglock.ErrInvalidKey].
+// is the same in all calls, as [pglock.LockAllTx] does. Without keys, the error matches [pglock.ErrInvalidKey].
 func LockAllTx(ctx context.Context, tx Tx, keys []pglock.Key, opts ...pglock.TxOption) error {
 	on, err := enter(ctx, tx)
 	if err != nil {
@@ -78,8 +79,8 @@ func LockAllTx(ctx context.Context, tx Tx, keys []pglock.Key, opts ...pglock.TxO
 // lock has been lost the error matches [pglock.ErrLost], and tx cannot commit. After any error but ErrNoTransaction and
 // [pglock.ErrStaleSnapshot] roll tx back.
 //
-// Call it first in every transaction that writes what the lock protects, before the first savepoint, which nested
-// transactions of GORM and bun are: a rollback to an earlier savepoint ends the guard.
+// Call it first in every transaction that writes what the lock protects, before the first savepoint (GORM and bun make
+// savepoints of nested transactions): a rollback to an earlier savepoint ends the guard.
 func GuardTx(ctx context.Context, lock *pglock.Lock, tx Tx) error {
 	if lock == nil {
 		return errors.New("pglock: guard a transaction: the lock is nil")
