@@ -173,7 +173,7 @@ func TestAWaitingUpIsNotInTheWayOfCreateIndexConcurrently(t *testing.T) {
 	wantVersion(t, pool, migrations.Latest())
 }
 
-// blockUp makes Up stop in the middle, after it has applied a migration and before it records that, until resume.
+// blockUp makes Up stop after it has applied a migration and before it records that, until resume is called.
 func blockUp(
 	ctx context.Context, t *testing.T, db *testenv.DB,
 ) (pool *pgxpool.Pool, result <-chan error, resume func()) {

@@ -11,13 +11,13 @@
 //	pglock.once(…)         says who is the first to do something (package once); pglock.once_prune(…) deletes old records
 //	pglock.rate_take(…)    rate limits (package ratelimit)
 //
-// [Up] installs or upgrades the schema, [Down] removes it, [Version] returns its version. They run golang-migrate's files in one transaction that
-// holds a lock of pglock's own: everything happens or nothing does, any number of processes may call Up at once, they
-// work through a transaction pooler, and need one connection. What they recorded is in pglock.schema_migrations; a
-// schema_migrations table of yours is not touched. They must run on the primary.
+// [Up] installs or upgrades the schema, [Down] removes it, [Version] returns its version. They run golang-migrate's
+// files in one transaction that holds a lock of pglock's own: everything happens or nothing does, any number of
+// processes may call Up at once, they work through a transaction pooler, and need one connection. They record the
+// version in pglock.schema_migrations; a schema_migrations table of yours is not touched. They must run on the primary.
 //
 // With another tool (goose, Atlas, tern, psql) run the files of [FS] in order, or what [Print] writes, each in a
-// transaction. They keep the version themselves, so Up and Version know them as applied. Only functions
+// transaction. The files record the version themselves, so Up and Version know which have been applied. Only functions
 // contain semicolons, between dollar quotes.
 //
 // # Names
@@ -27,13 +27,14 @@
 // depends on them; a lock whose name is not there is shown by its number.
 //
 // # Rights
+//
 // A schema pglock that exists already is refused, even if it is empty: its creator may need it. Do not create it
 // beforehand; grant the right to create it.
 //
-// Installing needs the right to create a schema (GRANT CREATE ON DATABASE), upgrading and removing need the role that
-// owns it. At first no other role may do anything in the schema. A role that takes locks needs these grants, which
-// [LockerGrants] returns for any role, for fencing tokens, for names, for keys in SQL, and for the packages that are
-// built on locks:
+// Installing needs the right to create a schema (GRANT CREATE ON DATABASE); upgrading and removing need the role that
+// owns it. At first no other role may do anything in the schema. A role that takes locks needs these grants, for
+// fencing tokens, for names, for keys in SQL, and for the packages that are built on locks. [LockerGrants] returns them
+// for any role:
 //
 //	GRANT USAGE ON SCHEMA pglock TO "app";
 //	GRANT EXECUTE ON FUNCTION pglock.key(text), pglock.register(text[]) TO "app";
@@ -60,14 +61,15 @@
 //	GRANT EXECUTE ON FUNCTION pglock.once_prune(interval) TO "pruner";
 //	GRANT SELECT ON SEQUENCE pglock.fence TO "pruner";
 //
-// pglock.schema_migrations is among them so that Up, when there is nothing to do, and Version work for these roles, and,
-// as pglock.fence, so that a role can keep the schema in place while it uses it.
+// SELECT on pglock.schema_migrations lets these roles call Version, and Up when there is nothing to do. It also lets a
+// role keep the schema in place while it uses it, as SELECT on pglock.fence does.
 //
 // # Trust
+//
 // The owner of a schema can have code executed by the roles that use it, with their rights. So nothing in a schema
 // pglock is used if its owner, or that of an object in it, is not trusted. Trusted are the current role, superusers,
-// and members of the current role; for a role without special rights also the owner of the database. If the role that
-// migrates is a different one, such as "migrator" beside the application's "app", the application says so with one
+// and members of the current role; for a role without special rights also the owner of the database. If a different
+// role runs the migrations, such as "migrator" instead of the application's "app", the application says so with one
 // option:
 //
 //	locker, err := pglock.New(pool, pglock.WithNames(), pglock.WithTrustedOwner("migrator"))

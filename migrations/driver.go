@@ -12,8 +12,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// run has golang-migrate apply one migration after the other in tx, from one version to op's target. One call of Steps
-// is one migration: when one fails, golang-migrate leaves a goroutine behind for each that it has read ahead.
+// run has golang-migrate apply one migration after the other in tx, from one version to op's target. It calls Steps
+// once per migration: when a migration fails, golang-migrate leaves a goroutine behind for each one that it has read
+// ahead.
 func run(ctx context.Context, tx pgx.Tx, from int, op operation) error {
 	files, err := iofs.New(FS, ".")
 	if err != nil {
@@ -32,14 +33,14 @@ func run(ctx context.Context, tx pgx.Tx, from int, op operation) error {
 	return nil
 }
 
-// txDriver lets golang-migrate work in one transaction that holds the lock already, and honours a context.
-// golang-migrate's own drivers commit between a migration and its record, which is how a failure leaves a database
-// "dirty"; they also ignore the context, and wait for their lock in a statement, for which CREATE INDEX CONCURRENTLY
-// waits in turn.
+// txDriver lets golang-migrate work in one transaction that already holds the lock, and honours a context.
+// golang-migrate's own drivers commit between a migration and its record, so a failure can leave a database "dirty".
+// They also ignore the context, and wait for their lock in a statement, for which CREATE INDEX CONCURRENTLY waits in
+// turn.
 //
-// The migrations record their versions themselves, so txDriver only counts along.
+// The migrations record their versions themselves, so txDriver only counts them.
 type txDriver struct {
-	ctx     context.Context // of the one call that the driver lives for; golang-migrate has no other way
+	ctx     context.Context // of the one call that uses the driver; golang-migrate passes none
 	tx      pgx.Tx
 	version int
 }
@@ -59,7 +60,7 @@ func (d *txDriver) Run(migration io.Reader) error {
 	return err
 }
 
-// SetVersion is called before and after Run. Other sessions cannot see what is dirty in the meantime.
+// SetVersion is called before and after Run. Other sessions never see the dirty version in between.
 func (d *txDriver) SetVersion(version int, dirty bool) error {
 	if !dirty {
 		d.version = version

@@ -17,6 +17,6 @@ const latest = 10
 // Latest returns the version that [Up] leads to.
 func Latest() uint { return latest }
 
-// Print writes all up migrations, in order, as plain SQL for one transaction, such as psql --single-transaction runs.
-// Afterwards [Up] has nothing to do. The error is that of w.
+// Print writes all up migrations, in order, as plain SQL that must run in one transaction, for example with psql
+// --single-transaction. Afterwards [Up] has nothing to do. The error is that of w.
 func Print(w io.Writer) error { return PrintFile(w, File{}) }

@@ -169,7 +169,7 @@ func split(sql string) (statements []string) {
 	return statements
 }
 
-// psql returns the path of the client that comes with PostgreSQL, though perhaps in another package than the server.
+// psql returns the path of PostgreSQL's client, which may be in a different package than the server.
 func psql(t *testing.T) string {
 	t.Helper()
 	if path, err := exec.LookPath("psql"); err == nil {

@@ -28,20 +28,21 @@ GRANT EXECUTE ON FUNCTION pglock.once_prune(interval) TO %[1]s;
 GRANT SELECT ON SEQUENCE pglock.fence TO %[1]s;
 `
 
-// LockerGrants returns the SQL that gives role what taking locks needs of the schema: to compute keys, record names
-// and draw fencing tokens; and what packages schedule, once and ratelimit need. It lets the role neither read the names
-// nor see who holds what through the schema's views. The schema's owner must run it.
+// LockerGrants returns the SQL that grants role what it needs in the schema to take locks: to compute keys, record
+// names and draw fencing tokens, and to use packages schedule, once and ratelimit. With these grants the role can
+// neither read the names nor see through the schema's views who holds what. The schema's owner must run it.
 //
-// Where the owner is neither a superuser nor the owner of the database, the role also has to say that it trusts the
-// owner, whose functions it will execute: pglock.WithTrustedOwner for Lockers, [WithTrustedOwner] here.
+// If the owner is neither a superuser nor the owner of the database, programs that use the role must also say that they
+// trust the owner, whose functions they will execute: with pglock.WithTrustedOwner for Lockers, [WithTrustedOwner]
+// here.
 func LockerGrants(role string) string { return fmt.Sprintf(lockerGrants, quote(role)) }
 
 // WatcherGrants returns the SQL that lets role read the views and the names, and change nothing. The schema's owner
 // must run it.
 func WatcherGrants(role string) string { return fmt.Sprintf(watcherGrants, quote(role)) }
 
-// PrunerGrants returns the SQL that lets role forget the records of package once that are old, and nothing else but to read
-// the last fencing token, which keeps the schema in place meanwhile. The role chooses the age: if that is a second, work is
+// PrunerGrants returns the SQL that lets role delete old records of package once, and read the last fencing token,
+// which keeps the schema in place meanwhile, and nothing else. The role chooses the age: if that is a second, work is
 // done twice. The schema's owner must run it.
 func PrunerGrants(role string) string { return fmt.Sprintf(prunerGrants, quote(role)) }
 

@@ -50,7 +50,7 @@ func TestKeyDoesNotDependOnTheServersEncoding(t *testing.T) {
 	}
 }
 
-// connectEncoded connects to a new database with that encoding, beside the test's database.
+// connectEncoded connects to a new database with that encoding, on the server of the test's database.
 func connectEncoded(t *testing.T, encoding string) *pgx.Conn {
 	t.Helper()
 	beside := testenv.Database(t)

@@ -16,15 +16,15 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Up installs schema pglock, or brings it to version [Latest]. It does nothing, and needs no right to, when the schema
-// is as new or newer; then it does not wait either.
+// Up installs schema pglock, or brings it to version [Latest]. If the schema has that version or a newer one, Up does
+// nothing: then it needs no right to install, and does not wait.
 //
 // It may be called from any number of processes at once: one works, the others wait until ctx ends and then find
-// nothing to do. An error of a wait that ctx ended matches [driver.ErrNotAcquired] and the context's error and names
-// the session in the way. After any other error the schema is as it was before, except that when the connection was
-// lost while the transaction was committed all may have happened; calling Up again is always right.
+// nothing to do. If ctx ends the wait, the error matches [driver.ErrNotAcquired] and the context's error, and names the
+// session in the way. After any other error the schema is as it was before, with one exception: if the connection is
+// lost during the commit, everything may have happened. It is always right to call Up again.
 //
-// Errors match [ErrForeignSchema] where something else owns the name, [driver.ErrUntrusted] where the schema belongs, or
+// Errors match [ErrForeignSchema] if something else owns the name, [driver.ErrUntrusted] if the schema belongs, or
 // after SET ROLE would belong, to a role that is not trusted (see [WithTrustedOwner]), and [driver.ErrStandby] on a hot
 // standby. A missing right is named in the error.
 func Up(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {

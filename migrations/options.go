@@ -24,11 +24,11 @@ func newOptions(opts []Option) (o options, err error) {
 	return o, nil
 }
 
-// WithTrustedOwner names roles that may own the schema, or something in it. Using an object can execute its owner's code
-// with the rights of the current role, so a schema of any other role is left alone, and the error matches
-// pglock.ErrUntrusted. Trusted without being named are the current role, superusers, and members of the current role;
-// and, where the current role has neither SUPERUSER, CREATEROLE, REPLICATION nor BYPASSRLS and is in no role pg_…, the
-// owner of the database. A role that does not exist, or has no name, is an error.
+// WithTrustedOwner names roles that may own the schema, or something in it. Using an object can execute its owner's
+// code with the rights of the current role, so a schema of any other role is not used, and the error matches
+// pglock.ErrUntrusted. Some roles are trusted without being named: the current role, superusers, and members of the
+// current role; and, if the current role has neither SUPERUSER, CREATEROLE, REPLICATION nor BYPASSRLS and is in no role
+// pg_…, the owner of the database. It is an error if a role does not exist, or has no name.
 func WithTrustedOwner(roles ...string) Option {
 	return func(o *options) error {
 		if slices.Contains(roles, "") {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Format is the way in which a tool wants its files.
+// Format is the form in which a tool expects its files.
 type Format string
 
 // The formats of [PrintFile].
@@ -24,12 +24,12 @@ func Formats() []Format { return []Format{FormatPlain, FormatGoose, FormatDbmate
 
 // File says what [PrintFile] writes: one migration for another tool.
 type File struct {
-	// Format is Plain when it is empty.
+	// Format may be empty, which means [FormatPlain].
 	Format Format
 	// From is the version that the database has before; 0 when schema pglock is not installed.
 	From uint
-	// Down writes the way back to From. In the formats of goose and dbmate it follows the way up; in the others it is
-	// written instead, as the separate file that their tools expect.
+	// Down asks for the way back to From. In the formats of goose and dbmate it follows the way up; in the others it
+	// replaces it, since their tools expect it in a separate file.
 	Down bool
 }
 

@@ -26,10 +26,10 @@ type schema struct {
 
 func (s schema) installed() bool { return s.version != database.NilVersion }
 
-// inspect looks at the schema of the database. Nothing of a schema that belongs to a role which is not trusted is used,
-// not even read.
+// inspect looks at the schema of the database. It uses nothing of a schema that belongs to a role that is not trusted,
+// and does not even read it.
 func inspect(ctx context.Context, tx pgx.Tx, o options) (schema, error) {
-	if len(o.trusted) > 0 { // a role that does not exist is an error also where there is no schema yet
+	if len(o.trusted) > 0 { // a role that does not exist is an error even if there is no schema yet
 		if _, err := trust.Find(ctx, tx, o.trusted); err != nil {
 			return schema{}, err
 		}

@@ -165,8 +165,8 @@ func definitions(t *testing.T, conn *pgx.Conn) string {
 		) AS definition (line)`)
 }
 
-// After Up, an installation whose views have a tenant's operators is like a new one, with its grants and names, and
-// none of the tenant's code has been executed.
+// After Up, an installation whose views used a tenant's operators is like a new one, but has kept its grants and names.
+// None of the tenant's code has been executed.
 func TestUpMakesAgainWhatOlderFilesTookFromTheSearchPath(t *testing.T) {
 	fresh := testenv.Database(t)
 	mustUp(t, fresh.Pool(t))
