@@ -2,7 +2,7 @@
 //
 //	go vet -vettool=$(which pglock-vet) ./...
 //
-// which is what pglock vet does. Package lockvet describes what it finds.
+// The command pglock vet does the same. Package lockvet describes what it finds.
 package main
 
 import (

@@ -1,10 +1,10 @@
 // Package lockvet has analyzers that find mistakes with pglock's locks:
 //
-//   - pglockplain: a sqlc query with a lock is called on a plain transaction, connection or pool, so without the lock.
+//   - pglockplain: a sqlc query with a lock runs on a plain transaction, connection or pool, which does not take it.
 //   - pglockkey: a key is made by hand although the project generates its keys.
 //   - pglockunlock: a lock is dropped, or not unlocked on some path.
 //   - pglockcontext: work under a lock runs in a context that does not end with the lock.
-//   - pglocktx: a lock of a transaction is taken on a pool or a connection of database/sql.
+//   - pglocktx: a transaction lock is taken on a pool or a connection of database/sql.
 //
 // They analyze one package and know facts about its imports. They do not follow a lock that is passed on, returned or
 // stored, or a transaction that comes from another package.
@@ -43,12 +43,12 @@ func method(pass *analysis.Pass, call *ast.CallExpr) *types.Func {
 	return f
 }
 
-// isFunc reports whether f is one of a package's functions.
+// isFunc reports whether f is a function of the package path with one of the names.
 func isFunc(f *types.Func, path string, names ...string) bool {
 	return f != nil && f.Pkg() != nil && f.Pkg().Path() == path && receiver(f) == "" && slices.Contains(names, f.Name())
 }
 
-// isMethod reports whether f is one of a type's methods.
+// isMethod reports whether f is a method of the type with one of the names.
 func isMethod(f *types.Func, path, typ string, names ...string) bool {
 	return f != nil && f.Pkg() != nil && f.Pkg().Path() == path && receiver(f) == typ && slices.Contains(names, f.Name())
 }
@@ -77,7 +77,7 @@ func named(t types.Type) (path, name string) {
 	return n.Obj().Pkg().Path(), n.Obj().Name()
 }
 
-// imports reports whether the package imports another.
+// imports reports whether the package imports path.
 func imports(pass *analysis.Pass, path string) bool {
 	return slices.ContainsFunc(pass.Pkg.Imports(), func(p *types.Package) bool { return p.Path() == path })
 }

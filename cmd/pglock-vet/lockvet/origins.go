@@ -79,8 +79,8 @@ func (o *origins) object(e ast.Expr) types.Object {
 	return nil
 }
 
-// ofQuery says on which plain transaction, connection or pool a query runs. It is empty if the query runs on something
-// else or that is unknown.
+// ofQuery returns what a query runs on, if that is a plain transaction, connection or pool. It returns "" for anything
+// else, and if it is unknown.
 func (o *origins) ofQuery(call *ast.CallExpr, f *types.Func) string {
 	params := f.Signature().Params()
 	if params.Len() > 1 && len(call.Args) > 1 {

@@ -47,7 +47,7 @@ type acquisition struct {
 	graph     *cfg.CFG
 }
 
-// eachAcquisition calls visit for the acquisitions whose lock is discarded or in a variable of the function.
+// eachAcquisition calls visit for each acquisition whose lock is discarded or kept in a variable of the function.
 func eachAcquisition(pass *analysis.Pass, visit func(acquisition)) {
 	if !imports(pass, pglock) {
 		return
@@ -121,7 +121,7 @@ func (a acquisition) leak(pass *analysis.Pass) token.Pos {
 	walk = func(block *cfg.Block, from int, fresh bool) token.Pos {
 		for _, node := range block.Nodes[from:] {
 			if node == ast.Node(a.statement) {
-				return a.call.Pos() // around a loop
+				return a.call.Pos() // reached again through a loop
 			}
 			if a.releasesOrPasses(pass, node) {
 				return token.NoPos
@@ -154,8 +154,8 @@ func (a acquisition) leak(pass *analysis.Pass) token.Pos {
 	return token.NoPos
 }
 
-// failed returns which of a block's two successors is taken if the acquisition has failed, or -1 if the block's condition
-// is not about that.
+// failed returns which of a block's two successors is taken if the acquisition has failed, or -1 if the block's
+// condition does not test that.
 func (a acquisition) failed(pass *analysis.Pass, block *cfg.Block) int {
 	condition, ok := block.Nodes[len(block.Nodes)-1].(ast.Expr)
 	if !ok || a.err == nil {

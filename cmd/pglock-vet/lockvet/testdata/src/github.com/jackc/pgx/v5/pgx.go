@@ -1,4 +1,4 @@
-// Package pgx is as much of the real one as the tests need.
+// Package pgx declares what the tests need of the real package.
 package pgx
 
 import "context"

@@ -1,4 +1,4 @@
-// Package pglock is as much of the real one as the tests need.
+// Package pglock declares what the tests need of the real package.
 package pglock
 
 import "context"

@@ -1,4 +1,4 @@
-// Package pgxpool is as much of the real one as the tests need.
+// Package pgxpool declares what the tests need of the real package.
 package pgxpool
 
 import (

@@ -1,4 +1,4 @@
-// Package querylock is as much of the real one as the tests need.
+// Package querylock declares what the tests need of the real package.
 package querylock
 
 import (

@@ -1,4 +1,4 @@
-// Package sqltx is as much of the real one as the tests need.
+// Package sqltx declares what the tests need of the real package.
 package sqltx
 
 import "context"
