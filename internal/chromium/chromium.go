@@ -261,7 +261,7 @@ func (p *Page) Picture(ctx context.Context) ([]byte, error) {
 	return taken.Data, err
 }
 
-// Size sets the size of the window in pixels; mobile says that it is a phone.
+// Size sets the size of the window in pixels; phone makes it the screen of a phone.
 func (p *Page) Size(ctx context.Context, width, height int, phone bool) error {
 	return p.Call(ctx, "Emulation.setDeviceMetricsOverride",
 		map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": phone}, nil)

@@ -28,7 +28,7 @@ import (
 func main() {}
 `
 
-// buildWithLowestPgx compiles what a program compiles that replaces pgx by the lowest.
+// buildWithLowestPgx compiles the packages as part of a program that replaces pgx with the lowest version.
 func buildWithLowestPgx(lib library) (err error) {
 	dir, err := os.MkdirTemp("", "pglock-consumer-")
 	if err != nil {

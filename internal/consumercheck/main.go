@@ -1,5 +1,5 @@
 // Command consumercheck checks what it costs other modules to import this project. It builds a small program that
-// imports only package pglock, and compares the modules that this gives it with the lists beside this file:
+// imports only package pglock, and compares the modules that this gives it with the lists in this directory:
 //
 //	graph.txt     the modules in its module graph, whose versions this project can force up
 //	sums.txt      the entries of its go.sum

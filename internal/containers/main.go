@@ -5,9 +5,9 @@
 //
 // It reports on stderr what it waits for. These variables of testcontainers help if its defaults do not fit:
 //
-//	TESTCONTAINERS_RYUK_DISABLED=true   without a registry: it pulls the image of its cleaner otherwise
-//	TESTCONTAINERS_HOST_OVERRIDE=HOST   where Docker's ports are reached at another host than it and this program find,
-//	                                    as can be in a container
+//	TESTCONTAINERS_RYUK_DISABLED=true   without a registry: otherwise it pulls the image of its cleaner
+//	TESTCONTAINERS_HOST_OVERRIDE=HOST   if Docker's ports are not reached at the host that it and this program find,
+//	                                    as may happen in a container
 //
 // If no image can be pulled, debian.sh in this directory makes one from Debian's packages. It also extracts
 // PostgreSQL's programs, with which the suite runs without Docker:

@@ -72,8 +72,8 @@ func (p *postgres) becomeReady(ctx context.Context, password string) error {
 
 type address struct{ host, port string }
 
-// addresses are the possible addresses of the server. The one from testcontainers is right for a program beside
-// the engine; a program in a container, or with a remote engine, may have to use another one.
+// addresses returns the possible addresses of the server. The one from testcontainers is right for a program on the
+// engine's host; a program in a container, or with a remote engine, may have to use another one.
 func (p *postgres) addresses(ctx context.Context) ([]address, error) {
 	port, err := p.container.MappedPort(ctx, postgresPort)
 	if err != nil {

@@ -30,9 +30,9 @@ var foreignPairs = phrases(`
 	total int; orders waits; orders after; nightly to; pay controller; context deadline; deadline exceeded
 	WARN; ADD; SQLSTATE; archive since; LOST archive; dial error; dial tcp; WARN msg; INFO msg; AddInvoice runs; PayInvoice runs; lock tenant; same key`)
 
-// TestDocsOutputsUseTheProgramsWords compares the outputs in the pages with the strings in the code: two adjacent words
-// of an output must be adjacent in a string too, or where two values are printed one after the other. So it notices
-// outputs whose wording has changed in the code.
+// TestDocsOutputsUseTheProgramsWords compares the outputs in the pages with the strings in the code. If two words are
+// adjacent in an output, they must be adjacent in a string too, or be at the ends of two values that are printed one
+// after the other. So the test notices outputs whose wording has changed in the code.
 func TestDocsOutputsUseTheProgramsWords(t *testing.T) {
 	code := stringsInCode(t)
 	for _, page := range pages(t) {
@@ -45,8 +45,7 @@ func TestDocsOutputsUseTheProgramsWords(t *testing.T) {
 }
 
 // pairsInOutputs returns the pairs of words that have one space between them in the outputs of a page, and the words in
-// capitals, such as titles of columns. Lines with the
-// path of a module are commands.
+// capitals, such as titles of columns. Lines with the path of a module are commands.
 func pairsInOutputs(page string) map[string]bool {
 	pairs := map[string]bool{}
 	for _, match := range block.FindAllStringSubmatch(page, -1) {

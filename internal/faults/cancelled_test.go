@@ -57,7 +57,7 @@ func cancelledAcquires(t *testing.T, tally *faults.Tally) {
 // behind them or on their way to the server.
 const patient, impatient = 12, 64
 
-// round runs until callers have given up so many acquires, and checks that none of these has taken a lock.
+// round runs until callers have given up the given number of acquires, and checks that none of them has taken a lock.
 func (s *cancels) round(cancelled int64) {
 	s.history = histories.New()
 	enough := s.tally.Cancelled.Load() + cancelled
@@ -115,7 +115,7 @@ func (s *cancels) block(ctx context.Context) {
 func (s *cancels) acquire(l *pglock.Locker, atMost time.Duration) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if rand.IntN(50) == 0 { // the error of a wait whose time is over names the holders, which takes a query
+	if rand.IntN(50) == 0 { // after a deadline the error names the holders, which takes a query
 		ctx, cancel = context.WithTimeout(ctx, rand.N(atMost))
 		defer cancel()
 	} else {

@@ -55,9 +55,9 @@ type childLock struct {
 	over bool
 }
 
-// runChild takes the locks, prints a line, and checks them in a loop. As soon as it finds that one is lost it prints
-// the time of that check and the beginning of the check before. Parent and child compare wall clocks, which are the
-// same. It ends with its input, so that it does not outlive its parent.
+// runChild takes the locks, prints a line, and checks them in a loop. As soon as it finds that one is lost, it prints
+// the time of that check and the beginning of the check before. Parent and child read the same wall clock. runChild
+// returns when its input ends, so that it does not outlive its parent.
 func runChild(text string) error {
 	redis.SetLogger(silent{})
 	var o orders

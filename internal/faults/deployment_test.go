@@ -90,8 +90,8 @@ func (o *client) closeClients() (err error) {
 	return err
 }
 
-// lock asks again while the server cannot be reached, since a trial beside this one may have frozen it. It calls asking
-// before each time.
+// lock tries again while the server cannot be reached, since another trial may have frozen it. It calls asking before
+// each attempt.
 func (o *client) lock(ctx context.Context, key pglock.Key, asking func(), opts ...pglock.LockOption) (*pglock.Lock, error) {
 	for {
 		asking()

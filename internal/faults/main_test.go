@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	testenv.Main(m)
 }
 
-// scaled returns this campaign's share of the whole number, but at least least.
+// scaled returns this campaign's share of whole, but no less than least.
 func scaled(whole, least int) int { return max(int(math.Ceil(float64(whole)**scale)), least) }
 
 type part struct {

@@ -19,7 +19,7 @@ import (
 // sideBySide is how many trials, or processes with a few of them, run at the same time.
 const sideBySide = 16
 
-// far is the distance of clients that are far from their server, in each direction.
+// far is the delay, in each direction, of clients that are far from their server.
 const far = 5 * time.Millisecond
 
 func silentLossNear(t *testing.T, tally *faults.Tally) { silentLoss(t, tally, 0) }

@@ -68,7 +68,7 @@ func (h *History) Add(e Entry) {
 	h.operations = append(h.operations, porcupine.Operation{Input: e, Call: int64(e.From), Return: int64(e.To)})
 }
 
-// Len is the number of events.
+// Len returns the number of events.
 func (h *History) Len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

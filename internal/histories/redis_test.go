@@ -21,7 +21,7 @@ import (
 // lease is short, so that faults take little time.
 const lease = time.Second
 
-// openRedis adds a Locker on Redis. It soon gives up a server that does not answer.
+// openRedis adds a Locker on Redis. It gives up quickly if a server does not answer.
 func (r *run) openRedis(clients ...redis.UniversalClient) {
 	r.Helper()
 	b, err := redisfallback.NewBackend(clients, redisfallback.WithNodeTimeout(lease/4))
@@ -68,8 +68,7 @@ func TestRedisLocksAreLinearizable(t *testing.T) {
 	r.work(func(ctx context.Context) { <-ctx.Done() })
 }
 
-// TestRedisLocksAreLinearizableWhateverHappensToTheServer, except that it loses data: it stops for less and for more
-// than a lease, and loses its connections and scripts.
+// The server stops for less and for more than a lease, and loses its connections and scripts, but never its data.
 func TestRedisLocksAreLinearizableWhateverHappensToTheServer(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewRedis(t)

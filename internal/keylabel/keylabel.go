@@ -12,13 +12,13 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// Other is the label of keys without a separate label.
+// Other is the label of keys that have no label of their own.
 const Other = "other"
 
-// Max is how many labels a Labeler gives out at most, besides Other.
+// Max is the largest number of labels that a Labeler gives out, besides Other.
 const Max = 100
 
-// Labeler labels keys. A nil one gives no labels.
+// Labeler labels keys. A nil Labeler gives no labels.
 type Labeler struct {
 	label func(pglock.Key) string
 
@@ -26,7 +26,8 @@ type Labeler struct {
 	given map[string]bool
 }
 
-// New returns a Labeler that calls label. After [Max] different texts each further one becomes Other, as does the empty text.
+// New returns a Labeler that calls label. After [Max] different labels each further one becomes Other, as does the
+// empty text.
 func New(label func(pglock.Key) string) (*Labeler, error) {
 	if label == nil {
 		return nil, errors.New("the function is nil")

@@ -17,10 +17,10 @@ func Conflict(a, b Template) (name string, ok bool) {
 	return intersect(a.automaton(), b.automaton())
 }
 
-// Prefix is the common prefix of all the template's names.
+// Prefix returns the common prefix of all the template's names.
 func (t Template) Prefix() string { return t.parts[0].literal }
 
-// suffix is the common suffix of all the template's names.
+// suffix returns the common suffix of all the template's names.
 func (t Template) suffix() string { return t.parts[len(t.parts)-1].literal }
 
 // byteSet is a set of bytes.

@@ -60,7 +60,7 @@ func (l *Lock) set(option string) error {
 	return nil
 }
 
-// Options is the options as [ParseLock] reads them, each with a space before it.
+// Options returns the options as [ParseLock] reads them, each with a space before it.
 func (l Lock) Options() string {
 	var b strings.Builder
 	for _, option := range []struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// BenchmarkQueryWithItsLock compares a generated query with a hand-written batch, alternately, by the medians.
+// BenchmarkQueryWithItsLock runs a generated query and a hand-written batch alternately, and compares their medians.
 func BenchmarkQueryWithItsLock(b *testing.B) {
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec} {
 		b.Run(mode.String(), func(b *testing.B) {
@@ -39,7 +39,7 @@ func BenchmarkQueryWithItsLock(b *testing.B) {
 			b.ReportMetric(float64(a.Microseconds()), "µs/generated")
 			b.ReportMetric(float64(h.Microseconds()), "µs/by-hand")
 			b.ReportMetric(float64(a)/float64(h), "times-by-hand")
-			b.ReportMetric(0, "ns/op") // of both together, which has no meaning
+			b.ReportMetric(0, "ns/op") // it would be the time of both together
 		})
 	}
 }

@@ -116,7 +116,7 @@ func wantUsable(t testing.TB, tx pgx.Tx) {
 	}
 }
 
-// wantAborted fails the test unless the transaction is aborted, and the connection of use after it.
+// wantAborted fails the test unless the transaction is aborted, and its connection can be used afterwards.
 func wantAborted(t testing.TB, tx pgx.Tx) {
 	t.Helper()
 	conn := tx.Conn()

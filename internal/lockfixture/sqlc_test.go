@@ -19,8 +19,8 @@ var sqlcModules = map[string]string{
 	"older":  "internal/tools/older/go.mod",
 }
 
-// sqlc returns the path of the program, which the go command builds and caches. Without cgo it brings its parser as
-// WebAssembly instead of compiling it for minutes.
+// sqlc returns the path of the program, which the go command builds and caches. Without cgo its parser comes as
+// WebAssembly; with cgo it takes minutes to compile.
 func sqlc(t *testing.T, version string) string {
 	t.Helper()
 	cmd := exec.Command("go", "tool", "-modfile="+filepath.Join("../..", sqlcModules[version]), "-n", "sqlc")

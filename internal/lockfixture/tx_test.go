@@ -212,7 +212,7 @@ func TestTxIsAsManyRoundTripsAsABatchByHand(t *testing.T) {
 	for way, connString := range ways {
 		for _, mode := range modes {
 			if way == "pooler" && mode == pgx.QueryExecModeCacheStatement {
-				continue // named prepared statements are more than many poolers know
+				continue // many poolers do not support named prepared statements
 			}
 			for _, c := range calls {
 				if c.args == nil {

@@ -42,7 +42,7 @@ func TestSQLFunctionsMakeTheKeysThatGoMakes(t *testing.T) {
 			for _, v := range vectors {
 				got, err := keyInSQL(t, conn, v)
 				if err != nil && conn.Config().Database == latin && strings.Contains(err.Error(), "22P05") {
-					continue // the text is none of LATIN1
+					continue // LATIN1 does not have all of its characters
 				}
 				if err != nil || got != v.Key {
 					t.Errorf("%s, %q: %s of %q is %d, want %d: %v", conn.Config().Database, settings, v.Template, v.Values, got, v.Key, err)
@@ -52,7 +52,7 @@ func TestSQLFunctionsMakeTheKeysThatGoMakes(t *testing.T) {
 	}
 }
 
-// keyInSQL calls the functions that the generator composes each key's function of.
+// keyInSQL calls the functions from which the generator composes the function of each key.
 func keyInSQL(t *testing.T, conn *pgx.Conn, v keyvectors.Vector) (key int64, err error) {
 	t.Helper()
 	var parts []string
@@ -68,7 +68,7 @@ func keyInSQL(t *testing.T, conn *pgx.Conn, v keyvectors.Vector) (key int64, err
 			parts = append(parts, fmt.Sprintf("fixture.pglock_value($%d::text::%s)", len(args), typ))
 		},
 	)
-	// 1 ns is beyond what PostgreSQL reads, and would be rounded there.
+	// PostgreSQL keeps microseconds, and would round the seventh digit.
 	for i, arg := range args {
 		args[i] = strings.Replace(arg.(string), ".1234569Z", ".123456Z", 1)
 	}
@@ -76,7 +76,7 @@ func keyInSQL(t *testing.T, conn *pgx.Conn, v keyvectors.Vector) (key int64, err
 	return key, err
 }
 
-// latin1 makes a database in LATIN1 beside db, with the functions.
+// latin1 makes a database in LATIN1 on the server of db, with the functions.
 func latin1(t *testing.T, db *testenv.DB) (name string) {
 	t.Helper()
 	name = db.Name() + "_latin1"

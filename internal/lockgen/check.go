@@ -65,7 +65,7 @@ func firstParam(templates ...keytemplate.Template) string {
 	return "id"
 }
 
-// taken are the other names of the package.
+// taken returns the names of the package's other declarations.
 func (p *project) taken() []string {
 	names := []string{"Tx", "Label"}
 	for _, q := range p.queries {

@@ -3,8 +3,8 @@
 //	-- pglock: key invoice:{id bigint} owner=billing -- one invoice
 //	-- pglock: lock invoice:{id} max_wait=2s
 //
-// The sqlc plugin and the command pglock generate are its front ends. They find the queries and their parameters; all
-// else is here.
+// The sqlc plugin and the command pglock generate are its front ends. They find the queries and their parameters;
+// everything else is here.
 package lockgen
 
 import (
@@ -87,7 +87,7 @@ func Generate(in Input) ([]File, error) {
 	return p.render()
 }
 
-// problems are the problems of the SQL.
+// problems are the mistakes in the SQL.
 type problems []problem
 
 type problem struct {

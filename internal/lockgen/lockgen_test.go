@@ -195,7 +195,8 @@ func contents(files []File, name string) string {
 	return ""
 }
 
-// TestAThousandQueries generates what a large project has: it must parse, be read by the monitor, and take its time.
+// TestAThousandQueries generates the code of a large project. It must parse, the monitor must be able to read its
+// names, and the log shows how long it took.
 func TestAThousandQueries(t *testing.T) {
 	var sql strings.Builder
 	for i := range 1000 {

@@ -26,7 +26,7 @@ type key struct {
 	at       Position
 	declared bool // declared by a directive, not by its first use
 	users    []string
-	shared   map[string]bool // by user: only ever shared
+	shared   map[string]bool // by user; true if it takes the key only shared
 }
 
 // query is a query with its locks.

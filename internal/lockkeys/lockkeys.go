@@ -14,8 +14,8 @@ import (
 // IdentityClass is the first integer of the pair keys that are identities of lock sessions.
 const IdentityClass int32 = 0x70676c6b // "pglk"
 
-// NewIdentity returns a random positive object for an identity in a database, such that [FreedFirst] is true. One
-// number in 65,536 will do, so this takes a millisecond or two.
+// NewIdentity returns a random positive object for an identity in a database, one for which [FreedFirst] returns true.
+// One number in 65,536 qualifies, so the search takes a millisecond or two.
 func NewIdentity(database uint32) (object int32) {
 	for object = rand.Int32(); object == 0 || !FreedFirst(database, driver.PairID(IdentityClass, object)); {
 		object = (object + 1) & (1<<31 - 1)

@@ -33,8 +33,9 @@ func TestTagHashVectors(t *testing.T) {
 	}
 }
 
-// uuid_hash is hash_bytes of the 16 bytes of a uuid, as the lock table's hash is of those of a lock tag. It reads them as
-// words, so a big-endian server gets the same hash of the same words; only the tag's last word is put together otherwise.
+// PostgreSQL's uuid_hash applies hash_bytes to the 16 bytes of a uuid, as its lock table does to those of a lock tag.
+// hash_bytes reads words, so a big-endian server gets the same hash of the same words; only the last word of the tag is
+// composed differently there.
 func TestTagHashIsTheServers(t *testing.T) {
 	conn := testenv.Database(t).Connect(t)
 	serverHash := func(words [4]uint32) (hash int32) {

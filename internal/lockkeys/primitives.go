@@ -17,8 +17,8 @@ import (
 //	tick        mark "pt" | 48 bits of the key of the job's lock
 //
 // Two semaphores whose keys agree in the 36 bits share their slots, which can keep them waiting but never exceeds a
-// limit; among 10,000 names that is likely once in 1,400 databases. As raw keys they are the same on every backend:
-// even on Redis the number of its key identifies a semaphore, not its name.
+// limit; among 10,000 names that is likely once in 1,400 databases. The keys are raw, so they are the same on every
+// backend: even on Redis a semaphore is identified by the number of its key, not by its name.
 const (
 	semaphoreMark = 0x7073
 	markShift     = 48

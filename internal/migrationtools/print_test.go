@@ -16,7 +16,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// printing is how one tool applies the files that are printed for it to a database that has a version, and undoes them.
+// printing says how each tool applies the files that are printed for it to a database of version from, and undoes them.
 var printing = map[string]struct {
 	up, down func(t *testing.T, connString string, from uint)
 }{
@@ -101,7 +101,7 @@ func runSection(t *testing.T, db *sql.DB, from uint, direction string) {
 	check(t, tx.Commit())
 }
 
-// migrateByTern runs a file with both ways, as tern wants it.
+// migrateByTern runs one file with both directions, as tern expects it.
 func migrateByTern(t *testing.T, connString string, from uint, target int32) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), connString)

@@ -28,7 +28,7 @@ func (m Mode) signal() os.Signal {
 
 var errDown = errors.New("the server is down")
 
-// Down shuts the server down and waits for that, at most two minutes. Its port and its data stay for [Server.Up].
+// Down shuts the server down, and waits up to two minutes for its end. Its port and its data stay for [Server.Up].
 func (s *Server) Down(ctx context.Context, mode Mode) error {
 	s.starting.Lock()
 	defer s.starting.Unlock()

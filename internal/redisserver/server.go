@@ -38,7 +38,7 @@ func Find() (string, error) {
 	return path, nil
 }
 
-// Start starts a Redis with more directives of redis.conf, such as "maxmemory 1mb", than the usual ones or none.
+// Start starts a Redis that keeps nothing on disk, with additional directives of redis.conf, such as "maxmemory 1mb".
 func Start(directives ...string) (*Server, error) {
 	return start(nil, slices.Concat([]string{`save ""`, "appendonly no"}, directives))
 }

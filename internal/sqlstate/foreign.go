@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// ToPgx returns err such that it also matches *pgconn.PgError, if it is a server's error from a driver other than pgx.
+// ToPgx returns err. If it is a server's error from a driver other than pgx, the result also matches *pgconn.PgError.
 func ToPgx(err error) error {
 	var state interface{ SQLState() string }
 	if err == nil || errors.As(err, new(*pgconn.PgError)) || !errors.As(err, &state) {

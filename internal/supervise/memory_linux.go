@@ -2,8 +2,8 @@ package supervise
 
 import "syscall"
 
-// memoryDir returns a directory whose files are kept in memory, if there is room for a few servers. PostgreSQL makes hundreds
-// of files for each database, which takes a file system on a disk a multiple of the time.
+// memoryDir returns a directory whose files are kept in memory, if there is room for a few servers. PostgreSQL makes
+// hundreds of files for each database, which takes several times as long on a disk.
 func memoryDir() (dir string, ok bool) {
 	const dirInMemory, room = "/dev/shm", 4 << 30
 	var fs syscall.Statfs_t

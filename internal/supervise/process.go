@@ -40,7 +40,7 @@ func (p *Process) wait() {
 	close(p.done)
 }
 
-// PID is the process ID.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Signal sends a signal to the process. It returns [os.ErrProcessDone] if the process has ended.

@@ -70,10 +70,10 @@ func databaseName(test string) string {
 
 func suffix() string { return strings.ToLower(rand.Text()[:12]) }
 
-// Name is the name of the database.
+// Name returns the name of the database.
 func (db *DB) Name() string { return db.name }
 
-// ConnString connects to the database as the role that owns it.
+// ConnString returns a connection string of the role that owns the database.
 func (db *DB) ConnString() string { return withDatabase(db.host.admin, db.name) }
 
 // withDatabase changes the database in a connection string of either form. Of two equal keywords the last one
@@ -87,8 +87,8 @@ func withDatabase(connString, name string) string {
 	return target.String()
 }
 
-// Config is the configuration of a pool for the database, for the caller to change. Its sessions are named after the
-// test.
+// Config returns the configuration of a pool for the database. The caller may change it. Its sessions are named after
+// the test.
 func (db *DB) Config(t testing.TB) *pgxpool.Config {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(db.ConnString())
@@ -99,7 +99,7 @@ func (db *DB) Config(t testing.TB) *pgxpool.Config {
 	return config
 }
 
-// Pool is a pool of connections to the database that is closed when the test ends.
+// Pool returns a pool of connections to the database that is closed when the test ends.
 func (db *DB) Pool(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.NewWithConfig(context.Background(), db.Config(t))
@@ -110,7 +110,7 @@ func (db *DB) Pool(t testing.TB) *pgxpool.Pool {
 	return pool
 }
 
-// Connect is a connection to the database that is closed when the test ends.
+// Connect returns a connection to the database that is closed when the test ends.
 func (db *DB) Connect(t testing.TB) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.ConnectConfig(context.Background(), db.Config(t).ConnConfig)
@@ -168,8 +168,8 @@ func (db *DB) connStringAs(t testing.TB, r role) string {
 	return connString(config.Host, config.Port, db.name, r)
 }
 
-// connString is for a server on loopback or nearby: with TLS if available. A host that is a directory fits into a
-// URL only as a parameter.
+// connString returns a URL for a server on loopback or nearby, with TLS if available. A host that is a directory fits
+// into a URL only as a parameter.
 func connString(host string, port uint16, database string, r role) string {
 	target := url.URL{Scheme: "postgres", User: url.UserPassword(r.name, r.password), Path: "/" + database}
 	query := url.Values{"sslmode": {"prefer"}}

@@ -11,8 +11,8 @@ import (
 // examples replaces the testing.TB that Go's examples do not get.
 var examples exampleTB
 
-// ForExamples is the database that the runnable examples of a test binary share. [Main] drops it, and fails the run if
-// they have left something in it.
+// ForExamples returns the database that the runnable examples of a test binary share. [Main] drops it, and fails the
+// run if they have left something in it.
 func ForExamples() *DB {
 	examples.once.Do(func() { examples.db = Database(&examples) })
 	return examples.db

@@ -73,8 +73,8 @@ func (db *DB) lookForLeftovers(ctx context.Context, conn *pgx.Conn) ([]string, e
 	return left, nil
 }
 
-// drop drops the database, for which prepared transactions must be gone, and then the roles, for which the objects in
-// it must be gone.
+// drop rolls back the prepared transactions, drops the database, and then drops the roles. Each step needs the one
+// before it.
 func (db *DB) drop() error {
 	if err := connected(db.ConnString(), rollBackPrepared); err != nil {
 		return err

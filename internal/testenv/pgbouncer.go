@@ -13,7 +13,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/supervise"
 )
 
-// Pooling is when PgBouncer takes a server connection away from a client: its pool_mode.
+// Pooling is PgBouncer's pool_mode: when it takes a server connection away from a client.
 type Pooling string
 
 // The modes that matter for locks.
@@ -23,7 +23,7 @@ const (
 )
 
 // PgBouncer starts a real PgBouncer in front of db and returns a connection string that goes through it. It knows the
-// database's owner and the roles made by [DB.Role] before, and stops when the test ends.
+// database's owner and the roles that [DB.Role] has made so far, and stops when the test ends.
 func PgBouncer(t testing.TB, db *DB, mode Pooling) (connString string) {
 	t.Helper()
 	program, err := FindPgBouncer()

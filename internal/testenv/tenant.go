@@ -74,7 +74,7 @@ END $$`
 // Name is the name of the role.
 func (tenant *Tenant) Name() string { return tenant.name }
 
-// ConnString connects as the tenant.
+// ConnString returns a connection string of the tenant.
 func (tenant *Tenant) ConnString() string { return tenant.connString }
 
 // Exec runs SQL as the tenant.
@@ -262,7 +262,7 @@ func (tenant *Tenant) awaitCounts(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// withSearchPath is for the test's own queries in a database whose search_path is a trap.
+// withSearchPath makes a connection string for the test's own queries in a database whose search_path is a trap.
 func withSearchPath(connString string) string {
 	target, err := url.Parse(connString)
 	if err != nil || target.Scheme == "" {

@@ -14,8 +14,8 @@ import (
 const SetSearchPath = "SET search_path = pg_catalog, pg_temp; SET default_transaction_deferrable = off; " +
 	"SET exit_on_error = off"
 
-// NotDeferrable keeps the transactions of a connection from waiting like that if they would. Otherwise it changes
-// nothing, since behind a pooler a setting may remain for others.
+// NotDeferrable makes the transactions of a connection not deferrable if by default they are. Otherwise it changes
+// nothing, since behind a pooler a setting may remain for other clients.
 func NotDeferrable(ctx context.Context, conn *pgx.Conn) error {
 	var deferrable string
 	err := conn.QueryRow(ctx, "SHOW default_transaction_deferrable").Scan(&deferrable)

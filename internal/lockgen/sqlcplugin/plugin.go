@@ -16,8 +16,8 @@ import (
 // Method is the one argument that sqlc gives to a plugin.
 const Method = "/plugin.CodegenService/Generate"
 
-// Run answers the request on in. It looks in dir, which may be nil, for the files of the project, to report the lines
-// of mistakes.
+// Run answers the request on in. To report the lines of mistakes, it looks for the files of the project in dir, which
+// may be nil.
 func Run(in io.Reader, out io.Writer, dir fs.FS) error {
 	text, err := io.ReadAll(in)
 	if err != nil {

@@ -20,7 +20,7 @@ func requestOf(options, comment string) string {
 
 func files(sql string) fstest.MapFS { return fstest.MapFS{"sql/a.sql": {Data: []byte(sql)}} }
 
-// below is the files, in a directory.
+// below returns the files in a directory.
 func below(dir string, all ...fstest.MapFS) fstest.MapFS {
 	moved := fstest.MapFS{}
 	for _, files := range all {
@@ -88,7 +88,7 @@ func TestMistakesInRequests(t *testing.T) {
 	}
 }
 
-// FuzzProtobuf reads bytes that are not a request without harm.
+// FuzzProtobuf checks that input that is not a request does no harm.
 func FuzzProtobuf(f *testing.F) {
 	query := appendBytes(nil, 2, []byte("One"))
 	query = appendBytes(query, 5, appendBytes([]byte{8, 1}, 2, appendBytes([]byte{0x18, 1}, 1, []byte("id"))))

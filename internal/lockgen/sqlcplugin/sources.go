@@ -11,8 +11,8 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockgen"
 )
 
-// sources are the readable files with queries, since sqlc's requests contain no line numbers. They also contain
-// directives that belong to no query, which sqlc omits from its request.
+// sources has the comments of the query files, with their lines, which sqlc's requests do not contain. It also has the
+// directives that belong to no query, which sqlc omits from its requests.
 type sources struct {
 	comments []*line            // all of them
 	byText   map[string][]*line // the comments, by their text in sqlc's requests

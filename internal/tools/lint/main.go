@@ -49,7 +49,7 @@ func without(a *analysis.Analyzer, flag string) *analysis.Analyzer {
 // An exception reports whether an analyser's reports in a file do not count.
 type exception func(*analysis.Pass, *ast.File) bool
 
-// except returns a without the reports that meet an exception.
+// except returns a without its reports in files for which one of the exceptions holds.
 func except(a *analysis.Analyzer, exceptions ...exception) *analysis.Analyzer {
 	run := a.Run
 	a.Run = func(pass *analysis.Pass) (any, error) {
@@ -84,7 +84,7 @@ func example(pass *analysis.Pass, _ *ast.File) bool {
 	return strings.Contains(pass.Pkg.Path(), "/examples/")
 }
 
-// test: tests are also the exported suites, whose packages are named like leadertest.
+// test: the exported suites, whose packages have names like leadertest, are tests too.
 func test(pass *analysis.Pass, file *ast.File) bool {
 	name := filepath.Base(pass.Fset.File(file.FileStart).Name())
 	return strings.HasSuffix(name, "_test.go") || strings.HasSuffix(file.Name.Name, "test")
