@@ -19,8 +19,8 @@ func control(ctx context.Context, l *lab) ([]report.Line, error) {
 	return []report.Line{compared("plain pgx against itself", report.PerSecond, all[0], all[1])}, nil
 }
 
-// network measures the simulated network: what it adds to a round trip, and what plain pgx over many connections loses
-// to it if it adds no delay, which would be an unfair advantage for a contestant that sends less.
+// network measures the simulated network: what it adds to a round trip, and, when it adds no delay, what plain pgx over
+// many connections loses by it. That loss would be an unfair advantage for a contestant that sends less.
 func network(ctx context.Context, l *lab) ([]report.Line, error) {
 	slow, idle := delay.New(networkDelay), delay.New(0)
 	defer slow.Close()

@@ -19,7 +19,7 @@ import (
 var settings = map[string]string{
 	"max_connections":           "300",
 	"max_locks_per_transaction": "512",
-	"autovacuum":                "off", // it has nothing to do here, and would only disturb
+	"autovacuum":                "off", // it has nothing to do here, and would only disturb the measurement
 }
 
 // ourApplication marks the connections of the Locker in pg_stat_activity.

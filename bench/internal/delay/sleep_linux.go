@@ -9,8 +9,8 @@ import (
 // prSetTimerslack is PR_SET_TIMERSLACK of linux/prctl.h.
 const prSetTimerslack = 29
 
-// sleepUntil is precise. Go's own timers wait in epoll_wait, which counts in milliseconds, and Linux lets wake-ups
-// coincide that are less than 50 µs apart unless the thread objects (prctl(2)).
+// sleepUntil is more precise than Go's own timers. Those wait in epoll_wait, which counts in milliseconds. Linux also
+// merges wake-ups that are less than 50 µs apart, unless the thread asks it not to (prctl(2)).
 func sleepUntil(t time.Time) {
 	for {
 		d := time.Until(t)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Figure is a measured value. The zero value is none.
+// Figure is a measured value. The zero Figure has no value.
 type Figure struct {
 	Value float64 `json:"value"`
 	Unit  Unit    `json:"unit,omitempty"`
