@@ -43,7 +43,7 @@ func (l Limit) Strict() Limit {
 	return l
 }
 
-// shape is a Limit as a store knows it.
+// shape is a Limit in the form that stores use.
 type shape struct{ interval, tolerance int64 }
 
 // maxSpan bounds how far a burst or a reservation can be ahead of the clock. Twice maxSpan, in nanoseconds, is still

@@ -20,7 +20,7 @@ const (
 	maxBatch = 4096
 )
 
-// queue is the batches that are to be sent, one at a time.
+// queue holds the batches that wait to be sent, one at a time.
 type queue struct {
 	limiter *Limiter
 
@@ -29,13 +29,14 @@ type queue struct {
 	sending bool
 }
 
-// batch is the requests that a statement carries, in the order in which they came.
+// batch holds the requests that one statement carries, in the order in which they came.
 type batch struct {
 	requests []*request
 	answered chan struct{} // closed when all of them have their answers
 }
 
-// decide waits for the answer to r, or withdraws r if ctx ends before it is sent. After an error r may still be on its way.
+// decide waits for the answer to r, or withdraws r if ctx ends before it is sent. After an error r may still be on its
+// way to the server.
 //
 // If ctx ends just as r is about to be sent, mu decides: a request that has left the queue is sent.
 func (l *Limiter) decide(ctx context.Context, r *request) error {

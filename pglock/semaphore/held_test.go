@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// makeHeld makes the table in which transactions record that they hold permits. A transaction that the server has ended
-// leaves no row, and its process may not know yet that its permits are free.
+// makeHeld makes the table in which transactions record that they hold permits. If the server ends a transaction, its
+// row disappears, so the row does not count while its process does not yet know that its permits are free.
 func makeHeld(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	if _, err := conn.Exec(t.Context(), "create table held (id bigserial primary key, weight int not null, "+

@@ -25,7 +25,7 @@ func TestSemaphoreOnPostgresPassesTheSuite(t *testing.T) {
 	}, func(t testing.TB, key pglock.Key) { terminateHolder(t, db, key) })
 }
 
-// openLocker returns a Locker on db, closed when the test ends at the latest.
+// openLocker returns a Locker on db that is closed when the test ends, if not before.
 func openLocker(t testing.TB, db *testenv.DB, opts ...pglock.Option) *pglock.Locker {
 	t.Helper()
 	l, err := pglock.NewWithConfig(db.Config(t), opts...)

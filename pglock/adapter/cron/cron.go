@@ -129,7 +129,7 @@ func (c *Cron) Schedule(
 }
 
 // dues is a schedule that remembers the times it returned. Cron asks it for the next time, sleeps until then, starts
-// the job in a goroutine, and asks again, so there may be newer times than the job's when it begins.
+// the job in a goroutine, and asks again. So when the job begins, there may be newer times than its own.
 type dues struct {
 	schedule cron.Schedule
 

@@ -67,7 +67,7 @@ func (l *locker) Lock(ctx context.Context, name string) (gocron.Lock, error) {
 	return run{lock, mark.Take(ctx, l.locker, lockkeys.TickMark, pglock.UseTickMark, key)}, nil
 }
 
-// run is a run of a job, with the mark by which the monitor knows it.
+// run is a run of a job, with the mark by which the monitor recognizes it.
 type run struct {
 	lock *pglock.Lock
 	mark mark.Mark

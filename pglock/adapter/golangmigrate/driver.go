@@ -47,7 +47,7 @@ func (d *driver) Lock() error {
 		return err
 	case <-time.After(d.nativeWait):
 	}
-	// If the lock was granted just as the time ended it is in locked, and the goroutine releases it.
+	// If the lock was granted just as NativeWait ended, its result is in locked, and the goroutine releases the lock.
 	pending := make(chan struct{})
 	d.pending = pending
 	go func() {

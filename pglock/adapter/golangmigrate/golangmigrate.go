@@ -32,8 +32,8 @@ type config struct {
 	nativeWait time.Duration
 }
 
-// MaxWait bounds the wait for the pglock lock to d. The default is to wait until the context ends. A negative d is an
-// error; zero does not wait.
+// MaxWait bounds how long Open waits for the pglock lock. The default is to wait until the context ends. A negative d
+// is an error; with zero Open does not wait.
 func MaxWait(d time.Duration) Option {
 	return func(c *config) error {
 		if d < 0 {
@@ -45,9 +45,9 @@ func MaxWait(d time.Duration) Option {
 }
 
 // NativeWait bounds the wait for golang-migrate's own lock, which only processes that do not use this package can hold.
-// The default is 10 s, which is below the LockTimeout of migrate.Migrate (15 s). Keep it below: a lock that arrives
-// between LockTimeout and d is only freed by Close. It also bounds the opening of the inner driver, which takes that lock
-// for a moment. A d that is not positive is an error.
+// The default is 10 s, which is below the LockTimeout of migrate.Migrate (15 s). Keep it below that: a lock that
+// arrives between LockTimeout and d is only freed by Close. NativeWait also bounds the opening of the inner driver,
+// which takes that lock for a moment. A d that is not positive is an error.
 func NativeWait(d time.Duration) Option {
 	return func(c *config) error {
 		if d <= 0 {

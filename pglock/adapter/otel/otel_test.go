@@ -120,7 +120,7 @@ func TestAReaderHasWhatAFleetDoes(t *testing.T) {
 	})
 }
 
-// zeros are the counters that are there from the first lock on, so that an alert sees their first increase.
+// zeros returns the counters that exist from the first lock on, so that an alert sees their first increase.
 func zeros(key, use string) []string {
 	lines := []string{fmt.Sprintf("pglock.client.refused %s,%s 0", key, use)}
 	for _, reason := range []string{"session", "lease", "max-hold", "closed"} {

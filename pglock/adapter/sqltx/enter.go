@@ -35,8 +35,8 @@ func enter(ctx context.Context, tx Tx) (*transaction, error) {
 	return on, nil
 }
 
-// embedded returns the handle of database/sql that the struct tx embeds, as those of sqlx and bun do; else tx itself.
-// bun's own QueryContext has another syntax for arguments.
+// embedded returns the handle of database/sql that the struct tx embeds, as the handles of sqlx and bun do, or else tx
+// itself. bun's own QueryContext has another syntax for arguments.
 func embedded(tx Tx) Tx {
 	v := reflect.ValueOf(tx)
 	if v.Kind() == reflect.Pointer {

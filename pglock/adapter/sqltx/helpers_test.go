@@ -73,7 +73,7 @@ func onEach(t *testing.T, test func(t *testing.T, server *testenv.DB, db *sql.DB
 	}
 }
 
-// begin begins a transaction that is rolled back at the end of the test at the latest.
+// begin begins a transaction that is rolled back when the test ends, if it has not ended before.
 func begin(t *testing.T, db *sql.DB, options ...*sql.TxOptions) *sql.Tx {
 	t.Helper()
 	tx, err := db.BeginTx(context.Background(), append(options, nil)[0])

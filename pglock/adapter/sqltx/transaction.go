@@ -16,8 +16,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
 
-// transaction is a Tx as package pglock takes it. It does what the statements of locks need: it executes them one at a
-// time, whatever way the driver has, and reads at most one row.
+// transaction is a Tx in the form that package pglock takes. It does only what the statements of locks need: it
+// executes them one at a time, whatever way the driver has, and reads at most one row.
 type transaction struct{ tx Tx }
 
 var _ interface {
