@@ -1,4 +1,4 @@
-// Package migrations installs schema pglock, which plain locks do not need. It provides names for the monitor,
+// Package migrations installs schema pglock, which plain locks do not need. The schema provides names for the monitor,
 // fencing tokens, and the same locks in psql, triggers and other languages:
 //
 //	pglock.key(text)       the lock number of a name: SELECT pg_advisory_xact_lock(pglock.key('invoice:42'))

@@ -83,7 +83,7 @@ type execer interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// execute runs SQL, of several statements when it has no arguments.
+// execute runs SQL. Without arguments it may consist of several statements.
 func execute(t *testing.T, db execer, sql string, args ...any) {
 	t.Helper()
 	if _, err := db.Exec(t.Context(), sql, args...); err != nil {

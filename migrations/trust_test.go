@@ -208,7 +208,7 @@ func TestUpMakesAgainWhatOlderFilesTookFromTheSearchPath(t *testing.T) {
 	tenant.WantNothingGained("after the upgrade")
 }
 
-// The same, without anything planted: comments and privileges too.
+// As above, without anything planted. Comments and privileges are the same, too.
 func TestUpFromTheOlderFilesIsTheSameAsANewInstallation(t *testing.T) {
 	fresh, db := testenv.Database(t), testenv.Database(t)
 	mustUp(t, fresh.Pool(t))

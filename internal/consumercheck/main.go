@@ -7,7 +7,7 @@
 //
 // It compiles the packages with the lowest pgx that they work with, too.
 //
-// It also refuses imports that would let a heavy dependency into the packages that all users import. It knows the main
+// It also refuses imports that would let a heavy dependency into the packages that all users import. It checks the main
 // module only; the lists show that nested modules stay out of it.
 //
 //	go run ./internal/consumercheck [-record]

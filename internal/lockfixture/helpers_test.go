@@ -67,7 +67,7 @@ func connect(t testing.TB, connString string, mode pgx.QueryExecMode) (*pgx.Conn
 	return conn, counted
 }
 
-// begin begins a transaction, which is rolled back at the end of the test at the latest.
+// begin begins a transaction, which is rolled back when the test ends, if it has not ended before.
 func begin(t testing.TB, conn *pgx.Conn, isolation ...pgx.TxIsoLevel) pgx.Tx {
 	t.Helper()
 	tx, err := conn.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: append(isolation, "")[0]})

@@ -11,8 +11,8 @@ import (
 // marker is the first word of directives.
 const marker = "pglock"
 
-// parts of a comment that may be a directive with a mistake: the marker, what separates it from the verb, the verb, and
-// the rest. The marker may be written as two words.
+// misspelledParts matches the parts of a comment that may be a misspelled directive: the marker, what separates it from
+// the verb, the verb, and the rest. The marker may be written as two words.
 var misspelledParts = regexp.MustCompile(`(?is)^([^\pL\pN]*)(pg[ _-]*\pL+|\pL+)(\s*[:;=.,>-]+\s*|\s+)(\pL*)(.*)$`)
 
 // checkSpelling refuses a misspelled directive, since its query would run without its lock. A comment that only

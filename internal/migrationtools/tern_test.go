@@ -60,7 +60,7 @@ func build(t *testing.T, module, pkg string) (program string) {
 }
 
 // threeTimes runs a command in three processes at once, and returns the output and error of each. The lock that the
-// migrations want is released when one waits for it and two wait for that one.
+// migrations want is released when one process waits for it and the other two wait for that process.
 func threeTimes(t *testing.T, db *testenv.DB, args []string) (outputs []string) {
 	t.Helper()
 	blocker := db.Connect(t)

@@ -88,10 +88,10 @@ func (s *Server) create(ctx context.Context, settings map[string]string) error {
 	return s.startOnFreePort(ctx)
 }
 
-// Binaries are the programs that the server runs.
+// Binaries returns the programs that the server runs.
 func (s *Server) Binaries() Binaries { return s.binaries }
 
-// ConnString is a URL that connects to database as the superuser over TCP. It contains the password.
+// ConnString returns a URL that connects to database as the superuser over TCP. It contains the password.
 func (s *Server) ConnString(database string) string {
 	return (&url.URL{
 		Scheme:   "postgres",
@@ -102,20 +102,20 @@ func (s *Server) ConnString(database string) string {
 	}).String()
 }
 
-// Port is the TCP port on 127.0.0.1. It stays the same for the life of the server.
+// Port returns the TCP port on 127.0.0.1. It stays the same for the life of the server.
 func (s *Server) Port() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.port
 }
 
-// SocketDir is the directory of the Unix socket: what libpq and pgx take as a host.
+// SocketDir returns the directory of the Unix socket: what libpq and pgx take as a host.
 func (s *Server) SocketDir() string { return s.supervisor.Dir() }
 
-// LogFile is the path of the server's log.
+// LogFile returns the path of the server's log.
 func (s *Server) LogFile() string { return s.supervisor.Path("log") }
 
-// PID is the process ID of the postmaster, or 0 while the server is down.
+// PID returns the process ID of the postmaster, or 0 while the server is down.
 func (s *Server) PID() int {
 	if postmaster := s.running(); postmaster != nil {
 		return postmaster.PID()

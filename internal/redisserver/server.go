@@ -117,13 +117,13 @@ func (s *Server) Start() error {
 	return fmt.Errorf("it does not answer; it said:\n%s", process.Said())
 }
 
-// Addr is the server's address.
+// Addr returns the server's address.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
-// URL is the server's URL.
+// URL returns the server's URL.
 func (s *Server) URL() string { return "redis://" + s.Addr() + "/0" }
 
-// Port is the server's port of 127.0.0.1.
+// Port returns the server's port of 127.0.0.1.
 func (s *Server) Port() int { return s.port }
 
 // Kill ends the server at once, with all its data.
@@ -152,7 +152,7 @@ func (s *Server) current() *supervise.Process {
 	return s.process
 }
 
-// Version is the server's version; empty if it does not answer.
+// Version returns the server's version, or "" if it does not answer.
 func (s *Server) Version() string {
 	info, err := s.Do("INFO", "server")
 	if err != nil {

@@ -40,7 +40,7 @@ const (
 	ClassShutdown              = "57P" // the part of the class for a server that shuts down or starts
 )
 
-// Refusal returns the server's part of err; zero if the server did not send it.
+// Refusal returns the server's error that err contains, or a zero one if the server did not send it.
 func Refusal(err error) pgconn.PgError {
 	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return *server
@@ -48,7 +48,7 @@ func Refusal(err error) pgconn.PgError {
 	return pgconn.PgError{}
 }
 
-// Of returns the code of a server's error; empty for other errors.
+// Of returns the code of a server's error, or "" for other errors.
 func Of(err error) string { return Refusal(err).Code }
 
 // Denied reports whether err says that the server denies a role a connection or a right.

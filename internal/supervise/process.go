@@ -46,7 +46,7 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Signal sends a signal to the process. It returns [os.ErrProcessDone] if the process has ended.
 func (p *Process) Signal(signal os.Signal) error { return p.cmd.Process.Signal(signal) }
 
-// Done is closed when the process has ended.
+// Done returns a channel that is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Ended reports whether the process has ended.

@@ -79,8 +79,8 @@ func newDirectory(prefix string) (*Supervisor, error) {
 	return &Supervisor{dir: dir, identity: account}, nil
 }
 
-// parentDir is the parent of the servers' directories: TMPDIR if it is set, or else memory if there is enough. The account used
-// instead of root may not be able to enter root's TMPDIR.
+// parentDir returns the parent of the servers' directories: TMPDIR if it is set, or else a directory in memory if there
+// is enough. The account used instead of root may not be able to enter root's TMPDIR.
 func parentDir(account identity) string {
 	if dir := os.Getenv("TMPDIR"); dir != "" && !account.other && len(dir) <= maxTempDir {
 		return dir
@@ -117,10 +117,10 @@ func (s *Supervisor) start() (err error) {
 	return nil
 }
 
-// Dir is the supervised directory. Its path is short enough for Unix sockets. Close removes it.
+// Dir returns the supervised directory. Its path is short enough for Unix sockets. Close removes it.
 func (s *Supervisor) Dir() string { return s.dir }
 
-// Path is the path of a file in the supervised directory.
+// Path returns the path of a file in the supervised directory.
 func (s *Supervisor) Path(name string) string { return filepath.Join(s.dir, name) }
 
 // Command prepares a command that runs in the supervised directory and ends with the supervisor; so do its descendants

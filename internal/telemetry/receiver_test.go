@@ -99,7 +99,7 @@ func textOf(all []*commonv1.KeyValue, key string) string {
 	return ""
 }
 
-// number returns what a process has last counted with such an attribute; false if it has not sent it.
+// number returns how much a process has counted with such an attribute so far; ok is false if it has not sent that.
 func (r *receiver) number(process, metric, key, value string) (n int64, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,7 +117,7 @@ func (r *receiver) number(process, metric, key, value string) (n int64, ok bool)
 	return n, ok
 }
 
-// waits counts the spans of waits of a process that are children of one of its own, and have an event with the holder.
+// waits counts the events with a holder in the spans of a process's waits that are children of its spans "pay".
 func (r *receiver) waits(process string) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

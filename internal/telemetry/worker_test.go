@@ -49,8 +49,8 @@ func init() {
 	os.Exit(0)
 }
 
-// run is a worker as users write it. It prints the address of its metrics, and ends with its input, which ends with its
-// parent.
+// run is a worker as users write it. It prints the address of its metrics, and returns when its input ends, as it does
+// when the parent ends.
 func (o orders) run() (err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

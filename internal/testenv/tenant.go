@@ -71,7 +71,7 @@ BEGIN
 	RETURN NEW;
 END $$`
 
-// Name is the name of the role.
+// Name returns the name of the role.
 func (tenant *Tenant) Name() string { return tenant.name }
 
 // ConnString returns a connection string of the tenant.
