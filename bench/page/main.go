@@ -1,6 +1,6 @@
-// Command page measures what a recording costs, and the page of pglock monitor --http: the program that serves it, and a
-// headless Chromium that shows it, while a server has 5,000 advisory locks of 100 sessions, 40 waiters, and 250 changes a
-// second.
+// Command page measures the cost of a recording, and that of the page of pglock monitor --http: of the program that
+// serves it, and of a headless Chromium that shows it. Meanwhile a server has 5,000 advisory locks of 100 sessions, 40
+// waiters, and 250 changes a second.
 //
 //	go run ./page [-seconds N] [-minutes N] [-browser=false] [-pglock FILE]
 //

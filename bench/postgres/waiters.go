@@ -37,7 +37,7 @@ func waiters(ctx context.Context, l *lab) (_ []report.Line, err error) {
 	return l.watchWaiters(ctx, count)
 }
 
-// watchWaiters measures for some seconds, after some seconds for the last waiters to settle.
+// watchWaiters waits some seconds for the last waiters to settle, and then measures for some seconds.
 func (l *lab) watchWaiters(ctx context.Context, count int) ([]report.Line, error) {
 	const mostBusy, most = 5, 10
 	if err := pause(ctx, l.watch/3); err != nil {

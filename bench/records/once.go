@@ -20,7 +20,7 @@ const (
 	defaultRecords  = 10_000_000
 )
 
-// fill makes all four partitions live, and a table with the same records.
+// fill fills all four partitions with records, and fillPlain a table with the same ones.
 const fill = `
 INSERT INTO pglock.once_records (slot, scope, id, done_at)
 	SELECT i % 4, 'bench', md5(i::text), now() FROM generate_series(1, $1::int) AS i`

@@ -79,12 +79,12 @@ func (l Line) Aim(bound Bound, limit float64) Line {
 // layout is 80 columns.
 const layout = "%-26s %10s %9s %6s %11s %9s %3s"
 
-// Head is the line above the table.
+// Head returns the line above the table.
 func Head(peer string) string {
 	return strings.TrimRight(fmt.Sprintf(layout, "", "pglock", peer, "ratio", "quartiles", "target", ""), " ")
 }
 
-// String is the line of the table.
+// String returns the line of the table.
 func (l Line) String() string {
 	ratio, spread, target, verdict := "", "", "", ""
 	if l.Ratio != nil {

@@ -15,7 +15,7 @@ func progress(format string, args ...any) {
 	_, _ = fmt.Fprintf(os.Stderr, "· "+format+"\n", args...) // only for information
 }
 
-// about is the lab's description of itself, and the conditions of the run.
+// about returns the lab's description of itself, and the conditions of the run.
 func (f Flags) about(lab Lab) (title string, all map[string]string) {
 	title, all = lab.About()
 	for name, value := range map[string]string{
@@ -28,7 +28,7 @@ func (f Flags) about(lab Lab) (title string, all map[string]string) {
 	return title, all
 }
 
-// loadAverage is how busy the machine has been: other load disturbs the measurement.
+// loadAverage returns how busy the machine has been: other load disturbs the measurement.
 func loadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -38,7 +38,7 @@ func loadAverage() string {
 	return first
 }
 
-// ModuleVersion is the version of a module that is compared.
+// ModuleVersion returns the version of a module that is compared.
 func ModuleVersion(path string) string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, module := range info.Deps {
