@@ -24,9 +24,9 @@ import (
 
 // New returns a Locker for gocron.WithDistributedLocker, or, for one job, gocron.WithDistributedJobLocker. It is for
 // jobs that are scheduled at the given interval, and lets each of them run once per interval of the server's clock.
-// Intervals are centred on the multiples of interval since 1970, so that processes whose schedulers differ by less than
-// half an interval agree. A run counts when it begins. The job's name is the lock's, so give jobs names
-// (gocron.WithName). An interval below a second is an error.
+// Intervals are centred on the multiples of interval since 1970, so that runs that are due at a multiple count for the
+// same interval in all processes, although their schedulers are not in step. A run counts when it begins. The job's
+// name is the lock's, so give jobs names (gocron.WithName). An interval below a second is an error.
 func New(l *pglock.Locker, interval time.Duration) (gocron.Locker, error) {
 	if l == nil {
 		return nil, errors.New("pglock/adapter/gocron: the Locker is nil")
