@@ -10,7 +10,7 @@ import (
 )
 
 // The checker finds the violations that the other tests rely on it to find.
-func TestTheModelTellsLocksFromWhatIsNone(t *testing.T) {
+func TestTheModelAcceptsOnlyWhatLocksDo(t *testing.T) {
 	acquired, held, released, lost := histories.Acquired, histories.Held, histories.Released, histories.Lost
 	for name, test := range map[string]struct {
 		entries []histories.Entry

@@ -129,8 +129,8 @@ func TestTxOfNothingIsAnError(t *testing.T) {
 	}
 }
 
-// TestTxIsOfUseAfterAnyError makes the query itself fail, in every place where it can.
-func TestTxIsOfUseAfterAnyError(t *testing.T) {
+// TestTxIsUsableAfterAnyError makes the query itself fail, in every place where it can.
+func TestTxIsUsableAfterAnyError(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		run     func(ctx context.Context, tx *querylock.Tx) error
