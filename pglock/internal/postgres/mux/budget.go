@@ -29,7 +29,7 @@ func (b *Budget) reserve(g *Grant) error {
 	return nil
 }
 
-// giveBack stops counting them.
+// giveBack stops counting the keys of g.
 func (b *Budget) giveBack(g *Grant) {
 	b.used.Add(int64(-g.reserved))
 	g.reserved = 0

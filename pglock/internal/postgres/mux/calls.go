@@ -16,7 +16,7 @@ func (s *Session) Try(ctx context.Context, g *Grant) error {
 	return s.do(ctx, s.newOp(try, g))
 }
 
-// release gives g's keys back.
+// release releases g's keys.
 func (s *Session) release(g *Grant) error { return s.do(context.Background(), s.newOp(release, g)) }
 
 // Call runs a statement, and returns the first column of its answer; some reports whether there was a row. A
@@ -32,12 +32,12 @@ func (s *Session) Call(ctx context.Context, sql string, args ...string) (value s
 	return value, some, nil
 }
 
-// SetComment makes comment the beginning of every statement that is queued by Call from now on, until it is set again. It is for
-// a caller that has the session to itself, and its heartbeats then carry it too.
+// SetComment puts comment in front of every statement that Call queues from now on, heartbeats included. It is for a
+// caller that has the session to itself.
 func (s *Session) SetComment(comment string) { s.comment.Store(comment) }
 
-// Ask is Call for a statement that may run twice, about locks that the session holds: with the session they are lost. A
-// statement that is cancelled on the server (pg_cancel_backend) is repeated once.
+// Ask is Call for a statement about locks that the session holds. If the session has ended, the error matches
+// [driver.ErrLost]. The statement may run twice: one that is cancelled on the server (pg_cancel_backend) is repeated once.
 func (s *Session) Ask(ctx context.Context, sql string, args ...string) (value string, err error) {
 	value, _, err = s.Call(ctx, sql, args...)
 	if sqlstate.Of(err) == sqlstate.QueryCanceled {
@@ -49,7 +49,7 @@ func (s *Session) Ask(ctx context.Context, sql string, args ...string) (value st
 	return value, explain(ctx, err)
 }
 
-// Guard is the session as a guarded transaction needs it.
+// Guard returns the session in the form that package txguard takes.
 func (s *Session) Guard() txguard.Session {
 	return txguard.Session{PID: s.conn.GuardPID, Identity: &s.identity, Run: s.Ask}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Carry gives g to a session that holds nothing else: lock is to lock its keys on the session, for as long as it takes, and
-// to leave nothing locked when it fails. Meanwhile the lease is not enforced, since there is nothing to lose.
+// Carry gives g to a session that holds nothing else. lock must lock g's keys on the session, however long that takes, and
+// must leave nothing locked when it fails. Meanwhile the lease is not enforced, since there is nothing to lose.
 func (s *Session) Carry(g *Grant, lock func() error) error {
 	if err := s.budget.reserve(g); err != nil {
 		return err
@@ -39,8 +39,9 @@ func (s *Session) Carry(g *Grant, lock func() error) error {
 	return nil
 }
 
-// confirm makes sure that the lease is a recent one. The server's began when it granted, and after a long wait, or with this
-// process frozen meanwhile, the statement's sending does not say when that was: then one more round trip does.
+// confirm makes sure that the lease is recent. On the server it began when the lock was granted. After a long wait, or if
+// this process was frozen meanwhile, the time at which the statement was sent does not tell when that was. Then confirm
+// makes one more round trip.
 func (s *Session) confirm(began driver.Instant) error {
 	if s.lease.Now().Sub(began) < s.lease.Every() {
 		return nil
@@ -55,11 +56,12 @@ func (s *Session) confirm(began driver.Instant) error {
 	return nil
 }
 
-// PID is the server process of the session, for a statement.
+// PID returns the process ID of the session's server process, as text.
 func (s *Session) PID() string { return strconv.Itoa(int(s.conn.PID)) }
 
-// GuardPID is what statements compare the process with; 0 where a proxy is allowed.
+// GuardPID returns, as text, the process ID that statements compare with that of their server process; 0 where a proxy is
+// allowed.
 func (s *Session) GuardPID() string { return strconv.Itoa(int(s.conn.GuardPID)) }
 
-// Cancel asks the server to cancel the statement that runs.
+// Cancel asks the server to cancel the running statement.
 func (s *Session) Cancel(ctx context.Context) error { return s.conn.Cancel(ctx) }

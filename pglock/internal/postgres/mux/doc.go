@@ -1,50 +1,56 @@
 // Package mux keeps many locks on few sessions, by combining their statements.
 //
 // # One session
+//
 // A [Session] is a connection, a mutex, a queue of operations ([op]: to try to lock some keys, to release them, or to
 // run another statement), the batches in flight to the server, and two rights: to send and to read.
 //   - A caller puts an op into the queue. If the right to send is free and the window is open, it is given the right. It
 //     then leads: it sends the whole queue as one statement, releases first, and gives the right back.
 //   - If the right to read is free, a caller that leads takes it before it sends. It reads the answer, settles the batch,
-//     gives the right to send to the first in the queue, and wakes those whose answers have come. So a caller that is
-//     alone on a busy session needs no other goroutine, which would have to be woken.
+//     gives the right to send to the first in the queue, and wakes those whose answers have come. So a lone caller that
+//     keeps a session busy needs no other goroutine, which would have to be woken.
 //   - All other callers wait on their op's channel, which delivers an answer or the right to send.
-//   - What no caller reads a goroutine reads: answers to several batches in flight, the rest of an answer whose reader's
-//     context has ended, answers on sockets whose reads cannot be interrupted, and what the server says to a session that
-//     is idle at a look that is made a millisecond after use, such as its end.
+//   - A goroutine reads what no caller reads: answers to several batches in flight, the rest of an answer whose reader's
+//     context has ended, answers on sockets whose reads cannot be interrupted, and, from a millisecond after the last use
+//     on, what the server says to an idle session, such as its end.
 //
 // Near the server the window is one batch: ops that arrive meanwhile form the next one, which costs both sides less.
 // With a round trip above 250 µs it is up to eight batches.
 //
 // # No wake-up is lost
+//
 // The session's mutex guards these decisions. Every change that can make a right usable (an op queued, a batch sent, an
-// answer settled, a right given up, a caller that leaves) ends with [Session.advanceLocked] before the mutex is unlocked.
-// It gives the right to send, if it is free and usable, to a waiting caller, and both rights to goroutines that it starts
-// where there is no caller. So whenever the mutex is free: if the queue is not empty and the window is open, the right to
-// send is taken; if a batch is in flight, the right to read is. The owner of a right is running, or has a message in its
-// channel, which has room for all messages that it can get. A caller that leaves because its context has ended gives back,
-// under the mutex, the right in its channel. So no caller waits for a timer, and nothing is repaired.
+// answer settled, a right given up, a caller that leaves) ends with [Session.advanceLocked] before the mutex is
+// unlocked. If the right to send is free and usable, it gives that to a waiting caller. Where there is no caller, it
+// starts goroutines and gives the rights to them. So whenever the mutex is free: if the queue is not empty and the
+// window is open, the right to send is taken; if a batch is in flight, the right to read is. The owner of a right is
+// running, or has a message in its channel, which has room for all messages that it can get. A caller that leaves
+// because its context has ended gives back, under the mutex, the right in its channel. So no wake-up depends on a
+// timer.
 //
 // # Contexts
+//
 // A waiting caller watches its context in a select. If its op has not been sent, it just removes it from the queue. A
-// reading caller is interrupted by a read deadline in the past, and a goroutine goes on where it stopped. Once an op is
+// reading caller is interrupted by a read deadline in the past, and a goroutine continues where it stopped. Once an op is
 // sent its caller waits at most a second for the answer, since only the answer says whether the key is locked.
 // Then it returns a [driver.UnsettledError]: the front end keeps the key's entry busy until the answer has come and, if it
 // was a grant, the key has been released. So a session never holds a key twice, and this process never asks for a key
 // whose state is unknown.
 //
-// One caller follows its context late: the write of the one that leads blocks if the server reads nothing and the buffers
-// of the socket are full. It stays in the write until the session ends, at the latest with its lease; no other caller and
-// no [Mux.Close] waits for it. If it has the right to read, an error with which the server ends the session meanwhile is
-// noticed when the write fails or the lease ends.
+// One caller may notice the end of its context late: the write of the leading caller blocks if the server reads nothing
+// and the socket's buffers are full. It stays in the write until the session ends, at the latest with its lease; no
+// other caller and no [Mux.Close] waits for it. If it has the right to read, an error with which the server ends the
+// session meanwhile is noticed when the write fails or the lease ends.
 //
 // # Errors
-// A statement over many keys that fails is half done. Its ops are not answered before the session has asked pg_locks
-// which of those keys it holds; then each op is settled by that, or queued again. A malformed answer, an error that
-// ends the session (FATAL) and an expired lease end everything: first the locks end, then the socket is closed, then
-// the waiting callers are answered.
+//
+// A statement over many keys that fails may have been carried out in part. Before its ops are answered, the session
+// asks pg_locks which of those keys it holds; then each op is settled accordingly, or queued again. A malformed answer,
+// an error that ends the session (FATAL) and an expired lease end everything: first the locks end, then the socket is
+// closed, then the waiting callers are answered.
 //
 // # Shared keys
+//
 // PostgreSQL grants a session a shared lock that it already holds at once, ahead of a waiting writer. So a shared key
 // is on one session at a time, once, and [Mux] counts its users; see [sharedKey].
 package mux

@@ -52,8 +52,8 @@ func (s *Session) End(why driver.Reason, err error) {
 	log("lock session ended", "pid", s.conn.PID, "locks", len(lost), "reason", why, "error", err)
 }
 
-// abandonLocked answers ops that the end of the session leaves without an answer. A try may have been granted, and is gone
-// with the session. A release has happened, one way or the other, but whether the lock was held until then is not known.
+// abandonLocked answers ops that the end of the session leaves without an answer. If a try was granted, its locks ended
+// with the session. The keys of a release are free in any case, but whether they were held until then is not known.
 func (s *Session) abandonLocked(left []*op) {
 	for _, o := range left {
 		switch {
@@ -62,7 +62,7 @@ func (s *Session) abandonLocked(left []*op) {
 			s.finishLocked(o, errEnded{s.cause})
 		case o.kind == release && o.failure == nil:
 			s.endLocked(o, wire.LostBecause(s.cause))
-		case o.kind == release: // of what a try got of its keys: it must not be made again with these alone
+		case o.kind == release: // of the keys that a try got: the try must not be repeated for these alone
 			s.endLocked(o, o.failure)
 		default:
 			s.endLocked(o, errEnded{s.cause})
@@ -77,8 +77,8 @@ func (s *Session) Ended() bool {
 	return s.cause != nil
 }
 
-// keep keeps the lease: it sends a heartbeat when nothing else was sent for a while, and ends the session when its time is
-// over. It also ends the waits for releases when the server does not answer.
+// keep keeps the lease: it sends a heartbeat when nothing else was sent for a while, and ends the session when the lease
+// is over. It also ends the waits for releases when the server does not answer.
 func (s *Session) keep() {
 	s.mu.Lock()
 	switch {
@@ -104,7 +104,7 @@ func (s *Session) keep() {
 	}
 }
 
-// nextLook is when keep is to run again.
+// nextLook returns how long keep waits before it runs again.
 func (s *Session) nextLook() time.Duration {
 	next := min(s.lease.Every(), lookEvery)
 	if left := s.lease.Left(); left > 0 {
@@ -113,7 +113,7 @@ func (s *Session) nextLook() time.Duration {
 	return next
 }
 
-// giveUpReleasesLocked ends the waits for releases if the server has not answered for long.
+// giveUpReleasesLocked ends the waits for releases if the server has not answered for [driver.ReleaseTimeout].
 func (s *Session) giveUpReleasesLocked(now driver.Instant) {
 	if len(s.batches) == 0 || now.Sub(s.batches[0].sentAt) < driver.ReleaseTimeout-lookEvery {
 		return

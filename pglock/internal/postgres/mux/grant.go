@@ -14,7 +14,7 @@ import (
 // Grant is a set of keys that one session holds, all exclusively or all shared.
 type Grant struct {
 	session  *Session
-	key      [1]driver.KeyID // what most have, or
+	key      [1]driver.KeyID // the only one, or
 	several  *[]driver.KeyID
 	reserved int32 // keys of the budget
 	shared   bool
@@ -36,7 +36,7 @@ func NewGrant(keys []driver.Key, shared bool, owner driver.LossHandler) *Grant {
 	return g
 }
 
-// Keys lists the keys. The list is not to be written to.
+// Keys returns the keys. The caller must not modify the slice.
 func (g *Grant) Keys() []driver.KeyID {
 	if g.several != nil {
 		return *g.several
@@ -55,7 +55,7 @@ func (g *Grant) keep(got []bool) {
 	g.several = &kept
 }
 
-// Arrays are the keys in the form that statements take.
+// Arrays returns the keys in the form that statements take.
 func (g *Grant) Arrays() (spaces []int16, numbers []int64) {
 	for _, id := range g.Keys() {
 		spaces, numbers = append(spaces, int16(id.Space)), append(numbers, id.Number)
@@ -63,7 +63,7 @@ func (g *Grant) Arrays() (spaces []int16, numbers []int64) {
 	return spaces, numbers
 }
 
-// Operation is what a statement is to do with one of the keys: to lock it, or to release it.
+// Operation returns what a statement must do with one of the keys: lock it or release it.
 func (g *Grant) Operation(id driver.KeyID, release bool) (op wire.Operation) {
 	if id.Space == driver.SpacePair {
 		op |= wire.Pair
@@ -86,12 +86,11 @@ func (g *Grant) Deadline() driver.Instant { return g.session.lease.Deadline() }
 // Sessions returns the session that holds the grant.
 func (g *Grant) Sessions() []*Session { return []*Session{g.session} }
 
-// Release gives the keys back. Whatever it returns, they are given back as soon as the server takes the statement; ctx is
-// not followed.
+// Release releases the keys. Whatever it returns, they are free as soon as the server has carried out the statement. It
+// ignores ctx.
 func (g *Grant) Release(context.Context) error { return g.session.release(g) }
 
-// Check asks the server whether the session holds the keys. Those that are left of a grant that it does not hold whole are
-// given back.
+// Check asks the server whether the session holds the keys. If it holds only some of them, Check releases those.
 func (g *Grant) Check(ctx context.Context) error {
 	spaces, numbers := g.Arrays()
 	held, err := g.session.Ask(ctx, lockdb.CheckSession, wire.ArrayText(numbers), wire.ArrayText(spaces))

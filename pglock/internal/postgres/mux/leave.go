@@ -9,8 +9,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// leave is for a caller whose context has ended. An op that has not been sent is dropped; for the answer to one that has
-// been sent the caller waits a while.
+// leave ends the wait of a caller whose context has ended. It drops an op that has not been sent, and does not wait for the
+// answer to a call that has been sent. For the answer to a try that has been sent it waits a while longer.
 func (s *Session) leave(ctx context.Context, o *op) error {
 	s.mu.Lock()
 	isCall := o.kind == call
@@ -51,8 +51,8 @@ func (s *Session) giveUpRightLocked(o *op) {
 	}
 }
 
-// awaitLast waits a while for the answer to what has been sent, and then leaves it to the session to give back what may come
-// of it.
+// awaitLast waits a while for the answer to an op that has been sent. If none comes, the session releases whatever the op
+// may still be granted.
 func (s *Session) awaitLast(ctx context.Context, o *op) error {
 	timer := time.NewTimer(answerPatience)
 	defer timer.Stop()
@@ -76,8 +76,8 @@ func (o *op) leaveBehindLocked(err error) error {
 	return &driver.UnsettledError{Err: err, Done: o.left}
 }
 
-// NothingDone is the error of a caller whose ctx has ended before the server did anything for it; why is what is wrong with
-// the server, if anything is.
+// NothingDone returns the error of a caller whose ctx ended before the server did anything for it. why says what is wrong
+// with the server; it is nil if nothing is known to be wrong.
 func NothingDone(ctx context.Context, why error) error {
 	if why == nil || errors.Is(ctx.Err(), context.Canceled) {
 		return context.Cause(ctx)
@@ -85,7 +85,7 @@ func NothingDone(ctx context.Context, why error) error {
 	return noAnswer(ctx, why)
 }
 
-// whySilent says what is wrong with a server that has not answered; nil when it is only busy.
+// whySilent returns an error if the server has owed an answer for answerPatience, and nil if it may just be busy.
 func (s *Session) whySilent() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

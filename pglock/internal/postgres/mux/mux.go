@@ -15,17 +15,17 @@ import (
 
 // Config says how to make a [Mux].
 type Config struct {
-	// Open opens a session; it makes [NewSession] with Mux's budget and the function that it is given.
+	// Open opens a session: it connects, and calls [NewSession] with onEnd.
 	Open func(ctx context.Context, onEnd func(*Session)) (*Session, error)
-	// Sessions is how many there may be.
+	// Sessions is how many sessions there may be.
 	Sessions int
-	// DialWithin bounds the opening of one.
+	// DialWithin bounds how long opening one may take.
 	DialWithin time.Duration
 	Log        *slog.Logger
 }
 
-// Mux is the mux sessions of a backend. A try goes to the one with the fewest callers. The first session is opened when one is
-// needed, and others when a caller finds all of them busy.
+// Mux has the mux sessions of a backend. A try goes to the one with the fewest callers. The first session is opened
+// when one is needed, and others when a caller finds all of them busy.
 type Mux struct {
 	config Config
 	open   atomic.Pointer[[]*Session]
@@ -73,7 +73,7 @@ func (m *Mux) Call(ctx context.Context, sql string, args ...string) (value strin
 	return value, some, err
 }
 
-// on does something on a session, and again on another one when that ends before it has answered.
+// on calls do with a session, and again with another one if the first ends before it has answered.
 func (m *Mux) on(ctx context.Context, do func(*Session) error) error {
 	for attempt := 0; ; attempt++ {
 		s, err := m.session(ctx)
@@ -83,7 +83,7 @@ func (m *Mux) on(ctx context.Context, do func(*Session) error) error {
 		if err = do(s); !HasEnded(err) {
 			return explain(ctx, err)
 		}
-		m.forget(s) // it may not have come to that itself
+		m.forget(s) // s may not have called it yet
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -93,7 +93,8 @@ func (m *Mux) on(ctx context.Context, do func(*Session) error) error {
 	}
 }
 
-// explain classifies an error. A cause of the caller's own, with which ctx has ended, says nothing about the server.
+// explain classifies an error. If it is the cause with which ctx has ended, it says nothing about the server, and is
+// returned unchanged.
 func explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		return err
@@ -101,13 +102,13 @@ func explain(ctx context.Context, err error) error {
 	return wire.Classify(err)
 }
 
-// hint remembers a session for the callers of one processor: a goroutine, or those that run beside it, often comes back to a
-// session whose server process runs there too.
+// hint remembers the session that was last chosen on one processor. The next caller there prefers it, since its server
+// process often runs there too.
 type hint struct{ last int }
 
 var hints = sync.Pool{New: func() any { return new(hint) }}
 
-// session returns the session with the fewest callers, or the first one, once there is one.
+// session returns the session with the fewest callers. If there is none yet, it waits for the first one.
 func (m *Mux) session(ctx context.Context) (*Session, error) {
 	for {
 		open := *m.open.Load()
@@ -163,8 +164,8 @@ func (m *Mux) first(ctx context.Context) error {
 	}
 }
 
-// dialMore opens one more session in the background. After a failure it waits for longer and longer before it tries again,
-// since there are others.
+// dialMore opens one more session in the background. After a failure it does nothing for a while, and for longer after
+// each further one: other sessions are open.
 func (m *Mux) dialMore() {
 	if !m.mu.TryLock() {
 		return // the next caller will
@@ -202,7 +203,7 @@ func (m *Mux) openOne(d *dial) {
 	close(d.done)
 }
 
-// addLocked adds a session, unless it has ended already, or comes too late.
+// addLocked adds a session, unless it has ended already. After Refuse the session refuses tries.
 func (m *Mux) addLocked(s *Session) {
 	all := append(slices.Clone(*m.open.Load()), s)
 	m.open.Store(&all)
@@ -226,7 +227,7 @@ func (m *Mux) forgetLocked(s *Session) {
 	m.open.Store(&left)
 }
 
-// Refuse fails tries from now on, and those that have not been sent.
+// Refuse fails the tries that have not been sent, and all later ones.
 func (m *Mux) Refuse() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -239,7 +240,7 @@ func (m *Mux) Refuse() {
 	}
 }
 
-// refuse fails tries.
+// refuse is [Mux.Refuse] for one session.
 func (s *Session) refuse() {
 	s.mu.Lock()
 	s.refusing = true

@@ -22,13 +22,13 @@ type op struct {
 	state   state
 	gone    bool          // its caller does not take the right to send any more
 	left    chan struct{} // made when its caller leaves without the answer; closed when nothing is left to be done
-	failure error         // of a try that came to a part of its keys, which are being given back
+	failure error         // of a try that got only some of its keys, which are being released
 	retried bool          // after a cancelled statement
 	err     error         // the answer
 	next    *op           // in a wakeList
 }
 
-// wakeList lists the ops whose answers have come and whose callers are to be woken.
+// wakeList lists the ops whose answers have come and whose callers must be woken.
 type wakeList struct{ first, last *op }
 
 func (l *wakeList) add(o *op) {
@@ -56,7 +56,7 @@ const (
 	answered
 )
 
-// signal is what a caller is woken for.
+// signal says why a caller is woken.
 type signal uint8
 
 const (
@@ -64,7 +64,7 @@ const (
 	maySend
 )
 
-// query is a statement other than a batch: SQL, or the question what the session holds of a batch.
+// query is a statement other than a batch: SQL, or the question which keys of a batch the session holds.
 type query struct {
 	sql    string
 	args   []string
@@ -80,7 +80,7 @@ type batch struct {
 	wire.Batch
 }
 
-// batches keeps the memory of settled ones.
+// batches keeps settled batches for reuse.
 var batches = sync.Pool{New: func() any { return new(batch) }}
 
 func (b *batch) recycle() {
@@ -90,7 +90,7 @@ func (b *batch) recycle() {
 	batches.Put(b)
 }
 
-// newOp returns an op, if possible one that an earlier call has left.
+// newOp returns an op. It reuses a finished one if it can.
 func (s *Session) newOp(kind kind, g *Grant) *op {
 	o, ok := s.ops.Get().(*op)
 	if !ok {
@@ -100,7 +100,7 @@ func (s *Session) newOp(kind kind, g *Grant) *op {
 	return o
 }
 
-// errEnded marks an op that the session's end left without an answer. A try can be made elsewhere.
+// errEnded is the error of an op that the session's end left without an answer. A try can be repeated on another session.
 type errEnded struct{ error }
 
 func (e errEnded) Unwrap() error { return e.error }
@@ -117,7 +117,7 @@ var (
 	errNoAnswer     = errors.New("no answer")
 )
 
-// noAnswer is the error of a call that the end of ctx has left without an answer, or without a connection, as why says.
+// noAnswer returns the error of a call whose ctx ended before there was an answer, or a connection; why says which.
 func noAnswer(ctx context.Context, why error) error {
 	return fmt.Errorf("%w: %w: %w", driver.ErrUnavailable, why, context.Cause(ctx))
 }

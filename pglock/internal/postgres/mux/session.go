@@ -32,14 +32,14 @@ type Session struct {
 	sending     bool     // the right to send is taken
 	reading     bool     // the right to read is taken
 	reader      *op      // its caller has the right to read; nil: a goroutine
-	interrupted bool     // the reader, by a read deadline in the past
+	interrupted bool     // the reader has been interrupted
 	idleTimed   bool     // idleTimer runs
 	suspended   bool     // the lease is not enforced, since the session waits
 	crowd       int      // ops in the last batch that was answered
 	roundTrip   time.Duration
 	lastSent    driver.Instant
 	grants      map[*Grant]struct{}
-	refusing    bool  // tries
+	refusing    bool  // it refuses tries
 	cause       error // why the session has ended; nil while it has not
 	timer       *time.Timer
 	idleTimer   *time.Timer
@@ -64,7 +64,7 @@ func NewSession(conn *wire.Conn, l *lease.Lease, budget *Budget, log *slog.Logge
 	return s
 }
 
-// do has o carried out, and returns its answer; for a call that is in o.query.
+// do carries out o, and returns its error; the answer to a call is in o.query.
 func (s *Session) do(ctx context.Context, o *op) error {
 	if o.kind != call {
 		s.load.Add(1)
@@ -73,7 +73,7 @@ func (s *Session) do(ctx context.Context, o *op) error {
 	s.mu.Lock()
 	if err := s.enqueueLocked(o); err != nil {
 		s.mu.Unlock()
-		if o.kind == try { // what a release gives back the end of the session has
+		if o.kind == try { // for a release the end of the session has done this
 			s.budget.giveBack(o.grant)
 		}
 		return err
@@ -83,8 +83,8 @@ func (s *Session) do(ctx context.Context, o *op) error {
 	return s.await(ctx, o)
 }
 
-// enqueueLocked queues o unless the session does not take it any more. A release removes its grant from the session, so
-// its owner is not notified of an end from then on.
+// enqueueLocked queues o, or returns why the session no longer accepts it. A release removes its grant from the session,
+// so the grant's owner is not notified if the session ends later.
 func (s *Session) enqueueLocked(o *op) error {
 	switch {
 	case o.kind == release && !s.removeLocked(o.grant):
@@ -130,7 +130,7 @@ func (s *Session) take(o *op) error {
 	return err
 }
 
-// windowLocked reports whether one more batch may be on its way.
+// windowLocked reports whether one more batch may be sent now.
 func (s *Session) windowLocked() bool {
 	return len(s.batches) == 0 || s.farLocked() && len(s.batches) < farWindow
 }
@@ -161,7 +161,7 @@ func (s *Session) advanceLocked() {
 	}
 }
 
-// readIdle has a goroutine read what the server may say to the idle session.
+// readIdle starts a goroutine that reads what the server says to the idle session.
 func (s *Session) readIdle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,7 +177,7 @@ func (s *Session) readIdle() {
 func (s *Session) lead(ctx context.Context, o *op) {
 	s.mu.Lock()
 	if s.crowd > 1 && len(s.queue) < s.crowd && !s.farLocked() {
-		// Let the callers run that have just been answered: they are likely to ask for more.
+		// Let the callers that have just been answered run first: they are likely to ask for more.
 		s.mu.Unlock()
 		runtime.Gosched()
 		s.mu.Lock()
@@ -205,8 +205,8 @@ func (s *Session) lead(ctx context.Context, o *op) {
 	}
 }
 
-// takeLocked makes a batch of what is queued: of the first op, if that is a call, or else of all tries and releases that one
-// statement should carry. It returns nil when the session has ended.
+// takeLocked makes a batch from the queue: of the first op, if that is a call, or else of the tries and releases that one
+// statement may carry. It returns nil if nothing is queued or the session has ended.
 func (s *Session) takeLocked() *batch {
 	if s.cause != nil || len(s.queue) == 0 {
 		return nil
@@ -230,7 +230,7 @@ func (b *batch) take(o *op) {
 	b.ops = append(b.ops, o)
 }
 
-// takeAll takes the releases and then the tries, as far as one statement should carry them.
+// takeAll takes the releases and then the tries, at most maxOps together.
 func (b *batch) takeAll(queue []*op) {
 	for _, wanted := range [...]kind{release, try} {
 		for _, o := range queue {
@@ -241,7 +241,7 @@ func (b *batch) takeAll(queue []*op) {
 	}
 }
 
-// fill notes what the statement is to say, so that it can be written while the end of the session answers the ops.
+// fill copies what the statement must say, so that it can be written even while the end of the session answers the ops.
 func (b *batch) fill() {
 	if b.query = b.ops[0].query; b.query != nil {
 		return
@@ -265,7 +265,7 @@ func (s *Session) send(b *batch) error {
 	}
 }
 
-// read reads one answer, as o's caller. When ctx ends first, a goroutine goes on with what has been read so far.
+// read reads one answer, as o's caller. If ctx ends first, a goroutine continues where it stopped.
 func (s *Session) read(ctx context.Context, o *op) {
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() {
@@ -294,7 +294,7 @@ func (s *Session) receive() {
 	if err != nil && !interrupted {
 		// The right is kept, so that nothing is read after this.
 		s.mu.Unlock()
-		if said := s.answer.Error(); said != nil { // before it closed the connection
+		if said := s.answer.Error(); said != nil { // the server said why before it closed the connection
 			err = said
 		}
 		s.End(s.lease.Reason(), err)
@@ -305,8 +305,8 @@ func (s *Session) receive() {
 	s.unlock()
 }
 
-// interruptLocked makes o's caller stop reading, if it does. It may be late: then another caller that uses o stops, and a
-// goroutine goes on, which does no harm.
+// interruptLocked makes o's caller stop if it is reading. If it comes late, it may stop another caller that has reused o.
+// That does no harm: a goroutine continues the reading.
 func (s *Session) interruptLocked(o *op) {
 	if s.reader == o {
 		s.interrupted = true

@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 )
 
-// settleLocked settles the first batch by its answer. An error says that the session cannot be trusted any more.
+// settleLocked settles the first batch with its answer. An error says that the session cannot be trusted any more.
 func (s *Session) settleLocked() error {
 	if s.cause != nil {
 		return s.cause
@@ -46,8 +46,8 @@ func (s *Session) settleLocked() error {
 	return nil
 }
 
-// settleAllLocked settles the ops of a batch by the booleans of an answer: for each key what the statement did, or, when it
-// failed, what the session holds.
+// settleAllLocked settles the ops of a batch with an answer that has one boolean for each key: whether the statement was
+// carried out for it or, if the statement failed, whether the session holds it.
 func (s *Session) settleAllLocked(b *batch, a *wire.Answer, failure error) error {
 	var err error
 	if s.results, err = a.Bools(s.results, len(b.Numbers)); err != nil {
@@ -66,7 +66,7 @@ func (s *Session) settleAllLocked(b *batch, a *wire.Answer, failure error) error
 	return nil
 }
 
-// settleOpLocked settles one op, given for which of its keys it was carried out.
+// settleOpLocked settles one op; done says for which of its keys it was carried out.
 func (s *Session) settleOpLocked(o *op, done []bool) {
 	all, some := !slices.Contains(done, false), slices.Contains(done, true)
 	switch {
@@ -76,20 +76,20 @@ func (s *Session) settleOpLocked(o *op, done []bool) {
 		s.endLocked(o, wire.LostBecause(errNotHeld))
 	case all && o.left == nil:
 		s.grantLocked(o)
-	case some: // a part of it, or its caller has left
+	case some: // it got only some of its keys, or its caller has left
 		s.takeBackLocked(o, done, driver.ErrNotAcquired)
 	default:
 		s.endLocked(o, driver.ErrNotAcquired)
 	}
 }
 
-// settleFailedLocked settles one op of a statement that failed, given which of its keys the session holds now.
+// settleFailedLocked settles one op of a statement that failed; held says which of its keys the session holds now.
 func (s *Session) settleFailedLocked(o *op, held []bool, failure error) {
 	all, some := !slices.Contains(held, false), slices.Contains(held, true)
 	switch {
 	case o.kind == release && !some: // done before the failure
 		s.endLocked(o, o.failure)
-	case o.kind == release: // not done, or in part: once more, for what is left
+	case o.kind == release: // not done, or only in part: repeat it for the keys that are left
 		o.grant.keep(held)
 		s.requeueLocked(o)
 	case all && o.left == nil:
@@ -111,8 +111,8 @@ func (s *Session) grantLocked(o *op) {
 	s.finishLocked(o, nil)
 }
 
-// takeBackLocked makes a try the release of the keys that it got and should not keep; its caller, if it is there, gets why
-// after that.
+// takeBackLocked turns a try into a release of the keys that it got but must not keep. After that its caller, unless it
+// has left, gets the error why.
 func (s *Session) takeBackLocked(o *op, got []bool, why error) {
 	o.grant.keep(got)
 	o.kind, o.failure = release, why
@@ -124,7 +124,7 @@ func (s *Session) requeueLocked(o *op) {
 	s.queue = append(s.queue, o)
 }
 
-// endLocked answers an op whose keys the session does not hold any more, or never has.
+// endLocked answers an op whose keys the session does not hold any more, or never did.
 func (s *Session) endLocked(o *op, err error) {
 	s.budget.giveBack(o.grant)
 	s.finishLocked(o, err)
@@ -141,8 +141,8 @@ func (s *Session) finishLocked(o *op, err error) {
 	s.woken.add(o)
 }
 
-// reconcile settles a batch whose statement has failed half way, by asking what the session holds. Callers of the batch
-// wait until then; others go on.
+// reconcile settles a batch whose statement failed, perhaps half-way: it asks which of the keys the session holds. Only the
+// callers of this batch wait for that.
 func (s *Session) reconcile(b *batch, failure error) {
 	q := &query{about: b}
 	o := s.newOp(call, nil)

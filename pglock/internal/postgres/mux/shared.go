@@ -11,17 +11,18 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 )
 
-// sharedKeys are the shared keys that the sessions hold, or are asked to.
+// sharedKeys has the shared keys that the sessions hold, or have been asked to lock.
 type sharedKeys struct {
 	mu  sync.Mutex
 	all map[driver.KeyID]*sharedKey
 }
 
 // sharedKey is a shared key that one session holds, once, for all its users in this process.
-// A newcomer asks on another session, which does not hold the key: the server refuses that exactly when a writer holds
-// it or waits for it. If it is granted, the newcomer joins the users of the key, and the other session releases its own
-// lock. The newcomer is counted before it asks, so the key stays on its session meanwhile, and no writer can come
-// between. If there is no other session, pg_locks is asked for a waiting writer.
+//
+// A newcomer first tries to lock the key on another session, which does not hold it. The server refuses that try exactly
+// when a writer holds the key or waits for it. If the try is granted, the newcomer joins the users of the key, and the
+// other session releases its own lock. The newcomer is counted before it tries, so the key stays on its session meanwhile,
+// and no writer can come between. If there is no other session, pg_locks is asked for a waiting writer.
 type sharedKey struct {
 	keys    *sharedKeys
 	id      driver.KeyID
@@ -29,13 +30,13 @@ type sharedKey struct {
 	probing chan struct{} // has room while no newcomer asks
 
 	// Under keys.mu:
-	changing chan struct{} // closed when the key has come to its session, or has gone; nil while it is there
+	changing chan struct{} // closed when the key has been locked or is gone; nil while its session holds it
 	users    int           // the shares, and callers that request one
 	shares   []*Share      // the shares that hold it
 	lost     func(*Share)  // notifies a share of how the key was lost; nil while it is held
 }
 
-// Share is a use of shared keys, each of which may be on another session.
+// Share is a use of shared keys, each of which may be on a different session.
 type Share struct {
 	owner driver.LossHandler
 
@@ -44,13 +45,13 @@ type Share struct {
 	over bool // lost, or released
 }
 
-// TryShared locks keys shared, as [Mux.Try] does. It asks for all at the same time, which the sessions make a few statements
-// of.
+// TryShared locks keys shared, all or none, without waiting for their holders. It asks for all of them at the same time, so
+// that the sessions can combine them into a few statements.
 func (m *Mux) TryShared(ctx context.Context, keys []driver.Key, owner driver.LossHandler) (*Share, error) {
 	share := &Share{owner: owner}
 	err := together(keys, func(key driver.Key) error { return m.tryShared(ctx, key.KeyID, share) })
 	if err == nil {
-		return share, nil // or it has been lost, which the owner knows
+		return share, nil // if it has been lost since, the owner has been notified
 	}
 	if held, ok := m.keys.end(share); ok {
 		err = joinSettled([]error{err, together(held, (*sharedKey).drop)})
@@ -58,7 +59,7 @@ func (m *Mux) TryShared(ctx context.Context, keys []driver.Key, owner driver.Los
 	return nil, err
 }
 
-// together does something with all of the list at the same time.
+// together calls do for all elements of the list at the same time.
 func together[T any](list []T, do func(T) error) error {
 	if len(list) == 1 {
 		return do(list[0])
@@ -89,7 +90,7 @@ func (m *Mux) tryShared(ctx context.Context, id driver.KeyID, share *Share) erro
 			err = m.lockShared(ctx, k)
 		default:
 			if err = m.join(ctx, k); err != nil {
-				_ = k.drop() // it is not the newcomer's to say if the last user's release fails
+				_ = k.drop() // whether the key's last release fails does not concern the newcomer
 			}
 		}
 		if err == nil && !k.addTo(share) {
@@ -99,7 +100,8 @@ func (m *Mux) tryShared(ctx context.Context, id driver.KeyID, share *Share) erro
 	}
 }
 
-// enter counts a newcomer. It returns what to wait for if the key is changing; the first one is to lock it.
+// enter counts a newcomer and returns its key; if first is set, the caller must lock the key. If the key is being locked or
+// released, enter counts nothing and returns a channel to wait for.
 func (keys *sharedKeys) enter(id driver.KeyID) (k *sharedKey, wait <-chan struct{}, first bool) {
 	keys.mu.Lock()
 	defer keys.mu.Unlock()
@@ -126,7 +128,7 @@ func (m *Mux) lockShared(ctx context.Context, k *sharedKey) error {
 		k.settleLocked()
 		return nil
 	}
-	WhenSettled(err, k.gone) // it is not asked for before
+	WhenSettled(err, k.gone) // until then no other caller asks for it
 	return err
 }
 
@@ -176,8 +178,8 @@ type noOwner struct{}
 
 func (noOwner) Lost(driver.Reason, error) {}
 
-// addTo adds k, for a newcomer who has been counted, to a share; it returns false when that has ended. If the key has been
-// lost meanwhile, the share is lost too.
+// addTo adds k, for a newcomer who has been counted, to a share; it returns false if the share has ended. If the key has
+// been lost meanwhile, the share is lost too.
 func (k *sharedKey) addTo(share *Share) bool {
 	k.keys.mu.Lock()
 	over, lost := share.over, k.lost
@@ -209,7 +211,7 @@ func (k *sharedKey) Lost(why driver.Reason, err error) {
 	}
 }
 
-// end ends a share, and returns its keys, each of which is to be left; ok is false when it had ended before.
+// end ends a share, and returns its keys, which the caller must leave; ok is false if the share had ended before.
 func (keys *sharedKeys) end(share *Share) (held []*sharedKey, ok bool) {
 	keys.mu.Lock()
 	defer keys.mu.Unlock()
@@ -223,8 +225,8 @@ func (keys *sharedKeys) end(share *Share) (held []*sharedKey, ok bool) {
 	return share.keys, true
 }
 
-// leave counts one user less. After the last one the session releases the key; until that is confirmed it is not asked
-// for.
+// leave counts one user fewer. After the last one the session releases the key, and no caller asks for the key until that
+// is confirmed.
 func (k *sharedKey) leave() (last bool, err error) {
 	k.keys.mu.Lock()
 	k.users--
@@ -246,8 +248,8 @@ func (k *sharedKey) drop() error {
 	return onlyUnsettled(err)
 }
 
-// release is leave for a user that had the key until now. While others still use the key no release is sent whose answer would
-// show that the session is alive, so release asks.
+// release is leave for a user that had the key until now. While others still use the key, no statement is sent whose answer
+// would show that the session is alive, so release sends a heartbeat.
 func (k *sharedKey) release() error {
 	last, err := k.leave()
 	if last {
@@ -259,7 +261,7 @@ func (k *sharedKey) release() error {
 	return err
 }
 
-// gone is for a key that no session holds any more.
+// gone forgets a key that no session holds any more.
 func (k *sharedKey) gone() {
 	k.keys.mu.Lock()
 	defer k.keys.mu.Unlock()
@@ -273,7 +275,7 @@ func (k *sharedKey) goneLocked() {
 	k.settleLocked()
 }
 
-// settleLocked wakes the callers that wait for the key to come or go.
+// settleLocked wakes the callers that wait for the key to be locked or released.
 func (k *sharedKey) settleLocked() {
 	if k.changing != nil {
 		close(k.changing)
@@ -281,7 +283,7 @@ func (k *sharedKey) settleLocked() {
 	}
 }
 
-// Release gives the share up.
+// Release ends the share.
 func (s *Share) Release(context.Context) error {
 	if len(s.keys) == 0 { // lost before it had one
 		return driver.ErrLost
@@ -293,7 +295,7 @@ func (s *Share) Release(context.Context) error {
 	return together(held, (*sharedKey).release)
 }
 
-// Check asks the server whether the keys are held. A key that is not is lost for all its users.
+// Check asks the server whether the keys are held. A key that is not held is lost for all its users.
 func (s *Share) Check(ctx context.Context) error {
 	for _, k := range s.keys {
 		if err := k.grant.Check(ctx); err != nil {
@@ -315,7 +317,7 @@ func (s *Share) Deadline() driver.Instant {
 	return first
 }
 
-// Sessions are those that hold the keys.
+// Sessions returns the sessions that hold the keys.
 func (s *Share) Sessions() (sessions []*Session) {
 	for _, k := range s.keys {
 		if !slices.Contains(sessions, k.grant.session) {
@@ -325,10 +327,10 @@ func (s *Share) Sessions() (sessions []*Session) {
 	return sessions
 }
 
-// Shared is true.
+// Shared returns true.
 func (s *Share) Shared() bool { return true }
 
-// Keys lists the keys.
+// Keys returns the keys.
 func (s *Share) Keys() (ids []driver.KeyID) {
 	for _, k := range s.keys {
 		ids = append(ids, k.id)

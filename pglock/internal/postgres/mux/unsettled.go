@@ -7,7 +7,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// WhenSettled calls then when it is known what the server has done about a try or a release that returned err.
+// WhenSettled calls then when it is known what the server did with a try or a release that returned err.
 func WhenSettled(err error, then func()) {
 	open, ok := errors.AsType[*driver.UnsettledError](err)
 	if !ok {
@@ -20,7 +20,7 @@ func WhenSettled(err error, then func()) {
 	}()
 }
 
-// onlyUnsettled is the error of releasing a grant that no caller had: an earlier loss does not count.
+// onlyUnsettled returns err only if it is unsettled. It is for releasing what no caller holds, where a loss does not matter.
 func onlyUnsettled(err error) error {
 	if open, ok := errors.AsType[*driver.UnsettledError](err); ok {
 		return open
@@ -28,8 +28,8 @@ func onlyUnsettled(err error) error {
 	return nil
 }
 
-// joinSettled joins errors; if all are ErrNotAcquired the result is, too. If some are unsettled the result is unsettled until
-// all of them are settled.
+// joinSettled joins errors. If all of them are ErrNotAcquired, so is the result. If some are unsettled, the result is
+// unsettled until all of them are settled.
 func joinSettled(errs []error) error {
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	err := errors.Join(errs...)
