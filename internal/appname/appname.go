@@ -55,7 +55,7 @@ func cut(name string, n int) string {
 	return strings.TrimSpace(name)
 }
 
-// shownLength is how many bytes a character takes in application_name. From version 16 on the server writes each byte
+// shownLength returns how many bytes a character takes in application_name. From version 16 on the server writes each byte
 // that is not printable ASCII as \xc3, before it cuts the name; earlier ones write a question mark (pg_clean_ascii in
 // src/common/string.c). The version is not known before the session is open, so this is the longer form.
 func shownLength(r rune) int {

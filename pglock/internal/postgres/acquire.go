@@ -24,15 +24,15 @@ func (b *Backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, 
 	c, err := b.wait(ctx, r)
 	if err != nil && ctx.Err() != nil {
 		if _, unsettled := errors.AsType[*driver.UnsettledError](err); !unsettled {
-			// The server has just said that the lock is held, so this is the end of a wait, not a server that cannot
-			// be reached, even if it came while a session was being dialled.
+			// The server has just said that the lock is held. So a wait has ended, and the server can be reached, even
+			// if ctx ended while a session was being dialled.
 			err = context.Cause(ctx)
 		}
 	}
 	return asGrant(c, err)
 }
 
-// asGrant keeps a nil from becoming a Grant.
+// asGrant keeps a nil carrier from becoming a Grant that is not nil.
 func asGrant(c carrier, err error) (driver.Grant, error) {
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (polled) Polled() bool { return true }
 // Holders implements [driver.Backend]. It asks on a session that delays no locks, if there is one.
 func (b *Backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder, error) {
 	select {
-	case b.asking <- struct{}{}: // one at a time, so that many who ask at once take one session
+	case b.asking <- struct{}{}: // one caller at a time, so that many at once use only one session
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

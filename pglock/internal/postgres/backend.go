@@ -51,7 +51,7 @@ type Options struct {
 	TrustedOwners []string
 }
 
-// Unbounded is a MaxKeys.
+// Unbounded is the MaxKeys that sets no bound.
 const Unbounded = -1
 
 // Backend implements [driver.Backend] and, as listed below, optional interfaces of package driver. Those that record runs

@@ -14,10 +14,10 @@ type carrier interface {
 	driver.Grant // with a deadline
 	Release(context.Context) error
 	Check(context.Context) error
-	// Keys are what is held, and Shared how.
+	// Keys returns the keys that are held, and Shared reports whether they are held shared.
 	Keys() []driver.KeyID
 	Shared() bool
-	// Sessions are those that hold it, one unless several keys are shared: fencing tokens and identities are asked of them.
+	// Sessions returns the sessions that hold the lock: one, unless several keys are shared.
 	Sessions() []*mux.Session
 }
 

@@ -13,9 +13,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
 )
 
-// Fence implements [driver.Fencer] on the lock's own session, so that a number can only be drawn while that is alive.
-// That session must not wait long for a transaction that alters the sequence, since its other locks and its
-// heartbeats would wait too, so Fence asks again until ctx ends.
+// Fence implements [driver.Fencer]. It asks on the lock's own session, so a number can only be drawn while that session
+// is alive. The session must not wait long for a transaction that alters the sequence, since its other locks and its
+// heartbeats would wait too. So each attempt waits only briefly, and Fence repeats it until ctx ends.
 func (b *Backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 	c, err := ours(held)
 	if err != nil {
@@ -59,7 +59,7 @@ func (b *Backend) drawFence(ctx context.Context, session *mux.Session) (int64, e
 	return strconv.ParseInt(number, 10, 64)
 }
 
-// errNoFence is the answer of a statement that looked for the fencing sequence and found none.
+// errNoFence reports that there is no fencing sequence.
 var errNoFence = fmt.Errorf("%w: there is no sequence pglock.fence (install it with: pglock migrate up)",
 	driver.ErrSchemaMissing)
 

@@ -44,13 +44,14 @@ func New(length time.Duration, clock Clock) *Lease {
 // Now reads the lease's clock.
 func (l *Lease) Now() driver.Instant { return l.clock() }
 
-// Length is how long the server keeps the locks of a client that has fallen silent.
+// Length returns how long the server keeps the locks of a client that has fallen silent.
 func (l *Lease) Length() time.Duration { return l.length }
 
-// Every is how long a session may be quiet before it sends a heartbeat.
+// Every returns how long a session may be quiet before it sends a heartbeat.
 func (l *Lease) Every() time.Duration { return l.length / 5 }
 
-// Renew moves the deadline for a statement that was sent at that moment and has been answered. It never moves back.
+// Renew renews the lease when a statement that was sent at the given instant has been answered. The deadline never moves
+// back.
 func (l *Lease) Renew(sent driver.Instant) {
 	until := int64(sent.Add(l.length - l.length/10))
 	for before := l.until.Load(); before < until; before = l.until.Load() {
@@ -63,7 +64,7 @@ func (l *Lease) Renew(sent driver.Instant) {
 // Deadline returns the instant until which the session can be trusted.
 func (l *Lease) Deadline() driver.Instant { return driver.Instant(l.until.Load()) }
 
-// Left is how long the session can be trusted from now on; it is not positive when that is over.
+// Left returns how much longer the session can be trusted. It is not positive if the deadline has passed.
 func (l *Lease) Left() time.Duration { return l.Deadline().Sub(l.clock()) }
 
 // Over reports whether the deadline has passed.

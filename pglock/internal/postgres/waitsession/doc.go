@@ -1,4 +1,5 @@
 // Package waitsession waits for locks, with one session for each wait.
+//
 // A session that holds the keys of other callers must never wait, or PostgreSQL would see cycles between unrelated
 // locks and end one of them. So a lock that is not free is waited for on a session that holds nothing else. It waits in
 // the server's own queue, among all other clients. A granted lock stays on its session until it is released; then the
@@ -6,21 +7,24 @@
 // heartbeats and all operations on held locks.
 //
 // # Places
+//
 // [Turns] bounds the sessions that wait or carry a lock that was waited for. A caller that finds all places taken polls:
 // it tries on a mux session after each of its pauses, which grow to a second. A poller has no place in the server's
-// queue, so it gets nothing while others wait there. So the next free place goes to the oldest poller, and after
-// some seconds of polling it gets a place over the bound, one each second. A caller also polls if the server has no room for
-// another session (53300).
+// queue, so it gets nothing while others wait there. That is why the next free place goes to the oldest poller. If that
+// one has polled for some seconds, it gets a place over the bound; there is at most one such place each second. A caller
+// also polls if the server has no room for another session (53300).
 //
 // # Without a snapshot
+//
 // A blocked SELECT pg_advisory_lock has a snapshot: it holds back vacuum, and CREATE INDEX CONCURRENTLY waits for it. A
 // session waits without one by means of a temporary procedure (queries/sessions.sql). If that is not possible it waits
 // in slices, longer than deadlock_timeout, without holding a snapshot between them. Then it loses its place in the
 // queue after each slice. The first wait checks that the procedure works.
 //
 // # The end of the wait
+//
 // The grant can race with the end of the caller's context. The context's end sends cancel requests until the server has
 // answered: if the answer is a grant the lock is held and returned, although the context has ended; if it is
 // "cancelled", the session unlocks the keys that it may have got, and holds nothing. A late request may hit a later
-// statement, which is then repeated. If the server does not answer for five seconds the session is given up.
+// statement, which is then repeated. If the server does not answer for five seconds the session is ended.
 package waitsession

@@ -17,24 +17,24 @@ import (
 type Config struct {
 	// Open opens a session.
 	Open func(ctx context.Context, onEnd func(*mux.Session)) (*mux.Session, error)
-	// Call runs a statement on another session, which never waits.
+	// Call runs a statement on a mux session, which never waits.
 	Call func(ctx context.Context, sql string, args ...string) (value string, some bool, err error)
-	// Most is how many may wait or carry a lock at once, and how many idle ones are kept; see [Turns].
+	// Most is how many sessions may wait or carry a lock at once, and how many idle ones are kept; see [Turns].
 	Most int
-	// DialWithin bounds the opening of one.
+	// DialWithin bounds how long opening one may take.
 	DialWithin time.Duration
 	Log        *slog.Logger
 }
 
-// Pool has the sessions that wait, carry a lock that was waited for, or are kept for the next wait.
-// A caller that needs one gets an idle one, or the first that becomes free or has been opened, even for another caller.
-// So a caller that gives up costs nothing: the session that was being opened for it goes to the next caller.
+// Pool has the sessions that wait, carry a lock that was waited for, or are kept for the next wait. A caller that needs
+// a session gets an idle one or, if there is none, the first that becomes free or is opened, even if it was opened for
+// another caller. So a caller that gives up wastes nothing: the session that was being opened for it goes to the next.
 type Pool struct {
 	Turns  *Turns
 	config Config
-	warned atomic.Bool // that waits are sliced
-	sliced atomic.Bool // since those without a snapshot have one
-	probed atomic.Bool // it is looked at, or known, whether they have
+	warned atomic.Bool // warn has logged
+	sliced atomic.Bool // all waits are sliced: one that should have had no snapshot had one
+	probed atomic.Bool // the check for that has begun
 
 	life       context.Context // ends with Close
 	end        context.CancelFunc
@@ -56,10 +56,10 @@ type result struct {
 // session is a mux session that can wait.
 type session struct {
 	*mux.Session
-	sliced  bool        // it has not what waiting without a snapshot takes
+	sliced  bool        // it waits in slices: it lacks what waiting without a snapshot requires
 	late    int         // cancel requests that may hit a later statement; used by the goroutine that has the session
 	waiting atomic.Bool // it waits, or is about to
-	retire  *time.Timer // when it has been idle for long
+	retire  *time.Timer // ends it when it has been idle for idleFor
 }
 
 // New returns a Pool that has not dialled yet.
@@ -69,7 +69,7 @@ func New(config Config) *Pool {
 	return p
 }
 
-// take returns a session that is the caller's until giveBack.
+// take returns a session, which the caller has to itself until it calls giveBack.
 func (p *Pool) take(ctx context.Context) (*session, error) {
 	p.mu.Lock()
 	if p.closed {
@@ -99,7 +99,8 @@ func (p *Pool) take(ctx context.Context) (*session, error) {
 	}
 }
 
-// stopWanting is for a caller whose context has ended. A session that has come just then goes to the next caller.
+// stopWanting withdraws the request of a caller whose context has ended. A session that has just been passed to it goes
+// to the next caller.
 func (p *Pool) stopWanting(ctx context.Context, want chan result) error {
 	p.mu.Lock()
 	p.wanted = slices.DeleteFunc(p.wanted, func(other chan result) bool { return other == want })
@@ -184,7 +185,7 @@ func (p *Pool) giveBack(s *session) {
 	}
 }
 
-// retire ends a session that has been idle for long.
+// retire ends a session that has been idle for idleFor.
 func (p *Pool) retire(s *session) {
 	p.mu.Lock()
 	i := slices.Index(p.idle, s)

@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 )
 
-// prepare makes on a new session what waiting without a snapshot requires, and tries it once without a key. Any error
+// prepare creates on a new session what waiting without a snapshot requires, and tests it once, without a key. Any error
 // that leaves the session alive (no right to make temporary objects or to use PL/pgSQL, a standby, an event trigger that
 // refuses, a server on which it does not work) makes the session wait in slices.
 func (p *Pool) prepare(ctx context.Context, s *session) error {
@@ -38,7 +38,7 @@ func (p *Pool) prepare(ctx context.Context, s *session) error {
 	return nil
 }
 
-// warn logs once what is lost.
+// warn logs, once, what slices cost.
 func (p *Pool) warn(why error) {
 	if p.warned.CompareAndSwap(false, true) {
 		p.config.Log.Warn("pglock: waiters of this Locker cannot wait without a snapshot, and wait in slices: they lose "+
@@ -76,7 +76,7 @@ func (p *Pool) waitWithoutSnapshot(ctx context.Context, s *session, g *mux.Grant
 	return err
 }
 
-// waitSliced waits again and again, since each statement has a snapshot that must be given back.
+// waitSliced waits in slices, each of them one statement, since a statement keeps its snapshot until it ends.
 func (p *Pool) waitSliced(ctx context.Context, s *session, g *mux.Grant) error {
 	if _, _, err := s.Call(context.Background(), lockdb.SliceWaits); err != nil {
 		return err
@@ -91,14 +91,14 @@ func (p *Pool) waitSliced(ctx context.Context, s *session, g *mux.Grant) error {
 		case sqlstate.Of(err) != sqlstate.LockNotAvailable || ctx.Err() != nil:
 			return err
 		}
-		if err := s.unlockAll(); err != nil { // of several keys it has those in front of the awaited one
+		if err := s.unlockAll(); err != nil { // of several keys it holds those before the one that is held elsewhere
 			return err
 		}
 	}
 }
 
-// probe looks, once for a Pool, whether a session that waits really has no snapshot, which depends on the internals
-// of PL/pgSQL. If it has one all waits begin again, in slices.
+// probe checks, once for a Pool, that a waiting session really has no snapshot, which depends on the internals of
+// PL/pgSQL. If it has one, all waits begin again, in slices.
 func (p *Pool) probe() {
 	if !p.probed.CompareAndSwap(false, true) {
 		return
@@ -119,7 +119,7 @@ func (p *Pool) probe() {
 	})
 }
 
-// inspect reports whether it has found out if waits must be sliced.
+// inspect looks at a waiting session, and reports whether that showed if waits must be sliced.
 func (p *Pool) inspect(s *session) (known bool) {
 	value, waits, err := p.config.Call(p.life, lockdb.WaitHasSnapshot, s.PID())
 	if err != nil || !waits {
@@ -132,8 +132,8 @@ func (p *Pool) inspect(s *session) (known bool) {
 	return true
 }
 
-// endWaits ends the sessions that wait. Their callers ask again on new ones. PostgreSQL 13 would not notice a closed
-// socket before it has the lock.
+// endWaits has the server end the waiting sessions. Their callers ask again on new ones. To close the sockets is not
+// enough: PostgreSQL 13 would not notice that before it has granted the lock.
 func (p *Pool) endWaits() {
 	for _, s := range p.waiters() {
 		if _, _, err := p.config.Call(p.life, lockdb.EndSession, s.PID()); err != nil {

@@ -15,7 +15,7 @@ type Turns struct {
 	mu      sync.Mutex
 	used    int
 	pollers []*Turn   // the oldest first
-	over    time.Time // when a place over the bound was given last
+	over    time.Time // when a place over the bound was last given
 }
 
 // Turn is a caller who waits for a lock.
@@ -61,7 +61,8 @@ func (n *Turn) Next(ctx context.Context) (placed bool, err error) {
 	}
 }
 
-// insist gives the oldest poller a place over the bound if it has polled for long, and no other was given one just now.
+// insist gives the oldest poller a place over the bound if it has polled for longPoll, and the last such place was given
+// at least lastPoll ago.
 func (t *Turns) insist() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

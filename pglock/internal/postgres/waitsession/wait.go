@@ -25,10 +25,11 @@ type Grant struct {
 	owner   driver.LossHandler
 }
 
-// Lock waits in the server's queue until all of r.Keys are held, for turn, which has a place. The place is kept with the
-// grant. Until then, and while it carries the grant, the session's statements carry r.Tags.
-// A session that ends while it waits held nothing: the wait continues on a new one, as long as the server accepts
-// one. An idle session may have ended long ago, too.
+// Lock waits in the server's queue until all of r.Keys are held. turn must have a place, which the grant keeps. While the
+// session waits, and while it carries the grant, its statements carry r.Tags.
+//
+// A session that ends while it waits held nothing, and an idle one may have ended long ago. In both cases the wait
+// continues on another session, as long as the server accepts one.
 func (p *Pool) Lock(ctx context.Context, r driver.Request, turn *Turn) (*Grant, error) {
 	comment := sqlcomment.Write(r.Tags)
 	for attempt := 0; ; attempt++ {
@@ -61,14 +62,14 @@ func (g *Grant) Lost(why driver.Reason, err error) {
 	g.leave()
 }
 
-// Release releases the keys, and gives the session with its place to the next waiter.
+// Release releases the keys, and gives the session and its place to the next waiter.
 func (g *Grant) Release(ctx context.Context) error {
 	err := g.Grant.Release(ctx)
 	mux.WhenSettled(err, g.leave)
 	return err
 }
 
-// Check asks the server whether the keys are held. If not, those that are left have been given back.
+// Check asks the server whether the keys are held. If some are not, it releases the others.
 func (g *Grant) Check(ctx context.Context) error {
 	err := g.Grant.Check(ctx)
 	if errors.Is(err, driver.ErrLost) {
@@ -98,7 +99,7 @@ func (p *Pool) lockOn(ctx context.Context, s *session, g *mux.Grant) error {
 		switch cancelled := sqlstate.Of(err) == sqlstate.QueryCanceled; {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case cancelled && s.late > 0: // by a request that was for an earlier wait
+		case cancelled && s.late > 0: // by a cancel request for an earlier wait
 			s.late--
 		case cancelled: // pg_cancel_backend
 			return fmt.Errorf("%w: the wait was cancelled on the server: %w", driver.ErrNotAcquired, err)
@@ -126,11 +127,11 @@ func (s *session) unlockAll() error {
 		return nil
 	}
 	s.End(driver.ReasonSession, err)
-	_, _, err = s.Call(ctx, lockdb.UnlockAllSession) // says that it has
+	_, _, err = s.Call(ctx, lockdb.UnlockAllSession) // the error says that the session has ended
 	return err
 }
 
-// wait asks for the keys and waits for them. The end of ctx cancels it on the server.
+// wait asks for the keys and waits for them. When ctx ends, it cancels the statement on the server.
 func (p *Pool) wait(ctx context.Context, s *session, g *mux.Grant) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -153,7 +154,7 @@ func (p *Pool) wait(ctx context.Context, s *session, g *mux.Grant) error {
 	return err
 }
 
-// cancelAfter sends cancel requests from the end of ctx on, until the statement has ended, and returns how many. A request
+// cancelAfter sends cancel requests from the end of ctx until the statement has ended, and returns how many. A request
 // that overtakes the statement finds an idle session and does nothing, so one may not be enough. A request on its way is
 // not given up: PgBouncer 1.18 and 1.19 crash when its connection is closed early
 // (https://github.com/pgbouncer/pgbouncer/pull/846), and it might hit a later statement.

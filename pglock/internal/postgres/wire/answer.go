@@ -18,7 +18,7 @@ type Answer struct {
 // Reset empties the answer and keeps its memory.
 func (a *Answer) Reset() { *a = Answer{row: a.row[:0]} }
 
-// Error is the error with which the statement ended; the session stays usable.
+// Error returns the error with which the statement ended, if any. The session stays usable.
 func (a *Answer) Error() error {
 	if a.err != nil {
 		return a.err
@@ -26,10 +26,10 @@ func (a *Answer) Error() error {
 	return nil
 }
 
-// Value is the first column; some is false when there was no row, or it was NULL.
+// Value returns the first column; some is false if there was no row, or the column was NULL.
 func (a *Answer) Value() (value string, some bool) { return string(a.row), a.some }
 
-// take notes what a message adds to the answer, and reports whether it is complete.
+// take adds a message to the answer, and reports whether the answer is complete.
 func (a *Answer) take(message pgproto3.BackendMessage) (complete bool) {
 	switch m := message.(type) {
 	case *pgproto3.DataRow:

@@ -20,11 +20,11 @@ import (
 type Conn struct {
 	// PID is the server process.
 	PID uint32
-	// GuardPID is what statements compare it with; 0 where a proxy is allowed.
+	// GuardPID is the process ID that statements compare with that of their server process; 0 where a proxy is allowed.
 	GuardPID int32
 	// LockTable is the nominal size of the server's lock table.
 	LockTable int
-	// Interruptible reports that Interrupt works: some sockets that a DialFunc returns know no deadlines.
+	// Interruptible says that Interrupt works: some sockets that a DialFunc returns ignore deadlines.
 	Interruptible bool
 
 	socket net.Conn
@@ -49,8 +49,7 @@ func NewConn(socket net.Conn, front *pgproto3.Frontend, pid uint32, guardPID int
 	}
 }
 
-// prepare prepares the statements, in one round trip. Each has the process ID for the guard against proxies in the place of
-// its last parameter.
+// prepare prepares the statements, in one round trip. In each of them GuardPID takes the place of the last parameter.
 func (c *Conn) prepare() error {
 	for _, st := range []struct {
 		name, sql string
@@ -75,8 +74,8 @@ func (c *Conn) prepare() error {
 	return a.Error()
 }
 
-// Receive reads until an answer is complete. After an error that is [Interrupted] the next Receive goes on with what has
-// been read so far; any other error is the session's end.
+// Receive reads until an answer is complete. After an error that is [Interrupted] the next Receive continues where this
+// one stopped; any other error ends the session.
 func (c *Conn) Receive(a *Answer) error {
 	for {
 		message, err := c.front.Receive()
@@ -97,8 +96,8 @@ func isFatal(message pgproto3.BackendMessage) bool {
 	return ok && (e.SeverityUnlocalized == "FATAL" || e.SeverityUnlocalized == "PANIC")
 }
 
-// Interrupt interrupts Receive, and each later one until Resume. Errors of both mean that the socket is closed, which Receive
-// reports.
+// Interrupt interrupts Receive, and each later one until Resume. If Interrupt or Resume fails, the socket is closed, which
+// Receive reports.
 func (c *Conn) Interrupt() { _ = c.socket.SetReadDeadline(longAgo) }
 
 // Resume lets Receive read again.
@@ -116,8 +115,8 @@ func hasDeadlines(conn net.Conn) bool {
 // Interrupted reports whether err is that of an interrupted Receive.
 func Interrupted(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
-// Cancel asks the server to cancel the statement that runs, and returns when it has taken note. A request that overtakes
-// the statement does nothing.
+// Cancel asks the server to cancel the running statement, and returns when the server has handled the request. A request
+// that overtakes the statement does nothing.
 func (c *Conn) Cancel(ctx context.Context) error {
 	if c.cancel == nil {
 		return errors.New("this connection cannot be cancelled")
@@ -125,9 +124,9 @@ func (c *Conn) Cancel(ctx context.Context) error {
 	return c.cancel(ctx)
 }
 
-// Close closes the socket, which frees everything that the session holds as soon as the server notices. It closes the
-// socket under TLS, which would first send an alert and wait up to five seconds for that. An error of the close does not
-// matter.
+// Close closes the socket, which frees everything that the session holds as soon as the server notices. Under TLS it
+// closes the underlying socket, since TLS would first send an alert and wait up to five seconds for that. An error of the
+// close does not matter.
 func (c *Conn) Close() {
 	socket := c.socket
 	if secure, ok := socket.(*tls.Conn); ok {

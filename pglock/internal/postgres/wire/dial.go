@@ -51,8 +51,8 @@ func LockConfig(own *pgx.ConnConfig, applicationName string) *pgx.ConnConfig {
 	return c
 }
 
-// Connect dials with a copy of the configuration that BeforeConnect and then adapt have seen. It is for what needs no lock
-// session, too.
+// Connect dials with a copy of the configuration, which BeforeConnect and then adapt may change. Connections that are not
+// lock sessions are made with it too.
 func (d *Dialer) Connect(ctx context.Context, adapt func(*pgx.ConnConfig)) (*pgx.Conn, error) {
 	c := d.Conn.Copy()
 	if d.BeforeConnect != nil {
@@ -70,7 +70,7 @@ func (d *Dialer) Connect(ctx context.Context, adapt func(*pgx.ConnConfig)) (*pgx
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
-	// What the database's owner may have set. (As startup parameters poolers would refuse these.)
+	// Replace what the database's owner may have set. (Poolers would refuse these settings as startup parameters.)
 	if _, err := conn.Exec(ctx, trust.SetSearchPath+ownSettings); err != nil {
 		_ = conn.PgConn().Conn().Close() // the error that counts is err
 		return nil, fmt.Errorf("%w: set up the session: %w", driver.ErrUnavailable, err)
@@ -129,8 +129,8 @@ func (d *Dialer) makeLockSession(ctx context.Context, conn *pgx.Conn, dialling *
 	return c, l, nil
 }
 
-// guardPID is the process ID that a session compares with its own, to find out whether a proxy is in between; 0 where one
-// is allowed.
+// guardPID returns the process ID that statements compare with that of their server process, to find out whether a proxy
+// is in between; 0 where one is allowed.
 func (d *Dialer) guardPID(pg *pgconn.PgConn) int32 {
 	if d.AllowPooler {
 		return 0
@@ -163,8 +163,8 @@ func (d *Dialer) setUp(ctx context.Context, conn *pgx.Conn) (*lease.Lease, int, 
 	return l, int(row.LockTable), Refusal(row.Outcome)
 }
 
-// gate lets a connection dial only while it is open. pgx sends a cancel request when it gives a connection up, for up to
-// 15 s into a network that may be dead; a lock session closes the socket instead, which has the same effect.
+// gate lets a connection dial only while it is open. When pgx gives a connection up, it dials again to send a cancel
+// request, for up to 15 s even if the network is dead. A lock session closes the socket instead, which has the same effect.
 type gate struct{ open atomic.Bool }
 
 func (g *gate) adapt(c *pgx.ConnConfig) {

@@ -9,14 +9,14 @@
 //
 // # Writing
 //
-// The server watches for silence a client that is idle or has sent half a message, but not a client that has sent a part
-// of a statement (idle_session_timeout is armed when the server is ready for a query). So a statement is either one
-// message, or several that fit one TCP segment together and so arrive together or not at all.
+// The server ends the session of a client that falls silent while idle or in the middle of a message, but not of one that
+// has sent only some of a statement's messages (idle_session_timeout is armed when the server is ready for a query). So a
+// statement is either one message, or several that fit into one TCP segment, and so arrive together or not at all.
 //
 // # Reading
 //
 // [Conn.Receive] collects one answer, and skips notices and changed parameters. Package mux also calls it while the session
 // is idle, and so notices its end. An error of severity FATAL or PANIC ends the session at once: the server sends it before
-// it frees the session's locks, and closes the connection only afterwards. The severity is looked at in its unlocalised
-// form.
+// it frees the session's locks, and closes the connection only afterwards. Receive uses the form of the severity that is
+// not localised.
 package wire

@@ -8,17 +8,17 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// Operation says what to do with one key: the sum of these.
+// Operation says what to do with one key. It is a sum of the constants below.
 type Operation = int16
 
-// What an Operation is made of. Zero is a try for an exclusive lock of the bigint space.
+// The parts of an Operation. Zero is a try for an exclusive lock of the bigint space.
 const (
 	Pair    Operation = 1
 	Shared  Operation = 2
 	Release Operation = 4
 )
 
-// Batch is what one statement does, key by key: releases first, then tries. A key is in it once.
+// Batch is what one statement does, key by key: releases first, then tries. No key is in it twice.
 type Batch struct {
 	Operations []Operation
 	Numbers    []int64
@@ -57,7 +57,7 @@ func (c *Conn) SendBatch(b *Batch) error {
 	case len(b.Numbers) > fewKeys:
 		return sendArrays(c, c.names.plainBatch, b.Numbers[:releases], b.Numbers[releases:])
 	}
-	for i, number := range b.Numbers { // one behind the other cost less than one over arrays
+	for i, number := range b.Numbers { // a few statements in a row cost less than one over arrays
 		name := c.names.try
 		if i < releases {
 			name = c.names.unlock
@@ -93,20 +93,20 @@ var (
 	syncMessage  pgproto3.Sync
 )
 
-// execute runs a prepared statement, as soon as sync follows.
+// execute adds the execution of a prepared statement to what sync sends.
 func (c *Conn) execute(name string, args int) {
 	c.bind = pgproto3.Bind{PreparedStatement: name, ParameterFormatCodes: binaryFormat, Parameters: c.args[:args]}
 	c.front.SendBind(&c.bind)
 	c.front.SendExecute(&execute)
 }
 
-// sync ends what is sent, and sends it in one write.
+// sync ends the messages with a Sync, and sends all of them in one write.
 func (c *Conn) sync() error {
 	c.front.SendSync(&syncMessage)
 	return c.front.Flush()
 }
 
-// sendArrays runs a statement over two arrays. A large one goes as a single message.
+// sendArrays runs a statement over two arrays. If these are large, it is sent as a single message.
 func sendArrays[N int16 | int64](c *Conn, name string, first []N, second []int64) error {
 	if (len(first)+len(second))*elementSize > segment {
 		b := append(append(c.scratch[:0], "EXECUTE "...), name...)

@@ -62,7 +62,7 @@ func isClassified(err error) bool {
 	return false
 }
 
-// Ended says why a session cannot be used any more.
+// Ended returns the error of a session that has ended, and so cannot be used any more.
 func Ended(why driver.Reason, err error) error {
 	if err == nil {
 		return fmt.Errorf("the lock session was ended: %v", why)
@@ -70,7 +70,7 @@ func Ended(why driver.Reason, err error) error {
 	return fmt.Errorf("the lock session ended: %w", err)
 }
 
-// LostBecause makes err match ErrLost, and not, at the same time, another of the sentinels.
+// LostBecause makes err match [driver.ErrLost].
 func LostBecause(err error) error {
 	if errors.Is(err, driver.ErrLost) {
 		return err

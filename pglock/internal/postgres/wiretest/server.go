@@ -47,13 +47,13 @@ func (l *Locks) Len() int {
 type Statement struct {
 	SQL     string // of a call
 	Keys    []int64
-	Release []bool // which of the keys are to be released; the others are tried for
+	Release []bool // which of the keys it releases; it tries to lock the others
 	Asks    bool   // it asks which of the keys are held
 }
 
 // Verdict is what happens to a statement.
 type Verdict struct {
-	// Upto is for how many of the keys it is carried out before it fails; a negative number means all.
+	// Upto is the number of keys for which it is carried out before it fails; a negative number means all.
 	Upto int
 	// Code is the SQLSTATE with which it fails; if it is empty the statement succeeds.
 	Code string
@@ -143,7 +143,7 @@ func (s *Server) Terminate() {
 	s.end()
 }
 
-// Done is closed when the session has ended.
+// Done returns a channel that is closed when the session has ended.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
 // Fatal is the message that a server sends before it ends a session.
@@ -193,7 +193,7 @@ func (s *Server) run() {
 	}
 }
 
-// bind adds what a prepared statement does; single says that it is for one key.
+// bind adds to st what a prepared statement does; single reports whether that is for one key.
 func (s *Server) bind(st *Statement, m *pgproto3.Bind) (single bool) {
 	kind := strings.TrimPrefix(m.PreparedStatement, "pglock_")
 	kind = kind[:strings.LastIndexByte(kind, '_')]
@@ -298,7 +298,7 @@ func (s *Server) answer(st Statement, single bool) bool {
 	return s.send(append(said, &pgproto3.ReadyForQuery{TxStatus: 'I'}), half) == nil
 }
 
-// carryOut does what a statement does to the locks.
+// carryOut applies a statement to the table of locks, as far as v says.
 func (s *Server) carryOut(st Statement, v Verdict) (results []string) {
 	s.locks.mu.Lock()
 	defer s.locks.mu.Unlock()
