@@ -32,7 +32,7 @@ const (
 	SlotGranted SlotTx = iota
 	// SlotsHeld: all slots are held.
 	SlotsHeld
-	// SlotQueued: there is a line.
+	// SlotQueued: others wait for a slot.
 	SlotQueued
 )
 
@@ -69,8 +69,9 @@ var (
 	// Monitored reports whether the monitor can see the locks of locker, a *pglock.Locker.
 	Monitored func(locker any) bool
 
-	// TrySlotTx takes one of the slots that semaphore keys have, for the rest of tx. gate and slots are pglock.Keys in the
-	// pair space, slots those after gate; opts is a []pglock.TxOption.
+	// TrySlotTx takes one of the slots of a semaphore for the rest of tx. key and gate are pglock.Keys: the semaphore's and
+	// its gate's. The keys of the slots, of which there are as many as slots says, follow the gate's; opts is a
+	// []pglock.TxOption.
 	TrySlotTx func(ctx context.Context, tx pgx.Tx, key, gate any, slots int, opts any) (SlotTx, error)
 	// SlotHoldersTx returns the []pglock.Holder of the slots.
 	SlotHoldersTx func(ctx context.Context, tx pgx.Tx, gate any, slots int) (any, error)

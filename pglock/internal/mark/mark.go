@@ -9,17 +9,17 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
 )
 
-// Use is the option that reports to the Observer what a lock is for.
+// Use returns the option that reports to the Observer what a lock is for.
 func Use(kind pglock.UseKind, key pglock.Key) pglock.LockOption {
 	return bridge.WithUse(string(kind), key).(pglock.LockOption)
 }
 
-// Mark is a lock that is held beside another one. The zero Mark holds none.
+// Mark is a lock that is held in addition to another one, for the monitor. The zero Mark holds none.
 type Mark struct{ taken chan *pglock.Lock }
 
-// Take takes the mark of the lock of key, where the monitor can see it. Nothing depends on the mark, so Take does not
-// wait for it, and does without it if it is not free. It is shared, since the previous holder may not have released
-// it yet.
+// Take takes the mark that goes with the lock of key, if the monitor can see l's locks. Nothing depends on the mark, so
+// Take does not wait for it; if it is not free, the lock stays unmarked. The mark is shared, since the previous holder
+// may not have released it yet.
 func Take(ctx context.Context, l *pglock.Locker, m lockkeys.Mark, kind pglock.UseKind, key pglock.Key) Mark {
 	if !bridge.Monitored(l) {
 		return Mark{}
@@ -36,8 +36,8 @@ func Take(ctx context.Context, l *pglock.Locker, m lockkeys.Mark, kind pglock.Us
 	return mark
 }
 
-// Unlock releases the mark. Call it after the end of the lock beside it, so that waiters for that lock need not wait
-// for the mark too.
+// Unlock releases the mark. Call it after the marked lock has ended, so that waiters for that lock do not wait for the
+// mark too.
 func (m Mark) Unlock(ctx context.Context) {
 	if m.taken == nil {
 		return

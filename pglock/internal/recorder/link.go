@@ -94,7 +94,7 @@ func (l *link) disconnectLocked() {
 	}
 }
 
-// close ends the connection; if it is in use, it ends afterwards.
+// close ends the connection; if a caller uses it, it ends after that.
 func (l *link) close() {
 	l.closed.Store(true)
 	l.closeIdle()

@@ -16,11 +16,11 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 )
 
-// Names writes the names of keys into the registry, in the background. A name that cannot be written costs a warning, and is
-// tried again when its key is locked again.
+// Names writes the names of keys into the registry, in the background. If a name cannot be written, Names logs a warning,
+// and tries again when the key is next locked.
 type Names struct {
 	link   *link
-	owners []string // trusted ones of the schema
+	owners []string // roles that may own the schema
 	logger *slog.Logger
 	life   context.Context // ends with Close
 	end    context.CancelFunc
@@ -111,7 +111,7 @@ func (n *Names) register(ctx context.Context, names []string) error {
 	})
 }
 
-// Ping finds out whether names can be written.
+// Ping returns an error if names cannot be written.
 func (n *Names) Ping(ctx context.Context) error { return n.register(ctx, []string{}) }
 
 // Close writes what is queued, for as long as ctx lasts.

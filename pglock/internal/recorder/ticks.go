@@ -16,7 +16,7 @@ import (
 // Ticks records runs of scheduled jobs. It implements [driver.TickRecorder] and [driver.TxTickRecorder].
 type Ticks struct {
 	link   *link
-	owners []string // trusted ones of the schema
+	owners []string // roles that may own the schema
 	trust  records.Trust
 }
 
@@ -45,10 +45,11 @@ func (t *Ticks) tick(ctx context.Context, db records.Sender, r driver.TickReques
 	return scanTick(guarded.QueryRow(ctx, lockdb.Tick, tickArgs(r)...))
 }
 
-// Close ends the connection. If it is in use it ends afterwards.
+// Close ends the connection. If a caller uses it, it ends after that.
 func (t *Ticks) Close() { t.link.close() }
 
-// tickArgs are the arguments of the statement. An interval's field for months and days would depend on the calendar.
+// tickArgs returns the arguments of the statement. The interval has microseconds only, since the length of months and days
+// depends on the calendar.
 func tickArgs(r driver.TickRequest) []any {
 	keep := pgtype.Interval{Microseconds: r.Keep.Microseconds(), Valid: r.Keep > 0}
 	return []any{r.Job, r.Due, string(r.Step), keep, int32(r.Newest)}

@@ -52,8 +52,9 @@ func Unavailable(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 }
 
-// Again executes a statement in its own transaction, and repeats it while other transactions make it fail, since it
-// has done nothing then. That happens above READ COMMITTED, which the role or the database may have as its default.
+// Again runs a statement in its own transaction, and repeats it while it fails because of other transactions; a statement
+// that fails so has done nothing. That happens above READ COMMITTED, at an isolation level that the role or the database
+// may have as its default.
 func Again(ctx context.Context, statement func() error) error {
 	for {
 		err := statement()
@@ -63,7 +64,7 @@ func Again(ctx context.Context, statement func() error) error {
 	}
 }
 
-// Interval is d as PostgreSQL takes it, in microseconds.
+// Interval returns d as an interval of PostgreSQL, in microseconds.
 func Interval(d time.Duration) pgtype.Interval {
 	return pgtype.Interval{Microseconds: d.Microseconds(), Valid: true}
 }

@@ -18,8 +18,8 @@ import (
 // Trust remembers which schemas pglock have been found to belong to roles whose code may be executed, see package trust.
 // The zero Trust is ready to use.
 //
-// Looking at everything that a schema reaches costs more than the records do, so it is done at first and then each
-// minute. Each use asks whether the name pglock still leads to the schema that was looked at, and keeps it from being
+// To look at everything that a schema reaches costs more than the records do, so that is done at the first use and then
+// once a minute. Each use asks whether the name pglock still leads to the schema that was looked at, and keeps it from being
 // dropped: [Trust.Queue]. So in that minute another role's code can get in only if a trusted role permits it, with
 // the right to create in the schema or to attach triggers to its tables.
 //
@@ -42,7 +42,7 @@ const (
 
 // Queue puts a statement into a batch, in front of those that execute something of the schema. It has one result, which is an
 // error unless owners and the rules of package trust let the schema be used; after an error nothing behind it is executed.
-// The batch is of a connection to the server, which may be in a transaction.
+// The batch may be sent inside a transaction.
 func (t *Trust) Queue(b *pgx.Batch, owners []string) *Look {
 	look := &Look{trust: t, owners: owners}
 	look.Query = b.Queue(trust.Same, look)
@@ -65,7 +65,7 @@ func (l *Look) RewriteQuery(ctx context.Context, conn *pgx.Conn, sql string, _ [
 	return sql, []any{schema}, err
 }
 
-// Explain returns the meaning of an error of the batch that came before the results of other statements.
+// Explain explains an error that the batch returned before the results of other statements.
 func (l *Look) Explain(err error) error {
 	if l.err != nil {
 		return l.err // without the text that pgx adds
@@ -87,8 +87,8 @@ func (t *Trust) Forget() {
 	clear(t.found)
 }
 
-// look returns the OID of the schema, 0 if there is none. The error matches [driver.ErrUntrusted] if something in it belongs
-// to a role that is not trusted.
+// look returns the OID of the schema, or 0 if there is none. The error matches [driver.ErrUntrusted] if something in it
+// belongs to a role that is not trusted.
 func (t *Trust) look(ctx context.Context, conn *pgx.Conn, where string, owners []string) (schema uint32, err error) {
 	if schema, ok := t.remembers(where); ok {
 		return schema, nil

@@ -1,6 +1,6 @@
-// Package txguard ties a transaction to a session lock, so that what the transaction writes cannot be stale. Of the
-// session that holds the lock it needs only to run a statement there. queries/guard.sql has the statements and says
-// why they are enough.
+// Package txguard ties a transaction to a session lock, so that what the transaction writes cannot be stale. All that it
+// needs of the session that holds the lock is to run statements there. queries/guard.sql has the statements and says why
+// they are enough.
 package txguard
 
 import (
@@ -39,8 +39,8 @@ type Lock struct {
 }
 
 // Guard ensures that tx cannot commit if the session has ended and its locks may have been granted to others, and that
-// guarded transactions of later holders wait for tx. It is one round trip of tx and then one of the session, and more of them
-// only when the session has no identity yet.
+// guarded transactions of later holders wait for tx. It makes one round trip on tx and then one on the session, and more
+// on the session only if that has no identity yet.
 //
 // The error matches [driver.ErrLost] when the session has ended, and [driver.ErrStaleSnapshot] for a transaction above READ
 // COMMITTED, which can continue. After any other error the caller must make sure that tx does not commit.
@@ -88,7 +88,7 @@ var firstGuard = txscript.New(
 	lockdb.BeginAwaitEarlier, lockdb.AwaitEarlier, lockdb.EndAwaitEarlier, lockdb.ForgetAwaitEarlier, lockdb.GuardTx,
 )
 
-// companions returns, in order, the keys that transactions lock if locks of l's keys guard them.
+// companions returns, in order, the keys that a transaction locks when a lock of l's keys, shared or not, guards it.
 func (l Lock) companions(shared bool) []int64 {
 	numbers := make([]int64, len(l.Keys))
 	for i, key := range l.Keys {
@@ -105,7 +105,7 @@ func (s Session) prove(ctx context.Context) error {
 }
 
 // isRefusal reports whether the guard's statement found that the session was gone. The name is in the message
-// whatever lc_messages is; the words and the quotes around it are not.
+// whatever lc_messages is; the words and the quotes around it vary.
 func isRefusal(err error) bool {
 	server := sqlstate.Refusal(err)
 	return server.Code == sqlstate.UndefinedObject && strings.Contains(server.Message, lostSetting)

@@ -30,7 +30,7 @@ type taking struct {
 	err    error
 }
 
-// of returns the object of the identity, which it takes if that has not been done. It returns when ctx ends.
+// of returns the object of the identity, and takes the identity first if it is not held. It returns when ctx ends.
 func (id *Identity) of(ctx context.Context, s Session) (object int32, err error) {
 	id.mu.Lock()
 	if id.held {
@@ -60,7 +60,7 @@ func (id *Identity) take(ctx context.Context, s Session, t *taking) {
 	close(t.done)
 }
 
-// takeFree tries one object after the other until it finds one that no other session holds. If the statement fails, the
+// takeFree tries one object after another until it finds one that no other session holds. If the statement fails, the
 // object may have been taken: the next call tries the same one again, so at most one is held.
 func (id *Identity) takeFree(ctx context.Context, s Session) (object int32, err error) {
 	database, err := databaseOID(ctx, s)
@@ -118,7 +118,7 @@ func (id *Identity) settle(era int, held bool) bool {
 	return true
 }
 
-// Forget is for a session that unlocks everything it holds; call it before that.
+// Forget forgets that the session holds its identity. Call it before the session unlocks everything it holds.
 func (id *Identity) Forget() {
 	id.mu.Lock()
 	defer id.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 )
 
-// SameServer reports whether tx, which can continue afterwards, is on the server and in the database of the session: the
-// session's identity is held there. It is false for a transaction above READ COMMITTED, which it does not check.
+// SameServer reports whether tx is on the server and in the database of the session: whether the session's identity is held
+// there. tx can continue afterwards. For a transaction above READ COMMITTED the answer is always false.
 func SameServer(ctx context.Context, tx pgx.Tx, s Session) (seen bool, err error) {
 	object, err := s.Identity.of(ctx, s)
 	if err != nil {

@@ -63,7 +63,7 @@ func (s *Script) Run(ctx context.Context, tx Executor, args ...any) (rows int64,
 	return tag.RowsAffected(), err
 }
 
-// Executor is what a script needs of a transaction.
+// Executor is the part of a transaction that a script needs.
 type Executor interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
