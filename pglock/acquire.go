@@ -11,24 +11,24 @@ import (
 )
 
 // Lock takes the lock, waiting until it is free, ctx ends, [MaxWait] has passed, or the wait is cancelled on the server
-// (pg_cancel_backend); in the latter cases the error is a *[WaitError]. ctx bounds the wait and nothing else: when it
+// (pg_cancel_backend); in the last three cases the error is a *[WaitError]. ctx bounds the wait and nothing else: when it
 // ends the lock stays held. Run the work under [Lock.Context], and call [Lock.Unlock] when it is done.
 //
-// When Lock returns an error nothing is held, and nothing will be later, however the end of ctx and the grant met. (A
-// server that has become unreachable may hold the lock until the lease is over.) Lock waits for the server's answer to
-// know that: if the server has fallen silent, Lock returns up to a second after the end of ctx, or up to five seconds
-// if it waited in the server's queue. A server that cannot be reached is [ErrUnavailable] after one fresh attempt to
-// connect, whatever ctx and MaxWait allow; with [RetryUnavailable] the wait continues.
+// When Lock returns an error nothing is held, and nothing will be later, even if the end of ctx raced with the grant. (A
+// server that has become unreachable may hold the lock until the lease is over.) To know that, Lock waits for the
+// server's answer: if the server has fallen silent, Lock returns up to a second after the end of ctx, or up to five
+// seconds if it waited in the server's queue. If the server cannot be reached, Lock returns [ErrUnavailable] after one
+// fresh attempt to connect, whatever ctx and MaxWait allow; with [RetryUnavailable] the wait continues.
 //
 // Locks that are held by one process on several sessions can deadlock without PostgreSQL noticing: to take
-// several keys, use [Locker.LockAll] or bound the wait. One such deadlock is found at once and is [ErrSelfDeadlock]: ctx
-// descends from the Context of a Lock of the same key on this Locker.
+// several keys, use [Locker.LockAll] or bound the wait. One such deadlock is found at once: if ctx descends from the
+// Context of a Lock of the same key on this Locker, the error is [ErrSelfDeadlock].
 func (l *Locker) Lock(ctx context.Context, key Key, opts ...LockOption) (*Lock, error) {
 	return l.acquire(ctx, []Key{key}, false, opts)
 }
 
 // TryLock takes the lock if it is free, and otherwise returns a *[WaitError], which matches [ErrNotAcquired], at once;
-// ctx bounds the conversation with the server. MaxWait is an error here.
+// ctx bounds the wait for the server's answer. MaxWait is an error here.
 func (l *Locker) TryLock(ctx context.Context, key Key, opts ...LockOption) (*Lock, error) {
 	return l.acquire(ctx, []Key{key}, true, opts)
 }
@@ -40,7 +40,7 @@ func (l *Locker) LockAll(ctx context.Context, keys []Key, opts ...LockOption) (*
 	return l.acquire(ctx, l.inOrder(keys), false, opts)
 }
 
-// TryLockAll takes all the locks if they are free, and otherwise none of them, at once, as [Locker.TryLock] does.
+// TryLockAll takes all the locks if they are free, and otherwise none of them. Like [Locker.TryLock] it does not wait.
 func (l *Locker) TryLockAll(ctx context.Context, keys []Key, opts ...LockOption) (*Lock, error) {
 	return l.acquire(ctx, l.inOrder(keys), true, opts)
 }
@@ -136,7 +136,7 @@ func (l *Locker) prepare(r *request, keys []Key, try bool, opts []LockOption) er
 // requests keeps finished requests for reuse.
 var requests = sync.Pool{New: func() any { return new(request) }}
 
-// recycle takes a finished request: no entry has it in its queue, and the Locker does not know it any more.
+// recycle keeps a finished request for reuse. It must be in no entry's queue and unknown to the Locker.
 func (r *request) recycle() {
 	clear(r.keys)
 	clear(r.entries)
@@ -241,7 +241,7 @@ func (l *Locker) await(ctx context.Context, s *shard, r *request) {
 func (l *Locker) withdrawLocked(s *shard, r *request) {
 	e := r.entries[len(r.entries)-1]
 	switch {
-	case r.lock != nil: // it is counted as held, and as nothing else
+	case r.lock != nil: // it is counted as held only, so there is nothing else to undo
 		lock := r.lock
 		r.entries = r.entries[:0]
 		go func() {

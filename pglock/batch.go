@@ -21,9 +21,9 @@ import (
 // and a server that cannot lock at all, fail the batch before anything is sent.
 //
 // Without MaxWait the end of the batch's context ends the wait, and pgx then closes the connection: unlike LockTx it
-// derives no bound from a deadline, and does not ask whether ctx descends from a Lock of the key ([ErrSelfDeadlock]).
-// Both need an answer of the server before the lock is asked for, a round trip that a batch is there to save. Give
-// MaxWait where a wait is possible: the batch fails then, and the connection stays.
+// derives no bound from a deadline, and does not check whether ctx descends from a Lock of the key ([ErrSelfDeadlock]).
+// Both need an answer from the server before the lock is asked for: a round trip, which batches exist to save. Give
+// MaxWait where a wait is possible: then the batch fails, and the connection stays open.
 //
 // Results read by [pgx.BatchResults.Close] have the errors of this package; their WaitErrors contain neither the time
 // that the batch waited for this lock nor its holders. If you read the results by hand, or set another function on the
@@ -59,7 +59,7 @@ func (c txConfig) queueLocks(b *pgx.Batch, keys []Key, try bool, err error, stat
 // queuedLock is a lock, or several of one statement, in a batch, which is sent once.
 type queuedLock struct {
 	keys   []Key           // at least one
-	err    error           // what must keep the batch from being sent
+	err    error           // keeps the batch from being sent
 	ctx    context.Context // the batch's own, which its results are read with too; known when it is sent
 	config txConfig        // for its Observer
 	try    bool

@@ -85,17 +85,17 @@ type UseKind string
 const (
 	UseLock          UseKind = ""                 // a lock that was asked for directly
 	UseLeader        UseKind = "leader"           // the lock of a leader, see package leader
-	UseLeaderMark    UseKind = "leader mark"      // by which the monitor knows a leader
+	UseLeaderMark    UseKind = "leader mark"      // a lock by which the monitor recognises a leader
 	UsePermit        UseKind = "semaphore permit" // a slot of a semaphore, see package semaphore
 	UseSemaphoreGate UseKind = "semaphore gate"   // the place at the head of a semaphore's line
 	UseTick          UseKind = "tick"             // the lock of a job that runs once for each due time, see package schedule
-	UseTickMark      UseKind = "tick mark"        // by which the monitor knows a tick
+	UseTickMark      UseKind = "tick mark"        // a lock by which the monitor recognises a tick
 )
 
 // Use says what a lock is for, in reports to an [Observer]. The zero Use is a lock that was asked for directly.
 type Use struct {
 	Kind UseKind
-	Key  Key // of the primitive; the lock's own key may be one that was derived from it
+	Key  Key // of the primitive; the lock's own key may be derived from it
 }
 
 // String returns the kind and the key.

@@ -12,10 +12,10 @@ import (
 )
 
 // Close closes the Locker. First the channel of [Locker.Closing] is closed, and new acquires and waiting ones fail with
-// [ErrClosed]; then Close waits until the held locks have been unlocked. It ends those that are still held when the
-// time is over: their Contexts end, Err is a *[LostError] with reason closed, holders get up to a second to notice and
-// to call Unlock, and then the locks are released. The error says how many locks were ended, and matches the context's
-// error.
+// [ErrClosed]; then Close waits until the held locks have been unlocked. When the time for that is over, it ends those
+// that are still held: their Contexts end, Err is a *[LostError] with reason closed, holders get up to a second to
+// notice and to call Unlock, and then the locks are released. The error says how many locks were ended, and matches the
+// context's error.
 //
 // If ctx has a deadline Close returns by then, even if the server does not answer. The last quarter of the time, but
 // at most three seconds, is for the grace, the releases and the end of the sessions; holders have the rest. If ctx is
@@ -102,7 +102,7 @@ func grace(noticed []<-chan struct{}, d time.Duration) {
 	}
 }
 
-// inTime runs f until it returns or ctx ends; then f continues in the background.
+// inTime calls run, and returns its error. If run has not returned soon after the end of ctx, it continues in the background.
 func inTime(ctx context.Context, run func() error) error {
 	result := make(chan error, 1)
 	go func() { result <- run() }()

@@ -113,7 +113,7 @@ func (c *lockContext) Err() error {
 	return c.Context.Err()
 }
 
-// observedContext ends as its Context does, and has the values of another one, which an Observer has derived.
+// observedContext ends as its Context does, and has the values of another one, which an Observer returned.
 type observedContext struct {
 	context.Context
 	values context.Context

@@ -1,9 +1,9 @@
-// Package pglock takes PostgreSQL advisory locks: inside a transaction that you have already, or held across
+// Package pglock takes PostgreSQL advisory locks: inside a transaction that you already have, or held across
 // transactions and processes.
 //
 // # Inside a transaction
 //
-// [LockTx] and its kin take pg_advisory_xact_lock in a [pgx.Tx]; commit or rollback frees it. Nothing needs to be
+// [LockTx] and its relatives take pg_advisory_xact_lock in a [pgx.Tx]; commit or rollback frees it. Nothing needs to be
 // installed or configured, it costs one round trip (none at all in a batch, with [QueueLockTx]), and it works through
 // transaction poolers. If the work is one transaction, this is the lock to use.
 //
@@ -37,9 +37,9 @@
 // keepalives notice a dead client, and a client that is frozen, but whose kernel answers, keeps its locks on the server;
 // when it runs again, it notices that the lease has passed.
 //
-// Excluded are forward jumps of the server's wall clock, and the moment between the end of a virtual machine's pause and
-// its first look at the clock. Locks are per database, and on multi-primary systems per server. Locks are not stored:
-// after a failover the new primary has none.
+// The guarantees do not cover forward jumps of the server's wall clock, or the moment between the end of a virtual
+// machine's pause and its first look at the clock. Locks are per database, and on multi-primary systems per server.
+// Locks are not stored: after a failover the new primary has none.
 //
 // Deadlocks between locks that one process holds on several sessions are invisible to PostgreSQL. To take several keys, use
 // [Locker.LockAll] or bound the wait with [MaxWait].

@@ -13,7 +13,7 @@ import (
 //
 // On PostgreSQL it needs the schema pglock ([ErrSchemaMissing]), and it is not monotonic across a failover that loses
 // the last transactions of the old primary. Shared holders get different numbers, whose order has no meaning. If the
-// lock has ended before the first call has returned, the error matches [ErrLost] or [ErrUnlocked]. Backends without fencing
+// lock ends before the first call returns, the error matches [ErrLost] or [ErrUnlocked]. Backends without fencing
 // return [ErrUnsupported]. When ctx ends before the server has answered, the error matches the context's. While another
 // session alters or drops the sequence, Fence waits, and other locks do not.
 func (l *Lock) Fence(ctx context.Context) (int64, error) {
@@ -45,7 +45,7 @@ func (l *Lock) Fence(ctx context.Context) (int64, error) {
 	return number, nil
 }
 
-// ctxMutex is a mutex for which a caller waits no longer than its context lasts. It is made when it is needed.
+// ctxMutex is a mutex that callers wait for no longer than their contexts last. It is made when it is first needed.
 type ctxMutex chan struct{}
 
 // lockMutex locks one of the mutexes of the Lock, and returns the function that unlocks it.

@@ -13,19 +13,19 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// GuardTx ties tx to the lock, so that what tx writes cannot be stale. If the lock has been lost by then, the error
+// GuardTx ties tx to the lock, so that what tx writes cannot be stale. If the lock has already been lost, the error
 // matches [ErrLost] (after an Unlock [ErrUnlocked]), and tx is aborted and cannot commit. If it is lost afterwards, the
 // next holder's guarded transactions wait until tx has ended. So the guarded transactions of successive holders never
-// overlap, and a holder that does not know yet that it has lost the lock cannot overwrite what its successor wrote. Those
-// of one Lock may run side by side, and so may those of holders that share a key.
+// overlap, and a holder that does not know yet that it has lost the lock cannot overwrite what its successor wrote. The
+// guarded transactions of one Lock may run at the same time, and so may those of holders that share a key.
 //
 // Call it first in every transaction that writes what the lock protects. It protects only if every writer does so.
 // Commit before you unlock, or the next holder waits for the commit.
 //
-// It is one round trip of tx and one of the lock's own session, and needs nothing installed. It waits for as long as ctx
-// allows for the guarded transactions of earlier holders. It also shows that both connections reach the same server and
-// database. Until tx ends it holds one advisory lock more for each key, which [WithMaxHeld] does not count; as with
-// [LockTx], a full lock table is [ErrTooManyLocks].
+// GuardTx makes one round trip on tx and one on the lock's own session, and needs nothing installed. It waits, for as long
+// as ctx allows, for the guarded transactions of earlier holders. It also shows that both connections reach the same
+// server and database. Until tx ends it holds one more advisory lock for each key, which [WithMaxHeld] does not count; as
+// with [LockTx], a full lock table is [ErrTooManyLocks].
 //
 // A REPEATABLE READ or SERIALIZABLE transaction is refused with [ErrStaleSnapshot], and can continue without the guard. A
 // nested pgx.Tx is refused too: the rollback of its savepoint would end the guard but not the transaction. A

@@ -11,7 +11,7 @@ import (
 )
 
 // WithHoldWarning logs a warning, once for each Lock, if it is still held d after it was acquired: with the key, and
-// the function, file and line that acquired it. It finds forgotten locks but does not end them, as [MaxHold] does. The
+// the function, file and line that acquired it. It finds forgotten locks; unlike [MaxHold] it does not end them. The
 // warning goes to the logger of [WithLogger], or else to [slog.Default]. Locks of leaders, which are meant to be held,
 // are excluded; for slots of a semaphore the place is unknown. The default is no warning. It is an error if d is not
 // positive.
@@ -27,7 +27,7 @@ func WithHoldWarning(d time.Duration) Option {
 	})
 }
 
-// warnWhenHeld makes l log a warning when it is still held in d.
+// warnWhenHeld logs a warning if l is still held after d.
 func (l *Lock) warnWhenHeld(d time.Duration) {
 	callers := make([]uintptr, maxCallers)
 	callers = callers[:runtime.Callers(2, callers)]
@@ -48,7 +48,7 @@ func (l *Lock) warnHeld(callers []uintptr) {
 		"acquired_by", firstOutside(callers))
 }
 
-// warnings returns the logger for warnings that are not lost where WithLogger was not given.
+// warnings returns the logger of WithLogger, or slog.Default if that option was not given.
 func (l *Locker) warnings() *slog.Logger {
 	if l.config.logs {
 		return l.config.env.Logger

@@ -11,7 +11,8 @@ import (
 )
 
 // Lock is a held lock. It ends once, when it is unlocked or lost. All methods may be called concurrently, and from
-// other goroutines than the one that acquired it.
+// goroutines other than the one that acquired it.
+//
 // A Lock may be lost between checking it and acting on it. Work should run under [Lock.Context]; database writes that
 // must not happen without the lock need [Lock.GuardTx], and effects elsewhere [Lock.Fence].
 type Lock struct {
@@ -25,7 +26,7 @@ type Lock struct {
 	lazy *lazyState // made when it is needed
 }
 
-// lazyState is what most Locks do without. The Lock's mu guards it.
+// lazyState is state that most Locks do not need. The Lock's mu guards it.
 type lazyState struct {
 	token      string // what WithToken has set
 	use        *Use   // what a primitive uses it for; nil for plain locks
@@ -130,6 +131,7 @@ func (l *Lock) Err() error {
 // Deadline returns when the lock ends if the server does not answer any more: the end of its lease, or of [MaxHold] if
 // that comes first. ok is false if it has neither, like locks in memory. While the server answers the lease is renewed
 // and the Deadline moves, so do not keep it. For a lock that has ended it is the zero Time.
+//
 // On Linux the deadline is computed from a clock that keeps running while the machine sleeps and ignores changes of the
 // wall clock. The returned Time is like one of [time.Now]: the wall clock may be set, and the monotonic reading stops
 // during sleep. Use it for budgets ("is there time for one more batch?"), and Err to check the lock.
@@ -181,7 +183,8 @@ func (l *Lock) Extend(d time.Duration) error {
 // Any other error means that the server did not confirm in time; it frees the lock when it gets the statement, or at
 // the latest when the lease is over. An Unlock that hands the lock to the next waiter of this process (see
 // [WithHandoffLimit]) does not ask the server: like Err, it learns of a loss one network delay late.
-// Unlock uses the values of ctx only: it works even if ctx has ended. It waits at most five seconds for the server.
+//
+// Unlock uses only the values of ctx: it works even if ctx has ended. It waits at most five seconds for the server.
 func (l *Lock) Unlock(ctx context.Context) error {
 	if l.Err() != nil || !l.end(ErrUnlocked) {
 		l.notice()

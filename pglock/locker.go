@@ -72,7 +72,7 @@ func New(pool *pgxpool.Pool, opts ...Option) (*Locker, error) {
 	return NewWithConfig(pool.Config(), opts...)
 }
 
-// NewWithConfig is [New] for a configuration without a pool, for example a direct address beside a pooled one. The
+// NewWithConfig is [New] for a configuration without a pool: for example a direct address, where the pool has a pooler's. The
 // configuration must come from [pgxpool.ParseConfig].
 func NewWithConfig(cfg *pgxpool.Config, opts ...Option) (*Locker, error) {
 	if cfg == nil || cfg.ConnConfig == nil || cfg.ConnConfig.RuntimeParams == nil {
@@ -152,9 +152,9 @@ func newLocker(b driver.Backend, config lockerConfig) (*Locker, error) {
 	return l, nil
 }
 
-// Ping reaches the server, dialling if it must, and finds out whether locks can be taken there: it returns errors that
-// match [ErrUnavailable], [ErrPooler], [ErrStandby] or [ErrUnsupported], and [ErrSchemaMissing] when [WithNames] was
-// given and there is no registry of names.
+// Ping asks the server, dialling if necessary, whether locks can be taken there. It returns errors that match
+// [ErrUnavailable], [ErrPooler], [ErrStandby] or [ErrUnsupported], and [ErrSchemaMissing] when [WithNames] was given
+// and there is no registry of names.
 func (l *Locker) Ping(ctx context.Context) error {
 	if err := l.checkOpen(); err != nil {
 		return fmt.Errorf("pglock: ping: %w", err)
@@ -165,8 +165,8 @@ func (l *Locker) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Holders asks the server who holds the key now, in any process. It is empty when the key is free. By the time it
-// returns that may have changed.
+// Holders asks the server for the present holders of the key, in all processes. The result is empty if the key is free.
+// It may have changed by the time Holders returns.
 func (l *Locker) Holders(ctx context.Context, key Key) ([]Holder, error) {
 	err := key.check()
 	if err == nil {
@@ -182,7 +182,7 @@ func (l *Locker) Holders(ctx context.Context, key Key) ([]Holder, error) {
 	return holders, nil
 }
 
-// holders asks the backend, and recognises the tokens of this Locker.
+// holders asks the backend, and sets Self where a token is one of this Locker's.
 func (l *Locker) holders(ctx context.Context, key driver.Key) ([]Holder, error) {
 	holders, err := l.backend.Holders(ctx, key)
 	for i := range holders {

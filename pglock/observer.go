@@ -15,15 +15,15 @@ import (
 // end of any lock. A panic reaches the caller, which then holds no lock; in the background it ends the program, as in
 // any goroutine.
 type Observer struct {
-	// WaitStarted is called when a call cannot have its lock at once. WaitEnded always follows. The context that it
-	// returns, unless that is nil, is the one of this call's later events: a span that it carries can be ended there.
+	// WaitStarted is called when a call cannot have its lock at once. WaitEnded always follows. The call's later events
+	// get the context that WaitStarted returns, unless that is nil; they can end a span that it carries.
 	WaitStarted func(context.Context, WaitStartedInfo) context.Context
 	WaitEnded   func(context.Context, WaitEndedInfo)
-	// Acquired is called before the acquiring call returns. Exactly one of Released and Lost follows. The context
-	// that it returns, unless that is nil, is the one of that event, and its values are those of the context that Do
-	// and TryDo give to their functions.
+	// Acquired is called before the acquiring call returns. Exactly one of Released and Lost follows. That event gets
+	// the context that Acquired returns, unless that is nil, and the contexts that Do and TryDo give to their functions
+	// have its values.
 	Acquired func(context.Context, AcquiredInfo) context.Context
-	// Failed is called when a call has not acquired its lock: a try was refused, a wait ended, the server could not be
+	// Failed is called when a call has not acquired its lock: a try was refused, a wait ended, or the server could not be
 	// reached. It is not called for misuse, such as an invalid key.
 	Failed func(context.Context, FailedInfo)
 	// Released is called after an Unlock that found no loss.
@@ -128,7 +128,7 @@ type AcquireSource string
 
 // The sources of a lock.
 const (
-	AcquiredFree   AcquireSource = "free"    // the server had it to give, at once or after others of this process had given it up
+	AcquiredFree   AcquireSource = "free"    // the server granted it without a wait there
 	AcquiredHanded AcquireSource = "handoff" // from another holder in this process, without asking the server
 	AcquiredQueued AcquireSource = "queued"  // after a wait in the server's queue
 	AcquiredPolled AcquireSource = "polled"  // after polling, without a place in the server's queue

@@ -23,8 +23,8 @@ type AcquireOption interface {
 	TxOption
 }
 
-// Shared asks for a shared lock: any number of shared holders together, but none beside an exclusive one. A waiting
-// exclusive request is not overtaken by later shared ones.
+// Shared asks for a shared lock. Any number of sessions may hold a lock shared, but not while another holds it
+// exclusively. A waiting exclusive request is not overtaken by later shared ones.
 func Shared() AcquireOption {
 	return acquireOption(func(a *acquisition) error {
 		a.shared = true
@@ -34,12 +34,12 @@ func Shared() AcquireOption {
 
 // MaxWait bounds the wait for a lock to d, after which the call returns a *[WaitError]. The default is to wait for as
 // long as the context lasts. In a transaction d counts in whole milliseconds, rounded up, to at most 24 days, and the
-// transaction can continue after it (but see [QueueLockTx]); there it also takes the place of the session's own
-// lock_timeout for this one wait, and needs the simple protocol, which pgx speaks only where client_encoding is UTF8
-// and standard_conforming_strings is on, as both are by default.
+// transaction can continue after it (but see [QueueLockTx]); there it also replaces the session's own lock_timeout for
+// this one wait, and needs the simple protocol, which pgx speaks only where client_encoding is UTF8 and
+// standard_conforming_strings is on, as both are by default.
 //
-// Zero does not wait, as TryLock (LockAllTx and QueueLockTx wait for a millisecond). A negative d is an error, and so
-// is MaxWait given to a call that never waits.
+// With zero the call does not wait, like TryLock (LockAllTx and QueueLockTx wait for a millisecond). A negative d is an
+// error, and so is MaxWait given to a call that never waits.
 func MaxWait(d time.Duration) AcquireOption {
 	return acquireOption(func(a *acquisition) error {
 		if d < 0 {
@@ -63,7 +63,7 @@ func MaxHold(d time.Duration) LockOption {
 	})
 }
 
-// WithToken names the acquisition instead of the random token that it gets otherwise. Backends whose server stores a
+// WithToken gives the acquisition this token instead of a random one. Backends whose server stores a
 // token (Redis) store this one; in any case [Lock.Token] returns it. The empty token is an error. The caller must
 // make tokens unique.
 func WithToken(token string) LockOption {
@@ -219,7 +219,7 @@ func WithSessions(n int) Option {
 
 // WithMaxWaitSessions bounds the number of server sessions that wait in the server's queue, one for each lock that
 // this process waits for, and that keep such a lock when it has been granted. The default is 16. Waiters beyond the
-// bound, or that the server has no room for (max_connections, a role's limit), poll with pauses of up to a second and a
+// bound, or for which the server has no room (max_connections, a role's limit), poll with pauses of up to a second and a
 // half, and have no place in the server's queue. The waiter that has polled longest gets the next free session. After
 // three seconds of polling a waiter gets a session over the bound, so that none starves while the other sessions stay
 // in use. An n below 1 is an error.

@@ -10,7 +10,7 @@ import (
 // Locker, which keep the handoff limit themselves. It returns nil when k has ended, or when a request waits for the key
 // here. report calls the Observer; passOn does not.
 //
-// If a loss and passOn meet, the first to lock the shard's mu decides whether k or the new Lock is lost.
+// If a loss and passOn race, the first to lock the shard's mu decides whether k or the new Lock is lost.
 func (k *Lock) passOn(from, to context.Context, opts []LockOption) (next *Lock, report func()) {
 	h, l := k.hold, k.hold.locker
 	var c lockConfig

@@ -7,14 +7,15 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// This file is the queue among the goroutines of one process. The mu of a key's shard guards its entry; requests and
-// holds are guarded by those of all their keys.
+// This file is the queue among the goroutines of one process. The mu of a key's shard guards the key's entry; requests
+// and holds are guarded by the mus of all their keys' shards.
+//
 // Each key that is in use here has an entry. A request passes through the entries of its keys in the keys' order. At
 // each it waits, first come first served, until nothing that this process holds or asks for conflicts with it. Then it
 // may ask the backend, where it competes with other processes; or, if it wants one key only, it may get a hold that
-// this process has already: handed on by the last holder, or joined while others share it.
+// this process already has: handed on by the last holder, or joined while others share it.
 //
-// So at most one exclusive request of a process asks for a key at a time, and those behind it cost the server nothing.
+// So at most one exclusive request of a process asks for a key at a time. Requests behind it cost the server nothing.
 
 // entry is the state of one key in this process.
 type entry struct {

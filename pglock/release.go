@@ -101,8 +101,8 @@ type loss struct {
 
 func (l loss) report() { l.lock.reportLost(l.err) }
 
-// endHold ends every Lock on h, and reports whether it is the first to end h. If the keys are still to be released they
-// become busy, and releaseHold must follow.
+// endHold ends every Lock on h, and reports whether it is the first to end h. If release is set, the keys become busy, and
+// releaseHold must follow.
 func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (first bool) {
 	l.lock(h.shards())
 	defer l.unlock(h.shards())

@@ -176,7 +176,7 @@ func (l *Locker) permitsAsked(ctx context.Context, key Key, try, awaited bool, w
 	}
 }
 
-// countFailure counts a call that has got no lock.
+// countFailure counts a call that did not get its lock.
 func (s *shard) countFailure(try bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 // RetryUnavailable lets a wait outlast outages of up to max each: a restart, a failover, a network failure. Without it
 // the call returns [ErrUnavailable] at once. The call retries with pauses that grow to a second, until the server
 // answers, ctx ends, [MaxWait] has passed, or the Locker is closed. If ctx or MaxWait ends during an outage the error
-// also matches [ErrUnavailable], and is not a *[WaitError]. An outage is over when the server has answered; a wait may
-// ride out any number of them, but each costs its place in the queues of the server and of this process.
+// also matches [ErrUnavailable], and is not a *[WaitError]. An outage is over when the server has answered. A wait may
+// outlast any number of outages, but each costs it its place in the queues of the server and of this process.
 //
 // Only the wait is retried: held locks are lost as usual. Errors that retries cannot fix, such as [ErrDenied], are returned
 // at once. It is an error if max is not positive, or if the call never waits.

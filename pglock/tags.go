@@ -18,7 +18,7 @@ type tagging func(ctx context.Context) map[string]string
 // The monitor reads the comment there, and pg_stat_activity shows it. It has the key's name, the token, for locks of
 // several keys "more" with the number of the others, and what tags returns for the context of the waiting call, such
 // as controller, action and traceparent. tags is called on the waiting goroutine when it begins to wait on the
-// server, perhaps by many at once; it may be nil or return nil. It cannot replace key, more and token. Values are encoded, cut
+// server, perhaps concurrently; it may be nil or return nil. It cannot replace key, more and token. Values are encoded, cut
 // after 200 bytes, and left out when the comment would become longer than 900; names with characters other than ASCII
 // letters, digits and _-.: are left out.
 //

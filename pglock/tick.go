@@ -10,8 +10,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Tick looks at the run of a scheduled job, or records a step of it. Package schedule is built on it; use that
-// package instead. Tick needs no lock, and takes none. Backends that cannot record runs return [ErrUnsupported];
+// Tick reads the state of a run of a scheduled job, or records a step of the run. Use package schedule, which is built
+// on it, instead. Tick needs no lock, and takes none. Backends that cannot record runs return [ErrUnsupported];
 // PostgreSQL needs schema pglock ([ErrSchemaMissing]).
 func (l *Locker) Tick(ctx context.Context, r driver.TickRequest) (driver.TickState, error) {
 	recorder, ok := l.backend.(driver.TickRecorder)
@@ -41,7 +41,7 @@ type TickedInfo struct {
 	Due time.Time
 	// Ran says whether the job's function was run.
 	Ran bool
-	// Took is for how long it ran.
+	// Took is how long it ran.
 	Took time.Duration
 	// Err is what Run returns.
 	Err error

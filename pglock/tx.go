@@ -12,22 +12,22 @@ import (
 )
 
 // LockTx takes the lock for the rest of the transaction tx, with pg_advisory_xact_lock; commit and rollback free it.
-// It waits until it is granted, ctx ends, or [MaxWait] has passed. A lock that is free is one round trip, whatever the
-// connection's query execution mode, and works through transaction poolers. (When MaxWait has passed, three more find
-// out who is in the way.)
+// It waits until it is granted, ctx ends, or [MaxWait] has passed. A free lock takes one round trip, whatever the
+// connection's query execution mode, and works through transaction poolers. (When MaxWait has passed, three more round
+// trips find out the holders.)
 //
 // When ctx has a deadline, the wait ends a tenth of the remaining time before it (at most a second, at least 50 ms, but
 // never more than half of it). The error is then a *[WaitError] that names the holders and matches
 // [context.DeadlineExceeded], and the transaction can continue: there is time left for a rollback, or an
-// answer. A wait under a deadline is one round trip more.
+// answer. A wait under a deadline takes one more round trip.
 //
 // Before anything is locked, it refuses a transaction that would read older data than the lock protects
 // ([ErrStaleSnapshot]) and a hot standby ([ErrStandby]). After a refusal, and after MaxWait, the transaction can continue.
 //
 // Three other ends of a wait abort the transaction. If ctx is cancelled, the error is a *[WaitError] that matches the
-// context's error, and pgx closes the connection unless it is configured otherwise. If the session's own lock_timeout ends
-// the wait, which takes a ctx without a deadline, the error is a *[WaitError]. If PostgreSQL resolves a deadlock against
-// this transaction, the error is PostgreSQL's (40P01).
+// context's error, and pgx closes the connection unless it is configured otherwise. If the session's own lock_timeout
+// ends the wait, which can happen only if ctx has no deadline, the error is a *[WaitError]. If PostgreSQL resolves a
+// deadlock against this transaction, the error is PostgreSQL's (40P01).
 //
 // The wait keeps the connection. As many waiting transactions as a pool has connections leave none for any other query.
 // For keys that are contended use [TryLockTx], or a short MaxWait, or take the lock with [Locker.Lock] before the
@@ -131,7 +131,7 @@ func (c txConfig) lockAllTx(ctx context.Context, tx pgx.Tx, keys []Key) error {
 	return asked.result(ctx, txOutcome(row.Outcome), err)
 }
 
-// checkTx refuses what can be refused without asking the server.
+// checkTx returns an error for what can be refused without asking the server.
 func checkTx(tx pgx.Tx, keys ...Key) error {
 	if err := checkKeys(keys); err != nil {
 		return err

@@ -31,8 +31,8 @@ func BeginFunc(ctx context.Context, db TxBeginner, key Key, fn func(pgx.Tx) erro
 	})
 }
 
-// BeginTxFunc is [BeginFunc] for a transaction with options. Those of a transaction that reads older data than the lock
-// protects, REPEATABLE READ and SERIALIZABLE, are refused with [ErrStaleSnapshot] unless [AllowStaleSnapshot] is given.
+// BeginTxFunc is [BeginFunc] for a transaction with options. A REPEATABLE READ or SERIALIZABLE transaction, which reads
+// older data than the lock protects, is refused with [ErrStaleSnapshot] unless [AllowStaleSnapshot] is given.
 func BeginTxFunc(
 	ctx context.Context, db TxOptionsBeginner, txOptions pgx.TxOptions, key Key, fn func(pgx.Tx) error, opts ...TxOption,
 ) error {
@@ -41,7 +41,7 @@ func BeginTxFunc(
 	})
 }
 
-// beginFunc has begin run fn in a transaction that has taken the lock.
+// beginFunc calls begin, and runs fn in the transaction, after taking the lock there.
 func beginFunc(
 	ctx context.Context, db any, key Key, fn func(pgx.Tx) error, opts []TxOption,
 	begin func(locked func(pgx.Tx) error) error,

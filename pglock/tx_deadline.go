@@ -31,7 +31,7 @@ func (c txConfig) below(ctx context.Context, tx pgx.Tx) txConfig {
 	return c
 }
 
-// reserve returns how much of the time until a deadline is kept for after the wait.
+// reserve returns how much of the time until a deadline is kept for what follows the wait.
 func reserve(left time.Duration) time.Duration {
 	return min(max(left/10, minReserve), maxReserve, left/2)
 }
@@ -41,7 +41,7 @@ const (
 	maxReserve = time.Second
 )
 
-// canBeBounded reports whether what a bounded wait needs can be sent.
+// canBeBounded reports whether the statements of a bounded wait can be sent.
 func canBeBounded(tx pgx.Tx) bool {
 	switch tx.(type) {
 	case txscript.Runner, driver.TxLocker:
@@ -60,7 +60,8 @@ var (
 	errOwnTimeout   = errors.New("the session's own lock_timeout has passed")
 )
 
-// notBegun says for which lock a transaction was wanted that did not begin, and why it did not where that is certain.
+// notBegun returns the error of a transaction that did not begin. It names the lock that the transaction was for and,
+// where that is certain, the reason.
 func notBegun(ctx context.Context, db any, key Key, err error) error {
 	switch inUse := fullPool(ctx, db); {
 	case inUse > 0:

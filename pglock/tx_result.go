@@ -11,7 +11,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// txOutcome is what a statement of queries/locks.sql says of a lock.
+// txOutcome is what a statement of queries/locks.sql returns for a lock.
 type txOutcome string
 
 const (

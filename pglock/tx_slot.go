@@ -9,10 +9,10 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
 )
 
-// queued is the result of the statement TrySlotTx if there is a line.
+// queued is the result of the statement TrySlotTx if others wait for a slot.
 const queued txOutcome = "queued"
 
-// trySlotTx takes one of the slots of a semaphore, whose keys come after gate's, if one is free and there is no line.
+// trySlotTx takes one of the slots of a semaphore if one is free and no others wait. The keys of the slots follow gate.
 func trySlotTx(ctx context.Context, tx pgx.Tx, key, gate Key, slots int, opts []TxOption) (bridge.SlotTx, error) {
 	c, err := newTxConfig(opts)
 	if err != nil {
@@ -36,7 +36,7 @@ func trySlotTx(ctx context.Context, tx pgx.Tx, key, gate Key, slots int, opts []
 	return bridge.SlotGranted, asked.result(ctx, txOutcome(outcome), err)
 }
 
-// slotHoldersTx returns who holds the slots.
+// slotHoldersTx returns the holders of the slots.
 func slotHoldersTx(ctx context.Context, tx pgx.Tx, gate Key, slots int) ([]Holder, error) {
 	class, object, _ := gate.Pair()
 	keys := make([]Key, slots)
