@@ -72,8 +72,8 @@ func New(pool *pgxpool.Pool, opts ...Option) (*Locker, error) {
 	return NewWithConfig(pool.Config(), opts...)
 }
 
-// NewWithConfig is [New] for a configuration without a pool: for example a direct address, where the pool has a pooler's. The
-// configuration must come from [pgxpool.ParseConfig].
+// NewWithConfig is [New] for a configuration without a pool, for example one with the server's own address if the
+// application's pool goes through a pooler. The configuration must come from [pgxpool.ParseConfig].
 func NewWithConfig(cfg *pgxpool.Config, opts ...Option) (*Locker, error) {
 	if cfg == nil || cfg.ConnConfig == nil || cfg.ConnConfig.RuntimeParams == nil {
 		return nil, errors.New("pglock: the configuration is empty: it must come from pgxpool.ParseConfig")

@@ -22,7 +22,7 @@ func Now() Instant {
 	return Instant(awake + suspended(now.UnixNano()-int64(awake)))
 }
 
-// Add returns the instant d after i; [Never] if that is too late to be written.
+// Add returns the instant d after i, or [Never] if that is too late to be represented.
 func (i Instant) Add(d time.Duration) Instant {
 	sum := i + Instant(d)
 	if i == Never || d > 0 && sum < i {

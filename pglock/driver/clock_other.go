@@ -4,6 +4,6 @@ package driver
 
 import "time"
 
-// suspended is zero where the operating system has no clock that counts sleep and that the standard library reaches:
-// deadlines there are late by as long as the machine slept.
+// suspended returns zero: on these operating systems the standard library can read no clock that counts sleep, so
+// deadlines are late by as long as the machine slept.
 func suspended(int64) time.Duration { return 0 }

@@ -88,13 +88,13 @@ type TxLocker interface {
 	// LockTx takes all of r.Keys or none of them for the rest of the transaction. With r.Wait it waits until ctx ends, and
 	// then returns its cause; without, it answers at once, with [ErrNotAcquired] when another holder is in the way.
 	LockTx(ctx context.Context, r TxRequest) error
-	// HoldersTx lists who holds k now.
+	// HoldersTx returns the present holders of k.
 	HoldersTx(ctx context.Context, k Key) ([]Holder, error)
-	// Abort makes the transaction fail: it can only be rolled back then.
+	// Abort makes the transaction fail: after that it can only be rolled back.
 	Abort(why error)
 }
 
-// TxRequest says what a transaction is to lock.
+// TxRequest says what a transaction asks to lock.
 type TxRequest struct {
 	Keys         []Key // as in Request
 	Shared, Wait bool
@@ -111,7 +111,7 @@ type PostgresOptions interface {
 type TxChecker interface {
 	// SameServer reports whether tx is on the server, and in the database, that has g, according to that server. The
 	// transaction can continue afterwards, whatever the answer. The front end asks only to refuse a call that would wait
-	// for itself, so a false that should be true costs little, and a true must be certain.
+	// for itself. So the result must be true only if that is certain; a wrong false costs little.
 	SameServer(ctx context.Context, tx pgx.Tx, g Grant) (bool, error)
 }
 
@@ -129,7 +129,8 @@ type Config struct {
 
 // Request says what to acquire.
 type Request struct {
-	// Keys are valid, of distinct locks, in the order of [Key.Compare], and at least one. The backend must not keep the slice.
+	// Keys has at least one key. The keys are valid, of distinct locks, and in the order of [Key.Compare]. The backend must
+	// not keep the slice.
 	Keys []Key
 	// Shared asks for shared locks, of which a key may have many at once.
 	Shared bool
@@ -192,7 +193,7 @@ type Holder struct {
 	Shared bool
 	// Self reports whether a Lock of this process holds it, as far as that is known: on PostgreSQL by the mark that pglock's
 	// sessions have in their application name, elsewhere if it is a Lock of the same Locker and not one with a token of the
-	// caller's. Other roles can feign the mark.
+	// caller's. Other roles can fake the mark.
 	Self bool `json:"-"`
 	// Token is the holder's token where the server stores one, as Redis does. PostgreSQL does not.
 	Token string

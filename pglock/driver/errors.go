@@ -54,7 +54,7 @@ const (
 	ReasonClosed Reason = "closed"
 )
 
-// String says the reason in words that complete "the lock was lost because …".
+// String returns words that complete "the lock was lost because …".
 func (r Reason) String() string {
 	switch r {
 	case ReasonSession:
@@ -72,8 +72,8 @@ func (r Reason) String() string {
 // LogValue implements slog.LogValuer: every handler logs the reason as one word.
 func (r Reason) LogValue() slog.Value { return slog.StringValue(string(r)) }
 
-// UnsettledError is an error of Acquire or Release after which it is not known yet what the server will do: it did
-// not answer in time.
+// UnsettledError is an error of Acquire or Release: the server did not answer in time, so it is not known yet what it
+// will do.
 type UnsettledError struct {
 	// Err says what has gone wrong.
 	Err error

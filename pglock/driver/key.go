@@ -61,8 +61,8 @@ func (k Key) Compare(other Key) int {
 	return cmp.Or(k.KeyID.Compare(other.KeyID), cmp.Compare(k.Name, other.Name))
 }
 
-// String returns the notation of package pglock's ParseKey: the name, with one more @ before it when it begins with one,
-// or a raw key's number behind an @. Backends whose server knows locks by text use this text: two keys that are the
+// String returns the notation of package pglock's ParseKey: the name, after an additional @ if it begins with one, or an @
+// and a raw key's number. Backends whose server knows locks by text use this text: two keys that are the
 // same lock on PostgreSQL have different texts when one of them has no name.
 func (k Key) String() string {
 	if k.Name != "" {

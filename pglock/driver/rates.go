@@ -6,13 +6,13 @@ import "context"
 // are accounted for (GCRA's theoretical arrival time). Times are nanoseconds, on one clock of the server's. All
 // methods may be called from many goroutines at once.
 type RateStore interface {
-	// TakeRates decides runs, and returns a grant for each. Runs of one key are together, and are decided in their order,
-	// at one time. An error, here or in a grant, means that it is not known what was taken; it matches [ErrUnavailable] where the server could
-	// not be reached.
+	// TakeRates decides runs, and returns a grant for each. Runs of one key must be next to each other; they are decided in
+	// their order, at one instant. After an error, here or in a grant, it is not known what was taken. The error matches
+	// [ErrUnavailable] if the server could not be reached.
 	TakeRates(ctx context.Context, runs []RateRun) ([]RateGrant, error)
 
-	// ReturnRate moves the key's time back by price if it is still until, which is when nothing was taken since, and
-	// reports whether it did.
+	// ReturnRate moves the key's time back by price if that time is still until, so that nothing has been taken since. It
+	// reports whether it moved the time.
 	ReturnRate(ctx context.Context, key string, until, price int64) (bool, error)
 }
 
@@ -22,21 +22,21 @@ type RatePruner interface {
 	PruneRates(ctx context.Context) (int64, error)
 }
 
-// RateRun is Count requests for Amount each, of one key, in the order of their arrival.
+// RateRun is a run of Count requests of one key, each for Amount, in the order of their arrival.
 type RateRun struct {
 	Key string
-	// Interval is how far one moves the key's time, and Tolerance how far that may be ahead of the clock.
+	// Interval is how far an amount of one moves the key's time, and Tolerance how far that time may be ahead of the clock.
 	Interval, Tolerance int64
 	Amount, Count       int64
-	// Patience is how much further ahead it may be: how long each may be put off. A request without patience is refused
-	// if an earlier one of its key without patience was, in the same call.
+	// Patience is how much further ahead it may be: how long each request may be put off. A request without patience is
+	// refused if, in the same call, an earlier one of its key without patience was refused.
 	Patience int64
 }
 
 // RateGrant is the outcome of a [RateRun].
 type RateGrant struct {
-	Granted int64 // how many were let through, the first ones
-	Start   int64 // where the key's time was before them, or the clock if that is later
+	Granted int64 // how many requests were let through: the first ones
+	Start   int64 // the key's time before them, or the clock if that is later
 	At      int64 // the clock when it was decided
 	// Err says that this run was not decided; it may have taken something.
 	Err error

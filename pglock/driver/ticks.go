@@ -8,11 +8,11 @@ import (
 )
 
 // TickRecorder is implemented by backends that can record which runs of scheduled jobs there have been, for package
-// schedule. Records outlive locks, and are read and written on a connection that is not a lock session: a commit that
-// hangs there must not cost a lock.
+// schedule. Records outlive locks. They are read and written on a connection that is not a lock session, so that a
+// commit that hangs costs no lock.
 type TickRecorder interface {
-	// Tick looks at a run, or records a step of it, and returns the state before. A run that is done, or not due yet, stays
-	// as it is. After an error the step may or may not have been recorded.
+	// Tick returns the state of a run, and then records a step of it unless r.Step is TickLook. A run that is done, or not
+	// due yet, stays as it is. After an error the step may or may not have been recorded.
 	Tick(ctx context.Context, r TickRequest) (TickState, error)
 }
 
@@ -33,15 +33,15 @@ const (
 	TickFinish  TickStep = "finish"  // it has succeeded, after TickStart
 )
 
-// TickRequest is about one run of a job, which is known by when it was due: an instant in UTC, in whole microseconds.
+// TickRequest is about one run of a job, which is identified by when it was due: an instant in UTC, in whole microseconds.
 type TickRequest struct {
 	Job  string
 	Due  time.Time
 	Step TickStep
-	// Keep is for how long records of this job are kept; older ones may be deleted when a step is recorded. The highest due
-	// time of a deleted one is kept for ever.
+	// Keep is how long records of this job are kept; older ones may be deleted when a step is recorded. The latest due time
+	// of a deleted record is kept for ever.
 	Keep time.Duration
-	// Newest is how many of the newest due times that are done, before Due, are asked for.
+	// Newest is how many due times to return: the newest before Due whose runs are done.
 	Newest int
 }
 
@@ -49,9 +49,9 @@ type TickRequest struct {
 type TickState struct {
 	// At is the clock of the server.
 	At time.Time
-	// Done says that it is not to be repeated, because it was recorded so or is not newer than Pruned.
+	// Done says that the run must not be repeated: that was recorded, or it is not newer than Pruned.
 	Done bool
-	// Pruned is the highest due time of a deleted record of the job; zero where none was deleted.
+	// Pruned is the latest due time of a deleted record of the job; zero if none was deleted.
 	Pruned time.Time
 	// Dues are the newest due times that were asked for, newest first.
 	Dues []time.Time

@@ -61,7 +61,7 @@ func (b *backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, 
 	return g, nil
 }
 
-// acquire grants g, or returns why it is not granted, and then it is not there.
+// acquire grants g. If it returns an error, g neither holds nor waits.
 func (s *Server) acquire(ctx context.Context, g *grant, wait bool) error {
 	s.mu.Lock()
 	if g.client != nil && g.client.cut {

@@ -28,7 +28,7 @@ func (s *suite) deadline() {
 	}
 }
 
-// observerPanics lets each function of an Observer panic, for locks that wait in this process and on the server.
+// observerPanics makes each function of an Observer panic, for locks that wait in this process and on the server.
 func (s *suite) observerPanics() {
 	boom := func() { panic("boom") }
 	for name, observer := range map[string]*pglock.Observer{
@@ -46,7 +46,7 @@ func (s *suite) observerPanics() {
 			}
 			holder := s.quietly(func() *pglock.Lock { return s.lock(quiet, key) })
 			if holder == nil {
-				holder = s.lock(s.open(), key) // Acquired of l's own panics
+				holder = s.lock(s.open(), key) // l's Acquired has panicked
 			}
 			waited := make(chan struct{})
 			go func() {

@@ -10,7 +10,7 @@ import (
 
 type detail struct{}
 
-// selfDeadlock: a call whose context ends with the very Lock that it would wait for fails at once.
+// selfDeadlock: a call fails at once if its context ends with the Lock that it would wait for.
 func (s *suite) selfDeadlock() {
 	l := s.open()
 	key, other := s.key("k"), s.key("other")
@@ -48,7 +48,7 @@ func (s *suite) selfDeadlock() {
 	s.free(key, other, s.key("a"), s.key("z"))
 }
 
-// foreign is a context of another package, so it is not known when it ends.
+// foreign is a context of another package, so the library cannot know when it ends.
 type foreign struct{ context.Context }
 
 // noSelfDeadlock: a call that could be granted waits.

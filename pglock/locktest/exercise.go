@@ -9,7 +9,7 @@ import (
 )
 
 // Opener returns one more Locker on the server under test, closed when the test ends at the latest. Each stands for one
-// process: what two Lockers do to each other is what two processes do.
+// process: two Lockers affect each other as two processes do.
 type Opener func(t testing.TB, opts ...pglock.Option) *pglock.Locker
 
 // Exercise runs the conformance suite: what package pglock promises of every backend. All Lockers that open returns must
@@ -55,7 +55,7 @@ func Exercise(t *testing.T, open Opener) {
 	}
 }
 
-// patience is how long a case waits for all that must happen in it. Reaching it is a failure; no case expects to.
+// patience bounds each case. A case that takes longer fails.
 const patience = 10 * time.Second
 
 // suite is one test.

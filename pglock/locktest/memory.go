@@ -14,9 +14,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// NewMemory returns a Locker whose locks live in this process and exclude no others: that of a new [Server]. It is for
-// unit tests, and works in a bubble of testing/synctest. It takes every Option that production code has: those for
-// PostgreSQL's sessions have nothing to do here, names are not recorded, and the lease matters in a [Server.Partition].
+// NewMemory returns a Locker on a new [Server]. Its locks live in this process and exclude no others. It is for unit
+// tests, and works in a bubble of testing/synctest. It takes every Option that production code may give: those for
+// PostgreSQL's sessions have no effect, names are not recorded, and the lease matters only in a [Server.Partition].
 func NewMemory(opts ...pglock.Option) (*pglock.Locker, error) { return NewServer().Locker(opts...) }
 
 // Server is a lock server in memory. The Lockers that it makes exclude each other as those of several processes do.
@@ -47,8 +47,8 @@ func (s *Server) Locker(opts ...pglock.Option) (*pglock.Locker, error) {
 	return l, nil
 }
 
-// Lose takes the lock on key away from all who hold it, as a server does that ends their sessions, and reports how many
-// those were. Their Locks end with a *[pglock.LostError] of reason session.
+// Lose takes the lock on key away from all its holders, as a server does when it ends their sessions, and returns how
+// many there were. Their Locks end with a *[pglock.LostError] of reason session.
 func (s *Server) Lose(key pglock.Key) int {
 	s.mu.Lock()
 	var lost []*grant

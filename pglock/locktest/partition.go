@@ -8,13 +8,13 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Partition cuts Lockers of s off from it, all of them if none are named, as a broken network does, until heal is called;
-// more than one call of heal is harmless. Lockers that are not of s are left alone.
+// Partition cuts Lockers off from s, as a broken network does, until heal is called: those given, or else all Lockers of
+// s. Further calls of heal are harmless. Lockers of other Servers are left alone.
 //
-// Meanwhile their calls, also those that wait already, fail with [pglock.ErrUnavailable]. Their locks last as long as
-// the lease, which is 15 s unless pglock.WithLease says otherwise: after nine tenths of it they end, with a
+// Meanwhile their calls fail with [pglock.ErrUnavailable], also those that are already waiting. Their locks last as long
+// as the lease, which is 15 s unless pglock.WithLease says otherwise: after nine tenths of it they end, with a
 // *[pglock.LostError] of reason lease, and after all of it the server gives them to others. An Unlock in a partition is
-// not confirmed; the server takes it at the end of the partition, or of the lease.
+// not confirmed; it takes effect on the server when the partition or the lease ends.
 func (s *Server) Partition(lockers ...*pglock.Locker) (heal func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,7 +34,7 @@ func (s *Server) Partition(lockers ...*pglock.Locker) (heal func()) {
 	}
 }
 
-// cutLocked cuts b off, and returns what ends that.
+// cutLocked cuts b off, and returns the function that reconnects it.
 func (s *Server) cutLocked(b *backend) (healLocked func()) {
 	b.cut = true
 	for _, g := range s.waiting {

@@ -8,7 +8,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// jobRuns are the runs of a scheduled job that a Server has recorded.
+// jobRuns has the runs of a scheduled job that a Server has recorded.
 type jobRuns struct {
 	done   map[time.Time]bool // by due time
 	pruned time.Time

@@ -16,11 +16,11 @@ import (
 // of a Lock of that Server guards it, all as on PostgreSQL. The locks end with the transaction, and those that were taken
 // after a savepoint (Begin) also with its rollback. QueueLockTx and locks in sqlc's queries are not simulated.
 //
-// Statements go to the pgx.Tx that [Server.Tx] was given, a mock for example. Without one Exec notes its statement, which
-// [Tx.Statements] returns, and everything that would return rows is an error. Its methods may be called concurrently.
+// Statements go to the pgx.Tx that [Server.Tx] was given, for example a mock. Without one, Exec only records its statement
+// for [Tx.Statements], and every method that would return rows returns an error. Methods may be called concurrently.
 type Tx struct {
 	server *Server
-	inner  pgx.Tx // nil: statements are noted only
+	inner  pgx.Tx // nil: statements are only recorded
 	outer  *Tx    // of a savepoint
 
 	// Under the Server's mu:
@@ -30,7 +30,7 @@ type Tx struct {
 	statements []string
 }
 
-// Begin begins a transaction whose statements are noted only. It makes s what pglock.BeginFunc begins transactions on.
+// Begin begins a transaction whose statements are only recorded. With this method s is a pglock.TxBeginner.
 func (s *Server) Begin(ctx context.Context) (pgx.Tx, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -38,8 +38,8 @@ func (s *Server) Begin(ctx context.Context) (pgx.Tx, error) {
 	return s.Tx(nil), nil
 }
 
-// Tx returns a transaction whose statements go to inner, which is committed and rolled back with it. A nil inner carries
-// nothing out.
+// Tx returns a transaction whose statements go to inner, which is committed and rolled back with it. If inner is nil,
+// statements are only recorded.
 func (s *Server) Tx(inner pgx.Tx) *Tx { return &Tx{server: s, inner: inner} }
 
 // root returns the outermost transaction.
@@ -50,7 +50,7 @@ func (t *Tx) root() *Tx {
 	return t
 }
 
-// Statements returns the statements that Exec has noted in the whole transaction.
+// Statements returns the statements that Exec has recorded in the whole transaction.
 func (t *Tx) Statements() []string {
 	t.server.mu.Lock()
 	defer t.server.mu.Unlock()
@@ -137,7 +137,7 @@ func (t *Tx) Rollback(ctx context.Context) error {
 	return err
 }
 
-// end gives the locks up, or leaves them to the transaction around a savepoint.
+// end releases the locks, or leaves them to the transaction around a committed savepoint.
 func (t *Tx) end(committed bool) {
 	s := t.server
 	s.mu.Lock()
@@ -186,7 +186,7 @@ func (t *Tx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandT
 	return pgconn.CommandTag{}, nil
 }
 
-// Conn implements [pgx.Tx]. It is nil where statements are noted only.
+// Conn implements [pgx.Tx]. It returns nil if statements are only recorded.
 func (t *Tx) Conn() *pgx.Conn {
 	if t.inner == nil {
 		return nil

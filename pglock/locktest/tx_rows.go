@@ -10,7 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// carries returns why there can be no rows.
+// carries returns an error if no statement can return rows.
 func (t *Tx) carries() error {
 	if err := t.usable(); err != nil {
 		return err
