@@ -72,7 +72,7 @@ func TestLockTxThatCanBeGrantedIsNoSelfDeadlock(t *testing.T) {
 	txCheck(t, shared.Unlock(t.Context()))
 }
 
-// The contexts of package signal are above a Lock's, not below it; whatever they are, nothing is refused that need not be.
+// A context of package signal is usually the parent of a Lock's context, not derived from it. Then the Lock is found.
 func TestContextsOfOtherPackagesAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

@@ -102,7 +102,7 @@ func TestABatchLocksAsAnybodyAndThroughAPooler(t *testing.T) {
 	for server, connString := range txServers(t, db) {
 		for _, mode := range txModes {
 			if server == txPooled && mode == pgx.QueryExecModeCacheStatement {
-				continue // named prepared statements are more than many poolers know
+				continue // many poolers do not support named prepared statements
 			}
 			t.Run(fmt.Sprintf("%s/%s", server, mode), func(t *testing.T) {
 				conn, _ := batchConn(t, connString, mode)

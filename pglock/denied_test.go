@@ -86,7 +86,7 @@ func TestDeniedConnectionsAreNoOutage(t *testing.T) {
 	}
 }
 
-// A right on schema pglock that is missing has the same error, and does not keep a role from plain locks.
+// A missing right on schema pglock has the same error, and does not keep a role from taking plain locks.
 func TestAMissingRightIsDenied(t *testing.T) {
 	db := testenv.Database(t)
 	migrate(t, db)

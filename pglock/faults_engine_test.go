@@ -191,7 +191,7 @@ func terminateAll(t *testing.T, db *testenv.DB) {
 	}
 }
 
-// Verify and the like return when their contexts end, even behind a statement that gets no answer.
+// Verify and similar calls return when their contexts end, even behind a statement that gets no answer.
 func TestQuestionsFollowTheirContexts(t *testing.T) {
 	db := testenv.Database(t)
 	link, config := newProxy(t, db)

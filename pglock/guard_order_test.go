@@ -68,7 +68,8 @@ func TestGuardTxOfOneLockRunsSideBySide(t *testing.T) {
 	}
 }
 
-// The first transactions of one Lock meet: one waits for those of the earlier holder, and the other for that.
+// The first two transactions of one Lock are guarded at the same time. One waits for that of the earlier holder, and the
+// other waits for the first.
 func TestGuardTxOfOneLockTogetherWaitsForEarlierHolders(t *testing.T) {
 	db := testenv.Database(t)
 	key := pglock.NewKey("k")
@@ -92,7 +93,7 @@ func TestGuardTxOfOneLockTogetherWaitsForEarlierHolders(t *testing.T) {
 	mustUnlock(t, next)
 }
 
-// A lock that is passed on in this process, without the server, has another holder too.
+// A lock that is passed on within this process, without asking the server, has a new holder too.
 func TestGuardTxIsInOrderAfterAHandoff(t *testing.T) {
 	db := testenv.Database(t)
 	key := pglock.NewKey("k")
@@ -264,7 +265,7 @@ func TestGuardTxIsNotDeceivedByAStrangerInTheIdentitysQueue(t *testing.T) {
 	link.Cut(false, false)
 }
 
-// A transaction whose guard has failed cannot commit, also when the context of the call had ended before.
+// A transaction whose guard has failed cannot commit, even if the context of the call had already ended.
 func TestGuardTxAbortsTheTransactionThoughItsContextHasEnded(t *testing.T) {
 	db := testenv.Database(t)
 	l := openLocker(t, db)

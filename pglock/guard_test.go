@@ -59,7 +59,7 @@ func TestGuardTxOfALostLockAbortsTheTransaction(t *testing.T) {
 	awaitDone(t, over.Done(), "MaxHold")
 	wantAborted(t, conn, func(tx pgx.Tx) error { return over.GuardTx(t.Context(), tx) }, pglock.ErrLost)
 
-	for range 20 { // the guard runs beside the notification
+	for range 20 { // the guard runs concurrently with the notification
 		lock := mustLock(t, l, pglock.NewKey("unknown"))
 		pid := onlySession(t, db, true)
 		ended := make(chan struct{})

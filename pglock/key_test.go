@@ -94,7 +94,7 @@ func TestAKeyIsReadBackAsItIsWritten(t *testing.T) {
 	}
 }
 
-// keySame is more than Equal: the names are the same too.
+// keySame reports whether the keys are equal and have the same name.
 func keySame(a, b pglock.Key) bool {
 	return a.Equal(b) && a.Name() == b.Name() && a.String() == b.String()
 }

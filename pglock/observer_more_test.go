@@ -19,7 +19,7 @@ import (
 
 type spanKey struct{}
 
-// spans is an Observer that hands a name on in the contexts that it returns.
+// spans is an Observer that passes a name on in the contexts that it returns.
 func (j *journal) spans(name string) *pglock.Observer {
 	seen := func(ctx context.Context) string { return fmt.Sprint(ctx.Value(spanKey{})) }
 	with := func(ctx context.Context, what string) context.Context {

@@ -131,7 +131,7 @@ func (b *balance) opened() (n int) {
 	return n
 }
 
-// Whatever happens to sessions, exactly one of Released and Lost is called for each lock that was acquired.
+// Whatever happens to the sessions, exactly one of Released and Lost is called for each lock that was acquired.
 func TestTheObserverIsToldOneEndOfEveryLock(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)

@@ -37,7 +37,7 @@ func TestLockSessionsDoNotWaitForSerializableTransactions(t *testing.T) {
 	}
 	withSettings(t, db, "default_transaction_isolation = serializable", "default_transaction_read_only = on",
 		"default_transaction_deferrable = on")
-	for _, attributes := range []string{"any", "primary"} { // pgx asks the second what it is
+	for _, attributes := range []string{"any", "primary"} { // for "primary" pgx asks the server what it is
 		l, err := pglock.Open(minuteContext(t), db.ConnString()+"&target_session_attrs="+attributes, pglock.WithNames())
 		if err != nil {
 			t.Fatal(err)
@@ -74,7 +74,7 @@ func TestAnErrorOfTheServerDoesNotEndALockSession(t *testing.T) {
 	mustUnlock(t, second)
 }
 
-// The set-up meets a lock on a catalog for longer than the database gives a statement.
+// The set-up waits for a lock on a catalog for longer than the database's statement_timeout.
 func TestTheSetUpOfALockSessionOutlivesTheStatementTimeoutOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

@@ -100,8 +100,8 @@ func TestTrustAPlantedSchemaIsNotUsed(t *testing.T) {
 	}
 }
 
-// RESET ROLE leads back to the role that has logged in, so the owner of the database cannot have it trust another role's
-// schema by having its sessions take that role.
+// RESET ROLE leads back to the role that has logged in. So the owner of the database cannot make that role trust another
+// role's schema by making its sessions take the other role.
 func TestTrustARoleThatASessionTakesDoesNotMakeASchemaTrusted(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)

@@ -42,8 +42,8 @@ func TestATransactionOnCockroachDBIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	}
 }
 
-// txCockroach speaks as much of PostgreSQL's protocol as a client needs to believe that it is CockroachDB and to begin
-// and end transactions.
+// txCockroach speaks just enough of PostgreSQL's protocol for a client to take it for CockroachDB, and to begin and end
+// transactions.
 type txCockroach struct {
 	listener net.Listener
 	mu       sync.Mutex

@@ -47,7 +47,7 @@ func TestLockTxBelowADeadlineKeepsTheConnectionAndNamesTheHolder(t *testing.T) {
 	}
 }
 
-// txLockBelowADeadline calls lock, which is to return before its context ends. A busy machine gets more time.
+// txLockBelowADeadline calls lock, which must return before its context ends. A busy machine gets more time.
 func txLockBelowADeadline(t *testing.T, db *testenv.DB, lock func(context.Context, pgx.Tx) error) (*pgx.Conn, pgx.Tx, error) {
 	t.Helper()
 	for deadline := txSoon; ; deadline *= 2 {

@@ -328,7 +328,7 @@ func TestMaxWaitBoundsTheWaitForAllKeysTogether(t *testing.T) {
 	txWantLocks(t, db, want...)
 }
 
-// txReleaseOneByOne calls release each time a key has been waited for for at least d, until there is a result.
+// txReleaseOneByOne calls release each time a wait for a key has lasted at least d, until there is a result.
 func txReleaseOneByOne(t *testing.T, db *testenv.DB, keys []pglock.Key, d time.Duration, release func(),
 	result <-chan error,
 ) (err error) {

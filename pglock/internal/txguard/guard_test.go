@@ -24,9 +24,9 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 // that it has ended.
 //
 // The key is one of the first to be freed (partition 0). Seen on a loaded machine of two cores: with an identity of the
-// last partition the guard let a stale transaction pass in 34 of 40 trials, with a random one in 21. So a random
-// identity stays unseen by the eight trials in one run of 390; and the control shows each time that the test can detect
-// a stale transaction.
+// last partition the guard let a stale transaction pass in 34 of 40 trials, with a random one in 21. So the eight trials
+// would miss a random identity in one run of 390. In each run the control shows that the test can detect a stale
+// transaction.
 func TestGuardFindsADyingSessionsIdentityFree(t *testing.T) {
 	db := testenv.On(t, testenv.NewServer(t, map[string]string{"max_connections": "30", "max_locks_per_transaction": "1000"}))
 	database := uint32(query[int64](t, db.Connect(t), "select oid::int8 from pg_database where datname = current_database()"))

@@ -14,8 +14,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wiretest"
 )
 
-// An answer that cannot be understood ends the session, which answers all callers, also those that had left. The answer without
-// a row is that of a proxy that has sent the statement to another server process.
+// An answer that cannot be understood ends the session, which answers all callers, even those that have left. An answer
+// without a row comes from a proxy that has sent the statement to another server process.
 func TestSessionAnswersTheCallersOfABadAnswer(t *testing.T) {
 	for name, bad := range map[string]pgproto3.BackendMessage{
 		"null": &pgproto3.DataRow{Values: [][]byte{nil}}, "no row": &pgproto3.CommandComplete{CommandTag: []byte("SELECT 0")},
@@ -54,8 +54,8 @@ func TestSessionAnswersTheCallersOfABadAnswer(t *testing.T) {
 	}
 }
 
-// A caller that leads may find that its op does not fit the batch. Then it does not read: it would not see that it is given the
-// right to send again.
+// A caller that leads may find that its op does not fit into the batch. Then it does not read, since it would not notice
+// that it is given the right to send again.
 func TestSessionCallerWhoseOpIsNotInItsBatchLeadsAgain(t *testing.T) {
 	overEach(t, func(t *testing.T, start transport) {
 		r := newRigOver(t, start, func(wiretest.Statement) wiretest.Verdict {
@@ -85,8 +85,8 @@ func TestSessionCallerWhoseOpIsNotInItsBatchLeadsAgain(t *testing.T) {
 	})
 }
 
-// The right to send is taken back from a caller while that takes it from its channel. Without the select in giveUpRightLocked one
-// of a few million tries hung.
+// The right to send is taken back from a caller that is just taking it from its channel. Without the select in
+// giveUpRightLocked, one run in a few million hung.
 func TestSessionTakesTheRightBack(t *testing.T) {
 	s := &Session{}
 	for n := range 200_000 {

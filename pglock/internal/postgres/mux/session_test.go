@@ -168,7 +168,7 @@ func TestSessionCombinesWhatIsQueuedReleasesFirst(t *testing.T) {
 	})
 }
 
-// After a statement has failed half way the session asks which keys it holds, and settles the statement accordingly.
+// After a statement has failed half-way, the session asks which keys it holds, and settles the statement accordingly.
 func TestSessionReconcilesHalfAStatement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failing atomic.Bool
@@ -566,8 +566,8 @@ func TestSessionEndsWhenNothingCanBeWritten(t *testing.T) {
 	})
 }
 
-// A release that gets no answer is given up after some seconds, also while it is not known what a statement that failed has
-// released; its key is settled later.
+// A release that gets no answer is given up after some seconds, even while it is not known which keys a failed statement
+// has released. Its key is settled later.
 func TestSessionReleaseOfAFrozenServer(t *testing.T) {
 	for name, fails := range map[string]bool{"before the release": false, "while it is reconciled": true} {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 )
 
 // If a Mux has one session, a caller that joins a shared key asks whether a writer waits. If its context ends meanwhile
-// the error is the context's. It is also ErrUnavailable only if the server has been silent for long.
+// the error is the context's. It also matches ErrUnavailable, but only if the server has been silent for answerPatience.
 func TestMuxNewcomerLeavesTheQuestionForAWriter(t *testing.T) {
 	cancelled := func() (context.Context, context.CancelFunc) {
 		ctx, cancel := context.WithCancel(context.Background())
