@@ -16,9 +16,9 @@ import (
 // statements of a batch that the connection sees for the first time.) The lock lasts until the transaction ends; a
 // batch sent outside a transaction forms its own.
 //
-// Options are those of [LockTx], with one difference: a batch that meets an error is aborted as a whole, and its
-// transaction with it, so after [MaxWait] or a refusal only a rollback is possible. A key or option that is invalid,
-// and a server that cannot lock at all, fail the batch before anything is sent.
+// Options are those of [LockTx], with one difference: any error aborts the whole batch, and its transaction with it, so
+// after [MaxWait] or a refusal only a rollback is possible. A key or option that is invalid, and a server that cannot
+// lock at all, fail the batch before anything is sent.
 //
 // Without MaxWait the end of the batch's context ends the wait, and pgx then closes the connection: unlike LockTx it
 // derives no bound from a deadline, and does not check whether ctx descends from a Lock of the key ([ErrSelfDeadlock]).

@@ -71,8 +71,8 @@ const (
 
 var errNoKeys = fmt.Errorf("pglock: lock: %w: no keys", ErrInvalidKey)
 
-// WaitError reports that a lock was not acquired, and its holders. It matches [ErrNotAcquired], and the context's error
-// if that ended the wait.
+// WaitError reports that a lock was not acquired, and names its holders. It matches [ErrNotAcquired], and the context's
+// error if the context ended the wait.
 type WaitError struct {
 	// Key is the requested key; of several, the one that is known to be held, or else the first.
 	Key Key

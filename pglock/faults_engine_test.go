@@ -95,8 +95,8 @@ func TestWaitersGoOnWhereTemporaryObjectsAreRefused(t *testing.T) {
 	wantQuiet(t, db, l)
 }
 
-// Waits that never end, and wait sessions whose locks are held for long, do not starve other waiters: one that comes
-// when all wait sessions are in use is in the server's queue some seconds later.
+// Waits that never end, and wait sessions whose locks are held for a long time, do not starve other waiters: one that
+// comes when all wait sessions are in use is in the server's queue some seconds later.
 func TestWaitersBeyondTheBoundAreNotStarved(t *testing.T) {
 	db := testenv.Database(t)
 	holder := db.Connect(t)

@@ -201,7 +201,7 @@ func increment(ctx context.Context, tx pgx.Tx, lock *pglock.Lock, guarded bool) 
 	if err := tx.QueryRow(ctx, "select n from counter").Scan(&n); err != nil {
 		return err
 	}
-	time.Sleep(time.Duration(rand.IntN(4)) * time.Millisecond) // the work, during which the lock may get lost
+	time.Sleep(time.Duration(rand.IntN(4)) * time.Millisecond) // the work, during which the lock may be lost
 	_, err := tx.Exec(ctx, "update counter set n = $1", n+1)
 	return err
 }

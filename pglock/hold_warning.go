@@ -10,11 +10,11 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// WithHoldWarning logs a warning, once for each Lock, if it is still held d after it was acquired: with the key, and
-// the function, file and line that acquired it. It finds forgotten locks; unlike [MaxHold] it does not end them. The
-// warning goes to the logger of [WithLogger], or else to [slog.Default]. Locks of leaders, which are meant to be held,
-// are excluded; for slots of a semaphore the place is unknown. The default is no warning. It is an error if d is not
-// positive.
+// WithHoldWarning logs a warning, once for each Lock, if the Lock is still held d after it was acquired. The warning
+// has the key, and the function, file and line that acquired the Lock. This finds forgotten locks but, unlike [MaxHold],
+// does not end them. The warning goes to the logger of [WithLogger], or else to [slog.Default]. Locks of leaders, which
+// are meant to be held, are excluded; for slots of a semaphore the place is unknown. The default is no warning. It is
+// an error if d is not positive.
 //
 // Each acquisition then notes its callers and starts a timer, which costs about a microsecond.
 func WithHoldWarning(d time.Duration) Option {

@@ -161,9 +161,9 @@ func WithNames() Option {
 // schema of a role that is not trusted is not used: [ErrUntrusted]. It is for the usual deployment in which one role owns
 // the schema and another takes the locks.
 //
-// Trusted without being named are the current role, superusers, and members of the current role; and, where the current
-// role has neither SUPERUSER, CREATEROLE, REPLICATION nor BYPASSRLS and is in no role pg_…, the owner of the database.
-// A role that does not exist is an error where names are recorded. An empty name is an error. It is for PostgreSQL only.
+// The current role, its members and superusers are trusted without being named. So is the owner of the database, if the
+// current role has none of SUPERUSER, CREATEROLE, REPLICATION and BYPASSRLS and is in no role pg_…. A role that does
+// not exist is an error where names are recorded. An empty name is an error. It is for PostgreSQL only.
 func WithTrustedOwner(roles ...string) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if slices.Contains(roles, "") {

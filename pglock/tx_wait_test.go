@@ -111,7 +111,7 @@ func TestMaxWaitNeedsTheSimpleProtocol(t *testing.T) {
 	}
 }
 
-// txWantHolder fails the test unless the error names the session of holder, and has it in its text.
+// txWantHolder fails the test unless the error names the session of holder, in Holders and in its text.
 func txWantHolder(t *testing.T, wait *pglock.WaitError, holder pgx.Tx) {
 	t.Helper()
 	pid := holder.Conn().PgConn().PID()

@@ -156,7 +156,7 @@ type Drainer interface {
 // LossHandler is notified when its grant is lost.
 type LossHandler interface {
 	// Lost is called at most once for a grant that has not been released, when the backend knows or must assume that it
-	// is lost. It may be called from any goroutine, even before Acquire has returned, and does not block.
+	// is lost. It may be called from any goroutine, even before Acquire has returned. It does not block.
 	Lost(why Reason, err error)
 }
 

@@ -11,7 +11,7 @@ import (
 // schedule. Records outlive locks. They are read and written on a connection that is not a lock session, so that a
 // commit that hangs costs no lock.
 type TickRecorder interface {
-	// Tick returns the state of a run, and then records a step of it unless r.Step is TickLook. A run that is done, or not
+	// Tick records a step of a run, unless r.Step is TickLook, and returns the state before. A run that is done, or not
 	// due yet, stays as it is. After an error the step may or may not have been recorded.
 	Tick(ctx context.Context, r TickRequest) (TickState, error)
 }

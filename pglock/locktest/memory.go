@@ -1,6 +1,6 @@
 // Package locktest helps to test what uses locks, and what implements them.
 //
-// [NewMemory] and [Server] give unit tests a Locker that needs no server; [Server.Lose] makes its locks get lost.
+// [NewMemory] and [Server] give unit tests a Locker that needs no server; [Server.Lose] takes its locks away.
 // [Exercise] is the conformance suite that every backend of package pglock passes.
 package locktest
 

@@ -18,7 +18,7 @@ type Identity struct {
 	mu     sync.Mutex
 	object int32 // 0: none has been chosen
 	held   bool
-	era    int     // of Forget
+	era    int     // how often Forget has been called
 	taking *taking // in the background
 }
 

@@ -5,7 +5,7 @@
 // A [Session] is a connection, a mutex, a queue of operations ([op]: to try to lock some keys, to release them, or to
 // run another statement), the batches in flight to the server, and two rights: to send and to read.
 //   - A caller puts an op into the queue. If the right to send is free and the window is open, it is given the right. It
-//     then leads: it sends the whole queue as one statement, releases first, and gives the right back.
+//     then leads: it sends the queued releases and tries as one statement, or a call alone, and gives the right back.
 //   - If the right to read is free, a caller that leads takes it before it sends. It reads the answer, settles the batch,
 //     gives the right to send to the first in the queue, and wakes those whose answers have come. So a lone caller that
 //     keeps a session busy needs no other goroutine, which would have to be woken.
@@ -31,11 +31,12 @@
 // # Contexts
 //
 // A waiting caller watches its context in a select. If its op has not been sent, it just removes it from the queue. A
-// reading caller is interrupted by a read deadline in the past, and a goroutine continues where it stopped. Once an op is
-// sent its caller waits at most a second for the answer, since only the answer says whether the key is locked.
-// Then it returns a [driver.UnsettledError]: the front end keeps the key's entry busy until the answer has come and, if it
-// was a grant, the key has been released. So a session never holds a key twice, and this process never asks for a key
-// whose state is unknown.
+// reading caller is interrupted by a read deadline in the past, and a goroutine continues where it stopped. The caller
+// of a statement that has been sent does not wait for the answer. The caller of a try that has been sent waits for it,
+// at most a second longer, since only the answer says whether the key is locked. Then it returns a
+// [driver.UnsettledError]: the front end keeps the key's entry busy until the answer has come and, if it was a grant,
+// the key has been released. So a session never holds a key twice, and this process never asks for a key whose state is
+// unknown.
 //
 // One caller may notice the end of its context late: the write of the leading caller blocks if the server reads nothing
 // and the socket's buffers are full. It stays in the write until the session ends, at the latest with its lease; no

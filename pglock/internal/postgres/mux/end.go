@@ -113,7 +113,7 @@ func (s *Session) nextLook() time.Duration {
 	return next
 }
 
-// giveUpReleasesLocked ends the waits for releases if the server has not answered for [driver.ReleaseTimeout].
+// giveUpReleasesLocked ends the waits for releases if the server has not answered for about [driver.ReleaseTimeout].
 func (s *Session) giveUpReleasesLocked(now driver.Instant) {
 	if len(s.batches) == 0 || now.Sub(s.batches[0].sentAt) < driver.ReleaseTimeout-lookEvery {
 		return
