@@ -8,7 +8,7 @@ import (
 )
 
 // This file is the queue among the goroutines of one process. The mu of a key's shard guards the key's entry; requests
-// and holds are guarded by the mus of all their keys' shards.
+// and holds are guarded by the mu of each of their keys' shards.
 //
 // Each key that is in use here has an entry. A request passes through the entries of its keys in the keys' order. At
 // each it waits, first come first served, until nothing that this process holds or asks for conflicts with it. Then it
