@@ -17,7 +17,7 @@ func manyTags(n int) string {
 	return strings.Join(tags, ",")
 }
 
-func TestQueryTagsReadsSqlcommenter(t *testing.T) {
+func TestCodeQueryTagsReadsSqlcommenter(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		query string

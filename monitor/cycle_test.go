@@ -79,7 +79,7 @@ func TestCyclesAreFound(t *testing.T) {
 	}
 }
 
-func TestACycleIsAsOldAsItsLastWait(t *testing.T) {
+func TestCycleIsAsOldAsItsLastWait(t *testing.T) {
 	locks := locksWith([]waiting{{"a", "b"}, {"b", "c"}, {"c", "a"}})
 	if since := cycles(locks, nil)[0].Since; since == nil || since.Unix() != 2 {
 		t.Errorf("the cycle is there since %v", since)
@@ -91,7 +91,7 @@ func TestACycleIsAsOldAsItsLastWait(t *testing.T) {
 }
 
 // Processes with several sessions in one queue wait behind each other, and none is stuck.
-func TestALongQueueHasNoCycle(t *testing.T) {
+func TestCycleALongQueueHasNoCycle(t *testing.T) {
 	lock := Lock{Key: "@1", Holders: []Holder{{Session: Session{PID: 1}}}}
 	for pid := int32(2); pid < 500; pid++ {
 		waiter := Waiter{Session: Session{PID: pid, Process: fmt.Sprintf("%08x", pid%7)}}

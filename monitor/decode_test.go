@@ -11,7 +11,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 )
 
-func TestDecoding(t *testing.T) {
+func TestDecode(t *testing.T) {
 	cases := []struct {
 		classid, objid uint32
 		objsubid       int16
@@ -44,7 +44,7 @@ func TestDecoding(t *testing.T) {
 
 func oid(n uint32) pgtype.Uint32 { return pgtype.Uint32{Uint32: n, Valid: true} }
 
-func TestLockModesConflictBothWays(t *testing.T) {
+func TestDecodeLockModesConflictBothWays(t *testing.T) {
 	for _, a := range modes {
 		for _, b := range modes {
 			if a.conflictsWith(b) != b.conflictsWith(a) {
@@ -61,7 +61,7 @@ func TestLockModesConflictBothWays(t *testing.T) {
 }
 
 // The locks can change between reading them and reading the blockers.
-func TestBlockersOfAMomentLater(t *testing.T) {
+func TestDecodeBlockersOfAMomentLater(t *testing.T) {
 	holders := []Holder{
 		{Session: Session{PID: 10}, Mode: ModeShared},
 		{Session: Session{PID: 10}, Mode: ModeExclusive},
@@ -93,7 +93,7 @@ func TestBlockersOfAMomentLater(t *testing.T) {
 	}
 }
 
-func TestClientsAreWrittenWithTheirPort(t *testing.T) {
+func TestDecodeClientsAreWrittenWithTheirPort(t *testing.T) {
 	v4, v6 := netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("2001:db8::7")
 	for want, address := range map[string]*netip.Addr{"192.0.2.7:49152": &v4, "[2001:db8::7]:49152": &v6, "[local]": nil} {
 		if got := client(address, pgtype.Int4{Int32: 49152, Valid: true}); got != want {
@@ -103,7 +103,7 @@ func TestClientsAreWrittenWithTheirPort(t *testing.T) {
 }
 
 // PostgreSQL 13 does not report when a wait began.
-func TestWaitsAreEstimatedOnOldServers(t *testing.T) {
+func TestDecodeWaitsAreEstimatedOnOldServers(t *testing.T) {
 	began := time.Unix(100, 0)
 	for _, c := range []struct {
 		version   int32

@@ -20,7 +20,7 @@ shard:{08..10}/{0..2}
 {not a range}
 `
 
-func TestGivenNamesAreShownInEveryDatabase(t *testing.T) {
+func TestNamesGivenNamesAreShownInEveryDatabase(t *testing.T) {
 	here, there := testenv.Database(t), testenv.Database(t)
 	names, err := monitor.ReadDictionary(strings.NewReader(namesFile))
 	check(t, err)
@@ -50,7 +50,7 @@ func TestGivenNamesAreShownInEveryDatabase(t *testing.T) {
 	}
 }
 
-func TestMistakesInNamesAreErrors(t *testing.T) {
+func TestNamesMistakesInNamesAreErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\n@42":                            "line 2: @42 is a number",
 		"@7/-42":                            "is a number",
@@ -72,7 +72,7 @@ func TestMistakesInNamesAreErrors(t *testing.T) {
 	}
 }
 
-func TestNoNamesAreNoNames(t *testing.T) {
+func TestNamesNoNamesAreNoNames(t *testing.T) {
 	db := testenv.Database(t)
 	session(t, db, "SELECT pg_advisory_lock(7)")
 	for _, names := range []*monitor.Dictionary{{}, monitor.NewDictionary()} {
@@ -84,7 +84,7 @@ func TestNoNamesAreNoNames(t *testing.T) {
 	}
 }
 
-func TestOptionsThatAreRefused(t *testing.T) {
+func TestNamesOptionsThatAreRefused(t *testing.T) {
 	pool := testenv.Database(t).Pool(t)
 	for want, option := range map[string]monitor.Option{
 		"an Option is nil":            nil,
@@ -125,7 +125,7 @@ func TestNamesInQueriesAreFound(t *testing.T) {
 	}
 }
 
-func TestPgRepacksTableIsNamed(t *testing.T) {
+func TestNamesPgRepacksTableIsNamed(t *testing.T) {
 	db := testenv.Database(t)
 	session(t, db, `CREATE TABLE "a table" ()`, "SELECT pg_advisory_lock(16185446, (-2147483648 + c.oid::bigint)::int) "+
 		"FROM pg_class c WHERE relname = 'a table'", "SELECT pg_advisory_lock(16185446, 2147483647)")
@@ -139,7 +139,7 @@ func TestPgRepacksTableIsNamed(t *testing.T) {
 		`probably pg_repack of table public."a table"`, "probably pg_repack of the table with OID 4294967295"})
 }
 
-func TestPglocksOwnMigrationsHaveAName(t *testing.T) {
+func TestNamesPglocksOwnMigrationsHaveAName(t *testing.T) {
 	db := testenv.Database(t)
 	session(t, db, lockNamed(migrations.LockName))
 	if lock := find(t, take(t, db.Pool(t)), pglock.NewKey(migrations.LockName)); lock.Key != migrations.LockName {

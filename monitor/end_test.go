@@ -60,7 +60,7 @@ func holders(t testing.TB, db *testenv.DB, key int64) (pids []int32) {
 	return pids
 }
 
-func TestTerminatingASessionFreesAllItsLocks(t *testing.T) {
+func TestSignalTerminatingASessionFreesAllItsLocks(t *testing.T) {
 	for _, mode := range queryModes {
 		t.Run(mode.String(), func(t *testing.T) {
 			db := testenv.Database(t)
@@ -100,7 +100,7 @@ func TestTerminatingASessionFreesAllItsLocks(t *testing.T) {
 	}
 }
 
-func TestCancellingAnIdleHolderFreesNothingAndSaysSo(t *testing.T) {
+func TestSignalCancellingAnIdleHolderFreesNothingAndSaysSo(t *testing.T) {
 	db := testenv.Database(t)
 	pool := db.Pool(t)
 	for name, begin := range map[string]string{"idle": "SELECT 1", "idle in transaction": "BEGIN"} {
@@ -121,7 +121,7 @@ func TestCancellingAnIdleHolderFreesNothingAndSaysSo(t *testing.T) {
 	}
 }
 
-func TestCancellingEndsAWait(t *testing.T) {
+func TestSignalCancellingEndsAWait(t *testing.T) {
 	db := testenv.Database(t)
 	holder := session(t, db, "SELECT pg_advisory_lock(1)")
 	waiter, result := waitFor(t, db, "SELECT pg_advisory_lock(2), pg_advisory_lock(1)")
@@ -144,7 +144,7 @@ func TestCancellingEndsAWait(t *testing.T) {
 }
 
 // A role that may not see states learns only what the locks show.
-func TestCancellingASessionWithAHiddenState(t *testing.T) {
+func TestSignalCancellingASessionWithAHiddenState(t *testing.T) {
 	db := testenv.Database(t)
 	from := signaller(t, db)
 	idle := unprivilegedSession(t, db, "SELECT pg_advisory_lock(1)")
@@ -173,7 +173,7 @@ func TestCancellingASessionWithAHiddenState(t *testing.T) {
 	}
 }
 
-func TestCancellingAStatementFreesTheLocksOfItsTransaction(t *testing.T) {
+func TestSignalCancellingAStatementFreesTheLocksOfItsTransaction(t *testing.T) {
 	db := testenv.Database(t)
 	holder := session(t, db, "SELECT pg_advisory_lock(1)", "BEGIN", "SELECT pg_advisory_xact_lock(2)")
 	result := make(chan error, 1)
@@ -195,7 +195,7 @@ func TestCancellingAStatementFreesTheLocksOfItsTransaction(t *testing.T) {
 }
 
 // Process IDs are reused, so a process ID alone must not be enough.
-func TestOnlyTheSessionThatWasMeantIsSignalled(t *testing.T) {
+func TestSignalOnlyTheSessionThatWasMeantIsSignalled(t *testing.T) {
 	db := testenv.Database(t)
 	holder := session(t, db, "SELECT pg_advisory_lock(1)")
 	c := inspect(t, db.Pool(t), pidOf(holder))
@@ -227,7 +227,7 @@ func unprivilegedSession(t testing.TB, db *testenv.DB, statements ...string) *pg
 	return conn
 }
 
-func TestWithoutItsStartASessionIsIdentifiedByItsFingerprint(t *testing.T) {
+func TestSignalWithoutItsStartASessionIsIdentifiedByItsFingerprint(t *testing.T) {
 	for name, test := range map[string]struct {
 		since      string // what the session does after it was looked at
 		signalled  bool
@@ -267,7 +267,7 @@ func TestWithoutItsStartASessionIsIdentifiedByItsFingerprint(t *testing.T) {
 	}
 }
 
-func TestAFingerprintIsOfUserApplicationAndKeys(t *testing.T) {
+func TestSignalAFingerprintIsOfUserApplicationAndKeys(t *testing.T) {
 	db := testenv.Database(t)
 	from := signaller(t, db)
 	holder := unprivilegedSession(t, db, "SELECT pg_advisory_lock(1)")
@@ -285,7 +285,7 @@ func TestAFingerprintIsOfUserApplicationAndKeys(t *testing.T) {
 	}
 }
 
-func TestARefusedSignalSaysWhichRightIsMissing(t *testing.T) {
+func TestSignalARefusedSignalSaysWhichRightIsMissing(t *testing.T) {
 	db := testenv.Database(t)
 	poor, other := unprivilegedSession(t, db, "SELECT pg_advisory_lock(1)"), unprivilegedSession(t, db)
 	superuser := session(t, db, "SELECT pg_advisory_lock(2)")
@@ -306,7 +306,7 @@ func TestARefusedSignalSaysWhichRightIsMissing(t *testing.T) {
 	}
 }
 
-func TestAMemberOfTheRoleMaySignalWithoutAnyGrant(t *testing.T) {
+func TestSignalAMemberOfTheRoleMaySignalWithoutAnyGrant(t *testing.T) {
 	db := testenv.Database(t)
 	role := db.Role(t, "poor")
 	holder, from := connectAs(t, role), connectAs(t, role)
@@ -318,7 +318,7 @@ func TestAMemberOfTheRoleMaySignalWithoutAnyGrant(t *testing.T) {
 	}
 }
 
-func TestASessionNeverEndsItself(t *testing.T) {
+func TestSignalASessionNeverEndsItself(t *testing.T) {
 	db := testenv.Database(t)
 	conn := session(t, db, "SELECT pg_advisory_lock(1)")
 	for _, signal := range signals {
@@ -329,7 +329,7 @@ func TestASessionNeverEndsItself(t *testing.T) {
 	}
 }
 
-func TestASignalLeavesTheCallersTransactionUsable(t *testing.T) {
+func TestSignalLeavesTheCallersTransactionUsable(t *testing.T) {
 	db := testenv.Database(t)
 	execute(t, db.Pool(t), "CREATE TABLE work (step text)")
 	poor := unprivilegedSession(t, db, "SELECT pg_advisory_lock(1)")
@@ -352,7 +352,7 @@ func TestASignalLeavesTheCallersTransactionUsable(t *testing.T) {
 	}
 }
 
-func TestSessionsOutsideTheSnapshotAreNotSignalled(t *testing.T) {
+func TestSignalSessionsOutsideTheSnapshotAreNotSignalled(t *testing.T) {
 	db := testenv.Database(t)
 	stranger := session(t, db)
 	s := take(t, db.Pool(t))
@@ -372,7 +372,7 @@ func TestSessionsOutsideTheSnapshotAreNotSignalled(t *testing.T) {
 	}
 }
 
-func TestAPreparedTransactionIsEndedByASQLStatement(t *testing.T) {
+func TestSignalAPreparedTransactionIsEndedByASQLStatement(t *testing.T) {
 	db := testenv.Database(t)
 	for i, gid := range []string{"plain ", `it's a \ `, "it's\na \x1b[31m\u00a0日本 "} {
 		gid += db.Name()
@@ -395,7 +395,7 @@ func TestAPreparedTransactionIsEndedByASQLStatement(t *testing.T) {
 	}
 }
 
-func TestACancelledWaitOfALockerFails(t *testing.T) {
+func TestSignalACancelledWaitOfALockerFails(t *testing.T) {
 	db := testenv.Database(t)
 	session(t, db, "SELECT pg_advisory_lock(1)")
 	locker, err := pglock.New(db.Pool(t))
@@ -419,7 +419,7 @@ func TestACancelledWaitOfALockerFails(t *testing.T) {
 	}
 }
 
-func TestTerminatingALockersSessionLosesItsLocks(t *testing.T) {
+func TestSignalTerminatingALockersSessionLosesItsLocks(t *testing.T) {
 	db := testenv.Database(t)
 	pool := db.Pool(t)
 	locker, err := pglock.New(pool, pglock.WithSessions(1))
@@ -451,7 +451,7 @@ func TestTerminatingALockersSessionLosesItsLocks(t *testing.T) {
 	}
 }
 
-func TestSessionsOfOneProcessAreSiblings(t *testing.T) {
+func TestSignalSessionsOfOneProcessAreSiblings(t *testing.T) {
 	hold := func(pid int32, process string) monitor.Lock {
 		session := monitor.Session{PID: pid, Process: process, User: "app", Since: &time.Time{}}
 		return monitor.Lock{Key: fmt.Sprint("@", pid), Number: int64(pid), Holders: []monitor.Holder{{Session: session}}}
@@ -471,7 +471,7 @@ func TestSessionsOfOneProcessAreSiblings(t *testing.T) {
 	}
 }
 
-func TestSessionRefsRoundTrip(t *testing.T) {
+func TestSignalSessionRefsRoundTrip(t *testing.T) {
 	since := time.Date(2026, 11, 20, 20, 47, 59, 123456000, time.UTC)
 	for text, want := range map[string]monitor.SessionRef{
 		"4711@2026-11-20T20:47:59.123456Z":      {PID: 4711, Since: since},
@@ -493,7 +493,7 @@ func TestSessionRefsRoundTrip(t *testing.T) {
 	}
 }
 
-func TestTheLogSaysWhoAndWhat(t *testing.T) {
+func TestSignalTheLogSaysWhoAndWhat(t *testing.T) {
 	db := testenv.Database(t)
 	holder := session(t, db, "SELECT pg_advisory_lock(n) FROM generate_series(1, 25) n")
 	o, err := monitor.Send(t.Context(), db.Pool(t), inspect(t, db.Pool(t), pidOf(holder)), monitor.SignalTerminate)
@@ -513,7 +513,7 @@ func TestTheLogSaysWhoAndWhat(t *testing.T) {
 }
 
 // If the effect of a signal cannot be seen, the error says that it was sent.
-func TestASignalWhoseEffectCannotBeSeenIsAnError(t *testing.T) {
+func TestSignalWhoseEffectCannotBeSeenIsAnError(t *testing.T) {
 	db := testenv.Database(t)
 	holder := session(t, db, "SELECT pg_advisory_lock(1)")
 	pool := db.Pool(t)
@@ -526,7 +526,7 @@ func TestASignalWhoseEffectCannotBeSeenIsAnError(t *testing.T) {
 	testenv.WaitUntil(t, "the lock is free", func() bool { return len(holders(t, db, 1)) == 0 })
 }
 
-func TestASignalWithoutAnAnswerMayHaveBeenSent(t *testing.T) {
+func TestSignalWithoutAnAnswerMayHaveBeenSent(t *testing.T) {
 	db := testenv.Database(t)
 	holder := session(t, db, "SELECT pg_advisory_lock(1)")
 	pool := db.Pool(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-func TestHashesOfTextAreThoseOfTheServer(t *testing.T) {
+func TestKnownHashesOfTextAreThoseOfTheServer(t *testing.T) {
 	conn := testenv.Database(t).Connect(t)
 	texts := []string{"pg_partman run_maintenance", "日本語/注文", "é"}
 	for n := range 40 {

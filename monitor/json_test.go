@@ -244,7 +244,7 @@ const stableJSON = `{
   ]
 }`
 
-func TestTheJSONFormIsStable(t *testing.T) {
+func TestJSONFormIsStable(t *testing.T) {
 	then := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 	age := func(n int64) *int64 { return &n }
 	seenCode := &monitor.Code{Source: monitor.CodeSeenWaiting, Statement: "SELECT 1", Tags: map[string]string{"action": "pay"}}

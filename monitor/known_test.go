@@ -26,7 +26,7 @@ func pair(class, object int32) identity {
 }
 
 // The numbers were computed with Python's zlib, hashlib and struct, from what the sources of the tools say.
-func TestKeysOfKnownToolsAreGuessed(t *testing.T) {
+func TestKnownKeysOfKnownToolsAreGuessed(t *testing.T) {
 	for want, id := range map[string]identity{
 		"probably golang-migrate migrations of database shop":   bigint(3689236698),
 		"probably goose migrations":                             bigint(4097083626),
@@ -59,7 +59,7 @@ func TestKeysOfKnownToolsAreGuessed(t *testing.T) {
 	}
 }
 
-func TestOtherKeysAreNotGuessed(t *testing.T) {
+func TestKnownOtherKeysAreNotGuessed(t *testing.T) {
 	for _, id := range []identity{
 		bigint(0), bigint(11), bigint(-1), bigint(6688477336110245193), bigint(77431708279161 + 1<<31),
 		pair(1, 1), pair(0, 4097083626-1<<32), pair(7, -42), pair(-1, -1), pair(16185447, 0),
@@ -74,7 +74,7 @@ func TestOtherKeysAreNotGuessed(t *testing.T) {
 	}
 }
 
-func TestGivenNamesAreHashedAsOtherToolsDo(t *testing.T) {
+func TestKnownGivenNamesAreHashedAsOtherToolsDo(t *testing.T) {
 	given := NewDictionary("nightly", "reports")
 	for _, c := range []struct {
 		id   identity
@@ -96,7 +96,7 @@ func TestGivenNamesAreHashedAsOtherToolsDo(t *testing.T) {
 	}
 }
 
-func TestTheLabelNamesWhatIsLikely(t *testing.T) {
+func TestKnownTheLabelNamesWhatIsLikely(t *testing.T) {
 	for _, c := range []struct {
 		guesses []Guess
 		want    string
@@ -112,7 +112,7 @@ func TestTheLabelNamesWhatIsLikely(t *testing.T) {
 	}
 }
 
-func TestTextsInQueries(t *testing.T) {
+func TestKnownTextsInQueries(t *testing.T) {
 	for query, want := range map[string][]string{
 		"": nil,
 		"SELECT pg_try_advisory_lock(1,0) AS t0 /* nightly report */": {"nightly report", "nightly", "report"},

@@ -12,7 +12,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-func TestRegisteredNamesAreShown(t *testing.T) {
+func TestNamesRegisteredNamesAreShown(t *testing.T) {
 	db := testenv.Database(t)
 	// The names are sent as XML, which cannot contain some of these characters.
 	names := []string{"invoice:42", "@home", "日本語/注文", "<a> & \"b\"", "tab\tbell\a\r\n end ", "@7/-42"}
@@ -49,7 +49,7 @@ func lockNamed(name string) string {
 }
 
 // No two names with one hash are known, so the table has a false one.
-func TestACollisionShowsAllNames(t *testing.T) {
+func TestNamesACollisionShowsAllNames(t *testing.T) {
 	db := testenv.Database(t)
 	migrate(t, db, "a")
 	key := pglock.NewKey("a")
@@ -62,7 +62,7 @@ func TestACollisionShowsAllNames(t *testing.T) {
 	}
 }
 
-func TestWithoutNamesTheSnapshotSaysWhy(t *testing.T) {
+func TestNamesWithoutNamesTheSnapshotSaysWhy(t *testing.T) {
 	watcher := func(t *testing.T, db *testenv.DB, grants ...string) monitor.DBTX {
 		conn := connectAs(t, db.Role(t, "watcher"))
 		for _, grant := range grants {
@@ -120,7 +120,7 @@ func TestWithoutNamesTheSnapshotSaysWhy(t *testing.T) {
 	}
 }
 
-func TestTheMonitorsGrantsAllowReadingNames(t *testing.T) {
+func TestNamesTheMonitorsGrantsAllowReadingNames(t *testing.T) {
 	db := testenv.Database(t)
 	migrate(t, db, "job")
 	watcher := connectAs(t, db.Role(t, "watcher"))

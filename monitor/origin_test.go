@@ -9,7 +9,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-func TestSameProcess(t *testing.T) {
+func TestProcessSameProcess(t *testing.T) {
 	one := Session{PID: 1, Process: "1f3a9c42", User: "billing", Client: "192.0.2.7:49152"}
 	for name, c := range map[string]struct {
 		change func(*Session)
@@ -39,7 +39,7 @@ func TestSameProcess(t *testing.T) {
 
 // A tenant's session has the mark of another role's process. Another session waits for that process, and the tenant
 // waits for the other session. That is no deadlock, since the process itself does not wait.
-func TestAForgedMarkMakesNoDeadlockAndNoSiblings(t *testing.T) {
+func TestProcessAForgedMarkMakesNoDeadlockAndNoSiblings(t *testing.T) {
 	db := testenv.Database(t)
 	const mark = "billing (pglock 1f3a9c42)"
 	connect := func(connString string) *pgx.Conn {

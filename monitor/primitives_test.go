@@ -56,7 +56,7 @@ func awaitLock(t *testing.T, db monitor.DBTX, what string, is func(monitor.Lock)
 	return last
 }
 
-func TestSemaphoreIsOneLineWithUsedAndTotal(t *testing.T) {
+func TestSnapshotSemaphoreIsOneLineWithUsedAndTotal(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	pool := db.Pool(t)
@@ -128,7 +128,7 @@ func TestSemaphoreIsOneLineWithUsedAndTotal(t *testing.T) {
 	}
 }
 
-func TestLeaderIsShownAsLeader(t *testing.T) {
+func TestSnapshotLeaderIsShownAsLeader(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	pool := db.Pool(t)
@@ -159,7 +159,7 @@ func TestLeaderIsShownAsLeader(t *testing.T) {
 	}
 }
 
-func TestTickIsShownAsTick(t *testing.T) {
+func TestSnapshotTickIsShownAsTick(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	pool := db.Pool(t)

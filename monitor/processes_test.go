@@ -102,7 +102,7 @@ func (w worker) proceed(t *testing.T) {
 }
 
 // Each of two programs with a Locker holds its lock on one session and waits on another.
-func TestADeadlockOfTwoProgramsIsShown(t *testing.T) {
+func TestProcessADeadlockOfTwoProgramsIsShown(t *testing.T) {
 	db := testenv.Database(t)
 	one := startWorker(t, db, "left", "right")
 	other := startWorker(t, db, "right", "left")

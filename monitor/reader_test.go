@@ -14,7 +14,7 @@ type limits struct{ Statement, Lock, Dates, JIT string }
 const selectLimits = "SELECT current_setting('statement_timeout'), current_setting('lock_timeout'), " +
 	"current_setting('datestyle'), current_setting('jit')"
 
-func TestTheLimitsHoldForTheBatchAndEndWithIt(t *testing.T) {
+func TestSnapshotTheLimitsHoldForTheBatchAndEndWithIt(t *testing.T) {
 	db := testenv.Database(t)
 	cases := []struct {
 		name, setUp   string

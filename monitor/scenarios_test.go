@@ -21,7 +21,7 @@ func sessionWithoutDeadlockCheck(t *testing.T, db *testenv.DB, statements ...str
 	return session(t, db, append([]string{"SET deadlock_timeout = '1h'"}, statements...)...)
 }
 
-func TestADeadlockThatPostgreSQLWillSee(t *testing.T) {
+func TestSnapshotADeadlockThatPostgreSQLWillSee(t *testing.T) {
 	db := testenv.Database(t)
 	migrate(t, db, "left")
 	left := sessionWithoutDeadlockCheck(t, db, lockNamed("left"))
@@ -55,7 +55,7 @@ func requireOneCycle(t *testing.T, s *monitor.Snapshot) monitor.Cycle {
 
 // Two processes that each hold one lock and wait for the other's, on different sessions: PostgreSQL sees two
 // unrelated waits.
-func TestADeadlockThatPostgreSQLCannotSee(t *testing.T) {
+func TestSnapshotADeadlockThatPostgreSQLCannotSee(t *testing.T) {
 	db := testenv.Database(t)
 	of := func(process, statement string) *pgx.Conn {
 		return session(t, db, fmt.Sprintf("SET application_name = 'worker (pglock %s)'", process), statement)
@@ -81,7 +81,7 @@ func TestADeadlockThatPostgreSQLCannotSee(t *testing.T) {
 	}
 }
 
-func TestAPreparedTransactionOutlivesARestart(t *testing.T) {
+func TestSnapshotAPreparedTransactionOutlivesARestart(t *testing.T) {
 	server := testenv.NewServer(t, nil)
 	db := testenv.On(t, server)
 	gid := db.Name()
@@ -111,7 +111,7 @@ func TestAPreparedTransactionOutlivesARestart(t *testing.T) {
 }
 
 // The ages say what holds back vacuum.
-func TestTheAgesOfSnapshotsAndTransactions(t *testing.T) {
+func TestSnapshotTheAgesOfSnapshotsAndTransactions(t *testing.T) {
 	db := testenv.Database(t)
 	execute(t, db.Pool(t), "CREATE TABLE work ()")
 	idle := session(t, db, "SELECT pg_advisory_lock(1)")
@@ -146,7 +146,7 @@ func TestTheAgesOfSnapshotsAndTransactions(t *testing.T) {
 }
 
 // A session's identity is not shown as a lock. The companion of a guarded transaction is, with a name.
-func TestAGuardedLockLooksLikeOneLock(t *testing.T) {
+func TestSnapshotAGuardedLockLooksLikeOneLock(t *testing.T) {
 	db := testenv.Database(t)
 	pool := db.Pool(t)
 	locker, err := pglock.New(pool)
@@ -180,7 +180,7 @@ SELECT count(*) FROM (SELECT DISTINCT locktype, database, relation, page, tuple,
     objid, objsubid FROM pg_locks
     WHERE NOT fastpath AND mode <> 'SIReadLock' AND pid IS DISTINCT FROM pg_backend_pid()) entry`
 
-func TestTheUseOfTheLockTable(t *testing.T) {
+func TestSnapshotTheUseOfTheLockTable(t *testing.T) {
 	db := testenv.Database(t)
 	hog := session(t, db,
 		"DO $$ BEGIN FOR n IN 1..40 LOOP EXECUTE format('CREATE TABLE t%s ()', n); END LOOP; END $$", "BEGIN",
@@ -214,7 +214,7 @@ func TestTheUseOfTheLockTable(t *testing.T) {
 	}
 }
 
-func TestManyLocksOfManySessions(t *testing.T) {
+func TestSnapshotManyLocksOfManySessions(t *testing.T) {
 	server := testenv.NewServer(t, map[string]string{"max_locks_per_transaction": "1024"})
 	db := testenv.On(t, server)
 	for i := range 20 {
@@ -234,7 +234,7 @@ func TestManyLocksOfManySessions(t *testing.T) {
 	}
 }
 
-func TestProcessesAreRecognised(t *testing.T) {
+func TestSnapshotProcessesAreRecognised(t *testing.T) {
 	db := testenv.Database(t)
 	for application, want := range map[string]string{
 		"payroll (pglock 1f3a9c42)": "1f3a9c42",
@@ -253,7 +253,7 @@ func TestProcessesAreRecognised(t *testing.T) {
 	}
 }
 
-func TestAnotherDatabasesLocksAreCounted(t *testing.T) {
+func TestSnapshotAnotherDatabasesLocksAreCounted(t *testing.T) {
 	here, there := testenv.Database(t), testenv.Database(t)
 	session(t, there, "SELECT pg_advisory_lock(-7, 42)")
 	session(t, here, "SELECT pg_advisory_lock(-7, 42)")

@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write "+schemaFile+" anew")
 const schemaFile = "snapshot.schema.json"
 
 // The JSON Schema agrees with the types and their comments.
-func TestTheJSONSchemaSaysWhatTheTypesSay(t *testing.T) {
+func TestJSONSchemaSaysWhatTheTypesSay(t *testing.T) {
 	s := schema{docs: readDocs(t), defs: map[string]any{}}
 	root := s.object(reflect.TypeFor[monitor.Snapshot]())
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"

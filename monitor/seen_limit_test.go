@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestRememberedNamesAreBounded(t *testing.T) {
+func TestNamesRememberedNamesAreBounded(t *testing.T) {
 	s := &seenNames{names: map[identity]string{}}
 	for i := range maxSeen + 100 {
 		s.note(identity{number: int64(i)}, fmt.Sprint(i))

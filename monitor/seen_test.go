@@ -40,7 +40,7 @@ func TestNamesSeenInQueriesAreRemembered(t *testing.T) {
 	}
 }
 
-func TestWatchRemembersNames(t *testing.T) {
+func TestNamesWatchRemembersNames(t *testing.T) {
 	db := testenv.Database(t)
 	holder := session(t, db, lockNamed("invoice:42")+" /* invoice:42 */")
 	snapshots := 0

@@ -17,7 +17,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-func TestTakeWorksThroughATransactionPooler(t *testing.T) {
+func TestServerTakeWorksThroughATransactionPooler(t *testing.T) {
 	db := testenv.Database(t)
 	session(t, db, "SELECT pg_advisory_lock(1)")
 	startWaiter(t, db, "SELECT pg_advisory_lock(1)")
@@ -38,7 +38,7 @@ func TestTakeWorksThroughATransactionPooler(t *testing.T) {
 	check(t, tx.Commit(t.Context()))
 }
 
-func TestTimesAreReadInEveryStyleOfDates(t *testing.T) {
+func TestServerTimesAreReadInEveryStyleOfDates(t *testing.T) {
 	db := testenv.Database(t)
 	execute(t, db.Connect(t), "ALTER DATABASE "+db.Name()+" SET datestyle = 'German'")
 	for _, mode := range queryModes {
@@ -53,7 +53,7 @@ func TestTimesAreReadInEveryStyleOfDates(t *testing.T) {
 }
 
 // The owner of a database can set costs so high that the server compiles every statement for seconds.
-func TestTakeWorksWhereTheServerCompilesEverything(t *testing.T) {
+func TestServerTakeWorksWhereTheServerCompilesEverything(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)
 	for _, setting := range []string{"jit_above_cost", "jit_optimize_above_cost", "jit_inline_above_cost"} {
@@ -63,7 +63,7 @@ func TestTakeWorksWhereTheServerCompilesEverything(t *testing.T) {
 	requireServerState(t, db, take(t, db.Pool(t)))
 }
 
-func TestAHotStandbyShowsItsOwnLocks(t *testing.T) {
+func TestServerAHotStandbyShowsItsOwnLocks(t *testing.T) {
 	primary := testenv.NewServer(t, nil)
 	standby, err := primary.Standby(t.Context())
 	check(t, err)
@@ -85,7 +85,7 @@ func TestAHotStandbyShowsItsOwnLocks(t *testing.T) {
 	}
 }
 
-func TestManySnapshotsAtOnceWhileLocksComeAndGo(t *testing.T) {
+func TestServerManySnapshotsAtOnceWhileLocksComeAndGo(t *testing.T) {
 	db := testenv.Database(t)
 	pool := db.Pool(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -115,7 +115,7 @@ func TestManySnapshotsAtOnceWhileLocksComeAndGo(t *testing.T) {
 	lockers.Wait()
 }
 
-func TestErrorsSayWhereAndKeepThePassword(t *testing.T) {
+func TestServerErrorsSayWhereAndKeepThePassword(t *testing.T) {
 	db := testenv.Database(t)
 	nowhere, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
@@ -144,7 +144,7 @@ func TestErrorsSayWhereAndKeepThePassword(t *testing.T) {
 	}
 }
 
-func TestABrokenConnectionIsAnErrorThatNamesTheServer(t *testing.T) {
+func TestServerABrokenConnectionIsAnErrorThatNamesTheServer(t *testing.T) {
 	db := testenv.Database(t)
 	conn := db.Connect(t)
 	execute(t, db.Pool(t), "SELECT pg_terminate_backend("+value(t, conn, "SELECT pg_backend_pid()::text")+")")
@@ -155,13 +155,13 @@ func TestABrokenConnectionIsAnErrorThatNamesTheServer(t *testing.T) {
 	}
 }
 
-func TestNoConnectionIsAnError(t *testing.T) {
+func TestServerNoConnectionIsAnError(t *testing.T) {
 	if s, err := monitor.Take(t.Context(), nil); err == nil || s != nil {
 		t.Errorf("got %v and %v, want an error", s, err)
 	}
 }
 
-func TestAMonitorThatWaitsForACatalogGivesUpAndSaysWhy(t *testing.T) {
+func TestServerAMonitorThatWaitsForACatalogGivesUpAndSaysWhy(t *testing.T) {
 	db := testenv.Database(t)
 	conn := db.Connect(t)
 	take(t, conn) // prepares the statements

@@ -16,7 +16,7 @@ import (
 var details = []string{"client", "backend_type", "leader_pid", "state", "state_since", "query", "session_since", "transaction_since",
 	"xmin_age", "xid_age", "wait_event_type", "wait_event"}
 
-func TestASessionIsDescribed(t *testing.T) {
+func TestSessionIsDescribed(t *testing.T) {
 	db := testenv.Database(t)
 	holder := session(t, db, "SET application_name = 'payroll'", "BEGIN", "SELECT pg_advisory_lock(1), 'the holder'")
 	pid := startWaiter(t, db, "SELECT pg_advisory_lock_shared(1), 'the waiter'")
@@ -61,7 +61,7 @@ func same(a, b *time.Time) bool {
 	return (a == nil) == (b == nil) && (a == nil || a.Equal(*b))
 }
 
-func TestARoleWithoutGrantsSeesWhatIsHidden(t *testing.T) {
+func TestSessionARoleWithoutGrantsSeesWhatIsHidden(t *testing.T) {
 	db := testenv.Database(t)
 	other := connectAs(t, db.Role(t, "norights"))
 	holder := session(t, db, "SET application_name = 'payroll'", "SELECT pg_advisory_lock(1)")
@@ -104,7 +104,7 @@ func TestARoleWithoutGrantsSeesWhatIsHidden(t *testing.T) {
 	}
 }
 
-func TestPgMonitorSeesEverything(t *testing.T) {
+func TestSessionPgMonitorSeesEverything(t *testing.T) {
 	db := testenv.Database(t)
 	connString := db.Role(t, "dba")
 	dba := connectAs(t, connString)
@@ -120,7 +120,7 @@ func TestPgMonitorSeesEverything(t *testing.T) {
 }
 
 // A session can run a query whose text is PostgreSQL's mark for a hidden query.
-func TestAQueryThatLooksHiddenIsShown(t *testing.T) {
+func TestSessionAQueryThatLooksHiddenIsShown(t *testing.T) {
 	db := testenv.Database(t)
 	holder := session(t, db, "SELECT pg_advisory_lock(1)")
 	if _, err := holder.Exec(t.Context(), "<insufficient privilege>", pgx.QueryExecModeSimpleProtocol); err == nil {

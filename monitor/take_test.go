@@ -10,7 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-func TestAServerWithoutLocksHasAnEmptySnapshot(t *testing.T) {
+func TestSnapshotAServerWithoutLocksHasAnEmptySnapshot(t *testing.T) {
 	db := testenv.Database(t)
 	s := take(t, db.Pool(t))
 	requireServerState(t, db, s)
@@ -19,7 +19,7 @@ func TestAServerWithoutLocksHasAnEmptySnapshot(t *testing.T) {
 	}
 }
 
-func TestKeysAreDecodedInBothSpaces(t *testing.T) {
+func TestSnapshotKeysAreDecodedInBothSpaces(t *testing.T) {
 	db := testenv.Database(t)
 	keys := map[string]pglock.Key{
 		"@0":                    pglock.Int64Key(0),
@@ -60,7 +60,7 @@ func TestKeysAreDecodedInBothSpaces(t *testing.T) {
 	}
 }
 
-func TestAQueueOfTenWaiters(t *testing.T) {
+func TestSnapshotAQueueOfTenWaiters(t *testing.T) {
 	db := testenv.Database(t)
 	holder := session(t, db, "SELECT pg_advisory_lock(-5)")
 	var pids []int32
@@ -85,7 +85,7 @@ func TestAQueueOfTenWaiters(t *testing.T) {
 	}
 }
 
-func TestCompatibleHoldersAreNotBlockers(t *testing.T) {
+func TestSnapshotCompatibleHoldersAreNotBlockers(t *testing.T) {
 	db := testenv.Database(t)
 	first := session(t, db, "SELECT pg_advisory_lock_shared(9)")
 	second := session(t, db, "SELECT pg_advisory_lock_shared(9)")
@@ -103,7 +103,7 @@ func TestCompatibleHoldersAreNotBlockers(t *testing.T) {
 	requireBlockers(t, lock, reader, monitor.Blocker{PID: writer, Kind: monitor.BlockSoft})
 }
 
-func TestAHolderThatWaitsForAStrongerMode(t *testing.T) {
+func TestSnapshotAHolderThatWaitsForAStrongerMode(t *testing.T) {
 	db := testenv.Database(t)
 	other := session(t, db, "SELECT pg_advisory_lock_shared(9)")
 	upgrader := session(t, db, "SELECT pg_advisory_lock_shared(9)")
@@ -118,7 +118,7 @@ func TestAHolderThatWaitsForAStrongerMode(t *testing.T) {
 	requireBlockers(t, lock, reader, monitor.Blocker{PID: pidOf(upgrader), Kind: monitor.BlockSoft})
 }
 
-func TestPreparedTransactionsHoldLocks(t *testing.T) {
+func TestSnapshotPreparedTransactionsHoldLocks(t *testing.T) {
 	db := testenv.Database(t)
 	gids := []string{db.Name() + " a", db.Name() + " b"} // prepared transactions have one namespace on the server
 	for _, gid := range gids {
@@ -167,7 +167,7 @@ func texts[T any](values []T) []string {
 	return all
 }
 
-func TestTheSameKeyInTwoDatabasesIsTwoLocks(t *testing.T) {
+func TestSnapshotTheSameKeyInTwoDatabasesIsTwoLocks(t *testing.T) {
 	here, there := testenv.Database(t), testenv.Database(t)
 	migrate(t, here, "job")
 	key := pglock.NewKey("job")

@@ -39,7 +39,7 @@ func (s slowServer) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchRe
 	return s.DBTX.SendBatch(ctx, batch)
 }
 
-func TestTakeLeavesATransactionAsItWas(t *testing.T) {
+func TestTransactionTakeLeavesATransactionAsItWas(t *testing.T) {
 	ways := map[string]func(tx pgx.Tx) monitor.DBTX{
 		"the transaction":                 func(tx pgx.Tx) monitor.DBTX { return tx },
 		"its connection":                  func(tx pgx.Tx) monitor.DBTX { return tx.Conn() },
@@ -87,7 +87,7 @@ func value(t testing.TB, db monitor.DBTX, query string) (text string) {
 	return text
 }
 
-func TestTheCallersOwnSavepointOfOurNameSurvives(t *testing.T) {
+func TestTransactionTheCallersOwnSavepointOfOurNameSurvives(t *testing.T) {
 	db := testenv.Database(t)
 	conn := session(t, db, "CREATE TABLE work (step text)",
 		"BEGIN", "SAVEPOINT pglock_monitor", "INSERT INTO work VALUES ('x')")
@@ -99,7 +99,7 @@ func TestTheCallersOwnSavepointOfOurNameSurvives(t *testing.T) {
 }
 
 // PostgreSQL shows a transaction the sessions as it first saw them.
-func TestASecondSnapshotInATransactionIsFresh(t *testing.T) {
+func TestTransactionASecondSnapshotInATransactionIsFresh(t *testing.T) {
 	db := testenv.Database(t)
 	conn := session(t, db, "BEGIN", "SELECT pg_advisory_lock(2)")
 	take(t, conn)
@@ -108,7 +108,7 @@ func TestASecondSnapshotInATransactionIsFresh(t *testing.T) {
 	requireActivity(t, db, find(t, s, pglock.Int64Key(1)).Holders[0].Session, pidOf(holder))
 }
 
-func TestLocksAreReadWithoutBlockersOnASlowServer(t *testing.T) {
+func TestTransactionLocksAreReadWithoutBlockersOnASlowServer(t *testing.T) {
 	db := testenv.Database(t)
 	session(t, db, "SELECT pg_advisory_lock(1)")
 	startWaiter(t, db, "SELECT pg_advisory_lock(1)")
@@ -126,7 +126,7 @@ func TestLocksAreReadWithoutBlockersOnASlowServer(t *testing.T) {
 	requireServerState(t, db, take(t, conn))
 }
 
-func TestAFailedTransactionIsAnError(t *testing.T) {
+func TestTransactionAFailedTransactionIsAnError(t *testing.T) {
 	db := testenv.Database(t)
 	conn := session(t, db, "BEGIN")
 	if _, err := conn.Exec(t.Context(), "SELECT 1/0"); err == nil {
@@ -141,7 +141,7 @@ func TestAFailedTransactionIsAnError(t *testing.T) {
 	}
 }
 
-func TestAnEndedContextLeavesTheTransactionUsable(t *testing.T) {
+func TestTransactionAnEndedContextLeavesTheTransactionUsable(t *testing.T) {
 	db := testenv.Database(t)
 	conn := session(t, db, "BEGIN")
 	ctx, cancel := context.WithCancel(t.Context())

@@ -13,7 +13,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-func TestLockTxUnderALockOfItsKeyIsASelfDeadlock(t *testing.T) {
+func TestTxLockTxUnderALockOfItsKeyIsASelfDeadlock(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.NewKey("invoice:42")
 	l := openLocker(t, db)
@@ -47,7 +47,7 @@ func TestLockTxUnderALockOfItsKeyIsASelfDeadlock(t *testing.T) {
 	}
 }
 
-func TestLockTxThatCanBeGrantedIsNoSelfDeadlock(t *testing.T) {
+func TestTxLockTxThatCanBeGrantedIsNoSelfDeadlock(t *testing.T) {
 	t.Parallel()
 	db, elsewhere, key := testenv.Database(t), testenv.Database(t), pglock.NewKey("invoice:42")
 	l := openLocker(t, db)
@@ -73,7 +73,7 @@ func TestLockTxThatCanBeGrantedIsNoSelfDeadlock(t *testing.T) {
 }
 
 // A context of package signal is usually the parent of a Lock's context, not derived from it. Then the Lock is found.
-func TestContextsOfOtherPackagesAreNotFollowed(t *testing.T) {
+func TestTxContextsOfOtherPackagesAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	l := openLocker(t, db)

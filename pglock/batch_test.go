@@ -50,7 +50,7 @@ func batchWantDone(t *testing.T, db *testenv.DB, want int) {
 	}
 }
 
-func TestBeginLockAndWorkAreOneRoundTrip(t *testing.T) {
+func TestBatchBeginLockAndWorkAreOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		mode        pgx.QueryExecMode
@@ -96,7 +96,7 @@ func TestBeginLockAndWorkAreOneRoundTrip(t *testing.T) {
 	}
 }
 
-func TestABatchLocksAsAnybodyAndThroughAPooler(t *testing.T) {
+func TestBatchLocksAsAnyClientAndThroughAPooler(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	for server, connString := range txServers(t, db) {
@@ -120,7 +120,7 @@ func TestABatchLocksAsAnybodyAndThroughAPooler(t *testing.T) {
 	}
 }
 
-func TestNothingBehindARefusedLockIsCarriedOut(t *testing.T) {
+func TestBatchNothingBehindARefusedLockIsCarriedOut(t *testing.T) {
 	t.Parallel()
 	for _, mode := range txModes {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestNothingBehindARefusedLockIsCarriedOut(t *testing.T) {
 	}
 }
 
-func TestABatchOutsideOfATransactionLocksForItself(t *testing.T) {
+func TestBatchOutsideOfATransactionLocksForItself(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	for _, mode := range txModes {
@@ -179,7 +179,7 @@ func TestABatchOutsideOfATransactionLocksForItself(t *testing.T) {
 	}
 }
 
-func TestResultsReadByHandNeedTxError(t *testing.T) {
+func TestBatchResultsReadByHandNeedTxError(t *testing.T) {
 	t.Parallel()
 	read := map[string]func(pgx.BatchResults) error{
 		"Exec": func(results pgx.BatchResults) error {
@@ -232,7 +232,7 @@ func TestResultsReadByHandNeedTxError(t *testing.T) {
 	}
 }
 
-func TestACallbackOfTheCallersNeedsTxError(t *testing.T) {
+func TestBatchACallbackOfTheCallersNeedsTxError(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.NewKey("held")
 	holder, conn := txHold(t, db, key), db.Connect(t)
@@ -254,7 +254,7 @@ func TestACallbackOfTheCallersNeedsTxError(t *testing.T) {
 	}
 }
 
-func TestABatchWithAnInvalidLockIsNotSent(t *testing.T) {
+func TestBatchWithAnInvalidLockIsNotSent(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	batchTable(t, db)
@@ -292,7 +292,7 @@ type batchFake struct {
 
 func (f batchFake) Exec() (pgconn.CommandTag, error) { return pgconn.CommandTag{}, f.err }
 
-func TestAQueuedLockWorksWithoutAConnection(t *testing.T) {
+func TestBatchAQueuedLockWorksWithoutAConnection(t *testing.T) {
 	t.Parallel()
 	query := pglock.QueueLockTx(&pgx.Batch{}, pglock.NewKey("a"))
 	txCheck(t, query.Fn(batchFake{}))

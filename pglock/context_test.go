@@ -87,7 +87,7 @@ func TestContextsWithoutReferencesAreCollected(t *testing.T) {
 	mustUnlock(t, lock)
 }
 
-func TestTheLongestDurationIsForEver(t *testing.T) {
+func TestContextTheLongestDurationIsForEver(t *testing.T) {
 	lock := lockInMemory(t, pglock.MaxHold(math.MaxInt64))
 	if err := lock.Err(); err != nil {
 		t.Error(err)

@@ -87,7 +87,7 @@ func TestDeniedConnectionsAreNoOutage(t *testing.T) {
 }
 
 // A missing right on schema pglock has the same error, and does not keep a role from taking plain locks.
-func TestAMissingRightIsDenied(t *testing.T) {
+func TestDeniedAMissingRightIsDenied(t *testing.T) {
 	db := testenv.Database(t)
 	migrate(t, db)
 	config, _ := roleConfig(t, db)

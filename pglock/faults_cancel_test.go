@@ -16,7 +16,7 @@ import (
 // Thousands of acquires are cancelled at random moments: in the queue of the process, on their way to the server, while
 // they wait there, or when they are granted. After every round pg_locks is empty although the sessions are still open.
 // Few sessions are opened, however many acquires are cancelled.
-func TestCancelsLeaveNothingAndKeepTheSessions(t *testing.T) {
+func TestFaultsCancelsLeaveNothingAndKeepTheSessions(t *testing.T) {
 	for distance := range distances {
 		t.Run(distance, func(t *testing.T) { cancelAtRandom(t, distance, testenv.Trials(t, 1500)) })
 	}

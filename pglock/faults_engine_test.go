@@ -31,7 +31,7 @@ func limitedRole(t *testing.T, db *testenv.DB, n string) *pgxpool.Config {
 
 // If there is room for only one connection, contended and shared locks are taken by polling, without dialling all the
 // time.
-func TestLocksGoOnWithOneConnection(t *testing.T) {
+func TestFaultsLocksGoOnWithOneConnection(t *testing.T) {
 	db := testenv.Database(t)
 	holder := db.Connect(t)
 	l, opened := openConfig(t, limitedRole(t, db, "1"))
@@ -72,7 +72,7 @@ func TestLocksGoOnWithOneConnection(t *testing.T) {
 
 // An event trigger that refuses a waiter's temporary objects costs it its place in the queue now and then, but not the
 // lock.
-func TestWaitersGoOnWhereTemporaryObjectsAreRefused(t *testing.T) {
+func TestFaultsWaitersGoOnWhereTemporaryObjectsAreRefused(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)
 	if _, err := admin.Exec(t.Context(), `create function refuse() returns event_trigger language plpgsql
@@ -97,7 +97,7 @@ func TestWaitersGoOnWhereTemporaryObjectsAreRefused(t *testing.T) {
 
 // Waits that never end, and wait sessions whose locks are held for a long time, do not starve other waiters: one that
 // comes when all wait sessions are in use is in the server's queue some seconds later.
-func TestWaitersBeyondTheBoundAreNotStarved(t *testing.T) {
+func TestFaultsWaitersBeyondTheBoundAreNotStarved(t *testing.T) {
 	db := testenv.Database(t)
 	holder := db.Connect(t)
 	l, _ := openCounted(t, db, pglock.WithMaxWaitSessions(2))
@@ -132,7 +132,7 @@ func TestWaitersBeyondTheBoundAreNotStarved(t *testing.T) {
 }
 
 // Several shared keys can have any number of holders, on few connections.
-func TestSharedLockAllForAnyNumberOfHolders(t *testing.T) {
+func TestFaultsSharedLockAllForAnyNumberOfHolders(t *testing.T) {
 	db := testenv.Database(t)
 	l, opened := openCounted(t, db)
 	keys := faultKeys(3)
@@ -158,7 +158,7 @@ func TestSharedLockAllForAnyNumberOfHolders(t *testing.T) {
 
 // A call for a lock fails because the server is silent. The lock is not taken later either: its key stays busy in this
 // process until the server has released it.
-func TestNothingIsTakenAfterAnError(t *testing.T) {
+func TestFaultsNothingIsTakenAfterAnError(t *testing.T) {
 	db := testenv.Database(t)
 	link, config := newProxy(t, db)
 	l, _ := openConfig(t, config)
@@ -192,7 +192,7 @@ func terminateAll(t *testing.T, db *testenv.DB) {
 }
 
 // Verify and similar calls return when their contexts end, even behind a statement that gets no answer.
-func TestQuestionsFollowTheirContexts(t *testing.T) {
+func TestFaultsQuestionsFollowTheirContexts(t *testing.T) {
 	db := testenv.Database(t)
 	link, config := newProxy(t, db)
 	l, _ := openConfig(t, config, pglock.WithLease(30*time.Second))

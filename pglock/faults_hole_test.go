@@ -98,7 +98,7 @@ const largeMessage = 2000
 
 // A busy process with many locks falls silent. Each lock has ended before another session gets it. When the network is
 // back the Locker works again.
-func TestManySilentHoldersAreToldBeforeTheNextGrants(t *testing.T) {
+func TestFaultsManySilentHoldersAreToldBeforeTheNextGrants(t *testing.T) {
 	for name, cut := range map[string]func(*testing.T, *cutter){
 		"both":          func(_ *testing.T, s *cutter) { s.Cut(true, true) },
 		"to the server": func(_ *testing.T, s *cutter) { s.Cut(true, false) },
@@ -237,7 +237,7 @@ func tryRandom(ctx context.Context, t *testing.T, check *exclusionCheck, l *pglo
 
 // Verify of many keys is a large statement too. If only a part of it arrives, the server must still end the session in
 // time, or the locks stay held until the failure is noticed.
-func TestAQuestionThatArrivesInPartDoesNotKeepTheLocks(t *testing.T) {
+func TestFaultsAQuestionThatArrivesInPartDoesNotKeepTheLocks(t *testing.T) {
 	for name, waited := range map[string]bool{"on a mux session": false, "on a wait session": true} {
 		t.Run(name, func(t *testing.T) {
 			db := testenv.Database(t)

@@ -88,7 +88,7 @@ func wantHeld(t *testing.T, conn *pgx.Conn, l *pglock.Locker, locks []*pglock.Lo
 
 // The server's lock table overflows in the middle of statements that lock and release many keys at once. Calls that
 // succeed hold their locks, calls that are refused do not, and the sessions stay usable.
-func TestTheLockTableOverflowsInTheMiddleOfABatch(t *testing.T) {
+func TestFaultsTheLockTableOverflowsInTheMiddleOfABatch(t *testing.T) {
 	for distance := range distances {
 		t.Run(distance, func(t *testing.T) { overflow(t, distance) })
 	}
@@ -133,7 +133,7 @@ func overflow(t *testing.T, distance string) {
 
 // A Locker that has not connected yet, and so does not know the server's limits, is asked for more locks than the
 // server has room for.
-func TestTheDefaultBoundProtectsTheServer(t *testing.T) {
+func TestFaultsTheDefaultBoundProtectsTheServer(t *testing.T) {
 	db := smallLockTable(t)
 	conn := watcher(t, db)
 	for range testenv.Trials(t, 3) {
@@ -166,7 +166,7 @@ func wantOthersToWork(t *testing.T, db *testenv.DB) {
 }
 
 // Waiters for several keys hold some of them, on separate sessions.
-func TestTheDefaultBoundCountsWaiters(t *testing.T) {
+func TestFaultsTheDefaultBoundCountsWaiters(t *testing.T) {
 	db := smallLockTable(t)
 	conn := watcher(t, db)
 	l, _ := openCounted(t, db)

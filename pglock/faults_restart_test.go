@@ -11,7 +11,7 @@ import (
 
 // The server crashes under load, with holders and waiters on sessions of all kinds, and comes back. No Locker is
 // replaced.
-func TestLocksGoOnAfterTheServerHasCrashed(t *testing.T) {
+func TestFaultsLocksGoOnAfterTheServerHasCrashed(t *testing.T) {
 	server := testenv.NewServer(t, nil)
 	db := testenv.On(t, server)
 	first, _ := openCounted(t, db, pglock.WithHandoffLimit(0, 0))

@@ -14,7 +14,7 @@ import (
 // The role's timeouts end whatever takes long: statements, waits for locks, idle sessions. Sessions of all kinds
 // outlive several of them, as control sessions of the same role show: mux sessions with and without locks, and wait
 // sessions that wait or hold a lock.
-func TestSessionsOfEveryKindOutliveTheTimeoutsOfTheRole(t *testing.T) {
+func TestSettingsSessionsOfEveryKindOutliveTheTimeoutsOfTheRole(t *testing.T) {
 	db := testenv.Database(t)
 	role, err := pgx.ParseConfig(db.Role(t, "hasty"))
 	if err != nil {

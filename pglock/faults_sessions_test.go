@@ -19,7 +19,7 @@ import (
 const someSessions = 24
 
 // 10,000 locks are on at most two connections, and the server reports the same locks as the Locker.
-func TestTenThousandLocksAreOnTwoConnections(t *testing.T) {
+func TestSessionsTenThousandLocksAreOnTwoConnections(t *testing.T) {
 	server := testenv.NewServer(t, map[string]string{"max_locks_per_transaction": "1024", "max_connections": "50"})
 	db := testenv.On(t, server)
 	l, opened := openCounted(t, db, pglock.WithMaxHeld(10_000))
@@ -89,7 +89,7 @@ func TestSessionsAreOpenedAsFewCallersNeedThem(t *testing.T) {
 
 // Callers come and go on four sessions. An op that is left in the queue of a session is sent, although no later caller
 // uses the session.
-func TestNothingIsForgottenWhenFewCallersBecomeMore(t *testing.T) {
+func TestSessionsNothingIsForgottenWhenFewCallersBecomeMore(t *testing.T) {
 	db := testenv.Database(t)
 	l, _ := openCounted(t, db, pglock.WithSessions(4), pglock.WithLease(24*time.Hour))
 	keys := faultKeys(14)
@@ -130,7 +130,7 @@ func lockAndUnlock(t *testing.T, l *pglock.Locker, keys []pglock.Key) {
 }
 
 // Many waits fail at the same moment, and each asks for the holder.
-func TestWaitsThatEndTogetherOpenFewSessions(t *testing.T) {
+func TestSessionsWaitsThatEndTogetherOpenFewSessions(t *testing.T) {
 	db := testenv.Database(t)
 	l, opened := openCounted(t, db)
 	holder := db.Connect(t)
@@ -168,7 +168,7 @@ func TestWaitsThatEndTogetherOpenFewSessions(t *testing.T) {
 }
 
 // Readers that cannot share each other's hold, since each has to ask the server, do not take a connection each.
-func TestManyReadersOfOneKeyUseFewSessions(t *testing.T) {
+func TestSessionsManyReadersOfOneKeyUseFewSessions(t *testing.T) {
 	db := testenv.Database(t)
 	l, opened := openCounted(t, db, pglock.WithHandoffLimit(0, 0))
 	writer, _ := openCounted(t, db)
@@ -198,7 +198,7 @@ func TestManyReadersOfOneKeyUseFewSessions(t *testing.T) {
 }
 
 // Readers of one key and readers of several share what the server has granted, in whatever order they lock and unlock.
-func TestReadersOfOneAndOfSeveralKeysKeepWhatTheyHave(t *testing.T) {
+func TestSessionsReadersOfOneAndOfSeveralKeysKeepWhatTheyHave(t *testing.T) {
 	db := testenv.Database(t)
 	l, _ := openCounted(t, db, pglock.WithHandoffLimit(0, 0))
 	writer, _ := openCounted(t, db)
@@ -243,7 +243,7 @@ func wantKeptFrom(t *testing.T, writer *pglock.Locker, held *pglock.Lock) {
 }
 
 // More waiters than may wait in the server's queue are all served, over a bounded number of sessions.
-func TestMoreWaitersThanWaitSessionsAreAllServed(t *testing.T) {
+func TestSessionsMoreWaitersThanWaitSessionsAreAllServed(t *testing.T) {
 	db := testenv.Database(t)
 	holder, conn := db.Connect(t), db.Connect(t)
 	l, opened := openCounted(t, db, pglock.WithMaxWaitSessions(2))
@@ -276,7 +276,7 @@ func TestMoreWaitersThanWaitSessionsAreAllServed(t *testing.T) {
 }
 
 // A free wait session goes to the caller that has waited for one longest, however many others come later.
-func TestThePlaceInTheQueueGoesToTheOldestWaiter(t *testing.T) {
+func TestSessionsThePlaceInTheQueueGoesToTheOldestWaiter(t *testing.T) {
 	db := testenv.Database(t)
 	holder := db.Connect(t)
 	l, _ := openCounted(t, db, pglock.WithMaxWaitSessions(1))

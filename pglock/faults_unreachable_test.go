@@ -37,7 +37,7 @@ func openSilent(t *testing.T) *pglock.Locker {
 }
 
 // A server that sends nothing is unavailable, whatever ends the wait for it. Whether the lock is held is unknown.
-func TestASilentServerIsUnavailable(t *testing.T) {
+func TestFaultsASilentServerIsUnavailable(t *testing.T) {
 	l := openSilent(t)
 	key := pglock.NewKey("k")
 	enough := errors.New("enough")
@@ -57,7 +57,7 @@ func TestASilentServerIsUnavailable(t *testing.T) {
 }
 
 // Close ends acquires that wait for a connection, and does not wait for them.
-func TestCloseEndsAcquiresOnASilentServer(t *testing.T) {
+func TestFaultsCloseEndsAcquiresOnASilentServer(t *testing.T) {
 	l := openSilent(t)
 	failed := make(chan error, 2)
 	go func() { _, err := l.Lock(context.Background(), pglock.NewKey("a")); failed <- err }()
@@ -75,7 +75,7 @@ func TestCloseEndsAcquiresOnASilentServer(t *testing.T) {
 
 // The error of a wait that its caller ended contains the caller's cause. If the server answers it is not
 // ErrUnavailable.
-func TestTheCallersOwnCauseIsNoSignOfTheServer(t *testing.T) {
+func TestFaultsTheCallersOwnCauseIsNoSignOfTheServer(t *testing.T) {
 	db := testenv.Database(t)
 	l, _ := openCounted(t, db)
 	if err := l.Ping(minuteContext(t)); err != nil {
@@ -103,7 +103,7 @@ func TestTheCallersOwnCauseIsNoSignOfTheServer(t *testing.T) {
 }
 
 // A server that has fallen silent is unavailable. An unanswered statement ahead of the caller's is not contention.
-func TestAServerThatFallsSilentIsUnavailable(t *testing.T) {
+func TestFaultsAServerThatFallsSilentIsUnavailable(t *testing.T) {
 	db := testenv.Database(t)
 	link, config := newProxy(t, db)
 	l, _ := openConfig(t, config, pglock.WithLease(30*time.Second))

@@ -153,7 +153,7 @@ func TestWaitersKeepTheirPlaceAmongPlainWaiters(t *testing.T) {
 
 // Two processes lock many keys in all orders. Sessions that hold many unrelated locks must not wait, or the server
 // would find deadlocks that are none. Here it looks for them after ten milliseconds.
-func TestUnrelatedLocksDoNotDeadlock(t *testing.T) {
+func TestWaiterUnrelatedLocksDoNotDeadlock(t *testing.T) {
 	server := testenv.NewServer(t, map[string]string{"deadlock_timeout": "10ms"})
 	for name, work := range map[string]func(context.Context, *testing.T, *exclusionCheck, *pglock.Locker, []pglock.Key){
 		"one by one": lockOne, "together": lockTogether, "nested": lockNested,

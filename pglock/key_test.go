@@ -24,7 +24,7 @@ var keyVectors = map[string]int64{
 	"日本語/注文":         -4808533561451899025,
 }
 
-func TestNamesHaveTheirNumbersForEver(t *testing.T) {
+func TestKeyNamesHaveTheirNumbersForEver(t *testing.T) {
 	t.Parallel()
 	for name, want := range keyVectors {
 		key := pglock.NewKey(name)
@@ -34,7 +34,7 @@ func TestNamesHaveTheirNumbersForEver(t *testing.T) {
 	}
 }
 
-func TestSQLKnowsTheSameNumbers(t *testing.T) {
+func TestKeySQLKnowsTheSameNumbers(t *testing.T) {
 	t.Parallel()
 	pool := testenv.Database(t).Pool(t)
 	txCheck(t, migrations.Up(t.Context(), pool))
@@ -78,7 +78,7 @@ var keyForms = map[string]pglock.Key{
 	"@-2147483648/2147483647": pglock.PairKey(math.MinInt32, math.MaxInt32),
 }
 
-func TestAKeyIsReadBackAsItIsWritten(t *testing.T) {
+func TestKeyIsReadBackAsItIsWritten(t *testing.T) {
 	t.Parallel()
 	for text, key := range keyForms {
 		if got := key.String(); got != text {
@@ -99,7 +99,7 @@ func keySame(a, b pglock.Key) bool {
 	return a.Equal(b) && a.Name() == b.Name() && a.String() == b.String()
 }
 
-func TestTheEmptyNameIsWrittenAsItsNumber(t *testing.T) {
+func TestKeyTheEmptyNameIsWrittenAsItsNumber(t *testing.T) {
 	t.Parallel()
 	key := pglock.NewKey("")
 	if got := key.String(); got != "@-2039914840885289964" {
@@ -111,7 +111,7 @@ func TestTheEmptyNameIsWrittenAsItsNumber(t *testing.T) {
 	}
 }
 
-func TestAMalformedKeyIsRefused(t *testing.T) {
+func TestKeyAMalformedKeyIsRefused(t *testing.T) {
 	t.Parallel()
 	for text, why := range map[string]string{
 		"":                        "empty (a key is a name, @BIGINT, or @CLASS/OBJECT)",
@@ -145,7 +145,7 @@ func TestAMalformedKeyIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheZeroKeyIsNoKey(t *testing.T) {
+func TestKeyTheZeroKeyIsNoKey(t *testing.T) {
 	t.Parallel()
 	var zero pglock.Key
 	if zero.ID() != (pglock.KeyID{}) || zero.Name() != "" || zero.Int64() != 0 || zero.String() != "@invalid" {
@@ -222,7 +222,7 @@ func TestKeysAreComparedByWhatTheyLock(t *testing.T) {
 	}
 }
 
-func TestAKeySurvivesJSON(t *testing.T) {
+func TestKeySurvivesJSON(t *testing.T) {
 	t.Parallel()
 	for text, key := range keyForms {
 		encoded, err := json.Marshal(map[string]pglock.Key{"key": key})
@@ -240,7 +240,7 @@ func TestAKeySurvivesJSON(t *testing.T) {
 	}
 }
 
-func TestNewKeyDoesNotAllocate(t *testing.T) {
+func TestKeyNewKeyDoesNotAllocate(t *testing.T) {
 	names := []string{"", "invoice:42", strings.Repeat("x", 32), strings.Repeat("long ", 1000)}
 	var sink pglock.Key
 	for _, name := range names {

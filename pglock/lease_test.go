@@ -32,7 +32,7 @@ func (b *leased) Acquire(context.Context, driver.Request) (driver.Grant, error) 
 func (b *leased) Release(context.Context, driver.Grant) error                   { b.released.Add(1); return nil }
 
 // The process was frozen beyond the lease: no timer and no heartbeat has run before the lock is used.
-func TestTheFirstLookAfterTheLeaseTells(t *testing.T) {
+func TestLeaseTheFirstLookAfterTheLeaseTells(t *testing.T) {
 	for name, look := range map[string]func(*pglock.Lock, context.Context) error{
 		"Lock.Err":         func(k *pglock.Lock, _ context.Context) error { return k.Err() },
 		"Lock.Context.Err": func(_ *pglock.Lock, ctx context.Context) error { _ = ctx.Err(); return context.Cause(ctx) },
@@ -77,7 +77,7 @@ func mustLockAgain(t *testing.T, backend *leased, l *pglock.Locker) *pglock.Lock
 	return mustLock(t, l, pglock.NewKey("k"))
 }
 
-func TestMaxHoldCountsFromTheGrant(t *testing.T) {
+func TestLeaseMaxHoldCountsFromTheGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := locktest.NewServer()
 		l, err := server.Locker()
@@ -119,7 +119,7 @@ func TestMaxHoldCountsFromTheGrant(t *testing.T) {
 }
 
 // A hold that is lost between being passed on and being returned must still end the Lock that it became.
-func TestALossMeetsAHandoff(t *testing.T) {
+func TestLeaseALossMeetsAHandoff(t *testing.T) {
 	key := pglock.NewKey("k")
 	server := locktest.NewServer()
 	l, err := server.Locker()

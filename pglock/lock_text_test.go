@@ -37,7 +37,7 @@ func TestLockTellsItsStateInLogs(t *testing.T) {
 	}
 }
 
-func TestLostReasonIsOneWordInEveryLog(t *testing.T) {
+func TestLockLostReasonIsOneWordInEveryLog(t *testing.T) {
 	t.Parallel()
 	var text, json bytes.Buffer
 	for _, handler := range []slog.Handler{slog.NewTextHandler(&text, nil), slog.NewJSONHandler(&json, nil)} {

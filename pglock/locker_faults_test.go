@@ -83,7 +83,7 @@ func terminate(t *testing.T, admin *pgx.Conn, pid int32) {
 	}
 }
 
-func TestATerminatedSessionEndsTheLock(t *testing.T) {
+func TestFaultsATerminatedSessionEndsTheLock(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)
 	l, other := openLocker(t, db), openLocker(t, db)
@@ -108,7 +108,7 @@ func TestATerminatedSessionEndsTheLock(t *testing.T) {
 }
 
 // The end of a wait session whose lock was granted is noticed too, although no heartbeat is sent within this test.
-func TestTheEndOfASessionThatHasWaitedIsNoticed(t *testing.T) {
+func TestFaultsTheEndOfASessionThatHasWaitedIsNoticed(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)
 	l, other := openLocker(t, db, pglock.WithLease(24*time.Hour)), openLocker(t, db)
@@ -132,7 +132,7 @@ func TestTheEndOfASessionThatHasWaitedIsNoticed(t *testing.T) {
 	}
 }
 
-func TestAWaiterWhoseSessionEndsAsksAgain(t *testing.T) {
+func TestFaultsAWaiterWhoseSessionEndsAsksAgain(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)
 	l, other := openLocker(t, db), openLocker(t, db)
@@ -158,7 +158,7 @@ func TestAWaiterWhoseSessionEndsAsksAgain(t *testing.T) {
 	mustUnlock(t, <-waiter)
 }
 
-func TestAWaitCancelledOnTheServerIsAWaitError(t *testing.T) {
+func TestFaultsAWaitCancelledOnTheServerIsAWaitError(t *testing.T) {
 	db := testenv.Database(t)
 	l, other := openLocker(t, db), openLocker(t, db)
 	lock := mustLock(t, l, pglock.NewKey("k"))
@@ -178,7 +178,7 @@ func TestAWaitCancelledOnTheServerIsAWaitError(t *testing.T) {
 	mustUnlock(t, lock)
 }
 
-func TestAnIdleSessionThatEndedIsReplaced(t *testing.T) {
+func TestFaultsAnIdleSessionThatEndedIsReplaced(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)
 	l := openLocker(t, db)
@@ -191,7 +191,7 @@ func TestAnIdleSessionThatEndedIsReplaced(t *testing.T) {
 	}
 }
 
-func TestARestartOfTheServerEndsLocksAndTheLockerGoesOn(t *testing.T) {
+func TestFaultsARestartOfTheServerEndsLocksAndTheLockerGoesOn(t *testing.T) {
 	server := testenv.NewServer(t, nil)
 	db := testenv.On(t, server)
 	l := openLocker(t, db)
@@ -226,7 +226,7 @@ func TestARestartOfTheServerEndsLocksAndTheLockerGoesOn(t *testing.T) {
 
 // The role's timeouts would end everything that the library depends on. A control session of the same role shows that
 // they work.
-func TestTimeoutsOfTheRoleDoNotReachLockSessions(t *testing.T) {
+func TestFaultsTimeoutsOfTheRoleDoNotReachLockSessions(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)
 	config, err := pgx.ParseConfig(db.Role(t, "hostile"))
@@ -288,7 +288,7 @@ func TestTimeoutsOfTheRoleDoNotReachLockSessions(t *testing.T) {
 }
 
 // A holder's network drops everything, in both directions or only one: its lock must have ended before the next grant.
-func TestASilentHolderIsToldBeforeTheNextGrant(t *testing.T) {
+func TestFaultsASilentHolderIsToldBeforeTheNextGrant(t *testing.T) {
 	db := testenv.Database(t)
 	if !db.FreesFrozen(t) {
 		wantClientNotices(t, db)
@@ -348,7 +348,7 @@ func wantClientNotices(t *testing.T, db *testenv.DB) {
 
 // The server's process is frozen, so that it neither answers nor frees the lock: the client must stop trusting it by
 // itself.
-func TestAFrozenServerProcessEndsTheLock(t *testing.T) {
+func TestFaultsAFrozenServerProcessEndsTheLock(t *testing.T) {
 	db := testenv.On(t, testenv.NewServer(t, nil)) // surely on this machine
 	l := openLocker(t, db, pglock.WithLease(time.Second))
 	lock := mustLock(t, l, pglock.NewKey("k"))
@@ -366,7 +366,7 @@ func TestAFrozenServerProcessEndsTheLock(t *testing.T) {
 
 // Behind a proxy that shares server sessions among clients, a statement that was prepared on one session may run on
 // another. All statements that lock name their session.
-func TestAStatementOfAnotherSessionChangesNothing(t *testing.T) {
+func TestFaultsAStatementOfAnotherSessionChangesNothing(t *testing.T) {
 	db := testenv.Database(t)
 	conn := db.Connect(t)
 	const plain, sum = "select pg_advisory_lock(1)", "select count(*) from pg_locks where locktype = 'advisory'"
@@ -391,7 +391,7 @@ func TestAStatementOfAnotherSessionChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAPoolerIsRefusedBeforeAnythingIsLocked(t *testing.T) {
+func TestFaultsAPoolerIsRefusedBeforeAnythingIsLocked(t *testing.T) {
 	db := testenv.Database(t)
 	for _, mode := range []testenv.Pooling{testenv.TransactionPooling, testenv.SessionPooling} {
 		through := testenv.PgBouncer(t, db, mode)
@@ -469,7 +469,7 @@ func TestAPoolerIsRefusedBeforeAnythingIsLocked(t *testing.T) {
 	mustUnlock(t, lock)
 }
 
-func TestAHotStandbyIsRefused(t *testing.T) {
+func TestFaultsAHotStandbyIsRefused(t *testing.T) {
 	primary := testenv.NewServer(t, nil)
 	standby, err := primary.Standby(t.Context())
 	if err != nil {
@@ -505,7 +505,7 @@ func TestAHotStandbyIsRefused(t *testing.T) {
 }
 
 // Acquires are cancelled at random moments. When the test ends testenv.Database checks that pg_locks is empty.
-func TestCancelsAtRandomMomentsLeaveNothingOnTheServer(t *testing.T) {
+func TestFaultsCancelsAtRandomMomentsLeaveNothingOnTheServer(t *testing.T) {
 	db := testenv.Database(t)
 	lockers := []*pglock.Locker{openLocker(t, db), openLocker(t, db)}
 	key := pglock.NewKey("k")
@@ -531,7 +531,7 @@ func TestCancelsAtRandomMomentsLeaveNothingOnTheServer(t *testing.T) {
 	testenv.WaitUntil(t, "pg_locks is empty", func() bool { return len(db.AdvisoryLocks(t)) == 0 })
 }
 
-func TestUnreachableServersAreUnavailable(t *testing.T) {
+func TestFaultsUnreachableServersAreUnavailable(t *testing.T) {
 	db := testenv.Database(t)
 	for name, change := range map[string]func(*pgxpool.Config){
 		"a closed port": func(c *pgxpool.Config) {
@@ -568,7 +568,7 @@ func TestUnreachableServersAreUnavailable(t *testing.T) {
 	}
 }
 
-func TestTooManyLocksAreRefused(t *testing.T) {
+func TestFaultsTooManyLocksAreRefused(t *testing.T) {
 	db := testenv.Database(t)
 	l := openLocker(t, db, pglock.WithMaxHeld(2))
 	a := mustLock(t, l, pglock.NewKey("a"))
@@ -581,7 +581,7 @@ func TestTooManyLocksAreRefused(t *testing.T) {
 	mustUnlock(t, b)
 }
 
-func TestNamesReachTheRegistry(t *testing.T) {
+func TestFaultsNamesReachTheRegistry(t *testing.T) {
 	db := testenv.Database(t)
 	l := openLocker(t, db, pglock.WithNames())
 	if err := l.Ping(t.Context()); !errors.Is(err, pglock.ErrSchemaMissing) {
@@ -604,7 +604,7 @@ func TestNamesReachTheRegistry(t *testing.T) {
 	})
 }
 
-func TestFenceNeedsTheSchema(t *testing.T) {
+func TestFaultsFenceNeedsTheSchema(t *testing.T) {
 	db := testenv.Database(t)
 	l := openLocker(t, db)
 	lock := mustLock(t, l, pglock.NewKey("k"))
@@ -619,7 +619,7 @@ func TestFenceNeedsTheSchema(t *testing.T) {
 }
 
 // The schema is dropped while Fence waits for the end of the transaction that does it.
-func TestFenceOfASchemaThatIsBeingDropped(t *testing.T) {
+func TestFaultsFenceOfASchemaThatIsBeingDropped(t *testing.T) {
 	for name, then := range map[string]string{"dropped": "SELECT 1", "replaced": "CREATE SCHEMA pglock; CREATE SEQUENCE pglock.fence"} {
 		t.Run(name, func(t *testing.T) {
 			db := testenv.Database(t)
@@ -656,7 +656,7 @@ func TestFenceOfASchemaThatIsBeingDropped(t *testing.T) {
 
 // A transaction that alters the sequence makes Fence wait, but no other lock of the session. A number drawn after the
 // Unlock does not belong to the holder.
-func TestFenceOfASequenceThatIsBeingAltered(t *testing.T) {
+func TestFaultsFenceOfASequenceThatIsBeingAltered(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	migrate(t, db)
@@ -701,7 +701,7 @@ func TestFenceOfASequenceThatIsBeingAltered(t *testing.T) {
 }
 
 // BeforeConnect may hand out short-lived passwords: sessions must not be dialled without it.
-func TestBeforeConnectIsHonoured(t *testing.T) {
+func TestFaultsBeforeConnectIsHonoured(t *testing.T) {
 	db := testenv.Database(t)
 	cfg := db.Config(t)
 	user := cfg.ConnConfig.User

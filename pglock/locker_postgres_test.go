@@ -10,7 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 )
 
-func TestPostgresPassesTheSuite(t *testing.T) {
+func TestLockerPostgresPassesTheSuite(t *testing.T) {
 	db := testenv.Database(t)
 	migrate(t, db)
 	locktest.Exercise(t, func(t testing.TB, opts ...pglock.Option) *pglock.Locker {

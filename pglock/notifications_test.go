@@ -33,7 +33,7 @@ func (h blockingLog) Handle(_ context.Context, r slog.Record) error {
 }
 
 // 500 locks are lost at once, and all of them have ended while the first one's notification is still running.
-func TestLostLocksDoNotWaitForObserversAndLogs(t *testing.T) {
+func TestNotificationsLostLocksDoNotWaitForObserversAndLogs(t *testing.T) {
 	for _, slow := range []string{"Observer", "log"} {
 		t.Run(slow, func(t *testing.T) {
 			db := testenv.Database(t)
@@ -74,7 +74,7 @@ func TestLostLocksDoNotWaitForObserversAndLogs(t *testing.T) {
 }
 
 // An Observer panics just after its wait has ended with the lock, which was passed on or released meanwhile.
-func TestObserverThatPanicsWhenTheTurnHasComeLeavesNothingLocked(t *testing.T) {
+func TestNotificationsObserverThatPanicsWhenTheTurnHasComeLeavesNothingLocked(t *testing.T) {
 	for name, handoffs := range map[string]int{"passed on": 1000, "released": 0} {
 		t.Run(name, func(t *testing.T) {
 			var first atomic.Pointer[pglock.Lock]
@@ -181,7 +181,7 @@ func (d *silentBackend) Close(context.Context) error {
 	return nil
 }
 
-func TestCloseIsBoundedHoweverManyLocksThereAre(t *testing.T) {
+func TestNotificationsCloseIsBoundedHoweverManyLocksThereAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := pglock.NewWithBackend(newSilentBackend())
 		if err != nil {
@@ -205,7 +205,7 @@ func TestCloseIsBoundedHoweverManyLocksThereAre(t *testing.T) {
 
 // If a lock loses one of its keys the others are released, and a lock whose lease is over is released too. Only then
 // are the keys requested again.
-func TestEndedLocksAreGivenBackBeforeTheirKeysAreAskedForAgain(t *testing.T) {
+func TestNotificationsEndedLocksAreGivenBackBeforeTheirKeysAreAskedForAgain(t *testing.T) {
 	for name, end := range map[string]func(*silentBackend, *pglock.Lock) error{
 		"Verify": func(d *silentBackend, lock *pglock.Lock) error {
 			d.check = fmt.Errorf("%w: one of two keys is held", driver.ErrLost)
@@ -256,7 +256,7 @@ func TestEndedLocksAreGivenBackBeforeTheirKeysAreAskedForAgain(t *testing.T) {
 }
 
 // The same with the real backend, whose server has fallen silent.
-func TestCloseOnASilentPostgresIsBounded(t *testing.T) {
+func TestNotificationsCloseOnASilentPostgresIsBounded(t *testing.T) {
 	db := testenv.Database(t)
 	link, config := newProxy(t, db)
 	l, err := pglock.NewWithConfig(config, pglock.WithLease(time.Minute))

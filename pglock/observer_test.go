@@ -42,7 +42,7 @@ func (j *journal) observer() *pglock.Observer {
 	}
 }
 
-func TestTheObserverIsToldTheWayOfEveryLock(t *testing.T) {
+func TestObserverIsToldTheWayOfEveryLock(t *testing.T) {
 	db := testenv.Database(t)
 	var j journal
 	l, other := openLocker(t, db, pglock.WithObserver(j.observer())), openLocker(t, db)
@@ -132,7 +132,7 @@ func (b *balance) opened() (n int) {
 }
 
 // Whatever happens to the sessions, exactly one of Released and Lost is called for each lock that was acquired.
-func TestTheObserverIsToldOneEndOfEveryLock(t *testing.T) {
+func TestObserverIsToldOneEndOfEveryLock(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)
 	b := balance{open: map[string]int{}}

@@ -36,7 +36,7 @@ begin
 end $do$`
 
 // The statements of locks must not depend on search_path, which the owner of the database can set for all.
-func TestLocksRunNothingOfTheSearchPath(t *testing.T) {
+func TestTrustLocksRunNothingOfTheSearchPath(t *testing.T) {
 	db := testenv.Database(t)
 	admin := db.Connect(t)
 	if _, err := admin.Exec(t.Context(), traps); err != nil {

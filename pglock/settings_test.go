@@ -27,7 +27,7 @@ func withSettings(t *testing.T, db *testenv.DB, settings ...string) {
 
 // A transaction that is serializable, read-only and deferrable waits for all earlier transactions that write. The owner
 // of a database can make these the defaults there.
-func TestLockSessionsDoNotWaitForSerializableTransactions(t *testing.T) {
+func TestSettingsLockSessionsDoNotWaitForSerializableTransactions(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	migrate(t, db)
@@ -54,7 +54,7 @@ func TestLockSessionsDoNotWaitForSerializableTransactions(t *testing.T) {
 }
 
 // exit_on_error makes the server end a session at its first error.
-func TestAnErrorOfTheServerDoesNotEndALockSession(t *testing.T) {
+func TestSettingsAnErrorOfTheServerDoesNotEndALockSession(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	migrate(t, db)
@@ -75,7 +75,7 @@ func TestAnErrorOfTheServerDoesNotEndALockSession(t *testing.T) {
 }
 
 // The set-up waits for a lock on a catalog for longer than the database's statement_timeout.
-func TestTheSetUpOfALockSessionOutlivesTheStatementTimeoutOfTheDatabase(t *testing.T) {
+func TestSettingsTheSetUpOfALockSessionOutlivesTheStatementTimeoutOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	upgrade, control := db.Connect(t), db.Connect(t)

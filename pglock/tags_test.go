@@ -44,7 +44,7 @@ func seenUntil(t *testing.T, db *testenv.DB, j *events.Journal, wanted func(moni
 	return monitor.Lock{}, nil
 }
 
-func TestAWaitSaysWhichCodeWaitsAndLaterHolds(t *testing.T) {
+func TestTagsAWaitSaysWhichCodeWaitsAndLaterHolds(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	key := pglock.NewKey("invoice:42")
@@ -96,7 +96,7 @@ func TestAWaitSaysWhichCodeWaitsAndLaterHolds(t *testing.T) {
 }
 
 // A monitor that is started later shows the holder's code too, since later statements of the session have the comment.
-func TestASessionSaysWhichCodeItsLockIsFor(t *testing.T) {
+func TestTagsASessionSaysWhichCodeItsLockIsFor(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	l := tagged(t, db)
@@ -142,7 +142,7 @@ func TestASessionSaysWhichCodeItsLockIsFor(t *testing.T) {
 	}
 }
 
-func TestAPanicOfTheTagsLeavesNothingBehind(t *testing.T) {
+func TestTagsAPanicOfTheTagsLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	panics := true
@@ -172,7 +172,7 @@ func TestAPanicOfTheTagsLeavesNothingBehind(t *testing.T) {
 
 // The slices of a role that may not make temporary objects have the comment too, and their parameters are not taken
 // for parts of it.
-func TestAWaitInSlicesSaysWhichCodeWaits(t *testing.T) {
+func TestTagsAWaitInSlicesSaysWhichCodeWaits(t *testing.T) {
 	t.Parallel()
 	const hostile = `$1 $2 '$3' \ -- ; drop`
 	db := testenv.Database(t)
@@ -196,7 +196,7 @@ func TestAWaitInSlicesSaysWhichCodeWaits(t *testing.T) {
 	mustUnlock(t, <-granted)
 }
 
-func TestSQLCommentsAreForPostgreSQLOnly(t *testing.T) {
+func TestTagsSQLCommentsAreForPostgreSQLOnly(t *testing.T) {
 	t.Parallel()
 	other := struct{ driver.Backend }{}
 	_, err := pglock.NewWithBackend(other, pglock.WithSQLComments(nil))

@@ -20,7 +20,7 @@ func txOrder(a, b pglock.Key) int {
 	return cmp.Or(cmp.Compare(a.ID().Space, b.ID().Space), cmp.Compare(a.Int64(), b.Int64()))
 }
 
-func TestLockAllTxTakesKeysInOneOrder(t *testing.T) {
+func TestTxLockAllTxTakesKeysInOneOrder(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string][]pglock.TxOption{"plain": nil, "MaxWait": {pglock.MaxWait(txLong)}} {
 		t.Run(name, func(t *testing.T) {
@@ -61,8 +61,8 @@ func txHeldBy(t *testing.T, db *testenv.DB, tx pgx.Tx) (n int) {
 	return n
 }
 
-// TestLockAllTxCannotDeadlock has many transactions lock overlapping keys, some of them one by one in the order.
-func TestLockAllTxCannotDeadlock(t *testing.T) {
+// TestTxLockAllTxCannotDeadlock has many transactions lock overlapping keys, some of them one by one in the order.
+func TestTxLockAllTxCannotDeadlock(t *testing.T) {
 	t.Parallel()
 	const workers, rounds = 12, 40
 	db := testenv.Database(t)
@@ -111,8 +111,8 @@ func txLockSome(ctx context.Context) func(pgx.Tx) error {
 	}
 }
 
-// TestLocksOneByOneInAnyOrderDeadlock shows why LockAllTx exists.
-func TestLocksOneByOneInAnyOrderDeadlock(t *testing.T) {
+// TestTxLocksOneByOneInAnyOrderDeadlock shows why LockAllTx exists.
+func TestTxLocksOneByOneInAnyOrderDeadlock(t *testing.T) {
 	t.Parallel()
 	db, a, b := testenv.Database(t), pglock.NewKey("a"), pglock.NewKey("b")
 	ab, ba := txHold(t, db, a), txHold(t, db, b)
@@ -135,7 +135,7 @@ func TestLocksOneByOneInAnyOrderDeadlock(t *testing.T) {
 	}
 }
 
-func TestLockAllTxTakesDuplicatesOnceAndNothingForNothing(t *testing.T) {
+func TestTxLockAllTxTakesDuplicatesOnceAndNothingForNothing(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	named, pair := pglock.NewKey("invoice:42"), pglock.PairKey(7, -42)
@@ -161,7 +161,7 @@ func TestLockAllTxTakesDuplicatesOnceAndNothingForNothing(t *testing.T) {
 	txWantUsable(t, tx)
 }
 
-func TestLockAllTxOfManyKeysIsOneStatement(t *testing.T) {
+func TestTxLockAllTxOfManyKeysIsOneStatement(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	statements := 0
@@ -187,7 +187,7 @@ func (t txTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQ
 
 func (txTracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-func TestLockAllTxSharesWhatIsShared(t *testing.T) {
+func TestTxLockAllTxSharesWhatIsShared(t *testing.T) {
 	t.Parallel()
 	db, keys := testenv.Database(t), txHundredKeys[:6]
 	reader, other, writer := txBegin(t, db.Connect(t)), txBegin(t, db.Connect(t)), txBegin(t, db.Connect(t))

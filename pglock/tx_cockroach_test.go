@@ -15,7 +15,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-func TestATransactionOnCockroachDBIsRefusedBeforeAnythingIsSent(t *testing.T) {
+func TestTxATransactionOnCockroachDBIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
 	server := txStartCockroach(t)
 	conn := txConnect(t, server.connString(), nil)

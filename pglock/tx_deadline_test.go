@@ -17,7 +17,7 @@ import (
 // txSoon is a deadline that a test waits out, with room for the questions that follow the wait on a loaded machine.
 const txSoon = 2 * time.Second
 
-func TestLockTxBelowADeadlineKeepsTheConnectionAndNamesTheHolder(t *testing.T) {
+func TestTxLockTxBelowADeadlineKeepsTheConnectionAndNamesTheHolder(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.NewKey("invoice:42")
 	holder := txHold(t, db, key)
@@ -66,7 +66,7 @@ func txLockBelowADeadline(t *testing.T, db *testenv.DB, lock func(context.Contex
 	}
 }
 
-func TestLockTxBelowADeadlineLeavesAShorterLockTimeoutInForce(t *testing.T) {
+func TestTxLockTxBelowADeadlineLeavesAShorterLockTimeoutInForce(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.NewKey("invoice:42")
 	holder, tx := txHold(t, db, key), txBegin(t, db.Connect(t))
@@ -92,7 +92,7 @@ func TestLockTxBelowADeadlineLeavesAShorterLockTimeoutInForce(t *testing.T) {
 	}
 }
 
-func TestLockTxBelowADeadlineIsGrantedWhenTheHolderLeaves(t *testing.T) {
+func TestTxLockTxBelowADeadlineIsGrantedWhenTheHolderLeaves(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.NewKey("invoice:42")
 	for _, form := range txForms[:2] {
@@ -110,7 +110,7 @@ func TestLockTxBelowADeadlineIsGrantedWhenTheHolderLeaves(t *testing.T) {
 	}
 }
 
-func TestLockTxOfAFreeKeyBelowADeadlineIsOneRoundTrip(t *testing.T) {
+func TestTxLockTxOfAFreeKeyBelowADeadlineIsOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	ctx, cancel := context.WithTimeout(t.Context(), txLong)
@@ -132,7 +132,7 @@ func TestLockTxOfAFreeKeyBelowADeadlineIsOneRoundTrip(t *testing.T) {
 	}
 }
 
-func TestLockTxBelowADeadlineNeedsNoSimpleProtocol(t *testing.T) {
+func TestTxLockTxBelowADeadlineNeedsNoSimpleProtocol(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	ctx, cancel := context.WithTimeout(t.Context(), txLong)
@@ -147,7 +147,7 @@ func TestLockTxBelowADeadlineNeedsNoSimpleProtocol(t *testing.T) {
 	}
 }
 
-func TestBeginFuncSaysThatThePoolIsFull(t *testing.T) {
+func TestTxBeginFuncSaysThatThePoolIsFull(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.NewKey("invoice:42")
 	config := db.Config(t)
@@ -174,7 +174,7 @@ func TestBeginFuncSaysThatThePoolIsFull(t *testing.T) {
 	}
 }
 
-func TestBeginFuncWithoutAServerIsUnavailable(t *testing.T) {
+func TestTxBeginFuncWithoutAServerIsUnavailable(t *testing.T) {
 	t.Parallel()
 	config, err := pgxpool.ParseConfig("postgres://app@127.0.0.1:1/shop") // where nothing listens
 	txCheck(t, err)

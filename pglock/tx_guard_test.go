@@ -28,7 +28,7 @@ var txAllForms = func() (forms []txForm) {
 	return append(forms, txForm{name: "TryLockTx", lock: pglock.TryLockTx})
 }()
 
-func TestATransactionThatReadsOldDataIsRefused(t *testing.T) {
+func TestTxATransactionThatReadsOldDataIsRefused(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.PairKey(1, -1)
 	conn := db.Connect(t)
@@ -61,8 +61,8 @@ func txBeginAgain(t *testing.T, conn *pgx.Conn, tx pgx.Tx, isolation pgx.TxIsoLe
 	return txBegin(t, conn, pgx.TxOptions{IsoLevel: isolation})
 }
 
-// TestASnapshotOlderThanTheLockReadsOldData shows what the guard prevents.
-func TestASnapshotOlderThanTheLockReadsOldData(t *testing.T) {
+// TestTxASnapshotOlderThanTheLockReadsOldData shows what the guard prevents.
+func TestTxASnapshotOlderThanTheLockReadsOldData(t *testing.T) {
 	t.Parallel()
 	for isolation, want := range map[pgx.TxIsoLevel]int{
 		pgx.ReadUncommitted: 1, pgx.ReadCommitted: 1, pgx.RepeatableRead: 0, pgx.Serializable: 0,
@@ -86,8 +86,8 @@ func TestASnapshotOlderThanTheLockReadsOldData(t *testing.T) {
 	}
 }
 
-// TestNothingThatAUserCanSetDisablesTheGuard tries settings, and objects that hide PostgreSQL's own.
-func TestNothingThatAUserCanSetDisablesTheGuard(t *testing.T) {
+// TestTxNothingThatAUserCanSetDisablesTheGuard tries settings, and objects that hide PostgreSQL's own.
+func TestTxNothingThatAUserCanSetDisablesTheGuard(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	admin := db.Connect(t)
@@ -134,7 +134,7 @@ func TestNothingThatAUserCanSetDisablesTheGuard(t *testing.T) {
 	}
 }
 
-func TestATransactionOnAHotStandbyIsRefused(t *testing.T) {
+func TestTxATransactionOnAHotStandbyIsRefused(t *testing.T) {
 	t.Parallel()
 	primary := testenv.NewServer(t, nil)
 	db := testenv.On(t, primary)

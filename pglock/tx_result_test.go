@@ -53,7 +53,7 @@ func txCancelOnServer(config *pgx.ConnConfig) {
 	}
 }
 
-func TestTheContextEndsTheWait(t *testing.T) {
+func TestTxTheContextEndsTheWait(t *testing.T) {
 	t.Parallel()
 	for handler, change := range map[string]func(*pgx.ConnConfig){
 		"the connection is closed": nil, "the statement is cancelled": txCancelOnServer,
@@ -113,7 +113,7 @@ func txEndWhileWaiting(t *testing.T, db *testenv.DB, end txEnd, call func(contex
 	return <-result
 }
 
-func TestAnEndedContextSendsNothing(t *testing.T) {
+func TestTxAnEndedContextSendsNothing(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -133,7 +133,7 @@ func TestAnEndedContextSendsNothing(t *testing.T) {
 	}
 }
 
-func TestADeadlockIsTheServersError(t *testing.T) {
+func TestTxADeadlockIsTheServersError(t *testing.T) {
 	t.Parallel()
 	db, a, b := testenv.Database(t), pglock.NewKey("a"), pglock.NewKey("b")
 	for _, form := range txAllWaits {
@@ -155,7 +155,7 @@ func TestADeadlockIsTheServersError(t *testing.T) {
 	}
 }
 
-func TestTheSessionsOwnLockTimeoutEndsTheWait(t *testing.T) {
+func TestTxTheSessionsOwnLockTimeoutEndsTheWait(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.NewKey("a")
 	for _, form := range txForms {
@@ -173,7 +173,7 @@ func TestTheSessionsOwnLockTimeoutEndsTheWait(t *testing.T) {
 	}
 }
 
-func TestAStatementTimeoutIsTheServersError(t *testing.T) {
+func TestTxAStatementTimeoutIsTheServersError(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.NewKey("a")
 	for _, form := range txAllWaits {
@@ -189,7 +189,7 @@ func TestAStatementTimeoutIsTheServersError(t *testing.T) {
 	}
 }
 
-func TestAFullLockTableIsTooManyLocks(t *testing.T) {
+func TestTxAFullLockTableIsTooManyLocks(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewServer(t, map[string]string{
 		"max_locks_per_transaction": "10", "max_connections": "10", "max_prepared_transactions": "0",
@@ -212,7 +212,7 @@ func TestAFullLockTableIsTooManyLocks(t *testing.T) {
 	}
 }
 
-func TestABrokenConnectionIsNoGrant(t *testing.T) {
+func TestTxABrokenConnectionIsNoGrant(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.NewKey("a")
 	for _, form := range txAllWaits {

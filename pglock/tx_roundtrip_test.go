@@ -68,7 +68,7 @@ func txServers(t *testing.T, db *testenv.DB) map[string]string {
 	}
 }
 
-func TestLocksOfATransactionAreOneRoundTrip(t *testing.T) {
+func TestTxLocksOfATransactionAreOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	txHold(t, db, pglock.Int64Key(1))
@@ -96,8 +96,8 @@ func TestLocksOfATransactionAreOneRoundTrip(t *testing.T) {
 	}
 }
 
-// TestPgxPreparesBeforeItRuns shows that the test above counts round trips, including those of pgx itself.
-func TestPgxPreparesBeforeItRuns(t *testing.T) {
+// TestTxPgxPreparesBeforeItRuns shows that the test above counts round trips, including those of pgx itself.
+func TestTxPgxPreparesBeforeItRuns(t *testing.T) {
 	t.Parallel()
 	var trips *txRoundTrips
 	conn := txConnect(t, testenv.Database(t).ConnString(), func(config *pgx.ConnConfig) { trips = txCountRoundTrips(config) })
@@ -112,7 +112,7 @@ func TestPgxPreparesBeforeItRuns(t *testing.T) {
 	}
 }
 
-func TestBeginFuncIsBeginLockAndCommit(t *testing.T) {
+func TestTxBeginFuncIsBeginLockAndCommit(t *testing.T) {
 	t.Parallel()
 	var trips *txRoundTrips
 	conn := txConnect(t, testenv.Database(t).ConnString(), func(config *pgx.ConnConfig) { trips = txCountRoundTrips(config) })

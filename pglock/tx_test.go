@@ -15,7 +15,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-func TestWhatIsLockedIsWhatPgLocksShows(t *testing.T) {
+func TestTxWhatIsLockedIsWhatPgLocksShows(t *testing.T) {
 	t.Parallel()
 	keys := map[string]pglock.Key{ // by key and objsubid of pg_locks
 		"-9223372036854775808 1": pglock.Int64Key(math.MinInt64),
@@ -56,7 +56,7 @@ func TestWhatIsLockedIsWhatPgLocksShows(t *testing.T) {
 	}
 }
 
-func TestALockEndsWithItsSavepoint(t *testing.T) {
+func TestTxALockEndsWithItsSavepoint(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	for _, form := range txForms {
@@ -82,7 +82,7 @@ func TestALockEndsWithItsSavepoint(t *testing.T) {
 	}
 }
 
-func TestALockIsReentrantWithinItsTransaction(t *testing.T) {
+func TestTxALockIsReentrantWithinItsTransaction(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	tx := txBegin(t, db.Connect(t))
@@ -94,7 +94,7 @@ func TestALockIsReentrantWithinItsTransaction(t *testing.T) {
 	}
 }
 
-func TestSharedLocksShareAndExcludeExclusiveOnes(t *testing.T) {
+func TestTxSharedLocksShareAndExcludeExclusiveOnes(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.PairKey(-1, 1)
 	reader, other, writer := txBegin(t, db.Connect(t)), txBegin(t, db.Connect(t)), txBegin(t, db.Connect(t))
@@ -107,7 +107,7 @@ func TestSharedLocksShareAndExcludeExclusiveOnes(t *testing.T) {
 	txWantWaitError(t, pglock.TryLockTx(t.Context(), txBegin(t, db.Connect(t)), key, pglock.Shared()), key)
 }
 
-func TestALockWaitsForItsHolder(t *testing.T) {
+func TestTxALockWaitsForItsHolder(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.Int64Key(1)
 	for _, form := range txForms {
@@ -125,7 +125,7 @@ func TestALockWaitsForItsHolder(t *testing.T) {
 	}
 }
 
-func TestPsqlTakesTheSameLock(t *testing.T) {
+func TestTxPsqlTakesTheSameLock(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	txCheck(t, migrations.Up(t.Context(), db.Pool(t)))
@@ -134,7 +134,7 @@ func TestPsqlTakesTheSameLock(t *testing.T) {
 	txWantWaitError(t, pglock.TryLockTx(t.Context(), txBegin(t, db.Connect(t)), key), key)
 }
 
-func TestLocksWorkInAReadOnlyTransaction(t *testing.T) {
+func TestTxLocksWorkInAReadOnlyTransaction(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	tx := txBegin(t, db.Connect(t), pgx.TxOptions{AccessMode: pgx.ReadOnly})
@@ -145,7 +145,7 @@ func TestLocksWorkInAReadOnlyTransaction(t *testing.T) {
 	txWantLocks(t, db, "@0 exclusive", "@1 exclusive", "@2 exclusive")
 }
 
-func TestBeginFuncCommitsAndRollsBack(t *testing.T) {
+func TestTxBeginFuncCommitsAndRollsBack(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	pool, key, boom := db.Pool(t), pglock.NewKey("counter"), errors.New("boom")
@@ -189,7 +189,7 @@ func TestBeginFuncCommitsAndRollsBack(t *testing.T) {
 	}
 }
 
-func TestBeginTxFuncHasItsOptions(t *testing.T) {
+func TestTxBeginTxFuncHasItsOptions(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.NewKey("counter")
 	pool, stale := db.Pool(t), pgx.TxOptions{IsoLevel: pgx.Serializable}
@@ -210,7 +210,7 @@ func TestBeginTxFuncHasItsOptions(t *testing.T) {
 	}
 }
 
-func TestWaitErrorContendedTellsACancelFromAHolder(t *testing.T) {
+func TestTxWaitErrorContendedTellsACancelFromAHolder(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.NewKey("counter")
 	txHold(t, db, key)
@@ -238,7 +238,7 @@ func TestWaitErrorContendedTellsACancelFromAHolder(t *testing.T) {
 	}
 }
 
-func TestBeginFuncInATransactionBeginsASavepoint(t *testing.T) {
+func TestTxBeginFuncInATransactionBeginsASavepoint(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	tx, boom := txBegin(t, db.Connect(t)), errors.New("boom")
@@ -250,7 +250,7 @@ func TestBeginFuncInATransactionBeginsASavepoint(t *testing.T) {
 	txWantLocks(t, db, "@1 exclusive")
 }
 
-func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
+func TestTxBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	var trips *txRoundTrips
@@ -308,7 +308,7 @@ func txRoundTripsOfConnectAndBegin(t *testing.T, db *testenv.DB) int {
 	return trips.count()
 }
 
-func TestAnEndedTransactionIsAnError(t *testing.T) {
+func TestTxAnEndedTransactionIsAnError(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	pooled, err := db.Pool(t).Begin(t.Context())

@@ -19,7 +19,7 @@ import (
 // txShort is a bound that a test waits out.
 const txShort = 20 * time.Millisecond
 
-func TestAfterMaxWaitTheTransactionGoesOn(t *testing.T) {
+func TestTxAfterMaxWaitTheTransactionGoesOn(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.NewKey("invoice:42")
 	for _, form := range txForms {
@@ -61,7 +61,7 @@ func (tx silentTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.Co
 	return pgconn.CommandTag{}, err
 }
 
-func TestLockTxWithMaxWaitTakesNoAnswerForNoLock(t *testing.T) {
+func TestTxLockTxWithMaxWaitTakesNoAnswerForNoLock(t *testing.T) {
 	db, key := testenv.Database(t), pglock.NewKey("k")
 	tx := txBegin(t, db.Connect(t))
 	if err := pglock.LockTx(t.Context(), silentTx{tx}, key, pglock.MaxWait(txLong)); err == nil {
@@ -69,7 +69,7 @@ func TestLockTxWithMaxWaitTakesNoAnswerForNoLock(t *testing.T) {
 	}
 }
 
-func TestMaxWaitWorksThroughAPoolerInEveryMode(t *testing.T) {
+func TestTxMaxWaitWorksThroughAPoolerInEveryMode(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.NewKey("invoice:42")
 	pooled := testenv.PgBouncer(t, db, testenv.TransactionPooling)
@@ -93,7 +93,7 @@ func TestMaxWaitWorksThroughAPoolerInEveryMode(t *testing.T) {
 	}
 }
 
-func TestMaxWaitNeedsTheSimpleProtocol(t *testing.T) {
+func TestTxMaxWaitNeedsTheSimpleProtocol(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	for setting, want := range map[string]string{
@@ -132,7 +132,7 @@ func txWantHolder(t *testing.T, wait *pglock.WaitError, holder pgx.Tx) {
 	}
 }
 
-func TestAfterMaxWaitABatchIsAborted(t *testing.T) {
+func TestTxAfterMaxWaitABatchIsAborted(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.NewKey("invoice:42")
 	conn := db.Connect(t)
@@ -168,8 +168,8 @@ func txCode(err error) string {
 	return ""
 }
 
-// TestLockTimeoutIsAsItWas compares every call with the same transaction without it.
-func TestLockTimeoutIsAsItWas(t *testing.T) {
+// TestTxLockTimeoutIsAsItWas compares every call with the same transaction without it.
+func TestTxLockTimeoutIsAsItWas(t *testing.T) {
 	t.Parallel()
 	lock := func(form txForm, key pglock.Key, d time.Duration) func(context.Context, pgx.Tx) error {
 		return func(ctx context.Context, tx pgx.Tx) error { return form.lock(ctx, tx, key, pglock.MaxWait(d)) }
@@ -229,7 +229,7 @@ func txWantSameLockTimeout(t *testing.T, when string, conn, control *pgx.Conn) {
 	}
 }
 
-func TestAnAbortedBatchLeavesNoLockTimeoutBehind(t *testing.T) {
+func TestTxAnAbortedBatchLeavesNoLockTimeoutBehind(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.Int64Key(1)
 	txHold(t, db, key)
@@ -243,7 +243,7 @@ func TestAnAbortedBatchLeavesNoLockTimeoutBehind(t *testing.T) {
 	}
 }
 
-func TestMaxWaitTakesThePlaceOfALowerLockTimeout(t *testing.T) {
+func TestTxMaxWaitTakesThePlaceOfALowerLockTimeout(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.Int64Key(1)
 	for _, form := range txForms {
@@ -267,7 +267,7 @@ func txAwaitWaitOf(t *testing.T, db *testenv.DB, d time.Duration) {
 	db.WaitForWaiters(t, 1)
 }
 
-func TestMaxWaitTakesThePlaceOfAHigherLockTimeout(t *testing.T) {
+func TestTxMaxWaitTakesThePlaceOfAHigherLockTimeout(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.Int64Key(1)
 	for _, form := range txForms {
@@ -280,7 +280,7 @@ func TestMaxWaitTakesThePlaceOfAHigherLockTimeout(t *testing.T) {
 	}
 }
 
-func TestAHugeMaxWaitWaits(t *testing.T) {
+func TestTxAHugeMaxWaitWaits(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.Int64Key(1)
 	for _, form := range txForms {
@@ -294,9 +294,9 @@ func TestAHugeMaxWaitWaits(t *testing.T) {
 	}
 }
 
-// TestMaxWaitBoundsTheWaitForAllKeysTogether lets each wait end after a fifth of the bound. If it were a bound of
+// TestTxMaxWaitBoundsTheWaitForAllKeysTogether lets each wait end after a fifth of the bound. If it were a bound of
 // each wait, no wait would reach it and all eight keys would be granted.
-func TestMaxWaitBoundsTheWaitForAllKeysTogether(t *testing.T) {
+func TestTxMaxWaitBoundsTheWaitForAllKeysTogether(t *testing.T) {
 	t.Parallel()
 	const maxWait = 2 * time.Second
 	db, mine := testenv.Database(t), pglock.Int64Key(-1)
@@ -355,7 +355,7 @@ func txReleaseOneByOne(t *testing.T, db *testenv.DB, keys []pglock.Key, d time.D
 	return err
 }
 
-func TestMaxWaitLeavesTheTransactionAliveWhereHoldersCannotBeSeen(t *testing.T) {
+func TestTxMaxWaitLeavesTheTransactionAliveWhereHoldersCannotBeSeen(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.NewKey("secret")
 	txExec(t, db.Connect(t), "REVOKE SELECT ON pg_catalog.pg_stat_activity FROM PUBLIC")
@@ -368,7 +368,7 @@ func TestMaxWaitLeavesTheTransactionAliveWhereHoldersCannotBeSeen(t *testing.T) 
 	txWantUsable(t, tx)
 }
 
-func TestAPreparedTransactionIsNamedAsHolder(t *testing.T) {
+func TestTxAPreparedTransactionIsNamedAsHolder(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.NewKey("a")
 	gid := "transfer of " + db.Name()
@@ -383,7 +383,7 @@ func TestAPreparedTransactionIsNamedAsHolder(t *testing.T) {
 	txExec(t, holder, fmt.Sprintf("ROLLBACK PREPARED '%s'", gid))
 }
 
-func TestARoleWithoutRightsSeesWhoHolds(t *testing.T) {
+func TestTxARoleWithoutRightsSeesWhoHolds(t *testing.T) {
 	t.Parallel()
 	db, key := testenv.Database(t), pglock.NewKey("a")
 	holder := txHold(t, db, key)

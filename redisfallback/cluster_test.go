@@ -13,8 +13,8 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// TestLocksSurviveTheMigrationOfTheirSlot goes through a migration step by step, and uses locks at each of them.
-func TestLocksSurviveTheMigrationOfTheirSlot(t *testing.T) {
+// TestClusterLocksSurviveTheMigrationOfTheirSlot goes through a migration step by step, and uses locks at each of them.
+func TestClusterLocksSurviveTheMigrationOfTheirSlot(t *testing.T) {
 	nodes := testenv.NewRedisCluster(t, 3)
 	client := newCluster(t, nodes)
 	first := open(t, []redis.UniversalClient{client}, nil)
@@ -58,7 +58,7 @@ func TestLocksSurviveTheMigrationOfTheirSlot(t *testing.T) {
 	unlock(t, kept)
 }
 
-func TestLocksOfSeveralSlotsAreTakenTogether(t *testing.T) {
+func TestClusterLocksOfSeveralSlotsAreTakenTogether(t *testing.T) {
 	nodes := testenv.NewRedisCluster(t, 3)
 	first := open(t, []redis.UniversalClient{newCluster(t, nodes)}, nil)
 	other := open(t, []redis.UniversalClient{newCluster(t, nodes)}, nil)
@@ -89,8 +89,8 @@ func TestLocksOfSeveralSlotsAreTakenTogether(t *testing.T) {
 	}
 }
 
-// TestAClusterWakesWaitersInTheirSlots: with sharded pub/sub where the servers have it, and otherwise without.
-func TestAClusterWakesWaitersInTheirSlots(t *testing.T) {
+// TestClusterWakesWaitersInTheirSlots: with sharded pub/sub where the servers have it, and otherwise without.
+func TestClusterWakesWaitersInTheirSlots(t *testing.T) {
 	for name, test := range map[string]struct {
 		directives []string
 		uses       string
@@ -154,9 +154,9 @@ func inLines(t *testing.T, nodes []*testenv.RedisServer) (total int) {
 	return total
 }
 
-// TestASubscriptionIsMadeAnewWhereItsSlotIs ends a subscription in both ways: its connection is killed, and its slot
+// TestClusterASubscriptionIsMadeAnewWhereItsSlotIs ends a subscription in both ways: its connection is killed, and its slot
 // moves.
-func TestASubscriptionIsMadeAnewWhereItsSlotIs(t *testing.T) {
+func TestClusterASubscriptionIsMadeAnewWhereItsSlotIs(t *testing.T) {
 	t.Parallel()
 	nodes := testenv.NewRedisCluster(t, 2)
 	first := open(t, []redis.UniversalClient{newCluster(t, nodes)}, nil)

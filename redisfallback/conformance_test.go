@@ -10,19 +10,19 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
 )
 
-func TestOneServerPassesTheSuite(t *testing.T) {
+func TestSuiteOneServerPassesTheSuite(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, testenv.RedisURL(t))
 	locktest.Exercise(t, opener([]redis.UniversalClient{client}))
 }
 
-func TestAClusterPassesTheSuite(t *testing.T) {
+func TestSuiteAClusterPassesTheSuite(t *testing.T) {
 	t.Parallel()
 	client := newCluster(t, testenv.NewRedisCluster(t, 3))
 	locktest.Exercise(t, opener([]redis.UniversalClient{client}))
 }
 
-func TestRedlockPassesTheSuite(t *testing.T) {
+func TestSuiteRedlockPassesTheSuite(t *testing.T) {
 	locktest.Exercise(t, opener(newClients(t, servers(t, 5))))
 }
 

@@ -86,7 +86,7 @@ func wantLost(t *testing.T, held *pglock.Lock, reason pglock.LostReason) {
 	}
 }
 
-func TestALockThatTheServerForgetsIsToldAtTheNextRenewal(t *testing.T) {
+func TestFaultsALockThatTheServerForgetsIsToldAtTheNextRenewal(t *testing.T) {
 	for name, forget := range map[string]func(*testing.T, *peers){
 		"killed and restarted empty": func(t *testing.T, s *peers) { s.server.Kill(t); s.server.Start(t) },
 		"FLUSHALL":                   func(t *testing.T, s *peers) { s.server.Must(t, "FLUSHALL") },
@@ -108,7 +108,7 @@ func TestALockThatTheServerForgetsIsToldAtTheNextRenewal(t *testing.T) {
 	}
 }
 
-func TestALockEndsBeforeAnotherIsGrantedWhenTheServerIsFrozen(t *testing.T) {
+func TestFaultsALockEndsBeforeAnotherIsGrantedWhenTheServerIsFrozen(t *testing.T) {
 	s := newPeers(t, pglock.WithLease(short))
 	held := lock(t, s.first, s.key)
 	s.server.Pause(t)
@@ -117,7 +117,7 @@ func TestALockEndsBeforeAnotherIsGrantedWhenTheServerIsFrozen(t *testing.T) {
 	unlock(t, lockWhenAvailable(t, s.other, s.key))
 }
 
-func TestALockEndsBeforeAnotherIsGrantedWhenClientsArePaused(t *testing.T) {
+func TestFaultsALockEndsBeforeAnotherIsGrantedWhenClientsArePaused(t *testing.T) {
 	s := newPeers(t, pglock.WithLease(short))
 	held := lock(t, s.first, s.key)
 	s.server.Must(t, "CLIENT", "PAUSE", "2500")
@@ -125,7 +125,7 @@ func TestALockEndsBeforeAnotherIsGrantedWhenClientsArePaused(t *testing.T) {
 	unlock(t, lockWhenAvailable(t, s.other, s.key))
 }
 
-func TestALockSurvivesAPauseShorterThanItsLease(t *testing.T) {
+func TestFaultsALockSurvivesAPauseShorterThanItsLease(t *testing.T) {
 	s := newPeers(t, pglock.WithLease(10*time.Second))
 	held := lock(t, s.first, s.key)
 	s.server.Must(t, "CLIENT", "PAUSE", "500")
@@ -135,7 +135,7 @@ func TestALockSurvivesAPauseShorterThanItsLease(t *testing.T) {
 	unlock(t, held)
 }
 
-func TestALockEndsBeforeAnotherIsGrantedWhenItsNetworkIsABlackHole(t *testing.T) {
+func TestFaultsALockEndsBeforeAnotherIsGrantedWhenItsNetworkIsABlackHole(t *testing.T) {
 	s := newPeers(t, pglock.WithLease(short))
 	link, address := testenv.NewProxy(t, s.server.Addr())
 	cut := open(t, []redis.UniversalClient{newClient(t, "redis://"+address.String())}, nil, pglock.WithLease(short))
@@ -152,7 +152,7 @@ func TestALockEndsBeforeAnotherIsGrantedWhenItsNetworkIsABlackHole(t *testing.T)
 	unlock(t, next)
 }
 
-func TestAServerThatIsNotThereIsUnavailableAndNotContended(t *testing.T) {
+func TestFaultsAServerThatIsNotThereIsUnavailableAndNotContended(t *testing.T) {
 	t.Parallel()
 	s := newPeers(t)
 	held := lock(t, s.first, s.key)
@@ -182,7 +182,7 @@ func TestAServerThatIsNotThereIsUnavailableAndNotContended(t *testing.T) {
 	}
 }
 
-func TestFlushedScriptsAreSentAgain(t *testing.T) {
+func TestFaultsFlushedScriptsAreSentAgain(t *testing.T) {
 	s := newPeers(t)
 	flush := func() { s.server.Must(t, "SCRIPT", "FLUSH") }
 	for _, opts := range [][]pglock.LockOption{nil, {pglock.Shared()}} {
@@ -204,7 +204,7 @@ func TestFlushedScriptsAreSentAgain(t *testing.T) {
 	}
 }
 
-func TestAWaiterWhoseSubscriptionIsKilledStillGetsTheLock(t *testing.T) {
+func TestFaultsAWaiterWhoseSubscriptionIsKilledStillGetsTheLock(t *testing.T) {
 	s := newPeers(t)
 	held := lock(t, s.first, s.key)
 	got := make(chan *pglock.Lock, 1)
@@ -226,8 +226,8 @@ func TestAWaiterWhoseSubscriptionIsKilledStillGetsTheLock(t *testing.T) {
 	}
 }
 
-// TestLocksNeverOverlapWhileTheServerStops: each holder checks that the previous lock has ended.
-func TestLocksNeverOverlapWhileTheServerStops(t *testing.T) {
+// TestFaultsLocksNeverOverlapWhileTheServerStops: each holder checks that the previous lock has ended.
+func TestFaultsLocksNeverOverlapWhileTheServerStops(t *testing.T) {
 	s := newPeers(t, pglock.WithLease(short))
 	lockers := []*pglock.Locker{s.first, s.other}
 	ctx, stop := context.WithCancel(t.Context())
@@ -264,9 +264,9 @@ func TestLocksNeverOverlapWhileTheServerStops(t *testing.T) {
 	workers.Wait()
 }
 
-// TestAServerThatCannotBeDialledIsUnavailable: a firewall drops what is sent to the server, so dialling gets no answer,
+// TestFaultsAServerThatCannotBeDialledIsUnavailable: a firewall drops what is sent to the server, so dialling gets no answer,
 // here for as long as the test needs.
-func TestAServerThatCannotBeDialledIsUnavailable(t *testing.T) {
+func TestFaultsAServerThatCannotBeDialledIsUnavailable(t *testing.T) {
 	hang := make(chan struct{})
 	client := closing(t, redis.NewClient(&redis.Options{
 		Addr: "192.0.2.1:6379", // an address for documentation (RFC 5737)

@@ -12,9 +12,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// TestRedlockWithAFrozenNodeKeepsItsMemory: abandoned calls to the frozen node must not accumulate. After the node has
+// TestFaultsRedlockWithAFrozenNodeKeepsItsMemory: abandoned calls to the frozen node must not accumulate. After the node has
 // thawed and another one was killed, its vote is needed at once.
-func TestRedlockWithAFrozenNodeKeepsItsMemory(t *testing.T) {
+func TestFaultsRedlockWithAFrozenNodeKeepsItsMemory(t *testing.T) {
 	nodes := servers(t, 3)
 	l := open(t, newClients(t, nodes), nil)
 	key := pglock.NewKey("k")
@@ -69,9 +69,9 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestRedlockReleasesOnANodeThatWasFrozen: locks that were held on the frozen node are released there. Otherwise it
+// TestFaultsRedlockReleasesOnANodeThatWasFrozen: locks that were held on the frozen node are released there. Otherwise it
 // would have no vote on these keys until their leases end.
-func TestRedlockReleasesOnANodeThatWasFrozen(t *testing.T) {
+func TestFaultsRedlockReleasesOnANodeThatWasFrozen(t *testing.T) {
 	nodes := servers(t, 3)
 	clients := newClients(t, nodes)
 	l := open(t, clients, nodeTimeout, pglock.WithLease(time.Hour))
@@ -112,9 +112,9 @@ func holdEverywhere(t *testing.T, nodes []*testenv.RedisServer, held *pglock.Loc
 	return true
 }
 
-// TestRenewalsDoNotNeedTheConnectionsOfTheApplication: the application's only connection is busy for longer than the
+// TestFaultsRenewalsDoNotNeedTheConnectionsOfTheApplication: the application's only connection is busy for longer than the
 // lease.
-func TestRenewalsDoNotNeedTheConnectionsOfTheApplication(t *testing.T) {
+func TestFaultsRenewalsDoNotNeedTheConnectionsOfTheApplication(t *testing.T) {
 	nodes := testenv.NewRedisCluster(t, 3)
 	server := testenv.NewRedis(t)
 	for kind, client := range map[string]redis.UniversalClient{
@@ -134,9 +134,9 @@ func TestRenewalsDoNotNeedTheConnectionsOfTheApplication(t *testing.T) {
 	}
 }
 
-// TestCancelIsFollowedWhenTheServerIsFrozen: an acquire waits up to a second to release keys that it may have got; all
+// TestFaultsCancelIsFollowedWhenTheServerIsFrozen: an acquire waits up to a second to release keys that it may have got; all
 // other calls return at once.
-func TestCancelIsFollowedWhenTheServerIsFrozen(t *testing.T) {
+func TestFaultsCancelIsFollowedWhenTheServerIsFrozen(t *testing.T) {
 	s := newPeers(t, pglock.WithLease(time.Hour))
 	held := lock(t, s.first, s.key)
 	unlock(t, lock(t, s.first, pglock.NewKey("connects")))

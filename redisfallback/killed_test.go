@@ -20,7 +20,7 @@ func newLastingServer(t *testing.T) *testenv.RedisServer {
 	return testenv.NewRedis(t, "appendonly yes", "appendfsync always")
 }
 
-func TestPrimitivesExcludeWhileTheServerIsKilled(t *testing.T) {
+func TestFaultsPrimitivesExcludeWhileTheServerIsKilled(t *testing.T) {
 	t.Run("with persistence", func(t *testing.T) {
 		node := newLastingServer(t)
 		primitivesDuring(t, newClients(t, []*testenv.RedisServer{node}), func() {
@@ -61,7 +61,7 @@ func breakServer(t *testing.T, node *testenv.RedisServer) {
 
 // Three processes run two jobs, and each asks for a tick until it gets an answer. The last one begins after the faults,
 // and asks for all ticks again.
-func TestScheduleRunsATickAtMostOnceWhileTheServerIsFrozenAndKilled(t *testing.T) {
+func TestFaultsScheduleRunsATickAtMostOnceWhileTheServerIsFrozenAndKilled(t *testing.T) {
 	const ticks, every = 200, 20 * time.Millisecond
 	node := newLastingServer(t)
 	first := time.Now()
@@ -115,7 +115,7 @@ func TestScheduleRunsATickAtMostOnceWhileTheServerIsFrozenAndKilled(t *testing.T
 }
 
 // The bound is by the clock of the server, over every window that begins and ends with an event.
-func TestRatelimitKeepsItsBoundWhileTheServerIsFrozenAndKilled(t *testing.T) {
+func TestFaultsRatelimitKeepsItsBoundWhileTheServerIsFrozenAndKilled(t *testing.T) {
 	node := newLastingServer(t)
 	limit := ratelimit.PerSecond(20)
 	ctx, stop := context.WithCancel(t.Context())

@@ -12,8 +12,8 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-// TestCallsAboutALockKeepTheirOrder: the first call takes long on its connection, while others are free.
-func TestCallsAboutALockKeepTheirOrder(t *testing.T) {
+// TestNodeCallsAboutALockKeepTheirOrder: the first call takes long on its connection, while others are free.
+func TestNodeCallsAboutALockKeepTheirOrder(t *testing.T) {
 	server := testenv.NewRedis(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer func() {

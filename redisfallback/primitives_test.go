@@ -126,7 +126,7 @@ func await(ctx context.Context, d time.Duration) {
 	}
 }
 
-func TestPrimitivesExcludeWhileTheServerIsFrozen(t *testing.T) {
+func TestFaultsPrimitivesExcludeWhileTheServerIsFrozen(t *testing.T) {
 	nodes := servers(t, 1)
 	primitivesDuring(t, newClients(t, nodes), func() {
 		for range 2 {
@@ -138,7 +138,7 @@ func TestPrimitivesExcludeWhileTheServerIsFrozen(t *testing.T) {
 	})
 }
 
-func TestPrimitivesExcludeWhileNodesOfARedlockAreFrozenAndKilled(t *testing.T) {
+func TestFaultsPrimitivesExcludeWhileNodesOfARedlockAreFrozenAndKilled(t *testing.T) {
 	nodes := servers(t, 3)
 	t.Cleanup(func() { awaitNoDialling(t) }) // when the clients are closed
 	primitivesDuring(t, newClients(t, nodes), func() {

@@ -126,8 +126,8 @@ func TestRedlockHasNoFence(t *testing.T) {
 	unlock(t, held)
 }
 
-// TestAHangingMinorityIsNotWaitedFor: waiting for it would take an hour.
-func TestAHangingMinorityIsNotWaitedFor(t *testing.T) {
+// TestRedlockAHangingMinorityIsNotWaitedFor: waiting for it would take an hour.
+func TestRedlockAHangingMinorityIsNotWaitedFor(t *testing.T) {
 	nodes := servers(t, 5)
 	locker := func() *pglock.Locker {
 		var clients []redis.UniversalClient

@@ -36,7 +36,7 @@ func documentedRights(t *testing.T) (rules [][]string) {
 	return rules
 }
 
-func TestTheDocumentedRightsAreEnough(t *testing.T) {
+func TestRightsTheDocumentedRightsAreEnough(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewRedis(t)
 	server.Must(t, documentedRights(t)[0]...)
@@ -47,7 +47,7 @@ func TestTheDocumentedRightsAreEnough(t *testing.T) {
 	}
 }
 
-func TestTheDocumentedRightsAreEnoughOnACluster(t *testing.T) {
+func TestRightsTheDocumentedRightsAreEnoughOnACluster(t *testing.T) {
 	t.Parallel()
 	nodes := testenv.NewRedisCluster(t, 3)
 	var addrs []string
@@ -66,7 +66,7 @@ func TestTheDocumentedRightsAreEnoughOnACluster(t *testing.T) {
 	}
 }
 
-func TestAMissingRightIsNamedAndNoPasswordShown(t *testing.T) {
+func TestRightsAMissingRightIsNamedAndNoPasswordShown(t *testing.T) {
 	server := testenv.NewRedis(t)
 	server.Must(t, "ACL", "SETUSER", "locks", "on", ">secret", "~pglock:*", "+ping")
 	for name, opts := range map[string]*redis.Options{
@@ -82,7 +82,7 @@ func TestAMissingRightIsNamedAndNoPasswordShown(t *testing.T) {
 	}
 }
 
-func TestAKeyThatIsNoLockIsSaidToBeOne(t *testing.T) {
+func TestRightsAKeyThatIsNoLockIsSaidToBeOne(t *testing.T) {
 	s := newPeers(t)
 	s.server.Must(t, "RPUSH", "pglock:k", "x")
 	if _, err := s.first.Lock(t.Context(), s.key); err == nil || !strings.Contains(err.Error(), "not a lock") {
@@ -90,7 +90,7 @@ func TestAKeyThatIsNoLockIsSaidToBeOne(t *testing.T) {
 	}
 }
 
-func TestAServerThatMayEvictLocksIsWarnedOf(t *testing.T) {
+func TestRightsAServerThatMayEvictLocksIsWarnedOf(t *testing.T) {
 	for policy, want := range map[string]bool{"noeviction": false, "allkeys-lru": true, "volatile-ttl": true} {
 		server := testenv.NewRedis(t, "maxmemory 100mb", "maxmemory-policy "+policy)
 		var log syncBuilder
@@ -130,7 +130,7 @@ func (s *syncBuilder) String() string {
 	return s.b.String()
 }
 
-func TestMisuseOfTheConstructorsIsAnError(t *testing.T) {
+func TestRightsMisuseOfTheConstructorsIsAnError(t *testing.T) {
 	client := newClient(t, "redis://127.0.0.1:1")
 	ring := closing(t, redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}}))
 	for name, clients := range map[string][]redis.UniversalClient{

@@ -40,7 +40,7 @@ func awaitFailover(t *testing.T, s *testenv.Sentinel) {
 	})
 }
 
-func TestALockSurvivesAFailoverToAReplicaThatHasIt(t *testing.T) {
+func TestSentinelALockSurvivesAFailoverToAReplicaThatHasIt(t *testing.T) {
 	t.Parallel()
 	s := testenv.NewRedisSentinel(t)
 	first, other := overSentinel(t, s), overSentinel(t, s)
@@ -64,9 +64,9 @@ func TestALockSurvivesAFailoverToAReplicaThatHasIt(t *testing.T) {
 	unlock(t, <-waiting)
 }
 
-// TestALockThatAFailoverLosesIsToldAtTheNextRenewal: the replica has not received the lock, so it grants it again. The
+// TestSentinelALockThatAFailoverLosesIsToldAtTheNextRenewal: the replica has not received the lock, so it grants it again. The
 // documentation says that this can happen.
-func TestALockThatAFailoverLosesIsToldAtTheNextRenewal(t *testing.T) {
+func TestSentinelALockThatAFailoverLosesIsToldAtTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	s := testenv.NewRedisSentinel(t)
 	first, other := overSentinel(t, s), overSentinel(t, s)

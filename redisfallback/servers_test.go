@@ -122,9 +122,9 @@ func TestServerWithReplicasIsWarnedOfASplitBrain(t *testing.T) {
 	}
 }
 
-// TestClusterEndpointWithAPlainClient: a managed Redis with one shard often speaks as a Cluster, whose commands must not
+// TestServerClusterEndpointWithAPlainClient: a managed Redis with one shard often speaks as a Cluster, whose commands must not
 // use keys of several slots.
-func TestClusterEndpointWithAPlainClient(t *testing.T) {
+func TestServerClusterEndpointWithAPlainClient(t *testing.T) {
 	server := testenv.NewRedisCluster(t, 1)[0]
 	l := open(t, newClients(t, []*testenv.RedisServer{server}), nil)
 	other := open(t, newClients(t, []*testenv.RedisServer{server}), nil)

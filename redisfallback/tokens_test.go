@@ -88,8 +88,8 @@ func TestTokenOfTheNextHolderIsNotRenewedByTheOneBefore(t *testing.T) {
 	unlock(t, next)
 }
 
-// TestFullMemoryEndsNoLocks: renewals, releases and offers need no memory.
-func TestFullMemoryEndsNoLocks(t *testing.T) {
+// TestTokenFullMemoryEndsNoLocks: renewals, releases and offers need no memory.
+func TestTokenFullMemoryEndsNoLocks(t *testing.T) {
 	const lease = 2 * short
 	s := newPeers(t, pglock.WithLease(lease))
 	kinds := map[string][]pglock.LockOption{
@@ -129,8 +129,8 @@ func TestFullMemoryEndsNoLocks(t *testing.T) {
 	}
 }
 
-// TestNamesAreNotTheKeysOfThisPackage: without a prefix a name could be one of the package's own keys.
-func TestNamesAreNotTheKeysOfThisPackage(t *testing.T) {
+// TestTokenNamesAreNotTheKeysOfThisPackage: without a prefix a name could be one of the package's own keys.
+func TestTokenNamesAreNotTheKeysOfThisPackage(t *testing.T) {
 	s := newPeers(t)
 	l := open(t, []redis.UniversalClient{s.admin}, []redisfallback.Option{redisfallback.WithKeyPrefix("")})
 	shared := lock(t, l, pglock.NewKey("victim"), pglock.Shared())
@@ -158,7 +158,7 @@ func TestNamesAreNotTheKeysOfThisPackage(t *testing.T) {
 	}
 }
 
-func TestHoldersListsThousands(t *testing.T) {
+func TestTokenHoldersListsThousands(t *testing.T) {
 	const others = 9000
 	s := newPeers(t)
 	held := lock(t, s.first, s.key, pglock.Shared())

@@ -45,7 +45,7 @@ func kindOf(client redis.UniversalClient) (kind string) {
 	return kind
 }
 
-func TestWrongURLsAreErrorsWithoutTheirPasswords(t *testing.T) {
+func TestURLWrongURLsAreErrorsWithoutTheirPasswords(t *testing.T) {
 	for url, want := range map[string]string{
 		"":                           "malformed",
 		"http://u:hunter2@h":         "malformed",

@@ -16,9 +16,9 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// TestAThousandWaitersCostTheServerLittle counts the commands that the server gets while nothing happens: the waiters'
+// TestWaiterAThousandWaitersCostTheServerLittle counts the commands that the server gets while nothing happens: the waiters'
 // polls, and the renewals of the locks that they wait for.
-func TestAThousandWaitersCostTheServerLittle(t *testing.T) {
+func TestWaiterAThousandWaitersCostTheServerLittle(t *testing.T) {
 	t.Parallel()
 	const waiters = 1000
 	for keys, lockers := range map[int]int{10: 20, waiters: 1} {
@@ -68,8 +68,8 @@ func TestAThousandWaitersCostTheServerLittle(t *testing.T) {
 	}
 }
 
-// TestAThousandWaitersCostAClusterLittle: there each key costs a separate command.
-func TestAThousandWaitersCostAClusterLittle(t *testing.T) {
+// TestWaiterAThousandWaitersCostAClusterLittle: there each key costs a separate command.
+func TestWaiterAThousandWaitersCostAClusterLittle(t *testing.T) {
 	t.Parallel()
 	const keys = 1000
 	nodes := testenv.NewRedisCluster(t, 3)
@@ -169,7 +169,7 @@ func TestWaitersOfSeveralProcessesAreServedInOrder(t *testing.T) {
 	}
 }
 
-func TestAWaiterThatDiesDoesNotKeepTheLock(t *testing.T) {
+func TestWaiterThatDiesDoesNotKeepTheLock(t *testing.T) {
 	s := newPeers(t)
 	held := lock(t, s.first, s.key)
 	link, address := testenv.NewProxy(t, s.server.Addr())
@@ -191,7 +191,7 @@ func TestAWaiterThatDiesDoesNotKeepTheLock(t *testing.T) {
 	<-gone
 }
 
-func TestNothingIsLeftBehind(t *testing.T) {
+func TestWaiterNothingIsLeftBehind(t *testing.T) {
 	s := newPeers(t)
 	var workers sync.WaitGroup
 	for i := range 16 {

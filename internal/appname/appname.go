@@ -43,7 +43,7 @@ func Split(name string) (application, process string) {
 	return name, ""
 }
 
-// cut shortens name, between two characters, to what the server keeps in n bytes.
+// cut shortens name, at the end of a character, to what the server keeps in n bytes.
 func cut(name string, n int) string {
 	length := 0
 	for i, r := range name {

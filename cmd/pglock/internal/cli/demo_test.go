@@ -14,7 +14,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-func TestTheDemonstration(t *testing.T) {
+func TestDemonstration(t *testing.T) {
 	t.Parallel()
 	// The demonstration must ignore settings that name the user's own database.
 	elsewhere := []string{"DATABASE_URL=postgres://127.0.0.1:1/x", "PGHOST=127.0.0.1", "PGPORT=1", "PGOPTIONS=-c x=y"}
@@ -38,7 +38,7 @@ func TestTheDemonstration(t *testing.T) {
 	wantNothingLeft(t, p)
 }
 
-func TestTheDemonstrationCleansUpAfterASignal(t *testing.T) {
+func TestDemonstrationCleansUpAfterASignal(t *testing.T) {
 	t.Parallel()
 	for moment, signal := range map[string]syscall.Signal{
 		"Starting":                   syscall.SIGTERM, // the server is about to start
@@ -80,7 +80,7 @@ func wantNothingLeft(t *testing.T, p *process) {
 	}
 }
 
-func TestTheDemonstrationNeedsAServer(t *testing.T) {
+func TestDemonstrationNeedsAServer(t *testing.T) {
 	t.Parallel()
 	r := command(t, []string{"PGLOCK_POSTGRES_BIN=/no/such/directory"}, "demo").run()
 	wantCode(t, r, 69)

@@ -43,7 +43,7 @@ func TestDoctorFailsWhenSomethingIsBadEnough(t *testing.T) {
 	}
 }
 
-func TestFindingsFitEightyColumns(t *testing.T) {
+func TestDoctorFindingsFitEightyColumns(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	poor := db.Role(t, "pglock_poor")

@@ -35,7 +35,7 @@ func fetch(t testing.TB, url string) string {
 	return string(text)
 }
 
-func TestTheExporterShowsLocksByName(t *testing.T) {
+func TestExporterShowsLocksByName(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)
 	execute(t, db, "SELECT pglock.register('invoice:42')")
@@ -50,7 +50,7 @@ func TestTheExporterShowsLocksByName(t *testing.T) {
 	}
 }
 
-func TestTheHelpOfTheExporterListsTheMetrics(t *testing.T) {
+func TestExporterTheHelpOfTheExporterListsTheMetrics(t *testing.T) {
 	t.Parallel()
 	p := on(t, testenv.Database(t), "exporter", "--listen", "127.0.0.1:0").start()
 	exported := regexp.MustCompile(`(?m)^# TYPE (\S+)`).FindAllStringSubmatch(fetch(t, metricsAddress(p)), -1)
@@ -65,7 +65,7 @@ func TestTheHelpOfTheExporterListsTheMetrics(t *testing.T) {
 	}
 }
 
-func TestTheExporterSurvivesARestartOfTheServer(t *testing.T) {
+func TestExporterSurvivesARestartOfTheServer(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewServer(t, nil)
 	db := testenv.On(t, server)
@@ -84,7 +84,7 @@ func TestTheExporterSurvivesARestartOfTheServer(t *testing.T) {
 	wantText(t, r.stderr, "no snapshot", "the server answers again")
 }
 
-func TestTheExporterBeginsWithoutAServer(t *testing.T) {
+func TestExporterBeginsWithoutAServer(t *testing.T) {
 	t.Parallel()
 	dsn := []string{"DATABASE_URL=postgres://u:s3cret@127.0.0.1:1/x"}
 	p := command(t, dsn, "exporter", "--listen", "127.0.0.1:0").start()
@@ -95,7 +95,7 @@ func TestTheExporterBeginsWithoutAServer(t *testing.T) {
 	wantNoSecret(t, r)
 }
 
-func TestMistakesOfTheExporter(t *testing.T) {
+func TestExporterMistakesOfTheExporter(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
@@ -110,7 +110,7 @@ func TestMistakesOfTheExporter(t *testing.T) {
 	}
 }
 
-func TestTheDashboardIsWritten(t *testing.T) {
+func TestExporterTheDashboardIsWritten(t *testing.T) {
 	t.Parallel()
 	r := command(t, nil, "exporter", "--dashboard").run()
 	wantCode(t, r, 0)
@@ -125,7 +125,7 @@ func TestTheDashboardIsWritten(t *testing.T) {
 }
 
 // The series of each server have its label, and one that is frozen costs the others no more than its time-out.
-func TestTheExporterServesSeveralServers(t *testing.T) {
+func TestExporterServesSeveralServers(t *testing.T) {
 	t.Parallel()
 	frozen := testenv.NewServer(t, nil)
 	a, b := testenv.Database(t), testenv.On(t, frozen)

@@ -104,7 +104,7 @@ func TestGenerateReportsMistakesWithTheirLines(t *testing.T) {
 	wantText(t, r.stderr, "no-such-file.sql")
 }
 
-func TestVetSaysWhatToInstall(t *testing.T) {
+func TestGenerateVetSaysWhatToInstall(t *testing.T) {
 	t.Parallel()
 	r := command(t, []string{"PATH=" + t.TempDir()}, "vet").run()
 	wantCode(t, r, 1)

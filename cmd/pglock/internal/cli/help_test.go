@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
+func TestHelpEveryCommandHasHelpWithAnExample(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "run", "monitor", "exporter", "cancel", "terminate", "doctor", "key", "generate", "vet", "migrate", "migrate up",
 		"migrate down", "migrate version", "migrate print", "demo", "version"} {
@@ -25,7 +25,7 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 	}
 }
 
-func TestMistakesOnTheCommandLine(t *testing.T) {
+func TestHelpMistakesOnTheCommandLine(t *testing.T) {
 	t.Parallel()
 	for line, says := range map[string]string{
 		"mointor":            `unknown command "mointor", did you mean monitor? (see pglock --help)`,
@@ -54,7 +54,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 	}
 }
 
-func TestCommandsWithoutAnythingToDoShowTheirHelp(t *testing.T) {
+func TestHelpCommandsWithoutAnythingToDoShowTheirHelp(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{"", "migrate", "help", "help run", "help migrate up", "completion"} {
 		r := command(t, nil, strings.Fields(line)...).run()
@@ -64,7 +64,7 @@ func TestCommandsWithoutAnythingToDoShowTheirHelp(t *testing.T) {
 }
 
 // Programs know their modules; test binaries do not.
-func TestVersion(t *testing.T) {
+func TestHelpVersion(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("go", "run", "../..", "version").Output()
 	check(t, err)
@@ -72,7 +72,7 @@ func TestVersion(t *testing.T) {
 	wantText(t, command(t, nil, "--version").run().stdout, "pglock ")
 }
 
-func TestTheShellCompletes(t *testing.T) {
+func TestHelpTheShellCompletes(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
 		"__complete mon":                      "monitor\t",

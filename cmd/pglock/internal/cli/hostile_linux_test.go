@@ -12,7 +12,7 @@ import (
 )
 
 // The view of a recording escapes the names of keys, programs and the file before it sends them to a terminal.
-func TestReplayOnATerminalOfHostileNamesIsHarmless(t *testing.T) {
+func TestHostileReplayOnATerminalOfHostileNamesIsHarmless(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	key := "k\n" + hostile

@@ -44,7 +44,7 @@ func TestKeyShowsNumbersAndSQL(t *testing.T) {
 }
 
 // The printed statements take and free the lock that the printed fields of pg_locks describe.
-func TestTheSQLTakesTheLock(t *testing.T) {
+func TestKeyTheSQLTakesTheLock(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)
 	conn := db.Connect(t)
@@ -94,7 +94,7 @@ func TestTheSQLTakesTheLock(t *testing.T) {
 }
 
 // Such a name is a valid key, but no SQL can take it by name, and JSON would change it.
-func TestNamesThatPostgresCannotStore(t *testing.T) {
+func TestKeyNamesThatPostgresCannotStore(t *testing.T) {
 	t.Parallel()
 	const name, number = "a\xff", "-8227958481849314267"
 	text := command(t, nil, "key", name).run()
@@ -112,7 +112,7 @@ func TestNamesThatPostgresCannotStore(t *testing.T) {
 	}
 }
 
-func TestInvalidKeys(t *testing.T) {
+func TestKeyInvalidKeys(t *testing.T) {
 	t.Parallel()
 	for arg, says := range map[string]string{
 		"": "empty", "@": `"@"`, "@x": `"@x"`, "@1/2/3": `"@1/2/3"`, "@9223372036854775808": `"@9223372036854775808"`,
@@ -132,7 +132,7 @@ func TestInvalidKeys(t *testing.T) {
 }
 
 // The printed SQL and the command take the same lock.
-func TestSQLAndCommandTakeTheSameLock(t *testing.T) {
+func TestKeySQLAndCommandTakeTheSameLock(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	hold(t, db, "SELECT pg_advisory_lock(6688477336110245193), pg_advisory_lock(7, -42)")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestLogRecordsReadLikeTheOtherMessages(t *testing.T) {
+func TestMessagesLogRecordsReadLikeTheOtherMessages(t *testing.T) {
 	var out strings.Builder
 	logger := slog.New(messageHandler{w: &out})
 	logger.Info("lock session opened", "pid", 5)

@@ -40,7 +40,7 @@ func TestMigrateUpAndDown(t *testing.T) {
 	wantVersion(1, "", "pglock migrate up")
 }
 
-func TestThePrintedMigrationsInstallTheSchema(t *testing.T) {
+func TestMigrateThePrintedMigrationsInstallTheSchema(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	r := command(t, nil, "migrate", "print").run()

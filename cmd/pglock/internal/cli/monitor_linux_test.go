@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Output for people must be harmless; output for programs must be exact (TestMachineOutputIsHarmlessAndComplete).
-func TestCSVOnATerminalIsHarmless(t *testing.T) {
+// Output for people must be harmless; output for programs must be exact (TestMonitorMachineOutputIsHarmlessAndComplete).
+func TestMonitorCSVOnATerminalIsHarmless(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)
 	fillDatabase(t, db)

@@ -19,7 +19,7 @@ func writeFile(t *testing.T, text string) (path string) {
 	return path
 }
 
-func TestNamesOfAFileAreShown(t *testing.T) {
+func TestMonitorNamesOfAFileAreShown(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	hold(t, db, "SELECT pg_advisory_lock(6688477336110245193), pg_advisory_lock(7440995589958059143)")
@@ -45,7 +45,7 @@ func TestNamesOfAFileAreShown(t *testing.T) {
 	wantText(t, r.stderr, "no such file")
 }
 
-func TestTheCheckForNagios(t *testing.T) {
+func TestMonitorTheCheckForNagios(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	status := func(code int, args ...string) string {
@@ -72,7 +72,7 @@ func TestTheCheckForNagios(t *testing.T) {
 	}
 }
 
-func TestMachineOutputIsHarmlessAndComplete(t *testing.T) {
+func TestMonitorMachineOutputIsHarmlessAndComplete(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)
 	fillDatabase(t, db)

@@ -152,7 +152,7 @@ func wantEqual(t *testing.T, what string, got, want []string) {
 	}
 }
 
-func TestTheTableFitsEightyColumnsAndIsHarmless(t *testing.T) {
+func TestMonitorTheTableFitsEightyColumnsAndIsHarmless(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)
 	fillDatabase(t, db)
@@ -177,7 +177,7 @@ func TestTheTableFitsEightyColumnsAndIsHarmless(t *testing.T) {
 	wantText(t, wide.run().stdout, longName)
 }
 
-func TestWhatIsHiddenIsLabelled(t *testing.T) {
+func TestMonitorWhatIsHiddenIsLabelled(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	hold(t, db, "SELECT pg_advisory_lock(7)")
@@ -196,7 +196,7 @@ func TestWhatIsHiddenIsLabelled(t *testing.T) {
 	}
 }
 
-func TestKeysAndWaitingChooseWhatIsShown(t *testing.T) {
+func TestMonitorKeysAndWaitingChooseWhatIsShown(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)
 	fillDatabase(t, db)
@@ -224,7 +224,7 @@ func TestKeysAndWaitingChooseWhatIsShown(t *testing.T) {
 	}
 }
 
-func TestCSVHasOneRecordForEachHolderAndWaiter(t *testing.T) {
+func TestMonitorCSVHasOneRecordForEachHolderAndWaiter(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)
 	fillDatabase(t, db)
@@ -287,7 +287,7 @@ func TestMonitorSurvivesARestartOfTheServer(t *testing.T) {
 	}
 }
 
-func TestTablesAreSetApart(t *testing.T) {
+func TestMonitorTablesAreSetApart(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	p := on(t, db, "monitor", "--interval", "50ms").start()

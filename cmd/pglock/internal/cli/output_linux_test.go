@@ -10,7 +10,7 @@ import (
 )
 
 // An error of writing the output must not look like an error of the database.
-func TestAFullDiskIsNotReportedAsAnOutage(t *testing.T) {
+func TestOutputAFullDiskIsNotReportedAsAnOutage(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)
 	for _, args := range [][]string{{"key", "a"}, {"migrate", "print"}, {"migrate", "version"}, {"monitor", "--once"},
@@ -26,7 +26,7 @@ func TestAFullDiskIsNotReportedAsAnOutage(t *testing.T) {
 	}
 }
 
-func TestAClosedOutputIsNoError(t *testing.T) {
+func TestOutputAClosedOutputIsNoError(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	hold(t, db, "SELECT pg_advisory_lock(7)")

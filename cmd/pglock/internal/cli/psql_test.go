@@ -46,7 +46,7 @@ func TestConnectionAsWithPsql(t *testing.T) {
 }
 
 // A chain that continues beyond advisory locks is shown in the table, and before its root is terminated.
-func TestTheChainBeyondAdvisoryLocks(t *testing.T) {
+func TestConnectionTheChainBeyondAdvisoryLocks(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	hold(t, db, "CREATE TABLE t ()")
@@ -66,7 +66,7 @@ func TestTheChainBeyondAdvisoryLocks(t *testing.T) {
 		"In all, 2 sessions are blocked by it.")
 }
 
-func TestKeysAndProcessesAreCompleted(t *testing.T) {
+func TestConnectionKeysAndProcessesAreCompleted(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	pid := hold(t, db, "SET application_name = 'billing'; SELECT pg_advisory_lock(424242)")

@@ -137,7 +137,7 @@ func TestReplayAtATimeShowsHoldersAndCode(t *testing.T) {
 }
 
 // Everything written before the recorder was killed can be read.
-func TestARecordingOutlivesAKilledRecorder(t *testing.T) {
+func TestReplayARecordingOutlivesAKilledRecorder(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	hold(t, db, "SELECT pg_advisory_lock(42)")
@@ -156,7 +156,7 @@ func TestARecordingOutlivesAKilledRecorder(t *testing.T) {
 	}
 }
 
-func TestRecordWithQueriesHasStatements(t *testing.T) {
+func TestReplayRecordWithQueriesHasStatements(t *testing.T) {
 	t.Parallel()
 	file, _, _ := recorded(t, "--record-queries")
 	r := command(t, nil, "replay", file, "-o", "ndjson").run()

@@ -20,7 +20,7 @@ func onRedis(t testing.TB, urls []string, args ...string) *process {
 	return command(t, nil, append(all, args...)...)
 }
 
-func TestRunOnRedisExcludesOthers(t *testing.T) {
+func TestRedisRunOnRedisExcludesOthers(t *testing.T) {
 	t.Parallel()
 	one := testenv.NewRedis(t)
 	var three []string
@@ -53,7 +53,7 @@ func TestRunOnRedisExcludesOthers(t *testing.T) {
 	}
 }
 
-func TestExitCodesOnRedis(t *testing.T) {
+func TestRedisExitCodesOnRedis(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewRedis(t, "requirepass s3cret")
 	url := "redis://:s3cret@" + server.Addr()
@@ -90,7 +90,7 @@ func TestExitCodesOnRedis(t *testing.T) {
 	}
 }
 
-func TestALostLockOnRedisEndsTheCommand(t *testing.T) {
+func TestRedisALostLockOnRedisEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewRedis(t)
 	p := onRedis(t, []string{server.URL()}, "--lease", "1", "k", "--", "sh", "-c", "echo started; exec sleep 60").start()

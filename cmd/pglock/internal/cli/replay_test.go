@@ -7,7 +7,7 @@ import (
 	"github.com/pglock-toolkit/pglock/monitor/journal"
 )
 
-func TestATimeOfReplayIsInTheZoneThatIsShown(t *testing.T) {
+func TestReplayATimeOfReplayIsInTheZoneThatIsShown(t *testing.T) {
 	t.Parallel()
 	paris := time.FixedZone("CET", 3600)
 	last := time.Date(2026, 11, 22, 0, 30, 0, 0, paris)
@@ -28,7 +28,7 @@ func TestATimeOfReplayIsInTheZoneThatIsShown(t *testing.T) {
 	}
 }
 
-func TestEventsForPeopleAreInTheZoneThatIsShown(t *testing.T) {
+func TestReplayEventsForPeopleAreInTheZoneThatIsShown(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 22, 0, 30, 0, 0, time.FixedZone("", 3600))
 	events := func() []journal.Event { return []journal.Event{{At: at}} }

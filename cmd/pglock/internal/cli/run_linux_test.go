@@ -7,7 +7,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-func TestAKilledPglockTakesTheCommandWithIt(t *testing.T) {
+func TestRunAKilledPglockTakesTheCommandWithIt(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	p := on(t, db, "run", "k", "--", "sh", "-c", "echo background $$; while :; do sleep 0.01; done").start()

@@ -17,7 +17,7 @@ const increment = `n=$(cat "$1"); : > "$2/$$"
 until [ "$(ls "$2" | wc -l)" -ge "$3" ]; do sleep 0.01; done
 echo $((n + 1)) > "$1"`
 
-func TestTwentyProcessesLoseNoUpdate(t *testing.T) {
+func TestRunTwentyProcessesLoseNoUpdate(t *testing.T) {
 	t.Parallel()
 	const processes = 20
 	for _, test := range []struct {
@@ -49,7 +49,7 @@ func TestTwentyProcessesLoseNoUpdate(t *testing.T) {
 	}
 }
 
-func TestExitCodes(t *testing.T) {
+func TestRunExitCodes(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	script := filepath.Join(t.TempDir(), "script")
@@ -108,7 +108,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-func TestTheCommandHasTheStandardStreams(t *testing.T) {
+func TestRunTheCommandHasTheStandardStreams(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	p := on(t, db, "run", "k", "--", "sh", "-c", "tr a-z A-Z; echo done >&2")
@@ -118,7 +118,7 @@ func TestTheCommandHasTheStandardStreams(t *testing.T) {
 	}
 }
 
-func TestTheCommandKnowsItsLock(t *testing.T) {
+func TestRunTheCommandKnowsItsLock(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	const report = `echo "$PGLOCK_KEY ${PGLOCK_FENCE-none}"`
@@ -145,7 +145,7 @@ func TestTheCommandKnowsItsLock(t *testing.T) {
 	wantText(t, r.stderr, "without PGLOCK_FENCE", "schema pglock")
 }
 
-func TestSharedHoldersRunTogether(t *testing.T) {
+func TestRunSharedHoldersRunTogether(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	holder := on(t, db, "run", "-s", "k", "--", "sh", "-c", "echo ready; read line; exit 0").withInput().start()
@@ -157,7 +157,7 @@ func TestSharedHoldersRunTogether(t *testing.T) {
 	wantCode(t, on(t, db, "run", "-n", "k", "--", "true").run(), 0)
 }
 
-func TestASignalEndsTheWait(t *testing.T) {
+func TestRunASignalEndsTheWait(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
 		t.Run(signal.String(), func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestASignalEndsTheWait(t *testing.T) {
 	}
 }
 
-func TestSignalsArePassedOnToTheCommandOnce(t *testing.T) {
+func TestRunSignalsArePassedOnToTheCommandOnce(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	p := on(t, db, append([]string{"run", "k", "--"}, signalReporter(t)...)...).start()
@@ -198,7 +198,7 @@ func TestSignalsArePassedOnToTheCommandOnce(t *testing.T) {
 	}
 }
 
-func TestAnIgnoredSignalStaysIgnored(t *testing.T) {
+func TestRunAnIgnoredSignalStaysIgnored(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	p := on(t, db)
@@ -217,7 +217,7 @@ func TestAnIgnoredSignalStaysIgnored(t *testing.T) {
 const endlessScript = `trap "echo got TERM; exit 0" TERM; (while :; do sleep 0.01; done) & echo background $!
 while :; do sleep 0.01; done`
 
-func TestALostLockEndsTheWholeJob(t *testing.T) {
+func TestRunALostLockEndsTheWholeJob(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	p := on(t, db, "run", "k", "--", "sh", "-c", endlessScript).start()
@@ -230,7 +230,7 @@ func TestALostLockEndsTheWholeJob(t *testing.T) {
 	wantGone(t, r.stdout)
 }
 
-func TestALostLockKillsProcessesThatIgnoreSIGTERM(t *testing.T) {
+func TestRunALostLockKillsProcessesThatIgnoreSIGTERM(t *testing.T) {
 	t.Parallel()
 	const loop = `while :; do sleep 0.01; done`
 	for name, script := range map[string]string{
@@ -250,7 +250,7 @@ func TestALostLockKillsProcessesThatIgnoreSIGTERM(t *testing.T) {
 	}
 }
 
-func TestALockLostAsTheCommandEndsIsAFailure(t *testing.T) {
+func TestRunALockLostAsTheCommandEndsIsAFailure(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	p := on(t, db, "run", "k", "--", "sh", "-c", "echo background $$; read line").withInput().start()

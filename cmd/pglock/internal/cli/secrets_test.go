@@ -13,7 +13,7 @@ import (
 )
 
 // The error for a connection string, however wrong, must not contain any part of its password.
-func TestAPasswordIsNeverShown(t *testing.T) {
+func TestConnectionAPasswordIsNeverShown(t *testing.T) {
 	t.Parallel()
 	for dsn, code := range map[string]int{
 		// Nothing answers there.
@@ -74,7 +74,7 @@ func wantNoSecret(t *testing.T, r result) {
 	}
 }
 
-func TestAWrongPassword(t *testing.T) {
+func TestConnectionAWrongPassword(t *testing.T) {
 	t.Parallel()
 	target, err := url.Parse(testenv.Database(t).Role(t, "pglock_poor"))
 	check(t, err)
@@ -88,7 +88,7 @@ func TestAWrongPassword(t *testing.T) {
 	}
 }
 
-func TestTheTargetIsWhereItConnects(t *testing.T) {
+func TestConnectionTheTargetIsWhereItConnects(t *testing.T) {
 	t.Parallel()
 	for dsn, target := range map[string]string{
 		"postgres://u@127.0.0.1:1,localhost:1/x": "u@127.0.0.1:1,localhost:1/x: ",
@@ -103,7 +103,7 @@ func TestTheTargetIsWhereItConnects(t *testing.T) {
 	wantText(t, r.stderr, "--dsn is empty")
 }
 
-func TestWhereTheConnectionComesFrom(t *testing.T) {
+func TestConnectionWhereTheConnectionComesFrom(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	config := db.Config(t).ConnConfig

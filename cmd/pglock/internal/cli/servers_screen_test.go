@@ -11,7 +11,7 @@ import (
 )
 
 // The view ends with a line about each server: its state, or that it does not answer.
-func TestTheLastLinesNameEachServer(t *testing.T) {
+func TestServersTheLastLinesNameEachServer(t *testing.T) {
 	var f serverGroup
 	for _, label := range []string{"a", "b", "c", "d"} {
 		f.members = append(f.members, &member{db: database{label: label, target: "u@" + label}})

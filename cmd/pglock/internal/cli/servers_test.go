@@ -52,7 +52,7 @@ func snapshotsOf(t testing.TB, ndjson string) (all []monitor.Snapshot) {
 }
 
 // Two servers, a standby and an unreachable server, in all formats.
-func TestSeveralServersAtOnce(t *testing.T) {
+func TestServersSeveralServersAtOnce(t *testing.T) {
 	t.Parallel()
 	quiet, busy := testenv.NewServer(t, nil), testenv.NewServer(t, nil)
 	a, b := testenv.On(t, quiet), testenv.On(t, busy)
@@ -119,7 +119,7 @@ func TestSeveralServersAtOnce(t *testing.T) {
 }
 
 // One server is frozen and one restarts. The third is shown throughout.
-func TestAFrozenServerDoesNotDelayOthers(t *testing.T) {
+func TestServersAFrozenServerDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	steady, frozen, restarted := testenv.NewServer(t, nil), testenv.NewServer(t, nil), testenv.NewServer(t, nil)
 	a, b, c := testenv.On(t, steady), testenv.On(t, frozen), testenv.On(t, restarted)
@@ -159,7 +159,7 @@ func TestAFrozenServerDoesNotDelayOthers(t *testing.T) {
 	wantCode(t, p.end(), 0)
 }
 
-func TestEventsNameTheirServer(t *testing.T) {
+func TestServersEventsNameTheirServer(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	hold(t, db, "SELECT pg_advisory_lock(7)")
@@ -176,7 +176,7 @@ func TestEventsNameTheirServer(t *testing.T) {
 }
 
 // The same server is shown once, whatever its addresses. A standby is a different server from its primary.
-func TestTheSameServerIsShownOnce(t *testing.T) {
+func TestServersTheSameServerIsShownOnce(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewServer(t, nil)
 	db := testenv.On(t, server)
@@ -204,7 +204,7 @@ func TestTheSameServerIsShownOnce(t *testing.T) {
 }
 
 // Servers come from flags, a file and services.
-func TestWhereServersAreNamed(t *testing.T) {
+func TestServersWhereServersAreNamed(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	config := db.Config(t).ConnConfig

@@ -11,7 +11,7 @@ import (
 
 // The view shows a server with a queue, one that is frozen from the beginning, and one that stops and restarts. A session
 // is terminated on the server of its row, and the log names that server.
-func TestTheViewOfSeveralServers(t *testing.T) {
+func TestViewOfSeveralServers(t *testing.T) {
 	t.Parallel()
 	steady, frozen, restarted := testenv.NewServer(t, nil), testenv.NewServer(t, nil), testenv.NewServer(t, nil)
 	a, b, c := testenv.On(t, steady), testenv.On(t, frozen), testenv.On(t, restarted)

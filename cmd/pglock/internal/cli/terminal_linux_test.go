@@ -60,7 +60,7 @@ func (p *process) types(text string) {
 
 const ctrlC = "\x03"
 
-func TestCtrlCReachesTheCommandOnce(t *testing.T) {
+func TestTerminalCtrlCReachesTheCommandOnce(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	p := on(t, db, append([]string{"run", "k", "--"}, signalReporter(t)...)...).onTerminal()
@@ -82,7 +82,7 @@ func interrupts(p *process) int {
 	return strings.Count(p.stdout.String(), "got "+syscall.SIGINT.String())
 }
 
-func TestTheCommandMayReadFromTheTerminal(t *testing.T) {
+func TestTerminalTheCommandMayReadFromTheTerminal(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	p := on(t, db, "run", "k", "--", "sh", "-c", `echo ready; read -r line; echo "read $line"; exit 3`).onTerminal()
@@ -92,7 +92,7 @@ func TestTheCommandMayReadFromTheTerminal(t *testing.T) {
 	wantCode(t, p.end(), 3)
 }
 
-func TestOnATerminalWaitingIsAnnounced(t *testing.T) {
+func TestTerminalOnATerminalWaitingIsAnnounced(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	pid := hold(t, db, "SELECT pg_advisory_lock(7)")
@@ -104,7 +104,7 @@ func TestOnATerminalWaitingIsAnnounced(t *testing.T) {
 	db.WaitForWaiters(t, 0)
 }
 
-func TestTheMonitorIsRenewedInPlace(t *testing.T) {
+func TestTerminalTheMonitorIsRenewedInPlace(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewServer(t, nil)
 	db := testenv.On(t, server)
@@ -128,7 +128,7 @@ func TestTheMonitorIsRenewedInPlace(t *testing.T) {
 }
 
 // A terminal sends a click as ESC [ < button ; column ; line M, once a program has asked for it (modes 1002 and 1006).
-func TestTheMouseChoosesOnATerminal(t *testing.T) {
+func TestTerminalTheMouseChoosesOnATerminal(t *testing.T) {
 	t.Parallel()
 	db := testenv.On(t, testenv.NewServer(t, nil))
 	hold(t, db, "SELECT pg_advisory_lock(7), pg_advisory_lock(8)")
@@ -160,7 +160,7 @@ func TestTheMouseChoosesOnATerminal(t *testing.T) {
 	}
 }
 
-func TestReplayOnATerminalFiltersKeys(t *testing.T) {
+func TestTerminalReplayOnATerminalFiltersKeys(t *testing.T) {
 	t.Parallel()
 	file, _, _ := recorded(t)
 	p := command(t, nil, "replay", file, "--key", "@43").onTerminal()
@@ -172,7 +172,7 @@ func TestReplayOnATerminalFiltersKeys(t *testing.T) {
 	}
 }
 
-func TestRemovingTheSchemaAsksForConfirmation(t *testing.T) {
+func TestTerminalRemovingTheSchemaAsksForConfirmation(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)
 	for _, test := range []struct {

@@ -7,7 +7,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-func TestEndingASessionAsksForConfirmation(t *testing.T) {
+func TestSignalEndingASessionAsksForConfirmation(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	pid := hold(t, db, "SELECT pg_advisory_lock(7)")

@@ -32,7 +32,7 @@ func held(t testing.TB, db *testenv.DB, pid int32) (n int) {
 	return n
 }
 
-func TestAScriptTerminatesASessionByItsReference(t *testing.T) {
+func TestSignalAScriptTerminatesASessionByItsReference(t *testing.T) {
 	t.Parallel()
 	db := migrated(t)
 	execute(t, db, "SELECT pglock.register('invoice:42', 'invoice:43')")
@@ -64,7 +64,7 @@ func TestAScriptTerminatesASessionByItsReference(t *testing.T) {
 	}
 }
 
-func TestTheMonitorsJSONIdentifiesASession(t *testing.T) {
+func TestSignalTheMonitorsJSONIdentifiesASession(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	pid := hold(t, db, "SELECT pg_advisory_lock(7)")
@@ -78,7 +78,7 @@ func TestTheMonitorsJSONIdentifiesASession(t *testing.T) {
 	}
 }
 
-func TestAProcessIDThatIsAnotherSessionIsLeftAlone(t *testing.T) {
+func TestSignalAProcessIDThatIsAnotherSessionIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	pid := hold(t, db, "SELECT pg_advisory_lock(7)")
@@ -91,7 +91,7 @@ func TestAProcessIDThatIsAnotherSessionIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestCancellingAnIdleHolderSaysBeforeAndAfterThatItFreesNothing(t *testing.T) {
+func TestSignalCancellingAnIdleHolderSaysBeforeAndAfterThatItFreesNothing(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	pid := hold(t, db, "SELECT pg_advisory_lock(7)")
@@ -106,7 +106,7 @@ func TestCancellingAnIdleHolderSaysBeforeAndAfterThatItFreesNothing(t *testing.T
 	}
 }
 
-func TestCancellingAWait(t *testing.T) {
+func TestSignalCancellingAWait(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	hold(t, db, "SELECT pg_advisory_lock(7)")
@@ -126,7 +126,7 @@ func TestCancellingAWait(t *testing.T) {
 	wantCode(t, waiting.end(), 75)
 }
 
-func TestAKeyChoosesItsOnlyHolder(t *testing.T) {
+func TestSignalAKeyChoosesItsOnlyHolder(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	first := hold(t, db, "SELECT pg_advisory_lock_shared(7)")
@@ -143,7 +143,7 @@ func TestAKeyChoosesItsOnlyHolder(t *testing.T) {
 	wantText(t, prepared.stderr, "a prepared transaction holds @8", "ROLLBACK PREPARED E'the \\U00000007gid''s ", db.Name())
 }
 
-func TestAMissingRightIsReported(t *testing.T) {
+func TestSignalAMissingRightIsReported(t *testing.T) {
 	t.Parallel()
 	db := testenv.Database(t)
 	pid := hold(t, db, "SELECT pg_advisory_lock(7)")
@@ -159,7 +159,7 @@ func TestAMissingRightIsReported(t *testing.T) {
 	}
 }
 
-func TestInvalidTargetsOfSignals(t *testing.T) {
+func TestSignalInvalidTargetsOfSignals(t *testing.T) {
 	t.Parallel()
 	for line, says := range map[string]string{
 		"terminate":                       "expected one of PID, --key and --session",

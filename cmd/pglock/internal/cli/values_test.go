@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestSeconds(t *testing.T) {
+func TestValuesSeconds(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"5": 5 * time.Second, "0.5": 500 * time.Millisecond, "0": 0, "-0": 0, "1e3": 1000 * time.Second,
 		"1m30s": 90 * time.Second, "250ms": 250 * time.Millisecond,

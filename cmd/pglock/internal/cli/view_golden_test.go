@@ -113,7 +113,7 @@ func (m *terminal) golden(name, settled string, names map[int32]string) {
 	})
 }
 
-func TestScreensAreComparedInColumns(t *testing.T) {
+func TestViewScreensAreComparedInColumns(t *testing.T) {
 	names := map[int32]string{123: "P-ONE", 1234567: "P-TWO"}
 	for line, want := range map[string]string{
 		"> 123 app      12.3s  x":               "> P-ONE app      AGE  x",

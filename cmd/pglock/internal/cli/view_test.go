@@ -100,7 +100,7 @@ const (
 	settledWide = "waiters ███████████████████████████████████████████ "
 )
 
-func TestTheViewOfAFixedScene(t *testing.T) {
+func TestViewOfAFixedScene(t *testing.T) {
 	t.Parallel()
 	s := newViewFixture(t).createQueue()
 	m := s.monitor().inTerminal(80, 24)
@@ -132,7 +132,7 @@ func TestTheViewOfAFixedScene(t *testing.T) {
 // colour matches sequences that set a colour; 39 and 49 are the terminal's own.
 var colour = regexp.MustCompile(`\x1b\[[0-9;]*\b(3[0-8]|4[0-8]|9[0-7]|10[0-7])[;0-9]*m`)
 
-func TestTheViewWithoutColours(t *testing.T) {
+func TestViewWithoutColours(t *testing.T) {
 	t.Parallel()
 	s := newViewFixture(t).createQueue()
 	plain := s.monitor()
@@ -153,7 +153,7 @@ func TestTheViewWithoutColours(t *testing.T) {
 	}
 }
 
-func TestTheViewShowsADeadlock(t *testing.T) {
+func TestViewShowsADeadlock(t *testing.T) {
 	t.Parallel()
 	s := newViewFixture(t)
 	first := s.connect("transfer-1").exec("SELECT pg_advisory_lock(1)")
@@ -168,7 +168,7 @@ func TestTheViewShowsADeadlock(t *testing.T) {
 	m.shows("── about the server", "PostgreSQL ends one of these waits after deadlock_timeout")
 }
 
-func TestTheViewOutlivesTheServer(t *testing.T) {
+func TestViewOutlivesTheServer(t *testing.T) {
 	t.Parallel()
 	s := newViewFixture(t)
 	s.connect("nightly").exec("SELECT pg_advisory_lock(pglock.key('nightly-report'))")
@@ -188,7 +188,7 @@ func TestTheViewOutlivesTheServer(t *testing.T) {
 	m.shows("exit code 0", "1 key, 1 holder, 0 waiters")
 }
 
-func TestTheViewEndsASession(t *testing.T) {
+func TestViewEndsASession(t *testing.T) {
 	t.Parallel()
 	s := newViewFixture(t).createQueue()
 	m := s.monitor().inTerminal(100, 40)
@@ -222,7 +222,7 @@ func holdersOf(t *testing.T, db *testenv.DB) map[int32]bool {
 	return holders
 }
 
-func TestTheViewCanBeReadOnly(t *testing.T) {
+func TestViewCanBeReadOnly(t *testing.T) {
 	t.Parallel()
 	s := newViewFixture(t)
 	s.connect("nightly").exec("SELECT pg_advisory_lock(pglock.key('nightly-report'))")
@@ -235,7 +235,7 @@ func TestTheViewCanBeReadOnly(t *testing.T) {
 	}
 }
 
-func TestTheViewCopiesThroughTheTerminal(t *testing.T) {
+func TestViewCopiesThroughTheTerminal(t *testing.T) {
 	t.Parallel()
 	s := newViewFixture(t).createQueue()
 	m := s.monitor().inTerminal(80, 24)
@@ -248,7 +248,7 @@ func TestTheViewCopiesThroughTheTerminal(t *testing.T) {
 	})
 }
 
-func TestTheViewFollowsAKey(t *testing.T) {
+func TestViewFollowsAKey(t *testing.T) {
 	t.Parallel()
 	s := newViewFixture(t)
 	holder := s.connect("first").exec("SELECT pg_advisory_lock(99)")
@@ -265,7 +265,7 @@ func TestTheViewFollowsAKey(t *testing.T) {
 	m.shows("@99: free, before held by", "second, before") // free, or "?" if it was seen before its name was
 }
 
-func TestTheViewFiltersDuringInput(t *testing.T) {
+func TestViewFiltersDuringInput(t *testing.T) {
 	t.Parallel()
 	s := newViewFixture(t).createQueue()
 	m := s.monitor().inTerminal(80, 24)
@@ -278,7 +278,7 @@ func TestTheViewFiltersDuringInput(t *testing.T) {
 	m.shows("@7/-42")
 }
 
-func TestTheViewSendsOnlyWhatChanges(t *testing.T) {
+func TestViewSendsOnlyWhatChanges(t *testing.T) {
 	t.Parallel()
 	s := newViewFixture(t)
 	for key := range 17 {
@@ -309,7 +309,7 @@ func clock(t *testing.T, screen string) time.Duration {
 	return shown.Sub(shown.Truncate(24 * time.Hour))
 }
 
-func TestTheViewStaysUsableWithManyLocks(t *testing.T) {
+func TestViewStaysUsableWithManyLocks(t *testing.T) {
 	t.Parallel()
 	server := testenv.NewServer(t, map[string]string{"max_locks_per_transaction": "1024"})
 	s := &viewFixture{testenv.On(t, server), t, server, map[int32]string{}}
@@ -329,7 +329,7 @@ func TestTheViewStaysUsableWithManyLocks(t *testing.T) {
 	m.shows("exit code 0")
 }
 
-func TestTheViewPrintsTablesOnADumbTerminal(t *testing.T) {
+func TestViewPrintsTablesOnADumbTerminal(t *testing.T) {
 	t.Parallel()
 	s := newViewFixture(t)
 	s.connect("nightly").exec("SELECT pg_advisory_lock(99)")
@@ -346,7 +346,7 @@ func TestTheViewPrintsTablesOnADumbTerminal(t *testing.T) {
 	m.shows("left")
 }
 
-func TestTheViewGivesTheTerminalBack(t *testing.T) {
+func TestViewGivesTheTerminalBack(t *testing.T) {
 	t.Parallel()
 	s := newViewFixture(t).createQueue()
 	env := s.monitor().Env
