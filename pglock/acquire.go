@@ -188,13 +188,13 @@ func (l *Locker) passQueue(ctx context.Context, r *request, id identity) error {
 	first := len(r.entries) == 0
 	switch {
 	case first:
-		if err := l.register(s, r); err != nil {
+		if err := l.registerLocked(s, r); err != nil {
 			return err
 		}
 	case s.closed:
 		return ErrClosed
 	}
-	if l.enter(s, r, id) {
+	if l.enterLocked(s, r, id) {
 		l.await(ctx, s, r)
 	}
 	if r.err == nil {
@@ -209,7 +209,7 @@ func (l *Locker) passQueue(ctx context.Context, r *request, id identity) error {
 func (l *Locker) turnBackLocked(s *shard, r *request) {
 	r.entries = r.entries[:len(r.entries)-1]
 	if len(r.entries) == 0 {
-		l.unregister(s, r)
+		l.unregisterLocked(s, r)
 	}
 }
 
@@ -233,7 +233,7 @@ func (l *Locker) await(ctx context.Context, s *shard, r *request) {
 	}
 	r.err = err
 	e := r.entries[len(r.entries)-1]
-	e.dequeue(r)
+	e.dequeueLocked(r)
 	l.wakeQueueLocked(e)
 }
 
@@ -250,7 +250,7 @@ func (l *Locker) withdrawLocked(s *shard, r *request) {
 			}
 		}()
 		return
-	case e.dequeue(r):
+	case e.dequeueLocked(r):
 		l.wakeQueueLocked(e)
 	case r.err == nil:
 		e.busy--
@@ -340,8 +340,8 @@ func (l *Locker) stopAsking(r *request) {
 	defer l.unlock(r.shards)
 	home := r.home()
 	delete(home.asking, r)
-	l.leave(r)
-	l.unregister(home, r)
+	l.leaveLocked(r)
+	l.unregisterLocked(home, r)
 }
 
 // stopAskingWhenSettled is stopAsking for a request whose keys may be locked, now or soon: they stay busy until the
@@ -368,8 +368,8 @@ func (l *Locker) granted(r *request, h *hold, grant driver.Grant) *Lock {
 	if r.asked {
 		delete(r.home().asking, r)
 	}
-	l.admit(r, h)
-	l.addLock(r, h, &h.first)
+	l.admitLocked(r, h)
+	l.attachLocked(r, h, &h.first)
 	for _, e := range r.entries { // others may join it
 		l.wakeQueueLocked(e)
 	}

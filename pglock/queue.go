@@ -126,7 +126,7 @@ func (l *Locker) decideLocked(e *entry, r *request) decision {
 		return askBackend
 	case e.exclusive || !r.config.shared:
 		return waitHere
-	case len(r.keys) == 1 && e.joinable != nil && !e.joinable.locks.empty() && l.mayPassOn(e.joinable):
+	case len(r.keys) == 1 && e.joinable != nil && !e.joinable.locks.empty() && l.mayPassOnLocked(e.joinable):
 		return shareHold
 	case e.busy > 0 && !r.try:
 		return waitHere // for the shared hold that is being asked for, to join it
@@ -134,9 +134,9 @@ func (l *Locker) decideLocked(e *entry, r *request) decision {
 	return askBackend
 }
 
-// enter brings r to the entry of its next key and reports whether r must wait there. A request that does not wait (try)
+// enterLocked brings r to the entry of its next key and reports whether r must wait there. A request that does not wait (try)
 // fails if it would have to wait.
-func (l *Locker) enter(s *shard, r *request, id identity) (wait bool) {
+func (l *Locker) enterLocked(s *shard, r *request, id identity) (wait bool) {
 	e := s.entryLocked(id)
 	r.entries = append(r.entries, e)
 	blocked := len(e.queue) > 0 && !(r.try && r.config.shared && e.writers == 0)
@@ -164,7 +164,7 @@ func (l *Locker) enter(s *shard, r *request, id identity) (wait bool) {
 func (l *Locker) applyLocked(e *entry, r *request, v decision) {
 	if v == shareHold {
 		e.held++
-		l.share(e.joinable, r)
+		l.shareLocked(e.joinable, r)
 		return
 	}
 	e.busy++
@@ -179,7 +179,7 @@ func (l *Locker) wakeQueueLocked(e *entry) {
 		if v == waitHere {
 			return
 		}
-		e.dequeue(r)
+		e.dequeueLocked(r)
 		l.applyLocked(e, r, v)
 		close(r.ready)
 	}
@@ -188,8 +188,8 @@ func (l *Locker) wakeQueueLocked(e *entry) {
 	}
 }
 
-// dequeue removes r from the queue, and reports whether it was there.
-func (e *entry) dequeue(r *request) bool {
+// dequeueLocked removes r from the queue, and reports whether it was there.
+func (e *entry) dequeueLocked(r *request) bool {
 	if !removeOne(&e.queue, r) {
 		return false
 	}
@@ -199,16 +199,16 @@ func (e *entry) dequeue(r *request) bool {
 	return true
 }
 
-// leave removes r, which is busy at all its entries, from them.
-func (l *Locker) leave(r *request) {
+// leaveLocked removes r, which is busy at all its entries, from them.
+func (l *Locker) leaveLocked(r *request) {
 	for _, e := range r.entries {
 		e.busy--
 		l.wakeQueueLocked(e)
 	}
 }
 
-// admit makes r, which was busy at all its entries, the first holder of h.
-func (l *Locker) admit(r *request, h *hold) {
+// admitLocked makes r, which was busy at all its entries, the first holder of h.
+func (l *Locker) admitLocked(r *request, h *hold) {
 	for _, e := range r.entries {
 		e.busy--
 		e.held++
@@ -217,107 +217,4 @@ func (l *Locker) admit(r *request, h *hold) {
 		}
 	}
 	r.entries[0].holds = append(r.entries[0].holds, h)
-}
-
-// mayPassOn reports whether h may get one more Lock without asking the server.
-func (l *Locker) mayPassOn(h *hold) bool {
-	return !h.over && !l.closed.Load() && int(h.passed) < l.config.handoffs && driver.Now().Sub(h.first.since) < l.config.handoffFor
-}
-
-// successor returns the request that h can be handed to when its last Lock ends, or nil.
-func (l *Locker) successor(h *hold) *request {
-	if h.multi != nil || h.shared {
-		return nil
-	}
-	e := h.entry[0]
-	if len(e.queue) == 0 || e.queue[0].config.shared || len(e.queue[0].keys) != 1 || !l.mayPassOn(h) {
-		return nil
-	}
-	return e.queue[0]
-}
-
-// passOn hands h to r after its last Lock has ended.
-func (l *Locker) passOn(h *hold, r *request) {
-	h.entry[0].dequeue(r)
-	l.share(h, r)
-	close(r.ready)
-}
-
-// share makes a Lock for r on a hold that this process has already. From now on a loss of the hold ends it, even if the
-// waiting call has not returned it yet.
-func (l *Locker) share(h *hold, r *request) {
-	h.passed++
-	h.home().counts.HandedOff++
-	r.lock = &Lock{}
-	l.addLock(r, h, r.lock)
-}
-
-// addLock makes k the Lock of r on h.
-func (l *Locker) addLock(r *request, h *hold, k *Lock) {
-	k.hold, k.key[0], k.since, k.token = h, r.keys[0], driver.Now(), r.token.Number
-	if k.token == 0 {
-		k.lazyLocked().token = r.token.Text
-	}
-	if r.config.use != nil {
-		k.lazyLocked().use = r.config.use
-	}
-	h.locks.add(k)
-	counts := &h.home().counts
-	counts.Waiting--
-	counts.Held++
-	counts.Acquired++
-}
-
-// lockSet is the Locks on a hold: one, unless they are shared. It is small, since every hold has one.
-type lockSet struct {
-	one  *Lock
-	more *[]*Lock
-}
-
-func (s *lockSet) add(k *Lock) {
-	switch {
-	case s.one == nil:
-		s.one = k
-	case s.more == nil:
-		s.more = &[]*Lock{k}
-	default:
-		*s.more = append(*s.more, k)
-	}
-}
-
-// remove removes k, and reports whether it was there.
-func (s *lockSet) remove(k *Lock) bool {
-	if s.one != k {
-		return s.more != nil && removeOne(s.more, k)
-	}
-	s.one = nil
-	if s.more != nil && len(*s.more) > 0 {
-		last := len(*s.more) - 1
-		s.one, (*s.more)[last] = (*s.more)[last], nil
-		*s.more = (*s.more)[:last]
-	}
-	return true
-}
-
-func (s *lockSet) empty() bool { return s.one == nil }
-
-// all returns all Locks of the set.
-func (s *lockSet) all() []*Lock {
-	switch {
-	case s.one == nil:
-		return nil
-	case s.more == nil:
-		return []*Lock{s.one}
-	}
-	return append(slices.Clone(*s.more), s.one)
-}
-
-// removeOne removes x from the list, and reports whether it was there.
-func removeOne[T comparable](list *[]T, x T) bool {
-	i := slices.Index(*list, x)
-	if i < 0 {
-		return false
-	}
-	*list = slices.Delete(*list, i, i+1)
-	return true
 }

@@ -18,33 +18,33 @@ func (l *Locker) drop(ctx context.Context, k *Lock) error {
 		return k.lostError(LostSession, nil)
 	}
 	home.counts.Held--
-	next := l.successor(h)
+	next := l.successorLocked(h)
 	switch {
 	case !h.locks.empty():
 		l.uncountLocked(h, 1)
 	case next != nil:
-		l.passOn(h, next)
+		l.passOnLocked(h, next)
 	default:
 		h.makeBusyLocked()
 		l.unlock(h.shards())
 		return k.lossDuringUnlock(l.releaseHold(ctx, h))
 	}
-	l.discount(home, 1) // a hold of several keys has one Lock, and is not passed on
+	l.discountLocked(home, 1) // a hold of several keys has one Lock, and is not passed on
 	l.unlock(h.shards())
 	return nil
 }
 
 // makeBusyLocked makes h's keys busy instead of held. releaseHold must follow.
 func (h *hold) makeBusyLocked() {
-	h.end()
+	h.endLocked()
 	for _, e := range h.entries() {
 		e.held--
 		e.busy++
 	}
 }
 
-// end records that the backend does not hold h any more, or soon will not.
-func (h *hold) end() {
+// endLocked records that the backend does not hold h any more, or soon will not.
+func (h *hold) endLocked() {
 	h.over = true
 	removeOne(&h.entries()[0].holds, h) // it is not there if it was never granted
 }
@@ -70,7 +70,7 @@ func (l *Locker) holdReleased(h *hold) {
 		e.busy--
 		l.wakeQueueLocked(e)
 	}
-	l.discount(h.home(), len(h.entries()))
+	l.discountLocked(h.home(), len(h.entries()))
 }
 
 // uncountLocked subtracts n Locks at h's keys.
@@ -109,7 +109,7 @@ func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (firs
 	if h.over {
 		return false
 	}
-	h.end()
+	h.endLocked()
 	locks := h.locks.all()
 	h.locks = lockSet{}
 	home := h.home()
@@ -132,7 +132,7 @@ func (l *Locker) endHold(h *hold, why LostReason, err error, release bool) (firs
 		gone--
 	}
 	if gone > 0 {
-		l.discount(home, gone*len(h.entries())) // a hold of several keys has one Lock
+		l.discountLocked(home, gone*len(h.entries())) // a hold of several keys has one Lock
 		l.uncountLocked(h, gone)
 	}
 	return true

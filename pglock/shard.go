@@ -69,25 +69,25 @@ func (l *Locker) unlock(s shardSet) {
 
 // entryLocked returns the entry of a key, and makes it if there is none.
 func (s *shard) entryLocked(id identity) *entry {
-	entries := s.entriesLike(id)
+	entries := s.entriesLikeLocked(id)
 	first := entries[id.Number]
 	for e := first; e != nil; e = e.next {
 		if e.id.name == id.name {
 			return e
 		}
 	}
-	e := s.newEntry()
+	e := s.newEntryLocked()
 	e.id, e.next = id, first
 	entries[id.Number] = e
 	return e
 }
 
-// entriesLike returns the entries of keys of id's space.
-func (s *shard) entriesLike(id identity) map[int64]*entry {
+// entriesLikeLocked returns the entries of keys of id's space.
+func (s *shard) entriesLikeLocked(id identity) map[int64]*entry {
 	return s.entries[id.Space-driver.SpaceBigint]
 }
 
-func (s *shard) newEntry() *entry {
+func (s *shard) newEntryLocked() *entry {
 	if n := len(s.spare); n > 0 {
 		e := s.spare[n-1]
 		s.spare = s.spare[:n-1]
@@ -98,16 +98,16 @@ func (s *shard) newEntry() *entry {
 
 // forgetLocked removes an entry that is not needed, and keeps it for the next key.
 func (s *shard) forgetLocked(e *entry) {
-	s.unlink(e)
+	s.unlinkLocked(e)
 	if len(s.spare) < maxSpare {
 		*e = entry{shard: s, queue: e.queue[:0], holds: e.holds[:0]}
 		s.spare = append(s.spare, e)
 	}
 }
 
-// unlink removes e from the entries of its key's number.
-func (s *shard) unlink(e *entry) {
-	entries := s.entriesLike(e.id)
+// unlinkLocked removes e from the entries of its key's number.
+func (s *shard) unlinkLocked(e *entry) {
+	entries := s.entriesLikeLocked(e.id)
 	first := entries[e.id.Number]
 	switch {
 	case first != e:
@@ -122,8 +122,8 @@ func (s *shard) unlink(e *entry) {
 	}
 }
 
-// register counts r at home, or fails if that exceeds a bound. home.mu must be held, as for unregister and discount.
-func (l *Locker) register(home *shard, r *request) error {
+// registerLocked counts r at home, or fails if that exceeds a bound. home.mu must be held, as for unregister and discount.
+func (l *Locker) registerLocked(home *shard, r *request) error {
 	if home.closed {
 		return ErrClosed
 	}
@@ -135,14 +135,14 @@ func (l *Locker) register(home *shard, r *request) error {
 	return nil
 }
 
-// unregister undoes register for a request that failed.
-func (l *Locker) unregister(home *shard, r *request) {
+// unregisterLocked undoes register for a request that failed.
+func (l *Locker) unregisterLocked(home *shard, r *request) {
 	home.counts.Waiting--
-	l.discount(home, len(r.keys))
+	l.discountLocked(home, len(r.keys))
 }
 
-// discount subtracts keys of home that are not in use any more.
-func (l *Locker) discount(home *shard, keys int) {
+// discountLocked subtracts keys of home that are not in use any more.
+func (l *Locker) discountLocked(home *shard, keys int) {
 	home.inUse -= keys
 	if l.config.maxHeld > 0 {
 		l.inUse.Add(-int64(keys))

@@ -1,0 +1,77 @@
+package mux
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// keep keeps the lease: it sends a heartbeat when nothing else was sent for a while, and ends the session when the lease
+// is over. It also ends the waits for releases when the server does not answer.
+func (s *Session) keep() {
+	s.mu.Lock()
+	switch {
+	case s.cause != nil:
+		s.mu.Unlock()
+		return
+	case s.suspended:
+	case s.lease.Over():
+		// Frozen for longer than the lease: an answer now would not tell whether the server had ended the session before.
+		s.mu.Unlock()
+		s.End(driver.ReasonLease, nil)
+		return
+	}
+	now := s.lease.Now()
+	s.giveUpReleasesLocked(now)
+	s.advanceLocked()
+	every := s.lease.Every()
+	quiet := !s.suspended && !s.sending && len(s.batches) == 0 && now.Sub(s.lastSent) >= every-min(every, lookEvery)/2
+	s.timer.Reset(s.nextLook())
+	s.unlock()
+	if quiet {
+		_, _, _ = s.Call(context.Background(), lockdb.Heartbeat) // an error is the session's end, or comes again
+	}
+}
+
+// nextLook returns how long keep waits before it runs again.
+func (s *Session) nextLook() time.Duration {
+	next := min(s.lease.Every(), lookEvery)
+	if left := s.lease.Left(); left > 0 {
+		next = min(next, left)
+	}
+	return next
+}
+
+// giveUpReleasesLocked ends the waits for releases if the server has not answered for about [driver.ReleaseTimeout].
+func (s *Session) giveUpReleasesLocked(now driver.Instant) {
+	if len(s.batches) == 0 || now.Sub(s.batches[0].sentAt) < driver.ReleaseTimeout-lookEvery {
+		return
+	}
+	for _, b := range s.batches {
+		s.giveUpLocked(b.ops)
+	}
+	s.giveUpLocked(s.queue)
+}
+
+func (s *Session) giveUpLocked(waiting []*op) {
+	for _, o := range waiting {
+		if o.query != nil && o.query.about != nil { // the question about a batch that is being reconciled
+			s.giveUpLocked(o.query.about.ops)
+		}
+		if o.kind != release || o.failure != nil || o.gone {
+			continue
+		}
+		s.giveUpRightLocked(o)
+		s.interruptLocked(o)
+		o.err = o.leaveBehindLocked(errReleasing)
+		s.woken.add(o)
+	}
+}
+
+var errReleasing = errors.Join(driver.ErrUnavailable, errors.New("no answer to the release in time; the server frees the lock "+
+	"when it takes the statement, or when the lease is over"))
+
+const lookEvery = time.Second
