@@ -122,7 +122,7 @@ func (s *shard) unlinkLocked(e *entry) {
 	}
 }
 
-// registerLocked counts r at home, or fails if that exceeds a bound. home.mu must be held, as for unregister and discount.
+// registerLocked counts r at home, or fails if that exceeds a bound.
 func (l *Locker) registerLocked(home *shard, r *request) error {
 	if home.closed {
 		return ErrClosed
