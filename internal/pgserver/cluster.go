@@ -13,11 +13,7 @@ import (
 
 // initialize makes the data directory.
 func (s *Server) initialize(ctx context.Context, settings map[string]string) error {
-	password, err := verifier(s.password)
-	if err != nil {
-		return err
-	}
-	passwordFile, err := s.supervisor.WriteFile("password", password+"\n")
+	passwordFile, err := s.supervisor.WriteFile("password", s.password+"\n")
 	if err != nil {
 		return err
 	}
