@@ -239,7 +239,7 @@ func TestRunALostLockKillsProcessesThatIgnoreSIGTERM(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := testenv.Database(t)
-			p := on(t, db, "run", "--kill-after", "0.2", "k", "--", "sh", "-c", script).start()
+			p := on(t, db, "run", "--kill-after", "3", "k", "--", "sh", "-c", script).start()
 			p.waitForOutput("background")
 			execute(t, db, "SELECT pg_terminate_backend($1)", awaitHolder(t, db))
 			r := p.end()
