@@ -13,7 +13,11 @@ import (
 
 // initialize makes the data directory.
 func (s *Server) initialize(ctx context.Context, settings map[string]string) error {
-	passwordFile, err := s.supervisor.WriteFile("password", s.password+"\n")
+	password, err := verifier(s.password)
+	if err != nil {
+		return err
+	}
+	passwordFile, err := s.supervisor.WriteFile("password", password+"\n")
 	if err != nil {
 		return err
 	}
