@@ -39,10 +39,10 @@ func TestAnErrorEndsTheContestAndNamesTheContestant(t *testing.T) {
 	}
 }
 
-func TestTheRateCountsTheWorkOfAll(t *testing.T) {
+func TestTheRateCountsTheWorkOfAllAndEachDoesSome(t *testing.T) {
 	const workers = 3
 	var calls [workers]int
-	done, elapsed, err := load(t.Context(), workers, time.Millisecond, func(_ context.Context, worker, i int) error {
+	done, elapsed, err := load(t.Context(), workers, 0, func(_ context.Context, worker, i int) error {
 		if i != calls[worker] {
 			t.Errorf("call %d of worker %d says that it is call %d", calls[worker], worker, i)
 		}
@@ -51,6 +51,9 @@ func TestTheRateCountsTheWorkOfAll(t *testing.T) {
 	})
 	if sum := calls[0] + calls[1] + calls[2]; err != nil || done != int64(sum) || elapsed <= 0 {
 		t.Errorf("%d units in %v, error %v; %d were done", done, elapsed, err, sum)
+	}
+	if slices.Contains(calls[:], 0) {
+		t.Errorf("the workers did %v units, want at least one each", calls)
 	}
 }
 

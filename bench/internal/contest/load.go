@@ -2,7 +2,6 @@ package contest
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,14 +22,12 @@ func Rate(n int, work Work) func(context.Context, time.Duration) (float64, error
 func Latency(work Work) func(context.Context, time.Duration) (float64, error) {
 	return func(ctx context.Context, d time.Duration) (float64, error) {
 		done, elapsed, err := load(ctx, 1, d, work)
-		if err == nil && done == 0 {
-			err = fmt.Errorf("nothing was done in %v", elapsed)
-		}
-		return elapsed.Seconds() / float64(done), err
+		return elapsed.Seconds() / float64(max(1, done)), err
 	}
 }
 
-// load runs work in n goroutines for d. Units that have begun are finished, and count with their time.
+// load runs work in n goroutines for d. Each does one unit at least, and finishes what it has begun: that counts with
+// its time.
 func load(ctx context.Context, n int, d time.Duration, work Work) (done int64, elapsed time.Duration, err error) {
 	var (
 		stop  atomic.Bool
@@ -42,7 +39,7 @@ func load(ctx context.Context, n int, d time.Duration, work Work) (done int64, e
 	for worker := range n {
 		group.Go(func() {
 			i := 0
-			for ; !stop.Load(); i++ {
+			for ; i == 0 || !stop.Load(); i++ {
 				if workErr := work(ctx, worker, i); workErr != nil {
 					fail.Do(func() { err = workErr })
 					stop.Store(true)
