@@ -59,7 +59,7 @@ func TestConnectionAPasswordIsNeverShown(t *testing.T) {
 }
 
 // testDatabase is the name of a test's database, which ends with random text.
-var testDatabase = regexp.MustCompile(`pglock_\w+`)
+var testDatabase = regexp.MustCompile(`pglock_[a-z0-9_]+_[a-z2-7]{12}`)
 
 func wantNoSecret(t *testing.T, r result) {
 	t.Helper()
