@@ -9,14 +9,16 @@ import (
 
 func TestANameHasTheMarkAndIsKeptWhole(t *testing.T) {
 	const kept = 63 // NAMEDATALEN - 1
-	for _, chosen := range []string{"billing", "", "a (pglock 00000000)", strings.Repeat("x", 100)} {
+	for chosen, want := range map[string]string{
+		"billing":               "billing",
+		"":                      "own",
+		"a (pglock 00000000)":   "a (pglock 00000000)",
+		strings.Repeat("x", 99): strings.Repeat("x", kept-len(" (pglock 00000000)")),
+	} {
 		name := appname.Of(chosen, "own")
 		application, process := appname.Split(name)
-		if len(name) > kept || len(process) != 8 || !appname.OfThisProcess(name) {
-			t.Errorf("%q becomes %q", chosen, name)
-		}
-		if want := chosen; want != "" && !strings.HasPrefix(want, application) {
-			t.Errorf("%q becomes %q, of which %q is left", chosen, name, application)
+		if application != want || len(name) > kept || len(process) != 8 || !appname.OfThisProcess(name) {
+			t.Errorf("%q becomes %q, want %q with a mark", chosen, name, want)
 		}
 	}
 }
