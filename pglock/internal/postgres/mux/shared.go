@@ -132,7 +132,7 @@ func (m *Mux) lockShared(ctx context.Context, k *sharedKey) error {
 	return err
 }
 
-// join asks whether a newcomer, who has been counted, may use k.
+// join asks whether a newcomer may use k. The newcomer has been counted.
 func (m *Mux) join(ctx context.Context, k *sharedKey) error {
 	select {
 	case k.probing <- struct{}{}:
@@ -178,7 +178,7 @@ type noOwner struct{}
 
 func (noOwner) Lost(driver.Reason, error) {}
 
-// addTo adds k, for a newcomer who has been counted, to a share; it returns false if the share has ended. If the key has
+// addTo adds k to the share of a newcomer that has been counted. It returns false if the share has ended. If the key has
 // been lost meanwhile, the share is lost too.
 func (k *sharedKey) addTo(share *Share) bool {
 	k.keys.mu.Lock()
