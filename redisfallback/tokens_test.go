@@ -16,6 +16,7 @@ import (
 
 // TestTokensThatAreEqualBelongToDifferentHolders: WithToken is the caller's choice, and two may choose the same.
 func TestTokensThatAreEqualBelongToDifferentHolders(t *testing.T) {
+	const lease = 3 * short
 	one, cluster, redlock := testenv.NewRedis(t), testenv.NewRedisCluster(t, 3), servers(t, 3)
 	for kind, clients := range map[string]func() []redis.UniversalClient{
 		"one server": func() []redis.UniversalClient { return newClients(t, []*testenv.RedisServer{one}) },
@@ -23,18 +24,18 @@ func TestTokensThatAreEqualBelongToDifferentHolders(t *testing.T) {
 		"Redlock":    func() []redis.UniversalClient { return newClients(t, redlock) },
 	} {
 		t.Run(kind, func(t *testing.T) {
-			first, other := open(t, clients(), nodeTimeout, pglock.WithLease(short)), open(t, clients(), nodeTimeout, pglock.WithLease(short))
+			first, other := open(t, clients(), nodeTimeout, pglock.WithLease(lease)), open(t, clients(), nodeTimeout, pglock.WithLease(lease))
 			key, token := pglock.NewKey("k"), pglock.WithToken("the same")
 			held := lock(t, first, key, token)
 			if _, err := other.TryLock(t.Context(), key, token); !errors.Is(err, pglock.ErrNotAcquired) {
-				t.Errorf("TryLock with the holder's token: %v", err)
+				t.Fatalf("TryLock with the holder's token: %v", err)
 			}
 			if _, err := other.TryLockAll(t.Context(), []pglock.Key{key, pglock.NewKey("b")}, token); !errors.Is(err,
 				pglock.ErrNotAcquired) {
-				t.Errorf("TryLockAll with the holder's token: %v", err)
+				t.Fatalf("TryLockAll with the holder's token: %v", err)
 			}
 			if _, err := other.Lock(t.Context(), key, token, pglock.MaxWait(short)); !errors.Is(err, pglock.ErrNotAcquired) {
-				t.Errorf("Lock with the holder's token: %v", err)
+				t.Fatalf("Lock with the holder's token: %v", err)
 			}
 			if err := held.Verify(t.Context()); err != nil {
 				t.Errorf("the waiter that gave up has released the holder's lock: %v", err)
@@ -50,7 +51,7 @@ func TestTokensThatAreEqualBelongToDifferentHolders(t *testing.T) {
 			testenv.WaitUntil(t, "the other waits", func() bool { return other.Stats().Waiting == 1 })
 			unlock(t, held)
 			next := <-got
-			time.Sleep(short + short/2) // longer than the lease: it is renewed
+			time.Sleep(lease + lease/2) // longer than the lease: it is renewed
 			if err := next.Verify(t.Context()); err != nil {
 				t.Errorf("the next lock with the same token: %v", err)
 			}
@@ -64,7 +65,7 @@ func TestTokensThatAreEqualBelongToDifferentHolders(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(short + short/2)
+			time.Sleep(lease + lease/2)
 			unlock(t, both)
 		})
 	}
