@@ -29,7 +29,8 @@ type File struct {
 	// From is the version that the database has before; 0 when schema pglock is not installed.
 	From uint
 	// Down asks for the way back to From. In the formats of goose and dbmate it follows the way up; in the others it
-	// replaces it, since their tools expect it in a separate file.
+	// replaces it, since their tools expect it in a separate file. dbmate refuses a file without a section for the way
+	// back, so without Down that section is empty.
 	Down bool
 }
 
@@ -67,18 +68,18 @@ func (f File) text() (string, error) {
 		return up, nil
 	case FormatGoose: // what is in one statement is not split at semicolons
 		const begin, end = "-- +goose StatementBegin\n", "-- +goose StatementEnd\n"
-		return f.sections("-- +goose Up\n"+begin+up+end, "\n-- +goose Down\n"+begin+down+end), nil
+		text := "-- +goose Up\n" + begin + up + end
+		if f.Down {
+			text += "\n-- +goose Down\n" + begin + down + end
+		}
+		return text, nil
 	case FormatDbmate:
-		return f.sections("-- migrate:up\n"+up, "\n-- migrate:down\n"+down), nil
+		if !f.Down {
+			down = ""
+		}
+		return "-- migrate:up\n" + up + "\n-- migrate:down\n" + down, nil
 	}
 	return "", fmt.Errorf("unknown format %q", string(f.Format))
-}
-
-func (f File) sections(up, down string) string {
-	if f.Down {
-		return up + down
-	}
-	return up
 }
 
 // joined returns the migrations after version from: up, or down in the other order.

@@ -2,12 +2,12 @@ package migrationtools
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"strings"
 	"testing"
 	"testing/fstest"
 
+	"github.com/amacneil/dbmate/v2/pkg/dbmate"
 	"github.com/jackc/pgx/v5"
 	tern "github.com/jackc/tern/v2/migrate"
 
@@ -40,9 +40,13 @@ var printing = map[string]struct {
 			applyByAtlas(t, open(t, connString), migrations.File{Format: migrations.FormatAtlas, From: from, Down: true})
 		},
 	},
-	"as dbmate": {
-		up:   func(t *testing.T, connString string, from uint) { runSection(t, open(t, connString), from, "up") },
-		down: func(t *testing.T, connString string, from uint) { runSection(t, open(t, connString), from, "down") },
+	"dbmate": {
+		up: func(t *testing.T, connString string, from uint) {
+			check(t, dbmateWithFile(t, connString, from).Migrate())
+		},
+		down: func(t *testing.T, connString string, from uint) {
+			check(t, dbmateWithFile(t, connString, from).Rollback())
+		},
 	},
 	"tern": {
 		up:   func(t *testing.T, connString string, from uint) { migrateByTern(t, connString, from, 1) },
@@ -74,6 +78,13 @@ func TestPrintedFilesLeadFromAVersionToTheLatestAndBack(t *testing.T) {
 	}
 }
 
+func TestPrintedFileForDbmateNeedsNoWayBack(t *testing.T) {
+	db := testenv.Database(t)
+	text := printed(t, migrations.File{Format: migrations.FormatDbmate})
+	check(t, newDbmate(t, db.ConnString(), fstest.MapFS{"20260101000000_pglock.sql": {Data: []byte(text)}}).Migrate())
+	wantVersion(t, db, migrations.Latest())
+}
+
 func wantVersion(t *testing.T, db *testenv.DB, want uint) {
 	t.Helper()
 	version, err := migrations.Version(t.Context(), db.Pool(t))
@@ -85,20 +96,10 @@ func wantVersion(t *testing.T, db *testenv.DB, want uint) {
 	}
 }
 
-// runSection does what dbmate does with a section of a file: it sends it in one piece, in a transaction.
-func runSection(t *testing.T, db *sql.DB, from uint, direction string) {
+func dbmateWithFile(t *testing.T, connString string, from uint) *dbmate.DB {
 	t.Helper()
 	text := printed(t, migrations.File{Format: migrations.FormatDbmate, From: from, Down: true})
-	up, down, ok := strings.Cut(strings.TrimPrefix(text, "-- migrate:up\n"), "\n-- migrate:down\n")
-	if !ok || !strings.HasPrefix(text, "-- migrate:up\n") {
-		t.Fatalf("the file has no sections:\n%.100s", text)
-	}
-	section := map[string]string{"up": up, "down": down}[direction]
-	tx, err := db.BeginTx(t.Context(), nil)
-	check(t, err)
-	_, err = tx.ExecContext(t.Context(), section)
-	check(t, err)
-	check(t, tx.Commit())
+	return newDbmate(t, connString, fstest.MapFS{"20260101000000_pglock.sql": {Data: []byte(text)}})
 }
 
 // migrateByTern runs one file with both directions, as tern expects it.

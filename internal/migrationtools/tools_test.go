@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"io/fs"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +16,8 @@ import (
 
 	"ariga.io/atlas/sql/migrate"
 	atlas "ariga.io/atlas/sql/postgres"
+	"github.com/amacneil/dbmate/v2/pkg/dbmate"
+	_ "github.com/amacneil/dbmate/v2/pkg/driver/postgres"
 	golangmigrate "github.com/golang-migrate/migrate/v4"
 	pgxdriver "github.com/golang-migrate/migrate/v4/database/pgx/v5"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
@@ -30,12 +34,12 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 // tools apply all files to the database of a connection string, in one session where possible, and return its
 // search_path afterwards.
 var tools = map[string]func(t *testing.T, connString string) (searchPath string){
-	"psql":                    byPsql,
-	"psql in a transaction":   byPsqlInOneTransaction,
-	"golang-migrate":          byGolangMigrate,
-	"goose":                   byGoose,
-	"Atlas":                   byAtlas,
-	"as dbmate, file by file": asDbmate,
+	"psql":                  byPsql,
+	"psql in a transaction": byPsqlInOneTransaction,
+	"golang-migrate":        byGolangMigrate,
+	"goose":                 byGoose,
+	"Atlas":                 byAtlas,
+	"dbmate":                byDbmate,
 }
 
 func TestToolsInstallTheSameOnADatabaseOfTraps(t *testing.T) {
@@ -185,22 +189,29 @@ func (r *revisions) DeleteRevision(_ context.Context, version string) error {
 	return nil
 }
 
-// asDbmate does what dbmate does, which is not available as a module here: one transaction for each file, which records
-// the version after it, in a table without a schema.
-func asDbmate(t *testing.T, connString string) string {
-	db := open(t, connString)
-	_, err := db.ExecContext(t.Context(), "CREATE TABLE IF NOT EXISTS schema_migrations (version varchar PRIMARY KEY)")
-	check(t, err)
+// byDbmate runs each file as a migration, and one more, which sees the search_path that they leave.
+func byDbmate(t *testing.T, connString string) (searchPath string) {
+	files := fstest.MapFS{}
 	for _, name := range ups(t) {
-		tx, err := db.BeginTx(t.Context(), nil)
-		check(t, err)
-		_, err = tx.ExecContext(t.Context(), read(t, name))
-		check(t, err)
-		_, err = tx.ExecContext(t.Context(), "INSERT INTO schema_migrations (version) VALUES ($1)", name)
-		check(t, err)
-		check(t, tx.Commit())
+		files[name] = dbmateFile(read(t, name))
 	}
-	return searchPath(t, db)
+	files["999999.sql"] = dbmateFile("CREATE TABLE public.seen AS SELECT pg_catalog.current_setting('search_path')")
+	check(t, newDbmate(t, connString, files).Migrate())
+	check(t, open(t, connString).QueryRowContext(t.Context(), "TABLE public.seen").Scan(&searchPath))
+	return searchPath
+}
+
+func dbmateFile(up string) *fstest.MapFile {
+	return &fstest.MapFile{Data: []byte("-- migrate:up\n" + up + "\n-- migrate:down\n")}
+}
+
+func newDbmate(t *testing.T, connString string, files fs.FS) *dbmate.DB {
+	t.Helper()
+	server, err := url.Parse(connString)
+	check(t, err)
+	db := dbmate.New(server)
+	db.FS, db.MigrationsDir, db.AutoDumpSchema, db.Log = files, []string{"."}, false, t.Output()
+	return db
 }
 
 // open returns a database with one connection, so that a tool's settings can be seen there.

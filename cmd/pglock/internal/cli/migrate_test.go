@@ -55,7 +55,7 @@ func TestMigratePrintWritesForATool(t *testing.T) {
 	for line, want := range map[string][]string{
 		"--format goose":           {"-- +goose Up\n", "000001_schema.up.sql", `GRANT USAGE ON SCHEMA pglock TO "app"`},
 		"--format goose --down":    {"-- +goose Up\n", "-- +goose Down\n", "DROP SCHEMA pglock"},
-		"--format dbmate --from 8": {"-- migrate:up\n-- 000009_once.up.sql"},
+		"--format dbmate --from 8": {"-- migrate:up\n-- 000009_once.up.sql", "-- migrate:down\n"},
 		"--format atlas":           {"-- 000001_schema.up.sql"},
 		"--down --from 9":          {"-- 000010_ratelimit.down.sql"},
 	} {
