@@ -13,7 +13,7 @@ import (
 func (l *Locker) explain(ctx context.Context, r *request, err error, waited time.Duration) error {
 	key, more := Key{k: r.keys[0]}, len(r.keys)-1
 	bounded := errors.Is(err, errMaxWait)
-	ended := ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
+	ended := isEndOf(ctx, err)
 	switch {
 	case errors.Is(err, ErrClosed):
 		return failed("lock", key, more, ErrClosed)
@@ -32,6 +32,11 @@ func (l *Locker) explain(ctx context.Context, r *request, err error, waited time
 		wait.Holders = l.whoHolds(ctx, r.keys)
 	}
 	return wait
+}
+
+// isEndOf reports whether err is that of ctx, which has ended.
+func isEndOf(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
 }
 
 // contextError makes sure that a cause of the caller's own also matches the context's error.

@@ -35,6 +35,7 @@ func (l *Locker) takeInOutage(ctx context.Context, r *request) (*Lock, error) {
 		return lock, err
 	}
 	began, pause := driver.Now(), minRetry
+	var outage error
 	for errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrDenied) {
 		if r.asked { // the server answered at the beginning of this attempt
 			began, pause = driver.Now(), minRetry
@@ -49,9 +50,13 @@ func (l *Locker) takeInOutage(ctx context.Context, r *request) (*Lock, error) {
 			}
 			return nil, fmt.Errorf("%w: %w", ended, err)
 		}
-		pause = min(2*pause, maxRetry)
+		pause, outage = min(2*pause, maxRetry), err
 		r.again()
 		lock, err = l.take(ctx, r)
+	}
+	// If r.err is set, ctx ended in a queue of this process, behind a call that the server may have answered.
+	if outage != nil && !r.asked && r.err == nil && isEndOf(ctx, err) {
+		return nil, fmt.Errorf("%w: %w", endOfWait(ctx), outage)
 	}
 	return lock, err
 }
@@ -77,11 +82,16 @@ func (l *Locker) pauseInOutage(ctx context.Context, r *request, d time.Duration)
 	case <-l.closing:
 		return ErrClosed
 	case <-ctx.Done():
-		if cause := context.Cause(ctx); errors.Is(cause, errMaxWait) {
-			return cause
-		}
-		return contextError(ctx, context.Cause(ctx))
+		return endOfWait(ctx)
 	}
+}
+
+// endOfWait returns why ctx has ended: errMaxWait, or an error that matches the context's.
+func endOfWait(ctx context.Context) error {
+	if cause := context.Cause(ctx); errors.Is(cause, errMaxWait) {
+		return cause
+	}
+	return contextError(ctx, context.Cause(ctx))
 }
 
 // count counts a call that waits between two attempts.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,6 +63,11 @@ func openRefused(t *testing.T) *pglock.Locker {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
+	return openAt(t, address)
+}
+
+func openAt(t *testing.T, address string) *pglock.Locker {
+	t.Helper()
 	config, err := pgxpool.ParseConfig("postgres://user@" + address + "/database?sslmode=disable")
 	if err != nil {
 		t.Fatal(err)
@@ -74,16 +80,59 @@ func openRefused(t *testing.T) *pglock.Locker {
 	return l
 }
 
+// The server ends each connection until the call knows of an outage, and is silent afterwards.
+func TestRetryUnavailableKnowsTheOutageDuringTheNextAttempt(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	var known atomic.Bool
+	silent := make(chan net.Conn, 100)
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			switch {
+			case err != nil:
+				return
+			case known.Load():
+				silent <- conn
+			default:
+				_ = conn.Close()
+			}
+		}
+	}()
+	l := openAt(t, listener.Addr().String())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := l.Lock(ctx, pglock.NewKey("k"), pglock.RetryUnavailable(time.Hour))
+		ended <- err
+	}()
+	testenv.WaitUntil(t, "the call waits for the outage to end", func() bool { return l.Stats().Waiting == 1 })
+	known.Store(true)
+	conn := <-silent
+	t.Cleanup(func() { _ = conn.Close() })
+	cancel()
+	if err := <-ended; !errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrNotAcquired) || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v: want ErrUnavailable and context.Canceled, and not ErrNotAcquired", err)
+	}
+}
+
 func TestRetryUnavailableEnds(t *testing.T) {
 	t.Parallel()
 	l, key := openRefused(t), pglock.NewKey("k")
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	// Long enough that the first connection has been refused before.
+	const enough = 2 * time.Second
+	ctx, cancel := context.WithTimeout(t.Context(), enough)
 	defer cancel()
 	_, byContext := l.Lock(ctx, key, pglock.RetryUnavailable(time.Hour))
 	if !errors.Is(byContext, context.DeadlineExceeded) {
 		t.Errorf("%v does not match the context's error", byContext)
 	}
-	_, byBound := l.Lock(t.Context(), key, pglock.RetryUnavailable(time.Hour), pglock.MaxWait(200*time.Millisecond))
+	_, byBound := l.Lock(t.Context(), key, pglock.RetryUnavailable(time.Hour), pglock.MaxWait(enough))
 	_, byItself := l.Lock(t.Context(), key, pglock.RetryUnavailable(200*time.Millisecond))
 	for _, err := range []error{byContext, byBound, byItself} {
 		if !errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrNotAcquired) {
