@@ -13,9 +13,12 @@ import (
 
 // initialize makes the data directory.
 func (s *Server) initialize(ctx context.Context, settings map[string]string) error {
-	password, err := verifier(s.password)
-	if err != nil {
-		return err
+	password := s.password
+	if s.binaries.Major > 13 { // initdb of version 13 reads 99 characters
+		var err error
+		if password, err = verifier(s.password); err != nil {
+			return err
+		}
 	}
 	passwordFile, err := s.supervisor.WriteFile("password", password+"\n")
 	if err != nil {
