@@ -171,7 +171,7 @@ func (m *Mux) dialMore() {
 		return // the next caller will
 	}
 	defer m.mu.Unlock()
-	if !m.closed && m.dial == nil && time.Now().After(m.retryAt) {
+	if !m.closed && m.dial == nil && len(*m.open.Load()) < m.config.Sessions && time.Now().After(m.retryAt) {
 		m.dialLocked()
 	}
 }
