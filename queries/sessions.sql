@@ -259,3 +259,11 @@ WHERE a.pid = @pid::int4 AND a.wait_event_type = 'Lock' AND a.wait_event = 'advi
 -- session has the lock.
 -- name: EndSession :one
 SELECT pg_catalog.pg_terminate_backend(@pid::int4) AS ended;
+
+-- Cancels the wait of another session of this Locker for an advisory lock; no row if it does not wait. The name says that
+-- it is one of this process, and not one of another server after a failover.
+-- name: CancelWait :one
+SELECT pg_catalog.pg_cancel_backend(a.pid) AS cancelled
+FROM pg_catalog.pg_stat_activity AS a
+WHERE a.pid = @pid::int4 AND a.wait_event_type = 'Lock' AND a.wait_event = 'advisory'
+    AND a.application_name = pg_catalog.current_setting('application_name');

@@ -139,7 +139,7 @@ func (p *Pool) wait(ctx context.Context, s *session, g *mux.Grant) error {
 	s.waiting.Store(true)
 	defer s.waiting.Store(false)
 	ended, requests := make(chan struct{}), make(chan int)
-	go func() { requests <- s.cancelAfter(ctx, ended) }()
+	go func() { requests <- p.cancelAfter(ctx, s, ended) }()
 	var err error
 	if s.sliced || p.sliced.Load() {
 		err = p.waitSliced(ctx, s, g)
@@ -154,11 +154,9 @@ func (p *Pool) wait(ctx context.Context, s *session, g *mux.Grant) error {
 	return err
 }
 
-// cancelAfter sends cancel requests from the end of ctx until the statement has ended, and returns how many. A request
-// that overtakes the statement finds an idle session and does nothing, so one may not be enough. A request on its way is
-// not given up: PgBouncer 1.18 and 1.19 crash when its connection is closed early
-// (https://github.com/pgbouncer/pgbouncer/pull/846), and it might hit a later statement.
-func (s *session) cancelAfter(ctx context.Context, ended <-chan struct{}) (sent int) {
+// cancelAfter cancels the statement from the end of ctx until the statement has ended, and returns how many cancels it has
+// sent. A cancel that overtakes the statement finds an idle session and does nothing, so one may not be enough.
+func (p *Pool) cancelAfter(ctx context.Context, s *session, ended <-chan struct{}) (sent int) {
 	select {
 	case <-ctx.Done():
 	case <-ended:
@@ -167,8 +165,8 @@ func (s *session) cancelAfter(ctx context.Context, ended <-chan struct{}) (sent 
 	ctx, cancel := context.WithTimeout(context.Background(), cancelWithin)
 	defer cancel()
 	for {
-		err := s.Cancel(ctx)
-		sent++
+		n, err := p.cancel(ctx, s)
+		sent += n
 		select {
 		case <-ended:
 			return sent
@@ -189,6 +187,29 @@ func (s *session) cancelAfter(ctx context.Context, ended <-chan struct{}) (sent 
 	}
 }
 
+// cancel sends a cancel request. If that fails, since no further connection to the server can be made, it asks a mux session
+// to cancel the wait: a server process that waits for a lock may notice the end of its session only when it has the lock.
+// cancel returns how many cancels may have been sent.
+//
+// A request on its way is not given up before its time: PgBouncer 1.18 and 1.19 crash when its connection is closed early
+// (https://github.com/pgbouncer/pgbouncer/pull/846), and it might hit a later statement.
+func (p *Pool) cancel(ctx context.Context, s *session) (sent int, err error) {
+	request, stop := context.WithTimeout(ctx, requestWithin)
+	defer stop()
+	err = s.Cancel(request)
+	if err == nil || s.GuardPID() == "0" { // a proxy makes up process IDs
+		return 1, err
+	}
+	_, waited, other := p.config.Call(ctx, lockdb.CancelWait, s.PID())
+	switch {
+	case other != nil:
+		return 2, errors.Join(err, other)
+	case waited:
+		return 2, nil
+	}
+	return 1, nil
+}
+
 // pause waits for d, and reports whether ctx lasted that long.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
@@ -207,5 +228,6 @@ func backoff(attempt int) time.Duration {
 
 const (
 	cancelWithin  = 5 * time.Second // for the server to end a cancelled wait
+	requestWithin = 4 * time.Second // for it to take a cancel request
 	cleanUpWithin = 5 * time.Second
 )
