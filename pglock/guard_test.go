@@ -30,6 +30,25 @@ func TestGuardTxOfALiveLockLetsTheTransactionCommit(t *testing.T) {
 	wantAborted(t, conn, func(tx pgx.Tx) error { return a.GuardTx(t.Context(), tx) }, pglock.ErrUnlocked)
 }
 
+// Under these settings pgx sends no message of several statements.
+func TestGuardTxWorksWithoutTheSimpleProtocol(t *testing.T) {
+	db := testenv.Database(t)
+	l := openLocker(t, db)
+	for _, setting := range []string{"standard_conforming_strings = off", "client_encoding = LATIN1"} {
+		conn := db.Connect(t)
+		if _, err := conn.Exec(t.Context(), "SET "+setting); err != nil {
+			t.Fatal(err)
+		}
+		lock := mustLock(t, l, pglock.NewKey("a"))
+		err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error { return lock.GuardTx(t.Context(), tx) })
+		if err != nil {
+			t.Errorf("%s: %v", setting, err)
+		}
+		mustUnlock(t, lock)
+		wantAborted(t, conn, func(tx pgx.Tx) error { return lock.GuardTx(t.Context(), tx) }, pglock.ErrUnlocked)
+	}
+}
+
 // wantAborted begins a transaction, and checks that the guard fails as expected and the transaction does not commit.
 func wantAborted(t *testing.T, conn *pgx.Conn, guard func(pgx.Tx) error, want error) {
 	t.Helper()

@@ -41,7 +41,7 @@ const (
 	maxReserve = time.Second
 )
 
-// canBeBounded reports whether the statements of a bounded wait can be sent.
+// canBeBounded reports whether the statements of a bounded wait can be sent, which are a script.
 func canBeBounded(tx pgx.Tx) bool {
 	switch tx.(type) {
 	case txscript.Runner, driver.TxLocker:

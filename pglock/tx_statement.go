@@ -80,6 +80,9 @@ func (t oneRoundTrip) QueryRow(ctx context.Context, sql string, args ...any) pgx
 
 // RunScript implements [txscript.Runner] for transactions that do.
 func (t oneRoundTrip) RunScript(ctx context.Context, s *txscript.Script, args []any) (int64, error) {
+	if t.Conn() != nil && !canBeBounded(t.Tx) {
+		return s.RunEach(ctx, t, args...)
+	}
 	return s.Run(ctx, t.Tx, args...)
 }
 

@@ -63,6 +63,18 @@ func (s *Script) Run(ctx context.Context, tx Executor, args ...any) (rows int64,
 	return tag.RowsAffected(), err
 }
 
+// RunEach is [Script.Run] with a message for each statement.
+func (s *Script) RunEach(ctx context.Context, tx Executor, args ...any) (rows int64, err error) {
+	for _, statement := range s.Statements {
+		tag, err := tx.Exec(ctx, statement.SQL, args[:statement.Parameters]...)
+		if err != nil {
+			return 0, err
+		}
+		rows, args = tag.RowsAffected(), args[statement.Parameters:]
+	}
+	return rows, nil
+}
+
 // Executor is the part of a transaction that a script needs.
 type Executor interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
