@@ -102,7 +102,6 @@ func (q *Queries) Blockers(ctx context.Context, wanted []int32) ([]BlockersRow, 
 const Limit = `-- name: Limit :one
 SELECT pg_catalog.pg_stat_clear_snapshot()::text AS cleared,
        pg_catalog.set_config('datestyle', 'ISO', true)::text AS datestyle,
-       pg_catalog.set_config('jit', 'off', true)::text AS jit,
        (SELECT count(pg_catalog.set_config(s.name,
                    CASE WHEN pg_catalog.current_setting(s.name)::interval BETWEEN '1 ms' AND s.most::interval
                         THEN pg_catalog.current_setting(s.name)
@@ -130,7 +129,6 @@ type LimitParams struct {
 type LimitRow struct {
 	Cleared                 string
 	Datestyle               string
-	Jit                     string
 	Limits                  int64
 	TakenAt                 pgtype.Timestamptz
 	Version                 string
@@ -146,9 +144,8 @@ type LimitRow struct {
 }
 
 // Says which server this is, and keeps the statements behind it in the same transaction from being a burden: one that
-// takes long is cancelled, and so is one that waits for a lock. Limits that are tighter already stay. Compiling them
-// (jit) would take longer than the limit if the planner's settings make them look costly. It reads no table itself,
-// since it has no limits yet. Dates come in a form that the client reads in text too, and sessions as they are now, not
+// takes long is cancelled, and so is one that waits for a lock. Limits that are tighter already stay. It reads no table
+// itself, since it has no limits yet. Dates come in a form that the client reads in text too, and sessions as they are now, not
 // as an earlier statement of the same transaction saw them
 // (https://www.postgresql.org/docs/current/monitoring-stats.html#MONITORING-STATS-VIEWS).
 func (q *Queries) Limit(ctx context.Context, arg LimitParams) (LimitRow, error) {
@@ -157,7 +154,6 @@ func (q *Queries) Limit(ctx context.Context, arg LimitParams) (LimitRow, error) 
 	err := row.Scan(
 		&i.Cleared,
 		&i.Datestyle,
-		&i.Jit,
 		&i.Limits,
 		&i.TakenAt,
 		&i.Version,
@@ -448,11 +444,13 @@ func (q *Queries) Locks(ctx context.Context, arg LocksParams) ([]LocksRow, error
 }
 
 const PinSearchPath = `-- name: PinSearchPath :exec
-SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)
+SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
+       pg_catalog.set_config('jit', 'off', true)
 `
 
 // For the transaction, keeps out operators, functions and types that the database's owner may have put on the
-// search_path. It is sent before everything else.
+// search_path. It is sent before everything else. Compiling the statements behind it (jit) would take longer than they do
+// if the planner's settings make them look costly.
 func (q *Queries) PinSearchPath(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, PinSearchPath)
 	return err

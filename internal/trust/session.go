@@ -7,12 +7,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// SetSearchPath pins the search_path of a session, and two more settings with which the owner of the database could
+// SetSearchPath pins the search_path of a session, and three more settings with which the owner of the database could
 // harm it. A transaction that is serializable, read-only and deferrable waits before its first statement until no other
 // one is in its way (https://www.postgresql.org/docs/current/sql-set-transaction.html), however long that takes; and
-// with exit_on_error each error ends the session. SET itself does not wait.
+// with exit_on_error each error ends the session. SET itself does not wait. With jit_above_cost=0 each statement would be
+// compiled.
 const SetSearchPath = "SET search_path = pg_catalog, pg_temp; SET default_transaction_deferrable = off; " +
-	"SET exit_on_error = off"
+	"SET exit_on_error = off; SET jit = off"
 
 // NotDeferrable makes the transactions of a connection not deferrable if by default they are. Otherwise it changes
 // nothing, since behind a pooler a setting may remain for other clients.
