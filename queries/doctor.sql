@@ -79,6 +79,9 @@ WITH person AS (
                               OR (pg_catalog.starts_with(r.rolname::text, 'pg_') AND r.rolname <> 'pg_database_owner'))
                          AND (pg_catalog.pg_has_role(c.oid, r.oid, 'MEMBER')
                               OR pg_catalog.pg_has_role(l.oid, r.oid, 'MEMBER'))) AS plain,
+           c.oid = l.oid OR NOT EXISTS (SELECT FROM pg_catalog.pg_roles AS r
+                                        WHERE pg_catalog.pg_has_role(l.oid, r.oid, 'MEMBER') AND r.oid <> l.oid
+                                          AND NOT pg_catalog.pg_has_role(c.oid, r.oid, 'MEMBER')) AS alike,
            CASE WHEN pg_catalog.current_setting('server_version_num')::int4 >= 160000
                 THEN 'SET, USAGE, MEMBER WITH ADMIN OPTION' ELSE 'MEMBER' END AS becomes
     FROM pg_catalog.pg_roles AS c, pg_catalog.pg_roles AS l
@@ -90,11 +93,11 @@ WITH person AS (
 SELECT pg_catalog.pg_get_userbyid(d.datdba)::text AS database_owner,
        p.login_name::text AS login,
        p.plain::bool AS plain,
-       (p.plain OR pg_catalog.pg_has_role(p.taken, p.login, p.becomes))::bool AS role_itself,
+       (p.plain AND p.alike OR pg_catalog.pg_has_role(p.taken, p.login, p.becomes))::bool AS role_itself,
        COALESCE((SELECT pg_catalog.string_agg(m.rolname::text, ', ' ORDER BY m.rolname)
                  FROM pg_catalog.pg_roles AS m
                  WHERE NOT m.rolsuper AND m.oid <> p.taken AND pg_catalog.pg_has_role(m.oid, p.taken, p.becomes)
-                   AND (p.plain OR pg_catalog.pg_has_role(m.oid, p.login, p.becomes))), '')::text AS members
+                   AND (p.plain AND p.alike OR pg_catalog.pg_has_role(m.oid, p.login, p.becomes))), '')::text AS members
 FROM pg_catalog.pg_database AS d, person AS p
 WHERE d.datname = pg_catalog.current_database();
 

@@ -140,6 +140,32 @@ func TestTrustOfOwners(t *testing.T) {
 	alter("RESET SESSION AUTHORIZATION")
 }
 
+// A program can log in as one role and take that of a customer. If it can take another customer's too, code of the first
+// could take that one.
+func TestTrustOfARoleTakenByOneThatCanTakeOthers(t *testing.T) {
+	db := installed(t)
+	admin := db.Connect(t)
+	login := connect(t, db.Role(t, "login"))
+	customer, other := user(connect(t, db.Role(t, "customer"))), user(connect(t, db.Role(t, "other")))
+	execute(t, admin, "ALTER SCHEMA pglock OWNER TO "+quote(customer))
+	execute(t, admin, "GRANT USAGE ON SCHEMA pglock TO "+quote(customer))
+	execute(t, admin, "GRANT SELECT ON pglock.schema_migrations TO "+quote(customer))
+	execute(t, admin, fmt.Sprintf("GRANT %s TO %s", quote(customer), quote(user(login))))
+	execute(t, login, "SET ROLE "+quote(customer))
+	if err := check(t, login, nil); err != nil {
+		t.Errorf("the only role that it can take: %v", err)
+	}
+	execute(t, admin, fmt.Sprintf("GRANT %s TO %s", quote(other), quote(user(login))))
+	wantUntrusted(t, check(t, login, nil), "schema pglock", customer)
+	if err := check(t, login, []string{customer}); err != nil {
+		t.Errorf("a named owner: %v", err)
+	}
+	execute(t, admin, fmt.Sprintf("GRANT %s TO %s", quote(other), quote(customer)))
+	if err := check(t, login, nil); err != nil {
+		t.Errorf("a role that can take the others as well: %v", err)
+	}
+}
+
 func TestTrustNamesARoleThatDoesNotExist(t *testing.T) {
 	conn := installed(t).Connect(t)
 	err := check(t, conn, []string{"no-such-role"})
@@ -213,6 +239,11 @@ func TestTrustOfWhatAnObjectReaches(t *testing.T) {
 			"ALTER TABLE trap.child ADD CONSTRAINT names_key_is_of_name CHECK (key = pglock.key(name)), " +
 				"ADD CONSTRAINT names_name_fits_index CHECK (octet_length(name) <= 1024), INHERIT pglock.names",
 			"table trap.child", []string{"names"},
+		},
+		"a foreign key": { // its table can have a deferred trigger, executed when rows of pglock.rates are deleted
+			"GRANT REFERENCES ON pglock.rates TO %s",
+			"CREATE TABLE trap.child (key text REFERENCES pglock.rates ON DELETE CASCADE)", "",
+			"table trap.child", []string{"rate_prune", "rates"},
 		},
 		"an operator in a view": {
 			"", "CREATE FUNCTION trap.same(bigint, bigint) RETURNS bool LANGUAGE plpgsql AS 'BEGIN RETURN trap.spring(); END'; " +

@@ -1,7 +1,7 @@
 -- What in schema pglock belongs to roles that the current role must not trust, since it would execute their code: the
 -- schema itself, what is in it, and what the objects that are about to be used reach, through triggers, rules,
--- policies, defaults, CHECKs, indexes, inheritance, and the functions, operators and types in all of these. Without a row
--- all of it is trusted.
+-- policies, defaults, CHECKs, indexes, inheritance, foreign keys that refer to them, and the functions, operators and
+-- types in all of these. Without a row all of it is trusted.
 --
 -- $1 are further trusted roles, $2 the names of the objects that are about to be used; no names mean all.
 --
@@ -19,6 +19,12 @@ WITH RECURSIVE person AS (
                           AND r.rolname OPERATOR(pg_catalog.<>) 'pg_database_owner'))
                  AND (pg_catalog.pg_has_role(u.oid, r.oid, 'MEMBER') OR pg_catalog.pg_has_role(s.oid, r.oid, 'MEMBER'))
            ) AS plain,
+           -- Whether the role that has logged in is a member of no more roles than the current one.
+           u.oid OPERATOR(pg_catalog.=) s.oid OR NOT EXISTS (
+               SELECT FROM pg_catalog.pg_roles AS r
+               WHERE pg_catalog.pg_has_role(s.oid, r.oid, 'MEMBER') AND r.oid OPERATOR(pg_catalog.<>) s.oid
+                 AND NOT pg_catalog.pg_has_role(u.oid, r.oid, 'MEMBER')
+           ) AS alike,
            -- Since PostgreSQL 16 a member may be one that cannot become the role.
            CASE WHEN pg_catalog.current_setting('server_version_num')::integer OPERATOR(pg_catalog.>=) 160000
                 THEN 'SET, USAGE, MEMBER WITH ADMIN OPTION' ELSE 'MEMBER' END AS becomes
@@ -60,6 +66,12 @@ reached (classid, objid) AS (
         SELECT r.classid, h.inhrelid FROM pg_catalog.pg_inherits AS h
         WHERE r.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
           AND h.inhparent OPERATOR(pg_catalog.=) r.objid
+        UNION ALL
+        -- Tables whose foreign keys refer to it: their triggers are executed when its rows are deleted or changed, and up to
+        -- PostgreSQL 17 the deferred ones as the role that commits.
+        SELECT r.classid, t.tgconstrrelid FROM pg_catalog.pg_trigger AS t
+        WHERE r.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
+          AND t.tgrelid OPERATOR(pg_catalog.=) r.objid AND t.tgconstrrelid OPERATOR(pg_catalog.<>) 0::pg_catalog.oid
         UNION ALL
         -- What it refers to.
         SELECT d.refclassid, d.refobjid FROM pg_catalog.pg_depend AS d
@@ -112,7 +124,7 @@ untrusted AS (
       AND NOT (p.plain AND (x.oid OPERATOR(pg_catalog.=) p.database_owner
                             OR x.rolname OPERATOR(pg_catalog.=) 'pg_database_owner'))
       AND NOT (pg_catalog.pg_has_role(x.oid, p.current_role_oid, p.becomes)
-               AND (p.plain OR pg_catalog.pg_has_role(x.oid, p.session_role_oid, p.becomes)))
+               AND ((p.plain AND p.alike) OR pg_catalog.pg_has_role(x.oid, p.session_role_oid, p.becomes)))
 )
 SELECT 'unknown role' AS kind, '' AS object, given.name AS owner
 FROM pg_catalog.unnest($1::pg_catalog.text[]) AS given (name)

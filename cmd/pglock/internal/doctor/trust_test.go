@@ -52,6 +52,10 @@ func TestWhoIsTrustedDependsOnTheRoleThatHasLoggedIn(t *testing.T) {
 	says("a member with special rights", asRole(dba, app), doctor.Problem, itself,
 		`not the role "`+app+`", whose code could take the rights of "`+member+`"`, "members of the role ("+member+")")
 	says("the same role without it", appLogin, doctor.OK, "not the role", itself)
+	execute("ALTER ROLE " + quote(member) + " NOCREATEROLE")
+	execute("GRANT " + quote(user(t, db.Role(t, "other"))) + " TO " + quote(member))
+	says("a member of another role", asRole(dba, app), doctor.Problem, itself,
+		`not the role "`+app+`", whose code could take the rights of "`+member+`"`, "members of the role ("+member+")")
 }
 
 // The owner of a database can make every session there take a role, even a superuser's.
