@@ -198,7 +198,10 @@ func (b *backend) one(ctx context.Context, calls []call) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
-	return t.result(errGone)
+	if err = t.result(errGone); errors.Is(err, driver.ErrDenied) { // so whether the lock is held is unknown
+		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
+	}
+	return err
 }
 
 // Close implements [driver.Backend].

@@ -1,6 +1,7 @@
 package redisfallback
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -70,6 +71,21 @@ type command struct{ *redis.Cmd }
 
 // NoRetry implements [redis.Cmder].
 func (*command) NoRetry() bool { return true }
+
+// pipeline sends commands in one piece; each gets its own error. go-redis leaves commands as they are if the server has
+// refused the connection on which they were to be sent, for example because of the password.
+func pipeline(ctx context.Context, client redis.UniversalClient, commands []*command) {
+	pipe := client.Pipeline()
+	for _, c := range commands {
+		_ = pipe.Process(ctx, c) // only queues
+	}
+	_, err := pipe.Exec(ctx)
+	for _, c := range commands {
+		if c.Err() == nil && c.Val() == nil { // an answer without a value is redis.Nil
+			c.SetErr(cmp.Or(err, errNoAnswer))
+		}
+	}
+}
 
 // command makes what is sent.
 func (r *request) command() *command {

@@ -26,27 +26,43 @@ func (n *node) explain(err error) error {
 		return fmt.Errorf("%s: its memory is full: held locks are renewed, but no new ones can be taken: %w", n.name, err)
 	case redis.HasErrorPrefix(err, "NOPERM"):
 		return fmt.Errorf("%s: the user lacks a permission that the documentation of package redisfallback lists: %w", n.name, err)
+	case isDenied(err):
+		return fmt.Errorf("%s: check the user and the password: %w", n.name, err)
 	}
 	return fmt.Errorf("%s: %w", n.name, err)
 }
 
-// unavailable returns the error of a round in which too few nodes answered, with the nodes' errors.
+// isDenied reports whether the server refuses this client, which a retry does not change.
+func isDenied(err error) bool {
+	return redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "WRONGPASS") ||
+		redis.HasErrorPrefix(err, "DENIED") || redis.HasErrorPrefix(err, "AUTH <password> called without")
+}
+
+// unavailable returns the error of a round in which too few nodes answered, with the nodes' errors. If so many refuse this
+// client that there can be no quorum without them, it matches ErrDenied instead of ErrUnavailable.
 func (t *tally) unavailable() error {
 	var failures []string
 	var causes []error
+	why, denied := driver.ErrUnavailable, 0
 	for i, vote := range t.votes {
 		if vote.err != nil {
+			if isDenied(vote.err) {
+				denied++
+			}
 			err := t.nodes[i].explain(vote.err)
 			failures, causes = append(failures, err.Error()), append(causes, err)
 		}
+	}
+	if denied > len(t.nodes)-t.quorum {
+		why = driver.ErrDenied
 	}
 	if len(t.nodes) == 1 {
 		if errors.Is(causes[0], driver.ErrStandby) && !t.nodes[0].follows {
 			return causes[0] // a retry cannot help
 		}
-		return fmt.Errorf("%w: %w", driver.ErrUnavailable, causes[0])
+		return fmt.Errorf("%w: %w", why, causes[0])
 	}
-	return fmt.Errorf("%w: %d of %d nodes answered, need %d: %w", driver.ErrUnavailable,
+	return fmt.Errorf("%w: %d of %d nodes answered, need %d: %w", why,
 		t.yes+t.no, len(t.nodes), t.quorum, &nodeErrors{strings.Join(failures, "; "), causes})
 }
 

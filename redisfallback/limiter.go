@@ -95,18 +95,16 @@ type rateCall struct {
 // other command is retried, since it could take twice.
 func (r *rates) send(ctx context.Context, calls []*rateCall) {
 	for _, inFull := range []bool{false, true} {
-		pipe := r.client.Pipeline()
-		n := 0
+		var commands []*command
 		for _, c := range calls {
 			if inFull && !redis.HasErrorPrefix(c.cmd.Err(), "NOSCRIPT") {
 				continue
 			}
 			c.cmd = &command{redis.NewCmd(ctx, c.script.words(inFull, []string{c.key}, c.args)...)}
-			_ = pipe.Process(ctx, c.cmd) // only queues
-			n++
+			commands = append(commands, c.cmd)
 		}
-		if n > 0 {
-			_, _ = pipe.Exec(ctx) // each command has its own error
+		if len(commands) > 0 {
+			pipeline(ctx, r.client, commands)
 		}
 	}
 }
@@ -144,6 +142,9 @@ func secondsText(nanos int64) string { return fmt.Sprintf("%d:%d", nanos/1e9, na
 
 // explain classifies an error: if it is not the server's answer, the connection has failed.
 func (r *rates) explain(err error) error {
+	if isDenied(err) {
+		return fmt.Errorf("%w: %w", driver.ErrDenied, (&node{name: r.name}).explain(err))
+	}
 	var answered redis.Error
 	if errors.As(err, &answered) && !redis.HasErrorPrefix(err, "CLUSTERDOWN") && !redis.HasErrorPrefix(err, "LOADING") &&
 		!redis.HasErrorPrefix(err, "READONLY") && !redis.HasErrorPrefix(err, "MASTERDOWN") {

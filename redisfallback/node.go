@@ -259,15 +259,14 @@ func (n *node) send(calls []*call) {
 	}
 	ctx := timeoutAfter(n.timeout)
 	defer ctx.done()
-	switch len(calls) {
-	case 1:
+	if len(calls) == 1 {
 		_ = n.client.Process(ctx, calls[0].cmd) // the error is also the command's
-	default:
-		pipe := n.client.Pipeline()
-		for _, c := range calls {
-			_ = pipe.Process(ctx, c.cmd) // only queues
+	} else {
+		commands := make([]*command, len(calls))
+		for i, c := range calls {
+			commands[i] = c.cmd
 		}
-		_, _ = pipe.Exec(ctx) // each command has its own error
+		pipeline(ctx, n.client, commands)
 	}
 	heard := false
 	for _, c := range calls {

@@ -2,17 +2,20 @@ package redisfallback_test
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
+	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
 
@@ -66,19 +69,87 @@ func TestRightsTheDocumentedRightsAreEnoughOnACluster(t *testing.T) {
 	}
 }
 
-func TestRightsAMissingRightIsNamedAndNoPasswordShown(t *testing.T) {
-	server := testenv.NewRedis(t)
-	server.Must(t, "ACL", "SETUSER", "locks", "on", ">secret", "~pglock:*", "+ping")
-	for name, opts := range map[string]*redis.Options{
-		"no rights":      {Addr: server.Addr(), Username: "locks", Password: "secret"},
-		"wrong password": {Addr: server.Addr(), Username: "locks", Password: "secret-but-wrong"},
+func TestRightsAClientThatIsDeniedAccessIsToldSoAndNoPasswordShown(t *testing.T) {
+	t.Parallel()
+	nodes := servers(t, 3)
+	for _, node := range nodes {
+		node.Must(t, "ACL", "SETUSER", "locks", "on", ">secret", "~pglock:*", "+ping")
+		node.Must(t, "ACL", "SETUSER", "default", "resetpass", ">secret")
+	}
+	for name, opts := range map[string]redis.Options{
+		"no rights":      {Username: "locks", Password: "secret"},
+		"wrong password": {Username: "locks", Password: "secret-but-wrong"},
+		"no password":    {},
 	} {
-		l := open(t, []redis.UniversalClient{closing(t, redis.NewClient(opts))}, nil)
-		_, err := l.TryLock(t.Context(), pglock.NewKey("k"))
-		if !errors.Is(err, pglock.ErrUnavailable) || strings.Contains(err.Error(), "secret") ||
-			!strings.Contains(err.Error(), server.Addr()) {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			var clients []redis.UniversalClient
+			for _, node := range nodes {
+				opts.Addr = node.Addr()
+				clients = append(clients, closing(t, redis.NewClient(&opts)))
+			}
+			wantDenied := func(what string, err error) {
+				t.Helper()
+				if !errors.Is(err, pglock.ErrDenied) || errors.Is(err, pglock.ErrUnavailable) ||
+					strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), nodes[0].Addr()) {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			l, redlock := open(t, clients[:1], nil), open(t, clients, nil)
+			_, err := l.Lock(t.Context(), pglock.NewKey("k"), pglock.RetryUnavailable(time.Hour))
+			wantDenied("Lock", err)
+			_, err = redlock.TryLock(t.Context(), pglock.NewKey("k"))
+			wantDenied("TryLock on a majority", err)
+			d, err := newLimiter(t, clients[0], ratelimit.OnOutage(ratelimit.Permit)).Allow(t.Context(), "k", ratelimit.PerHour(1))
+			wantDenied("Allow", err)
+			if d.OK {
+				t.Error("Allow permits")
+			}
+		})
+	}
+}
+
+// After the password has changed, the server refuses a connection before it gets the commands that were to be sent on it.
+func TestRightsAConnectionThatIsDeniedGrantsNothing(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.NewRedisCluster(t, 3)
+	for name, c := range map[string]struct {
+		nodes  []*testenv.RedisServer
+		client func(addr string) redis.UniversalClient
+	}{
+		"one server": {servers(t, 1), func(addr string) redis.UniversalClient {
+			return redis.NewClient(&redis.Options{Addr: addr, Username: "locks", Password: "secret"})
+		}},
+		"Cluster": {cluster, func(addr string) redis.UniversalClient {
+			return redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}, Username: "locks", Password: "secret"})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, node := range c.nodes {
+				node.Must(t, "ACL", "SETUSER", "locks", "on", ">secret", "~*", "&*", "+@all")
+			}
+			client := closing(t, c.client(c.nodes[0].Addr()))
+			l, limiter := open(t, []redis.UniversalClient{client}, nil), newLimiter(t, client)
+			unlock(t, lock(t, l, pglock.NewKey("k")))
+			for _, node := range c.nodes {
+				node.Must(t, "ACL", "SETUSER", "locks", "resetpass", ">changed")
+				node.Must(t, "CLIENT", "KILL", "USER", "locks")
+			}
+			var all sync.WaitGroup
+			for i := range 200 {
+				key := fmt.Sprint("k", i)
+				all.Go(func() {
+					if _, err := l.TryLock(t.Context(), pglock.NewKey(key)); err == nil || errors.Is(err, pglock.ErrNotAcquired) {
+						t.Errorf("TryLock: %v", err)
+					}
+				})
+				all.Go(func() {
+					if d, err := limiter.Allow(t.Context(), key, ratelimit.PerHour(1)); err == nil || d.OK {
+						t.Errorf("Allow: %v, %v", d, err)
+					}
+				})
+			}
+			all.Wait()
+		})
 	}
 }
 

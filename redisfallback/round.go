@@ -168,7 +168,7 @@ var waits = sync.Pool{New: func() any {
 	return &pooledWait{make(chan struct{}, 1), timer}
 }}
 
-// result returns nil if a quorum said yes, no if it was refused, and else an error that matches ErrUnavailable.
+// result returns nil if a quorum said yes, no if it was refused, and else an error that matches ErrUnavailable or ErrDenied.
 func (t *tally) result(no error) error {
 	switch {
 	case t.hasQuorum():
