@@ -21,8 +21,12 @@ const (
 	// copySetUp bounds the copy. With row_security off, policies are an error and are not executed.
 	copySetUp = "SET LOCAL statement_timeout = '" + statementTimeout + "'; SET LOCAL lock_timeout = '" + lockTimeout +
 		"'; SET LOCAL row_security = off; SET LOCAL search_path = pg_catalog, pg_temp"
-	// sizeSQL avoids copying a table that is too large. If the table is replaced afterwards, nameFilter bounds the copy.
-	sizeSQL = "SELECT COALESCE(pg_catalog.pg_relation_size($1::pg_catalog.oid), 0)"
+	// sizeSQL avoids copying a table that is too large, or has values that PostgreSQL keeps outside of its pages: they are
+	// longer than any name in a registry may be, and the client reads each row whole, up to a gigabyte. If the table is
+	// replaced afterwards, nameFilter bounds the copy.
+	sizeSQL = "SELECT COALESCE(pg_catalog.pg_relation_size($1::pg_catalog.oid), 0), COALESCE((SELECT " +
+		"pg_catalog.pg_relation_size(c.reltoastrelid) FROM pg_catalog.pg_class AS c " +
+		"WHERE c.oid OPERATOR(pg_catalog.=) $1::pg_catalog.oid), 0)"
 	// copySQL looks the table up once, and reads it if it is a plain table, using only the server's own functions: no
 	// view, rule, policy, trigger, default or index expression is planned or executed. It does not read tables that
 	// inherit from it.
@@ -66,14 +70,19 @@ func (r reader) copyFrom(ctx context.Context, oid uint32, s *nameFilter) (regist
 	} else if conn = connection(r.db); conn == nil {
 		return nil, fmt.Errorf("%w, since the connection is behind a wrapper", errNotCopied)
 	}
-	err := pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+	// Rows added after the look at the size are not copied: the snapshot is older.
+	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err := pgx.BeginTxFunc(ctx, conn, options, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, copySetUp, pgx.QueryExecModeSimpleProtocol); err != nil {
 			return err
 		}
-		var size int64
-		err := tx.QueryRow(ctx, sizeSQL, pgx.QueryExecModeExec, oid).Scan(&size)
+		var size, outside int64
+		err := tx.QueryRow(ctx, sizeSQL, pgx.QueryExecModeExec, oid).Scan(&size, &outside)
 		if err != nil {
 			return err
+		}
+		if outside > 0 {
+			return fmt.Errorf("%w, since it has, or had, longer values than names", errNotCopied)
 		}
 		if size > maxCopied {
 			return fmt.Errorf("%w, since it has %d bytes, and more than %d are not copied", errNotCopied, size, maxCopied)

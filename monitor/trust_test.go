@@ -115,6 +115,20 @@ func TestTrustARegistryThatIsTooLargeIsNotCopied(t *testing.T) {
 	}
 }
 
+// Compressed, the value takes a few pages; the server would send it as one message of 100 MB.
+func TestTrustARegistryOfLongValuesIsNotCopied(t *testing.T) {
+	db := testenv.Database(t)
+	tenant := db.Tenant(t)
+	createPlainRegistry(tenant)
+	session(t, db, lockNamed("job"))
+	tenant.Exec(`ALTER TABLE pglock.names DISABLE RULE r, DISABLE TRIGGER t;
+		DROP INDEX pglock.names_fixed_idx; ALTER TABLE pglock.names DROP CONSTRAINT names_check;
+		INSERT INTO pglock.names (key, name) VALUES (1, repeat('x', 100000000))`)
+	if s := take(t, db.Pool(t)); !strings.Contains(s.NamesMissing, "longer values than names") {
+		t.Errorf("the reason is %q", s.NamesMissing)
+	}
+}
+
 // schemaReplacer replaces the schema after the monitor has checked its owner and before it reads names.
 type schemaReplacer struct {
 	monitor.DBTX
