@@ -112,7 +112,7 @@ func (p *process) killAll() {
 // end waits for the end of the process, or fails the test after a while.
 func (p *process) end() result {
 	p.t.Helper()
-	timer := time.AfterFunc(time.Minute, p.killAll)
+	timer := time.AfterFunc(3*time.Minute, p.killAll)
 	err := p.Wait()
 	if !timer.Stop() {
 		p.t.Fatalf("%q did not end\n%s", p.Args[1:], &p.stderr)

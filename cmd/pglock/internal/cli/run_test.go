@@ -14,7 +14,7 @@ import (
 // increment adds 1 to the number in the file $1. It loses updates if it overlaps with another: it reads, waits until $3
 // processes have read (each creates a file in the directory $2), and writes.
 const increment = `n=$(cat "$1"); : > "$2/$$"
-until [ "$(ls "$2" | wc -l)" -ge "$3" ]; do sleep 0.01; done
+until [ "$(ls "$2" | wc -l)" -ge "$3" ]; do sleep 0.1; done
 echo $((n + 1)) > "$1"`
 
 func TestRunTwentyProcessesLoseNoUpdate(t *testing.T) {
@@ -25,7 +25,7 @@ func TestRunTwentyProcessesLoseNoUpdate(t *testing.T) {
 		together   int // how many wait for each other
 		want       string
 	}{
-		{"under an exclusive lock", "--wait=60", 1, fmt.Sprint(processes)},
+		{"under an exclusive lock", "--wait=180", 1, fmt.Sprint(processes)},
 		{"but all but one under a shared one", "--shared", processes, "1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
