@@ -104,7 +104,7 @@ func decodeNames(rest []byte) (registered, error) {
 	const head = 8 + 4
 	for len(rest) > 0 {
 		if len(rest) < head || len(rest)-head < int(binary.BigEndian.Uint32(rest[8:])) {
-			return nil, fmt.Errorf("read the names of keys: they are cut off (%d bytes are left)", len(rest))
+			return nil, fmt.Errorf("read the names of keys: the list is truncated (%d bytes left over)", len(rest))
 		}
 		key, end := int64(binary.BigEndian.Uint64(rest)), head+int(binary.BigEndian.Uint32(rest[8:]))
 		names[key] = append(names[key], string(rest[head:end]))

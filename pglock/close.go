@@ -12,7 +12,7 @@ import (
 )
 
 // Close closes the Locker. First the channel of [Locker.Closing] is closed, and new acquires and waiting ones fail with
-// [ErrClosed]; then Close waits until the held locks have been unlocked. When the time for that is over, it ends those
+// [ErrClosed]; then Close waits until the held locks have been unlocked. When the time for that is up, it ends those
 // that are still held: their Contexts end, Err is a *[LostError] with reason closed, holders get up to a second to
 // notice and to call Unlock, and then the locks are released. The error says how many locks were ended, and matches the
 // context's error.

@@ -60,7 +60,7 @@ func (b *backend) advance(ctx context.Context, g *grant, h *holding, counter str
 	}
 	text, ok := calls[0].value.(string)
 	if !ok {
-		return 0, fmt.Errorf("the fence is a %T", calls[0].value)
+		return 0, fmt.Errorf("the server returned the fencing token as %T, not as text", calls[0].value)
 	}
 	return strconv.ParseInt(text, 10, 64)
 }

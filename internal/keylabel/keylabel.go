@@ -26,8 +26,8 @@ type Labeler struct {
 	given map[string]bool
 }
 
-// New returns a Labeler that calls label. After [Max] different labels each further one becomes Other, as does the
-// empty text.
+// New returns a Labeler that calls label. Once there are [Max] different labels, every further one becomes Other,
+// and so does an empty one.
 func New(label func(pglock.Key) string) (*Labeler, error) {
 	if label == nil {
 		return nil, errors.New("the function is nil")

@@ -53,7 +53,7 @@ func checkLiteral(text string) error {
 		return errors.New("a } has no {")
 	}
 	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) }) {
-		return errors.New("it has invisible characters")
+		return errors.New("it contains invisible characters")
 	}
 	return nil
 }

@@ -25,7 +25,7 @@
 //   - With [MarkOn] Start, the default, at most one run for each due time, whatever fails. A process that crashes in the
 //     middle leaves that run undone.
 //   - With MarkOn Success at least one run that succeeds, as long as some process asks for it again.
-//   - With [Jobs.RunTx], on PostgreSQL, the writes of the function in its transaction happen exactly once.
+//   - With [Jobs.RunTx], on PostgreSQL, what the function writes in its transaction is written exactly once.
 //
 // Records are kept on the Locker's server: in PostgreSQL's schema pglock ([pglock.ErrSchemaMissing]), or on Redis,
 // where a failover can lose the latest of them. Redlock cannot keep records: [pglock.ErrUnsupported].

@@ -14,7 +14,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// spans makes a span of each wait.
+// spans records each wait as a span.
 type spans struct {
 	tracer       trace.Tracer
 	holdersAfter time.Duration

@@ -13,7 +13,7 @@ import (
 //go:embed rules.yml
 var Rules []byte
 
-// heldFor returns an upper bound of how long a holder has held its lock, since PostgreSQL does not record when a lock was
+// heldFor returns an upper bound on how long a holder has held its lock, since PostgreSQL does not record when a lock was
 // granted: the age of its transaction or, outside a transaction, of its session; for a prepared transaction, the time
 // since it was prepared.
 func heldFor(s *monitor.Snapshot, session monitor.Session) time.Duration {

@@ -187,7 +187,7 @@ func (p *sessionNode) setOtherWait(wait *monitor.OtherWait) {
 	}
 }
 
-// waitsFor returns the label of the lock that it waits for, or "" if it does not wait.
+// waitsFor returns the label of the lock that the session waits for, or "" if it waits for none.
 func (p *sessionNode) waitsFor() string {
 	switch {
 	case p.otherLock != nil:
