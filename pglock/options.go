@@ -156,10 +156,10 @@ func WithNames() Option {
 	})
 }
 
-// WithTrustedOwner names roles that may own the schema pglock which the Locker uses for [WithNames], [Lock.Fence] and the
-// packages that keep records. Using a schema can execute its owner's code with the rights of the Locker's role, so a
-// schema of a role that is not trusted is not used: [ErrUntrusted]. It is for the usual deployment in which one role owns
-// the schema and another takes the locks.
+// WithTrustedOwner names roles that may own the schema pglock which the Locker uses for [WithNames], [Lock.Fence] and
+// package schedule. Using a schema can execute its owner's code with the rights of the Locker's role, so a schema of a role
+// that is not trusted is not used: [ErrUntrusted]. It is for the usual deployment in which one role owns the schema and
+// another takes the locks. Packages once and ratelimit, which need no Locker, have an option of the same name.
 //
 // The current role, its members and superusers are trusted without being named. So is the owner of the database, if the
 // current role has none of SUPERUSER, CREATEROLE, REPLICATION and BYPASSRLS and is in no role pg_…. A role that does

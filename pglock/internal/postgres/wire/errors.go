@@ -53,7 +53,7 @@ func isClassified(err error) bool {
 	for _, sentinel := range []error{
 		context.Canceled, context.DeadlineExceeded, driver.ErrNotAcquired, driver.ErrLost, driver.ErrUnavailable, driver.ErrDenied,
 		driver.ErrTooManyLocks, driver.ErrClosed, driver.ErrUnsupported, driver.ErrPooler, driver.ErrStandby,
-		driver.ErrSchemaMissing, driver.ErrUntrusted,
+		driver.ErrSchemaMissing, driver.ErrUntrusted, trust.ErrUnknownRole,
 	} {
 		if errors.Is(err, sentinel) {
 			return true
