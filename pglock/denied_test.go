@@ -48,6 +48,8 @@ func TestDeniedConnectionsAreNoOutage(t *testing.T) {
 		"a wrong password":           func(c *pgx.ConnConfig, _ string) { c.Password = "s3cret-and-wrong" },
 		"no such database":           func(c *pgx.ConnConfig, _ string) { c.Database = "pglock_no_such_database" },
 		"a role that may not log in": func(_ *pgx.ConnConfig, role string) { execute("ALTER ROLE " + role + " NOLOGIN") },
+		"an unknown parameter":       func(c *pgx.ConnConfig, _ string) { c.RuntimeParams["passwrd"] = "s3cret" },
+		"a parameter's wrong value":  func(c *pgx.ConnConfig, _ string) { c.RuntimeParams["lock_timeout"] = "soon" },
 		"no right to connect":        func(*pgx.ConnConfig, string) { execute("REVOKE CONNECT ON DATABASE " + database + " FROM PUBLIC") },
 	} {
 		config, role := roleConfig(t, db)

@@ -21,8 +21,8 @@ var (
 	// ErrUnavailable: the server cannot be reached, or has no room for the connection. Whether the lock is held is unknown.
 	ErrUnavailable = driver.ErrUnavailable
 	// ErrDenied: the server denies access: the role or the database does not exist, the password is wrong, the role may
-	// not connect, or it lacks a right on schema pglock. It is not an outage, so retries do not help until that has
-	// been fixed.
+	// not connect, a parameter of the connection is unknown or has a wrong value, or the role lacks a right on schema
+	// pglock. It is not an outage, so retries do not help until that has been fixed.
 	ErrDenied = driver.ErrDenied
 	// ErrTooManyLocks: the lock would exceed [WithMaxHeld] or the server's lock table.
 	ErrTooManyLocks = driver.ErrTooManyLocks

@@ -19,6 +19,7 @@ const (
 	InvalidCatalogName         = "3D000" // the database does not exist
 	InvalidSchemaName          = "3F000"
 	InsufficientPrivilege      = "42501"
+	InvalidParameterValue      = "22023"
 	UndefinedObject            = "42704" // also for a setting with an unknown name
 	UndefinedFunction          = "42883"
 	UndefinedTable             = "42P01"
@@ -51,9 +52,10 @@ func Refusal(err error) pgconn.PgError {
 // Of returns the code of a server's error, or "" for other errors.
 func Of(err error) string { return Refusal(err).Code }
 
-// Denied reports whether err says that the server denies a role a connection or a right.
+// Denied reports whether err, of an attempt to connect, says that the server does not permit what the configuration
+// asks for: the role, the database, or a setting.
 func Denied(err error) bool {
-	return In(err, ClassAuthorization, InvalidCatalogName, InsufficientPrivilege)
+	return In(err, ClassAuthorization, InvalidCatalogName, InsufficientPrivilege, UndefinedObject, InvalidParameterValue)
 }
 
 // In reports whether err is a server's error whose code begins with one of the prefixes: a class, or a whole code.
