@@ -3,6 +3,7 @@ package pglock
 import (
 	"context"
 	"errors"
+	"reflect"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -41,12 +42,18 @@ func BeginTxFunc(
 	})
 }
 
+// isNil reports whether db is nil, or a nil pointer to a pool or connection.
+func isNil(db any) bool {
+	v := reflect.ValueOf(db)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+}
+
 // beginFunc calls begin, and runs fn in the transaction, after taking the lock there.
 func beginFunc(
 	ctx context.Context, db any, key Key, fn func(pgx.Tx) error, opts []TxOption,
 	begin func(locked func(pgx.Tx) error) error,
 ) error {
-	if db == nil || fn == nil {
+	if isNil(db) || fn == nil {
 		return failed("begin a transaction and lock", key, 0, errors.New("the TxBeginner or the function is nil"))
 	}
 	began := false

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
@@ -287,6 +288,9 @@ func TestTxBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		"a nil transaction": {pglock.LockTx(ctx, nil, key), nil, `lock "a": the transaction is nil`},
 		"a nil TxBeginner": {
 			pglock.BeginFunc(ctx, nil, key, func(pgx.Tx) error { return nil }), nil, "the TxBeginner or the function is nil",
+		},
+		"a nil pool": {
+			pglock.BeginFunc(ctx, (*pgxpool.Pool)(nil), key, func(pgx.Tx) error { return nil }), nil, "the TxBeginner or the function is nil",
 		},
 		"a nil function": {pglock.BeginFunc(ctx, tx, key, nil), nil, "the TxBeginner or the function is nil"},
 	} {
