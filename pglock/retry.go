@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -42,7 +43,7 @@ func (l *Locker) takeInOutage(ctx context.Context, r *request) (*Lock, error) {
 		}
 		left := r.config.outage - driver.Now().Sub(began)
 		if left <= 0 {
-			return nil, fmt.Errorf("for longer than RetryUnavailable allows (%v): %w", r.config.outage, err)
+			return nil, &outageError{r.config.outage, err}
 		}
 		if ended := l.pauseInOutage(ctx, r, min(pause/2+rand.N(pause/2), left)); ended != nil {
 			if errors.Is(ended, ErrClosed) {
@@ -60,6 +61,19 @@ func (l *Locker) takeInOutage(ctx context.Context, r *request) (*Lock, error) {
 	}
 	return lock, err
 }
+
+// outageError says that an outage lasted for longer than RetryUnavailable allows.
+type outageError struct {
+	allowed time.Duration
+	err     error // matches ErrUnavailable, and usually begins with its text
+}
+
+func (e *outageError) Error() string {
+	cause := strings.TrimPrefix(e.err.Error(), ErrUnavailable.Error()+": ")
+	return fmt.Sprintf("%v for longer than RetryUnavailable allows (%v): %s", ErrUnavailable, e.allowed, cause)
+}
+
+func (e *outageError) Unwrap() error { return e.err }
 
 // again resets r to its state before the first attempt.
 func (r *request) again() {

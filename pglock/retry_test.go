@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -138,6 +139,10 @@ func TestRetryUnavailableEnds(t *testing.T) {
 		if !errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrNotAcquired) {
 			t.Errorf("%v: want ErrUnavailable and not ErrNotAcquired", err)
 		}
+	}
+	if text := `pglock: lock "k": lock server unavailable for longer than RetryUnavailable allows (200ms): `; !strings.HasPrefix(
+		byItself.Error(), text) || strings.Count(byItself.Error(), "unavailable") != 1 {
+		t.Errorf("%q does not begin with %q, or repeats it", byItself, text)
 	}
 	for _, err := range []error{byBound, byItself} {
 		if errors.Is(err, context.DeadlineExceeded) {
