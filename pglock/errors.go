@@ -104,7 +104,7 @@ func (e *WaitError) Error() string {
 			fmt.Fprintf(&b, " and %d more", more)
 		}
 	case e.Waited == 0 && e.Err == nil:
-		b.WriteString(": held by another session")
+		b.WriteString(": already held")
 	}
 	if e.Err != nil {
 		fmt.Fprintf(&b, ": %v", e.Err)

@@ -116,7 +116,7 @@ func ExampleLocker_TryLock() {
 	fmt.Println(err)
 	// Output:
 	// true
-	// pglock: lock "nightly-report" not acquired: held by another session
+	// pglock: lock "nightly-report" not acquired: already held
 }
 
 func ExampleLocker_LockAll() {

@@ -78,7 +78,7 @@ func ExampleTryLockTx() {
 		log.Fatal(err)
 	}
 	// Output:
-	// another transaction is at it: pglock: lock "refresh:rates" not acquired: held by another session
+	// another transaction is at it: pglock: lock "refresh:rates" not acquired: already held
 }
 
 // A transfer needs both accounts. Transfers in both directions cannot deadlock, since LockAllTx takes the locks in a

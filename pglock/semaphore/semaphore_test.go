@@ -2,11 +2,14 @@ package semaphore_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/locktest"
+	"github.com/pglock-toolkit/pglock/pglock/semaphore"
 	"github.com/pglock-toolkit/pglock/pglock/semaphore/semaphoretest"
 )
 
@@ -23,6 +26,26 @@ func TestSemaphoreOnPostgresPassesTheSuite(t *testing.T) {
 	semaphoretest.Exercise(t, func(t testing.TB, opts ...pglock.Option) *pglock.Locker {
 		return openLocker(t, db, opts...)
 	}, func(t testing.TB, key pglock.Key) { terminateHolder(t, db, key) })
+}
+
+// The permits may be held by the process that asks.
+func TestSemaphoreBlamesNoOtherSessionForItsOwnPermits(t *testing.T) {
+	l, err := locktest.NewServer().Locker()
+	sem, err := semaphore.New(closing(t, l, err), pglock.NewKey("s"), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	permit, err := sem.TryAcquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = sem.TryAcquire(t.Context())
+	if !errors.Is(err, pglock.ErrNotAcquired) || strings.Contains(err.Error(), "another session") {
+		t.Error(err)
+	}
+	if err := permit.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 // openLocker returns a Locker on db that is closed when the test ends, if not before.
