@@ -175,11 +175,11 @@ func (l *Locker) Holders(ctx context.Context, key Key) ([]Holder, error) {
 		err = l.checkOpen()
 	}
 	if err != nil {
-		return nil, failed("holders of", key, 0, err)
+		return nil, failed("ask who holds", key, 0, err)
 	}
 	holders, err := l.holders(ctx, key.k)
 	if err != nil {
-		return nil, failed("holders of", key, 0, err)
+		return nil, failed("ask who holds", key, 0, err)
 	}
 	return holders, nil
 }
