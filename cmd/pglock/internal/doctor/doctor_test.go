@@ -207,6 +207,18 @@ func TestATimeoutThatEndsTheExaminationIsExplained(t *testing.T) {
 	}
 }
 
+func TestACatalogThatIsLockedEndsTheExamination(t *testing.T) {
+	db := testenv.Database(t)
+	pool := db.Pool(t)
+	check(t, pool.Ping(t.Context()))
+	_, err := db.Connect(t).Exec(t.Context(), "BEGIN; LOCK TABLE pg_catalog.pg_event_trigger")
+	check(t, err)
+	_, err = doctor.Examine(t.Context(), pool, time.Minute)
+	if err == nil || !strings.Contains(err.Error(), "alters a catalog") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 func TestClientsThatAreGone(t *testing.T) {
 	db := testenv.Database(t)
 	connString := db.Role(t, "app")

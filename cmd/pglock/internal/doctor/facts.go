@@ -69,6 +69,9 @@ const (
 	logLockWaits       = "log_lock_waits"
 )
 
+// catalogTimeout bounds the wait for a session that rewrites a catalog.
+const catalogTimeout = "5s"
+
 var settingNames = []string{isolationSetting, idleSession, idleInTransaction, transactionTimeout, statementTimeout,
 	lockTimeout, checkInterval, keepalivesIdle, keepalivesInterval, keepalivesCount, deadlockTimeout, logLockWaits}
 
@@ -103,8 +106,12 @@ func readConnectionFacts(ctx context.Context, conn *pgx.Conn, trusted []string) 
 		return f, err
 	}
 	err = f.read(ctx, tx, trusted)
-	if code := sqlstate.Of(err); code == sqlstate.QueryCanceled || code == sqlstate.LockNotAvailable {
-		err = fmt.Errorf("%w (if the database or the role has a low statement_timeout or lock_timeout, have the connection string "+
+	switch sqlstate.Of(err) {
+	case sqlstate.LockNotAvailable:
+		err = fmt.Errorf("%w (another session alters a catalog, or waits to do so; if the database or the role has a low "+
+			"lock_timeout, have the connection string set it to 0)", err)
+	case sqlstate.QueryCanceled:
+		err = fmt.Errorf("%w (if the database or the role has a low statement_timeout, have the connection string "+
 			"set it to 0)", err)
 	}
 	return f, errors.Join(err, tx.Rollback(context.WithoutCancel(ctx)))
@@ -121,6 +128,10 @@ func (f *facts) read(ctx context.Context, tx pgx.Tx, trusted []string) error {
 	}
 	for _, row := range rows {
 		f.settings[row.Name] = row
+	}
+	// The owner of the database can keep a catalog locked, by VACUUM FULL that waits for a transaction of its own.
+	if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '"+catalogTimeout+"'"); err != nil {
+		return fmt.Errorf("set lock_timeout: %w", err)
 	}
 	if f.connection, err = queries.Connection(ctx); err != nil {
 		return fmt.Errorf("ask about the connection: %w", err)
