@@ -261,9 +261,10 @@ WHERE a.pid = @pid::int4 AND a.wait_event_type = 'Lock' AND a.wait_event = 'advi
 SELECT pg_catalog.pg_terminate_backend(@pid::int4) AS ended;
 
 -- Cancels the wait of another session of this Locker for an advisory lock; no row if it does not wait. The name says that
--- it is one of this process, and not one of another server after a failover.
+-- it is one of this process, and not one of another server after a failover. The view pg_stat_activity would need locks
+-- that cannot be had while the lock table is full.
 -- name: CancelWait :one
 SELECT pg_catalog.pg_cancel_backend(a.pid) AS cancelled
-FROM pg_catalog.pg_stat_activity AS a
-WHERE a.pid = @pid::int4 AND a.wait_event_type = 'Lock' AND a.wait_event = 'advisory'
+FROM pg_catalog.pg_stat_get_activity(@pid::int4) AS a
+WHERE a.wait_event_type = 'Lock' AND a.wait_event = 'advisory'
     AND a.application_name = pg_catalog.current_setting('application_name');

@@ -45,13 +45,14 @@ func (q *Queries) Batch(ctx context.Context, arg BatchParams) ([]bool, error) {
 
 const CancelWait = `-- name: CancelWait :one
 SELECT pg_catalog.pg_cancel_backend(a.pid) AS cancelled
-FROM pg_catalog.pg_stat_activity AS a
-WHERE a.pid = $1::int4 AND a.wait_event_type = 'Lock' AND a.wait_event = 'advisory'
+FROM pg_catalog.pg_stat_get_activity($1::int4) AS a
+WHERE a.wait_event_type = 'Lock' AND a.wait_event = 'advisory'
     AND a.application_name = pg_catalog.current_setting('application_name')
 `
 
 // Cancels the wait of another session of this Locker for an advisory lock; no row if it does not wait. The name says that
-// it is one of this process, and not one of another server after a failover.
+// it is one of this process, and not one of another server after a failover. The view pg_stat_activity would need locks
+// that cannot be had while the lock table is full.
 func (q *Queries) CancelWait(ctx context.Context, pid int32) (bool, error) {
 	row := q.db.QueryRow(ctx, CancelWait, pid)
 	var cancelled bool
