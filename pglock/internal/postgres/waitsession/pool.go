@@ -58,6 +58,7 @@ type session struct {
 	*mux.Session
 	sliced  bool        // it waits in slices: it lacks what waiting without a snapshot requires
 	late    int         // cancel requests that may hit a later statement; used by the goroutine that has the session
+	left    time.Time   // when the context of the caller ended; likewise
 	waiting atomic.Bool // it waits, or is about to
 	retire  *time.Timer // ends it when it has been idle for idleFor
 }

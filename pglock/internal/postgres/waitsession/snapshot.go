@@ -91,7 +91,7 @@ func (p *Pool) waitSliced(ctx context.Context, s *session, g *mux.Grant) error {
 		case sqlstate.Of(err) != sqlstate.LockNotAvailable || ctx.Err() != nil:
 			return err
 		}
-		if err := s.unlockAll(); err != nil { // of several keys it holds those before the one that is held elsewhere
+		if err := s.unlockAll(context.Background()); err != nil { // of several keys it holds those before the one that is held elsewhere
 			return err
 		}
 	}

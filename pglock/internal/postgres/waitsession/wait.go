@@ -40,6 +40,7 @@ func (p *Pool) Lock(ctx context.Context, r driver.Request, turn *Turn) (*Grant, 
 		g := &Grant{pool: p, session: s, turn: turn, owner: r.LossHandler}
 		g.Grant = mux.NewGrant(r.Keys, r.Shared, g)
 		s.SetComment(comment)
+		s.left = time.Time{}
 		err = s.Carry(g.Grant, func() error { return p.lockOn(ctx, s, g.Grant) })
 		if err == nil {
 			return g, nil
@@ -93,7 +94,7 @@ func (p *Pool) lockOn(ctx context.Context, s *session, g *mux.Grant) error {
 		if err == nil || mux.HasEnded(err) {
 			return err
 		}
-		if err := s.unlockAll(); err != nil {
+		if err := s.unlockAll(ctx); err != nil {
 			return err
 		}
 		switch cancelled := sqlstate.Of(err) == sqlstate.QueryCanceled; {
@@ -111,13 +112,13 @@ func (p *Pool) lockOn(ctx context.Context, s *session, g *mux.Grant) error {
 
 // unlockAll releases the keys that a failed wait has left: a statement can stop in the middle, and the keys that it had
 // locked by then stay locked. If that fails too the session ends, which frees everything.
-func (s *session) unlockAll() error {
+func (s *session) unlockAll(caller context.Context) error {
 	s.Guard().Identity.Forget()
-	ctx := context.Background()
-	end := time.AfterFunc(cleanUpWithin, func() {
-		s.End(driver.ReasonSession, fmt.Errorf("clean up after a wait: no answer within %v", cleanUpWithin))
+	end := time.AfterFunc(s.cleanUpWithin(caller), func() {
+		s.End(driver.ReasonSession, errors.New("clean up after a wait: no answer in time"))
 	})
 	defer end.Stop()
+	ctx := context.Background()
 	_, _, err := s.Call(ctx, lockdb.UnlockAllSession)
 	for sqlstate.Of(err) == sqlstate.QueryCanceled && s.late > 0 {
 		s.late--
@@ -129,6 +130,17 @@ func (s *session) unlockAll() error {
 	s.End(driver.ReasonSession, err)
 	_, _, err = s.Call(ctx, lockdb.UnlockAllSession) // the error says that the session has ended
 	return err
+}
+
+// cleanUpWithin returns how long the session may take to clean up: little if its caller's context has ended.
+func (s *session) cleanUpWithin(caller context.Context) time.Duration {
+	if caller.Err() == nil {
+		return cleanUpWithin
+	}
+	if s.left.IsZero() {
+		s.left = time.Now()
+	}
+	return cancelWithin - time.Since(s.left)
 }
 
 // wait asks for the keys and waits for them. When ctx ends, it cancels the statement on the server.
@@ -162,6 +174,7 @@ func (p *Pool) cancelAfter(ctx context.Context, s *session, ended <-chan struct{
 	case <-ended:
 		return 0
 	}
+	s.left = time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), cancelWithin)
 	defer cancel()
 	for {
@@ -227,7 +240,7 @@ func backoff(attempt int) time.Duration {
 }
 
 const (
-	cancelWithin  = 5 * time.Second // for the server to end a cancelled wait
-	requestWithin = 4 * time.Second // for it to take a cancel request
-	cleanUpWithin = 5 * time.Second
+	cancelWithin  = 4 * time.Second // for the server to end a cancelled wait, and for the session to clean up
+	requestWithin = 3 * time.Second // for the server to take a cancel request
+	cleanUpWithin = 5 * time.Second // after a wait that was not cancelled
 )
