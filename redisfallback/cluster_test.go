@@ -15,6 +15,7 @@ import (
 
 // TestClusterLocksSurviveTheMigrationOfTheirSlot goes through a migration step by step, and uses locks at each of them.
 func TestClusterLocksSurviveTheMigrationOfTheirSlot(t *testing.T) {
+	t.Parallel()
 	nodes := testenv.NewRedisCluster(t, 3)
 	client := newCluster(t, nodes)
 	first := open(t, []redis.UniversalClient{client}, nil)
@@ -59,6 +60,7 @@ func TestClusterLocksSurviveTheMigrationOfTheirSlot(t *testing.T) {
 }
 
 func TestClusterLocksOfSeveralSlotsAreTakenTogether(t *testing.T) {
+	t.Parallel()
 	nodes := testenv.NewRedisCluster(t, 3)
 	first := open(t, []redis.UniversalClient{newCluster(t, nodes)}, nil)
 	other := open(t, []redis.UniversalClient{newCluster(t, nodes)}, nil)
@@ -91,6 +93,7 @@ func TestClusterLocksOfSeveralSlotsAreTakenTogether(t *testing.T) {
 
 // TestClusterWakesWaitersInTheirSlots: with sharded pub/sub where the servers have it, and otherwise without.
 func TestClusterWakesWaitersInTheirSlots(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		directives []string
 		uses       string

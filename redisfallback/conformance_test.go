@@ -23,6 +23,7 @@ func TestSuiteAClusterPassesTheSuite(t *testing.T) {
 }
 
 func TestSuiteRedlockPassesTheSuite(t *testing.T) {
+	t.Parallel()
 	locktest.Exercise(t, opener(newClients(t, servers(t, 5))))
 }
 

@@ -18,6 +18,7 @@ import (
 // TestWaitersThatDiedCostNothing: twenty processes that waited in line have gone, as after SIGKILL. An offer to each of
 // them would take 2 s.
 func TestWaitersThatDiedCostNothing(t *testing.T) {
+	t.Parallel()
 	const dead = 20
 	one := testenv.NewRedis(t)
 	for kind, nodes := range map[string][]*testenv.RedisServer{

@@ -72,6 +72,7 @@ func heap() int64 {
 // TestFaultsRedlockReleasesOnANodeThatWasFrozen: locks that were held on the frozen node are released there. Otherwise it
 // would have no vote on these keys until their leases end.
 func TestFaultsRedlockReleasesOnANodeThatWasFrozen(t *testing.T) {
+	t.Parallel()
 	nodes := servers(t, 3)
 	clients := newClients(t, nodes)
 	l := open(t, clients, nodeTimeout, pglock.WithLease(time.Hour))
@@ -115,6 +116,7 @@ func holdEverywhere(t *testing.T, nodes []*testenv.RedisServer, held *pglock.Loc
 // TestFaultsRenewalsDoNotNeedTheConnectionsOfTheApplication: the application's only connection is busy for longer than the
 // lease.
 func TestFaultsRenewalsDoNotNeedTheConnectionsOfTheApplication(t *testing.T) {
+	t.Parallel()
 	nodes := testenv.NewRedisCluster(t, 3)
 	server := testenv.NewRedis(t)
 	for kind, client := range map[string]redis.UniversalClient{

@@ -21,7 +21,9 @@ func newLastingServer(t *testing.T) *testenv.RedisServer {
 }
 
 func TestFaultsPrimitivesExcludeWhileTheServerIsKilled(t *testing.T) {
+	t.Parallel()
 	t.Run("with persistence", func(t *testing.T) {
+		t.Parallel()
 		node := newLastingServer(t)
 		primitivesDuring(t, newClients(t, []*testenv.RedisServer{node}), func() {
 			for range 3 {
@@ -32,6 +34,7 @@ func TestFaultsPrimitivesExcludeWhileTheServerIsKilled(t *testing.T) {
 		})
 	})
 	t.Run("without, for longer than a lease", func(t *testing.T) {
+		t.Parallel()
 		node := servers(t, 1)[0]
 		primitivesDuring(t, newClients(t, []*testenv.RedisServer{node}), func() {
 			for range 2 {
@@ -62,6 +65,7 @@ func breakServer(t *testing.T, node *testenv.RedisServer) {
 // Three processes run two jobs, and each asks for a tick until it gets an answer. The last one begins after the faults,
 // and asks for all ticks again.
 func TestFaultsScheduleRunsATickAtMostOnceWhileTheServerIsFrozenAndKilled(t *testing.T) {
+	t.Parallel()
 	const ticks, every = 200, 20 * time.Millisecond
 	node := newLastingServer(t)
 	first := time.Now()
@@ -116,6 +120,7 @@ func TestFaultsScheduleRunsATickAtMostOnceWhileTheServerIsFrozenAndKilled(t *tes
 
 // The bound is by the clock of the server, over every window that begins and ends with an event.
 func TestFaultsRatelimitKeepsItsBoundWhileTheServerIsFrozenAndKilled(t *testing.T) {
+	t.Parallel()
 	node := newLastingServer(t)
 	limit := ratelimit.PerSecond(20)
 	ctx, stop := context.WithCancel(t.Context())

@@ -1,9 +1,19 @@
 package redisfallback_test
 
 import (
+	"flag"
+	"fmt"
+	"os"
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+// TestMain runs several tests at a time, since most of them wait for leases; -parallel overrides it.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	testenv.Main(m)
+}

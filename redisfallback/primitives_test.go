@@ -127,6 +127,7 @@ func await(ctx context.Context, d time.Duration) {
 }
 
 func TestFaultsPrimitivesExcludeWhileTheServerIsFrozen(t *testing.T) {
+	t.Parallel()
 	nodes := servers(t, 1)
 	primitivesDuring(t, newClients(t, nodes), func() {
 		for range 2 {
@@ -139,6 +140,7 @@ func TestFaultsPrimitivesExcludeWhileTheServerIsFrozen(t *testing.T) {
 }
 
 func TestFaultsPrimitivesExcludeWhileNodesOfARedlockAreFrozenAndKilled(t *testing.T) {
+	t.Parallel()
 	nodes := servers(t, 3)
 	t.Cleanup(func() { awaitNoDialling(t) }) // when the clients are closed
 	primitivesDuring(t, newClients(t, nodes), func() {

@@ -15,11 +15,13 @@ import (
 )
 
 func TestRatelimitPassesTheSuite(t *testing.T) {
+	t.Parallel()
 	for _, m := range modes {
 		if m.name == "Redlock" {
 			continue // a limit is on one server
 		}
 		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
 			client := m.clients(t)[0]
 			ratelimittest.Exercise(t, func(t testing.TB) *ratelimit.Limiter { return newLimiter(t, client) })
 		})
@@ -36,6 +38,7 @@ func newLimiter(t testing.TB, client redis.UniversalClient, opts ...ratelimit.Op
 }
 
 func TestRatelimitAServerThatIsGoneIsAnOutage(t *testing.T) {
+	t.Parallel()
 	client := newClient(t, "redis://127.0.0.1:1")
 	limit := ratelimit.PerMinute(1)
 	if _, err := newLimiter(t, client).Allow(t.Context(), "k", limit); !errors.Is(err, pglock.ErrUnavailable) {

@@ -23,9 +23,11 @@ var ways = map[string]func(*testing.T, *testenv.RedisServer){
 var nodeTimeout = []redisfallback.Option{redisfallback.WithNodeTimeout(time.Second)}
 
 func TestRedlockDoesWithoutAMinority(t *testing.T) {
+	t.Parallel()
 	for way, away := range ways {
 		for _, missing := range []int{1, 2} {
 			t.Run(strings.Repeat("x", missing)+" "+way, func(t *testing.T) {
+				t.Parallel()
 				nodes := servers(t, 5)
 				clients := newClients(t, nodes)
 				first, other := open(t, clients, nodeTimeout, pglock.WithLease(5*time.Second)), open(t, clients, nodeTimeout)
@@ -74,8 +76,10 @@ func TestRedlockDoesWithoutAMinority(t *testing.T) {
 }
 
 func TestRedlockWithoutAMajorityIsUnavailableAndNamesTheNodes(t *testing.T) {
+	t.Parallel()
 	for way, away := range ways {
 		t.Run(way, func(t *testing.T) {
+			t.Parallel()
 			nodes := servers(t, 5)
 			clients := newClients(t, nodes)
 			l := open(t, clients, nodeTimeout, pglock.WithLease(short))
@@ -128,6 +132,7 @@ func TestRedlockHasNoFence(t *testing.T) {
 
 // TestRedlockAHangingMinorityIsNotWaitedFor: waiting for it would take an hour.
 func TestRedlockAHangingMinorityIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
 	nodes := servers(t, 5)
 	locker := func() *pglock.Locker {
 		var clients []redis.UniversalClient

@@ -17,7 +17,10 @@ func TestSchedulePassesTheSuite(t *testing.T) {
 		if m.name == "Redlock" {
 			continue
 		}
-		t.Run(m.name, func(t *testing.T) { scheduletest.Exercise(t, opener(m.clients(t))) })
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			scheduletest.Exercise(t, opener(m.clients(t)))
+		})
 	}
 }
 

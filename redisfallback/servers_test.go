@@ -125,6 +125,7 @@ func TestServerWithReplicasIsWarnedOfASplitBrain(t *testing.T) {
 // TestServerClusterEndpointWithAPlainClient: a managed Redis with one shard often speaks as a Cluster, whose commands must not
 // use keys of several slots.
 func TestServerClusterEndpointWithAPlainClient(t *testing.T) {
+	t.Parallel()
 	server := testenv.NewRedisCluster(t, 1)[0]
 	l := open(t, newClients(t, []*testenv.RedisServer{server}), nil)
 	other := open(t, newClients(t, []*testenv.RedisServer{server}), nil)
