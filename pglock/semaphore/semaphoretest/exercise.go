@@ -155,16 +155,20 @@ func (s *suite) until(what string, done func() bool) {
 	}
 }
 
-// free fails the test unless a separate process gets all n permits without waiting.
+// free fails the test unless a separate process gets all n permits without waiting, once the others have left the gate.
 func (s *suite) free(n int) {
 	s.Helper()
 	sem := s.open(n)
 	for range n {
-		p, err := sem.TryAcquire(s.ctx)
-		if err != nil {
-			s.Errorf("%d permits should be free: %v", n, err)
-			return
-		}
+		var p *semaphore.Permit
+		s.until("the next permit is free", func() bool {
+			var err error
+			p, err = sem.TryAcquire(s.ctx)
+			if err != nil && !errors.Is(err, pglock.ErrNotAcquired) {
+				s.Fatal(err)
+			}
+			return err == nil
+		})
 		defer s.release(p)
 	}
 }
