@@ -21,7 +21,7 @@ func New(client redis.UniversalClient, opts ...pglock.Option) (*pglock.Locker, e
 }
 
 // NewRedlock returns a Locker whose locks are on a majority of independent Redis servers, at least three of them: none
-// may replicate another. A lock survives the loss of any minority of them. [pglock.Lock.Fence] is
+// may replicate another, or be a Cluster. A lock survives the loss of any minority of them. [pglock.Lock.Fence] is
 // [pglock.ErrUnsupported]; otherwise the Locker is like that of [New].
 func NewRedlock(clients []redis.UniversalClient, opts ...pglock.Option) (*pglock.Locker, error) {
 	if len(clients) < minRedlock {
@@ -78,6 +78,10 @@ func checkClients(clients []redis.UniversalClient) error {
 		case *redis.ClusterClient:
 			if c == nil {
 				return fmt.Errorf("redisfallback: client %d is nil", i)
+			}
+			if len(clients) > 1 {
+				return fmt.Errorf("redisfallback: %w: client %d (%s) is one of a Cluster, and the nodes of a Redlock are "+
+					"independent servers", pglock.ErrUnsupported, i, nodeName(c))
 			}
 		case *redis.Ring:
 			return fmt.Errorf("redisfallback: %w: a Ring moves keys to other servers when one fails, "+

@@ -212,6 +212,13 @@ func TestRightsMisuseOfTheConstructorsIsAnError(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, b, err)
 		}
 	}
+	cluster := func() redis.UniversalClient {
+		return closing(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}}))
+	}
+	_, err := redisfallback.NewRedlock([]redis.UniversalClient{client, cluster(), cluster()})
+	if !errors.Is(err, pglock.ErrUnsupported) || !strings.Contains(err.Error(), "Cluster 127.0.0.1:1") {
+		t.Errorf("NewRedlock of Clusters: %v", err)
+	}
 	if _, err := redisfallback.NewBackend([]redis.UniversalClient{client}, redisfallback.WithNodeTimeout(0)); err == nil {
 		t.Error("WithNodeTimeout(0) is no error")
 	}
