@@ -90,19 +90,14 @@ func (ws *waiters) run() {
 // pollDue polls the keys that are due and returns the time until the next poll; more is false if there are no waiters.
 func (ws *waiters) pollDue() (next time.Duration, more bool) {
 	now := driver.Now()
-	var due, ask, stale []*waiter
+	var due, stale []*waiter
 	ws.mu.Lock()
 	every := ws.pollIntervalLocked()
 	common := nextPoll(now, every)
 	ws.planFrequentLocked(now)
 	next = common.Sub(now)
 	for _, w := range ws.byNumber {
-		switch {
-		case w.due > now:
-		case ws.backend.redlock() && !w.often: // the value on one node decides nothing
-			ask = append(ask, w)
-			w.due = common
-		default:
+		if w.due <= now {
 			due = append(due, w)
 			w.due = common
 			if w.often {
@@ -119,13 +114,8 @@ func (ws *waiters) pollDue() (next time.Duration, more bool) {
 	ws.running = len(ws.byNumber) > 0
 	more = ws.running
 	ws.mu.Unlock()
-	for _, w := range ask {
-		w.signal()
-	}
 	ws.pollKeys(due)
-	if !ws.backend.redlock() { // there waiters ask again, which has the same effect
-		ws.refreshLines(stale)
-	}
+	ws.refreshLines(stale)
 	return max(next, time.Millisecond), more
 }
 
@@ -171,11 +161,19 @@ func (ws *waiters) pollKeys(waiters []*waiter) {
 	n.submit(calls...)
 }
 
-// pollNode is the node that is polled. On Redlock it changes after a failure.
+// pollNode is the node that is polled. On Redlock it is another one each time: a lock that is free on a majority of the
+// nodes is then found soon, whichever nodes still have an old value.
 func (ws *waiters) pollNode() *node {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	return ws.backend.nodes[ws.node%len(ws.backend.nodes)]
+	nodes := ws.backend.nodes
+	for range nodes {
+		ws.node = (ws.node + 1) % len(nodes)
+		if !nodes[ws.node].isDown() {
+			break
+		}
+	}
+	return nodes[ws.node]
 }
 
 // answered handles the values of the waiters' keys.
@@ -189,9 +187,6 @@ func (ws *waiters) answered(n *node, waiters []*waiter, c *call) {
 	now := driver.Now()
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if !ok {
-		ws.node++
-	}
 	for i, w := range waiters {
 		if !ok || i >= len(values) || w.mayAcquireLocked(values[i], now) {
 			w.signal()
@@ -237,9 +232,13 @@ func isOurs(value string) bool {
 }
 
 // refreshLines extends the expiry of the waiters' lines, and wakes waiters that are not in theirs, so that they ask
-// again.
+// again. On Redlock all ask, which has the same effect on every node.
 func (ws *waiters) refreshLines(waiters []*waiter) {
 	for _, w := range waiters {
+		if ws.backend.redlock() {
+			w.signal()
+			continue
+		}
 		line := w.names.writers()
 		if w.grant.shared {
 			line = w.names.readers()

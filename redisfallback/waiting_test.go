@@ -14,6 +14,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/redisfallback"
 )
 
 // TestWaiterAThousandWaitersCostTheServerLittle counts the commands that the server gets while nothing happens: the waiters'
@@ -91,20 +92,56 @@ func TestWaiterAThousandWaitersCostAClusterLittle(t *testing.T) {
 		})
 	}
 	testenv.WaitUntil(t, "all are in line", func() bool { return inLines(t, nodes) == keys })
-	const seconds = 15 // a round of polls every 20 s, and at most two rounds of frequent ones
-	var before [3]int64
+	wantFewCommands(t, nodes, 15*time.Second) // a round of polls every 20 s, and at most two rounds of frequent ones
+}
+
+// wantFewCommands counts the commands that each server gets in a time in which a thousand waiters wait.
+func wantFewCommands(t *testing.T, nodes []*testenv.RedisServer, while time.Duration) {
+	t.Helper()
+	before := make([]int64, len(nodes))
 	for i, node := range nodes {
 		before[i] = commands(t, newClient(t, node.URL()))
 	}
 	start := time.Now()
-	time.Sleep(seconds * time.Second) // the commands in this time are counted
+	time.Sleep(while)
 	for i, node := range nodes {
 		rate := float64(commands(t, newClient(t, node.URL()))-before[i]) / time.Since(start).Seconds()
 		t.Logf("%.1f commands/s", rate)
 		if rate >= 100 {
-			t.Errorf("%d waiters cost a server %.1f commands a second", keys, rate)
+			t.Errorf("a thousand waiters cost a server %.1f commands a second", rate)
 		}
 	}
+}
+
+// TestWaiterAThousandWaitersCostARedlockLittle: its nodes are polled in turn.
+func TestWaiterAThousandWaitersCostARedlockLittle(t *testing.T) {
+	t.Parallel()
+	const keys = 1000
+	nodes := servers(t, 3)
+	value := strings.Repeat("A", 26) + "-1" // as of a holder of ours: for others, waiters poll more often
+	for _, node := range nodes {
+		pipe := newClient(t, node.URL()).Pipeline()
+		for i := range keys {
+			pipe.Set(t.Context(), "pglock:"+strconv.Itoa(i), value, 0)
+		}
+		if _, err := pipe.Exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := open(t, newClients(t, nodes), []redisfallback.Option{redisfallback.WithNodeTimeout(time.Minute)})
+	ctx, cancel := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	defer cancel()
+	for i := range keys {
+		waiting.Go(func() {
+			if _, err := l.Lock(ctx, pglock.NewKey(strconv.Itoa(i))); !errors.Is(err, context.Canceled) {
+				t.Errorf("a waiter: %v", err)
+			}
+		})
+	}
+	testenv.WaitUntil(t, "all are in the lines of two nodes", func() bool { return inLines(t, nodes) >= keys*2 })
+	wantFewCommands(t, nodes, 6*time.Second) // three polls
 }
 
 // inLine counts the waiters, each process once for a key.
@@ -170,6 +207,7 @@ func TestWaitersOfSeveralProcessesAreServedInOrder(t *testing.T) {
 }
 
 func TestWaiterThatDiesDoesNotKeepTheLock(t *testing.T) {
+	t.Parallel()
 	s := newPeers(t)
 	held := lock(t, s.first, s.key)
 	link, address := testenv.NewProxy(t, s.server.Addr())
