@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -87,6 +88,7 @@ func wantLost(t *testing.T, held *pglock.Lock, reason pglock.LostReason) {
 }
 
 func TestFaultsALockThatTheServerForgetsIsToldAtTheNextRenewal(t *testing.T) {
+	t.Parallel()
 	for name, forget := range map[string]func(*testing.T, *peers){
 		"killed and restarted empty": func(t *testing.T, s *peers) { s.server.Kill(t); s.server.Start(t) },
 		"FLUSHALL":                   func(t *testing.T, s *peers) { s.server.Must(t, "FLUSHALL") },
@@ -109,6 +111,7 @@ func TestFaultsALockThatTheServerForgetsIsToldAtTheNextRenewal(t *testing.T) {
 }
 
 func TestFaultsALockEndsBeforeAnotherIsGrantedWhenTheServerIsFrozen(t *testing.T) {
+	t.Parallel()
 	s := newPeers(t, pglock.WithLease(short))
 	held := lock(t, s.first, s.key)
 	s.server.Pause(t)
@@ -118,6 +121,7 @@ func TestFaultsALockEndsBeforeAnotherIsGrantedWhenTheServerIsFrozen(t *testing.T
 }
 
 func TestFaultsALockEndsBeforeAnotherIsGrantedWhenClientsArePaused(t *testing.T) {
+	t.Parallel()
 	s := newPeers(t, pglock.WithLease(short))
 	held := lock(t, s.first, s.key)
 	s.server.Must(t, "CLIENT", "PAUSE", "2500")
@@ -136,6 +140,7 @@ func TestFaultsALockSurvivesAPauseShorterThanItsLease(t *testing.T) {
 }
 
 func TestFaultsALockEndsBeforeAnotherIsGrantedWhenItsNetworkIsABlackHole(t *testing.T) {
+	t.Parallel()
 	s := newPeers(t, pglock.WithLease(short))
 	link, address := testenv.NewProxy(t, s.server.Addr())
 	cut := open(t, []redis.UniversalClient{newClient(t, "redis://"+address.String())}, nil, pglock.WithLease(short))
@@ -226,8 +231,40 @@ func TestFaultsAWaiterWhoseSubscriptionIsKilledStillGetsTheLock(t *testing.T) {
 	}
 }
 
+// TestFaultsASubscriptionThatWasRefusedIsMadeAnew: the user may not subscribe for some time. A Locker without a
+// subscription counts as dead, so it would not be served while others wait.
+func TestFaultsASubscriptionThatWasRefusedIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	s := newPeers(t, pglock.WithLease(2*short))
+	held := lock(t, s.first, s.key)
+	got := make(chan *pglock.Lock, 1)
+	go func() {
+		next, err := s.other.Lock(context.Background(), s.key)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- next
+	}()
+	listens := func() bool {
+		channels, err := s.admin.PubSubChannels(t.Context(), "pglock:wake:*").Result()
+		return err == nil && len(channels) == 1
+	}
+	testenv.WaitUntil(t, "the waiter has subscribed", listens)
+	s.server.Must(t, "ACL", "SETUSER", "default", "resetchannels") // ends subscriptions
+	testenv.WaitUntil(t, "it has tried again", func() bool {
+		return strings.Contains(s.server.Must(t, "INFO", "errorstats"), "NOPERM")
+	})
+	s.server.Must(t, "ACL", "SETUSER", "default", "allchannels")
+	testenv.WaitUntil(t, "it has subscribed again", listens)
+	unlock(t, held)
+	if next := <-got; next != nil {
+		unlock(t, next)
+	}
+}
+
 // TestFaultsLocksNeverOverlapWhileTheServerStops: each holder checks that the previous lock has ended.
 func TestFaultsLocksNeverOverlapWhileTheServerStops(t *testing.T) {
+	t.Parallel()
 	s := newPeers(t, pglock.WithLease(short))
 	lockers := []*pglock.Locker{s.first, s.other}
 	ctx, stop := context.WithCancel(t.Context())
@@ -267,6 +304,7 @@ func TestFaultsLocksNeverOverlapWhileTheServerStops(t *testing.T) {
 // TestFaultsAServerThatCannotBeDialledIsUnavailable: a firewall drops what is sent to the server, so dialling gets no answer,
 // here for as long as the test needs.
 func TestFaultsAServerThatCannotBeDialledIsUnavailable(t *testing.T) {
+	t.Parallel()
 	hang := make(chan struct{})
 	client := closing(t, redis.NewClient(&redis.Options{
 		Addr: "192.0.2.1:6379", // an address for documentation (RFC 5737)

@@ -93,6 +93,7 @@ func (ws *waiters) pollDue() (next time.Duration, more bool) {
 	var due, stale []*waiter
 	ws.mu.Lock()
 	every := ws.pollIntervalLocked()
+	check := ws.checkSubscriptionsLocked(now)
 	common := nextPoll(now, every)
 	ws.planFrequentLocked(now)
 	next = common.Sub(now)
@@ -116,6 +117,9 @@ func (ws *waiters) pollDue() (next time.Duration, more bool) {
 	ws.mu.Unlock()
 	ws.pollKeys(due)
 	ws.refreshLines(stale)
+	if check {
+		ws.checkSubscriptions()
+	}
 	return max(next, time.Millisecond), more
 }
 

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -17,8 +15,9 @@ type waiters struct {
 
 	mu       sync.Mutex
 	byNumber map[string]*waiter // by number
-	subs     []*redis.PubSub
-	shards   shards // instead of subs, on a Cluster with sharded pub/sub
+	subs     []*subscription    // by node
+	checked  driver.Instant     // when the subscriptions were last checked
+	shards   shards             // instead of subs, on a Cluster with sharded pub/sub
 	running  bool
 	closed   bool
 	earlier  chan struct{}  // a waiter is due earlier than planned
