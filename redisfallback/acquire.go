@@ -12,8 +12,8 @@ import (
 
 // Acquire implements [driver.Backend].
 func (b *backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, error) {
-	for {
-		g, err := b.acquire(ctx, r)
+	for again := false; ; again = true {
+		g, err := b.acquire(ctx, r, again)
 		if !errors.Is(err, errLostEarly) {
 			if err != nil {
 				return nil, err
@@ -26,13 +26,16 @@ func (b *backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, 
 // errLostEarly means that a key was lost while the grant was waiting for another one.
 var errLostEarly = errors.New("one of the keys was lost before all were held")
 
-func (b *backend) acquire(ctx context.Context, r driver.Request) (g *grant, err error) {
+func (b *backend) acquire(ctx context.Context, r driver.Request, again bool) (g *grant, err error) {
 	if r.Wait {
 		b.waiters.shards.probe(ctx)
 	}
 	g = b.newGrant(r)
 	if err := g.check(); err != nil {
 		return nil, err
+	}
+	if again {
+		b.attemptAnew(g.keys)
 	}
 	if err := b.checkServers(ctx); err != nil {
 		return nil, err
@@ -87,7 +90,7 @@ func (b *backend) takeAll(ctx context.Context, g *grant) error {
 	for i := range g.keys {
 		keys = append(keys, g.keys[i].keys(takeAll.keys)...)
 	}
-	calls := concerning(g.keys, b.calls(takeAll, keys, g.token, b.leaseMillis, g.waiter(), g.shared))
+	calls := concerning(g.keys, b.calls(takeAll, keys, g.value(0), b.leaseMillis, g.waiter(0), g.shared))
 	sent := driver.Now()
 	t, err := b.round(ctx, calls)
 	if err == nil {
@@ -120,6 +123,7 @@ func (b *backend) undoTakeAll(ctx context.Context, g *grant) {
 		drop(g.keys[i].asked)
 		return b.releaseCalls(g, i, b.offerMillis)
 	})
+	b.attemptAnew(g.keys)
 }
 
 // giveBack releases the keys that g has, because it cannot get the next one.
@@ -188,6 +192,7 @@ func (b *backend) attempt(ctx context.Context, g *grant, i int, calls []call, go
 	} else {
 		b.undo(ctx, g, i, b.withdrawCalls(g, i), t)
 	}
+	b.attemptAnew(g.keys[i : i+1])
 	return a
 }
 
@@ -213,7 +218,7 @@ func (b *backend) firstCalls(g *grant, i int) []call {
 }
 
 func (b *backend) taking(g *grant, i int) request {
-	return request{takes: &g.keys[i].names, token: g.token, millis: b.leaseMillis}
+	return request{takes: &g.keys[i].names, token: g.value(i), millis: b.leaseMillis}
 }
 
 // How long a line lasts without being renewed, in milliseconds.
@@ -225,9 +230,9 @@ const (
 // askCalls returns the calls that take a key or enter its line.
 func (b *backend) askCalls(g *grant, i int, line int, again bool) []call {
 	if g.shared {
-		return b.callsAbout(g, i, askShared, b.leaseMillis, g.waiter(), line)
+		return b.callsAbout(g, i, askShared, b.leaseMillis, g.waiter(i), line)
 	}
-	calls := b.callsAbout(g, i, askExclusive, g.token, b.leaseMillis, g.waiter(), line, again)
+	calls := b.callsAbout(g, i, askExclusive, g.value(i), b.leaseMillis, g.waiter(i), line, again)
 	return withSingleKey(calls, func(request) request { return b.taking(g, i) })
 }
 

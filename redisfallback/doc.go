@@ -44,7 +44,8 @@
 // # What is stored
 //
 // An exclusive lock is a string with the holder's token, made by SET key token NX PX lease, and deleted and extended
-// by scripts that compare the token first. redis-py, redsync and bsm/redislock do the same. With [WithKeyPrefix]("")
+// by scripts that compare the token first. redis-py, redsync and bsm/redislock do the same. On Redlock a number follows
+// the token if the first attempt failed, so that what undoes an attempt cannot end a later one. With [WithKeyPrefix]("")
 // a lock of the same name in any of them excludes ours, and ours excludes it. A shared lock has the value
 // "pglock:shared" in that key; its holders are in a sorted set beside it. Waiters stand in sorted sets, writers and
 // readers apart. A lock with a token of [pglock.WithToken] has one more key that says which acquisition it belongs to, so
@@ -76,10 +77,11 @@
 // publishes a message, so waiters are served in order across processes, and an idle line costs no commands. A waiter
 // whose process died is skipped. A waiter that is frozen, or behind a broken network, costs 2 s, which is how long an
 // unconfirmed offer lasts. A Locker that loses its subscription may lose its places in the lines; it asks again when it
-// has resubscribed, and every 40 s in any case.
+// has resubscribed, and every 40 s in any case. While it has waiters it checks every 5 s (or once in a lease, if that is
+// shorter) that its subscription receives messages, and makes it anew if not.
 //
 // Every two seconds (or a quarter of the lease) a Locker polls the keys that its waiters wait for, all with one command
-// (on a Cluster one each, at most fifty a second), in case a holder died. While the holder is a client of another
+// (on a Cluster one each, at most fifty a second; on Redlock on one node, another each time), in case a holder died. While the holder is a client of another
 // library, which publishes nothing, the first in line polls every 75 to 250 ms, as such clients do, so that it gets its
 // share; a token of WithToken counts as one of another library. Clients that poll are not in the line: they are not
 // served while waiters of this package are. Readers and writers take turns. On Redlock a release also wakes waiters,
@@ -94,7 +96,7 @@
 // calls wait for it, up to [WithNodeTimeout].
 //
 // A replica is refused with [pglock.ErrStandby]. Clients of a Redlock that lead to one server, or to a primary and its
-// replica, are an error at the first lock and at [pglock.Locker.Ping]. Both checks use INFO; if the server does not
+// replica, are an error at the first lock and at [pglock.Locker.Ping]; those of a Cluster are an error of [NewRedlock]. Both checks use INFO; if the server does not
 // permit it, nothing is checked.
 //
 // Renewals must not wait, so they use a separate client with the configuration of the given one, without hooks added

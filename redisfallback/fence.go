@@ -48,9 +48,9 @@ func (b *backend) advance(ctx context.Context, g *grant, h *holding, counter str
 	keys := append(h.keys(2), counter)
 	waiter := ""
 	if g.chosen {
-		waiter = g.waiter()
+		waiter = g.place()
 	}
-	calls := b.calls(nextFence, keys, g.owner(), g.shared, floor, waiter)
+	calls := b.calls(nextFence, keys, g.owner(0), g.shared, floor, waiter)
 	t, err := b.round(ctx, calls)
 	if err == nil {
 		err = t.result(errGone)

@@ -33,7 +33,8 @@ type grant struct {
 // holding is one key of a grant.
 type holding struct {
 	names
-	asked []call // the last attempt, by node
+	asked   []call // the last attempt, by node
+	attempt uint64 // on Redlock, the number of an attempt that follows another one, otherwise 0
 }
 
 func (b *backend) newGrant(r driver.Request) *grant {
@@ -61,17 +62,55 @@ func (g *grant) check() error {
 	return nil
 }
 
-// waiter names the grant while it waits, and while it holds a shared lock: "INSTANCE NUMBER TOKEN".
-func (g *grant) waiter() string { return g.locker + " " + g.number() + " " + g.token }
+// place names the grant in the lines of waiters: "INSTANCE NUMBER TOKEN".
+func (g *grant) place() string { return g.locker + " " + g.number() + " " + g.token }
+
+// waiter names the grant as a holder of key i that is shared or whose token was chosen, and as the waiter for it:
+// "INSTANCE NUMBER TOKEN", or "INSTANCE NUMBER.ATTEMPT TOKEN".
+func (g *grant) waiter(i int) string {
+	attempt := g.keys[i].attempt
+	if attempt == 0 {
+		return g.place()
+	}
+	number, mark := strings.CutSuffix(g.number(), chosenMark)
+	number += "." + strconv.FormatUint(attempt, 10)
+	if mark {
+		number += chosenMark
+	}
+	return g.locker + " " + number + " " + g.token
+}
+
+// value is what the key of lock i contains while it is held exclusively: the token, or "TOKEN-ATTEMPT".
+func (g *grant) value(i int) string {
+	if attempt := g.keys[i].attempt; attempt != 0 && !g.chosen {
+		return g.token + "-" + strconv.FormatUint(attempt, 10)
+	}
+	return g.token
+}
+
+// attemptAnew tells the next attempt to acquire keys apart from the last one. On Redlock a release that undoes the
+// last one may reach a node late, when the next one has succeeded there.
+func (b *backend) attemptAnew(keys []holding) {
+	if !b.redlock() {
+		return
+	}
+	attempt := b.serial.Add(1)
+	for i := range keys {
+		keys[i].attempt = attempt
+	}
+}
 
 // number is what messages to the Locker call the waiter.
 func (g *grant) number() string {
 	number := strconv.FormatUint(g.serial, 10)
 	if g.chosen {
-		number += "!"
+		number += chosenMark
 	}
 	return number
 }
+
+// chosenMark ends the number of a grant whose token was chosen.
+const chosenMark = "!"
 
 // Deadline implements [driver.Grant].
 func (g *grant) Deadline() driver.Instant { return driver.Instant(g.until.Load()) }
@@ -79,12 +118,12 @@ func (g *grant) Deadline() driver.Instant { return driver.Instant(g.until.Load()
 // Polled implements [driver.PolledGrant].
 func (g *grant) Polled() bool { return g.polled }
 
-// owner names the grant as a holder.
-func (g *grant) owner() string {
+// owner names the grant as a holder of key i.
+func (g *grant) owner(i int) string {
 	if g.shared {
-		return g.waiter()
+		return g.waiter(i)
 	}
-	return g.token
+	return g.value(i)
 }
 
 // tokenOf returns the token in the name of a waiter or a shared holder.
@@ -146,14 +185,17 @@ func concerning(about []holding, calls []call) []call {
 
 // releaseCalls returns the calls that release a key; an offer to the next in line lasts for offer milliseconds.
 func (b *backend) releaseCalls(g *grant, i int, offer int64) []call {
+	if g.keys[i].attempt != 0 && offer != releaseSilent { // nodes that refused it still have it in line
+		return b.withdrawCalls(g, i)
+	}
 	var calls []call
 	switch {
 	case g.shared:
-		calls = b.callsAbout(g, i, releaseShared, g.waiter(), offer)
+		calls = b.callsAbout(g, i, releaseShared, g.waiter(i), offer)
 	case g.chosen:
-		calls = b.callsAbout(g, i, releaseOwned, g.token, offer, g.waiter())
+		calls = b.callsAbout(g, i, releaseOwned, g.value(i), offer, g.waiter(i))
 	default:
-		r := request{script: releaseExclusive, gives: &g.keys[i].names, token: g.token, millis: offer}
+		r := request{script: releaseExclusive, gives: &g.keys[i].names, token: g.value(i), millis: offer}
 		calls = concerning(g.keys[i:i+1], b.ask(r, singleKeyRelease))
 	}
 	return g.keys[i].undoing(calls)
@@ -164,11 +206,11 @@ func (b *backend) withdrawCalls(g *grant, i int) []call {
 	var calls []call
 	switch {
 	case g.shared:
-		calls = b.callsAbout(g, i, withdrawShared, g.waiter(), b.offerMillis)
+		calls = b.callsAbout(g, i, withdrawShared, g.waiter(i), b.offerMillis)
 	case g.chosen:
-		calls = b.callsAbout(g, i, withdrawOwned, g.token, g.waiter(), b.offerMillis)
+		calls = b.callsAbout(g, i, withdrawOwned, g.value(i), g.waiter(i), b.offerMillis)
 	default:
-		calls = withSingleKey(b.callsAbout(g, i, withdrawExclusive, g.token, g.waiter(), b.offerMillis), singleKeyWithdraw)
+		calls = withSingleKey(b.callsAbout(g, i, withdrawExclusive, g.value(i), g.waiter(i), b.offerMillis), singleKeyWithdraw)
 	}
 	return g.keys[i].undoing(calls)
 }
@@ -176,21 +218,21 @@ func (b *backend) withdrawCalls(g *grant, i int) []call {
 func (b *backend) checkCalls(g *grant, i int) []call {
 	switch {
 	case g.shared:
-		return b.callsAbout(g, i, checkShared, g.waiter())
+		return b.callsAbout(g, i, checkShared, g.waiter(i))
 	case g.chosen:
-		return b.callsAbout(g, i, checkOwned, g.token, g.waiter())
+		return b.callsAbout(g, i, checkOwned, g.value(i), g.waiter(i))
 	}
-	return b.callsAbout(g, i, checkExclusive, g.token)
+	return b.callsAbout(g, i, checkExclusive, g.value(i))
 }
 
 func (b *backend) renewCalls(g *grant, i int) []call {
 	switch {
 	case g.shared:
-		return b.callsAbout(g, i, renewShared, g.waiter(), b.leaseMillis)
+		return b.callsAbout(g, i, renewShared, g.waiter(i), b.leaseMillis)
 	case g.chosen:
-		return b.callsAbout(g, i, renewOwned, g.token, b.leaseMillis, g.waiter())
+		return b.callsAbout(g, i, renewOwned, g.value(i), b.leaseMillis, g.waiter(i))
 	}
-	return b.callsAbout(g, i, renewExclusive, g.token, b.leaseMillis)
+	return b.callsAbout(g, i, renewExclusive, g.value(i), b.leaseMillis)
 }
 
 // undoing marks calls as the undo of the last attempt.

@@ -33,6 +33,8 @@ func (b *backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder,
 			}
 			if shared {
 				owner = tokenOf(owner)
+			} else {
+				owner = tokenIn(owner)
 			}
 			holders = append(holders, driver.Holder{Shared: shared, Token: owner})
 		}

@@ -2,6 +2,7 @@ package redisfallback
 
 import (
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -203,7 +204,7 @@ func (ws *waiters) answered(n *node, waiters []*waiter, c *call) {
 // did not get it: w may have become the first in line because the waiters before it died.
 func (w *waiter) mayAcquireLocked(value any, now driver.Instant) bool {
 	token, held := value.(string)
-	if !held || token == w.grant.token || w.grant.shared && token == sharedValue {
+	if !held || tokenIn(token) == w.grant.token || w.grant.shared && token == sharedValue {
 		return true
 	}
 	if isOurs(token) {
@@ -217,6 +218,14 @@ func (w *waiter) mayAcquireLocked(value any, now driver.Instant) bool {
 	return changed && !w.often
 }
 
+// tokenIn returns the token in a lock's value, which may end in the number of an attempt.
+func tokenIn(value string) string {
+	if last := strings.LastIndexByte(value, '-'); isOurs(value) && strings.IndexByte(value, '-') < last {
+		return value[:last]
+	}
+	return value
+}
+
 // isOurs reports whether a lock's value looks like one of this package's; see foreign in common.lua.
 func isOurs(value string) bool {
 	if value == sharedValue {
@@ -228,7 +237,7 @@ func isOurs(value string) bool {
 	}
 	for i, c := range []byte(value) {
 		switch {
-		case i < text && (c < 'A' || c > 'Z') && (c < '2' || c > '7'), i > text && (c < '0' || c > '9'):
+		case i < text && (c < 'A' || c > 'Z') && (c < '2' || c > '7'), i > text && (c < '0' || c > '9') && c != '-':
 			return false
 		}
 	}
@@ -254,7 +263,7 @@ func (ws *waiters) refreshLines(waiters []*waiter) {
 		}
 		ws.backend.nodes[0].submit(
 			&call{request: request{args: []any{"pexpire", line, lineFor}}, then: then},
-			&call{request: request{args: []any{"zscore", line, w.grant.waiter()}}, then: then},
+			&call{request: request{args: []any{"zscore", line, w.grant.place()}}, then: then},
 		)
 	}
 }

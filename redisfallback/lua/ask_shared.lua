@@ -10,7 +10,7 @@ if not value then
 end
 if offered or not value or (value == SHARED and redis.call('EXISTS', KEYS[3]) == 0) then
 	redis.call('ZADD', KEYS[2], t + ARGV[1], ARGV[2])
-	redis.call('ZREM', KEYS[4], ARGV[2])
+	redis.call('ZREM', KEYS[4], place(ARGV[2]))
 	cover()
 	return {1, 0}
 end

@@ -39,7 +39,10 @@ local function wake(waiter) return publish(waiter, string.match(waiter, '^%S+ (%
 local function alive(waiter) return publish(waiter, '0') end
 
 -- chosen returns whether a waiter's token was chosen by its caller.
-local function chosen(waiter) return string.find(waiter, '^%S+ %d+! ') end
+local function chosen(waiter) return string.find(waiter, '^%S+ [%d.]+! ') end
+
+-- place returns the name of a waiter in the lines, which is the same for all its attempts.
+local function place(waiter) return (string.gsub(waiter, '^(%S+ %d+)%.%d+', '%1')) end
 
 -- owner_key returns the key that contains the waiter that holds the lock, if its token was chosen.
 local function owner_key(lock, shared) return string.match(shared, '^{%w+}:pglock:') .. 'owner:' .. lock end
@@ -54,7 +57,7 @@ end
 
 -- foreign returns whether the value of a lock does not look like one of ours.
 local function foreign(value)
-	return value ~= SHARED and not (#value > 27 and string.find(value, '^[A-Z2-7]+%-%d+$', 1))
+	return value ~= SHARED and not (#value > 27 and string.find(value, '^[A-Z2-7]+%-%d+%-?%d*$'))
 end
 
 -- cover makes the lock last as long as the last of its shared holders.
@@ -91,6 +94,7 @@ end
 -- refuse answers a waiter that cannot have the lock: how long it is still leased, and whether to poll often.
 local function refuse(value, line, waiter, ttl)
 	local often = 0
+	waiter = place(waiter)
 	if ttl ~= '0' then
 		if not foreign(value) then
 			queue(line, waiter, ttl)

@@ -1,0 +1,77 @@
+package redisfallback
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// TestRedlockALateReleaseDoesNotEndALaterAttempt: the release that undoes an attempt reaches a node that was frozen when
+// the next attempt of the same call has succeeded. The lock needs that node for its majority.
+func TestRedlockALateReleaseDoesNotEndALaterAttempt(t *testing.T) {
+	t.Parallel()
+	ours := driver.Token{Text: rand.Text() + "-", Number: 1}
+	for kind, r := range map[string]driver.Request{
+		"exclusive": {Token: ours}, "shared": {Token: ours, Shared: true}, "with a token": {Token: driver.Token{Text: "mine"}},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			b, nodes := newRedlock(t)
+			for _, node := range nodes[:2] {
+				node.Must(t, "SET", "pglock:k", "theirs")
+			}
+			r.Keys = []driver.Key{{Name: "k", Named: true}}
+			g := b.newGrant(r)
+			late := b.releaseCalls(g, 0, releaseSilent)
+			if a := b.attempt(t.Context(), g, 0, b.askCalls(g, 0, noLine, false), true); !a.refused() {
+				t.Fatalf("while another client has a majority: %v", a.err)
+			}
+			nodes[0].Must(t, "DEL", "pglock:k")
+			if a := b.attempt(t.Context(), g, 0, b.askCalls(g, 0, noLine, true), true); a.err != nil {
+				t.Fatal(a.err)
+			}
+			if _, err := b.roundUntil(t.Context(), late, (*tally).over); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Check(t.Context(), g); err != nil {
+				t.Errorf("after the release of the attempt before: %v", err)
+			}
+			if holders, err := b.Holders(t.Context(), r.Keys[0]); err != nil || len(holders) != 1 || holders[0].Token != r.Token.String() {
+				t.Errorf("the holders are %v, %v", holders, err)
+			}
+		})
+	}
+}
+
+// newRedlock returns a backend on three servers.
+func newRedlock(t *testing.T) (*backend, []*testenv.RedisServer) {
+	t.Helper()
+	var nodes []*testenv.RedisServer
+	var clients []redis.UniversalClient
+	for range minRedlock {
+		node := testenv.NewRedis(t)
+		client := redis.NewClient(&redis.Options{Addr: node.Addr()})
+		t.Cleanup(func() {
+			if err := client.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		nodes, clients = append(nodes, node), append(clients, client)
+	}
+	b := newBackend(clients, options{prefix: DefaultKeyPrefix, timeout: time.Minute})
+	if err := b.Start(driver.Config{Lease: time.Hour, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return b, nodes
+}
