@@ -95,7 +95,7 @@ func (c config) keep(ctx context.Context, tx pgx.Tx, scope, id string, v any) er
 }
 
 // trusted remembers which schemas have been checked.
-var trusted records.Trust
+var trusted = records.Trust{Option: "once.WithTrustedOwner"}
 
 func (c config) queries(db records.Sender) *lockdb.Queries {
 	return records.Guarded{DB: db, Trust: &trusted, Owners: c.owners}.Queries()

@@ -1,6 +1,7 @@
 package once_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -28,11 +29,16 @@ func TestOnceDoesNotUseAPlantedSchema(t *testing.T) {
 	tenant.PlantSchema(migrations.Latest())
 	tenant.Exec(plantOnce)
 	pool := db.Pool(t)
-	wantIs(t, do(t, pool, "s", "1"), pglock.ErrUntrusted)
-	wantIs(t, once.Prune(t.Context(), pool, time.Hour), pglock.ErrUntrusted)
 	batch := &pgx.Batch{}
 	once.Queue(batch, "s", "1")
-	wantIs(t, pool.SendBatch(t.Context(), batch).Close(), pglock.ErrUntrusted)
+	for _, err := range []error{
+		do(t, pool, "s", "1"), once.Prune(t.Context(), pool, time.Hour), pool.SendBatch(t.Context(), batch).Close(),
+	} {
+		wantIs(t, err, pglock.ErrUntrusted)
+		if !strings.Contains(err.Error(), "once.WithTrustedOwner") {
+			t.Errorf("%v: the option of package once is not named", err)
+		}
+	}
 	tenant.WantNothingGained("after all that package once does")
 
 	must(t, do(t, pool, "s", "1", once.WithTrustedOwner(tenant.Name()))) // so the traps are in its reach

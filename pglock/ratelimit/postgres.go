@@ -35,7 +35,7 @@ func New(db DB, opts ...Option) (*Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	guarded := records.Guarded{DB: db, Trust: &records.Trust{}, Owners: l.config.owners}
+	guarded := records.Guarded{DB: db, Trust: &records.Trust{Option: "ratelimit.WithTrustedOwner"}, Owners: l.config.owners}
 	l.store = &postgres{guarded.Queries()}
 	return l, nil
 }

@@ -2,6 +2,7 @@ package ratelimit_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/pglock-toolkit/pglock/internal/testenv"
@@ -27,11 +28,12 @@ func TestRatelimitDoesNotUseAPlantedSchema(t *testing.T) {
 	tenant.PlantSchema(migrations.Latest())
 	tenant.Exec(plantRates)
 	pool := db.Pool(t)
-	if _, err := open(t, pool, ratelimit.OnOutage(ratelimit.Permit)).Allow(t.Context(), "k", slow); !errors.Is(err, pglock.ErrUntrusted) {
-		t.Error(err)
-	}
-	if _, err := open(t, pool).Prune(t.Context()); !errors.Is(err, pglock.ErrUntrusted) {
-		t.Error(err)
+	_, allowErr := open(t, pool, ratelimit.OnOutage(ratelimit.Permit)).Allow(t.Context(), "k", slow)
+	_, pruneErr := open(t, pool).Prune(t.Context())
+	for _, err := range []error{allowErr, pruneErr} {
+		if !errors.Is(err, pglock.ErrUntrusted) || !strings.Contains(err.Error(), "ratelimit.WithTrustedOwner") {
+			t.Errorf("%v: want ErrUntrusted, and the option of package ratelimit", err)
+		}
 	}
 	tenant.WantNothingGained("after all that package ratelimit does")
 }

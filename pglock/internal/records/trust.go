@@ -26,6 +26,9 @@ import (
 // A connection is identified by the role that has logged in, and what that role trusts holds for every role that it
 // becomes. A result after SET ROLE holds for that role only, and is not remembered: each use then looks again.
 type Trust struct {
+	// Option is the function that names further owners, for errors; "" if it is the Locker's.
+	Option string
+
 	mu    sync.Mutex
 	found map[string]seen // by the database that a connection leads to, and its role
 }
@@ -100,7 +103,7 @@ func (t *Trust) look(ctx context.Context, conn *pgx.Conn, where string, owners [
 	case err != nil:
 		return 0, fmt.Errorf("look up the owner of schema pglock: %w", err)
 	case len(looked.Findings) > 0:
-		return 0, &driver.UntrustedError{Object: looked.Findings[0].Object, Owner: looked.Findings[0].Owner}
+		return 0, t.untrusted(looked.Findings[0])
 	case looked.Schema == 0 || !looked.AsLogin:
 		return looked.Schema, nil
 	}
@@ -111,6 +114,14 @@ func (t *Trust) look(ctx context.Context, conn *pgx.Conn, where string, owners [
 	}
 	t.found[where] = seen{looked.Schema, time.Now()}
 	return looked.Schema, nil
+}
+
+func (t *Trust) untrusted(found trust.Finding) error {
+	err := &driver.UntrustedError{Object: found.Object, Owner: found.Owner}
+	if t.Option == "" {
+		return err
+	}
+	return fmt.Errorf("%w; here that option is %s", err, t.Option)
 }
 
 func (t *Trust) remembers(where string) (schema uint32, ok bool) {
