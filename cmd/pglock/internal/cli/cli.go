@@ -41,10 +41,11 @@ Locks are named by a KEY:
 The server is given by --dsn, by DATABASE_URL, or as for psql: by PGHOST and the
 other variables, PGSERVICE and ~/.pgpass.
 
-Exit codes: 64 wrong usage; 66 no such session; 69 no database, or one that
-cannot keep locks; 70 the lock was lost; 75 another session holds the lock; 77
-the role may not do that; 78 doctor found something; 126 the command cannot be
-executed; 127 it was not found; 128+n ended by signal n; 1 other errors.`,
+Exit codes: 64 wrong usage; 65 schema pglock belongs to an untrusted role, or is
+not pglock's; 66 no such session; 69 no database, or one that cannot keep locks;
+70 the lock was lost; 75 another session holds the lock; 77 the role may not do
+that; 78 doctor found something; 126 the command cannot be executed; 127 it was
+not found; 128+n ended by signal n; 1 other errors.`,
 		Example: `  pglock run nightly-report -- ./report.sh
   pglock monitor
   pglock demo`,

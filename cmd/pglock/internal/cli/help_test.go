@@ -25,6 +25,17 @@ func TestHelpEveryCommandHasHelpWithAnExample(t *testing.T) {
 	}
 }
 
+func TestHelpListsTheExitCodes(t *testing.T) {
+	t.Parallel()
+	for line, codes := range map[string][]string{
+		"--help":     {" 64 ", " 65 ", " 66 ", " 69 ", " 70 ", " 75 ", " 77 ", " 78 ", " 126 ", " 127 ", " 128+n ", " 1 "},
+		"run --help": {" 64 ", " 65 ", " 69 ", " 70 ", " 75 ", " 126 ", " 127 ", " 128+n "},
+	} {
+		text := command(t, nil, strings.Fields(line)...).run().stdout
+		wantText(t, strings.Join(strings.Fields(text), " "), codes...)
+	}
+}
+
 func TestHelpMistakesOnTheCommandLine(t *testing.T) {
 	t.Parallel()
 	for line, says := range map[string]string{

@@ -52,7 +52,8 @@ there with white space.
 Exit codes: the command's own; 128+n if signal n ended it, or the wait; 126 it
 cannot be executed, 127 it was not found; 75 another session holds the lock
 (with -n), or still did after -w; 70 the lock was lost; 69 no database, or one
-that cannot keep locks; 64 wrong usage.`
+that cannot keep locks; 65 with --tick, schema pglock belongs to an untrusted
+role; 64 wrong usage.`
 
 type run struct {
 	dsn          dsn
