@@ -34,8 +34,9 @@ func Up(ctx context.Context, pool *pgxpool.Pool, opts ...Option) error {
 	return nil
 }
 
-// Down removes schema pglock with everything that the migrations made: the names, and the state of the fencing
-// sequence, which starts again at 1 when the schema is installed again. Without a schema it does nothing.
+// Down removes schema pglock with everything that the migrations made: the names; the fencing sequence, which starts from
+// 1 if the schema is installed again; and the records of schedule, once and ratelimit, so that work that was done can be
+// done again. Without a schema it does nothing.
 //
 // It never removes anything else: an object that others put into the schema, or made to depend on something in it, is
 // an error that names it, and nothing is changed then. A schema that is newer than [Latest] is an error, too. Otherwise

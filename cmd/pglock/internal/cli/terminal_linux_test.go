@@ -181,6 +181,7 @@ func TestTerminalRemovingTheSchemaAsksForConfirmation(t *testing.T) {
 		left   int
 	}{{"y\n", 1, 0}, {"\x04", 1, 0}, {"yes\n", 0, 1}} {
 		p := on(t, db, "migrate", "down").onTerminal()
+		p.waitForOutput("the records of schedule, once and ratelimit")
 		p.waitForOutput("Type yes to continue")
 		p.types(test.answer)
 		wantCode(t, p.end(), test.code)
