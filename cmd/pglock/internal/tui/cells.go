@@ -167,7 +167,7 @@ func clientCell(_ Model, r row) string {
 }
 
 func queryCell(_ Model, r row) string {
-	return view.Field(*r.node.Session, "query", view.OneLine(r.node.Query))
+	return view.Field(*r.node.Session, "query", view.OneLine(view.Query(*r.node.Session)))
 }
 
 // ofHolder returns a cell for a lock that shows the cell of its holder, if it has only one.

@@ -156,7 +156,7 @@ func (m Model) describe(t *text, session *monitor.Session, role string) {
 	t.field(3, "wait event", strings.Trim(field("wait_event_type", session.WaitEventType)+" "+
 		view.Printable(session.WaitEvent), " "))
 	m.ages(t, session)
-	t.query(field, session.Query)
+	t.query(field, view.Query(*session))
 }
 
 // code adds the code that the tags in a session's statement name.

@@ -83,6 +83,15 @@ func Field(session monitor.Session, name, value string) string {
 // Host returns a client without its port.
 func Host(client string) string { return host(client) }
 
+// Query returns what a session runs or ran last. It is empty for an idle session of a Locker, whose last query is one of
+// pglock's own.
+func Query(session monitor.Session) string {
+	if session.Process != "" && session.State == "idle" {
+		return ""
+	}
+	return session.Query
+}
+
 // OneLine returns a query on one line, without its leading comment.
 func OneLine(query string) string { return withoutComment(query) }
 

@@ -318,7 +318,7 @@ func doing(s *monitor.Snapshot, session monitor.Session) string {
 	}
 	what := fmt.Sprintf("%s for %s, session %s", Short(session.State),
 		Age(s.TakenAt.Sub(*session.StateSince)), Age(s.TakenAt.Sub(*session.Since)))
-	if query := withoutComment(session.Query); query != "" {
+	if query := withoutComment(Query(session)); query != "" {
 		what += ": " + query
 	}
 	return Printable(what)

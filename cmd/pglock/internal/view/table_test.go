@@ -107,6 +107,26 @@ func TestNoLineIsWiderThanTheTable(t *testing.T) {
 	}
 }
 
+func TestTheLastQueryOfAnIdleLockerSessionIsNotShown(t *testing.T) {
+	for state, shown := range map[string]bool{"idle": false, "active": true, "idle in transaction": true} {
+		for process, shown := range map[string]bool{"": true, "1f3a9c42": shown} {
+			s := snapshot()
+			holder := &s.Locks[2].Holders[0]
+			holder.State, holder.Process = state, process
+			target, err := monitor.Inspect(s, holder.PID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, lines := range [][]string{Table(s, Filter{}, "db1", 80), Preview(s, target, monitor.SignalTerminate, 80)} {
+				text := strings.Join(lines, "\n")
+				if strings.Contains(text, "UPDATE invoice") != shown || !strings.Contains(text, "for 3m00s, session 2h00m") {
+					t.Errorf("%s, process %q: the query should be shown: %v\n%s", state, process, shown, text)
+				}
+			}
+		}
+	}
+}
+
 func TestATableWithoutLocks(t *testing.T) {
 	s := &monitor.Snapshot{TakenAt: now, ServerVersion: "13.1", NamesMissing: "because"}
 	got := strings.Join(Table(s, Filter{}, "x", 80), "\n")
