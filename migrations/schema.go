@@ -16,7 +16,7 @@ import (
 
 // ErrForeignSchema says that the database has a schema pglock that these migrations did not make, such as that of an
 // extension. Nothing in it was changed.
-var ErrForeignSchema = errors.New("schema pglock is not ours")
+var ErrForeignSchema = errors.New("schema pglock was not created by pglock")
 
 // schema is what a database has under the name pglock.
 type schema struct {
@@ -43,8 +43,8 @@ func inspect(ctx context.Context, tx pgx.Tx, o options) (schema, error) {
 	case s.Owner == "":
 		return s, nil
 	case !s.Ours:
-		return schema{}, fmt.Errorf("%w: database %q has one that belongs to role %q and was made by something else "+
-			"(pglock cannot share it: rename that one or use another database)", ErrForeignSchema, s.Database, s.Owner)
+		return schema{}, fmt.Errorf("%w: in database %q it belongs to role %q "+
+			"(rename it or use another database)", ErrForeignSchema, s.Database, s.Owner)
 	}
 	// A savepoint, since the check fails in the server when the schema has been removed since.
 	err = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {

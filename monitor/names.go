@@ -12,8 +12,12 @@ func registryMissing(t tables) string {
 	case !row.SchemaExists:
 		return fmt.Sprintf("schema pglock is not installed in database %q: run pglock migrate up", t.server.Database)
 	case !row.Ours:
-		return fmt.Sprintf("schema pglock of database %q is not ours (something else made it), "+
-			"so there is no name registry", t.server.Database)
+		owner := ""
+		if len(t.untrusted) > 0 {
+			owner = fmt.Sprintf(" (%s belongs to role %q)", t.untrusted[0].Object, t.untrusted[0].Owner)
+		}
+		return fmt.Sprintf("schema pglock of database %q was not created by pglock%s, so there is no name registry",
+			t.server.Database, owner)
 	case !row.Readable:
 		return fmt.Sprintf("role %[1]s may not read the name registry: "+
 			"GRANT USAGE ON SCHEMA pglock TO %[1]s; GRANT SELECT ON pglock.names TO %[1]s", quote(t.server.Role))

@@ -92,7 +92,11 @@ func TestNamesWithoutNamesTheSnapshotSaysWhy(t *testing.T) {
 		}, "GRANT USAGE ON SCHEMA pglock TO \"watcher_"},
 		{"a schema of another role", func(t *testing.T, db *testenv.DB) monitor.DBTX {
 			return session(t, db, "CREATE SCHEMA pglock", "CREATE TABLE pglock.names (nickname text)")
-		}, "is not ours"},
+		}, "was not created by pglock, so"},
+		{"a schema of a role that is not trusted", func(t *testing.T, db *testenv.DB) monitor.DBTX {
+			db.Tenant(t).Exec("CREATE SCHEMA pglock")
+			return db.Connect(t)
+		}, "was not created by pglock (schema pglock belongs to role \"tenant"},
 		{"a changed table", func(t *testing.T, db *testenv.DB) monitor.DBTX {
 			migrate(t, db, "job")
 			return session(t, db, "ALTER TABLE pglock.names RENAME key TO number")
