@@ -91,6 +91,7 @@ WITH person AS (
           (SELECT r.oid FROM pg_catalog.pg_roles AS r WHERE r.rolname = session_user))
 )
 SELECT pg_catalog.pg_get_userbyid(d.datdba)::text AS database_owner,
+       EXISTS (SELECT FROM pg_catalog.pg_roles AS r WHERE r.oid = d.datdba AND r.rolsuper)::bool AS superuser_owns,
        p.login_name::text AS login,
        p.plain::bool AS plain,
        (p.plain AND p.alike OR pg_catalog.pg_has_role(p.taken, p.login, p.becomes))::bool AS role_itself,

@@ -257,6 +257,7 @@ WITH person AS (
           (SELECT r.oid FROM pg_catalog.pg_roles AS r WHERE r.rolname = session_user))
 )
 SELECT pg_catalog.pg_get_userbyid(d.datdba)::text AS database_owner,
+       EXISTS (SELECT FROM pg_catalog.pg_roles AS r WHERE r.oid = d.datdba AND r.rolsuper)::bool AS superuser_owns,
        p.login_name::text AS login,
        p.plain::bool AS plain,
        (p.plain AND p.alike OR pg_catalog.pg_has_role(p.taken, p.login, p.becomes))::bool AS role_itself,
@@ -270,6 +271,7 @@ WHERE d.datname = pg_catalog.current_database()
 
 type TrustedRolesRow struct {
 	DatabaseOwner string
+	SuperuserOwns bool
 	Login         string
 	Plain         bool
 	RoleItself    bool
@@ -283,6 +285,7 @@ func (q *Queries) TrustedRoles(ctx context.Context) (TrustedRolesRow, error) {
 	var i TrustedRolesRow
 	err := row.Scan(
 		&i.DatabaseOwner,
+		&i.SuperuserOwns,
 		&i.Login,
 		&i.Plain,
 		&i.RoleItself,

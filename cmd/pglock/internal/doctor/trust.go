@@ -2,55 +2,104 @@ package doctor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/pglock-toolkit/pglock/internal/trust"
 )
 
 // trusts reports which owners of schema pglock the role trusts, and which objects belong to others.
 func trusts(f facts) Finding {
 	const check = "trust"
-	owners := f.schema.owners
+	untrusted := f.schema.owners.untrusted
 	who := "trusted to own schema pglock: " + f.trusted()
-	if len(owners.untrusted) == 0 {
+	if len(untrusted) == 0 {
 		return Finding{Check: check, Level: OK, What: who}
-	}
-	var found []string
-	for _, finding := range owners.untrusted {
-		found = append(found, fmt.Sprintf("%s belongs to role %s", finding.Object, quote(finding.Owner)))
 	}
 	return Finding{
 		Check: check, Level: Problem,
-		What: strings.Join(found, "; ") + "; " + who,
-		Why: "their owners can run code with the rights of the roles that use them. pglock does not use them: " +
-			"names are only copied, and Fence and WithNames fail with ErrUntrusted",
+		What: strings.Join(belongings(untrusted), "; "),
+		Why: who + ". Other owners could run code with the rights of the roles that use these objects, so pglock does not use " +
+			"them: names are only copied, and Fence and WithNames fail with ErrUntrusted",
 		Do: "if that role may run code with the rights of this one, name it (--trust-owner, WithTrustedOwner); otherwise " +
 			"find out who made these objects, and drop them",
 	}
 }
 
+// belongings says what belongs to each owner. It names every object of an owner only if there are few.
+func belongings(found []trust.Finding) (said []string) {
+	var owners []string
+	objects := map[string][]string{}
+	for _, f := range found {
+		if !slices.Contains(owners, f.Owner) {
+			owners = append(owners, f.Owner)
+		}
+		objects[f.Owner] = append(objects[f.Owner], f.Object)
+	}
+	for _, owner := range owners {
+		named := slices.DeleteFunc(slices.Clone(objects[owner]), isTOAST)
+		if len(named) == 0 {
+			named = objects[owner]
+		}
+		if others := len(named) - 1; others > 2 { // there may be more than were looked up
+			named = []string{named[0], fmt.Sprintf("at least %d other objects", others)}
+		}
+		verb := "belong"
+		if len(named) == 1 {
+			verb = "belongs"
+		}
+		said = append(said, fmt.Sprintf("%s %s to role %s", enumerate(named), verb, quote(owner)))
+	}
+	return said
+}
+
+// isTOAST reports whether an object is where PostgreSQL keeps long values of a table.
+func isTOAST(object string) bool { return strings.Contains(object, " pg_toast.pg_toast_") }
+
+// enumerate returns texts as in "a, b and c".
+func enumerate(texts []string) string {
+	last := len(texts) - 1
+	if last < 1 {
+		return strings.Join(texts, "")
+	}
+	return strings.Join(texts[:last], ", ") + " and " + texts[last]
+}
+
 // trusted lists the trusted roles, those that are not, and why.
 func (f facts) trusted() string {
-	owners := f.schema.owners
+	owners, role := f.schema.owners, f.connection.Role
 	all, not := []string{"superusers"}, ""
 	if owners.RoleItself {
-		all = append([]string{"the role " + quote(f.connection.Role)}, all...)
+		all = append([]string{"the role " + quote(role)}, all...)
 	} else {
-		not = "; not the role " + quote(f.connection.Role) + ", whose code could take the rights of " +
-			quote(owners.Login) + ", which has logged in"
+		not = fmt.Sprintf("; the role %s is not trusted, because its code could take the rights of %s, which has logged in",
+			quote(role), quote(owners.Login))
 	}
 	if owners.Members != "" {
 		all = append(all, "members of the role ("+owners.Members+")")
 	}
 	for _, name := range owners.named {
-		all = append(all, quote(name)+", which was named")
+		all = append(all, quote(name)+" (named)")
 	}
-	if owners.Plain {
+	switch {
+	case f.databaseOwnerListed():
+	case owners.Plain:
 		all = append(all, "the database's owner "+quote(owners.DatabaseOwner))
-	} else {
-		not += "; not the database's owner " + quote(owners.DatabaseOwner) + ", since the role " + quote(f.connection.Role)
-		if owners.Login != f.connection.Role {
-			not += ", or " + quote(owners.Login) + ", which is the login role,"
+	default:
+		privileged := quote(role)
+		if owners.Login != role {
+			privileged += " or " + quote(owners.Login) + ", which has logged in,"
 		}
-		not += " has rights that others could want"
+		not += fmt.Sprintf("; the database's owner %s is not trusted, because %s is privileged (SUPERUSER, CREATEROLE, REPLICATION, "+
+			"BYPASSRLS or a role pg_…)", quote(owners.DatabaseOwner), privileged)
 	}
-	return strings.Join(all, ", ") + not
+	return enumerate(all) + not
+}
+
+// databaseOwnerListed reports whether the owner of the database is among the trusted roles that are listed before it.
+func (f facts) databaseOwnerListed() bool {
+	owners := f.schema.owners
+	return owners.SuperuserOwns || owners.RoleItself && owners.DatabaseOwner == f.connection.Role ||
+		slices.Contains(owners.named, owners.DatabaseOwner) ||
+		slices.Contains(strings.Split(owners.Members, ", "), owners.DatabaseOwner)
 }

@@ -39,23 +39,23 @@ func TestWhoIsTrustedDependsOnTheRoleThatHasLoggedIn(t *testing.T) {
 		t.Helper()
 		t.Log(what)
 		found := want(t, examine(t, connString, time.Minute), "trust", level, parts...)
-		if not != "" && strings.Contains(found.What, not) {
-			t.Errorf("the finding contains %q: %s", not, found.What)
+		if not != "" && strings.Contains(found.What+found.Why, not) {
+			t.Errorf("the finding contains %q: %+v", not, found)
 		}
 	}
-	itself := `the role "` + app + `", superusers`
-	says("the role itself", appLogin, doctor.OK, "not the role", itself, "members of the role ("+member+")", "the database's owner")
-	says("a member without special rights", asRole(dba, app), doctor.OK, "not the role", itself, member)
+	itself, notItself := `trusted to own schema pglock: the role "`+app+`"`, `the role "`+app+`" is not trusted`
+	says("the role itself", appLogin, doctor.OK, "not trusted", itself, "members of the role ("+member+")")
+	says("a member without special rights", asRole(dba, app), doctor.OK, "not trusted", itself, member)
 	says("a superuser who has taken the role", asRole(db.ConnString(), app), doctor.Problem, itself,
-		`not the role "`+app+`", whose code could take the rights of "`, "not the database's owner", "which has logged in")
+		notItself+`, because its code could take the rights of "`, "which has logged in")
 	execute("ALTER ROLE " + quote(member) + " CREATEROLE")
 	says("a member with special rights", asRole(dba, app), doctor.Problem, itself,
-		`not the role "`+app+`", whose code could take the rights of "`+member+`"`, "members of the role ("+member+")")
-	says("the same role without it", appLogin, doctor.OK, "not the role", itself)
+		notItself+`, because its code could take the rights of "`+member+`"`, "members of the role ("+member+")")
+	says("the same role without it", appLogin, doctor.OK, "not trusted", itself)
 	execute("ALTER ROLE " + quote(member) + " NOCREATEROLE")
 	execute("GRANT " + quote(user(t, db.Role(t, "other"))) + " TO " + quote(member))
 	says("a member of another role", asRole(dba, app), doctor.Problem, itself,
-		`not the role "`+app+`", whose code could take the rights of "`+member+`"`, "members of the role ("+member+")")
+		notItself+`, because its code could take the rights of "`+member+`"`, "members of the role ("+member+")")
 }
 
 // The owner of a database can make every session there take a role, even a superuser's.
