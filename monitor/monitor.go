@@ -111,6 +111,8 @@ func take(ctx context.Context, db DBTX, opts ...Option) (*Snapshot, error) {
 // search_path with other objects of the same names.
 func advice(err error) string {
 	switch code := sqlstate.Of(err); {
+	case errors.As(err, new(*pgconn.ConnectError)):
+		return ""
 	case code == sqlstate.QueryCanceled || code == sqlstate.LockNotAvailable:
 		return fmt.Sprintf(" (the monitor gives a statement %s, and %s to wait for a lock on a table, "+
 			"so as not to burden a server in trouble, or what statement_timeout and lock_timeout leave it; try again)", statementTimeout, lockTimeout)

@@ -18,8 +18,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 // connectTimeout is how long a host may take to answer if connect_timeout is not set.
@@ -285,12 +287,17 @@ type targetError struct {
 
 func (l *targetError) Error() string {
 	text := strings.TrimPrefix(strings.TrimPrefix(l.err.Error(), program), "monitor: ") // users do not know packages
+	if _, connecting := errors.AsType[*pgconn.ConnectError](l.err); connecting && sqlstate.Denied(l.err) &&
+		!errors.Is(l.err, pglock.ErrDenied) { // ErrDenied says so itself
+		text += " (check the role, its password, its right to connect, and the name of the database)"
+	}
 	return l.target + ": " + oneLine(text)
 }
 
 func (l *targetError) Unwrap() error { return l.err }
 
-// oneLine joins the lines of an error. A connection error repeats itself for each address, with and without TLS.
+// oneLine joins the lines of an error. A connection error has a line for each attempt: for each address, with and without
+// TLS. If the server has no TLS and another attempt went further, only that one is of interest.
 func oneLine(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -298,5 +305,12 @@ func oneLine(text string) string {
 			lines = append(lines, line)
 		}
 	}
+	attempts := slices.Clone(lines)
+	lines = slices.DeleteFunc(lines, func(line string) bool {
+		address, refused := strings.CutSuffix(line, " tls error: server refused TLS connection")
+		return refused && slices.ContainsFunc(attempts, func(other string) bool {
+			return other != line && strings.HasPrefix(other, address)
+		})
+	})
 	return strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": ")
 }

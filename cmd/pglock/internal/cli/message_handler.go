@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// messageHandler writes log records in the form of the command's other messages: "pglock: MESSAGE (KEY VALUE, KEY VALUE)".
-// It drops records below the level of a warning.
+// messageHandler writes log records in the form of the command's other messages: "pglock: MESSAGE (KEY=VALUE, KEY=VALUE):
+// ERROR". It drops records below the level of a warning.
 type messageHandler struct {
 	w     io.Writer
 	attrs []slog.Attr
@@ -29,14 +29,20 @@ func (p messageHandler) Handle(_ context.Context, r slog.Record) error {
 		return true
 	})
 	var details []string
+	cause := ""
 	for _, a := range attrs {
-		details = append(details, fmt.Sprintf("%s %v", a.Key, a.Value.Resolve()))
+		value := a.Value.Resolve()
+		if err, ok := value.Any().(error); ok {
+			cause += ": " + oneLine(err.Error())
+		} else {
+			details = append(details, fmt.Sprintf("%s=%v", a.Key, value))
+		}
 	}
 	message := strings.TrimPrefix(r.Message, program)
 	if len(details) > 0 {
 		message += " (" + strings.Join(details, ", ") + ")"
 	}
-	say(p.w, "%s", message)
+	say(p.w, "%s%s", message, cause)
 	return nil
 }
 

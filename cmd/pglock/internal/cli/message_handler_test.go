@@ -14,7 +14,7 @@ func TestMessagesLogRecordsReadLikeTheOtherMessages(t *testing.T) {
 	logger.Warn("pglock: a session could not be ended")
 	logger.With("server", "db1").WithGroup("lock").Warn("lock lost", "key", "nightly", "error", errors.New("no answer\x1b[2J"))
 	want := "pglock: a session could not be ended\n" +
-		`pglock: lock lost (server db1, lock.key nightly, lock.error no answer\x1b[2J)` + "\n"
+		`pglock: lock lost (server=db1, lock.key=nightly): no answer\x1b[2J` + "\n"
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}

@@ -80,11 +80,41 @@ func TestConnectionAWrongPassword(t *testing.T) {
 	check(t, err)
 	user := target.User.Username()
 	target.User = url.UserPassword(user, "s3cret")
-	for _, args := range [][]string{{"run", "-v", "k", "--", "true"}, {"monitor"}, {"migrate", "up"}} {
+	for _, args := range [][]string{{"run", "-v", "k", "--", "true"}, {"monitor"}, {"doctor"}, {"migrate", "up"}} {
 		r := command(t, []string{"DATABASE_URL=" + target.String()}, args...).run()
 		wantCode(t, r, 69)
 		wantNoSecret(t, r)
 		wantText(t, r.stderr, user+"@", "password authentication failed")
+		if !strings.Contains(r.stderr, "(check the role, its password, ") || strings.Contains(r.stderr, "tls error") {
+			t.Errorf("%q says %s", args, r.stderr)
+		}
+	}
+}
+
+func TestConnectionADatabaseThatDoesNotExist(t *testing.T) {
+	t.Parallel()
+	target, err := url.Parse(testenv.Database(t).ConnString())
+	check(t, err)
+	target.Path = "/no_such_database"
+	for _, args := range [][]string{{"run", "k", "--", "true"}, {"monitor"}, {"doctor"}, {"migrate", "version"}} {
+		r := command(t, []string{"DATABASE_URL=" + target.String()}, args...).run()
+		wantCode(t, r, 69)
+		wantText(t, r.stderr, "does not exist", "the name of the database)")
+	}
+}
+
+func TestConnectionAnUnknownParameterHasNothingToDoWithTheSearchPath(t *testing.T) {
+	t.Parallel()
+	target, err := url.Parse(testenv.Database(t).ConnString())
+	check(t, err)
+	query := target.Query()
+	query.Set("passwrd", "x")
+	target.RawQuery = query.Encode()
+	r := command(t, []string{"DATABASE_URL=" + target.String()}, "monitor", "--once").run()
+	wantCode(t, r, 69)
+	wantText(t, r.stderr, `"passwrd"`)
+	if strings.Contains(r.stderr, "search_path") {
+		t.Errorf("it says %s", r.stderr)
 	}
 }
 
