@@ -60,8 +60,11 @@ func NewBackend(clients []redis.UniversalClient, opts ...Option) (driver.Backend
 const minRedlock = 3
 
 func checkClients(clients []redis.UniversalClient) error {
-	if n := len(clients); n != 1 && n < minRedlock {
-		return fmt.Errorf("redisfallback: %d clients: one, or at least %d independent ones for a majority", n, minRedlock)
+	switch {
+	case len(clients) == 0:
+		return errors.New("redisfallback: there is no client")
+	case len(clients) != 1 && len(clients) < minRedlock:
+		return fmt.Errorf("redisfallback: two servers cannot form a majority: give one, or at least %d independent ones", minRedlock)
 	}
 	seen := map[string]bool{}
 	for i, client := range clients {

@@ -43,7 +43,8 @@ func (r *run) redisServer(cmd *cobra.Command) (*server, error) {
 	}
 	s := &server{}
 	if err := r.openRedis(s); err != nil {
-		return nil, misuse(cmd, "%s: %w", r.redisFrom, errors.Join(err, s.close()))
+		err = errors.Join(err, s.close())
+		return nil, misuse(cmd, "%s: %s", r.redisFrom, strings.TrimPrefix(err.Error(), "redisfallback: "))
 	}
 	return s, nil
 }

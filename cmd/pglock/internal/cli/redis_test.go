@@ -74,7 +74,8 @@ func TestRedisExitCodesOnRedis(t *testing.T) {
 		"no Sentinels":     {[]string{"redis://127.0.0.1:1?master_name=x"}, []string{"k", "--", "true"}, 69, "all sentinels"},
 		"malformed":        {[]string{"redis://u:s3cret/x@" + server.Addr()}, []string{"k", "--", "true"}, 64, "malformed Redis URL"},
 		"another scheme":   {[]string{"http://:s3cret@x"}, []string{"k", "--", "true"}, 64, "malformed Redis URL"},
-		"two":              {[]string{url, "redis://localhost:1"}, []string{"k", "--", "true"}, 64, "at least 3"},
+		"two":              {[]string{url, "redis://localhost:1"}, []string{"k", "--", "true"}, 64, "pglock: --redis: two servers cannot form a majority: give one, or at least 3"},
+		"a lease":          {[]string{url}, []string{"--lease", "1ms", "k", "--", "true"}, 64, "pglock: --lease 1ms: the lease must be between 1s and 24h0m0s"},
 		"with --dsn":       {[]string{url}, []string{"-d", "host=x", "k", "--", "true"}, 64, "contradicts --dsn"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -87,6 +88,18 @@ func TestRedisExitCodesOnRedis(t *testing.T) {
 				t.Errorf("go-redis' log is among what it said: %q", got.stderr)
 			}
 		})
+	}
+}
+
+func TestRedisOfAReplicaNoFlagIsAdvised(t *testing.T) {
+	t.Parallel()
+	primary := testenv.NewRedis(t)
+	replica := testenv.NewRedis(t, fmt.Sprintf("replicaof 127.0.0.1 %d", primary.Port()))
+	r := onRedis(t, []string{replica.URL()}, "k", "--", "true").run()
+	wantCode(t, r, 69)
+	wantText(t, r.stderr, "taken on the primary")
+	if strings.Contains(r.stderr, "--allow") {
+		t.Errorf("it advises a flag for PostgreSQL: %s", r.stderr)
 	}
 }
 

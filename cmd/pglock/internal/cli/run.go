@@ -154,6 +154,9 @@ func (r *run) check(cmd *cobra.Command) error {
 	if r.shared && (cmd.Flags().Changed("exclusive") || cmd.Flags().Changed("exclusively")) {
 		return misuse(cmd, "--shared contradicts --exclusive")
 	}
+	if lease := time.Duration(r.lease); lease < leastLease || lease > mostLease {
+		return misuse(cmd, "--lease %v: the lease must be between %v and %v", lease, leastLease, mostLease)
+	}
 	if r.nonblock && r.bounded {
 		return misuse(cmd, "-n (do not wait) contradicts -w %v (wait)", time.Duration(r.wait))
 	}
@@ -169,6 +172,9 @@ func (r *run) check(cmd *cobra.Command) error {
 	}
 	return nil
 }
+
+// leastLease and mostLease are the bounds of pglock.WithLease.
+const leastLease, mostLease = time.Second, 24 * time.Hour
 
 // parseRun splits the arguments. The -- before the command may be omitted, as with flock(1).
 func parseRun(cmd *cobra.Command, args []string) (key pglock.Key, argv []string, err error) {

@@ -111,10 +111,11 @@ func (u *lockedRun) acquireError(lock heldLock, err error) error {
 	switch {
 	case errors.Is(err, pglock.ErrNotAcquired):
 		return &exit{int(u.conflictCode), u.failed(err)}
+	case len(u.redis) > 0: // there the flags below do not exist
 	case errors.Is(err, pglock.ErrPooler):
-		err = fmt.Errorf("%w; here that is --allow-pooler", err)
+		err = fmt.Errorf("%w; --allow-pooler permits it", err)
 	case errors.Is(err, pglock.ErrStandby):
-		err = fmt.Errorf("%w; here that is --allow-standby", err)
+		err = fmt.Errorf("%w; --allow-standby permits it", err)
 	}
 	return u.failed(err)
 }

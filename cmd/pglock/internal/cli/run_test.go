@@ -66,7 +66,7 @@ func TestRunExitCodes(t *testing.T) {
 		"the -- left out":      {[]string{"k", "sh", "-c", "exit 4"}, 4, ""},
 		"the command's own":    {[]string{"k", "--", "sh", "-c", "exit 3"}, 3, ""},
 		"killed":               {[]string{"k", "--", "sh", "-c", "kill -KILL $$"}, 137, ""},
-		"not found":            {[]string{"k", "--", "no-such-command"}, 127, `command "no-such-command" not found`},
+		"not found":            {[]string{"k", "--", "no-such-command"}, 127, `command "no-such-command" not found in PATH` + "\n"},
 		"no such file":         {[]string{"k", "--", "/no/such/file"}, 127, `"/no/such/file" not found`},
 		"not executable":       {[]string{"k", "--", plain}, 126, "permission denied"},
 		"a directory":          {[]string{"k", "--", t.TempDir()}, 126, "is a directory"},
@@ -283,7 +283,7 @@ func TestRunThroughAPooler(t *testing.T) {
 			r := command(t, url, "run", test.flag, "k", "--", "true").run()
 			wantCode(t, r, test.code)
 			if test.code != 0 {
-				wantText(t, r.stderr, "proxy", "--allow-pooler")
+				wantText(t, r.stderr, "proxy", "; --allow-pooler permits it")
 			}
 		})
 	}

@@ -44,11 +44,14 @@ type StartError struct {
 
 func (e *StartError) Error() string { return e.err.Error() }
 
-// Unwrap returns the operating system's reason.
+// Unwrap returns the operating system's reason, if there is one.
 func (e *StartError) Unwrap() error { return e.err }
 
 func startError(name string, err error) error {
-	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, exec.ErrNotFound) {
+		return &StartError{NotFound, fmt.Errorf("command %q not found in PATH", name)}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
 		return &StartError{NotFound, fmt.Errorf("command %q not found: %w", name, reason(err))}
 	}
 	return &StartError{CannotExecute, fmt.Errorf("cannot execute %q: %w%s", name, reason(err), advice(err))}
