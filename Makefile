@@ -67,7 +67,7 @@ test-browser: ## Show the page of pglock monitor --http in a headless Chromium, 
 
 .PHONY: faults
 faults: prepare ## Run the whole fault campaign, which takes minutes; with SCALE=0.1 a tenth of it
-	@cd internal/faults && go test -count=1 -timeout=2h -run=TestFaults -v . -args -scale=$(or $(SCALE),1)
+	@cd internal/faults && go test -count=1 -timeout=2h -run=TestFaults -args -scale='$(or $(SCALE),1)'
 
 .PHONY: bench
 bench: bench-postgres bench-redis bench-records bench-monitor ## Measure pglock beside what else one would use, and the monitor

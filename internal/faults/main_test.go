@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -22,16 +23,25 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-var scale = flag.Float64("scale", 0.001, "size of the campaign; 1 is the whole")
+var scaleFlag = flag.String("scale", "0.001", "size of the campaign; 1 is the whole")
+
+// scale is the value of scaleFlag.
+var scale float64
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	var err error
+	scale, err = strconv.ParseFloat(*scaleFlag, 64) // a malformed flag.Float64 would print the usage of go test
+	if err != nil || !(scale > 0 && scale <= 100) {
+		_, _ = fmt.Fprintf(os.Stderr, "the scale %q is not a number above 0 and up to 100, such as 0.1\n", *scaleFlag)
+		os.Exit(2)
+	}
 	redis.SetLogger(silent{})
 	testenv.Main(m)
 }
 
 // scaled returns this campaign's share of whole, but no less than least.
-func scaled(whole, least int) int { return max(int(math.Ceil(float64(whole)**scale)), least) }
+func scaled(whole, least int) int { return max(int(math.Ceil(float64(whole)*scale)), least) }
 
 type part struct {
 	name, title string
@@ -58,7 +68,7 @@ func TestFaults(t *testing.T) {
 	t.Run("parts", func(t *testing.T) {
 		for i, p := range parts {
 			t.Run(p.name, func(t *testing.T) {
-				if *scale < 0.05 {
+				if scale < 0.05 {
 					t.Parallel()
 				}
 				tally := &faults.Tally{Part: p.title}
