@@ -48,8 +48,9 @@ const byteOrderMark = "\ufeff"
 // name "@x", while numbers (@42) have no name and are an error.
 //
 // A pattern has ranges of numbers in braces and means every name with one number of each: shard:{1..3} for three
-// names, {a..b} for itself. Leading zeros keep their width: {08..10} is 08, 09, 10. More than [MaxNames] names are an
-// error, and so is a line beyond 64 KB. Errors say which line they are about.
+// names. Braces without such a range, as in {a..b} or x:{1.., are part of a name. Leading zeros keep their width:
+// {08..10} is 08, 09, 10. More than [MaxNames] names are an error, and so is a line beyond 64 KB. Errors say which
+// line they are about.
 func ReadDictionary(r io.Reader) (*Dictionary, error) {
 	n := &Dictionary{}
 	lines, number := bufio.NewScanner(r), 1

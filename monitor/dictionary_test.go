@@ -18,16 +18,17 @@ nightly-report
 invoice:{1..1000}
 shard:{08..10}/{0..2}
 {not a range}
+order:{1..
 `
 
 func TestNamesGivenNamesAreShownInEveryDatabase(t *testing.T) {
 	here, there := testenv.Database(t), testenv.Database(t)
 	names, err := monitor.ReadDictionary(strings.NewReader(namesFile))
 	check(t, err)
-	if want := 1 + 1 + 1000 + 9 + 1; names.Len() != want {
+	if want := 1 + 1 + 1000 + 9 + 1 + 1; names.Len() != want {
 		t.Errorf("there are %d names, want %d", names.Len(), want)
 	}
-	given := []string{"nightly-report", "@home", "invoice:1", "invoice:1000", "shard:08/0", "shard:10/2", "{not a range}"}
+	given := []string{"nightly-report", "@home", "invoice:1", "invoice:1000", "shard:08/0", "shard:10/2", "{not a range}", "order:{1.."}
 	for _, db := range []*testenv.DB{here, there} {
 		holder := db.Connect(t)
 		for _, name := range append(given, "invoice:1001", "shard:8/0", "@@home") {

@@ -68,9 +68,10 @@ ndjson as JSON. Events are computed from one snapshot to the next, so a lock or
 wait that begins and ends within an --interval is missed.
 
 Names that are not in the registry can be given with --names FILE, one on each
-line, or as a pattern such as invoice:{1..1000}. A name in a comment or string
-of a session's query is used if its hash is the key. A key without a name that a
-known tool uses is marked as probably or possibly that tool's.
+line, or as a pattern such as invoice:{1..1000}; braces without such a range are
+part of a name. A name in a comment or string of a session's query is used if
+its hash is the key. A key without a name that a known tool uses is marked as
+probably or possibly that tool's.
 
 With --fail-if-waiting or --warn-if-waiting it prints one line as a Nagios
 plugin does. The exit code is 0 OK, 1 WARNING or 2 CRITICAL if a session has
