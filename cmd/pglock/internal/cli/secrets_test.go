@@ -99,7 +99,7 @@ func TestConnectionADatabaseThatDoesNotExist(t *testing.T) {
 	for _, args := range [][]string{{"run", "k", "--", "true"}, {"monitor"}, {"doctor"}, {"migrate", "version"}} {
 		r := command(t, []string{"DATABASE_URL=" + target.String()}, args...).run()
 		wantCode(t, r, 69)
-		wantText(t, r.stderr, "does not exist", "the name of the database)")
+		wantText(t, r.stderr, "does not exist", "the name of the database")
 	}
 }
 
