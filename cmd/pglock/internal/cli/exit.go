@@ -124,7 +124,7 @@ func code(err error) int {
 
 // cannotLock reports whether err says that there is no server, or one that cannot keep locks.
 func cannotLock(err error) bool {
-	for _, reason := range []error{pglock.ErrUnavailable, pglock.ErrPooler, pglock.ErrStandby, pglock.ErrUnsupported,
+	for _, reason := range []error{pglock.ErrUnavailable, pglock.ErrDenied, pglock.ErrPooler, pglock.ErrStandby, pglock.ErrUnsupported,
 		pglock.ErrTooManyLocks, pgserver.ErrNoBinaries, io.EOF, io.ErrUnexpectedEOF, context.DeadlineExceeded} {
 		if errors.Is(err, reason) {
 			return true
