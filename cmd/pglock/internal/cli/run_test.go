@@ -67,7 +67,7 @@ func TestRunExitCodes(t *testing.T) {
 		"the command's own":    {[]string{"k", "--", "sh", "-c", "exit 3"}, 3, ""},
 		"killed":               {[]string{"k", "--", "sh", "-c", "kill -KILL $$"}, 137, ""},
 		"not found":            {[]string{"k", "--", "no-such-command"}, 127, `command "no-such-command" not found in PATH` + "\n"},
-		"no such file":         {[]string{"k", "--", "/no/such/file"}, 127, `"/no/such/file" not found`},
+		"no such file":         {[]string{"k", "--", "/no/such/file"}, 127, `"/no/such/file" not found: no such file or directory`},
 		"not executable":       {[]string{"k", "--", plain}, 126, "permission denied"},
 		"a directory":          {[]string{"k", "--", t.TempDir()}, 126, "is a directory"},
 		"script without #!":    {[]string{"k", "--", script}, 126, "#!/bin/sh"},

@@ -48,7 +48,7 @@ func belongings(found []trust.Finding) (said []string) {
 		if len(named) == 1 {
 			verb = "belongs"
 		}
-		said = append(said, fmt.Sprintf("%s %s to role %s", enumerate(named), verb, quote(owner)))
+		said = append(said, fmt.Sprintf("%s %s to role %s, which is not trusted", enumerate(named), verb, quote(owner)))
 	}
 	return said
 }

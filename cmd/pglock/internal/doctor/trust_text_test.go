@@ -55,9 +55,9 @@ func TestWhatBelongsToRolesThatAreNotTrusted(t *testing.T) {
 		of("migrator", "toast table pg_toast.pg_toast_1", "view pglock.locks"),
 		of("other", "table x", "type x")))
 	want := []string{
-		`schema pglock and at least 3 other objects belong to role "migrator"`,
-		`function trap.spring() belongs to role "tenant"`,
-		`table x and type x belong to role "other"`,
+		`schema pglock and at least 3 other objects belong to role "migrator", which is not trusted`,
+		`function trap.spring() belongs to role "tenant", which is not trusted`,
+		`table x and type x belong to role "other", which is not trusted`,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)

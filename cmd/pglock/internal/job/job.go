@@ -60,7 +60,7 @@ func startError(name string, err error) error {
 // reason removes the wrapping that repeats the name.
 func reason(err error) error {
 	if lookup, ok := errors.AsType[*exec.Error](err); ok {
-		return lookup.Err
+		err = lookup.Err
 	}
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err
