@@ -3,6 +3,7 @@ package pglock_test
 import (
 	"context"
 	"errors"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,12 +30,32 @@ func limitedRole(t *testing.T, db *testenv.DB, n string) *pgxpool.Config {
 	return config
 }
 
-// If there is room for only one connection, contended and shared locks are taken by polling, without dialling all the
-// time.
+// If only one connection can be had, contended and shared locks are taken by polling, without dialling all the time.
 func TestFaultsLocksGoOnWithOneConnection(t *testing.T) {
-	db := testenv.Database(t)
+	for name, config := range map[string]func(t *testing.T, db *testenv.DB) *pgxpool.Config{
+		"the role may have one": func(t *testing.T, db *testenv.DB) *pgxpool.Config { return limitedRole(t, db, "1") },
+		"others cannot be dialled": func(t *testing.T, db *testenv.DB) *pgxpool.Config {
+			config, dialled := db.Config(t), new(atomic.Bool)
+			config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+				if dialled.Swap(true) {
+					return nil, errors.New("the test refuses connections")
+				}
+				return new(net.Dialer).DialContext(ctx, network, address)
+			}
+			return config
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := testenv.Database(t)
+			locksGoOnWithOneConnection(t, db, config(t, db))
+		})
+	}
+}
+
+func locksGoOnWithOneConnection(t *testing.T, db *testenv.DB, config *pgxpool.Config) {
+	t.Helper()
 	holder := db.Connect(t)
-	l, opened := openConfig(t, limitedRole(t, db, "1"))
+	l, opened := openConfig(t, config)
 	key, free := pglock.NewKey("contended"), pglock.NewKey("shared")
 	if err := l.Ping(minuteContext(t)); err != nil {
 		t.Fatal(err)

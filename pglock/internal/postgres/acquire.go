@@ -10,6 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
+	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/waitsession"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 )
 
@@ -86,7 +87,7 @@ func (b *Backend) wait(ctx context.Context, r driver.Request) (_ carrier, err er
 			kept = true
 			return g, nil
 		}
-		if !wire.NoRoom(err) {
+		if !waitsession.CannotOpen(err) {
 			return nil, err
 		}
 		turn.Poll()
@@ -109,7 +110,7 @@ func (b *Backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder,
 	defer func() { <-b.asking }()
 	numbers, spaces := wire.ArrayText([]int64{key.Number}), wire.ArrayText([]int16{int16(key.Space)})
 	text, _, err := b.waits.Call(ctx, lockdb.Holders, numbers, spaces)
-	if wire.NoRoom(err) {
+	if waitsession.CannotOpen(err) {
 		text, _, err = b.mux.Call(ctx, lockdb.Holders, numbers, spaces)
 	}
 	if err != nil {

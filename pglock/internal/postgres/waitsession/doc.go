@@ -12,7 +12,7 @@
 // it tries on a mux session after each of its pauses, which grow to a second. A poller has no place in the server's
 // queue, so it gets nothing while others wait there. That is why the next free place goes to the oldest poller. If that
 // one has polled for some seconds, it gets a place over the bound; there is at most one such place each second. A caller
-// also polls if the server has no room for another session (53300).
+// also polls if no further session can be opened.
 //
 // # Without a snapshot
 //

@@ -2,6 +2,7 @@ package waitsession
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -126,12 +127,24 @@ func (p *Pool) dial() {
 	p.mu.Lock()
 	p.dialing--
 	if err != nil && len(p.wanted) > 0 {
-		p.nextLocked() <- result{err: err}
+		p.nextLocked() <- result{err: errCannotOpen{err}}
 	}
 	p.mu.Unlock()
 	if err == nil {
 		p.giveBack(s)
 	}
+}
+
+// errCannotOpen is the error with which a session could not be opened.
+type errCannotOpen struct{ error }
+
+func (e errCannotOpen) Unwrap() error { return e.error }
+
+// CannotOpen reports whether err says that there was no session, and that none could be opened. A mux session may work all
+// the same: the server, the role or a pooler allows no further one.
+func CannotOpen(err error) bool {
+	_, ok := errors.AsType[errCannotOpen](err)
+	return ok && errors.Is(err, driver.ErrUnavailable)
 }
 
 func (p *Pool) openOne(ctx context.Context) (*session, error) {

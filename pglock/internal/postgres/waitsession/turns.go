@@ -72,7 +72,7 @@ func (t *Turns) insist() {
 	}
 }
 
-// Poll gives up a place for which the server had no room. No other poller is given it.
+// Poll gives up a place for which no session could be opened. No other poller is given it.
 func (n *Turn) Poll() {
 	n.turns.mu.Lock()
 	defer n.turns.mu.Unlock()

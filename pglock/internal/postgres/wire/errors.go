@@ -77,7 +77,3 @@ func LostBecause(err error) error {
 	}
 	return fmt.Errorf("%w: %w", driver.ErrLost, err)
 }
-
-// NoRoom reports whether err says that the server has no room for one more session of this role; existing sessions
-// are not affected.
-func NoRoom(err error) bool { return sqlstate.Of(err) == sqlstate.TooManyConnections }
