@@ -69,8 +69,7 @@ func notBegun(ctx context.Context, db any, key Key, err error) error {
 			"(bound waits with MaxWait, or take contended locks with a Locker): %w", ErrUnavailable, inUse, contextError(ctx, err))
 	case !errors.As(err, new(*pgconn.ConnectError)):
 	case sqlstate.Denied(err):
-		err = fmt.Errorf("%w (check the role, its password, its right to connect, the name of the database, and "+
-			"the parameters of the connection): %w", ErrDenied, err)
+		err = fmt.Errorf("%w ("+sqlstate.DeniedAdvice+"): %w", ErrDenied, err)
 	default:
 		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}

@@ -58,6 +58,9 @@ func Denied(err error) bool {
 	return In(err, ClassAuthorization, InvalidCatalogName, InsufficientPrivilege, UndefinedObject, InvalidParameterValue)
 }
 
+// DeniedAdvice says what to do about an error that is [Denied].
+const DeniedAdvice = "check the role, its password, its right to connect, the name of the database, and the parameters of the connection"
+
 // In reports whether err is a server's error whose code begins with one of the prefixes: a class, or a whole code.
 func In(err error, prefixes ...string) bool {
 	code := Of(err)

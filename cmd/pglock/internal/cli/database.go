@@ -289,7 +289,7 @@ func (l *targetError) Error() string {
 	text := strings.TrimPrefix(strings.TrimPrefix(l.err.Error(), program), "monitor: ") // users do not know packages
 	if _, connecting := errors.AsType[*pgconn.ConnectError](l.err); connecting && sqlstate.Denied(l.err) &&
 		!errors.Is(l.err, pglock.ErrDenied) { // ErrDenied says so itself
-		text += " (check the role, its password, its right to connect, the name of the database, and the parameters of the connection)"
+		text += " (" + sqlstate.DeniedAdvice + ")"
 	}
 	return l.target + ": " + oneLine(text)
 }

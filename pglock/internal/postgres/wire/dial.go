@@ -64,8 +64,7 @@ func (d *Dialer) Connect(ctx context.Context, adapt func(*pgx.ConnConfig)) (*pgx
 	trust.PinSearchPath(&c.Config)
 	conn, err := pgx.ConnectConfig(ctx, c)
 	if sqlstate.Denied(err) {
-		return nil, fmt.Errorf("%w (check the role, its password, its right to connect, the name of the database, and "+
-			"the parameters of the connection): %w", driver.ErrDenied, err)
+		return nil, fmt.Errorf("%w ("+sqlstate.DeniedAdvice+"): %w", driver.ErrDenied, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
