@@ -81,11 +81,11 @@
 // shorter) that its subscription receives messages, and makes it anew if not.
 //
 // Every two seconds (or a quarter of the lease) a Locker polls the keys that its waiters wait for, all with one command
-// (on a Cluster one each, at most fifty a second; on Redlock on one node, another each time), in case a holder died. While the holder is a client of another
-// library, which publishes nothing, the first in line polls every 75 to 250 ms, as such clients do, so that it gets its
-// share; a token of WithToken counts as one of another library. Clients that poll are not in the line: they are not
-// served while waiters of this package are. Readers and writers take turns. On Redlock a release also wakes waiters,
-// but there is no common line: they ask again, in random order.
+// (on a Cluster one each, at most fifty a second; on Redlock on one node, another each time), in case a holder died.
+// While the holder is a client of another library, which publishes nothing, the first in line polls every 75 to 250 ms,
+// as such clients do, so that it gets its share; a token of WithToken counts as one of another library. Clients that
+// poll are not in the line: they are not served while waiters of this package are. Readers and writers take turns. On
+// Redlock a release also wakes waiters, but there is no common line: they ask again, in random order.
 //
 // On a Cluster messages use sharded pub/sub when the servers have it (Redis 7), over one connection to each master.
 //
@@ -96,8 +96,8 @@
 // calls wait for it, up to [WithNodeTimeout].
 //
 // A replica is refused with [pglock.ErrStandby]. Clients of a Redlock that lead to one server, or to a primary and its
-// replica, are an error at the first lock and at [pglock.Locker.Ping]; those of a Cluster are an error of [NewRedlock]. Both checks use INFO; if the server does not
-// permit it, nothing is checked.
+// replica, are an error at the first lock and at [pglock.Locker.Ping]; those of a Cluster are an error of [NewRedlock].
+// The checks of servers use INFO; if the server does not permit it, nothing is checked.
 //
 // Renewals must not wait, so they use a separate client with the configuration of the given one, without hooks added
 // to it. Everything else shares the connections of the client: give the Locker one whose connections are not all busy

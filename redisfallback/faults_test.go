@@ -47,6 +47,19 @@ func lock(t *testing.T, l *pglock.Locker, key pglock.Key, opts ...pglock.LockOpt
 	return held
 }
 
+// lockLater is lock in a goroutine. It sends nil after an error.
+func lockLater(t *testing.T, l *pglock.Locker, key pglock.Key, opts ...pglock.LockOption) <-chan *pglock.Lock {
+	got := make(chan *pglock.Lock, 1)
+	go func() {
+		held, err := l.Lock(context.Background(), key, opts...)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- held
+	}()
+	return got
+}
+
 // lockWhenAvailable is lock with a server that may not answer at first.
 func lockWhenAvailable(t *testing.T, l *pglock.Locker, key pglock.Key) (held *pglock.Lock) {
 	t.Helper()
@@ -212,14 +225,7 @@ func TestFaultsFlushedScriptsAreSentAgain(t *testing.T) {
 func TestFaultsAWaiterWhoseSubscriptionIsKilledStillGetsTheLock(t *testing.T) {
 	s := newPeers(t)
 	held := lock(t, s.first, s.key)
-	got := make(chan *pglock.Lock, 1)
-	go func() {
-		next, err := s.other.Lock(context.Background(), s.key)
-		if err != nil {
-			t.Error(err)
-		}
-		got <- next
-	}()
+	got := lockLater(t, s.other, s.key)
 	testenv.WaitUntil(t, "the waiter has subscribed", func() bool {
 		channels, err := s.admin.PubSubChannels(t.Context(), "pglock:wake:*").Result()
 		return err == nil && len(channels) == 1
@@ -237,14 +243,7 @@ func TestFaultsASubscriptionThatWasRefusedIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	s := newPeers(t, pglock.WithLease(2*short))
 	held := lock(t, s.first, s.key)
-	got := make(chan *pglock.Lock, 1)
-	go func() {
-		next, err := s.other.Lock(context.Background(), s.key)
-		if err != nil {
-			t.Error(err)
-		}
-		got <- next
-	}()
+	got := lockLater(t, s.other, s.key)
 	listens := func() bool {
 		channels, err := s.admin.PubSubChannels(t.Context(), "pglock:wake:*").Result()
 		return err == nil && len(channels) == 1

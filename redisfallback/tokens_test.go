@@ -42,14 +42,7 @@ func TestTokensThatAreEqualBelongToDifferentHolders(t *testing.T) {
 			if err := held.Verify(t.Context()); err != nil {
 				t.Errorf("the waiter that gave up has released the holder's lock: %v", err)
 			}
-			got := make(chan *pglock.Lock, 1)
-			go func() {
-				next, err := other.Lock(context.Background(), key, token)
-				if err != nil {
-					t.Error(err)
-				}
-				got <- next
-			}()
+			got := lockLater(t, other, key, token)
 			testenv.WaitUntil(t, "the other waits", func() bool { return other.Stats().Waiting == 1 })
 			unlock(t, held)
 			next := <-got
