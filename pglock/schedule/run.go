@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
+	"github.com/pglock-toolkit/pglock/internal/ticks"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/mark"
@@ -48,7 +49,7 @@ func (r *run) locked(ctx context.Context, do work) error {
 		m = mark.Take(ctx, locker, lockkeys.TickMark, pglock.UseTickMark, key)
 		err := do(ctx, lock)
 		if err == nil {
-			sleep(ctx, r.config.atLeast-driver.Now().Sub(start)) // ctx ends with the lock
+			ticks.Sleep(ctx, r.config.atLeast-driver.Now().Sub(start)) // ctx ends with the lock
 		}
 		return err
 	}, opts...)
@@ -99,19 +100,11 @@ func (r *run) call(ctx context.Context, lock *pglock.Lock, fn work) error {
 // await takes a step once the server's clock has reached the due time. The error is ErrAlreadyRan if the run is
 // done.
 func (r *run) await(ctx context.Context, step driver.TickStep) error {
-	for {
-		state, err := r.tick(ctx, step)
-		switch ahead := r.due.Sub(state.At); {
-		case err != nil:
-			return err
-		case state.Done:
-			return ErrAlreadyRan
-		case ahead <= 0:
-			return nil
-		case !sleep(ctx, ahead):
-			return context.Cause(ctx)
-		}
+	done, err := ticks.Await(ctx, r.due, func() (driver.TickState, error) { return r.tick(ctx, step) })
+	if err == nil && done {
+		return ErrAlreadyRan
 	}
+	return err
 }
 
 // record takes the step that ends a run. The work has been done, so it does not depend on ctx.
@@ -122,7 +115,8 @@ func (r *run) record(ctx context.Context, step driver.TickStep) error {
 	return err
 }
 
-const recordWithin = 10 * time.Second
+// recordWithin leaves time to connect again, and for others that use the connection.
+const recordWithin = time.Minute
 
 func (r *run) tick(ctx context.Context, step driver.TickStep) (driver.TickState, error) {
 	return r.jobs.locker.Tick(ctx, r.request(step))
@@ -130,19 +124,4 @@ func (r *run) tick(ctx context.Context, step driver.TickStep) (driver.TickState,
 
 func (r *run) request(step driver.TickStep) driver.TickRequest {
 	return driver.TickRequest{Job: r.name, Due: r.due, Step: step, Keep: r.config.keep}
-}
-
-// sleep sleeps for d, and reports whether ctx lasted that long.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return true
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

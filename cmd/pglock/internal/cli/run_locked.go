@@ -40,7 +40,7 @@ func (u *lockedRun) execute(path string, argv []string) (code int, err error) {
 		return 0, u.acquireError(lock, err)
 	}
 	if u.ticks() {
-		ran, err := u.runStep(lock.Context(ctx), u.begin())
+		ran, err := job.While(lock.Context(ctx), u.signals, func(ctx context.Context) (bool, error) { return u.runStep(ctx, u.begin()) })
 		if err != nil {
 			return 0, errors.Join(u.failed(err), unlock(ctx, lock))
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pglock-toolkit/pglock/internal/ticks"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -113,18 +114,7 @@ func (r *run) end() driver.TickStep {
 // runStep runs a step once the server's clock has reached the due time, and reports whether the tick has already been
 // run.
 func (u *lockedRun) runStep(ctx context.Context, step driver.TickStep) (ran bool, err error) {
-	for {
-		state, err := u.record(ctx, step)
-		ahead := u.due.Sub(state.At)
-		if err != nil || state.Done || ahead <= 0 {
-			return state.Done, err
-		}
-		select {
-		case <-time.After(ahead):
-		case <-ctx.Done():
-			return false, context.Cause(ctx)
-		}
-	}
+	return ticks.Await(ctx, u.due, func() (driver.TickState, error) { return u.record(ctx, step) })
 }
 
 // checkTick is the step before the lock, so that processes do not queue for a tick that has already been run.
@@ -153,7 +143,8 @@ func (u *lockedRun) recordSuccess(ctx context.Context, lock heldLock, code int) 
 	if !u.ticks() || code != 0 || lock.Err() != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, u.confirmTimeout())
+	const within = time.Minute // leaves time to connect again
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	if _, err := u.record(ctx, u.end()); err != nil {
 		return u.failed(err)

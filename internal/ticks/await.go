@@ -1,0 +1,51 @@
+// Package ticks waits for the due times of scheduled jobs.
+package ticks
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Await takes a step of a run once the server's clock has reached the due time, and reports whether the run had been
+// done. step asks the server, which takes no step before that time.
+//
+// The server's clock may be set, and after a failover it is another one, so Await asks again every minute. An outage
+// before the due time does no harm: by what the server has said last, there is nothing to do yet.
+func Await(ctx context.Context, due time.Time, step func() (driver.TickState, error)) (done bool, err error) {
+	var comes driver.Instant // when the run is due, by what the server has said last
+	for {
+		state, err := step()
+		outage := errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrStandby)
+		switch {
+		case err == nil && (state.Done || !due.After(state.At)):
+			return state.Done, nil
+		case err == nil:
+			comes = driver.Now().Add(due.Sub(state.At))
+		case !outage || comes <= driver.Now():
+			return false, err
+		}
+		if !Sleep(ctx, min(comes.Sub(driver.Now()), lookEvery)) {
+			return false, context.Cause(ctx)
+		}
+	}
+}
+
+const lookEvery = time.Minute
+
+// Sleep sleeps for d, and reports whether ctx lasted that long.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,73 @@
+package ticks_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/ticks"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// A failover may lead to a server whose clock is behind, until it is set.
+func TestTicksAClockThatWasBehindDelaysARunByAMinuteAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		done, err := ticks.Await(t.Context(), begin, func() (driver.TickState, error) {
+			at := time.Now()
+			if at.Sub(begin) < 2*time.Second {
+				at = at.Add(-time.Hour)
+			}
+			return driver.TickState{At: at}, nil
+		})
+		if late := time.Since(begin); done || err != nil || late > time.Minute {
+			t.Errorf("%t, %v, %v after the due time", done, err, late)
+		}
+	})
+}
+
+// The first answer says that the run is due in an hour. Then there is no server for a while.
+func TestTicksAnOutageMattersOnlyOnceTheRunIsDue(t *testing.T) {
+	for _, outage := range []time.Duration{59 * time.Minute, 2 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			begin := time.Now()
+			due := begin.Add(time.Hour)
+			_, err := ticks.Await(t.Context(), due, func() (driver.TickState, error) {
+				if since := time.Since(begin); since > 0 && since < outage {
+					return driver.TickState{}, driver.ErrUnavailable
+				}
+				return driver.TickState{At: time.Now()}, nil
+			})
+			if want := outage > time.Hour; errors.Is(err, driver.ErrUnavailable) != want || !time.Now().Equal(due) {
+				t.Errorf("an outage of %v: %v at %v, and it was due at %v", outage, err, time.Now(), due)
+			}
+		})
+	}
+}
+
+func TestTicksAnswersEndTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		due := time.Now().Add(24 * time.Hour)
+		asked := 0
+		done, err := ticks.Await(t.Context(), due, func() (driver.TickState, error) {
+			asked++
+			return driver.TickState{At: time.Now(), Done: asked == 3}, nil
+		})
+		if !done || err != nil || asked != 3 { // another process, whose clock differs
+			t.Errorf("%t, %v after %d questions", done, err, asked)
+		}
+		_, err = ticks.Await(t.Context(), due, func() (driver.TickState, error) { return driver.TickState{}, driver.ErrClosed })
+		if !errors.Is(err, driver.ErrClosed) {
+			t.Error(err)
+		}
+		why := errors.New("why")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(why) })
+		_, err = ticks.Await(ctx, due, func() (driver.TickState, error) { return driver.TickState{At: time.Now()}, nil })
+		if !errors.Is(err, why) {
+			t.Error(err)
+		}
+	})
+}
