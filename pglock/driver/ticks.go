@@ -12,7 +12,9 @@ import (
 // commit that hangs costs no lock.
 type TickRecorder interface {
 	// Tick records a step of a run, unless r.Step is TickLook, and returns the state before. A run that is done, or not
-	// due yet, stays as it is. After an error the step may or may not have been recorded.
+	// due yet, stays as it is. After an error the step may or may not have been recorded. Tick does not wait without a
+	// bound for a server that does not answer: the error then matches [ErrUnavailable], and no deadline but that of ctx.
+	// A step that was recorded, but might not survive a failover, is such an error too.
 	Tick(ctx context.Context, r TickRequest) (TickState, error)
 }
 

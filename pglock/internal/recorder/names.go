@@ -100,7 +100,7 @@ func (n *Names) forget(names []string) {
 // register writes names if the schema is one whose code the role may execute. Nothing can replace the schema between
 // the look at its owner and the use: package trust says why.
 func (n *Names) register(ctx context.Context, names []string) error {
-	return n.link.do(ctx, func(conn *pgx.Conn) error {
+	return n.link.do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		batch := &pgx.Batch{}
 		batch.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
 		trust.QueueLook(batch, n.owners, "register", "names")

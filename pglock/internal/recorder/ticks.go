@@ -2,9 +2,11 @@ package recorder
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
@@ -26,13 +28,25 @@ func NewTicks(dialer *wire.Dialer, owners []string) *Ticks {
 }
 
 // Tick implements [driver.TickRecorder].
+//
+// A step whose answer was lost is sent again on a new connection. For all steps but one that is harmless, although a
+// second TickAttempt may count twice. A TickStart that was recorded looks the second time as if another process had been
+// first. Whichever it was, the run must not begin, so the record wins, and the error says what is not known.
 func (t *Ticks) Tick(ctx context.Context, r driver.TickRequest) (state driver.TickState, err error) {
-	err = t.link.do(ctx, func(conn *pgx.Conn) (err error) {
+	unanswered := false
+	err = t.link.do(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
 		state, err = t.tick(ctx, conn, r)
+		if err == nil && state.Done && unanswered && r.Step == driver.TickStart {
+			return errUnanswered
+		}
+		unanswered = unanswered || err != nil && conn.IsClosed() && !pgconn.SafeToRetry(err)
 		return err
 	})
 	return state, err
 }
+
+var errUnanswered = fmt.Errorf("%w: the connection ended while the start of the run was being recorded; it was recorded, "+
+	"so the run is not repeated", driver.ErrUnavailable)
 
 // TickTx implements [driver.TxTickRecorder].
 func (t *Ticks) TickTx(ctx context.Context, tx pgx.Tx, r driver.TickRequest) (driver.TickState, error) {

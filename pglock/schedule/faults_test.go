@@ -1,0 +1,246 @@
+package schedule_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pglock-toolkit/pglock/internal/pgserver"
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/migrations"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/schedule"
+)
+
+// links is a network in which each connection can break separately.
+type links struct {
+	mu  sync.Mutex
+	all []*testenv.Link
+}
+
+func (n *links) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	link := testenv.NewLink(0)
+	n.mu.Lock()
+	n.all = append(n.all, link)
+	n.mu.Unlock()
+	return link.Dial(ctx, network, address)
+}
+
+// first returns the connection for records, which a new Locker's first run dials first.
+func (n *links) first() *testenv.Link {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.all[0]
+}
+
+// freeze makes all connections silent that there are. Later ones work.
+func (n *links) freeze() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, link := range n.all {
+		link.Cut(true, true)
+	}
+}
+
+// onLinks returns Jobs on a network of their own.
+func onLinks(t *testing.T, db *testenv.DB, opts ...schedule.Option) (*schedule.Jobs, *links) {
+	t.Helper()
+	n := &links{}
+	t.Cleanup(func() {
+		for _, link := range n.all {
+			link.Close()
+		}
+	})
+	config := db.Config(t)
+	config.ConnConfig.DialFunc = n.dial
+	l, err := pglock.NewWithConfig(config, pglock.WithLease(time.Second))
+	must(t, err)
+	closeAtEnd(t, l)
+	return newJobs(t, l, opts...), n
+}
+
+// A failover by silence: connections to the old server stay open, but nothing arrives.
+func TestScheduleRunsOnANewConnectionWhenAllOldOnesHaveFrozen(t *testing.T) {
+	db, pool := installed(t)
+	jobs, network := onLinks(t, db)
+	must(t, jobs.Run(t.Context(), "job", day, nothing))
+	network.freeze()
+	const others = 20
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range others {
+		all.Go(func() {
+			if err := jobs.Run(ctx, fmt.Sprint("job", i), day, nothing); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := one[int](t, pool, "SELECT count(*)::int FROM pglock.runs WHERE finished IS NOT NULL"); n != 1+others {
+		t.Errorf("%d runs were recorded", n)
+	}
+}
+
+// The connection for records fails at each step, and the others work.
+func TestScheduleStepsAreRecordedAlthoughTheConnectionFails(t *testing.T) {
+	db, pool := installed(t)
+	freeze := func(n *links) { n.first().Cut(true, true) }
+	terminate := func(*links) {
+		_, err := pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			WHERE datname = current_database() AND query LIKE '%pglock.tick%' AND pid <> pg_backend_pid()`)
+		must(t, err)
+	}
+	for what, fail := range map[string]func(*links){"freezes": freeze, "is terminated": terminate} {
+		for _, on := range []schedule.Mark{schedule.Start, schedule.Success} {
+			t.Run(fmt.Sprint("it ", what, ", mark ", on), func(t *testing.T) {
+				jobs, network := onLinks(t, db, schedule.MarkOn(on))
+				runs := 0
+				job := func(context.Context, *pglock.Lock) error {
+					runs++
+					fail(network)
+					return nil
+				}
+				must(t, jobs.Run(t.Context(), t.Name(), day, job))
+				wantIs(t, jobs.Run(t.Context(), t.Name(), day, job), schedule.ErrAlreadyRan)
+				if done := one[bool](t, pool, "SELECT finished IS NOT NULL FROM pglock.runs WHERE job = $1", t.Name()); !done || runs != 1 {
+					t.Errorf("finished: %t, after %d runs", done, runs)
+				}
+			})
+		}
+	}
+}
+
+// inStart runs a job, and calls fail after the first look and before the job's lock is had.
+func inStart(t *testing.T, pool *pgxpool.Pool, jobs *schedule.Jobs, fail func()) (runs int, err error) {
+	t.Helper()
+	before, err := open(t, pool).Lock(t.Context(), pglock.NewKey(t.Name()))
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- jobs.Run(ctx, t.Name(), day, func(context.Context, *pglock.Lock) error {
+			runs++
+			return nil
+		})
+	}()
+	testenv.WaitUntil(t, "the run waits for the lock", func() bool {
+		return one[int](t, pool, `SELECT count(*)::int FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
+			WHERE d.datname = current_database() AND l.locktype = 'advisory' AND NOT l.granted`) > 0
+	})
+	fail()
+	must(t, before.Unlock(t.Context()))
+	err = <-ended
+	return runs, err
+}
+
+func TestScheduleAStartThatDidNotArriveIsRecordedOnANewConnection(t *testing.T) {
+	db, pool := installed(t)
+	jobs, network := onLinks(t, db)
+	_, err := inStart(t, pool, jobs, func() { network.first().Cut(true, true) })
+	must(t, err)
+	if n := one[int](t, pool, "SELECT attempts FROM pglock.runs WHERE finished IS NOT NULL"); n != 1 {
+		t.Errorf("%d attempts were recorded", n)
+	}
+}
+
+// It is not known whether the record is this run's, so the run must not begin.
+func TestScheduleAStartWhoseAnswerWasLostDoesNotRun(t *testing.T) {
+	db, pool := installed(t)
+	jobs, network := onLinks(t, db)
+	runs, err := inStart(t, pool, jobs, func() { network.first().Cut(false, true) })
+	wantIs(t, err, pglock.ErrUnavailable)
+	if errors.Is(err, schedule.ErrAlreadyRan) || errors.Is(err, context.DeadlineExceeded) || runs > 0 {
+		t.Errorf("%d runs, %v", runs, err)
+	}
+	wantIs(t, jobs.Run(t.Context(), t.Name(), day, nothing), schedule.ErrAlreadyRan)
+}
+
+// What the role or the database is configured to do must not end the connection, or make its commits less than durable.
+func TestScheduleTheConnectionForRecordsIsIndependentOfTheRole(t *testing.T) {
+	db, owner := installed(t)
+	pool, err := pgxpool.New(t.Context(), db.Role(t, "careless"))
+	must(t, err)
+	t.Cleanup(pool.Close)
+	role := pool.Config().ConnConfig.User
+	must(t, execute(t, owner, migrations.LockerGrants(role)))
+	settings := map[string]string{"synchronous_commit": "off", "client_min_messages": "error", "lock_timeout": "1ms",
+		"idle_in_transaction_session_timeout": "1ms"}
+	for _, setting := range []string{"idle_session_timeout", "transaction_timeout"} {
+		if db.Knows(t, setting) {
+			settings[setting] = "100ms"
+		}
+	}
+	for name, value := range settings {
+		must(t, execute(t, owner, "ALTER ROLE "+pgx.Identifier{role}.Sanitize()+" SET "+name+" = '"+value+"'"))
+	}
+	const session = `SELECT pid FROM pg_stat_activity
+		WHERE datname = current_database() AND query LIKE '%pglock.tick%' AND pid <> pg_backend_pid()`
+	jobs := newJobs(t, open(t, pool))
+	var before int
+	must(t, jobs.Run(t.Context(), "job", day, func(context.Context, *pglock.Lock) error {
+		before = one[int](t, owner, session)
+		time.Sleep(300 * time.Millisecond) // longer than the timeouts
+		return nil
+	}))
+	if after := one[int](t, owner, session); after != before {
+		t.Errorf("the session was %d, and is %d", before, after)
+	}
+}
+
+func execute(t *testing.T, pool *pgxpool.Pool, sql string) error {
+	_, err := pool.Exec(t.Context(), sql)
+	return err
+}
+
+// PostgreSQL keeps commits of a session with synchronous_commit = off in memory for a while.
+func TestScheduleARunIsNotRepeatedAfterTheServerCrashed(t *testing.T) {
+	server := testenv.NewServer(t, map[string]string{"synchronous_commit": "off", "wal_writer_delay": "10s"})
+	db := testenv.On(t, server)
+	pool := db.Pool(t)
+	must(t, migrations.Up(t.Context(), pool))
+	jobs := newJobs(t, open(t, pool))
+	_ = jobs.Run(t.Context(), "job", day, func(context.Context, *pglock.Lock) error {
+		return server.Restart(context.WithoutCancel(t.Context()), pgserver.Immediate)
+	})
+	wantIs(t, newJobs(t, open(t, pool)).Run(t.Context(), "job", day, nothing), schedule.ErrAlreadyRan)
+}
+
+// The commit waits for a standby that does not exist. When that wait is cancelled, PostgreSQL commits and warns.
+func TestScheduleARecordThatMightNotSurviveAFailoverIsAnError(t *testing.T) {
+	server := testenv.NewServer(t, nil)
+	db := testenv.On(t, server)
+	pool := db.Pool(t)
+	must(t, migrations.Up(t.Context(), pool))
+	jobs := newJobs(t, open(t, pool))
+	await := func(standby string) {
+		must(t, execute(t, pool, "ALTER SYSTEM SET synchronous_standby_names = '"+standby+"'"))
+		must(t, execute(t, pool, "SELECT pg_reload_conf()"))
+	}
+	await("missing")
+	runs, ended := 0, make(chan error, 1)
+	go func() {
+		ended <- jobs.Run(t.Context(), "job", day, func(context.Context, *pglock.Lock) error {
+			runs++
+			return nil
+		})
+	}()
+	testenv.WaitUntil(t, "the wait is cancelled", func() bool {
+		return one[int](t, pool, `SELECT count(CASE wait_event WHEN 'SyncRep' THEN pg_cancel_backend(pid) END)::int
+			FROM pg_stat_activity`) > 0
+	})
+	err := <-ended
+	await("")
+	if !errors.Is(err, pglock.ErrUnavailable) || runs > 0 {
+		t.Errorf("%d runs, %v", runs, err)
+	}
+	wantIs(t, jobs.Run(t.Context(), "job", day, nothing), schedule.ErrAlreadyRan)
+}
