@@ -32,7 +32,7 @@ demo: ## See locks, holders and waiters on a temporary PostgreSQL server
 
 .PHONY: prepare
 prepare: ## Look for what the tests need; as root on Debian and Ubuntu install it
-	@$(prepare) postgres pgbouncer redis redis-py prometheus ps tmux race
+	@$(prepare) postgres pgbouncer redis redis-py prometheus ps tmux shells race
 
 # Most tests wait for servers more than they compute, so more of them run at a time than there are processors. Packages
 # have a server each. On one that they share they take turns, since some tests look at all of it.

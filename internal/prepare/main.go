@@ -66,6 +66,12 @@ var needs = map[string]need{
 		find: func() error { _, err := exec.LookPath("tmux"); return err },
 		apt:  []string{"tmux"}, dnf: []string{"tmux"}, brew: []string{"tmux"},
 	},
+	"shells": {
+		what: "bash, zsh, fish and bash-completion, whose completions are tested",
+		find: findShells,
+		apt:  []string{"bash", "bash-completion", "zsh", "fish"}, dnf: []string{"bash", "bash-completion", "zsh", "fish"},
+		brew: []string{"bash", "bash-completion@2", "zsh", "fish"},
+	},
 	"race": {
 		what: "a C compiler, which go test -race needs",
 		find: findCompiler,
@@ -87,6 +93,14 @@ func findPrometheus() error {
 	_, server := exec.LookPath("prometheus")
 	_, tool := exec.LookPath("promtool")
 	return errors.Join(server, tool)
+}
+
+func findShells() error {
+	_, bash := exec.LookPath("bash")
+	_, zsh := exec.LookPath("zsh")
+	_, fish := exec.LookPath("fish")
+	_, completion := testenv.FindBashCompletion()
+	return errors.Join(bash, zsh, fish, completion)
 }
 
 func findCompiler() error {

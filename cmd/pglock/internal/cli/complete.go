@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -61,34 +62,66 @@ func (db database) completionSnapshot() *monitor.Snapshot {
 
 // completeKeys makes the shell complete a flag's value to the keys that are held or waited for.
 func (d *dsn) completeKeys(cmd *cobra.Command, flag string) {
-	completeWith(cmd, flag, func(cmd *cobra.Command, begun string) []string { return keysOf(d.completionSnapshot(cmd), begun) })
+	completeWith(cmd, flag, func(cmd *cobra.Command) []candidate { return keysOf(d.completionSnapshot(cmd)) })
 }
 
 func (s *servers) completeKeys(cmd *cobra.Command, flag string) {
-	completeWith(cmd, flag, func(cmd *cobra.Command, begun string) (keys []string) {
+	completeWith(cmd, flag, func(cmd *cobra.Command) (keys []candidate) {
 		for _, snapshot := range s.completionSnapshots(cmd) {
-			keys = append(keys, keysOf(snapshot, begun)...)
+			keys = append(keys, keysOf(snapshot)...)
 		}
 		return keys
 	})
 }
 
-func keysOf(s *monitor.Snapshot, begun string) (keys []string) {
+// keysOf returns the keys of the database.
+func keysOf(s *monitor.Snapshot) (keys []candidate) {
 	if s == nil {
 		return nil
 	}
 	for _, lock := range s.Locks {
-		if lock.Database == s.Database && strings.HasPrefix(lock.Key, begun) && len(lock.Names) < 2 {
-			keys = append(keys, view.Printable(lock.Key)+"\t"+fmt.Sprintf("%d waiting", len(lock.Waiters)))
+		if lock.Database != s.Database {
+			continue
 		}
+		keys = append(keys, candidate{view.KeyWord(lock), fmt.Sprintf("%d waiting", len(lock.Waiters))})
 	}
 	return keys
 }
 
+// candidate is what the shell may complete a word to, and what it shows beside it.
+type candidate struct{ value, about string }
+
+// line writes the candidate for the shell: a word, a tab, and text. bash puts all of it on the command line if it is the
+// beginning of several lines, and evaluates that when Tab is pressed again.
+func (c candidate) line() string {
+	if c.about == "" {
+		return c.value
+	}
+	return c.value + "\t" + notInert.ReplaceAllString(c.about, "_")
+}
+
+var notInert = regexp.MustCompile(`[^A-Za-z0-9_.:/@%+,= -]`)
+
+// inertLines returns the candidates with a beginning that the shell may get. Each is there once, or the shell would take the
+// text beside it for a part of what they have in common.
+func inertLines(all []candidate, begun string) (inert []string) {
+	for _, c := range all {
+		if view.Inert(c.value) && strings.HasPrefix(c.value, begun) {
+			inert = append(inert, c.line())
+		}
+	}
+	slices.Sort(inert)
+	return slices.CompactFunc(inert, func(a, b string) bool {
+		first, _, _ := strings.Cut(a, "\t")
+		second, _, _ := strings.Cut(b, "\t")
+		return first == second
+	})
+}
+
 // completeWith makes the shell complete a flag's value to the results of a function.
-func completeWith(cmd *cobra.Command, flag string, find func(cmd *cobra.Command, begun string) []string) {
+func completeWith(cmd *cobra.Command, flag string, find func(cmd *cobra.Command) []candidate) {
 	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-		return find(cmd, begun), cobra.ShellCompDirectiveNoFileComp
+		return inertLines(find(cmd), begun), cobra.ShellCompDirectiveNoFileComp
 	})
 	if err != nil {
 		panic(err) // only if the flag does not exist
@@ -96,7 +129,7 @@ func completeWith(cmd *cobra.Command, flag string, find func(cmd *cobra.Command,
 }
 
 // serviceNames returns the services of the service file that connections use.
-func serviceNames(_ *cobra.Command, begun string) (names []string) {
+func serviceNames(*cobra.Command) (names []candidate) {
 	path := os.Getenv("PGSERVICEFILE")
 	if home, err := os.UserHomeDir(); path == "" && err == nil {
 		path = filepath.Join(home, ".pg_service.conf")
@@ -106,22 +139,20 @@ func serviceNames(_ *cobra.Command, begun string) (names []string) {
 		return nil
 	}
 	for _, service := range file.Services {
-		if strings.HasPrefix(service.Name, begun) {
-			names = append(names, view.Printable(service.Name))
-		}
+		names = append(names, candidate{value: service.Name})
 	}
 	return names
 }
 
 // completePIDs completes an argument to the process IDs of the sessions in a snapshot.
 func (d *dsn) completePIDs(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	var pids []string
+	var pids []candidate
 	if s := d.completionSnapshot(cmd); s != nil && len(args) == 0 {
 		for session := range s.Sessions() {
-			if pid := fmt.Sprint(session.PID); !session.Prepared() && strings.HasPrefix(pid, begun) {
-				pids = append(pids, pid+"\t"+view.Printable(session.Application))
+			if !session.Prepared() {
+				pids = append(pids, candidate{fmt.Sprint(session.PID), session.Application})
 			}
 		}
 	}
-	return pids, cobra.ShellCompDirectiveNoFileComp
+	return inertLines(pids, begun), cobra.ShellCompDirectiveNoFileComp
 }

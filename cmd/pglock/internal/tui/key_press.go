@@ -10,7 +10,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
-	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 func (m Model) handleKey(press tea.KeyPressMsg) (Model, tea.Cmd) {
@@ -223,20 +222,13 @@ func (m Model) toCopy() (what, text string) {
 	case !ok:
 		return "", ""
 	case r.group != nil:
-		text = view.Printable(r.group.name())
+		if name := r.group.name(); view.Inert(strings.TrimSuffix(name, "*")) {
+			text = name
+		}
 	case r.node != nil:
 		text = view.Who(*r.node.Session)
 	default:
-		text = copyable(r.lock)
+		text = view.KeyWord(*r.lock)
 	}
 	return text, text
-}
-
-// copyable returns a key in a form that pglock reads and that is safe to paste: its name, or its number if it has
-// several names or unprintable characters.
-func copyable(lock *monitor.Lock) string {
-	if len(lock.Names) <= 1 && view.Printable(lock.Key) == lock.Key {
-		return lock.Key
-	}
-	return pglock.Int64Key(lock.Number).String() // only bigints have names
 }

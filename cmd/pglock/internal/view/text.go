@@ -2,12 +2,16 @@ package view
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/width"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 // Printable makes foreign text safe for a terminal: it escapes control characters, characters that change the direction
@@ -26,6 +30,23 @@ func Printable(s string) string {
 		}
 	}
 	return b.String()
+}
+
+// inert matches a word as [Inert] wants it.
+var inert = regexp.MustCompile(`^[A-Za-z0-9_./@][A-Za-z0-9_.:/@%+,=-]*$`)
+
+// Inert reports whether bash, zsh, fish and PowerShell take a word literally wherever it gets on a command line, quoted or
+// not. What they expand at the start of a word (~user, zsh's =command, fish's %self) and flags are not inert. An @ at the
+// start, which all raw keys have, PowerShell expands at most to a variable.
+func Inert(word string) bool { return inert.MatchString(word) }
+
+// KeyWord returns a key in a form that pglock reads and that is safe on a command line: its name, or its number if it has
+// several names or one that is not inert.
+func KeyWord(lock monitor.Lock) string {
+	if len(lock.Names) == 0 || len(lock.Names) == 1 && Inert(lock.Key) {
+		return lock.Key
+	}
+	return pglock.Int64Key(lock.Number).String() // only bigints have names
 }
 
 // Columns returns how many columns printable text takes on a terminal.

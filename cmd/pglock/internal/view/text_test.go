@@ -2,8 +2,12 @@ package view
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 func TestPrintable(t *testing.T) {
@@ -24,6 +28,42 @@ func TestPrintable(t *testing.T) {
 	} {
 		if got := Printable(text); got != want {
 			t.Errorf("Printable(%q) = %s, want %s", text, got, want)
+		}
+	}
+}
+
+// Each character that has a meaning in bash, zsh, fish or PowerShell is in one of the words.
+func TestWordsThatAShellExpandsAreNotInert(t *testing.T) {
+	for _, word := range []string{"invoice:42", "@42", "@7/-42", "@@home", "a.b/c_d-e+f%g,h=i", "/", "9"} {
+		if !Inert(word) {
+			t.Errorf("%q is not inert", word)
+		}
+	}
+	for _, c := range "$`(){}[]<>|&;!#*?~^'\"\\ \t\n\r\x00\x1b\x7f\u0085\u00a0\u2028\u202e‘’‚‛“”„–—é日" {
+		for _, word := range []string{string(c), "a" + string(c), string(c) + "a", "a" + string(c) + "b"} {
+			if Inert(word) {
+				t.Errorf("%q is inert", word)
+			}
+		}
+	}
+	for _, word := range []string{"", "-a", "--help", "=ls", "~a", "%self", "+a", ",a", ":a", "a\xff"} {
+		if Inert(word) {
+			t.Errorf("%q is inert", word)
+		}
+	}
+}
+
+func TestTheWordOfAKeyIsInertAndReadAsIt(t *testing.T) {
+	named := func(names ...string) monitor.Lock {
+		key := pglock.NewKey(names[0])
+		return monitor.Lock{Key: strings.Join(names, " | "), Names: names, Number: key.Int64(), Objsubid: int16(key.ID().Space)}
+	}
+	pair := pglock.PairKey(7, -42)
+	for _, lock := range []monitor.Lock{named("invoice:42"), named("x$(id)"), named("日本語/注文"), named("-a"), named("a", "b"),
+		{Key: pair.String(), Number: pair.Int64(), Objsubid: int16(pair.ID().Space)}} {
+		word := KeyWord(lock)
+		if key, err := pglock.ParseKey(word); err != nil || key.ID() != lock.ID() || !Inert(word) {
+			t.Errorf("the word of %q is %q (%v)", lock.Key, word, err)
 		}
 	}
 }
