@@ -3,7 +3,6 @@ package pglock_test
 import (
 	"context"
 	"errors"
-	"net"
 	"testing"
 	"time"
 
@@ -16,16 +15,7 @@ import (
 // openSilent opens a Locker for a server that accepts connections and sends nothing.
 func openSilent(t *testing.T) *pglock.Locker {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := listener.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	config, err := pgxpool.ParseConfig("postgres://user@" + listener.Addr().String() + "/database?sslmode=disable")
+	config, err := pgxpool.ParseConfig("postgres://user@" + testenv.SilentServer(t).String() + "/database?sslmode=disable")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,6 +82,21 @@ func NewProxy(t testing.TB, target string) (*Link, *net.TCPAddr) {
 	return l, listener.Addr().(*net.TCPAddr)
 }
 
+// SilentServer returns an address on loopback that accepts connections and sends nothing, until the test ends.
+func SilentServer(t testing.TB) *net.TCPAddr {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := listener.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().(*net.TCPAddr)
+}
+
 func (l *Link) serve(listener net.Listener, target string) {
 	for {
 		client, err := listener.Accept()

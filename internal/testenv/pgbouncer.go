@@ -47,6 +47,64 @@ func PgBouncer(t testing.TB, db *DB, mode Pooling) (connString string) {
 	return bouncer.connString()
 }
 
+// PooledTraces returns what earlier clients of a PgBouncer in front of db have left in its server sessions, where later
+// clients would find it: settings (other than those that PgBouncer itself sets for each client), locks, prepared statements,
+// cursors, channels that a session listens to, and temporary objects. db must have no other sessions.
+func PooledTraces(t testing.TB, db *DB, through string) (traces []string) {
+	t.Helper()
+	var sessions int
+	err := db.asAdmin(func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, "SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE datname = $1", db.name).Scan(&sessions)
+	})
+	if err != nil || sessions > poolSize {
+		t.Fatalf("count the sessions, of which PgBouncer has at most %d: %d, %v", poolSize, sessions, err)
+	}
+	config, err := pgx.ParseConfig(through)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	for range sessions { // transactions at the same time have different sessions
+		conn, err := pgx.ConnectConfig(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closeConn(t, conn)
+		if _, err := conn.Exec(t.Context(), "BEGIN"); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { // otherwise PgBouncer would end the session
+			if _, err := conn.Exec(context.Background(), "ROLLBACK"); err != nil {
+				t.Error(err)
+			}
+		}()
+		rows, err := conn.Query(t.Context(), selectTraces)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		traces = append(traces, left...)
+	}
+	return traces
+}
+
+const selectTraces = `
+SELECT pg_catalog.format('setting %s = %s', name, setting) FROM pg_catalog.pg_settings
+WHERE source = 'session' AND name NOT IN ('application_name', 'client_encoding', 'DateStyle', 'standard_conforming_strings', 'TimeZone')
+UNION ALL SELECT pg_catalog.format('lock %s %s', classid, objid) FROM pg_catalog.pg_locks
+WHERE locktype = 'advisory' AND pid = pg_catalog.pg_backend_pid()
+UNION ALL SELECT pg_catalog.format('prepared statement %s', name) FROM pg_catalog.pg_prepared_statements
+UNION ALL SELECT pg_catalog.format('cursor %s', name) FROM pg_catalog.pg_cursors WHERE is_holdable
+UNION ALL SELECT pg_catalog.format('channel %s', channel) FROM pg_catalog.pg_listening_channels() AS channel
+UNION ALL SELECT pg_catalog.format('temporary object %s', name) FROM (
+    SELECT relname, relnamespace FROM pg_catalog.pg_class
+    UNION ALL SELECT proname, pronamespace FROM pg_catalog.pg_proc
+    UNION ALL SELECT typname, typnamespace FROM pg_catalog.pg_type) AS object (name, schema)
+WHERE schema = pg_catalog.pg_my_temp_schema()`
+
 func (db *DB) knownRoles() []role {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -64,6 +122,9 @@ func FindPgBouncer() (string, error) {
 	return "", errors.New("no pgbouncer on the PATH or in /usr/sbin: " +
 		"install it (apt-get install pgbouncer, dnf install pgbouncer, brew install pgbouncer)")
 }
+
+// poolSize is how many server sessions PgBouncer makes for a role in a database.
+const poolSize = 20
 
 type pgBouncer struct {
 	program    string
@@ -135,8 +196,8 @@ pool_mode = %s
 auth_type = scram-sha-256
 auth_file = %s
 max_client_conn = 1000
-default_pool_size = 20
-`, b.server.Database, b.server.Host, b.server.Port, b.port, b.mode, usersFile))
+default_pool_size = %d
+`, b.server.Database, b.server.Host, b.server.Port, b.port, b.mode, usersFile, poolSize))
 }
 
 // users contains plain passwords: PgBouncer needs them to log in to the server with SCRAM.

@@ -2,42 +2,91 @@ package trust
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// SetSearchPath pins the search_path of a session, and three more settings with which the owner of the database could
-// harm it. A transaction that is serializable, read-only and deferrable waits before its first statement until no other
-// one is in its way (https://www.postgresql.org/docs/current/sql-set-transaction.html), however long that takes; and
-// with exit_on_error each error ends the session. SET itself does not wait. With jit_above_cost=0 each statement would be
+// SessionSettings keep the owner of the database from harming a session by settings of the database. A search_path could
+// lead to objects of the owner. A transaction that is serializable, read-only and deferrable waits before its first
+// statement until no other one is in its way (https://www.postgresql.org/docs/current/sql-set-transaction.html), however
+// long that takes; with exit_on_error each error ends the session; and with jit_above_cost=0 each statement would be
 // compiled.
-const SetSearchPath = "SET search_path = pg_catalog, pg_temp; SET default_transaction_deferrable = off; " +
-	"SET exit_on_error = off; SET jit = off"
+var SessionSettings = []string{
+	"search_path = pg_catalog, pg_temp", "default_transaction_deferrable = off", "exit_on_error = off", "jit = off",
+}
 
-// NotDeferrable makes the transactions of a connection not deferrable if by default they are. Otherwise it changes
-// nothing, since behind a pooler a setting may remain for other clients.
-func NotDeferrable(ctx context.Context, conn *pgx.Conn) error {
-	var deferrable string
-	err := conn.QueryRow(ctx, "SHOW default_transaction_deferrable").Scan(&deferrable)
-	if err == nil && deferrable == "on" {
-		_, err = conn.Exec(ctx, "SET default_transaction_deferrable = off")
+// transactionSettings are for one transaction what [SessionSettings] are for a session. They come first in it.
+const transactionSettings = "SET LOCAL transaction_isolation = 'read committed'; SET LOCAL transaction_deferrable = off; " +
+	"SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL exit_on_error = off; SET LOCAL jit = off; "
+
+// Set changes settings of a session that this client has to itself. If the server process is not the one that the
+// connection was made to, there is a proxy in between, which may give the session to other clients: then Set changes
+// nothing, and the error matches [driver.ErrPooler]. With anyProxy it does not look.
+//
+// Everything is one message, and so one transaction, on one server process even behind a proxy. The look comes first,
+// so nothing has been changed when it fails.
+func Set(ctx context.Context, conn *pgconn.PgConn, anyProxy bool, settings ...string) error {
+	sql := transactionSettings
+	if !anyProxy {
+		sql += fmt.Sprintf("SELECT CASE WHEN pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) %d "+
+			"THEN pg_catalog.concat('%s')::pg_catalog.int4 END; ", int32(conn.PID()), pooled)
+	}
+	_, err := conn.Exec(ctx, sql+"SET "+strings.Join(settings, "; SET ")).ReadAll()
+	if strings.Contains(sqlstate.Refusal(err).Message, pooled) {
+		return Pooled()
 	}
 	return err
 }
 
-// PinSearchPath makes a connection set its search_path before pgx asks what kind of server it leads to
+// pooled is in the error of the look: it is not a number, and the error quotes it.
+const pooled = "pglock_pooler"
+
+// Pooled returns the error for a session that a proxy may give to other clients.
+func Pooled() error {
+	return fmt.Errorf("%w: the server process is not the one that the connection was made to "+
+		"(connect directly, see NewWithConfig; if the proxy keeps one server session for each client, use AllowPooler)", driver.ErrPooler)
+}
+
+// NotDeferrable makes the transactions of a connection not deferrable if by default they are. Behind a proxy that is an
+// error, since the setting may remain for other clients.
+func NotDeferrable(ctx context.Context, conn *pgx.Conn) error {
+	var deferrable string
+	err := conn.QueryRow(ctx, "SHOW default_transaction_deferrable").Scan(&deferrable)
+	if err != nil || deferrable != "on" {
+		return err
+	}
+	err = Set(ctx, conn.PgConn(), false, "default_transaction_deferrable = off")
+	if errors.Is(err, driver.ErrPooler) {
+		return fmt.Errorf("%w, and default_transaction_deferrable is on, with which a statement may wait for ever "+
+			"(connect directly, or turn it off for the role or the database)", driver.ErrPooler)
+	}
+	return err
+}
+
+// PinSearchPath makes a connection pin its search_path while pgx asks what kind of server it leads to
 // (target_session_attrs): pgx calls pg_is_in_recovery without a schema, and the owner of the database may have set a
-// search_path that finds a function of its own.
+// search_path that finds a function of its own. Behind a proxy other clients may use the session later, so only a
+// transaction has that search_path. It ends in any case, since pgx may use a server that is merely not preferred.
 func PinSearchPath(config *pgconn.Config) {
 	own := config.ValidateConnect
 	if own == nil {
 		return
 	}
 	config.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
-		if _, err := conn.Exec(ctx, SetSearchPath).ReadAll(); err != nil {
+		if _, err := conn.Exec(ctx, "BEGIN; "+transactionSettings).ReadAll(); err != nil {
 			return err
 		}
-		return own(ctx, conn)
+		refused := own(ctx, conn)
+		if _, err := conn.Exec(ctx, "COMMIT").ReadAll(); err != nil && refused == nil {
+			return err
+		}
+		return refused
 	}
 }

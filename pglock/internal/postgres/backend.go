@@ -96,10 +96,10 @@ func (b *Backend) Start(env driver.Config) error {
 	}
 	b.env = env
 	b.dialer.Lease = env.Lease
-	within := b.dialer.Conn.ConnectTimeout
-	b.mux = mux.New(mux.Config{Open: b.open, Sessions: b.options.Sessions, DialWithin: within, Log: env.Logger})
+	b.mux = mux.New(mux.Config{Open: b.open, Sessions: b.options.Sessions, Log: env.Logger})
 	b.waits = waitsession.New(waitsession.Config{
-		Open: b.open, Call: b.mux.Call, Most: b.options.MaxWaitSessions, DialWithin: within, Log: env.Logger,
+		Open: b.open, Call: b.mux.Call, Most: b.options.MaxWaitSessions,
+		PrepareWithin: b.dialer.Conn.ConnectTimeout, Log: env.Logger,
 	})
 	if env.RecordNames {
 		b.names = recorder.NewNames(&b.dialer, b.options.TrustedOwners, env.Logger)

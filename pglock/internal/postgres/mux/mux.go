@@ -15,13 +15,11 @@ import (
 
 // Config says how to make a [Mux].
 type Config struct {
-	// Open opens a session: it connects, and calls [NewSession] with onEnd.
+	// Open opens a session: it connects, and calls [NewSession] with onEnd. It bounds how long that may take.
 	Open func(ctx context.Context, onEnd func(*Session)) (*Session, error)
 	// Sessions is how many sessions there may be.
 	Sessions int
-	// DialWithin bounds how long opening one may take.
-	DialWithin time.Duration
-	Log        *slog.Logger
+	Log      *slog.Logger
 }
 
 // Mux has the mux sessions of a backend. A try goes to the one with the fewest callers. The first session is opened
@@ -187,9 +185,7 @@ func (m *Mux) dialLocked() *dial {
 
 func (m *Mux) openOne(d *dial) {
 	defer m.dials.Done()
-	ctx, cancel := context.WithTimeout(m.life, m.config.DialWithin)
-	defer cancel()
-	s, err := m.config.Open(ctx, m.forget)
+	s, err := m.config.Open(m.life, m.forget)
 	m.mu.Lock()
 	m.dial, d.err = nil, err
 	if err != nil {

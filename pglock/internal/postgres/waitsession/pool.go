@@ -16,15 +16,15 @@ import (
 
 // Config says how to make a [Pool].
 type Config struct {
-	// Open opens a session.
+	// Open opens a session, and bounds how long that may take.
 	Open func(ctx context.Context, onEnd func(*mux.Session)) (*mux.Session, error)
 	// Call runs a statement on a mux session, which never waits.
 	Call func(ctx context.Context, sql string, args ...string) (value string, some bool, err error)
 	// Most is how many sessions may wait or carry a lock at once, and how many idle ones are kept; see [Turns].
 	Most int
-	// DialWithin bounds how long opening one may take.
-	DialWithin time.Duration
-	Log        *slog.Logger
+	// PrepareWithin bounds how long an open session may take to get ready to wait.
+	PrepareWithin time.Duration
+	Log           *slog.Logger
 }
 
 // Pool has the sessions that wait, carry a lock that was waited for, or are kept for the next wait. A caller that needs
@@ -121,9 +121,7 @@ func (p *Pool) stopWanting(ctx context.Context, want chan result) error {
 // dial opens a session for the caller that has waited longest. Its failure ends that wait.
 func (p *Pool) dial() {
 	defer p.background.Done()
-	ctx, cancel := context.WithTimeout(p.life, p.config.DialWithin)
-	defer cancel()
-	s, err := p.openOne(ctx)
+	s, err := p.openOne()
 	p.mu.Lock()
 	p.dialing--
 	if err != nil && len(p.wanted) > 0 {
@@ -147,14 +145,16 @@ func CannotOpen(err error) bool {
 	return ok && errors.Is(err, driver.ErrUnavailable)
 }
 
-func (p *Pool) openOne(ctx context.Context) (*session, error) {
-	m, err := p.config.Open(ctx, p.forget)
+func (p *Pool) openOne() (*session, error) {
+	m, err := p.config.Open(p.life, p.forget)
 	if err != nil {
 		return nil, err
 	}
 	s := &session{Session: m}
 	s.retire = time.AfterFunc(idleFor, func() { p.retire(s) })
 	s.retire.Stop()
+	ctx, cancel := context.WithTimeout(p.life, p.config.PrepareWithin)
+	defer cancel()
 	if err := p.prepare(ctx, s); err != nil {
 		s.End(driver.ReasonClosed, err)
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -23,7 +24,7 @@ import (
 
 // Dialer opens connections for lock sessions.
 type Dialer struct {
-	// Conn is the connection configuration; see [LockConfig].
+	// Conn is the connection configuration; see [LockConfig]. Its ConnectTimeout is not 0.
 	Conn *pgx.ConnConfig
 	// BeforeConnect may change the copy that each new connection is made with, as pgxpool.Config has it.
 	BeforeConnect             func(context.Context, *pgx.ConnConfig) error
@@ -51,14 +52,17 @@ func LockConfig(own *pgx.ConnConfig, applicationName string) *pgx.ConnConfig {
 	return c
 }
 
-// Connect dials with a copy of the configuration, which BeforeConnect and then adapt may change. Connections that are not
-// lock sessions are made with it too.
+// Connect dials with a copy of the configuration, which BeforeConnect and then adapt may change, and makes the session
+// independent of what the database's owner may have set. Connections that are not lock sessions are made with it too. It
+// refuses CockroachDB and, unless AllowPooler, a proxy, before it has changed anything there.
+//
+// How long that may take is decided here and nowhere else: ConnectTimeout for each step. One is to look up the
+// addresses of a host, and each address is one, as pgx has it. So of several hosts, or of several addresses of a name,
+// those that are silent cost a ConnectTimeout each, and the next one is asked.
 func (d *Dialer) Connect(ctx context.Context, adapt func(*pgx.ConnConfig)) (*pgx.Conn, error) {
-	c := d.Conn.Copy()
-	if d.BeforeConnect != nil {
-		if err := d.BeforeConnect(ctx, c); err != nil {
-			return nil, fmt.Errorf("%w: BeforeConnect: %w", driver.ErrUnavailable, err)
-		}
+	c, err := d.configuration(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w: BeforeConnect: %w", driver.ErrUnavailable, err)
 	}
 	adapt(c)
 	trust.PinSearchPath(&c.Config)
@@ -69,20 +73,57 @@ func (d *Dialer) Connect(ctx context.Context, adapt func(*pgx.ConnConfig)) (*pgx
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
-	// Replace what the database's owner may have set. (Poolers would refuse these settings as startup parameters.)
-	if _, err := conn.Exec(ctx, trust.SetSearchPath+ownSettings); err != nil {
+	if err := d.settle(ctx, conn.PgConn()); err != nil {
 		_ = conn.PgConn().Conn().Close() // the error that counts is err
-		return nil, fmt.Errorf("%w: set up the session: %w", driver.ErrUnavailable, err)
+		return nil, err
 	}
 	return conn, nil
 }
 
+// configuration returns the configuration of a new connection.
+func (d *Dialer) configuration(ctx context.Context) (*pgx.ConnConfig, error) {
+	c := d.Conn.Copy()
+	if d.BeforeConnect != nil {
+		bounded, cancel := context.WithTimeout(ctx, d.Conn.ConnectTimeout)
+		defer cancel()
+		if err := d.BeforeConnect(bounded, c); err != nil {
+			return nil, err
+		}
+	}
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = d.Conn.ConnectTimeout
+	}
+	lookUp, within := c.LookupFunc, c.ConnectTimeout
+	c.LookupFunc = func(ctx context.Context, host string) ([]string, error) {
+		ctx, cancel := context.WithTimeout(ctx, within)
+		defer cancel()
+		return lookUp(ctx, host)
+	}
+	return c, nil
+}
+
+// settle changes the settings of a new session. (Poolers would refuse them as startup parameters.)
+func (d *Dialer) settle(ctx context.Context, pg *pgconn.PgConn) error {
+	if version := pg.ParameterStatus("crdb_version"); version != "" {
+		return fmt.Errorf("%w: the server is CockroachDB (%s), whose advisory locks do nothing", driver.ErrUnsupported, version)
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.Conn.ConnectTimeout)
+	defer cancel()
+	err := trust.Set(ctx, pg, d.AllowPooler, slices.Concat(trust.SessionSettings, ownSettings)...)
+	if err != nil && !errors.Is(err, driver.ErrPooler) {
+		return fmt.Errorf("%w: set up the session: %w", driver.ErrUnavailable, err)
+	}
+	return err
+}
+
 // ownSettings are for the statements that set up a lock session, which must not be cut short, and for records: a look
 // at the owner of the schema should be as new as what follows it, and pgx reads dates in one form only.
-const ownSettings = "; SET statement_timeout = 0; SET default_transaction_isolation = 'read committed'" +
-	"; SET default_transaction_read_only = off; SET datestyle = ISO"
+var ownSettings = []string{
+	"statement_timeout = 0", "default_transaction_isolation = 'read committed'", "default_transaction_read_only = off", "datestyle = ISO",
+}
 
-// Open dials a lock session, refuses servers that cannot lock, sets it up and prepares its statements.
+// Open dials a lock session, refuses servers that cannot lock, sets it up and prepares its statements. That is one more
+// step, after those of [Dialer.Connect].
 func (d *Dialer) Open(ctx context.Context) (*Conn, *lease.Lease, error) {
 	var dialling gate
 	dialling.open.Store(true)
@@ -91,6 +132,8 @@ func (d *Dialer) Open(ctx context.Context) (*Conn, *lease.Lease, error) {
 		return nil, nil, err
 	}
 	dialling.open.Store(false)
+	ctx, cancel := context.WithTimeout(ctx, d.Conn.ConnectTimeout)
+	defer cancel()
 	c, l, err := d.makeLockSession(ctx, conn, &dialling)
 	if err != nil {
 		_ = conn.PgConn().Conn().Close() // the error that counts is err
@@ -139,9 +182,6 @@ func (d *Dialer) guardPID(pg *pgconn.PgConn) int32 {
 
 func (d *Dialer) setUp(ctx context.Context, conn *pgx.Conn) (*lease.Lease, int, error) {
 	pg := conn.PgConn()
-	if version := pg.ParameterStatus("crdb_version"); version != "" {
-		return nil, 0, fmt.Errorf("%w: the server is CockroachDB (%s), whose advisory locks do nothing", driver.ErrUnsupported, version)
-	}
 	keepAlive := keepAliveWithin(d.Lease)
 	if err := setKeepAlive(pg.Conn(), keepAlive); err != nil {
 		return nil, 0, fmt.Errorf("%w: set TCP keepalives: %w", driver.ErrUnavailable, err)

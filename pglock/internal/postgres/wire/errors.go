@@ -16,8 +16,7 @@ func Refusal(outcome string) error {
 	case "granted":
 		return nil
 	case "pglock_pooler":
-		return fmt.Errorf("%w: the server process is not the one that the connection was made to "+
-			"(connect directly, see NewWithConfig; if the proxy keeps one server session for each client, use AllowPooler)", driver.ErrPooler)
+		return trust.Pooled()
 	case "pglock_standby":
 		return fmt.Errorf("%w: its advisory locks exclude only sessions of that server "+
 			"(connect to the primary, or use AllowStandby)", driver.ErrStandby)
