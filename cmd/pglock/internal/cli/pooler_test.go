@@ -1,0 +1,38 @@
+package cli_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+)
+
+// Through a transaction pooler a command works or is refused, and in either case later clients find nothing of it.
+func TestPoolerKeepsNothingOfACommand(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	through := testenv.PgBouncer(t, db, testenv.TransactionPooling)
+	clean := func(after string) {
+		t.Helper()
+		for _, trace := range testenv.PooledTraces(t, db, through) {
+			t.Errorf("%s left in a pooled session: %s", after, trace)
+		}
+	}
+	target := "DATABASE_URL=" + through + "&target_session_attrs=primary"
+	for _, test := range []struct {
+		args []string
+		code int
+	}{
+		{[]string{"migrate", "up"}, 0}, {[]string{"monitor", "--once"}, 0}, {[]string{"doctor", "--fail-on=problem"}, 78},
+		{[]string{"run", "k", "--", "true"}, 69}, {[]string{"run", "--tick", "@hourly", "k", "--", "true"}, 69},
+		{[]string{"migrate", "down", "--yes"}, 0},
+	} {
+		wantCode(t, command(t, []string{target}, test.args...).run(), test.code)
+		clean(fmt.Sprint(test.args))
+	}
+	// A command that must change a setting says so instead.
+	execute(t, db, fmt.Sprintf("ALTER DATABASE %s SET default_transaction_deferrable = on", db.Name()))
+	r := command(t, []string{"DATABASE_URL=" + testenv.PgBouncer(t, db, testenv.TransactionPooling)}, "monitor", "--once").run()
+	wantCode(t, r, 69)
+	wantText(t, r.stderr, "proxy", "default_transaction_deferrable is on")
+}
