@@ -52,10 +52,15 @@ func checkLiteral(text string) error {
 	if strings.Contains(text, "}") {
 		return errors.New("a } has no {")
 	}
-	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+	if !Visible(text) {
 		return errors.New("it contains invisible characters")
 	}
 	return nil
+}
+
+// Visible reports whether the text is UTF-8 without control characters and others that cannot be seen.
+func Visible(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) })
 }
 
 var (

@@ -17,11 +17,13 @@ var keyNumber = func(name string) int64 { return pglock.NewKey(name).Int64() }
 // checkKeys finds keys with the same name, number or function.
 func (p *project) checkKeys() {
 	functions, numbers, taken := map[string]*key{}, map[int64]*key{}, p.taken()
+	inSQL := map[string]*key{}
 	for _, k := range p.keys {
 		if k.function == "" {
 			k.function = functionName(k.template)
 		}
 		p.checkFunction(k, functions, taken)
+		p.checkInSQL(k, inSQL)
 		if name := k.template.String(); len(k.template.Params()) == 0 {
 			if other := numbers[keyNumber(name)]; other != nil {
 				p.problems.add(k.at, "%s and %s (at %s) are different names of one lock, whose number is %d: change one of them",
@@ -90,6 +92,33 @@ func (p *project) checkFunction(k *key, seen map[string]*key, taken []string) {
 			"-- pglock: key %s func=Name", k.template, other.template, other.at, name, k.template.Declaration())
 	default:
 		seen[strings.ToLower(name)] = k
+	}
+}
+
+// Bounds of PostgreSQL: it cuts off the rest of a longer name, and refuses more parameters of a function.
+const (
+	maxSQLName   = 63
+	maxSQLParams = 100
+)
+
+// checkInSQL finds functions that would not be in the database as declared.
+func (p *project) checkInSQL(k *key, seen map[string]*key) {
+	name, params := snake(k.function), k.template.Params()
+	long := func(p *keytemplate.Param) bool { return len(p.Name) > maxSQLName }
+	switch other := seen[name]; {
+	case len(name) > maxSQLName || slices.ContainsFunc(params, long):
+		p.problems.add(k.at, "key %s: PostgreSQL's names have at most %d bytes: choose a shorter name for the function "+
+			"(func=Name) or the parameter", k.template, maxSQLName)
+	case len(params) > maxSQLParams:
+		p.problems.add(k.at, "key %s has %d parameters: a function of PostgreSQL has at most %d", k.template, len(params), maxSQLParams)
+	case strings.HasPrefix(name, "pglock_"):
+		p.problems.add(k.at, "key %s: functions that begin with pglock_ in SQL are the generator's own: give the key another "+
+			"name, with -- pglock: key %s func=Name", k.template, k.template.Declaration())
+	case other != nil && !strings.EqualFold(k.function, other.function): // otherwise it is reported already
+		p.problems.add(k.at, "keys %s and %s (at %s) would both be function %s in SQL: give one of them another name, with "+
+			"-- pglock: key %s func=Name", k.template, other.template, other.at, name, k.template.Declaration())
+	default:
+		seen[name] = k
 	}
 }
 

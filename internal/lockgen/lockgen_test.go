@@ -3,8 +3,10 @@ package lockgen
 import (
 	"bytes"
 	"fmt"
+	"go/constant"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"regexp"
 	"slices"
 	"strings"
@@ -48,6 +50,13 @@ var (
 	all      = []Param{id, nullable, price, matrix, name, again}
 )
 
+var manyParams = func() (text string) {
+	for i := range 101 {
+		text += fmt.Sprintf("{p%d bigint}:", i)
+	}
+	return text
+}()
+
 func TestMistakesAreErrorsWithALineAndAdvice(t *testing.T) {
 	for sql, want := range map[string]string{
 		"-- name: A :exec\n-- pglock: lock a:{nr}\n;":                                                  "q.sql:2: lock a:{nr}: {nr}: query A has no parameter nr; it has $1 id",
@@ -85,6 +94,13 @@ func TestMistakesAreErrorsWithALineAndAdvice(t *testing.T) {
 		"-- name: A :exec\n-- pglock: lock a:{id} try\n-- pglock: lock b:{id}\n;":                      "q.sql:3: the locks of query A differ in try",
 		"-- name: A :exec\nSELECT pg_advisory_lock(1);":                                                "query A calls pg_advisory_lock, whose lock outlives the transaction",
 		"-- name: A :exec\nSELECT pg_try_advisory_lock_shared(1);":                                     "calls pg_try_advisory_lock_shared",
+		"-- pglock: key a func=FooBar\n-- pglock: key b func=Foo_bar\n":                                "would both be function foo_bar in SQL",
+		"-- pglock: key a:{parts text} func=PglockKey\n":                                               "are the generator's own",
+		"-- pglock: key a func=A" + strings.Repeat("b", 63) + "\n":                                     "PostgreSQL's names have at most 63 bytes",
+		"-- pglock: key a:{" + strings.Repeat("b", 64) + " text}\n":                                    "PostgreSQL's names have at most 63 bytes",
+		"-- pglock: key a:" + manyParams + "\n":                                                        "has 101 parameters: a function of PostgreSQL has at most 100",
+		"-- pglock: key a -- \u202eone\n":                                                              "contains invisible characters",
+		"-- pglock: key a owner=\x1b[2J\n":                                                             "contains invisible characters",
 	} {
 		restore := keyNumber
 		keyNumber = func(name string) int64 {
@@ -130,6 +146,7 @@ func TestOptionsThatDoNotExistAreErrors(t *testing.T) {
 		`{"sql_package": "pgx/v4"}`: "want pgx/v5 or database/sql",
 		`{"sql_schema": "pglock"}`:  "pglock's own",
 		`{"sql_schema": "x; DROP"}`: "without quotes",
+		`{"sql_schema": "public"}`:  "belongs to another role",
 	} {
 		options, err := ParseOptions([]byte(text))
 		if err == nil {
@@ -175,9 +192,9 @@ func TestSQLHasTheHelpersThatItsKeysNeed(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, match := range regexp.MustCompile(`FUNCTION locks\.(pglock_key\b|pglock_value\(value \w+\))`).FindAllStringSubmatch(contents(files, sqlFile), -1) {
-			if !slices.Contains(got, match[1]) {
-				got = append(got, match[1])
+		for _, match := range regexp.MustCompile(`FUNCTION locks\.(pglock_key\b|pglock_value\(value [\w.]+\))`).FindAllStringSubmatch(contents(files, sqlFile), -1) {
+			if !slices.Contains(got, strings.Replace(match[1], "pg_catalog.", "", 1)) {
+				got = append(got, strings.Replace(match[1], "pg_catalog.", "", 1))
 			}
 		}
 		if strings.Join(got, " ") != want {
@@ -193,6 +210,14 @@ func contents(files []File, name string) string {
 		}
 	}
 	return ""
+}
+
+func TestATextWithCarriageReturnsStaysWhole(t *testing.T) {
+	for _, text := range []string{"SELECT 'a\rb'", "SELECT `a`", "SELECT '\x00\xff\ufeff'"} {
+		if value, err := types.Eval(token.NewFileSet(), nil, token.NoPos, goText(text)); err != nil || constant.StringVal(value.Value) != text {
+			t.Errorf("%q is not %s: %v", text, goText(text), err)
+		}
+	}
 }
 
 // TestAThousandQueries generates the code of a large project. It must parse, the monitor must be able to read its

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // The drivers for generated code.
@@ -69,6 +70,11 @@ func (o *Options) check() error {
 		return fmt.Errorf("sql_package %q: want %s or %s, as sqlc's own gen: go has", o.SQLPackage, PGX, DatabaseSQL)
 	case !schemaName.MatchString(o.SQLSchema):
 		return fmt.Errorf("sql_schema %q: want a name in lower case without quotes, such as locks", o.SQLSchema)
+	case len(o.SQLSchema) > maxSQLName:
+		return fmt.Errorf("sql_schema %q: PostgreSQL's names have at most %d bytes", o.SQLSchema, maxSQLName)
+	case o.SQLSchema == "public" || o.SQLSchema == "information_schema" || strings.HasPrefix(o.SQLSchema, "pg_"):
+		return fmt.Errorf("sql_schema %q belongs to another role, which could replace the functions: choose a schema of their "+
+			"own, such as locks", o.SQLSchema)
 	case o.SQLSchema == "pglock":
 		return errors.New("sql_schema pglock: that schema is pglock's own, which pglock migrate installs: choose another")
 	}

@@ -81,6 +81,10 @@ func (p *project) readComment(q *query, c Comment, uses *[]use) {
 			"so write %q on a separate line", strings.TrimSpace(c.Text), correct(verb, rest))
 		return
 	}
+	if !keytemplate.Visible(strings.ReplaceAll(rest, "\t", " ")) {
+		p.problems.add(c.At, "pglock: %s %q contains invisible characters", verb, rest)
+		return
+	}
 	switch verb {
 	case "key":
 		p.declare(rest, c.At)

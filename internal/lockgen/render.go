@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"go/format"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/pglock-toolkit/pglock/internal/keytemplate"
 	"github.com/pglock-toolkit/pglock/pglock/querylock"
@@ -274,7 +276,10 @@ func (p *project) textsGo() string {
 // textName is the name of the constant with a query's text.
 func textName(query string) string { return capitalized(query) + "SQL" }
 
-// goText returns the text as a raw string constant if possible.
+// goText returns the text as a raw string constant if possible. Go drops carriage returns from these.
 func goText(text string) string {
+	if strings.ContainsAny(text, "\r\x00\ufeff") || !utf8.ValidString(text) {
+		return strconv.Quote(text)
+	}
 	return "`" + strings.ReplaceAll(text, "`", "`+\"`\"+`") + "`"
 }

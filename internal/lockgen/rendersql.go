@@ -26,11 +26,13 @@ func (p *project) functionsSQL() string {
 			needed = append(needed, section)
 		}
 	}
-	names := strings.NewReplacer("SCHEMA_NAME", p.SQLSchema, "EXAMPLE_CALL", p.exampleCall())
+	schema := sqlName(p.SQLSchema)
+	names := strings.NewReplacer("SCHEMA_NAME", schema, "SCHEMA_TEXT", sqlText(p.SQLSchema), "EXAMPLE_CALL", p.exampleCall())
 	s.printf("%s\n", names.Replace(strings.Join(needed, "\n\n")))
 	for _, k := range p.keys {
-		s.WriteString(k.functionSQL(p.SQLSchema))
+		s.WriteString(k.functionSQL(schema))
 	}
+	s.WriteString("\nPERFORM set_config('search_path', path, true);\nEND\n$pglock$;\n")
 	return s.String()
 }
 
@@ -47,7 +49,7 @@ func (p *project) exampleCall() string {
 	return "invoice(42)"
 }
 
-var helper = regexp.MustCompile(`FUNCTION SCHEMA_NAME\.pglock_(?:value\(value (\w+)\)|key)`)
+var helper = regexp.MustCompile(`FUNCTION SCHEMA_NAME\.pglock_(?:value\(value (?:pg_catalog\.)?(\w+)\)|key)`)
 
 // needs reports whether the keys need a section of functions.sql.
 func (p *project) needs(section string) bool {
@@ -71,14 +73,15 @@ func (k *key) functionSQL(schema string) string {
 	k.template.Pieces(
 		func(text string) { parts = append(parts, sqlText(text)) },
 		func(p *keytemplate.Param) {
-			params = append(params, fmt.Sprintf("%s %s", sqlName(p.Name), p.Type))
-			types = append(types, p.Type.String())
+			params = append(params, sqlName(p.Name)+" "+sqlType(p.Type))
+			types = append(types, sqlType(p.Type))
 			parts = append(parts, fmt.Sprintf("%s.pglock_value($%d%s)", schema, len(params), castSQL(p.Type)))
 		},
 	)
 	function := fmt.Sprintf("%s.%s", schema, sqlName(snake(k.function)))
 	s.printf("\nCREATE OR REPLACE FUNCTION %s(%s) RETURNS bigint\n", function, strings.Join(params, ", "))
-	s.printf("LANGUAGE sql IMMUTABLE PARALLEL SAFE\nAS $pglock$\n    SELECT %s.pglock_key(%s)\n$pglock$;\n",
+	// An array, since a call has at most 100 arguments. The types are exact, so that no other function fits better.
+	s.printf("LANGUAGE sql IMMUTABLE PARALLEL SAFE\nAS $body$\n    SELECT %s.pglock_key(VARIADIC ARRAY[%s]::pg_catalog.text[])\n$body$;\n",
 		schema, strings.Join(parts, ", "))
 	about := "The key " + k.template.String()
 	if k.doc != "" {
@@ -95,11 +98,36 @@ func castSQL(t keytemplate.Type) string {
 	return ""
 }
 
-// sqlText is a constant with the same meaning whatever standard_conforming_strings is.
+// sqlType is the type's name as no search_path can change it.
+func sqlType(t keytemplate.Type) string {
+	switch t {
+	case keytemplate.Text, keytemplate.UUID, keytemplate.TimestampTZ:
+		return "pg_catalog." + t.String()
+	}
+	return t.String() // a keyword of SQL
+}
+
+// sqlText is a constant with the same meaning whatever standard_conforming_strings and client_encoding are. It has no
+// character that could end it, nor the dollar-quoted text around it, and none that a tool could read before the server
+// does: ; ends a statement, $ and {{ begin placeholders of migration tools.
 func sqlText(text string) string {
-	text = strings.ReplaceAll(text, "'", "''")
-	if strings.Contains(text, `\`) {
-		return "E'" + strings.ReplaceAll(text, `\`, `\\`) + "'"
+	var b strings.Builder
+	last := rune(0)
+	for _, r := range text {
+		switch {
+		case r > 0xffff:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		case r > '~':
+			fmt.Fprintf(&b, `\u%04x`, r)
+		case r < ' ', strings.ContainsRune(`'\$;`, r), r == '{' && last == '{':
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			b.WriteRune(r)
+		}
+		last = r
+	}
+	if escaped := b.String(); escaped != text {
+		return "E'" + escaped + "'"
 	}
 	return "'" + text + "'"
 }
@@ -122,11 +150,22 @@ var keywords = strings.Fields(`
 
 var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
 
+// sqlName is a name of letters, digits and underscores, quoted where it has to be. Like sqlText it is ASCII.
 func sqlName(name string) string {
 	if plainName.MatchString(name) && !slices.Contains(keywords, name) {
 		return name
 	}
-	return `"` + name + `"`
+	var b strings.Builder
+	prefix := ""
+	for _, r := range name {
+		if r <= '~' {
+			b.WriteRune(r)
+			continue
+		}
+		prefix = "U&"
+		fmt.Fprintf(&b, `\+%06x`, r)
+	}
+	return prefix + `"` + b.String() + `"`
 }
 
 // snake returns a function's name in SQL style: tenant_invoice for TenantInvoice.

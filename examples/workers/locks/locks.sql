@@ -7,15 +7,44 @@
 --
 -- The functions are immutable: the settings of a session (TimeZone, DateStyle, client_encoding) and the encoding of the
 -- database make no difference. convert_to is only STABLE to PostgreSQL, since the server's conversion to UTF-8 could be
--- replaced. NULL, and infinity, make no name and are errors, as are names that are too long. The file can be applied
--- again.
+-- replaced. NULL, and infinity, make no name and are errors, as are names that are too long.
+--
+-- The file is one statement, so it takes effect as a whole or not at all, and it can be applied again. It uses nothing
+-- that search_path could replace, and refuses a schema in which another role owns something or could put it.
 
-CREATE SCHEMA IF NOT EXISTS locks;
+DO $pglock$
+DECLARE
+    path pg_catalog.text := pg_catalog.current_setting('search_path');
+    found_role pg_catalog.text;
+    found_thing pg_catalog.text;
+BEGIN
+PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'locks') THEN
+    CREATE SCHEMA locks;
+END IF;
+SELECT thing, CASE role WHEN 0 THEN 'PUBLIC' ELSE pg_get_userbyid(role) END INTO found_thing, found_role
+FROM (
+    SELECT 'the schema itself', nspowner FROM pg_namespace WHERE nspname = 'locks'
+    UNION ALL
+    SELECT 'the function ' || p.oid::regprocedure, p.proowner
+    FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace WHERE n.nspname = 'locks'
+    UNION ALL
+    SELECT 'the right CREATE', acl.grantee
+    FROM pg_namespace, aclexplode(nspacl) AS acl WHERE nspname = 'locks' AND acl.privilege_type = 'CREATE'
+) AS found (thing, role)
+WHERE role <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
+LIMIT 1;
+IF FOUND THEN
+    RAISE EXCEPTION 'in schema %, role % has %, and could change what the functions of locks do',
+            'locks', found_role, found_thing
+        USING ERRCODE = 'insufficient_privilege',
+            HINT = 'Nothing was changed. Drop or revoke it, apply the file as that role, or choose another schema (sql_schema).';
+END IF;
 
-CREATE OR REPLACE FUNCTION locks.pglock_key(VARIADIC parts text[]) RETURNS bigint
+CREATE OR REPLACE FUNCTION locks.pglock_key(VARIADIC parts pg_catalog.text[]) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
-AS $pglock$
+AS $body$
 DECLARE
     name bytea := convert_to(array_to_string(parts, ''), 'UTF8');
 BEGIN
@@ -28,33 +57,37 @@ BEGIN
     END IF;
     RETURN ('x' || encode(substring(sha256(name) FOR 8), 'hex'))::bit(64)::bigint;
 END
-$pglock$;
-COMMENT ON FUNCTION locks.pglock_key(text[]) IS 'The key of a name, which is given in parts';
+$body$;
+COMMENT ON FUNCTION locks.pglock_key(pg_catalog.text[]) IS 'The key of a name, which is given in parts';
 
 CREATE OR REPLACE FUNCTION locks.dispatcher() RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $pglock$
-    SELECT locks.pglock_key('dispatcher')
-$pglock$;
+AS $body$
+    SELECT locks.pglock_key(VARIADIC ARRAY['dispatcher']::pg_catalog.text[])
+$body$;
 COMMENT ON FUNCTION locks.dispatcher() IS 'The key dispatcher: the one process that makes mails of orders';
 
 CREATE OR REPLACE FUNCTION locks.fleet_schema() RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $pglock$
-    SELECT locks.pglock_key('fleet-schema')
-$pglock$;
+AS $body$
+    SELECT locks.pglock_key(VARIADIC ARRAY['fleet-schema']::pg_catalog.text[])
+$body$;
 COMMENT ON FUNCTION locks.fleet_schema() IS 'The key fleet-schema: the tables of this program';
 
 CREATE OR REPLACE FUNCTION locks.mail_gateway() RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $pglock$
-    SELECT locks.pglock_key('mail-gateway')
-$pglock$;
+AS $body$
+    SELECT locks.pglock_key(VARIADIC ARRAY['mail-gateway']::pg_catalog.text[])
+$body$;
 COMMENT ON FUNCTION locks.mail_gateway() IS 'The key mail-gateway: the permits to talk to the gateway, which takes two connections';
 
 CREATE OR REPLACE FUNCTION locks.nightly_report() RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $pglock$
-    SELECT locks.pglock_key('nightly-report')
-$pglock$;
+AS $body$
+    SELECT locks.pglock_key(VARIADIC ARRAY['nightly-report']::pg_catalog.text[])
+$body$;
 COMMENT ON FUNCTION locks.nightly_report() IS 'The key nightly-report: the job that runs once a night';
+
+PERFORM set_config('search_path', path, true);
+END
+$pglock$;
