@@ -90,8 +90,8 @@ func NewWithConfig(cfg *pgxpool.Config, opts ...Option) (*Locker, error) {
 	}), config)
 }
 
-// Open parses connString as [pgxpool.ParseConfig] does, makes a Locker and pings the server. When the ping fails the
-// Locker is closed again.
+// Open parses connString as [pgxpool.ParseConfig] does, makes a Locker and pings the server. Unlike libpq, ParseConfig
+// reads passwords and keys also from files that other users can read. When the ping fails the Locker is closed again.
 func Open(ctx context.Context, connString string, opts ...Option) (*Locker, error) {
 	cfg, err := pgxpool.ParseConfig(connString)
 	if err != nil {

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -130,11 +128,8 @@ func completeWith(cmd *cobra.Command, flag string, find func(cmd *cobra.Command)
 
 // serviceNames returns the services of the service file that connections use.
 func serviceNames(*cobra.Command) (names []candidate) {
-	path := os.Getenv("PGSERVICEFILE")
-	if home, err := os.UserHomeDir(); path == "" && err == nil {
-		path = filepath.Join(home, ".pg_service.conf")
-	}
-	file, err := pgservicefile.ReadServicefile(path)
+	settings, _ := effectiveSettings("")
+	file, err := pgservicefile.ReadServicefile(settings["servicefile"])
 	if err != nil {
 		return nil
 	}

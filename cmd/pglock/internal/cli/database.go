@@ -114,10 +114,21 @@ type database struct {
 	label string
 	// trusted are additional roles whose schema may be used.
 	trusted []string
+	// warning says why a file of passwords is not used, if so.
+	warning string
 }
 
 // resolve returns the database that the flags name. It does not connect.
 func (d *dsn) resolve(cmd *cobra.Command) (database, error) {
+	db, err := d.find(cmd)
+	if db.warning != "" {
+		say(cmd.ErrOrStderr(), "%s", db.warning)
+	}
+	return db, err
+}
+
+// find is resolve without the warning.
+func (d *dsn) find(cmd *cobra.Command) (database, error) {
 	source, value := cmp.Or(d.where, "--dsn"), strings.TrimSpace(d.value)
 	if cmd.Flags().Changed("dsn") && value == "" { // most likely an unset variable, which must not select another server
 		return database{}, misuse(cmd, "--dsn is empty (leave it out to use DATABASE_URL, or what psql uses)")
@@ -138,7 +149,7 @@ func (d *dsn) resolve(cmd *cobra.Command) (database, error) {
 	if value == "" {
 		source, value = "DATABASE_URL", strings.TrimSpace(os.Getenv("DATABASE_URL"))
 	}
-	config, err := parse(value)
+	config, warning, err := parse(value)
 	if err == nil && other != "" {
 		config.ConnConfig.Database = other
 	}
@@ -154,7 +165,7 @@ func (d *dsn) resolve(cmd *cobra.Command) (database, error) {
 	if slices.Contains(d.trusted, "") {
 		return database{}, misuse(cmd, "--trust-owner is empty")
 	}
-	return database{config: config, target: target(config.ConnConfig), trusted: d.trusted}, nil
+	return database{config: config, target: target(config.ConnConfig), trusted: d.trusted, warning: warning}, nil
 }
 
 var (
@@ -166,25 +177,32 @@ var (
 
 // parse parses a connection string. The error for a malformed one contains only what cannot be part of the password,
 // since the parser may take the password for something else.
-func parse(value string) (*pgxpool.Config, error) {
+func parse(value string) (config *pgxpool.Config, warning string, err error) {
 	kind := errPairs
-	if scheme, rest, ok := strings.Cut(value, "://"); ok && (scheme == "postgres" || scheme == "postgresql") {
+	if rest, ok := afterScheme(value); ok {
 		kind = errURL
 		if misleading(rest) {
-			return nil, errURL
+			return nil, "", errURL
 		}
 	}
-	config, err := pgxpool.ParseConfig(value)
+	config, err = pgxpool.ParseConfig(value)
 	if err != nil {
-		return nil, withoutInput(err, kind)
+		return nil, "", withoutInput(err, kind)
 	}
 	for name := range config.ConnConfig.RuntimeParams {
 		if !parameterName.MatchString(name) {
-			return nil, kind
+			return nil, "", kind
 		}
 	}
 	trust.PinSearchPath(&config.ConnConfig.Config)
-	return config, nil
+	warning, err = checkSecrets(config.ConnConfig, value)
+	return config, warning, err
+}
+
+// afterScheme returns a URL without its scheme, and reports whether value is one.
+func afterScheme(value string) (rest string, ok bool) {
+	scheme, rest, ok := strings.Cut(value, "://")
+	return rest, ok && (scheme == "postgres" || scheme == "postgresql")
 }
 
 // misleading reports whether the user or password of a URL contains an @ or /, so that a part of the password would be

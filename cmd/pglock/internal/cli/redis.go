@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/secretfile"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/redisfallback"
 )
@@ -62,11 +63,14 @@ func (r *run) findRedis(cmd *cobra.Command) error {
 	case len(r.redis) > 0:
 		r.redisFrom = "--redis"
 	case file:
-		text, err := os.ReadFile(r.redisFile)
+		lines, err := secretfile.Lines(r.redisFile)
 		if err != nil {
 			return misuse(cmd, "--redis-file: %w", err)
 		}
-		r.redisFrom, r.redis = "--redis-file "+r.redisFile, strings.Fields(string(text))
+		r.redisFrom, r.redis = "--redis-file "+r.redisFile, nil
+		for _, line := range lines {
+			r.redis = append(r.redis, strings.Fields(line.Text)...)
+		}
 		if len(r.redis) == 0 {
 			return misuse(cmd, "--redis-file %s: there is no URL in it", r.redisFile)
 		}

@@ -124,12 +124,15 @@ func TestRedisURLsNeedNotBeArguments(t *testing.T) {
 	file, empty := filepath.Join(t.TempDir(), "urls"), filepath.Join(t.TempDir(), "empty")
 	check(t, os.WriteFile(file, []byte("\n"+url+"\n"), 0o600))
 	check(t, os.WriteFile(empty, nil, 0o600))
+	open := filepath.Join(t.TempDir(), "open")
+	check(t, os.WriteFile(open, []byte(url), 0o600))
+	check(t, os.Chmod(open, 0o644))
 	variable := []string{"PGLOCK_REDIS_URL=" + url, "DATABASE_URL=postgres://127.0.0.1:1/nowhere"}
 	onServer := []string{"sh", "-c", "test -n \"$PGLOCK_FENCE\""}
 	wantCode(t, command(t, variable, append([]string{"run", "a", "--"}, onServer...)...).run(), 0)
 	wantCode(t, command(t, nil, append([]string{"run", "--redis-file", file, "a", "--"}, onServer...)...).run(), 0)
 	for _, args := range [][]string{
-		{"--redis-file", empty}, {"--redis-file", empty + " not there"}, {"--redis-file", file, "--redis", url},
+		{"--redis-file", empty}, {"--redis-file", empty + " not there"}, {"--redis-file", file, "--redis", url}, {"--redis-file", open},
 		{"--redis-file", file, "--dsn", "postgres://127.0.0.1:1/nowhere"},
 	} {
 		r := command(t, nil, append(append([]string{"run"}, args...), "a", "--", "true")...).run()

@@ -3,8 +3,6 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -58,11 +56,14 @@ func (s *servers) resolve(cmd *cobra.Command) ([]database, error) {
 	for _, from := range sources {
 		one := s.dsn
 		one.where, one.value = from.where, from.value
-		db, err := one.resolve(cmd)
+		db, err := one.find(cmd)
 		if err != nil {
 			return nil, err
 		}
-		db.label = cmp.Or(serviceOf(from.value), addressLabel(db.config.ConnConfig))
+		if db.warning != "" && !slices.ContainsFunc(all, func(other database) bool { return other.warning == db.warning }) {
+			say(cmd.ErrOrStderr(), "%s", db.warning)
+		}
+		db.label = cmp.Or(settingsOf(from.value)["service"], addressLabel(db.config.ConnConfig))
 		if slices.ContainsFunc(all, func(other database) bool { return other.label == db.label }) {
 			return nil, misuse(cmd, "%s: server %s is given twice", from.where, db.label)
 		}
@@ -102,19 +103,6 @@ func (s *servers) sources(cmd *cobra.Command) (all []source, err error) {
 // addressLabel names the server of a connection by what is known before connecting.
 func addressLabel(config *pgx.ConnConfig) string {
 	return addresses(config) + "/" + cmp.Or(config.Database, config.User)
-}
-
-var serviceKeyword = regexp.MustCompile(`(?:^|\s)service\s*=\s*(?:'([^'\\]+)'|([^\s']+))`)
-
-// serviceOf returns the service that a connection string names, or "" if it names none or one that is hard to parse.
-func serviceOf(value string) string {
-	if parsed, err := url.Parse(value); err == nil && parsed.Scheme != "" && parsed.Host+parsed.Path+parsed.RawQuery != "" {
-		return parsed.Query().Get("service")
-	}
-	if found := serviceKeyword.FindStringSubmatch(value); found != nil {
-		return found[1] + found[2]
-	}
-	return ""
 }
 
 func targets(all []database) (names []string) {

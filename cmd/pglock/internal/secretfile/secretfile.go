@@ -1,4 +1,5 @@
-// Package secretfile reads files that can contain passwords, and refuses those that other users can read or change.
+// Package secretfile reads files that can contain passwords, and refuses those that other users can read or change. It
+// judges the files that pgx reads, which does not.
 package secretfile
 
 import (
@@ -6,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 )
@@ -50,4 +52,28 @@ func Lines(path string) ([]Line, error) {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	return lines, nil
+}
+
+// CheckPasswords returns an error for a file that libpq would not read passwords from, which asks more of them than of
+// keys. A file that does not exist is none.
+func CheckPasswords(path string) error { return check(path, false) }
+
+// CheckKey returns an error for a file that libpq would not read a private key from. A file that does not exist is none.
+func CheckKey(path string) error { return check(path, true) }
+
+func check(path string, rootsGroup bool) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a plain file", path)
+	}
+	if err == nil {
+		err = hidden(info, rootsGroup)
+	}
+	if err != nil {
+		return fmt.Errorf("%s %w", path, err)
+	}
+	return nil
 }
