@@ -2,11 +2,16 @@
 -- theoretical arrival time. Times are nanoseconds since 1970. A row whose time has passed says nothing, and may be
 -- deleted.
 --
+-- What a key owes is busy_until less the clock. If the clock is set back, by an hour say, it would owe an hour more. So a
+-- row also has the time of its last decision: where that is ahead of the clock, the clock was set back, and the key
+-- owes what it owed at the decision.
+--
 -- Rows are changed in place where their page has room, so there is no index on what changes.
 
 CREATE TABLE pglock.rates (
     key pg_catalog.text COLLATE pg_catalog."C" NOT NULL,
     busy_until bigint NOT NULL,
+    decided_at bigint NOT NULL DEFAULT 0,
     CONSTRAINT rates_pkey PRIMARY KEY (key),
     CONSTRAINT rates_key_fits_index CHECK (pg_catalog.octet_length(key) OPERATOR(pg_catalog.<=) 1024)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
@@ -17,6 +22,7 @@ COMMENT ON TABLE pglock.rates IS 'The state of rate limits';
 COMMENT ON COLUMN pglock.rates.key IS 'What is limited';
 COMMENT ON COLUMN pglock.rates.busy_until IS
     'Until when what was let through is accounted for, in nanoseconds since 1970 by the clock of the server';
+COMMENT ON COLUMN pglock.rates.decided_at IS 'When busy_until was set, by the same clock';
 COMMENT ON CONSTRAINT rates_pkey ON pglock.rates IS 'A limit is known by its key';
 COMMENT ON CONSTRAINT rates_key_fits_index ON pglock.rates IS 'Keeps rows well below the size limit of an index row';
 
@@ -42,7 +48,8 @@ COMMENT ON FUNCTION pglock.rate_clock() IS 'The time in nanoseconds since 1970, 
 --
 -- It looks before it locks: a row's time only grows (but for pglock.rate_return), so what has no room in an older row has
 -- none in the row, and a refusal writes nothing. The time is taken after the row is locked, so that the times of
--- decisions are in the order of the decisions.
+-- decisions are in the order of the decisions. Where the clock was set back, even a refusal writes the row: from then
+-- on what the key owes becomes less again.
 --
 -- The look at all rows is one statement, and so is the change of those that are locked by then: each statement costs more
 -- than what it does with a row. Both go by the index, whatever the planner thinks of a table that was small when it
@@ -58,30 +65,35 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 DECLARE
     seen bigint[];       -- busy_until of each key before its row is locked
+    seen_at bigint[];    -- its decided_at
     this text;           -- the key that is being decided
     busy bigint;         -- its busy_until
+    ahead bigint;        -- how far its decided_at is ahead of the clock; NULL if there is no row
     locked boolean;      -- whether its row is locked, so that busy and at are true
     changed boolean := false;
     changed_keys text[] := '{}';
     changed_busy bigint[] := '{}';
+    changed_at bigint[] := '{}';
     refused boolean;     -- whether a run without patience was refused
     price bigint;
     room bigint;
 BEGIN
-    SELECT array_agg(r.busy_until ORDER BY k.i) INTO seen
+    SELECT array_agg(r.busy_until ORDER BY k.i), array_agg(r.decided_at ORDER BY k.i) INTO seen, seen_at
     FROM unnest(keys) WITH ORDINALITY AS k (key, i) LEFT JOIN pglock.rates AS r ON r.key = k.key;
     FOR i IN 1 .. cardinality(keys) LOOP
         IF this IS DISTINCT FROM keys[i] THEN
             IF changed THEN
                 changed_keys := array_append(changed_keys, this);
                 changed_busy := array_append(changed_busy, busy);
+                changed_at := array_append(changed_at, at);
             END IF;
             this := keys[i];
             locked := false;
             changed := false;
             refused := false;
-            busy := seen[i];
             at := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000;
+            ahead := seen_at[i] - at;
+            busy := seen[i] - greatest(ahead, 0);
         END IF;
         price := amounts[i] * intervals[i];
         LOOP
@@ -91,14 +103,17 @@ BEGIN
                 WHEN room < price OR (refused AND patiences[i] = 0) THEN 0
                 ELSE least(counts[i], room / price)
             END;
-            EXIT WHEN locked OR granted = 0;
+            EXIT WHEN locked OR granted = 0 AND (ahead > 0) IS NOT TRUE;
             LOOP
-                SELECT r.busy_until INTO busy FROM pglock.rates AS r WHERE r.key = this FOR UPDATE;
+                SELECT r.busy_until, r.decided_at INTO busy, ahead FROM pglock.rates AS r WHERE r.key = this FOR UPDATE;
                 EXIT WHEN FOUND;
                 INSERT INTO pglock.rates AS r (key, busy_until) VALUES (this, 0)
                 ON CONFLICT ON CONSTRAINT rates_pkey DO NOTHING;
             END LOOP;
             at := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000;
+            ahead := ahead - at;
+            busy := busy - greatest(ahead, 0);
+            changed := ahead > 0;
             locked := true;
         END LOOP;
         IF granted > 0 THEN
@@ -113,10 +128,11 @@ BEGIN
     IF changed THEN
         changed_keys := array_append(changed_keys, this);
         changed_busy := array_append(changed_busy, busy);
+        changed_at := array_append(changed_at, at);
     END IF;
     IF changed_keys <> '{}' THEN
-        UPDATE pglock.rates AS r SET busy_until = c.busy
-        FROM unnest(changed_keys, changed_busy) AS c (key, busy) WHERE r.key = c.key;
+        UPDATE pglock.rates AS r SET busy_until = c.busy, decided_at = c.at
+        FROM unnest(changed_keys, changed_busy, changed_at) AS c (key, busy, at) WHERE r.key = c.key;
     END IF;
 END
 $$;

@@ -128,7 +128,7 @@ func (c *rateCall) read(grants []driver.RateGrant) error {
 
 // ReturnRate implements [driver.RateStore].
 func (r *rates) ReturnRate(ctx context.Context, key string, until, price int64) (bool, error) {
-	c := &rateCall{script: returnRate, key: r.key(key), args: []any{secondsText(until), secondsText(until - price)}}
+	c := &rateCall{script: returnRate, key: r.key(key), args: []any{until / 1e9, until % 1e9, price}}
 	r.send(ctx, []*rateCall{c})
 	returned, err := c.cmd.Int()
 	if err != nil {
@@ -136,9 +136,6 @@ func (r *rates) ReturnRate(ctx context.Context, key string, until, price int64) 
 	}
 	return returned == 1, nil
 }
-
-// secondsText is a time as the scripts keep it.
-func secondsText(nanos int64) string { return fmt.Sprintf("%d:%d", nanos/1e9, nanos%1e9) }
 
 // explain classifies an error: if it is not the server's answer, the connection has failed.
 func (r *rates) explain(err error) error {

@@ -2,6 +2,9 @@ package redisfallback_test
 
 import (
 	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,6 +79,25 @@ func TestRatelimitStateExpires(t *testing.T) {
 	if ttl := client.TTL(t.Context(), keys[0]).Val(); ttl <= 0 || ttl > 61*time.Second {
 		t.Errorf("the state stays for %v", ttl)
 	}
+}
+
+func TestRatelimitAClockThatIsSetBackDelaysNothing(t *testing.T) {
+	client := newClient(t, servers(t, 1)[0].URL())
+	ratelimittest.ExerciseClock(t, newLimiter(t, client), func(key string) {
+		keys := client.Keys(t.Context(), "*"+key).Val()
+		if len(keys) != 1 {
+			t.Fatalf("%s: %v", key, keys)
+		}
+		value := client.Get(t.Context(), keys[0]).Val()
+		text, rest, _ := strings.Cut(value, ":")
+		seconds, err := strconv.Atoi(text)
+		if err == nil {
+			err = client.Set(t.Context(), keys[0], fmt.Sprint(seconds+3600, ":", rest), time.Hour).Err()
+		}
+		if err != nil {
+			t.Fatalf("%s: %q: %v", key, value, err)
+		}
+	})
 }
 
 func TestRatelimitMisuseIsAnError(t *testing.T) {

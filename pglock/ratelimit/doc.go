@@ -7,8 +7,8 @@
 //		w.Header().Set("Retry-After", …d.RetryAfter…)
 //	}
 //
-// The algorithm is GCRA, a leaky bucket that needs no process to leak: the state of a key is one number, the time on
-// the server's clock until which past requests have used up the rate. [Limit] gives a formula for the most that it
+// The algorithm is GCRA, a leaky bucket that needs no process to leak: the state of a key is the time on the server's
+// clock until which past requests have used up the rate, and the time of the last one. [Limit] gives a formula for the most that it
 // lets through in any window; with [Limit.Strict] that is never more than Count.
 //
 // Callers of one process that ask at the same time share a statement, which makes it fast on PostgreSQL: a row is

@@ -127,7 +127,7 @@ func (l *Limiter) send(requests []*request) {
 	grants, err := l.store.TakeRates(ctx, runs)
 	if err != nil {
 		if ctx.Err() != nil {
-			err = fmt.Errorf("%w: no answer within %v: %w", driver.ErrUnavailable, l.config.timeout, err)
+			err = l.noAnswer(err)
 		}
 		for _, r := range requests {
 			r.err = err
@@ -138,6 +138,11 @@ func (l *Limiter) send(requests []*request) {
 		share(requests[:run.Count], grants[i])
 		requests = requests[run.Count:]
 	}
+}
+
+// noAnswer returns the error for a server that did not answer in time.
+func (l *Limiter) noAnswer(err error) error {
+	return fmt.Errorf("%w: no answer within %v: %w", driver.ErrUnavailable, l.config.timeout, err)
 }
 
 // gather groups consecutive equal requests into runs.

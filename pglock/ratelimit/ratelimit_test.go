@@ -232,6 +232,38 @@ func TestRatelimitAServerThatDoesNotAnswerIsAnOutage(t *testing.T) {
 	}
 }
 
+// silent is a store whose server does not answer when something is given back.
+type silent struct{ ratelimittest.Memory }
+
+func (*silent) ReturnRate(ctx context.Context, _ string, _, _ int64) (bool, error) {
+	<-ctx.Done()
+	return false, ctx.Err()
+}
+
+func TestRatelimitCancelDoesNotWaitForAServerThatIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := ratelimit.NewWithStore(&silent{})
+		must(t, err)
+		r, err := l.Reserve(t.Context(), "k", slow)
+		must(t, err)
+		if _, err := r.Cancel(t.Context()); !errors.Is(err, pglock.ErrUnavailable) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRatelimitAClockThatIsSetBackDelaysNothing(t *testing.T) {
+	_, pool := installed(t)
+	ratelimittest.ExerciseClock(t, open(t, pool), func(key string) {
+		const hour = int64(time.Hour)
+		moved, err := pool.Exec(t.Context(), `UPDATE pglock.rates SET busy_until = busy_until + $2, decided_at = decided_at + $2
+			WHERE key = $1`, key, hour)
+		if must(t, err); moved.RowsAffected() != 1 {
+			t.Fatalf("%s: %v", key, moved)
+		}
+	})
+}
+
 func TestRatelimitWithoutTheSchemaTheErrorNamesTheCommand(t *testing.T) {
 	l := open(t, testenv.Database(t).Pool(t), ratelimit.OnOutage(ratelimit.Permit))
 	_, err := l.Allow(t.Context(), "k", slow)

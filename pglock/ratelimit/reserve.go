@@ -68,7 +68,7 @@ func (r *Reservation) Outage() error { return r.outage }
 // already have their times. Only Cancel moves a key's time back, so a call at the same moment may still be refused as
 // if nothing had been given back.
 //
-// Do not cancel something that has happened. A second call does nothing.
+// Do not cancel something that has happened. A second call does nothing. The server has [Timeout] to answer.
 func (r *Reservation) Cancel(ctx context.Context) (returned bool, err error) {
 	r.mu.Lock()
 	taken := r.request
@@ -77,7 +77,12 @@ func (r *Reservation) Cancel(ctx context.Context) (returned bool, err error) {
 	if taken == nil {
 		return false, nil
 	}
-	returned, err = r.limiter.store.ReturnRate(ctx, taken.key, taken.until, taken.price())
+	bounded, cancel := context.WithTimeout(ctx, r.limiter.config.timeout)
+	defer cancel()
+	returned, err = r.limiter.store.ReturnRate(bounded, taken.key, taken.until, taken.price())
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		err = r.limiter.noAnswer(err)
+	}
 	if err != nil {
 		return false, refused(taken.key, fmt.Errorf("cancel a reservation: %w", err))
 	}
@@ -108,8 +113,6 @@ func (l *Limiter) WaitN(ctx context.Context, key string, limit Limit, n int) err
 		return nil
 	case <-ctx.Done():
 	}
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.config.timeout)
-	defer cancel()
-	_, err = r.Cancel(bounded)
+	_, err = r.Cancel(context.WithoutCancel(ctx))
 	return errors.Join(refused(key, context.Cause(ctx)), err)
 }

@@ -1,0 +1,47 @@
+package ratelimittest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
+)
+
+// ExerciseClock tests a store on a server whose clock is set back by an hour. later does that for a key, by moving all
+// times of the key's state an hour later.
+func ExerciseClock(t *testing.T, l *ratelimit.Limiter, later func(key string)) {
+	s := &suite{T: t, ctx: t.Context()}
+	for name, limit := range map[string]ratelimit.Limit{
+		"plain":  {Count: 4, Per: time.Second, Burst: 1},
+		"strict": ratelimit.Limit{Count: 4, Per: time.Second}.Strict(),
+	} {
+		key := s.key(name)
+		s.want(s.allow(l, key, limit, 1), true, 0)
+		later(key)
+		d := s.allow(l, key, limit, 1)
+		s.want(d, false, 0) // what was let through still counts
+		if d.RetryAfter > limit.Per/4 || d.ResetAfter > limit.Per/4 {
+			s.Errorf("%s: the clock was set back: %+v", name, d)
+		}
+		for end := time.Now().Add(patience); !s.allow(l, key, limit, 1).OK; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				s.Fatalf("%s: what the key owes does not become less", name)
+			}
+		}
+		later(key)
+		if r, err := l.Reserve(s.ctx, key, limit); err != nil || r.Delay() > limit.Per/4 {
+			s.Errorf("%s: a reservation after the clock was set back: %v", name, err)
+		}
+	}
+	key := s.key("reserved")
+	for range slow.Burst + 2 {
+		if _, err := l.Reserve(s.ctx, key, slow); err != nil {
+			s.Fatal(err)
+		}
+	}
+	later(key)
+	owed := time.Duration(slow.Burst+2) * time.Hour
+	if d := s.allow(l, key, slow, 1); d.OK || d.ResetAfter > owed || d.ResetAfter < owed-patience {
+		s.Errorf("%v were reserved: %+v", owed, d)
+	}
+}
