@@ -22,11 +22,15 @@
 //
 //   - No two runs of a job at a time, as far as a lock can ensure that: see the package comment of pglock for what a
 //     lock means when the network or the process fails. The lock has the job's name.
-//   - With [MarkOn] Start, the default, at most one run for each due time, whatever fails. A process that crashes in the
-//     middle leaves that run undone.
+//   - With [MarkOn] Start, the default, at most one run for each due time, whatever process or network fails, and even if
+//     the server crashes. A process that crashes in the middle leaves that run undone.
 //   - With MarkOn Success at least one run that succeeds, as long as some process asks for it again.
 //   - With [Jobs.RunTx], on PostgreSQL, what the function writes in its transaction is written exactly once.
 //
-// Records are kept on the Locker's server: in PostgreSQL's schema pglock ([pglock.ErrSchemaMissing]), or on Redis,
-// where a failover can lose the latest of them. Redlock cannot keep records: [pglock.ErrUnsupported].
+// Records are kept on the Locker's server: in PostgreSQL's schema pglock ([pglock.ErrSchemaMissing]), or on Redis. A
+// failover to an asynchronous standby can lose the latest of them, and then those runs are repeated; on Redis every
+// standby is asynchronous. Redlock cannot keep records: [pglock.ErrUnsupported].
+//
+// A due time is an instant. If it comes from a cron expression, let that be in UTC: in a time zone with daylight saving
+// time an hour comes twice and another one not at all, and processes in different time zones do not agree.
 package schedule

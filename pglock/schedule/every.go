@@ -6,7 +6,7 @@ import (
 )
 
 // Schedule says when a job is due: Next returns the first time after t. The schedules of robfig/cron and of river
-// implement it. It must give every process the same times.
+// implement it. It must give every process the same times, so let it be in UTC.
 type Schedule interface{ Next(t time.Time) time.Time }
 
 // Every returns the schedule of all multiples of d since the beginning of 1970 in UTC, so that it is the same in every

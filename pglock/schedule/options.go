@@ -16,7 +16,8 @@ type JobOption = Option
 type Mark int
 
 const (
-	// Start: a run counts once it has begun. There is at most one for each due time.
+	// Start: a run counts once it has begun. There is at most one for each due time. If the answer to the record of the
+	// start is lost, the run counts but does not begin, and the error matches [pglock.ErrUnavailable].
 	Start Mark = iota + 1
 	// Success: a run counts once its function has returned nil while the lock was held. Until then it may
 	// begin again.

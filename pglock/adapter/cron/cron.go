@@ -1,6 +1,6 @@
 // Package cron runs jobs of robfig/cron once for each due time, in one of many processes that all have the same crontab:
 //
-//	c := cron.New()
+//	c := cron.New(cron.WithLocation(time.UTC))
 //	runs, err := pglockcron.New(c, jobs) // of package schedule
 //	…
 //	_, err = runs.Add("0 4 * * *", "nightly-report", func(ctx context.Context, lock *pglock.Lock) error {
@@ -10,6 +10,10 @@
 //
 // A cron.JobWrapper is not told for which time a job is run, so this package wraps the Schedule: the due time is the
 // schedule's, not the time at which the job began. Clocks may differ by some seconds.
+//
+// Let the crontab be in UTC, as above, or begin specs with CRON_TZ=UTC. In a time zone with daylight saving time a spec
+// such as "30 1 * * *" is due twice on the day on which clocks go back, and "30 2 * * *" is not due on the day on which
+// they go forward; and processes in different time zones have different due times, so each of them runs the job.
 package cron
 
 import (

@@ -2,11 +2,14 @@ package cron_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	_ "time/tzdata"
 
 	"github.com/robfig/cron/v3"
 
@@ -68,6 +71,62 @@ func TestCronRunsAJobOnceForEachDueTime(t *testing.T) {
 					if n != 1 || due.Minute()%5 != 0 || due.Second() != 0 {
 						t.Errorf("it ran %d times for %v", n, due)
 					}
+				}
+			})
+		})
+	}
+}
+
+// The documentation says why cron expressions should be in UTC. A bubble begins in the year 2000, when clocks in New York
+// went forward on 2 April and back on 29 October. Those of Phoenix never do.
+func TestCronDueTimesDependOnTheTimeZoneUnlessItIsUTC(t *testing.T) {
+	for _, test := range []struct {
+		spec  string
+		zones []string // of the processes
+		day   time.Time
+		want  []string // when it runs, on the day that begins at noon before
+	}{
+		{"30 1 * * *", []string{"America/New_York"}, time.Date(2000, 10, 29, 0, 0, 0, 0, time.UTC), []string{"05:30", "06:30"}},
+		{"30 2 * * *", []string{"America/New_York"}, time.Date(2000, 4, 2, 0, 0, 0, 0, time.UTC), nil},
+		{"30 1 * * *", []string{"America/New_York", "America/Phoenix"}, time.Date(2000, 4, 1, 0, 0, 0, 0, time.UTC), []string{"06:30", "08:30"}},
+		{"30 1 * * *", []string{"UTC", "UTC"}, time.Date(2000, 10, 29, 0, 0, 0, 0, time.UTC), []string{"01:30"}},
+		{"30 2 * * *", []string{"UTC", "UTC"}, time.Date(2000, 4, 2, 0, 0, 0, 0, time.UTC), []string{"02:30"}},
+		{"CRON_TZ=UTC 30 2 * * *", []string{"America/New_York", "America/Phoenix"}, time.Date(2000, 4, 2, 0, 0, 0, 0, time.UTC), []string{"02:30"}},
+	} {
+		t.Run(fmt.Sprint(test.spec, " in ", test.zones), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(time.Until(test.day.Add(-12 * time.Hour)))
+				server := locktest.NewServer()
+				var mu sync.Mutex
+				var ran []string
+				for _, zone := range test.zones {
+					in, err := time.LoadLocation(zone)
+					must(t, err)
+					l, err := server.Locker()
+					must(t, err)
+					defer func() { must(t, l.Close(context.Background())) }()
+					jobs, err := schedule.New(l)
+					must(t, err)
+					c := cron.New(cron.WithLocation(in))
+					adapter, err := pglockcron.New(c, jobs)
+					must(t, err)
+					_, err = adapter.Add(test.spec, "job", func(ctx context.Context, _ *pglock.Lock) error {
+						due, _ := schedule.Due(ctx)
+						mu.Lock()
+						defer mu.Unlock()
+						ran = append(ran, due.Format("15:04"))
+						return nil
+					})
+					must(t, err)
+					c.Start()
+					defer func() { <-c.Stop().Done() }()
+				}
+				time.Sleep(24 * time.Hour)
+				synctest.Wait()
+				mu.Lock()
+				defer mu.Unlock()
+				if !slices.Equal(ran, test.want) {
+					t.Errorf("it ran at %v UTC, want %v", ran, test.want)
 				}
 			})
 		})

@@ -5,6 +5,8 @@
 // whichever process is first and however short the job is. Without an interval, see [NewOverlap], a lock only prevents
 // two runs from overlapping, and a job that is shorter than the difference between two processes' clocks runs in both.
 //
+// Let the scheduler be in UTC (gocron.WithLocation): intervals are those of UTC, in which a day has 24 hours.
+//
 // For cron expressions prefer pglock/adapter/cron, where the due time is known.
 package gocron
 

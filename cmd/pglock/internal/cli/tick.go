@@ -24,6 +24,9 @@ have the same line in their crontabs, even if their clocks differ:
 
   0 * * * *  pglock run --tick @hourly report -- ./report.sh
 
+Where the crontab has local time, do not start a @daily tick near midnight UTC:
+when clocks change, one day of UTC would have two starts, and another one none.
+
 If the tick has already been run, the exit code is 0. A tick counts as run when
 its command starts or, with --until-success, when it has ended with code 0;
 until then the next pglock runs it again. The command gets PGLOCK_DUE in its
