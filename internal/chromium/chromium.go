@@ -195,6 +195,9 @@ func (b *Browser) NewPage(ctx context.Context) (*Page, error) {
 	return &Page{b, attached.Session}, err
 }
 
+// Browser is the browser of the tab.
+func (p *Page) Browser() *Browser { return p.browser }
+
 // Call sends a command of the DevTools protocol, and decodes its result unless that is nil.
 func (p *Page) Call(ctx context.Context, method string, params, result any) error {
 	return p.browser.call(ctx, p.session, method, params, result)

@@ -83,24 +83,25 @@ func (m *watch) serve(ctx context.Context, db database, o *observer, past *recor
 		return &exit{codeOther, fmt.Errorf("serve the page: %w", err)}
 	}
 	scheme := "http"
+	var secure *tls.Config
 	if m.http.cert != "" {
 		pair, err := tls.LoadX509KeyPair(m.http.cert, m.http.key)
 		if err != nil {
 			return &exit{codeOther, errors.Join(fmt.Errorf("serve the page: %w", err), listener.Close())}
 		}
 		scheme = "https"
-		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
+		secure = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
 	token := web.NewToken()
 	handler := web.New(web.Options{Token: token, Target: db.target, Live: o.live, Past: past, Hosts: m.http.hosts,
-		Secure: scheme == "https", Clients: m.http.clients})
+		Secure: secure != nil, Clients: m.http.clients})
 	address := &url.URL{Scheme: scheme, Host: listener.Addr().String(), Path: "/", RawQuery: "token=" + token}
 	say(os.Stderr, "%s: open %s", db.target, address)
 	ctx, cancel := context.WithCancel(ctx)
 	served := make(chan error, 1)
 	go func() {
 		defer cancel()
-		served <- web.Serve(ctx, listener, handler, m.http.clients)
+		served <- web.Serve(ctx, listener, handler, m.http.clients, secure)
 	}()
 	err = m.follow(ctx, db, o, view.Filter{}, newAppender(db, nil))
 	cancel()

@@ -30,9 +30,17 @@ func TestMonitorServesAPage(t *testing.T) {
 	jar, err := cookiejar.New(nil)
 	check(t, err)
 	client := &http.Client{Jar: jar}
+	secret := ""
 	get := func(path string) (status int, text string) {
-		r, err := client.Get(found[1] + path)
+		request, err := http.NewRequest(http.MethodGet, found[1]+path, nil)
 		check(t, err)
+		request.Header.Set("Pglock-Secret", secret)
+		r, err := client.Do(request)
+		check(t, err)
+		_, brought, ok := strings.Cut(r.Request.URL.Fragment, "secret=")
+		if ok {
+			secret = brought
+		}
 		body, err := io.ReadAll(r.Body)
 		check(t, err)
 		check(t, r.Body.Close())

@@ -288,6 +288,51 @@ func TestServeLetsAScrapeFinishAndEnds(t *testing.T) {
 	}
 }
 
+// Strangers take all places, with connections that are idle after a request, and while one scrape is running.
+func TestServeHasAPlaceForAScrape(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	arrived, goOn := make(chan struct{}), make(chan struct{})
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			close(arrived)
+			<-goOn
+		}
+		_, _ = w.Write([]byte("done"))
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	served, answered := make(chan error, 1), make(chan string, 1)
+	go func() { served <- exporter.Serve(ctx, listener, handler, slog.New(slog.DiscardHandler)) }()
+	url := "http://" + listener.Addr().String()
+	go func() {
+		_, _, body := get(t, url+"/slow")
+		answered <- body
+	}()
+	<-arrived
+	var first net.Conn
+	for i := range 300 {
+		stranger, err := net.Dial("tcp", listener.Addr().String())
+		check(t, err)
+		defer func() { _ = stranger.Close() }() // the server has closed some
+		_, err = io.WriteString(stranger, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		check(t, err)
+		if i == 0 {
+			first = stranger
+		}
+	}
+	if _, _, body := get(t, url); body != "done" {
+		t.Errorf("a new scrape got %q", body)
+	}
+	_, _ = io.Copy(io.Discard, first) // ends when the server has closed it
+	close(goOn)
+	if body := <-answered; body != "done" {
+		t.Errorf("the running scrape got %q", body)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	cancel()
+	check(t, <-served)
+}
+
 func TestServeOnLoopbackAnswersLoopbackHostsOnly(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("metrics")) })
 	for _, on := range []string{"127.0.0.1:0", "0.0.0.0:0"} {

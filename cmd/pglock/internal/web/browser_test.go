@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"image/png"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -107,6 +109,52 @@ func TestBrowserShowsNowAndThen(t *testing.T) {
 			t.Errorf("then it does not say %q:\n%s", part, then)
 		}
 	}
+}
+
+// A browser sends the cookie to all ports of the host.
+func TestBrowserGivesOtherPortsNothingToReadThePageWith(t *testing.T) {
+	s := serve(t, nil)
+	page := s.browse("/")
+	var stolen atomic.Pointer[http.Request]
+	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" {
+			stolen.Store(r)
+		}
+	}))
+	t.Cleanup(thief.Close)
+	check(t, page.Navigate(page.ctx, thief.URL))
+	page.wait("location.href === '" + thief.URL + "/'")
+	r := stolen.Load()
+	if r == nil || len(r.Cookies()) != 1 {
+		t.Fatalf("the other port did not get the cookie: %v", r)
+	}
+	if found := page.text("sessionStorage.length + document.referrer + location.hash"); found != "0" {
+		t.Errorf("the other port finds %q", found)
+	}
+	s.secret = ""
+	for _, path := range paths {
+		if strings.HasPrefix(path, "/api/") {
+			s.want(http.StatusUnauthorized, path, "Cookie", r.Header.Get("Cookie"))
+		}
+	}
+}
+
+func TestBrowserStaysLoggedIn(t *testing.T) {
+	s := serve(t, nil)
+	shown := s.browse("/?key=invoice:1")
+	const works = "document.readyState === 'complete' && typeof now !== 'undefined' && now > 0"
+	if hash := shown.text("location.href"); hash != s.URL+"/?key=invoice%3A1" {
+		t.Errorf("after the login the address is %s", hash)
+	}
+	check(t, shown.Call(shown.ctx, "Page.reload", nil, nil))
+	shown.wait(works)
+	check(t, shown.Navigate(shown.ctx, s.URL+"/"))
+	shown.wait("location.search === '' && " + works)
+	other, err := shown.Browser().NewPage(shown.ctx) // it has no sessionStorage
+	check(t, err)
+	tab := &tab{other, t, shown.ctx}
+	check(t, other.Navigate(shown.ctx, s.URL+"/"))
+	tab.wait(works)
 }
 
 // Unchanged parts keep their elements, changed ones get new elements, and the focus stays.

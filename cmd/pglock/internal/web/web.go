@@ -1,7 +1,9 @@
 // Package web serves the read-only page of pglock monitor --http: holders and waiters, events, and a timeline of the
 // recorded past.
 //
-// Access requires a token, which is exchanged for a cookie. All requests are GET. None changes anything on the server or
+// Access requires a token, which is exchanged for a cookie and a secret. Browsers send cookies to all ports of a host, so
+// the cookie alone gives only the empty page: data also needs the secret, which the page keeps in its sessionStorage, to
+// which pages of other ports have no access, and sends as a header. All requests are GET. None changes anything on the server or
 // signals a session. Texts from the database are sent as JSON and inserted as text.
 package web
 
@@ -10,6 +12,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"crypto/tls"
 	"embed"
 	"errors"
 	"fmt"
@@ -17,12 +20,14 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/places"
 	"github.com/pglock-toolkit/pglock/monitor"
 	"github.com/pglock-toolkit/pglock/monitor/journal"
 	"github.com/pglock-toolkit/pglock/monitor/recording"
@@ -58,7 +63,8 @@ type Options struct {
 // server answers requests.
 type server struct {
 	Options
-	mux *http.ServeMux
+	mux    *http.ServeMux
+	secret string // proves that a request comes from the page of this port
 
 	mu       sync.Mutex
 	sessions []string // hashes of the cookies, the oldest first
@@ -69,7 +75,7 @@ type server struct {
 
 // New returns the handler of the page.
 func New(o Options) http.Handler {
-	s := &server{Options: o, mux: http.NewServeMux(), now: cache{states: map[string][]*encodedState{}},
+	s := &server{Options: o, mux: http.NewServeMux(), secret: rand.Text(), now: cache{states: map[string][]*encodedState{}},
 		then: history{past: o.Past}}
 	s.mux.HandleFunc("/{$}", s.file("page/index.html", "text/html; charset=utf-8"))
 	s.mux.HandleFunc("/text.js", s.file("page/text.js", "text/javascript; charset=utf-8"))
@@ -84,15 +90,17 @@ func New(o Options) http.Handler {
 // NewToken returns a new random token.
 func NewToken() string { return rand.Text() }
 
-// Serve serves until ctx ends. It disconnects clients that take more than 15 seconds to read an answer.
-func Serve(ctx context.Context, listener net.Listener, handler http.Handler, clients int) error {
+// Serve serves until ctx ends, with TLS unless its configuration is nil. It disconnects clients that take more than 15
+// seconds to read an answer. Of the connections, four for each client, it closes those that are not logged in first.
+func Serve(ctx context.Context, listener net.Listener, handler http.Handler, clients int, secure *tls.Config) error {
 	srv := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		ErrorLog: places.Quiet(os.Stderr),
+		Handler:  handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 15 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	done := make(chan error, 1)
-	go func() { done <- srv.Serve(limit(listener, clients)) }()
+	go func() { done <- places.Serve(srv, listener, 4*clients, secure) }()
 	select {
 	case err := <-done:
 		return fmt.Errorf("serve the page: %w", err)
@@ -126,6 +134,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range headers {
 		w.Header().Set(name, value)
 	}
+	data := strings.HasPrefix(r.URL.Path, "/api/")
 	switch {
 	case r.Method != http.MethodGet:
 		w.Header().Set("Allow", http.MethodGet)
@@ -136,9 +145,12 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.reload(w, r)
 	case r.URL.Path == "/" && r.URL.Query().Has("token"):
 		s.exchange(w, r)
-	case !s.authorized(r):
+	case !s.authorized(r), data && !same(r.Header.Get(secretHeader), s.secret):
 		http.Error(w, "open the URL that pglock monitor has printed", http.StatusUnauthorized)
 	default:
+		if data {
+			places.Keep(r.Context()) // for good: the client is logged in
+		}
 		s.mux.ServeHTTP(w, r)
 	}
 }
@@ -183,7 +195,11 @@ func (s *server) reload(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte("<!doctype html><title>pglock</title><meta http-equiv=refresh content=0>")) // the client is gone
 }
 
-// exchange sets a cookie for the token, and redirects to the page without the token.
+// secretHeader is the header in which the page sends the secret.
+const secretHeader = "Pglock-Secret"
+
+// exchange sets a cookie for the token, and redirects to the page without the token but with the secret, in the fragment,
+// which browsers do not send.
 func (s *server) exchange(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	if !same(query.Get("token"), s.Token) {
@@ -198,7 +214,7 @@ func (s *server) exchange(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{Name: s.cookie(r), Value: value, Path: "/", HttpOnly: true, Secure: s.Secure,
 		SameSite: http.SameSiteStrictMode})
 	query.Del("token")
-	http.Redirect(w, r, (&url.URL{Path: "/", RawQuery: query.Encode()}).String(), http.StatusSeeOther)
+	http.Redirect(w, r, (&url.URL{Path: "/", RawQuery: query.Encode(), Fragment: "secret=" + s.secret}).String(), http.StatusSeeOther)
 }
 
 // cookie returns the name of the cookie. Because of its prefix, browsers send it only to this host, but to all ports. So
@@ -215,13 +231,12 @@ func (s *server) cookie(r *http.Request) string {
 }
 
 func (s *server) authorized(r *http.Request) bool {
-	cookie, err := r.Cookie(s.cookie(r))
-	if err != nil {
-		return false
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Contains(s.sessions, hash(cookie.Value))
+	// Other ports can set a cookie of this name for a longer path, which then comes before ours.
+	return slices.ContainsFunc(r.CookiesNamed(s.cookie(r)), func(cookie *http.Cookie) bool {
+		return slices.Contains(s.sessions, hash(cookie.Value))
+	})
 }
 
 func hash(text string) string {
@@ -241,39 +256,6 @@ func (s *server) file(name, kind string) http.HandlerFunc {
 		w.Header().Set("Content-Type", kind)
 		_, _ = w.Write(text) // the client is gone
 	}
-}
-
-// limited accepts a limited number of connections at once, and closes further ones.
-type limited struct {
-	net.Listener
-	room chan struct{}
-}
-
-func limit(l net.Listener, n int) net.Listener { return &limited{l, make(chan struct{}, 4*n)} }
-
-func (l *limited) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case l.room <- struct{}{}:
-			return &counted{Conn: conn, leave: sync.OnceFunc(func() { <-l.room })}, nil
-		default:
-			_ = conn.Close() // closing is all that can be done
-		}
-	}
-}
-
-type counted struct {
-	net.Conn
-	leave func()
-}
-
-func (c *counted) Close() error {
-	c.leave()
-	return c.Conn.Close()
 }
 
 // ErrInsecure means that the page is not served beyond loopback without TLS.

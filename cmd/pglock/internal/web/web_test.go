@@ -1,6 +1,8 @@
 package web
 
 import (
+	"context"
+	"crypto/tls"
 	"encoding/json"
 	"io"
 	"net"
@@ -54,6 +56,7 @@ type testPage struct {
 	t      testing.TB
 	client *http.Client
 	token  string
+	secret string // since the login
 }
 
 func serve(t testing.TB, change func(*Options)) *testPage {
@@ -97,6 +100,7 @@ func (s *testPage) do(method, path string, headers ...string) (*http.Response, s
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.URL+path, nil)
 	check(s.t, err)
+	r.Header.Set(secretHeader, s.secret)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 		if headers[i] == "Host" {
@@ -108,6 +112,11 @@ func (s *testPage) do(method, path string, headers ...string) (*http.Response, s
 	text, err := io.ReadAll(answer.Body)
 	check(s.t, err)
 	check(s.t, answer.Body.Close())
+	for _, to := range []string{answer.Header.Get("Location"), answer.Request.URL.String()} {
+		if _, secret, ok := strings.Cut(to, "#secret="); ok {
+			s.secret = secret
+		}
+	}
 	return answer, string(text)
 }
 
@@ -148,6 +157,23 @@ func TestPagesOfSeveralMonitorsCanBeOpenInOneBrowser(t *testing.T) {
 	b.want(http.StatusOK, "/?token=t0ken")
 	a.want(http.StatusOK, "/api/now")
 	b.want(http.StatusOK, "/api/now")
+	// The cookies of both go to both. The page of one cannot use them at the other.
+	for _, path := range paths {
+		if strings.HasPrefix(path, "/api/") {
+			a.want(http.StatusUnauthorized, path, secretHeader, b.secret)
+			a.want(http.StatusUnauthorized, path, secretHeader, "")
+		}
+	}
+}
+
+// Another port can set a cookie of the same name for a longer path. Browsers send that first.
+func TestPageFindsItsCookieBehindAnother(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil).login()
+	u, err := url.Parse(s.URL)
+	check(t, err)
+	s.client.Jar.SetCookies(u.JoinPath("/api/now"), []*http.Cookie{{Name: "pglock-" + u.Port(), Value: "planted", Path: "/api"}})
+	s.want(http.StatusOK, "/api/now")
 }
 
 func TestPageNeedsTheToken(t *testing.T) {
@@ -164,7 +190,8 @@ func TestPageNeedsTheToken(t *testing.T) {
 	}
 	to, err := url.Parse(answer.Header.Get("Location"))
 	check(t, err)
-	if answer.StatusCode != http.StatusSeeOther || to.Query().Has("token") || to.Query().Get("key") != "a&b" || to.Host != "" {
+	if answer.StatusCode != http.StatusSeeOther || to.Query().Has("token") || to.Query().Get("key") != "a&b" || to.Host != "" ||
+		!strings.HasPrefix(to.Fragment, "secret=") || strings.Contains(to.Fragment, cookie.Value) || strings.Contains(to.Fragment, "t0ken") {
 		t.Errorf("%d to %s", answer.StatusCode, to)
 	}
 	for _, path := range paths {
@@ -274,39 +301,53 @@ func TestPageShowsNowAndThen(t *testing.T) {
 	}
 }
 
-func TestPageClosesConnectionsBeyondTheLimit(t *testing.T) {
+// Strangers take all places with connections that say nothing, a part of a request, whole requests that are refused, and
+// that use the cookie without the secret.
+func TestStrangersKeepNoLoggedInClientOut(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	limited := limit(listener, 1)
-	accepted, done := make(chan net.Conn, 8), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			conn, err := limited.Accept()
-			if err != nil {
-				return
+	certificate := httptest.NewUnstartedServer(nil)
+	certificate.StartTLS()
+	defer certificate.Close()
+	for _, scheme := range []string{"http", "https"} {
+		t.Run(scheme, func(t *testing.T) {
+			t.Parallel()
+			const clients = 2
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			check(t, err)
+			var secure *tls.Config
+			if scheme == "https" {
+				secure = certificate.TLS
 			}
-			accepted <- conn
-		}
-	}()
-	dial := func() net.Conn {
-		conn, err := net.Dial("tcp", listener.Addr().String())
-		check(t, err)
-		t.Cleanup(func() { _ = conn.Close() }) // it may be closed
-		return conn
+			live := Live{Snapshot: snapshot(noon)}
+			handler := New(Options{Token: "t0ken", Live: func() Live { return live }, Past: recording.NewPast(), Clients: clients,
+				Secure: secure != nil})
+			ctx, stop := context.WithCancel(t.Context())
+			served := make(chan error, 1)
+			go func() { served <- Serve(ctx, listener, handler, clients, secure) }()
+			jar, err := cookiejar.New(nil)
+			check(t, err)
+			transport := certificate.Client().Transport.(*http.Transport).Clone()
+			s := &testPage{Server: &httptest.Server{URL: scheme + "://" + listener.Addr().String()}, t: t,
+				client: &http.Client{Jar: jar, Transport: transport}}
+			s.want(http.StatusOK, "/?token=t0ken")
+			s.want(http.StatusOK, "/api/now")
+			cookie := jar.Cookies(&url.URL{Scheme: scheme, Host: listener.Addr().String(), Path: "/"})[0]
+			for _, said := range []string{"", "GET /api/now HTTP/1.1\r\nHost: localhost\r\n", "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+				"GET /api/now HTTP/1.1\r\nHost: localhost\r\nCookie: " + cookie.Name + "=" + cookie.Value + "\r\n\r\n", "\x16\x03\x01\x02\x00"} {
+				for range 4*clients + 1 {
+					stranger, err := net.Dial("tcp", listener.Addr().String())
+					check(t, err)
+					defer func() { _ = stranger.Close() }() // the server has closed some
+					_, err = io.WriteString(stranger, said)
+					check(t, err)
+				}
+				s.want(http.StatusOK, "/api/now") // on the connection that it has
+				transport.CloseIdleConnections()
+				s.want(http.StatusOK, "/api/now") // on a new one
+			}
+			transport.CloseIdleConnections()
+			stop()
+			check(t, <-served)
+		})
 	}
-	var first net.Conn
-	for range 4 {
-		dial()
-		first = <-accepted
-	}
-	if _, err := dial().Read(make([]byte, 1)); err == nil {
-		t.Error("the fifth connection is not closed")
-	}
-	check(t, first.Close())
-	dial()
-	check(t, (<-accepted).Close())
-	check(t, listener.Close())
-	<-done
 }

@@ -9,6 +9,37 @@ function link() {
   const text = q.toString();
   return location.pathname + (text ? "?" + text : "");
 }
+
+// secret shows the monitor that a request comes from its own page: the cookie goes to all ports of the host, but a
+// sessionStorage belongs to one. The login brings it, and a new tab asks the other tabs of the page for it.
+const tabs = new BroadcastChannel("secret");
+let secret = sessionStorage.getItem("secret") || "";
+function keep(given) {
+  secret = given;
+  sessionStorage.setItem("secret", secret);
+}
+const brought = new URLSearchParams(location.hash.slice(1)).get("secret");
+if (brought) {
+  keep(brought);
+  history.replaceState(null, "", link());
+}
+tabs.addEventListener("message", e => {
+  if (e.data === "" && secret) tabs.postMessage(secret);
+  else if (e.data && !secret) {
+    keep(e.data);
+    refresh();
+    timeline().catch(() => {});
+  }
+});
+async function ask(url) {
+  const r = await fetch(url, { cache: "no-store", headers: { "Pglock-Secret": secret } });
+  if (r.status === 401) { // the monitor was started again, or the tab is new
+    secret = "";
+    tabs.postMessage("");
+  }
+  return r;
+}
+
 function go() {
   history.replaceState(null, "", link());
   at("all").hidden = !key;
@@ -168,7 +199,7 @@ async function refresh() {
   try {
     const url = moment ? "/api/at?at=" + encodeURIComponent(moment) + "&key=" + encodeURIComponent(key)
       : "/api/now?key=" + encodeURIComponent(key) + "&since=" + encodeURIComponent(tag);
-    const r = await fetch(url, { cache: "no-store" });
+    const r = await ask(url);
     if (r.status === 200) {
       const s = await r.json();
       if (asked === moment + "\n" + key && (s.since === "" || s.since === tag)) {
@@ -187,7 +218,7 @@ async function refresh() {
 }
 
 async function timeline() {
-  const r = await fetch("/api/timeline?n=200", { cache: "no-store" });
+  const r = await ask("/api/timeline?n=200");
   if (r.status !== 200) return;
   span = await r.json();
   const canvas = at("bars"), width = canvas.clientWidth, high = Math.max(1, ...span.bars.map(b => b.waiters));

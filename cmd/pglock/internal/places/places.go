@@ -1,0 +1,133 @@
+// Package places bounds how many connections a server of HTTP has open, so that clients which only occupy connections
+// cannot keep others out.
+package places
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+)
+
+// Listener accepts connections for a number of places. When all are taken, a new connection takes the place of the
+// oldest one that is not kept, which is closed: whatever it does, be it idle, slow, or in a TLS handshake. If all are
+// kept, the oldest of them is closed.
+//
+// It has to be below TLS: to close a connection of TLS, one may wait for its client.
+type Listener struct {
+	net.Listener
+	places int
+
+	mu   sync.Mutex
+	open []*conn // the oldest first
+}
+
+// Limit returns a listener with n places.
+func Limit(l net.Listener, n int) *Listener { return &Listener{Listener: l, places: n} }
+
+type conn struct {
+	net.Conn
+	listener *Listener
+	kept     int // how often; guarded by the listener's mu
+}
+
+// Accept accepts the next connection.
+func (l *Listener) Accept() (net.Conn, error) {
+	accepted, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{Conn: accepted, listener: l}
+	if superseded := l.enter(c); superseded != nil {
+		_ = superseded.Conn.Close() // it may have ended
+	}
+	return c, nil
+}
+
+// enter returns the connection whose place the new one takes, if any. Against a request that is about to keep that
+// connection, whichever locks first wins: a closed connection fails its request, and the client repeats it.
+func (l *Listener) enter(c *conn) (superseded *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.open) >= l.places {
+		superseded = l.open[0]
+		for _, other := range l.open {
+			if other.kept == 0 {
+				superseded = other
+				break
+			}
+		}
+		l.leaveLocked(superseded)
+	}
+	l.open = append(l.open, c)
+	return superseded
+}
+
+func (l *Listener) leaveLocked(c *conn) {
+	for i, other := range l.open {
+		if other == c {
+			l.open = append(l.open[:i], l.open[i+1:]...)
+			return
+		}
+	}
+}
+
+func (c *conn) Close() error {
+	c.listener.mu.Lock()
+	c.listener.leaveLocked(c)
+	c.listener.mu.Unlock()
+	return c.Conn.Close()
+}
+
+type connKey struct{}
+
+// Context is for http.Server.ConnContext, so that Keep knows the connection of a request.
+func Context(ctx context.Context, c net.Conn) context.Context {
+	if secure, ok := c.(*tls.Conn); ok {
+		c = secure.NetConn()
+	}
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// Keep has the connection of a request closed only after those that are not kept, until release is called. The context
+// is the request's.
+func Keep(ctx context.Context) (release func()) {
+	c, ok := ctx.Value(connKey{}).(*conn)
+	if !ok {
+		return func() {}
+	}
+	c.keep(1)
+	return sync.OnceFunc(func() { c.keep(-1) })
+}
+
+func (c *conn) keep(n int) {
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
+	c.kept += n
+}
+
+// Serve prepares a server and serves on the listener, whose places are bounded, with TLS unless the configuration is nil.
+func Serve(srv *http.Server, l net.Listener, n int, secure *tls.Config) error {
+	srv.ConnContext = Context
+	l = Limit(l, n)
+	if secure != nil {
+		l = tls.NewListener(l, secure)
+	}
+	return srv.Serve(l)
+}
+
+// Quiet returns a log for http.Server.ErrorLog without failed handshakes, of which any client can cause any number.
+func Quiet(w io.Writer) *log.Logger { return log.New(quiet{w}, "", 0) }
+
+type quiet struct{ io.Writer }
+
+func (q quiet) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("TLS handshake error")) {
+		return len(line), nil
+	}
+	return q.Writer.Write(line)
+}
