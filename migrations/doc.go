@@ -68,7 +68,7 @@
 //
 // The owner of a schema can have code executed by the roles that use it, with their rights. So nothing in a schema
 // pglock is used if its owner, or that of an object in it, is not trusted. Trusted are the current role, superusers,
-// and members of the current role; for a role without special rights also the owner of the database. If a different
+// and members of the current role; for a role without rights elsewhere also the owner of the database. If a different
 // role runs the migrations, such as "migrator" instead of the application's "app", the application says so with one
 // option:
 //

@@ -30,12 +30,11 @@ func (s schema) installed() bool { return s.version != database.NilVersion }
 // and does not even read it.
 func inspect(ctx context.Context, tx pgx.Tx, o options) (schema, error) {
 	if len(o.trusted) > 0 { // a role that does not exist is an error even if there is no schema yet
-		if _, err := trust.Find(ctx, tx, o.trusted); err != nil {
+		if _, err := trust.Find(ctx, tx, o.owners()); err != nil {
 			return schema{}, err
 		}
 	}
-	queries := lockdb.New(unprepared{tx})
-	row, err := queries.InspectSchema(ctx)
+	row, err := lockdb.New(unprepared{tx}).InspectSchema(ctx)
 	s := schema{row, database.NilVersion}
 	switch {
 	case err != nil:
@@ -48,7 +47,7 @@ func inspect(ctx context.Context, tx pgx.Tx, o options) (schema, error) {
 	}
 	// A savepoint, since the check fails in the server when the schema has been removed since.
 	err = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
-		return trust.Check(ctx, tx, o.trusted, "schema_migrations", "schema_migrations")
+		return trust.Check(ctx, tx, o.owners(), "schema_migrations", "schema_migrations")
 	})
 	switch {
 	case errors.Is(err, driver.ErrSchemaMissing):
@@ -58,24 +57,10 @@ func inspect(ctx context.Context, tx pgx.Tx, o options) (schema, error) {
 	case err != nil:
 		return schema{}, fmt.Errorf("database %q: %w", s.Database, err)
 	}
-	if s.version, err = s.readVersion(ctx, queries); err != nil {
+	if s.version, err = s.readVersion(ctx, tx); err != nil {
 		return schema{}, err
 	}
 	return s, nil
-}
-
-func (s schema) readVersion(ctx context.Context, queries *lockdb.Queries) (int, error) {
-	recorded, err := queries.SchemaVersion(ctx)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return 0, fmt.Errorf("pglock.schema_migrations in database %q is empty: %w", s.Database, err)
-	case err != nil:
-		return 0, fmt.Errorf("read the version of schema pglock: %w", err)
-	case recorded.Dirty:
-		return 0, fmt.Errorf("pglock.schema_migrations in database %q is marked dirty at version %d, which only "+
-			"another tool can have done: finish what it began, then set dirty to false", s.Database, recorded.Version)
-	}
-	return int(recorded.Version), nil
 }
 
 func (s schema) unreadable(err error) error {

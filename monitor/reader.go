@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -32,8 +33,10 @@ type tables struct {
 	server   monitordb.LimitRow
 	rows     []monitordb.LocksRow // never empty
 	blockers []monitordb.BlockersRow
-	// untrusted is the part of schema pglock that must not be used. names is the content of its registry.
+	// untrusted is the part of schema pglock that must not be used, and unchecked why that is not known, so that nothing
+	// must be used. names is the content of its registry.
 	untrusted []trust.Finding
+	unchecked error
 	names     registered
 	// noBlockers and noNames are why the blockers and the name registry could not be read.
 	noBlockers, noNames string
@@ -49,25 +52,40 @@ func (r reader) readTables(ctx context.Context, o options) (tables, error) {
 }
 
 // read leaves out the blockers if they alone take too long. Their cost grows faster than the number of locks, so a
-// server with thousands of waiters may be too slow for them.
+// server with thousands of waiters may be too slow for them. The owners come after the locks, since the owner of the
+// database can make that statement fail: it can have any number of objects, and keep a catalog locked.
 func (r reader) read(ctx context.Context, o options) (tables, error) {
 	var t tables
 	var findings []trust.Row
 	err := r.sendTo(ctx, readOne(&t.server), func(batch *pgx.Batch) {
-		trusted := append([]string{}, o.trusted...)
-		batch.Queue(trust.Untrusted, trusted, []string{"names"}).Query(readAll(&findings))
 		batch.Queue(monitordb.Locks, o.wanted, topSessions).Query(readAll(&t.rows))
 		batch.Queue(monitordb.Blockers, o.wanted).Query(readAll(&t.blockers))
+		trust.QueueList(batch, o.owners(), "names").Query(readAll(&findings))
 	})
-	if t.rows != nil && sqlstate.Of(err) == sqlstate.QueryCanceled && ctx.Err() == nil {
-		t.blockers, t.noBlockers = nil, fmt.Sprintf("pg_blocking_pids: %s", sqlstate.Refusal(err).Message)
-		err = nil
+	if gaveUp(ctx, err) && t.rows != nil && t.blockers == nil {
+		t.noBlockers = fmt.Sprintf("pg_blocking_pids: %s", sqlstate.Refusal(err).Message)
+		err = r.send(ctx, func(batch *pgx.Batch) {
+			trust.QueueList(batch, o.owners(), "names").Query(readAll(&findings))
+		})
+	}
+	if gaveUp(ctx, err) && t.rows != nil && findings == nil {
+		t.unchecked = fmt.Errorf("look up the owners in schema pglock: %s", sqlstate.Refusal(err).Message)
+		return t, nil
 	}
 	if err != nil {
 		return t, err
 	}
 	t.untrusted, err = trust.Findings(findings)
+	if errors.Is(err, trust.ErrTooMany) {
+		t.unchecked, err = err, nil
+	}
 	return t, err
+}
+
+// gaveUp reports whether a statement ended since it took too long, or waited for a lock.
+func gaveUp(ctx context.Context, err error) bool {
+	code := sqlstate.Of(err)
+	return ctx.Err() == nil && (code == sqlstate.QueryCanceled || code == sqlstate.LockNotAvailable)
 }
 
 // send executes a batch under the monitor's limits.

@@ -40,7 +40,7 @@ func (r reader) readNames(ctx context.Context, t *tables, o options) error {
 		return nil
 	}
 	var err error
-	if len(t.untrusted) == 0 {
+	if t.trusted() {
 		t.names, err = r.askForNames(ctx, numbers, t.hasSemaphores(), o)
 	} else {
 		t.names, err = r.copyNames(ctx, t, numbers, o)
@@ -64,10 +64,16 @@ func connectionBroke(err error) error {
 	return err
 }
 
+// trusted reports whether the registry may be queried.
+func (t tables) trusted() bool { return t.unchecked == nil && len(t.untrusted) == 0 }
+
 func namesMissingText(t tables, err error) string {
 	reason := cmp.Or(sqlstate.Refusal(err).Message, err.Error())
-	if len(t.untrusted) == 0 {
+	switch {
+	case t.trusted():
 		return "cannot read pglock.names: " + reason
+	case t.unchecked != nil:
+		return fmt.Sprintf("pglock.names could only be copied (%v): %s", t.unchecked, reason)
 	}
 	found := t.untrusted[0]
 	return fmt.Sprintf("%s belongs to role %q, which role %q does not trust, so pglock.names could only be copied: %s",
@@ -90,7 +96,7 @@ func (t tables) bigints() []int64 {
 func (r reader) askForNames(ctx context.Context, numbers []int64, semaphores bool, o options) (registered, error) {
 	var encoded struct{ Names []byte }
 	err := r.send(ctx, func(batch *pgx.Batch) {
-		trust.Queue(batch, o.trusted, "names", "names")
+		trust.Queue(batch, o.owners(), "names", "names")
 		batch.Queue(monitordb.RegisteredNames, numbers, semaphores).Query(readOne(&encoded))
 	})
 	if err != nil {

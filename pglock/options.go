@@ -162,8 +162,8 @@ func WithNames() Option {
 // another takes the locks. Packages once and ratelimit, which need no Locker, have an option of the same name.
 //
 // The current role, its members and superusers are trusted without being named. So is the owner of the database, if the
-// current role has none of SUPERUSER, CREATEROLE, REPLICATION and BYPASSRLS and is in no role pg_…. A role that does
-// not exist is an error where names are recorded. An empty name is an error. It is for PostgreSQL only.
+// current role has no rights elsewhere: docs/security.md says which count. A role that does not exist is an error where
+// names are recorded. An empty name is an error. It is for PostgreSQL only.
 func WithTrustedOwner(roles ...string) Option {
 	return lockerOption(func(c *lockerConfig) error {
 		if slices.Contains(roles, "") {

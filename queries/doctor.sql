@@ -69,39 +69,6 @@ FROM pg_catalog.pg_database AS d
 CROSS JOIN pg_catalog.pg_roles AS r
 WHERE d.datname = pg_catalog.current_database() AND r.rolname = current_user;
 
--- What decides whose schema pglock the role may use, beside the roles that are named: package trust has the rule, which looks
--- at the role that has logged in, too. Members are those that can become the role, superusers aside.
--- name: TrustedRoles :one
-WITH person AS (
-    SELECT c.oid AS taken, l.oid AS login, l.rolname AS login_name,
-           NOT EXISTS (SELECT FROM pg_catalog.pg_roles AS r
-                       WHERE (r.rolsuper OR r.rolcreaterole OR r.rolreplication OR r.rolbypassrls
-                              OR (pg_catalog.starts_with(r.rolname::text, 'pg_') AND r.rolname <> 'pg_database_owner'))
-                         AND (pg_catalog.pg_has_role(c.oid, r.oid, 'MEMBER')
-                              OR pg_catalog.pg_has_role(l.oid, r.oid, 'MEMBER'))) AS plain,
-           c.oid = l.oid OR NOT EXISTS (SELECT FROM pg_catalog.pg_roles AS r
-                                        WHERE pg_catalog.pg_has_role(l.oid, r.oid, 'MEMBER') AND r.oid <> l.oid
-                                          AND NOT pg_catalog.pg_has_role(c.oid, r.oid, 'MEMBER')) AS alike,
-           CASE WHEN pg_catalog.current_setting('server_version_num')::int4 >= 160000
-                THEN 'SET, USAGE, MEMBER WITH ADMIN OPTION' ELSE 'MEMBER' END AS becomes
-    FROM pg_catalog.pg_roles AS c, pg_catalog.pg_roles AS l
-    WHERE c.rolname = current_user
-      AND l.oid = COALESCE(
-          (SELECT a.usesysid FROM pg_catalog.pg_stat_activity AS a WHERE a.pid = pg_catalog.pg_backend_pid()),
-          (SELECT r.oid FROM pg_catalog.pg_roles AS r WHERE r.rolname = session_user))
-)
-SELECT pg_catalog.pg_get_userbyid(d.datdba)::text AS database_owner,
-       EXISTS (SELECT FROM pg_catalog.pg_roles AS r WHERE r.oid = d.datdba AND r.rolsuper)::bool AS superuser_owns,
-       p.login_name::text AS login,
-       p.plain::bool AS plain,
-       (p.plain AND p.alike OR pg_catalog.pg_has_role(p.taken, p.login, p.becomes))::bool AS role_itself,
-       COALESCE((SELECT pg_catalog.string_agg(m.rolname::text, ', ' ORDER BY m.rolname)
-                 FROM pg_catalog.pg_roles AS m
-                 WHERE NOT m.rolsuper AND m.oid <> p.taken AND pg_catalog.pg_has_role(m.oid, p.taken, p.becomes)
-                   AND (p.plain AND p.alike OR pg_catalog.pg_has_role(m.oid, p.login, p.becomes))), '')::text AS members
-FROM pg_catalog.pg_database AS d, person AS p
-WHERE d.datname = pg_catalog.current_database();
-
 -- Event triggers that run for what pglock creates, with their owners. They can refuse it.
 -- name: EventTriggers :many
 SELECT e.evtname::text AS name, e.evtevent::text AS event, pg_catalog.pg_get_userbyid(e.evtowner)::text AS owner,

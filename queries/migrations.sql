@@ -17,9 +17,6 @@ SELECT current_user::text AS role,
 FROM (SELECT 1) AS one
 LEFT JOIN pg_catalog.pg_namespace AS n ON n.nspname = 'pglock';
 
--- name: SchemaVersion :one
-SELECT m.version, m.dirty FROM pglock.schema_migrations AS m ORDER BY m.version DESC LIMIT 1;
-
 -- Tried and not waited for: a statement that waits keeps its snapshot, and CREATE INDEX CONCURRENTLY waits for that.
 -- name: TryLockMigrations :one
 SELECT pg_catalog.pg_try_advisory_xact_lock(@number::bigint);

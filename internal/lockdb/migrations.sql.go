@@ -89,17 +89,6 @@ func (q *Queries) MigrationsLockHolders(ctx context.Context, number int64) ([]Mi
 	return items, nil
 }
 
-const SchemaVersion = `-- name: SchemaVersion :one
-SELECT m.version, m.dirty FROM pglock.schema_migrations AS m ORDER BY m.version DESC LIMIT 1
-`
-
-func (q *Queries) SchemaVersion(ctx context.Context) (PglockSchemaMigration, error) {
-	row := q.db.QueryRow(ctx, SchemaVersion)
-	var i PglockSchemaMigration
-	err := row.Scan(&i.Version, &i.Dirty)
-	return i, err
-}
-
 const TryLockMigrations = `-- name: TryLockMigrations :one
 SELECT pg_catalog.pg_try_advisory_xact_lock($1::bigint)
 `

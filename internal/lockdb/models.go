@@ -3,11 +3,3 @@
 //   sqlc v1.31.1
 
 package lockdb
-
-// The version of schema pglock, in one row
-type PglockSchemaMigration struct {
-	// The number of the last migration that was applied
-	Version int64
-	// Always false, since a migration and its row here are one transaction
-	Dirty bool
-}

@@ -26,7 +26,7 @@ func TestTrustRefusesWhateverSettingsThereAre(t *testing.T) {
 	conn := connect(t, db.ConnString())
 	wantUntrusted(t, check(t, conn, nil), "type pglock.a", tenant)
 	batch := &pgx.Batch{}
-	trust.QueueLook(batch, nil)
+	trust.QueueLook(batch, trust.Owners{})
 	if err := trust.Explain(conn.SendBatch(t.Context(), batch).Close()); !errors.Is(err, driver.ErrUntrusted) {
 		t.Errorf("in a batch: %v", err)
 	}

@@ -1,10 +1,9 @@
 // Package trust keeps code of other roles from being executed by the role that uses schema pglock. A role that may
 // create objects in a database can make a schema pglock before an administrator does, full of views, triggers and
 // functions that run with the rights of the role that uses them. So an object of the schema is used only if its owner
-// is trusted. Trusted roles are the current role; superusers; members of the current role, which can become it
+// is trusted ([Owners]). Trusted roles are the current role; superusers; members that can become the current role
 // anyway; the owner of the database, who can set search_path for its sessions, if the current role has no rights
-// worth stealing (SUPERUSER, CREATEROLE, REPLICATION, BYPASSRLS, membership in a role pg_…); and the roles that the
-// user names.
+// elsewhere that are worth stealing (person.sql says which); and the roles that the user names.
 //
 // A check and a later use may find two different schemas under the name pglock: in between, the first may be dropped
 // and another role may create its own. A lock on a table of the schema, taken before the check and kept until the
@@ -15,7 +14,7 @@
 // So a package uses a table or function of the schema like this, in one READ COMMITTED transaction; without a
 // transaction of the caller's, a batch is one by itself:
 //
-//	trust.Queue(batch, owners, "schema_migrations", "once")
+//	trust.Queue(batch, trust.Owners{Named: names}, "schema_migrations", "once")
 //	batch.Queue("SELECT … pglock.once(…)")
 //	err := trust.Explain(db.SendBatch(ctx, batch).Close())
 //
@@ -41,12 +40,33 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Untrusted lists what belongs to roles that are not trusted, as rows of kind, object and owner. Its parameters are the
-// additional trusted roles and the objects that are about to be used, both text[].
-var Untrusted = withoutComments(untrusted)
+// Owners says which roles are trusted beside the current one, its members and superusers.
+type Owners struct {
+	Named []string
+	// NotDatabase means that the owner of the database is not trusted, unless it is named. A program that only looks needs
+	// nothing that is executed, so it does not need that owner.
+	NotDatabase bool
+}
+
+// untrusted lists what belongs to roles that are not trusted, as rows of kind, object and owner. [Owners.args] are its
+// parameters.
+var untrusted = withoutComments(person + untrustedSQL)
+
+//go:embed person.sql
+var person string
 
 //go:embed untrusted.sql
-var untrusted string
+var untrustedSQL string
+
+// args are the parameters of untrusted. No objects mean the whole schema.
+func (o Owners) args(objects []string) []any {
+	return []any{list(o.Named), list(objects), !o.NotDatabase}
+}
+
+// QueueList puts [Find] into a batch, for the objects that are named. [Findings] interprets the rows.
+func QueueList(batch *pgx.Batch, owners Owners, objects ...string) *pgx.QueuedQuery {
+	return batch.Queue(untrusted, owners.args(objects)...)
+}
 
 // withoutComments drops the lines that a server need not read each time.
 func withoutComments(sql string) string {
@@ -59,10 +79,10 @@ func withoutComments(sql string) string {
 	return b.String()
 }
 
-// refuse is [Untrusted] as a statement that fails if there is a row: the text is not a number, and
+// refuse is untrusted as a statement that fails if there is a row: the text is not a number, and
 // the error quotes it.
 var refuse = "SELECT pg_catalog.concat('" + marker +
-	"', pg_catalog.json_build_array(u.kind, u.object, u.owner))::pg_catalog.int4 FROM (\n" + Untrusted + ") AS u LIMIT 1"
+	"', pg_catalog.json_build_array(u.kind, u.object, u.owner))::pg_catalog.int4 FROM (\n" + untrusted + ") AS u LIMIT 1"
 
 // marker begins a text that the server puts into its error.
 const marker = "pglock_untrusted"
@@ -71,22 +91,22 @@ const marker = "pglock_untrusted"
 // and one fails if the schema, an object in it, or anything that the used objects reach is owned by a role that is
 // not trusted. The objects are names of tables and functions without the schema; if there are none the whole schema
 // is checked. [Explain] interprets the error.
-func Queue(batch *pgx.Batch, owners []string, table string, objects ...string) {
+func Queue(batch *pgx.Batch, owners Owners, table string, objects ...string) {
 	batch.Queue(pin(table))
 	QueueLook(batch, owners, objects...)
 }
 
 // QueueLook puts the second of these statements into a batch; it waits for no lock. In front of [Queue] it keeps an
 // untrusted role from making others wait for a lock on its table.
-func QueueLook(batch *pgx.Batch, owners []string, objects ...string) {
-	batch.Queue(refuse, list(owners), list(objects))
+func QueueLook(batch *pgx.Batch, owners Owners, objects ...string) {
+	batch.Queue(refuse, owners.args(objects)...)
 }
 
 // Check does what [QueueLook] and [Queue] do, without preparing statements by name, and explains the error. The check
 // holds until the transaction ends.
-func Check(ctx context.Context, tx pgx.Tx, owners []string, table string, objects ...string) error {
+func Check(ctx context.Context, tx pgx.Tx, owners Owners, table string, objects ...string) error {
 	look := func() error {
-		_, err := tx.Exec(ctx, refuse, pgx.QueryExecModeExec, list(owners), list(objects))
+		_, err := tx.Exec(ctx, refuse, unprepared(owners.args(objects))...)
 		return Explain(err)
 	}
 	if err := look(); err != nil {
@@ -97,6 +117,9 @@ func Check(ctx context.Context, tx pgx.Tx, owners []string, table string, object
 	}
 	return look()
 }
+
+// unprepared has a statement executed without preparing it by name.
+func unprepared(args []any) []any { return append([]any{pgx.QueryExecModeExec}, args...) }
 
 // pin locks a table. On its own LOCK TABLE would need a transaction block, which a batch without BEGIN is not.
 func pin(table string) string {
@@ -116,9 +139,9 @@ type Querier interface {
 }
 
 // Find lists what must not be used, at most 20 objects, the schema first. It does not protect a later use. The error
-// matches [ErrUnknownRole] if one of the owners does not exist.
-func Find(ctx context.Context, db Querier, owners []string) ([]Finding, error) {
-	rows, err := db.Query(ctx, Untrusted, pgx.QueryExecModeExec, list(owners), []string{})
+// matches [ErrUnknownRole] if one of the owners does not exist, and [ErrTooMany].
+func Find(ctx context.Context, db Querier, owners Owners) ([]Finding, error) {
+	rows, err := db.Query(ctx, untrusted, unprepared(owners.args(nil))...)
 	if err != nil {
 		return nil, err
 	}
@@ -139,8 +162,8 @@ type Looked struct {
 }
 
 // Look is [Find] for a use in a later transaction, which runs [Same] first.
-func Look(ctx context.Context, db Querier, owners []string) (looked Looked, err error) {
-	rows, err := db.Query(ctx, look, pgx.QueryExecModeExec, list(owners), []string{})
+func Look(ctx context.Context, db Querier, owners Owners) (looked Looked, err error) {
+	rows, err := db.Query(ctx, look, unprepared(owners.args(nil))...)
 	if err != nil {
 		return looked, err
 	}
@@ -171,7 +194,7 @@ var look = `SELECT COALESCE((SELECT n.oid FROM pg_catalog.pg_namespace AS n WHER
 		WHERE r.rolname OPERATOR(pg_catalog.=) current_user), false),
 	COALESCE(u.kind, ''), COALESCE(u.object, ''), COALESCE(u.owner, '')
 FROM (SELECT 1) AS one LEFT JOIN (
-` + Untrusted + `) AS u ON true`
+` + untrusted + `) AS u ON true`
 
 // Same is a statement that fails unless the name pglock refers to the schema whose OID is its parameter, as found by
 // [Look]. It keeps that schema from being dropped until the transaction ends, by a lock on the sequence pglock.fence:
@@ -191,17 +214,21 @@ const Same = `SELECT CASE
 	ELSE pg_catalog.concat('` + marker + `["` + kindReplaced + `", "schema pglock", ""]')::pg_catalog.int4::pg_catalog.text
 END AS same`
 
-// Row is a row of [Untrusted].
+// Row is what was found to be untrusted, or why that is not known.
 type Row struct{ Kind, Object, Owner string }
 
-// Findings converts the rows of [Untrusted].
+// Findings converts the rows of [QueueList].
 func Findings(rows []Row) ([]Finding, error) {
 	var found []Finding
 	for _, row := range rows {
-		if row.Kind == kindUnknown {
+		switch {
+		case row.Kind == kindUnknown:
 			return nil, unknown(row.Owner)
+		case row.Kind != kindTooMany:
+			found = append(found, Finding{row.Object, row.Owner})
+		case len(found) == 0:
+			return nil, ErrTooMany
 		}
-		found = append(found, Finding{row.Object, row.Owner})
 	}
 	return found, nil
 }
@@ -213,7 +240,12 @@ var ErrUnknownRole = errors.New("a trusted owner does not exist")
 // [driver.ErrUntrusted].
 var ErrReplaced = fmt.Errorf("%w: schema pglock was replaced while it was being checked or used (try again)", driver.ErrUntrusted)
 
-const kindUnknown, kindReplaced, kindMissing = "unknown role", "replaced", "missing"
+// ErrTooMany says that the schema has, or leads to, so many objects that not all were looked at. It matches
+// [driver.ErrUntrusted].
+var ErrTooMany = fmt.Errorf("%w: schema pglock has, or leads to, more than 2000 objects, which are too many to look at "+
+	"(nothing of it was used; find out who made them)", driver.ErrUntrusted)
+
+const kindUnknown, kindReplaced, kindMissing, kindTooMany = "unknown role", "replaced", "missing", "too many"
 
 func unknown(owner string) error {
 	return fmt.Errorf("%w: role %q", ErrUnknownRole, owner)
@@ -246,6 +278,8 @@ func explained(kind, object, owner string) error {
 		return unknown(owner)
 	case kindReplaced:
 		return ErrReplaced
+	case kindTooMany:
+		return ErrTooMany
 	case kindMissing:
 		return fmt.Errorf("%w (install it with: pglock migrate up)", driver.ErrSchemaMissing)
 	}

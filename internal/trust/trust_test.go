@@ -50,7 +50,7 @@ func check(t *testing.T, conn *pgx.Conn, owners []string, objects ...string) err
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(context.Background()) }()
-	return trust.Check(t.Context(), tx, owners, "schema_migrations", objects...)
+	return trust.Check(t.Context(), tx, trust.Owners{Named: owners}, "schema_migrations", objects...)
 }
 
 func user(conn *pgx.Conn) string { return conn.Config().User }
@@ -172,7 +172,7 @@ func TestTrustNamesARoleThatDoesNotExist(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `role "no-such-role"`) || errors.Is(err, driver.ErrUntrusted) {
 		t.Errorf("check: %v", err)
 	}
-	if _, err := trust.Find(t.Context(), conn, []string{"no-such-role"}); !errors.Is(err, trust.ErrUnknownRole) {
+	if _, err := trust.Find(t.Context(), conn, trust.Owners{Named: []string{"no-such-role"}}); !errors.Is(err, trust.ErrUnknownRole) {
 		t.Errorf("find: %v", err)
 	}
 }
@@ -182,7 +182,7 @@ func TestTrustOfNoSchema(t *testing.T) {
 	if err := check(t, conn, nil); !errors.Is(err, driver.ErrSchemaMissing) {
 		t.Errorf("check: %v", err)
 	}
-	if found, err := trust.Find(t.Context(), conn, nil); err != nil || len(found) > 0 {
+	if found, err := trust.Find(t.Context(), conn, trust.Owners{}); err != nil || len(found) > 0 {
 		t.Errorf("find: %v, %v", found, err)
 	}
 }
@@ -287,7 +287,7 @@ func TestTrustOfWhatAnObjectReaches(t *testing.T) {
 			if !errors.As(err, &untrusted) || untrusted.Owner != tenant.Name() {
 				t.Fatalf("not refused: %v", err)
 			}
-			found, err := trust.Find(t.Context(), admin, nil)
+			found, err := trust.Find(t.Context(), admin, trust.Owners{})
 			if err != nil || !strings.Contains(fmt.Sprint(found), test.object) {
 				t.Errorf("found %v, %v; want %s", found, err, test.object)
 			}
@@ -357,7 +357,7 @@ func TestTrustOfASchemaThatIsReplacedMeanwhile(t *testing.T) {
 	execute(t, admin, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")
 	tenant.PlantSchema(1)
 	batch := &pgx.Batch{}
-	trust.Queue(batch, nil, "schema_migrations")
+	trust.Queue(batch, trust.Owners{}, "schema_migrations")
 	err := trust.Explain(admin.SendBatch(t.Context(), batch).Close())
 	if !errors.Is(err, driver.ErrUntrusted) {
 		t.Errorf("in an old snapshot: %v", err)

@@ -3,38 +3,13 @@
 -- policies, defaults, CHECKs, indexes, inheritance, foreign keys that refer to them, and the functions, operators and
 -- types in all of these. Without a row all of it is trusted.
 --
--- $1 are further trusted roles, $2 the names of the objects that are about to be used; no names mean all.
+-- $1 are further trusted roles, $2 the names of the objects that are about to be used; no names mean all. $3 says whether the
+-- owner of the database may be trusted. The table expressions of person.sql come before.
 --
 -- It is safe on any search_path, as every operator, function and type has its schema. It asks the catalogs only. The
 -- snapshot of a REPEATABLE READ transaction may be older than what the name pglock leads to now; the row "replaced" says
--- that these differ.
-WITH RECURSIVE person AS (
-    -- RESET ROLE and RESET SESSION AUTHORIZATION lead back to the role that has logged in, so where that one can do more, it
-    -- counts too. session_user is not that role after SET SESSION AUTHORIZATION, which is for superusers.
-    SELECT u.oid AS current_role_oid, s.oid AS session_role_oid, d.datdba AS database_owner,
-           NOT EXISTS (
-               SELECT FROM pg_catalog.pg_roles AS r
-               WHERE (r.rolsuper OR r.rolcreaterole OR r.rolreplication OR r.rolbypassrls
-                      OR (pg_catalog.starts_with(r.rolname::pg_catalog.text, 'pg_')
-                          AND r.rolname OPERATOR(pg_catalog.<>) 'pg_database_owner'))
-                 AND (pg_catalog.pg_has_role(u.oid, r.oid, 'MEMBER') OR pg_catalog.pg_has_role(s.oid, r.oid, 'MEMBER'))
-           ) AS plain,
-           -- Whether the role that has logged in is a member of no more roles than the current one.
-           u.oid OPERATOR(pg_catalog.=) s.oid OR NOT EXISTS (
-               SELECT FROM pg_catalog.pg_roles AS r
-               WHERE pg_catalog.pg_has_role(s.oid, r.oid, 'MEMBER') AND r.oid OPERATOR(pg_catalog.<>) s.oid
-                 AND NOT pg_catalog.pg_has_role(u.oid, r.oid, 'MEMBER')
-           ) AS alike,
-           -- Since PostgreSQL 16 a member may be one that cannot become the role.
-           CASE WHEN pg_catalog.current_setting('server_version_num')::integer OPERATOR(pg_catalog.>=) 160000
-                THEN 'SET, USAGE, MEMBER WITH ADMIN OPTION' ELSE 'MEMBER' END AS becomes
-    FROM pg_catalog.pg_roles AS u, pg_catalog.pg_roles AS s, pg_catalog.pg_database AS d
-    WHERE u.rolname OPERATOR(pg_catalog.=) current_user
-      AND s.oid OPERATOR(pg_catalog.=) COALESCE(
-          (SELECT a.usesysid FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()) AS a),
-          (SELECT r.oid FROM pg_catalog.pg_roles AS r WHERE r.rolname OPERATOR(pg_catalog.=) session_user))
-      AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
-),
+-- that these differ. The owner of a database can make any number of objects. So no more than 2000 are looked at, and the
+-- row "too many" says that there are others: its place is after the rows of those that were looked at.
 space AS (
     SELECT n.oid, n.nspowner FROM pg_catalog.pg_namespace AS n WHERE n.nspname OPERATOR(pg_catalog.=) 'pglock'
 ),
@@ -43,6 +18,7 @@ inside AS (
     FROM pg_catalog.pg_depend AS d, space
     WHERE d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_namespace'::pg_catalog.regclass
       AND d.refobjid OPERATOR(pg_catalog.=) space.oid
+    LIMIT 2001
 ),
 reached (classid, objid) AS (
     SELECT i.classid, i.objid
@@ -79,6 +55,9 @@ reached (classid, objid) AS (
           AND d.refclassid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_namespace'::pg_catalog.regclass
     ) AS next
 ),
+found AS MATERIALIZED (
+    SELECT r.classid, r.objid FROM reached AS r LIMIT 2001 -- ends the recursion
+),
 owned (classid, objid, owner) AS (
     SELECT 'pg_catalog.pg_namespace'::pg_catalog.regclass::pg_catalog.oid, space.oid, space.nspowner FROM space
     UNION ALL
@@ -103,12 +82,12 @@ owned (classid, objid, owner) AS (
                WHEN u.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_statistic_ext'::pg_catalog.regclass THEN (
                    SELECT t.stxowner FROM pg_catalog.pg_statistic_ext AS t WHERE t.oid OPERATOR(pg_catalog.=) u.objid)
            END
-    FROM (SELECT i.classid, i.objid FROM inside AS i UNION SELECT r.classid, r.objid FROM reached AS r) AS u
+    FROM (SELECT i.classid, i.objid FROM inside AS i UNION SELECT f.classid, f.objid FROM found AS f) AS u
     UNION ALL
     -- PostgreSQL does not record who made a trigger. Each role with the right TRIGGER may have, and its WHEN can execute any
     -- SQL by functions of PostgreSQL's (query_to_xml), which depends on nothing.
     SELECT r.classid, r.objid, a.grantee
-    FROM reached AS r
+    FROM found AS r
     JOIN pg_catalog.pg_trigger AS t ON t.oid OPERATOR(pg_catalog.=) r.objid AND NOT t.tgisinternal
     JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) t.tgrelid
     CROSS JOIN LATERAL pg_catalog.aclexplode(c.relacl) AS a
@@ -121,10 +100,12 @@ untrusted AS (
     WHERE x.oid OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT DISTINCT o.owner FROM owned AS o))
       AND NOT x.rolsuper
       AND NOT (x.rolname::pg_catalog.text OPERATOR(pg_catalog.=) ANY ($1::pg_catalog.text[]))
-      AND NOT (p.plain AND (x.oid OPERATOR(pg_catalog.=) p.database_owner
-                            OR x.rolname OPERATOR(pg_catalog.=) 'pg_database_owner'))
-      AND NOT (pg_catalog.pg_has_role(x.oid, p.current_role_oid, p.becomes)
-               AND ((p.plain AND p.alike) OR pg_catalog.pg_has_role(x.oid, p.session_role_oid, p.becomes)))
+      AND NOT (p.plain AND $3::pg_catalog.bool AND (x.oid OPERATOR(pg_catalog.=) p.database_owner
+                                                    OR x.rolname OPERATOR(pg_catalog.=) 'pg_database_owner'))
+      AND NOT (EXISTS (SELECT FROM way AS y WHERE y.target OPERATOR(pg_catalog.=) p.taken
+                          AND pg_catalog.pg_has_role(x.oid, y.through, y.how))
+               AND (p.alike OR EXISTS (SELECT FROM way AS y WHERE y.target OPERATOR(pg_catalog.=) p.login
+                                          AND pg_catalog.pg_has_role(x.oid, y.through, y.how))))
 )
 SELECT 'unknown role' AS kind, '' AS object, given.name AS owner
 FROM pg_catalog.unnest($1::pg_catalog.text[]) AS given (name)
@@ -140,3 +121,7 @@ UNION ALL
  WHERE u.oid IS NOT NULL OR o.owner OPERATOR(pg_catalog.=) 0
  ORDER BY o.classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_namespace'::pg_catalog.regclass, 2
  LIMIT 20)
+UNION ALL
+SELECT 'too many', '', ''
+WHERE (SELECT pg_catalog.count(*) FROM inside) OPERATOR(pg_catalog.>) 2000
+   OR (SELECT pg_catalog.count(*) FROM found) OPERATOR(pg_catalog.>) 2000

@@ -101,10 +101,10 @@ func (n *Names) forget(names []string) {
 // the look at its owner and the use: package trust says why.
 func (n *Names) register(ctx context.Context, names []string) error {
 	return n.link.do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		batch := &pgx.Batch{}
+		batch, owners := &pgx.Batch{}, trust.Owners{Named: n.owners}
 		batch.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
-		trust.QueueLook(batch, n.owners, "register", "names")
-		trust.Queue(batch, n.owners, "schema_migrations", "register", "names")
+		trust.QueueLook(batch, owners, "register", "names")
+		trust.Queue(batch, owners, "schema_migrations", "register", "names")
 		batch.Queue(lockdb.RegisterNames, names)
 		batch.Queue("COMMIT")
 		return conn.SendBatch(ctx, batch).Close()

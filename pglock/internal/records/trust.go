@@ -96,7 +96,7 @@ func (t *Trust) look(ctx context.Context, conn *pgx.Conn, where string, owners [
 	if schema, ok := t.remembers(where); ok {
 		return schema, nil
 	}
-	looked, err := trust.Look(ctx, conn, owners)
+	looked, err := trust.Look(ctx, conn, trust.Owners{Named: owners})
 	switch {
 	case errors.Is(err, trust.ErrReplaced):
 		return 0, err

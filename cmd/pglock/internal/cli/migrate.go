@@ -48,8 +48,8 @@ print" shows the rights that other roles need.
 
 A schema pglock of an untrusted role is not changed, because its code would run
 with your rights; the exit code is 65. Trusted are your role, its members,
-superusers, the roles of --trust-owner and, if your role has no special rights,
-the owner of the database.`,
+superusers, the roles of --trust-owner and, if your role has no rights outside
+of its databases, the owner of the database.`,
 		Example: "  pglock migrate up --dsn postgres://admin@db.example.com/shop",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

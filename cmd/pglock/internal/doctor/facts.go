@@ -46,9 +46,10 @@ type schemaFacts struct {
 
 // ownerFacts are about the trusted owners of schema pglock.
 type ownerFacts struct {
-	monitordb.TrustedRolesRow
+	trust.Roles
 	named     []string        // additional trusted roles
 	untrusted []trust.Finding // objects of other roles
+	unchecked error           // why these are not known
 }
 
 func (s schemaFacts) missing() bool { return errors.Is(s.err, driver.ErrSchemaMissing) }
@@ -146,10 +147,14 @@ func (f *facts) read(ctx context.Context, tx pgx.Tx, trusted []string) error {
 		return fmt.Errorf("ask about the rights on schema pglock: %w", err)
 	}
 	f.schema.owners.named = trusted
-	if f.schema.owners.TrustedRolesRow, err = queries.TrustedRoles(ctx); err != nil {
+	if f.schema.owners.Roles, err = trust.FindRoles(ctx, tx); err != nil {
 		return fmt.Errorf("look up the trusted roles: %w", err)
 	}
-	if f.schema.owners.untrusted, err = trust.Find(ctx, tx, trusted); err != nil {
+	f.schema.owners.untrusted, err = trust.Find(ctx, tx, trust.Owners{Named: trusted})
+	switch {
+	case errors.Is(err, trust.ErrTooMany):
+		f.schema.owners.unchecked = err
+	case err != nil:
 		return fmt.Errorf("look up the owner of schema pglock: %w", err)
 	}
 	f.lockWorks, err = probeLock(ctx, tx)

@@ -13,18 +13,26 @@ func trusts(f facts) Finding {
 	const check = "trust"
 	untrusted := f.schema.owners.untrusted
 	who := "trusted to own schema pglock: " + f.trusted()
-	if len(untrusted) == 0 {
+	switch {
+	case f.schema.owners.unchecked != nil:
+		return Finding{
+			Check: check, Level: Problem, What: f.schema.owners.unchecked.Error(), Why: who + ". " + othersRunCode,
+			Do: "find out who made these objects, and drop them",
+		}
+	case len(untrusted) == 0:
 		return Finding{Check: check, Level: OK, What: who}
 	}
 	return Finding{
 		Check: check, Level: Problem,
 		What: strings.Join(belongings(untrusted), "; "),
-		Why: who + ". Other owners could run code with the rights of the roles that use these objects, so pglock does not use " +
-			"them: names are only copied, and Fence and WithNames fail with ErrUntrusted",
+		Why:  who + ". " + othersRunCode,
 		Do: "if that role may run code with the rights of this one, name it (--trust-owner, WithTrustedOwner); otherwise " +
 			"find out who made these objects, and drop them",
 	}
 }
+
+const othersRunCode = "Other owners could run code with the rights of the roles that use these objects, so pglock does " +
+	"not use them: names are only copied, and Fence and WithNames fail with ErrUntrusted"
 
 // belongings says what belongs to each owner. It names every object of an owner only if there are few.
 func belongings(found []trust.Finding) (said []string) {
@@ -83,15 +91,15 @@ func (f facts) trusted() string {
 	}
 	switch {
 	case f.databaseOwnerListed():
-	case owners.Plain:
-		all = append(all, "the database's owner "+quote(owners.DatabaseOwner))
+	case owners.Outside == "":
+		all = append(all, "the database's owner "+quote(owners.DatabaseOwner)+" (but not to the monitor)")
 	default:
 		privileged := quote(role)
 		if owners.Login != role {
 			privileged += " or " + quote(owners.Login) + ", which has logged in,"
 		}
-		not += fmt.Sprintf("; the database's owner %s is not trusted, because %s is privileged (SUPERUSER, CREATEROLE, REPLICATION, "+
-			"BYPASSRLS or a role pg_…)", quote(owners.DatabaseOwner), privileged)
+		not += fmt.Sprintf("; the database's owner %s is not trusted, because %s %s",
+			quote(owners.DatabaseOwner), privileged, owners.Outside)
 	}
 	return enumerate(all) + not
 }

@@ -70,3 +70,21 @@ func TestRightsThatSetRoleHasTakenAreNotGrantedToTheOtherRole(t *testing.T) {
 		want(t, examine(t, asRole(db.ConnString(), "none"), time.Minute), name, doctor.OK)
 	}
 }
+
+// Doctor executes nothing of the owner of the database, whom the role's other programs may trust.
+func TestNothingOfTheDatabasesOwnerIsExecuted(t *testing.T) {
+	db := testenv.Database(t)
+	tenant := db.Tenant(t)
+	tenant.PlantSchema(migrations.Latest())
+	report := examine(t, db.Role(t, "ops"), time.Minute)
+	want(t, report, "trust", doctor.OK, `the database's owner "`+tenant.Name()+`" (but not to the monitor)`)
+	tenant.WantNothingGained("after doctor")
+}
+
+func TestTooManyObjectsToLookAt(t *testing.T) {
+	db := testenv.Database(t)
+	check(t, migrations.Up(t.Context(), db.Pool(t)))
+	execute(t, db, `DO $$ BEGIN FOR i IN 1..2001 LOOP
+		EXECUTE format('CREATE FUNCTION pglock.f%s() RETURNS int LANGUAGE sql AS ''SELECT 1''', i); END LOOP; END $$`)
+	want(t, examine(t, db.ConnString(), time.Minute), "trust", doctor.Problem, "too many to look at")
+}

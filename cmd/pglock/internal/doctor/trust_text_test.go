@@ -9,30 +9,30 @@ import (
 )
 
 func TestNoRoleIsCalledTrustedAndNotTrusted(t *testing.T) {
-	const privileged = " is privileged (SUPERUSER, CREATEROLE, REPLICATION, BYPASSRLS or a role pg_…)"
+	const privileged = " may grant a role (ADMIN OPTION)"
 	for _, c := range []struct {
 		role, named string
-		owners      monitordb.TrustedRolesRow
+		owners      trust.Roles
 		want        string
 	}{
-		{"postgres", "", monitordb.TrustedRolesRow{DatabaseOwner: "postgres", Login: "postgres", RoleItself: true, SuperuserOwns: true},
+		{"postgres", "", trust.Roles{DatabaseOwner: "postgres", Login: "postgres", RoleItself: true, SuperuserOwns: true},
 			`the role "postgres" and superusers`},
-		{"admin", "", monitordb.TrustedRolesRow{DatabaseOwner: "admin", Login: "admin", RoleItself: true},
+		{"admin", "", trust.Roles{DatabaseOwner: "admin", Login: "admin", RoleItself: true},
 			`the role "admin" and superusers`},
-		{"postgres", "tenant", monitordb.TrustedRolesRow{DatabaseOwner: "tenant", Login: "postgres", RoleItself: true},
+		{"postgres", "tenant", trust.Roles{DatabaseOwner: "tenant", Login: "postgres", RoleItself: true},
 			`the role "postgres", superusers and "tenant" (named)`},
-		{"postgres", "", monitordb.TrustedRolesRow{DatabaseOwner: "tenant", Login: "postgres", RoleItself: true},
+		{"postgres", "", trust.Roles{DatabaseOwner: "tenant", Login: "postgres", RoleItself: true, Outside: privileged[1:]},
 			`the role "postgres" and superusers; the database's owner "tenant" is not trusted, because "postgres"` + privileged},
-		{"app", "", monitordb.TrustedRolesRow{DatabaseOwner: "tenant", Login: "postgres"},
+		{"app", "", trust.Roles{DatabaseOwner: "tenant", Login: "postgres", Outside: privileged[1:]},
 			`superusers; the role "app" is not trusted, because its code could take the rights of "postgres", which has logged in; ` +
 				`the database's owner "tenant" is not trusted, because "app" or "postgres", which has logged in,` + privileged},
-		{"app", "", monitordb.TrustedRolesRow{DatabaseOwner: "dba", Login: "app", RoleItself: true, Members: "dba, ops"},
+		{"app", "", trust.Roles{DatabaseOwner: "dba", Login: "app", RoleItself: true, Members: "dba, ops"},
 			`the role "app", superusers and members of the role (dba, ops)`},
-		{"app", "migrator", monitordb.TrustedRolesRow{DatabaseOwner: "tenant", Login: "app", RoleItself: true, Plain: true},
-			`the role "app", superusers, "migrator" (named) and the database's owner "tenant"`},
+		{"app", "migrator", trust.Roles{DatabaseOwner: "tenant", Login: "app", RoleItself: true},
+			`the role "app", superusers, "migrator" (named) and the database's owner "tenant" (but not to the monitor)`},
 	} {
 		f := facts{connection: monitordb.ConnectionRow{Role: c.role}}
-		f.schema.owners.TrustedRolesRow = c.owners
+		f.schema.owners.Roles = c.owners
 		if c.named != "" {
 			f.schema.owners.named = []string{c.named}
 		}
