@@ -128,7 +128,8 @@ func (e *doctorRun) print(w io.Writer, db database, r *doctor.Report) error {
 	case formatCSV:
 		records := [][]string{{"level", "check", "what", "why", "do", "sql"}}
 		for _, f := range r.Findings {
-			records = append(records, []string{string(f.Level), f.Check, f.What, f.Why, f.Do, strings.Join(f.SQL, ";\n")})
+			records = append(records, []string{string(f.Level), f.Check, view.Cell(f.What), view.Cell(f.Why), view.Cell(f.Do),
+				view.Cell(strings.Join(f.SQL, ";\n"))})
 		}
 		return csv.NewWriter(w).WriteAll(records)
 	}

@@ -99,6 +99,13 @@ func TestHostileNamesAreHarmless(t *testing.T) {
 			wantText(t, r.stdout, `\xff`, `\xfe`)
 		}
 	}
+	for _, format := range []string{"csv", "json", "ndjson"} {
+		r := on(t, db, "monitor", "--once", "-o", format).run()
+		wantText(t, r.stdout, "owned")
+		if !utf8.ValidString(r.stdout) {
+			t.Errorf("%s is not UTF-8: %q", format, r.stdout)
+		}
+	}
 	exporter := on(t, db, "exporter", "--listen", "127.0.0.1:0", "--min-interval", "0").start()
 	metrics := fetch(t, metricsAddress(exporter))
 	exporter.signal(os.Interrupt)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/secretfile"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/web"
 	"github.com/pglock-toolkit/pglock/monitor/recording"
 )

@@ -40,11 +40,10 @@ error, on exit if that is the terminal. NO_COLOR is respected; with TERM=dumb
 it prints instead.
 
 Without a terminal, and with --output, it prints each snapshot: as a table, as
-JSON (ndjson: on one line), or as CSV (RFC 4180) under one header. Unless
-printed on a terminal, CSV fields are not escaped: they can contain control
-characters and begin with = + - or @, so import them as text. If the server goes
-away, pglock says so on standard error, or in the view, and continues when it is
-back.
+JSON (ndjson: on one line), or as CSV (RFC 4180) under one header. In CSV, text
+that a spreadsheet could take for a formula begins with an apostrophe; control
+characters are escaped only on a terminal. If the server goes away, pglock says
+so on standard error, or in the view, and continues when it is back.
 
 Several servers are shown together: repeat --dsn, name services of
 pg_service.conf with --service, or list servers in a --dsn-file that only you

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,9 +21,9 @@ var header = []string{"taken_at", "database", "key", "space", "number", "class",
 	"identity", "xmin_age", "xid_age", "wait_event_type", "wait_event", "classid", "objid"}
 
 // CSV writes snapshots as in RFC 4180: lines end in CR LF, and a field with a quote, a comma or a line break is
-// quoted. The zero value writes every field unchanged.
+// quoted. The zero value writes every field as [Cell] has it.
 type CSV struct {
-	// Printable escapes control characters, for output on a terminal. Programs need the fields unchanged.
+	// Printable escapes control characters, for output on a terminal.
 	Printable bool
 	// Servers adds a column with the label of the server, for snapshots of several.
 	Servers bool
@@ -122,6 +123,7 @@ func (c CSV) write(w io.Writer, records [][]string) error {
 	for _, record := range records {
 		fields := make([]string, len(record))
 		for i, field := range record {
+			field = Cell(field)
 			if c.Printable {
 				field = Printable(field)
 			}
@@ -138,3 +140,21 @@ func quoted(field string) string {
 	}
 	return `"` + strings.ReplaceAll(field, `"`, `""`) + `"`
 }
+
+// Cell returns foreign text as a field of CSV that is UTF-8, with U+FFFD for other bytes as in JSON, and that no spreadsheet
+// takes for a formula. Numbers and raw keys are unchanged. Text that begins like a formula (=, +, -, @ or a control
+// character that spreadsheets drop), also after apostrophes, gets another apostrophe, so that who takes one away has the
+// text.
+func Cell(text string) string {
+	text = strings.ToValidUTF8(text, "\ufffd")
+	if formula.MatchString(text) && !numeric.MatchString(text) {
+		return "'" + text
+	}
+	return text
+}
+
+// Spreadsheets of some languages take the wide forms for the others.
+var (
+	formula = regexp.MustCompile(`^'*[=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}]`)
+	numeric = regexp.MustCompile(`^@?-?[0-9]+(/-?[0-9]+)?(#[0-9]+)?$`)
+)

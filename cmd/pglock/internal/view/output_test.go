@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/pglock-toolkit/pglock/monitor"
 )
@@ -90,6 +91,55 @@ func TestCSVKeepsEveryFieldAsItIs(t *testing.T) {
 	}
 	if found < 8 {
 		t.Errorf("%d fields read as they were, want more: %q", found, records)
+	}
+}
+
+func TestCSVIsNoFormulaAndUTF8(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                   "",
+		"invoice:42":         "invoice:42",
+		"@42":                "@42",
+		"@-42":               "@-42",
+		"@-7/-42":            "@-7/-42",
+		"@-7/-42#3":          "@-7/-42#3",
+		"@7/-42/cmd":         "'@7/-42/cmd",
+		"@7/-42":             "@7/-42",
+		"-42":                "-42",
+		"=1+1":               "'=1+1",
+		"+cmd|' /C calc'!A0": "'+cmd|' /C calc'!A0",
+		"-1+cmd|x!A0":        "'-1+cmd|x!A0",
+		"-- name: Get":       "'-- name: Get",
+		"@SUM(A1)":           "'@SUM(A1)",
+		"\t=1":               "'\t=1",
+		"\r=1":               "'\r=1",
+		"\n=1":               "'\n=1",
+		"＝1":                 "'＝1",
+		"'=1":                "''=1",
+		"'gid'":              "'gid'",
+		"k\xffé\xe2\x82":     "k\ufffdé\ufffd",
+		"\xff=1":             "\ufffd=1",
+	} {
+		if got := Cell(text); got != want {
+			t.Errorf("%q is written %q, want %q", text, got, want)
+		}
+	}
+	s := snapshot()
+	lock := &s.Locks[2]
+	lock.Key, lock.Names, lock.Database = "=a\xff", []string{"=a\xff"}, "=d\xff"
+	lock.Holders[0].User, lock.Holders[0].Application, lock.Holders[0].Query = "=u\xff", "=p\xff", "=q\xff"
+	for _, c := range []CSV{{}, {Printable: true}} {
+		var b bytes.Buffer
+		if err := c.Snapshot(&b, s); err != nil {
+			t.Fatal(err)
+		}
+		if !utf8.Valid(b.Bytes()) || strings.Contains(","+strings.ReplaceAll(b.String(), "\r\n", ","), ",=") {
+			t.Errorf("the CSV is %q", b.String())
+		}
+		for _, want := range []string{"'=a", "'=d", "'=u", "'=p", "'=q"} {
+			if !strings.Contains(b.String(), ","+want) {
+				t.Errorf("the CSV has no %q: %q", want, b.String())
+			}
+		}
 	}
 }
 
