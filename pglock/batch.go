@@ -27,7 +27,8 @@ import (
 //
 // Results read by [pgx.BatchResults.Close] have the errors of this package; their WaitErrors contain neither the time
 // that the batch waited for this lock nor its holders. If you read the results by hand, or set another function on the
-// returned query, map their errors with [TxError].
+// returned query, map their errors with [TxError]; also errors that pgx returns for the whole batch before it reads
+// results, as when the connection has ended.
 func QueueLockTx(b *pgx.Batch, key Key, opts ...TxOption) *pgx.QueuedQuery {
 	c, err := newTxConfig(opts)
 	statement, args := queueStatements[lockForm{key.k.Space, c.shared, true}], statementArgs(key, c)

@@ -44,6 +44,9 @@ var (
 	// ErrStaleSnapshot: the transaction is REPEATABLE READ or SERIALIZABLE, so it would read from a snapshot that is
 	// older than the lock. Use READ COMMITTED, or see [AllowStaleSnapshot].
 	ErrStaleSnapshot = driver.ErrStaleSnapshot
+	// ErrOtherServer: [Lock.GuardTx] was given a transaction on another server, or in another database, than the lock's.
+	// After a failover that can be the old primary, or the new one.
+	ErrOtherServer = driver.ErrOtherServer
 	// ErrSchemaMissing: this needs the schema pglock, which is not installed in the database; the error text names the
 	// command that installs it.
 	ErrSchemaMissing = driver.ErrSchemaMissing

@@ -6,6 +6,8 @@ import (
 	"reflect"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 )
 
 // TxBeginner begins transactions: a pool, a connection, or a transaction (which begins a savepoint).
@@ -25,7 +27,8 @@ type TxOptionsBeginner interface {
 //
 // The wait keeps the connection, as with [LockTx]. When ctx ends while a pool has no connection to begin with, the error
 // says how many are in use, and matches [ErrUnavailable] and the context's error. A server that cannot be reached is
-// [ErrUnavailable], too, and one that denies access [ErrDenied].
+// [ErrUnavailable], too, and one that denies access [ErrDenied]. If the connection ends during the commit, the error is
+// [ErrUnavailable], and the transaction may have been committed.
 func BeginFunc(ctx context.Context, db TxBeginner, key Key, fn func(pgx.Tx) error, opts ...TxOption) error {
 	return beginFunc(ctx, db, key, fn, opts, func(locked func(pgx.Tx) error) error {
 		return pgx.BeginFunc(ctx, db, locked)
@@ -56,16 +59,23 @@ func beginFunc(
 	if isNil(db) || fn == nil {
 		return failed("begin a transaction and lock", key, 0, errors.New("the TxBeginner or the function is nil"))
 	}
-	began := false
+	var began bool
+	var inside error // of the lock, or of fn
 	err := begin(func(tx pgx.Tx) error {
 		began = true
-		if err := LockTx(ctx, tx, key, opts...); err != nil {
-			return err
+		if inside = LockTx(ctx, tx, key, opts...); inside == nil {
+			inside = fn(tx)
 		}
-		return fn(tx)
+		return inside
 	})
-	if err != nil && !began {
+	switch {
+	case err == nil || inside != nil:
+		return err
+	case !began:
 		return notBegun(ctx, db, key, err)
+	}
+	if explained := sqlstate.Explain(sqlstate.EndedBy(ctx, err)); explained != err {
+		return failed("commit a transaction under", key, 0, explained)
 	}
 	return err
 }

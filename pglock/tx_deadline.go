@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
@@ -67,11 +66,8 @@ func notBegun(ctx context.Context, db any, key Key, err error) error {
 	case inUse > 0:
 		err = fmt.Errorf("%w: all %d connections of the pool are in use, and transactions that wait for locks keep theirs "+
 			"(bound waits with MaxWait, or take contended locks with a Locker): %w", ErrUnavailable, inUse, contextError(ctx, err))
-	case !errors.As(err, new(*pgconn.ConnectError)):
-	case sqlstate.Denied(err):
-		err = fmt.Errorf("%w ("+sqlstate.DeniedAdvice+"): %w", ErrDenied, err)
 	default:
-		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+		err = sqlstate.Explain(sqlstate.EndedBy(ctx, err))
 	}
 	return failed("begin a transaction and lock", key, 0, err)
 }

@@ -63,7 +63,7 @@ func (r txRequest) result(ctx context.Context, o txOutcome, err error) error {
 	if n, ok := lockdb.HeldKey(sqlstate.Refusal(err).Message); ok && n <= len(r.keys) {
 		key = r.keys[n-1]
 	}
-	err = TxError(endedBy(ctx, err))
+	err = TxError(sqlstate.EndedBy(ctx, err))
 	wait := (*WaitError)(nil)
 	if !errors.As(err, &wait) {
 		return failed("lock", key, more, err)
@@ -75,26 +75,13 @@ func (r txRequest) result(ctx context.Context, o txOutcome, err error) error {
 	return wait
 }
 
-// endedBy adds the cause of ctx to an error that the end of ctx has caused. pgx leaves the cause out, and if it is
-// configured to cancel the statement on the server, it returns only the server's error.
-func endedBy(ctx context.Context, err error) error {
-	if ctx.Err() == nil || (sqlstate.Refusal(err).Code != sqlstate.QueryCanceled && !errors.Is(err, ctx.Err())) {
-		return err
-	}
-	for _, why := range []error{ctx.Err(), context.Cause(ctx)} {
-		if !errors.Is(err, why) {
-			err = fmt.Errorf("%w: %w", why, err)
-		}
-	}
-	return err
-}
-
 // TxError maps an error of a transaction's lock to this package's: a wait that lock_timeout or a context ended becomes
 // a *[WaitError] (without a key, which is unknown), a refusal by a guard [ErrStandby] or [ErrStaleSnapshot], a full
-// lock table [ErrTooManyLocks]. Other errors, and nil, are returned unchanged. It is for results of [QueueLockTx] that
-// are read by hand.
+// lock table [ErrTooManyLocks], and the end of the connection [ErrUnavailable]. Other errors, and nil, are returned
+// unchanged: among them a statement that statement_timeout or pg_cancel_backend has ended (57014). It is for results of
+// [QueueLockTx] that are read by hand.
 func TxError(err error) error {
-	if err == nil || errors.As(err, new(*WaitError)) {
+	if err == nil || errors.As(err, new(*WaitError)) || errors.Is(err, ErrUnavailable) {
 		return err
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -103,8 +90,6 @@ func TxError(err error) error {
 	switch server := sqlstate.Refusal(err); server.Code {
 	case sqlstate.LockNotAvailable:
 		return &WaitError{Err: err}
-	case sqlstate.OutOfMemory:
-		return fmt.Errorf("%w: the server's lock table is full (raise max_locks_per_transaction): %w", ErrTooManyLocks, err)
 	case sqlstate.UndefinedObject:
 		for _, refusal := range []txOutcome{refusedStandby, refusedStale, refusedHeld} {
 			if strings.Contains(server.Message, string(refusal)) { // the rest of the text depends on lc_messages
@@ -112,5 +97,5 @@ func TxError(err error) error {
 			}
 		}
 	}
-	return err
+	return sqlstate.Explain(err)
 }

@@ -20,6 +20,7 @@ var (
 	ErrPooler        = errors.New("a proxy is between client and server")
 	ErrStandby       = errors.New("server is a hot standby")
 	ErrStaleSnapshot = errors.New("transaction snapshot is older than the lock")
+	ErrOtherServer   = errors.New("the transaction is not on the server and in the database of the lock")
 	ErrSchemaMissing = errors.New("schema pglock is not installed")
 	ErrUntrusted     = errors.New("schema pglock is not to be trusted")
 )

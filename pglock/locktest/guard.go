@@ -29,9 +29,10 @@ func (b *backend) GuardTx(ctx context.Context, tx pgx.Tx, held driver.Grant, fir
 	}
 	t, ok := tx.(*Tx)
 	switch {
-	case !ok || t.server != b.server:
-		return fmt.Errorf("%w: the transaction is not one of the Server that has the lock "+
-			"(begin it with Server.Begin or Server.Tx)", driver.ErrUnsupported)
+	case !ok:
+		return fmt.Errorf("%w: the transaction is not one of a Server (begin it with Server.Begin or Server.Tx)", driver.ErrUnsupported)
+	case t.server != b.server:
+		return driver.ErrOtherServer
 	case t.outer != nil:
 		return errors.New("the transaction is nested, so that a rollback to its savepoint would end the guard")
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
 
 var (
@@ -91,7 +90,7 @@ func explain(scope, id string, err error) error {
 	server := sqlstate.Refusal(err)
 	outcome, ok := strings.CutPrefix(server.Message, raised)
 	if server.Code != stateRaised || !ok {
-		return pglock.TxError(records.Explain(err))
+		return sqlstate.ExplainSchema(pglock.TxError(err))
 	}
 	at, parseErr := time.Parse(detailTime, server.Detail)
 	if parseErr != nil && (outcome == done || outcome == mismatch) {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
@@ -89,7 +90,7 @@ func (c config) keep(ctx context.Context, tx pgx.Tx, scope, id string, v any) er
 		Scope: scope, ID: id, Fingerprint: c.fingerprint, Result: result,
 	})
 	if err != nil {
-		return failed(scope, id, fmt.Errorf("record the result: %w", records.Explain(err)))
+		return failed(scope, id, fmt.Errorf("record the result: %w", sqlstate.ExplainSchema(sqlstate.EndedBy(ctx, err))))
 	}
 	return nil
 }
@@ -130,7 +131,7 @@ func (c config) ask(ctx context.Context, tx pgx.Tx, scope, id string, record boo
 		said, err = queries.Once(ctx, params)
 	}
 	if err != nil {
-		return said, failed(scope, id, explain(scope, id, err))
+		return said, failed(scope, id, explain(scope, id, sqlstate.EndedBy(ctx, err)))
 	}
 	return said, nil
 }

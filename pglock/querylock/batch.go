@@ -96,7 +96,7 @@ func (r *batchResults) read(queued *pgx.QueuedQuery) error {
 	}
 	_, err := r.BatchResults.Exec()
 	r.saved = err == nil
-	return err
+	return pglock.TxError(err)
 }
 
 func (r *batchResults) refused(err error) error {

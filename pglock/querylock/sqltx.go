@@ -98,7 +98,7 @@ func (t *SQLTx) inSavepoint(ctx context.Context, o options, locks []wanted) erro
 func (t *SQLTx) execute(ctx context.Context, statements ...string) error {
 	for _, statement := range statements {
 		if _, err := t.tx.ExecContext(ctx, statement); err != nil {
-			return fmt.Errorf("pglock: %s: %w", strings.TrimSpace(statement), err)
+			return fmt.Errorf("pglock: %s: %w", strings.TrimSpace(statement), sqlstate.Explain(sqlstate.ToPgx(err)))
 		}
 	}
 	return nil
@@ -117,7 +117,7 @@ func (t *SQLTx) take(ctx context.Context, o options, locks []wanted) error {
 		}
 		asked := driver.Now()
 		if _, err := t.tx.ExecContext(ctx, statement, arguments...); err != nil {
-			return waited(asked, o, refusal(run.keys, err))
+			return waited(asked, o, refusal(run.keys, sqlstate.EndedBy(ctx, sqlstate.ToPgx(err))))
 		}
 	}
 	return nil
@@ -138,7 +138,7 @@ func refusal(keys []pglock.Key, err error) error {
 	if n, ok := lockdb.HeldKey(err.Error()); ok && n <= len(keys) {
 		key = keys[n-1]
 	}
-	err = pglock.TxError(sqlstate.ToPgx(err))
+	err = pglock.TxError(err)
 	if wait := (*pglock.WaitError)(nil); errors.As(err, &wait) {
 		wait.Key, wait.More = key, len(keys)-1
 		return err

@@ -30,9 +30,10 @@ const (
 	Refuse
 )
 
-// OnOutage says what to do while the server cannot be reached, or does not answer within [Timeout]. With Permit and
-// Refuse the call returns no error, and [Decision.Outage] says why the server could not be asked. Other errors, such
-// as a missing schema and [pglock.ErrDenied], are returned as usual.
+// OnOutage says what to do while the server cannot be reached, does not answer within [Timeout], or cancels the statement
+// (statement_timeout or lock_timeout of the role, pg_cancel_backend). With Permit and Refuse the call returns no error, and
+// [Decision.Outage] says why the server could not be asked. Other errors, such as a missing schema, [pglock.ErrDenied] and
+// a full lock table ([pglock.ErrTooManyLocks]), are returned as usual.
 func OnOutage(p Policy) Option {
 	return func(c *config) error {
 		if p < Fail || p > Refuse {

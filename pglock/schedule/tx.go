@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -47,18 +48,31 @@ func (r *run) inTx(db DB, fn func(context.Context, pgx.Tx, *pglock.Lock) error) 
 		if err := r.await(ctx, driver.TickAttempt); err != nil {
 			return err
 		}
-		return pgx.BeginTxFunc(ctx, db, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-			if err := lock.GuardTx(ctx, tx); err != nil {
-				return err
-			}
-			state, err := r.jobs.locker.TickTx(ctx, tx, r.request(driver.TickDone))
-			if err != nil {
-				return err
-			}
-			if state.Done {
-				return ErrAlreadyRan
-			}
-			return r.call(ctx, lock, func(ctx context.Context, lock *pglock.Lock) error { return fn(ctx, tx, lock) })
+		var inside error
+		err := pgx.BeginTxFunc(ctx, db, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+			inside = r.recorded(ctx, tx, lock, fn)
+			return inside
 		})
+		if inside == nil { // it is of the begin or the commit
+			err = sqlstate.Explain(sqlstate.EndedBy(ctx, err))
+		}
+		return err
 	}
+}
+
+// recorded records the run in tx, and runs fn there.
+func (r *run) recorded(
+	ctx context.Context, tx pgx.Tx, lock *pglock.Lock, fn func(context.Context, pgx.Tx, *pglock.Lock) error,
+) error {
+	if err := lock.GuardTx(ctx, tx); err != nil {
+		return err
+	}
+	state, err := r.jobs.locker.TickTx(ctx, tx, r.request(driver.TickDone))
+	if err != nil {
+		return err
+	}
+	if state.Done {
+		return ErrAlreadyRan
+	}
+	return r.call(ctx, lock, func(ctx context.Context, lock *pglock.Lock) error { return fn(ctx, tx, lock) })
 }

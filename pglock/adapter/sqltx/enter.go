@@ -22,14 +22,15 @@ func enter(ctx context.Context, tx Tx) (*transaction, error) {
 	}
 	// A savepoint needs a transaction. It is released at once, and costs no transaction ID.
 	const savepoint = "SAVEPOINT pglock_in_transaction"
-	switch _, err := on.rows(ctx, savepoint, nil); {
-	case sqlstate.Of(err) == sqlstate.NoActiveTransaction:
+	_, err := on.rows(ctx, savepoint, nil)
+	if sqlstate.Of(err) == sqlstate.NoActiveTransaction {
 		return nil, fmt.Errorf("%w: the %T is outside a transaction, so the lock would be free at once  "+
 			"(begin a transaction, and pass it): %w", ErrNoTransaction, tx, err)
-	case err != nil:
-		return nil, fmt.Errorf("ask whether the %T is in a transaction: %w", tx, err)
 	}
-	if _, err := on.rows(ctx, "RELEASE "+savepoint, nil); err != nil {
+	if err == nil {
+		_, err = on.rows(ctx, "RELEASE "+savepoint, nil)
+	}
+	if err = sqlstate.Explain(sqlstate.EndedBy(ctx, err)); err != nil {
 		return nil, fmt.Errorf("ask whether the %T is in a transaction: %w", tx, err)
 	}
 	return on, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
@@ -51,7 +52,7 @@ var errUnanswered = fmt.Errorf("%w: the connection ended while the start of the 
 // TickTx implements [driver.TxTickRecorder].
 func (t *Ticks) TickTx(ctx context.Context, tx pgx.Tx, r driver.TickRequest) (driver.TickState, error) {
 	state, err := t.tick(ctx, tx, r)
-	return state, wire.Classify(err)
+	return state, sqlstate.ExplainSchema(sqlstate.EndedBy(ctx, err))
 }
 
 func (t *Ticks) tick(ctx context.Context, db records.Sender, r driver.TickRequest) (driver.TickState, error) {

@@ -5,51 +5,20 @@ package records
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
-	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
-// Explain says what to do about an error of a statement, and makes it match the sentinels of package pglock. An error
-// that is not the server's comes back unchanged.
-func Explain(err error) error {
-	if errors.Is(err, driver.ErrSchemaMissing) { // found by the check of its owner
-		return err
-	}
-	switch sqlstate.Of(err) {
-	case sqlstate.UndefinedFunction, sqlstate.InvalidSchemaName:
-		return fmt.Errorf("%w, or is older than this needs (run: pglock migrate up): %w", driver.ErrSchemaMissing, err)
-	case sqlstate.InsufficientPrivilege:
-		return fmt.Errorf("%w: %w (the rights that a role needs of schema pglock are at the end of what "+
-			"\"pglock migrate print\" writes)", driver.ErrDenied, err)
-	case sqlstate.ReadOnlyTransaction:
-		return fmt.Errorf("%w, or the transaction is read-only: %w", driver.ErrStandby, err)
-	}
-	return err
-}
-
-// Unavailable is [Explain] for a statement in its own transaction: an error that is not the server's comes from the
-// connection, unless ctx has ended.
+// Unavailable explains the error of a statement in its own transaction.
 func Unavailable(ctx context.Context, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, driver.ErrUntrusted), errors.Is(err, trust.ErrUnknownRole):
+	if errors.Is(err, trust.ErrUnknownRole) {
 		return err
-	case sqlstate.Denied(err) && errors.As(err, new(*pgconn.ConnectError)):
-		return fmt.Errorf("%w: %w", driver.ErrDenied, err)
-	case sqlstate.Of(err) != "" && !sqlstate.In(err, sqlstate.ClassShutdown, sqlstate.ClassInsufficientResources):
-		return Explain(err)
-	case ctx.Err() != nil:
-		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}
-	return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
+	return sqlstate.ExplainOwn(sqlstate.EndedBy(ctx, err))
 }
 
 // Again runs a statement in its own transaction, and repeats it while it fails because of other transactions; a statement

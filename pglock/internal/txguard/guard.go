@@ -5,7 +5,6 @@ package txguard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,11 +54,9 @@ func Guard(ctx context.Context, tx pgx.Tx, s Session, l Lock) error {
 		if err := s.prove(ctx); err != nil {
 			return err
 		}
-		return errors.New("the transaction is not on the server and in the database of the lock, which is still held")
-	case sqlstate.Of(err) == sqlstate.OutOfMemory:
-		return fmt.Errorf("%w: the server's lock table is full (raise max_locks_per_transaction): %w", driver.ErrTooManyLocks, err)
+		return fmt.Errorf("%w, which is still held", driver.ErrOtherServer)
 	case err != nil:
-		return err
+		return sqlstate.Explain(sqlstate.EndedBy(ctx, err))
 	case !guarded:
 		return fmt.Errorf("%w: the transaction is REPEATABLE READ or SERIALIZABLE (use READ COMMITTED)", driver.ErrStaleSnapshot)
 	}

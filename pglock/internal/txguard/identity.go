@@ -9,6 +9,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -48,7 +49,7 @@ func (id *Identity) of(ctx context.Context, s Session) (object int32, err error)
 	case <-t.done:
 		return t.object, t.err
 	case <-ctx.Done():
-		return 0, fmt.Errorf("%w: no answer: %w", driver.ErrUnavailable, context.Cause(ctx))
+		return 0, sqlstate.EndedBy(ctx, fmt.Errorf("no answer of the lock session: %w", ctx.Err()))
 	}
 }
 

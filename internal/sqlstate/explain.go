@@ -1,0 +1,133 @@
+package sqlstate
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// Explain makes an error of a statement in a caller's transaction, or of beginning or committing one, match the sentinels
+// of package driver. Errors that match one already, errors of contexts, and those without a sentinel are returned as they
+// are: among the latter is a statement that the server has cancelled (57014). This file is the one place that knows what
+// errors of PostgreSQL and of the network mean; docs/errors.md has the table.
+func Explain(err error) error {
+	connecting := errors.As(err, new(*pgconn.ConnectError))
+	switch {
+	case err == nil || hasSentinel(err) || !connecting && isContext(err):
+		return err
+	case connecting && Denied(err):
+		return match(driver.ErrDenied, " ("+DeniedAdvice+")", err)
+	case Of(err) == OutOfMemory:
+		return match(driver.ErrTooManyLocks, ": the server's lock table is full (raise max_locks_per_transaction)", err)
+	case Of(err) == LockNotAvailable:
+		return match(driver.ErrNotAcquired, ": the wait took longer than lock_timeout", err)
+	case Broken(err) || In(err, ClassInsufficientResources):
+		return match(driver.ErrUnavailable, "", err)
+	}
+	return err
+}
+
+// ExplainSchema is [Explain] for a statement that uses schema pglock.
+func ExplainSchema(err error) error {
+	if err = Explain(err); err == nil || IsExplained(err) {
+		return err
+	}
+	switch Of(err) {
+	case UndefinedFunction, UndefinedTable, InvalidSchemaName:
+		return match(driver.ErrSchemaMissing, ", or is older than this needs (run: pglock migrate up)", err)
+	case InsufficientPrivilege:
+		return match(driver.ErrDenied, ": the role lacks a right on schema pglock (the rights that it needs are at the end of what "+
+			"\"pglock migrate print\" writes)", err)
+	case ReadOnlyTransaction:
+		return match(driver.ErrStandby, ", or the transaction is read-only", err)
+	}
+	return err
+}
+
+// ExplainOwn is [ExplainSchema] for a statement that is a transaction of its own, or on a connection of this library's. A
+// statement that the server did not carry through is an outage there, and so is every error that is not the server's.
+func ExplainOwn(err error) error {
+	switch Of(err) {
+	case QueryCanceled, LockNotAvailable:
+		if !IsExplained(err) {
+			return match(driver.ErrUnavailable, ": the server cancelled the statement", err)
+		}
+	}
+	if err = ExplainSchema(err); err == nil || Of(err) != "" || IsExplained(err) {
+		return err
+	}
+	return match(driver.ErrUnavailable, "", err)
+}
+
+func match(sentinel error, text string, err error) error {
+	return fmt.Errorf("%w%s: %w", sentinel, text, shorttext.Error(err))
+}
+
+// EndedBy adds the cause of ctx to an error that the end of ctx has caused. pgx leaves the cause out, and if it is
+// configured to cancel the statement on the server, it returns only the server's error.
+func EndedBy(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil || Of(err) != QueryCanceled && !errors.Is(err, ctx.Err()) {
+		return err
+	}
+	for _, why := range []error{ctx.Err(), context.Cause(ctx)} {
+		if !errors.Is(err, why) {
+			err = fmt.Errorf("%w: %w", why, err)
+		}
+	}
+	return err
+}
+
+// Broken reports whether err says that a connection could not be made, or has ended. Errors of contexts do not.
+func Broken(err error) bool {
+	if server := Refusal(err); server.Code != "" {
+		return server.SeverityUnlocalized == "FATAL" || server.SeverityUnlocalized == "PANIC" ||
+			In(err, ClassConnectionException, ClassShutdown, IdleInTransactionTimeout, TransactionTimeout)
+	}
+	if _, connecting := errors.AsType[*pgconn.ConnectError](err); connecting { // its timeout is that of a context too
+		return true
+	}
+	if isContext(err) {
+		return false
+	}
+	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, sqldriver.ErrBadConn, sql.ErrConnDone} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	if _, network := errors.AsType[net.Error](err); network {
+		return true
+	}
+	// The type of pgx's error is not exported.
+	unsent, ok := errors.AsType[interface {
+		error
+		SafeToRetry() bool
+	}](err)
+	return ok && unsent.Error() == "conn closed"
+}
+
+// IsExplained reports whether err matches a sentinel of package driver, or is an error of a context.
+func IsExplained(err error) bool { return isContext(err) || hasSentinel(err) }
+
+func hasSentinel(err error) bool {
+	return slices.ContainsFunc(sentinels, func(sentinel error) bool { return errors.Is(err, sentinel) })
+}
+
+func isContext(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+var sentinels = []error{
+	driver.ErrNotAcquired, driver.ErrLost, driver.ErrUnlocked, driver.ErrUnavailable, driver.ErrDenied, driver.ErrTooManyLocks,
+	driver.ErrClosed, driver.ErrUnsupported, driver.ErrPooler, driver.ErrStandby, driver.ErrStaleSnapshot, driver.ErrOtherServer,
+	driver.ErrSchemaMissing, driver.ErrUntrusted,
+}
