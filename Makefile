@@ -111,11 +111,16 @@ generate: ## Generate the Go code of queries/, and of the projects that have loc
 plugin-wasm: ## Build the plugin of sqlc as WebAssembly in bin/, with its sha256, the same on every machine
 	CGO_ENABLED=0 GOOS=wasip1 GOARCH=wasm go build -trimpath -buildvcs=false -ldflags=-buildid= \
 		-o bin/sqlc-gen-pglock.wasm ./cmd/sqlc-gen-pglock
+	go run ./internal/notices -systems wasip1 bin/sqlc-gen-pglock.wasm.THIRD_PARTY_NOTICES ./cmd/sqlc-gen-pglock
 	cd bin && sha256sum sqlc-gen-pglock.wasm | tee sqlc-gen-pglock.wasm.sha256
 
 .PHONY: man
 man: ## Write manual pages and completions of shells to .tmp/package
 	@cd cmd/pglock/internal/man && go run . $(CURDIR)/.tmp/package
+
+.PHONY: notices
+notices: ## Write the licences of what is linked into pglock to .tmp/package
+	@go run ./internal/notices .tmp/package/THIRD_PARTY_NOTICES ./cmd/pglock
 
 .PHONY: consumer-record
 consumer-record: ## Record what a program gets that imports only package pglock
