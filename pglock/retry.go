@@ -17,6 +17,10 @@ import (
 // also matches [ErrUnavailable], and is not a *[WaitError]. An outage is over when the server has answered. A wait may
 // outlast any number of outages, but each costs it its place in the queues of the server and of this process.
 //
+// A server that is a standby ([ErrStandby]) is an outage too: during a failover the address may lead to the standby that
+// is about to be promoted. An address that always leads to a standby looks the same, and fails when max has passed; the
+// error then matches both.
+//
 // Only the wait is retried: held locks are lost as usual. Errors that retries cannot fix, such as [ErrDenied], are returned
 // at once. It is an error if max is not positive, or if the call never waits.
 func RetryUnavailable(max time.Duration) LockOption {
@@ -37,7 +41,8 @@ func (l *Locker) takeInOutage(ctx context.Context, r *request) (*Lock, error) {
 	}
 	began, pause := driver.Now(), minRetry
 	var outage error
-	for errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrDenied) {
+	for isOutage(err) {
+		err = unavailable(err)
 		if r.asked { // the server answered at the beginning of this attempt
 			began, pause = driver.Now(), minRetry
 		}
@@ -60,6 +65,19 @@ func (l *Locker) takeInOutage(ctx context.Context, r *request) (*Lock, error) {
 		return nil, fmt.Errorf("%w: %w", endOfWait(ctx), outage)
 	}
 	return lock, err
+}
+
+// isOutage reports whether err may end by itself.
+func isOutage(err error) bool {
+	return errors.Is(err, ErrStandby) || errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrDenied)
+}
+
+// unavailable makes the error of an outage match ErrUnavailable, as that of a standby does not.
+func unavailable(err error) error {
+	if errors.Is(err, ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
 // outageError says that an outage lasted for longer than RetryUnavailable allows.

@@ -107,7 +107,8 @@ func (l *Limiter) AllowN(ctx context.Context, key string, limit Limit, n int) (D
 // outage makes the decision when there is no answer.
 func (l *Limiter) outage(key string, err error) (Decision, error) {
 	err = refused(key, err)
-	if l.config.outage == Fail || !errors.Is(err, pglock.ErrUnavailable) {
+	isOutage := errors.Is(err, pglock.ErrUnavailable) || errors.Is(err, pglock.ErrStandby)
+	if l.config.outage == Fail || !isOutage {
 		return Decision{}, err
 	}
 	return Decision{OK: l.config.outage == Permit, Outage: err}, nil

@@ -21,8 +21,8 @@ type Policy int
 
 // The policies.
 const (
-	// Fail returns an error that matches [pglock.ErrUnavailable], and leaves the decision to the caller. It is
-	// the default.
+	// Fail returns an error that matches [pglock.ErrUnavailable] or [pglock.ErrStandby], and leaves the decision to the
+	// caller. It is the default.
 	Fail Policy = iota
 	// Permit lets everything through, without a limit.
 	Permit
@@ -30,10 +30,14 @@ const (
 	Refuse
 )
 
-// OnOutage says what to do while the server cannot be reached, does not answer within [Timeout], or cancels the statement
-// (statement_timeout or lock_timeout of the role, pg_cancel_backend). With Permit and Refuse the call returns no error, and
+// OnOutage says what to do while the server cannot be reached, does not answer within [Timeout], cancels the statement
+// (statement_timeout or lock_timeout of the role, pg_cancel_backend), or is a standby ([pglock.ErrStandby]), to which the
+// address may lead for a while during a failover. With Permit and Refuse the call returns no error, and
 // [Decision.Outage] says why the server could not be asked. Other errors, such as a missing schema, [pglock.ErrDenied] and
 // a full lock table ([pglock.ErrTooManyLocks]), are returned as usual.
+//
+// An address that always leads to a standby, or a session that is read-only by default, is an outage without an end: watch
+// [Decision.Outage].
 func OnOutage(p Policy) Option {
 	return func(c *config) error {
 		if p < Fail || p > Refuse {
