@@ -4,7 +4,6 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"syscall"
@@ -305,10 +304,7 @@ func TestMonitorTablesAreSetApart(t *testing.T) {
 // silentServer returns the URL of a server that accepts connections and never answers.
 func silentServer(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	t.Cleanup(func() { check(t, listener.Close()) })
-	return fmt.Sprintf("postgres://u:s3cret@%s/x?connect_timeout=1", listener.Addr())
+	return fmt.Sprintf("postgres://u:s3cret@%s/x?connect_timeout=1", testenv.SilentServer(t))
 }
 
 func TestMonitorNeedsAServerAtFirst(t *testing.T) {

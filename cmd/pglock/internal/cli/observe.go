@@ -72,8 +72,27 @@ func (o *observer) recentEvents() []journal.Event {
 	return o.events
 }
 
+// connect connects if there is no connection yet. How long that may take is not part of the time for an answer: pgx
+// gives each address of the server connect_timeout, and the first ones may be silent.
+func (o *observer) connect(ctx context.Context) error {
+	if o.pool.Stat().TotalConns() > 0 {
+		return nil
+	}
+	conn, err := o.pool.Acquire(ctx)
+	if err == nil {
+		conn.Release()
+	}
+	return err
+}
+
 // watch takes a snapshot every interval until ctx ends or the consumer stops, as [monitor.Watch] does.
 func (o *observer) watch(ctx context.Context, every time.Duration, each func(*monitor.Snapshot, []journal.Event, error) error) error {
+	if err := o.connect(ctx); err != nil && ctx.Err() == nil {
+		_, _, err := o.note(ctx, nil, err)
+		if err := each(nil, nil, err); err != nil {
+			return err
+		}
+	}
 	for s, err := range monitor.Watch(ctx, o.pool, every, o.options...) {
 		s, events, err := o.note(ctx, s, err)
 		if err := each(s, events, err); err != nil {

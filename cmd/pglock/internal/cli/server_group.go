@@ -143,6 +143,9 @@ func (o *observer) takeAndNote(ctx context.Context) (*monitor.Snapshot, []journa
 
 // takeWithTimeout takes a snapshot, and gives up after answerTimeout.
 func (o *observer) takeWithTimeout(ctx context.Context) (*monitor.Snapshot, error) {
+	if err := o.connect(ctx); err != nil {
+		return nil, err
+	}
 	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	s, err := o.snap(bounded)
