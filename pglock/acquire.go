@@ -14,10 +14,10 @@ import (
 // (pg_cancel_backend); in the last three cases the error is a *[WaitError]. ctx bounds the wait and nothing else: when it
 // ends the lock stays held. Run the work under [Lock.Context], and call [Lock.Unlock] when it is done.
 //
-// When Lock returns an error nothing is held, and nothing will be later, even if the end of ctx raced with the grant. (A
-// server that has become unreachable may hold the lock until the lease is over.) To know that, Lock waits for the
-// server's answer: if the server has fallen silent, Lock returns up to a second after the end of ctx, or up to five
-// seconds if it waited in the server's queue. If the server cannot be reached, Lock returns [ErrUnavailable] after one
+// When Lock returns an error, the caller holds nothing and has nothing to unlock; only after [ErrUnavailable] may the
+// server still grant the request, if that arrives late, and it frees the lock again within a lease. So after the end of ctx
+// Lock waits for the server's answer, and if there is none it returns ErrUnavailable: a second later, or up to five
+// seconds later if it waited in the server's queue. If the server cannot be reached, Lock returns ErrUnavailable after one
 // fresh attempt to connect, whatever ctx and MaxWait allow; with [RetryUnavailable] the wait continues.
 //
 // Locks that are held by one process on several sessions can deadlock without PostgreSQL noticing: to take

@@ -27,6 +27,9 @@
 // [WithLease]), and the client stops trusting it a tenth of the lease earlier, counted from the sending of the last
 // message that was answered.
 //
+// When Lock returns an error, the caller holds nothing and has nothing to unlock; only after [ErrUnavailable] may the
+// server still grant the request, if that arrives late, and it frees the lock again within a lease.
+//
 // # What is not
 //
 // If the server ends a session (pg_terminate_backend, a restart, a failover), its holder learns of it one network delay

@@ -18,7 +18,9 @@ var (
 	ErrLost = driver.ErrLost
 	// ErrUnlocked: the lock has been unlocked already.
 	ErrUnlocked = driver.ErrUnlocked
-	// ErrUnavailable: the server cannot be reached, or has no room for the connection. Whether the lock is held is unknown.
+	// ErrUnavailable: the server cannot be reached, or has no room for the connection. The caller of [Locker.Lock] holds
+	// nothing and has nothing to unlock; the server may still grant the request, if that arrives late, and frees the lock
+	// again within a lease.
 	ErrUnavailable = driver.ErrUnavailable
 	// ErrDenied: the server denies access: the role or the database does not exist, the password is wrong, the role may
 	// not connect, a parameter of the connection is unknown or has a wrong value, or the role lacks a right on schema

@@ -26,7 +26,7 @@ func openSilent(t *testing.T) *pglock.Locker {
 	return l
 }
 
-// A server that sends nothing is unavailable, whatever ends the wait for it. Whether the lock is held is unknown.
+// A server that sends nothing is unavailable, whatever ends the wait for it.
 func TestFaultsASilentServerIsUnavailable(t *testing.T) {
 	l := openSilent(t)
 	key := pglock.NewKey("k")

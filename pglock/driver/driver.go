@@ -30,12 +30,14 @@ type Backend interface {
 	// ([ErrUnavailable], [ErrPooler], [ErrStandby], [ErrUnsupported], [ErrSchemaMissing]).
 	Ping(ctx context.Context) error
 
-	// Acquire takes all of r.Keys or none. With r.Wait it waits until ctx ends, and then returns context.Cause(ctx);
+	// Acquire takes all of r.Keys or none. With r.Wait it waits until ctx ends, and then returns context.Cause(ctx), or
+	// [ErrUnavailable] as well if the server has not confirmed the end of the wait;
 	// without, it answers at once, with [ErrNotAcquired] if another session holds a key or waits for it. The front end
 	// always asks without waiting first.
-	// If it returns an error, nothing is held and nothing will be: if a grant and the end of ctx race, Acquire either
-	// returns the grant or releases it before it returns. A server that cannot be reached is [ErrUnavailable] after one
-	// new attempt; Acquire does not wait for it.
+	// If it returns an error, the caller holds nothing: if a grant and the end of ctx race, Acquire either returns the
+	// grant or releases it before it returns. A server that cannot be reached is [ErrUnavailable] after one new attempt;
+	// Acquire does not wait for it. Only after that error may the server still grant the request, and then it frees the
+	// lock within the lease.
 	// If that takes too long because the server does not answer, the error is an [*UnsettledError]: the front end does not
 	// ask for the keys again before its Done is closed. Release may return one too.
 	Acquire(ctx context.Context, r Request) (Grant, error)

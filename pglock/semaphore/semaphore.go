@@ -102,9 +102,9 @@ func (s *Semaphore) Waiting() int {
 
 // Acquire waits for a permit until ctx ends or [pglock.MaxWait] has passed; then the error matches
 // [pglock.ErrNotAcquired], and also the context's error if that ended the wait. ctx bounds the wait and nothing else.
-// [pglock.MaxHold] bounds how long the permit is held. Other LockOptions are errors. When Acquire returns an error,
-// nothing is held, and nothing will be later. If the server cannot be reached, the error matches
-// [pglock.ErrUnavailable].
+// [pglock.MaxHold] bounds how long the permit is held. Other LockOptions are errors. When Acquire returns an error, the
+// caller holds nothing and has nothing to release. If the server cannot be reached, the error matches
+// [pglock.ErrUnavailable], and the server frees a permit that it may still grant within a lease.
 func (s *Semaphore) Acquire(ctx context.Context, opts ...pglock.LockOption) (*Permit, error) {
 	return s.acquire(ctx, 1, false, opts)
 }

@@ -23,14 +23,18 @@ func (b *Backend) Acquire(ctx context.Context, r driver.Request) (driver.Grant, 
 		return asGrant(b.try(ctx, r))
 	}
 	c, err := b.wait(ctx, r)
-	if err != nil && ctx.Err() != nil {
-		if _, unsettled := errors.AsType[*driver.UnsettledError](err); !unsettled {
-			// The server has just said that the lock is held. So a wait has ended, and the server can be reached, even
-			// if ctx ended while a session was being dialled.
-			err = context.Cause(ctx)
-		}
+	if err != nil && ctx.Err() != nil && !leavesOpen(err) {
+		// The server has just said that the lock is held. So a wait has ended, and the server can be reached, even if ctx
+		// ended while a session was being dialled.
+		err = context.Cause(ctx)
 	}
 	return asGrant(c, err)
+}
+
+// leavesOpen reports whether the server may still grant what a wait has asked for: a session has not answered.
+func leavesOpen(err error) bool {
+	_, unsettled := errors.AsType[*driver.UnsettledError](err)
+	return unsettled || errors.Is(err, driver.ErrUnavailable) && !errors.Is(err, mux.ErrNoConnection)
 }
 
 // asGrant keeps a nil carrier from becoming a Grant that is not nil.

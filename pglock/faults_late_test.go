@@ -1,0 +1,118 @@
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+)
+
+// holdBack keeps back what clients send while its lock is held. Then everything arrives, and after it the end of the
+// connection.
+type holdBack struct{ sync.RWMutex }
+
+func (h *holdBack) forward(to, from net.Conn) {
+	defer func() {
+		h.RLock()
+		defer h.RUnlock()
+		_ = to.Close()
+	}()
+	for buffer := make([]byte, 8192); ; {
+		n, err := from.Read(buffer)
+		if err != nil {
+			return
+		}
+		h.RLock()
+		_, err = to.Write(buffer[:n])
+		h.RUnlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// When Lock returns an error, the caller holds nothing. A request that arrives after the error, because the network kept
+// it back, may be granted, and then the server frees the lock within a lease, even if it hears nothing of the client.
+func TestFaultsARequestThatArrivesAfterItsErrorIsFreedWithinALease(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	link, config := newProxy(t, db)
+	var network holdBack
+	link.ForwardUp(network.forward)
+	l, err := pglock.NewWithConfig(config, pglock.WithLease(2*time.Second), pglock.WithApplicationName(silentApplication))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeWithinAMinute(t, l) })
+	if err := l.Ping(minuteContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	network.Lock()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	key := pglock.NewKey("k")
+	lock, err := l.Lock(ctx, key)
+	if lock != nil || !errors.Is(err, pglock.ErrUnavailable) {
+		t.Errorf("Lock of a server that hears nothing: %v, %v", lock, err)
+	}
+	if locks := db.AdvisoryLocks(t); len(locks) != 0 {
+		t.Errorf("before the request has arrived: %v", locks)
+	}
+	link.Cut(false, true) // the client does not learn of the grant
+	network.Unlock()
+	watcher := db.Connect(t)
+	// On a busy machine the server may have ended the session before.
+	testenv.WaitUntil(t, "the request is granted, or its session has ended", func() bool {
+		return len(db.AdvisoryLocks(t)) == 1 || number(t, watcher, sessionsLike, silentApplication+" (pglock %") == 0
+	})
+	t.Logf("after the request has arrived: %v", db.AdvisoryLocks(t))
+	endSilentOnOldServers(t, db)
+	mustUnlock(t, mustLock(t, openLocker(t, db), key))
+	if stats := l.Stats(); stats.Held != 0 || stats.Acquired != 0 {
+		t.Errorf("the caller has got a lock: %+v", stats)
+	}
+	link.Cut(false, false)
+}
+
+// The same for a request that waits in the server's queue when the network fails.
+func TestFaultsARequestThatIsGrantedAfterItsErrorIsFreedWithinALease(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	link, config := newProxy(t, db)
+	l := openShortLeased(t, config)
+	key, holder := pglock.NewKey("k"), db.Connect(t)
+	plainLock(t, holder, key)
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan error)
+	go func() {
+		_, err := l.Lock(ctx, key)
+		failed <- err
+	}()
+	db.WaitForWaiters(t, 1)
+	link.Cut(true, true)
+	cancel()
+	if err := <-failed; !errors.Is(err, pglock.ErrUnavailable) {
+		t.Errorf("Lock of a server that has fallen silent: %v", err)
+	}
+	next := lockLater(t, openLocker(t, db), key)
+	testenv.WaitUntil(t, "the next one waits", func() bool { return number(t, holder, waitersOfOthers, silentApplication+" (pglock %") == 1 })
+	plainUnlock(t, holder, key) // for the request that has failed, if its session has not ended
+	endSilentOnOldServers(t, db)
+	if lock, ok := <-next; ok {
+		mustUnlock(t, lock)
+	}
+	if stats := l.Stats(); stats.Held != 0 || stats.Acquired != 0 {
+		t.Errorf("the caller has got a lock: %+v", stats)
+	}
+	link.Cut(false, false)
+}
+
+const waitersOfOthers = `select count(*) from pg_locks l join pg_stat_activity a using (pid)
+	where l.locktype = 'advisory' and not l.granted and a.datname = current_database() and a.application_name not like $1`
+
+const sessionsLike = `select count(*) from pg_stat_activity where datname = current_database() and application_name like $1`
