@@ -54,6 +54,8 @@ var parts = []part{
 	{"postgres/guarded", "PostgreSQL, guarded updates", guardedUpdates},
 	{"postgres/unguarded", "the same without the guard", unguardedUpdates},
 	{"postgres/cancelled", "PostgreSQL, cancelled acquires", cancelledAcquires},
+	{"postgres/pooler", "PostgreSQL, refused behind a transaction pooler", refusedByPooler},
+	{"postgres/silent-host", "PostgreSQL, silent first host", silentFirstHost},
 	{"redis/one", "Redis, one node", redisOne},
 	{"redis/sentinel", "Redis, Sentinel", redisSentinel},
 	{"redis/cluster", "Redis, Cluster", redisCluster},
