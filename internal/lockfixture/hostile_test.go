@@ -97,13 +97,12 @@ func FuzzSQLFunctionsStayInTheirConstants(f *testing.F) {
 	for _, declaration := range hostile {
 		f.Add(declaration)
 	}
-	db := testenv.Database(f)
+	conn := testenv.Database(f).Connect(f)
 	f.Fuzz(func(t *testing.T, declaration string) {
 		sql, err := generated(declaration)
 		if err != nil {
 			return // it is refused
 		}
-		conn := db.Connect(t)
 		for _, settings := range []string{"SET LOCAL standard_conforming_strings = on",
 			"SET LOCAL standard_conforming_strings = off; SET LOCAL client_encoding = 'SJIS'; SET LOCAL escape_string_warning = off"} {
 			tx := begin(t, conn)

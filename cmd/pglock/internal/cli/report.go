@@ -22,8 +22,14 @@ A wait shorter than the recording's interval can be missing, and the interval
 limits how exactly its end is known. With log_lock_waits the server logs
 waits longer than deadlock_timeout: --log FILE adds them, with exact times.
 The log is csvlog (*.csv), jsonlog (*.json), or else lines that begin with
---log-line-prefix, the server's log_line_prefix. It must be in English: messages
-in another language are an error.
+--log-line-prefix, the server's log_line_prefix. It must be in English: a log
+without a severity in English is an error.
+
+Any role can write to the log (RAISE). A message about a wait counts if the rest
+of its line fits: severity, process, context, and a session that is as old as
+the wait. Lines that do not, and those that cannot be read, are skipped and
+counted. log_line_prefix should contain %p and %s, or %c: without the session's
+start, waits are cut at the first line of the log. 20,000 waits are read.
 
 HELD BY sums up how long sessions waited while a session of that application
 held the key. Of a wait that only the log has these are the holders that it
@@ -78,11 +84,14 @@ func (s *reportFlags) command(cmd *cobra.Command, args []string) error {
 	}
 	var logged []serverlog.Wait
 	for _, name := range s.logs {
-		waits, err := s.read(name, zone)
+		log, err := s.read(name, zone)
 		if err != nil {
 			return &exit{codeOther, fmt.Errorf("the server's log %s: %w", name, err)}
 		}
-		logged = append(logged, waits...)
+		if skipped := log.Skipped.String(); skipped != "" {
+			say(os.Stderr, "the server's log %s: %s", name, skipped)
+		}
+		logged = append(logged, log.Waits...)
 	}
 	first, last, _ := past.Bounds()
 	if s.since > 0 {
@@ -106,10 +115,10 @@ func (s *reportFlags) open(args []string) (*recording.Past, error) {
 	return openRotated(args[0])
 }
 
-func (s *reportFlags) read(name string, zone *time.Location) (waits []serverlog.Wait, err error) {
+func (s *reportFlags) read(name string, zone *time.Location) (log serverlog.Log, err error) {
 	file, err := os.Open(name)
 	if err != nil {
-		return nil, err
+		return log, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	return serverlog.Read(file, serverlog.FormatOf(name), s.prefix, zone)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
@@ -115,16 +117,34 @@ func TestReportAddsWaitsFromTheServersLog(t *testing.T) {
 	if r := report(t, file); len(r.Keys) != 0 {
 		t.Errorf("without the log: %+v", r)
 	}
+	forge(t, b)
+	testenv.WaitUntil(t, "forged messages are logged", func() bool { return logged("1.234") })
 	all := [][]string{{"--log", csv}, {"--log", filepath.Join(logs, "postgresql.log"), "--log-line-prefix", "%m [%p] %q%u@%d/%a "}}
 	if json {
 		all = append(all, []string{"--log", filepath.Join(logs, "postgresql.json")})
 	}
 	for _, args := range all {
+		out := command(t, nil, append([]string{"report", file}, args...)...).run()
+		wantText(t, out.stderr, "skipped lines: 3 that a role has written")
 		r := report(t, append([]string{file}, args...)...)
 		if r.FromLog != 1 || len(r.Keys) != 1 || r.Keys[0].Key != "@42" || r.Keys[0].Waits != 1 || r.Keys[0].Max < 0.01 ||
 			len(r.Keys[0].Waiters) != 1 || r.Keys[0].Waiters[0].Name != "orders" ||
 			len(r.Keys[0].Holders) != 1 || r.Keys[0].Holders[0].Name != "nightly" || r.Keys[0].Holders[0].Seconds < 0.01 {
 			t.Errorf("with %q: %+v", args, r)
 		}
+	}
+}
+
+// forge writes messages to the log that look like the server's.
+func forge(t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	_, err := conn.Exec(context.Background(), `DO $$ BEGIN
+		RAISE LOG 'process 4242 acquired ExclusiveLock on advisory lock [5,0,77,1] after 999999999.000 ms';
+		RAISE LOG 'process % acquired ExclusiveLock on advisory lock [5,0,77,1] after 0.001 ms', pg_backend_pid();
+		RAISE LOG 'process % acquired ExclusiveLock on advisory lock [5,0,77,1] after 999999999.000 ms', pg_backend_pid();
+		RAISE EXCEPTION 'ExclusiveLock [1,2,3,4] 1.234';
+	END $$`)
+	if err == nil {
+		t.Error("RAISE EXCEPTION is no error")
 	}
 }

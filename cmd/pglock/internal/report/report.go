@@ -296,16 +296,21 @@ const startTolerance = time.Second
 
 // addLogged adds waits that are only in the log, and the log's exact times for the others.
 func (c *collector) addLogged(from, to time.Time, logged []serverlog.Wait) {
+	known := seconds{}
+	for _, w := range c.waits {
+		known.add(w)
+	}
 	for _, l := range logged {
 		began := l.At.Add(-l.Waited)
 		if l.At.Before(from) || began.After(to) {
 			continue
 		}
 		at := lockID{l.DatabaseOID, pglock.KeyID{Space: driver.Space(l.Objsubid), Number: l.Number()}}
-		w := c.find(at, l.PID, began)
+		w := known.find(at, l.PID, began)
 		if w == nil {
 			w = &wait{lock: at, pid: l.PID, name: loggedName(l), from: began, to: l.At, logged: true}
 			c.waits = append(c.waits, w)
+			known.add(w)
 			c.report.FromLog++
 		}
 		if w.logged && len(l.Holders) > 0 {
@@ -354,10 +359,26 @@ func loggedName(l serverlog.Wait) string {
 	return fmt.Sprintf("process %d (log)", l.PID)
 }
 
-func (c *collector) find(at lockID, pid int32, began time.Time) *wait {
-	for _, w := range c.waits {
-		if w.lock == at && w.pid == pid && w.from.Sub(began).Abs() < startTolerance {
-			return w
+// seconds finds waits by the second of their start. A log can have many of one lock and process.
+type seconds map[second][]*wait
+
+type second struct {
+	lock lockID
+	pid  int32
+	unix int64
+}
+
+func (s seconds) add(w *wait) {
+	at := second{w.lock, w.pid, w.from.Unix()}
+	s[at] = append(s[at], w)
+}
+
+func (s seconds) find(at lockID, pid int32, began time.Time) *wait {
+	for shift := range int64(5) { // the log's exact start may have moved a wait by a second
+		for _, w := range s[second{at, pid, began.Unix() + shift - 2}] {
+			if w.from.Sub(began).Abs() < startTolerance {
+				return w
+			}
 		}
 	}
 	return nil

@@ -1,11 +1,15 @@
 // Package serverlog finds the waits for advisory locks that PostgreSQL has logged (log_lock_waits).
 //
-// It reads csvlog, jsonlog, and stderr with a known log_line_prefix. Messages in a language other than English are an
-// error: they cannot be recognized, and a report without them would be silently wrong.
+// It reads csvlog, jsonlog, and stderr with a known log_line_prefix. A log without any severity in English is an error: its
+// messages cannot be recognized, and a report without them would be silently wrong.
+//
+// Any role can write to the log, with RAISE, or a query with an error. So a message is believed only if what the server
+// adds to it fits, no message ends the reading, and the memory is bounded.
 package serverlog
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -66,12 +70,51 @@ func FormatOf(name string) Format {
 	return Stderr
 }
 
-// maxLine bounds the length of a line; a longer one is an error.
-const maxLine = 16 << 20
+// Bounds of what is kept of a log.
+const (
+	maxLine        = 4 << 20  // of a line of jsonlog or a record of csvlog; a longer one is skipped
+	maxStderrLine  = 64 << 10 // the rest of a longer one is ignored
+	maxWaits       = 20_000
+	maxHolders     = 8
+	maxApplication = 100
+)
+
+// Log is what was read.
+type Log struct {
+	Waits   []Wait
+	Skipped Skipped
+}
+
+// Skipped counts what was left out.
+type Skipped struct {
+	Unreadable int // lines that are not as the format requires, or too long
+	Doubtful   int // messages like those about waits that, by the rest of the line, the server cannot have written
+	Translated int // messages that may be about waits, in another language
+	Beyond     int // waits beyond the number that is kept
+}
+
+// String says what was skipped; it is empty if nothing was.
+func (s Skipped) String() string {
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		what string
+	}{{s.Unreadable, "that cannot be read"}, {s.Doubtful, "that a role has written in the form of the server's messages"},
+		{s.Translated, "that may be about waits, but not in English (lc_messages)"},
+		{s.Beyond, fmt.Sprintf("about waits beyond the first %d", maxWaits)}} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "skipped lines: " + strings.Join(parts, ", ")
+}
 
 // Read returns the waits in a log. prefix is log_line_prefix, for Stderr only. zone applies to times whose zone
-// abbreviation is ambiguous; if it is nil, such a time is an error.
-func Read(r io.Reader, format Format, prefix string, zone *time.Location) ([]Wait, error) {
+// abbreviation is ambiguous; if it is nil, and all waits have such a time, that is an error.
+func Read(r io.Reader, format Format, prefix string, zone *time.Location) (Log, error) {
 	c := &collector{zone: zone}
 	var err error
 	switch format {
@@ -82,21 +125,27 @@ func Read(r io.Reader, format Format, prefix string, zone *time.Location) ([]Wai
 	default:
 		err = c.stderr(r, prefix)
 	}
-	if err == nil && c.lines > 0 && c.known == 0 {
-		err = ErrLanguage
+	switch {
+	case err != nil:
+		return Log{}, err
+	case c.lines == 0 && c.Skipped.Unreadable > 0:
+		return Log{}, fmt.Errorf("not a %slog: none of its %d lines is", format, c.Skipped.Unreadable)
+	case c.lines > 0 && c.known == 0:
+		return Log{}, ErrLanguage
+	case len(c.Waits) == 0 && c.noTime != nil:
+		return Log{}, c.noTime
 	}
-	if err != nil {
-		return nil, err
-	}
-	return c.waits, nil
+	return c.Log, nil
 }
 
 // collector collects the waits in the messages of a log.
 type collector struct {
-	zone  *time.Location
-	waits []Wait
-	lines int // messages
-	known int // messages whose severity is an English word
+	Log
+	zone   *time.Location
+	lines  int       // messages
+	known  int       // messages whose severity is an English word
+	first  time.Time // of the first message
+	noTime error     // why a wait has no time
 }
 
 // severities are those of English messages that other languages translate; LOG is the same in most.
@@ -106,7 +155,7 @@ var severities = map[string]bool{"LOG": true, "ERROR": true, "FATAL": true, "PAN
 
 var (
 	message = regexp.MustCompile(`^process (\d+) (still waiting for|acquired) (\w+) on advisory lock ` +
-		`\[(\d+),(\d+),(\d+),(\d+)\] after (\d+)\.(\d{3}) ms`)
+		`\[(\d+),(\d+),(\d+),(\d+)\] after (\d{1,12})\.(\d{3}) ms$`)
 	// languageIndependent matches the parts of such a message that every translation keeps, in some order: the mode, the lock,
 	// and the time.
 	languageIndependent = []*regexp.Regexp{regexp.MustCompile(`\b(Exclusive|Share)Lock\b`), regexp.MustCompile(`\[\d+,\d+,\d+,\d+\]`),
@@ -118,13 +167,29 @@ var (
 
 // foreign reports whether a message is about a wait for an advisory lock, in another language.
 func foreign(text string) bool {
-	return !others.MatchString(text) && !slices.ContainsFunc(languageIndependent, func(r *regexp.Regexp) bool { return !r.MatchString(text) })
+	const longest = 1000 // bytes of such a message
+	return len(text) < longest && !others.MatchString(text) &&
+		!slices.ContainsFunc(languageIndependent, func(r *regexp.Regexp) bool { return !r.MatchString(text) })
+}
+
+// raised reports whether a message was made by a procedural language, as RAISE does: its context then begins with the
+// function. That of a message of the server begins with the SQL statement in the function, or with an assignment or the
+// like, whose expression PL/pgSQL evaluates without a statement. first says that the context is only its first line.
+func raised(context string, first bool) bool {
+	if !strings.HasPrefix(context, "PL/") {
+		return false
+	}
+	function, isPgSQL := strings.CutPrefix(context, "PL/pgSQL function ")
+	// A quoted name of a function may contain a line's end, and then anything before it.
+	return !isPgSQL || strings.Contains(function, " at RAISE") || first && strings.Contains(function, `"`)
 }
 
 // entry is a message with its other fields.
 type entry struct {
-	at                                  func() (time.Time, error)
-	severity, text, detail, application string
+	at                                           func() (time.Time, error)
+	severity, text, detail, context, application string
+	pid                                          string                    // empty if the log does not have it
+	started                                      func() (time.Time, error) // of the session; nil if the log does not have it
 }
 
 // holdersDetail matches the detail of a message about a wait that continues.
@@ -142,100 +207,169 @@ func holdersIn(detail string, waiter int32) []int32 {
 		if err != nil {
 			return nil
 		}
-		holders = append(holders, int32(pid))
+		if holders = append(holders, int32(pid)); len(holders) == maxHolders {
+			break
+		}
 	}
 	return holders
 }
 
-// add adds a message. It recognizes other languages by their severities, and by the parts that every translation keeps.
-func (c *collector) add(e entry) error {
-	text := e.text
+// add adds a message, and reports whether it is about a wait that is believed.
+func (c *collector) add(e entry) bool {
 	c.lines++
 	if severities[e.severity] {
 		c.known++
 	}
-	match := message.FindStringSubmatch(text)
+	if c.first.IsZero() {
+		c.first, _ = e.at() // or that of the next message
+	}
+	if severities[e.severity] && e.severity != "LOG" {
+		return false
+	}
+	match := message.FindStringSubmatch(e.text)
 	switch {
-	case match == nil && foreign(text):
-		return fmt.Errorf("%w: %q", ErrLanguage, text)
+	case match == nil && foreign(e.text) && !raised(e.context, false):
+		c.Skipped.Translated++
+		return false
 	case match == nil:
-		return nil
+		return false
+	case e.pid != "" && e.pid != match[1], e.severity != "LOG", raised(e.context, false):
+		c.Skipped.Doubtful++
+		return false
 	}
-	when, err := e.at()
+	w, err := waitIn(match)
 	if err != nil {
-		return err
+		c.Skipped.Doubtful++
+		return false
 	}
-	numbers := make([]uint64, 0, 7)
-	for _, i := range []int{1, 4, 5, 6, 7, 8, 9} {
-		n, err := strconv.ParseUint(match[i], 10, 40)
-		if err != nil {
-			return fmt.Errorf("a number out of range: %q", text)
-		}
-		numbers = append(numbers, n)
+	if w.At, err = e.at(); err != nil {
+		c.noTime = err
+		c.Skipped.Unreadable++
+		return false
 	}
-	c.waits = append(c.waits, Wait{At: when, PID: int32(numbers[0]), Application: e.application,
-		Holders: holdersIn(e.detail, int32(numbers[0])), Acquired: match[2] == "acquired", Mode: match[3],
-		DatabaseOID: uint32(numbers[1]), ClassID: uint32(numbers[2]), ObjID: uint32(numbers[3]), Objsubid: int16(numbers[4]),
-		Waited: time.Duration(numbers[5])*time.Millisecond + time.Duration(numbers[6])*time.Microsecond})
-	return nil
+	if !c.bound(&w, e) {
+		c.Skipped.Doubtful++
+		return false
+	}
+	if len(c.Waits) == maxWaits {
+		c.Skipped.Beyond++
+		return false
+	}
+	w.Application = strings.Clone(e.application[:min(len(e.application), maxApplication)])
+	w.Holders = holdersIn(e.detail, w.PID)
+	c.Waits = append(c.Waits, w)
+	return true
 }
 
-// csv reads csvlog: the first column is the time, the 12th the severity, the 14th the message, the 15th its detail, the
-// 23rd the application.
+// bound reports whether the session is as old as the wait. Where the log does not have the session's start, it cuts the
+// part of the wait before the log.
+func (c *collector) bound(w *Wait, e entry) bool {
+	if e.started == nil {
+		w.Waited = max(0, min(w.Waited, w.At.Sub(c.first)))
+		return true
+	}
+	const rounding = time.Second // of the start
+	started, err := e.started()
+	return err == nil && w.Waited <= w.At.Sub(started)+rounding
+}
+
+// waitIn returns the wait in a message, without what its line has besides.
+func waitIn(match []string) (w Wait, err error) {
+	number := func(i, bits int) uint64 {
+		n, failed := strconv.ParseUint(match[i], 10, bits)
+		err = errors.Join(err, failed)
+		return n
+	}
+	w = Wait{PID: int32(number(1, 31)), Acquired: match[2] == "acquired", Mode: strings.Clone(match[3]),
+		DatabaseOID: uint32(number(4, 32)), ClassID: uint32(number(5, 32)), ObjID: uint32(number(6, 32)), Objsubid: int16(number(7, 2)),
+		Waited: time.Duration(number(8, 40))*time.Millisecond + time.Duration(number(9, 10))*time.Microsecond}
+	if w.Objsubid != 1 && w.Objsubid != 2 {
+		err = errors.Join(err, fmt.Errorf("no advisory lock has objsubid %d", w.Objsubid))
+	}
+	return w, err
+}
+
+// csv reads csvlog: the first column is the time, the 4th the process, the 9th the session's start, the 12th the severity,
+// the 14th the message, the 15th its detail, the 19th its context, the 23rd the application.
 func (c *collector) csv(r io.Reader) error {
-	rows := csv.NewReader(r)
-	rows.FieldsPerRecord, rows.ReuseRecord = -1, true
-	for {
-		row, err := rows.Read()
-		switch {
-		case err == io.EOF:
-			return nil
-		case err != nil:
-			return fmt.Errorf("not a csvlog: %w", err)
-		case len(row) < 14:
-			line, _ := rows.FieldPos(0)
-			return fmt.Errorf("not a csvlog: line %d has %d columns", line, len(row))
+	const least, columns = 14, 23
+	return eachLine(r, maxLine, true, func(line []byte, cut bool) {
+		var row []string
+		err := errors.New("too long")
+		if !cut && bytes.Count(line, []byte(",")) >= least-1 {
+			rows := csv.NewReader(bytes.NewReader(line))
+			rows.FieldsPerRecord = -1
+			row, err = rows.Read()
 		}
-		e := entry{at: func() (time.Time, error) { return parseTime(row[0], c.zone) }, severity: row[11], text: row[13]}
-		if len(row) > 22 {
-			e.detail, e.application = row[14], row[22]
+		if err != nil || len(row) < least {
+			c.Skipped.Unreadable++
+			return
 		}
-		if err := c.add(e); err != nil {
-			return err
+		e := entry{at: c.timeIn(row[0]), pid: row[3], started: c.timeIn(row[8]), severity: row[11], text: row[13]}
+		if len(row) >= columns {
+			e.detail, e.context, e.application = row[14], row[18], row[22]
 		}
-	}
-}
-
-func (c *collector) json(r io.Reader) error {
-	return eachLine(r, func(number int, text string) error {
-		var line struct {
-			Timestamp   string `json:"timestamp"`
-			Severity    string `json:"error_severity"`
-			Message     string `json:"message"`
-			Detail      string `json:"detail"`
-			Application string `json:"application_name"`
-		}
-		if err := json.Unmarshal([]byte(text), &line); err != nil {
-			return fmt.Errorf("not a jsonlog: line %d: %w", number, err)
-		}
-		at := func() (time.Time, error) { return parseTime(line.Timestamp, c.zone) }
-		return c.add(entry{at, line.Severity, line.Message, line.Detail, line.Application})
+		c.add(e)
 	})
 }
 
-// eachLine calls do with each line that is not empty.
-func eachLine(r io.Reader, do func(number int, line string) error) error {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, maxLine)
-	for number := 1; lines.Scan(); number++ {
-		if strings.TrimSpace(lines.Text()) == "" {
-			continue
+func (c *collector) json(r io.Reader) error {
+	return eachLine(r, maxLine, false, func(text []byte, cut bool) {
+		var line struct {
+			Timestamp   string      `json:"timestamp"`
+			PID         json.Number `json:"pid"`
+			Started     string      `json:"session_start"`
+			Severity    string      `json:"error_severity"`
+			Message     string      `json:"message"`
+			Detail      string      `json:"detail"`
+			Context     string      `json:"context"`
+			Application string      `json:"application_name"`
 		}
-		if err := do(number, lines.Text()); err != nil {
+		if cut || json.Unmarshal(text, &line) != nil {
+			c.Skipped.Unreadable++
+			return
+		}
+		e := entry{at: c.timeIn(line.Timestamp), pid: line.PID.String(), severity: line.Severity, text: line.Message,
+			detail: line.Detail, context: line.Context, application: line.Application}
+		if line.Started != "" {
+			e.started = c.timeIn(line.Started)
+		}
+		c.add(e)
+	})
+}
+
+func (c *collector) timeIn(text string) func() (time.Time, error) {
+	return func() (time.Time, error) { return parseTime(text, c.zone) }
+}
+
+// eachLine calls do with the beginning of each line that is not empty, up to a number of bytes; cut says that there is
+// more. If quoted, a line does not end within double quotes, as in CSV, not even beyond that number: what looks like a
+// line there was written by a role.
+func eachLine(r io.Reader, most int, quoted bool, do func(line []byte, cut bool)) error {
+	in := bufio.NewReaderSize(r, 64<<10)
+	var line []byte
+	cut, inQuotes := false, false
+	for {
+		piece, err := in.ReadSlice('\n')
+		if quoted && bytes.Count(piece, []byte(`"`))%2 == 1 {
+			inQuotes = !inQuotes
+		}
+		kept := min(len(piece), most-len(line))
+		line, cut = append(line, piece[:kept]...), cut || kept < len(piece)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull), err == nil && inQuotes:
+			continue
+		case err != nil && !errors.Is(err, io.EOF):
 			return err
 		}
+		if line = bytes.TrimRight(line, "\r\n"); len(bytes.TrimSpace(line)) > 0 {
+			do(line, cut || inQuotes)
+		}
+		if err != nil {
+			return nil
+		}
+		line, cut = line[:0], false
 	}
-	return lines.Err()
 }
 
 // parseTime parses a time as PostgreSQL logs it. Of the zone abbreviations only UTC is unambiguous.

@@ -2,9 +2,13 @@ package serverlog
 
 import (
 	"bytes"
+	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -25,16 +29,19 @@ func TestReadFindsWaitsInEveryFormat(t *testing.T) {
 		application string
 	}{
 		{"csv", CSV, "", csvLine, "psql"},
-		{"json", JSON, "", `{"timestamp":"2026-11-22 02:10:05.123 UTC","pid":41,"error_severity":"LOG","message":"` + message + `","application_name":"psql"}` + "\n", "psql"},
-		{"default prefix", Stderr, "%m [%p] ", "2026-11-22 02:10:05.123 UTC [41] LOG:  " + message + "\n\tcontinued\n", ""},
-		{"seconds", Stderr, "%t:%r:%u@%d:[%p]: ", "2026-11-22 02:10:05 UTC:[local]:app@shop:[41]: LOG:  " + message + "\n", ""},
-		{"epoch", Stderr, "%n %-8p %q%a %% ", "1795313405.123 41       my app % LOG:  " + message + "\n", "my app"},
-		{"offset", Stderr, "%m ", "2026-11-22 03:10:05.123 +01 LOG:  " + message + "\n", ""},
+		{"json", JSON, "", `{"timestamp":"2026-11-22 02:10:05.123 UTC","pid":41,"session_start":"2026-11-22 02:00:00 UTC","error_severity":"LOG","message":"` + message + `","application_name":"psql"}` + "\n", "psql"},
+		{"default prefix", Stderr, "%m [%p] ", "2026-11-22 02:00:05.123 UTC [7] LOG:  x\n2026-11-22 02:10:05.123 UTC [41] LOG:  " + message + "\n\tcontinued\n", ""},
+		{"session ID", Stderr, "%m %c ", fmt.Sprintf("2026-11-22 02:10:05.123 UTC %x.%x LOG:  %s\n", 1795312800, 41, message), ""},
+		{"start", Stderr, "%m [%p] %s ", "2026-11-22 02:10:05.123 UTC [41] 2026-11-22 02:10:00 UTC LOG:  " + message + "\n", ""},
+		{"seconds", Stderr, "%t:%r:%u@%d:[%p]: ", "2026-11-22 02:09:59 UTC:[local]:app@shop:[41]: LOG:  x\n2026-11-22 02:10:05 UTC:[local]:app@shop:[41]: LOG:  " + message + "\n", ""},
+		{"epoch", Stderr, "%n %-8p %q%a %% ", "1795313400.000 7 % LOG:  x\n1795313400.000 41       my app % LOG:  x\n1795313405.123 41       my app % LOG:  " + message + "\n", "my app"},
+		{"offset", Stderr, "%m ", "2026-11-22 03:10:00.000 +01 LOG:  x\n2026-11-22 03:10:05.123 +01 LOG:  " + message + "\n", ""},
 	}
 	for _, test := range tests {
-		waits, err := Read(strings.NewReader(test.log), test.format, test.prefix, nil)
+		log, err := Read(strings.NewReader(test.log), test.format, test.prefix, nil)
+		waits := log.Waits
 		if err != nil || len(waits) != 1 {
-			t.Errorf("%s: %v, %v", test.name, waits, err)
+			t.Errorf("%s: %v, %v", test.name, log, err)
 			continue
 		}
 		want := Wait{At: time.Date(2026, 11, 22, 2, 10, 5, 0, time.UTC), Waited: 5000250 * time.Microsecond, PID: 41,
@@ -76,28 +83,26 @@ func TestReadFindsTheHoldersOfEveryFormat(t *testing.T) {
 		{"too large", Stderr, line("41", "LOG", still) + line("41", "DETAIL", "Process holding the lock: 99999999999. Wait queue: 41."), nil},
 	}
 	for _, test := range tests {
-		waits, err := Read(strings.NewReader(test.log), test.format, "%m [%p] ", nil)
+		log, err := Read(strings.NewReader(test.log), test.format, "%m [%p] ", nil)
+		waits := log.Waits
 		if err != nil || len(waits) != 1 || waits[0].Acquired || !slices.Equal(waits[0].Holders, test.want) {
 			t.Errorf("%s: %+v, %v; want the holders %v", test.name, waits, err, test.want)
 		}
 	}
 }
 
-func TestReadRefusesOtherLanguages(t *testing.T) {
+func TestReadRefusesALogWithoutEnglishSeverities(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		format Format
 		log    string
 	}{
-		"german": {Stderr, "2026-11-22 02:10:05.123 UTC [41] LOG:  Prozess 41 erlangte ExclusiveLock-Sperre auf Advisory-Sperre " +
-			"[16384,0,42,1] nach 5000.250 ms\n"},
-		"french severities": {Stderr, "2026-11-22 02:10:05.123 UTC [41] ERREUR:  erreur de syntaxe\n"},
-		"csv": {CSV, strings.Replace(strings.Replace(csvLine, "acquired ExclusiveLock on", "a acquis ExclusiveLock sur", 1),
-			"after", "après", 1)},
-		"json": {JSON, `{"timestamp":"2026-11-22 02:10:05.123 UTC","error_severity":"СООБЩЕНИЕ","message":"x"}`},
+		"french": {Stderr, "2026-11-22 02:10:05.123 UTC [41] ERREUR:  erreur de syntaxe\n"},
+		"csv":    {CSV, strings.Replace(csvLine, "LOG", "СООБЩЕНИЕ", 1)},
+		"json":   {JSON, `{"timestamp":"2026-11-22 02:10:05.123 UTC","error_severity":"СООБЩЕНИЕ","message":"x"}`},
 	} {
-		if waits, err := Read(strings.NewReader(test.log), test.format, "%m [%p] ", nil); !errors.Is(err, ErrLanguage) {
-			t.Errorf("%s: %v, %v", name, waits, err)
+		if log, err := Read(strings.NewReader(test.log), test.format, "%m [%p] ", nil); !errors.Is(err, ErrLanguage) {
+			t.Errorf("%s: %v, %v", name, log, err)
 		}
 	}
 }
@@ -136,8 +141,9 @@ func TestReadKnowsTheMessageInEveryLanguage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if waits, err := Read(bytes.NewReader(line), JSON, "", nil); !errors.Is(err, ErrLanguage) {
-			t.Errorf("%s: %v, %v", text, waits, err)
+		log, err := Read(bytes.NewReader(line), JSON, "", nil)
+		if err != nil || log.Skipped != (Skipped{Translated: 1}) || !strings.Contains(log.Skipped.String(), "1 that may be about waits") {
+			t.Errorf("%s: %v, %v", text, log, err)
 		}
 	}
 }
@@ -152,8 +158,8 @@ func TestReadTakesNoOtherMessageForAnotherLanguage(t *testing.T) {
 		"duration: 1.250 ms  statement: SELECT 'ExclusiveLock', ARRAY[1,2,3,4]",
 	} {
 		log := "2026-11-22 02:10:05.123 UTC [41] LOG:  " + text + "\n"
-		if waits, err := Read(strings.NewReader(log), Stderr, "%m [%p] ", nil); err != nil || len(waits) != 0 {
-			t.Errorf("%s: %v, %v", text, waits, err)
+		if found, err := Read(strings.NewReader(log), Stderr, "%m [%p] ", nil); err != nil || !reflect.DeepEqual(found, Log{}) {
+			t.Errorf("%s: %v, %v", text, found, err)
 		}
 	}
 }
@@ -166,15 +172,14 @@ func TestReadRefusesWhatItCannotRead(t *testing.T) {
 		prefix, log string
 		want        string
 	}{
-		"another prefix":  {Stderr, "<%m> ", line, "no line begins"},
-		"no time":         {Stderr, "[%p] ", line, "has no time"},
-		"unknown escape":  {Stderr, "%m %z ", line, "unknown escape"},
-		"cut prefix":      {Stderr, "%m %", line, "ends with %"},
-		"ambiguous zone":  {Stderr, "%m [%p] ", line, "--log-timezone"},
-		"no csv":          {CSV, "", "a,b\n", "not a csvlog"},
-		"no json":         {JSON, "", "a,b\n", "not a jsonlog"},
-		"broken csv":      {CSV, "", "\"a\nb", "not a csvlog"},
-		"huge process ID": {Stderr, "%m [%p] ", strings.Replace(line, "process 41", "process 99999999999999", 1), "range"},
+		"another prefix": {Stderr, "<%m> ", line, "no line begins"},
+		"no time":        {Stderr, "[%p] ", line, "has no time"},
+		"unknown escape": {Stderr, "%m %z ", line, "unknown escape"},
+		"cut prefix":     {Stderr, "%m %", line, "ends with %"},
+		"ambiguous zone": {Stderr, "%m [%p] ", line, "--log-timezone"},
+		"no csv":         {CSV, "", "a,b\n", "not a csvlog"},
+		"no json":        {JSON, "", "a,b\n", "not a jsonlog"},
+		"broken csv":     {CSV, "", "\"a\nb", "not a csvlog"},
 	} {
 		zone := time.UTC
 		if name == "ambiguous zone" {
@@ -188,16 +193,175 @@ func TestReadRefusesWhatItCannotRead(t *testing.T) {
 	if err != nil {
 		t.Skip("no time zones here")
 	}
-	waits, err := Read(strings.NewReader(line), Stderr, "%m [%p] ", paris)
-	if err != nil || waits[0].At.UTC().Hour() != 1 {
-		t.Errorf("in Paris: %v, %v", waits, err)
+	log, err := Read(strings.NewReader(line), Stderr, "%m [%p] ", paris)
+	if err != nil || log.Waits[0].At.UTC().Hour() != 1 {
+		t.Errorf("in Paris: %v, %v", log, err)
 	}
 }
 
+// Lines of a role's own making are skipped and counted, and the message of the server beside them is read.
+func TestReadBelievesTheServerOnly(t *testing.T) {
+	t.Parallel()
+	const (
+		good  = "process 41 acquired ExclusiveLock on advisory lock [16384,0,42,1] after 5000.250 ms"
+		other = "process 4242 acquired ExclusiveLock on advisory lock [16384,0,42,1] after 5000.250 ms"
+		long  = "process 41 acquired ExclusiveLock on advisory lock [16384,0,42,1] after 999999999.000 ms"
+		wild  = "process 41 acquired ExclusiveLock on advisory lock [16384,0,42,7] after 5000.250 ms"
+		huge  = "process 41 acquired ExclusiveLock on advisory lock [16384,0,99999999999,1] after 5000.250 ms"
+		raise = `PL/pgSQL function inline_code_block line 1 at RAISE`
+		tail  = good + " "
+	)
+	assigned := "PL/pgSQL function f() line 3 at assignment"
+	for _, test := range []struct {
+		name, severity, text, context string
+		want                          Log // how many waits, and what is skipped
+	}{
+		{"the server's", "LOG", good, "", Log{}},
+		{"in a function", "LOG", good, assigned, Log{Waits: make([]Wait, 1)}},
+		{"another process", "LOG", other, "", Log{Skipped: Skipped{Doubtful: 1}}},
+		{"older than its session", "LOG", long, "", Log{Skipped: Skipped{Doubtful: 1}}},
+		{"a warning", "WARNING", good, "", Log{}},
+		{"no such lock", "LOG", wild, "", Log{Skipped: Skipped{Doubtful: 1}}},
+		{"no such number", "LOG", huge, "", Log{Skipped: Skipped{Doubtful: 1}}},
+		{"RAISE", "LOG", good, raise, Log{Skipped: Skipped{Doubtful: 1}}},
+		{"RAISE in a function with a name of two lines", "LOG", good, "PL/pgSQL function \"x line 1 at assignment\n\"() line 1 at RAISE",
+			Log{Skipped: Skipped{Doubtful: 1}}},
+		{"PL/Perl", "LOG", good, `PL/Perl function "f"`, Log{Skipped: Skipped{Doubtful: 1}}},
+		{"more text", "LOG", tail, "", Log{Skipped: Skipped{Translated: 1}}},
+		{"an error that looks translated", "ERROR", "ExclusiveLock [1,2,3,4] 1.234", "", Log{}},
+		{"a message that looks translated", "LOG", "ExclusiveLock [1,2,3,4] 1.234", "", Log{Skipped: Skipped{Translated: 1}}},
+	} {
+		if test.name == "the server's" {
+			test.want.Waits = make([]Wait, 1)
+		}
+		for format, log := range map[Format]string{CSV: inCSV(test.severity, test.text, test.context),
+			JSON: inJSON(t, test.severity, test.text, test.context), Stderr: inStderr(test.severity, test.text, test.context)} {
+			want := test.want.Skipped
+			if test.context == assigned { // once, since it takes long
+				log = odd(format) + log
+				if format != Stderr {
+					want.Unreadable = 2
+				}
+			}
+			got, err := Read(strings.NewReader(log), format, "%m [%p] %s ", nil)
+			if err != nil || len(got.Waits) != len(test.want.Waits) || got.Skipped != want {
+				t.Errorf("%s, %s: %+v, %v", test.name, format, got, err)
+			}
+		}
+	}
+}
+
+// odd are lines that are not in the format, and one that is too long.
+func odd(format Format) string {
+	switch format {
+	case CSV:
+		return "a,b\n\"" + strings.Repeat("x\n", maxLine/2) + csvLine[:40] + "\"\"\"\n"
+	case JSON:
+		return "a,b\n{\"message\":\"" + strings.Repeat("x", maxLine) + "\"}\n"
+	}
+	return "a,b\n" + strings.Repeat("x", 2*maxStderrLine) + "\n"
+}
+
+func inCSV(severity, text, context string) string {
+	row, _ := csv.NewReader(strings.NewReader(csvLine)).Read()
+	row[11], row[13], row[18] = severity, text, context
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	_ = w.Write(row) // to memory
+	w.Flush()
+	return b.String()
+}
+
+func inJSON(t *testing.T, severity, text, context string) string {
+	t.Helper()
+	line, err := json.Marshal(map[string]any{"timestamp": "2026-11-22 02:10:05.123 UTC", "pid": 41, "error_severity": severity,
+		"session_start": "2026-11-22 02:00:00 UTC", "message": text, "context": context})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(line) + "\n"
+}
+
+func inStderr(severity, text, context string) string {
+	const head = "2026-11-22 02:10:05.123 UTC [41] 2026-11-22 02:00:00 UTC "
+	log := head + severity + ":  " + text + "\n"
+	if context != "" {
+		log += head + "CONTEXT:  " + strings.ReplaceAll(context, "\n", "\n\t") + "\n"
+	}
+	return log + head + "STATEMENT:  SELECT 1\n"
+}
+
+// A stranger's log is of any size. What is kept of it is not. The test is not parallel, so that the memory is Read's.
+func TestReadKeepsABoundedPart(t *testing.T) {
+	holders := "Processes holding the lock: 1" + strings.Repeat(", 1", 200) + ". Wait queue: 41."
+	row := strings.Replace(strings.Replace(csvLine, `ms",`, `ms","`+holders+`"`, 1), `"psql"`, `"`+strings.Repeat("x", 1000)+`"`, 1)
+	rows := &repeated{text: row, times: maxWaits + 5}
+	log, err := Read(rows, CSV, "", nil)
+	if err != nil || len(log.Waits) != maxWaits || log.Skipped != (Skipped{Beyond: 5}) ||
+		len(log.Waits[0].Holders) != maxHolders || len(log.Waits[0].Application) != maxApplication {
+		t.Errorf("%d waits, %+v, %v", len(log.Waits), log.Skipped, err)
+	}
+	rows.wantBounded(t, "waits")
+	for format, begin := range map[Format]string{CSV: csvLine + `"`, JSON: inJSON(t, "LOG", "x", "") + `{"a":"`,
+		Stderr: inStderr("LOG", "x", "") + "2026-11-22 02:10:05.123 UTC [41] 2026-11-22 02:00:00 UTC LOG:  "} {
+		line := &repeated{text: strings.Repeat("x", 1<<20), times: 96}
+		if _, err := Read(io.MultiReader(strings.NewReader(begin), line), format, "%m [%p] %s ", nil); err != nil {
+			t.Errorf("%s: %v", format, err)
+		}
+		line.wantBounded(t, "one line of "+string(format))
+	}
+}
+
+// repeated reads a text several times, and notes how much memory is in use.
+type repeated struct {
+	text        string
+	times, read int
+	rest        string
+	most        uint64
+}
+
+func (r *repeated) Read(p []byte) (int, error) {
+	if r.rest == "" {
+		if r.read == r.times {
+			return 0, io.EOF
+		}
+		r.read++
+		r.rest = r.text
+		if r.read%(1+r.times/50) == 0 {
+			var now runtime.MemStats
+			runtime.ReadMemStats(&now)
+			r.most = max(r.most, now.HeapAlloc)
+		}
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+func (r *repeated) wantBounded(t *testing.T, what string) {
+	t.Helper()
+	const bound = 64 << 20
+	if r.read != r.times || r.most > bound {
+		t.Errorf("%s: after %d of %d parts, %d bytes were in use", what, r.read, r.times, r.most)
+	}
+	t.Logf("%s: %d MiB", what, r.most>>20)
+}
+
+// FuzzRead adds a server's line to whatever a log says, in any format. Neither may stop the other from being read.
 func FuzzRead(f *testing.F) {
-	f.Add("csv", "", csvLine)
-	f.Add("stderr", "%m [%p] ", "2026-11-22 02:10:05.123 UTC [41] LOG:  x\n")
-	f.Fuzz(func(_ *testing.T, format, prefix, log string) {
-		_, _ = Read(strings.NewReader(log), Format(format), prefix, nil) // whatever it says
+	f.Add(csvLine)
+	f.Add("2026-11-22 02:10:05.123 UTC [41] 2026-11-22 02:00:00 UTC LOG:  x\n")
+	f.Add("\"\"\"\n,,,,\n{\"a\":[[[\n")
+	f.Fuzz(func(t *testing.T, odd string) {
+		const good = "process 41 acquired ExclusiveLock on advisory lock [16384,0,42,1] after 5000.250 ms"
+		for format, line := range map[Format]string{CSV: csvLine, JSON: inJSON(t, "LOG", good, ""), Stderr: inStderr("LOG", good, "")} {
+			log, err := Read(strings.NewReader(line+odd), format, "%m [%p] %s ", nil)
+			if err != nil || len(log.Waits) == 0 {
+				t.Errorf("%s: %+v, %v", format, log, err)
+			}
+			if len(log.Waits) > 0 && log.Waits[0].PID != 41 {
+				t.Errorf("%s: %+v", format, log)
+			}
+		}
 	})
 }

@@ -15,8 +15,8 @@ import (
 // (https://www.postgresql.org/docs/current/runtime-config-logging.html#GUC-LOG-LINE-PREFIX).
 var escapes = map[byte]string{
 	'm': `(?P<m>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \S+)`, 't': `(?P<t>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+)`,
-	'n': `(?P<n>\d+\.\d{3})`, 's': `\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+`, 'p': `\d+`, 'P': `\d*`, 'l': `\d+`, 'x': `\d+`,
-	'c': `[0-9a-f.]+`, 'v': `[0-9/]*`, 'e': `\w{5}`, 'Q': `-?\d+`, '%': `%`,
+	'n': `(?P<n>\d+\.\d{3})`, 's': `(?P<s>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+)`, 'p': `(?P<p>\d+)`, 'P': `\d*`, 'l': `\d+`, 'x': `\d+`,
+	'c': `(?P<c>[0-9a-f]+\.[0-9a-f]+)`, 'v': `[0-9/]*`, 'e': `\w{5}`, 'Q': `-?\d+`, '%': `%`,
 	'a': `(?P<a>.*?)`, 'u': `.*?`, 'd': `.*?`, 'r': `.*?`, 'h': `.*?`, 'i': `.*?`, 'b': `.*?`, 'L': `.*?`,
 }
 
@@ -41,7 +41,11 @@ func compile(prefix string) (*regexp.Regexp, error) {
 		case escapes[prefix[i]] == "":
 			return nil, fmt.Errorf("log_line_prefix has the unknown escape %%%c", prefix[i])
 		}
-		b.WriteString(optional + escapes[prefix[i]] + optional)
+		escape, name := escapes[prefix[i]], fmt.Sprintf("?P<%c>", prefix[i])
+		if strings.Contains(b.String(), name) {
+			escape = strings.Replace(escape, name, "?:", 1) // only the first has the name
+		}
+		b.WriteString(optional + escape + optional)
 		optional = ""
 	}
 	b.WriteString(`(\S+):  (.*)$`)
@@ -60,39 +64,63 @@ func compile(prefix string) (*regexp.Regexp, error) {
 // sqlstate matches the beginning of a message if log_error_verbosity is verbose.
 var sqlstate = regexp.MustCompile(`^[0-9A-Z]{5}: `)
 
+// stderr reads lines. The detail and the context of a message are on the lines that follow it.
 func (c *collector) stderr(r io.Reader, prefix string) error {
 	expression, err := compile(prefix)
 	if err != nil {
 		return err
 	}
-	lines, matched, last := 0, 0, 0 // last is the line of the last wait
-	err = eachLine(r, func(_ int, line string) error {
+	lines, matched := 0, 0
+	var last *Wait // the message whose further lines follow, if it is about a wait
+	err = eachLine(r, maxStderrLine, false, func(line []byte, _ bool) {
 		lines++
-		match := expression.FindStringSubmatch(line)
+		match := expression.FindStringSubmatch(string(line))
 		if match == nil {
-			return nil // a continuation line, or a line from the server's start
+			return // a continuation line, or a line from the server's start
 		}
 		matched++
-		at := func() (time.Time, error) { return c.timeOf(expression, match) }
-		e := entry{at: at, severity: match[len(match)-2], text: sqlstate.ReplaceAllString(match[len(match)-1], "")}
-		if i := expression.SubexpIndex("a"); i > 0 {
-			e.application = match[i]
+		e := c.entryOf(expression, match)
+		switch {
+		case e.severity == "DETAIL" && last != nil:
+			last.Holders = holdersIn(e.text, last.PID)
+		case e.severity == "CONTEXT" && last != nil && raised(e.text, true):
+			c.Waits = c.Waits[:len(c.Waits)-1]
+			c.Skipped.Doubtful++
+			last = nil
 		}
-		if e.severity == "DETAIL" && last == lines-1 && len(c.waits) > 0 { // a message's detail is on the next line
-			w := &c.waits[len(c.waits)-1]
-			w.Holders = holdersIn(e.text, w.PID)
+		if e.severity != "DETAIL" && e.severity != "HINT" && e.severity != "QUERY" {
+			last = nil
 		}
-		before := len(c.waits)
-		err := c.add(e)
-		if len(c.waits) > before {
-			last = lines
+		if c.add(e) {
+			last = &c.Waits[len(c.Waits)-1]
 		}
-		return err
 	})
 	if err == nil && lines > 0 && matched == 0 {
 		return fmt.Errorf("no line begins with the log_line_prefix %q", prefix)
 	}
 	return err
+}
+
+// entryOf returns the message of a line. Its process and the session's start are in %p and %s, or both in %c.
+func (c *collector) entryOf(expression *regexp.Regexp, match []string) entry {
+	field := func(name string) string {
+		if i := expression.SubexpIndex(name); i > 0 {
+			return match[i]
+		}
+		return ""
+	}
+	e := entry{at: func() (time.Time, error) { return c.timeOf(expression, match) }, severity: match[len(match)-2],
+		text: sqlstate.ReplaceAllString(match[len(match)-1], ""), application: field("a"), pid: field("p")}
+	if started := field("s"); started != "" {
+		e.started = c.timeIn(started)
+	}
+	if start, process, ok := strings.Cut(field("c"), "."); ok {
+		seconds, errStart := strconv.ParseInt(start, 16, 40)
+		pid, errPID := strconv.ParseInt(process, 16, 32)
+		e.started = func() (time.Time, error) { return time.Unix(seconds, 0), errors.Join(errStart, errPID) }
+		e.pid = strconv.FormatInt(pid, 10)
+	}
+	return e
 }
 
 func (c *collector) timeOf(expression *regexp.Regexp, match []string) (time.Time, error) {

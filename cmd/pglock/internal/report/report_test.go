@@ -1,0 +1,56 @@
+package report
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/serverlog"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/monitor/recording"
+)
+
+// A stranger's log has as many waits as are read of it, each of another lock with other holders, or all of the same.
+func TestTheWaitsOfAStrangersLogTakeBoundedMemory(t *testing.T) {
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	past := recording.NewPast()
+	e, err := recording.NewEncoder()
+	check(t, err)
+	for i := range 2 {
+		encoded, err := e.Snapshot(&monitor.Snapshot{TakenAt: noon.Add(time.Duration(i) * 24 * time.Hour), Locks: []monitor.Lock{},
+			Cycles: []monitor.Cycle{}}, nil)
+		check(t, err)
+		past.Add(encoded, 1<<20)
+	}
+	first, last, _ := past.Bounds()
+	for _, distinct := range []bool{true, false} {
+		var logged []serverlog.Wait
+		for i := range 20_000 {
+			w := serverlog.Wait{At: noon.Add(time.Duration(i) * 4 * time.Second), Waited: time.Millisecond, PID: 41, Acquired: true, Objsubid: 1}
+			if distinct {
+				w.ObjID, w.PID = uint32(i), int32(i)
+				for k := range 8 {
+					w.Holders = append(w.Holders, int32(8*i+k))
+				}
+			}
+			logged = append(logged, w)
+		}
+		r, err := Of(past, first, last, logged)
+		check(t, err)
+		var now runtime.MemStats
+		runtime.ReadMemStats(&now)
+		const bound = 64 << 20
+		if r.FromLog != len(logged) || now.HeapAlloc > bound {
+			t.Errorf("distinct %t: %d waits, and %d bytes are in use", distinct, r.FromLog, now.HeapAlloc)
+		}
+		t.Logf("distinct %t: %d MiB", distinct, now.HeapAlloc>>20)
+		runtime.KeepAlive(r)
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
