@@ -83,8 +83,8 @@ func (l *Locker) waitsForItself(ctx context.Context, r *request) error {
 }
 
 func selfDeadlock(key Key) error {
-	return fmt.Errorf("%w: its context descends from that of a Lock of %q, which is held "+
-		"(use that Lock, or a context from before it)", ErrSelfDeadlock, key.String())
+	return fmt.Errorf("%w: its context descends from that of a Lock of %s, which is held "+
+		"(use that Lock, or a context from before it)", ErrSelfDeadlock, keyText(key, 0))
 }
 
 // txWaitsForItself is waitsForItself for a transaction. It asks the transaction's server whether it has the Lock.

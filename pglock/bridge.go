@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
 )
@@ -103,7 +104,7 @@ func (u Use) String() string {
 	if u.Kind == UseLock {
 		return "lock"
 	}
-	return fmt.Sprintf("%s of %q", u.Kind, u.Key.String())
+	return fmt.Sprintf("%s of %s", u.Kind, shorttext.Quote(u.Key.String()))
 }
 
 func withUse(use Use) LockOption {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -112,7 +113,7 @@ func (e *WaitError) Error() string {
 		b.WriteString(": already held")
 	}
 	if e.Err != nil {
-		fmt.Fprintf(&b, ": %v", e.Err)
+		b.WriteString(": " + shorttext.Message(e.Err.Error()))
 	}
 	return b.String()
 }
@@ -145,7 +146,7 @@ type LostError struct {
 func (e *LostError) Error() string {
 	text := fmt.Sprintf("pglock: lock %s lost: %s", keyText(e.Key, e.More), e.Reason)
 	if e.Err != nil {
-		text += ": " + e.Err.Error()
+		text += ": " + shorttext.Message(e.Err.Error())
 	}
 	return text
 }
@@ -163,14 +164,11 @@ func failed(attempt string, key Key, more int, err error) error {
 	if wait, lost := (*WaitError)(nil), (*LostError)(nil); errors.As(err, &wait) || errors.As(err, &lost) {
 		return err
 	}
-	return fmt.Errorf("pglock: %s %s: %w", attempt, keyText(key, more), err)
+	return fmt.Errorf("pglock: %s %s: %w", attempt, keyText(key, more), shorttext.Error(err))
 }
 
 func keyText(key Key, more int) string {
-	text := fmt.Sprintf("%q", key.String())
-	if name := key.Name(); len(name) > MaxName {
-		text = fmt.Sprintf("%q…", name[:32])
-	}
+	text := shorttext.Quote(key.String())
 	if more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
@@ -179,7 +177,7 @@ func keyText(key Key, more int) string {
 
 func holderText(h Holder) string {
 	if h.Prepared != "" {
-		return fmt.Sprintf("prepared transaction %q", h.Prepared)
+		return "prepared transaction " + shorttext.Quote(h.Prepared)
 	}
 	parts := make([]string, 0, 6)
 	if h.Self {
@@ -189,19 +187,19 @@ func holderText(h Holder) string {
 		parts = append(parts, fmt.Sprintf("pid %d", h.PID))
 	}
 	if h.Application != "" {
-		parts = append(parts, fmt.Sprintf("application %q", h.Application))
+		parts = append(parts, "application "+shorttext.Quote(h.Application))
 	}
 	if h.User != "" {
-		parts = append(parts, "user "+h.User)
+		parts = append(parts, "user "+shorttext.Value(h.User))
 	}
 	if h.Client != "" {
-		parts = append(parts, "client "+h.Client)
+		parts = append(parts, "client "+shorttext.Value(h.Client))
 	}
 	if !h.SessionSince.IsZero() {
 		parts = append(parts, "session since "+h.SessionSince.UTC().Format(time.RFC3339))
 	}
 	if h.PID == 0 && h.Token != "" {
-		parts = append(parts, fmt.Sprintf("token %q", h.Token))
+		parts = append(parts, "token "+shorttext.Quote(h.Token))
 	}
 	if len(parts) == 0 {
 		return "an unknown session"

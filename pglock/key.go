@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -126,16 +127,16 @@ func parseNumber(s string, bits int) (int64, error) {
 	n, err := strconv.ParseInt(s, 10, bits)
 	switch {
 	case errors.Is(err, strconv.ErrRange):
-		return 0, fmt.Errorf("%s is not within %d bits", s, bits)
+		return 0, fmt.Errorf("%s is not within %d bits", shorttext.Value(s), bits)
 	case err != nil || strconv.FormatInt(n, 10) != s:
-		return 0, fmt.Errorf("%q is not a number in plain decimal", s)
+		return 0, fmt.Errorf("%s is not a number in plain decimal", shorttext.Quote(s))
 	}
 	return n, nil
 }
 
 func malformed(s string, err error) error {
-	return fmt.Errorf("pglock: %w: %q: %w (want @BIGINT or @CLASS/OBJECT; "+
-		"a name that begins with @ is written with two: %q)", ErrInvalidKey, s, err, "@"+s)
+	return fmt.Errorf("pglock: %w: %s: %w (want @BIGINT or @CLASS/OBJECT; "+
+		"a name that begins with @ is written with two: %s)", ErrInvalidKey, shorttext.Quote(s), err, shorttext.Quote("@"+s))
 }
 
 // ID returns the key's identity, for maps and ==.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -21,7 +22,7 @@ func (l *Lock) LogValue() slog.Value {
 	if more := len(keys) - 1; more > 0 {
 		attrs = append(attrs, slog.Int("more", more))
 	}
-	attrs = append(attrs, slog.String("token", l.Token()), slog.String("state", state))
+	attrs = append(attrs, slog.String("token", shorttext.Value(l.Token())), slog.String("state", state))
 	if state == stateHeld {
 		attrs = append(attrs, slog.Duration("held", driver.Now().Sub(l.since)))
 	}

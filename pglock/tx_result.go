@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -39,7 +40,7 @@ func (o txOutcome) err() error {
 		return fmt.Errorf("%w: the transaction is REPEATABLE READ or SERIALIZABLE "+
 			"(use READ COMMITTED, or AllowStaleSnapshot)", ErrStaleSnapshot)
 	}
-	return fmt.Errorf("unexpected answer %q from the server", string(o))
+	return fmt.Errorf("unexpected answer %s from the server", shorttext.Quote(string(o)))
 }
 
 // txRequest is what was asked for, and when.

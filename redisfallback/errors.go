@@ -7,11 +7,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // explain adds to a node's error what it means.
 func (n *node) explain(err error) error {
+	err = shorttext.Error(err)
 	switch {
 	case redis.HasErrorPrefix(err, "WRONGTYPE"):
 		return fmt.Errorf("%s: the key of the lock holds a value that is not a lock: %w", n.name, err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 )
@@ -117,7 +118,7 @@ func (c *rateCall) read(grants []driver.RateGrant) error {
 		return err
 	}
 	if len(reply) != 2+2*len(grants) {
-		return fmt.Errorf("the script take_rate returned %v", reply)
+		return fmt.Errorf("the script take_rate returned %s", shorttext.Value(fmt.Sprint(reply)))
 	}
 	at := reply[0]*1e9 + reply[1]*1e3
 	for i := range grants {
@@ -147,5 +148,5 @@ func (r *rates) explain(err error) error {
 		!redis.HasErrorPrefix(err, "READONLY") && !redis.HasErrorPrefix(err, "MASTERDOWN") {
 		return (&node{name: r.name}).explain(err)
 	}
-	return fmt.Errorf("%w: %s: %w", driver.ErrUnavailable, r.name, err)
+	return fmt.Errorf("%w: %s: %w", driver.ErrUnavailable, r.name, shorttext.Error(err))
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
@@ -34,7 +35,7 @@ func (b *backend) Tick(ctx context.Context, r driver.TickRequest) (driver.TickSt
 func tickState(value any) (state driver.TickState, err error) {
 	reply, ok := value.([]any)
 	if !ok || len(reply) < 4 {
-		return state, fmt.Errorf("the script tick returned %v", value)
+		return state, fmt.Errorf("the script tick returned a %T", value)
 	}
 	state.Done = reply[2] == int64(1)
 	if state.At, err = micros(reply[1]); err != nil {
@@ -63,7 +64,7 @@ func micros(value any) (time.Time, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("a time is %q: %w", text, err)
+		return time.Time{}, fmt.Errorf("a time is %s: %w", shorttext.Quote(text), err)
 	}
 	return time.UnixMicro(n).UTC(), nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -120,7 +121,7 @@ func (e *Elector) Resign(ctx context.Context) error {
 	case <-t.done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("pglock/leader: resign from %q: lead has not returned: %w", e.key.String(), context.Cause(ctx))
+		return fmt.Errorf("pglock/leader: resign from %s: lead has not returned: %w", shorttext.Quote(e.key.String()), context.Cause(ctx))
 	}
 }
 
@@ -139,8 +140,8 @@ func (e *Elector) HealthCheck(margin time.Duration) error {
 	if over <= margin {
 		return nil
 	}
-	return fmt.Errorf("pglock/leader: the leader of %q is still running %v after its context ended: %w",
-		e.key.String(), over.Round(time.Millisecond), context.Cause(t.ctx))
+	return fmt.Errorf("pglock/leader: the leader of %s is still running %v after its context ended: %w",
+		shorttext.Quote(e.key.String()), over.Round(time.Millisecond), context.Cause(t.ctx))
 }
 
 func (e *Elector) currentTerm() *term {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
 )
@@ -46,9 +47,10 @@ type Event struct {
 
 // String describes the event in a few words.
 func (e Event) String() string {
-	text := fmt.Sprintf("%s %q", e.Type, e.Key.String())
+	text := fmt.Sprintf("%s %s", e.Type, shorttext.Quote(e.Key.String()))
 	if e.Type == NewLeader {
-		text += fmt.Sprintf(": pid %d, application %q, token %q", e.Leader.PID, e.Leader.Application, e.Leader.Token)
+		text += fmt.Sprintf(": pid %d, application %s, token %s", e.Leader.PID,
+			shorttext.Quote(e.Leader.Application), shorttext.Quote(e.Leader.Token))
 	}
 	if e.Err != nil {
 		text += ": " + e.Err.Error()

@@ -8,6 +8,7 @@ import (
 	mathrand "math/rand/v2"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/mark"
@@ -195,5 +196,5 @@ func (p *pause) sleep(ctx context.Context) {
 }
 
 func (e *Elector) failed(err error) error {
-	return fmt.Errorf("pglock/leader: run %q: %w", e.key.String(), err)
+	return fmt.Errorf("pglock/leader: run %s: %w", shorttext.Quote(e.key.String()), err)
 }

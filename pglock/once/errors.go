@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -39,7 +40,7 @@ func what(scope, id string) string {
 	if scope == "" {
 		return ""
 	}
-	return fmt.Sprintf("%q of %q ", id, scope)
+	return fmt.Sprintf("%s of %s ", shorttext.Quote(id), shorttext.Quote(scope))
 }
 
 // The outcomes of pglock.once.
@@ -70,7 +71,7 @@ func refusal(scope, id, outcome string, at time.Time) error {
 		return fmt.Errorf("pglock/once: %s: %w: the transaction is REPEATABLE READ or SERIALIZABLE, and would not see "+
 			"what was done since it began (use READ COMMITTED)", strings.TrimSpace(what(scope, id)), pglock.ErrStaleSnapshot)
 	}
-	return fmt.Errorf("pglock/once: unexpected answer %q from the server", outcome)
+	return fmt.Errorf("pglock/once: unexpected answer %s from the server", shorttext.Quote(outcome))
 }
 
 // raised is the start of the messages that pglock.once_or_raise raises; their SQLSTATE is

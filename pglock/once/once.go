@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
@@ -138,5 +139,5 @@ func (c config) ask(ctx context.Context, tx pgx.Tx, scope, id string, record boo
 
 // failed adds what was attempted to an error.
 func failed(scope, id string, err error) error {
-	return fmt.Errorf("pglock/once: %q of %q: %w", id, scope, err)
+	return fmt.Errorf("pglock/once: %s of %s: %w", shorttext.Quote(id), shorttext.Quote(scope), shorttext.Error(err))
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 )
 
 // Option configures one call.
@@ -93,7 +95,7 @@ func check(what, s string, most int) error {
 	case len(s) > most:
 		return fmt.Errorf("the %s has %d bytes, and at most %d fit (use a hash instead)", what, len(s), most)
 	case !utf8.ValidString(s) || strings.Contains(s, "\x00"):
-		return fmt.Errorf("the %s %q is not valid UTF-8, or contains NUL", what, s)
+		return fmt.Errorf("the %s %s is not valid UTF-8, or contains NUL", what, shorttext.Quote(s))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -143,7 +144,7 @@ func refusal(keys []pglock.Key, err error) error {
 		wait.Key, wait.More = key, len(keys)-1
 		return err
 	}
-	return fmt.Errorf("pglock: lock %q: %w", keys[0], err)
+	return fmt.Errorf("pglock: lock %s: %w", shorttext.Quote(keys[0].String()), err)
 }
 
 // failedRow is a row whose Scan returns err. database/sql asks the context before all else, and returns its error.

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -221,8 +222,8 @@ func (t *Tx) LargeObjects() pgx.LargeObjects {
 
 // Prepare refuses: a prepared statement is called by its own name, which does not identify the query.
 func (t *Tx) Prepare(_ context.Context, name, _ string) (*pgconn.StatementDescription, error) {
-	return nil, fmt.Errorf("pglock: prepare %q: %w: a transaction with locks does not prepare statements",
-		name, pglock.ErrUnsupported)
+	return nil, fmt.Errorf("pglock: prepare %s: %w: a transaction with locks does not prepare statements",
+		shorttext.Quote(name), pglock.ErrUnsupported)
 }
 
 // Conn implements [pgx.Tx]. Statements on the connection itself take no lock.

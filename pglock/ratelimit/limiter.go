@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -196,5 +197,5 @@ func (r *request) decision() Decision {
 }
 
 func refused(key string, err error) error {
-	return fmt.Errorf("pglock/ratelimit: key %q: %w", key, err)
+	return fmt.Errorf("pglock/ratelimit: key %s: %w", shorttext.Quote(key), shorttext.Error(err))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -148,5 +149,5 @@ func check(name string, due time.Time) error {
 
 // failed adds what was attempted to an error.
 func failed(name string, due time.Time, err error) error {
-	return fmt.Errorf("pglock/schedule: %q due %s: %w", name, due.UTC().Format(time.RFC3339Nano), err)
+	return fmt.Errorf("pglock/schedule: %s due %s: %w", shorttext.Quote(name), due.UTC().Format(time.RFC3339Nano), err)
 }

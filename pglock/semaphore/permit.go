@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -77,7 +78,7 @@ func (c *severalContext) Err() error {
 func (p *Permit) Verify(ctx context.Context) error {
 	for _, h := range p.slots {
 		if err := h.lock.Verify(ctx); err != nil {
-			return fmt.Errorf("pglock/semaphore: verify a permit of %q: %w", p.sem.key.String(), err)
+			return fmt.Errorf("pglock/semaphore: verify a permit of %s: %w", shorttext.Quote(p.sem.key.String()), err)
 		}
 	}
 	return nil
@@ -88,7 +89,7 @@ func (p *Permit) Verify(ctx context.Context) error {
 func (p *Permit) GuardTx(ctx context.Context, tx pgx.Tx) error {
 	for _, h := range p.slots {
 		if err := h.lock.GuardTx(ctx, tx); err != nil {
-			return fmt.Errorf("pglock/semaphore: guard a transaction by a permit of %q: %w", p.sem.key.String(), err)
+			return fmt.Errorf("pglock/semaphore: guard a transaction by a permit of %s: %w", shorttext.Quote(p.sem.key.String()), err)
 		}
 	}
 	return nil
@@ -135,5 +136,5 @@ func (p *Permit) limit(d time.Duration) {
 }
 
 func (p *Permit) failed(err error) error {
-	return fmt.Errorf("pglock/semaphore: release a permit of %q: %w", p.sem.key.String(), err)
+	return fmt.Errorf("pglock/semaphore: release a permit of %s: %w", shorttext.Quote(p.sem.key.String()), err)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
@@ -71,7 +72,7 @@ func check(key pglock.Key, n int) error {
 	case !key.ID().Valid():
 		return fmt.Errorf("pglock/semaphore: %w: the zero Key", pglock.ErrInvalidKey)
 	case n < 1 || n > MaxPermits:
-		return fmt.Errorf("pglock/semaphore: %q with %d permits: the number must be between 1 and %d", key.String(), n, MaxPermits)
+		return fmt.Errorf("pglock/semaphore: %s with %d permits: the number must be between 1 and %d", shorttext.Quote(key.String()), n, MaxPermits)
 	}
 	return nil
 }
@@ -293,5 +294,5 @@ func (s *Semaphore) whoHolds(ctx context.Context) (all []pglock.Holder) {
 }
 
 func (s *Semaphore) failed(weight int, err error) error {
-	return fmt.Errorf("pglock/semaphore: acquire %d of %d permits of %q: %w", weight, s.n, s.key.String(), err)
+	return fmt.Errorf("pglock/semaphore: acquire %d of %d permits of %s: %w", weight, s.n, shorttext.Quote(s.key.String()), err)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
@@ -103,5 +104,5 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 func failedTx(key pglock.Key, err error) error {
-	return fmt.Errorf("pglock/semaphore: acquire a permit of %q in a transaction: %w", key.String(), err)
+	return fmt.Errorf("pglock/semaphore: acquire a permit of %s in a transaction: %w", shorttext.Quote(key.String()), shorttext.Error(err))
 }

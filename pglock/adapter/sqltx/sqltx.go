@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
@@ -50,7 +51,7 @@ var ErrNoTransaction = errors.New("not in a transaction")
 func LockTx(ctx context.Context, tx Tx, key pglock.Key, opts ...pglock.TxOption) error {
 	on, err := enter(ctx, tx)
 	if err != nil {
-		return fmt.Errorf("pglock: lock %q: %w", key, err)
+		return fmt.Errorf("pglock: lock %s: %w", shorttext.Quote(key.String()), err)
 	}
 	return pglock.LockTx(ctx, on, key, opts...)
 }
@@ -60,7 +61,7 @@ func LockTx(ctx context.Context, tx Tx, key pglock.Key, opts ...pglock.TxOption)
 func TryLockTx(ctx context.Context, tx Tx, key pglock.Key, opts ...pglock.TxOption) error {
 	on, err := enter(ctx, tx)
 	if err != nil {
-		return fmt.Errorf("pglock: lock %q: %w", key, err)
+		return fmt.Errorf("pglock: lock %s: %w", shorttext.Quote(key.String()), err)
 	}
 	return pglock.TryLockTx(ctx, on, key, opts...)
 }
@@ -87,7 +88,7 @@ func GuardTx(ctx context.Context, lock *pglock.Lock, tx Tx) error {
 	}
 	on, err := enter(ctx, tx)
 	if err != nil {
-		return fmt.Errorf("pglock: guard a transaction by %q: %w", lock.Key(), err)
+		return fmt.Errorf("pglock: guard a transaction by %s: %w", shorttext.Quote(lock.Key().String()), err)
 	}
 	return lock.GuardTx(ctx, on)
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 )
 
 // Answer is what the server said to one statement.
@@ -63,7 +65,7 @@ func (a *Answer) Bools(into []bool, n int) ([]bool, error) {
 			into = append(into, false)
 		case '{', '}', ',':
 		default:
-			return nil, fmt.Errorf("unexpected answer %q from the server", a.row)
+			return nil, fmt.Errorf("unexpected answer %s from the server", shorttext.Quote(string(a.row)))
 		}
 	}
 	if len(into) != n {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/internal/trust"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
@@ -20,7 +21,7 @@ func Refusal(outcome string) error {
 		return fmt.Errorf("%w: its advisory locks exclude only sessions of that server "+
 			"(connect to the primary, or use AllowStandby)", driver.ErrStandby)
 	}
-	return fmt.Errorf("unexpected answer %q from the server", outcome)
+	return fmt.Errorf("unexpected answer %s from the server", shorttext.Quote(outcome))
 }
 
 // Classify makes an error of a statement on a connection of this library's match the sentinels of package driver.

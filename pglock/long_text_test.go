@@ -1,0 +1,72 @@
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/leader"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
+	"github.com/pglock-toolkit/pglock/pglock/once"
+	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
+	"github.com/pglock-toolkit/pglock/pglock/schedule"
+	"github.com/pglock-toolkit/pglock/pglock/semaphore"
+)
+
+// Texts that strangers choose stay short in errors, and contain nothing that a terminal would obey.
+func TestErrorsOfLongTextsAreShort(t *testing.T) {
+	db := testenv.Database(t)
+	tx, pool := txBegin(t, db.Connect(t)), db.Pool(t)
+	locker, err := locktest.NewMemory()
+	txCheck(t, err)
+	t.Cleanup(func() { txCheck(t, locker.Close(context.Background())) })
+	limiter, err := ratelimit.New(pool)
+	txCheck(t, err)
+	jobs, err := schedule.New(locker)
+	txCheck(t, err)
+	now := time.Now()
+	for name, stranger := range map[string]string{
+		"a megabyte": strings.Repeat("é", 1<<19), "controls": strings.Repeat("\x1b[2J\r", 1<<17), "no UTF-8": strings.Repeat("\xff", 1<<20),
+	} {
+		key, ctx := pglock.NewKey(stranger), t.Context()
+		_, _, result := once.Result(ctx, tx, stranger, stranger, func(pgx.Tx) (int, error) { return 0, nil })
+		_, allow := limiter.Allow(ctx, stranger, ratelimit.Limit{Count: 1, Per: time.Second})
+		_, sem := semaphore.New(locker, key, -1)
+		_, parse := pglock.ParseKey("@" + stranger[:2*pglock.MaxName/3])
+		_, lock := locker.Lock(ctx, key)
+		for call, err := range map[string]error{
+			"once.Tx": once.Tx(ctx, tx, "scope", stranger), "once.Result": result, "ratelimit": allow, "semaphore": sem,
+			"Lock": lock, "ParseKey": parse, "LockTx": pglock.LockTx(ctx, tx, key),
+			"AcquireTx": semaphore.AcquireTx(ctx, tx, key, 3),
+			"schedule":  jobs.Run(ctx, stranger, now, func(context.Context, *pglock.Lock) error { return nil }),
+			"WaitError": &pglock.WaitError{Key: key, Waited: 1, Err: errors.New(stranger), Holders: []pglock.Holder{
+				{PID: 1, User: stranger, Application: stranger, Client: stranger},
+			}},
+			"WaitError of a token":    &pglock.WaitError{Key: key, Waited: 1, Holders: []pglock.Holder{{Token: stranger}}},
+			"WaitError of a prepared": &pglock.WaitError{Key: key, Waited: 1, Holders: []pglock.Holder{{Prepared: stranger}}},
+			"LostError":               &pglock.LostError{Key: key, Err: errors.New(stranger)},
+			"Use":                     errors.New(pglock.Use{Kind: pglock.UseLeader, Key: key}.String()),
+			"Event":                   errors.New(leader.Event{Key: key, Leader: pglock.Holder{Token: stranger}}.String()),
+		} {
+			if err == nil {
+				t.Errorf("%s, %s: no error", call, name)
+				continue
+			}
+			text := err.Error()
+			if len(text) > 12_000 { // a message of 2,000 bytes, each escaped, and some values
+				t.Errorf("%s, %s: %d bytes", call, name, len(text))
+			}
+			if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) && r != '\n' }) {
+				t.Errorf("%s, %s: %.300q", call, name, text)
+			}
+		}
+	}
+}

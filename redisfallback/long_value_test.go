@@ -1,0 +1,34 @@
+package redisfallback_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/internal/testenv"
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/redisfallback"
+)
+
+// A value of 64 MiB is at the key of a lock.
+func TestRedisALongForeignValueIsNotSent(t *testing.T) {
+	client := newClient(t, testenv.RedisURL(t))
+	l, err := redisfallback.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close(t.Context())
+	key := pglock.NewKey(t.Name())
+	if err := client.Set(t.Context(), "pglock:"+key.Name(), strings.Repeat("x", 64<<20), 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	defer client.Del(t.Context(), "pglock:"+key.Name())
+	_, err = l.Lock(t.Context(), key, pglock.MaxWait(20*time.Millisecond))
+	if err == nil || len(err.Error()) > 1000 {
+		t.Errorf("an error of %d bytes", len(err.Error()))
+	}
+	holders, err := l.Holders(t.Context(), key)
+	if err != nil || len(holders) != 1 || len(holders[0].Token) > 1024 {
+		t.Errorf("%d holders, %v", len(holders), err)
+	}
+}
