@@ -4,7 +4,7 @@
 //	pglock.key(text)       the lock number of a name: SELECT pg_advisory_xact_lock(pglock.key('invoice:42'))
 //	pglock.register(…)     records names, so that they can be shown; at most 1024 bytes each
 //	pglock.names           the names that were recorded
-//	pglock.fence           the sequence of fencing tokens
+//	pglock.fence_draw(…)   draws fencing tokens from the sequence pglock.fence
 //	pglock.locks           who holds which advisory lock of this database, and who waits
 //	pglock.waits           who waits for whom
 //	pglock.jobs, .runs     which jobs have run, and when (package schedule); written by pglock.tick(…)
@@ -44,6 +44,7 @@
 //	GRANT EXECUTE ON FUNCTION pglock.once_record(text, text, bytea, bytea) TO "app";
 //	GRANT EXECUTE ON FUNCTION pglock.rate_take(text[], bigint[], bigint[], bigint[], bigint[], bigint[]) TO "app";
 //	GRANT EXECUTE ON FUNCTION pglock.rate_return(text, bigint, bigint), pglock.rate_prune(integer) TO "app";
+//	GRANT EXECUTE ON FUNCTION pglock.fence_draw(integer) TO "app";
 //	GRANT USAGE ON SEQUENCE pglock.fence TO "app";
 //	GRANT SELECT ON TABLE pglock.schema_migrations TO "app";
 //

@@ -14,6 +14,7 @@ GRANT EXECUTE ON FUNCTION pglock.once_or_raise(text, text, bytea, boolean) TO %[
 GRANT EXECUTE ON FUNCTION pglock.once_record(text, text, bytea, bytea) TO %[1]s;
 GRANT EXECUTE ON FUNCTION pglock.rate_take(text[], bigint[], bigint[], bigint[], bigint[], bigint[]) TO %[1]s;
 GRANT EXECUTE ON FUNCTION pglock.rate_return(text, bigint, bigint), pglock.rate_prune(integer) TO %[1]s;
+GRANT EXECUTE ON FUNCTION pglock.fence_draw(integer) TO %[1]s;
 GRANT USAGE ON SEQUENCE pglock.fence TO %[1]s;
 GRANT SELECT ON TABLE pglock.schema_migrations TO %[1]s;
 `

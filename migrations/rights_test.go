@@ -50,7 +50,10 @@ func TestGrantsQuoteTheRole(t *testing.T) {
 var uses = map[string]string{
 	"compute a key":       "SELECT pglock.key('a')",
 	"register a name":     "SELECT pglock.register('a')",
-	"draw a fence":        "SELECT nextval('pglock.fence')",
+	"draw a fence":        "SELECT pglock.fence_draw(1)",
+	"waste a fence":       "SELECT nextval('pglock.fence')",
+	"lock rows of fences": "SELECT FROM pglock.fence_rows FOR KEY SHARE",
+	"delete such rows":    "DELETE FROM pglock.fence_rows",
 	"move the fence":      "SELECT setval('pglock.fence', 1)",
 	"read the fence":      "SELECT last_value FROM pglock.fence",
 	"read names":          "SELECT FROM pglock.names",
@@ -90,7 +93,7 @@ func TestARoleMayDoWhatItsGrantsSayAndNoMore(t *testing.T) {
 	}{
 		"no grants": {func(string) string { return "" }, nil},
 		"locker": {migrations.LockerGrants, []string{
-			"compute a key", "register a name", "draw a fence", "read the version", "record a run", "do once",
+			"compute a key", "register a name", "draw a fence", "waste a fence", "read the version", "record a run", "do once",
 			"do once in a batch", "keep a result", "take of a rate", "give back of a rate", "prune rates"}},
 		"watcher": {migrations.WatcherGrants, []string{
 			"read names", "read locks", "read waits", "read the version", "read runs", "read jobs"}},
@@ -130,7 +133,7 @@ func TestTheQueriesOfTheLibraryNeedNoMoreThanTheGrants(t *testing.T) {
 	if _, err := lockdb.New(locker).RegisterNames(t.Context(), []string{"a"}); err != nil {
 		t.Error(err)
 	}
-	if _, err := lockdb.New(locker).NextFence(t.Context(), []string{user(owner)}); err != nil {
+	if _, err := lockdb.New(locker).DrawFences(t.Context(), 1); err != nil {
 		t.Error(err)
 	}
 	for _, pool := range []*pgxpool.Pool{locker, watcher} {

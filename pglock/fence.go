@@ -11,11 +11,16 @@ import (
 // with each request to the resource that the lock protects, which refuses numbers smaller than the largest that it has
 // seen. Every call on one Lock returns the same number.
 //
-// On PostgreSQL it needs the schema pglock ([ErrSchemaMissing]), and it is not monotonic across a failover that loses
-// the last transactions of the old primary. Shared holders get different numbers, whose order has no meaning. If the
-// lock ends before the first call returns, the error matches [ErrLost] or [ErrUnlocked]. Backends without fencing
-// return [ErrUnsupported]. When ctx ends before the server has answered, the error matches the context's. While another
-// session alters or drops the sequence, Fence waits, and other locks do not.
+// On PostgreSQL it needs the schema pglock ([ErrSchemaMissing]). A token is returned only when it is durable: written to
+// disk and, where the server has synchronous standbys, confirmed by them, whatever synchronous_commit is for the role.
+// So neither a crash nor a failover to such a standby brings a token back. A failover that loses transactions can,
+// and so can a move by logical replication, which does not copy sequences; docs/guarantees.md says what to do then.
+//
+// The token is drawn on a separate connection, so a standby that does not answer makes Fence wait and costs no lock; it
+// waits until ctx or the lock ends. Then, or when the wait is cancelled on the server (an error that matches
+// [ErrUnavailable]), there is no token, and a later call draws another. Shared holders get different numbers, whose order
+// has no meaning. If the lock ends before the first call returns, the error matches [ErrLost] or [ErrUnlocked]. Backends
+// without fencing return [ErrUnsupported]. When ctx ends first, the error matches the context's.
 func (l *Lock) Fence(ctx context.Context) (int64, error) {
 	const attempt = "fence"
 	unlock, err := l.lockMutex(ctx, func(x *lazyState) *ctxMutex { return &x.fencing })
@@ -34,12 +39,12 @@ func (l *Lock) Fence(ctx context.Context) (int64, error) {
 	if !ok {
 		return 0, l.failed(attempt, fmt.Errorf("%w by this backend", ErrUnsupported))
 	}
-	number, err := fencer.Fence(ctx, l.hold.grant)
+	number, err := fencer.Fence(l.Context(ctx), l.hold.grant)
+	if ended := l.Err(); ended != nil { // the next holder may have drawn a smaller number
+		return 0, l.says(attempt, ended)
+	}
 	if err != nil {
 		return 0, l.failed(attempt, err)
-	}
-	if err := l.Err(); err != nil { // the next holder may have drawn a smaller number
-		return 0, l.says(attempt, err)
 	}
 	x.fence = number
 	return number, nil

@@ -607,7 +607,8 @@ func TestFaultsFenceNeedsTheSchema(t *testing.T) {
 
 // The schema is dropped while Fence waits for the end of the transaction that does it.
 func TestFaultsFenceOfASchemaThatIsBeingDropped(t *testing.T) {
-	for name, then := range map[string]string{"dropped": "SELECT 1", "replaced": "CREATE SCHEMA pglock; CREATE SEQUENCE pglock.fence"} {
+	for name, then := range map[string]string{"dropped": "SELECT 1", "replaced": `CREATE SCHEMA pglock; CREATE SEQUENCE pglock.fence;
+		CREATE FUNCTION pglock.fence_draw(integer) RETURNS bigint[] LANGUAGE sql AS 'SELECT ARRAY[nextval(''pglock.fence'')]'`} {
 		t.Run(name, func(t *testing.T) {
 			db := testenv.Database(t)
 			migrate(t, db)

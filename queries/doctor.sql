@@ -40,7 +40,7 @@ WHERE l.locktype = 'advisory' AND l.granted AND l.pid = pg_catalog.pg_backend_pi
 SELECT (usable.it AND COALESCE((
             SELECT pg_catalog.bool_and(pg_catalog.has_function_privilege(p.oid, 'EXECUTE'))
             FROM pg_catalog.pg_proc AS p
-            WHERE p.pronamespace = usable.oid AND p.proname IN ('key', 'register')), false)
+            WHERE p.pronamespace = usable.oid AND p.proname IN ('key', 'register', 'fence_draw')), false)
         AND COALESCE((
             SELECT pg_catalog.bool_and(pg_catalog.has_sequence_privilege(c.oid, 'USAGE'))
             FROM pg_catalog.pg_class AS c

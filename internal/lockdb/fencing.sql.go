@@ -9,50 +9,37 @@ import (
 	"context"
 )
 
-const NextFence = `-- name: NextFence :one
-SELECT (CASE WHEN stranger.name IS NOT NULL THEN pg_catalog.concat('pglock_untrusted',
-            pg_catalog.json_build_array('untrusted', 'sequence pglock.fence', stranger.name))::bigint
-        WHEN pg_catalog.set_config('lock_timeout', '50ms', true) IS NULL THEN NULL
-        ELSE pg_catalog.nextval(s.oid::pg_catalog.regclass) END)::bigint AS fence
-FROM pg_catalog.pg_namespace AS n
-JOIN pg_catalog.pg_class AS s ON s.relnamespace OPERATOR(pg_catalog.=) n.oid
-CROSS JOIN LATERAL (
-    SELECT NOT EXISTS (
-               SELECT FROM pg_catalog.pg_roles AS p
-               WHERE (p.rolsuper OR p.rolcreaterole OR p.rolreplication OR p.rolbypassrls
-                      OR (pg_catalog.starts_with(p.rolname::pg_catalog.text, 'pg_')
-                          AND p.rolname OPERATOR(pg_catalog.<>) 'pg_database_owner'))
-                 AND (pg_catalog.pg_has_role(current_user, p.oid, 'MEMBER')
-                      OR pg_catalog.pg_has_role(session_user, p.oid, 'MEMBER'))) AS plain,
-           CASE WHEN pg_catalog.current_setting('server_version_num')::pg_catalog.int4 OPERATOR(pg_catalog.>=) 160000
-                THEN 'SET, USAGE, MEMBER WITH ADMIN OPTION' ELSE 'MEMBER' END AS becomes
-) AS person
-LEFT JOIN LATERAL (
-    SELECT pg_catalog.min(r.rolname::pg_catalog.text) AS name
-    FROM pg_catalog.pg_roles AS r
-    JOIN pg_catalog.pg_database AS d ON d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
-    WHERE (r.oid OPERATOR(pg_catalog.=) n.nspowner OR r.oid OPERATOR(pg_catalog.=) s.relowner)
-      AND NOT r.rolsuper
-      AND NOT (r.rolname::pg_catalog.text OPERATOR(pg_catalog.=) ANY ($1::pg_catalog.text[]))
-      AND NOT (person.plain AND r.oid OPERATOR(pg_catalog.=) d.datdba)
-      AND NOT (pg_catalog.pg_has_role(r.oid, current_user, person.becomes)
-               AND (person.plain OR pg_catalog.pg_has_role(r.oid, session_user, person.becomes)))
-) AS stranger ON true
-WHERE n.nspname OPERATOR(pg_catalog.=) 'pglock' AND s.relname OPERATOR(pg_catalog.=) 'fence'
-  AND s.relkind OPERATOR(pg_catalog.=) 'S'
+const DrawFences = `-- name: DrawFences :one
+SELECT pglock.fence_draw($1::pg_catalog.int4)::pg_catalog.int8[] AS tokens,
+       pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
+           OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database())::pg_catalog.text AS server
 `
 
-// Draws a fencing token. The check and the use are of one OID, and nextval executes nothing that an owner could have
-// written; but the owner of the sequence, or of its schema, can set it back, so these must be trusted (package trust
-// says who is). The error names the owner that is not. There is no row if there is no such sequence.
-//
-// The session carries other locks too, so it waits only briefly for a transaction that alters the sequence. The
-// branches of a CASE are evaluated in order.
-//
-// A lock session runs no SQL of others, so session_user is the role that has logged in.
-func (q *Queries) NextFence(ctx context.Context, trusted []string) (int64, error) {
-	row := q.db.QueryRow(ctx, NextFence, trusted)
-	var fence int64
-	err := row.Scan(&fence)
-	return fence, err
+type DrawFencesRow struct {
+	Tokens []int64
+	Server string
+}
+
+// Draws fencing tokens, as a transaction of its own. They are tokens only when the commit has been confirmed without a
+// warning: the server sends them before it commits, and if its wait for a synchronous standby is cancelled, it commits
+// and warns. Migration 11 says why the commit makes them durable; SetUpRecords sees to it that the commit waits.
+func (q *Queries) DrawFences(ctx context.Context, count int32) (DrawFencesRow, error) {
+	row := q.db.QueryRow(ctx, DrawFences, count)
+	var i DrawFencesRow
+	err := row.Scan(&i.Tokens, &i.Server)
+	return i, err
+}
+
+const SessionServer = `-- name: SessionServer :one
+SELECT pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
+    OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database())::pg_catalog.text AS server
+`
+
+// Any answer shows that the session lives. It tells the server and the database apart from others: a standby that was
+// promoted has its own start time.
+func (q *Queries) SessionServer(ctx context.Context) (string, error) {
+	row := q.db.QueryRow(ctx, SessionServer)
+	var server string
+	err := row.Scan(&server)
+	return server, err
 }

@@ -165,7 +165,7 @@ const SchemaRights = `-- name: SchemaRights :one
 SELECT (usable.it AND COALESCE((
             SELECT pg_catalog.bool_and(pg_catalog.has_function_privilege(p.oid, 'EXECUTE'))
             FROM pg_catalog.pg_proc AS p
-            WHERE p.pronamespace = usable.oid AND p.proname IN ('key', 'register')), false)
+            WHERE p.pronamespace = usable.oid AND p.proname IN ('key', 'register', 'fence_draw')), false)
         AND COALESCE((
             SELECT pg_catalog.bool_and(pg_catalog.has_sequence_privilege(c.oid, 'USAGE'))
             FROM pg_catalog.pg_class AS c

@@ -197,6 +197,8 @@ CREATE FUNCTION pglock.register(VARIADIC names text[]) RETURNS bigint LANGUAGE p
 	AS 'BEGIN PERFORM trap.spring(); RETURN 0; END';
 CREATE FUNCTION pglock.key(name text) RETURNS bigint LANGUAGE plpgsql IMMUTABLE
 	AS 'BEGIN PERFORM trap.spring(); RETURN 0; END';
+CREATE FUNCTION pglock.fence_draw(count integer) RETURNS bigint[] LANGUAGE plpgsql IMMUTABLE
+	AS 'BEGIN PERFORM trap.spring(); RETURN array_fill(1::bigint, ARRAY[count]); END';
 CREATE VIEW pglock.locks AS SELECT trap.spring() AS key;
 CREATE VIEW pglock.waits AS SELECT trap.spring() AS key;
 CREATE SEQUENCE pglock.fence;

@@ -20,7 +20,7 @@
 //
 // The use must be a separate statement after the check: merely planning a statement can execute functions (IMMUTABLE
 // ones, in views and in the expressions of indexes), whatever its WHERE says. Parsing it executes nothing, so pgx may
-// prepare it. A statement that never runs an expression, such as nextval of an OID, needs no check.
+// prepare it.
 //
 // A REPEATABLE READ transaction sees the owners as they were when it began. A schema created since then is noticed.
 package trust

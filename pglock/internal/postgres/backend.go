@@ -65,7 +65,8 @@ type Backend struct {
 	mux     *mux.Mux
 	waits   *waitsession.Pool
 	names   *recorder.Names // nil unless they are recorded
-	asking  chan struct{}   // has room while no caller asks for holders
+	fences  *recorder.Fences
+	asking  chan struct{} // has room while no caller asks for holders
 }
 
 // New returns a backend that has not dialled yet.
@@ -86,6 +87,7 @@ func New(config Config) *Backend {
 		asking: make(chan struct{}, 1),
 	}
 	b.Ticks = recorder.NewTicks(&b.dialer, o.TrustedOwners)
+	b.fences = recorder.NewFences(&b.dialer, o.TrustedOwners)
 	return b
 }
 
@@ -166,6 +168,7 @@ func (b *Backend) Close(ctx context.Context) error {
 		b.names.Close(ctx)
 	}
 	b.Ticks.Close()
+	b.fences.Close()
 	b.waits.Close()
 	b.mux.Close()
 	return nil

@@ -3,71 +3,55 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
-	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
-	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/mux"
 )
 
-// Fence implements [driver.Fencer]. It asks on the lock's own session, so a number can only be drawn while that session
-// is alive. The session must not wait long for a transaction that alters the sequence, since its other locks and its
-// heartbeats would wait too. So each attempt waits only briefly, and Fence repeats it until ctx ends.
+// Fence implements [driver.Fencer]. It draws a token on a connection that holds no locks, since the commit may have to
+// wait for a standby, and then asks the lock's session whether it still lives.
+//
+// The order matters. The answer of the session shows that the lock was held when the token was drawn, so every later
+// holder draws after that, and gets a larger one. If the session were asked first, the lock could be lost before the
+// draw; then the next holder could draw before this one, and the earlier holder would have the larger token.
+//
+// That argument needs one sequence, so the token and the lock must be of one server and database. After a failover the
+// old primary may live on with the lock's session, or with a connection that was kept for draws: its tokens say
+// nothing about those of the new one. A connection that was kept is replaced once.
 func (b *Backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 	c, err := ours(held)
 	if err != nil {
 		return 0, err
 	}
-	for pause := firstFencePause; ; pause = min(2*pause, lastFencePause) {
-		number, err := b.drawFence(ctx, c.Sessions()[0])
-		if sqlstate.Of(err) != sqlstate.LockNotAvailable {
-			return number, err
+	for attempt := 1; ; attempt++ {
+		drawn, err := b.fences.Draw(ctx)
+		if err != nil {
+			return 0, err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return 0, fmt.Errorf("%w: another session alters sequence pglock.fence: %w: %w", driver.ErrUnavailable, err,
-				context.Cause(ctx))
+		same, err := liveOn(ctx, c, drawn.Server)
+		switch {
+		case err != nil:
+			return 0, err
+		case same:
+			return drawn.Token, nil
+		case attempt == 2:
+			return 0, fmt.Errorf("%w: new connections do not lead to the server and database that the lock is on, as after "+
+				"a failover, or behind a proxy that chooses among servers", driver.ErrUnavailable)
 		}
+		b.fences.Leave(drawn.Server)
 	}
 }
 
-const (
-	firstFencePause = 50 * time.Millisecond
-	lastFencePause  = time.Second
-)
-
-func (b *Backend) drawFence(ctx context.Context, session *mux.Session) (int64, error) {
-	draw := func() (string, error) {
-		return session.Ask(ctx, lockdb.NextFence, namesText(b.options.TrustedOwners))
+// liveOn reports whether the sessions that hold the lock are of that server and database. The error matches
+// [driver.ErrLost] if one of them has ended.
+func liveOn(ctx context.Context, c carrier, server string) (same bool, err error) {
+	same = true
+	for _, s := range c.Sessions() { // one, unless several keys are shared
+		on, err := s.Ask(ctx, lockdb.SessionServer)
+		if err != nil {
+			return false, err
+		}
+		same = same && on == server
 	}
-	number, err := draw()
-	if sqlstate.Of(err) == sqlstate.InternalError { // the sequence that was found has been dropped; there may be another
-		number, err = draw()
-	}
-	switch {
-	case sqlstate.Of(err) == sqlstate.InternalError:
-		return 0, fmt.Errorf("%w: %w", errNoFence, err)
-	case err != nil:
-		return 0, err
-	case number == "":
-		return 0, errNoFence
-	}
-	return strconv.ParseInt(number, 10, 64)
-}
-
-// errNoFence reports that there is no fencing sequence.
-var errNoFence = fmt.Errorf("%w: there is no sequence pglock.fence (install it with: pglock migrate up)",
-	driver.ErrSchemaMissing)
-
-// namesText writes names as a text[] in text form.
-func namesText(names []string) string {
-	quoted := make([]string, len(names))
-	for i, name := range names {
-		quoted[i] = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"`
-	}
-	return "{" + strings.Join(quoted, ",") + "}"
+	return same, nil
 }

@@ -1,5 +1,5 @@
-// Package recorder writes the data that outlives locks into schema pglock: the names of keys, for the monitor, and
-// the runs of scheduled jobs. It uses separate connections, since a commit that hangs (synchronous replication) must
+// Package recorder writes the data that outlives locks into schema pglock: the names of keys, for the monitor, the runs
+// of scheduled jobs, and that fencing tokens have been drawn. It uses separate connections, since a commit that hangs (synchronous replication) must
 // never hold up a session that holds locks.
 package recorder
 
@@ -92,12 +92,12 @@ func (l *link) tryLocked(ctx context.Context, use use) (ended bool, err error) {
 	defer cancel()
 	switch err = use(bounded, l.conn); {
 	case err == nil && l.unconfirmed:
-		return false, fmt.Errorf("%w: the record was committed, but the server gave up waiting for a synchronous standby, "+
+		return false, fmt.Errorf("%w: the transaction was committed, but the server gave up waiting for a synchronous standby, "+
 			"so a failover may lose it", driver.ErrUnavailable)
 	case err == nil:
 		return false, nil
 	case bounded.Err() != nil && ctx.Err() == nil: // the deadline is not the caller's
-		err = fmt.Errorf("%w: no answer within %v on the connection for records", driver.ErrUnavailable, l.within())
+		err = fmt.Errorf("%w within %v", errSilent, l.within())
 	}
 	ended = l.conn.IsClosed()
 	if sqlstate.Of(err) != sqlstate.LockNotAvailable || l.conn.PgConn().TxStatus() != 'I' {
@@ -133,6 +133,8 @@ func (l *link) adapt(c *pgx.ConnConfig) {
 		l.unconfirmed = l.unconfirmed || n.Routine == "SyncRepWaitForLSN" // the text depends on lc_messages
 	}
 }
+
+var errSilent = fmt.Errorf("%w: no answer on the connection for records", driver.ErrUnavailable)
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 

@@ -57,7 +57,7 @@ func TestMigratePrintWritesForATool(t *testing.T) {
 		"--format goose --down":    {"-- +goose Up\n", "-- +goose Down\n", "DROP SCHEMA pglock"},
 		"--format dbmate --from 8": {"-- migrate:up\n-- 000009_once.up.sql", "-- migrate:down\n"},
 		"--format atlas":           {"-- 000001_schema.up.sql"},
-		"--down --from 9":          {"-- 000010_ratelimit.down.sql"},
+		"--down --from 9":          {"-- 000010_ratelimit.down.sql", "-- 000011_fence_rows.down.sql"},
 	} {
 		r := command(t, nil, append([]string{"migrate", "print"}, strings.Fields(line)...)...).run()
 		wantCode(t, r, 0)
