@@ -56,6 +56,7 @@ var parts = []part{
 	{"postgres/cancelled", "PostgreSQL, cancelled acquires", cancelledAcquires},
 	{"postgres/pooler", "PostgreSQL, refused behind a transaction pooler", refusedByPooler},
 	{"postgres/silent-host", "PostgreSQL, silent first host", silentFirstHost},
+	{"postgres/fence", "PostgreSQL, crash of the server under Fence", fenceCrash},
 	{"redis/one", "Redis, one node", redisOne},
 	{"redis/sentinel", "Redis, Sentinel", redisSentinel},
 	{"redis/cluster", "Redis, Cluster", redisCluster},
