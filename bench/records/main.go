@@ -35,6 +35,7 @@ var rows = []suite.Row[*lab]{
 	{Name: "rate-postgres", What: "512 callers on 16 keys, against the same upsert per call", Run: rateOnPostgres},
 	{Name: "rate-redis", What: "512 callers on 16 keys, against redis_rate", Run: rateOnRedis},
 	{Name: "once", What: "a transaction with package once, against INSERT … ON CONFLICT", Run: doOnce},
+	{Name: "fence", What: "a lock with a fencing token, against one with a plain nextval", Run: fence},
 }
 
 // lab holds the servers and the other resources of the rows.
