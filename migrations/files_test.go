@@ -12,7 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pglock-toolkit/pglock/internal/pgserver"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
 )
@@ -141,7 +140,7 @@ func TestPrintedSQLIsWhatUpWouldDo(t *testing.T) {
 		if err := os.WriteFile(script, []byte(printed(t)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command(psql(t), "--no-psqlrc", "--set=ON_ERROR_STOP=1", "--single-transaction",
+		cmd := exec.Command(testenv.Psql(t), "--no-psqlrc", "--set=ON_ERROR_STOP=1", "--single-transaction",
 			"--file="+script, db.ConnString())
 		if output, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("psql: %v\n%s", err, output)
@@ -167,23 +166,6 @@ func split(sql string) (statements []string) {
 		statements = append(statements, pieces[1:]...)
 	}
 	return statements
-}
-
-// psql returns the path of PostgreSQL's client, which may be in a different package than the server.
-func psql(t *testing.T) string {
-	t.Helper()
-	if path, err := exec.LookPath("psql"); err == nil {
-		return path
-	}
-	binaries, err := pgserver.Find()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(binaries.Dir, "psql")
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("no psql on the PATH or beside the server: install it (apt-get install postgresql-client): %v", err)
-	}
-	return path
 }
 
 func printed(t *testing.T) string {

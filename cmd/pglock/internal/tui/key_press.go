@@ -227,6 +227,9 @@ func (m Model) toCopy() (what, text string) {
 		}
 	case r.node != nil:
 		text = view.Who(*r.node.Session)
+		if sql := r.node.Session.RollbackSQL(); sql != "" { // in which the identifier is quoted, for SQL and for shells
+			text = strings.TrimPrefix(sql, "ROLLBACK PREPARED ")
+		}
 	default:
 		text = view.KeyWord(*r.lock)
 	}

@@ -204,6 +204,28 @@ func TestKeysThatOtherCommandsReadAreCopied(t *testing.T) {
 	}
 }
 
+func TestTheIdentifierThatIsCopiedIsQuoted(t *testing.T) {
+	shown := mixedSnapshot()
+	for i := range shown.Locks {
+		for j := range shown.Locks[i].Holders {
+			if holder := &shown.Locks[i].Holders[j]; holder.Prepared() {
+				holder.GID = "x'$(id)\\"
+			}
+		}
+	}
+	u := start(t, Options{First: shown}, 100, 30)
+	u.presses("tab", "tab", "end")
+	copied := map[string]bool{}
+	for range 20 {
+		_, text := u.m.toCopy()
+		copied[text] = true
+		u.presses("up")
+	}
+	if !copied[`E'x''$(id)\\'`] {
+		t.Errorf("these are copied: %v", copied)
+	}
+}
+
 func TestAQueryKeepsItsLines(t *testing.T) {
 	shown := &text{width: 40}
 	shown.query(func(_, line string) string { return view.Printable(line) }, "-- why\r\n\n\tselect 1;\n")
