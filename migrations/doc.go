@@ -62,6 +62,12 @@
 //	GRANT EXECUTE ON FUNCTION pglock.once_prune(interval) TO "pruner";
 //	GRANT SELECT ON SEQUENCE pglock.fence TO "pruner";
 //
+// Beside the owner, roles keep only these kinds of rights: USAGE on the schema, EXECUTE on functions, SELECT on tables and
+// views, and SELECT and USAGE on sequences. Every other right is taken away at the end of a migration and by each [Up] of
+// the owner, whoever gave it: with TRIGGER, REFERENCES or CREATE a role can have its code executed as the owner, and with
+// INSERT, UPDATE, DELETE or TRUNCATE it changes what was recorded. Such rights usually come from ALTER DEFAULT PRIVILEGES.
+// If a table has a trigger, its TRIGGER right stays, and the error says so: PostgreSQL does not record who made it.
+//
 // SELECT on pglock.schema_migrations lets these roles call Version, and Up when there is nothing to do. It also lets a
 // role keep the schema in place while it uses it, as SELECT on pglock.fence does.
 //

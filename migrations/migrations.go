@@ -17,7 +17,8 @@ import (
 )
 
 // Up installs schema pglock, or brings it to version [Latest]. If the schema has that version or a newer one, Up does
-// nothing: then it needs no right to install, and does not wait.
+// nothing: then it needs no right to install, and does not wait. But if the role owns the schema, Up takes away the rights
+// on it that ALTER DEFAULT PRIVILEGES or a GRANT ALL may have given (see the section about rights).
 //
 // It may be called from any number of processes at once: one works, the others wait until ctx ends and then find
 // nothing to do. If ctx ends the wait, the error matches [driver.ErrNotAcquired] and the context's error, and names the
@@ -69,15 +70,19 @@ func Version(ctx context.Context, pool *pgxpool.Pool, opts ...Option) (uint, err
 // operation is the difference between Up and Down.
 type operation struct {
 	pending func(schema) (bool, error)
-	target  int // the version to reach
-	step    int // towards it
+	target  int    // the version to reach
+	step    int    // towards it
+	last    string // the statement at the end
 }
 
 var (
 	up = operation{
-		pending: func(s schema) (bool, error) { return s.version < latest, nil },
-		target:  latest,
-		step:    1,
+		pending: func(s schema) (bool, error) {
+			return s.version < latest || s.version == latest && s.excess && !s.Standby, nil
+		},
+		target: latest,
+		step:   1,
+		last:   "SELECT pglock.limit_rights()",
 	}
 	down = operation{
 		pending: func(s schema) (bool, error) {
@@ -160,8 +165,14 @@ func attempt(ctx context.Context, pool *pgxpool.Pool, op operation, o options) (
 		if err := run(ctx, tx, s.version, op); err != nil {
 			return s.explain(err)
 		}
-		_, err = inspect(ctx, tx, o) // after SET ROLE the schema may belong to a role that is not trusted
-		return err
+		// After SET ROLE the schema may belong to a role that is not trusted.
+		if _, err := inspect(ctx, tx, o); err != nil || op.last == "" {
+			return err
+		}
+		if _, err = tx.Exec(ctx, op.last, pgx.QueryExecModeExec); err != nil {
+			return fmt.Errorf("take away rights on schema pglock: %w", s.explain(err))
+		}
+		return nil
 	})
 	return locked, err
 }

@@ -80,6 +80,7 @@ var uses = map[string]string{
 	"read rates":          "SELECT FROM pglock.rates",
 	"write rates":         "DELETE FROM pglock.rates",
 	"read the version":    "SELECT FROM pglock.schema_migrations",
+	"limit rights":        "SELECT pglock.limit_rights()",
 	"change the version":  "UPDATE pglock.schema_migrations SET version = 0",
 	"create in schema":    "CREATE TABLE pglock.mine ()",
 	"drop what is there":  "DROP VIEW pglock.waits",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/golang-migrate/migrate/v4/database"
 	"github.com/jackc/pgx/v5"
@@ -22,6 +23,8 @@ var ErrForeignSchema = errors.New("schema pglock was not created by pglock")
 type schema struct {
 	lockdb.InspectSchemaRow
 	version int // database.NilVersion when there is no such schema
+	// excess are rights that Up takes away: what pglock.limit_rights would do.
+	excess bool
 }
 
 func (s schema) installed() bool { return s.version != database.NilVersion }
@@ -35,7 +38,7 @@ func inspect(ctx context.Context, tx pgx.Tx, o options) (schema, error) {
 		}
 	}
 	row, err := lockdb.New(unprepared{tx}).InspectSchema(ctx)
-	s := schema{row, database.NilVersion}
+	s := schema{InspectSchemaRow: row, version: database.NilVersion}
 	switch {
 	case err != nil:
 		return schema{}, fmt.Errorf("look for schema pglock: %w", err)
@@ -47,7 +50,7 @@ func inspect(ctx context.Context, tx pgx.Tx, o options) (schema, error) {
 	}
 	// A savepoint, since the check fails in the server when the schema has been removed since.
 	err = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
-		return trust.Check(ctx, tx, o.owners(), "schema_migrations", "schema_migrations")
+		return trust.Check(ctx, tx, o.owners(), "schema_migrations", "schema_migrations", "limit_rights")
 	})
 	switch {
 	case errors.Is(err, driver.ErrSchemaMissing):
@@ -60,6 +63,11 @@ func inspect(ctx context.Context, tx pgx.Tx, o options) (schema, error) {
 	if s.version, err = s.readVersion(ctx, tx); err != nil {
 		return schema{}, err
 	}
+	rights, err := trust.ExcessRights(ctx, tx)
+	if err != nil {
+		return schema{}, fmt.Errorf("look up the rights on schema pglock: %w", err)
+	}
+	s.excess = slices.ContainsFunc(rights, func(r trust.Right) bool { return r.Revocable })
 	return s, nil
 }
 

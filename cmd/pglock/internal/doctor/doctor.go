@@ -105,6 +105,7 @@ func findings(f facts, longWait time.Duration) []Finding {
 	all = append(all, timeouts(f)...)
 	all = append(all, vanishedWaiters(f), keepalives(f), temporary(f), connections(f), lockTable(f), schema(f), trusts(f), eventTriggers(f), lockWaits(f))
 	all = append(all, rights(f)...)
+	all = append(all, excess(f)...)
 	all = append(all, prepared(f)...)
 	all = append(all, cycles(f)...)
 	all = append(all, idleHolders(f)...)

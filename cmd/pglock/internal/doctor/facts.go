@@ -42,6 +42,9 @@ type schemaFacts struct {
 	version uint
 	err     error // why there is no version
 	owners  ownerFacts
+	// excess are rights with which roles could do harm, and defaults those that they will have on what will be made.
+	excess   []trust.Right
+	defaults []trust.DefaultRight
 }
 
 // ownerFacts are about the trusted owners of schema pglock.
@@ -156,6 +159,12 @@ func (f *facts) read(ctx context.Context, tx pgx.Tx, trusted []string) error {
 		f.schema.owners.unchecked = err
 	case err != nil:
 		return fmt.Errorf("look up the owner of schema pglock: %w", err)
+	}
+	if f.schema.excess, err = trust.ExcessRights(ctx, tx); err != nil {
+		return fmt.Errorf("look up the rights on schema pglock: %w", err)
+	}
+	if f.schema.defaults, err = trust.DefaultRights(ctx, tx); err != nil {
+		return fmt.Errorf("look up default privileges: %w", err)
 	}
 	f.lockWorks, err = probeLock(ctx, tx)
 	return err
