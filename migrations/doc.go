@@ -22,7 +22,8 @@
 //
 // # Names
 //
-// pglock.names has a row for each name that was ever recorded, and nothing removes one. The role that owns the schema
+// pglock.names has a row for each name that was ever recorded, and nothing removes one. A role that may call
+// pglock.register can thus fill the disk. The role that owns the schema
 // may delete rows at any time, such as DELETE FROM pglock.names WHERE first_seen < now() - interval '90 days'. No lock
 // depends on them; a lock whose name is not there is shown by its number.
 //
@@ -54,6 +55,7 @@
 //	GRANT USAGE ON SCHEMA pglock TO "watcher";
 //	GRANT SELECT ON TABLE pglock.locks, pglock.waits, pglock.names, pglock.schema_migrations TO "watcher";
 //	GRANT SELECT ON TABLE pglock.jobs, pglock.runs TO "watcher";
+//	GRANT EXECUTE ON FUNCTION pglock.semaphore_of(text) TO "watcher";
 //
 // A role that deletes old records of package once needs these ([PrunerGrants]), which a role that only takes locks
 // should not have:

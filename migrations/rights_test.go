@@ -60,6 +60,7 @@ var uses = map[string]string{
 	"write names":         "INSERT INTO pglock.names (key, name) VALUES (-3848465438864589366, 'a')",
 	"change names":        "UPDATE pglock.names SET first_seen = now()",
 	"delete names":        "DELETE FROM pglock.names",
+	"find a semaphore":    "SELECT pglock.semaphore_of('pglock:semaphore:1:a')",
 	"read locks":          "SELECT FROM pglock.locks",
 	"read waits":          "SELECT FROM pglock.waits",
 	"record a run":        "SELECT pglock.tick('job', now(), 'start')",
@@ -97,7 +98,7 @@ func TestARoleMayDoWhatItsGrantsSayAndNoMore(t *testing.T) {
 			"compute a key", "register a name", "draw a fence", "waste a fence", "read the version", "record a run", "do once",
 			"do once in a batch", "keep a result", "take of a rate", "give back of a rate", "prune rates"}},
 		"watcher": {migrations.WatcherGrants, []string{
-			"read names", "read locks", "read waits", "read the version", "read runs", "read jobs"}},
+			"read names", "find a semaphore", "read locks", "read waits", "read the version", "read runs", "read jobs"}},
 		"pruner": {migrations.PrunerGrants, []string{"forget what is old", "read the fence"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,14 +17,17 @@ func (id identity) key() driver.KeyID {
 // isMark reports whether a lock only says what another one is for.
 func isMark(id identity) bool { return lockkeys.IsMark(id.key()) }
 
-// hasSemaphores reports whether a lock belongs to a semaphore.
-func (t tables) hasSemaphores() bool {
+// semaphores returns the IDs of the semaphores whose names the registry of the database can have.
+func (t tables) semaphores() []int64 {
+	known, all := map[lockkeys.SemaphoreID]bool{}, []int64{}
 	for id := range t.locks() {
-		if _, _, ok := lockkeys.ParseSemaphore(id.key()); ok {
-			return true
+		semaphore, _, ok := lockkeys.ParseSemaphore(id.key())
+		if ok && id.database == t.rows[0].ConnectedOid.Uint32 && !known[semaphore] {
+			known[semaphore] = true
+			all = append(all, int64(semaphore))
 		}
 	}
-	return false
+	return all
 }
 
 // recognisePrimitives sets the kind of the locks of leaders and jobs, and merges the locks of each semaphore into one.

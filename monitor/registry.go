@@ -35,13 +35,13 @@ func (r registered) sorted() registered {
 // is copied ([reader.copyNames]) or not read at all.
 func (r reader) readNames(ctx context.Context, t *tables, o options) error {
 	row := t.rows[0]
-	numbers := t.bigints()
-	if !row.SchemaExists || !row.Ours || !row.Readable || (len(numbers) == 0 && !t.hasSemaphores()) {
+	numbers, semaphores := t.bigints(), t.semaphores()
+	if !row.SchemaExists || !row.Ours || !row.Readable || len(numbers)+len(semaphores) == 0 {
 		return nil
 	}
 	var err error
 	if t.trusted() {
-		t.names, err = r.askForNames(ctx, numbers, t.hasSemaphores(), o)
+		err = r.askForNames(ctx, t, numbers, semaphores, o)
 	} else {
 		t.names, err = r.copyNames(ctx, t, numbers, o)
 	}
@@ -70,6 +70,8 @@ func (t tables) trusted() bool { return t.unchecked == nil && len(t.untrusted) =
 func namesMissingText(t tables, err error) string {
 	reason := cmp.Or(sqlstate.Refusal(err).Message, err.Error())
 	switch {
+	case t.trusted() && t.names != nil:
+		return "cannot read " + err.Error()
 	case t.trusted():
 		return "cannot read pglock.names: " + reason
 	case t.unchecked != nil:
@@ -92,31 +94,55 @@ func (t tables) bigints() []int64 {
 	return all
 }
 
+// maxNamed bounds the bytes of the names that are read for a snapshot, and again those of semaphores.
+const maxNamed int64 = 8 << 20
+
 // askForNames reads the names of the keys. It first checks, in the same transaction, that the schema is still trusted.
-func (r reader) askForNames(ctx context.Context, numbers []int64, semaphores bool, o options) (registered, error) {
-	var encoded struct{ Names []byte }
+// The semaphores come last: if their names cannot be read, as in a schema of an older version, the others remain.
+func (r reader) askForNames(ctx context.Context, t *tables, numbers, semaphores []int64, o options) error {
+	var named monitordb.RegisteredNamesRow
+	var limited monitordb.RegisteredSemaphoresRow
+	asked := false
 	err := r.send(ctx, func(batch *pgx.Batch) {
 		trust.Queue(batch, o.owners(), "names", "names")
-		batch.Queue(monitordb.RegisteredNames, numbers, semaphores).Query(readOne(&encoded))
+		batch.Queue(monitordb.RegisteredNames, numbers, maxNamed).Query(func(rows pgx.Rows) error {
+			err := readOne(&named)(rows)
+			asked = err == nil
+			return err
+		})
+		if len(semaphores) > 0 {
+			batch.Queue(monitordb.RegisteredSemaphores, semaphores, maxNamed).Query(readOne(&limited))
+		}
 	})
-	if err != nil {
-		return nil, trust.Explain(err)
+	if err != nil && !asked {
+		return trust.Explain(err)
 	}
-	return decodeNames(encoded.Names)
+	t.names = registered{}
+	if err := errors.Join(t.names.decode(named.Names), t.names.decode(limited.Names)); err != nil {
+		return err
+	}
+	if left := named.LeftOut + limited.LeftOut; left > 0 {
+		t.noNames = fmt.Sprintf("%d of the longest names are left out, since all have more than %d bytes", left, maxNamed)
+	}
+	if err != nil {
+		return fmt.Errorf("the names of semaphores (if the schema is older than the program, run pglock migrate up): %w", err)
+	}
+	return nil
 }
 
-func decodeNames(rest []byte) (registered, error) {
-	names := registered{}
+// decode adds names as the server sends them.
+func (r registered) decode(rest []byte) error {
 	const head = 8 + 4
 	for len(rest) > 0 {
 		if len(rest) < head || len(rest)-head < int(binary.BigEndian.Uint32(rest[8:])) {
-			return nil, fmt.Errorf("read the names of keys: the list is truncated (%d bytes left over)", len(rest))
+			return fmt.Errorf("read the names of keys: the list is truncated (%d bytes left over)", len(rest))
 		}
 		key, end := int64(binary.BigEndian.Uint64(rest)), head+int(binary.BigEndian.Uint32(rest[8:]))
-		names[key] = append(names[key], string(rest[head:end]))
+		r[key] = append(r[key], string(rest[head:end]))
 		rest = rest[end:]
 	}
-	return names.sorted(), nil
+	r.sorted()
+	return nil
 }
 
 // copiedNames is a copy of a registry that snapshots share.

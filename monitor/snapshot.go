@@ -30,8 +30,8 @@ type Snapshot struct {
 	// Role is the monitor's role.
 	Role string `json:"role"`
 
-	// NamesMissing says why no lock has a registered name, and what to do. It is empty if the name registry could be
-	// read.
+	// NamesMissing says why locks have no registered names, or some have none, and what to do. It is empty if the name
+	// registry could be read.
 	NamesMissing string `json:"names_missing"`
 	// DetailsHidden says why fields of some sessions are hidden, and what to do. It is empty if none are.
 	DetailsHidden string `json:"details_hidden"`

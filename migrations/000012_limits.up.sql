@@ -1,4 +1,6 @@
--- Takes away rights on the schema that no one needs, such as those that ALTER DEFAULT PRIVILEGES has given to a role.
+-- Limits what a role can do that was given a right on the schema, or that records names.
+--
+-- The first function takes away rights on the schema that no role needs, such as those that ALTER DEFAULT PRIVILEGES has given to a role.
 -- What the schema lets a role do, it does through functions, and reading is harmless. So only these rights stay: USAGE on the
 -- schema, SELECT on tables and views, SELECT and USAGE on sequences, EXECUTE on functions. With others a role could attach
 -- code that runs with the rights of the owner (TRIGGER, REFERENCES, CREATE), move fencing tokens back (UPDATE), or
@@ -62,6 +64,44 @@ REVOKE ALL ON FUNCTION pglock.limit_rights() FROM PUBLIC;
 
 COMMENT ON FUNCTION pglock.limit_rights() IS
     'Takes away rights on the schema with which roles could run code as its owner or change what is recorded, and returns how many';
+
+-- Finds the names of semaphores. A semaphore's locks have 36 bits of the number of its key (internal/lockkeys), and the
+-- name with its key and limit is under the number of that name, not of the key. Without an index the monitor would
+-- have to read all names of semaphores that any role has ever recorded. The function has the owner's rights, so that its
+-- callers need none on pglock.key.
+
+CREATE FUNCTION pglock.semaphore_of(name pg_catalog.text) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    key text := substring(name, '^pglock:semaphore:[0-9]+:(.*)$');
+    part text[] := regexp_match(key, '^@(-?[0-9]{1,10})/(-?[0-9]{1,10})$');
+    number bigint;
+BEGIN
+    IF part IS NOT NULL THEN
+        number := (part[1]::bigint << 32) | (part[2]::bigint & 4294967295);
+    ELSIF key ~ '^@-?[0-9]{1,19}$' THEN
+        number := substring(key, 2)::bigint;
+    ELSIF key !~ '^@([^@]|$)' THEN
+        number := pglock.key(regexp_replace(key, '^@', ''));
+    END IF;
+    number := (number # ((number >> 36) & 268435455)) & 68719476735;
+    RETURN CASE WHEN part IS NULL THEN number ELSE ~number & 68719476735 END;
+EXCEPTION WHEN numeric_value_out_of_range THEN
+    RETURN NULL;
+END
+$$;
+
+REVOKE ALL ON FUNCTION pglock.semaphore_of(pg_catalog.text) FROM PUBLIC;
+
+COMMENT ON FUNCTION pglock.semaphore_of(pg_catalog.text) IS
+    'The part of a semaphore''s key that is in its locks, from the name that a Locker records for it. NULL for other names';
+
+CREATE INDEX names_semaphores ON pglock.names (pglock.semaphore_of(name), first_seen)
+    WHERE pg_catalog.starts_with(name, 'pglock:semaphore:');
+
+COMMENT ON INDEX pglock.names_semaphores IS 'Finds the names of a semaphore';
 
 SELECT pglock.limit_rights();
 
