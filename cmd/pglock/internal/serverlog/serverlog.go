@@ -10,7 +10,6 @@ package serverlog
 import (
 	"bufio"
 	"bytes"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -294,23 +293,48 @@ func waitIn(match []string) (w Wait, err error) {
 func (c *collector) csv(r io.Reader) error {
 	const least, columns = 14, 23
 	return eachLine(r, maxLine, true, func(line []byte, cut bool) {
-		var row []string
-		err := errors.New("too long")
-		if !cut && bytes.Count(line, []byte(",")) >= least-1 {
-			rows := csv.NewReader(bytes.NewReader(line))
-			rows.FieldsPerRecord = -1
-			row, err = rows.Read()
-		}
-		if err != nil || len(row) < least {
+		row, ok := fields(line, columns)
+		if cut || !ok || len(row) < least {
 			c.Skipped.Unreadable++
 			return
 		}
 		e := entry{at: c.timeIn(row[0]), pid: row[3], started: c.timeIn(row[8]), severity: row[11], text: row[13]}
-		if len(row) >= columns {
+		if len(row) == columns {
 			e.detail, e.context, e.application = row[14], row[18], row[22]
 		}
 		c.add(e)
 	})
+}
+
+// fields returns the first fields of a record of CSV. Package encoding/csv would return all, and there can be millions.
+func fields(line []byte, most int) (row []string, ok bool) {
+	for len(row) < most {
+		var field []byte
+		if rest, quoted := bytes.CutPrefix(line, []byte(`"`)); quoted {
+			for doubled := true; doubled; rest, doubled = bytes.CutPrefix(rest, []byte(`"`)) {
+				part, after, closed := bytes.Cut(rest, []byte(`"`))
+				if !closed {
+					return nil, false
+				}
+				field, rest = append(append(field, part...), '"'), after
+			}
+			field, line = field[:len(field)-1], rest // the last one is not doubled
+		} else {
+			n := bytes.IndexByte(line, ',')
+			if n < 0 {
+				n = len(line)
+			}
+			field, line = line[:n], line[n:]
+		}
+		row = append(row, string(field))
+		if len(line) == 0 {
+			return row, true
+		}
+		if line, ok = bytes.CutPrefix(line, []byte(",")); !ok {
+			return nil, false
+		}
+	}
+	return row, true
 }
 
 func (c *collector) json(r io.Reader) error {

@@ -251,6 +251,26 @@ func TestReadBelievesTheServerOnly(t *testing.T) {
 	}
 }
 
+func TestFieldsAreThoseOfCSV(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{`a,b`, `,`, `"",""`, `"a""b","""",c,"x\ny"`, `"a,b",,`, `""""""`, csvLine} {
+		text = strings.TrimSuffix(text, "\n")
+		want, err := csv.NewReader(strings.NewReader(text)).Read()
+		got, ok := fields([]byte(text), 100)
+		if err != nil || !ok || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %t; want %q, %v", text, got, ok, want, err)
+		}
+	}
+	for _, text := range []string{`"a`, `"a"b`, `"a""`} {
+		if got, ok := fields([]byte(text), 100); ok {
+			t.Errorf("%s: %q", text, got)
+		}
+	}
+	if got, _ := fields([]byte("a,b,c"), 2); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("two fields: %q", got)
+	}
+}
+
 // odd are lines that are not in the format, and one that is too long.
 func odd(format Format) string {
 	switch format {
@@ -293,8 +313,8 @@ func inStderr(severity, text, context string) string {
 
 // A stranger's log is of any size. What is kept of it is not. The test is not parallel, so that the memory is Read's.
 func TestReadKeepsABoundedPart(t *testing.T) {
-	holders := "Processes holding the lock: 1" + strings.Repeat(", 1", 200) + ". Wait queue: 41."
-	row := strings.Replace(strings.Replace(csvLine, `ms",`, `ms","`+holders+`"`, 1), `"psql"`, `"`+strings.Repeat("x", 1000)+`"`, 1)
+	holders := "Processes holding the lock: 1" + strings.Repeat(", 1", 20) + ". Wait queue: 41."
+	row := strings.Replace(strings.Replace(csvLine, `ms",`, `ms","`+holders+`"`, 1), `"psql"`, `"`+strings.Repeat("x", 200)+`"`, 1)
 	rows := &repeated{text: row, times: maxWaits + 5}
 	log, err := Read(rows, CSV, "", nil)
 	if err != nil || len(log.Waits) != maxWaits || log.Skipped != (Skipped{Beyond: 5}) ||
@@ -304,12 +324,17 @@ func TestReadKeepsABoundedPart(t *testing.T) {
 	rows.wantBounded(t, "waits")
 	for format, begin := range map[Format]string{CSV: csvLine + `"`, JSON: inJSON(t, "LOG", "x", "") + `{"a":"`,
 		Stderr: inStderr("LOG", "x", "") + "2026-11-22 02:10:05.123 UTC [41] 2026-11-22 02:00:00 UTC LOG:  "} {
-		line := &repeated{text: strings.Repeat("x", 1<<20), times: 96}
+		line := &repeated{text: strings.Repeat("x", 1<<20), times: 66}
 		if _, err := Read(io.MultiReader(strings.NewReader(begin), line), format, "%m [%p] %s ", nil); err != nil {
 			t.Errorf("%s: %v", format, err)
 		}
 		line.wantBounded(t, "one line of "+string(format))
 	}
+	commas := &repeated{text: strings.Repeat(",", maxLine-1) + "\n", times: 4}
+	if log, err := Read(io.MultiReader(strings.NewReader(csvLine), commas), CSV, "", nil); err != nil || len(log.Waits) != 1 {
+		t.Errorf("commas: %+v, %v", log, err)
+	}
+	commas.wantBounded(t, "commas")
 }
 
 // repeated reads a text several times, and notes how much memory is in use.
@@ -327,7 +352,7 @@ func (r *repeated) Read(p []byte) (int, error) {
 		}
 		r.read++
 		r.rest = r.text
-		if r.read%(1+r.times/50) == 0 {
+		if r.read%(1+r.times/20) == 0 {
 			var now runtime.MemStats
 			runtime.ReadMemStats(&now)
 			r.most = max(r.most, now.HeapAlloc)
