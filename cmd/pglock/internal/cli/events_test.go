@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
-	"github.com/pglock-toolkit/pglock/monitor/journal"
 )
 
 func TestMonitorEventsPrintsWhatHappens(t *testing.T) {

@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/secretfile"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/web"
-	"github.com/pglock-toolkit/pglock/monitor/recording"
 )
 
 // httpFlags are the flags of the page.
@@ -72,7 +72,7 @@ func (h *httpFlags) past(recorded string) (*recording.Past, error) {
 	if _, err := os.Stat(recorded); err != nil {
 		return recording.NewPast(), nil // nothing is recorded
 	}
-	return openRecording(recorded)
+	return openRecording(recorded, true)
 }
 
 // serve watches, and serves the page until ctx ends.

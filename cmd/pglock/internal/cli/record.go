@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
-	"github.com/pglock-toolkit/pglock/monitor/recording"
 )
 
 // recordFlags are the flags that say what to record, and where.
@@ -64,11 +64,7 @@ type recorder struct {
 // begin begins a recording: in a file if there is a --record flag, and in memory if there is a past
 // to add to.
 func (r *recordFlags) begin(target string, interval time.Duration, past *recording.Past) (*recorder, error) {
-	encoder, err := r.encoder()
-	if err != nil {
-		return nil, &exit{codeOther, err}
-	}
-	k := &recorder{encoder: encoder, past: past}
+	k := &recorder{encoder: recording.NewEncoder(r.queries), past: past}
 	if r.path == "" {
 		return k, nil
 	}
@@ -82,13 +78,6 @@ func (r *recordFlags) begin(target string, interval time.Duration, past *recordi
 	}
 	k.writer = writer
 	return k, nil
-}
-
-func (r *recordFlags) encoder() (*recording.Encoder, error) {
-	if r.queries {
-		return recording.NewEncoder(recording.Queries())
-	}
-	return recording.NewEncoder()
 }
 
 // maxPast is how many bytes of the recording are kept in memory.
@@ -151,7 +140,7 @@ func (k *recorder) report(err error) {
 	k.failed = err
 }
 
-// close writes the last frame of the recording.
+// close closes the recording.
 func (k *recorder) close() error {
 	if k == nil || k.writer == nil {
 		return nil

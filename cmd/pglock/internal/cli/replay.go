@@ -13,11 +13,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/job"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/tui"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
-	"github.com/pglock-toolkit/pglock/monitor/journal"
-	"github.com/pglock-toolkit/pglock/monitor/recording"
 )
 
 const replayHelp = `Show a recording of "pglock monitor --record" in the view of "pglock monitor".
@@ -42,6 +42,7 @@ type replay struct {
 	events   bool
 	noMouse  bool
 	local    bool
+	large    bool
 	keys     []string
 	only     view.Filter
 }
@@ -65,8 +66,14 @@ func newReplay() *cobra.Command {
 	flags.StringArrayVar(&r.keys, "key", nil, "show only this `KEY`; may be repeated")
 	r.addFilterTo(cmd)
 	flags.BoolVar(&r.noMouse, "no-mouse", false, "leave the mouse to the terminal, to select text (m in the view)")
+	addLarge(cmd, &r.large)
 	r.output.addTo(cmd, formatNDJSON)
 	return cmd
+}
+
+// addLarge adds the flag that lifts the limits of a recording.
+func addLarge(cmd *cobra.Command, large *bool) {
+	cmd.Flags().BoolVar(large, "large", false, "read a recording of very many locks, from a source that you trust")
 }
 
 // addFilterTo adds the flags that monitor also has.
@@ -90,11 +97,11 @@ func (r *replay) command(cmd *cobra.Command, args []string) error {
 	}
 	filter := r.only
 	filter.Keys = keys
-	past, err := openRecording(args[0])
+	past, err := openRecording(args[0], r.large)
 	if err != nil {
-		return &exit{codeOther, err}
+		return unreadable(err)
 	}
-	defer func() { _ = past.Close() }() // it was only read
+	defer closeRecording(past)
 	first, last, ok := past.Bounds()
 	if !ok {
 		return &exit{codeOther, fmt.Errorf("%s has no snapshot", args[0])}
@@ -118,24 +125,48 @@ func (r *replay) command(cmd *cobra.Command, args []string) error {
 }
 
 // openRecording opens a recording with its rotated files, and reports damaged parts.
-func openRecording(path string) (*recording.Past, error) {
-	past, err := openRotated(path)
-	if err != nil {
-		return nil, err
+func openRecording(path string, large bool) (*recording.Past, error) {
+	past, err := openRotated(path, large)
+	if err == nil {
+		sayDamage(past)
 	}
-	if err := past.Damaged(); err != nil {
-		say(os.Stderr, "%v; showing what can be read", err)
-	}
-	return past, nil
+	return past, err
 }
 
 // openRotated opens a recording with its rotated files.
-func openRotated(path string) (*recording.Past, error) {
+func openRotated(path string, large bool) (*recording.Past, error) {
 	files, err := recording.Files(path)
 	if err != nil {
 		return nil, err
 	}
-	return recording.OpenPast(files...)
+	return openFiles(large, files...)
+}
+
+func openFiles(large bool, files ...string) (*recording.Past, error) {
+	if !large {
+		recording.BoundMemory()
+	}
+	return recording.OpenPast(large, files...)
+}
+
+// closeRecording reports the damage that was met on the way.
+func closeRecording(past *recording.Past) {
+	sayDamage(past)
+	_ = past.Close() // it was only read
+}
+
+func sayDamage(past *recording.Past) {
+	if err := past.Damaged(); err != nil {
+		say(os.Stderr, "%v; showing what can be read", err)
+	}
+}
+
+// unreadable is the exit of a command that cannot read a recording.
+func unreadable(err error) error {
+	if errors.Is(err, recording.ErrTooLarge) {
+		err = fmt.Errorf("%w (--large reads it all the same: use it for files that you trust)", err)
+	}
+	return &exit{codeOther, err}
 }
 
 // zoned returns a time in the zone that the flags ask for.
@@ -180,7 +211,7 @@ func (r *replay) show(ctx context.Context, past *recording.Past, at time.Time, f
 	if r.at != "" && !r.events {
 		s, err := p.seek(at)
 		if err != nil {
-			return &exit{codeOther, err}
+			return unreadable(err)
 		}
 		return to.show(s)
 	}
@@ -195,7 +226,7 @@ func (m *watch) replayAll(ctx context.Context, p *player, from time.Time, to pri
 		case errors.Is(err, io.EOF):
 			return to.close()
 		case err != nil:
-			return &exit{codeOther, err}
+			return unreadable(err)
 		}
 		if err := m.print(to, filter, s, p.newEvents()); err != nil {
 			return err
@@ -207,7 +238,7 @@ func (m *watch) replayAll(ctx context.Context, p *player, from time.Time, to pri
 func (m *watch) replayOnScreen(ctx context.Context, p *player, at time.Time, file string, filter view.Filter) error {
 	first, err := p.seek(at)
 	if err != nil {
-		return &exit{codeOther, err}
+		return unreadable(err)
 	}
 	options := m.screen(filter)
 	options.Target, options.First, options.Events, options.Seek = "REPLAY of "+file, m.zoned(first), m.zonedEvents(p.recentEvents), p.jump

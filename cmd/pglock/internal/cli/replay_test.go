@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/monitor/journal"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 )
 
 func TestReplayATimeOfReplayIsInTheZoneThatIsShown(t *testing.T) {

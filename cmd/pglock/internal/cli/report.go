@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
 	sums "github.com/pglock-toolkit/pglock/cmd/pglock/internal/report"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/serverlog"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
-	"github.com/pglock-toolkit/pglock/monitor/recording"
 )
 
 const reportHelp = `Sum up the waits in recordings of "pglock monitor --record": for each key, how
@@ -41,6 +41,7 @@ type reportFlags struct {
 	logs     []string
 	prefix   string
 	timezone string
+	large    bool
 }
 
 func newReport() *cobra.Command {
@@ -63,6 +64,7 @@ func newReport() *cobra.Command {
 	flags.StringArrayVar(&s.logs, "log", nil, "add the waits in this `FILE` of the server's log")
 	flags.StringVar(&s.prefix, "log-line-prefix", "%m [%p] ", "the server's log_line_prefix, a `PREFIX`")
 	flags.StringVar(&s.timezone, "log-timezone", "", "the server's log_timezone, a `ZONE` such as Europe/Paris")
+	addLarge(cmd, &s.large)
 	return cmd
 }
 
@@ -78,10 +80,8 @@ func (s *reportFlags) command(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return &exit{codeOther, err}
 	}
-	defer func() { _ = past.Close() }() // it was only read
-	if err := past.Damaged(); err != nil {
-		say(os.Stderr, "%v; summing up what can be read", err)
-	}
+	defer closeRecording(past)
+	sayDamage(past)
 	var logged []serverlog.Wait
 	for _, name := range s.logs {
 		log, err := s.read(name, zone)
@@ -99,7 +99,7 @@ func (s *reportFlags) command(cmd *cobra.Command, args []string) error {
 	}
 	r, err := sums.Of(past, first, last, logged)
 	if err != nil {
-		return &exit{codeOther, err}
+		return unreadable(err)
 	}
 	if s.output == formatJSON {
 		return view.Indented(os.Stdout, r)
@@ -110,9 +110,9 @@ func (s *reportFlags) command(cmd *cobra.Command, args []string) error {
 // open opens the given files, and the rotated files if there is only one.
 func (s *reportFlags) open(args []string) (*recording.Past, error) {
 	if len(args) > 1 {
-		return recording.OpenPast(args...)
+		return openFiles(s.large, args...)
 	}
-	return openRotated(args[0])
+	return openRotated(args[0], s.large)
 }
 
 func (s *reportFlags) read(name string, zone *time.Location) (log serverlog.Log, err error) {

@@ -5,12 +5,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/serverlog"
 	"github.com/pglock-toolkit/pglock/monitor"
-	"github.com/pglock-toolkit/pglock/monitor/recording"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
@@ -74,10 +75,27 @@ type wait struct {
 
 func (w *wait) length() time.Duration { return max(0, w.to.Sub(w.from)) }
 
+// waiter identifies who waits for which lock, and since when in microseconds.
+type waiter struct {
+	lock lockID
+	pid  int32
+	from int64
+}
+
+func (w *wait) id() waiter { return waiter{w.lock, w.pid, w.from.UnixMicro()} }
+
+// anyTime is the waiter whose wait may have begun at any time.
+func (w *wait) anyTime() waiter { return waiter{w.lock, w.pid, 0} }
+
+// maxWaits is the most waits in recordings from strangers.
+const maxWaits = 100_000
+
 // collector collects the waits in snapshots.
 type collector struct {
 	report       *Report
-	current      map[string]*wait // by lock, session and start
+	mostWaits    int
+	logged       map[lockID]bool  // the locks in the server's log; nil without one
+	current      map[waiter]*wait // those of the last snapshot, also by anyTime
 	waits        []*wait
 	held         map[lockID]map[string]time.Duration
 	names        map[lockID]monitor.Lock
@@ -91,8 +109,7 @@ var errNothing = errors.New("the recording has no snapshot in that period")
 
 // Of summarises a recording between two times, with the waits in the server's log.
 func Of(past *recording.Past, from, to time.Time, logged []serverlog.Wait) (*Report, error) {
-	c := &collector{report: &Report{Version: 1, Keys: []Key{}}, current: map[string]*wait{},
-		held: map[lockID]map[string]time.Duration{}, names: map[lockID]monitor.Lock{}, processNames: map[int32][]named{}}
+	c := newCollector(past.Large(), logged)
 	for frame, err := range past.Play(from) {
 		switch {
 		case err != nil:
@@ -105,8 +122,30 @@ func Of(past *recording.Past, from, to time.Time, logged []serverlog.Wait) (*Rep
 		default:
 			c.addSnapshot(frame.Snapshot)
 		}
+		if len(c.waits) > c.mostWaits {
+			return nil, fmt.Errorf("%w: there are more than %d waits in the period", recording.ErrTooLarge, c.mostWaits)
+		}
 	}
 	return c.end(from, to, logged)
+}
+
+func newCollector(large bool, logged []serverlog.Wait) *collector {
+	c := &collector{report: &Report{Version: 1, Keys: []Key{}}, mostWaits: maxWaits, current: map[waiter]*wait{},
+		held: map[lockID]map[string]time.Duration{}, names: map[lockID]monitor.Lock{}, processNames: map[int32][]named{}}
+	if large {
+		c.mostWaits = math.MaxInt
+	}
+	for _, l := range logged {
+		if c.logged == nil {
+			c.logged = map[lockID]bool{}
+		}
+		c.logged[lockOf(l)] = true
+	}
+	return c
+}
+
+func lockOf(l serverlog.Wait) lockID {
+	return lockID{l.DatabaseOID, pglock.KeyID{Space: driver.Space(l.Objsubid), Number: l.Number()}}
 }
 
 func (c *collector) addSnapshot(s *monitor.Snapshot) {
@@ -118,7 +157,7 @@ func (c *collector) addSnapshot(s *monitor.Snapshot) {
 	if c.outage {
 		r.Outages++
 	}
-	seen := map[string]*wait{}
+	seen := map[waiter]*wait{}
 	for i := range s.Locks {
 		lock := &s.Locks[i]
 		at := lockID{lock.DatabaseOID, lock.ID()}
@@ -128,14 +167,15 @@ func (c *collector) addSnapshot(s *monitor.Snapshot) {
 		for k := range lock.Waiters {
 			c.noteName(&lock.Waiters[k].Session, s.TakenAt)
 			w := c.addWaiter(s, at, &lock.Waiters[k])
-			seen[w.id()] = w
+			seen[w.id()], seen[w.anyTime()] = w, w
+		}
+		if len(lock.Waiters) == 0 && !c.logged[at] {
+			continue
 		}
 		if known := c.names[at]; known.Key != lock.Key || known.Database != lock.Database {
 			c.names[at] = monitor.Lock{Key: lock.Key, Database: lock.Database}
 		}
-		if len(lock.Waiters) > 0 {
-			c.addBlockedTime(s, at, lock)
-		}
+		c.addBlockedTime(s, at, lock)
 	}
 	for id, w := range c.current {
 		if seen[id] == nil {
@@ -149,25 +189,19 @@ func (c *collector) addSnapshot(s *monitor.Snapshot) {
 	r.To = s.TakenAt
 }
 
-func (w *wait) id() string { return fmt.Sprint(w.lock, w.pid, w.from.UnixMicro()) }
-
 func (c *collector) addWaiter(s *monitor.Snapshot, at lockID, waiter *monitor.Waiter) *wait {
 	began := s.TakenAt
 	if waiter.WaitingSince != nil {
 		began = *waiter.WaitingSince
 	}
 	w := &wait{lock: at, pid: waiter.PID, name: nameOf(&waiter.Session), from: began, to: s.TakenAt, open: true}
-	if known := c.current[w.id()]; known != nil {
+	known := c.current[w.id()]
+	if known == nil && waiter.WaitingSince == nil {
+		known = c.current[w.anyTime()]
+	}
+	if known != nil {
 		known.to = s.TakenAt
 		return known
-	}
-	if waiter.WaitingSince == nil {
-		for _, known := range c.current {
-			if known.lock == at && known.pid == waiter.PID {
-				known.to = s.TakenAt
-				return known
-			}
-		}
 	}
 	c.waits = append(c.waits, w)
 	return w
@@ -176,8 +210,8 @@ func (c *collector) addWaiter(s *monitor.Snapshot, at lockID, waiter *monitor.Wa
 // addBlockedTime adds, for each waiter, the time since the last snapshot or since the start of its wait to the holders of
 // the lock.
 func (c *collector) addBlockedTime(s *monitor.Snapshot, at lockID, lock *monitor.Lock) {
-	if c.outage {
-		return // the holders in between are not known
+	if c.outage || len(lock.Waiters) == 0 {
+		return // without a snapshot before, the holders in between are not known
 	}
 	var waited time.Duration
 	for i := range lock.Waiters {
@@ -221,7 +255,7 @@ type named struct {
 // noteName notes the name of a session, for waits from the log, which has only process IDs.
 func (c *collector) noteName(s *monitor.Session, at time.Time) {
 	known, name := c.processNames[s.PID], nameOf(s)
-	if s.PID != 0 && (len(known) == 0 || known[len(known)-1].name != name) {
+	if c.logged != nil && s.PID != 0 && (len(known) == 0 || known[len(known)-1].name != name) {
 		c.processNames[s.PID] = append(known, named{at, name})
 	}
 }
@@ -305,7 +339,7 @@ func (c *collector) addLogged(from, to time.Time, logged []serverlog.Wait) {
 		if l.At.Before(from) || began.After(to) {
 			continue
 		}
-		at := lockID{l.DatabaseOID, pglock.KeyID{Space: driver.Space(l.Objsubid), Number: l.Number()}}
+		at := lockOf(l)
 		w := known.find(at, l.PID, began)
 		if w == nil {
 			w = &wait{lock: at, pid: l.PID, name: loggedName(l), from: began, to: l.At, logged: true}

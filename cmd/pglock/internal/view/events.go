@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/pglock-toolkit/pglock/monitor/journal"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 )
 
 // EventText returns an event as a printable line, with the time in its zone.
@@ -39,7 +39,7 @@ func EventsJSON(w io.Writer, events []journal.Event) error { return eachJSON(w, 
 
 func eachJSON(w io.Writer, events []journal.Event, indent string) error {
 	for _, e := range events {
-		if err := encodeJSON(w, e, indent); err != nil {
+		if err := encodeJSON(w, e, "", indent); err != nil {
 			return err
 		}
 	}

@@ -3,8 +3,8 @@ package view
 import (
 	"slices"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/monitor"
-	"github.com/pglock-toolkit/pglock/monitor/journal"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/monitor"
-	"github.com/pglock-toolkit/pglock/monitor/journal"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 

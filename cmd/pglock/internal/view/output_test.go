@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -49,6 +50,23 @@ func TestJSONIsHarmlessAndMeansTheSame(t *testing.T) {
 		}
 		if !reflect.DeepEqual(&read, s) {
 			t.Errorf("%s reads back as %+v", name, read)
+		}
+	}
+}
+
+// Locks are written one by one, and the text is that of the whole.
+func TestJSONOfLocksIsThatOfTheSnapshot(t *testing.T) {
+	none, null := snapshot(), snapshot()
+	none.Locks, null.Locks = []monitor.Lock{}, nil
+	for _, s := range []*monitor.Snapshot{snapshot(), none, null} {
+		for _, indent := range []string{"", "  "} {
+			var got, want bytes.Buffer
+			if err := errors.Join(writeJSON(&got, s, indent), encodeJSON(&want, s, "", indent)); err != nil {
+				t.Fatal(err)
+			}
+			if got.String() != want.String() {
+				t.Errorf("got\n%s\nwant\n%s", got.String(), want.String())
+			}
 		}
 	}
 }

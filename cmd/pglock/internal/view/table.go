@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/monitor"
-	"github.com/pglock-toolkit/pglock/monitor/journal"
 )
 
 // Table formats the locks of a snapshot that the filter shows, in lines of at most width columns: for each lock its

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/monitor/journal"
-	"github.com/pglock-toolkit/pglock/monitor/recording"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
 )
 
 // maxKey bounds the length of the key in a link.

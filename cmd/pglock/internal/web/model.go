@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/monitor"
-	"github.com/pglock-toolkit/pglock/monitor/journal"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 

@@ -27,10 +27,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/places"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
 	"github.com/pglock-toolkit/pglock/monitor"
-	"github.com/pglock-toolkit/pglock/monitor/journal"
-	"github.com/pglock-toolkit/pglock/monitor/recording"
 )
 
 //go:embed page

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
 	"github.com/pglock-toolkit/pglock/monitor"
-	"github.com/pglock-toolkit/pglock/monitor/journal"
-	"github.com/pglock-toolkit/pglock/monitor/recording"
 )
 
 const hostile = "<img src=x onerror=alert(1)>\x1b[31m</script>"
@@ -62,10 +62,7 @@ type testPage struct {
 func serve(t testing.TB, change func(*Options)) *testPage {
 	t.Helper()
 	j, past := journal.New(), recording.NewPast()
-	e, err := recording.NewEncoder()
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := recording.NewEncoder(false)
 	var events []journal.Event
 	var last *monitor.Snapshot
 	for i := range 120 {

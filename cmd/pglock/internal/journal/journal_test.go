@@ -11,9 +11,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/monitor"
-	"github.com/pglock-toolkit/pglock/monitor/journal"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
@@ -332,4 +332,46 @@ func TestJournalForgetsKeysThatAreNoLongerContended(t *testing.T) {
 			t.Errorf("step %d: %v, want %d events", i, events, step.events)
 		}
 	}
+}
+
+type tagsKey struct{}
+
+// The code that a Locker's tags name is known while it waits, and afterwards as the code that holds the lock.
+func TestTheCodeOfALockerIsKnownFromItsTags(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	l, err := pglock.NewWithConfig(s.db.Config(t), pglock.WithSQLComments(func(ctx context.Context) map[string]string {
+		tags, _ := ctx.Value(tagsKey{}).(map[string]string)
+		return tags
+	}))
+	check(t, err)
+	defer func() { check(t, l.Close(context.Background())) }()
+	conn := s.db.Connect(t)
+	_, err = conn.Exec(t.Context(), "SELECT pg_advisory_lock(42)")
+	check(t, err)
+	granted := make(chan *pglock.Lock, 1)
+	go func() {
+		ctx := context.WithValue(context.Background(), tagsKey{}, map[string]string{"controller": "invoices", "action": "pay it's /*now*/"})
+		lock, err := l.Lock(ctx, pglock.Int64Key(42))
+		if err != nil {
+			t.Error(err)
+		}
+		granted <- lock
+	}()
+	s.db.WaitForWaiters(t, 1)
+	s.observe()
+	_, err = conn.Exec(t.Context(), "SELECT pg_advisory_unlock(42)")
+	check(t, err)
+	lock := <-granted
+	snapshot, events := s.observe()
+	held, _ := snapshot.Find(pglock.Int64Key(42))
+	if code := held.Holders[0].Code; code == nil || code.Tags["controller"] != "invoices" || code.Source != monitor.CodeSeenWaiting {
+		t.Errorf("the holder's code is %+v", code)
+	}
+	if !slices.ContainsFunc(events, func(e journal.Event) bool {
+		return e.Kind == journal.PassedOn && e.Code != nil && e.Code.Tags["action"] == "pay it's /*now*/"
+	}) {
+		t.Errorf("the journal says %+v", events)
+	}
+	check(t, lock.Unlock(t.Context()))
 }

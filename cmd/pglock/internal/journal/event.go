@@ -60,9 +60,9 @@ type Event struct {
 	Session *Party `json:"session"`
 	// Mode is how the session holds the lock or wants to hold it.
 	Mode monitor.Mode `json:"mode"`
-	// From are the sessions that held the lock before. It is set for PassedOn.
+	// From are the sessions that held the lock before, at most ten. It is set for PassedOn.
 	From []Party `json:"from"`
-	// BlockedBy are the sessions that block the waiter. It is set for WaitBegan.
+	// BlockedBy are the sessions that block the waiter, at most ten. It is set for WaitBegan.
 	BlockedBy []Party `json:"blocked_by"`
 	// WaitingSince is when the wait began, and WaitedSeconds how long it lasted at most, which is until At.
 	WaitingSince  *time.Time `json:"waiting_since"`

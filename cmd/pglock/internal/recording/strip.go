@@ -1,11 +1,11 @@
 package recording
 
 import (
-	"bytes"
-	"encoding/json"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/pglock-toolkit/pglock/monitor"
 )
@@ -50,35 +50,21 @@ func tagsOnly(query string) string {
 	return comment
 }
 
-// withoutQueries reduces all statements in JSON to their tags. It is used for the sessions of a snapshot that have no
-// advisory locks, which are rare.
-func withoutQueries(text []byte) ([]byte, error) {
-	if !bytes.Contains(text, []byte(`"query":`)) {
-		return text, nil
-	}
-	var value any
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	if err := decoder.Decode(&value); err != nil {
-		return nil, err
-	}
-	forgetQueries(value)
-	return json.Marshal(value)
-}
-
-func forgetQueries(value any) {
-	switch value := value.(type) {
-	case []any:
-		for _, each := range value {
-			forgetQueries(each)
+// readable replaces bytes that are not UTF-8, which databases with the encoding SQL_ASCII can have in names, by escapes such
+// as \xff, since JSON cannot hold them.
+func readable(texts ...*string) {
+	for _, text := range texts {
+		if utf8.ValidString(*text) {
+			continue
 		}
-	case map[string]any:
-		for name, each := range value {
-			if query, ok := each.(string); ok && name == "query" {
-				value[name] = tagsOnly(query)
+		var b strings.Builder
+		for i, r := range *text {
+			if r == utf8.RuneError && !strings.HasPrefix((*text)[i:], string(utf8.RuneError)) {
+				fmt.Fprintf(&b, `\x%02x`, (*text)[i])
 				continue
 			}
-			forgetQueries(each)
+			b.WriteRune(r)
 		}
+		*text = b.String()
 	}
 }

@@ -28,46 +28,55 @@ type step struct {
 // compare returns what happened to one lock. before and after are nil if it was free.
 func (s step) compare(before, after *monitor.Lock) []Event {
 	lock := cmp.Or(after, before)
-	lost, gained := s.changedHolders(before, after)
-	events := s.holderEvents(lock, before, lost, gained)
-	events = append(events, s.waitEndedEvents(lock, before, after)...)
-	if after != nil {
-		events = append(events, s.waitBeganEvents(before, after)...)
-	}
-	return events
+	was, is := partiesOf(before), partiesOf(after)
+	lost, gained := was.holdersWithout(is), is.holdersWithout(was)
+	events := s.holderEvents(lock, was, lost, gained)
+	events = append(events, s.waitEndedEvents(lock, was, is)...)
+	return append(events, s.waitBeganEvents(after, was, is)...)
 }
 
-// changedHolders returns the holders that lost the lock and those that gained it.
-func (s step) changedHolders(before, after *monitor.Lock) (lost, gained []monitor.Holder) {
-	return holdersWithout(before, after), holdersWithout(after, before)
+// lockParties are the holders and waiters of a lock, which can be thousands.
+type lockParties struct {
+	lock    *monitor.Lock // not nil
+	waiters map[sessionID]*monitor.Waiter
+	holders map[sessionID]*monitor.Holder // a session that holds the lock in two modes is there once
+	holds   map[sessionHold]bool
 }
 
-// holdersWithout returns the holders of a that are not in b. It returns a holder of several permits once.
-func holdersWithout(a, b *monitor.Lock) (only []monitor.Holder) {
-	if a == nil {
-		return nil
+type sessionHold struct {
+	session sessionID
+	mode    monitor.Mode
+}
+
+func partiesOf(lock *monitor.Lock) lockParties {
+	p := lockParties{cmp.Or(lock, &monitor.Lock{}), map[sessionID]*monitor.Waiter{}, map[sessionID]*monitor.Holder{}, map[sessionHold]bool{}}
+	for i := range p.lock.Waiters {
+		p.waiters[sessionIDOf(&p.lock.Waiters[i].Session)] = &p.lock.Waiters[i]
 	}
-	for i := range a.Holders {
-		if !holds(b, &a.Holders[i]) && !slices.ContainsFunc(only, func(h monitor.Holder) bool {
-			return sameHolder(&h, &a.Holders[i])
-		}) {
-			only = append(only, a.Holders[i])
+	for i := range p.lock.Holders {
+		h := &p.lock.Holders[i]
+		p.holders[sessionIDOf(&h.Session)] = h
+		p.holds[sessionHold{sessionIDOf(&h.Session), h.Mode}] = true
+	}
+	return p
+}
+
+// holdersWithout returns the holders that are not in the other. It returns a holder of several permits once.
+func (p lockParties) holdersWithout(other lockParties) (only []monitor.Holder) {
+	seen := map[sessionHold]bool{}
+	for i := range p.lock.Holders {
+		h := &p.lock.Holders[i]
+		if id := (sessionHold{sessionIDOf(&h.Session), h.Mode}); !other.holds[id] && !seen[id] {
+			seen[id] = true
+			only = append(only, *h)
 		}
 	}
 	return only
 }
 
-func holds(lock *monitor.Lock, h *monitor.Holder) bool {
-	return lock != nil && slices.ContainsFunc(lock.Holders, func(other monitor.Holder) bool { return sameHolder(&other, h) })
-}
-
-func sameHolder(a, b *monitor.Holder) bool {
-	return a.Mode == b.Mode && sessionIDOf(&a.Session) == sessionIDOf(&b.Session)
-}
-
 // holderEvents returns the events about changed holders. If one session lost the lock and another gained it, the lock
 // was passed on.
-func (s step) holderEvents(lock, before *monitor.Lock, lost, gained []monitor.Holder) []Event {
+func (s step) holderEvents(lock *monitor.Lock, was lockParties, lost, gained []monitor.Holder) []Event {
 	var events []Event
 	for i := range gained {
 		if s.last.IsZero() {
@@ -75,10 +84,13 @@ func (s step) holderEvents(lock, before *monitor.Lock, lost, gained []monitor.Ho
 		}
 		e := s.event(Acquired, s.at).withLock(lock).withSession(holderParty(gained[i]))
 		e.Mode = gained[i].Mode
-		if waiter := waiterOf(before, &gained[i].Session); waiter != nil {
+		if waiter := was.waiters[sessionIDOf(&gained[i].Session)]; waiter != nil {
 			e = e.withWait(waiter.WaitingSince)
 		}
 		for k := range lost {
+			if len(e.From) == maxParties {
+				break
+			}
 			if sessionIDOf(&lost[k].Session) != sessionIDOf(&gained[i].Session) {
 				e.Kind, e.From = PassedOn, append(e.From, holderParty(lost[k]))
 				e.Reason = s.reason(&lost[k].Session)
@@ -106,14 +118,12 @@ func (s step) reason(session *monitor.Session) string {
 
 // waitEndedEvents returns the events about waits that ended without the lock. Waits that ended with the lock are in
 // holderEvents.
-func (s step) waitEndedEvents(lock, before, after *monitor.Lock) []Event {
-	if before == nil {
-		return nil
-	}
+func (s step) waitEndedEvents(lock *monitor.Lock, was, is lockParties) []Event {
 	var events []Event
-	for i := range before.Waiters {
-		waiter := &before.Waiters[i]
-		if waiterOf(after, &waiter.Session) != nil || heldBy(after, &waiter.Session) {
+	for i := range was.lock.Waiters {
+		waiter := &was.lock.Waiters[i]
+		id := sessionIDOf(&waiter.Session)
+		if is.waiters[id] != nil || is.holders[id] != nil {
 			continue
 		}
 		e := s.event(WaitEnded, s.at).withLock(lock).withSession(party(waiter.Session)).withWait(waiter.WaitingSince)
@@ -124,66 +134,52 @@ func (s step) waitEndedEvents(lock, before, after *monitor.Lock) []Event {
 	return events
 }
 
-func (s step) waitBeganEvents(before, after *monitor.Lock) []Event {
+func (s step) waitBeganEvents(after *monitor.Lock, was, is lockParties) []Event {
 	var events []Event
-	for i := range after.Waiters {
-		waiter := &after.Waiters[i]
-		if waiterOf(before, &waiter.Session) != nil {
+	var byID map[monitor.SessionID]Party
+	for i := range is.lock.Waiters {
+		waiter := &is.lock.Waiters[i]
+		if was.waiters[sessionIDOf(&waiter.Session)] != nil {
 			continue
+		}
+		if byID == nil {
+			byID = is.byID()
 		}
 		e := s.event(WaitBegan, s.at).withLock(after).withSession(party(waiter.Session))
 		e.Mode, e.WaitingSince = waiter.Mode, waiter.WaitingSince
 		e.Code = s.waits[waitID{lockIDOf(after), sessionIDOf(&waiter.Session)}]
-		e.BlockedBy = blockers(after, waiter)
+		e.BlockedBy = blockers(byID, waiter)
 		events = append(events, e)
 	}
 	return events
 }
 
-// maxBlockers is how many blockers an event names. Without a limit the events of n waiters would have n² of them.
-const maxBlockers = 10
+// byID returns the holders and waiters by their IDs in the snapshot. A session that does both counts as a holder.
+func (p lockParties) byID() map[monitor.SessionID]Party {
+	all := map[monitor.SessionID]Party{}
+	for _, w := range p.lock.Waiters {
+		all[w.ID()] = party(w.Session)
+	}
+	for _, h := range p.lock.Holders {
+		all[h.ID()] = holderParty(h)
+	}
+	return all
+}
 
-func blockers(lock *monitor.Lock, waiter *monitor.Waiter) []Party {
+// maxParties is how many blockers or former holders an event names. Without a limit the events of n waiters would have n²
+// of them.
+const maxParties = 10
+
+func blockers(byID map[monitor.SessionID]Party, waiter *monitor.Waiter) []Party {
 	parties := []Party{}
-	for _, b := range waiter.BlockedBy {
-		if len(parties) == maxBlockers {
-			break
+	for _, b := range waiter.BlockedBy[:min(len(waiter.BlockedBy), maxParties)] {
+		p, there := byID[b.ID()]
+		if !there {
+			p = Party{PID: b.PID, GID: b.GID}
 		}
-		parties = append(parties, blocker(lock, b))
+		parties = append(parties, p)
 	}
 	return parties
-}
-
-func blocker(lock *monitor.Lock, b monitor.Blocker) Party {
-	for i := range lock.Holders {
-		if h := &lock.Holders[i]; h.PID == b.PID && h.GID == b.GID {
-			return holderParty(*h)
-		}
-	}
-	for i := range lock.Waiters {
-		if w := &lock.Waiters[i]; w.PID == b.PID {
-			return party(w.Session)
-		}
-	}
-	return Party{PID: b.PID, GID: b.GID}
-}
-
-func waiterOf(lock *monitor.Lock, s *monitor.Session) *monitor.Waiter {
-	if lock == nil {
-		return nil
-	}
-	for i := range lock.Waiters {
-		if sessionIDOf(&lock.Waiters[i].Session) == sessionIDOf(s) {
-			return &lock.Waiters[i]
-		}
-	}
-	return nil
-}
-
-func heldBy(lock *monitor.Lock, s *monitor.Session) bool {
-	return lock != nil && slices.ContainsFunc(lock.Holders, func(h monitor.Holder) bool {
-		return sessionIDOf(&h.Session) == sessionIDOf(s)
-	})
 }
 
 // codeOf returns the code that took a lock, for a session that did not hold it in the snapshot before.
@@ -199,9 +195,12 @@ func (j *Journal) codeOf(id waitID, s monitor.Session, waits bool) *monitor.Code
 
 // endedSessions returns the sessions of the previous snapshot that have ended.
 func (j *Journal) endedSessions(ended []int32, now map[sessionID]monitor.Session) map[sessionID]monitor.Session {
-	over := map[sessionID]monitor.Session{}
+	over, pids := map[sessionID]monitor.Session{}, map[int32]bool{}
+	for _, pid := range ended {
+		pids[pid] = true
+	}
 	for id, session := range j.sessions {
-		if _, there := now[id]; !there && slices.Contains(ended, id.pid) {
+		if _, there := now[id]; !there && pids[id.pid] {
 			over[id] = session
 		}
 	}

@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"time"
-
-	"github.com/pglock-toolkit/pglock/monitor"
 )
 
 // WriterOptions says how a [Writer] writes.
@@ -25,20 +24,28 @@ type WriterOptions struct {
 	Keep int
 }
 
-// Writer writes frames to a file, and begins another when the file is large or old. The file at the path is always the
+// Writer writes members to a file, and begins another when the file is large or old. The file at the path is always the
 // current one. Rotated files get a suffix with a time.
 //
-// Each frame is one write to the operating system, so the file is readable after a crash of the process. Each keyframe,
+// Each member is one write to the operating system, so the file is readable after a crash of the process. Each keyframe,
 // at least one a minute, is flushed to the disk, so a crash of the machine loses about a minute. Files are created with
 // mode 0600. A link in their place is refused, not followed. A Writer must not be used from two goroutines at once, and a
 // path must not have two Writers.
 type Writer struct {
 	path    string
 	options WriterOptions
-	file    *os.File
+	file    file // nil before the first and after a failure to begin one
 	size    int64
 	begun   time.Time
 	now     func() time.Time
+}
+
+// file is an *os.File, or a test's.
+type file interface {
+	io.WriteSeeker
+	Truncate(size int64) error
+	Sync() error
+	Close() error
 }
 
 // NewWriter begins a file at path. It rotates an existing regular file; anything else at path is an error.
@@ -71,11 +78,12 @@ func (w *Writer) begin() error {
 		return fmt.Errorf("record to %s: %w", w.path, err)
 	}
 	w.file, w.size, w.begun = file, 0, w.now()
-	about := w.options.About
-	about.Started = w.begun.UTC()
-	head := append([]byte(magic), Version)
-	if err := w.write(appendJSON(head, TypeStart, about)); err != nil {
-		return errors.Join(err, w.file.Close())
+	start := startLine{kindStart, Version, w.options.About}
+	start.Started = w.begun.UTC()
+	if err := w.writeLine(start); err != nil {
+		err = errors.Join(err, w.file.Close())
+		w.file = nil
+		return err
 	}
 	return w.prune()
 }
@@ -152,13 +160,13 @@ func (w *Writer) Rotate() error {
 	return w.begin()
 }
 
-// Write writes the result of an [Encoder]. After an error the file ends with the last whole frame, and the next
-// snapshot must be a keyframe ([Encoder.Restart]).
+// Write writes the result of an [Encoder]. After an error the file ends with the last whole member, and the next snapshot
+// must be a keyframe ([Encoder.Restart]).
 func (w *Writer) Write(e Encoded) error {
-	if err := w.write(append(e.Before, e.Frame...)); err != nil {
+	if err := w.write(e.Member); err != nil {
 		return err
 	}
-	if e.Info.Type == TypeKey {
+	if e.Keyframe {
 		if err := w.file.Sync(); err != nil {
 			return fmt.Errorf("record to %s: %w", w.path, err)
 		}
@@ -168,7 +176,18 @@ func (w *Writer) Write(e Encoded) error {
 
 // Outage writes that there was no snapshot, and why.
 func (w *Writer) Outage(reason string) error {
-	return w.write(appendJSON(nil, TypeGap, Outage{Wall: w.now().UTC(), Reason: reason}))
+	return w.writeLine(gapLine{kindGap, Outage{Wall: w.now().UTC(), Reason: reason}})
+}
+
+// writeLine writes a line that does not belong to a snapshot.
+func (w *Writer) writeLine(line any) error {
+	var l lines
+	l.add(line)
+	member, err := l.pack(mark{At: w.now().UnixMicro()})
+	if err != nil {
+		return fmt.Errorf("record to %s: %w", w.path, err)
+	}
+	return w.write(member)
 }
 
 func (w *Writer) write(b []byte) error {
@@ -183,38 +202,15 @@ func (w *Writer) write(b []byte) error {
 	return nil
 }
 
-// Size returns the size of the file in bytes.
-func (w *Writer) Size() int64 { return w.size }
-
-// Close writes the last frame and closes the file.
+// Close closes the file.
 func (w *Writer) Close() error {
 	if w.file == nil {
 		return nil
 	}
-	err := w.write(appendFrame(nil, TypeEnd, nil))
-	err = errors.Join(err, w.file.Sync(), w.file.Close())
+	err := errors.Join(w.file.Sync(), w.file.Close())
 	w.file = nil
 	if err != nil {
 		return fmt.Errorf("end the recording %s: %w", w.path, err)
-	}
-	return nil
-}
-
-// Record encodes a snapshot and writes it. It begins another file if that is due.
-func (w *Writer) Record(e *Encoder, s *monitor.Snapshot, ended []int32) error {
-	if w.Due() {
-		if err := w.Rotate(); err != nil {
-			return err
-		}
-		e.Restart()
-	}
-	encoded, err := e.Snapshot(s, ended)
-	if err != nil {
-		return err
-	}
-	if err := w.Write(encoded); err != nil {
-		e.Restart()
-		return err
 	}
 	return nil
 }

@@ -1,12 +1,17 @@
 package recording
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
+	"testing"
 	"time"
 
 	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 // server makes snapshots of a server that changes at random.
@@ -34,12 +39,12 @@ func (s *server) any() monitor.Session { return s.sessions[s.rng.IntN(len(s.sess
 // add adds a lock.
 func (s *server) add() {
 	s.next++
-	lock, err := makeLock(lockName, []string{fmt.Sprintf("invoice:%d", 100000+s.next)}, 0, 16384, "shop")
+	lock, err := plainLock(fmt.Sprintf("invoice:%d", 100000+s.next), "shop", 16384)
 	switch s.rng.IntN(3) {
 	case 1:
-		lock, err = makeLock(lockBigint, nil, s.rng.Int64(), 16384, "shop")
+		lock, err = plainLock(pglock.Int64Key(s.rng.Int64()).String(), "shop", 16384)
 	case 2:
-		lock, err = makeLock(lockPair, nil, s.rng.Int64(), 16384, "shop")
+		lock, err = plainLock(pglock.PairKey(s.rng.Int32(), -s.rng.Int32()).String(), "shop", 16384)
 	}
 	if err != nil {
 		panic(err)
@@ -111,7 +116,7 @@ func (s *server) snapshot() *monitor.Snapshot {
 	}
 	snapshot := &monitor.Snapshot{Version: 1, TakenAt: s.at, ServerVersion: "17.0", Database: "shop", Role: "dba",
 		Capacity: monitor.Capacity{Nominal: 6400, Used: int64(len(s.locks)), Top: []monitor.SessionLoad{}},
-		Cycles:   []monitor.Cycle{}, Locks: []monitor.Lock{}}
+		Cycles:   []monitor.Cycle{}, Locks: []monitor.Lock{}, OtherWaits: []monitor.OtherWait{}, OtherSessions: []monitor.Session{}}
 	for _, lock := range s.locks {
 		lock.Holders, lock.Waiters = slices.Clone(lock.Holders), slices.Clone(lock.Waiters)
 		for i := range lock.Holders {
@@ -124,4 +129,14 @@ func (s *server) snapshot() *monitor.Snapshot {
 	}
 	slices.SortFunc(snapshot.Locks, func(a, b monitor.Lock) int { return a.ID().Compare(b.ID()) })
 	return snapshot
+}
+
+// inflated returns the lines of a member.
+func inflated(t testing.TB, member []byte) []byte {
+	t.Helper()
+	r, err := gzip.NewReader(bytes.NewReader(member))
+	check(t, err)
+	text, err := io.ReadAll(r)
+	check(t, err)
+	return text
 }
