@@ -23,8 +23,10 @@ import (
 // Commit before you unlock, or the next holder waits for the commit.
 //
 // GuardTx makes one round trip on tx and one on the lock's own session, and needs nothing installed. It waits, for as long
-// as ctx allows, for the guarded transactions of earlier holders. It also shows that both connections reach the same
-// server and database. Until tx ends it holds one more advisory lock for each key, which [WithMaxHeld] does not count; as
+// as ctx allows, for the guarded transactions of earlier holders; after a second it logs which these are ([WithLogger]).
+// An earlier holder that was cut off inside its transaction can make that wait long: see [WithGuardIdleTimeout]. A session's
+// own lock_timeout ends the wait with [ErrNotAcquired].
+// It also shows that both connections reach the same server and database ([ErrOtherServer]). Until tx ends it holds one more advisory lock for each key, which [WithMaxHeld] does not count; as
 // with [LockTx], a full lock table is [ErrTooManyLocks].
 //
 // A REPEATABLE READ or SERIALIZABLE transaction is refused with [ErrStaleSnapshot], and can continue without the guard. A

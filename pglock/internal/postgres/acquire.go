@@ -106,21 +106,26 @@ func (polled) Polled() bool { return true }
 
 // Holders implements [driver.Backend]. It asks on a session that delays no locks, if there is one.
 func (b *Backend) Holders(ctx context.Context, key driver.Key) ([]driver.Holder, error) {
+	text, err := b.ask(ctx, wire.ArrayText([]int64{key.Number}), wire.ArrayText([]int16{int16(key.Space)}))
+	if err != nil {
+		return nil, err
+	}
+	return decodeHolders(text)
+}
+
+// ask returns the holders of keys as the server sends them.
+func (b *Backend) ask(ctx context.Context, numbers, spaces string) (text string, err error) {
 	select {
 	case b.asking <- struct{}{}: // one caller at a time, so that many at once use only one session
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return "", context.Cause(ctx)
 	}
 	defer func() { <-b.asking }()
-	numbers, spaces := wire.ArrayText([]int64{key.Number}), wire.ArrayText([]int16{int16(key.Space)})
-	text, _, err := b.waits.Call(ctx, lockdb.Holders, numbers, spaces)
+	text, _, err = b.waits.Call(ctx, lockdb.Holders, numbers, spaces)
 	if waitsession.CannotOpen(err) {
 		text, _, err = b.mux.Call(ctx, lockdb.Holders, numbers, spaces)
 	}
-	if err != nil {
-		return nil, wire.Classify(err)
-	}
-	return decodeHolders(text)
+	return text, wire.Classify(err)
 }
 
 // Holders asks db who holds any of the keys in its database.

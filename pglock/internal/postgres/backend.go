@@ -47,6 +47,9 @@ type Options struct {
 	// MaxKeys bounds the keys that all sessions hold; 0 is a quarter of the server's nominal lock table, and
 	// [Unbounded] is no bound.
 	MaxKeys int
+	// BoundGuards asks for a bound on how long a guarded transaction may be idle: GuardIdle, or the lease if that is 0.
+	BoundGuards bool
+	GuardIdle   time.Duration
 	// TrustedOwners are further roles that may own schema pglock; see package trust.
 	TrustedOwners []string
 }
@@ -97,6 +100,9 @@ func (b *Backend) Start(env driver.Config) error {
 		env.Lease = DefaultLease
 	}
 	b.env = env
+	if b.options.BoundGuards && b.options.GuardIdle == 0 {
+		b.options.GuardIdle = env.Lease
+	}
 	b.dialer.Lease = env.Lease
 	b.mux = mux.New(mux.Config{Open: b.open, Sessions: b.options.Sessions, Log: env.Logger})
 	b.waits = waitsession.New(waitsession.Config{

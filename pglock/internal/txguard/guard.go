@@ -7,7 +7,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -35,6 +37,8 @@ type Lock struct {
 	Shared bool
 	// First says that guarded transactions of earlier holders may still run: they are waited for.
 	First bool
+	// Idle bounds how long the transaction may be idle afterwards; 0 is no bound.
+	Idle time.Duration
 }
 
 // Guard ensures that tx cannot commit if the session has ended and its locks may have been granted to others, and that
@@ -68,17 +72,30 @@ func Guard(ctx context.Context, tx pgx.Tx, s Session, l Lock) error {
 func (l Lock) statement(ctx context.Context, tx pgx.Tx, object int32) (guarded bool, err error) {
 	own := l.companions(l.Shared)
 	if !l.First {
-		tag, err := tx.Exec(ctx, lockdb.GuardTx, own, lockkeys.IdentityClass, object)
+		tag, err := tx.Exec(ctx, lockdb.GuardTx, own, l.idle(), lockkeys.IdentityClass, object)
 		return tag.RowsAffected() == 1, err
 	}
-	// An exclusive lock waits for both kinds of transactions, a shared one only for those of exclusive locks.
+	rows, err := firstGuard.Run(ctx, tx, l.Earlier(), own, l.idle(), lockkeys.IdentityClass, object)
+	return rows == 1, err
+}
+
+// Earlier returns the keys that guarded transactions of earlier holders lock, in order. An exclusive lock waits for both
+// kinds of transactions, a shared one only for those of exclusive locks.
+func (l Lock) Earlier() []int64 {
 	earlier := l.companions(false)
 	if !l.Shared {
 		earlier = append(earlier, l.companions(true)...)
 		slices.Sort(earlier)
 	}
-	rows, err := firstGuard.Run(ctx, tx, earlier, own, lockkeys.IdentityClass, object)
-	return rows == 1, err
+	return earlier
+}
+
+// idle returns the bound as PostgreSQL reads it.
+func (l Lock) idle() string {
+	if l.Idle == 0 {
+		return "0"
+	}
+	return strconv.FormatInt(max(1, l.Idle.Milliseconds()), 10) + "ms"
 }
 
 var firstGuard = txscript.New(

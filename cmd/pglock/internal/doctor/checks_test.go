@@ -90,7 +90,7 @@ func TestIdleHoldersAndOldDeadlocksComeWithACommand(t *testing.T) {
 	f := facts{snapshot: s, settings: map[string]monitordb.SettingsRow{deadlockTimeout: {Setting: "1000", Shown: "1s"}}}
 	found := idleHolders(f)
 	if len(found) != 1 || found[0].Level != Warning || !strings.Contains(found[0].What, "idle in transaction, for 4m0s") ||
-		!strings.HasSuffix(found[0].Do, "pglock terminate 4711") {
+		!strings.HasSuffix(found[0].Do, "pglock terminate 4711") || !strings.Contains(found[0].Do, "WithGuardIdleTimeout") {
 		t.Errorf("the idle holder: %+v", found)
 	}
 	old := cycles(f)

@@ -34,7 +34,8 @@ func idleHolders(f facts) []Finding {
 				age(f.snapshot, session.StateSince), isAre(behind[session.ID()])),
 			Why: "its client has begun a transaction and is sending nothing; its locks stay until the transaction ends. " +
 				"Cancelling frees none of them",
-			Do: fmt.Sprintf("find out what the client waits for, or end the session: pglock terminate %d", session.PID),
+			Do: fmt.Sprintf("bound it with idle_in_transaction_session_timeout, which WithGuardIdleTimeout sets for transactions "+
+				"guarded by GuardTx; now, find out what the client waits for, or end the session: pglock terminate %d", session.PID),
 		})
 	}
 	return atMost(all, "such sessions")
