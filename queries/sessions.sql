@@ -274,6 +274,14 @@ SELECT (a.backend_xmin IS NOT NULL)::bool AS has_snapshot
 FROM pg_catalog.pg_stat_activity AS a
 WHERE a.pid = @pid::int4 AND a.wait_event_type = 'Lock' AND a.wait_event = 'advisory';
 
+-- Whether another session of this Locker waits for an advisory lock; no row if it does not, or if there is none. The name
+-- says that it is one of this process, as in CancelWait.
+-- name: WaitStands :one
+SELECT true AS stands
+FROM pg_catalog.pg_stat_get_activity(@pid::int4) AS a
+WHERE a.wait_event_type = 'Lock' AND a.wait_event = 'advisory'
+    AND a.application_name = pg_catalog.current_setting('application_name');
+
 -- Ends another session of the same role, even one that waits: PostgreSQL 13 would not notice a closed socket before the
 -- session has the lock.
 -- name: EndSession :one

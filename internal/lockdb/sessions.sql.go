@@ -522,6 +522,22 @@ func (q *Queries) WaitHasSnapshot(ctx context.Context, pid int32) (bool, error) 
 	return has_snapshot, err
 }
 
+const WaitStands = `-- name: WaitStands :one
+SELECT true AS stands
+FROM pg_catalog.pg_stat_get_activity($1::int4) AS a
+WHERE a.wait_event_type = 'Lock' AND a.wait_event = 'advisory'
+    AND a.application_name = pg_catalog.current_setting('application_name')
+`
+
+// Whether another session of this Locker waits for an advisory lock; no row if it does not, or if there is none. The name
+// says that it is one of this process, as in CancelWait.
+func (q *Queries) WaitStands(ctx context.Context, pid int32) (bool, error) {
+	row := q.db.QueryRow(ctx, WaitStands, pid)
+	var stands bool
+	err := row.Scan(&stands)
+	return stands, err
+}
+
 const WaitWithoutSnapshot = `-- name: WaitWithoutSnapshot :exec
 CALL pg_temp.pglock_wait()
 `

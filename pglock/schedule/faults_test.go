@@ -244,3 +244,13 @@ func TestScheduleARecordThatMightNotSurviveAFailoverIsAnError(t *testing.T) {
 	}
 	wantIs(t, jobs.Run(t.Context(), "job", day, nothing), schedule.ErrAlreadyRan)
 }
+
+// A run may have to wait for the job's lock for long, so the wait itself has no bound. But it must not outlast its session.
+func TestScheduleARunThatWaitsForTheLockOnAFrozenConnectionGetsIt(t *testing.T) {
+	db, pool := installed(t)
+	jobs, network := onLinks(t, db)
+	runs, err := inStart(t, pool, jobs, network.freeze)
+	if must(t, err); runs != 1 {
+		t.Errorf("%d runs", runs)
+	}
+}

@@ -107,7 +107,7 @@ func (b *Backend) Start(env driver.Config) error {
 	b.mux = mux.New(mux.Config{Open: b.open, Sessions: b.options.Sessions, Log: env.Logger})
 	b.waits = waitsession.New(waitsession.Config{
 		Open: b.open, Call: b.mux.Call, Most: b.options.MaxWaitSessions,
-		PrepareWithin: b.dialer.Conn.ConnectTimeout, Log: env.Logger,
+		PrepareWithin: b.dialer.Conn.ConnectTimeout, LookEvery: env.Lease, Log: env.Logger,
 	})
 	if env.RecordNames {
 		b.names = recorder.NewNames(&b.dialer, b.options.TrustedOwners, env.Logger)

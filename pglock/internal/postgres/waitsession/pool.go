@@ -24,7 +24,9 @@ type Config struct {
 	Most int
 	// PrepareWithin bounds how long an open session may take to get ready to wait.
 	PrepareWithin time.Duration
-	Log           *slog.Logger
+	// LookEvery is how often to look whether the server still knows of a wait.
+	LookEvery time.Duration
+	Log       *slog.Logger
 }
 
 // Pool has the sessions that wait, carry a lock that was waited for, or are kept for the next wait. A caller that needs

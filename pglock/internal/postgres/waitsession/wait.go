@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -152,6 +153,9 @@ func (p *Pool) wait(ctx context.Context, s *session, g *mux.Grant) error {
 	defer s.waiting.Store(false)
 	ended, requests := make(chan struct{}), make(chan int)
 	go func() { requests <- p.cancelAfter(ctx, s, ended) }()
+	watching, stopWatching := context.WithCancel(ctx)
+	var watcher sync.WaitGroup
+	watcher.Go(func() { p.watch(watching, s) })
 	var err error
 	if s.sliced || p.sliced.Load() {
 		err = p.waitSliced(ctx, s, g)
@@ -159,11 +163,41 @@ func (p *Pool) wait(ctx context.Context, s *session, g *mux.Grant) error {
 		err = p.waitWithoutSnapshot(ctx, s, g)
 	}
 	close(ended)
+	stopWatching()
+	watcher.Wait() // so that it does not end the session of a later wait
 	s.late += <-requests
 	if ctx.Err() != nil && sqlstate.Of(err) == sqlstate.QueryCanceled {
 		s.late = max(0, s.late-1)
 	}
 	return err
+}
+
+// watch ends the session if the server does not know of its wait any more, or no server can be asked, so that the caller
+// asks again on another one. A session that waits sends nothing, so nothing else shows that its network has fallen silent
+// where something in between answers for the server, or that addresses lead to another server by now.
+//
+// One look does not count, since the answer may be on its way. If it arrives just when watch ends the session, the
+// caller has a lock that is lost at once. Behind a proxy, which makes up process IDs, there is nothing to look for.
+func (p *Pool) watch(ctx context.Context, s *session) {
+	if s.GuardPID() == "0" {
+		return
+	}
+	for missed := 0; pause(ctx, p.config.LookEvery); {
+		bounded, cancel := context.WithTimeout(ctx, p.config.LookEvery)
+		_, stands, err := p.config.Call(bounded, lockdb.WaitStands, s.PID())
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case stands:
+			missed = 0
+		case missed == 0:
+			missed++
+		default:
+			s.End(driver.ReasonSession, errors.Join(errors.New("the server does not know of this session's wait"), err))
+			return
+		}
+	}
 }
 
 // cancelAfter cancels the statement from the end of ctx until the statement has ended, and returns how many cancels it has

@@ -38,7 +38,7 @@ func TestWaitOfACallerThatHasLeftEndsInTime(t *testing.T) {
 			return mux.NewSession(conn, lease.New(time.Hour, driver.Now), new(mux.Budget), slog.New(slog.DiscardHandler), onEnd), nil
 		}
 		pool := New(Config{
-			Open: open, Most: 1, PrepareWithin: time.Minute, Log: slog.New(slog.DiscardHandler),
+			Open: open, Most: 1, PrepareWithin: time.Minute, LookEvery: time.Hour, Log: slog.New(slog.DiscardHandler),
 			Call: func(_ context.Context, sql string, _ ...string) (string, bool, error) {
 				if sql != lockdb.CancelWait {
 					t.Errorf("a statement on a mux session: %s", sql)
