@@ -57,6 +57,7 @@ var parts = []part{
 	{"postgres/pooler", "PostgreSQL, refused behind a transaction pooler", refusedByPooler},
 	{"postgres/silent-host", "PostgreSQL, silent first host", silentFirstHost},
 	{"postgres/fence", "PostgreSQL, crash of the server under Fence", fenceCrash},
+	{"postgres/records", "PostgreSQL, runs of jobs, their connection breaks", brokenRecords},
 	{"redis/one", "Redis, one node", redisOne},
 	{"redis/sentinel", "Redis, Sentinel", redisSentinel},
 	{"redis/cluster", "Redis, Cluster", redisCluster},
