@@ -29,14 +29,14 @@ func suspended(wallOffset int64) time.Duration {
 	if d := wallOffset - offset.Load(); -tolerance < d && d < tolerance {
 		return time.Duration(known.Load())
 	}
-	before := known.Load()
 	measured := int64(measureSleep())
-	offset.Store(wallOffset)
-	if measured-before < tolerance { // it only grows, and errors of measurement do not reach the clock
-		return time.Duration(before)
+	for before := known.Load(); measured-before >= tolerance; before = known.Load() { // errors of measurement do not reach the clock
+		if known.CompareAndSwap(before, measured) {
+			break
+		}
 	}
-	known.CompareAndSwap(before, measured) // a goroutine that was faster has seen the same sleep
-	return time.Duration(measured)
+	offset.Store(wallOffset) // last: a goroutine that finds it reads known without measuring
+	return time.Duration(known.Load())
 }
 
 // tolerance, in nanoseconds, is shorter than any sleep and larger than any error of measurement.
