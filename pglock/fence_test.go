@@ -375,6 +375,41 @@ func TestFenceOutlivesTheEndOfItsConnection(t *testing.T) {
 	mustUnlock(t, second)
 }
 
+// A session that has not been asked before looks up in the catalogs what a statement needs. If one of them is locked, as by
+// VACUUM FULL, the wait would cost its locks. A lock that was waited for has such a session.
+func TestFenceNeedsNoCatalogInTheSessionOfTheLock(t *testing.T) {
+	t.Parallel()
+	db := testenv.Database(t)
+	migrate(t, db)
+	holder := openLocker(t, db)
+	l := openLocker(t, db)
+	held := mustLock(t, holder, pglock.NewKey("waited for"))
+	granted := make(chan *pglock.Lock)
+	go func() { granted <- mustLock(t, l, pglock.NewKey("waited for")) }()
+	db.WaitForWaiters(t, 1)
+	mustUnlock(t, held)
+	lock, other := <-granted, mustLock(t, l, pglock.NewKey("other"))
+	first, err := other.Fence(minuteContext(t)) // the connection for draws is open now
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := db.Connect(t).Begin(minuteContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(minuteContext(t), "LOCK TABLE pg_catalog.pg_proc, pg_catalog.pg_type, pg_catalog.pg_operator IN ACCESS EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	if token, err := lock.Fence(minuteContext(t)); err != nil || token <= first {
+		t.Errorf("%d after %d, %v", token, first, err)
+	}
+	if err := tx.Rollback(minuteContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	mustUnlock(t, lock)
+	mustUnlock(t, other)
+}
+
 // Holders that draw at the same time share transactions, and each gets its own token.
 func TestFenceOfManyHoldersSharesTheWaitForTheDisk(t *testing.T) {
 	t.Parallel()

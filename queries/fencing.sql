@@ -5,9 +5,3 @@
 SELECT pglock.fence_draw(@count::pg_catalog.int4)::pg_catalog.int8[] AS tokens,
        pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
            OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database())::pg_catalog.text AS server;
-
--- Any answer shows that the session lives. It tells the server and the database apart from others: a standby that was
--- promoted has its own start time.
--- name: SessionServer :one
-SELECT pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
-    OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database())::pg_catalog.text AS server;

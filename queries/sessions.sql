@@ -8,6 +8,8 @@
 -- is idle and holds locks, or a statement that waits, but this library. Settings that a server does not have are not
 -- found in pg_settings; client_connection_check_interval cannot be set where the operating system lacks what it needs.
 -- idle_session_timeout is the lease: the server ends a session that it has heard nothing from for so long.
+-- server tells the server and the database apart from others: a standby that was promoted has its own start time. Fence
+-- asks for it in this statement and not later, when a locked catalog would cost the session.
 -- name: SetUpSession :one
 SELECT (CASE
         WHEN guard.refusal IS NOT NULL THEN guard.refusal
@@ -41,7 +43,9 @@ SELECT (CASE
        pg_catalog.current_setting('server_version_num')::pg_catalog.int4 AS version,
        (pg_catalog.current_setting('max_locks_per_transaction')::pg_catalog.int8
            OPERATOR(pg_catalog.*) (pg_catalog.current_setting('max_connections')::pg_catalog.int8
-              OPERATOR(pg_catalog.+) pg_catalog.current_setting('max_prepared_transactions')::pg_catalog.int8))::pg_catalog.int8 AS lock_table
+              OPERATOR(pg_catalog.+) pg_catalog.current_setting('max_prepared_transactions')::pg_catalog.int8))::pg_catalog.int8 AS lock_table,
+       pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
+           OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database())::pg_catalog.text AS server
 FROM (SELECT CASE
                  WHEN @pid::pg_catalog.int4 OPERATOR(pg_catalog.<>) 0
                      AND pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) @pid::pg_catalog.int4 THEN 'pglock_pooler'

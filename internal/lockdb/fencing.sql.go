@@ -29,17 +29,3 @@ func (q *Queries) DrawFences(ctx context.Context, count int32) (DrawFencesRow, e
 	err := row.Scan(&i.Tokens, &i.Server)
 	return i, err
 }
-
-const SessionServer = `-- name: SessionServer :one
-SELECT pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
-    OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database())::pg_catalog.text AS server
-`
-
-// Any answer shows that the session lives. It tells the server and the database apart from others: a standby that was
-// promoted has its own start time.
-func (q *Queries) SessionServer(ctx context.Context) (string, error) {
-	row := q.db.QueryRow(ctx, SessionServer)
-	var server string
-	err := row.Scan(&server)
-	return server, err
-}

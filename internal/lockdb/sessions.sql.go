@@ -398,7 +398,9 @@ SELECT (CASE
        pg_catalog.current_setting('server_version_num')::pg_catalog.int4 AS version,
        (pg_catalog.current_setting('max_locks_per_transaction')::pg_catalog.int8
            OPERATOR(pg_catalog.*) (pg_catalog.current_setting('max_connections')::pg_catalog.int8
-              OPERATOR(pg_catalog.+) pg_catalog.current_setting('max_prepared_transactions')::pg_catalog.int8))::pg_catalog.int8 AS lock_table
+              OPERATOR(pg_catalog.+) pg_catalog.current_setting('max_prepared_transactions')::pg_catalog.int8))::pg_catalog.int8 AS lock_table,
+       pg_catalog.concat((pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())
+           OPERATOR(pg_catalog.*) 1000000)::pg_catalog.int8, '/', pg_catalog.current_database())::pg_catalog.text AS server
 FROM (SELECT CASE
                  WHEN $6::pg_catalog.int4 OPERATOR(pg_catalog.<>) 0
                      AND pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) $6::pg_catalog.int4 THEN 'pglock_pooler'
@@ -420,6 +422,7 @@ type SetUpSessionRow struct {
 	Outcome   string
 	Version   int32
 	LockTable int64
+	Server    string
 }
 
 // The sessions of a Locker: separate connections, in autocommit, that hold locks across transactions.
@@ -431,6 +434,8 @@ type SetUpSessionRow struct {
 // is idle and holds locks, or a statement that waits, but this library. Settings that a server does not have are not
 // found in pg_settings; client_connection_check_interval cannot be set where the operating system lacks what it needs.
 // idle_session_timeout is the lease: the server ends a session that it has heard nothing from for so long.
+// server tells the server and the database apart from others: a standby that was promoted has its own start time. Fence
+// asks for it in this statement and not later, when a locked catalog would cost the session.
 func (q *Queries) SetUpSession(ctx context.Context, arg SetUpSessionParams) (SetUpSessionRow, error) {
 	row := q.db.QueryRow(ctx, SetUpSession,
 		arg.LeaseMs,
@@ -442,7 +447,12 @@ func (q *Queries) SetUpSession(ctx context.Context, arg SetUpSessionParams) (Set
 		arg.AllowStandby,
 	)
 	var i SetUpSessionRow
-	err := row.Scan(&i.Outcome, &i.Version, &i.LockTable)
+	err := row.Scan(
+		&i.Outcome,
+		&i.Version,
+		&i.LockTable,
+		&i.Server,
+	)
 	return i, err
 }
 

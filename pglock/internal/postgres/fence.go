@@ -43,15 +43,15 @@ func (b *Backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 }
 
 // liveOn reports whether the sessions that hold the lock are of that server and database. The error matches
-// [driver.ErrLost] if one of them has ended.
+// [driver.ErrLost] if one of them has ended. The statement is the one that PostgreSQL answers without its catalogs: to wait
+// for one of these, which VACUUM FULL locks, would cost all locks of the session.
 func liveOn(ctx context.Context, c carrier, server string) (same bool, err error) {
 	same = true
 	for _, s := range c.Sessions() { // one, unless several keys are shared
-		on, err := s.Ask(ctx, lockdb.SessionServer)
-		if err != nil {
+		if _, err := s.Ask(ctx, lockdb.Heartbeat); err != nil {
 			return false, err
 		}
-		same = same && on == server
+		same = same && s.Server() == server
 	}
 	return same, nil
 }

@@ -49,6 +49,9 @@ func (s *Session) Ask(ctx context.Context, sql string, args ...string) (value st
 	return value, explain(ctx, err)
 }
 
+// Server tells the session's server and database apart from others, as the answer to DrawFences does.
+func (s *Session) Server() string { return s.conn.Server }
+
 // Guard returns the session in the form that package txguard takes.
 func (s *Session) Guard() txguard.Session {
 	return txguard.Session{PID: s.conn.GuardPID, Identity: &s.identity, Run: s.Ask}

@@ -24,6 +24,8 @@ type Conn struct {
 	GuardPID int32
 	// LockTable is the nominal size of the server's lock table.
 	LockTable int
+	// Server tells the server and the database apart from others.
+	Server string
 	// Interruptible says that Interrupt works: some sockets that a DialFunc returns ignore deadlines.
 	Interruptible bool
 

@@ -143,7 +143,7 @@ func (d *Dialer) Open(ctx context.Context) (*Conn, *lease.Lease, error) {
 }
 
 func (d *Dialer) makeLockSession(ctx context.Context, conn *pgx.Conn, dialling *gate) (*Conn, *lease.Lease, error) {
-	l, lockTable, err := d.setUp(ctx, conn)
+	l, server, err := d.setUp(ctx, conn)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -153,7 +153,7 @@ func (d *Dialer) makeLockSession(ctx context.Context, conn *pgx.Conn, dialling *
 		return nil, nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
 	c := NewConn(hijacked.Conn, hijacked.Frontend, hijacked.PID, d.guardPID(pg))
-	c.LockTable = lockTable
+	c.LockTable, c.Server = int(server.LockTable), server.Server
 	c.Interruptible = hasDeadlines(hijacked.Conn)
 	c.cancel = func(ctx context.Context) error {
 		dialling.open.Store(true)
@@ -180,14 +180,14 @@ func (d *Dialer) guardPID(pg *pgconn.PgConn) int32 {
 	return int32(pg.PID())
 }
 
-func (d *Dialer) setUp(ctx context.Context, conn *pgx.Conn) (*lease.Lease, int, error) {
+func (d *Dialer) setUp(ctx context.Context, conn *pgx.Conn) (l *lease.Lease, row lockdb.SetUpSessionRow, err error) {
 	pg := conn.PgConn()
 	keepAlive := keepAliveWithin(d.Lease)
 	if err := setKeepAlive(pg.Conn(), keepAlive); err != nil {
-		return nil, 0, fmt.Errorf("%w: set TCP keepalives: %w", driver.ErrUnavailable, err)
+		return nil, row, fmt.Errorf("%w: set TCP keepalives: %w", driver.ErrUnavailable, err)
 	}
-	l := lease.New(d.Lease, driver.Now)
-	row, err := lockdb.New(conn).SetUpSession(ctx, lockdb.SetUpSessionParams{
+	l = lease.New(d.Lease, driver.Now)
+	row, err = lockdb.New(conn).SetUpSession(ctx, lockdb.SetUpSessionParams{
 		LeaseMs:           milliseconds(d.Lease),
 		CheckMs:           milliseconds(l.Every()),
 		KeepaliveIdle:     seconds(keepAlive.Idle),
@@ -197,9 +197,9 @@ func (d *Dialer) setUp(ctx context.Context, conn *pgx.Conn) (*lease.Lease, int, 
 		AllowStandby:      d.AllowStandby,
 	})
 	if err != nil {
-		return nil, 0, fmt.Errorf("%w: set up a lock session: %w", driver.ErrUnavailable, err)
+		return nil, row, fmt.Errorf("%w: set up a lock session: %w", driver.ErrUnavailable, err)
 	}
-	return l, int(row.LockTable), Refusal(row.Outcome)
+	return l, row, Refusal(row.Outcome)
 }
 
 // gate lets a connection dial only while it is open. When pgx gives a connection up, it dials again to send a cancel
