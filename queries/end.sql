@@ -12,31 +12,31 @@
 WITH session AS MATERIALIZED (
     SELECT a.pid, a.usename, a.application_name, a.backend_start, a.backend_type
     FROM pg_catalog.pg_stat_activity AS a
-    WHERE a.pid = @pid::int4
+    WHERE a.pid = @pid::pg_catalog.int4
 ), held AS MATERIALIZED (
     SELECT l.database::int8 AS database, l.objsubid, (l.classid::int8 << 32) | l.objid::int8 AS number
     FROM pg_catalog.pg_locks AS l
-    WHERE l.locktype = 'advisory' AND l.granted AND l.pid = @pid::int4
+    WHERE l.locktype = 'advisory' AND l.granted AND l.pid = @pid::pg_catalog.int4
 )
 SELECT (CASE
-        WHEN pg_catalog.pg_backend_pid() = @pid::int4 THEN 'own'
+        WHEN pg_catalog.pg_backend_pid() = @pid::pg_catalog.int4 THEN 'own'
         WHEN NOT EXISTS (SELECT FROM session) THEN 'gone'
-        WHEN sqlc.narg('since')::timestamptz IS NOT NULL
-            AND NOT EXISTS (SELECT FROM session AS s WHERE s.backend_start = sqlc.narg('since')::timestamptz)
+        WHEN sqlc.narg('since')::pg_catalog.timestamptz IS NOT NULL
+            AND NOT EXISTS (SELECT FROM session AS s WHERE s.backend_start = sqlc.narg('since')::pg_catalog.timestamptz)
             THEN 'other'
-        WHEN sqlc.narg('since')::timestamptz IS NULL
-            AND NOT EXISTS (SELECT FROM session AS s WHERE coalesce(s.usename::text, '') = @usename::text
-                                                       AND coalesce(s.application_name, '') = @application::text)
+        WHEN sqlc.narg('since')::pg_catalog.timestamptz IS NULL
+            AND NOT EXISTS (SELECT FROM session AS s WHERE coalesce(s.usename::text, '') = @usename::pg_catalog.text
+                                                       AND coalesce(s.application_name, '') = @application::pg_catalog.text)
             THEN 'other'
-        WHEN sqlc.narg('since')::timestamptz IS NULL
-            AND EXISTS (SELECT (@numbers::int8[])[i], (@spaces::int2[])[i], (@databases::int8[])[i]
-                        FROM pg_catalog.generate_subscripts(@numbers::int8[], 1) AS i
+        WHEN sqlc.narg('since')::pg_catalog.timestamptz IS NULL
+            AND EXISTS (SELECT (@numbers::pg_catalog.int8[])[i], (@spaces::pg_catalog.int2[])[i], (@databases::pg_catalog.int8[])[i]
+                        FROM pg_catalog.generate_subscripts(@numbers::pg_catalog.int8[], 1) AS i
                         EXCEPT
                         SELECT h.number, h.objsubid, h.database FROM held AS h)
             THEN 'other'
-        WHEN EXISTS (SELECT FROM session AS s WHERE s.backend_type = ANY (@auxiliary::text[])) THEN 'auxiliary'
-        WHEN @terminate::bool AND (SELECT pg_catalog.pg_terminate_backend(s.pid) FROM session AS s) THEN 'sent'
-        WHEN NOT @terminate::bool AND (SELECT pg_catalog.pg_cancel_backend(s.pid) FROM session AS s) THEN 'sent'
+        WHEN EXISTS (SELECT FROM session AS s WHERE s.backend_type = ANY (@auxiliary::pg_catalog.text[])) THEN 'auxiliary'
+        WHEN @terminate::pg_catalog.bool AND (SELECT pg_catalog.pg_terminate_backend(s.pid) FROM session AS s) THEN 'sent'
+        WHEN NOT @terminate::pg_catalog.bool AND (SELECT pg_catalog.pg_cancel_backend(s.pid) FROM session AS s) THEN 'sent'
         ELSE 'gone' END)::text AS verdict;
 
 -- The state of a session that was signalled. A session whose start is hidden counts as the same while a process with
@@ -48,13 +48,13 @@ SELECT (s.pid IS NOT NULL)::bool AS alive,
                WHERE NOT l.granted AND l.pid = s.pid) AS waits
 FROM (SELECT 1) AS one
 LEFT JOIN pg_catalog.pg_stat_activity AS s
-    ON s.pid = @pid::int4
-   AND (sqlc.narg('since')::timestamptz IS NULL OR s.backend_start = sqlc.narg('since')::timestamptz);
+    ON s.pid = @pid::pg_catalog.int4
+   AND (sqlc.narg('since')::pg_catalog.timestamptz IS NULL OR s.backend_start = sqlc.narg('since')::pg_catalog.timestamptz);
 
 -- Why a signal was refused.
 -- name: SignalRights :one
 SELECT current_user::text AS role,
        EXISTS (SELECT FROM pg_catalog.pg_stat_activity AS a
                JOIN pg_catalog.pg_roles AS r ON r.oid = a.usesysid
-               WHERE a.pid = @pid::int4 AND r.rolsuper) AS superuser,
+               WHERE a.pid = @pid::pg_catalog.int4 AND r.rolsuper) AS superuser,
        pg_catalog.pg_has_role('pg_signal_backend', 'USAGE')::bool AS may_signal;

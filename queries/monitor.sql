@@ -14,7 +14,8 @@ RELEASE SAVEPOINT pglock_monitor;
 SELECT 1 AS probe;
 
 -- For the transaction, keeps out operators, functions and types that the database's owner may have put on the
--- search_path. It is sent before everything else. Compiling the statements behind it (jit) would take longer than they do
+-- search_path. It is sent before everything else. But pgx may prepare the others before it is executed. The server then
+-- analyses them again, but keeps the types of their parameters, so these are written with their schema. Compiling the statements behind it (jit) would take longer than they do
 -- if the planner's settings make them look costly.
 -- name: PinSearchPath :exec
 SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
@@ -32,8 +33,8 @@ SELECT pg_catalog.pg_stat_clear_snapshot()::text AS cleared,
                    CASE WHEN pg_catalog.current_setting(s.name)::interval BETWEEN '1 ms' AND s.most::interval
                         THEN pg_catalog.current_setting(s.name)
                         ELSE s.most END, true))
-        FROM (VALUES ('statement_timeout', @statement_timeout::text),
-                     ('lock_timeout', @lock_timeout::text)) AS s (name, most)) AS limits,
+        FROM (VALUES ('statement_timeout', @statement_timeout::pg_catalog.text),
+                     ('lock_timeout', @lock_timeout::pg_catalog.text)) AS s (name, most)) AS limits,
        pg_catalog.clock_timestamp()::timestamptz AS taken_at,
        pg_catalog.current_setting('server_version')::text AS version,
        pg_catalog.current_setting('server_version_num')::int4 AS version_number,
@@ -95,13 +96,13 @@ links AS MATERIALIZED (
 ),
 chain (node) AS (
     SELECT l.owner FROM locks AS l
-    WHERE (l.locktype = 'advisory' OR l.pid = ANY (@wanted::int4[])) AND EXISTS (SELECT FROM contended)
+    WHERE (l.locktype = 'advisory' OR l.pid = ANY (@wanted::pg_catalog.int4[])) AND EXISTS (SELECT FROM contended)
     UNION
     SELECT k.there FROM chain AS c JOIN links AS k ON k.here = c.node
 ),
 wanted AS MATERIALIZED (
     SELECT pg_catalog.unnest(ARRAY[a.pid, a.leader_pid]) AS pid FROM pg_catalog.pg_stat_activity AS a
-    WHERE pg_catalog.cardinality(@wanted::int4[]) > 0 AND a.pid = ANY (@wanted::int4[])
+    WHERE pg_catalog.cardinality(@wanted::pg_catalog.int4[]) > 0 AND a.pid = ANY (@wanted::pg_catalog.int4[])
 ),
 present AS (
     SELECT l.owner, min(l.pid)::int4 AS pid, bool_or(l.locktype = 'advisory') AS advisory,
@@ -111,7 +112,7 @@ present AS (
 ),
 owners AS (
     SELECT p.owner, p.pid, p.advisory, p.entries,
-           pg_catalog.row_number() OVER (ORDER BY p.entries DESC) <= @top::int8 AND p.entries > 0 AS top
+           pg_catalog.row_number() OVER (ORDER BY p.entries DESC) <= @top::pg_catalog.int8 AND p.entries > 0 AS top
     FROM present AS p
     UNION ALL
     SELECT w.pid::text COLLATE "C", w.pid, false, 0, false
@@ -247,7 +248,7 @@ links AS MATERIALIZED (
 chain (node) AS (
     SELECT COALESCE(l.pid::text, l.virtualtransaction)::text COLLATE "C"
     FROM locks AS l
-    WHERE (l.locktype = 'advisory' OR l.pid = ANY (@wanted::int4[])) AND EXISTS (SELECT FROM contended)
+    WHERE (l.locktype = 'advisory' OR l.pid = ANY (@wanted::pg_catalog.int4[])) AND EXISTS (SELECT FROM contended)
     UNION
     SELECT k.there FROM chain AS c JOIN links AS k ON k.here = c.node
 )
@@ -276,7 +277,7 @@ FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
           'OVER (ORDER BY pg_catalog.octet_length(t.name), t.name ROWS UNBOUNDED PRECEDING) AS bytes '
           'FROM ONLY pglock.names AS n, LATERAL (SELECT pg_catalog.convert_to(n.name, ''UTF8'') AS name) AS t '
           'WHERE n.key IN (SELECT pg_catalog.unnest(%1$L::int8[]))) AS m',
-          @numbers::int8[], @most::int8), false, false, '')::text AS found OFFSET 0) AS x;
+          @numbers::pg_catalog.int8[], @most::pg_catalog.int8), false, false, '')::text AS found OFFSET 0) AS x;
 
 -- The same for the names of semaphores that have locks, by the part of their keys that is in these (pglock.semaphore_of).
 -- Several limits of a semaphore are several names. The oldest count, so that later ones cannot crowd them out.
@@ -293,4 +294,4 @@ FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
           'LATERAL (SELECT n.key, pg_catalog.convert_to(n.name, ''UTF8'') AS name FROM ONLY pglock.names AS n '
           'WHERE pg_catalog.starts_with(n.name, ''pglock:semaphore:'') AND pglock.semaphore_of(n.name) = s.id '
           'ORDER BY n.first_seen LIMIT 16) AS t) AS m',
-          @ids::int8[], @most::int8), false, false, '')::text AS found OFFSET 0) AS x;
+          @ids::pg_catalog.int8[], @most::pg_catalog.int8), false, false, '')::text AS found OFFSET 0) AS x;

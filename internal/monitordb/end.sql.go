@@ -18,8 +18,8 @@ SELECT (s.pid IS NOT NULL)::bool AS alive,
                WHERE NOT l.granted AND l.pid = s.pid) AS waits
 FROM (SELECT 1) AS one
 LEFT JOIN pg_catalog.pg_stat_activity AS s
-    ON s.pid = $1::int4
-   AND ($2::timestamptz IS NULL OR s.backend_start = $2::timestamptz)
+    ON s.pid = $1::pg_catalog.int4
+   AND ($2::pg_catalog.timestamptz IS NULL OR s.backend_start = $2::pg_catalog.timestamptz)
 `
 
 type SessionRemainsParams struct {
@@ -46,7 +46,7 @@ const SignalRights = `-- name: SignalRights :one
 SELECT current_user::text AS role,
        EXISTS (SELECT FROM pg_catalog.pg_stat_activity AS a
                JOIN pg_catalog.pg_roles AS r ON r.oid = a.usesysid
-               WHERE a.pid = $1::int4 AND r.rolsuper) AS superuser,
+               WHERE a.pid = $1::pg_catalog.int4 AND r.rolsuper) AS superuser,
        pg_catalog.pg_has_role('pg_signal_backend', 'USAGE')::bool AS may_signal
 `
 
@@ -69,31 +69,31 @@ const SignalSession = `-- name: SignalSession :one
 WITH session AS MATERIALIZED (
     SELECT a.pid, a.usename, a.application_name, a.backend_start, a.backend_type
     FROM pg_catalog.pg_stat_activity AS a
-    WHERE a.pid = $1::int4
+    WHERE a.pid = $1::pg_catalog.int4
 ), held AS MATERIALIZED (
     SELECT l.database::int8 AS database, l.objsubid, (l.classid::int8 << 32) | l.objid::int8 AS number
     FROM pg_catalog.pg_locks AS l
-    WHERE l.locktype = 'advisory' AND l.granted AND l.pid = $1::int4
+    WHERE l.locktype = 'advisory' AND l.granted AND l.pid = $1::pg_catalog.int4
 )
 SELECT (CASE
-        WHEN pg_catalog.pg_backend_pid() = $1::int4 THEN 'own'
+        WHEN pg_catalog.pg_backend_pid() = $1::pg_catalog.int4 THEN 'own'
         WHEN NOT EXISTS (SELECT FROM session) THEN 'gone'
-        WHEN $2::timestamptz IS NOT NULL
-            AND NOT EXISTS (SELECT FROM session AS s WHERE s.backend_start = $2::timestamptz)
+        WHEN $2::pg_catalog.timestamptz IS NOT NULL
+            AND NOT EXISTS (SELECT FROM session AS s WHERE s.backend_start = $2::pg_catalog.timestamptz)
             THEN 'other'
-        WHEN $2::timestamptz IS NULL
-            AND NOT EXISTS (SELECT FROM session AS s WHERE coalesce(s.usename::text, '') = $3::text
-                                                       AND coalesce(s.application_name, '') = $4::text)
+        WHEN $2::pg_catalog.timestamptz IS NULL
+            AND NOT EXISTS (SELECT FROM session AS s WHERE coalesce(s.usename::text, '') = $3::pg_catalog.text
+                                                       AND coalesce(s.application_name, '') = $4::pg_catalog.text)
             THEN 'other'
-        WHEN $2::timestamptz IS NULL
-            AND EXISTS (SELECT ($5::int8[])[i], ($6::int2[])[i], ($7::int8[])[i]
-                        FROM pg_catalog.generate_subscripts($5::int8[], 1) AS i
+        WHEN $2::pg_catalog.timestamptz IS NULL
+            AND EXISTS (SELECT ($5::pg_catalog.int8[])[i], ($6::pg_catalog.int2[])[i], ($7::pg_catalog.int8[])[i]
+                        FROM pg_catalog.generate_subscripts($5::pg_catalog.int8[], 1) AS i
                         EXCEPT
                         SELECT h.number, h.objsubid, h.database FROM held AS h)
             THEN 'other'
-        WHEN EXISTS (SELECT FROM session AS s WHERE s.backend_type = ANY ($8::text[])) THEN 'auxiliary'
-        WHEN $9::bool AND (SELECT pg_catalog.pg_terminate_backend(s.pid) FROM session AS s) THEN 'sent'
-        WHEN NOT $9::bool AND (SELECT pg_catalog.pg_cancel_backend(s.pid) FROM session AS s) THEN 'sent'
+        WHEN EXISTS (SELECT FROM session AS s WHERE s.backend_type = ANY ($8::pg_catalog.text[])) THEN 'auxiliary'
+        WHEN $9::pg_catalog.bool AND (SELECT pg_catalog.pg_terminate_backend(s.pid) FROM session AS s) THEN 'sent'
+        WHEN NOT $9::pg_catalog.bool AND (SELECT pg_catalog.pg_cancel_backend(s.pid) FROM session AS s) THEN 'sent'
         ELSE 'gone' END)::text AS verdict
 `
 

@@ -45,7 +45,7 @@ links AS MATERIALIZED (
 chain (node) AS (
     SELECT COALESCE(l.pid::text, l.virtualtransaction)::text COLLATE "C"
     FROM locks AS l
-    WHERE (l.locktype = 'advisory' OR l.pid = ANY ($1::int4[])) AND EXISTS (SELECT FROM contended)
+    WHERE (l.locktype = 'advisory' OR l.pid = ANY ($1::pg_catalog.int4[])) AND EXISTS (SELECT FROM contended)
     UNION
     SELECT k.there FROM chain AS c JOIN links AS k ON k.here = c.node
 )
@@ -106,8 +106,8 @@ SELECT pg_catalog.pg_stat_clear_snapshot()::text AS cleared,
                    CASE WHEN pg_catalog.current_setting(s.name)::interval BETWEEN '1 ms' AND s.most::interval
                         THEN pg_catalog.current_setting(s.name)
                         ELSE s.most END, true))
-        FROM (VALUES ('statement_timeout', $1::text),
-                     ('lock_timeout', $2::text)) AS s (name, most)) AS limits,
+        FROM (VALUES ('statement_timeout', $1::pg_catalog.text),
+                     ('lock_timeout', $2::pg_catalog.text)) AS s (name, most)) AS limits,
        pg_catalog.clock_timestamp()::timestamptz AS taken_at,
        pg_catalog.current_setting('server_version')::text AS version,
        pg_catalog.current_setting('server_version_num')::int4 AS version_number,
@@ -209,13 +209,13 @@ links AS MATERIALIZED (
 ),
 chain (node) AS (
     SELECT l.owner FROM locks AS l
-    WHERE (l.locktype = 'advisory' OR l.pid = ANY ($1::int4[])) AND EXISTS (SELECT FROM contended)
+    WHERE (l.locktype = 'advisory' OR l.pid = ANY ($1::pg_catalog.int4[])) AND EXISTS (SELECT FROM contended)
     UNION
     SELECT k.there FROM chain AS c JOIN links AS k ON k.here = c.node
 ),
 wanted AS MATERIALIZED (
     SELECT pg_catalog.unnest(ARRAY[a.pid, a.leader_pid]) AS pid FROM pg_catalog.pg_stat_activity AS a
-    WHERE pg_catalog.cardinality($1::int4[]) > 0 AND a.pid = ANY ($1::int4[])
+    WHERE pg_catalog.cardinality($1::pg_catalog.int4[]) > 0 AND a.pid = ANY ($1::pg_catalog.int4[])
 ),
 present AS (
     SELECT l.owner, min(l.pid)::int4 AS pid, bool_or(l.locktype = 'advisory') AS advisory,
@@ -225,7 +225,7 @@ present AS (
 ),
 owners AS (
     SELECT p.owner, p.pid, p.advisory, p.entries,
-           pg_catalog.row_number() OVER (ORDER BY p.entries DESC) <= $2::int8 AND p.entries > 0 AS top
+           pg_catalog.row_number() OVER (ORDER BY p.entries DESC) <= $2::pg_catalog.int8 AND p.entries > 0 AS top
     FROM present AS p
     UNION ALL
     SELECT w.pid::text COLLATE "C", w.pid, false, 0, false
@@ -449,7 +449,8 @@ SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
 `
 
 // For the transaction, keeps out operators, functions and types that the database's owner may have put on the
-// search_path. It is sent before everything else. Compiling the statements behind it (jit) would take longer than they do
+// search_path. It is sent before everything else. But pgx may prepare the others before it is executed. The server then
+// analyses them again, but keeps the types of their parameters, so these are written with their schema. Compiling the statements behind it (jit) would take longer than they do
 // if the planner's settings make them look costly.
 func (q *Queries) PinSearchPath(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, PinSearchPath)
@@ -479,7 +480,7 @@ FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
           'OVER (ORDER BY pg_catalog.octet_length(t.name), t.name ROWS UNBOUNDED PRECEDING) AS bytes '
           'FROM ONLY pglock.names AS n, LATERAL (SELECT pg_catalog.convert_to(n.name, ''UTF8'') AS name) AS t '
           'WHERE n.key IN (SELECT pg_catalog.unnest(%1$L::int8[]))) AS m',
-          $1::int8[], $2::int8), false, false, '')::text AS found OFFSET 0) AS x
+          $1::pg_catalog.int8[], $2::pg_catalog.int8), false, false, '')::text AS found OFFSET 0) AS x
 `
 
 type RegisteredNamesParams struct {
@@ -518,7 +519,7 @@ FROM (SELECT pg_catalog.query_to_xml(pg_catalog.format(
           'LATERAL (SELECT n.key, pg_catalog.convert_to(n.name, ''UTF8'') AS name FROM ONLY pglock.names AS n '
           'WHERE pg_catalog.starts_with(n.name, ''pglock:semaphore:'') AND pglock.semaphore_of(n.name) = s.id '
           'ORDER BY n.first_seen LIMIT 16) AS t) AS m',
-          $1::int8[], $2::int8), false, false, '')::text AS found OFFSET 0) AS x
+          $1::pg_catalog.int8[], $2::pg_catalog.int8), false, false, '')::text AS found OFFSET 0) AS x
 `
 
 type RegisteredSemaphoresParams struct {

@@ -124,6 +124,13 @@ func (tenant *Tenant) PlantSearchPath() {
 	tenant.t.Helper()
 	tenant.PlantOperators("trap")
 	tenant.Exec(plantFunctions)
+	tenant.PlantTypes()
+}
+
+// PlantTypes makes every session of the database find the tenant's types before the server's, and nothing else: more
+// statements can be prepared then than after PlantSearchPath.
+func (tenant *Tenant) PlantTypes() {
+	tenant.t.Helper()
 	tenant.Exec(plantTypes)
 	tenant.Exec(fmt.Sprintf("ALTER DATABASE %s SET search_path = trap, public, pg_catalog", identifier(tenant.db.name)))
 	tenant.t.Cleanup(func() {
