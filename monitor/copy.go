@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
@@ -18,12 +20,13 @@ import (
 const (
 	// maxCopied is the largest size of a registry that is copied. It has room for more than 100,000 names.
 	maxCopied = 16 << 20
+	// maxRow is the largest message of a copy, and maxMessage that of pgx by default.
+	maxRow, maxMessage = 1 << 20, 1<<30 - 2
 	// copySetUp bounds the copy. With row_security off, policies are an error and are not executed.
 	copySetUp = "SET LOCAL statement_timeout = '" + statementTimeout + "'; SET LOCAL lock_timeout = '" + lockTimeout +
 		"'; SET LOCAL row_security = off; SET LOCAL search_path = pg_catalog, pg_temp"
 	// sizeSQL avoids copying a table that is too large, or has values that PostgreSQL keeps outside of its pages: they are
-	// longer than any name in a registry may be, and the client reads each row whole, up to a gigabyte. If the table is
-	// replaced afterwards, nameFilter bounds the copy.
+	// longer than any name in a registry may be. If the table is replaced afterwards, copyRows and nameFilter bound the copy.
 	sizeSQL = "SELECT COALESCE(pg_catalog.pg_relation_size($1::pg_catalog.oid), 0), COALESCE((SELECT " +
 		"pg_catalog.pg_relation_size(c.reltoastrelid) FROM pg_catalog.pg_class AS c " +
 		"WHERE c.oid OPERATOR(pg_catalog.=) $1::pg_catalog.oid), 0)"
@@ -87,13 +90,25 @@ func (r reader) copyFrom(ctx context.Context, oid uint32, s *nameFilter) (regist
 		if size > maxCopied {
 			return fmt.Errorf("%w, since it has %d bytes, and more than %d are not copied", errNotCopied, size, maxCopied)
 		}
-		_, err = conn.PgConn().CopyTo(ctx, s, copySQL)
-		return err
+		return copyRows(ctx, conn, s)
 	})
 	if err == nil && s.full {
 		err = fmt.Errorf("%w, since more than %d bytes came", errNotCopied, maxCopied)
 	}
 	return s.names.sorted(), err
+}
+
+// copyRows ends the connection if a row is too long, since the client would have to read it whole. The table may be
+// another one than that whose size is known: its owner can rename it, or its schema, at any moment.
+func copyRows(ctx context.Context, conn *pgx.Conn, s *nameFilter) error {
+	limit := cmp.Or(conn.Config().MaxProtocolMessageBodyLen, maxMessage)
+	conn.PgConn().Frontend().SetMaxBodyLen(min(limit, maxRow))
+	_, err := conn.PgConn().CopyTo(ctx, s, copySQL)
+	conn.PgConn().Frontend().SetMaxBodyLen(limit)
+	if long, ok := errors.AsType[*pgproto3.ExceededMaxBodyLenErr](err); ok {
+		return fmt.Errorf("%w, since a row has %d bytes, and longer ones than %d are not read", errNotCopied, long.ActualBodyLen, maxRow)
+	}
+	return err
 }
 
 // nameFilter reads the text form of COPY (https://www.postgresql.org/docs/current/sql-copy.html) and keeps the names

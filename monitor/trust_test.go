@@ -3,12 +3,14 @@ package monitor_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
@@ -109,6 +111,46 @@ func TestTrustARegistryThatIsTooLargeIsNotCopied(t *testing.T) {
 // Compressed, the value takes a few pages; the server would send it as one message of 100 MB.
 func TestTrustARegistryOfLongValuesIsNotCopied(t *testing.T) {
 	wantNotCopied(t, "VALUES (1, repeat('x', 100000000))", "longer values than names")
+}
+
+// renamer gives pglock.names another table when the monitor has looked at its size.
+type renamer struct{ rename func() }
+
+type lookedUp struct{}
+
+func (r renamer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query pgx.TraceQueryStartData) context.Context {
+	return context.WithValue(ctx, lookedUp{}, strings.Contains(query.SQL, "pg_relation_size"))
+}
+
+func (r renamer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
+	if looked, _ := ctx.Value(lookedUp{}).(bool); looked {
+		r.rename()
+	}
+}
+
+func TestTrustARowThatIsTooLongIsNotReadWhateverTheTablesSizeWas(t *testing.T) {
+	db := testenv.Database(t)
+	tenant := db.Tenant(t)
+	createPlainRegistry(tenant)
+	session(t, db, lockNamed("job"))
+	tenant.Exec("CREATE TABLE pglock.long AS SELECT 1::bigint AS key, repeat('x', 100000000) AS name")
+	config := db.Config(t)
+	config.ConnConfig.Tracer = renamer{func() {
+		tenant.Exec("ALTER TABLE pglock.names RENAME TO short; ALTER TABLE pglock.long RENAME TO names")
+	}}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	check(t, err)
+	defer pool.Close()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	s := take(t, pool)
+	runtime.ReadMemStats(&after)
+	if !strings.Contains(s.NamesMissing, "a row has") {
+		t.Errorf("the reason is %q", s.NamesMissing)
+	}
+	if read := after.TotalAlloc - before.TotalAlloc; read > 50<<20 {
+		t.Errorf("the snapshot took %d bytes of memory", read)
+	}
 }
 
 // wantNotCopied takes a snapshot where a tenant's registry has the names that a statement returns.
