@@ -1,0 +1,62 @@
+// Command release knows the modules of this repository. It keeps their go.mod files tidy, makes a release of them, and
+// rehearses one, as a stranger would meet it:
+//
+//	release check              tidy go.mod files, licences, and imports between published modules
+//	release tidy               tidy the go.mod files
+//	release prepare VERSION    commit the go.mod and go.sum files of a release
+//	release tag VERSION        tag that commit, for each published module
+//	release rehearse VERSION   do both in a copy, serve the modules from a folder, and use them from there
+//
+// Run it with the repository's root as the current directory. A published module requires others by version, without a
+// replace directive; between releases go.work makes the checkout use its own folders instead. Two kinds of lines are
+// therefore missing from the go.sum files here, and prepare adds them: the hashes of our own modules.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"golang.org/x/mod/semver"
+)
+
+const usage = "usage: release check | tidy | prepare VERSION | tag VERSION | rehearse VERSION"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	repo, err := open(ctx, ".")
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(args) == 1 && args[0] == "check":
+		return errors.Join(repo.tidy(ctx, "-diff"), repo.checkLicences(), repo.checkImports(ctx))
+	case len(args) == 1 && args[0] == "tidy":
+		return repo.tidy(ctx)
+	case len(args) != 2:
+		return errors.New(usage)
+	}
+	version := args[1]
+	if semver.Canonical(version) != version || semver.Major(version) > "v1" {
+		return fmt.Errorf("%q is not a version such as v0.1.0; from v2 on, Go wants another module path", version)
+	}
+	switch args[0] {
+	case "prepare":
+		return repo.prepare(ctx, version)
+	case "tag":
+		return repo.tag(ctx, version)
+	case "rehearse":
+		return repo.rehearse(ctx, version)
+	}
+	return errors.New(usage)
+}

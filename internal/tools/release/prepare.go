@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/sumdb/dirhash"
+	"golang.org/x/mod/zip"
+)
+
+// prepare makes one commit in which every published module requires our others in the given version, with their hashes.
+// It goes from required modules to those that require them: a hash needs the files of the module alone, and these are
+// complete once the hashes of what it requires are in its go.sum. Each of those steps amends the commit.
+func (r *repository) prepare(ctx context.Context, version string) error {
+	if changed, err := r.git(ctx, "status", "--porcelain"); err != nil || changed != "" {
+		return errors.Join(err, fmt.Errorf("commit or remove these changes first:\n%s", changed))
+	}
+	if _, err := r.git(ctx, "commit", "--quiet", "--allow-empty", "--message", "Release "+version); err != nil {
+		return err
+	}
+	sums := map[string][]string{}
+	for _, m := range r.published() {
+		if err := r.require(m, version, sums); err != nil {
+			return err
+		}
+		if _, err := r.git(ctx, "commit", "--quiet", "--all", "--amend", "--no-edit", "--allow-empty"); err != nil {
+			return err
+		}
+		lines, err := r.hash(m, version)
+		if err != nil {
+			return err
+		}
+		sums[m.path] = lines
+	}
+	return nil
+}
+
+// require lets a module require the version of our others, with the given lines of go.sum.
+func (r *repository) require(m *mod, version string, sums map[string][]string) error {
+	if len(m.needs) == 0 {
+		return nil
+	}
+	f, err := r.parse(filepath.ToSlash(filepath.Join(m.dir, "go.mod")))
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(r.folder(m), "go.sum")
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
+	for _, path := range m.needs {
+		if err := f.AddRequire(path, version); err != nil {
+			return err
+		}
+		lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, path+" ") })
+		lines = append(lines, sums[path]...)
+	}
+	slices.Sort(lines)
+	return errors.Join(
+		os.WriteFile(filepath.Join(r.folder(m), "go.mod"), modfile.Format(f.Syntax), 0o644),
+		os.WriteFile(name, []byte(strings.Join(lines, "\n")+"\n"), 0o644),
+	)
+}
+
+// hash returns the lines of go.sum that name a module of the last commit.
+func (r *repository) hash(m *mod, version string) ([]string, error) {
+	file, err := os.CreateTemp("", "pglock-*.zip")
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(file.Name())
+	if err := errors.Join(r.zip(file, m, version, "HEAD"), file.Close()); err != nil {
+		return nil, err
+	}
+	all, err := dirhash.HashZip(file.Name(), dirhash.Hash1)
+	if err != nil {
+		return nil, err
+	}
+	alone, err := dirhash.Hash1([]string{"go.mod"}, func(string) (io.ReadCloser, error) {
+		return os.Open(filepath.Join(r.folder(m), "go.mod"))
+	})
+	return []string{m.path + " " + version + " " + all, m.path + " " + version + "/go.mod " + alone}, err
+}
+
+// zip writes what a module consists of in a revision.
+func (r *repository) zip(to *os.File, m *mod, version, revision string) error {
+	return zip.CreateFromVCS(to, module.Version{Path: m.path, Version: version}, r.root, revision, m.dir)
+}
+
+// tag tags the last commit, which prepare made, for each published module, required ones first. It pushes nothing.
+func (r *repository) tag(ctx context.Context, version string) error {
+	subject, err := r.git(ctx, "log", "-1", "--format=%s")
+	if err != nil || strings.TrimSpace(subject) != "Release "+version {
+		return errors.Join(err, fmt.Errorf("the last commit is %q: run release prepare %s first", strings.TrimSpace(subject), version))
+	}
+	for _, m := range r.published() {
+		if _, err := r.git(ctx, "tag", "--annotate", "--message", m.path+" "+version, m.tagOf(version)); err != nil {
+			return err
+		}
+		fmt.Println(m.tagOf(version))
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// rehearse makes a release of the last commit in a copy of the repository, and uses it as a stranger would, who has
+// nothing but a proxy.
+func (r *repository) rehearse(ctx context.Context, version string) (err error) {
+	scratch, err := os.MkdirTemp("", "pglock-release-")
+	if err != nil {
+		return err
+	}
+	// The go command makes the files of its cache read-only, so it has to clear it itself.
+	s := newStranger(r, filepath.Join(scratch, "stranger"), filepath.Join(scratch, "proxy"), version)
+	defer func() { err = errors.Join(err, s.clear(), os.RemoveAll(scratch)) }()
+
+	if changed, _ := r.git(ctx, "status", "--porcelain"); changed != "" {
+		fmt.Println("what is not committed is left out")
+	}
+	copied, err := r.clone(ctx, filepath.Join(scratch, "source"))
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(copied.prepare(ctx, version), copied.tag(ctx, version)); err != nil {
+		return err
+	}
+	if err := copied.serve(s.proxy, version); err != nil {
+		return err
+	}
+	// All but our own modules comes from the cache of this machine.
+	if _, err := output(ctx, r.root, nil, "go", "mod", "download"); err != nil {
+		return err
+	}
+	if err := s.inherit(ctx); err != nil {
+		return err
+	}
+	for _, m := range r.published() {
+		if err := s.use(ctx, m); err != nil {
+			return fmt.Errorf("a stranger with %s %s: %w", m.path, version, err)
+		}
+	}
+	return errors.Join(s.install(ctx, "pglock", "version"), s.install(ctx, "sqlc-gen-pglock"), s.measure(ctx))
+}
+
+// clone copies the last commit, without tags, to a repository in which anyone can commit.
+func (r *repository) clone(ctx context.Context, folder string) (*repository, error) {
+	if _, err := r.git(ctx, "clone", "--quiet", "--no-tags", "--no-hardlinks", "--depth=1", "file://"+r.root, folder); err != nil {
+		return nil, err
+	}
+	for _, setting := range [][]string{{"user.name", "rehearsal"}, {"user.email", "rehearsal@example.com"}, {"commit.gpgsign", "false"}, {"tag.gpgsign", "false"}} {
+		if _, err := output(ctx, folder, nil, "git", append([]string{"config"}, setting...)...); err != nil {
+			return nil, err
+		}
+	}
+	return open(ctx, folder)
+}
