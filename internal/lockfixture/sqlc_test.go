@@ -16,7 +16,7 @@ import (
 // sqlcModules are the modules, below the root, that provide the versions of sqlc with which the plugin is tested.
 var sqlcModules = map[string]string{
 	"newest": "internal/tools/go.mod",
-	"older":  "internal/tools/older/go.mod",
+	"older":  "internal/tools/older.mod",
 }
 
 // sqlc returns the path of the program, which the go command builds and caches. Without cgo its parser comes as
@@ -24,7 +24,7 @@ var sqlcModules = map[string]string{
 func sqlc(t *testing.T, version string) string {
 	t.Helper()
 	cmd := exec.Command("go", "tool", "-modfile="+filepath.Join("../..", sqlcModules[version]), "-n", "sqlc")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	path := output(t, cmd)
 	if cmd = exec.Command(strings.TrimSpace(path), "version"); !strings.HasPrefix(output(t, cmd), "v1.") {
 		t.Fatalf("%s is not sqlc", path)

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/pglock-toolkit/pglock/internal/keylabel"
 	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/keylabel"
 )
 
 // Key is the key of a lock.

@@ -103,10 +103,3 @@ func TestGenerateReportsMistakesWithTheirLines(t *testing.T) {
 	wantCode(t, r, 64)
 	wantText(t, r.stderr, "no-such-file.sql")
 }
-
-func TestGenerateVetSaysWhatToInstall(t *testing.T) {
-	t.Parallel()
-	r := command(t, []string{"PATH=" + t.TempDir()}, "vet").run()
-	wantCode(t, r, 1)
-	wantText(t, r.stderr, "pglock-vet is not on the PATH: go install github.com/pglock-toolkit/pglock/cmd/pglock-vet@latest")
-}

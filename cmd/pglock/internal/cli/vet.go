@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -18,23 +20,31 @@ ones exist, locks that are dropped or not unlocked on some path, work under a
 lock that does not notice its loss, transaction locks taken outside a
 transaction.
 
-It runs "go vet" with the analyzers of pglock-vet, a separate program so that
-its dependencies stay out of this one:
-
-  go install github.com/pglock-toolkit/pglock/cmd/pglock-vet@latest
+It runs "go vet" with this program as its -vettool.
 
 The exit code is go vet's: 1 if something was found.`,
 		Example: `  pglock vet
-  go vet -vettool=$(which pglock-vet) ./...`,
+  go vet -vettool=$(which pglock) ./...`,
 		RunE: func(_ *cobra.Command, args []string) error { return vet(args) },
 	}
 }
 
+// isVetTool reports whether go vet has started the program as its -vettool: to ask for its version or its flags, or to
+// analyze the package that a file describes.
+func isVetTool(args []string) bool {
+	if len(args) == 0 {
+		return false
+	}
+	last := args[len(args)-1]
+	isNoFlag := func(arg string) bool { return !strings.HasPrefix(arg, "-") }
+	return last == "-V=full" || last == "-flags" ||
+		strings.HasSuffix(last, ".cfg") && !slices.ContainsFunc(args[:len(args)-1], isNoFlag)
+}
+
 func vet(packages []string) error {
-	tool, err := exec.LookPath("pglock-vet")
+	tool, err := os.Executable()
 	if err != nil {
-		return errors.New("pglock-vet is not on the PATH: " +
-			"go install github.com/pglock-toolkit/pglock/cmd/pglock-vet@latest")
+		return err
 	}
 	if len(packages) == 0 {
 		packages = []string{"./..."}
