@@ -18,10 +18,8 @@ import (
 
 	"github.com/go-co-op/gocron/v2"
 
-	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/driver"
-	"github.com/pglock-toolkit/pglock/pglock/internal/mark"
+	"github.com/pglock-toolkit/pglock/pglock/schedule"
 )
 
 // New returns a Locker for gocron.WithDistributedLocker, or, for one job, gocron.WithDistributedJobLocker. It is for
@@ -30,80 +28,46 @@ import (
 // same interval in all processes, although their schedulers are not in step. A run counts when it begins. The job's
 // name is the lock's, so give jobs names (gocron.WithName). An interval below a second is an error.
 func New(l *pglock.Locker, interval time.Duration) (gocron.Locker, error) {
-	if l == nil {
-		return nil, errors.New("pglock/adapter/gocron: the Locker is nil")
-	}
 	if interval < time.Second {
 		return nil, fmt.Errorf("pglock/adapter/gocron: the interval is %v, and must be at least a second", interval)
 	}
-	return &locker{l, interval.Truncate(time.Microsecond)}, nil
+	return newLocker(l, interval)
 }
 
 // NewOverlap returns a Locker that only prevents runs of a job from overlapping. It needs no records, so it works on
 // Redlock, and without schema pglock.
-func NewOverlap(l *pglock.Locker) (gocron.Locker, error) {
-	if l == nil {
-		return nil, errors.New("pglock/adapter/gocron: the Locker is nil")
+func NewOverlap(l *pglock.Locker) (gocron.Locker, error) { return newLocker(l, 0) }
+
+func newLocker(l *pglock.Locker, interval time.Duration) (gocron.Locker, error) {
+	jobs, err := schedule.New(l, schedule.Keep(keepAtLeast))
+	if err != nil {
+		return nil, fmt.Errorf("pglock/adapter/gocron: %w", err)
 	}
-	return &locker{l, 0}, nil
+	return locker{jobs, interval}, nil
 }
+
+const keepAtLeast = 24 * time.Hour
 
 // locker implements [gocron.Locker].
 type locker struct {
-	locker   *pglock.Locker
+	jobs     *schedule.Jobs
 	interval time.Duration
 }
 
 // Lock takes the lock, unless another run of the job is in progress or this interval's run has taken place.
-func (l *locker) Lock(ctx context.Context, name string) (gocron.Lock, error) {
-	key := pglock.NewKey(name)
-	lock, err := l.locker.TryLock(ctx, key, mark.Use(pglock.UseTick, key))
+func (l locker) Lock(ctx context.Context, name string) (gocron.Lock, error) {
+	begun, err := l.jobs.Begin(ctx, name, l.interval)
 	if err != nil {
 		return nil, err
 	}
-	if l.interval > 0 {
-		if err := l.count(ctx, name); err != nil {
-			return nil, errors.Join(err, lock.Unlock(ctx))
-		}
-	}
-	return run{lock, mark.Take(ctx, l.locker, lockkeys.TickMark, pglock.UseTickMark, key)}, nil
+	return run{begun}, nil
 }
 
-// run is a run of a job, with the mark by which the monitor recognizes it.
-type run struct {
-	lock *pglock.Lock
-	mark mark.Mark
-}
+// run is a run of a job.
+type run struct{ begun *schedule.Begun }
 
 // Unlock implements [gocron.Lock].
-func (r run) Unlock(ctx context.Context) error {
-	defer r.mark.Unlock(ctx)
-	return r.lock.Unlock(ctx)
-}
-
-// count records a run for the interval that the server's clock is in. Intervals are centred on their multiples, since
-// runs are due there.
-func (l *locker) count(ctx context.Context, name string) error {
-	r := driver.TickRequest{Job: name, Due: time.Unix(0, 0).UTC(), Step: driver.TickLook}
-	now, err := l.locker.Tick(ctx, r)
-	if err != nil {
-		return fmt.Errorf("pglock/adapter/gocron: job %q: %w", name, err)
-	}
-	step := l.interval.Microseconds()
-	begin := now.At.UnixMicro() - (now.At.UnixMicro()+step/2)%step
-	r.Due, r.Step, r.Keep = time.UnixMicro(begin).UTC(), driver.TickStart, max(keepAtLeast, 2*l.interval)
-	state, err := l.locker.Tick(ctx, r)
-	switch {
-	case err != nil:
-		return fmt.Errorf("pglock/adapter/gocron: job %q: %w", name, err)
-	case state.Done:
-		return fmt.Errorf("pglock/adapter/gocron: job %q has been run in the interval since %s",
-			name, r.Due.Format(time.RFC3339))
-	}
-	return nil
-}
-
-const keepAtLeast = 24 * time.Hour
+func (r run) Unlock(ctx context.Context) error { return r.begun.End(ctx) }
 
 // NewElector returns an Elector for gocron.WithDistributedElector from a function that reports whether this process
 // leads, such as the IsLeader method of an Elector of package leader. That process alone runs jobs; while leadership
