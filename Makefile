@@ -54,6 +54,7 @@ test: prepare ## Run the whole suite on real servers, with the race detector
 # The packages whose tests take longest come first, or they would run alone in the end.
 test-in/.: longest := ./pglock ./monitor ./redisfallback
 test-in/cmd/pglock: longest := ./internal/cli
+test-in/internal/integration: longest := ./telemetry ./histories ./faults
 
 # The library is tested with the modules that its own go.mod requires, which go.work could raise.
 test-in/.: export GOWORK := off
@@ -135,7 +136,7 @@ generate: ## Generate the Go code of queries/, and of the projects that have loc
 plugin-wasm: ## Build the plugin of sqlc as WebAssembly in bin/, with its sha256, the same on every machine
 	CGO_ENABLED=0 GOOS=wasip1 GOARCH=wasm go build -trimpath -buildvcs=false -ldflags=-buildid= \
 		-o bin/sqlc-gen-pglock.wasm ./cmd/sqlc-gen-pglock
-	go run ./internal/notices -systems wasip1 bin/sqlc-gen-pglock.wasm.THIRD_PARTY_NOTICES ./cmd/sqlc-gen-pglock
+	go run ./cmd/pglock/internal/notices -systems wasip1 bin/sqlc-gen-pglock.wasm.THIRD_PARTY_NOTICES ./cmd/sqlc-gen-pglock
 	cd bin && sha256sum sqlc-gen-pglock.wasm | tee sqlc-gen-pglock.wasm.sha256
 
 .PHONY: man
@@ -144,7 +145,7 @@ man: ## Write manual pages and completions of shells to .tmp/package
 
 .PHONY: notices
 notices: ## Write the licences of what is linked into pglock to .tmp/package
-	@go run ./internal/notices .tmp/package/THIRD_PARTY_NOTICES ./cmd/pglock
+	@go run ./cmd/pglock/internal/notices .tmp/package/THIRD_PARTY_NOTICES ./cmd/pglock
 
 .PHONY: api-record
 api-record: ## Record the public API in docs/api.txt

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-const root = "../.."
+const root = "../../.."
 
 var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
 

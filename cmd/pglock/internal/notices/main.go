@@ -1,7 +1,7 @@
 // Command notices writes the licences and notices of everything that is linked into programs besides pglock itself: of
 // the modules, on every system that releases are for, and of Go. Most of them must be given to who gets the program.
 //
-//	go run ./internal/notices [-systems linux,windows] FILE PACKAGE…
+//	go run ./cmd/pglock/internal/notices [-systems linux,windows] FILE PACKAGE…
 package main
 
 import (
