@@ -14,13 +14,14 @@ const (
 )
 
 var (
-	known  atomic.Int64 // the time asleep when it was last seen to have grown
+	known  atomic.Int64 // the time asleep, since the process started, when it was last seen to have grown
 	offset atomic.Int64 // how far the wall clock was ahead of the monotonic one when that was last measured
 )
 
-func init() { known.Store(int64(measureSleep())) }
+// atStart is less than zero in a time namespace whose CLOCK_BOOTTIME is behind (time_namespaces(7)).
+var atStart = measureSleep()
 
-// suspended returns how long the machine has been asleep since it started: what CLOCK_BOOTTIME counts and
+// suspended returns how long the machine has been asleep since the process started: what CLOCK_BOOTTIME counts and
 // CLOCK_MONOTONIC does not (clock_gettime(2)). The wall clock keeps running during sleep as well, and the Go runtime
 // reads it without a system call. So the other clocks are read only when the wall clock has moved against the monotonic
 // one: when wallOffset, which is how far ahead it is in nanoseconds, has changed. If the wall clock is set, that costs one
@@ -29,7 +30,7 @@ func suspended(wallOffset int64) time.Duration {
 	if d := wallOffset - offset.Load(); -tolerance < d && d < tolerance {
 		return time.Duration(known.Load())
 	}
-	measured := int64(measureSleep())
+	measured := int64(measureSleep() - atStart)
 	for before := known.Load(); measured-before >= tolerance; before = known.Load() { // errors of measurement do not reach the clock
 		if known.CompareAndSwap(before, measured) {
 			break

@@ -1,6 +1,8 @@
 package driver
 
 import (
+	"os"
+	"os/exec"
 	"sync"
 	"testing"
 	"time"
@@ -26,5 +28,25 @@ func TestAfterASleepNoGoroutineReadsTheClockOfBefore(t *testing.T) {
 		if all.Wait(); t.Failed() {
 			return
 		}
+	}
+}
+
+// In a time namespace CLOCK_BOOTTIME can be behind CLOCK_MONOTONIC. Instants less than the zero one would precede times that
+// have not been set.
+func TestTheClockBeginsAtZeroInATimeNamespaceToo(t *testing.T) {
+	if now := Now(); now < 0 || now > Instant(time.Since(start)+time.Second) {
+		t.Errorf("the clock shows %v", time.Duration(now))
+	}
+	if os.Getenv("PGLOCK_TEST_TIME_NAMESPACE") != "" {
+		return
+	}
+	namespace := []string{"--time", "--boottime", "-1000", "--fork"}
+	if out, err := exec.Command("unshare", append(namespace, "true")...).CombinedOutput(); err != nil {
+		t.Skipf("only with the right to make a time namespace: %v: %s", err, out)
+	}
+	child := exec.Command("unshare", append(namespace, os.Args[0], "-test.run", "^"+t.Name()+"$")...)
+	child.Env = append(os.Environ(), "PGLOCK_TEST_TIME_NAMESPACE=1")
+	if out, err := child.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 }
