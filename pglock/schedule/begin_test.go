@@ -23,7 +23,9 @@ func TestScheduleBeginCountsOneRunForEachInterval(t *testing.T) {
 			must(t, err)
 			jobs = append(jobs, j)
 		}
-		begin := func(j *schedule.Jobs, interval time.Duration) (*schedule.Begun, error) { return j.Begin(ctx, "report", interval) }
+		begin := func(j *schedule.Jobs, interval time.Duration) (*schedule.Begun, error) {
+			return j.Begin(ctx, "report", interval)
+		}
 
 		first, err := begin(jobs[0], time.Hour)
 		must(t, err)
