@@ -194,6 +194,9 @@ func parse(value string) (config *pgxpool.Config, warning string, err error) {
 			return nil, "", kind
 		}
 	}
+	if config.ConnConfig.RuntimeParams["client_encoding"] == "" { // texts of other sessions may have any character
+		config.ConnConfig.RuntimeParams["client_encoding"] = "UTF8"
+	}
 	trust.PinSearchPath(&config.ConnConfig.Config)
 	warning, err = checkSecrets(config.ConnConfig, value)
 	return config, warning, err
