@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/monitordb"
@@ -173,12 +174,17 @@ func compareHolders(a, b Holder) int {
 	return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.GID, b.GID), cmp.Compare(a.Mode, b.Mode))
 }
 
-// compareWaiters sorts the longest waits first. A wait that has just begun may not have a time yet.
+// compareWaiters sorts the longest waits first.
 func compareWaiters(a, b Waiter) int {
-	if a.WaitingSince == nil || b.WaitingSince == nil {
-		return cmp.Or(compareBool(a.WaitingSince == nil, b.WaitingSince == nil), cmp.Compare(a.PID, b.PID))
+	return cmp.Or(compareSince(a.WaitingSince, b.WaitingSince), cmp.Compare(a.PID, b.PID))
+}
+
+// compareSince sorts earlier times first. A wait that has just begun may not have a time yet.
+func compareSince(a, b *time.Time) int {
+	if a == nil || b == nil {
+		return compareBool(a == nil, b == nil)
 	}
-	return cmp.Or(a.WaitingSince.Compare(*b.WaitingSince), cmp.Compare(a.PID, b.PID))
+	return a.Compare(*b)
 }
 
 // compareBool sorts false before true.

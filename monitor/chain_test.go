@@ -198,6 +198,7 @@ func TestChainEqualsPgBlockingPidsOnScenesAtRest(t *testing.T) {
 					t.Errorf("%d sessions are behind %v, want %d", n, id, want)
 				}
 			}
+			checkTree(t, taken)
 		})
 	}
 }

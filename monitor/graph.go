@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"time"
 )
 
 // SessionID identifies a session or prepared transaction within one snapshot.
@@ -29,7 +30,7 @@ type Wait struct {
 	// Lock is the advisory lock that it waits for, and Other the lock of another type. One of them is nil.
 	Lock  *Lock
 	Other *OtherLock
-	Waiter
+	*Waiter
 }
 
 // Label describes what is waited for, as [Lock.Label] or [OtherLock.String] does.
@@ -40,19 +41,27 @@ func (w Wait) Label() string {
 	return w.Lock.Label()
 }
 
+// waited returns how long it has lasted at a time, 0 if that is unknown.
+func (w *Waiter) waited(at time.Time) time.Duration {
+	if w.WaitingSince == nil {
+		return 0
+	}
+	return max(0, at.Sub(*w.WaitingSince))
+}
+
 // Waits returns an iterator over all waits of the wait graph: those for advisory locks, and then those for others.
 func (s *Snapshot) Waits() iter.Seq[Wait] {
 	return func(yield func(Wait) bool) {
 		for i := range s.Locks {
 			lock := &s.Locks[i]
-			for _, waiter := range lock.Waiters {
-				if !yield(Wait{Lock: lock, Waiter: waiter}) {
+			for j := range lock.Waiters {
+				if !yield(Wait{Lock: lock, Waiter: &lock.Waiters[j]}) {
 					return
 				}
 			}
 		}
 		for i := range s.OtherWaits {
-			if other := &s.OtherWaits[i]; !yield(Wait{Other: &other.Lock, Waiter: other.Waiter}) {
+			if other := &s.OtherWaits[i]; !yield(Wait{Other: &other.Lock, Waiter: &other.Waiter}) {
 				return
 			}
 		}
@@ -107,15 +116,18 @@ func (s *Snapshot) Behind() map[SessionID]int {
 type waitGraph struct {
 	ids     []SessionID
 	numbers map[SessionID]int
-	waiting [][]int  // by session: those that wait for it directly
-	group   []int    // by session: its group; sessions in a cycle share a group
-	sets    []bitset // by group: the sessions in it and behind it
+	waiting [][]int         // by session: those that wait for it directly
+	group   []int           // by session: its group; sessions in a cycle share a group
+	sets    []bitset        // by group: the sessions in it and behind it
+	waited  []time.Duration // by session: its longest wait, negative if it does not wait
+	longest []time.Duration // by group: the longest wait of the sessions in it and behind it
 }
 
 func newWaitGraph(s *Snapshot) *waitGraph {
 	g := &waitGraph{numbers: map[SessionID]int{}}
 	for wait := range s.Waits() {
 		waiter := g.number(wait.ID())
+		g.waited[waiter] = max(g.waited[waiter], wait.waited(s.TakenAt))
 		for _, blocker := range wait.BlockedBy {
 			at := g.number(blocker.ID())
 			g.waiting[at] = append(g.waiting[at], waiter)
@@ -130,7 +142,7 @@ func (g *waitGraph) number(id SessionID) int {
 	if !known {
 		n = len(g.ids)
 		g.numbers[id] = n
-		g.ids, g.waiting = append(g.ids, id), append(g.waiting, nil)
+		g.ids, g.waiting, g.waited = append(g.ids, id), append(g.waiting, nil), append(g.waited, -1)
 	}
 	return n
 }
@@ -187,8 +199,9 @@ func (g *waitGraph) completeGroup(first int, open []int) []int {
 	for open[from] != first {
 		from--
 	}
-	members := open[from:]
+	members, longest := open[from:], time.Duration(-1)
 	for _, member := range members {
+		longest = max(longest, g.waited[member])
 		g.group[member] = len(g.sets)
 		set.add(member)
 	}
@@ -196,9 +209,10 @@ func (g *waitGraph) completeGroup(first int, open []int) []int {
 		for _, waiter := range g.waiting[member] {
 			if !set.has(waiter) {
 				set.join(g.sets[g.group[waiter]])
+				longest = max(longest, g.longest[g.group[waiter]])
 			}
 		}
 	}
-	g.sets = append(g.sets, set)
+	g.sets, g.longest = append(g.sets, set), append(g.longest, longest)
 	return open[:from]
 }

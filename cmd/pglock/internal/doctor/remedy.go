@@ -11,11 +11,8 @@ import (
 // remedy says why a session waits, and what to do. If a holder itself waits for a lock of any type, the session to end is
 // the one at the root, not the holder.
 func remedy(s *monitor.Snapshot, w monitor.Waiter) (why, do string) {
-	waits := map[monitor.SessionID]monitor.Wait{}
-	for wait := range s.Waits() {
-		waits[wait.ID()] = wait
-	}
-	indirect, found := roots(waits, w)
+	tree := s.Tree()
+	indirect, found := roots(tree, w)
 	if len(found) == 0 && indirect {
 		return "it is part of a deadlock, or behind one", "end the deadlock first"
 	}
@@ -30,13 +27,13 @@ func remedy(s *monitor.Snapshot, w monitor.Waiter) (why, do string) {
 		return idle, "find out what its client waits for, or end it: " + terminations(found)
 	}
 	root := atRoot(s, found, func(monitor.Session) bool { return true })
-	return strings.Join(holdersWaits(waits, w), "; ") + "; at the root: " + root,
+	return strings.Join(holdersWaits(tree, w), "; ") + "; at the root: " + root,
 		"find out what the session at the root does, or end it: " + terminations(found)
 }
 
 // roots follows the wait graph from a waiter to the sessions that block without waiting. indirect reports whether there
 // are waiting sessions in between. A deadlock has no roots.
-func roots(waits map[monitor.SessionID]monitor.Wait, w monitor.Waiter) (indirect bool, found []monitor.SessionID) {
+func roots(tree *monitor.Tree, w monitor.Waiter) (indirect bool, found []monitor.SessionID) {
 	seen := map[monitor.SessionID]bool{}
 	todo := hard(w)
 	for len(todo) > 0 {
@@ -46,13 +43,13 @@ func roots(waits map[monitor.SessionID]monitor.Wait, w monitor.Waiter) (indirect
 			continue
 		}
 		seen[id] = true
-		next, isWaiting := waits[id]
-		if !isWaiting {
+		next := tree.Node(id)
+		if next.Wait == nil {
 			found = append(found, id)
 			continue
 		}
 		indirect = true
-		todo = append(todo, hard(next.Waiter)...)
+		todo = append(todo, hard(*next.Wait.Waiter)...)
 	}
 	slices.SortFunc(found, monitor.SessionID.Compare)
 	return indirect, found
@@ -69,10 +66,10 @@ func hard(w monitor.Waiter) (all []monitor.SessionID) {
 }
 
 // holdersWaits describes the waits of the holders of w's lock.
-func holdersWaits(waits map[monitor.SessionID]monitor.Wait, w monitor.Waiter) (all []string) {
+func holdersWaits(tree *monitor.Tree, w monitor.Waiter) (all []string) {
 	for _, id := range hard(w) {
-		if wait, ok := waits[id]; ok {
-			all = append(all, fmt.Sprintf("%d itself waits for %s", id.PID, wait.Label()))
+		if n := tree.Node(id); n.Wait != nil {
+			all = append(all, fmt.Sprintf("%d itself waits for %s", id.PID, n.Wait.Label()))
 		}
 	}
 	return all

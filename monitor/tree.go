@@ -1,0 +1,324 @@
+package monitor
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"time"
+)
+
+// Tree is the blocking tree of a snapshot, for locks of all types. It has each session that waits or blocks others once,
+// below the session that it is shown to wait for. All faces of pglock monitor draw this tree, so they agree.
+//
+// A session can wait for several others. Shown is, in this order of preference: one in a deadlock with it; one that holds
+// the lock ([BlockHard]); the longest of its waits, of which a session with parallel workers can have several; the
+// smallest process ID.
+type Tree struct {
+	// Roots are the sessions that wait for no other one, and one of each cycle, that with the smallest process ID. Those
+	// of certain deadlocks come first, and then those with the most sessions behind them.
+	Roots []*Node
+
+	snapshot *Snapshot
+	numbers  map[SessionID]int
+	nodes    []*Node
+}
+
+// Node is a session or prepared transaction in a [Tree].
+type Node struct {
+	// Session is nearly empty, with "user" among the hidden fields, if it began or ended while the snapshot was taken.
+	*Session
+	// Wait is the wait that is shown. It is nil if the session does not wait.
+	Wait *Wait
+	// Blocker is the session that Wait is shown to wait for, and Kind says why. Blocker is nil if the session does not
+	// wait, or if it is unknown for whom.
+	Blocker *Node
+	Kind    BlockKind
+	// ClosesCycle says that the session is the root of a cycle: Blocker is itself below it.
+	ClosesCycle bool
+	// Children are the sessions that are shown to wait for this one, the longest wait first.
+	Children []*Node
+	// Behind is how many sessions are behind this one ([Snapshot.Behind]), here or elsewhere in the tree.
+	Behind int
+	// Longest is the longest wait of this session and those behind it. It is 0 if they have only just begun or their
+	// times are unknown, and negative if none of them waits.
+	Longest time.Duration
+	// Deadlock says that the session is part of one of the snapshot's cycles, and Certain that one of these is certain.
+	Deadlock, Certain bool
+
+	number int
+	group  int // sessions that wait for each other share a group
+}
+
+// Tree returns the blocking tree of the snapshot.
+func (s *Snapshot) Tree() *Tree {
+	g := newWaitGraph(s)
+	t := &Tree{snapshot: s, numbers: g.numbers, nodes: make([]*Node, len(g.ids))}
+	if len(t.nodes) == 0 {
+		return t
+	}
+	for i, id := range g.ids {
+		missing := &Session{PID: id.PID, GID: id.GID, Hidden: []string{"user"}}
+		t.nodes[i] = &Node{Session: missing, Behind: g.behind(i), Longest: g.longest[g.group[i]], number: i, group: g.group[i]}
+	}
+	t.findSessions()
+	t.chooseBlockers()
+	t.cutCycles()
+	t.markDeadlocks()
+	t.link()
+	return t
+}
+
+// Node returns the node of a session, or nil if it neither waits nor blocks others.
+func (t *Tree) Node(id SessionID) *Node {
+	if n, known := t.numbers[id]; known {
+		return t.nodes[n]
+	}
+	return nil
+}
+
+// Parent returns the session above this one, or nil for a root.
+func (n *Node) Parent() *Node {
+	if n.ClosesCycle {
+		return nil
+	}
+	return n.Blocker
+}
+
+// All returns an iterator over the tree from top to bottom, with the depth of each session.
+func (t *Tree) All() iter.Seq2[int, *Node] {
+	type place struct {
+		node  *Node
+		depth int
+	}
+	return func(yield func(int, *Node) bool) {
+		var todo []place // not recursive, since chains can be long
+		for _, root := range t.Roots {
+			for todo = append(todo, place{root, 0}); len(todo) > 0; {
+				at := todo[len(todo)-1]
+				todo = todo[:len(todo)-1]
+				if !yield(at.depth, at.node) {
+					return
+				}
+				for _, child := range slices.Backward(at.node.Children) {
+					todo = append(todo, place{child, at.depth + 1})
+				}
+			}
+		}
+	}
+}
+
+// Blockers returns the blockers of a wait of the snapshot, in the order of preference that [Tree] describes.
+func (t *Tree) Blockers(w Waiter) []Blocker {
+	edges := make([]edge, len(w.BlockedBy))
+	for i, b := range w.BlockedBy {
+		edges[i] = t.edge(t.Node(w.ID()), Wait{Waiter: &w}, b)
+	}
+	slices.SortFunc(edges, edge.compare)
+	blockers := make([]Blocker, len(edges))
+	for i, e := range edges {
+		blockers[i] = e.Blocker
+	}
+	return blockers
+}
+
+// edge is a wait of a session for one of its blockers.
+type edge struct {
+	Blocker
+	wait    Wait
+	node    *Node // of the blocker
+	inCycle bool
+}
+
+func (t *Tree) edge(waiter *Node, wait Wait, b Blocker) edge {
+	e := edge{Blocker: b, wait: wait, node: t.Node(b.ID())}
+	e.inCycle = waiter != nil && e.node != nil && waiter.group == e.node.group
+	return e
+}
+
+// compare orders the edges of one session by preference.
+func (e edge) compare(other edge) int {
+	return cmp.Or(compareBool(!e.inCycle, !other.inCycle), compareBool(e.Kind != BlockHard, other.Kind != BlockHard),
+		compareSince(e.wait.WaitingSince, other.wait.WaitingSince), e.ID().Compare(other.ID()))
+}
+
+// findSessions fills in the sessions of the nodes.
+func (t *Tree) findSessions() {
+	note := func(s *Session) {
+		if n := t.Node(s.ID()); n != nil {
+			n.Session = s
+		}
+	}
+	s := t.snapshot
+	for i := range s.OtherSessions {
+		note(&s.OtherSessions[i])
+	}
+	for i := range s.Locks {
+		for j := range s.Locks[i].Holders {
+			note(&s.Locks[i].Holders[j].Session)
+		}
+	}
+	for wait := range s.Waits() {
+		note(&wait.Session)
+	}
+}
+
+// chooseBlockers fills in which wait of each session is shown, and which blocker.
+func (t *Tree) chooseBlockers() {
+	chosen := make([]edge, len(t.nodes)) // by session
+	for wait := range t.snapshot.Waits() {
+		n := t.Node(wait.ID())
+		best := &chosen[n.number]
+		for _, b := range wait.BlockedBy {
+			if e := t.edge(n, wait, b); best.node == nil || e.compare(*best) < 0 {
+				*best = e
+			}
+		}
+		if n.Wait == nil || compareSince(wait.WaitingSince, n.Wait.WaitingSince) < 0 {
+			n.Wait = &wait // if it is unknown which sessions block it
+		}
+	}
+	for i, n := range t.nodes {
+		if e := &chosen[i]; e.node != nil {
+			n.Wait, n.Blocker, n.Kind = &e.wait, e.node, e.Kind
+		}
+	}
+}
+
+// cutCycles makes one session of each cycle of shown blockers a root. Every session has at most one shown blocker, so
+// no two of these cycles share a session.
+func (t *Tree) cutCycles() {
+	walks := make([]int, len(t.nodes)) // by session: the first walk that came by, from 1
+	for i, n := range t.nodes {
+		for n != nil && walks[n.number] == 0 {
+			walks[n.number] = i + 1
+			n = n.Blocker
+		}
+		if n == nil || walks[n.number] != i+1 {
+			continue
+		}
+		root := n // the walk has come back to n
+		for next := n.Blocker; next != n; next = next.Blocker {
+			if next.ID().Compare(root.ID()) < 0 {
+				root = next
+			}
+		}
+		root.ClosesCycle = true
+	}
+}
+
+func (t *Tree) markDeadlocks() {
+	for _, cycle := range t.snapshot.Cycles {
+		for _, step := range cycle.Steps {
+			if n := t.Node(SessionID{PID: step.PID}); n != nil {
+				n.Deadlock, n.Certain = true, n.Certain || cycle.Certain
+			}
+		}
+	}
+}
+
+// link fills in the children and the roots.
+func (t *Tree) link() {
+	for _, n := range t.nodes {
+		if n == nil {
+			continue
+		}
+		if parent := n.Parent(); parent != nil {
+			parent.Children = append(parent.Children, n)
+		} else {
+			t.Roots = append(t.Roots, n)
+		}
+	}
+	slices.SortFunc(t.Roots, func(a, b *Node) int {
+		return cmp.Or(compareBool(!a.Certain, !b.Certain), cmp.Compare(b.Behind, a.Behind), a.ID().Compare(b.ID()))
+	})
+	for _, n := range t.nodes {
+		if n == nil {
+			continue
+		}
+		slices.SortFunc(n.Children, func(a, b *Node) int {
+			return cmp.Or(compareSince(a.Wait.WaitingSince, b.Wait.WaitingSince), a.ID().Compare(b.ID()))
+		})
+	}
+}
+
+// Of returns the part of the tree that concerns some locks: the sessions that hold these or wait for them, those behind
+// these that wait for locks of other types, and all sessions that any of these wait for, directly or through others. What
+// the nodes say, such as Behind, is still about the whole snapshot.
+func (t *Tree) Of(shows func(*Lock) bool) *Tree {
+	part := &Tree{snapshot: t.snapshot, numbers: t.numbers, nodes: make([]*Node, len(t.nodes))}
+	for _, n := range t.above(t.behind(t.concerned(shows))) {
+		one := *n
+		one.Children = nil
+		part.nodes[n.number] = &one
+	}
+	for _, n := range part.nodes {
+		if n != nil && n.Blocker != nil {
+			n.Blocker = part.nodes[n.Blocker.number]
+		}
+	}
+	part.link()
+	return part
+}
+
+// nodeSet is a list of nodes, each once.
+type nodeSet struct {
+	list []*Node
+	has  []bool
+}
+
+func (s *nodeSet) add(n *Node) {
+	if n != nil && !s.has[n.number] {
+		s.has[n.number] = true
+		s.list = append(s.list, n)
+	}
+}
+
+// concerned returns the holders and waiters of some locks.
+func (t *Tree) concerned(shows func(*Lock) bool) *nodeSet {
+	found := &nodeSet{has: make([]bool, len(t.nodes))}
+	for i := range t.snapshot.Locks {
+		lock := &t.snapshot.Locks[i]
+		if !shows(lock) {
+			continue
+		}
+		for j := range lock.Holders {
+			found.add(t.Node(lock.Holders[j].ID()))
+		}
+		for j := range lock.Waiters {
+			found.add(t.Node(lock.Waiters[j].ID()))
+		}
+	}
+	return found
+}
+
+// behind adds the sessions that wait for these, directly or through others, for locks that are not advisory locks.
+func (t *Tree) behind(found *nodeSet) *nodeSet {
+	waiting := make([][]*Node, len(t.nodes))
+	for _, wait := range t.snapshot.OtherWaits {
+		for _, b := range wait.BlockedBy {
+			at := t.numbers[b.ID()]
+			waiting[at] = append(waiting[at], t.Node(wait.ID()))
+		}
+	}
+	for i := 0; i < len(found.list); i++ { // the list grows
+		for _, waiter := range waiting[found.list[i].number] {
+			found.add(waiter)
+		}
+	}
+	return found
+}
+
+// above returns these sessions and those that they wait for, directly or through others.
+func (t *Tree) above(found *nodeSet) []*Node {
+	blockers := make([][]Blocker, len(t.nodes))
+	for wait := range t.snapshot.Waits() {
+		at := t.numbers[wait.ID()]
+		blockers[at] = append(blockers[at], wait.BlockedBy...)
+	}
+	for i := 0; i < len(found.list); i++ { // the list grows
+		for _, b := range blockers[found.list[i].number] {
+			found.add(t.Node(b.ID()))
+		}
+	}
+	return found.list
+}
