@@ -4,16 +4,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
 	"github.com/pglock-toolkit/pglock/monitor"
 )
 
 // tableData is what a query found: the ordered rows of a page.
 type tableData struct {
-	// sources has an entry for each server. snapshot and chain are those of the selected server.
+	// sources has an entry for each server. snapshot and tree are those of the selected server.
 	sources  []source
 	snapshot *monitor.Snapshot
-	chain    view.Chain
+	tree     *monitor.Tree
 	query    tableQuery
 	rows     []row
 	totals   totals
@@ -24,7 +23,7 @@ type source struct {
 	server   int
 	label    string
 	snapshot *monitor.Snapshot
-	chain    view.Chain
+	tree     *monitor.Tree
 }
 
 // totals counts all locks that may be shown, whatever the filter.
@@ -38,16 +37,16 @@ type totals struct {
 
 // row is a lock on the keys page and a session on the other pages.
 type row struct {
-	id    rowID
-	group *group        // only in a row for several keys
-	lock  *monitor.Lock // in a session's row, the lock that it waits for or that others wait for; may be nil
-	node  *sessionNode
-	// longest is the longest wait for the lock or, in the tree, of the row and those below it. It is
-	// negative if there are no waiters.
+	id      rowID
+	group   *group        // only in a row for several keys
+	lock    *monitor.Lock // in a session's row, the lock that it waits for or that others wait for; may be nil
+	session *sessionInfo  // only in a session's row
+	// longest is the longest wait for the lock, that of a session or, in the tree, of a session and those behind it. It
+	// is negative if there is none.
 	longest time.Duration
 	// behind is how many sessions are blocked by this one ([monitor.Snapshot.Behind]).
 	behind int
-	// certain reports that the row or, in the tree, one below it is part of a certain deadlock.
+	// certain reports that the row is part of a certain deadlock.
 	certain bool
 	// guide connects a row of the tree with the rows above it.
 	guide string
@@ -71,49 +70,29 @@ func arrange(s *monitor.Snapshot, q tableQuery) tableData {
 // arrangeAll runs a query on the snapshots of all servers.
 func arrangeAll(parts []source, q tableQuery) tableData {
 	b := tableData{sources: slices.Clone(parts), query: q}
-	var trees []*treeNode
+	var trees []blockingTree
 	for i := range b.sources {
 		p := &b.sources[i]
-		p.chain = view.NewChain(p.snapshot)
+		p.tree = p.snapshot.Tree()
 		match := newMatcher(q.forServer(p.label))
 		chosen, totals := chooseLocks(p.snapshot, match)
 		b.totals = b.totals.plus(totals)
 		switch q.page {
 		case pageKeys:
-			b.rows = append(b.rows, p.markRows(folded(q, keyRows(p.snapshot, chosen)))...)
+			b.rows = append(b.rows, folded(q, p.keyRows(chosen))...)
 		case pageTree:
-			trees = append(trees, p.markTrees(chosenTrees(p.snapshot, match))...)
+			trees = append(trees, p.chosenTrees(match)...)
 		default:
-			b.rows = append(b.rows, p.markRows(sessionRows(p.snapshot, match))...)
+			b.rows = append(b.rows, p.sessionRows(match)...)
 		}
 	}
 	if q.page == pageTree {
-		b.rows = flatten(sorted(q, trees, func(tree *treeNode) row { return tree.row("") }))
+		b.rows = flatten(sorted(q, trees, func(t blockingTree) row { return t.row(t.root, "") }))
 	} else {
 		b.rows = sorted(q, b.rows, func(r row) row { return r })
 	}
-	b.snapshot, b.chain = b.sources[0].snapshot, b.sources[0].chain
+	b.snapshot, b.tree = b.sources[0].snapshot, b.sources[0].tree
 	return b
-}
-
-// markRows notes the server and the deadlocks of rows.
-func (p *source) markRows(rows []row) []row {
-	for i := range rows {
-		r := &rows[i]
-		r.id.server, r.certain = p.server, len(p.snapshot.Cycles) > 0 && inCertainDeadlock(p.snapshot, r.lock, r.node)
-	}
-	return rows
-}
-
-// markTrees notes the server and the deadlocks of trees.
-func (p *source) markTrees(trees []*treeNode) []*treeNode {
-	for _, tree := range trees {
-		p.markTrees(tree.below)
-		tree.server = p.server
-		tree.certain = len(p.snapshot.Cycles) > 0 && inCertainDeadlock(p.snapshot, nil, tree.sessionNode) ||
-			slices.ContainsFunc(tree.below, func(b *treeNode) bool { return b.certain })
-	}
-	return trees
 }
 
 func (t totals) plus(other totals) totals {
@@ -139,52 +118,43 @@ func chooseLocks(s *monitor.Snapshot, match matcher) (chosen []*monitor.Lock, t 
 	return chosen, t
 }
 
-func keyRows(s *monitor.Snapshot, chosen []*monitor.Lock) []row {
+func (p *source) keyRows(chosen []*monitor.Lock) []row {
 	rows := make([]row, len(chosen))
 	for i, lock := range chosen {
-		rows[i] = row{id: rowID{lock: lockIDOf(lock)}, lock: lock, longest: longestWait(s, lock)}
+		rows[i] = row{id: rowID{server: p.server, lock: lockIDOf(lock)}, lock: lock, longest: longestWait(p.snapshot, lock),
+			certain: inCertainDeadlock(p.snapshot, lock)}
 	}
 	return rows
 }
 
-// chosenTrees returns whole trees, since a matching session makes no sense without those that block it.
-func chosenTrees(s *monitor.Snapshot, match matcher) []*treeNode {
-	trees := buildTrees(s, newSessionGraph(s, match.allowed))
-	if match.filter != nil {
-		trees = slices.DeleteFunc(trees, func(tree *treeNode) bool { return !tree.matches(match) })
-	}
-	return trees
-}
-
-func (b *treeNode) matches(match matcher) bool {
-	if match.matchesSession(b.Session) || b.shownLock() != nil && match.matchesKey(b.shownLock()) {
-		return true
-	}
-	return slices.ContainsFunc(b.below, func(child *treeNode) bool { return child.matches(match) })
-}
-
-func sessionRows(s *monitor.Snapshot, match matcher) (rows []row) {
-	graph, behind := newSessionGraph(s, match.allowed), s.Behind()
-	for _, p := range graph.all {
-		if match.showsNode(p) {
-			r := row{id: rowID{session: p.Session.ID()}, node: p, lock: p.lock, longest: -1, behind: behind[p.ID()]}
-			if p.waiter != nil {
-				r.longest = waited(s, p.waiter)
-			}
-			rows = append(rows, r)
+func (p *source) sessionRows(match matcher) (rows []row) {
+	for _, session := range newSessionList(p.snapshot, p.tree, match.allowed).all {
+		if !match.showsSession(session) {
+			continue
 		}
+		r := row{id: rowID{server: p.server, session: session.ID()}, session: session, lock: session.lock(), longest: -1}
+		if n := session.node; n != nil {
+			r.behind, r.certain = n.Behind, n.Certain
+		}
+		if wait := session.wait(); wait != nil {
+			r.longest = waited(p.snapshot, wait.Waiter)
+		}
+		rows = append(rows, r)
 	}
 	return rows
 }
 
-func (c matcher) showsNode(p *sessionNode) bool {
+func (c matcher) showsSession(p *sessionInfo) bool {
 	switch {
-	case c.waiting && p.waiter == nil && len(p.blocks) == 0:
+	case c.waiting && p.node == nil:
 		return false
-	case c.filter == nil || c.matchesSession(p.Session):
-		return true
-	case p.lock != nil && c.matchesKey(p.lock), p.otherLock != nil && c.filter.MatchString(p.otherLock.String()):
+	case c.filter == nil || c.matchesSession(p.Session) || c.matchesOther(p):
 		return true
 	}
-	return slices.ContainsFunc(p.held, c.matchesKey)
+	return p.lock() != nil && c.matchesKey(p.lock()) || slices.ContainsFunc(p.held, c.matchesKey)
+}
+
+// matchesOther reports whether the filter matches the lock that is not an advisory lock and that a session waits for.
+func (c matcher) matchesOther(p *sessionInfo) bool {
+	return p.otherLock() != nil && c.filter.MatchString(p.otherLock().String())
 }

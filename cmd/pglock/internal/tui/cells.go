@@ -2,7 +2,6 @@ package tui
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,14 +36,14 @@ func databaseName(lock *monitor.Lock) string {
 // keyOrNoneCell returns the lock that a session waits for, or else the one that others wait for.
 func keyOrNoneCell(m Model, r row) string {
 	switch {
-	case r.node.otherLock != nil:
-		return r.node.waitsFor()
+	case r.session.otherLock() != nil:
+		return waitLabel(*r.session.wait())
 	case r.lock != nil:
 		return keyCell(m, r)
 	}
-	for _, waiter := range r.node.blocks {
-		if waiter.otherLock != nil {
-			return waiter.waitsFor()
+	for wait := range waitsBehind(m.table.snapshot, r.session.ID()) {
+		if wait.Other != nil {
+			return waitLabel(wait)
 		}
 	}
 	return "?"
@@ -82,63 +81,62 @@ func trendCell(m Model, r row) string {
 	return trend.sparkline(m.trendWidth())
 }
 
-// treeCell marks a session with ~ if all its blockers are waiters, with +n if it has n blockers besides the one
-// above it, and with ↻ if it closes a cycle.
+// treeCell marks a session with ~ if the one above it is only ahead in the queue, with +n if n more sessions hold
+// what it waits for, and with ↻ if it closes a cycle.
 func treeCell(_ Model, r row) string {
-	text := sessionLabel(r.node.Session)
-	waiter := r.node.waiter
-	if waiter != nil && !slices.ContainsFunc(waiter.BlockedBy, hard) {
+	text, n := sessionLabel(r.session.Session), r.session.node
+	if n.Kind == monitor.BlockSoft {
 		text = "~" + text
 	}
 	if r.id.repeated {
 		return r.guide + "↻" + text
 	}
-	if waiter != nil {
-		if more := hardBlockers(waiter) - 1; more > 0 {
-			text += fmt.Sprintf(" +%d", more)
-		}
+	if more := otherHolders(n); more > 0 {
+		text += fmt.Sprintf(" +%d", more)
 	}
 	return r.guide + text
 }
 
-func hardBlockers(waiter *monitor.Waiter) (n int) {
-	for _, blocker := range waiter.BlockedBy {
-		if hard(blocker) {
-			n++
+// otherHolders returns how many sessions hold what a session waits for, besides the one that is shown.
+func otherHolders(n *monitor.Node) (others int) {
+	if n.Blocker == nil {
+		return 0
+	}
+	for _, b := range n.Wait.BlockedBy {
+		if b.Kind == monitor.BlockHard && b.ID() != n.Blocker.ID() {
+			others++
 		}
 	}
-	return n
+	return others
 }
 
-func hard(blocker monitor.Blocker) bool { return blocker.Kind == monitor.BlockHard }
-
 func holdsOrWaitedCell(m Model, r row) string {
-	if r.node.waiter == nil {
+	if r.session.wait() == nil {
 		return "holds"
 	}
 	return ownWaitCell(m, r)
 }
 
 func ownWaitCell(m Model, r row) string {
-	waiter := r.node.waiter
+	wait := r.session.wait()
 	switch {
-	case waiter == nil:
+	case wait == nil:
 		return ""
-	case waiter.WaitingSince == nil:
+	case wait.WaitingSince == nil:
 		return "?"
-	case waiter.WaitingEstimated:
-		return "≤" + view.Age(waited(m.table.snapshot, waiter))
+	case wait.WaitingEstimated:
+		return "≤" + view.Age(waited(m.table.snapshot, wait.Waiter))
 	}
-	return view.Age(waited(m.table.snapshot, waiter))
+	return view.Age(waited(m.table.snapshot, wait.Waiter))
 }
 
 func modeCell(_ Model, r row) string {
-	if r.node.waiter != nil {
-		return view.Short(string(r.node.waiter.Mode))
+	if wait := r.session.wait(); wait != nil {
+		return view.Short(string(wait.Mode))
 	}
 	if r.lock != nil {
 		for i := range r.lock.Holders {
-			if r.lock.Holders[i].Session.ID() == r.node.Session.ID() {
+			if r.lock.Holders[i].Session.ID() == r.session.Session.ID() {
 				return view.Short(string(r.lock.Holders[i].Mode))
 			}
 		}
@@ -148,26 +146,26 @@ func modeCell(_ Model, r row) string {
 
 // stateCell returns the state of a session and its age or, for a waiter, the session that blocks it.
 func stateCell(m Model, r row) string {
-	session, s := r.node.Session, m.table.snapshot
+	session, s := r.session.Session, m.table.snapshot
 	if session.Prepared() {
 		return strings.TrimSpace("prepared " + ageOf(s, session.PreparedAt))
 	}
-	if blocked := m.table.chain.Blocked(*session); blocked != "" {
+	if blocked := view.Blocked(m.table.tree.Node(session.ID())); blocked != "" {
 		return blocked
 	}
 	return strings.TrimSpace(view.Field(*session, "state", view.Short(session.State)) + " " + ageOf(s, session.StateSince))
 }
 
-func sessionAgeCell(m Model, r row) string { return ageOf(m.table.snapshot, r.node.Since) }
+func sessionAgeCell(m Model, r row) string { return ageOf(m.table.snapshot, r.session.Since) }
 
-func databaseCell(_ Model, r row) string { return view.Printable(r.node.Database) }
+func databaseCell(_ Model, r row) string { return view.Printable(r.session.Database) }
 
 func clientCell(_ Model, r row) string {
-	return view.Field(*r.node.Session, "client", view.Host(r.node.Client))
+	return view.Field(*r.session.Session, "client", view.Host(r.session.Client))
 }
 
 func queryCell(_ Model, r row) string {
-	return view.Field(*r.node.Session, "query", view.OneLine(view.Query(*r.node.Session)))
+	return view.Field(*r.session.Session, "query", view.OneLine(view.Query(*r.session.Session)))
 }
 
 // ofHolder returns a cell for a lock that shows the cell of its holder, if it has only one.
@@ -176,7 +174,7 @@ func ofHolder(cell func(Model, row) string) func(Model, row) string {
 		if len(r.lock.Holders) != 1 {
 			return ""
 		}
-		return cell(m, row{node: &sessionNode{Session: &r.lock.Holders[0].Session}})
+		return cell(m, row{session: &sessionInfo{Session: &r.lock.Holders[0].Session}})
 	}
 }
 
@@ -188,24 +186,24 @@ func ageOf(s *monitor.Snapshot, since *time.Time) string {
 	return view.Age(s.TakenAt.Sub(*since))
 }
 
-func userCell(_ Model, r row) string { return view.Field(*r.node.Session, "user", r.node.User) }
+func userCell(_ Model, r row) string { return view.Field(*r.session.Session, "user", r.session.User) }
 
 // applicationCell returns the identifier of a prepared transaction, which has no application.
 func applicationCell(_ Model, r row) string {
-	if r.node.Prepared() {
-		return view.Who(*r.node.Session)
+	if r.session.Prepared() {
+		return view.Who(*r.session.Session)
 	}
-	return application(r.node.Session)
+	return application(r.session.Session)
 }
 
 func pidCell(_ Model, r row) string {
-	if r.node.Prepared() {
+	if r.session.Prepared() {
 		return "-"
 	}
-	return view.Who(*r.node.Session)
+	return view.Who(*r.session.Session)
 }
 
-func heldCell(_ Model, r row) string { return number(len(r.node.held)) }
+func heldCell(_ Model, r row) string { return number(len(r.session.held)) }
 
 func behindCell(_ Model, r row) string {
 	if r.behind == 0 {
@@ -215,16 +213,17 @@ func behindCell(_ Model, r row) string {
 }
 
 func blockersCell(m Model, r row) string {
-	if r.node.waiter == nil {
+	wait := r.session.wait()
+	if wait == nil {
 		return ""
 	}
-	return strings.Join(view.Blockers(*r.node.waiter, m.table.snapshot.BlockersMissing != ""), " ")
+	return strings.Join(view.Blockers(m.table.tree, *wait.Waiter, m.table.snapshot.BlockersMissing != ""), " ")
 }
 
 func waitsForCell(m Model, r row) string {
 	switch {
-	case r.node.otherLock != nil:
-		return r.node.waitsFor()
+	case r.session.otherLock() != nil:
+		return waitLabel(*r.session.wait())
 	case r.lock == nil:
 		return ""
 	}

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,9 +22,9 @@ func (m Model) openDetails() (Model, tea.Cmd) {
 	case r.group != nil:
 		m.query = m.query.unfold(*r.group)
 		return m.rearrange()
-	case r.node != nil:
-		id := r.node.Session.ID()
-		return m.open(pane{title: "session " + sessionLabel(r.node.Session) + onServer(m.servers[r.id.server].Label), session: &id, server: r.id.server,
+	case r.session != nil:
+		id := r.session.Session.ID()
+		return m.open(pane{title: "session " + sessionLabel(r.session.Session) + onServer(m.servers[r.id.server].Label), session: &id, server: r.id.server,
 			write: func(m Model, width int) []string { return m.sessionText(id, width) }})
 	}
 	at := lockIDOf(r.lock)
@@ -80,6 +81,7 @@ func (m Model) keyText(at lockID, width int) []string {
 		t.add(1, "free: no session holds it or waits for it")
 		return t.lines
 	}
+	tree := m.snapshot.Tree()
 	t.field(1, "key", view.Printable(lock.Key))
 	for _, guess := range lock.Guesses {
 		t.field(1, "guess", view.Printable(guess.String()))
@@ -102,7 +104,7 @@ func (m Model) keyText(at lockID, width int) []string {
 	t.add(1, "%s", plural(len(lock.Waiters), "waiter"))
 	for i := range lock.Waiters[:min(len(lock.Waiters), maxListed)] {
 		waiter := &lock.Waiters[i]
-		m.describe(t, &waiter.Session, m.waitPhrase(waiter))
+		m.describe(t, &waiter.Session, m.waitPhrase(tree, waiter))
 		t.code(&waiter.Session)
 	}
 	t.more(len(lock.Waiters))
@@ -115,7 +117,7 @@ func (t *text) more(all int) {
 	}
 }
 
-func (m Model) waitPhrase(waiter *monitor.Waiter) string {
+func (m Model) waitPhrase(tree *monitor.Tree, waiter *monitor.Waiter) string {
 	phrase := fmt.Sprintf("wants it %s", view.Printable(string(waiter.Mode)))
 	switch {
 	case waiter.WaitingSince == nil:
@@ -125,7 +127,7 @@ func (m Model) waitPhrase(waiter *monitor.Waiter) string {
 	default:
 		phrase += ", waits for " + view.Age(waited(m.snapshot, waiter))
 	}
-	if blockers := view.Blockers(*waiter, m.snapshot.BlockersMissing != ""); len(blockers) > 0 {
+	if blockers := view.Blockers(tree, *waiter, m.snapshot.BlockersMissing != ""); len(blockers) > 0 {
 		phrase += ", blocked by " + strings.Join(blockers, " ")
 	}
 	return phrase
@@ -202,14 +204,15 @@ func (m Model) since(t *time.Time) string {
 
 func (m Model) sessionText(id monitor.SessionID, width int) []string {
 	t := &text{width: width}
-	p := findNode(m.snapshot, id)
+	tree := m.snapshot.Tree()
+	p := findSession(m.snapshot, tree, id)
 	if p == nil {
 		t.add(1, "it holds no advisory lock and waits for none, or has ended")
 		return t.lines
 	}
 	role := "waits for no advisory lock"
-	if p.waiter != nil {
-		role = "waits for " + p.waitsFor() + ": " + m.waitPhrase(p.waiter)
+	if wait := p.wait(); wait != nil {
+		role = "waits for " + waitLabel(*wait) + ": " + m.waitPhrase(tree, wait.Waiter)
 	}
 	m.describe(t, p.Session, role)
 	t.code(p.Session)
@@ -226,14 +229,14 @@ func (m Model) sessionText(id monitor.SessionID, width int) []string {
 		t.add(3, "%s%s", label(lock), waiters)
 	}
 	t.more(len(p.held))
-	if len(p.blocks) > 0 {
+	blocks := slices.Collect(waitsBehind(m.snapshot, id))
+	if len(blocks) > 0 {
 		t.blank()
-		t.add(1, "blocks %s directly, %s in all", plural(len(p.blocks), "session"), number(m.snapshot.Behind()[p.ID()]))
+		t.add(1, "blocks %s directly, %s in all", plural(len(blocks), "session"), number(p.node.Behind))
 	}
-	for _, waiter := range p.blocks[:min(len(p.blocks), maxListed)] {
-		since := view.Age(waited(m.snapshot, waiter.waiter))
-		t.add(3, "%s, waits for %s for %s", sessionLabel(waiter.Session), waiter.waitsFor(), since)
+	for _, wait := range blocks[:min(len(blocks), maxListed)] {
+		t.add(3, "%s, waits for %s for %s", sessionLabel(&wait.Session), waitLabel(wait), view.Age(waited(m.snapshot, wait.Waiter)))
 	}
-	t.more(len(p.blocks))
+	t.more(len(blocks))
 	return t.lines
 }

@@ -75,14 +75,14 @@ func (m Model) selectedSession() (session *monitor.Session, why string) {
 	r, ok := m.selectedRow()
 	switch {
 	case m.pane != nil && m.pane.session != nil:
-		if p := findNode(m.snapshot, *m.pane.session); p != nil {
+		if p := findSession(m.snapshot, m.snapshot.Tree(), *m.pane.session); p != nil {
 			return p.Session, ""
 		}
 		return nil, "the session has ended, or no longer has an advisory lock"
 	case m.pane == nil && !ok:
 		return nil, "there is no session here"
-	case m.pane == nil && r.node != nil:
-		return r.node.Session, ""
+	case m.pane == nil && r.session != nil:
+		return r.session.Session, ""
 	case m.pane == nil && len(r.lock.Holders) == 1:
 		return &r.lock.Holders[0].Session, ""
 	case m.pane == nil && len(r.lock.Holders) == 0:

@@ -225,9 +225,9 @@ func (m Model) toCopy() (what, text string) {
 		if name := r.group.name(); view.Inert(strings.TrimSuffix(name, "*")) {
 			text = name
 		}
-	case r.node != nil:
-		text = view.Who(*r.node.Session)
-		if sql := r.node.Session.RollbackSQL(); sql != "" { // in which the identifier is quoted, for SQL and for shells
+	case r.session != nil:
+		text = view.Who(*r.session.Session)
+		if sql := r.session.Session.RollbackSQL(); sql != "" { // in which the identifier is quoted, for SQL and for shells
 			text = strings.TrimPrefix(sql, "ROLLBACK PREPARED ")
 		}
 	default:

@@ -21,8 +21,8 @@ var (
 	byHolders = order{name: "holders", titles: []string{"HOLD"}, weight: func(r row) int64 { return int64(len(r.lock.Holders)) }}
 	byKey     = order{name: "key", titles: []string{"KEY"}, text: func(r row) string { return label(r.lock) }}
 	byBehind  = order{name: "sessions behind", titles: []string{"BEHIND"}, weight: func(r row) int64 { return deadlocksFirst(r, int64(r.behind)) }}
-	byHeld    = order{name: "locks held", titles: []string{"HELD"}, weight: func(r row) int64 { return int64(len(r.node.held)) }}
-	byPID     = order{name: "process ID", titles: []string{"PID", "SESSION"}, weight: func(r row) int64 { return -int64(r.node.PID) }}
+	byHeld    = order{name: "locks held", titles: []string{"HELD"}, weight: func(r row) int64 { return int64(len(r.session.held)) }}
+	byPID     = order{name: "process ID", titles: []string{"PID", "SESSION"}, weight: func(r row) int64 { return -int64(r.session.PID) }}
 )
 
 // deadlocksFirst sorts rows in a certain deadlock before all others.

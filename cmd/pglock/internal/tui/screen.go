@@ -10,6 +10,7 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/view"
+	"github.com/pglock-toolkit/pglock/monitor"
 )
 
 // View returns the screen.
@@ -87,17 +88,10 @@ func (m Model) row(columns []column, i int, selected bool) string {
 
 // deadlocked reports whether a row is about a session or key that is part of a cycle.
 func (m Model) deadlocked(r row) bool {
-	for _, cycle := range m.table.snapshot.Cycles {
-		for _, step := range cycle.Steps {
-			switch {
-			case r.node != nil && r.node.PID != 0 && r.node.PID == step.PID:
-				return true
-			case r.node == nil && r.lock.Key == step.Key && r.lock.Database == step.Database:
-				return true
-			}
-		}
+	if r.session != nil {
+		return r.session.node != nil && r.session.node.Deadlock
 	}
-	return false
+	return slices.ContainsFunc(m.table.snapshot.Cycles, func(c monitor.Cycle) bool { return inCycle(c, r.lock) })
 }
 
 // tabs returns the line with the names of the pages and, if there is room, the sort order.

@@ -45,7 +45,7 @@ func newServers(o Options) []server {
 func (m Model) withServer(i int) Model {
 	m.server = m.servers[i]
 	if i < len(m.table.sources) {
-		m.table.snapshot, m.table.chain = m.table.sources[i].snapshot, m.table.sources[i].chain
+		m.table.snapshot, m.table.tree = m.table.sources[i].snapshot, m.table.sources[i].tree
 	}
 	return m
 }

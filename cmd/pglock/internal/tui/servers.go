@@ -52,21 +52,20 @@ var byWorst = order{name: "worst", titles: []string{"SERVER"},
 
 // waitersOf returns how many sessions wait for a key, or are blocked by a session.
 func waitersOf(r row) int64 {
-	if r.node == nil {
+	if r.session == nil {
 		return int64(len(r.lock.Waiters))
 	}
 	return int64(r.behind)
 }
 
-// inCertainDeadlock reports whether a session or, if it is nil, a lock is part of a certain deadlock.
-func inCertainDeadlock(s *monitor.Snapshot, lock *monitor.Lock, p *sessionNode) bool {
-	return slices.ContainsFunc(s.Cycles, func(c monitor.Cycle) bool {
-		return c.Certain && slices.ContainsFunc(c.Steps, func(step monitor.Step) bool {
-			if p != nil {
-				return p.PID != 0 && p.PID == step.PID
-			}
-			return lock.Key == step.Key && lock.Database == step.Database
-		})
+// inCertainDeadlock reports whether a lock is part of a certain deadlock.
+func inCertainDeadlock(s *monitor.Snapshot, lock *monitor.Lock) bool {
+	return slices.ContainsFunc(s.Cycles, func(c monitor.Cycle) bool { return c.Certain && inCycle(c, lock) })
+}
+
+func inCycle(c monitor.Cycle, lock *monitor.Lock) bool {
+	return slices.ContainsFunc(c.Steps, func(step monitor.Step) bool {
+		return lock.Key == step.Key && lock.Database == step.Database
 	})
 }
 

@@ -114,7 +114,7 @@ func TestASignalGoesToTheServerOfTheRow(t *testing.T) {
 		u := start(t, o, 100, 40)
 		u.presses("3")
 		for i, r := range u.m.table.rows { // both have a session 4711
-			if r.node.PID == 4711 && u.m.servers[r.id.server].Label == want {
+			if r.session.PID == 4711 && u.m.servers[r.id.server].Label == want {
 				u.m.cursors[pageSessions] = u.m.cursors[pageSessions].move(i, u.m.table.rows)
 			}
 		}

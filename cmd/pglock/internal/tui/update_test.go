@@ -177,8 +177,8 @@ func TestADeadlockIsFirstInTheTree(t *testing.T) {
 		{PID: 5002, Key: "@3", Database: "shop", BlockedBy: 5001}}}}
 	for certain, want := range map[bool]int32{true: 5001, false: 4711} {
 		s.Cycles[0].Certain = certain
-		if first := arrange(s, tableQuery{page: pageTree}).rows[0]; first.node.PID != want {
-			t.Errorf("with a deadlock that is certain (%v), the tree begins with %d, want %d", certain, first.node.PID, want)
+		if first := arrange(s, tableQuery{page: pageTree}).rows[0]; first.session.PID != want {
+			t.Errorf("with a deadlock that is certain (%v), the tree begins with %d, want %d", certain, first.session.PID, want)
 		}
 	}
 }
@@ -406,7 +406,7 @@ func TestHundredThousandLocks(t *testing.T) {
 	u.presses("enter")
 	u.wants("99,000 keys not shown", "984-1,000 of 1,000")
 	u.presses("esc", "2")
-	u.wants("1000 worker", "├─ 2015 client", "1-17 of 201")
+	u.wants("1000 worker", "├─ 2199 client", "1-17 of 201")
 }
 
 // After the last of several resizes the screen is redrawn once.

@@ -126,7 +126,7 @@ func otherWaiters(s *monitor.Snapshot, c monitor.SignalTarget, width int) (lines
 
 // blockedBy names the blockers of a waiter.
 func blockedBy(s *monitor.Snapshot, w monitor.Waiter) string {
-	names := Blockers(w, s.BlockersMissing != "")
+	names := Blockers(s.Tree(), w, s.BlockersMissing != "")
 	if len(names) == 0 {
 		return ""
 	}

@@ -16,7 +16,7 @@ func holderRow(s *monitor.Snapshot, h monitor.Holder) *row {
 	return &r
 }
 
-func waiterRow(s *monitor.Snapshot, w monitor.Waiter) *row {
+func waiterRow(s *monitor.Snapshot, tree *monitor.Tree, w monitor.Waiter) *row {
 	waited := unknown // the server does not report it, or not yet
 	if w.WaitingSince != nil {
 		waited = Age(s.TakenAt.Sub(*w.WaitingSince))
@@ -25,7 +25,7 @@ func waiterRow(s *monitor.Snapshot, w monitor.Waiter) *row {
 		}
 	}
 	r := sessionRow("waits", w.Mode, waited, w.Session)
-	r.blockers = Blockers(w, s.BlockersMissing != "")
+	r.blockers = Blockers(tree, w, s.BlockersMissing != "")
 	return &r
 }
 
@@ -118,25 +118,24 @@ var abbreviations = map[string]string{
 	"fastpath function call":        "fastpath",
 }
 
-// Blockers returns the process IDs and identifiers of a waiter's blockers, soft ones marked with ~. Holders come
-// first.
-func Blockers(w monitor.Waiter, missing bool) []string {
+// Blockers returns the process IDs and identifiers of a waiter's blockers, soft ones marked with ~. The first is the one
+// that the tree prefers.
+func Blockers(tree *monitor.Tree, w monitor.Waiter, missing bool) []string {
 	if missing {
 		return []string{unknown}
 	}
-	var hard, soft []string
-	for _, blocker := range w.BlockedBy {
+	var names []string
+	for _, blocker := range tree.Blockers(w) {
 		who := fmt.Sprint(blocker.PID)
 		if blocker.PID == 0 {
 			who = gid(blocker.GID)
 		}
 		if blocker.Kind == monitor.BlockSoft {
-			soft = append(soft, "~"+who)
-		} else {
-			hard = append(hard, who)
+			who = "~" + who
 		}
+		names = append(names, who)
 	}
-	return append(hard, soft...)
+	return names
 }
 
 // Who names a session by its process ID, and a prepared transaction by its identifier in quotes.

@@ -92,14 +92,13 @@ func dataText(data []Datum) string {
 
 // Judge judges the deadlocks and the longest wait among the locks that the filter shows.
 func Judge(all *monitor.Snapshot, filter Filter, limits Limits) Judgement {
-	s := filter.Apply(all)
-	filter.nameKeys(s)
+	s := filter.shown(all)
 	longest, hidden := longestWait(s)
 	verdict := limits.judge(longest.lasted)
 	text := "no waiters"
 	switch {
 	case longest.waiter != nil:
-		text = longest.String()
+		text = longest.text(all.Tree())
 	case hidden > 0:
 		text = fmt.Sprintf("%s, but the server does not report for how long", count(hidden, "waiter"))
 	}
@@ -171,10 +170,10 @@ func longestWait(s *monitor.Snapshot) (longest longWait, hidden int) {
 	return longest, hidden
 }
 
-func (l longWait) String() string {
+func (l longWait) text(tree *monitor.Tree) string {
 	text := fmt.Sprintf("pid %d has waited %s for %s in database %s", l.waiter.PID, Age(l.lasted),
 		l.lock.Label(), l.lock.Database)
-	if blockers := Blockers(*l.waiter, false); len(blockers) > 0 {
+	if blockers := Blockers(tree, *l.waiter, false); len(blockers) > 0 {
 		text += " behind " + strings.TrimPrefix(blockers[0], "~")
 		for _, holder := range l.lock.Holders {
 			if Who(holder.Session) == blockers[0] && holder.Application != "" {

@@ -15,20 +15,20 @@ import (
 // holders, then its waiters. Locks with waiters come first, sorted by the longest wait. target names the server.
 func Table(all *monitor.Snapshot, filter Filter, target string, width int) []string {
 	s := filter.shown(all)
-	return table(all, s, byUrgency(s), target, width)
+	return table(all, s, filter.named(all).Tree(), byUrgency(s), target, width)
 }
 
 // OneScreen is like [Table], but returns at most height lines. It says how many locks do not fit, and leaves out locks
 // without waiters first.
 func OneScreen(all *monitor.Snapshot, filter Filter, target string, width, height int) []string {
 	s := filter.shown(all)
-	locks := byUrgency(s)
-	lines := table(all, s, locks, target, width)
+	locks, tree := byUrgency(s), filter.named(all).Tree()
+	lines := table(all, s, tree, locks, target, width)
 	if len(lines) <= height {
 		return lines
 	}
 	for n := min(len(locks), height); ; n-- {
-		lines = table(all, s, locks[:n], target, width)
+		lines = table(all, s, tree, locks[:n], target, width)
 		if len(lines) < height || n == 0 {
 			lines = lines[:min(len(lines), height-1)]
 			return append(lines, Cut(fmt.Sprintf("… %d more keys: pglock monitor --once", len(locks)-n), width))
@@ -36,11 +36,11 @@ func OneScreen(all *monitor.Snapshot, filter Filter, target string, width, heigh
 	}
 }
 
-// table formats some of the locks of s, with the totals of s. all is the unfiltered snapshot.
-func table(all, s *monitor.Snapshot, locks []monitor.Lock, target string, width int) []string {
+// table formats some of the locks of s, with the totals of s. all is the unfiltered snapshot, and tree its tree.
+func table(all, s *monitor.Snapshot, tree *monitor.Tree, locks []monitor.Lock, target string, width int) []string {
 	lines := []string{title(s, target)}
-	rows, marks := body(s, locks, width)
-	for _, part := range [][]string{deadlockLines(s, width), rows, NewChain(s).otherWaits(), notes(s, len(all.Locks)-len(s.Locks), marks, width)} {
+	rows, marks := body(s, tree, locks, width)
+	for _, part := range [][]string{deadlockLines(s, width), rows, otherWaits(s, tree), notes(s, len(all.Locks)-len(s.Locks), marks, width)} {
 		if len(part) > 0 {
 			lines = append(append(lines, ""), part...)
 		}
@@ -52,11 +52,7 @@ func table(all, s *monitor.Snapshot, locks []monitor.Lock, target string, width 
 }
 
 // shown returns the locks that the filter shows, with their names.
-func (f Filter) shown(all *monitor.Snapshot) *monitor.Snapshot {
-	s := f.Apply(all)
-	f.nameKeys(s)
-	return s
-}
+func (f Filter) shown(all *monitor.Snapshot) *monitor.Snapshot { return f.named(f.Apply(all)) }
 
 func title(s *monitor.Snapshot, target string) string {
 	version, _, _ := strings.Cut(s.ServerVersion, " ") // packagers append their own version
@@ -85,15 +81,15 @@ type marks struct {
 	left                  []string // columns that are left out
 }
 
-func body(s *monitor.Snapshot, locks []monitor.Lock, width int) (lines []string, m marks) {
+func body(s *monitor.Snapshot, tree *monitor.Tree, locks []monitor.Lock, width int) (lines []string, m marks) {
 	if len(locks) == 0 {
 		return nil, m
 	}
 	g := newGrid()
 	head := g.head()
-	entries, chain := []entry{{row: &head}}, NewChain(s)
+	entries := []entry{{row: &head}}
 	for _, lock := range locks {
-		entries = append(entries, entriesOf(s, chain, lock, width)...)
+		entries = append(entries, entriesOf(s, tree, lock, width)...)
 	}
 	for _, e := range entries {
 		if e.row != nil {
@@ -114,7 +110,7 @@ func body(s *monitor.Snapshot, locks []monitor.Lock, width int) (lines []string,
 	return lines, m
 }
 
-func entriesOf(s *monitor.Snapshot, chain Chain, lock monitor.Lock, width int) []entry {
+func entriesOf(s *monitor.Snapshot, tree *monitor.Tree, lock monitor.Lock, width int) []entry {
 	entries := []entry{{text: heading(s, lock, width)}}
 	for _, holder := range lock.Holders {
 		entries = append(entries, entry{row: holderRow(s, holder)})
@@ -124,12 +120,12 @@ func entriesOf(s *monitor.Snapshot, chain Chain, lock monitor.Lock, width int) [
 		if held := heldBy(s, holder); held != "" && len(lock.Waiters) > 0 {
 			entries = append(entries, entry{text: "        " + held})
 		}
-		if blocked := chain.Blocked(holder.Session); blocked != "" {
+		if blocked := Blocked(tree.Node(holder.ID())); blocked != "" {
 			entries = append(entries, entry{text: "        " + blocked})
 		}
 	}
 	for _, waiter := range lock.Waiters {
-		entries = append(entries, entry{row: waiterRow(s, waiter)})
+		entries = append(entries, entry{row: waiterRow(s, tree, waiter)})
 	}
 	return entries
 }

@@ -38,8 +38,10 @@ func (f Filter) narrows() bool {
 	return len(f.Keys)+len(f.Databases)+len(f.Users)+len(f.Applications) > 0
 }
 
-// nameKeys gives unnamed locks, in a copy made by Apply, the names by which they were chosen.
-func (f Filter) nameKeys(s *monitor.Snapshot) {
+// named returns a copy of the snapshot in which unnamed locks have the names by which the filter's keys were chosen.
+func (f Filter) named(all *monitor.Snapshot) *monitor.Snapshot {
+	s := *all
+	s.Locks = slices.Clone(all.Locks)
 	for i := range s.Locks {
 		lock := &s.Locks[i]
 		for _, key := range f.Keys {
@@ -48,6 +50,7 @@ func (f Filter) nameKeys(s *monitor.Snapshot) {
 			}
 		}
 	}
+	return &s
 }
 
 // Shows reports whether the filter shows a lock.

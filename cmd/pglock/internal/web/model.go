@@ -146,15 +146,15 @@ func newState(live Live, target, only string) *state {
 		st.Waiters += len(lock.Waiters)
 		st.Longest = earlier(st.Longest, longest(lock))
 	}
-	f := newTreeBuilder(s, shown)
-	st.Tree, st.MoreSessions = f.tree(shown, only == "")
+	tree := newBlocking(s, shown, only == "")
+	st.Tree, st.MoreSessions = tree.nodes()
 	if only == "" {
 		st.Others = len(s.OtherWaits)
 	}
 	slices.SortStableFunc(shown, func(a, b *monitor.Lock) int { return cmp.Compare(len(b.Waiters), len(a.Waiters)) })
 	st.MoreKeys = max(0, len(shown)-maxLocks)
 	for _, lock := range shown[:min(len(shown), maxLocks)] {
-		st.Keys = append(st.Keys, f.keyOf(lock))
+		st.Keys = append(st.Keys, tree.keyOf(lock))
 	}
 	st.Events = eventsOf(live.Events, only)
 	return st
@@ -188,7 +188,7 @@ func earlier(a, b *time.Time) *time.Time {
 	return a
 }
 
-func (f *treeBuilder) keyOf(lock *monitor.Lock) key {
+func (b blocking) keyOf(lock *monitor.Lock) key {
 	k := key{ID: fmt.Sprintf("%d/%d/%d", lock.DatabaseOID, lock.Objsubid, lock.Number), lockName: lockName{lock.Key, lock.Label()},
 		Database: lock.Database, Held: len(lock.Holders), Waiting: len(lock.Waiters), Longest: longest(lock)}
 	if len(lock.Holders) == 0 {
@@ -196,8 +196,8 @@ func (f *treeBuilder) keyOf(lock *monitor.Lock) key {
 	}
 	first := holderOf(&lock.Holders[0])
 	k.Holder = &first
-	if wait, waiting := f.waits[lock.Holders[0].ID()]; waiting {
-		k.Blocked = f.waitOf(wait)
+	if n := b.Node(lock.Holders[0].ID()); n != nil && n.Wait != nil {
+		k.Blocked = waitOf(n)
 	}
 	return k
 }
