@@ -127,6 +127,14 @@ func TestALongWaitNamesTheSessionAtTheRoot(t *testing.T) {
 		!strings.Contains(found[0].Why, "is idle in transaction, for 4m0s") || !strings.HasSuffix(found[0].Do, ": pglock terminate 1") {
 		t.Errorf("behind a session that waits for a table: %+v", found)
 	}
+	later := waiter(2, 9) // of another parallel worker
+	later.WaitingSince = &now
+	s.OtherWaits = append(s.OtherWaits, monitor.OtherWait{Lock: monitor.OtherLock{Type: "relation", Name: "u"}, Waiter: later})
+	found = waits(facts{snapshot: s}, time.Minute)
+	if !strings.Contains(found[0].Why, "2 itself waits for relation t; at the root: process 1 ") {
+		t.Errorf("of two waits: %+v", found)
+	}
+	s.OtherWaits = s.OtherWaits[:1]
 	s.OtherWaits[0].BlockedBy[0].PID = 3
 	found = waits(facts{snapshot: s}, time.Minute)
 	if len(found) != 1 || !strings.Contains(found[0].Why, "deadlock") || strings.Contains(found[0].Do, "terminate") {
