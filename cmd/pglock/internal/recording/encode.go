@@ -295,7 +295,7 @@ func (k *known) addLock(out *lines, lock *monitor.Lock) {
 	}
 	line := lockLine{Kind: kindLock, ID: old.id, Key: bare.Key, Database: bare.Database, DatabaseOID: lock.DatabaseOID}
 	if plain, err := plainLock(bare.Key, bare.Database, bare.DatabaseOID); err != nil || !reflect.DeepEqual(plain, bare) {
-		line.Lock = &bare // it does not follow from its key
+		line.Lock = &label{Lock: bare} // it does not follow from its key
 	}
 	k.addParts(out, line, lock)
 }
@@ -337,6 +337,7 @@ func (k *known) addParts(out *lines, line lockLine, lock *monitor.Lock) {
 			w.BlockedBy = nil
 			grow(1)
 		} else {
+			*w.BlockedBy = (*w.BlockedBy)[:min(len(*w.BlockedBy), maxBlockers)]
 			grow(1 + len(*w.BlockedBy))
 		}
 		line.Waiters = append(line.Waiters, w)
@@ -387,7 +388,9 @@ func (k *known) addServer(out *lines, s *monitor.Snapshot) {
 		l.add(cycleLine{kindCycle, cycle})
 	}
 	for i := range s.OtherWaits {
-		l.add(otherWaitLine{kindOtherWait, s.OtherWaits[i].Lock, k.waiter(&s.OtherWaits[i].Waiter)})
+		w := k.waiter(&s.OtherWaits[i].Waiter)
+		*w.BlockedBy = (*w.BlockedBy)[:min(len(*w.BlockedBy), maxBlockers)]
+		l.add(otherWaitLine{kindOtherWait, s.OtherWaits[i].Lock, w})
 	}
 	for i := range s.OtherSessions {
 		l.add(otherSessionLine{kindOtherSession, k.sessions[idOf(&s.OtherSessions[i])].id})

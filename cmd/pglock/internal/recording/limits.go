@@ -11,9 +11,10 @@ import (
 // Limits that bound what reading costs, whatever a file contains. A writer keeps to those of lines and elements.
 const (
 	maxLine     = 1 << 20   // bytes of a line
-	maxElements = 1 << 15   // commas and opening brackets of a line, outside of its texts
+	maxElements = 1 << 14   // commas and opening brackets of a line, outside of its texts
 	maxDepth    = 8         // of brackets in a line
 	maxQuery    = 128 << 10 // bytes of a statement; escapes make them six times as long
+	maxBlockers = 3000      // of a waiter, if they are recorded
 
 	// elementsPerByte is how many elements (locks, holders and waiters) the snapshots read from a file may have together,
 	// for each byte of it. A recorder writes a keyframe in time.
@@ -101,7 +102,7 @@ func derivedBlockers(holders []monitor.Holder, waiters []monitor.Waiter, i int) 
 
 // memory is how much memory a program uses that reads a recording from a stranger. maxCost bounds what is in use at a
 // time, and this what waits for the garbage collector.
-const memory = 48 << 20
+const memory = 40 << 20
 
 // BoundMemory sets the limits of the garbage collector for a program that reads a recording from a stranger.
 func BoundMemory() {

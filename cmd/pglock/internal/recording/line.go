@@ -124,15 +124,22 @@ type stateLine struct {
 
 // lockLine is a lock with all its holders and waiters, or with More, further ones of the line before.
 type lockLine struct {
-	Kind        string        `json:"kind"`
-	ID          int           `json:"id"`
-	More        bool          `json:"more,omitempty"`
-	Key         string        `json:"key,omitempty"`
-	Database    string        `json:"database,omitempty"`
-	DatabaseOID uint32        `json:"database_oid,omitempty"`
-	Lock        *monitor.Lock `json:"lock,omitempty"` // unless it follows from the fields above
-	Holders     []holder      `json:"holders,omitempty"`
-	Waiters     []waiter      `json:"waiters,omitempty"`
+	Kind        string   `json:"kind"`
+	ID          int      `json:"id"`
+	More        bool     `json:"more,omitempty"`
+	Key         string   `json:"key,omitempty"`
+	Database    string   `json:"database,omitempty"`
+	DatabaseOID uint32   `json:"database_oid,omitempty"`
+	Lock        *label   `json:"lock,omitempty"` // unless it follows from the fields above
+	Holders     []holder `json:"holders,omitempty"`
+	Waiters     []waiter `json:"waiters,omitempty"`
+}
+
+// label is a lock without its holders and waiters.
+type label struct {
+	monitor.Lock
+	Holders hidden `json:"holders,omitzero"`
+	Waiters hidden `json:"waiters,omitzero"`
 }
 
 type holder struct {

@@ -213,8 +213,7 @@ func (l *lockLine) label() (monitor.Lock, error) {
 	if l.Lock == nil {
 		return plainLock(l.Key, l.Database, l.DatabaseOID)
 	}
-	l.Lock.Holders, l.Lock.Waiters = nil, nil
-	return *l.Lock, nil
+	return l.Lock.Lock, nil
 }
 
 func (l *lockState) addHolders(holders []holder) {
