@@ -241,7 +241,7 @@ func readInChild(t *testing.T, path string) (heap uint64) {
 // What is compressed better than a recorder does it is not inflated to its end.
 func TestRecordingHostileContentIsBoundedByItsLength(t *testing.T) {
 	t.Parallel()
-	for _, lines := range []int{1000, 1_000_000} {
+	for _, lines := range []int{100, 1_000_000} {
 		member := recording.HostileMember(recording.Keyframe, []byte(snapshotText+serverText+strings.Repeat(`{"kind":"later"}`+"\n", lines)))
 		path := filepath.Join(t.TempDir(), "bomb.rec")
 		if err := os.WriteFile(path, member, 0o600); err != nil {
