@@ -16,8 +16,6 @@ const (
 	FreeElements    = freeElements
 )
 
-var MaxInflated = maxInflated
-
 // HostileMember returns a member with any content, however well it is compressed.
 func HostileMember(kind memberKind, text []byte) []byte {
 	b := bytes.NewBuffer(make([]byte, headerSize))

@@ -65,7 +65,7 @@ var bombs = map[string]func() []byte{
 	},
 	"deep": func() []byte { return padded(`{"kind":"server","capacity":` + strings.Repeat(`[`, 1<<19)) },
 	"members of a list": func() []byte {
-		many := `[` + strings.Repeat(`{},`, 100_000) + `{}]`
+		many := `[` + strings.Repeat(`{},`, 340_000) + `{}]`
 		return padded(each(7, func(i int) string {
 			return []string{
 				`{"kind":"lock","id":1,"key":"k","holders":` + many + `}`, `{"kind":"lock","id":1,"key":"k","waiters":` + many + `}`,
@@ -117,10 +117,14 @@ var bombs = map[string]func() []byte{
 		return bytes.Repeat(member, 3)
 	},
 	"locks come and go": func() []byte {
-		return padded(each(100_000, func(int) string { return `{"kind":"lock","id":1,"key":"k"}` + "\n" + `{"kind":"gone","locks":[1]}` }))
+		return padded(each(200, func(int) string {
+			ids := strings.TrimSuffix(each(1000, func(i int) string { return fmt.Sprint(i) }), "\n")
+			return each(1000, func(i int) string { return fmt.Sprintf(`{"kind":"lock","id":%d,"key":"k"}`, i) }) +
+				`{"kind":"gone","locks":[` + strings.ReplaceAll(ids, "\n", ",") + `]}`
+		}))
 	},
 	"more holders": func() []byte {
-		return padded(session1 + `{"kind":"lock","id":1,"key":"k","waiters":[` + strings.Repeat(`{"session":1},`, 9_000) + `{"session":1}]}` + "\n" +
+		return padded(session1 + `{"kind":"lock","id":1,"key":"k","waiters":[` + strings.Repeat(`{"session":1},`, 7_000) + `{"session":1}]}` + "\n" +
 			each(100_000, func(int) string { return `{"kind":"lock","id":1,"more":true,"holders":[{"session":1}]}` }))
 	},
 	"waiters":        func() []byte { return waiters(20_000, "exclusive") },
@@ -136,13 +140,12 @@ var bombs = map[string]func() []byte{
 	"a lock passed on by all to all": func() []byte {
 		var file []byte
 		for k := range 3 {
-			from, holders := 20_000*k, ""
-			for i := range 6000 {
-				holders += fmt.Sprintf(`{"session":%d,"mode":"shared"},`, i)
-			}
-			file = append(file, padded(each(6001, func(i int) string {
+			from := 20_000 * k
+			file = append(file, padded(each(5001, func(i int) string {
 				return fmt.Sprintf(`{"kind":"session","id":%d,"pid":%d}`, i, from+i)
-			})+`{"kind":"lock","id":1,"key":"k","holders":[`+strings.TrimSuffix(holders, ",")+`],"waiters":[{"session":6000,"mode":"shared"}]}`+"\n")...)
+			})+`{"kind":"lock","id":1,"key":"k","waiters":[{"session":5000,"mode":"shared"}]}`+"\n"+each(5000, func(i int) string {
+				return fmt.Sprintf(`{"kind":"lock","id":1,"more":true,"holders":[{"session":%d,"mode":"shared"}]}`, i)
+			}))...)
 		}
 		return file
 	},
@@ -238,31 +241,35 @@ func readInChild(t *testing.T, path string) (heap uint64) {
 	return heap
 }
 
-// What is compressed better than a recorder does it is not inflated to its end.
-func TestRecordingHostileContentIsBoundedByItsLength(t *testing.T) {
+// What is compressed better than a recorder does it is not inflated to its end, and a report has a bounded number of waits.
+func TestRecordingHostileLengthIsBounded(t *testing.T) {
 	t.Parallel()
-	for _, lines := range []int{100, 1_000_000} {
-		member := recording.HostileMember(recording.Keyframe, []byte(snapshotText+serverText+strings.Repeat(`{"kind":"later"}`+"\n", lines)))
+	later := func(lines int) []byte { return keyframe(strings.Repeat(`{"kind":"later"}`+"\n", lines)) }
+	for _, test := range []struct {
+		name    string
+		file    []byte
+		damaged bool
+		report  error
+	}{
+		{"as a recorder compresses it", later(100), false, nil},
+		{"compressed a thousandfold", later(100_000), true, nil},
+		{"many waits", bombs["waits that begin again"](), false, recording.ErrTooLarge},
+	} {
 		path := filepath.Join(t.TempDir(), "bomb.rec")
-		if err := os.WriteFile(path, member, 0o600); err != nil {
+		if err := os.WriteFile(path, test.file, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		past, err := recording.OpenPast(false, path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		snapshots := 0
-		for frame, err := range past.Play(time.Time{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if frame.Snapshot != nil {
-				snapshots++
-			}
+		_, err = report.Of(past, time.Time{}, time.Now(), nil)
+		damage := past.Damaged()
+		if damaged := errors.Is(damage, recording.ErrCorrupt); damaged != test.damaged {
+			t.Errorf("%s: damaged %v", test.name, damage)
 		}
-		refused := errors.Is(past.Damaged(), recording.ErrCorrupt) && snapshots == 0
-		if tooLong := 17*lines > recording.MaxInflated(len(member)); refused != tooLong {
-			t.Errorf("%d bytes of content in %d bytes: refused %t", 17*lines, len(member), refused)
+		if !test.damaged && !errors.Is(err, test.report) {
+			t.Errorf("%s: the report says %v", test.name, err)
 		}
 		if err := past.Close(); err != nil {
 			t.Error(err)
