@@ -68,8 +68,8 @@ var bombs = map[string]func() []byte{
 		many := `[` + strings.Repeat(`{},`, 340_000) + `{}]`
 		return padded(each(7, func(i int) string {
 			return []string{
+				`{"kind":"cycle","steps":` + many + `}`, `{"kind":"lock","id":1,"lock":{"holders":` + many + `}}`,
 				`{"kind":"lock","id":1,"key":"k","holders":` + many + `}`, `{"kind":"lock","id":1,"key":"k","waiters":` + many + `}`,
-				`{"kind":"lock","id":1,"lock":{"holders":` + many + `}}`, `{"kind":"cycle","steps":` + many + `}`,
 				`{"kind":"server","locks":` + many + `,"other_sessions":` + many + `}`, `{"kind":"server","capacity":{"top":` + many + `}}`,
 				`{"kind":"other_wait","blocked_by":` + many + `}`,
 			}[i]
