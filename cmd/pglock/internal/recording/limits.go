@@ -20,7 +20,7 @@ const (
 	// for each byte of it. A recorder writes a keyframe in time.
 	elementsPerByte = 6
 	// freeElements may be read in any case.
-	freeElements = 1 << 20
+	freeElements = 1 << 17
 )
 
 // What parts of a snapshot cost in memory, in bytes: in two snapshots, the decoder, a journal and its events.
