@@ -5,6 +5,9 @@ import (
 	"time"
 
 	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/journal"
+	"github.com/pglock-toolkit/pglock/cmd/pglock/internal/recording"
+	"github.com/pglock-toolkit/pglock/monitor"
+	"github.com/pglock-toolkit/pglock/pglock"
 )
 
 func TestReplayATimeOfReplayIsInTheZoneThatIsShown(t *testing.T) {
@@ -37,5 +40,28 @@ func TestReplayEventsForPeopleAreInTheZoneThatIsShown(t *testing.T) {
 	}
 	if got := (&watch{}).zonedEvents(events)()[0].At; got != at {
 		t.Errorf("without: %v", got)
+	}
+}
+
+// Seeking reads a quarter of an hour, unless that would take seconds.
+func TestReplayReadsABoundedTimeBeforeThatWhichIsShown(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	for locks, want := range map[int]time.Duration{0: journalLead, 1000: journalLead, 5000: 5 * time.Minute} {
+		past, e := recording.NewPast(), recording.NewEncoder(false)
+		for i := range 2 {
+			s := &monitor.Snapshot{TakenAt: noon.Add(time.Duration(i) * time.Second)}
+			for n := range locks {
+				s.Locks = append(s.Locks, monitor.Lock{Key: pglock.Int64Key(int64(n)).String(), Number: int64(n), Objsubid: 1})
+			}
+			encoded, err := e.Snapshot(s, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			past.Add(encoded, maxPast)
+		}
+		if lead := newPlayer(past).lead(noon).Round(time.Second); lead != want {
+			t.Errorf("%d locks: %v, want %v", locks, lead, want)
+		}
 	}
 }

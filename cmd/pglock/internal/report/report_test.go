@@ -1,6 +1,8 @@
 package report
 
 import (
+	"errors"
+	"path/filepath"
 	"runtime"
 	"testing"
 	"time"
@@ -44,6 +46,33 @@ func TestTheWaitsOfAStrangersLogTakeBoundedMemory(t *testing.T) {
 		}
 		t.Logf("distinct %t: %d MiB", distinct, now.HeapAlloc>>20)
 		runtime.KeepAlive(r)
+	}
+}
+
+// A recording from a stranger has a bounded number of waits; one that is trusted has any number.
+func TestTheWaitsOfAStrangersRecordingAreBounded(t *testing.T) {
+	defer func(most int) { maxWaits = most }(maxWaits)
+	maxWaits = 50
+	path, e := filepath.Join(t.TempDir(), "locks.rec"), recording.NewEncoder(false)
+	w, err := recording.NewWriter(path, recording.WriterOptions{})
+	check(t, err)
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	for i := range 60 {
+		at := noon.Add(time.Duration(i) * time.Second)
+		s := &monitor.Snapshot{TakenAt: at, Locks: []monitor.Lock{{Key: "@1", Number: 1, Objsubid: 1,
+			Waiters: []monitor.Waiter{{WaitingSince: &at, Session: monitor.Session{PID: 7}}}}}}
+		encoded, err := e.Snapshot(s, nil)
+		check(t, errors.Join(err, w.Write(encoded)))
+	}
+	check(t, w.Close())
+	for _, large := range []bool{false, true} {
+		past, err := recording.OpenPast(large, path)
+		check(t, err)
+		r, err := Of(past, noon, noon.Add(time.Hour), nil)
+		if large && (err != nil || r.Keys[0].Waits != 60) || !large && !errors.Is(err, recording.ErrTooLarge) {
+			t.Errorf("large %t: %+v, %v", large, r, err)
+		}
+		check(t, past.Close())
 	}
 }
 
