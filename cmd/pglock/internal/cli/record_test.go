@@ -194,3 +194,28 @@ func TestReplayRefusesOtherFiles(t *testing.T) {
 		wantText(t, r.stderr, "recording")
 	}
 }
+
+// A recording that takes much memory is refused, with the flag that reads it all the same.
+func TestReplayReadsVeryManyLocksOnlyIfAllowed(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "locks.rec")
+	w, err := recording.NewWriter(file, recording.WriterOptions{})
+	check(t, err)
+	now := time.Now()
+	s := &monitor.Snapshot{TakenAt: now, Locks: []monitor.Lock{}}
+	for n := range 6000 {
+		s.Locks = append(s.Locks, monitor.Lock{Key: fmt.Sprint("@", n), Number: int64(n), Objsubid: 1, Names: []string{}, Guesses: []monitor.Guess{},
+			Holders: []monitor.Holder{{Mode: monitor.ModeExclusive, Session: monitor.Session{PID: 7}}},
+			Waiters: []monitor.Waiter{{Mode: monitor.ModeExclusive, WaitingSince: &now, Session: monitor.Session{PID: 8}}}})
+	}
+	encoded, err := recording.NewEncoder(false).Snapshot(s, nil)
+	check(t, errors.Join(err, w.Write(encoded), w.Close()))
+	for _, args := range [][]string{{"replay", file, "--key", "@5999"}, {"report", file}} {
+		r := command(t, nil, args...).run()
+		wantCode(t, r, 1)
+		wantText(t, r.stderr, "too large", "--large")
+		r = command(t, nil, append(args, "--large")...).run()
+		wantCode(t, r, 0)
+		wantText(t, r.stdout, "@5999")
+	}
+}

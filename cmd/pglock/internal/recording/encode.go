@@ -57,7 +57,7 @@ func (e *Encoder) Snapshot(s *monitor.Snapshot, ended []int32) (Encoded, error) 
 		m.Kind, e.known, e.keyframeAt = memberKeyframe, newKnown(e.queries), now.elapsed
 	}
 	var out lines
-	out.add(snapshotLine{Kind: kindSnapshot, At: s.TakenAt.UTC(), Keyframe: m.Kind == memberKeyframe, Waiters: int(m.Waiters),
+	out.add(snapshotLine{Kind: kindSnapshot, At: s.TakenAt.UTC().Truncate(time.Microsecond), Keyframe: m.Kind == memberKeyframe, Waiters: int(m.Waiters),
 		Deadlocks: int(m.Deadlocks), Longest: m.info().Longest.Seconds(), Used: s.Capacity.Used, Advisory: s.Capacity.Advisory,
 		Ended: ended})
 	e.addJumps(&out, now)
