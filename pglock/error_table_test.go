@@ -46,9 +46,8 @@ var (
 	errorKey   = pglock.NewKey("once:scope/id") // of every call that waits, except GuardTx
 	errorGuard = pglock.NewKey("guard")
 	errorQuery = "-- name: Touch :exec\nSELECT 1"
-	errorSet   = querylock.NewSet([]string{"once:scope/id"}, []querylock.Query{
-		{Name: "Touch", Digest: querylock.Digest(errorQuery), Locks: []string{"once:scope/id"}},
-	})
+	errorSet   = querylock.NewSet(nil, []querylock.Query{{Name: "Touch", Digest: querylock.Digest(errorQuery),
+		Locks: []querylock.Lock{{Key: querylock.Template{{Text: "once:scope/id"}}}}}})
 )
 
 var errorCalls = []errorCall{

@@ -3,6 +3,8 @@ package keytemplate
 import (
 	"slices"
 	"strings"
+
+	"github.com/pglock-toolkit/pglock/internal/keytext"
 )
 
 // Conflict returns a name that both templates can make; ok is false if there is none. It runs both templates as
@@ -49,18 +51,10 @@ func common(a, b byteSet) (byte, bool) {
 func (s byteSet) complement() byteSet { return byteSet{^s[0], ^s[1], ^s[2], ^s[3]} }
 
 var (
-	digit    = setOf("0123456789")
-	nonZero  = setOf("123456789")
-	hexDigit = setOf("0123456789abcdef")
-	unbound  = setOf(specials).complement()
+	digit   = setOf("0123456789")
+	nonZero = setOf("123456789")
+	unbound = setOf(keytext.Specials).complement()
 )
-
-func uuidByte(i int) byteSet {
-	if slices.Contains([]int{8, 13, 18, 23}, i) {
-		return setOf("-")
-	}
-	return hexDigit
-}
 
 // automaton accepts the names of one template. State 0 is the first, and last accepts.
 type automaton struct {
@@ -129,7 +123,7 @@ func (a *automaton) value(from int, t Type, to int) {
 	case UUID:
 		for i := range 36 {
 			next := a.state()
-			a.add(from, uuidByte(i), next)
+			a.add(from, setOf(keytext.UUIDBytes(i)), next)
 			from = next
 		}
 		a.skip(from, to)
@@ -137,8 +131,8 @@ func (a *automaton) value(from int, t Type, to int) {
 		loop := a.state()
 		a.skip(from, loop)
 		a.add(loop, unbound, loop)
-		for _, s := range []byte(specials) {
-			a.text(loop, escapeOf(s), loop)
+		for _, s := range []byte(keytext.Specials) {
+			a.text(loop, keytext.EscapeOf(s), loop)
 		}
 		a.skip(loop, to)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/pglock-toolkit/pglock/internal/keytext"
 )
 
 // Parse reads a template: literal text, and parameters as {name}, {name type}, {name=source} or {name=source type}. A
@@ -123,8 +125,8 @@ func (t Template) check() error {
 	if arrays > 1 {
 		return errors.New("only one parameter can be an array")
 	}
-	if literal > MaxName {
-		return fmt.Errorf("its literal text has %d bytes, and at most %d fit in a name", literal, MaxName)
+	if literal > keytext.MaxName {
+		return fmt.Errorf("its literal text has %d bytes, and at most %d fit in a name", literal, keytext.MaxName)
 	}
 	return nil
 }

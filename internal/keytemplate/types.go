@@ -3,6 +3,8 @@ package keytemplate
 import (
 	"fmt"
 	"strings"
+
+	"github.com/pglock-toolkit/pglock/internal/keytext"
 )
 
 // Type is a type of PostgreSQL whose values have one canonical text.
@@ -86,70 +88,9 @@ func (t Type) endsBefore(next byte) bool {
 	case SmallInt, Integer, BigInt, TimestampTZ:
 		return next < '0' || next > '9'
 	case Text:
-		return special(next) && next != escape
+		return next != keytext.Escape && strings.IndexByte(keytext.Specials, next) >= 0
 	case Unknown:
 		return true // checked when the type is known
 	}
 	return true // the other types have texts with a recognizable end
-}
-
-// scan returns the length of the value that text begins with, or -1.
-func (t Type) scan(text string) int {
-	switch t {
-	case SmallInt, Integer, BigInt, TimestampTZ:
-		return scanInteger(text)
-	case Text:
-		return scanText(text)
-	case UUID:
-		return scanUUID(text)
-	case Boolean:
-		for _, value := range []string{"true", "false"} {
-			if strings.HasPrefix(text, value) {
-				return len(value)
-			}
-		}
-	}
-	return -1
-}
-
-func scanInteger(text string) int {
-	digits := strings.TrimPrefix(text, "-")
-	n := 0
-	for n < len(digits) && digits[n] >= '0' && digits[n] <= '9' {
-		n++
-	}
-	if n == 0 || (digits[0] == '0' && (n > 1 || len(digits) < len(text))) {
-		return -1
-	}
-	return len(text) - len(digits) + n
-}
-
-func scanText(text string) int {
-	n := 0
-	for n < len(text) {
-		switch {
-		case !special(text[n]):
-			n++
-		case text[n] == escape && isEscape(text[n:]):
-			n += 3
-		case text[n] == escape:
-			return -1
-		default:
-			return n
-		}
-	}
-	return n
-}
-
-func scanUUID(text string) int {
-	const length = 36
-	if len(text) < length {
-		return -1
-	}
-	for i := range length {
-		if !uuidByte(i).has(text[i]) {
-			return -1
-		}
-	}
-	return length
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/keytemplate"
+	"github.com/pglock-toolkit/pglock/internal/keytemplate/keyvectors"
 	"github.com/pglock-toolkit/pglock/internal/lockgen"
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/querylock"
 )
 
 // generated is locks.sql for declarations of keys, in schema hostile.
@@ -53,16 +53,16 @@ var hostile = []string{
 // samples are values of each type, in SQL and in Go.
 var samples = map[keytemplate.Type]struct {
 	sql   string
-	value querylock.Value
+	value any
 }{
-	keytemplate.SmallInt: {"'-32768'", querylock.Int(int16(-32768))},
-	keytemplate.Integer:  {"'7'", querylock.Int(int32(7))},
-	keytemplate.BigInt:   {"'-9223372036854775808'", querylock.Int(int64(-9223372036854775808))},
-	keytemplate.Text:     {`'$body$''{%:é\'`, querylock.Text(`$body$'{%:é\`)},
-	keytemplate.UUID:     {"'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11'", querylock.UUID([16]byte{0xa0, 0xee, 0xbc, 0x99, 0x9c, 0x0b, 0x4e, 0xf8, 0xbb, 0x6d, 0x6b, 0xb9, 0xbd, 0x38, 0x0a, 0x11})},
-	keytemplate.Boolean:  {"'on'", querylock.Bool(true)},
+	keytemplate.SmallInt: {"'-32768'", int16(-32768)},
+	keytemplate.Integer:  {"'7'", int32(7)},
+	keytemplate.BigInt:   {"'-9223372036854775808'", int64(-9223372036854775808)},
+	keytemplate.Text:     {`'$body$''{%:é\'`, `$body$'{%:é\`},
+	keytemplate.UUID:     {"'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11'", [16]byte{0xa0, 0xee, 0xbc, 0x99, 0x9c, 0x0b, 0x4e, 0xf8, 0xbb, 0x6d, 0x6b, 0xb9, 0xbd, 0x38, 0x0a, 0x11}},
+	keytemplate.Boolean:  {"'on'", true},
 	keytemplate.TimestampTZ: {"'2026-01-02 03:04:05.678901+01'",
-		querylock.Time(time.Date(2026, 1, 2, 2, 4, 5, 678901000, time.UTC))},
+		time.Date(2026, 1, 2, 2, 4, 5, 678901000, time.UTC)},
 }
 
 // sampled returns the arguments with which to call a template's function, and the key that Go makes.
@@ -73,12 +73,12 @@ func sampled(t *testing.T, declaration string) (arguments string, key pglock.Key
 	template, err := keytemplate.Parse(text)
 	check(t, err)
 	var inSQL []string
-	var values []querylock.Value
+	var values []any
 	for _, p := range template.Params() {
 		inSQL = append(inSQL, samples[p.Type].sql+"::"+p.Type.String())
 		values = append(values, samples[p.Type].value)
 	}
-	return strings.Join(inSQL, ", "), querylock.Key(template.String(), values...)
+	return strings.Join(inSQL, ", "), keyvectors.Typed(template).Key(values...)
 }
 
 // objects counts what a database has.

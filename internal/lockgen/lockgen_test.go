@@ -162,15 +162,60 @@ func TestOptionsThatDoNotExistAreErrors(t *testing.T) {
 }
 
 func TestNamesOfParametersAndFunctionsAreGoNames(t *testing.T) {
-	files, err := Generate(read("-- pglock: key user-id:{type text}:{pglock bigint}:{_x bigint}:{invoice_id integer}\n" +
+	files, err := Generate(read("-- pglock: key user-id:{type text}:{pglock bigint}:{_x bigint}:{invoice_id integer}:{key_user_id text}\n" +
 		"-- pglock: key {t text}:日本語 func=Order owner=ops -- it's one \\ order\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := contents(files, keysFile)
 	for _, want := range []string{
-		"func UserID(typeValue string, pglockValue int64, x int64, invoiceID int32) pglock.Key",
+		"func UserID(typeValue string, pglockValue int64, x int64, invoiceID int32, keyUserIDValue string) pglock.Key",
 		"// Order returns the key {t}:日本語: it's one \\ order.\n//\n// Owner: ops.\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("it lacks %s:\n%s", want, got)
+		}
+	}
+}
+
+// TestLocksAreTyped shows all that the package says about locks: no text remains to be read when a program runs.
+func TestLocksAreTyped(t *testing.T) {
+	ids := Param{Number: 7, Name: "ids", Type: "integer", Dims: 1}
+	files, err := Generate(read("-- pglock: key a:{id bigint}:{name text}:z func=Thing\n"+
+		"-- name: A :exec\n-- pglock: lock a:{id=ids}:{name=$5}:z shared\n-- pglock: lock b\n;\n"+
+		"-- name: B :exec\n-- pglock: lock b max_wait=1500ms savepoint\n;\n"+
+		"-- name: C :exec\n-- pglock: lock b max_wait=1h\n;\n"+
+		"-- name: D :exec\n-- pglock: lock b try\n;\n"+
+		"-- name: E :exec\n-- pglock: lock b max_wait=1000001ns\n;\n", append(all, ids)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := contents(files, queriesFile)
+	for _, want := range []string{
+		`import (
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock/querylock"
+)
+
+// If this is unknown, the module pglock is older than the generator: update it.
+const _ = querylock.Version1
+
+// The templates of keys.
+var (
+	keyB     = querylock.Template{{Text: "b"}}
+	keyThing = querylock.Template{
+		{Text: "a:", Param: "id", Type: querylock.Int},
+		{Text: ":", Param: "name", Type: querylock.Text},
+		{Text: ":z"},
+	}
+)
+`, `, Locks: []querylock.Lock{
+			{Key: keyThing, Args: []int{7, 5}, Each: 1, Shared: true},
+			{Key: keyB},
+		}},
+`, ", MaxWait: 1500 * time.Millisecond, Savepoint: true, Locks: ", ", MaxWait: 3600 * time.Second, Locks: ", ", Try: true, Locks: ",
+		", MaxWait: 1000001 * time.Nanosecond, Locks: ",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("it lacks %s:\n%s", want, got)

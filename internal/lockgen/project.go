@@ -32,7 +32,7 @@ type key struct {
 // query is a query with its locks.
 type query struct {
 	Query
-	locks []string // as querylock.Query has them
+	locks []keytemplate.Lock // resolved: the types and numbers of parameters are known
 }
 
 // use is one lock of a query.
@@ -142,11 +142,7 @@ func (p *project) use(u use) {
 		k.users, k.shared[u.query.Name] = append(k.users, u.query.Name), true
 	}
 	k.shared[u.query.Name] = k.shared[u.query.Name] && lock.Shared
-	number := func(param *keytemplate.Param) int {
-		n, _ := param.Number()
-		return n
-	}
-	u.query.locks = append(u.query.locks, lock.Use(number)+lock.Options())
+	u.query.locks = append(u.query.locks, lock)
 }
 
 // agree gives the key the types of the lock, or reports why it cannot.

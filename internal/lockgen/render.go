@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/pglock-toolkit/pglock/internal/keytemplate"
-	"github.com/pglock-toolkit/pglock/pglock/querylock"
 )
 
 // The files of a package.
@@ -69,26 +68,14 @@ package %[1]s
 `, p.Package)
 	s.WriteString(p.imports())
 	s.WriteString(p.txGo())
-	s.printf(`// Label returns the template of a lock's name, such as %s, or "other" for a name
-// that is not of this package. It is for metrics, whose labels must be few.
+	s.WriteString(`// Label returns the template of a lock's name, such as invoice:{id} for invoice:42, or "other" for a name that is not
+// of this package. It is for metrics, whose labels must be few.
 func Label(name string) string { return queries.Label(name) }
-`, p.labelExample())
+`)
 	for _, k := range p.keys {
 		s.WriteString(k.functionGo())
 	}
 	return s.String()
-}
-
-func (p *project) labelExample() string {
-	for _, k := range p.keys {
-		if hasOneInteger(k.template) {
-			name, err := k.template.Name([]string{"42"})
-			if err == nil {
-				return fmt.Sprintf("%s for %s", k.template, name)
-			}
-		}
-	}
-	return "user:{id} for user:42"
 }
 
 func (p *project) imports() string {
@@ -146,23 +133,18 @@ func (k *key) functionGo() string {
 	if about := k.about(); about != "" {
 		s.printf("//\n%s", wrapped(about))
 	}
-	var params, values []string
+	var params, names []string
 	for _, param := range k.template.Params() {
 		name := goName(param.Name)
-		params = append(params, name+" "+goTypes[param.Type].name)
-		values = append(values, fmt.Sprintf("querylock.%s(%s)", goTypes[param.Type].value, name))
+		params, names = append(params, name+" "+goTypes[param.Type].name), append(names, name)
 	}
-	s.printf("func %s(%s) pglock.Key {\n", k.function, strings.Join(params, ", "))
-	call := fmt.Sprintf("querylock.Key(%q, %s)", k.template, strings.Join(values, ", "))
-	switch {
-	case len(values) == 0:
-		call = fmt.Sprintf("pglock.NewKey(%q)", k.template)
-	case len(call) > 100:
-		call = fmt.Sprintf("querylock.Key(%q,\n%s)", k.template, strings.Join(values, ", "))
-	}
-	s.printf("return %s\n}\n", call)
+	s.printf("func %s(%s) pglock.Key {\nreturn %s.Key(%s)\n}\n",
+		k.function, strings.Join(params, ", "), k.variable(), strings.Join(names, ", "))
 	return s.String()
 }
+
+// variable is the name of the key's template in Go. No parameter has such a name: see reserved.
+func (k *key) variable() string { return "key" + k.function }
 
 // about names the owner of the key and the queries that take it.
 func (k *key) about() string {
@@ -205,8 +187,8 @@ func wrapped(text string) string {
 	return s.String()
 }
 
-// goTypes are the Go types of parameters, and the functions of package querylock that encode them.
-var goTypes = map[keytemplate.Type]struct{ name, value string }{
+// goTypes are the Go types of parameters, and their types in package querylock.
+var goTypes = map[keytemplate.Type]struct{ name, constant string }{
 	keytemplate.SmallInt:    {"int16", "Int"},
 	keytemplate.Integer:     {"int32", "Int"},
 	keytemplate.BigInt:      {"int64", "Int"},
@@ -233,31 +215,6 @@ func goName(name string) string {
 	return joined
 }
 
-func (p *project) queriesGo() string {
-	var s source
-	s.WriteString(p.head("//"))
-	s.printf("package %s\n\nimport %q\n\n", p.Package, "github.com/pglock-toolkit/pglock/pglock/querylock")
-	s.WriteString("// queries has the templates of keys, and all queries of the project with their locks.\n" +
-		"var queries = querylock.NewSet(\n[]string{\n")
-	for _, k := range p.keys {
-		s.printf("%q,\n", k.template.Declaration())
-	}
-	s.WriteString("},\n[]querylock.Query{\n")
-	for _, q := range p.queries {
-		s.printf("{Name: %q, Digest: %q", q.Name, querylock.Digest(q.Text))
-		if len(q.locks) > 0 {
-			s.WriteString(", Locks: []string{\n")
-			for _, lock := range q.locks {
-				s.printf("%q,\n", lock)
-			}
-			s.WriteString("}")
-		}
-		s.WriteString("},\n")
-	}
-	s.WriteString("},\n)\n")
-	return s.String()
-}
-
 func (p *project) textsGo() string {
 	var s source
 	s.WriteString(p.head("//"))
@@ -265,8 +222,11 @@ func (p *project) textsGo() string {
 	for _, q := range p.queries {
 		about := fmt.Sprintf("%s is the text of query %s, which takes no lock.", textName(q.Name), q.Name)
 		if len(q.locks) > 0 {
-			about = fmt.Sprintf("%s is the text of query %s, which locks %s.", textName(q.Name), q.Name,
-				strings.Join(q.locks, " and "))
+			var locks []string
+			for _, lock := range q.locks {
+				locks = append(locks, lock.Template.String()+lock.Options())
+			}
+			about = fmt.Sprintf("%s is the text of query %s, which locks %s.", textName(q.Name), q.Name, strings.Join(locks, " and "))
 		}
 		s.printf("\n%sconst %s = %s\n", wrapped(about), textName(q.Name), goText(q.Text))
 	}

@@ -235,7 +235,11 @@ rules:
 `
 }
 
+// variable are the names of templates in the generated code.
+var variable = regexp.MustCompile(`^key\P{Ll}`)
+
 // reserved reports whether a name cannot name a parameter in the generated code.
 func reserved(name string) bool {
-	return token.IsKeyword(name) || slices.Contains([]string{"pglock", "querylock", "pgx", "sql", "time", "queries"}, name)
+	return token.IsKeyword(name) || variable.MatchString(name) ||
+		slices.Contains([]string{"pglock", "querylock", "pgx", "sql", "time", "queries"}, name)
 }

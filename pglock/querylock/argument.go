@@ -9,32 +9,34 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/pglock-toolkit/pglock/internal/keytemplate"
+	"github.com/pglock-toolkit/pglock/internal/keytext"
 )
 
 var errNull = errors.New("it is NULL, and a lock's name needs a value")
 
 // encode returns the canonical text of a query's argument, whatever Go type sqlc or the caller has chosen for it.
-func encode(t keytemplate.Type, argument any) (string, error) {
-	switch {
-	case t.IsInteger():
+func encode(t Type, argument any) (string, error) {
+	switch t {
+	case Int:
 		return encodeInt(argument)
-	case t == keytemplate.Text:
+	case Text:
 		return encodeText(argument)
-	case t == keytemplate.UUID:
+	case UUID:
 		return encodeUUID(argument)
-	case t == keytemplate.Boolean:
+	case Bool:
 		return encodeBool(argument)
+	case Time:
+		return encodeTime(argument)
 	}
-	return encodeTime(argument)
+	return "", errors.New("its type is unknown")
 }
 
 func encodeInt(argument any) (string, error) {
 	switch n := argument.(type) {
 	case int64:
-		return keytemplate.EncodeInt(n), nil
+		return keytext.EncodeInt(n), nil
 	case int32:
-		return keytemplate.EncodeInt(int64(n)), nil
+		return keytext.EncodeInt(int64(n)), nil
 	}
 	v, err := plain(argument)
 	if err != nil {
@@ -42,16 +44,16 @@ func encodeInt(argument any) (string, error) {
 	}
 	switch {
 	case v.CanInt():
-		return keytemplate.EncodeInt(v.Int()), nil
+		return keytext.EncodeInt(v.Int()), nil
 	case v.CanUint() && v.Uint() <= 1<<63-1:
-		return keytemplate.EncodeInt(int64(v.Uint())), nil
+		return keytext.EncodeInt(int64(v.Uint())), nil
 	}
 	return "", unusable(argument, "an integer")
 }
 
 func encodeText(argument any) (string, error) {
 	if s, ok := argument.(string); ok {
-		return keytemplate.EncodeText(s)
+		return keytext.EncodeText(s)
 	}
 	v, err := plain(argument)
 	if err != nil {
@@ -63,7 +65,7 @@ func encodeText(argument any) (string, error) {
 	if _, ok := v.Interface().(fmt.Stringer); ok { // pgx sends what String returns, and database/sql the string itself
 		return "", unusable(argument, "a string without a String method")
 	}
-	return keytemplate.EncodeText(v.String())
+	return keytext.EncodeText(v.String())
 }
 
 func encodeBool(argument any) (string, error) {
@@ -74,7 +76,7 @@ func encodeBool(argument any) (string, error) {
 	if v.Kind() != reflect.Bool {
 		return "", unusable(argument, "a boolean")
 	}
-	return keytemplate.EncodeBool(v.Bool()), nil
+	return keytext.EncodeBool(v.Bool()), nil
 }
 
 var bytesOfUUID = reflect.TypeFor[[16]byte]()
@@ -83,7 +85,7 @@ func encodeUUID(argument any) (string, error) {
 	var u pgtype.UUID
 	v := deref(argument)
 	if v.IsValid() && v.Type().ConvertibleTo(bytesOfUUID) && v.Kind() == reflect.Array {
-		return keytemplate.EncodeUUID(v.Convert(bytesOfUUID).Interface().([16]byte)), nil
+		return keytext.EncodeUUID(v.Convert(bytesOfUUID).Interface().([16]byte)), nil
 	}
 	v, err := plain(argument)
 	if err != nil {
@@ -95,7 +97,7 @@ func encodeUUID(argument any) (string, error) {
 	if err := u.Scan(v.String()); err != nil {
 		return "", err
 	}
-	return keytemplate.EncodeUUID(u.Bytes), nil
+	return keytext.EncodeUUID(u.Bytes), nil
 }
 
 func encodeTime(argument any) (string, error) {
@@ -112,7 +114,7 @@ func encodeTime(argument any) (string, error) {
 	if !ok {
 		return "", unusable(argument, "a time (time.Time or pgtype.Timestamptz)")
 	}
-	return keytemplate.EncodeTime(at)
+	return keytext.EncodeTime(at)
 }
 
 func unusable(argument any, want string) error {
@@ -145,8 +147,8 @@ func plain(argument any) (reflect.Value, error) {
 	return reflect.ValueOf(value), err
 }
 
-// elements returns the elements of an array argument: a slice, or a value that holds one, such as a pq.Array.
-func elements(argument any) ([]any, error) {
+// elementsOf returns the elements of an array argument: a slice, or a value that holds one, such as a pq.Array.
+func elementsOf(argument any) ([]any, error) {
 	v := deref(argument)
 	if v.Kind() == reflect.Struct && v.NumField() == 1 && v.Field(0).CanInterface() { // pq.GenericArray{A any}
 		v = deref(v.Field(0).Interface())

@@ -14,9 +14,8 @@ import (
 
 // lockRequest is the locks of a query, or of a batch of them.
 type lockRequest struct {
-	query   string // its name; of several, the first with a lock
-	locks   []wanted
-	options options
+	query *Query // of several, the first with a lock
+	locks []wanted
 }
 
 // The savepoint is released before the query runs, so that an error of the query's own aborts the transaction as
@@ -30,13 +29,13 @@ const (
 // send sends the locks and then the queries, in one batch.
 func (r lockRequest) send(ctx context.Context, tx pgx.Tx, queries []*pgx.QueuedQuery) *batchResults {
 	batch := &pgx.Batch{}
-	if r.options.savepoint {
+	if r.query.Savepoint {
 		batch.Queue(savepoint)
 	}
 	for _, run := range runs(r.locks) {
 		r.queue(batch, run)
 	}
-	if r.options.savepoint {
+	if r.query.Savepoint {
 		batch.Queue(release)
 	}
 	ahead := batch.QueuedQueries
@@ -44,7 +43,7 @@ func (r lockRequest) send(ctx context.Context, tx pgx.Tx, queries []*pgx.QueuedQ
 	asked := driver.Now()
 	return &batchResults{
 		BatchResults: tx.SendBatch(ctx, batch), ctx: ctx, tx: tx,
-		query: r.query, options: r.options, asked: asked, ahead: ahead,
+		query: r.query, asked: asked, ahead: ahead,
 	}
 }
 
@@ -53,11 +52,11 @@ func (r lockRequest) queue(batch *pgx.Batch, run run) {
 	if run.shared {
 		opts = append(opts, pglock.Shared())
 	}
-	if r.options.bounded {
-		opts = append(opts, pglock.MaxWait(r.options.maxWait))
+	if r.query.MaxWait > 0 {
+		opts = append(opts, pglock.MaxWait(r.query.MaxWait))
 	}
 	switch {
-	case r.options.try:
+	case r.query.Try:
 		pglock.QueueTryLockAllTx(batch, run.keys, opts...)
 	case len(run.keys) == 1:
 		pglock.QueueLockTx(batch, run.keys[0], opts...)
@@ -71,8 +70,7 @@ type batchResults struct {
 	pgx.BatchResults
 	ctx   context.Context
 	tx    pgx.Tx
-	query string
-	options
+	query *Query
 	asked driver.Instant     // when it was sent
 	ahead []*pgx.QueuedQuery // the locks whose results have not been read
 	saved bool               // a savepoint has been set
@@ -101,7 +99,7 @@ func (r *batchResults) read(queued *pgx.QueuedQuery) error {
 
 func (r *batchResults) refused(err error) error {
 	_ = r.BatchResults.Close() // its error is the server's error of the lock
-	err = fmt.Errorf("query %s: %w", r.query, waited(r.asked, r.options, err))
+	err = fmt.Errorf("query %s: %w", r.query.Name, waited(r.asked, r.query, err))
 	conn := r.tx.Conn()
 	if !r.saved || conn == nil || conn.IsClosed() || conn.PgConn().TxStatus() != 'E' {
 		return err
@@ -113,8 +111,8 @@ func (r *batchResults) refused(err error) error {
 }
 
 // waited adds to the error of a lock how long the query waited. It asks for all its locks at once.
-func waited(asked driver.Instant, o options, err error) error {
-	if wait := (*pglock.WaitError)(nil); !o.try && errors.As(err, &wait) && wait.Waited == 0 {
+func waited(asked driver.Instant, query *Query, err error) error {
+	if wait := (*pglock.WaitError)(nil); !query.Try && errors.As(err, &wait) && wait.Waited == 0 {
 		wait.Waited = driver.Now().Sub(asked)
 	}
 	return err

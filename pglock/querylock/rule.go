@@ -2,65 +2,61 @@ package querylock
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/internal/keytemplate"
 	"github.com/pglock-toolkit/pglock/pglock"
 )
 
-// rule is what a query locks, read from its Locks.
-type rule struct {
-	lines []line
-	options
+// Lock is a lock that a query takes.
+type Lock struct {
+	// Key is the template of its key.
+	Key Template
+	// Args are, for each parameter of the template, the number of the query's argument: 1 for $1.
+	Args []int
+	// Each says which of Args is an array, 1 for the first: the query takes a lock for each of its elements. 0: none is.
+	Each int
+	// Shared asks for a shared lock.
+	Shared bool
 }
 
-// options hold for all locks of a query.
-type options struct {
-	try       bool
-	bounded   bool // maxWait was given
-	maxWait   time.Duration
-	savepoint bool
+// agrees reports whether both queries can have their locks taken together.
+func (q *Query) agrees(other *Query) bool {
+	return q.Try == other.Try && q.MaxWait == other.MaxWait && q.Savepoint == other.Savepoint
 }
 
-// line is one template with its arguments.
-type line struct {
-	template keytemplate.Template
-	params   []argument
-	shared   bool
-}
-
-// argument is a parameter of a template, and the number of the query's argument for it.
-type argument struct {
-	*keytemplate.Param
-	number int
-}
-
-// parseRule reads what keytemplate.Lock.Use has written.
-func parseRule(locks []string) (r rule, err error) {
-	for _, text := range locks {
-		lock, err := keytemplate.ParseLock(text)
-		if err != nil {
-			return rule{}, err
-		}
-		l := line{template: lock.Template, shared: lock.Shared}
-		for _, p := range lock.Params() {
-			n, ok := p.Number()
-			if !ok {
-				return rule{}, fmt.Errorf("%q: {%s} has no number", text, p.Name)
-			}
-			l.params = append(l.params, argument{p, n})
-		}
-		r.lines = append(r.lines, l)
-		r.try = r.try || lock.Try
-		r.savepoint = r.savepoint || lock.Savepoint
-		if lock.MaxWait != nil {
-			r.bounded, r.maxWait = true, *lock.MaxWait
+// check finds what no generator writes.
+func (q *Query) check() error {
+	switch {
+	case q.Try && q.MaxWait != 0:
+		return errors.New("it has both Try and MaxWait")
+	case q.MaxWait != 0 && q.MaxWait < time.Millisecond:
+		return fmt.Errorf("its MaxWait is %v, and the least is 1ms", q.MaxWait)
+	}
+	for _, l := range q.Locks {
+		if err := l.check(); err != nil {
+			return err
 		}
 	}
-	return r, nil
+	return nil
+}
+
+func (l Lock) check() error {
+	if err := l.Key.check(); err != nil {
+		return err
+	}
+	switch {
+	case len(l.Args) != l.Key.params():
+		return fmt.Errorf("lock %s has %d arguments for %d parameters", l.Key, len(l.Args), l.Key.params())
+	case slices.ContainsFunc(l.Args, func(n int) bool { return n < 1 }):
+		return fmt.Errorf("lock %s: the arguments %v are not all numbers from 1", l.Key, l.Args)
+	case l.Each < 0 || l.Each > len(l.Args):
+		return fmt.Errorf("lock %s: Each is %d of %d arguments", l.Key, l.Each, len(l.Args))
+	}
+	return nil
 }
 
 // wanted is a lock that a query asks for.
@@ -70,48 +66,43 @@ type wanted struct {
 }
 
 // locks makes the keys of the arguments. An array without elements makes none.
-func (r rule) locks(arguments []any) (all []wanted, err error) {
-	for _, line := range r.lines {
-		names, err := line.names(arguments)
+func (q *Query) locks(arguments []any) (all []wanted, err error) {
+	for _, l := range q.Locks {
+		names, err := l.names(arguments)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("pglock: query %s: %w", q.Name, err)
 		}
 		for _, name := range names {
-			all = append(all, wanted{pglock.NewKey(name), line.shared})
+			all = append(all, wanted{pglock.NewKey(name), l.Shared})
 		}
 	}
 	return all, nil
 }
 
 // names makes one name, or of an array one for each element.
-func (l line) names(arguments []any) ([]string, error) {
-	values, array := make([]string, len(l.params)), -1
-	var many []any
-	for i, p := range l.params {
-		if p.number > len(arguments) {
-			return nil, fmt.Errorf("lock %s: {%s} is argument %d of %d", l.template, p.Name, p.number, len(arguments))
+func (l Lock) names(arguments []any) (names []string, err error) {
+	values, array := make([]string, len(l.Args)), l.Each-1
+	var elements []any
+	for i, n := range l.Args {
+		if n > len(arguments) {
+			return nil, fmt.Errorf("lock %s: {%s} is argument %d of %d", l.Key, l.Key[i].Param, n, len(arguments))
 		}
-		var err error
-		if p.Array {
-			array = i
-			many, err = elements(arguments[p.number-1])
+		if i == array {
+			elements, err = elementsOf(arguments[n-1])
 		} else {
-			values[i], err = encode(p.Type, arguments[p.number-1])
+			values[i], err = encode(l.Key[i].Type, arguments[n-1])
 		}
 		if err != nil {
-			return nil, l.invalid(p.Param, err)
+			return nil, l.invalid(i, err)
 		}
 	}
 	if array < 0 {
 		return l.name(nil, values)
 	}
-	var names []string
-	for i, element := range many {
-		text, err := encode(l.params[array].Type, element)
-		if err != nil {
-			return nil, l.invalid(l.params[array].Param, fmt.Errorf("element %d: %w", i+1, err))
+	for i, element := range elements {
+		if values[array], err = encode(l.Key[array].Type, element); err != nil {
+			return nil, l.invalid(array, fmt.Errorf("element %d: %w", i+1, err))
 		}
-		values[array] = text
 		if names, err = l.name(names, values); err != nil {
 			return nil, err
 		}
@@ -119,16 +110,16 @@ func (l line) names(arguments []any) ([]string, error) {
 	return names, nil
 }
 
-func (l line) name(names, values []string) ([]string, error) {
-	name, err := l.template.Name(values)
+func (l Lock) name(names, values []string) ([]string, error) {
+	name, err := l.Key.name(values)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", pglock.ErrInvalidKey, err)
 	}
 	return append(names, name), nil
 }
 
-func (l line) invalid(p *keytemplate.Param, err error) error {
-	return fmt.Errorf("%w: lock %s: {%s}: %w", pglock.ErrInvalidKey, l.template, p.Name, err)
+func (l Lock) invalid(param int, err error) error {
+	return fmt.Errorf("%w: lock %s: {%s}: %w", pglock.ErrInvalidKey, l.Key, l.Key[param].Param, err)
 }
 
 // inOrder sorts the locks into the order in which pglock takes several, so that no two queries can wait for each other,

@@ -1,14 +1,14 @@
 package querylock
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
-
-	"github.com/pglock-toolkit/pglock/internal/keytemplate"
+	"time"
 )
 
 // ErrUnknownQuery says that a statement given to a [Tx] or [SQLTx] is not one of the generated package's queries: it
@@ -16,15 +16,24 @@ import (
 // generate again after a query has changed.
 var ErrUnknownQuery = errors.New("not a query that the generated locks know")
 
-// Query is a query as the generator saw it.
+// Version1 is the version of the generated code that this package runs. Generated packages name theirs, so one of a newer
+// generator does not compile: update pglock.
+const Version1 = true
+
+// Query is a query as the generator saw it. Most queries have no locks.
 type Query struct {
 	// Name is the query's name.
 	Name string
 	// Digest is [Digest] of its full text.
 	Digest string
-	// Locks are what the query locks: templates whose parameters name the query's, and options, as in
-	// "invoice:{id=$1 bigint} max_wait=2s". Most queries have none.
-	Locks []string
+	// Try refuses locks that are held elsewhere, instead of waiting for them.
+	Try bool
+	// MaxWait bounds the wait for the locks. Without it the wait ends with the context.
+	MaxWait time.Duration
+	// Savepoint keeps the transaction usable when a lock is refused.
+	Savepoint bool
+	// Locks are what the query locks.
+	Locks []Lock
 }
 
 // Digest returns what a [Query] is recognized by: 32 hexadecimal digits of the SHA-256 of its text.
@@ -35,27 +44,27 @@ func Digest(text string) string {
 
 // Set is the templates and queries of a generated package. It may be used from many goroutines.
 type Set struct {
-	templates []keytemplate.Template
-	queries   map[string]Query
+	templates []Template
+	queries   map[string]*Query
 	err       error    // what is wrong with the generated code
-	known     sync.Map // of *known, by the query's full text
-}
-
-// known is a query that has been recognized.
-type known struct {
-	name string
-	rule rule
+	known     sync.Map // of *Query, by the query's full text
 }
 
 // NewSet returns the set of a generated package. If its arguments are wrong, every query returns the error.
-func NewSet(templates []string, queries []Query) *Set {
-	s := &Set{queries: make(map[string]Query, len(queries))}
-	for _, text := range templates {
-		template, err := keytemplate.Parse(text)
-		s.templates, s.err = append(s.templates, template), errors.Join(s.err, err)
+func NewSet(templates []Template, queries []Query) *Set {
+	s := &Set{templates: templates, queries: make(map[string]*Query, len(queries))}
+	for _, template := range templates {
+		s.err = cmp.Or(s.err, template.check())
 	}
 	for _, q := range queries {
-		s.queries[q.Name] = q
+		err := q.check()
+		if s.queries[q.Name] != nil {
+			err = errors.New("there are two of this name")
+		}
+		if err != nil {
+			s.err = cmp.Or(s.err, fmt.Errorf("query %s: %w", q.Name, err))
+		}
+		s.queries[q.Name] = &q
 	}
 	return s
 }
@@ -64,7 +73,7 @@ func NewSet(templates []string, queries []Query) *Set {
 // templates makes. So a metric has at most one label more than there are templates.
 func (s *Set) Label(name string) string {
 	for _, template := range s.templates {
-		if _, ok := template.Values(name); ok {
+		if _, ok := template.values(name); ok {
 			return template.String()
 		}
 	}
@@ -72,9 +81,9 @@ func (s *Set) Label(name string) string {
 }
 
 // find recognizes a query by its name and its full text.
-func (s *Set) find(text string) (*known, error) {
+func (s *Set) find(text string) (*Query, error) {
 	if found, ok := s.known.Load(text); ok {
-		return found.(*known), nil
+		return found.(*Query), nil
 	}
 	if s.err != nil {
 		return nil, fmt.Errorf("pglock: the generated locks are broken: %w", s.err)
@@ -88,13 +97,8 @@ func (s *Set) find(text string) (*known, error) {
 		return nil, fmt.Errorf("pglock: query %s: %w: its text is not the one that its lock was generated from "+
 			"(generate both again, together)", name, ErrUnknownQuery)
 	}
-	rule, err := parseRule(query.Locks)
-	if err != nil {
-		return nil, fmt.Errorf("pglock: query %s: the generated locks are broken: %w", name, err)
-	}
-	found := &known{name, rule}
-	s.known.Store(text, found)
-	return found, nil
+	s.known.Store(text, query)
+	return query, nil
 }
 
 // nameOf reads the line that sqlc writes before each query: "-- name: PayInvoice :exec".

@@ -65,32 +65,32 @@ func (t *SQLTx) lock(ctx context.Context, text string, arguments []any) error {
 		return errNil
 	}
 	query, err := t.set.find(text)
-	if err != nil || len(query.rule.lines) == 0 {
+	if err != nil || len(query.Locks) == 0 {
 		return err
 	}
-	locks, err := query.rule.locks(arguments)
+	locks, err := query.locks(arguments)
 	if err != nil {
-		return fmt.Errorf("pglock: query %s: %w", query.name, err)
+		return err
 	}
 	if len(locks) == 0 {
 		return nil
 	}
-	if query.rule.savepoint {
-		err = t.inSavepoint(ctx, query.rule.options, locks)
+	if query.Savepoint {
+		err = t.inSavepoint(ctx, query, locks)
 	} else {
-		err = t.take(ctx, query.rule.options, locks)
+		err = t.take(ctx, query, locks)
 	}
 	if err != nil {
-		return fmt.Errorf("query %s: %w", query.name, err)
+		return fmt.Errorf("query %s: %w", query.Name, err)
 	}
 	return nil
 }
 
-func (t *SQLTx) inSavepoint(ctx context.Context, o options, locks []wanted) error {
+func (t *SQLTx) inSavepoint(ctx context.Context, query *Query, locks []wanted) error {
 	if err := t.execute(ctx, savepoint); err != nil {
 		return err
 	}
-	if err := t.take(ctx, o, locks); err != nil {
+	if err := t.take(ctx, query, locks); err != nil {
 		return errors.Join(err, t.execute(ctx, strings.Split(goBack, ";")...))
 	}
 	return t.execute(ctx, release)
@@ -105,20 +105,20 @@ func (t *SQLTx) execute(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-func (t *SQLTx) take(ctx context.Context, o options, locks []wanted) error {
+func (t *SQLTx) take(ctx context.Context, query *Query, locks []wanted) error {
 	for _, run := range runs(locks) {
 		spaces, numbers := arrays(run.keys)
 		statement, arguments := lockdb.QueueLockAllTx, []any{run.shared, spaces, numbers, false, false}
 		switch {
-		case o.try:
+		case query.Try:
 			statement = lockdb.QueueTryLockAllTx
-		case o.bounded:
+		case query.MaxWait > 0:
 			statement = lockdb.QueueBoundedLockAllTx
-			arguments = append([]any{o.maxWait.Milliseconds()}, arguments...)
+			arguments = append([]any{query.MaxWait.Milliseconds()}, arguments...)
 		}
 		asked := driver.Now()
 		if _, err := t.tx.ExecContext(ctx, statement, arguments...); err != nil {
-			return waited(asked, o, refusal(run.keys, sqlstate.EndedBy(ctx, sqlstate.ToPgx(err))))
+			return waited(asked, query, refusal(run.keys, sqlstate.EndedBy(ctx, sqlstate.ToPgx(err))))
 		}
 	}
 	return nil

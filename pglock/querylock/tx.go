@@ -122,17 +122,17 @@ func (t *Tx) send(ctx context.Context, sql string, arguments []any) (pgx.BatchRe
 		return nil, err
 	}
 	query, err := t.set.find(sql)
-	if err != nil || len(query.rule.lines) == 0 {
+	if err != nil || len(query.Locks) == 0 {
 		return nil, err
 	}
-	locks, err := query.rule.locks(arguments)
+	locks, err := query.locks(arguments)
 	if err != nil {
-		return nil, fmt.Errorf("pglock: query %s: %w", query.name, err)
+		return nil, err
 	}
 	if len(locks) == 0 {
 		return nil, nil
 	}
-	request := lockRequest{query.name, locks, query.rule.options}
+	request := lockRequest{query, locks}
 	results := request.send(ctx, tx, []*pgx.QueuedQuery{{SQL: sql, Arguments: arguments}})
 	if err := results.locked(); err != nil {
 		return nil, err
@@ -150,19 +150,19 @@ func (t *Tx) batchRequest(b *pgx.Batch) (request lockRequest, err error) {
 		if err != nil {
 			return request, err
 		}
-		if len(query.rule.lines) == 0 {
+		if len(query.Locks) == 0 {
 			continue
 		}
-		locks, err := query.rule.locks(queued.Arguments)
+		locks, err := query.locks(queued.Arguments)
 		if err != nil {
-			return request, fmt.Errorf("pglock: query %s: %w", query.name, err)
+			return request, err
 		}
-		if request.query == "" {
-			request.query, request.options = query.name, query.rule.options
+		if request.query == nil {
+			request.query = query
 		}
-		if request.options != query.rule.options {
+		if !query.agrees(request.query) {
 			return request, fmt.Errorf("pglock: queries %s and %s are in one batch, but their locks have different options",
-				request.query, query.name)
+				request.query.Name, query.Name)
 		}
 		request.locks = append(request.locks, locks...)
 	}

@@ -15,27 +15,27 @@ import (
 // db.New(locks.Tx(tx)), and knows only this project's queries.
 func Tx(tx pgx.Tx) *querylock.Tx { return queries.Tx(tx) }
 
-// Label returns the template of a lock's name, such as invoice:{id} for invoice:42, or "other" for a name
-// that is not of this package. It is for metrics, whose labels must be few.
+// Label returns the template of a lock's name, such as invoice:{id} for invoice:42, or "other" for a name that is not
+// of this package. It is for metrics, whose labels must be few.
 func Label(name string) string { return queries.Label(name) }
 
 // BillingSchema returns the key billing-schema: the tables of this service.
 //
 // Owner: billing.
 func BillingSchema() pglock.Key {
-	return pglock.NewKey("billing-schema")
+	return keyBillingSchema.Key()
 }
 
 // Invoice returns the key invoice:{id}: one invoice, whatever is done to it.
 //
 // Owner: billing. Query PayInvoice takes it.
 func Invoice(id int64) pglock.Key {
-	return querylock.Key("invoice:{id}", querylock.Int(id))
+	return keyInvoice.Key(id)
 }
 
 // Tenant returns the key tenant:{tenant}: the invoices of a tenant: shared to add one, exclusive to close a month.
 //
 // Owner: billing. Query AddInvoice (shared) takes it.
 func Tenant(tenant string) pglock.Key {
-	return querylock.Key("tenant:{tenant}", querylock.Text(tenant))
+	return keyTenant.Key(tenant)
 }

@@ -2,23 +2,37 @@
 
 package locks
 
-import "github.com/pglock-toolkit/pglock/pglock/querylock"
+import (
+	"time"
 
-// queries has the templates of keys, and all queries of the project with their locks.
+	"github.com/pglock-toolkit/pglock/pglock/querylock"
+)
+
+// If this is unknown, the module pglock is older than the generator: update it.
+const _ = querylock.Version1
+
+// The templates of keys.
+var (
+	keyBillingSchema = querylock.Template{{Text: "billing-schema"}}
+	keyInvoice       = querylock.Template{{Text: "invoice:", Param: "id", Type: querylock.Int}}
+	keyTenant        = querylock.Template{{Text: "tenant:", Param: "tenant", Type: querylock.Text}}
+)
+
+// queries has all templates, and all queries of the project with their locks.
 var queries = querylock.NewSet(
-	[]string{
-		"billing-schema",
-		"invoice:{id bigint}",
-		"tenant:{tenant text}",
+	[]querylock.Template{
+		keyBillingSchema,
+		keyInvoice,
+		keyTenant,
 	},
 	[]querylock.Query{
-		{Name: "AddInvoice", Digest: "fe80844291dcb147ec780b19a4d5ce16", Locks: []string{
-			"tenant:{tenant=$2 text} shared max_wait=300ms",
+		{Name: "AddInvoice", Digest: "fe80844291dcb147ec780b19a4d5ce16", MaxWait: 300 * time.Millisecond, Locks: []querylock.Lock{
+			{Key: keyTenant, Args: []int{2}, Shared: true},
 		}},
 		{Name: "AddStatement", Digest: "8e150b271a0177129eedb6254ba1dc39"},
 		{Name: "OpenCents", Digest: "cbf795f56bae99697419631e72f7b446"},
-		{Name: "PayInvoice", Digest: "e42b46c3e5f5c561330af95d2a0e8602", Locks: []string{
-			"invoice:{id=$1 bigint} max_wait=300ms",
+		{Name: "PayInvoice", Digest: "e42b46c3e5f5c561330af95d2a0e8602", MaxWait: 300 * time.Millisecond, Locks: []querylock.Lock{
+			{Key: keyInvoice, Args: []int{1}},
 		}},
 		{Name: "Statements", Digest: "7bd00aec97f8f3832c635b2d2e751b52"},
 	},

@@ -15,20 +15,20 @@ import (
 // db.New(locks.Tx(tx)), and knows only this project's queries.
 func Tx(tx pgx.Tx) *querylock.Tx { return queries.Tx(tx) }
 
-// Label returns the template of a lock's name, such as invoice:{id} for invoice:42, or "other" for a name
-// that is not of this package. It is for metrics, whose labels must be few.
+// Label returns the template of a lock's name, such as invoice:{id} for invoice:42, or "other" for a name that is not
+// of this package. It is for metrics, whose labels must be few.
 func Label(name string) string { return queries.Label(name) }
 
 // Invoice returns the key invoice:{id}: one invoice, whatever is done to it.
 //
 // Owner: billing. Queries PayInvoice and PayInvoices take it.
 func Invoice(id int64) pglock.Key {
-	return querylock.Key("invoice:{id}", querylock.Int(id))
+	return keyInvoice.Key(id)
 }
 
 // Tenant returns the key tenant:{tenant}: all invoices of a tenant.
 //
 // Owner: billing. Queries AddInvoice (shared) and Bill take it.
 func Tenant(tenant string) pglock.Key {
-	return querylock.Key("tenant:{tenant}", querylock.Text(tenant))
+	return keyTenant.Key(tenant)
 }

@@ -2,26 +2,39 @@
 
 package locks
 
-import "github.com/pglock-toolkit/pglock/pglock/querylock"
+import (
+	"time"
 
-// queries has the templates of keys, and all queries of the project with their locks.
+	"github.com/pglock-toolkit/pglock/pglock/querylock"
+)
+
+// If this is unknown, the module pglock is older than the generator: update it.
+const _ = querylock.Version1
+
+// The templates of keys.
+var (
+	keyInvoice = querylock.Template{{Text: "invoice:", Param: "id", Type: querylock.Int}}
+	keyTenant  = querylock.Template{{Text: "tenant:", Param: "tenant", Type: querylock.Text}}
+)
+
+// queries has all templates, and all queries of the project with their locks.
 var queries = querylock.NewSet(
-	[]string{
-		"invoice:{id bigint}",
-		"tenant:{tenant text}",
+	[]querylock.Template{
+		keyInvoice,
+		keyTenant,
 	},
 	[]querylock.Query{
-		{Name: "AddInvoice", Digest: "fe80844291dcb147ec780b19a4d5ce16", Locks: []string{
-			"tenant:{tenant=$2 text} shared",
+		{Name: "AddInvoice", Digest: "fe80844291dcb147ec780b19a4d5ce16", Locks: []querylock.Lock{
+			{Key: keyTenant, Args: []int{2}, Shared: true},
 		}},
-		{Name: "Bill", Digest: "5c7917be36c678b4f95b931110ed67e0", Locks: []string{
-			"tenant:{tenant=$1 text}",
+		{Name: "Bill", Digest: "5c7917be36c678b4f95b931110ed67e0", Locks: []querylock.Lock{
+			{Key: keyTenant, Args: []int{1}},
 		}},
-		{Name: "PayInvoice", Digest: "e42b46c3e5f5c561330af95d2a0e8602", Locks: []string{
-			"invoice:{id=$1 bigint} max_wait=2s",
+		{Name: "PayInvoice", Digest: "e42b46c3e5f5c561330af95d2a0e8602", MaxWait: 2 * time.Second, Locks: []querylock.Lock{
+			{Key: keyInvoice, Args: []int{1}},
 		}},
-		{Name: "PayInvoices", Digest: "12efa1656c23504e67d04a5a9d9196cd", Locks: []string{
-			"invoice:{id=$1 bigint[]} try savepoint",
+		{Name: "PayInvoices", Digest: "12efa1656c23504e67d04a5a9d9196cd", Try: true, Savepoint: true, Locks: []querylock.Lock{
+			{Key: keyInvoice, Args: []int{1}, Each: 1},
 		}},
 	},
 )

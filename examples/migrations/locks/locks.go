@@ -15,13 +15,13 @@ import (
 // db.New(locks.Tx(tx)), and knows only this project's queries.
 func Tx(tx pgx.Tx) *querylock.Tx { return queries.Tx(tx) }
 
-// Label returns the template of a lock's name, such as user:{id} for user:42, or "other" for a name
-// that is not of this package. It is for metrics, whose labels must be few.
+// Label returns the template of a lock's name, such as invoice:{id} for invoice:42, or "other" for a name that is not
+// of this package. It is for metrics, whose labels must be few.
 func Label(name string) string { return queries.Label(name) }
 
 // ShopMigrations returns the key shop-migrations: the schema of the shop, while it changes.
 //
 // Owner: platform.
 func ShopMigrations() pglock.Key {
-	return pglock.NewKey("shop-migrations")
+	return keyShopMigrations.Key()
 }

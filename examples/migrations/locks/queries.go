@@ -2,12 +2,22 @@
 
 package locks
 
-import "github.com/pglock-toolkit/pglock/pglock/querylock"
+import (
+	"github.com/pglock-toolkit/pglock/pglock/querylock"
+)
 
-// queries has the templates of keys, and all queries of the project with their locks.
+// If this is unknown, the module pglock is older than the generator: update it.
+const _ = querylock.Version1
+
+// The templates of keys.
+var (
+	keyShopMigrations = querylock.Template{{Text: "shop-migrations"}}
+)
+
+// queries has all templates, and all queries of the project with their locks.
 var queries = querylock.NewSet(
-	[]string{
-		"shop-migrations",
+	[]querylock.Template{
+		keyShopMigrations,
 	},
 	[]querylock.Query{},
 )

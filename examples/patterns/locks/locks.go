@@ -15,26 +15,26 @@ import (
 // db.New(locks.Tx(tx)), and knows only this project's queries.
 func Tx(tx pgx.Tx) *querylock.Tx { return queries.Tx(tx) }
 
-// Label returns the template of a lock's name, such as user:{id} for user:42, or "other" for a name
-// that is not of this package. It is for metrics, whose labels must be few.
+// Label returns the template of a lock's name, such as invoice:{id} for invoice:42, or "other" for a name that is not
+// of this package. It is for metrics, whose labels must be few.
 func Label(name string) string { return queries.Label(name) }
 
 // Account returns the key account:{name}: one account of the bank.
 func Account(name string) pglock.Key {
-	return querylock.Key("account:{name}", querylock.Text(name))
+	return keyAccount.Key(name)
 }
 
 // Counter returns the key counter:{name}: one number that many processes add to.
 func Counter(name string) pglock.Key {
-	return querylock.Key("counter:{name}", querylock.Text(name))
+	return keyCounter.Key(name)
 }
 
 // Job returns the key job:{name}: one job, while it is at work.
 func Job(name string) pglock.Key {
-	return querylock.Key("job:{name}", querylock.Text(name))
+	return keyJob.Key(name)
 }
 
 // Register returns the key register: the register that a service keeps.
 func Register() pglock.Key {
-	return pglock.NewKey("register")
+	return keyRegister.Key()
 }

@@ -2,15 +2,28 @@
 
 package locks
 
-import "github.com/pglock-toolkit/pglock/pglock/querylock"
+import (
+	"github.com/pglock-toolkit/pglock/pglock/querylock"
+)
 
-// queries has the templates of keys, and all queries of the project with their locks.
+// If this is unknown, the module pglock is older than the generator: update it.
+const _ = querylock.Version1
+
+// The templates of keys.
+var (
+	keyAccount  = querylock.Template{{Text: "account:", Param: "name", Type: querylock.Text}}
+	keyCounter  = querylock.Template{{Text: "counter:", Param: "name", Type: querylock.Text}}
+	keyJob      = querylock.Template{{Text: "job:", Param: "name", Type: querylock.Text}}
+	keyRegister = querylock.Template{{Text: "register"}}
+)
+
+// queries has all templates, and all queries of the project with their locks.
 var queries = querylock.NewSet(
-	[]string{
-		"account:{name text}",
-		"counter:{name text}",
-		"job:{name text}",
-		"register",
+	[]querylock.Template{
+		keyAccount,
+		keyCounter,
+		keyJob,
+		keyRegister,
 	},
 	[]querylock.Query{},
 )

@@ -15,34 +15,34 @@ import (
 // db.New(locks.Tx(tx)), and knows only this project's queries.
 func Tx(tx pgx.Tx) *querylock.Tx { return queries.Tx(tx) }
 
-// Label returns the template of a lock's name, such as user:{id} for user:42, or "other" for a name
-// that is not of this package. It is for metrics, whose labels must be few.
+// Label returns the template of a lock's name, such as invoice:{id} for invoice:42, or "other" for a name that is not
+// of this package. It is for metrics, whose labels must be few.
 func Label(name string) string { return queries.Label(name) }
 
 // Dispatcher returns the key dispatcher: the one process that makes mails of orders.
 //
 // Owner: platform.
 func Dispatcher() pglock.Key {
-	return pglock.NewKey("dispatcher")
+	return keyDispatcher.Key()
 }
 
 // FleetSchema returns the key fleet-schema: the tables of this program.
 //
 // Owner: platform.
 func FleetSchema() pglock.Key {
-	return pglock.NewKey("fleet-schema")
+	return keyFleetSchema.Key()
 }
 
 // MailGateway returns the key mail-gateway: the permits to talk to the gateway, which takes two connections.
 //
 // Owner: platform.
 func MailGateway() pglock.Key {
-	return pglock.NewKey("mail-gateway")
+	return keyMailGateway.Key()
 }
 
 // NightlyReport returns the key nightly-report: the job that runs once a night.
 //
 // Owner: billing.
 func NightlyReport() pglock.Key {
-	return pglock.NewKey("nightly-report")
+	return keyNightlyReport.Key()
 }

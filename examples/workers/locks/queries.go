@@ -2,15 +2,28 @@
 
 package locks
 
-import "github.com/pglock-toolkit/pglock/pglock/querylock"
+import (
+	"github.com/pglock-toolkit/pglock/pglock/querylock"
+)
 
-// queries has the templates of keys, and all queries of the project with their locks.
+// If this is unknown, the module pglock is older than the generator: update it.
+const _ = querylock.Version1
+
+// The templates of keys.
+var (
+	keyDispatcher    = querylock.Template{{Text: "dispatcher"}}
+	keyFleetSchema   = querylock.Template{{Text: "fleet-schema"}}
+	keyMailGateway   = querylock.Template{{Text: "mail-gateway"}}
+	keyNightlyReport = querylock.Template{{Text: "nightly-report"}}
+)
+
+// queries has all templates, and all queries of the project with their locks.
 var queries = querylock.NewSet(
-	[]string{
-		"dispatcher",
-		"fleet-schema",
-		"mail-gateway",
-		"nightly-report",
+	[]querylock.Template{
+		keyDispatcher,
+		keyFleetSchema,
+		keyMailGateway,
+		keyNightlyReport,
 	},
 	[]querylock.Query{},
 )

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/pglock-toolkit/pglock/internal/keytemplate"
+	"github.com/pglock-toolkit/pglock/pglock/querylock"
 )
 
 //go:embed vectors.txt
@@ -73,4 +74,26 @@ func Value(t keytemplate.Type, value string) (any, error) {
 		return time.Parse(time.RFC3339Nano, value)
 	}
 	return strconv.ParseInt(value, 10, 64)
+}
+
+// Typed is the template as generated code has it.
+func Typed(t keytemplate.Template) (typed querylock.Template) {
+	text := ""
+	t.Pieces(
+		func(literal string) { text = literal },
+		func(p *keytemplate.Param) {
+			typed = append(typed, querylock.Part{Text: text, Param: p.Name, Type: types[p.Type]})
+			text = ""
+		},
+	)
+	if text != "" {
+		typed = append(typed, querylock.Part{Text: text})
+	}
+	return typed
+}
+
+var types = map[keytemplate.Type]querylock.Type{
+	keytemplate.SmallInt: querylock.Int, keytemplate.Integer: querylock.Int, keytemplate.BigInt: querylock.Int,
+	keytemplate.Text: querylock.Text, keytemplate.UUID: querylock.UUID,
+	keytemplate.Boolean: querylock.Bool, keytemplate.TimestampTZ: querylock.Time,
 }

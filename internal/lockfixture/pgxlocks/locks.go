@@ -17,16 +17,15 @@ import (
 // db.New(locks.Tx(tx)), and knows only this project's queries.
 func Tx(tx pgx.Tx) *querylock.Tx { return queries.Tx(tx) }
 
-// Label returns the template of a lock's name, such as invoice:{id} for invoice:42, or "other" for a name
-// that is not of this package. It is for metrics, whose labels must be few.
+// Label returns the template of a lock's name, such as invoice:{id} for invoice:42, or "other" for a name that is not
+// of this package. It is for metrics, whose labels must be few.
 func Label(name string) string { return queries.Label(name) }
 
 // Document returns the key document:{id}@{version}:{seen}:{fresh}.
 //
 // Query TouchDocument takes it.
 func Document(id [16]byte, version int32, seen time.Time, fresh bool) pglock.Key {
-	return querylock.Key("document:{id}@{version}:{seen}:{fresh}",
-		querylock.UUID(id), querylock.Int(version), querylock.Time(seen), querylock.Bool(fresh))
+	return keyDocument.Key(id, version, seen, fresh)
 }
 
 // Invoice returns the key invoice:{id}: one invoice, whatever is done to it.
@@ -34,19 +33,19 @@ func Document(id [16]byte, version int32, seen time.Time, fresh bool) pglock.Key
 // Owner: billing. Queries GetInvoice (shared), LockedInvoices, NoteInvoice, OneInvoice, PaidInvoices, PayInvoice,
 // PayInvoiceResult, PayInvoiceRows and 1 more take it.
 func Invoice(id int64) pglock.Key {
-	return querylock.Key("invoice:{id}", querylock.Int(id))
+	return keyInvoice.Key(id)
 }
 
 // NightlyReport returns the key nightly-report.
 //
 // Owner: reporting. Query TenantInvoices (shared) takes it.
 func NightlyReport() pglock.Key {
-	return pglock.NewKey("nightly-report")
+	return keyNightlyReport.Key()
 }
 
 // TenantInvoice returns the key tenant:{tenant}:invoice:{id}.
 //
 // Query TenantInvoices takes it.
 func TenantInvoice(tenant string, id int64) pglock.Key {
-	return querylock.Key("tenant:{tenant}:invoice:{id}", querylock.Text(tenant), querylock.Int(id))
+	return keyTenantInvoice.Key(tenant, id)
 }

@@ -2,54 +2,77 @@
 
 package pgxlocks
 
-import "github.com/pglock-toolkit/pglock/pglock/querylock"
+import (
+	"time"
 
-// queries has the templates of keys, and all queries of the project with their locks.
+	"github.com/pglock-toolkit/pglock/pglock/querylock"
+)
+
+// If this is unknown, the module pglock is older than the generator: update it.
+const _ = querylock.Version1
+
+// The templates of keys.
+var (
+	keyDocument = querylock.Template{
+		{Text: "document:", Param: "id", Type: querylock.UUID},
+		{Text: "@", Param: "version", Type: querylock.Int},
+		{Text: ":", Param: "seen", Type: querylock.Time},
+		{Text: ":", Param: "fresh", Type: querylock.Bool},
+	}
+	keyInvoice       = querylock.Template{{Text: "invoice:", Param: "id", Type: querylock.Int}}
+	keyNightlyReport = querylock.Template{{Text: "nightly-report"}}
+	keyTenantInvoice = querylock.Template{
+		{Text: "tenant:", Param: "tenant", Type: querylock.Text},
+		{Text: ":invoice:", Param: "id", Type: querylock.Int},
+	}
+)
+
+// queries has all templates, and all queries of the project with their locks.
 var queries = querylock.NewSet(
-	[]string{
-		"document:{id uuid}@{version integer}:{seen timestamptz}:{fresh boolean}",
-		"invoice:{id bigint}",
-		"nightly-report",
-		"tenant:{tenant text}:invoice:{id bigint}",
+	[]querylock.Template{
+		keyDocument,
+		keyInvoice,
+		keyNightlyReport,
+		keyTenantInvoice,
 	},
 	[]querylock.Query{
 		{Name: "AddInvoices", Digest: "f4e224e17c0c0559368a0fc0a25f51d1"},
 		{Name: "CountInvoices", Digest: "51ce214cbf822f3865f1665b5f68656d"},
-		{Name: "GetInvoice", Digest: "9fcf8cb818c47e86a0e2cbb06f735d02", Locks: []string{
-			"invoice:{id=$1 bigint} shared",
+		{Name: "GetInvoice", Digest: "9fcf8cb818c47e86a0e2cbb06f735d02", Locks: []querylock.Lock{
+			{Key: keyInvoice, Args: []int{1}, Shared: true},
 		}},
 		{Name: "ListInvoices", Digest: "6a7ea549cdda1b805901612d60807c57"},
-		{Name: "LockedInvoices", Digest: "05d832391db49e6b738a7ac0f32d956f", Locks: []string{
-			"invoice:{id=$1 bigint[]} try savepoint",
+		{Name: "LockedInvoices", Digest: "05d832391db49e6b738a7ac0f32d956f", Try: true, Savepoint: true, Locks: []querylock.Lock{
+			{Key: keyInvoice, Args: []int{1}, Each: 1},
 		}},
-		{Name: "NoteInvoice", Digest: "939458a79b052bcdf869a983bf80af4a", Locks: []string{
-			"invoice:{id=$2 bigint} savepoint max_wait=100ms",
+		{Name: "NoteInvoice", Digest: "939458a79b052bcdf869a983bf80af4a", MaxWait: 100 * time.Millisecond, Savepoint: true, Locks: []querylock.Lock{
+			{Key: keyInvoice, Args: []int{2}},
 		}},
-		{Name: "OneInvoice", Digest: "81b28ada41ce66fbdfa08db8737cba67", Locks: []string{
-			"invoice:{id=$1 bigint} try savepoint",
+		{Name: "OneInvoice", Digest: "81b28ada41ce66fbdfa08db8737cba67", Try: true, Savepoint: true, Locks: []querylock.Lock{
+			{Key: keyInvoice, Args: []int{1}},
 		}},
-		{Name: "PaidInvoices", Digest: "270c1ac798e561187bd9d01b2b0a264e", Locks: []string{
-			"invoice:{id=$1 bigint}",
+		{Name: "PaidInvoices", Digest: "270c1ac798e561187bd9d01b2b0a264e", Locks: []querylock.Lock{
+			{Key: keyInvoice, Args: []int{1}},
 		}},
-		{Name: "PayInvoice", Digest: "7707756f0658a092f7e9bc101c322b4e", Locks: []string{
-			"invoice:{id=$1 bigint}",
+		{Name: "PayInvoice", Digest: "7707756f0658a092f7e9bc101c322b4e", Locks: []querylock.Lock{
+			{Key: keyInvoice, Args: []int{1}},
 		}},
-		{Name: "PayInvoiceResult", Digest: "ee87eb4ffd245d31f759b2d2355e19af", Locks: []string{
-			"invoice:{id=$1 bigint} try",
+		{Name: "PayInvoiceResult", Digest: "ee87eb4ffd245d31f759b2d2355e19af", Try: true, Locks: []querylock.Lock{
+			{Key: keyInvoice, Args: []int{1}},
 		}},
-		{Name: "PayInvoiceRows", Digest: "beec8d7313d35b1b93d443d7580db67d", Locks: []string{
-			"invoice:{id=$1 bigint} max_wait=100ms",
+		{Name: "PayInvoiceRows", Digest: "beec8d7313d35b1b93d443d7580db67d", MaxWait: 100 * time.Millisecond, Locks: []querylock.Lock{
+			{Key: keyInvoice, Args: []int{1}},
 		}},
-		{Name: "PayInvoices", Digest: "09518c89880a8162fa7b76002f2762b2", Locks: []string{
-			"invoice:{id=$1 bigint} max_wait=100ms",
+		{Name: "PayInvoices", Digest: "09518c89880a8162fa7b76002f2762b2", MaxWait: 100 * time.Millisecond, Locks: []querylock.Lock{
+			{Key: keyInvoice, Args: []int{1}},
 		}},
 		{Name: "PlainInvoices", Digest: "7bc70e1cbb4c4fe3c552b3e9e639e84c"},
-		{Name: "TenantInvoices", Digest: "6818fcfc76ee15cc13a4356d406261b5", Locks: []string{
-			"tenant:{tenant=$1 text}:invoice:{id=$2 bigint}",
-			"nightly-report shared",
+		{Name: "TenantInvoices", Digest: "6818fcfc76ee15cc13a4356d406261b5", Locks: []querylock.Lock{
+			{Key: keyTenantInvoice, Args: []int{1, 2}},
+			{Key: keyNightlyReport, Shared: true},
 		}},
-		{Name: "TouchDocument", Digest: "5795a89745297be3e0601782fd3c5c2b", Locks: []string{
-			"document:{id=$1 uuid}@{version=$2 integer}:{seen=$3 timestamptz}:{fresh=$4 boolean}",
+		{Name: "TouchDocument", Digest: "5795a89745297be3e0601782fd3c5c2b", Locks: []querylock.Lock{
+			{Key: keyDocument, Args: []int{1, 2, 3, 4}},
 		}},
 	},
 )

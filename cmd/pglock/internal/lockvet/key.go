@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/constant"
 	"go/token"
-	"strconv"
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
@@ -101,35 +100,49 @@ func beginning(pass *analysis.Pass, e ast.Expr) (text string, whole bool) {
 	return "", false
 }
 
-// exportTemplates exports the templates in a generated package's call of querylock.NewSet.
+// exportTemplates exports the templates of a package that calls querylock.NewSet, as generated packages do.
 func exportTemplates(pass *analysis.Pass) {
+	var fact templates
+	isGenerated := false
 	for _, file := range pass.Files {
 		ast.Inspect(file, func(n ast.Node) bool {
-			call, ok := n.(*ast.CallExpr)
-			if !ok || !isFunc(callee(pass, call), querylock, "NewSet") || len(call.Args) == 0 {
-				return true
-			}
-			list, ok := call.Args[0].(*ast.CompositeLit)
-			if !ok {
-				return true
-			}
-			var fact templates
-			for _, element := range list.Elts {
-				if literal, ok := element.(*ast.BasicLit); ok {
-					fact.add(literal.Value)
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				isGenerated = isGenerated || isFunc(callee(pass, n), querylock, "NewSet")
+			case *ast.CompositeLit:
+				if path, name := named(pass.TypesInfo.TypeOf(n)); path == querylock && name == "Template" {
+					fact.add(pass, n)
 				}
 			}
-			pass.ExportPackageFact(&fact)
 			return true
 		})
 	}
+	if isGenerated {
+		pass.ExportPackageFact(&fact)
+	}
 }
 
-func (f *templates) add(literal string) {
-	text, err := strconv.Unquote(literal)
-	if err != nil {
-		return // the compiler reports it
+// add adds a template, whose first part has the text that all its names begin with.
+func (f *templates) add(pass *analysis.Pass, template *ast.CompositeLit) {
+	if len(template.Elts) == 0 {
+		return
 	}
-	prefix, _, hasParams := strings.Cut(text, "{")
-	f.Prefixes, f.Whole = append(f.Prefixes, prefix), append(f.Whole, !hasParams)
+	first, ok := template.Elts[0].(*ast.CompositeLit)
+	if !ok {
+		return
+	}
+	prefix, whole := "", len(template.Elts) == 1
+	for _, element := range first.Elts {
+		field, ok := element.(*ast.KeyValueExpr)
+		if !ok {
+			return
+		}
+		switch name, _ := field.Key.(*ast.Ident); name.Name {
+		case "Text":
+			prefix, _ = beginning(pass, field.Value)
+		case "Param":
+			whole = false
+		}
+	}
+	f.Prefixes, f.Whole = append(f.Prefixes, prefix), append(f.Whole, whole)
 }

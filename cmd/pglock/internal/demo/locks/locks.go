@@ -15,26 +15,26 @@ import (
 // db.New(locks.Tx(tx)), and knows only this project's queries.
 func Tx(tx pgx.Tx) *querylock.Tx { return queries.Tx(tx) }
 
-// Label returns the template of a lock's name, such as account:{id} for account:42, or "other" for a name
-// that is not of this package. It is for metrics, whose labels must be few.
+// Label returns the template of a lock's name, such as invoice:{id} for invoice:42, or "other" for a name that is not
+// of this package. It is for metrics, whose labels must be few.
 func Label(name string) string { return queries.Label(name) }
 
 // Account returns the key account:{id}: one account of the bank.
 func Account(id int64) pglock.Key {
-	return querylock.Key("account:{id}", querylock.Int(id))
+	return keyAccount.Key(id)
 }
 
 // Deploy returns the key deploy:{environment}: the deployment of one environment.
 func Deploy(environment string) pglock.Key {
-	return querylock.Key("deploy:{environment}", querylock.Text(environment))
+	return keyDeploy.Key(environment)
 }
 
 // NightlyReport returns the key nightly-report: the job that one process runs.
 func NightlyReport() pglock.Key {
-	return pglock.NewKey("nightly-report")
+	return keyNightlyReport.Key()
 }
 
 // Tally returns the key tally: the counter of transfers.
 func Tally() pglock.Key {
-	return pglock.NewKey("tally")
+	return keyTally.Key()
 }

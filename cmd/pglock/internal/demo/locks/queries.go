@@ -2,15 +2,28 @@
 
 package locks
 
-import "github.com/pglock-toolkit/pglock/pglock/querylock"
+import (
+	"github.com/pglock-toolkit/pglock/pglock/querylock"
+)
 
-// queries has the templates of keys, and all queries of the project with their locks.
+// If this is unknown, the module pglock is older than the generator: update it.
+const _ = querylock.Version1
+
+// The templates of keys.
+var (
+	keyAccount       = querylock.Template{{Text: "account:", Param: "id", Type: querylock.Int}}
+	keyDeploy        = querylock.Template{{Text: "deploy:", Param: "environment", Type: querylock.Text}}
+	keyNightlyReport = querylock.Template{{Text: "nightly-report"}}
+	keyTally         = querylock.Template{{Text: "tally"}}
+)
+
+// queries has all templates, and all queries of the project with their locks.
 var queries = querylock.NewSet(
-	[]string{
-		"account:{id bigint}",
-		"deploy:{environment text}",
-		"nightly-report",
-		"tally",
+	[]querylock.Template{
+		keyAccount,
+		keyDeploy,
+		keyNightlyReport,
+		keyTally,
 	},
 	[]querylock.Query{},
 )

@@ -10,7 +10,12 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/querylock"
 )
 
-var queries = querylock.NewSet([]string{"invoice:{id bigint}", "nightly-report"}, nil)
+var (
+	keyInvoice       = querylock.Template{{Text: "invoice:", Param: "id", Type: querylock.Int}}
+	keyNightlyReport = querylock.Template{{Text: "nightly-report"}}
+)
+
+var queries = querylock.NewSet([]querylock.Template{keyInvoice, keyNightlyReport}, nil)
 
 func Tx(tx pgx.Tx) *querylock.Tx { return queries.Tx(tx) }
 

@@ -8,12 +8,20 @@ import (
 )
 
 type (
-	Set   struct{}
-	Query struct{ Name string }
-	Tx    struct{}
+	Type uint8
+	Part struct {
+		Text, Param string
+		Type        Type
+	}
+	Template []Part
+	Set      struct{}
+	Query    struct{ Name string }
+	Tx       struct{}
 )
 
-func NewSet([]string, []Query) *Set { return nil }
+const Int Type = 1
+
+func NewSet([]Template, []Query) *Set { return nil }
 
 func (*Set) Tx(pgx.Tx) *Tx { return nil }
 

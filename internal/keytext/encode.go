@@ -1,4 +1,6 @@
-package keytemplate
+// Package keytext makes the texts that values have in names of keys, and recognizes them. All of it is part of the wire
+// format and never changes.
+package keytext
 
 import (
 	"encoding/hex"
@@ -10,30 +12,22 @@ import (
 	"unicode/utf8"
 )
 
-// escape begins the escape of a special byte of a text: a percent sign and two digits of upper-case hexadecimal.
-const escape = '%'
+// MaxName is the largest length of a name in bytes, that of the registry of names (pglock.names).
+const MaxName = 1024
 
-// specials are the bytes of a text that are escaped. The others, including control characters, are not. This and
-// everything below is part of the wire format and never changes.
-const specials = "%:@{}"
+// Escape begins the escape of a special byte of a text: a percent sign and two digits of upper-case hexadecimal.
+const Escape = '%'
 
-func special(b byte) bool { return strings.IndexByte(specials, b) >= 0 }
+// Specials are the bytes of a text that are escaped. The others, including control characters, are not.
+const Specials = "%:@{}"
 
-func isEscape(text string) bool {
-	for _, s := range []byte(specials) {
-		if strings.HasPrefix(text, escapeOf(s)) {
-			return true
-		}
-	}
-	return false
-}
-
-func escapeOf(b byte) string { return fmt.Sprintf("%c%02X", escape, b) }
+// EscapeOf returns the escape of a special byte.
+func EscapeOf(b byte) string { return fmt.Sprintf("%c%02X", Escape, b) }
 
 var escaper = func() *strings.Replacer {
 	var pairs []string
-	for _, s := range []byte(specials) {
-		pairs = append(pairs, string(s), escapeOf(s))
+	for _, s := range []byte(Specials) {
+		pairs = append(pairs, string(s), EscapeOf(s))
 	}
 	return strings.NewReplacer(pairs...)
 }()
@@ -46,7 +40,7 @@ func EncodeText(s string) (string, error) {
 		return "", errors.New("it has a NUL byte, which PostgreSQL's text cannot contain")
 	case !utf8.ValidString(s):
 		return "", errors.New("it is not UTF-8")
-	case !strings.ContainsAny(s, specials):
+	case !strings.ContainsAny(s, Specials):
 		return s, nil
 	}
 	return escaper.Replace(s), nil
