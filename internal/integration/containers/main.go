@@ -19,7 +19,7 @@
 //	PGLOCK_POSTGRES_BIN=/var/tmp/postgresql-18/usr/lib/postgresql/18/bin make -C ../.. test
 //
 // Its exit code is the command's (which go run turns into 1), 128 plus the number of the signal that ended it, or 1 if
-// there was no container. It is a separate module because testcontainers-go brings dozens of others.
+// there was no container.
 package main
 
 import (

@@ -2,7 +2,7 @@
 // linearizability checker (https://github.com/anishathalye/porcupine) decide whether a single lock could have
 // given the answers.
 //
-// Only its tests use it. It is a separate module to keep the checker out of the module graph of the library.
+// Only tests use it.
 package histories
 
 import (

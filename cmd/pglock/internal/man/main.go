@@ -1,5 +1,4 @@
-// Command man writes the manual pages of pglock and its subcommands, and the completions of shells, for packages. It is
-// a separate module so that its tools are not dependencies of programs that import pglock.
+// Command man writes the manual pages of pglock and its subcommands, and the completions of shells, for packages.
 //
 //	go run . DIRECTORY
 package main
