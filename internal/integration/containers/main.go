@@ -13,10 +13,10 @@
 // PostgreSQL's programs, with which the suite runs without Docker:
 //
 //	./debian.sh image 18 pglock-postgres:18
-//	TESTCONTAINERS_RYUK_DISABLED=true PGLOCK_TEST_POSTGRES_IMAGE=pglock-postgres:18 make -C ../.. test-containers
+//	TESTCONTAINERS_RYUK_DISABLED=true PGLOCK_TEST_POSTGRES_IMAGE=pglock-postgres:18 make -C ../../.. test-containers
 //
 //	./debian.sh programs 18 /var/tmp/postgresql-18
-//	PGLOCK_POSTGRES_BIN=/var/tmp/postgresql-18/usr/lib/postgresql/18/bin make -C ../.. test
+//	PGLOCK_POSTGRES_BIN=/var/tmp/postgresql-18/usr/lib/postgresql/18/bin make -C ../../.. test
 //
 // Its exit code is the command's (which go run turns into 1), 128 plus the number of the signal that ended it, or 1 if
 // there was no container.
