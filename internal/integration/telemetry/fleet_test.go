@@ -99,7 +99,7 @@ func (s *server) on(t *testing.T) *server { return &server{t, s.address, s.proce
 
 // showDashboard asks for everything that the dashboard shows.
 func (s *server) showDashboard() {
-	text, err := os.ReadFile("../../cmd/pglock/grafana/pglock-client.json")
+	text, err := os.ReadFile("../../../cmd/pglock/grafana/pglock-client.json")
 	check(s.T, err)
 	var dashboard struct {
 		Panels []struct {

@@ -17,7 +17,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 )
 
-const alerts = "../../docs/pglock-alerts.yml"
+const alerts = "../../../docs/pglock-alerts.yml"
 
 // server is a Prometheus.
 type server struct {

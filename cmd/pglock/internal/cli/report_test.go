@@ -117,7 +117,7 @@ func TestReportAddsWaitsFromTheServersLog(t *testing.T) {
 	if r := report(t, file); len(r.Keys) != 0 {
 		t.Errorf("without the log: %+v", r)
 	}
-	forge(t, b)
+	forge(t, a)
 	testenv.WaitUntil(t, "forged messages are logged", func() bool { return logged("1.234") })
 	all := [][]string{{"--log", csv}, {"--log", filepath.Join(logs, "postgresql.log"), "--log-line-prefix", "%m [%p] %q%u@%d/%a "}}
 	if json {
