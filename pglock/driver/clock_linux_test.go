@@ -8,8 +8,6 @@ import (
 	"time"
 )
 
-const rounds = 20_000
-
 // To play a sleep the test takes back what is known of the time asleep, and gives another offset of the wall clock.
 func TestAfterASleepNoGoroutineReadsTheClockOfBefore(t *testing.T) {
 	slept, wall := known.Load(), offset.Load()
