@@ -73,7 +73,7 @@ func (c *collector) numbers(t *testing.T) (lines []string) {
 func text(set attribute.Set) string {
 	var parts []string
 	for _, a := range set.ToSlice() {
-		parts = append(parts, strings.TrimPrefix(string(a.Key), "pglock.")+"="+a.Value.Emit())
+		parts = append(parts, strings.TrimPrefix(string(a.Key), "pglock.")+"="+fmt.Sprint(a.Value.AsInterface()))
 	}
 	return strings.Join(parts, ",")
 }
