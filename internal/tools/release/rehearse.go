@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// rehearse makes a release of the last commit in a copy of the repository, and uses it as a stranger would, who has
+// rehearse makes a release of the last commit in a copy of the repository, and uses it as a stranger would, with
 // nothing but a proxy.
 func (r *repository) rehearse(ctx context.Context, version string) (err error) {
 	scratch, err := os.MkdirTemp("", "pglock-release-")
@@ -26,7 +26,10 @@ func (r *repository) rehearse(ctx context.Context, version string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(copied.prepare(ctx, version), copied.tag(ctx, version)); err != nil {
+	if err := copied.prepare(ctx, version); err != nil {
+		return err
+	}
+	if err := copied.tag(ctx, version); err != nil {
 		return err
 	}
 	if err := copied.serve(s.proxy, version); err != nil {

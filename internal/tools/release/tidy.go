@@ -67,13 +67,13 @@ func (r *repository) goIn(ctx context.Context, m *mod, args ...string) (string, 
 	return output(ctx, r.folder(m), []string{"GOWORK=off"}, "go", args...)
 }
 
-// copyFile copies a file, unless both have the same content. A go.sum that does not exist is empty.
+// copyFile copies a file, unless both have the same content.
 func copyFile(to, from string) error {
 	content, err := os.ReadFile(from)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err != nil {
 		return err
 	}
-	if old, err := os.ReadFile(to); err == nil && string(old) == string(content) || err != nil && len(content) == 0 && !strings.HasPrefix(to, os.TempDir()) {
+	if old, err := os.ReadFile(to); err == nil && string(old) == string(content) {
 		return nil
 	}
 	return os.WriteFile(to, content, 0o644)
