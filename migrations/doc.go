@@ -66,7 +66,7 @@
 //
 // Beside the owner, roles keep only these kinds of rights: USAGE on the schema, EXECUTE on functions, SELECT on tables and
 // views, and SELECT and USAGE on sequences. Every other right is taken away at the end of a migration and by each [Up] of
-// the owner, whoever gave it: with TRIGGER, REFERENCES or CREATE a role can have its code executed as the owner, and with
+// the owner, regardless of the role that granted it: with TRIGGER, REFERENCES or CREATE a role can have its code executed as the owner, and with
 // INSERT, UPDATE, DELETE or TRUNCATE it changes what was recorded. Such rights usually come from ALTER DEFAULT PRIVILEGES.
 // If a table has a trigger, its TRIGGER right stays, and the error says so: PostgreSQL does not record who made it.
 //

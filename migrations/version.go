@@ -14,7 +14,7 @@ const (
 	// copySettings bounds the copy. With row_security off, policies are an error and are not executed.
 	copySettings = "SET LOCAL row_security = off; SET LOCAL statement_timeout = '5s'"
 	// copyVersion executes nothing that an owner could have written: it looks the table up once, and reads it if it is a
-	// plain table. So everyone can ask for the version, whoever owns the database.
+	// plain table. So every role can ask for the version, regardless of the owner of the database.
 	copyVersion = "COPY pglock.schema_migrations (version, dirty) TO STDOUT"
 )
 

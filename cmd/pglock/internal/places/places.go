@@ -14,7 +14,7 @@ import (
 )
 
 // Listener accepts connections for a number of places. When all are taken, a new connection takes the place of the
-// oldest one that is not kept, which is closed: whatever it does, be it idle, slow, or in a TLS handshake. If all are
+// oldest one that is not kept, which is closed: idle, slow, or in a TLS handshake. If all are
 // kept, the oldest of them is closed.
 //
 // It has to be below TLS: to close a connection of TLS, one may wait for its client.
