@@ -33,7 +33,7 @@ func NewLimiter(client redis.UniversalClient, opts ...ratelimit.Option) (*rateli
 
 // NewRateStore returns the store of [NewLimiter], for [ratelimit.NewWithStore]. The only option that has an effect is
 // [WithKeyPrefix]: the keys begin with the prefix, after a tag that decides their slot.
-func NewRateStore(client redis.UniversalClient, opts ...Option) (driver.RateStore, error) {
+func NewRateStore(client redis.UniversalClient, opts ...Option) (ratelimit.Store, error) {
 	if err := checkClients([]redis.UniversalClient{client}); err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func NewRateStore(client redis.UniversalClient, opts ...Option) (driver.RateStor
 	return &rates{client: client, name: nodeName(client), prefix: o.prefix}, nil
 }
 
-// rates implements [driver.RateStore] with a string for each key, which expires when it does not matter any more.
+// rates implements [ratelimit.Store] with a string for each key, which expires when it does not matter any more.
 type rates struct {
 	client       redis.UniversalClient
 	name, prefix string
@@ -57,9 +57,9 @@ type rates struct {
 
 func (r *rates) key(key string) string { return tags()[slotOf(key)] + "rate:" + r.prefix + key }
 
-// TakeRates runs a script for each key, all in one pipeline. The servers of a Cluster may fail separately, so each run
+// Take runs a script for each key, all in one pipeline. The servers of a Cluster may fail separately, so each run
 // has its own error.
-func (r *rates) TakeRates(ctx context.Context, runs []driver.RateRun) ([]driver.RateGrant, error) {
+func (r *rates) Take(ctx context.Context, runs []ratelimit.Run) ([]ratelimit.Grant, error) {
 	var calls []*rateCall
 	for i := 0; i < len(runs); {
 		c := &rateCall{script: takeRate, key: r.key(runs[i].Key), first: i}
@@ -71,7 +71,7 @@ func (r *rates) TakeRates(ctx context.Context, runs []driver.RateRun) ([]driver.
 		calls = append(calls, c)
 	}
 	r.send(ctx, calls)
-	grants := make([]driver.RateGrant, len(runs))
+	grants := make([]ratelimit.Grant, len(runs))
 	for _, c := range calls {
 		mine := grants[c.first : c.first+c.runs]
 		if err := c.read(mine); err != nil {
@@ -112,7 +112,7 @@ func (r *rates) send(ctx context.Context, calls []*rateCall) {
 
 // read decodes the reply: the clock, in seconds and microseconds, and for each run how many were granted and how far
 // the key's time was ahead of the clock.
-func (c *rateCall) read(grants []driver.RateGrant) error {
+func (c *rateCall) read(grants []ratelimit.Grant) error {
 	reply, err := c.cmd.Int64Slice()
 	if err != nil {
 		return err
@@ -122,13 +122,13 @@ func (c *rateCall) read(grants []driver.RateGrant) error {
 	}
 	at := reply[0]*1e9 + reply[1]*1e3
 	for i := range grants {
-		grants[i] = driver.RateGrant{Granted: reply[2+2*i], Start: at + reply[3+2*i], At: at}
+		grants[i] = ratelimit.Grant{Granted: reply[2+2*i], Start: at + reply[3+2*i], At: at}
 	}
 	return nil
 }
 
-// ReturnRate implements [driver.RateStore].
-func (r *rates) ReturnRate(ctx context.Context, key string, until, price int64) (bool, error) {
+// Return implements [ratelimit.Store].
+func (r *rates) Return(ctx context.Context, key string, until, price int64) (bool, error) {
 	c := &rateCall{script: returnRate, key: r.key(key), args: []any{until / 1e9, until % 1e9, price}}
 	r.send(ctx, []*rateCall{c})
 	returned, err := c.cmd.Int()

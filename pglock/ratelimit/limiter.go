@@ -12,7 +12,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // Limiter decides what may happen now. Make one for each server in a process and share it among all goroutines, since
@@ -22,7 +21,7 @@ import (
 // for each key: to apply two limits to one thing use two keys. A key's Limit may change; what was let through before
 // still counts.
 type Limiter struct {
-	store  driver.RateStore
+	store  Store
 	config config
 	seed   maphash.Seed
 	queues [queues]queue
@@ -52,7 +51,7 @@ type Decision struct {
 
 // NewWithStore returns a Limiter that uses a store other than PostgreSQL. It is meant for packages that
 // implement one.
-func NewWithStore(store driver.RateStore, opts ...Option) (*Limiter, error) {
+func NewWithStore(store Store, opts ...Option) (*Limiter, error) {
 	if store == nil {
 		return nil, errors.New("pglock/ratelimit: the store is nil")
 	}
@@ -119,11 +118,11 @@ func (l *Limiter) outage(key string, err error) (Decision, error) {
 // keys. It reads the whole table, so call it occasionally, for example every hour, from one process. On Redis state
 // expires by itself, and Prune does nothing.
 func (l *Limiter) Prune(ctx context.Context) (int64, error) {
-	pruner, ok := l.store.(driver.RatePruner)
+	pruner, ok := l.store.(Pruner)
 	if !ok {
 		return 0, nil
 	}
-	n, err := pruner.PruneRates(ctx)
+	n, err := pruner.Prune(ctx)
 	if err != nil {
 		return n, fmt.Errorf("pglock/ratelimit: prune: %w", err)
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
-	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/records"
 )
 
@@ -40,10 +39,10 @@ func New(db DB, opts ...Option) (*Limiter, error) {
 	return l, nil
 }
 
-// postgres implements [driver.RateStore] and [driver.RatePruner].
+// postgres implements [Store] and [Pruner].
 type postgres struct{ queries *lockdb.Queries }
 
-func (p *postgres) TakeRates(ctx context.Context, runs []driver.RateRun) ([]driver.RateGrant, error) {
+func (p *postgres) Take(ctx context.Context, runs []Run) ([]Grant, error) {
 	n := len(runs)
 	params := lockdb.RateTakeParams{
 		Keys: make([]string, n), Intervals: make([]int64, n), Tolerances: make([]int64, n),
@@ -64,14 +63,14 @@ func (p *postgres) TakeRates(ctx context.Context, runs []driver.RateRun) ([]driv
 	if len(rows) != n {
 		return nil, fmt.Errorf("the server decided %d of %d runs", len(rows), n)
 	}
-	grants := make([]driver.RateGrant, n)
+	grants := make([]Grant, n)
 	for i, row := range rows {
-		grants[i] = driver.RateGrant{Granted: row.Granted, Start: row.Start, At: row.At}
+		grants[i] = Grant{Granted: row.Granted, Start: row.Start, At: row.At}
 	}
 	return grants, nil
 }
 
-func (p *postgres) ReturnRate(ctx context.Context, key string, until, price int64) (bool, error) {
+func (p *postgres) Return(ctx context.Context, key string, until, price int64) (bool, error) {
 	var returned bool
 	err := records.Again(ctx, func() (err error) {
 		returned, err = p.queries.RateReturn(ctx, lockdb.RateReturnParams{Key: key, TakenUntil: until, Price: price})
@@ -80,8 +79,8 @@ func (p *postgres) ReturnRate(ctx context.Context, key string, until, price int6
 	return returned, records.Unavailable(ctx, err)
 }
 
-// PruneRates deletes in steps, so that no session has to wait long for a row.
-func (p *postgres) PruneRates(ctx context.Context) (deleted int64, err error) {
+// Prune deletes in steps, so that no session has to wait long for a row.
+func (p *postgres) Prune(ctx context.Context) (deleted int64, err error) {
 	for {
 		var n int64
 		err := records.Again(ctx, func() (err error) {

@@ -124,7 +124,7 @@ func (l *Limiter) send(requests []*request) {
 	runs := gather(requests)
 	ctx, cancel := context.WithTimeout(context.Background(), l.config.timeout)
 	defer cancel()
-	grants, err := l.store.TakeRates(ctx, runs)
+	grants, err := l.store.Take(ctx, runs)
 	if err != nil {
 		if ctx.Err() != nil {
 			err = l.noAnswer(err)
@@ -146,10 +146,10 @@ func (l *Limiter) noAnswer(err error) error {
 }
 
 // gather groups consecutive equal requests into runs.
-func gather(requests []*request) []driver.RateRun {
-	var runs []driver.RateRun
+func gather(requests []*request) []Run {
+	var runs []Run
 	for _, r := range requests {
-		run := driver.RateRun{
+		run := Run{
 			Key: r.key, Interval: r.shape.interval, Tolerance: r.shape.tolerance,
 			Amount: r.amount, Count: 1, Patience: r.patience,
 		}
@@ -167,7 +167,7 @@ func gather(requests []*request) []driver.RateRun {
 }
 
 // share answers the requests of a run.
-func share(run []*request, g driver.RateGrant) {
+func share(run []*request, g Grant) {
 	end := g.Start + g.Granted*run[0].price()
 	for i, r := range run {
 		r.at, r.err = g.At, g.Err

@@ -16,7 +16,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/testenv"
 	"github.com/pglock-toolkit/pglock/migrations"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit/ratelimittest"
 )
@@ -111,15 +110,15 @@ type gate struct {
 	ratelimittest.Memory
 	open  chan struct{}
 	mu    sync.Mutex
-	calls [][]driver.RateRun
+	calls [][]ratelimit.Run
 }
 
-func (g *gate) TakeRates(ctx context.Context, runs []driver.RateRun) ([]driver.RateGrant, error) {
+func (g *gate) Take(ctx context.Context, runs []ratelimit.Run) ([]ratelimit.Grant, error) {
 	g.mu.Lock()
 	g.calls = append(g.calls, runs)
 	g.mu.Unlock()
 	<-g.open
-	return g.Memory.TakeRates(ctx, runs)
+	return g.Memory.Take(ctx, runs)
 }
 
 func TestRatelimitCallersOfAMomentAreOneStatement(t *testing.T) {
@@ -235,7 +234,7 @@ func TestRatelimitAServerThatDoesNotAnswerIsAnOutage(t *testing.T) {
 // silent is a store whose server does not answer when something is given back.
 type silent struct{ ratelimittest.Memory }
 
-func (*silent) ReturnRate(ctx context.Context, _ string, _, _ int64) (bool, error) {
+func (*silent) Return(ctx context.Context, _ string, _, _ int64) (bool, error) {
 	<-ctx.Done()
 	return false, ctx.Err()
 }

@@ -79,7 +79,7 @@ func (r *Reservation) Cancel(ctx context.Context) (returned bool, err error) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, r.limiter.config.timeout)
 	defer cancel()
-	returned, err = r.limiter.store.ReturnRate(bounded, taken.key, taken.until, taken.price())
+	returned, err = r.limiter.store.Return(bounded, taken.key, taken.until, taken.price())
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 		err = r.limiter.noAnswer(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/ratelimit"
 )
 
@@ -23,15 +22,15 @@ type Memory struct {
 	busy map[string]int64
 }
 
-// TakeRates implements [driver.RateStore].
-func (m *Memory) TakeRates(ctx context.Context, runs []driver.RateRun) ([]driver.RateGrant, error) {
+// Take implements [ratelimit.Store].
+func (m *Memory) Take(ctx context.Context, runs []ratelimit.Run) ([]ratelimit.Grant, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.busy == nil {
 		m.busy = map[string]int64{}
 	}
 	now := time.Now().UnixNano()
-	grants := make([]driver.RateGrant, len(runs))
+	grants := make([]ratelimit.Grant, len(runs))
 	refused := false
 	for i, run := range runs {
 		if i == 0 || runs[i-1].Key != run.Key {
@@ -47,13 +46,13 @@ func (m *Memory) TakeRates(ctx context.Context, runs []driver.RateRun) ([]driver
 			m.busy[run.Key] = start + granted*price
 		}
 		refused = refused || granted < run.Count && run.Patience == 0
-		grants[i] = driver.RateGrant{Granted: granted, Start: start, At: now}
+		grants[i] = ratelimit.Grant{Granted: granted, Start: start, At: now}
 	}
 	return grants, ctx.Err()
 }
 
-// ReturnRate implements [driver.RateStore].
-func (m *Memory) ReturnRate(_ context.Context, key string, until, price int64) (bool, error) {
+// Return implements [ratelimit.Store].
+func (m *Memory) Return(_ context.Context, key string, until, price int64) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.busy[key] != until {
