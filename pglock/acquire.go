@@ -110,13 +110,8 @@ func (l *Locker) prepare(r *request, keys []Key, try bool, opts []LockOption) er
 	for _, key := range keys {
 		r.keys = append(r.keys, key.k)
 	}
-	for _, opt := range opts {
-		if opt == nil {
-			return errors.New("pglock: a LockOption is nil")
-		}
-		if err := opt.applyLock(&r.config); err != nil {
-			return err
-		}
+	if err := r.config.read(opts); err != nil {
+		return err
 	}
 	wait, err := r.config.wait(try)
 	if err != nil {

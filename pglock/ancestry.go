@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
 )
 
 // This file finds calls that would wait for themselves. A call that waits for a Lock whose end also ends the call's
@@ -90,7 +91,7 @@ func selfDeadlock(key Key) error {
 // txWaitsForItself is waitsForItself for a transaction. It asks the transaction's server whether it has the Lock.
 func txWaitsForItself(ctx context.Context, tx pgx.Tx, keys []Key, shared bool) error {
 	for lock := range ancestors(ctx) {
-		checker, ok := lock.hold.locker.backend.(driver.TxChecker)
+		checker, ok := lock.hold.locker.backend.(txlock.Backend)
 		if !ok || lock.hold.shared && shared {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
 )
 
 // GuardTx ties tx to the lock, so that what tx writes cannot be stale. If the lock has already been lost, the error
@@ -44,8 +45,8 @@ func (l *Lock) GuardTx(ctx context.Context, tx pgx.Tx) error {
 	case isNested(tx):
 		return l.says(attempt, errNestedTx)
 	}
-	once := pgx.Tx(oneRoundTrip{tx})
-	if own, ok := tx.(driver.TxLocker); ok {
+	once := pgx.Tx(inOneRoundTrip(tx))
+	if own, ok := tx.(txlock.Tx); ok {
 		once = own
 	}
 	if err := l.Err(); err != nil {
@@ -93,7 +94,7 @@ func (l *Lock) guard(ctx context.Context, tx pgx.Tx, guard driver.TxGuard) error
 // abortTx makes a transaction fail, so that it cannot commit, even if ctx has ended, and returns the reason. If no
 // answer comes in time, pgx closes the connection, and the server rolls back.
 func abortTx(ctx context.Context, tx pgx.Tx, why error) error {
-	if own, ok := tx.(driver.TxLocker); ok {
+	if own, ok := tx.(txlock.Tx); ok {
 		own.Abort(why)
 		return why
 	}

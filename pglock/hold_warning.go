@@ -2,7 +2,6 @@ package pglock
 
 import (
 	"fmt"
-	"log/slog"
 	"runtime"
 	"strings"
 	"time"
@@ -44,16 +43,8 @@ func (l *Lock) warnHeld(callers []uintptr) {
 	if l.Err() != nil {
 		return
 	}
-	l.hold.locker.warnings().Warn("lock held for long", "key", Key{k: l.key[0]}, "more", len(l.keys())-1, "held", driver.Now().Sub(l.since),
+	l.hold.locker.Logger().Warn("lock held for long", "key", Key{k: l.key[0]}, "more", len(l.keys())-1, "held", driver.Now().Sub(l.since),
 		"acquired_by", firstOutside(callers))
-}
-
-// warnings returns the logger of WithLogger, or slog.Default if that option was not given.
-func (l *Locker) warnings() *slog.Logger {
-	if l.config.logs {
-		return l.config.env.Logger
-	}
-	return slog.Default()
 }
 
 // firstOutside returns the innermost caller outside of this library.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres"
+	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
 )
 
 // Locker holds locks across transactions and processes. Make one for each database and process, share it among all
@@ -117,7 +118,7 @@ func NewWithBackend(b driver.Backend, opts ...Option) (*Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := b.(driver.PostgresOptions); !ok && len(config.forPostgres) > 0 {
+	if _, ok := b.(txlock.Backend); !ok && len(config.forPostgres) > 0 {
 		return nil, fmt.Errorf("pglock: %w: %s: for PostgreSQL only", ErrUnsupported, strings.Join(config.forPostgres, ", "))
 	}
 	return newLocker(b, config)

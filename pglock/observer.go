@@ -123,6 +123,19 @@ type LostInfo struct {
 	Err    *LostError
 }
 
+// TickedInfo is what an [Observer] learns of a run of a scheduled job that has ended, or was found to be done.
+type TickedInfo struct {
+	// Job is the job's name, and Due when the run was due.
+	Job string
+	Due time.Time
+	// Ran says whether the job's function was run.
+	Ran bool
+	// Took is how long it ran.
+	Took time.Duration
+	// Err is what Run returns.
+	Err error
+}
+
 // AcquireSource is how a lock came to its holder.
 type AcquireSource string
 

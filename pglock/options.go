@@ -315,6 +315,18 @@ type lockConfig struct {
 	use     *Use // nil: UseLock
 }
 
+func (c *lockConfig) read(opts []LockOption) error {
+	for _, opt := range opts {
+		if opt == nil {
+			return errors.New("pglock: a LockOption is nil")
+		}
+		if err := opt.applyLock(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 type txConfig struct {
 	acquisition
 	derived                  bool // maxWait comes from the context's deadline

@@ -145,37 +145,6 @@ func (c txConfig) observe(ctx context.Context, keys []Key, try bool, began drive
 	c.observer.TxLocked(ctx, TxLockedInfo{Keys: keys, Shared: c.shared, Try: try, Took: took, Err: err})
 }
 
-// permitsAwaited reports that a call waits for permits of the semaphore of that key.
-func (l *Locker) permitsAwaited(ctx context.Context, key Key) context.Context {
-	if o := l.config.observer; o != nil && o.WaitStarted != nil {
-		if own := o.WaitStarted(ctx, WaitStartedInfo{Keys: []Key{key}, Use: Use{UsePermit, key}}); own != nil {
-			return own
-		}
-	}
-	return ctx
-}
-
-// permitsAsked reports how a call for permits has ended.
-func (l *Locker) permitsAsked(ctx context.Context, key Key, try, awaited bool, waited time.Duration, err error) {
-	o := l.config.observer
-	if err != nil {
-		l.shardOf(key.ID()).countFailure(try, err)
-	}
-	if o == nil {
-		return
-	}
-	keys, use := []Key{key}, Use{UsePermit, key}
-	if !awaited {
-		waited = 0
-	}
-	if awaited && o.WaitEnded != nil {
-		o.WaitEnded(ctx, WaitEndedInfo{Keys: keys, Use: use, Waited: waited, Err: err})
-	}
-	if err != nil && o.Failed != nil {
-		o.Failed(ctx, FailedInfo{Keys: keys, Use: use, Try: try, Waited: waited, Err: err})
-	}
-}
-
 // countFailure counts a call that did not get its lock.
 func (s *shard) countFailure(try bool, err error) {
 	s.mu.Lock()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
 )
 
 // LockTx takes the lock for the rest of the transaction tx, with pg_advisory_xact_lock; commit and rollback free it.
@@ -66,7 +67,7 @@ func (c txConfig) lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool) erro
 	if err := checkTx(tx, key); err != nil {
 		return failed("lock", key, 0, err)
 	}
-	if own, ok := tx.(driver.TxLocker); ok {
+	if own, ok := tx.(txlock.Tx); ok {
 		return c.lockOwn(ctx, own, []Key{key}, wait)
 	}
 	if wait {
@@ -82,7 +83,7 @@ func (c txConfig) lockTx(ctx context.Context, tx pgx.Tx, key Key, try bool) erro
 	asked := ask(wait && !c.derived, key)
 	statement := lockStatements[lockForm{key.k.Space, c.shared, asked.waits}]
 	var outcome txOutcome
-	err = oneRoundTrip{tx}.QueryRow(ctx, statement, statementArgs(key, c)...).Scan(&outcome)
+	err = inOneRoundTrip(tx).QueryRow(ctx, statement, statementArgs(key, c)...).Scan(&outcome)
 	if err == nil && outcome == held && wait {
 		return boundedLockTx(ctx, tx, []Key{key}, c)
 	}
@@ -113,7 +114,7 @@ func (c txConfig) lockAllTx(ctx context.Context, tx pgx.Tx, keys []Key) error {
 		return failed("lock", keys[0], len(keys)-1, err)
 	}
 	keys = inOrder(keys)
-	if own, ok := tx.(driver.TxLocker); ok {
+	if own, ok := tx.(txlock.Tx); ok {
 		return c.lockOwn(ctx, own, keys, true)
 	}
 	if err := txWaitsForItself(ctx, tx, keys, c.shared); err != nil {
@@ -124,7 +125,7 @@ func (c txConfig) lockAllTx(ctx context.Context, tx pgx.Tx, keys []Key) error {
 	}
 	asked := ask(true, keys...)
 	spaces, numbers := arrays(keys)
-	row, err := lockdb.New(oneRoundTrip{tx}).LockAllTx(ctx, lockdb.LockAllTxParams{
+	row, err := lockdb.New(inOneRoundTrip(tx)).LockAllTx(ctx, lockdb.LockAllTxParams{
 		Shared: c.shared, Spaces: spaces, Numbers: numbers,
 		AllowStandby: c.allowStandby, AllowStale: c.allowStale,
 	})
@@ -139,7 +140,7 @@ func checkTx(tx pgx.Tx, keys ...Key) error {
 	if tx == nil {
 		return errors.New("the transaction is nil")
 	}
-	return checkServer(tx.Conn())
+	return txlock.CheckServer(tx.Conn())
 }
 
 // checkKeys refuses invalid keys, and says which of several it is.
@@ -152,18 +153,6 @@ func checkKeys(keys []Key) error {
 		if err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// checkServer refuses servers that accept advisory locks and do nothing: CockroachDB reports itself in a parameter
-// status. (A standby does too, in_hot_standby, but a pooler may hand out an old value; the statement itself asks.)
-func checkServer(conn *pgx.Conn) error {
-	if conn == nil {
-		return nil
-	}
-	if version := conn.PgConn().ParameterStatus("crdb_version"); version != "" {
-		return fmt.Errorf("%w: the server is CockroachDB (%s), whose advisory locks do nothing", ErrUnsupported, version)
 	}
 	return nil
 }

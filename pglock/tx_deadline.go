@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
-	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
 	"github.com/pglock-toolkit/pglock/pglock/internal/txscript"
 )
 
@@ -43,7 +43,7 @@ const (
 // canBeBounded reports whether the statements of a bounded wait can be sent, which are a script.
 func canBeBounded(tx pgx.Tx) bool {
 	switch tx.(type) {
-	case txscript.Runner, driver.TxLocker:
+	case txscript.Runner, txlock.Tx:
 		return true
 	}
 	conn := tx.Conn()

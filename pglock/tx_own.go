@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 
-	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
 )
 
 // lockOwn locks in a transaction that takes its locks itself.
-func (c txConfig) lockOwn(ctx context.Context, tx driver.TxLocker, keys []Key, wait bool) error {
+func (c txConfig) lockOwn(ctx context.Context, tx txlock.Tx, keys []Key, wait bool) error {
 	if wait {
 		if err := txWaitsForItself(ctx, tx, keys, c.shared); err != nil {
 			return err
@@ -21,7 +21,7 @@ func (c txConfig) lockOwn(ctx context.Context, tx driver.TxLocker, keys []Key, w
 		within, cancel = context.WithTimeoutCause(ctx, c.maxWait, errMaxWait)
 		defer cancel()
 	}
-	err := tx.LockTx(within, driver.TxRequest{Keys: plain(keys), Shared: c.shared, Wait: wait})
+	err := tx.LockTx(within, txlock.Request{Keys: plain(keys), Shared: c.shared, Wait: wait})
 	switch {
 	case err == nil:
 		return nil

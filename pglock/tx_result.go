@@ -10,6 +10,7 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
 )
 
 // txOutcome is what a statement of queries/locks.sql returns for a lock.
@@ -19,8 +20,8 @@ const (
 	unknown        txOutcome = ""
 	granted        txOutcome = "granted"
 	held           txOutcome = "held"
-	refusedStandby txOutcome = "pglock_standby"
-	refusedStale   txOutcome = "pglock_stale_snapshot"
+	refusedStandby txOutcome = txlock.Standby
+	refusedStale   txOutcome = txlock.Stale
 	refusedHeld    txOutcome = "pglock_held" // in a batch, where held is an error
 	timedOut       txOutcome = "timed out"   // by the session's own lock_timeout
 )
@@ -33,12 +34,9 @@ func (o txOutcome) err() error {
 		return &WaitError{}
 	case timedOut:
 		return &WaitError{Err: errOwnTimeout}
-	case refusedStandby:
-		return fmt.Errorf("%w: its advisory locks exclude only sessions of that server "+
-			"(connect to the primary, or use AllowStandby)", ErrStandby)
-	case refusedStale:
-		return fmt.Errorf("%w: the transaction is REPEATABLE READ or SERIALIZABLE "+
-			"(use READ COMMITTED, or AllowStaleSnapshot)", ErrStaleSnapshot)
+	}
+	if err := txlock.Refusal(string(o)); err != nil {
+		return err
 	}
 	return fmt.Errorf("unexpected answer %s from the server", shorttext.Quote(string(o)))
 }

@@ -52,7 +52,7 @@ func holdersTx(ctx context.Context, tx pgx.Tx, keys []Key) ([]Holder, error) {
 	if err != nil {
 		return nil, err
 	}
-	holders, err := postgres.Holders(ctx, oneRoundTrip{savepoint}, plain(keys))
+	holders, err := postgres.Holders(ctx, inOneRoundTrip(savepoint), plain(keys))
 	if rollbackErr := savepoint.Rollback(ctx); rollbackErr != nil {
 		return nil, errors.Join(err, rollbackErr)
 	}

@@ -10,20 +10,20 @@ import (
 )
 
 // Await takes a step of a run once the server's clock has reached the due time, and reports whether the run had been
-// done. step asks the server, which takes no step before that time.
+// done. step asks the server, which takes no step before that time, and returns the server's clock and whether the run is done.
 //
 // The server's clock may be set, and after a failover it is another one, so Await asks again every minute. An outage
 // before the due time does no harm: by what the server has said last, there is nothing to do yet.
-func Await(ctx context.Context, due time.Time, step func() (driver.TickState, error)) (done bool, err error) {
+func Await(ctx context.Context, due time.Time, step func() (at time.Time, done bool, err error)) (done bool, err error) {
 	var comes driver.Instant // when the run is due, by what the server has said last
 	for {
-		state, err := step()
+		at, done, err := step()
 		outage := errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrStandby)
 		switch {
-		case err == nil && (state.Done || !due.After(state.At)):
-			return state.Done, nil
+		case err == nil && (done || !due.After(at)):
+			return done, nil
 		case err == nil:
-			comes = driver.Now().Add(due.Sub(state.At))
+			comes = driver.Now().Add(due.Sub(at))
 		case !outage || comes <= driver.Now():
 			return false, err
 		}

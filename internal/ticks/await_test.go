@@ -15,12 +15,12 @@ import (
 func TestTicksAClockThatWasBehindDelaysARunByAMinuteAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		done, err := ticks.Await(t.Context(), begin, func() (driver.TickState, error) {
+		done, err := ticks.Await(t.Context(), begin, func() (time.Time, bool, error) {
 			at := time.Now()
 			if at.Sub(begin) < 2*time.Second {
 				at = at.Add(-time.Hour)
 			}
-			return driver.TickState{At: at}, nil
+			return at, false, nil
 		})
 		if late := time.Since(begin); done || err != nil || late > time.Minute {
 			t.Errorf("%t, %v, %v after the due time", done, err, late)
@@ -34,11 +34,11 @@ func TestTicksAnOutageMattersOnlyOnceTheRunIsDue(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			begin := time.Now()
 			due := begin.Add(time.Hour)
-			_, err := ticks.Await(t.Context(), due, func() (driver.TickState, error) {
+			_, err := ticks.Await(t.Context(), due, func() (time.Time, bool, error) {
 				if since := time.Since(begin); since > 0 && since < outage {
-					return driver.TickState{}, driver.ErrUnavailable
+					return time.Time{}, false, driver.ErrUnavailable
 				}
-				return driver.TickState{At: time.Now()}, nil
+				return time.Now(), false, nil
 			})
 			if want := outage > time.Hour; errors.Is(err, driver.ErrUnavailable) != want || !time.Now().Equal(due) {
 				t.Errorf("an outage of %v: %v at %v, and it was due at %v", outage, err, time.Now(), due)
@@ -51,21 +51,21 @@ func TestTicksAnswersEndTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		due := time.Now().Add(24 * time.Hour)
 		asked := 0
-		done, err := ticks.Await(t.Context(), due, func() (driver.TickState, error) {
+		done, err := ticks.Await(t.Context(), due, func() (time.Time, bool, error) {
 			asked++
-			return driver.TickState{At: time.Now(), Done: asked == 3}, nil
+			return time.Now(), asked == 3, nil
 		})
 		if !done || err != nil || asked != 3 { // another process, whose clock differs
 			t.Errorf("%t, %v after %d questions", done, err, asked)
 		}
-		_, err = ticks.Await(t.Context(), due, func() (driver.TickState, error) { return driver.TickState{}, driver.ErrClosed })
+		_, err = ticks.Await(t.Context(), due, func() (time.Time, bool, error) { return time.Time{}, false, driver.ErrClosed })
 		if !errors.Is(err, driver.ErrClosed) {
 			t.Error(err)
 		}
 		why := errors.New("why")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(why) })
-		_, err = ticks.Await(ctx, due, func() (driver.TickState, error) { return driver.TickState{At: time.Now()}, nil })
+		_, err = ticks.Await(ctx, due, func() (time.Time, bool, error) { return time.Now(), false, nil })
 		if !errors.Is(err, why) {
 			t.Error(err)
 		}

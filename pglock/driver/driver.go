@@ -5,6 +5,10 @@
 // a process, deadlines, contexts, options and error texts. A backend owns sessions and wires: it takes a set of keys,
 // releases them, reports their holders, and reports their loss.
 //
+// Not every server can do everything. What only some can do has an interface of its own, which a backend may implement:
+// [NamedLocks], [Fencer], [TxGuard], [Drainer], [Recorder] and, for its grants, [PolledGrant]. Packages that are built on
+// Lockers define further ones, as package schedule defines Store.
+//
 // The package is unstable before v1.
 package driver
 
@@ -59,20 +63,21 @@ type Backend interface {
 }
 
 // NamedLocks is implemented by backends whose server knows locks by their texts, [Key.String], and not by their numbers.
+// The front end has a queue for each lock, so it must know which keys are the same lock.
 type NamedLocks interface {
 	// LocksByName reports whether keys with equal KeyIDs and different names are different locks: two names whose hashes
 	// collide, or a name and the raw key of its number. Without this method they are the same lock.
 	LocksByName() bool
 }
 
-// Fencer is implemented by backends that can number the holders of a lock.
+// Fencer is implemented by backends that can number the holders of a lock, for Lock.Fence.
 type Fencer interface {
 	// Fence returns a number that is larger than that of every earlier holder of any of g's keys. The error matches
 	// [ErrSchemaMissing] if the server lacks the schema for it.
 	Fence(ctx context.Context, g Grant) (int64, error)
 }
 
-// TxGuard is implemented by backends that can tie a transaction to a lock.
+// TxGuard is implemented by backends whose server also has the transactions that write under a lock, for Lock.GuardTx.
 type TxGuard interface {
 	// GuardTx ensures that tx cannot commit if g was already lost, and makes later holders' guarded transactions wait for
 	// tx. Guarded transactions of one holder run side by side. The front end sets first until a call for a Lock has
@@ -81,40 +86,6 @@ type TxGuard interface {
 	//
 	// The error matches [ErrLost] if g is lost. After any error except [ErrStaleSnapshot] the front end aborts tx.
 	GuardTx(ctx context.Context, tx pgx.Tx, g Grant, first bool) error
-}
-
-// TxLocker is implemented by transactions that take locks themselves and need no statements for it, such as those of
-// package locktest.
-type TxLocker interface {
-	pgx.Tx
-	// LockTx takes all of r.Keys or none of them for the rest of the transaction. With r.Wait it waits until ctx ends, and
-	// then returns its cause; without, it answers at once, with [ErrNotAcquired] when another holder is in the way.
-	LockTx(ctx context.Context, r TxRequest) error
-	// HoldersTx returns the present holders of k.
-	HoldersTx(ctx context.Context, k Key) ([]Holder, error)
-	// Abort makes the transaction fail: after that it can only be rolled back.
-	Abort(why error)
-}
-
-// TxRequest says what a transaction asks to lock.
-type TxRequest struct {
-	Keys         []Key // as in Request
-	Shared, Wait bool
-}
-
-// PostgresOptions is implemented by backends that stand in for PostgreSQL in tests. They accept the options that are for
-// PostgreSQL only, which other backends refuse.
-type PostgresOptions interface {
-	// TakesPostgresOptions does nothing.
-	TakesPostgresOptions()
-}
-
-// TxChecker is implemented by backends that can find out where a transaction runs.
-type TxChecker interface {
-	// SameServer reports whether tx is on the server, and in the database, that has g, according to that server. The
-	// transaction can continue afterwards, whatever the answer. The front end asks only to refuse a call that would wait
-	// for itself. So the result must be true only if that is certain; a wrong false costs little.
-	SameServer(ctx context.Context, tx pgx.Tx, g Grant) (bool, error)
 }
 
 // Config is what the front end passes to a backend when it starts it.
@@ -148,7 +119,7 @@ type Request struct {
 }
 
 // Drainer is implemented by backends whose Acquire may take long even without waiting for a lock, because the server
-// cannot be reached.
+// cannot be reached. Closing a Locker would take as long.
 type Drainer interface {
 	// Drain is called when the Locker begins to close. From then on Acquire fails with [ErrClosed], and so do calls that
 	// have not been sent to the server yet. Grants are kept and can be released. Close follows.
@@ -183,7 +154,8 @@ type Grant interface {
 	Deadline() Instant
 }
 
-// PolledGrant is implemented by grants of backends that sometimes have to poll.
+// PolledGrant is implemented by grants of backends that sometimes have to poll, which Observers count apart: such a waiter
+// has no place in the order of arrival.
 type PolledGrant interface {
 	// Polled reports whether the grant was acquired by polling, without a place in the server's queue.
 	Polled() bool
@@ -209,8 +181,10 @@ type Holder struct {
 	SessionSince time.Time
 }
 
-// Recorder is implemented by backends with a registry of names, which the monitor reads.
+// Recorder is implemented by backends whose locks the monitor sees, by number: they have a registry of names. On these
+// backends packages leader and schedule hold one more lock, by whose key the monitor recognizes what the first is for.
 type Recorder interface {
-	// Record writes the names of keys into the registry, in the background.
+	// Record writes the names of keys into the registry, in the background, if [Config.RecordNames] asks for that. A backend
+	// records the keys of Acquire itself; Record is for other names, such as that of a semaphore.
 	Record(keys []Key)
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
 )
 
 // EventType says what happened.
@@ -145,6 +144,6 @@ func (e *Elector) report(event Event, worth func() bool) (news bool) {
 // warn logs a problem, unless [OnEvent] was given.
 func (e *Elector) warn(message string, err error) {
 	if e.config.onEvent == nil {
-		bridge.Logger(e.locker).Warn(message, "key", e.key, "error", err)
+		e.locker.Logger().Warn(message, "key", e.key, "error", err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
-	"github.com/pglock-toolkit/pglock/pglock/internal/mark"
 )
 
 // Run campaigns until ctx ends: it waits for the lock, calls lead, unlocks when lead has returned, and campaigns again
@@ -119,7 +118,7 @@ func (e *Elector) campaign(ctx context.Context, lead func(context.Context, *pglo
 	defer stopAsking()
 	token := e.config.identity + "/" + rand.Text()
 	e.campaignsAs(token)
-	lock, err := e.locker.Lock(candidacy, e.key, pglock.WithToken(token), mark.Use(pglock.UseLeader, e.key))
+	lock, err := e.locker.Lock(candidacy, e.key, pglock.WithToken(token), pglock.WithUse(pglock.Use{Kind: pglock.UseLeader, Key: e.key}))
 	if err != nil {
 		return nil, err
 	}

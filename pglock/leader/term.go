@@ -34,7 +34,7 @@ type termKey struct{}
 // not been called yet, it is called with a context that has already ended.
 func (e *Elector) begin(candidacy context.Context, withdraw context.CancelCauseFunc, lock *pglock.Lock) *term {
 	t := &term{lock: lock, withdraw: withdraw, since: driver.Now(), done: make(chan struct{})}
-	t.mark = mark.Take(candidacy, e.locker, lockkeys.LeaderMark, pglock.UseLeaderMark, e.key)
+	t.mark = mark.Take(candidacy, e.locker, lockkeys.LeaderMark, pglock.Use{Kind: pglock.UseLeaderMark, Key: e.key})
 	t.ctx = lock.Context(context.WithValue(candidacy, termKey{}, t))
 	context.AfterFunc(t.ctx, func() { t.endedAt() })
 	e.mu.Lock()

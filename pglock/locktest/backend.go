@@ -30,9 +30,6 @@ func (b *backend) Start(env driver.Config) error {
 
 const defaultLease = 15 * time.Second
 
-// TakesPostgresOptions implements [driver.PostgresOptions].
-func (*backend) TakesPostgresOptions() {}
-
 // reach fails when the server cannot be reached.
 func (b *backend) reach(ctx context.Context) error {
 	b.server.mu.Lock()
@@ -166,7 +163,7 @@ func (b *backend) Fence(ctx context.Context, held driver.Grant) (int64, error) {
 	return b.server.fence, nil
 }
 
-// SameServer implements [driver.TxChecker].
+// SameServer implements [txlock.Backend].
 func (b *backend) SameServer(_ context.Context, tx pgx.Tx, held driver.Grant) (bool, error) {
 	g, err := ours(held)
 	if err != nil {

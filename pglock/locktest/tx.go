@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
 )
 
 // Tx is a transaction on a [Server]: pglock's LockTx, TryLockTx, LockAllTx and BeginFunc take their locks there, and GuardTx
@@ -57,8 +58,8 @@ func (t *Tx) Statements() []string {
 	return slices.Clone(t.root().statements)
 }
 
-// LockTx implements [driver.TxLocker]. Call pglock.LockTx.
-func (t *Tx) LockTx(ctx context.Context, r driver.TxRequest) error {
+// LockTx implements [txlock.Tx]. Call pglock.LockTx.
+func (t *Tx) LockTx(ctx context.Context, r txlock.Request) error {
 	if err := t.usable(); err != nil {
 		return err
 	}
@@ -81,12 +82,12 @@ func (t *Tx) LockTx(ctx context.Context, r driver.TxRequest) error {
 	return nil
 }
 
-// HoldersTx implements [driver.TxLocker].
+// HoldersTx implements [txlock.Tx].
 func (t *Tx) HoldersTx(_ context.Context, key driver.Key) ([]driver.Holder, error) {
 	return t.server.holders(key), nil
 }
 
-// Abort implements [driver.TxLocker]: from now on the transaction can only be rolled back.
+// Abort implements [txlock.Tx]: from now on the transaction can only be rolled back.
 func (t *Tx) Abort(why error) {
 	t.server.mu.Lock()
 	defer t.server.mu.Unlock()
@@ -194,4 +195,4 @@ func (t *Tx) Conn() *pgx.Conn {
 	return t.inner.Conn()
 }
 
-var _ driver.TxLocker = (*Tx)(nil)
+var _ txlock.Tx = (*Tx)(nil)

@@ -9,7 +9,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/driver"
 	"github.com/pglock-toolkit/pglock/pglock/internal/mark"
 )
 
@@ -47,7 +46,7 @@ func (j *Jobs) begin(ctx context.Context, name string, interval time.Duration) (
 		return nil, err
 	}
 	key := pglock.NewKey(name)
-	lock, err := j.locker.TryLock(ctx, key, mark.Use(pglock.UseTick, key))
+	lock, err := j.locker.TryLock(ctx, key, pglock.WithUse(pglock.Use{Kind: pglock.UseTick, Key: key}))
 	if err != nil {
 		return nil, err
 	}
@@ -56,21 +55,21 @@ func (j *Jobs) begin(ctx context.Context, name string, interval time.Duration) (
 			return nil, errors.Join(err, lock.Unlock(ctx))
 		}
 	}
-	return &Begun{lock, mark.Take(ctx, j.locker, lockkeys.TickMark, pglock.UseTickMark, key)}, nil
+	return &Begun{lock, mark.Take(ctx, j.locker, lockkeys.TickMark, pglock.Use{Kind: pglock.UseTickMark, Key: key})}, nil
 }
 
 var epoch = time.Unix(0, 0).UTC()
 
 // count records a run for the interval that the server's clock is in.
 func (j *Jobs) count(ctx context.Context, name string, interval time.Duration) error {
-	now, err := j.locker.Tick(ctx, driver.TickRequest{Job: name, Due: epoch, Step: driver.TickLook})
+	now, err := j.store.RecordRun(ctx, RunRequest{Job: name, Due: epoch, Step: StepLook})
 	if err != nil {
 		return err
 	}
 	step := interval.Microseconds()
 	due := time.UnixMicro(now.At.UnixMicro() - (now.At.UnixMicro()+step/2)%step).UTC()
-	state, err := j.locker.Tick(ctx, driver.TickRequest{
-		Job: name, Due: due, Step: driver.TickStart, Keep: max(j.config.keep, 2*interval),
+	state, err := j.store.RecordRun(ctx, RunRequest{
+		Job: name, Due: due, Step: StepStart, Keep: max(j.config.keep, 2*interval),
 	})
 	if err == nil && state.Done {
 		return fmt.Errorf("%w in the interval since %s", ErrAlreadyRan, due.Format(time.RFC3339))

@@ -10,7 +10,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // ErrAlreadyRan: the run for this due time counts as done, here or in another process, or is so old that its record is
@@ -20,6 +19,7 @@ var ErrAlreadyRan = errors.New("already ran")
 // Jobs runs jobs. Make one for each Locker and share it. All methods may be called concurrently.
 type Jobs struct {
 	locker *pglock.Locker
+	store  store
 	config config
 }
 
@@ -32,7 +32,7 @@ func New(l *pglock.Locker, opts ...Option) (*Jobs, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pglock/schedule: %w", err)
 	}
-	return &Jobs{l, config}, nil
+	return &Jobs{l, store{l}, config}, nil
 }
 
 // Run runs the job name for one due time, by calling fn. If that run has been done, in this process or another, fn is
@@ -71,7 +71,9 @@ func (j *Jobs) run(ctx context.Context, name string, due time.Time, opts []JobOp
 		r := &run{jobs: j, config: config, name: name, due: due}
 		err = failed(name, due, errPanicked) // unless carryOut returns
 		defer func() {
-			j.locker.Ticked(ctx, pglock.TickedInfo{Job: name, Due: due, Ran: r.ran, Took: r.took, Err: err})
+			if o := j.locker.Observer(); o.Ticked != nil {
+				o.Ticked(ctx, pglock.TickedInfo{Job: name, Due: due, Ran: r.ran, Took: r.took, Err: err})
+			}
 		}()
 		if err = carryOut(r); err != nil {
 			err = failed(name, due, err)
@@ -100,7 +102,7 @@ func (j *Jobs) missed(ctx context.Context, c config, name string, due time.Time)
 	if c.catchUp == 0 {
 		return nil, nil
 	}
-	known, err := j.locker.Tick(ctx, driver.TickRequest{Job: name, Due: due, Step: driver.TickLook, Newest: c.catchUp})
+	known, err := j.store.RecordRun(ctx, RunRequest{Job: name, Due: due, Step: StepLook, Newest: c.catchUp})
 	if err != nil || len(known.Dues) == 0 {
 		return nil, err
 	}

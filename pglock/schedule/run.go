@@ -31,11 +31,11 @@ type work func(ctx context.Context, lock *pglock.Lock) error
 // ahead of the server's clock, it waits for it before it takes the lock. Under the lock it checks again when it records
 // the run; only that check decides.
 func (r *run) locked(ctx context.Context, do work) error {
-	if err := r.await(ctx, driver.TickLook); err != nil {
+	if err := r.await(ctx, StepLook); err != nil {
 		return err
 	}
 	locker, key := r.jobs.locker, pglock.NewKey(r.name)
-	opts := []pglock.LockOption{mark.Use(pglock.UseTick, key)}
+	opts := []pglock.LockOption{pglock.WithUse(pglock.Use{Kind: pglock.UseTick, Key: key})}
 	if r.config.atMost > 0 {
 		opts = append(opts, pglock.MaxHold(r.config.atMost))
 	}
@@ -46,7 +46,7 @@ func (r *run) locked(ctx context.Context, do work) error {
 	defer func() { m.Unlock(ctx) }()
 	return locker.Do(ctx, key, func(ctx context.Context, lock *pglock.Lock) error {
 		start := driver.Now()
-		m = mark.Take(ctx, locker, lockkeys.TickMark, pglock.UseTickMark, key)
+		m = mark.Take(ctx, locker, lockkeys.TickMark, pglock.Use{Kind: pglock.UseTickMark, Key: key})
 		err := do(ctx, lock)
 		if err == nil {
 			ticks.Sleep(ctx, r.config.atLeast-driver.Now().Sub(start)) // ctx ends with the lock
@@ -62,9 +62,9 @@ func (r *run) locked(ctx context.Context, do work) error {
 // recorded, since another process may be running it.
 func (r *run) plain(fn work) work {
 	return func(ctx context.Context, lock *pglock.Lock) error {
-		begin, end := driver.TickStart, driver.TickFinish
+		begin, end := StepStart, StepFinish
 		if r.config.mark == Success {
-			begin, end = driver.TickAttempt, driver.TickDone
+			begin, end = StepAttempt, StepDone
 		}
 		if err := r.await(ctx, begin); err != nil {
 			return err
@@ -99,8 +99,11 @@ func (r *run) call(ctx context.Context, lock *pglock.Lock, fn work) error {
 
 // await takes a step once the server's clock has reached the due time. The error is ErrAlreadyRan if the run is
 // done.
-func (r *run) await(ctx context.Context, step driver.TickStep) error {
-	done, err := ticks.Await(ctx, r.due, func() (driver.TickState, error) { return r.tick(ctx, step) })
+func (r *run) await(ctx context.Context, step Step) error {
+	done, err := ticks.Await(ctx, r.due, func() (time.Time, bool, error) {
+		state, err := r.tick(ctx, step)
+		return state.At, state.Done, err
+	})
 	if err == nil && done {
 		return ErrAlreadyRan
 	}
@@ -108,7 +111,7 @@ func (r *run) await(ctx context.Context, step driver.TickStep) error {
 }
 
 // record takes the step that ends a run. The work has been done, so it does not depend on ctx.
-func (r *run) record(ctx context.Context, step driver.TickStep) error {
+func (r *run) record(ctx context.Context, step Step) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
 	_, err := r.tick(ctx, step)
@@ -118,10 +121,10 @@ func (r *run) record(ctx context.Context, step driver.TickStep) error {
 // recordWithin leaves time to connect again, and for others that use the connection.
 const recordWithin = time.Minute
 
-func (r *run) tick(ctx context.Context, step driver.TickStep) (driver.TickState, error) {
-	return r.jobs.locker.Tick(ctx, r.request(step))
+func (r *run) tick(ctx context.Context, step Step) (RunState, error) {
+	return r.jobs.store.RecordRun(ctx, r.request(step))
 }
 
-func (r *run) request(step driver.TickStep) driver.TickRequest {
-	return driver.TickRequest{Job: r.name, Due: r.due, Step: step, Keep: r.config.keep}
+func (r *run) request(step Step) RunRequest {
+	return RunRequest{Job: r.name, Due: r.due, Step: step, Keep: r.config.keep}
 }

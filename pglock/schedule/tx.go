@@ -9,7 +9,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
 
 // DB begins transactions: a pool or a connection of pgx, on the database of the Locker.
@@ -45,7 +44,7 @@ func (j *Jobs) RunTx(
 // waits for this transaction to end, and then finds the record or its absence.
 func (r *run) inTx(db DB, fn func(context.Context, pgx.Tx, *pglock.Lock) error) work {
 	return func(ctx context.Context, lock *pglock.Lock) error {
-		if err := r.await(ctx, driver.TickAttempt); err != nil {
+		if err := r.await(ctx, StepAttempt); err != nil {
 			return err
 		}
 		var inside error
@@ -67,7 +66,7 @@ func (r *run) recorded(
 	if err := lock.GuardTx(ctx, tx); err != nil {
 		return err
 	}
-	state, err := r.jobs.locker.TickTx(ctx, tx, r.request(driver.TickDone))
+	state, err := r.jobs.store.recordIn(ctx, tx, r.request(StepDone))
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
-	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
 )
 
 // waiter is one call that wants permits. It is served when got has as many slots as weight.
@@ -114,10 +113,10 @@ func (s *Semaphore) giveBack(ctx context.Context, h held) error {
 	over := h.lock.Err() != nil // which may call the Observer
 	s.mu.Lock()
 	if !over && len(s.queue) > 0 && (s.atGate || s.queue[0].weight == 1 && s.turn.lasts(driver.Now())) {
-		next, report, ok := bridge.PassOn(ctx, s.queue[0].ctx, h.lock, s.slot)
-		if ok {
+		next, report, err := h.lock.HandOff(ctx, s.queue[0].ctx, s.slot...)
+		if err == nil {
 			s.turn.passed++
-			s.serveLocked(held{h.slot, next.(*pglock.Lock)})
+			s.serveLocked(held{h.slot, next})
 			s.mu.Unlock()
 			report()
 			return nil

@@ -11,8 +11,6 @@ import (
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
-	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
-	"github.com/pglock-toolkit/pglock/pglock/internal/mark"
 )
 
 // MaxPermits is the largest number of permits that a semaphore can have.
@@ -61,9 +59,9 @@ func New(l *pglock.Locker, key pglock.Key, n int, opts ...Option) (*Semaphore, e
 		locker: l, key: key, n: n, config: c, name: lockkeys.SemaphoreName(key.String(), n),
 		keys: keys(key, n), wake: make(chan struct{}, 1), mine: make([]*pglock.Lock, n+1),
 	}
-	s.turn.handoffs, s.turn.lasting = bridge.HandoffLimit(l)
-	s.gate = []pglock.LockOption{mark.Use(pglock.UseSemaphoreGate, key)}
-	s.slot = []pglock.LockOption{mark.Use(pglock.UsePermit, key)}
+	s.turn.handoffs, s.turn.lasting = l.HandoffLimit()
+	s.gate = []pglock.LockOption{pglock.WithUse(pglock.Use{Kind: pglock.UseSemaphoreGate, Key: key})}
+	s.slot = []pglock.LockOption{pglock.WithUse(s.use())}
 	return s, nil
 }
 
@@ -161,7 +159,7 @@ func (s *Semaphore) acquire(ctx context.Context, weight int, try bool, opts []pg
 	if ctx.Err() != nil {
 		return nil, s.explain(ctx, w, context.Cause(ctx), 0)
 	}
-	bridge.RecordName(s.locker, s.name)
+	s.recordName()
 	s.enter(w)
 	settled := false
 	defer func() {
@@ -174,7 +172,7 @@ func (s *Semaphore) acquire(ctx context.Context, weight int, try bool, opts []pg
 	if err != nil {
 		err = s.explain(ctx, w, err, waited)
 	}
-	bridge.PermitsAsked(observed, s.locker, s.key, w.try, awaited, waited, err)
+	s.reportEnd(observed, w.try, awaited, waited, err)
 	settled = true
 	if err != nil {
 		return nil, err
@@ -186,8 +184,8 @@ func (s *Semaphore) acquire(ctx context.Context, weight int, try bool, opts []pg
 	return p, nil
 }
 
-func readOptions(opts []pglock.LockOption, try bool) (bridge.LockOptions, error) {
-	o, err := bridge.ReadLockOptions(opts)
+func readOptions(opts []pglock.LockOption, try bool) (pglock.LockSettings, error) {
+	o, err := pglock.ReadLockOptions(opts...)
 	switch {
 	case err != nil:
 		return o, err
@@ -222,7 +220,7 @@ func (s *Semaphore) abandon(w *waiter) {
 //
 // If the end of ctx and a grant race, the first one under mu wins: a waiter that has been served by then has its
 // permit.
-func (s *Semaphore) await(ctx context.Context, w *waiter, o bridge.LockOptions) (observed context.Context, awaited bool, err error) {
+func (s *Semaphore) await(ctx context.Context, w *waiter, o pglock.LockSettings) (observed context.Context, awaited bool, err error) {
 	var bound <-chan time.Time
 	if o.Bounded && !w.try {
 		timer := time.NewTimer(o.MaxWait)
@@ -236,7 +234,7 @@ func (s *Semaphore) await(ctx context.Context, w *waiter, o bridge.LockOptions) 
 			return observed, awaited, w.err
 		case <-waits:
 			if waits = nil; !w.try {
-				observed, awaited = bridge.PermitsAwaited(ctx, s.locker, s.key), true
+				observed, awaited = s.reportWait(ctx), true
 			}
 		case <-bound:
 			ended = errMaxWait

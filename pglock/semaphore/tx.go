@@ -1,6 +1,7 @@
 package semaphore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,10 +10,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pglock-toolkit/pglock/internal/lockdb"
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
+	"github.com/pglock-toolkit/pglock/internal/sqlstate"
 	"github.com/pglock-toolkit/pglock/pglock"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
-	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
+	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
 )
 
 const (
@@ -35,31 +38,37 @@ const (
 // READ COMMITTED unless an option allows it. [pglock.Shared] is an error. A second AcquireTx of the same semaphore
 // in a transaction takes no second permit, since PostgreSQL's locks are reentrant within a session.
 func AcquireTx(ctx context.Context, tx pgx.Tx, key pglock.Key, n int, opts ...pglock.TxOption) error {
-	err := check(key, n)
-	if err != nil {
+	if err := check(key, n); err != nil {
 		return err
 	}
-	maxWait, bounded, err := bridge.ReadMaxWait(opts)
-	if err != nil {
+	c, err := pglock.ReadTxOptions(opts...)
+	switch {
+	case err != nil:
+		return failedTx(key, err)
+	case c.Shared:
+		return failedTx(key, errors.New("Shared does not apply to a semaphore: its slots are held exclusively"))
+	case tx == nil:
+		return failedTx(key, errors.New("the transaction is nil"))
+	}
+	if err := txlock.CheckServer(tx.Conn()); err != nil {
 		return failedTx(key, err)
 	}
-	gate := keys(key, 0)[0]
 	start := driver.Now()
 	for {
-		outcome, err := bridge.TrySlotTx(ctx, tx, key, gate, n, opts)
+		outcome, err := tryTx(ctx, tx, key, n, c)
 		if err != nil {
 			return failedTx(key, err)
 		}
-		if outcome == bridge.SlotGranted {
+		if outcome == granted {
 			return nil
 		}
 		waited := driver.Now().Sub(start)
 		pause := minTxPause + rand.N(maxTxPause-minTxPause)
-		if bounded {
-			pause = min(pause, maxWait-waited)
+		if c.Bounded {
+			pause = min(pause, c.MaxWait-waited)
 		}
 		if pause <= 0 {
-			return failedTx(key, refusedTx(ctx, tx, key, gate, n, outcome, waited))
+			return failedTx(key, refusedTx(ctx, tx, key, n, outcome, waited))
 		}
 		if err := sleep(ctx, pause); err != nil {
 			return failedTx(key, &pglock.WaitError{Key: key, Waited: driver.Now().Sub(start), Err: err})
@@ -67,24 +76,44 @@ func AcquireTx(ctx context.Context, tx pgx.Tx, key pglock.Key, n int, opts ...pg
 	}
 }
 
+// The outcomes of the statement TrySlotTx that are not refusals.
+const (
+	granted = "granted"
+	allHeld = "held"
+	queued  = "queued" // others wait for a slot
+)
+
+// tryTx takes one of the slots if one is free and no others wait. The keys of the slots follow that of the gate.
+func tryTx(ctx context.Context, tx pgx.Tx, key pglock.Key, n int, c pglock.TxSettings) (outcome string, err error) {
+	class, gate, _ := keys(key, 0)[0].Pair()
+	outcome, err = lockdb.New(txlock.OneRoundTrip{Tx: tx}).TrySlotTx(ctx, lockdb.TrySlotTxParams{
+		AllowStandby: c.AllowStandby, AllowStale: c.AllowStale,
+		Class: class, Gate: gate, First: gate + 1, Last: gate + int32(n),
+	})
+	switch {
+	case err == nil && (outcome == granted || outcome == allHeld || outcome == queued):
+		return outcome, nil
+	case err == nil:
+		return outcome, cmp.Or(txlock.Refusal(outcome), fmt.Errorf("unexpected answer %s from the server", shorttext.Quote(outcome)))
+	}
+	err = pglock.TxError(sqlstate.EndedBy(ctx, err))
+	if wait, ok := errors.AsType[*pglock.WaitError](err); ok {
+		wait.Key = key
+	}
+	return outcome, err
+}
+
 // errQueued is why a call is refused although slots may be free.
 var errQueued = errors.New("other calls are waiting in line")
 
 // refusedTx returns the error of a wait that was ended by MaxWait.
-func refusedTx(
-	ctx context.Context, tx pgx.Tx, key, gate pglock.Key, n int, outcome bridge.SlotTx, waited time.Duration,
-) error {
+func refusedTx(ctx context.Context, tx pgx.Tx, key pglock.Key, n int, outcome string, waited time.Duration) error {
 	wait := &pglock.WaitError{Key: key, Waited: waited}
-	if outcome == bridge.SlotQueued {
+	if outcome == queued {
 		wait.Err = errQueued
 		return wait
 	}
-	holders, err := bridge.SlotHoldersTx(ctx, tx, gate, n)
-	if err != nil {
-		wait.Err = err
-		return wait
-	}
-	wait.Holders = holders.([]pglock.Holder)
+	wait.Holders, wait.Err = pglock.HoldersTx(ctx, tx, keys(key, n)[1:]...)
 	return wait
 }
 

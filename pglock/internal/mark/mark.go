@@ -1,4 +1,4 @@
-// Package mark says what the locks of primitives are for: to the Observer, and to the monitor, which sees only keys.
+// Package mark tells the monitor, which sees only keys, what the locks of primitives are for.
 package mark
 
 import (
@@ -6,29 +6,25 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/lockkeys"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/internal/bridge"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
 )
-
-// Use returns the option that reports to the Observer what a lock is for.
-func Use(kind pglock.UseKind, key pglock.Key) pglock.LockOption {
-	return bridge.WithUse(string(kind), key).(pglock.LockOption)
-}
 
 // Mark is a lock that is held in addition to another one, for the monitor. The zero Mark holds none.
 type Mark struct{ taken chan *pglock.Lock }
 
-// Take takes the mark that goes with the lock of key, if the monitor can see l's locks. Nothing depends on the mark, so
+// Take takes the mark that goes with the lock of use.Key, if the monitor can see l's locks. Nothing depends on the mark, so
 // Take does not wait for it; if it is not free, the lock stays unmarked. The mark is shared, since the previous holder
 // may not have released it yet.
-func Take(ctx context.Context, l *pglock.Locker, m lockkeys.Mark, kind pglock.UseKind, key pglock.Key) Mark {
-	if !bridge.Monitored(l) {
+func Take(ctx context.Context, l *pglock.Locker, m lockkeys.Mark, use pglock.Use) Mark {
+	backend, err := l.Backend()
+	if _, monitored := backend.(driver.Recorder); err != nil || !monitored {
 		return Mark{}
 	}
-	class, object, _ := m.Of(key.ID()).Pair()
+	class, object, _ := m.Of(use.Key.ID()).Pair()
 	mark := Mark{make(chan *pglock.Lock, 1)}
 	go func() {
 		defer close(mark.taken)
-		lock, err := l.TryLock(ctx, pglock.PairKey(class, object), pglock.Shared(), Use(kind, key))
+		lock, err := l.TryLock(ctx, pglock.PairKey(class, object), pglock.Shared(), pglock.WithUse(use))
 		if err == nil {
 			mark.taken <- lock
 		}

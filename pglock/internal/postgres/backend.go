@@ -25,6 +25,7 @@ import (
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/waitsession"
 	"github.com/pglock-toolkit/pglock/pglock/internal/postgres/wire"
 	"github.com/pglock-toolkit/pglock/pglock/internal/recorder"
+	"github.com/pglock-toolkit/pglock/pglock/internal/txlock"
 )
 
 // Config says how to reach the server.
@@ -57,10 +58,8 @@ type Options struct {
 // Unbounded is the MaxKeys that sets no bound.
 const Unbounded = -1
 
-// Backend implements [driver.Backend] and, as listed below, optional interfaces of package driver. Those that record runs
-// of jobs it has from Ticks.
+// Backend implements [driver.Backend] and, as listed below, optional interfaces.
 type Backend struct {
-	*recorder.Ticks
 	options Options
 	env     driver.Config
 	dialer  wire.Dialer
@@ -69,6 +68,7 @@ type Backend struct {
 	waits   *waitsession.Pool
 	names   *recorder.Names // nil unless they are recorded
 	fences  *recorder.Fences
+	runs    *recorder.Runs
 	asking  chan struct{} // has room while no caller asks for holders
 }
 
@@ -89,7 +89,7 @@ func New(config Config) *Backend {
 		},
 		asking: make(chan struct{}, 1),
 	}
-	b.Ticks = recorder.NewTicks(&b.dialer, o.TrustedOwners)
+	b.runs = recorder.NewRuns(&b.dialer, o.TrustedOwners)
 	b.fences = recorder.NewFences(&b.dialer, o.TrustedOwners)
 	return b
 }
@@ -162,6 +162,9 @@ func (b *Backend) Record(keys []driver.Key) {
 	}
 }
 
+// Runs returns the connection for records of runs, for package schedule.
+func (b *Backend) Runs() *recorder.Runs { return b.runs }
+
 // Drain implements [driver.Drainer].
 func (b *Backend) Drain() {
 	b.mux.Refuse()
@@ -173,7 +176,7 @@ func (b *Backend) Close(ctx context.Context) error {
 	if b.names != nil {
 		b.names.Close(ctx)
 	}
-	b.Ticks.Close()
+	b.runs.Close()
 	b.fences.Close()
 	b.waits.Close()
 	b.mux.Close()
@@ -187,9 +190,7 @@ var _ interface {
 	driver.Backend
 	driver.Fencer
 	driver.TxGuard
-	driver.TxChecker
 	driver.Drainer
 	driver.Recorder
-	driver.TickRecorder
-	driver.TxTickRecorder
+	txlock.Backend
 } = (*Backend)(nil)

@@ -82,7 +82,7 @@ func (b *Backend) logEarlier(ctx context.Context, l txguard.Lock) {
 	}
 }
 
-// SameServer implements [driver.TxChecker].
+// SameServer implements [txlock.Backend].
 func (b *Backend) SameServer(ctx context.Context, tx pgx.Tx, held driver.Grant) (bool, error) {
 	c, err := ours(held)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/ticks"
 	"github.com/pglock-toolkit/pglock/pglock"
-	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/schedule"
 )
 
 const tickHelp = `With --tick the command runs once for each due time, on the first machine to
@@ -100,34 +100,37 @@ func (r *run) checkTick(cmd *cobra.Command, key pglock.Key) error {
 func (r *run) ticks() bool { return !r.due.IsZero() }
 
 // begin and end are the steps before and after the command.
-func (r *run) begin() driver.TickStep {
+func (r *run) begin() schedule.Step {
 	if r.untilSuccess {
-		return driver.TickAttempt
+		return schedule.StepAttempt
 	}
-	return driver.TickStart
+	return schedule.StepStart
 }
 
-func (r *run) end() driver.TickStep {
+func (r *run) end() schedule.Step {
 	if r.untilSuccess {
-		return driver.TickDone
+		return schedule.StepDone
 	}
-	return driver.TickFinish
+	return schedule.StepFinish
 }
 
 // runStep runs a step once the server's clock has reached the due time, and reports whether the tick has already been
 // run.
-func (u *lockedRun) runStep(ctx context.Context, step driver.TickStep) (ran bool, err error) {
-	return ticks.Await(ctx, u.due, func() (driver.TickState, error) { return u.record(ctx, step) })
+func (u *lockedRun) runStep(ctx context.Context, step schedule.Step) (ran bool, err error) {
+	return ticks.Await(ctx, u.due, func() (time.Time, bool, error) {
+		state, err := u.record(ctx, step)
+		return state.At, state.Done, err
+	})
 }
 
 // checkTick is the step before the lock, so that processes do not queue for a tick that has already been run.
 func (u *lockedRun) checkTick(ctx context.Context) (ran bool, err error) {
-	return u.runStep(ctx, driver.TickLook)
+	return u.runStep(ctx, schedule.StepLook)
 }
 
-func (u *lockedRun) record(ctx context.Context, step driver.TickStep) (driver.TickState, error) {
+func (u *lockedRun) record(ctx context.Context, step schedule.Step) (schedule.RunState, error) {
 	const keep = 400 * 24 * time.Hour // more than a year, for @yearly
-	state, err := u.locker.Tick(ctx, driver.TickRequest{Job: u.key.Name(), Due: u.due, Step: step, Keep: keep})
+	state, err := schedule.StoreOf(u.locker).RecordRun(ctx, schedule.RunRequest{Job: u.key.Name(), Due: u.due, Step: step, Keep: keep})
 	if err != nil {
 		return state, fmt.Errorf("tick %s of %q: %w", u.due.Format(time.RFC3339), u.key, err)
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/schedule"
 )
 
 // jobRuns has the runs of a scheduled job that a Server has recorded.
@@ -14,10 +14,10 @@ type jobRuns struct {
 	pruned time.Time
 }
 
-// Tick implements [driver.TickRecorder].
-func (b *backend) Tick(ctx context.Context, r driver.TickRequest) (driver.TickState, error) {
+// RecordRun implements [schedule.Store].
+func (b *backend) RecordRun(ctx context.Context, r schedule.RunRequest) (schedule.RunState, error) {
 	if err := b.reach(ctx); err != nil {
-		return driver.TickState{}, err
+		return schedule.RunState{}, err
 	}
 	s := b.server
 	s.mu.Lock()
@@ -31,10 +31,10 @@ func (b *backend) Tick(ctx context.Context, r driver.TickRequest) (driver.TickSt
 		s.jobs[r.Job] = job
 	}
 	due := r.Due.UTC()
-	state := driver.TickState{At: time.Now(), Pruned: job.pruned}
+	state := schedule.RunState{At: time.Now(), Pruned: job.pruned}
 	state.Done = job.done[due] || !job.pruned.IsZero() && !due.After(job.pruned)
 	state.Dues = job.newest(due, r.Newest)
-	records := r.Step == driver.TickStart || r.Step == driver.TickDone
+	records := r.Step == schedule.StepStart || r.Step == schedule.StepDone
 	if !records || state.Done || due.After(state.At) {
 		return state, nil
 	}

@@ -8,15 +8,16 @@ import (
 
 	"github.com/pglock-toolkit/pglock/internal/shorttext"
 	"github.com/pglock-toolkit/pglock/pglock/driver"
+	"github.com/pglock-toolkit/pglock/pglock/schedule"
 )
 
 var recordTick = load("tick", 1)
 
-// Tick implements [driver.TickRecorder] for one node. A job's runs are one sorted set without expiry. A failover that
+// RecordRun implements [schedule.Store] for one node. A job's runs are one sorted set without expiry. A failover that
 // loses the latest of them repeats those runs.
-func (b *backend) Tick(ctx context.Context, r driver.TickRequest) (driver.TickState, error) {
+func (b *backend) RecordRun(ctx context.Context, r schedule.RunRequest) (schedule.RunState, error) {
 	if b.redlock() {
-		return driver.TickState{}, fmt.Errorf("%w on Redlock: a record on a majority of servers that lose data one by one "+
+		return schedule.RunState{}, fmt.Errorf("%w on Redlock: a record on a majority of servers that lose data one by one "+
 			"would not be kept", driver.ErrUnsupported)
 	}
 	key := tags()[slotOf(r.Job)] + "ticks:" + b.prefix + r.Job
@@ -26,13 +27,13 @@ func (b *backend) Tick(ctx context.Context, r driver.TickRequest) (driver.TickSt
 		err = t.result(driver.ErrUnavailable)
 	}
 	if err != nil {
-		return driver.TickState{}, err
+		return schedule.RunState{}, err
 	}
 	return tickState(calls[0].value)
 }
 
 // tickState decodes the reply of the script.
-func tickState(value any) (state driver.TickState, err error) {
+func tickState(value any) (state schedule.RunState, err error) {
 	reply, ok := value.([]any)
 	if !ok || len(reply) < 4 {
 		return state, fmt.Errorf("the script tick returned a %T", value)
@@ -69,4 +70,4 @@ func micros(value any) (time.Time, error) {
 	return time.UnixMicro(n).UTC(), nil
 }
 
-var _ driver.TickRecorder = (*backend)(nil)
+var _ schedule.Store = (*backend)(nil)

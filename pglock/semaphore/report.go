@@ -1,0 +1,45 @@
+package semaphore
+
+import (
+	"context"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/driver"
+)
+
+// This file says what the semaphore does: to the Observer of the Locker, and to the monitor.
+
+func (s *Semaphore) use() pglock.Use { return pglock.Use{Kind: pglock.UsePermit, Key: s.key} }
+
+// reportWait reports that a call waits for permits, and returns the context for its later reports.
+func (s *Semaphore) reportWait(ctx context.Context) context.Context {
+	if o := s.locker.Observer(); o.WaitStarted != nil {
+		if own := o.WaitStarted(ctx, pglock.WaitStartedInfo{Keys: []pglock.Key{s.key}, Use: s.use()}); own != nil {
+			return own
+		}
+	}
+	return ctx
+}
+
+// reportEnd reports how a call for permits has ended.
+func (s *Semaphore) reportEnd(ctx context.Context, try, awaited bool, waited time.Duration, err error) {
+	keys := []pglock.Key{s.key}
+	if !awaited {
+		waited = 0
+	}
+	if o := s.locker.Observer(); awaited && o.WaitEnded != nil {
+		o.WaitEnded(ctx, pglock.WaitEndedInfo{Keys: keys, Use: s.use(), Waited: waited, Err: err})
+	}
+	if err != nil {
+		s.locker.ReportFailed(ctx, pglock.FailedInfo{Keys: keys, Use: s.use(), Try: try, Waited: waited, Err: err})
+	}
+}
+
+// recordName writes the name and the limit into the registry, if the Locker records names.
+func (s *Semaphore) recordName() {
+	backend, err := s.locker.Backend()
+	if recorder, ok := backend.(driver.Recorder); err == nil && ok {
+		recorder.Record([]driver.Key{{KeyID: pglock.NewKey(s.name).ID(), Name: s.name, Named: true}})
+	}
+}
