@@ -1,0 +1,112 @@
+package pglock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/pglock-toolkit/pglock/pglock"
+	"github.com/pglock-toolkit/pglock/pglock/locktest"
+)
+
+func primitiveLocker(t *testing.T, opts ...pglock.Option) *pglock.Locker {
+	t.Helper()
+	l, err := locktest.NewServer().Locker(opts...)
+	txCheck(t, err)
+	t.Cleanup(func() { txCheck(t, l.Close(context.Background())) })
+	return l
+}
+
+func TestPrimitiveHandOffGivesTheLockToTheNextWithoutAskingTheServer(t *testing.T) {
+	var uses []string
+	report := func(verb string, use pglock.Use) { uses = append(uses, verb+" "+use.String()) }
+	l := primitiveLocker(t, pglock.WithObserver(&pglock.Observer{
+		Acquired: func(_ context.Context, e pglock.AcquiredInfo) context.Context { report("acquired", e.Use); return nil },
+		Released: func(_ context.Context, e pglock.ReleasedInfo) { report("released", e.Use) },
+	}))
+	key := pglock.NewKey("k")
+	use := pglock.WithUse(pglock.Use{Kind: "turn", Key: key})
+	first := mustLock(t, l, key)
+	next, say, err := first.HandOff(t.Context(), t.Context(), use, pglock.WithToken("next"))
+	txCheck(t, err)
+	if err := first.Err(); !errors.Is(err, pglock.ErrUnlocked) || next.Err() != nil || next.Token() != "next" {
+		t.Errorf("the first is %v, the next %v with token %s", err, next.Err(), next.Token())
+	}
+	if len(uses) != 1 {
+		t.Errorf("before report was called the Observer learned of %q", uses)
+	}
+	say()
+	mustUnlock(t, next)
+	want := []string{"acquired lock", "released lock", "acquired turn of \"k\"", "released turn of \"k\""}
+	if len(uses) != len(want) || uses[2] != want[2] || uses[3] != want[3] {
+		t.Errorf("the Observer learned of %q, want %q", uses, want)
+	}
+	if s := l.Stats(); s.HandedOff != 1 || s.Held != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestPrimitiveHandOffLeavesALockThatItCannotHandOff(t *testing.T) {
+	l := primitiveLocker(t)
+	key := pglock.NewKey("k")
+	refused := func(lock *pglock.Lock, opts ...pglock.LockOption) {
+		t.Helper()
+		before := lock.Err()
+		if _, _, err := lock.HandOff(t.Context(), t.Context(), opts...); err == nil || errors.Is(err, pglock.ErrNotAcquired) == (len(opts) > 0) {
+			t.Errorf("the error is %v", err)
+		}
+		if after := lock.Err(); !errors.Is(after, before) {
+			t.Errorf("it was %v, and is %v", before, after)
+		}
+	}
+	shared := mustLock(t, l, key, pglock.Shared())
+	refused(shared)
+	mustUnlock(t, shared)
+	refused(shared)
+
+	lock := mustLock(t, l, key)
+	refused(lock, nil)
+	refused(lock, pglock.MaxHold(-time.Second))
+	waited := make(chan error, 1)
+	go func() {
+		next, err := l.Lock(t.Context(), key)
+		waited <- errors.Join(err, next.Unlock(t.Context()))
+	}()
+	for l.Stats().Waiting == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	refused(lock) // a call of this process comes first
+	mustUnlock(t, lock)
+	txCheck(t, <-waited)
+}
+
+func TestPrimitiveABackendOfAClosedLockerIsAnError(t *testing.T) {
+	l, err := locktest.NewServer().Locker()
+	txCheck(t, err)
+	if b, err := l.Backend(); b == nil || err != nil {
+		t.Errorf("%v, %v", b, err)
+	}
+	txCheck(t, l.Close(t.Context()))
+	if b, err := l.Backend(); b != nil || !errors.Is(err, pglock.ErrClosed) {
+		t.Errorf("%v, %v", b, err)
+	}
+}
+
+func TestPrimitiveOptionsCanBeRead(t *testing.T) {
+	s, err := pglock.ReadLockOptions(pglock.Shared(), pglock.MaxWait(time.Second), pglock.MaxHold(time.Minute), pglock.WithToken("t"))
+	want := pglock.LockSettings{Shared: true, Bounded: true, MaxWait: time.Second, MaxHold: time.Minute, Token: "t"}
+	if err != nil || s != want {
+		t.Errorf("%+v, %v", s, err)
+	}
+	tx, err := pglock.ReadTxOptions(pglock.MaxWait(0), pglock.AllowStandby(), pglock.AllowStaleSnapshot())
+	if err != nil || tx != (pglock.TxSettings{Bounded: true, AllowStale: true, AllowStandby: true}) {
+		t.Errorf("%+v, %v", tx, err)
+	}
+	if _, err := pglock.ReadLockOptions(nil); err == nil {
+		t.Error("a nil LockOption is no error")
+	}
+	if _, err := pglock.ReadTxOptions(pglock.MaxWait(-1)); err == nil {
+		t.Error("a negative MaxWait is no error")
+	}
+}
