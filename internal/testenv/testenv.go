@@ -31,6 +31,7 @@ func Main(m *testing.M, options ...goleak.Option) {
 }
 
 func run(m *testing.M, options []goleak.Option) int {
+	unignoreSignals()
 	code := m.Run()
 	err := errors.Join(examples.end(), shared.stop(), sharedRedis.stop())
 	if code == 0 {
